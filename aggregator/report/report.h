@@ -1,0 +1,45 @@
+// The report: one value that the text, JSON and HTML writers print, and the one call that makes it.
+//
+// Fields mirror report.json (docs/formats/report.md, schema lockstep.report/1); std::nullopt is the document's null:
+// unknown, never 0.
+#ifndef LOCKSTEP_AGGREGATOR_REPORT_REPORT_H_
+#define LOCKSTEP_AGGREGATOR_REPORT_REPORT_H_
+
+#include <string>
+
+#include "aggregator/align/clock_model.h"
+#include "aggregator/align/match.h"
+#include "aggregator/report/model.h"
+#include "aggregator/store/byte_sink.h"
+#include "aggregator/store/capture.h"
+
+namespace lockstep::report {
+
+struct AnalyzeOptions {
+  // Regular expression on kernel names: the user's rule for what is communication besides the known ones.
+  std::string communication_pattern;
+};
+
+// Everything that is computed from a capture: what the report prints, and what the trace writers need besides.
+struct Analysis {
+  align::Matches matches;
+  align::ClockModel clock;
+  Report report;
+};
+
+// Pure: the same capture gives the same analysis. `capture` must be Finish()ed.
+Analysis Analyze(const store::Capture& capture, const AnalyzeOptions& options = {});
+
+struct TextOptions {
+  int width = 100;    // columns of the terminal
+  bool color = false;
+  int top = 5;        // rows of each list
+};
+std::string RenderText(const Report& report, const TextOptions& options = {});
+
+// One JSON document, schema lockstep.report/1, ending in a newline.
+absl::Status WriteJson(const Report& report, store::ByteSink& sink);
+
+}  // namespace lockstep::report
+
+#endif  // LOCKSTEP_AGGREGATOR_REPORT_REPORT_H_

@@ -1,0 +1,28 @@
+// Recorded traces in: what `lockstep analyze` accepts.
+#ifndef LOCKSTEP_AGGREGATOR_TRACE_READERS_H_
+#define LOCKSTEP_AGGREGATOR_TRACE_READERS_H_
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "aggregator/store/capture.h"
+
+namespace lockstep::trace {
+
+struct ReadOptions {
+  int threads = 2;
+  // Called now and then from any thread with bytes read and in total; may be empty.
+  std::function<void(uint64_t done, uint64_t total)> progress;
+};
+
+// Files and folders, in any mix of: one Lockstep capture folder; Kineto/PyTorch traces (.json, .json.gz). The result is
+// Finish()ed. kInvalidArgument: input that cannot be used (nothing found, two files of one rank, …), with a sentence that
+// names file, place and remedy. A folder where some files are damaged is read without them, and `notes` says so.
+absl::StatusOr<store::Capture> ReadInput(std::span<const std::string> paths, const ReadOptions& options);
+
+}  // namespace lockstep::trace
+
+#endif  // LOCKSTEP_AGGREGATOR_TRACE_READERS_H_

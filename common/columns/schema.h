@@ -1,0 +1,79 @@
+// The columns of each kind of record. Their order is the format: append only.
+#ifndef LOCKSTEP_COMMON_COLUMNS_SCHEMA_H_
+#define LOCKSTEP_COMMON_COLUMNS_SCHEMA_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace lockstep::columns {
+
+// The numbers of ring::RecordKind, so that a loss counted by kind means the same everywhere.
+enum class Kind : uint16_t {
+  kString = 1, kKernel = 2, kMemcpy = 3, kMemset = 4, kApi = 5, kSync = 6, kExternalCorrelation = 7, kCudaEvent = 8,
+  kOverhead = 9, kRange = 10, kCommunicator = 11, kCollective = 12, kPointToPoint = 13, kClock = 14,
+};
+inline constexpr size_t kKinds = 15;
+
+enum class Encoding : uint8_t {
+  kDelta,  // zigzag of the difference to the row before
+  kPlain,  // unsigned
+};
+
+struct Column {
+  const char* name;
+  Encoding encoding;
+};
+
+// Empty for kString and for unknown kinds. Stamps are int64 nanoseconds of the process's CUPTI clock; `duration` is
+// end - start.
+std::span<const Column> Schema(Kind kind);
+const char* KindName(Kind kind);  // "kernel", "memcpy", …; "unknown"
+
+// Column indices, for those who fill and read rows.
+namespace kernel {
+enum : size_t { kStart, kDuration, kCorrelation, kDevice, kContext, kStream, kName, kGridX, kGridY, kGridZ, kBlockX, kBlockY,
+  kBlockZ, kRegisters, kStaticShared, kDynamicShared, kGraph, kGraphNode, kChannel, kColumns };
+}
+namespace memcpy {
+enum : size_t { kStart, kDuration, kCorrelation, kDevice, kContext, kStream, kBytes, kCopyKind, kSrcKind, kDstKind, kFlags, kGraph,
+  kGraphNode, kIsPeer, kSrcDevice, kDstDevice, kColumns };
+}
+namespace memset {
+enum : size_t { kStart, kDuration, kCorrelation, kDevice, kContext, kStream, kBytes, kValue, kMemoryKind, kGraph, kGraphNode, kColumns };
+}
+namespace api {
+enum : size_t { kStart, kDuration, kCorrelation, kCbid, kThread, kResult, kIsDriver, kName, kColumns };
+}
+namespace sync {
+enum : size_t { kStart, kDuration, kCorrelation, kContext, kStream, kType, kEvent, kColumns };
+}
+namespace external_correlation {
+enum : size_t { kExternal, kCorrelation, kExternalKind, kColumns };
+}
+namespace cuda_event {
+enum : size_t { kDeviceTime, kCorrelation, kContext, kStream, kEvent, kColumns };
+}
+namespace overhead {
+enum : size_t { kStart, kDuration, kOverheadKind, kThread, kColumns };
+}
+namespace range {
+// kFlags: bit 0 start unknown, bit 1 end unknown, bit 2 mark (as ring::RangeRecord).
+enum : size_t { kStart, kDuration, kName, kDomain, kThread, kDepth, kPayload, kFlags, kColumns };
+}
+namespace communicator {
+enum : size_t { kComm, kName, kRank, kRanks, kNodes, kColumns };
+}
+namespace collective {
+enum : size_t { kEnqueued, kComm, kSequence, kLaunch, kCount, kFunction, kDatatype, kAlgorithm, kProtocol, kRoot, kChannels, kColumns };
+}
+namespace point_to_point {
+enum : size_t { kEnqueued, kComm, kSequence, kLaunch, kCount, kDatatype, kPeer, kIsSend, kColumns };
+}
+namespace clock {
+enum : size_t { kRealtime, kMonotonic, kMonotonicRaw, kTsc, kCupti, kGap, kColumns };
+}
+
+}  // namespace lockstep::columns
+
+#endif  // LOCKSTEP_COMMON_COLUMNS_SCHEMA_H_

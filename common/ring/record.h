@@ -1,0 +1,262 @@
+// Ring records: what the client writes and the daemon reads, byte for byte.
+//
+// Every record starts with a RecordHeader and is a multiple of 8 bytes long. All stamps are nanoseconds on the clock
+// CUPTI uses in that process (CLOCK_REALTIME of the host, unless ClockRecord says otherwise). A record is complete when
+// it is visible: the writer publishes it with one release store of the ring's head (layout.h).
+//
+// Version rule: kLayoutMajor changes when a reader of the old layout would misread the new one; kLayoutMinor when a
+// field or a kind is appended. A record is never shortened; a reader skips kinds it does not know and bytes after the
+// fields it knows. Document: docs/formats/ring.md. Golden file: tests/golden/ring/.
+//
+// Strings travel once: a kString record defines (epoch, id) ahead of the first record that uses the id. An id counts as
+// defined only when its kString record was really written (a full ring drops both, the next use tries again).
+#ifndef LOCKSTEP_COMMON_RING_RECORD_H_
+#define LOCKSTEP_COMMON_RING_RECORD_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace lockstep::ring {
+
+enum class RecordKind : uint16_t {
+  kPad = 0,  // fills the end of a ring before it wraps; only header.bytes is meant
+  kString = 1,
+  kKernel = 2,
+  kMemcpy = 3,
+  kMemset = 4,
+  kApi = 5,
+  kSync = 6,
+  kExternalCorrelation = 7,
+  kCudaEvent = 8,
+  kOverhead = 9,
+  kRange = 10,
+  kCommunicator = 11,
+  kCollective = 12,
+  kPointToPoint = 13,
+  kClock = 14,
+};
+inline constexpr size_t kRecordKinds = 15;
+
+// Why a record that was made is not in the ring. One counter per (reason, kind) in the segment header.
+// kCuptiDropped cannot name a kind (CUPTI does not tell) and is counted under kPad.
+enum class LossReason : uint8_t {
+  kRingFull = 0,     // the daemon did not drain fast enough: newest dropped
+  kNoRing = 1,       // all 64 rings were taken
+  kCuptiDropped = 2, // CUPTI's own count
+  kBadStamp = 3,     // start or end is zero, or end < start
+  kTooLarge = 4,     // a string above kMaxStringBytes (kept, cut) or a record above kMaxRecordBytes (dropped)
+  kUnknownKind = 5,  // CUPTI gave a record this client does not convert
+};
+inline constexpr size_t kLossReasons = 6;
+
+inline constexpr uint32_t kMaxRecordBytes = 16 * 1024;
+inline constexpr uint32_t kMaxStringBytes = kMaxRecordBytes - 64;
+
+struct RecordHeader {
+  RecordKind kind;
+  uint16_t flags;  // per kind, 0 where none is named
+  uint32_t bytes;  // whole record with this header, multiple of 8
+};
+static_assert(sizeof(RecordHeader) == 8);
+
+// Followed by `length` bytes of UTF-8 (not checked by the client) and padding.
+struct StringRecord {
+  RecordHeader header;
+  uint32_t id;
+  uint32_t length;
+};
+static_assert(sizeof(StringRecord) == 16);
+
+struct KernelRecord {
+  RecordHeader header;
+  int64_t start_ns;
+  int64_t end_ns;
+  uint32_t correlation;
+  uint32_t device;
+  uint32_t context;
+  uint32_t stream;
+  uint32_t name;  // string id, 0 = lost
+  uint32_t grid[3];
+  uint16_t block[3];
+  uint16_t registers;
+  uint32_t static_shared_bytes;
+  uint32_t dynamic_shared_bytes;
+  uint64_t graph_node;
+  uint32_t graph;
+  uint32_t channel;
+};
+static_assert(sizeof(KernelRecord) == 88);
+
+inline constexpr uint16_t kMemcpyPeer = 1;  // header.flags: src_device and dst_device are meant
+
+struct MemcpyRecord {
+  RecordHeader header;
+  int64_t start_ns;
+  int64_t end_ns;
+  uint64_t bytes;
+  uint32_t correlation;
+  uint32_t device;
+  uint32_t context;
+  uint32_t stream;
+  uint64_t graph_node;
+  uint32_t graph;
+  uint8_t copy_kind;  // CUpti_ActivityMemcpyKind
+  uint8_t src_kind;   // CUpti_ActivityMemoryKind
+  uint8_t dst_kind;
+  uint8_t copy_flags;  // bit 0: asynchronous
+  uint32_t src_device;
+  uint32_t dst_device;
+};
+static_assert(sizeof(MemcpyRecord) == 72);
+
+struct MemsetRecord {
+  RecordHeader header;
+  int64_t start_ns;
+  int64_t end_ns;
+  uint64_t bytes;
+  uint32_t correlation;
+  uint32_t device;
+  uint32_t context;
+  uint32_t stream;
+  uint64_t graph_node;
+  uint32_t graph;
+  uint32_t value;
+  uint16_t memory_kind;
+  uint16_t reserved0;
+  uint32_t reserved1;
+};
+static_assert(sizeof(MemsetRecord) == 72);
+
+inline constexpr uint16_t kApiDriver = 1;  // header.flags: a driver call, else a runtime call
+
+struct ApiRecord {
+  RecordHeader header;
+  int64_t start_ns;
+  int64_t end_ns;
+  uint32_t correlation;
+  uint32_t cbid;    // CUPTI callback id
+  uint32_t thread;  // gettid
+  uint32_t result;
+  uint32_t name;  // string id of the function's name (cuptiGetCallbackName), 0 = unknown
+  uint32_t reserved0;
+};
+static_assert(sizeof(ApiRecord) == 48);
+
+struct SyncRecord {
+  RecordHeader header;
+  int64_t start_ns;
+  int64_t end_ns;
+  uint32_t correlation;
+  uint32_t context;
+  uint32_t stream;  // 0xFFFFFFFF: does not apply
+  uint32_t type;    // CUPTI: 1 event sync, 2 stream wait event, 3 stream sync, 4 context sync
+  uint32_t event;   // 0xFFFFFFFF: does not apply
+  uint32_t reserved0;
+};
+static_assert(sizeof(SyncRecord) == 48);
+
+// `external` was pushed around the call with this correlation. kind 5 (CUSTOM2) is ours: a collective's launch serial.
+struct ExternalCorrelationRecord {
+  RecordHeader header;
+  uint64_t external;
+  uint32_t correlation;
+  uint32_t external_kind;
+};
+static_assert(sizeof(ExternalCorrelationRecord) == 24);
+
+struct CudaEventRecord {
+  RecordHeader header;
+  int64_t device_ns;  // 0 where CUPTI does not give it
+  uint32_t correlation;
+  uint32_t context;
+  uint32_t stream;
+  uint32_t event;
+};
+static_assert(sizeof(CudaEventRecord) == 32);
+
+struct OverheadRecord {
+  RecordHeader header;
+  int64_t start_ns;
+  int64_t end_ns;
+  uint32_t overhead_kind;
+  uint32_t thread;
+};
+static_assert(sizeof(OverheadRecord) == 32);
+
+inline constexpr uint16_t kRangeStartUnknown = 1;  // header.flags: it was pushed before the window; start_ns is 0
+inline constexpr uint16_t kRangeEndUnknown = 2;    // it was still open when the window ended; end_ns is 0
+inline constexpr uint16_t kRangeMark = 4;          // an instant: start_ns == end_ns
+
+// An NVTX range or mark, or a step of lockstep.h.
+struct RangeRecord {
+  RecordHeader header;
+  int64_t start_ns;
+  int64_t end_ns;
+  uint32_t name;
+  uint32_t domain;  // string id of the NVTX domain, 0 = the default domain
+  uint32_t thread;
+  uint32_t depth;    // nesting on this thread, 0 = outermost
+  uint64_t payload;  // 0 where none
+};
+static_assert(sizeof(RangeRecord) == 48);
+
+// One NCCL communicator of this rank: written when it is created during a capture, and for every living one when a
+// capture starts.
+struct CommunicatorRecord {
+  RecordHeader header;
+  uint64_t comm;  // NCCL's id (commHash), the same on all members
+  uint32_t name;
+  int32_t rank;  // of this process in the communicator
+  int32_t ranks;
+  int32_t nodes;
+};
+static_assert(sizeof(CommunicatorRecord) == 32);
+
+// One collective of this rank as NCCL's profiler plugin describes it. Joined to its kernel through `launch`:
+// ExternalCorrelationRecord{external_kind 5, external == launch}.
+struct CollectiveRecord {
+  RecordHeader header;
+  int64_t enqueued_ns;
+  uint64_t comm;
+  uint64_t sequence;  // NCCL's, per (comm, function)
+  uint64_t launch;    // our launch serial, 0 = none known
+  uint64_t count;     // elements, as NCCL reports them
+  uint32_t function;  // string id: "AllReduce", …
+  uint32_t datatype;  // string id: "ncclFloat32", …
+  uint32_t algorithm;
+  uint32_t protocol;
+  int32_t root;
+  uint32_t channels;
+};
+static_assert(sizeof(CollectiveRecord) == 72);
+
+inline constexpr uint16_t kP2pSend = 1;  // header.flags: a send, else a receive
+
+struct PointToPointRecord {
+  RecordHeader header;
+  int64_t enqueued_ns;
+  uint64_t comm;
+  uint64_t sequence;  // counted by the client per (comm, peer, direction), from 0
+  uint64_t launch;
+  uint64_t count;
+  uint32_t datatype;
+  int32_t peer;  // rank in the communicator
+};
+static_assert(sizeof(PointToPointRecord) == 56);
+
+// All clocks of the host read together, best of many by the gap between the first and the last reading.
+// Written at the start of a capture, every second and at its end.
+struct ClockRecord {
+  RecordHeader header;
+  int64_t realtime_ns;
+  int64_t monotonic_ns;
+  int64_t monotonic_raw_ns;
+  uint64_t tsc;
+  int64_t cupti_ns;  // cuptiGetTimestamp, 0 where CUPTI is not open
+  int64_t gap_ns;    // time between first and last reading: the error of the set
+};
+static_assert(sizeof(ClockRecord) == 56);
+
+}  // namespace lockstep::ring
+
+#endif  // LOCKSTEP_COMMON_RING_RECORD_H_

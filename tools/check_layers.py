@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""The arrows of ARCHITECTURE.md: which folder may include which. Runs as a test.
+
+A file belongs to the longest prefix named here; `#include "x/y.h"` with a repository path must land in a
+prefix its own row allows. Test files (*_test.cc, *_bench.cc) may also include tests/support.
+"""
+import pathlib
+import re
+import sys
+
+ALLOWED = {
+    "common/base": [],
+    # ABIs of others (CUPTI, NVTX, NCCL's profiler plugin), declared once for the client and for what stands in for them.
+    "common/foreign": [],
+    "common/ring": ["common/base"],
+    "common/columns": ["common/base"],
+    "common/scenario": ["common/base"],
+    "common/rpc": ["lockstep/v1", "common/base"],
+    "client": ["common/ring", "common/foreign", "common/base"],
+    "sim": ["common/scenario", "common/foreign", "common/base"],
+    "daemon": ["common/ring", "common/columns", "common/rpc", "lockstep/v1", "common/base"],
+    "aggregator/store": ["common/columns", "common/base"],
+    "aggregator/align": ["aggregator/store", "common/base"],
+    "aggregator/analysis": ["aggregator/align", "aggregator/store", "common/base"],
+    "aggregator/report": ["aggregator/analysis", "aggregator/align", "aggregator/store", "common/base"],
+    "aggregator/trace": ["aggregator/analysis", "aggregator/align", "aggregator/store", "common/columns", "common/scenario",
+                         "common/base"],
+    "aggregator/ingest": ["aggregator/align", "aggregator/store", "common/columns", "common/rpc", "lockstep/v1",
+                          "common/base"],
+    # The server: wires ingest, store, analysis and report together; lockstep-aggregator and the CLI run it.
+    "aggregator": ["aggregator/ingest", "aggregator/align", "aggregator/store", "aggregator/analysis", "aggregator/report",
+                   "common/columns", "common/rpc", "lockstep/v1", "common/base"],
+    "cli": ["aggregator", "aggregator/ingest", "aggregator/align", "aggregator/store", "aggregator/analysis",
+            "aggregator/report", "aggregator/trace", "common/scenario", "common/columns", "common/rpc", "lockstep/v1",
+            "common/base"],
+    "tests": None,
+    "bench": None,
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+# The client may use these from the standard library: header-only parts.
+CLIENT_FORBIDDEN = re.compile(r'^\s*#\s*include\s+<(string|vector|map|unordered_map|thread|mutex|iostream|fstream|memory|'
+                              r'condition_variable|future|regex|sstream|deque|list|set)>')
+
+
+def layer_of(path: str):
+    best = None
+    for layer in ALLOWED:
+        if path == layer or path.startswith(layer + "/"):
+            if best is None or len(layer) > len(best):
+                best = layer
+    return best
+
+
+def main() -> int:
+    root = pathlib.Path(__file__).resolve().parent.parent
+    bad = []
+    for layer in ALLOWED:
+        for file in sorted((root / layer).rglob("*")):
+            if file.suffix not in (".h", ".cc", ".c"):
+                continue
+            rel = file.relative_to(root).as_posix()
+            own = layer_of(rel)
+            if own != layer:
+                continue
+            is_test = file.stem.endswith(("_test", "_bench", "_fuzzer"))
+            for number, line in enumerate(file.read_text(errors="replace").splitlines(), 1):
+                if own == "client" and not is_test and CLIENT_FORBIDDEN.match(line):
+                    bad.append(f"{rel}:{number}: the client links no libstdc++: {line.strip()}")
+                match = INCLUDE.match(line)
+                if not match or ALLOWED[own] is None:
+                    continue
+                target = layer_of(match.group(1)) or ("lockstep/v1" if match.group(1).startswith("lockstep/v1/") else None)
+                if target is None or target == own or target in ALLOWED[own]:
+                    continue
+                if is_test and target in ("tests", "bench"):
+                    continue
+                bad.append(f"{rel}:{number}: {own} may not include {target} ({match.group(1)})")
+    for line in bad:
+        print(line)
+    print(f"check_layers: {len(bad)} broken arrows")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
