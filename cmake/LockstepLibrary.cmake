@@ -2,6 +2,7 @@
 #   One static library, and one test program <name>_test from TESTS. Sources are looked up in the calling folder.
 # lockstep_test(<name> SRCS … DEPS … [LABELS …])      a test program that belongs to no library
 # lockstep_bench(<name> SRCS … DEPS …)                a Google Benchmark program; `./dev bench` runs every one
+# lockstep_fuzzer(<name> SRCS … DEPS …)               a libFuzzer program; `./dev fuzz` runs every one
 # lockstep_check_orphan_tests()                       configuration fails when a *_test.cc is built by nobody
 set_property(GLOBAL PROPERTY lockstep_known_tests "")
 
@@ -60,4 +61,20 @@ function(lockstep_check_orphan_tests)
   endforeach()
   get_property(benches GLOBAL PROPERTY lockstep_benches)
   add_custom_target(benches DEPENDS ${benches})
+  get_property(fuzzers GLOBAL PROPERTY lockstep_fuzzers)
+  add_custom_target(fuzzers DEPENDS ${fuzzers})
+endfunction()
+
+# lockstep_fuzzer(<name> SRCS … DEPS …)   built only for `./dev fuzz`, into <build>/fuzz
+function(lockstep_fuzzer name)
+  cmake_parse_arguments(arg "" "" "SRCS;DEPS" ${ARGN})
+  if(NOT LOCKSTEP_FUZZ)
+    return()
+  endif()
+  add_executable(${name} EXCLUDE_FROM_ALL ${arg_SRCS})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${arg_DEPS})
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+  set_property(GLOBAL APPEND PROPERTY lockstep_fuzzers ${name})
 endfunction()

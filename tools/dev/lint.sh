@@ -1,0 +1,3 @@
+. tools/dev/lib.sh
+install build all
+configure_and_build lint
