@@ -1,0 +1,68 @@
+/* Preload that gives a process another CLOCK_REALTIME, as a host with its own clock has one.
+ *
+ *   LOCKSTEP_TEST_CLOCK=offset_ns:drift_ppb:reference_monotonic_ns
+ *   realtime' = realtime + offset + drift * (monotonic - reference)
+ *
+ * Every process given the same three numbers sees the same clock, whenever it started. CLOCK_MONOTONIC stays as it is.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <time.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+static int (*real_clock_gettime)(clockid_t, struct timespec*);
+static int64_t offset_ns, drift_ppb, reference_ns;
+
+static int64_t to_ns(const struct timespec* t) { return (int64_t)t->tv_sec * 1000000000 + t->tv_nsec; }
+
+__attribute__((constructor)) static void init(void) {
+  real_clock_gettime = (int (*)(clockid_t, struct timespec*))dlsym(RTLD_NEXT, "clock_gettime");
+  const char* text = getenv("LOCKSTEP_TEST_CLOCK");
+  long long offset, drift, reference;
+  if (text && sscanf(text, "%lld:%lld:%lld", &offset, &drift, &reference) == 3) {
+    offset_ns = offset;
+    drift_ppb = drift;
+    reference_ns = reference;
+  }
+}
+
+EXPORT int clock_gettime(clockid_t clock, struct timespec* out) {
+  if (!real_clock_gettime) init();
+  int rc = real_clock_gettime(clock, out);
+  if (rc == 0 && clock == CLOCK_REALTIME) {
+    struct timespec mono;
+    real_clock_gettime(CLOCK_MONOTONIC, &mono);
+    int64_t since = to_ns(&mono) - reference_ns;
+    int64_t ns = to_ns(out) + offset_ns + (int64_t)((__int128)since * drift_ppb / 1000000000);
+    out->tv_sec = ns / 1000000000;
+    out->tv_nsec = ns % 1000000000;
+  }
+  return rc;
+}
+
+EXPORT int gettimeofday(struct timeval* tv, void* zone) {
+  (void)zone;
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  tv->tv_sec = now.tv_sec;
+  tv->tv_usec = now.tv_nsec / 1000;
+  return 0;
+}
+
+EXPORT time_t time(time_t* out) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (out) *out = now.tv_sec;
+  return now.tv_sec;
+}
+
+EXPORT int timespec_get(struct timespec* out, int base) {
+  if (base != TIME_UTC) return 0;
+  clock_gettime(CLOCK_REALTIME, out);
+  return base;
+}
