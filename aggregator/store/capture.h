@@ -85,6 +85,13 @@ struct Sync {
   SyncType type = SyncType::kUnknown;
 };
 
+// cudaEventRecord: what a Sync with this `event` waits for is the work launched on `stream` before this call.
+struct EventRecord {
+  CorrelationId correlation;  // of its ApiCall, which says when
+  StreamId stream;
+  uint32_t event = kNone;
+};
+
 enum class RangeKind : uint8_t { kUser, kStep, kOperator };
 
 // A named stretch of a host thread: an NVTX range, a user annotation, a step.
@@ -199,6 +206,7 @@ struct RankData {
   std::vector<CopyDetail> copy_details;
   std::vector<ApiCall> api_calls;        // sorted by start
   std::vector<Sync> syncs;               // sorted by start
+  std::vector<EventRecord> event_records;  // in any order; may be empty: waits are then inferred from times
   std::vector<HostRange> ranges;         // sorted by start
   std::vector<Collective> collectives;   // sorted by the start of their activity
   std::vector<ClockReading> clocks;      // sorted
