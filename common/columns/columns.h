@@ -37,7 +37,7 @@ struct BlockHeader {
   uint32_t rows;
   uint32_t raw_bytes;       // payload before compression
   uint32_t stored_bytes;    // payload as it follows
-  uint32_t checksum;        // CRC-32 (zlib's) of the stored payload
+  uint32_t checksum;        // CRC-32 (zlib's) of this header with 0 here, then of the stored payload
   uint64_t epoch;           // of the string ids in this block
   uint64_t first_sequence;  // of the first row, counted per client process from 0 in drain order; 0 in kString blocks
 };
@@ -54,7 +54,8 @@ class BlockBuilder {
   Kind kind() const;
   uint32_t rows() const;
   bool full() const { return rows() >= kDefaultRows; }
-  // `row` has one value per column of Schema(kind), signed values as two's complement.
+  // `row` has one value per column of Schema(kind), signed values as two's complement. Never more than kMaxRows rows:
+  // call Encode once full().
   void Append(std::span<const uint64_t> row);
   // Appends the encoded block (header and payload) to `out` and empties the builder. Nothing happens with no rows.
   void Encode(uint64_t epoch, uint64_t first_sequence, std::string& out);
@@ -70,7 +71,7 @@ struct StringDefinition {
   uint32_t id;
   std::string_view text;
 };
-// Appends one kString block.
+// Appends one kString block; several where one would exceed kMaxRows or kMaxRawBytes, none for no strings.
 void EncodeStrings(uint64_t epoch, std::span<const StringDefinition> strings, std::string& out);
 
 struct DecodedBlock {
@@ -80,7 +81,7 @@ struct DecodedBlock {
   uint32_t rows = 0;
   // columns[c][row]; one vector per column of Schema(kind). Empty for kString.
   std::vector<std::vector<uint64_t>> columns;
-  // kString only; the texts point into `text_storage`.
+  // kString only; the texts point into `text_storage` (a moved block stays valid, a copied one does not).
   std::vector<StringDefinition> strings;
   std::string text_storage;
 };
