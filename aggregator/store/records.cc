@@ -1,0 +1,300 @@
+#include "aggregator/store/records.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "aggregator/store/records_blocks.h"
+#include "aggregator/store/records_join.h"
+#include "aggregator/store/records_manifest.h"
+#include "aggregator/store/records_process.h"
+#include "common/columns/columns.h"
+
+namespace lockstep::store {
+namespace {
+
+namespace fs = std::filesystem;
+using columns::Kind;
+
+absl::StatusOr<std::string> ReadFile(const fs::path& path) {
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  std::ifstream in(path, std::ios::binary);
+  if (error || !in) return absl::NotFoundError(absl::StrCat("cannot read ", path.string()));
+  std::string bytes(size, '\0');
+  in.read(bytes.data(), static_cast<std::streamsize>(size));
+  bytes.resize(static_cast<size_t>(in.gcount()));
+  return bytes;
+}
+
+class Loader {
+ public:
+  explicit Loader(fs::path folder) : folder_(std::move(folder)) {}
+
+  absl::StatusOr<Capture> Load() {
+    if (absl::Status s = ReadManifest(); !s.ok()) return s;
+    FindFiles();
+    if (!have_manifest_ && manifest_.processes.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(folder_.string(), " holds no Lockstep records: there is neither a ", kManifestName, " nor a *.lsr file"));
+    }
+    DescribeCapture();
+    tables_.resize(manifest_.processes.size());
+    for (size_t p = 0; p < tables_.size(); ++p) ReadProcess(p);
+    Join();
+    for (size_t p = 0; p < tables_.size(); ++p) AddRanks(p);
+    Finish(capture_);
+    return std::move(capture_);
+  }
+
+ private:
+  void Note(std::string text) { capture_.notes.push_back(std::move(text)); }
+
+  absl::Status ReadManifest() {
+    for (const std::string name : {kManifestName, kOpenManifestName}) {
+      auto text = ReadFile(folder_ / name);
+      if (!text.ok()) continue;
+      auto manifest = ParseManifest(*text);
+      if (!manifest.ok()) {
+        Note(absl::StrCat((folder_ / name).string(), " cannot be used (", manifest.status().message(),
+                          "): ranks are numbered from the file names, and hosts and losses are not known"));
+        continue;
+      }
+      manifest_ = *std::move(manifest);
+      have_manifest_ = true;
+      if (name == kOpenManifestName) {
+        Note("this capture was never completed (its manifest is missing): what its files hold was read, losses are not known");
+      }
+      return absl::OkStatus();
+    }
+    std::error_code error;
+    if (!fs::is_directory(folder_, error)) {
+      return absl::NotFoundError(absl::StrCat(folder_.string(), " is no folder: give a folder that lockstep trace wrote"));
+    }
+    return absl::OkStatus();
+  }
+
+  // Files that the manifest does not list are found by their names: it may be missing or older than they are.
+  void FindFiles() {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(folder_, error)) names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    std::map<uint32_t, size_t> made;  // process number in a name → place, where no manifest has it
+    for (const std::string& name : names) {
+      const std::optional<RecordsFile> file = ParseRecordsFileName(name);
+      if (!file.has_value() || Listed(name)) continue;
+      size_t place = file->process;
+      if (place >= manifest_.processes.size() || !have_manifest_) {
+        place = made.try_emplace(file->process, manifest_.processes.size()).first->second;
+        if (place == manifest_.processes.size()) {
+          manifest_.processes.emplace_back();
+          manifest_.processes.back().rank = file->rank;
+          manifest_.processes.back().rank_source = "the name of the records file";
+        }
+      }
+      ManifestFile entry;
+      entry.name = name;
+      manifest_.processes[place].files.push_back(std::move(entry));
+    }
+    if (!have_manifest_ && !manifest_.processes.empty() && capture_.notes.empty()) {
+      Note("this capture has no manifest: ranks are numbered from the file names, and hosts and losses are not known");
+    }
+  }
+
+  bool Listed(const std::string& name) const {
+    for (const ManifestProcess& p : manifest_.processes) {
+      for (const ManifestFile& f : p.files) {
+        if (f.name == name) return true;
+      }
+    }
+    return false;
+  }
+
+  void DescribeCapture() {
+    capture_.id = manifest_.id;
+    capture_.job = manifest_.job;
+    capture_.live = true;
+    capture_.world_size = manifest_.world_size;
+    capture_.missing_ranks = manifest_.missing_ranks;
+    capture_.hosts = manifest_.hosts;
+    capture_.notes.insert(capture_.notes.end(), manifest_.notes.begin(), manifest_.notes.end());
+  }
+
+  void ReadProcess(size_t p) {
+    ProcessTables& tables = tables_[p];
+    const ManifestProcess& process = manifest_.processes[p];
+    RankData& data = tables.data;
+    data.rank = process.rank;
+    data.host = process.host;
+    data.pid = process.pid;
+    data.incarnation = process.incarnation;
+    data.program = process.program;
+    data.rank_source = process.rank_source;
+    data.window = process.window;
+    data.losses = process.losses;
+    for (const ManifestFile& file : process.files) ReadRecordsFile(file, tables);
+    for (size_t kind = 0; kind < tables.refused.size(); ++kind) {
+      if (tables.refused[kind] == 0) continue;
+      AddLoss(data, static_cast<Kind>(kind), tables.refused[kind], "stamps that no clock can have made");
+    }
+    if (tables.names_lost > 0) {
+      Note(absl::StrCat(RankName(data), ": ", tables.names_lost, " records are kept without their name, which was lost"));
+    }
+  }
+
+  void ReadRecordsFile(const ManifestFile& file, ProcessTables& tables) {
+    const RowCounts before = tables.read;
+    std::string damage;
+    if (!IsPlainFileName(file.name)) {
+      damage = "its manifest names a file outside the folder";
+    } else if (auto bytes = ReadFile(folder_ / file.name); !bytes.ok()) {
+      damage = std::string(bytes.status().message());
+    } else {
+      damage = ReadBlocks(*bytes, file.name, tables);
+    }
+    RowCounts lost = {};
+    for (size_t kind = 0; kind < lost.size(); ++kind) {
+      const uint64_t got = tables.read[kind] - before[kind];
+      if (file.rows[kind] > got && kind != static_cast<size_t>(Kind::kString)) lost[kind] = file.rows[kind] - got;
+    }
+    if (damage.empty() && TotalRows(lost) > 0) damage = absl::StrCat(file.name, " holds fewer rows than its manifest says");
+    if (damage.empty()) return;
+    Note(absl::StrCat(RankName(tables.data), ": ", damage, "; ",
+                      TotalRows(lost) > 0 ? absl::StrCat(TotalRows(lost), " records are lost") : "what it held then is not known",
+                      ", the others were read"));
+    for (size_t kind = 0; kind < lost.size(); ++kind) {
+      if (lost[kind] > 0) AddLoss(tables.data, static_cast<Kind>(kind), lost[kind], damage);
+    }
+    if (TotalRows(lost) == 0) AddLoss(tables.data, Kind::kString, 0, damage);
+  }
+
+  // Returns what is wrong with the file, empty when nothing is.
+  std::string ReadBlocks(std::string_view bytes, const std::string& name, ProcessTables& tables) {
+    const BlockWalk walk = WalkBlocks(bytes);
+    std::string damage;
+    if (!walk.damage.empty()) damage = absl::StrCat(name, " ", walk.damage, " at byte ", walk.end);
+    tables.BeginSegment();
+    columns::DecodedBlock decoded;
+    // Strings first: one ring may be drained with a string's use before another with its definition.
+    for (const bool strings : {true, false}) {
+      for (const BlockPlace& place : walk.blocks) {
+        if ((place.header.kind == static_cast<uint16_t>(Kind::kString)) != strings) continue;
+        const auto taken = columns::Decode(std::as_bytes(std::span(bytes.substr(place.offset, place.bytes))), decoded);
+        if (!taken.ok()) {
+          damage = absl::StrCat(name, ": the block at byte ", place.offset, " cannot be read: ", taken.status().message());
+        } else if (strings) {
+          tables.AddStrings(decoded, capture_.strings);
+        } else {
+          tables.AddRows(decoded, capture_.strings);
+        }
+      }
+    }
+    return damage;
+  }
+
+  void Join() {
+    std::vector<RankId> ranks;
+    for (const ProcessTables& t : tables_) ranks.push_back(t.data.rank);
+    const GroupIndex groups = MakeGroups(tables_, ranks, capture_);
+    for (ProcessTables& t : tables_) {
+      const uint64_t unjoined = JoinCollectives(groups, capture_.strings, t);
+      if (unjoined > 0) {
+        Note(absl::StrCat(RankName(t.data), ": ", unjoined,
+                          " collectives that NCCL described have no kernel in the capture and are matched by order, if at all"));
+      }
+    }
+  }
+
+  // One RankData per device of the process.
+  void AddRanks(size_t p) {
+    ProcessTables& t = tables_[p];
+    std::map<uint32_t, uint64_t> devices;
+    for (const uint32_t d : t.device) ++devices[d];
+    if (devices.size() <= 1) {
+      if (!devices.empty()) t.data.device = DeviceId(devices.begin()->first);
+      capture_.ranks.push_back(std::move(t.data));
+      return;
+    }
+    const auto busiest =
+        std::max_element(devices.begin(), devices.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    for (const auto& [device, count] : devices) capture_.ranks.push_back(OfDevice(t, device, device == busiest->first));
+  }
+
+  // What the host did goes to the device that did most, so that no call is counted twice; a call that launched work of
+  // another device goes there.
+  static RankData OfDevice(const ProcessTables& t, uint32_t device, bool busiest) {
+    const RankData& all = t.data;
+    RankData out;
+    out.rank = all.rank;
+    out.host = all.host;
+    out.device = DeviceId(device);
+    out.pid = all.pid;
+    out.incarnation = all.incarnation;
+    out.program = all.program;
+    out.rank_source = all.rank_source;
+    out.window = all.window;
+    std::vector<uint32_t> place(all.activities.size(), kNone);
+    absl::flat_hash_map<CorrelationId, uint32_t> device_of;
+    for (size_t i = 0; i < all.activities.size(); ++i) {
+      device_of[all.activities[i].correlation] = t.device[i];
+      if (t.device[i] != device) continue;
+      place[i] = static_cast<uint32_t>(out.activities.size());
+      DeviceActivity a = all.activities[i];
+      a.collective = kNone;
+      if (a.kind == ActivityKind::kKernel) {
+        out.kernel_details.push_back(all.kernel_details[a.detail]);
+        a.detail = static_cast<uint32_t>(out.kernel_details.size() - 1);
+      } else {
+        out.copy_details.push_back(all.copy_details[a.detail]);
+        a.detail = static_cast<uint32_t>(out.copy_details.size() - 1);
+      }
+      out.activities.push_back(a);
+    }
+    for (Collective c : all.collectives) {
+      if (place[c.activity] == kNone) continue;
+      c.activity = place[c.activity];
+      uint32_t& first = out.activities[c.activity].collective;
+      if (first == kNone) first = static_cast<uint32_t>(out.collectives.size());
+      out.collectives.push_back(c);
+    }
+    for (const ApiCall& call : all.api_calls) {
+      const auto of = device_of.find(call.correlation);
+      if (of != device_of.end() ? of->second == device : busiest) out.api_calls.push_back(call);
+    }
+    if (!busiest) return out;
+    out.syncs = all.syncs;
+    out.ranges = all.ranges;
+    out.clocks = all.clocks;
+    out.losses = all.losses;
+    return out;
+  }
+
+  static std::string RankName(const RankData& data) {
+    return data.rank == kNoRank ? absl::StrCat("process ", data.pid) : absl::StrCat("rank ", data.rank.value());
+  }
+
+  static void AddLoss(RankData& data, Kind kind, uint64_t records, const std::string& reason) {
+    data.losses.push_back({"store", kind == Kind::kString ? "" : columns::KindName(kind), records, reason, {}, {}});
+  }
+
+  fs::path folder_;
+  bool have_manifest_ = false;
+  Manifest manifest_;
+  Capture capture_;
+  std::vector<ProcessTables> tables_;
+};
+
+}  // namespace
+
+absl::StatusOr<Capture> LoadRecords(const std::string& folder) {
+  fs::path path(folder);
+  std::error_code error;
+  if (fs::is_directory(path / "records", error)) path /= "records";
+  return Loader(path).Load();
+}
+
+}  // namespace lockstep::store

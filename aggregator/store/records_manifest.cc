@@ -1,0 +1,275 @@
+#include "aggregator/store/records_manifest.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "common/columns/schema.h"
+#include "simdjson.h"
+
+namespace lockstep::store {
+namespace {
+
+using simdjson::dom::element;
+using simdjson::dom::object;
+
+// ---- out ----
+
+// Length of the UTF-8 sequence at the start of `text`, 0 when there is none: names come from other people's processes.
+size_t Utf8Length(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  const size_t length = first < 0x80 ? 1 : first >= 0xC2 && first < 0xE0 ? 2 : first >= 0xE0 && first < 0xF0 ? 3
+                      : first >= 0xF0 && first < 0xF5 ? 4 : 0;
+  if (length == 0 || length > text.size()) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  // Overlong forms, surrogates and what lies above U+10FFFF.
+  if (length == 3 && ((first == 0xE0 && byte(1) < 0xA0) || (first == 0xED && byte(1) >= 0xA0))) return 0;
+  if (length == 4 && ((first == 0xF0 && byte(1) < 0x90) || (first == 0xF4 && byte(1) >= 0x90))) return 0;
+  return length;
+}
+
+std::string Quoted(std::string_view text) {
+  std::string out = "\"";
+  while (!text.empty()) {
+    const size_t length = Utf8Length(text);
+    const auto c = static_cast<unsigned char>(text[0]);
+    if (length == 0) {
+      out += "\xEF\xBF\xBD";
+    } else if (c == '"' || c == '\\') {
+      out += '\\';
+      out += text[0];
+    } else if (c < 0x20) {
+      char escape[8];
+      std::snprintf(escape, sizeof(escape), "\\u%04x", c);
+      out += escape;
+    } else {
+      out += text.substr(0, length);
+    }
+    text.remove_prefix(length == 0 ? 1 : length);
+  }
+  return out + '"';
+}
+
+std::string QuotedList(const std::vector<std::string>& texts) {
+  return absl::StrCat("[", absl::StrJoin(texts, ", ", [](std::string* out, const std::string& t) { *out += Quoted(t); }), "]");
+}
+
+std::string HostJson(const Host& host) {
+  std::string out = absl::StrCat("{\"id\": ", Quoted(host.id), ", \"name\": ", Quoted(host.name), ", \"exchanges\": [");
+  for (size_t i = 0; i < host.exchanges.size(); ++i) {
+    const ClockExchange& e = host.exchanges[i];
+    absl::StrAppend(&out, i ? ", " : "", "[", e.t1.ns(), ", ", e.t2.ns(), ", ", e.t3.ns(), ", ", e.t4.ns(), ", ",
+                    e.monotonic.ns(), "]");
+  }
+  return out + "]}";
+}
+
+std::string FileJson(const ManifestFile& file) {
+  std::string rows;
+  for (size_t kind = 0; kind < file.rows.size(); ++kind) {
+    if (file.rows[kind] == 0) continue;
+    absl::StrAppend(&rows, rows.empty() ? "" : ", ", Quoted(columns::KindName(static_cast<columns::Kind>(kind))), ": ",
+                    file.rows[kind]);
+  }
+  return absl::StrCat("{\"name\": ", Quoted(file.name), ", \"bytes\": ", file.bytes, ", \"rows\": {", rows, "}}");
+}
+
+std::string LossJson(const Loss& loss) {
+  return absl::StrCat("{\"stage\": ", Quoted(loss.stage), ", \"kind\": ", Quoted(loss.kind), ", \"records\": ", loss.records,
+                      ", \"reason\": ", Quoted(loss.reason), ", \"from_ns\": ", loss.from.ns(), ", \"to_ns\": ", loss.to.ns(),
+                      "}");
+}
+
+std::string ProcessJson(const ManifestProcess& p) {
+  std::string out = absl::StrCat(
+      "{\"rank\": ", p.rank.value(), ", \"host\": ", p.host == kNone ? -1 : static_cast<int64_t>(p.host), ", \"pid\": ", p.pid,
+      ", \"start_ticks\": ", p.start_ticks, ", \"uid\": ", p.uid, ", \"incarnation\": ", p.incarnation, ",\n     ");
+  absl::StrAppend(&out, "\"program\": ", Quoted(p.program), ", \"rank_source\": ", Quoted(p.rank_source), ", \"window_ns\": [",
+                  p.window.start.ns(), ", ", p.window.end.ns(), "], \"state\": ", Quoted(p.state));
+  absl::StrAppend(&out, ", \"text\": ", Quoted(p.text), ", \"late_ns\": ", p.late.ns(), ",\n     \"files\": [");
+  absl::StrAppend(&out, absl::StrJoin(p.files, ", ", [](std::string* o, const ManifestFile& f) { *o += FileJson(f); }),
+                  "],\n     \"losses\": [");
+  absl::StrAppend(&out, absl::StrJoin(p.losses, ", ", [](std::string* o, const Loss& l) { *o += LossJson(l); }), "]}");
+  return out;
+}
+
+// ---- in: every accessor has a default, so a missing or mistyped field never fails a whole capture ----
+
+int64_t Int(const object& o, std::string_view key, int64_t otherwise = 0) {
+  int64_t value = 0;
+  if (o[key].get(value) == simdjson::SUCCESS) return value;
+  uint64_t big = 0;
+  return o[key].get(big) == simdjson::SUCCESS ? static_cast<int64_t>(big) : otherwise;
+}
+
+std::string Str(const object& o, std::string_view key) {
+  std::string_view value;
+  return o[key].get(value) == simdjson::SUCCESS ? std::string(value) : std::string();
+}
+
+bool Bool(const object& o, std::string_view key) {
+  bool value = false;
+  return o[key].get(value) == simdjson::SUCCESS && value;
+}
+
+template <typename Fn>
+void EachObject(const object& o, const char* key, Fn fn) {
+  simdjson::dom::array array;
+  if (o[key].get(array) != simdjson::SUCCESS) return;
+  for (const element& e : array) {
+    object item;
+    if (e.get(item) == simdjson::SUCCESS) fn(item);
+  }
+}
+
+std::vector<int64_t> Ints(const element& e) {
+  std::vector<int64_t> out;
+  simdjson::dom::array array;
+  if (e.get(array) != simdjson::SUCCESS) return out;
+  for (const element& item : array) {
+    int64_t value = 0;
+    if (item.get(value) == simdjson::SUCCESS) out.push_back(value);
+  }
+  return out;
+}
+
+std::vector<int64_t> Ints(const object& o, std::string_view key) {
+  element e;
+  return o[key].get(e) == simdjson::SUCCESS ? Ints(e) : std::vector<int64_t>();
+}
+
+ManifestFile FileFrom(const object& o) {
+  ManifestFile file;
+  file.name = Str(o, "name");
+  file.bytes = static_cast<uint64_t>(Int(o, "bytes"));
+  object rows;
+  if (o["rows"].get(rows) != simdjson::SUCCESS) return file;
+  for (size_t kind = 0; kind < file.rows.size(); ++kind) {
+    file.rows[kind] += static_cast<uint64_t>(Int(rows, columns::KindName(static_cast<columns::Kind>(kind))));
+  }
+  return file;
+}
+
+Loss LossFrom(const object& o) {
+  return {Str(o, "stage"), Str(o, "kind"), static_cast<uint64_t>(Int(o, "records")), Str(o, "reason"),
+          HostTime(Int(o, "from_ns")), HostTime(Int(o, "to_ns"))};
+}
+
+Host HostFrom(const object& o) {
+  Host host;
+  host.id = Str(o, "id");
+  host.name = Str(o, "name");
+  simdjson::dom::array exchanges;
+  if (o["exchanges"].get(exchanges) != simdjson::SUCCESS) return host;
+  for (const element& e : exchanges) {
+    const std::vector<int64_t> t = Ints(e);
+    if (t.size() < 5) continue;
+    host.exchanges.push_back({HostTime(t[0]), JobTime(t[1]), JobTime(t[2]), HostTime(t[3]), MonoTime(t[4])});
+  }
+  return host;
+}
+
+ManifestProcess ProcessFrom(const object& o, size_t hosts) {
+  ManifestProcess p;
+  p.rank = RankId(static_cast<int32_t>(Int(o, "rank", -1)));
+  const int64_t host = Int(o, "host", -1);
+  p.host = host >= 0 && static_cast<uint64_t>(host) < hosts ? static_cast<uint32_t>(host) : kNone;
+  p.pid = static_cast<int32_t>(Int(o, "pid"));
+  p.start_ticks = static_cast<uint64_t>(Int(o, "start_ticks"));
+  p.uid = static_cast<uint32_t>(Int(o, "uid"));
+  p.incarnation = static_cast<uint32_t>(Int(o, "incarnation", 1));
+  p.program = Str(o, "program");
+  p.rank_source = Str(o, "rank_source");
+  const std::vector<int64_t> window = Ints(o, "window_ns");
+  if (window.size() >= 2) p.window = {HostTime(window[0]), HostTime(window[1])};
+  p.state = Str(o, "state");
+  p.text = Str(o, "text");
+  p.late = Nanos(Int(o, "late_ns"));
+  EachObject(o, "files", [&](const object& f) { p.files.push_back(FileFrom(f)); });
+  EachObject(o, "losses", [&](const object& l) { p.losses.push_back(LossFrom(l)); });
+  return p;
+}
+
+}  // namespace
+
+std::string ManifestToJson(const Manifest& m) {
+  std::string out = absl::StrCat("{\"schema\": ", Quoted(kRecordsSchema), ",\n \"id\": ", Quoted(m.id), ", \"job\": ", Quoted(m.job),
+                                 ", \"uid\": ", m.uid, ", \"world_size\": ", m.world_size, ", \"activities\": ", m.activities,
+                                 ",\n \"t0_ns\": ", m.t0.ns(), ", \"t1_ns\": ", m.t1.ns());
+  absl::StrAppend(&out, ", \"complete\": ", m.complete ? "true" : "false", ",\n \"missing_ranks\": [",
+                  absl::StrJoin(m.missing_ranks, ", ", [](std::string* o, RankId r) { absl::StrAppend(o, r.value()); }),
+                  "],\n \"notes\": ", QuotedList(m.notes), ",\n \"hosts\": [\n    ");
+  absl::StrAppend(&out, absl::StrJoin(m.hosts, ",\n    ", [](std::string* o, const Host& h) { *o += HostJson(h); }),
+                  "],\n \"processes\": [\n    ");
+  absl::StrAppend(&out,
+                  absl::StrJoin(m.processes, ",\n    ", [](std::string* o, const ManifestProcess& p) { *o += ProcessJson(p); }),
+                  "]\n}\n");
+  return out;
+}
+
+absl::StatusOr<Manifest> ParseManifest(std::string_view json) {
+  simdjson::dom::parser parser;
+  object root;
+  const auto error = parser.parse(json.data(), json.size()).get(root);
+  if (error != simdjson::SUCCESS) {
+    return absl::InvalidArgumentError(absl::StrCat("not a JSON object: ", simdjson::error_message(error)));
+  }
+  const std::string schema = Str(root, "schema");
+  if (schema != kRecordsSchema) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its schema is \"", schema, "\" and this program reads \"", kRecordsSchema, "\""));
+  }
+  Manifest m;
+  m.id = Str(root, "id");
+  m.job = Str(root, "job");
+  m.uid = static_cast<uint32_t>(Int(root, "uid"));
+  m.world_size = static_cast<int32_t>(Int(root, "world_size"));
+  m.activities = static_cast<uint32_t>(Int(root, "activities"));
+  m.t0 = JobTime(Int(root, "t0_ns"));
+  m.t1 = JobTime(Int(root, "t1_ns"));
+  m.complete = Bool(root, "complete");
+  for (const int64_t rank : Ints(root, "missing_ranks")) m.missing_ranks.push_back(RankId(static_cast<int32_t>(rank)));
+  simdjson::dom::array notes;
+  if (root["notes"].get(notes) == simdjson::SUCCESS) {
+    for (const element& note : notes) {
+      std::string_view text;
+      if (note.get(text) == simdjson::SUCCESS) m.notes.emplace_back(text);
+    }
+  }
+  EachObject(root, "hosts", [&](const object& h) { m.hosts.push_back(HostFrom(h)); });
+  EachObject(root, "processes", [&](const object& p) { m.processes.push_back(ProcessFrom(p, m.hosts.size())); });
+  return m;
+}
+
+std::string RecordsFileName(const RecordsFile& file) {
+  const std::string rank = file.rank >= RankId(0) ? absl::StrFormat("%05d", file.rank.value()) : "x";
+  return absl::StrFormat("r%s.p%05u.%u.lsr", rank, file.process, file.number);
+}
+
+std::optional<RecordsFile> ParseRecordsFileName(std::string_view name) {
+  const std::vector<std::string> parts = absl::StrSplit(std::string(name), '.');
+  if (parts.size() != 4 || parts[3] != "lsr" || parts[0][0] != 'r' || parts[1][0] != 'p') return {};
+  RecordsFile file;
+  int32_t rank = -1;
+  if (parts[0] != "rx" && (!absl::SimpleAtoi(parts[0].substr(1), &rank) || rank < 0)) return {};
+  file.rank = RankId(rank);
+  if (!absl::SimpleAtoi(parts[1].substr(1), &file.process) || !absl::SimpleAtoi(parts[2], &file.number)) return {};
+  return file;
+}
+
+bool IsPlainFileName(std::string_view name) {
+  constexpr size_t kLongest = 200;
+  if (name.empty() || name.size() > kLongest || name[0] == '.') return false;
+  return std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+  });
+}
+
+}  // namespace lockstep::store

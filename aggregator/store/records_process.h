@@ -1,0 +1,75 @@
+// The rows of one client process as tables, while LoadRecords fills them from blocks.
+#ifndef LOCKSTEP_AGGREGATOR_STORE_RECORDS_PROCESS_H_
+#define LOCKSTEP_AGGREGATOR_STORE_RECORDS_PROCESS_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "aggregator/store/capture.h"
+#include "aggregator/store/records_blocks.h"
+#include "common/columns/columns.h"
+
+namespace lockstep::store {
+
+// A communicator as one member describes it.
+struct CommunicatorRow {
+  uint64_t comm = 0;
+  NameId name;
+  int32_t rank = -1;
+  int32_t ranks = 0;
+};
+
+// A collective, send or receive as NCCL's profiler describes it, before it is joined to its kernel.
+struct NcclRow {
+  uint64_t comm = 0;
+  uint64_t launch = 0;
+  int64_t sequence = -1;
+  uint64_t count = 0;
+  NameId datatype;
+  CollectiveOp op = CollectiveOp::kUnknown;
+  int32_t root = -1;
+  int32_t peer = -1;
+};
+
+// Not thread-safe. Everything it is given comes from other people's processes: rows whose end lies before their start,
+// or outside any calendar, are refused and counted.
+class ProcessTables {
+ public:
+  // Ids of one segment start anew: call before the blocks of each file.
+  void BeginSegment() { strings_.clear(); }
+  void AddStrings(const columns::DecodedBlock& block, StringTable& table);
+  void AddRows(const columns::DecodedBlock& block, const StringTable& table);
+
+  // `data`'s tables without devices told apart; device[i] belongs to data.activities[i].
+  RankData data;
+  std::vector<uint32_t> device;
+  std::vector<CommunicatorRow> communicators;
+  std::vector<NcclRow> nccl;
+  std::vector<std::pair<uint64_t, CorrelationId>> launches;  // our launch serial, the correlation it was made under
+  uint64_t names_lost = 0;                                   // rows kept without their name
+  RowCounts read = {};
+  RowCounts refused = {};
+
+ private:
+  class Rows;
+  NameId Name(uint64_t id);
+  bool Accept(columns::Kind kind, int64_t start, int64_t duration);
+  void AddKernels(const Rows& rows);
+  void AddCopies(const Rows& rows);
+  void AddSets(const Rows& rows);
+  void AddCalls(const Rows& rows);
+  void AddSyncs(const Rows& rows);
+  void AddRanges(const Rows& rows);
+  void AddNccl(const Rows& rows, const StringTable& table);
+  void AddClocks(const Rows& rows);
+
+  // epoch → id → name
+  absl::flat_hash_map<uint64_t, absl::flat_hash_map<uint32_t, NameId>> strings_;
+  const absl::flat_hash_map<uint32_t, NameId>* names_ = nullptr;  // of the block being added
+};
+
+}  // namespace lockstep::store
+
+#endif  // LOCKSTEP_AGGREGATOR_STORE_RECORDS_PROCESS_H_

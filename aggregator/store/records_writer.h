@@ -1,0 +1,68 @@
+// Writes records/ while a capture runs: one append-only file per segment of a client process.
+//
+// Used by: aggregator/ingest. Any thread may append; appends to one file are in the order of the calls, and appends to
+// different files do not wait for each other. What Append accepted is in the file (write(2) has returned) when it
+// returns ok: it survives the end of this process, and is not synced to the disk before Close.
+#ifndef LOCKSTEP_AGGREGATOR_STORE_RECORDS_WRITER_H_
+#define LOCKSTEP_AGGREGATOR_STORE_RECORDS_WRITER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "aggregator/store/records_manifest.h"
+#include "common/base/fd.h"
+
+namespace lockstep::store {
+
+// What one file belongs to.
+struct SegmentKey {
+  uint32_t process = 0;  // the caller's number: its place in Manifest::processes
+  uint64_t incarnation = 0;
+  auto operator<=>(const SegmentKey&) const = default;
+};
+
+class RecordsWriter {
+ public:
+  // Makes `folder`/records, which must not exist yet, and writes the open manifest.
+  static absl::StatusOr<std::unique_ptr<RecordsWriter>> Create(const std::string& folder, const Manifest& open);
+
+  // kInvalidArgument: `blocks` are not blocks; nothing was written. Any other error: the file may hold a part of them,
+  // which its reader takes for truncation, and nothing more is written to it.
+  // `rank` only names the file.
+  absl::Status Append(SegmentKey key, RankId rank, std::string_view blocks);
+
+  // The files of a process as they are now.
+  std::vector<ManifestFile> Files(uint32_t process) const;
+  uint64_t bytes() const;
+
+  // Syncs, then writes the manifest, which completes records/. Called once, after the last Append.
+  absl::Status Close(const Manifest& manifest);
+
+  const std::string& folder() const { return records_; }
+
+ private:
+  struct File {
+    std::mutex mutex;
+    Fd fd;
+    ManifestFile entry;
+    bool broken = false;
+  };
+
+  explicit RecordsWriter(std::string records) : records_(std::move(records)) {}
+  absl::StatusOr<File*> Open(SegmentKey key, RankId rank);
+
+  const std::string records_;
+  mutable std::mutex mutex_;  // the map; a File has its own
+  std::map<SegmentKey, std::unique_ptr<File>> files_;
+};
+
+}  // namespace lockstep::store
+
+#endif  // LOCKSTEP_AGGREGATOR_STORE_RECORDS_WRITER_H_
