@@ -1,0 +1,16 @@
+// absl::Status to grpc::Status and back: same codes, same text.
+#ifndef LOCKSTEP_COMMON_RPC_STATUS_H_
+#define LOCKSTEP_COMMON_RPC_STATUS_H_
+
+#include <grpcpp/support/status.h>
+
+#include "absl/status/status.h"
+
+namespace lockstep::rpc {
+
+grpc::Status ToGrpc(const absl::Status& status);
+absl::Status FromGrpc(const grpc::Status& status);
+
+}  // namespace lockstep::rpc
+
+#endif  // LOCKSTEP_COMMON_RPC_STATUS_H_
