@@ -1,0 +1,32 @@
+// A straight line through noisy readings of one clock's lead over another, and the bound that goes with it.
+#ifndef LOCKSTEP_AGGREGATOR_ALIGN_CLOCK_FIT_H_
+#define LOCKSTEP_AGGREGATOR_ALIGN_CLOCK_FIT_H_
+
+#include <vector>
+
+#include "aggregator/align/offset_region.h"
+#include "common/base/time.h"
+
+namespace lockstep::align {
+
+// One reading of a lead. `blur`: how far such a reading may be off by its nature (half a round trip, part of a transfer).
+struct LeadSample {
+  HostTime at;
+  Nanos lead;
+  Nanos blur;
+};
+
+struct ClockFit {
+  OffsetLine line;  // about `origin`
+  HostTime origin;
+  Nanos bound = Nanos::Max();
+};
+
+// Robust line through the sharpest samples, moved into the region. `region` is Solve()d, with more and more slack until
+// some line fits; the slack used is part of the bound, which holds over all of `window`.
+// A lead, or a drift, that is not larger than its own uncertainty is taken to be 0: agreeing clocks get no correction.
+ClockFit FitLead(std::vector<LeadSample> samples, OffsetRegion& region, HostInterval window);
+
+}  // namespace lockstep::align
+
+#endif  // LOCKSTEP_AGGREGATOR_ALIGN_CLOCK_FIT_H_

@@ -1,0 +1,129 @@
+#include "aggregator/align/collective_clock.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace lockstep::align {
+namespace {
+
+using store::CollectiveOp;
+
+constexpr double kMaxDrift = 2e-4;
+// A member that stayed this many times longer than the shortest waited for it, so their ends belong together.
+constexpr int64_t kClearlyWaited = 3;
+// Stamps of old traces are whole microseconds: a start rounded up and an end rounded down are 1 µs closer than they were.
+constexpr Nanos kStampRounding = Nanos(1000);
+
+// All members of an instance on one host.
+struct HostSide {
+  uint32_t host;
+  HostTime latest_start = HostTime::Min();
+  HostTime earliest_end = HostTime::Max();
+  Nanos shortest = Nanos::Max();
+  bool has_root = false;
+  bool sends = false;
+  bool receives = false;
+};
+
+struct Sides {
+  std::vector<HostSide> hosts;
+  bool exchange = false;
+};
+
+const store::Collective& At(const store::Capture& capture, const Member& m) {
+  return capture.ranks[m.rank_index].collectives[m.collective];
+}
+
+Sides SidesOf(const store::Capture& capture, const Instance& instance) {
+  Sides sides;
+  for (const Member& m : instance.members) {
+    const store::RankData& rank = capture.ranks[m.rank_index];
+    const store::Collective& c = At(capture, m);
+    const store::DeviceActivity& a = rank.activities[c.activity];
+    auto it = std::find_if(sides.hosts.begin(), sides.hosts.end(), [&](const HostSide& s) { return s.host == rank.host; });
+    if (it == sides.hosts.end()) it = sides.hosts.insert(it, HostSide{.host = rank.host});
+    it->latest_start = std::max(it->latest_start, a.start);
+    it->earliest_end = std::min(it->earliest_end, a.end);
+    it->shortest = std::min(it->shortest, a.end - a.start);
+    const auto& members = capture.groups[instance.group].members;
+    if (c.root >= 0 && static_cast<size_t>(c.root) < members.size() && members[static_cast<size_t>(c.root)] == rank.rank) {
+      it->has_root = true;
+    }
+    it->sends |= c.op == CollectiveOp::kSend;
+    it->receives |= c.op == CollectiveOp::kReceive;
+    sides.exchange |= c.op == CollectiveOp::kSendReceive;
+  }
+  return sides;
+}
+
+// Does `to` need what `from` brings?
+bool Flows(CollectiveOp op, const HostSide& from, const HostSide& to, Nanos shortest) {
+  if (store::IsSymmetric(op)) return true;
+  switch (op) {
+    case CollectiveOp::kSendReceive:
+      return from.sends || to.receives ? from.sends && to.receives : true;
+    case CollectiveOp::kBroadcast:
+    case CollectiveOp::kScatter:
+      // An unnamed root is the one that clearly did not wait.
+      return from.has_root || (!to.has_root && from.shortest == shortest && to.shortest.ns() > kClearlyWaited * shortest.ns());
+    case CollectiveOp::kReduce:
+    case CollectiveOp::kGather:
+      return to.has_root;
+    default:
+      return false;
+  }
+}
+
+void AddPair(CollectiveOp op, const Sides& sides, const HostSide& a, const HostSide& b, HostPairEvidence& out) {
+  const Nanos shortest = std::min(a.shortest, b.shortest);
+  const bool to_b = Flows(op, a, b, shortest);
+  const bool to_a = Flows(op, b, a, shortest);
+  const HostTime at = a.earliest_end;
+  const auto lead = [](HostTime of_b, HostTime of_a) { return Nanos(of_b.ns() - of_a.ns()); };
+  if (to_b) out.uppers.push_back({at, lead(b.earliest_end, a.latest_start) + kStampRounding, sides.exchange});
+  if (to_a) out.lowers.push_back({at, lead(b.latest_start, a.earliest_end) - kStampRounding, sides.exchange});
+  const bool b_waited = to_b && b.shortest.ns() > kClearlyWaited * a.shortest.ns();
+  const bool a_waited = to_a && a.shortest.ns() > kClearlyWaited * b.shortest.ns();
+  if ((to_a && to_b) || b_waited || a_waited) {
+    out.samples.push_back({at, lead(b.earliest_end, a.earliest_end), shortest});
+  }
+}
+
+ClockFit Fit(const HostPairEvidence& evidence, HostInterval window, bool with_exchanges) {
+  OffsetRegion region(window.start + (window.end - window.start) / 2, kMaxDrift);
+  for (const auto& limit : evidence.uppers) {
+    if (with_exchanges || !limit.exchange) region.AddUpper(limit.at, limit.lead);
+  }
+  for (const auto& limit : evidence.lowers) {
+    if (with_exchanges || !limit.exchange) region.AddLower(limit.at, limit.lead);
+  }
+  if (with_exchanges && !region.Solve()) return Fit(evidence, window, false);
+  return FitLead(evidence.samples, region, window);
+}
+
+}  // namespace
+
+PairEvidence CollectEvidence(const store::Capture& capture, const Matches& matches, uint32_t reference) {
+  PairEvidence evidence;
+  for (const Instance& instance : matches.instances) {
+    if (instance.members.size() < 2 || instance.group >= capture.groups.size()) continue;
+    if (store::IsSymmetric(instance.op) && !instance.complete) continue;
+    const Sides sides = SidesOf(capture, instance);
+    if (sides.hosts.size() < 2) continue;
+    const auto centre = std::find_if(sides.hosts.begin(), sides.hosts.end(),
+                                     [&](const HostSide& s) { return s.host == reference; });
+    const HostSide& first = centre == sides.hosts.end() ? sides.hosts.front() : *centre;
+    for (const HostSide& other : sides.hosts) {
+      if (other.host == first.host || other.host == store::kNone || first.host == store::kNone) continue;
+      const bool in_order = first.host < other.host;
+      const HostSide& a = in_order ? first : other;
+      const HostSide& b = in_order ? other : first;
+      AddPair(instance.op, sides, a, b, evidence[{a.host, b.host}]);
+    }
+  }
+  return evidence;
+}
+
+ClockFit FitPair(const HostPairEvidence& evidence, HostInterval window) { return Fit(evidence, window, true); }
+
+}  // namespace lockstep::align
