@@ -1,0 +1,195 @@
+#include "sim/engine/dry_run.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include "sim/engine/rank_engine.h"
+
+namespace lockstep::sim {
+namespace {
+
+using scenario::Collective;
+using scenario::Needs;
+using scenario::Op;
+using scenario::OpKind;
+
+// What one member brought, and where to send the answer.
+struct Entry {
+  uint32_t rank;
+  OpRun run;
+  VirtualTime at;
+};
+
+// Carries entries between the engines of one process. Answers are queued: an engine must not be called from Enter.
+class Exchange {
+ public:
+  struct Answer {
+    uint32_t rank;
+    OpRun run;
+    VirtualTime latest;
+  };
+
+  Exchange(const scenario::Scenario& s, const std::vector<Program>& programs) : s_(s), programs_(programs) {}
+
+  void Enter(uint32_t rank, OpRun run, VirtualTime at) {
+    const Program& program = programs_[rank];
+    const Op& op = program.ops()[run.op];
+    const CollectivePlace& place = program.places[run.op];
+    const Channel& channel = program.channels[place.channel];
+    const uint64_t number = uint64_t{run.step} * channel.per_step + place.ordinal;
+    const Key key{channel.group, channel.from, channel.to, number};
+    std::vector<Entry>& entries = open_[key];
+    entries.push_back({rank, run, at});
+    const bool everybody = channel.from == scenario::kNoIndex;
+    const size_t members = everybody ? s_.groups[channel.group].members.size() : 2;
+    if (everybody) AnswerGroup(entries, op, members, rank, run, at);
+    else AnswerPair(entries, op, rank, run, at);
+    if (entries.size() == members) open_.erase(key);
+  }
+
+  std::deque<Answer> answers;
+
+  // Some operation that a member waits in.
+  std::string Waiting() const {
+    if (open_.empty()) return "no rank waits in a collective; a call waits for work that is launched after it";
+    const Entry& e = open_.begin()->second.front();
+    const Op& op = programs_[e.rank].ops()[e.run.op];
+    return "rank " + std::to_string(e.rank) + " waits in step " + std::to_string(e.run.step) + " in " +
+           std::string(scenario::CollectiveName(op.collective)) + " of group g" + std::to_string(op.group) +
+           (op.line != 0 ? " (line " + std::to_string(op.line) + ")" : "") + " for members that never come";
+  }
+
+ private:
+  using Key = std::tuple<uint32_t, uint32_t, uint32_t, uint64_t>;
+
+  void AnswerGroup(const std::vector<Entry>& entries, const Op& op, size_t members, uint32_t rank, OpRun run, VirtualTime at) {
+    const Needs needs = scenario::NeedsOf(op.collective);
+    const uint32_t root = op.peer >= 0 ? s_.groups[op.group].members[op.peer] : scenario::kNoIndex;
+    const bool complete = entries.size() == members;
+    const VirtualTime latest = std::max_element(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.at < b.at; })->at;
+    if (needs == Needs::kAll) {
+      for (const Entry& e : entries) {
+        if (complete) answers.push_back({e.rank, e.run, latest});
+      }
+    } else if (needs == Needs::kRoot) {
+      AnswerRooted(entries, root, rank, run, at);
+    } else {
+      if (rank != root) answers.push_back({rank, run, at});
+      for (const Entry& e : entries) {
+        if (complete && e.rank == root) answers.push_back({e.rank, e.run, latest});
+      }
+    }
+  }
+
+  void AnswerRooted(const std::vector<Entry>& entries, uint32_t root, uint32_t rank, OpRun run, VirtualTime at) {
+    const auto of_root = std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.rank == root; });
+    if (of_root == entries.end()) return;
+    if (rank != root) {
+      answers.push_back({rank, run, std::max(at, of_root->at)});
+      return;
+    }
+    for (const Entry& e : entries) answers.push_back({e.rank, e.run, std::max(e.at, at)});
+  }
+
+  void AnswerPair(const std::vector<Entry>& entries, const Op& op, uint32_t rank, OpRun run, VirtualTime at) {
+    const bool both = op.bytes > s_.buffered_bytes;
+    if (op.collective == Collective::kSend && !both) answers.push_back({rank, run, at});
+    if (entries.size() != 2) return;
+    const VirtualTime latest = std::max(entries[0].at, entries[1].at);
+    for (const Entry& e : entries) {
+      const bool sender = programs_[e.rank].ops()[e.run.op].collective == Collective::kSend;
+      if (both || !sender) answers.push_back({e.rank, e.run, latest});
+    }
+  }
+
+  const scenario::Scenario& s_;
+  const std::vector<Program>& programs_;
+  std::map<Key, std::vector<Entry>> open_;
+};
+
+class DryRank final : public CollectiveResolver, public RankObserver {
+ public:
+  DryRank(const Program& program, const Knobs& knobs, Exchange& exchange)
+      : program_(program), model_(program, knobs), exchange_(exchange), engine_(program, model_, *this, *this) {
+    for (uint32_t i = 0; i < program.ops().size() && first_host_op_ == kNoIndex; ++i) {
+      if (program.ops()[i].IsHost()) first_host_op_ = i;
+    }
+  }
+
+  RankEngine& engine() { return engine_; }
+  RankHistory TakeHistory() {
+    std::sort(history_.records.begin(), history_.records.end(), [](const TrueRecord& a, const TrueRecord& b) {
+      return std::tie(a.step, a.op) < std::tie(b.step, b.op);
+    });
+    return std::move(history_);
+  }
+
+  void Enter(OpRun run, VirtualTime entry) override { exchange_.Enter(program_.rank, run, entry); }
+  void OnCallStart(OpRun run, VirtualTime start) override { NoteStep(run, start); }
+  void OnCallEnd(OpRun run, VirtualTime start, VirtualTime end) override { Add(run, start, end); }
+  void OnDevice(OpRun run, VirtualTime start, VirtualTime end) override { Add(run, start, end); }
+  void OnMark(OpRun run, VirtualTime at) override {
+    NoteStep(run, at);
+    Add(run, at, at);
+  }
+
+ private:
+  void NoteStep(OpRun run, VirtualTime at) {
+    if (run.op == first_host_op_) history_.step_starts.push_back(at - model_.Gap(run.step, run.op));
+  }
+  void Add(OpRun run, VirtualTime start, VirtualTime end) {
+    history_.records.push_back({run.step, run.op, program_.Correlation(run.step, run.op), start, end});
+    history_.end = std::max(history_.end, end);
+  }
+
+  const Program& program_;
+  Model model_;
+  Exchange& exchange_;
+  RankHistory history_;
+  uint32_t first_host_op_ = kNoIndex;
+  RankEngine engine_;
+};
+
+}  // namespace
+
+WorldHistory DryRun(const scenario::Scenario& scenario, const Knobs& knobs, uint32_t steps) {
+  std::vector<Program> programs;
+  for (uint32_t r = 0; r < scenario.ranks.size(); ++r) programs.push_back(Compile(scenario, r));
+  Exchange exchange(scenario, programs);
+  std::vector<std::unique_ptr<DryRank>> ranks;
+  for (const Program& program : programs) ranks.push_back(std::make_unique<DryRank>(program, knobs, exchange));
+  for (auto& rank : ranks) rank->engine().AllowSteps(steps);
+  bool moved = true;
+  while (moved) {
+    moved = false;
+    for (auto& rank : ranks) {
+      moved |= rank->engine().NextHostTime().has_value();
+      rank->engine().RunUntil(VirtualTime::Max());
+    }
+    while (!exchange.answers.empty()) {
+      const Exchange::Answer answer = exchange.answers.front();
+      exchange.answers.pop_front();
+      ranks[answer.rank]->engine().CollectiveDone(answer.run, answer.latest);
+      moved = true;
+    }
+  }
+  WorldHistory world;
+  for (auto& rank : ranks) {
+    if (!rank->engine().Finished() && world.stuck.empty()) world.stuck = exchange.Waiting();
+    world.ranks.push_back(rank->TakeHistory());
+  }
+  return world;
+}
+
+Nanos MeanStep(const scenario::Scenario& scenario, const WorldHistory& history) {
+  if (scenario.pacing == scenario::Pacing::kLoop) return scenario.period;
+  const std::vector<VirtualTime>& starts = history.ranks[0].step_starts;
+  if (starts.size() < 2) return history.ranks[0].end - VirtualTime();
+  const size_t first = starts.size() > 4 ? 2 : 0;
+  return (starts.back() - starts[first]) / static_cast<int64_t>(starts.size() - 1 - first);
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,162 @@
+#include "sim/engine/dry_run.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "common/scenario/generator.h"
+
+namespace lockstep::sim {
+namespace {
+
+using scenario::Scenario;
+
+Scenario Transformer() { return *scenario::MakeTransformer({}); }
+
+Scenario Parsed(const std::string& body) {
+  absl::StatusOr<Scenario> s = scenario::Parse("lockstep-scenario 1\n" + body, "test");
+  EXPECT_TRUE(s.ok()) << s.status();
+  return *s;
+}
+
+// The record of an op in a step.
+TrueRecord Record(const WorldHistory& world, uint32_t rank, uint32_t step, uint32_t op) {
+  for (const TrueRecord& r : world.ranks[rank].records) {
+    if (r.step == step && r.op == op) return r;
+  }
+  ADD_FAILURE() << "no record of op " << op;
+  return {};
+}
+
+double StepMillis(const Scenario& s, const Knobs& knobs, uint32_t steps = 20) {
+  WorldHistory world = DryRun(s, knobs, steps);
+  EXPECT_EQ(world.stuck, "");
+  return MeanStep(s, world).millis();
+}
+
+TEST(DryRun, TheDefaultStepIsAsLongAndAsBusyAsPromised) {
+  const Scenario s = Transformer();
+  const WorldHistory world = DryRun(s, {}, 12);
+  ASSERT_EQ(world.stuck, "");
+  EXPECT_GT(MeanStep(s, world).millis(), 100);
+  EXPECT_LT(MeanStep(s, world).millis(), 150);
+  for (const scenario::Rank& rank : s.ranks) {
+    int kernels = 0;
+    for (const scenario::Op& op : rank.program) kernels += op.kind == scenario::OpKind::kKernel || op.kind == scenario::OpKind::kCollective;
+    EXPECT_LE(kernels, 400);
+    EXPECT_GE(kernels, 150);
+  }
+}
+
+TEST(DryRun, TheSameSeedGivesTheSameStampsAndAnotherSeedOthers) {
+  const Scenario s = Transformer();
+  const WorldHistory a = DryRun(s, {}, 4), b = DryRun(s, {}, 4), c = DryRun(s, {.seed = 2}, 4);
+  EXPECT_EQ(a.ranks[3].records, b.ranks[3].records);
+  EXPECT_NE(a.ranks[3].records, c.ranks[3].records);
+}
+
+TEST(DryRun, EveryFaultOfFivePercentOnAnyRankLengthensTheStep) {
+  const Scenario s = Transformer();
+  const double healthy = StepMillis(s, {});
+  for (FaultKind kind : {FaultKind::kSlowGpu, FaultKind::kHostStall, FaultKind::kSlowLink, FaultKind::kCopy}) {
+    for (uint32_t rank = 0; rank < 8; ++rank) {
+      Knobs knobs;
+      ASSERT_TRUE(SizeFault(s, kind, rank, 0.05, Nanos(static_cast<int64_t>(healthy * 1e6)), &knobs.fault));
+      const double gain = StepMillis(s, knobs) - healthy;
+      EXPECT_GT(gain, 0.02 * healthy) << FaultName(kind) << " on rank " << rank;
+      EXPECT_LT(gain, 0.08 * healthy) << FaultName(kind) << " on rank " << rank;
+    }
+  }
+}
+
+TEST(DryRun, ACallBehindASyncStartsAfterTheDeviceIsDone) {
+  const Scenario s = Parsed(
+      "name k\nrank host=a device=0\nstream id=7\nthread id=0\n"
+      "call t0 r211 gap=10 own=5\nkernel s0 n0 gap=2 own=1000\ncall t0 r131 gap=1 own=3 wait=s0 tail=-4\ncall t0 r17 gap=1 own=1\n");
+  const WorldHistory w = DryRun(s, {}, 2);
+  EXPECT_EQ(Record(w, 0, 0, 0).start.ns(), 10);
+  EXPECT_EQ(Record(w, 0, 0, 1).start.ns(), 12);
+  EXPECT_EQ(Record(w, 0, 0, 1).end.ns(), 1012);
+  EXPECT_EQ(Record(w, 0, 0, 2).start.ns(), 16);
+  EXPECT_EQ(Record(w, 0, 0, 2).end.ns(), 1008);
+  EXPECT_EQ(Record(w, 0, 0, 3).start.ns(), 1009);
+  EXPECT_EQ(Record(w, 0, 1, 0).start.ns(), 1020);
+}
+
+TEST(DryRun, AnEventHoldsTheOtherStreamBack) {
+  const Scenario s = Parsed(
+      "name k\nrank host=a device=0\nstream id=7\nstream id=8\nthread id=0\n"
+      "call t0 r211 gap=0 own=1\nkernel s0 n0 gap=0 own=500\ncall t0 r135 gap=0 own=1\nevent s0 e4\n"
+      "call t0 r211 gap=0 own=1\nkernel s0 n0 gap=0 own=500\n"
+      "call t0 r147 gap=0 own=1\nafter s1 e4\ncall t0 r211 gap=0 own=1\nkernel s1 n0 gap=3 own=10\n");
+  const WorldHistory w = DryRun(s, {}, 1);
+  EXPECT_EQ(Record(w, 0, 0, 9).start.ns(), 503);
+}
+
+TEST(DryRun, ALoopStartsEveryTurnAtItsOriginUnlessTheTurnBeforeIsLate) {
+  const Scenario s = Parsed(
+      "pacing loop 1000\nname k\nrank host=a device=0\nstream id=7\nthread id=0\ncall t0 r211 gap=10 own=5\nkernel s0 n0 gap=0 own=600\n");
+  const WorldHistory on_time = DryRun(s, {}, 3);
+  EXPECT_EQ(Record(on_time, 0, 2, 1).start.ns(), 2010);
+  Knobs slow;
+  slow.fault = {FaultKind::kSlowGpu, 0, 0, {}, 1'000'000};
+  const WorldHistory late = DryRun(s, slow, 3);
+  EXPECT_EQ(Record(late, 0, 1, 1).start.ns(), 1210);
+  EXPECT_EQ(Record(late, 0, 2, 1).start.ns(), 2410);
+}
+
+constexpr char kTwoRanks[] = "name k\ngroup comm=7 name=g members=0,1\n";
+std::string RankOf(const std::string& entry, const std::string& collective) {
+  return "rank host=a device=0\nstream id=7\nthread id=0\ncall t0 d652 gap=" + entry + " own=1\n" + collective + "\n";
+}
+
+TEST(DryRun, WhoWaitsForWhomDependsOnTheOperation) {
+  struct Case {
+    const char* early;
+    const char* late;
+    int64_t early_end;
+    int64_t late_end;
+  };
+  const Case cases[] = {
+      {"coll s0 n0 g0 all_reduce gap=0 own=7", "coll s0 n0 g0 all_reduce gap=0 own=9", 107, 109},
+      {"coll s0 n0 g0 broadcast gap=0 own=7 peer=0", "coll s0 n0 g0 broadcast gap=0 own=9 peer=0", 17, 109},
+      {"coll s0 n0 g0 broadcast gap=0 own=7 peer=1", "coll s0 n0 g0 broadcast gap=0 own=9 peer=1", 107, 109},
+      {"coll s0 n0 g0 reduce gap=0 own=7 peer=0", "coll s0 n0 g0 reduce gap=0 own=9 peer=0", 107, 109},
+      {"coll s0 n0 g0 reduce gap=0 own=7 peer=1", "coll s0 n0 g0 reduce gap=0 own=9 peer=1", 17, 109},
+      {"coll s0 n0 g0 send gap=0 own=7 bytes=10 peer=1", "coll s0 n0 g0 receive gap=0 own=9 bytes=10 peer=0", 17, 109},
+      {"coll s0 n0 g0 receive gap=0 own=7 bytes=10 peer=1", "coll s0 n0 g0 send gap=0 own=9 bytes=10 peer=0", 107, 109},
+      {"coll s0 n0 g0 send gap=0 own=7 bytes=5000000 peer=1", "coll s0 n0 g0 receive gap=0 own=9 bytes=5000000 peer=0", 107, 109},
+  };
+  for (const Case& c : cases) {
+    const Scenario s = Parsed(kTwoRanks + RankOf("10", c.early) + RankOf("100", c.late));
+    const WorldHistory w = DryRun(s, {}, 1);
+    ASSERT_EQ(w.stuck, "") << c.early;
+    EXPECT_EQ(Record(w, 0, 0, 1).end.ns(), c.early_end) << c.early;
+    EXPECT_EQ(Record(w, 1, 0, 1).end.ns(), c.late_end) << c.late;
+  }
+}
+
+TEST(DryRun, ADeadlockIsNamedAndDoesNotHang) {
+  const std::string receive_first =
+      "call t0 d652 gap=0 own=1\ncoll s0 n0 g0 receive gap=0 own=1 peer=%\ncall t0 r131 gap=0 own=1 wait=s0\n"
+      "call t0 d652 gap=0 own=1\ncoll s0 n0 g0 send gap=0 own=1 peer=%\n";
+  const auto program = [&](char peer) {
+    std::string text = "rank host=a device=0\nstream id=7\nthread id=0\n" + receive_first;
+    std::replace(text.begin(), text.end(), '%', peer);
+    return text;
+  };
+  const WorldHistory w = DryRun(Parsed(kTwoRanks + program('1') + program('0')), {}, 1);
+  EXPECT_NE(w.stuck.find("receive of group g0"), std::string::npos) << w.stuck;
+}
+
+TEST(DryRun, PausesStrikeTheDrawnShareOfStepsOnly) {
+  const Scenario s = Transformer();
+  Knobs knobs;
+  knobs.pause_ppm = 300'000;
+  knobs.pause = Nanos::Millis(30);
+  const double healthy = StepMillis(s, {}, 40), paused = StepMillis(s, knobs, 40);
+  EXPECT_GT(paused, healthy * 1.05);
+}
+
+}  // namespace
+}  // namespace lockstep::sim

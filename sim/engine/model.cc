@@ -1,0 +1,118 @@
+#include "sim/engine/model.h"
+
+#include <cmath>
+
+#include "sim/engine/random.h"
+
+namespace lockstep::sim {
+namespace {
+
+using scenario::Needs;
+using scenario::Op;
+using scenario::OpKind;
+
+constexpr int64_t kMillion = 1'000'000;
+// Members of one collective leave it within this much of each other, in noisy scenarios.
+constexpr uint64_t kExitSkewNs = 1500;
+constexpr std::string_view kFaultNames[] = {"none", "slow_gpu", "host_stall", "slow_link", "copy"};
+
+int64_t Scale(int64_t ns, int64_t ppm) { return static_cast<int64_t>(static_cast<__int128>(ns) * ppm / kMillion); }
+
+bool TouchesLink(const scenario::Scenario& s, uint32_t of_rank, const Op& op, uint32_t faulty) {
+  const std::vector<uint32_t>& members = s.groups[op.group].members;
+  if (scenario::NeedsOf(op.collective) == Needs::kPeer) return of_rank == faulty || members[op.peer] == faulty;
+  for (uint32_t member : members) {
+    if (member == faulty) return true;
+  }
+  return false;
+}
+
+bool Affected(const scenario::Scenario& s, uint32_t of_rank, const Op& op, FaultKind kind, uint32_t faulty) {
+  switch (kind) {
+    case FaultKind::kSlowGpu: return op.kind == OpKind::kKernel && of_rank == faulty;
+    case FaultKind::kCopy: return op.kind == OpKind::kCopy && of_rank == faulty;
+    case FaultKind::kSlowLink: return op.kind == OpKind::kCollective && TouchesLink(s, of_rank, op, faulty);
+    default: return false;
+  }
+}
+
+}  // namespace
+
+std::string_view FaultName(FaultKind kind) { return kFaultNames[static_cast<int>(kind)]; }
+
+bool FaultFromText(std::string_view text, FaultKind* out) {
+  for (int i = 0; i < 5; ++i) {
+    if (text != kFaultNames[i]) continue;
+    *out = static_cast<FaultKind>(i);
+    return true;
+  }
+  return false;
+}
+
+Nanos AffectedWork(const scenario::Scenario& scenario, FaultKind kind, uint32_t rank) {
+  Nanos sum;
+  for (const Op& op : scenario.ranks[rank].program) {
+    if (Affected(scenario, rank, op, kind, rank) && op.own > Nanos()) sum += op.own;
+  }
+  return sum;
+}
+
+bool SizeFault(const scenario::Scenario& scenario, FaultKind kind, uint32_t rank, double size, Nanos healthy_step, Fault* out) {
+  *out = {kind, rank, size};
+  if (kind == FaultKind::kNone) return true;
+  const auto extra = static_cast<int64_t>(std::llround(size * static_cast<double>(healthy_step.ns())));
+  if (kind == FaultKind::kHostStall) {
+    out->extra = Nanos(extra);
+    return true;
+  }
+  const int64_t work = AffectedWork(scenario, kind, rank).ns();
+  if (work <= 0) return false;
+  out->factor_ppm = static_cast<int64_t>(static_cast<__int128>(extra) * kMillion / work);
+  return true;
+}
+
+Model::Model(const Program& program, const Knobs& knobs) : program_(program), knobs_(knobs) {
+  const std::vector<Op>& ops = program.ops();
+  factor_ppm_.assign(ops.size(), 0);
+  for (uint32_t i = 0; i < ops.size(); ++i) {
+    if (Affected(*program.scenario, program.rank, ops[i], knobs.fault.kind, knobs.fault.rank)) factor_ppm_[i] = knobs.fault.factor_ppm;
+    if (ops[i].kind == OpKind::kCall) call_ops_.push_back(i);
+  }
+}
+
+Nanos Model::Noise(uint32_t step, uint32_t op, Nanos own) const {
+  const int64_t noise_ppm = program_.scenario->noise_ppm;
+  if (noise_ppm == 0 || own <= Nanos()) return Nanos();
+  if (program_.ops()[op].kind != OpKind::kCollective) {
+    const uint64_t draw = Draw(knobs_.seed, program_.rank, step, op, Purpose::kDuration);
+    return Nanos(Scale(own.ns(), noise_ppm * NormalThousandths(draw) / 1000));
+  }
+  // The wire is shared: its members see the same transfer, and leave it one after the other.
+  const CollectivePlace& place = program_.places[op];
+  const uint64_t shared = Draw(knobs_.seed, program_.channels[place.channel].key, step, place.ordinal, Purpose::kSharedDuration);
+  const uint64_t exit = Draw(knobs_.seed, program_.rank, step, op, Purpose::kExitSkew) % kExitSkewNs;
+  return Nanos(Scale(own.ns(), noise_ppm * NormalThousandths(shared) / 1000) + static_cast<int64_t>(exit));
+}
+
+Nanos Model::Own(uint32_t step, uint32_t op) const {
+  const Nanos own = program_.ops()[op].own;
+  if (program_.ops()[op].IsHost()) return own;
+  const Nanos noisy = own + Noise(step, op, own);
+  const Nanos result = noisy + Nanos(Scale(noisy.ns(), factor_ppm_[op]));
+  return own >= Nanos() && result < Nanos() ? Nanos() : result;
+}
+
+Nanos Model::Gap(uint32_t step, uint32_t op) const {
+  Nanos gap = program_.ops()[op].gap;
+  if (call_ops_.empty() || program_.ops()[op].kind != OpKind::kCall) return gap;
+  const Fault& fault = knobs_.fault;
+  if (fault.kind == FaultKind::kHostStall && fault.rank == program_.rank && op == call_ops_.front()) gap += fault.extra;
+  if (knobs_.pause_ppm == 0) return gap;
+  const uint64_t rank = program_.rank;
+  if (PartsPerMillion(Draw(knobs_.seed, rank, step, 0, Purpose::kPause)) >= knobs_.pause_ppm) return gap;
+  if (call_ops_[Draw(knobs_.seed, rank, step, 0, Purpose::kPausePlace) % call_ops_.size()] != op) return gap;
+  const uint64_t ppm = PartsPerMillion(Draw(knobs_.seed, rank, step, 0, Purpose::kPauseLength));
+  return gap + Nanos(Scale(knobs_.pause.ns(), static_cast<int64_t>(2 * ppm)));
+}
+
+}  // namespace lockstep::sim

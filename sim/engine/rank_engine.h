@@ -1,0 +1,121 @@
+// Runs one rank's program on its virtual clock.
+//
+// The engine decides every stamp; it knows neither the wall clock nor MPI. Its owner paces it (RunUntil), carries
+// collectives to the other ranks (CollectiveResolver) and looks on (RankObserver). Stamps do not depend on when or in
+// which order the owner does so. One thread.
+#ifndef LOCKSTEP_SIM_ENGINE_RANK_ENGINE_H_
+#define LOCKSTEP_SIM_ENGINE_RANK_ENGINE_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <queue>
+#include <vector>
+
+#include "common/base/time.h"
+#include "sim/engine/model.h"
+#include "sim/engine/program.h"
+
+namespace lockstep::sim {
+
+// One execution of an op.
+struct OpRun {
+  uint32_t step = 0;
+  uint32_t op = 0;
+  auto operator<=>(const OpRun&) const = default;
+};
+
+// Told what happens, from inside RunUntil and CollectiveDone. It must not call back into the engine.
+class RankObserver {
+ public:
+  virtual ~RankObserver() = default;
+  // The host begins a call; its device work is launched now.
+  virtual void OnCallStart(OpRun run, VirtualTime start) = 0;
+  virtual void OnCallEnd(OpRun run, VirtualTime start, VirtualTime end) = 0;
+  virtual void OnMark(OpRun run, VirtualTime at) = 0;
+  virtual void OnDevice(OpRun run, VirtualTime start, VirtualTime end) = 0;
+};
+
+// Implemented by DryRun (whole world in one process) and MpiResolver.
+class CollectiveResolver {
+ public:
+  virtual ~CollectiveResolver() = default;
+  // This rank enters the collective. Called in the order of Channel for every channel. The answer comes through
+  // RankEngine::CollectiveDone, later or never (when a member is gone).
+  virtual void Enter(OpRun run, VirtualTime entry) = 0;
+};
+
+class RankEngine {
+ public:
+  // All references must outlive the engine.
+  RankEngine(const Program& program, const Model& model, CollectiveResolver& resolver, RankObserver& observer);
+
+  // The host may begin steps below `limit`.
+  void AllowSteps(uint32_t limit);
+
+  // When the host wants to act next; nothing while it waits for a collective, or when all allowed steps are over.
+  std::optional<VirtualTime> NextHostTime() const;
+
+  // Lets the host do everything it wants to do up to `until`, and the device what follows from it.
+  void RunUntil(VirtualTime until);
+
+  // `latest` is the latest entry among this rank's own and those it needs.
+  void CollectiveDone(OpRun run, VirtualTime latest);
+
+  // All allowed steps are over, on host and device.
+  bool Finished() const { return steps_.empty() && next_step_ == limit_; }
+  // Steps that are over on host and device.
+  uint32_t steps_done() const { return next_step_ - static_cast<uint32_t>(steps_.size()); }
+
+ private:
+  struct Step {
+    std::vector<VirtualTime> base;   // latest end of what the node waits for, so far
+    std::vector<VirtualTime> start;
+    std::vector<VirtualTime> end;
+    std::vector<uint32_t> missing;   // edges whose start is not known yet
+    std::vector<bool> known;
+    uint32_t unknown = 0;
+  };
+  struct Due {
+    VirtualTime at;
+    uint32_t step;
+    uint32_t node;
+    auto operator<=>(const Due&) const = default;
+  };
+  struct Parked {
+    OpRun run;
+    VirtualTime entry;
+  };
+
+  Step& At(uint32_t step) { return steps_[step - (next_step_ - steps_.size())]; }
+  void BeginStep();
+  void Reach(uint32_t step, uint32_t node, VirtualTime at);
+  void Ready(uint32_t step, uint32_t node);
+  void ReadyDevice(uint32_t step, uint32_t node);
+  void EnterInOrder(OpRun run, VirtualTime entry);
+  void Fire(const Due& due);
+  void Resolve(uint32_t step, uint32_t node, VirtualTime start, VirtualTime end);
+  void Drain();
+  void FollowEdges(uint32_t step, uint32_t node);
+
+  const Program& program_;
+  const Model& model_;
+  CollectiveResolver& resolver_;
+  RankObserver& observer_;
+  std::vector<uint32_t> node_of_op_;
+  std::vector<uint32_t> start_node_of_call_;  // by op
+  std::deque<Step> steps_;                    // alive: [next_step_ - size, next_step_)
+  Step before_;                               // the last one that is over, for edges into the next
+  bool have_before_ = false;
+  uint32_t next_step_ = 0;
+  uint32_t limit_ = 0;
+  std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
+  std::vector<std::pair<uint32_t, uint32_t>> resolved_;  // (step, node) whose edges are still to be followed
+  std::vector<uint64_t> channel_next_;                   // next place to enter
+  std::map<std::pair<uint32_t, uint64_t>, Parked> parked_;
+};
+
+}  // namespace lockstep::sim
+
+#endif  // LOCKSTEP_SIM_ENGINE_RANK_ENGINE_H_
