@@ -1,0 +1,38 @@
+// Which job and which rank a process is, out of what its launcher put into its environment. Pure.
+//
+// The ladder is contract.md's "Who is who": the first convention that names a job names the job, the first that names a
+// rank names the rank; they may differ (torchrun under srun: job by Slurm, rank by torchrun).
+#ifndef LOCKSTEP_DAEMON_IDENTITY_H_
+#define LOCKSTEP_DAEMON_IDENTITY_H_
+
+#include <string>
+#include <string_view>
+
+#include "daemon/process.h"
+
+namespace lockstep::daemon {
+
+struct IdentityInput {
+  // "NAME=value\n" lines of the client's Hello. Whatever is not of that form is passed over.
+  std::string_view variables;
+  ProcessId self;
+  // The process that started it; what names a job where no launcher gave one a name.
+  ProcessId launcher;
+};
+
+struct Identity {
+  std::string job;
+  std::string job_source;  // "LOCKSTEP", "Slurm", "torchrun", "PMIx", "PBS", "LSF", "Flux", "launcher", "process"
+  int32_t rank = 0;
+  int32_t world_size = 0;   // 0: not known
+  int32_t local_rank = -1;  // -1: not known
+  // "LOCKSTEP", "torchrun", "OMPI", "PMIx", "Slurm", "PMI", "Flux", "PALS", "JSM", "single"
+  std::string rank_source;
+};
+
+// The job's name is at most 128 characters of valid UTF-8 without control characters.
+Identity Identify(const IdentityInput& input);
+
+}  // namespace lockstep::daemon
+
+#endif  // LOCKSTEP_DAEMON_IDENTITY_H_

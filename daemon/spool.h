@@ -1,0 +1,103 @@
+// What waits to be acknowledged by one aggregator, in memory, bounded.
+//
+// Batches, gaps and capture ends in the order they were made. An entry gets its sequence number when it is first sent and
+// stays until the aggregator acknowledges it. When the bytes pass the cap, the oldest batch that was never sent is replaced
+// by a Gap (one per process and capture, as long as that is unsent): its records are counted as lost, its string
+// definitions are kept. So no number is ever missing from the sequence, and nothing is both lost and stored.
+//
+// Thread-safe: the drain thread adds, the uplink's threads take and acknowledge.
+#ifndef LOCKSTEP_DAEMON_SPOOL_H_
+#define LOCKSTEP_DAEMON_SPOOL_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+
+#include "common/base/time.h"
+#include "common/columns/schema.h"
+#include "daemon/process.h"
+#include "lockstep/v1/ingest.pb.h"
+
+namespace lockstep::daemon {
+
+// A batch before it has a sequence number.
+struct BatchData {
+  std::string capture;
+  ProcessId process;
+  uint64_t incarnation = 0;
+  std::string blocks;           // definitions first
+  size_t definition_bytes = 0;  // of `blocks`
+  std::array<uint64_t, columns::kKinds> rows{};
+  HostInterval span;  // first to last stamp of its records
+};
+
+struct SpoolStats {
+  size_t bytes = 0;
+  size_t entries = 0;
+  size_t in_flight = 0;
+  uint64_t dropped_records = 0;  // since the beginning
+  uint64_t acknowledged = 0;     // sequence number
+};
+
+class Spool {
+ public:
+  explicit Spool(size_t cap_bytes) : cap_bytes_(cap_bytes) {}
+  Spool(const Spool&) = delete;
+  Spool& operator=(const Spool&) = delete;
+
+  // Called, with no lock held, when there may be something to send. Set once, before use.
+  void OnReady(std::function<void()> ready) { ready_ = std::move(ready); }
+
+  void Add(BatchData batch);
+  void AddEnd(v1::CaptureEnd end);
+  // Nothing of the capture is wanted any more: drops what was not sent yet.
+  void Forget(const std::string& capture);
+
+  // The next message to send, or nothing: no credit, or all sent. It is then in flight.
+  bool Take(v1::FromDaemon& message);
+  void Acknowledge(uint64_t through, uint32_t credits);
+  // A new stream: what the aggregator has not stored by now is sent again, same numbers.
+  void Resume(uint64_t stored_through, uint32_t credits);
+
+  SpoolStats stats() const;
+  bool empty() const;
+
+ private:
+  struct Entry {
+    v1::FromDaemon message;  // batch, gap or end
+    size_t bytes = 0;
+    uint64_t sequence = 0;  // 0: never sent
+    bool in_flight = false;
+    // Of batches.
+    size_t definition_bytes = 0;
+    std::array<uint64_t, columns::kKinds> rows{};
+    HostInterval span;
+  };
+
+  void Append(Entry entry);
+  void MakeRoom();
+  void TurnIntoGap(size_t index);
+  Entry* UnsentGap(const std::string& capture, const v1::ProcessKey& process, size_t before);
+  void Retire(uint64_t through);
+
+  const size_t cap_bytes_;
+  std::function<void()> ready_;
+
+  mutable std::mutex mutex_;
+  std::deque<Entry> entries_;
+  size_t bytes_ = 0;
+  size_t in_flight_ = 0;
+  size_t in_flight_bytes_ = 0;
+  uint32_t credits_ = 0;
+  uint64_t next_sequence_ = 1;
+  uint64_t acknowledged_ = 0;
+  uint64_t dropped_records_ = 0;
+};
+
+}  // namespace lockstep::daemon
+
+#endif  // LOCKSTEP_DAEMON_SPOOL_H_
