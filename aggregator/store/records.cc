@@ -267,6 +267,7 @@ class Loader {
     }
     if (!busiest) return out;
     out.syncs = all.syncs;
+    out.event_records = all.event_records;
     out.ranges = all.ranges;
     out.clocks = all.clocks;
     out.losses = all.losses;

@@ -45,8 +45,8 @@ void ProcessTables::AddRows(const columns::DecodedBlock& block, const StringTabl
     case Kind::kCollective:
     case Kind::kPointToPoint:
     case Kind::kExternalCorrelation: return AddNccl(rows, table);
-    case Kind::kCudaEvent:  // recorded for the replay, which reads them from records/ when it needs them
-    case Kind::kOverhead:
+    case Kind::kCudaEvent: return AddEvents(rows);
+    case Kind::kOverhead:  // the tracer's own time: counted, in no table of a capture
     case Kind::kString: return;
   }
 }
@@ -180,6 +180,14 @@ void ProcessTables::AddSyncs(const Rows& rows) {
     const uint64_t type = rows.U64(c::kType, i);
     if (type <= static_cast<uint64_t>(SyncType::kContext)) s.type = static_cast<SyncType>(type);
     data.syncs.push_back(s);
+  }
+}
+
+void ProcessTables::AddEvents(const Rows& rows) {
+  namespace c = columns::cuda_event;
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    data.event_records.push_back(
+        {CorrelationId(rows.U32(c::kCorrelation, i)), StreamId(rows.U32(c::kStream, i)), rows.U32(c::kEvent, i)});
   }
 }
 

@@ -61,6 +61,7 @@ class ProcessTables {
   void AddSets(const Rows& rows);
   void AddCalls(const Rows& rows);
   void AddSyncs(const Rows& rows);
+  void AddEvents(const Rows& rows);
   void AddRanges(const Rows& rows);
   void AddNccl(const Rows& rows, const StringTable& table);
   void AddClocks(const Rows& rows);

@@ -1,0 +1,111 @@
+#include "aggregator/aggregator_main.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "aggregator/server.h"
+#include "common/rpc/channel.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kDone = 0, kFailed = 1, kUsage = 2;
+
+constexpr char kAbout[] =
+    "lockstep-aggregator receives what the daemons of a job's nodes capture, analyses it and keeps it.\n"
+    "\n"
+    "Examples:\n"
+    "  lockstep-aggregator --listen 0.0.0.0:7077 --token-file ~/.lockstep-token\n"
+    "      for a cluster: give every lockstepd --aggregator THISHOST:7077 and the same token file, then\n"
+    "      lockstep trace --aggregator THISHOST:7077 --token-file ~/.lockstep-token --duration 2s\n"
+    "  lockstep-aggregator --listen unix:$XDG_RUNTIME_DIR/lockstep/aggregator.sock\n"
+    "      for one node: no token is needed where only you can enter the folder\n";
+
+struct Flags {
+  std::vector<std::string> listen;
+  std::string token_file;
+  std::string state_dir = DefaultStateDir();
+  size_t keep_captures = Retention().captures;
+  uint64_t keep_bytes = Retention().bytes;
+  bool quiet = false;
+};
+
+void AddFlags(CLI::App& app, Flags& flags) {
+  app.add_option("--listen", flags.listen,
+                 "HOST:PORT (port 0: any free one) or unix:PATH, as often as wanted. A TCP port needs --token-file, since every "
+                 "user of the machine can reach it; a socket's folder must be closed to others")
+      ->required();
+  app.add_option("--token-file", flags.token_file, "The secret that opens the TCP port; made, mode 0600, where it is missing");
+  app.add_option("--state-dir", flags.state_dir, "Where captures are kept")->capture_default_str();
+  app.add_option("--keep-captures", flags.keep_captures, "Captures to keep; the oldest go first")->capture_default_str();
+  app.add_option("--keep-bytes", flags.keep_bytes, "Bytes of captures to keep; the oldest go first")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("20 GiB");
+  app.add_flag("--quiet", flags.quiet, "Log nothing on stderr");
+  app.set_version_flag("--version", "lockstep-aggregator " LOCKSTEP_VERSION);
+}
+
+// Blocked before any thread starts, so that they reach sigwait and nobody else.
+sigset_t BlockEndSignals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, SIGTERM);
+  ::sigaddset(&set, SIGINT);
+  ::sigaddset(&set, SIGHUP);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  return set;
+}
+
+int Fail(const absl::Status& status, int code) {
+  std::fprintf(stderr, "lockstep-aggregator: %s\n", std::string(status.message()).c_str());
+  return code;
+}
+
+}  // namespace
+
+int AggregatorMain(int argc, char** argv) {
+  CLI::App app(kAbout);
+  Flags flags;
+  AddFlags(app, flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kDone : kUsage;
+  }
+  const sigset_t signals = BlockEndSignals();
+  rpc::PrepareProcess();
+  ServerOptions options;
+  options.listen = flags.listen;
+  options.state_dir = flags.state_dir;
+  options.retention = {flags.keep_captures, flags.keep_bytes};
+  if (!flags.quiet) {
+    options.log = [](const std::string& line) { std::fprintf(stderr, "lockstep-aggregator: %s\n", line.c_str()); };
+  }
+  if (!flags.token_file.empty()) {
+    auto token = rpc::Token::LoadOrCreate(flags.token_file);
+    if (!token.ok()) return Fail(token.status(), kUsage);
+    options.token = *std::move(token);
+  }
+  auto server = Server::Start(std::move(options));
+  if (!server.ok()) {
+    const bool usage = server.status().code() == absl::StatusCode::kInvalidArgument ||
+                       server.status().code() == absl::StatusCode::kFailedPrecondition;
+    return Fail(server.status(), usage ? kUsage : kFailed);
+  }
+  // For scripts: the line says that it is ready, and where.
+  for (const std::string& address : (*server)->addresses()) std::printf("listening on %s\n", address.c_str());
+  std::fflush(stdout);
+  int signal = 0;
+  ::sigwait(&signals, &signal);
+  (*server)->Shutdown();
+  return kDone;
+}
+
+}  // namespace lockstep

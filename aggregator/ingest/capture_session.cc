@@ -1,0 +1,265 @@
+#include "aggregator/ingest/capture_session.h"
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace lockstep::ingest {
+namespace {
+
+MonoTime MonoNow() {
+  timespec t = {};
+  ::clock_gettime(CLOCK_MONOTONIC, &t);
+  return MonoTime(static_cast<int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec);
+}
+
+const char* PhaseName(int phase) {
+  constexpr const char* kNames[] = {"arming", "capturing", "draining", "closed"};
+  return kNames[phase];
+}
+
+}  // namespace
+
+CaptureSession::CaptureSession(std::string id, Selection selection, const v1::TraceRequest& request, SessionEnvironment env)
+    : id_(std::move(id)),
+      selection_(std::move(selection)),
+      request_(request),
+      env_(std::move(env)),
+      made_at_(env_.clock->Now()) {
+  for (const SeenRank& seen : selection_.ranks) {
+    Process process;
+    process.seen = seen;
+    *process.state.mutable_process() = seen.rank.process();
+    process.state.set_state(v1::RankState::SEEN);
+    processes_.push_back(std::move(process));
+  }
+}
+
+absl::StatusOr<std::unique_ptr<CaptureSession>> CaptureSession::Create(std::string id, const std::string& folder,
+                                                                       Selection selection, const v1::TraceRequest& request,
+                                                                       SessionEnvironment env) {
+  std::unique_ptr<CaptureSession> session(
+      new CaptureSession(std::move(id), std::move(selection), request, std::move(env)));
+  auto writer = store::RecordsWriter::Create(folder, session->MakeManifest());
+  if (!writer.ok()) return writer.status();
+  session->writer_ = *std::move(writer);
+  return session;
+}
+
+v1::TraceFinished CaptureSession::Run(const Emit& emit) {
+  v1::TraceEvent accepted;
+  v1::TraceAccepted& a = *accepted.mutable_accepted();
+  a.set_capture(id_);
+  a.set_job(selection_.job);
+  a.set_world_size(selection_.world_size);
+  for (const SeenRank& seen : selection_.ranks) *a.add_ranks() = seen.rank;
+  for (const int32_t rank : selection_.missing_ranks) a.add_missing_ranks(rank);
+  emit(accepted);
+  Arm(emit);
+  Start(emit);
+  Capture(emit);
+  Drain(emit);
+  return Close(emit);
+}
+
+void CaptureSession::Stop() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  stopping_ = true;
+  changed_.notify_all();
+}
+
+void CaptureSession::Abandon() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  stopping_ = true;
+  abandoned_ = MonoNow();
+  changed_.notify_all();
+}
+
+void CaptureSession::Arm(const Emit& emit) {
+  EmitPhase(emit, "arming");
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const Process& process : processes_) Report(process);
+  }
+  for (const DaemonKey& daemon : Daemons(/*armed_only=*/false)) SendDown(daemon, ArmMessage(daemon));
+  const Nanos timeout = request_.arm_timeout_ns() > 0 ? Nanos(request_.arm_timeout_ns()) : env_.limits.arm_timeout;
+  WaitFor(emit, MonoNow() + timeout, [this] { return stopping_ || AllSettled(); });
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (Process& process : processes_) {
+    if (Settled(process) || stopping_) continue;
+    SetState(process, v1::RankState::GONE, absl::StrCat("did not arm within ", timeout.millis(), " ms"));
+  }
+}
+
+void CaptureSession::Start(const Emit& emit) {
+  const std::vector<DaemonKey> daemons = Daemons(/*armed_only=*/true);
+  Nanos p99;
+  for (const DaemonKey& daemon : daemons) p99 = std::max(p99, env_.round_trip_p99(daemon.node_id));
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    phase_ = Phase::kCapturing;
+    if (stopping_ || daemons.empty()) return;
+    t0_ = std::max(env_.clock->Now() + std::max(env_.limits.least_lead, p99 * 4), JobTime(request_.start_at_unix_ns()));
+    t1_ = t0_ + Nanos(request_.duration_ns());
+  }
+  for (const DaemonKey& daemon : daemons) SendDown(daemon, StartMessage());
+  EmitPhase(emit, "capturing");
+}
+
+void CaptureSession::Capture(const Emit& emit) {
+  if (t1_ == JobTime()) return;
+  const MonoTime until = MonoNow() + (t1_ - env_.clock->Now());
+  WaitFor(emit, until, [this] { return stopping_ || AllSettled(); });
+}
+
+void CaptureSession::Drain(const Emit& emit) {
+  bool early = false;
+  bool nothing = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    phase_ = Phase::kDraining;
+    last_news_ = MonoNow();
+    early = stopping_;
+    nothing = t0_ == JobTime();
+    if (early && !nothing) t1_ = std::min(t1_, env_.clock->Now());
+  }
+  v1::FromAggregator stop;
+  stop.mutable_stop()->set_capture(id_);
+  if (early || nothing) {
+    stop.mutable_stop()->set_abort(nothing);
+    for (const DaemonKey& daemon : Daemons(/*armed_only=*/false)) SendDown(daemon, stop);
+  }
+  if (nothing) return;
+  EmitPhase(emit, "draining");
+  WaitFor(emit, MonoNow() + env_.limits.drain, [this] {
+    const MonoTime now = MonoNow();
+    return AllSettled() || now - last_news_ > env_.limits.quiet ||
+           (abandoned_ != MonoTime() && now - abandoned_ > env_.limits.abandon_wait);
+  });
+  bool unfinished = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (Process& process : processes_) {
+      if (!process.armed || process.ended) continue;
+      unfinished = true;
+      if (process.state.state() == v1::RankState::GONE || process.state.state() == v1::RankState::FAILED) continue;
+      SetState(process, v1::RankState::GONE,
+               abandoned_ != MonoTime() ? std::string("the aggregator ended before its last records came")
+                                        : absl::StrCat("its last records did not come: nothing was heard for ",
+                                                       env_.limits.quiet.seconds(), " s"));
+    }
+  }
+  if (!unfinished) return;
+  stop.mutable_stop()->set_abort(true);
+  for (const DaemonKey& daemon : Daemons(/*armed_only=*/true)) SendDown(daemon, stop);
+}
+
+v1::TraceFinished CaptureSession::Close(const Emit& emit) {
+  store::Manifest manifest;
+  v1::TraceFinished finished;
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    phase_ = Phase::kClosed;
+    EmitPending(emit, lock, MonoTime());
+    finished = Outcome();
+    manifest = MakeManifest();
+  }
+  const absl::Status closed = writer_->Close(manifest);
+  if (!closed.ok()) {
+    finished.set_outcome(v1::TraceFinished::FAILED);
+    finished.set_text(absl::StrCat(closed.message(), "; what was written stays in ", writer_->folder()));
+  }
+  return finished;
+}
+
+void CaptureSession::WaitFor(const Emit& emit, MonoTime until, const std::function<bool()>& done) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    EmitPending(emit, lock, until);
+    if (done()) break;
+    const MonoTime now = MonoNow();
+    if (now >= until) break;
+    if (!events_.empty()) continue;
+    changed_.wait_for(lock, std::chrono::nanoseconds(std::min(until - now, env_.limits.progress).ns()));
+  }
+  EmitPending(emit, lock, until);
+}
+
+void CaptureSession::EmitPending(const Emit& emit, std::unique_lock<std::mutex>& lock, MonoTime until) {
+  while (!events_.empty()) {
+    const v1::TraceEvent event = std::move(events_.front());
+    events_.pop_front();
+    lock.unlock();
+    emit(event);
+    lock.lock();
+  }
+  const MonoTime now = MonoNow();
+  if (until == MonoTime() || now - last_progress_ < env_.limits.progress) return;
+  last_progress_ = now;
+  v1::TraceEvent event;
+  v1::TraceProgress& progress = *event.mutable_progress();
+  progress.set_phase(PhaseName(static_cast<int>(phase_)));
+  progress.set_remaining_ns(std::max(until - now, Nanos()).ns());
+  progress.set_records(records_);
+  lock.unlock();
+  emit(event);
+  lock.lock();
+}
+
+void CaptureSession::EmitPhase(const Emit& emit, const char* phase) {
+  v1::TraceEvent event;
+  event.mutable_progress()->set_phase(phase);
+  emit(event);
+}
+
+void CaptureSession::SendDown(const DaemonKey& daemon, const v1::FromAggregator& message) {
+  if (env_.send(daemon, message)) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  undelivered_[daemon].push_back(message);
+}
+
+std::vector<DaemonKey> CaptureSession::Daemons(bool armed_only) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<DaemonKey> out;
+  for (const Process& process : processes_) {
+    if (armed_only && !process.armed) continue;
+    if (std::find(out.begin(), out.end(), process.seen.daemon) == out.end()) out.push_back(process.seen.daemon);
+  }
+  return out;
+}
+
+v1::FromAggregator CaptureSession::ArmMessage(const DaemonKey& daemon) const {
+  v1::FromAggregator message;
+  v1::Arm& arm = *message.mutable_arm();
+  arm.set_capture(id_);
+  arm.set_activities(request_.activities());
+  arm.set_timeout_ns(request_.arm_timeout_ns() > 0 ? request_.arm_timeout_ns() : env_.limits.arm_timeout.ns());
+  for (const SeenRank& seen : selection_.ranks) {
+    if (seen.daemon == daemon) *arm.add_processes() = seen.rank.process();
+  }
+  return message;
+}
+
+v1::FromAggregator CaptureSession::StartMessage() const {
+  v1::FromAggregator message;
+  v1::Start& start = *message.mutable_start();
+  start.set_capture(id_);
+  start.set_t0_ns(t0_.ns());
+  start.set_t1_ns(t1_.ns());
+  return message;
+}
+
+bool CaptureSession::Settled(const Process& process) const {
+  const bool lost = process.state.state() == v1::RankState::GONE || process.state.state() == v1::RankState::FAILED;
+  if (phase_ == Phase::kArming) return process.armed || lost;
+  if (!process.armed || process.ended) return true;
+  return lost && MonoNow() - process.gone_since > env_.limits.gone_wait;
+}
+
+bool CaptureSession::AllSettled() const {
+  return std::all_of(processes_.begin(), processes_.end(), [this](const Process& p) { return Settled(p); });
+}
+
+}  // namespace lockstep::ingest

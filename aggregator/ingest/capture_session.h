@@ -1,0 +1,159 @@
+// One capture from ARM to its last record: architecture.md, decision 5.
+//
+//   arming ──all armed, or --arm-timeout──▶ capturing ──T1, or Stop──▶ draining ──all ended, or too quiet──▶ closed
+//
+// Every phase has a deadline, so a capture always ends; what was captured until then is kept. One thread runs Run();
+// the On… calls come from the daemons' streams, any thread, and only note what happened.
+#ifndef LOCKSTEP_AGGREGATOR_INGEST_CAPTURE_SESSION_H_
+#define LOCKSTEP_AGGREGATOR_INGEST_CAPTURE_SESSION_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "aggregator/ingest/clock.h"
+#include "aggregator/ingest/selection.h"
+#include "aggregator/store/records_writer.h"
+#include "lockstep/v1/control.pb.h"
+#include "lockstep/v1/ingest.pb.h"
+
+namespace lockstep::ingest {
+
+struct SessionLimits {
+  Nanos arm_timeout = Nanos::Seconds(10);   // where the request names none
+  Nanos least_lead = Nanos::Millis(50);     // from START to T0
+  Nanos gone_wait = Nanos::Seconds(5);      // for the last records of a process that is gone
+  Nanos quiet = Nanos::Seconds(10);         // draining: nothing came from any daemon that owes something
+  Nanos drain = Nanos::Seconds(120);        // draining, all in all
+  Nanos abandon_wait = Nanos::Seconds(3);   // draining, when the aggregator ends
+  Nanos progress = Nanos::Millis(200);      // between progress events
+};
+
+// What the session needs of the hub. Called without the session's lock.
+struct SessionEnvironment {
+  const Clock* clock = nullptr;
+  SessionLimits limits;
+  // To one daemon; false when it is not connected. Then the session sends again when OnDaemonBack tells.
+  std::function<bool(const DaemonKey&, const v1::FromAggregator&)> send;
+  // Clock exchanges with a node since `from`, and its 99th-percentile round trip.
+  std::function<std::vector<store::ClockExchange>(const std::string& node_id, JobTime from)> exchanges;
+  std::function<Nanos(const std::string& node_id)> round_trip_p99;
+};
+
+class CaptureSession {
+ public:
+  using Emit = std::function<void(const v1::TraceEvent&)>;
+
+  // Makes `folder`/records. The selection must not be in error.
+  static absl::StatusOr<std::unique_ptr<CaptureSession>> Create(std::string id, const std::string& folder, Selection selection,
+                                                                const v1::TraceRequest& request, SessionEnvironment env);
+
+  // Runs to the end and returns how it ended, with records/ closed; analysis is the caller's. `emit` is called on this
+  // thread.
+  v1::TraceFinished Run(const Emit& emit);
+  // Ends the capture early and keeps what there is. Any thread.
+  void Stop();
+  // The same, and waits for last records only as long as `abandon_wait`: the aggregator is ending. Any thread.
+  void Abandon();
+
+  void OnStates(const DaemonKey& from, const v1::RankStates& states);
+  // kNotFound: no process of this capture on that node. Other errors: what was not stored, and why; it is counted.
+  absl::Status OnBatch(const DaemonKey& from, const v1::Batch& batch);
+  void OnGap(const DaemonKey& from, const v1::Gap& gap);
+  void OnEnd(const DaemonKey& from, const v1::CaptureEnd& end);
+  // Sequence numbers that never came and that no gap explains.
+  void OnHole(const DaemonKey& from, uint64_t batches);
+  void OnDaemonBack(const DaemonKey& daemon);
+  // A daemon that is gone for good took its processes with it.
+  void OnDaemonGone(const DaemonKey& daemon, const std::string& why);
+
+  const std::string& id() const { return id_; }
+  const Selection& selection() const { return selection_; }
+  v1::CaptureStatus Status() const;
+  // The processes it holds: one process is in one capture at a time.
+  bool Holds(const std::string& node_id, const v1::ProcessKey& process) const;
+
+ private:
+  enum class Phase { kArming, kCapturing, kDraining, kClosed };
+
+  struct Process {
+    SeenRank seen;
+    v1::RankState state;
+    bool armed = false;
+    bool ended = false;
+    MonoTime gone_since;            // 0: not gone
+    uint64_t incarnation = 0;       // of its newest segment; 0 before the first batch
+    std::string early_definitions;  // of gaps that came before the first batch
+    HostInterval window;
+    // A CaptureEnd states all losses of the process and its daemon, gaps included; without one the gaps are all we have.
+    std::vector<store::Loss> gap_losses;
+    std::vector<store::Loss> end_losses;
+    std::vector<store::Loss> own_losses;  // of this aggregator
+  };
+
+  CaptureSession(std::string id, Selection selection, const v1::TraceRequest& request, SessionEnvironment env);
+
+  // Run()'s phases, in order.
+  void Arm(const Emit& emit);
+  void Start(const Emit& emit);
+  void Capture(const Emit& emit);
+  void Drain(const Emit& emit);
+  v1::TraceFinished Close(const Emit& emit);
+
+  // Waits for `done` under the lock, emitting what happened meanwhile, until `until` (0: no limit).
+  void WaitFor(const Emit& emit, MonoTime until, const std::function<bool()>& done);
+  void EmitPending(const Emit& emit, std::unique_lock<std::mutex>& lock, MonoTime until);
+  void EmitPhase(const Emit& emit, const char* phase);
+  void SendDown(const DaemonKey& daemon, const v1::FromAggregator& message);
+  std::vector<DaemonKey> Daemons(bool armed_only) const;
+  // Place in processes_, or its size.
+  size_t Find(const DaemonKey& from, const v1::ProcessKey& process) const;
+  void Discard(size_t process, uint64_t rows, const std::string& stage, const std::string& reason);
+  // Appends to the process's file. Without the lock: a slow disk must not hold up the other daemons.
+  absl::Status Write(size_t process, uint64_t incarnation, uint64_t rows, const std::string& blocks);
+  v1::FromAggregator StartMessage() const;
+  v1::FromAggregator ArmMessage(const DaemonKey& daemon) const;
+  void SetState(Process& process, v1::RankState::State state, const std::string& text);
+  void Report(const Process& process);
+  // Nothing more is to be expected of the process in this phase.
+  bool Settled(const Process& process) const;
+  bool AllSettled() const;
+  static std::vector<store::Loss> Losses(const Process& process);
+  store::Manifest MakeManifest() const;
+  v1::TraceFinished Outcome() const;
+
+  const std::string id_;
+  const Selection selection_;
+  const v1::TraceRequest request_;
+  const SessionEnvironment env_;
+  const JobTime made_at_;
+  std::unique_ptr<store::RecordsWriter> writer_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Phase phase_ = Phase::kArming;
+  bool stopping_ = false;
+  MonoTime abandoned_;  // 0: not
+  std::vector<Process> processes_;  // in the order of the manifest; never resized after Create
+  std::deque<v1::TraceEvent> events_;
+  std::map<DaemonKey, std::vector<v1::FromAggregator>> undelivered_;
+  MonoTime last_news_;
+  JobTime t0_;
+  JobTime t1_;
+  uint64_t records_ = 0;
+  uint64_t holes_ = 0;
+  std::string write_error_;
+  MonoTime last_progress_;  // Run()'s thread only
+};
+
+}  // namespace lockstep::ingest
+
+#endif  // LOCKSTEP_AGGREGATOR_INGEST_CAPTURE_SESSION_H_

@@ -1,0 +1,226 @@
+// What daemons tell a capture session: any thread, one message at a time per daemon.
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "aggregator/ingest/capture_session.h"
+#include "common/columns/schema.h"
+
+namespace lockstep::ingest {
+namespace {
+
+// Definitions that wait for a process's first batch; more than a hostile daemon gets for nothing.
+constexpr size_t kMostEarlyBytes = 16u << 20;
+
+MonoTime MonoNow() {
+  timespec t = {};
+  ::clock_gettime(CLOCK_MONOTONIC, &t);
+  return MonoTime(static_cast<int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec);
+}
+
+bool Same(const v1::ProcessKey& a, const v1::ProcessKey& b) {
+  return a.pid() == b.pid() && a.start_ticks() == b.start_ticks();
+}
+
+std::vector<store::Loss> FromWire(const google::protobuf::RepeatedPtrField<v1::Loss>& losses) {
+  std::vector<store::Loss> out;
+  for (const v1::Loss& loss : losses) {
+    const bool known = loss.kind() > 0 && loss.kind() < columns::kKinds;
+    out.push_back({loss.stage(), known ? columns::KindName(static_cast<columns::Kind>(loss.kind())) : "", loss.records(),
+                   loss.reason(), HostTime(loss.from_ns()), HostTime(loss.to_ns())});
+  }
+  return out;
+}
+
+}  // namespace
+
+size_t CaptureSession::Find(const DaemonKey& from, const v1::ProcessKey& process) const {
+  // The node, not the daemon: a daemon that was restarted goes on with the processes of the one before it.
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    const Process& p = processes_[i];
+    if (p.seen.daemon.node_id == from.node_id && Same(p.seen.rank.process(), process)) return i;
+  }
+  return processes_.size();
+}
+
+bool CaptureSession::Holds(const std::string& node_id, const v1::ProcessKey& process) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return phase_ != Phase::kClosed && Find({node_id, 0}, process) < processes_.size();
+}
+
+void CaptureSession::SetState(Process& process, v1::RankState::State state, const std::string& text) {
+  process.state.set_state(state);
+  process.state.set_text(text);
+  if (state == v1::RankState::GONE || state == v1::RankState::FAILED) process.gone_since = MonoNow();
+  Report(process);
+}
+
+void CaptureSession::Report(const Process& process) {
+  v1::TraceEvent event;
+  v1::RankProgress& rank = *event.mutable_rank();
+  rank.set_rank(process.seen.rank.rank());
+  rank.set_host_name(process.seen.host_name);
+  *rank.mutable_state() = process.state;
+  uint64_t lost = 0;
+  for (const store::Loss& loss : Losses(process)) lost += loss.records;
+  rank.set_lost(lost);
+  events_.push_back(std::move(event));
+  changed_.notify_all();
+}
+
+std::vector<store::Loss> CaptureSession::Losses(const Process& process) {
+  std::vector<store::Loss> losses = process.ended ? process.end_losses : process.gap_losses;
+  losses.insert(losses.end(), process.own_losses.begin(), process.own_losses.end());
+  return losses;
+}
+
+void CaptureSession::OnStates(const DaemonKey& from, const v1::RankStates& states) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  last_news_ = MonoNow();
+  for (const v1::RankState& state : states.states()) {
+    const size_t i = Find(from, state.process());
+    if (i == processes_.size() || phase_ == Phase::kClosed) continue;
+    Process& process = processes_[i];
+    if (process.ended) continue;
+    const v1::RankState::State before = process.state.state();
+    process.state = state;
+    switch (state.state()) {
+      case v1::RankState::ARMED:
+      case v1::RankState::CAPTURING:
+        // Too late to be started with the others: the session has given it up.
+        if (phase_ == Phase::kArming) process.armed = true;
+        break;
+      case v1::RankState::DONE: continue;  // told with its losses, when its last record is here
+      case v1::RankState::FAILED:
+      case v1::RankState::GONE: process.gone_since = MonoNow(); break;
+      default: break;
+    }
+    if (state.state() != before) Report(process);
+  }
+  changed_.notify_all();
+}
+
+absl::Status CaptureSession::OnBatch(const DaemonKey& from, const v1::Batch& batch) {
+  size_t i = 0;
+  std::string early;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    last_news_ = MonoNow();
+    i = Find(from, batch.process());
+    if (i == processes_.size()) return absl::NotFoundError("the batch is of a process that is not in this capture");
+    if (phase_ == Phase::kClosed) return absl::FailedPreconditionError("the batch came after the capture was closed");
+    processes_[i].incarnation = batch.incarnation();
+    early.swap(processes_[i].early_definitions);
+    records_ += batch.rows();
+  }
+  if (!early.empty()) {
+    if (absl::Status s = Write(i, batch.incarnation(), 0, early); !s.ok()) return s;
+  }
+  return Write(i, batch.incarnation(), batch.rows(), batch.blocks());
+}
+
+absl::Status CaptureSession::Write(size_t process, uint64_t incarnation, uint64_t rows, const std::string& blocks) {
+  if (blocks.empty()) return absl::OkStatus();
+  std::string failed;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    failed = write_error_;
+  }
+  absl::Status s = absl::DataLossError(failed);
+  if (failed.empty()) {
+    const RankId rank(processes_[process].seen.rank.rank());
+    s = writer_->Append({static_cast<uint32_t>(process), incarnation}, rank, blocks);
+  }
+  if (s.ok()) return s;
+  if (s.code() == absl::StatusCode::kInvalidArgument) {
+    Discard(process, rows, "wire", std::string(s.message()));
+    return s;
+  }
+  Discard(process, rows, "store", std::string(s.message()));
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (write_error_.empty()) write_error_ = std::string(s.message());
+  stopping_ = true;
+  changed_.notify_all();
+  return s;
+}
+
+void CaptureSession::Discard(size_t process, uint64_t rows, const std::string& stage, const std::string& reason) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<store::Loss>& losses = processes_[process].own_losses;
+  // One entry per reason, however often it happens.
+  for (store::Loss& loss : losses) {
+    if (loss.stage == stage && loss.reason == reason) {
+      loss.records += rows;
+      return;
+    }
+  }
+  losses.push_back({stage, "", rows, reason, {}, {}});
+}
+
+void CaptureSession::OnGap(const DaemonKey& from, const v1::Gap& gap) {
+  size_t i = 0;
+  uint64_t incarnation = 0;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    last_news_ = MonoNow();
+    i = Find(from, gap.process());
+    if (i == processes_.size() || phase_ == Phase::kClosed) return;
+    Process& process = processes_[i];
+    for (store::Loss& loss : FromWire(gap.losses())) process.gap_losses.push_back(std::move(loss));
+    incarnation = process.incarnation;
+    if (incarnation == 0 && process.early_definitions.size() + gap.definitions().size() <= kMostEarlyBytes) {
+      process.early_definitions += gap.definitions();
+    }
+  }
+  // A definition that cannot be stored costs names, which the reader of records/ counts.
+  if (incarnation != 0) Write(i, incarnation, 0, gap.definitions()).IgnoreError();
+}
+
+void CaptureSession::OnEnd(const DaemonKey& from, const v1::CaptureEnd& end) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  last_news_ = MonoNow();
+  const size_t i = Find(from, end.process());
+  if (i == processes_.size() || phase_ == Phase::kClosed) return;
+  Process& process = processes_[i];
+  process.ended = true;
+  process.window = {HostTime(end.t0_host_ns()), HostTime(end.t1_host_ns())};
+  process.end_losses = FromWire(end.losses());
+  const v1::RankState::State state = process.state.state();
+  if (state != v1::RankState::FAILED && state != v1::RankState::GONE) process.state.set_state(v1::RankState::DONE);
+  Report(process);
+}
+
+void CaptureSession::OnHole(const DaemonKey& from, uint64_t batches) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  holes_ += batches;
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    if (processes_[i].seen.daemon.node_id != from.node_id) continue;
+    processes_[i].own_losses.push_back(
+        {"wire", "", 0, absl::StrCat(batches, " batches of the node never came; how many records they held is not known"), {}, {}});
+    return;
+  }
+}
+
+void CaptureSession::OnDaemonBack(const DaemonKey& daemon) {
+  std::vector<v1::FromAggregator> messages;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    last_news_ = MonoNow();
+    const auto it = undelivered_.find(daemon);
+    if (it == undelivered_.end()) return;
+    messages = std::move(it->second);
+    undelivered_.erase(it);
+  }
+  for (const v1::FromAggregator& message : messages) SendDown(daemon, message);
+}
+
+void CaptureSession::OnDaemonGone(const DaemonKey& daemon, const std::string& why) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (Process& process : processes_) {
+    if (process.seen.daemon != daemon || process.ended || process.gone_since != MonoTime()) continue;
+    SetState(process, v1::RankState::GONE, why);
+  }
+}
+
+}  // namespace lockstep::ingest

@@ -1,0 +1,140 @@
+// How a capture ended: for the CLI in words, for records/ as a manifest.
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "aggregator/ingest/capture_session.h"
+
+namespace lockstep::ingest {
+namespace {
+
+using v1::RankState;
+
+std::string StateName(RankState::State state, bool ended) {
+  switch (state) {
+    case RankState::FAILED: return "failed";
+    case RankState::GONE: return "gone";
+    default: return ended ? "done" : "unfinished";
+  }
+}
+
+const char* RanksWord(size_t n) { return n == 1 ? "rank " : "ranks "; }
+
+}  // namespace
+
+v1::CaptureStatus CaptureSession::Status() const {
+  constexpr const char* kPhases[] = {"arming", "capturing", "draining", "closed"};
+  std::lock_guard<std::mutex> lock(mutex_);
+  v1::CaptureStatus status;
+  status.set_capture(id_);
+  status.set_job(selection_.job);
+  status.set_phase(kPhases[static_cast<int>(phase_)]);
+  status.set_started_unix_ns(t0_ != JobTime() ? t0_.ns() : made_at_.ns());
+  status.set_records(records_);
+  for (const Process& process : processes_) *status.add_states() = process.state;
+  return status;
+}
+
+// The lock is held by the caller, or nobody else knows the session yet.
+store::Manifest CaptureSession::MakeManifest() const {
+  store::Manifest m;
+  m.id = id_;
+  m.job = selection_.job;
+  m.uid = selection_.uid;
+  m.world_size = selection_.world_size;
+  m.activities = request_.activities();
+  m.t0 = t0_;
+  m.t1 = t1_;
+  m.complete = true;
+  for (const int32_t rank : selection_.missing_ranks) m.missing_ranks.push_back(RankId(rank));
+  std::map<std::string, uint32_t> hosts;
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    const Process& process = processes_[i];
+    const auto [host, made] = hosts.try_emplace(process.seen.daemon.node_id, static_cast<uint32_t>(m.hosts.size()));
+    if (made) {
+      // The burst of exchanges at ARM is the best there is; those of the seconds before it are welcome.
+      m.hosts.push_back({process.seen.daemon.node_id, process.seen.host_name,
+                         env_.exchanges(process.seen.daemon.node_id, made_at_ - Nanos::Seconds(10))});
+    }
+    store::ManifestProcess p;
+    p.rank = RankId(process.seen.rank.rank());
+    p.host = host->second;
+    p.pid = process.seen.rank.process().pid();
+    p.start_ticks = process.seen.rank.process().start_ticks();
+    p.uid = process.seen.rank.uid();
+    p.incarnation = std::max(process.seen.rank.incarnation(), 1u);
+    p.program = process.seen.rank.program();
+    p.rank_source = process.seen.rank.rank_source();
+    p.window = process.window;
+    p.state = StateName(process.state.state(), process.ended);
+    p.text = process.state.text();
+    p.late = Nanos(process.state.late_ns());
+    p.losses = Losses(process);
+    if (writer_ != nullptr) p.files = writer_->Files(static_cast<uint32_t>(i));
+    if (!process.ended) {
+      m.complete = false;
+      if (writer_ != nullptr) m.missing_ranks.push_back(p.rank);
+    }
+    if (p.late > Nanos()) {
+      m.notes.push_back(absl::StrFormat("rank %d was late by %.3f ms: it learned of the start after it", p.rank.value(),
+                                        p.late.millis()));
+    }
+    if (p.state == "failed" || p.state == "gone") {
+      m.notes.push_back(absl::StrFormat("rank %d %s: %s", p.rank.value(), p.state == "gone" ? "is gone" : p.state, p.text));
+    }
+    m.processes.push_back(std::move(p));
+  }
+  std::sort(m.missing_ranks.begin(), m.missing_ranks.end());
+  m.missing_ranks.erase(std::unique(m.missing_ranks.begin(), m.missing_ranks.end()), m.missing_ranks.end());
+  return m;
+}
+
+v1::TraceFinished CaptureSession::Outcome() const {
+  v1::TraceFinished finished;
+  finished.set_capture(id_);
+  finished.set_t0_ns(t0_.ns());
+  finished.set_t1_ns(t1_.ns());
+  std::vector<std::string> sentences;
+  if (!selection_.missing_ranks.empty()) {
+    sentences.push_back(absl::StrCat(
+        RanksWord(selection_.missing_ranks.size()), RankList(selection_.missing_ranks), " of job ", selection_.job,
+        " reached no daemon that is connected here: where they run on other nodes, give every daemon one aggregator and "
+        "trace with --aggregator HOST:PORT, or start the job with `lockstep run --with-aggregator -- mpiexec …`"));
+  }
+  std::map<std::string, std::vector<int32_t>> failed;  // by reason
+  size_t armed = 0, done = 0, timed_out = 0;
+  for (const Process& process : processes_) {
+    armed += process.armed;
+    const RankState::State state = process.state.state();
+    const bool lost = state == RankState::FAILED || state == RankState::GONE;
+    if (process.ended && !lost) {
+      ++done;
+      continue;
+    }
+    timed_out += state != RankState::FAILED;
+    const std::string why = lost ? absl::StrCat(state == RankState::FAILED ? "failed" : "gone", ": ", process.state.text())
+                                 : std::string("did not finish");
+    failed[why].push_back(process.seen.rank.rank());
+  }
+  for (const auto& [why, ranks] : failed) {
+    sentences.push_back(absl::StrCat(RanksWord(ranks.size()), RankList(ranks), " ", why));
+  }
+  finished.set_text(absl::StrJoin(sentences, "; "));
+  if (!write_error_.empty()) {
+    finished.set_outcome(v1::TraceFinished::FAILED);
+    finished.set_text(absl::StrCat("the capture was stopped: ", write_error_, "; what was written until then is kept"));
+  } else if (t0_ == JobTime() && stopping_) {
+    finished.set_outcome(v1::TraceFinished::FAILED);
+    finished.set_text("stopped before it began: nothing was captured");
+  } else if (armed == 0) {
+    finished.set_outcome(timed_out > 0 ? v1::TraceFinished::TIMED_OUT : v1::TraceFinished::FAILED);
+  } else {
+    const bool whole = done == processes_.size() && selection_.missing_ranks.empty();
+    finished.set_outcome(whole ? v1::TraceFinished::COMPLETE : v1::TraceFinished::PARTIAL);
+  }
+  return finished;
+}
+
+}  // namespace lockstep::ingest

@@ -1,0 +1,104 @@
+// Everybody the aggregator knows: daemons, their ranks and clocks, and the captures that run.
+//
+// The gRPC services are thin shells around this class; it does not know gRPC. Any thread; one daemon's messages come one
+// after the other.
+#ifndef LOCKSTEP_AGGREGATOR_INGEST_HUB_H_
+#define LOCKSTEP_AGGREGATOR_INGEST_HUB_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "aggregator/ingest/capture_session.h"
+#include "aggregator/ingest/clock.h"
+#include "aggregator/ingest/daemon_connection.h"
+#include "aggregator/ingest/selection.h"
+#include "lockstep/v1/control.pb.h"
+#include "lockstep/v1/ingest.pb.h"
+
+namespace lockstep::ingest {
+
+struct HubOptions {
+  std::string captures_folder;  // one folder per capture is made here; must exist
+  uint32_t credits = 16;        // batches a daemon may have unacknowledged
+  SessionLimits limits;
+  // One line about something an operator wants to know; any thread.
+  std::function<void(const std::string&)> log = [](const std::string&) {};
+};
+
+class Hub {
+ public:
+  // `clock` must outlive the hub.
+  Hub(HubOptions options, const Clock& clock);
+  ~Hub();
+
+  // What a daemon's stream does, in this order. Connect sends the Register down `connection`, before anything else goes
+  // there, and returns it; with `refused` set it was not sent, and the stream ends there.
+  v1::Register Connect(const v1::DaemonHello& hello, std::shared_ptr<DaemonConnection> connection);
+  // Returns the sequence that is stored by now, where the message was one to be acknowledged.
+  std::optional<uint64_t> Handle(const DaemonKey& daemon, const DaemonConnection* connection, const v1::FromDaemon& message);
+  void Disconnect(const DaemonKey& daemon, const DaemonConnection* connection);
+
+  // Runs one capture on this thread. `after` runs when records/ is complete and may change how it is told to have ended.
+  using After = std::function<void(const std::string& folder, v1::TraceFinished&)>;
+  v1::TraceFinished Trace(const v1::TraceRequest& request, const CaptureSession::Emit& emit, const After& after);
+  // kNotFound where no such capture runs.
+  absl::Status Stop(const std::string& capture);
+  v1::StatusReply Status(const std::string& job) const;
+  // Waits until a connected daemon has told its ranks.
+  bool WaitForDaemon(Nanos at_most);
+  // Ends running captures and closes all connections; what comes afterwards is refused.
+  void Shutdown();
+
+  const HubOptions& options() const { return options_; }
+  // Its records/ is not complete yet.
+  bool IsWriting(const std::string& capture) const;
+
+ private:
+  struct Daemon {
+    std::shared_ptr<DaemonConnection> connection;  // null while it is away
+    std::string host_name;
+    std::string version;
+    std::vector<v1::Rank> ranks;
+    bool told_ranks = false;
+    uint64_t acked = 0;
+    JobTime connected;
+    // Held while one of its numbered messages is stored, so that two streams of one daemon never store one twice.
+    std::shared_ptr<std::mutex> order = std::make_shared<std::mutex>();
+  };
+  using Exchanges = std::deque<store::ClockExchange>;
+
+  std::shared_ptr<CaptureSession> SessionOf(const std::string& capture) const;
+  std::vector<std::shared_ptr<CaptureSession>> Sessions() const;
+  std::optional<uint64_t> Sequenced(const DaemonKey& key, uint64_t first, uint64_t last, const std::string& capture,
+                                    const std::function<void(CaptureSession&)>& store);
+  void AddClocks(const DaemonKey& key, const v1::ClockSamples& samples);
+  absl::StatusOr<std::shared_ptr<CaptureSession>> Begin(const v1::TraceRequest& request, v1::TraceFinished& finished);
+  SessionEnvironment Environment();
+  Nanos RoundTripP99(const std::string& node_id) const;
+  std::vector<SeenRank> Seen(size_t& daemons) const;
+  static void FillClock(const Exchanges& exchanges, v1::DaemonStatus& status);
+
+  const HubOptions options_;
+  const Clock& clock_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool closing_ = false;
+  std::map<DaemonKey, Daemon> daemons_;
+  std::map<std::string, Exchanges> clocks_;  // by node
+  std::map<std::string, std::shared_ptr<CaptureSession>> sessions_;
+  std::deque<v1::CaptureStatus> finished_;  // the newest last
+  uint64_t discarded_ = 0;                  // batches of no capture that runs
+};
+
+}  // namespace lockstep::ingest
+
+#endif  // LOCKSTEP_AGGREGATOR_INGEST_HUB_H_

@@ -1,0 +1,155 @@
+#include "aggregator/ingest/ingest_service.h"
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "common/rpc/status.h"
+
+namespace lockstep::ingest {
+namespace {
+
+using Reactor = grpc::ServerBidiReactor<v1::FromDaemon, v1::FromAggregator>;
+
+// What the hub and captures hold of a stream. It outlives the stream; then Send says that the connection is gone. Every
+// operation on the reactor starts here under one lock, because none may start after Finish, and the reactor is deleted
+// some time after that.
+class Connection final : public DaemonConnection {
+ public:
+  explicit Connection(Reactor* reactor) : reactor_(reactor) {}
+
+  bool Send(const v1::FromAggregator& message) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (reactor_ == nullptr) return false;
+    // Acknowledgements are cumulative: the newest replaces one that still waits.
+    if (message.has_ack() && !queue_.empty() && queue_.back().has_ack()) {
+      queue_.back() = message;
+    } else {
+      queue_.push_back(message);
+    }
+    if (!busy_) WriteNext();
+    return true;
+  }
+
+  void Close() override { Finish({grpc::StatusCode::UNAVAILABLE, "this connection is not wanted any more"}); }
+
+  void Read(v1::FromDaemon* message) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (reactor_ != nullptr) reactor_->StartRead(message);
+  }
+
+  void OnWritten(bool ok) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    busy_ = false;
+    if (ok && reactor_ != nullptr && !queue_.empty()) WriteNext();
+  }
+
+  // Once, whoever comes first.
+  void Finish(const grpc::Status& status) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (Reactor* reactor = std::exchange(reactor_, nullptr)) reactor->Finish(status);
+    queue_.clear();
+  }
+
+  // The one message of a stream that is refused.
+  void SendAndFinish(const v1::FromAggregator& message) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    writing_ = message;
+    if (Reactor* reactor = std::exchange(reactor_, nullptr)) {
+      reactor->StartWriteAndFinish(&writing_, grpc::WriteOptions(), grpc::Status::OK);
+    }
+  }
+
+ private:
+  void WriteNext() {
+    busy_ = true;
+    writing_ = std::move(queue_.front());
+    queue_.pop_front();
+    reactor_->StartWrite(&writing_);
+  }
+
+  std::mutex mutex_;
+  Reactor* reactor_;
+  std::deque<v1::FromAggregator> queue_;
+  v1::FromAggregator writing_;
+  bool busy_ = false;
+};
+
+// One stream. gRPC calls OnReadDone one message after the other; it deletes itself when gRPC is done with it.
+class StreamReactor final : public Reactor {
+ public:
+  StreamReactor(Hub& hub, const absl::Status& allowed) : hub_(hub), connection_(std::make_shared<Connection>(this)) {
+    if (allowed.ok()) {
+      connection_->Read(&message_);
+    } else {
+      connection_->Finish(rpc::ToGrpc(allowed));
+    }
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      connection_->Finish(grpc::Status::OK);
+      return;
+    }
+    if (!registered_) {
+      Register();
+    } else if (const auto through = hub_.Handle(key_, connection_.get(), message_)) {
+      v1::FromAggregator ack;
+      ack.mutable_ack()->set_through(*through);
+      ack.mutable_ack()->set_credits(hub_.options().credits);
+      connection_->Send(ack);
+    }
+    connection_->Read(&message_);
+  }
+
+  void OnWriteDone(bool ok) override { connection_->OnWritten(ok); }
+  void OnCancel() override { connection_->Finish(grpc::Status::CANCELLED); }
+
+  void OnDone() override {
+    if (registered_) hub_.Disconnect(key_, connection_.get());
+    delete this;
+  }
+
+ private:
+  void Register() {
+    if (!message_.has_hello()) {
+      connection_->Finish({grpc::StatusCode::INVALID_ARGUMENT, "a daemon's first message is its hello"});
+      return;
+    }
+    key_ = {message_.hello().node_id(), message_.hello().session()};
+    v1::FromAggregator refusal;
+    *refusal.mutable_register_() = hub_.Connect(message_.hello(), connection_);
+    registered_ = refusal.register_().refused().empty();
+    if (!registered_) connection_->SendAndFinish(refusal);
+  }
+
+  Hub& hub_;
+  std::shared_ptr<Connection> connection_;
+  v1::FromDaemon message_;
+  DaemonKey key_;
+  bool registered_ = false;
+};
+
+}  // namespace
+
+Reactor* IngestService::Stream(grpc::CallbackServerContext* context) {
+  return new StreamReactor(hub_, token_.Check(*context));
+}
+
+grpc::ServerUnaryReactor* IngestService::Ping(grpc::CallbackServerContext* context, const v1::PingRequest* request,
+                                              v1::PingReply* reply) {
+  const JobTime received = clock_.Now();
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (absl::Status allowed = token_.Check(*context); !allowed.ok()) {
+    reactor->Finish(rpc::ToGrpc(allowed));
+    return reactor;
+  }
+  reply->set_t1_ns(request->t1_ns());
+  reply->set_t2_ns(received.ns());
+  reply->set_t3_ns(clock_.Now().ns());
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+}  // namespace lockstep::ingest

@@ -1,0 +1,31 @@
+// Ingest over gRPC: one stream per daemon, and the clock exchange.
+#ifndef LOCKSTEP_AGGREGATOR_INGEST_INGEST_SERVICE_H_
+#define LOCKSTEP_AGGREGATOR_INGEST_INGEST_SERVICE_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include "aggregator/ingest/clock.h"
+#include "aggregator/ingest/hub.h"
+#include "common/rpc/token.h"
+#include "lockstep/v1/ingest.grpc.pb.h"
+
+namespace lockstep::ingest {
+
+// gRPC's own threads call it. `hub` and `clock` must outlive the server it is registered with.
+class IngestService final : public v1::Ingest::CallbackService {
+ public:
+  IngestService(Hub& hub, const Clock& clock, rpc::Token token) : hub_(hub), clock_(clock), token_(std::move(token)) {}
+
+  grpc::ServerBidiReactor<v1::FromDaemon, v1::FromAggregator>* Stream(grpc::CallbackServerContext* context) override;
+  grpc::ServerUnaryReactor* Ping(grpc::CallbackServerContext* context, const v1::PingRequest* request,
+                                 v1::PingReply* reply) override;
+
+ private:
+  Hub& hub_;
+  const Clock& clock_;
+  const rpc::Token token_;
+};
+
+}  // namespace lockstep::ingest
+
+#endif  // LOCKSTEP_AGGREGATOR_INGEST_INGEST_SERVICE_H_

@@ -1,0 +1,133 @@
+#include "aggregator/ingest/selection.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace lockstep::ingest {
+namespace {
+
+using JobKey = std::pair<std::string, uint32_t>;
+
+JobKey KeyOf(const SeenRank& seen) { return {seen.rank.job(), seen.rank.uid()}; }
+
+std::map<JobKey, std::vector<int32_t>> Jobs(const std::vector<SeenRank>& seen) {
+  std::map<JobKey, std::vector<int32_t>> jobs;
+  for (const SeenRank& s : seen) jobs[KeyOf(s)].push_back(s.rank.rank());
+  return jobs;
+}
+
+std::string Describe(const JobKey& job, const std::vector<int32_t>& ranks, bool with_uid) {
+  return absl::StrCat(with_uid ? absl::StrCat(job.second, ":") : "", job.first, " (", ranks.size() == 1 ? "rank " : "ranks ",
+                      RankList(ranks), ")");
+}
+
+// "job-a (ranks 0-3), job-b (rank 0)".
+std::string DescribeJobs(const std::vector<SeenRank>& seen) {
+  const auto jobs = Jobs(seen);
+  std::map<std::string, int> same_name;
+  for (const auto& [job, ranks] : jobs) ++same_name[job.first];
+  return absl::StrJoin(jobs, ", ", [&](std::string* out, const auto& job) {
+    *out += Describe(job.first, job.second, same_name[job.first.first] > 1);
+  });
+}
+
+std::string NothingSeen(size_t daemons) {
+  if (daemons == 0) {
+    return "no daemon is connected: start one with `lockstepd`, or the job with `lockstep run -- COMMAND`, and try again";
+  }
+  return absl::StrCat(daemons == 1 ? "a daemon is" : absl::StrCat(daemons, " daemons are"),
+                      " connected and no GPU process has registered there: start the job with `lockstep run -- COMMAND`, or "
+                      "wait until it has initialised CUDA; `lockstep status` shows what is seen");
+}
+
+bool NamesJob(const std::string& wanted, const JobKey& job) {
+  return wanted == job.first || wanted == absl::StrCat(job.second, ":", job.first);
+}
+
+// Leaves what the request's job, pids or `all` choose; a sentence where that is not one job's ranks.
+std::string ChooseJob(const v1::TraceRequest& request, std::vector<SeenRank>& ranks) {
+  const std::string found = DescribeJobs(ranks);
+  if (!request.job().empty()) {
+    std::erase_if(ranks, [&](const SeenRank& s) { return !NamesJob(request.job(), KeyOf(s)); });
+    if (ranks.empty()) {
+      return absl::StrCat("no job is named ", request.job(), "; there ", found.find(", ") == std::string::npos ? "is " : "are ",
+                          found, ": name one with --job");
+    }
+  } else if (request.pids_size() > 0) {
+    const std::set<int32_t> wanted(request.pids().begin(), request.pids().end());
+    std::erase_if(ranks, [&](const SeenRank& s) { return !wanted.contains(s.rank.process().pid()); });
+    std::set<int32_t> unknown = wanted;
+    for (const SeenRank& s : ranks) unknown.erase(s.rank.process().pid());
+    if (!unknown.empty()) {
+      return absl::StrCat("no GPU process with pid ", absl::StrJoin(unknown, ", "), " has registered; seen ", found,
+                          ": `lockstep status` lists their pids");
+    }
+  }
+  if (Jobs(ranks).size() > 1) {
+    return absl::StrCat("that chooses ranks of several jobs, and one capture holds one job; there are ", DescribeJobs(ranks),
+                        ": name one with --job");
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string RankList(std::vector<int32_t> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  std::string out;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    absl::StrAppend(&out, out.empty() ? "" : ", ", ranks[i]);
+    if (last > i) absl::StrAppend(&out, last == i + 1 ? ", " : "-", ranks[last]);
+    i = last + 1;
+  }
+  return out;
+}
+
+Selection Select(const v1::TraceRequest& request, const std::vector<SeenRank>& seen, size_t daemons) {
+  Selection selection;
+  if (seen.empty()) {
+    selection.error = NothingSeen(daemons);
+    return selection;
+  }
+  std::vector<SeenRank> ranks = seen;
+  selection.error = ChooseJob(request, ranks);
+  if (!selection.error.empty()) return selection;
+  std::tie(selection.job, selection.uid) = KeyOf(ranks[0]);
+  std::set<int32_t> present;
+  for (const SeenRank& s : ranks) {
+    present.insert(s.rank.rank());
+    selection.world_size = std::max(selection.world_size, s.rank.world_size());
+  }
+  std::set<int32_t> wanted(request.ranks().begin(), request.ranks().end());
+  if (!wanted.empty()) {
+    std::erase_if(ranks, [&](const SeenRank& s) { return !wanted.contains(s.rank.rank()); });
+    if (ranks.empty()) {
+      selection.error = absl::StrCat("job ", selection.job, " has no rank ", RankList({wanted.begin(), wanted.end()}),
+                                     " here; it has ", RankList({present.begin(), present.end()}));
+      return selection;
+    }
+  } else if (request.pids_size() == 0) {
+    // A world is at most what a claim of it may cost us.
+    constexpr int32_t kMostRanks = 1 << 20;
+    for (int32_t r = 0; r < std::min(selection.world_size, kMostRanks); ++r) wanted.insert(r);
+  }
+  for (const int32_t r : wanted) {
+    if (!present.contains(r)) selection.missing_ranks.push_back(r);
+  }
+  std::sort(ranks.begin(), ranks.end(), [](const SeenRank& a, const SeenRank& b) {
+    return std::pair(a.rank.rank(), a.rank.process().pid()) < std::pair(b.rank.rank(), b.rank.process().pid());
+  });
+  selection.ranks = std::move(ranks);
+  return selection;
+}
+
+}  // namespace lockstep::ingest

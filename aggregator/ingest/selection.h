@@ -1,0 +1,45 @@
+// Which ranks a trace request means, out of those that daemons see. Pure.
+#ifndef LOCKSTEP_AGGREGATOR_INGEST_SELECTION_H_
+#define LOCKSTEP_AGGREGATOR_INGEST_SELECTION_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lockstep/v1/control.pb.h"
+
+namespace lockstep::ingest {
+
+// A daemon process: its node, and its own random number.
+struct DaemonKey {
+  std::string node_id;
+  uint64_t session = 0;
+  auto operator<=>(const DaemonKey&) const = default;
+};
+
+struct SeenRank {
+  DaemonKey daemon;
+  std::string host_name;
+  v1::Rank rank;
+};
+
+struct Selection {
+  std::string job;
+  uint32_t uid = 0;
+  int32_t world_size = 0;
+  std::vector<SeenRank> ranks;         // by rank, then pid
+  std::vector<int32_t> missing_ranks;  // asked for, or of the job's world, and seen by no daemon
+  // Not empty: nothing is to be traced; what was found instead and what to do.
+  std::string error;
+};
+
+// `daemons` counts those connected, for the error's sentence. A job is (name, uid); the name alone will do while one user
+// has a job of that name, "UID:NAME" always does.
+Selection Select(const v1::TraceRequest& request, const std::vector<SeenRank>& seen, size_t daemons);
+
+// "0-3, 7, 9-11".
+std::string RankList(std::vector<int32_t> ranks);
+
+}  // namespace lockstep::ingest
+
+#endif  // LOCKSTEP_AGGREGATOR_INGEST_SELECTION_H_

@@ -1,0 +1,145 @@
+#include "aggregator/server.h"
+
+#include <grpcpp/grpcpp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "aggregator/ingest/control_service.h"
+#include "aggregator/ingest/hub.h"
+#include "aggregator/ingest/ingest_service.h"
+#include "aggregator/report/report.h"
+#include "aggregator/store/file_sink.h"
+#include "aggregator/store/records.h"
+#include "common/rpc/address.h"
+#include "common/rpc/server.h"
+#include "common/rpc/status_macros.h"
+
+namespace lockstep {
+namespace {
+
+constexpr char kVersion[] = "lockstep-aggregator " LOCKSTEP_VERSION;
+
+absl::Status MakeFolders(const std::string& state_dir) {
+  std::error_code error;
+  const bool there = std::filesystem::is_directory(state_dir, error);
+  std::filesystem::create_directories(CapturesFolder(state_dir), error);
+  if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", state_dir, ": ", error.message(), "; give --state-dir"));
+  if (!there && ::chmod(state_dir.c_str(), 0700) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot close ", state_dir));
+  return absl::OkStatus();
+}
+
+absl::Status WriteWhole(const std::string& path, const std::string& text) {
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> sink, store::OpenAtomicFile(path));
+  LOCKSTEP_RETURN_IF_ERROR(sink->Append(text));
+  return sink->Finish();
+}
+
+absl::Status WriteReports(const std::string& folder) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const store::Capture capture, store::LoadRecords(folder));
+  const report::Analysis analysis = report::Analyze(capture);
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> json, store::OpenAtomicFile(folder + "/report.json"));
+  LOCKSTEP_RETURN_IF_ERROR(report::WriteJson(analysis.report, *json));
+  LOCKSTEP_RETURN_IF_ERROR(json->Finish());
+  return WriteWhole(folder + "/report.txt", report::RenderText(analysis.report));
+}
+
+class GrpcServer final : public Server {
+ public:
+  explicit GrpcServer(ServerOptions options)
+      : options_(std::move(options)),
+        hub_(MakeHubOptions(options_), clock_),
+        ingest_(hub_, clock_, options_.token),
+        control_(hub_, options_.token, kVersion,
+                 [this](const std::string& folder, v1::TraceFinished& finished) { AfterCapture(folder, finished); }) {}
+  ~GrpcServer() override { Shutdown(); }
+
+  absl::Status Listen() {
+    grpc::ServerBuilder builder;
+    rpc::Configure(builder);
+    std::vector<rpc::Address> addresses;
+    std::vector<int> ports(options_.listen.size(), 0);
+    for (size_t i = 0; i < options_.listen.size(); ++i) {
+      LOCKSTEP_ASSIGN_OR_RETURN(rpc::Address address, rpc::Address::Parse(options_.listen[i]));
+      LOCKSTEP_RETURN_IF_ERROR(rpc::Listen(builder, address, options_.token, &ports[i]));
+      addresses.push_back(std::move(address));
+    }
+    builder.RegisterService(&ingest_);
+    builder.RegisterService(&control_);
+    server_ = builder.BuildAndStart();
+    for (size_t i = 0; i < addresses.size(); ++i) {
+      if (server_ == nullptr || (!addresses[i].is_unix() && ports[i] == 0)) {
+        return absl::UnavailableError(absl::StrCat("cannot listen on ", addresses[i].target(),
+                                                   ": is another program there, or is the address not this machine's?"));
+      }
+      addresses_.push_back(addresses[i].is_unix() ? absl::StrCat("unix:", addresses[i].path())
+                           : addresses[i].host().find(':') != std::string::npos
+                               ? absl::StrCat("[", addresses[i].host(), "]:", ports[i])
+                               : absl::StrCat(addresses[i].host(), ":", ports[i]));
+    }
+    return absl::OkStatus();
+  }
+
+  const std::vector<std::string>& addresses() const override { return addresses_; }
+  bool WaitForDaemon(Nanos at_most) override { return hub_.WaitForDaemon(at_most); }
+
+  void Shutdown() override {
+    hub_.Shutdown();
+    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
+    server_ = nullptr;
+  }
+
+ private:
+  static ingest::HubOptions MakeHubOptions(const ServerOptions& options) {
+    ingest::HubOptions hub;
+    hub.captures_folder = CapturesFolder(options.state_dir);
+    hub.limits = options.limits;
+    hub.log = options.log;
+    return hub;
+  }
+
+  void AfterCapture(const std::string& folder, v1::TraceFinished& finished) {
+    if (options_.analysis == ServerAnalysis::kHere && finished.t0_ns() != 0) {
+      // Records are what counts; a report can be made from them again.
+      if (absl::Status s = WriteReports(folder); !s.ok()) options_.log(absl::StrCat("no report in ", folder, ": ", s.message()));
+    }
+    for (const std::string& name :
+         Retire(hub_.options().captures_folder, options_.retention, [this](const std::string& id) { return hub_.IsWriting(id); })) {
+      options_.log(absl::StrCat("capture ", name, " was removed: retention"));
+    }
+  }
+
+  const ServerOptions options_;
+  const ingest::SystemClock clock_;
+  ingest::Hub hub_;
+  ingest::IngestService ingest_;
+  ingest::ControlService control_;
+  std::unique_ptr<grpc::Server> server_;
+  std::vector<std::string> addresses_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
+  LOCKSTEP_RETURN_IF_ERROR(MakeFolders(options.state_dir));
+  auto server = std::make_unique<GrpcServer>(std::move(options));
+  LOCKSTEP_RETURN_IF_ERROR(server->Listen());
+  return server;
+}
+
+std::string DefaultStateDir() {
+  if (::geteuid() == 0) return "/var/lib/lockstep";
+  const char* state = std::getenv("XDG_STATE_HOME");
+  if (state != nullptr && state[0] == '/') return absl::StrCat(state, "/lockstep");
+  const char* home = std::getenv("HOME");
+  return absl::StrCat(home != nullptr ? home : "/tmp", "/.local/state/lockstep");
+}
+
+std::string CapturesFolder(const std::string& state_dir) { return state_dir + "/captures"; }
+
+}  // namespace lockstep

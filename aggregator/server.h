@@ -1,0 +1,56 @@
+// An aggregator: ingest, store, analysis and control behind its sockets. lockstep-aggregator runs one for ever, and
+// `lockstep trace` one for a single capture.
+#ifndef LOCKSTEP_AGGREGATOR_SERVER_H_
+#define LOCKSTEP_AGGREGATOR_SERVER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "aggregator/ingest/capture_session.h"
+#include "aggregator/retention.h"
+#include "common/rpc/token.h"
+
+namespace lockstep {
+
+// Who turns records/ into report.json and report.txt: an aggregator that stays, beside its own copy; for a capture that
+// the CLI runs inside itself, only the CLI, in the user's folder.
+enum class ServerAnalysis { kHere, kByTheCaller };
+
+struct ServerOptions {
+  // HOST:PORT (with a token only) or unix:PATH (in a folder only this user can enter).
+  std::vector<std::string> listen;
+  rpc::Token token;
+  std::string state_dir;  // made, mode 0700, where it is missing
+  Retention retention;
+  ServerAnalysis analysis = ServerAnalysis::kHere;
+  ingest::SessionLimits limits;
+  // One line about something an operator wants to know; any thread.
+  std::function<void(const std::string&)> log = [](const std::string&) {};
+};
+
+// Any thread, but Shutdown once. The destructor shuts down too.
+class Server {
+ public:
+  // kInvalidArgument, kFailedPrecondition, kPermissionDenied: the options, with the remedy.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options);
+  virtual ~Server() = default;
+
+  // Where it listens, one for each of options.listen; port 0 is told as the port that it got.
+  virtual const std::vector<std::string>& addresses() const = 0;
+  // Whether a daemon is connected and has told its ranks, after waiting for it.
+  virtual bool WaitForDaemon(Nanos at_most) = 0;
+  // Ends captures (what they have is kept) and refuses what comes.
+  virtual void Shutdown() = 0;
+};
+
+// $XDG_STATE_HOME/lockstep, ~/.local/state/lockstep, or /var/lib/lockstep for root.
+std::string DefaultStateDir();
+// <state_dir>/captures, where captures lie by id.
+std::string CapturesFolder(const std::string& state_dir);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_AGGREGATOR_SERVER_H_
