@@ -1,0 +1,236 @@
+#include "sim/cupti/activity_hub.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "sim/cupti/record_size.h"
+
+namespace lockstep::sim {
+namespace {
+
+namespace cupti = foreign::cupti;
+using cupti::ActivityKind;
+
+void SetStamps(uint8_t* record, ActivityKind kind, int64_t start_ns, int64_t end_ns) {
+  const auto start = static_cast<uint64_t>(start_ns), end = static_cast<uint64_t>(end_ns);
+  if (kind == ActivityKind::kConcurrentKernel) {
+    auto* kernel = reinterpret_cast<cupti::Kernel10*>(record);
+    kernel->start = start;
+    kernel->end = end;
+    kernel->completed = end;
+  } else if (kind == ActivityKind::kMemcpy) {
+    auto* copy = reinterpret_cast<cupti::Memcpy6*>(record);
+    copy->start = start;
+    copy->end = end;
+  } else if (kind == ActivityKind::kMemset) {
+    auto* set = reinterpret_cast<cupti::Memset4*>(record);
+    set->start = start;
+    set->end = end;
+  }
+}
+
+}  // namespace
+
+ActivityHub::~ActivityHub() {
+  {
+    std::lock_guard<std::mutex> lock(state_);
+    stop_ = true;
+  }
+  work_.notify_all();
+  if (worker_.joinable()) worker_.join();
+}
+
+void ActivityHub::Register(cupti::BufferRequested requested, cupti::BufferCompleted completed) {
+  std::lock_guard<std::mutex> writing(writing_);
+  std::lock_guard<std::mutex> lock(state_);
+  // What the old owner gave goes back to the old owner.
+  if (current_.data != nullptr && completed_ != completed) {
+    const cupti::BufferCompleted old = completed_;
+    const Buffer buffer = current_;
+    current_ = {};
+    if (old != nullptr) old(nullptr, 0, buffer.data, buffer.bytes, buffer.used);
+  }
+  requested_ = requested;
+  completed_ = completed;
+  if (!worker_.joinable()) worker_ = std::thread([this] { RunWorker(); });
+}
+
+void ActivityHub::SetEnabled(ActivityKind kind, bool enabled) {
+  const auto k = static_cast<uint32_t>(kind);
+  if (k < kKinds) enabled_[k].store(enabled, std::memory_order_relaxed);
+}
+
+void ActivityHub::SetCallEnabled(cupti::CallbackDomain domain, uint32_t cbid, bool enabled) {
+  if (cbid >= kCallbackIds) return;
+  calls_[domain == cupti::CallbackDomain::kDriverApi ? 1 : 0][cbid].store(enabled ? kOn : kOff, std::memory_order_relaxed);
+}
+
+bool ActivityHub::Wants(ActivityKind kind) const {
+  const auto k = static_cast<uint32_t>(kind);
+  return k < kKinds && enabled_[k].load(std::memory_order_relaxed);
+}
+
+bool ActivityHub::WantsCall(cupti::CallbackDomain domain, uint32_t cbid) const {
+  const bool driver = domain == cupti::CallbackDomain::kDriverApi;
+  const uint8_t own = cbid < kCallbackIds ? calls_[driver ? 1 : 0][cbid].load(std::memory_order_relaxed) : uint8_t{kAsKind};
+  if (own != kAsKind) return own == kOn;
+  return Wants(driver ? ActivityKind::kDriver : ActivityKind::kRuntime);
+}
+
+uint64_t ActivityHub::Launch(const void* record, size_t bytes) {
+  std::lock_guard<std::mutex> lock(state_);
+  const uint64_t ticket = next_ticket_++;
+  std::memcpy(in_flight_[ticket].data, record, std::min(bytes, kMaxRecordBytes));
+  return ticket;
+}
+
+void ActivityHub::Complete(uint64_t ticket, int64_t start_ns, int64_t end_ns, int64_t release, Keep keep) {
+  std::lock_guard<std::mutex> lock(state_);
+  auto it = in_flight_.find(ticket);
+  if (it == in_flight_.end()) return;  // a forced flush gave it out already
+  SetStamps(it->second.data, it->second.kind(), start_ns, end_ns);
+  ready_.push({release, next_order_++, start_ns, keep, it->second});
+  in_flight_.erase(it);
+}
+
+void ActivityHub::Record(const void* record, size_t bytes, int64_t stamp_ns, int64_t release, Keep keep) {
+  Ready ready{release, 0, stamp_ns, keep, {}};
+  std::memcpy(ready.bytes.data, record, std::min(bytes, kMaxRecordBytes));
+  std::lock_guard<std::mutex> lock(state_);
+  ready.order = next_order_++;
+  ready_.push(ready);
+}
+
+void ActivityHub::Pump(int64_t now) {
+  std::lock_guard<std::mutex> writing(writing_);
+  while (true) {
+    Ready next;
+    {
+      std::lock_guard<std::mutex> lock(state_);
+      if (ready_.empty() || ready_.top().release > now) return;
+      next = ready_.top();
+      ready_.pop();
+    }
+    Write(next.bytes, next.stamp_ns, next.keep, SimOutcome::kWritten);
+  }
+}
+
+void ActivityHub::Write(const Bytes& bytes, int64_t stamp_ns, Keep keep, SimOutcome outcome) {
+  const ActivityKind kind = bytes.kind();
+  const size_t size = RecordSize(kind);
+  if (keep == Keep::kDrop || !MakeRoom(size)) {
+    dropped_.fetch_add(1, std::memory_order_relaxed);
+    Note(stamp_ns, kind, SimOutcome::kDropped, 1);
+    return;
+  }
+  std::memcpy(current_.data + current_.used, bytes.data, size);
+  current_.used += size;
+  ++current_.records;
+  Note(stamp_ns, kind, outcome, 1);
+}
+
+bool ActivityHub::MakeRoom(size_t bytes) {
+  const bool full = current_.used + bytes > current_.bytes || (current_.max_records != 0 && current_.records >= current_.max_records);
+  if (current_.data != nullptr && !full) return true;
+  if (current_.data != nullptr) GiveBack();
+  cupti::BufferRequested requested;
+  {
+    std::lock_guard<std::mutex> lock(state_);
+    requested = requested_;
+  }
+  if (requested == nullptr) return false;
+  Buffer fresh;
+  requested(&fresh.data, &fresh.bytes, &fresh.max_records);
+  if (fresh.data == nullptr) return false;
+  current_ = fresh;
+  if (bytes <= fresh.bytes) return true;
+  GiveBack();
+  return false;
+}
+
+void ActivityHub::GiveBack() {
+  {
+    std::lock_guard<std::mutex> lock(state_);
+    full_.push_back(current_);
+  }
+  current_ = {};
+  work_.notify_one();
+}
+
+void ActivityHub::WriteInFlight(int64_t now) {
+  std::vector<Bytes> unfinished;
+  {
+    std::lock_guard<std::mutex> lock(state_);
+    for (auto& [ticket, bytes] : in_flight_) unfinished.push_back(bytes);
+    in_flight_.clear();
+    // Computed already, but the wall clock has not come to their end: to the tool they are still running.
+    std::vector<Ready> later;
+    for (; !ready_.empty(); ready_.pop()) {
+      if (ready_.top().release > now && IsDeviceWork(ready_.top().bytes.kind())) unfinished.push_back(ready_.top().bytes);
+      else later.push_back(ready_.top());
+    }
+    for (const Ready& ready : later) ready_.push(ready);
+  }
+  for (Bytes& bytes : unfinished) {
+    SetStamps(bytes.data, bytes.kind(), 0, 0);
+    Write(bytes, 0, Keep::kDeliver, SimOutcome::kIncomplete);
+  }
+}
+
+void ActivityHub::FlushAll(Flush flush, int64_t now) {
+  Pump(now);
+  {
+    std::lock_guard<std::mutex> writing(writing_);
+    if (flush == Flush::kForced) WriteInFlight(now);
+    if (current_.data != nullptr) GiveBack();
+  }
+  std::unique_lock<std::mutex> lock(state_);
+  if (!worker_.joinable() || std::this_thread::get_id() == worker_.get_id()) return;
+  quiet_.wait(lock, [this] { return full_.empty() && !delivering_; });
+}
+
+uint64_t ActivityHub::TakeDropped(int64_t realtime_ns) {
+  const uint64_t dropped = dropped_.exchange(0, std::memory_order_relaxed);
+  Note(realtime_ns, ActivityKind::kInvalid, SimOutcome::kDroppedRead, dropped);
+  return dropped;
+}
+
+void ActivityHub::Reset() {
+  for (auto& e : enabled_) e.store(false, std::memory_order_relaxed);
+  for (auto& domain : calls_) {
+    for (auto& call : domain) call.store(kAsKind, std::memory_order_relaxed);
+  }
+  std::lock_guard<std::mutex> lock(state_);
+  ready_ = {};
+  in_flight_.clear();
+}
+
+size_t ActivityHub::Ledger(const SimLedgerEntry** entries) {
+  std::lock_guard<std::mutex> lock(state_);
+  *entries = ledger_.data();
+  return ledger_.size();
+}
+
+void ActivityHub::Note(int64_t stamp_ns, ActivityKind kind, SimOutcome outcome, uint64_t count) {
+  std::lock_guard<std::mutex> lock(state_);
+  ledger_.push_back({stamp_ns, kind, outcome, count});
+}
+
+void ActivityHub::RunWorker() {
+  std::unique_lock<std::mutex> lock(state_);
+  while (true) {
+    work_.wait(lock, [this] { return stop_ || !full_.empty(); });
+    if (stop_) return;
+    const Buffer buffer = full_.front();
+    full_.pop_front();
+    const cupti::BufferCompleted completed = completed_;
+    delivering_ = true;
+    lock.unlock();
+    if (completed != nullptr) completed(nullptr, 0, buffer.data, buffer.bytes, buffer.used);
+    lock.lock();
+    delivering_ = false;
+    if (full_.empty()) quiet_.notify_all();
+  }
+}
+
+}  // namespace lockstep::sim

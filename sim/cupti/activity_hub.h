@@ -1,0 +1,106 @@
+// The simulated CUPTI's activity side: what is enabled, what is in flight, buffers out and back.
+//
+// Records wait here until the wall clock has passed them, go into the tool's buffers, and full or flushed buffers go back
+// on a worker thread of our own, as CUPTI's do. Any thread. The tool's callbacks run without `state_` held, so that it may
+// call back for its dropped count.
+#ifndef LOCKSTEP_SIM_CUPTI_ACTIVITY_HUB_H_
+#define LOCKSTEP_SIM_CUPTI_ACTIVITY_HUB_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <queue>
+#include <thread>
+#include <vector>
+
+#include "sim/cupti/core.h"
+
+namespace lockstep::sim {
+
+class ActivityHub {
+ public:
+  ActivityHub() = default;
+  ~ActivityHub();
+
+  // The tool's side.
+  void Register(foreign::cupti::BufferRequested requested, foreign::cupti::BufferCompleted completed);
+  void SetEnabled(foreign::cupti::ActivityKind kind, bool enabled);
+  void SetCallEnabled(foreign::cupti::CallbackDomain domain, uint32_t cbid, bool enabled);
+  // Returns when the tool has been given every buffer with a complete record in it; `forced`: and every record in flight,
+  // with the stamps that are not known yet at 0. On the worker thread it only hands over.
+  enum class Flush { kComplete, kForced };
+  void FlushAll(Flush flush, int64_t now);
+  uint64_t TakeDropped(int64_t realtime_ns);
+  // Forgets what is enabled and what is in flight.
+  void Reset();
+
+  // The rank's side; see core.h.
+  bool Wants(foreign::cupti::ActivityKind kind) const;
+  bool WantsCall(foreign::cupti::CallbackDomain domain, uint32_t cbid) const;
+  uint64_t Launch(const void* record, size_t bytes);
+  void Complete(uint64_t ticket, int64_t start_ns, int64_t end_ns, int64_t release, Keep keep);
+  void Record(const void* record, size_t bytes, int64_t stamp_ns, int64_t release, Keep keep);
+  void Pump(int64_t now);
+  size_t Ledger(const SimLedgerEntry** entries);
+
+ private:
+  struct Bytes {
+    alignas(8) uint8_t data[kMaxRecordBytes];
+    foreign::cupti::ActivityKind kind() const { return reinterpret_cast<const foreign::cupti::Activity*>(data)->kind; }
+  };
+  struct Ready {
+    int64_t release;
+    uint64_t order;  // records of one instant keep the order they were made in
+    int64_t stamp_ns;
+    Keep keep;
+    Bytes bytes;
+    bool operator>(const Ready& o) const { return release != o.release ? release > o.release : order > o.order; }
+  };
+  struct Buffer {
+    uint8_t* data = nullptr;
+    size_t bytes = 0;
+    size_t used = 0;
+    size_t records = 0;
+    size_t max_records = 0;  // 0: as many as fit
+  };
+  static constexpr uint32_t kKinds = 64;
+  static constexpr uint32_t kCallbackIds = 1024;
+
+  // With writing_ held.
+  void Write(const Bytes& bytes, int64_t stamp_ns, Keep keep, SimOutcome outcome);
+  bool MakeRoom(size_t bytes);
+  void GiveBack();
+  void WriteInFlight(int64_t now);
+  void RunWorker();
+  void Note(int64_t stamp_ns, foreign::cupti::ActivityKind kind, SimOutcome outcome, uint64_t count);
+
+  std::atomic<bool> enabled_[kKinds] = {};
+  enum : uint8_t { kAsKind = 0, kOn = 1, kOff = 2 };
+  std::atomic<uint8_t> calls_[2][kCallbackIds] = {};
+  std::atomic<uint64_t> dropped_{0};
+
+  std::mutex writing_;  // taken before state_: one writer at a time, also while the tool is asked for a buffer
+  Buffer current_;
+
+  std::mutex state_;
+  foreign::cupti::BufferRequested requested_ = nullptr;
+  foreign::cupti::BufferCompleted completed_ = nullptr;
+  std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready_;
+  std::map<uint64_t, Bytes> in_flight_;
+  uint64_t next_order_ = 1;
+  uint64_t next_ticket_ = 1;
+  std::vector<SimLedgerEntry> ledger_;
+  std::deque<Buffer> full_;
+  bool delivering_ = false;
+  bool stop_ = false;
+  std::condition_variable work_;
+  std::condition_variable quiet_;
+  std::thread worker_;
+};
+
+}  // namespace lockstep::sim
+
+#endif  // LOCKSTEP_SIM_CUPTI_ACTIVITY_HUB_H_

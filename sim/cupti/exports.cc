@@ -1,0 +1,350 @@
+// The functions that liblockstep_sim_cupti.so exports under libcupti's names. Signatures and results are CUPTI's; with no
+// rank attached every function that would need a driver returns CUPTI_ERROR_UNKNOWN, as the real library does.
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "sim/cupti/activity_hub.h"
+#include "sim/cupti/callback_names.h"
+#include "sim/cupti/core.h"
+#include "sim/cupti/record_size.h"
+
+#define LOCKSTEP_SIM_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace lockstep::sim {
+namespace {
+
+namespace cupti = foreign::cupti;
+using cupti::ActivityKind;
+using cupti::Result;
+
+// The process's CUPTI: one per process by its nature, as in the real library.
+struct Library {
+  ActivityHub hub;
+  std::atomic<bool> attached{false};
+  std::atomic<cupti::ThreadIdType> thread_id_type{cupti::ThreadIdType::kDefault};
+  std::mutex mutex;
+  SimDevice device{};
+  std::vector<uint32_t> streams;
+  std::map<cupti::Attribute, std::vector<uint8_t>> attributes;
+  std::atomic<void*> subscriber{nullptr};
+  std::string subscriber_name;
+};
+
+// Never destroyed: the tool's threads may still call while the process ends.
+Library& Lib() {
+  static Library* const library = new Library;
+  return *library;
+}
+
+thread_local std::map<cupti::ExternalCorrelationKind, std::vector<uint64_t>> t_external_ids;
+
+int64_t Now(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+}
+
+bool Usable() { return Lib().attached.load(std::memory_order_acquire); }
+
+// Existing objects, which would otherwise not be reported.
+void Dump(ActivityKind kind) {
+  Library& lib = Lib();
+  std::lock_guard<std::mutex> lock(lib.mutex);
+  const int64_t now = Now(CLOCK_MONOTONIC), stamp = Now(CLOCK_REALTIME);
+  const auto record = [&](const auto& r) { lib.hub.Record(&r, sizeof r, stamp, now, Keep::kDeliver); };
+  if (kind == ActivityKind::kDevice) {
+    cupti::Device5 r{};
+    r.kind = kind;
+    r.id = lib.device.device;
+    r.name = lib.device.name;
+    r.multiprocessors = 132;
+    r.threads_per_warp = 32;
+    r.max_warps_per_multiprocessor = 64;
+    r.max_blocks_per_multiprocessor = 32;
+    r.max_shared_memory_per_multiprocessor = 233472;
+    r.max_registers_per_multiprocessor = 65536;
+    r.max_threads_per_block = 1024;
+    r.memory_bytes = 80ull << 30;
+    r.compute_major = 9;
+    r.is_cuda_visible = 1;
+    record(r);
+  } else if (kind == ActivityKind::kContext) {
+    cupti::Context3 r{};
+    r.kind = kind;
+    r.context_id = kSimContextId;
+    r.device_id = lib.device.device;
+    r.compute_api_kind = 1;
+    r.null_stream_id = 7;
+    r.multiprocessors = 132;
+    record(r);
+  } else if (kind == ActivityKind::kStream) {
+    for (uint32_t id : lib.streams) {
+      cupti::Stream r{};
+      r.kind = kind;
+      r.context_id = kSimContextId;
+      r.stream_id = id;
+      record(r);
+    }
+  }
+}
+
+Result Enable(ActivityKind kind, bool enabled) {
+  if (!Usable()) return Result::kUnknown;
+  if (RecordSize(kind) == 0) return Result::kInvalidKind;
+  Lib().hub.SetEnabled(kind, enabled);
+  return Result::kSuccess;
+}
+
+void Attach(const SimDevice* device) {
+  Library& lib = Lib();
+  {
+    std::lock_guard<std::mutex> lock(lib.mutex);
+    lib.streams.assign(device->streams, device->streams + device->stream_count);
+    lib.device = *device;
+  }
+  lib.attached.store(true, std::memory_order_release);
+}
+
+void Detach() {
+  Lib().attached.store(false, std::memory_order_release);
+  Lib().hub.Reset();
+}
+
+uint32_t ThreadIdOfCaller() {
+  if (Lib().thread_id_type.load() == cupti::ThreadIdType::kSystem) return static_cast<uint32_t>(syscall(SYS_gettid));
+  return static_cast<uint32_t>(pthread_self());
+}
+
+size_t ExternalIds(SimExternalId* out, size_t capacity) {
+  size_t n = 0;
+  for (const auto& [kind, ids] : t_external_ids) {
+    if (!ids.empty() && n < capacity) out[n++] = {kind, ids.back()};
+  }
+  return n;
+}
+
+constexpr SimCore kCore = {
+    kSimCoreVersion,
+    Attach,
+    Detach,
+    [](ActivityKind kind) { return Lib().hub.Wants(kind); },
+    [](cupti::CallbackDomain domain, uint32_t cbid) { return Lib().hub.WantsCall(domain, cbid); },
+    ThreadIdOfCaller,
+    [](const void* record, size_t bytes) { return Lib().hub.Launch(record, bytes); },
+    [](uint64_t ticket, int64_t start_ns, int64_t end_ns, int64_t release, Keep keep) {
+      Lib().hub.Complete(ticket, start_ns, end_ns, release, keep);
+    },
+    [](const void* record, size_t bytes, int64_t stamp_ns, int64_t release, Keep keep) {
+      Lib().hub.Record(record, bytes, stamp_ns, release, keep);
+    },
+    ExternalIds,
+    [](int64_t now) { Lib().hub.Pump(now); },
+    [](const SimLedgerEntry** entries) { return Lib().hub.Ledger(entries); },
+};
+
+}  // namespace
+}  // namespace lockstep::sim
+
+namespace sim = lockstep::sim;
+namespace cupti = lockstep::foreign::cupti;
+using cupti::ActivityKind;
+using cupti::Result;
+
+LOCKSTEP_SIM_EXPORT const sim::SimCore* lockstep_sim_core(uint32_t version) {
+  return version == sim::kSimCoreVersion ? &sim::kCore : nullptr;
+}
+
+LOCKSTEP_SIM_EXPORT Result cuptiGetVersion(uint32_t* version) {
+  if (version == nullptr) return Result::kInvalidParameter;
+  *version = cupti::kVersion_13_0U1;
+  return Result::kSuccess;
+}
+
+LOCKSTEP_SIM_EXPORT Result cuptiGetTimestamp(uint64_t* ns) {
+  if (ns == nullptr) return Result::kInvalidParameter;
+  *ns = static_cast<uint64_t>(sim::Now(CLOCK_REALTIME));
+  return Result::kSuccess;
+}
+
+LOCKSTEP_SIM_EXPORT Result cuptiGetResultString(Result result, const char** text) {
+  if (text == nullptr) return Result::kInvalidParameter;
+  switch (result) {
+    case Result::kSuccess: *text = "CUPTI_SUCCESS"; break;
+    case Result::kInvalidParameter: *text = "CUPTI_ERROR_INVALID_PARAMETER"; break;
+    case Result::kMaxLimitReached: *text = "CUPTI_ERROR_MAX_LIMIT_REACHED"; break;
+    case Result::kQueueEmpty: *text = "CUPTI_ERROR_QUEUE_EMPTY"; break;
+    case Result::kInvalidKind: *text = "CUPTI_ERROR_INVALID_KIND"; break;
+    case Result::kNotSupported: *text = "CUPTI_ERROR_NOT_SUPPORTED"; break;
+    case Result::kMultipleSubscribersNotSupported: *text = "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"; break;
+    default: *text = "CUPTI_ERROR_UNKNOWN"; break;
+  }
+  return Result::kSuccess;
+}
+
+LOCKSTEP_SIM_EXPORT Result cuptiSetThreadIdType(cupti::ThreadIdType type) {
+  if (!sim::Usable()) return Result::kUnknown;
+  sim::Lib().thread_id_type.store(type);
+  return Result::kSuccess;
+}
+
+LOCKSTEP_SIM_EXPORT Result cuptiGetThreadIdType(cupti::ThreadIdType* type) {
+  if (!sim::Usable()) return Result::kUnknown;
+  if (type == nullptr) return Result::kInvalidParameter;
+  *type = sim::Lib().thread_id_type.load();
+  return Result::kSuccess;
+}
+
+LOCKSTEP_SIM_EXPORT Result cuptiGetCallbackName(cupti::CallbackDomain domain, uint32_t cbid, const char** name) {
+  if (name == nullptr) return Result::kInvalidParameter;
+  *name = sim::CallbackName(domain, cbid);
+  return *name != nullptr ? Result::kSuccess : Result::kInvalidParameter;
+}
+
+LOCKSTEP_SIM_EXPORT Result cuptiActivityRegisterCallbacks(cupti::BufferRequested requested, cupti::BufferCompleted completed) {
+  if (requested == nullptr || completed == nullptr) return Result::kInvalidParameter;
+  if (sim::Usable()) sim::Lib().hub.Register(requested, completed);
+  return Result::kSuccess;
+}
+
+LOCKSTEP_SIM_EXPORT Result cuptiActivityEnable(ActivityKind kind) { return sim::Enable(kind, true); }
+LOCKSTEP_SIM_EXPORT Result cuptiActivityDisable(ActivityKind kind) { return sim::Enable(kind, false); }
+
+LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableAndDump(ActivityKind kind) {
+  const Result result = sim::Enable(kind, true);
+  if (result == Result::kSuccess) sim::Dump(kind);
+  return result;
+}
+
+// The simulation makes no records for calls of one kernel context only.
+LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableContext(cupti::Context, ActivityKind kind) { return sim::Enable(kind, true); }
+LOCKSTEP_SIM_EXPORT Result cuptiActivityDisableContext(cupti::Context, ActivityKind kind) { return sim::Enable(kind, false); }
+
+LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableRuntimeApi(uint32_t cbid, uint8_t enable) {
+  if (!sim::Usable()) return Result::kUnknown;
+  sim::Lib().hub.SetCallEnabled(cupti::CallbackDomain::kRuntimeApi, cbid, enable != 0);
+  return Result::kSuccess;
+}
+
+LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableDriverApi(uint32_t cbid, uint8_t enable) {
+  if (!sim::Usable()) return Result::kUnknown;
+  sim::Lib().hub.SetCallEnabled(cupti::CallbackDomain::kDriverApi, cbid, enable != 0);
+  return Result::kSuccess;
+}
+
+LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableAllSyncRecords(uint8_t) { return sim::Usable() ? Result::kSuccess : Result::kUnknown; }
+
+LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableHWTrace(uint8_t) { return sim::Usable() ? Result::kNotSupported : Result::kUnknown; }
+
+LOCKSTEP_SIM_EXPORT Result cuptiActivityFlushAll(uint32_t flags) {
+  if (!sim::Usable()) return Result::kUnknown;
+  const bool forced = (flags & cupti::kFlushForced) != 0;
+  sim::Lib().hub.FlushAll(forced ? sim::ActivityHub::Flush::kForced : sim::ActivityHub::Flush::kComplete, sim::Now(CLOCK_MONOTONIC));
+  return Result::kSuccess;
+}
+
+// Full buffers go back at once anyway.
+LOCKSTEP_SIM_EXPORT Result cuptiActivityFlushPeriod(uint32_t) { return sim::Usable() ? Result::kSuccess : Result::kUnknown; }
+
+LOCKSTEP_SIM_EXPORT Result cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid_bytes, cupti::Activity** record) {
+  if (record == nullptr || buffer == nullptr) return Result::kInvalidParameter;
+  size_t at = 0;
+  if (*record != nullptr) {
+    const size_t size = sim::RecordSize((*record)->kind);
+    if (size == 0) return Result::kInvalidKind;
+    at = static_cast<size_t>(reinterpret_cast<uint8_t*>(*record) - buffer) + size;
+  }
+  if (at >= valid_bytes) return Result::kMaxLimitReached;
+  auto* next = reinterpret_cast<cupti::Activity*>(buffer + at);
+  if (sim::RecordSize(next->kind) == 0) return Result::kInvalidKind;
+  *record = next;
+  return Result::kSuccess;
+}
+
+LOCKSTEP_SIM_EXPORT Result cuptiActivityGetNumDroppedRecords(cupti::Context, uint32_t, size_t* dropped) {
+  if (dropped == nullptr) return Result::kInvalidParameter;
+  *dropped = sim::Usable() ? sim::Lib().hub.TakeDropped(sim::Now(CLOCK_REALTIME)) : 0;
+  return Result::kSuccess;
+}
+
+LOCKSTEP_SIM_EXPORT Result cuptiActivitySetAttribute(cupti::Attribute attribute, size_t* bytes, void* value) {
+  if (!sim::Usable()) return Result::kUnknown;
+  if (bytes == nullptr || value == nullptr || *bytes > 64) return Result::kInvalidParameter;
+  std::lock_guard<std::mutex> lock(sim::Lib().mutex);
+  const auto* first = static_cast<const uint8_t*>(value);
+  sim::Lib().attributes[attribute].assign(first, first + *bytes);
+  return Result::kSuccess;
+}
+
+LOCKSTEP_SIM_EXPORT Result cuptiActivityGetAttribute(cupti::Attribute attribute, size_t* bytes, void* value) {
+  if (!sim::Usable()) return Result::kUnknown;
+  if (bytes == nullptr || value == nullptr) return Result::kInvalidParameter;
+  std::lock_guard<std::mutex> lock(sim::Lib().mutex);
+  const std::vector<uint8_t>& stored = sim::Lib().attributes[attribute];
+  std::memset(value, 0, *bytes);
+  std::memcpy(value, stored.data(), std::min(*bytes, stored.size()));
+  return Result::kSuccess;
+}
+
+LOCKSTEP_SIM_EXPORT Result cuptiActivityPushExternalCorrelationId(cupti::ExternalCorrelationKind kind, uint64_t id) {
+  if (!sim::Usable()) return Result::kUnknown;
+  if (kind == cupti::ExternalCorrelationKind::kInvalid || kind > cupti::ExternalCorrelationKind::kCustom2) return Result::kInvalidParameter;
+  sim::t_external_ids[kind].push_back(id);
+  return Result::kSuccess;
+}
+
+LOCKSTEP_SIM_EXPORT Result cuptiActivityPopExternalCorrelationId(cupti::ExternalCorrelationKind kind, uint64_t* last) {
+  if (!sim::Usable()) return Result::kUnknown;
+  std::vector<uint64_t>& ids = sim::t_external_ids[kind];
+  if (ids.empty()) return Result::kQueueEmpty;
+  if (last != nullptr) *last = ids.back();
+  ids.pop_back();
+  return Result::kSuccess;
+}
+
+LOCKSTEP_SIM_EXPORT Result cuptiFinalize() {
+  if (sim::Usable()) sim::Lib().hub.Reset();
+  return Result::kSuccess;
+}
+
+// One subscriber per process. No API callbacks are made: the client takes none.
+LOCKSTEP_SIM_EXPORT Result cuptiSubscribe(void** subscriber, void* callback, void*) {
+  if (!sim::Usable()) return Result::kUnknown;
+  if (subscriber == nullptr || callback == nullptr) return Result::kInvalidParameter;
+  void* none = nullptr;
+  if (!sim::Lib().subscriber.compare_exchange_strong(none, callback)) return Result::kMultipleSubscribersNotSupported;
+  *subscriber = callback;
+  return Result::kSuccess;
+}
+
+LOCKSTEP_SIM_EXPORT Result cuptiUnsubscribe(void* subscriber) {
+  if (!sim::Usable()) return Result::kUnknown;
+  return sim::Lib().subscriber.compare_exchange_strong(subscriber, nullptr) ? Result::kSuccess : Result::kInvalidParameter;
+}
+
+LOCKSTEP_SIM_EXPORT Result cuptiGetDeviceId(cupti::Context, uint32_t* device) {
+  if (!sim::Usable()) return Result::kUnknown;
+  if (device == nullptr) return Result::kInvalidParameter;
+  std::lock_guard<std::mutex> lock(sim::Lib().mutex);
+  *device = sim::Lib().device.device;
+  return Result::kSuccess;
+}
+
+LOCKSTEP_SIM_EXPORT Result cuptiGetContextId(cupti::Context, uint32_t* context) {
+  if (!sim::Usable()) return Result::kUnknown;
+  if (context == nullptr) return Result::kInvalidParameter;
+  *context = sim::kSimContextId;
+  return Result::kSuccess;
+}
+
+// As the real library without a driver: whoever names it in NVTX_INJECTION64_PATH gets no ranges.
+LOCKSTEP_SIM_EXPORT int InitializeInjectionNvtx2(void*) { return 0; }
