@@ -1,0 +1,302 @@
+#include "aggregator/trace/kineto_capture.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace lockstep::trace {
+namespace {
+
+using store::Capture;
+using store::RankData;
+
+// Why a file gives nothing to analyse, as the end of a sentence that begins with its name; empty: it does.
+std::string WhyUnusable(const KinetoFile& file) {
+  const std::string cut = file.broken_off.empty() ? "" : absl::StrCat(": ", file.broken_off);
+  if (!file.is_json)
+    return absl::StrCat(" is no JSON", cut, "; give a trace that PyTorch's profiler or Lockstep wrote");
+  if (!file.has_events) {
+    if (!cut.empty()) return absl::StrCat(" is damaged before its first row", cut, "; copy it again");
+    return " is JSON but no trace: it has no \"traceEvents\"";
+  }
+  if (file.devices.empty()) {
+    if (!cut.empty())
+      return absl::StrCat(" holds no device activity before it breaks off", cut, "; copy it again");
+    if (file.damage.count() != 0)
+      return absl::StrCat(" holds no device activity that can be read; ", file.damage.Describe());
+    return " holds no device activity; record it with ProfilerActivity.CUDA";
+  }
+  return "";
+}
+
+// Unrelated JSON beside traces (a report, a configuration) is normal; everything else in a folder deserves
+// more attention.
+absl::Status DropUnusable(std::vector<ReadFile>& files, Capture& capture) {
+  std::vector<ReadFile> usable;
+  std::string first_reason;
+  const bool only = files.size() == 1;
+  for (ReadFile& file : files) {
+    const std::string why = WhyUnusable(file.content);
+    if (why.empty()) {
+      usable.push_back(std::move(file));
+      continue;
+    }
+    std::string sentence = absl::StrCat(file.from.path, why);
+    if (file.from.named || only) return absl::InvalidArgumentError(sentence);
+    if (first_reason.empty()) first_reason = sentence;
+    capture.notes.push_back(absl::StrCat(sentence, " (left out)"));
+  }
+  if (usable.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("none of the ", files.size(), " files can be used; the first: ", first_reason));
+  }
+  // Half a trace beside whole ones would look like a rank that did less.
+  const auto whole = [](const ReadFile& f) { return f.content.broken_off.empty(); };
+  if (std::any_of(usable.begin(), usable.end(), whole)) {
+    for (const ReadFile& file : usable) {
+      if (whole(file)) continue;
+      capture.notes.push_back(absl::StrCat(file.from.path, " is damaged (", file.content.broken_off,
+                                           ") and left out; alone it is read up to the damage"));
+    }
+    std::erase_if(usable, [&whole](const ReadFile& f) { return !whole(f); });
+  }
+  files = std::move(usable);
+  return absl::OkStatus();
+}
+
+struct Named {
+  RankId rank;
+  std::string source;
+};
+
+Named NameRank(const ReadFile& file, size_t place) {
+  if (file.content.rank) return {*file.content.rank, "distributedInfo"};
+  if (const auto rank = RankInFileName(file.from.path)) return {*rank, "file name"};
+  return {RankId(static_cast<int32_t>(place)), "position"};
+}
+
+absl::Status CheckRanksDiffer(const std::vector<ReadFile>& files, const std::vector<Named>& names) {
+  absl::flat_hash_map<RankId, size_t> first;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const auto [it, fresh] = first.try_emplace(names[i].rank, i);
+    if (fresh) continue;
+    const std::string what = names[i].source == "distributedInfo" ? "say that they are" : "would both be";
+    return absl::InvalidArgumentError(absl::StrCat(files[it->second].from.path, " and ", files[i].from.path,
+                                                   " ", what, " rank ", names[i].rank.value(),
+                                                   "; give one file per rank"));
+  }
+  return absl::OkStatus();
+}
+
+class Hosts {
+ public:
+  explicit Hosts(Capture& capture) : capture_(capture) {}
+  uint32_t Of(const ReadFile& file, RankId rank) {
+    std::string id = file.content.host_name;
+    if (id.empty()) id = NodeInFileName(file.from.path);
+    if (id.empty()) id = absl::StrCat("rank ", rank.value());
+    const auto [it, fresh] = known_.try_emplace(id, static_cast<uint32_t>(capture_.hosts.size()));
+    if (fresh) capture_.hosts.push_back({.id = id, .name = id});
+    return it->second;
+  }
+
+ private:
+  Capture& capture_;
+  absl::flat_hash_map<std::string, uint32_t> known_;
+};
+
+class Groups {
+ public:
+  explicit Groups(Capture& capture) : capture_(capture) {}
+  // Places of a file's groups in the capture's table.
+  std::vector<uint32_t> Add(const std::vector<store::Group>& groups) {
+    std::vector<uint32_t> places;
+    for (const store::Group& group : groups) {
+      const auto [it, fresh] = known_.try_emplace(group.key, static_cast<uint32_t>(capture_.groups.size()));
+      if (fresh) capture_.groups.push_back(group);
+      places.push_back(it->second);
+    }
+    return places;
+  }
+
+ private:
+  Capture& capture_;
+  absl::flat_hash_map<std::string, uint32_t> known_;
+};
+
+// Stamps onto the absolute clock, names into the capture's table.
+class Rebase {
+ public:
+  Rebase(const KinetoFile& file, store::StringTable& strings) : base_(file.base) {
+    names_.reserve(file.strings.size());
+    for (uint32_t i = 0; i < file.strings.size(); ++i)
+      names_.push_back(strings.Intern(file.strings.Text(NameId(i))));
+  }
+  template <typename Row>
+  void Times(std::vector<Row>& rows) const {
+    if (base_ == Nanos()) return;
+    for (Row& row : rows) {
+      row.start = Shift(row.start);
+      row.end = Shift(row.end);
+    }
+  }
+  template <typename Row>
+  void TimesAndNames(std::vector<Row>& rows) const {
+    for (Row& row : rows) {
+      row.start = Shift(row.start);
+      row.end = Shift(row.end);
+      row.name = names_[row.name.value()];
+    }
+  }
+  NameId Name(NameId id) const { return names_[id.value()]; }
+  // A base and a stamp that are both hostile must not overflow; such a sum is as wrong as its parts.
+  HostTime Shift(HostTime t) const {
+    int64_t sum = 0;
+    return __builtin_add_overflow(t.ns(), base_.ns(), &sum) ? t : HostTime(sum);
+  }
+
+ private:
+  Nanos base_;
+  std::vector<NameId> names_;
+};
+
+// How deep each range lies in the others of its thread. Sorts them.
+void NestRanges(std::vector<store::HostRange>& ranges) {
+  std::stable_sort(ranges.begin(), ranges.end(), [](const store::HostRange& a, const store::HostRange& b) {
+    return a.start != b.start ? a.start < b.start : a.end > b.end;
+  });
+  absl::flat_hash_map<ThreadId, std::vector<HostTime>> open;
+  for (store::HostRange& range : ranges) {
+    std::vector<HostTime>& ends = open[range.thread];
+    while (!ends.empty() && ends.back() <= range.start && ends.back() < range.end) ends.pop_back();
+    range.depth = static_cast<uint32_t>(ends.size());
+    ends.push_back(range.end);
+  }
+}
+
+// With several devices in one process, a call belongs to the device whose activity it started; the others to
+// the first.
+void DealApiCalls(std::vector<store::ApiCall> calls, std::span<RankData> entries) {
+  if (entries.size() == 1) {
+    entries[0].api_calls = std::move(calls);
+    return;
+  }
+  absl::flat_hash_map<CorrelationId, size_t> device_of;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    for (const store::DeviceActivity& a : entries[i].activities) {
+      if (a.correlation.value() != 0) device_of.try_emplace(a.correlation, i);
+    }
+  }
+  for (const store::ApiCall& call : calls) {
+    const auto it = device_of.find(call.correlation);
+    entries[it == device_of.end() ? 0 : it->second].api_calls.push_back(call);
+  }
+}
+
+void DealSyncs(const std::vector<KinetoSync>& syncs, std::span<RankData> entries) {
+  for (const KinetoSync& sync : syncs) {
+    size_t entry = 0;
+    for (size_t i = 0; i < entries.size(); ++i) {
+      if (entries[i].device == sync.device) entry = i;
+    }
+    entries[entry].syncs.push_back(sync.sync);
+  }
+}
+
+void AddLosses(const KinetoFile& file, RankData& rank) {
+  if (file.damage.count() == 0 && file.broken_off.empty()) return;
+  std::string reason = file.damage.Describe();
+  if (!file.broken_off.empty()) absl::StrAppend(&reason, reason.empty() ? "" : "; ", file.broken_off);
+  rank.losses.push_back({.stage = "import",
+                         .kind = "",
+                         // A file that breaks off lost at least the row it breaks off in.
+                         .records = std::max<uint64_t>(file.damage.count(), file.broken_off.empty() ? 0 : 1),
+                         .reason = std::move(reason),
+                         .from = rank.window.start,
+                         .to = rank.window.end});
+}
+
+// The file's rows become one entry per device.
+void AddRanks(ReadFile read, const Named& name, uint32_t host, const std::vector<uint32_t>& groups,
+              Capture& capture) {
+  KinetoFile& file = read.content;
+  const Rebase rebase(file, capture.strings);
+  const size_t first = capture.ranks.size();
+  for (KinetoDevice& device : file.devices) {
+    RankData& rank = capture.ranks.emplace_back();
+    rank.rank = name.rank;
+    rank.rank_source = name.source;
+    rank.host = host;
+    rank.device = device.device;
+    rank.pid = file.pid;
+    rank.source_file = read.from.path;
+    rank.window = {rebase.Shift(file.window.start), rebase.Shift(file.window.end)};
+    if (const auto it = file.properties.find(device.device.value()); it != file.properties.end()) {
+      rank.properties = it->second;
+      rank.has_properties = true;
+    }
+    rank.activities = std::move(device.activities);
+    rank.kernel_details = std::move(device.kernel_details);
+    rank.copy_details = std::move(device.copy_details);
+    rank.collectives = std::move(device.collectives);
+    rebase.TimesAndNames(rank.activities);
+    for (store::Collective& c : rank.collectives) {
+      if (c.group != store::kNone) c.group = groups[c.group];
+      c.datatype = rebase.Name(c.datatype);
+    }
+  }
+  const std::span<RankData> entries(capture.ranks.data() + first, capture.ranks.size() - first);
+  rebase.TimesAndNames(file.api_calls);
+  rebase.TimesAndNames(file.ranges);
+  NestRanges(file.ranges);
+  DealApiCalls(std::move(file.api_calls), entries);
+  DealSyncs(file.syncs, entries);
+  for (RankData& entry : entries) rebase.Times(entry.syncs);
+  store::HostUnions unions{file.operators.Take(), file.data_loader.Take()};
+  rebase.Times(unions.operators);
+  rebase.Times(unions.data_loader);
+  for (RankData& entry : entries.subspan(1)) {
+    entry.ranges = file.ranges;
+    entry.unions = unions;
+  }
+  entries[0].ranges = std::move(file.ranges);
+  entries[0].unions = std::move(unions);
+  AddLosses(file, entries[0]);
+}
+
+void NoteInference(const std::vector<Named>& names, Capture& capture) {
+  const auto by_place =
+      std::count_if(names.begin(), names.end(), [](const Named& n) { return n.source == "position"; });
+  if (by_place != 0) {
+    capture.notes.push_back(
+        absl::StrCat("the rank of ", by_place, " of ", names.size(),
+                     " files is its place in the sorted list: neither the trace nor its name says it"));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Capture> JoinKinetoFiles(std::vector<ReadFile> files) {
+  Capture capture;
+  if (absl::Status status = DropUnusable(files, capture); !status.ok()) return status;
+  std::vector<Named> names;
+  for (size_t i = 0; i < files.size(); ++i) names.push_back(NameRank(files[i], i));
+  if (absl::Status status = CheckRanksDiffer(files, names); !status.ok()) return status;
+  NoteInference(names, capture);
+  Hosts hosts(capture);
+  Groups groups(capture);
+  for (size_t i = 0; i < files.size(); ++i) {
+    capture.world_size = std::max(capture.world_size, files[i].content.world_size);
+    const uint32_t host = hosts.Of(files[i], names[i].rank);
+    const std::vector<uint32_t> places = groups.Add(files[i].content.groups);
+    AddRanks(std::move(files[i]), names[i], host, places, capture);
+  }
+  return capture;
+}
+
+}  // namespace lockstep::trace

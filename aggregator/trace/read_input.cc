@@ -1,0 +1,112 @@
+// ReadInput(): files and folders of a command line into one capture.
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "aggregator/store/records.h"
+#include "aggregator/trace/byte_source.h"
+#include "aggregator/trace/kineto_capture.h"
+#include "aggregator/trace/kineto_reader.h"
+#include "aggregator/trace/readers.h"
+#include "aggregator/trace/trace_files.h"
+
+namespace lockstep::trace {
+namespace {
+
+struct Opened {
+  TraceFile from;
+  OpenedTrace trace;
+};
+
+absl::StatusOr<std::vector<Opened>> OpenAll(const std::vector<TraceFile>& files) {
+  std::vector<Opened> opened;
+  for (const TraceFile& file : files) {
+    auto trace = OpenTrace(file.path);
+    if (!trace.ok()) return trace.status();
+    opened.push_back({file, std::move(*trace)});
+  }
+  return opened;
+}
+
+// Sums what all files have read so far.
+class Progress {
+ public:
+  Progress(const ReadOptions& options, uint64_t total) : options_(options), total_(total) {}
+  void Advance(uint64_t bytes) {
+    const uint64_t done = done_ += bytes;
+    if (options_.progress) options_.progress(done, total_);
+  }
+
+ private:
+  const ReadOptions& options_;
+  uint64_t total_;
+  std::atomic<uint64_t> done_{0};
+};
+
+std::vector<ReadFile> ReadAll(std::vector<Opened> opened, const ReadOptions& options) {
+  uint64_t total = 0;
+  for (const Opened& o : opened) total += o.trace.bytes;
+  Progress progress(options, total);
+  const size_t threads = std::max(1, options.threads);
+  // As many files as threads: one thread each, whose caches then hold a block from inflating to parsing.
+  // Fewer: each file's inflating runs beside its parsing.
+  const ReadMode mode = 2 * opened.size() <= threads ? ReadMode::kPipeline : ReadMode::kOneThread;
+  std::vector<size_t> largest_first(opened.size());
+  for (size_t i = 0; i < opened.size(); ++i) largest_first[i] = i;
+  std::stable_sort(largest_first.begin(), largest_first.end(),
+                   [&opened](size_t a, size_t b) { return opened[a].trace.bytes > opened[b].trace.bytes; });
+  std::vector<ReadFile> files(opened.size());
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t turn = next++; turn < opened.size(); turn = next++) {
+      Opened& o = opened[largest_first[turn]];
+      uint64_t reported = 0;
+      KinetoFile content = ReadKineto(*o.trace.source, mode, [&](uint64_t consumed) {
+        progress.Advance(consumed - reported);
+        reported = consumed;
+      });
+      o.trace.source.reset();
+      files[largest_first[turn]] = {std::move(o.from), std::move(content)};
+    }
+  };
+  std::vector<std::thread> helpers;
+  for (size_t i = 1; i < std::min(threads, opened.size()); ++i) helpers.emplace_back(work);
+  work();
+  for (std::thread& helper : helpers) helper.join();
+  return files;
+}
+
+// What to call an import: the folder it came from, or the file.
+std::string NameOf(const std::vector<TraceFile>& files) {
+  const std::filesystem::path first = std::filesystem::absolute(files.front().path).lexically_normal();
+  return files.size() == 1 ? first.filename().string() : first.parent_path().filename().string();
+}
+
+}  // namespace
+
+absl::StatusOr<store::Capture> ReadInput(std::span<const std::string> paths, const ReadOptions& options) {
+  auto input = FindInputFiles(paths);
+  if (!input.ok()) return input.status();
+  if (!input->captures.empty()) {
+    if (input->captures.size() == 1 && input->traces.empty())
+      return store::LoadRecords(input->captures.front());
+    return absl::InvalidArgumentError(
+        absl::StrCat(input->captures.front(),
+                     " is a capture of its own; give it alone, without other captures or traces"));
+  }
+  auto opened = OpenAll(input->traces);
+  if (!opened.ok()) return absl::InvalidArgumentError(opened.status().message());
+  auto capture = JoinKinetoFiles(ReadAll(std::move(*opened), options));
+  if (!capture.ok()) return capture.status();
+  capture->id = NameOf(input->traces);
+  store::Finish(*capture);
+  return capture;
+}
+
+}  // namespace lockstep::trace
