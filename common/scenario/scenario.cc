@@ -122,6 +122,17 @@ uint32_t Scenario::AddName(std::string_view text) {
   return static_cast<uint32_t>(it - names.begin());
 }
 
+void Stretch(Scenario& s, uint32_t factor) {
+  s.period = s.period * factor;
+  for (Rank& rank : s.ranks) {
+    for (Op& op : rank.program) {
+      op.gap = op.gap * factor;
+      op.own = op.own * factor;
+      op.tail = op.tail * factor;
+    }
+  }
+}
+
 absl::Status Validate(const Scenario& s) {
   if (s.ranks.empty()) return absl::InvalidArgumentError("scenario: it has no ranks; add a line `rank host=… device=…`");
   if (s.pacing == Pacing::kLoop && s.period <= Nanos()) {

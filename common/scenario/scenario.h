@@ -132,6 +132,9 @@ struct Scenario {
 // (sim/dry_run.h) tells.
 absl::Status Validate(const Scenario& scenario);
 
+// Everything takes `factor` times as long.
+void Stretch(Scenario& scenario, uint32_t factor);
+
 // Never crashes on hostile text. Errors: kInvalidArgument, "FILE:LINE: what is wrong; what would be right". The result is
 // Validate()d.
 absl::StatusOr<Scenario> Parse(std::string_view text, std::string_view file_name);

@@ -192,4 +192,17 @@ Nanos MeanStep(const scenario::Scenario& scenario, const WorldHistory& history) 
   return (starts.back() - starts[first]) / static_cast<int64_t>(starts.size() - 1 - first);
 }
 
+Nanos MeanTurn(const scenario::Scenario& scenario, const WorldHistory& history) {
+  if (scenario.pacing == scenario::Pacing::kChain) return MeanStep(scenario, history);
+  std::vector<VirtualTime> ends(history.ranks[0].step_starts.size());
+  for (const RankHistory& rank : history.ranks) {
+    for (const TrueRecord& r : rank.records) {
+      if (r.step < ends.size()) ends[r.step] = std::max(ends[r.step], r.end);
+    }
+  }
+  Nanos sum;
+  for (size_t k = 0; k < ends.size(); ++k) sum += ends[k] - VirtualTime(scenario.period.ns() * static_cast<int64_t>(k));
+  return ends.empty() ? Nanos() : sum / static_cast<int64_t>(ends.size());
+}
+
 }  // namespace lockstep::sim

@@ -45,6 +45,9 @@ WorldHistory DryRun(const scenario::Scenario& scenario, const Knobs& knobs, uint
 // launch queue). For loops the period.
 Nanos MeanStep(const scenario::Scenario& scenario, const WorldHistory& history);
 
+// What a turn takes: MeanStep of a chain; of a loop, mean time from a turn's origin to the latest end of any rank.
+Nanos MeanTurn(const scenario::Scenario& scenario, const WorldHistory& history);
+
 }  // namespace lockstep::sim
 
 #endif  // LOCKSTEP_SIM_ENGINE_DRY_RUN_H_

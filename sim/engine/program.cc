@@ -164,8 +164,10 @@ class Compiler {
     }
   }
 
+  // NCCL knows no barrier: frameworks all-reduce one element.
   std::tuple<uint32_t, Collective, int32_t> SequenceKey(const Op& op) const {
-    return {op.group, op.collective, scenario::NeedsOf(op.collective) == Needs::kPeer ? op.peer : -1};
+    const Collective function = op.collective == Collective::kBarrier ? Collective::kAllReduce : op.collective;
+    return {op.group, function, scenario::NeedsOf(op.collective) == Needs::kPeer ? op.peer : -1};
   }
 
   void PlaceCollective(uint32_t i, const Op& op) {

@@ -1,0 +1,253 @@
+// lockstep-sim-rank: one rank of a job, without a GPU.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "common/scenario/generator.h"
+#include "common/scenario/scenario.h"
+#include "sim/engine/dry_run.h"
+#include "sim/rank/loaders.h"
+#include "sim/rank/mpi_world.h"
+#include "sim/rank/nccl_emulation.h"
+#include "sim/rank/options.h"
+#include "sim/rank/pacer.h"
+#include "sim/rank/process_clock.h"
+#include "sim/rank/rank_recorder.h"
+#include "sim/rank/truth.h"
+
+namespace lockstep::sim {
+namespace {
+
+constexpr int kUsage = 2, kFailed = 1;
+constexpr Nanos kStartDelay = Nanos::Millis(100);
+// Dry runs before the start stay below a second or so.
+constexpr uint64_t kDryRunRecords = 400'000;
+
+// Signal handlers reach nothing else.
+volatile sig_atomic_t g_stop = 0;
+
+void OnSignal(int) { g_stop = 1; }
+
+void CatchSignals() {
+  struct sigaction action {};
+  action.sa_handler = OnSignal;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+std::optional<scenario::Scenario> LoadScenario(const RankOptions& options, uint32_t world_size) {
+  scenario::TransformerShape shape = options.shape;
+  if (options.scenario_file.empty() && !options.shape_given) {
+    const scenario::TransformerShape fitting = scenario::ShapeFor(world_size);
+    shape.data_parallel = fitting.data_parallel;
+    shape.tensor_parallel = fitting.tensor_parallel;
+    shape.pipeline_parallel = fitting.pipeline_parallel;
+  }
+  absl::StatusOr<scenario::Scenario> s =
+      options.scenario_file.empty() ? scenario::MakeTransformer(shape) : scenario::ReadFile(options.scenario_file);
+  if (!s.ok()) {
+    fprintf(stderr, "lockstep-sim-rank: %s\n", std::string(s.status().message()).c_str());
+    return std::nullopt;
+  }
+  if (options.time_scale > 1) scenario::Stretch(*s, options.time_scale);
+  return *std::move(s);
+}
+
+int WriteScenarioFile(const RankOptions& options) {
+  const std::optional<scenario::Scenario> s = LoadScenario(options, options.shape.ranks());
+  if (!s) return kUsage;
+  FILE* file = fopen(options.write_scenario.c_str(), "w");
+  bool written = file != nullptr;
+  if (written) {
+    written = scenario::Write(*s, [&](std::string_view text) {
+                return fwrite(text.data(), 1, text.size(), file) == text.size() ? absl::OkStatus() : absl::DataLossError("short write");
+              }).ok();
+    written &= fclose(file) == 0;
+  }
+  if (!written) fprintf(stderr, "lockstep-sim-rank: %s: cannot be written: %s\n", options.write_scenario.c_str(), strerror(errno));
+  return written ? 0 : kFailed;
+}
+
+// What rank 0 decides and tells the others.
+struct Plan {
+  Fault fault;
+  Nanos healthy_step;
+  Nanos faulty_step;
+  MonoTime zero;
+  HostTime realtime;
+  int error = 0;
+};
+
+uint64_t RandomBits() {
+  uint64_t bits = 0;
+  const int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+  if (fd < 0 || read(fd, &bits, sizeof bits) != sizeof bits) {
+    if (getrandom(&bits, sizeof bits, 0) != sizeof bits) bits = static_cast<uint64_t>(MachineRealtime().ns());
+  }
+  if (fd >= 0) close(fd);
+  return bits;
+}
+
+bool ChooseFault(const scenario::Scenario& s, const RankOptions& options, Nanos healthy, Fault* out) {
+  if (options.fault_choice == FaultChoice::kNamed) {
+    if (options.fault_rank >= s.ranks.size()) {
+      fprintf(stderr, "lockstep-sim-rank: --fault-rank %u: there are ranks 0 to %zu\n", options.fault_rank, s.ranks.size() - 1);
+      return false;
+    }
+    if (SizeFault(s, options.fault, options.fault_rank, options.fault_size, healthy, out)) return true;
+    fprintf(stderr, "lockstep-sim-rank: rank %u has no work that --fault %s could slow\n", options.fault_rank,
+            std::string(FaultName(options.fault)).c_str());
+    return false;
+  }
+  while (true) {
+    const uint64_t kinds = options.fault_choice == FaultChoice::kRandomOrNone ? 5 : 4;
+    const auto kind = static_cast<FaultKind>(RandomBits() % kinds + (kinds == 4 ? 1 : 0));
+    const auto rank = static_cast<uint32_t>(RandomBits() % s.ranks.size());
+    const double size = 0.05 + 0.25 * static_cast<double>(RandomBits() % 1'000'001) / 1e6;
+    if (SizeFault(s, kind, rank, size, healthy, out)) return true;
+  }
+}
+
+uint32_t DryRunSteps(const scenario::Scenario& s) {
+  uint64_t records = 1;
+  for (const scenario::Rank& rank : s.ranks) records += rank.program.size();
+  return static_cast<uint32_t>(std::clamp<uint64_t>(kDryRunRecords / records, 3, 24));
+}
+
+Plan MakePlan(const scenario::Scenario& s, const RankOptions& options) {
+  Plan plan;
+  Knobs knobs;
+  knobs.seed = options.seed;
+  knobs.pause_ppm = static_cast<uint32_t>(options.pause_probability * 1e6);
+  knobs.pause = options.pause;
+  const uint32_t steps = DryRunSteps(s);
+  const WorldHistory healthy = DryRun(s, knobs, steps);
+  if (!healthy.stuck.empty()) {
+    fprintf(stderr, "lockstep-sim-rank: this scenario deadlocks: %s\n", healthy.stuck.c_str());
+    plan.error = kUsage;
+    return plan;
+  }
+  const Nanos step = MeanStep(s, healthy);
+  if (!ChooseFault(s, options, step, &plan.fault)) {
+    plan.error = kUsage;
+    return plan;
+  }
+  knobs.fault = plan.fault;
+  plan.healthy_step = MeanTurn(s, healthy);
+  plan.faulty_step = plan.fault.kind == FaultKind::kNone ? plan.healthy_step : MeanTurn(s, DryRun(s, knobs, steps));
+  return plan;
+}
+
+std::optional<uint32_t> StepCount(const scenario::Scenario& s, const RankOptions& options, const Plan& plan) {
+  if (options.forever) return std::nullopt;
+  if (options.steps != 0) return options.steps;
+  const Nanos step = s.pacing == scenario::Pacing::kLoop ? s.period : plan.faulty_step;
+  return static_cast<uint32_t>(std::clamp<int64_t>(options.duration.ns() / std::max<int64_t>(step.ns(), 1) + 1, 1, 1'000'000'000));
+}
+
+// Everything between MPI's beginning and its end.
+int RunRank(const RankOptions& options, MpiWorld& world) {
+  const std::optional<scenario::Scenario> s = LoadScenario(options, world.size());
+  if (!s) return kUsage;
+  if (s->ranks.size() != world.size()) {
+    if (world.rank() == 0) {
+      fprintf(stderr, "lockstep-sim-rank: the scenario has %zu ranks, but %u were started; use mpiexec -n %zu\n", s->ranks.size(),
+              world.size(), s->ranks.size());
+    }
+    return kUsage;
+  }
+  std::string why;
+  const SimCore* cupti = LoadSimCupti(options.cupti_library, &why);
+  if (cupti == nullptr) {
+    fprintf(stderr, "lockstep-sim-rank: the simulated CUPTI cannot be loaded: %s; --cupti names it\n", why.c_str());
+    return kFailed;
+  }
+  const uint32_t rank = world.rank();
+  // Before any tool is let in.
+  ClockError error = options.clock;
+  MonoTime start = MachineMonotonic();
+  world.Broadcast(&start, sizeof start);
+  if (!options.clock_reference_given) error.reference = start;
+  SetProcessClock(error);
+  const SimDevice device{s->ranks[rank].device, "Simulated GPU", s->ranks[rank].streams.data(), s->ranks[rank].streams.size()};
+  cupti->attach(&device);
+  EmulateCudaInit();
+
+  Plan plan;
+  if (rank == 0) plan = MakePlan(*s, options);
+  world.Broadcast(&plan, sizeof plan);
+  if (plan.error != 0) return plan.error;
+  Knobs knobs;
+  knobs.seed = options.seed;
+  knobs.fault = plan.fault;
+  knobs.pause_ppm = static_cast<uint32_t>(options.pause_probability * 1e6);
+  knobs.pause = options.pause;
+
+  const Program program = Compile(*s, rank);
+  const Model model(program, knobs);
+  const NvtxLoader nvtx;
+  NcclEmulation nccl(program, LoadNcclProfiler());
+  MpiResolver resolver(program);
+  StepVote vote;
+  world.Barrier();
+  if (rank == 0) {
+    plan.zero = MachineMonotonic() + kStartDelay;
+    plan.realtime = MachineRealtime() + (plan.zero - MachineMonotonic());
+  }
+  world.Broadcast(&plan, sizeof plan);
+  const StampClock clock(plan.zero, plan.realtime, error);
+
+  Truth truth{rank, world.size(), s->ranks[rank].host, options.seed, plan.fault, plan.healthy_step, plan.faulty_step, clock};
+  const auto write_truth = [&] {
+    if (options.truth_folder.empty() || WriteTruth(options.truth_folder, truth)) return true;
+    fprintf(stderr, "lockstep-sim-rank: %s: the truth file cannot be written: %s\n", options.truth_folder.c_str(), strerror(errno));
+    return false;
+  };
+  if (!write_truth()) return kFailed;
+
+  RankRecorder recorder(program, model, *cupti, nvtx, nccl, clock,
+                        {options.seed, static_cast<uint32_t>(options.drop_fraction * 1e6), !options.stamps_folder.empty()});
+  RankEngine engine(program, model, resolver, recorder);
+  Pacer pacer(rank, engine, resolver, vote, recorder, *cupti, clock,
+              {StepCount(*s, options, plan), [] { return g_stop != 0; }});
+  const PacerEnd end = pacer.Run();
+  if (end == PacerEnd::kGaveUp) world.Abandon();
+  truth.complete = true;
+  truth.step_starts = recorder.history().step_starts;
+  truth.ledger_size = cupti->ledger(&truth.ledger);
+  bool written = write_truth();
+  if (!options.stamps_folder.empty()) written &= WriteStamps(options.stamps_folder, rank, recorder.history());
+  return written ? 0 : kFailed;
+}
+
+}  // namespace
+}  // namespace lockstep::sim
+
+int main(int argc, char** argv) {
+  using namespace lockstep::sim;
+  RankOptions options;
+  if (const int code = ParseOptions(argc, argv, &options); code >= 0) return code;
+  if (!options.write_scenario.empty()) return WriteScenarioFile(options);
+  CatchSignals();
+  for (const std::string& folder : {options.truth_folder, options.stamps_folder}) {
+    if (!folder.empty()) mkdir(folder.c_str(), 0777);
+  }
+  int code = 0;
+  {
+    MpiWorld world(&argc, &argv);
+    code = RunRank(options, world);
+    // The others would wait for a rank that never starts.
+    if (code != 0 && world.size() > 1) world.Abort(code);
+  }
+  fflush(nullptr);
+  // Tools loaded into this process have threads of their own, which outlive main in a real job too.
+  return code;
+}

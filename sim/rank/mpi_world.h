@@ -1,0 +1,105 @@
+// MPI for ranks that must not burn a core while they wait: everything nonblocking, with short sleeps.
+#ifndef LOCKSTEP_SIM_RANK_MPI_WORLD_H_
+#define LOCKSTEP_SIM_RANK_MPI_WORLD_H_
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "common/base/time.h"
+#include "common/scenario/scenario.h"
+#include "sim/engine/rank_engine.h"
+
+namespace lockstep::sim {
+
+// Initialised on construction, finalised on destruction. One per process, one thread.
+class MpiWorld {
+ public:
+  MpiWorld(int* argc, char*** argv);
+  ~MpiWorld();
+  MpiWorld(const MpiWorld&) = delete;
+  MpiWorld& operator=(const MpiWorld&) = delete;
+
+  uint32_t rank() const { return rank_; }
+  uint32_t size() const { return size_; }
+
+  // From rank 0 to all.
+  void Broadcast(void* data, size_t bytes) const;
+  void Barrier() const;
+  // Ends the whole job at once.
+  [[noreturn]] void Abort(int code) const;
+  // Leave without MPI_Finalize, which would wait for ranks that no longer answer.
+  void Abandon() { abandoned_ = true; }
+
+ private:
+  void Wait(MPI_Request request) const;
+  uint32_t rank_ = 0;
+  uint32_t size_ = 1;
+  bool abandoned_ = false;
+};
+
+// Ranks agree on the last step: each says at the beginning of a step whether it wants to end, and the step after the next
+// begins only when all have said no.
+class StepVote {
+ public:
+  StepVote();
+  ~StepVote();
+  // At the beginning of each step, in order.
+  void Cast(bool stop);
+  // Steps below this may begin.
+  uint32_t Limit();
+  bool stopping() const { return stopped_; }
+  bool waiting() const { return !open_.empty(); }
+
+ private:
+  struct Ballot {
+    MPI_Request request;
+    int mine;
+    int all;
+  };
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  std::deque<Ballot> open_;
+  uint32_t limit_ = 2;
+  bool stopped_ = false;
+};
+
+// Each collective as a real MPI operation that carries entry times.
+class MpiResolver final : public CollectiveResolver {
+ public:
+  // Collective over the world: makes a communicator per group.
+  MpiResolver(const Program& program);
+  ~MpiResolver() override;
+  void Enter(OpRun run, VirtualTime entry) override;
+  // Asks MPI what has completed and tells the engine. True when something had.
+  bool Progress(RankEngine& engine);
+  bool waiting() const { return !open_.empty(); }
+
+ private:
+  struct Operation {
+    OpRun run;
+    MPI_Request request;
+    int64_t mine;
+    int64_t theirs;
+    bool answers;  // its completion is what the engine waits for
+  };
+  struct Answer {
+    OpRun run;
+    VirtualTime latest;
+  };
+  Operation& Open(OpRun run, VirtualTime entry, bool answers);
+  void EnterGroup(const scenario::Op& op, OpRun run, VirtualTime entry);
+  void EnterPair(const scenario::Op& op, OpRun run, VirtualTime entry);
+
+  const Program& program_;
+  MPI_Comm messages_ = MPI_COMM_NULL;
+  std::vector<MPI_Comm> groups_;
+  std::deque<Operation> open_;  // MPI holds addresses into it: elements never move
+  std::deque<Answer> answers_;
+};
+
+}  // namespace lockstep::sim
+
+#endif  // LOCKSTEP_SIM_RANK_MPI_WORLD_H_

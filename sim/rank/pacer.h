@@ -1,0 +1,55 @@
+// Runs the engine beside the wall clock.
+#ifndef LOCKSTEP_SIM_RANK_PACER_H_
+#define LOCKSTEP_SIM_RANK_PACER_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "sim/cupti/core.h"
+#include "sim/engine/rank_engine.h"
+#include "sim/rank/mpi_world.h"
+#include "sim/rank/process_clock.h"
+#include "sim/rank/rank_recorder.h"
+
+namespace lockstep::sim {
+
+enum class PacerEnd : uint8_t { kFinished, kGaveUp };
+
+// One thread. All references must outlive it.
+class Pacer {
+ public:
+  struct Options {
+    std::optional<uint32_t> steps;  // nothing: until asked to stop
+    std::function<bool()> stop_asked;
+  };
+  Pacer(uint32_t rank, RankEngine& engine, MpiResolver& resolver, StepVote& vote, const RankRecorder& recorder, const SimCore& cupti,
+        const StampClock& clock, Options options);
+
+  // Returns when the last step is over and every record has been handed over, or, after a request to stop, when other
+  // ranks no longer answer (kGaveUp).
+  PacerEnd Run();
+
+ private:
+  void CastVotes();
+  void WarnWhenBehind(VirtualTime now);
+  void Sleep(bool moved);
+  VirtualTime Now() const { return clock_.FromWall(MachineMonotonic()); }
+
+  const uint32_t rank_;
+  RankEngine& engine_;
+  MpiResolver& resolver_;
+  StepVote& vote_;
+  const RankRecorder& recorder_;
+  const SimCore& cupti_;
+  const StampClock& clock_;
+  const Options options_;
+  uint32_t votes_ = 0;
+  int64_t nap_ns_ = 0;
+  std::optional<MonoTime> stop_asked_at_;
+  std::optional<MonoTime> warned_at_;
+};
+
+}  // namespace lockstep::sim
+
+#endif  // LOCKSTEP_SIM_RANK_PACER_H_
