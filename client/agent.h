@@ -1,0 +1,66 @@
+// Our one thread: keeps the connection to the daemon and runs what it asks for. It sleeps in poll; while idle it wakes
+// only to look after its own descriptors, never more often than once a second.
+#ifndef LOCKSTEP_CLIENT_AGENT_H_
+#define LOCKSTEP_CLIENT_AGENT_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "client/capture.h"
+#include "client/connection.h"
+#include "client/descriptor.h"
+#include "client/identity.h"
+#include "client/timing.h"
+#include "common/base/socket_path.h"
+#include "common/ring/client_segment.h"
+
+namespace lockstep::client {
+
+// Read anew at each attempt to connect. The strings live as long as the process.
+using SocketSearchFn = SocketSearch (*)();
+
+class Agent {
+ public:
+  constexpr Agent(const Timing& timing, Capture& capture, SocketSearchFn search)
+      : timing_(timing), capture_(capture), search_(search) {}
+
+  // ---- the thread ----
+  void Run(EntryKind entry);
+  // One turn of it: connects, or waits for one message or one due tick. Returns how long to sleep before the next turn.
+  Nanos Turn(EntryKind entry);
+
+  // ---- the application's threads ----
+  // The process ends: asks our thread to finish what it captures and waits for it, at most `limit`.
+  void FinishForExit(Nanos limit);
+  // In a child process: forgets everything that belongs to the parent.
+  void ForgetInChild();
+
+ private:
+  bool Connect(EntryKind entry);
+  bool TakeWelcome(const ring::Welcome& welcome, int memfd);
+  void Handle(const Message& message);
+  void OnArm(const ring::Arm& arm);
+  void OnStart(const ring::Start& start);
+  void OnStop(const ring::Stop& stop);
+  void FinishCapture();
+  void Lost();
+  bool SendState(ring::ClientState state, const ring::State& fields);
+  Nanos WaitForMessage() const;
+
+  const Timing& timing_;
+  Capture& capture_;
+  SocketSearchFn search_;
+  Connection connection_;
+  Descriptor memfd_;
+  ring::ClientSegment segment_;
+  uint64_t capture_number_ = 0;  // the daemon's
+  MonoTime armed_at_;
+  Nanos tick_in_;
+  Nanos back_off_;
+  std::atomic<bool> exiting_{false};
+  std::atomic<bool> capturing_{false};
+};
+
+}  // namespace lockstep::client
+
+#endif  // LOCKSTEP_CLIENT_AGENT_H_

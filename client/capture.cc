@@ -1,0 +1,160 @@
+#include "client/capture.h"
+
+#include "common/ring/handshake.h"
+
+namespace lockstep::client {
+namespace {
+
+constexpr uint32_t kCuptiActivities = ring::kActivityKernel | ring::kActivityMemcpy | ring::kActivityMemset |
+                                      ring::kActivityRuntime | ring::kActivityDriver | ring::kActivitySync;
+constexpr Nanos kBetweenFlushes = Nanos::Millis(150);
+constexpr Nanos kBetweenClocks = Nanos::Seconds(1);
+constexpr Nanos kLongestTick = Nanos::Millis(50);  // also how late an ending process is noticed
+// CUPTI's clock may stand behind the host's (the simulation's does, when its machine is too slow); not for ever.
+constexpr Nanos kLongestLag = Nanos::Seconds(2);
+constexpr int kClockTries = 50;
+constexpr size_t kThreadNameBytes = size_t{ring::kMaxRings} * (64u << 10);
+
+}  // namespace
+
+bool Capture::ReserveMemory(Sentence* why) {
+  if (!arena_.reserved()) {
+    constexpr size_t kBuffers = kCuptiBuffers * kCuptiBufferBytes;
+    if (!arena_.Reserve(kBuffers + kCuptiBufferBytes + kKernelNameBytes + kThreadNameBytes)) {
+      *why << "the process has no address space left for the capture's buffers";
+      return false;
+    }
+    cupti_memory_.buffers = arena_.Take(kBuffers);
+    cupti_memory_.discard = arena_.Take(kCuptiBufferBytes);
+    cupti_memory_.names = arena_.Take(kKernelNameBytes);
+    thread_names_ = arena_.Take(kThreadNameBytes);
+  }
+  return true;
+}
+
+bool Capture::OpenCupti(const CaptureRequest& request, const ring::ClientSegment& segment, Sentence* why) {
+  if ((request.activities & kCuptiActivities) == 0) return true;
+  if (!cupti_open_) {
+    if (!open_cupti_(&api_, why)) return false;
+    cupti_open_ = true;
+  }
+  Arena::Touch({cupti_memory_.buffers.data, kWarmCuptiBuffers * kCuptiBufferBytes});
+  if (!cupti_.Arm(api_, request.activities, callbacks_, cupti_memory_, segment, why)) return false;
+  clock_.Use(api_.GetTimestamp);
+  return true;
+}
+
+bool Capture::Arm(const CaptureRequest& request, const ring::ClientSegment& segment, Sentence* why) {
+  window_.Close();
+  window_begun_ = false;
+  if (!ReserveMemory(why)) return false;
+  segment.header().epoch.store(request.epoch, std::memory_order_release);
+  if (!OpenCupti(request, segment, why)) return false;
+  ++serial_;
+  nvtx_.Begin(serial_);
+  recorder_.Begin(serial_, segment, thread_names_, ids_);
+  // Ranges and operations are followed from now on, so that those which span T0 are known.
+  if (request.activities & ring::kActivityNvtx) gate_.nvtx.store(serial_);
+  if (request.activities & ring::kActivityNccl) {
+    gate_.nccl.store(serial_);
+    nccl_.Begin(cupti_.armed() ? &api_ : nullptr);
+  }
+  state_ = State::kArmed;
+  return true;
+}
+
+Nanos Capture::Start(HostTime t0, HostTime t1) {
+  const Nanos late = timing_.realtime() - t0;
+  if (cupti_.armed()) cupti_.OpenWindow();
+  window_.Open(t0, t1);
+  WriteClock();
+  if (ThreadSlot* slot = recorder_.Enter()) {
+    if (gate_.nccl.load() != 0) nccl_.WriteCommunicators(*slot);
+    recorder_.Leave(*slot);
+  }
+  next_flush_ = timing_.monotonic() + kBetweenFlushes;
+  next_clock_ = timing_.monotonic() + kBetweenClocks;
+  state_ = State::kWindow;
+  return late > Nanos() ? late : Nanos();
+}
+
+void Capture::WriteClock() {
+  ring::ClockRecord record{};
+  TakeClockSnapshot(clock_, kClockTries, &record);
+  ThreadSlot* slot = recorder_.Enter();
+  if (slot == nullptr) return recorder_.CountNoRing(ring::RecordKind::kClock);
+  if (auto* to = slot->ring.New<ring::ClockRecord>()) {
+    record.header = to->header;
+    *to = record;
+  }
+  slot->ring.Commit();
+  recorder_.Leave(*slot);
+}
+
+bool Capture::WindowPassed() {
+  const HostTime now = timing_.realtime();
+  if (now < window_.t1()) return false;
+  return clock_.now() >= window_.t1() || now - window_.t1() > kLongestLag;
+}
+
+Nanos Capture::Tick() {
+  if (WindowPassed()) return Nanos();
+  const MonoTime now = timing_.monotonic();
+  if (!window_begun_ && timing_.realtime() >= window_.t0()) {
+    window_begun_ = true;
+    // What CUPTI dropped up to here was not in the window.
+    if (cupti_.armed()) cupti_.OpenWindow();
+  }
+  if (now >= next_flush_) {
+    if (cupti_.armed()) cupti_.Flush();
+    next_flush_ = now + kBetweenFlushes;
+  }
+  if (now >= next_clock_) {
+    WriteClock();
+    next_clock_ = now + kBetweenClocks;
+  }
+  Nanos wait = kLongestTick;
+  const Nanos left = window_.t1() - timing_.realtime();
+  if (left > Nanos() && left < wait) wait = left;
+  const Nanos begins = window_.t0() - timing_.realtime();
+  if (begins > Nanos() && begins < wait) wait = begins;
+  return wait;
+}
+
+CaptureTotals Capture::Finish() { return Close(What::kKeep); }
+
+void Capture::Abort() {
+  if (state_ != State::kIdle) Close(What::kForget);
+}
+
+CaptureTotals Capture::Close(What what) {
+  const bool with_cupti = cupti_.armed();
+  nccl_.End();
+  if (what == What::kKeep) {
+    cupti_.Drain();
+    WriteClock();
+    if (ThreadSlot* slot = recorder_.Enter()) {
+      if (gate_.nvtx.load() != 0) nvtx_.CloseStarted(*slot);
+      recorder_.Leave(*slot);
+    }
+  } else {
+    window_.Close();
+    cupti_.Abort();
+  }
+  RecorderTotals threads;
+  const bool all_left = recorder_.End(timing_, &threads, [this](ThreadSlot& slot) { nvtx_.CloseOpen(slot); });
+  if (!all_left) segment_in_use_ = true;
+  window_.Close();
+  Arena::Discard(cupti_memory_.names);
+  if (all_left) Arena::Discard(thread_names_);
+  if (!cupti_.buffers_lent()) Arena::Discard(cupti_memory_.buffers);
+  state_ = State::kIdle;
+  CaptureTotals totals{threads.records, threads.outside};
+  if (with_cupti) {
+    totals.records += cupti_.records();
+    totals.outside += cupti_.outside();
+  }
+  return totals;
+}
+
+}  // namespace lockstep::client

@@ -1,0 +1,109 @@
+// One capture, from ARM to DONE: brings the sources up together and takes them down together. Whatever fails undoes all
+// and leaves a sentence. Called by our thread only.
+#ifndef LOCKSTEP_CLIENT_CAPTURE_H_
+#define LOCKSTEP_CLIENT_CAPTURE_H_
+
+#include <cstdint>
+
+#include "client/arena.h"
+#include "client/cupti_api.h"
+#include "client/cupti_source.h"
+#include "client/gate.h"
+#include "client/nccl_source.h"
+#include "client/nvtx_source.h"
+#include "client/recorder.h"
+#include "client/text.h"
+#include "client/timing.h"
+#include "common/ring/client_segment.h"
+
+namespace lockstep::client {
+
+// Where CUPTI comes from: the loader, or a test's table.
+using OpenCuptiFn = bool (*)(CuptiApi* api, Sentence* why);
+
+struct CaptureRequest {
+  uint64_t epoch = 0;
+  uint32_t activities = 0;  // ring::Activities
+};
+
+struct CaptureTotals {
+  uint64_t records = 0;
+  uint64_t outside = 0;
+};
+
+class Capture {
+ public:
+  // `gate` is a global of its own, all zero at the start: only then does it lie in pages the kernel can wipe.
+  constexpr Capture(Gate& gate, const Timing& timing, OpenCuptiFn open_cupti, const CuptiCallbacks& callbacks)
+      : gate_(gate),
+        timing_(timing),
+        open_cupti_(open_cupti),
+        callbacks_(callbacks),
+        recorder_(gate_),
+        cupti_(timing, window_, ids_),
+        nvtx_(gate_, recorder_, clock_, window_),
+        nccl_(gate_, recorder_, clock_, window_) {}
+
+  // ---- for the entry points ----
+  Recorder& recorder() { return recorder_; }
+  CuptiSource& cupti() { return cupti_; }
+  NvtxSource& nvtx() { return nvtx_; }
+  NcclSource& nccl() { return nccl_; }
+
+  // ---- our thread ----
+  enum class State : uint8_t { kIdle, kArmed, kWindow };
+  State state() const { return state_; }
+  uint32_t cupti_version() const { return cupti_.version(); }
+
+  // False, with `why`: nothing is on.
+  bool Arm(const CaptureRequest& request, const ring::ClientSegment& segment, Sentence* why);
+  // Records from [t0, t1) on the host's REALTIME. How long after t0 we learned of it, 0 when in time.
+  Nanos Start(HostTime t0, HostTime t1);
+  // Ends the window now.
+  void EndWindow() { window_.EndAt(timing_.realtime()); }
+  // What is due: flushes, clock records. Returns how long until it wants to be called again; Nanos() when the window has
+  // passed on every clock and Finish is due.
+  Nanos Tick();
+  // After Tick said so. Takes up to a few seconds: see CuptiSource::Drain.
+  CaptureTotals Finish();
+  // Undoes everything and forgets what CUPTI still holds.
+  void Abort();
+  // A thread never came out of a handler: it may still write into the segment's mapping, which must then stay.
+  bool segment_in_use() const { return segment_in_use_; }
+
+ private:
+  bool ReserveMemory(Sentence* why);
+  bool OpenCupti(const CaptureRequest& request, const ring::ClientSegment& segment, Sentence* why);
+  void WriteClock();
+  bool WindowPassed();
+  enum class What : uint8_t { kKeep, kForget };
+  CaptureTotals Close(What what);
+
+  Gate& gate_;
+  const Timing& timing_;
+  OpenCuptiFn open_cupti_;
+  CuptiCallbacks callbacks_;
+  Window window_;
+  ActivityClock clock_;
+  StringIds ids_;
+  Recorder recorder_;
+  CuptiSource cupti_;
+  NvtxSource nvtx_;
+  NcclSource nccl_;
+
+  Arena arena_;
+  CuptiMemory cupti_memory_;
+  Memory thread_names_;
+  CuptiApi api_;
+  bool cupti_open_ = false;
+  State state_ = State::kIdle;
+  uint64_t serial_ = 0;
+  bool window_begun_ = false;  // T0 has passed
+  bool segment_in_use_ = false;
+  MonoTime next_flush_;
+  MonoTime next_clock_;
+};
+
+}  // namespace lockstep::client
+
+#endif  // LOCKSTEP_CLIENT_CAPTURE_H_

@@ -1,0 +1,334 @@
+#include "client/converter.h"
+
+#include <cstring>
+
+namespace lockstep::client {
+namespace {
+
+namespace cupti = foreign::cupti;
+using ring::LossReason;
+using ring::RecordKind;
+
+// The reader sees records in groups of this many: one store to a shared cache line per group.
+constexpr uint32_t kRecordsPerCommit = 32;
+
+// "cudaLaunchKernel_v7000" and "cudaMemcpyAsync_ptsz_v7000" are one function each to everybody but CUPTI.
+size_t LengthWithoutVersion(const char* name) {
+  size_t length = std::strlen(name);
+  size_t digits = length;
+  while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9') --digits;
+  if (digits < length && digits >= 2 && name[digits - 1] == 'v' && name[digits - 2] == '_') length = digits - 2;
+  if (length >= 5 && (std::memcmp(name + length - 5, "_ptsz", 5) == 0 || std::memcmp(name + length - 5, "_ptds", 5) == 0)) {
+    length -= 5;
+  }
+  return length;
+}
+
+template <typename Record>
+const Record& As(const cupti::Activity* record) {
+  return *reinterpret_cast<const Record*>(record);
+}
+
+}  // namespace
+
+RecordSizes RecordSizes::Ask(const CuptiApi& api) {
+  RecordSizes sizes;
+  sizes.kernel = RecordBytes(api, cupti::ActivityKind::kConcurrentKernel);
+  sizes.memcpy = RecordBytes(api, cupti::ActivityKind::kMemcpy);
+  sizes.memcpy_peer = RecordBytes(api, cupti::ActivityKind::kMemcpyPeer);
+  sizes.memset = RecordBytes(api, cupti::ActivityKind::kMemset);
+  sizes.synchronization = RecordBytes(api, cupti::ActivityKind::kSynchronization);
+  sizes.cuda_event = RecordBytes(api, cupti::ActivityKind::kCudaEvent);
+  return sizes;
+}
+
+void Converter::Begin(const CuptiApi& api, const ConverterOptions& options, const Window& window, ring::RingWriter ring,
+                      Memory names, StringIds& ids) {
+  api_ = &api;
+  window_ = &window;
+  options_ = options;
+  ring_ = ring;
+  names_.Reset(names, &ids);
+  outside_ = 0;
+  pending_count_ = 0;
+  std::memset(pointers_, 0, sizeof pointers_);
+  std::memset(functions_, 0, sizeof functions_);
+}
+
+void Converter::Convert(uint8_t* buffer, size_t valid_bytes) {
+  open_ = window_->open();
+  t0_ = window_->t0();
+  t1_ = window_->t1();
+  cupti::Activity* record = nullptr;
+  uint32_t since_commit = 0;
+  while (api_->GetNextRecord(buffer, valid_bytes, &record) == cupti::Result::kSuccess) {
+    ConvertOne(record);
+    if (++since_commit == kRecordsPerCommit) {
+      ring_.Commit();
+      since_commit = 0;
+    }
+  }
+  ring_.Commit();
+  ring_.FlushStatistics();
+}
+
+void Converter::ConvertOne(cupti::Activity* record) {
+  switch (record->kind) {
+    case cupti::ActivityKind::kKernel:
+    case cupti::ActivityKind::kConcurrentKernel: return Kernel(As<cupti::Kernel10>(record));
+    case cupti::ActivityKind::kRuntime:
+    case cupti::ActivityKind::kDriver: return Api(As<cupti::Api>(record));
+    case cupti::ActivityKind::kMemcpy: return Memcpy(As<cupti::Memcpy6>(record));
+    case cupti::ActivityKind::kMemcpyPeer: return MemcpyPeer(As<cupti::MemcpyPeer4>(record));
+    case cupti::ActivityKind::kMemset: return Memset(As<cupti::Memset4>(record));
+    case cupti::ActivityKind::kSynchronization: return Sync(As<cupti::Synchronization2>(record));
+    case cupti::ActivityKind::kExternalCorrelation: return External(As<cupti::ExternalCorrelation>(record));
+    case cupti::ActivityKind::kCudaEvent: return CudaEvent(As<cupti::CudaEvent2>(record));
+    case cupti::ActivityKind::kOverhead: return Overhead(As<cupti::Overhead3>(record));
+    default:
+      if (open_) ring_.Lose(LossReason::kUnknownKind, RecordKind::kPad);
+  }
+}
+
+bool Converter::Keep(uint64_t start, uint64_t end, RecordKind kind) {
+  const HostTime started(static_cast<int64_t>(start));
+  if (!open_ || (start != 0 && (started < t0_ || started >= t1_))) {
+    ++outside_;
+    return false;
+  }
+  if (start == 0 || end == 0 || end < start) {
+    ring_.Lose(LossReason::kBadStamp, kind);
+    return false;
+  }
+  return true;
+}
+
+void Converter::Kernel(const cupti::Kernel10& from) {
+  const bool keep = Keep(from.start, from.end, RecordKind::kKernel);
+  if (!options_.decided_by_api) Decide(from.correlation_id, keep);
+  if (!keep) return;
+  const uint32_t name = KernelName(from.name);
+  auto* to = ring_.New<ring::KernelRecord>();
+  if (to == nullptr) return;
+  to->start_ns = static_cast<int64_t>(from.start);
+  to->end_ns = static_cast<int64_t>(from.end);
+  to->correlation = from.correlation_id;
+  to->device = from.device_id;
+  to->context = from.context_id;
+  to->stream = from.stream_id;
+  to->name = name;
+  to->grid[0] = static_cast<uint32_t>(from.grid_x);
+  to->grid[1] = static_cast<uint32_t>(from.grid_y);
+  to->grid[2] = static_cast<uint32_t>(from.grid_z);
+  to->block[0] = static_cast<uint16_t>(from.block_x);
+  to->block[1] = static_cast<uint16_t>(from.block_y);
+  to->block[2] = static_cast<uint16_t>(from.block_z);
+  to->registers = from.registers_per_thread;
+  to->static_shared_bytes = static_cast<uint32_t>(from.static_shared_memory);
+  to->dynamic_shared_bytes = static_cast<uint32_t>(from.dynamic_shared_memory);
+  const bool with_graph = options_.sizes.kernel >= cupti::kKernelBytesWithGraph;
+  to->graph_node = with_graph ? from.graph_node_id : 0;
+  to->graph = with_graph ? from.graph_id : 0;
+  to->channel = options_.sizes.kernel >= cupti::kKernelBytesWithChannel ? from.channel_id : 0;
+}
+
+void Converter::Memcpy(const cupti::Memcpy6& from) {
+  const bool keep = Keep(from.start, from.end, RecordKind::kMemcpy);
+  if (!options_.decided_by_api) Decide(from.correlation_id, keep);
+  if (!keep) return;
+  auto* to = ring_.New<ring::MemcpyRecord>();
+  if (to == nullptr) return;
+  const bool with_graph = options_.sizes.memcpy >= cupti::kMemcpyBytesWithGraph;
+  to->start_ns = static_cast<int64_t>(from.start);
+  to->end_ns = static_cast<int64_t>(from.end);
+  to->bytes = from.bytes;
+  to->correlation = from.correlation_id;
+  to->device = from.device_id;
+  to->context = from.context_id;
+  to->stream = from.stream_id;
+  to->graph_node = with_graph ? from.graph_node_id : 0;
+  to->graph = with_graph ? from.graph_id : 0;
+  to->copy_kind = from.copy_kind;
+  to->src_kind = from.src_kind;
+  to->dst_kind = from.dst_kind;
+  to->copy_flags = from.flags;
+  to->src_device = 0;
+  to->dst_device = 0;
+}
+
+void Converter::MemcpyPeer(const cupti::MemcpyPeer4& from) {
+  const bool keep = Keep(from.start, from.end, RecordKind::kMemcpy);
+  if (!options_.decided_by_api) Decide(from.correlation_id, keep);
+  if (!keep) return;
+  auto* to = ring_.New<ring::MemcpyRecord>();
+  if (to == nullptr) return;
+  const bool with_graph = options_.sizes.memcpy_peer >= cupti::kMemcpyPeerBytesWithGraph;
+  to->header.flags = ring::kMemcpyPeer;
+  to->start_ns = static_cast<int64_t>(from.start);
+  to->end_ns = static_cast<int64_t>(from.end);
+  to->bytes = from.bytes;
+  to->correlation = from.correlation_id;
+  to->device = from.device_id;
+  to->context = from.context_id;
+  to->stream = from.stream_id;
+  to->graph_node = with_graph ? from.graph_node_id : 0;
+  to->graph = with_graph ? from.graph_id : 0;
+  to->copy_kind = from.copy_kind;
+  to->src_kind = from.src_kind;
+  to->dst_kind = from.dst_kind;
+  to->copy_flags = from.flags;
+  to->src_device = from.src_device_id;
+  to->dst_device = from.dst_device_id;
+}
+
+void Converter::Memset(const cupti::Memset4& from) {
+  const bool keep = Keep(from.start, from.end, RecordKind::kMemset);
+  if (!options_.decided_by_api) Decide(from.correlation_id, keep);
+  if (!keep) return;
+  auto* to = ring_.New<ring::MemsetRecord>();
+  if (to == nullptr) return;
+  const bool with_graph = options_.sizes.memset >= cupti::kMemsetBytesWithGraph;
+  to->start_ns = static_cast<int64_t>(from.start);
+  to->end_ns = static_cast<int64_t>(from.end);
+  to->bytes = from.bytes;
+  to->correlation = from.correlation_id;
+  to->device = from.device_id;
+  to->context = from.context_id;
+  to->stream = from.stream_id;
+  to->graph_node = with_graph ? from.graph_node_id : 0;
+  to->graph = with_graph ? from.graph_id : 0;
+  to->value = from.value;
+  to->memory_kind = from.memory_kind;
+  to->reserved0 = 0;
+  to->reserved1 = 0;
+}
+
+void Converter::Api(const cupti::Api& from) {
+  const bool driver = from.kind == cupti::ActivityKind::kDriver;
+  const bool keep = Keep(from.start, from.end, RecordKind::kApi);
+  if (options_.decided_by_api) Decide(from.correlation_id, keep);
+  if (!keep) return;
+  if (driver && !options_.driver_records) {
+    ++outside_;
+    return;
+  }
+  const uint32_t name =
+      FunctionName(driver ? cupti::CallbackDomain::kDriverApi : cupti::CallbackDomain::kRuntimeApi, from.cbid);
+  auto* to = ring_.New<ring::ApiRecord>();
+  if (to == nullptr) return;
+  to->header.flags = driver ? ring::kApiDriver : 0;
+  to->start_ns = static_cast<int64_t>(from.start);
+  to->end_ns = static_cast<int64_t>(from.end);
+  to->correlation = from.correlation_id;
+  to->cbid = from.cbid;
+  to->thread = from.thread_id;
+  to->result = from.return_value;
+  to->name = name;
+  to->reserved0 = 0;
+}
+
+void Converter::Sync(const cupti::Synchronization2& from) {
+  if (!Keep(from.start, from.end, RecordKind::kSync)) return;
+  auto* to = ring_.New<ring::SyncRecord>();
+  if (to == nullptr) return;
+  to->start_ns = static_cast<int64_t>(from.start);
+  to->end_ns = static_cast<int64_t>(from.end);
+  to->correlation = from.correlation_id;
+  to->context = from.context_id;
+  to->stream = from.stream_id;
+  to->type = static_cast<uint32_t>(from.type);
+  to->event = from.cuda_event_id;
+  to->reserved0 = 0;
+}
+
+void Converter::External(const cupti::ExternalCorrelation& from) {
+  if (pending_count_ == kPending) {
+    // The oldest one's API record did not come: it belongs to a call that is not recorded.
+    std::memmove(pending_, pending_ + 1, (kPending - 1) * sizeof pending_[0]);
+    --pending_count_;
+    ++outside_;
+  }
+  pending_[pending_count_++] = {from.external_id, from.correlation_id, static_cast<uint32_t>(from.external_kind)};
+}
+
+void Converter::Decide(uint32_t correlation, bool keep) {
+  uint32_t left = 0;
+  for (uint32_t i = 0; i < pending_count_; ++i) {
+    const PendingExternal& pending = pending_[i];
+    if (pending.correlation != correlation) {
+      pending_[left++] = pending;
+      continue;
+    }
+    if (!keep) {
+      ++outside_;
+      continue;
+    }
+    auto* to = ring_.New<ring::ExternalCorrelationRecord>();
+    if (to == nullptr) continue;
+    to->external = pending.external;
+    to->correlation = correlation;
+    to->external_kind = pending.kind;
+  }
+  pending_count_ = left;
+}
+
+void Converter::CudaEvent(const cupti::CudaEvent2& from) {
+  // Its only stamp is the device's, and that only where CUPTI was asked for it.
+  const bool stamped = options_.sizes.cuda_event >= cupti::kCudaEventBytesWithTimestamp && from.device_timestamp != 0;
+  if (!stamped) {
+    ++outside_;
+    return;
+  }
+  if (!Keep(from.device_timestamp, from.device_timestamp, RecordKind::kCudaEvent)) return;
+  auto* to = ring_.New<ring::CudaEventRecord>();
+  if (to == nullptr) return;
+  to->device_ns = static_cast<int64_t>(from.device_timestamp);
+  to->correlation = from.correlation_id;
+  to->context = from.context_id;
+  to->stream = from.stream_id;
+  to->event = from.event_id;
+}
+
+void Converter::Overhead(const cupti::Overhead3& from) {
+  if (!Keep(from.start, from.end, RecordKind::kOverhead)) return;
+  auto* to = ring_.New<ring::OverheadRecord>();
+  if (to == nullptr) return;
+  to->start_ns = static_cast<int64_t>(from.start);
+  to->end_ns = static_cast<int64_t>(from.end);
+  to->overhead_kind = static_cast<uint32_t>(from.overhead_kind);
+  to->thread = from.object_kind == cupti::ObjectKind::kThread ? from.object.thread_or_context : 0;
+}
+
+uint32_t Converter::KernelName(const char* name) {
+  if (name == nullptr) return 0;
+  // Most kernels repeat. The address only says where to look first: a module loaded anew may put another name there.
+  const auto bits = reinterpret_cast<uintptr_t>(name);
+  CachedPointer& cached = pointers_[(bits >> 4 ^ bits >> 14) % kPointerCache];
+  if (cached.pointer == name && std::strcmp(cached.entry->text, name) == 0) return names_.Define(ring_, *cached.entry);
+  const size_t length = std::strlen(name);
+  Interner::Entry* entry = names_.Find(name, length);
+  if (entry == nullptr) return names_.Intern(ring_, name, length);
+  cached = {name, entry};
+  return names_.Define(ring_, *entry);
+}
+
+uint32_t Converter::FunctionName(cupti::CallbackDomain domain, uint32_t cbid) {
+  if (api_->GetCallbackName == nullptr || cbid >= kCallbackNames) return 0;
+  Interner::Entry*& entry = functions_[domain == cupti::CallbackDomain::kDriverApi ? 1 : 0][cbid];
+  if (entry == nullptr) {
+    const char* name = nullptr;
+    if (api_->GetCallbackName(domain, cbid, &name) != cupti::Result::kSuccess || name == nullptr) return 0;
+    entry = names_.Find(name, LengthWithoutVersion(name));
+    if (entry == nullptr) return names_.Intern(ring_, name, LengthWithoutVersion(name));
+  }
+  return names_.Define(ring_, *entry);
+}
+
+void Converter::End() {
+  outside_ += pending_count_;
+  pending_count_ = 0;
+  ring_.Commit();
+  ring_.FlushStatistics();
+}
+
+}  // namespace lockstep::client

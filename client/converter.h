@@ -1,0 +1,103 @@
+// CUPTI records → ring records, on the thread CUPTI completes a buffer on.
+//
+// Keeps what starts in the window. An external correlation has no stamp: it follows the decision for the API record of
+// the same correlation, which comes right behind it. One converter per ring 0; one thread at a time (CuptiSource sees to
+// it). Never allocates, takes no lock.
+#ifndef LOCKSTEP_CLIENT_CONVERTER_H_
+#define LOCKSTEP_CLIENT_CONVERTER_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "client/arena.h"
+#include "client/cupti_api.h"
+#include "client/interner.h"
+#include "client/timing.h"
+#include "common/foreign/cupti.h"
+#include "common/ring/writer.h"
+
+namespace lockstep::client {
+
+// What the loaded CUPTI's records hold: bytes per kind, 0 = unknown. Fields beyond are not read.
+struct RecordSizes {
+  size_t kernel = 0;
+  size_t memcpy = 0;
+  size_t memcpy_peer = 0;
+  size_t memset = 0;
+  size_t synchronization = 0;
+  size_t cuda_event = 0;
+
+  static RecordSizes Ask(const CuptiApi& api);
+};
+
+struct ConverterOptions {
+  RecordSizes sizes;
+  bool driver_records = true;   // false: driver calls only decide for external correlations
+  bool decided_by_api = true;   // false: no API records come; the device record of the same correlation decides
+};
+
+class Converter {
+ public:
+  constexpr Converter() = default;
+
+  // For one capture. `names` holds the kernel and function names.
+  void Begin(const CuptiApi& api, const ConverterOptions& options, const Window& window, ring::RingWriter ring,
+             Memory names, StringIds& ids);
+  // Every record of a completed buffer.
+  void Convert(uint8_t* buffer, size_t valid_bytes);
+  // Drops the external correlations whose API record never came, publishes the statistics.
+  void End();
+
+  uint64_t outside() const { return outside_; }
+  ring::RingWriter& ring() { return ring_; }
+
+ private:
+  static constexpr uint32_t kPending = 64;
+  static constexpr uint32_t kPointerCache = 1024;
+  static constexpr uint32_t kCallbackNames = 1024;
+
+  struct PendingExternal {
+    uint64_t external;
+    uint32_t correlation;
+    uint32_t kind;
+  };
+  struct CachedPointer {
+    const char* pointer;
+    Interner::Entry* entry;
+  };
+
+  void ConvertOne(foreign::cupti::Activity* record);
+  void Kernel(const foreign::cupti::Kernel10& from);
+  void Memcpy(const foreign::cupti::Memcpy6& from);
+  void MemcpyPeer(const foreign::cupti::MemcpyPeer4& from);
+  void Memset(const foreign::cupti::Memset4& from);
+  void Api(const foreign::cupti::Api& from);
+  void Sync(const foreign::cupti::Synchronization2& from);
+  void External(const foreign::cupti::ExternalCorrelation& from);
+  void CudaEvent(const foreign::cupti::CudaEvent2& from);
+  void Overhead(const foreign::cupti::Overhead3& from);
+
+  // Whether a record with these stamps is recorded; counts it otherwise.
+  bool Keep(uint64_t start, uint64_t end, ring::RecordKind kind);
+  void Decide(uint32_t correlation, bool keep);
+  uint32_t KernelName(const char* name);
+  uint32_t FunctionName(foreign::cupti::CallbackDomain domain, uint32_t cbid);
+
+  const CuptiApi* api_ = nullptr;
+  const Window* window_ = nullptr;
+  ConverterOptions options_;
+  ring::RingWriter ring_;
+  Interner names_;
+  HostTime t0_;  // of the window, read once per buffer
+  HostTime t1_;
+  bool open_ = false;
+  uint64_t outside_ = 0;
+  uint32_t pending_count_ = 0;
+  PendingExternal pending_[kPending] = {};
+  CachedPointer pointers_[kPointerCache] = {};
+  Interner::Entry* functions_[2][kCallbackNames] = {};
+};
+
+}  // namespace lockstep::client
+
+#endif  // LOCKSTEP_CLIENT_CONVERTER_H_

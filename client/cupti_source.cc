@@ -1,0 +1,290 @@
+#include "client/cupti_source.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/ring/handshake.h"
+
+namespace lockstep::client {
+namespace {
+
+namespace cupti = foreign::cupti;
+using cupti::ActivityKind;
+using cupti::Result;
+using ring::LossReason;
+using ring::RecordKind;
+
+constexpr Nanos kCompleteLimit = Nanos::Seconds(2);
+constexpr Nanos kForcedLimit = Nanos::Millis(500);
+constexpr Nanos kBetweenLooks = Nanos::Millis(2);
+// Beyond this CUPTI does not stamp with the host's clock: PyTorch's profiler leaves the processor's tick counter behind.
+constexpr Nanos kSameClock = Nanos::Seconds(3600);
+
+// Called all the time and never interesting.
+constexpr uint32_t kNoise[] = {
+    cupti::runtime_cbid::kGetLastError,        cupti::runtime_cbid::kPeekAtLastError,
+    cupti::runtime_cbid::kGetDevice,           cupti::runtime_cbid::kStreamQuery,
+    cupti::runtime_cbid::kStreamQueryPtsz,     cupti::runtime_cbid::kEventQuery,
+    cupti::runtime_cbid::kStreamIsCapturing,   cupti::runtime_cbid::kStreamIsCapturingPtsz,
+};
+// NCCL and graphs launch straight through the driver: without these their kernels have no call.
+constexpr uint32_t kDriverLaunches[] = {
+    cupti::driver_cbid::kLaunchKernel,   cupti::driver_cbid::kLaunchKernelPtsz,  cupti::driver_cbid::kLaunchKernelEx,
+    cupti::driver_cbid::kLaunchKernelExPtsz, cupti::driver_cbid::kGraphLaunch,   cupti::driver_cbid::kGraphLaunchPtsz,
+};
+
+}  // namespace
+
+// ---- CUPTI's threads ----
+
+void CuptiSource::OnRequested(uint8_t** buffer, size_t* bytes, size_t* max_records) {
+  *max_records = 0;
+  std::byte* lent = pool_.Lend();
+  if (lent == nullptr) {
+    // None left. A CUPTI that survives it gets nothing and counts what it drops; an older one gets a place to write
+    // whose contents nobody can vouch for.
+    lent = version_ >= cupti::kVersion_12_9 ? nullptr : discard_;
+  }
+  *buffer = reinterpret_cast<uint8_t*>(lent);
+  *bytes = lent == nullptr ? 0 : kCuptiBufferBytes;
+}
+
+void CuptiSource::OnCompleted(uint8_t* buffer, size_t valid_bytes) {
+  const uint32_t number = pool_.NumberOf(reinterpret_cast<std::byte*>(buffer));
+  if (number != BufferPool::kNone) {
+    ConvertOrQueue(number, valid_bytes <= pool_.buffer_bytes() ? valid_bytes : 0);
+  } else if (buffer == reinterpret_cast<uint8_t*>(discard_) && buffer != nullptr && count_dropped_.load()) {
+    // Several threads may have written here at once, so its records are not trusted, only counted.
+    cupti::Activity* record = nullptr;
+    uint64_t lost = 0;
+    while (api_.GetNextRecord(buffer, valid_bytes, &record) == Result::kSuccess) ++lost;
+    ring::CountLoss(segment_->header(), LossReason::kCuptiDropped, RecordKind::kPad, lost);
+  }
+  CountDropped();
+}
+
+void CuptiSource::ConvertOrQueue(uint32_t number, size_t valid_bytes) {
+  pool_.Enqueue(number, valid_bytes);
+  // Whoever gets the claim works off what all left; looking again after giving it up means nothing stays behind.
+  while (pool_.queued()) {
+    uint32_t nobody = 0;
+    if (!converting_.compare_exchange_strong(nobody, 1)) return;
+    pool_.DrainQueue([this](uint32_t n, size_t valid) {
+      if (collecting_.load()) converter_.Convert(reinterpret_cast<uint8_t*>(pool_.at(n)), valid);
+      pool_.GiveBack(n);
+    });
+    converting_.store(0);
+  }
+}
+
+void CuptiSource::CountDropped() {
+  if (!armed_) return;
+  size_t dropped = 0;
+  if (api_.GetNumDroppedRecords(nullptr, 0, &dropped) != Result::kSuccess || dropped == 0) return;
+  if (count_dropped_.load()) {
+    ring::CountLoss(segment_->header(), LossReason::kCuptiDropped, RecordKind::kPad, dropped);
+  }
+}
+
+// ---- our thread ----
+
+bool CuptiSource::Fail(const char* function, Result result, Sentence* why) {
+  const char* text = nullptr;
+  if (api_.GetResultString != nullptr) api_.GetResultString(result, &text);
+  *why << function << " failed with " << static_cast<uint32_t>(result);
+  if (text != nullptr) *why << " (" << text << ")";
+  if (result == Result::kUnknown) *why << ": CUPTI cannot be used in this process";
+  if (result == Result::kInsufficientPrivileges || result == Result::kVirtualizedDeviceInsufficientPrivileges) {
+    *why << ": the driver lets only administrators profile";
+  }
+  dormant_ = *why;
+  return false;
+}
+
+bool CuptiSource::CheckVersion(Sentence* why) const {
+  if (version_ == cupti::kVersion_13_0) {
+    *why << "CUPTI 13.0.0 deadlocks when kernel records are switched off; CUDA 13.0 Update 1 or later works";
+    return false;
+  }
+  return true;
+}
+
+bool CuptiSource::CheckClock(Sentence* why) const {
+  uint64_t ns = 0;
+  if (const Result result = api_.GetTimestamp(&ns); result != Result::kSuccess) {
+    *why << "cuptiGetTimestamp failed with " << static_cast<uint32_t>(result);
+    return false;
+  }
+  const Nanos difference = HostTime(static_cast<int64_t>(ns)) - timing_.realtime();
+  if (difference > kSameClock || difference < Nanos(-kSameClock.ns())) {
+    *why << "CUPTI does not stamp with the host's clock in this process (another profiler, such as torch.profiler, "
+            "replaced it); run it without that profiler";
+    return false;
+  }
+  return true;
+}
+
+void CuptiSource::Remember(Undo what, uint32_t argument) {
+  if (undo_count_ < sizeof undo_ / sizeof undo_[0]) undo_[undo_count_++] = {what, argument};
+}
+
+void CuptiSource::UndoAll() {
+  while (undo_count_ > 0) {
+    const UndoStep step = undo_[--undo_count_];
+    switch (step.what) {
+      case Undo::kDisable: api_.Disable(static_cast<ActivityKind>(step.argument)); break;
+      case Undo::kDriverApi: api_.EnableDriverApi(step.argument, 0); break;
+      case Undo::kThreadIdType: api_.SetThreadIdType(static_cast<cupti::ThreadIdType>(step.argument)); break;
+      case Undo::kSyncRecords: api_.EnableAllSyncRecords(1); break;
+    }
+  }
+}
+
+bool CuptiSource::EnableKind(ActivityKind kind, Sentence* why) {
+  if (const Result result = api_.Enable(kind); result != Result::kSuccess) {
+    *why << "kind " << static_cast<uint32_t>(kind) << ": ";
+    return Fail("cuptiActivityEnable", result, why);
+  }
+  Remember(Undo::kDisable, static_cast<uint32_t>(kind));
+  return true;
+}
+
+void CuptiSource::EnableOptional(ActivityKind kind) {
+  if (RecordBytes(api_, kind) == 0) return;
+  if (api_.Enable(kind) == Result::kSuccess) Remember(Undo::kDisable, static_cast<uint32_t>(kind));
+}
+
+void CuptiSource::EnableDriverLaunches() {
+  if (api_.EnableDriverApi == nullptr) return;  // before 12.5: all driver calls or none, and all is too many
+  for (uint32_t cbid : kDriverLaunches) {
+    if (api_.EnableDriverApi(cbid, 1) == Result::kSuccess) Remember(Undo::kDriverApi, cbid);
+  }
+}
+
+bool CuptiSource::EnableKinds(uint32_t activities, Sentence* why) {
+  if (activities & ring::kActivityKernel) {
+    if (!EnableKind(ActivityKind::kConcurrentKernel, why)) return false;
+    EnableOptional(ActivityKind::kOverhead);
+  }
+  if (activities & ring::kActivityMemcpy) {
+    if (!EnableKind(ActivityKind::kMemcpy, why)) return false;
+    EnableOptional(ActivityKind::kMemcpyPeer);
+  }
+  if ((activities & ring::kActivityMemset) && !EnableKind(ActivityKind::kMemset, why)) return false;
+  if (activities & ring::kActivitySync) {
+    if (!EnableKind(ActivityKind::kSynchronization, why)) return false;
+    if (api_.EnableAllSyncRecords != nullptr && api_.EnableAllSyncRecords(0) == Result::kSuccess) {
+      Remember(Undo::kSyncRecords, 0);
+    }
+  }
+  // Before the API records, so that none of them comes without its correlation.
+  if ((activities & ring::kActivityNccl) && !EnableKind(ActivityKind::kExternalCorrelation, why)) return false;
+  if (activities & (ring::kActivityDriver | ring::kActivityNccl)) EnableDriverLaunches();
+  if (activities & ring::kActivityRuntime) {
+    if (!EnableKind(ActivityKind::kRuntime, why)) return false;
+    if (api_.EnableRuntimeApi != nullptr) {
+      for (uint32_t cbid : kNoise) api_.EnableRuntimeApi(cbid, 0);
+    }
+  }
+  return true;
+}
+
+bool CuptiSource::Arm(const CuptiApi& api, uint32_t activities, const CuptiCallbacks& callbacks,
+                      const CuptiMemory& memory, const ring::ClientSegment& segment, Sentence* why) {
+  if (!dormant_.empty()) {
+    *why = dormant_;
+    return false;
+  }
+  api_ = api;
+  if (const Result result = api_.GetVersion(&version_); result != Result::kSuccess) {
+    return Fail("cuptiGetVersion", result, why);
+  }
+  if (!CheckVersion(why) || !CheckClock(why)) return false;
+  ConverterOptions options;
+  options.sizes = RecordSizes::Ask(api_);
+  if (options.sizes.kernel < cupti::kKernelBytesOldest || options.sizes.memcpy < cupti::kMemcpyBytesOldest) {
+    *why << "CUPTI " << version_ << " has records of a layout this client does not know";
+    return false;
+  }
+  options.driver_records = (activities & ring::kActivityDriver) != 0;
+  options.decided_by_api = (activities & (ring::kActivityDriver | ring::kActivityRuntime | ring::kActivityNccl)) != 0;
+  segment_ = &segment;
+  records_ = 0;
+  outside_ = 0;
+  if (pool_.lent() == 0) pool_.Init(memory.buffers, kCuptiBufferBytes);
+  discard_ = memory.discard.data;
+  ring::ClaimRing(segment.ring(0), static_cast<uint32_t>(::syscall(SYS_gettid)));
+  converter_.Begin(api_, options, window_, segment.Writer(0), memory.names, ids_);
+  count_dropped_.store(false);
+  collecting_.store(true);
+  armed_ = true;
+  if (api_.GetThreadIdType != nullptr && api_.SetThreadIdType != nullptr) {
+    cupti::ThreadIdType before;
+    if (api_.GetThreadIdType(&before) == Result::kSuccess &&
+        api_.SetThreadIdType(cupti::ThreadIdType::kSystem) == Result::kSuccess) {
+      Remember(Undo::kThreadIdType, static_cast<uint32_t>(before));
+    }
+  }
+  const Result registered = api_.RegisterCallbacks(callbacks.requested, callbacks.completed);
+  if (registered != Result::kSuccess) Fail("cuptiActivityRegisterCallbacks", registered, why);
+  if (registered != Result::kSuccess || !EnableKinds(activities, why)) {
+    Abort();
+    return false;
+  }
+  return true;
+}
+
+void CuptiSource::OpenWindow() {
+  size_t before = 0;
+  api_.GetNumDroppedRecords(nullptr, 0, &before);
+  count_dropped_.store(true);
+}
+
+void CuptiSource::Flush() {
+  api_.FlushAll(0);
+  CountDropped();
+}
+
+void CuptiSource::Drain() {
+  if (!armed_) return;
+  UndoAll();
+  MonoTime since = timing_.monotonic();
+  // Kernels that started in the window may still run; CUPTI gives a buffer back only when all its records are complete.
+  for (api_.FlushAll(0); buffers_lent() && timing_.monotonic() - since < kCompleteLimit; api_.FlushAll(0)) {
+    timing_.pause(kBetweenLooks);
+  }
+  api_.FlushAll(cupti::kFlushForced);
+  since = timing_.monotonic();
+  while (buffers_lent() && timing_.monotonic() - since < kForcedLimit) timing_.pause(kBetweenLooks);
+  CountDropped();
+  Finish();
+}
+
+void CuptiSource::Abort() {
+  if (!armed_) return;
+  collecting_.store(false);
+  UndoAll();
+  api_.FlushAll(cupti::kFlushForced);
+  const MonoTime since = timing_.monotonic();
+  while (buffers_lent() && timing_.monotonic() - since < kForcedLimit) timing_.pause(kBetweenLooks);
+  Finish();
+}
+
+void CuptiSource::Finish() {
+  collecting_.store(false);
+  count_dropped_.store(false);
+  // A thread may still be converting: the ring is its until it is done. It is bounded work.
+  uint32_t nobody = 0;
+  while (!converting_.compare_exchange_strong(nobody, 1)) {
+    nobody = 0;
+    timing_.pause(kBetweenLooks);
+  }
+  converter_.End();
+  records_ = converter_.ring().records();
+  outside_ = converter_.outside();
+  ring::ReleaseRing(segment_->ring(0));
+  armed_ = false;
+  converting_.store(0);
+}
+
+}  // namespace lockstep::client

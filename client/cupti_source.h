@@ -1,0 +1,115 @@
+// CUPTI's activity API as a source of records: arms it, hands it buffers, converts what comes back into ring 0, and takes
+// everything back at the end. Holds no CUPTI subscriber and registers no timestamp callback: both would break PyTorch's
+// profiler in the same process.
+//
+// OnRequested runs on any application thread and OnCompleted on CUPTI's worker or a flushing thread; neither locks,
+// allocates or waits. All else is called by our thread.
+#ifndef LOCKSTEP_CLIENT_CUPTI_SOURCE_H_
+#define LOCKSTEP_CLIENT_CUPTI_SOURCE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "client/buffer_pool.h"
+#include "client/converter.h"
+#include "client/cupti_api.h"
+#include "client/text.h"
+#include "client/timing.h"
+#include "common/foreign/cupti.h"
+#include "common/ring/client_segment.h"
+
+namespace lockstep::client {
+
+inline constexpr size_t kCuptiBufferBytes = 4u << 20;
+inline constexpr size_t kCuptiBuffers = 48;
+// Touched at ARM: what a steady run has lent or queued at a time.
+inline constexpr size_t kWarmCuptiBuffers = 6;
+inline constexpr size_t kKernelNameBytes = 8u << 20;
+
+// The two functions CUPTI calls; they find their CuptiSource themselves and call OnRequested and OnCompleted.
+struct CuptiCallbacks {
+  foreign::cupti::BufferRequested requested = nullptr;
+  foreign::cupti::BufferCompleted completed = nullptr;
+};
+
+struct CuptiMemory {
+  Memory buffers;
+  Memory discard;  // one buffer more
+  Memory names;
+};
+
+class CuptiSource {
+ public:
+  constexpr CuptiSource(const Timing& timing, const Window& window, StringIds& ids)
+      : timing_(timing), window_(window), ids_(ids) {}
+
+  // ---- CUPTI's threads ----
+  void OnRequested(uint8_t** buffer, size_t* bytes, size_t* max_records);
+  void OnCompleted(uint8_t* buffer, size_t valid_bytes);
+
+  // ---- our thread ----
+  // Enables what `activities` (ring::Activities) asks for; what comes is discarded until the window opens. False, with
+  // `why`: everything is undone. After a CUPTI error this source stays dormant for the life of the process.
+  bool Arm(const CuptiApi& api, uint32_t activities, const CuptiCallbacks& callbacks, const CuptiMemory& memory,
+           const ring::ClientSegment& segment, Sentence* why);
+  bool armed() const { return armed_.load(); }
+  // From now on what CUPTI drops is our loss; what it dropped before is not.
+  void OpenWindow();
+  // Asks CUPTI for the buffers whose records are complete.
+  void Flush();
+  // Stops recording and waits until CUPTI has returned every buffer: at most 2 s for records to complete, then by force.
+  void Drain();
+  // Stops recording, keeps nothing that is still inside CUPTI.
+  void Abort();
+
+  uint64_t records() const { return records_; }
+  uint64_t outside() const { return outside_; }
+  // CUPTI still has buffers of ours (a drain that timed out): their memory must stay.
+  bool buffers_lent() const { return pool_.lent() != 0; }
+  uint32_t version() const { return version_; }
+
+ private:
+  enum class Undo : uint8_t { kDisable, kDriverApi, kThreadIdType, kSyncRecords };
+  struct UndoStep {
+    Undo what;
+    uint32_t argument;
+  };
+
+  bool CheckVersion(Sentence* why) const;
+  bool CheckClock(Sentence* why) const;
+  bool EnableKinds(uint32_t activities, Sentence* why);
+  bool EnableKind(foreign::cupti::ActivityKind kind, Sentence* why);
+  void EnableOptional(foreign::cupti::ActivityKind kind);
+  void EnableDriverLaunches();
+  bool Fail(const char* function, foreign::cupti::Result result, Sentence* why);
+  void Remember(Undo what, uint32_t argument);
+  void UndoAll();
+  void Finish();
+  void ConvertOrQueue(uint32_t number, size_t valid_bytes);
+  void CountDropped();
+
+  const Timing& timing_;
+  const Window& window_;
+  StringIds& ids_;
+  CuptiApi api_;
+  uint32_t version_ = 0;
+  std::atomic<bool> armed_{false};
+  Sentence dormant_;  // why, when not empty
+  UndoStep undo_[32] = {};
+  uint32_t undo_count_ = 0;
+  const ring::ClientSegment* segment_ = nullptr;
+  uint64_t records_ = 0;
+  uint64_t outside_ = 0;
+
+  BufferPool pool_;
+  std::byte* discard_ = nullptr;
+  std::atomic<bool> collecting_{false};    // completed buffers are converted, not just taken back
+  std::atomic<bool> count_dropped_{false};
+  std::atomic<uint32_t> converting_{0};    // who holds ring 0 and the converter
+  Converter converter_;
+};
+
+}  // namespace lockstep::client
+
+#endif  // LOCKSTEP_CLIENT_CUPTI_SOURCE_H_

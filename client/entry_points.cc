@@ -1,0 +1,169 @@
+// What the outside calls: CUDA, NVTX and NCCL at their injection points, programs at the C API. The only globals of the
+// client besides the ones NVTX's and NCCL's handlers find them by; everything they hold is constructed at compile time, so there is no order of initialisation to get wrong.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "client/agent.h"
+#include "client/capture.h"
+#include "client/cupti_api.h"
+#include "client/nccl_plugin.h"
+#include "client/nvtx_injection.h"
+#include "client/timing.h"
+#include "common/foreign/cupti.h"
+#include "common/foreign/nvtx.h"
+
+#define LOCKSTEP_EXPORT extern "C" __attribute__((visibility("default")))
+#define LOCKSTEP_API __attribute__((visibility("default")))
+#include "client/lockstep.h"
+
+namespace lockstep::client {
+namespace {
+
+constexpr size_t kStackBytes = 512 << 10;
+// A capture that runs when the program ends is finished first; a drain may take most of this.
+constexpr Nanos kExitLimit = Nanos::Seconds(3);
+
+void OnRequested(uint8_t** buffer, size_t* bytes, size_t* max_records);
+void OnCompleted(foreign::cupti::Context, uint32_t, uint8_t* buffer, size_t bytes, size_t valid_bytes);
+bool OpenCuptiOfThisProcess(CuptiApi* api, Sentence* why);
+SocketSearch SearchOfThisProcess();
+
+constinit Gate g_gate;
+constinit Capture g_capture(g_gate, kSystemTiming, OpenCuptiOfThisProcess, {OnRequested, OnCompleted});
+constinit Agent g_agent(kSystemTiming, g_capture, SearchOfThisProcess);
+constinit std::atomic<bool> g_started{false};
+// In a child of a process that had started: nothing works there, and nothing starts.
+constinit std::atomic<bool> g_inert{false};
+constinit EntryKind g_entry = EntryKind::kCudaInjection;
+constinit std::atomic<const void*> g_step_domain{nullptr};
+
+void OnRequested(uint8_t** buffer, size_t* bytes, size_t* max_records) {
+  g_capture.cupti().OnRequested(buffer, bytes, max_records);
+}
+
+void OnCompleted(foreign::cupti::Context, uint32_t, uint8_t* buffer, size_t, size_t valid_bytes) {
+  g_capture.cupti().OnCompleted(buffer, valid_bytes);
+}
+
+void OnThreadExit(void* value) {
+  if (g_inert.load()) return;
+  g_capture.recorder().OnThreadExit(value, [](ThreadSlot& slot) { g_capture.nvtx().CloseOpen(slot); });
+}
+
+void OnExit() {
+  if (!g_inert.load()) g_agent.FinishForExit(kExitLimit);
+}
+
+void OnFork() {
+  g_inert.store(true);
+  g_gate.Close();
+  g_agent.ForgetInChild();
+}
+
+bool OpenCuptiOfThisProcess(CuptiApi* api, Sentence* why) {
+  if (!OpenCupti(::secure_getenv("LOCKSTEP_CUPTI_LIB"), api, why)) return false;
+  // After CUPTI was loaded, so that it runs before CUPTI's own exit handlers.
+  ::atexit(OnExit);
+  return true;
+}
+
+SocketSearch SearchOfThisProcess() {
+  return {.environment = ::secure_getenv("LOCKSTEP_SOCKET"), .runtime_dir = ::secure_getenv("XDG_RUNTIME_DIR")};
+}
+
+void* RunAgent(void*) {
+  ::prctl(PR_SET_NAME, "lockstep");
+  g_agent.Run(g_entry);
+  return nullptr;
+}
+
+bool StartThread() {
+  // No signal of the application's is ever delivered to us.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  if (::pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
+  pthread_attr_t attributes;
+  ::pthread_attr_init(&attributes);
+  ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  ::pthread_attr_setstacksize(&attributes, kStackBytes);
+  pthread_t thread;
+  const bool started = ::pthread_create(&thread, &attributes, RunAgent, nullptr) == 0;
+  ::pthread_attr_destroy(&attributes);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
+}
+
+// Once per process; later calls only answer.
+bool Start() {
+  if (g_inert.load()) return false;
+  if (g_started.exchange(true)) return true;
+  g_gate.WipeInChildren();
+  return g_capture.recorder().Init(OnThreadExit) && ::pthread_atfork(nullptr, nullptr, OnFork) == 0 && StartThread();
+}
+
+// Runs in every process that loads the library, shells and compilers included: nothing but what must come before CUDA,
+// NVTX and NCCL look.
+__attribute__((constructor)) void OnLoad() {
+  SetNcclSource(g_capture.nccl(), [] { Start(); });
+  Dl_info self;
+  if (::dladdr(reinterpret_cast<void*>(&Start), &self) == 0 || self.dli_fname == nullptr) return;
+  if (::secure_getenv("PATH") == nullptr && ::getenv("PATH") != nullptr) return;  // a set-user-id program: leave it alone
+  if (::getenv("CUDA_INJECTION64_PATH") == nullptr) {
+    const char* preload = ::getenv("LD_PRELOAD");
+    g_entry = preload != nullptr && std::strstr(preload, "lockstep_client") != nullptr ? EntryKind::kPreload
+                                                                                      : EntryKind::kLinked;
+  }
+  for (const char* name : {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN"}) {
+    ::setenv(name, self.dli_fname, 0);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::client
+
+using namespace lockstep::client;
+
+LOCKSTEP_EXPORT int InitializeInjection() {
+  Start();
+  return 1;
+}
+
+LOCKSTEP_EXPORT int InitializeInjectionNvtx2(lockstep::foreign::nvtx::GetExportTableFn get_export_table) {
+  InstallNvtxHandlers(g_capture.nvtx(), get_export_table);
+  return 1;
+}
+
+extern "C" {
+
+const char* lockstep_version() { return LOCKSTEP_VERSION; }
+
+int lockstep_start() { return Start() ? 1 : 0; }
+
+void lockstep_range_push(const char* name) {
+  if (g_capture.nvtx().idle() || name == nullptr) return;
+  g_capture.nvtx().Push(nullptr, {name, std::strlen(name)}, 0);
+}
+
+void lockstep_range_pop() { g_capture.nvtx().Pop(nullptr); }
+
+void lockstep_step_begin(uint64_t step) {
+  if (g_capture.nvtx().idle()) return;
+  const void* domain = g_step_domain.load();
+  if (domain == nullptr) {
+    const void* made = g_capture.nvtx().CreateDomain("lockstep");
+    domain = g_step_domain.compare_exchange_strong(domain, made) ? made : g_step_domain.load();
+  }
+  g_capture.nvtx().Push(domain, {"step", 4}, step);
+}
+
+void lockstep_step_end() {
+  if (!g_capture.nvtx().idle()) g_capture.nvtx().Pop(g_step_domain.load());
+}
+
+}  // extern "C"

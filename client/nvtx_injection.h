@@ -1,0 +1,16 @@
+// Fills one library's NVTX function tables with handlers that call `source`.
+#ifndef LOCKSTEP_CLIENT_NVTX_INJECTION_H_
+#define LOCKSTEP_CLIENT_NVTX_INJECTION_H_
+
+#include "client/nvtx_source.h"
+#include "common/foreign/nvtx.h"
+
+namespace lockstep::client {
+
+// Called once per library that uses NVTX, from any thread. The handlers know one source per process: the first. False:
+// the tables could not be had; the library's NVTX then does nothing.
+bool InstallNvtxHandlers(NvtxSource& source, foreign::nvtx::GetExportTableFn get_export_table);
+
+}  // namespace lockstep::client
+
+#endif  // LOCKSTEP_CLIENT_NVTX_INJECTION_H_
