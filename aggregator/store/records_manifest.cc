@@ -1,13 +1,13 @@
 #include "aggregator/store/records_manifest.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "aggregator/store/records_json.h"
 #include "common/columns/schema.h"
 #include "simdjson.h"
 
@@ -19,50 +19,12 @@ using simdjson::dom::object;
 
 // ---- out ----
 
-// Length of the UTF-8 sequence at the start of `text`, 0 when there is none: names come from other people's processes.
-size_t Utf8Length(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  const size_t length = first < 0x80 ? 1 : first >= 0xC2 && first < 0xE0 ? 2 : first >= 0xE0 && first < 0xF0 ? 3
-                      : first >= 0xF0 && first < 0xF5 ? 4 : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  // Overlong forms, surrogates and what lies above U+10FFFF.
-  if (length == 3 && ((first == 0xE0 && byte(1) < 0xA0) || (first == 0xED && byte(1) >= 0xA0))) return 0;
-  if (length == 4 && ((first == 0xF0 && byte(1) < 0x90) || (first == 0xF4 && byte(1) >= 0x90))) return 0;
-  return length;
-}
-
-std::string Quoted(std::string_view text) {
-  std::string out = "\"";
-  while (!text.empty()) {
-    const size_t length = Utf8Length(text);
-    const auto c = static_cast<unsigned char>(text[0]);
-    if (length == 0) {
-      out += "\xEF\xBF\xBD";
-    } else if (c == '"' || c == '\\') {
-      out += '\\';
-      out += text[0];
-    } else if (c < 0x20) {
-      char escape[8];
-      std::snprintf(escape, sizeof(escape), "\\u%04x", c);
-      out += escape;
-    } else {
-      out += text.substr(0, length);
-    }
-    text.remove_prefix(length == 0 ? 1 : length);
-  }
-  return out + '"';
-}
-
 std::string QuotedList(const std::vector<std::string>& texts) {
-  return absl::StrCat("[", absl::StrJoin(texts, ", ", [](std::string* out, const std::string& t) { *out += Quoted(t); }), "]");
+  return absl::StrCat("[", absl::StrJoin(texts, ", ", [](std::string* out, const std::string& t) { *out += JsonQuoted(t); }), "]");
 }
 
 std::string HostJson(const Host& host) {
-  std::string out = absl::StrCat("{\"id\": ", Quoted(host.id), ", \"name\": ", Quoted(host.name), ", \"exchanges\": [");
+  std::string out = absl::StrCat("{\"id\": ", JsonQuoted(host.id), ", \"name\": ", JsonQuoted(host.name), ", \"exchanges\": [");
   for (size_t i = 0; i < host.exchanges.size(); ++i) {
     const ClockExchange& e = host.exchanges[i];
     absl::StrAppend(&out, i ? ", " : "", "[", e.t1.ns(), ", ", e.t2.ns(), ", ", e.t3.ns(), ", ", e.t4.ns(), ", ",
@@ -75,15 +37,15 @@ std::string FileJson(const ManifestFile& file) {
   std::string rows;
   for (size_t kind = 0; kind < file.rows.size(); ++kind) {
     if (file.rows[kind] == 0) continue;
-    absl::StrAppend(&rows, rows.empty() ? "" : ", ", Quoted(columns::KindName(static_cast<columns::Kind>(kind))), ": ",
+    absl::StrAppend(&rows, rows.empty() ? "" : ", ", JsonQuoted(columns::KindName(static_cast<columns::Kind>(kind))), ": ",
                     file.rows[kind]);
   }
-  return absl::StrCat("{\"name\": ", Quoted(file.name), ", \"bytes\": ", file.bytes, ", \"rows\": {", rows, "}}");
+  return absl::StrCat("{\"name\": ", JsonQuoted(file.name), ", \"bytes\": ", file.bytes, ", \"rows\": {", rows, "}}");
 }
 
 std::string LossJson(const Loss& loss) {
-  return absl::StrCat("{\"stage\": ", Quoted(loss.stage), ", \"kind\": ", Quoted(loss.kind), ", \"records\": ", loss.records,
-                      ", \"reason\": ", Quoted(loss.reason), ", \"from_ns\": ", loss.from.ns(), ", \"to_ns\": ", loss.to.ns(),
+  return absl::StrCat("{\"stage\": ", JsonQuoted(loss.stage), ", \"kind\": ", JsonQuoted(loss.kind), ", \"records\": ", loss.records,
+                      ", \"reason\": ", JsonQuoted(loss.reason), ", \"from_ns\": ", loss.from.ns(), ", \"to_ns\": ", loss.to.ns(),
                       "}");
 }
 
@@ -91,9 +53,9 @@ std::string ProcessJson(const ManifestProcess& p) {
   std::string out = absl::StrCat(
       "{\"rank\": ", p.rank.value(), ", \"host\": ", p.host == kNone ? -1 : static_cast<int64_t>(p.host), ", \"pid\": ", p.pid,
       ", \"start_ticks\": ", p.start_ticks, ", \"uid\": ", p.uid, ", \"incarnation\": ", p.incarnation, ",\n     ");
-  absl::StrAppend(&out, "\"program\": ", Quoted(p.program), ", \"rank_source\": ", Quoted(p.rank_source), ", \"window_ns\": [",
-                  p.window.start.ns(), ", ", p.window.end.ns(), "], \"state\": ", Quoted(p.state));
-  absl::StrAppend(&out, ", \"text\": ", Quoted(p.text), ", \"late_ns\": ", p.late.ns(), ",\n     \"files\": [");
+  absl::StrAppend(&out, "\"program\": ", JsonQuoted(p.program), ", \"rank_source\": ", JsonQuoted(p.rank_source), ", \"window_ns\": [",
+                  p.window.start.ns(), ", ", p.window.end.ns(), "], \"state\": ", JsonQuoted(p.state));
+  absl::StrAppend(&out, ", \"text\": ", JsonQuoted(p.text), ", \"late_ns\": ", p.late.ns(), ",\n     \"files\": [");
   absl::StrAppend(&out, absl::StrJoin(p.files, ", ", [](std::string* o, const ManifestFile& f) { *o += FileJson(f); }),
                   "],\n     \"losses\": [");
   absl::StrAppend(&out, absl::StrJoin(p.losses, ", ", [](std::string* o, const Loss& l) { *o += LossJson(l); }), "]}");
@@ -200,7 +162,7 @@ ManifestProcess ProcessFrom(const object& o, size_t hosts) {
 }  // namespace
 
 std::string ManifestToJson(const Manifest& m) {
-  std::string out = absl::StrCat("{\"schema\": ", Quoted(kRecordsSchema), ",\n \"id\": ", Quoted(m.id), ", \"job\": ", Quoted(m.job),
+  std::string out = absl::StrCat("{\"schema\": ", JsonQuoted(kRecordsSchema), ",\n \"id\": ", JsonQuoted(m.id), ", \"job\": ", JsonQuoted(m.job),
                                  ", \"uid\": ", m.uid, ", \"world_size\": ", m.world_size, ", \"activities\": ", m.activities,
                                  ",\n \"t0_ns\": ", m.t0.ns(), ", \"t1_ns\": ", m.t1.ns());
   absl::StrAppend(&out, ", \"complete\": ", m.complete ? "true" : "false", ",\n \"missing_ranks\": [",

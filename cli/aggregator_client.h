@@ -1,0 +1,77 @@
+// Talking to an aggregator: one that runs somewhere, or one inside this process for the length of a capture.
+#ifndef LOCKSTEP_CLI_AGGREGATOR_CLIENT_H_
+#define LOCKSTEP_CLI_AGGREGATOR_CLIENT_H_
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace lockstep::v1 {
+class TraceRequest;
+class TraceEvent;
+class StatusReply;
+}  // namespace lockstep::v1
+
+namespace lockstep::cli {
+
+struct AggregatorFlags {
+  std::string address;     // --aggregator, else $LOCKSTEP_AGGREGATOR; empty: none
+  std::string token_file;  // --token-file, else $LOCKSTEP_TOKEN_FILE
+  bool given() const { return !address.empty(); }
+};
+void AddAggregatorFlags(CLI::App& app, AggregatorFlags& flags);
+
+// A fresh folder, mode 0700, removed with everything in it.
+class TemporaryFolder {
+ public:
+  static absl::StatusOr<std::unique_ptr<TemporaryFolder>> Make();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+// Implemented by: the gRPC client (aggregator_client.cc). Any thread; one Trace at a time.
+class AggregatorClient {
+ public:
+  virtual ~AggregatorClient() = default;
+  virtual absl::StatusOr<std::unique_ptr<v1::StatusReply>> Status(const std::string& job) = 0;
+  // Calls `on_event` for each event until the last. kUnavailable: the aggregator went away.
+  virtual absl::Status Trace(const v1::TraceRequest& request, const std::function<void(const v1::TraceEvent&)>& on_event) = 0;
+  // Ends the running Trace at once, whatever becomes of the capture. From another thread.
+  virtual void CancelTrace() = 0;
+  virtual absl::Status Stop(const std::string& capture) = 0;
+  // Pieces of the files of records/, in order; the last file is the manifest.
+  virtual absl::Status Fetch(const std::string& capture,
+                             const std::function<absl::Status(const std::string& file, std::string_view bytes)>& on_bytes) = 0;
+};
+
+// kDeadlineExceeded: nobody answers there, after some seconds.
+absl::StatusOr<std::unique_ptr<AggregatorClient>> ConnectAggregator(const AggregatorFlags& flags);
+// The node's daemon answers Status as an aggregator does.
+absl::StatusOr<std::unique_ptr<v1::StatusReply>> DaemonStatus(const std::string& control_socket, const std::string& job);
+
+// An aggregator in this process that the node's daemon has dialled, and a client of it.
+class LocalAggregator {
+ public:
+  virtual ~LocalAggregator() = default;
+  virtual AggregatorClient& client() = 0;
+};
+absl::StatusOr<std::unique_ptr<LocalAggregator>> StartLocalAggregator(const std::string& control_socket);
+
+// The capture as `capture` in a temporary folder.
+absl::StatusOr<std::unique_ptr<TemporaryFolder>> FetchToTemporary(const AggregatorFlags& flags, const std::string& capture);
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_AGGREGATOR_CLIENT_H_

@@ -1,0 +1,109 @@
+#include "cli/analysis_output.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "aggregator/server.h"
+#include "aggregator/store/file_sink.h"
+#include "aggregator/store/records_manifest.h"
+#include "aggregator/trace/readers.h"
+#include "cli/command.h"
+#include "cli/progress.h"
+
+namespace lockstep::cli {
+namespace {
+
+// Whole document in memory is no cost beside the capture, and a broken pipe cannot leave half a document in a file.
+class StdoutSink final : public store::ByteSink {
+ public:
+  absl::Status Append(std::string_view bytes) override {
+    if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size()) return absl::OkStatus();
+    return absl::ErrnoToStatus(errno, "cannot write to stdout");
+  }
+  absl::Status Finish() override {
+    if (std::fflush(stdout) == 0) return absl::OkStatus();
+    return absl::ErrnoToStatus(errno, "cannot write to stdout");
+  }
+};
+
+absl::StatusOr<std::unique_ptr<store::ByteSink>> OpenOutput(const std::string& path) {
+  if (path.empty() || path == "-") return std::make_unique<StdoutSink>();
+  return store::OpenAtomicFile(path);
+}
+
+report::TextOptions TextFor(const ReportFlags& flags) {
+  report::TextOptions options;
+  options.top = flags.top;
+  const bool terminal = flags.output.empty() && ::isatty(STDOUT_FILENO) == 1;
+  const char* no_color = std::getenv("NO_COLOR");
+  options.color = terminal && (no_color == nullptr || no_color[0] == '\0');
+  winsize size = {};
+  if (terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    constexpr int kNarrowest = 60, kWidest = 160;
+    options.width = std::clamp<int>(size.ws_col, kNarrowest, kWidest);
+  }
+  return options;
+}
+
+}  // namespace
+
+void AddReportFlags(CLI::App& app, ReportFlags& flags) {
+  app.add_option("--format", flags.format, "text or json")->capture_default_str();
+  app.add_option("-o,--output", flags.output, "A file instead of stdout");
+  app.add_option("--top", flags.top, "Rows of each list in the text")->check(CLI::Range(1, 10000))->capture_default_str();
+  app.add_flag("--exit-code", flags.exit_code, "Exit 3 when there is a straggler with verdict sure or likely");
+}
+
+absl::Status CheckReportFlags(const ReportFlags& flags) {
+  if (flags.format == "text" || flags.format == "json") return absl::OkStatus();
+  if (flags.format == "html" || flags.format == "csv") {
+    return absl::UnimplementedError(absl::StrCat("--format ", flags.format, " is not available in this version; text and json are"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--format ", flags.format, " is not known; choose text or json"));
+}
+
+bool HasStraggler(const report::Report& report) {
+  return std::any_of(report.stragglers.begin(), report.stragglers.end(),
+                     [](const report::StragglerRow& s) { return s.verdict == "sure" || s.verdict == "likely"; });
+}
+
+ExitCode PrintReport(const report::Report& report, const ReportFlags& flags) {
+  auto sink = OpenOutput(flags.output);
+  if (!sink.ok()) return Fail(ExitCode::kFailed, std::string(sink.status().message()));
+  absl::Status written = flags.format == "json" ? report::WriteJson(report, **sink)
+                                                : (*sink)->Append(report::RenderText(report, TextFor(flags)));
+  if (written.ok()) written = (*sink)->Finish();
+  if (!written.ok()) return Fail(ExitCode::kFailed, std::string(written.message()));
+  return flags.exit_code && HasStraggler(report) ? ExitCode::kStraggler : ExitCode::kDone;
+}
+
+absl::StatusOr<store::Capture> ReadPaths(const std::vector<std::string>& paths) {
+  Progress progress;
+  trace::ReadOptions options;
+  if (progress.visible()) {
+    options.progress = [&progress](uint64_t done, uint64_t total) {
+      progress.Show(absl::StrCat("reading ", done >> 20, " of ", total >> 20, " MiB"));
+    };
+  }
+  return trace::ReadInput(paths, options);
+}
+
+absl::StatusOr<std::string> FindCapture(const std::string& name) {
+  std::error_code error;
+  if (std::filesystem::exists(name, error)) return name;
+  const std::string folder = absl::StrCat(CapturesFolder(DefaultStateDir()), "/", name);
+  if (store::IsPlainFileName(name) && std::filesystem::is_directory(folder, error)) return folder;
+  return absl::NotFoundError(absl::StrCat("no capture ", name, ": it is neither a folder here nor kept in ",
+                                          CapturesFolder(DefaultStateDir()),
+                                          "; name a folder that lockstep trace wrote, or give --aggregator HOST:PORT"));
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,39 @@
+// What `report`, `analyze` and `export` share: reading a capture, and printing its analysis.
+#ifndef LOCKSTEP_CLI_ANALYSIS_OUTPUT_H_
+#define LOCKSTEP_CLI_ANALYSIS_OUTPUT_H_
+
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+#include "aggregator/report/report.h"
+#include "aggregator/store/capture.h"
+#include "cli/exit_code.h"
+
+namespace lockstep::cli {
+
+struct ReportFlags {
+  std::string format = "text";
+  std::string output;  // empty: stdout
+  int top = 5;
+  bool exit_code = false;
+};
+void AddReportFlags(CLI::App& app, ReportFlags& flags);
+// kUnimplemented for formats of later versions.
+absl::Status CheckReportFlags(const ReportFlags& flags);
+
+// Prints as the flags say, and gives the exit code.
+ExitCode PrintReport(const report::Report& report, const ReportFlags& flags);
+
+// Is there a straggler with verdict sure or likely?
+bool HasStraggler(const report::Report& report);
+
+// Any input: capture folders and recorded traces by path, with progress on a terminal.
+absl::StatusOr<store::Capture> ReadPaths(const std::vector<std::string>& paths);
+// A folder, or the id of a capture that this user's aggregator keeps on this machine.
+absl::StatusOr<std::string> FindCapture(const std::string& name);
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_ANALYSIS_OUTPUT_H_

@@ -1,0 +1,144 @@
+#include "cli/capture_folder.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <numeric>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "aggregator/store/file_sink.h"
+#include "aggregator/store/records_manifest.h"
+#include "aggregator/trace/writers.h"
+#include "common/base/fd.h"
+#include "common/rpc/status_macros.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status WriteText(const std::string& path, const std::string& text) {
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> sink, store::OpenAtomicFile(path));
+  LOCKSTEP_RETURN_IF_ERROR(sink->Append(text));
+  return sink->Finish();
+}
+
+absl::Status WriteKinetoFile(const store::Capture& capture, const report::Analysis& analysis, uint32_t rank,
+                             const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/", trace::KinetoFileName(capture, rank));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> file, store::OpenAtomicFile(path));
+  const std::unique_ptr<store::ByteSink> sink = store::GzipSink(std::move(file));
+  LOCKSTEP_RETURN_IF_ERROR(trace::WriteKineto(capture, rank, analysis.clock, *sink));
+  return sink->Finish();
+}
+
+}  // namespace
+
+absl::StatusOr<Formats> ParseFormats(const std::string& text) {
+  Formats formats{false, false};
+  if (text == "none") return formats;
+  for (const std::string& name : std::vector<std::string>(absl::StrSplit(text, ','))) {
+    if (name == "kineto") {
+      formats.kineto = true;
+    } else if (name == "perfetto") {
+      formats.perfetto = true;
+    } else {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--formats: \"", name, "\" is not written by this version; there are kineto, perfetto and none"));
+    }
+  }
+  return formats;
+}
+
+absl::StatusOr<CaptureFolder> CaptureFolder::Create(const std::string& final_name) {
+  std::string name = final_name;
+  while (name.size() > 1 && name.back() == '/') name.pop_back();
+  CaptureFolder folder(name);
+  std::error_code error;
+  fs::remove_all(folder.partial_, error);
+  fs::create_directories(folder.records(), error);
+  if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", folder.partial_, ": ", error.message()));
+  return folder;
+}
+
+absl::Status CaptureFolder::AppendRecords(const std::string& file, std::string_view bytes) {
+  const bool manifest = file == store::kManifestName || file == store::kOpenManifestName;
+  // The name comes over the wire.
+  if (!store::IsPlainFileName(file) || !(manifest || store::ParseRecordsFileName(file).has_value())) {
+    return absl::InvalidArgumentError(absl::StrCat("the aggregator sent a file named \"", file, "\", which is none of a capture's"));
+  }
+  const std::string path = absl::StrCat(records(), "/", file);
+  Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!fd.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", path));
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd.get(), bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CaptureFolder::WriteReports(const report::Analysis& analysis) {
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> json, store::OpenAtomicFile(partial_ + "/report.json"));
+  LOCKSTEP_RETURN_IF_ERROR(report::WriteJson(analysis.report, *json));
+  LOCKSTEP_RETURN_IF_ERROR(json->Finish());
+  return WriteText(partial_ + "/report.txt", report::RenderText(analysis.report));
+}
+
+absl::Status WriteKinetoFiles(const store::Capture& capture, const report::Analysis& analysis,
+                              const std::vector<uint32_t>& ranks, const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", folder, ": ", error.message()));
+  // Compression is most of the work, and each file stands alone.
+  std::atomic<size_t> next{0};
+  std::vector<absl::Status> results(ranks.size());
+  const auto work = [&] {
+    for (size_t i = next++; i < ranks.size(); i = next++) results[i] = WriteKinetoFile(capture, analysis, ranks[i], folder);
+  };
+  std::vector<std::jthread> helpers;
+  const size_t threads = std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), ranks.size());
+  for (size_t t = 1; t < threads; ++t) helpers.emplace_back(work);
+  work();
+  helpers.clear();
+  for (const absl::Status& result : results) LOCKSTEP_RETURN_IF_ERROR(result);
+  return absl::OkStatus();
+}
+
+absl::Status CaptureFolder::WriteTraces(const store::Capture& capture, const report::Analysis& analysis, const Formats& formats) {
+  if (formats.kineto) {
+    std::vector<uint32_t> all(capture.ranks.size());
+    std::iota(all.begin(), all.end(), 0u);
+    LOCKSTEP_RETURN_IF_ERROR(WriteKinetoFiles(capture, analysis, all, partial_ + "/traces"));
+  }
+  if (formats.perfetto) {
+    LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> sink, store::OpenAtomicFile(partial_ + "/merged.pftrace"));
+    LOCKSTEP_RETURN_IF_ERROR(trace::WritePerfetto(capture, analysis.matches, analysis.clock, *sink));
+    LOCKSTEP_RETURN_IF_ERROR(sink->Finish());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CaptureFolder::Commit() {
+  std::error_code error;
+  // CheckOutput has made sure that this is a capture which --force may replace.
+  const std::string old = final_ + ".old.partial";
+  if (fs::exists(final_, error)) {
+    fs::remove_all(old, error);
+    fs::rename(final_, old, error);
+  }
+  fs::rename(partial_, final_, error);
+  if (error) return absl::UnavailableError(absl::StrCat("cannot rename ", partial_, " to ", final_, ": ", error.message()));
+  fs::remove_all(old, error);
+  return absl::OkStatus();
+}
+
+}  // namespace lockstep::cli

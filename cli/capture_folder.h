@@ -1,0 +1,55 @@
+// The folder that `lockstep trace` leaves: report.json, report.txt, merged.pftrace, traces/ and records/.
+#ifndef LOCKSTEP_CLI_CAPTURE_FOLDER_H_
+#define LOCKSTEP_CLI_CAPTURE_FOLDER_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "aggregator/report/report.h"
+#include "aggregator/store/capture.h"
+
+namespace lockstep::cli {
+
+// Which traces besides records/ and the reports.
+struct Formats {
+  bool kineto = true;
+  bool perfetto = true;
+};
+// "kineto,perfetto"; "none" for none. Formats that this version does not write are refused by name.
+absl::StatusOr<Formats> ParseFormats(const std::string& text);
+
+// Fills `<final>.partial` and renames it when all is there. Not destroyed data: without Commit the .partial folder stays.
+class CaptureFolder {
+ public:
+  // An old .partial of the same name is removed.
+  static absl::StatusOr<CaptureFolder> Create(const std::string& final_name);
+
+  // Where records/ goes, for Fetch.
+  std::string records() const { return partial_ + "/records"; }
+  const std::string& partial() const { return partial_; }
+  const std::string& name() const { return final_; }
+
+  // A plain file of records/, in pieces.
+  absl::Status AppendRecords(const std::string& file, std::string_view bytes);
+
+  absl::Status WriteReports(const report::Analysis& analysis);
+  absl::Status WriteTraces(const store::Capture& capture, const report::Analysis& analysis, const Formats& formats);
+  // Gives the folder its name, in place of what had it.
+  absl::Status Commit();
+
+ private:
+  explicit CaptureFolder(std::string final_name) : final_(std::move(final_name)), partial_(final_ + ".partial") {}
+  std::string final_;
+  std::string partial_;
+};
+
+// Per-rank Kineto files of `ranks` (indices into capture.ranks) into `folder`, which is made.
+absl::Status WriteKinetoFiles(const store::Capture& capture, const report::Analysis& analysis,
+                              const std::vector<uint32_t>& ranks, const std::string& folder);
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_CAPTURE_FOLDER_H_

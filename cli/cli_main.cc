@@ -1,0 +1,80 @@
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "cli/command.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr char kAbout[] =
+    "Lockstep tells, for a running multi-GPU job, which rank holds the others back, why, and what fixing it would gain.\n"
+    "\n"
+    "  mpiexec -n 8 lockstep run -- python train.py        start the job\n"
+    "  lockstep trace --duration 2s                        capture it, whenever you like, and read the report\n"
+    "  lockstep analyze ./traces                           the same report of recorded Kineto/PyTorch traces\n";
+
+// The user's own command is never parsed by us: its options are not ours.
+std::vector<std::string> TakeCommand(int argc, char** argv, Chosen& chosen) {
+  std::vector<std::string> ours;
+  int i = 1;
+  const bool run = argc > 1 && std::string(argv[1]) == "run";
+  for (; i < argc; ++i) {
+    if (run && std::string(argv[i]) == "--") {
+      chosen.has_command = true;
+      break;
+    }
+    ours.emplace_back(argv[i]);
+  }
+  for (++i; i < argc; ++i) chosen.command.emplace_back(argv[i]);
+  return ours;
+}
+
+int Parse(CLI::App& app, std::vector<std::string> words) {
+  // CLI11 takes them from the back.
+  std::vector<std::string> reversed(words.rbegin(), words.rend());
+  try {
+    app.parse(reversed);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    std::fprintf(stderr, "lockstep: %s; `lockstep %s--help` says more\n", error.what(),
+                 app.get_subcommands().empty() ? "" : (app.get_subcommands()[0]->get_name() + " ").c_str());
+    return static_cast<int>(ExitCode::kUsage);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int Main(int argc, char** argv) {
+  CLI::App app(kAbout, "lockstep");
+  app.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION);
+  app.require_subcommand(1);
+  Chosen chosen;
+  AddRun(app, chosen);
+  AddTrace(app, chosen);
+  AddStatus(app, chosen);
+  AddReport(app, chosen);
+  AddAnalyze(app, chosen);
+  AddExport(app, chosen);
+  AddDoctor(app, chosen);
+  const int parsed = Parse(app, TakeCommand(argc, argv, chosen));
+  if (parsed != 0 || !chosen.action) return parsed;
+  // A reader that goes away (`| head`) is an error of a write, not a death. The user's command inherits what it would have
+  // had without us.
+  if (!app.got_subcommand("run")) std::signal(SIGPIPE, SIG_IGN);
+  ExitCode code = ExitCode::kFailed;
+  try {
+    code = chosen.action();
+  } catch (const std::exception& error) {
+    // The standard library's: no memory, mostly. Nothing of ours throws.
+    Say(std::string(error.what()) + ": this machine lacks what the command needs");
+  }
+  std::fflush(stdout);
+  std::fflush(stderr);
+  // Without taking apart a capture of hundreds of megabytes first.
+  std::_Exit(static_cast<int>(code));
+}
+
+}  // namespace lockstep::cli

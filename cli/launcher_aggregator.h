@@ -1,0 +1,18 @@
+// `lockstep run --with-aggregator`: an aggregator beside the launcher.
+#ifndef LOCKSTEP_CLI_LAUNCHER_AGGREGATOR_H_
+#define LOCKSTEP_CLI_LAUNCHER_AGGREGATOR_H_
+
+#include "absl/status/status.h"
+#include "cli/siblings.h"
+#include "common/base/time.h"
+
+namespace lockstep::cli {
+
+// Starts lockstep-aggregator on a free TCP port with a fresh token file, and sets LOCKSTEP_AGGREGATOR and
+// LOCKSTEP_TOKEN_FILE for this process and what it becomes. It ends with this process. The token file lies under the
+// state folder, which other nodes read where homes are shared.
+absl::Status StartLauncherAggregator(const Siblings& siblings, Nanos ready_within);
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_LAUNCHER_AGGREGATOR_H_

@@ -1,0 +1,28 @@
+#include "cli/progress.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace lockstep::cli {
+
+Progress::Progress() : visible_(::isatty(STDERR_FILENO) == 1) {}
+
+void Progress::Show(const std::string& line) {
+  if (!visible_) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  // Carriage return and "erase to the end of the line": no colour, so NO_COLOR has nothing to say here.
+  std::fprintf(stderr, "\r%s\x1b[K", line.c_str());
+  std::fflush(stderr);
+  shown_ = true;
+}
+
+void Progress::Clear() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!shown_) return;
+  std::fprintf(stderr, "\r\x1b[K");
+  std::fflush(stderr);
+  shown_ = false;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,52 @@
+// lockstep report: the report of a capture, again or in another format.
+#include <memory>
+
+#include "cli/aggregator_client.h"
+#include "cli/analysis_output.h"
+#include "cli/command.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr char kAbout[] =
+    "Print the report of a capture: a folder that lockstep trace wrote, or the id of one that an aggregator keeps.\n"
+    "\n"
+    "Examples:\n"
+    "  lockstep report ./lockstep-4711-20260301-120000\n"
+    "  lockstep report 20260301-120000-0a1b2c --format json\n"
+    "  lockstep report 20260301-120000-0a1b2c --aggregator head:7077 --token-file ~/.lockstep-token\n";
+
+struct Flags {
+  std::string capture;
+  AggregatorFlags aggregator;
+  ReportFlags report;
+};
+
+ExitCode Report(const Flags& flags) {
+  if (absl::Status s = CheckReportFlags(flags.report); !s.ok()) return Fail(s);
+  absl::StatusOr<std::string> folder = FindCapture(flags.capture);
+  std::unique_ptr<TemporaryFolder> fetched;
+  if (!folder.ok() && flags.aggregator.given()) {
+    auto temporary = FetchToTemporary(flags.aggregator, flags.capture);
+    if (!temporary.ok()) return Fail(temporary.status());
+    fetched = *std::move(temporary);
+    folder = fetched->path() + "/capture";
+  }
+  if (!folder.ok()) return Fail(folder.status());
+  auto capture = ReadPaths({*folder});
+  if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
+  return PrintReport(report::Analyze(*capture).report, flags.report);
+}
+
+}  // namespace
+
+void AddReport(CLI::App& app, Chosen& chosen) {
+  CLI::App* sub = app.add_subcommand("report", kAbout);
+  auto flags = std::make_shared<Flags>();
+  sub->add_option("CAPTURE", flags->capture, "A capture's folder or id")->required();
+  AddAggregatorFlags(*sub, flags->aggregator);
+  AddReportFlags(*sub, flags->report);
+  sub->callback([flags, &chosen] { chosen.action = [flags] { return Report(*flags); }; });
+}
+
+}  // namespace lockstep::cli

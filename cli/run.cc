@@ -1,0 +1,146 @@
+// lockstep run: puts the client into a command by environment alone, and becomes that command.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cli/command.h"
+#include "cli/daemon_socket.h"
+#include "cli/launcher_aggregator.h"
+#include "cli/siblings.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr Nanos kReadyWithin = Nanos::Seconds(5);
+
+constexpr char kAbout[] =
+    "Run a command so that Lockstep can capture it: each GPU process it starts meets the daemon of its node.\n"
+    "\n"
+    "Only environment variables are set; one that is set already is left alone and named. The command keeps the pid, the\n"
+    "signals, the standard streams and the exit code. Where no daemon answers, one is started, which ends by itself 10 s\n"
+    "after its last process. Without one the command runs as if Lockstep were not there.\n"
+    "\n"
+    "Examples:\n"
+    "  lockstep run -- python train.py\n"
+    "  mpiexec -n 8 lockstep run -- python train.py\n"
+    "  srun --ntasks=64 lockstep run -- python train.py\n"
+    "  lockstep run --with-aggregator -- mpiexec -n 64 lockstep run -- python train.py     several nodes\n"
+    "Then, in another terminal on that node:\n"
+    "  lockstep trace --duration 2s\n";
+
+struct RunFlags {
+  std::string mode = "auto";
+  std::string daemon;
+  bool preload = false;
+  bool with_aggregator = false;
+};
+
+struct Variable {
+  const char* name;
+  const char* missing;  // what is not captured where somebody else has set it
+};
+constexpr Variable kCuda = {"CUDA_INJECTION64_PATH", "GPU kernels, copies and CUDA calls"};
+constexpr Variable kNvtx = {"NVTX_INJECTION64_PATH", "NVTX ranges and steps"};
+constexpr Variable kNccl = {"NCCL_PROFILER_PLUGIN", "which collective a kernel belongs to"};
+constexpr Variable kKineto = {"KINETO_USE_DAEMON", "captures through PyTorch's own profiler"};
+
+// Sets what is not set; returns the names that were.
+class Environment {
+ public:
+  void Set(const Variable& variable, const std::string& value) {
+    const char* old = std::getenv(variable.name);
+    if (old == nullptr || old[0] == '\0') {
+      ::setenv(variable.name, value.c_str(), 1);
+      set_.push_back(variable.name);
+    } else if (value != old) {
+      Say(absl::StrCat(variable.name, " is set already (", old, ") and left alone: ", variable.missing, " will be missing"));
+    }
+  }
+  const std::vector<std::string>& set() const { return set_; }
+
+ private:
+  std::vector<std::string> set_;
+};
+
+void Preload(const std::string& library) {
+  const char* old = std::getenv("LD_PRELOAD");
+  const std::string all = old == nullptr || old[0] == '\0' ? library : absl::StrCat(library, ":", old);
+  ::setenv("LD_PRELOAD", all.c_str(), 1);
+}
+
+// What goes wrong here is told, and costs the command nothing.
+void Prepare(const RunFlags& flags) {
+  const Siblings siblings = Siblings::OfThisProgram();
+  auto library = siblings.ClientLibrary();
+  if (!library.ok()) {
+    Say(absl::StrCat(library.status().message(), "; the command runs without Lockstep"));
+    return;
+  }
+  auto daemon = DaemonFinder(flags.daemon).FindOrStart(siblings, kReadyWithin);
+  if (!daemon.ok()) {
+    Say(absl::StrCat(daemon.status().message(), "; the command runs without Lockstep"));
+    return;
+  }
+  Environment environment;
+  const bool cupti = flags.mode != "nccl";
+  if (cupti) environment.Set(kCuda, *library);
+  environment.Set(kNvtx, *library);
+  environment.Set(kNccl, *library);
+  if (flags.mode == "auto") environment.Set(kKineto, "1");
+  // The search has honoured a value that was set; ranks on this node must not search again and find another.
+  ::setenv("LOCKSTEP_SOCKET", daemon->client_socket.c_str(), 1);
+  if (flags.preload) Preload(*library);
+  std::vector<std::string> names = environment.set();
+  names.push_back("LOCKSTEP_SOCKET");
+  if (flags.preload) names.push_back("LD_PRELOAD");
+  Say(absl::StrCat("set ", absl::StrJoin(names, ", "), "; daemon at ", daemon->client_socket));
+}
+
+ExitCode Exec(const std::vector<std::string>& command) {
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  const int error = errno;
+  Say(absl::StrCat("cannot run ", command[0], ": ", std::strerror(error)));
+  // As every shell says it.
+  std::_Exit(error == ENOENT ? 127 : 126);
+}
+
+ExitCode Run(const RunFlags& flags, const Chosen& chosen) {
+  if (!chosen.has_command || chosen.command.empty()) {
+    return Fail(ExitCode::kUsage, "run needs the command after --, as in: lockstep run -- python train.py");
+  }
+  if (flags.with_aggregator) {
+    if (absl::Status s = StartLauncherAggregator(Siblings::OfThisProgram(), kReadyWithin); !s.ok()) {
+      Say(absl::StrCat("no aggregator was started: ", s.message(), "; captures are limited to one node"));
+    }
+  }
+  Prepare(flags);
+  return Exec(chosen.command);
+}
+
+}  // namespace
+
+void AddRun(CLI::App& app, Chosen& chosen) {
+  CLI::App* sub = app.add_subcommand("run", kAbout);
+  auto flags = std::make_shared<RunFlags>();
+  sub->add_option("--mode", flags->mode, "What is put in: auto, cupti (no Kineto) or nccl (no CUPTI)")
+      ->check(CLI::IsMember({"auto", "cupti", "nccl"}))
+      ->capture_default_str();
+  sub->add_option("--daemon", flags->daemon, "The daemon's client socket");
+  sub->add_flag("--preload", flags->preload, "Use LD_PRELOAD too, for programs whose CUDA does not read its injection variable");
+  sub->add_flag("--with-aggregator", flags->with_aggregator,
+                "Start an aggregator for the length of the command and hand its address and token file to what it starts");
+  sub->callback([flags, &chosen] { chosen.action = [flags, &chosen] { return Run(*flags, chosen); }; });
+}
+
+}  // namespace lockstep::cli

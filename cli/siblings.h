@@ -1,0 +1,31 @@
+// Where the other programs and the client library of this installation are.
+#ifndef LOCKSTEP_CLI_SIBLINGS_H_
+#define LOCKSTEP_CLI_SIBLINGS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace lockstep::cli {
+
+// Searches relative to the file that runs: beside it, ../bin, ../libexec, ../lib. In a bundle that file is the bundle's own
+// loader in lib/, so the static starters in ../bin come before the real programs in ../libexec, which cannot start without
+// them.
+class Siblings {
+ public:
+  // Of the running program.
+  static Siblings OfThisProgram();
+  // `folder` is where the running file lies.
+  explicit Siblings(std::string folder) : folder_(std::move(folder)) {}
+
+  // kNotFound names the places.
+  absl::StatusOr<std::string> Program(const std::string& name) const;
+  absl::StatusOr<std::string> ClientLibrary() const;
+
+ private:
+  std::string folder_;
+};
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_SIBLINGS_H_

@@ -1,0 +1,198 @@
+// lockstep trace: a capture of a running job.
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <memory>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "aggregator/ingest/clock.h"
+#include "cli/command.h"
+#include "cli/daemon_socket.h"
+#include "cli/detach.h"
+#include "cli/trace_session.h"
+#include "cli/values.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status_macros.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr char kAbout[] =
+    "Capture a running job and say which rank holds the others back.\n"
+    "\n"
+    "Without --aggregator the ranks of this node are captured, through the daemon that `lockstep run` has started. The\n"
+    "result is a folder with the report, a trace per rank and one of all ranks; the report is printed as well.\n"
+    "\n"
+    "Examples:\n"
+    "  lockstep trace --duration 2s                            the only job there is\n"
+    "  lockstep trace --job 4711 --ranks 0-7,12 --duration 500ms -o slow-%j\n"
+    "  lockstep trace --aggregator head:7077 --token-file ~/.lockstep-token\n"
+    "  lockstep trace --duration 10s --no-wait                 go on working; the folder appears when it is done\n"
+    "\n"
+    "Exit codes: 0 done, 1 failed, 2 usage, 3 with --exit-code: a straggler, 4 no such job, 5 denied, 6 timed out,\n"
+    "7 ranks are missing.\n";
+
+struct Flags {
+  std::string job;
+  std::vector<int32_t> pids;
+  bool all = false;
+  std::string ranks, duration = "2s", start_at, activities = kAllActivities, via = "auto", arm_timeout = "10s";
+  std::string output, formats = "kineto,perfetto", daemon;
+  std::string steps, start_on_step, start_on_range;
+  bool start_on_profiler_api = false;
+  bool force = false, no_wait = false, exit_code = false;
+  AggregatorFlags aggregator;
+};
+
+absl::Status CheckAvailable(const Flags& flags) {
+  const std::pair<bool, const char*> later[] = {{!flags.steps.empty(), "--steps"},
+                                                {!flags.start_on_step.empty(), "--start-on-step"},
+                                                {!flags.start_on_range.empty(), "--start-on-range"},
+                                                {flags.start_on_profiler_api, "--start-on-profiler-api"}};
+  for (const auto& [given, name] : later) {
+    if (given) {
+      return absl::UnimplementedError(absl::StrCat(name, " is not available in this version: give --duration, and --start-at for a later start"));
+    }
+  }
+  if (flags.via == "kineto") {
+    return absl::UnimplementedError("--via kineto is not available in this version: captures go through CUPTI");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::TraceRequest> MakeRequest(const Flags& flags) {
+  LOCKSTEP_RETURN_IF_ERROR(CheckAvailable(flags));
+  v1::TraceRequest request;
+  request.set_job(flags.job);
+  for (const int32_t pid : flags.pids) request.add_pids(pid);
+  request.set_all(flags.all);
+  if (!flags.ranks.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<int32_t> ranks, ParseRanks(flags.ranks));
+    for (const int32_t rank : ranks) request.add_ranks(rank);
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const Nanos duration, ParseDuration(flags.duration));
+  if (duration <= Nanos()) return absl::InvalidArgumentError("--duration: a capture lasts longer than 0");
+  request.set_duration_ns(duration.ns());
+  LOCKSTEP_ASSIGN_OR_RETURN(const Nanos arm_timeout, ParseDuration(flags.arm_timeout));
+  request.set_arm_timeout_ns(arm_timeout.ns());
+  LOCKSTEP_ASSIGN_OR_RETURN(const uint32_t activities, ParseActivities(flags.activities));
+  request.set_activities(activities);
+  if (!flags.start_at.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const JobTime start, ParseStartAt(flags.start_at, ingest::SystemClock().Now()));
+    request.set_start_at_unix_ns(start.ns());
+  }
+  return request;
+}
+
+// SIGINT and SIGTERM end the capture, not this process. They must be blocked before any other thread starts.
+class Interruptions {
+ public:
+  Interruptions() {
+    ::sigemptyset(&set_);
+    ::sigaddset(&set_, SIGINT);
+    ::sigaddset(&set_, SIGTERM);
+    ::pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+  }
+  void Watch(TraceSession& session) {
+    thread_ = std::jthread([this, &session](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        const timespec wait = {0, 50'000'000};
+        if (::sigtimedwait(&set_, nullptr, &wait) > 0) session.Interrupt();
+      }
+    });
+  }
+  void Unwatch() { thread_ = {}; }
+
+ private:
+  sigset_t set_;
+  std::jthread thread_;
+};
+
+ExitCode RunTrace(const Flags& flags, const v1::TraceRequest& request, TraceOutput output) {
+  Interruptions interruptions;
+  rpc::PrepareProcess();
+  std::unique_ptr<LocalAggregator> local;
+  std::unique_ptr<AggregatorClient> remote;
+  AggregatorClient* client = nullptr;
+  if (flags.aggregator.given()) {
+    auto connected = ConnectAggregator(flags.aggregator);
+    if (!connected.ok()) return Fail(connected.status());
+    remote = *std::move(connected);
+    client = remote.get();
+  } else {
+    auto daemon = DaemonFinder(flags.daemon).Find();
+    if (!daemon.ok()) return Fail(daemon.status());
+    auto started = StartLocalAggregator(daemon->control_socket);
+    if (!started.ok()) return Fail(started.status());
+    local = *std::move(started);
+    client = &local->client();
+  }
+  TraceSession session(*client, std::move(output));
+  interruptions.Watch(session);
+  const ExitCode code = session.Run(request);
+  interruptions.Unwatch();
+  return code;
+}
+
+ExitCode Trace(const Flags& flags) {
+  auto request = MakeRequest(flags);
+  if (!request.ok()) return Fail(request.status());
+  auto formats = ParseFormats(flags.formats);
+  if (!formats.ok()) return Fail(formats.status());
+  TraceOutput output;
+  output.pattern = flags.output;
+  output.overwrite = flags.force ? Overwrite::kForce : Overwrite::kNever;
+  output.formats = *formats;
+  output.exit_code = flags.exit_code;
+  // Known before anything runs, where no token depends on the job.
+  if (flags.output.find('%') == std::string::npos && !flags.output.empty()) {
+    if (absl::Status s = CheckOutput(flags.output, output.overwrite); !s.ok()) return Fail(s);
+  }
+  if (!flags.no_wait) return RunTrace(flags, *request, std::move(output));
+  return Detach([&](const std::function<void(const std::string&)>& started) {
+    output.accepted = started;
+    return RunTrace(flags, *request, output);
+  });
+}
+
+void AddSelection(CLI::App& sub, Flags& flags) {
+  auto* job = sub.add_option("--job", flags.job, "The job's id; needed where there are several. UID:ID where two users share one");
+  auto* pid = sub.add_option("--pid", flags.pids, "GPU processes by pid");
+  auto* all = sub.add_flag("--all", flags.all, "Every rank that is seen");
+  job->excludes(pid)->excludes(all);
+  pid->excludes(all);
+  sub.add_option("--ranks", flags.ranks, "Only these, as in 0-7,12");
+  sub.add_option("--duration", flags.duration, "How long, as in 2s or 500ms")->capture_default_str();
+  sub.add_option("--start-at", flags.start_at, "Not before: +500ms, or a time as in 2026-03-01T12:00:00Z");
+  sub.add_option("--steps", flags.steps, "Not available in this version");
+  sub.add_option("--start-on-step", flags.start_on_step, "Not available in this version");
+  sub.add_option("--start-on-range", flags.start_on_range, "Not available in this version");
+  sub.add_flag("--start-on-profiler-api", flags.start_on_profiler_api, "Not available in this version");
+}
+
+}  // namespace
+
+void AddTrace(CLI::App& app, Chosen& chosen) {
+  CLI::App* sub = app.add_subcommand("trace", kAbout);
+  auto flags = std::make_shared<Flags>();
+  AddSelection(*sub, *flags);
+  sub->add_option("--activities", flags->activities, "What to record; memory as well, where asked for")->capture_default_str();
+  sub->add_option("--via", flags->via, "auto or cupti")->check(CLI::IsMember({"auto", "cupti", "kineto"}))->capture_default_str();
+  sub->add_option("--arm-timeout", flags->arm_timeout, "How long to wait for ranks to get ready; others go ahead without them")
+      ->capture_default_str();
+  sub->add_option("-o,--output", flags->output,
+                  "The folder to write; %h host, %p pid, %r ranks, %j job, %q{ENV}. Without it ./lockstep-JOB-TIME");
+  sub->add_flag("--force", flags->force, "Replace a capture that has this name");
+  sub->add_option("--formats", flags->formats, "Traces to write: kineto, perfetto, or none")->capture_default_str();
+  sub->add_flag("--no-wait", flags->no_wait, "Return when the capture is under way; it is written by a process of its own");
+  sub->add_flag("--exit-code", flags->exit_code, "Exit 3 when there is a straggler with verdict sure or likely");
+  sub->add_option("--daemon", flags->daemon, "The client socket of the daemon to ask");
+  AddAggregatorFlags(*sub, flags->aggregator);
+  sub->callback([flags, &chosen] { chosen.action = [flags] { return Trace(*flags); }; });
+}
+
+}  // namespace lockstep::cli
