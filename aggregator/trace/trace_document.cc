@@ -24,10 +24,21 @@ constexpr size_t kLongestMember = 1024 * 1024;
 
 bool IsBlank(int c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
+constexpr std::string_view kEventsName = "\"traceEvents\"";
+
+size_t SkipBlanks(std::string_view text, size_t at) {
+  while (at < text.size() && IsBlank(text[at])) ++at;
+  return at;
+}
+
 size_t SkipSeparators(std::string_view text) {
   size_t at = 0;
   while (at < text.size() && (IsBlank(text[at]) || text[at] == ',')) ++at;
   return at;
+}
+
+void Keep(std::string& into, char c) {
+  if (into.size() < kLongestMember) into.push_back(c);
 }
 
 }  // namespace
@@ -82,6 +93,35 @@ int TraceDocument::Peek() {
   return static_cast<unsigned char>(window_[window_at_]);
 }
 
+// The next `count` bytes, fewer at the end of the input.
+std::string_view TraceDocument::Ahead(size_t count) {
+  while (window_.size() - window_at_ < count && !input_ended_) {
+    window_offset_ += window_at_;
+    window_.erase(0, window_at_);
+    window_at_ = 0;
+    const size_t kept = window_.size();
+    window_.resize(kept + kMemberWindow);
+    const size_t read = source_.Read(std::span(window_.data() + kept, kMemberWindow));
+    window_.resize(kept + read);
+    input_ended_ = read == 0;
+  }
+  return std::string_view(window_).substr(window_at_, count);
+}
+
+// At a quote: does the list of events begin here? Then the text is inside out or a bracket is lost, or
+// somebody wrapped the trace in an object of their own: in any case these are the events.
+bool TraceDocument::AtEvents() {
+  if (has_events_ || !Ahead(kEventsName.size()).starts_with(kEventsName)) return false;
+  const std::string_view ahead = Ahead(kEventsName.size() + 32).substr(kEventsName.size());
+  const size_t colon = SkipBlanks(ahead, 0);
+  if (colon == ahead.size() || ahead[colon] != ':') return false;
+  const size_t list = SkipBlanks(ahead, colon + 1);
+  if (list == ahead.size() || ahead[list] != '[') return false;
+  window_at_ += kEventsName.size() + list + 1;
+  has_events_ = true;
+  return true;
+}
+
 char TraceDocument::Take() { return window_[window_at_++]; }
 
 int TraceDocument::PeekNonBlank() {
@@ -105,73 +145,70 @@ void TraceDocument::Start() {
   }
 }
 
-bool TraceDocument::SkipText(std::string* into) {
-  if (Peek() != '"') return false;
+TraceDocument::Skipped TraceDocument::SkipText(std::string& into) {
+  if (Peek() != '"') return Skipped::kBroken;
   ++window_at_;
   while (Peek() >= 0) {
-    const char c = Take();
-    if (c == '"') return true;
-    if (into != nullptr && into->size() < kLongestMember) into->push_back(c);
-    if (c == '\\' && Peek() >= 0) {
-      const char escaped = Take();
-      if (into != nullptr && into->size() < kLongestMember) into->push_back(escaped);
+    if (Peek() == '"') {
+      // A text never ends where a name begins, unless a quote before it was lost.
+      if (AtEvents()) return Skipped::kEvents;
+      ++window_at_;
+      return Skipped::kWhole;
     }
+    const char c = Take();
+    Keep(into, c);
+    if (c == '\\' && Peek() >= 0) Keep(into, Take());
   }
-  return false;
+  return Skipped::kBroken;
 }
 
-bool TraceDocument::SkipValue(std::string* into) {
+TraceDocument::Skipped TraceDocument::SkipValue(std::string& into) {
   int depth = 0;
-  const auto keep = [into](std::string_view text) {
-    if (into != nullptr && into->size() < kLongestMember) into->append(text);
-  };
   while (true) {
     const int c = PeekNonBlank();
-    if (c < 0) return false;
+    if (c < 0) return Skipped::kBroken;
     if (c == '"') {
-      keep("\"");
-      if (!SkipText(into)) return false;
-      keep("\"");
+      if (AtEvents()) return Skipped::kEvents;
+      Keep(into, '"');
+      if (const Skipped text = SkipText(into); text != Skipped::kWhole) return text;
+      Keep(into, '"');
+      if (depth == 0) break;
     } else if (depth == 0 && (c == ',' || c == '}' || c == ']')) {
       break;
     } else {
       if (c == '{' || c == '[') ++depth;
       if (c == '}' || c == ']') --depth;
-      const char taken = Take();
-      keep(std::string_view(&taken, 1));
+      Keep(into, Take());
       if (depth == 0 && (c == '}' || c == ']')) break;
     }
   }
-  if (into != nullptr && into->size() >= kLongestMember) into->clear();
-  return true;
+  if (into.size() >= kLongestMember) into.clear();
+  return Skipped::kWhole;
 }
 
-bool TraceDocument::MemberName(std::string& name) {
-  while (PeekNonBlank() == ',') ++window_at_;
-  name.clear();
-  if (!SkipText(&name) || PeekNonBlank() != ':') return false;
-  ++window_at_;
-  return PeekNonBlank() >= 0;
-}
-
-// The members are damaged before the events came: the events may still be whole.
-bool TraceDocument::FindEventsMember() {
-  constexpr std::string_view kName = "\"traceEvents\"";
-  size_t matched = 0;
-  while (Peek() >= 0) {
-    const char c = Take();
-    matched = c == kName[matched] ? matched + 1 : (c == kName[0] ? 1 : 0);
-    if (matched < kName.size()) continue;
-    matched = 0;
-    if (PeekNonBlank() != ':') continue;
+// Up to the next place that can only be the list of events.
+bool TraceDocument::FindEvents() {
+  while (!has_events_ && Peek() >= 0) {
+    if (Peek() == '"' && AtEvents()) return true;
     ++window_at_;
-    if (PeekNonBlank() == '[') return true;
   }
   return false;
 }
 
-void TraceDocument::Members() {
+TraceDocument::Skipped TraceDocument::Member() {
+  while (PeekNonBlank() == ',') ++window_at_;
+  if (Peek() == '"' && AtEvents()) return Skipped::kEvents;
   std::string name;
+  std::string value;
+  if (const Skipped text = SkipText(name); text != Skipped::kWhole) return text;
+  if (PeekNonBlank() != ':') return Skipped::kBroken;
+  ++window_at_;
+  const Skipped skipped = SkipValue(value);
+  if (skipped == Skipped::kWhole) members_.insert_or_assign(std::move(name), std::move(value));
+  return skipped;
+}
+
+void TraceDocument::Members() {
   while (true) {
     while (PeekNonBlank() == ',') ++window_at_;
     if (Peek() == '}') {
@@ -179,31 +216,17 @@ void TraceDocument::Members() {
       return;
     }
     const uint64_t at = window_offset_ + window_at_;
-    bool ok = MemberName(name);
-    if (ok && name == "traceEvents" && Peek() == '[') {
-      ++window_at_;
-      has_events_ = true;
-      state_ = State::kEvents;
-      return;
+    Skipped skipped = Member();
+    if (skipped == Skipped::kWhole) continue;
+    if (skipped == Skipped::kBroken) {
+      if (input_ended_) {
+        truncated_ = true;
+      } else {
+        damage_.Add(at, "a broken member of the document");
+      }
+      if (FindEvents()) skipped = Skipped::kEvents;
     }
-    std::string value;
-    ok = ok && SkipValue(&value);
-    if (ok) {
-      members_.insert_or_assign(name, std::move(value));
-      continue;
-    }
-    if (input_ended_) {
-      truncated_ = true;
-    } else {
-      damage_.Add(at, "a broken member of the document");
-    }
-    if (!has_events_ && FindEventsMember()) {
-      ++window_at_;
-      has_events_ = true;
-      state_ = State::kEvents;
-    } else {
-      state_ = State::kEnd;
-    }
+    state_ = skipped == Skipped::kEvents ? State::kEvents : State::kEnd;
     return;
   }
 }
@@ -264,7 +287,7 @@ bool TraceDocument::NextEvents(EventBlock& block) {
   size_t filled = window_.size() - window_at_;
   capacity = std::max(capacity, kFront + filled + kBack);
   if (block.capacity_ < capacity) {
-    block.memory_ = std::make_unique<char[]>(capacity);
+    block.memory_ = std::make_unique_for_overwrite<char[]>(capacity);
     block.capacity_ = capacity;
   }
   window_offset_ += window_at_;
@@ -293,7 +316,7 @@ bool TraceDocument::NextEvents(EventBlock& block) {
     if (Recover(block, filled, grow)) return true;
     if (grow) {
       const size_t larger = 2 * block.capacity_;
-      auto memory = std::make_unique<char[]>(larger);
+      auto memory = std::make_unique_for_overwrite<char[]>(larger);
       std::memcpy(memory.get(), block.memory_.get(), kFront + filled);
       block.memory_ = std::move(memory);
       block.capacity_ = larger;

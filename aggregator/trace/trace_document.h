@@ -86,10 +86,14 @@ class TraceDocument {
 
   void Start();
   void Members();
-  bool MemberName(std::string& name);
-  bool SkipText(std::string* into);
-  bool SkipValue(std::string* into);
-  bool FindEventsMember();
+  // What became of a part of the document between the brackets of the top level.
+  enum class Skipped { kWhole, kBroken, kEvents };
+  Skipped Member();
+  Skipped SkipText(std::string& into);
+  Skipped SkipValue(std::string& into);
+  bool AtEvents();
+  bool FindEvents();
+  std::string_view Ahead(size_t count);
   int Peek();
   int PeekNonBlank();
   char Take();
