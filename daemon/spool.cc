@@ -52,6 +52,16 @@ void SetSequence(v1::FromDaemon& message, uint64_t sequence) {
 
 }  // namespace
 
+void Spool::OnReady(std::function<void()> ready) {
+  std::lock_guard lock(ready_mutex_);
+  ready_ = std::move(ready);
+}
+
+void Spool::CallReady() {
+  std::lock_guard lock(ready_mutex_);
+  if (ready_) ready_();
+}
+
 void Spool::Add(BatchData batch) {
   Entry entry;
   entry.bytes = batch.blocks.size() + kEntryOverhead;
@@ -83,7 +93,7 @@ void Spool::Append(Entry entry) {
     entries_.push_back(std::move(entry));
     MakeRoom();
   }
-  if (ready_) ready_();
+  CallReady();
 }
 
 void Spool::MakeRoom() {
@@ -180,7 +190,7 @@ void Spool::Acknowledge(uint64_t through, uint32_t credits) {
     Retire(through);
     credits_ = credits;
   }
-  if (ready_) ready_();
+  CallReady();
 }
 
 void Spool::Resume(uint64_t stored_through, uint32_t credits) {

@@ -49,8 +49,9 @@ class Spool {
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
-  // Called, with no lock held, when there may be something to send. Set once, before use.
-  void OnReady(std::function<void()> ready) { ready_ = std::move(ready); }
+  // Called when there may be something to send, on the thread that made it so. Once OnReady(nullptr) has returned, the
+  // one before is not called any more.
+  void OnReady(std::function<void()> ready);
 
   void Add(BatchData batch);
   void AddEnd(v1::CaptureEnd end);
@@ -84,8 +85,11 @@ class Spool {
   Entry* UnsentGap(const std::string& capture, const v1::ProcessKey& process, size_t before);
   void Retire(uint64_t through);
 
+  void CallReady();
+
   const size_t cap_bytes_;
-  std::function<void()> ready_;
+  std::mutex ready_mutex_;
+  std::function<void()> ready_;  // under ready_mutex_
 
   mutable std::mutex mutex_;
   std::deque<Entry> entries_;

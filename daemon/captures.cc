@@ -1,0 +1,342 @@
+#include "daemon/captures.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "daemon/text.h"
+
+namespace lockstep::daemon {
+namespace {
+
+template <typename Message>
+Message Make(ring::MessageType type) {
+  Message message{};
+  message.header = {ring::kHandshakeMagic, type, sizeof(Message)};
+  return message;
+}
+
+std::string Seconds(Nanos t) { return absl::StrFormat("%.3g s", t.seconds()); }
+
+
+}  // namespace
+
+Captures::Capture* Captures::Find(UplinkId uplink, const std::string& id) {
+  for (Capture& capture : captures_) {
+    if (capture.uplink == uplink && capture.id == id) return &capture;
+  }
+  return nullptr;
+}
+
+// The capture that the process is in now.
+Captures::Member* Captures::FindMember(const ProcessId& process, Capture** capture) {
+  for (Capture& c : captures_) {
+    for (Member& member : c.members) {
+      if (member.process == process && member.phase != Phase::kEnded) {
+        *capture = &c;
+        return &member;
+      }
+    }
+  }
+  return nullptr;
+}
+
+void Captures::Set(Capture& capture, Member& member, v1::RankState::State state, const std::string& text) {
+  member.state.set_state(state);
+  member.state.set_text(text);
+  v1::RankStates states;
+  states.set_capture(capture.id);
+  *states.add_states() = member.state;
+  ports_.SendStates(capture.uplink, std::move(states));
+}
+
+void Captures::OnArm(UplinkId uplink, const v1::Arm& arm) {
+  Capture* capture = Find(uplink, arm.capture());
+  if (capture == nullptr) {
+    capture = &captures_.emplace_back();
+    capture->id = arm.capture();
+    capture->uplink = uplink;
+    capture->number = next_number_++;
+    Nanos timeout(arm.timeout_ns());
+    if (timeout <= Nanos()) timeout = limits_.arm_timeout;
+    capture->armed_by = clock_.Monotonic() + std::min(timeout, limits_.longest_arm_timeout);
+    capture->deadline = capture->armed_by + limits_.wait_for_start;
+  }
+  for (const v1::ProcessKey& key : arm.processes()) {
+    const ProcessId process = FromProto(key);
+    const bool known = std::any_of(capture->members.begin(), capture->members.end(),
+                                   [&](const Member& m) { return m.process == process; });
+    // The Arm came twice, over a stream that broke in between: OnUplinkBack has told how things are.
+    if (!known) ArmProcess(*capture, process, arm.activities());
+  }
+  NoteEnd(*capture);
+}
+
+void Captures::ArmProcess(Capture& capture, const ProcessId& process, uint32_t activities) {
+  Capture* other = nullptr;
+  const bool busy = FindMember(process, &other) != nullptr;
+  Member& member = capture.members.emplace_back();
+  member.process = process;
+  ToProto(process, member.state.mutable_process());
+  if (!ports_.MayCapture(capture.uplink, process)) {
+    member.phase = Phase::kEnded;
+    Set(capture, member, v1::RankState::GONE, absl::StrCat("process ", process.pid, " is not here any more"));
+    return;
+  }
+  if (busy) {
+    member.phase = Phase::kEnded;
+    Set(capture, member, v1::RankState::FAILED,
+        absl::StrCat("it is in capture ", other->id, " already: try again when that has ended"));
+    return;
+  }
+  Set(capture, member, v1::RankState::SEEN);
+  auto message = Make<ring::Arm>(ring::MessageType::kArm);
+  message.capture = capture.number;
+  message.activities = activities == 0 ? ring::kDefaultActivities : activities;
+  message.epoch = ports_.BeginDrain(capture.uplink, process, capture.id);
+  if (!ports_.SendToClient(process, message)) {
+    EndMember(capture, member, v1::RankState::GONE, "it did not take the request to arm");
+  }
+}
+
+void Captures::OnStart(UplinkId uplink, const v1::Start& start) {
+  Capture* capture = Find(uplink, start.capture());
+  if (capture == nullptr || capture->started) return;
+  capture->started = true;
+  capture->window = {ports_.ToHost(uplink, JobTime(start.t0_ns())), ports_.ToHost(uplink, JobTime(start.t1_ns()))};
+  const Nanos length = capture->window.end - capture->window.start;
+  const Nanos ahead = capture->window.end - clock_.Realtime();
+  if (length <= Nanos() || length > limits_.longest_window || ahead > limits_.longest_window) {
+    for (Member& member : capture->members) {
+      if (member.phase == Phase::kEnded || member.phase == Phase::kDraining) continue;
+      SendStop(*capture, member, StopMode::kAbort);
+      EndMember(*capture, member, v1::RankState::FAILED,
+                absl::StrCat("the window is impossible: ", Seconds(length), " long, ending in ", Seconds(ahead)));
+    }
+    return;
+  }
+  capture->deadline = clock_.Monotonic() + std::max(ahead, Nanos()) + limits_.wait_for_done;
+  for (Member& member : capture->members) {
+    if (member.phase == Phase::kArmed) SendStart(*capture, member);
+  }
+}
+
+void Captures::SendStart(Capture& capture, Member& member) {
+  auto message = Make<ring::Start>(ring::MessageType::kStart);
+  message.capture = capture.number;
+  message.t0_realtime_ns = capture.window.start.ns();
+  message.t1_realtime_ns = capture.window.end.ns();
+  member.phase = Phase::kStarted;
+  if (!ports_.SendToClient(member.process, message)) {
+    EndMember(capture, member, v1::RankState::GONE, "it did not take the request to start");
+  }
+}
+
+void Captures::SendStop(const Capture& capture, const Member& member, StopMode mode) {
+  auto message = Make<ring::Stop>(ring::MessageType::kStop);
+  message.capture = capture.number;
+  message.abort = mode == StopMode::kAbort ? 1 : 0;
+  if (mode == StopMode::kAbort) unsettled_.insert(member.process);
+  // Failing means that it is gone, which the socket tells.
+  ports_.SendToClient(member.process, message);
+}
+
+void Captures::OnStop(UplinkId uplink, const v1::Stop& stop) {
+  Capture* capture = Find(uplink, stop.capture());
+  if (capture == nullptr) return;
+  if (stop.abort()) return Abort(*capture);
+  StopCapture(*capture, "the capture was stopped before it began");
+}
+
+void Captures::StopAll() {
+  for (Capture& capture : captures_) StopCapture(capture, "the daemon was ended before the capture began");
+}
+
+void Captures::StopCapture(Capture& capture, const char* why_not_begun) {
+  if (capture.started) {
+    capture.window.end = std::max(capture.window.start, std::min(capture.window.end, clock_.Realtime()));
+  }
+  capture.deadline = std::min(capture.deadline, clock_.Monotonic() + limits_.wait_for_done);
+  for (Member& member : capture.members) {
+    if (member.phase == Phase::kArming || member.phase == Phase::kArmed) {
+      SendStop(capture, member, StopMode::kAbort);
+      EndMember(capture, member, v1::RankState::FAILED, why_not_begun);
+    } else if (member.phase == Phase::kStarted || member.phase == Phase::kCapturing) {
+      SendStop(capture, member, StopMode::kKeep);
+    }
+  }
+}
+
+void Captures::Abort(Capture& capture) {
+  for (Member& member : capture.members) {
+    if (member.phase == Phase::kEnded) continue;
+    if (member.phase != Phase::kDraining) SendStop(capture, member, StopMode::kAbort);
+    ports_.AbandonDrain(capture.uplink, member.process, capture.id);
+    member.phase = Phase::kEnded;
+  }
+  captures_.remove_if([&](const Capture& c) { return &c == &capture; });
+}
+
+void Captures::OnUplinkBack(UplinkId uplink) {
+  for (const Capture& capture : captures_) {
+    if (capture.uplink != uplink || capture.members.empty()) continue;
+    v1::RankStates states;
+    states.set_capture(capture.id);
+    for (const Member& member : capture.members) *states.add_states() = member.state;
+    ports_.SendStates(uplink, std::move(states));
+  }
+}
+
+void Captures::OnUplinkGone(UplinkId uplink) {
+  std::vector<Capture*> gone;
+  for (Capture& capture : captures_) {
+    if (capture.uplink == uplink) gone.push_back(&capture);
+  }
+  for (Capture* capture : gone) Abort(*capture);
+}
+
+void Captures::OnClientState(const ProcessId& process, const ring::State& state) {
+  Capture* capture = nullptr;
+  Member* member = FindMember(process, &capture);
+  // An answer to a capture that was given up, or nonsense.
+  if (member == nullptr || state.capture != capture->number || member->phase == Phase::kDraining) return;
+  switch (state.state) {
+    case ring::ClientState::kArmed:
+      if (member->phase != Phase::kArming) return;
+      member->phase = Phase::kArmed;
+      // Its messages are in order: by now it has ended what it was told to abort before.
+      if (unsettled_.erase(process) > 0) ports_.RestartDrain(process);
+      Set(*capture, *member, v1::RankState::ARMED);
+      if (capture->started) SendStart(*capture, *member);
+      return;
+    case ring::ClientState::kCapturing:
+      if (member->phase != Phase::kStarted) return;
+      member->phase = Phase::kCapturing;
+      member->state.set_late_ns(std::max<int64_t>(state.late_ns, 0));
+      Set(*capture, *member, v1::RankState::CAPTURING);
+      return;
+    case ring::ClientState::kDone:
+      if (member->phase != Phase::kStarted && member->phase != Phase::kCapturing) return;
+      member->state.set_records(state.records);
+      member->state.set_outside_window(state.outside_window);
+      EndMember(*capture, *member, v1::RankState::DONE, "");
+      return;
+    case ring::ClientState::kFailed: {
+      const std::string why = FieldText(state.text);
+      EndMember(*capture, *member, v1::RankState::FAILED, why.empty() ? "the client gave no reason" : why);
+      return;
+    }
+    case ring::ClientState::kIdle: return;
+  }
+}
+
+void Captures::OnClientGone(const ProcessId& process, const std::string& why) {
+  unsettled_.erase(process);
+  Capture* capture = nullptr;
+  Member* member = FindMember(process, &capture);
+  if (member == nullptr || member->phase == Phase::kDraining) return;
+  static constexpr const char* kWhile[] = {"arming", "armed", "starting", "capturing"};
+  EndMember(*capture, *member, v1::RankState::GONE, absl::StrCat(why, " while ", kWhile[static_cast<int>(member->phase)]));
+}
+
+// What is in the rings goes into the spool, the CaptureEnd after it.
+void Captures::EndMember(Capture& capture, Member& member, v1::RankState::State state, const std::string& text) {
+  member.phase = Phase::kDraining;
+  Set(capture, member, state, text);
+  ports_.EndDrain(member.process, capture.number, capture.window);
+}
+
+void Captures::OnDrained(const ProcessId& process, uint64_t number, uint64_t records) {
+  for (Capture& capture : captures_) {
+    if (capture.number != number) continue;
+    for (Member& member : capture.members) {
+      if (member.process != process || member.phase != Phase::kDraining) continue;
+      member.phase = Phase::kEnded;
+      // A client that failed or died did not count; what was drained is what there is.
+      if (member.state.state() != v1::RankState::DONE) member.state.set_records(records);
+    }
+    NoteEnd(capture);
+    return;
+  }
+}
+
+void Captures::NoteEnd(Capture& capture) {
+  const bool ended = std::all_of(capture.members.begin(), capture.members.end(),
+                                 [](const Member& m) { return m.phase == Phase::kEnded; });
+  if (ended) {
+    if (!capture.ended_at) capture.ended_at = clock_.Monotonic();
+  } else {
+    capture.ended_at.reset();
+  }
+}
+
+void Captures::TimeOut(Capture& capture, std::initializer_list<Phase> phases, const std::string& text) {
+  for (Member& member : capture.members) {
+    if (std::find(phases.begin(), phases.end(), member.phase) == phases.end()) continue;
+    SendStop(capture, member, StopMode::kAbort);
+    EndMember(capture, member, v1::RankState::FAILED, text);
+  }
+}
+
+void Captures::TickCapture(Capture& capture, MonoTime now) {
+  if (!capture.arming_over && now >= capture.armed_by) {
+    capture.arming_over = true;
+    TimeOut(capture, {Phase::kArming}, "it did not arm in time: the process may be stopped, or stuck in a CUDA call");
+  }
+  if (now < capture.deadline) return;
+  if (capture.started) {
+    TimeOut(capture, {Phase::kArming, Phase::kArmed, Phase::kStarted, Phase::kCapturing},
+            absl::StrCat("it did not report the end within ", Seconds(limits_.wait_for_done), " after the window"));
+  } else {
+    TimeOut(capture, {Phase::kArming, Phase::kArmed}, "the aggregator never sent the start");
+  }
+  capture.deadline = MonoTime::Max();
+}
+
+void Captures::Tick() {
+  const MonoTime now = clock_.Monotonic();
+  for (Capture& capture : captures_) TickCapture(capture, now);
+  captures_.remove_if([&](const Capture& c) { return c.ended_at && now >= *c.ended_at + limits_.keep_ended; });
+}
+
+std::optional<MonoTime> Captures::NextDeadline() const {
+  std::optional<MonoTime> next;
+  const auto consider = [&](MonoTime t) {
+    if (!next || t < *next) next = t;
+  };
+  for (const Capture& capture : captures_) {
+    if (capture.ended_at) {
+      consider(*capture.ended_at + limits_.keep_ended);
+      continue;
+    }
+    if (!capture.arming_over) consider(capture.armed_by);
+    if (capture.deadline != MonoTime::Max()) consider(capture.deadline);
+  }
+  return next;
+}
+
+bool Captures::Busy(UplinkId uplink) const {
+  return std::any_of(captures_.begin(), captures_.end(),
+                     [&](const Capture& c) { return c.uplink == uplink && !c.ended_at; });
+}
+
+bool Captures::Busy() const {
+  return std::any_of(captures_.begin(), captures_.end(), [](const Capture& c) { return !c.ended_at.has_value(); });
+}
+
+std::vector<v1::CaptureStatus> Captures::Status() const {
+  std::vector<v1::CaptureStatus> all;
+  for (const Capture& capture : captures_) {
+    v1::CaptureStatus& status = all.emplace_back();
+    status.set_capture(capture.id);
+    status.set_phase(capture.ended_at ? "ended" : capture.started ? "capturing" : "arming");
+    status.set_started_unix_ns(capture.window.start.ns());
+    for (const Member& member : capture.members) {
+      *status.add_states() = member.state;
+      status.set_records(status.records() + member.state.records());
+    }
+  }
+  return all;
+}
+
+}  // namespace lockstep::daemon

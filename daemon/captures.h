@@ -1,0 +1,144 @@
+// Every capture on this node, from Arm to the last CaptureEnd: architecture.md, decision 5.
+//
+//   Arm ─▶ arming ─(client: armed)─▶ armed ─(Start)─▶ started ─(client: capturing)─▶ capturing
+//                                                                   └─(client: done)─▶ draining ─(rings empty)─▶ ended
+//
+// A process that fails, dies or does not answer in time goes from wherever it is to draining, with the reason: what it
+// captured is kept. So every process that an Arm names and that was accepted gets exactly one CaptureEnd (Stop{abort}
+// excepted). Each waiting has a deadline; a capture always ends.
+//
+// The main thread. Time and everything outside come in through CapturePorts.
+#ifndef LOCKSTEP_DAEMON_CAPTURES_H_
+#define LOCKSTEP_DAEMON_CAPTURES_H_
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/time.h"
+#include "common/ring/handshake.h"
+#include "daemon/clock.h"
+#include "daemon/process.h"
+#include "lockstep/v1/control.pb.h"
+#include "lockstep/v1/ingest.pb.h"
+
+namespace lockstep::daemon {
+
+using UplinkId = uint64_t;
+
+// Implemented by: Daemon, and a fake in tests.
+class CapturePorts {
+ public:
+  virtual ~CapturePorts() = default;
+  // False when the process is not connected (any more) or does not take messages.
+  virtual bool SendToClient(const ProcessId& process, const ring::Arm& message) = 0;
+  virtual bool SendToClient(const ProcessId& process, const ring::Start& message) = 0;
+  virtual bool SendToClient(const ProcessId& process, const ring::Stop& message) = 0;
+
+  // Connected, and within what the uplink may see.
+  virtual bool MayCapture(UplinkId uplink, const ProcessId& process) = 0;
+  // See Drainer. Begin returns the epoch; OnDrained follows End.
+  virtual uint64_t BeginDrain(UplinkId uplink, const ProcessId& process, const std::string& capture) = 0;
+  virtual void EndDrain(const ProcessId& process, uint64_t number, const HostInterval& window) = 0;
+  // Throws away what came since Begin.
+  virtual void RestartDrain(const ProcessId& process) = 0;
+  virtual void AbandonDrain(UplinkId uplink, const ProcessId& process, const std::string& capture) = 0;
+
+  virtual void SendStates(UplinkId uplink, v1::RankStates states) = 0;
+  // By the uplink's present estimate of its aggregator's clock.
+  virtual HostTime ToHost(UplinkId uplink, JobTime t) = 0;
+};
+
+struct CaptureLimits {
+  Nanos arm_timeout = Nanos::Seconds(10);       // where the Arm names none
+  Nanos longest_arm_timeout = Nanos::Seconds(600);
+  Nanos wait_for_start = Nanos::Seconds(120);   // beyond the arm timeout
+  Nanos wait_for_done = Nanos::Seconds(15);     // beyond T1
+  Nanos keep_ended = Nanos::Seconds(60);        // so that a returning aggregator hears how it ended
+  Nanos longest_window = Nanos::Seconds(24 * 3600);
+};
+
+class Captures {
+ public:
+  Captures(const Clock& clock, CapturePorts& ports, CaptureLimits limits = {})
+      : clock_(clock), ports_(ports), limits_(limits) {}
+
+  // From an aggregator.
+  void OnArm(UplinkId uplink, const v1::Arm& arm);
+  void OnStart(UplinkId uplink, const v1::Start& start);
+  void OnStop(UplinkId uplink, const v1::Stop& stop);
+  // Its stream is back: it hears the state of everything again.
+  void OnUplinkBack(UplinkId uplink);
+  // It will not come back: its captures end, and nothing of them is kept.
+  void OnUplinkGone(UplinkId uplink);
+
+  // From a client.
+  void OnClientState(const ProcessId& process, const ring::State& state);
+  void OnClientGone(const ProcessId& process, const std::string& why);
+
+  // From the drainer.
+  void OnDrained(const ProcessId& process, uint64_t number, uint64_t records);
+
+  // Deals with every deadline that has passed. To be called at NextDeadline, or more often.
+  void Tick();
+  std::optional<MonoTime> NextDeadline() const;
+
+  // The daemon is ending: every capture ends now and keeps what it has.
+  void StopAll();
+
+  // Some rank of the uplink is between Arm and its end.
+  bool Busy(UplinkId uplink) const;
+  bool Busy() const;
+  std::vector<v1::CaptureStatus> Status() const;
+
+ private:
+  enum class Phase : uint8_t { kArming, kArmed, kStarted, kCapturing, kDraining, kEnded };
+
+  struct Member {
+    ProcessId process;
+    Phase phase = Phase::kArming;
+    v1::RankState state;
+  };
+  struct Capture {
+    std::string id;
+    UplinkId uplink = 0;
+    uint64_t number = 0;  // of ring::Arm
+    std::vector<Member> members;
+    MonoTime deadline;  // of the phase: to arm, to get a Start, to be done
+    MonoTime armed_by;
+    bool arming_over = false;
+    bool started = false;
+    HostInterval window;
+    std::optional<MonoTime> ended_at;
+  };
+
+  Capture* Find(UplinkId uplink, const std::string& id);
+  Member* FindMember(const ProcessId& process, Capture** capture);
+  void ArmProcess(Capture& capture, const ProcessId& process, uint32_t activities);
+  void SendStart(Capture& capture, Member& member);
+  enum class StopMode : uint8_t { kKeep, kAbort };
+  void SendStop(const Capture& capture, const Member& member, StopMode mode);
+  void EndMember(Capture& capture, Member& member, v1::RankState::State state, const std::string& text);
+  void Set(Capture& capture, Member& member, v1::RankState::State state, const std::string& text = "");
+  void StopCapture(Capture& capture, const char* why_not_begun);
+  void Abort(Capture& capture);
+  void NoteEnd(Capture& capture);
+  void TickCapture(Capture& capture, MonoTime now);
+  void TimeOut(Capture& capture, std::initializer_list<Phase> phases, const std::string& text);
+
+  const Clock& clock_;
+  CapturePorts& ports_;
+  const CaptureLimits limits_;
+  std::list<Capture> captures_;  // stable addresses
+  // Told to abort, and not heard of since: they may still write records of that capture.
+  std::set<ProcessId> unsettled_;
+  uint64_t next_number_ = 1;
+};
+
+}  // namespace lockstep::daemon
+
+#endif  // LOCKSTEP_DAEMON_CAPTURES_H_

@@ -1,0 +1,147 @@
+#include "daemon/control_server.h"
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/server_posix.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+
+#include "common/rpc/server.h"
+#include "common/rpc/status_macros.h"
+#include "lockstep/v1/control.grpc.pb.h"
+
+namespace lockstep::daemon {
+namespace {
+
+constexpr int kConnectionsPerTurn = 16;
+
+// Counts a handler that runs.
+class Running {
+ public:
+  explicit Running(std::atomic<int>& count) : count_(count) { ++count_; }
+  ~Running() { --count_; }
+
+ private:
+  std::atomic<int>& count_;
+};
+
+// Every call goes to the main thread and waits there for its answer. What the main thread still holds when a call has given
+// up is shared, so it may answer into the void.
+class NodeService final : public v1::Node::Service {
+ public:
+  NodeService(uid_t caller, Nanos timeout, EventLoop& loop, ControlHandler& handler)
+      : caller_(caller), timeout_(timeout), loop_(loop), handler_(handler) {}
+
+  grpc::Status Status(grpc::ServerContext*, const v1::StatusRequest* request, v1::StatusReply* reply) override {
+    const Running running(calls_);
+    auto answer = std::make_shared<std::promise<v1::StatusReply>>();
+    auto future = answer->get_future();
+    loop_.Post([this, answer, request = *request] { answer->set_value(handler_.Status(caller_, request)); });
+    return Wait(future, reply);
+  }
+
+  grpc::Status Dial(grpc::ServerContext*, const v1::DialRequest* request, v1::DialReply* reply) override {
+    const Running running(calls_);
+    auto answer = std::make_shared<std::promise<v1::DialReply>>();
+    auto future = answer->get_future();
+    loop_.Post([this, answer, request = *request] {
+      handler_.Dial(caller_, request, [answer](std::string error) {
+        v1::DialReply dialled;
+        dialled.set_error(std::move(error));
+        answer->set_value(std::move(dialled));
+      });
+    });
+    return Wait(future, reply);
+  }
+
+  void Stop() { stopping_ = true; }
+  int calls() const { return calls_; }
+
+ private:
+  template <typename Reply>
+  grpc::Status Wait(std::future<Reply>& future, Reply* reply) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(timeout_.ns());
+    while (future.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
+      if (stopping_) return {grpc::StatusCode::UNAVAILABLE, "the daemon is ending"};
+      if (std::chrono::steady_clock::now() > until) return {grpc::StatusCode::DEADLINE_EXCEEDED, "the daemon did not answer"};
+    }
+    *reply = future.get();
+    return grpc::Status::OK;
+  }
+
+  const uid_t caller_;
+  const Nanos timeout_;
+  EventLoop& loop_;
+  ControlHandler& handler_;
+  std::atomic<int> calls_ = 0;
+  std::atomic<bool> stopping_ = false;
+};
+
+}  // namespace
+
+struct ControlServer::PerUser {
+  PerUser(uid_t caller, Nanos timeout, EventLoop& loop, ControlHandler& handler) : service(caller, timeout, loop, handler) {}
+  NodeService service;
+  std::unique_ptr<grpc::Server> server;
+};
+
+ControlServer::ControlServer(ControlServerOptions options, ListeningSocket socket, EventLoop& loop, ControlHandler& handler,
+                             Log& log)
+    : options_(options), socket_(std::move(socket)), loop_(loop), handler_(handler), log_(log) {}
+
+ControlServer::~ControlServer() {
+  loop_.Unwatch(accept_watch_);
+  for (auto& [uid, user] : servers_) user->service.Stop();
+  for (auto& [uid, user] : servers_) user->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+}
+
+absl::Status ControlServer::Start() {
+  LOCKSTEP_ASSIGN_OR_RETURN(accept_watch_, loop_.Watch(socket_.fd(), [this] { AcceptAll(); }));
+  return absl::OkStatus();
+}
+
+int ControlServer::calls() const {
+  int calls = 0;
+  for (const auto& [uid, user] : servers_) calls += user->service.calls();
+  return calls;
+}
+
+void ControlServer::AcceptAll() {
+  for (int i = 0; i < kConnectionsPerTurn; ++i) {
+    std::optional<Fd> socket = socket_.Accept();
+    if (!socket) return;
+    const absl::StatusOr<Peer> peer = PeerOf(socket->get());
+    if (!peer.ok()) continue;
+    if (options_.owner != 0 && peer->uid != 0 && peer->uid != options_.owner) {
+      log_.Warning("control_refused", {{"uid", peer->uid}, {"pid", peer->pid}});
+      continue;
+    }
+    PerUser* user = ServerFor(peer->uid);
+    if (user != nullptr) grpc::AddInsecureChannelFromFd(user->server.get(), socket->release());
+  }
+}
+
+ControlServer::PerUser* ControlServer::ServerFor(uid_t uid) {
+  const auto it = servers_.find(uid);
+  if (it != servers_.end()) return it->second.get();
+  if (servers_.size() >= options_.most_users) {
+    log_.Warning("control_refused", {{"uid", uid}, {"reason", "too many users"}});
+    return nullptr;
+  }
+  auto user = std::make_unique<PerUser>(uid, options_.call_timeout, loop_, handler_);
+  grpc::ServerBuilder builder;
+  rpc::Configure(builder);
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
+  builder.RegisterService(&user->service);
+  user->server = builder.BuildAndStart();
+  if (user->server == nullptr) {
+    log_.Error("control_server_failed", {{"uid", uid}});
+    return nullptr;
+  }
+  return (servers_[uid] = std::move(user)).get();
+}
+
+}  // namespace lockstep::daemon

@@ -1,0 +1,117 @@
+// lockstepd: wires registry, captures, drainer, spools and uplinks together on one main thread.
+#ifndef LOCKSTEP_DAEMON_DAEMON_H_
+#define LOCKSTEP_DAEMON_DAEMON_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/captures.h"
+#include "daemon/client_server.h"
+#include "daemon/clock.h"
+#include "daemon/control_server.h"
+#include "daemon/drainer.h"
+#include "daemon/event_loop.h"
+#include "daemon/log.h"
+#include "daemon/options.h"
+#include "daemon/registry.h"
+#include "daemon/uplink.h"
+
+namespace lockstep::daemon {
+
+class Daemon final : private ClientEvents, private CapturePorts, private ControlHandler, private UplinkEvents {
+ public:
+  // Takes the sockets; kAlreadyExists when another daemon has them. All references outlive it.
+  static absl::StatusOr<std::unique_ptr<Daemon>> Create(const Options& options, const Clock& clock, const ProcessTable& processes,
+                                                        Log& log);
+  ~Daemon() override;
+
+  // Until Stop, or the idle exit.
+  void Run();
+  // Any thread. Ends captures that run, sends what there is, within some seconds. A second call ends at once.
+  void Stop();
+
+ private:
+  struct Link {
+    std::unique_ptr<Uplink> uplink;
+    Scope scope = Scope::All();
+    bool dialled = false;
+    // Of the Dial that waits for it.
+    std::function<void(std::string error)> dialled_done;
+  };
+  static constexpr size_t kMostDialled = 16;
+  static constexpr Nanos kStopWait = Nanos::Seconds(4);
+  static constexpr Nanos kFlushWait = Nanos::Seconds(2);
+  static constexpr Nanos kRanksPause = Nanos::Millis(5);
+
+  Daemon(Options options, const Clock& clock, Log& log, std::unique_ptr<EventLoop> loop);
+  absl::Status OpenSockets(const ProcessTable& processes);
+  absl::Status AddConfiguredAggregators();
+  Link& AddLink(UplinkOptions options, Scope scope);
+  UplinkOptions MakeUplinkOptions(const std::string& name) const;
+
+  // After anything that may have changed a capture: its next deadline, and how often clocks are exchanged.
+  void CapturesChanged();
+  void SendRanks();
+  void CheckIdle();
+  void BeginStop();
+  void FinishStop();
+
+  // ClientEvents.
+  void OnRanksChanged() override;
+  void OnClientState(const ProcessId& process, const ring::State& state) override;
+  void OnClientGone(const ProcessId& process, const std::string& why) override;
+
+  // CapturePorts.
+  bool SendToClient(const ProcessId& process, const ring::Arm& message) override;
+  bool SendToClient(const ProcessId& process, const ring::Start& message) override;
+  bool SendToClient(const ProcessId& process, const ring::Stop& message) override;
+  bool MayCapture(UplinkId uplink, const ProcessId& process) override;
+  uint64_t BeginDrain(UplinkId uplink, const ProcessId& process, const std::string& capture) override;
+  void EndDrain(const ProcessId& process, uint64_t number, const HostInterval& window) override;
+  void RestartDrain(const ProcessId& process) override;
+  void AbandonDrain(UplinkId uplink, const ProcessId& process, const std::string& capture) override;
+  void SendStates(UplinkId uplink, v1::RankStates states) override;
+  HostTime ToHost(UplinkId uplink, JobTime t) override;
+
+  // ControlHandler.
+  v1::StatusReply Status(uid_t caller, const v1::StatusRequest& request) override;
+  void Dial(uid_t caller, const v1::DialRequest& request, std::function<void(std::string error)> done) override;
+  absl::Status TryDial(uid_t caller, const v1::DialRequest& request, std::function<void(std::string error)>& done);
+
+  // UplinkEvents: other threads.
+  void OnUplinkUp(UplinkId uplink) override;
+  void OnUplinkDown(UplinkId uplink, const absl::Status& why, bool last) override;
+  void OnRequest(UplinkId uplink, const v1::FromAggregator& request) override;
+  void HandleRequest(UplinkId uplink, const v1::FromAggregator& request);
+
+  const Options options_;
+  const Clock& clock_;
+  Log& log_;
+  const std::unique_ptr<EventLoop> loop_;
+  const std::string node_id_;
+  const std::string host_name_;
+  const uid_t owner_;
+  Fd lock_;
+  Registry registry_;
+  Captures captures_;
+  std::optional<EventLoop::TimerId> capture_timer_;
+  bool ranks_pending_ = false;
+  MonoTime last_active_;
+  bool stopping_ = false;
+  bool finished_ = false;
+  UplinkId next_uplink_ = 1;
+  std::map<UplinkId, Link> links_;
+  // After what their callbacks touch, so that they end first.
+  std::unique_ptr<ClientServer> clients_;
+  std::unique_ptr<ControlServer> control_;
+  std::unique_ptr<Drainer> drainer_;
+};
+
+}  // namespace lockstep::daemon
+
+#endif  // LOCKSTEP_DAEMON_DAEMON_H_

@@ -1,0 +1,93 @@
+#include "daemon/daemon_main.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+#include "common/base/fd.h"
+#include "common/rpc/channel.h"
+#include "daemon/daemon.h"
+#include "daemon/options.h"
+
+namespace lockstep::daemon {
+namespace {
+
+constexpr int kFailed = 1;
+
+int Fail(const char* what) {
+  std::fprintf(stderr, "lockstepd: %s\n", what);
+  return kFailed;
+}
+
+// Each client takes three descriptors.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// Waits for the signals that end the daemon, on a thread of its own. They are blocked in all threads, which are made after.
+class EndSignals {
+ public:
+  EndSignals() {
+    sigemptyset(&set_);
+    for (int signal : {SIGTERM, SIGINT, kLeave}) sigaddset(&set_, signal);
+    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+    std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGHUP, SIG_IGN);  // it belongs to no terminal
+  }
+  void Watch(Daemon& daemon) {
+    thread_ = std::thread([this, &daemon] {
+      int signal = 0;
+      while (sigwait(&set_, &signal) == 0 && signal != kLeave) daemon.Stop();
+    });
+  }
+  void Leave() {
+    if (!thread_.joinable()) return;
+    pthread_kill(thread_.native_handle(), kLeave);
+    thread_.join();
+  }
+
+ private:
+  static constexpr int kLeave = SIGUSR1;
+  sigset_t set_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+int DaemonMain(int argc, char** argv) {
+  int exit_code = 0;
+  const std::optional<Options> options = ParseOptions(argc, argv, &exit_code);
+  if (!options) return exit_code;
+  EndSignals signals;
+  rpc::PrepareProcess();
+  RaiseDescriptorLimit();
+  umask(077);
+
+  Fd log_file;
+  if (!options->log_file.empty()) {
+    log_file.reset(open(options->log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!log_file.ok()) return Fail(("cannot write log file " + options->log_file + ": " + std::strerror(errno)).c_str());
+  }
+  const SystemClock clock;
+  const ProcFs processes;
+  Log log(log_file.ok() ? log_file.get() : STDERR_FILENO, options->log_level, clock);
+  auto daemon = Daemon::Create(*options, clock, processes, log);
+  if (!daemon.ok()) return Fail(std::string(daemon.status().message()).c_str());
+  signals.Watch(**daemon);
+  (*daemon)->Run();
+  signals.Leave();
+  return 0;
+}
+
+}  // namespace lockstep::daemon

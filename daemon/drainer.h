@@ -1,0 +1,95 @@
+// The drain thread: from the rings of every process in a capture, through batches, into the spools.
+//
+// Blocked while nobody captures. While somebody does it looks at the rings every 1 to 10 ms, soonest where much came. A
+// process's drain is begun before it is armed and ended after it said that it is done (or is gone): by then its client
+// writes no more, so emptying the rings once takes everything.
+#ifndef LOCKSTEP_DAEMON_DRAINER_H_
+#define LOCKSTEP_DAEMON_DRAINER_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/batcher.h"
+#include "daemon/client_segment.h"
+#include "daemon/clock.h"
+#include "daemon/process.h"
+#include "daemon/spool.h"
+
+namespace lockstep::daemon {
+
+// How a process's part of a capture ended.
+struct DrainEnd {
+  HostInterval window;
+  // Called on the drain thread when everything is in the spool, the CaptureEnd last. `records` came out of the rings.
+  std::function<void(uint64_t records)> done;
+};
+
+class Drainer {
+ public:
+  explicit Drainer(const Clock& clock);
+  ~Drainer();
+  Drainer(const Drainer&) = delete;
+  Drainer& operator=(const Drainer&) = delete;
+
+  // Throws away what is left in the rings, starts an epoch of strings and returns its number. The process must not be in
+  // a capture. Main thread.
+  uint64_t Begin(const ProcessId& process, std::shared_ptr<ClientSegment> segment, uint64_t incarnation,
+                 const std::string& capture, std::shared_ptr<Spool> spool);
+  // Throws away what came since Begin.
+  void Restart(const ProcessId& process);
+  void End(const ProcessId& process, DrainEnd end);
+  // Nothing more of it is wanted: no batch, no CaptureEnd. Returns when the drain thread has let go of it.
+  void Abandon(const ProcessId& process);
+
+ private:
+  static constexpr size_t kScratchBytes = 256u << 10;
+  // A turn of one process: what 8 MiB of ring can hold, so that one process cannot keep the thread to itself.
+  static constexpr uint64_t kTurnBytes = 8u << 20;
+  static constexpr int kMostLastTurns = 64;
+  static constexpr Nanos kBatchAge = Nanos::Millis(200);
+  static constexpr Nanos kShortestPause = Nanos::Millis(1);
+  static constexpr Nanos kLongestPause = Nanos::Millis(10);
+
+  struct Active {
+    explicit Active(BatchIdentity id) : identity(std::move(id)), batcher(identity) {}
+    const BatchIdentity identity;
+    std::shared_ptr<ClientSegment> segment;
+    std::shared_ptr<Spool> spool;
+    Batcher batcher;
+    MonoTime flushed;
+    std::vector<std::string> broken;
+    // Under Drainer::mutex_.
+    bool ending = false;
+    DrainEnd end;
+    // Held while the drain thread is at it.
+    std::mutex busy;
+    bool abandoned = false;  // under `busy`
+  };
+
+  std::shared_ptr<Active> Find(const ProcessId& process);
+  void Run();
+  Nanos DrainAll(const std::vector<std::shared_ptr<Active>>& all);
+  ClientSegment::Turn DrainOnce(Active& active);
+  void Flush(Active& active);
+  void Finish(Active& active);
+
+  const Clock& clock_;
+  std::vector<std::byte> scratch_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<ProcessId, std::shared_ptr<Active>> active_;
+  bool stopping_ = false;
+  bool hurry_ = false;
+  std::thread thread_;
+};
+
+}  // namespace lockstep::daemon
+
+#endif  // LOCKSTEP_DAEMON_DRAINER_H_

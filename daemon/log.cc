@@ -1,0 +1,71 @@
+#include "daemon/log.h"
+
+#include <unistd.h>
+
+#include <ctime>
+
+#include "absl/strings/str_format.h"
+#include "daemon/text.h"
+
+namespace lockstep::daemon {
+namespace {
+
+constexpr const char* kLevelNames[] = {"debug", "info", "warning", "error"};
+constexpr size_t kLongestValue = 500;
+
+std::string TimeText(HostTime t) {
+  const time_t seconds = t.ns() / 1'000'000'000;
+  tm utc{};
+  gmtime_r(&seconds, &utc);
+  char text[32];
+  strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
+  return absl::StrFormat("%s.%03dZ", text, t.ns() / 1'000'000 % 1000);
+}
+
+void AppendValue(const std::string& value, std::string& line) {
+  const std::string clean = CleanText(value, kLongestValue);
+  if (!clean.empty() && clean.find_first_of(" \"=") == std::string::npos) {
+    line += clean;
+    return;
+  }
+  line += '"';
+  for (char c : clean) {
+    if (c == '"' || c == '\\') line += '\\';
+    line += c;
+  }
+  line += '"';
+}
+
+}  // namespace
+
+bool Log::Allowed(MonoTime now, uint64_t* suppressed) {
+  std::lock_guard lock(mutex_);
+  if (now - second_ >= Nanos::Seconds(1)) {
+    second_ = now;
+    lines_in_second_ = 0;
+  }
+  if (++lines_in_second_ > kLinesPerSecond) {
+    ++suppressed_;
+    return false;
+  }
+  *suppressed = suppressed_;
+  suppressed_ = 0;
+  return true;
+}
+
+void Log::Write(LogLevel level, const char* event, std::initializer_list<LogField> fields) {
+  if (level < least_) return;
+  uint64_t suppressed = 0;
+  if (!Allowed(clock_.Monotonic(), &suppressed)) return;
+  std::string line = absl::StrCat(TimeText(clock_.Realtime()), " ", kLevelNames[static_cast<int>(level)], " ", event);
+  for (const LogField& field : fields) {
+    absl::StrAppend(&line, " ", field.key, "=");
+    AppendValue(field.value, line);
+  }
+  if (suppressed > 0) absl::StrAppend(&line, " lines_suppressed_before=", suppressed);
+  line += '\n';
+  // One write, so that lines of several threads do not mix. A log that cannot be written must not stop anything.
+  [[maybe_unused]] const ssize_t written = write(fd_, line.data(), line.size());
+}
+
+}  // namespace lockstep::daemon

@@ -1,0 +1,128 @@
+#include "daemon/options.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/socket_path.h"
+
+namespace lockstep::daemon {
+namespace {
+
+constexpr int kUsage = 2;
+
+constexpr char kAbout[] =
+    "lockstepd is Lockstep's daemon: one per node. Ranks register with it, and when a capture is asked for it drains their\n"
+    "rings and streams what they recorded to an aggregator.\n"
+    "\n"
+    "You rarely start it yourself: `lockstep run` starts one where none listens. On a cluster one runs per node:\n"
+    "  lockstepd --aggregator head:7077 --token-file /etc/lockstep/token\n"
+    "      as root, for everybody's ranks; each user traces their own\n"
+    "  lockstepd --socket $XDG_RUNTIME_DIR/lockstep/client.sock --idle-exit 10s\n"
+    "      for this user only; ends by itself when nobody uses it\n";
+
+constexpr char kFooter[] =
+    "It ends cleanly on SIGTERM: captures that run are ended and what they have is sent. It writes no files but its log and\n"
+    "its sockets. `lockstep status` shows what it sees.";
+
+std::string CheckDuration(std::string& text) {
+  const absl::StatusOr<Nanos> parsed = ParseDuration(text);
+  return parsed.ok() ? "" : std::string(parsed.status().message());
+}
+
+// The last two as text: they become what they mean when all is parsed.
+void AddOptions(CLI::App& app, Options& options, std::string& idle_exit, std::string& log_level) {
+  app.add_option("--socket", options.socket, "Where clients connect; control.sock lies in the same folder")
+      ->default_str(DefaultSocket());
+  app.add_option("--aggregator", options.aggregators,
+                 "HOST:PORT or unix:PATH of an aggregator to stay connected to, as often as wanted. Without one the daemon waits "
+                 "for `lockstep trace` on this node")
+      ->envname("LOCKSTEP_AGGREGATOR");
+  app.add_option("--token-file", options.token_file, "The aggregators' secret: a file that only you can read (mode 0600)")
+      ->envname("LOCKSTEP_TOKEN_FILE");
+  app.add_option("--node-id", options.node_id, "Tells this node from others; default: the machine's boot id")
+      ->envname("LOCKSTEP_NODE_ID");
+  app.add_option("--ring-bytes", options.ring_bytes, "Shared memory per rank for GPU records; larger "
+                 "rides out longer pauses of this daemon")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(uint64_t{32} << 10, uint64_t{1} << 30))
+      ->default_str("8 MiB")
+      ->envname("LOCKSTEP_RING_BYTES");
+  app.add_option("--thread-ring-bytes", options.thread_ring_bytes, "The same for each other thread that records (NVTX, NCCL)")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(uint64_t{32} << 10, uint64_t{16} << 20))
+      ->default_str("256 KiB");
+  app.add_option("--spool-bytes", options.spool_bytes,
+                 "Memory for what an aggregator has not stored yet; beyond it the oldest batches are dropped, counted")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(uint64_t{64} << 10, uint64_t{64} << 30))
+      ->default_str("64 MiB")
+      ->envname("LOCKSTEP_SPOOL_BYTES");
+  app.add_option("--idle-exit", idle_exit, "End after so long without client and request, as in 10s")
+      ->check(CLI::Validator(CheckDuration, "DURATION"));
+  app.add_option("--log", options.log_file, "File to append the log to; default: stderr");
+  app.add_option("--log-level", log_level, "debug, info, warning or error")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->default_str("info");
+  app.set_version_flag("--version", "lockstepd " LOCKSTEP_VERSION);
+  app.footer(kFooter);
+}
+
+}  // namespace
+
+std::string DefaultSocket() {
+  SocketSearch search;
+  search.uid = geteuid();
+  if (search.uid != 0) search.runtime_dir = std::getenv("XDG_RUNTIME_DIR");
+  const SocketPlaces places = DaemonSocketPlaces(search);
+  // Root's daemon is the system's. A user's runtime folder ends with the session, so it is better than /tmp.
+  for (int i = 0; i < places.count; ++i) {
+    if ((places.place[i].origin == SocketOrigin::kSystem) == (search.uid == 0)) return places.place[i].path;
+  }
+  return places.place[places.count - 1].path;
+}
+
+absl::StatusOr<Nanos> ParseDuration(const std::string& text) {
+  static constexpr struct {
+    const char* unit;
+    double ns;
+  } kUnits[] = {{"ms", 1e6}, {"us", 1e3}, {"ns", 1}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}, {"", 1e9}};
+  const size_t digits = text.find_first_not_of("0123456789.");
+  const std::string number = text.substr(0, digits);
+  const std::string unit = digits == std::string::npos ? "" : text.substr(digits);
+  double value = 0;
+  if (absl::SimpleAtod(number, &value)) {
+    for (const auto& candidate : kUnits) {
+      // A bare number but 0 leaves the unit to guessing.
+      if (unit != candidate.unit || (unit.empty() && value != 0)) continue;
+      const double ns = value * candidate.ns;
+      if (ns <= 9e18) return Nanos(static_cast<int64_t>(ns));
+    }
+  }
+  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is no duration: write 10s, 500ms or 2m"));
+}
+
+std::optional<Options> ParseOptions(int argc, char** argv, int* exit_code) {
+  CLI::App app(kAbout, "lockstepd");
+  Options options;
+  std::string idle_exit;
+  std::string log_level = "info";
+  AddOptions(app, options, idle_exit, log_level);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    *exit_code = app.exit(error) == 0 ? 0 : kUsage;
+    return std::nullopt;
+  }
+  if (options.socket.empty()) options.socket = DefaultSocket();
+  if (!idle_exit.empty()) options.idle_exit = *ParseDuration(idle_exit);
+  options.log_level = log_level == "debug" ? LogLevel::kDebug
+                      : log_level == "warning" ? LogLevel::kWarning
+                      : log_level == "error" ? LogLevel::kError : LogLevel::kInfo;
+  return options;
+}
+
+}  // namespace lockstep::daemon

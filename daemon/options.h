@@ -1,0 +1,40 @@
+// What lockstepd is told on its command line.
+#ifndef LOCKSTEP_DAEMON_OPTIONS_H_
+#define LOCKSTEP_DAEMON_OPTIONS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/time.h"
+#include "daemon/log.h"
+
+namespace lockstep::daemon {
+
+struct Options {
+  std::string socket;  // of clients; control.sock lies beside it
+  std::vector<std::string> aggregators;
+  std::string token_file;
+  std::string node_id;
+  uint64_t ring_bytes = 8u << 20;
+  uint64_t thread_ring_bytes = 256u << 10;
+  size_t spool_bytes = 64u << 20;
+  std::optional<Nanos> idle_exit;  // nothing: stays
+  std::string log_file;            // empty: stderr
+  LogLevel log_level = LogLevel::kInfo;
+};
+
+// Nothing when the program is to end now, with `*exit_code`: --help and --version (0), a wrong argument (2, said on stderr).
+std::optional<Options> ParseOptions(int argc, char** argv, int* exit_code);
+
+// "10s", "250ms", "2m", "1h", "0".
+absl::StatusOr<Nanos> ParseDuration(const std::string& text);
+
+// Where a daemon of this user listens when nobody says where.
+std::string DefaultSocket();
+
+}  // namespace lockstep::daemon
+
+#endif  // LOCKSTEP_DAEMON_OPTIONS_H_
