@@ -155,8 +155,10 @@ std::optional<uint32_t> StepCount(const scenario::Scenario& s, const RankOptions
 
 // Everything between MPI's beginning and its end.
 int RunRank(const RankOptions& options, MpiWorld& world) {
-  const std::optional<scenario::Scenario> s = LoadScenario(options, world.size());
-  if (!s) return kUsage;
+  std::optional<scenario::Scenario> loaded = LoadScenario(options, world.size());
+  if (!loaded) return kUsage;
+  // Lives as long as the process: records hold pointers to its kernel names, and a tool may flush while the process ends.
+  const auto* const s = new scenario::Scenario(*std::move(loaded));
   if (s->ranks.size() != world.size()) {
     if (world.rank() == 0) {
       fprintf(stderr, "lockstep-sim-rank: the scenario has %zu ranks, but %u were started; use mpiexec -n %zu\n", s->ranks.size(),
