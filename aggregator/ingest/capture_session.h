@@ -93,10 +93,8 @@ class CaptureSession {
     uint64_t incarnation = 0;       // of its newest segment; 0 before the first batch
     std::string early_definitions;  // of gaps that came before the first batch
     HostInterval window;
-    // A CaptureEnd states all losses of the process and its daemon, gaps included; without one the gaps are all we have.
-    std::vector<store::Loss> gap_losses;
-    std::vector<store::Loss> end_losses;
-    std::vector<store::Loss> own_losses;  // of this aggregator
+    // As gaps and the capture's end tell them, and what this aggregator could not store.
+    std::vector<store::Loss> losses;
   };
 
   CaptureSession(std::string id, Selection selection, const v1::TraceRequest& request, SessionEnvironment env);
@@ -126,7 +124,6 @@ class CaptureSession {
   // Nothing more is to be expected of the process in this phase.
   bool Settled(const Process& process) const;
   bool AllSettled() const;
-  static std::vector<store::Loss> Losses(const Process& process);
   store::Manifest MakeManifest() const;
   v1::TraceFinished Outcome() const;
 

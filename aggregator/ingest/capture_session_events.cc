@@ -23,14 +23,12 @@ bool Same(const v1::ProcessKey& a, const v1::ProcessKey& b) {
   return a.pid() == b.pid() && a.start_ticks() == b.start_ticks();
 }
 
-std::vector<store::Loss> FromWire(const google::protobuf::RepeatedPtrField<v1::Loss>& losses) {
-  std::vector<store::Loss> out;
+void AppendLosses(const google::protobuf::RepeatedPtrField<v1::Loss>& losses, std::vector<store::Loss>& out) {
   for (const v1::Loss& loss : losses) {
     const bool known = loss.kind() > 0 && loss.kind() < columns::kKinds;
     out.push_back({loss.stage(), known ? columns::KindName(static_cast<columns::Kind>(loss.kind())) : "", loss.records(),
                    loss.reason(), HostTime(loss.from_ns()), HostTime(loss.to_ns())});
   }
-  return out;
 }
 
 }  // namespace
@@ -63,16 +61,10 @@ void CaptureSession::Report(const Process& process) {
   rank.set_host_name(process.seen.host_name);
   *rank.mutable_state() = process.state;
   uint64_t lost = 0;
-  for (const store::Loss& loss : Losses(process)) lost += loss.records;
+  for (const store::Loss& loss : process.losses) lost += loss.records;
   rank.set_lost(lost);
   events_.push_back(std::move(event));
   changed_.notify_all();
-}
-
-std::vector<store::Loss> CaptureSession::Losses(const Process& process) {
-  std::vector<store::Loss> losses = process.ended ? process.end_losses : process.gap_losses;
-  losses.insert(losses.end(), process.own_losses.begin(), process.own_losses.end());
-  return losses;
 }
 
 void CaptureSession::OnStates(const DaemonKey& from, const v1::RankStates& states) {
@@ -147,7 +139,7 @@ absl::Status CaptureSession::Write(size_t process, uint64_t incarnation, uint64_
 
 void CaptureSession::Discard(size_t process, uint64_t rows, const std::string& stage, const std::string& reason) {
   std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<store::Loss>& losses = processes_[process].own_losses;
+  std::vector<store::Loss>& losses = processes_[process].losses;
   // One entry per reason, however often it happens.
   for (store::Loss& loss : losses) {
     if (loss.stage == stage && loss.reason == reason) {
@@ -167,7 +159,7 @@ void CaptureSession::OnGap(const DaemonKey& from, const v1::Gap& gap) {
     i = Find(from, gap.process());
     if (i == processes_.size() || phase_ == Phase::kClosed) return;
     Process& process = processes_[i];
-    for (store::Loss& loss : FromWire(gap.losses())) process.gap_losses.push_back(std::move(loss));
+    AppendLosses(gap.losses(), process.losses);
     incarnation = process.incarnation;
     if (incarnation == 0 && process.early_definitions.size() + gap.definitions().size() <= kMostEarlyBytes) {
       process.early_definitions += gap.definitions();
@@ -185,7 +177,7 @@ void CaptureSession::OnEnd(const DaemonKey& from, const v1::CaptureEnd& end) {
   Process& process = processes_[i];
   process.ended = true;
   process.window = {HostTime(end.t0_host_ns()), HostTime(end.t1_host_ns())};
-  process.end_losses = FromWire(end.losses());
+  AppendLosses(end.losses(), process.losses);
   const v1::RankState::State state = process.state.state();
   if (state != v1::RankState::FAILED && state != v1::RankState::GONE) process.state.set_state(v1::RankState::DONE);
   Report(process);
@@ -196,7 +188,7 @@ void CaptureSession::OnHole(const DaemonKey& from, uint64_t batches) {
   holes_ += batches;
   for (size_t i = 0; i < processes_.size(); ++i) {
     if (processes_[i].seen.daemon.node_id != from.node_id) continue;
-    processes_[i].own_losses.push_back(
+    processes_[i].losses.push_back(
         {"wire", "", 0, absl::StrCat(batches, " batches of the node never came; how many records they held is not known"), {}, {}});
     return;
   }

@@ -71,7 +71,7 @@ store::Manifest CaptureSession::MakeManifest() const {
     p.state = StateName(process.state.state(), process.ended);
     p.text = process.state.text();
     p.late = Nanos(process.state.late_ns());
-    p.losses = Losses(process);
+    p.losses = process.losses;
     if (writer_ != nullptr) p.files = writer_->Files(static_cast<uint32_t>(i));
     if (!process.ended) {
       m.complete = false;

@@ -1,0 +1,178 @@
+// A daemon for tests: speaks Ingest over a real channel, does what the test says, and remembers what it was told.
+#ifndef LOCKSTEP_AGGREGATOR_INGEST_FAKE_DAEMON_H_
+#define LOCKSTEP_AGGREGATOR_INGEST_FAKE_DAEMON_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "lockstep/v1/ingest.grpc.pb.h"
+
+namespace lockstep::ingest {
+
+class FakeDaemon {
+ public:
+  FakeDaemon(std::shared_ptr<grpc::Channel> channel, std::string node, uint64_t session)
+      : stub_(v1::Ingest::NewStub(std::move(channel))), node_(std::move(node)), session_(session) {}
+  ~FakeDaemon() { Break(); }
+
+  // Opens the stream, says hello and waits for the answer.
+  v1::Register Connect(const std::string& token = "") {
+    context_ = std::make_unique<grpc::ClientContext>();
+    context_->set_wait_for_ready(true);
+    if (!token.empty()) context_->AddMetadata("lockstep-token", token);
+    stream_ = stub_->Stream(context_.get());
+    ended_ = false;
+    v1::FromDaemon message;
+    v1::DaemonHello& hello = *message.mutable_hello();
+    hello.mutable_version()->set_protocol_min(protocol_min);
+    hello.mutable_version()->set_protocol_max(protocol_max);
+    hello.mutable_version()->set_program("fake");
+    hello.set_node_id(node_);
+    hello.set_host_name(node_);
+    hello.set_session(session_);
+    Write(message);
+    reader_ = std::thread([this] { Read(); });
+    const auto got = WaitFor([](const v1::FromAggregator& m) { return m.has_register_(); });
+    return got.register_();
+  }
+
+  void Break() {
+    if (context_ == nullptr) return;
+    context_->TryCancel();
+    reader_.join();
+    stream_->Finish();
+    stream_ = nullptr;
+    context_ = nullptr;
+  }
+
+  bool Write(const v1::FromDaemon& message) {
+    std::lock_guard<std::mutex> lock(write_mutex_);
+    return stream_->Write(message);
+  }
+
+  void SendRanks(int first, int count, int world, const std::string& job = "job") {
+    v1::FromDaemon message;
+    message.mutable_ranks();
+    for (int r = first; r < first + count; ++r) {
+      v1::Rank& rank = *message.mutable_ranks()->add_ranks();
+      *rank.mutable_process() = Process(r);
+      rank.set_rank(r);
+      rank.set_world_size(world);
+      rank.set_job(job);
+      rank.set_uid(1000);
+      rank.set_incarnation(1);
+    }
+    Write(message);
+  }
+
+  static v1::ProcessKey Process(int rank) {
+    v1::ProcessKey key;
+    key.set_pid(1000 + rank);
+    key.set_start_ticks(static_cast<uint64_t>(rank) + 7);
+    return key;
+  }
+
+  void SendState(const std::string& capture, int rank, v1::RankState::State state, const std::string& text = "") {
+    v1::FromDaemon message;
+    message.mutable_states()->set_capture(capture);
+    v1::RankState& s = *message.mutable_states()->add_states();
+    *s.mutable_process() = Process(rank);
+    s.set_state(state);
+    s.set_text(text);
+    Write(message);
+  }
+
+  void SendBatch(uint64_t sequence, const std::string& capture, int rank, const std::string& blocks, uint64_t rows) {
+    v1::FromDaemon message;
+    v1::Batch& batch = *message.mutable_batch();
+    batch.set_sequence(sequence);
+    batch.set_capture(capture);
+    *batch.mutable_process() = Process(rank);
+    batch.set_incarnation(1);
+    batch.set_blocks(blocks);
+    batch.set_rows(rows);
+    Write(message);
+  }
+
+  void SendEnd(uint64_t sequence, const std::string& capture, int rank, uint64_t lost = 0) {
+    v1::FromDaemon message;
+    v1::CaptureEnd& end = *message.mutable_end();
+    end.set_sequence(sequence);
+    end.set_capture(capture);
+    *end.mutable_process() = Process(rank);
+    end.set_t0_host_ns(1);
+    end.set_t1_host_ns(2);
+    if (lost > 0) {
+      v1::Loss& loss = *end.add_losses();
+      loss.set_stage("ring");
+      loss.set_kind(2);
+      loss.set_records(lost);
+      loss.set_reason("full");
+    }
+    Write(message);
+  }
+
+  // The first message that was not taken yet and fits; an empty one after five seconds, or when the stream has ended.
+  v1::FromAggregator WaitFor(const std::function<bool(const v1::FromAggregator&)>& fits) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    v1::FromAggregator found;
+    changed_.wait_for(lock, std::chrono::seconds(5), [&] {
+      for (auto it = received_.begin(); it != received_.end(); ++it) {
+        if (!fits(*it)) continue;
+        found = *it;
+        received_.erase(it);
+        return true;
+      }
+      return ended_;
+    });
+    return found;
+  }
+  bool WaitForAck(uint64_t through) {
+    return WaitFor([&](const v1::FromAggregator& m) { return m.has_ack() && m.ack().through() >= through; }).has_ack();
+  }
+  bool WaitForEnd() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(5), [&] { return ended_; });
+  }
+
+  uint32_t protocol_min = 1;
+  uint32_t protocol_max = 1;
+
+ private:
+  void Read() {
+    v1::FromAggregator message;
+    while (stream_->Read(&message)) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      received_.push_back(message);
+      changed_.notify_all();
+    }
+    std::lock_guard<std::mutex> lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+  }
+
+  std::unique_ptr<v1::Ingest::Stub> stub_;
+  const std::string node_;
+  const uint64_t session_;
+  std::unique_ptr<grpc::ClientContext> context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::FromDaemon, v1::FromAggregator>> stream_;
+  std::thread reader_;
+  std::mutex write_mutex_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<v1::FromAggregator> received_;
+  bool ended_ = false;
+};
+
+}  // namespace lockstep::ingest
+
+#endif  // LOCKSTEP_AGGREGATOR_INGEST_FAKE_DAEMON_H_
