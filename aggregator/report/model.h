@@ -1,10 +1,168 @@
 // The report as a value. Names and meaning are those of report.json in docs/formats/report.md.
+//
+// Filled by Analyze (report.h), printed by the JSON and text writers. A plain value: copyable, any thread. nullopt is the
+// document's null: unknown, never 0.
 #ifndef LOCKSTEP_AGGREGATOR_REPORT_MODEL_H_
 #define LOCKSTEP_AGGREGATOR_REPORT_MODEL_H_
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/time.h"
+
 namespace lockstep::report {
 
-struct Report {};
+struct LossRow {
+  RankId rank;
+  std::string stage;
+  std::string kind;  // "kernel", …; empty where the loser cannot tell
+  uint64_t records = 0;
+  int64_t from_ns = 0;
+  int64_t to_ns = 0;
+  std::string reason;
+};
+
+struct HostClockRow {
+  std::string host;
+  std::optional<Nanos> offset;
+  std::optional<double> drift_ppm;
+  std::optional<Nanos> bound;
+  std::string method;  // "collectives", "network", "both", "none"
+};
+
+struct MatchingRow {
+  uint64_t instances = 0;
+  std::optional<double> matched_fraction;  // nullopt without communication
+  uint64_t nccl_seq = 0, pg_seq = 0, order = 0;
+  uint64_t conflicts = 0;
+  uint64_t unmatched = 0;
+};
+
+struct CaptureRow {
+  std::string id, job, source;
+  std::optional<int64_t> start_unix_ns;
+  std::optional<Nanos> duration;
+  int32_t world_size = 0;
+  uint32_t hosts = 0;
+  uint32_t steps = 0;
+  bool partial = false;
+  std::vector<RankId> missing_ranks;
+  std::vector<LossRow> losses;
+  std::optional<Nanos> clock_bound;
+  std::vector<HostClockRow> clocks;
+  MatchingRow matching;
+  std::vector<std::string> notes;
+};
+
+struct RankRow {
+  RankId rank;
+  std::string host;
+  uint32_t device = 0;
+  int32_t pid = 0;
+  uint32_t incarnation = 1;
+  Nanos span, compute, communication, memory, overlap;
+  std::optional<double> overlap_fraction;
+  Nanos exposed_communication, exposed_transfer, exposed_wait, exposed_unsplit, exposed_memory, idle;
+  std::optional<Nanos> wait, transfer;
+  Nanos unsplit;
+  std::optional<Nanos> wait_by_clock;
+  Nanos caused_wait;  // waiting of other ranks that this one ended by arriving last
+  std::optional<Nanos> late_from_before;  // its first stamp after the earliest rank's
+  std::optional<double> gpu_utilization, sm_efficiency, achieved_occupancy, tensor_core_fraction;
+};
+
+struct StepRankRow {
+  RankId rank;
+  Nanos duration, self;
+  std::optional<Nanos> wait;
+  Nanos overlap;
+  std::optional<Nanos> lost;
+};
+
+struct StepRow {
+  int64_t step = 0;
+  Nanos duration;
+  std::vector<StepRankRow> ranks;
+};
+
+struct BreakdownRow {
+  RankId rank;
+  Nanos kernel, memcpy, memset, communication, runtime, dataloader, cpu_exec, other;
+};
+
+struct CollectiveRow {
+  std::string group;
+  int32_t group_size = 0;
+  std::string op;
+  uint64_t count = 0;
+  std::optional<int64_t> bytes;  // of one rank, summed over the instances
+  Nanos duration;                // summed over members and instances
+  std::optional<Nanos> wait, transfer;
+  std::optional<Nanos> skew_mean, skew_p50, skew_p99, skew_max;
+  std::optional<double> algbw_gbps, busbw_gbps;
+  struct Last {
+    RankId rank;
+    uint64_t count;
+  };
+  std::vector<Last> last_arrivals;
+};
+
+struct Range {
+  double low = 0;
+  double high = 0;
+};
+
+struct SlowdownRow {
+  std::optional<double> step_ns, ideal_step_ns, ratio, lost_ns_per_step;
+  std::optional<double> noise_floor_ns_per_step;  // nullopt with fewer than 3 steps
+  std::optional<Range> interval;  // of ratio
+  std::optional<double> noise_ns_per_step, unlisted_ns_per_step, unexplained_ns_per_step;
+};
+
+struct StragglerRow {
+  std::string kind;  // "rank", …
+  std::vector<RankId> ranks;
+  std::vector<std::string> hosts;
+  std::string cause;
+  double lost_ns_per_step = 0;
+  std::optional<double> share;
+  std::optional<double> gain_ns_per_step;
+  std::optional<Range> gain_interval;
+  std::string verdict;  // "sure", "likely", "undecided"
+  std::optional<double> confidence;
+  std::optional<int64_t> since_step;
+  double caused_wait_ns_per_step = 0;
+  std::vector<std::string> evidence;
+  uint32_t delayed_ranks = 0;
+  std::string action;
+};
+
+struct FixRow {
+  std::vector<uint32_t> entries;
+  double gain_ns_per_step = 0;
+  std::optional<Range> gain_interval;
+};
+
+struct EfficiencyRow {
+  std::optional<double> parallel, load_balance, communication, serialisation, transfer, orchestration;
+};
+
+struct Report {
+  CaptureRow capture;
+  std::vector<RankRow> ranks;
+  std::vector<StepRow> steps;
+  std::vector<BreakdownRow> step_breakdown;
+  std::vector<CollectiveRow> collectives;
+  SlowdownRow slowdown;
+  std::vector<StragglerRow> stragglers;
+  std::vector<FixRow> fixes;
+  std::vector<std::string> not_the_cause;
+  EfficiencyRow efficiency;
+  std::vector<std::string> recommendations;
+};
 
 }  // namespace lockstep::report
 

@@ -1,0 +1,184 @@
+#include "aggregator/analysis/classes.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace lockstep::analysis {
+namespace {
+
+using store::kNone;
+
+uint64_t Mix(uint64_t a, uint64_t b) {
+  uint64_t z = a ^ (b + 0x9E3779B97F4A7C15ull + (a << 6) + (a >> 2));
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+  return z ^ (z >> 31);
+}
+
+class Classifier {
+ public:
+  Classifier(const Graph& graph, const GraphInput& input) : g_(graph), in_(input) {}
+
+  Classes Run() {
+    NameTokens();
+    class_of_.assign(g_.units.size(), kNone);
+    for (uint32_t u = 0; u < g_.units.size();) {
+      const uint32_t begin = u;
+      const uint32_t rank = g_.units[u].rank_index;
+      while (u < g_.units.size() && g_.units[u].rank_index == rank) ++u;
+      ClassifyRank(begin, u);
+    }
+    return Collect();
+  }
+
+ private:
+  uint64_t TokenOfDevice(const Unit& unit) const {
+    const store::RankData& rank = in_.capture.ranks[unit.rank_index];
+    const store::DeviceActivity& a = rank.activities[unit.source];
+    const auto kind = static_cast<uint64_t>(unit.kind) + 1;
+    if (unit.kind == UnitKind::kTransfer && a.collective < rank.collectives.size()) {
+      const store::Collective& c = rank.collectives[a.collective];
+      const int32_t size = c.group < in_.capture.groups.size() ? in_.capture.groups[c.group].size : 0;
+      return Mix(Mix(kind, static_cast<uint64_t>(c.op)), Mix(static_cast<uint64_t>(c.bytes), static_cast<uint64_t>(size)));
+    }
+    uint64_t token = Mix(kind, a.name.value());
+    if (unit.kind == UnitKind::kCopy) {
+      if (a.detail >= rank.copy_details.size()) return Mix(token, static_cast<uint64_t>(a.kind));
+      const store::CopyDetail& d = rank.copy_details[a.detail];
+      return Mix(Mix(token, d.bytes), d.copy_kind + (static_cast<uint64_t>(a.kind) << 8));
+    }
+    if (a.detail >= rank.kernel_details.size()) return token;
+    const store::KernelDetail& d = rank.kernel_details[a.detail];
+    token = Mix(token, (uint64_t{d.grid[0]} << 32) | d.grid[1]);
+    return Mix(token, (uint64_t{d.grid[2]} << 32) | (uint64_t{d.block[0]} << 20) | (uint64_t{d.block[1]} << 10) | d.block[2]);
+  }
+
+  // Host calls take the token of what they launch, so that "the launch of the third attention kernel" is a class.
+  void NameTokens() {
+    token_.assign(g_.units.size(), 0);
+    for (uint32_t u = 0; u < g_.units.size(); ++u) {
+      const Unit& unit = g_.units[u];
+      if (unit.kind == UnitKind::kHostCall || unit.kind == UnitKind::kHostWait) {
+        const store::ApiCall& call = in_.capture.ranks[unit.rank_index].api_calls[unit.source];
+        token_[u] = Mix(call.name.value(), static_cast<uint64_t>(unit.kind) + 17);
+        continue;
+      }
+      token_[u] = TokenOfDevice(unit);
+    }
+    std::vector<uint64_t> launched(g_.units.size(), 0);
+    for (uint32_t u = 0; u < g_.units.size(); ++u) {
+      if (IsHost(u)) continue;
+      for (NodeRef p : g_.StartPreds(u)) {
+        if (p % 2 == 0 && IsHost(UnitOf(p)) && launched[UnitOf(p)] == 0) launched[UnitOf(p)] = token_[u];
+      }
+    }
+    for (uint32_t u = 0; u < g_.units.size(); ++u) {
+      if (launched[u] != 0) token_[u] = Mix(token_[u], launched[u]);
+    }
+  }
+
+  bool IsHost(uint32_t u) const {
+    return g_.units[u].kind == UnitKind::kHostCall || g_.units[u].kind == UnitKind::kHostWait;
+  }
+
+  uint32_t Dense(uint64_t token) {
+    const auto [it, fresh] = dense_.try_emplace(token, static_cast<uint32_t>(total_.size()));
+    if (fresh) {
+      total_.push_back(0);
+      seen_.push_back(0);
+      base_.push_back(kNone);
+    }
+    return it->second;
+  }
+
+  // One rank's units, which lie together: host units in time order, then device units in time order.
+  void ClassifyRank(uint32_t begin, uint32_t end) {
+    const size_t steps = in_.steps.count();
+    // Units by step, still in their order.
+    std::vector<uint32_t> step_begin(steps + 1, 0);
+    for (uint32_t u = begin; u < end; ++u) {
+      if (g_.units[u].step >= 0) ++step_begin[static_cast<size_t>(g_.units[u].step) + 1];
+    }
+    for (size_t s = 0; s < steps; ++s) step_begin[s + 1] += step_begin[s];
+    std::vector<uint32_t> ordered(step_begin[steps]);
+    std::vector<uint32_t> fill(step_begin.begin(), step_begin.end() - 1);
+    for (uint32_t u = begin; u < end; ++u) {
+      if (g_.units[u].step >= 0) ordered[fill[static_cast<size_t>(g_.units[u].step)]++] = u;
+    }
+    for (size_t s = 0; s < steps; ++s) {
+      ClassifyStep(std::span(ordered).subspan(step_begin[s], step_begin[s + 1] - step_begin[s]));
+    }
+  }
+
+  void ClassifyStep(std::span<const uint32_t> units) {
+    std::vector<uint32_t> tokens;
+    std::vector<uint32_t> touched;
+    tokens.reserve(units.size());
+    for (uint32_t u : units) {
+      const uint32_t t = Dense(token_[u]);
+      tokens.push_back(t);
+      if (total_[t]++ == 0) touched.push_back(t);
+    }
+    for (uint32_t t : touched) {
+      const auto [it, fresh] = class_base_.try_emplace({t, total_[t]}, classes_);
+      if (fresh) classes_ += total_[t];
+      base_[t] = it->second;
+    }
+    for (size_t i = 0; i < units.size(); ++i) class_of_[units[i]] = base_[tokens[i]] + seen_[tokens[i]]++;
+    for (uint32_t t : touched) total_[t] = seen_[t] = 0;
+  }
+
+  uint32_t Owner(uint32_t u) const {
+    const Unit& unit = g_.units[u];
+    if (unit.kind != UnitKind::kTransfer || unit.instance == kNone) return unit.rank_index;
+    return in_.matches.instances[unit.instance].group;
+  }
+
+  Classes Collect() {
+    Classes out;
+    out.count = classes_;
+    std::vector<uint32_t> begin(classes_ + 1, 0);
+    for (uint32_t c : class_of_) {
+      if (c != kNone) ++begin[c + 1];
+    }
+    for (uint32_t c = 0; c < classes_; ++c) begin[c + 1] += begin[c];
+    out.units.resize(begin[classes_]);
+    std::vector<uint32_t> fill(begin.begin(), begin.end() - 1);
+    for (uint32_t u = 0; u < class_of_.size(); ++u) {
+      if (class_of_[u] != kNone) out.units[fill[class_of_[u]]++] = u;
+    }
+    for (uint32_t c = 0; c < classes_; ++c) {
+      const auto first = out.units.begin() + begin[c];
+      const auto last = out.units.begin() + begin[c + 1];
+      if (first == last) continue;
+      // Ranks are in order already; a group's members are not.
+      if (g_.units[*first].kind == UnitKind::kTransfer) {
+        std::stable_sort(first, last, [&](uint32_t a, uint32_t b) { return Owner(a) < Owner(b); });
+      }
+      for (uint32_t i = begin[c]; i < begin[c + 1]; ++i) {
+        const uint32_t owner = Owner(out.units[i]);
+        if (i == begin[c] || out.cells.back().owner != owner) {
+          out.cells.push_back({c, owner, i, 0, g_.units[out.units[i]].kind});
+        }
+        ++out.cells.back().count;
+      }
+    }
+    return out;
+  }
+
+  const Graph& g_;
+  const GraphInput& in_;
+  std::vector<uint64_t> token_;
+  std::vector<uint32_t> class_of_;
+  absl::flat_hash_map<uint64_t, uint32_t> dense_;
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> class_base_;
+  std::vector<uint32_t> total_, seen_, base_;  // by dense token
+  uint32_t classes_ = 0;
+};
+
+}  // namespace
+
+Classes Classify(const Graph& graph, const GraphInput& input) { return Classifier(graph, input).Run(); }
+
+}  // namespace lockstep::analysis

@@ -1,0 +1,55 @@
+// Every collective on every rank, cut into waiting for others and transfer; who came last, and whose waiting that is.
+//
+// Symmetric operations need no clock: nobody can leave before the last one came, so what a rank stays longer than the
+// one that stayed least, it waited. One-way operations need aligned clocks and are left unsplit where the clocks' bound is
+// larger than the operation. Definitions: docs/analysis.md. Pure; the result is read-only, any thread.
+#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_COLLECTIVES_H_
+#define LOCKSTEP_AGGREGATOR_ANALYSIS_COLLECTIVES_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "aggregator/align/clock_model.h"
+#include "aggregator/align/match.h"
+#include "aggregator/store/capture.h"
+
+namespace lockstep::analysis {
+
+// One rank's part in one collective.
+struct Part {
+  Nanos wait;           // from its start; the rest of the duration is transfer
+  Nanos wait_by_clock;  // latest start needed - own start, between 0 and the duration
+  bool split = false;   // else nothing is known: all of it is "unsplit"
+};
+
+// One instance as a whole.
+struct InstanceTiming {
+  bool split = false;
+  bool symmetric = false;
+  uint32_t last = store::kNone;  // into Instance::members: the one the others waited for
+  Nanos transfer;                // what remains when nobody waits: the least over the members
+  Nanos skew;                    // latest minus earliest start, on the job's clock
+};
+
+struct CollectiveTimes {
+  std::vector<std::vector<Part>> parts;   // [rank index][collective]
+  std::vector<InstanceTiming> instances;  // as Matches::instances
+  // Waiting of others that ended when this rank came, summed over instances: [rank index].
+  std::vector<Nanos> caused_wait;
+  std::vector<uint32_t> times_last;  // [rank index]
+  uint64_t disagreeing = 0;  // symmetric instances whose clock-free and clock-based waits differ beyond bound and exit skew
+};
+
+// What each operation needs: does the member at `to` need the data of the member at `from`? nullopt: nobody can tell.
+std::optional<bool> Needs(const store::Capture& capture, const align::Instance& instance, size_t to, size_t from);
+
+CollectiveTimes TimeCollectives(const store::Capture& capture, const align::Matches& matches,
+                                const align::ClockModel& clock);
+
+// The clocks' bound between two hosts: 0 for one host.
+Nanos PairBound(const align::ClockModel& clock, uint32_t host_a, uint32_t host_b);
+
+}  // namespace lockstep::analysis
+
+#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_COLLECTIVES_H_

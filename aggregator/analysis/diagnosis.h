@@ -1,0 +1,61 @@
+// Who holds the others back, why, and what fixing it would gain.
+//
+// The verdict on a capture, from replay: gains are what the step would lose in length with one rank (or its link) made
+// like its peers; the split of the lost time is additive. Definitions and reasons: docs/analysis.md.
+#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_DIAGNOSIS_H_
+#define LOCKSTEP_AGGREGATOR_ANALYSIS_DIAGNOSIS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "aggregator/analysis/graph.h"
+#include "aggregator/analysis/stats.h"
+
+namespace lockstep::analysis {
+
+// As report.json's `cause`.
+enum class Cause : uint8_t {
+  kUnknown, kGpuClock, kHostLaunch, kDataLoader, kHostPause, kHostAllocator, kSlowLink, kCopy, kVictim, kContention
+};
+std::string_view CauseName(Cause cause);
+
+enum class Verdict : uint8_t { kUndecided, kLikely, kSure };
+
+// Verdicts and noise floors need at least this many steps.
+inline constexpr size_t kLeastSteps = 3;
+
+struct Finding {
+  std::vector<uint32_t> rank_indices;  // one, or ranks that nothing tells apart
+  Cause cause = Cause::kUnknown;
+  double lost_ns = 0;  // per step: its share of the additive split
+  double gain_ns = 0;  // per step: shorter when it is made typical
+  Interval95 gain_interval{0, 0};
+  std::vector<double> gain_per_step;
+  Verdict verdict = Verdict::kUndecided;
+  std::optional<double> confidence;  // part of the resamples in which it gains more than the noise floor and than the next
+  std::optional<int64_t> since_step;
+  uint32_t delayed_ranks = 0;
+  std::vector<std::string> evidence;
+};
+
+struct Diagnosis {
+  double step_ns = 0, ideal_step_ns = 0, lost_ns = 0;  // per step
+  Interval95 ratio_interval{1, 1};
+  std::optional<double> noise_floor_ns;
+  double noise_ns = 0, unlisted_ns = 0, unexplained_ns = 0;
+  std::vector<Finding> findings;                 // by lost_ns, largest first; only what is above the noise floor
+  std::vector<std::vector<double>> rank_lost;    // [rank index][step]: gain of making that rank typical
+  std::vector<double> step_durations;
+  std::vector<std::string> not_the_cause;
+  std::optional<double> joint_gain_ns;  // of all findings together, when there are several
+  uint64_t edges = 0, cut_edges = 0;
+  double transfer_free_step_ns = 0;  // with transfers taking no time: what dependencies alone cost
+};
+
+Diagnosis Diagnose(const GraphInput& input);
+
+}  // namespace lockstep::analysis
+
+#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_DIAGNOSIS_H_

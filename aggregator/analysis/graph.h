@@ -1,0 +1,92 @@
+// The capture as a replay graph: what had to happen before what, and how long each thing itself took.
+//
+// A unit is one device activity or one host call that matters (it issued device work, or blocked). It starts `lead`
+// after the latest of the things it had to wait for, and ends `work` after its start, or, when it waits for others while it runs
+// (a collective, a blocking call), `work` after the latest of those. Leads and works are what was observed, signed, so
+// replaying the graph unchanged gives the capture back to the nanosecond. Source: docs/analysis.md, "Replay".
+//
+// Edges: stream order; a call's start to what it launched; event record to stream wait; device work to the call that
+// blocks for it; host calls one after the other; the members of a collective. Read-only once built, any thread.
+#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_GRAPH_H_
+#define LOCKSTEP_AGGREGATOR_ANALYSIS_GRAPH_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "aggregator/align/clock_model.h"
+#include "aggregator/align/match.h"
+#include "aggregator/analysis/call_names.h"
+#include "aggregator/analysis/collectives.h"
+#include "aggregator/analysis/launches.h"
+#include "aggregator/analysis/steps.h"
+#include "aggregator/store/capture.h"
+
+namespace lockstep::analysis {
+
+enum class UnitKind : uint8_t { kKernel, kCopy, kTransfer, kHostCall, kHostWait };
+
+// A moment of a unit: its start or its end.
+using NodeRef = uint32_t;
+inline constexpr NodeRef StartOf(uint32_t unit) { return unit * 2; }
+inline constexpr NodeRef EndOf(uint32_t unit) { return unit * 2 + 1; }
+inline constexpr uint32_t UnitOf(NodeRef node) { return node / 2; }
+
+struct Unit {
+  uint32_t rank_index;
+  int32_t step;        // a used step, kBeforeSteps or kAfterSteps
+  uint32_t source;     // into activities, or api_calls for host units
+  uint32_t instance;   // of a transfer: into Matches::instances, or store::kNone
+  UnitKind kind;
+  bool is_head;        // nothing is known before it: its lead counts from the origin
+};
+
+// Members of a symmetric collective: all end `work` after the latest start.
+struct Join {
+  uint32_t first;  // into join_members
+  uint32_t count;
+};
+
+struct Graph {
+  JobTime origin;  // times below are nanoseconds after it
+  std::vector<Unit> units;
+  std::vector<double> start, end;  // observed
+  std::vector<double> lead, work;
+  std::vector<uint32_t> start_begin;  // start_preds of unit u: [start_begin[u], start_begin[u + 1])
+  std::vector<NodeRef> start_preds;
+  std::vector<uint32_t> await_begin;  // likewise: what its end waits for besides its own start
+  std::vector<NodeRef> awaits;
+  std::vector<Join> joins;
+  std::vector<uint32_t> join_members;
+  std::vector<uint32_t> join_of;  // by unit, or store::kNone
+  // An order in which every moment comes after what it depends on: kind in the upper two bits, unit or join below.
+  std::vector<uint32_t> program;
+  uint64_t edges = 0;
+  uint64_t cut_edges = 0;  // the trace contradicts them beyond the clocks' bound, so the replay does without
+
+  std::span<const NodeRef> StartPreds(uint32_t u) const {
+    return {start_preds.data() + start_begin[u], start_begin[u + 1] - start_begin[u]};
+  }
+  std::span<const NodeRef> Awaits(uint32_t u) const {
+    return {awaits.data() + await_begin[u], await_begin[u + 1] - await_begin[u]};
+  }
+  std::span<const uint32_t> Members(const Join& j) const { return {join_members.data() + j.first, j.count}; }
+};
+
+enum ProgramKind : uint32_t { kRunPlain = 0u << 30, kRunStart = 1u << 30, kRunFinish = 2u << 30, kRunJoin = 3u << 30 };
+inline constexpr uint32_t kProgramKindMask = 3u << 30;
+
+struct GraphInput {
+  const store::Capture& capture;
+  const align::Matches& matches;
+  const align::ClockModel& clock;
+  const CollectiveTimes& times;
+  const Steps& steps;
+  const std::vector<CallIndex>& calls;
+  const CallNames* names;
+};
+Graph BuildGraph(const GraphInput& input);
+
+}  // namespace lockstep::analysis
+
+#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_GRAPH_H_

@@ -1,0 +1,242 @@
+#include "aggregator/analysis/steps.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "aggregator/analysis/stats.h"
+
+namespace lockstep::analysis {
+namespace {
+
+// A step with less device work than this part of the median is a stub at the edge of the window (tb_plugin's rule).
+constexpr double kStub = 0.8;
+
+// One step range of one rank.
+struct Seen {
+  HostInterval host;
+  std::optional<int64_t> number;
+  bool whole = false;
+  uint32_t activities = 0;
+};
+
+std::optional<int64_t> NumberIn(std::string_view name) {
+  size_t first = name.size();
+  while (first > 0 && name[first - 1] >= '0' && name[first - 1] <= '9') --first;
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(name.data() + first, name.data() + name.size(), number);
+  if (first == name.size() || error != std::errc()) return std::nullopt;
+  return number;
+}
+
+std::vector<Seen> StepRanges(const store::Capture& capture, const store::RankData& rank) {
+  std::vector<Seen> seen;
+  for (const store::HostRange& range : rank.ranges) {
+    if (range.kind != store::RangeKind::kStep || range.end <= range.start) continue;
+    // Nested or repeated marks of one step: the outer one counts.
+    if (!seen.empty() && range.start < seen.back().host.end) continue;
+    seen.push_back({.host = {range.start, range.end},
+                    .number = NumberIn(capture.Text(range.name)),
+                    .whole = !range.start_unknown && !range.end_unknown});
+  }
+  return seen;
+}
+
+// The moment that decides an activity's step: its launch, or where that is unknown its own start.
+HostTime Issued(const store::RankData& rank, const CallIndex& calls, const store::DeviceActivity& a) {
+  const uint32_t call = calls.Of(a.correlation);
+  return call == store::kNone ? a.start : std::min(a.start, rank.api_calls[call].start);
+}
+
+// Index of the range that holds `t` or, between ranges, of the one before it; -1 before the first.
+int32_t LastStarted(const std::vector<Seen>& seen, HostTime t) {
+  const auto after = std::upper_bound(seen.begin(), seen.end(), t, [](HostTime at, const Seen& s) { return at < s.host.start; });
+  return static_cast<int32_t>(after - seen.begin()) - 1;
+}
+
+bool NumbersAreNames(const std::vector<std::vector<Seen>>& seen) {
+  for (const auto& rank : seen) {
+    for (size_t i = 0; i < rank.size(); ++i) {
+      if (!rank[i].number || (i > 0 && *rank[i].number <= *rank[i - 1].number)) return false;
+    }
+  }
+  return true;
+}
+
+class StepFinder {
+ public:
+  StepFinder(const store::Capture& capture, const align::ClockModel& clock, const std::vector<CallIndex>& calls)
+      : capture_(capture), clock_(clock), calls_(calls), seen_(capture.ranks.size()), raw_(capture.ranks.size()) {}
+
+  Steps Run() {
+    bool everywhere = !capture_.ranks.empty();
+    for (size_t r = 0; r < capture_.ranks.size(); ++r) {
+      seen_[r] = StepRanges(capture_, capture_.ranks[r]);
+      everywhere &= !seen_[r].empty() || capture_.ranks[r].activities.empty();
+    }
+    if (everywhere) {
+      for (size_t r = 0; r < capture_.ranks.size(); ++r) Assign(r);
+      UseCommonSteps();
+    }
+    if (out_.names.empty()) UseWindow();
+    return std::move(out_);
+  }
+
+ private:
+  void Assign(size_t r) {
+    const store::RankData& rank = capture_.ranks[r];
+    raw_[r].reserve(rank.activities.size());
+    for (const store::DeviceActivity& a : rank.activities) {
+      const int32_t step = LastStarted(seen_[r], Issued(rank, calls_[r], a));
+      raw_[r].push_back(step);
+      if (step >= 0) ++seen_[r][static_cast<size_t>(step)].activities;
+    }
+    if (seen_[r].size() < 3) return;
+    std::vector<double> counts;
+    for (const Seen& s : seen_[r]) counts.push_back(s.activities);
+    const double least = kStub * Median(counts);
+    for (Seen* edge : {&seen_[r].front(), &seen_[r].back()}) edge->whole &= edge->activities >= least;
+  }
+
+  // A name for the k-th range of a rank that is the same on all ranks.
+  void UseCommonSteps() {
+    std::map<int64_t, std::vector<uint32_t>> by_name;  // step -> place in seen_[r]
+    const size_t n = capture_.ranks.size();
+    const bool numbered = NumbersAreNames(seen_);
+    const size_t reference = ReferenceRank();
+    for (size_t r = 0; r < n; ++r) {
+      for (uint32_t k = 0; k < seen_[r].size(); ++k) {
+        const int64_t name = numbered ? *seen_[r][k].number : PlaceByTime(reference, r, k);
+        auto& places = by_name.try_emplace(name, n, store::kNone).first->second;
+        places[r] = k;
+      }
+    }
+    out_.from_ranges = true;
+    out_.ranks.resize(n);
+    std::vector<std::vector<int32_t>> used(n);
+    for (size_t r = 0; r < n; ++r) used[r].assign(seen_[r].size(), kAfterSteps);
+    // A hole would break the chain from step to step, so the longest run of whole steps is used.
+    using Row = std::map<int64_t, std::vector<uint32_t>>::const_iterator;
+    Row best_first = by_name.begin(), run_first = by_name.begin();
+    size_t best_length = 0, run_length = 0;
+    for (Row it = by_name.begin(); it != by_name.end(); ++it) {
+      if (!Whole(it->second)) {
+        run_length = 0;
+        continue;
+      }
+      if (run_length++ == 0) run_first = it;
+      if (run_length > best_length) {
+        best_length = run_length;
+        best_first = run_first;
+      }
+    }
+    out_.partial = static_cast<uint32_t>(by_name.size() - best_length);
+    for (Row it = best_first; out_.names.size() < best_length; ++it) {
+      out_.names.push_back(it->first);
+      for (size_t r = 0; r < n; ++r) {
+        RankStep step{.device_end = HostTime::Min()};
+        if (!seen_[r].empty()) {
+          used[r][it->second[r]] = static_cast<int32_t>(out_.names.size()) - 1;
+          step.host = seen_[r][it->second[r]].host;
+        }
+        out_.ranks[r].steps.push_back(step);
+      }
+    }
+    if (out_.names.empty()) return;
+    for (size_t r = 0; r < n; ++r) Number(r, used[r]);
+  }
+
+  bool Whole(const std::vector<uint32_t>& places) const {
+    for (size_t r = 0; r < places.size(); ++r) {
+      if (seen_[r].empty()) continue;
+      if (places[r] == store::kNone || !seen_[r][places[r]].whole) return false;
+    }
+    return true;
+  }
+
+  size_t ReferenceRank() const {
+    size_t best = 0;
+    for (size_t r = 1; r < seen_.size(); ++r) {
+      if (seen_[r].size() > seen_[best].size()) best = r;
+    }
+    return best;
+  }
+
+  // Steps whose numbers repeat (a trace replayed in a loop) are told apart by when they ran: the place of the reference
+  // rank's step that this one overlaps most.
+  int64_t PlaceByTime(size_t reference, size_t r, uint32_t k) const {
+    if (r == reference) return k;
+    const auto on_job = [&](size_t rank, const HostInterval& i) {
+      const uint32_t host = capture_.ranks[rank].host;
+      return JobInterval{clock_.ToJob(host, i.start), clock_.ToJob(host, i.end)};
+    };
+    const JobInterval own = on_job(r, seen_[r][k].host);
+    int64_t best = -1 - static_cast<int64_t>(k);
+    Nanos most;
+    for (size_t j = 0; j < seen_[reference].size(); ++j) {
+      const JobInterval other = on_job(reference, seen_[reference][j].host);
+      const Nanos common = std::min(own.end, other.end) - std::max(own.start, other.start);
+      if (common > most) {
+        most = common;
+        best = static_cast<int64_t>(j);
+      }
+    }
+    return best;
+  }
+
+  void Number(size_t r, const std::vector<int32_t>& used) {
+    RankSteps& out = out_.ranks[r];
+    size_t first_used = 0;
+    while (first_used < used.size() && used[first_used] < 0) ++first_used;
+    out.of_activity.reserve(raw_[r].size());
+    const auto& activities = capture_.ranks[r].activities;
+    for (size_t i = 0; i < raw_[r].size(); ++i) {
+      const int32_t place = raw_[r][i];
+      const bool before = place < 0 || static_cast<size_t>(place) < first_used;
+      const int32_t step = before ? kBeforeSteps : used[static_cast<size_t>(place)];
+      out.of_activity.push_back(step);
+      if (step < 0) continue;
+      RankStep& s = out.steps[static_cast<size_t>(step)];
+      ++s.activities;
+      s.device_end = std::max(s.device_end, activities[i].end);
+    }
+    for (RankStep& s : out.steps) {
+      if (s.activities == 0) s.device_end = s.host.end;
+    }
+  }
+
+  void UseWindow() {
+    out_ = Steps{};
+    out_.names = {0};
+    out_.ranks.resize(capture_.ranks.size());
+    for (size_t r = 0; r < capture_.ranks.size(); ++r) {
+      const store::RankData& rank = capture_.ranks[r];
+      RankStep step{.host = rank.window, .device_end = rank.window.start,
+                    .activities = static_cast<uint32_t>(rank.activities.size())};
+      if (!rank.activities.empty()) {
+        if (step.host.end <= step.host.start) step.host = {rank.activities.front().start, rank.activities.front().end};
+        step.device_end = rank.activities.front().end;
+        for (const store::DeviceActivity& a : rank.activities) step.device_end = std::max(step.device_end, a.end);
+      }
+      out_.ranks[r].steps = {step};
+      out_.ranks[r].of_activity.assign(rank.activities.size(), 0);
+    }
+  }
+
+  const store::Capture& capture_;
+  const align::ClockModel& clock_;
+  const std::vector<CallIndex>& calls_;
+  std::vector<std::vector<Seen>> seen_;
+  std::vector<std::vector<int32_t>> raw_;  // per activity: place in seen_, or -1
+  Steps out_;
+};
+
+}  // namespace
+
+Steps FindSteps(const store::Capture& capture, const align::ClockModel& clock, const std::vector<CallIndex>& calls) {
+  return StepFinder(capture, clock, calls).Run();
+}
+
+}  // namespace lockstep::analysis

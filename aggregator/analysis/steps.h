@@ -1,0 +1,46 @@
+// Training steps: which step each device activity and host call belongs to, and which steps are whole.
+//
+// A step is a ProfilerStep range (RangeKind::kStep) of the host; the device work launched inside it is the step's, whenever
+// the device got to it. Without ranges the whole window is one step. Only steps that every rank recorded whole are used.
+#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_STEPS_H_
+#define LOCKSTEP_AGGREGATOR_ANALYSIS_STEPS_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "aggregator/align/clock_model.h"
+#include "aggregator/analysis/launches.h"
+#include "aggregator/store/capture.h"
+
+namespace lockstep::analysis {
+
+// Positions relative to the steps that are used.
+inline constexpr int32_t kBeforeSteps = -1;
+inline constexpr int32_t kAfterSteps = -2;
+
+struct RankStep {
+  HostInterval host;      // the range
+  HostTime device_end;    // last end of the device work launched in it; host.end where there is none
+  uint32_t activities = 0;
+};
+
+struct RankSteps {
+  std::vector<RankStep> steps;              // one per used step
+  std::vector<int32_t> of_activity;         // index of a used step, kBeforeSteps or kAfterSteps
+};
+
+struct Steps {
+  bool from_ranges = false;    // else the window is the only step
+  std::vector<int64_t> names;  // the number each step carries, or its place from 0 where numbers repeat
+  std::vector<RankSteps> ranks;
+  uint32_t partial = 0;  // steps that were seen and left out because some rank has not recorded them whole
+  size_t count() const { return names.size(); }
+};
+
+// `calls` has one index per rank.
+Steps FindSteps(const store::Capture& capture, const align::ClockModel& clock, const std::vector<CallIndex>& calls);
+
+}  // namespace lockstep::analysis
+
+#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_STEPS_H_

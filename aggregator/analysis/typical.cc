@@ -1,0 +1,185 @@
+#include "aggregator/analysis/typical.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "aggregator/analysis/stats.h"
+
+namespace lockstep::analysis {
+namespace {
+
+// What still stands out of a class after scaling is a pause or an interruption, not noise.
+constexpr double kOutlierSigmas = 6.0;
+constexpr double kOutlierShare = 0.25;
+constexpr double kWorkFloorNs = 5'000;
+constexpr double kLeadFloorNs = 100'000;
+
+// The median of a sorted list, and of it without its element at `skip`.
+double SortedMedian(const std::vector<double>& v) {
+  const size_t n = v.size();
+  return n % 2 == 1 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+double SortedMedianWithout(const std::vector<double>& v, double value) {
+  const size_t n = v.size() - 1;
+  const auto skip = static_cast<size_t>(std::lower_bound(v.begin(), v.end(), value) - v.begin());
+  const auto at = [&](size_t i) { return v[i < skip ? i : i + 1]; };
+  return n % 2 == 1 ? at(n / 2) : (at(n / 2 - 1) + at(n / 2)) / 2;
+}
+
+}  // namespace
+
+TypicalValues::TypicalValues(const Graph& graph, const Classes& classes, bool steady)
+    : graph_(graph), classes_(classes), stats_(classes.cells.size()), spread_(classes.count) {
+  for (size_t first = 0; first < classes.cells.size();) {
+    size_t last = first;
+    while (last < classes.cells.size() && classes.cells[last].klass == classes.cells[first].klass) ++last;
+    MeasureClass(first, last);
+    first = last;
+  }
+  uint32_t ranks = 0;
+  for (const Unit& u : graph.units) ranks = std::max(ranks, u.rank_index + 1);
+  rank_cells_.resize(ranks);
+  heads_.resize(ranks);
+  if (!steady) FindHeads(ranks);
+  for (uint32_t c = 0; c < classes.cells.size(); ++c) {
+    const Cell& cell = classes.cells[c];
+    const bool of_group = cell.kind == UnitKind::kTransfer && graph.units[classes.units[cell.first]].instance != store::kNone;
+    auto& lists = of_group ? group_cells_ : rank_cells_;
+    if (cell.owner >= lists.size()) lists.resize(cell.owner + 1);
+    lists[cell.owner].push_back(c);
+  }
+}
+
+// With few steps a rank's offset at the begin of the window is real lateness and has no other steps to be compared with.
+void TypicalValues::FindHeads(uint32_t ranks) {
+  std::vector<uint32_t> earliest(ranks, store::kNone);
+  for (uint32_t u = 0; u < graph_.units.size(); ++u) {
+    const Unit& unit = graph_.units[u];
+    if (!unit.is_head || unit.step < 0 || !IsHost(unit.kind)) continue;
+    uint32_t& best = earliest[unit.rank_index];
+    if (best == store::kNone || graph_.start[u] < graph_.start[best]) best = u;
+  }
+  std::vector<double> starts;
+  for (uint32_t u : earliest) {
+    if (u != store::kNone) starts.push_back(graph_.lead[u]);
+  }
+  if (starts.size() < 2) return;
+  std::sort(starts.begin(), starts.end());
+  for (uint32_t r = 0; r < ranks; ++r) {
+    if (earliest[r] == store::kNone) continue;
+    heads_[r] = {earliest[r], SortedMedianWithout(starts, graph_.lead[earliest[r]]), SortedMedian(starts)};
+  }
+}
+
+void TypicalValues::MeasureClass(size_t first_cell, size_t last_cell) {
+  const bool host = IsHost(classes_.cells[first_cell].kind);
+  std::vector<double> scratch, work_medians, lead_medians, work_residuals, lead_residuals;
+  const auto median = [&](const Cell& cell, const std::vector<double>& values, std::vector<double>& residuals) {
+    scratch.clear();
+    for (uint32_t u : classes_.UnitsOf(cell)) {
+      if (!(host && graph_.units[u].is_head)) scratch.push_back(values[u]);
+    }
+    if (scratch.empty()) return 0.0;
+    const double middle = MedianInPlace(std::span(scratch));
+    for (double v : scratch) residuals.push_back(std::fabs(v - middle));
+    return middle;
+  };
+  for (size_t c = first_cell; c < last_cell; ++c) {
+    stats_[c].own_work = median(classes_.cells[c], graph_.work, work_residuals);
+    work_medians.push_back(stats_[c].own_work);
+    if (!host) continue;
+    stats_[c].own_lead = median(classes_.cells[c], graph_.lead, lead_residuals);
+    lead_medians.push_back(stats_[c].own_lead);
+  }
+  std::sort(work_medians.begin(), work_medians.end());
+  std::sort(lead_medians.begin(), lead_medians.end());
+  for (size_t c = first_cell; c < last_cell; ++c) {
+    CellStats& s = stats_[c];
+    s.has_peers = last_cell - first_cell > 1;
+    s.all_work = SortedMedian(work_medians);
+    s.peer_work = s.has_peers ? SortedMedianWithout(work_medians, s.own_work) : s.own_work;
+    if (!host) continue;
+    s.all_lead = SortedMedian(lead_medians);
+    s.peer_lead = s.has_peers ? SortedMedianWithout(lead_medians, s.own_lead) : s.own_lead;
+  }
+  ClassSpread& spread = spread_[classes_.cells[first_cell].klass];
+  spread.work_sigma = 1.4826 * MedianInPlace(std::span(work_residuals));
+  spread.lead_sigma = 1.4826 * MedianInPlace(std::span(lead_residuals));
+}
+
+bool TypicalValues::Selected(UnitKind kind, uint32_t aspects) const {
+  switch (kind) {
+    case UnitKind::kKernel: return (aspects & kKernels) != 0;
+    case UnitKind::kCopy: return (aspects & kCopies) != 0;
+    case UnitKind::kTransfer: return false;
+    default: return (aspects & kHost) != 0;
+  }
+}
+
+double TypicalValues::Cut(double value, double typical, double sigma, double floor) const {
+  const double allowed = std::max({kOutlierSigmas * sigma, kOutlierShare * std::fabs(typical), floor});
+  return value - typical > allowed ? typical : value;
+}
+
+void TypicalValues::ScaleCell(size_t cell, Timing& timing) const {
+  const CellStats& s = stats_[cell];
+  const ClassSpread& spread = spread_[classes_.cells[cell].klass];
+  const double ratio = s.own_work > 0 && s.peer_work > 0 ? s.peer_work / s.own_work : 0;
+  for (uint32_t u : classes_.UnitsOf(classes_.cells[cell])) {
+    const double work = ratio > 0 ? graph_.work[u] * ratio : graph_.work[u] + (s.peer_work - s.own_work);
+    timing.work[u] = Cut(work, s.peer_work, spread.work_sigma, kWorkFloorNs);
+    if (!IsHost(classes_.cells[cell].kind) || graph_.units[u].is_head) continue;
+    const double lead = graph_.lead[u] + (s.peer_lead - s.own_lead);
+    timing.lead[u] = Cut(lead, s.peer_lead, spread.lead_sigma, kLeadFloorNs);
+  }
+}
+
+void TypicalValues::MakeRankTypical(uint32_t rank_index, uint32_t aspects, Timing& timing) const {
+  if (rank_index >= rank_cells_.size()) return;
+  for (uint32_t c : rank_cells_[rank_index]) {
+    if (Selected(classes_.cells[c].kind, aspects)) ScaleCell(c, timing);
+  }
+  const Head& head = heads_[rank_index];
+  if ((aspects & kHead) != 0 && head.unit != store::kNone) timing.lead[head.unit] = head.peer_lead;
+}
+
+void TypicalValues::MakeGroupTypical(uint32_t group, Timing& timing) const {
+  if (group >= group_cells_.size()) return;
+  for (uint32_t c : group_cells_[group]) ScaleCell(c, timing);
+}
+
+Timing TypicalValues::Ideal() const {
+  Timing timing = ObservedTiming(graph_);
+  for (size_t c = 0; c < stats_.size(); ++c) {
+    const bool host = IsHost(classes_.cells[c].kind);
+    for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
+      timing.work[u] = stats_[c].all_work;
+      if (host && !graph_.units[u].is_head) timing.lead[u] = stats_[c].all_lead;
+    }
+  }
+  LevelHeads(timing);
+  return timing;
+}
+
+Timing TypicalValues::Levelled() const {
+  Timing timing = ObservedTiming(graph_);
+  for (size_t c = 0; c < stats_.size(); ++c) {
+    const CellStats& s = stats_[c];
+    const bool host = IsHost(classes_.cells[c].kind);
+    const double ratio = s.own_work > 0 && s.all_work > 0 ? s.all_work / s.own_work : 0;
+    for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
+      timing.work[u] = ratio > 0 ? graph_.work[u] * ratio : graph_.work[u] + (s.all_work - s.own_work);
+      if (host && !graph_.units[u].is_head) timing.lead[u] = graph_.lead[u] + (s.all_lead - s.own_lead);
+    }
+  }
+  LevelHeads(timing);
+  return timing;
+}
+
+void TypicalValues::LevelHeads(Timing& timing) const {
+  for (const Head& head : heads_) {
+    if (head.unit != store::kNone) timing.lead[head.unit] = head.all_lead;
+  }
+}
+
+}  // namespace lockstep::analysis

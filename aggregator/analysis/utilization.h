@@ -1,0 +1,25 @@
+// How busy a device was and how well its kernels filled it, as far as the records tell.
+#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_UTILIZATION_H_
+#define LOCKSTEP_AGGREGATOR_ANALYSIS_UTILIZATION_H_
+
+#include <optional>
+#include <string_view>
+
+#include "aggregator/store/capture.h"
+
+namespace lockstep::analysis {
+
+// Time average over the span of min(1, blocks per multiprocessor of the kernels that run). nullopt where no kernel states its
+// grid and the device its multiprocessors.
+std::optional<double> SmEfficiency(const store::RankData& rank, Nanos span);
+
+// Mean over kernels, weighted by duration, of the occupancy that the trace states. nullopt where it states none.
+std::optional<double> AchievedOccupancy(const store::RankData& rank);
+
+// Part of the compute kernels' time in kernels whose name says that they use tensor cores. nullopt without compute kernels.
+std::optional<double> TensorCoreFraction(const store::Capture& capture, const store::RankData& rank);
+bool NamesTensorCores(std::string_view kernel);
+
+}  // namespace lockstep::analysis
+
+#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_UTILIZATION_H_

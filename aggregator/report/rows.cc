@@ -1,0 +1,289 @@
+#include "aggregator/report/rows.h"
+
+#include <algorithm>
+#include <string>
+
+#include "aggregator/analysis/collective_table.h"
+#include "aggregator/analysis/step_breakdown.h"
+#include "aggregator/analysis/step_table.h"
+
+namespace lockstep::report {
+namespace {
+
+using store::RankData;
+
+std::string HostName(const store::Capture& capture, uint32_t host) {
+  if (host >= capture.hosts.size()) return "";
+  return capture.hosts[host].name.empty() ? capture.hosts[host].id : capture.hosts[host].name;
+}
+
+std::string MethodName(align::ClockMethod method) {
+  switch (method) {
+    case align::ClockMethod::kNetwork: return "network";
+    case align::ClockMethod::kCollectives: return "collectives";
+    case align::ClockMethod::kBoth: return "both";
+    case align::ClockMethod::kNone: return "none";
+  }
+  return "none";
+}
+
+std::optional<Nanos> Known(Nanos bound) {
+  if (bound == Nanos::Max()) return std::nullopt;
+  return bound;
+}
+
+HostTime FirstStamp(const store::Capture& capture, const RankData& rank) {
+  if (!capture.live && rank.window.end > rank.window.start) return rank.window.start;
+  HostTime first = HostTime::Max();
+  if (!rank.activities.empty()) first = std::min(first, rank.activities.front().start);
+  if (!rank.api_calls.empty()) first = std::min(first, rank.api_calls.front().start);
+  return first;
+}
+
+HostTime LastStamp(const RankData& rank) {
+  HostTime last = rank.window.end;
+  for (const store::DeviceActivity& a : rank.activities) last = std::max(last, a.end);
+  return last;
+}
+
+void AddLosses(const store::Capture& capture, CaptureRow& row) {
+  for (const RankData& rank : capture.ranks) {
+    for (const store::Loss& loss : rank.losses) {
+      row.losses.push_back({.rank = rank.rank,
+                            .stage = loss.stage,
+                            .kind = loss.kind,
+                            .records = loss.records,
+                            .from_ns = loss.from.ns(),
+                            .to_ns = loss.to.ns(),
+                            .reason = loss.reason});
+    }
+  }
+}
+
+MatchingRow MakeMatchingRow(const RowInput& in) {
+  MatchingRow row;
+  row.nccl_seq = in.matches.by_nccl_sequence;
+  row.pg_seq = in.matches.by_group_sequence;
+  row.order = in.matches.by_order;
+  row.conflicts = in.matches.conflicts;
+  row.unmatched = in.matches.unmatched;
+  uint64_t matched = 0;
+  for (const align::Instance& instance : in.matches.instances) {
+    if (!instance.complete) continue;
+    ++row.instances;
+    matched += instance.members.size();
+  }
+  if (matched + row.unmatched > 0) {
+    row.matched_fraction = static_cast<double>(matched) / static_cast<double>(matched + row.unmatched);
+  }
+  return row;
+}
+
+}  // namespace
+
+std::vector<Nanos> LatenessFromBefore(const RowInput& in) {
+  std::vector<Nanos> late(in.capture.ranks.size());
+  std::vector<JobTime> first;
+  JobTime earliest = JobTime::Max();
+  for (const RankData& rank : in.capture.ranks) {
+    const HostTime stamp = FirstStamp(in.capture, rank);
+    first.push_back(stamp == HostTime::Max() ? JobTime::Max() : in.clock.ToJob(rank.host, stamp));
+    earliest = std::min(earliest, first.back());
+  }
+  for (size_t r = 0; r < late.size(); ++r) {
+    if (first[r] != JobTime::Max()) late[r] = first[r] - earliest;
+  }
+  return late;
+}
+
+CaptureRow MakeCaptureRow(const RowInput& in) {
+  const store::Capture& c = in.capture;
+  CaptureRow row;
+  row.id = c.id;
+  row.job = c.job;
+  row.source = c.live ? "live" : "import";
+  row.world_size = c.world_size;
+  row.hosts = static_cast<uint32_t>(c.hosts.size());
+  row.steps = static_cast<uint32_t>(in.steps.count());
+  row.missing_ranks = c.missing_ranks;
+  row.partial = !c.missing_ranks.empty();
+  JobTime first = JobTime::Max(), last = JobTime::Min();
+  for (const RankData& rank : c.ranks) {
+    const HostTime start = c.live && rank.window.end > rank.window.start ? rank.window.start : FirstStamp(c, rank);
+    if (start == HostTime::Max()) continue;
+    first = std::min(first, in.clock.ToJob(rank.host, start));
+    last = std::max(last, in.clock.ToJob(rank.host, LastStamp(rank)));
+  }
+  if (first < last) {
+    row.start_unix_ns = first.ns();
+    row.duration = last - first;
+  }
+  AddLosses(c, row);
+  row.clock_bound = Known(in.clock.bound());
+  for (size_t h = 0; h < in.clock.hosts().size(); ++h) {
+    const align::HostClock& clock = in.clock.hosts()[h];
+    const auto bound = Known(clock.bound);
+    row.clocks.push_back({.host = HostName(c, static_cast<uint32_t>(h)),
+                          .offset = bound ? std::optional(clock.offset) : std::nullopt,
+                          .drift_ppm = bound ? std::optional(clock.drift * 1e6) : std::nullopt,
+                          .bound = bound,
+                          .method = MethodName(clock.method)});
+  }
+  row.matching = MakeMatchingRow(in);
+  row.notes = c.notes;
+  for (size_t h = 0; h < in.clock.hosts().size(); ++h) {
+    if (!in.clock.hosts()[h].step_noticed) continue;
+    row.notes.push_back("the clock of host " + HostName(c, static_cast<uint32_t>(h)) +
+                        " was set during the capture; its bound is widened by that much");
+  }
+  if (in.diagnosis.edges > 0 && in.diagnosis.cut_edges * 1000 > in.diagnosis.edges) {
+    row.notes.push_back("the replay left out " + std::to_string(in.diagnosis.cut_edges) + " of " +
+                        std::to_string(in.diagnosis.edges) + " dependencies that the records contradict");
+  }
+  if (in.times.disagreeing > 0) {
+    row.notes.push_back(std::to_string(in.times.disagreeing) +
+                        " collectives whose waiting differs between durations and clocks by more than the clocks' bound");
+  }
+  return row;
+}
+
+std::vector<RankRow> MakeRankRows(const RowInput& in) {
+  const std::vector<Nanos> late = LatenessFromBefore(in);
+  const bool lateness_known = !in.capture.live || in.steps.count() < analysis::kLeastSteps;
+  std::vector<RankRow> rows;
+  for (size_t r = 0; r < in.capture.ranks.size(); ++r) {
+    const RankData& rank = in.capture.ranks[r];
+    const analysis::TimePartition& p = in.partitions[r];
+    rows.push_back({.rank = rank.rank,
+                    .host = HostName(in.capture, rank.host),
+                    .device = rank.device.value(),
+                    .pid = rank.pid,
+                    .incarnation = rank.incarnation,
+                    .span = p.span,
+                    .compute = p.compute,
+                    .communication = p.communication,
+                    .memory = p.memory,
+                    .overlap = p.overlap,
+                    .overlap_fraction = p.overlap_fraction,
+                    .exposed_communication = p.exposed_communication,
+                    .exposed_transfer = p.exposed_transfer,
+                    .exposed_wait = p.exposed_wait,
+                    .exposed_unsplit = p.exposed_unsplit,
+                    .exposed_memory = p.exposed_memory,
+                    .idle = p.idle,
+                    .wait = p.wait,
+                    .transfer = p.transfer,
+                    .unsplit = p.unsplit,
+                    .wait_by_clock = in.clock.bound() == Nanos::Max() ? std::nullopt : std::optional(p.wait_by_clock),
+                    .caused_wait = in.times.caused_wait[r],
+                    .late_from_before = lateness_known ? std::optional(late[r]) : std::nullopt,
+                    .gpu_utilization = p.gpu_utilization,
+                    .sm_efficiency = p.sm_efficiency,
+                    .achieved_occupancy = p.achieved_occupancy,
+                    .tensor_core_fraction = p.tensor_core_fraction});
+  }
+  return rows;
+}
+
+std::vector<StepRow> MakeStepRows(const RowInput& in) {
+  std::vector<StepRow> rows(in.steps.count());
+  for (size_t k = 0; k < rows.size(); ++k) {
+    rows[k].step = in.steps.names[k];
+    if (k < in.diagnosis.step_durations.size()) rows[k].duration = Nanos(static_cast<int64_t>(in.diagnosis.step_durations[k]));
+  }
+  for (size_t r = 0; r < in.capture.ranks.size(); ++r) {
+    const auto times = analysis::TimeSteps(in.capture.ranks[r], in.steps.ranks[r], in.times.parts[r]);
+    for (size_t k = 0; k < times.size() && k < rows.size(); ++k) {
+      StepRankRow row{.rank = in.capture.ranks[r].rank,
+                      .duration = times[k].duration,
+                      .self = times[k].self,
+                      .wait = times[k].wait,
+                      .overlap = times[k].overlap};
+      if (r < in.diagnosis.rank_lost.size() && k < in.diagnosis.rank_lost[r].size()) {
+        row.lost = Nanos(static_cast<int64_t>(in.diagnosis.rank_lost[r][k]));
+      }
+      rows[k].ranks.push_back(row);
+    }
+  }
+  return rows;
+}
+
+std::vector<BreakdownRow> MakeBreakdownRows(const RowInput& in) {
+  std::vector<BreakdownRow> rows;
+  for (size_t r = 0; r < in.capture.ranks.size(); ++r) {
+    const analysis::StepBreakdown b = analysis::BreakDownSteps(in.capture, in.capture.ranks[r], in.steps.ranks[r]);
+    rows.push_back({.rank = in.capture.ranks[r].rank,
+                    .kernel = b.kernel,
+                    .memcpy = b.memcpy,
+                    .memset = b.memset,
+                    .communication = b.communication,
+                    .runtime = b.runtime,
+                    .dataloader = b.dataloader,
+                    .cpu_exec = b.cpu_exec,
+                    .other = b.other});
+  }
+  return rows;
+}
+
+std::vector<CollectiveRow> MakeCollectiveRows(const RowInput& in) {
+  std::vector<CollectiveRow> rows;
+  for (const analysis::CollectiveSummary& s :
+       analysis::SummarizeCollectives(in.capture, in.matches, in.clock, in.times)) {
+    const store::Group& group = in.capture.groups[s.group];
+    CollectiveRow row{.group = group.name.empty() ? group.key : group.name,
+                      .group_size = s.group_size,
+                      .op = std::string(store::CollectiveOpName(s.op)),
+                      .count = s.count,
+                      .bytes = s.bytes,
+                      .duration = s.duration,
+                      .wait = s.wait,
+                      .transfer = s.transfer,
+                      .skew_mean = s.skew_mean,
+                      .skew_p50 = s.skew_p50,
+                      .skew_p99 = s.skew_p99,
+                      .skew_max = s.skew_max,
+                      .algbw_gbps = s.algorithm_gbps,
+                      .busbw_gbps = s.bus_gbps};
+    for (const auto& [rank_index, times] : s.last_arrivals) {
+      row.last_arrivals.push_back({in.capture.ranks[rank_index].rank, times});
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+EfficiencyRow MakeEfficiencyRow(const RowInput& in) {
+  EfficiencyRow row;
+  double sum_compute = 0, most_compute = 0, most_active = 0;
+  for (const analysis::TimePartition& p : in.partitions) {
+    const auto compute = static_cast<double>(p.compute.ns());
+    sum_compute += compute;
+    most_compute = std::max(most_compute, compute);
+    most_active = std::max(most_active, static_cast<double>((p.span - p.idle).ns()));
+  }
+  const CaptureRow capture = MakeCaptureRow(in);
+  const double ranks = static_cast<double>(in.partitions.size());
+  if (ranks == 0 || !capture.duration || most_compute <= 0 || most_active <= 0) return row;
+  JobTime first = JobTime::Max(), last = JobTime::Min();
+  for (size_t r = 0; r < in.capture.ranks.size(); ++r) {
+    const RankData& rank = in.capture.ranks[r];
+    if (rank.activities.empty()) continue;
+    const JobTime start = in.clock.ToJob(rank.host, rank.activities.front().start);
+    first = std::min(first, start);
+    last = std::max(last, start + in.partitions[r].span);
+  }
+  const auto elapsed = static_cast<double>((last - first).ns());
+  if (elapsed <= 0) return row;
+  row.parallel = sum_compute / (ranks * elapsed);
+  row.load_balance = sum_compute / (ranks * most_compute);
+  row.communication = most_compute / most_active;
+  row.orchestration = most_active / elapsed;
+  const analysis::Diagnosis& d = in.diagnosis;
+  if (d.step_ns > 0 && d.transfer_free_step_ns > 0) {
+    row.transfer = d.transfer_free_step_ns / d.step_ns;
+    row.serialisation = (most_compute / elapsed) / *row.transfer;
+  }
+  return row;
+}
+
+}  // namespace lockstep::report

@@ -1,0 +1,46 @@
+// Turns what the analysis found into the rows of the report. Used by Analyze only.
+#ifndef LOCKSTEP_AGGREGATOR_REPORT_ROWS_H_
+#define LOCKSTEP_AGGREGATOR_REPORT_ROWS_H_
+
+#include <vector>
+
+#include "aggregator/align/clock_model.h"
+#include "aggregator/align/match.h"
+#include "aggregator/analysis/collectives.h"
+#include "aggregator/analysis/diagnosis.h"
+#include "aggregator/analysis/steps.h"
+#include "aggregator/analysis/time_partition.h"
+#include "aggregator/report/model.h"
+#include "aggregator/store/capture.h"
+
+namespace lockstep::report {
+
+struct RowInput {
+  const store::Capture& capture;
+  const align::Matches& matches;
+  const align::ClockModel& clock;
+  const analysis::CollectiveTimes& times;
+  const analysis::Steps& steps;
+  const std::vector<analysis::TimePartition>& partitions;
+  const analysis::Diagnosis& diagnosis;
+};
+
+CaptureRow MakeCaptureRow(const RowInput& in);
+std::vector<RankRow> MakeRankRows(const RowInput& in);
+std::vector<StepRow> MakeStepRows(const RowInput& in);
+std::vector<BreakdownRow> MakeBreakdownRows(const RowInput& in);
+std::vector<CollectiveRow> MakeCollectiveRows(const RowInput& in);
+SlowdownRow MakeSlowdownRow(const RowInput& in);
+std::vector<StragglerRow> MakeStragglerRows(const RowInput& in);
+std::vector<FixRow> MakeFixRows(const RowInput& in);
+EfficiencyRow MakeEfficiencyRow(const RowInput& in);
+// Of the finished rest of the report.
+std::vector<std::string> MakeRecommendations(const Report& report);
+
+// How much later than the earliest rank's each rank's first stamp is, on the job's clock, by rank index. Means something
+// where the window did not cut all ranks at one moment, or where there are too few steps to compare.
+std::vector<Nanos> LatenessFromBefore(const RowInput& in);
+
+}  // namespace lockstep::report
+
+#endif  // LOCKSTEP_AGGREGATOR_REPORT_ROWS_H_

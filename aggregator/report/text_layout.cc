@@ -1,0 +1,97 @@
+#include "aggregator/report/text_layout.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "aggregator/analysis/causes.h"
+
+namespace lockstep::report {
+namespace {
+
+std::string_view Code(Tone tone) {
+  switch (tone) {
+    case Tone::kBad: return "\x1b[1;31m";
+    case Tone::kGood: return "\x1b[1;32m";
+    case Tone::kWarn: return "\x1b[1;33m";
+    case Tone::kTitle: return "\x1b[1m";
+    case Tone::kPlain: return "";
+  }
+  return "";
+}
+
+// Control characters of a job's name must not reach a terminal.
+std::string Printable(std::string_view text) {
+  std::string out;
+  for (char c : text) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
+  return out;
+}
+
+}  // namespace
+
+std::string TextLayout::Paint(std::string_view text, Tone tone) const {
+  if (!color_ || tone == Tone::kPlain) return std::string(text);
+  return std::string(Code(tone)) + std::string(text) + "\x1b[0m";
+}
+
+void TextLayout::Line(std::string_view raw, size_t hang, Tone tone) {
+  const std::string text = Printable(raw);
+  const auto width = static_cast<size_t>(width_);
+  size_t at = 0;
+  bool first = true;
+  do {
+    const size_t indent = first ? 0 : hang;
+    size_t length = text.size() - at;
+    if (indent + length > width) {
+      length = width - indent;
+      const size_t blank = text.rfind(' ', at + length);
+      if (blank != std::string::npos && blank > at + indent) length = blank - at;
+    }
+    std::string line(indent, ' ');
+    const std::string piece = text.substr(at, length);
+    if (first) {
+      const size_t word = std::min(piece.find(' ') == std::string::npos ? piece.size() : piece.find(' '), piece.size());
+      line += Paint(piece.substr(0, word), tone) + piece.substr(word);
+    } else {
+      line += piece;
+    }
+    while (!line.empty() && line.back() == ' ') line.pop_back();
+    out_ += line + "\n";
+    at += length;
+    while (at < text.size() && text[at] == ' ') ++at;
+    first = false;
+  } while (at < text.size());
+}
+
+void TextLayout::Table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (size_t c = 0; c < header.size(); ++c) {
+    size_t w = header[c].size();
+    for (const auto& row : rows) w = std::max(w, row[c].size());
+    widths.push_back(w);
+  }
+  size_t columns = 0, used = 2;
+  while (columns < widths.size() && used + widths[columns] <= static_cast<size_t>(width_)) used += widths[columns++] + 2;
+  const auto print = [&](const std::vector<std::string>& row, Tone tone) {
+    std::string line = "  ";
+    for (size_t c = 0; c < columns; ++c) {
+      const std::string cell = Printable(row[c]);
+      const std::string pad(widths[c] - std::min(widths[c], cell.size()), ' ');
+      if (c > 0) line += "  ";
+      line += c == 0 ? cell + pad : pad + cell;
+    }
+    while (!line.empty() && line.back() == ' ') line.pop_back();
+    out_ += Paint(line, tone) + "\n";
+  };
+  print(header, Tone::kTitle);
+  for (const auto& row : rows) print(row, Tone::kPlain);
+}
+
+std::string Text(Nanos length) { return analysis::LengthText(static_cast<double>(length.ns())); }
+
+std::string Percent(double fraction) {
+  const double p = 100 * fraction;
+  return absl::StrFormat(std::fabs(p) < 9.95 ? "%.1f%%" : "%.0f%%", p);
+}
+
+}  // namespace lockstep::report
