@@ -1,15 +1,20 @@
 #include "aggregator/aggregator_main.h"
 
+#include <poll.h>
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "aggregator/server.h"
+#include "common/base/fd.h"
 #include "common/rpc/channel.h"
 
 namespace lockstep {
@@ -33,6 +38,7 @@ struct Flags {
   std::string state_dir = DefaultStateDir();
   size_t keep_captures = Retention().captures;
   uint64_t keep_bytes = Retention().bytes;
+  int until_exit = 0;
   bool quiet = false;
 };
 
@@ -47,6 +53,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--keep-bytes", flags.keep_bytes, "Bytes of captures to keep; the oldest go first")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("20 GiB");
+  app.add_option("--until-exit", flags.until_exit, "End when the process with this pid does");
   app.add_flag("--quiet", flags.quiet, "Log nothing on stderr");
   app.set_version_flag("--version", "lockstep-aggregator " LOCKSTEP_VERSION);
 }
@@ -61,6 +68,22 @@ sigset_t BlockEndSignals() {
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   return set;
+}
+
+// Sends this process SIGTERM when `pid` has ended.
+void EndWith(pid_t pid) {
+  std::thread([pid] {
+    const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    if (process.ok()) {
+      pollfd poll = {process.get(), POLLIN, 0};
+      while (::poll(&poll, 1, -1) < 0 && errno == EINTR) {
+      }
+    } else if (errno == ENOSYS) {
+      // Kernels before 5.3.
+      while (::kill(pid, 0) == 0 || errno == EPERM) ::usleep(200'000);
+    }
+    ::kill(::getpid(), SIGTERM);
+  }).detach();
 }
 
 int Fail(const absl::Status& status, int code) {
@@ -102,6 +125,7 @@ int AggregatorMain(int argc, char** argv) {
   // For scripts: the line says that it is ready, and where.
   for (const std::string& address : (*server)->addresses()) std::printf("listening on %s\n", address.c_str());
   std::fflush(stdout);
+  if (flags.until_exit > 0) EndWith(flags.until_exit);
   int signal = 0;
   ::sigwait(&signals, &signal);
   (*server)->Shutdown();

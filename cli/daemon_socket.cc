@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -30,7 +31,16 @@ std::string FolderOf(const std::string& path) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-DaemonPlace PlaceOf(const std::string& socket) { return {socket, FolderOf(socket) + "/control.sock"}; }
+std::string Absolute(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  return error ? path : absolute.string();
+}
+
+DaemonPlace PlaceOf(const std::string& socket) {
+  const std::string absolute = Absolute(socket);
+  return {absolute, FolderOf(absolute) + "/control.sock"};
+}
 
 // Empty when somebody answers.
 std::string WhyNot(const std::string& path) {
@@ -158,11 +168,16 @@ absl::StatusOr<DaemonPlace> DaemonFinder::FindOrStart(const Siblings& siblings, 
 absl::Status DaemonFinder::Start(const Siblings& siblings, const std::string& socket, Nanos ready_within) const {
   auto program = siblings.Program("lockstepd");
   if (!program.ok()) return program.status();
+  // The daemon leaves this folder.
+  const std::string absolute = Absolute(socket);
+  if (const char* token = std::getenv("LOCKSTEP_TOKEN_FILE"); token != nullptr && token[0] != '\0') {
+    ::setenv("LOCKSTEP_TOKEN_FILE", Absolute(token).c_str(), 1);
+  }
   const std::string log = FolderOf(socket) + "/lockstepd.log";
   const MonoTime until = MonoNow() + ready_within;
   const pid_t child = ::fork();
   if (child < 0) return absl::ErrnoToStatus(errno, "cannot start lockstepd");
-  if (child == 0) BecomeDaemon(program->c_str(), socket.c_str(), log.c_str());
+  if (child == 0) BecomeDaemon(program->c_str(), absolute.c_str(), log.c_str());
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }

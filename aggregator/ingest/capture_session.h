@@ -114,7 +114,7 @@ class CaptureSession {
   std::vector<DaemonKey> Daemons(bool armed_only) const;
   // Place in processes_, or its size.
   size_t Find(const DaemonKey& from, const v1::ProcessKey& process) const;
-  void Discard(size_t process, uint64_t rows, const std::string& stage, const std::string& reason);
+  void Discard(size_t process, const std::string& stage, const std::string& kind, uint64_t rows, const std::string& reason);
   // Appends to the process's file. Without the lock: a slow disk must not hold up the other daemons.
   absl::Status Write(size_t process, uint64_t incarnation, uint64_t rows, const std::string& blocks);
   v1::FromAggregator StartMessage() const;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "aggregator/ingest/capture_session.h"
+#include "aggregator/store/records_blocks.h"
 #include "common/columns/schema.h"
 
 namespace lockstep::ingest {
@@ -126,10 +127,15 @@ absl::Status CaptureSession::Write(size_t process, uint64_t incarnation, uint64_
   }
   if (s.ok()) return s;
   if (s.code() == absl::StatusCode::kInvalidArgument) {
-    Discard(process, rows, "wire", std::string(s.message()));
+    // What the daemon says it held: nobody can count what cannot be read.
+    Discard(process, "wire", "", rows, std::string(s.message()));
     return s;
   }
-  Discard(process, rows, "store", std::string(s.message()));
+  const store::RowCounts lost = store::CountRows(store::WalkBlocks(blocks).blocks);
+  for (size_t kind = 0; kind < lost.size(); ++kind) {
+    if (lost[kind] == 0 || kind == static_cast<size_t>(columns::Kind::kString)) continue;
+    Discard(process, "store", columns::KindName(static_cast<columns::Kind>(kind)), lost[kind], std::string(s.message()));
+  }
   std::lock_guard<std::mutex> lock(mutex_);
   if (write_error_.empty()) write_error_ = std::string(s.message());
   stopping_ = true;
@@ -137,17 +143,18 @@ absl::Status CaptureSession::Write(size_t process, uint64_t incarnation, uint64_
   return s;
 }
 
-void CaptureSession::Discard(size_t process, uint64_t rows, const std::string& stage, const std::string& reason) {
+void CaptureSession::Discard(size_t process, const std::string& stage, const std::string& kind, uint64_t rows,
+                             const std::string& reason) {
   std::lock_guard<std::mutex> lock(mutex_);
   std::vector<store::Loss>& losses = processes_[process].losses;
   // One entry per reason, however often it happens.
   for (store::Loss& loss : losses) {
-    if (loss.stage == stage && loss.reason == reason) {
+    if (loss.stage == stage && loss.kind == kind && loss.reason == reason) {
       loss.records += rows;
       return;
     }
   }
-  losses.push_back({stage, "", rows, reason, {}, {}});
+  losses.push_back({stage, kind, rows, reason, {}, {}});
 }
 
 void CaptureSession::OnGap(const DaemonKey& from, const v1::Gap& gap) {

@@ -53,8 +53,8 @@ std::string ProcessJson(const ManifestProcess& p) {
   std::string out = absl::StrCat(
       "{\"rank\": ", p.rank.value(), ", \"host\": ", p.host == kNone ? -1 : static_cast<int64_t>(p.host), ", \"pid\": ", p.pid,
       ", \"start_ticks\": ", p.start_ticks, ", \"uid\": ", p.uid, ", \"incarnation\": ", p.incarnation, ",\n     ");
-  absl::StrAppend(&out, "\"program\": ", JsonQuoted(p.program), ", \"rank_source\": ", JsonQuoted(p.rank_source), ", \"window_ns\": [",
-                  p.window.start.ns(), ", ", p.window.end.ns(), "], \"state\": ", JsonQuoted(p.state));
+  absl::StrAppend(&out, "\"program\": ", JsonQuoted(p.program), ", \"rank_source\": ", JsonQuoted(p.rank_source), ", \"t0_host_ns\": ",
+                  p.window.start.ns(), ", \"t1_host_ns\": ", p.window.end.ns(), ", \"state\": ", JsonQuoted(p.state));
   absl::StrAppend(&out, ", \"text\": ", JsonQuoted(p.text), ", \"late_ns\": ", p.late.ns(), ",\n     \"files\": [");
   absl::StrAppend(&out, absl::StrJoin(p.files, ", ", [](std::string* o, const ManifestFile& f) { *o += FileJson(f); }),
                   "],\n     \"losses\": [");
@@ -149,8 +149,7 @@ ManifestProcess ProcessFrom(const object& o, size_t hosts) {
   p.incarnation = static_cast<uint32_t>(Int(o, "incarnation", 1));
   p.program = Str(o, "program");
   p.rank_source = Str(o, "rank_source");
-  const std::vector<int64_t> window = Ints(o, "window_ns");
-  if (window.size() >= 2) p.window = {HostTime(window[0]), HostTime(window[1])};
+  p.window = {HostTime(Int(o, "t0_host_ns")), HostTime(Int(o, "t1_host_ns"))};
   p.state = Str(o, "state");
   p.text = Str(o, "text");
   p.late = Nanos(Int(o, "late_ns"));
