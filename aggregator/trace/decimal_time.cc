@@ -125,18 +125,18 @@ std::optional<int64_t> ScaleAndRound(const Decimal& d, int extra_exponent) {
 }  // namespace
 
 std::optional<int64_t> NanosFromMicrosText(std::string_view text) {
-  // What nearly every row has: up to 15 digits and exactly none or three behind a point.
+  // What nearly every row has: up to 16 digits and exactly none or three behind a point.
+  constexpr int64_t kSafe = std::numeric_limits<int64_t>::max() / 1000 - 1;
   const char* p = text.data();
   const char* const end = p + text.size();
-  if (end - p <= 19) {
+  if (text.size() <= 20) {
     int64_t value = 0;
-    const char* const first = p;
-    while (p != end && IsDigit(*p)) value = value * 10 + (*p++ - '0');
-    if (p != first && p - first <= 15) {
+    while (p != end && IsDigit(*p) && value <= kSafe) value = value * 10 + (*p++ - '0');
+    if (p != text.data() && value <= kSafe) {
+      if (p == end) return value * 1000;
       if (end - p == 4 && *p == '.' && IsDigit(p[1]) && IsDigit(p[2]) && IsDigit(p[3])) {
         return value * 1000 + (p[1] - '0') * 100 + (p[2] - '0') * 10 + (p[3] - '0');
       }
-      if (p == end) return value * 1000;
     }
   }
   const std::optional<Decimal> d = ParseDecimal(Bare(text));
@@ -145,6 +145,12 @@ std::optional<int64_t> NanosFromMicrosText(std::string_view text) {
 
 std::optional<int64_t> IntegerFromText(std::string_view text) {
   const std::string_view bare = Bare(text);
+  if (!bare.empty() && bare.size() <= 18) {
+    int64_t value = 0;
+    size_t at = 0;
+    while (at < bare.size() && IsDigit(bare[at])) value = value * 10 + (bare[at++] - '0');
+    if (at == bare.size()) return value;
+  }
   const std::optional<Decimal> d = ParseDecimal(bare);
   if (!d) return std::nullopt;
   const std::optional<int64_t> whole = ScaleAndRound(*d, 0);

@@ -12,7 +12,7 @@ namespace {
 
 // Small enough for a core's cache with the parser's index beside it, large enough that starting the parser
 // costs nothing.
-constexpr size_t kBlockBytes = 512 * 1024;
+constexpr size_t kBlockBytes = 256 * 1024;
 // One event may be that large before it is given up.
 constexpr size_t kLargestBlock = 64 * 1024 * 1024;
 // Room in front of the text for the '[' that the block adds.
