@@ -1,12 +1,15 @@
 #include "aggregator/align/match.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "aggregator/align/clock_model.h"
 #include "aggregator/align/sequence_align.h"
+#include "aggregator/align/transfer_match.h"
 
 namespace lockstep::align {
 namespace {
@@ -22,6 +25,9 @@ constexpr size_t kTrustOneConflictIn = 10;
 
 bool IsPointToPoint(CollectiveOp op) { return op == CollectiveOp::kSend || op == CollectiveOp::kReceive; }
 
+// By its name alone a kernel may be a transfer between two ranks or an exchange among all.
+bool MayBeTransfer(CollectiveOp op) { return op == CollectiveOp::kSendReceive || IsPointToPoint(op); }
+
 // Same on every member where the library demands it.
 bool BytesMustAgree(CollectiveOp op) {
   return op == CollectiveOp::kAllReduce || op == CollectiveOp::kAllGather || op == CollectiveOp::kReduceScatter ||
@@ -31,14 +37,12 @@ bool BytesMustAgree(CollectiveOp op) {
 // What two ranks' collectives must share to be one instance.
 struct Key {
   uint32_t group;
-  CollectiveOp op;  // kSendReceive for both sides of a transfer; kUnknown where the sequence counts all operations
-  int32_t source;   // rank in the group, transfers only
-  int32_t destination;
+  CollectiveOp op;  // kUnknown where the sequence counts all operations
   int64_t sequence;
   bool operator==(const Key&) const = default;
   template <typename H>
   friend H AbslHashValue(H h, const Key& k) {
-    return H::combine(std::move(h), k.group, k.op, k.source, k.destination, k.sequence);
+    return H::combine(std::move(h), k.group, k.op, k.sequence);
   }
 };
 
@@ -55,6 +59,7 @@ class Matcher {
   Matches Run() {
     MatchBySequence();
     MatchByOrder();
+    MatchTransfers();
     Number();
     return std::move(out_);
   }
@@ -86,17 +91,8 @@ class Matcher {
     return it == members.end() ? -1 : static_cast<int32_t>(it - members.begin());
   }
 
-  Key KeyOf(uint32_t rank_index, const Collective& c) const {
-    Key key{c.group, c.op, -1, -1, c.sequence};
-    if (IsPointToPoint(c.op) && c.peer >= 0) {
-      const int32_t own = RankInGroup(c.group, rank_index);
-      key.op = CollectiveOp::kSendReceive;
-      key.source = c.op == CollectiveOp::kSend ? own : c.peer;
-      key.destination = c.op == CollectiveOp::kSend ? c.peer : own;
-    } else if (c.source == MatchSource::kGroupSequence) {
-      key.op = CollectiveOp::kUnknown;
-    }
-    return key;
+  Key KeyOf(const Collective& c) const {
+    return {c.group, c.source == MatchSource::kGroupSequence ? CollectiveOp::kUnknown : c.op, c.sequence};
   }
 
   struct Candidate {
@@ -114,7 +110,8 @@ class Matcher {
         for (uint32_t i = 0; i < collectives.size(); ++i) {
           const Collective& c = collectives[i];
           if (c.source != source || c.sequence < 0 || c.group >= capture_.groups.size()) continue;
-          const Key key = KeyOf(r, c);
+          if (IsPointToPoint(c.op) && c.peer >= 0) continue;  // counted from the window's begin: no identity
+          const Key key = KeyOf(c);
           const auto [it, fresh] = index.try_emplace(key, static_cast<uint32_t>(candidates.size()));
           if (fresh) candidates.emplace_back();
           AddMember(candidates[it->second], key, {r, i});
@@ -177,50 +174,46 @@ class Matcher {
     out_.instances.push_back(std::move(instance));
   }
 
+  static bool NamesItsPeer(const Collective& c) { return IsPointToPoint(c.op) && c.peer >= 0; }
+
   // Without numbers: what each rank still has, per group, aligned as sequences to the rank that has most.
   void MatchByOrder() {
     for (uint32_t g = 0; g < participants_.size(); ++g) {
       std::vector<std::vector<uint32_t>> left(participants_[g].size());
-      std::vector<std::vector<uint32_t>> transfers(participants_[g].size());
       bool any = false;
       for (size_t p = 0; p < left.size(); ++p) {
         const uint32_t r = participants_[g][p];
         const auto& collectives = capture_.ranks[r].collectives;
         for (uint32_t i = 0; i < collectives.size(); ++i) {
-          if (collectives[i].group != g || out_.instance_of[r][i] != kNone) continue;
-          const bool transfer = IsPointToPoint(collectives[i].op) && collectives[i].peer >= 0;
-          (transfer ? transfers : left)[p].push_back(i);
+          if (collectives[i].group != g || out_.instance_of[r][i] != kNone || NamesItsPeer(collectives[i])) continue;
+          left[p].push_back(i);
           any = true;
         }
       }
       if (!any) continue;
-      if (MayAlign(g, left)) AlignGroup(g, left);
-      PairTransfers(g, transfers);
+      DropTransfersBetweenUnknowns(g, left);
+      AlignGroup(g, left);
     }
   }
 
   // Send/receive kernels whose partners nobody names are one exchange of the whole group when every rank of the group has
   // (nearly) as many of them as the others; otherwise they are transfers between unknown pairs, which order cannot tell.
-  bool MayAlign(uint32_t g, std::vector<std::vector<uint32_t>>& left) {
-    if (ExpectedMembers(g) <= 2) return true;
+  void DropTransfersBetweenUnknowns(uint32_t g, std::vector<std::vector<uint32_t>>& left) const {
+    if (ExpectedMembers(g) <= 2) return;
     size_t fewest = SIZE_MAX;
     size_t most = 0;
     for (size_t p = 0; p < left.size(); ++p) {
       const auto& collectives = capture_.ranks[participants_[g][p]].collectives;
-      const auto count = static_cast<size_t>(std::count_if(left[p].begin(), left[p].end(), [&](uint32_t i) {
-        return collectives[i].op == CollectiveOp::kSendReceive || IsPointToPoint(collectives[i].op);
-      }));
+      const auto count = static_cast<size_t>(
+          std::count_if(left[p].begin(), left[p].end(), [&](uint32_t i) { return MayBeTransfer(collectives[i].op); }));
       fewest = std::min(fewest, count);
       most = std::max(most, count);
     }
-    if (most - fewest <= std::max<size_t>(2, most / 20)) return true;
+    if (most - fewest <= std::max<size_t>(2, most / 20)) return;
     for (size_t p = 0; p < left.size(); ++p) {
       const auto& collectives = capture_.ranks[participants_[g][p]].collectives;
-      std::erase_if(left[p], [&](uint32_t i) {
-        return collectives[i].op == CollectiveOp::kSendReceive || IsPointToPoint(collectives[i].op);
-      });
+      std::erase_if(left[p], [&](uint32_t i) { return MayBeTransfer(collectives[i].op); });
     }
-    return true;
   }
 
   uint64_t Token(const Collective& c) const {
@@ -264,46 +257,51 @@ class Matcher {
     }
   }
 
-  // The n-th send from a to b is the n-th receive of b from a.
-  void PairTransfers(uint32_t g, const std::vector<std::vector<uint32_t>>& transfers) {
-    absl::flat_hash_map<std::pair<int32_t, int32_t>, std::array<std::vector<Member>, 2>> by_pair;
-    std::vector<std::pair<int32_t, int32_t>> order;
-    for (size_t p = 0; p < transfers.size(); ++p) {
-      const uint32_t r = participants_[g][p];
-      for (uint32_t i : transfers[p]) {
-        const Collective& c = capture_.ranks[r].collectives[i];
-        const Key key = KeyOf(r, c);
-        const auto [it, fresh] = by_pair.try_emplace({key.source, key.destination});
-        if (fresh) order.push_back(it->first);
-        it->second[c.op == CollectiveOp::kSend ? 0 : 1].push_back({r, i});
+  // Sends and receives between two ranks that name each other. Needs the ranks on one clock, which the collectives matched so
+  // far give.
+  void MatchTransfers() {
+    struct Sides {
+      std::vector<Member> sends, receives;
+    };
+    std::map<std::tuple<uint32_t, int32_t, int32_t>, Sides> by_pair;  // group, source, destination
+    for (uint32_t r = 0; r < capture_.ranks.size(); ++r) {
+      const auto& collectives = capture_.ranks[r].collectives;
+      for (uint32_t i = 0; i < collectives.size(); ++i) {
+        const Collective& c = collectives[i];
+        if (c.group >= capture_.groups.size() || !NamesItsPeer(c)) continue;
+        const int32_t own = RankInGroup(c.group, r);
+        if (own < 0) continue;
+        const bool sends = c.op == CollectiveOp::kSend;
+        Sides& sides = by_pair[{c.group, sends ? own : c.peer, sends ? c.peer : own}];
+        (sends ? sides.sends : sides.receives).push_back({r, i});
       }
     }
-    for (const auto& pair : order) {
-      const auto& [sends, receives] = by_pair[pair];
-      if (sends.empty() || receives.empty()) continue;
-      const bool sends_longer = sends.size() >= receives.size();
-      const auto& longer = sends_longer ? sends : receives;
-      const auto& shorter = sends_longer ? receives : sends;
-      const auto pairs = AlignSequences(SequenceOf(longer), SequenceOf(shorter));
-      for (size_t j = 0; j < pairs.size(); ++j) {
-        if (pairs[j] == kUnpaired) continue;
+    if (by_pair.empty()) return;
+    const ClockModel clock = EstimateClocks(capture_, out_);
+    for (const auto& [key, sides] : by_pair) {
+      if (sides.sends.empty() || sides.receives.empty()) continue;
+      const Nanos bound = clock.bound();
+      const bool one_host = HostOf(sides.sends[0]) == HostOf(sides.receives[0]);
+      const auto pairs = PairTransfers(SidesOnJobClock(sides.sends, clock), SidesOnJobClock(sides.receives, clock),
+                                       one_host ? Nanos() : bound);
+      for (const auto& [send, receive] : pairs) {
         Instance instance;
-        instance.group = g;
+        instance.group = std::get<0>(key);
         instance.op = CollectiveOp::kSendReceive;
-        instance.members = {longer[static_cast<size_t>(pairs[j])], shorter[j]};
-        std::sort(instance.members.begin(), instance.members.end(),
-                  [](const Member& a, const Member& b) { return a.rank_index < b.rank_index; });
-        Add(std::move(instance), MatchSource::kOrder);
+        instance.members = {sides.sends[send], sides.receives[receive]};
+        if (instance.members[0].rank_index > instance.members[1].rank_index) std::swap(instance.members[0], instance.members[1]);
+        Add(std::move(instance), At(sides.sends[send]).source);
       }
     }
   }
 
-  std::vector<SequenceElement> SequenceOf(const std::vector<Member>& members) const {
-    std::vector<SequenceElement> out;
+  uint32_t HostOf(const Member& m) const { return capture_.ranks[m.rank_index].host; }
+
+  std::vector<TransferSide> SidesOnJobClock(const std::vector<Member>& members, const ClockModel& clock) const {
+    std::vector<TransferSide> out;
     for (const Member& m : members) {
-      const Collective& c = At(m);
-      const store::DeviceActivity& a = capture_.ranks[m.rank_index].activities[c.activity];
-      out.push_back({Token(c), a.start, a.end});
+      const store::DeviceActivity& a = capture_.ranks[m.rank_index].activities[At(m).activity];
+      out.push_back({clock.ToJob(HostOf(m), a.start), clock.ToJob(HostOf(m), a.end)});
     }
     return out;
   }

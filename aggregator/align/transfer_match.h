@@ -1,0 +1,30 @@
+// Which receive answers which send, between one pair of ranks.
+//
+// Messages from one rank to another arrive in order, so pairing is a question of where both sequences begin: the window cuts
+// sender and receiver at different messages, and NCCL counts nothing. The right shift is the one at which the time from the
+// later of the two starts to the receive's end, the message's transfer, is steady; a wrong one makes it jump or negative.
+#ifndef LOCKSTEP_AGGREGATOR_ALIGN_TRANSFER_MATCH_H_
+#define LOCKSTEP_AGGREGATOR_ALIGN_TRANSFER_MATCH_H_
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "common/base/time.h"
+
+namespace lockstep::align {
+
+struct TransferSide {
+  JobTime start;
+  JobTime end;
+};
+
+// Pairs of places (send, receive), ascending in both. `bound`: how far the two clocks may be apart. Both sides are in order of
+// start. Messages whose partner lies outside the window, or was lost, stay unpaired.
+std::vector<std::pair<uint32_t, uint32_t>> PairTransfers(std::span<const TransferSide> sends,
+                                                         std::span<const TransferSide> receives, Nanos bound);
+
+}  // namespace lockstep::align
+
+#endif  // LOCKSTEP_AGGREGATOR_ALIGN_TRANSFER_MATCH_H_
