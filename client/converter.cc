@@ -51,6 +51,8 @@ void Converter::Begin(const CuptiApi& api, const ConverterOptions& options, cons
   names_.Reset(names, &ids);
   outside_ = 0;
   pending_count_ = 0;
+  lanes_.Clear();
+  buffers_inside_.store(0, std::memory_order_relaxed);
   std::memset(pointers_, 0, sizeof pointers_);
   std::memset(functions_, 0, sizeof functions_);
 }
@@ -59,6 +61,7 @@ void Converter::Convert(uint8_t* buffer, size_t valid_bytes) {
   open_ = window_->open();
   t0_ = window_->t0();
   t1_ = window_->t1();
+  inside_ = false;
   cupti::Activity* record = nullptr;
   uint32_t since_commit = 0;
   while (api_->GetNextRecord(buffer, valid_bytes, &record) == cupti::Result::kSuccess) {
@@ -70,6 +73,7 @@ void Converter::Convert(uint8_t* buffer, size_t valid_bytes) {
   }
   ring_.Commit();
   ring_.FlushStatistics();
+  if (inside_) buffers_inside_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void Converter::ConvertOne(cupti::Activity* record) {
@@ -90,21 +94,33 @@ void Converter::ConvertOne(cupti::Activity* record) {
   }
 }
 
-bool Converter::Keep(uint64_t start, uint64_t end, RecordKind kind) {
+bool Converter::Keep(uint64_t start, uint64_t end, RecordKind kind, uint64_t lane) {
   const HostTime started(static_cast<int64_t>(start));
-  if (!open_ || (start != 0 && (started < t0_ || started >= t1_))) {
+  if (!open_ || (start != 0 && started < t0_)) {
+    ++outside_;
+    return false;
+  }
+  if (start != 0 && started >= t1_) {
+    if (lane != kNoLane) lanes_.SeenBehind(lane);
     ++outside_;
     return false;
   }
   if (start == 0 || end == 0 || end < start) {
-    ring_.Lose(LossReason::kBadStamp, kind);
+    // A forced flush gives out what has not run yet. Behind the window it is nobody's loss.
+    if (start == 0 && lane != kNoLane && lanes_.IsBehind(lane)) {
+      ++outside_;
+    } else {
+      ring_.Lose(LossReason::kBadStamp, kind);
+    }
     return false;
   }
+  if (lane != kNoLane) lanes_.SeenInside(lane);
+  inside_ = true;
   return true;
 }
 
 void Converter::Kernel(const cupti::Kernel10& from) {
-  const bool keep = Keep(from.start, from.end, RecordKind::kKernel);
+  const bool keep = Keep(from.start, from.end, RecordKind::kKernel, Lanes::OfStream(from.device_id, from.stream_id));
   if (!options_.decided_by_api) Decide(from.correlation_id, keep);
   if (!keep) return;
   const uint32_t name = KernelName(from.name);
@@ -133,7 +149,7 @@ void Converter::Kernel(const cupti::Kernel10& from) {
 }
 
 void Converter::Memcpy(const cupti::Memcpy6& from) {
-  const bool keep = Keep(from.start, from.end, RecordKind::kMemcpy);
+  const bool keep = Keep(from.start, from.end, RecordKind::kMemcpy, Lanes::OfStream(from.device_id, from.stream_id));
   if (!options_.decided_by_api) Decide(from.correlation_id, keep);
   if (!keep) return;
   auto* to = ring_.New<ring::MemcpyRecord>();
@@ -157,7 +173,7 @@ void Converter::Memcpy(const cupti::Memcpy6& from) {
 }
 
 void Converter::MemcpyPeer(const cupti::MemcpyPeer4& from) {
-  const bool keep = Keep(from.start, from.end, RecordKind::kMemcpy);
+  const bool keep = Keep(from.start, from.end, RecordKind::kMemcpy, Lanes::OfStream(from.device_id, from.stream_id));
   if (!options_.decided_by_api) Decide(from.correlation_id, keep);
   if (!keep) return;
   auto* to = ring_.New<ring::MemcpyRecord>();
@@ -182,7 +198,7 @@ void Converter::MemcpyPeer(const cupti::MemcpyPeer4& from) {
 }
 
 void Converter::Memset(const cupti::Memset4& from) {
-  const bool keep = Keep(from.start, from.end, RecordKind::kMemset);
+  const bool keep = Keep(from.start, from.end, RecordKind::kMemset, Lanes::OfStream(from.device_id, from.stream_id));
   if (!options_.decided_by_api) Decide(from.correlation_id, keep);
   if (!keep) return;
   auto* to = ring_.New<ring::MemsetRecord>();
@@ -205,7 +221,7 @@ void Converter::Memset(const cupti::Memset4& from) {
 
 void Converter::Api(const cupti::Api& from) {
   const bool driver = from.kind == cupti::ActivityKind::kDriver;
-  const bool keep = Keep(from.start, from.end, RecordKind::kApi);
+  const bool keep = Keep(from.start, from.end, RecordKind::kApi, Lanes::OfThread(from.thread_id));
   if (options_.decided_by_api) Decide(from.correlation_id, keep);
   if (!keep) return;
   if (driver && !options_.driver_records) {
@@ -228,7 +244,7 @@ void Converter::Api(const cupti::Api& from) {
 }
 
 void Converter::Sync(const cupti::Synchronization2& from) {
-  if (!Keep(from.start, from.end, RecordKind::kSync)) return;
+  if (!Keep(from.start, from.end, RecordKind::kSync, kNoLane)) return;
   auto* to = ring_.New<ring::SyncRecord>();
   if (to == nullptr) return;
   to->start_ns = static_cast<int64_t>(from.start);
@@ -279,7 +295,7 @@ void Converter::CudaEvent(const cupti::CudaEvent2& from) {
     ++outside_;
     return;
   }
-  if (!Keep(from.device_timestamp, from.device_timestamp, RecordKind::kCudaEvent)) return;
+  if (!Keep(from.device_timestamp, from.device_timestamp, RecordKind::kCudaEvent, kNoLane)) return;
   auto* to = ring_.New<ring::CudaEventRecord>();
   if (to == nullptr) return;
   to->device_ns = static_cast<int64_t>(from.device_timestamp);
@@ -290,7 +306,7 @@ void Converter::CudaEvent(const cupti::CudaEvent2& from) {
 }
 
 void Converter::Overhead(const cupti::Overhead3& from) {
-  if (!Keep(from.start, from.end, RecordKind::kOverhead)) return;
+  if (!Keep(from.start, from.end, RecordKind::kOverhead, kNoLane)) return;
   auto* to = ring_.New<ring::OverheadRecord>();
   if (to == nullptr) return;
   to->start_ns = static_cast<int64_t>(from.start);

@@ -6,12 +6,14 @@
 #ifndef LOCKSTEP_CLIENT_CONVERTER_H_
 #define LOCKSTEP_CLIENT_CONVERTER_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "client/arena.h"
 #include "client/cupti_api.h"
 #include "client/interner.h"
+#include "client/lanes.h"
 #include "client/timing.h"
 #include "common/foreign/cupti.h"
 #include "common/ring/writer.h"
@@ -51,7 +53,14 @@ class Converter {
   uint64_t outside() const { return outside_; }
   ring::RingWriter& ring() { return ring_; }
 
+  // ---- any thread ----
+  // Streams and threads that may still have records of the window inside CUPTI.
+  uint32_t unfinished_lanes() const { return lanes_.unfinished(); }
+  // Grows with every buffer that held a record of the window.
+  uint32_t buffers_inside() const { return buffers_inside_.load(std::memory_order_relaxed); }
+
  private:
+  static constexpr uint64_t kNoLane = 0;
   static constexpr uint32_t kPending = 64;
   static constexpr uint32_t kPointerCache = 1024;
   static constexpr uint32_t kCallbackNames = 1024;
@@ -77,8 +86,8 @@ class Converter {
   void CudaEvent(const foreign::cupti::CudaEvent2& from);
   void Overhead(const foreign::cupti::Overhead3& from);
 
-  // Whether a record with these stamps is recorded; counts it otherwise.
-  bool Keep(uint64_t start, uint64_t end, ring::RecordKind kind);
+  // Whether a record with these stamps is recorded; counts it otherwise. `lane` as of Lanes, kNoLane: none.
+  bool Keep(uint64_t start, uint64_t end, ring::RecordKind kind, uint64_t lane);
   void Decide(uint32_t correlation, bool keep);
   uint32_t KernelName(const char* name);
   uint32_t FunctionName(foreign::cupti::CallbackDomain domain, uint32_t cbid);
@@ -91,6 +100,9 @@ class Converter {
   HostTime t0_;  // of the window, read once per buffer
   HostTime t1_;
   bool open_ = false;
+  bool inside_ = false;  // this buffer held a record of the window
+  Lanes lanes_;
+  std::atomic<uint32_t> buffers_inside_{0};
   uint64_t outside_ = 0;
   uint32_t pending_count_ = 0;
   PendingExternal pending_[kPending] = {};

@@ -16,7 +16,9 @@ using ring::RecordKind;
 
 constexpr Nanos kCompleteLimit = Nanos::Seconds(2);
 constexpr Nanos kForcedLimit = Nanos::Millis(500);
-constexpr Nanos kBetweenLooks = Nanos::Millis(2);
+constexpr Nanos kBetweenLooks = Nanos::Millis(5);
+// A stream or thread that fell silent may hold a record of the window; after this long without any, none is expected.
+constexpr Nanos kQuiet = Nanos::Millis(300);
 // Beyond this CUPTI does not stamp with the host's clock: PyTorch's profiler leaves the processor's tick counter behind.
 constexpr Nanos kSameClock = Nanos::Seconds(3600);
 
@@ -245,11 +247,29 @@ void CuptiSource::Flush() {
   CountDropped();
 }
 
+void CuptiSource::WaitForWindow(MonoTime since) {
+  MonoTime last_inside = since;
+  uint32_t inside = converter_.buffers_inside();
+  do {
+    api_.FlushAll(0);
+    const MonoTime now = timing_.monotonic();
+    if (converter_.buffers_inside() != inside) {
+      inside = converter_.buffers_inside();
+      last_inside = now;
+    }
+    if (converter_.unfinished_lanes() == 0 && inside != 0) return;
+    if (now - last_inside > kQuiet) return;
+    timing_.pause(kBetweenLooks);
+  } while (timing_.monotonic() - since < kCompleteLimit);
+}
+
 void CuptiSource::Drain() {
   if (!armed_) return;
-  UndoAll();
   MonoTime since = timing_.monotonic();
-  // Kernels that started in the window may still run; CUPTI gives a buffer back only when all its records are complete.
+  // Still recording: what starts behind the window on a stream or thread shows that it has nothing of the window left.
+  WaitForWindow(since);
+  UndoAll();
+  // CUPTI gives a buffer back only when all its records are complete.
   for (api_.FlushAll(0); buffers_lent() && timing_.monotonic() - since < kCompleteLimit; api_.FlushAll(0)) {
     timing_.pause(kBetweenLooks);
   }

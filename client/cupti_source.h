@@ -58,7 +58,8 @@ class CuptiSource {
   void OpenWindow();
   // Asks CUPTI for the buffers whose records are complete.
   void Flush();
-  // Stops recording and waits until CUPTI has returned every buffer: at most 2 s for records to complete, then by force.
+  // Waits until the records of the window have come (at most 2 s, less when they are all there or nothing comes any more),
+  // stops recording, and takes every buffer back from CUPTI, at last by force.
   void Drain();
   // Stops recording, keeps nothing that is still inside CUPTI.
   void Abort();
@@ -85,6 +86,7 @@ class CuptiSource {
   bool Fail(const char* function, foreign::cupti::Result result, Sentence* why);
   void Remember(Undo what, uint32_t argument);
   void UndoAll();
+  void WaitForWindow(MonoTime since);
   void Finish();
   void ConvertOrQueue(uint32_t number, size_t valid_bytes);
   void CountDropped();

@@ -1,0 +1,261 @@
+// A CUPTI made of nothing: a function table over one object, for tests of the client. Records are put in by hand.
+#ifndef LOCKSTEP_CLIENT_TESTING_FAKE_CUPTI_H_
+#define LOCKSTEP_CLIENT_TESTING_FAKE_CUPTI_H_
+
+#include <time.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/cupti_api.h"
+#include "common/foreign/cupti.h"
+
+namespace lockstep::client {
+
+// One at a time; its functions find it. Thread-safe.
+class FakeCupti {
+ public:
+  using Kind = foreign::cupti::ActivityKind;
+  using Result = foreign::cupti::Result;
+
+  FakeCupti() { g_fake = this; }
+  ~FakeCupti() { g_fake = nullptr; }
+
+  CuptiApi Api() const {
+    CuptiApi api;
+    api.GetVersion = [](uint32_t* v) { return g_fake->Ok("cuptiGetVersion", [&] { *v = g_fake->version; }); };
+    api.GetTimestamp = [](uint64_t* ns) {
+      return g_fake->Ok("cuptiGetTimestamp", [&] { *ns = g_fake->now != 0 ? g_fake->now : RealtimeNs(); });
+    };
+    api.RegisterCallbacks = [](foreign::cupti::BufferRequested requested, foreign::cupti::BufferCompleted completed) {
+      return g_fake->Ok("cuptiActivityRegisterCallbacks", [&] {
+        g_fake->requested_ = requested;
+        g_fake->completed_ = completed;
+      });
+    };
+    api.Enable = [](Kind kind) {
+      if (g_fake->refused_kinds.count(kind)) return Result::kInvalidKind;
+      return g_fake->Ok("cuptiActivityEnable", [&] { g_fake->enabled.insert(kind); });
+    };
+    api.Disable = [](Kind kind) {
+      return g_fake->Ok("cuptiActivityDisable", [&] { g_fake->enabled.erase(kind); });
+    };
+    api.FlushAll = [](uint32_t flags) { return g_fake->FlushAll(flags); };
+    api.GetNextRecord = [](uint8_t* buffer, size_t valid, foreign::cupti::Activity** record) {
+      return g_fake->GetNextRecord(buffer, valid, record);
+    };
+    api.GetNumDroppedRecords = [](foreign::cupti::Context, uint32_t, size_t* dropped) {
+      return g_fake->Ok("cuptiActivityGetNumDroppedRecords", [&] { *dropped = std::exchange(g_fake->dropped, 0); });
+    };
+    api.GetResultString = [](Result result, const char** text) {
+      *text = result == Result::kUnknown ? "CUPTI_ERROR_UNKNOWN" : "CUPTI_ERROR";
+      return Result::kSuccess;
+    };
+    api.GetCallbackName = [](foreign::cupti::CallbackDomain domain, uint32_t cbid, const char** name) {
+      static std::map<uint32_t, const char*> names = {
+          {211, "cudaLaunchKernel_v7000"}, {225, "cudaMemcpyAsync_ptsz_v7000"}, {165, "cudaDeviceSynchronize_v3020"}};
+      if (domain == foreign::cupti::CallbackDomain::kDriverApi) {
+        *name = "cuLaunchKernelEx";
+        return Result::kSuccess;
+      }
+      if (names.count(cbid) == 0) return Result::kInvalidParameter;
+      *name = names[cbid];
+      return Result::kSuccess;
+    };
+    api.SetThreadIdType = [](foreign::cupti::ThreadIdType type) {
+      return g_fake->Ok("cuptiSetThreadIdType", [&] { g_fake->thread_id_type = type; });
+    };
+    api.GetThreadIdType = [](foreign::cupti::ThreadIdType* type) {
+      *type = g_fake->thread_id_type;
+      return Result::kSuccess;
+    };
+    api.PushExternalCorrelationId = [](foreign::cupti::ExternalCorrelationKind, uint64_t id) {
+      return g_fake->Ok("cuptiActivityPushExternalCorrelationId", [&] { g_fake->pushed.push_back(id); });
+    };
+    api.PopExternalCorrelationId = [](foreign::cupti::ExternalCorrelationKind, uint64_t* id) {
+      return g_fake->Ok("cuptiActivityPopExternalCorrelationId", [&] {
+        *id = g_fake->pushed.back();
+        g_fake->pushed.pop_back();
+      });
+    };
+    api.EnableRuntimeApi = [](uint32_t cbid, uint8_t enable) {
+      return g_fake->Ok("cuptiActivityEnableRuntimeApi", [&] {
+        if (!enable) g_fake->runtime_off.insert(cbid);
+      });
+    };
+    api.EnableDriverApi = [](uint32_t cbid, uint8_t enable) {
+      return g_fake->Ok("cuptiActivityEnableDriverApi", [&] {
+        if (enable) g_fake->driver_on.insert(cbid);
+        else g_fake->driver_on.erase(cbid);
+      });
+    };
+    api.EnableAllSyncRecords = [](uint8_t enable) {
+      return g_fake->Ok("cuptiActivityEnableAllSyncRecords", [&] { g_fake->all_sync_records = enable != 0; });
+    };
+    return api;
+  }
+
+  // Puts a record into the current buffer; false when the client gave none.
+  template <typename Record>
+  bool Emit(const Record& record) {
+    return EmitBytes(&record, sizeof record);
+  }
+  // Until Complete() the buffers are withheld from a flush that is not forced.
+  void Withhold() { withheld_ = true; }
+  void Complete() { withheld_ = false; }
+  // Hands the current buffer back on the calling thread.
+  void GiveBack() {
+    Buffer buffer;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      buffer = std::exchange(current_, {});
+    }
+    if (buffer.data != nullptr) completed_(nullptr, 0, buffer.data, buffer.bytes, buffer.used);
+  }
+  // Asks for a buffer as an application thread would, and gives it back with these records' bytes.
+  uint8_t* Request(size_t* bytes) {
+    uint8_t* data = nullptr;
+    size_t most = 0;
+    requested_(&data, bytes, &most);
+    return data;
+  }
+  void ReturnBuffer(uint8_t* data, size_t bytes, size_t used) { completed_(nullptr, 0, data, bytes, used); }
+
+  // ---- what a test sets and looks at ----
+  uint32_t version = foreign::cupti::kVersion_13_0U1;
+  uint64_t now = 0;  // 0: the host's REALTIME
+  size_t dropped = 0;
+  std::set<Kind> refused_kinds;
+  std::map<std::string, Result> fail;  // by function
+  std::map<std::string, int> calls;
+  std::set<Kind> enabled;
+  std::set<uint32_t> driver_on;
+  std::set<uint32_t> runtime_off;
+  bool all_sync_records = true;
+  foreign::cupti::ThreadIdType thread_id_type = foreign::cupti::ThreadIdType::kDefault;
+  std::vector<uint64_t> pushed;
+  std::map<Kind, size_t> sizes = {
+      {Kind::kMemcpy, 96},         {Kind::kMemset, 88},       {Kind::kKernel, 216},         {Kind::kDriver, 40},
+      {Kind::kRuntime, 40},        {Kind::kContext, 32},      {Kind::kConcurrentKernel, 216}, {Kind::kOverhead, 56},
+      {Kind::kMemcpyPeer, 96},     {Kind::kCudaEvent, 56},    {Kind::kStream, 24},          {Kind::kSynchronization, 56},
+      {Kind::kExternalCorrelation, 24}, {Kind::kGraphTrace, 56}};
+
+ private:
+  struct Buffer {
+    uint8_t* data = nullptr;
+    size_t bytes = 0;
+    size_t used = 0;
+  };
+
+  static uint64_t RealtimeNs();
+
+  template <typename Fn>
+  Result Ok(const char* function, Fn fn) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ++calls[function];
+    if (fail.count(function)) return fail[function];
+    fn();
+    return Result::kSuccess;
+  }
+
+  Result FlushAll(uint32_t flags) {
+    const Result result = Ok("cuptiActivityFlushAll", [] {});
+    if (result == Result::kSuccess && (!withheld_ || flags != 0)) GiveBack();
+    return result;
+  }
+
+  Result GetNextRecord(uint8_t* buffer, size_t valid, foreign::cupti::Activity** record) {
+    size_t at = 0;
+    if (*record != nullptr) {
+      at = static_cast<size_t>(reinterpret_cast<uint8_t*>(*record) - buffer) + sizes[(*record)->kind];
+    }
+    if (at >= valid) return Result::kMaxLimitReached;
+    auto* next = reinterpret_cast<foreign::cupti::Activity*>(buffer + at);
+    const auto known = sizes.find(next->kind);
+    if (known == sizes.end() || at + known->second > valid) return Result::kInvalidKind;
+    *record = next;
+    return Result::kSuccess;
+  }
+
+  bool EmitBytes(const void* record, size_t bytes) {
+    foreign::cupti::Activity head;
+    std::memcpy(&head, record, sizeof head);
+    bytes = sizes[head.kind] < bytes ? sizes[head.kind] : bytes;
+    if (current_.data != nullptr && current_.used + bytes > current_.bytes) GiveBack();
+    if (current_.data == nullptr) {
+      size_t most = 0;
+      if (requested_ == nullptr) return false;
+      requested_(&current_.data, &current_.bytes, &most);
+      current_.used = 0;
+      if (current_.data == nullptr) {
+        ++dropped;
+        return false;
+      }
+    }
+    std::memcpy(current_.data + current_.used, record, bytes);
+    current_.used += bytes;
+    return true;
+  }
+
+  static inline FakeCupti* g_fake = nullptr;
+  std::mutex mutex_;
+  foreign::cupti::BufferRequested requested_ = nullptr;
+  foreign::cupti::BufferCompleted completed_ = nullptr;
+  Buffer current_;
+  std::atomic<bool> withheld_{false};
+};
+
+inline uint64_t FakeCupti::RealtimeNs() {
+  timespec t;
+  ::clock_gettime(CLOCK_REALTIME, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
+}
+
+// ---- records with the fields that matter ----
+
+inline foreign::cupti::Kernel10 MakeKernel(int64_t start, int64_t end, uint32_t correlation, const char* name = "gemm",
+                                           uint32_t stream = 7) {
+  foreign::cupti::Kernel10 r{};
+  r.kind = foreign::cupti::ActivityKind::kConcurrentKernel;
+  r.start = static_cast<uint64_t>(start);
+  r.end = static_cast<uint64_t>(end);
+  r.correlation_id = correlation;
+  r.name = name;
+  r.stream_id = stream;
+  r.grid_x = r.grid_y = r.grid_z = 1;
+  r.block_x = 512;
+  r.block_y = r.block_z = 1;
+  return r;
+}
+
+inline foreign::cupti::Api MakeApi(int64_t start, int64_t end, uint32_t correlation, uint32_t cbid = 211,
+                                   foreign::cupti::ActivityKind kind = foreign::cupti::ActivityKind::kRuntime) {
+  foreign::cupti::Api r{};
+  r.kind = kind;
+  r.cbid = cbid;
+  r.start = static_cast<uint64_t>(start);
+  r.end = static_cast<uint64_t>(end);
+  r.thread_id = 100;
+  r.correlation_id = correlation;
+  return r;
+}
+
+inline foreign::cupti::ExternalCorrelation MakeExternal(uint64_t external, uint32_t correlation) {
+  foreign::cupti::ExternalCorrelation r{};
+  r.kind = foreign::cupti::ActivityKind::kExternalCorrelation;
+  r.external_kind = foreign::cupti::ExternalCorrelationKind::kCustom2;
+  r.external_id = external;
+  r.correlation_id = correlation;
+  return r;
+}
+
+}  // namespace lockstep::client
+
+#endif  // LOCKSTEP_CLIENT_TESTING_FAKE_CUPTI_H_
