@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "aggregator/store/capture.h"
+#include "aggregator/store/kernel_name.h"
 
 namespace lockstep::store {
 namespace {
@@ -104,6 +105,22 @@ void MarkSteps(const StringTable& strings, RankData& rank) {
     auto [it, fresh] = is_step.try_emplace(range.name, false);
     if (fresh) it->second = NamesStep(strings.Text(range.name));
     if (it->second) range.kind = RangeKind::kStep;
+  }
+}
+
+// Live captures have kernels under their linker names.
+void DemangleKernels(StringTable& strings, std::vector<RankData>& ranks) {
+  absl::flat_hash_map<NameId, NameId> demangled;
+  for (RankData& rank : ranks) {
+    for (DeviceActivity& a : rank.activities) {
+      if (a.kind != ActivityKind::kKernel) continue;
+      auto [it, fresh] = demangled.try_emplace(a.name, a.name);
+      if (fresh) {
+        const std::string name = DemangledKernelName(strings.Text(a.name));
+        if (!name.empty()) it->second = strings.Intern(name);
+      }
+      a.name = it->second;
+    }
   }
 }
 
@@ -269,6 +286,7 @@ void GiveGroups(Capture& capture) {
 }  // namespace
 
 void Finish(Capture& capture) {
+  DemangleKernels(capture.strings, capture.ranks);
   NameClasses classes(capture.strings);
   for (RankData& rank : capture.ranks) {
     SortByStart(rank.api_calls);

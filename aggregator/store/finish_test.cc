@@ -90,6 +90,16 @@ TEST_F(FinishTest, MetadataMakesAKernelCommunicationWhateverItsName) {
   EXPECT_EQ(r.collectives[0].op, CollectiveOp::kAllGather);
 }
 
+TEST_F(FinishTest, KernelsUnderTheirLinkerNamesAreRecognised) {
+  RankData& r = AddRank(0);
+  r.activities = {
+      Kernel(0, 10, "_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE"),
+      Kernel(20, 30, kAllReduce)};
+  Finish(capture_);
+  EXPECT_TRUE(r.activities[0].communication);
+  EXPECT_EQ(r.activities[0].name, r.activities[1].name);
+}
+
 TEST_F(FinishTest, ACopyNamedLikeACollectiveStaysACopy) {
   RankData& r = AddRank(0);
   r.activities = {Kernel(0, 10, kAllReduce)};
