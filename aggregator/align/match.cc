@@ -23,6 +23,9 @@ using store::MatchSource;
 // decides (one framework's counter was once shared by all groups of a process).
 constexpr size_t kTrustOneConflictIn = 10;
 
+// Stamps of old traces are whole microseconds.
+constexpr Nanos kRounding = Nanos::Micros(2);
+
 bool IsPointToPoint(CollectiveOp op) { return op == CollectiveOp::kSend || op == CollectiveOp::kReceive; }
 
 // By its name alone a kernel may be a transfer between two ranks or an exchange among all.
@@ -59,6 +62,7 @@ class Matcher {
   Matches Run() {
     MatchBySequence();
     MatchByOrder();
+    CheckCausality();
     MatchTransfers();
     Number();
     return std::move(out_);
@@ -255,6 +259,46 @@ class Matcher {
       instance.op = IsPointToPoint(op) ? CollectiveOp::kSendReceive : op;
       Add(std::move(instance), MatchSource::kOrder);
     }
+  }
+
+  // Groups that order alone suggests may be wrong ones: ranks of several communicators seen as one. Then some leave a
+  // "collective" before others came, and nothing of that group is believed.
+  void CheckCausality() {
+    std::vector<uint32_t> checked(capture_.groups.size(), 0), broken(capture_.groups.size(), 0);
+    const bool any = std::any_of(out_.instances.begin(), out_.instances.end(), [](const Instance& i) { return ByOrder(i); });
+    if (!any) return;
+    const ClockModel clock = EstimateClocks(capture_, out_);
+    for (const Instance& instance : out_.instances) {
+      if (!ByOrder(instance)) continue;
+      ++checked[instance.group];
+      broken[instance.group] += LeftBeforeOthersCame(instance, clock) ? 1 : 0;
+    }
+    for (Instance& instance : out_.instances) {
+      if (ByOrder(instance) && broken[instance.group] * kTrustOneConflictIn > checked[instance.group]) instance.complete = false;
+    }
+  }
+
+  static bool ByOrder(const Instance& i) {
+    return i.source == MatchSource::kOrder && i.complete &&
+           (store::IsSymmetric(i.op) || i.op == CollectiveOp::kSendReceive);
+  }
+
+  bool LeftBeforeOthersCame(const Instance& instance, const ClockModel& clock) const {
+    const auto activity = [&](const Member& m) -> const store::DeviceActivity& {
+      return capture_.ranks[m.rank_index].activities[At(m).activity];
+    };
+    const auto bound = [&](const Member& m) { return HostOf(m) < clock.hosts().size() ? clock.hosts()[HostOf(m)].bound : Nanos::Max(); };
+    const Member* latest = nullptr;
+    for (const Member& m : instance.members) {
+      if (latest == nullptr || clock.ToJob(HostOf(m), activity(m).start) > clock.ToJob(HostOf(*latest), activity(*latest).start)) latest = &m;
+    }
+    const JobTime came = clock.ToJob(HostOf(*latest), activity(*latest).start);
+    return std::any_of(instance.members.begin(), instance.members.end(), [&](const Member& m) {
+      const bool one_host = HostOf(m) == HostOf(*latest);
+      if (!one_host && (bound(m) == Nanos::Max() || bound(*latest) == Nanos::Max())) return false;
+      const Nanos allowed = kRounding + (one_host ? Nanos() : bound(m) + bound(*latest));
+      return clock.ToJob(HostOf(m), activity(m).end) + allowed < came;
+    });
   }
 
   // Sends and receives between two ranks that name each other. Needs the ranks on one clock, which the collectives matched so

@@ -107,6 +107,7 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index) const {
   };
   std::vector<Place> places;
   double total = 0;
+  int longer = 0;
   double irregular = 0;  // beyond the medians: pauses at changing places
   const auto steps = static_cast<double>(in_.steps.count());
   for (uint32_t c : typical_.CellsOfRank(rank_index)) {
@@ -114,7 +115,10 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index) const {
     if (cell.kind != UnitKind::kHostCall && cell.kind != UnitKind::kHostWait) continue;
     const CellStats& s = typical_.stats()[c];
     const double excess = (s.own_lead - s.peer_lead) + (s.own_work - s.peer_work);
-    if (excess > 0) total += excess * cell.count / steps;
+    if (excess > 0) {
+      total += excess * cell.count / steps;
+      ++longer;
+    }
     places.push_back({excess * cell.count / steps, s.peer_lead, c});
     for (uint32_t u : classes_.UnitsOf(cell)) {
       if (!graph_.units[u].is_head) irregular += std::max(0.0, graph_.lead[u] - s.own_lead) / steps;
@@ -132,7 +136,7 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index) const {
   if (worst.excess < kExplains * total) {
     out.cause = Cause::kHostLaunch;
     out.evidence.push_back(absl::StrFormat("its host takes %s per step longer than its peers', spread over %d places", LengthText(total),
-                                           static_cast<int>(places.size())));
+                                           longer));
     return out;
   }
   // One place. Is the time inside the step, and what was the host doing?

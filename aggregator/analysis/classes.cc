@@ -78,6 +78,11 @@ class Classifier {
     }
   }
 
+  // A communication kernel without its partners holds waiting that nobody can tell from transfer.
+  bool Comparable(uint32_t u) const {
+    return g_.units[u].step >= 0 && (g_.units[u].kind != UnitKind::kTransfer || g_.units[u].instance != kNone);
+  }
+
   bool IsHost(uint32_t u) const {
     return g_.units[u].kind == UnitKind::kHostCall || g_.units[u].kind == UnitKind::kHostWait;
   }
@@ -98,13 +103,13 @@ class Classifier {
     // Units by step, still in their order.
     std::vector<uint32_t> step_begin(steps + 1, 0);
     for (uint32_t u = begin; u < end; ++u) {
-      if (g_.units[u].step >= 0) ++step_begin[static_cast<size_t>(g_.units[u].step) + 1];
+      if (Comparable(u)) ++step_begin[static_cast<size_t>(g_.units[u].step) + 1];
     }
     for (size_t s = 0; s < steps; ++s) step_begin[s + 1] += step_begin[s];
     std::vector<uint32_t> ordered(step_begin[steps]);
     std::vector<uint32_t> fill(step_begin.begin(), step_begin.end() - 1);
     for (uint32_t u = begin; u < end; ++u) {
-      if (g_.units[u].step >= 0) ordered[fill[static_cast<size_t>(g_.units[u].step)]++] = u;
+      if (Comparable(u)) ordered[fill[static_cast<size_t>(g_.units[u].step)]++] = u;
     }
     for (size_t s = 0; s < steps; ++s) {
       ClassifyStep(std::span(ordered).subspan(step_begin[s], step_begin[s + 1] - step_begin[s]));
@@ -131,7 +136,7 @@ class Classifier {
 
   uint32_t Owner(uint32_t u) const {
     const Unit& unit = g_.units[u];
-    if (unit.kind != UnitKind::kTransfer || unit.instance == kNone) return unit.rank_index;
+    if (unit.kind != UnitKind::kTransfer) return unit.rank_index;
     return in_.matches.instances[unit.instance].group;
   }
 

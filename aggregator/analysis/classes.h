@@ -30,7 +30,7 @@ struct Classes {
   std::span<const uint32_t> UnitsOf(const Cell& c) const { return {units.data() + c.first, c.count}; }
 };
 
-// Of all units in used steps; heads (units before which nothing is known) are one class of their own.
+// Of all units in used steps but communication kernels whose partners are unknown.
 Classes Classify(const Graph& graph, const GraphInput& input);
 
 }  // namespace lockstep::analysis

@@ -26,6 +26,8 @@ constexpr size_t kReplayedRanks = 64;
 // Refining the split stops where it moves less than this part of the lost time.
 constexpr double kSplitTolerance = 1e-3;
 constexpr double kSure = 0.95;
+// Waiting that could not be matched to its cause weakens every verdict.
+constexpr double kMatchedForSure = 0.9;
 // Without a noise floor (too few steps) only what costs this part of the step is listed.
 constexpr double kListedWithoutFloor = 0.02;
 
@@ -145,6 +147,7 @@ class Diagnostician {
   double Floor() const { return out_.noise_floor_ns.value_or(kListedWithoutFloor * out_.step_ns); }
 
   void ListFindings() {
+    if (MatchedFraction() < kMatchedForVerdict) return;
     for (const SlowLink& link : links_.slow) AddLink(link);
     for (uint32_t r = 0; r < in_.capture.ranks.size(); ++r) AddRank(r);
     std::stable_sort(out_.findings.begin(), out_.findings.end(),
@@ -193,7 +196,8 @@ class Diagnostician {
     CountDelayed(f);
     if (steps_ < kLeastSteps) return;
     f.confidence = BootstrapFractionAbove(f.gain_per_step, Floor());
-    if (*f.confidence >= kSure && f.rank_indices.size() == 1) {
+    const double matched = MatchedFraction();
+    if (*f.confidence >= kSure && f.rank_indices.size() == 1 && matched >= kMatchedForSure) {
       f.verdict = Verdict::kSure;
     } else if (*f.confidence >= 0.5) {
       f.verdict = Verdict::kLikely;
@@ -201,6 +205,13 @@ class Diagnostician {
     for (size_t k = 0; k < f.gain_per_step.size() && !f.since_step; ++k) {
       if (f.gain_per_step[k] > std::max(Floor(), f.gain_ns / 2)) f.since_step = in_.steps.names[k];
     }
+  }
+
+  double MatchedFraction() const {
+    uint64_t matched = 0;
+    for (const align::Instance& i : in_.matches.instances) matched += i.complete ? i.members.size() : 0;
+    const uint64_t all = matched + in_.matches.unmatched;
+    return all == 0 ? 1 : static_cast<double>(matched) / static_cast<double>(all);
   }
 
   // Who waited for it, directly.

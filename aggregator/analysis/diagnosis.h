@@ -26,6 +26,9 @@ enum class Verdict : uint8_t { kUndecided, kLikely, kSure };
 // Verdicts and noise floors need at least this many steps.
 inline constexpr size_t kLeastSteps = 3;
 
+// With less of the communication matched than this, what holds the ranks back may be invisible: nothing is decided.
+inline constexpr double kMatchedForVerdict = 0.5;
+
 struct Finding {
   std::vector<uint32_t> rank_indices;  // one, or ranks that nothing tells apart
   Cause cause = Cause::kUnknown;

@@ -107,7 +107,8 @@ class Builder {
                                                             : UnitKind::kKernel;
       const uint32_t unit = Add(steps_.of_activity[i], i, kind, a.start, std::max(a.start, a.end));
       if (kind == UnitKind::kTransfer && a.collective < rank_.collectives.size()) {
-        out_.units.back().instance = in_.matches.instance_of[rank_index_][a.collective];
+        const uint32_t n = in_.matches.instance_of[rank_index_][a.collective];
+        if (n != kNone && in_.matches.instances[n].complete) out_.units.back().instance = n;
       }
       const uint32_t call = calls_.Of(a.correlation);
       StreamOps& stream = StreamAt(a.stream);

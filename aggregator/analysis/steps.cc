@@ -13,6 +13,7 @@ namespace {
 
 // A step with less device work than this part of the median is a stub at the edge of the window (tb_plugin's rule).
 constexpr double kStub = 0.8;
+constexpr size_t kStepsToSpare = 3;
 
 // One step range of one rank.
 struct Seen {
@@ -132,6 +133,12 @@ class StepFinder {
         best_first = run_first;
       }
     }
+    // How a rank came into its first step is only known when something of it was recorded before; with steps to spare such a
+    // begin is left out.
+    if (best_length > kStepsToSpare && !RecordedBefore(best_first->second)) {
+      ++best_first;
+      --best_length;
+    }
     out_.partial = static_cast<uint32_t>(by_name.size() - best_length);
     for (Row it = best_first; out_.names.size() < best_length; ++it) {
       out_.names.push_back(it->first);
@@ -152,6 +159,17 @@ class StepFinder {
     for (size_t r = 0; r < places.size(); ++r) {
       if (seen_[r].empty()) continue;
       if (places[r] == store::kNone || !seen_[r][places[r]].whole) return false;
+    }
+    return true;
+  }
+
+  bool RecordedBefore(const std::vector<uint32_t>& places) const {
+    for (size_t r = 0; r < places.size(); ++r) {
+      if (seen_[r].empty()) continue;
+      const HostTime begin = seen_[r][places[r]].host.start;
+      const auto& calls = capture_.ranks[r].api_calls;
+      if (!calls.empty() && calls.front().start >= begin) return false;
+      if (calls.empty() && !capture_.ranks[r].activities.empty() && capture_.ranks[r].activities.front().start >= begin) return false;
     }
     return true;
   }

@@ -43,8 +43,7 @@ TypicalValues::TypicalValues(const Graph& graph, const Classes& classes, bool st
   if (!steady) FindHeads(ranks);
   for (uint32_t c = 0; c < classes.cells.size(); ++c) {
     const Cell& cell = classes.cells[c];
-    const bool of_group = cell.kind == UnitKind::kTransfer && graph.units[classes.units[cell.first]].instance != store::kNone;
-    auto& lists = of_group ? group_cells_ : rank_cells_;
+    auto& lists = cell.kind == UnitKind::kTransfer ? group_cells_ : rank_cells_;
     if (cell.owner >= lists.size()) lists.resize(cell.owner + 1);
     lists[cell.owner].push_back(c);
   }

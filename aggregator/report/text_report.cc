@@ -88,6 +88,12 @@ class Writer {
       out_.Line(line, 2, Tone::kWarn);
       return;
     }
+    if (r_.capture.matching.matched_fraction.value_or(1) < analysis::kMatchedForVerdict) {
+      out_.Line("UNDECIDED only " + Percent(*r_.capture.matching.matched_fraction) +
+                    " of the communication could be matched across ranks: who waits for whom is not known",
+                2, Tone::kWarn);
+      return;
+    }
     if (r_.stragglers.empty()) {
       std::string line = "HEALTHY no rank holds the others back";
       if (r_.slowdown.noise_floor_ns_per_step) {
