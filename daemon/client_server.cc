@@ -197,7 +197,7 @@ absl::Status ClientServer::OnHello(Connection& connection, const ring::Hello& he
 
 // What an earlier daemon left in it belongs to a capture that ended with that daemon.
 void ClientServer::DrainOldSegment(const Connection& connection, Fd descriptor) {
-  auto old = ClientSegment::Adopt(std::move(descriptor));
+  auto old = DaemonSegment::Adopt(std::move(descriptor));
   if (!old.ok()) {
     log_.Warning("old_segment_refused", {{"pid", connection.peer.pid}, {"reason", old.status().message()}});
     return;
@@ -210,7 +210,7 @@ absl::Status ClientServer::Register(Connection& connection, const ring::Hello& h
   LOCKSTEP_ASSIGN_OR_RETURN(const ProcessInfo info, FindProcess(connection));
   ring::SegmentOptions options = options_.segment;
   options.incarnation = next_incarnation_++;
-  LOCKSTEP_ASSIGN_OR_RETURN(connection.segment, ClientSegment::Create(options));
+  LOCKSTEP_ASSIGN_OR_RETURN(connection.segment, DaemonSegment::Create(options));
 
   // A process that exec'ed, or whose client lost the connection, comes back under the same name.
   if (const auto before = by_process_.find(info.id); before != by_process_.end()) {
@@ -284,7 +284,7 @@ bool ClientServer::SendBytes(const ProcessId& process, const void* bytes, size_t
   return false;
 }
 
-std::shared_ptr<ClientSegment> ClientServer::SegmentOf(const ProcessId& process) const {
+std::shared_ptr<DaemonSegment> ClientServer::SegmentOf(const ProcessId& process) const {
   const auto it = by_process_.find(process);
   return it == by_process_.end() ? nullptr : connections_.at(it->second).segment;
 }

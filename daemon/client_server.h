@@ -15,7 +15,7 @@
 #include "common/base/fd.h"
 #include "common/ring/handshake.h"
 #include "common/ring/segment.h"
-#include "daemon/client_segment.h"
+#include "daemon/daemon_segment.h"
 #include "daemon/event_loop.h"
 #include "daemon/log.h"
 #include "daemon/process.h"
@@ -59,7 +59,7 @@ class ClientServer {
     return SendBytes(process, &message, sizeof(message));
   }
   // Null when it is not connected.
-  std::shared_ptr<ClientSegment> SegmentOf(const ProcessId& process) const;
+  std::shared_ptr<DaemonSegment> SegmentOf(const ProcessId& process) const;
 
   size_t connections() const { return connections_.size(); }
 
@@ -75,7 +75,7 @@ class ClientServer {
     EventLoop::TimerId hello_timer = 0;
     bool registered = false;
     ProcessId process;
-    std::shared_ptr<ClientSegment> segment;
+    std::shared_ptr<DaemonSegment> segment;
   };
 
   void AcceptAll();

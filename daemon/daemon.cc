@@ -190,7 +190,7 @@ bool Daemon::MayCapture(UplinkId uplink, const ProcessId& process) {
 }
 
 uint64_t Daemon::BeginDrain(UplinkId uplink, const ProcessId& process, const std::string& capture) {
-  const std::shared_ptr<ClientSegment> segment = clients_->SegmentOf(process);
+  const std::shared_ptr<DaemonSegment> segment = clients_->SegmentOf(process);
   return drainer_->Begin(process, segment, segment->incarnation(), capture, links_.at(uplink).uplink->spool());
 }
 
@@ -323,7 +323,7 @@ absl::Status Daemon::TryDial(uid_t caller, const v1::DialRequest& request, std::
   }
   UplinkOptions options = MakeUplinkOptions(request.address());
   options.token = std::move(token);
-  options.reconnect = false;
+  options.mode = UplinkOptions::Mode::kOnce;
   auto shared = std::make_shared<Fd>(std::move(socket));
   options.connect = [shared](const std::string&) { return rpc::ConnectOver(std::move(*shared)); };
   Link& link = AddLink(std::move(options), Scope::Of(caller));

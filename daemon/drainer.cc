@@ -18,7 +18,7 @@ Drainer::~Drainer() {
   thread_.join();
 }
 
-uint64_t Drainer::Begin(const ProcessId& process, std::shared_ptr<ClientSegment> segment, uint64_t incarnation,
+uint64_t Drainer::Begin(const ProcessId& process, std::shared_ptr<DaemonSegment> segment, uint64_t incarnation,
                         const std::string& capture, std::shared_ptr<Spool> spool) {
   segment->Discard();
   segment->TakeLosses();
@@ -107,7 +107,7 @@ Nanos Drainer::DrainAll(const std::vector<std::shared_ptr<Active>>& all) {
     }
     std::unique_lock busy(active->busy);
     if (active->abandoned) continue;
-    const ClientSegment::Turn turn = DrainOnce(*active);
+    const DaemonSegment::Turn turn = DrainOnce(*active);
     if (turn.most_pending > kLittle || !turn.drained) {
       pause = kShortestPause;
     } else if (turn.records > 0) {
@@ -119,8 +119,8 @@ Nanos Drainer::DrainAll(const std::vector<std::shared_ptr<Active>>& all) {
   return pause;
 }
 
-ClientSegment::Turn Drainer::DrainOnce(Active& active) {
-  const ClientSegment::Turn turn = active.segment->Drain(scratch_, kTurnBytes, [&](const ring::RecordView& record) {
+DaemonSegment::Turn Drainer::DrainOnce(Active& active) {
+  const DaemonSegment::Turn turn = active.segment->Drain(scratch_, kTurnBytes, [&](const ring::RecordView& record) {
     active.batcher.Add(record);
     if (active.batcher.full()) Flush(active);
   });

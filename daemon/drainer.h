@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "daemon/batcher.h"
-#include "daemon/client_segment.h"
+#include "daemon/daemon_segment.h"
 #include "daemon/clock.h"
 #include "daemon/process.h"
 #include "daemon/spool.h"
@@ -40,7 +40,7 @@ class Drainer {
 
   // Throws away what is left in the rings, starts an epoch of strings and returns its number. The process must not be in
   // a capture. Main thread.
-  uint64_t Begin(const ProcessId& process, std::shared_ptr<ClientSegment> segment, uint64_t incarnation,
+  uint64_t Begin(const ProcessId& process, std::shared_ptr<DaemonSegment> segment, uint64_t incarnation,
                  const std::string& capture, std::shared_ptr<Spool> spool);
   // Throws away what came since Begin.
   void Restart(const ProcessId& process);
@@ -60,7 +60,7 @@ class Drainer {
   struct Active {
     explicit Active(BatchIdentity id) : identity(std::move(id)), batcher(identity) {}
     const BatchIdentity identity;
-    std::shared_ptr<ClientSegment> segment;
+    std::shared_ptr<DaemonSegment> segment;
     std::shared_ptr<Spool> spool;
     Batcher batcher;
     MonoTime flushed;
@@ -76,7 +76,7 @@ class Drainer {
   std::shared_ptr<Active> Find(const ProcessId& process);
   void Run();
   Nanos DrainAll(const std::vector<std::shared_ptr<Active>>& all);
-  ClientSegment::Turn DrainOnce(Active& active);
+  DaemonSegment::Turn DrainOnce(Active& active);
   void Flush(Active& active);
   void Finish(Active& active);
 

@@ -93,7 +93,7 @@ void Uplink::Run() {
     bool registered = false;
     const absl::Status status = RunStream(&registered);
     const bool was_up = up_.exchange(false);
-    bool last = !options_.reconnect;
+    bool last = options_.mode == UplinkOptions::Mode::kOnce;
     {
       std::lock_guard lock(mutex_);
       last = last || stopping_;
@@ -129,7 +129,9 @@ absl::Status Uplink::RunStream(bool* registered) {
     states_.clear();
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, options_.connect(redirect));
-  if (!WaitConnected(*channel)) return absl::UnavailableError("cannot connect");
+  // A channel made of a socket has no connectivity to watch.
+  const bool connected = options_.mode == UplinkOptions::Mode::kOnce || WaitConnected(*channel);
+  if (!connected) return absl::UnavailableError("cannot connect");
 
   grpc::ClientContext context;
   rpc::Prepare(context, options_.token, Nanos::Max());

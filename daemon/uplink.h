@@ -51,7 +51,9 @@ struct UplinkOptions {
   std::function<absl::StatusOr<std::shared_ptr<grpc::Channel>>(const std::string& redirect)> connect;
   std::string name;  // for the log
   rpc::Token token;
-  bool reconnect = true;  // else: one stream, and that is it
+  // kReconnect: whenever the stream breaks, for ever. kOnce: the channel is connected already, and when it breaks, that is it.
+  enum class Mode : uint8_t { kReconnect, kOnce };
+  Mode mode = Mode::kReconnect;
   std::string node_id;
   std::string host_name;
   std::string version;

@@ -1,4 +1,4 @@
-#include "daemon/client_segment.h"
+#include "daemon/daemon_segment.h"
 
 #include <algorithm>
 #include <array>
@@ -16,32 +16,32 @@ absl::Status SegmentFailed(ring::SegmentError error, const char* what) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ClientSegment>> ClientSegment::Create(const ring::SegmentOptions& options) {
+absl::StatusOr<std::unique_ptr<DaemonSegment>> DaemonSegment::Create(const ring::SegmentOptions& options) {
   ring::Segment segment;
   const ring::SegmentError error = ring::Segment::Create(options, &segment);
   if (error != ring::SegmentError::kNone) return SegmentFailed(error, "cannot make a segment");
-  return std::unique_ptr<ClientSegment>(new ClientSegment(std::move(segment)));
+  return std::unique_ptr<DaemonSegment>(new DaemonSegment(std::move(segment)));
 }
 
-absl::StatusOr<std::unique_ptr<ClientSegment>> ClientSegment::Adopt(Fd memfd) {
+absl::StatusOr<std::unique_ptr<DaemonSegment>> DaemonSegment::Adopt(Fd memfd) {
   ring::Segment segment;
   const ring::SegmentError error = ring::Segment::Adopt(std::move(memfd), &segment);
   if (error != ring::SegmentError::kNone) return SegmentFailed(error, "cannot take over the client's segment");
-  return std::unique_ptr<ClientSegment>(new ClientSegment(std::move(segment)));
+  return std::unique_ptr<DaemonSegment>(new DaemonSegment(std::move(segment)));
 }
 
-ClientSegment::ClientSegment(ring::Segment segment)
+DaemonSegment::DaemonSegment(ring::Segment segment)
     : segment_(std::move(segment)), losses_(segment_.header()), epoch_(segment_.header()->epoch.load()) {
   for (uint32_t i = 0; i < segment_.ring_count(); ++i) readers_.push_back(segment_.Reader(i));
   told_broken_.resize(readers_.size());
 }
 
-uint64_t ClientSegment::NextEpoch() {
+uint64_t DaemonSegment::NextEpoch() {
   segment_.header()->epoch.store(++epoch_, std::memory_order_release);
   return epoch_;
 }
 
-ClientSegment::Turn ClientSegment::Drain(std::span<std::byte> scratch, uint64_t budget_bytes,
+DaemonSegment::Turn DaemonSegment::Drain(std::span<std::byte> scratch, uint64_t budget_bytes,
                                          const std::function<void(const ring::RecordView&)>& sink) {
   Turn turn;
   for (uint32_t i = 0; i < readers_.size(); ++i) {
@@ -63,7 +63,7 @@ ClientSegment::Turn ClientSegment::Drain(std::span<std::byte> scratch, uint64_t 
   return turn;
 }
 
-uint64_t ClientSegment::Discard() {
+uint64_t DaemonSegment::Discard() {
   std::array<std::byte, 64 * 1024> scratch;
   uint64_t records = 0;
   // Twice what it can hold: enough for a writer that is still at it, and an end for one that never stops.
@@ -75,7 +75,7 @@ uint64_t ClientSegment::Discard() {
   return records;
 }
 
-std::vector<std::string> ClientSegment::TakeBroken() {
+std::vector<std::string> DaemonSegment::TakeBroken() {
   std::vector<std::string> broken;
   for (uint32_t i = 0; i < readers_.size(); ++i) {
     if (!readers_[i].broken() || told_broken_[i]) continue;

@@ -1,6 +1,6 @@
 // The daemon's end of one client's shared segment: its rings and its loss counters.
-#ifndef LOCKSTEP_DAEMON_CLIENT_SEGMENT_H_
-#define LOCKSTEP_DAEMON_CLIENT_SEGMENT_H_
+#ifndef LOCKSTEP_DAEMON_DAEMON_SEGMENT_H_
+#define LOCKSTEP_DAEMON_DAEMON_SEGMENT_H_
 
 #include <cstdint>
 #include <functional>
@@ -16,11 +16,11 @@
 namespace lockstep::daemon {
 
 // One thread at a time: the main thread until a capture's drain begins, then the drain thread until it ended.
-class ClientSegment {
+class DaemonSegment {
  public:
-  static absl::StatusOr<std::unique_ptr<ClientSegment>> Create(const ring::SegmentOptions& options);
+  static absl::StatusOr<std::unique_ptr<DaemonSegment>> Create(const ring::SegmentOptions& options);
   // Of a client that kept it over the daemon's restart.
-  static absl::StatusOr<std::unique_ptr<ClientSegment>> Adopt(Fd memfd);
+  static absl::StatusOr<std::unique_ptr<DaemonSegment>> Adopt(Fd memfd);
 
   int fd() const { return segment_.fd(); }
   uint64_t bytes() const { return segment_.bytes(); }
@@ -44,7 +44,7 @@ class ClientSegment {
   std::vector<std::string> TakeBroken();
 
  private:
-  explicit ClientSegment(ring::Segment segment);
+  explicit DaemonSegment(ring::Segment segment);
 
   ring::Segment segment_;
   std::vector<ring::RingReader> readers_;
@@ -55,4 +55,4 @@ class ClientSegment {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_CLIENT_SEGMENT_H_
+#endif  // LOCKSTEP_DAEMON_DAEMON_SEGMENT_H_
