@@ -98,7 +98,7 @@ struct Op {
 };
 
 struct Group {
-  uint64_t comm = 0;  // NCCL's communicator id
+  uint64_t comm = 0;  // NCCL's communicator id; 0: NCCL's profiler is not told of the group
   std::string name;
   std::vector<uint32_t> members;  // world ranks in the order of their rank in the group
 };
@@ -119,7 +119,8 @@ struct Scenario {
   Nanos period;              // kLoop
   uint32_t noise_ppm = 0;    // standard deviation of device durations, relative
   uint64_t buffered_bytes = 4 * 1024 * 1024;
-  std::vector<std::string> names;  // "{step}" in a push's name becomes the turn's number
+  // "{step}" in a push's name becomes the turn's number; "{step:3:1}" counts three steps a turn: 3 * turn + 1.
+  std::vector<std::string> names;
   std::vector<Group> groups;
   std::vector<Rank> ranks;
 

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
 
 #include "sim/engine/random.h"
@@ -15,10 +17,12 @@ using cupti::ActivityKind;
 using scenario::Op;
 using scenario::OpKind;
 
+constexpr uint32_t kEventRecordId = cupti::runtime_cbid::kEventRecord;
+constexpr uint32_t kStreamWaitEventId = cupti::runtime_cbid::kStreamWaitEvent;
+
 // Which of an op's records a drop concerns; each is drawn by itself.
 enum Part : uint32_t { kMain = 0, kSync = 1, kEvent = 2, kExternal = 3 };
 
-constexpr std::string_view kStepToken = "{step}";
 
 ActivityKind KindOf(OpKind kind) {
   switch (kind) {
@@ -28,9 +32,14 @@ ActivityKind KindOf(OpKind kind) {
   }
 }
 
+// "{step}" is the turn's number, "{step:3:1}" counts three steps per turn: 3 * turn + 1.
 std::string WithStep(std::string text, uint32_t step) {
-  const size_t at = text.find(kStepToken);
-  return at == std::string::npos ? text : text.replace(at, kStepToken.size(), std::to_string(step));
+  const size_t at = text.find("{step");
+  const size_t close = at == std::string::npos ? at : text.find('}', at);
+  if (close == std::string::npos) return text;
+  uint64_t per_turn = 1, place = 0;
+  sscanf(text.c_str() + at, "{step:%" SCNu64 ":%" SCNu64 "}", &per_turn, &place);
+  return text.replace(at, close + 1 - at, std::to_string(step * per_turn + place));
 }
 
 void FillCopy(const Op& op, cupti::Memcpy6* r) {
@@ -233,6 +242,8 @@ void RankRecorder::SyncRecords(OpRun run, VirtualTime start, VirtualTime end, bo
   }
   for (uint32_t i = run.op + 1; i < program_.ops().size() && !program_.ops()[i].IsHost(); ++i) {
     const Op& follow = program_.ops()[i];
+    // Order that an import inferred from times has no call of its own.
+    if (op.cbid != kEventRecordId && op.cbid != kStreamWaitEventId) break;
     if (follow.kind == OpKind::kWaitEvent && cupti_.wants(ActivityKind::kSynchronization)) {
       r.type = cupti::SynchronizationType::kStreamWaitEvent;
       r.stream_id = streams[follow.stream];

@@ -1,0 +1,179 @@
+// What `lockstep export --format scenario` writes, replayed: the stamps of the capture come back.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <tuple>
+
+#include "aggregator/align/clock_model.h"
+#include "aggregator/align/match.h"
+#include "aggregator/trace/readers.h"
+#include "aggregator/trace/scenario_writer.h"
+#include "aggregator/trace/writers.h"
+#include "common/scenario/generator.h"
+#include "sim/engine/dry_run.h"
+#include "tests/support/sim_capture.h"
+
+namespace lockstep {
+namespace {
+
+using scenario::Op;
+using scenario::OpKind;
+using scenario::Scenario;
+
+// Start and end of one thing, as a multiset over kinds and streams.
+using Stamps = std::vector<std::tuple<int, uint32_t, int64_t, int64_t>>;
+
+// The capture's device work and calls, from the earliest stamp of any rank.
+std::vector<Stamps> Recorded(const store::Capture& capture, const align::ClockModel& clock) {
+  JobTime origin = JobTime::Max();
+  std::vector<Nanos> shifts;
+  for (const store::RankData& rank : capture.ranks) {
+    const HostTime middle = rank.activities[rank.activities.size() / 2].start;
+    const Nanos shift = clock.ToJob(rank.host, middle) - JobTime(middle.ns());
+    shifts.push_back(shift);
+    for (const auto& a : rank.activities) origin = std::min(origin, JobTime(a.start.ns()) + shift);
+    for (const auto& c : rank.api_calls) origin = std::min(origin, JobTime(c.start.ns()) + shift);
+    for (const auto& s : rank.ranges) {
+      if (s.kind == store::RangeKind::kStep && !s.start_unknown && !s.end_unknown) origin = std::min(origin, JobTime(s.start.ns()) + shift);
+    }
+  }
+  std::vector<Stamps> all;
+  for (size_t r = 0; r < capture.ranks.size(); ++r) {
+    const auto since = [&](HostTime t) { return (JobTime(t.ns()) + shifts[r] - origin).ns(); };
+    Stamps stamps;
+    for (const auto& a : capture.ranks[r].activities) stamps.emplace_back(1, a.stream.value(), since(a.start), since(a.end));
+    for (const auto& c : capture.ranks[r].api_calls) stamps.emplace_back(0, 0, since(c.start), since(c.end));
+    std::sort(stamps.begin(), stamps.end());
+    all.push_back(std::move(stamps));
+  }
+  return all;
+}
+
+// The same of one turn of a dry run, from that turn's origin.
+std::vector<Stamps> Replayed(const Scenario& s, const sim::WorldHistory& world, uint32_t turn) {
+  std::vector<Stamps> all;
+  for (size_t r = 0; r < s.ranks.size(); ++r) {
+    Stamps stamps;
+    const int64_t origin = s.period.ns() * turn;
+    for (const sim::TrueRecord& record : world.ranks[r].records) {
+      const Op& op = s.ranks[r].program[record.op];
+      if (record.step != turn || op.kind == OpKind::kPush || op.kind == OpKind::kPop) continue;
+      const bool device = op.IsDevice();
+      stamps.emplace_back(device ? 1 : 0, device ? s.ranks[r].streams[op.stream] : 0, record.start.ns() - origin, record.end.ns() - origin);
+    }
+    std::sort(stamps.begin(), stamps.end());
+    all.push_back(std::move(stamps));
+  }
+  return all;
+}
+
+size_t Collectives(const Scenario& s) {
+  size_t n = 0;
+  for (const scenario::Rank& rank : s.ranks) n += std::count_if(rank.program.begin(), rank.program.end(), [](const Op& op) { return op.kind == OpKind::kCollective; });
+  return n;
+}
+
+void ExpectExactReplay(const store::Capture& capture, Scenario* out) {
+  const align::Matches matches = align::Match(capture);
+  const align::ClockModel clock = align::EstimateClocks(capture, matches);
+  absl::StatusOr<Scenario> s = trace::MakeScenario(capture, matches, clock);
+  ASSERT_TRUE(s.ok()) << s.status();
+  const sim::WorldHistory world = sim::DryRun(*s, {}, 3);
+  ASSERT_EQ(world.stuck, "");
+  const std::vector<Stamps> recorded = Recorded(capture, clock);
+  for (uint32_t turn = 0; turn < 3; ++turn) {
+    const std::vector<Stamps> replayed = Replayed(*s, world, turn);
+    for (size_t r = 0; r < recorded.size(); ++r) {
+      ASSERT_EQ(replayed[r].size(), recorded[r].size()) << "rank " << r;
+      size_t different = 0;
+      for (size_t i = 0; i < recorded[r].size(); ++i) different += replayed[r][i] != recorded[r][i];
+      EXPECT_EQ(different, 0u) << "of " << recorded[r].size() << " records of rank " << r << " in turn " << turn;
+    }
+  }
+  *out = *std::move(s);
+}
+
+store::Capture Simulated(const sim::Knobs& knobs, const tests::SimCaptureOptions& options,
+                         const scenario::TransformerShape& shape = {}) {
+  const Scenario s = *scenario::MakeTransformer(shape);
+  return tests::CaptureOf(s, sim::DryRun(s, knobs, 5), options);
+}
+
+TEST(ScenarioReplay, ACaptureWithEverythingReplaysToTheNanosecond) {
+  Scenario s;
+  ExpectExactReplay(Simulated({}, {}), &s);
+  EXPECT_GT(Collectives(s), 8u * 5 * 40);
+  EXPECT_NE(s.groups.at(0).comm, 0u);
+}
+
+TEST(ScenarioReplay, ACaptureThatKnowsOnlyNamesAndTimesReplaysToTheNanosecond) {
+  tests::SimCaptureOptions options;
+  options.with_sequences = false;
+  options.with_events = false;
+  Scenario s;
+  ExpectExactReplay(Simulated({}, options, {.data_parallel = 4, .tensor_parallel = 1, .pipeline_parallel = 1}), &s);
+  EXPECT_GT(Collectives(s), 0u);
+  EXPECT_EQ(s.groups.at(0).comm, 0u) << "NCCL is not told of groups that were only inferred";
+}
+
+TEST(ScenarioReplay, AWindowCutOutOfTheMiddleReplaysToTheNanosecond) {
+  tests::SimCaptureOptions options;
+  options.from = VirtualTime(150'000'000);
+  options.to = VirtualTime(420'000'000);
+  Scenario s;
+  ExpectExactReplay(Simulated({}, options), &s);
+}
+
+TEST(ScenarioReplay, AFaultInTheReplayMovesWhatDependsOnIt) {
+  Scenario s;
+  ExpectExactReplay(Simulated({}, {}), &s);
+  sim::Knobs slow;
+  ASSERT_TRUE(sim::SizeFault(s, sim::FaultKind::kSlowGpu, 2, 0.10, s.period, &slow.fault));
+  const sim::WorldHistory healthy = sim::DryRun(s, {}, 3), faulty = sim::DryRun(s, slow, 3);
+  const double longer = (sim::MeanTurn(s, faulty) - sim::MeanTurn(s, healthy)).millis();
+  EXPECT_GT(longer, 0.03 * s.period.millis());
+  EXPECT_GT((faulty.ranks[7].end - healthy.ranks[7].end).ns(), 0) << "the others wait";
+}
+
+TEST(ScenarioReplay, TheTextReadsBackAndRunsTheSame) {
+  const store::Capture capture = Simulated({}, {});
+  const align::Matches matches = align::Match(capture);
+  const align::ClockModel clock = align::EstimateClocks(capture, matches);
+  store::StringSink sink;
+  ASSERT_TRUE(trace::WriteScenario(capture, matches, clock, sink).ok());
+  const absl::StatusOr<Scenario> parsed = scenario::Parse(sink.text(), "t");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const Scenario made = *trace::MakeScenario(capture, matches, clock);
+  EXPECT_EQ(sim::DryRun(*parsed, {}, 2).ranks[3].records, sim::DryRun(made, {}, 2).ranks[3].records);
+}
+
+TEST(ScenarioReplay, AnEmptyCaptureIsRefusedWithASentence) {
+  const store::Capture capture;
+  const absl::StatusOr<Scenario> s = trace::MakeScenario(capture, {}, {});
+  EXPECT_THAT(std::string(s.status().message()), ::testing::HasSubstr("no device work"));
+}
+
+// Real traces are kept outside the repository.
+class RealTrace : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(RealTrace, ReplaysToTheNanosecond) {
+  const std::string folder = std::string(LOCKSTEP_SOURCE_DIR) + "/../shared/traces/" + GetParam();
+  if (!std::filesystem::exists(folder)) {
+    printf("%s is not here: nothing to replay\n", folder.c_str());
+    return;
+  }
+  const std::string paths[] = {folder};
+  absl::StatusOr<store::Capture> capture = trace::ReadInput(paths, {});
+  ASSERT_TRUE(capture.ok()) << capture.status();
+  Scenario s;
+  ExpectExactReplay(*capture, &s);
+  printf("%s: period %.3f ms, %zu collectives, %zu groups\n", GetParam(), s.period.millis(), Collectives(s), s.groups.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Sets, RealTrace, ::testing::Values("param_dlrm_8rank", "bert_ddp_2rank"));
+
+}  // namespace
+}  // namespace lockstep
