@@ -37,7 +37,7 @@ ExitCode Analyze(const AnalyzeFlags& flags) {
 }  // namespace
 
 void AddAnalyze(CLI::App& app, Chosen& chosen) {
-  CLI::App* sub = app.add_subcommand("analyze", kAbout);
+  CLI::App* sub = AddCommand(app, "analyze", kAbout);
   auto flags = std::make_shared<AnalyzeFlags>();
   sub->add_option("PATH", flags->paths, "Files and folders")->required();
   sub->add_option("--communication", flags->communication,

@@ -31,7 +31,26 @@ std::vector<std::string> TakeCommand(int argc, char** argv, Chosen& chosen) {
   return ours;
 }
 
+// CLI11 says of a wrong word that a subcommand is required, which helps nobody.
+std::string WrongCommand(const CLI::App& app, const std::vector<std::string>& words) {
+  if (words.empty() || words[0][0] == '-') return "";
+  std::string known;
+  for (const CLI::App* sub : app.get_subcommands({})) {
+    if (sub->check_name(words[0])) return "";
+    known += (known.empty() ? "" : ", ") + sub->get_name();
+  }
+  for (const char* later : {"overview", "ops", "kernels", "distributed", "memory", "modules", "layers", "host", "whatif", "top", "diff",
+                            "config"}) {
+    if (words[0] == later) return words[0] + " is not available in this version; there are " + known;
+  }
+  return "there is no command " + words[0] + "; there are " + known;
+}
+
 int Parse(CLI::App& app, std::vector<std::string> words) {
+  if (const std::string wrong = WrongCommand(app, words); !wrong.empty()) {
+    Say(wrong);
+    return static_cast<int>(ExitCode::kUsage);
+  }
   // CLI11 takes them from the back.
   std::vector<std::string> reversed(words.rbegin(), words.rend());
   try {

@@ -4,6 +4,13 @@
 
 namespace lockstep::cli {
 
+CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& about) {
+  const size_t line = about.find('\n');
+  CLI::App* sub = app.add_subcommand(name, about.substr(0, line));
+  if (line != std::string::npos) sub->footer(about.substr(line));
+  return sub;
+}
+
 void Say(const std::string& sentence) { std::fprintf(stderr, "lockstep: %s\n", sentence.c_str()); }
 
 ExitCode Fail(ExitCode code, const std::string& sentence) {

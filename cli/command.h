@@ -20,6 +20,9 @@ struct Chosen {
   bool has_command = false;
 };
 
+// A subcommand whose first line of `about` stands in the list of commands, and the rest below its options.
+CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& about);
+
 void AddRun(CLI::App& app, Chosen& chosen);
 void AddTrace(CLI::App& app, Chosen& chosen);
 void AddStatus(CLI::App& app, Chosen& chosen);

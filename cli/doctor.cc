@@ -97,7 +97,7 @@ ExitCode Doctor(const std::string& daemon) {
 }  // namespace
 
 void AddDoctor(CLI::App& app, Chosen& chosen) {
-  CLI::App* sub = app.add_subcommand("doctor", kAbout);
+  CLI::App* sub = AddCommand(app, "doctor", kAbout);
   auto daemon = std::make_shared<std::string>();
   sub->add_option("--daemon", *daemon, "The client socket of the daemon to look for");
   sub->callback([daemon, &chosen] { chosen.action = [daemon] { return Doctor(*daemon); }; });

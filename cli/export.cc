@@ -120,7 +120,7 @@ ExitCode Export(const Flags& flags) {
 }  // namespace
 
 void AddExport(CLI::App& app, Chosen& chosen) {
-  CLI::App* sub = app.add_subcommand("export", kAbout);
+  CLI::App* sub = AddCommand(app, "export", kAbout);
   auto flags = std::make_shared<Flags>();
   sub->add_option("CAPTURE", flags->input, "A capture's folder or id, or recorded traces")->required();
   sub->add_option("--format", flags->format, "kineto, perfetto or scenario")->required();

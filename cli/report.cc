@@ -41,7 +41,7 @@ ExitCode Report(const Flags& flags) {
 }  // namespace
 
 void AddReport(CLI::App& app, Chosen& chosen) {
-  CLI::App* sub = app.add_subcommand("report", kAbout);
+  CLI::App* sub = AddCommand(app, "report", kAbout);
   auto flags = std::make_shared<Flags>();
   sub->add_option("CAPTURE", flags->capture, "A capture's folder or id")->required();
   AddAggregatorFlags(*sub, flags->aggregator);

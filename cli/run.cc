@@ -131,7 +131,7 @@ ExitCode Run(const RunFlags& flags, const Chosen& chosen) {
 }  // namespace
 
 void AddRun(CLI::App& app, Chosen& chosen) {
-  CLI::App* sub = app.add_subcommand("run", kAbout);
+  CLI::App* sub = AddCommand(app, "run", kAbout);
   auto flags = std::make_shared<RunFlags>();
   sub->add_option("--mode", flags->mode, "What is put in: auto, cupti (no Kineto) or nccl (no CUPTI)")
       ->check(CLI::IsMember({"auto", "cupti", "nccl"}))

@@ -159,7 +159,7 @@ ExitCode Status(const Flags& flags) {
 }  // namespace
 
 void AddStatus(CLI::App& app, Chosen& chosen) {
-  CLI::App* sub = app.add_subcommand("status", kAbout);
+  CLI::App* sub = AddCommand(app, "status", kAbout);
   auto flags = std::make_shared<Flags>();
   sub->add_option("--job", flags->job, "Only this job");
   sub->add_option("--daemon", flags->daemon, "The client socket of the daemon to ask");

@@ -177,7 +177,7 @@ void AddSelection(CLI::App& sub, Flags& flags) {
 }  // namespace
 
 void AddTrace(CLI::App& app, Chosen& chosen) {
-  CLI::App* sub = app.add_subcommand("trace", kAbout);
+  CLI::App* sub = AddCommand(app, "trace", kAbout);
   auto flags = std::make_shared<Flags>();
   AddSelection(*sub, *flags);
   sub->add_option("--activities", flags->activities, "What to record; memory as well, where asked for")->capture_default_str();
