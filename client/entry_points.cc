@@ -67,7 +67,7 @@ void OnFork() {
 
 bool OpenCuptiOfThisProcess(CuptiApi* api, Sentence* why) {
   if (!OpenCupti(::secure_getenv("LOCKSTEP_CUPTI_LIB"), api, why)) return false;
-  // After CUPTI was loaded, so that it runs before CUPTI's own exit handlers.
+  // Once more, behind CUPTI's loading: exit handlers run backwards, and ours needs CUPTI alive.
   ::atexit(OnExit);
   return true;
 }
@@ -104,6 +104,7 @@ bool Start() {
   if (g_inert.load()) return false;
   if (g_started.exchange(true)) return true;
   g_gate.WipeInChildren();
+  ::atexit(OnExit);
   return g_capture.recorder().Init(OnThreadExit) && ::pthread_atfork(nullptr, nullptr, OnFork) == 0 && StartThread();
 }
 

@@ -1,0 +1,202 @@
+// A program with the client injected, for guest_test.cc: does one thing, tells what it saw on stdout, a line each.
+//
+//   guest_program LIBRARY MODE
+//
+// It talks to the test over stdin: "wait" below is the arrival of one byte there.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "common/foreign/cupti.h"
+#include "common/foreign/nvtx.h"
+
+namespace {
+
+namespace nvtx = lockstep::foreign::nvtx;
+
+void Say(const std::string& line) {
+  std::string out = line + "\n";
+  if (::write(1, out.data(), out.size()) < 0) ::_exit(9);
+}
+void Wait() {
+  char byte;
+  if (::read(0, &byte, 1) != 1) ::_exit(8);
+}
+
+// NVTX's tables of this program.
+nvtx::FunctionPointer g_core[nvtx::kCoreSlots];
+nvtx::FunctionPointer* g_core_table[nvtx::kCoreSlots];
+
+const void* ExportTable(nvtx::ExportTable table) {
+  static constexpr nvtx::ExportTableCallbacks kCallbacks = {
+      sizeof(nvtx::ExportTableCallbacks), [](nvtx::Module module, nvtx::FunctionTable* out, uint32_t* slots) {
+        if (module != nvtx::Module::kCore) return 0;
+        *out = g_core_table;
+        *slots = nvtx::kCoreSlots;
+        return 1;
+      }};
+  return table == nvtx::ExportTable::kCallbacks ? &kCallbacks : nullptr;
+}
+
+void Push(const char* text) {
+  reinterpret_cast<nvtx::RangePushAFn>(g_core[static_cast<uint32_t>(nvtx::Core::kRangePushA)])(text);
+}
+void Pop() { reinterpret_cast<nvtx::RangePopFn>(g_core[static_cast<uint32_t>(nvtx::Core::kRangePop)])(); }
+
+bool MapsContain(const char* text) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find(text) != std::string::npos) return true;
+  }
+  return false;
+}
+
+void Inject(const char* path) {
+  void* library = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    Say(std::string("dlopen: ") + ::dlerror());
+    ::_exit(7);
+  }
+  for (uint32_t i = 0; i < nvtx::kCoreSlots; ++i) g_core_table[i] = &g_core[i];
+  const auto nvtx_init =
+      reinterpret_cast<nvtx::InitializeInjectionNvtx2Fn>(::dlsym(library, "InitializeInjectionNvtx2"));
+  if (nvtx_init(&ExportTable) != 1) Say("NVTX refused");
+  const auto init =
+      reinterpret_cast<lockstep::foreign::cupti::InitializeInjectionFn>(::dlsym(library, "InitializeInjection"));
+  if (init() != 1) Say("CUDA refused");
+  // What every library that uses NVTX does, again; and an unload, which must do nothing.
+  if (nvtx_init(&ExportTable) != 1) Say("NVTX refused the second library");
+  ::dlclose(library);
+}
+
+// What a child of the capturing process does: everything that reaches us.
+int BehaveAsChild() {
+  for (int i = 0; i < 1000; ++i) {
+    Push("in the child");
+    Pop();
+  }
+  return 0;
+}
+
+void ReportChild(const char* how, pid_t child) {
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  Say(std::string(how) + (WIFEXITED(status) && WEXITSTATUS(status) == 0 ? " child fine" : " child died"));
+}
+
+void Fork() {
+  Wait();  // for the capture to run
+  pid_t child = ::fork();
+  if (child == 0) std::exit(BehaveAsChild());  // with exit handlers
+  ReportChild("fork:", child);
+  // Without libc's fork handlers, as language runtimes and sandboxes do it.
+  child = static_cast<pid_t>(::syscall(SYS_fork));
+  if (child == 0) ::_exit(BehaveAsChild());
+  ReportChild("raw fork:", child);
+  child = ::fork();
+  if (child == 0) {
+    ::execl("/bin/sh", "sh", "-c", "ls -l /proc/self/fd | awk '{print $9}' | sort -n | tail -1 | xargs test 512 -gt", nullptr);
+    ::_exit(1);
+  }
+  ReportChild("exec:", child);
+  Push("in the parent");
+  Pop();
+}
+
+void CloseAll() {
+  Wait();  // until the daemon has welcomed us
+  rlimit limit{4096, 4096};
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  char folder[] = "/tmp/lockstep-closeall-XXXXXX";
+  if (::mkdtemp(folder) == nullptr) ::_exit(6);
+  for (int fd = 3; fd < 4096; ++fd) ::close(fd);
+  // Our numbers are files of the application's now.
+  for (int fd = 3; fd < 1500; ++fd) {
+    const std::string name = std::string(folder) + "/" + std::to_string(fd);
+    if (::open(name.c_str(), O_CREAT | O_RDWR, 0600) != fd) ::_exit(5);
+  }
+  Say("closed");
+  Wait();  // while the client finds out, reconnects and captures
+  int dirty = 0;
+  int missing = 0;
+  for (int fd = 3; fd < 1500; ++fd) {
+    struct stat info;
+    if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) ++missing;
+    else if (info.st_size != 0) ++dirty;
+    ::unlink((std::string(folder) + "/" + std::to_string(fd)).c_str());
+  }
+  ::rmdir(folder);
+  Say("dirty " + std::to_string(dirty) + " missing " + std::to_string(missing));
+}
+
+void Idle() {
+  Wait();
+  Say(MapsContain("libcupti") || MapsContain("libcuda.so") ? "loaded CUDA's libraries" : "loaded nothing");
+  Say(MapsContain("libstdc++") ? "this program itself uses libstdc++" : "no libstdc++");
+}
+
+void Threads() {
+  Wait();
+  for (int task = 0; task < 100000; ++task) {
+    const std::string status = "/proc/self/task/" + std::to_string(::getpid() + task) + "/status";
+    std::ifstream file(status);
+    std::string line;
+    std::string name;
+    while (std::getline(file, line)) {
+      if (line.rfind("Name:", 0) == 0) name = line.substr(6);
+      // All but the two that libc keeps to itself, and the two that cannot be blocked.
+      if (name == "lockstep" && line.rfind("SigBlk:", 0) == 0) return Say("blocked" + line.substr(7));
+    }
+  }
+  Say("no thread named lockstep");
+}
+
+void Environment() {
+  for (const char* name : {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN"}) {
+    const char* value = ::getenv(name);
+    Say(std::string(name) + "=" + (value == nullptr ? "" : value));
+  }
+}
+
+void Ranges() {
+  for (int i = 0; i < 100; ++i) {
+    Push("a range");
+    Pop();
+  }
+  Wait();
+  for (int i = 0; i < 10; ++i) {
+    Push("a range");
+    Pop();
+  }
+  Say("pushed");
+  Wait();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  const std::string mode = argv[2];
+  if (mode == "environment") {
+    Environment();
+    return 0;
+  }
+  Inject(argv[1]);
+  if (mode == "fork") Fork();
+  if (mode == "closeall") CloseAll();
+  if (mode == "idle") Idle();
+  if (mode == "threads") Threads();
+  if (mode == "ranges") Ranges();
+  if (mode == "nothing") ::usleep(300000);
+  return 42;
+}

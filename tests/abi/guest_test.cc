@@ -1,0 +1,245 @@
+// The built client library inside another program: what it must never do to its host.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "client/testing/fake_daemon.h"
+#include "common/ring/handshake.h"
+
+namespace lockstep::client {
+namespace {
+
+using ring::ClientState;
+using ring::RecordKind;
+
+// The guest program, its standard streams in our hands.
+class Guest {
+ public:
+  explicit Guest(const std::string& mode, std::vector<std::pair<std::string, std::string>> environment) {
+    int in[2];
+    int out[2];
+    EXPECT_EQ(::pipe2(in, O_CLOEXEC), 0);
+    EXPECT_EQ(::pipe2(out, O_CLOEXEC), 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::dup2(in[0], 0);
+      ::dup2(out[1], 1);
+      ::dup2(out[1], 2);
+      ::close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);  // whatever the test's own parent left open
+      for (const char* name : {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN",
+                               "LOCKSTEP_CUPTI_LIB", "XDG_RUNTIME_DIR", "LD_PRELOAD"}) {
+        ::unsetenv(name);
+      }
+      for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+      ::execl(LOCKSTEP_GUEST_PROGRAM, "guest_program", LOCKSTEP_CLIENT_LIBRARY, mode.c_str(), nullptr);
+      ::_exit(127);
+    }
+    ::close(in[0]);
+    ::close(out[1]);
+    in_ = in[1];
+    out_ = out[0];
+  }
+  ~Guest() {
+    ::close(in_);
+    ::close(out_);
+    if (pid_ > 0) {
+      ::kill(pid_, SIGKILL);
+      ::waitpid(pid_, nullptr, 0);
+    }
+  }
+  void Continue() { EXPECT_EQ(::write(in_, "g", 1), 1); }
+  std::string Line() {
+    std::string line;
+    for (char c; ::read(out_, &c, 1) == 1 && c != '\n';) line += c;
+    return line;
+  }
+  // Everything it still says, and its exit code.
+  int Finish(std::string* rest = nullptr) {
+    std::string text;
+    for (char c; ::read(out_, &c, 1) == 1;) text += c;
+    int status = 0;
+    ::waitpid(std::exchange(pid_, -1), &status, 0);
+    if (rest != nullptr) *rest = text;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = -1;
+  int in_ = -1;
+  int out_ = -1;
+};
+
+class GuestTest : public testing::Test {
+ protected:
+  GuestTest() : daemon_(folder_.socket()) {}
+  std::vector<std::pair<std::string, std::string>> WithDaemon() { return {{"LOCKSTEP_SOCKET", folder_.socket()}}; }
+
+  void StartCapture(uint64_t capture, uint32_t activities) {
+    ASSERT_TRUE(daemon_.Arm(capture, activities));
+    const auto armed = daemon_.WaitForState();
+    ASSERT_TRUE(armed.has_value());
+    ASSERT_EQ(armed->state, ClientState::kArmed) << armed->text;
+    timespec t;
+    ::clock_gettime(CLOCK_REALTIME, &t);
+    const int64_t now = t.tv_sec * 1000000000ll + t.tv_nsec;
+    ASSERT_TRUE(daemon_.Start(capture, now, now + 3600'000'000'000));
+    ASSERT_EQ(daemon_.WaitForState()->state, ClientState::kCapturing);
+  }
+  std::vector<ring::RangeRecord> StopAndReadRanges(uint64_t capture) {
+    EXPECT_TRUE(daemon_.Stop(capture, 0));
+    const auto done = daemon_.WaitForState();
+    EXPECT_TRUE(done.has_value() && done->state == ClientState::kDone);
+    return daemon_.end->DrainOnly<ring::RangeRecord>(RecordKind::kRange);
+  }
+
+  SocketFolder folder_;
+  FakeDaemon daemon_;
+};
+
+TEST_F(GuestTest, WithoutADaemonTheProgramRunsAsIfWeWereNotThere) {
+  Guest guest("nothing", {{"LOCKSTEP_SOCKET", folder_.path() + "/nobody.sock"}});
+  std::string said;
+  EXPECT_EQ(guest.Finish(&said), 42);
+  EXPECT_EQ(said, "");
+}
+
+TEST_F(GuestTest, IdleItHasLoadedNeitherCuptiNorTheDriver) {
+  Guest guest("idle", WithDaemon());
+  ASSERT_TRUE(daemon_.AcceptHello());
+  ASSERT_TRUE(daemon_.WelcomeWithNewSegment());
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  guest.Continue();
+  EXPECT_EQ(guest.Line(), "loaded nothing");
+  EXPECT_EQ(guest.Finish(), 42);
+}
+
+TEST_F(GuestTest, ACaptureThatNeedsCuptiFailsWithASentenceWhereThereIsNone) {
+  auto environment = WithDaemon();
+  environment.emplace_back("LOCKSTEP_CUPTI_LIB", "/nonexistent/libcupti.so.13");
+  Guest guest("idle", environment);
+  ASSERT_TRUE(daemon_.AcceptHello());
+  ASSERT_TRUE(daemon_.WelcomeWithNewSegment());
+  ASSERT_TRUE(daemon_.Arm(1));
+  const auto state = daemon_.WaitForState();
+  ASSERT_TRUE(state.has_value());
+  EXPECT_EQ(state->state, ClientState::kFailed);
+  EXPECT_STREQ(state->text, "LOCKSTEP_CUPTI_LIB names /nonexistent/libcupti.so.13, which cannot be opened");
+  guest.Continue();
+  EXPECT_EQ(guest.Finish(), 42);
+}
+
+TEST_F(GuestTest, ItsThreadTakesNoSignalOfTheApplications) {
+  Guest guest("threads", WithDaemon());
+  ASSERT_TRUE(daemon_.AcceptHello());
+  guest.Continue();
+  // All 64 but SIGKILL, SIGSTOP and the two that libc keeps to itself.
+  EXPECT_EQ(guest.Line(), "blocked\tfffffffe7ffbfeff");
+}
+
+TEST_F(GuestTest, ItsDescriptorsLieAbove512AndAreNotInherited) {
+  Guest guest("idle", WithDaemon());
+  ASSERT_TRUE(daemon_.AcceptHello());
+  ASSERT_TRUE(daemon_.WelcomeWithNewSegment());
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  int ours = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(guest.pid()) + "/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    if (fd <= 2) continue;
+    EXPECT_GE(fd, 512) << std::filesystem::read_symlink(entry.path());
+    ++ours;
+  }
+  EXPECT_EQ(ours, 2) << "the socket and the segment";
+}
+
+TEST_F(GuestTest, RangesPushedWhileIdleAreNotRecordedAndThoseOfACaptureAre) {
+  Guest guest("ranges", WithDaemon());
+  ASSERT_TRUE(daemon_.AcceptHello());
+  ASSERT_TRUE(daemon_.WelcomeWithNewSegment());
+  StartCapture(1, ring::kActivityNvtx);
+  guest.Continue();
+  EXPECT_EQ(guest.Line(), "pushed");
+  const auto ranges = StopAndReadRanges(1);
+  ASSERT_EQ(ranges.size(), 10u);
+  for (const auto& range : ranges) {
+    EXPECT_EQ(daemon_.end->strings[range.name], "a range");
+    EXPECT_EQ(range.thread, static_cast<uint32_t>(guest.pid()));
+    EXPECT_LE(range.start_ns, range.end_ns);
+  }
+  guest.Continue();
+  EXPECT_EQ(guest.Finish(), 42);
+}
+
+TEST_F(GuestTest, ChildrenForkedInACaptureNeitherCrashNorWrite) {
+  Guest guest("fork", WithDaemon());
+  ASSERT_TRUE(daemon_.AcceptHello());
+  ASSERT_TRUE(daemon_.WelcomeWithNewSegment());
+  StartCapture(1, ring::kActivityNvtx);
+  guest.Continue();
+  EXPECT_EQ(guest.Line(), "fork: child fine");
+  EXPECT_EQ(guest.Line(), "raw fork: child fine");
+  EXPECT_EQ(guest.Line(), "exec: child fine") << "it inherited a descriptor of ours";
+  // The process ends on its own, and with it the capture.
+  EXPECT_EQ(guest.Finish(), 42);
+  std::vector<std::string> names;
+  for (const auto& range : daemon_.end->DrainOnly<ring::RangeRecord>(RecordKind::kRange)) {
+    names.push_back(daemon_.end->strings[range.name]);
+  }
+  EXPECT_THAT(names, testing::ElementsAre("in the parent"));
+}
+
+TEST_F(GuestTest, AnApplicationThatClosesEverythingFindsNoByteOfOursInItsFiles) {
+  Guest guest("closeall", WithDaemon());
+  ASSERT_TRUE(daemon_.AcceptHello());
+  ASSERT_TRUE(daemon_.WelcomeWithNewSegment());
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  guest.Continue();
+  ASSERT_EQ(guest.Line(), "closed");
+  // The client still sleeps on the socket it had; this wakes it.
+  daemon_.Arm(1, ring::kActivityNvtx);
+  ASSERT_TRUE(daemon_.AcceptHello(8000)) << "it comes back over a socket of its own";
+  EXPECT_EQ(daemon_.hello.has_segment, 0u) << "the descriptor of its segment is gone";
+  ASSERT_TRUE(daemon_.WelcomeWithNewSegment());
+  StartCapture(2, ring::kActivityNvtx);
+  ASSERT_TRUE(daemon_.Stop(2, 0));
+  ASSERT_EQ(daemon_.WaitForState()->state, ClientState::kDone);
+  guest.Continue();
+  EXPECT_EQ(guest.Line(), "dirty 0 missing 0");
+  EXPECT_EQ(guest.Finish(), 42);
+}
+
+TEST_F(GuestTest, PreloadedItPointsCudaNvtxAndNcclToItselfAndLeavesWhatIsSetAlone) {
+  Guest guest("environment", {{"LD_PRELOAD", LOCKSTEP_CLIENT_LIBRARY}, {"NCCL_PROFILER_PLUGIN", "inspector"}});
+  EXPECT_EQ(guest.Line(), "CUDA_INJECTION64_PATH=" LOCKSTEP_CLIENT_LIBRARY);
+  EXPECT_EQ(guest.Line(), "NVTX_INJECTION64_PATH=" LOCKSTEP_CLIENT_LIBRARY);
+  EXPECT_EQ(guest.Line(), "NCCL_PROFILER_PLUGIN=inspector");
+  EXPECT_EQ(guest.Finish(), 0);
+  EXPECT_FALSE(daemon_.AcceptHello(300)) << "without CUDA it is no rank";
+}
+
+TEST_F(GuestTest, KilledInACaptureItsCommittedRecordsStay) {
+  Guest guest("ranges", WithDaemon());
+  ASSERT_TRUE(daemon_.AcceptHello());
+  ASSERT_TRUE(daemon_.WelcomeWithNewSegment());
+  StartCapture(1, ring::kActivityNvtx);
+  guest.Continue();
+  EXPECT_EQ(guest.Line(), "pushed");
+  ::kill(guest.pid(), SIGKILL);
+  EXPECT_TRUE(daemon_.PeerGone(2000));
+  EXPECT_EQ(daemon_.end->DrainOnly<ring::RangeRecord>(RecordKind::kRange).size(), 10u);
+}
+
+}  // namespace
+}  // namespace lockstep::client
