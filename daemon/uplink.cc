@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint32_t kProtocol = 1;
 constexpr Nanos kPingDeadline = Nanos::Seconds(1);
+constexpr std::chrono::milliseconds kLastWords(500);
 
 void SetVersion(const std::string& program, v1::Version* version) {
   version->set_protocol_min(kProtocol);
@@ -158,10 +159,12 @@ absl::Status Uplink::RunStream(bool* registered) {
     status = WriteLoop(*stream);
   }
   {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     context_ = nullptr;
+    // Where the other end broke it, its own words are on their way; cancelling would hide them.
+    if (absl::IsUnavailable(status)) changed_.wait_for(lock, kLastWords, [&] { return broken_ || stopping_; });
+    if (!broken_) context.TryCancel();
   }
-  context.TryCancel();
   clock_sync_.Stop();
   reader.join();
   const absl::Status finish = rpc::FromGrpc(stream->Finish());

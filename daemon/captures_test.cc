@@ -1,0 +1,383 @@
+#include "daemon/captures.h"
+
+#include <cstring>
+
+#include "daemon/clock_fake.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::daemon {
+namespace {
+
+constexpr UplinkId kUplink = 1;
+constexpr ProcessId kA{10, 1};
+constexpr ProcessId kB{11, 1};
+
+struct FakePorts final : CapturePorts {
+  template <typename Message>
+  bool Take(std::vector<Message>& into, const ProcessId& process, const Message& message) {
+    if (deaf.count(process)) return false;
+    into.push_back(message);
+    return true;
+  }
+  bool SendToClient(const ProcessId& p, const ring::Arm& m) override { return Take(arms[p], p, m); }
+  bool SendToClient(const ProcessId& p, const ring::Start& m) override { return Take(starts[p], p, m); }
+  bool SendToClient(const ProcessId& p, const ring::Stop& m) override { return Take(stops[p], p, m); }
+  bool MayCapture(UplinkId, const ProcessId& p) override { return here.count(p) != 0; }
+  uint64_t BeginDrain(UplinkId, const ProcessId& p, const std::string&) override {
+    EXPECT_TRUE(draining.insert(p).second) << "begun twice";
+    return ++epoch;
+  }
+  void EndDrain(const ProcessId& p, uint64_t number, const HostInterval& window) override {
+    EXPECT_TRUE(draining.count(p)) << "ended what was not begun";
+    ended.push_back({p, number, window});
+  }
+  void RestartDrain(const ProcessId& p) override { restarted.insert(p); }
+  void AbandonDrain(UplinkId, const ProcessId& p, const std::string&) override {
+    abandoned.insert(p);
+    draining.erase(p);
+  }
+  void SendStates(UplinkId, v1::RankStates update) override {
+    for (const auto& state : update.states()) states[FromProto(state.process())].push_back(state);
+  }
+  HostTime ToHost(UplinkId, JobTime t) override { return HostTime(t.ns() + offset.ns()); }
+
+  struct Ended {
+    ProcessId process;
+    uint64_t number;
+    HostInterval window;
+  };
+  std::set<ProcessId> here = {kA, kB};
+  std::set<ProcessId> deaf;
+  std::map<ProcessId, std::vector<ring::Arm>> arms;
+  std::map<ProcessId, std::vector<ring::Start>> starts;
+  std::map<ProcessId, std::vector<ring::Stop>> stops;
+  std::set<ProcessId> draining;
+  std::set<ProcessId> restarted;
+  std::set<ProcessId> abandoned;
+  std::vector<Ended> ended;
+  std::map<ProcessId, std::vector<v1::RankState>> states;
+  uint64_t epoch = 0;
+  Nanos offset;
+};
+
+class CapturesTest : public testing::Test {
+ protected:
+  void Arm(const std::string& capture, std::vector<ProcessId> processes, Nanos timeout = Nanos::Seconds(5)) {
+    v1::Arm arm;
+    arm.set_capture(capture);
+    for (const ProcessId& p : processes) ToProto(p, arm.add_processes());
+    arm.set_timeout_ns(timeout.ns());
+    captures_.OnArm(kUplink, arm);
+  }
+  void Start(const std::string& capture, Nanos from_now = Nanos::Millis(50), Nanos length = Nanos::Seconds(2)) {
+    v1::Start start;
+    start.set_capture(capture);
+    const int64_t now = clock_.Realtime().ns() - ports_.offset.ns();
+    start.set_t0_ns(now + from_now.ns());
+    start.set_t1_ns(now + (from_now + length).ns());
+    captures_.OnStart(kUplink, start);
+  }
+  void Stop(const std::string& capture, bool abort) {
+    v1::Stop stop;
+    stop.set_capture(capture);
+    stop.set_abort(abort);
+    captures_.OnStop(kUplink, stop);
+  }
+  void Client(const ProcessId& p, ring::ClientState state, const char* text = "") {
+    ring::State message{};
+    message.capture = ports_.arms.at(p).back().capture;
+    message.state = state;
+    message.records = 42;
+    message.outside_window = 7;
+    message.late_ns = 3;
+    std::strcpy(message.text, text);
+    captures_.OnClientState(p, message);
+  }
+  // The drainer catches up.
+  void Drained() {
+    for (const auto& e : std::exchange(ports_.ended, {})) {
+      ports_.draining.erase(e.process);
+      captures_.OnDrained(e.process, e.number, 5);
+    }
+  }
+  void Pass(Nanos time) {
+    clock_.Advance(time);
+    captures_.Tick();
+  }
+  v1::RankState Last(const ProcessId& p) const { return ports_.states.at(p).back(); }
+
+  FakeClock clock_;
+  FakePorts ports_;
+  Captures captures_{clock_, ports_};
+};
+
+TEST_F(CapturesTest, GoThroughTheirStatesInOrder) {
+  ports_.offset = Nanos::Millis(10);
+  Arm("c", {kA});
+  ASSERT_EQ(ports_.arms[kA].size(), 1u);
+  EXPECT_EQ(ports_.arms[kA][0].epoch, 1u);
+  EXPECT_EQ(ports_.arms[kA][0].activities, ring::kDefaultActivities);
+  Client(kA, ring::ClientState::kArmed);
+  Start("c");
+  ASSERT_EQ(ports_.starts[kA].size(), 1u);
+  EXPECT_EQ(ports_.starts[kA][0].t0_realtime_ns, clock_.Realtime().ns() + Nanos::Millis(50).ns());
+  Client(kA, ring::ClientState::kCapturing);
+  EXPECT_TRUE(captures_.Busy(kUplink));
+  Client(kA, ring::ClientState::kDone);
+  EXPECT_TRUE(captures_.Busy());
+  Drained();
+  EXPECT_FALSE(captures_.Busy());
+  std::vector<int> path;
+  for (const auto& state : ports_.states[kA]) path.push_back(state.state());
+  EXPECT_EQ(path, (std::vector<int>{v1::RankState::SEEN, v1::RankState::ARMED, v1::RankState::CAPTURING, v1::RankState::DONE}));
+  EXPECT_EQ(Last(kA).records(), 42u);
+  EXPECT_EQ(Last(kA).outside_window(), 7u);
+  EXPECT_EQ(Last(kA).late_ns(), 3);
+}
+
+TEST_F(CapturesTest, RefuseProcessesThatAreNotHere) {
+  ports_.here = {kA};
+  Arm("c", {kA, kB});
+  EXPECT_EQ(Last(kB).state(), v1::RankState::GONE);
+  EXPECT_EQ(ports_.arms.count(kB), 0u);
+  EXPECT_TRUE(ports_.ended.empty());
+}
+
+TEST_F(CapturesTest, EndWhenNobodyCouldBeArmed) {
+  ports_.here = {};
+  Arm("c", {kA, kB});
+  EXPECT_FALSE(captures_.Busy());
+}
+
+TEST_F(CapturesTest, GiveUpRanksThatDoNotArmInTimeAndGoOnWithTheOthers) {
+  Arm("c", {kA, kB}, Nanos::Seconds(5));
+  Client(kA, ring::ClientState::kArmed);
+  Pass(Nanos::Millis(4999));
+  EXPECT_EQ(Last(kB).state(), v1::RankState::SEEN);
+  Pass(Nanos::Millis(1));
+  EXPECT_EQ(Last(kB).state(), v1::RankState::FAILED);
+  ASSERT_EQ(ports_.stops[kB].size(), 1u);
+  EXPECT_EQ(ports_.stops[kB][0].abort, 1u);
+  EXPECT_EQ(Last(kA).state(), v1::RankState::ARMED);
+  Client(kB, ring::ClientState::kArmed);  // too late, and it has been told
+  EXPECT_EQ(Last(kB).state(), v1::RankState::FAILED);
+  Start("c");
+  EXPECT_EQ(ports_.starts[kA].size(), 1u);
+  EXPECT_EQ(ports_.starts.count(kB), 0u);
+}
+
+TEST_F(CapturesTest, StartARankAtOnceThatArmsAfterTheStart) {
+  Arm("c", {kA, kB});
+  Client(kA, ring::ClientState::kArmed);
+  Start("c");
+  EXPECT_EQ(ports_.starts.count(kB), 0u);
+  Client(kB, ring::ClientState::kArmed);
+  ASSERT_EQ(ports_.starts[kB].size(), 1u);
+  EXPECT_EQ(ports_.starts[kB][0].t0_realtime_ns, ports_.starts[kA][0].t0_realtime_ns);
+}
+
+TEST_F(CapturesTest, EndWhenTheStartNeverComes) {
+  Arm("c", {kA}, Nanos::Seconds(5));
+  Client(kA, ring::ClientState::kArmed);
+  Pass(Nanos::Seconds(124));
+  EXPECT_EQ(Last(kA).state(), v1::RankState::ARMED);
+  Pass(Nanos::Seconds(2));
+  EXPECT_EQ(Last(kA).state(), v1::RankState::FAILED);
+  Drained();
+  EXPECT_FALSE(captures_.Busy());
+}
+
+TEST_F(CapturesTest, EndWhenARankNeverSaysThatItIsDone) {
+  Arm("c", {kA});
+  Client(kA, ring::ClientState::kArmed);
+  Start("c", Nanos(), Nanos::Seconds(2));
+  Client(kA, ring::ClientState::kCapturing);
+  Pass(Nanos::Seconds(16));
+  EXPECT_EQ(Last(kA).state(), v1::RankState::CAPTURING);
+  Pass(Nanos::Seconds(2));
+  EXPECT_EQ(Last(kA).state(), v1::RankState::FAILED);
+  ASSERT_EQ(ports_.ended.size(), 1u);  // what it recorded is kept
+  Client(kA, ring::ClientState::kDone);
+  EXPECT_EQ(ports_.ended.size(), 1u);
+}
+
+TEST_F(CapturesTest, KeepWhatADeadRankRecordedInEachState) {
+  const auto die_in = [&](int states, const char* expected) {
+    const std::string id = std::string("c-") + expected;
+    Arm(id, {kA});
+    if (states > 0) Client(kA, ring::ClientState::kArmed);
+    if (states > 1) Start(id);
+    if (states > 2) Client(kA, ring::ClientState::kCapturing);
+    captures_.OnClientGone(kA, "the process ended");
+    EXPECT_EQ(Last(kA).state(), v1::RankState::GONE);
+    EXPECT_EQ(Last(kA).text(), std::string("the process ended while ") + expected);
+    EXPECT_EQ(ports_.ended.size(), 1u);
+    Drained();
+    EXPECT_FALSE(captures_.Busy());
+  };
+  die_in(0, "arming");
+  die_in(1, "armed");
+  die_in(2, "starting");
+  die_in(3, "capturing");
+}
+
+TEST_F(CapturesTest, EndOnceWhenARankDiesAfterItWasDone) {
+  Arm("c", {kA});
+  Client(kA, ring::ClientState::kArmed);
+  Start("c");
+  Client(kA, ring::ClientState::kDone);
+  captures_.OnClientGone(kA, "the process ended");
+  EXPECT_EQ(ports_.ended.size(), 1u);
+  EXPECT_EQ(Last(kA).state(), v1::RankState::DONE);
+}
+
+TEST_F(CapturesTest, PassOnTheClientsOwnReason) {
+  Arm("c", {kA, kB});
+  Client(kA, ring::ClientState::kFailed, "CUPTI is held by nsys");
+  EXPECT_EQ(Last(kA).state(), v1::RankState::FAILED);
+  EXPECT_EQ(Last(kA).text(), "CUPTI is held by nsys");
+  Client(kB, ring::ClientState::kFailed, "bad \x1b[31m bytes \xff");
+  EXPECT_EQ(Last(kB).text(), "bad ?[31m bytes ?");
+}
+
+TEST_F(CapturesTest, IgnoreAnswersThatDoNotBelong) {
+  Arm("c", {kA});
+  ring::State stranger{};
+  stranger.capture = 999;
+  stranger.state = ring::ClientState::kArmed;
+  captures_.OnClientState(kA, stranger);
+  captures_.OnClientState(kB, stranger);
+  Client(kA, ring::ClientState::kCapturing);  // before it was armed
+  Client(kA, ring::ClientState::kDone);
+  Client(kA, static_cast<ring::ClientState>(77));
+  EXPECT_EQ(ports_.states[kA].size(), 1u);
+  EXPECT_EQ(Last(kA).state(), v1::RankState::SEEN);
+}
+
+TEST_F(CapturesTest, ARankIsInOneAtATime) {
+  Arm("first", {kA});
+  Arm("second", {kA, kB});
+  EXPECT_EQ(Last(kA).state(), v1::RankState::FAILED);
+  EXPECT_NE(Last(kA).text().find("first"), std::string::npos);
+  EXPECT_EQ(Last(kB).state(), v1::RankState::SEEN);
+  EXPECT_EQ(ports_.arms[kA].size(), 1u);
+}
+
+TEST_F(CapturesTest, AnArmThatComesTwiceArmsOnce) {
+  Arm("c", {kA});
+  Arm("c", {kA});
+  EXPECT_EQ(ports_.arms[kA].size(), 1u);
+}
+
+TEST_F(CapturesTest, RefuseAWindowThatCannotBe) {
+  Arm("c", {kA});
+  Client(kA, ring::ClientState::kArmed);
+  Start("c", Nanos(), Nanos::Seconds(-1));
+  EXPECT_EQ(Last(kA).state(), v1::RankState::FAILED);
+  EXPECT_EQ(ports_.starts.count(kA), 0u);
+  Drained();
+  Arm("d", {kA});
+  Client(kA, ring::ClientState::kArmed);
+  Start("d", Nanos::Seconds(1'000'000));
+  EXPECT_EQ(Last(kA).state(), v1::RankState::FAILED);
+}
+
+TEST_F(CapturesTest, AStopEndsTheWindowAndKeepsWhatThereIs) {
+  Arm("c", {kA, kB});
+  Client(kA, ring::ClientState::kArmed);
+  Start("c", Nanos(), Nanos::Seconds(60));
+  Client(kA, ring::ClientState::kCapturing);
+  clock_.Advance(Nanos::Seconds(3));
+  Stop("c", false);
+  ASSERT_EQ(ports_.stops[kA].size(), 1u);
+  EXPECT_EQ(ports_.stops[kA][0].abort, 0u);
+  EXPECT_EQ(Last(kB).state(), v1::RankState::FAILED);
+  Client(kA, ring::ClientState::kDone);
+  EXPECT_EQ(Last(kA).state(), v1::RankState::DONE);
+  EXPECT_EQ(ports_.ended.back().window.length(), Nanos::Seconds(3));
+}
+
+TEST_F(CapturesTest, AStopEndsInTimeThoughTheRankDoesNotAnswer) {
+  Arm("c", {kA});
+  Client(kA, ring::ClientState::kArmed);
+  Start("c", Nanos(), Nanos::Seconds(600));
+  Stop("c", false);
+  Pass(Nanos::Seconds(15));
+  EXPECT_EQ(Last(kA).state(), v1::RankState::FAILED);
+}
+
+TEST_F(CapturesTest, AnAbortKeepsNothing) {
+  Arm("c", {kA});
+  Client(kA, ring::ClientState::kArmed);
+  Start("c");
+  Stop("c", true);
+  EXPECT_TRUE(ports_.abandoned.count(kA));
+  EXPECT_TRUE(ports_.ended.empty());
+  EXPECT_FALSE(captures_.Busy());
+  EXPECT_EQ(ports_.stops[kA].back().abort, 1u);
+}
+
+TEST_F(CapturesTest, WhatARankWroteWhileAbortingDoesNotReachTheNextCapture) {
+  Arm("c", {kA});
+  Client(kA, ring::ClientState::kArmed);
+  EXPECT_FALSE(ports_.restarted.count(kA));
+  Stop("c", true);
+  Arm("d", {kA});
+  EXPECT_FALSE(ports_.restarted.count(kA));
+  Client(kA, ring::ClientState::kArmed);
+  EXPECT_TRUE(ports_.restarted.count(kA));
+}
+
+TEST_F(CapturesTest, EndWhenADialledAggregatorGoes) {
+  Arm("c", {kA});
+  Client(kA, ring::ClientState::kArmed);
+  captures_.OnUplinkGone(kUplink);
+  EXPECT_TRUE(ports_.abandoned.count(kA));
+  EXPECT_FALSE(captures_.Busy());
+  EXPECT_FALSE(captures_.NextDeadline().has_value());
+}
+
+TEST_F(CapturesTest, TellAReturningAggregatorHowThingsAreAndWere) {
+  Arm("c", {kA, kB});
+  Client(kA, ring::ClientState::kArmed);
+  captures_.OnClientGone(kB, "the process ended");
+  Drained();
+  ports_.states.clear();
+  captures_.OnUplinkBack(kUplink);
+  EXPECT_EQ(Last(kA).state(), v1::RankState::ARMED);
+  EXPECT_EQ(Last(kB).state(), v1::RankState::GONE);
+  captures_.OnClientGone(kA, "the process ended");
+  Drained();
+  ports_.states.clear();
+  captures_.OnUplinkBack(kUplink);
+  EXPECT_EQ(Last(kA).state(), v1::RankState::GONE);  // although the capture has ended
+  Pass(Nanos::Seconds(61));
+  ports_.states.clear();
+  captures_.OnUplinkBack(kUplink);
+  EXPECT_TRUE(ports_.states.empty());
+}
+
+TEST_F(CapturesTest, ARankThatTakesNoMessagesIsGone) {
+  ports_.deaf = {kA};
+  Arm("c", {kA, kB});
+  EXPECT_EQ(Last(kA).state(), v1::RankState::GONE);
+  Client(kB, ring::ClientState::kArmed);
+  ports_.deaf = {kB};
+  Start("c");
+  EXPECT_EQ(Last(kB).state(), v1::RankState::GONE);
+  Drained();
+  EXPECT_FALSE(captures_.Busy());
+}
+
+TEST_F(CapturesTest, AllEndWhenTheDaemonEnds) {
+  Arm("c", {kA});
+  Client(kA, ring::ClientState::kArmed);
+  Start("c", Nanos(), Nanos::Seconds(60));
+  Arm("d", {kB});
+  captures_.StopAll();
+  EXPECT_EQ(ports_.stops[kA].back().abort, 0u);
+  EXPECT_EQ(Last(kB).state(), v1::RankState::FAILED);
+}
+
+}  // namespace
+}  // namespace lockstep::daemon

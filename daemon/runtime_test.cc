@@ -1,0 +1,235 @@
+// The loop, the log, the options, the clock thread and the sockets.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "daemon/clock_fake.h"
+#include "daemon/clock_sync.h"
+#include "daemon/event_loop.h"
+#include "daemon/log.h"
+#include "daemon/options.h"
+#include "daemon/socket.h"
+#include "daemon/temp_folder_fake.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::daemon {
+namespace {
+
+class LoopTest : public testing::Test {
+ protected:
+  SystemClock clock_;
+  std::unique_ptr<EventLoop> loop_ = *EventLoop::Create(clock_);
+};
+
+TEST_F(LoopTest, RunsTimersInTheirOrderAndNotTheCancelled) {
+  std::string order;
+  loop_->After(Nanos::Millis(20), [&] { order += 'b'; });
+  loop_->After(Nanos::Millis(1), [&] { order += 'a'; });
+  const auto cancelled = loop_->After(Nanos::Millis(10), [&] { order += 'x'; });
+  loop_->After(Nanos::Millis(30), [&] { loop_->Stop(); });
+  loop_->Cancel(cancelled);
+  loop_->Run();
+  EXPECT_EQ(order, "ab");
+}
+
+TEST_F(LoopTest, RunsWhatOtherThreadsPost) {
+  int posted = 0;
+  std::thread other([&] {
+    for (int i = 0; i < 1000; ++i) loop_->Post([&] { ++posted; });
+    loop_->Post([&] { loop_->Stop(); });
+  });
+  loop_->Run();
+  other.join();
+  EXPECT_EQ(posted, 1000);
+}
+
+TEST_F(LoopTest, LetsACallbackUnwatchItselfAndOthers) {
+  int pipes[2][2];
+  EventLoop::WatchId watches[2] = {};
+  int calls = 0;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(pipe2(pipes[i], O_CLOEXEC), 0);
+    ASSERT_EQ(write(pipes[i][1], "x", 1), 1);
+    watches[i] = *loop_->Watch(pipes[i][0], [&] {
+      ++calls;
+      for (EventLoop::WatchId id : watches) loop_->Unwatch(id);
+      loop_->Stop();
+    });
+  }
+  loop_->Run();
+  EXPECT_EQ(calls, 1);
+  for (auto& p : pipes) {
+    close(p[0]);
+    close(p[1]);
+  }
+}
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(LogLines, QuoteWhatNeedsItAndCarryNoControlCharacters) {
+  TempFolder folder;
+  const std::string path = folder.path() + "/log";
+  Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  FakeClock clock;
+  Log log(fd.get(), LogLevel::kInfo, clock);
+  log.Debug("not_this");
+  log.Warning("client", {{"pid", 12}, {"why", "a \"b\" c"}, {"bytes", "x\ny"}, {"empty", ""}});
+  EXPECT_EQ(ReadAll(path).substr(24), " warning client pid=12 why=\"a \\\"b\\\" c\" bytes=x?y empty=\"\"\n");
+}
+
+TEST(LogLines, AreBoundedPerSecondAndSayHowManyAreMissing) {
+  TempFolder folder;
+  const std::string path = folder.path() + "/log";
+  Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  FakeClock clock;
+  Log log(fd.get(), LogLevel::kInfo, clock);
+  for (int i = 0; i < 10'000; ++i) log.Info("again");
+  std::string text = ReadAll(path);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), Log::kLinesPerSecond);
+  clock.Advance(Nanos::Seconds(2));
+  log.Info("later");
+  EXPECT_NE(ReadAll(path).find("lines_suppressed_before=9800"), std::string::npos);
+}
+
+TEST(Durations, NeedAUnit) {
+  EXPECT_EQ(*ParseDuration("10s"), Nanos::Seconds(10));
+  EXPECT_EQ(*ParseDuration("1.5s"), Nanos::Millis(1500));
+  EXPECT_EQ(*ParseDuration("250ms"), Nanos::Millis(250));
+  EXPECT_EQ(*ParseDuration("2m"), Nanos::Seconds(120));
+  EXPECT_EQ(*ParseDuration("0"), Nanos());
+  for (const char* bad : {"", "10", "s", "-1s", "1x", "1e99h", "10 s", "1.2.3s"}) EXPECT_FALSE(ParseDuration(bad).ok()) << bad;
+}
+
+std::optional<Options> Parse(std::vector<const char*> argv, int* exit_code) {
+  argv.insert(argv.begin(), "lockstepd");
+  return ParseOptions(static_cast<int>(argv.size()), const_cast<char**>(argv.data()), exit_code);
+}
+
+TEST(OptionsTest, ReadSizesDurationsAndLists) {
+  int code = 0;
+  const auto options = Parse({"--socket", "/x/client.sock", "--aggregator", "a:1", "--aggregator", "unix:/b", "--ring-bytes", "64KiB",
+                              "--spool-bytes", "1MiB", "--idle-exit", "10s", "--log-level", "debug"},
+                             &code);
+  ASSERT_TRUE(options.has_value());
+  EXPECT_EQ(options->socket, "/x/client.sock");
+  EXPECT_EQ(options->aggregators, (std::vector<std::string>{"a:1", "unix:/b"}));
+  EXPECT_EQ(options->ring_bytes, 64u << 10);
+  EXPECT_EQ(options->spool_bytes, 1u << 20);
+  EXPECT_EQ(options->idle_exit, Nanos::Seconds(10));
+  EXPECT_EQ(options->log_level, LogLevel::kDebug);
+  EXPECT_FALSE(Parse({}, &code)->idle_exit.has_value());
+}
+
+TEST(OptionsTest, WrongOnesEndWithTwoAndHelpWithZero) {
+  int code = -1;
+  for (const std::vector<const char*>& wrong : std::vector<std::vector<const char*>>{
+           {"--nonsense"}, {"--ring-bytes", "1"}, {"--idle-exit", "soon"}, {"--log-level", "loud"}, {"stray"}}) {
+    EXPECT_FALSE(Parse(wrong, &code).has_value());
+    EXPECT_EQ(code, 2);
+  }
+  testing::internal::CaptureStdout();
+  EXPECT_FALSE(Parse({"--help"}, &code).has_value());
+  EXPECT_EQ(code, 0);
+  EXPECT_NE(testing::internal::GetCapturedStdout().find("--spool-bytes"), std::string::npos);
+}
+
+TEST(Sockets, AreNotPutWhereOthersCouldReplaceThem) {
+  TempFolder folder;
+  const std::string open_to_all = folder.path() + "/open";
+  ASSERT_EQ(mkdir(open_to_all.c_str(), 0777), 0);
+  ASSERT_EQ(chmod(open_to_all.c_str(), 0777), 0);
+  EXPECT_EQ(PrepareSocketFolder(open_to_all).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_TRUE(PrepareSocketFolder(folder.path() + "/new").ok());
+  EXPECT_FALSE(PrepareSocketFolder(folder.path() + "/missing/deeper").ok());
+}
+
+TEST(Sockets, ReplaceADeadOneAndRemoveOnlyTheirOwn) {
+  TempFolder folder;
+  const std::string path = folder.path() + "/s";
+  auto first = ListeningSocket::Open(path, SOCK_SEQPACKET, 0600);
+  ASSERT_TRUE(first.ok()) << first.status();
+  struct stat info {};
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  {
+    auto second = std::make_unique<ListeningSocket>(*ListeningSocket::Open(path, SOCK_SEQPACKET, 0600));
+    { const ListeningSocket gone = *std::move(first); }
+    EXPECT_EQ(access(path.c_str(), F_OK), 0);  // the second's
+  }
+  EXPECT_NE(access(path.c_str(), F_OK), 0);
+  EXPECT_FALSE(ListeningSocket::Open("relative", SOCK_STREAM, 0600).ok());
+  EXPECT_FALSE(ListeningSocket::Open("/" + std::string(200, 'x'), SOCK_STREAM, 0600).ok());
+}
+
+TEST(Sockets, SayWhoConnected) {
+  int pair[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+  const auto peer = PeerOf(pair[0]);
+  ASSERT_TRUE(peer.ok());
+  EXPECT_EQ(peer->uid, getuid());
+  EXPECT_EQ(peer->pid, getpid());
+  close(pair[0]);
+  close(pair[1]);
+  EXPECT_FALSE(PeerOf(-1).ok());
+}
+
+TEST(Locks, BelongToOneHolder) {
+  TempFolder folder;
+  auto held = LockFile(folder.path() + "/lock");
+  ASSERT_TRUE(held.ok());
+  EXPECT_EQ(LockFile(folder.path() + "/lock").status().code(), absl::StatusCode::kAlreadyExists);
+  held->reset();
+  EXPECT_TRUE(LockFile(folder.path() + "/lock").ok());
+}
+
+TEST(ClockSyncTest, BurstsAtOnceThenKeepsThePaceOfACapture) {
+  SystemClock clock;
+  std::atomic<int> asked = 0;
+  std::atomic<int> ready = 0;
+  ClockSync sync(clock, [&] { ++ready; });
+  sync.Start([&](HostTime t1) -> std::optional<ClockSync::Answer> {
+    ++asked;
+    return ClockSync::Answer{JobTime(t1.ns() + 500), JobTime(t1.ns() + 500)};
+  });
+  while (ready == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(asked, 20);
+  EXPECT_TRUE(sync.Estimate().known);
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  EXPECT_EQ(asked, 20);  // idle: every 10 s
+  sync.SetPace(ClockPace::kCapture);
+  std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  EXPECT_GT(asked, 42);
+  EXPECT_LT(asked, 60);
+  const int samples = static_cast<int>(sync.TakeSamples().size());
+  EXPECT_GT(samples, 40);
+  EXPECT_LE(samples, asked.load());
+  sync.Stop();
+  EXPECT_TRUE(sync.Estimate().known);
+}
+
+TEST(ClockSyncTest, SurvivesAnAggregatorThatDoesNotAnswer) {
+  SystemClock clock;
+  std::atomic<int> asked = 0;
+  ClockSync sync(clock, [] {});
+  sync.Start([&](HostTime) -> std::optional<ClockSync::Answer> {
+    ++asked;
+    return std::nullopt;
+  });
+  while (asked < 20) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  sync.Stop();
+  EXPECT_FALSE(sync.Estimate().known);
+  EXPECT_TRUE(sync.TakeSamples().empty());
+}
+
+}  // namespace
+}  // namespace lockstep::daemon
