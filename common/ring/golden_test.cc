@@ -1,0 +1,147 @@
+// The bytes of every record and message, against files that later versions must still read. A difference here means a
+// new minor version (appended) or a new major one (anything else): see docs/formats/ring.md and handshake.md.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/ring/handshake.h"
+#include "common/ring/reader.h"
+#include "common/ring/writer.h"
+
+namespace lockstep::ring {
+namespace {
+
+const std::string kFolder = std::string(LOCKSTEP_SOURCE_DIR) + "/tests/golden/ring/";
+
+std::vector<char> ReadGolden(const std::string& name) {
+  std::ifstream file(kFolder + name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void ExpectGolden(const std::string& name, const std::vector<char>& actual) {
+  if (ReadGolden(name) == actual) return;
+  std::ofstream(name + ".actual", std::ios::binary).write(actual.data(), static_cast<std::streamsize>(actual.size()));
+  ADD_FAILURE() << "the bytes differ from " << kFolder << name << "; what came out is in ./" << name << ".actual";
+}
+
+constexpr uint64_t kCapacity = 4096;
+constexpr int64_t kT = 1'700'000'000'000'000'000;
+
+// One record of each kind, as the document's example has them.
+void WriteOneOfEach(RingWriter& writer) {
+  ASSERT_TRUE(writer.DefineString(1, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 40));
+  *writer.New<KernelRecord>() = {{RecordKind::kKernel, 0, 88}, kT, kT + 1500, 101, 2, 1, 13, 1, {24, 1, 1}, {512, 1, 1}, 96,
+                                 1024, 82240, 0x1122334455667788u, 5, 3};
+  *writer.New<MemcpyRecord>() = {{RecordKind::kMemcpy, kMemcpyPeer, 72}, kT + 1, kT + 2, 1 << 20, 102, 2, 1, 14, 0, 0, 10, 3, 3,
+                                 1, 2, 6};
+  *writer.New<MemsetRecord>() = {{RecordKind::kMemset, 0, 72}, kT + 3, kT + 4, 4096, 103, 2, 1, 14, 0, 0, 0xAB, 3, 0, 0};
+  *writer.New<ApiRecord>() = {{RecordKind::kApi, kApiDriver, 48}, kT + 5, kT + 6, 101, 652, 4711, 0, 0, 0};
+  *writer.New<SyncRecord>() = {{RecordKind::kSync, 0, 48}, kT + 7, kT + 8, 104, 1, 0xFFFFFFFFu, 4, 0xFFFFFFFFu, 0};
+  *writer.New<ExternalCorrelationRecord>() = {{RecordKind::kExternalCorrelation, 0, 24}, 77, 101, 5};
+  *writer.New<CudaEventRecord>() = {{RecordKind::kCudaEvent, 0, 32}, kT + 9, 105, 1, 13, 6};
+  *writer.New<OverheadRecord>() = {{RecordKind::kOverhead, 0, 32}, kT + 10, kT + 11, 1 << 16, 4711};
+  *writer.New<RangeRecord>() = {{RecordKind::kRange, kRangeEndUnknown, 48}, kT + 12, 0, 1, 0, 4711, 2, 42};
+  *writer.New<CommunicatorRecord>() = {{RecordKind::kCommunicator, 0, 32}, 0xFEEDFACECAFEBEEFu, 1, 3, 8, 2};
+  *writer.New<CollectiveRecord>() = {{RecordKind::kCollective, 0, 72}, kT + 13, 0xFEEDFACECAFEBEEFu, 9, 77, 1 << 24, 1, 1, 1, 1,
+                                     -1, 16};
+  *writer.New<PointToPointRecord>() = {{RecordKind::kPointToPoint, kP2pSend, 56}, kT + 14, 0xFEEDFACECAFEBEEFu, 3, 78, 100, 1, 5};
+  *writer.New<ClockRecord>() = {{RecordKind::kClock, 0, 56}, kT, 123456789, 123456000, 987654321, kT + 1, 43};
+  writer.Commit();
+}
+
+struct Ring {
+  SegmentHeader segment{};
+  RingHeader header{};
+  alignas(64) std::byte bytes[kCapacity] = {};
+};
+
+TEST(GoldenTest, EveryRecordIsWrittenByteForByte) {
+  auto ring = std::make_unique<Ring>();
+  RingWriter writer(ring->segment, ring->header, ring->bytes, kCapacity);
+  WriteOneOfEach(writer);
+  const auto* bytes = reinterpret_cast<const char*>(ring->bytes);
+  ExpectGolden("records.bin", {bytes, bytes + ring->header.head.load()});
+}
+
+TEST(GoldenTest, TheFileOfEveryRecordIsStillRead) {
+  const std::vector<char> golden = ReadGolden("records.bin");
+  ASSERT_FALSE(golden.empty()) << kFolder << "records.bin";
+  ASSERT_LE(golden.size(), kCapacity);
+  auto ring = std::make_unique<Ring>();
+  std::memcpy(ring->bytes, golden.data(), golden.size());
+  ring->header.head = golden.size();
+  RingReader reader(&ring->header, ring->bytes, kCapacity);
+  alignas(8) std::byte scratch[kMaxRecordBytes];
+  ASSERT_EQ(reader.Read(scratch), ReadStatus::kRecords);
+  RecordView view;
+  uint32_t kind = 0;
+  while (reader.Next(&view)) {
+    EXPECT_EQ(static_cast<uint32_t>(view.header.kind), ++kind);
+    if (view.header.kind == RecordKind::kKernel) {
+      EXPECT_EQ(view.as<KernelRecord>().graph_node, 0x1122334455667788u);
+      EXPECT_EQ(view.as<KernelRecord>().block[0], 512);
+    }
+    if (view.header.kind == RecordKind::kCollective) {
+      EXPECT_EQ(view.as<CollectiveRecord>().root, -1);
+      EXPECT_EQ(view.as<CollectiveRecord>().channels, 16u);
+    }
+    if (view.header.kind == RecordKind::kClock) {
+      EXPECT_EQ(view.as<ClockRecord>().gap_ns, 43);
+    }
+  }
+  EXPECT_EQ(kind, kRecordKinds - 1);
+  EXPECT_FALSE(reader.broken()) << Explain(reader.broken_reason());
+}
+
+template <typename Message>
+void Append(std::vector<char>* out, MessageType type, Message message) {
+  message.header = {kHandshakeMagic, type, sizeof message};
+  const auto* bytes = reinterpret_cast<const char*>(&message);
+  out->insert(out->end(), bytes, bytes + sizeof message);
+}
+
+TEST(GoldenTest, EveryMessageIsWrittenByteForByte) {
+  std::vector<char> messages;
+  Hello hello{};
+  hello.layout_major = 1;
+  hello.claimed_pid = 4242;
+  hello.process_start_ticks = 99887766;
+  hello.cupti_version = 130001;
+  hello.entry = 1;
+  std::strcpy(hello.version, "0.1.0");
+  std::strcpy(hello.program, "python3");
+  std::strcpy(hello.identity, "OMPI_COMM_WORLD_RANK=5\nOMPI_COMM_WORLD_SIZE=8\n");
+  Append(&messages, MessageType::kHello, hello);
+  Welcome welcome{};
+  welcome.layout_major = 1;
+  welcome.segment_bytes = 24'915'968;
+  welcome.incarnation = 7;
+  welcome.epoch = 1;
+  Append(&messages, MessageType::kWelcome, welcome);
+  Refuse refuse{};
+  std::strcpy(refuse.reason, "its pid cannot be translated: run the daemon with hostPID");
+  Append(&messages, MessageType::kRefuse, refuse);
+  Arm arm{};
+  arm.capture = 17;
+  arm.epoch = 2;
+  arm.activities = kDefaultActivities;
+  Append(&messages, MessageType::kArm, arm);
+  Append(&messages, MessageType::kStart, Start{{}, 17, kT, kT + 2'000'000'000});
+  Append(&messages, MessageType::kStop, Stop{{}, 17, 1, 0});
+  State state{};
+  state.capture = 17;
+  state.state = ClientState::kDone;
+  state.cupti_version = 130001;
+  state.records = 14731;
+  state.outside_window = 210;
+  Append(&messages, MessageType::kState, state);
+  ExpectGolden("handshake.bin", messages);
+}
+
+}  // namespace
+}  // namespace lockstep::ring
