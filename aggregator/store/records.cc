@@ -200,12 +200,10 @@ class Loader {
     std::vector<RankId> ranks;
     for (const ProcessTables& t : tables_) ranks.push_back(t.data.rank);
     const GroupIndex groups = MakeGroups(tables_, ranks, capture_);
-    for (ProcessTables& t : tables_) {
-      const uint64_t unjoined = JoinCollectives(groups, capture_.strings, t);
-      if (unjoined > 0) {
-        Note(absl::StrCat(RankName(t.data), ": ", unjoined,
-                          " collectives that NCCL described have no kernel in the capture and are matched by order, if at all"));
-      }
+    uint64_t unjoined = 0;
+    for (ProcessTables& t : tables_) unjoined += JoinCollectives(groups, capture_.strings, t);
+    if (unjoined > 0) {
+      Note(absl::StrCat(unjoined, " collectives that NCCL described name no launch in the capture: their kernels are matched by order"));
     }
   }
 

@@ -71,12 +71,12 @@ uint64_t JoinCollectives(const GroupIndex& groups, const StringTable& strings, P
   uint64_t unjoined = 0;
   for (const NcclRow& row : tables.nccl) {
     const auto correlation = row.launch != 0 ? correlation_of.find(row.launch) : correlation_of.end();
-    const uint32_t activity =
-        correlation != correlation_of.end() ? KernelOf(launched[correlation->second], tables, strings) : kNone;
-    if (activity == kNone) {
+    if (correlation == correlation_of.end()) {
       ++unjoined;
       continue;
     }
+    const uint32_t activity = KernelOf(launched[correlation->second], tables, strings);
+    if (activity == kNone) continue;
     Collective c;
     c.activity = activity;
     const auto group = groups.find(row.comm);

@@ -18,8 +18,9 @@ using GroupIndex = absl::flat_hash_map<uint64_t, uint32_t>;
 // `processes[i]` is world rank `ranks[i]`.
 GroupIndex MakeGroups(const std::vector<ProcessTables>& processes, const std::vector<RankId>& ranks, Capture& capture);
 
-// Fills tables.data.collectives through launch serial → correlation → kernel. Returns how many descriptions found no
-// kernel (it ran outside the window, or was lost).
+// Fills tables.data.collectives through launch serial → correlation → kernel. A description whose kernel is not in the
+// capture is dropped: the kernel ran after the window, or is counted among the lost. Returns how many descriptions name no
+// launch that is known.
 uint64_t JoinCollectives(const GroupIndex& groups, const StringTable& strings, ProcessTables& tables);
 
 }  // namespace lockstep::store

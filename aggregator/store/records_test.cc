@@ -174,7 +174,7 @@ TEST_F(RecordsTest, ACollectiveIsJoinedToItsKernelThroughTheLaunchSerial) {
   Close();
   const Capture capture = Load();
   const RankData& rank = capture.ranks[0];
-  ASSERT_EQ(rank.collectives.size(), 2u) << "two grouped in one kernel; the third has no kernel";
+  ASSERT_EQ(rank.collectives.size(), 2u) << "two grouped in one kernel; the third names no launch";
   EXPECT_EQ(rank.collectives[0].activity, 0u);
   EXPECT_EQ(rank.collectives[1].activity, 0u);
   EXPECT_EQ(rank.collectives[0].op, CollectiveOp::kAllReduce);
@@ -186,7 +186,7 @@ TEST_F(RecordsTest, ACollectiveIsJoinedToItsKernelThroughTheLaunchSerial) {
   EXPECT_EQ(group.name, "tp");
   EXPECT_EQ(group.size, 2);
   EXPECT_EQ(group.members, (std::vector<RankId>{RankId(1), RankId(0)})) << "in the order of their rank in the group";
-  EXPECT_THAT(capture.notes, ::testing::Contains(HasSubstr("1 collectives that NCCL described have no kernel")));
+  EXPECT_THAT(capture.notes, ::testing::Contains(HasSubstr("2 collectives that NCCL described name no launch")));
 }
 
 TEST_F(RecordsTest, AProcessWithTwoDevicesIsTwoEntriesAndNoCallIsCountedTwice) {
