@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <sstream>
 
 #include "common/scenario/generator.h"
 
@@ -147,6 +149,20 @@ TEST(DryRun, ADeadlockIsNamedAndDoesNotHang) {
   };
   const WorldHistory w = DryRun(Parsed(kTwoRanks + program('1') + program('0')), {}, 1);
   EXPECT_NE(w.stuck.find("receive of group g0"), std::string::npos) << w.stuck;
+}
+
+// docs/formats/scenario.md shows a scenario and says what comes out.
+TEST(DryRun, TheDocumentsExampleDoesWhatItSays) {
+  std::ifstream in(std::string(LOCKSTEP_SOURCE_DIR) + "/docs/formats/scenario.md");
+  std::stringstream text;
+  text << in.rdbuf();
+  const std::string document = text.str();
+  const size_t from = document.find("```\nlockstep-scenario 1\n") + 4, to = document.find("```", from);
+  const absl::StatusOr<Scenario> s = scenario::Parse(document.substr(from, to - from), "scenario.md");
+  ASSERT_TRUE(s.ok()) << s.status();
+  const WorldHistory w = DryRun(*s, {}, 1);
+  EXPECT_EQ((Record(w, 0, 0, 3).end - Record(w, 0, 0, 3).start).ns(), 230'000);
+  EXPECT_EQ((Record(w, 1, 0, 3).end - Record(w, 1, 0, 3).start).ns(), 30'000);
 }
 
 TEST(DryRun, PausesStrikeTheDrawnShareOfStepsOnly) {

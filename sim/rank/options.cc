@@ -17,7 +17,7 @@ constexpr char kAbout[] =
 constexpr char kFooter[] =
     "Faults: slow_gpu (its kernels), host_stall (its host, once per step), slow_link (collectives of its groups, for all\n"
     "their members), copy (its copies). --fault-size is the part of the healthy step by which the rank's own work grows.\n"
-    "SIGTERM and SIGINT end the job at the next step, on all ranks.";
+    "SIGTERM and SIGINT end the job at the next step, on all ranks.\n";
 
 // "2s", "150ms", "5us", "7ns", or plain seconds.
 bool ParseDuration(const std::string& text, Nanos* out) {
