@@ -133,9 +133,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
 }
 
 std::string DefaultStateDir() {
-  if (::geteuid() == 0) return "/var/lib/lockstep";
   const char* state = std::getenv("XDG_STATE_HOME");
   if (state != nullptr && state[0] == '/') return absl::StrCat(state, "/lockstep");
+  if (::geteuid() == 0) return "/var/lib/lockstep";
   const char* home = std::getenv("HOME");
   return absl::StrCat(home != nullptr ? home : "/tmp", "/.local/state/lockstep");
 }

@@ -46,7 +46,7 @@ class Server {
   virtual void Shutdown() = 0;
 };
 
-// $XDG_STATE_HOME/lockstep, ~/.local/state/lockstep, or /var/lib/lockstep for root.
+// $XDG_STATE_HOME/lockstep; where that is not set, /var/lib/lockstep for root and ~/.local/state/lockstep for others.
 std::string DefaultStateDir();
 // <state_dir>/captures, where captures lie by id.
 std::string CapturesFolder(const std::string& state_dir);

@@ -1,0 +1,260 @@
+// The program lockstep as a shell sees it: arguments, exit codes, what goes to which stream.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+namespace fs = std::filesystem;
+
+struct Result {
+  int code = -1;
+  std::string out, err;
+};
+
+class ProgramTest : public ::testing::Test {
+ protected:
+  ProgramTest() {
+    char pattern[] = "/tmp/lk-program-XXXXXX";
+    folder_ = ::mkdtemp(pattern);
+    ::setenv("LOCKSTEP_SOCKET", Socket().c_str(), 1);
+    ::setenv("XDG_STATE_HOME", (folder_ + "/state").c_str(), 1);
+    for (const char* name : {"LOCKSTEP_AGGREGATOR", "LOCKSTEP_TOKEN_FILE", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH",
+                             "NCCL_PROFILER_PLUGIN", "KINETO_USE_DAEMON", "LD_PRELOAD"}) {
+      ::unsetenv(name);
+    }
+  }
+  ~ProgramTest() override {
+    for (const pid_t pid : Daemons()) ::kill(pid, SIGTERM);
+    for (int i = 0; i < 200 && !Daemons().empty(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_TRUE(Daemons().empty()) << "the daemon did not end on SIGTERM";
+    fs::remove_all(folder_);
+  }
+
+  std::string Socket() const { return folder_ + "/client.sock"; }
+
+  // Through a shell, as people do; `lockstep` is the built program.
+  Result Run(const std::string& command) const {
+    const std::string line = "lockstep() { \"" LOCKSTEP_PROGRAM "\" \"$@\"; }; cd " + folder_ + "; " + command;
+    const std::string out = folder_ + "/.out", err = folder_ + "/.err";
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::dup2(::open("/dev/null", O_RDONLY), 0);
+      ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
+      ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
+      ::execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
+      ::_exit(99);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), Read(out), Read(err)};
+  }
+  static std::string Read(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    std::stringstream text;
+    text << in.rdbuf();
+    return text.str();
+  }
+  // Processes whose command line names this test's socket.
+  std::vector<pid_t> Daemons() const {
+    std::vector<pid_t> found;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator("/proc", error)) {
+      const int pid = std::atoi(entry.path().filename().c_str());
+      if (pid <= 0 || Read(entry.path() / "comm") != "lockstepd\n") continue;
+      if (Read(entry.path() / "cmdline").find(Socket()) != std::string::npos) found.push_back(pid);
+    }
+    return found;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(ProgramTest, ArgumentsThatMeanNothingAreNamedWithCode2) {
+  EXPECT_EQ(Run("lockstep").code, 2);
+  const Result wrong = Run("lockstep frobnicate");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("there is no command frobnicate; there are run, trace, status, report, analyze, export, doctor"));
+  EXPECT_THAT(Run("lockstep whatif x").err, HasSubstr("whatif is not available in this version"));
+  const Result option = Run("lockstep trace --no-such-option");
+  EXPECT_EQ(option.code, 2);
+  EXPECT_THAT(option.err, HasSubstr("--no-such-option"));
+  EXPECT_THAT(option.out, IsEmpty());
+  EXPECT_EQ(Run("lockstep trace --job a --all").code, 2);
+  EXPECT_EQ(Run("lockstep trace --duration 2").code, 2);
+  EXPECT_EQ(Run("lockstep trace --duration 0s").code, 2);
+  EXPECT_EQ(Run("lockstep trace --ranks x").code, 2);
+  EXPECT_EQ(Run("lockstep trace --activities python").code, 2);
+  EXPECT_EQ(Run("lockstep trace --formats otf2").code, 2);
+  EXPECT_EQ(Run("lockstep report x --format yaml").code, 2);
+  EXPECT_EQ(Run("lockstep analyze").code, 2);
+}
+
+TEST_F(ProgramTest, WhatALaterVersionWillDoIsRefusedInWords) {
+  for (const char* option : {"--steps 3", "--start-on-step 5", "--start-on-range r", "--start-on-profiler-api", "--via kineto"}) {
+    const Result r = Run(std::string("lockstep trace ") + option);
+    EXPECT_EQ(r.code, 2) << option;
+    EXPECT_THAT(r.err, HasSubstr("not available in this version")) << option;
+  }
+  EXPECT_THAT(Run("lockstep report x --format html").err, HasSubstr("not available in this version"));
+  EXPECT_THAT(Run("lockstep export x --format otf2 -o y").err, HasSubstr("not available in this version"));
+}
+
+TEST_F(ProgramTest, HelpTeachesWithExamples) {
+  for (const char* command : {"run", "trace", "status", "report", "analyze", "export", "doctor"}) {
+    const Result help = Run(std::string("lockstep ") + command + " --help");
+    EXPECT_EQ(help.code, 0) << command;
+    EXPECT_THAT(help.out, HasSubstr("Example")) << command;
+    EXPECT_THAT(help.out, HasSubstr(std::string("lockstep ") + command)) << command;
+  }
+  const Result version = Run("lockstep --version");
+  EXPECT_EQ(version.code, 0);
+  EXPECT_THAT(version.out, ::testing::MatchesRegex("lockstep [0-9.]+\n"));
+}
+
+TEST_F(ProgramTest, WithoutADaemonTraceAndStatusSaySoAndWhatToDo) {
+  const Result trace = Run("lockstep trace --duration 1s");
+  EXPECT_EQ(trace.code, 4);
+  EXPECT_THAT(trace.err, HasSubstr(Socket()));
+  EXPECT_THAT(trace.err, HasSubstr("lockstep run -- COMMAND"));
+  EXPECT_THAT(trace.out, IsEmpty());
+  const Result status = Run("lockstep status --format json");
+  EXPECT_EQ(status.code, 4);
+  EXPECT_THAT(status.out, HasSubstr("\"daemons\": []")) << "still one document";
+}
+
+TEST_F(ProgramTest, AnAggregatorThatDoesNotAnswerTimesOut) {
+  const Result r = Run("lockstep status --aggregator unix:" + folder_ + "/nobody.sock");
+  EXPECT_EQ(r.code, 6);
+  EXPECT_THAT(r.err, HasSubstr("no aggregator answers at unix:" + folder_));
+  EXPECT_EQ(Run("lockstep trace --aggregator nonsense").code, 2);
+  const Result token = Run("touch t; chmod 644 t; lockstep status --aggregator localhost:1 --token-file t");
+  EXPECT_EQ(token.code, 5);
+}
+
+TEST_F(ProgramTest, InputThatCannotBeUsedIsOneSentenceAndCode2) {
+  for (const char* command : {"lockstep analyze nothing-here", "echo '{\"traceEvents\": [' > broken.json; lockstep analyze broken.json",
+                              "mkdir empty; lockstep analyze empty", "echo hello > hello.json; lockstep analyze hello.json",
+                              "mkdir capture; lockstep report capture"}) {
+    const Result r = Run(command);
+    EXPECT_EQ(r.code, 2) << command << "\n" << r.err;
+    EXPECT_THAT(r.out, IsEmpty()) << command;
+    EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << command << "\n" << r.err;
+  }
+  const Result none = Run("lockstep report no-such-capture");
+  EXPECT_EQ(none.code, 4);
+  EXPECT_THAT(none.err, HasSubstr("no capture no-such-capture"));
+}
+
+TEST_F(ProgramTest, AnOutputThatExistsIsNotOverwritten) {
+  const Result r = Run("mkdir there; lockstep trace -o there");
+  EXPECT_EQ(r.code, 2);
+  EXPECT_THAT(r.err, HasSubstr("--force"));
+  EXPECT_EQ(Run("touch x; lockstep export . --format perfetto -o x").code, 2);
+}
+
+TEST_F(ProgramTest, RunBecomesTheCommand) {
+  EXPECT_EQ(Run("lockstep run -- sh -c 'exit 42'").code, 42);
+  EXPECT_EQ(Run("lockstep run -- no-such-command").code, 127);
+  EXPECT_EQ(Run("lockstep run -- /etc/passwd").code, 126);
+  const Result pids = Run("\"" LOCKSTEP_PROGRAM "\" run -- sh -c 'echo $$' > a & echo $! > b; wait; cmp a b && echo same");
+  EXPECT_EQ(pids.out, "same\n") << "same pid";
+  EXPECT_EQ(Run("lockstep run -- sh -c 'echo \"$@\"' x --help -- y").out, "--help -- y\n") << "its arguments are not ours";
+  EXPECT_EQ(Run("lockstep run -- sh -c 'kill -PIPE $$'").code, 128 + SIGPIPE) << "its signals are as they were";
+  EXPECT_EQ(Run("lockstep run").code, 2);
+  EXPECT_EQ(Run("lockstep run sh -c true").code, 2);
+}
+
+TEST_F(ProgramTest, RunSetsVariablesAndLeavesAloneWhatIsSet) {
+  const Result plain = Run("lockstep run -- env");
+  EXPECT_EQ(plain.code, 0);
+  for (const char* name : {"CUDA_INJECTION64_PATH=", "NVTX_INJECTION64_PATH=", "NCCL_PROFILER_PLUGIN=", "KINETO_USE_DAEMON=1"}) {
+    EXPECT_THAT(plain.out, HasSubstr(std::string("\n") + name));
+  }
+  EXPECT_THAT(plain.out, HasSubstr("LOCKSTEP_SOCKET=" + Socket()));
+  EXPECT_THAT(plain.out, Not(HasSubstr("LD_PRELOAD")));
+  EXPECT_THAT(plain.err, HasSubstr("lockstep: set CUDA_INJECTION64_PATH"));
+  EXPECT_EQ(std::count(plain.err.begin(), plain.err.end(), '\n'), 1) << plain.err;
+  const Result taken = Run("CUDA_INJECTION64_PATH=/opt/other.so lockstep run -- env");
+  EXPECT_THAT(taken.out, HasSubstr("CUDA_INJECTION64_PATH=/opt/other.so"));
+  EXPECT_THAT(taken.err, HasSubstr("CUDA_INJECTION64_PATH is set already (/opt/other.so) and left alone: GPU kernels"));
+  EXPECT_THAT(Run("lockstep run --preload -- env").out, HasSubstr("LD_PRELOAD=/"));
+  const Result nccl = Run("lockstep run --mode nccl -- env");
+  EXPECT_THAT(nccl.out, Not(HasSubstr("CUDA_INJECTION64_PATH")));
+  EXPECT_THAT(nccl.out, HasSubstr("NCCL_PROFILER_PLUGIN"));
+}
+
+TEST_F(ProgramTest, EightAtOnceStartOneDaemonThatHoldsNoPipe) {
+  const auto began = std::chrono::steady_clock::now();
+  // `cat` ends when the last holder of the pipe does.
+  const Result r = Run("for i in 1 2 3 4 5 6 7 8; do lockstep run -- echo rank & done | cat; wait");
+  EXPECT_EQ(r.out, "rank\nrank\nrank\nrank\nrank\nrank\nrank\nrank\n");
+  EXPECT_EQ(Daemons().size(), 1u);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(8)) << "not held until the daemon ended";
+  const Result status = Run("lockstep status --format json");
+  EXPECT_EQ(status.code, 0) << status.err;
+  EXPECT_THAT(status.out, HasSubstr("\"ranks\": []"));
+}
+
+TEST_F(ProgramTest, ATraceOfNobodySaysThatNobodyIsThere) {
+  Run("lockstep run -- true");
+  const Result r = Run("lockstep trace --duration 100ms -o out");
+  EXPECT_EQ(r.code, 4) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("no GPU process has registered"));
+  EXPECT_FALSE(fs::exists(folder_ + "/out"));
+  EXPECT_FALSE(fs::exists(folder_ + "/out.partial"));
+}
+
+TEST_F(ProgramTest, WithoutADaemonsPlaceTheCommandRunsAllTheSame) {
+  const Result r = Run("chmod 777 .; lockstep run -- echo ran; chmod 700 .");
+  EXPECT_EQ(r.code, 0);
+  EXPECT_EQ(r.out, "ran\n");
+  EXPECT_THAT(r.err, HasSubstr("the command runs without Lockstep"));
+  EXPECT_TRUE(Daemons().empty());
+}
+
+TEST_F(ProgramTest, TheLaunchersAggregatorIsHandedOnAndEndsWithIt) {
+  const Result r = Run("lockstep run --with-aggregator -- sh -c 'lockstep() { \"" LOCKSTEP_PROGRAM
+                       "\" \"$@\"; }; env; lockstep status; sleep 0.2'");
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("LOCKSTEP_AGGREGATOR="));
+  EXPECT_THAT(r.out, HasSubstr("LOCKSTEP_TOKEN_FILE=" + folder_ + "/state/lockstep/launchers/"));
+  EXPECT_THAT(r.err, HasSubstr("aggregator at "));
+  // `lockstep status` inside asked it, by what the environment says.
+  EXPECT_THAT(r.out, HasSubstr("node "));
+  const auto left = [this] {
+    int n = 0;
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+      const std::string line = Read(entry.path() / "cmdline");
+      n += line.find("lockstep-aggregator") != std::string::npos && line.find(folder_) != std::string::npos;
+    }
+    return n;
+  };
+  for (int i = 0; i < 250 && left() > 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(left(), 0);
+}
+
+TEST_F(ProgramTest, DoctorSaysWhatIsThere) {
+  const Result r = Run("lockstep doctor");
+  EXPECT_THAT(r.out, HasSubstr("ok      client library: "));
+  EXPECT_THAT(r.out, HasSubstr("daemon: none answers"));
+  EXPECT_THAT(Run("NCCL_PROFILER_PLUGIN=x lockstep doctor").out, HasSubstr("broken  NCCL_PROFILER_PLUGIN"));
+}
+
+}  // namespace
+}  // namespace lockstep::cli
