@@ -51,6 +51,7 @@ class Splitter {
     }
     replay_.Run(mixed_);
     Point point{.at = at, .total = replay_.StepTime() * steps_};
+    point.path.reserve(4096);
     for (NodeRef node : replay_.CriticalPath()) {
       const double difference = Difference(node);
       if (difference == 0) continue;

@@ -50,8 +50,7 @@ class Diagnostician {
     out_.edges = graph_.edges;
     out_.cut_edges = graph_.cut_edges;
     if (graph_.units.empty() || steps_ == 0) return std::move(out_);
-    observed_ = ObservedTiming(graph_);
-    replay_.Run(observed_);
+    replay_.Run(FreshTiming());
     out_.step_durations = replay_.StepDurations();
     out_.step_ns = replay_.StepTime();
     MeasureIdeal();
@@ -68,6 +67,13 @@ class Diagnostician {
  private:
   double PerStep(double total) const { return total / static_cast<double>(steps_); }
 
+  // The observed values, in memory that every replay shares.
+  Timing& FreshTiming() {
+    scratch_.lead = graph_.lead;
+    scratch_.work = graph_.work;
+    return scratch_;
+  }
+
   std::vector<double> GainPerStep(const Timing& timing) {
     replay_.Run(timing);
     std::vector<double> gain = replay_.StepDurations();
@@ -80,13 +86,15 @@ class Diagnostician {
     replay_.Run(ideal_);
     out_.ideal_step_ns = replay_.StepTime();
     out_.lost_ns = out_.step_ns - out_.ideal_step_ns;
-    replay_.Run(typical_.Levelled());
+    Timing& timing = FreshTiming();
+    typical_.Level(timing);
+    replay_.Run(timing);
     out_.noise_ns = replay_.StepTime() - out_.ideal_step_ns;
-    Timing no_transfer = observed_;
+    FreshTiming();
     for (uint32_t u = 0; u < graph_.units.size(); ++u) {
-      if (graph_.units[u].kind == UnitKind::kTransfer) no_transfer.work[u] = 0;
+      if (graph_.units[u].kind == UnitKind::kTransfer) timing.work[u] = 0;
     }
-    replay_.Run(no_transfer);
+    replay_.Run(timing);
     out_.transfer_free_step_ns = replay_.StepTime();
     const Interval95 step = BootstrapMean(out_.step_durations);
     if (out_.ideal_step_ns > 0) out_.ratio_interval = {step.low / out_.ideal_step_ns, step.high / out_.ideal_step_ns};
@@ -95,7 +103,7 @@ class Diagnostician {
   // The additive split, gathered per rank and kind of unit, and per group for transfers.
   void SplitCosts() {
     const double tolerance = std::max(1.0, kSplitTolerance * std::fabs(out_.lost_ns) * static_cast<double>(steps_));
-    const Attribution split = Attribute(graph_, replay_, ideal_, observed_, steps_, tolerance);
+    const Attribution split = Attribute(graph_, replay_, ideal_, FreshTiming(), steps_, tolerance);
     rank_cost_.resize(in_.capture.ranks.size());
     group_cost_.assign(in_.capture.groups.size(), 0);
     for (uint32_t u = 0; u < graph_.units.size(); ++u) {
@@ -127,7 +135,7 @@ class Diagnostician {
                      [&](uint32_t a, uint32_t b) { return rank_cost_[a].total() > rank_cost_[b].total(); });
     order.resize(std::min(order.size(), kReplayedRanks));
     for (uint32_t r : order) {
-      Timing timing = observed_;
+      Timing& timing = FreshTiming();
       typical_.MakeRankTypical(r, kEverything, timing);
       out_.rank_lost[r] = GainPerStep(timing);
     }
@@ -171,7 +179,7 @@ class Diagnostician {
   }
 
   void AddLink(const SlowLink& link) {
-    Timing timing = observed_;
+    Timing& timing = FreshTiming();
     double lost = 0;
     for (uint32_t g : link.groups) {
       typical_.MakeGroupTypical(g, timing);
@@ -242,7 +250,7 @@ class Diagnostician {
 
   void MeasureJointGain() {
     if (out_.findings.size() < 2) return;
-    Timing timing = observed_;
+    Timing& timing = FreshTiming();
     for (const Finding& f : out_.findings) {
       if (f.cause == Cause::kSlowLink) continue;
       for (uint32_t r : f.rank_indices) typical_.MakeRankTypical(r, kEverything, timing);
@@ -298,7 +306,7 @@ class Diagnostician {
   TypicalValues typical_;
   Replay replay_;
   CauseRules causes_;
-  Timing observed_, ideal_;
+  Timing ideal_, scratch_;
   std::vector<RankCost> rank_cost_;   // per step, by rank index
   std::vector<double> group_cost_;    // per step, by group
   LinkFindings links_;

@@ -12,50 +12,37 @@ using align::Instance;
 using align::Member;
 using store::kNone;
 
-// Old traces round to whole microseconds, both ends.
-constexpr Nanos kRounding = Nanos::Micros(2);
-
 class Assembler {
  public:
   explicit Assembler(const GraphInput& input) : in_(input) {}
 
   Graph Run() {
-    uint32_t first = 0;
-    for (uint32_t r = 0; r < in_.capture.ranks.size(); ++r) {
-      ranks_.push_back(BuildRankGraph(in_, r, first, kRounding));
-      first += static_cast<uint32_t>(ranks_.back().units.size());
-    }
-    PlaceUnits(first);
+    Reserve();
+    g_.start_begin.push_back(0);
+    for (uint32_t r = 0; r < in_.capture.ranks.size(); ++r) ranks_.push_back(AppendRank(in_, r, g_, awaits_));
+    g_.join_of.assign(g_.units.size(), kNone);
     JoinCollectives();
-    TakeEdges();
+    PlaceAwaits();
     MeasureLeads();
     OrderProgram();
     return std::move(g_);
   }
 
  private:
-  void PlaceUnits(uint32_t count) {
-    g_.units.reserve(count);
-    std::vector<JobTime> start, end;
-    start.reserve(count);
-    end.reserve(count);
-    for (uint32_t r = 0; r < ranks_.size(); ++r) {
-      const uint32_t host = in_.capture.ranks[r].host;
-      RankGraph& rank = ranks_[r];
-      g_.units.insert(g_.units.end(), rank.units.begin(), rank.units.end());
-      for (size_t i = 0; i < rank.units.size(); ++i) {
-        start.push_back(in_.clock.ToJob(host, rank.start[i]));
-        end.push_back(in_.clock.ToJob(host, rank.end[i]));
-      }
+  void Reserve() {
+    size_t most = 0;
+    g_.origin = JobTime::Max();
+    for (const store::RankData& rank : in_.capture.ranks) {
+      most += rank.activities.size() + rank.api_calls.size();
+      if (!rank.activities.empty()) g_.origin = std::min(g_.origin, in_.clock.ToJob(rank.host, rank.activities.front().start));
+      if (!rank.api_calls.empty()) g_.origin = std::min(g_.origin, in_.clock.ToJob(rank.host, rank.api_calls.front().start));
     }
-    g_.origin = start.empty() ? JobTime() : *std::min_element(start.begin(), start.end());
-    g_.start.reserve(count);
-    g_.end.reserve(count);
-    for (uint32_t u = 0; u < count; ++u) {
-      g_.start.push_back(static_cast<double>((start[u] - g_.origin).ns()));
-      g_.end.push_back(static_cast<double>((end[u] - g_.origin).ns()));
-    }
-    g_.join_of.assign(count, kNone);
+    if (g_.origin == JobTime::Max()) g_.origin = JobTime();
+    g_.units.reserve(most);
+    g_.start.reserve(most);
+    g_.end.reserve(most);
+    g_.start_begin.reserve(most + 1);
+    g_.start_preds.reserve(2 * most);
   }
 
   uint32_t UnitOfMember(const Member& m) const {
@@ -78,7 +65,7 @@ class Assembler {
   double Tolerance(const Member& a, const Member& b) const {
     const Nanos bound = PairBound(in_.clock, in_.capture.ranks[a.rank_index].host, in_.capture.ranks[b.rank_index].host);
     if (bound == Nanos::Max()) return std::numeric_limits<double>::infinity();
-    return static_cast<double>((bound + kRounding).ns());
+    return static_cast<double>(bound.ns()) + kRoundingNs;
   }
 
   void JoinCollectives() {
@@ -130,29 +117,15 @@ class Assembler {
     }
   }
 
-  void TakeEdges() {
-    const auto by_unit = [](const Edge& a, const Edge& b) { return a.unit < b.unit; };
-    for (const RankGraph& r : ranks_) {
-      awaits_.insert(awaits_.end(), r.await_edges.begin(), r.await_edges.end());
-      g_.cut_edges += r.cut_edges;
-    }
-    std::stable_sort(awaits_.begin(), awaits_.end(), by_unit);
-    g_.start_begin.assign(g_.units.size() + 1, 0);
+  void PlaceAwaits() {
+    std::stable_sort(awaits_.begin(), awaits_.end(), [](const AwaitEdge& a, const AwaitEdge& b) { return a.unit < b.unit; });
     g_.await_begin.assign(g_.units.size() + 1, 0);
-    for (const RankGraph& r : ranks_) {
-      for (const Edge& e : r.start_edges) {
-        g_.start_preds.push_back(e.from);
-        ++g_.start_begin[e.unit + 1];
-      }
-    }
-    for (const Edge& e : awaits_) {
+    g_.awaits.reserve(awaits_.size());
+    for (const AwaitEdge& e : awaits_) {
       g_.awaits.push_back(e.from);
       ++g_.await_begin[e.unit + 1];
     }
-    for (size_t u = 0; u < g_.units.size(); ++u) {
-      g_.start_begin[u + 1] += g_.start_begin[u];
-      g_.await_begin[u + 1] += g_.await_begin[u];
-    }
+    for (size_t u = 0; u < g_.units.size(); ++u) g_.await_begin[u + 1] += g_.await_begin[u];
     g_.edges += g_.start_preds.size() + g_.awaits.size();
   }
 
@@ -193,7 +166,8 @@ class Assembler {
       return Waits(u) ? n + u : u;
     };
     std::vector<uint32_t> missing(items, 0);
-    std::vector<uint32_t> out_begin(items + 1, 0);
+    // Two places late: filling moves every begin to where it belongs.
+    std::vector<uint32_t> out_begin(items + 2, 0);
     const auto each_edge = [&](const auto& use) {
       for (uint32_t u = 0; u < n; ++u) {
         for (NodeRef p : g_.StartPreds(u)) use(producer(p), u);
@@ -206,13 +180,12 @@ class Assembler {
       }
     };
     each_edge([&](uint32_t from, uint32_t to) {
-      ++out_begin[from + 1];
+      ++out_begin[from + 2];
       ++missing[to];
     });
-    for (uint32_t i = 0; i < items; ++i) out_begin[i + 1] += out_begin[i];
-    std::vector<uint32_t> out(out_begin[items]);
-    std::vector<uint32_t> fill(out_begin.begin(), out_begin.end() - 1);
-    each_edge([&](uint32_t from, uint32_t to) { out[fill[from]++] = to; });
+    for (uint32_t i = 2; i < items + 2; ++i) out_begin[i] += out_begin[i - 1];
+    std::vector<uint32_t> out(out_begin.back());
+    each_edge([&](uint32_t from, uint32_t to) { out[out_begin[from + 1]++] = to; });
     Schedule(n, missing, out_begin, out);
   }
 
@@ -299,8 +272,8 @@ class Assembler {
   }
 
   const GraphInput& in_;
-  std::vector<RankGraph> ranks_;
-  std::vector<Edge> awaits_;
+  std::vector<RankUnits> ranks_;
+  std::vector<AwaitEdge> awaits_;
   Graph g_;
 };
 

@@ -1,7 +1,7 @@
 #include "aggregator/analysis/rank_graph.h"
 
 #include <algorithm>
-#include <optional>
+#include <limits>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -15,78 +15,85 @@ using store::DeviceActivity;
 using store::kNone;
 using store::SyncType;
 
+constexpr double kNever = -std::numeric_limits<double>::infinity();
 // A device operation that starts this soon after another stream's ended, with a stream wait issued between, followed it.
-constexpr Nanos kFollows = Nanos::Micros(10);
+constexpr double kFollowsNs = 10'000;
 // Below this a start needs no further explanation.
-constexpr Nanos kExplained = Nanos(1500);
+constexpr double kExplainedNs = 1'500;
 
+// Times are nanoseconds after the graph's origin, on the job's clock.
 struct StreamOps {
-  std::vector<uint32_t> units;     // in launch order, which is start order
-  std::vector<HostTime> launched;  // Min() where unknown
+  std::vector<uint32_t> units;   // in launch order, which is start order
+  std::vector<double> launched;  // kNever where unknown
 };
 
 class Builder {
  public:
-  Builder(const GraphInput& input, uint32_t rank_index, uint32_t first_unit, Nanos slack)
+  Builder(const GraphInput& input, uint32_t rank_index, Graph& graph, std::vector<AwaitEdge>& awaits)
       : in_(input),
         rank_(input.capture.ranks[rank_index]),
         steps_(input.steps.ranks[rank_index]),
         calls_(input.calls[rank_index]),
         names_(*input.names),
         rank_index_(rank_index),
-        slack_(slack) {
-    out_.first_unit = first_unit;
-  }
+        g_(graph),
+        awaits_(awaits) {}
 
-  RankGraph Run() {
+  RankUnits Run() {
+    out_.first = static_cast<uint32_t>(g_.units.size());
+    FindLaunches();
     FindBlockingCalls();
     AddHostUnits();
     AddDeviceUnits();
+    out_.end = static_cast<uint32_t>(g_.units.size());
     ChainHost();
     ChainDevice();
     BlockHost();
-    const auto by_unit = [](const Edge& a, const Edge& b) { return a.unit < b.unit; };
-    if (!std::is_sorted(out_.start_edges.begin(), out_.start_edges.end(), by_unit)) {
-      std::stable_sort(out_.start_edges.begin(), out_.start_edges.end(), by_unit);
-    }
-    std::stable_sort(out_.await_edges.begin(), out_.await_edges.end(), by_unit);
-    return std::move(out_);
+    return out_;
   }
 
  private:
-  uint32_t Local(uint32_t unit) const { return unit - out_.first_unit; }
-  HostTime Start(uint32_t unit) const { return out_.start[Local(unit)]; }
-  HostTime End(uint32_t unit) const { return out_.end[Local(unit)]; }
+  double At(HostTime t) const { return static_cast<double>((in_.clock.ToJob(rank_.host, t) - g_.origin).ns()); }
+  double CallStart(uint32_t call) const { return At(rank_.api_calls[call].start); }
 
   // ---- units
+
+  void FindLaunches() {
+    call_of_.reserve(rank_.activities.size());
+    launches_.assign(rank_.api_calls.size(), 0);
+    for (const DeviceActivity& a : rank_.activities) {
+      call_of_.push_back(calls_.Of(a.correlation));
+      if (call_of_.back() != kNone) launches_[call_of_.back()] = 1;
+    }
+  }
 
   // What each call blocks for, as far as synchronisation records say.
   void FindBlockingCalls() {
     for (uint32_t i = 0; i < rank_.syncs.size(); ++i) {
       const store::Sync& s = rank_.syncs[i];
+      if (s.type == SyncType::kStreamWaitEvent) stream_waits_.push_back(At(s.start));
       if (s.type != SyncType::kStream && s.type != SyncType::kContext && s.type != SyncType::kEvent) continue;
       const uint32_t call = calls_.Of(s.correlation);
-      if (call != kNone) sync_of_call_.emplace(call, i);
+      if (call == kNone) continue;
+      sync_of_call_.emplace(call, i);
+      launches_[call] = 2;
     }
   }
 
   void AddHostUnits() {
-    launches_.assign(rank_.api_calls.size(), 0);
-    for (const DeviceActivity& a : rank_.activities) {
-      const uint32_t call = calls_.Of(a.correlation);
-      if (call != kNone) launches_[call] = 1;
-    }
     unit_of_call_.assign(rank_.api_calls.size(), kNone);
     int32_t step = kBeforeSteps;
     for (uint32_t i = 0; i < rank_.api_calls.size(); ++i) {
       const ApiCall& call = rank_.api_calls[i];
-      const bool blocks = names_.Of(call.name) == CallRole::kSynchronizes || sync_of_call_.contains(i);
-      if (names_.Of(call.name) == CallRole::kStreamWait) stream_waits_.push_back(call.start);
-      if (!launches_[i] && !blocks) continue;
+      const CallRole role = names_.Of(call.name);
+      if (role == CallRole::kStreamWait) stream_waits_.push_back(At(call.start));
+      const bool blocks = role == CallRole::kSynchronizes || launches_[i] == 2;
+      if (launches_[i] == 0 && !blocks) continue;
       step = StepAt(call.start, step);
       unit_of_call_[i] = Add(step, i, blocks ? UnitKind::kHostWait : UnitKind::kHostCall, call.start, call.end);
     }
-    out_.first_device = out_.first_unit + static_cast<uint32_t>(out_.units.size());
+    if (!std::is_sorted(stream_waits_.begin(), stream_waits_.end())) std::sort(stream_waits_.begin(), stream_waits_.end());
+    out_.first_device = static_cast<uint32_t>(g_.units.size());
   }
 
   // Calls come in start order, so the step only moves on.
@@ -100,6 +107,7 @@ class Builder {
   }
 
   void AddDeviceUnits() {
+    stream_of_.reserve(rank_.activities.size());
     for (uint32_t i = 0; i < rank_.activities.size(); ++i) {
       const DeviceActivity& a = rank_.activities[i];
       const UnitKind kind = a.kind != ActivityKind::kKernel ? UnitKind::kCopy
@@ -108,30 +116,30 @@ class Builder {
       const uint32_t unit = Add(steps_.of_activity[i], i, kind, a.start, std::max(a.start, a.end));
       if (kind == UnitKind::kTransfer && a.collective < rank_.collectives.size()) {
         const uint32_t n = in_.matches.instance_of[rank_index_][a.collective];
-        if (n != kNone && in_.matches.instances[n].complete) out_.units.back().instance = n;
+        if (n != kNone && in_.matches.instances[n].complete) g_.units.back().instance = n;
       }
-      const uint32_t call = calls_.Of(a.correlation);
-      StreamOps& stream = StreamAt(a.stream);
+      stream_of_.push_back(StreamIndex(a.stream));
+      StreamOps& stream = streams_[stream_of_.back()];
+      // A record without a launch was issued no earlier than the one before it on its stream.
+      const double before = stream.launched.empty() ? kNever : stream.launched.back();
       stream.units.push_back(unit);
-      stream.launched.push_back(call == kNone ? HostTime::Min() : rank_.api_calls[call].start);
-    }
-    // A record without a launch was issued no earlier than the one before it on its stream.
-    for (StreamOps& s : streams_) {
-      for (size_t i = 1; i < s.launched.size(); ++i) s.launched[i] = std::max(s.launched[i], s.launched[i - 1]);
+      stream.launched.push_back(call_of_[i] == kNone ? before : std::max(before, CallStart(call_of_[i])));
     }
   }
 
   uint32_t Add(int32_t step, uint32_t source, UnitKind kind, HostTime start, HostTime end) {
-    out_.units.push_back({rank_index_, step, source, kNone, kind, false});
-    out_.start.push_back(start);
-    out_.end.push_back(end);
-    return out_.first_unit + static_cast<uint32_t>(out_.units.size()) - 1;
+    g_.units.push_back({rank_index_, step, source, kNone, kind, false});
+    g_.start.push_back(At(start));
+    g_.end.push_back(At(end));
+    return static_cast<uint32_t>(g_.units.size()) - 1;
   }
 
-  StreamOps& StreamAt(StreamId id) {
+  uint32_t StreamIndex(StreamId id) {
+    if (!streams_.empty() && id == last_stream_) return last_index_;
     const auto [it, fresh] = stream_index_.try_emplace(id, static_cast<uint32_t>(streams_.size()));
     if (fresh) streams_.emplace_back();
-    return streams_[it->second];
+    last_stream_ = id;
+    return last_index_ = it->second;
   }
 
   // ---- edges between host calls
@@ -139,31 +147,31 @@ class Builder {
   // A call follows the last one of its own thread and, since threads of one process hand work to each other, whichever call
   // of the process had returned last.
   void ChainHost() {
-    const uint32_t count = Local(out_.first_device);
-    std::vector<uint32_t> by_end(count);
-    for (uint32_t i = 0; i < count; ++i) by_end[i] = i;
-    const auto ends_earlier = [&](uint32_t a, uint32_t b) { return out_.end[a] < out_.end[b]; };
+    std::vector<uint32_t> by_end;
+    by_end.reserve(out_.first_device - out_.first);
+    for (uint32_t u = out_.first; u < out_.first_device; ++u) by_end.push_back(u);
+    const auto ends_earlier = [&](uint32_t a, uint32_t b) { return g_.end[a] < g_.end[b]; };
     if (!std::is_sorted(by_end.begin(), by_end.end(), ends_earlier)) std::stable_sort(by_end.begin(), by_end.end(), ends_earlier);
     absl::flat_hash_map<ThreadId, uint32_t> last_of_thread;
     ThreadId thread_now;
-    uint32_t* last_now = nullptr;
+    uint32_t own = kNone;
     size_t returned = 0;
-    for (uint32_t i = 0; i < count; ++i) {
-      const uint32_t unit = out_.first_unit + i;
-      while (returned < by_end.size() && out_.end[by_end[returned]] <= out_.start[i]) ++returned;
-      const ThreadId thread = rank_.api_calls[out_.units[i].source].thread;
-      if (last_now == nullptr || !(thread == thread_now)) {
-        last_now = &last_of_thread.try_emplace(thread, kNone).first->second;
+    for (uint32_t u = out_.first; u < out_.first_device; ++u) {
+      while (returned < by_end.size() && g_.end[by_end[returned]] <= g_.start[u]) ++returned;
+      const ThreadId thread = rank_.api_calls[g_.units[u].source].thread;
+      if (u == out_.first || thread != thread_now) {
+        if (u != out_.first) last_of_thread[thread_now] = own;
+        const auto known = last_of_thread.find(thread);
+        own = known == last_of_thread.end() ? kNone : known->second;
         thread_now = thread;
       }
-      const uint32_t own = *last_now;
       const uint32_t any = returned > 0 ? by_end[returned - 1] : kNone;
-      if (own != kNone && own != i) {
-        const bool nested = out_.end[own] > out_.start[i];
-        AddStart(nested ? StartOf(out_.first_unit + own) : EndOf(out_.first_unit + own), unit);
-      }
-      if (any != kNone && any != own && any != i) AddStart(EndOf(out_.first_unit + any), unit);
-      *last_now = i;
+      // A driver call inside a runtime call starts before that one ends.
+      if (own != kNone) AddStart(g_.end[own] > g_.start[u] ? StartOf(own) : EndOf(own));
+      // A call of no length may stand behind itself or behind its successor in the order of ends.
+      if (any != kNone && any != own && any < u) AddStart(EndOf(any));
+      own = u;
+      CloseUnit();
     }
   }
 
@@ -175,53 +183,48 @@ class Builder {
     std::vector<uint32_t> done(streams_.size(), 0);  // operations of the stream that started so far
     size_t event_edge = 0;
     for (uint32_t i = 0; i < rank_.activities.size(); ++i) {
-      const DeviceActivity& a = rank_.activities[i];
       const uint32_t unit = out_.first_device + i;
-      const uint32_t stream = stream_index_.find(a.stream)->second;
-      HostTime known = HostTime::Min();
-      HostTime previous_launch = HostTime::Min();
+      const uint32_t stream = stream_of_[i];
+      const double start = g_.start[unit];
+      double known = kNever, previous_launch = kNever, launch = kNever;
       if (done[stream] > 0) {
         const uint32_t previous = streams_[stream].units[done[stream] - 1];
         previous_launch = streams_[stream].launched[done[stream] - 1];
-        known = End(previous);
-        if (known > a.start + slack_) {
-          ++out_.cut_edges;  // they overlap on one stream: only the order of their starts is kept
-          AddStart(StartOf(previous), unit);
-        } else {
-          AddStart(EndOf(previous), unit);
-        }
+        known = g_.end[previous];
+        // Where they overlap on one stream only the order of their starts is kept.
+        const bool overlap = known > start + kRoundingNs;
+        g_.cut_edges += overlap ? 1 : 0;
+        AddStart(overlap ? StartOf(previous) : EndOf(previous));
       }
-      const uint32_t call = calls_.Of(a.correlation);
-      HostTime launch = HostTime::Min();
-      if (call != kNone) {
-        launch = rank_.api_calls[call].start;
-        if (launch > a.start + slack_) {
-          ++out_.cut_edges;
+      if (call_of_[i] != kNone) {
+        const uint32_t call_unit = unit_of_call_[call_of_[i]];
+        launch = g_.start[call_unit];
+        if (launch > start + kRoundingNs) {
+          ++g_.cut_edges;
         } else {
-          AddStart(StartOf(unit_of_call_[call]), unit);
+          AddStart(StartOf(call_unit));
           known = std::max(known, launch);
         }
       }
       for (; event_edge < event_edges_.size() && event_edges_[event_edge].unit == unit; ++event_edge) {
         const NodeRef from = event_edges_[event_edge].from;
-        if (End(UnitOf(from)) > a.start + slack_) {
-          ++out_.cut_edges;
+        if (g_.end[UnitOf(from)] > start + kRoundingNs) {
+          ++g_.cut_edges;
         } else {
-          AddStart(from, unit);
+          AddStart(from);
         }
       }
-      if (infer && a.start - std::max(known, a.start - kFollows) > kExplained) {
-        InferFollowing(unit, stream, a.start, known, previous_launch, launch, done);
-      }
+      if (infer && start - known > kExplainedNs) InferFollowing(stream, start, known, previous_launch, launch, done);
       ++done[stream];
+      CloseUnit();
     }
   }
 
   // Without event records: the operation of another stream that ended just before, if the host made the stream wait for
   // something between this launch and the one before.
-  void InferFollowing(uint32_t unit, uint32_t stream, HostTime start, HostTime known, HostTime previous_launch,
-                      HostTime launch, const std::vector<uint32_t>& done) {
-    if (!stream_waits_.empty() && launch != HostTime::Min()) {
+  void InferFollowing(uint32_t stream, double start, double known, double previous_launch, double launch,
+                      const std::vector<uint32_t>& done) {
+    if (!stream_waits_.empty() && launch != kNever) {
       const auto wait = std::upper_bound(stream_waits_.begin(), stream_waits_.end(), previous_launch);
       if (wait == stream_waits_.end() || *wait > launch) return;
     }
@@ -230,23 +233,23 @@ class Builder {
       if (s == stream) continue;
       for (uint32_t back = 1; back <= 2 && back <= done[s]; ++back) {
         const uint32_t other = streams_[s].units[done[s] - back];
-        if (End(other) > start + slack_) continue;
-        if (latest == kNone || End(other) > End(latest)) latest = other;
+        if (g_.end[other] > start + kRoundingNs) continue;
+        if (latest == kNone || g_.end[other] > g_.end[latest]) latest = other;
         break;
       }
     }
-    if (latest != kNone && End(latest) > known && start - End(latest) <= kFollows) AddStart(EndOf(latest), unit);
+    if (latest != kNone && g_.end[latest] > known && start - g_.end[latest] <= kFollowsNs) AddStart(EndOf(latest));
   }
 
   struct Recorded {
-    HostTime at;
+    double at;
     StreamId stream;
   };
 
   void CollectEventEdges() {
     for (const store::EventRecord& r : rank_.event_records) {
       const uint32_t call = calls_.Of(r.correlation);
-      if (call != kNone) records_[r.event].push_back({rank_.api_calls[call].start, r.stream});
+      if (call != kNone) records_[r.event].push_back({CallStart(call), r.stream});
     }
     for (auto& [event, list] : records_) {
       std::stable_sort(list.begin(), list.end(), [](const Recorded& a, const Recorded& b) { return a.at < b.at; });
@@ -255,7 +258,7 @@ class Builder {
     for (const store::Sync& s : rank_.syncs) {
       if (s.type != SyncType::kStreamWaitEvent) continue;
       const uint32_t call = calls_.Of(s.correlation);
-      const HostTime at = call == kNone ? s.start : rank_.api_calls[call].start;
+      const double at = call == kNone ? At(s.start) : CallStart(call);
       const uint32_t before = RecordedBefore(s.event, at);
       const auto stream = stream_index_.find(s.stream);
       if (before == kNone || stream == stream_index_.end()) continue;
@@ -264,21 +267,22 @@ class Builder {
       if (next == ops.launched.end()) continue;
       event_edges_.push_back({EndOf(before), ops.units[static_cast<size_t>(next - ops.launched.begin())]});
     }
-    std::stable_sort(event_edges_.begin(), event_edges_.end(), [](const Edge& a, const Edge& b) { return a.unit < b.unit; });
+    std::stable_sort(event_edges_.begin(), event_edges_.end(),
+                     [](const AwaitEdge& a, const AwaitEdge& b) { return a.unit < b.unit; });
   }
 
   // The last device operation that `event` stood for at a moment of the host.
-  uint32_t RecordedBefore(uint32_t event, HostTime at) const {
+  uint32_t RecordedBefore(uint32_t event, double at) const {
     const auto list = records_.find(event);
     if (list == records_.end()) return kNone;
-    const auto after = std::upper_bound(list->second.begin(), list->second.end(), at,
-                                        [](HostTime t, const Recorded& r) { return t < r.at; });
+    const auto after =
+        std::upper_bound(list->second.begin(), list->second.end(), at, [](double t, const Recorded& r) { return t < r.at; });
     if (after == list->second.begin()) return kNone;
     const auto stream = stream_index_.find((after - 1)->stream);
     return stream == stream_index_.end() ? kNone : LastLaunched(streams_[stream->second], (after - 1)->at);
   }
 
-  static uint32_t LastLaunched(const StreamOps& ops, HostTime before) {
+  static uint32_t LastLaunched(const StreamOps& ops, double before) {
     const auto after = std::upper_bound(ops.launched.begin(), ops.launched.end(), before);
     return after == ops.launched.begin() ? kNone : ops.units[static_cast<size_t>(after - ops.launched.begin()) - 1];
   }
@@ -286,64 +290,62 @@ class Builder {
   // ---- edges from the device back to the host
 
   void BlockHost() {
-    for (uint32_t i = 0; i < Local(out_.first_device); ++i) {
-      const uint32_t call = out_.units[i].source;
-      const uint32_t unit = out_.first_unit + i;
-      if (out_.units[i].kind == UnitKind::kHostWait) {
-        BlockFor(unit, rank_.api_calls[call], call);
-      }
+    for (uint32_t u = out_.first; u < out_.first_device; ++u) {
+      if (g_.units[u].kind == UnitKind::kHostWait) BlockFor(u);
     }
     // A copy that had ended before its call returned may have been what the call waited for.
     for (uint32_t i = 0; i < rank_.activities.size(); ++i) {
-      const DeviceActivity& a = rank_.activities[i];
-      if (a.kind != ActivityKind::kMemcpy) continue;
-      const uint32_t call = calls_.Of(a.correlation);
-      if (call == kNone || names_.Of(rank_.api_calls[call].name) != CallRole::kCopies) continue;
-      if (a.end > rank_.api_calls[call].end + slack_ || a.end <= rank_.api_calls[call].start) continue;
-      out_.await_edges.push_back({EndOf(out_.first_device + i), unit_of_call_[call]});
+      if (rank_.activities[i].kind != ActivityKind::kMemcpy || call_of_[i] == kNone) continue;
+      if (names_.Of(rank_.api_calls[call_of_[i]].name) != CallRole::kCopies) continue;
+      const uint32_t call = unit_of_call_[call_of_[i]];
+      const uint32_t copy = out_.first_device + i;
+      if (g_.end[copy] > g_.end[call] + kRoundingNs || g_.end[copy] <= g_.start[call]) continue;
+      awaits_.push_back({EndOf(copy), call});
     }
   }
 
-  void BlockFor(uint32_t unit, const ApiCall& call, uint32_t call_index) {
-    const auto known = sync_of_call_.find(call_index);
+  void BlockFor(uint32_t unit) {
+    const auto known = sync_of_call_.find(g_.units[unit].source);
     const store::Sync* sync = known == sync_of_call_.end() ? nullptr : &rank_.syncs[known->second];
     if (sync != nullptr && sync->type == SyncType::kStream && stream_index_.contains(sync->stream)) {
-      Await(LastLaunched(streams_[stream_index_.find(sync->stream)->second], call.start), unit, call);
+      Await(LastLaunched(streams_[stream_index_.find(sync->stream)->second], g_.start[unit]), unit);
     } else if (sync != nullptr && sync->type == SyncType::kContext) {
-      for (const StreamOps& s : streams_) Await(LastLaunched(s, call.start), unit, call);
+      for (const StreamOps& s : streams_) Await(LastLaunched(s, g_.start[unit]), unit);
     } else if (sync != nullptr && sync->type == SyncType::kEvent && !records_.empty()) {
-      Await(RecordedBefore(sync->event, call.start), unit, call);
+      Await(RecordedBefore(sync->event, g_.start[unit]), unit);
     } else {
-      AwaitWhatEndedLast(unit, call);
+      AwaitWhatEndedLast(unit);
     }
   }
 
-  void Await(uint32_t device_unit, uint32_t unit, const ApiCall& call) {
+  void Await(uint32_t device_unit, uint32_t unit) {
     if (device_unit == kNone) return;
-    if (End(device_unit) > call.end + slack_) {
-      ++out_.cut_edges;
+    if (g_.end[device_unit] > g_.end[unit] + kRoundingNs) {
+      ++g_.cut_edges;
     } else {
-      out_.await_edges.push_back({EndOf(device_unit), unit});
+      awaits_.push_back({EndOf(device_unit), unit});
     }
   }
 
   // Nothing says what the call waited for: the last of what ended while it blocked.
-  void AwaitWhatEndedLast(uint32_t unit, const ApiCall& call) {
+  void AwaitWhatEndedLast(uint32_t unit) {
     uint32_t latest = kNone;
     for (const StreamOps& s : streams_) {
-      auto after = std::upper_bound(s.launched.begin(), s.launched.end(), call.start) - s.launched.begin();
+      auto after = std::upper_bound(s.launched.begin(), s.launched.end(), g_.start[unit]) - s.launched.begin();
       for (; after > 0; --after) {
         const uint32_t candidate = s.units[static_cast<size_t>(after) - 1];
-        if (End(candidate) <= call.start) break;
-        if (End(candidate) > call.end + slack_) continue;
-        if (latest == kNone || End(candidate) > End(latest)) latest = candidate;
+        if (g_.end[candidate] <= g_.start[unit]) break;
+        if (g_.end[candidate] > g_.end[unit] + kRoundingNs) continue;
+        if (latest == kNone || g_.end[candidate] > g_.end[latest]) latest = candidate;
         break;
       }
     }
-    if (latest != kNone) out_.await_edges.push_back({EndOf(latest), unit});
+    if (latest != kNone) awaits_.push_back({EndOf(latest), unit});
   }
 
-  void AddStart(NodeRef from, uint32_t unit) { out_.start_edges.push_back({from, unit}); }
+  // Predecessors are appended unit by unit, in the order of units.
+  void AddStart(NodeRef from) { g_.start_preds.push_back(from); }
+  void CloseUnit() { g_.start_begin.push_back(static_cast<uint32_t>(g_.start_preds.size())); }
 
   const GraphInput& in_;
   const store::RankData& rank_;
@@ -351,22 +353,27 @@ class Builder {
   const CallIndex& calls_;
   const CallNames& names_;
   uint32_t rank_index_;
-  Nanos slack_;
-  RankGraph out_;
-  absl::flat_hash_map<uint32_t, uint32_t> sync_of_call_;
-  std::vector<uint8_t> launches_;       // by call
+  Graph& g_;
+  std::vector<AwaitEdge>& awaits_;
+  RankUnits out_;
+  std::vector<uint32_t> call_of_;    // by activity: its launch, or kNone
+  std::vector<uint32_t> stream_of_;  // by activity: into streams_
+  std::vector<uint8_t> launches_;    // by call: 1 issued device work, 2 blocks
   std::vector<uint32_t> unit_of_call_;  // by call, kNone where it is no unit
-  std::vector<HostTime> stream_waits_;  // sorted
+  absl::flat_hash_map<uint32_t, uint32_t> sync_of_call_;
+  std::vector<double> stream_waits_;  // sorted
   absl::flat_hash_map<StreamId, uint32_t> stream_index_;
+  StreamId last_stream_;
+  uint32_t last_index_ = 0;
   std::vector<StreamOps> streams_;
   absl::flat_hash_map<uint32_t, std::vector<Recorded>> records_;
-  std::vector<Edge> event_edges_;  // sorted by unit
+  std::vector<AwaitEdge> event_edges_;  // sorted by unit; here the start of `unit` waits
 };
 
 }  // namespace
 
-RankGraph BuildRankGraph(const GraphInput& input, uint32_t rank_index, uint32_t first_unit, Nanos slack) {
-  return Builder(input, rank_index, first_unit, slack).Run();
+RankUnits AppendRank(const GraphInput& input, uint32_t rank_index, Graph& graph, std::vector<AwaitEdge>& awaits) {
+  return Builder(input, rank_index, graph, awaits).Run();
 }
 
 }  // namespace lockstep::analysis

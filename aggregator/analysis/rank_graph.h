@@ -9,24 +9,24 @@
 
 namespace lockstep::analysis {
 
-// Where a node depends on another; collected in any order, turned into rows of the graph at the end.
-struct Edge {
+// The end of `unit` waits for `from`.
+struct AwaitEdge {
   NodeRef from;
   uint32_t unit;
 };
 
-struct RankGraph {
-  uint32_t first_unit = 0;    // numbers below are relative to the whole graph
-  uint32_t first_device = 0;  // device units follow the host units, in the order of RankData::activities
-  std::vector<Unit> units;
-  std::vector<HostTime> start, end;
-  std::vector<Edge> start_edges;  // sorted by unit
-  std::vector<Edge> await_edges;  // sorted by unit
-  uint64_t cut_edges = 0;
+// Where a rank's units lie. Device units follow the host units, in the order of RankData::activities.
+struct RankUnits {
+  uint32_t first = 0;
+  uint32_t first_device = 0;
+  uint32_t end = 0;
 };
 
-// `slack`: a contradiction within it is rounding.
-RankGraph BuildRankGraph(const GraphInput& input, uint32_t rank_index, uint32_t first_unit, Nanos slack);
+// A contradiction within this is rounding: old traces have whole microseconds, at both ends.
+inline constexpr double kRoundingNs = 2'000;
+
+// Appends the rank's units with their stamps and start predecessors to `graph`, whose origin is set, and its waits to `awaits`.
+RankUnits AppendRank(const GraphInput& input, uint32_t rank_index, Graph& graph, std::vector<AwaitEdge>& awaits);
 
 }  // namespace lockstep::analysis
 

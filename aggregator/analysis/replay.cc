@@ -17,6 +17,8 @@ void Replay::Run(const Timing& timing) {
   const Graph& g = graph_;
   double* const time = time_.data();
   std::fill(step_end_.begin(), step_end_.end(), kNever);
+  const auto last_step = static_cast<int32_t>(step_end_.size()) - 1;
+  last_unit_ = store::kNone;
   const auto start = [&](uint32_t u) {
     double ready = 0;
     const uint32_t first = g.start_begin[u], last = g.start_begin[u + 1];
@@ -32,7 +34,10 @@ void Replay::Run(const Timing& timing) {
     const Unit& unit = g.units[u];
     if (unit.step >= 0 && OnDevice(unit.kind)) {
       double& step_end = step_end_[static_cast<size_t>(unit.step)];
-      step_end = std::max(step_end, end);
+      if (end > step_end) {
+        step_end = end;
+        if (unit.step == last_step) last_unit_ = u;
+      }
     }
   };
   for (const uint32_t item : g.program) {
@@ -99,13 +104,7 @@ NodeRef Replay::Binding(NodeRef node) const {
 
 std::vector<NodeRef> Replay::CriticalPath() const {
   std::vector<NodeRef> path;
-  NodeRef node = kNoNode;
-  const auto last_step = static_cast<int32_t>(step_end_.size()) - 1;
-  for (uint32_t u = 0; u < graph_.units.size(); ++u) {
-    const Unit& unit = graph_.units[u];
-    if (unit.step != last_step || !OnDevice(unit.kind)) continue;
-    if (node == kNoNode || time_[EndOf(u)] > time_[node]) node = EndOf(u);
-  }
+  NodeRef node = last_unit_ == store::kNone ? kNoNode : EndOf(last_unit_);
   // A path visits each moment once; the limit only guards against a graph that was not built by BuildGraph.
   for (size_t left = time_.size(); node != kNoNode && left > 0; --left) {
     path.push_back(node);

@@ -42,6 +42,7 @@ class Replay {
   std::vector<double> time_;
   std::vector<double> step_end_;
   double first_end_;
+  uint32_t last_unit_ = store::kNone;  // whose end ended the last step
 };
 
 // End of the device work before the first used step; where there is none, the earliest begin of that step on any rank.

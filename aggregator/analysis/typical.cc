@@ -160,8 +160,7 @@ Timing TypicalValues::Ideal() const {
   return timing;
 }
 
-Timing TypicalValues::Levelled() const {
-  Timing timing = ObservedTiming(graph_);
+void TypicalValues::Level(Timing& timing) const {
   for (size_t c = 0; c < stats_.size(); ++c) {
     const CellStats& s = stats_[c];
     const bool host = IsHost(classes_.cells[c].kind);
@@ -172,7 +171,6 @@ Timing TypicalValues::Levelled() const {
     }
   }
   LevelHeads(timing);
-  return timing;
 }
 
 void TypicalValues::LevelHeads(Timing& timing) const {

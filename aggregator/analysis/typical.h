@@ -37,7 +37,7 @@ class TypicalValues {
   // Every unit takes its class's median: no straggler and no noise.
   Timing Ideal() const;
   // Every rank and group is scaled to its class's median and keeps its noise, pauses included.
-  Timing Levelled() const;
+  void Level(Timing& timing) const;
 
   // The unit that carries the rank's lateness from before the window, or kNone.
   uint32_t HeadOf(uint32_t rank_index) const { return rank_index < heads_.size() ? heads_[rank_index].unit : store::kNone; }

@@ -23,22 +23,27 @@ double BlocksPerSm(const store::KernelDetail& detail, int32_t sms) {
 std::optional<double> SmEfficiency(const store::RankData& rank, Nanos span) {
   struct Edge {
     int64_t at;
-    double change;
+    double blocks;
   };
-  std::vector<Edge> edges;
+  std::vector<Edge> starts, ends;
   for (const store::DeviceActivity& a : rank.activities) {
     if (a.kind != store::ActivityKind::kKernel || a.end <= a.start || a.detail >= rank.kernel_details.size()) continue;
     const double blocks = BlocksPerSm(rank.kernel_details[a.detail], rank.properties.sms);
     if (blocks < 0) continue;
-    edges.push_back({a.start.ns(), blocks});
-    edges.push_back({a.end.ns(), -blocks});
+    starts.push_back({a.start.ns(), blocks});
+    ends.push_back({a.end.ns(), blocks});
   }
-  if (edges.empty() || span <= Nanos()) return std::nullopt;
-  std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.at < b.at; });
+  if (starts.empty() || span <= Nanos()) return std::nullopt;
+  const auto earlier = [](const Edge& a, const Edge& b) { return a.at < b.at; };
+  if (!std::is_sorted(ends.begin(), ends.end(), earlier)) std::sort(ends.begin(), ends.end(), earlier);
   double live = 0, area = 0;
-  for (size_t i = 0; i + 1 < edges.size(); ++i) {
-    live += edges[i].change;
-    area += std::clamp(live, 0.0, 1.0) * static_cast<double>(edges[i + 1].at - edges[i].at);
+  int64_t now = starts.front().at;
+  for (size_t i = 0, j = 0; j < ends.size();) {
+    const bool begins = i < starts.size() && starts[i].at < ends[j].at;
+    const Edge& next = begins ? starts[i++] : ends[j++];
+    area += std::clamp(live, 0.0, 1.0) * static_cast<double>(next.at - now);
+    live += begins ? next.blocks : -next.blocks;
+    now = next.at;
   }
   return std::min(1.0, area / static_cast<double>(span.ns()));
 }

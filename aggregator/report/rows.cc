@@ -261,9 +261,8 @@ EfficiencyRow MakeEfficiencyRow(const RowInput& in) {
     most_compute = std::max(most_compute, compute);
     most_active = std::max(most_active, static_cast<double>((p.span - p.idle).ns()));
   }
-  const CaptureRow capture = MakeCaptureRow(in);
   const double ranks = static_cast<double>(in.partitions.size());
-  if (ranks == 0 || !capture.duration || most_compute <= 0 || most_active <= 0) return row;
+  if (ranks == 0 || most_compute <= 0 || most_active <= 0) return row;
   JobTime first = JobTime::Max(), last = JobTime::Min();
   for (size_t r = 0; r < in.capture.ranks.size(); ++r) {
     const RankData& rank = in.capture.ranks[r];
