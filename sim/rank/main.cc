@@ -43,7 +43,7 @@ void CatchSignals() {
   sigaction(SIGINT, &action, nullptr);
 }
 
-std::optional<scenario::Scenario> LoadScenario(const RankOptions& options, uint32_t world_size) {
+std::optional<scenario::Scenario> LoadScenario(const RankOptions& options, uint32_t world_size, std::string* why) {
   scenario::TransformerShape shape = options.shape;
   if (options.scenario_file.empty() && !options.shape_given) {
     const scenario::TransformerShape fitting = scenario::ShapeFor(world_size);
@@ -54,7 +54,7 @@ std::optional<scenario::Scenario> LoadScenario(const RankOptions& options, uint3
   absl::StatusOr<scenario::Scenario> s =
       options.scenario_file.empty() ? scenario::MakeTransformer(shape) : scenario::ReadFile(options.scenario_file);
   if (!s.ok()) {
-    fprintf(stderr, "lockstep-sim-rank: %s\n", std::string(s.status().message()).c_str());
+    *why = std::string(s.status().message());
     return std::nullopt;
   }
   if (options.time_scale > 1) scenario::Stretch(*s, options.time_scale);
@@ -62,8 +62,12 @@ std::optional<scenario::Scenario> LoadScenario(const RankOptions& options, uint3
 }
 
 int WriteScenarioFile(const RankOptions& options) {
-  const std::optional<scenario::Scenario> s = LoadScenario(options, options.shape.ranks());
-  if (!s) return kUsage;
+  std::string why;
+  const std::optional<scenario::Scenario> s = LoadScenario(options, options.shape.ranks(), &why);
+  if (!s) {
+    fprintf(stderr, "lockstep-sim-rank: %s\n", why.c_str());
+    return kUsage;
+  }
   FILE* file = fopen(options.write_scenario.c_str(), "w");
   bool written = file != nullptr;
   if (written) {
@@ -153,25 +157,33 @@ std::optional<uint32_t> StepCount(const scenario::Scenario& s, const RankOptions
   return static_cast<uint32_t>(std::clamp<int64_t>(options.duration.ns() / std::max<int64_t>(step.ns(), 1) + 1, 1, 1'000'000'000));
 }
 
-// Everything between MPI's beginning and its end.
-int RunRank(const RankOptions& options, MpiWorld& world) {
-  std::optional<scenario::Scenario> loaded = LoadScenario(options, world.size());
+// What can be wrong before any rank waits for another. 0, or the exit code and a sentence.
+int Prepare(const RankOptions& options, const MpiWorld& world, const scenario::Scenario** scenario, const SimCore** cupti, std::string* why) {
+  std::optional<scenario::Scenario> loaded = LoadScenario(options, world.size(), why);
   if (!loaded) return kUsage;
   // Lives as long as the process: records hold pointers to its kernel names, and a tool may flush while the process ends.
   const auto* const s = new scenario::Scenario(*std::move(loaded));
+  *scenario = s;
+  const std::string ranks = std::to_string(s->ranks.size());
   if (s->ranks.size() != world.size()) {
-    if (world.rank() == 0) {
-      fprintf(stderr, "lockstep-sim-rank: the scenario has %zu ranks, but %u were started; use mpiexec -n %zu\n", s->ranks.size(),
-              world.size(), s->ranks.size());
-    }
+    *why = "the scenario has " + ranks + " ranks, but " + std::to_string(world.size()) + " were started; use mpiexec -n " + ranks;
     return kUsage;
   }
+  *cupti = LoadSimCupti(options.cupti_library, why);
+  if (*cupti != nullptr) return 0;
+  *why = "the simulated CUPTI cannot be loaded: " + *why + "; --cupti names it";
+  return kFailed;
+}
+
+// Everything between MPI's beginning and its end.
+int RunRank(const RankOptions& options, MpiWorld& world) {
+  const scenario::Scenario* s = nullptr;
+  const SimCore* cupti = nullptr;
   std::string why;
-  const SimCore* cupti = LoadSimCupti(options.cupti_library, &why);
-  if (cupti == nullptr) {
-    fprintf(stderr, "lockstep-sim-rank: the simulated CUPTI cannot be loaded: %s; --cupti names it\n", why.c_str());
-    return kFailed;
-  }
+  const int wrong = Prepare(options, world, &s, &cupti, &why);
+  const uint32_t first_failed = world.FirstFailed(wrong != 0);
+  if (first_failed == world.rank()) fprintf(stderr, "lockstep-sim-rank: %s\n", why.c_str());
+  if (first_failed != world.size()) return wrong != 0 ? wrong : kFailed;
   const uint32_t rank = world.rank();
   // Before any tool is let in.
   ClockError error = options.clock;
@@ -213,7 +225,7 @@ int RunRank(const RankOptions& options, MpiWorld& world) {
     fprintf(stderr, "lockstep-sim-rank: %s: the truth file cannot be written: %s\n", options.truth_folder.c_str(), strerror(errno));
     return false;
   };
-  if (!write_truth()) return kFailed;
+  if (world.FirstFailed(!write_truth()) != world.size()) return kFailed;
 
   RankRecorder recorder(program, model, *cupti, nvtx, nccl, clock,
                         {options.seed, static_cast<uint32_t>(options.drop_fraction * 1e6), !options.stamps_folder.empty()});
@@ -242,14 +254,6 @@ int main(int argc, char** argv) {
   for (const std::string& folder : {options.truth_folder, options.stamps_folder}) {
     if (!folder.empty()) mkdir(folder.c_str(), 0777);
   }
-  int code = 0;
-  {
-    MpiWorld world(&argc, &argv);
-    code = RunRank(options, world);
-    // The others would wait for a rank that never starts.
-    if (code != 0 && world.size() > 1) world.Abort(code);
-  }
-  fflush(nullptr);
-  // Tools loaded into this process have threads of their own, which outlive main in a real job too.
-  return code;
+  MpiWorld world(&argc, &argv);
+  return RunRank(options, world);
 }

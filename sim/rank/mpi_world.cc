@@ -58,9 +58,13 @@ void MpiWorld::Barrier() const {
   Wait(request);
 }
 
-void MpiWorld::Abort(int code) const {
-  MPI_Abort(MPI_COMM_WORLD, code);
-  abort();
+uint32_t MpiWorld::FirstFailed(bool failed) const {
+  const uint32_t mine = failed ? rank_ : size_;
+  uint32_t first = 0;
+  MPI_Request request;
+  MPI_Iallreduce(&mine, &first, 1, MPI_UINT32_T, MPI_MIN, MPI_COMM_WORLD, &request);
+  Wait(request);
+  return first;
 }
 
 StepVote::StepVote() { MPI_Comm_dup(MPI_COMM_WORLD, &comm_); }

@@ -29,8 +29,8 @@ class MpiWorld {
   // From rank 0 to all.
   void Broadcast(void* data, size_t bytes) const;
   void Barrier() const;
-  // Ends the whole job at once.
-  [[noreturn]] void Abort(int code) const;
+  // Did something fail on any rank? Then the lowest rank it failed on (the others leave the talking to it), else size().
+  uint32_t FirstFailed(bool failed) const;
   // Leave without MPI_Finalize, which would wait for ranks that no longer answer.
   void Abandon() { abandoned_ = true; }
 

@@ -92,9 +92,9 @@ int ParseOptions(int argc, char** argv, RankOptions* o) {
   app.add_option("--ranks", ranks, "with --write-scenario: ranks of the generated job (8)");
   auto* shape = app.add_option_group("Generated timeline");
   scenario::TransformerShape given;
-  shape->add_option("--data-parallel", given.data_parallel, "replicas");
-  shape->add_option("--tensor-parallel", given.tensor_parallel, "shards of a layer");
-  shape->add_option("--pipeline-parallel", given.pipeline_parallel, "stages");
+  shape->add_option("--data-parallel,--dp", given.data_parallel, "replicas");
+  shape->add_option("--tensor-parallel,--tp", given.tensor_parallel, "shards of a layer");
+  shape->add_option("--pipeline-parallel,--pp", given.pipeline_parallel, "stages");
   auto* layers = shape->add_option("--layers", given.layers_per_stage, "layers per stage");
   auto* microbatches = shape->add_option("--microbatches", given.microbatches, "microbatches per step");
   auto* noise = shape->add_option("--noise-ppm", given.noise_ppm, "standard deviation of durations (10000 = 1 %)");
