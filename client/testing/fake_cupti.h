@@ -1,4 +1,5 @@
-// A CUPTI made of nothing: a function table over one object, for tests of the client. Records are put in by hand.
+// A CUPTI made of nothing: a function table over one object, for tests of the client. Records are put in by hand, from any
+// thread.
 #ifndef LOCKSTEP_CLIENT_TESTING_FAKE_CUPTI_H_
 #define LOCKSTEP_CLIENT_TESTING_FAKE_CUPTI_H_
 
@@ -19,7 +20,8 @@
 
 namespace lockstep::client {
 
-// One at a time; its functions find it. Thread-safe.
+// One at a time; its functions find it. Everything a test sets or looks at while the client's thread runs goes through
+// Locked.
 class FakeCupti {
  public:
   using Kind = foreign::cupti::ActivityKind;
@@ -27,6 +29,12 @@ class FakeCupti {
 
   FakeCupti() { g_fake = this; }
   ~FakeCupti() { g_fake = nullptr; }
+
+  template <typename Fn>
+  auto Locked(Fn fn) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return fn(*this);
+  }
 
   CuptiApi Api() const {
     CuptiApi api;
@@ -41,7 +49,7 @@ class FakeCupti {
       });
     };
     api.Enable = [](Kind kind) {
-      if (g_fake->refused_kinds.count(kind)) return Result::kInvalidKind;
+      if (g_fake->Locked([&](FakeCupti& f) { return f.refused_kinds.count(kind) != 0; })) return Result::kInvalidKind;
       return g_fake->Ok("cuptiActivityEnable", [&] { g_fake->enabled.insert(kind); });
     };
     api.Disable = [](Kind kind) {
@@ -73,7 +81,7 @@ class FakeCupti {
       return g_fake->Ok("cuptiSetThreadIdType", [&] { g_fake->thread_id_type = type; });
     };
     api.GetThreadIdType = [](foreign::cupti::ThreadIdType* type) {
-      *type = g_fake->thread_id_type;
+      *type = g_fake->Locked([](FakeCupti& f) { return f.thread_id_type; });
       return Result::kSuccess;
     };
     api.PushExternalCorrelationId = [](foreign::cupti::ExternalCorrelationKind, uint64_t id) {
@@ -102,6 +110,13 @@ class FakeCupti {
     return api;
   }
 
+  bool Enabled(Kind kind) {
+    return Locked([kind](FakeCupti& f) { return f.enabled.count(kind) != 0; });
+  }
+  bool NothingEnabled() {
+    return Locked([](FakeCupti& f) { return f.enabled.empty() && f.driver_on.empty(); });
+  }
+
   // Puts a record into the current buffer; false when the client gave none.
   template <typename Record>
   bool Emit(const Record& record) {
@@ -114,19 +129,22 @@ class FakeCupti {
   void GiveBack() {
     Buffer buffer;
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      std::lock_guard<std::mutex> writing(writing_);
       buffer = std::exchange(current_, {});
     }
-    if (buffer.data != nullptr) completed_(nullptr, 0, buffer.data, buffer.bytes, buffer.used);
+    if (buffer.data != nullptr) ReturnBuffer(buffer.data, buffer.bytes, buffer.used);
   }
-  // Asks for a buffer as an application thread would, and gives it back with these records' bytes.
+  // Asks for a buffer as an application thread would, and gives it back.
   uint8_t* Request(size_t* bytes) {
     uint8_t* data = nullptr;
     size_t most = 0;
-    requested_(&data, bytes, &most);
+    const auto requested = Locked([](FakeCupti& f) { return f.requested_; });
+    if (requested != nullptr) requested(&data, bytes, &most);
     return data;
   }
-  void ReturnBuffer(uint8_t* data, size_t bytes, size_t used) { completed_(nullptr, 0, data, bytes, used); }
+  void ReturnBuffer(uint8_t* data, size_t bytes, size_t used) {
+    Locked([](FakeCupti& f) { return f.completed_; })(nullptr, 0, data, bytes, used);
+  }
 
   // ---- what a test sets and looks at ----
   uint32_t version = foreign::cupti::kVersion_13_0U1;
@@ -188,16 +206,14 @@ class FakeCupti {
     foreign::cupti::Activity head;
     std::memcpy(&head, record, sizeof head);
     bytes = sizes[head.kind] < bytes ? sizes[head.kind] : bytes;
-    if (current_.data != nullptr && current_.used + bytes > current_.bytes) GiveBack();
+    std::lock_guard<std::mutex> writing(writing_);
     if (current_.data == nullptr) {
-      size_t most = 0;
-      if (requested_ == nullptr) return false;
-      requested_(&current_.data, &current_.bytes, &most);
+      current_.data = Request(&current_.bytes);
       current_.used = 0;
-      if (current_.data == nullptr) {
-        ++dropped;
-        return false;
-      }
+    }
+    if (current_.data == nullptr || current_.used + bytes > current_.bytes) {
+      Locked([](FakeCupti& f) { return ++f.dropped; });
+      return false;
     }
     std::memcpy(current_.data + current_.used, record, bytes);
     current_.used += bytes;
@@ -206,6 +222,7 @@ class FakeCupti {
 
   static inline FakeCupti* g_fake = nullptr;
   std::mutex mutex_;
+  std::mutex writing_;  // the current buffer; taken before mutex_
   foreign::cupti::BufferRequested requested_ = nullptr;
   foreign::cupti::BufferCompleted completed_ = nullptr;
   Buffer current_;

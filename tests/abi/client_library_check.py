@@ -19,7 +19,7 @@ NEWEST_GLIBC = (2, 28)
 
 # Everything it calls in libc. Nothing here allocates, prints, exits or starts a process; a new name is a decision.
 IMPORTS = {
-    "__cxa_atexit", "__cxa_finalize", "__errno_location", "__register_atfork", "clock_gettime", "close", "connect",
+    "__cmsg_nxthdr", "__cxa_atexit", "__cxa_finalize", "__errno_location", "__register_atfork", "clock_gettime", "close", "connect",
     "dladdr", "dlclose", "dlinfo", "dlopen", "dlsym", "fcntl", "getenv", "geteuid", "getpid", "madvise", "memcmp",
     "memcpy", "memmove", "memset", "mmap", "munmap", "nanosleep", "open", "poll", "prctl", "pthread_attr_destroy",
     "pthread_attr_init", "pthread_attr_setdetachstate", "pthread_attr_setstacksize", "pthread_create",
