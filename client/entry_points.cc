@@ -140,6 +140,10 @@ LOCKSTEP_EXPORT int InitializeInjectionNvtx2(lockstep::foreign::nvtx::GetExportT
   return 1;
 }
 
+LOCKSTEP_EXPORT int InitializeInjectionNvtxExtension(lockstep::foreign::nvtx::ExtensionInfo* extension) {
+  return InstallNvtxExtensionHandlers(g_capture.nvtx(), extension) ? 1 : 0;
+}
+
 extern "C" {
 
 const char* lockstep_version() { return LOCKSTEP_VERSION; }

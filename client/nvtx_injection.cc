@@ -137,6 +137,11 @@ nvtx::StringHandle DomainRegisterStringW(nvtx::DomainHandle, const wchar_t* text
   return WithWide(text, [](RangeMessage m) { return Source().RegisterString(m.text, m.length); });
 }
 
+int RangePushPayload(nvtx::DomainHandle d, const nvtx::PayloadData*, size_t) {
+  return Source().idle() ? nvtx::kNoPushPopTracking : Source().Push(d, {}, 0);
+}
+int RangePopPayload(nvtx::DomainHandle d, const nvtx::PayloadData*, size_t) { return Source().Pop(d); }
+
 struct TableEdit {
   nvtx::FunctionTable table = nullptr;
   uint32_t slots = 0;
@@ -177,6 +182,23 @@ void FillCore2(const TableEdit& core2) {
 }
 
 }  // namespace
+
+bool InstallNvtxExtensionHandlers(NvtxSource& source, nvtx::ExtensionInfo* extension) {
+  NvtxSource* none = nullptr;
+  g_source.compare_exchange_strong(none, &source);
+  if (extension == nullptr || extension->struct_size < sizeof *extension ||
+      extension->module_id != nvtx::kPayloadModuleId || extension->segment_count == 0) {
+    return false;
+  }
+  const nvtx::ExtensionSegment& segment = extension->segments[0];
+  const auto set = [&segment](nvtx::Payload slot, auto handler) {
+    const auto index = static_cast<size_t>(slot);
+    if (index < segment.slot_count) segment.function_slots[index] = reinterpret_cast<intptr_t>(handler);
+  };
+  set(nvtx::Payload::kRangePush, RangePushPayload);
+  set(nvtx::Payload::kRangePop, RangePopPayload);
+  return true;
+}
 
 bool InstallNvtxHandlers(NvtxSource& source, nvtx::GetExportTableFn get_export_table) {
   NvtxSource* none = nullptr;

@@ -379,6 +379,25 @@ TEST_F(NvtxTest, AnNvtxWithFewerSlotsKeepsItsOwn) {
   EXPECT_FALSE(InstallNvtxHandlers(g_source, nullptr));
 }
 
+TEST_F(NvtxTest, ARangeEndedThroughThePayloadExtensionIsEnded) {
+  intptr_t slots[5] = {};
+  nvtx::ExtensionSegment segment{0, 5, slots};
+  nvtx::ExtensionInfo info{3, sizeof(nvtx::ExtensionInfo), nvtx::kPayloadModuleId, 259, 1, &segment, nullptr, nullptr};
+  ASSERT_TRUE(InstallNvtxExtensionHandlers(g_source, &info));
+  const auto pop = reinterpret_cast<nvtx::RangePopPayloadFn>(slots[static_cast<size_t>(nvtx::Payload::kRangePop)]);
+  ASSERT_NE(pop, nullptr);
+  Begin();
+  library_.Push("ncclCommInitRank");
+  EXPECT_EQ(pop(nullptr, nullptr, 0), 0);
+  const auto ranges = End();
+  ASSERT_EQ(ranges.size(), 1u);
+  EXPECT_EQ(NameOf(ranges[0]), "ncclCommInitRank");
+  EXPECT_EQ(ranges[0].header.flags, 0);
+  info.module_id = 7;
+  EXPECT_FALSE(InstallNvtxExtensionHandlers(g_source, &info));
+  EXPECT_FALSE(InstallNvtxExtensionHandlers(g_source, nullptr));
+}
+
 TEST_F(NvtxTest, MoreDomainsThanPlacesStillHaveAStackThatWorks) {
   std::vector<nvtx::DomainHandle> domains;
   for (int i = 0; i < 300; ++i) {

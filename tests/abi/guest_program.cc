@@ -173,12 +173,31 @@ void Ranges() {
     Push("a range");
     Pop();
   }
+  Say("ready");
   Wait();
   for (int i = 0; i < 10; ++i) {
     Push("a range");
     Pop();
   }
   Say("pushed");
+  Wait();
+}
+
+// The real NCCL, which needs no GPU for this: what it says over NVTX as NVTX_INJECTION64_PATH tells it.
+void Nccl() {
+  void* nccl = ::dlopen(::getenv("LOCKSTEP_TEST_NCCL"), RTLD_NOW | RTLD_LOCAL);
+  if (nccl == nullptr) return Say(std::string("dlopen: ") + ::dlerror());
+  const auto start = reinterpret_cast<int (*)()>(::dlsym(nccl, "ncclGroupStart"));
+  const auto end = reinterpret_cast<int (*)()>(::dlsym(nccl, "ncclGroupEnd"));
+  start();
+  end();
+  Say("ready");
+  Wait();
+  for (int i = 0; i < 3; ++i) {
+    start();
+    end();
+  }
+  Say("called");
   Wait();
 }
 
@@ -197,6 +216,7 @@ int main(int argc, char** argv) {
   if (mode == "idle") Idle();
   if (mode == "threads") Threads();
   if (mode == "ranges") Ranges();
+  if (mode == "nccl") Nccl();
   if (mode == "nothing") ::usleep(300000);
   return 42;
 }

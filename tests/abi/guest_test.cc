@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <iostream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -168,6 +169,7 @@ TEST_F(GuestTest, RangesPushedWhileIdleAreNotRecordedAndThoseOfACaptureAre) {
   Guest guest("ranges", WithDaemon());
   ASSERT_TRUE(daemon_.AcceptHello());
   ASSERT_TRUE(daemon_.WelcomeWithNewSegment());
+  ASSERT_EQ(guest.Line(), "ready");
   StartCapture(1, ring::kActivityNvtx);
   guest.Continue();
   EXPECT_EQ(guest.Line(), "pushed");
@@ -233,6 +235,7 @@ TEST_F(GuestTest, KilledInACaptureItsCommittedRecordsStay) {
   Guest guest("ranges", WithDaemon());
   ASSERT_TRUE(daemon_.AcceptHello());
   ASSERT_TRUE(daemon_.WelcomeWithNewSegment());
+  ASSERT_EQ(guest.Line(), "ready");
   StartCapture(1, ring::kActivityNvtx);
   guest.Continue();
   EXPECT_EQ(guest.Line(), "pushed");
@@ -240,6 +243,51 @@ TEST_F(GuestTest, KilledInACaptureItsCommittedRecordsStay) {
   EXPECT_TRUE(daemon_.PeerGone(2000));
   EXPECT_EQ(daemon_.end->DrainOnly<ring::RangeRecord>(RecordKind::kRange).size(), 10u);
 }
+
+#ifdef LOCKSTEP_REAL_CUPTI
+TEST_F(GuestTest, TheRealCuptiWithoutADriverFailsWithASentenceAndTheProgramGoesOn) {
+  auto environment = WithDaemon();
+  environment.emplace_back("LOCKSTEP_CUPTI_LIB", LOCKSTEP_REAL_CUPTI);
+  Guest guest("idle", environment);
+  ASSERT_TRUE(daemon_.AcceptHello());
+  ASSERT_TRUE(daemon_.WelcomeWithNewSegment());
+  ASSERT_TRUE(daemon_.Arm(1));
+  const auto state = daemon_.WaitForState();
+  ASSERT_TRUE(state.has_value());
+  if (state->state == ClientState::kArmed) {
+    std::cout << "this machine has a driver: CUPTI works, nothing to see here\n";
+  } else {
+    EXPECT_EQ(state->state, ClientState::kFailed);
+    EXPECT_THAT(state->text, testing::HasSubstr("failed with 999"));
+  }
+  guest.Continue();
+  EXPECT_EQ(guest.Finish(), 42);
+}
+#endif
+
+#ifdef LOCKSTEP_REAL_NCCL
+TEST_F(GuestTest, TheRealNcclsRangesAreRecorded) {
+  auto environment = WithDaemon();
+  environment.emplace_back("NVTX_INJECTION64_PATH", LOCKSTEP_CLIENT_LIBRARY);
+  environment.emplace_back("LOCKSTEP_TEST_NCCL", LOCKSTEP_REAL_NCCL);
+  Guest guest("nccl", environment);
+  ASSERT_TRUE(daemon_.AcceptHello());
+  ASSERT_TRUE(daemon_.WelcomeWithNewSegment());
+  ASSERT_EQ(guest.Line(), "ready");
+  StartCapture(1, ring::kActivityNvtx);
+  guest.Continue();
+  ASSERT_EQ(guest.Line(), "called");
+  const auto ranges = StopAndReadRanges(1);
+  ASSERT_EQ(ranges.size(), 6u);
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    EXPECT_EQ(daemon_.end->strings[ranges[i].name], i % 2 == 0 ? "ncclGroupStart" : "ncclGroupEnd");
+    EXPECT_EQ(daemon_.end->strings[ranges[i].domain], "NCCL");
+    EXPECT_EQ(ranges[i].header.flags, 0);
+  }
+  guest.Continue();
+  EXPECT_EQ(guest.Finish(), 42);
+}
+#endif
 
 }  // namespace
 }  // namespace lockstep::client
