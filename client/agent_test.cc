@@ -10,8 +10,8 @@
 #include <string>
 #include <thread>
 
-#include "client/testing/fake_cupti.h"
-#include "client/testing/fake_daemon.h"
+#include "tests/abi/support/fake_cupti.h"
+#include "tests/abi/support/fake_daemon.h"
 
 namespace lockstep::client {
 namespace {

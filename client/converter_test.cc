@@ -6,8 +6,8 @@
 
 #include <memory>
 
-#include "client/testing/daemon_end.h"
-#include "client/testing/fake_cupti.h"
+#include "tests/abi/support/daemon_end.h"
+#include "tests/abi/support/fake_cupti.h"
 
 namespace lockstep::client {
 namespace {

@@ -15,7 +15,7 @@
 #include "client/descriptor.h"
 #include "client/interner.h"
 #include "client/range_stack.h"
-#include "client/testing/daemon_end.h"
+#include "tests/abi/support/daemon_end.h"
 #include "client/text.h"
 
 namespace lockstep::client {

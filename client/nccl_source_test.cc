@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "client/nccl_plugin.h"
-#include "client/testing/daemon_end.h"
-#include "client/testing/fake_cupti.h"
+#include "tests/abi/support/daemon_end.h"
+#include "tests/abi/support/fake_cupti.h"
 
 namespace lockstep::client {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "client/nvtx_injection.h"
-#include "client/testing/daemon_end.h"
+#include "tests/abi/support/daemon_end.h"
 
 namespace lockstep::client {
 namespace {

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/testing/fake_daemon.h"
+#include "tests/abi/support/fake_daemon.h"
 #include "common/ring/handshake.h"
 
 namespace lockstep::client {

@@ -1,6 +1,6 @@
 // The daemon's side of the handshake, for tests: listens, welcomes one client, arms, starts, collects.
-#ifndef LOCKSTEP_CLIENT_TESTING_FAKE_DAEMON_H_
-#define LOCKSTEP_CLIENT_TESTING_FAKE_DAEMON_H_
+#ifndef LOCKSTEP_TESTS_ABI_SUPPORT_FAKE_DAEMON_H_
+#define LOCKSTEP_TESTS_ABI_SUPPORT_FAKE_DAEMON_H_
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -15,7 +15,7 @@
 #include <optional>
 #include <string>
 
-#include "client/testing/daemon_end.h"
+#include "tests/abi/support/daemon_end.h"
 #include "common/base/fd.h"
 #include "common/ring/handshake.h"
 #include "common/ring/socket_io.h"
@@ -156,4 +156,4 @@ class FakeDaemon {
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_TESTING_FAKE_DAEMON_H_
+#endif  // LOCKSTEP_TESTS_ABI_SUPPORT_FAKE_DAEMON_H_

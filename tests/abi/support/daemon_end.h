@@ -1,6 +1,6 @@
 // The daemon's end of a segment, for tests of what the client writes: everything read out, strings by id.
-#ifndef LOCKSTEP_CLIENT_TESTING_DAEMON_END_H_
-#define LOCKSTEP_CLIENT_TESTING_DAEMON_END_H_
+#ifndef LOCKSTEP_TESTS_ABI_SUPPORT_DAEMON_END_H_
+#define LOCKSTEP_TESTS_ABI_SUPPORT_DAEMON_END_H_
 
 #include <cstddef>
 #include <cstring>
@@ -78,4 +78,4 @@ class DaemonEnd {
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_TESTING_DAEMON_END_H_
+#endif  // LOCKSTEP_TESTS_ABI_SUPPORT_DAEMON_END_H_

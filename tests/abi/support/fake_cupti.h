@@ -1,7 +1,7 @@
 // A CUPTI made of nothing: a function table over one object, for tests of the client. Records are put in by hand, from any
 // thread.
-#ifndef LOCKSTEP_CLIENT_TESTING_FAKE_CUPTI_H_
-#define LOCKSTEP_CLIENT_TESTING_FAKE_CUPTI_H_
+#ifndef LOCKSTEP_TESTS_ABI_SUPPORT_FAKE_CUPTI_H_
+#define LOCKSTEP_TESTS_ABI_SUPPORT_FAKE_CUPTI_H_
 
 #include <time.h>
 
@@ -275,4 +275,4 @@ inline foreign::cupti::ExternalCorrelation MakeExternal(uint64_t external, uint3
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_TESTING_FAKE_CUPTI_H_
+#endif  // LOCKSTEP_TESTS_ABI_SUPPORT_FAKE_CUPTI_H_
