@@ -11,8 +11,8 @@ constexpr int kDeepest = 10;
 
 class Splitter {
  public:
-  Splitter(const Graph& graph, Replay& replay, const Timing& ideal, const Timing& observed, size_t steps, double tolerance)
-      : replay_(replay), ideal_(ideal), observed_(observed), steps_(static_cast<double>(steps)), tolerance_(tolerance) {
+  Splitter(const Graph& graph, Replay& replay, const Timing& ideal, Timing& scratch, size_t steps, double tolerance)
+      : graph_(graph), replay_(replay), ideal_(ideal), mixed_(scratch), steps_(static_cast<double>(steps)), tolerance_(tolerance) {
     out_.cost.assign(graph.units.size(), 0.0);
   }
 
@@ -39,15 +39,16 @@ class Splitter {
 
   double Difference(NodeRef node) const {
     const uint32_t u = UnitOf(node);
-    return node % 2 == 0 ? observed_.lead[u] - ideal_.lead[u] : observed_.work[u] - ideal_.work[u];
+    return node % 2 == 0 ? graph_.lead[u] - ideal_.lead[u] : graph_.work[u] - ideal_.work[u];
   }
 
   Point Evaluate(double at) {
     ++out_.replays;
-    if (mixed_.lead.empty()) mixed_ = ideal_;
+    mixed_.lead.resize(ideal_.lead.size());
+    mixed_.work.resize(ideal_.work.size());
     for (size_t u = 0; u < ideal_.lead.size(); ++u) {
-      mixed_.lead[u] = ideal_.lead[u] + at * (observed_.lead[u] - ideal_.lead[u]);
-      mixed_.work[u] = ideal_.work[u] + at * (observed_.work[u] - ideal_.work[u]);
+      mixed_.lead[u] = ideal_.lead[u] + at * (graph_.lead[u] - ideal_.lead[u]);
+      mixed_.work[u] = ideal_.work[u] + at * (graph_.work[u] - ideal_.work[u]);
     }
     replay_.Run(mixed_);
     Point point{.at = at, .total = replay_.StepTime() * steps_};
@@ -86,20 +87,19 @@ class Splitter {
     Split(middle, high, depth + 1);
   }
 
+  const Graph& graph_;
   Replay& replay_;
   const Timing& ideal_;
-  const Timing& observed_;
+  Timing& mixed_;
   double steps_;
   double tolerance_;
-  Timing mixed_;
   Attribution out_;
 };
 
 }  // namespace
 
-Attribution Attribute(const Graph& graph, Replay& replay, const Timing& ideal, const Timing& observed, size_t steps,
-                      double tolerance_ns) {
-  return Splitter(graph, replay, ideal, observed, steps, tolerance_ns).Run();
+Attribution Attribute(const Graph& graph, Replay& replay, const Timing& ideal, Timing& scratch, size_t steps, double tolerance_ns) {
+  return Splitter(graph, replay, ideal, scratch, steps, tolerance_ns).Run();
 }
 
 }  // namespace lockstep::analysis

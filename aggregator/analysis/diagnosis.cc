@@ -103,7 +103,7 @@ class Diagnostician {
   // The additive split, gathered per rank and kind of unit, and per group for transfers.
   void SplitCosts() {
     const double tolerance = std::max(1.0, kSplitTolerance * std::fabs(out_.lost_ns) * static_cast<double>(steps_));
-    const Attribution split = Attribute(graph_, replay_, ideal_, FreshTiming(), steps_, tolerance);
+    const Attribution split = Attribute(graph_, replay_, ideal_, scratch_, steps_, tolerance);
     rank_cost_.resize(in_.capture.ranks.size());
     group_cost_.assign(in_.capture.groups.size(), 0);
     for (uint32_t u = 0; u < graph_.units.size(); ++u) {

@@ -107,6 +107,7 @@ std::vector<NodeRef> Replay::CriticalPath() const {
   NodeRef node = last_unit_ == store::kNone ? kNoNode : EndOf(last_unit_);
   // A path visits each moment once; the limit only guards against a graph that was not built by BuildGraph.
   for (size_t left = time_.size(); node != kNoNode && left > 0; --left) {
+    if (graph_.units[UnitOf(node)].step == kBeforeSteps) break;
     path.push_back(node);
     node = Binding(node);
   }

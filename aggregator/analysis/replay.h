@@ -31,8 +31,8 @@ class Replay {
   // Mean over the steps.
   double StepTime() const;
 
-  // The chain of moments that decided when the last step ended, from the end backwards: the unit's end when its work was on the
-  // path, its start when its lead was.
+  // The chain of moments that decided when the last step ended, from the end back to the begin of the first used step: the
+  // unit's end when its work was on the path, its start when its lead was.
   std::vector<NodeRef> CriticalPath() const;
 
  private:

@@ -1,4 +1,5 @@
 // The one call that makes a report: matching, clocks, times, verdict, rows.
+#include <future>
 #include <regex>
 
 #include "aggregator/analysis/call_names.h"
@@ -22,20 +23,25 @@ Analysis AnalyzeFinished(const store::Capture& capture) {
   for (const store::RankData& rank : capture.ranks) calls.emplace_back(rank);
   const analysis::Steps steps = analysis::FindSteps(capture, out.clock, calls);
   const analysis::CollectiveTimes times = analysis::TimeCollectives(capture, out.matches, out.clock);
+  const analysis::CallNames names(capture);
+  // The verdict takes most of the time and shares nothing with the rest but what is read-only by now. (Without a thread to spare
+  // it runs where it is asked for.)
+  std::future<analysis::Diagnosis> verdict = std::async(std::launch::async | std::launch::deferred, [&] {
+    return analysis::Diagnose({capture, out.matches, out.clock, times, steps, calls, &names});
+  });
   std::vector<analysis::TimePartition> partitions;
   for (size_t r = 0; r < capture.ranks.size(); ++r) {
     partitions.push_back(analysis::PartitionTime(capture, capture.ranks[r], times.parts[r]));
   }
-  const analysis::CallNames names(capture);
-  const analysis::Diagnosis diagnosis =
-      analysis::Diagnose({capture, out.matches, out.clock, times, steps, calls, &names});
+  analysis::Diagnosis diagnosis;
   const RowInput rows{capture, out.matches, out.clock, times, steps, partitions, diagnosis};
   Report& report = out.report;
-  report.capture = MakeCaptureRow(rows);
   report.ranks = MakeRankRows(rows);
-  report.steps = MakeStepRows(rows);
   report.step_breakdown = MakeBreakdownRows(rows);
   report.collectives = MakeCollectiveRows(rows);
+  diagnosis = verdict.get();
+  report.capture = MakeCaptureRow(rows);
+  report.steps = MakeStepRows(rows);
   report.slowdown = MakeSlowdownRow(rows);
   report.stragglers = MakeStragglerRows(rows);
   report.fixes = MakeFixRows(rows);
