@@ -44,12 +44,15 @@ struct Flags {
 
 void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--listen", flags.listen,
-                 "HOST:PORT (port 0: any free one) or unix:PATH, as often as wanted. A TCP port needs --token-file, since every "
+                 "HOST:PORT (port 0: any free one) or unix:PATH, as often as wanted. A TCP port needs "
+                 "--token-file, since every "
                  "user of the machine can reach it; a socket's folder must be closed to others")
       ->required();
-  app.add_option("--token-file", flags.token_file, "The secret that opens the TCP port; made, mode 0600, where it is missing");
+  app.add_option("--token-file", flags.token_file,
+                 "The secret that opens the TCP port; made, mode 0600, where it is missing");
   app.add_option("--state-dir", flags.state_dir, "Where captures are kept")->capture_default_str();
-  app.add_option("--keep-captures", flags.keep_captures, "Captures to keep; the oldest go first")->capture_default_str();
+  app.add_option("--keep-captures", flags.keep_captures, "Captures to keep; the oldest go first")
+      ->capture_default_str();
   app.add_option("--keep-bytes", flags.keep_bytes, "Bytes of captures to keep; the oldest go first")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("20 GiB");
@@ -109,7 +112,9 @@ int AggregatorMain(int argc, char** argv) {
   options.state_dir = flags.state_dir;
   options.retention = {flags.keep_captures, flags.keep_bytes};
   if (!flags.quiet) {
-    options.log = [](const std::string& line) { std::fprintf(stderr, "lockstep-aggregator: %s\n", line.c_str()); };
+    options.log = [](const std::string& line) {
+      std::fprintf(stderr, "lockstep-aggregator: %s\n", line.c_str());
+    };
   }
   if (!flags.token_file.empty()) {
     auto token = rpc::Token::LoadOrCreate(flags.token_file);

@@ -15,8 +15,8 @@ struct Retention {
   uint64_t bytes = 20ull << 30;
 };
 
-// Removes the oldest captures (their names sort by time) of `folder` until both limits hold. Those that `in_use` names
-// stay, as does the newest. Returns the names removed.
+// Removes the oldest captures (their names sort by time) of `folder` until both limits hold. Those that
+// `in_use` names stay, as does the newest. Returns the names removed.
 std::vector<std::string> Retire(const std::string& folder, const Retention& limits,
                                 const std::function<bool(const std::string&)>& in_use);
 

@@ -29,8 +29,11 @@ absl::Status MakeFolders(const std::string& state_dir) {
   std::error_code error;
   const bool there = std::filesystem::is_directory(state_dir, error);
   std::filesystem::create_directories(CapturesFolder(state_dir), error);
-  if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", state_dir, ": ", error.message(), "; give --state-dir"));
-  if (!there && ::chmod(state_dir.c_str(), 0700) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot close ", state_dir));
+  if (error)
+    return absl::PermissionDeniedError(
+        absl::StrCat("cannot make ", state_dir, ": ", error.message(), "; give --state-dir"));
+  if (!there && ::chmod(state_dir.c_str(), 0700) != 0)
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot close ", state_dir));
   return absl::OkStatus();
 }
 
@@ -43,7 +46,8 @@ absl::Status WriteWhole(const std::string& path, const std::string& text) {
 absl::Status WriteReports(const std::string& folder) {
   LOCKSTEP_ASSIGN_OR_RETURN(const store::Capture capture, store::LoadRecords(folder));
   const report::Analysis analysis = report::Analyze(capture);
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> json, store::OpenAtomicFile(folder + "/report.json"));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> json,
+                            store::OpenAtomicFile(folder + "/report.json"));
   LOCKSTEP_RETURN_IF_ERROR(report::WriteJson(analysis.report, *json));
   LOCKSTEP_RETURN_IF_ERROR(json->Finish());
   return WriteWhole(folder + "/report.txt", report::RenderText(analysis.report));
@@ -56,7 +60,9 @@ class GrpcServer final : public Server {
         hub_(MakeHubOptions(options_), clock_),
         ingest_(hub_, clock_, options_.token),
         control_(hub_, options_.token, kVersion,
-                 [this](const std::string& folder, v1::TraceFinished& finished) { AfterCapture(folder, finished); }) {}
+                 [this](const std::string& folder, v1::TraceFinished& finished) {
+                   AfterCapture(folder, finished);
+                 }) {}
   ~GrpcServer() override { Shutdown(); }
 
   absl::Status Listen() {
@@ -74,8 +80,9 @@ class GrpcServer final : public Server {
     server_ = builder.BuildAndStart();
     for (size_t i = 0; i < addresses.size(); ++i) {
       if (server_ == nullptr || (!addresses[i].is_unix() && ports[i] == 0)) {
-        return absl::UnavailableError(absl::StrCat("cannot listen on ", addresses[i].target(),
-                                                   ": is another program there, or is the address not this machine's?"));
+        return absl::UnavailableError(
+            absl::StrCat("cannot listen on ", addresses[i].target(),
+                         ": is another program there, or is the address not this machine's?"));
       }
       addresses_.push_back(addresses[i].is_unix() ? absl::StrCat("unix:", addresses[i].path())
                            : addresses[i].host().find(':') != std::string::npos
@@ -106,10 +113,11 @@ class GrpcServer final : public Server {
   void AfterCapture(const std::string& folder, v1::TraceFinished& finished) {
     if (options_.analysis == ServerAnalysis::kHere && finished.t0_ns() != 0) {
       // Records are what counts; a report can be made from them again.
-      if (absl::Status s = WriteReports(folder); !s.ok()) options_.log(absl::StrCat("no report in ", folder, ": ", s.message()));
+      if (absl::Status s = WriteReports(folder); !s.ok())
+        options_.log(absl::StrCat("no report in ", folder, ": ", s.message()));
     }
-    for (const std::string& name :
-         Retire(hub_.options().captures_folder, options_.retention, [this](const std::string& id) { return hub_.IsWriting(id); })) {
+    for (const std::string& name : Retire(hub_.options().captures_folder, options_.retention,
+                                          [this](const std::string& id) { return hub_.IsWriting(id); })) {
       options_.log(absl::StrCat("capture ", name, " was removed: retention"));
     }
   }

@@ -1,5 +1,5 @@
-// An aggregator: ingest, store, analysis and control behind its sockets. lockstep-aggregator runs one for ever, and
-// `lockstep trace` one for a single capture.
+// An aggregator: ingest, store, analysis and control behind its sockets. lockstep-aggregator runs one for
+// ever, and `lockstep trace` one for a single capture.
 #ifndef LOCKSTEP_AGGREGATOR_SERVER_H_
 #define LOCKSTEP_AGGREGATOR_SERVER_H_
 
@@ -15,8 +15,8 @@
 
 namespace lockstep {
 
-// Who turns records/ into report.json and report.txt: an aggregator that stays, beside its own copy; for a capture that
-// the CLI runs inside itself, only the CLI, in the user's folder.
+// Who turns records/ into report.json and report.txt: an aggregator that stays, beside its own copy; for a
+// capture that the CLI runs inside itself, only the CLI, in the user's folder.
 enum class ServerAnalysis { kHere, kByTheCaller };
 
 struct ServerOptions {
@@ -46,7 +46,8 @@ class Server {
   virtual void Shutdown() = 0;
 };
 
-// $XDG_STATE_HOME/lockstep; where that is not set, /var/lib/lockstep for root and ~/.local/state/lockstep for others.
+// $XDG_STATE_HOME/lockstep; where that is not set, /var/lib/lockstep for root and ~/.local/state/lockstep for
+// others.
 std::string DefaultStateDir();
 // <state_dir>/captures, where captures lie by id.
 std::string CapturesFolder(const std::string& state_dir);

@@ -42,7 +42,8 @@ class GrpcClient final : public AggregatorClient {
     return reply;
   }
 
-  absl::Status Trace(const v1::TraceRequest& request, const std::function<void(const v1::TraceEvent&)>& on_event) override {
+  absl::Status Trace(const v1::TraceRequest& request,
+                     const std::function<void(const v1::TraceEvent&)>& on_event) override {
     auto context = std::make_shared<grpc::ClientContext>();
     rpc::Prepare(*context, token_, Nanos::Max());
     SetTracing(context);
@@ -68,8 +69,9 @@ class GrpcClient final : public AggregatorClient {
     return rpc::FromGrpc(stub_->Stop(&context, request, &reply));
   }
 
-  absl::Status Fetch(const std::string& capture,
-                     const std::function<absl::Status(const std::string&, std::string_view)>& on_bytes) override {
+  absl::Status Fetch(
+      const std::string& capture,
+      const std::function<absl::Status(const std::string&, std::string_view)>& on_bytes) override {
     grpc::ClientContext context;
     rpc::Prepare(context, token_, kFetchWithin);
     v1::FetchRequest request;
@@ -108,7 +110,8 @@ class GrpcClient final : public AggregatorClient {
 
 class InProcess final : public LocalAggregator {
  public:
-  InProcess(std::unique_ptr<TemporaryFolder> folder, std::unique_ptr<Server> server, std::unique_ptr<AggregatorClient> client)
+  InProcess(std::unique_ptr<TemporaryFolder> folder, std::unique_ptr<Server> server,
+            std::unique_ptr<AggregatorClient> client)
       : folder_(std::move(folder)), server_(std::move(server)), client_(std::move(client)) {}
   ~InProcess() override {
     client_ = nullptr;
@@ -132,27 +135,33 @@ absl::Status Dial(const std::string& control_socket, const std::string& address)
   v1::DialReply reply;
   const absl::Status status = rpc::FromGrpc(stub->Dial(&context, request, &reply));
   if (status.code() == absl::StatusCode::kDeadlineExceeded) {
-    return absl::DeadlineExceededError(absl::StrCat("the daemon at ", control_socket, " does not answer: see its log beside the socket"));
+    return absl::DeadlineExceededError(
+        absl::StrCat("the daemon at ", control_socket, " does not answer: see its log beside the socket"));
   }
   LOCKSTEP_RETURN_IF_ERROR(status);
-  if (!reply.error().empty()) return absl::UnavailableError(absl::StrCat("the daemon cannot reach this command: ", reply.error()));
+  if (!reply.error().empty())
+    return absl::UnavailableError(absl::StrCat("the daemon cannot reach this command: ", reply.error()));
   return absl::OkStatus();
 }
 
 }  // namespace
 
 void AddAggregatorFlags(CLI::App& app, AggregatorFlags& flags) {
-  app.add_option("--aggregator", flags.address, "HOST:PORT or unix:PATH of a lockstep-aggregator that sees all nodes")
+  app.add_option("--aggregator", flags.address,
+                 "HOST:PORT or unix:PATH of a lockstep-aggregator that sees all nodes")
       ->envname("LOCKSTEP_AGGREGATOR");
-  app.add_option("--token-file", flags.token_file, "The aggregator's token file")->envname("LOCKSTEP_TOKEN_FILE");
+  app.add_option("--token-file", flags.token_file, "The aggregator's token file")
+      ->envname("LOCKSTEP_TOKEN_FILE");
 }
 
 absl::StatusOr<std::unique_ptr<TemporaryFolder>> TemporaryFolder::Make() {
   const std::string root = FromEnvironment("TMPDIR");
   // A Unix socket will lie in it: 107 bytes are all there is.
   constexpr size_t kLongestRoot = 60;
-  std::string path = absl::StrCat(root.empty() || root.size() > kLongestRoot ? "/tmp" : root, "/lockstep-XXXXXX");
-  if (::mkdtemp(path.data()) == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot make a folder as ", path));
+  std::string path =
+      absl::StrCat(root.empty() || root.size() > kLongestRoot ? "/tmp" : root, "/lockstep-XXXXXX");
+  if (::mkdtemp(path.data()) == nullptr)
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make a folder as ", path));
   return std::unique_ptr<TemporaryFolder>(new TemporaryFolder(path));
 }
 
@@ -169,13 +178,15 @@ absl::StatusOr<std::unique_ptr<AggregatorClient>> ConnectAggregator(const Aggreg
   LOCKSTEP_ASSIGN_OR_RETURN(auto channel, rpc::Connect(flags.address));
   const auto deadline = std::chrono::system_clock::now() + std::chrono::nanoseconds(kAnswerWithin.ns());
   if (!channel->WaitForConnected(deadline)) {
-    return absl::DeadlineExceededError(absl::StrCat("no aggregator answers at ", flags.address, " within ", kAnswerWithin.seconds(),
+    return absl::DeadlineExceededError(absl::StrCat("no aggregator answers at ", flags.address, " within ",
+                                                    kAnswerWithin.seconds(),
                                                     " s: is lockstep-aggregator running there?"));
   }
   return std::make_unique<GrpcClient>(std::move(channel), std::move(token));
 }
 
-absl::StatusOr<std::unique_ptr<v1::StatusReply>> DaemonStatus(const std::string& control_socket, const std::string& job) {
+absl::StatusOr<std::unique_ptr<v1::StatusReply>> DaemonStatus(const std::string& control_socket,
+                                                              const std::string& job) {
   LOCKSTEP_ASSIGN_OR_RETURN(auto channel, rpc::Connect(absl::StrCat("unix:", control_socket)));
   const auto stub = v1::Node::NewStub(channel);
   grpc::ClientContext context;
@@ -197,14 +208,16 @@ absl::StatusOr<std::unique_ptr<LocalAggregator>> StartLocalAggregator(const std:
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(std::move(options)));
   LOCKSTEP_RETURN_IF_ERROR(Dial(control_socket, address));
   if (!server->WaitForDaemon(kDaemonWithin)) {
-    return absl::DeadlineExceededError(absl::StrCat("the daemon at ", control_socket, " was asked to connect and did not within ",
-                                                    kDaemonWithin.seconds(), " s: see its log beside the socket"));
+    return absl::DeadlineExceededError(
+        absl::StrCat("the daemon at ", control_socket, " was asked to connect and did not within ",
+                     kDaemonWithin.seconds(), " s: see its log beside the socket"));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<AggregatorClient> client, ConnectAggregator({address, ""}));
   return std::make_unique<InProcess>(std::move(folder), std::move(server), std::move(client));
 }
 
-absl::StatusOr<std::unique_ptr<TemporaryFolder>> FetchToTemporary(const AggregatorFlags& flags, const std::string& capture) {
+absl::StatusOr<std::unique_ptr<TemporaryFolder>> FetchToTemporary(const AggregatorFlags& flags,
+                                                                  const std::string& capture) {
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<TemporaryFolder> folder, TemporaryFolder::Make());
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<AggregatorClient> client, ConnectAggregator(flags));
   LOCKSTEP_ASSIGN_OR_RETURN(CaptureFolder target, CaptureFolder::Create(folder->path() + "/capture"));

@@ -47,19 +47,22 @@ class AggregatorClient {
   virtual ~AggregatorClient() = default;
   virtual absl::StatusOr<std::unique_ptr<v1::StatusReply>> Status(const std::string& job) = 0;
   // Calls `on_event` for each event until the last. kUnavailable: the aggregator went away.
-  virtual absl::Status Trace(const v1::TraceRequest& request, const std::function<void(const v1::TraceEvent&)>& on_event) = 0;
+  virtual absl::Status Trace(const v1::TraceRequest& request,
+                             const std::function<void(const v1::TraceEvent&)>& on_event) = 0;
   // Ends the running Trace at once, whatever becomes of the capture. From another thread.
   virtual void CancelTrace() = 0;
   virtual absl::Status Stop(const std::string& capture) = 0;
   // Pieces of the files of records/, in order; the last file is the manifest.
-  virtual absl::Status Fetch(const std::string& capture,
-                             const std::function<absl::Status(const std::string& file, std::string_view bytes)>& on_bytes) = 0;
+  virtual absl::Status Fetch(
+      const std::string& capture,
+      const std::function<absl::Status(const std::string& file, std::string_view bytes)>& on_bytes) = 0;
 };
 
 // kDeadlineExceeded: nobody answers there, after some seconds.
 absl::StatusOr<std::unique_ptr<AggregatorClient>> ConnectAggregator(const AggregatorFlags& flags);
 // The node's daemon answers Status as an aggregator does.
-absl::StatusOr<std::unique_ptr<v1::StatusReply>> DaemonStatus(const std::string& control_socket, const std::string& job);
+absl::StatusOr<std::unique_ptr<v1::StatusReply>> DaemonStatus(const std::string& control_socket,
+                                                              const std::string& job);
 
 // An aggregator in this process that the node's daemon has dialled, and a client of it.
 class LocalAggregator {
@@ -70,7 +73,8 @@ class LocalAggregator {
 absl::StatusOr<std::unique_ptr<LocalAggregator>> StartLocalAggregator(const std::string& control_socket);
 
 // The capture as `capture` in a temporary folder.
-absl::StatusOr<std::unique_ptr<TemporaryFolder>> FetchToTemporary(const AggregatorFlags& flags, const std::string& capture);
+absl::StatusOr<std::unique_ptr<TemporaryFolder>> FetchToTemporary(const AggregatorFlags& flags,
+                                                                  const std::string& capture);
 
 }  // namespace lockstep::cli
 

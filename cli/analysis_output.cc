@@ -21,7 +21,8 @@
 namespace lockstep::cli {
 namespace {
 
-// Whole document in memory is no cost beside the capture, and a broken pipe cannot leave half a document in a file.
+// Whole document in memory is no cost beside the capture, and a broken pipe cannot leave half a document in a
+// file.
 class StdoutSink final : public store::ByteSink {
  public:
   absl::Status Append(std::string_view bytes) override {
@@ -58,21 +59,27 @@ report::TextOptions TextFor(const ReportFlags& flags) {
 void AddReportFlags(CLI::App& app, ReportFlags& flags) {
   app.add_option("--format", flags.format, "text or json")->capture_default_str();
   app.add_option("-o,--output", flags.output, "A file instead of stdout");
-  app.add_option("--top", flags.top, "Rows of each list in the text")->check(CLI::Range(1, 10000))->capture_default_str();
-  app.add_flag("--exit-code", flags.exit_code, "Exit 3 when there is a straggler with verdict sure or likely");
+  app.add_option("--top", flags.top, "Rows of each list in the text")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  app.add_flag("--exit-code", flags.exit_code,
+               "Exit 3 when there is a straggler with verdict sure or likely");
 }
 
 absl::Status CheckReportFlags(const ReportFlags& flags) {
   if (flags.format == "text" || flags.format == "json") return absl::OkStatus();
   if (flags.format == "html" || flags.format == "csv") {
-    return absl::UnimplementedError(absl::StrCat("--format ", flags.format, " is not available in this version; text and json are"));
+    return absl::UnimplementedError(
+        absl::StrCat("--format ", flags.format, " is not available in this version; text and json are"));
   }
-  return absl::InvalidArgumentError(absl::StrCat("--format ", flags.format, " is not known; choose text or json"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--format ", flags.format, " is not known; choose text or json"));
 }
 
 bool HasStraggler(const report::Report& report) {
-  return std::any_of(report.stragglers.begin(), report.stragglers.end(),
-                     [](const report::StragglerRow& s) { return s.verdict == "sure" || s.verdict == "likely"; });
+  return std::any_of(report.stragglers.begin(), report.stragglers.end(), [](const report::StragglerRow& s) {
+    return s.verdict == "sure" || s.verdict == "likely";
+  });
 }
 
 ExitCode PrintReport(const report::Report& report, const ReportFlags& flags) {
@@ -101,9 +108,9 @@ absl::StatusOr<std::string> FindCapture(const std::string& name) {
   if (std::filesystem::exists(name, error)) return name;
   const std::string folder = absl::StrCat(CapturesFolder(DefaultStateDir()), "/", name);
   if (store::IsPlainFileName(name) && std::filesystem::is_directory(folder, error)) return folder;
-  return absl::NotFoundError(absl::StrCat("no capture ", name, ": it is neither a folder here nor kept in ",
-                                          CapturesFolder(DefaultStateDir()),
-                                          "; name a folder that lockstep trace wrote, or give --aggregator HOST:PORT"));
+  return absl::NotFoundError(absl::StrCat(
+      "no capture ", name, ": it is neither a folder here nor kept in ", CapturesFolder(DefaultStateDir()),
+      "; name a folder that lockstep trace wrote, or give --aggregator HOST:PORT"));
 }
 
 }  // namespace lockstep::cli

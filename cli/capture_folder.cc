@@ -50,8 +50,8 @@ absl::StatusOr<Formats> ParseFormats(const std::string& text) {
     } else if (name == "perfetto") {
       formats.perfetto = true;
     } else {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--formats: \"", name, "\" is not written by this version; there are kineto, perfetto and none"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--formats: \"", name, "\" is not written by this version; there are kineto, perfetto and none"));
     }
   }
   return formats;
@@ -64,7 +64,8 @@ absl::StatusOr<CaptureFolder> CaptureFolder::Create(const std::string& final_nam
   std::error_code error;
   fs::remove_all(folder.partial_, error);
   fs::create_directories(folder.records(), error);
-  if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", folder.partial_, ": ", error.message()));
+  if (error)
+    return absl::PermissionDeniedError(absl::StrCat("cannot make ", folder.partial_, ": ", error.message()));
   return folder;
 }
 
@@ -72,7 +73,8 @@ absl::Status CaptureFolder::AppendRecords(const std::string& file, std::string_v
   const bool manifest = file == store::kManifestName || file == store::kOpenManifestName;
   // The name comes over the wire.
   if (!store::IsPlainFileName(file) || !(manifest || store::ParseRecordsFileName(file).has_value())) {
-    return absl::InvalidArgumentError(absl::StrCat("the aggregator sent a file named \"", file, "\", which is none of a capture's"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the aggregator sent a file named \"", file, "\", which is none of a capture's"));
   }
   const std::string path = absl::StrCat(records(), "/", file);
   Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
@@ -87,7 +89,8 @@ absl::Status CaptureFolder::AppendRecords(const std::string& file, std::string_v
 }
 
 absl::Status CaptureFolder::WriteReports(const report::Analysis& analysis) {
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> json, store::OpenAtomicFile(partial_ + "/report.json"));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> json,
+                            store::OpenAtomicFile(partial_ + "/report.json"));
   LOCKSTEP_RETURN_IF_ERROR(report::WriteJson(analysis.report, *json));
   LOCKSTEP_RETURN_IF_ERROR(json->Finish());
   return WriteText(partial_ + "/report.txt", report::RenderText(analysis.report));
@@ -102,7 +105,8 @@ absl::Status WriteKinetoFiles(const store::Capture& capture, const report::Analy
   std::atomic<size_t> next{0};
   std::vector<absl::Status> results(ranks.size());
   const auto work = [&] {
-    for (size_t i = next++; i < ranks.size(); i = next++) results[i] = WriteKinetoFile(capture, analysis, ranks[i], folder);
+    for (size_t i = next++; i < ranks.size(); i = next++)
+      results[i] = WriteKinetoFile(capture, analysis, ranks[i], folder);
   };
   std::vector<std::jthread> helpers;
   const size_t threads = std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), ranks.size());
@@ -113,14 +117,16 @@ absl::Status WriteKinetoFiles(const store::Capture& capture, const report::Analy
   return absl::OkStatus();
 }
 
-absl::Status CaptureFolder::WriteTraces(const store::Capture& capture, const report::Analysis& analysis, const Formats& formats) {
+absl::Status CaptureFolder::WriteTraces(const store::Capture& capture, const report::Analysis& analysis,
+                                        const Formats& formats) {
   if (formats.kineto) {
     std::vector<uint32_t> all(capture.ranks.size());
     std::iota(all.begin(), all.end(), 0u);
     LOCKSTEP_RETURN_IF_ERROR(WriteKinetoFiles(capture, analysis, all, partial_ + "/traces"));
   }
   if (formats.perfetto) {
-    LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> sink, store::OpenAtomicFile(partial_ + "/merged.pftrace"));
+    LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> sink,
+                              store::OpenAtomicFile(partial_ + "/merged.pftrace"));
     LOCKSTEP_RETURN_IF_ERROR(trace::WritePerfetto(capture, analysis.matches, analysis.clock, *sink));
     LOCKSTEP_RETURN_IF_ERROR(sink->Finish());
   }
@@ -136,7 +142,9 @@ absl::Status CaptureFolder::Commit() {
     fs::rename(final_, old, error);
   }
   fs::rename(partial_, final_, error);
-  if (error) return absl::UnavailableError(absl::StrCat("cannot rename ", partial_, " to ", final_, ": ", error.message()));
+  if (error)
+    return absl::UnavailableError(
+        absl::StrCat("cannot rename ", partial_, " to ", final_, ": ", error.message()));
   fs::remove_all(old, error);
   return absl::OkStatus();
 }

@@ -21,7 +21,8 @@ struct Formats {
 // "kineto,perfetto"; "none" for none. Formats that this version does not write are refused by name.
 absl::StatusOr<Formats> ParseFormats(const std::string& text);
 
-// Fills `<final>.partial` and renames it when all is there. Not destroyed data: without Commit the .partial folder stays.
+// Fills `<final>.partial` and renames it when all is there. Not destroyed data: without Commit the .partial
+// folder stays.
 class CaptureFolder {
  public:
   // An old .partial of the same name is removed.
@@ -36,12 +37,14 @@ class CaptureFolder {
   absl::Status AppendRecords(const std::string& file, std::string_view bytes);
 
   absl::Status WriteReports(const report::Analysis& analysis);
-  absl::Status WriteTraces(const store::Capture& capture, const report::Analysis& analysis, const Formats& formats);
+  absl::Status WriteTraces(const store::Capture& capture, const report::Analysis& analysis,
+                           const Formats& formats);
   // Gives the folder its name, in place of what had it.
   absl::Status Commit();
 
  private:
-  explicit CaptureFolder(std::string final_name) : final_(std::move(final_name)), partial_(final_ + ".partial") {}
+  explicit CaptureFolder(std::string final_name)
+      : final_(std::move(final_name)), partial_(final_ + ".partial") {}
   std::string final_;
   std::string partial_;
 };

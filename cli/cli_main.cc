@@ -9,11 +9,14 @@ namespace lockstep::cli {
 namespace {
 
 constexpr char kAbout[] =
-    "Lockstep tells, for a running multi-GPU job, which rank holds the others back, why, and what fixing it would gain.\n"
+    "Lockstep tells, for a running multi-GPU job, which rank holds the others back, why, and what fixing it "
+    "would gain.\n"
     "\n"
     "  mpiexec -n 8 lockstep run -- python train.py        start the job\n"
-    "  lockstep trace --duration 2s                        capture it, whenever you like, and read the report\n"
-    "  lockstep analyze ./traces                           the same report of recorded Kineto/PyTorch traces\n";
+    "  lockstep trace --duration 2s                        capture it, whenever you like, and read the "
+    "report\n"
+    "  lockstep analyze ./traces                           the same report of recorded Kineto/PyTorch "
+    "traces\n";
 
 // The user's own command is never parsed by us: its options are not ours.
 std::vector<std::string> TakeCommand(int argc, char** argv, Chosen& chosen) {
@@ -39,8 +42,8 @@ std::string WrongCommand(const CLI::App& app, const std::vector<std::string>& wo
     if (sub->check_name(words[0])) return "";
     known += (known.empty() ? "" : ", ") + sub->get_name();
   }
-  for (const char* later : {"overview", "ops", "kernels", "distributed", "memory", "modules", "layers", "host", "whatif", "top", "diff",
-                            "config"}) {
+  for (const char* later : {"overview", "ops", "kernels", "distributed", "memory", "modules", "layers",
+                            "host", "whatif", "top", "diff", "config"}) {
     if (words[0] == later) return words[0] + " is not available in this version; there are " + known;
   }
   return "there is no command " + words[0] + "; there are " + known;
@@ -80,8 +83,8 @@ int Main(int argc, char** argv) {
   AddDoctor(app, chosen);
   const int parsed = Parse(app, TakeCommand(argc, argv, chosen));
   if (parsed != 0 || !chosen.action) return parsed;
-  // A reader that goes away (`| head`) is an error of a write, not a death. The user's command inherits what it would have
-  // had without us.
+  // A reader that goes away (`| head`) is an error of a write, not a death. The user's command inherits what
+  // it would have had without us.
   if (!app.got_subcommand("run")) std::signal(SIGPIPE, SIG_IGN);
   ExitCode code = ExitCode::kFailed;
   try {

@@ -21,17 +21,23 @@ ExitCode Fail(ExitCode code, const std::string& sentence) {
 ExitCode Fail(const absl::Status& status) {
   const std::string text(status.message());
   switch (status.code()) {
-    case absl::StatusCode::kOk: return ExitCode::kDone;
+    case absl::StatusCode::kOk:
+      return ExitCode::kDone;
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kDataLoss:
     case absl::StatusCode::kAlreadyExists:
-    case absl::StatusCode::kUnimplemented: return Fail(ExitCode::kUsage, text);
-    case absl::StatusCode::kNotFound: return Fail(ExitCode::kNotFound, text);
+    case absl::StatusCode::kUnimplemented:
+      return Fail(ExitCode::kUsage, text);
+    case absl::StatusCode::kNotFound:
+      return Fail(ExitCode::kNotFound, text);
     case absl::StatusCode::kPermissionDenied:
-    case absl::StatusCode::kUnauthenticated: return Fail(ExitCode::kDenied, text);
-    case absl::StatusCode::kDeadlineExceeded: return Fail(ExitCode::kTimedOut, text);
-    default: return Fail(ExitCode::kFailed, text);
+    case absl::StatusCode::kUnauthenticated:
+      return Fail(ExitCode::kDenied, text);
+    case absl::StatusCode::kDeadlineExceeded:
+      return Fail(ExitCode::kTimedOut, text);
+    default:
+      return Fail(ExitCode::kFailed, text);
   }
 }
 

@@ -54,7 +54,9 @@ std::string WhyNot(const std::string& path) {
   if (!socket.ok()) return std::strerror(errno);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return "";
   if (errno == EAGAIN) return "";  // its backlog is full: it lives
-  return errno == ENOENT ? "no socket there" : errno == ECONNREFUSED ? "nobody listens there" : std::strerror(errno);
+  return errno == ENOENT         ? "no socket there"
+         : errno == ECONNREFUSED ? "nobody listens there"
+                                 : std::strerror(errno);
 }
 
 SocketPlaces SearchOrder(const std::string& argument) {
@@ -106,7 +108,8 @@ DaemonFinder::DaemonFinder(std::string argument) : argument_(std::move(argument)
 std::vector<DaemonFinder::Place> DaemonFinder::Places() const {
   const SocketPlaces places = SearchOrder(argument_);
   std::vector<Place> out;
-  if (places.too_long != nullptr) out.push_back({places.too_long, "its path is too long for a socket (107 bytes)"});
+  if (places.too_long != nullptr)
+    out.push_back({places.too_long, "its path is too long for a socket (107 bytes)"});
   for (int i = 0; i < places.count; ++i) out.push_back({places.place[i].path, WhyNot(places.place[i].path)});
   return out;
 }
@@ -118,7 +121,8 @@ absl::StatusOr<DaemonPlace> DaemonFinder::Find() const {
   }
   return absl::NotFoundError(absl::StrCat(
       "no Lockstep daemon answers (",
-      absl::StrJoin(places, "; ", [](std::string* out, const Place& p) { absl::StrAppend(out, p.path, ": ", p.why_not); }),
+      absl::StrJoin(places, "; ",
+                    [](std::string* out, const Place& p) { absl::StrAppend(out, p.path, ": ", p.why_not); }),
       "): start the job with `lockstep run -- COMMAND`, which starts one, or start lockstepd"));
 }
 
@@ -136,12 +140,14 @@ absl::StatusOr<std::string> DaemonFinder::PlaceToStart() const {
   };
   // Who names a place wants the daemon there, and nowhere else.
   for (int i = 0; i < places.count; ++i) {
-    const bool named = places.place[i].origin == SocketOrigin::kArgument || places.place[i].origin == SocketOrigin::kEnvironment;
+    const bool named = places.place[i].origin == SocketOrigin::kArgument ||
+                       places.place[i].origin == SocketOrigin::kEnvironment;
     if (named && usable(places.place[i])) return std::string(places.place[i].path);
     if (named) return absl::PermissionDeniedError(absl::StrCat("no daemon can be started at ", why));
   }
   for (int i = places.count - 1; i >= 0; --i) {
-    if (places.place[i].origin != SocketOrigin::kSystem && usable(places.place[i])) return std::string(places.place[i].path);
+    if (places.place[i].origin != SocketOrigin::kSystem && usable(places.place[i]))
+      return std::string(places.place[i].path);
   }
   return absl::PermissionDeniedError(absl::StrCat("no place for a daemon's socket is usable: ", why));
 }
@@ -155,7 +161,9 @@ absl::StatusOr<DaemonPlace> DaemonFinder::FindOrStart(const Siblings& siblings, 
   if (!lock.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", lock_path));
   const MonoTime until = MonoNow() + ready_within;
   while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (MonoNow() >= until) return absl::DeadlineExceededError(absl::StrCat("somebody else holds ", lock_path, " and starts no daemon"));
+    if (MonoNow() >= until)
+      return absl::DeadlineExceededError(
+          absl::StrCat("somebody else holds ", lock_path, " and starts no daemon"));
     SleepMillis(5);
   }
   // Who had the lock before us has started it by now.
@@ -165,7 +173,8 @@ absl::StatusOr<DaemonPlace> DaemonFinder::FindOrStart(const Siblings& siblings, 
   return PlaceOf(*socket);
 }
 
-absl::Status DaemonFinder::Start(const Siblings& siblings, const std::string& socket, Nanos ready_within) const {
+absl::Status DaemonFinder::Start(const Siblings& siblings, const std::string& socket,
+                                 Nanos ready_within) const {
   auto program = siblings.Program("lockstepd");
   if (!program.ok()) return program.status();
   // The daemon leaves this folder.
@@ -185,8 +194,8 @@ absl::Status DaemonFinder::Start(const Siblings& siblings, const std::string& so
     if (WhyNot(socket).empty()) return absl::OkStatus();
     SleepMillis(5);
   }
-  return absl::DeadlineExceededError(
-      absl::StrCat("lockstepd did not answer at ", socket, " within ", ready_within.seconds(), " s; its log is ", log));
+  return absl::DeadlineExceededError(absl::StrCat("lockstepd did not answer at ", socket, " within ",
+                                                  ready_within.seconds(), " s; its log is ", log));
 }
 
 }  // namespace lockstep::cli

@@ -24,8 +24,9 @@ class DaemonFinder {
 
   // The first place that answers. kNotFound tells of each place why not.
   absl::StatusOr<DaemonPlace> Find() const;
-  // Find, or a new daemon at the place that was asked for, else at the last usable one. Of several processes at once,
-  // one starts it and the others wait. kDeadlineExceeded: it did not answer in time, its log is named.
+  // Find, or a new daemon at the place that was asked for, else at the last usable one. Of several processes
+  // at once, one starts it and the others wait. kDeadlineExceeded: it did not answer in time, its log is
+  // named.
   absl::StatusOr<DaemonPlace> FindOrStart(const Siblings& siblings, Nanos ready_within) const;
 
   struct Place {

@@ -15,7 +15,8 @@
 namespace lockstep::cli {
 namespace {
 
-// Standard streams to the log: whoever started us must not wait for our end, and nobody reads a terminal we left.
+// Standard streams to the log: whoever started us must not wait for our end, and nobody reads a terminal we
+// left.
 void Leave(const std::string& folder) {
   std::fflush(stdout);
   std::fflush(stderr);
@@ -31,10 +32,12 @@ void Leave(const std::string& folder) {
 
 ExitCode Detach(const std::function<ExitCode(const std::function<void(const std::string&)>&)>& work) {
   int pipe[2];
-  if (::pipe2(pipe, O_CLOEXEC) != 0) return Fail(ExitCode::kFailed, absl::StrCat("cannot make a pipe: ", std::strerror(errno)));
+  if (::pipe2(pipe, O_CLOEXEC) != 0)
+    return Fail(ExitCode::kFailed, absl::StrCat("cannot make a pipe: ", std::strerror(errno)));
   Fd in(pipe[0]), out(pipe[1]);
   const pid_t child = ::fork();
-  if (child < 0) return Fail(ExitCode::kFailed, absl::StrCat("cannot start a process: ", std::strerror(errno)));
+  if (child < 0)
+    return Fail(ExitCode::kFailed, absl::StrCat("cannot start a process: ", std::strerror(errno)));
   if (child == 0) {
     in.reset();
     ::setsid();

@@ -9,10 +9,11 @@
 
 namespace lockstep::cli {
 
-// Runs `work` in a detached process and waits until it says that it has started, with the name of its folder, or has
-// ended without doing so; then its exit code is returned. What it says afterwards goes to `<folder>.log`, which is told.
-// No other thread may run yet.
-ExitCode Detach(const std::function<ExitCode(const std::function<void(const std::string& folder)>& started)>& work);
+// Runs `work` in a detached process and waits until it says that it has started, with the name of its folder,
+// or has ended without doing so; then its exit code is returned. What it says afterwards goes to
+// `<folder>.log`, which is told. No other thread may run yet.
+ExitCode Detach(
+    const std::function<ExitCode(const std::function<void(const std::string& folder)>& started)>& work);
 
 }  // namespace lockstep::cli
 

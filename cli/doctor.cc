@@ -30,7 +30,8 @@ struct Finding {
 
 Finding FromStatus(const char* what, const absl::StatusOr<std::string>& found) {
   if (found.ok()) return {Verdict::kWorks, absl::StrCat(what, ": ", *found)};
-  return {Verdict::kBroken, absl::StrCat(what, ": ", std::string(found.status().message()), "; install Lockstep again")};
+  return {Verdict::kBroken,
+          absl::StrCat(what, ": ", std::string(found.status().message()), "; install Lockstep again")};
 }
 
 void AddDaemon(const std::string& argument, std::vector<Finding>& findings) {
@@ -45,11 +46,13 @@ void AddDaemon(const std::string& argument, std::vector<Finding>& findings) {
     }
   }
   if (!answered) {
-    findings.push_back({Verdict::kNote, absl::StrCat("daemon: none answers, `lockstep run` will start one (", why, ")")});
+    findings.push_back(
+        {Verdict::kNote, absl::StrCat("daemon: none answers, `lockstep run` will start one (", why, ")")});
   }
 }
 
-// The client finds CUPTI in the process it is loaded into; here it can only be looked for where the system has it.
+// The client finds CUPTI in the process it is loaded into; here it can only be looked for where the system
+// has it.
 Finding Cupti() {
   for (const char* name : {"libcupti.so.13", "libcupti.so.12", "libcupti.so"}) {
     if (void* library = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL)) {
@@ -58,20 +61,27 @@ Finding Cupti() {
     }
   }
   return {Verdict::kNote,
-          "CUPTI: not among the system's libraries; a PyTorch process brings its own, else set LOCKSTEP_CUPTI_LIB to its path"};
+          "CUPTI: not among the system's libraries; a PyTorch process brings its own, else set "
+          "LOCKSTEP_CUPTI_LIB to its path"};
 }
 
 Finding Gpu() {
-  if (::access("/dev/nvidiactl", R_OK | W_OK) == 0) return {Verdict::kWorks, "GPU: /dev/nvidiactl is there and may be used"};
-  if (::access("/dev/nvidiactl", F_OK) == 0) return {Verdict::kBroken, "GPU: /dev/nvidiactl is there and may not be used: ask for access to it"};
-  return {Verdict::kNote, "GPU: none on this machine; captures work on simulated ranks, and analyze works everywhere"};
+  if (::access("/dev/nvidiactl", R_OK | W_OK) == 0)
+    return {Verdict::kWorks, "GPU: /dev/nvidiactl is there and may be used"};
+  if (::access("/dev/nvidiactl", F_OK) == 0)
+    return {Verdict::kBroken, "GPU: /dev/nvidiactl is there and may not be used: ask for access to it"};
+  return {Verdict::kNote,
+          "GPU: none on this machine; captures work on simulated ranks, and analyze works everywhere"};
 }
 
 void AddVariables(std::vector<Finding>& findings) {
   for (const char* name : {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN"}) {
     const char* value = std::getenv(name);
-    if (value == nullptr || value[0] == '\0' || std::string(value).find("liblockstep_client") != std::string::npos) continue;
-    findings.push_back({Verdict::kBroken, absl::StrCat(name, ": is set to ", value, ", and `lockstep run` leaves it alone: unset it")});
+    if (value == nullptr || value[0] == '\0' ||
+        std::string(value).find("liblockstep_client") != std::string::npos)
+      continue;
+    findings.push_back({Verdict::kBroken, absl::StrCat(name, ": is set to ", value,
+                                                       ", and `lockstep run` leaves it alone: unset it")});
   }
 }
 
@@ -88,7 +98,9 @@ ExitCode Doctor(const std::string& daemon) {
   bool broken = false;
   for (const Finding& finding : findings) {
     broken |= finding.verdict == Verdict::kBroken;
-    const char* mark = finding.verdict == Verdict::kWorks ? "ok    " : finding.verdict == Verdict::kNote ? "note  " : "broken";
+    const char* mark = finding.verdict == Verdict::kWorks  ? "ok    "
+                       : finding.verdict == Verdict::kNote ? "note  "
+                                                           : "broken";
     std::printf("%s  %s\n", mark, finding.text.c_str());
   }
   return broken ? ExitCode::kFailed : ExitCode::kDone;

@@ -22,7 +22,8 @@ namespace {
 constexpr char kAbout[] =
     "Write a capture, or recorded traces, in another format.\n"
     "\n"
-    "  kineto     one Chrome JSON per rank, into a folder: HTA, TensorBoard's PyTorch plugin, chrome://tracing\n"
+    "  kineto     one Chrome JSON per rank, into a folder: HTA, TensorBoard's PyTorch plugin, "
+    "chrome://tracing\n"
     "  perfetto   one file with all ranks on one clock: ui.perfetto.dev\n"
     "  scenario   what lockstep-sim-rank replays without a GPU\n"
     "\n"
@@ -43,13 +44,16 @@ absl::StatusOr<std::vector<uint32_t>> ChooseRanks(const store::Capture& capture,
   if (text.empty()) return places;
   LOCKSTEP_ASSIGN_OR_RETURN(std::vector<int32_t> wanted, ParseRanks(text));
   const auto has = [&](int32_t rank) {
-    return std::any_of(capture.ranks.begin(), capture.ranks.end(), [&](const auto& r) { return r.rank == RankId(rank); });
+    return std::any_of(capture.ranks.begin(), capture.ranks.end(),
+                       [&](const auto& r) { return r.rank == RankId(rank); });
   };
   std::vector<int32_t> unknown;
-  std::copy_if(wanted.begin(), wanted.end(), std::back_inserter(unknown), [&](int32_t rank) { return !has(rank); });
+  std::copy_if(wanted.begin(), wanted.end(), std::back_inserter(unknown),
+               [&](int32_t rank) { return !has(rank); });
   if (!unknown.empty()) {
-    return absl::NotFoundError(absl::StrCat("the capture has no rank ", absl::StrJoin(unknown, ", "), "; it has ",
-                                            capture.ranks.size(), " entries, `lockstep report` lists them"));
+    return absl::NotFoundError(absl::StrCat("the capture has no rank ", absl::StrJoin(unknown, ", "),
+                                            "; it has ", capture.ranks.size(),
+                                            " entries, `lockstep report` lists them"));
   }
   std::erase_if(places, [&](uint32_t place) {
     return !std::binary_search(wanted.begin(), wanted.end(), capture.ranks[place].rank.value());
@@ -59,12 +63,14 @@ absl::StatusOr<std::vector<uint32_t>> ChooseRanks(const store::Capture& capture,
 
 absl::Status Write(const store::Capture& capture, const report::Analysis& analysis, const Flags& flags,
                    const std::vector<uint32_t>& ranks) {
-  if (flags.format == "kineto" && !absl::EndsWith(flags.output, ".json") && !absl::EndsWith(flags.output, ".gz")) {
+  if (flags.format == "kineto" && !absl::EndsWith(flags.output, ".json") &&
+      !absl::EndsWith(flags.output, ".gz")) {
     return WriteKinetoFiles(capture, analysis, ranks, flags.output);
   }
   if (flags.format == "kineto" && ranks.size() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat("-o ", flags.output, " is one file and ", ranks.size(),
-                                                   " ranks are chosen: name a folder, or one rank with --ranks"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("-o ", flags.output, " is one file and ", ranks.size(),
+                     " ranks are chosen: name a folder, or one rank with --ranks"));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> sink, store::OpenAtomicFile(flags.output));
   if (absl::EndsWith(flags.output, ".gz")) sink = store::GzipSink(std::move(sink));
@@ -81,18 +87,21 @@ absl::Status Write(const store::Capture& capture, const report::Analysis& analys
 absl::Status CheckFlags(const Flags& flags) {
   const std::vector<std::string> later = {"nsys-sqlite", "otf2", "csv", "parquet"};
   if (std::find(later.begin(), later.end(), flags.format) != later.end()) {
-    return absl::UnimplementedError(
-        absl::StrCat("--format ", flags.format, " is not available in this version; kineto, perfetto and scenario are"));
+    return absl::UnimplementedError(absl::StrCat(
+        "--format ", flags.format, " is not available in this version; kineto, perfetto and scenario are"));
   }
   if (flags.format != "kineto" && flags.format != "perfetto" && flags.format != "scenario") {
-    return absl::InvalidArgumentError(absl::StrCat("--format ", flags.format, " is not known; choose kineto, perfetto or scenario"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--format ", flags.format, " is not known; choose kineto, perfetto or scenario"));
   }
   if (flags.merged && flags.format == "kineto") {
-    return absl::InvalidArgumentError("--merged: kineto has one file per rank; --format perfetto has all ranks in one");
+    return absl::InvalidArgumentError(
+        "--merged: kineto has one file per rank; --format perfetto has all ranks in one");
   }
   std::error_code error;
   if (!flags.force && std::filesystem::exists(flags.output, error)) {
-    return absl::AlreadyExistsError(absl::StrCat(flags.output, " is there already: choose another -o, or replace it with --force"));
+    return absl::AlreadyExistsError(
+        absl::StrCat(flags.output, " is there already: choose another -o, or replace it with --force"));
   }
   return absl::OkStatus();
 }

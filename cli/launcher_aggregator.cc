@@ -34,8 +34,9 @@ struct Start {
   if (::syscall(SYS_close_range, 3u, ~0u, 0u) != 0) {
     for (int fd = 3; fd < 65536; ++fd) ::close(fd);
   }
-  ::execl(start.program.c_str(), start.program.c_str(), "--listen", "0.0.0.0:0", "--token-file", start.token_file.c_str(),
-          "--state-dir", start.state_dir.c_str(), "--until-exit", start.pid.c_str(), static_cast<char*>(nullptr));
+  ::execl(start.program.c_str(), start.program.c_str(), "--listen", "0.0.0.0:0", "--token-file",
+          start.token_file.c_str(), "--state-dir", start.state_dir.c_str(), "--until-exit", start.pid.c_str(),
+          static_cast<char*>(nullptr));
   ::_exit(127);
 }
 
@@ -53,7 +54,8 @@ absl::StatusOr<std::string> ReadPort(int fd, Nanos within, const std::string& lo
   const size_t end = text.find('\n');
   const size_t colon = text.rfind(':', end);
   if (end == std::string::npos || colon == std::string::npos) {
-    return absl::DeadlineExceededError(absl::StrCat("it did not say within ", within.seconds(), " s where it listens; its log is ", log));
+    return absl::DeadlineExceededError(
+        absl::StrCat("it did not say within ", within.seconds(), " s where it listens; its log is ", log));
   }
   return text.substr(colon + 1, end - colon - 1);
 }
@@ -91,8 +93,8 @@ absl::Status StartLauncherAggregator(const Siblings& siblings, Nanos ready_withi
   const std::string address = absl::StrCat(host, ":", *port);
   ::setenv("LOCKSTEP_AGGREGATOR", address.c_str(), 1);
   ::setenv("LOCKSTEP_TOKEN_FILE", start.token_file.c_str(), 1);
-  Say(absl::StrCat("aggregator at ", address, "; trace with: lockstep trace --aggregator ", address, " --token-file ",
-                   start.token_file, " --duration 2s"));
+  Say(absl::StrCat("aggregator at ", address, "; trace with: lockstep trace --aggregator ", address,
+                   " --token-file ", start.token_file, " --duration 2s"));
   return absl::OkStatus();
 }
 

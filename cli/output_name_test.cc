@@ -20,7 +20,9 @@ OutputTokens Tokens() {
   tokens.pid = "42";
   tokens.ranks = "0-7";
   tokens.job = "../evil/job";
-  tokens.environment = [](const char* name) -> const char* { return std::string(name) == "USER" ? "me/../you" : nullptr; };
+  tokens.environment = [](const char* name) -> const char* {
+    return std::string(name) == "USER" ? "me/../you" : nullptr;
+  };
   return tokens;
 }
 
@@ -37,7 +39,8 @@ TEST(OutputName, WhatATokenStandsForAddsNoFolder) {
 TEST(OutputName, UnknownTokensAndUnsetVariablesAreNamed) {
   EXPECT_THAT(std::string(ExpandOutputName("%z", Tokens()).status().message()), HasSubstr("%z"));
   EXPECT_THAT(std::string(ExpandOutputName("%", Tokens()).status().message()), HasSubstr("unknown token"));
-  EXPECT_THAT(std::string(ExpandOutputName("%q{HOME}", Tokens()).status().message()), HasSubstr("HOME is not set"));
+  EXPECT_THAT(std::string(ExpandOutputName("%q{HOME}", Tokens()).status().message()),
+              HasSubstr("HOME is not set"));
   EXPECT_THAT(std::string(ExpandOutputName("%qUSER", Tokens()).status().message()), HasSubstr("braces"));
 }
 

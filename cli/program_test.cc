@@ -34,14 +34,16 @@ class ProgramTest : public ::testing::Test {
     folder_ = ::mkdtemp(pattern);
     ::setenv("LOCKSTEP_SOCKET", Socket().c_str(), 1);
     ::setenv("XDG_STATE_HOME", (folder_ + "/state").c_str(), 1);
-    for (const char* name : {"LOCKSTEP_AGGREGATOR", "LOCKSTEP_TOKEN_FILE", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH",
-                             "NCCL_PROFILER_PLUGIN", "KINETO_USE_DAEMON", "LD_PRELOAD"}) {
+    for (const char* name :
+         {"LOCKSTEP_AGGREGATOR", "LOCKSTEP_TOKEN_FILE", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH",
+          "NCCL_PROFILER_PLUGIN", "KINETO_USE_DAEMON", "LD_PRELOAD"}) {
       ::unsetenv(name);
     }
   }
   ~ProgramTest() override {
     for (const pid_t pid : Daemons()) ::kill(pid, SIGTERM);
-    for (int i = 0; i < 200 && !Daemons().empty(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    for (int i = 0; i < 200 && !Daemons().empty(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
     EXPECT_TRUE(Daemons().empty()) << "the daemon did not end on SIGTERM";
     fs::remove_all(folder_);
   }
@@ -50,7 +52,8 @@ class ProgramTest : public ::testing::Test {
 
   // Through a shell, as people do; `lockstep` is the built program.
   Result Run(const std::string& command) const {
-    const std::string line = "lockstep() { \"" LOCKSTEP_PROGRAM "\" \"$@\"; }; cd " + folder_ + "; " + command;
+    const std::string line =
+        "lockstep() { \"" LOCKSTEP_PROGRAM "\" \"$@\"; }; cd " + folder_ + "; " + command;
     const std::string out = folder_ + "/.out", err = folder_ + "/.err";
     const pid_t child = ::fork();
     if (child == 0) {
@@ -89,7 +92,10 @@ TEST_F(ProgramTest, ArgumentsThatMeanNothingAreNamedWithCode2) {
   EXPECT_EQ(Run("lockstep").code, 2);
   const Result wrong = Run("lockstep frobnicate");
   EXPECT_EQ(wrong.code, 2);
-  EXPECT_THAT(wrong.err, HasSubstr("there is no command frobnicate; there are run, trace, status, report, analyze, export, doctor"));
+  EXPECT_THAT(
+      wrong.err,
+      HasSubstr(
+          "there is no command frobnicate; there are run, trace, status, report, analyze, export, doctor"));
   EXPECT_THAT(Run("lockstep whatif x").err, HasSubstr("whatif is not available in this version"));
   const Result option = Run("lockstep trace --no-such-option");
   EXPECT_EQ(option.code, 2);
@@ -106,7 +112,8 @@ TEST_F(ProgramTest, ArgumentsThatMeanNothingAreNamedWithCode2) {
 }
 
 TEST_F(ProgramTest, WhatALaterVersionWillDoIsRefusedInWords) {
-  for (const char* option : {"--steps 3", "--start-on-step 5", "--start-on-range r", "--start-on-profiler-api", "--via kineto"}) {
+  for (const char* option :
+       {"--steps 3", "--start-on-step 5", "--start-on-range r", "--start-on-profiler-api", "--via kineto"}) {
     const Result r = Run(std::string("lockstep trace ") + option);
     EXPECT_EQ(r.code, 2) << option;
     EXPECT_THAT(r.err, HasSubstr("not available in this version")) << option;
@@ -148,9 +155,11 @@ TEST_F(ProgramTest, AnAggregatorThatDoesNotAnswerTimesOut) {
 }
 
 TEST_F(ProgramTest, InputThatCannotBeUsedIsOneSentenceAndCode2) {
-  for (const char* command : {"lockstep analyze nothing-here", "echo '{\"traceEvents\": [' > broken.json; lockstep analyze broken.json",
-                              "mkdir empty; lockstep analyze empty", "echo hello > hello.json; lockstep analyze hello.json",
-                              "mkdir capture; lockstep report capture"}) {
+  for (const char* command :
+       {"lockstep analyze nothing-here",
+        "echo '{\"traceEvents\": [' > broken.json; lockstep analyze broken.json",
+        "mkdir empty; lockstep analyze empty", "echo hello > hello.json; lockstep analyze hello.json",
+        "mkdir capture; lockstep report capture"}) {
     const Result r = Run(command);
     EXPECT_EQ(r.code, 2) << command << "\n" << r.err;
     EXPECT_THAT(r.out, IsEmpty()) << command;
@@ -172,10 +181,13 @@ TEST_F(ProgramTest, RunBecomesTheCommand) {
   EXPECT_EQ(Run("lockstep run -- sh -c 'exit 42'").code, 42);
   EXPECT_EQ(Run("lockstep run -- no-such-command").code, 127);
   EXPECT_EQ(Run("lockstep run -- /etc/passwd").code, 126);
-  const Result pids = Run("\"" LOCKSTEP_PROGRAM "\" run -- sh -c 'echo $$' > a & echo $! > b; wait; cmp a b && echo same");
+  const Result pids =
+      Run("\"" LOCKSTEP_PROGRAM "\" run -- sh -c 'echo $$' > a & echo $! > b; wait; cmp a b && echo same");
   EXPECT_EQ(pids.out, "same\n") << "same pid";
-  EXPECT_EQ(Run("lockstep run -- sh -c 'echo \"$@\"' x --help -- y").out, "--help -- y\n") << "its arguments are not ours";
-  EXPECT_EQ(Run("lockstep run -- sh -c 'kill -PIPE $$'").code, 128 + SIGPIPE) << "its signals are as they were";
+  EXPECT_EQ(Run("lockstep run -- sh -c 'echo \"$@\"' x --help -- y").out, "--help -- y\n")
+      << "its arguments are not ours";
+  EXPECT_EQ(Run("lockstep run -- sh -c 'kill -PIPE $$'").code, 128 + SIGPIPE)
+      << "its signals are as they were";
   EXPECT_EQ(Run("lockstep run").code, 2);
   EXPECT_EQ(Run("lockstep run sh -c true").code, 2);
 }
@@ -183,7 +195,8 @@ TEST_F(ProgramTest, RunBecomesTheCommand) {
 TEST_F(ProgramTest, RunSetsVariablesAndLeavesAloneWhatIsSet) {
   const Result plain = Run("lockstep run -- env");
   EXPECT_EQ(plain.code, 0);
-  for (const char* name : {"CUDA_INJECTION64_PATH=", "NVTX_INJECTION64_PATH=", "NCCL_PROFILER_PLUGIN=", "KINETO_USE_DAEMON=1"}) {
+  for (const char* name :
+       {"CUDA_INJECTION64_PATH=", "NVTX_INJECTION64_PATH=", "NCCL_PROFILER_PLUGIN=", "KINETO_USE_DAEMON=1"}) {
     EXPECT_THAT(plain.out, HasSubstr(std::string("\n") + name));
   }
   EXPECT_THAT(plain.out, HasSubstr("LOCKSTEP_SOCKET=" + Socket()));
@@ -192,7 +205,8 @@ TEST_F(ProgramTest, RunSetsVariablesAndLeavesAloneWhatIsSet) {
   EXPECT_EQ(std::count(plain.err.begin(), plain.err.end(), '\n'), 1) << plain.err;
   const Result taken = Run("CUDA_INJECTION64_PATH=/opt/other.so lockstep run -- env");
   EXPECT_THAT(taken.out, HasSubstr("CUDA_INJECTION64_PATH=/opt/other.so"));
-  EXPECT_THAT(taken.err, HasSubstr("CUDA_INJECTION64_PATH is set already (/opt/other.so) and left alone: GPU kernels"));
+  EXPECT_THAT(taken.err,
+              HasSubstr("CUDA_INJECTION64_PATH is set already (/opt/other.so) and left alone: GPU kernels"));
   EXPECT_THAT(Run("lockstep run --preload -- env").out, HasSubstr("LD_PRELOAD=/"));
   const Result nccl = Run("lockstep run --mode nccl -- env");
   EXPECT_THAT(nccl.out, Not(HasSubstr("CUDA_INJECTION64_PATH")));
@@ -205,7 +219,8 @@ TEST_F(ProgramTest, EightAtOnceStartOneDaemonThatHoldsNoPipe) {
   const Result r = Run("for i in 1 2 3 4 5 6 7 8; do lockstep run -- echo rank & done | cat; wait");
   EXPECT_EQ(r.out, "rank\nrank\nrank\nrank\nrank\nrank\nrank\nrank\n");
   EXPECT_EQ(Daemons().size(), 1u);
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(8)) << "not held until the daemon ended";
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(8))
+      << "not held until the daemon ended";
   const Result status = Run("lockstep status --format json");
   EXPECT_EQ(status.code, 0) << status.err;
   EXPECT_THAT(status.out, HasSubstr("\"ranks\": []"));

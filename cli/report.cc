@@ -9,7 +9,8 @@ namespace lockstep::cli {
 namespace {
 
 constexpr char kAbout[] =
-    "Print the report of a capture: a folder that lockstep trace wrote, or the id of one that an aggregator keeps.\n"
+    "Print the report of a capture: a folder that lockstep trace wrote, or the id of one that an aggregator "
+    "keeps.\n"
     "\n"
     "Examples:\n"
     "  lockstep report ./lockstep-4711-20260301-120000\n"

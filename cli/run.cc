@@ -22,10 +22,13 @@ namespace {
 constexpr Nanos kReadyWithin = Nanos::Seconds(5);
 
 constexpr char kAbout[] =
-    "Run a command so that Lockstep can capture it: each GPU process it starts meets the daemon of its node.\n"
+    "Run a command so that Lockstep can capture it: each GPU process it starts meets the daemon of its "
+    "node.\n"
     "\n"
-    "Only environment variables are set; one that is set already is left alone and named. The command keeps the pid, the\n"
-    "signals, the standard streams and the exit code. Where no daemon answers, one is started, which ends by itself 10 s\n"
+    "Only environment variables are set; one that is set already is left alone and named. The command keeps "
+    "the pid, the\n"
+    "signals, the standard streams and the exit code. Where no daemon answers, one is started, which ends by "
+    "itself 10 s\n"
     "after its last process. Without one the command runs as if Lockstep were not there.\n"
     "\n"
     "Examples:\n"
@@ -61,7 +64,8 @@ class Environment {
       ::setenv(variable.name, value.c_str(), 1);
       set_.push_back(variable.name);
     } else if (value != old) {
-      Say(absl::StrCat(variable.name, " is set already (", old, ") and left alone: ", variable.missing, " will be missing"));
+      Say(absl::StrCat(variable.name, " is set already (", old, ") and left alone: ", variable.missing,
+                       " will be missing"));
     }
   }
   const std::vector<std::string>& set() const { return set_; }
@@ -137,9 +141,11 @@ void AddRun(CLI::App& app, Chosen& chosen) {
       ->check(CLI::IsMember({"auto", "cupti", "nccl"}))
       ->capture_default_str();
   sub->add_option("--daemon", flags->daemon, "The daemon's client socket");
-  sub->add_flag("--preload", flags->preload, "Use LD_PRELOAD too, for programs whose CUDA does not read its injection variable");
+  sub->add_flag("--preload", flags->preload,
+                "Use LD_PRELOAD too, for programs whose CUDA does not read its injection variable");
   sub->add_flag("--with-aggregator", flags->with_aggregator,
-                "Start an aggregator for the length of the command and hand its address and token file to what it starts");
+                "Start an aggregator for the length of the command and hand its address and token file to "
+                "what it starts");
   sub->callback([flags, &chosen] { chosen.action = [flags, &chosen] { return Run(*flags, chosen); }; });
 }
 

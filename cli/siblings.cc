@@ -19,7 +19,8 @@ absl::StatusOr<std::string> Find(const std::string& folder, const std::string& n
   for (const char* place : places) {
     const std::string path = absl::StrCat(folder, place, "/", name);
     char real[PATH_MAX];
-    if (::access(path.c_str(), mode) == 0 && ::realpath(path.c_str(), real) != nullptr) return std::string(real);
+    if (::access(path.c_str(), mode) == 0 && ::realpath(path.c_str(), real) != nullptr)
+      return std::string(real);
     absl::StrAppend(&tried, tried.empty() ? "" : ", ", path);
   }
   return absl::NotFoundError(absl::StrCat(name, " is missing from this installation; looked for ", tried));

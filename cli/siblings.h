@@ -8,9 +8,9 @@
 
 namespace lockstep::cli {
 
-// Searches relative to the file that runs: beside it, ../bin, ../libexec, ../lib. In a bundle that file is the bundle's own
-// loader in lib/, so the static starters in ../bin come before the real programs in ../libexec, which cannot start without
-// them.
+// Searches relative to the file that runs: beside it, ../bin, ../libexec, ../lib. In a bundle that file is
+// the bundle's own loader in lib/, so the static starters in ../bin come before the real programs in
+// ../libexec, which cannot start without them.
 class Siblings {
  public:
   // Of the running program.

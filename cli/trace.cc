@@ -24,23 +24,28 @@ namespace {
 constexpr char kAbout[] =
     "Capture a running job and say which rank holds the others back.\n"
     "\n"
-    "Without --aggregator the ranks of this node are captured, through the daemon that `lockstep run` has started. The\n"
-    "result is a folder with the report, a trace per rank and one of all ranks; the report is printed as well.\n"
+    "Without --aggregator the ranks of this node are captured, through the daemon that `lockstep run` has "
+    "started. The\n"
+    "result is a folder with the report, a trace per rank and one of all ranks; the report is printed as "
+    "well.\n"
     "\n"
     "Examples:\n"
     "  lockstep trace --duration 2s                            the only job there is\n"
     "  lockstep trace --job 4711 --ranks 0-7,12 --duration 500ms -o slow-%j\n"
     "  lockstep trace --aggregator head:7077 --token-file ~/.lockstep-token\n"
-    "  lockstep trace --duration 10s --no-wait                 go on working; the folder appears when it is done\n"
+    "  lockstep trace --duration 10s --no-wait                 go on working; the folder appears when it is "
+    "done\n"
     "\n"
-    "Exit codes: 0 done, 1 failed, 2 usage, 3 with --exit-code: a straggler, 4 no such job, 5 denied, 6 timed out,\n"
+    "Exit codes: 0 done, 1 failed, 2 usage, 3 with --exit-code: a straggler, 4 no such job, 5 denied, 6 "
+    "timed out,\n"
     "7 ranks are missing.\n";
 
 struct Flags {
   std::string job;
   std::vector<int32_t> pids;
   bool all = false;
-  std::string ranks, duration = "2s", start_at, activities = kAllActivities, via = "auto", arm_timeout = "10s";
+  std::string ranks, duration = "2s", start_at, activities = kAllActivities, via = "auto",
+                     arm_timeout = "10s";
   std::string output, formats = "kineto,perfetto", daemon;
   std::string steps, start_on_step, start_on_range;
   bool start_on_profiler_api = false;
@@ -55,11 +60,13 @@ absl::Status CheckAvailable(const Flags& flags) {
                                                 {flags.start_on_profiler_api, "--start-on-profiler-api"}};
   for (const auto& [given, name] : later) {
     if (given) {
-      return absl::UnimplementedError(absl::StrCat(name, " is not available in this version: give --duration, and --start-at for a later start"));
+      return absl::UnimplementedError(absl::StrCat(
+          name, " is not available in this version: give --duration, and --start-at for a later start"));
     }
   }
   if (flags.via == "kineto") {
-    return absl::UnimplementedError("--via kineto is not available in this version: captures go through CUPTI");
+    return absl::UnimplementedError(
+        "--via kineto is not available in this version: captures go through CUPTI");
   }
   return absl::OkStatus();
 }
@@ -160,7 +167,8 @@ ExitCode Trace(const Flags& flags) {
 }
 
 void AddSelection(CLI::App& sub, Flags& flags) {
-  auto* job = sub.add_option("--job", flags.job, "The job's id; needed where there are several. UID:ID where two users share one");
+  auto* job = sub.add_option(
+      "--job", flags.job, "The job's id; needed where there are several. UID:ID where two users share one");
   auto* pid = sub.add_option("--pid", flags.pids, "GPU processes by pid");
   auto* all = sub.add_flag("--all", flags.all, "Every rank that is seen");
   job->excludes(pid)->excludes(all);
@@ -180,16 +188,24 @@ void AddTrace(CLI::App& app, Chosen& chosen) {
   CLI::App* sub = AddCommand(app, "trace", kAbout);
   auto flags = std::make_shared<Flags>();
   AddSelection(*sub, *flags);
-  sub->add_option("--activities", flags->activities, "What to record; memory as well, where asked for")->capture_default_str();
-  sub->add_option("--via", flags->via, "auto or cupti")->check(CLI::IsMember({"auto", "cupti", "kineto"}))->capture_default_str();
-  sub->add_option("--arm-timeout", flags->arm_timeout, "How long to wait for ranks to get ready; others go ahead without them")
+  sub->add_option("--activities", flags->activities, "What to record; memory as well, where asked for")
       ->capture_default_str();
-  sub->add_option("-o,--output", flags->output,
-                  "The folder to write; %h host, %p pid, %r ranks, %j job, %q{ENV}. Without it ./lockstep-JOB-TIME");
+  sub->add_option("--via", flags->via, "auto or cupti")
+      ->check(CLI::IsMember({"auto", "cupti", "kineto"}))
+      ->capture_default_str();
+  sub->add_option("--arm-timeout", flags->arm_timeout,
+                  "How long to wait for ranks to get ready; others go ahead without them")
+      ->capture_default_str();
+  sub->add_option(
+      "-o,--output", flags->output,
+      "The folder to write; %h host, %p pid, %r ranks, %j job, %q{ENV}. Without it ./lockstep-JOB-TIME");
   sub->add_flag("--force", flags->force, "Replace a capture that has this name");
-  sub->add_option("--formats", flags->formats, "Traces to write: kineto, perfetto, or none")->capture_default_str();
-  sub->add_flag("--no-wait", flags->no_wait, "Return when the capture is under way; it is written by a process of its own");
-  sub->add_flag("--exit-code", flags->exit_code, "Exit 3 when there is a straggler with verdict sure or likely");
+  sub->add_option("--formats", flags->formats, "Traces to write: kineto, perfetto, or none")
+      ->capture_default_str();
+  sub->add_flag("--no-wait", flags->no_wait,
+                "Return when the capture is under way; it is written by a process of its own");
+  sub->add_flag("--exit-code", flags->exit_code,
+                "Exit 3 when there is a straggler with verdict sure or likely");
   sub->add_option("--daemon", flags->daemon, "The client socket of the daemon to ask");
   AddAggregatorFlags(*sub, flags->aggregator);
   sub->callback([flags, &chosen] { chosen.action = [flags] { return Trace(*flags); }; });

@@ -28,27 +28,40 @@ std::string HostName() {
 
 ExitCode CodeOf(v1::TraceFinished::Outcome outcome) {
   switch (outcome) {
-    case v1::TraceFinished::COMPLETE: return ExitCode::kDone;
-    case v1::TraceFinished::PARTIAL: return ExitCode::kPartial;
-    case v1::TraceFinished::NO_SUCH_JOB: return ExitCode::kNotFound;
-    case v1::TraceFinished::DENIED: return ExitCode::kDenied;
-    case v1::TraceFinished::TIMED_OUT: return ExitCode::kTimedOut;
-    default: return ExitCode::kFailed;
+    case v1::TraceFinished::COMPLETE:
+      return ExitCode::kDone;
+    case v1::TraceFinished::PARTIAL:
+      return ExitCode::kPartial;
+    case v1::TraceFinished::NO_SUCH_JOB:
+      return ExitCode::kNotFound;
+    case v1::TraceFinished::DENIED:
+      return ExitCode::kDenied;
+    case v1::TraceFinished::TIMED_OUT:
+      return ExitCode::kTimedOut;
+    default:
+      return ExitCode::kFailed;
   }
 }
 
 std::string StateWords(const v1::RankProgress& rank) {
   const v1::RankState& state = rank.state();
   switch (state.state()) {
-    case v1::RankState::SEEN: return "seen";
-    case v1::RankState::ARMED: return "armed";
+    case v1::RankState::SEEN:
+      return "seen";
+    case v1::RankState::ARMED:
+      return "armed";
     case v1::RankState::CAPTURING:
-      return state.late_ns() > 0 ? absl::StrCat("capturing, late by ", FormatDuration(Nanos(state.late_ns()))) : "capturing";
+      return state.late_ns() > 0 ? absl::StrCat("capturing, late by ", FormatDuration(Nanos(state.late_ns())))
+                                 : "capturing";
     case v1::RankState::DONE:
       return absl::StrCat("done, ", state.records(), " records, lost ", rank.lost());
-    case v1::RankState::FAILED: return absl::StrCat("failed: ", state.text());
-    case v1::RankState::GONE: return absl::StrCat("gone: ", state.text(), rank.lost() > 0 ? absl::StrCat(", lost ", rank.lost()) : "");
-    default: return "unknown";
+    case v1::RankState::FAILED:
+      return absl::StrCat("failed: ", state.text());
+    case v1::RankState::GONE:
+      return absl::StrCat("gone: ", state.text(),
+                          rank.lost() > 0 ? absl::StrCat(", lost ", rank.lost()) : "");
+    default:
+      return "unknown";
   }
 }
 
@@ -59,10 +72,12 @@ ExitCode TraceSession::Run(const v1::TraceRequest& request) {
   progress_.Clear();
   if (!refused_.ok()) return Fail(refused_);
   if (!status.ok() && finished_.outcome() == v1::TraceFinished::OUTCOME_UNSPECIFIED) {
-    if (status.code() == absl::StatusCode::kCancelled) return Fail(ExitCode::kFailed, "given up; nothing was written");
+    if (status.code() == absl::StatusCode::kCancelled)
+      return Fail(ExitCode::kFailed, "given up; nothing was written");
     if (status.code() == absl::StatusCode::kUnavailable) {
-      return Fail(ExitCode::kFailed, absl::StrCat("the aggregator went away (", std::string(status.message()),
-                                                  "): what it had is under its state folder; nothing was written here"));
+      return Fail(ExitCode::kFailed,
+                  absl::StrCat("the aggregator went away (", std::string(status.message()),
+                               "): what it had is under its state folder; nothing was written here"));
     }
     return Fail(status);
   }
@@ -70,16 +85,17 @@ ExitCode TraceSession::Run(const v1::TraceRequest& request) {
   if (!finished_.text().empty()) Say(finished_.text());
   // Without a T0 nothing ran, so there is nothing to write.
   if (finished_.t0_ns() == 0) return code == ExitCode::kDone ? ExitCode::kFailed : code;
-  if (absl::Status written = WriteFolder(code); !written.ok()) return Fail(ExitCode::kFailed, std::string(written.message()));
+  if (absl::Status written = WriteFolder(code); !written.ok())
+    return Fail(ExitCode::kFailed, std::string(written.message()));
   return code;
 }
 
 absl::Status TraceSession::WriteFolder(ExitCode& code) {
   LOCKSTEP_ASSIGN_OR_RETURN(CaptureFolder folder, CaptureFolder::Create(folder_));
   progress_.Show("fetching records");
-  LOCKSTEP_RETURN_IF_ERROR(client_.Fetch(finished_.capture(), [&](const std::string& file, std::string_view bytes) {
-    return folder.AppendRecords(file, bytes);
-  }));
+  LOCKSTEP_RETURN_IF_ERROR(client_.Fetch(
+      finished_.capture(),
+      [&](const std::string& file, std::string_view bytes) { return folder.AppendRecords(file, bytes); }));
   progress_.Show("analysing");
   LOCKSTEP_ASSIGN_OR_RETURN(const store::Capture capture, store::LoadRecords(folder.partial()));
   const report::Analysis analysis = report::Analyze(capture);
@@ -125,11 +141,13 @@ void TraceSession::OnAccepted(const v1::TraceAccepted& accepted) {
   }
   folder_ = *folder;
   progress_.Clear();
-  Say(absl::StrCat("capture ", accepted.capture(), ": job ", accepted.job(), ", rank", ranks.size() == 1 ? " " : "s ",
-                   ingest::RankList(ranks), " of ", accepted.world_size() > 0 ? accepted.world_size() : static_cast<int32_t>(ranks.size())));
+  Say(absl::StrCat("capture ", accepted.capture(), ": job ", accepted.job(), ", rank",
+                   ranks.size() == 1 ? " " : "s ", ingest::RankList(ranks), " of ",
+                   accepted.world_size() > 0 ? accepted.world_size() : static_cast<int32_t>(ranks.size())));
   if (accepted.missing_ranks_size() > 0) {
     const std::vector<int32_t> missing(accepted.missing_ranks().begin(), accepted.missing_ranks().end());
-    Say(absl::StrCat("missing: rank", missing.size() == 1 ? " " : "s ", ingest::RankList(missing), ", which no daemon here sees"));
+    Say(absl::StrCat("missing: rank", missing.size() == 1 ? " " : "s ", ingest::RankList(missing),
+                     ", which no daemon here sees"));
   }
   output_.accepted(folder_);
 }
@@ -137,7 +155,8 @@ void TraceSession::OnAccepted(const v1::TraceAccepted& accepted) {
 void TraceSession::OnRank(const v1::RankProgress& rank) {
   if (!refused_.ok()) return;
   progress_.Clear();
-  Say(absl::StrFormat("rank %d (%s, pid %d): %s", rank.rank(), rank.host_name(), rank.state().process().pid(), StateWords(rank)));
+  Say(absl::StrFormat("rank %d (%s, pid %d): %s", rank.rank(), rank.host_name(), rank.state().process().pid(),
+                      StateWords(rank)));
 }
 
 void TraceSession::OnProgress(const v1::TraceProgress& progress) {

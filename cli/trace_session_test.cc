@@ -26,7 +26,8 @@ class FakeAggregator final : public AggregatorClient {
   absl::StatusOr<std::unique_ptr<v1::StatusReply>> Status(const std::string&) override {
     return std::make_unique<v1::StatusReply>();
   }
-  absl::Status Trace(const v1::TraceRequest&, const std::function<void(const v1::TraceEvent&)>& on_event) override {
+  absl::Status Trace(const v1::TraceRequest&,
+                     const std::function<void(const v1::TraceEvent&)>& on_event) override {
     for (const v1::TraceEvent& event : events) {
       if (cancelled) return absl::CancelledError("cancelled");
       on_event(event);
@@ -50,7 +51,9 @@ class FakeAggregator final : public AggregatorClient {
     changed.notify_all();
     return absl::OkStatus();
   }
-  absl::Status Fetch(const std::string&, const std::function<absl::Status(const std::string&, std::string_view)>& on_bytes) override {
+  absl::Status Fetch(
+      const std::string&,
+      const std::function<absl::Status(const std::string&, std::string_view)>& on_bytes) override {
     for (const auto& [name, bytes] : files) {
       const size_t half = bytes.size() / 2;
       if (absl::Status s = on_bytes(name, std::string_view(bytes).substr(0, half)); !s.ok()) return s;
@@ -115,7 +118,8 @@ class TraceSessionTest : public ::testing::Test {
     aggregator_.files = {{name, blocks}, {"manifest.json", Read(folder_ + "/made/records/manifest.json")}};
   }
 
-  static v1::TraceEvent Finished(v1::TraceFinished::Outcome outcome, const std::string& text = "", int64_t t0 = 5) {
+  static v1::TraceEvent Finished(v1::TraceFinished::Outcome outcome, const std::string& text = "",
+                                 int64_t t0 = 5) {
     v1::TraceEvent event;
     event.mutable_finished()->set_outcome(outcome);
     event.mutable_finished()->set_capture("c1");
@@ -189,8 +193,9 @@ TEST_F(TraceSessionTest, EachRankIsAcknowledgedByName) {
   aggregator_.events.push_back(event);
   aggregator_.events.push_back(Finished(v1::TraceFinished::COMPLETE));
   Run();
-  for (const char* line : {"rank 0 (n0, pid 99): seen", "rank 0 (n0, pid 99): armed", "rank 0 (n0, pid 99): capturing",
-                           "rank 0 (n0, pid 99): done, 12 records, lost 3", "rank 0 (n0, pid 99): failed: CUPTI is held"}) {
+  for (const char* line :
+       {"rank 0 (n0, pid 99): seen", "rank 0 (n0, pid 99): armed", "rank 0 (n0, pid 99): capturing",
+        "rank 0 (n0, pid 99): done, 12 records, lost 3", "rank 0 (n0, pid 99): failed: CUPTI is held"}) {
     EXPECT_THAT(stderr_, HasSubstr(line));
   }
 }

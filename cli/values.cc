@@ -17,7 +17,7 @@ struct Activity {
   uint32_t bit;
 };
 // The bits of ring::Activities, as the protocol carries them.
-constexpr Activity kActivities[] = {{"kernel", 1u << 0}, {"memcpy", 1u << 1}, {"memset", 1u << 2},
+constexpr Activity kActivities[] = {{"kernel", 1u << 0},  {"memcpy", 1u << 1}, {"memset", 1u << 2},
                                     {"runtime", 1u << 3}, {"driver", 1u << 4}, {"sync", 1u << 5},
                                     {"nvtx", 1u << 6},    {"nccl", 1u << 7},   {"memory", 1u << 8}};
 
@@ -25,7 +25,8 @@ constexpr Activity kActivities[] = {{"kernel", 1u << 0}, {"memcpy", 1u << 1}, {"
 
 absl::StatusOr<Nanos> ParseDuration(const std::string& text) {
   const auto refuse = [&] {
-    return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is no length of time: write it as 2s, 500ms or 1m"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", text, "\" is no length of time: write it as 2s, 500ms or 1m"));
   };
   const size_t unit_at = text.find_first_not_of("0123456789.");
   if (unit_at == std::string::npos || unit_at == 0) return refuse();
@@ -38,7 +39,8 @@ absl::StatusOr<Nanos> ParseDuration(const std::string& text) {
   if (unit == "m" || unit == "min") scale = 60e9;
   double number = 0;
   constexpr double kLongestNs = 1e18;
-  if (scale == 0 || !absl::SimpleAtod(text.substr(0, unit_at), &number) || number * scale > kLongestNs) return refuse();
+  if (scale == 0 || !absl::SimpleAtod(text.substr(0, unit_at), &number) || number * scale > kLongestNs)
+    return refuse();
   return Nanos(std::llround(number * scale));
 }
 
@@ -65,10 +67,11 @@ absl::StatusOr<std::vector<int32_t>> ParseRanks(const std::string& text) {
 absl::StatusOr<uint32_t> ParseActivities(const std::string& text) {
   uint32_t bits = 0;
   for (const std::string& name : std::vector<std::string>(absl::StrSplit(text, ','))) {
-    const auto* found = std::find_if(std::begin(kActivities), std::end(kActivities), [&](const Activity& a) { return name == a.name; });
+    const auto* found = std::find_if(std::begin(kActivities), std::end(kActivities),
+                                     [&](const Activity& a) { return name == a.name; });
     if (found == std::end(kActivities)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", name, "\" is no activity this version records: choose from ", kAllActivities, ",memory"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "\"", name, "\" is no activity this version records: choose from ", kAllActivities, ",memory"));
     }
     bits |= found->bit;
   }

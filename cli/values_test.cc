@@ -26,7 +26,8 @@ TEST(Duration, HasAUnit) {
 TEST(Ranks, AreRangesAndNumbers) {
   EXPECT_THAT(*ParseRanks("0-3,7"), ElementsAre(0, 1, 2, 3, 7));
   EXPECT_THAT(*ParseRanks("7,1-2,2"), ElementsAre(1, 2, 7));
-  for (const char* bad : {"", "a", "3-1", "-1", "1-", "1,,2", "0-99999999999", "0-9999999"}) EXPECT_FALSE(ParseRanks(bad).ok()) << bad;
+  for (const char* bad : {"", "a", "3-1", "-1", "1-", "1,,2", "0-99999999999", "0-9999999"})
+    EXPECT_FALSE(ParseRanks(bad).ok()) << bad;
 }
 
 TEST(Activities, AreBitsOfTheProtocol) {
@@ -41,7 +42,8 @@ TEST(StartAt, IsAnOffsetOrATime) {
   EXPECT_EQ(*ParseStartAt("+500ms", now), now + Nanos::Millis(500));
   EXPECT_EQ(*ParseStartAt("1970-01-01T00:01:00Z", now), JobTime(60'000'000'000));
   EXPECT_EQ(*ParseStartAt("1970-01-01T00:01:00.5+01:00", now), JobTime(60'500'000'000 - 3'600'000'000'000));
-  for (const char* bad : {"", "500ms", "tomorrow", "1970-01-01", "+"}) EXPECT_FALSE(ParseStartAt(bad, now).ok()) << bad;
+  for (const char* bad : {"", "500ms", "tomorrow", "1970-01-01", "+"})
+    EXPECT_FALSE(ParseStartAt(bad, now).ok()) << bad;
 }
 
 TEST(FormatDuration, UsesTheUnitPeopleSay) {

@@ -22,7 +22,8 @@ const char* PhaseName(int phase) {
 
 }  // namespace
 
-CaptureSession::CaptureSession(std::string id, Selection selection, const v1::TraceRequest& request, SessionEnvironment env)
+CaptureSession::CaptureSession(std::string id, Selection selection, const v1::TraceRequest& request,
+                               SessionEnvironment env)
     : id_(std::move(id)),
       selection_(std::move(selection)),
       request_(request),
@@ -37,8 +38,10 @@ CaptureSession::CaptureSession(std::string id, Selection selection, const v1::Tr
   }
 }
 
-absl::StatusOr<std::unique_ptr<CaptureSession>> CaptureSession::Create(std::string id, const std::string& folder,
-                                                                       Selection selection, const v1::TraceRequest& request,
+absl::StatusOr<std::unique_ptr<CaptureSession>> CaptureSession::Create(std::string id,
+                                                                       const std::string& folder,
+                                                                       Selection selection,
+                                                                       const v1::TraceRequest& request,
                                                                        SessionEnvironment env) {
   std::unique_ptr<CaptureSession> session(
       new CaptureSession(std::move(id), std::move(selection), request, std::move(env)));
@@ -84,7 +87,8 @@ void CaptureSession::Arm(const Emit& emit) {
     for (const Process& process : processes_) Report(process);
   }
   for (const DaemonKey& daemon : Daemons(/*armed_only=*/false)) SendDown(daemon, ArmMessage(daemon));
-  const Nanos timeout = request_.arm_timeout_ns() > 0 ? Nanos(request_.arm_timeout_ns()) : env_.limits.arm_timeout;
+  const Nanos timeout =
+      request_.arm_timeout_ns() > 0 ? Nanos(request_.arm_timeout_ns()) : env_.limits.arm_timeout;
   WaitFor(emit, MonoNow() + timeout, [this] { return stopping_ || AllSettled(); });
   std::lock_guard<std::mutex> lock(mutex_);
   for (Process& process : processes_) {
@@ -101,7 +105,8 @@ void CaptureSession::Start(const Emit& emit) {
     std::lock_guard<std::mutex> lock(mutex_);
     phase_ = Phase::kCapturing;
     if (stopping_ || daemons.empty()) return;
-    t0_ = std::max(env_.clock->Now() + std::max(env_.limits.least_lead, p99 * 4), JobTime(request_.start_at_unix_ns()));
+    t0_ = std::max(env_.clock->Now() + std::max(env_.limits.least_lead, p99 * 4),
+                   JobTime(request_.start_at_unix_ns()));
     t1_ = t0_ + Nanos(request_.duration_ns());
   }
   for (const DaemonKey& daemon : daemons) SendDown(daemon, StartMessage());
@@ -144,11 +149,13 @@ void CaptureSession::Drain(const Emit& emit) {
     for (Process& process : processes_) {
       if (!process.armed || process.ended) continue;
       unfinished = true;
-      if (process.state.state() == v1::RankState::GONE || process.state.state() == v1::RankState::FAILED) continue;
+      if (process.state.state() == v1::RankState::GONE || process.state.state() == v1::RankState::FAILED)
+        continue;
       SetState(process, v1::RankState::GONE,
-               abandoned_ != MonoTime() ? std::string("the aggregator ended before its last records came")
-                                        : absl::StrCat("its last records did not come: nothing was heard for ",
-                                                       env_.limits.quiet.seconds(), " s"));
+               abandoned_ != MonoTime()
+                   ? std::string("the aggregator ended before its last records came")
+                   : absl::StrCat("its last records did not come: nothing was heard for ",
+                                  env_.limits.quiet.seconds(), " s"));
     }
   }
   if (!unfinished) return;
@@ -225,7 +232,8 @@ std::vector<DaemonKey> CaptureSession::Daemons(bool armed_only) const {
   std::vector<DaemonKey> out;
   for (const Process& process : processes_) {
     if (armed_only && !process.armed) continue;
-    if (std::find(out.begin(), out.end(), process.seen.daemon) == out.end()) out.push_back(process.seen.daemon);
+    if (std::find(out.begin(), out.end(), process.seen.daemon) == out.end())
+      out.push_back(process.seen.daemon);
   }
   return out;
 }
@@ -235,7 +243,8 @@ v1::FromAggregator CaptureSession::ArmMessage(const DaemonKey& daemon) const {
   v1::Arm& arm = *message.mutable_arm();
   arm.set_capture(id_);
   arm.set_activities(request_.activities());
-  arm.set_timeout_ns(request_.arm_timeout_ns() > 0 ? request_.arm_timeout_ns() : env_.limits.arm_timeout.ns());
+  arm.set_timeout_ns(request_.arm_timeout_ns() > 0 ? request_.arm_timeout_ns()
+                                                   : env_.limits.arm_timeout.ns());
   for (const SeenRank& seen : selection_.ranks) {
     if (seen.daemon == daemon) *arm.add_processes() = seen.rank.process();
   }
@@ -252,7 +261,8 @@ v1::FromAggregator CaptureSession::StartMessage() const {
 }
 
 bool CaptureSession::Settled(const Process& process) const {
-  const bool lost = process.state.state() == v1::RankState::GONE || process.state.state() == v1::RankState::FAILED;
+  const bool lost =
+      process.state.state() == v1::RankState::GONE || process.state.state() == v1::RankState::FAILED;
   if (phase_ == Phase::kArming) return process.armed || lost;
   if (!process.armed || process.ended) return true;
   return lost && MonoNow() - process.gone_since > env_.limits.gone_wait;

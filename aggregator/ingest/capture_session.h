@@ -1,9 +1,10 @@
 // One capture from ARM to its last record: architecture.md, decision 5.
 //
-//   arming ──all armed, or --arm-timeout──▶ capturing ──T1, or Stop──▶ draining ──all ended, or too quiet──▶ closed
+//   arming ──all armed, or --arm-timeout──▶ capturing ──T1, or Stop──▶ draining ──all ended, or too quiet──▶
+//   closed
 //
-// Every phase has a deadline, so a capture always ends; what was captured until then is kept. One thread runs Run();
-// the On… calls come from the daemons' streams, any thread, and only note what happened.
+// Every phase has a deadline, so a capture always ends; what was captured until then is kept. One thread runs
+// Run(); the On… calls come from the daemons' streams, any thread, and only note what happened.
 #ifndef LOCKSTEP_AGGREGATOR_INGEST_CAPTURE_SESSION_H_
 #define LOCKSTEP_AGGREGATOR_INGEST_CAPTURE_SESSION_H_
 
@@ -28,13 +29,13 @@
 namespace lockstep::ingest {
 
 struct SessionLimits {
-  Nanos arm_timeout = Nanos::Seconds(10);   // where the request names none
-  Nanos least_lead = Nanos::Millis(50);     // from START to T0
-  Nanos gone_wait = Nanos::Seconds(5);      // for the last records of a process that is gone
-  Nanos quiet = Nanos::Seconds(10);         // draining: nothing came from any daemon that owes something
-  Nanos drain = Nanos::Seconds(120);        // draining, all in all
-  Nanos abandon_wait = Nanos::Seconds(3);   // draining, when the aggregator ends
-  Nanos progress = Nanos::Millis(200);      // between progress events
+  Nanos arm_timeout = Nanos::Seconds(10);  // where the request names none
+  Nanos least_lead = Nanos::Millis(50);    // from START to T0
+  Nanos gone_wait = Nanos::Seconds(5);     // for the last records of a process that is gone
+  Nanos quiet = Nanos::Seconds(10);        // draining: nothing came from any daemon that owes something
+  Nanos drain = Nanos::Seconds(120);       // draining, all in all
+  Nanos abandon_wait = Nanos::Seconds(3);  // draining, when the aggregator ends
+  Nanos progress = Nanos::Millis(200);     // between progress events
 };
 
 // What the session needs of the hub. Called without the session's lock.
@@ -53,19 +54,23 @@ class CaptureSession {
   using Emit = std::function<void(const v1::TraceEvent&)>;
 
   // Makes `folder`/records. The selection must not be in error.
-  static absl::StatusOr<std::unique_ptr<CaptureSession>> Create(std::string id, const std::string& folder, Selection selection,
-                                                                const v1::TraceRequest& request, SessionEnvironment env);
+  static absl::StatusOr<std::unique_ptr<CaptureSession>> Create(std::string id, const std::string& folder,
+                                                                Selection selection,
+                                                                const v1::TraceRequest& request,
+                                                                SessionEnvironment env);
 
-  // Runs to the end and returns how it ended, with records/ closed; analysis is the caller's. `emit` is called on this
-  // thread.
+  // Runs to the end and returns how it ended, with records/ closed; analysis is the caller's. `emit` is
+  // called on this thread.
   v1::TraceFinished Run(const Emit& emit);
   // Ends the capture early and keeps what there is. Any thread.
   void Stop();
-  // The same, and waits for last records only as long as `abandon_wait`: the aggregator is ending. Any thread.
+  // The same, and waits for last records only as long as `abandon_wait`: the aggregator is ending. Any
+  // thread.
   void Abandon();
 
   void OnStates(const DaemonKey& from, const v1::RankStates& states);
-  // kNotFound: no process of this capture on that node. Other errors: what was not stored, and why; it is counted.
+  // kNotFound: no process of this capture on that node. Other errors: what was not stored, and why; it is
+  // counted.
   absl::Status OnBatch(const DaemonKey& from, const v1::Batch& batch);
   void OnGap(const DaemonKey& from, const v1::Gap& gap);
   void OnEnd(const DaemonKey& from, const v1::CaptureEnd& end);
@@ -97,7 +102,8 @@ class CaptureSession {
     std::vector<store::Loss> losses;
   };
 
-  CaptureSession(std::string id, Selection selection, const v1::TraceRequest& request, SessionEnvironment env);
+  CaptureSession(std::string id, Selection selection, const v1::TraceRequest& request,
+                 SessionEnvironment env);
 
   // Run()'s phases, in order.
   void Arm(const Emit& emit);
@@ -114,7 +120,8 @@ class CaptureSession {
   std::vector<DaemonKey> Daemons(bool armed_only) const;
   // Place in processes_, or its size.
   size_t Find(const DaemonKey& from, const v1::ProcessKey& process) const;
-  void Discard(size_t process, const std::string& stage, const std::string& kind, uint64_t rows, const std::string& reason);
+  void Discard(size_t process, const std::string& stage, const std::string& kind, uint64_t rows,
+               const std::string& reason);
   // Appends to the process's file. Without the lock: a slow disk must not hold up the other daemons.
   absl::Status Write(size_t process, uint64_t incarnation, uint64_t rows, const std::string& blocks);
   v1::FromAggregator StartMessage() const;
@@ -138,7 +145,7 @@ class CaptureSession {
   std::condition_variable changed_;
   Phase phase_ = Phase::kArming;
   bool stopping_ = false;
-  MonoTime abandoned_;  // 0: not
+  MonoTime abandoned_;              // 0: not
   std::vector<Process> processes_;  // in the order of the manifest; never resized after Create
   std::deque<v1::TraceEvent> events_;
   std::map<DaemonKey, std::vector<v1::FromAggregator>> undelivered_;

@@ -27,8 +27,8 @@ bool Same(const v1::ProcessKey& a, const v1::ProcessKey& b) {
 void AppendLosses(const google::protobuf::RepeatedPtrField<v1::Loss>& losses, std::vector<store::Loss>& out) {
   for (const v1::Loss& loss : losses) {
     const bool known = loss.kind() > 0 && loss.kind() < columns::kKinds;
-    out.push_back({loss.stage(), known ? columns::KindName(static_cast<columns::Kind>(loss.kind())) : "", loss.records(),
-                   loss.reason(), HostTime(loss.from_ns()), HostTime(loss.to_ns())});
+    out.push_back({loss.stage(), known ? columns::KindName(static_cast<columns::Kind>(loss.kind())) : "",
+                   loss.records(), loss.reason(), HostTime(loss.from_ns()), HostTime(loss.to_ns())});
   }
 }
 
@@ -84,10 +84,14 @@ void CaptureSession::OnStates(const DaemonKey& from, const v1::RankStates& state
         // Too late to be started with the others: the session has given it up.
         if (phase_ == Phase::kArming) process.armed = true;
         break;
-      case v1::RankState::DONE: continue;  // told with its losses, when its last record is here
+      case v1::RankState::DONE:
+        continue;  // told with its losses, when its last record is here
       case v1::RankState::FAILED:
-      case v1::RankState::GONE: process.gone_since = MonoNow(); break;
-      default: break;
+      case v1::RankState::GONE:
+        process.gone_since = MonoNow();
+        break;
+      default:
+        break;
     }
     if (state.state() != before) Report(process);
   }
@@ -101,8 +105,10 @@ absl::Status CaptureSession::OnBatch(const DaemonKey& from, const v1::Batch& bat
     std::lock_guard<std::mutex> lock(mutex_);
     last_news_ = MonoNow();
     i = Find(from, batch.process());
-    if (i == processes_.size()) return absl::NotFoundError("the batch is of a process that is not in this capture");
-    if (phase_ == Phase::kClosed) return absl::FailedPreconditionError("the batch came after the capture was closed");
+    if (i == processes_.size())
+      return absl::NotFoundError("the batch is of a process that is not in this capture");
+    if (phase_ == Phase::kClosed)
+      return absl::FailedPreconditionError("the batch came after the capture was closed");
     processes_[i].incarnation = batch.incarnation();
     early.swap(processes_[i].early_definitions);
     records_ += batch.rows();
@@ -113,7 +119,8 @@ absl::Status CaptureSession::OnBatch(const DaemonKey& from, const v1::Batch& bat
   return Write(i, batch.incarnation(), batch.rows(), batch.blocks());
 }
 
-absl::Status CaptureSession::Write(size_t process, uint64_t incarnation, uint64_t rows, const std::string& blocks) {
+absl::Status CaptureSession::Write(size_t process, uint64_t incarnation, uint64_t rows,
+                                   const std::string& blocks) {
   if (blocks.empty()) return absl::OkStatus();
   std::string failed;
   {
@@ -134,7 +141,8 @@ absl::Status CaptureSession::Write(size_t process, uint64_t incarnation, uint64_
   const store::RowCounts lost = store::CountRows(store::WalkBlocks(blocks).blocks);
   for (size_t kind = 0; kind < lost.size(); ++kind) {
     if (lost[kind] == 0 || kind == static_cast<size_t>(columns::Kind::kString)) continue;
-    Discard(process, "store", columns::KindName(static_cast<columns::Kind>(kind)), lost[kind], std::string(s.message()));
+    Discard(process, "store", columns::KindName(static_cast<columns::Kind>(kind)), lost[kind],
+            std::string(s.message()));
   }
   std::lock_guard<std::mutex> lock(mutex_);
   if (write_error_.empty()) write_error_ = std::string(s.message());
@@ -186,8 +194,11 @@ void CaptureSession::OnEnd(const DaemonKey& from, const v1::CaptureEnd& end) {
   process.window = {HostTime(end.t0_host_ns()), HostTime(end.t1_host_ns())};
   AppendLosses(end.losses(), process.losses);
   const v1::RankState::State state = process.state.state();
-  if (state != v1::RankState::FAILED && state != v1::RankState::GONE) process.state.set_state(v1::RankState::DONE);
-  Report(process);
+  const bool told = state == v1::RankState::FAILED || state == v1::RankState::GONE;
+  if (!told) process.state.set_state(v1::RankState::DONE);
+  // Who is known to be gone is told again only with what its end has to say.
+  if (!told || !process.losses.empty()) Report(process);
+  changed_.notify_all();
 }
 
 void CaptureSession::OnHole(const DaemonKey& from, uint64_t batches) {
@@ -196,7 +207,12 @@ void CaptureSession::OnHole(const DaemonKey& from, uint64_t batches) {
   for (size_t i = 0; i < processes_.size(); ++i) {
     if (processes_[i].seen.daemon.node_id != from.node_id) continue;
     processes_[i].losses.push_back(
-        {"wire", "", 0, absl::StrCat(batches, " batches of the node never came; how many records they held is not known"), {}, {}});
+        {"wire",
+         "",
+         0,
+         absl::StrCat(batches, " batches of the node never came; how many records they held is not known"),
+         {},
+         {}});
     return;
   }
 }

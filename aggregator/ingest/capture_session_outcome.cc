@@ -14,9 +14,12 @@ using v1::RankState;
 
 std::string StateName(RankState::State state, bool ended) {
   switch (state) {
-    case RankState::FAILED: return "failed";
-    case RankState::GONE: return "gone";
-    default: return ended ? "done" : "unfinished";
+    case RankState::FAILED:
+      return "failed";
+    case RankState::GONE:
+      return "gone";
+    default:
+      return ended ? "done" : "unfinished";
   }
 }
 
@@ -52,7 +55,8 @@ store::Manifest CaptureSession::MakeManifest() const {
   std::map<std::string, uint32_t> hosts;
   for (size_t i = 0; i < processes_.size(); ++i) {
     const Process& process = processes_[i];
-    const auto [host, made] = hosts.try_emplace(process.seen.daemon.node_id, static_cast<uint32_t>(m.hosts.size()));
+    const auto [host, made] =
+        hosts.try_emplace(process.seen.daemon.node_id, static_cast<uint32_t>(m.hosts.size()));
     if (made) {
       // The burst of exchanges at ARM is the best there is; those of the seconds before it are welcome.
       m.hosts.push_back({process.seen.daemon.node_id, process.seen.host_name,
@@ -78,11 +82,12 @@ store::Manifest CaptureSession::MakeManifest() const {
       if (writer_ != nullptr) m.missing_ranks.push_back(p.rank);
     }
     if (p.late > Nanos()) {
-      m.notes.push_back(absl::StrFormat("rank %d was late by %.3f ms: it learned of the start after it", p.rank.value(),
-                                        p.late.millis()));
+      m.notes.push_back(absl::StrFormat("rank %d was late by %.3f ms: it learned of the start after it",
+                                        p.rank.value(), p.late.millis()));
     }
     if (p.state == "failed" || p.state == "gone") {
-      m.notes.push_back(absl::StrFormat("rank %d %s: %s", p.rank.value(), p.state == "gone" ? "is gone" : p.state, p.text));
+      m.notes.push_back(
+          absl::StrFormat("rank %d %s: %s", p.rank.value(), p.state == "gone" ? "is gone" : p.state, p.text));
     }
     m.processes.push_back(std::move(p));
   }
@@ -98,10 +103,12 @@ v1::TraceFinished CaptureSession::Outcome() const {
   finished.set_t1_ns(t1_.ns());
   std::vector<std::string> sentences;
   if (!selection_.missing_ranks.empty()) {
-    sentences.push_back(absl::StrCat(
-        RanksWord(selection_.missing_ranks.size()), RankList(selection_.missing_ranks), " of job ", selection_.job,
-        " reached no daemon that is connected here: where they run on other nodes, give every daemon one aggregator and "
-        "trace with --aggregator HOST:PORT, or start the job with `lockstep run --with-aggregator -- mpiexec …`"));
+    sentences.push_back(absl::StrCat(RanksWord(selection_.missing_ranks.size()),
+                                     RankList(selection_.missing_ranks), " of job ", selection_.job,
+                                     " reached no daemon that is connected here: where they run on other "
+                                     "nodes, give every daemon one aggregator and "
+                                     "trace with --aggregator HOST:PORT, or start the job with `lockstep run "
+                                     "--with-aggregator -- mpiexec …`"));
   }
   std::map<std::string, std::vector<int32_t>> failed;  // by reason
   size_t armed = 0, done = 0, timed_out = 0;
@@ -114,8 +121,9 @@ v1::TraceFinished CaptureSession::Outcome() const {
       continue;
     }
     timed_out += state != RankState::FAILED;
-    const std::string why = lost ? absl::StrCat(state == RankState::FAILED ? "failed" : "gone", ": ", process.state.text())
-                                 : std::string("did not finish");
+    const std::string why =
+        lost ? absl::StrCat(state == RankState::FAILED ? "failed" : "gone", ": ", process.state.text())
+             : std::string("did not finish");
     failed[why].push_back(process.seen.rank.rank());
   }
   for (const auto& [why, ranks] : failed) {
@@ -124,7 +132,8 @@ v1::TraceFinished CaptureSession::Outcome() const {
   finished.set_text(absl::StrJoin(sentences, "; "));
   if (!write_error_.empty()) {
     finished.set_outcome(v1::TraceFinished::FAILED);
-    finished.set_text(absl::StrCat("the capture was stopped: ", write_error_, "; what was written until then is kept"));
+    finished.set_text(
+        absl::StrCat("the capture was stopped: ", write_error_, "; what was written until then is kept"));
   } else if (t0_ == JobTime() && stopping_) {
     finished.set_outcome(v1::TraceFinished::FAILED);
     finished.set_text("stopped before it began: nothing was captured");

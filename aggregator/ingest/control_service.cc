@@ -34,7 +34,8 @@ std::vector<std::string> FilesOf(const std::string& records) {
   return names;
 }
 
-absl::Status SendFile(const std::string& folder, const std::string& name, grpc::ServerWriter<v1::FetchChunk>& writer) {
+absl::Status SendFile(const std::string& folder, const std::string& name,
+                      grpc::ServerWriter<v1::FetchChunk>& writer) {
   const std::string path = absl::StrCat(folder, "/", name);
   Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
@@ -56,7 +57,8 @@ absl::Status SendFile(const std::string& folder, const std::string& name, grpc::
 
 }  // namespace
 
-grpc::Status ControlService::Status(grpc::ServerContext* context, const v1::StatusRequest* request, v1::StatusReply* reply) {
+grpc::Status ControlService::Status(grpc::ServerContext* context, const v1::StatusRequest* request,
+                                    v1::StatusReply* reply) {
   if (absl::Status allowed = token_.Check(*context); !allowed.ok()) return rpc::ToGrpc(allowed);
   *reply = hub_.Status(request->job());
   reply->mutable_version()->set_program(version_);
@@ -76,17 +78,19 @@ grpc::Status ControlService::Trace(grpc::ServerContext* context, const v1::Trace
     left = true;
   };
   v1::TraceEvent last;
-  *last.mutable_finished() = hub_.Trace(*request, emit, [&](const std::string& folder, v1::TraceFinished& finished) {
-    v1::TraceEvent analysing;
-    analysing.mutable_progress()->set_phase("analysing");
-    emit(analysing);
-    after_(folder, finished);
-  });
+  *last.mutable_finished() =
+      hub_.Trace(*request, emit, [&](const std::string& folder, v1::TraceFinished& finished) {
+        v1::TraceEvent analysing;
+        analysing.mutable_progress()->set_phase("analysing");
+        emit(analysing);
+        after_(folder, finished);
+      });
   emit(last);
   return grpc::Status::OK;
 }
 
-grpc::Status ControlService::Stop(grpc::ServerContext* context, const v1::StopRequest* request, v1::StopReply*) {
+grpc::Status ControlService::Stop(grpc::ServerContext* context, const v1::StopRequest* request,
+                                  v1::StopReply*) {
   if (absl::Status allowed = token_.Check(*context); !allowed.ok()) return rpc::ToGrpc(allowed);
   return rpc::ToGrpc(hub_.Stop(request->capture()));
 }
@@ -102,7 +106,8 @@ grpc::Status ControlService::Fetch(grpc::ServerContext* context, const v1::Fetch
             absl::StrCat("no capture ", id, " is kept here: it was never made, or retention has taken it")};
   }
   if (hub_.IsWriting(id)) {
-    return {grpc::StatusCode::FAILED_PRECONDITION, absl::StrCat("capture ", id, " still runs: wait until it has ended")};
+    return {grpc::StatusCode::FAILED_PRECONDITION,
+            absl::StrCat("capture ", id, " still runs: wait until it has ended")};
   }
   for (const std::string& name : FilesOf(records)) {
     if (absl::Status s = SendFile(records, name, *writer); !s.ok()) return rpc::ToGrpc(s);

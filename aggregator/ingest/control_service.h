@@ -18,10 +18,12 @@ class ControlService final : public v1::Control::Service {
   ControlService(Hub& hub, rpc::Token token, std::string version, Hub::After after)
       : hub_(hub), token_(std::move(token)), version_(std::move(version)), after_(std::move(after)) {}
 
-  grpc::Status Status(grpc::ServerContext* context, const v1::StatusRequest* request, v1::StatusReply* reply) override;
+  grpc::Status Status(grpc::ServerContext* context, const v1::StatusRequest* request,
+                      v1::StatusReply* reply) override;
   grpc::Status Trace(grpc::ServerContext* context, const v1::TraceRequest* request,
                      grpc::ServerWriter<v1::TraceEvent>* writer) override;
-  grpc::Status Stop(grpc::ServerContext* context, const v1::StopRequest* request, v1::StopReply* reply) override;
+  grpc::Status Stop(grpc::ServerContext* context, const v1::StopRequest* request,
+                    v1::StopReply* reply) override;
   grpc::Status Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,
                      grpc::ServerWriter<v1::FetchChunk>* writer) override;
 

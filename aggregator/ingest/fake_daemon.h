@@ -1,4 +1,5 @@
-// A daemon for tests: speaks Ingest over a real channel, does what the test says, and remembers what it was told.
+// A daemon for tests: speaks Ingest over a real channel, does what the test says, and remembers what it was
+// told.
 #ifndef LOCKSTEP_AGGREGATOR_INGEST_FAKE_DAEMON_H_
 #define LOCKSTEP_AGGREGATOR_INGEST_FAKE_DAEMON_H_
 
@@ -81,7 +82,8 @@ class FakeDaemon {
     return key;
   }
 
-  void SendState(const std::string& capture, int rank, v1::RankState::State state, const std::string& text = "") {
+  void SendState(const std::string& capture, int rank, v1::RankState::State state,
+                 const std::string& text = "") {
     v1::FromDaemon message;
     message.mutable_states()->set_capture(capture);
     v1::RankState& s = *message.mutable_states()->add_states();
@@ -91,7 +93,8 @@ class FakeDaemon {
     Write(message);
   }
 
-  void SendBatch(uint64_t sequence, const std::string& capture, int rank, const std::string& blocks, uint64_t rows) {
+  void SendBatch(uint64_t sequence, const std::string& capture, int rank, const std::string& blocks,
+                 uint64_t rows) {
     v1::FromDaemon message;
     v1::Batch& batch = *message.mutable_batch();
     batch.set_sequence(sequence);
@@ -121,7 +124,8 @@ class FakeDaemon {
     Write(message);
   }
 
-  // The first message that was not taken yet and fits; an empty one after five seconds, or when the stream has ended.
+  // The first message that was not taken yet and fits; an empty one after five seconds, or when the stream
+  // has ended.
   v1::FromAggregator WaitFor(const std::function<bool(const v1::FromAggregator&)>& fits) {
     std::unique_lock<std::mutex> lock(mutex_);
     v1::FromAggregator found;
@@ -137,7 +141,8 @@ class FakeDaemon {
     return found;
   }
   bool WaitForAck(uint64_t through) {
-    return WaitFor([&](const v1::FromAggregator& m) { return m.has_ack() && m.ack().through() >= through; }).has_ack();
+    return WaitFor([&](const v1::FromAggregator& m) { return m.has_ack() && m.ack().through() >= through; })
+        .has_ack();
   }
   bool WaitForEnd() {
     std::unique_lock<std::mutex> lock(mutex_);

@@ -14,9 +14,9 @@ namespace {
 
 constexpr uint32_t kProtocolMin = 1;
 constexpr uint32_t kProtocolMax = 1;
-constexpr size_t kMostExchanges = 8192;       // per node: minutes at a capture's rate
-constexpr size_t kMostFinished = 32;          // captures that Status still tells about
-constexpr size_t kMostAbsent = 1024;          // daemons that went away and may come back
+constexpr size_t kMostExchanges = 8192;  // per node: minutes at a capture's rate
+constexpr size_t kMostFinished = 32;     // captures that Status still tells about
+constexpr size_t kMostAbsent = 1024;     // daemons that went away and may come back
 constexpr int64_t kLongestCaptureNs = 600'000'000'000;
 
 // Sorts by time, and two of one second do not collide.
@@ -44,7 +44,8 @@ v1::Register Hub::Connect(const v1::DaemonHello& hello, std::shared_ptr<DaemonCo
   reply.mutable_version()->set_protocol_max(kProtocolMax);
   if (hello.version().protocol_min() > kProtocolMax || hello.version().protocol_max() < kProtocolMin) {
     reply.set_refused(absl::StrFormat(
-        "this aggregator speaks protocol %u to %u and the daemon %u to %u: install the same version of Lockstep on both",
+        "this aggregator speaks protocol %u to %u and the daemon %u to %u: install the same version of "
+        "Lockstep on both",
         kProtocolMin, kProtocolMax, hello.version().protocol_min(), hello.version().protocol_max()));
     return reply;
   }
@@ -100,7 +101,8 @@ void Hub::Disconnect(const DaemonKey& key, const DaemonConnection* connection) {
   options_.log(absl::StrCat("daemon of ", host, " left"));
 }
 
-std::optional<uint64_t> Hub::Handle(const DaemonKey& key, const DaemonConnection* connection, const v1::FromDaemon& message) {
+std::optional<uint64_t> Hub::Handle(const DaemonKey& key, const DaemonConnection* connection,
+                                    const v1::FromDaemon& message) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto it = daemons_.find(key);
@@ -141,7 +143,8 @@ std::optional<uint64_t> Hub::Handle(const DaemonKey& key, const DaemonConnection
   return std::nullopt;
 }
 
-std::optional<uint64_t> Hub::Sequenced(const DaemonKey& key, uint64_t first, uint64_t last, const std::string& capture,
+std::optional<uint64_t> Hub::Sequenced(const DaemonKey& key, uint64_t first, uint64_t last,
+                                       const std::string& capture,
                                        const std::function<void(CaptureSession&)>& store) {
   std::shared_ptr<std::mutex> order;
   {
@@ -154,14 +157,16 @@ std::optional<uint64_t> Hub::Sequenced(const DaemonKey& key, uint64_t first, uin
     std::lock_guard<std::mutex> lock(mutex_);
     acked = daemons_[key].acked;
   }
-  // Sent again after a reconnect, stored before it. A gap that starts among stored batches still tells of later ones.
+  // Sent again after a reconnect, stored before it. A gap that starts among stored batches still tells of
+  // later ones.
   if (last <= acked || last < first) return acked;
   if (const auto session = SessionOf(capture)) {
     if (first > acked + 1 && acked > 0) session->OnHole(key, first - acked - 1);
     store(*session);
   } else {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (discarded_++ == 0) options_.log(absl::StrCat("batches of capture ", capture, ", which does not run here, are discarded"));
+    if (discarded_++ == 0)
+      options_.log(absl::StrCat("batches of capture ", capture, ", which does not run here, are discarded"));
   }
   std::lock_guard<std::mutex> lock(mutex_);
   daemons_[key].acked = last;
@@ -172,8 +177,8 @@ void Hub::AddClocks(const DaemonKey& key, const v1::ClockSamples& samples) {
   std::lock_guard<std::mutex> lock(mutex_);
   Exchanges& exchanges = clocks_[key.node_id];
   for (const v1::ClockSample& s : samples.samples()) {
-    exchanges.push_back(
-        {HostTime(s.t1_ns()), JobTime(s.t2_ns()), JobTime(s.t3_ns()), HostTime(s.t4_ns()), MonoTime(s.monotonic_ns())});
+    exchanges.push_back({HostTime(s.t1_ns()), JobTime(s.t2_ns()), JobTime(s.t3_ns()), HostTime(s.t4_ns()),
+                         MonoTime(s.monotonic_ns())});
     if (exchanges.size() > kMostExchanges) exchanges.pop_front();
   }
 }
@@ -186,7 +191,8 @@ Nanos Hub::RoundTripP99(const std::string& node_id) const {
     if (it == clocks_.end()) return Nanos();
     // The newest tell of the network as it is.
     constexpr size_t kNewest = 200;
-    for (auto e = it->second.rbegin(); e != it->second.rend() && trips.size() < kNewest; ++e) trips.push_back(RoundTrip(*e).ns());
+    for (auto e = it->second.rbegin(); e != it->second.rend() && trips.size() < kNewest; ++e)
+      trips.push_back(RoundTrip(*e).ns());
   }
   if (trips.empty()) return Nanos();
   const size_t at = trips.size() * 99 / 100;
@@ -234,9 +240,11 @@ std::vector<SeenRank> Hub::Seen(size_t& daemons) const {
   return out;
 }
 
-absl::StatusOr<std::shared_ptr<CaptureSession>> Hub::Begin(const v1::TraceRequest& request, v1::TraceFinished& finished) {
+absl::StatusOr<std::shared_ptr<CaptureSession>> Hub::Begin(const v1::TraceRequest& request,
+                                                           v1::TraceFinished& finished) {
   if (request.duration_ns() <= 0 || request.duration_ns() > kLongestCaptureNs) {
-    return absl::InvalidArgumentError("a capture lasts more than 0 and at most 10 minutes: give --duration, as in --duration 2s");
+    return absl::InvalidArgumentError(
+        "a capture lasts more than 0 and at most 10 minutes: give --duration, as in --duration 2s");
   }
   size_t daemons = 0;
   const std::vector<SeenRank> seen = Seen(daemons);
@@ -254,8 +262,8 @@ absl::StatusOr<std::shared_ptr<CaptureSession>> Hub::Begin(const v1::TraceReques
     }
   }
   const std::string id = NewCaptureId(clock_.Now());
-  auto session =
-      CaptureSession::Create(id, absl::StrCat(options_.captures_folder, "/", id), std::move(selection), request, Environment());
+  auto session = CaptureSession::Create(id, absl::StrCat(options_.captures_folder, "/", id),
+                                        std::move(selection), request, Environment());
   if (!session.ok()) return session.status();
   std::lock_guard<std::mutex> lock(mutex_);
   if (closing_) return absl::UnavailableError("the aggregator is ending");
@@ -264,7 +272,8 @@ absl::StatusOr<std::shared_ptr<CaptureSession>> Hub::Begin(const v1::TraceReques
   return shared;
 }
 
-v1::TraceFinished Hub::Trace(const v1::TraceRequest& request, const CaptureSession::Emit& emit, const After& after) {
+v1::TraceFinished Hub::Trace(const v1::TraceRequest& request, const CaptureSession::Emit& emit,
+                             const After& after) {
   v1::TraceFinished finished;
   finished.set_outcome(v1::TraceFinished::FAILED);
   auto session = Begin(request, finished);
@@ -289,7 +298,8 @@ v1::TraceFinished Hub::Trace(const v1::TraceRequest& request, const CaptureSessi
 absl::Status Hub::Stop(const std::string& capture) {
   const auto session = SessionOf(capture);
   if (session == nullptr) {
-    return absl::NotFoundError(absl::StrCat("no capture ", capture, " runs here; `lockstep status` lists those that do"));
+    return absl::NotFoundError(
+        absl::StrCat("no capture ", capture, " runs here; `lockstep status` lists those that do"));
   }
   session->Stop();
   return absl::OkStatus();
@@ -372,7 +382,8 @@ void Hub::Shutdown() {
   // The captures' own threads drain and close them; a bound, since a daemon may be dead.
   {
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait_for(lock, std::chrono::nanoseconds((options_.limits.abandon_wait + Nanos::Seconds(5)).ns()), [this] { return sessions_.empty(); });
+    changed_.wait_for(lock, std::chrono::nanoseconds((options_.limits.abandon_wait + Nanos::Seconds(5)).ns()),
+                      [this] { return sessions_.empty(); });
     for (auto& [key, daemon] : daemons_) {
       if (daemon.connection != nullptr) connections.push_back(daemon.connection);
     }

@@ -1,7 +1,7 @@
 // Everybody the aggregator knows: daemons, their ranks and clocks, and the captures that run.
 //
-// The gRPC services are thin shells around this class; it does not know gRPC. Any thread; one daemon's messages come one
-// after the other.
+// The gRPC services are thin shells around this class; it does not know gRPC. Any thread; one daemon's
+// messages come one after the other.
 #ifndef LOCKSTEP_AGGREGATOR_INGEST_HUB_H_
 #define LOCKSTEP_AGGREGATOR_INGEST_HUB_H_
 
@@ -40,16 +40,19 @@ class Hub {
   Hub(HubOptions options, const Clock& clock);
   ~Hub();
 
-  // What a daemon's stream does, in this order. Connect sends the Register down `connection`, before anything else goes
-  // there, and returns it; with `refused` set it was not sent, and the stream ends there.
+  // What a daemon's stream does, in this order. Connect sends the Register down `connection`, before anything
+  // else goes there, and returns it; with `refused` set it was not sent, and the stream ends there.
   v1::Register Connect(const v1::DaemonHello& hello, std::shared_ptr<DaemonConnection> connection);
   // Returns the sequence that is stored by now, where the message was one to be acknowledged.
-  std::optional<uint64_t> Handle(const DaemonKey& daemon, const DaemonConnection* connection, const v1::FromDaemon& message);
+  std::optional<uint64_t> Handle(const DaemonKey& daemon, const DaemonConnection* connection,
+                                 const v1::FromDaemon& message);
   void Disconnect(const DaemonKey& daemon, const DaemonConnection* connection);
 
-  // Runs one capture on this thread. `after` runs when records/ is complete and may change how it is told to have ended.
+  // Runs one capture on this thread. `after` runs when records/ is complete and may change how it is told to
+  // have ended.
   using After = std::function<void(const std::string& folder, v1::TraceFinished&)>;
-  v1::TraceFinished Trace(const v1::TraceRequest& request, const CaptureSession::Emit& emit, const After& after);
+  v1::TraceFinished Trace(const v1::TraceRequest& request, const CaptureSession::Emit& emit,
+                          const After& after);
   // kNotFound where no such capture runs.
   absl::Status Stop(const std::string& capture);
   v1::StatusReply Status(const std::string& job) const;
@@ -71,17 +74,20 @@ class Hub {
     bool told_ranks = false;
     uint64_t acked = 0;
     JobTime connected;
-    // Held while one of its numbered messages is stored, so that two streams of one daemon never store one twice.
+    // Held while one of its numbered messages is stored, so that two streams of one daemon never store one
+    // twice.
     std::shared_ptr<std::mutex> order = std::make_shared<std::mutex>();
   };
   using Exchanges = std::deque<store::ClockExchange>;
 
   std::shared_ptr<CaptureSession> SessionOf(const std::string& capture) const;
   std::vector<std::shared_ptr<CaptureSession>> Sessions() const;
-  std::optional<uint64_t> Sequenced(const DaemonKey& key, uint64_t first, uint64_t last, const std::string& capture,
+  std::optional<uint64_t> Sequenced(const DaemonKey& key, uint64_t first, uint64_t last,
+                                    const std::string& capture,
                                     const std::function<void(CaptureSession&)>& store);
   void AddClocks(const DaemonKey& key, const v1::ClockSamples& samples);
-  absl::StatusOr<std::shared_ptr<CaptureSession>> Begin(const v1::TraceRequest& request, v1::TraceFinished& finished);
+  absl::StatusOr<std::shared_ptr<CaptureSession>> Begin(const v1::TraceRequest& request,
+                                                        v1::TraceFinished& finished);
   SessionEnvironment Environment();
   Nanos RoundTripP99(const std::string& node_id) const;
   std::vector<SeenRank> Seen(size_t& daemons) const;

@@ -12,9 +12,9 @@ namespace {
 
 using Reactor = grpc::ServerBidiReactor<v1::FromDaemon, v1::FromAggregator>;
 
-// What the hub and captures hold of a stream. It outlives the stream; then Send says that the connection is gone. Every
-// operation on the reactor starts here under one lock, because none may start after Finish, and the reactor is deleted
-// some time after that.
+// What the hub and captures hold of a stream. It outlives the stream; then Send says that the connection is
+// gone. Every operation on the reactor starts here under one lock, because none may start after Finish, and
+// the reactor is deleted some time after that.
 class Connection final : public DaemonConnection {
  public:
   explicit Connection(Reactor* reactor) : reactor_(reactor) {}
@@ -79,7 +79,8 @@ class Connection final : public DaemonConnection {
 // One stream. gRPC calls OnReadDone one message after the other; it deletes itself when gRPC is done with it.
 class StreamReactor final : public Reactor {
  public:
-  StreamReactor(Hub& hub, const absl::Status& allowed) : hub_(hub), connection_(std::make_shared<Connection>(this)) {
+  StreamReactor(Hub& hub, const absl::Status& allowed)
+      : hub_(hub), connection_(std::make_shared<Connection>(this)) {
     if (allowed.ok()) {
       connection_->Read(&message_);
     } else {
@@ -137,8 +138,8 @@ Reactor* IngestService::Stream(grpc::CallbackServerContext* context) {
   return new StreamReactor(hub_, token_.Check(*context));
 }
 
-grpc::ServerUnaryReactor* IngestService::Ping(grpc::CallbackServerContext* context, const v1::PingRequest* request,
-                                              v1::PingReply* reply) {
+grpc::ServerUnaryReactor* IngestService::Ping(grpc::CallbackServerContext* context,
+                                              const v1::PingRequest* request, v1::PingReply* reply) {
   const JobTime received = clock_.Now();
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   if (absl::Status allowed = token_.Check(*context); !allowed.ok()) {

@@ -14,9 +14,11 @@ namespace lockstep::ingest {
 // gRPC's own threads call it. `hub` and `clock` must outlive the server it is registered with.
 class IngestService final : public v1::Ingest::CallbackService {
  public:
-  IngestService(Hub& hub, const Clock& clock, rpc::Token token) : hub_(hub), clock_(clock), token_(std::move(token)) {}
+  IngestService(Hub& hub, const Clock& clock, rpc::Token token)
+      : hub_(hub), clock_(clock), token_(std::move(token)) {}
 
-  grpc::ServerBidiReactor<v1::FromDaemon, v1::FromAggregator>* Stream(grpc::CallbackServerContext* context) override;
+  grpc::ServerBidiReactor<v1::FromDaemon, v1::FromAggregator>* Stream(
+      grpc::CallbackServerContext* context) override;
   grpc::ServerUnaryReactor* Ping(grpc::CallbackServerContext* context, const v1::PingRequest* request,
                                  v1::PingReply* reply) override;
 

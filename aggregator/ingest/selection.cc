@@ -23,8 +23,8 @@ std::map<JobKey, std::vector<int32_t>> Jobs(const std::vector<SeenRank>& seen) {
 }
 
 std::string Describe(const JobKey& job, const std::vector<int32_t>& ranks, bool with_uid) {
-  return absl::StrCat(with_uid ? absl::StrCat(job.second, ":") : "", job.first, " (", ranks.size() == 1 ? "rank " : "ranks ",
-                      RankList(ranks), ")");
+  return absl::StrCat(with_uid ? absl::StrCat(job.second, ":") : "", job.first, " (",
+                      ranks.size() == 1 ? "rank " : "ranks ", RankList(ranks), ")");
 }
 
 // "job-a (ranks 0-3), job-b (rank 0)".
@@ -39,11 +39,13 @@ std::string DescribeJobs(const std::vector<SeenRank>& seen) {
 
 std::string NothingSeen(size_t daemons) {
   if (daemons == 0) {
-    return "no daemon is connected: start one with `lockstepd`, or the job with `lockstep run -- COMMAND`, and try again";
+    return "no daemon is connected: start one with `lockstepd`, or the job with `lockstep run -- COMMAND`, "
+           "and try again";
   }
-  return absl::StrCat(daemons == 1 ? "a daemon is" : absl::StrCat(daemons, " daemons are"),
-                      " connected and no GPU process has registered there: start the job with `lockstep run -- COMMAND`, or "
-                      "wait until it has initialised CUDA; `lockstep status` shows what is seen");
+  return absl::StrCat(
+      daemons == 1 ? "a daemon is" : absl::StrCat(daemons, " daemons are"),
+      " connected and no GPU process has registered there: start the job with `lockstep run -- COMMAND`, or "
+      "wait until it has initialised CUDA; `lockstep status` shows what is seen");
 }
 
 bool NamesJob(const std::string& wanted, const JobKey& job) {
@@ -56,8 +58,9 @@ std::string ChooseJob(const v1::TraceRequest& request, std::vector<SeenRank>& ra
   if (!request.job().empty()) {
     std::erase_if(ranks, [&](const SeenRank& s) { return !NamesJob(request.job(), KeyOf(s)); });
     if (ranks.empty()) {
-      return absl::StrCat("no job is named ", request.job(), "; there ", found.find(", ") == std::string::npos ? "is " : "are ",
-                          found, ": name one with --job");
+      return absl::StrCat("no job is named ", request.job(), "; there ",
+                          found.find(", ") == std::string::npos ? "is " : "are ", found,
+                          ": name one with --job");
     }
   } else if (request.pids_size() > 0) {
     const std::set<int32_t> wanted(request.pids().begin(), request.pids().end());
@@ -65,13 +68,13 @@ std::string ChooseJob(const v1::TraceRequest& request, std::vector<SeenRank>& ra
     std::set<int32_t> unknown = wanted;
     for (const SeenRank& s : ranks) unknown.erase(s.rank.process().pid());
     if (!unknown.empty()) {
-      return absl::StrCat("no GPU process with pid ", absl::StrJoin(unknown, ", "), " has registered; seen ", found,
-                          ": `lockstep status` lists their pids");
+      return absl::StrCat("no GPU process with pid ", absl::StrJoin(unknown, ", "), " has registered; seen ",
+                          found, ": `lockstep status` lists their pids");
     }
   }
   if (Jobs(ranks).size() > 1) {
-    return absl::StrCat("that chooses ranks of several jobs, and one capture holds one job; there are ", DescribeJobs(ranks),
-                        ": name one with --job");
+    return absl::StrCat("that chooses ranks of several jobs, and one capture holds one job; there are ",
+                        DescribeJobs(ranks), ": name one with --job");
   }
   return "";
 }
@@ -111,8 +114,9 @@ Selection Select(const v1::TraceRequest& request, const std::vector<SeenRank>& s
   if (!wanted.empty()) {
     std::erase_if(ranks, [&](const SeenRank& s) { return !wanted.contains(s.rank.rank()); });
     if (ranks.empty()) {
-      selection.error = absl::StrCat("job ", selection.job, " has no rank ", RankList({wanted.begin(), wanted.end()}),
-                                     " here; it has ", RankList({present.begin(), present.end()}));
+      selection.error =
+          absl::StrCat("job ", selection.job, " has no rank ", RankList({wanted.begin(), wanted.end()}),
+                       " here; it has ", RankList({present.begin(), present.end()}));
       return selection;
     }
   } else if (request.pids_size() == 0) {
@@ -124,7 +128,8 @@ Selection Select(const v1::TraceRequest& request, const std::vector<SeenRank>& s
     if (!present.contains(r)) selection.missing_ranks.push_back(r);
   }
   std::sort(ranks.begin(), ranks.end(), [](const SeenRank& a, const SeenRank& b) {
-    return std::pair(a.rank.rank(), a.rank.process().pid()) < std::pair(b.rank.rank(), b.rank.process().pid());
+    return std::pair(a.rank.rank(), a.rank.process().pid()) <
+           std::pair(b.rank.rank(), b.rank.process().pid());
   });
   selection.ranks = std::move(ranks);
   return selection;

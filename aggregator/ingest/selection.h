@@ -33,8 +33,8 @@ struct Selection {
   std::string error;
 };
 
-// `daemons` counts those connected, for the error's sentence. A job is (name, uid); the name alone will do while one user
-// has a job of that name, "UID:NAME" always does.
+// `daemons` counts those connected, for the error's sentence. A job is (name, uid); the name alone will do
+// while one user has a job of that name, "UID:NAME" always does.
 Selection Select(const v1::TraceRequest& request, const std::vector<SeenRank>& seen, size_t daemons);
 
 // "0-3, 7, 9-11".

@@ -10,7 +10,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-SeenRank Seen(int32_t rank, int32_t world, const std::string& job = "a", uint32_t uid = 1000, const std::string& node = "n0") {
+SeenRank Seen(int32_t rank, int32_t world, const std::string& job = "a", uint32_t uid = 1000,
+              const std::string& node = "n0") {
   SeenRank s;
   s.daemon = {node, 1};
   s.host_name = node;
@@ -80,7 +81,8 @@ TEST(Selection, RanksOfTheWorldThatNobodySeesAreMissing) {
 TEST(Selection, ARequestForRanksThatAreNotThereSaysWhichAre) {
   v1::TraceRequest request;
   request.add_ranks(6);
-  EXPECT_THAT(Select(request, {Seen(0, 4), Seen(1, 4)}, 1).error, HasSubstr("has no rank 6 here; it has 0, 1"));
+  EXPECT_THAT(Select(request, {Seen(0, 4), Seen(1, 4)}, 1).error,
+              HasSubstr("has no rank 6 here; it has 0, 1"));
 }
 
 TEST(Selection, PidsChooseProcessesAndUnknownOnesAreNamed) {

@@ -24,7 +24,8 @@ absl::Status SystemError(const char* what, const std::string& path, int error) {
 
 class AtomicFile final : public ByteSink {
  public:
-  AtomicFile(Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)), partial_(path_ + ".partial") {
+  AtomicFile(Fd fd, std::string path)
+      : fd_(std::move(fd)), path_(std::move(path)), partial_(path_ + ".partial") {
     buffer_.reserve(kBufferBytes);
   }
 
@@ -136,6 +137,8 @@ absl::StatusOr<std::unique_ptr<ByteSink>> OpenAtomicFile(const std::string& path
   return std::make_unique<AtomicFile>(std::move(fd), path);
 }
 
-std::unique_ptr<ByteSink> GzipSink(std::unique_ptr<ByteSink> inner) { return std::make_unique<Gzip>(std::move(inner)); }
+std::unique_ptr<ByteSink> GzipSink(std::unique_ptr<ByteSink> inner) {
+  return std::make_unique<Gzip>(std::move(inner));
+}
 
 }  // namespace lockstep::store

@@ -10,8 +10,8 @@
 
 namespace lockstep::store {
 
-// Writes `path`.partial and renames it in Finish(); without Finish() the partial file stays behind under that name.
-// Errors name the path and what the system said.
+// Writes `path`.partial and renames it in Finish(); without Finish() the partial file stays behind under that
+// name. Errors name the path and what the system said.
 absl::StatusOr<std::unique_ptr<ByteSink>> OpenAtomicFile(const std::string& path);
 
 // Compresses what it is given into `inner` (owned). Level 1: traces are written once and read once.

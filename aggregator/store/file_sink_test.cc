@@ -70,7 +70,8 @@ TEST_F(FileSinkTest, GzipGivesBackWhatWasWrittenInPiecesOfAnySize) {
   ASSERT_TRUE(sink.ok());
   auto gzip = GzipSink(std::move(*sink));
   for (int i = 0; i < 3000; ++i) {
-    std::string piece = std::string(static_cast<size_t>(i % 700), static_cast<char>('a' + i % 26)) + std::to_string(i * 7919);
+    std::string piece =
+        std::string(static_cast<size_t>(i % 700), static_cast<char>('a' + i % 26)) + std::to_string(i * 7919);
     ASSERT_TRUE(gzip->Append(piece).ok());
     text += piece;
   }

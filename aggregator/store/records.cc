@@ -38,8 +38,9 @@ class Loader {
     if (absl::Status s = ReadManifest(); !s.ok()) return s;
     FindFiles();
     if (!have_manifest_ && manifest_.processes.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(folder_.string(), " holds no Lockstep records: there is neither a ", kManifestName, " nor a *.lsr file"));
+      return absl::InvalidArgumentError(absl::StrCat(folder_.string(),
+                                                     " holds no Lockstep records: there is neither a ",
+                                                     kManifestName, " nor a *.lsr file"));
     }
     DescribeCapture();
     tables_.resize(manifest_.processes.size());
@@ -66,13 +67,16 @@ class Loader {
       manifest_ = *std::move(manifest);
       have_manifest_ = true;
       if (name == kOpenManifestName) {
-        Note("this capture was never completed (its manifest is missing): what its files hold was read, losses are not known");
+        Note(
+            "this capture was never completed (its manifest is missing): what its files hold was read, "
+            "losses are not known");
       }
       return absl::OkStatus();
     }
     std::error_code error;
     if (!fs::is_directory(folder_, error)) {
-      return absl::NotFoundError(absl::StrCat(folder_.string(), " is no folder: give a folder that lockstep trace wrote"));
+      return absl::NotFoundError(
+          absl::StrCat(folder_.string(), " is no folder: give a folder that lockstep trace wrote"));
     }
     return absl::OkStatus();
   }
@@ -81,7 +85,8 @@ class Loader {
   void FindFiles() {
     std::vector<std::string> names;
     std::error_code error;
-    for (const auto& entry : fs::directory_iterator(folder_, error)) names.push_back(entry.path().filename().string());
+    for (const auto& entry : fs::directory_iterator(folder_, error))
+      names.push_back(entry.path().filename().string());
     std::sort(names.begin(), names.end());
     std::map<uint32_t, size_t> made;  // process number in a name → place, where no manifest has it
     for (const std::string& name : names) {
@@ -101,7 +106,9 @@ class Loader {
       manifest_.processes[place].files.push_back(std::move(entry));
     }
     if (!have_manifest_ && !manifest_.processes.empty() && capture_.notes.empty()) {
-      Note("this capture has no manifest: ranks are numbered from the file names, and hosts and losses are not known");
+      Note(
+          "this capture has no manifest: ranks are numbered from the file names, and hosts and losses are "
+          "not known");
     }
   }
 
@@ -142,7 +149,8 @@ class Loader {
       AddLoss(data, static_cast<Kind>(kind), tables.refused[kind], "stamps that no clock can have made");
     }
     if (tables.names_lost > 0) {
-      Note(absl::StrCat(RankName(data), ": ", tables.names_lost, " records are kept without their name, which was lost"));
+      Note(absl::StrCat(RankName(data), ": ", tables.names_lost,
+                        " records are kept without their name, which was lost"));
     }
   }
 
@@ -159,12 +167,15 @@ class Loader {
     RowCounts lost = {};
     for (size_t kind = 0; kind < lost.size(); ++kind) {
       const uint64_t got = tables.read[kind] - before[kind];
-      if (file.rows[kind] > got && kind != static_cast<size_t>(Kind::kString)) lost[kind] = file.rows[kind] - got;
+      if (file.rows[kind] > got && kind != static_cast<size_t>(Kind::kString))
+        lost[kind] = file.rows[kind] - got;
     }
-    if (damage.empty() && TotalRows(lost) > 0) damage = absl::StrCat(file.name, " holds fewer rows than its manifest says");
+    if (damage.empty() && TotalRows(lost) > 0)
+      damage = absl::StrCat(file.name, " holds fewer rows than its manifest says");
     if (damage.empty()) return;
     Note(absl::StrCat(RankName(tables.data), ": ", damage, "; ",
-                      TotalRows(lost) > 0 ? absl::StrCat(TotalRows(lost), " records are lost") : "what it held then is not known",
+                      TotalRows(lost) > 0 ? absl::StrCat(TotalRows(lost), " records are lost")
+                                          : "what it held then is not known",
                       ", the others were read"));
     for (size_t kind = 0; kind < lost.size(); ++kind) {
       if (lost[kind] > 0) AddLoss(tables.data, static_cast<Kind>(kind), lost[kind], damage);
@@ -183,9 +194,11 @@ class Loader {
     for (const bool strings : {true, false}) {
       for (const BlockPlace& place : walk.blocks) {
         if ((place.header.kind == static_cast<uint16_t>(Kind::kString)) != strings) continue;
-        const auto taken = columns::Decode(std::as_bytes(std::span(bytes.substr(place.offset, place.bytes))), decoded);
+        const auto taken =
+            columns::Decode(std::as_bytes(std::span(bytes.substr(place.offset, place.bytes))), decoded);
         if (!taken.ok()) {
-          damage = absl::StrCat(name, ": the block at byte ", place.offset, " cannot be read: ", taken.status().message());
+          damage = absl::StrCat(name, ": the block at byte ", place.offset,
+                                " cannot be read: ", taken.status().message());
         } else if (strings) {
           tables.AddStrings(decoded, capture_.strings);
         } else {
@@ -203,7 +216,9 @@ class Loader {
     uint64_t unjoined = 0;
     for (ProcessTables& t : tables_) unjoined += JoinCollectives(groups, capture_.strings, t);
     if (unjoined > 0) {
-      Note(absl::StrCat(unjoined, " collectives that NCCL described name no launch in the capture: their kernels are matched by order"));
+      Note(absl::StrCat(unjoined,
+                        " collectives that NCCL described name no launch in the capture: their kernels are "
+                        "matched by order"));
     }
   }
 
@@ -217,13 +232,14 @@ class Loader {
       capture_.ranks.push_back(std::move(t.data));
       return;
     }
-    const auto busiest =
-        std::max_element(devices.begin(), devices.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    for (const auto& [device, count] : devices) capture_.ranks.push_back(OfDevice(t, device, device == busiest->first));
+    const auto busiest = std::max_element(devices.begin(), devices.end(),
+                                          [](const auto& a, const auto& b) { return a.second < b.second; });
+    for (const auto& [device, count] : devices)
+      capture_.ranks.push_back(OfDevice(t, device, device == busiest->first));
   }
 
-  // What the host did goes to the device that did most, so that no call is counted twice; a call that launched work of
-  // another device goes there.
+  // What the host did goes to the device that did most, so that no call is counted twice; a call that
+  // launched work of another device goes there.
   static RankData OfDevice(const ProcessTables& t, uint32_t device, bool busiest) {
     const RankData& all = t.data;
     RankData out;
@@ -273,11 +289,13 @@ class Loader {
   }
 
   static std::string RankName(const RankData& data) {
-    return data.rank == kNoRank ? absl::StrCat("process ", data.pid) : absl::StrCat("rank ", data.rank.value());
+    return data.rank == kNoRank ? absl::StrCat("process ", data.pid)
+                                : absl::StrCat("rank ", data.rank.value());
   }
 
   static void AddLoss(RankData& data, Kind kind, uint64_t records, const std::string& reason) {
-    data.losses.push_back({"store", kind == Kind::kString ? "" : columns::KindName(kind), records, reason, {}, {}});
+    data.losses.push_back(
+        {"store", kind == Kind::kString ? "" : columns::KindName(kind), records, reason, {}, {}});
   }
 
   fs::path folder_;

@@ -1,7 +1,7 @@
 // Finds the blocks of common/columns in a run of bytes without decoding them.
 //
-// Used by ingest, which must know what it stores and must refuse what is no block, and by LoadRecords, which reads
-// strings first. Bytes are hostile: nothing beyond them is touched.
+// Used by ingest, which must know what it stores and must refuse what is no block, and by LoadRecords, which
+// reads strings first. Bytes are hostile: nothing beyond them is touched.
 #ifndef LOCKSTEP_AGGREGATOR_STORE_RECORDS_BLOCKS_H_
 #define LOCKSTEP_AGGREGATOR_STORE_RECORDS_BLOCKS_H_
 
@@ -29,8 +29,8 @@ struct BlockWalk {
   std::string damage;
 };
 
-// `truncated` blocks (the bytes end inside) count as damage. Kinds and versions this program does not know are walked
-// over: they may be newer.
+// `truncated` blocks (the bytes end inside) count as damage. Kinds and versions this program does not know
+// are walked over: they may be newer.
 BlockWalk WalkBlocks(std::string_view bytes);
 
 using RowCounts = std::array<uint64_t, columns::kKinds>;

@@ -19,7 +19,8 @@ uint32_t GroupOf(uint64_t comm, GroupIndex& index, Capture& capture) {
 }
 
 // The kernel of a launch: the communication kernel under that correlation, or the only kernel there is.
-uint32_t KernelOf(const std::vector<uint32_t>& kernels, const ProcessTables& tables, const StringTable& strings) {
+uint32_t KernelOf(const std::vector<uint32_t>& kernels, const ProcessTables& tables,
+                  const StringTable& strings) {
   uint32_t found = kNone;
   for (const uint32_t i : kernels) {
     if (ClassifyKernelName(strings.Text(tables.data.activities[i].name)).communication) return i;
@@ -30,7 +31,8 @@ uint32_t KernelOf(const std::vector<uint32_t>& kernels, const ProcessTables& tab
 
 }  // namespace
 
-GroupIndex MakeGroups(const std::vector<ProcessTables>& processes, const std::vector<RankId>& ranks, Capture& capture) {
+GroupIndex MakeGroups(const std::vector<ProcessTables>& processes, const std::vector<RankId>& ranks,
+                      Capture& capture) {
   GroupIndex index;
   // By rank in the group. Sparse: a claimed size costs no memory.
   std::vector<absl::flat_hash_map<int32_t, RankId>> members;
@@ -59,7 +61,10 @@ uint64_t JoinCollectives(const GroupIndex& groups, const StringTable& strings, P
   RankData& data = tables.data;
   absl::flat_hash_map<CorrelationId, std::vector<uint32_t>> launched;  // only what a launch serial points to
   absl::flat_hash_map<uint64_t, CorrelationId> correlation_of;
+  uint64_t first = std::numeric_limits<uint64_t>::max(), last = 0;
   for (const auto& [serial, correlation] : tables.launches) {
+    first = std::min(first, serial);
+    last = std::max(last, serial);
     correlation_of[serial] = correlation;
     launched.try_emplace(correlation);
   }
@@ -72,7 +77,8 @@ uint64_t JoinCollectives(const GroupIndex& groups, const StringTable& strings, P
   for (const NcclRow& row : tables.nccl) {
     const auto correlation = row.launch != 0 ? correlation_of.find(row.launch) : correlation_of.end();
     if (correlation == correlation_of.end()) {
-      ++unjoined;
+      // Serials count up: what lies outside those seen was launched outside the window.
+      if (row.launch == 0 || (row.launch > first && row.launch < last)) ++unjoined;
       continue;
     }
     const uint32_t activity = KernelOf(launched[correlation->second], tables, strings);

@@ -1,4 +1,5 @@
-// What NCCL says of a process's collectives, joined to the kernels that ran them, and communicators as groups.
+// What NCCL says of a process's collectives, joined to the kernels that ran them, and communicators as
+// groups.
 #ifndef LOCKSTEP_AGGREGATOR_STORE_RECORDS_JOIN_H_
 #define LOCKSTEP_AGGREGATOR_STORE_RECORDS_JOIN_H_
 
@@ -14,13 +15,14 @@ namespace lockstep::store {
 // NCCL's communicator id → Capture::groups.
 using GroupIndex = absl::flat_hash_map<uint64_t, uint32_t>;
 
-// Makes one group per communicator that any process mentions. Members are known when every one of them described itself;
-// `processes[i]` is world rank `ranks[i]`.
-GroupIndex MakeGroups(const std::vector<ProcessTables>& processes, const std::vector<RankId>& ranks, Capture& capture);
+// Makes one group per communicator that any process mentions. Members are known when every one of them
+// described itself; `processes[i]` is world rank `ranks[i]`.
+GroupIndex MakeGroups(const std::vector<ProcessTables>& processes, const std::vector<RankId>& ranks,
+                      Capture& capture);
 
-// Fills tables.data.collectives through launch serial → correlation → kernel. A description whose kernel is not in the
-// capture is dropped: the kernel ran after the window, or is counted among the lost. Returns how many descriptions name no
-// launch that is known.
+// Fills tables.data.collectives through launch serial → correlation → kernel. A description whose kernel is
+// not in the capture is dropped: the kernel ran after the window, or is counted among the lost. Returns how
+// many descriptions name no launch that is known, though one inside the window.
 uint64_t JoinCollectives(const GroupIndex& groups, const StringTable& strings, ProcessTables& tables);
 
 }  // namespace lockstep::store

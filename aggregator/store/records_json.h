@@ -7,8 +7,8 @@
 
 namespace lockstep::store {
 
-// With its quotes. Bytes that are no UTF-8 become U+FFFD: names come from other people's processes, and a document that
-// cannot be read again would be worse.
+// With its quotes. Bytes that are no UTF-8 become U+FFFD: names come from other people's processes, and a
+// document that cannot be read again would be worse.
 std::string JsonQuoted(std::string_view text);
 
 }  // namespace lockstep::store

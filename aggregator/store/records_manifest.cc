@@ -20,15 +20,18 @@ using simdjson::dom::object;
 // ---- out ----
 
 std::string QuotedList(const std::vector<std::string>& texts) {
-  return absl::StrCat("[", absl::StrJoin(texts, ", ", [](std::string* out, const std::string& t) { *out += JsonQuoted(t); }), "]");
+  return absl::StrCat(
+      "[", absl::StrJoin(texts, ", ", [](std::string* out, const std::string& t) { *out += JsonQuoted(t); }),
+      "]");
 }
 
 std::string HostJson(const Host& host) {
-  std::string out = absl::StrCat("{\"id\": ", JsonQuoted(host.id), ", \"name\": ", JsonQuoted(host.name), ", \"exchanges\": [");
+  std::string out = absl::StrCat("{\"id\": ", JsonQuoted(host.id), ", \"name\": ", JsonQuoted(host.name),
+                                 ", \"exchanges\": [");
   for (size_t i = 0; i < host.exchanges.size(); ++i) {
     const ClockExchange& e = host.exchanges[i];
-    absl::StrAppend(&out, i ? ", " : "", "[", e.t1.ns(), ", ", e.t2.ns(), ", ", e.t3.ns(), ", ", e.t4.ns(), ", ",
-                    e.monotonic.ns(), "]");
+    absl::StrAppend(&out, i ? ", " : "", "[", e.t1.ns(), ", ", e.t2.ns(), ", ", e.t3.ns(), ", ", e.t4.ns(),
+                    ", ", e.monotonic.ns(), "]");
   }
   return out + "]}";
 }
@@ -37,28 +40,34 @@ std::string FileJson(const ManifestFile& file) {
   std::string rows;
   for (size_t kind = 0; kind < file.rows.size(); ++kind) {
     if (file.rows[kind] == 0) continue;
-    absl::StrAppend(&rows, rows.empty() ? "" : ", ", JsonQuoted(columns::KindName(static_cast<columns::Kind>(kind))), ": ",
-                    file.rows[kind]);
+    absl::StrAppend(&rows, rows.empty() ? "" : ", ",
+                    JsonQuoted(columns::KindName(static_cast<columns::Kind>(kind))), ": ", file.rows[kind]);
   }
-  return absl::StrCat("{\"name\": ", JsonQuoted(file.name), ", \"bytes\": ", file.bytes, ", \"rows\": {", rows, "}}");
+  return absl::StrCat("{\"name\": ", JsonQuoted(file.name), ", \"bytes\": ", file.bytes, ", \"rows\": {",
+                      rows, "}}");
 }
 
 std::string LossJson(const Loss& loss) {
-  return absl::StrCat("{\"stage\": ", JsonQuoted(loss.stage), ", \"kind\": ", JsonQuoted(loss.kind), ", \"records\": ", loss.records,
-                      ", \"reason\": ", JsonQuoted(loss.reason), ", \"from_ns\": ", loss.from.ns(), ", \"to_ns\": ", loss.to.ns(),
-                      "}");
+  return absl::StrCat("{\"stage\": ", JsonQuoted(loss.stage), ", \"kind\": ", JsonQuoted(loss.kind),
+                      ", \"records\": ", loss.records, ", \"reason\": ", JsonQuoted(loss.reason),
+                      ", \"from_ns\": ", loss.from.ns(), ", \"to_ns\": ", loss.to.ns(), "}");
 }
 
 std::string ProcessJson(const ManifestProcess& p) {
-  std::string out = absl::StrCat(
-      "{\"rank\": ", p.rank.value(), ", \"host\": ", p.host == kNone ? -1 : static_cast<int64_t>(p.host), ", \"pid\": ", p.pid,
-      ", \"start_ticks\": ", p.start_ticks, ", \"uid\": ", p.uid, ", \"incarnation\": ", p.incarnation, ",\n     ");
-  absl::StrAppend(&out, "\"program\": ", JsonQuoted(p.program), ", \"rank_source\": ", JsonQuoted(p.rank_source), ", \"t0_host_ns\": ",
-                  p.window.start.ns(), ", \"t1_host_ns\": ", p.window.end.ns(), ", \"state\": ", JsonQuoted(p.state));
-  absl::StrAppend(&out, ", \"text\": ", JsonQuoted(p.text), ", \"late_ns\": ", p.late.ns(), ",\n     \"files\": [");
-  absl::StrAppend(&out, absl::StrJoin(p.files, ", ", [](std::string* o, const ManifestFile& f) { *o += FileJson(f); }),
-                  "],\n     \"losses\": [");
-  absl::StrAppend(&out, absl::StrJoin(p.losses, ", ", [](std::string* o, const Loss& l) { *o += LossJson(l); }), "]}");
+  std::string out = absl::StrCat("{\"rank\": ", p.rank.value(),
+                                 ", \"host\": ", p.host == kNone ? -1 : static_cast<int64_t>(p.host),
+                                 ", \"pid\": ", p.pid, ", \"start_ticks\": ", p.start_ticks,
+                                 ", \"uid\": ", p.uid, ", \"incarnation\": ", p.incarnation, ",\n     ");
+  absl::StrAppend(&out, "\"program\": ", JsonQuoted(p.program),
+                  ", \"rank_source\": ", JsonQuoted(p.rank_source), ", \"t0_host_ns\": ", p.window.start.ns(),
+                  ", \"t1_host_ns\": ", p.window.end.ns(), ", \"state\": ", JsonQuoted(p.state));
+  absl::StrAppend(&out, ", \"text\": ", JsonQuoted(p.text), ", \"late_ns\": ", p.late.ns(),
+                  ",\n     \"files\": [");
+  absl::StrAppend(
+      &out, absl::StrJoin(p.files, ", ", [](std::string* o, const ManifestFile& f) { *o += FileJson(f); }),
+      "],\n     \"losses\": [");
+  absl::StrAppend(
+      &out, absl::StrJoin(p.losses, ", ", [](std::string* o, const Loss& l) { *o += LossJson(l); }), "]}");
   return out;
 }
 
@@ -120,8 +129,12 @@ ManifestFile FileFrom(const object& o) {
 }
 
 Loss LossFrom(const object& o) {
-  return {Str(o, "stage"), Str(o, "kind"), static_cast<uint64_t>(Int(o, "records")), Str(o, "reason"),
-          HostTime(Int(o, "from_ns")), HostTime(Int(o, "to_ns"))};
+  return {Str(o, "stage"),
+          Str(o, "kind"),
+          static_cast<uint64_t>(Int(o, "records")),
+          Str(o, "reason"),
+          HostTime(Int(o, "from_ns")),
+          HostTime(Int(o, "to_ns"))};
 }
 
 Host HostFrom(const object& o) {
@@ -161,16 +174,20 @@ ManifestProcess ProcessFrom(const object& o, size_t hosts) {
 }  // namespace
 
 std::string ManifestToJson(const Manifest& m) {
-  std::string out = absl::StrCat("{\"schema\": ", JsonQuoted(kRecordsSchema), ",\n \"id\": ", JsonQuoted(m.id), ", \"job\": ", JsonQuoted(m.job),
-                                 ", \"uid\": ", m.uid, ", \"world_size\": ", m.world_size, ", \"activities\": ", m.activities,
-                                 ",\n \"t0_ns\": ", m.t0.ns(), ", \"t1_ns\": ", m.t1.ns());
-  absl::StrAppend(&out, ", \"complete\": ", m.complete ? "true" : "false", ",\n \"missing_ranks\": [",
-                  absl::StrJoin(m.missing_ranks, ", ", [](std::string* o, RankId r) { absl::StrAppend(o, r.value()); }),
-                  "],\n \"notes\": ", QuotedList(m.notes), ",\n \"hosts\": [\n    ");
-  absl::StrAppend(&out, absl::StrJoin(m.hosts, ",\n    ", [](std::string* o, const Host& h) { *o += HostJson(h); }),
+  std::string out = absl::StrCat(
+      "{\"schema\": ", JsonQuoted(kRecordsSchema), ",\n \"id\": ", JsonQuoted(m.id),
+      ", \"job\": ", JsonQuoted(m.job), ", \"uid\": ", m.uid, ", \"world_size\": ", m.world_size,
+      ", \"activities\": ", m.activities, ",\n \"t0_ns\": ", m.t0.ns(), ", \"t1_ns\": ", m.t1.ns());
+  absl::StrAppend(
+      &out, ", \"complete\": ", m.complete ? "true" : "false", ",\n \"missing_ranks\": [",
+      absl::StrJoin(m.missing_ranks, ", ", [](std::string* o, RankId r) { absl::StrAppend(o, r.value()); }),
+      "],\n \"notes\": ", QuotedList(m.notes), ",\n \"hosts\": [\n    ");
+  absl::StrAppend(&out,
+                  absl::StrJoin(m.hosts, ",\n    ", [](std::string* o, const Host& h) { *o += HostJson(h); }),
                   "],\n \"processes\": [\n    ");
   absl::StrAppend(&out,
-                  absl::StrJoin(m.processes, ",\n    ", [](std::string* o, const ManifestProcess& p) { *o += ProcessJson(p); }),
+                  absl::StrJoin(m.processes, ",\n    ",
+                                [](std::string* o, const ManifestProcess& p) { *o += ProcessJson(p); }),
                   "]\n}\n");
   return out;
 }
@@ -196,7 +213,8 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view json) {
   m.t0 = JobTime(Int(root, "t0_ns"));
   m.t1 = JobTime(Int(root, "t1_ns"));
   m.complete = Bool(root, "complete");
-  for (const int64_t rank : Ints(root, "missing_ranks")) m.missing_ranks.push_back(RankId(static_cast<int32_t>(rank)));
+  for (const int64_t rank : Ints(root, "missing_ranks"))
+    m.missing_ranks.push_back(RankId(static_cast<int32_t>(rank)));
   simdjson::dom::array notes;
   if (root["notes"].get(notes) == simdjson::SUCCESS) {
     for (const element& note : notes) {
@@ -205,7 +223,8 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view json) {
     }
   }
   EachObject(root, "hosts", [&](const object& h) { m.hosts.push_back(HostFrom(h)); });
-  EachObject(root, "processes", [&](const object& p) { m.processes.push_back(ProcessFrom(p, m.hosts.size())); });
+  EachObject(root, "processes",
+             [&](const object& p) { m.processes.push_back(ProcessFrom(p, m.hosts.size())); });
   return m;
 }
 
@@ -221,7 +240,8 @@ std::optional<RecordsFile> ParseRecordsFileName(std::string_view name) {
   int32_t rank = -1;
   if (parts[0] != "rx" && (!absl::SimpleAtoi(parts[0].substr(1), &rank) || rank < 0)) return {};
   file.rank = RankId(rank);
-  if (!absl::SimpleAtoi(parts[1].substr(1), &file.process) || !absl::SimpleAtoi(parts[2], &file.number)) return {};
+  if (!absl::SimpleAtoi(parts[1].substr(1), &file.process) || !absl::SimpleAtoi(parts[2], &file.number))
+    return {};
   return file;
 }
 
@@ -229,7 +249,8 @@ bool IsPlainFileName(std::string_view name) {
   constexpr size_t kLongest = 200;
   if (name.empty() || name.size() > kLongest || name[0] == '.') return false;
   return std::all_of(name.begin(), name.end(), [](unsigned char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
   });
 }
 

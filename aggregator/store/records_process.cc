@@ -34,20 +34,30 @@ void ProcessTables::AddRows(const columns::DecodedBlock& block, const StringTabl
   const Rows rows(block);
   read[static_cast<size_t>(block.kind)] += block.rows;
   switch (block.kind) {
-    case Kind::kKernel: return AddKernels(rows);
-    case Kind::kMemcpy: return AddCopies(rows);
-    case Kind::kMemset: return AddSets(rows);
-    case Kind::kApi: return AddCalls(rows);
-    case Kind::kSync: return AddSyncs(rows);
-    case Kind::kRange: return AddRanges(rows);
-    case Kind::kClock: return AddClocks(rows);
+    case Kind::kKernel:
+      return AddKernels(rows);
+    case Kind::kMemcpy:
+      return AddCopies(rows);
+    case Kind::kMemset:
+      return AddSets(rows);
+    case Kind::kApi:
+      return AddCalls(rows);
+    case Kind::kSync:
+      return AddSyncs(rows);
+    case Kind::kRange:
+      return AddRanges(rows);
+    case Kind::kClock:
+      return AddClocks(rows);
     case Kind::kCommunicator:
     case Kind::kCollective:
     case Kind::kPointToPoint:
-    case Kind::kExternalCorrelation: return AddNccl(rows, table);
-    case Kind::kCudaEvent: return AddEvents(rows);
+    case Kind::kExternalCorrelation:
+      return AddNccl(rows, table);
+    case Kind::kCudaEvent:
+      return AddEvents(rows);
     case Kind::kOverhead:  // the tracer's own time: counted, in no table of a capture
-    case Kind::kString: return;
+    case Kind::kString:
+      return;
   }
 }
 
@@ -186,8 +196,8 @@ void ProcessTables::AddSyncs(const Rows& rows) {
 void ProcessTables::AddEvents(const Rows& rows) {
   namespace c = columns::cuda_event;
   for (uint32_t i = 0; i < rows.size(); ++i) {
-    data.event_records.push_back(
-        {CorrelationId(rows.U32(c::kCorrelation, i)), StreamId(rows.U32(c::kStream, i)), rows.U32(c::kEvent, i)});
+    data.event_records.push_back({CorrelationId(rows.U32(c::kCorrelation, i)),
+                                  StreamId(rows.U32(c::kStream, i)), rows.U32(c::kEvent, i)});
   }
 }
 
@@ -207,7 +217,8 @@ void ProcessTables::AddRanges(const Rows& rows) {
     // A range that began after the window's end can still be open then.
     if (r.end_unknown && r.end < r.start) r.end = r.start;
     if (r.start_unknown && r.start > r.end) r.start = r.end;
-    const auto length = static_cast<int64_t>(static_cast<uint64_t>(r.end.ns()) - static_cast<uint64_t>(r.start.ns()));
+    const auto length =
+        static_cast<int64_t>(static_cast<uint64_t>(r.end.ns()) - static_cast<uint64_t>(r.start.ns()));
     if (!Accept(Kind::kRange, r.start.ns(), length)) continue;
     r.name = Name(rows.U64(c::kName, i));
     if (rows.U64(c::kDomain, i) != 0) r.domain = Name(rows.U64(c::kDomain, i));

@@ -33,8 +33,8 @@ struct NcclRow {
   int32_t peer = -1;
 };
 
-// Not thread-safe. Everything it is given comes from other people's processes: rows whose end lies before their start,
-// or outside any calendar, are refused and counted.
+// Not thread-safe. Everything it is given comes from other people's processes: rows whose end lies before
+// their start, or outside any calendar, are refused and counted.
 class ProcessTables {
  public:
   // Ids of one segment start anew: call before the blocks of each file.
@@ -47,8 +47,9 @@ class ProcessTables {
   std::vector<uint32_t> device;
   std::vector<CommunicatorRow> communicators;
   std::vector<NcclRow> nccl;
-  std::vector<std::pair<uint64_t, CorrelationId>> launches;  // our launch serial, the correlation it was made under
-  uint64_t names_lost = 0;                                   // rows kept without their name
+  std::vector<std::pair<uint64_t, CorrelationId>>
+      launches;             // our launch serial, the correlation it was made under
+  uint64_t names_lost = 0;  // rows kept without their name
   RowCounts read = {};
   RowCounts refused = {};
 

@@ -42,16 +42,24 @@ std::string Block(Kind kind, uint64_t epoch, const std::vector<std::vector<uint6
   return out;
 }
 
-std::vector<uint64_t> Kernel(int64_t start, int64_t duration, uint32_t name, uint32_t correlation, uint32_t device = 0) {
+std::vector<uint64_t> Kernel(int64_t start, int64_t duration, uint32_t name, uint32_t correlation,
+                             uint32_t device = 0) {
   namespace c = columns::kernel;
-  return Row(Kind::kKernel, {{c::kStart, kT0 + start}, {c::kDuration, duration}, {c::kName, name}, {c::kCorrelation, correlation},
-                             {c::kDevice, device}, {c::kStream, 7}, {c::kGridX, 4}, {c::kBlockX, 128}});
+  return Row(Kind::kKernel, {{c::kStart, kT0 + start},
+                             {c::kDuration, duration},
+                             {c::kName, name},
+                             {c::kCorrelation, correlation},
+                             {c::kDevice, device},
+                             {c::kStream, 7},
+                             {c::kGridX, 4},
+                             {c::kBlockX, 128}});
 }
 
 std::vector<uint64_t> Launch(uint64_t serial, uint32_t correlation) {
   namespace c = columns::external_correlation;
-  return Row(Kind::kExternalCorrelation,
-             {{c::kExternal, static_cast<int64_t>(serial)}, {c::kCorrelation, correlation}, {c::kExternalKind, 5}});
+  return Row(
+      Kind::kExternalCorrelation,
+      {{c::kExternal, static_cast<int64_t>(serial)}, {c::kCorrelation, correlation}, {c::kExternalKind, 5}});
 }
 
 class RecordsTest : public ::testing::Test {
@@ -82,7 +90,8 @@ class RecordsTest : public ::testing::Test {
     ASSERT_TRUE(s.ok()) << s;
   }
   void Close() {
-    for (uint32_t p = 0; p < manifest_.processes.size(); ++p) manifest_.processes[p].files = writer_->Files(p);
+    for (uint32_t p = 0; p < manifest_.processes.size(); ++p)
+      manifest_.processes[p].files = writer_->Files(p);
     ASSERT_TRUE(writer_->Close(manifest_).ok());
   }
   Capture Load() {
@@ -116,10 +125,15 @@ class RecordsTest : public ::testing::Test {
 };
 
 TEST_F(RecordsTest, RowsComeBackWithTheirNamesAndDetails) {
-  Append(0, Strings(1, {{1, "gemm"}, {2, "cudaLaunchKernel"}}) + Block(Kind::kKernel, 1, {Kernel(100, 50, 1, 9)}));
+  Append(0, Strings(1, {{1, "gemm"}, {2, "cudaLaunchKernel"}}) +
+                Block(Kind::kKernel, 1, {Kernel(100, 50, 1, 9)}));
   namespace c = columns::api;
-  Append(0, Block(Kind::kApi, 1, {Row(Kind::kApi, {{c::kStart, kT0 + 90}, {c::kDuration, 5}, {c::kName, 2}, {c::kCorrelation, 9},
-                                                   {c::kThread, 4711}})}));
+  Append(0, Block(Kind::kApi, 1,
+                  {Row(Kind::kApi, {{c::kStart, kT0 + 90},
+                                    {c::kDuration, 5},
+                                    {c::kName, 2},
+                                    {c::kCorrelation, 9},
+                                    {c::kThread, 4711}})}));
   Close();
   const Capture capture = Load();
   ASSERT_EQ(capture.ranks.size(), 2u);
@@ -159,22 +173,46 @@ TEST_F(RecordsTest, ACollectiveIsJoinedToItsKernelThroughTheLaunchSerial) {
   for (uint32_t rank = 0; rank < 2; ++rank) {
     namespace m = columns::communicator;
     namespace c = columns::collective;
-    Append(rank, Strings(1, {{1, "ncclDevKernel_AllReduce_Sum_f32_RING_LL"}, {2, "AllReduce"}, {3, "ncclFloat32"}, {4, "tp"}}) +
-                     Block(Kind::kCommunicator, 1, {Row(Kind::kCommunicator, {{m::kComm, 0xABC}, {m::kName, 4}, {m::kRank, 1 - rank},
-                                                                              {m::kRanks, 2}, {m::kNodes, 1}})}) +
-                     Block(Kind::kExternalCorrelation, 1, {Launch(77, 9)}) + Block(Kind::kKernel, 1, {Kernel(100, 50, 1, 9)}) +
+    Append(rank, Strings(1, {{1, "ncclDevKernel_AllReduce_Sum_f32_RING_LL"},
+                             {2, "AllReduce"},
+                             {3, "ncclFloat32"},
+                             {4, "tp"}}) +
+                     Block(Kind::kCommunicator, 1,
+                           {Row(Kind::kCommunicator, {{m::kComm, 0xABC},
+                                                      {m::kName, 4},
+                                                      {m::kRank, 1 - rank},
+                                                      {m::kRanks, 2},
+                                                      {m::kNodes, 1}})}) +
+                     Block(Kind::kExternalCorrelation, 1, {Launch(77, 9), Launch(80, 10)}) +
+                     Block(Kind::kKernel, 1, {Kernel(100, 50, 1, 9)}) +
                      Block(Kind::kCollective, 1,
-                           {Row(Kind::kCollective, {{c::kComm, 0xABC}, {c::kSequence, 41}, {c::kLaunch, 77}, {c::kCount, 1000},
-                                                    {c::kFunction, 2}, {c::kDatatype, 3}}),
-                            Row(Kind::kCollective, {{c::kComm, 0xABC}, {c::kSequence, 42}, {c::kLaunch, 77}, {c::kCount, 1},
-                                                    {c::kFunction, 2}, {c::kDatatype, 3}}),
-                            Row(Kind::kCollective, {{c::kComm, 0xABC}, {c::kSequence, 43}, {c::kLaunch, 78}, {c::kFunction, 2},
+                           {Row(Kind::kCollective, {{c::kComm, 0xABC},
+                                                    {c::kSequence, 41},
+                                                    {c::kLaunch, 77},
+                                                    {c::kCount, 1000},
+                                                    {c::kFunction, 2},
+                                                    {c::kDatatype, 3}}),
+                            Row(Kind::kCollective, {{c::kComm, 0xABC},
+                                                    {c::kSequence, 42},
+                                                    {c::kLaunch, 77},
+                                                    {c::kCount, 1},
+                                                    {c::kFunction, 2},
+                                                    {c::kDatatype, 3}}),
+                            Row(Kind::kCollective, {{c::kComm, 0xABC},
+                                                    {c::kSequence, 43},
+                                                    {c::kLaunch, 78},
+                                                    {c::kFunction, 2},
+                                                    {c::kDatatype, 3}}),
+                            Row(Kind::kCollective, {{c::kComm, 0xABC},
+                                                    {c::kSequence, 43},
+                                                    {c::kLaunch, 99},
+                                                    {c::kFunction, 2},
                                                     {c::kDatatype, 3}})}));
   }
   Close();
   const Capture capture = Load();
   const RankData& rank = capture.ranks[0];
-  ASSERT_EQ(rank.collectives.size(), 2u) << "two grouped in one kernel; the third names no launch";
+  ASSERT_EQ(rank.collectives.size(), 2u) << "two grouped in one kernel; two name no launch";
   EXPECT_EQ(rank.collectives[0].activity, 0u);
   EXPECT_EQ(rank.collectives[1].activity, 0u);
   EXPECT_EQ(rank.collectives[0].op, CollectiveOp::kAllReduce);
@@ -185,16 +223,20 @@ TEST_F(RecordsTest, ACollectiveIsJoinedToItsKernelThroughTheLaunchSerial) {
   const Group& group = capture.groups[rank.collectives[0].group];
   EXPECT_EQ(group.name, "tp");
   EXPECT_EQ(group.size, 2);
-  EXPECT_EQ(group.members, (std::vector<RankId>{RankId(1), RankId(0)})) << "in the order of their rank in the group";
-  EXPECT_THAT(capture.notes, ::testing::Contains(HasSubstr("2 collectives that NCCL described name no launch")));
+  EXPECT_EQ(group.members, (std::vector<RankId>{RankId(1), RankId(0)}))
+      << "in the order of their rank in the group";
+  EXPECT_THAT(capture.notes,
+              ::testing::Contains(HasSubstr("2 collectives that NCCL described name no launch")));
 }
 
 TEST_F(RecordsTest, AProcessWithTwoDevicesIsTwoEntriesAndNoCallIsCountedTwice) {
   namespace c = columns::api;
-  Append(0, Strings(1, {{1, "k"}}) +
-                Block(Kind::kKernel, 1, {Kernel(0, 1, 1, 1, 0), Kernel(5, 1, 1, 2, 1), Kernel(9, 1, 1, 3, 1)}) +
-                Block(Kind::kApi, 1, {Row(Kind::kApi, {{c::kStart, kT0}, {c::kCorrelation, 1}}),
-                                      Row(Kind::kApi, {{c::kStart, kT0}, {c::kCorrelation, 99}})}));
+  Append(0,
+         Strings(1, {{1, "k"}}) +
+             Block(Kind::kKernel, 1, {Kernel(0, 1, 1, 1, 0), Kernel(5, 1, 1, 2, 1), Kernel(9, 1, 1, 3, 1)}) +
+             Block(Kind::kApi, 1,
+                   {Row(Kind::kApi, {{c::kStart, kT0}, {c::kCorrelation, 1}}),
+                    Row(Kind::kApi, {{c::kStart, kT0}, {c::kCorrelation, 99}})}));
   Close();
   const Capture capture = Load();
   ASSERT_EQ(capture.ranks.size(), 3u);
@@ -208,10 +250,14 @@ TEST_F(RecordsTest, AProcessWithTwoDevicesIsTwoEntriesAndNoCallIsCountedTwice) {
 
 TEST_F(RecordsTest, ARangeThatWasOpenAtTheEdgesOfTheWindowTakesTheWindowsStamp) {
   namespace c = columns::range;
-  Append(0, Strings(1, {{1, "step"}}) +
-                Block(Kind::kRange, 1,
-                      {Row(Kind::kRange, {{c::kStart, 0}, {c::kDuration, kT0 + 300}, {c::kName, 1}, {c::kFlags, 1}}),
-                       Row(Kind::kRange, {{c::kStart, kT0 + 400}, {c::kDuration, -(kT0 + 400)}, {c::kName, 1}, {c::kFlags, 2}})}));
+  Append(
+      0,
+      Strings(1, {{1, "step"}}) +
+          Block(
+              Kind::kRange, 1,
+              {Row(Kind::kRange, {{c::kStart, 0}, {c::kDuration, kT0 + 300}, {c::kName, 1}, {c::kFlags, 1}}),
+               Row(Kind::kRange,
+                   {{c::kStart, kT0 + 400}, {c::kDuration, -(kT0 + 400)}, {c::kName, 1}, {c::kFlags, 2}})}));
   Close();
   const Capture capture = Load();
   ASSERT_EQ(capture.ranks[0].ranges.size(), 2u);
@@ -221,8 +267,9 @@ TEST_F(RecordsTest, ARangeThatWasOpenAtTheEdgesOfTheWindowTakesTheWindowsStamp) 
 }
 
 TEST_F(RecordsTest, HostileStampsAreRefusedAndCounted) {
-  Append(0, Block(Kind::kKernel, 1, {Kernel(0, -5, 0, 0), Kernel(0, std::numeric_limits<int64_t>::max(), 0, 0),
-                                     Kernel(std::numeric_limits<int64_t>::max() - kT0, 1, 0, 0), Kernel(0, 1, 0, 0)}));
+  Append(0, Block(Kind::kKernel, 1,
+                  {Kernel(0, -5, 0, 0), Kernel(0, std::numeric_limits<int64_t>::max(), 0, 0),
+                   Kernel(std::numeric_limits<int64_t>::max() - kT0, 1, 0, 0), Kernel(0, 1, 0, 0)}));
   Close();
   const Capture capture = Load();
   EXPECT_EQ(capture.ranks[0].activities.size(), 1u);
@@ -231,7 +278,8 @@ TEST_F(RecordsTest, HostileStampsAreRefusedAndCounted) {
 
 TEST_F(RecordsTest, AFileCutAnywhereIsReadUpToTheDamageAndTheRestIsCounted) {
   std::string blocks = Strings(1, {{1, "k"}});
-  for (int i = 0; i < 4; ++i) blocks += Block(Kind::kKernel, 1, {Kernel(10 * i, 1, 1, 0), Kernel(10 * i + 5, 1, 1, 0)});
+  for (int i = 0; i < 4; ++i)
+    blocks += Block(Kind::kKernel, 1, {Kernel(10 * i, 1, 1, 0), Kernel(10 * i + 5, 1, 1, 0)});
   Append(0, blocks);
   Close();
   const std::string whole = Read(PathOf(0));
@@ -257,7 +305,8 @@ TEST_F(RecordsTest, AByteFlippedAnywhereNeverInventsRowsAndLosesNoneUncounted) {
     Write(PathOf(0), damaged);
     const Capture capture = Load();
     ASSERT_LE(capture.ranks[0].activities.size(), 3u) << "flipped at " << at;
-    ASSERT_GE(capture.ranks[0].activities.size() + Lost(capture.ranks[0], "kernel"), 3u) << "flipped at " << at;
+    ASSERT_GE(capture.ranks[0].activities.size() + Lost(capture.ranks[0], "kernel"), 3u)
+        << "flipped at " << at;
   }
 }
 
@@ -320,10 +369,12 @@ TEST_F(RecordsTest, AFolderWithoutRecordsIsOneClearSentence) {
 }
 
 TEST_F(RecordsTest, BytesThatAreNoBlocksAreNotStored) {
-  const absl::Status s = writer_->Append({0, 1}, RankId(0), "garbage that is long enough to hold a whole header, and more");
+  const absl::Status s =
+      writer_->Append({0, 1}, RankId(0), "garbage that is long enough to hold a whole header, and more");
   EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument);
   std::string block = Block(Kind::kKernel, 1, {Kernel(0, 1, 0, 0)});
-  EXPECT_EQ(writer_->Append({0, 1}, RankId(0), block.substr(0, block.size() - 1)).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(writer_->Append({0, 1}, RankId(0), block.substr(0, block.size() - 1)).code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(writer_->bytes(), 0u);
 }
 
@@ -376,10 +427,12 @@ TEST(RecordsFileNames, SayWhoseTheyAre) {
   EXPECT_EQ(file->process, 3u);
   EXPECT_TRUE(IsPlainFileName(name));
   EXPECT_EQ(ParseRecordsFileName(RecordsFileName({kNoRank, 3, 4}))->rank, kNoRank);
-  for (const char* bad : {"", "a.lsr", "r1.p1.1.txt", "r-2.p1.1.lsr", "...lsr", "r1.q1.1.lsr", "r99999999999.p1.1.lsr"}) {
+  for (const char* bad :
+       {"", "a.lsr", "r1.p1.1.txt", "r-2.p1.1.lsr", "...lsr", "r1.q1.1.lsr", "r99999999999.p1.1.lsr"}) {
     EXPECT_FALSE(ParseRecordsFileName(bad).has_value()) << bad;
   }
-  for (const char* bad : {"", ".", "..", "../x", "a/b", ".hidden", "a b"}) EXPECT_FALSE(IsPlainFileName(bad)) << bad;
+  for (const char* bad : {"", ".", "..", "../x", "a/b", ".hidden", "a b"})
+    EXPECT_FALSE(IsPlainFileName(bad)) << bad;
 }
 
 }  // namespace

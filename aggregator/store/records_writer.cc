@@ -33,12 +33,14 @@ absl::Status WriteManifest(const std::string& path, const Manifest& manifest) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RecordsWriter>> RecordsWriter::Create(const std::string& folder, const Manifest& open) {
+absl::StatusOr<std::unique_ptr<RecordsWriter>> RecordsWriter::Create(const std::string& folder,
+                                                                     const Manifest& open) {
   const std::string records = folder + "/records";
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", folder));
   }
-  if (::mkdir(records.c_str(), 0700) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", records));
+  if (::mkdir(records.c_str(), 0700) != 0)
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", records));
   const std::string manifest = absl::StrCat(records, "/", kOpenManifestName);
   if (absl::Status s = WriteManifest(manifest, open); !s.ok()) return s;
   return std::unique_ptr<RecordsWriter>(new RecordsWriter(records));
@@ -52,7 +54,8 @@ absl::StatusOr<RecordsWriter::File*> RecordsWriter::Open(SegmentKey key, RankId 
     auto made = std::make_unique<File>();
     made->entry.name = RecordsFileName({rank, key.process, static_cast<uint32_t>(files_.size())});
     const std::string path = absl::StrCat(records_, "/", made->entry.name);
-    made->fd.reset(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
+    made->fd.reset(
+        ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
     if (!made->fd.ok()) {
       const int error = errno;
       files_.erase(key);

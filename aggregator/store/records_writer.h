@@ -1,8 +1,9 @@
 // Writes records/ while a capture runs: one append-only file per segment of a client process.
 //
-// Used by: aggregator/ingest. Any thread may append; appends to one file are in the order of the calls, and appends to
-// different files do not wait for each other. What Append accepted is in the file (write(2) has returned) when it
-// returns ok: it survives the end of this process, and is not synced to the disk before Close.
+// Used by: aggregator/ingest. Any thread may append; appends to one file are in the order of the calls, and
+// appends to different files do not wait for each other. What Append accepted is in the file (write(2) has
+// returned) when it returns ok: it survives the end of this process, and is not synced to the disk before
+// Close.
 #ifndef LOCKSTEP_AGGREGATOR_STORE_RECORDS_WRITER_H_
 #define LOCKSTEP_AGGREGATOR_STORE_RECORDS_WRITER_H_
 
@@ -31,11 +32,12 @@ struct SegmentKey {
 class RecordsWriter {
  public:
   // Makes `folder`/records, which must not exist yet, and writes the open manifest.
-  static absl::StatusOr<std::unique_ptr<RecordsWriter>> Create(const std::string& folder, const Manifest& open);
+  static absl::StatusOr<std::unique_ptr<RecordsWriter>> Create(const std::string& folder,
+                                                               const Manifest& open);
 
-  // kInvalidArgument: `blocks` are not blocks; nothing was written. Any other error: the file may hold a part of them,
-  // which its reader takes for truncation, and nothing more is written to it.
-  // `rank` only names the file.
+  // kInvalidArgument: `blocks` are not blocks; nothing was written. Any other error: the file may hold a part
+  // of them, which its reader takes for truncation, and nothing more is written to it. `rank` only names the
+  // file.
   absl::Status Append(SegmentKey key, RankId rank, std::string_view blocks);
 
   // The files of a process as they are now.

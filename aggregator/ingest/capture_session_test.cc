@@ -1,0 +1,242 @@
+// Captures from ARM to their end over real gRPC streams, with daemons that do what the test says.
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+#include "aggregator/ingest/ingest_fixture.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::ingest {
+namespace {
+
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+using CaptureSessionTest = IngestTest;
+
+TEST_F(CaptureSessionTest, ACaptureGoesFromArmToRecordsOnDisk) {
+  Serve();
+  FakeDaemon& daemon = DaemonWithRanks("n0", 0, 2, 2);
+  auto running = Trace();
+  const std::string id = ArmAll(daemon);
+  const v1::Start start = WaitForStart(daemon);
+  EXPECT_EQ(start.t1_ns() - start.t0_ns(), Nanos::Millis(50).ns());
+  for (int rank : {0, 1}) daemon.SendState(id, rank, v1::RankState::CAPTURING);
+  daemon.SendBatch(1, id, 0, Kernels(10), 10);
+  daemon.SendBatch(2, id, 1, Kernels(20), 20);
+  EXPECT_TRUE(daemon.WaitForAck(2));
+  for (int rank : {0, 1}) daemon.SendState(id, rank, v1::RankState::DONE);
+  daemon.SendEnd(3, id, 0);
+  daemon.SendEnd(4, id, 1, /*lost=*/5);
+  const TraceRun run = running.get();
+  ASSERT_TRUE(run.status.ok()) << run.status.error_message();
+  EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::COMPLETE) << run.finished.text();
+  EXPECT_EQ(run.States(0), "SEEN ARMED CAPTURING DONE ");
+  EXPECT_EQ(run.events.back().finished().capture(), id);
+
+  const store::Capture capture = Load(id);
+  ASSERT_EQ(capture.ranks.size(), 2u);
+  EXPECT_EQ(capture.ranks[0].activities.size(), 10u);
+  EXPECT_EQ(capture.ranks[1].activities.size(), 20u);
+  ASSERT_EQ(capture.ranks[1].losses.size(), 1u);
+  EXPECT_EQ(capture.ranks[1].losses[0].stage, "ring");
+  EXPECT_EQ(capture.ranks[1].losses[0].kind, "kernel");
+  EXPECT_EQ(capture.ranks[1].losses[0].records, 5u);
+  EXPECT_TRUE(capture.missing_ranks.empty());
+}
+
+TEST_F(CaptureSessionTest, NoRankStartsBeforeAllAreArmedAndT0LiesAhead) {
+  Serve();
+  FakeDaemon& a = DaemonWithRanks("a", 0, 1, 2);
+  FakeDaemon& b = DaemonWithRanks("b", 1, 1, 2);
+  auto running = Trace();
+  const std::string id = ArmAll(a);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const JobTime before = clock_.Now();
+  ArmAll(b);
+  const v1::Start start_a = WaitForStart(a);
+  const v1::Start start_b = WaitForStart(b);
+  EXPECT_EQ(start_a.t0_ns(), start_b.t0_ns()) << "all ranks start at one time";
+  EXPECT_GE(start_a.t0_ns(), (before + Nanos::Millis(50)).ns());
+  a.SendEnd(1, id, 0);
+  b.SendEnd(1, id, 1);
+  EXPECT_EQ(running.get().finished.outcome(), v1::TraceFinished::COMPLETE);
+}
+
+TEST_F(CaptureSessionTest, StartAtIsTheEarliestT0) {
+  Serve();
+  FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
+  const JobTime at = clock_.Now() + Nanos::Millis(400);
+  auto running = Trace(Nanos::Millis(20), [&](v1::TraceRequest& r) { r.set_start_at_unix_ns(at.ns()); });
+  const std::string id = ArmAll(daemon);
+  EXPECT_EQ(WaitForStart(daemon).t0_ns(), at.ns());
+  daemon.SendEnd(1, id, 0);
+  running.get();
+}
+
+TEST_F(CaptureSessionTest, RanksThatDoNotArmAreNamedAndTheOthersGoOn) {
+  Serve();
+  FakeDaemon& daemon = DaemonWithRanks("n0", 0, 3, 4);
+  auto running = Trace();
+  const auto arm = daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_arm(); }).arm();
+  daemon.SendState(arm.capture(), 0, v1::RankState::ARMED);
+  daemon.SendState(arm.capture(), 1, v1::RankState::FAILED, "CUPTI is held by another tool");
+  EXPECT_GT(WaitForStart(daemon).t0_ns(), 0);
+  daemon.SendEnd(1, arm.capture(), 0);
+  const TraceRun run = running.get();
+  EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::PARTIAL);
+  EXPECT_THAT(run.finished.text(), HasSubstr("rank 3 of job job reached no daemon"));
+  EXPECT_THAT(run.finished.text(), HasSubstr("rank 1 failed: CUPTI is held by another tool"));
+  EXPECT_THAT(run.finished.text(), HasSubstr("rank 2 gone: did not arm within 300 ms"));
+  const store::Capture capture = Load(arm.capture());
+  EXPECT_EQ(capture.missing_ranks, (std::vector<RankId>{RankId(1), RankId(2), RankId(3)}));
+}
+
+TEST_F(CaptureSessionTest, WhenNobodyArmsTheCaptureEndsAndSaysSo) {
+  Serve();
+  FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
+  auto running = Trace();
+  EXPECT_TRUE(daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_arm(); }).has_arm());
+  EXPECT_TRUE(daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_stop() && m.stop().abort(); })
+                  .has_stop());
+  const TraceRun run = running.get();
+  EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::TIMED_OUT);
+  EXPECT_EQ(run.finished.t0_ns(), 0);
+}
+
+TEST_F(CaptureSessionTest, ARequestThatMatchesNothingSaysWhatThereIs) {
+  Serve();
+  DaemonWithRanks("n0", 0, 2, 2);
+  const TraceRun run = Trace(Nanos::Millis(10), [](v1::TraceRequest& r) { r.set_job("other"); }).get();
+  EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::NO_SUCH_JOB);
+  EXPECT_THAT(run.finished.text(), HasSubstr("job (ranks 0, 1)"));
+}
+
+TEST_F(CaptureSessionTest, TheStartReachesADaemonThatWasAwayForAMoment) {
+  SessionLimits limits = Quick();
+  limits.arm_timeout = Nanos::Seconds(5);
+  Serve(limits);
+  FakeDaemon& a = DaemonWithRanks("a", 0, 1, 2);
+  FakeDaemon& b = DaemonWithRanks("b", 1, 1, 2);
+  auto running = Trace(Nanos::Millis(500));
+  const std::string id = ArmAll(a);
+  a.Break();
+  for (int i = 0; i < 200 && hub_->Status("").daemons_size() > 1; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ArmAll(b);
+  const v1::Start start = WaitForStart(b);
+  a.Connect();
+  EXPECT_EQ(WaitForStart(a).t0_ns(), start.t0_ns());
+  a.SendEnd(1, id, 0);
+  b.SendEnd(1, id, 1);
+  EXPECT_EQ(running.get().finished.outcome(), v1::TraceFinished::COMPLETE);
+}
+
+TEST_F(CaptureSessionTest, ADaemonThatDiesMidCaptureLeavesAPartialCapture) {
+  Serve();
+  FakeDaemon& a = DaemonWithRanks("a", 0, 1, 2);
+  FakeDaemon& b = DaemonWithRanks("b", 1, 1, 2);
+  auto running = Trace();
+  const std::string id = ArmAll(a);
+  ArmAll(b);
+  WaitForStart(a);
+  a.SendBatch(1, id, 0, Kernels(4), 4);
+  EXPECT_TRUE(a.WaitForAck(1));
+  a.Break();
+  b.SendEnd(1, id, 1);
+  const TraceRun run = running.get();
+  EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::PARTIAL);
+  EXPECT_THAT(run.finished.text(), HasSubstr("rank 0 gone"));
+  const store::Capture capture = Load(id);
+  EXPECT_EQ(capture.ranks[0].activities.size(), 4u) << "what was captured is kept";
+  EXPECT_EQ(capture.missing_ranks, (std::vector<RankId>{RankId(0)}));
+}
+
+TEST_F(CaptureSessionTest, ARankThatDiedIsWaitedForOnlyBriefly) {
+  SessionLimits limits = Quick();
+  limits.quiet = Nanos::Seconds(30);
+  Serve(limits);
+  FakeDaemon& daemon = DaemonWithRanks("n0", 0, 2, 2);
+  auto running = Trace(Nanos::Seconds(30));
+  const std::string id = ArmAll(daemon);
+  WaitForStart(daemon);
+  daemon.SendState(id, 0, v1::RankState::GONE, "it was killed");
+  daemon.SendEnd(1, id, 0);
+  daemon.SendState(id, 1, v1::RankState::GONE, "it was killed");
+  const TraceRun run = running.get();
+  EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::PARTIAL)
+      << "and not after 30 s: nobody is left to capture";
+  EXPECT_THAT(run.finished.text(), HasSubstr("ranks 0, 1 gone: it was killed"));
+}
+
+TEST_F(CaptureSessionTest, StopEndsACaptureEarlyAndKeepsIt) {
+  Serve();
+  FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
+  auto running = Trace(Nanos::Seconds(60));
+  const std::string id = ArmAll(daemon);
+  WaitForStart(daemon);
+  daemon.SendBatch(1, id, 0, Kernels(4), 4);
+  EXPECT_TRUE(daemon.WaitForAck(1));
+  grpc::ClientContext context;
+  v1::StopRequest request;
+  request.set_capture(id);
+  v1::StopReply reply;
+  EXPECT_TRUE(stub_->Stop(&context, request, &reply).ok());
+  const auto stop = daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_stop(); });
+  EXPECT_FALSE(stop.stop().abort());
+  daemon.SendEnd(2, id, 0);
+  const TraceRun run = running.get();
+  EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::COMPLETE);
+  EXPECT_EQ(Load(id).ranks[0].activities.size(), 4u);
+}
+
+TEST_F(CaptureSessionTest, AnAskerThatLeavesStopsItsCapture) {
+  Serve();
+  FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
+  v1::TraceRequest request;
+  request.set_duration_ns(Nanos::Seconds(60).ns());
+  grpc::ClientContext context;
+  auto reader = stub_->Trace(&context, request);
+  const std::string id = ArmAll(daemon);
+  WaitForStart(daemon);
+  context.TryCancel();
+  EXPECT_TRUE(daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_stop(); }).has_stop());
+  daemon.SendEnd(1, id, 0);
+  for (int i = 0; i < 400 && !fs::exists(folder_ + "/captures/" + id + "/records/manifest.json"); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(Load(id).ranks.size(), 1u) << "what there is, is kept";
+  reader->Finish();
+}
+
+TEST_F(CaptureSessionTest, OneProcessIsInOneCaptureAtATime) {
+  Serve();
+  FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
+  auto running = Trace();
+  const std::string id = ArmAll(daemon);
+  const TraceRun second = Trace().get();
+  EXPECT_EQ(second.finished.outcome(), v1::TraceFinished::FAILED);
+  EXPECT_THAT(second.finished.text(), HasSubstr("is being captured already (" + id));
+  WaitForStart(daemon);
+  daemon.SendEnd(1, id, 0);
+  EXPECT_EQ(running.get().finished.outcome(), v1::TraceFinished::COMPLETE);
+}
+
+TEST_F(CaptureSessionTest, ShutdownEndsARunningCaptureAndKeepsWhatItHas) {
+  Serve();
+  FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
+  auto running = Trace(Nanos::Seconds(60));
+  const std::string id = ArmAll(daemon);
+  WaitForStart(daemon);
+  daemon.SendBatch(1, id, 0, Kernels(4), 4);
+  EXPECT_TRUE(daemon.WaitForAck(1));
+  hub_->Shutdown();
+  const TraceRun run = running.get();
+  EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::PARTIAL);
+  EXPECT_EQ(Load(id).ranks[0].activities.size(), 4u);
+}
+
+}  // namespace
+}  // namespace lockstep::ingest

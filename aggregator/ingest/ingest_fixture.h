@@ -1,0 +1,175 @@
+// An aggregator's services behind a real socket, for tests that play the daemons and the CLI.
+#ifndef LOCKSTEP_AGGREGATOR_INGEST_INGEST_FIXTURE_H_
+#define LOCKSTEP_AGGREGATOR_INGEST_INGEST_FIXTURE_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "aggregator/ingest/control_service.h"
+#include "aggregator/ingest/fake_daemon.h"
+#include "aggregator/ingest/hub.h"
+#include "aggregator/ingest/ingest_service.h"
+#include "aggregator/store/records.h"
+#include "common/columns/columns.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/server.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::ingest {
+
+inline std::string Kernels(int rows, int64_t first = 0) {
+  columns::BlockBuilder builder(columns::Kind::kKernel);
+  for (int i = 0; i < rows; ++i) {
+    std::vector<uint64_t> row(columns::Schema(columns::Kind::kKernel).size(), 0);
+    row[columns::kernel::kStart] = static_cast<uint64_t>(first + i);
+    row[columns::kernel::kDuration] = 1;
+    builder.Append(row);
+  }
+  std::string out;
+  builder.Encode(1, 0, out);
+  return out;
+}
+
+// What a Trace call told, collected while it runs.
+struct TraceRun {
+  std::vector<v1::TraceEvent> events;
+  v1::TraceFinished finished;
+  grpc::Status status;
+
+  std::string States(int rank) const {
+    std::string out;
+    for (const v1::TraceEvent& e : events) {
+      if (e.has_rank() && e.rank().rank() == rank)
+        out += v1::RankState::State_Name(e.rank().state().state()) + " ";
+    }
+    return out;
+  }
+};
+
+class IngestTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char pattern[] = "/tmp/lockstep-ingest-XXXXXX";
+    folder_ = ::mkdtemp(pattern);
+    std::filesystem::create_directory(folder_ + "/captures");
+  }
+  void TearDown() override {
+    for (auto& daemon : daemons_) daemon->Break();
+    if (hub_ != nullptr) hub_->Shutdown();
+    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+    server_ = nullptr;
+    std::filesystem::remove_all(folder_);
+  }
+
+  void Serve(SessionLimits limits = Quick(), const std::string& token = "") {
+    HubOptions options;
+    options.captures_folder = folder_ + "/captures";
+    options.limits = limits;
+    hub_ = std::make_unique<Hub>(options, clock_);
+    rpc::Token secret;
+    if (!token.empty()) secret = *rpc::Token::FromText(token);
+    ingest_ = std::make_unique<IngestService>(*hub_, clock_, secret);
+    control_ = std::make_unique<ControlService>(*hub_, secret, "test",
+                                                [](const std::string&, v1::TraceFinished&) {});
+    grpc::ServerBuilder builder;
+    rpc::Configure(builder);
+    address_ = "unix:" + folder_ + "/s";
+    builder.AddListeningPort(address_, grpc::InsecureServerCredentials());
+    builder.RegisterService(ingest_.get());
+    builder.RegisterService(control_.get());
+    server_ = builder.BuildAndStart();
+    stub_ = v1::Control::NewStub(Channel());
+  }
+
+  static SessionLimits Quick() {
+    SessionLimits limits;
+    limits.arm_timeout = Nanos::Millis(300);
+    limits.gone_wait = Nanos::Millis(200);
+    limits.quiet = Nanos::Millis(500);
+    limits.abandon_wait = Nanos::Millis(300);
+    limits.progress = Nanos::Millis(20);
+    return limits;
+  }
+
+  std::shared_ptr<grpc::Channel> Channel() { return *rpc::Connect(address_); }
+
+  FakeDaemon& Daemon(const std::string& node, uint64_t session) {
+    daemons_.push_back(std::make_unique<FakeDaemon>(Channel(), node, session));
+    return *daemons_.back();
+  }
+  FakeDaemon& DaemonWithRanks(const std::string& node, int first, int count, int world) {
+    FakeDaemon& daemon = Daemon(node, static_cast<uint64_t>(first) + 1);
+    EXPECT_EQ(daemon.Connect().refused(), "");
+    daemon.SendRanks(first, count, world);
+    for (int i = 0; i < 200 && SeenRanks() < first + count; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return daemon;
+  }
+  int SeenRanks() {
+    int n = 0;
+    const v1::StatusReply status = hub_->Status("");
+    for (const auto& daemon : status.daemons()) n += daemon.ranks_size();
+    return n;
+  }
+
+  std::future<TraceRun> Trace(Nanos duration = Nanos::Millis(50),
+                              const std::function<void(v1::TraceRequest&)>& edit = {}) {
+    v1::TraceRequest request;
+    request.set_duration_ns(duration.ns());
+    request.set_activities(0xFF);
+    if (edit) edit(request);
+    return std::async(std::launch::async, [this, request] {
+      TraceRun run;
+      grpc::ClientContext context;
+      auto reader = stub_->Trace(&context, request);
+      v1::TraceEvent event;
+      while (reader->Read(&event)) {
+        if (event.has_finished()) run.finished = event.finished();
+        run.events.push_back(event);
+      }
+      run.status = reader->Finish();
+      return run;
+    });
+  }
+
+  static std::string ArmAll(FakeDaemon& daemon) {
+    const auto message = daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_arm(); });
+    EXPECT_TRUE(message.has_arm());
+    for (const v1::ProcessKey& p : message.arm().processes()) {
+      daemon.SendState(message.arm().capture(), p.pid() - 1000, v1::RankState::ARMED);
+    }
+    return message.arm().capture();
+  }
+  static v1::Start WaitForStart(FakeDaemon& daemon) {
+    return daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_start(); }).start();
+  }
+
+  store::Capture Load(const std::string& capture) {
+    auto loaded = store::LoadRecords(folder_ + "/captures/" + capture);
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    return loaded.ok() ? *std::move(loaded) : store::Capture();
+  }
+
+  std::string folder_;
+  std::string address_;
+  SystemClock clock_;
+  std::unique_ptr<Hub> hub_;
+  std::unique_ptr<IngestService> ingest_;
+  std::unique_ptr<ControlService> control_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<v1::Control::Stub> stub_;
+  std::vector<std::unique_ptr<FakeDaemon>> daemons_;
+};
+
+}  // namespace lockstep::ingest
+
+#endif  // LOCKSTEP_AGGREGATOR_INGEST_INGEST_FIXTURE_H_

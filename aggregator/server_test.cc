@@ -1,0 +1,169 @@
+// The server as programs start it, and what it keeps.
+#include "aggregator/server.h"
+
+#include <grpcpp/grpcpp.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <mutex>
+
+#include "aggregator/ingest/fake_daemon.h"
+#include "common/columns/columns.h"
+#include "common/rpc/channel.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lockstep/v1/control.grpc.pb.h"
+
+namespace lockstep {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+namespace fs = std::filesystem;
+
+class ServerTest : public ::testing::Test {
+ protected:
+  ServerTest() {
+    char pattern[] = "/tmp/lockstep-server-XXXXXX";
+    folder_ = ::mkdtemp(pattern);
+    options_.state_dir = folder_ + "/state";
+    options_.listen = {"unix:" + folder_ + "/s"};
+  }
+  ~ServerTest() override { fs::remove_all(folder_); }
+
+  // One rank's capture of a few kernels; returns its id.
+  std::string CaptureOnce(Server& server) {
+    ingest::FakeDaemon daemon(*rpc::Connect(server.addresses()[0]), "node", ++session_);
+    daemon.Connect();
+    daemon.SendRanks(0, 1, 1);
+    EXPECT_TRUE(server.WaitForDaemon(Nanos::Seconds(5)));
+    auto traced = std::async(std::launch::async, [&] {
+      auto stub = v1::Control::NewStub(*rpc::Connect(server.addresses()[0]));
+      grpc::ClientContext context;
+      v1::TraceRequest request;
+      request.set_duration_ns(Nanos::Millis(20).ns());
+      auto reader = stub->Trace(&context, request);
+      v1::TraceEvent event;
+      v1::TraceFinished finished;
+      while (reader->Read(&event)) {
+        if (event.has_finished()) finished = event.finished();
+      }
+      reader->Finish();
+      return finished;
+    });
+    const auto arm = daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_arm(); }).arm();
+    daemon.SendState(arm.capture(), 0, v1::RankState::ARMED);
+    daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_start(); });
+    columns::BlockBuilder builder(columns::Kind::kKernel);
+    std::vector<uint64_t> row(columns::Schema(columns::Kind::kKernel).size(), 1);
+    builder.Append(row);
+    std::string blocks;
+    builder.Encode(1, 0, blocks);
+    daemon.SendBatch(1, arm.capture(), 0, blocks, 1);
+    daemon.SendEnd(2, arm.capture(), 0);
+    EXPECT_EQ(traced.get().outcome(), v1::TraceFinished::COMPLETE);
+    return arm.capture();
+  }
+
+  std::string folder_;
+  ServerOptions options_;
+  uint64_t session_ = 0;
+};
+
+TEST_F(ServerTest, NoTcpPortIsOpenedWithoutAToken) {
+  options_.listen = {"127.0.0.1:0"};
+  const auto server = Server::Start(options_);
+  ASSERT_FALSE(server.ok());
+  EXPECT_THAT(std::string(server.status().message()), HasSubstr("--token-file"));
+  options_.token = *rpc::Token::Random();
+  const auto with_token = Server::Start(options_);
+  ASSERT_TRUE(with_token.ok()) << with_token.status();
+  EXPECT_THAT((*with_token)->addresses(), ElementsAre(MatchesRegex("127\\.0\\.0\\.1:[1-9][0-9]+")));
+}
+
+TEST_F(ServerTest, ASocketInAFolderOpenToOthersIsRefused) {
+  ASSERT_EQ(::chmod(folder_.c_str(), 0755), 0);
+  const auto server = Server::Start(options_);
+  ASSERT_FALSE(server.ok());
+  EXPECT_EQ(server.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(server.status().message()), HasSubstr("chmod 700"));
+}
+
+TEST_F(ServerTest, APlaceThatIsTakenIsNamed) {
+  options_.token = *rpc::Token::Random();
+  options_.listen = {"127.0.0.1:0"};
+  const auto first = Server::Start(options_);
+  ASSERT_TRUE(first.ok());
+  options_.listen = (*first)->addresses();
+  const auto second = Server::Start(options_);
+  ASSERT_FALSE(second.ok());
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("cannot listen on " + options_.listen[0]));
+}
+
+TEST_F(ServerTest, ItsStateIsForItsUserOnly) {
+  const auto server = Server::Start(options_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  struct stat info = {};
+  ASSERT_EQ(::stat(options_.state_dir.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+}
+
+TEST_F(ServerTest, ACaptureIsAnalysedWhereItIsKept) {
+  const auto server = Server::Start(options_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string folder = CapturesFolder(options_.state_dir) + "/" + CaptureOnce(**server);
+  for (const char* name : {"records/manifest.json", "report.json", "report.txt"})
+    EXPECT_TRUE(fs::exists(folder + "/" + name)) << name;
+}
+
+TEST_F(ServerTest, TheCallersAnalysisIsNotDoneTwice) {
+  options_.analysis = ServerAnalysis::kByTheCaller;
+  const auto server = Server::Start(options_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string folder = CapturesFolder(options_.state_dir) + "/" + CaptureOnce(**server);
+  EXPECT_TRUE(fs::exists(folder + "/records/manifest.json"));
+  EXPECT_FALSE(fs::exists(folder + "/report.json"));
+}
+
+TEST_F(ServerTest, OldCapturesAreRetiredAndToldOf) {
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  options_.retention.captures = 2;
+  options_.log = [&](const std::string& line) {
+    std::lock_guard<std::mutex> lock(mutex);
+    lines.push_back(line);
+  };
+  fs::create_directories(CapturesFolder(options_.state_dir) + "/20200101-000000-000000/records");
+  fs::create_directories(CapturesFolder(options_.state_dir) + "/20200102-000000-000000/records");
+  const auto server = Server::Start(options_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string id = CaptureOnce(**server);
+  EXPECT_FALSE(fs::exists(CapturesFolder(options_.state_dir) + "/20200101-000000-000000"));
+  EXPECT_TRUE(fs::exists(CapturesFolder(options_.state_dir) + "/20200102-000000-000000"));
+  EXPECT_TRUE(fs::exists(CapturesFolder(options_.state_dir) + "/" + id));
+  std::lock_guard<std::mutex> lock(mutex);
+  EXPECT_THAT(lines, ::testing::Contains("capture 20200101-000000-000000 was removed: retention"));
+}
+
+TEST(Retire, TakesTheOldestUntilTheBytesFitAndSparesWhatIsInUseAndTheNewest) {
+  char pattern[] = "/tmp/lockstep-retire-XXXXXX";
+  const std::string folder = ::mkdtemp(pattern);
+  for (const char* name : {"a", "b", "c", "d"}) {
+    fs::create_directory(folder + "/" + name);
+    std::ofstream(folder + "/" + name + "/x") << std::string(1000, 'x');
+  }
+  const auto in_use = [](const std::string& name) { return name == "b"; };
+  EXPECT_THAT(Retire(folder, {.captures = 100, .bytes = 10000}, in_use), ::testing::IsEmpty());
+  EXPECT_THAT(Retire(folder, {.captures = 100, .bytes = 2500}, in_use), ElementsAre("a", "c"));
+  EXPECT_THAT(Retire(folder, {.captures = 0, .bytes = 0}, in_use), ::testing::IsEmpty())
+      << "in use, and the newest";
+  EXPECT_THAT(Retire(folder + "/none", {}, in_use), ::testing::IsEmpty());
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace lockstep
