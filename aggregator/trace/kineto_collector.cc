@@ -166,6 +166,8 @@ bool KinetoCollector::Add(const KinetoRow& row) {
       AddOperator(row, start, end);
       break;
     case RowCategory::kAnnotation:
+      // Rows that our writer adds for other tools say nothing new.
+      if (row.args.lockstep == "\"inferred\"") break;
       AddRange(row, Intern(row.name), start, end);
       break;
     case RowCategory::kSync:
@@ -273,6 +275,10 @@ uint32_t KinetoCollector::AddCollective(const RowArgs& args, KinetoDevice& devic
   c.group = GroupOf(args);
   c.sequence = CountOr<int64_t>(args.sequence, -1);
   if (c.sequence >= 0) c.source = store::MatchSource::kGroupSequence;
+  if (!args.nccl_sequence.empty()) {
+    c.sequence = CountOr<int64_t>(args.nccl_sequence, -1);
+    if (c.sequence >= 0) c.source = store::MatchSource::kNcclSequence;
+  }
   const std::string_view dtype = Unquoted(args.dtype);
   c.datatype = file_.strings.Intern(dtype);
   const int64_t elements = CountedElements(c.op, args);

@@ -6,36 +6,17 @@
 
 #include "aggregator/trace/event_splitter.h"
 #include "aggregator/trace/kineto_row.h"
+#include "aggregator/trace/utf8.h"
 
 namespace lockstep::trace {
 namespace {
-
-// Length of the UTF-8 sequence at the front, 0 when it is none.
-size_t Utf8Length(std::span<const char> text) {
-  const auto byte = [&text](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const auto follows = [&byte](size_t i) { return (byte(i) & 0xC0) == 0x80; };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return follows(1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    const bool overlong = first == 0xE0 && byte(1) < 0xA0;
-    const bool surrogate = first == 0xED && byte(1) > 0x9F;
-    return follows(1) && follows(2) && !overlong && !surrogate ? 3 : 0;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    const bool overlong = first == 0xF0 && byte(1) < 0x90;
-    const bool beyond = first == 0xF4 && byte(1) > 0x8F;
-    return follows(1) && follows(2) && follows(3) && !overlong && !beyond ? 4 : 0;
-  }
-  return 0;
-}
 
 // Makes JSON of bytes that no JSON may hold: control characters become blanks, bytes that are no UTF-8
 // question marks.
 void ReplaceForbiddenBytes(std::span<char> text) {
   size_t at = 0;
   while (at < text.size()) {
-    const size_t length = Utf8Length(text.subspan(at));
+    const size_t length = Utf8Length(std::string_view(text.data() + at, text.size() - at));
     if (length == 0) {
       text[at++] = '?';
     } else {

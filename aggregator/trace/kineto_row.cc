@@ -72,6 +72,7 @@ bool NeedsArgs(RowCategory category) {
     case RowCategory::kRuntime:
     case RowCategory::kDriver:
     case RowCategory::kSync:
+    case RowCategory::kAnnotation:
       return true;
     default:
       return false;
@@ -106,6 +107,9 @@ std::string_view* CollectiveField(const char* key, RowArgs& args) {
     case 'O':
       if (Is(key, "Out msg nelems")) return &args.out_elements;
       if (Is(key, "Out split size")) return &args.out_split;
+      break;
+    case 'N':
+      if (Is(key, "NCCL Seq")) return &args.nccl_sequence;
       break;
     case 'G':
       if (Is(key, "Group size")) return &args.group_size;
@@ -154,6 +158,9 @@ std::string_view* ScalarField(const char* key, RowArgs& args) {
       if (Is(key, "warps per SM")) return &args.warps_per_sm;
       if (Is(key, "wait_on_stream")) return &args.wait_on_stream;
       if (Is(key, "wait_on_cuda_event_id")) return &args.wait_on_event;
+      break;
+    case 'l':
+      if (Is(key, "lockstep")) return &args.lockstep;
       break;
     case 'e':
       if (Is(key, "est. achieved occupancy %")) return &args.occupancy;

@@ -30,10 +30,11 @@ struct RowArgs {
   std::string_view grid[3], block[3];
   std::string_view graph, graph_node;
   std::string_view bytes;
+  std::string_view lockstep;  // what our own writer says about rows it made up
   std::string_view sync_kind, wait_on_stream, wait_on_event;
   // Collectives.
   std::string_view collective, dtype, in_elements, out_elements, group_size, in_split, out_split;
-  std::string_view group_name, group_description, group_ranks, source_rank, destination_rank, sequence;
+  std::string_view group_name, group_description, group_ranks, source_rank, destination_rank, sequence, nccl_sequence;
 };
 
 // Views into the block that the row was read from.

@@ -1,0 +1,114 @@
+#include "aggregator/trace/kineto_names.h"
+
+#include <array>
+
+namespace lockstep::trace {
+
+using store::CollectiveOp;
+
+std::string_view TorchCollectiveName(CollectiveOp op) {
+  switch (op) {
+    case CollectiveOp::kUnknown:
+      return "";
+    case CollectiveOp::kAllReduce:
+      return "allreduce";
+    case CollectiveOp::kAllGather:
+      return "_allgather_base";
+    case CollectiveOp::kReduceScatter:
+      return "_reduce_scatter_base";
+    case CollectiveOp::kAllToAll:
+      return "all_to_all";
+    case CollectiveOp::kAllToAllV:
+      return "all_to_allv";
+    case CollectiveOp::kBroadcast:
+      return "broadcast";
+    case CollectiveOp::kReduce:
+      return "reduce";
+    case CollectiveOp::kGather:
+      return "gather";
+    case CollectiveOp::kScatter:
+      return "scatter";
+    case CollectiveOp::kSend:
+      return "send";
+    case CollectiveOp::kReceive:
+      return "recv";
+    case CollectiveOp::kSendReceive:
+      return "sendrecv";
+    case CollectiveOp::kBarrier:
+      return "barrier";
+  }
+  return "";
+}
+
+std::string_view TorchAnnotation(CollectiveOp op) {
+  switch (op) {
+    case CollectiveOp::kUnknown:
+      return "";
+    case CollectiveOp::kAllReduce:
+      return "nccl:all_reduce";
+    case CollectiveOp::kAllGather:
+      return "nccl:all_gather";
+    case CollectiveOp::kReduceScatter:
+      return "nccl:reduce_scatter";
+    case CollectiveOp::kAllToAll:
+      return "nccl:all_to_all";
+    case CollectiveOp::kAllToAllV:
+      return "nccl:all_to_allv";
+    case CollectiveOp::kBroadcast:
+      return "nccl:broadcast";
+    case CollectiveOp::kReduce:
+      return "nccl:reduce";
+    case CollectiveOp::kGather:
+      return "nccl:gather";
+    case CollectiveOp::kScatter:
+      return "nccl:scatter";
+    case CollectiveOp::kSend:
+      return "nccl:send";
+    case CollectiveOp::kReceive:
+      return "nccl:recv";
+    case CollectiveOp::kSendReceive:
+      return "nccl:sendrecv";
+    case CollectiveOp::kBarrier:
+      return "nccl:barrier";
+  }
+  return "";
+}
+
+std::string_view TorchDatatype(std::string_view datatype) {
+  struct Spelling {
+    std::string_view nccl;
+    std::string_view torch;
+  };
+  constexpr std::array kSpellings = {
+      Spelling{"ncclInt8", "Char"},
+      Spelling{"ncclChar", "Char"},
+      Spelling{"ncclUint8", "Byte"},
+      Spelling{"ncclInt32", "Int"},
+      Spelling{"ncclInt", "Int"},
+      Spelling{"ncclUint32", "UInt32"},
+      Spelling{"ncclInt64", "Long"},
+      Spelling{"ncclUint64", "UInt64"},
+      Spelling{"ncclFloat16", "Half"},
+      Spelling{"ncclHalf", "Half"},
+      Spelling{"ncclFloat32", "Float"},
+      Spelling{"ncclFloat", "Float"},
+      Spelling{"ncclFloat64", "Double"},
+      Spelling{"ncclDouble", "Double"},
+      Spelling{"ncclBfloat16", "BFloat16"},
+      Spelling{"ncclFloat8e4m3", "Float8_e4m3fn"},
+      Spelling{"ncclFloat8e5m2", "Float8_e5m2"},
+  };
+  for (const Spelling& s : kSpellings) {
+    if (s.nccl == datatype) return s.torch;
+  }
+  return datatype;
+}
+
+std::string_view CopyKindName(uint8_t copy_kind) {
+  constexpr std::array<std::string_view, 11> kNames = {
+      "Memcpy",      "Memcpy HtoD", "Memcpy DtoH", "Memcpy HtoA", "Memcpy AtoH", "Memcpy AtoA",
+      "Memcpy AtoD", "Memcpy DtoA", "Memcpy DtoD", "Memcpy HtoH", "Memcpy PtoP"};
+  return kNames[copy_kind < kNames.size() ? copy_kind : 0];
+}
+
+}  // namespace lockstep::trace

@@ -1,0 +1,22 @@
+// How PyTorch's profiler spells what a collective is: shared by the rows that say it.
+#ifndef LOCKSTEP_AGGREGATOR_TRACE_KINETO_NAMES_H_
+#define LOCKSTEP_AGGREGATOR_TRACE_KINETO_NAMES_H_
+
+#include <string_view>
+
+#include "aggregator/store/collective_op.h"
+
+namespace lockstep::trace {
+
+// "allreduce", "_allgather_base", … as in "Collective name"; empty for kUnknown.
+std::string_view TorchCollectiveName(store::CollectiveOp op);
+// "nccl:all_reduce", … as in the annotations around a launch; empty for kUnknown.
+std::string_view TorchAnnotation(store::CollectiveOp op);
+// "ncclFloat32" → "Float"; other spellings are left alone.
+std::string_view TorchDatatype(std::string_view datatype);
+// "Memcpy HtoD (Pinned -> Device)" of CUPTI's numbers, for copies whose source kept no name.
+std::string_view CopyKindName(uint8_t copy_kind);
+
+}  // namespace lockstep::trace
+
+#endif  // LOCKSTEP_AGGREGATOR_TRACE_KINETO_NAMES_H_
