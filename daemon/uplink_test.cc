@@ -14,6 +14,9 @@ using Seen = FakeAggregator::Seen;
 
 class UplinkTest : public testing::Test, private UplinkEvents {
  protected:
+  // Before this object comes apart: the uplink's threads call it.
+  void TearDown() override { uplink_.reset(); }
+
   std::unique_ptr<FakeAggregator> MakeAggregator(const std::string& name = "a", FakeAggregator::Options options = {}) {
     if (options.address.empty()) options.address = "unix:" + folder_.path() + "/" + name;
     return std::make_unique<FakeAggregator>(options);
@@ -70,7 +73,7 @@ class UplinkTest : public testing::Test, private UplinkEvents {
   absl::Status down_;
   bool last_ = false;
   std::vector<v1::FromAggregator> requests_;
-  std::unique_ptr<Uplink> uplink_;  // last: its threads call the others
+  std::unique_ptr<Uplink> uplink_;
 };
 
 TEST_F(UplinkTest, SendsTheRanksBeforeItSaysThatItIsUp) {
