@@ -50,25 +50,50 @@ void Captures::Set(Capture& capture, Member& member, v1::RankState::State state,
   ports_.SendStates(capture.uplink, std::move(states));
 }
 
+// Null when the aggregator has as many captures as it may.
+Captures::Capture* Captures::Add(UplinkId uplink, const v1::Arm& arm) {
+  size_t count = 0;
+  auto oldest_ended = captures_.end();
+  for (auto it = captures_.begin(); it != captures_.end(); ++it) {
+    if (it->uplink != uplink) continue;
+    ++count;
+    if (it->ended_at && oldest_ended == captures_.end()) oldest_ended = it;
+  }
+  if (count >= limits_.most_captures) {
+    if (oldest_ended == captures_.end()) return nullptr;
+    captures_.erase(oldest_ended);
+  }
+  Capture& capture = captures_.emplace_back();
+  capture.id = arm.capture();
+  capture.uplink = uplink;
+  capture.number = next_number_++;
+  Nanos timeout(arm.timeout_ns());
+  if (timeout <= Nanos()) timeout = limits_.arm_timeout;
+  capture.armed_by = clock_.Monotonic() + std::min(timeout, limits_.longest_arm_timeout);
+  capture.deadline = capture.armed_by + limits_.wait_for_start;
+  return &capture;
+}
+
 void Captures::OnArm(UplinkId uplink, const v1::Arm& arm) {
   Capture* capture = Find(uplink, arm.capture());
-  if (capture == nullptr) {
-    capture = &captures_.emplace_back();
-    capture->id = arm.capture();
-    capture->uplink = uplink;
-    capture->number = next_number_++;
-    Nanos timeout(arm.timeout_ns());
-    if (timeout <= Nanos()) timeout = limits_.arm_timeout;
-    capture->armed_by = clock_.Monotonic() + std::min(timeout, limits_.longest_arm_timeout);
-    capture->deadline = capture->armed_by + limits_.wait_for_start;
-  }
-  for (const v1::ProcessKey& key : arm.processes()) {
-    const ProcessId process = FromProto(key);
+  if (capture == nullptr) capture = Add(uplink, arm);
+  v1::RankStates refused;
+  refused.set_capture(arm.capture());
+  for (int i = 0; i < std::min(arm.processes_size(), limits_.most_processes); ++i) {
+    const ProcessId process = FromProto(arm.processes(i));
+    if (capture == nullptr) {
+      v1::RankState& state = *refused.add_states();
+      ToProto(process, state.mutable_process());
+      state.set_state(v1::RankState::FAILED);
+      state.set_text(absl::StrCat("the daemon has ", limits_.most_captures, " captures of this aggregator already"));
+      continue;
+    }
     const bool known = std::any_of(capture->members.begin(), capture->members.end(),
                                    [&](const Member& m) { return m.process == process; });
     // The Arm came twice, over a stream that broke in between: OnUplinkBack has told how things are.
     if (!known) ArmProcess(*capture, process, arm.activities());
   }
+  if (capture == nullptr) return ports_.SendStates(uplink, std::move(refused));
   NoteEnd(*capture);
 }
 

@@ -60,6 +60,9 @@ struct CaptureLimits {
   Nanos wait_for_done = Nanos::Seconds(15);     // beyond T1
   Nanos keep_ended = Nanos::Seconds(60);        // so that a returning aggregator hears how it ended
   Nanos longest_window = Nanos::Seconds(24 * 3600);
+  // Of one aggregator, which may be any user's: more processes in one Arm are passed over, more captures refused.
+  int most_processes = 4096;
+  size_t most_captures = 32;
 };
 
 class Captures {
@@ -117,6 +120,7 @@ class Captures {
   };
 
   Capture* Find(UplinkId uplink, const std::string& id);
+  Capture* Add(UplinkId uplink, const v1::Arm& arm);
   Member* FindMember(const ProcessId& process, Capture** capture);
   void ArmProcess(Capture& capture, const ProcessId& process, uint32_t activities);
   void SendStart(Capture& capture, Member& member);

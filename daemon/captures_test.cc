@@ -369,6 +369,31 @@ TEST_F(CapturesTest, ARankThatTakesNoMessagesIsGone) {
   EXPECT_FALSE(captures_.Busy());
 }
 
+TEST_F(CapturesTest, AnAggregatorMayHaveOnlySoMany) {
+  ports_.here = {};
+  for (int i = 0; i < 1000; ++i) Arm("c" + std::to_string(i), {kA});
+  EXPECT_LE(captures_.Status().size(), CaptureLimits().most_captures);
+  // Those that run are not pushed out.
+  Pass(Nanos::Seconds(61));
+  for (size_t i = 0; i < CaptureLimits().most_captures; ++i) {
+    const ProcessId process{static_cast<int32_t>(100 + i), 1};
+    ports_.here.insert(process);
+    Arm("running" + std::to_string(i), {process});
+  }
+  ports_.here.insert(kB);
+  Arm("one more", {kB});
+  EXPECT_EQ(Last(kB).state(), v1::RankState::FAILED);
+  EXPECT_EQ(ports_.arms.count(kB), 0u);
+}
+
+TEST_F(CapturesTest, PassOverMoreProcessesThanThereCanBe) {
+  ports_.here = {};
+  std::vector<ProcessId> many;
+  for (int32_t i = 1; i <= 10'000; ++i) many.push_back({i, 1});
+  Arm("c", many);
+  EXPECT_EQ(ports_.states.size(), 4096u);
+}
+
 TEST_F(CapturesTest, AllEndWhenTheDaemonEnds) {
   Arm("c", {kA});
   Client(kA, ring::ClientState::kArmed);

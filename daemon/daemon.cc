@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/address.h"
@@ -270,7 +272,7 @@ v1::StatusReply Daemon::Status(uid_t caller, const v1::StatusRequest& request) {
   for (v1::Rank& rank : registry_.Ranks(scope)) {
     if (request.job().empty() || rank.job() == request.job()) *daemon.add_ranks() = std::move(rank);
   }
-  for (const auto& [id, link] : links_) {
+  for (auto& [id, link] : links_) {
     if (link.dialled) continue;
     const OffsetEstimate offset = link.uplink->Offset();
     if (offset.known && daemon.clock_bound_ns() == 0) {
@@ -279,7 +281,7 @@ v1::StatusReply Daemon::Status(uid_t caller, const v1::StatusRequest& request) {
       daemon.set_connected_ns(link.uplink->connected_at().ns());
     }
     if (!link.uplink->up()) {
-      daemon.add_warnings(absl::StrCat("aggregator ", link.uplink->options().name, " is not reached: is it running, and the token right?"));
+      daemon.add_warnings(absl::StrCat("aggregator ", link.uplink->options().name, " is not reached: ", link.uplink->trouble()));
     }
     const uint64_t dropped = link.uplink->spool()->stats().dropped_records;
     if (dropped > 0) daemon.add_warnings(absl::StrCat(dropped, " records were dropped from the spool so far: raise --spool-bytes"));
@@ -357,7 +359,15 @@ void Daemon::OnUplinkDown(UplinkId uplink, const absl::Status& why, bool last) {
 }
 
 void Daemon::OnRequest(UplinkId uplink, const v1::FromAggregator& request) {
-  loop_->Post([this, uplink, request] { HandleRequest(uplink, request); });
+  // An aggregator that floods is slowed down to what the main thread can do; its reader may wait, though not for ever.
+  for (int waits = 0; pending_requests_ > kMostPendingRequests && waits < 100; ++waits) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  ++pending_requests_;
+  loop_->Post([this, uplink, request] {
+    --pending_requests_;
+    HandleRequest(uplink, request);
+  });
 }
 
 void Daemon::HandleRequest(UplinkId uplink, const v1::FromAggregator& request) {

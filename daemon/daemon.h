@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_DAEMON_DAEMON_H_
 #define LOCKSTEP_DAEMON_DAEMON_H_
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -44,6 +45,7 @@ class Daemon final : private ClientEvents, private CapturePorts, private Control
     std::function<void(std::string error)> dialled_done;
   };
   static constexpr size_t kMostDialled = 16;
+  static constexpr int kMostPendingRequests = 256;
   static constexpr Nanos kStopWait = Nanos::Seconds(4);
   static constexpr Nanos kFlushWait = Nanos::Seconds(2);
   static constexpr Nanos kRanksPause = Nanos::Millis(5);
@@ -105,6 +107,7 @@ class Daemon final : private ClientEvents, private CapturePorts, private Control
   bool stopping_ = false;
   bool finished_ = false;
   UplinkId next_uplink_ = 1;
+  std::atomic<int> pending_requests_ = 0;
   std::map<UplinkId, Link> links_;
   // After what their callbacks touch, so that they end first.
   std::unique_ptr<ClientServer> clients_;

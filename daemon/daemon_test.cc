@@ -3,9 +3,12 @@
 
 #include <signal.h>
 #include <spawn.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <iostream>
 #include <thread>
 
 #include "common/rpc/channel.h"
@@ -398,6 +401,53 @@ TEST_F(Control, SaysWhyItCannotDial) {
   fake.refuse = "too new";
   FakeAggregator refuses(fake);
   EXPECT_NE(Dial(refuses.address()).find("too new"), std::string::npos);
+}
+
+// A connection made with another user's identity, as the kernel tells it. Linux keeps that per thread.
+Fd ConnectAs(uid_t uid, const std::string& path) {
+  Fd socket;
+  std::thread other([&] {
+    if (syscall(SYS_setresuid, -1, uid, -1) != 0) return;
+    auto connected = rpc::ConnectUnix(path);
+    if (connected.ok()) socket = *std::move(connected);
+  });
+  other.join();
+  return socket;
+}
+
+TEST_F(Control, ServesEachUserForTheirOwnRanksOnly) {
+  if (geteuid() != 0) {
+    std::cout << "only root can be somebody else: run this test as root to see that users are kept apart\n";
+    StartDaemon(With::kNothing);
+    FakeClient mine;
+    ASSERT_TRUE(mine.Connect(options_.socket));
+    EXPECT_TRUE(mine.Register(""));
+    return;
+  }
+  constexpr uid_t kSomebody = 65534;
+  ASSERT_EQ(chmod(folder_.path().c_str(), 0755), 0);
+  StartDaemon(With::kNothing);
+  FakeClient roots;
+  ASSERT_TRUE(roots.Connect(options_.socket));
+  ASSERT_TRUE(roots.Register("LOCKSTEP_JOB=roots\n"));
+
+  auto stub = v1::Node::NewStub(*rpc::ConnectOver(ConnectAs(kSomebody, folder_.path() + "/control.sock")));
+  grpc::ClientContext status_context;
+  rpc::Prepare(status_context, rpc::Token(), Nanos::Seconds(10));
+  v1::StatusReply status;
+  ASSERT_TRUE(stub->Status(&status_context, v1::StatusRequest(), &status).ok());
+  ASSERT_EQ(status.daemons_size(), 1);
+  EXPECT_EQ(status.daemons(0).ranks_size(), 0);
+
+  // Root's daemon reaches root's sockets; somebody else must not make it.
+  ASSERT_EQ(chmod((folder_.path() + "/aggregator.sock").c_str(), 0666), 0);
+  grpc::ClientContext dial_context;
+  rpc::Prepare(dial_context, rpc::Token(), Nanos::Seconds(10));
+  v1::DialRequest request;
+  request.set_address(aggregator_->address());
+  v1::DialReply dialled;
+  ASSERT_TRUE(stub->Dial(&dial_context, request, &dialled).ok());
+  EXPECT_NE(dialled.error().find("not yours"), std::string::npos) << dialled.error();
 }
 
 TEST_F(DaemonTest, TwoDaemonsDoNotShareASocket) {

@@ -68,6 +68,11 @@ void Uplink::Wake() {
   changed_.notify_all();
 }
 
+std::string Uplink::trouble() {
+  std::lock_guard lock(mutex_);
+  return trouble_;
+}
+
 void Uplink::SetRanks(std::vector<v1::Rank> ranks) {
   {
     std::lock_guard lock(mutex_);
@@ -93,14 +98,18 @@ void Uplink::Run() {
   while (true) {
     bool registered = false;
     const absl::Status status = RunStream(&registered);
-    const bool was_up = up_.exchange(false);
+    up_ = false;
     bool last = options_.mode == UplinkOptions::Mode::kOnce;
+    bool news = false;
     {
       std::lock_guard lock(mutex_);
       last = last || stopping_;
+      news = registered || last || trouble_ != status.message();
+      trouble_ = std::string(status.message());
     }
     if (registered) backoff.Reset();
-    if (was_up || last) log_.Info("uplink_down", {{"aggregator", options_.name}, {"reason", status.message()}});
+    // Not once per attempt: an aggregator may be away for days.
+    if (news) log_.Info("uplink_down", {{"aggregator", options_.name}, {"reason", status.message()}});
     events_.OnUplinkDown(options_.id, status, last);
     if (last) return;
     const Nanos wait = backoff.Next();

@@ -81,6 +81,8 @@ class Uplink {
   OffsetEstimate Offset() const { return clock_sync_.Estimate(); }
 
   bool up() const { return up_; }
+  // Why it is not up, as of the last attempt.
+  std::string trouble();
   const std::shared_ptr<Spool>& spool() const { return spool_; }
   const UplinkOptions& options() const { return options_; }
   // When it was registered last; 0 before.
@@ -120,6 +122,7 @@ class Uplink {
   std::deque<v1::RankStates> states_;
   std::optional<v1::Register> registered_;
   std::string redirect_;
+  std::string trouble_;
   grpc::ClientContext* context_ = nullptr;  // of the stream that runs
   std::thread thread_;
 };
