@@ -10,6 +10,7 @@ constexpr uint32_t kCuptiActivities = ring::kActivityKernel | ring::kActivityMem
 constexpr Nanos kBetweenFlushes = Nanos::Millis(150);
 constexpr Nanos kBetweenClocks = Nanos::Seconds(1);
 constexpr Nanos kLongestTick = Nanos::Millis(50);  // also how late an ending process is noticed
+constexpr Nanos kShortlyBefore = Nanos::Millis(10);
 // CUPTI's clock may stand behind the host's (the simulation's does, when its machine is too slow); not for ever.
 constexpr Nanos kLongestLag = Nanos::Seconds(2);
 constexpr int kClockTries = 50;
@@ -100,10 +101,11 @@ bool Capture::WindowPassed() {
 Nanos Capture::Tick() {
   if (WindowPassed()) return Nanos();
   const MonoTime now = timing_.monotonic();
-  if (!window_begun_ && timing_.realtime() >= window_.t0()) {
+  const Nanos begins = window_.t0() - timing_.realtime();
+  if (!window_begun_ && begins <= kShortlyBefore) {
     window_begun_ = true;
-    // What CUPTI dropped up to here was not in the window.
-    if (cupti_.armed()) cupti_.OpenWindow();
+    // What CUPTI dropped up to here was not in the window. Later than T0 it might have been.
+    if (begins > Nanos() && cupti_.armed()) cupti_.OpenWindow();
   }
   if (now >= next_flush_) {
     if (cupti_.armed()) cupti_.Flush();
@@ -116,8 +118,8 @@ Nanos Capture::Tick() {
   Nanos wait = kLongestTick;
   const Nanos left = window_.t1() - timing_.realtime();
   if (left > Nanos() && left < wait) wait = left;
-  const Nanos begins = window_.t0() - timing_.realtime();
-  if (begins > Nanos() && begins < wait) wait = begins;
+  const Nanos until_begin = begins - kShortlyBefore;
+  if (until_begin > Nanos() && until_begin < wait) wait = until_begin;
   return wait;
 }
 
