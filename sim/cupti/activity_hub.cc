@@ -55,13 +55,15 @@ void ActivityHub::Register(cupti::BufferRequested requested, cupti::BufferComple
   if (!worker_.joinable()) worker_ = std::thread([this] { RunWorker(); });
 }
 
-void ActivityHub::SetEnabled(ActivityKind kind, bool enabled) {
+void ActivityHub::SetEnabled(ActivityKind kind, bool enabled, int64_t now) {
+  Pump(now);
   const auto k = static_cast<uint32_t>(kind);
   if (k < kKinds) enabled_[k].store(enabled, std::memory_order_relaxed);
 }
 
-void ActivityHub::SetCallEnabled(cupti::CallbackDomain domain, uint32_t cbid, bool enabled) {
+void ActivityHub::SetCallEnabled(cupti::CallbackDomain domain, uint32_t cbid, bool enabled, int64_t now) {
   if (cbid >= kCallbackIds) return;
+  Pump(now);
   calls_[domain == cupti::CallbackDomain::kDriverApi ? 1 : 0][cbid].store(enabled ? kOn : kOff, std::memory_order_relaxed);
 }
 
@@ -89,12 +91,12 @@ void ActivityHub::Complete(uint64_t ticket, int64_t start_ns, int64_t end_ns, in
   auto it = in_flight_.find(ticket);
   if (it == in_flight_.end()) return;  // a forced flush gave it out already
   SetStamps(it->second.data, it->second.kind(), start_ns, end_ns);
-  ready_.push({release, next_order_++, start_ns, keep, it->second});
+  ready_.push({release, next_order_++, start_ns, keep, {}, it->second});
   in_flight_.erase(it);
 }
 
-void ActivityHub::Record(const void* record, size_t bytes, int64_t stamp_ns, int64_t release, Keep keep) {
-  Ready ready{release, 0, stamp_ns, keep, {}};
+void ActivityHub::Record(const void* record, size_t bytes, SimCall call, int64_t stamp_ns, int64_t release, Keep keep) {
+  Ready ready{release, 0, stamp_ns, keep, call, {}};
   std::memcpy(ready.bytes.data, record, std::min(bytes, kMaxRecordBytes));
   std::lock_guard<std::mutex> lock(state_);
   ready.order = next_order_++;
@@ -111,8 +113,16 @@ void ActivityHub::Pump(int64_t now) {
       next = ready_.top();
       ready_.pop();
     }
-    Write(next.bytes, next.stamp_ns, next.keep, SimOutcome::kWritten);
+    if (StillWanted(next)) Write(next.bytes, next.stamp_ns, next.keep, SimOutcome::kWritten);
   }
+}
+
+// Device work and dumped objects were decided on when they were launched or asked for.
+bool ActivityHub::StillWanted(const Ready& ready) const {
+  const ActivityKind kind = ready.bytes.kind();
+  if (ready.call.domain != cupti::CallbackDomain::kInvalid && !WantsCall(ready.call.domain, ready.call.cbid)) return false;
+  const bool of_host = kind == ActivityKind::kSynchronization || kind == ActivityKind::kExternalCorrelation || kind == ActivityKind::kCudaEvent;
+  return !of_host || Wants(kind);
 }
 
 void ActivityHub::Write(const Bytes& bytes, int64_t stamp_ns, Keep keep, SimOutcome outcome) {

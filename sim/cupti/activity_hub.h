@@ -27,8 +27,9 @@ class ActivityHub {
 
   // The tool's side.
   void Register(foreign::cupti::BufferRequested requested, foreign::cupti::BufferCompleted completed);
-  void SetEnabled(foreign::cupti::ActivityKind kind, bool enabled);
-  void SetCallEnabled(foreign::cupti::CallbackDomain domain, uint32_t cbid, bool enabled);
+  // What was over at `now` is still recorded as things stood until then.
+  void SetEnabled(foreign::cupti::ActivityKind kind, bool enabled, int64_t now);
+  void SetCallEnabled(foreign::cupti::CallbackDomain domain, uint32_t cbid, bool enabled, int64_t now);
   // Returns when the tool has been given every buffer with a complete record in it; `forced`: and every record in flight,
   // with the stamps that are not known yet at 0. On the worker thread it only hands over.
   enum class Flush { kComplete, kForced };
@@ -42,7 +43,7 @@ class ActivityHub {
   bool WantsCall(foreign::cupti::CallbackDomain domain, uint32_t cbid) const;
   uint64_t Launch(const void* record, size_t bytes);
   void Complete(uint64_t ticket, int64_t start_ns, int64_t end_ns, int64_t release, Keep keep);
-  void Record(const void* record, size_t bytes, int64_t stamp_ns, int64_t release, Keep keep);
+  void Record(const void* record, size_t bytes, SimCall call, int64_t stamp_ns, int64_t release, Keep keep);
   void Pump(int64_t now);
   size_t Ledger(const SimLedgerEntry** entries);
 
@@ -56,6 +57,7 @@ class ActivityHub {
     uint64_t order;  // records of one instant keep the order they were made in
     int64_t stamp_ns;
     Keep keep;
+    SimCall call;
     Bytes bytes;
     bool operator>(const Ready& o) const { return release != o.release ? release > o.release : order > o.order; }
   };
@@ -70,6 +72,7 @@ class ActivityHub {
   static constexpr uint32_t kCallbackIds = 1024;
 
   // With writing_ held.
+  bool StillWanted(const Ready& ready) const;
   void Write(const Bytes& bytes, int64_t stamp_ns, Keep keep, SimOutcome outcome);
   bool MakeRoom(size_t bytes);
   void GiveBack();

@@ -14,7 +14,7 @@
 
 namespace lockstep::sim {
 
-inline constexpr uint32_t kSimCoreVersion = 1;
+inline constexpr uint32_t kSimCoreVersion = 2;
 inline constexpr uint32_t kSimContextId = 1;
 inline constexpr size_t kMaxRecordBytes = 256;
 
@@ -46,6 +46,13 @@ struct SimLedgerEntry {
 
 enum class Keep : uint32_t { kDeliver = 0, kDrop = 1 };
 
+// The call that a host record tells of. It is only made if the tool still wants such calls when the call returns, as in
+// CUPTI, which writes it then. kInvalid: no call.
+struct SimCall {
+  foreign::cupti::CallbackDomain domain = foreign::cupti::CallbackDomain::kInvalid;
+  uint32_t cbid = 0;
+};
+
 struct SimCore {
   uint32_t version;
   // From the rank's thread. attach() copies what it is given, except the name.
@@ -59,8 +66,8 @@ struct SimCore {
   // A device record whose stamps are not known yet. The ticket is never 0.
   uint64_t (*launch)(const void* record, size_t bytes);
   void (*complete)(uint64_t ticket, int64_t start_ns, int64_t end_ns, int64_t release, Keep keep);
-  // A whole record. `stamp_ns` goes to the ledger.
-  void (*record)(const void* record, size_t bytes, int64_t stamp_ns, int64_t release, Keep keep);
+  // A whole record of the host. `stamp_ns` goes to the ledger.
+  void (*record)(const void* record, size_t bytes, SimCall call, int64_t stamp_ns, int64_t release, Keep keep);
   // What the tool has pushed on the calling thread, innermost of each kind. Returns how many were stored.
   size_t (*external_ids)(SimExternalId* out, size_t capacity);
   // Puts every record whose release has passed into buffers.

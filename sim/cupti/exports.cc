@@ -61,7 +61,7 @@ void Dump(ActivityKind kind) {
   Library& lib = Lib();
   std::lock_guard<std::mutex> lock(lib.mutex);
   const int64_t now = Now(CLOCK_MONOTONIC), stamp = Now(CLOCK_REALTIME);
-  const auto record = [&](const auto& r) { lib.hub.Record(&r, sizeof r, stamp, now, Keep::kDeliver); };
+  const auto record = [&](const auto& r) { lib.hub.Record(&r, sizeof r, {}, stamp, now, Keep::kDeliver); };
   if (kind == ActivityKind::kDevice) {
     cupti::Device5 r{};
     r.kind = kind;
@@ -101,7 +101,7 @@ void Dump(ActivityKind kind) {
 Result Enable(ActivityKind kind, bool enabled) {
   if (!Usable()) return Result::kUnknown;
   if (RecordSize(kind) == 0) return Result::kInvalidKind;
-  Lib().hub.SetEnabled(kind, enabled);
+  Lib().hub.SetEnabled(kind, enabled, Now(CLOCK_MONOTONIC));
   return Result::kSuccess;
 }
 
@@ -144,8 +144,8 @@ constexpr SimCore kCore = {
     [](uint64_t ticket, int64_t start_ns, int64_t end_ns, int64_t release, Keep keep) {
       Lib().hub.Complete(ticket, start_ns, end_ns, release, keep);
     },
-    [](const void* record, size_t bytes, int64_t stamp_ns, int64_t release, Keep keep) {
-      Lib().hub.Record(record, bytes, stamp_ns, release, keep);
+    [](const void* record, size_t bytes, SimCall call, int64_t stamp_ns, int64_t release, Keep keep) {
+      Lib().hub.Record(record, bytes, call, stamp_ns, release, keep);
     },
     ExternalIds,
     [](int64_t now) { Lib().hub.Pump(now); },
@@ -231,13 +231,13 @@ LOCKSTEP_SIM_EXPORT Result cuptiActivityDisableContext(cupti::Context, ActivityK
 
 LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableRuntimeApi(uint32_t cbid, uint8_t enable) {
   if (!sim::Usable()) return Result::kUnknown;
-  sim::Lib().hub.SetCallEnabled(cupti::CallbackDomain::kRuntimeApi, cbid, enable != 0);
+  sim::Lib().hub.SetCallEnabled(cupti::CallbackDomain::kRuntimeApi, cbid, enable != 0, sim::Now(CLOCK_MONOTONIC));
   return Result::kSuccess;
 }
 
 LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableDriverApi(uint32_t cbid, uint8_t enable) {
   if (!sim::Usable()) return Result::kUnknown;
-  sim::Lib().hub.SetCallEnabled(cupti::CallbackDomain::kDriverApi, cbid, enable != 0);
+  sim::Lib().hub.SetCallEnabled(cupti::CallbackDomain::kDriverApi, cbid, enable != 0, sim::Now(CLOCK_MONOTONIC));
   return Result::kSuccess;
 }
 

@@ -193,12 +193,12 @@ TEST_F(SimCupti, ARefusedBufferAndARequestedDropAreCountedOnce) {
   Register();
   Enable(ActivityKind::kRuntime);
   const cupti::Api a = Api(1);
-  Core().record(&a, sizeof a, kStamp, Mono(), Keep::kDeliver);
+  Core().record(&a, sizeof a, {}, kStamp, Mono(), Keep::kDeliver);
   Core().pump(Mono());
   EXPECT_EQ(Dropped(), 1u);
   g_tool.refuse = false;
-  Core().record(&a, sizeof a, kStamp, Mono(), Keep::kDrop);
-  Core().record(&a, sizeof a, kStamp, Mono(), Keep::kDeliver);
+  Core().record(&a, sizeof a, {}, kStamp, Mono(), Keep::kDrop);
+  Core().record(&a, sizeof a, {}, kStamp, Mono(), Keep::kDeliver);
   Flush(0);
   EXPECT_EQ(Kinds().size(), 1u);
   EXPECT_EQ(Dropped(), 1u);
@@ -221,7 +221,7 @@ TEST_F(SimCupti, TheLastRegistrationWins) {
   const auto registration = Find<cupti::ActivityRegisterCallbacksFn>("cuptiActivityRegisterCallbacks");
   EXPECT_EQ(registration(Requested, CompletedBySecond), Result::kSuccess);
   const cupti::Api a = Api(1);
-  Core().record(&a, sizeof a, 1, Mono(), Keep::kDeliver);
+  Core().record(&a, sizeof a, {}, 1, Mono(), Keep::kDeliver);
   Flush(0);
   EXPECT_EQ(g_second_owner, 1);
   EXPECT_TRUE(g_tool.buffers.empty());
@@ -239,6 +239,19 @@ TEST_F(SimCupti, SingleCallsAreSwitchedOnAndOffBesideTheirKind) {
   EXPECT_EQ(runtime(138, 0), Result::kSuccess);
   EXPECT_TRUE(Core().wants_call(CallbackDomain::kRuntimeApi, 211));
   EXPECT_FALSE(Core().wants_call(CallbackDomain::kRuntimeApi, 138));
+}
+
+TEST_F(SimCupti, ACallThatReturnsAfterItsKindWasSwitchedOffLeavesNoRecord) {
+  Register();
+  Enable(ActivityKind::kRuntime);
+  const SimCall call{cupti::CallbackDomain::kRuntimeApi, 211};
+  const cupti::Api a = Api(1);
+  Core().record(&a, sizeof a, call, 1, Mono(), Keep::kDeliver);
+  Core().record(&a, sizeof a, call, 1, Mono() + 20'000'000, Keep::kDeliver);
+  Find<cupti::ActivityDisableFn>("cuptiActivityDisable")(ActivityKind::kRuntime);
+  Core().pump(Mono() + 1'000'000'000);
+  Flush(0);
+  EXPECT_EQ(Kinds().size(), 1u) << "the one that had returned before";
 }
 
 TEST_F(SimCupti, ExternalIdsAreAStackPerThreadAndKind) {
@@ -289,9 +302,10 @@ TEST_F(SimCupti, TheRealLibraryStepsOurBuffersIdentically) {
   for (uint32_t kind = 1; kind < 64; ++kind) {
     const size_t bytes = RecordSize(static_cast<ActivityKind>(kind));
     if (bytes == 0) continue;
+    Enable(static_cast<ActivityKind>(kind));
     uint8_t record[kMaxRecordBytes] = {};
     std::memcpy(record, &kind, sizeof kind);
-    for (int i = 0; i < 5; ++i) Core().record(record, bytes, 1, Mono(), Keep::kDeliver);
+    for (int i = 0; i < 5; ++i) Core().record(record, bytes, {}, 1, Mono(), Keep::kDeliver);
   }
   Flush(0);
   const auto ours = Find<cupti::ActivityGetNextRecordFn>("cuptiActivityGetNextRecord");

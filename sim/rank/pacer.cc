@@ -39,7 +39,10 @@ PacerEnd Pacer::Run() {
     cupti_.pump(MachineMonotonic().ns());
     const bool over = engine_.Finished() && (limit == last || vote_.stopping());
     if (over && finished_at == VirtualTime()) finished_at = recorder_.latest_end();
-    if (over && Now() >= finished_at && votes_ == recorder_.steps_begun()) return PacerEnd::kFinished;
+    if (over && Now() >= finished_at && votes_ == recorder_.steps_begun()) {
+      cupti_.pump(MachineMonotonic().ns());
+      return PacerEnd::kFinished;
+    }
     if (options_.stop_asked() && !stop_asked_at_) stop_asked_at_ = MachineMonotonic();
     if (stop_asked_at_ && MachineMonotonic() - *stop_asked_at_ > kGrace) return PacerEnd::kGaveUp;
     Sleep(moved);

@@ -100,15 +100,16 @@ Keep RankRecorder::Fate(OpRun run, uint32_t part) const {
 }
 
 template <typename Record>
-void RankRecorder::Emit(const Record& record, OpRun run, uint32_t part, VirtualTime start, VirtualTime end) {
-  cupti_.record(&record, sizeof record, clock_.Reported(start).ns(), clock_.ToWall(end).ns(), Fate(run, part));
+void RankRecorder::Emit(const Record& record, OpRun run, SimCall call, uint32_t part, VirtualTime start, VirtualTime end) {
+  cupti_.record(&record, sizeof record, call, clock_.Reported(start).ns(), clock_.ToWall(end).ns(), Fate(run, part));
 }
 
 void RankRecorder::OnCallStart(OpRun run, VirtualTime start) {
   NoteStep(run, start);
   const Op& op = program_.ops()[run.op];
   OpenCall call;
-  call.api = cupti_.wants_call(op.driver ? cupti::CallbackDomain::kDriverApi : cupti::CallbackDomain::kRuntimeApi, op.cbid);
+  call.call = {op.driver ? cupti::CallbackDomain::kDriverApi : cupti::CallbackDomain::kRuntimeApi, op.cbid};
+  call.api = cupti_.wants_call(call.call.domain, call.call.cbid);
   call.sync = cupti_.wants(ActivityKind::kSynchronization);
   call.event = cupti_.wants(ActivityKind::kCudaEvent);
   uint32_t collective = kNoIndex;
@@ -204,7 +205,7 @@ void RankRecorder::OnCallEnd(OpRun run, VirtualTime start, VirtualTime end) {
       r.external_kind = id.kind;
       r.external_id = id.id;
       r.correlation_id = correlation;
-      Emit(r, run, part, start, end);
+      Emit(r, run, call.call, part, start, end);
     }
     cupti::Api r{};
     r.kind = op.driver ? ActivityKind::kDriver : ActivityKind::kRuntime;
@@ -215,7 +216,7 @@ void RankRecorder::OnCallEnd(OpRun run, VirtualTime start, VirtualTime end) {
     // Further host threads of the scenario run on this one; their ids only have to differ.
     r.thread_id = cupti_.thread_id() + op.thread;
     r.correlation_id = correlation;
-    Emit(r, run, kMain, start, end);
+    Emit(r, run, call.call, kMain, start, end);
   }
   if (call.sync || call.event) SyncRecords(run, start, end, call.event);
 }
@@ -238,7 +239,7 @@ void RankRecorder::SyncRecords(OpRun run, VirtualTime start, VirtualTime end, bo
              : op.cbid == cupti::runtime_cbid::kEventSynchronize ? cupti::SynchronizationType::kEventSynchronize
                                                                  : cupti::SynchronizationType::kStreamSynchronize;
     if (op.wait == scenario::Wait::kStreams && !op.wait_streams.empty()) r.stream_id = streams[op.wait_streams[0]];
-    if (cupti_.wants(ActivityKind::kSynchronization)) Emit(r, run, kSync, start, end);
+    if (cupti_.wants(ActivityKind::kSynchronization)) Emit(r, run, {}, kSync, start, end);
   }
   for (uint32_t i = run.op + 1; i < program_.ops().size() && !program_.ops()[i].IsHost(); ++i) {
     const Op& follow = program_.ops()[i];
@@ -248,7 +249,7 @@ void RankRecorder::SyncRecords(OpRun run, VirtualTime start, VirtualTime end, bo
       r.type = cupti::SynchronizationType::kStreamWaitEvent;
       r.stream_id = streams[follow.stream];
       r.cuda_event_id = follow.event;
-      Emit(r, run, kSync, start, end);
+      Emit(r, run, {}, kSync, start, end);
     } else if (follow.kind == OpKind::kRecordEvent && event) {
       cupti::CudaEvent2 e{};
       e.kind = ActivityKind::kCudaEvent;
@@ -257,7 +258,7 @@ void RankRecorder::SyncRecords(OpRun run, VirtualTime start, VirtualTime end, bo
       e.stream_id = streams[follow.stream];
       e.event_id = follow.event;
       e.device_id = device_;
-      Emit(e, run, kEvent, start, end);
+      Emit(e, run, {}, kEvent, start, end);
     }
   }
 }

@@ -40,6 +40,7 @@ class RankRecorder final : public RankObserver {
 
  private:
   struct OpenCall {
+    SimCall call;
     bool api = false;
     bool sync = false;
     bool event = false;
@@ -54,7 +55,7 @@ class RankRecorder final : public RankObserver {
   size_t DeviceRecord(OpRun run, uint8_t* out) const;
   void SyncRecords(OpRun run, VirtualTime start, VirtualTime end, bool event);
   template <typename Record>
-  void Emit(const Record& record, OpRun run, uint32_t part, VirtualTime start, VirtualTime end);
+  void Emit(const Record& record, OpRun run, SimCall call, uint32_t part, VirtualTime start, VirtualTime end);
   Keep Fate(OpRun run, uint32_t part) const;
 
   const Program& program_;

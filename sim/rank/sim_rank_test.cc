@@ -163,7 +163,7 @@ TEST_F(SimRank, AToolIsLetInAndSeesExactlyWhatTheTruthSays) {
   const scenario::Scenario s = *scenario::MakeTransformer(scenario::ShapeFor(8));
   for (uint32_t rank : {0u, 6u}) {
     const std::string truth = Slurp(Out("truth/truth-" + std::to_string(rank) + ".json"));
-    ASSERT_THAT(truth, HasSubstr("\"complete\": true"));
+    ASSERT_NE(truth.find("\"complete\": true"), std::string::npos);
     std::map<std::string, size_t> records;
     std::map<std::string, std::set<std::string>> correlations;
     size_t pushes = 0, inits = 0, colls = 0;
@@ -195,7 +195,9 @@ TEST_F(SimRank, AToolIsLetInAndSeesExactlyWhatTheTruthSays) {
     EXPECT_EQ(inits, 4u) << "world, tensor, data, pipeline";
     // Every external id leads to a launch of a communication kernel.
     for (const std::string& c : correlations["39"]) EXPECT_TRUE(correlations["4"].count(c) == 1 && correlations["10"].count(c) == 1) << c;
-    EXPECT_THAT(truth, HasSubstr("\"kernel\": {\"written\": " + std::to_string(4 * kernels) + ", \"dropped\": 0"));
+    const size_t counts = truth.find("\"counts\"");
+    EXPECT_THAT(truth.substr(counts, truth.find("\"written\": {", counts) - counts),
+                HasSubstr("\"kernel\": {\"written\": " + std::to_string(4 * kernels) + ", \"dropped\": 0"));
   }
 }
 
