@@ -1,4 +1,5 @@
-// Our declarations of others' ABIs (common/foreign) against the real headers, where a CUDA toolkit is installed.
+// Our declarations of others' ABIs (common/foreign) against the real headers, where a CUDA toolkit is
+// installed.
 #include <cupti.h>
 #include <gtest/gtest.h>
 #include <nvtx3/nvToolsExt.h>
@@ -21,7 +22,8 @@ namespace nvtx = lockstep::foreign::nvtx;
     EXPECT_EQ(offsetof(ours, our_field), offsetof(theirs, their_field)) << #ours "." #our_field;      \
     EXPECT_EQ(sizeof(ours::our_field), sizeof(theirs::their_field)) << #ours "." #our_field " width"; \
   } while (false)
-#define EXPECT_SAME_VALUE(ours, theirs) EXPECT_EQ(static_cast<int64_t>(ours), static_cast<int64_t>(theirs)) << #theirs
+#define EXPECT_SAME_VALUE(ours, theirs) \
+  EXPECT_EQ(static_cast<int64_t>(ours), static_cast<int64_t>(theirs)) << #theirs
 
 TEST(CuptiDeclarations, KernelRecordEqualsTheHeaderFieldByField) {
   using Ours = cupti::Kernel10;
@@ -148,13 +150,16 @@ TEST(CuptiDeclarations, ApiSyncAndSmallRecordsEqualTheHeaderFieldByField) {
   EXPECT_SAME_FIELD(cupti::Synchronization2, context_id, CUpti_ActivitySynchronization2, contextId);
   EXPECT_SAME_FIELD(cupti::Synchronization2, stream_id, CUpti_ActivitySynchronization2, streamId);
   EXPECT_SAME_FIELD(cupti::Synchronization2, cuda_event_id, CUpti_ActivitySynchronization2, cudaEventId);
-  EXPECT_SAME_FIELD(cupti::Synchronization2, cuda_event_sync_id, CUpti_ActivitySynchronization2, cudaEventSyncId);
+  EXPECT_SAME_FIELD(cupti::Synchronization2, cuda_event_sync_id, CUpti_ActivitySynchronization2,
+                    cudaEventSyncId);
   EXPECT_SAME_FIELD(cupti::Synchronization2, return_value, CUpti_ActivitySynchronization2, returnValue);
 
   EXPECT_SAME_SIZE(cupti::ExternalCorrelation, CUpti_ActivityExternalCorrelation);
-  EXPECT_SAME_FIELD(cupti::ExternalCorrelation, external_kind, CUpti_ActivityExternalCorrelation, externalKind);
+  EXPECT_SAME_FIELD(cupti::ExternalCorrelation, external_kind, CUpti_ActivityExternalCorrelation,
+                    externalKind);
   EXPECT_SAME_FIELD(cupti::ExternalCorrelation, external_id, CUpti_ActivityExternalCorrelation, externalId);
-  EXPECT_SAME_FIELD(cupti::ExternalCorrelation, correlation_id, CUpti_ActivityExternalCorrelation, correlationId);
+  EXPECT_SAME_FIELD(cupti::ExternalCorrelation, correlation_id, CUpti_ActivityExternalCorrelation,
+                    correlationId);
 
   EXPECT_SAME_SIZE(cupti::CudaEvent2, CUpti_ActivityCudaEvent2);
   EXPECT_SAME_FIELD(cupti::CudaEvent2, correlation_id, CUpti_ActivityCudaEvent2, correlationId);
@@ -241,15 +246,19 @@ TEST(CuptiDeclarations, NumbersEqualTheHeader) {
   EXPECT_SAME_VALUE(cupti::MemoryKind::kManaged, CUPTI_ACTIVITY_MEMORY_KIND_MANAGED);
   EXPECT_SAME_VALUE(cupti::kMemcpyFlagAsync, CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC);
   EXPECT_SAME_VALUE(cupti::kMemsetFlagAsync, CUPTI_ACTIVITY_FLAG_MEMSET_ASYNC);
-  EXPECT_SAME_VALUE(cupti::OverheadKind::kActivityBufferRequest, CUPTI_ACTIVITY_OVERHEAD_ACTIVITY_BUFFER_REQUEST);
+  EXPECT_SAME_VALUE(cupti::OverheadKind::kActivityBufferRequest,
+                    CUPTI_ACTIVITY_OVERHEAD_ACTIVITY_BUFFER_REQUEST);
   EXPECT_SAME_VALUE(cupti::OverheadKind::kInstrumentation, CUPTI_ACTIVITY_OVERHEAD_CUPTI_INSTRUMENTATION);
   EXPECT_SAME_VALUE(cupti::ObjectKind::kThread, CUPTI_ACTIVITY_OBJECT_THREAD);
   EXPECT_SAME_VALUE(cupti::ThreadIdType::kSystem, CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
   EXPECT_SAME_VALUE(cupti::kFlushForced, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   EXPECT_SAME_VALUE(cupti::Attribute::kDeviceBufferPoolLimit, CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_POOL_LIMIT);
-  EXPECT_SAME_VALUE(cupti::Attribute::kZeroedOutActivityBuffer, CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER);
-  EXPECT_SAME_VALUE(cupti::Attribute::kDeviceBufferPreAllocate, CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_PRE_ALLOCATE_VALUE);
-  EXPECT_SAME_VALUE(cupti::Attribute::kPerThreadActivityBuffer, CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER);
+  EXPECT_SAME_VALUE(cupti::Attribute::kZeroedOutActivityBuffer,
+                    CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER);
+  EXPECT_SAME_VALUE(cupti::Attribute::kDeviceBufferPreAllocate,
+                    CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_PRE_ALLOCATE_VALUE);
+  EXPECT_SAME_VALUE(cupti::Attribute::kPerThreadActivityBuffer,
+                    CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER);
 }
 
 TEST(CuptiDeclarations, CallbackIdsEqualTheHeader) {

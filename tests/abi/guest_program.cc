@@ -1,4 +1,5 @@
-// A program with the client injected, for guest_test.cc: does one thing, tells what it saw on stdout, a line each.
+// A program with the client injected, for guest_test.cc: does one thing, tells what it saw on stdout, a line
+// each.
 //
 //   guest_program LIBRARY MODE
 //
@@ -71,8 +72,8 @@ void Inject(const char* path) {
   const auto nvtx_init =
       reinterpret_cast<nvtx::InitializeInjectionNvtx2Fn>(::dlsym(library, "InitializeInjectionNvtx2"));
   if (nvtx_init(&ExportTable) != 1) Say("NVTX refused");
-  const auto init =
-      reinterpret_cast<lockstep::foreign::cupti::InitializeInjectionFn>(::dlsym(library, "InitializeInjection"));
+  const auto init = reinterpret_cast<lockstep::foreign::cupti::InitializeInjectionFn>(
+      ::dlsym(library, "InitializeInjection"));
   if (init() != 1) Say("CUDA refused");
   // What every library that uses NVTX does, again; and an unload, which must do nothing.
   if (nvtx_init(&ExportTable) != 1) Say("NVTX refused the second library");
@@ -105,7 +106,8 @@ void Fork() {
   ReportChild("raw fork:", child);
   child = ::fork();
   if (child == 0) {
-    ::execl("/bin/sh", "sh", "-c", "ls -l /proc/self/fd | awk '{print $9}' | sort -n | tail -1 | xargs test 512 -gt", nullptr);
+    ::execl("/bin/sh", "sh", "-c",
+            "ls -l /proc/self/fd | awk '{print $9}' | sort -n | tail -1 | xargs test 512 -gt", nullptr);
     ::_exit(1);
   }
   ReportChild("exec:", child);
@@ -131,8 +133,10 @@ void CloseAll() {
   int missing = 0;
   for (int fd = 3; fd < 1500; ++fd) {
     struct stat info;
-    if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) ++missing;
-    else if (info.st_size != 0) ++dirty;
+    if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
+      ++missing;
+    else if (info.st_size != 0)
+      ++dirty;
     ::unlink((std::string(folder) + "/" + std::to_string(fd)).c_str());
   }
   ::rmdir(folder);

@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "tests/abi/support/fake_daemon.h"
 #include "common/ring/handshake.h"
+#include "tests/abi/support/fake_daemon.h"
 
 namespace lockstep::client {
 namespace {
@@ -86,7 +86,9 @@ class Guest {
 class GuestTest : public testing::Test {
  protected:
   GuestTest() : daemon_(folder_.socket()) {}
-  std::vector<std::pair<std::string, std::string>> WithDaemon() { return {{"LOCKSTEP_SOCKET", folder_.socket()}}; }
+  std::vector<std::pair<std::string, std::string>> WithDaemon() {
+    return {{"LOCKSTEP_SOCKET", folder_.socket()}};
+  }
 
   void StartCapture(uint64_t capture, uint32_t activities) {
     ASSERT_TRUE(daemon_.Arm(capture, activities));
@@ -156,7 +158,8 @@ TEST_F(GuestTest, ItsDescriptorsLieAbove512AndAreNotInherited) {
   ASSERT_TRUE(daemon_.WelcomeWithNewSegment());
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   int ours = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(guest.pid()) + "/fd")) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(guest.pid()) + "/fd")) {
     const int fd = std::stoi(entry.path().filename());
     if (fd <= 2) continue;
     EXPECT_GE(fd, 512) << std::filesystem::read_symlink(entry.path());
@@ -223,7 +226,8 @@ TEST_F(GuestTest, AnApplicationThatClosesEverythingFindsNoByteOfOursInItsFiles) 
 }
 
 TEST_F(GuestTest, PreloadedItPointsCudaNvtxAndNcclToItselfAndLeavesWhatIsSetAlone) {
-  Guest guest("environment", {{"LD_PRELOAD", LOCKSTEP_CLIENT_LIBRARY}, {"NCCL_PROFILER_PLUGIN", "inspector"}});
+  Guest guest("environment",
+              {{"LD_PRELOAD", LOCKSTEP_CLIENT_LIBRARY}, {"NCCL_PROFILER_PLUGIN", "inspector"}});
   EXPECT_EQ(guest.Line(), "CUDA_INJECTION64_PATH=" LOCKSTEP_CLIENT_LIBRARY);
   EXPECT_EQ(guest.Line(), "NVTX_INJECTION64_PATH=" LOCKSTEP_CLIENT_LIBRARY);
   EXPECT_EQ(guest.Line(), "NCCL_PROFILER_PLUGIN=inspector");

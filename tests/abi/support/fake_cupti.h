@@ -1,5 +1,5 @@
-// A CUPTI made of nothing: a function table over one object, for tests of the client. Records are put in by hand, from any
-// thread.
+// A CUPTI made of nothing: a function table over one object, for tests of the client. Records are put in by
+// hand, from any thread.
 #ifndef LOCKSTEP_TESTS_ABI_SUPPORT_FAKE_CUPTI_H_
 #define LOCKSTEP_TESTS_ABI_SUPPORT_FAKE_CUPTI_H_
 
@@ -20,8 +20,8 @@
 
 namespace lockstep::client {
 
-// One at a time; its functions find it. Everything a test sets or looks at while the client's thread runs goes through
-// Locked.
+// One at a time; its functions find it. Everything a test sets or looks at while the client's thread runs
+// goes through Locked.
 class FakeCupti {
  public:
   using Kind = foreign::cupti::ActivityKind;
@@ -42,14 +42,16 @@ class FakeCupti {
     api.GetTimestamp = [](uint64_t* ns) {
       return g_fake->Ok("cuptiGetTimestamp", [&] { *ns = g_fake->now != 0 ? g_fake->now : RealtimeNs(); });
     };
-    api.RegisterCallbacks = [](foreign::cupti::BufferRequested requested, foreign::cupti::BufferCompleted completed) {
+    api.RegisterCallbacks = [](foreign::cupti::BufferRequested requested,
+                               foreign::cupti::BufferCompleted completed) {
       return g_fake->Ok("cuptiActivityRegisterCallbacks", [&] {
         g_fake->requested_ = requested;
         g_fake->completed_ = completed;
       });
     };
     api.Enable = [](Kind kind) {
-      if (g_fake->Locked([&](FakeCupti& f) { return f.refused_kinds.count(kind) != 0; })) return Result::kInvalidKind;
+      if (g_fake->Locked([&](FakeCupti& f) { return f.refused_kinds.count(kind) != 0; }))
+        return Result::kInvalidKind;
       return g_fake->Ok("cuptiActivityEnable", [&] { g_fake->enabled.insert(kind); });
     };
     api.Disable = [](Kind kind) {
@@ -60,15 +62,17 @@ class FakeCupti {
       return g_fake->GetNextRecord(buffer, valid, record);
     };
     api.GetNumDroppedRecords = [](foreign::cupti::Context, uint32_t, size_t* dropped) {
-      return g_fake->Ok("cuptiActivityGetNumDroppedRecords", [&] { *dropped = std::exchange(g_fake->dropped, 0); });
+      return g_fake->Ok("cuptiActivityGetNumDroppedRecords",
+                        [&] { *dropped = std::exchange(g_fake->dropped, 0); });
     };
     api.GetResultString = [](Result result, const char** text) {
       *text = result == Result::kUnknown ? "CUPTI_ERROR_UNKNOWN" : "CUPTI_ERROR";
       return Result::kSuccess;
     };
     api.GetCallbackName = [](foreign::cupti::CallbackDomain domain, uint32_t cbid, const char** name) {
-      static std::map<uint32_t, const char*> names = {
-          {211, "cudaLaunchKernel_v7000"}, {225, "cudaMemcpyAsync_ptsz_v7000"}, {165, "cudaDeviceSynchronize_v3020"}};
+      static std::map<uint32_t, const char*> names = {{211, "cudaLaunchKernel_v7000"},
+                                                      {225, "cudaMemcpyAsync_ptsz_v7000"},
+                                                      {165, "cudaDeviceSynchronize_v3020"}};
       if (domain == foreign::cupti::CallbackDomain::kDriverApi) {
         *name = "cuLaunchKernelEx";
         return Result::kSuccess;
@@ -100,8 +104,10 @@ class FakeCupti {
     };
     api.EnableDriverApi = [](uint32_t cbid, uint8_t enable) {
       return g_fake->Ok("cuptiActivityEnableDriverApi", [&] {
-        if (enable) g_fake->driver_on.insert(cbid);
-        else g_fake->driver_on.erase(cbid);
+        if (enable)
+          g_fake->driver_on.insert(cbid);
+        else
+          g_fake->driver_on.erase(cbid);
       });
     };
     api.EnableAllSyncRecords = [](uint8_t enable) {
@@ -159,11 +165,20 @@ class FakeCupti {
   bool all_sync_records = true;
   foreign::cupti::ThreadIdType thread_id_type = foreign::cupti::ThreadIdType::kDefault;
   std::vector<uint64_t> pushed;
-  std::map<Kind, size_t> sizes = {
-      {Kind::kMemcpy, 96},         {Kind::kMemset, 88},       {Kind::kKernel, 216},         {Kind::kDriver, 40},
-      {Kind::kRuntime, 40},        {Kind::kContext, 32},      {Kind::kConcurrentKernel, 216}, {Kind::kOverhead, 56},
-      {Kind::kMemcpyPeer, 96},     {Kind::kCudaEvent, 56},    {Kind::kStream, 24},          {Kind::kSynchronization, 56},
-      {Kind::kExternalCorrelation, 24}, {Kind::kGraphTrace, 56}};
+  std::map<Kind, size_t> sizes = {{Kind::kMemcpy, 96},
+                                  {Kind::kMemset, 88},
+                                  {Kind::kKernel, 216},
+                                  {Kind::kDriver, 40},
+                                  {Kind::kRuntime, 40},
+                                  {Kind::kContext, 32},
+                                  {Kind::kConcurrentKernel, 216},
+                                  {Kind::kOverhead, 56},
+                                  {Kind::kMemcpyPeer, 96},
+                                  {Kind::kCudaEvent, 56},
+                                  {Kind::kStream, 24},
+                                  {Kind::kSynchronization, 56},
+                                  {Kind::kExternalCorrelation, 24},
+                                  {Kind::kGraphTrace, 56}};
 
  private:
   struct Buffer {
@@ -237,8 +252,8 @@ inline uint64_t FakeCupti::RealtimeNs() {
 
 // ---- records with the fields that matter ----
 
-inline foreign::cupti::Kernel10 MakeKernel(int64_t start, int64_t end, uint32_t correlation, const char* name = "gemm",
-                                           uint32_t stream = 7) {
+inline foreign::cupti::Kernel10 MakeKernel(int64_t start, int64_t end, uint32_t correlation,
+                                           const char* name = "gemm", uint32_t stream = 7) {
   foreign::cupti::Kernel10 r{};
   r.kind = foreign::cupti::ActivityKind::kConcurrentKernel;
   r.start = static_cast<uint64_t>(start);
@@ -252,8 +267,9 @@ inline foreign::cupti::Kernel10 MakeKernel(int64_t start, int64_t end, uint32_t 
   return r;
 }
 
-inline foreign::cupti::Api MakeApi(int64_t start, int64_t end, uint32_t correlation, uint32_t cbid = 211,
-                                   foreign::cupti::ActivityKind kind = foreign::cupti::ActivityKind::kRuntime) {
+inline foreign::cupti::Api MakeApi(
+    int64_t start, int64_t end, uint32_t correlation, uint32_t cbid = 211,
+    foreign::cupti::ActivityKind kind = foreign::cupti::ActivityKind::kRuntime) {
   foreign::cupti::Api r{};
   r.kind = kind;
   r.cbid = cbid;

@@ -15,10 +15,10 @@
 #include <optional>
 #include <string>
 
-#include "tests/abi/support/daemon_end.h"
 #include "common/base/fd.h"
 #include "common/ring/handshake.h"
 #include "common/ring/socket_io.h"
+#include "tests/abi/support/daemon_end.h"
 
 namespace lockstep::client {
 
@@ -59,7 +59,8 @@ class FakeDaemon {
     peer_.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     return Receive(ring::MessageType::kHello, &hello, milliseconds);
   }
-  bool WelcomeWithNewSegment(const ring::SegmentOptions& options = {.main_ring_bytes = 1 << 20, .ring_count = 8}) {
+  bool WelcomeWithNewSegment(const ring::SegmentOptions& options = {.main_ring_bytes = 1 << 20,
+                                                                    .ring_count = 8}) {
     end = std::make_unique<DaemonEnd>(options);
     ring::Welcome welcome{};
     welcome.layout_major = ring::kLayoutMajor;
@@ -136,9 +137,12 @@ class FakeDaemon {
       size_t length = 0;
       Fd descriptor;
       switch (ring::ReceivePacket(peer_.get(), bytes, sizeof bytes, &length, &descriptor)) {
-        case ring::PacketStatus::kNothing: continue;
-        case ring::PacketStatus::kOk: break;
-        default: return false;
+        case ring::PacketStatus::kNothing:
+          continue;
+        case ring::PacketStatus::kOk:
+          break;
+        default:
+          return false;
       }
       ring::MessageHeader header;
       std::memcpy(&header, bytes, sizeof header);

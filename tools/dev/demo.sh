@@ -1,0 +1,8 @@
+. tools/dev/lib.sh
+case " $* " in *" --help "*|*" -h "*) ;; *)
+  install build
+  say "building"
+  configure_and_build dev lockstep lockstepd lockstep-sim-rank lockstep_client lockstep_sim_cupti
+  link_outputs dev ;;
+esac
+exec python3 tools/dev/demo.py "$@"
