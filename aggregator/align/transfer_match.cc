@@ -8,8 +8,11 @@ namespace lockstep::align {
 namespace {
 
 constexpr int kMostShift = 12;
-// The shift is judged by this many messages, and looked for anew after this many in a row that do not fit.
-constexpr size_t kJudged = 64;
+// The shift is judged by this many messages, few enough that a lost one seldom lies among them, and looked for anew after this
+// many in a row that do not fit.
+constexpr size_t kJudged = 24;
+constexpr size_t kWorstLeftOut = 8;  // one in so many
+constexpr double kImpossibleNs = 1e10;
 constexpr int kLostTrack = 3;
 constexpr double kRoundingNs = 2'000;
 
@@ -19,33 +22,39 @@ double TransferNs(const TransferSide& send, const TransferSide& receive) {
 }
 
 struct Judgement {
-  double spread = INFINITY;
+  // Mean transfer without the worst. Too late a send gives impossible transfers, too early a one adds the receiver's waiting,
+  // so the right shift has the least.
+  double score = INFINITY;
   double typical = 0;
+  double middle_spread = 0;  // median distance from typical
   size_t pairs = 0;
 };
 
-// How steady transfers are when receive j answers send j + shift.
+double Middle(std::vector<double> v) {
+  std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
+  return v[v.size() / 2];
+}
+
+// How short transfers are when receive j answers send j + shift.
 Judgement Judge(std::span<const TransferSide> sends, std::span<const TransferSide> receives, int shift, double tolerance) {
   std::vector<double> transfers;
-  double impossible = 0;
   for (size_t j = 0; j < receives.size() && transfers.size() < kJudged; ++j) {
     const auto i = static_cast<int64_t>(j) + shift;
     if (i < 0 || i >= static_cast<int64_t>(sends.size())) continue;
     const double t = TransferNs(sends[static_cast<size_t>(i)], receives[j]);
-    if (t < -tolerance) ++impossible;
-    transfers.push_back(t);
+    transfers.push_back(t < -tolerance ? kImpossibleNs : t);
   }
   Judgement out;
   out.pairs = transfers.size();
   if (transfers.empty()) return out;
-  std::vector<double> sorted = transfers;
-  std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2), sorted.end());
-  out.typical = sorted[sorted.size() / 2];
-  const double most = 20 * std::fabs(out.typical) + 1e5;
-  double sum = 0;
-  for (double t : transfers) sum += std::min(std::fabs(t - out.typical), most);
-  const auto n = static_cast<double>(transfers.size());
-  out.spread = (sum + impossible * most) / n;
+  out.typical = Middle(transfers);
+  std::vector<double> distances;
+  for (double t : transfers) distances.push_back(std::fabs(t - out.typical));
+  out.middle_spread = Middle(distances);
+  std::sort(transfers.begin(), transfers.end());
+  transfers.resize(transfers.size() - transfers.size() / kWorstLeftOut);
+  out.score = 0;
+  for (double t : transfers) out.score += t / static_cast<double>(transfers.size());
   return out;
 }
 
@@ -65,9 +74,9 @@ std::vector<std::pair<uint32_t, uint32_t>> PairTransfers(std::span<const Transfe
     for (int magnitude = 0; magnitude <= kMostShift; ++magnitude) {
       for (int s : {magnitude, -magnitude}) {
         const Judgement judged = Judge(left_sends, left_receives, s, tolerance);
-        // A shift that leaves most messages without a partner proves nothing; a larger one must be clearly steadier.
+        // A shift that leaves most messages without a partner proves nothing; a larger one must be clearly better.
         if (judged.pairs * 2 < whole || judged.pairs == 0) continue;
-        if (judged.spread < 0.7 * best.spread - 100 || best.pairs == 0) {
+        if (judged.score < 0.8 * best.score - 100 || best.pairs == 0) {
           best = judged;
           shift = s;
         }
@@ -77,7 +86,7 @@ std::vector<std::pair<uint32_t, uint32_t>> PairTransfers(std::span<const Transfe
     if (best.pairs == 0) return pairs;
     size_t i = send + static_cast<size_t>(std::max(0, shift));
     size_t j = receive + static_cast<size_t>(std::max(0, -shift));
-    const double allowed = std::max({50 * best.spread, 4 * std::fabs(best.typical), 2e5}) + (std::isfinite(tolerance) ? tolerance : 0);
+    const double allowed = std::max({20 * best.middle_spread, 4 * std::fabs(best.typical), 2e5}) + (std::isfinite(tolerance) ? tolerance : 0);
     int misfits = 0;
     const size_t kept = pairs.size();
     for (; i < sends.size() && j < receives.size() && misfits < kLostTrack; ++i, ++j) {

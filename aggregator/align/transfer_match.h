@@ -2,7 +2,8 @@
 //
 // Messages from one rank to another arrive in order, so pairing is a question of where both sequences begin: the window cuts
 // sender and receiver at different messages, and NCCL counts nothing. The right shift is the one at which the time from the
-// later of the two starts to the receive's end, the message's transfer, is steady; a wrong one makes it jump or negative.
+// later of the two starts to the receive's end, the message's transfer, is shortest: with a later send it would be negative,
+// with an earlier one it would hold the receiver's waiting too.
 #ifndef LOCKSTEP_AGGREGATOR_ALIGN_TRANSFER_MATCH_H_
 #define LOCKSTEP_AGGREGATOR_ALIGN_TRANSFER_MATCH_H_
 

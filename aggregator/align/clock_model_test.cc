@@ -1,0 +1,257 @@
+#include "aggregator/align/clock_model.h"
+
+#include <cmath>
+#include <random>
+
+#include "aggregator/align/network_clock.h"
+#include "aggregator/store/timeline_builder.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::align {
+namespace {
+
+using store::CollectiveOp;
+using store::TimelineBuilder;
+
+struct TrueClock {
+  double offset_us = 0;
+  double drift = 0;
+  double Local(double job_us) const { return job_us + offset_us + drift * job_us; }
+};
+
+// How far the model is from the truth about the difference of two hosts, at a moment of the job.
+double PairErrorUs(const ClockModel& model, const std::vector<TrueClock>& truth, uint32_t a, uint32_t b, double job_us) {
+  const JobTime of_a = model.ToJob(a, TimelineBuilder::At(truth[a].Local(job_us)));
+  const JobTime of_b = model.ToJob(b, TimelineBuilder::At(truth[b].Local(job_us)));
+  return static_cast<double>((of_a - of_b).ns()) / 1000.0;
+}
+
+double BoundUs(const ClockModel& model) { return static_cast<double>(model.bound().ns()) / 1000.0; }
+
+std::vector<TrueClock> DrawClocks(size_t hosts, std::mt19937_64& random) {
+  std::uniform_real_distribution<double> unit(-1, 1);
+  std::vector<TrueClock> clocks;
+  for (size_t h = 0; h < hosts; ++h) clocks.push_back({unit(random) * 10'000, unit(random) * 50e-6});
+  return clocks;
+}
+
+// Ranks on hosts of their own that meet in all-reduces, arriving at random.
+store::Capture Meetings(const std::vector<TrueClock>& clocks, int count, double every_us, double transfer_us, std::mt19937_64& random) {
+  std::exponential_distribution<double> one(1);
+  TimelineBuilder t;
+  std::vector<int32_t> members;
+  for (size_t r = 0; r < clocks.size(); ++r) members.push_back(static_cast<int32_t>(r));
+  const uint32_t all = t.Group("all", members);
+  for (int i = 0; i < count; ++i) {
+    std::vector<double> arrivals;
+    double last = 0;
+    for (size_t r = 0; r < clocks.size(); ++r) {
+      arrivals.push_back(every_us * (i + 1) + 500 * one(random));
+      last = std::max(last, arrivals.back());
+    }
+    const double end = last + transfer_us * (1 + 0.05 * one(random));
+    for (size_t r = 0; r < clocks.size(); ++r) {
+      const double start = clocks[r].Local(arrivals[r]);
+      t.Rank(static_cast<int32_t>(r), "host" + std::to_string(r)).AllReduce(all, start, clocks[r].Local(end + 2 * one(random)) - start);
+    }
+  }
+  return t.Build();
+}
+
+TEST(ClockModel, OneHostIsItsOwnJobClock) {
+  TimelineBuilder t;
+  const uint32_t g = t.Group("g", {0, 1});
+  t.Rank(0).AllReduce(g, 0, 10);
+  t.Rank(1).AllReduce(g, 5, 900);
+  const store::Capture capture = t.Build();
+  const ClockModel model = EstimateClocks(capture, Match(capture));
+  EXPECT_EQ(model.bound(), Nanos());
+  EXPECT_EQ(model.ToJob(0, HostTime(12345)).ns(), 12345);
+}
+
+TEST(ClockModel, CollectivesFindOffsetAndDriftAndTheBoundIsNeverViolated) {
+  std::mt19937_64 random(17);
+  double worst = 0;
+  for (int trial = 0; trial < 120; ++trial) {
+    const double transfer = trial % 3 == 0 ? 20 : trial % 3 == 1 ? 80 : 500;
+    const auto clocks = DrawClocks(4, random);
+    const store::Capture capture = Meetings(clocks, 120, 50'000, transfer, random);
+    const ClockModel model = EstimateClocks(capture, Match(capture));
+    for (uint32_t h = 1; h < 4; ++h) {
+      EXPECT_EQ(model.hosts()[h].method == ClockMethod::kCollectives || model.hosts()[h].bound == Nanos(), true);
+      for (const double at : {50'000.0, 3'000'000.0, 6'000'000.0}) {
+        const double error = std::fabs(PairErrorUs(model, clocks, 0, h, at));
+        EXPECT_LE(error, BoundUs(model)) << "trial " << trial;
+        worst = std::max(worst, error / (1 + transfer / 80));
+      }
+    }
+  }
+  EXPECT_LT(worst, 12) << "microseconds, where the bound is some hundred";
+}
+
+TEST(ClockModel, AgreeingClocksGetNoCorrectionFromLargeOperationsThatEndApart) {
+  // DDP over a slow link: all-reduces of 50 ms whose ends lie up to 1.5 ms apart, one small one of 250 us.
+  std::mt19937_64 random(2);
+  TimelineBuilder t;
+  const uint32_t all = t.Group("all", {0, 1});
+  for (int i = 0; i < 30; ++i) {
+    const double start = 100'000.0 * i;
+    const bool small = i % 15 == 0;
+    const double apart = small ? 13 : 300 + static_cast<double>(random() % 1200);
+    t.Rank(0, "a").AllReduce(all, start, small ? 3'700 : 52'000);
+    t.Rank(1, "b").AllReduce(all, start + 3'400, (small ? 300 : 48'600) + apart);
+  }
+  const store::Capture capture = t.Build();
+  const ClockModel model = EstimateClocks(capture, Match(capture));
+  EXPECT_LT(std::fabs(PairErrorUs(model, {{}, {}}, 0, 1, 1'500'000)), 40);
+  EXPECT_GE(BoundUs(model), std::fabs(PairErrorUs(model, {{}, {}}, 0, 1, 1'500'000)));
+}
+
+TEST(ClockModel, ABroadcastThatAReceiverClearlyWaitedForTellsTheOffset) {
+  TimelineBuilder t;
+  const uint32_t all = t.Group("all", {0, 1});
+  const store::CollectiveSpec broadcast{.op = CollectiveOp::kBroadcast, .group = all};
+  for (int i = 0; i < 6; ++i) {
+    const double at = 50'000.0 * i;
+    t.Rank(0, "a").Communication(broadcast, at + 20'000, 75);
+    t.Rank(1, "b").Communication(broadcast, at + 7'000 + 4'000, 16'090);  // 7 ms ahead
+    t.Rank(0, "a").AllReduce(all, at + 25'000, 15'000);
+    t.Rank(1, "b").AllReduce(all, at + 25'000 + 7'000, 16'000);
+  }
+  const store::Capture capture = t.Build();
+  const ClockModel model = EstimateClocks(capture, Match(capture));
+  EXPECT_LT(std::fabs(PairErrorUs(model, {{}, {7'000, 0}}, 0, 1, 100'000)), 40);
+}
+
+TEST(ClockModel, HostsThatShareNoCollectiveAreUnknown) {
+  TimelineBuilder t;
+  const uint32_t a = t.Group("a", {0, 1});
+  for (int i = 0; i < 5; ++i) {
+    t.Rank(0, "x").AllReduce(a, 1000.0 * i, 50);
+    t.Rank(1, "y").AllReduce(a, 1000.0 * i, 50);
+    t.Rank(2, "z").Kernel("k", 1000.0 * i, 50);
+  }
+  const store::Capture capture = t.Build();
+  const ClockModel model = EstimateClocks(capture, Match(capture));
+  EXPECT_EQ(model.hosts()[2].bound, Nanos::Max());
+  EXPECT_EQ(model.hosts()[2].method, ClockMethod::kNone);
+  EXPECT_EQ(model.bound(), Nanos::Max());
+}
+
+TEST(ClockModel, HostsMeetThroughOthersWithTheBoundsAdded) {
+  std::mt19937_64 random(23);
+  const auto clocks = DrawClocks(3, random);
+  TimelineBuilder t;
+  const uint32_t ab = t.Group("ab", {0, 1});
+  const uint32_t bc = t.Group("bc", {1, 2});
+  for (int i = 0; i < 60; ++i) {
+    for (const auto& [group, first] : {std::pair(ab, 0), std::pair(bc, 1)}) {
+      const double late = 20'000.0 * i + (first == 0 ? 0 : 7'000);
+      for (int r : {first, first + 1}) {
+        const double start = late + static_cast<double>(random() % 400);
+        t.Rank(r, "h" + std::to_string(r)).AllReduce(group, clocks[static_cast<size_t>(r)].Local(start),
+                                                     clocks[static_cast<size_t>(r)].Local(late + 450) - clocks[static_cast<size_t>(r)].Local(start));
+      }
+    }
+  }
+  const store::Capture capture = t.Build();
+  const ClockModel model = EstimateClocks(capture, Match(capture));
+  EXPECT_LT(std::fabs(PairErrorUs(model, clocks, 0, 2, 600'000)), 20);
+  EXPECT_NE(model.bound(), Nanos::Max());
+}
+
+// ---- network
+
+std::vector<store::ClockExchange> Exchanges(const TrueClock& clock, int count, double every_us, std::mt19937_64& random) {
+  std::exponential_distribution<double> one(1);
+  std::vector<store::ClockExchange> out;
+  for (int i = 0; i < count; ++i) {
+    const double sent = every_us * i;
+    const double there = 30 + 60 * one(random), back = 30 + 20 * one(random);
+    const double arrived = sent + there, answered = arrived + 5;
+    out.push_back({TimelineBuilder::At(clock.Local(sent)), JobTime(TimelineBuilder::At(arrived).ns()),
+                   JobTime(TimelineBuilder::At(answered).ns()), TimelineBuilder::At(clock.Local(answered + back)),
+                   MonoTime(static_cast<int64_t>(sent * 1000))});
+  }
+  return out;
+}
+
+TEST(NetworkClock, TheBoundCoversTheTruthAndShrinksToTheBestRoundTrip) {
+  std::mt19937_64 random(31);
+  for (int trial = 0; trial < 200; ++trial) {
+    const TrueClock clock = DrawClocks(1, random)[0];
+    const auto exchanges = Exchanges(clock, 60, 50'000, random);
+    const HostInterval window{TimelineBuilder::At(clock.Local(0)), TimelineBuilder::At(clock.Local(3'000'000))};
+    const auto found = ClockFromNetwork(exchanges, window);
+    ASSERT_TRUE(found.has_value());
+    const ClockModel model({*found});
+    for (const double at : {0.0, 1'500'000.0, 3'000'000.0}) {
+      const Nanos error = model.ToJob(0, TimelineBuilder::At(clock.Local(at))) - JobTime(TimelineBuilder::At(at).ns());
+      EXPECT_LE(std::llabs(error.ns()), found->bound.ns());
+    }
+    EXPECT_LT(found->bound, Nanos::Micros(150));
+    EXPECT_FALSE(found->step_noticed);
+  }
+}
+
+TEST(NetworkClock, AStepOfRealtimeIsNoticedAndTheLongerSideIsFitted) {
+  std::mt19937_64 random(5);
+  auto exchanges = Exchanges({1000, 0}, 20, 100'000, random);
+  auto after = Exchanges({51'000, 0}, 60, 100'000, random);
+  for (auto& e : after) {
+    const Nanos shift = Nanos::Micros(2'000'000);
+    e.t1 += shift;
+    e.t2 += shift;
+    e.t3 += shift;
+    e.t4 += shift;
+    e.monotonic += shift;
+  }
+  exchanges.insert(exchanges.end(), after.begin(), after.end());
+  const HostInterval later{TimelineBuilder::At(3'000'000), TimelineBuilder::At(7'000'000)};
+  const auto found = ClockFromNetwork(exchanges, later);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_TRUE(found->step_noticed);
+  EXPECT_NEAR(static_cast<double>(found->offset.ns()), 51e6, 1e5);
+  EXPECT_LT(found->bound, Nanos::Millis(1)) << "the step lies before the window";
+  const HostInterval across{TimelineBuilder::At(1'000'000), TimelineBuilder::At(4'000'000)};
+  EXPECT_GE(ClockFromNetwork(exchanges, across)->bound, Nanos::Millis(49));
+}
+
+TEST(NetworkClock, ImpossibleExchangesAreLeftOut) {
+  std::mt19937_64 random(6);
+  auto exchanges = Exchanges({1000, 0}, 20, 100'000, random);
+  exchanges.push_back({HostTime(500), JobTime(900), JobTime(100), HostTime(0), MonoTime(1)});
+  const auto found = ClockFromNetwork(exchanges, {TimelineBuilder::At(0), TimelineBuilder::At(2'000'000)});
+  ASSERT_TRUE(found.has_value());
+  EXPECT_NEAR(static_cast<double>(found->offset.ns()), 1e6, 1e5);
+  EXPECT_FALSE(ClockFromNetwork({}, {}).has_value());
+}
+
+TEST(ClockModel, CollectivesSharpenWhatTheNetworkKnows) {
+  std::mt19937_64 random(41);
+  for (int trial = 0; trial < 40; ++trial) {
+    const auto clocks = DrawClocks(2, random);
+    store::Capture capture = Meetings(clocks, 100, 30'000, 15, random);
+    for (size_t h = 0; h < 2; ++h) capture.hosts[h].exchanges = Exchanges(clocks[h], 60, 50'000, random);
+    const ClockModel model = EstimateClocks(capture, Match(capture));
+    for (const double at : {50'000.0, 1'500'000.0, 3'000'000.0}) {
+      EXPECT_LE(std::fabs(PairErrorUs(model, clocks, 0, 1, at)), BoundUs(model));
+      EXPECT_LT(std::fabs(PairErrorUs(model, clocks, 0, 1, at)), 40);
+    }
+  }
+}
+
+TEST(ClockModel, AStepSeenInTheRanksOwnReadingsWidensTheBound) {
+  std::mt19937_64 random(43);
+  store::Capture capture = Meetings(DrawClocks(2, random), 40, 30'000, 15, random);
+  const HostTime at = TimelineBuilder::At(0);
+  capture.ranks[1].clocks = {{.realtime = at, .monotonic = MonoTime(0)},
+                             {.realtime = at + Nanos::Seconds(1), .monotonic = MonoTime(1'000'000'000)},
+                             {.realtime = at + Nanos::Millis(2050), .monotonic = MonoTime(2'000'000'000)}};
+  const ClockModel model = EstimateClocks(capture, Match(capture));
+  EXPECT_TRUE(model.hosts()[1].step_noticed);
+  EXPECT_GE(model.hosts()[1].bound, Nanos::Millis(49));
+}
+
+}  // namespace
+}  // namespace lockstep::align
