@@ -50,7 +50,8 @@ Nanos Agent::Turn(EntryKind entry) {
       (exiting_.load() || timing_.monotonic() - armed_at_ > kArmedLimit)) {
     ring::State fields{};
     Sentence why;
-    why << (exiting_.load() ? "the process ended before the capture began" : "no start came within 120 s of arming");
+    why << (exiting_.load() ? "the process ended before the capture began"
+                            : "no start came within 120 s of arming");
     std::memcpy(fields.text, why.c_str(), why.size());
     capture_.Abort();
     SendState(ring::ClientState::kFailed, fields);
@@ -58,18 +59,26 @@ Nanos Agent::Turn(EntryKind entry) {
   }
   Message message;
   switch (connection_.Receive(WaitForMessage(), &message)) {
-    case Connection::Got::kMessage: Handle(message); break;
-    case Connection::Got::kNothing: break;
-    case Connection::Got::kLost: Lost(); break;
+    case Connection::Got::kMessage:
+      Handle(message);
+      break;
+    case Connection::Got::kNothing:
+      break;
+    case Connection::Got::kLost:
+      Lost();
+      break;
   }
   return Nanos();
 }
 
 Nanos Agent::WaitForMessage() const {
   switch (capture_.state()) {
-    case Capture::State::kIdle: return kIdleWait;
-    case Capture::State::kArmed: return kArmedWait;
-    case Capture::State::kWindow: return tick_in_;
+    case Capture::State::kIdle:
+      return kIdleWait;
+    case Capture::State::kArmed:
+      return kArmedWait;
+    case Capture::State::kWindow:
+      return tick_in_;
   }
   return kIdleWait;
 }
@@ -110,7 +119,8 @@ bool Agent::TakeWelcome(const ring::Welcome& welcome, int memfd) {
   }
   // Without a new segment the daemon goes on with the one we offered.
   if (memfd < 0) return segment_.attached() && segment_.bytes() == welcome.segment_bytes;
-  if (capture_.segment_in_use()) segment_ = ring::ClientSegment();  // somebody may still write there: leave it mapped
+  if (capture_.segment_in_use())
+    segment_ = ring::ClientSegment();  // somebody may still write there: leave it mapped
   if (segment_.Attach(memfd, welcome.segment_bytes) != ring::AttachError::kNone) {
     ::close(memfd);
     return false;

@@ -1,5 +1,5 @@
-// Our one thread: keeps the connection to the daemon and runs what it asks for. It sleeps in poll; while idle it wakes
-// only to look after its own descriptors, never more often than once a second.
+// Our one thread: keeps the connection to the daemon and runs what it asks for. It sleeps in poll; while idle
+// it wakes only to look after its own descriptors, never more often than once a second.
 #ifndef LOCKSTEP_CLIENT_AGENT_H_
 #define LOCKSTEP_CLIENT_AGENT_H_
 
@@ -26,7 +26,8 @@ class Agent {
 
   // ---- the thread ----
   void Run(EntryKind entry);
-  // One turn of it: connects, or waits for one message or one due tick. Returns how long to sleep before the next turn.
+  // One turn of it: connects, or waits for one message or one due tick. Returns how long to sleep before the
+  // next turn.
   Nanos Turn(EntryKind entry);
 
   // ---- the application's threads ----

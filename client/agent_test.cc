@@ -1,4 +1,5 @@
-// The agent, turn by turn, between a fake CUPTI and a fake daemon: the whole life of a capture, and what goes wrong in it.
+// The agent, turn by turn, between a fake CUPTI and a fake daemon: the whole life of a capture, and what goes
+// wrong in it.
 #include "client/agent.h"
 
 #include <gmock/gmock.h>
@@ -42,13 +43,16 @@ class AgentTest : public testing::Test {
     g_cupti = &cupti_;
     capture_ = std::make_unique<Capture>(
         g_gate, kSystemTiming, OpenFake,
-        CuptiCallbacks{[](uint8_t** buffer, size_t* bytes, size_t* most) { g_capture->cupti().OnRequested(buffer, bytes, most); },
+        CuptiCallbacks{[](uint8_t** buffer, size_t* bytes, size_t* most) {
+                         g_capture->cupti().OnRequested(buffer, bytes, most);
+                       },
                        [](cupti::Context, uint32_t, uint8_t* buffer, size_t, size_t valid) {
                          g_capture->cupti().OnCompleted(buffer, valid);
                        }});
     g_capture = capture_.get();
     EXPECT_TRUE(capture_->recorder().Init(nullptr));
-    agent_ = std::make_unique<Agent>(kSystemTiming, *capture_, [] { return SocketSearch{.environment = g_socket.c_str()}; });
+    agent_ = std::make_unique<Agent>(kSystemTiming, *capture_,
+                                     [] { return SocketSearch{.environment = g_socket.c_str()}; });
   }
   ~AgentTest() override {
     StopThread();
@@ -141,7 +145,8 @@ TEST_F(AgentTest, ACaptureRunsFromArmToDone) {
     EXPECT_TRUE(f.runtime_off.count(cupti::runtime_cbid::kEventQuery));
     EXPECT_EQ(f.thread_id_type, cupti::ThreadIdType::kSystem);
   });
-  cupti_.Emit(MakeKernel(kSystemTiming.realtime().ns(), kSystemTiming.realtime().ns() + 1, 1));  // only armed: discarded
+  cupti_.Emit(MakeKernel(kSystemTiming.realtime().ns(), kSystemTiming.realtime().ns() + 1,
+                         1));  // only armed: discarded
 
   const int64_t t0 = StartWindow(17, Nanos::Millis(200));
   cupti_.Emit(MakeApi(t0 + 1000, t0 + 1100, 2));
@@ -308,7 +313,8 @@ TEST_F(AgentTest, ACuptiWithoutADriverFailsWithASentence) {
   ASSERT_TRUE(daemon_.Arm(1));
   const auto state = daemon_.WaitForState();
   ASSERT_EQ(state->state, ClientState::kFailed);
-  EXPECT_THAT(state->text, testing::HasSubstr("999 (CUPTI_ERROR_UNKNOWN): CUPTI cannot be used in this process"));
+  EXPECT_THAT(state->text,
+              testing::HasSubstr("999 (CUPTI_ERROR_UNKNOWN): CUPTI cannot be used in this process"));
 }
 
 TEST_F(AgentTest, NoCuptiFailsWithASentenceButNvtxAloneWorks) {
@@ -364,7 +370,8 @@ TEST_F(AgentTest, ADaemonThatDiesInACaptureLeavesNothingOnAndItsSuccessorGetsThe
   ASSERT_EQ(reader.Read(scratch), ring::ReadStatus::kRecords);
   ring::RecordView view;
   bool found = false;
-  while (reader.Next(&view)) found |= view.header.kind == RecordKind::kKernel && view.as<ring::KernelRecord>().correlation == 99;
+  while (reader.Next(&view))
+    found |= view.header.kind == RecordKind::kKernel && view.as<ring::KernelRecord>().correlation == 99;
   EXPECT_TRUE(found) << "what the dead daemon had not drained";
   ASSERT_TRUE(daemon_.WelcomeBack(bytes));
   ArmAndExpectArmed(2);
@@ -481,7 +488,8 @@ TEST_F(AgentTest, SeveralThreadsMayCompleteBuffersAtOnceAndNothingIsLost) {
   for (auto& thread : threads) thread.join();
   ASSERT_EQ(daemon_.WaitForState()->state, ClientState::kDone);
   std::set<uint32_t> seen;
-  for (const auto& k : daemon_.end->DrainOnly<ring::KernelRecord>(RecordKind::kKernel)) seen.insert(k.correlation);
+  for (const auto& k : daemon_.end->DrainOnly<ring::KernelRecord>(RecordKind::kKernel))
+    seen.insert(k.correlation);
   EXPECT_EQ(seen.size(), kThreads * kRounds * kPerBuffer);
   EXPECT_EQ(daemon_.end->LostInAll(), 0u);
 }

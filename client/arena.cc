@@ -7,7 +7,8 @@
 namespace lockstep::client {
 
 bool Arena::Reserve(size_t bytes) {
-  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* base =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) return false;
   ::madvise(base, bytes, MADV_DONTFORK);
   base_ = static_cast<std::byte*>(base);

@@ -1,5 +1,5 @@
-// All memory of the client: one reservation, made when the first capture is armed and then kept, so that a late callback
-// never meets an unmapped address. Between captures its pages go back to the system.
+// All memory of the client: one reservation, made when the first capture is armed and then kept, so that a
+// late callback never meets an unmapped address. Between captures its pages go back to the system.
 #ifndef LOCKSTEP_CLIENT_ARENA_H_
 #define LOCKSTEP_CLIENT_ARENA_H_
 
@@ -17,7 +17,8 @@ class Arena {
  public:
   constexpr Arena() = default;
 
-  // Address space only; pages come with the first touch. Not inherited by forked children. False: no address space.
+  // Address space only; pages come with the first touch. Not inherited by forked children. False: no address
+  // space.
   bool Reserve(size_t bytes);
   bool reserved() const { return base_ != nullptr; }
 

@@ -52,7 +52,9 @@ class BufferPool {
 
   void GiveBack(uint32_t number) { free_.fetch_or(uint64_t{1} << number, std::memory_order_release); }
   // Lent, or queued.
-  uint32_t lent() const { return count_ - static_cast<uint32_t>(std::popcount(free_.load(std::memory_order_acquire))); }
+  uint32_t lent() const {
+    return count_ - static_cast<uint32_t>(std::popcount(free_.load(std::memory_order_acquire)));
+  }
   size_t buffer_bytes() const { return buffer_bytes_; }
 
   // ---- queue ----

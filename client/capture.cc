@@ -11,7 +11,8 @@ constexpr Nanos kBetweenFlushes = Nanos::Millis(150);
 constexpr Nanos kBetweenClocks = Nanos::Seconds(1);
 constexpr Nanos kLongestTick = Nanos::Millis(50);  // also how late an ending process is noticed
 constexpr Nanos kShortlyBefore = Nanos::Millis(10);
-// CUPTI's clock may stand behind the host's (the simulation's does, when its machine is too slow); not for ever.
+// CUPTI's clock may stand behind the host's (the simulation's does, when its machine is too slow); not for
+// ever.
 constexpr Nanos kLongestLag = Nanos::Seconds(2);
 constexpr int kClockTries = 50;
 constexpr size_t kThreadNameBytes = size_t{ring::kMaxRings} * (64u << 10);

@@ -1,5 +1,5 @@
-// One capture, from ARM to DONE: brings the sources up together and takes them down together. Whatever fails undoes all
-// and leaves a sentence. Called by our thread only.
+// One capture, from ARM to DONE: brings the sources up together and takes them down together. Whatever fails
+// undoes all and leaves a sentence. Called by our thread only.
 #ifndef LOCKSTEP_CLIENT_CAPTURE_H_
 #define LOCKSTEP_CLIENT_CAPTURE_H_
 
@@ -61,14 +61,15 @@ class Capture {
   Nanos Start(HostTime t0, HostTime t1);
   // Ends the window now.
   void EndWindow() { window_.EndAt(timing_.realtime()); }
-  // What is due: flushes, clock records. Returns how long until it wants to be called again; Nanos() when the window has
-  // passed on every clock and Finish is due.
+  // What is due: flushes, clock records. Returns how long until it wants to be called again; Nanos() when the
+  // window has passed on every clock and Finish is due.
   Nanos Tick();
   // After Tick said so. Takes up to a few seconds: see CuptiSource::Drain.
   CaptureTotals Finish();
   // Undoes everything and forgets what CUPTI still holds.
   void Abort();
-  // A thread never came out of a handler: it may still write into the segment's mapping, which must then stay.
+  // A thread never came out of a handler: it may still write into the segment's mapping, which must then
+  // stay.
   bool segment_in_use() const { return segment_in_use_; }
 
  private:

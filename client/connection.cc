@@ -29,8 +29,10 @@ bool Connection::Open(const SocketPlaces& places, uid_t uid) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, path, kMaxSocketPath);
-    // A Unix socket connects at once or not at all (EAGAIN: the daemon's queue is full; the next round tries again).
-    if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return socket_.Take(fd);
+    // A Unix socket connects at once or not at all (EAGAIN: the daemon's queue is full; the next round tries
+    // again).
+    if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
+      return socket_.Take(fd);
     ::close(fd);
   }
   return false;
@@ -64,11 +66,14 @@ Connection::Got Connection::Receive(Nanos limit, Message* out) {
     return Got::kLost;
   }
   switch (ring::ReceivePacket(fd, out->bytes, sizeof out->bytes, &out->length, &out->descriptor)) {
-    case PacketStatus::kOk: return Got::kMessage;
+    case PacketStatus::kOk:
+      return Got::kMessage;
     case PacketStatus::kNothing:
-    case PacketStatus::kTooLarge: return Got::kNothing;  // of a type we do not know
+    case PacketStatus::kTooLarge:
+      return Got::kNothing;  // of a type we do not know
     case PacketStatus::kClosed:
-    case PacketStatus::kError: break;
+    case PacketStatus::kError:
+      break;
   }
   Close();
   return Got::kLost;

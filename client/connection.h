@@ -1,4 +1,5 @@
-// The client's end of the daemon's socket: finds it, says who we are, passes messages. Called by our thread only.
+// The client's end of the daemon's socket: finds it, says who we are, passes messages. Called by our thread
+// only.
 #ifndef LOCKSTEP_CLIENT_CONNECTION_H_
 #define LOCKSTEP_CLIENT_CONNECTION_H_
 
@@ -23,7 +24,8 @@ struct Message {
   Fd descriptor;
 
   ring::MessageType type() const;
-  // The message as T, or null when it is another type or too short. Longer is fine: a newer daemon may append fields.
+  // The message as T, or null when it is another type or too short. Longer is fine: a newer daemon may append
+  // fields.
   template <typename T>
   const T* as(ring::MessageType wanted) const {
     return type() == wanted && length >= sizeof(T) ? reinterpret_cast<const T*>(bytes) : nullptr;

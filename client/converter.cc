@@ -17,8 +17,10 @@ size_t LengthWithoutVersion(const char* name) {
   size_t length = std::strlen(name);
   size_t digits = length;
   while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9') --digits;
-  if (digits < length && digits >= 2 && name[digits - 1] == 'v' && name[digits - 2] == '_') length = digits - 2;
-  if (length >= 5 && (std::memcmp(name + length - 5, "_ptsz", 5) == 0 || std::memcmp(name + length - 5, "_ptds", 5) == 0)) {
+  if (digits < length && digits >= 2 && name[digits - 1] == 'v' && name[digits - 2] == '_')
+    length = digits - 2;
+  if (length >= 5 &&
+      (std::memcmp(name + length - 5, "_ptsz", 5) == 0 || std::memcmp(name + length - 5, "_ptds", 5) == 0)) {
     length -= 5;
   }
   return length;
@@ -42,8 +44,8 @@ RecordSizes RecordSizes::Ask(const CuptiApi& api) {
   return sizes;
 }
 
-void Converter::Begin(const CuptiApi& api, const ConverterOptions& options, const Window& window, ring::RingWriter ring,
-                      Memory names, StringIds& ids) {
+void Converter::Begin(const CuptiApi& api, const ConverterOptions& options, const Window& window,
+                      ring::RingWriter ring, Memory names, StringIds& ids) {
   api_ = &api;
   window_ = &window;
   options_ = options;
@@ -79,16 +81,25 @@ void Converter::Convert(uint8_t* buffer, size_t valid_bytes) {
 void Converter::ConvertOne(cupti::Activity* record) {
   switch (record->kind) {
     case cupti::ActivityKind::kKernel:
-    case cupti::ActivityKind::kConcurrentKernel: return Kernel(As<cupti::Kernel10>(record));
+    case cupti::ActivityKind::kConcurrentKernel:
+      return Kernel(As<cupti::Kernel10>(record));
     case cupti::ActivityKind::kRuntime:
-    case cupti::ActivityKind::kDriver: return Api(As<cupti::Api>(record));
-    case cupti::ActivityKind::kMemcpy: return Memcpy(As<cupti::Memcpy6>(record));
-    case cupti::ActivityKind::kMemcpyPeer: return MemcpyPeer(As<cupti::MemcpyPeer4>(record));
-    case cupti::ActivityKind::kMemset: return Memset(As<cupti::Memset4>(record));
-    case cupti::ActivityKind::kSynchronization: return Sync(As<cupti::Synchronization2>(record));
-    case cupti::ActivityKind::kExternalCorrelation: return External(As<cupti::ExternalCorrelation>(record));
-    case cupti::ActivityKind::kCudaEvent: return CudaEvent(As<cupti::CudaEvent2>(record));
-    case cupti::ActivityKind::kOverhead: return Overhead(As<cupti::Overhead3>(record));
+    case cupti::ActivityKind::kDriver:
+      return Api(As<cupti::Api>(record));
+    case cupti::ActivityKind::kMemcpy:
+      return Memcpy(As<cupti::Memcpy6>(record));
+    case cupti::ActivityKind::kMemcpyPeer:
+      return MemcpyPeer(As<cupti::MemcpyPeer4>(record));
+    case cupti::ActivityKind::kMemset:
+      return Memset(As<cupti::Memset4>(record));
+    case cupti::ActivityKind::kSynchronization:
+      return Sync(As<cupti::Synchronization2>(record));
+    case cupti::ActivityKind::kExternalCorrelation:
+      return External(As<cupti::ExternalCorrelation>(record));
+    case cupti::ActivityKind::kCudaEvent:
+      return CudaEvent(As<cupti::CudaEvent2>(record));
+    case cupti::ActivityKind::kOverhead:
+      return Overhead(As<cupti::Overhead3>(record));
     default:
       if (open_) ring_.Lose(LossReason::kUnknownKind, RecordKind::kPad);
   }
@@ -120,7 +131,8 @@ bool Converter::Keep(uint64_t start, uint64_t end, RecordKind kind, uint64_t lan
 }
 
 void Converter::Kernel(const cupti::Kernel10& from) {
-  const bool keep = Keep(from.start, from.end, RecordKind::kKernel, Lanes::OfStream(from.device_id, from.stream_id));
+  const bool keep =
+      Keep(from.start, from.end, RecordKind::kKernel, Lanes::OfStream(from.device_id, from.stream_id));
   if (!options_.decided_by_api) Decide(from.correlation_id, keep);
   if (!keep) return;
   const uint32_t name = KernelName(from.name);
@@ -149,7 +161,8 @@ void Converter::Kernel(const cupti::Kernel10& from) {
 }
 
 void Converter::Memcpy(const cupti::Memcpy6& from) {
-  const bool keep = Keep(from.start, from.end, RecordKind::kMemcpy, Lanes::OfStream(from.device_id, from.stream_id));
+  const bool keep =
+      Keep(from.start, from.end, RecordKind::kMemcpy, Lanes::OfStream(from.device_id, from.stream_id));
   if (!options_.decided_by_api) Decide(from.correlation_id, keep);
   if (!keep) return;
   auto* to = ring_.New<ring::MemcpyRecord>();
@@ -173,7 +186,8 @@ void Converter::Memcpy(const cupti::Memcpy6& from) {
 }
 
 void Converter::MemcpyPeer(const cupti::MemcpyPeer4& from) {
-  const bool keep = Keep(from.start, from.end, RecordKind::kMemcpy, Lanes::OfStream(from.device_id, from.stream_id));
+  const bool keep =
+      Keep(from.start, from.end, RecordKind::kMemcpy, Lanes::OfStream(from.device_id, from.stream_id));
   if (!options_.decided_by_api) Decide(from.correlation_id, keep);
   if (!keep) return;
   auto* to = ring_.New<ring::MemcpyRecord>();
@@ -198,7 +212,8 @@ void Converter::MemcpyPeer(const cupti::MemcpyPeer4& from) {
 }
 
 void Converter::Memset(const cupti::Memset4& from) {
-  const bool keep = Keep(from.start, from.end, RecordKind::kMemset, Lanes::OfStream(from.device_id, from.stream_id));
+  const bool keep =
+      Keep(from.start, from.end, RecordKind::kMemset, Lanes::OfStream(from.device_id, from.stream_id));
   if (!options_.decided_by_api) Decide(from.correlation_id, keep);
   if (!keep) return;
   auto* to = ring_.New<ring::MemsetRecord>();
@@ -228,8 +243,8 @@ void Converter::Api(const cupti::Api& from) {
     ++outside_;
     return;
   }
-  const uint32_t name =
-      FunctionName(driver ? cupti::CallbackDomain::kDriverApi : cupti::CallbackDomain::kRuntimeApi, from.cbid);
+  const uint32_t name = FunctionName(
+      driver ? cupti::CallbackDomain::kDriverApi : cupti::CallbackDomain::kRuntimeApi, from.cbid);
   auto* to = ring_.New<ring::ApiRecord>();
   if (to == nullptr) return;
   to->header.flags = driver ? ring::kApiDriver : 0;
@@ -264,7 +279,8 @@ void Converter::External(const cupti::ExternalCorrelation& from) {
     --pending_count_;
     ++outside_;
   }
-  pending_[pending_count_++] = {from.external_id, from.correlation_id, static_cast<uint32_t>(from.external_kind)};
+  pending_[pending_count_++] = {from.external_id, from.correlation_id,
+                                static_cast<uint32_t>(from.external_kind)};
 }
 
 void Converter::Decide(uint32_t correlation, bool keep) {
@@ -290,7 +306,8 @@ void Converter::Decide(uint32_t correlation, bool keep) {
 
 void Converter::CudaEvent(const cupti::CudaEvent2& from) {
   // Its only stamp is the device's, and that only where CUPTI was asked for it.
-  const bool stamped = options_.sizes.cuda_event >= cupti::kCudaEventBytesWithTimestamp && from.device_timestamp != 0;
+  const bool stamped =
+      options_.sizes.cuda_event >= cupti::kCudaEventBytesWithTimestamp && from.device_timestamp != 0;
   if (!stamped) {
     ++outside_;
     return;
@@ -317,10 +334,12 @@ void Converter::Overhead(const cupti::Overhead3& from) {
 
 uint32_t Converter::KernelName(const char* name) {
   if (name == nullptr) return 0;
-  // Most kernels repeat. The address only says where to look first: a module loaded anew may put another name there.
+  // Most kernels repeat. The address only says where to look first: a module loaded anew may put another name
+  // there.
   const auto bits = reinterpret_cast<uintptr_t>(name);
   CachedPointer& cached = pointers_[(bits >> 4 ^ bits >> 14) % kPointerCache];
-  if (cached.pointer == name && std::strcmp(cached.entry->text, name) == 0) return names_.Define(ring_, *cached.entry);
+  if (cached.pointer == name && std::strcmp(cached.entry->text, name) == 0)
+    return names_.Define(ring_, *cached.entry);
   const size_t length = std::strlen(name);
   Interner::Entry* entry = names_.Find(name, length);
   if (entry == nullptr) return names_.Intern(ring_, name, length);

@@ -1,8 +1,8 @@
 // CUPTI records → ring records, on the thread CUPTI completes a buffer on.
 //
-// Keeps what starts in the window. An external correlation has no stamp: it follows the decision for the API record of
-// the same correlation, which comes right behind it. One converter per ring 0; one thread at a time (CuptiSource sees to
-// it). Never allocates, takes no lock.
+// Keeps what starts in the window. An external correlation has no stamp: it follows the decision for the API
+// record of the same correlation, which comes right behind it. One converter per ring 0; one thread at a time
+// (CuptiSource sees to it). Never allocates, takes no lock.
 #ifndef LOCKSTEP_CLIENT_CONVERTER_H_
 #define LOCKSTEP_CLIENT_CONVERTER_H_
 
@@ -34,8 +34,9 @@ struct RecordSizes {
 
 struct ConverterOptions {
   RecordSizes sizes;
-  bool driver_records = true;   // false: driver calls only decide for external correlations
-  bool decided_by_api = true;   // false: no API records come; the device record of the same correlation decides
+  bool driver_records = true;  // false: driver calls only decide for external correlations
+  bool decided_by_api =
+      true;  // false: no API records come; the device record of the same correlation decides
 };
 
 class Converter {
@@ -43,8 +44,8 @@ class Converter {
   constexpr Converter() = default;
 
   // For one capture. `names` holds the kernel and function names.
-  void Begin(const CuptiApi& api, const ConverterOptions& options, const Window& window, ring::RingWriter ring,
-             Memory names, StringIds& ids);
+  void Begin(const CuptiApi& api, const ConverterOptions& options, const Window& window,
+             ring::RingWriter ring, Memory names, StringIds& ids);
   // Every record of a completed buffer.
   void Convert(uint8_t* buffer, size_t valid_bytes);
   // Drops the external correlations whose API record never came, publishes the statistics.

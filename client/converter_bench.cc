@@ -1,5 +1,6 @@
-// CUPTI record → ring record, in ns per record, against the floor of only stepping through the buffer, measured in the
-// same run. A buffer of 4 MiB with kernel and call in turn and 64 kernel names, as a training step leaves it.
+// CUPTI record → ring record, in ns per record, against the floor of only stepping through the buffer,
+// measured in the same run. A buffer of 4 MiB with kernel and call in turn and 64 kernel names, as a training
+// step leaves it.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -38,8 +39,10 @@ struct Buffer {
 
   Buffer() {
     for (int i = 0; i < 64; ++i) {
-      names.push_back("void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "
-                      "std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>)_" + std::to_string(i));
+      names.push_back(
+          "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "
+          "std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>)_" +
+          std::to_string(i));
     }
     while (bytes.size() + sizeof(cupti::Kernel10) + sizeof(cupti::Api) <= kCuptiBufferBytes) {
       const auto n = static_cast<uint32_t>(records);
@@ -113,8 +116,9 @@ void BM_Convert(benchmark::State& state) {
   state.counters["ns_per_record"] = convert_ns;
   state.counters["floor_ns_per_record"] = walk_ns;
   state.counters["ratio"] = convert_ns / walk_ns;
-  state.counters["lost"] = static_cast<double>(
-      segment.header()->lost[static_cast<size_t>(ring::LossReason::kRingFull)][static_cast<size_t>(ring::RecordKind::kKernel)]);
+  state.counters["lost"] =
+      static_cast<double>(segment.header()->lost[static_cast<size_t>(ring::LossReason::kRingFull)]
+                                                [static_cast<size_t>(ring::RecordKind::kKernel)]);
   client.Detach();
 }
 BENCHMARK(BM_Convert)->Name("cupti_to_ring/kernel+api")->UseManualTime()->Unit(benchmark::kMicrosecond);

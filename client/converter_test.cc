@@ -33,7 +33,8 @@ class ConverterTest : public testing::Test {
 
   void Begin(const ConverterOptions& options) {
     api_ = fake_.Api();
-    converter_->Begin(api_, options, window_, client_.Writer(0), {names_bytes_.data(), names_bytes_.size()}, ids_);
+    converter_->Begin(api_, options, window_, client_.Writer(0), {names_bytes_.data(), names_bytes_.size()},
+                      ids_);
   }
 
   template <typename... Records>
@@ -137,9 +138,10 @@ TEST_F(ConverterTest, StampsThatCannotBeAreLostByKind) {
 }
 
 TEST_F(ConverterTest, AKernelThatAForcedFlushGaveOutUnrunIsNoLossWhenItsStreamHasLeftTheWindow) {
-  Convert(MakeKernel(kT0, kT0 + 1, 1, "a", 7), MakeKernel(kT1 + 1, kT1 + 2, 2, "a", 7), MakeKernel(0, 0, 3, "a", 7),
-          MakeKernel(0, 0, 4, "a", 8));
-  EXPECT_EQ(daemon_.Lost(LossReason::kBadStamp, RecordKind::kKernel), 1u) << "stream 8 may have had it in the window";
+  Convert(MakeKernel(kT0, kT0 + 1, 1, "a", 7), MakeKernel(kT1 + 1, kT1 + 2, 2, "a", 7),
+          MakeKernel(0, 0, 3, "a", 7), MakeKernel(0, 0, 4, "a", 8));
+  EXPECT_EQ(daemon_.Lost(LossReason::kBadStamp, RecordKind::kKernel), 1u)
+      << "stream 8 may have had it in the window";
 }
 
 TEST_F(ConverterTest, LanesTellWhenNothingOfTheWindowIsMissing) {
@@ -149,7 +151,8 @@ TEST_F(ConverterTest, LanesTellWhenNothingOfTheWindowIsMissing) {
   Convert(MakeKernel(kT1, kT1 + 1, 3, "a", 7), MakeKernel(kT1 + 1, kT1 + 1, 4, "a", 7));
   EXPECT_EQ(converter_->unfinished_lanes(), 2u);
   EXPECT_EQ(converter_->buffers_inside(), 1u);
-  Convert(MakeApi(kT1, kT1 + 1, 5), MakeKernel(kT1, kT1 + 1, 3, "a", 8), MakeKernel(kT1, kT1 + 1, 3, "a", 99));
+  Convert(MakeApi(kT1, kT1 + 1, 5), MakeKernel(kT1, kT1 + 1, 3, "a", 8),
+          MakeKernel(kT1, kT1 + 1, 3, "a", 99));
   EXPECT_EQ(converter_->unfinished_lanes(), 0u);
 }
 
@@ -244,7 +247,8 @@ TEST_F(ConverterTest, SynchronizationsAndOverheadKeepTheirFields) {
 }
 
 TEST_F(ConverterTest, AnExternalCorrelationFollowsItsCall) {
-  Convert(MakeExternal(900, 1), MakeApi(kT0 - 10, kT0 + 5, 1), MakeExternal(901, 2), MakeApi(kT0, kT0 + 5, 2));
+  Convert(MakeExternal(900, 1), MakeApi(kT0 - 10, kT0 + 5, 1), MakeExternal(901, 2),
+          MakeApi(kT0, kT0 + 5, 2));
   const auto records = daemon_.Drain();
   ASSERT_EQ(records.size(), 2u);
   EXPECT_EQ(records[0].as<ring::ExternalCorrelationRecord>().external, 901u);
@@ -269,7 +273,8 @@ TEST_F(ConverterTest, AnExternalCorrelationWhoseCallNeverCameIsOutside) {
 
 TEST_F(ConverterTest, WithoutCallsTheDeviceRecordDecidesForTheExternalCorrelation) {
   Begin({.sizes = RecordSizes::Ask(fake_.Api()), .decided_by_api = false});
-  Convert(MakeExternal(900, 1), MakeKernel(kT0, kT0 + 5, 1), MakeExternal(901, 2), MakeKernel(kT1, kT1 + 5, 2));
+  Convert(MakeExternal(900, 1), MakeKernel(kT0, kT0 + 5, 1), MakeExternal(901, 2),
+          MakeKernel(kT1, kT1 + 5, 2));
   const auto records = daemon_.DrainOnly<ring::ExternalCorrelationRecord>(RecordKind::kExternalCorrelation);
   ASSERT_EQ(records.size(), 1u);
   EXPECT_EQ(records[0].external, 900u);

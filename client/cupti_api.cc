@@ -12,11 +12,13 @@ namespace {
 namespace cupti = foreign::cupti;
 
 // Newest first; 11 counted its minor version in the name.
-constexpr const char* kNames[] = {"libcupti.so.13",   "libcupti.so.12",   "libcupti.so.11.8", "libcupti.so.11.7",
-                                  "libcupti.so.11.6", "libcupti.so.11.5", "libcupti.so.11.4", "libcupti.so.11.3",
-                                  "libcupti.so.11.2", "libcupti.so.11.1", "libcupti.so.11.0"};
+constexpr const char* kNames[] = {"libcupti.so.13",   "libcupti.so.12",   "libcupti.so.11.8",
+                                  "libcupti.so.11.7", "libcupti.so.11.6", "libcupti.so.11.5",
+                                  "libcupti.so.11.4", "libcupti.so.11.3", "libcupti.so.11.2",
+                                  "libcupti.so.11.1", "libcupti.so.11.0"};
 
-// Where a CUPTI lies beside the CUDA runtime library: same folder (toolkits), or the neighbour folder of Python wheels.
+// Where a CUPTI lies beside the CUDA runtime library: same folder (toolkits), or the neighbour folder of
+// Python wheels.
 constexpr const char* kBesideRuntime[] = {"/", "/../../cuda_cupti/lib/", "/../extras/CUPTI/lib64/"};
 
 void* OpenLoaded(const char* name) { return ::dlopen(name, RTLD_NOW | RTLD_NOLOAD); }
@@ -31,7 +33,8 @@ void* OpenBesideRuntime() {
     void* runtime = OpenLoaded(pair.runtime);
     if (runtime == nullptr) continue;
     link_map* map = nullptr;
-    const bool known = ::dlinfo(runtime, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr && map->l_name != nullptr;
+    const bool known =
+        ::dlinfo(runtime, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr && map->l_name != nullptr;
     const char* slash = known ? std::strrchr(map->l_name, '/') : nullptr;
     void* found = nullptr;
     for (const char* place : kBesideRuntime) {
@@ -65,15 +68,16 @@ void* OpenByDriver() {
 }  // namespace
 
 size_t RecordBytes(const CuptiApi& api, cupti::ActivityKind kind) {
-  // A record of the kind in question, then nothing but records of a kind that always parses: where the second one is
-  // found tells the length of the first.
+  // A record of the kind in question, then nothing but records of a kind that always parses: where the second
+  // one is found tells the length of the first.
   alignas(8) uint8_t buffer[2048] = {};
   const auto runtime = static_cast<uint32_t>(cupti::ActivityKind::kRuntime);
   for (size_t at = 8; at < sizeof buffer; at += 8) std::memcpy(buffer + at, &runtime, sizeof runtime);
   std::memcpy(buffer, &kind, sizeof kind);
   cupti::Activity* record = nullptr;
   for (int i = 0; i < 2; ++i) {
-    if (api.GetNextRecord(buffer, sizeof buffer, &record) != cupti::Result::kSuccess || record == nullptr) return 0;
+    if (api.GetNextRecord(buffer, sizeof buffer, &record) != cupti::Result::kSuccess || record == nullptr)
+      return 0;
   }
   return static_cast<size_t>(reinterpret_cast<uint8_t*>(record) - buffer);
 }
@@ -132,7 +136,8 @@ bool OpenCupti(const char* wanted, CuptiApi* api, Sentence* why) {
     if (library == nullptr) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
   }
   if (library == nullptr) {
-    *why << "no CUPTI library was found: neither loaded, nor beside the CUDA runtime, nor on the library path; set "
+    *why << "no CUPTI library was found: neither loaded, nor beside the CUDA runtime, nor on the library "
+            "path; set "
             "LOCKSTEP_CUPTI_LIB to libcupti.so";
     return false;
   }

@@ -1,5 +1,5 @@
-// CUPTI as a table of function pointers: filled by dlopen when the first capture is armed, or by a test. The client never
-// links libcupti.
+// CUPTI as a table of function pointers: filled by dlopen when the first capture is armed, or by a test. The
+// client never links libcupti.
 #ifndef LOCKSTEP_CLIENT_CUPTI_API_H_
 #define LOCKSTEP_CLIENT_CUPTI_API_H_
 
@@ -32,12 +32,13 @@ struct CuptiApi {
   foreign::cupti::ActivityEnableAllSyncRecordsFn EnableAllSyncRecords = nullptr;
 };
 
-// Bytes of a record of `kind` in the library behind `api`, 0 = a kind it does not know. Asks its own record parser, so it
-// holds for whatever version was loaded; needs no driver.
+// Bytes of a record of `kind` in the library behind `api`, 0 = a kind it does not know. Asks its own record
+// parser, so it holds for whatever version was loaded; needs no driver.
 size_t RecordBytes(const CuptiApi& api, foreign::cupti::ActivityKind kind);
 
-// Finds and opens the CUPTI this process uses (never a second one beside it) and fills the table. False, with `why`, when
-// there is none or it lacks a function. The library stays open. `wanted` is $LOCKSTEP_CUPTI_LIB or null.
+// Finds and opens the CUPTI this process uses (never a second one beside it) and fills the table. False, with
+// `why`, when there is none or it lacks a function. The library stays open. `wanted` is $LOCKSTEP_CUPTI_LIB
+// or null.
 bool OpenCupti(const char* wanted, CuptiApi* api, Sentence* why);
 
 // Fills the table from an open library; false when a function that must be there is not.

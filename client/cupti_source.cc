@@ -17,22 +17,25 @@ using ring::RecordKind;
 constexpr Nanos kCompleteLimit = Nanos::Seconds(2);
 constexpr Nanos kForcedLimit = Nanos::Millis(500);
 constexpr Nanos kBetweenLooks = Nanos::Millis(5);
-// A stream or thread that fell silent may hold a record of the window; after this long without any, none is expected.
+// A stream or thread that fell silent may hold a record of the window; after this long without any, none is
+// expected.
 constexpr Nanos kQuiet = Nanos::Millis(300);
-// Beyond this CUPTI does not stamp with the host's clock: PyTorch's profiler leaves the processor's tick counter behind.
+// Beyond this CUPTI does not stamp with the host's clock: PyTorch's profiler leaves the processor's tick
+// counter behind.
 constexpr Nanos kSameClock = Nanos::Seconds(3600);
 
 // Called all the time and never interesting.
 constexpr uint32_t kNoise[] = {
-    cupti::runtime_cbid::kGetLastError,        cupti::runtime_cbid::kPeekAtLastError,
-    cupti::runtime_cbid::kGetDevice,           cupti::runtime_cbid::kStreamQuery,
-    cupti::runtime_cbid::kStreamQueryPtsz,     cupti::runtime_cbid::kEventQuery,
-    cupti::runtime_cbid::kStreamIsCapturing,   cupti::runtime_cbid::kStreamIsCapturingPtsz,
+    cupti::runtime_cbid::kGetLastError,      cupti::runtime_cbid::kPeekAtLastError,
+    cupti::runtime_cbid::kGetDevice,         cupti::runtime_cbid::kStreamQuery,
+    cupti::runtime_cbid::kStreamQueryPtsz,   cupti::runtime_cbid::kEventQuery,
+    cupti::runtime_cbid::kStreamIsCapturing, cupti::runtime_cbid::kStreamIsCapturingPtsz,
 };
 // NCCL and graphs launch straight through the driver: without these their kernels have no call.
 constexpr uint32_t kDriverLaunches[] = {
-    cupti::driver_cbid::kLaunchKernel,   cupti::driver_cbid::kLaunchKernelPtsz,  cupti::driver_cbid::kLaunchKernelEx,
-    cupti::driver_cbid::kLaunchKernelExPtsz, cupti::driver_cbid::kGraphLaunch,   cupti::driver_cbid::kGraphLaunchPtsz,
+    cupti::driver_cbid::kLaunchKernel,   cupti::driver_cbid::kLaunchKernelPtsz,
+    cupti::driver_cbid::kLaunchKernelEx, cupti::driver_cbid::kLaunchKernelExPtsz,
+    cupti::driver_cbid::kGraphLaunch,    cupti::driver_cbid::kGraphLaunchPtsz,
 };
 
 }  // namespace
@@ -43,8 +46,8 @@ void CuptiSource::OnRequested(uint8_t** buffer, size_t* bytes, size_t* max_recor
   *max_records = 0;
   std::byte* lent = pool_.Lend();
   if (lent == nullptr) {
-    // None left. A CUPTI that survives it gets nothing and counts what it drops; an older one gets a place to write
-    // whose contents nobody can vouch for.
+    // None left. A CUPTI that survives it gets nothing and counts what it drops; an older one gets a place to
+    // write whose contents nobody can vouch for.
     lent = version_ >= cupti::kVersion_12_9 ? nullptr : discard_;
   }
   *buffer = reinterpret_cast<uint8_t*>(lent);
@@ -67,7 +70,8 @@ void CuptiSource::OnCompleted(uint8_t* buffer, size_t valid_bytes) {
 
 void CuptiSource::ConvertOrQueue(uint32_t number, size_t valid_bytes) {
   pool_.Enqueue(number, valid_bytes);
-  // Whoever gets the claim works off what all left; looking again after giving it up means nothing stays behind.
+  // Whoever gets the claim works off what all left; looking again after giving it up means nothing stays
+  // behind.
   while (pool_.queued()) {
     uint32_t nobody = 0;
     if (!converting_.compare_exchange_strong(nobody, 1)) return;
@@ -96,7 +100,8 @@ bool CuptiSource::Fail(const char* function, Result result, Sentence* why) {
   *why << function << " failed with " << static_cast<uint32_t>(result);
   if (text != nullptr) *why << " (" << text << ")";
   if (result == Result::kUnknown) *why << ": CUPTI cannot be used in this process";
-  if (result == Result::kInsufficientPrivileges || result == Result::kVirtualizedDeviceInsufficientPrivileges) {
+  if (result == Result::kInsufficientPrivileges ||
+      result == Result::kVirtualizedDeviceInsufficientPrivileges) {
     *why << ": the driver lets only administrators profile";
   }
   dormant_ = *why;
@@ -119,7 +124,8 @@ bool CuptiSource::CheckClock(Sentence* why) const {
   }
   const Nanos difference = HostTime(static_cast<int64_t>(ns)) - timing_.realtime();
   if (difference > kSameClock || difference < Nanos(-kSameClock.ns())) {
-    *why << "CUPTI does not stamp with the host's clock in this process (another profiler, such as torch.profiler, "
+    *why << "CUPTI does not stamp with the host's clock in this process (another profiler, such as "
+            "torch.profiler, "
             "replaced it); run it without that profiler";
     return false;
   }
@@ -134,10 +140,18 @@ void CuptiSource::UndoAll() {
   while (undo_count_ > 0) {
     const UndoStep step = undo_[--undo_count_];
     switch (step.what) {
-      case Undo::kDisable: api_.Disable(static_cast<ActivityKind>(step.argument)); break;
-      case Undo::kDriverApi: api_.EnableDriverApi(step.argument, 0); break;
-      case Undo::kThreadIdType: api_.SetThreadIdType(static_cast<cupti::ThreadIdType>(step.argument)); break;
-      case Undo::kSyncRecords: api_.EnableAllSyncRecords(1); break;
+      case Undo::kDisable:
+        api_.Disable(static_cast<ActivityKind>(step.argument));
+        break;
+      case Undo::kDriverApi:
+        api_.EnableDriverApi(step.argument, 0);
+        break;
+      case Undo::kThreadIdType:
+        api_.SetThreadIdType(static_cast<cupti::ThreadIdType>(step.argument));
+        break;
+      case Undo::kSyncRecords:
+        api_.EnableAllSyncRecords(1);
+        break;
     }
   }
 }
@@ -180,7 +194,8 @@ bool CuptiSource::EnableKinds(uint32_t activities, Sentence* why) {
     }
   }
   // Before the API records, so that none of them comes without its correlation.
-  if ((activities & ring::kActivityNccl) && !EnableKind(ActivityKind::kExternalCorrelation, why)) return false;
+  if ((activities & ring::kActivityNccl) && !EnableKind(ActivityKind::kExternalCorrelation, why))
+    return false;
   if (activities & (ring::kActivityDriver | ring::kActivityNccl)) EnableDriverLaunches();
   if (activities & ring::kActivityRuntime) {
     if (!EnableKind(ActivityKind::kRuntime, why)) return false;
@@ -209,7 +224,8 @@ bool CuptiSource::Arm(const CuptiApi& api, uint32_t activities, const CuptiCallb
     return false;
   }
   options.driver_records = (activities & ring::kActivityDriver) != 0;
-  options.decided_by_api = (activities & (ring::kActivityDriver | ring::kActivityRuntime | ring::kActivityNccl)) != 0;
+  options.decided_by_api =
+      (activities & (ring::kActivityDriver | ring::kActivityRuntime | ring::kActivityNccl)) != 0;
   segment_ = &segment;
   records_ = 0;
   outside_ = 0;
@@ -266,7 +282,8 @@ void CuptiSource::WaitForWindow(MonoTime since) {
 void CuptiSource::Drain() {
   if (!armed_) return;
   MonoTime since = timing_.monotonic();
-  // Still recording: what starts behind the window on a stream or thread shows that it has nothing of the window left.
+  // Still recording: what starts behind the window on a stream or thread shows that it has nothing of the
+  // window left.
   WaitForWindow(since);
   UndoAll();
   // CUPTI gives a buffer back only when all its records are complete.

@@ -1,9 +1,9 @@
-// CUPTI's activity API as a source of records: arms it, hands it buffers, converts what comes back into ring 0, and takes
-// everything back at the end. Holds no CUPTI subscriber and registers no timestamp callback: both would break PyTorch's
-// profiler in the same process.
+// CUPTI's activity API as a source of records: arms it, hands it buffers, converts what comes back into ring
+// 0, and takes everything back at the end. Holds no CUPTI subscriber and registers no timestamp callback:
+// both would break PyTorch's profiler in the same process.
 //
-// OnRequested runs on any application thread and OnCompleted on CUPTI's worker or a flushing thread; neither locks,
-// allocates or waits. All else is called by our thread.
+// OnRequested runs on any application thread and OnCompleted on CUPTI's worker or a flushing thread; neither
+// locks, allocates or waits. All else is called by our thread.
 #ifndef LOCKSTEP_CLIENT_CUPTI_SOURCE_H_
 #define LOCKSTEP_CLIENT_CUPTI_SOURCE_H_
 
@@ -49,17 +49,18 @@ class CuptiSource {
   void OnCompleted(uint8_t* buffer, size_t valid_bytes);
 
   // ---- our thread ----
-  // Enables what `activities` (ring::Activities) asks for; what comes is discarded until the window opens. False, with
-  // `why`: everything is undone. After a CUPTI error this source stays dormant for the life of the process.
-  bool Arm(const CuptiApi& api, uint32_t activities, const CuptiCallbacks& callbacks, const CuptiMemory& memory,
-           const ring::ClientSegment& segment, Sentence* why);
+  // Enables what `activities` (ring::Activities) asks for; what comes is discarded until the window opens.
+  // False, with `why`: everything is undone. After a CUPTI error this source stays dormant for the life of
+  // the process.
+  bool Arm(const CuptiApi& api, uint32_t activities, const CuptiCallbacks& callbacks,
+           const CuptiMemory& memory, const ring::ClientSegment& segment, Sentence* why);
   bool armed() const { return armed_.load(); }
   // From now on what CUPTI drops is our loss; what it dropped before is not.
   void OpenWindow();
   // Asks CUPTI for the buffers whose records are complete.
   void Flush();
-  // Waits until the records of the window have come (at most 2 s, less when they are all there or nothing comes any more),
-  // stops recording, and takes every buffer back from CUPTI, at last by force.
+  // Waits until the records of the window have come (at most 2 s, less when they are all there or nothing
+  // comes any more), stops recording, and takes every buffer back from CUPTI, at last by force.
   void Drain();
   // Stops recording, keeps nothing that is still inside CUPTI.
   void Abort();
@@ -106,9 +107,9 @@ class CuptiSource {
 
   BufferPool pool_;
   std::byte* discard_ = nullptr;
-  std::atomic<bool> collecting_{false};    // completed buffers are converted, not just taken back
+  std::atomic<bool> collecting_{false};  // completed buffers are converted, not just taken back
   std::atomic<bool> count_dropped_{false};
-  std::atomic<uint32_t> converting_{0};    // who holds ring 0 and the converter
+  std::atomic<uint32_t> converting_{0};  // who holds ring 0 and the converter
   Converter converter_;
 };
 

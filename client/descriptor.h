@@ -1,6 +1,6 @@
-// A descriptor of ours in somebody else's process. It lives at 512 or above, out of the way of programs that count on low
-// numbers, and is never used before fstat has shown that it still is what we opened: an application may close everything
-// and reuse the number.
+// A descriptor of ours in somebody else's process. It lives at 512 or above, out of the way of programs that
+// count on low numbers, and is never used before fstat has shown that it still is what we opened: an
+// application may close everything and reuse the number.
 #ifndef LOCKSTEP_CLIENT_DESCRIPTOR_H_
 #define LOCKSTEP_CLIENT_DESCRIPTOR_H_
 
@@ -12,7 +12,8 @@ class Descriptor {
  public:
   constexpr Descriptor() = default;
 
-  // Moves `low` up and closes it. False: the process may have no more descriptors; `low` is closed all the same.
+  // Moves `low` up and closes it. False: the process may have no more descriptors; `low` is closed all the
+  // same.
   bool Take(int low);
   // The number if it is still ours, else -1 (and then it is forgotten, not closed).
   int Use();

@@ -1,5 +1,6 @@
-// What the outside calls: CUDA, NVTX and NCCL at their injection points, programs at the C API. The only globals of the
-// client besides the ones NVTX's and NCCL's handlers find them by; everything they hold is constructed at compile time, so there is no order of initialisation to get wrong.
+// What the outside calls: CUDA, NVTX and NCCL at their injection points, programs at the C API. The only
+// globals of the client besides the ones NVTX's and NCCL's handlers find them by; everything they hold is
+// constructed at compile time, so there is no order of initialisation to get wrong.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -73,7 +74,8 @@ bool OpenCuptiOfThisProcess(CuptiApi* api, Sentence* why) {
 }
 
 SocketSearch SearchOfThisProcess() {
-  return {.environment = ::secure_getenv("LOCKSTEP_SOCKET"), .runtime_dir = ::secure_getenv("XDG_RUNTIME_DIR")};
+  return {.environment = ::secure_getenv("LOCKSTEP_SOCKET"),
+          .runtime_dir = ::secure_getenv("XDG_RUNTIME_DIR")};
 }
 
 void* RunAgent(void*) {
@@ -105,20 +107,22 @@ bool Start() {
   if (g_started.exchange(true)) return true;
   g_gate.WipeInChildren();
   ::atexit(OnExit);
-  return g_capture.recorder().Init(OnThreadExit) && ::pthread_atfork(nullptr, nullptr, OnFork) == 0 && StartThread();
+  return g_capture.recorder().Init(OnThreadExit) && ::pthread_atfork(nullptr, nullptr, OnFork) == 0 &&
+         StartThread();
 }
 
-// Runs in every process that loads the library, shells and compilers included: nothing but what must come before CUDA,
-// NVTX and NCCL look.
+// Runs in every process that loads the library, shells and compilers included: nothing but what must come
+// before CUDA, NVTX and NCCL look.
 __attribute__((constructor)) void OnLoad() {
   SetNcclSource(g_capture.nccl(), [] { Start(); });
   Dl_info self;
   if (::dladdr(reinterpret_cast<void*>(&Start), &self) == 0 || self.dli_fname == nullptr) return;
-  if (::secure_getenv("PATH") == nullptr && ::getenv("PATH") != nullptr) return;  // a set-user-id program: leave it alone
+  if (::secure_getenv("PATH") == nullptr && ::getenv("PATH") != nullptr)
+    return;  // a set-user-id program: leave it alone
   if (::getenv("CUDA_INJECTION64_PATH") == nullptr) {
     const char* preload = ::getenv("LD_PRELOAD");
     g_entry = preload != nullptr && std::strstr(preload, "lockstep_client") != nullptr ? EntryKind::kPreload
-                                                                                      : EntryKind::kLinked;
+                                                                                       : EntryKind::kLinked;
   }
   for (const char* name : {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN"}) {
     ::setenv(name, self.dli_fname, 0);

@@ -1,7 +1,8 @@
 // The words a hot path looks at to learn that there is nothing to do: one load and a branch while idle.
 //
-// They fill a page of their own which the kernel hands out zeroed in every child process (MADV_WIPEONFORK): whatever way
-// a child was made, it finds every gate closed, and the rings, which it does not inherit, are never touched there.
+// They fill a page of their own which the kernel hands out zeroed in every child process (MADV_WIPEONFORK):
+// whatever way a child was made, it finds every gate closed, and the rings, which it does not inherit, are
+// never touched there.
 #ifndef LOCKSTEP_CLIENT_GATE_H_
 #define LOCKSTEP_CLIENT_GATE_H_
 
@@ -21,7 +22,8 @@ struct alignas(kPageBytes) Gate {
   std::atomic<uint64_t> nvtx{0};
   std::atomic<uint64_t> nccl{0};
 
-  // Once, before the first capture. False: the kernel cannot (before 4.14); forked children rely on pthread_atfork alone.
+  // Once, before the first capture. False: the kernel cannot (before 4.14); forked children rely on
+  // pthread_atfork alone.
   bool WipeInChildren() { return ::madvise(this, sizeof *this, MADV_WIPEONFORK) == 0; }
   void Close() {
     nvtx.store(0);

@@ -16,19 +16,49 @@
 namespace lockstep::client {
 namespace {
 
-// Who this process is in its job: what launchers and schedulers set, and what a user may set to overrule them.
+// Who this process is in its job: what launchers and schedulers set, and what a user may set to overrule
+// them.
 constexpr const char* kVariables[] = {
-    "LOCKSTEP_JOB", "LOCKSTEP_RANK", "LOCKSTEP_WORLD_SIZE",
-    "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "TORCHELASTIC_RUN_ID",
+    "LOCKSTEP_JOB",
+    "LOCKSTEP_RANK",
+    "LOCKSTEP_WORLD_SIZE",
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "TORCHELASTIC_RUN_ID",
     "TORCHELASTIC_RESTART_COUNT",
-    "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
-    "PMIX_NAMESPACE", "PMIX_RANK",
-    "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_PROCID", "SLURM_NTASKS",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "PMIX_NAMESPACE",
+    "PMIX_RANK",
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+    "SLURM_ARRAY_JOB_ID",
+    "SLURM_ARRAY_TASK_ID",
+    "SLURM_PROCID",
+    "SLURM_NTASKS",
     "SLURM_LOCALID",
-    "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
-    "FLUX_JOB_ID", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID",
-    "PALS_APID", "PALS_RANKID", "PALS_LOCAL_RANKID", "PBS_JOBID",
-    "LSB_JOBID", "LSB_JOBINDEX", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "MPI_LOCALRANKID",
+    "MPI_LOCALNRANKS",
+    "FLUX_JOB_ID",
+    "FLUX_TASK_RANK",
+    "FLUX_JOB_SIZE",
+    "FLUX_TASK_LOCAL_ID",
+    "PALS_APID",
+    "PALS_RANKID",
+    "PALS_LOCAL_RANKID",
+    "PBS_JOBID",
+    "LSB_JOBID",
+    "LSB_JOBINDEX",
+    "JSM_NAMESPACE_RANK",
+    "JSM_NAMESPACE_SIZE",
+    "JSM_NAMESPACE_LOCAL_RANK",
     "CUDA_VISIBLE_DEVICES",
 };
 
@@ -52,7 +82,8 @@ uint64_t StartTicks() {
     at = std::strchr(at + 1, ' ');
   }
   uint64_t ticks = 0;
-  for (at = at == nullptr ? "" : at + 1; *at >= '0' && *at <= '9'; ++at) ticks = ticks * 10 + static_cast<uint64_t>(*at - '0');
+  for (at = at == nullptr ? "" : at + 1; *at >= '0' && *at <= '9'; ++at)
+    ticks = ticks * 10 + static_cast<uint64_t>(*at - '0');
   return ticks;
 }
 

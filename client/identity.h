@@ -1,5 +1,5 @@
-// What the client says about its process in Hello. The daemon believes only what the kernel tells it; the rest names and
-// sorts.
+// What the client says about its process in Hello. The daemon believes only what the kernel tells it; the
+// rest names and sorts.
 #ifndef LOCKSTEP_CLIENT_IDENTITY_H_
 #define LOCKSTEP_CLIENT_IDENTITY_H_
 

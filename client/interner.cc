@@ -41,7 +41,8 @@ Interner::Entry* Interner::Find(const char* text, size_t length) {
   uint32_t at = static_cast<uint32_t>(hash) & mask_;
   while (table_[at].text != nullptr) {
     Entry& entry = table_[at];
-    if (entry.hash == hash && entry.length == length && std::memcmp(entry.text, text, length) == 0) return &entry;
+    if (entry.hash == hash && entry.length == length && std::memcmp(entry.text, text, length) == 0)
+      return &entry;
     at = (at + 1) & mask_;
   }
   // Three quarters full: probing stays short.

@@ -1,7 +1,9 @@
-// Strings of one ring: each is defined in the ring once per capture, ahead of its first use, and travels as an id.
+// Strings of one ring: each is defined in the ring once per capture, ahead of its first use, and travels as
+// an id.
 //
-// Bounded: when its memory is spent a new string is defined again at each use, so nothing is lost. A definition that a
-// full ring dropped is tried again at the next use. Belongs to the ring's owner; never allocates.
+// Bounded: when its memory is spent a new string is defined again at each use, so nothing is lost. A
+// definition that a full ring dropped is tried again at the next use. Belongs to the ring's owner; never
+// allocates.
 #ifndef LOCKSTEP_CLIENT_INTERNER_H_
 #define LOCKSTEP_CLIENT_INTERNER_H_
 
@@ -41,8 +43,8 @@ class Interner {
   // The string's id, defined in `ring`; 0 when the ring is full. The definition is not committed yet.
   uint32_t Intern(ring::RingWriter& ring, const char* text, size_t length);
 
-  // In two steps, for a string that is used later than it is seen: Find copies it (null when memory is spent), Define
-  // gives the id.
+  // In two steps, for a string that is used later than it is seen: Find copies it (null when memory is
+  // spent), Define gives the id.
   Entry* Find(const char* text, size_t length);
   uint32_t Define(ring::RingWriter& ring, Entry& entry);
 

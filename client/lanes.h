@@ -1,8 +1,9 @@
 // Which streams and threads may still have records of the window inside CUPTI.
 //
-// Work on one stream starts in order, and so do the calls of one thread. A lane that was seen inside the window and then
-// starting something behind it has nothing of the window left; when that holds for all, nothing is missing and the drain
-// need not wait. Written by the converting thread; unfinished() is read by any.
+// Work on one stream starts in order, and so do the calls of one thread. A lane that was seen inside the
+// window and then starting something behind it has nothing of the window left; when that holds for all,
+// nothing is missing and the drain need not wait. Written by the converting thread; unfinished() is read by
+// any.
 #ifndef LOCKSTEP_CLIENT_LANES_H_
 #define LOCKSTEP_CLIENT_LANES_H_
 
@@ -16,7 +17,9 @@ class Lanes {
  public:
   constexpr Lanes() = default;
 
-  static uint64_t OfStream(uint32_t device, uint32_t stream) { return uint64_t{1} << 63 | uint64_t{device} << 32 | stream; }
+  static uint64_t OfStream(uint32_t device, uint32_t stream) {
+    return uint64_t{1} << 63 | uint64_t{device} << 32 | stream;
+  }
   static uint64_t OfThread(uint32_t thread) { return uint64_t{1} << 62 | thread; }
 
   void Clear() {

@@ -1,5 +1,5 @@
-/* Lockstep's C API: tells the client, where it is loaded, what only the program knows. Every function is safe to call
- * where it is not: declared weak, so test it (or use the macros) when the library may be absent.
+/* Lockstep's C API: tells the client, where it is loaded, what only the program knows. Every function is safe
+ * to call where it is not: declared weak, so test it (or use the macros) when the library may be absent.
  *
  * Any thread. Cost while nothing is captured: one load and a branch. Texts are copied. */
 #ifndef LOCKSTEP_CLIENT_LOCKSTEP_H_
@@ -18,7 +18,8 @@ extern "C" {
 /* "0.1.0", of the library. */
 LOCKSTEP_API const char* lockstep_version(void);
 
-/* A training step of this thread: a range named "step" in the domain "lockstep" with the number as its payload. */
+/* A training step of this thread: a range named "step" in the domain "lockstep" with the number as its
+ * payload. */
 LOCKSTEP_API void lockstep_step_begin(uint64_t step);
 LOCKSTEP_API void lockstep_step_end(void);
 
@@ -26,15 +27,16 @@ LOCKSTEP_API void lockstep_step_end(void);
 LOCKSTEP_API void lockstep_range_push(const char* name);
 LOCKSTEP_API void lockstep_range_pop(void);
 
-/* Connects to the node's daemon now, in a process that does not use CUDA's injection. Returns 1 when our thread runs. */
+/* Connects to the node's daemon now, in a process that does not use CUDA's injection. Returns 1 when our
+ * thread runs. */
 LOCKSTEP_API int lockstep_start(void);
 
-#define LOCKSTEP_STEP_BEGIN(step) \
-  do { \
+#define LOCKSTEP_STEP_BEGIN(step)                       \
+  do {                                                  \
     if (lockstep_step_begin) lockstep_step_begin(step); \
   } while (0)
-#define LOCKSTEP_STEP_END() \
-  do { \
+#define LOCKSTEP_STEP_END()                     \
+  do {                                          \
     if (lockstep_step_end) lockstep_step_end(); \
   } while (0)
 

@@ -15,8 +15,8 @@
 #include "client/descriptor.h"
 #include "client/interner.h"
 #include "client/range_stack.h"
-#include "tests/abi/support/daemon_end.h"
 #include "client/text.h"
+#include "tests/abi/support/daemon_end.h"
 
 namespace lockstep::client {
 namespace {

@@ -9,15 +9,15 @@ namespace nccl = foreign::nccl;
 NcclSource* g_source = nullptr;
 void (*g_came_up)() = nullptr;
 
-nccl::Result Init(void** context, uint64_t comm_id, int32_t* mask, const char* comm_name, int32_t nodes, int32_t ranks,
-                  int32_t rank, nccl::Logger) {
+nccl::Result Init(void** context, uint64_t comm_id, int32_t* mask, const char* comm_name, int32_t nodes,
+                  int32_t ranks, int32_t rank, nccl::Logger) {
   if (g_came_up != nullptr) g_came_up();
   *context = g_source->OnInit(comm_id, mask, comm_name, nodes, ranks, rank);
   return nccl::Result::kSuccess;
 }
 
-nccl::Result InitV4(void** context, int32_t* mask, const char* comm_name, uint64_t comm_id, int32_t nodes, int32_t ranks,
-                    int32_t rank, nccl::Logger logger) {
+nccl::Result InitV4(void** context, int32_t* mask, const char* comm_name, uint64_t comm_id, int32_t nodes,
+                    int32_t ranks, int32_t rank, nccl::Logger logger) {
   return Init(context, comm_id, mask, comm_name, nodes, ranks, rank, logger);
 }
 
@@ -38,7 +38,9 @@ nccl::Result StopEvent(void* handle) {
   return nccl::Result::kSuccess;
 }
 
-nccl::Result RecordEventState(void*, nccl::EventState, nccl::EventStateArgs*) { return nccl::Result::kSuccess; }
+nccl::Result RecordEventState(void*, nccl::EventState, nccl::EventStateArgs*) {
+  return nccl::Result::kSuccess;
+}
 
 nccl::Result Finalize(void* context) {
   g_source->OnFinalize(static_cast<NcclSource::Communicator*>(context));
@@ -61,8 +63,8 @@ LOCKSTEP_PROFILER lockstep::foreign::nccl::ProfilerV4 ncclProfiler_v4 = {
     "lockstep",        client::InitV4,           client::StartEventV4,
     client::StopEvent, client::RecordEventState, client::Finalize};
 LOCKSTEP_PROFILER lockstep::foreign::nccl::Profiler ncclProfiler_v5 = {
-    "lockstep",        client::Init,             client::StartEvent,
-    client::StopEvent, client::RecordEventState, client::Finalize};
+    "lockstep",      client::Init, client::StartEvent, client::StopEvent, client::RecordEventState,
+    client::Finalize};
 LOCKSTEP_PROFILER lockstep::foreign::nccl::Profiler ncclProfiler_v6 = {
-    "lockstep",        client::Init,             client::StartEvent,
-    client::StopEvent, client::RecordEventState, client::Finalize};
+    "lockstep",      client::Init, client::StartEvent, client::StopEvent, client::RecordEventState,
+    client::Finalize};

@@ -7,8 +7,8 @@
 
 namespace lockstep::client {
 
-// The tables' functions call this process's source; set before NCCL can find the tables. `came_up` is called at each
-// communicator's init: CUDA is up by then, whoever else holds CUDA's own injection.
+// The tables' functions call this process's source; set before NCCL can find the tables. `came_up` is called
+// at each communicator's init: CUDA is up by then, whoever else holds CUDA's own injection.
 void SetNcclSource(NcclSource& source, void (*came_up)());
 
 }  // namespace lockstep::client

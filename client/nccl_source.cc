@@ -9,8 +9,9 @@ namespace nccl = foreign::nccl;
 namespace cupti = foreign::cupti;
 using ring::RecordKind;
 
-constexpr int32_t kCaptureMask = nccl::kEventGroup | nccl::kEventColl | nccl::kEventP2p | nccl::kEventGroupApi |
-                                 nccl::kEventCollApi | nccl::kEventP2pApi | nccl::kEventKernelLaunch;
+constexpr int32_t kCaptureMask = nccl::kEventGroup | nccl::kEventColl | nccl::kEventP2p |
+                                 nccl::kEventGroupApi | nccl::kEventCollApi | nccl::kEventP2pApi |
+                                 nccl::kEventKernelLaunch;
 
 // Handles: what they are is all a stop needs to know.
 char g_nothing_to_stop;
@@ -27,8 +28,8 @@ uint32_t NcclSource::Intern(ThreadSlot& slot, const char* text) {
   return text == nullptr || text[0] == '\0' ? 0 : slot.names.Intern(slot.ring, text, std::strlen(text));
 }
 
-NcclSource::Communicator* NcclSource::OnInit(uint64_t id, int32_t* mask, const char* name, int32_t nodes, int32_t ranks,
-                                             int32_t rank) {
+NcclSource::Communicator* NcclSource::OnInit(uint64_t id, int32_t* mask, const char* name, int32_t nodes,
+                                             int32_t ranks, int32_t rank) {
   mask_.store(mask, std::memory_order_release);
   SetMask(gate_.nccl.load() != 0 ? kCaptureMask : 0);
   Communicator* made = nullptr;
@@ -76,7 +77,8 @@ void NcclSource::WriteCommunicator(ThreadSlot& slot, const Communicator& communi
 
 void NcclSource::WriteCommunicators(ThreadSlot& slot) {
   for (const Communicator& communicator : communicators_) {
-    if (communicator.state.load(std::memory_order_acquire) == Communicator::kLiving) WriteCommunicator(slot, communicator);
+    if (communicator.state.load(std::memory_order_acquire) == Communicator::kLiving)
+      WriteCommunicator(slot, communicator);
   }
 }
 
@@ -96,7 +98,8 @@ void NcclSource::End() {
   push_.store(nullptr);
 }
 
-void* NcclSource::OnStart(const Communicator* communicator, uint64_t type, const nccl::EventDescriptor& event) {
+void* NcclSource::OnStart(const Communicator* communicator, uint64_t type,
+                          const nccl::EventDescriptor& event) {
   if (gate_.nccl.load(std::memory_order_relaxed) == 0) return &g_nothing_to_stop;
   ThreadSlot* slot = recorder_.Enter();
   if (slot == nullptr) {
@@ -106,11 +109,20 @@ void* NcclSource::OnStart(const Communicator* communicator, uint64_t type, const
   }
   void* handle = &g_nothing_to_stop;
   switch (type) {
-    case nccl::kEventGroupApi: slot->launch = 0; break;  // a new call: the last one's kernel is not its own
-    case nccl::kEventKernelLaunch: handle = LaunchStarts(*slot); break;
-    case nccl::kEventColl: Collective(*slot, communicator, event.detail); break;
-    case nccl::kEventP2p: PointToPoint(*slot, communicator, event.detail); break;
-    default: break;
+    case nccl::kEventGroupApi:
+      slot->launch = 0;
+      break;  // a new call: the last one's kernel is not its own
+    case nccl::kEventKernelLaunch:
+      handle = LaunchStarts(*slot);
+      break;
+    case nccl::kEventColl:
+      Collective(*slot, communicator, event.detail);
+      break;
+    case nccl::kEventP2p:
+      PointToPoint(*slot, communicator, event.detail);
+      break;
+    default:
+      break;
   }
   recorder_.Leave(*slot);
   return handle;
@@ -120,7 +132,8 @@ void* NcclSource::LaunchStarts(ThreadSlot& slot) {
   const auto push = push_.load(std::memory_order_acquire);
   if (push == nullptr || pop_.load(std::memory_order_relaxed) == nullptr) return &g_nothing_to_stop;
   const uint64_t serial = next_launch_.fetch_add(1, std::memory_order_relaxed);
-  if (push(cupti::ExternalCorrelationKind::kCustom2, serial) != cupti::Result::kSuccess) return &g_nothing_to_stop;
+  if (push(cupti::ExternalCorrelationKind::kCustom2, serial) != cupti::Result::kSuccess)
+    return &g_nothing_to_stop;
   slot.launch = serial;
   return &g_pushed_launch;
 }
@@ -132,7 +145,8 @@ void NcclSource::OnStop(void* handle) {
   if (pop != nullptr) pop(cupti::ExternalCorrelationKind::kCustom2, &last);
 }
 
-void NcclSource::Collective(ThreadSlot& slot, const Communicator* communicator, const nccl::EventDetail& detail) {
+void NcclSource::Collective(ThreadSlot& slot, const Communicator* communicator,
+                            const nccl::EventDetail& detail) {
   const HostTime now = clock_.now();
   if (!window_.Contains(now)) {
     ++slot.outside;
@@ -159,11 +173,13 @@ void NcclSource::Collective(ThreadSlot& slot, const Communicator* communicator, 
   slot.ring.Commit();
 }
 
-void NcclSource::PointToPoint(ThreadSlot& slot, const Communicator* communicator, const nccl::EventDetail& detail) {
+void NcclSource::PointToPoint(ThreadSlot& slot, const Communicator* communicator,
+                              const nccl::EventDetail& detail) {
   const HostTime now = clock_.now();
   const auto& p2p = detail.p2p;
   const uint64_t comm = communicator == nullptr ? 0 : communicator->id;
-  const uint16_t direction = p2p.function != nullptr && std::strcmp(p2p.function, "Send") == 0 ? ring::kP2pSend : 0;
+  const uint16_t direction =
+      p2p.function != nullptr && std::strcmp(p2p.function, "Send") == 0 ? ring::kP2pSend : 0;
   // Counted whether or not it is recorded: the peers must agree on the numbers of those inside the window.
   const uint64_t sequence = NextInPair(comm, p2p.peer, direction);
   if (!window_.Contains(now)) {
@@ -185,7 +201,8 @@ void NcclSource::PointToPoint(ThreadSlot& slot, const Communicator* communicator
 }
 
 uint64_t NcclSource::NextInPair(uint64_t communicator, int32_t peer, uint16_t direction) {
-  uint64_t key = (communicator ^ static_cast<uint64_t>(static_cast<uint32_t>(peer)) << 1 ^ direction) * 0x9E3779B97F4A7C15ull;
+  uint64_t key = (communicator ^ static_cast<uint64_t>(static_cast<uint32_t>(peer)) << 1 ^ direction) *
+                 0x9E3779B97F4A7C15ull;
   key |= 1;  // 0 is a free place
   for (uint32_t probe = 0; probe < kPairs; ++probe) {
     PairCount& pair = pairs_[((key >> 32 ^ key) + probe) & (kPairs - 1)];

@@ -1,9 +1,10 @@
-// NCCL's profiler plugin as a source of records: communicators, collectives, point-to-point operations, and the tie
-// between an operation and its kernel (a launch serial pushed to CUPTI as external correlation around the launch).
+// NCCL's profiler plugin as a source of records: communicators, collectives, point-to-point operations, and
+// the tie between an operation and its kernel (a launch serial pushed to CUPTI as external correlation around
+// the launch).
 //
-// While idle NCCL's own mask is 0 and it calls nothing; a capture stores the mask and clears it again. A stop may come
-// for an event started before the mask was cleared, so handles are addresses that stay valid for ever and nothing is
-// freed at a stop.
+// While idle NCCL's own mask is 0 and it calls nothing; a capture stores the mask and clears it again. A stop
+// may come for an event started before the mask was cleared, so handles are addresses that stay valid for
+// ever and nothing is freed at a stop.
 #ifndef LOCKSTEP_CLIENT_NCCL_SOURCE_H_
 #define LOCKSTEP_CLIENT_NCCL_SOURCE_H_
 
@@ -38,14 +39,16 @@ class NcclSource {
 
   // ---- NCCL's threads ----
   // Null when the table of communicators is full; then its events are recorded without one.
-  Communicator* OnInit(uint64_t id, int32_t* mask, const char* name, int32_t nodes, int32_t ranks, int32_t rank);
+  Communicator* OnInit(uint64_t id, int32_t* mask, const char* name, int32_t nodes, int32_t ranks,
+                       int32_t rank);
   void OnFinalize(Communicator* communicator);
   // The handle for NCCL to pass back.
   void* OnStart(const Communicator* communicator, uint64_t type, const foreign::nccl::EventDescriptor& event);
   void OnStop(void* handle);
 
   // ---- our thread ----
-  // From now on NCCL emits events. `cupti` is null where CUPTI records nothing: operations then have no launch.
+  // From now on NCCL emits events. `cupti` is null where CUPTI records nothing: operations then have no
+  // launch.
   void Begin(const CuptiApi* cupti);
   void End();
   // Every living communicator, at the start of a window.
@@ -62,8 +65,10 @@ class NcclSource {
 
   void SetMask(int32_t mask);
   void WriteCommunicator(ThreadSlot& slot, const Communicator& communicator);
-  void Collective(ThreadSlot& slot, const Communicator* communicator, const foreign::nccl::EventDetail& detail);
-  void PointToPoint(ThreadSlot& slot, const Communicator* communicator, const foreign::nccl::EventDetail& detail);
+  void Collective(ThreadSlot& slot, const Communicator* communicator,
+                  const foreign::nccl::EventDetail& detail);
+  void PointToPoint(ThreadSlot& slot, const Communicator* communicator,
+                    const foreign::nccl::EventDetail& detail);
   void* LaunchStarts(ThreadSlot& slot);
   uint64_t NextInPair(uint64_t communicator, int32_t peer, uint16_t direction);
   uint32_t Intern(ThreadSlot& slot, const char* text);

@@ -47,7 +47,8 @@ class NcclTest : public testing::Test {
 
   void* Init(uint64_t comm, const char* name = "world", int32_t ranks = 8, int32_t rank = 3) {
     void* context = nullptr;
-    EXPECT_EQ(ncclProfiler_v5.init(&context, comm, &mask_, name, 2, ranks, rank, nullptr), nccl::Result::kSuccess);
+    EXPECT_EQ(ncclProfiler_v5.init(&context, comm, &mask_, name, 2, ranks, rank, nullptr),
+              nccl::Result::kSuccess);
     return context;
   }
   void* Start(void* context, uint64_t type, const nccl::EventDetail& detail = {}) {
@@ -61,7 +62,8 @@ class NcclTest : public testing::Test {
 
   static nccl::EventDetail AllReduce(uint64_t sequence, size_t count) {
     nccl::EventDetail detail{};
-    detail.coll = {sequence, "AllReduce", nullptr, nullptr, count, 0, "ncclBfloat16", 16, 8, "RING", "SIMPLE", nullptr};
+    detail.coll = {sequence,       "AllReduce", nullptr, nullptr, count,    0,
+                   "ncclBfloat16", 16,          8,       "RING",  "SIMPLE", nullptr};
     return detail;
   }
   static nccl::EventDetail Peer(const char* function, int32_t peer) {

@@ -52,21 +52,33 @@ auto WithAttributes(const nvtx::EventAttributes* attributes, Fn fn) {
   char utf8[kWideBytes];
   if (attributes != nullptr && attributes->size >= sizeof(nvtx::EventAttributes)) {
     switch (attributes->message_type) {
-      case nvtx::MessageType::kAscii: message = Ascii(attributes->message.ascii); break;
-      case nvtx::MessageType::kRegistered: message = Source().Registered(attributes->message.registered); break;
+      case nvtx::MessageType::kAscii:
+        message = Ascii(attributes->message.ascii);
+        break;
+      case nvtx::MessageType::kRegistered:
+        message = Source().Registered(attributes->message.registered);
+        break;
       case nvtx::MessageType::kUnicode:
         message = {utf8, FromWide(attributes->message.unicode, utf8, sizeof utf8)};
         break;
-      default: break;
+      default:
+        break;
     }
     switch (attributes->payload_type) {
       case nvtx::PayloadType::kUint64:
       case nvtx::PayloadType::kInt64:
-      case nvtx::PayloadType::kDouble: payload = attributes->payload.u64; break;
+      case nvtx::PayloadType::kDouble:
+        payload = attributes->payload.u64;
+        break;
       case nvtx::PayloadType::kUint32:
-      case nvtx::PayloadType::kFloat: payload = attributes->payload.u32; break;
-      case nvtx::PayloadType::kInt32: payload = static_cast<uint64_t>(int64_t{attributes->payload.i32}); break;
-      default: break;
+      case nvtx::PayloadType::kFloat:
+        payload = attributes->payload.u32;
+        break;
+      case nvtx::PayloadType::kInt32:
+        payload = static_cast<uint64_t>(int64_t{attributes->payload.i32});
+        break;
+      default:
+        break;
     }
   }
   return fn(message, payload);
@@ -74,7 +86,8 @@ auto WithAttributes(const nvtx::EventAttributes* attributes, Fn fn) {
 
 int OnPush(const void* domain, const nvtx::EventAttributes* attributes) {
   if (Source().idle()) return nvtx::kNoPushPopTracking;
-  return WithAttributes(attributes, [domain](RangeMessage m, uint64_t p) { return Source().Push(domain, m, p); });
+  return WithAttributes(attributes,
+                        [domain](RangeMessage m, uint64_t p) { return Source().Push(domain, m, p); });
 }
 
 void OnMark(const void* domain, const nvtx::EventAttributes* attributes) {
@@ -84,7 +97,8 @@ void OnMark(const void* domain, const nvtx::EventAttributes* attributes) {
 
 nvtx::RangeId OnStart(const void* domain, const nvtx::EventAttributes* attributes) {
   if (Source().idle()) return 0;
-  return WithAttributes(attributes, [domain](RangeMessage m, uint64_t p) { return Source().Start(domain, m, p); });
+  return WithAttributes(attributes,
+                        [domain](RangeMessage m, uint64_t p) { return Source().Start(domain, m, p); });
 }
 
 template <typename Fn>
@@ -103,7 +117,9 @@ void MarkW(const wchar_t* text) {
   if (!Source().idle()) WithWide(text, [](RangeMessage m) { Source().Mark(nullptr, m, 0); });
 }
 nvtx::RangeId RangeStartEx(const nvtx::EventAttributes* a) { return OnStart(nullptr, a); }
-nvtx::RangeId RangeStartA(const char* text) { return Source().idle() ? 0 : Source().Start(nullptr, Ascii(text), 0); }
+nvtx::RangeId RangeStartA(const char* text) {
+  return Source().idle() ? 0 : Source().Start(nullptr, Ascii(text), 0);
+}
 nvtx::RangeId RangeStartW(const wchar_t* text) {
   if (Source().idle()) return 0;
   return WithWide(text, [](RangeMessage m) { return Source().Start(nullptr, m, 0); });
@@ -119,7 +135,9 @@ int RangePushW(const wchar_t* text) {
 }
 int RangePop() { return Source().Pop(nullptr); }
 void DomainMarkEx(nvtx::DomainHandle d, const nvtx::EventAttributes* a) { OnMark(d, a); }
-nvtx::RangeId DomainRangeStartEx(nvtx::DomainHandle d, const nvtx::EventAttributes* a) { return OnStart(d, a); }
+nvtx::RangeId DomainRangeStartEx(nvtx::DomainHandle d, const nvtx::EventAttributes* a) {
+  return OnStart(d, a);
+}
 void DomainRangeEnd(nvtx::DomainHandle, nvtx::RangeId id) { Source().End(id); }
 int DomainRangePushEx(nvtx::DomainHandle d, const nvtx::EventAttributes* a) { return OnPush(d, a); }
 int DomainRangePop(nvtx::DomainHandle d) { return Source().Pop(d); }
@@ -149,7 +167,8 @@ struct TableEdit {
   template <typename Slot, typename Fn>
   void Set(Slot slot, Fn handler) const {
     const auto index = static_cast<uint32_t>(slot);
-    if (index < slots && table[index] != nullptr) *table[index] = reinterpret_cast<nvtx::FunctionPointer>(handler);
+    if (index < slots && table[index] != nullptr)
+      *table[index] = reinterpret_cast<nvtx::FunctionPointer>(handler);
   }
 };
 
@@ -204,12 +223,15 @@ bool InstallNvtxHandlers(NvtxSource& source, nvtx::GetExportTableFn get_export_t
   NvtxSource* none = nullptr;
   g_source.compare_exchange_strong(none, &source);
   if (get_export_table == nullptr) return false;
-  const auto* callbacks = static_cast<const nvtx::ExportTableCallbacks*>(get_export_table(nvtx::ExportTable::kCallbacks));
+  const auto* callbacks =
+      static_cast<const nvtx::ExportTableCallbacks*>(get_export_table(nvtx::ExportTable::kCallbacks));
   if (callbacks == nullptr || callbacks->struct_size < sizeof *callbacks) return false;
   TableEdit core;
   TableEdit core2;
-  if (callbacks->get_module_function_table(nvtx::Module::kCore, &core.table, &core.slots) != 0) FillCore(core);
-  if (callbacks->get_module_function_table(nvtx::Module::kCore2, &core2.table, &core2.slots) != 0) FillCore2(core2);
+  if (callbacks->get_module_function_table(nvtx::Module::kCore, &core.table, &core.slots) != 0)
+    FillCore(core);
+  if (callbacks->get_module_function_table(nvtx::Module::kCore2, &core2.table, &core2.slots) != 0)
+    FillCore2(core2);
   return core.table != nullptr || core2.table != nullptr;
 }
 

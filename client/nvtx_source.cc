@@ -30,13 +30,15 @@ uint32_t NvtxSource::DomainName(ThreadSlot& slot, const void* domain) {
   return slot.names.Intern(slot.ring, at->name, std::strlen(at->name));
 }
 
-void NvtxSource::Write(ThreadSlot& slot, const OpenRange& range, const Finished& times, uint32_t depth, uint32_t thread) {
+void NvtxSource::Write(ThreadSlot& slot, const OpenRange& range, const Finished& times, uint32_t depth,
+                       uint32_t thread) {
   const HostTime t0 = window_.t0();
   const HostTime t1 = window_.t1();
   const bool started_before = !times.start_known || times.start < t0;
   // A range counts by its start. One that started earlier belongs to the window only if it reaches into it.
-  const bool inside = window_.open() && (started_before ? !times.end_known || (times.end >= t0 && times.end < t1)
-                                                        : times.start < t1);
+  const bool inside =
+      window_.open() &&
+      (started_before ? !times.end_known || (times.end >= t0 && times.end < t1) : times.start < t1);
   if (!inside) {
     ++slot.outside;
     return;
@@ -86,7 +88,9 @@ int NvtxSource::Pop(const void* domain) {
       range.domain = domain;
       Write(*slot, range, {.end = now, .start_known = false}, 0, slot->thread);
       break;
-    case RangeStack::Popped::kTooDeep: slot->ring.Lose(ring::LossReason::kTooLarge, RecordKind::kRange); break;
+    case RangeStack::Popped::kTooDeep:
+      slot->ring.Lose(ring::LossReason::kTooLarge, RecordKind::kRange);
+      break;
   }
   recorder_.Leave(*slot);
   return static_cast<int>(depth);
@@ -156,8 +160,10 @@ void NvtxSource::End(nvtx::RangeId id) {
   if (slot == nullptr) return recorder_.CountNoRing(RecordKind::kRange);
   Started& started = started_[id % kStarted];
   uint64_t expected = id;
-  if (id != 0 && id >> 32 == (capture_ & 0xFFFFFFFFu) && started.id.compare_exchange_strong(expected, kFilling)) {
-    const OpenRange range{started.domain, started.start, Keep(*slot, {started.text, started.length}), started.payload};
+  if (id != 0 && id >> 32 == (capture_ & 0xFFFFFFFFu) &&
+      started.id.compare_exchange_strong(expected, kFilling)) {
+    const OpenRange range{started.domain, started.start, Keep(*slot, {started.text, started.length}),
+                          started.payload};
     Write(*slot, range, {.start = started.start, .end = now}, 0, started.thread);
     started.id.store(0, std::memory_order_release);
   } else {
@@ -179,7 +185,8 @@ void NvtxSource::CloseStarted(ThreadSlot& slot) {
     uint64_t id = started.id.load(std::memory_order_acquire);
     if (id == 0 || id == kFilling || id >> 32 != (capture_ & 0xFFFFFFFFu)) continue;
     if (!started.id.compare_exchange_strong(id, kFilling)) continue;
-    const OpenRange range{started.domain, started.start, Keep(slot, {started.text, started.length}), started.payload};
+    const OpenRange range{started.domain, started.start, Keep(slot, {started.text, started.length}),
+                          started.payload};
     Write(slot, range, {.start = started.start, .end_known = false}, 0, started.thread);
     started.id.store(0, std::memory_order_release);
   }

@@ -1,5 +1,5 @@
-// NVTX ranges and marks, and the steps of lockstep.h, as a source of records. Reads nothing of NVTX but what an injection
-// is handed; keeps domains and registered strings for the life of the process, in fixed memory.
+// NVTX ranges and marks, and the steps of lockstep.h, as a source of records. Reads nothing of NVTX but what
+// an injection is handed; keeps domains and registered strings for the life of the process, in fixed memory.
 //
 // Any thread. While idle each call is one load and a branch (Gate::nvtx).
 #ifndef LOCKSTEP_CLIENT_NVTX_SOURCE_H_
@@ -87,7 +87,8 @@ class NvtxSource {
   RangeText Keep(ThreadSlot& slot, RangeMessage message);
   uint32_t Define(ThreadSlot& slot, RangeText text);
   uint32_t DomainName(ThreadSlot& slot, const void* domain);
-  void Write(ThreadSlot& slot, const OpenRange& range, const Finished& times, uint32_t depth, uint32_t thread);
+  void Write(ThreadSlot& slot, const OpenRange& range, const Finished& times, uint32_t depth,
+             uint32_t thread);
 
   Gate& gate_;
   Recorder& recorder_;

@@ -55,22 +55,31 @@ struct Library {
   }
   static int Table(nvtx::Module module, nvtx::FunctionTable* table, uint32_t* n) {
     *n = slots;
-    if (module == nvtx::Module::kCore) *table = current->core_table;
-    else if (module == nvtx::Module::kCore2) *table = current->core2_table;
-    else return 0;
+    if (module == nvtx::Module::kCore)
+      *table = current->core_table;
+    else if (module == nvtx::Module::kCore2)
+      *table = current->core2_table;
+    else
+      return 0;
     return 1;
   }
   template <typename Fn>
-  Fn At(Core slot) const { return reinterpret_cast<Fn>(core[static_cast<uint32_t>(slot)]); }
+  Fn At(Core slot) const {
+    return reinterpret_cast<Fn>(core[static_cast<uint32_t>(slot)]);
+  }
   template <typename Fn>
-  Fn At(Core2 slot) const { return reinterpret_cast<Fn>(core2[static_cast<uint32_t>(slot)]); }
+  Fn At(Core2 slot) const {
+    return reinterpret_cast<Fn>(core2[static_cast<uint32_t>(slot)]);
+  }
 
   int Push(const char* text) const { return At<nvtx::RangePushAFn>(Core::kRangePushA)(text); }
   int Pop() const { return At<nvtx::RangePopFn>(Core::kRangePop)(); }
   int Push(nvtx::DomainHandle domain, const nvtx::EventAttributes& a) const {
     return At<nvtx::DomainRangePushExFn>(Core2::kDomainRangePushEx)(domain, &a);
   }
-  int Pop(nvtx::DomainHandle domain) const { return At<nvtx::DomainRangePopFn>(Core2::kDomainRangePop)(domain); }
+  int Pop(nvtx::DomainHandle domain) const {
+    return At<nvtx::DomainRangePopFn>(Core2::kDomainRangePop)(domain);
+  }
 };
 
 nvtx::EventAttributes Named(const char* text) {
@@ -84,7 +93,8 @@ nvtx::EventAttributes Named(const char* text) {
 
 class NvtxTest : public testing::Test {
  protected:
-  NvtxTest() : daemon_({.main_ring_bytes = 64 << 10, .ring_count = 6}), memory_(ring::kMaxRings * (16u << 10)) {
+  NvtxTest()
+      : daemon_({.main_ring_bytes = 64 << 10, .ring_count = 6}), memory_(ring::kMaxRings * (16u << 10)) {
     static const bool once = g_recorder.Init(OnThreadExit);
     EXPECT_TRUE(once);
     EXPECT_EQ(client_.Attach(daemon_.segment.fd(), daemon_.segment.bytes()), ring::AttachError::kNone);
@@ -171,7 +181,8 @@ TEST_F(NvtxTest, DomainsHaveStacksOfTheirOwnAndNames) {
 }
 
 TEST_F(NvtxTest, RegisteredAndWideTextsAndPayloadsAreRead) {
-  const auto handle = library_.At<nvtx::DomainRegisterStringAFn>(Core2::kDomainRegisterStringA)(nullptr, "registered");
+  const auto handle =
+      library_.At<nvtx::DomainRegisterStringAFn>(Core2::kDomainRegisterStringA)(nullptr, "registered");
   Begin();
   nvtx::EventAttributes a = Named("");
   a.message_type = nvtx::MessageType::kRegistered;
@@ -190,7 +201,9 @@ TEST_F(NvtxTest, RegisteredAndWideTextsAndPayloadsAreRead) {
   ASSERT_EQ(ranges.size(), 3u);
   EXPECT_EQ(NameOf(ranges[0]), "registered");
   EXPECT_EQ(static_cast<int64_t>(ranges[0].payload), -5);
-  EXPECT_EQ(NameOf(ranges[1]), "gr\xC3\xB6\xC3\x9F" "e \xE2\x82\xAC \xF0\x9F\x98\x80");
+  EXPECT_EQ(NameOf(ranges[1]),
+            "gr\xC3\xB6\xC3\x9F"
+            "e \xE2\x82\xAC \xF0\x9F\x98\x80");
   EXPECT_EQ(NameOf(ranges[2]), "wide");
 }
 
@@ -269,9 +282,7 @@ TEST_F(NvtxTest, ARangePushedWhileArmedKeepsItsNameButNotItsStart) {
 
 TEST_F(NvtxTest, RangesStillOpenAtTheEndAreWrittenWithoutAnEnd) {
   Begin();
-  std::thread elsewhere([&] {
-    library_.Push("of a thread that ended");
-  });
+  std::thread elsewhere([&] { library_.Push("of a thread that ended"); });
   elsewhere.join();
   library_.Push("open");
   library_.Push("open too");
@@ -382,9 +393,11 @@ TEST_F(NvtxTest, AnNvtxWithFewerSlotsKeepsItsOwn) {
 TEST_F(NvtxTest, ARangeEndedThroughThePayloadExtensionIsEnded) {
   intptr_t slots[5] = {};
   nvtx::ExtensionSegment segment{0, 5, slots};
-  nvtx::ExtensionInfo info{3, sizeof(nvtx::ExtensionInfo), nvtx::kPayloadModuleId, 259, 1, &segment, nullptr, nullptr};
+  nvtx::ExtensionInfo info{
+      3, sizeof(nvtx::ExtensionInfo), nvtx::kPayloadModuleId, 259, 1, &segment, nullptr, nullptr};
   ASSERT_TRUE(InstallNvtxExtensionHandlers(g_source, &info));
-  const auto pop = reinterpret_cast<nvtx::RangePopPayloadFn>(slots[static_cast<size_t>(nvtx::Payload::kRangePop)]);
+  const auto pop =
+      reinterpret_cast<nvtx::RangePopPayloadFn>(slots[static_cast<size_t>(nvtx::Payload::kRangePop)]);
   ASSERT_NE(pop, nullptr);
   Begin();
   library_.Push("ncclCommInitRank");

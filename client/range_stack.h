@@ -23,7 +23,8 @@ struct OpenRange {
   uint64_t payload = 0;
 };
 
-// NVTX keeps one stack per (thread, domain); they are interleaved here so that depth is the nesting on the thread.
+// NVTX keeps one stack per (thread, domain); they are interleaved here so that depth is the nesting on the
+// thread.
 class RangeStack {
  public:
   static constexpr uint32_t kMost = 64;

@@ -5,7 +5,9 @@
 
 namespace lockstep::client {
 
-bool Recorder::Init(void (*on_thread_exit)(void*)) { return ::pthread_key_create(&key_, on_thread_exit) == 0; }
+bool Recorder::Init(void (*on_thread_exit)(void*)) {
+  return ::pthread_key_create(&key_, on_thread_exit) == 0;
+}
 
 ThreadSlot* Recorder::Enter() {
   const uint64_t capture = gate_.capture.load(std::memory_order_acquire);
@@ -21,7 +23,8 @@ ThreadSlot* Recorder::Enter() {
     slot = Claim(capture);
     if (slot == nullptr) return nullptr;
   }
-  // Either our thread sees busy and waits, or we see the gate closed and leave: both sides are sequentially consistent.
+  // Either our thread sees busy and waits, or we see the gate closed and leave: both sides are sequentially
+  // consistent.
   if (gate_.capture.load() != capture || slot->owner.load() != capture) {
     Leave(*slot);
     return nullptr;
@@ -32,7 +35,8 @@ ThreadSlot* Recorder::Enter() {
 void Recorder::Leave(ThreadSlot& slot) {
   slot.busy.store(0);
   uint64_t abandoned = kAbandoned;
-  if (slot.owner.load(std::memory_order_acquire) == kAbandoned) slot.owner.compare_exchange_strong(abandoned, 0);
+  if (slot.owner.load(std::memory_order_acquire) == kAbandoned)
+    slot.owner.compare_exchange_strong(abandoned, 0);
 }
 
 void Recorder::CountNoRing(ring::RecordKind kind) {
@@ -44,7 +48,9 @@ ThreadSlot* Recorder::Claim(uint64_t capture) {
   for (uint32_t i = 1; i < segment_->ring_count() && i < kSlots; ++i) {
     ThreadSlot& slot = slots_[i];
     uint64_t expected = 0;
-    if (slot.owner.load(std::memory_order_relaxed) != 0 || !slot.owner.compare_exchange_strong(expected, kClaiming)) continue;
+    if (slot.owner.load(std::memory_order_relaxed) != 0 ||
+        !slot.owner.compare_exchange_strong(expected, kClaiming))
+      continue;
     slot.busy.store(1);
     slot.index = i;
     slot.thread = static_cast<uint32_t>(::syscall(SYS_gettid));

@@ -1,8 +1,9 @@
-// The rings of application threads: claimed at a thread's first record in a capture, given back when the thread or the
-// capture ends.
+// The rings of application threads: claimed at a thread's first record in a capture, given back when the
+// thread or the capture ends.
 //
-// A handler that has something to record calls Enter, writes through the slot, calls Leave. Our thread ends a capture by
-// closing the gate and waiting until nobody is between Enter and Leave; from then on every slot is its own.
+// A handler that has something to record calls Enter, writes through the slot, calls Leave. Our thread ends a
+// capture by closing the gate and waiting until nobody is between Enter and Leave; from then on every slot is
+// its own.
 #ifndef LOCKSTEP_CLIENT_RECORDER_H_
 #define LOCKSTEP_CLIENT_RECORDER_H_
 
@@ -27,8 +28,8 @@ struct alignas(64) ThreadSlot {
   ring::RingWriter ring;
   Interner names;
   RangeStack ranges;
-  uint64_t launch = 0;  // serial of the NCCL kernel launched last on this thread, 0 = none that counts
-  uint32_t thread = 0;  // gettid
+  uint64_t launch = 0;   // serial of the NCCL kernel launched last on this thread, 0 = none that counts
+  uint32_t thread = 0;   // gettid
   uint64_t outside = 0;  // records seen outside the window
 
  private:
@@ -62,8 +63,9 @@ class Recorder {
   // ---- our thread ----
   // `memory` is kept until End: the strings of all threads. The gate opens last.
   void Begin(uint64_t capture, const ring::ClientSegment& segment, Memory memory, StringIds& ids);
-  // Closes the gate, waits up to 100 ms for handlers to leave, calls close_ranges(slot) for every slot in use and gives the
-  // rings back. False: a thread is stuck inside a handler; its slot stays taken until it leaves.
+  // Closes the gate, waits up to 100 ms for handlers to leave, calls close_ranges(slot) for every slot in use
+  // and gives the rings back. False: a thread is stuck inside a handler; its slot stays taken until it
+  // leaves.
   template <typename CloseRanges>
   bool End(const Timing& timing, RecorderTotals* totals, CloseRanges close_ranges);
 
@@ -71,8 +73,8 @@ class Recorder {
   static constexpr uint32_t kSlots = ring::kMaxRings;  // slot i has ring i; 0 is CUPTI's and stays unused
   static constexpr uint64_t kIndexBits = 8;
 
-  // Owner marks. A slot is claimed while its fields are being set; abandoned when our thread gave up waiting for its
-  // thread, which then frees it in Leave.
+  // Owner marks. A slot is claimed while its fields are being set; abandoned when our thread gave up waiting
+  // for its thread, which then frees it in Leave.
   static constexpr uint64_t kClaiming = ~uint64_t{0};
   static constexpr uint64_t kAbandoned = ~uint64_t{0} - 1;
 
@@ -100,7 +102,8 @@ void Recorder::OnThreadExit(void* value, CloseRanges close_ranges) {
   ThreadSlot& slot = slots_[tag & ((1u << kIndexBits) - 1)];
   const uint64_t capture = tag >> kIndexBits;
   uint32_t outside = 0;
-  if (gate_.capture.load() != capture || slot.owner.load() != capture || !slot.busy.compare_exchange_strong(outside, 1)) {
+  if (gate_.capture.load() != capture || slot.owner.load() != capture ||
+      !slot.busy.compare_exchange_strong(outside, 1)) {
     return;
   }
   // The gate decides who may touch the slot, exactly as in Enter.

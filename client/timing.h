@@ -19,8 +19,8 @@ inline int64_t ReadClock(clockid_t id) {
   return static_cast<int64_t>(t.tv_sec) * 1000000000 + t.tv_nsec;
 }
 
-// The host's clocks and a way to wait; a test hands in its own. Function pointers, not virtual functions: pure virtual
-// ones would pull in libstdc++.
+// The host's clocks and a way to wait; a test hands in its own. Function pointers, not virtual functions:
+// pure virtual ones would pull in libstdc++.
 struct Timing {
   HostTime (*realtime)();
   MonoTime (*monotonic)();
@@ -36,8 +36,9 @@ inline constexpr Timing kSystemTiming = {
     },
 };
 
-// The clock that CUPTI stamps records with: cuptiGetTimestamp once CUPTI is open, CLOCK_REALTIME before. Ranges and NCCL
-// events are stamped with it too, so that all records of a process share one clock. Any thread.
+// The clock that CUPTI stamps records with: cuptiGetTimestamp once CUPTI is open, CLOCK_REALTIME before.
+// Ranges and NCCL events are stamped with it too, so that all records of a process share one clock. Any
+// thread.
 class ActivityClock {
  public:
   constexpr ActivityClock() = default;
@@ -46,7 +47,8 @@ class ActivityClock {
   HostTime now() const {
     const auto fn = fn_.load(std::memory_order_acquire);
     uint64_t ns;
-    if (fn != nullptr && fn(&ns) == foreign::cupti::Result::kSuccess) return HostTime(static_cast<int64_t>(ns));
+    if (fn != nullptr && fn(&ns) == foreign::cupti::Result::kSuccess)
+      return HostTime(static_cast<int64_t>(ns));
     return HostTime(ReadClock(CLOCK_REALTIME));
   }
   bool is_cupti() const { return fn_.load(std::memory_order_acquire) != nullptr; }

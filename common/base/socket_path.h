@@ -1,5 +1,6 @@
-// Where the node's daemon listens, and which of those places may be trusted: one search order and one set of folder rules
-// for the client, the CLI and the daemon (README, "Who starts what"). libc only, header-only: the injected client uses it.
+// Where the node's daemon listens, and which of those places may be trusted: one search order and one set of
+// folder rules for the client, the CLI and the daemon (README, "Who starts what"). libc only, header-only:
+// the injected client uses it.
 #ifndef LOCKSTEP_COMMON_BASE_SOCKET_PATH_H_
 #define LOCKSTEP_COMMON_BASE_SOCKET_PATH_H_
 
@@ -22,11 +23,16 @@ enum class SocketOrigin : uint8_t { kArgument, kEnvironment, kSystem, kUserRunti
 
 inline const char* Describe(SocketOrigin origin) {
   switch (origin) {
-    case SocketOrigin::kArgument: return "--daemon";
-    case SocketOrigin::kEnvironment: return "LOCKSTEP_SOCKET";
-    case SocketOrigin::kSystem: return "the system's daemon";
-    case SocketOrigin::kUserRuntime: return "XDG_RUNTIME_DIR";
-    case SocketOrigin::kTemporary: return "/tmp";
+    case SocketOrigin::kArgument:
+      return "--daemon";
+    case SocketOrigin::kEnvironment:
+      return "LOCKSTEP_SOCKET";
+    case SocketOrigin::kSystem:
+      return "the system's daemon";
+    case SocketOrigin::kUserRuntime:
+      return "XDG_RUNTIME_DIR";
+    case SocketOrigin::kTemporary:
+      return "/tmp";
   }
   return "unknown";
 }
@@ -41,12 +47,13 @@ struct SocketPlaces {
   static constexpr int kMost = 5;
   SocketPlace place[kMost];
   int count = 0;
-  // A path that was asked for but does not fit a socket address; null when none was cut off. Points to the caller's text.
+  // A path that was asked for but does not fit a socket address; null when none was cut off. Points to the
+  // caller's text.
   const char* too_long = nullptr;
 };
 
-// What the search needs from outside; null or empty where it is not set. The caller reads the environment (the client
-// with secure_getenv).
+// What the search needs from outside; null or empty where it is not set. The caller reads the environment
+// (the client with secure_getenv).
 struct SocketSearch {
   const char* argument = nullptr;     // --daemon
   const char* environment = nullptr;  // $LOCKSTEP_SOCKET
@@ -68,7 +75,8 @@ inline void Add(SocketPlaces* places, SocketOrigin origin, const char* head, con
   if (head == nullptr || head[0] == '\0') return;
   SocketPlace& place = places->place[places->count];
   size_t length = 0;
-  if (!Append(place.path, kMaxSocketPath, &length, head) || !Append(place.path, kMaxSocketPath, &length, tail)) {
+  if (!Append(place.path, kMaxSocketPath, &length, head) ||
+      !Append(place.path, kMaxSocketPath, &length, tail)) {
     places->too_long = head;
     place = SocketPlace{};
     return;
@@ -106,7 +114,7 @@ inline SocketPlaces DaemonSocketPlaces(const SocketSearch& search) {
 enum class FolderVerdict : uint8_t {
   kUsable,
   kMissing,
-  kUnreadable,      // errno says why
+  kUnreadable,  // errno says why
   kNotAFolder,
   kForeignOwner,    // neither root nor this user
   kOthersMayWrite,  // group or others could replace the socket
@@ -114,13 +122,19 @@ enum class FolderVerdict : uint8_t {
 
 inline const char* Explain(FolderVerdict verdict) {
   switch (verdict) {
-    case FolderVerdict::kUsable: return "usable";
-    case FolderVerdict::kMissing: return "its folder does not exist";
-    case FolderVerdict::kUnreadable: return "its folder cannot be examined";
-    case FolderVerdict::kNotAFolder: return "its parent is not a folder";
-    case FolderVerdict::kForeignOwner: return "its folder belongs to another user, who could answer in the daemon's place";
+    case FolderVerdict::kUsable:
+      return "usable";
+    case FolderVerdict::kMissing:
+      return "its folder does not exist";
+    case FolderVerdict::kUnreadable:
+      return "its folder cannot be examined";
+    case FolderVerdict::kNotAFolder:
+      return "its parent is not a folder";
+    case FolderVerdict::kForeignOwner:
+      return "its folder belongs to another user, who could answer in the daemon's place";
     case FolderVerdict::kOthersMayWrite:
-      return "its folder is writable for group or others, who could answer in the daemon's place (chmod go-w)";
+      return "its folder is writable for group or others, who could answer in the daemon's place (chmod "
+             "go-w)";
   }
   return "unknown";
 }
@@ -137,8 +151,8 @@ inline FolderVerdict Judge(const char* folder, uid_t uid, int flags, struct stat
 
 }  // namespace socket_path_internal
 
-// May a socket at `path` be connected to (or made) by a process of `uid`? A folder that is a symbolic link is followed
-// only when the link itself belongs to root or to this user.
+// May a socket at `path` be connected to (or made) by a process of `uid`? A folder that is a symbolic link is
+// followed only when the link itself belongs to root or to this user.
 inline FolderVerdict JudgeSocketFolder(const char* path, uid_t uid) {
   char folder[kMaxSocketPath];
   const char* slash = std::strrchr(path, '/');

@@ -29,13 +29,15 @@ TEST(SocketPlaces, ComeInTheOrderOfTheContract) {
 
 TEST(SocketPlaces, LeaveOutWhatIsNotSetOrEmpty) {
   const SocketPlaces places = DaemonSocketPlaces({.environment = "", .uid = 0});
-  EXPECT_THAT(Paths(places), testing::ElementsAre("/run/lockstep/client.sock", "/tmp/lockstep-0/client.sock"));
+  EXPECT_THAT(Paths(places),
+              testing::ElementsAre("/run/lockstep/client.sock", "/tmp/lockstep-0/client.sock"));
 }
 
 TEST(SocketPlaces, NameAPathThatDoesNotFitASocketAddressInsteadOfCuttingIt) {
   const std::string too_long = "/" + std::string(kMaxSocketPath, 'x');
   const SocketPlaces places = DaemonSocketPlaces({.environment = too_long.c_str(), .uid = 4294967295u});
-  EXPECT_THAT(Paths(places), testing::ElementsAre("/run/lockstep/client.sock", "/tmp/lockstep-4294967295/client.sock"));
+  EXPECT_THAT(Paths(places),
+              testing::ElementsAre("/run/lockstep/client.sock", "/tmp/lockstep-4294967295/client.sock"));
   EXPECT_STREQ(places.too_long, too_long.c_str());
 }
 
@@ -70,7 +72,8 @@ TEST_F(SocketFolder, ThatOthersMayReadButNotWriteIsUsable) {
 TEST_F(SocketFolder, WritableByGroupOrOthersIsRefused) {
   for (mode_t mode : {0770, 0702, 01777}) {
     ASSERT_EQ(::chmod(folder_.c_str(), mode), 0);
-    EXPECT_EQ(JudgeSocketFolder((folder_ + "/client.sock").c_str(), ::geteuid()), FolderVerdict::kOthersMayWrite);
+    EXPECT_EQ(JudgeSocketFolder((folder_ + "/client.sock").c_str(), ::geteuid()),
+              FolderVerdict::kOthersMayWrite);
   }
 }
 
@@ -83,7 +86,8 @@ TEST_F(SocketFolder, OfAnotherUserIsRefused) {
 }
 
 TEST_F(SocketFolder, ThatIsMissingOrAFileIsNamedSo) {
-  EXPECT_EQ(JudgeSocketFolder((folder_ + "/nowhere/client.sock").c_str(), ::geteuid()), FolderVerdict::kMissing);
+  EXPECT_EQ(JudgeSocketFolder((folder_ + "/nowhere/client.sock").c_str(), ::geteuid()),
+            FolderVerdict::kMissing);
   const std::string file = folder_ + "/file";
   ASSERT_EQ(::close(::open(file.c_str(), O_CREAT | O_WRONLY, 0600)), 0);
   EXPECT_EQ(JudgeSocketFolder((file + "/client.sock").c_str(), ::geteuid()), FolderVerdict::kNotAFolder);

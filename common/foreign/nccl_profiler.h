@@ -1,9 +1,9 @@
-// NCCL's profiler plugin ABI, versions 4, 5 and 6: our own declarations (NCCL 2.27, 2.28, 2.29+). NCCL looks up
-// ncclProfiler_v6, _v5, _v4 … in the library that NCCL_PROFILER_PLUGIN names and uses the newest it knows.
+// NCCL's profiler plugin ABI, versions 4, 5 and 6: our own declarations (NCCL 2.27, 2.28, 2.29+). NCCL looks
+// up ncclProfiler_v6, _v5, _v4 … in the library that NCCL_PROFILER_PLUGIN names and uses the newest it knows.
 //
-// An event's descriptor is valid only during start_event. The activation mask is one int per process that NCCL re-reads
-// at every call: storing 0 there makes NCCL call nothing. A stop may come for an event started before the mask was
-// cleared, so handles must stay valid for ever.
+// An event's descriptor is valid only during start_event. The activation mask is one int per process that
+// NCCL re-reads at every call: storing 0 there makes NCCL call nothing. A stop may come for an event started
+// before the mask was cleared, so handles must stay valid for ever.
 #ifndef LOCKSTEP_COMMON_FOREIGN_NCCL_PROFILER_H_
 #define LOCKSTEP_COMMON_FOREIGN_NCCL_PROFILER_H_
 
@@ -14,7 +14,8 @@ namespace lockstep::foreign::nccl {
 
 enum class Result : int32_t { kSuccess = 0, kInternalError = 3, kInvalidArgument = 4 };
 
-// Bits of the activation mask, and the type of an event. Asking for a child makes NCCL emit its ancestors too.
+// Bits of the activation mask, and the type of an event. Asking for a child makes NCCL emit its ancestors
+// too.
 enum EventType : uint32_t {
   kEventGroup = 1u << 0,
   kEventColl = 1u << 1,
@@ -142,7 +143,8 @@ static_assert(offsetof(EventDetail, kernel_channel.gpu_timer_ns) == 8);
 static_assert(offsetof(EventDetail, group_api.group_depth) == 4);
 static_assert(offsetof(EventDetail, coll_api.root) == 24 && offsetof(EventDetail, coll_api.stream) == 32);
 static_assert(offsetof(EventDetail, coll_api.graph_captured) == 40);
-static_assert(offsetof(EventDetail, p2p_api.stream) == 24 && offsetof(EventDetail, p2p_api.graph_captured) == 32);
+static_assert(offsetof(EventDetail, p2p_api.stream) == 24 &&
+              offsetof(EventDetail, p2p_api.graph_captured) == 32);
 
 union EventStateArgs {
   size_t transferred_bytes;
@@ -160,10 +162,10 @@ using RecordEventStateFn = Result (*)(void* handle, EventState, EventStateArgs*)
 using FinalizeFn = Result (*)(void* context);
 
 // Called once per communicator, before its proxy thread starts. `comm_name` may be null.
-using InitV4Fn = Result (*)(void** context, int32_t* mask, const char* comm_name, uint64_t comm_id, int32_t nodes,
-                            int32_t ranks, int32_t rank, Logger);
-using InitFn = Result (*)(void** context, uint64_t comm_id, int32_t* mask, const char* comm_name, int32_t nodes,
-                          int32_t ranks, int32_t rank, Logger);
+using InitV4Fn = Result (*)(void** context, int32_t* mask, const char* comm_name, uint64_t comm_id,
+                            int32_t nodes, int32_t ranks, int32_t rank, Logger);
+using InitFn = Result (*)(void** context, uint64_t comm_id, int32_t* mask, const char* comm_name,
+                          int32_t nodes, int32_t ranks, int32_t rank, Logger);
 
 struct ProfilerV4 {
   const char* name;

@@ -1,9 +1,10 @@
 // The ABI between the NVTX headers compiled into an application (or libtorch, libnccl …) and a tool that
-// NVTX_INJECTION64_PATH names: our own declarations. Where the CUDA toolkit is, tests/abi/foreign_headers_test.cc compares
-// them with the real headers.
+// NVTX_INJECTION64_PATH names: our own declarations. Where the CUDA toolkit is,
+// tests/abi/foreign_headers_test.cc compares them with the real headers.
 //
-// Every library that uses NVTX initialises by itself at its first NVTX call, so InitializeInjectionNvtx2 is called once
-// per library, from any thread. It must return 1, or that library's NVTX calls do nothing for ever.
+// Every library that uses NVTX initialises by itself at its first NVTX call, so InitializeInjectionNvtx2 is
+// called once per library, from any thread. It must return 1, or that library's NVTX calls do nothing for
+// ever.
 #ifndef LOCKSTEP_COMMON_FOREIGN_NVTX_H_
 #define LOCKSTEP_COMMON_FOREIGN_NVTX_H_
 
@@ -18,25 +19,53 @@ enum class Module : uint32_t { kCore = 1, kCuda = 2, kOpenCl = 3, kCudaRuntime =
 
 // Slots of Module::kCore: calls without a domain. A: char text, W: wchar_t text, Ex: EventAttributes.
 enum class Core : uint32_t {
-  kMarkEx = 1, kMarkA = 2, kMarkW = 3,
-  kRangeStartEx = 4, kRangeStartA = 5, kRangeStartW = 6, kRangeEnd = 7,
-  kRangePushEx = 8, kRangePushA = 9, kRangePushW = 10, kRangePop = 11,
-  kNameCategoryA = 12, kNameCategoryW = 13, kNameOsThreadA = 14, kNameOsThreadW = 15,
+  kMarkEx = 1,
+  kMarkA = 2,
+  kMarkW = 3,
+  kRangeStartEx = 4,
+  kRangeStartA = 5,
+  kRangeStartW = 6,
+  kRangeEnd = 7,
+  kRangePushEx = 8,
+  kRangePushA = 9,
+  kRangePushW = 10,
+  kRangePop = 11,
+  kNameCategoryA = 12,
+  kNameCategoryW = 13,
+  kNameOsThreadA = 14,
+  kNameOsThreadW = 15,
 };
 inline constexpr uint32_t kCoreSlots = 16;
 
 // Slots of Module::kCore2: calls with a domain.
 enum class Core2 : uint32_t {
-  kDomainMarkEx = 1, kDomainRangeStartEx = 2, kDomainRangeEnd = 3, kDomainRangePushEx = 4, kDomainRangePop = 5,
-  kDomainResourceCreate = 6, kDomainResourceDestroy = 7, kDomainNameCategoryA = 8, kDomainNameCategoryW = 9,
-  kDomainRegisterStringA = 10, kDomainRegisterStringW = 11, kDomainCreateA = 12, kDomainCreateW = 13,
-  kDomainDestroy = 14, kInitialize = 15,
+  kDomainMarkEx = 1,
+  kDomainRangeStartEx = 2,
+  kDomainRangeEnd = 3,
+  kDomainRangePushEx = 4,
+  kDomainRangePop = 5,
+  kDomainResourceCreate = 6,
+  kDomainResourceDestroy = 7,
+  kDomainNameCategoryA = 8,
+  kDomainNameCategoryW = 9,
+  kDomainRegisterStringA = 10,
+  kDomainRegisterStringW = 11,
+  kDomainCreateA = 12,
+  kDomainCreateW = 13,
+  kDomainDestroy = 14,
+  kInitialize = 15,
 };
 inline constexpr uint32_t kCore2Slots = 16;
 
 enum class MessageType : int32_t { kUnknown = 0, kAscii = 1, kUnicode = 2, kRegistered = 3 };
 enum class PayloadType : int32_t {
-  kUnknown = 0, kUint64 = 1, kInt64 = 2, kDouble = 3, kUint32 = 4, kInt32 = 5, kFloat = 6,
+  kUnknown = 0,
+  kUint64 = 1,
+  kInt64 = 2,
+  kDouble = 3,
+  kUint32 = 4,
+  kInt32 = 5,
+  kFloat = 6,
   // Payload extension: `payload.u64` points to EventAttributes::payload_count PayloadData.
   kExtended = static_cast<int32_t>(0xDFBD0009u),
 };
@@ -125,7 +154,13 @@ using DomainDestroyFn = void (*)(DomainHandle);
 inline constexpr uint16_t kPayloadModuleId = 2;
 
 enum class Payload : uint32_t {
-  kSchemaRegister = 0, kEnumRegister = 1, kMark = 2, kRangePush = 3, kRangePop = 4, kRangeStart = 5, kRangeEnd = 6,
+  kSchemaRegister = 0,
+  kEnumRegister = 1,
+  kMark = 2,
+  kRangePush = 3,
+  kRangePop = 4,
+  kRangeStart = 5,
+  kRangeEnd = 6,
   kDomainIsEnabled = 7,
 };
 

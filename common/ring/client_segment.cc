@@ -10,11 +10,16 @@ namespace lockstep::ring {
 
 const char* Explain(AttachError error) {
   switch (error) {
-    case AttachError::kNone: return "no error";
-    case AttachError::kNotSealed: return "the daemon's segment is not sealed against resizing";
-    case AttachError::kSize: return "the daemon's segment has another size than announced";
-    case AttachError::kGeometry: return "the daemon's segment has a layout this client does not know";
-    case AttachError::kMap: return "the daemon's segment cannot be mapped";
+    case AttachError::kNone:
+      return "no error";
+    case AttachError::kNotSealed:
+      return "the daemon's segment is not sealed against resizing";
+    case AttachError::kSize:
+      return "the daemon's segment has another size than announced";
+    case AttachError::kGeometry:
+      return "the daemon's segment has a layout this client does not know";
+    case AttachError::kMap:
+      return "the daemon's segment cannot be mapped";
   }
   return "unknown error";
 }

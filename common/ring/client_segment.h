@@ -20,8 +20,8 @@ enum class AttachError : uint8_t {
 };
 const char* Explain(AttachError);
 
-// Maps for writing; the mapping is not inherited by forked children. Unmapped by Detach only, never by a destructor: at
-// process exit other threads may still write.
+// Maps for writing; the mapping is not inherited by forked children. Unmapped by Detach only, never by a
+// destructor: at process exit other threads may still write.
 class ClientSegment {
  public:
   constexpr ClientSegment() = default;

@@ -1,5 +1,6 @@
-// The bytes of every record and message, against files that later versions must still read. A difference here means a
-// new minor version (appended) or a new major one (anything else): see docs/formats/ring.md and handshake.md.
+// The bytes of every record and message, against files that later versions must still read. A difference here
+// means a new minor version (appended) or a new major one (anything else): see docs/formats/ring.md and
+// handshake.md.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -25,8 +26,10 @@ std::vector<char> ReadGolden(const std::string& name) {
 
 void ExpectGolden(const std::string& name, const std::vector<char>& actual) {
   if (ReadGolden(name) == actual) return;
-  std::ofstream(name + ".actual", std::ios::binary).write(actual.data(), static_cast<std::streamsize>(actual.size()));
-  ADD_FAILURE() << "the bytes differ from " << kFolder << name << "; what came out is in ./" << name << ".actual";
+  std::ofstream(name + ".actual", std::ios::binary)
+      .write(actual.data(), static_cast<std::streamsize>(actual.size()));
+  ADD_FAILURE() << "the bytes differ from " << kFolder << name << "; what came out is in ./" << name
+                << ".actual";
 }
 
 constexpr uint64_t kCapacity = 4096;
@@ -35,21 +38,39 @@ constexpr int64_t kT = 1'700'000'000'000'000'000;
 // One record of each kind, as the document's example has them.
 void WriteOneOfEach(RingWriter& writer) {
   ASSERT_TRUE(writer.DefineString(1, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 40));
-  *writer.New<KernelRecord>() = {{RecordKind::kKernel, 0, 88}, kT, kT + 1500, 101, 2, 1, 13, 1, {24, 1, 1}, {512, 1, 1}, 96,
-                                 1024, 82240, 0x1122334455667788u, 5, 3};
-  *writer.New<MemcpyRecord>() = {{RecordKind::kMemcpy, kMemcpyPeer, 72}, kT + 1, kT + 2, 1 << 20, 102, 2, 1, 14, 0, 0, 10, 3, 3,
-                                 1, 2, 6};
-  *writer.New<MemsetRecord>() = {{RecordKind::kMemset, 0, 72}, kT + 3, kT + 4, 4096, 103, 2, 1, 14, 0, 0, 0xAB, 3, 0, 0};
+  *writer.New<KernelRecord>() = {
+      {RecordKind::kKernel, 0, 88}, kT, kT + 1500, 101, 2, 1, 13, 1, {24, 1, 1}, {512, 1, 1}, 96, 1024, 82240,
+      0x1122334455667788u,          5,  3};
+  *writer.New<MemcpyRecord>() = {{RecordKind::kMemcpy, kMemcpyPeer, 72},
+                                 kT + 1,
+                                 kT + 2,
+                                 1 << 20,
+                                 102,
+                                 2,
+                                 1,
+                                 14,
+                                 0,
+                                 0,
+                                 10,
+                                 3,
+                                 3,
+                                 1,
+                                 2,
+                                 6};
+  *writer.New<MemsetRecord>() = {
+      {RecordKind::kMemset, 0, 72}, kT + 3, kT + 4, 4096, 103, 2, 1, 14, 0, 0, 0xAB, 3, 0, 0};
   *writer.New<ApiRecord>() = {{RecordKind::kApi, kApiDriver, 48}, kT + 5, kT + 6, 101, 652, 4711, 0, 0, 0};
-  *writer.New<SyncRecord>() = {{RecordKind::kSync, 0, 48}, kT + 7, kT + 8, 104, 1, 0xFFFFFFFFu, 4, 0xFFFFFFFFu, 0};
+  *writer.New<SyncRecord>() = {
+      {RecordKind::kSync, 0, 48}, kT + 7, kT + 8, 104, 1, 0xFFFFFFFFu, 4, 0xFFFFFFFFu, 0};
   *writer.New<ExternalCorrelationRecord>() = {{RecordKind::kExternalCorrelation, 0, 24}, 77, 101, 5};
   *writer.New<CudaEventRecord>() = {{RecordKind::kCudaEvent, 0, 32}, kT + 9, 105, 1, 13, 6};
   *writer.New<OverheadRecord>() = {{RecordKind::kOverhead, 0, 32}, kT + 10, kT + 11, 1 << 16, 4711};
   *writer.New<RangeRecord>() = {{RecordKind::kRange, kRangeEndUnknown, 48}, kT + 12, 0, 1, 0, 4711, 2, 42};
   *writer.New<CommunicatorRecord>() = {{RecordKind::kCommunicator, 0, 32}, 0xFEEDFACECAFEBEEFu, 1, 3, 8, 2};
-  *writer.New<CollectiveRecord>() = {{RecordKind::kCollective, 0, 72}, kT + 13, 0xFEEDFACECAFEBEEFu, 9, 77, 1 << 24, 1, 1, 1, 1,
-                                     -1, 16};
-  *writer.New<PointToPointRecord>() = {{RecordKind::kPointToPoint, kP2pSend, 56}, kT + 14, 0xFEEDFACECAFEBEEFu, 3, 78, 100, 1, 5};
+  *writer.New<CollectiveRecord>() = {
+      {RecordKind::kCollective, 0, 72}, kT + 13, 0xFEEDFACECAFEBEEFu, 9, 77, 1 << 24, 1, 1, 1, 1, -1, 16};
+  *writer.New<PointToPointRecord>() = {
+      {RecordKind::kPointToPoint, kP2pSend, 56}, kT + 14, 0xFEEDFACECAFEBEEFu, 3, 78, 100, 1, 5};
   *writer.New<ClockRecord>() = {{RecordKind::kClock, 0, 56}, kT, 123456789, 123456000, 987654321, kT + 1, 43};
   writer.Commit();
 }

@@ -6,22 +6,32 @@ namespace lockstep::ring {
 namespace {
 
 constexpr size_t kLeastBytes[kRecordKinds] = {
-    sizeof(RecordHeader),      sizeof(StringRecord),       sizeof(KernelRecord),    sizeof(MemcpyRecord),
-    sizeof(MemsetRecord),      sizeof(ApiRecord),          sizeof(SyncRecord),      sizeof(ExternalCorrelationRecord),
-    sizeof(CudaEventRecord),   sizeof(OverheadRecord),     sizeof(RangeRecord),     sizeof(CommunicatorRecord),
-    sizeof(CollectiveRecord),  sizeof(PointToPointRecord), sizeof(ClockRecord),
+    sizeof(RecordHeader),     sizeof(StringRecord),
+    sizeof(KernelRecord),     sizeof(MemcpyRecord),
+    sizeof(MemsetRecord),     sizeof(ApiRecord),
+    sizeof(SyncRecord),       sizeof(ExternalCorrelationRecord),
+    sizeof(CudaEventRecord),  sizeof(OverheadRecord),
+    sizeof(RangeRecord),      sizeof(CommunicatorRecord),
+    sizeof(CollectiveRecord), sizeof(PointToPointRecord),
+    sizeof(ClockRecord),
 };
 
 }  // namespace
 
 const char* Explain(BrokenReason reason) {
   switch (reason) {
-    case BrokenReason::kNone: return "not broken";
-    case BrokenReason::kHead: return "the write position is behind the read position or more than a ring ahead";
-    case BrokenReason::kLength: return "a record's length is not a multiple of 8 between 8 and the greatest allowed";
-    case BrokenReason::kCrossesEnd: return "a record goes beyond the write position or the ring's end";
-    case BrokenReason::kTooShortForKind: return "a record is shorter than its kind";
-    case BrokenReason::kStringLength: return "a string is longer than the record that holds it";
+    case BrokenReason::kNone:
+      return "not broken";
+    case BrokenReason::kHead:
+      return "the write position is behind the read position or more than a ring ahead";
+    case BrokenReason::kLength:
+      return "a record's length is not a multiple of 8 between 8 and the greatest allowed";
+    case BrokenReason::kCrossesEnd:
+      return "a record goes beyond the write position or the ring's end";
+    case BrokenReason::kTooShortForKind:
+      return "a record is shorter than its kind";
+    case BrokenReason::kStringLength:
+      return "a string is longer than the record that holds it";
   }
   return "unknown reason";
 }

@@ -1,7 +1,7 @@
 // What one record costs its writer, against the floor of copying the same bytes, measured in the same run.
 //
-// A reader drains in another thread as the daemon does (copy out, check, free), so that the writer pays for the cache
-// lines it shares. Goal: 64 to 88 bytes at p50 <= 25 ns.
+// A reader drains in another thread as the daemon does (copy out, check, free), so that the writer pays for
+// the cache lines it shares. Goal: 64 to 88 bytes at p50 <= 25 ns.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -104,7 +104,8 @@ void BM_Write(benchmark::State& state) {
   state.counters["floor_p50_ns"] = Percentile(floor, 0.5);
   state.counters["ratio"] = Percentile(ns, 0.5) / Percentile(floor, 0.5);
   state.counters["lost"] = static_cast<double>(
-      rig.segment.header()->lost[static_cast<size_t>(LossReason::kRingFull)][static_cast<size_t>(KindOf<Record>::value)]);
+      rig.segment.header()
+          ->lost[static_cast<size_t>(LossReason::kRingFull)][static_cast<size_t>(KindOf<Record>::value)]);
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations() * kGroup));
 }
 BENCHMARK(BM_Write<MemcpyRecord>)->Name("ring_write/72B")->Iterations(20000);

@@ -1,5 +1,5 @@
-// The reader on arbitrary ring contents, head and tail: whatever the bytes, it must not read outside its copy, loop, or
-// hand out a record shorter than its kind.
+// The reader on arbitrary ring contents, head and tail: whatever the bytes, it must not read outside its
+// copy, loop, or hand out a record shorter than its kind.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -56,7 +56,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const uint64_t before = reader.Pending();
     reader.Free();
     records += in_turn;
-    if (!reader.broken() && reader.Pending() >= before) std::abort();  // a turn that frees nothing would repeat for ever
+    if (!reader.broken() && reader.Pending() >= before)
+      std::abort();  // a turn that frees nothing would repeat for ever
     if (records > kCapacity / sizeof(lockstep::ring::RecordHeader)) std::abort();
   }
   return 0;

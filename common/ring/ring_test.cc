@@ -20,7 +20,9 @@ namespace {
 // A daemon's segment and a client's mapping of it.
 class RingTest : public testing::Test {
  protected:
-  RingTest() : RingTest(SegmentOptions{.main_ring_bytes = 64 << 10, .thread_ring_bytes = 32 << 10, .ring_count = 3}) {}
+  RingTest()
+      : RingTest(
+            SegmentOptions{.main_ring_bytes = 64 << 10, .thread_ring_bytes = 32 << 10, .ring_count = 3}) {}
   explicit RingTest(const SegmentOptions& options) {
     EXPECT_EQ(Segment::Create(options, &segment_), SegmentError::kNone);
     EXPECT_EQ(client_.Attach(segment_.fd(), segment_.bytes()), AttachError::kNone);
@@ -112,7 +114,8 @@ TEST_F(RingTest, RecordsNeverWrapWhateverTheirSizes) {
     ASSERT_TRUE(writer.DefineString(id, text.data(), length));
     writer.Commit();
     auto records = ReadAll(reader);
-    if (records.empty()) records = ReadAll(reader);  // the first turn held nothing but the pad at the ring's end
+    if (records.empty())
+      records = ReadAll(reader);  // the first turn held nothing but the pad at the ring's end
     ASSERT_EQ(records.size(), 1u) << Explain(reader.broken_reason());
     EXPECT_EQ(records[0].as<StringRecord>().id, id);
     ASSERT_EQ(records[0].text().size(), length);
@@ -193,7 +196,8 @@ TEST_F(RingTest, UnknownKindsAreSkippedAndCounted) {
   RingReader reader = segment_.Reader(0);
   ASSERT_TRUE(WriteApi(writer, 5));
   // A newer client's kind, where the first record lies.
-  auto* first = reinterpret_cast<RecordHeader*>(reinterpret_cast<std::byte*>(&client_.header()) + client_.ring(0).offset);
+  auto* first = reinterpret_cast<RecordHeader*>(reinterpret_cast<std::byte*>(&client_.header()) +
+                                                client_.ring(0).offset);
   first->kind = static_cast<RecordKind>(kRecordKinds + 3);
   const auto records = ReadAll(reader);
   ASSERT_EQ(records.size(), 1u);
@@ -246,7 +250,8 @@ TEST_F(RingTest, LossesAreTakenAsIncreasesAndNeverAsNegativeOnes) {
   LossReader losses(segment_.header());
   CountLoss(client_.header(), LossReason::kNoRing, RecordKind::kRange, 3);
   LossCounts taken = losses.Take();
-  EXPECT_EQ(taken.records[static_cast<size_t>(LossReason::kNoRing)][static_cast<size_t>(RecordKind::kRange)], 3u);
+  EXPECT_EQ(taken.records[static_cast<size_t>(LossReason::kNoRing)][static_cast<size_t>(RecordKind::kRange)],
+            3u);
   EXPECT_EQ(taken.total(), 3u);
   EXPECT_EQ(losses.Take().total(), 0u);
   client_.header().lost[0][0] = 10;
@@ -278,10 +283,12 @@ class LyingPeer : public RingTest {
 };
 
 TEST_F(LyingPeer, AHeadBeyondTheRingBreaksIt) {
-  EXPECT_EQ(ReasonAfter([this](RecordHeader&) { client_.ring(0).head = (64 << 10) + 8; }), BrokenReason::kHead);
+  EXPECT_EQ(ReasonAfter([this](RecordHeader&) { client_.ring(0).head = (64 << 10) + 8; }),
+            BrokenReason::kHead);
 }
 TEST_F(LyingPeer, AHeadThatWentBackBreaksIt) {
-  EXPECT_EQ(ReasonAfter([this](RecordHeader&) { client_.ring(0).head = ~uint64_t{0} - 7; }), BrokenReason::kHead);
+  EXPECT_EQ(ReasonAfter([this](RecordHeader&) { client_.ring(0).head = ~uint64_t{0} - 7; }),
+            BrokenReason::kHead);
 }
 TEST_F(LyingPeer, AHeadBetweenRecordsBreaksIt) {
   EXPECT_EQ(ReasonAfter([this](RecordHeader&) { client_.ring(0).head = 4; }), BrokenReason::kHead);
@@ -299,7 +306,8 @@ TEST_F(LyingPeer, ARecordBeyondTheHeadBreaksIt) {
   EXPECT_EQ(ReasonAfter([](RecordHeader& h) { h.bytes = 256; }), BrokenReason::kCrossesEnd);
 }
 TEST_F(LyingPeer, ARecordShorterThanItsKindBreaksIt) {
-  EXPECT_EQ(ReasonAfter([](RecordHeader& h) { h.kind = RecordKind::kKernel; }), BrokenReason::kTooShortForKind);
+  EXPECT_EQ(ReasonAfter([](RecordHeader& h) { h.kind = RecordKind::kKernel; }),
+            BrokenReason::kTooShortForKind);
 }
 TEST_F(LyingPeer, AStringLongerThanItsRecordBreaksIt) {
   EXPECT_EQ(ReasonAfter([](RecordHeader& h) {
@@ -330,7 +338,8 @@ TEST_F(LyingPeer, AThreadThatScribblesOverItsRingNeitherCrashesTheReaderNorHarms
     auto* words = reinterpret_cast<uint64_t*>(RingBytes(0));
     while (!stop.load(std::memory_order_relaxed)) {
       const uint64_t r = random();
-      reinterpret_cast<std::atomic<uint64_t>&>(words[r % (8 << 10)]).store(random() % 3 == 0 ? random() : r % 64 * 8 << 32 | r % 16);
+      reinterpret_cast<std::atomic<uint64_t>&>(words[r % (8 << 10)])
+          .store(random() % 3 == 0 ? random() : r % 64 * 8 << 32 | r % 16);
       if (r % 5 == 0) client_.ring(0).head = r % 7 == 0 ? random() : (random() % (64 << 10)) & ~uint64_t{7};
       if (r % 11 == 0) client_.ring(0).tail = random();
     }

@@ -41,11 +41,16 @@ void WriteHeaders(std::byte* base, const SegmentOptions& options, uint64_t segme
 
 const char* Explain(SegmentError error) {
   switch (error) {
-    case SegmentError::kNone: return "no error";
-    case SegmentError::kOptions: return "the number or size of rings is out of range";
-    case SegmentError::kSystem: return "the operating system refused";
-    case SegmentError::kNotSealed: return "the segment is not sealed against resizing";
-    case SegmentError::kGeometry: return "the segment's headers cannot be";
+    case SegmentError::kNone:
+      return "no error";
+    case SegmentError::kOptions:
+      return "the number or size of rings is out of range";
+    case SegmentError::kSystem:
+      return "the operating system refused";
+    case SegmentError::kNotSealed:
+      return "the segment is not sealed against resizing";
+    case SegmentError::kGeometry:
+      return "the segment's headers cannot be";
   }
   return "unknown error";
 }
@@ -71,7 +76,8 @@ void Segment::Unmap() {
 
 SegmentError Segment::Create(const SegmentOptions& options, Segment* out) {
   if (options.ring_count == 0 || options.ring_count > kMaxRings) return SegmentError::kOptions;
-  if (options.main_ring_bytes > kMaxSegmentBytes / 2 || options.thread_ring_bytes > kMaxSegmentBytes / kMaxRings / 2) {
+  if (options.main_ring_bytes > kMaxSegmentBytes / 2 ||
+      options.thread_ring_bytes > kMaxSegmentBytes / kMaxRings / 2) {
     return SegmentError::kOptions;
   }
   const uint64_t bytes = RingHeadersEnd() + RingBytes(options.main_ring_bytes) +
@@ -96,7 +102,7 @@ SegmentError Segment::Create(const SegmentOptions& options, Segment* out) {
 SegmentError Segment::Adopt(Fd memfd, Segment* out) {
   const int seals = ::fcntl(memfd.get(), F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals) return SegmentError::kNotSealed;
-  struct stat info{};
+  struct stat info {};
   if (::fstat(memfd.get(), &info) != 0) return SegmentError::kSystem;
   const auto bytes = static_cast<uint64_t>(info.st_size);
   if (bytes < RingHeadersEnd() || bytes > kMaxSegmentBytes) return SegmentError::kGeometry;
@@ -106,7 +112,8 @@ SegmentError Segment::Adopt(Fd memfd, Segment* out) {
   adopted.memfd_ = std::move(memfd);
   adopted.base_ = static_cast<std::byte*>(base);
   adopted.geometry_.segment_bytes = bytes;
-  if (ReadGeometry(adopted.base_, bytes, &adopted.geometry_) != GeometryError::kNone) return SegmentError::kGeometry;
+  if (ReadGeometry(adopted.base_, bytes, &adopted.geometry_) != GeometryError::kNone)
+    return SegmentError::kGeometry;
   *out = std::move(adopted);
   return SegmentError::kNone;
 }

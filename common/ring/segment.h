@@ -1,5 +1,5 @@
-// The daemon's end of a segment: makes one (memfd, sized, sealed) or adopts one that a client kept over the daemon's
-// restart. See layout.h.
+// The daemon's end of a segment: makes one (memfd, sized, sealed) or adopts one that a client kept over the
+// daemon's restart. See layout.h.
 #ifndef LOCKSTEP_COMMON_RING_SEGMENT_H_
 #define LOCKSTEP_COMMON_RING_SEGMENT_H_
 

@@ -80,12 +80,24 @@ TEST(ClientSegmentTest, RefusesHeadersThatCannotBe) {
     auto* base = reinterpret_cast<std::byte*>(segment.header());
     RingHeader* rings = RingHeaderAt(base, 0);
     switch (lie) {
-      case 0: segment.header()->magic = 0; break;
-      case 1: segment.header()->layout_major = kLayoutMajor + 1; break;
-      case 2: segment.header()->ring_count = kMaxRings + 1; break;
-      case 3: rings[1].offset = rings[0].offset; break;                  // overlapping
-      case 4: rings[0].capacity = (64 << 10) - 8; break;                 // no power of two
-      case 5: rings[1].offset = segment.bytes() - 64; break;             // leaves the segment
+      case 0:
+        segment.header()->magic = 0;
+        break;
+      case 1:
+        segment.header()->layout_major = kLayoutMajor + 1;
+        break;
+      case 2:
+        segment.header()->ring_count = kMaxRings + 1;
+        break;
+      case 3:
+        rings[1].offset = rings[0].offset;
+        break;  // overlapping
+      case 4:
+        rings[0].capacity = (64 << 10) - 8;
+        break;  // no power of two
+      case 5:
+        rings[1].offset = segment.bytes() - 64;
+        break;  // leaves the segment
     }
     ClientSegment client;
     EXPECT_EQ(client.Attach(segment.fd(), segment.bytes()), AttachError::kGeometry) << "lie " << lie;
@@ -174,9 +186,11 @@ TEST_F(PacketTest, CarriesBytesAndOneDescriptor) {
 }
 
 TEST_F(PacketTest, SaysWhenThereIsNothingAndWhenThePeerIsGone) {
-  EXPECT_EQ(ReceivePacket(right_.get(), buffer_, sizeof buffer_, &length_, &descriptor_), PacketStatus::kNothing);
+  EXPECT_EQ(ReceivePacket(right_.get(), buffer_, sizeof buffer_, &length_, &descriptor_),
+            PacketStatus::kNothing);
   left_.reset();
-  EXPECT_EQ(ReceivePacket(right_.get(), buffer_, sizeof buffer_, &length_, &descriptor_), PacketStatus::kClosed);
+  EXPECT_EQ(ReceivePacket(right_.get(), buffer_, sizeof buffer_, &length_, &descriptor_),
+            PacketStatus::kClosed);
   EXPECT_EQ(SendPacket(right_.get(), "x", 1), PacketStatus::kClosed) << "and raises no SIGPIPE";
 }
 
@@ -184,7 +198,8 @@ TEST_F(PacketTest, RefusesAPacketThatDoesNotFitAndClosesWhatCameWithIt) {
   const std::vector<char> big(sizeof buffer_ + 1, 'b');
   Segment segment = Make({.ring_count = 1});
   ASSERT_EQ(SendPacket(left_.get(), big.data(), big.size(), segment.fd()), PacketStatus::kOk);
-  EXPECT_EQ(ReceivePacket(right_.get(), buffer_, sizeof buffer_, &length_, &descriptor_), PacketStatus::kTooLarge);
+  EXPECT_EQ(ReceivePacket(right_.get(), buffer_, sizeof buffer_, &length_, &descriptor_),
+            PacketStatus::kTooLarge);
   EXPECT_FALSE(descriptor_.ok());
   ASSERT_EQ(SendPacket(left_.get(), "ok", 2), PacketStatus::kOk);
   EXPECT_EQ(ReceivePacket(right_.get(), buffer_, sizeof buffer_, &length_, &descriptor_), PacketStatus::kOk);
@@ -218,7 +233,8 @@ TEST_F(PacketTest, ClosesDescriptorsBeyondTheFirst) {
 
 // ---- two processes ----
 
-// The client process: takes its segment from the socket as the real one does, writes numbered records until it is killed.
+// The client process: takes its segment from the socket as the real one does, writes numbered records until
+// it is killed.
 [[noreturn]] void WriteUntilKilled(int socket) {
   char byte;
   size_t length;
@@ -235,7 +251,8 @@ TEST_F(PacketTest, ClosesDescriptorsBeyondTheFirst) {
       ::usleep(50);
       continue;
     }
-    std::memset(static_cast<void*>(&record->start_ns), static_cast<int>(i & 0xFF), sizeof *record - sizeof(RecordHeader));
+    std::memset(static_cast<void*>(&record->start_ns), static_cast<int>(i & 0xFF),
+                sizeof *record - sizeof(RecordHeader));
     record->correlation = i++;
     writer.Commit();
   }

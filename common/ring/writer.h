@@ -1,8 +1,9 @@
-// The writing side of one ring: never blocks, never allocates, drops the newest record when the ring is full and counts
-// it per (reason, kind). Header-only and free of the standard library's run time: the injected client uses it inside
-// other people's processes.
+// The writing side of one ring: never blocks, never allocates, drops the newest record when the ring is full
+// and counts it per (reason, kind). Header-only and free of the standard library's run time: the injected
+// client uses it inside other people's processes.
 //
-// A RingWriter belongs to one thread at a time. Bytes reserved become visible to the reader at Commit, all at once.
+// A RingWriter belongs to one thread at a time. Bytes reserved become visible to the reader at Commit, all at
+// once.
 #ifndef LOCKSTEP_COMMON_RING_WRITER_H_
 #define LOCKSTEP_COMMON_RING_WRITER_H_
 
@@ -33,42 +34,84 @@ inline void ReleaseRing(RingHeader& ring) {
 }
 
 inline void CountLoss(SegmentHeader& segment, LossReason reason, RecordKind kind, uint64_t records = 1) {
-  segment.lost[static_cast<size_t>(reason)][static_cast<size_t>(kind)].fetch_add(records, std::memory_order_relaxed);
+  segment.lost[static_cast<size_t>(reason)][static_cast<size_t>(kind)].fetch_add(records,
+                                                                                 std::memory_order_relaxed);
 }
 
 template <typename Record>
 struct KindOf;
-template <> struct KindOf<KernelRecord> { static constexpr RecordKind value = RecordKind::kKernel; };
-template <> struct KindOf<MemcpyRecord> { static constexpr RecordKind value = RecordKind::kMemcpy; };
-template <> struct KindOf<MemsetRecord> { static constexpr RecordKind value = RecordKind::kMemset; };
-template <> struct KindOf<ApiRecord> { static constexpr RecordKind value = RecordKind::kApi; };
-template <> struct KindOf<SyncRecord> { static constexpr RecordKind value = RecordKind::kSync; };
-template <> struct KindOf<ExternalCorrelationRecord> {
+template <>
+struct KindOf<KernelRecord> {
+  static constexpr RecordKind value = RecordKind::kKernel;
+};
+template <>
+struct KindOf<MemcpyRecord> {
+  static constexpr RecordKind value = RecordKind::kMemcpy;
+};
+template <>
+struct KindOf<MemsetRecord> {
+  static constexpr RecordKind value = RecordKind::kMemset;
+};
+template <>
+struct KindOf<ApiRecord> {
+  static constexpr RecordKind value = RecordKind::kApi;
+};
+template <>
+struct KindOf<SyncRecord> {
+  static constexpr RecordKind value = RecordKind::kSync;
+};
+template <>
+struct KindOf<ExternalCorrelationRecord> {
   static constexpr RecordKind value = RecordKind::kExternalCorrelation;
 };
-template <> struct KindOf<CudaEventRecord> { static constexpr RecordKind value = RecordKind::kCudaEvent; };
-template <> struct KindOf<OverheadRecord> { static constexpr RecordKind value = RecordKind::kOverhead; };
-template <> struct KindOf<RangeRecord> { static constexpr RecordKind value = RecordKind::kRange; };
-template <> struct KindOf<CommunicatorRecord> { static constexpr RecordKind value = RecordKind::kCommunicator; };
-template <> struct KindOf<CollectiveRecord> { static constexpr RecordKind value = RecordKind::kCollective; };
-template <> struct KindOf<PointToPointRecord> { static constexpr RecordKind value = RecordKind::kPointToPoint; };
-template <> struct KindOf<ClockRecord> { static constexpr RecordKind value = RecordKind::kClock; };
+template <>
+struct KindOf<CudaEventRecord> {
+  static constexpr RecordKind value = RecordKind::kCudaEvent;
+};
+template <>
+struct KindOf<OverheadRecord> {
+  static constexpr RecordKind value = RecordKind::kOverhead;
+};
+template <>
+struct KindOf<RangeRecord> {
+  static constexpr RecordKind value = RecordKind::kRange;
+};
+template <>
+struct KindOf<CommunicatorRecord> {
+  static constexpr RecordKind value = RecordKind::kCommunicator;
+};
+template <>
+struct KindOf<CollectiveRecord> {
+  static constexpr RecordKind value = RecordKind::kCollective;
+};
+template <>
+struct KindOf<PointToPointRecord> {
+  static constexpr RecordKind value = RecordKind::kPointToPoint;
+};
+template <>
+struct KindOf<ClockRecord> {
+  static constexpr RecordKind value = RecordKind::kClock;
+};
 
 class RingWriter {
  public:
   constexpr RingWriter() = default;
 
-  // `capacity` comes from a checked SegmentGeometry; `bytes` is the ring's first byte. Goes on where the ring's last
-  // owner stopped.
+  // `capacity` comes from a checked SegmentGeometry; `bytes` is the ring's first byte. Goes on where the
+  // ring's last owner stopped.
   RingWriter(SegmentHeader& segment, RingHeader& ring, std::byte* bytes, uint64_t capacity)
-      : segment_(&segment), ring_(&ring), bytes_(bytes), capacity_(capacity),
-        published_(ring.head.load(std::memory_order_acquire)), head_(published_),
+      : segment_(&segment),
+        ring_(&ring),
+        bytes_(bytes),
+        capacity_(capacity),
+        published_(ring.head.load(std::memory_order_acquire)),
+        head_(published_),
         tail_(ring.tail.load(std::memory_order_acquire)) {}
 
   bool attached() const { return ring_ != nullptr; }
 
-  // Space for one record with its header filled in, or null when the ring is full (counted). `bytes` is a multiple of 8
-  // and at most kMaxRecordBytes. The caller fills every other field, then calls Commit.
+  // Space for one record with its header filled in, or null when the ring is full (counted). `bytes` is a
+  // multiple of 8 and at most kMaxRecordBytes. The caller fills every other field, then calls Commit.
   void* Reserve(RecordKind kind, uint32_t bytes) {
     const uint64_t position = head_ & (capacity_ - 1);
     const uint64_t to_end = capacity_ - position;
@@ -102,8 +145,8 @@ class RingWriter {
     ring_->head.store(head_, std::memory_order_release);
   }
 
-  // A kString record, not yet committed; false when the ring is full, and then the id is not defined. Text above
-  // kMaxStringBytes is cut and counted.
+  // A kString record, not yet committed; false when the ring is full, and then the id is not defined. Text
+  // above kMaxStringBytes is cut and counted.
   bool DefineString(uint32_t id, const char* text, size_t length) {
     if (length > kMaxStringBytes) {
       length = kMaxStringBytes;
@@ -120,9 +163,12 @@ class RingWriter {
     return true;
   }
 
-  void Lose(LossReason reason, RecordKind kind, uint64_t records = 1) { CountLoss(*segment_, reason, kind, records); }
+  void Lose(LossReason reason, RecordKind kind, uint64_t records = 1) {
+    CountLoss(*segment_, reason, kind, records);
+  }
 
-  // Adds what this writer wrote to the segment's statistics. Not per record: a locked add costs more than the record.
+  // Adds what this writer wrote to the segment's statistics. Not per record: a locked add costs more than the
+  // record.
   void FlushStatistics() {
     for (size_t kind = 0; kind < kRecordKinds; ++kind) {
       if (written_[kind] == 0) continue;
