@@ -1,4 +1,5 @@
-// An aggregator for tests: stores what daemons send, acknowledges or not, breaks or stalls streams, sends requests down.
+// An aggregator for tests: stores what daemons send, acknowledges or not, breaks or stalls streams, sends
+// requests down.
 #ifndef LOCKSTEP_DAEMON_AGGREGATOR_FAKE_H_
 #define LOCKSTEP_DAEMON_AGGREGATOR_FAKE_H_
 
@@ -72,7 +73,8 @@ class FakeAggregator final : private v1::Ingest::Service {
     std::lock_guard lock(mutex_);
     return stream_ != nullptr && stream_->Write(message);
   }
-  void Arm(const std::string& capture, const std::vector<v1::Rank>& ranks, Nanos timeout = Nanos::Seconds(10)) {
+  void Arm(const std::string& capture, const std::vector<v1::Rank>& ranks,
+           Nanos timeout = Nanos::Seconds(10)) {
     v1::FromAggregator message;
     message.mutable_arm()->set_capture(capture);
     for (const v1::Rank& rank : ranks) *message.mutable_arm()->add_processes() = rank.process();
@@ -134,7 +136,8 @@ class FakeAggregator final : private v1::Ingest::Service {
       const auto add = [&](const auto& message) {
         if (pid != 0 && message.process().pid() != pid) return;
         for (const v1::Loss& loss : message.losses()) {
-          if (loss.kind() == static_cast<uint32_t>(kind) && (stage.empty() || loss.stage() == stage)) lost += loss.records();
+          if (loss.kind() == static_cast<uint32_t>(kind) && (stage.empty() || loss.stage() == stage))
+            lost += loss.records();
         }
       };
       for (const auto& gap : gaps) add(gap);
@@ -147,7 +150,8 @@ class FakeAggregator final : private v1::Ingest::Service {
     return seen_;
   }
   // False when it did not come true in time.
-  bool WaitFor(const std::function<bool(const Seen&)>& condition, std::chrono::milliseconds wait = std::chrono::seconds(20)) {
+  bool WaitFor(const std::function<bool(const Seen&)>& condition,
+               std::chrono::milliseconds wait = std::chrono::seconds(20)) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, wait, [&] { return condition(seen_); });
   }
@@ -161,8 +165,10 @@ class FakeAggregator final : private v1::Ingest::Service {
     return t.tv_sec * int64_t{1'000'000'000} + t.tv_nsec + options_.clock_ahead.ns();
   }
 
-  grpc::Status Ping(grpc::ServerContext* context, const v1::PingRequest* request, v1::PingReply* reply) override {
-    if (const absl::Status allowed = options_.token.Check(*context); !allowed.ok()) return rpc::ToGrpc(allowed);
+  grpc::Status Ping(grpc::ServerContext* context, const v1::PingRequest* request,
+                    v1::PingReply* reply) override {
+    if (const absl::Status allowed = options_.token.Check(*context); !allowed.ok())
+      return rpc::ToGrpc(allowed);
     reply->set_t1_ns(request->t1_ns());
     reply->set_t2_ns(Now());
     reply->set_t3_ns(Now());
@@ -170,7 +176,8 @@ class FakeAggregator final : private v1::Ingest::Service {
   }
 
   grpc::Status Stream(grpc::ServerContext* context, Stream_* stream) override {
-    if (const absl::Status allowed = options_.token.Check(*context); !allowed.ok()) return rpc::ToGrpc(allowed);
+    if (const absl::Status allowed = options_.token.Check(*context); !allowed.ok())
+      return rpc::ToGrpc(allowed);
     v1::FromDaemon message;
     if (!stream->Read(&message) || !message.has_hello()) return grpc::Status::OK;
     {
@@ -217,18 +224,22 @@ class FakeAggregator final : private v1::Ingest::Service {
         }
         break;
       case v1::FromDaemon::kClock:
-        seen_.samples.insert(seen_.samples.end(), message.clock().samples().begin(), message.clock().samples().end());
+        seen_.samples.insert(seen_.samples.end(), message.clock().samples().begin(),
+                             message.clock().samples().end());
         break;
       case v1::FromDaemon::kBatch:
-        if (Take(message.batch().sequence(), message.batch().sequence())) seen_.batches.push_back(message.batch());
+        if (Take(message.batch().sequence(), message.batch().sequence()))
+          seen_.batches.push_back(message.batch());
         break;
       case v1::FromDaemon::kGap:
-        if (Take(message.gap().first_sequence(), message.gap().last_sequence())) seen_.gaps.push_back(message.gap());
+        if (Take(message.gap().first_sequence(), message.gap().last_sequence()))
+          seen_.gaps.push_back(message.gap());
         break;
       case v1::FromDaemon::kEnd:
         if (Take(message.end().sequence(), message.end().sequence())) seen_.ends.push_back(message.end());
         break;
-      default: break;
+      default:
+        break;
     }
   }
 

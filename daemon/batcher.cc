@@ -49,7 +49,8 @@ std::optional<BatchData> Batcher::Flush() {
 
   std::vector<columns::StringDefinition> strings;
   strings.reserve(definitions_.size());
-  for (const Definition& d : definitions_) strings.push_back({d.id, std::string_view(texts_).substr(d.offset, d.length)});
+  for (const Definition& d : definitions_)
+    strings.push_back({d.id, std::string_view(texts_).substr(d.offset, d.length)});
   columns::EncodeStrings(identity_.epoch, strings, batch.blocks);
   batch.definition_bytes = batch.blocks.size();
 

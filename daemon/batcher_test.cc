@@ -37,18 +37,41 @@ std::vector<uint64_t> RowOf(ring::RecordKind kind, const Record& record, uint16_
 }
 
 TEST(Convert, PutsEveryFieldOfAKernelIntoItsColumn) {
-  const ring::KernelRecord record{.start_ns = 1000, .end_ns = 1500, .correlation = 3, .device = 4, .context = 5, .stream = 6,
-                                  .name = 7, .grid = {8, 9, 10}, .block = {11, 12, 13}, .registers = 14,
-                                  .static_shared_bytes = 15, .dynamic_shared_bytes = 16, .graph_node = 18, .graph = 17,
+  const ring::KernelRecord record{.start_ns = 1000,
+                                  .end_ns = 1500,
+                                  .correlation = 3,
+                                  .device = 4,
+                                  .context = 5,
+                                  .stream = 6,
+                                  .name = 7,
+                                  .grid = {8, 9, 10},
+                                  .block = {11, 12, 13},
+                                  .registers = 14,
+                                  .static_shared_bytes = 15,
+                                  .dynamic_shared_bytes = 16,
+                                  .graph_node = 18,
+                                  .graph = 17,
                                   .channel = 19};
   EXPECT_EQ(RowOf(ring::RecordKind::kKernel, record),
             (std::vector<uint64_t>{1000, 500, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}));
 }
 
 TEST(Convert, PutsEveryFieldOfACopyIntoItsColumn) {
-  const ring::MemcpyRecord record{.start_ns = 1000, .end_ns = 1500, .bytes = 7, .correlation = 3, .device = 4, .context = 5,
-                                  .stream = 6, .graph_node = 13, .graph = 12, .copy_kind = 8, .src_kind = 9, .dst_kind = 10,
-                                  .copy_flags = 11, .src_device = 15, .dst_device = 16};
+  const ring::MemcpyRecord record{.start_ns = 1000,
+                                  .end_ns = 1500,
+                                  .bytes = 7,
+                                  .correlation = 3,
+                                  .device = 4,
+                                  .context = 5,
+                                  .stream = 6,
+                                  .graph_node = 13,
+                                  .graph = 12,
+                                  .copy_kind = 8,
+                                  .src_kind = 9,
+                                  .dst_kind = 10,
+                                  .copy_flags = 11,
+                                  .src_device = 15,
+                                  .dst_device = 16};
   std::vector<uint64_t> expected{1000, 500, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 1, 15, 16};
   EXPECT_EQ(RowOf(ring::RecordKind::kMemcpy, record, ring::kMemcpyPeer), expected);
   expected[c::memcpy::kIsPeer] = 0;
@@ -57,51 +80,85 @@ TEST(Convert, PutsEveryFieldOfACopyIntoItsColumn) {
 
 TEST(Convert, PutsEveryFieldOfTheOtherKindsIntoItsColumn) {
   const auto minus = [](int64_t v) { return static_cast<uint64_t>(v); };
-  EXPECT_EQ(RowOf(ring::RecordKind::kMemset,
-                  ring::MemsetRecord{.start_ns = 1, .end_ns = 3, .bytes = 7, .correlation = 3, .device = 4, .context = 5, .stream = 6,
-                                     .graph_node = 11, .graph = 10, .value = 8, .memory_kind = 9}),
+  EXPECT_EQ(RowOf(ring::RecordKind::kMemset, ring::MemsetRecord{.start_ns = 1,
+                                                                .end_ns = 3,
+                                                                .bytes = 7,
+                                                                .correlation = 3,
+                                                                .device = 4,
+                                                                .context = 5,
+                                                                .stream = 6,
+                                                                .graph_node = 11,
+                                                                .graph = 10,
+                                                                .value = 8,
+                                                                .memory_kind = 9}),
             (std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
-  EXPECT_EQ(RowOf(ring::RecordKind::kApi,
-                  ring::ApiRecord{.start_ns = 1, .end_ns = 3, .correlation = 3, .cbid = 4, .thread = 5, .result = 6, .name = 8},
-                  ring::kApiDriver),
-            (std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 1, 8}));
-  EXPECT_EQ(RowOf(ring::RecordKind::kSync,
-                  ring::SyncRecord{.start_ns = 1, .end_ns = 3, .correlation = 3, .context = 4, .stream = 5, .type = 6, .event = 7}),
+  EXPECT_EQ(
+      RowOf(ring::RecordKind::kApi,
+            ring::ApiRecord{
+                .start_ns = 1, .end_ns = 3, .correlation = 3, .cbid = 4, .thread = 5, .result = 6, .name = 8},
+            ring::kApiDriver),
+      (std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 1, 8}));
+  EXPECT_EQ(RowOf(ring::RecordKind::kSync, ring::SyncRecord{.start_ns = 1,
+                                                            .end_ns = 3,
+                                                            .correlation = 3,
+                                                            .context = 4,
+                                                            .stream = 5,
+                                                            .type = 6,
+                                                            .event = 7}),
             (std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 7}));
   EXPECT_EQ(RowOf(ring::RecordKind::kExternalCorrelation,
                   ring::ExternalCorrelationRecord{.external = 1, .correlation = 2, .external_kind = 3}),
             (std::vector<uint64_t>{1, 2, 3}));
-  EXPECT_EQ(RowOf(ring::RecordKind::kCudaEvent,
-                  ring::CudaEventRecord{.device_ns = 1, .correlation = 2, .context = 3, .stream = 4, .event = 5}),
-            (std::vector<uint64_t>{1, 2, 3, 4, 5}));
-  EXPECT_EQ(RowOf(ring::RecordKind::kOverhead, ring::OverheadRecord{.start_ns = 1, .end_ns = 3, .overhead_kind = 3, .thread = 4}),
+  EXPECT_EQ(
+      RowOf(ring::RecordKind::kCudaEvent,
+            ring::CudaEventRecord{.device_ns = 1, .correlation = 2, .context = 3, .stream = 4, .event = 5}),
+      (std::vector<uint64_t>{1, 2, 3, 4, 5}));
+  EXPECT_EQ(RowOf(ring::RecordKind::kOverhead,
+                  ring::OverheadRecord{.start_ns = 1, .end_ns = 3, .overhead_kind = 3, .thread = 4}),
             (std::vector<uint64_t>{1, 2, 3, 4}));
   EXPECT_EQ(RowOf(ring::RecordKind::kCommunicator,
                   ring::CommunicatorRecord{.comm = 1, .name = 2, .rank = -1, .ranks = 4, .nodes = 5}),
             (std::vector<uint64_t>{1, 2, minus(-1), 4, 5}));
-  EXPECT_EQ(RowOf(ring::RecordKind::kCollective,
-                  ring::CollectiveRecord{.enqueued_ns = 1, .comm = 2, .sequence = 3, .launch = 4, .count = 5, .function = 6,
-                                         .datatype = 7, .algorithm = 8, .protocol = 9, .root = -10, .channels = 11}),
+  EXPECT_EQ(RowOf(ring::RecordKind::kCollective, ring::CollectiveRecord{.enqueued_ns = 1,
+                                                                        .comm = 2,
+                                                                        .sequence = 3,
+                                                                        .launch = 4,
+                                                                        .count = 5,
+                                                                        .function = 6,
+                                                                        .datatype = 7,
+                                                                        .algorithm = 8,
+                                                                        .protocol = 9,
+                                                                        .root = -10,
+                                                                        .channels = 11}),
             (std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, minus(-10), 11}));
-  EXPECT_EQ(RowOf(ring::RecordKind::kPointToPoint,
-                  ring::PointToPointRecord{.enqueued_ns = 1, .comm = 2, .sequence = 3, .launch = 4, .count = 5, .datatype = 6,
-                                           .peer = 7},
-                  ring::kP2pSend),
-            (std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 7, 1}));
-  EXPECT_EQ(RowOf(ring::RecordKind::kClock,
-                  ring::ClockRecord{.realtime_ns = 1, .monotonic_ns = 2, .monotonic_raw_ns = 3, .tsc = 4, .cupti_ns = 5, .gap_ns = 6}),
+  EXPECT_EQ(
+      RowOf(
+          ring::RecordKind::kPointToPoint,
+          ring::PointToPointRecord{
+              .enqueued_ns = 1, .comm = 2, .sequence = 3, .launch = 4, .count = 5, .datatype = 6, .peer = 7},
+          ring::kP2pSend),
+      (std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 7, 1}));
+  EXPECT_EQ(RowOf(ring::RecordKind::kClock, ring::ClockRecord{.realtime_ns = 1,
+                                                              .monotonic_ns = 2,
+                                                              .monotonic_raw_ns = 3,
+                                                              .tsc = 4,
+                                                              .cupti_ns = 5,
+                                                              .gap_ns = 6}),
             (std::vector<uint64_t>{1, 2, 3, 4, 5, 6}));
 }
 
 TEST(Convert, KeepsWhatIsKnownOfARangeThatTheWindowCut) {
-  const ring::RangeRecord record{.start_ns = 1000, .end_ns = 1500, .name = 1, .domain = 2, .thread = 3, .depth = 4, .payload = 5};
+  const ring::RangeRecord record{
+      .start_ns = 1000, .end_ns = 1500, .name = 1, .domain = 2, .thread = 3, .depth = 4, .payload = 5};
   EXPECT_EQ(RowOf(ring::RecordKind::kRange, record), (std::vector<uint64_t>{1000, 500, 1, 2, 3, 4, 5, 0}));
   ring::RangeRecord cut = record;
   cut.start_ns = 0;
-  EXPECT_EQ(RowOf(ring::RecordKind::kRange, cut, ring::kRangeStartUnknown), (std::vector<uint64_t>{0, 1500, 1, 2, 3, 4, 5, 1}));
+  EXPECT_EQ(RowOf(ring::RecordKind::kRange, cut, ring::kRangeStartUnknown),
+            (std::vector<uint64_t>{0, 1500, 1, 2, 3, 4, 5, 1}));
   cut = record;
   cut.end_ns = 0;
-  EXPECT_EQ(RowOf(ring::RecordKind::kRange, cut, ring::kRangeEndUnknown), (std::vector<uint64_t>{1000, 0, 1, 2, 3, 4, 5, 2}));
+  EXPECT_EQ(RowOf(ring::RecordKind::kRange, cut, ring::kRangeEndUnknown),
+            (std::vector<uint64_t>{1000, 0, 1, 2, 3, 4, 5, 2}));
 }
 
 TEST(Convert, RefusesRecordsThatEndBeforeTheyStart) {
@@ -117,13 +174,15 @@ TEST(Convert, RefusesRecordsThatEndBeforeTheyStart) {
 class BatcherTest : public testing::Test {
  protected:
   void AddKernel(int64_t start) {
-    const Bytes<ring::KernelRecord> record(ring::RecordKind::kKernel, {.start_ns = start, .end_ns = start + 10, .name = 1});
+    const Bytes<ring::KernelRecord> record(ring::RecordKind::kKernel,
+                                           {.start_ns = start, .end_ns = start + 10, .name = 1});
     batcher_.Add(record.view());
   }
   void AddString(uint32_t id, const std::string& text) {
     alignas(8) std::byte bytes[ring::kMaxRecordBytes] = {};
     const size_t length = (sizeof(ring::StringRecord) + text.size() + 7) / 8 * 8;
-    const ring::StringRecord record{{ring::RecordKind::kString, 0, static_cast<uint32_t>(length)}, id,
+    const ring::StringRecord record{{ring::RecordKind::kString, 0, static_cast<uint32_t>(length)},
+                                    id,
                                     static_cast<uint32_t>(text.size())};
     std::memcpy(bytes, &record, sizeof(record));
     std::memcpy(bytes + sizeof(record), text.data(), text.size());

@@ -18,7 +18,6 @@ Message Make(ring::MessageType type) {
 
 std::string Seconds(Nanos t) { return absl::StrFormat("%.3g s", t.seconds()); }
 
-
 }  // namespace
 
 Captures::Capture* Captures::Find(UplinkId uplink, const std::string& id) {
@@ -85,7 +84,8 @@ void Captures::OnArm(UplinkId uplink, const v1::Arm& arm) {
       v1::RankState& state = *refused.add_states();
       ToProto(process, state.mutable_process());
       state.set_state(v1::RankState::FAILED);
-      state.set_text(absl::StrCat("the daemon has ", limits_.most_captures, " captures of this aggregator already"));
+      state.set_text(
+          absl::StrCat("the daemon has ", limits_.most_captures, " captures of this aggregator already"));
       continue;
     }
     const bool known = std::any_of(capture->members.begin(), capture->members.end(),
@@ -97,6 +97,13 @@ void Captures::OnArm(UplinkId uplink, const v1::Arm& arm) {
   NoteEnd(*capture);
 }
 
+void Captures::RefuseProcess(Capture& capture, Member& member, v1::RankState::State state,
+                             const std::string& text) {
+  member.phase = Phase::kEnded;
+  Set(capture, member, state, text);
+  ports_.SendEnd(capture.uplink, member.process, capture.id);
+}
+
 void Captures::ArmProcess(Capture& capture, const ProcessId& process, uint32_t activities) {
   Capture* other = nullptr;
   const bool busy = FindMember(process, &other) != nullptr;
@@ -104,15 +111,13 @@ void Captures::ArmProcess(Capture& capture, const ProcessId& process, uint32_t a
   member.process = process;
   ToProto(process, member.state.mutable_process());
   if (!ports_.MayCapture(capture.uplink, process)) {
-    member.phase = Phase::kEnded;
-    Set(capture, member, v1::RankState::GONE, absl::StrCat("process ", process.pid, " is not here any more"));
-    return;
+    return RefuseProcess(capture, member, v1::RankState::GONE,
+                         absl::StrCat("process ", process.pid, " is not here any more"));
   }
   if (busy) {
-    member.phase = Phase::kEnded;
-    Set(capture, member, v1::RankState::FAILED,
+    return RefuseProcess(
+        capture, member, v1::RankState::FAILED,
         absl::StrCat("it is in capture ", other->id, " already: try again when that has ended"));
-    return;
   }
   Set(capture, member, v1::RankState::SEEN);
   auto message = Make<ring::Arm>(ring::MessageType::kArm);
@@ -128,15 +133,17 @@ void Captures::OnStart(UplinkId uplink, const v1::Start& start) {
   Capture* capture = Find(uplink, start.capture());
   if (capture == nullptr || capture->started) return;
   capture->started = true;
-  capture->window = {ports_.ToHost(uplink, JobTime(start.t0_ns())), ports_.ToHost(uplink, JobTime(start.t1_ns()))};
+  capture->window = {ports_.ToHost(uplink, JobTime(start.t0_ns())),
+                     ports_.ToHost(uplink, JobTime(start.t1_ns()))};
   const Nanos length = capture->window.end - capture->window.start;
   const Nanos ahead = capture->window.end - clock_.Realtime();
   if (length <= Nanos() || length > limits_.longest_window || ahead > limits_.longest_window) {
     for (Member& member : capture->members) {
       if (member.phase == Phase::kEnded || member.phase == Phase::kDraining) continue;
       SendStop(*capture, member, StopMode::kAbort);
-      EndMember(*capture, member, v1::RankState::FAILED,
-                absl::StrCat("the window is impossible: ", Seconds(length), " long, ending in ", Seconds(ahead)));
+      EndMember(
+          *capture, member, v1::RankState::FAILED,
+          absl::StrCat("the window is impossible: ", Seconds(length), " long, ending in ", Seconds(ahead)));
     }
     return;
   }
@@ -251,7 +258,8 @@ void Captures::OnClientState(const ProcessId& process, const ring::State& state)
       EndMember(*capture, *member, v1::RankState::FAILED, why.empty() ? "the client gave no reason" : why);
       return;
     }
-    case ring::ClientState::kIdle: return;
+    case ring::ClientState::kIdle:
+      return;
   }
 }
 
@@ -261,11 +269,13 @@ void Captures::OnClientGone(const ProcessId& process, const std::string& why) {
   Member* member = FindMember(process, &capture);
   if (member == nullptr || member->phase == Phase::kDraining) return;
   static constexpr const char* kWhile[] = {"arming", "armed", "starting", "capturing"};
-  EndMember(*capture, *member, v1::RankState::GONE, absl::StrCat(why, " while ", kWhile[static_cast<int>(member->phase)]));
+  EndMember(*capture, *member, v1::RankState::GONE,
+            absl::StrCat(why, " while ", kWhile[static_cast<int>(member->phase)]));
 }
 
 // What is in the rings goes into the spool, the CaptureEnd after it.
-void Captures::EndMember(Capture& capture, Member& member, v1::RankState::State state, const std::string& text) {
+void Captures::EndMember(Capture& capture, Member& member, v1::RankState::State state,
+                         const std::string& text) {
   member.phase = Phase::kDraining;
   Set(capture, member, state, text);
   ports_.EndDrain(member.process, capture.number, capture.window);
@@ -306,12 +316,14 @@ void Captures::TimeOut(Capture& capture, std::initializer_list<Phase> phases, co
 void Captures::TickCapture(Capture& capture, MonoTime now) {
   if (!capture.arming_over && now >= capture.armed_by) {
     capture.arming_over = true;
-    TimeOut(capture, {Phase::kArming}, "it did not arm in time: the process may be stopped, or stuck in a CUDA call");
+    TimeOut(capture, {Phase::kArming},
+            "it did not arm in time: the process may be stopped, or stuck in a CUDA call");
   }
   if (now < capture.deadline) return;
   if (capture.started) {
     TimeOut(capture, {Phase::kArming, Phase::kArmed, Phase::kStarted, Phase::kCapturing},
-            absl::StrCat("it did not report the end within ", Seconds(limits_.wait_for_done), " after the window"));
+            absl::StrCat("it did not report the end within ", Seconds(limits_.wait_for_done),
+                         " after the window"));
   } else {
     TimeOut(capture, {Phase::kArming, Phase::kArmed}, "the aggregator never sent the start");
   }
@@ -321,7 +333,8 @@ void Captures::TickCapture(Capture& capture, MonoTime now) {
 void Captures::Tick() {
   const MonoTime now = clock_.Monotonic();
   for (Capture& capture : captures_) TickCapture(capture, now);
-  captures_.remove_if([&](const Capture& c) { return c.ended_at && now >= *c.ended_at + limits_.keep_ended; });
+  captures_.remove_if(
+      [&](const Capture& c) { return c.ended_at && now >= *c.ended_at + limits_.keep_ended; });
 }
 
 std::optional<MonoTime> Captures::NextDeadline() const {
@@ -346,7 +359,8 @@ bool Captures::Busy(UplinkId uplink) const {
 }
 
 bool Captures::Busy() const {
-  return std::any_of(captures_.begin(), captures_.end(), [](const Capture& c) { return !c.ended_at.has_value(); });
+  return std::any_of(captures_.begin(), captures_.end(),
+                     [](const Capture& c) { return !c.ended_at.has_value(); });
 }
 
 std::vector<v1::CaptureStatus> Captures::Status() const {

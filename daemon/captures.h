@@ -1,11 +1,12 @@
 // Every capture on this node, from Arm to the last CaptureEnd: architecture.md, decision 5.
 //
 //   Arm ─▶ arming ─(client: armed)─▶ armed ─(Start)─▶ started ─(client: capturing)─▶ capturing
-//                                                                   └─(client: done)─▶ draining ─(rings empty)─▶ ended
+//                                                                   └─(client: done)─▶ draining ─(rings
+//                                                                   empty)─▶ ended
 //
-// A process that fails, dies or does not answer in time goes from wherever it is to draining, with the reason: what it
-// captured is kept. So every process that an Arm names and that was accepted gets exactly one CaptureEnd (Stop{abort}
-// excepted). Each waiting has a deadline; a capture always ends.
+// A process that fails, dies or does not answer in time goes from wherever it is to draining, with the
+// reason: what it captured is kept. So every process that an Arm names and that was accepted gets exactly one
+// CaptureEnd (Stop{abort} excepted). Each waiting has a deadline; a capture always ends.
 //
 // The main thread. Time and everything outside come in through CapturePorts.
 #ifndef LOCKSTEP_DAEMON_CAPTURES_H_
@@ -48,19 +49,23 @@ class CapturePorts {
   virtual void RestartDrain(const ProcessId& process) = 0;
   virtual void AbandonDrain(UplinkId uplink, const ProcessId& process, const std::string& capture) = 0;
 
+  // A CaptureEnd of a process that never took part.
+  virtual void SendEnd(UplinkId uplink, const ProcessId& process, const std::string& capture) = 0;
+
   virtual void SendStates(UplinkId uplink, v1::RankStates states) = 0;
   // By the uplink's present estimate of its aggregator's clock.
   virtual HostTime ToHost(UplinkId uplink, JobTime t) = 0;
 };
 
 struct CaptureLimits {
-  Nanos arm_timeout = Nanos::Seconds(10);       // where the Arm names none
+  Nanos arm_timeout = Nanos::Seconds(10);  // where the Arm names none
   Nanos longest_arm_timeout = Nanos::Seconds(600);
-  Nanos wait_for_start = Nanos::Seconds(120);   // beyond the arm timeout
-  Nanos wait_for_done = Nanos::Seconds(15);     // beyond T1
-  Nanos keep_ended = Nanos::Seconds(60);        // so that a returning aggregator hears how it ended
+  Nanos wait_for_start = Nanos::Seconds(120);  // beyond the arm timeout
+  Nanos wait_for_done = Nanos::Seconds(15);    // beyond T1
+  Nanos keep_ended = Nanos::Seconds(60);       // so that a returning aggregator hears how it ended
   Nanos longest_window = Nanos::Seconds(24 * 3600);
-  // Of one aggregator, which may be any user's: more processes in one Arm are passed over, more captures refused.
+  // Of one aggregator, which may be any user's: more processes in one Arm are passed over, more captures
+  // refused.
   int most_processes = 4096;
   size_t most_captures = 32;
 };
@@ -122,6 +127,7 @@ class Captures {
   Capture* Find(UplinkId uplink, const std::string& id);
   Capture* Add(UplinkId uplink, const v1::Arm& arm);
   Member* FindMember(const ProcessId& process, Capture** capture);
+  void RefuseProcess(Capture& capture, Member& member, v1::RankState::State state, const std::string& text);
   void ArmProcess(Capture& capture, const ProcessId& process, uint32_t activities);
   void SendStart(Capture& capture, Member& member);
   enum class StopMode : uint8_t { kKeep, kAbort };

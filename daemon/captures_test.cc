@@ -36,6 +36,7 @@ struct FakePorts final : CapturePorts {
     abandoned.insert(p);
     draining.erase(p);
   }
+  void SendEnd(UplinkId, const ProcessId& p, const std::string&) override { sent_ends.insert(p); }
   void SendStates(UplinkId, v1::RankStates update) override {
     for (const auto& state : update.states()) states[FromProto(state.process())].push_back(state);
   }
@@ -53,6 +54,7 @@ struct FakePorts final : CapturePorts {
   std::map<ProcessId, std::vector<ring::Stop>> stops;
   std::set<ProcessId> draining;
   std::set<ProcessId> restarted;
+  std::multiset<ProcessId> sent_ends;
   std::set<ProcessId> abandoned;
   std::vector<Ended> ended;
   std::map<ProcessId, std::vector<v1::RankState>> states;
@@ -69,7 +71,8 @@ class CapturesTest : public testing::Test {
     arm.set_timeout_ns(timeout.ns());
     captures_.OnArm(kUplink, arm);
   }
-  void Start(const std::string& capture, Nanos from_now = Nanos::Millis(50), Nanos length = Nanos::Seconds(2)) {
+  void Start(const std::string& capture, Nanos from_now = Nanos::Millis(50),
+             Nanos length = Nanos::Seconds(2)) {
     v1::Start start;
     start.set_capture(capture);
     const int64_t now = clock_.Realtime().ns() - ports_.offset.ns();
@@ -129,7 +132,8 @@ TEST_F(CapturesTest, GoThroughTheirStatesInOrder) {
   EXPECT_FALSE(captures_.Busy());
   std::vector<int> path;
   for (const auto& state : ports_.states[kA]) path.push_back(state.state());
-  EXPECT_EQ(path, (std::vector<int>{v1::RankState::SEEN, v1::RankState::ARMED, v1::RankState::CAPTURING, v1::RankState::DONE}));
+  EXPECT_EQ(path, (std::vector<int>{v1::RankState::SEEN, v1::RankState::ARMED, v1::RankState::CAPTURING,
+                                    v1::RankState::DONE}));
   EXPECT_EQ(Last(kA).records(), 42u);
   EXPECT_EQ(Last(kA).outside_window(), 7u);
   EXPECT_EQ(Last(kA).late_ns(), 3);
@@ -141,6 +145,7 @@ TEST_F(CapturesTest, RefuseProcessesThatAreNotHere) {
   EXPECT_EQ(Last(kB).state(), v1::RankState::GONE);
   EXPECT_EQ(ports_.arms.count(kB), 0u);
   EXPECT_TRUE(ports_.ended.empty());
+  EXPECT_EQ(ports_.sent_ends, std::multiset<ProcessId>{kB});
 }
 
 TEST_F(CapturesTest, EndWhenNobodyCouldBeArmed) {
@@ -259,6 +264,7 @@ TEST_F(CapturesTest, ARankIsInOneAtATime) {
   Arm("second", {kA, kB});
   EXPECT_EQ(Last(kA).state(), v1::RankState::FAILED);
   EXPECT_NE(Last(kA).text().find("first"), std::string::npos);
+  EXPECT_EQ(ports_.sent_ends, std::multiset<ProcessId>{kA});
   EXPECT_EQ(Last(kB).state(), v1::RankState::SEEN);
   EXPECT_EQ(ports_.arms[kA].size(), 1u);
 }

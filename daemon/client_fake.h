@@ -1,5 +1,5 @@
-// A client for tests: speaks the handshake and writes rings, honestly or not. One per process counts for the daemon, so
-// tests that need several use the program made of it (client_fake_main.cc).
+// A client for tests: speaks the handshake and writes rings, honestly or not. One per process counts for the
+// daemon, so tests that need several use the program made of it (client_fake_main.cc).
 #ifndef LOCKSTEP_DAEMON_CLIENT_FAKE_H_
 #define LOCKSTEP_DAEMON_CLIENT_FAKE_H_
 
@@ -86,7 +86,8 @@ class FakeClient {
   }
   // The next message, if it is of that type.
   template <typename Message>
-  std::optional<Message> Expect(ring::MessageType wanted, std::chrono::milliseconds wait = std::chrono::seconds(10)) {
+  std::optional<Message> Expect(ring::MessageType wanted,
+                                std::chrono::milliseconds wait = std::chrono::seconds(10)) {
     if (Receive(wait) != Got::kMessage || type() != wanted || length_ != sizeof(Message)) return std::nullopt;
     return As<Message>();
   }
@@ -97,7 +98,8 @@ class FakeClient {
     const auto welcome = Expect<ring::Welcome>(ring::MessageType::kWelcome);
     return welcome && segment_.Attach(memfd_.get(), welcome->segment_bytes) == ring::AttachError::kNone;
   }
-  bool SendState(uint64_t capture, ring::ClientState state, const std::string& text = "", uint64_t records = 0) {
+  bool SendState(uint64_t capture, ring::ClientState state, const std::string& text = "",
+                 uint64_t records = 0) {
     auto message = Make<ring::State>(ring::MessageType::kState);
     message.capture = capture;
     message.state = state;
@@ -109,8 +111,8 @@ class FakeClient {
   int memfd() const { return memfd_.get(); }
   ring::ClientSegment& segment() { return segment_; }
 
-  // Writes kernels that start at start_ns, start_ns + 100, …; each 50 long, named by string id 1 that `first` defines.
-  // Returns how many fitted; the others are counted as lost in the segment.
+  // Writes kernels that start at start_ns, start_ns + 100, …; each 50 long, named by string id 1 that `first`
+  // defines. Returns how many fitted; the others are counted as lost in the segment.
   static uint64_t WriteKernels(ring::RingWriter& writer, uint64_t count, int64_t start_ns, bool first) {
     if (first) writer.DefineString(1, "kernel", 6);
     uint64_t written = 0;

@@ -30,7 +30,8 @@ Fd OpenPidFd(pid_t pid) {
 template <typename Message>
 absl::Status Read(const std::byte* bytes, size_t length, Message& message) {
   if (length != sizeof(Message)) {
-    return absl::InvalidArgumentError(absl::StrCat("a message of ", length, " bytes where ", sizeof(Message), " belong"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a message of ", length, " bytes where ", sizeof(Message), " belong"));
   }
   std::memcpy(&message, bytes, sizeof(message));
   return absl::OkStatus();
@@ -38,9 +39,14 @@ absl::Status Read(const std::byte* bytes, size_t length, Message& message) {
 
 }  // namespace
 
-ClientServer::ClientServer(ClientServerOptions options, ListeningSocket socket, EventLoop& loop, const ProcessTable& processes,
-                           Registry& registry, ClientEvents& events, Log& log)
-    : options_(options), socket_(std::move(socket)), loop_(loop), processes_(processes), registry_(registry), events_(events),
+ClientServer::ClientServer(ClientServerOptions options, ListeningSocket socket, EventLoop& loop,
+                           const ProcessTable& processes, Registry& registry, ClientEvents& events, Log& log)
+    : options_(options),
+      socket_(std::move(socket)),
+      loop_(loop),
+      processes_(processes),
+      registry_(registry),
+      events_(events),
       log_(log) {
   // Numbers of an earlier daemon's segments do not come again, so that its strings are not taken for ours.
   next_incarnation_ = static_cast<uint64_t>(SystemClock().Realtime().ns() / 1'000'000) << 20;
@@ -106,9 +112,8 @@ void ClientServer::AcceptOne(Fd socket) {
     const auto death = loop_.Watch(connection.pidfd.get(), [this, id] { Close(id, kEnded); });
     if (death.ok()) connection.pidfd_watch = *death;
   }
-  connection.hello_timer = loop_.After(options_.hello_timeout, [this, id] {
-    Refuse(id, absl::DeadlineExceededError("no hello came"));
-  });
+  connection.hello_timer = loop_.After(
+      options_.hello_timeout, [this, id] { Refuse(id, absl::DeadlineExceededError("no hello came")); });
 }
 
 void ClientServer::OnReadable(ConnectionId id) {
@@ -119,19 +124,26 @@ void ClientServer::OnReadable(ConnectionId id) {
     if (it == connections_.end()) return;
     size_t length = 0;
     Fd descriptor;
-    switch (ring::ReceivePacket(it->second.socket.get(), buffer.data(), buffer.size(), &length, &descriptor)) {
-      case ring::PacketStatus::kOk: break;
-      case ring::PacketStatus::kNothing: return;
-      case ring::PacketStatus::kTooLarge: return Refuse(id, absl::InvalidArgumentError("a message is too long"));
-      case ring::PacketStatus::kClosed: return Close(id, "it closed the connection");
-      case ring::PacketStatus::kError: return Close(id, absl::StrCat("its connection failed (", std::strerror(errno), ")"));
+    switch (
+        ring::ReceivePacket(it->second.socket.get(), buffer.data(), buffer.size(), &length, &descriptor)) {
+      case ring::PacketStatus::kOk:
+        break;
+      case ring::PacketStatus::kNothing:
+        return;
+      case ring::PacketStatus::kTooLarge:
+        return Refuse(id, absl::InvalidArgumentError("a message is too long"));
+      case ring::PacketStatus::kClosed:
+        return Close(id, "it closed the connection");
+      case ring::PacketStatus::kError:
+        return Close(id, absl::StrCat("its connection failed (", std::strerror(errno), ")"));
     }
     const absl::Status status = OnPacket(it->second, buffer.data(), length, std::move(descriptor));
     if (!status.ok()) return Refuse(id, status);
   }
 }
 
-absl::Status ClientServer::OnPacket(Connection& connection, const std::byte* bytes, size_t length, Fd descriptor) {
+absl::Status ClientServer::OnPacket(Connection& connection, const std::byte* bytes, size_t length,
+                                    Fd descriptor) {
   ring::MessageHeader header{};
   if (length < sizeof(header)) return absl::InvalidArgumentError("a message is shorter than its header");
   std::memcpy(&header, bytes, sizeof(header));
@@ -149,9 +161,9 @@ absl::Status ClientServer::OnPacket(Connection& connection, const std::byte* byt
     OnState(connection, state);
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("message type ", static_cast<uint32_t>(header.type), " does not belong ",
-                   connection.registered ? "after" : "before", " the hello"));
+  return absl::InvalidArgumentError(absl::StrCat("message type ", static_cast<uint32_t>(header.type),
+                                                 " does not belong ",
+                                                 connection.registered ? "after" : "before", " the hello"));
 }
 
 void ClientServer::OnState(Connection& connection, const ring::State& state) {
@@ -166,8 +178,8 @@ void ClientServer::OnState(Connection& connection, const ring::State& state) {
 absl::StatusOr<ProcessInfo> ClientServer::FindProcess(const Connection& connection) const {
   const std::optional<ProcessInfo> info = processes_.Find(connection.peer.pid);
   if (!info) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("/proc does not show process ", connection.peer.pid, ": it ended, or /proc hides it from the daemon"));
+    return absl::FailedPreconditionError(absl::StrCat("/proc does not show process ", connection.peer.pid,
+                                                      ": it ended, or /proc hides it from the daemon"));
   }
   return *info;
 }
@@ -175,8 +187,9 @@ absl::StatusOr<ProcessInfo> ClientServer::FindProcess(const Connection& connecti
 absl::Status ClientServer::OnHello(Connection& connection, const ring::Hello& hello, Fd descriptor) {
   loop_.Cancel(connection.hello_timer);
   if (hello.layout_major != ring::kLayoutMajor) {
-    return absl::FailedPreconditionError(absl::StrCat("the client speaks layout ", hello.layout_major, ", this daemon ",
-                                                      ring::kLayoutMajor, ": use a client and a daemon of one release"));
+    return absl::FailedPreconditionError(absl::StrCat("the client speaks layout ", hello.layout_major,
+                                                      ", this daemon ", ring::kLayoutMajor,
+                                                      ": use a client and a daemon of one release"));
   }
   if (hello.has_segment != 0 && descriptor.ok()) DrainOldSegment(connection, std::move(descriptor));
   LOCKSTEP_RETURN_IF_ERROR(Register(connection, hello));
@@ -188,7 +201,8 @@ absl::Status ClientServer::OnHello(Connection& connection, const ring::Hello& he
   welcome.segment_bytes = connection.segment->bytes();
   welcome.incarnation = connection.segment->incarnation();
   welcome.epoch = options_.segment.epoch;
-  if (ring::SendPacket(connection.socket.get(), &welcome, sizeof(welcome), connection.segment->fd()) != ring::PacketStatus::kOk) {
+  if (ring::SendPacket(connection.socket.get(), &welcome, sizeof(welcome), connection.segment->fd()) !=
+      ring::PacketStatus::kOk) {
     return absl::UnavailableError("the welcome could not be sent");
   }
   events_.OnRanksChanged();
@@ -203,7 +217,8 @@ void ClientServer::DrainOldSegment(const Connection& connection, Fd descriptor) 
     return;
   }
   const uint64_t records = (*old)->Discard();
-  if (records > 0) log_.Warning("old_segment_discarded", {{"pid", connection.peer.pid}, {"records", records}});
+  if (records > 0)
+    log_.Warning("old_segment_discarded", {{"pid", connection.peer.pid}, {"records", records}});
 }
 
 absl::Status ClientServer::Register(Connection& connection, const ring::Hello& hello) {
@@ -232,9 +247,13 @@ absl::Status ClientServer::Register(Connection& connection, const ring::Hello& h
   for (const auto& [id, other] : connections_) {
     if (&other == &connection) by_process_[info.id] = id;
   }
-  log_.Info("client_registered", {{"pid", info.id.pid}, {"uid", entry.uid}, {"job", entry.identity.job},
-                                  {"rank", entry.identity.rank}, {"world", entry.identity.world_size},
-                                  {"by", entry.identity.rank_source}, {"incarnation", entry.incarnation},
+  log_.Info("client_registered", {{"pid", info.id.pid},
+                                  {"uid", entry.uid},
+                                  {"job", entry.identity.job},
+                                  {"rank", entry.identity.rank},
+                                  {"world", entry.identity.world_size},
+                                  {"by", entry.identity.rank_source},
+                                  {"incarnation", entry.incarnation},
                                   {"program", entry.program}});
   return absl::OkStatus();
 }
@@ -251,7 +270,8 @@ void ClientServer::Refuse(ConnectionId id, const absl::Status& why) {
   const auto it = connections_.find(id);
   if (it == connections_.end()) return;
   SendRefuse(it->second.socket.get(), std::string(why.message()));
-  log_.Warning("client_refused", {{"uid", it->second.peer.uid}, {"pid", it->second.peer.pid}, {"reason", why.message()}});
+  log_.Warning("client_refused",
+               {{"uid", it->second.peer.uid}, {"pid", it->second.peer.pid}, {"reason", why.message()}});
   Close(id, absl::StrCat("it broke the protocol (", why.message(), ")"));
 }
 

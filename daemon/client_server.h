@@ -1,7 +1,7 @@
 // The client socket: who connects, the handshake, one segment and one registry entry per process.
 //
-// The main thread. Every byte of a packet is a claim; who the peer is comes from the kernel. A client that breaks the
-// protocol is told why (Refuse) and disconnected; nothing else suffers.
+// The main thread. Every byte of a packet is a claim; who the peer is comes from the kernel. A client that
+// breaks the protocol is told why (Refuse) and disconnected; nothing else suffers.
 #ifndef LOCKSTEP_DAEMON_CLIENT_SERVER_H_
 #define LOCKSTEP_DAEMON_CLIENT_SERVER_H_
 
@@ -47,8 +47,8 @@ struct ClientServerOptions {
 class ClientServer {
  public:
   // All references outlive this.
-  ClientServer(ClientServerOptions options, ListeningSocket socket, EventLoop& loop, const ProcessTable& processes,
-               Registry& registry, ClientEvents& events, Log& log);
+  ClientServer(ClientServerOptions options, ListeningSocket socket, EventLoop& loop,
+               const ProcessTable& processes, Registry& registry, ClientEvents& events, Log& log);
   ~ClientServer();
 
   absl::Status Start();

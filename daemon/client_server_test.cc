@@ -37,8 +37,8 @@ class ClientServerTest : public testing::Test, private ClientEvents {
   }
   void Open() {
     ClientEvents& events = *this;
-    server_ = std::make_unique<ClientServer>(options_, *ListeningSocket::Open(path_, SOCK_SEQPACKET, 0600), *loop_, processes_,
-                                             registry_, events, log_);
+    server_ = std::make_unique<ClientServer>(options_, *ListeningSocket::Open(path_, SOCK_SEQPACKET, 0600),
+                                             *loop_, processes_, registry_, events, log_);
     ASSERT_TRUE(server_->Start().ok());
     thread_ = std::thread([this] { loop_->Run(); });
   }
@@ -309,7 +309,8 @@ TEST_F(ClientServerTest, SurvivesGarbage) {
       for (size_t i = 0; i < sizeof(bytes); ++i) raw[i] = static_cast<unsigned char>(random());
       const size_t length = 1 + random() % sizeof(bytes);
       if (random() % 2 == 0) {
-        bytes.header = {ring::kHandshakeMagic, static_cast<ring::MessageType>(random() % 9), static_cast<uint32_t>(length)};
+        bytes.header = {ring::kHandshakeMagic, static_cast<ring::MessageType>(random() % 9),
+                        static_cast<uint32_t>(length)};
       }
       const bool with_descriptor = random() % 3 == 0;
       client.SendBytes(&bytes, length, with_descriptor ? null_.get() : -1);
@@ -324,7 +325,9 @@ TEST_F(ClientServerTest, DropsAClientThatTakesNoMessages) {
   ASSERT_TRUE(client.Connect(path_) && client.Register(""));
   bool taken = true;
   for (int i = 0; i < 100'000 && taken; ++i) {
-    OnLoop([&] { taken = server_->Send({getpid(), 555}, FakeClient::Make<ring::Arm>(ring::MessageType::kArm)); });
+    OnLoop([&] {
+      taken = server_->Send({getpid(), 555}, FakeClient::Make<ring::Arm>(ring::MessageType::kArm));
+    });
   }
   EXPECT_FALSE(taken);
   ASSERT_TRUE(WaitFor([&] { return gone_.size() == 1; }));

@@ -45,7 +45,8 @@ void ClockSync::Run(const Ask& ask) {
     lock.lock();
     const ClockPace pace = pace_;
     const Nanos pause = pace == ClockPace::kCapture ? kCapturePause : kIdlePause;
-    changed_.wait_for(lock, std::chrono::nanoseconds(pause.ns()), [&] { return stopping_ || pace_ != pace || burst_left_ > 0; });
+    changed_.wait_for(lock, std::chrono::nanoseconds(pause.ns()),
+                      [&] { return stopping_ || pace_ != pace || burst_left_ > 0; });
   }
 }
 

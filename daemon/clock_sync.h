@@ -1,5 +1,5 @@
-// Exchanges clocks with one aggregator: a burst when it registers and when it arms, 20 a second while a capture is on, one
-// every 10 s else.
+// Exchanges clocks with one aggregator: a burst when it registers and when it arms, 20 a second while a
+// capture is on, one every 10 s else.
 #ifndef LOCKSTEP_DAEMON_CLOCK_SYNC_H_
 #define LOCKSTEP_DAEMON_CLOCK_SYNC_H_
 
@@ -21,7 +21,8 @@ enum class ClockPace : uint8_t { kIdle, kCapture };
 // Any thread.
 class ClockSync {
  public:
-  // Asks the aggregator for its two stamps (t2, t3); nothing when the call failed. Called on the clock thread.
+  // Asks the aggregator for its two stamps (t2, t3); nothing when the call failed. Called on the clock
+  // thread.
   struct Answer {
     JobTime t2;
     JobTime t3;

@@ -26,14 +26,15 @@ class Running {
   std::atomic<int>& count_;
 };
 
-// Every call goes to the main thread and waits there for its answer. What the main thread still holds when a call has given
-// up is shared, so it may answer into the void.
+// Every call goes to the main thread and waits there for its answer. What the main thread still holds when a
+// call has given up is shared, so it may answer into the void.
 class NodeService final : public v1::Node::Service {
  public:
   NodeService(uid_t caller, Nanos timeout, EventLoop& loop, ControlHandler& handler)
       : caller_(caller), timeout_(timeout), loop_(loop), handler_(handler) {}
 
-  grpc::Status Status(grpc::ServerContext*, const v1::StatusRequest* request, v1::StatusReply* reply) override {
+  grpc::Status Status(grpc::ServerContext*, const v1::StatusRequest* request,
+                      v1::StatusReply* reply) override {
     const Running running(calls_);
     auto answer = std::make_shared<std::promise<v1::StatusReply>>();
     auto future = answer->get_future();
@@ -64,7 +65,8 @@ class NodeService final : public v1::Node::Service {
     const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(timeout_.ns());
     while (future.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
       if (stopping_) return {grpc::StatusCode::UNAVAILABLE, "the daemon is ending"};
-      if (std::chrono::steady_clock::now() > until) return {grpc::StatusCode::DEADLINE_EXCEEDED, "the daemon did not answer"};
+      if (std::chrono::steady_clock::now() > until)
+        return {grpc::StatusCode::DEADLINE_EXCEEDED, "the daemon did not answer"};
     }
     *reply = future.get();
     return grpc::Status::OK;
@@ -81,19 +83,21 @@ class NodeService final : public v1::Node::Service {
 }  // namespace
 
 struct ControlServer::PerUser {
-  PerUser(uid_t caller, Nanos timeout, EventLoop& loop, ControlHandler& handler) : service(caller, timeout, loop, handler) {}
+  PerUser(uid_t caller, Nanos timeout, EventLoop& loop, ControlHandler& handler)
+      : service(caller, timeout, loop, handler) {}
   NodeService service;
   std::unique_ptr<grpc::Server> server;
 };
 
-ControlServer::ControlServer(ControlServerOptions options, ListeningSocket socket, EventLoop& loop, ControlHandler& handler,
-                             Log& log)
+ControlServer::ControlServer(ControlServerOptions options, ListeningSocket socket, EventLoop& loop,
+                             ControlHandler& handler, Log& log)
     : options_(options), socket_(std::move(socket)), loop_(loop), handler_(handler), log_(log) {}
 
 ControlServer::~ControlServer() {
   loop_.Unwatch(accept_watch_);
   for (auto& [uid, user] : servers_) user->service.Stop();
-  for (auto& [uid, user] : servers_) user->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+  for (auto& [uid, user] : servers_)
+    user->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
 }
 
 absl::Status ControlServer::Start() {

@@ -1,5 +1,5 @@
-// The node's control service (gRPC Node) on connections that the daemon accepts itself, so that the kernel says who
-// calls: each user gets a server object of their own, which can only ever act for that user.
+// The node's control service (gRPC Node) on connections that the daemon accepts itself, so that the kernel
+// says who calls: each user gets a server object of their own, which can only ever act for that user.
 #ifndef LOCKSTEP_DAEMON_CONTROL_SERVER_H_
 #define LOCKSTEP_DAEMON_CONTROL_SERVER_H_
 
@@ -28,7 +28,8 @@ class ControlHandler {
   virtual ~ControlHandler() = default;
   virtual v1::StatusReply Status(uid_t caller, const v1::StatusRequest& request) = 0;
   // `done` is called once, on any thread, with an empty text when the aggregator has registered the daemon.
-  virtual void Dial(uid_t caller, const v1::DialRequest& request, std::function<void(std::string error)> done) = 0;
+  virtual void Dial(uid_t caller, const v1::DialRequest& request,
+                    std::function<void(std::string error)> done) = 0;
 };
 
 struct ControlServerOptions {
@@ -41,7 +42,8 @@ struct ControlServerOptions {
 // The main thread, but for what runs in gRPC's handlers.
 class ControlServer {
  public:
-  ControlServer(ControlServerOptions options, ListeningSocket socket, EventLoop& loop, ControlHandler& handler, Log& log);
+  ControlServer(ControlServerOptions options, ListeningSocket socket, EventLoop& loop,
+                ControlHandler& handler, Log& log);
   // Ends all connections; handlers that wait for the main thread give up.
   ~ControlServer();
 

@@ -130,7 +130,8 @@ bool Fill(const ring::OverheadRecord& r, Row& row) {
 
 bool Fill(const ring::RangeRecord& r, Row& row) {
   auto& v = row.values;
-  const uint16_t flags = r.header.flags & (ring::kRangeStartUnknown | ring::kRangeEndUnknown | ring::kRangeMark);
+  const uint16_t flags =
+      r.header.flags & (ring::kRangeStartUnknown | ring::kRangeEndUnknown | ring::kRangeMark);
   const int64_t start = (flags & ring::kRangeStartUnknown) != 0 ? 0 : r.start_ns;
   const int64_t end = (flags & ring::kRangeEndUnknown) != 0 ? start : r.end_ns;
   v[c::range::kName] = r.name;
@@ -206,20 +207,34 @@ bool Convert(const ring::RecordView& record, Row& row) {
   row.span = {};
   switch (record.header.kind) {
     case ring::RecordKind::kPad:
-    case ring::RecordKind::kString: return false;
-    case ring::RecordKind::kKernel: return Fill(record.as<ring::KernelRecord>(), row);
-    case ring::RecordKind::kMemcpy: return Fill(record.as<ring::MemcpyRecord>(), row);
-    case ring::RecordKind::kMemset: return Fill(record.as<ring::MemsetRecord>(), row);
-    case ring::RecordKind::kApi: return Fill(record.as<ring::ApiRecord>(), row);
-    case ring::RecordKind::kSync: return Fill(record.as<ring::SyncRecord>(), row);
-    case ring::RecordKind::kExternalCorrelation: return Fill(record.as<ring::ExternalCorrelationRecord>(), row);
-    case ring::RecordKind::kCudaEvent: return Fill(record.as<ring::CudaEventRecord>(), row);
-    case ring::RecordKind::kOverhead: return Fill(record.as<ring::OverheadRecord>(), row);
-    case ring::RecordKind::kRange: return Fill(record.as<ring::RangeRecord>(), row);
-    case ring::RecordKind::kCommunicator: return Fill(record.as<ring::CommunicatorRecord>(), row);
-    case ring::RecordKind::kCollective: return Fill(record.as<ring::CollectiveRecord>(), row);
-    case ring::RecordKind::kPointToPoint: return Fill(record.as<ring::PointToPointRecord>(), row);
-    case ring::RecordKind::kClock: return Fill(record.as<ring::ClockRecord>(), row);
+    case ring::RecordKind::kString:
+      return false;
+    case ring::RecordKind::kKernel:
+      return Fill(record.as<ring::KernelRecord>(), row);
+    case ring::RecordKind::kMemcpy:
+      return Fill(record.as<ring::MemcpyRecord>(), row);
+    case ring::RecordKind::kMemset:
+      return Fill(record.as<ring::MemsetRecord>(), row);
+    case ring::RecordKind::kApi:
+      return Fill(record.as<ring::ApiRecord>(), row);
+    case ring::RecordKind::kSync:
+      return Fill(record.as<ring::SyncRecord>(), row);
+    case ring::RecordKind::kExternalCorrelation:
+      return Fill(record.as<ring::ExternalCorrelationRecord>(), row);
+    case ring::RecordKind::kCudaEvent:
+      return Fill(record.as<ring::CudaEventRecord>(), row);
+    case ring::RecordKind::kOverhead:
+      return Fill(record.as<ring::OverheadRecord>(), row);
+    case ring::RecordKind::kRange:
+      return Fill(record.as<ring::RangeRecord>(), row);
+    case ring::RecordKind::kCommunicator:
+      return Fill(record.as<ring::CommunicatorRecord>(), row);
+    case ring::RecordKind::kCollective:
+      return Fill(record.as<ring::CollectiveRecord>(), row);
+    case ring::RecordKind::kPointToPoint:
+      return Fill(record.as<ring::PointToPointRecord>(), row);
+    case ring::RecordKind::kClock:
+      return Fill(record.as<ring::ClockRecord>(), row);
   }
   return false;
 }

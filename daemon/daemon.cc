@@ -17,8 +17,6 @@
 namespace lockstep::daemon {
 namespace {
 
-constexpr char kVersion[] = "lockstepd " LOCKSTEP_VERSION;
-
 uint64_t RandomNumber() {
   uint64_t number = 0;
   // Blocks only before the machine has its first entropy; then it always gives 8 bytes.
@@ -33,8 +31,8 @@ std::string FolderOf(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options, const Clock& clock, const ProcessTable& processes,
-                                                       Log& log) {
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options, const Clock& clock,
+                                                       const ProcessTable& processes, Log& log) {
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<EventLoop> loop, EventLoop::Create(clock));
   std::unique_ptr<Daemon> daemon(new Daemon(options, clock, log, std::move(loop)));
   LOCKSTEP_RETURN_IF_ERROR(daemon->OpenSockets(processes));
@@ -43,9 +41,15 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options, c
 }
 
 Daemon::Daemon(Options options, const Clock& clock, Log& log, std::unique_ptr<EventLoop> loop)
-    : options_(std::move(options)), clock_(clock), log_(log), loop_(std::move(loop)),
+    : options_(std::move(options)),
+      clock_(clock),
+      log_(log),
+      loop_(std::move(loop)),
       node_id_(CleanText(options_.node_id.empty() ? ReadBootId() : options_.node_id, 256)),
-      host_name_(CleanText(ReadHostName(), 256)), owner_(geteuid()), captures_(clock, *this), last_active_(clock.Monotonic()),
+      host_name_(CleanText(ReadHostName(), 256)),
+      owner_(geteuid()),
+      captures_(clock, *this),
+      last_active_(clock.Monotonic()),
       drainer_(std::make_unique<Drainer>(clock)) {}
 
 Daemon::~Daemon() {
@@ -62,8 +66,10 @@ absl::Status Daemon::OpenSockets(const ProcessTable& processes) {
   LOCKSTEP_ASSIGN_OR_RETURN(lock_, LockFile(options_.socket + ".lock"));
   // Root's sockets are for everybody: what each may do follows from who the kernel says they are.
   const mode_t mode = owner_ == 0 ? 0666 : 0600;
-  LOCKSTEP_ASSIGN_OR_RETURN(ListeningSocket control, ListeningSocket::Open(folder + "/control.sock", SOCK_STREAM, mode));
-  LOCKSTEP_ASSIGN_OR_RETURN(ListeningSocket clients, ListeningSocket::Open(options_.socket, SOCK_SEQPACKET, mode));
+  LOCKSTEP_ASSIGN_OR_RETURN(ListeningSocket control,
+                            ListeningSocket::Open(folder + "/control.sock", SOCK_STREAM, mode));
+  LOCKSTEP_ASSIGN_OR_RETURN(ListeningSocket clients,
+                            ListeningSocket::Open(options_.socket, SOCK_SEQPACKET, mode));
 
   ControlHandler& handler = *this;
   ControlServerOptions control_options;
@@ -76,7 +82,8 @@ absl::Status Daemon::OpenSockets(const ProcessTable& processes) {
   client_options.owner = owner_;
   client_options.segment.main_ring_bytes = options_.ring_bytes;
   client_options.segment.thread_ring_bytes = options_.thread_ring_bytes;
-  clients_ = std::make_unique<ClientServer>(client_options, std::move(clients), *loop_, processes, registry_, events, log_);
+  clients_ = std::make_unique<ClientServer>(client_options, std::move(clients), *loop_, processes, registry_,
+                                            events, log_);
   LOCKSTEP_RETURN_IF_ERROR(clients_->Start());
   log_.Info("listening", {{"socket", options_.socket}, {"node", node_id_}, {"pid", getpid()}});
   return absl::OkStatus();
@@ -88,7 +95,7 @@ UplinkOptions Daemon::MakeUplinkOptions(const std::string& name) const {
   options.name = name;
   options.node_id = node_id_;
   options.host_name = host_name_;
-  options.version = kVersion;
+  options.version = kDaemonVersion;
   options.session = RandomNumber();
   return options;
 }
@@ -102,7 +109,9 @@ absl::Status Daemon::AddConfiguredAggregators() {
     LOCKSTEP_RETURN_IF_ERROR(rpc::Address::Parse(address).status());
     UplinkOptions options = MakeUplinkOptions(address);
     options.token = token;
-    options.connect = [address](const std::string& redirect) { return rpc::Connect(redirect.empty() ? address : redirect); };
+    options.connect = [address](const std::string& redirect) {
+      return rpc::Connect(redirect.empty() ? address : redirect);
+    };
     AddLink(std::move(options), Scope::All()).uplink->Start();
   }
   return absl::OkStatus();
@@ -112,8 +121,8 @@ Daemon::Link& Daemon::AddLink(UplinkOptions options, Scope scope) {
   Link& link = links_[next_uplink_++];
   link.scope = scope;
   UplinkEvents& events = *this;
-  link.uplink =
-      std::make_unique<Uplink>(std::move(options), std::make_shared<Spool>(options_.spool_bytes), clock_, events, log_);
+  link.uplink = std::make_unique<Uplink>(std::move(options), std::make_shared<Spool>(options_.spool_bytes),
+                                         clock_, events, log_);
   link.uplink->SetRanks(registry_.Ranks(scope));
   return link;
 }
@@ -127,7 +136,8 @@ void Daemon::Run() {
 
 void Daemon::CheckIdle() {
   const MonoTime now = clock_.Monotonic();
-  const bool dialled = std::any_of(links_.begin(), links_.end(), [](const auto& link) { return link.second.dialled; });
+  const bool dialled =
+      std::any_of(links_.begin(), links_.end(), [](const auto& link) { return link.second.dialled; });
   if (clients_->connections() > 0 || control_->calls() > 0 || dialled || captures_.Busy()) last_active_ = now;
   if (now - last_active_ >= *options_.idle_exit) {
     log_.Info("idle", {{"seconds", options_.idle_exit->seconds()}});
@@ -180,9 +190,15 @@ void Daemon::CapturesChanged() {
   if (stopping_ && !captures_.Busy()) loop_->Post([this] { FinishStop(); });
 }
 
-bool Daemon::SendToClient(const ProcessId& process, const ring::Arm& message) { return clients_->Send(process, message); }
-bool Daemon::SendToClient(const ProcessId& process, const ring::Start& message) { return clients_->Send(process, message); }
-bool Daemon::SendToClient(const ProcessId& process, const ring::Stop& message) { return clients_->Send(process, message); }
+bool Daemon::SendToClient(const ProcessId& process, const ring::Arm& message) {
+  return clients_->Send(process, message);
+}
+bool Daemon::SendToClient(const ProcessId& process, const ring::Start& message) {
+  return clients_->Send(process, message);
+}
+bool Daemon::SendToClient(const ProcessId& process, const ring::Stop& message) {
+  return clients_->Send(process, message);
+}
 
 bool Daemon::MayCapture(UplinkId uplink, const ProcessId& process) {
   const auto link = links_.find(uplink);
@@ -193,7 +209,8 @@ bool Daemon::MayCapture(UplinkId uplink, const ProcessId& process) {
 
 uint64_t Daemon::BeginDrain(UplinkId uplink, const ProcessId& process, const std::string& capture) {
   const std::shared_ptr<DaemonSegment> segment = clients_->SegmentOf(process);
-  return drainer_->Begin(process, segment, segment->incarnation(), capture, links_.at(uplink).uplink->spool());
+  return drainer_->Begin(process, segment, segment->incarnation(), capture,
+                         links_.at(uplink).uplink->spool());
 }
 
 void Daemon::EndDrain(const ProcessId& process, uint64_t number, const HostInterval& window) {
@@ -214,11 +231,21 @@ void Daemon::AbandonDrain(UplinkId uplink, const ProcessId& process, const std::
   if (link != links_.end()) link->second.uplink->spool()->Forget(capture);
 }
 
+void Daemon::SendEnd(UplinkId uplink, const ProcessId& process, const std::string& capture) {
+  v1::CaptureEnd end;
+  end.set_capture(capture);
+  ToProto(process, end.mutable_process());
+  const auto link = links_.find(uplink);
+  if (link != links_.end()) link->second.uplink->spool()->AddEnd(std::move(end));
+}
+
 void Daemon::SendStates(UplinkId uplink, v1::RankStates states) {
   for (const v1::RankState& state : states.states()) {
     if (state.text().empty()) continue;
-    log_.Warning("rank_state", {{"capture", states.capture()}, {"pid", state.process().pid()},
-                                {"state", v1::RankState::State_Name(state.state())}, {"text", state.text()}});
+    log_.Warning("rank_state", {{"capture", states.capture()},
+                                {"pid", state.process().pid()},
+                                {"state", v1::RankState::State_Name(state.state())},
+                                {"text", state.text()}});
   }
   const auto link = links_.find(uplink);
   if (link != links_.end()) link->second.uplink->SendStates(std::move(states));
@@ -256,85 +283,6 @@ void Daemon::OnClientGone(const ProcessId& process, const std::string& why) {
   CapturesChanged();
 }
 
-// ---- Control
-
-v1::StatusReply Daemon::Status(uid_t caller, const v1::StatusRequest& request) {
-  last_active_ = clock_.Monotonic();
-  const Scope scope = Scope::Of(caller);
-  v1::StatusReply reply;
-  reply.mutable_version()->set_protocol_min(1);
-  reply.mutable_version()->set_protocol_max(1);
-  reply.mutable_version()->set_program(kVersion);
-  v1::DaemonStatus& daemon = *reply.add_daemons();
-  daemon.set_node_id(node_id_);
-  daemon.set_host_name(host_name_);
-  daemon.set_version(kVersion);
-  for (v1::Rank& rank : registry_.Ranks(scope)) {
-    if (request.job().empty() || rank.job() == request.job()) *daemon.add_ranks() = std::move(rank);
-  }
-  for (auto& [id, link] : links_) {
-    if (link.dialled) continue;
-    const OffsetEstimate offset = link.uplink->Offset();
-    if (offset.known && daemon.clock_bound_ns() == 0) {
-      daemon.set_clock_offset_ns(offset.offset.ns());
-      daemon.set_clock_bound_ns(offset.bound.ns());
-      daemon.set_connected_ns(link.uplink->connected_at().ns());
-    }
-    if (!link.uplink->up()) {
-      daemon.add_warnings(absl::StrCat("aggregator ", link.uplink->options().name, " is not reached: ", link.uplink->trouble()));
-    }
-    const uint64_t dropped = link.uplink->spool()->stats().dropped_records;
-    if (dropped > 0) daemon.add_warnings(absl::StrCat(dropped, " records were dropped from the spool so far: raise --spool-bytes"));
-  }
-  for (v1::CaptureStatus& capture : captures_.Status()) {
-    const bool visible = std::any_of(capture.states().begin(), capture.states().end(), [&](const v1::RankState& state) {
-      const RegisteredProcess* process = registry_.Find(FromProto(state.process()));
-      return process != nullptr && scope.Allows(*process);
-    });
-    if (visible) *reply.add_captures() = std::move(capture);
-  }
-  return reply;
-}
-
-void Daemon::Dial(uid_t caller, const v1::DialRequest& request, std::function<void(std::string error)> done) {
-  last_active_ = clock_.Monotonic();
-  const absl::Status status = stopping_ ? absl::UnavailableError("the daemon is ending") : TryDial(caller, request, done);
-  if (status.ok()) return;
-  log_.Warning("dial_refused", {{"uid", caller}, {"address", request.address()}, {"reason", status.message()}});
-  done(std::string(status.message()));
-}
-
-absl::Status Daemon::TryDial(uid_t caller, const v1::DialRequest& request, std::function<void(std::string error)>& done) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address address, rpc::Address::Parse(request.address()));
-  if (!address.is_unix() || address.path()[0] != '/') {
-    return absl::InvalidArgumentError("the daemon dials only Unix sockets by absolute path; name others with lockstepd --aggregator");
-  }
-  const auto dialled = std::count_if(links_.begin(), links_.end(), [](const auto& link) { return link.second.dialled; });
-  if (static_cast<size_t>(dialled) >= kMostDialled) {
-    return absl::ResourceExhaustedError(absl::StrCat("there are ", dialled, " captures at this daemon already: try again later"));
-  }
-  rpc::Token token;
-  if (!request.token().empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(token, rpc::Token::FromText(request.token()));
-  }
-  LOCKSTEP_ASSIGN_OR_RETURN(Fd socket, rpc::ConnectUnix(address.path()));
-  // Root's daemon can reach every socket; it must not be made to reach others' for somebody.
-  LOCKSTEP_ASSIGN_OR_RETURN(const Peer peer, PeerOf(socket.get()));
-  if (peer.uid != caller && caller != 0) {
-    return absl::PermissionDeniedError(absl::StrCat("the socket ", address.path(), " is not yours but user ", peer.uid, "'s"));
-  }
-  UplinkOptions options = MakeUplinkOptions(request.address());
-  options.token = std::move(token);
-  options.mode = UplinkOptions::Mode::kOnce;
-  auto shared = std::make_shared<Fd>(std::move(socket));
-  options.connect = [shared](const std::string&) { return rpc::ConnectOver(std::move(*shared)); };
-  Link& link = AddLink(std::move(options), Scope::Of(caller));
-  link.dialled = true;
-  link.dialled_done = std::move(done);
-  link.uplink->Start();
-  return absl::OkStatus();
-}
-
 // ---- Uplinks
 
 void Daemon::OnUplinkUp(UplinkId uplink) {
@@ -359,7 +307,8 @@ void Daemon::OnUplinkDown(UplinkId uplink, const absl::Status& why, bool last) {
 }
 
 void Daemon::OnRequest(UplinkId uplink, const v1::FromAggregator& request) {
-  // An aggregator that floods is slowed down to what the main thread can do; its reader may wait, though not for ever.
+  // An aggregator that floods is slowed down to what the main thread can do; its reader may wait, though not
+  // for ever.
   for (int waits = 0; pending_requests_ > kMostPendingRequests && waits < 100; ++waits) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
@@ -376,18 +325,24 @@ void Daemon::HandleRequest(UplinkId uplink, const v1::FromAggregator& request) {
   const std::string& from = link->second.uplink->options().name;
   switch (request.message_case()) {
     case v1::FromAggregator::kArm:
-      log_.Info("arm", {{"capture", request.arm().capture()}, {"ranks", request.arm().processes_size()}, {"from", from}});
+      log_.Info(
+          "arm",
+          {{"capture", request.arm().capture()}, {"ranks", request.arm().processes_size()}, {"from", from}});
       captures_.OnArm(uplink, request.arm());
       break;
     case v1::FromAggregator::kStart:
-      log_.Info("start", {{"capture", request.start().capture()}, {"t0_ns", request.start().t0_ns()}, {"t1_ns", request.start().t1_ns()}});
+      log_.Info("start", {{"capture", request.start().capture()},
+                          {"t0_ns", request.start().t0_ns()},
+                          {"t1_ns", request.start().t1_ns()}});
       captures_.OnStart(uplink, request.start());
       break;
     case v1::FromAggregator::kStop:
-      log_.Info("stop", {{"capture", request.stop().capture()}, {"abort", request.stop().abort() ? "yes" : "no"}});
+      log_.Info("stop",
+                {{"capture", request.stop().capture()}, {"abort", request.stop().abort() ? "yes" : "no"}});
       captures_.OnStop(uplink, request.stop());
       break;
-    default: break;
+    default:
+      break;
   }
   CapturesChanged();
 }

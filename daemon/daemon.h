@@ -24,11 +24,14 @@
 
 namespace lockstep::daemon {
 
-class Daemon final : private ClientEvents, private CapturePorts, private ControlHandler, private UplinkEvents {
+class Daemon final : private ClientEvents,
+                     private CapturePorts,
+                     private ControlHandler,
+                     private UplinkEvents {
  public:
   // Takes the sockets; kAlreadyExists when another daemon has them. All references outlive it.
-  static absl::StatusOr<std::unique_ptr<Daemon>> Create(const Options& options, const Clock& clock, const ProcessTable& processes,
-                                                        Log& log);
+  static absl::StatusOr<std::unique_ptr<Daemon>> Create(const Options& options, const Clock& clock,
+                                                        const ProcessTable& processes, Log& log);
   ~Daemon() override;
 
   // Until Stop, or the idle exit.
@@ -77,13 +80,16 @@ class Daemon final : private ClientEvents, private CapturePorts, private Control
   void EndDrain(const ProcessId& process, uint64_t number, const HostInterval& window) override;
   void RestartDrain(const ProcessId& process) override;
   void AbandonDrain(UplinkId uplink, const ProcessId& process, const std::string& capture) override;
+  void SendEnd(UplinkId uplink, const ProcessId& process, const std::string& capture) override;
   void SendStates(UplinkId uplink, v1::RankStates states) override;
   HostTime ToHost(UplinkId uplink, JobTime t) override;
 
   // ControlHandler.
   v1::StatusReply Status(uid_t caller, const v1::StatusRequest& request) override;
-  void Dial(uid_t caller, const v1::DialRequest& request, std::function<void(std::string error)> done) override;
-  absl::Status TryDial(uid_t caller, const v1::DialRequest& request, std::function<void(std::string error)>& done);
+  void Dial(uid_t caller, const v1::DialRequest& request,
+            std::function<void(std::string error)> done) override;
+  absl::Status TryDial(uid_t caller, const v1::DialRequest& request,
+                       std::function<void(std::string error)>& done);
 
   // UplinkEvents: other threads.
   void OnUplinkUp(UplinkId uplink) override;

@@ -35,7 +35,8 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// Waits for the signals that end the daemon, on a thread of its own. They are blocked in all threads, which are made after.
+// Waits for the signals that end the daemon, on a thread of its own. They are blocked in all threads, which
+// are made after.
 class EndSignals {
  public:
   EndSignals() {
@@ -76,8 +77,10 @@ int DaemonMain(int argc, char** argv) {
 
   Fd log_file;
   if (!options->log_file.empty()) {
-    log_file.reset(open(options->log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!log_file.ok()) return Fail(("cannot write log file " + options->log_file + ": " + std::strerror(errno)).c_str());
+    log_file.reset(
+        open(options->log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!log_file.ok())
+      return Fail(("cannot write log file " + options->log_file + ": " + std::strerror(errno)).c_str());
   }
   const SystemClock clock;
   const ProcFs processes;

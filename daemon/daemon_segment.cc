@@ -11,7 +11,8 @@ namespace {
 
 absl::Status SegmentFailed(ring::SegmentError error, const char* what) {
   const std::string text = absl::StrCat(what, ": ", ring::Explain(error));
-  return error == ring::SegmentError::kSystem ? absl::ErrnoToStatus(errno, text) : absl::InvalidArgumentError(text);
+  return error == ring::SegmentError::kSystem ? absl::ErrnoToStatus(errno, text)
+                                              : absl::InvalidArgumentError(text);
 }
 
 }  // namespace
@@ -26,7 +27,8 @@ absl::StatusOr<std::unique_ptr<DaemonSegment>> DaemonSegment::Create(const ring:
 absl::StatusOr<std::unique_ptr<DaemonSegment>> DaemonSegment::Adopt(Fd memfd) {
   ring::Segment segment;
   const ring::SegmentError error = ring::Segment::Adopt(std::move(memfd), &segment);
-  if (error != ring::SegmentError::kNone) return SegmentFailed(error, "cannot take over the client's segment");
+  if (error != ring::SegmentError::kNone)
+    return SegmentFailed(error, "cannot take over the client's segment");
   return std::unique_ptr<DaemonSegment>(new DaemonSegment(std::move(segment)));
 }
 
@@ -80,7 +82,8 @@ std::vector<std::string> DaemonSegment::TakeBroken() {
   for (uint32_t i = 0; i < readers_.size(); ++i) {
     if (!readers_[i].broken() || told_broken_[i]) continue;
     told_broken_[i] = true;
-    broken.push_back(absl::StrCat("ring ", i, " is unreadable: ", ring::Explain(readers_[i].broken_reason())));
+    broken.push_back(
+        absl::StrCat("ring ", i, " is unreadable: ", ring::Explain(readers_[i].broken_reason())));
   }
   return broken;
 }

@@ -31,10 +31,12 @@ class DaemonSegment {
   struct Turn {
     uint64_t records = 0;
     uint64_t most_pending = 0;  // bytes in the fullest ring before the turn
-    bool drained = true;  // all rings were empty in the end
+    bool drained = true;        // all rings were empty in the end
   };
-  // Passes at most `budget_bytes` of records to `sink` and frees their space. `scratch`: see RingReader::Read.
-  Turn Drain(std::span<std::byte> scratch, uint64_t budget_bytes, const std::function<void(const ring::RecordView&)>& sink);
+  // Passes at most `budget_bytes` of records to `sink` and frees their space. `scratch`: see
+  // RingReader::Read.
+  Turn Drain(std::span<std::byte> scratch, uint64_t budget_bytes,
+             const std::function<void(const ring::RecordView&)>& sink);
   // Throws away what is in the rings. Returns the number of records.
   uint64_t Discard();
 

@@ -62,10 +62,11 @@ class DaemonTest : public testing::Test {
   }
 
   pid_t StartClient(int rank, uint64_t kernels, const std::string& behaviour = "ok") {
-    const std::string identity = "LOCKSTEP_JOB=job\nLOCKSTEP_WORLD_SIZE=4\nLOCKSTEP_RANK=" + std::to_string(rank) + "\n";
+    const std::string identity =
+        "LOCKSTEP_JOB=job\nLOCKSTEP_WORLD_SIZE=4\nLOCKSTEP_RANK=" + std::to_string(rank) + "\n";
     const std::string count = std::to_string(kernels);
-    std::vector<const char*> argv = {LOCKSTEP_FAKE_CLIENT, options_.socket.c_str(), identity.c_str(), count.c_str(),
-                                     behaviour.c_str(),    nullptr};
+    std::vector<const char*> argv = {LOCKSTEP_FAKE_CLIENT, options_.socket.c_str(), identity.c_str(),
+                                     count.c_str(),        behaviour.c_str(),       nullptr};
     pid_t pid = 0;
     EXPECT_EQ(posix_spawn(&pid, argv[0], nullptr, nullptr, const_cast<char**>(argv.data()), environ), 0);
     children_.push_back(pid);
@@ -136,8 +137,8 @@ TEST_F(DaemonTest, CapturesEveryRecordOfEveryRank) {
     EXPECT_EQ(seen.LastState("c1", pids[rank]).records(), 1001u + 100 * rank);  // and the string
     std::vector<v1::RankState::State> path;
     for (const auto& state : seen.states.at("c1").at(pids[rank])) path.push_back(state.state());
-    EXPECT_EQ(path, (std::vector<v1::RankState::State>{v1::RankState::SEEN, v1::RankState::ARMED, v1::RankState::CAPTURING,
-                                                      v1::RankState::DONE}));
+    EXPECT_EQ(path, (std::vector<v1::RankState::State>{v1::RankState::SEEN, v1::RankState::ARMED,
+                                                       v1::RankState::CAPTURING, v1::RankState::DONE}));
   }
   EXPECT_EQ(seen.Rows(columns::Kind::kString), 4u);
   EXPECT_TRUE(seen.gaps.empty());
@@ -247,7 +248,8 @@ TEST_F(DaemonTest, KeepsWhatARankRecordedBeforeItDied) {
   EXPECT_EQ(seen.Rows(kKernel, dies), 500u);
   EXPECT_EQ(seen.Rows(kKernel, lives), 700u);
   EXPECT_EQ(seen.LastState("c1", dies).state(), v1::RankState::GONE);
-  EXPECT_NE(seen.LastState("c1", dies).text().find("while capturing"), std::string::npos) << seen.LastState("c1", dies).text();
+  EXPECT_NE(seen.LastState("c1", dies).text().find("while capturing"), std::string::npos)
+      << seen.LastState("c1", dies).text();
 }
 
 TEST_F(DaemonTest, NamesRanksThatDieOrFailOrDoNotAnswerWhenArmed) {
@@ -318,8 +320,12 @@ TEST_F(DaemonTest, OneRankIsInOneCaptureAtATime) {
   aggregator_->Arm("c2", aggregator_->seen().ranks);
   ASSERT_TRUE(WaitForState("c2", pid, v1::RankState::FAILED));
   EXPECT_NE(aggregator_->seen().LastState("c2", pid).text().find("c1"), std::string::npos);
-  ASSERT_TRUE(WaitForEnds(1));
-  EXPECT_EQ(aggregator_->seen().ends[0].capture(), "c1");
+  // Each has its end: the refused one at once, the other with its records.
+  ASSERT_TRUE(WaitForEnds(2));
+  const Seen seen = aggregator_->seen();
+  EXPECT_EQ(seen.ends[0].capture(), "c2");
+  EXPECT_EQ(seen.ends[1].capture(), "c1");
+  EXPECT_EQ(seen.Rows(kKernel, pid), 10u);
 }
 
 class Control : public DaemonTest {

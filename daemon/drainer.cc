@@ -18,8 +18,8 @@ Drainer::~Drainer() {
   thread_.join();
 }
 
-uint64_t Drainer::Begin(const ProcessId& process, std::shared_ptr<DaemonSegment> segment, uint64_t incarnation,
-                        const std::string& capture, std::shared_ptr<Spool> spool) {
+uint64_t Drainer::Begin(const ProcessId& process, std::shared_ptr<DaemonSegment> segment,
+                        uint64_t incarnation, const std::string& capture, std::shared_ptr<Spool> spool) {
   segment->Discard();
   segment->TakeLosses();
   const uint64_t epoch = segment->NextEpoch();
@@ -120,10 +120,11 @@ Nanos Drainer::DrainAll(const std::vector<std::shared_ptr<Active>>& all) {
 }
 
 DaemonSegment::Turn Drainer::DrainOnce(Active& active) {
-  const DaemonSegment::Turn turn = active.segment->Drain(scratch_, kTurnBytes, [&](const ring::RecordView& record) {
-    active.batcher.Add(record);
-    if (active.batcher.full()) Flush(active);
-  });
+  const DaemonSegment::Turn turn =
+      active.segment->Drain(scratch_, kTurnBytes, [&](const ring::RecordView& record) {
+        active.batcher.Add(record);
+        if (active.batcher.full()) Flush(active);
+      });
   for (std::string& sentence : active.segment->TakeBroken()) active.broken.push_back(std::move(sentence));
   return turn;
 }

@@ -1,8 +1,8 @@
 // The drain thread: from the rings of every process in a capture, through batches, into the spools.
 //
-// Blocked while nobody captures. While somebody does it looks at the rings every 1 to 10 ms, soonest where much came. A
-// process's drain is begun before it is armed and ended after it said that it is done (or is gone): by then its client
-// writes no more, so emptying the rings once takes everything.
+// Blocked while nobody captures. While somebody does it looks at the rings every 1 to 10 ms, soonest where
+// much came. A process's drain is begun before it is armed and ended after it said that it is done (or is
+// gone): by then its client writes no more, so emptying the rings once takes everything.
 #ifndef LOCKSTEP_DAEMON_DRAINER_H_
 #define LOCKSTEP_DAEMON_DRAINER_H_
 
@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "daemon/batcher.h"
-#include "daemon/daemon_segment.h"
 #include "daemon/clock.h"
+#include "daemon/daemon_segment.h"
 #include "daemon/process.h"
 #include "daemon/spool.h"
 
@@ -27,7 +27,8 @@ namespace lockstep::daemon {
 // How a process's part of a capture ended.
 struct DrainEnd {
   HostInterval window;
-  // Called on the drain thread when everything is in the spool, the CaptureEnd last. `records` came out of the rings.
+  // Called on the drain thread when everything is in the spool, the CaptureEnd last. `records` came out of
+  // the rings.
   std::function<void(uint64_t records)> done;
 };
 
@@ -38,8 +39,8 @@ class Drainer {
   Drainer(const Drainer&) = delete;
   Drainer& operator=(const Drainer&) = delete;
 
-  // Throws away what is left in the rings, starts an epoch of strings and returns its number. The process must not be in
-  // a capture. Main thread.
+  // Throws away what is left in the rings, starts an epoch of strings and returns its number. The process
+  // must not be in a capture. Main thread.
   uint64_t Begin(const ProcessId& process, std::shared_ptr<DaemonSegment> segment, uint64_t incarnation,
                  const std::string& capture, std::shared_ptr<Spool> spool);
   // Throws away what came since Begin.

@@ -18,7 +18,8 @@ constexpr int kEventsPerTurn = 64;
 absl::StatusOr<std::unique_ptr<EventLoop>> EventLoop::Create(const Clock& clock) {
   Fd epoll(epoll_create1(EPOLL_CLOEXEC));
   Fd wakeup(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!epoll.ok() || !wakeup.ok()) return absl::ErrnoToStatus(errno, "cannot make the event loop's descriptors");
+  if (!epoll.ok() || !wakeup.ok())
+    return absl::ErrnoToStatus(errno, "cannot make the event loop's descriptors");
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = kWakeup;
@@ -33,7 +34,8 @@ absl::StatusOr<EventLoop::WatchId> EventLoop::Watch(int fd, Callback readable) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = id;
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return absl::ErrnoToStatus(errno, "cannot watch a descriptor");
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
+    return absl::ErrnoToStatus(errno, "cannot watch a descriptor");
   watched_[id] = {fd, std::make_shared<Callback>(std::move(readable))};
   return id;
 }
@@ -78,7 +80,8 @@ void EventLoop::Stop() {
 
 void EventLoop::Wake() {
   const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = write(wakeup_.get(), &one, sizeof(one));  // full means: it will wake anyhow
+  [[maybe_unused]] const ssize_t n =
+      write(wakeup_.get(), &one, sizeof(one));  // full means: it will wake anyhow
 }
 
 int EventLoop::WaitMillis() const {

@@ -17,8 +17,8 @@
 
 namespace lockstep::daemon {
 
-// All but Post and Stop: only on the thread that runs the loop, or before it runs. Callbacks may watch, unwatch and
-// schedule as they like, themselves included.
+// All but Post and Stop: only on the thread that runs the loop, or before it runs. Callbacks may watch,
+// unwatch and schedule as they like, themselves included.
 class EventLoop {
  public:
   using Callback = std::function<void()>;
@@ -27,7 +27,8 @@ class EventLoop {
 
   static absl::StatusOr<std::unique_ptr<EventLoop>> Create(const Clock& clock);
 
-  // `readable` is called whenever `fd` has something to read or was closed by the peer. Unwatch before closing it.
+  // `readable` is called whenever `fd` has something to read or was closed by the peer. Unwatch before
+  // closing it.
   absl::StatusOr<WatchId> Watch(int fd, Callback readable);
   void Unwatch(WatchId id);
 
@@ -48,7 +49,8 @@ class EventLoop {
     std::shared_ptr<Callback> readable;
   };
 
-  EventLoop(const Clock& clock, Fd epoll, Fd wakeup) : clock_(clock), epoll_(std::move(epoll)), wakeup_(std::move(wakeup)) {}
+  EventLoop(const Clock& clock, Fd epoll, Fd wakeup)
+      : clock_(clock), epoll_(std::move(epoll)), wakeup_(std::move(wakeup)) {}
   int WaitMillis() const;
   void RunTimers();
   void RunPosted();

@@ -37,7 +37,8 @@ class Variables {
   std::optional<int32_t> Number(const char* name) const {
     int32_t value = 0;
     const std::string text = Text(name);
-    if (text.empty() || !absl::SimpleAtoi(text, &value) || value < 0 || value > kMostRanks) return std::nullopt;
+    if (text.empty() || !absl::SimpleAtoi(text, &value) || value < 0 || value > kMostRanks)
+      return std::nullopt;
     return value;
   }
 
@@ -141,8 +142,8 @@ void FindRank(const Variables& v, Identity& identity) {
 
 void FindJob(const Variables& v, const IdentityInput& input, Identity& identity) {
   const std::pair<const char*, std::string> candidates[] = {
-      {"LOCKSTEP", v.Text("LOCKSTEP_JOB")}, {"Slurm", SlurmJob(v)},        {"torchrun", TorchrunJob(v)},
-      {"PMIx", v.Text("PMIX_NAMESPACE")},   {"PBS", v.Text("PBS_JOBID")},  {"LSF", LsfJob(v)},
+      {"LOCKSTEP", v.Text("LOCKSTEP_JOB")}, {"Slurm", SlurmJob(v)},       {"torchrun", TorchrunJob(v)},
+      {"PMIx", v.Text("PMIX_NAMESPACE")},   {"PBS", v.Text("PBS_JOBID")}, {"LSF", LsfJob(v)},
       {"Flux", v.Text("FLUX_JOB_ID")},
   };
   for (const auto& [source, job] : candidates) {

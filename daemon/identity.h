@@ -1,7 +1,7 @@
 // Which job and which rank a process is, out of what its launcher put into its environment. Pure.
 //
-// The ladder is contract.md's "Who is who": the first convention that names a job names the job, the first that names a
-// rank names the rank; they may differ (torchrun under srun: job by Slurm, rank by torchrun).
+// The ladder is contract.md's "Who is who": the first convention that names a job names the job, the first
+// that names a rank names the rank; they may differ (torchrun under srun: job by Slurm, rank by torchrun).
 #ifndef LOCKSTEP_DAEMON_IDENTITY_H_
 #define LOCKSTEP_DAEMON_IDENTITY_H_
 
@@ -22,7 +22,8 @@ struct IdentityInput {
 
 struct Identity {
   std::string job;
-  std::string job_source;  // "LOCKSTEP", "Slurm", "torchrun", "PMIx", "PBS", "LSF", "Flux", "launcher", "process"
+  std::string
+      job_source;  // "LOCKSTEP", "Slurm", "torchrun", "PMIx", "PBS", "LSF", "Flux", "launcher", "process"
   int32_t rank = 0;
   int32_t world_size = 0;   // 0: not known
   int32_t local_rank = -1;  // -1: not known

@@ -23,49 +23,73 @@ struct Case {
 const Case kCases[] = {
     {"nothing set: a job of one process", "", "pid-100-7000", "process", 0, 1, 0, "single"},
     {"our own variables win over all",
-     "LOCKSTEP_JOB=mine\nLOCKSTEP_RANK=3\nLOCKSTEP_WORLD_SIZE=4\nRANK=9\nLOCAL_RANK=1\nWORLD_SIZE=16\nSLURM_JOB_ID=5\n", "mine",
-     "LOCKSTEP", 3, 4, -1, "LOCKSTEP"},
-    {"our own rank without a world size", "LOCKSTEP_RANK=3\n", "pid-50-6000", "launcher", 3, 0, -1, "LOCKSTEP"},
-    {"torchrun", "RANK=9\nLOCAL_RANK=1\nWORLD_SIZE=16\nTORCHELASTIC_RUN_ID=exp7\n", "exp7", "torchrun", 9, 16, 1, "torchrun"},
-    {"torchrun's default run id names no job", "RANK=1\nLOCAL_RANK=1\nWORLD_SIZE=2\nTORCHELASTIC_RUN_ID=none\n", "pid-50-6000",
-     "launcher", 1, 2, 1, "torchrun"},
-    {"RANK without LOCAL_RANK is not torchrun's", "RANK=9\nWORLD_SIZE=16\n", "pid-100-7000", "process", 0, 1, 0, "single"},
+     "LOCKSTEP_JOB=mine\nLOCKSTEP_RANK=3\nLOCKSTEP_WORLD_SIZE=4\nRANK=9\nLOCAL_RANK=1\nWORLD_SIZE=16\nSLURM_"
+     "JOB_ID=5\n",
+     "mine", "LOCKSTEP", 3, 4, -1, "LOCKSTEP"},
+    {"our own rank without a world size", "LOCKSTEP_RANK=3\n", "pid-50-6000", "launcher", 3, 0, -1,
+     "LOCKSTEP"},
+    {"torchrun", "RANK=9\nLOCAL_RANK=1\nWORLD_SIZE=16\nTORCHELASTIC_RUN_ID=exp7\n", "exp7", "torchrun", 9, 16,
+     1, "torchrun"},
+    {"torchrun's default run id names no job",
+     "RANK=1\nLOCAL_RANK=1\nWORLD_SIZE=2\nTORCHELASTIC_RUN_ID=none\n", "pid-50-6000", "launcher", 1, 2, 1,
+     "torchrun"},
+    {"RANK without LOCAL_RANK is not torchrun's", "RANK=9\nWORLD_SIZE=16\n", "pid-100-7000", "process", 0, 1,
+     0, "single"},
     {"torchrun under srun: Slurm names the job, torchrun the rank",
-     "SLURM_JOB_ID=77\nSLURM_STEP_ID=0\nSLURM_PROCID=1\nSLURM_NTASKS=2\nSLURM_STEP_NUM_TASKS=2\nSLURM_LOCALID=0\nRANK=9\n"
+     "SLURM_JOB_ID=77\nSLURM_STEP_ID=0\nSLURM_PROCID=1\nSLURM_NTASKS=2\nSLURM_STEP_NUM_TASKS=2\nSLURM_"
+     "LOCALID=0\nRANK=9\n"
      "LOCAL_RANK=1\nWORLD_SIZE=16\nTORCHELASTIC_RUN_ID=none\n",
      "77.0", "Slurm", 9, 16, 1, "torchrun"},
-    {"Open MPI", "OMPI_COMM_WORLD_RANK=2\nOMPI_COMM_WORLD_SIZE=8\nOMPI_COMM_WORLD_LOCAL_RANK=2\nPMIX_RANK=2\nPMIX_NAMESPACE=19712\n",
+    {"Open MPI",
+     "OMPI_COMM_WORLD_RANK=2\nOMPI_COMM_WORLD_SIZE=8\nOMPI_COMM_WORLD_LOCAL_RANK=2\nPMIX_RANK=2\nPMIX_"
+     "NAMESPACE=19712\n",
      "19712", "PMIx", 2, 8, 2, "OMPI"},
-    {"PMIx alone", "PMIX_RANK=5\nPMIX_NAMESPACE=prterun-n1-33@1\n", "prterun-n1-33@1", "PMIx", 5, 0, -1, "PMIx"},
-    {"srun with PMIx", "SLURM_JOB_ID=7\nSLURM_STEP_ID=2\nSLURM_PROCID=5\nSLURM_STEP_NUM_TASKS=8\nSLURM_LOCALID=1\nPMIX_RANK=5\n"
-     "PMIX_NAMESPACE=slurm.pmix.7.2\n", "7.2", "Slurm", 5, 8, 1, "PMIx"},
-    {"srun", "SLURM_JOB_ID=1234\nSLURM_STEP_ID=3\nSLURM_PROCID=6\nSLURM_NTASKS=8\nSLURM_LOCALID=2\n", "1234.3", "Slurm", 6, 8, 2,
-     "Slurm"},
+    {"PMIx alone", "PMIX_RANK=5\nPMIX_NAMESPACE=prterun-n1-33@1\n", "prterun-n1-33@1", "PMIx", 5, 0, -1,
+     "PMIx"},
+    {"srun with PMIx",
+     "SLURM_JOB_ID=7\nSLURM_STEP_ID=2\nSLURM_PROCID=5\nSLURM_STEP_NUM_TASKS=8\nSLURM_LOCALID=1\nPMIX_RANK=5\n"
+     "PMIX_NAMESPACE=slurm.pmix.7.2\n",
+     "7.2", "Slurm", 5, 8, 1, "PMIx"},
+    {"srun", "SLURM_JOB_ID=1234\nSLURM_STEP_ID=3\nSLURM_PROCID=6\nSLURM_NTASKS=8\nSLURM_LOCALID=2\n",
+     "1234.3", "Slurm", 6, 8, 2, "Slurm"},
     {"a step of fewer tasks than the job",
-     "SLURM_JOB_ID=1234\nSLURM_STEP_ID=3\nSLURM_PROCID=1\nSLURM_NTASKS=8\nSLURM_STEP_NUM_TASKS=2\n", "1234.3", "Slurm", 1, 2, -1,
-     "Slurm"},
+     "SLURM_JOB_ID=1234\nSLURM_STEP_ID=3\nSLURM_PROCID=1\nSLURM_NTASKS=8\nSLURM_STEP_NUM_TASKS=2\n", "1234.3",
+     "Slurm", 1, 2, -1, "Slurm"},
     {"a Slurm array task is a job of its own",
-     "SLURM_JOB_ID=1240\nSLURM_ARRAY_JOB_ID=1234\nSLURM_ARRAY_TASK_ID=6\nSLURM_STEP_ID=0\nSLURM_PROCID=0\nSLURM_NTASKS=1\n",
+     "SLURM_JOB_ID=1240\nSLURM_ARRAY_JOB_ID=1234\nSLURM_ARRAY_TASK_ID=6\nSLURM_STEP_ID=0\nSLURM_PROCID="
+     "0\nSLURM_NTASKS=1\n",
      "1234_6.0", "Slurm", 0, 1, -1, "Slurm"},
-    {"a batch script is no task of a step", "SLURM_JOB_ID=1234\nSLURM_PROCID=0\nSLURM_NTASKS=8\n", "1234", "Slurm", 0, 1, 0, "single"},
-    {"nor is an interactive step", "SLURM_JOB_ID=1234\nSLURM_STEP_ID=4294967290\nSLURM_PROCID=0\nSLURM_NTASKS=8\n", "1234", "Slurm", 0,
-     1, 0, "single"},
-    {"mpirun inside a Slurm allocation", "SLURM_JOB_ID=9\nOMPI_COMM_WORLD_RANK=1\nOMPI_COMM_WORLD_SIZE=2\nPMIX_NAMESPACE=4\n", "9",
-     "Slurm", 1, 2, -1, "OMPI"},
-    {"MPICH and Intel MPI", "PMI_RANK=3\nPMI_SIZE=4\nMPI_LOCALRANKID=1\n", "pid-50-6000", "launcher", 3, 4, 1, "PMI"},
+    {"a batch script is no task of a step", "SLURM_JOB_ID=1234\nSLURM_PROCID=0\nSLURM_NTASKS=8\n", "1234",
+     "Slurm", 0, 1, 0, "single"},
+    {"nor is an interactive step",
+     "SLURM_JOB_ID=1234\nSLURM_STEP_ID=4294967290\nSLURM_PROCID=0\nSLURM_NTASKS=8\n", "1234", "Slurm", 0, 1,
+     0, "single"},
+    {"mpirun inside a Slurm allocation",
+     "SLURM_JOB_ID=9\nOMPI_COMM_WORLD_RANK=1\nOMPI_COMM_WORLD_SIZE=2\nPMIX_NAMESPACE=4\n", "9", "Slurm", 1, 2,
+     -1, "OMPI"},
+    {"MPICH and Intel MPI", "PMI_RANK=3\nPMI_SIZE=4\nMPI_LOCALRANKID=1\n", "pid-50-6000", "launcher", 3, 4, 1,
+     "PMI"},
     {"PBS with MPICH", "PBS_JOBID=88.head\nPMI_RANK=3\nPMI_SIZE=4\n", "88.head", "PBS", 3, 4, -1, "PMI"},
-    {"Cray PALS under PBS", "PBS_JOBID=88.head\nPALS_RANKID=3\nPALS_LOCAL_RANKID=1\n", "88.head", "PBS", 3, 0, 1, "PALS"},
-    {"LSF with jsrun", "LSB_JOBID=12\nLSB_JOBINDEX=0\nJSM_NAMESPACE_RANK=5\nJSM_NAMESPACE_SIZE=6\nJSM_NAMESPACE_LOCAL_RANK=5\n", "12",
-     "LSF", 5, 6, 5, "JSM"},
+    {"Cray PALS under PBS", "PBS_JOBID=88.head\nPALS_RANKID=3\nPALS_LOCAL_RANKID=1\n", "88.head", "PBS", 3, 0,
+     1, "PALS"},
+    {"LSF with jsrun",
+     "LSB_JOBID=12\nLSB_JOBINDEX=0\nJSM_NAMESPACE_RANK=5\nJSM_NAMESPACE_SIZE=6\nJSM_NAMESPACE_LOCAL_RANK=5\n",
+     "12", "LSF", 5, 6, 5, "JSM"},
     {"an LSF array element", "LSB_JOBID=12\nLSB_JOBINDEX=4\n", "12[4]", "LSF", 0, 1, 0, "single"},
-    {"Flux", "FLUX_JOB_ID=f2Abc\nFLUX_TASK_RANK=1\nFLUX_JOB_SIZE=4\nFLUX_TASK_LOCAL_ID=1\n", "f2Abc", "Flux", 1, 4, 1, "Flux"},
-    {"a rank outside its world is passed over", "OMPI_COMM_WORLD_RANK=8\nOMPI_COMM_WORLD_SIZE=8\nPMI_RANK=1\nPMI_SIZE=2\n",
-     "pid-50-6000", "launcher", 1, 2, -1, "PMI"},
-    {"numbers that are none are passed over", "LOCKSTEP_RANK=-1\nOMPI_COMM_WORLD_RANK=two\nPMI_RANK=99999999999\n", "pid-100-7000",
-     "process", 0, 1, 0, "single"},
-    {"empty values count as unset", "LOCKSTEP_JOB=\nSLURM_JOB_ID=\nPMIX_NAMESPACE=ns\n", "ns", "PMIx", 0, 1, 0, "single"},
-    {"lines that are no assignments are passed over", "=x\nnonsense\n\nLOCKSTEP_JOB=a=b", "a=b", "LOCKSTEP", 0, 1, 0, "single"},
-    {"the first of two assignments counts", "LOCKSTEP_JOB=one\nLOCKSTEP_JOB=two\n", "one", "LOCKSTEP", 0, 1, 0, "single"},
+    {"Flux", "FLUX_JOB_ID=f2Abc\nFLUX_TASK_RANK=1\nFLUX_JOB_SIZE=4\nFLUX_TASK_LOCAL_ID=1\n", "f2Abc", "Flux",
+     1, 4, 1, "Flux"},
+    {"a rank outside its world is passed over",
+     "OMPI_COMM_WORLD_RANK=8\nOMPI_COMM_WORLD_SIZE=8\nPMI_RANK=1\nPMI_SIZE=2\n", "pid-50-6000", "launcher", 1,
+     2, -1, "PMI"},
+    {"numbers that are none are passed over",
+     "LOCKSTEP_RANK=-1\nOMPI_COMM_WORLD_RANK=two\nPMI_RANK=99999999999\n", "pid-100-7000", "process", 0, 1, 0,
+     "single"},
+    {"empty values count as unset", "LOCKSTEP_JOB=\nSLURM_JOB_ID=\nPMIX_NAMESPACE=ns\n", "ns", "PMIx", 0, 1,
+     0, "single"},
+    {"lines that are no assignments are passed over", "=x\nnonsense\n\nLOCKSTEP_JOB=a=b", "a=b", "LOCKSTEP",
+     0, 1, 0, "single"},
+    {"the first of two assignments counts", "LOCKSTEP_JOB=one\nLOCKSTEP_JOB=two\n", "one", "LOCKSTEP", 0, 1,
+     0, "single"},
 };
 
 TEST(Identity, IsFoundInWhatEveryLauncherSets) {
@@ -112,7 +136,8 @@ TEST(ProcStat, IsReadThoughTheProgramsNameHoldsBrackets) {
   ASSERT_TRUE(info.has_value());
   EXPECT_EQ(info->id, (ProcessId{4711, 987654}));
   EXPECT_EQ(info->parent_pid, 42);
-  for (const char* bad : {"", "4711", "4711 (x", "4711 (x) S", "x (y) S 1 2 3"}) EXPECT_FALSE(ParseProcStat(bad).has_value());
+  for (const char* bad : {"", "4711", "4711 (x", "4711 (x) S", "x (y) S 1 2 3"})
+    EXPECT_FALSE(ParseProcStat(bad).has_value());
 }
 
 TEST(ProcStat, OfThisProcessIsFound) {

@@ -57,14 +57,16 @@ void Log::Write(LogLevel level, const char* event, std::initializer_list<LogFiel
   if (level < least_) return;
   uint64_t suppressed = 0;
   if (!Allowed(clock_.Monotonic(), &suppressed)) return;
-  std::string line = absl::StrCat(TimeText(clock_.Realtime()), " ", kLevelNames[static_cast<int>(level)], " ", event);
+  std::string line =
+      absl::StrCat(TimeText(clock_.Realtime()), " ", kLevelNames[static_cast<int>(level)], " ", event);
   for (const LogField& field : fields) {
     absl::StrAppend(&line, " ", field.key, "=");
     AppendValue(field.value, line);
   }
   if (suppressed > 0) absl::StrAppend(&line, " lines_suppressed_before=", suppressed);
   line += '\n';
-  // One write, so that lines of several threads do not mix. A log that cannot be written must not stop anything.
+  // One write, so that lines of several threads do not mix. A log that cannot be written must not stop
+  // anything.
   [[maybe_unused]] const ssize_t written = write(fd_, line.data(), line.size());
 }
 

@@ -1,7 +1,7 @@
 // The daemon's log: one line per event, `time level event key=value …`, to a descriptor.
 //
-// Bounded: above kLinesPerSecond lines are dropped and the next line that gets through says how many, so that a client
-// that misbehaves in a loop cannot fill a disk. Any thread.
+// Bounded: above kLinesPerSecond lines are dropped and the next line that gets through says how many, so that
+// a client that misbehaves in a loop cannot fill a disk. Any thread.
 #ifndef LOCKSTEP_DAEMON_LOG_H_
 #define LOCKSTEP_DAEMON_LOG_H_
 
@@ -32,10 +32,18 @@ class Log {
   // Does not own `fd`.
   Log(int fd, LogLevel least, const Clock& clock) : fd_(fd), least_(least), clock_(clock) {}
 
-  void Debug(const char* event, std::initializer_list<LogField> fields = {}) { Write(LogLevel::kDebug, event, fields); }
-  void Info(const char* event, std::initializer_list<LogField> fields = {}) { Write(LogLevel::kInfo, event, fields); }
-  void Warning(const char* event, std::initializer_list<LogField> fields = {}) { Write(LogLevel::kWarning, event, fields); }
-  void Error(const char* event, std::initializer_list<LogField> fields = {}) { Write(LogLevel::kError, event, fields); }
+  void Debug(const char* event, std::initializer_list<LogField> fields = {}) {
+    Write(LogLevel::kDebug, event, fields);
+  }
+  void Info(const char* event, std::initializer_list<LogField> fields = {}) {
+    Write(LogLevel::kInfo, event, fields);
+  }
+  void Warning(const char* event, std::initializer_list<LogField> fields = {}) {
+    Write(LogLevel::kWarning, event, fields);
+  }
+  void Error(const char* event, std::initializer_list<LogField> fields = {}) {
+    Write(LogLevel::kError, event, fields);
+  }
 
  private:
   void Write(LogLevel level, const char* event, std::initializer_list<LogField> fields);

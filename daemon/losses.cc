@@ -10,12 +10,18 @@ struct Words {
 
 Words Explain(ring::LossReason reason) {
   switch (reason) {
-    case ring::LossReason::kRingFull: return {"ring", "the ring was full: the daemon did not drain it fast enough"};
-    case ring::LossReason::kNoRing: return {"ring", "all rings of the process were taken by other threads"};
-    case ring::LossReason::kCuptiDropped: return {"cupti", "CUPTI dropped them: its buffers were full"};
-    case ring::LossReason::kBadStamp: return {"client", "their stamps were missing or ended before they started"};
-    case ring::LossReason::kTooLarge: return {"client", "they were larger than a record may be"};
-    case ring::LossReason::kUnknownKind: return {"client", "this client does not know their kind"};
+    case ring::LossReason::kRingFull:
+      return {"ring", "the ring was full: the daemon did not drain it fast enough"};
+    case ring::LossReason::kNoRing:
+      return {"ring", "all rings of the process were taken by other threads"};
+    case ring::LossReason::kCuptiDropped:
+      return {"cupti", "CUPTI dropped them: its buffers were full"};
+    case ring::LossReason::kBadStamp:
+      return {"client", "their stamps were missing or ended before they started"};
+    case ring::LossReason::kTooLarge:
+      return {"client", "they were larger than a record may be"};
+    case ring::LossReason::kUnknownKind:
+      return {"client", "this client does not know their kind"};
   }
   return {"client", "unknown reason"};
 }

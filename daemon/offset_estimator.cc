@@ -12,12 +12,15 @@ constexpr Nanos kReadingSlack = Nanos::Millis(5);
 Nanos Abs(Nanos d) { return d < Nanos() ? -d : d; }
 
 Nanos Drifted(Nanos age) {
-  return Nanos(static_cast<int64_t>(static_cast<double>(std::max(age, Nanos()).ns()) * OffsetEstimator::kWorstDrift));
+  return Nanos(
+      static_cast<int64_t>(static_cast<double>(std::max(age, Nanos()).ns()) * OffsetEstimator::kWorstDrift));
 }
 
 }  // namespace
 
-Nanos OffsetEstimator::Bound(const Sample& sample, MonoTime now) { return sample.doubt + Drifted(now - sample.at); }
+Nanos OffsetEstimator::Bound(const Sample& sample, MonoTime now) {
+  return sample.doubt + Drifted(now - sample.at);
+}
 
 // No offset can be right for both this sample and one before: a clock was set in between.
 bool OffsetEstimator::Contradicts(const Sample& sample) const {
@@ -52,9 +55,9 @@ bool OffsetEstimator::Add(const ClockExchange& e) {
   samples_.push_back(sample);
   if (samples_.size() > kMostSamples) {
     // The worst goes, so that a burst of slow exchanges cannot push out a good one.
-    const auto worst = std::max_element(samples_.begin(), samples_.end() - 1, [&](const Sample& a, const Sample& b) {
-      return Bound(a, sample.at) < Bound(b, sample.at);
-    });
+    const auto worst = std::max_element(
+        samples_.begin(), samples_.end() - 1,
+        [&](const Sample& a, const Sample& b) { return Bound(a, sample.at) < Bound(b, sample.at); });
     samples_.erase(worst);
   }
   return true;

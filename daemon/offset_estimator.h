@@ -1,7 +1,8 @@
 // The host's clock against the aggregator's, as good as is needed to start ranks together. Pure.
 //
-// Minimum-delay filter: of the recent exchanges the one whose round trip leaves least doubt, the doubt growing with its age.
-// The finer alignment of a capture is the aggregator's (aggregator/align); it gets every sample.
+// Minimum-delay filter: of the recent exchanges the one whose round trip leaves least doubt, the doubt
+// growing with its age. The finer alignment of a capture is the aggregator's (aggregator/align); it gets
+// every sample.
 #ifndef LOCKSTEP_DAEMON_OFFSET_ESTIMATOR_H_
 #define LOCKSTEP_DAEMON_OFFSET_ESTIMATOR_H_
 
@@ -12,8 +13,8 @@
 
 namespace lockstep::daemon {
 
-// One exchange: sent by the host at t1, received and answered by the aggregator at t2 and t3, received by the host at t4;
-// all CLOCK_REALTIME. `monotonic` is the host's at t4.
+// One exchange: sent by the host at t1, received and answered by the aggregator at t2 and t3, received by the
+// host at t4; all CLOCK_REALTIME. `monotonic` is the host's at t4.
 struct ClockExchange {
   HostTime t1;
   JobTime t2;
@@ -24,8 +25,9 @@ struct ClockExchange {
 
 struct OffsetEstimate {
   bool known = false;
-  Nanos offset;                // host - aggregator
-  Nanos bound = Nanos::Max();  // never smaller than the error, while neither clock runs off faster than kWorstDrift
+  Nanos offset;  // host - aggregator
+  Nanos bound =
+      Nanos::Max();  // never smaller than the error, while neither clock runs off faster than kWorstDrift
   HostTime ToHost(JobTime t) const { return HostTime(t.ns()) + offset; }
   JobTime ToJob(HostTime t) const { return JobTime((t - offset).ns()); }
 };
@@ -36,7 +38,8 @@ class OffsetEstimator {
   // 200 ppm: twice what two bad quartz clocks do against each other.
   static constexpr double kWorstDrift = 200e-6;
 
-  // False: the exchange contradicts itself (a clock stepped inside it, or the answer is nonsense) and was not used.
+  // False: the exchange contradicts itself (a clock stepped inside it, or the answer is nonsense) and was not
+  // used.
   bool Add(const ClockExchange& exchange);
   // `now` is the host's CLOCK_MONOTONIC.
   OffsetEstimate At(MonoTime now) const;

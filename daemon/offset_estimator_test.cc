@@ -17,7 +17,8 @@ struct World {
   static constexpr int64_t kEpoch = 1'790'000'000'000'000'000;
 
   HostTime Host(Nanos t) const {
-    return HostTime(kEpoch + t.ns()) + offset + host_step + Nanos(static_cast<int64_t>(static_cast<double>(t.ns()) * ppm * 1e-6));
+    return HostTime(kEpoch + t.ns()) + offset + host_step +
+           Nanos(static_cast<int64_t>(static_cast<double>(t.ns()) * ppm * 1e-6));
   }
   JobTime Job(Nanos t) const { return JobTime(kEpoch + t.ns()) + aggregator_step; }
   MonoTime Mono(Nanos t) const { return MonoTime(Nanos::Seconds(1000).ns() + t.ns()); }

@@ -15,17 +15,20 @@ namespace {
 constexpr int kUsage = 2;
 
 constexpr char kAbout[] =
-    "lockstepd is Lockstep's daemon: one per node. Ranks register with it, and when a capture is asked for it drains their\n"
+    "lockstepd is Lockstep's daemon: one per node. Ranks register with it, and when a capture is asked for "
+    "it drains their\n"
     "rings and streams what they recorded to an aggregator.\n"
     "\n"
-    "You rarely start it yourself: `lockstep run` starts one where none listens. On a cluster one runs per node:\n"
+    "You rarely start it yourself: `lockstep run` starts one where none listens. On a cluster one runs per "
+    "node:\n"
     "  lockstepd --aggregator head:7077 --token-file /etc/lockstep/token\n"
     "      as root, for everybody's ranks; each user traces their own\n"
     "  lockstepd --socket $XDG_RUNTIME_DIR/lockstep/client.sock --idle-exit 10s\n"
     "      for this user only; ends by itself when nobody uses it\n";
 
 constexpr char kFooter[] =
-    "It ends cleanly on SIGTERM: captures that run are ended and what they have is sent. It writes no files but its log and\n"
+    "It ends cleanly on SIGTERM: captures that run are ended and what they have is sent. It writes no files "
+    "but its log and\n"
     "its sockets. `lockstep status` shows what it sees.";
 
 std::string CheckDuration(std::string& text) {
@@ -38,25 +41,30 @@ void AddOptions(CLI::App& app, Options& options, std::string& idle_exit, std::st
   app.add_option("--socket", options.socket, "Where clients connect; control.sock lies in the same folder")
       ->default_str(DefaultSocket());
   app.add_option("--aggregator", options.aggregators,
-                 "HOST:PORT or unix:PATH of an aggregator to stay connected to, as often as wanted. Without one the daemon waits "
+                 "HOST:PORT or unix:PATH of an aggregator to stay connected to, as often as wanted. Without "
+                 "one the daemon waits "
                  "for `lockstep trace` on this node")
       ->envname("LOCKSTEP_AGGREGATOR");
-  app.add_option("--token-file", options.token_file, "The aggregators' secret: a file that only you can read (mode 0600)")
+  app.add_option("--token-file", options.token_file,
+                 "The aggregators' secret: a file that only you can read (mode 0600)")
       ->envname("LOCKSTEP_TOKEN_FILE");
   app.add_option("--node-id", options.node_id, "Tells this node from others; default: the machine's boot id")
       ->envname("LOCKSTEP_NODE_ID");
-  app.add_option("--ring-bytes", options.ring_bytes, "Shared memory per rank for GPU records; larger "
+  app.add_option("--ring-bytes", options.ring_bytes,
+                 "Shared memory per rank for GPU records; larger "
                  "rides out longer pauses of this daemon")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(uint64_t{32} << 10, uint64_t{1} << 30))
       ->default_str("8 MiB")
       ->envname("LOCKSTEP_RING_BYTES");
-  app.add_option("--thread-ring-bytes", options.thread_ring_bytes, "The same for each other thread that records (NVTX, NCCL)")
+  app.add_option("--thread-ring-bytes", options.thread_ring_bytes,
+                 "The same for each other thread that records (NVTX, NCCL)")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(uint64_t{32} << 10, uint64_t{16} << 20))
       ->default_str("256 KiB");
   app.add_option("--spool-bytes", options.spool_bytes,
-                 "Memory for what an aggregator has not stored yet; beyond it the oldest batches are dropped, counted")
+                 "Memory for what an aggregator has not stored yet; beyond it the oldest batches are "
+                 "dropped, counted")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(uint64_t{64} << 10, uint64_t{64} << 30))
       ->default_str("64 MiB")
@@ -67,7 +75,7 @@ void AddOptions(CLI::App& app, Options& options, std::string& idle_exit, std::st
   app.add_option("--log-level", log_level, "debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->default_str("info");
-  app.set_version_flag("--version", "lockstepd " LOCKSTEP_VERSION);
+  app.set_version_flag("--version", kDaemonVersion);
   app.footer(kFooter);
 }
 
@@ -119,9 +127,10 @@ std::optional<Options> ParseOptions(int argc, char** argv, int* exit_code) {
   }
   if (options.socket.empty()) options.socket = DefaultSocket();
   if (!idle_exit.empty()) options.idle_exit = *ParseDuration(idle_exit);
-  options.log_level = log_level == "debug" ? LogLevel::kDebug
+  options.log_level = log_level == "debug"     ? LogLevel::kDebug
                       : log_level == "warning" ? LogLevel::kWarning
-                      : log_level == "error" ? LogLevel::kError : LogLevel::kInfo;
+                      : log_level == "error"   ? LogLevel::kError
+                                               : LogLevel::kInfo;
   return options;
 }
 

@@ -13,6 +13,8 @@
 
 namespace lockstep::daemon {
 
+inline constexpr char kDaemonVersion[] = "lockstepd " LOCKSTEP_VERSION;
+
 struct Options {
   std::string socket;  // of clients; control.sock lies beside it
   std::vector<std::string> aggregators;
@@ -26,7 +28,8 @@ struct Options {
   LogLevel log_level = LogLevel::kInfo;
 };
 
-// Nothing when the program is to end now, with `*exit_code`: --help and --version (0), a wrong argument (2, said on stderr).
+// Nothing when the program is to end now, with `*exit_code`: --help and --version (0), a wrong argument (2,
+// said on stderr).
 std::optional<Options> ParseOptions(int argc, char** argv, int* exit_code);
 
 // "10s", "250ms", "2m", "1h", "0".

@@ -44,8 +44,8 @@ class Scope {
 // The main thread.
 class Registry {
  public:
-  // Sets the incarnation. Two living processes with one rank both stay, with the same incarnation; a process that
-  // connects again keeps the one it had.
+  // Sets the incarnation. Two living processes with one rank both stay, with the same incarnation; a process
+  // that connects again keeps the one it had.
   const RegisteredProcess& Add(RegisteredProcess process);
   void Remove(const ProcessId& id);
   // Null when it is not connected. Valid until it is removed.

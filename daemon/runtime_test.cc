@@ -107,7 +107,8 @@ TEST(Durations, NeedAUnit) {
   EXPECT_EQ(*ParseDuration("250ms"), Nanos::Millis(250));
   EXPECT_EQ(*ParseDuration("2m"), Nanos::Seconds(120));
   EXPECT_EQ(*ParseDuration("0"), Nanos());
-  for (const char* bad : {"", "10", "s", "-1s", "1x", "1e99h", "10 s", "1.2.3s"}) EXPECT_FALSE(ParseDuration(bad).ok()) << bad;
+  for (const char* bad : {"", "10", "s", "-1s", "1x", "1e99h", "10 s", "1.2.3s"})
+    EXPECT_FALSE(ParseDuration(bad).ok()) << bad;
 }
 
 std::optional<Options> Parse(std::vector<const char*> argv, int* exit_code) {
@@ -117,9 +118,10 @@ std::optional<Options> Parse(std::vector<const char*> argv, int* exit_code) {
 
 TEST(OptionsTest, ReadSizesDurationsAndLists) {
   int code = 0;
-  const auto options = Parse({"--socket", "/x/client.sock", "--aggregator", "a:1", "--aggregator", "unix:/b", "--ring-bytes", "64KiB",
-                              "--spool-bytes", "1MiB", "--idle-exit", "10s", "--log-level", "debug"},
-                             &code);
+  const auto options =
+      Parse({"--socket", "/x/client.sock", "--aggregator", "a:1", "--aggregator", "unix:/b", "--ring-bytes",
+             "64KiB", "--spool-bytes", "1MiB", "--idle-exit", "10s", "--log-level", "debug"},
+            &code);
   ASSERT_TRUE(options.has_value());
   EXPECT_EQ(options->socket, "/x/client.sock");
   EXPECT_EQ(options->aggregators, (std::vector<std::string>{"a:1", "unix:/b"}));
@@ -132,8 +134,11 @@ TEST(OptionsTest, ReadSizesDurationsAndLists) {
 
 TEST(OptionsTest, WrongOnesEndWithTwoAndHelpWithZero) {
   int code = -1;
-  for (const std::vector<const char*>& wrong : std::vector<std::vector<const char*>>{
-           {"--nonsense"}, {"--ring-bytes", "1"}, {"--idle-exit", "soon"}, {"--log-level", "loud"}, {"stray"}}) {
+  for (const std::vector<const char*>& wrong : std::vector<std::vector<const char*>>{{"--nonsense"},
+                                                                                     {"--ring-bytes", "1"},
+                                                                                     {"--idle-exit", "soon"},
+                                                                                     {"--log-level", "loud"},
+                                                                                     {"stray"}}) {
     EXPECT_FALSE(Parse(wrong, &code).has_value());
     EXPECT_EQ(code, 2);
   }

@@ -23,7 +23,8 @@ constexpr int kBacklog = 512;
 absl::StatusOr<Peer> PeerOf(int socket) {
   ucred credentials{};
   socklen_t length = sizeof(credentials);
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0 || length != sizeof(credentials)) {
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0 ||
+      length != sizeof(credentials)) {
     return absl::ErrnoToStatus(errno, "the kernel does not say who the peer is");
   }
   return Peer{credentials.uid, credentials.gid, credentials.pid};
@@ -32,11 +33,13 @@ absl::StatusOr<Peer> PeerOf(int socket) {
 absl::Status PrepareSocketFolder(const std::string& folder) {
   const mode_t mode = geteuid() == 0 ? 0755 : 0700;
   if (mkdir(folder.c_str(), mode) != 0 && errno != EEXIST) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make folder ", folder, " for the daemon's sockets"));
+    return absl::ErrnoToStatus(errno,
+                               absl::StrCat("cannot make folder ", folder, " for the daemon's sockets"));
   }
   const FolderVerdict verdict = JudgeSocketFolder((folder + "/x").c_str(), geteuid());
   if (verdict == FolderVerdict::kUsable) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat("cannot put a socket into ", folder, ": ", Explain(verdict)));
+  return absl::PermissionDeniedError(
+      absl::StrCat("cannot put a socket into ", folder, ": ", Explain(verdict)));
 }
 
 absl::StatusOr<Fd> LockFile(const std::string& path) {
@@ -64,8 +67,8 @@ absl::StatusOr<ListeningSocket> ListeningSocket::Open(const std::string& path, i
   unlink(beside.c_str());
   struct stat info {};
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
-      chmod(beside.c_str(), mode) != 0 || listen(fd.get(), kBacklog) != 0 || lstat(beside.c_str(), &info) != 0 ||
-      rename(beside.c_str(), path.c_str()) != 0) {
+      chmod(beside.c_str(), mode) != 0 || listen(fd.get(), kBacklog) != 0 ||
+      lstat(beside.c_str(), &info) != 0 || rename(beside.c_str(), path.c_str()) != 0) {
     const int error = errno;
     unlink(beside.c_str());
     return absl::ErrnoToStatus(error, absl::StrCat("cannot listen on ", path));
@@ -74,12 +77,16 @@ absl::StatusOr<ListeningSocket> ListeningSocket::Open(const std::string& path, i
 }
 
 ListeningSocket::ListeningSocket(ListeningSocket&& other) noexcept
-    : path_(std::move(other.path_)), fd_(std::move(other.fd_)), device_(other.device_), inode_(other.inode_) {}
+    : path_(std::move(other.path_)),
+      fd_(std::move(other.fd_)),
+      device_(other.device_),
+      inode_(other.inode_) {}
 
 ListeningSocket::~ListeningSocket() {
   if (!fd_.ok()) return;
   struct stat info {};
-  if (lstat(path_.c_str(), &info) == 0 && info.st_dev == device_ && info.st_ino == inode_) unlink(path_.c_str());
+  if (lstat(path_.c_str(), &info) == 0 && info.st_dev == device_ && info.st_ino == inode_)
+    unlink(path_.c_str());
 }
 
 std::optional<Fd> ListeningSocket::Accept() const {

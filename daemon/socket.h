@@ -20,14 +20,15 @@ struct Peer {
 };
 absl::StatusOr<Peer> PeerOf(int socket);
 
-// A folder for sockets: made (0700, for root 0755) where it is missing; refused when others own it or may write in it.
+// A folder for sockets: made (0700, for root 0755) where it is missing; refused when others own it or may
+// write in it.
 absl::Status PrepareSocketFolder(const std::string& folder);
 
 // Held as long as the daemon runs; kAlreadyExists when another one holds it.
 absl::StatusOr<Fd> LockFile(const std::string& path);
 
-// A listening socket at `path`. The caller holds the lock, so whatever is there is dead and is replaced, in one step.
-// Unlinks the path at the end if it is still this socket.
+// A listening socket at `path`. The caller holds the lock, so whatever is there is dead and is replaced, in
+// one step. Unlinks the path at the end if it is still this socket.
 class ListeningSocket {
  public:
   // `type` is SOCK_STREAM or SOCK_SEQPACKET; `mode` the file's.

@@ -33,20 +33,27 @@ void AddLoss(v1::Gap& gap, uint32_t kind, uint64_t records, const HostInterval& 
 
 const std::string& CaptureOf(const v1::FromDaemon& message) {
   switch (message.message_case()) {
-    case v1::FromDaemon::kBatch: return message.batch().capture();
-    case v1::FromDaemon::kGap: return message.gap().capture();
-    default: return message.end().capture();
+    case v1::FromDaemon::kBatch:
+      return message.batch().capture();
+    case v1::FromDaemon::kGap:
+      return message.gap().capture();
+    default:
+      return message.end().capture();
   }
 }
 
 void SetSequence(v1::FromDaemon& message, uint64_t sequence) {
   switch (message.message_case()) {
-    case v1::FromDaemon::kBatch: message.mutable_batch()->set_sequence(sequence); break;
+    case v1::FromDaemon::kBatch:
+      message.mutable_batch()->set_sequence(sequence);
+      break;
     case v1::FromDaemon::kGap:
       message.mutable_gap()->set_first_sequence(sequence);
       message.mutable_gap()->set_last_sequence(sequence);
       break;
-    default: message.mutable_end()->set_sequence(sequence); break;
+    default:
+      message.mutable_end()->set_sequence(sequence);
+      break;
   }
 }
 
@@ -99,7 +106,8 @@ void Spool::Append(Entry entry) {
 void Spool::MakeRoom() {
   size_t index = 0;
   while (bytes_ > cap_bytes_) {
-    while (index < entries_.size() && (entries_[index].sequence != 0 || !entries_[index].message.has_batch())) ++index;
+    while (index < entries_.size() && (entries_[index].sequence != 0 || !entries_[index].message.has_batch()))
+      ++index;
     if (index == entries_.size()) return;  // the rest is in flight, or carries no records
     TurnIntoGap(index);
   }

@@ -1,9 +1,10 @@
 // What waits to be acknowledged by one aggregator, in memory, bounded.
 //
-// Batches, gaps and capture ends in the order they were made. An entry gets its sequence number when it is first sent and
-// stays until the aggregator acknowledges it. When the bytes pass the cap, the oldest batch that was never sent is replaced
-// by a Gap (one per process and capture, as long as that is unsent): its records are counted as lost, its string
-// definitions are kept. So no number is ever missing from the sequence, and nothing is both lost and stored.
+// Batches, gaps and capture ends in the order they were made. An entry gets its sequence number when it is
+// first sent and stays until the aggregator acknowledges it. When the bytes pass the cap, the oldest batch
+// that was never sent is replaced by a Gap (one per process and capture, as long as that is unsent): its
+// records are counted as lost, its string definitions are kept. So no number is ever missing from the
+// sequence, and nothing is both lost and stored.
 //
 // Thread-safe: the drain thread adds, the uplink's threads take and acknowledge.
 #ifndef LOCKSTEP_DAEMON_SPOOL_H_
@@ -49,8 +50,8 @@ class Spool {
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
-  // Called when there may be something to send, on the thread that made it so. Once OnReady(nullptr) has returned, the
-  // one before is not called any more.
+  // Called when there may be something to send, on the thread that made it so. Once OnReady(nullptr) has
+  // returned, the one before is not called any more.
   void OnReady(std::function<void()> ready);
 
   void Add(BatchData batch);

@@ -189,8 +189,8 @@ TEST(Spool, TellsWhenThereIsSomethingToSend) {
   EXPECT_EQ(told, 3);
 }
 
-// The promise of the whole stage: whatever the order of adds, streams, breaks and acknowledgements, every record is
-// delivered once or counted as lost once, and every definition arrives.
+// The promise of the whole stage: whatever the order of adds, streams, breaks and acknowledgements, every
+// record is delivered once or counted as lost once, and every definition arrives.
 TEST(Spool, DeliversOrCountsEveryRecordExactlyOnce) {
   for (uint32_t seed = 0; seed < 50; ++seed) {
     std::mt19937_64 random(seed);
@@ -212,7 +212,8 @@ TEST(Spool, DeliversOrCountsEveryRecordExactlyOnce) {
         case 1: {
           const uint64_t kernels = random() % 100;
           produced += kernels + 1;
-          spool.Add(Batch(static_cast<int32_t>(random() % 3), kernels, "<" + std::to_string(definitions++) + ">", random() % 3000));
+          spool.Add(Batch(static_cast<int32_t>(random() % 3), kernels,
+                          "<" + std::to_string(definitions++) + ">", random() % 3000));
           break;
         }
         case 2:

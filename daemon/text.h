@@ -8,7 +8,8 @@
 
 namespace lockstep::daemon {
 
-// Valid UTF-8 without control characters: each byte that is neither becomes '?'. Cut to `most` bytes, between characters.
+// Valid UTF-8 without control characters: each byte that is neither becomes '?'. Cut to `most` bytes, between
+// characters.
 std::string CleanText(std::string_view text, size_t most);
 
 // The text in a fixed field: up to the first zero or its end.

@@ -25,8 +25,13 @@ void SetVersion(const std::string& program, v1::Version* version) {
 
 }  // namespace
 
-Uplink::Uplink(UplinkOptions options, std::shared_ptr<Spool> spool, const Clock& clock, UplinkEvents& events, Log& log)
-    : options_(std::move(options)), spool_(std::move(spool)), clock_(clock), events_(events), log_(log),
+Uplink::Uplink(UplinkOptions options, std::shared_ptr<Spool> spool, const Clock& clock, UplinkEvents& events,
+               Log& log)
+    : options_(std::move(options)),
+      spool_(std::move(spool)),
+      clock_(clock),
+      events_(events),
+      log_(log),
       clock_sync_(clock, [this] { Wake(); }) {
   spool_->OnReady([this] {
     {
@@ -122,7 +127,8 @@ void Uplink::Run() {
 bool Uplink::WaitConnected(grpc::Channel& channel) {
   const MonoTime until = clock_.Monotonic() + options_.register_timeout;
   while (clock_.Monotonic() < until) {
-    if (channel.WaitForConnected(std::chrono::system_clock::now() + std::chrono::milliseconds(100))) return true;
+    if (channel.WaitForConnected(std::chrono::system_clock::now() + std::chrono::milliseconds(100)))
+      return true;
     std::lock_guard lock(mutex_);
     if (stopping_) return false;
   }
@@ -171,7 +177,8 @@ absl::Status Uplink::RunStream(bool* registered) {
     std::unique_lock lock(mutex_);
     context_ = nullptr;
     // Where the other end broke it, its own words are on their way; cancelling would hide them.
-    if (absl::IsUnavailable(status)) changed_.wait_for(lock, kLastWords, [&] { return broken_ || stopping_; });
+    if (absl::IsUnavailable(status))
+      changed_.wait_for(lock, kLastWords, [&] { return broken_ || stopping_; });
     if (!broken_) context.TryCancel();
   }
   clock_sync_.Stop();
@@ -198,16 +205,17 @@ absl::Status Uplink::Handshake(Stream& stream) {
                    : absl::DeadlineExceededError("the aggregator did not answer the hello");
   }
   const v1::Register registered = *registered_;
-  if (!registered.refused().empty()) return absl::FailedPreconditionError(absl::StrCat("refused: ", registered.refused()));
+  if (!registered.refused().empty())
+    return absl::FailedPreconditionError(absl::StrCat("refused: ", registered.refused()));
   if (!registered.redirect().empty()) {
     redirect_ = registered.redirect();
     return absl::UnavailableError(absl::StrCat("sent on to ", registered.redirect()));
   }
   if (registered.has_version() &&
       (registered.version().protocol_min() > kProtocol || registered.version().protocol_max() < kProtocol)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the aggregator speaks protocols ", registered.version().protocol_min(), " to ",
-                     registered.version().protocol_max(), ", this daemon ", kProtocol, ": use one release for both"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the aggregator speaks protocols ", registered.version().protocol_min(), " to ",
+        registered.version().protocol_max(), ", this daemon ", kProtocol, ": use one release for both"));
   }
   spool_->Resume(registered.acked_sequence(), registered.credits());
   v1::FromDaemon ranks;
@@ -219,7 +227,9 @@ absl::Status Uplink::Handshake(Stream& stream) {
   if (!stream.Write(ranks)) return absl::UnavailableError("the stream broke before the ranks");
   connected_at_ns_ = clock_.Realtime().ns();
   up_ = true;
-  log_.Info("uplink_up", {{"aggregator", options_.name}, {"credits", registered.credits()}, {"stored", registered.acked_sequence()}});
+  log_.Info("uplink_up", {{"aggregator", options_.name},
+                          {"credits", registered.credits()},
+                          {"stored", registered.acked_sequence()}});
   events_.OnUplinkUp(options_.id);
   return absl::OkStatus();
 }
@@ -249,8 +259,11 @@ void Uplink::OnMessage(const v1::FromAggregator& message) {
       return;
     case v1::FromAggregator::kArm:
     case v1::FromAggregator::kStart:
-    case v1::FromAggregator::kStop: events_.OnRequest(options_.id, message); return;
-    case v1::FromAggregator::MESSAGE_NOT_SET: return;  // of a newer aggregator
+    case v1::FromAggregator::kStop:
+      events_.OnRequest(options_.id, message);
+      return;
+    case v1::FromAggregator::MESSAGE_NOT_SET:
+      return;  // of a newer aggregator
   }
 }
 
@@ -282,7 +295,8 @@ absl::Status Uplink::WriteLoop(Stream& stream) {
   while (true) {
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stopping_ || broken_ || spool_ready_ || ranks_changed_ || !states_.empty(); });
+      changed_.wait(
+          lock, [&] { return stopping_ || broken_ || spool_ready_ || ranks_changed_ || !states_.empty(); });
       if (stopping_) return absl::CancelledError("stopping");
       if (broken_) return absl::UnavailableError("the aggregator ended the stream");
       spool_ready_ = false;

@@ -1,8 +1,9 @@
-// The stream to one aggregator: registers, sends ranks, states, batches and clock samples up, hands requests down.
+// The stream to one aggregator: registers, sends ranks, states, batches and clock samples up, hands requests
+// down.
 //
-// Its own threads: one writes (and connects anew, with back-off), one reads, one exchanges clocks. What arrives goes to
-// UplinkEvents on one of those threads. Batches come from the spool, so a broken stream loses nothing: after the next
-// Register what was not stored is sent again under the same numbers.
+// Its own threads: one writes (and connects anew, with back-off), one reads, one exchanges clocks. What
+// arrives goes to UplinkEvents on one of those threads. Batches come from the spool, so a broken stream loses
+// nothing: after the next Register what was not stored is sent again under the same numbers.
 #ifndef LOCKSTEP_DAEMON_UPLINK_H_
 #define LOCKSTEP_DAEMON_UPLINK_H_
 
@@ -46,12 +47,13 @@ class UplinkEvents {
 
 struct UplinkOptions {
   UplinkId id = 0;
-  // Makes the channel anew for each attempt; `redirect` is empty or the address that the aggregator named. Called on the
-  // uplink's thread.
+  // Makes the channel anew for each attempt; `redirect` is empty or the address that the aggregator named.
+  // Called on the uplink's thread.
   std::function<absl::StatusOr<std::shared_ptr<grpc::Channel>>(const std::string& redirect)> connect;
   std::string name;  // for the log
   rpc::Token token;
-  // kReconnect: whenever the stream breaks, for ever. kOnce: the channel is connected already, and when it breaks, that is it.
+  // kReconnect: whenever the stream breaks, for ever. kOnce: the channel is connected already, and when it
+  // breaks, that is it.
   enum class Mode : uint8_t { kReconnect, kOnce };
   Mode mode = Mode::kReconnect;
   std::string node_id;
@@ -64,7 +66,8 @@ struct UplinkOptions {
 class Uplink {
  public:
   // All references outlive this.
-  Uplink(UplinkOptions options, std::shared_ptr<Spool> spool, const Clock& clock, UplinkEvents& events, Log& log);
+  Uplink(UplinkOptions options, std::shared_ptr<Spool> spool, const Clock& clock, UplinkEvents& events,
+         Log& log);
   // Breaks the stream and waits for the threads.
   ~Uplink();
   Uplink(const Uplink&) = delete;
@@ -115,7 +118,7 @@ class Uplink {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
-  bool broken_ = false;   // the reader saw the stream's end
+  bool broken_ = false;  // the reader saw the stream's end
   bool spool_ready_ = false;
   bool ranks_changed_ = false;
   std::vector<v1::Rank> ranks_;

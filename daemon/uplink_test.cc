@@ -17,7 +17,8 @@ class UplinkTest : public testing::Test, private UplinkEvents {
   // Before this object comes apart: the uplink's threads call it.
   void TearDown() override { uplink_.reset(); }
 
-  std::unique_ptr<FakeAggregator> MakeAggregator(const std::string& name = "a", FakeAggregator::Options options = {}) {
+  std::unique_ptr<FakeAggregator> MakeAggregator(const std::string& name = "a",
+                                                 FakeAggregator::Options options = {}) {
     if (options.address.empty()) options.address = "unix:" + folder_.path() + "/" + name;
     return std::make_unique<FakeAggregator>(options);
   }
@@ -26,7 +27,9 @@ class UplinkTest : public testing::Test, private UplinkEvents {
     options.name = address;
     options.node_id = "node";
     options.session = 77;
-    options.connect = [address](const std::string& redirect) { return rpc::Connect(redirect.empty() ? address : redirect); };
+    options.connect = [address](const std::string& redirect) {
+      return rpc::Connect(redirect.empty() ? address : redirect);
+    };
     UplinkEvents& events = *this;
     uplink_ = std::make_unique<Uplink>(options, spool_, clock_, events, log_);
     uplink_->Start();
@@ -84,7 +87,8 @@ TEST_F(UplinkTest, SendsTheRanksBeforeItSaysThatItIsUp) {
   v1::Rank rank;
   rank.set_rank(5);
   uplink_->SetRanks({rank});
-  EXPECT_TRUE(aggregator->WaitFor([](const Seen& s) { return s.ranks.size() == 1 && s.ranks[0].rank() == 5; }));
+  EXPECT_TRUE(
+      aggregator->WaitFor([](const Seen& s) { return s.ranks.size() == 1 && s.ranks[0].rank() == 5; }));
 }
 
 TEST_F(UplinkTest, SendsWhatWasSpooledBeforeItConnected) {

@@ -1,4 +1,5 @@
-// Any bytes as a block: Decode must answer, never crash, and what it accepts must encode and decode to the same again.
+// Any bytes as a block: Decode must answer, never crash, and what it accepts must encode and decode to the
+// same again.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -1,5 +1,5 @@
-// The format's golden file: blocks written once, read for ever. LOCKSTEP_UPDATE_GOLDEN=1 writes it anew after a version
-// change.
+// The format's golden file: blocks written once, read for ever. LOCKSTEP_UPDATE_GOLDEN=1 writes it anew after
+// a version change.
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -16,7 +16,8 @@ constexpr char kGolden[] = LOCKSTEP_GOLDEN_DIR "/columns/blocks_v1.bin";
 uint64_t Cell(int kind, uint32_t row, size_t column) {
   if (column == 0) return 1'700'000'000'000'000'000ull + row * 1234;
   if (column == 3) return 5;
-  return row % 3 == 2 ? static_cast<uint64_t>(-static_cast<int64_t>(column)) : kind * 1000 + column * 10 + row;
+  return row % 3 == 2 ? static_cast<uint64_t>(-static_cast<int64_t>(column))
+                      : kind * 1000 + column * 10 + row;
 }
 constexpr uint32_t kRows = 5;
 constexpr int kLastKind = static_cast<int>(Kind::kClock);
@@ -64,7 +65,8 @@ void ExpectAll(const std::string& bytes) {
     EXPECT_EQ(block.first_sequence, static_cast<uint64_t>(k) * kRows);
     ASSERT_EQ(block.rows, kRows);
     for (size_t c = 0; c < block.columns.size(); ++c) {
-      for (uint32_t r = 0; r < kRows; ++r) EXPECT_EQ(block.columns[c][r], Cell(k, r, c)) << "column " << c << " row " << r;
+      for (uint32_t r = 0; r < kRows; ++r)
+        EXPECT_EQ(block.columns[c][r], Cell(k, r, c)) << "column " << c << " row " << r;
     }
   }
   EXPECT_TRUE(rest.empty());

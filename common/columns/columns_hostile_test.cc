@@ -29,7 +29,8 @@ std::string KernelBlock(uint32_t rows) {
 
 std::string StringBlock() {
   std::string out;
-  EncodeStrings(1, std::vector<StringDefinition>{{1, "void gemm<float>(int)"}, {2, "ncclDevKernel_AllReduce"}}, out);
+  EncodeStrings(
+      1, std::vector<StringDefinition>{{1, "void gemm<float>(int)"}, {2, "ncclDevKernel_AllReduce"}}, out);
   return out;
 }
 
@@ -45,7 +46,8 @@ std::string Forge(Kind kind, uint32_t rows, const std::string& raw, uint16_t ver
   header.raw_bytes = static_cast<uint32_t>(raw.size());
   header.stored_bytes = static_cast<uint32_t>(stored.size());
   uLong crc = crc32(0, reinterpret_cast<const Bytef*>(&header), sizeof(header));
-  header.checksum = static_cast<uint32_t>(crc32(crc, reinterpret_cast<const Bytef*>(stored.data()), stored.size()));
+  header.checksum =
+      static_cast<uint32_t>(crc32(crc, reinterpret_cast<const Bytef*>(stored.data()), stored.size()));
   return std::string(reinterpret_cast<const char*>(&header), sizeof(header)) + stored;
 }
 
@@ -110,8 +112,8 @@ TEST(HostileBlocks, ADecompressionBombIsRefusedBeforeItIsInflated) {
   header.rows = 2000;
   header.checksum = 0;
   uLong crc = crc32(0, reinterpret_cast<const Bytef*>(&header), sizeof(header));
-  header.checksum = static_cast<uint32_t>(
-      crc32(crc, reinterpret_cast<const Bytef*>(block.data()) + sizeof(header), block.size() - sizeof(header)));
+  header.checksum = static_cast<uint32_t>(crc32(
+      crc, reinterpret_cast<const Bytef*>(block.data()) + sizeof(header), block.size() - sizeof(header)));
   std::memcpy(block.data(), &header, sizeof(header));
   DecodedBlock decoded;
   EXPECT_EQ(Decode(Bytes(block), decoded).status().code(), absl::StatusCode::kDataLoss);
@@ -146,7 +148,8 @@ TEST(HostileBlocks, RowCountsThatThePayloadDoesNotBearAreRefused) {
 
 TEST(HostileBlocks, AnOlderBlockWithFewerColumnsHasZeroInTheOthers) {
   DecodedBlock block;
-  const std::string bytes = Forge(Kind::kKernel, 1, std::string("\x01\x00\x54", 3));  // start only: zigzag is not used there
+  const std::string bytes =
+      Forge(Kind::kKernel, 1, std::string("\x01\x00\x54", 3));  // start only: zigzag is not used there
   ASSERT_TRUE(Decode(Bytes(bytes), block).ok());
   EXPECT_EQ(block.columns[kernel::kStart][0], 0x54u);
   EXPECT_EQ(block.columns[kernel::kChannel][0], 0u);
@@ -158,11 +161,13 @@ TEST(HostileBlocks, PayloadsThatDoNotParseAreRefused) {
   const std::string trailing("\x01\x00\x00\x00", 4);
   const std::string endless_varint = std::string("\x01\x00", 2) + std::string(11, '\xff');
   const std::string varint_of_70_bits = std::string("\x01\x00", 2) + std::string(9, '\xff') + "\x02";
-  for (const std::string& raw : {std::string(), too_many_columns, unknown_mode, trailing, endless_varint, varint_of_70_bits}) {
+  for (const std::string& raw :
+       {std::string(), too_many_columns, unknown_mode, trailing, endless_varint, varint_of_70_bits}) {
     EXPECT_EQ(CodeOf(Forge(Kind::kKernel, 1, raw)), absl::StatusCode::kDataLoss);
   }
   EXPECT_EQ(CodeOf(Forge(Kind::kString, 1, std::string("\x01\x7fx", 3))), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(CodeOf(Forge(Kind::kString, 1, std::string("\xff\xff\xff\xff\x7f\x00", 6))), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(CodeOf(Forge(Kind::kString, 1, std::string("\xff\xff\xff\xff\x7f\x00", 6))),
+            absl::StatusCode::kDataLoss);
 }
 
 TEST(HostileBlocks, RandomPayloadsNeverCrash) {

@@ -11,8 +11,10 @@ namespace lockstep::columns {
 namespace {
 
 constexpr Kind kRowKinds[] = {
-    Kind::kKernel,   Kind::kMemcpy, Kind::kMemset,       Kind::kApi,        Kind::kSync,         Kind::kExternalCorrelation,
-    Kind::kCudaEvent, Kind::kOverhead, Kind::kRange,     Kind::kCommunicator, Kind::kCollective, Kind::kPointToPoint,
+    Kind::kKernel,       Kind::kMemcpy,     Kind::kMemset,
+    Kind::kApi,          Kind::kSync,       Kind::kExternalCorrelation,
+    Kind::kCudaEvent,    Kind::kOverhead,   Kind::kRange,
+    Kind::kCommunicator, Kind::kCollective, Kind::kPointToPoint,
     Kind::kClock,
 };
 
@@ -44,7 +46,10 @@ std::vector<Row> SomeRows(Kind kind, size_t count, uint32_t seed) {
   for (Row& row : rows) {
     for (uint64_t& v : row) {
       const uint64_t shape = random() % 4;
-      v = shape == 0 ? random() : shape == 1 ? random() % 100 : shape == 2 ? uint64_t(-int64_t(random() % 5)) : 7;
+      v = shape == 0   ? random()
+          : shape == 1 ? random() % 100
+          : shape == 2 ? uint64_t(-int64_t(random() % 5))
+                       : 7;
     }
   }
   return rows;
@@ -70,7 +75,8 @@ TEST(Columns, EveryKindComesBackAsItWentIn) {
 }
 
 TEST(Columns, ExtremeValuesSurviveEveryEncoding) {
-  const uint64_t extremes[] = {0, 1, 127, 128, 1ull << 63, (1ull << 63) - 1, std::numeric_limits<uint64_t>::max()};
+  const uint64_t extremes[] = {
+      0, 1, 127, 128, 1ull << 63, (1ull << 63) - 1, std::numeric_limits<uint64_t>::max()};
   for (Kind kind : kRowKinds) {
     std::vector<Row> rows;
     for (uint64_t a : extremes) {
@@ -209,8 +215,25 @@ TEST(Columns, AKernelAndItsLaunchTakeAtMostEightBytesEach) {
     calls.Append(call);
     const uint64_t shape = random() % 12;
     const uint64_t duration = 3'000 + shape * 4'000 + random() % 400;
-    const uint64_t kernel[] = {device, duration, 1000 + 2 * i, 0, 1, shape == 0 ? 20u : 7u, 10 + shape, 64u << (shape % 4), 1, 1,
-                               128, 1, 1, 32 + shape, 0, shape * 1024, 0, 0, 0};
+    const uint64_t kernel[] = {device,
+                               duration,
+                               1000 + 2 * i,
+                               0,
+                               1,
+                               shape == 0 ? 20u : 7u,
+                               10 + shape,
+                               64u << (shape % 4),
+                               1,
+                               1,
+                               128,
+                               1,
+                               1,
+                               32 + shape,
+                               0,
+                               shape * 1024,
+                               0,
+                               0,
+                               0};
     kernels.Append(kernel);
     device += duration + 900 + random() % 300;
   }

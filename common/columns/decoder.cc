@@ -12,7 +12,8 @@ absl::Status Damaged(Kind kind, const std::string& what) {
   return absl::DataLossError(absl::StrCat("a block of ", KindName(kind), " rows is damaged: ", what));
 }
 
-const uint8_t* GetColumn(const uint8_t* in, const uint8_t* end, Encoding encoding, uint64_t* values, uint32_t rows) {
+const uint8_t* GetColumn(const uint8_t* in, const uint8_t* end, Encoding encoding, uint64_t* values,
+                         uint32_t rows) {
   if (encoding == Encoding::kPlain) {
     for (uint32_t i = 0; i < rows; ++i) {
       in = GetVarint(in, end, values[i]);
@@ -38,7 +39,8 @@ absl::Status GetRows(const std::string& raw, DecodedBlock& block) {
   if (in == end) return Damaged(block.kind, "it is empty");
   const size_t stored_columns = *in++;
   // Appending columns raises the version, so this version never has more than it knows.
-  if (stored_columns > schema.size()) return Damaged(block.kind, absl::StrCat("it says ", stored_columns, " columns"));
+  if (stored_columns > schema.size())
+    return Damaged(block.kind, absl::StrCat("it says ", stored_columns, " columns"));
 
   block.columns.resize(schema.size());
   for (size_t c = 0; c < schema.size(); ++c) {
@@ -70,7 +72,8 @@ absl::Status GetStrings(DecodedBlock& block) {
   const std::string& raw = block.text_storage;
   const uint8_t* in = reinterpret_cast<const uint8_t*>(raw.data());
   const uint8_t* const end = in + raw.size();
-  // Two bytes are the least a definition takes: no row count can make this allocate more than the payload bears.
+  // Two bytes are the least a definition takes: no row count can make this allocate more than the payload
+  // bears.
   if (raw.size() / 2 < block.rows) return Damaged(block.kind, "it is too short for its rows");
   block.strings.reserve(block.rows);
   for (uint32_t i = 0; i < block.rows; ++i) {
@@ -102,10 +105,12 @@ absl::StatusOr<size_t> Decode(std::span<const std::byte> bytes, DecodedBlock& bl
   const bool strings = block.kind == Kind::kString;
   if (!strings) {
     // Before anything is allocated: no block of these rows can be larger.
-    const uint64_t most = 1 + Schema(block.kind).size() * (1 + kMaxVarintBytes * uint64_t{frame->header.rows});
+    const uint64_t most =
+        1 + Schema(block.kind).size() * (1 + kMaxVarintBytes * uint64_t{frame->header.rows});
     if (frame->header.raw_bytes > most) return Damaged(block.kind, "it is too large for its rows");
   }
-  // Never a short string: its bytes would lie inside the object, and a moved block would leave `strings` dangling.
+  // Never a short string: its bytes would lie inside the object, and a moved block would leave `strings`
+  // dangling.
   block.text_storage.reserve(std::max<size_t>(frame->header.raw_bytes, 64));
   absl::Status status = Inflate(*frame, block.text_storage);
   if (!status.ok()) return status;

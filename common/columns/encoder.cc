@@ -18,8 +18,8 @@ struct BlockBuilder::Impl {
 
   uint64_t* column(size_t c) { return values.data() + c * stride; }
 
-  // Columns lie one behind the other. A cache line of padding between them keeps the heads of the columns, which every
-  // Append touches, out of one cache set.
+  // Columns lie one behind the other. A cache line of padding between them keeps the heads of the columns,
+  // which every Append touches, out of one cache set.
   void Grow() {
     const uint32_t wider = capacity == 0 ? kFirstCapacity : capacity * 4;
     const size_t wider_stride = wider + 8;
@@ -85,7 +85,8 @@ void BlockBuilder::Append(std::span<const uint64_t> row) {
   Impl& b = *impl_;
   assert(row.size() == b.schema.size());
   assert(b.rows < kMaxRows);
-  if (b.rows == b.capacity) [[unlikely]] b.Grow();
+  if (b.rows == b.capacity) [[unlikely]]
+    b.Grow();
   uint64_t* cell = b.values.data() + b.rows;
   for (uint64_t value : row) {
     *cell = value;
@@ -100,7 +101,8 @@ void BlockBuilder::Encode(uint64_t epoch, uint64_t first_sequence, std::string& 
   b.raw.resize(1 + b.schema.size() * (1 + kMaxVarintBytes * size_t{b.rows}));
   uint8_t* end = b.raw.data();
   *end++ = static_cast<uint8_t>(b.schema.size());
-  for (size_t c = 0; c < b.schema.size(); ++c) end = PutColumn(end, b.schema[c].encoding, b.column(c), b.rows);
+  for (size_t c = 0; c < b.schema.size(); ++c)
+    end = PutColumn(end, b.schema[c].encoding, b.column(c), b.rows);
 
   BlockHeader header{};
   header.magic = kBlockMagic;

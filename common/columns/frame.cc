@@ -20,8 +20,8 @@ struct FreeZstd {
   void operator()(ZSTD_DCtx* d) const { ZSTD_freeDCtx(d); }
 };
 
-// A compression context is half a megabyte of scratch without state between blocks: one per thread instead of one
-// per builder keeps a daemon with many ranks small.
+// A compression context is half a megabyte of scratch without state between blocks: one per thread instead of
+// one per builder keeps a daemon with many ranks small.
 ZSTD_CCtx* Compressor() {
   thread_local std::unique_ptr<ZSTD_CCtx, FreeZstd> context(ZSTD_createCCtx());
   if (!context) throw std::bad_alloc();
@@ -71,15 +71,16 @@ absl::StatusOr<Frame> ReadFrame(std::span<const std::byte> bytes, size_t* skip) 
     return absl::OutOfRangeError("the data ends inside a block header");
   }
   std::memcpy(&header, bytes.data(), sizeof(header));
-  if (header.magic != kBlockMagic) return absl::DataLossError("no block begins here: the magic number is wrong");
+  if (header.magic != kBlockMagic)
+    return absl::DataLossError("no block begins here: the magic number is wrong");
   if (header.raw_bytes > kMaxRawBytes || header.stored_bytes > ZSTD_compressBound(kMaxRawBytes) ||
       header.stored_bytes > ZSTD_compressBound(header.raw_bytes)) {
-    return absl::DataLossError(absl::StrCat("block sizes are impossible: ", header.stored_bytes, " bytes stored for ",
-                                            header.raw_bytes, " bytes"));
+    return absl::DataLossError(absl::StrCat("block sizes are impossible: ", header.stored_bytes,
+                                            " bytes stored for ", header.raw_bytes, " bytes"));
   }
   if (bytes.size() - sizeof(header) < header.stored_bytes) {
-    return absl::OutOfRangeError(absl::StrCat("the data ends inside a block: ", bytes.size() - sizeof(header), " of ",
-                                              header.stored_bytes, " payload bytes are there"));
+    return absl::OutOfRangeError(absl::StrCat("the data ends inside a block: ", bytes.size() - sizeof(header),
+                                              " of ", header.stored_bytes, " payload bytes are there"));
   }
   frame.payload = bytes.subspan(sizeof(header), header.stored_bytes);
   frame.bytes = sizeof(header) + header.stored_bytes;
@@ -88,11 +89,12 @@ absl::StatusOr<Frame> ReadFrame(std::span<const std::byte> bytes, size_t* skip) 
   }
   if (skip != nullptr) *skip = frame.bytes;
   if (header.version != kBlockVersion) {
-    return absl::UnimplementedError(absl::StrCat("block version ", header.version, ", this program reads ", kBlockVersion,
-                                                 ": use a newer Lockstep"));
+    return absl::UnimplementedError(absl::StrCat("block version ", header.version, ", this program reads ",
+                                                 kBlockVersion, ": use a newer Lockstep"));
   }
   if (header.kind != static_cast<uint16_t>(Kind::kString) && Schema(static_cast<Kind>(header.kind)).empty()) {
-    return absl::UnimplementedError(absl::StrCat("blocks of kind ", header.kind, " are not known: use a newer Lockstep"));
+    return absl::UnimplementedError(
+        absl::StrCat("blocks of kind ", header.kind, " are not known: use a newer Lockstep"));
   }
   if (header.rows == 0 || header.rows > kMaxRows) {
     return absl::DataLossError(absl::StrCat("a block of ", header.rows, " rows"));

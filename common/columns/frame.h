@@ -1,4 +1,5 @@
-// The frame around a block's payload: header, compression, checksum. Shared by the encoder and the decoder only.
+// The frame around a block's payload: header, compression, checksum. Shared by the encoder and the decoder
+// only.
 #ifndef LOCKSTEP_COMMON_COLUMNS_FRAME_H_
 #define LOCKSTEP_COMMON_COLUMNS_FRAME_H_
 

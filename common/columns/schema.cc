@@ -6,21 +6,20 @@ namespace {
 constexpr Encoding D = Encoding::kDelta;
 constexpr Encoding P = Encoding::kPlain;
 
-// Delta where neighbours are close and values large (stamps, correlation ids, graph nodes); plain where values are small
-// or repeat.
+// Delta where neighbours are close and values large (stamps, correlation ids, graph nodes); plain where
+// values are small or repeat.
 constexpr Column kKernelColumns[] = {
-    {"start", D},          {"duration", P},       {"correlation", D},    {"device", P},
-    {"context", P},        {"stream", P},         {"name", P},           {"grid_x", P},
-    {"grid_y", P},         {"grid_z", P},         {"block_x", P},        {"block_y", P},
-    {"block_z", P},        {"registers", P},      {"static_shared", P},  {"dynamic_shared", P},
-    {"graph", P},          {"graph_node", D},     {"channel", P},
+    {"start", D},          {"duration", P}, {"correlation", D}, {"device", P},    {"context", P},
+    {"stream", P},         {"name", P},     {"grid_x", P},      {"grid_y", P},    {"grid_z", P},
+    {"block_x", P},        {"block_y", P},  {"block_z", P},     {"registers", P}, {"static_shared", P},
+    {"dynamic_shared", P}, {"graph", P},    {"graph_node", D},  {"channel", P},
 };
 static_assert(std::size(kKernelColumns) == kernel::kColumns);
 
 constexpr Column kMemcpyColumns[] = {
-    {"start", D},    {"duration", P},  {"correlation", D}, {"device", P},  {"context", P}, {"stream", P},
-    {"bytes", P},    {"copy_kind", P}, {"src_kind", P},    {"dst_kind", P}, {"flags", P},  {"graph", P},
-    {"graph_node", D}, {"is_peer", P}, {"src_device", P},  {"dst_device", P},
+    {"start", D},      {"duration", P},  {"correlation", D}, {"device", P},     {"context", P}, {"stream", P},
+    {"bytes", P},      {"copy_kind", P}, {"src_kind", P},    {"dst_kind", P},   {"flags", P},   {"graph", P},
+    {"graph_node", D}, {"is_peer", P},   {"src_device", P},  {"dst_device", P},
 };
 static_assert(std::size(kMemcpyColumns) == memcpy::kColumns);
 
@@ -31,13 +30,14 @@ constexpr Column kMemsetColumns[] = {
 static_assert(std::size(kMemsetColumns) == memset::kColumns);
 
 constexpr Column kApiColumns[] = {
-    {"start", D}, {"duration", P}, {"correlation", D}, {"cbid", P},
-    {"thread", P}, {"result", P},  {"is_driver", P},   {"name", P},
+    {"start", D},  {"duration", P}, {"correlation", D}, {"cbid", P},
+    {"thread", P}, {"result", P},   {"is_driver", P},   {"name", P},
 };
 static_assert(std::size(kApiColumns) == api::kColumns);
 
 constexpr Column kSyncColumns[] = {
-    {"start", D}, {"duration", P}, {"correlation", D}, {"context", P}, {"stream", P}, {"type", P}, {"event", P},
+    {"start", D},  {"duration", P}, {"correlation", D}, {"context", P},
+    {"stream", P}, {"type", P},     {"event", P},
 };
 static_assert(std::size(kSyncColumns) == sync::kColumns);
 
@@ -53,7 +53,8 @@ constexpr Column kOverheadColumns[] = {{"start", D}, {"duration", P}, {"overhead
 static_assert(std::size(kOverheadColumns) == overhead::kColumns);
 
 constexpr Column kRangeColumns[] = {
-    {"start", D}, {"duration", P}, {"name", P}, {"domain", P}, {"thread", P}, {"depth", P}, {"payload", P}, {"flags", P},
+    {"start", D},  {"duration", P}, {"name", P},    {"domain", P},
+    {"thread", P}, {"depth", P},    {"payload", P}, {"flags", P},
 };
 static_assert(std::size(kRangeColumns) == range::kColumns);
 
@@ -81,40 +82,68 @@ static_assert(std::size(kClockColumns) == clock::kColumns);
 
 std::span<const Column> Schema(Kind kind) {
   switch (kind) {
-    case Kind::kString: return {};
-    case Kind::kKernel: return kKernelColumns;
-    case Kind::kMemcpy: return kMemcpyColumns;
-    case Kind::kMemset: return kMemsetColumns;
-    case Kind::kApi: return kApiColumns;
-    case Kind::kSync: return kSyncColumns;
-    case Kind::kExternalCorrelation: return kExternalCorrelationColumns;
-    case Kind::kCudaEvent: return kCudaEventColumns;
-    case Kind::kOverhead: return kOverheadColumns;
-    case Kind::kRange: return kRangeColumns;
-    case Kind::kCommunicator: return kCommunicatorColumns;
-    case Kind::kCollective: return kCollectiveColumns;
-    case Kind::kPointToPoint: return kPointToPointColumns;
-    case Kind::kClock: return kClockColumns;
+    case Kind::kString:
+      return {};
+    case Kind::kKernel:
+      return kKernelColumns;
+    case Kind::kMemcpy:
+      return kMemcpyColumns;
+    case Kind::kMemset:
+      return kMemsetColumns;
+    case Kind::kApi:
+      return kApiColumns;
+    case Kind::kSync:
+      return kSyncColumns;
+    case Kind::kExternalCorrelation:
+      return kExternalCorrelationColumns;
+    case Kind::kCudaEvent:
+      return kCudaEventColumns;
+    case Kind::kOverhead:
+      return kOverheadColumns;
+    case Kind::kRange:
+      return kRangeColumns;
+    case Kind::kCommunicator:
+      return kCommunicatorColumns;
+    case Kind::kCollective:
+      return kCollectiveColumns;
+    case Kind::kPointToPoint:
+      return kPointToPointColumns;
+    case Kind::kClock:
+      return kClockColumns;
   }
   return {};
 }
 
 const char* KindName(Kind kind) {
   switch (kind) {
-    case Kind::kString: return "string";
-    case Kind::kKernel: return "kernel";
-    case Kind::kMemcpy: return "memcpy";
-    case Kind::kMemset: return "memset";
-    case Kind::kApi: return "api";
-    case Kind::kSync: return "sync";
-    case Kind::kExternalCorrelation: return "external_correlation";
-    case Kind::kCudaEvent: return "cuda_event";
-    case Kind::kOverhead: return "overhead";
-    case Kind::kRange: return "range";
-    case Kind::kCommunicator: return "communicator";
-    case Kind::kCollective: return "collective";
-    case Kind::kPointToPoint: return "point_to_point";
-    case Kind::kClock: return "clock";
+    case Kind::kString:
+      return "string";
+    case Kind::kKernel:
+      return "kernel";
+    case Kind::kMemcpy:
+      return "memcpy";
+    case Kind::kMemset:
+      return "memset";
+    case Kind::kApi:
+      return "api";
+    case Kind::kSync:
+      return "sync";
+    case Kind::kExternalCorrelation:
+      return "external_correlation";
+    case Kind::kCudaEvent:
+      return "cuda_event";
+    case Kind::kOverhead:
+      return "overhead";
+    case Kind::kRange:
+      return "range";
+    case Kind::kCommunicator:
+      return "communicator";
+    case Kind::kCollective:
+      return "collective";
+    case Kind::kPointToPoint:
+      return "point_to_point";
+    case Kind::kClock:
+      return "clock";
   }
   return "unknown";
 }

@@ -12,7 +12,8 @@ namespace {
 constexpr char kUnixPrefix[] = "unix:";
 
 absl::Status NoAddress(const std::string& text, const char* why) {
-  return absl::InvalidArgumentError(absl::StrCat("address \"", text, "\": ", why, " (HOST:PORT or unix:/path)"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("address \"", text, "\": ", why, " (HOST:PORT or unix:/path)"));
 }
 
 }  // namespace
@@ -37,7 +38,8 @@ absl::StatusOr<Address> Address::Parse(const std::string& text) {
     return NoAddress(text, "an IPv6 address needs brackets, as in [::1]:4318");
   }
   if (address.host_.empty()) return NoAddress(text, "the host is missing");
-  if (!absl::SimpleAtoi(text.substr(colon + 1), &address.port_) || address.port_ < 0 || address.port_ > 65535) {
+  if (!absl::SimpleAtoi(text.substr(colon + 1), &address.port_) || address.port_ < 0 ||
+      address.port_ > 65535) {
     return NoAddress(text, "the port is no number from 0 to 65535");
   }
   return address;

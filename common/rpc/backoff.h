@@ -1,5 +1,6 @@
-// How long to wait before the next attempt to connect: doubles from 50 ms to 2 s, with jitter so that the daemons of a
-// cluster do not come back in step. gRPC's own back-off (1 to 120 s) is too slow for a capture of two seconds.
+// How long to wait before the next attempt to connect: doubles from 50 ms to 2 s, with jitter so that the
+// daemons of a cluster do not come back in step. gRPC's own back-off (1 to 120 s) is too slow for a capture
+// of two seconds.
 #ifndef LOCKSTEP_COMMON_RPC_BACKOFF_H_
 #define LOCKSTEP_COMMON_RPC_BACKOFF_H_
 

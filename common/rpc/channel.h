@@ -1,8 +1,8 @@
 // Channels and call contexts as every Lockstep program uses them.
 //
-// Rules that the helpers keep: each call waits for the connection and has a deadline (a fresh gRPC 1.51 channel fails now
-// and then although the server is there); reconnecting takes 50 ms to 2 s; messages are at most kMaxMessageBytes; a dead
-// peer is noticed after 15 s.
+// Rules that the helpers keep: each call waits for the connection and has a deadline (a fresh gRPC 1.51
+// channel fails now and then although the server is there); reconnecting takes 50 ms to 2 s; messages are at
+// most kMaxMessageBytes; a dead peer is noticed after 15 s.
 #ifndef LOCKSTEP_COMMON_RPC_CHANNEL_H_
 #define LOCKSTEP_COMMON_RPC_CHANNEL_H_
 
@@ -21,12 +21,12 @@ namespace lockstep::rpc {
 
 inline constexpr int kMaxMessageBytes = 16 << 20;
 
-// Once in main(), before anything of gRPC: no fork handlers, and gRPC's own log lines only where GRPC_VERBOSITY asks for
-// them.
+// Once in main(), before anything of gRPC: no fork handlers, and gRPC's own log lines only where
+// GRPC_VERBOSITY asks for them.
 void PrepareProcess();
 
-// `address` is HOST:PORT, unix:/path or unix:relative. kInvalidArgument for anything else. Connects on first use; each
-// call makes a connection of its own.
+// `address` is HOST:PORT, unix:/path or unix:relative. kInvalidArgument for anything else. Connects on first
+// use; each call makes a connection of its own.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address);
 // Speaks over a connected stream socket; the channel is dead when that is.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectOver(Fd socket);

@@ -20,7 +20,8 @@ namespace {
 class Ponger final : public v1::Ingest::Service {
  public:
   explicit Ponger(Token token) : token_(std::move(token)) {}
-  grpc::Status Ping(grpc::ServerContext* context, const v1::PingRequest* request, v1::PingReply* reply) override {
+  grpc::Status Ping(grpc::ServerContext* context, const v1::PingRequest* request,
+                    v1::PingReply* reply) override {
     const absl::Status allowed = token_.Check(*context);
     if (!allowed.ok()) return ToGrpc(allowed);
     reply->set_t1_ns(request->t1_ns());
@@ -31,7 +32,8 @@ class Ponger final : public v1::Ingest::Service {
   const Token token_;
 };
 
-absl::Status PingOver(const std::shared_ptr<grpc::Channel>& channel, const Token& token, Nanos deadline = Nanos::Seconds(10)) {
+absl::Status PingOver(const std::shared_ptr<grpc::Channel>& channel, const Token& token,
+                      Nanos deadline = Nanos::Seconds(10)) {
   auto stub = v1::Ingest::NewStub(channel);
   grpc::ClientContext context;
   Prepare(context, token, deadline);

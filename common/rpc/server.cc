@@ -15,12 +15,16 @@ namespace {
 
 absl::Status CheckFolder(const std::string& socket_path) {
   const size_t slash = socket_path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : socket_path.substr(0, slash);
+  const std::string folder = slash == std::string::npos ? "."
+                             : slash == 0               ? "/"
+                                                        : socket_path.substr(0, slash);
   struct stat info {};
-  if (stat(folder.c_str(), &info) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot use folder ", folder));
+  if (stat(folder.c_str(), &info) != 0)
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot use folder ", folder));
   if (info.st_uid != geteuid() || (info.st_mode & 077) != 0) {
     return absl::PermissionDeniedError(absl::StrCat("folder ", folder, " of socket ", socket_path,
-                                                    " must belong to you and be closed to others: chmod 700 ", folder));
+                                                    " must belong to you and be closed to others: chmod 700 ",
+                                                    folder));
   }
   return absl::OkStatus();
 }
@@ -29,12 +33,15 @@ absl::Status RemoveDeadSocket(const std::string& path) {
   struct stat info {};
   if (lstat(path.c_str(), &info) != 0) return absl::OkStatus();
   if (!S_ISSOCK(info.st_mode)) {
-    return absl::AlreadyExistsError(absl::StrCat(path, " is in the way: it is no socket; choose another path"));
+    return absl::AlreadyExistsError(
+        absl::StrCat(path, " is in the way: it is no socket; choose another path"));
   }
   if (ConnectUnix(path).ok()) {
-    return absl::AlreadyExistsError(absl::StrCat("somebody listens on ", path, " already: choose another path"));
+    return absl::AlreadyExistsError(
+        absl::StrCat("somebody listens on ", path, " already: choose another path"));
   }
-  if (unlink(path.c_str()) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot remove dead socket ", path));
+  if (unlink(path.c_str()) != 0)
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot remove dead socket ", path));
   return absl::OkStatus();
 }
 
@@ -57,8 +64,9 @@ absl::Status Listen(grpc::ServerBuilder& builder, const Address& address, const 
     LOCKSTEP_RETURN_IF_ERROR(CheckFolder(address.path()));
     LOCKSTEP_RETURN_IF_ERROR(RemoveDeadSocket(address.path()));
   } else if (token.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat("no TCP port without a token, ", address.target(),
-                                                      " included: every user of the machine could use it; give --token-file"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("no TCP port without a token, ", address.target(),
+                     " included: every user of the machine could use it; give --token-file"));
   }
   builder.AddListeningPort(address.target(), grpc::InsecureServerCredentials(), port);
   return absl::OkStatus();

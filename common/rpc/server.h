@@ -15,10 +15,12 @@ namespace lockstep::rpc {
 // Message sizes, keepalive, no port sharing: before anything is added to `builder`.
 void Configure(grpc::ServerBuilder& builder);
 
-// Adds the port. A TCP port, loopback included, is open to every user of the machine: kFailedPrecondition without a
-// token. The folder of a Unix socket must belong to this user and be closed to others (kPermissionDenied). A dead socket
-// file of this user is removed. `*port` gets the TCP port once the server is built.
-absl::Status Listen(grpc::ServerBuilder& builder, const Address& address, const Token& token, int* port = nullptr);
+// Adds the port. A TCP port, loopback included, is open to every user of the machine: kFailedPrecondition
+// without a token. The folder of a Unix socket must belong to this user and be closed to others
+// (kPermissionDenied). A dead socket file of this user is removed. `*port` gets the TCP port once the server
+// is built.
+absl::Status Listen(grpc::ServerBuilder& builder, const Address& address, const Token& token,
+                    int* port = nullptr);
 
 }  // namespace lockstep::rpc
 

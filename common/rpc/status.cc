@@ -6,7 +6,8 @@ namespace lockstep::rpc {
 
 // Both enumerations are the canonical codes of google.rpc.Code.
 static_assert(static_cast<int>(grpc::StatusCode::DATA_LOSS) == static_cast<int>(absl::StatusCode::kDataLoss));
-static_assert(static_cast<int>(grpc::StatusCode::UNAUTHENTICATED) == static_cast<int>(absl::StatusCode::kUnauthenticated));
+static_assert(static_cast<int>(grpc::StatusCode::UNAUTHENTICATED) ==
+              static_cast<int>(absl::StatusCode::kUnauthenticated));
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;

@@ -7,10 +7,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define LOCKSTEP_RETURN_IF_ERROR(expression)                     \
-  do {                                                           \
-    ::absl::Status lockstep_status_ = (expression);              \
-    if (!lockstep_status_.ok()) return lockstep_status_;         \
+#define LOCKSTEP_RETURN_IF_ERROR(expression)             \
+  do {                                                   \
+    ::absl::Status lockstep_status_ = (expression);      \
+    if (!lockstep_status_.ok()) return lockstep_status_; \
   } while (false)
 
 #define LOCKSTEP_STATUS_JOIN_INNER(a, b) a##b

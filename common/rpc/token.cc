@@ -27,13 +27,15 @@ absl::Status Failed(const std::string& path, const char* what, int error) {
 }
 
 absl::Status CheckFile(const std::string& path, const struct stat& info) {
-  if (!S_ISREG(info.st_mode)) return absl::PermissionDeniedError(absl::StrCat("token file ", path, " is no regular file"));
+  if (!S_ISREG(info.st_mode))
+    return absl::PermissionDeniedError(absl::StrCat("token file ", path, " is no regular file"));
   if (info.st_uid != 0 && info.st_uid != geteuid()) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("token file ", path, " belongs to user ", info.st_uid, ": it must belong to you or root"));
+    return absl::PermissionDeniedError(absl::StrCat("token file ", path, " belongs to user ", info.st_uid,
+                                                    ": it must belong to you or root"));
   }
   if ((info.st_mode & 077) != 0) {
-    return absl::PermissionDeniedError(absl::StrCat("token file ", path, " can be read by others: chmod 600 ", path));
+    return absl::PermissionDeniedError(
+        absl::StrCat("token file ", path, " can be read by others: chmod 600 ", path));
   }
   return absl::OkStatus();
 }
@@ -41,7 +43,8 @@ absl::Status CheckFile(const std::string& path, const struct stat& info) {
 }  // namespace
 
 absl::StatusOr<Token> Token::FromText(std::string_view text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) text.remove_suffix(1);
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' '))
+    text.remove_suffix(1);
   const bool printable = std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7F; });
   if (text.size() < kShortest || text.size() > kLongest || !printable) {
     return absl::InvalidArgumentError(
@@ -68,7 +71,8 @@ absl::StatusOr<Token> Token::Load(const std::string& path) {
   const ssize_t n = read(fd.get(), buffer, sizeof(buffer));
   if (n < 0) return Failed(path, "read", errno);
   auto token = FromText(std::string_view(buffer, static_cast<size_t>(n)));
-  if (!token.ok()) return absl::InvalidArgumentError(absl::StrCat("token file ", path, ": ", token.status().message()));
+  if (!token.ok())
+    return absl::InvalidArgumentError(absl::StrCat("token file ", path, ": ", token.status().message()));
   return token;
 }
 
@@ -83,7 +87,8 @@ absl::StatusOr<Token> Token::LoadOrCreate(const std::string& path) {
   if (!fd.ok()) return Failed(beside, "create", errno);
   const std::string line = token.text() + "\n";
   int error = 0;
-  if (write(fd.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) error = errno != 0 ? errno : EIO;
+  if (write(fd.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+    error = errno != 0 ? errno : EIO;
   if (error == 0 && link(beside.c_str(), path.c_str()) != 0 && errno != EEXIST) error = errno;
   unlink(beside.c_str());
   if (error != 0) return Failed(path, "write", error);
@@ -105,12 +110,14 @@ absl::Status Token::Check(const grpc::ServerContextBase& context) const {
   const auto& metadata = context.client_metadata();
   const auto [begin, end] = metadata.equal_range(kTokenMetadata);
   if (begin == end) {
-    return absl::UnauthenticatedError("this port needs a token: give --token-file, or set LOCKSTEP_TOKEN_FILE");
+    return absl::UnauthenticatedError(
+        "this port needs a token: give --token-file, or set LOCKSTEP_TOKEN_FILE");
   }
   for (auto it = begin; it != end; ++it) {
     if (Matches({it->second.data(), it->second.size()})) return absl::OkStatus();
   }
-  return absl::UnauthenticatedError("the token is not this aggregator's: use the token file that it was started with");
+  return absl::UnauthenticatedError(
+      "the token is not this aggregator's: use the token file that it was started with");
 }
 
 }  // namespace lockstep::rpc

@@ -1,5 +1,5 @@
-// The secret that opens an aggregator's TCP port: a file only its owner can read, sent with every call as metadata
-// "lockstep-token".
+// The secret that opens an aggregator's TCP port: a file only its owner can read, sent with every call as
+// metadata "lockstep-token".
 #ifndef LOCKSTEP_COMMON_RPC_TOKEN_H_
 #define LOCKSTEP_COMMON_RPC_TOKEN_H_
 
@@ -25,11 +25,11 @@ class Token {
 
   // kInvalidArgument for texts that are no token (under 16 or over 256 characters, not all printable ASCII).
   static absl::StatusOr<Token> FromText(std::string_view text);
-  // The file must be a regular one, owned by this user or root, and closed to group and others; kPermissionDenied says
-  // what is wrong with it and how to repair it.
+  // The file must be a regular one, owned by this user or root, and closed to group and others;
+  // kPermissionDenied says what is wrong with it and how to repair it.
   static absl::StatusOr<Token> Load(const std::string& path);
-  // Makes the file (mode 0600, 256 random bits) where there is none. Of several processes doing so at once, all get the
-  // same token.
+  // Makes the file (mode 0600, 256 random bits) where there is none. Of several processes doing so at once,
+  // all get the same token.
   static absl::StatusOr<Token> LoadOrCreate(const std::string& path);
   // A fresh one that is in no file.
   static absl::StatusOr<Token> Random();

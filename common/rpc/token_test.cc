@@ -70,7 +70,8 @@ TEST_F(TokenFiles, ThatAreLinksOrMissingOrNonsenseAreRefused) {
   ASSERT_EQ(symlink("/etc/hostname", path_.c_str()), 0);
   EXPECT_FALSE(Token::Load(path_).ok());
   unlink(path_.c_str());
-  for (const std::string& bad : {std::string(), std::string("short"), std::string(300, 'x'), std::string("has a space in it!")}) {
+  for (const std::string& bad :
+       {std::string(), std::string("short"), std::string(300, 'x'), std::string("has a space in it!")}) {
     Write(bad, 0600);
     EXPECT_EQ(Token::Load(path_).status().code(), absl::StatusCode::kInvalidArgument) << bad;
   }
@@ -79,7 +80,8 @@ TEST_F(TokenFiles, ThatAreLinksOrMissingOrNonsenseAreRefused) {
 TEST(Tokens, MatchOnlyThemselves) {
   const Token token = *Token::FromText("0123456789abcdef");
   EXPECT_TRUE(token.Matches("0123456789abcdef"));
-  for (const char* other : {"", "0", "0123456789abcdeF", "0123456789abcdef0", "0123456789abcde", "0123456789abcdef0123456789abcdef"}) {
+  for (const char* other : {"", "0", "0123456789abcdeF", "0123456789abcdef0", "0123456789abcde",
+                            "0123456789abcdef0123456789abcdef"}) {
     EXPECT_FALSE(token.Matches(other)) << other;
   }
   EXPECT_FALSE(Token().Matches(""));

@@ -1,0 +1,100 @@
+// What the control socket asks of the daemon: Node.Status and Node.Dial.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/address.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status_macros.h"
+#include "daemon/daemon.h"
+
+namespace lockstep::daemon {
+
+v1::StatusReply Daemon::Status(uid_t caller, const v1::StatusRequest& request) {
+  last_active_ = clock_.Monotonic();
+  const Scope scope = Scope::Of(caller);
+  v1::StatusReply reply;
+  reply.mutable_version()->set_protocol_min(1);
+  reply.mutable_version()->set_protocol_max(1);
+  reply.mutable_version()->set_program(kDaemonVersion);
+  v1::DaemonStatus& daemon = *reply.add_daemons();
+  daemon.set_node_id(node_id_);
+  daemon.set_host_name(host_name_);
+  daemon.set_version(kDaemonVersion);
+  for (v1::Rank& rank : registry_.Ranks(scope)) {
+    if (request.job().empty() || rank.job() == request.job()) *daemon.add_ranks() = std::move(rank);
+  }
+  for (auto& [id, link] : links_) {
+    if (link.dialled) continue;
+    const OffsetEstimate offset = link.uplink->Offset();
+    if (offset.known && daemon.clock_bound_ns() == 0) {
+      daemon.set_clock_offset_ns(offset.offset.ns());
+      daemon.set_clock_bound_ns(offset.bound.ns());
+      daemon.set_connected_ns(link.uplink->connected_at().ns());
+    }
+    if (!link.uplink->up()) {
+      daemon.add_warnings(absl::StrCat("aggregator ", link.uplink->options().name,
+                                       " is not reached: ", link.uplink->trouble()));
+    }
+    const uint64_t dropped = link.uplink->spool()->stats().dropped_records;
+    if (dropped > 0)
+      daemon.add_warnings(
+          absl::StrCat(dropped, " records were dropped from the spool so far: raise --spool-bytes"));
+  }
+  for (v1::CaptureStatus& capture : captures_.Status()) {
+    const bool visible =
+        std::any_of(capture.states().begin(), capture.states().end(), [&](const v1::RankState& state) {
+          const RegisteredProcess* process = registry_.Find(FromProto(state.process()));
+          return process != nullptr && scope.Allows(*process);
+        });
+    if (visible) *reply.add_captures() = std::move(capture);
+  }
+  return reply;
+}
+
+void Daemon::Dial(uid_t caller, const v1::DialRequest& request, std::function<void(std::string error)> done) {
+  last_active_ = clock_.Monotonic();
+  const absl::Status status =
+      stopping_ ? absl::UnavailableError("the daemon is ending") : TryDial(caller, request, done);
+  if (status.ok()) return;
+  log_.Warning("dial_refused",
+               {{"uid", caller}, {"address", request.address()}, {"reason", status.message()}});
+  done(std::string(status.message()));
+}
+
+absl::Status Daemon::TryDial(uid_t caller, const v1::DialRequest& request,
+                             std::function<void(std::string error)>& done) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address address, rpc::Address::Parse(request.address()));
+  if (!address.is_unix() || address.path()[0] != '/') {
+    return absl::InvalidArgumentError(
+        "the daemon dials only Unix sockets by absolute path; name others with lockstepd --aggregator");
+  }
+  const auto dialled =
+      std::count_if(links_.begin(), links_.end(), [](const auto& link) { return link.second.dialled; });
+  if (static_cast<size_t>(dialled) >= kMostDialled) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("there are ", dialled, " captures at this daemon already: try again later"));
+  }
+  rpc::Token token;
+  if (!request.token().empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(token, rpc::Token::FromText(request.token()));
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(Fd socket, rpc::ConnectUnix(address.path()));
+  // Root's daemon can reach every socket; it must not be made to reach others' for somebody.
+  LOCKSTEP_ASSIGN_OR_RETURN(const Peer peer, PeerOf(socket.get()));
+  if (peer.uid != caller && caller != 0) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("the socket ", address.path(), " is not yours but user ", peer.uid, "'s"));
+  }
+  UplinkOptions options = MakeUplinkOptions(request.address());
+  options.token = std::move(token);
+  options.mode = UplinkOptions::Mode::kOnce;
+  auto shared = std::make_shared<Fd>(std::move(socket));
+  options.connect = [shared](const std::string&) { return rpc::ConnectOver(std::move(*shared)); };
+  Link& link = AddLink(std::move(options), Scope::Of(caller));
+  link.dialled = true;
+  link.dialled_done = std::move(done);
+  link.uplink->Start();
+  return absl::OkStatus();
+}
+
+}  // namespace lockstep::daemon
