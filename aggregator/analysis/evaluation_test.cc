@@ -1,0 +1,208 @@
+// The verdict against the truth of simulated jobs: same seed with and without the fault.
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <random>
+
+#include "aggregator/analysis/diagnosis.h"
+#include "common/scenario/generator.h"
+#include "gtest/gtest.h"
+#include "sim/engine/dry_run.h"
+#include "tests/support/sim_capture.h"
+
+namespace lockstep::analysis {
+namespace {
+
+using sim::FaultKind;
+
+// What `lockstep trace --duration 2s` captures somewhere in a job's middle.
+constexpr Nanos kWindow = Nanos::Seconds(2);
+constexpr uint32_t kSteps = 28;
+
+Diagnosis DiagnoseCapture(const store::Capture& capture) {
+  const align::Matches matches = align::Match(capture);
+  const align::ClockModel clock = align::EstimateClocks(capture, matches);
+  std::vector<CallIndex> calls;
+  for (const auto& rank : capture.ranks) calls.emplace_back(rank);
+  const Steps steps = FindSteps(capture, clock, calls);
+  const CollectiveTimes times = TimeCollectives(capture, matches, clock);
+  const CallNames names(capture);
+  return Diagnose({capture, matches, clock, times, steps, calls, &names});
+}
+
+struct Job {
+  scenario::Scenario scenario;
+  sim::Knobs knobs;
+  tests::SimCaptureOptions options;
+  Nanos true_cost;  // per step
+};
+
+// The draw of a job: seed, window, and a fault of 5 to 30 % of a step on any rank.
+Job DrawJob(const scenario::Scenario& scenario, FaultKind kind, std::mt19937_64& random) {
+  Job job{scenario, {}, {}, {}};
+  job.knobs.seed = random();
+  const auto healthy = sim::DryRun(scenario, job.knobs, kSteps);
+  job.options.from = VirtualTime(400'000'000 + static_cast<int64_t>(random() % 150'000'000));
+  job.options.to = job.options.from + kWindow;
+  if (kind == FaultKind::kNone) return job;
+  const auto rank = static_cast<uint32_t>(random() % scenario.ranks.size());
+  const double size = 0.05 + 0.25 * static_cast<double>(random() % 1000) / 1000.0;
+  EXPECT_TRUE(sim::SizeFault(scenario, kind, rank, size, sim::MeanStep(scenario, healthy), &job.knobs.fault));
+  const auto faulty = sim::DryRun(scenario, job.knobs, kSteps);
+  job.true_cost = tests::TrueStep(faulty, job.options.from, job.options.to) - tests::TrueStep(healthy, job.options.from, job.options.to);
+  return job;
+}
+
+store::Capture CaptureJob(const Job& job) {
+  return tests::CaptureOf(job.scenario, sim::DryRun(job.scenario, job.knobs, kSteps), job.options);
+}
+
+Cause ExpectedCause(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kSlowGpu: return Cause::kGpuClock;
+    case FaultKind::kHostStall: return Cause::kDataLoader;
+    case FaultKind::kSlowLink: return Cause::kSlowLink;
+    case FaultKind::kCopy: return Cause::kCopy;
+    case FaultKind::kNone: break;
+  }
+  return Cause::kUnknown;
+}
+
+// Checks one faulty job; returns the relative error of the culprit's milliseconds.
+double CheckFault(const Job& job, const store::Capture& capture) {
+  const FaultKind kind = job.knobs.fault.kind;
+  const Diagnosis d = DiagnoseCapture(capture);
+  const std::string what = std::string(sim::FaultName(kind)) + " of " + std::to_string(job.knobs.fault.size) + " on rank " +
+                           std::to_string(job.knobs.fault.rank) + ", seed " + std::to_string(job.knobs.seed);
+  if (d.findings.empty()) {
+    ADD_FAILURE() << "nothing found: " << what;
+    return 1;
+  }
+  const Finding& first = d.findings[0];
+  EXPECT_EQ(first.rank_indices, std::vector<uint32_t>{job.knobs.fault.rank}) << what;
+  EXPECT_EQ(CauseName(first.cause), CauseName(ExpectedCause(kind))) << what;
+  EXPECT_EQ(first.verdict, Verdict::kSure) << what;
+  const auto truth = static_cast<double>(job.true_cost.ns());
+  const double error = std::fabs(first.gain_ns - truth) / truth;
+  EXPECT_LT(error, 0.15) << what;
+  double sum = d.noise_ns + d.unlisted_ns + d.unexplained_ns;
+  for (const Finding& f : d.findings) sum += f.lost_ns;
+  EXPECT_NEAR(sum, d.lost_ns, 1e-6 * std::fabs(d.lost_ns)) << what;
+  return error;
+}
+
+TEST(Evaluation, EveryFaultOnAnyRankIsNamedFirstWithItsCauseAndItsMilliseconds) {
+  std::mt19937_64 random(20'251'121);
+  const scenario::Scenario scenario = *scenario::MakeTransformer({});
+  std::vector<double> errors;
+  for (int i = 0; i < 40; ++i) {
+    const auto kind = static_cast<FaultKind>(1 + i % 4);
+    const Job job = DrawJob(scenario, kind, random);
+    errors.push_back(CheckFault(job, CaptureJob(job)));
+  }
+  std::sort(errors.begin(), errors.end());
+  std::cout << "culprit's milliseconds: median error " << errors[errors.size() / 2] << ", worst " << errors.back() << "\n";
+}
+
+TEST(Evaluation, HealthyJobsBlameNobody) {
+  std::mt19937_64 random(77);
+  const scenario::Scenario scenario = *scenario::MakeTransformer({});
+  for (int i = 0; i < 12; ++i) {
+    const Diagnosis d = DiagnoseCapture(CaptureJob(DrawJob(scenario, FaultKind::kNone, random)));
+    EXPECT_TRUE(d.findings.empty()) << "rank " << d.findings[0].rank_indices[0] << " blamed with " << d.findings[0].lost_ns;
+    ASSERT_TRUE(d.noise_floor_ns.has_value());
+    EXPECT_LT(*d.noise_floor_ns, 0.02 * d.step_ns);
+  }
+}
+
+TEST(Evaluation, OtherShapesAndNoiseWorkToo) {
+  std::mt19937_64 random(5);
+  std::vector<scenario::TransformerShape> shapes(4);
+  shapes[0].data_parallel = 4, shapes[0].tensor_parallel = 1, shapes[0].pipeline_parallel = 1;
+  shapes[1].data_parallel = 2, shapes[1].tensor_parallel = 4, shapes[1].pipeline_parallel = 2;
+  shapes[2].data_parallel = 2, shapes[2].tensor_parallel = 1, shapes[2].pipeline_parallel = 4;
+  shapes[3].noise_ppm = 30'000;
+  for (const auto& shape : shapes) {
+    const auto scenario = scenario::MakeTransformer(shape);
+    ASSERT_TRUE(scenario.ok());
+    for (const FaultKind kind : {FaultKind::kSlowGpu, FaultKind::kHostStall, FaultKind::kCopy}) {
+      const Job job = DrawJob(*scenario, kind, random);
+      CheckFault(job, CaptureJob(job));
+    }
+  }
+}
+
+TEST(Evaluation, ClocksTenMillisecondsApartChangeNothing) {
+  std::mt19937_64 random(9);
+  const scenario::Scenario scenario = *scenario::MakeTransformer({});
+  std::uniform_real_distribution<double> unit(-1, 1);
+  for (int i = 0; i < 8; ++i) {
+    Job job = DrawJob(scenario, static_cast<FaultKind>(1 + i % 4), random);
+    for (size_t r = 0; r < 8; ++r) {
+      job.options.clocks.push_back({Nanos(static_cast<int64_t>(unit(random) * 1e7)), unit(random) * 50e-6});
+    }
+    CheckFault(job, CaptureJob(job));
+  }
+}
+
+TEST(Evaluation, DependenciesBetweenStreamsMayBeUnrecorded) {
+  std::mt19937_64 random(31);
+  const scenario::Scenario scenario = *scenario::MakeTransformer({});
+  for (int i = 0; i < 8; ++i) {
+    Job job = DrawJob(scenario, static_cast<FaultKind>(1 + i % 4), random);
+    job.options.with_events = false;
+    CheckFault(job, CaptureJob(job));
+  }
+}
+
+TEST(Evaluation, WithoutCommunicatorsNobodyIsBlamedByGuess) {
+  std::mt19937_64 random(13);
+  const scenario::Scenario scenario = *scenario::MakeTransformer({});
+  for (int i = 0; i < 5; ++i) {
+    Job job = DrawJob(scenario, static_cast<FaultKind>(i), random);
+    job.options.with_sequences = false;
+    const Diagnosis d = DiagnoseCapture(CaptureJob(job));
+    for (const Finding& f : d.findings) {
+      const bool right = i > 0 && f.rank_indices[0] == job.knobs.fault.rank;
+      EXPECT_TRUE(right || f.verdict == Verdict::kUndecided);
+    }
+  }
+}
+
+TEST(Evaluation, TwoCulpritsAreBothNamedAndTheirJointGainIsKnown) {
+  const scenario::Scenario scenario = *scenario::MakeTransformer({});
+  sim::Knobs knobs;
+  knobs.seed = 3;
+  const auto healthy = sim::DryRun(scenario, knobs, kSteps);
+  // The model has one fault: the second culprit's copies are stretched in the scenario itself.
+  scenario::Scenario both = scenario;
+  for (scenario::Op& op : both.ranks[6].program) {
+    if (op.kind == scenario::OpKind::kCopy && op.bytes > 1'000'000) op.own = op.own * 40;
+  }
+  ASSERT_TRUE(sim::SizeFault(scenario, FaultKind::kSlowGpu, 1, 0.15, sim::MeanStep(scenario, healthy), &knobs.fault));
+  tests::SimCaptureOptions options;
+  options.from = VirtualTime(450'000'000);
+  options.to = options.from + kWindow;
+  const auto world = sim::DryRun(both, knobs, kSteps);
+  const Diagnosis d = DiagnoseCapture(tests::CaptureOf(both, world, options));
+  const auto truth = static_cast<double>((tests::TrueStep(world, options.from, options.to) - tests::TrueStep(healthy, options.from, options.to)).ns());
+  ASSERT_EQ(d.findings.size(), 2u);
+  std::vector<uint32_t> named = {d.findings[0].rank_indices[0], d.findings[1].rank_indices[0]};
+  std::sort(named.begin(), named.end());
+  EXPECT_EQ(named, (std::vector<uint32_t>{1, 6}));
+  ASSERT_TRUE(d.joint_gain_ns.has_value());
+  EXPECT_NEAR(*d.joint_gain_ns, truth, 0.05 * truth);
+}
+
+TEST(Evaluation, TooFewStepsDecideNothing) {
+  const scenario::Scenario scenario = *scenario::MakeTransformer({});
+  std::mt19937_64 random(8);
+  Job job = DrawJob(scenario, FaultKind::kSlowGpu, random);
+  job.options.to = job.options.from + Nanos::Millis(330);
+  const Diagnosis d = DiagnoseCapture(CaptureJob(job));
+  EXPECT_FALSE(d.noise_floor_ns.has_value());
+  for (const Finding& f : d.findings) EXPECT_EQ(f.verdict, Verdict::kUndecided);
+}
+
+}  // namespace
+}  // namespace lockstep::analysis
