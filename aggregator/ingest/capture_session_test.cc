@@ -79,7 +79,8 @@ TEST_F(CaptureSessionTest, StartAtIsTheEarliestT0) {
 TEST_F(CaptureSessionTest, RanksThatDoNotArmAreNamedAndTheOthersGoOn) {
   Serve();
   FakeDaemon& daemon = DaemonWithRanks("n0", 0, 3, 4);
-  auto running = Trace();
+  auto running =
+      Trace(Nanos::Millis(50), [](v1::TraceRequest& r) { r.set_arm_timeout_ns(Nanos::Millis(300).ns()); });
   const auto arm = daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_arm(); }).arm();
   daemon.SendState(arm.capture(), 0, v1::RankState::ARMED);
   daemon.SendState(arm.capture(), 1, v1::RankState::FAILED, "CUPTI is held by another tool");
@@ -97,7 +98,8 @@ TEST_F(CaptureSessionTest, RanksThatDoNotArmAreNamedAndTheOthersGoOn) {
 TEST_F(CaptureSessionTest, WhenNobodyArmsTheCaptureEndsAndSaysSo) {
   Serve();
   FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
-  auto running = Trace();
+  auto running =
+      Trace(Nanos::Millis(50), [](v1::TraceRequest& r) { r.set_arm_timeout_ns(Nanos::Millis(300).ns()); });
   EXPECT_TRUE(daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_arm(); }).has_arm());
   EXPECT_TRUE(daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_stop() && m.stop().abort(); })
                   .has_stop());
@@ -135,7 +137,9 @@ TEST_F(CaptureSessionTest, TheStartReachesADaemonThatWasAwayForAMoment) {
 }
 
 TEST_F(CaptureSessionTest, ADaemonThatDiesMidCaptureLeavesAPartialCapture) {
-  Serve();
+  SessionLimits limits = Quick();
+  limits.quiet = Nanos::Millis(700);
+  Serve(limits);
   FakeDaemon& a = DaemonWithRanks("a", 0, 1, 2);
   FakeDaemon& b = DaemonWithRanks("b", 1, 1, 2);
   auto running = Trace();

@@ -90,11 +90,12 @@ class IngestTest : public ::testing::Test {
     stub_ = v1::Control::NewStub(Channel());
   }
 
+  // Long where a busy machine must not run into it: a test that waits for a timeout sets its own.
   static SessionLimits Quick() {
     SessionLimits limits;
-    limits.arm_timeout = Nanos::Millis(300);
+    limits.arm_timeout = Nanos::Seconds(20);
     limits.gone_wait = Nanos::Millis(200);
-    limits.quiet = Nanos::Millis(500);
+    limits.quiet = Nanos::Seconds(20);
     limits.abandon_wait = Nanos::Millis(300);
     limits.progress = Nanos::Millis(20);
     return limits;

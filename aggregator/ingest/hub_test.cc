@@ -1,0 +1,329 @@
+// The hub without gRPC: many daemons and askers at once, which the thread sanitizer can judge.
+#include "aggregator/ingest/hub.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "aggregator/store/records.h"
+#include "common/columns/columns.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::ingest {
+namespace {
+
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class TestClock final : public Clock {
+ public:
+  JobTime Now() const override { return JobTime(now_); }
+  void Set(JobTime now) { now_ = now.ns(); }
+
+ private:
+  std::atomic<int64_t> now_{1'000'000'000'000};
+};
+
+// What went down to a daemon, in order.
+class Inbox final : public DaemonConnection {
+ public:
+  bool Send(const v1::FromAggregator& message) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (closed_) return false;
+    messages_.push_back(message);
+    changed_.notify_all();
+    return true;
+  }
+  void Close() override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    closed_ = true;
+    changed_.notify_all();
+  }
+  // Nothing once it is closed.
+  std::optional<v1::FromAggregator> Next() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(10), [this] { return closed_ || !messages_.empty(); });
+    if (messages_.empty()) return std::nullopt;
+    v1::FromAggregator message = messages_.front();
+    messages_.pop_front();
+    return message;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<v1::FromAggregator> messages_;
+  bool closed_ = false;
+};
+
+std::string OneKernel() {
+  columns::BlockBuilder builder(columns::Kind::kKernel);
+  builder.Append(std::vector<uint64_t>(columns::Schema(columns::Kind::kKernel).size(), 1));
+  std::string out;
+  builder.Encode(1, 0, out);
+  return out;
+}
+
+// A daemon with one rank that does what it is told, on the thread that calls Serve.
+class Daemon {
+ public:
+  Daemon(Hub& hub, int rank, int world) : hub_(hub), rank_(rank), key_{"n" + std::to_string(rank), 1} {
+    v1::DaemonHello hello;
+    hello.mutable_version()->set_protocol_min(1);
+    hello.mutable_version()->set_protocol_max(1);
+    hello.set_node_id(key_.node_id);
+    hello.set_session(key_.session);
+    EXPECT_EQ(hub_.Connect(hello, inbox_).refused(), "");
+    v1::FromDaemon message;
+    v1::Rank& r = *message.mutable_ranks()->add_ranks();
+    *r.mutable_process() = Process();
+    r.set_rank(rank);
+    r.set_world_size(world);
+    r.set_job("job");
+    Up(message);
+  }
+
+  // Until the hub closes the connection.
+  void Serve() {
+    while (const auto message = inbox_->Next()) {
+      if (message->has_arm()) State(message->arm().capture(), v1::RankState::ARMED);
+      if (message->has_start()) Record(message->start().capture());
+    }
+    hub_.Disconnect(key_, inbox_.get());
+  }
+
+  v1::ProcessKey Process() const {
+    v1::ProcessKey key;
+    key.set_pid(100 + rank_);
+    return key;
+  }
+  std::optional<uint64_t> Up(const v1::FromDaemon& message) {
+    return hub_.Handle(key_, inbox_.get(), message);
+  }
+  Inbox& inbox() { return *inbox_; }
+  const DaemonKey& key() const { return key_; }
+
+ private:
+  void State(const std::string& capture, v1::RankState::State state) {
+    v1::FromDaemon message;
+    message.mutable_states()->set_capture(capture);
+    v1::RankState& s = *message.mutable_states()->add_states();
+    *s.mutable_process() = Process();
+    s.set_state(state);
+    Up(message);
+  }
+  void Record(const std::string& capture) {
+    State(capture, v1::RankState::CAPTURING);
+    for (int i = 0; i < 20; ++i) {
+      v1::FromDaemon message;
+      v1::Batch& batch = *message.mutable_batch();
+      batch.set_sequence(++sequence_);
+      batch.set_capture(capture);
+      *batch.mutable_process() = Process();
+      batch.set_incarnation(1);
+      batch.set_blocks(OneKernel());
+      batch.set_rows(1);
+      EXPECT_EQ(Up(message), sequence_);
+      v1::FromDaemon clock;
+      clock.mutable_clock()->add_samples()->set_t4_ns(1000);
+      Up(clock);
+    }
+    v1::FromDaemon message;
+    message.mutable_end()->set_capture(capture);
+    *message.mutable_end()->mutable_process() = Process();
+    message.mutable_end()->set_sequence(++sequence_);
+    Up(message);
+  }
+
+  Hub& hub_;
+  const int rank_;
+  const DaemonKey key_;
+  std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
+  uint64_t sequence_ = 0;
+};
+
+class HubTest : public ::testing::Test {
+ protected:
+  HubTest() {
+    char pattern[] = "/tmp/lockstep-hub-XXXXXX";
+    options_.captures_folder = ::mkdtemp(pattern);
+    options_.limits.progress = Nanos::Millis(5);
+    options_.limits.abandon_wait = Nanos::Millis(200);
+  }
+  ~HubTest() override { fs::remove_all(options_.captures_folder); }
+
+  static v1::TraceRequest Request() {
+    v1::TraceRequest request;
+    request.set_duration_ns(Nanos::Millis(20).ns());
+    return request;
+  }
+
+  HubOptions options_;
+  SystemClock clock_;
+};
+
+TEST_F(HubTest, DaemonsAskersAndOnlookersAtOnceLoseNothing) {
+  constexpr int kDaemons = 8;
+  constexpr int kCaptures = 5;
+  Hub hub(options_, clock_);
+  std::vector<std::unique_ptr<Daemon>> daemons;
+  for (int rank = 0; rank < kDaemons; ++rank)
+    daemons.push_back(std::make_unique<Daemon>(hub, rank, kDaemons));
+  std::vector<std::jthread> threads;
+  for (auto& daemon : daemons) threads.emplace_back([&daemon] { daemon->Serve(); });
+  std::jthread onlooker([&hub](const std::stop_token& stop) {
+    while (!stop.stop_requested()) hub.Status("");
+  });
+  std::vector<std::string> captures;
+  for (int i = 0; i < kCaptures; ++i) {
+    const v1::TraceFinished finished = hub.Trace(
+        Request(), [](const v1::TraceEvent&) {}, [](const std::string&, v1::TraceFinished&) {});
+    EXPECT_EQ(finished.outcome(), v1::TraceFinished::COMPLETE) << finished.text();
+    captures.push_back(finished.capture());
+  }
+  onlooker.request_stop();
+  hub.Shutdown();
+  threads.clear();
+  for (const std::string& id : captures) {
+    const auto capture = store::LoadRecords(options_.captures_folder + "/" + id);
+    ASSERT_TRUE(capture.ok()) << capture.status();
+    ASSERT_EQ(capture->ranks.size(), static_cast<size_t>(kDaemons));
+    for (const store::RankData& rank : capture->ranks) EXPECT_EQ(rank.activities.size(), 20u);
+  }
+}
+
+TEST_F(HubTest, StopFromAnotherThreadEndsALongCapture) {
+  Hub hub(options_, clock_);
+  Daemon daemon(hub, 0, 1);
+  std::jthread serving([&daemon] {
+    while (const auto message = daemon.inbox().Next()) {
+      v1::FromDaemon up;
+      if (message->has_arm()) {
+        up.mutable_states()->set_capture(message->arm().capture());
+        v1::RankState& s = *up.mutable_states()->add_states();
+        *s.mutable_process() = daemon.Process();
+        s.set_state(v1::RankState::ARMED);
+      } else if (message->has_stop()) {
+        up.mutable_end()->set_capture(message->stop().capture());
+        *up.mutable_end()->mutable_process() = daemon.Process();
+        up.mutable_end()->set_sequence(1);
+      } else {
+        continue;
+      }
+      daemon.Up(up);
+    }
+  });
+  v1::TraceRequest request = Request();
+  request.set_duration_ns(Nanos::Seconds(300).ns());
+  const v1::TraceFinished finished = hub.Trace(
+      request,
+      [&hub](const v1::TraceEvent& event) {
+        if (event.has_progress() && event.progress().phase() == "capturing") {
+          const v1::StatusReply status = hub.Status("");
+          ASSERT_EQ(status.captures_size(), 1);
+          EXPECT_TRUE(hub.Stop(status.captures(0).capture()).ok());
+        }
+      },
+      [](const std::string&, v1::TraceFinished&) {});
+  EXPECT_EQ(finished.outcome(), v1::TraceFinished::COMPLETE) << finished.text();
+  EXPECT_FALSE(hub.Stop("no-such").ok());
+  hub.Shutdown();
+}
+
+TEST_F(HubTest, ANewConnectionOfADaemonReplacesTheOldOne) {
+  Hub hub(options_, clock_);
+  Daemon old(hub, 0, 1);
+  Daemon fresh(hub, 0, 1);
+  EXPECT_TRUE(old.inbox().Next()->has_register_());
+  EXPECT_EQ(old.inbox().Next(), std::nullopt) << "closed";
+  v1::FromDaemon ranks;
+  ranks.mutable_ranks();
+  old.Up(ranks);
+  EXPECT_EQ(hub.Status("").daemons(0).ranks_size(), 1) << "what still comes over the old one is not heard";
+  hub.Disconnect(old.key(), &old.inbox());
+  EXPECT_EQ(hub.Status("").daemons_size(), 1) << "nor its end";
+}
+
+TEST_F(HubTest, RanksStartFourRoundTripsFromNow) {
+  TestClock clock;
+  Hub hub(options_, clock);
+  Daemon daemon(hub, 0, 1);
+  v1::FromDaemon samples;
+  for (int i = 0; i < 100; ++i) {
+    v1::ClockSample& s = *samples.mutable_clock()->add_samples();
+    s.set_t1_ns(0);
+    s.set_t2_ns(10);
+    s.set_t3_ns(20);
+    s.set_t4_ns(Nanos::Millis(i < 98 ? 1 : 40).ns());
+  }
+  daemon.Up(samples);
+  std::jthread serving([&] {
+    while (const auto message = daemon.inbox().Next()) {
+      if (message->has_start()) {
+        EXPECT_NEAR(static_cast<double>(message->start().t0_ns() - clock.Now().ns()), 160e6, 1e4);
+        clock.Set(JobTime(message->start().t1_ns()));
+        v1::FromDaemon up;
+        up.mutable_end()->set_capture(message->start().capture());
+        *up.mutable_end()->mutable_process() = daemon.Process();
+        up.mutable_end()->set_sequence(1);
+        daemon.Up(up);
+        return;
+      }
+      if (!message->has_arm()) continue;
+      v1::FromDaemon up;
+      up.mutable_states()->set_capture(message->arm().capture());
+      v1::RankState& s = *up.mutable_states()->add_states();
+      *s.mutable_process() = daemon.Process();
+      s.set_state(v1::RankState::ARMED);
+      daemon.Up(up);
+    }
+  });
+  const auto finished = hub.Trace(
+      Request(), [](const v1::TraceEvent&) {}, [](const std::string&, v1::TraceFinished&) {});
+  EXPECT_EQ(finished.outcome(), v1::TraceFinished::COMPLETE) << finished.text();
+}
+
+TEST_F(HubTest, AnImpossibleDurationIsRefusedBeforeAnythingRuns) {
+  Hub hub(options_, clock_);
+  Daemon daemon(hub, 0, 1);
+  v1::TraceRequest request = Request();
+  for (const int64_t ns : {int64_t{0}, int64_t{-5}, Nanos::Seconds(3600).ns(), Nanos::Max().ns()}) {
+    request.set_duration_ns(ns);
+    const auto finished = hub.Trace(
+        request, [](const v1::TraceEvent&) {}, [](const std::string&, v1::TraceFinished&) {});
+    EXPECT_EQ(finished.outcome(), v1::TraceFinished::FAILED);
+    EXPECT_THAT(finished.text(), HasSubstr("--duration"));
+  }
+  EXPECT_TRUE(fs::is_empty(options_.captures_folder));
+}
+
+TEST_F(HubTest, AClockIsToldByItsBestExchange) {
+  Hub hub(options_, clock_);
+  Daemon daemon(hub, 0, 1);
+  EXPECT_EQ(hub.Status("").daemons(0).clock_bound_ns(), 0) << "unknown";
+  v1::FromDaemon samples;
+  // The daemon's clock is 1000 ahead; the second exchange was quick.
+  for (const int64_t trip : {500, 20, 300}) {
+    v1::ClockSample& s = *samples.mutable_clock()->add_samples();
+    s.set_t1_ns(1'000'000);
+    s.set_t2_ns(1'000'000 - 1000 + trip / 2);
+    s.set_t3_ns(1'000'000 - 1000 + trip / 2);
+    s.set_t4_ns(1'000'000 + trip);
+  }
+  daemon.Up(samples);
+  EXPECT_EQ(hub.Status("").daemons(0).clock_offset_ns(), 1000);
+  EXPECT_EQ(hub.Status("").daemons(0).clock_bound_ns(), 10);
+}
+
+}  // namespace
+}  // namespace lockstep::ingest
