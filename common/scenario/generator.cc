@@ -8,11 +8,13 @@ namespace lockstep::scenario {
 namespace {
 
 // CUPTI's callback ids (common/foreign/cupti.h has the same; the layers do not allow to include it here).
-constexpr uint32_t kMemcpyAsync = 41, kStreamSynchronize = 131, kEventRecord = 135, kStreamWaitEvent = 147, kLaunchKernel = 211;
+constexpr uint32_t kMemcpyAsync = 41, kStreamSynchronize = 131, kEventRecord = 135, kStreamWaitEvent = 147,
+                   kLaunchKernel = 211;
 constexpr uint32_t kDriverLaunchKernelEx = 652;
 constexpr uint32_t kHostToDevice = 1, kDeviceToHost = 2;
 
-constexpr uint64_t kActivationBytes = 4ull << 20;  // not above NCCL's buffers: a send does not wait for its receiver
+constexpr uint64_t kActivationBytes =
+    4ull << 20;  // not above NCCL's buffers: a send does not wait for its receiver
 constexpr uint32_t kMaxRanks = 4096, kMaxLayers = 64, kMaxMicrobatches = 256;
 
 enum StreamIndex : uint32_t { kCompute, kTensor, kData, kReceive, kSend, kCopy, kWorld };
@@ -25,22 +27,68 @@ struct KernelKind {
   Geometry geometry;
 };
 
-const KernelKind kLayerNorm = {"void layer_norm_kernel<__nv_bfloat16, float>(int, float, __nv_bfloat16 const*)", 90, {{4096, 1, 1}, {32, 4, 1}, 40, 0, 64}};
-const KernelKind kQkv = {"sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1", 1000, {{128, 1, 1}, {384, 1, 1}, 168, 0, 213248}};
-const KernelKind kAttention = {"void flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4>>(Flash_fwd_params)", 1350, {{32, 8, 16}, {128, 1, 1}, 255, 0, 81920}};
-const KernelKind kProjection = {"sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x64x64_warpgroupsize1x1x1", 480, {{264, 1, 1}, {384, 1, 1}, 168, 0, 164096}};
-const KernelKind kMlpUp = {"sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x256x64_warpgroupsize2x1x1", 1320, {{512, 1, 1}, {384, 1, 1}, 168, 0, 213248}};
-const KernelKind kGelu = {"void vectorized_elementwise_kernel<4, GeluFunctor, array<char*, 2>>(int, GeluFunctor)", 110, {{16384, 1, 1}, {128, 1, 1}, 32, 0, 0}};
-const KernelKind kMlpDown = {"sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize256x128x64_warpgroupsize2x1x1", 1280, {{128, 1, 1}, {384, 1, 1}, 168, 0, 213248}};
-const KernelKind kAttentionBackward = {"void flash_bwd_dq_dk_dv_loop_kernel<Flash_bwd_kernel_traits<128, 64, 128, 8>>(Flash_bwd_params)", 3300, {{32, 8, 16}, {256, 1, 1}, 255, 0, 147456}};
-const KernelKind kGradInput = {"sm90_xmma_gemm_bf16bf16_bf16f32_f32_nn_n_tilesize128x128x64_warpgroupsize1x1x1", 1000, {{256, 1, 1}, {384, 1, 1}, 168, 0, 213248}};
-const KernelKind kGradWeight = {"sm90_xmma_gemm_bf16f32_bf16f32_f32_nt_n_tilesize128x128x64_warpgroupsize1x1x1", 1040, {{192, 1, 1}, {384, 1, 1}, 168, 0, 213248}};
-const KernelKind kGeluBackward = {"void vectorized_elementwise_kernel<4, GeluBackwardFunctor, array<char*, 3>>(int, GeluBackwardFunctor)", 150, {{16384, 1, 1}, {128, 1, 1}, 32, 0, 0}};
-const KernelKind kEmbedding = {"void embedding_lookup_kernel<__nv_bfloat16, int64_t>(__nv_bfloat16 const*, int64_t const*)", 350, {{8192, 1, 1}, {256, 1, 1}, 24, 0, 0}};
-const KernelKind kLoss = {"void cross_entropy_forward_kernel<float, 1024>(float const*, int64_t const*, float*)", 350, {{8192, 1, 1}, {1024, 1, 1}, 40, 4096, 0}};
-const KernelKind kCount = {"void reduce_kernel<512, 1, ReduceOp<int64_t, sum_functor, unsigned int, int64_t, 4>>(ReduceOp)", 12, {{8, 1, 1}, {512, 1, 1}, 32, 16, 0}};
-const KernelKind kGradNorm = {"void multi_tensor_apply_kernel<TensorListMetadata<1>, LpNormFunctor<float, 2>>(TensorListMetadata)", 260, {{320, 1, 1}, {512, 1, 1}, 48, 0, 0}};
-const KernelKind kAdam = {"void multi_tensor_apply_kernel<TensorListMetadata<4>, FusedAdamMathFunctor<float, 4>>(TensorListMetadata)", 900, {{320, 1, 1}, {512, 1, 1}, 64, 0, 0}};
+const KernelKind kLayerNorm = {
+    "void layer_norm_kernel<__nv_bfloat16, float>(int, float, __nv_bfloat16 const*)",
+    90,
+    {{4096, 1, 1}, {32, 4, 1}, 40, 0, 64}};
+const KernelKind kQkv = {"sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1",
+                         1000,
+                         {{128, 1, 1}, {384, 1, 1}, 168, 0, 213248}};
+const KernelKind kAttention = {
+    "void flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4>>(Flash_fwd_params)",
+    1350,
+    {{32, 8, 16}, {128, 1, 1}, 255, 0, 81920}};
+const KernelKind kProjection = {
+    "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x64x64_warpgroupsize1x1x1",
+    480,
+    {{264, 1, 1}, {384, 1, 1}, 168, 0, 164096}};
+const KernelKind kMlpUp = {"sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x256x64_warpgroupsize2x1x1",
+                           1320,
+                           {{512, 1, 1}, {384, 1, 1}, 168, 0, 213248}};
+const KernelKind kGelu = {
+    "void vectorized_elementwise_kernel<4, GeluFunctor, array<char*, 2>>(int, GeluFunctor)",
+    110,
+    {{16384, 1, 1}, {128, 1, 1}, 32, 0, 0}};
+const KernelKind kMlpDown = {"sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize256x128x64_warpgroupsize2x1x1",
+                             1280,
+                             {{128, 1, 1}, {384, 1, 1}, 168, 0, 213248}};
+const KernelKind kAttentionBackward = {
+    "void flash_bwd_dq_dk_dv_loop_kernel<Flash_bwd_kernel_traits<128, 64, 128, 8>>(Flash_bwd_params)",
+    3300,
+    {{32, 8, 16}, {256, 1, 1}, 255, 0, 147456}};
+const KernelKind kGradInput = {
+    "sm90_xmma_gemm_bf16bf16_bf16f32_f32_nn_n_tilesize128x128x64_warpgroupsize1x1x1",
+    1000,
+    {{256, 1, 1}, {384, 1, 1}, 168, 0, 213248}};
+const KernelKind kGradWeight = {
+    "sm90_xmma_gemm_bf16f32_bf16f32_f32_nt_n_tilesize128x128x64_warpgroupsize1x1x1",
+    1040,
+    {{192, 1, 1}, {384, 1, 1}, 168, 0, 213248}};
+const KernelKind kGeluBackward = {
+    "void vectorized_elementwise_kernel<4, GeluBackwardFunctor, array<char*, 3>>(int, GeluBackwardFunctor)",
+    150,
+    {{16384, 1, 1}, {128, 1, 1}, 32, 0, 0}};
+const KernelKind kEmbedding = {
+    "void embedding_lookup_kernel<__nv_bfloat16, int64_t>(__nv_bfloat16 const*, int64_t const*)",
+    350,
+    {{8192, 1, 1}, {256, 1, 1}, 24, 0, 0}};
+const KernelKind kLoss = {
+    "void cross_entropy_forward_kernel<float, 1024>(float const*, int64_t const*, float*)",
+    350,
+    {{8192, 1, 1}, {1024, 1, 1}, 40, 4096, 0}};
+const KernelKind kCount = {
+    "void reduce_kernel<512, 1, ReduceOp<int64_t, sum_functor, unsigned int, int64_t, 4>>(ReduceOp)",
+    12,
+    {{8, 1, 1}, {512, 1, 1}, 32, 16, 0}};
+const KernelKind kGradNorm = {
+    "void multi_tensor_apply_kernel<TensorListMetadata<1>, LpNormFunctor<float, 2>>(TensorListMetadata)",
+    260,
+    {{320, 1, 1}, {512, 1, 1}, 48, 0, 0}};
+const KernelKind kAdam = {
+    "void multi_tensor_apply_kernel<TensorListMetadata<4>, FusedAdamMathFunctor<float, "
+    "4>>(TensorListMetadata)",
+    900,
+    {{320, 1, 1}, {512, 1, 1}, 64, 0, 0}};
 
 constexpr std::string_view kNcclArgs = "(ncclDevKernelArgsStorage<4096ul>)";
 
@@ -83,7 +131,8 @@ class StepWriter {
     return order;
   }
 
-  // The batch comes in, and all ranks agree on how many tokens it holds: from here on every rank's lateness shows.
+  // The batch comes in, and all ranks agree on how many tokens it holds: from here on every rank's lateness
+  // shows.
   void Head() {
     for (uint64_t bytes : {9ull << 20, 3ull << 20}) {
       Call(kMemcpyAsync, Nanos(4200));
@@ -91,7 +140,8 @@ class StepWriter {
     }
     Order(kCopy, kCompute);
     Kernel(kCount);
-    if (world != kNoIndex) CollectiveBetween(kWorld, world, Collective::kAllReduce, 8, "ncclInt64", Nanos::Micros(38));
+    if (world != kNoIndex)
+      CollectiveBetween(kWorld, world, Collective::kAllReduce, 8, "ncclInt64", Nanos::Micros(38));
   }
 
   void Forward(uint32_t) {
@@ -103,17 +153,22 @@ class StepWriter {
       for (const KernelKind* k : {&kLayerNorm, &kMlpUp, &kGelu, &kMlpDown}) Kernel(*k);
       TensorAllReduce();
     }
-    if (place_.stage + 1 == shape_.pipeline_parallel) Kernel(kLoss);
-    else PointToPoint(Collective::kSend, place_.stage + 1);
+    if (place_.stage + 1 == shape_.pipeline_parallel)
+      Kernel(kLoss);
+    else
+      PointToPoint(Collective::kSend, place_.stage + 1);
   }
 
   void Backward(uint32_t microbatch) {
     const bool last_microbatch = microbatch + 1 == shape_.microbatches;
     if (place_.stage + 1 < shape_.pipeline_parallel) PointToPoint(Collective::kReceive, place_.stage + 1);
     for (uint32_t layer = 0; layer < shape_.layers_per_stage; ++layer) {
-      for (const KernelKind* k : {&kGradInput, &kGradWeight, &kGeluBackward, &kGradInput, &kGradWeight, &kLayerNorm}) Kernel(*k);
+      for (const KernelKind* k :
+           {&kGradInput, &kGradWeight, &kGeluBackward, &kGradInput, &kGradWeight, &kLayerNorm})
+        Kernel(*k);
       TensorAllReduce();
-      for (const KernelKind* k : {&kGradInput, &kGradWeight, &kAttentionBackward, &kGradInput, &kLayerNorm}) Kernel(*k);
+      for (const KernelKind* k : {&kGradInput, &kGradWeight, &kAttentionBackward, &kGradInput, &kLayerNorm})
+        Kernel(*k);
       TensorAllReduce();
       // The layer's gradients are complete: reduced while the next layer computes.
       if (last_microbatch && data != kNoIndex) {
@@ -127,7 +182,8 @@ class StepWriter {
   void Tail() {
     if (data != kNoIndex) Order(kData, kCompute);
     Kernel(kGradNorm);
-    if (world != kNoIndex) CollectiveBetween(kWorld, world, Collective::kAllReduce, 4, "ncclFloat32", Nanos::Micros(38));
+    if (world != kNoIndex)
+      CollectiveBetween(kWorld, world, Collective::kAllReduce, 4, "ncclFloat32", Nanos::Micros(38));
     for (uint32_t layer = 0; layer < shape_.layers_per_stage; ++layer) {
       Kernel(kAdam);
       if (data == kNoIndex) continue;
@@ -144,24 +200,29 @@ class StepWriter {
   }
 
   void TensorAllReduce() {
-    if (tensor != kNoIndex) CollectiveBetween(kTensor, tensor, Collective::kAllReduce, 16ull << 20, "ncclBfloat16", Nanos::Micros(180));
+    if (tensor != kNoIndex)
+      CollectiveBetween(kTensor, tensor, Collective::kAllReduce, 16ull << 20, "ncclBfloat16",
+                        Nanos::Micros(180));
   }
 
   void PointToPoint(Collective op, uint32_t peer_stage) {
     const uint32_t stream = op == Collective::kSend ? kSend : kReceive;
     if (op == Collective::kSend) Order(kCompute, kSend);
-    Nccl(stream, pipeline, op, kActivationBytes, "ncclBfloat16", Nanos::Micros(150), static_cast<int32_t>(peer_stage));
+    Nccl(stream, pipeline, op, kActivationBytes, "ncclBfloat16", Nanos::Micros(150),
+         static_cast<int32_t>(peer_stage));
     if (op == Collective::kReceive) Order(kReceive, kCompute);
   }
 
   // After what compute has done so far, and before what it does next.
-  void CollectiveBetween(uint32_t stream, uint32_t group, Collective op, uint64_t bytes, std::string_view type, Nanos own) {
+  void CollectiveBetween(uint32_t stream, uint32_t group, Collective op, uint64_t bytes,
+                         std::string_view type, Nanos own) {
     Order(kCompute, stream);
     Nccl(stream, group, op, bytes, type, own, -1);
     Order(stream, kCompute);
   }
 
-  void Nccl(uint32_t stream, uint32_t group, Collective op, uint64_t bytes, std::string_view type, Nanos own, int32_t peer) {
+  void Nccl(uint32_t stream, uint32_t group, Collective op, uint64_t bytes, std::string_view type, Nanos own,
+            int32_t peer) {
     Op& launch = Call(kDriverLaunchKernelEx, Nanos(5200));
     launch.driver = true;
     Op coll;
@@ -181,10 +242,14 @@ class StepWriter {
 
   static std::string_view NcclKernel(Collective op) {
     switch (op) {
-      case Collective::kAllReduce: return "ncclDevKernel_AllReduce_Sum_bf16_RING_LL";
-      case Collective::kReduceScatter: return "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL";
-      case Collective::kAllGather: return "ncclDevKernel_AllGather_RING_LL";
-      default: return "ncclDevKernel_SendRecv";
+      case Collective::kAllReduce:
+        return "ncclDevKernel_AllReduce_Sum_bf16_RING_LL";
+      case Collective::kReduceScatter:
+        return "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL";
+      case Collective::kAllGather:
+        return "ncclDevKernel_AllGather_RING_LL";
+      default:
+        return "ncclDevKernel_SendRecv";
     }
   }
 
@@ -279,7 +344,8 @@ Groups MakeGroups(const TransformerShape& shape, Scenario& s) {
   g.data.assign(n, kNoIndex);
   g.pipeline.assign(n, kNoIndex);
   // Every rank whose place is 0 in a dimension opens that dimension's group.
-  const auto open = [&](Place p, uint32_t Place::* axis, uint32_t size, std::string_view name, std::vector<uint32_t>& out) {
+  const auto open = [&](Place p, uint32_t Place::*axis, uint32_t size, std::string_view name,
+                        std::vector<uint32_t>& out) {
     if (p.*axis != 0) return;
     std::vector<uint32_t> members;
     for (p.*axis = 0; p.*axis < size; ++(p.*axis)) members.push_back(RankOf(shape, p));
@@ -287,7 +353,8 @@ Groups MakeGroups(const TransformerShape& shape, Scenario& s) {
     for (uint32_t r : members) out[r] = group;
   };
   for (uint32_t r = 0; r < n; ++r) {
-    const Place p{r / shape.tensor_parallel / shape.data_parallel, r / shape.tensor_parallel % shape.data_parallel, r % shape.tensor_parallel};
+    const Place p{r / shape.tensor_parallel / shape.data_parallel,
+                  r / shape.tensor_parallel % shape.data_parallel, r % shape.tensor_parallel};
     open(p, &Place::shard, shape.tensor_parallel, "tensor", g.tensor);
     open(p, &Place::replica, shape.data_parallel, "data", g.data);
     open(p, &Place::stage, shape.pipeline_parallel, "pipeline", g.pipeline);
@@ -306,13 +373,18 @@ TransformerShape ShapeFor(uint32_t ranks) {
 }
 
 absl::StatusOr<Scenario> MakeTransformer(const TransformerShape& shape) {
-  const bool sizes = shape.data_parallel > 0 && shape.tensor_parallel > 0 && shape.pipeline_parallel > 0 &&
-                     shape.data_parallel <= kMaxRanks && shape.tensor_parallel <= kMaxRanks &&
-                     shape.pipeline_parallel <= kMaxRanks &&
-                     uint64_t{shape.data_parallel} * shape.tensor_parallel * shape.pipeline_parallel <= kMaxRanks;
-  if (!sizes || shape.layers_per_stage == 0 || shape.layers_per_stage > kMaxLayers || shape.microbatches == 0 ||
-      shape.microbatches > kMaxMicrobatches || shape.ranks_per_host == 0 || shape.matmul <= Nanos() || shape.matmul > Nanos::Seconds(1)) {
-    return absl::InvalidArgumentError(fmt::format("transformer scenario: every size must be at least 1, with at most {} ranks, {} layers a stage and {} microbatches", kMaxRanks, kMaxLayers, kMaxMicrobatches));
+  const bool sizes =
+      shape.data_parallel > 0 && shape.tensor_parallel > 0 && shape.pipeline_parallel > 0 &&
+      shape.data_parallel <= kMaxRanks && shape.tensor_parallel <= kMaxRanks &&
+      shape.pipeline_parallel <= kMaxRanks &&
+      uint64_t{shape.data_parallel} * shape.tensor_parallel * shape.pipeline_parallel <= kMaxRanks;
+  if (!sizes || shape.layers_per_stage == 0 || shape.layers_per_stage > kMaxLayers ||
+      shape.microbatches == 0 || shape.microbatches > kMaxMicrobatches || shape.ranks_per_host == 0 ||
+      shape.matmul <= Nanos() || shape.matmul > Nanos::Seconds(1)) {
+    return absl::InvalidArgumentError(
+        fmt::format("transformer scenario: every size must be at least 1, with at most {} ranks, {} layers a "
+                    "stage and {} microbatches",
+                    kMaxRanks, kMaxLayers, kMaxMicrobatches));
   }
   Scenario s;
   s.noise_ppm = shape.noise_ppm;
@@ -324,7 +396,8 @@ absl::StatusOr<Scenario> MakeTransformer(const TransformerShape& shape) {
     rank.device = r % shape.ranks_per_host;
     rank.streams.assign(std::begin(kStreamIds), std::end(kStreamIds));
     rank.threads = {0};
-    const Place place{r / shape.tensor_parallel / shape.data_parallel, r / shape.tensor_parallel % shape.data_parallel, r % shape.tensor_parallel};
+    const Place place{r / shape.tensor_parallel / shape.data_parallel,
+                      r / shape.tensor_parallel % shape.data_parallel, r % shape.tensor_parallel};
     StepWriter writer(shape, place, s, rank);
     writer.world = groups.world;
     writer.tensor = groups.tensor[r];

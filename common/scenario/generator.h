@@ -26,7 +26,8 @@ struct TransformerShape {
 // tensor 2 and pipeline 2 as far as `ranks` divides, the rest data parallel.
 TransformerShape ShapeFor(uint32_t ranks);
 
-// Rank = (pipeline stage * data_parallel + replica) * tensor_parallel + shard. kInvalidArgument: a size is 0 or absurd.
+// Rank = (pipeline stage * data_parallel + replica) * tensor_parallel + shard. kInvalidArgument: a size is 0
+// or absurd.
 absl::StatusOr<Scenario> MakeTransformer(const TransformerShape& shape);
 
 }  // namespace lockstep::scenario

@@ -119,7 +119,8 @@ class Parser {
         continue;
       }
       if (key == "members" && Numbers(value, "", &group.members)) continue;
-      return Fail(fmt::format("`{}={}` is not understood; a group has comm=, name= and members=0,1,…", key, value));
+      return Fail(
+          fmt::format("`{}={}` is not understood; a group has comm=, name= and members=0,1,…", key, value));
     }
     return absl::OkStatus();
   }
@@ -153,9 +154,11 @@ class Parser {
       OpKind kind;
       std::string_view indices;  // of the words that must follow
     } kVerbs[] = {
-        {"call", OpKind::kCall, "t"},          {"push", OpKind::kPush, "tn"},      {"pop", OpKind::kPop, "t"},
-        {"kernel", OpKind::kKernel, "sn"},     {"copy", OpKind::kCopy, "s"},       {"set", OpKind::kSet, "s"},
-        {"coll", OpKind::kCollective, "sng"},  {"event", OpKind::kRecordEvent, "se"}, {"after", OpKind::kWaitEvent, "se"},
+        {"call", OpKind::kCall, "t"},         {"push", OpKind::kPush, "tn"},
+        {"pop", OpKind::kPop, "t"},           {"kernel", OpKind::kKernel, "sn"},
+        {"copy", OpKind::kCopy, "s"},         {"set", OpKind::kSet, "s"},
+        {"coll", OpKind::kCollective, "sng"}, {"event", OpKind::kRecordEvent, "se"},
+        {"after", OpKind::kWaitEvent, "se"},
     };
     for (const auto& v : kVerbs) {
       if (v.verb != verb) continue;
@@ -167,14 +170,20 @@ class Parser {
       }
       return Rest(words, std::move(op));
     }
-    return Fail(fmt::format("`{}` is no operation; there are call, push, pop, kernel, copy, set, coll, event and after", verb.substr(0, 40)));
+    return Fail(fmt::format(
+        "`{}` is no operation; there are call, push, pop, kernel, copy, set, coll, event and after",
+        verb.substr(0, 40)));
   }
 
   absl::Status Index(char letter, std::string_view word, Op* op) {
-    uint32_t* target = letter == 't' ? &op->thread : letter == 's' ? &op->stream : letter == 'n' ? &op->name
-                       : letter == 'g' ? &op->group : &op->event;
+    uint32_t* target = letter == 't'   ? &op->thread
+                       : letter == 's' ? &op->stream
+                       : letter == 'n' ? &op->name
+                       : letter == 'g' ? &op->group
+                                       : &op->event;
     if (word.size() < 2 || word[0] != letter || !ToNumber(word.substr(1), target)) {
-      return Fail(fmt::format("`{}` stands where an index like `{}0` must", word.substr(0, 40), std::string(1, letter)));
+      return Fail(fmt::format("`{}` stands where an index like `{}0` must", word.substr(0, 40),
+                              std::string(1, letter)));
     }
     return absl::OkStatus();
   }
@@ -184,7 +193,8 @@ class Parser {
       const std::string_view id = words.Next();
       op.driver = !id.empty() && id[0] == 'd';
       if (id.size() < 2 || (id[0] != 'r' && id[0] != 'd') || !ToNumber(id.substr(1), &op.cbid)) {
-        return Fail("a call names CUPTI's callback id, as in `call t0 r211` (runtime) or `call t0 d307` (driver)");
+        return Fail(
+            "a call names CUPTI's callback id, as in `call t0 r211` (runtime) or `call t0 d307` (driver)");
       }
     }
     if (op.kind == OpKind::kCollective) {
@@ -209,19 +219,32 @@ class Parser {
     if (key == "gap") return Time(value, &op->gap);
     if (key == "own") return Time(value, &op->own);
     if (key == "tail") return Time(value, &op->tail);
-    if (key == "unlaunched") op->launched = false;
-    else if (key == "wait") ok = WaitField(value, op);
-    else if (key == "grid") ok = Triple(value, g.grid);
-    else if (key == "block") ok = Triple(value, g.block);
-    else if (key == "regs") ok = ToNumber(value, &g.registers);
-    else if (key == "smem") ok = ToNumber(value, &g.static_shared_bytes);
-    else if (key == "dsmem") ok = ToNumber(value, &g.dynamic_shared_bytes);
-    else if (key == "bytes") ok = ToNumber(value, &op->bytes);
-    else if (key == "kind") ok = ToNumber(value, &op->copy_kind);
-    else if (key == "value") ok = ToNumber(value, &op->value);
-    else if (key == "peer") ok = ToNumber(value, &op->peer);
-    else if (key == "type") op->datatype = Unescape(value);
-    else return Fail(fmt::format("the field `{}` is not known", key.substr(0, 40)));
+    if (key == "unlaunched")
+      op->launched = false;
+    else if (key == "wait")
+      ok = WaitField(value, op);
+    else if (key == "grid")
+      ok = Triple(value, g.grid);
+    else if (key == "block")
+      ok = Triple(value, g.block);
+    else if (key == "regs")
+      ok = ToNumber(value, &g.registers);
+    else if (key == "smem")
+      ok = ToNumber(value, &g.static_shared_bytes);
+    else if (key == "dsmem")
+      ok = ToNumber(value, &g.dynamic_shared_bytes);
+    else if (key == "bytes")
+      ok = ToNumber(value, &op->bytes);
+    else if (key == "kind")
+      ok = ToNumber(value, &op->copy_kind);
+    else if (key == "value")
+      ok = ToNumber(value, &op->value);
+    else if (key == "peer")
+      ok = ToNumber(value, &op->peer);
+    else if (key == "type")
+      op->datatype = Unescape(value);
+    else
+      return Fail(fmt::format("the field `{}` is not known", key.substr(0, 40)));
     return ok ? absl::OkStatus() : Fail(fmt::format("the value of {}= is not understood", key));
   }
 
@@ -235,7 +258,8 @@ class Parser {
       const size_t end = std::min(value.find(','), value.size());
       const std::string_view part = value.substr(0, end);
       uint32_t number = 0;
-      if (part.substr(0, prefix.size()) != prefix || !ToNumber(part.substr(prefix.size()), &number)) return false;
+      if (part.substr(0, prefix.size()) != prefix || !ToNumber(part.substr(prefix.size()), &number))
+        return false;
       if (out->size() >= kMaxRanks) return false;
       out->push_back(number);
       if (end == value.size()) return true;
@@ -253,7 +277,8 @@ class Parser {
   absl::Status Time(std::string_view text, Nanos* out) {
     int64_t ns = 0;
     if (!ToNumber(text, &ns) || ns > kMaxNanos || ns < -kMaxNanos) {
-      return Fail(fmt::format("a time is a whole number of nanoseconds between -{} and {}", kMaxNanos, kMaxNanos));
+      return Fail(
+          fmt::format("a time is a whole number of nanoseconds between -{} and {}", kMaxNanos, kMaxNanos));
     }
     *out = Nanos(ns);
     return absl::OkStatus();
@@ -288,13 +313,18 @@ std::string Unescape(std::string_view word) {
   return out;
 }
 
-absl::StatusOr<Scenario> Parse(std::string_view text, std::string_view file_name) { return Parser(file_name).Run(text); }
+absl::StatusOr<Scenario> Parse(std::string_view text, std::string_view file_name) {
+  return Parser(file_name).Run(text);
+}
 
 absl::StatusOr<Scenario> ReadFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in) return absl::NotFoundError(fmt::format("{}: cannot be opened; give the path of a scenario file", path));
+  if (!in)
+    return absl::NotFoundError(fmt::format("{}: cannot be opened; give the path of a scenario file", path));
   const auto size = static_cast<uint64_t>(std::max<std::streamoff>(in.tellg(), 0));
-  if (size > kMaxFileBytes) return absl::InvalidArgumentError(fmt::format("{}: above {} bytes; no scenario is that large", path, kMaxFileBytes));
+  if (size > kMaxFileBytes)
+    return absl::InvalidArgumentError(
+        fmt::format("{}: above {} bytes; no scenario is that large", path, kMaxFileBytes));
   std::string text(size, '\0');
   in.seekg(0);
   in.read(text.data(), static_cast<std::streamsize>(size));

@@ -53,8 +53,10 @@ class ProgramWriter {
     std::vector<Item> items;
     for (uint32_t i = 0; i < in_.calls.size(); ++i) items.push_back({in_.calls[i].start, ItemKind::kCall, i});
     for (uint32_t i = 0; i < in_.work.size(); ++i) {
-      if (in_.work[i].call == kNoIndex) items.push_back({in_.work[i].start, ItemKind::kUnlaunched, i});
-      else work_of_call_[in_.work[i].call].push_back(i);
+      if (in_.work[i].call == kNoIndex)
+        items.push_back({in_.work[i].start, ItemKind::kUnlaunched, i});
+      else
+        work_of_call_[in_.work[i].call].push_back(i);
     }
     for (uint32_t i = 0; i < in_.ranges.size(); ++i) {
       items.push_back({in_.ranges[i].start, ItemKind::kPush, i});
@@ -89,7 +91,8 @@ class ProgramWriter {
     if (const std::optional<Nanos> last = LastEnd(stream)) base = std::max(base, *last);
     if (work.call != kNoIndex) base = std::max(base, in_.calls[work.call].start);
     for (uint32_t event : stream_waits_[stream]) {
-      if (const auto it = event_end_.find(event); it != event_end_.end() && it->second) base = std::max(base, *it->second);
+      if (const auto it = event_end_.find(event); it != event_end_.end() && it->second)
+        base = std::max(base, *it->second);
     }
     stream_waits_[stream].clear();
     if (!in_.has_events) {
@@ -103,8 +106,8 @@ class ProgramWriter {
     stream_work_[stream].push_back(index);
   }
 
-  // The work on another stream that ended last before `start`, if it ended shortly before and nothing known explains why
-  // the start was that late.
+  // The work on another stream that ended last before `start`, if it ended shortly before and nothing known
+  // explains why the start was that late.
   uint32_t FindCause(uint32_t own_stream, Nanos base, Nanos start) const {
     uint32_t best = kNoIndex;
     for (uint32_t s = 0; s < stream_work_.size(); ++s) {
@@ -134,7 +137,8 @@ class ProgramWriter {
     CallWait result;
     if (call.wait == RecordedWait::kNothing) return result;
     for (uint32_t s = 0; s < stream_work_.size(); ++s) {
-      const bool named = std::find(call.wait_streams.begin(), call.wait_streams.end(), s) != call.wait_streams.end();
+      const bool named =
+          std::find(call.wait_streams.begin(), call.wait_streams.end(), s) != call.wait_streams.end();
       if (call.wait == RecordedWait::kStreams && !named) continue;
       const std::optional<Nanos> end = LastEnd(s);
       if (!end) continue;
@@ -157,10 +161,18 @@ class ProgramWriter {
   // Second pass: the lines.
   void Emit(const Item& item) {
     switch (item.kind) {
-      case ItemKind::kPush: EmitMark(OpKind::kPush, in_.ranges[item.index], item.at); break;
-      case ItemKind::kPop: EmitMark(OpKind::kPop, in_.ranges[item.index], item.at); break;
-      case ItemKind::kUnlaunched: EmitWork(item.index); break;
-      case ItemKind::kCall: EmitCall(item.index); break;
+      case ItemKind::kPush:
+        EmitMark(OpKind::kPush, in_.ranges[item.index], item.at);
+        break;
+      case ItemKind::kPop:
+        EmitMark(OpKind::kPop, in_.ranges[item.index], item.at);
+        break;
+      case ItemKind::kUnlaunched:
+        EmitWork(item.index);
+        break;
+      case ItemKind::kCall:
+        EmitCall(item.index);
+        break;
     }
   }
 
@@ -197,7 +209,8 @@ class ProgramWriter {
     }
     out_.program.push_back(op);
     if (call.event_kind != RecordedEvent::kNone) {
-      EmitEvent(call.event_kind == RecordedEvent::kRecord ? OpKind::kRecordEvent : OpKind::kWaitEvent, call.event_stream, call.event);
+      EmitEvent(call.event_kind == RecordedEvent::kRecord ? OpKind::kRecordEvent : OpKind::kWaitEvent,
+                call.event_stream, call.event);
     }
     for (uint32_t w : work_of_call_[index]) EmitWork(w);
   }

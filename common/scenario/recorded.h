@@ -1,8 +1,9 @@
-// From what was recorded to what would happen again: a rank's stamps become a scenario's gaps, durations and edges.
+// From what was recorded to what would happen again: a rank's stamps become a scenario's gaps, durations and
+// edges.
 //
-// Whatever edges are chosen, the replay of the unmodified scenario gives every stamp back exactly, because gaps are
-// signed and derived from the same formulas that the simulation evaluates. The edges decide what moves when something
-// becomes slower.
+// Whatever edges are chosen, the replay of the unmodified scenario gives every stamp back exactly, because
+// gaps are signed and derived from the same formulas that the simulation evaluates. The edges decide what
+// moves when something becomes slower.
 #ifndef LOCKSTEP_COMMON_SCENARIO_RECORDED_H_
 #define LOCKSTEP_COMMON_SCENARIO_RECORDED_H_
 
@@ -62,7 +63,7 @@ struct RecordedRank {
   uint32_t device = 0;
   std::vector<uint32_t> streams;
   std::vector<uint32_t> threads;
-  std::vector<RecordedCall> calls;   // sorted by start
+  std::vector<RecordedCall> calls;  // sorted by start
   std::vector<RecordedWork> work;
   std::vector<RecordedRange> ranges;  // not overlapping on a thread
   // Are all calls that order streams there? If not, edges between streams are inferred from times.

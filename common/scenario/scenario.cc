@@ -28,7 +28,9 @@ absl::Status CheckGroups(const Scenario& s) {
     std::sort(members.begin(), members.end());
     const bool repeated = std::adjacent_find(members.begin(), members.end()) != members.end();
     if (members.empty() || repeated || members.back() >= s.ranks.size()) {
-      return absl::InvalidArgumentError(fmt::format("scenario, group {}: its members must be different ranks below {}, at least one", g, s.ranks.size()));
+      return absl::InvalidArgumentError(
+          fmt::format("scenario, group {}: its members must be different ranks below {}, at least one", g,
+                      s.ranks.size()));
     }
   }
   return absl::OkStatus();
@@ -42,21 +44,26 @@ absl::Status CheckCollective(const Scenario& s, size_t r, const Op& op) {
   }
   if (NeedsOf(op.collective) == Needs::kAll) return absl::OkStatus();
   if (op.peer < 0 || static_cast<size_t>(op.peer) >= members.size()) {
-    return Invalid(r, op, fmt::format("peer must be a rank of group g{}, 0 to {}", op.group, members.size() - 1));
+    return Invalid(r, op,
+                   fmt::format("peer must be a rank of group g{}, 0 to {}", op.group, members.size() - 1));
   }
-  if (NeedsOf(op.collective) == Needs::kPeer && members[op.peer] == r) return Invalid(r, op, "a rank cannot be its own peer");
+  if (NeedsOf(op.collective) == Needs::kPeer && members[op.peer] == r)
+    return Invalid(r, op, "a rank cannot be its own peer");
   return absl::OkStatus();
 }
 
 absl::Status CheckOp(const Scenario& s, size_t r, const Op& op) {
   const Rank& rank = s.ranks[r];
   if (op.IsHost() ? op.thread >= rank.threads.size() : op.stream >= rank.streams.size()) {
-    return Invalid(r, op, op.IsHost() ? "its thread is not declared in this rank" : "its stream is not declared in this rank");
+    return Invalid(
+        r, op,
+        op.IsHost() ? "its thread is not declared in this rank" : "its stream is not declared in this rank");
   }
   const bool named = op.kind == OpKind::kKernel || op.kind == OpKind::kCollective || op.kind == OpKind::kPush;
   if (named && op.name >= s.names.size()) return Invalid(r, op, "its name is not declared");
   for (uint32_t stream : op.wait_streams) {
-    if (stream >= rank.streams.size()) return Invalid(r, op, "it waits for a stream that is not declared in this rank");
+    if (stream >= rank.streams.size())
+      return Invalid(r, op, "it waits for a stream that is not declared in this rank");
   }
   if (op.own < Nanos() && op.kind != OpKind::kCollective) return Invalid(r, op, "own must not be negative");
   return op.kind == OpKind::kCollective ? CheckCollective(s, r, op) : absl::OkStatus();
@@ -77,10 +84,13 @@ absl::Status CheckPairing(const Scenario& s) {
       if (op.kind != OpKind::kCollective) continue;
       if (NeedsOf(op.collective) == Needs::kPeer) {
         const uint32_t other = s.groups[op.group].members[op.peer];
-        if (op.collective == Collective::kSend) ++pairs[{op.group, r, other}].sends;
-        else ++pairs[{op.group, other, r}].receives;
+        if (op.collective == Collective::kSend)
+          ++pairs[{op.group, r, other}].sends;
+        else
+          ++pairs[{op.group, other, r}].receives;
       } else {
-        sequences[op.group][r].emplace_back(op.collective, NeedsOf(op.collective) == Needs::kAll ? -1 : op.peer);
+        sequences[op.group][r].emplace_back(op.collective,
+                                            NeedsOf(op.collective) == Needs::kAll ? -1 : op.peer);
       }
     }
   }
@@ -88,13 +98,19 @@ absl::Status CheckPairing(const Scenario& s) {
     if (sequences[g].empty()) continue;
     for (uint32_t member : s.groups[g].members) {
       if (sequences[g][member] != sequences[g].begin()->second) {
-        return absl::InvalidArgumentError(fmt::format("scenario, group g{}: ranks {} and {} do not run the same collectives in the same order ({} and {} of them); they would wait for each other for ever", g, sequences[g].begin()->first, member, sequences[g].begin()->second.size(), sequences[g][member].size()));
+        return absl::InvalidArgumentError(
+            fmt::format("scenario, group g{}: ranks {} and {} do not run the same collectives in the same "
+                        "order ({} and {} of them); they would wait for each other for ever",
+                        g, sequences[g].begin()->first, member, sequences[g].begin()->second.size(),
+                        sequences[g][member].size()));
       }
     }
   }
   for (const auto& [key, pair] : pairs) {
     if (pair.sends != pair.receives) {
-      return absl::InvalidArgumentError(fmt::format("scenario, group g{}: rank {} sends {} times to rank {}, which receives {} times", std::get<0>(key), std::get<1>(key), pair.sends, std::get<2>(key), pair.receives));
+      return absl::InvalidArgumentError(
+          fmt::format("scenario, group g{}: rank {} sends {} times to rank {}, which receives {} times",
+                      std::get<0>(key), std::get<1>(key), pair.sends, std::get<2>(key), pair.receives));
     }
   }
   return absl::OkStatus();
@@ -105,12 +121,16 @@ absl::Status CheckPairing(const Scenario& s) {
 Needs NeedsOf(Collective op) {
   switch (op) {
     case Collective::kBroadcast:
-    case Collective::kScatter: return Needs::kRoot;
+    case Collective::kScatter:
+      return Needs::kRoot;
     case Collective::kReduce:
-    case Collective::kGather: return Needs::kRootNeedsAll;
+    case Collective::kGather:
+      return Needs::kRootNeedsAll;
     case Collective::kSend:
-    case Collective::kReceive: return Needs::kPeer;
-    default: return Needs::kAll;
+    case Collective::kReceive:
+      return Needs::kPeer;
+    default:
+      return Needs::kAll;
   }
 }
 
@@ -134,9 +154,11 @@ void Stretch(Scenario& s, uint32_t factor) {
 }
 
 absl::Status Validate(const Scenario& s) {
-  if (s.ranks.empty()) return absl::InvalidArgumentError("scenario: it has no ranks; add a line `rank host=… device=…`");
+  if (s.ranks.empty())
+    return absl::InvalidArgumentError("scenario: it has no ranks; add a line `rank host=… device=…`");
   if (s.pacing == Pacing::kLoop && s.period <= Nanos()) {
-    return absl::InvalidArgumentError("scenario: a loop needs a period above 0, as in `pacing loop 20000000`");
+    return absl::InvalidArgumentError(
+        "scenario: a loop needs a period above 0, as in `pacing loop 20000000`");
   }
   if (absl::Status status = CheckGroups(s); !status.ok()) return status;
   for (size_t r = 0; r < s.ranks.size(); ++r) {
@@ -146,10 +168,13 @@ absl::Status Validate(const Scenario& s) {
       if (absl::Status status = CheckOp(s, r, op); !status.ok()) return status;
       host_op |= op.IsHost();
       if (op.kind == OpKind::kPush) ++depth[op.thread];
-      if (op.kind == OpKind::kPop && --depth[op.thread] < 0) return Invalid(r, op, "pop without a push before it");
+      if (op.kind == OpKind::kPop && --depth[op.thread] < 0)
+        return Invalid(r, op, "pop without a push before it");
     }
     // Without a host op nothing would hold a turn to its place in time.
-    if (!host_op) return absl::InvalidArgumentError(fmt::format("scenario, rank {}: its program has no call, push or pop", r));
+    if (!host_op)
+      return absl::InvalidArgumentError(
+          fmt::format("scenario, rank {}: its program has no call, push or pop", r));
   }
   return CheckPairing(s);
 }

@@ -1,16 +1,19 @@
 // What a world of simulated ranks does: the scenario format (docs/formats/scenario.md).
 //
-// Written by the generator (generator.h) and by `lockstep export --format scenario`; read by sim/ and by nothing else.
-// A scenario holds causes, not stamps: signed gaps and own durations. Replayed without a fault it gives back the recorded
-// stamps to the nanosecond; with one, everything behind the fault moves as it would in the job.
+// Written by the generator (generator.h) and by `lockstep export --format scenario`; read by sim/ and by
+// nothing else. A scenario holds causes, not stamps: signed gaps and own durations. Replayed without a fault
+// it gives back the recorded stamps to the nanosecond; with one, everything behind the fault moves as it
+// would in the job.
 //
 //   call        start = max(end of the thread's previous host op, turn origin) + gap
 //               end   = max(start + own, ends of the device work it waits for) + tail
-//   device op   start = max(end of the stream's previous op, start of its call, ends of the events it waits for,
+//   device op   start = max(end of the stream's previous op, start of its call, ends of the events it waits
+//   for,
 //                           turn origin) + gap;  end = start + own
 //   collective  as a device op, but end = latest start among the members whose data it needs + own
 //
-// A plain value: copyable, no thread of its own. Times are virtual nanoseconds (common/base/time.h, kVirtual).
+// A plain value: copyable, no thread of its own. Times are virtual nanoseconds (common/base/time.h,
+// kVirtual).
 #ifndef LOCKSTEP_COMMON_SCENARIO_SCENARIO_H_
 #define LOCKSTEP_COMMON_SCENARIO_SCENARIO_H_
 
@@ -29,18 +32,30 @@ namespace lockstep::scenario {
 inline constexpr uint32_t kNoIndex = 0xFFFFFFFF;
 
 enum class OpKind : uint8_t {
-  kCall,        // a runtime or driver call of a host thread
-  kPush, kPop,  // an NVTX range of a host thread
-  kKernel, kCopy, kSet, kCollective,  // device work on a stream
-  kRecordEvent, kWaitEvent,           // order between streams
+  kCall,  // a runtime or driver call of a host thread
+  kPush,
+  kPop,  // an NVTX range of a host thread
+  kKernel,
+  kCopy,
+  kSet,
+  kCollective,  // device work on a stream
+  kRecordEvent,
+  kWaitEvent,  // order between streams
 };
 
 enum class Collective : uint8_t {
-  kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBarrier,  // every member needs every member
-  kSendReceive,                                                // one kernel with everybody's sends and receives: likewise
-  kBroadcast, kScatter,                                        // members need the root
-  kReduce, kGather,                                            // the root needs everybody, the others nobody
-  kSend, kReceive,                                             // the receiver needs the sender; above `buffered_bytes` both need both
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kBarrier,      // every member needs every member
+  kSendReceive,  // one kernel with everybody's sends and receives: likewise
+  kBroadcast,
+  kScatter,  // members need the root
+  kReduce,
+  kGather,  // the root needs everybody, the others nobody
+  kSend,
+  kReceive,  // the receiver needs the sender; above `buffered_bytes` both need both
 };
 inline constexpr int kCollectives = 12;
 
@@ -93,7 +108,8 @@ struct Op {
 
   bool IsHost() const { return kind == OpKind::kCall || kind == OpKind::kPush || kind == OpKind::kPop; }
   bool IsDevice() const {
-    return kind == OpKind::kKernel || kind == OpKind::kCopy || kind == OpKind::kSet || kind == OpKind::kCollective;
+    return kind == OpKind::kKernel || kind == OpKind::kCopy || kind == OpKind::kSet ||
+           kind == OpKind::kCollective;
   }
 };
 
@@ -111,15 +127,17 @@ struct Rank {
   std::vector<Op> program;        // one turn, in the order the host issues it
 };
 
-// kChain: a rank's next turn follows its own previous one. kLoop: turn k of every rank has its origin at k * period.
+// kChain: a rank's next turn follows its own previous one. kLoop: turn k of every rank has its origin at k *
+// period.
 enum class Pacing : uint8_t { kChain, kLoop };
 
 struct Scenario {
   Pacing pacing = Pacing::kChain;
-  Nanos period;              // kLoop
-  uint32_t noise_ppm = 0;    // standard deviation of device durations, relative
+  Nanos period;            // kLoop
+  uint32_t noise_ppm = 0;  // standard deviation of device durations, relative
   uint64_t buffered_bytes = 4 * 1024 * 1024;
-  // "{step}" in a push's name becomes the turn's number; "{step:3:1}" counts three steps a turn: 3 * turn + 1.
+  // "{step}" in a push's name becomes the turn's number; "{step:3:1}" counts three steps a turn: 3 * turn
+  // + 1.
   std::vector<std::string> names;
   std::vector<Group> groups;
   std::vector<Rank> ranks;
@@ -128,16 +146,16 @@ struct Scenario {
   uint32_t AddName(std::string_view text);
 };
 
-// Checks what the text cannot show line by line: indices, that all members of a group run the same collectives in the same
-// order, that sends and receives pair. The error names rank and line. A valid scenario may still deadlock; a dry run
-// (sim/dry_run.h) tells.
+// Checks what the text cannot show line by line: indices, that all members of a group run the same
+// collectives in the same order, that sends and receives pair. The error names rank and line. A valid
+// scenario may still deadlock; a dry run (sim/dry_run.h) tells.
 absl::Status Validate(const Scenario& scenario);
 
 // Everything takes `factor` times as long.
 void Stretch(Scenario& scenario, uint32_t factor);
 
-// Never crashes on hostile text. Errors: kInvalidArgument, "FILE:LINE: what is wrong; what would be right". The result is
-// Validate()d.
+// Never crashes on hostile text. Errors: kInvalidArgument, "FILE:LINE: what is wrong; what would be right".
+// The result is Validate()d.
 absl::StatusOr<Scenario> Parse(std::string_view text, std::string_view file_name);
 absl::StatusOr<Scenario> ReadFile(const std::string& path);
 

@@ -62,10 +62,12 @@ TEST(Scenario, ErrorsNameFileLineAndRemedy) {
   EXPECT_THAT(ErrorOf("{\"traceEvents\": []}\n"), HasSubstr("f:1: this is not a scenario"));
   EXPECT_THAT(ErrorOf(head + kRank + "launch t0\n"), HasSubstr("f:5: `launch` is no operation"));
   EXPECT_THAT(ErrorOf(head + kRank + "call t0 211\n"), HasSubstr("callback id"));
-  EXPECT_THAT(ErrorOf(head + kRank + "call t0 r211 gap=99999999999999999999\n"), HasSubstr("f:5: a time is a whole number"));
+  EXPECT_THAT(ErrorOf(head + kRank + "call t0 r211 gap=99999999999999999999\n"),
+              HasSubstr("f:5: a time is a whole number"));
   EXPECT_THAT(ErrorOf(head + kRank + "call t0 r211 gap=1.5\n"), HasSubstr("a time is a whole number"));
   EXPECT_THAT(ErrorOf(head + kRank + "call t3 r211\n"), HasSubstr("line 5: its thread is not declared"));
-  EXPECT_THAT(ErrorOf(head + kRank + "call t0 r211\nkernel s0 n0\n"), HasSubstr("line 6: its name is not declared"));
+  EXPECT_THAT(ErrorOf(head + kRank + "call t0 r211\nkernel s0 n0\n"),
+              HasSubstr("line 6: its name is not declared"));
   EXPECT_THAT(ErrorOf(head + kRank + "pop t0\n"), HasSubstr("pop without a push"));
   EXPECT_THAT(ErrorOf(head + kRank), HasSubstr("no call, push or pop"));
   EXPECT_THAT(ErrorOf(head), HasSubstr("no ranks"));
@@ -79,13 +81,17 @@ TEST(Scenario, RanksThatWouldWaitForEachOtherForEverAreRefused) {
   EXPECT_THAT(ErrorOf(head + kRank + reduce + reduce + kRank + reduce), HasSubstr("group g0: ranks 0 and 1"));
   EXPECT_THAT(ErrorOf(head + kRank + "call t0 d652\ncoll s0 n0 g0 send peer=1\n" + kRank + "call t0 r1\n"),
               HasSubstr("rank 0 sends 1 times to rank 1, which receives 0 times"));
-  EXPECT_THAT(ErrorOf(head + kRank + "call t0 d652\ncoll s0 n0 g0 broadcast peer=2\n" + kRank + "call t0 r1\n"), HasSubstr("peer must be"));
-  EXPECT_THAT(ErrorOf("lockstep-scenario 1\nname k\ngroup comm=1 name=g members=0,0\n" + std::string(kRank) + "call t0 r1\n"),
+  EXPECT_THAT(
+      ErrorOf(head + kRank + "call t0 d652\ncoll s0 n0 g0 broadcast peer=2\n" + kRank + "call t0 r1\n"),
+      HasSubstr("peer must be"));
+  EXPECT_THAT(ErrorOf("lockstep-scenario 1\nname k\ngroup comm=1 name=g members=0,0\n" + std::string(kRank) +
+                      "call t0 r1\n"),
               HasSubstr("different ranks"));
 }
 
 TEST(Scenario, DamagedTextNeverCrashesTheReader) {
-  const std::string good = Text(*MakeTransformer({.data_parallel = 1, .layers_per_stage = 1, .microbatches = 1}));
+  const std::string good =
+      Text(*MakeTransformer({.data_parallel = 1, .layers_per_stage = 1, .microbatches = 1}));
   std::mt19937 random(7);
   int accepted = 0;
   for (int i = 0; i < 3000; ++i) {
@@ -100,7 +106,8 @@ TEST(Scenario, DamagedTextNeverCrashesTheReader) {
 }
 
 TEST(Scenario, AMissingFileIsNamed) {
-  EXPECT_THAT(std::string(ReadFile("/nonexistent/x.scenario").status().message()), HasSubstr("/nonexistent/x.scenario"));
+  EXPECT_THAT(std::string(ReadFile("/nonexistent/x.scenario").status().message()),
+              HasSubstr("/nonexistent/x.scenario"));
 }
 
 TEST(Generator, EveryUsualShapeIsValidAndAbsurdOnesAreRefused) {

@@ -27,7 +27,8 @@ void AppendGeometry(const Geometry& g, std::string* out) {
 }
 
 void AppendCall(const Op& op, std::string* out) {
-  fmt::format_to(Into(out), "call t{} {}{} gap={} own={}", op.thread, op.driver ? "d" : "r", op.cbid, op.gap.ns(), op.own.ns());
+  fmt::format_to(Into(out), "call t{} {}{} gap={} own={}", op.thread, op.driver ? "d" : "r", op.cbid,
+                 op.gap.ns(), op.own.ns());
   if (op.wait == Wait::kAllStreams) *out += " wait=all";
   if (op.wait == Wait::kStreams) {
     const char* separator = " wait=s";
@@ -40,7 +41,8 @@ void AppendCall(const Op& op, std::string* out) {
 }
 
 void AppendCollective(const Op& op, std::string* out) {
-  fmt::format_to(Into(out), "coll s{} n{} g{} {}", op.stream, op.name, op.group, CollectiveName(op.collective));
+  fmt::format_to(Into(out), "coll s{} n{} g{} {}", op.stream, op.name, op.group,
+                 CollectiveName(op.collective));
   AppendTiming(op, out);
   fmt::format_to(Into(out), " bytes={}", op.bytes);
   if (op.peer >= 0) fmt::format_to(Into(out), " peer={}", op.peer);
@@ -50,9 +52,15 @@ void AppendCollective(const Op& op, std::string* out) {
 
 void AppendOp(const Op& op, std::string* out) {
   switch (op.kind) {
-    case OpKind::kCall: AppendCall(op, out); break;
-    case OpKind::kPush: fmt::format_to(Into(out), "push t{} n{} gap={}", op.thread, op.name, op.gap.ns()); break;
-    case OpKind::kPop: fmt::format_to(Into(out), "pop t{} gap={}", op.thread, op.gap.ns()); break;
+    case OpKind::kCall:
+      AppendCall(op, out);
+      break;
+    case OpKind::kPush:
+      fmt::format_to(Into(out), "push t{} n{} gap={}", op.thread, op.name, op.gap.ns());
+      break;
+    case OpKind::kPop:
+      fmt::format_to(Into(out), "pop t{} gap={}", op.thread, op.gap.ns());
+      break;
     case OpKind::kKernel:
       fmt::format_to(Into(out), "kernel s{} n{}", op.stream, op.name);
       AppendTiming(op, out);
@@ -66,21 +74,30 @@ void AppendOp(const Op& op, std::string* out) {
       fmt::format_to(Into(out), "set s{} value={} bytes={}", op.stream, op.value, op.bytes);
       AppendTiming(op, out);
       break;
-    case OpKind::kCollective: AppendCollective(op, out); break;
-    case OpKind::kRecordEvent: fmt::format_to(Into(out), "event s{} e{}", op.stream, op.event); break;
-    case OpKind::kWaitEvent: fmt::format_to(Into(out), "after s{} e{}", op.stream, op.event); break;
+    case OpKind::kCollective:
+      AppendCollective(op, out);
+      break;
+    case OpKind::kRecordEvent:
+      fmt::format_to(Into(out), "event s{} e{}", op.stream, op.event);
+      break;
+    case OpKind::kWaitEvent:
+      fmt::format_to(Into(out), "after s{} e{}", op.stream, op.event);
+      break;
   }
   out->push_back('\n');
 }
 
 void AppendHeader(const Scenario& s, std::string* out) {
   fmt::format_to(Into(out), "{}\n", kMagicLine);
-  if (s.pacing == Pacing::kLoop) fmt::format_to(Into(out), "pacing loop {}\n", s.period.ns());
-  else *out += "pacing chain\n";
+  if (s.pacing == Pacing::kLoop)
+    fmt::format_to(Into(out), "pacing loop {}\n", s.period.ns());
+  else
+    *out += "pacing chain\n";
   fmt::format_to(Into(out), "noise_ppm {}\nbuffered_bytes {}\n", s.noise_ppm, s.buffered_bytes);
   for (const std::string& name : s.names) fmt::format_to(Into(out), "name {}\n", Escape(name));
   for (const Group& g : s.groups) {
-    fmt::format_to(Into(out), "group comm={} name={} members={}\n", g.comm, Escape(g.name), fmt::join(g.members, ","));
+    fmt::format_to(Into(out), "group comm={} name={} members={}\n", g.comm, Escape(g.name),
+                   fmt::join(g.members, ","));
   }
 }
 

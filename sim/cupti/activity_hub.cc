@@ -64,7 +64,8 @@ void ActivityHub::SetEnabled(ActivityKind kind, bool enabled, int64_t now) {
 void ActivityHub::SetCallEnabled(cupti::CallbackDomain domain, uint32_t cbid, bool enabled, int64_t now) {
   if (cbid >= kCallbackIds) return;
   Pump(now);
-  calls_[domain == cupti::CallbackDomain::kDriverApi ? 1 : 0][cbid].store(enabled ? kOn : kOff, std::memory_order_relaxed);
+  calls_[domain == cupti::CallbackDomain::kDriverApi ? 1 : 0][cbid].store(enabled ? kOn : kOff,
+                                                                          std::memory_order_relaxed);
 }
 
 bool ActivityHub::Wants(ActivityKind kind) const {
@@ -74,7 +75,8 @@ bool ActivityHub::Wants(ActivityKind kind) const {
 
 bool ActivityHub::WantsCall(cupti::CallbackDomain domain, uint32_t cbid) const {
   const bool driver = domain == cupti::CallbackDomain::kDriverApi;
-  const uint8_t own = cbid < kCallbackIds ? calls_[driver ? 1 : 0][cbid].load(std::memory_order_relaxed) : uint8_t{kAsKind};
+  const uint8_t own =
+      cbid < kCallbackIds ? calls_[driver ? 1 : 0][cbid].load(std::memory_order_relaxed) : uint8_t{kAsKind};
   if (own != kAsKind) return own == kOn;
   return Wants(driver ? ActivityKind::kDriver : ActivityKind::kRuntime);
 }
@@ -95,7 +97,8 @@ void ActivityHub::Complete(uint64_t ticket, int64_t start_ns, int64_t end_ns, in
   in_flight_.erase(it);
 }
 
-void ActivityHub::Record(const void* record, size_t bytes, SimCall call, int64_t stamp_ns, int64_t release, Keep keep) {
+void ActivityHub::Record(const void* record, size_t bytes, SimCall call, int64_t stamp_ns, int64_t release,
+                         Keep keep) {
   Ready ready{release, 0, stamp_ns, keep, call, {}};
   std::memcpy(ready.bytes.data, record, std::min(bytes, kMaxRecordBytes));
   std::lock_guard<std::mutex> lock(state_);
@@ -120,8 +123,10 @@ void ActivityHub::Pump(int64_t now) {
 // Device work and dumped objects were decided on when they were launched or asked for.
 bool ActivityHub::StillWanted(const Ready& ready) const {
   const ActivityKind kind = ready.bytes.kind();
-  if (ready.call.domain != cupti::CallbackDomain::kInvalid && !WantsCall(ready.call.domain, ready.call.cbid)) return false;
-  const bool of_host = kind == ActivityKind::kSynchronization || kind == ActivityKind::kExternalCorrelation || kind == ActivityKind::kCudaEvent;
+  if (ready.call.domain != cupti::CallbackDomain::kInvalid && !WantsCall(ready.call.domain, ready.call.cbid))
+    return false;
+  const bool of_host = kind == ActivityKind::kSynchronization || kind == ActivityKind::kExternalCorrelation ||
+                       kind == ActivityKind::kCudaEvent;
   return !of_host || Wants(kind);
 }
 
@@ -140,7 +145,8 @@ void ActivityHub::Write(const Bytes& bytes, int64_t stamp_ns, Keep keep, SimOutc
 }
 
 bool ActivityHub::MakeRoom(size_t bytes) {
-  const bool full = current_.used + bytes > current_.bytes || (current_.max_records != 0 && current_.records >= current_.max_records);
+  const bool full = current_.used + bytes > current_.bytes ||
+                    (current_.max_records != 0 && current_.records >= current_.max_records);
   if (current_.data != nullptr && !full) return true;
   if (current_.data != nullptr) GiveBack();
   cupti::BufferRequested requested;
@@ -176,8 +182,10 @@ void ActivityHub::WriteInFlight(int64_t now) {
     // Computed already, but the wall clock has not come to their end: to the tool they are still running.
     std::vector<Ready> later;
     for (; !ready_.empty(); ready_.pop()) {
-      if (ready_.top().release > now && IsDeviceWork(ready_.top().bytes.kind())) unfinished.push_back(ready_.top().bytes);
-      else later.push_back(ready_.top());
+      if (ready_.top().release > now && IsDeviceWork(ready_.top().bytes.kind()))
+        unfinished.push_back(ready_.top().bytes);
+      else
+        later.push_back(ready_.top());
     }
     for (const Ready& ready : later) ready_.push(ready);
   }

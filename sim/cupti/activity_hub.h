@@ -1,8 +1,8 @@
 // The simulated CUPTI's activity side: what is enabled, what is in flight, buffers out and back.
 //
-// Records wait here until the wall clock has passed them, go into the tool's buffers, and full or flushed buffers go back
-// on a worker thread of our own, as CUPTI's do. Any thread. The tool's callbacks run without `state_` held, so that it may
-// call back for its dropped count.
+// Records wait here until the wall clock has passed them, go into the tool's buffers, and full or flushed
+// buffers go back on a worker thread of our own, as CUPTI's do. Any thread. The tool's callbacks run without
+// `state_` held, so that it may call back for its dropped count.
 #ifndef LOCKSTEP_SIM_CUPTI_ACTIVITY_HUB_H_
 #define LOCKSTEP_SIM_CUPTI_ACTIVITY_HUB_H_
 
@@ -30,8 +30,8 @@ class ActivityHub {
   // What was over at `now` is still recorded as things stood until then.
   void SetEnabled(foreign::cupti::ActivityKind kind, bool enabled, int64_t now);
   void SetCallEnabled(foreign::cupti::CallbackDomain domain, uint32_t cbid, bool enabled, int64_t now);
-  // Returns when the tool has been given every buffer with a complete record in it; `forced`: and every record in flight,
-  // with the stamps that are not known yet at 0. On the worker thread it only hands over.
+  // Returns when the tool has been given every buffer with a complete record in it; `forced`: and every
+  // record in flight, with the stamps that are not known yet at 0. On the worker thread it only hands over.
   enum class Flush { kComplete, kForced };
   void FlushAll(Flush flush, int64_t now);
   uint64_t TakeDropped(int64_t realtime_ns);
@@ -50,7 +50,9 @@ class ActivityHub {
  private:
   struct Bytes {
     alignas(8) uint8_t data[kMaxRecordBytes];
-    foreign::cupti::ActivityKind kind() const { return reinterpret_cast<const foreign::cupti::Activity*>(data)->kind; }
+    foreign::cupti::ActivityKind kind() const {
+      return reinterpret_cast<const foreign::cupti::Activity*>(data)->kind;
+    }
   };
   struct Ready {
     int64_t release;
@@ -59,7 +61,9 @@ class ActivityHub {
     Keep keep;
     SimCall call;
     Bytes bytes;
-    bool operator>(const Ready& o) const { return release != o.release ? release > o.release : order > o.order; }
+    bool operator>(const Ready& o) const {
+      return release != o.release ? release > o.release : order > o.order;
+    }
   };
   struct Buffer {
     uint8_t* data = nullptr;
@@ -85,7 +89,8 @@ class ActivityHub {
   std::atomic<uint8_t> calls_[2][kCallbackIds] = {};
   std::atomic<uint64_t> dropped_{0};
 
-  std::mutex writing_;  // taken before state_: one writer at a time, also while the tool is asked for a buffer
+  std::mutex
+      writing_;  // taken before state_: one writer at a time, also while the tool is asked for a buffer
   Buffer current_;
 
   std::mutex state_;

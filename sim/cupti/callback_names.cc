@@ -65,12 +65,8 @@ constexpr Row kRuntime[] = {
 };
 
 constexpr Row kDriver[] = {
-    {307, "cuLaunchKernel"},
-    {442, "cuLaunchKernel_ptsz"},
-    {514, "cuGraphLaunch"},
-    {515, "cuGraphLaunch_ptsz"},
-    {652, "cuLaunchKernelEx"},
-    {653, "cuLaunchKernelEx_ptsz"},
+    {307, "cuLaunchKernel"},     {442, "cuLaunchKernel_ptsz"}, {514, "cuGraphLaunch"},
+    {515, "cuGraphLaunch_ptsz"}, {652, "cuLaunchKernelEx"},    {653, "cuLaunchKernelEx_ptsz"},
 };
 
 template <size_t n>
@@ -85,9 +81,12 @@ const char* Find(const Row (&rows)[n], uint32_t cbid) {
 
 const char* CallbackName(foreign::cupti::CallbackDomain domain, uint32_t cbid) {
   switch (domain) {
-    case foreign::cupti::CallbackDomain::kRuntimeApi: return Find(kRuntime, cbid);
-    case foreign::cupti::CallbackDomain::kDriverApi: return Find(kDriver, cbid);
-    default: return nullptr;
+    case foreign::cupti::CallbackDomain::kRuntimeApi:
+      return Find(kRuntime, cbid);
+    case foreign::cupti::CallbackDomain::kDriverApi:
+      return Find(kDriver, cbid);
+    default:
+      return nullptr;
   }
 }
 

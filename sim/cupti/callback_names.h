@@ -8,7 +8,8 @@
 
 namespace lockstep::sim {
 
-// As cuptiGetCallbackName gives them ("cudaLaunchKernel_v7000"); null for ids that the simulation does not know.
+// As cuptiGetCallbackName gives them ("cudaLaunchKernel_v7000"); null for ids that the simulation does not
+// know.
 const char* CallbackName(foreign::cupti::CallbackDomain domain, uint32_t cbid);
 
 }  // namespace lockstep::sim

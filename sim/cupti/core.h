@@ -1,9 +1,9 @@
 // What the simulated rank tells the simulated CUPTI: a C interface between lockstep-sim-rank and
-// liblockstep_sim_cupti.so. Private to sim/; nobody else may call it. Without an attached rank every CUPTI function
-// behaves as the real library does where no driver is (CUPTI_ERROR_UNKNOWN).
+// liblockstep_sim_cupti.so. Private to sim/; nobody else may call it. Without an attached rank every CUPTI
+// function behaves as the real library does where no driver is (CUPTI_ERROR_UNKNOWN).
 //
-// Stamps in records are what CUPTI reports: CLOCK_REALTIME nanoseconds of the simulated host. `release` is when the wall
-// clock has passed them: CLOCK_MONOTONIC nanoseconds of the real machine.
+// Stamps in records are what CUPTI reports: CLOCK_REALTIME nanoseconds of the simulated host. `release` is
+// when the wall clock has passed them: CLOCK_MONOTONIC nanoseconds of the real machine.
 #ifndef LOCKSTEP_SIM_CUPTI_CORE_H_
 #define LOCKSTEP_SIM_CUPTI_CORE_H_
 
@@ -46,8 +46,8 @@ struct SimLedgerEntry {
 
 enum class Keep : uint32_t { kDeliver = 0, kDrop = 1 };
 
-// The call that a host record tells of. It is only made if the tool still wants such calls when the call returns, as in
-// CUPTI, which writes it then. kInvalid: no call.
+// The call that a host record tells of. It is only made if the tool still wants such calls when the call
+// returns, as in CUPTI, which writes it then. kInvalid: no call.
 struct SimCall {
   foreign::cupti::CallbackDomain domain = foreign::cupti::CallbackDomain::kInvalid;
   uint32_t cbid = 0;
@@ -67,7 +67,8 @@ struct SimCore {
   uint64_t (*launch)(const void* record, size_t bytes);
   void (*complete)(uint64_t ticket, int64_t start_ns, int64_t end_ns, int64_t release, Keep keep);
   // A whole record of the host. `stamp_ns` goes to the ledger.
-  void (*record)(const void* record, size_t bytes, SimCall call, int64_t stamp_ns, int64_t release, Keep keep);
+  void (*record)(const void* record, size_t bytes, SimCall call, int64_t stamp_ns, int64_t release,
+                 Keep keep);
   // What the tool has pushed on the calling thread, innermost of each kind. Returns how many were stored.
   size_t (*external_ids)(SimExternalId* out, size_t capacity);
   // Puts every record whose release has passed into buffers.

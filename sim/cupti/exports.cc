@@ -1,5 +1,6 @@
-// The functions that liblockstep_sim_cupti.so exports under libcupti's names. Signatures and results are CUPTI's; with no
-// rank attached every function that would need a driver returns CUPTI_ERROR_UNKNOWN, as the real library does.
+// The functions that liblockstep_sim_cupti.so exports under libcupti's names. Signatures and results are
+// CUPTI's; with no rank attached every function that would need a driver returns CUPTI_ERROR_UNKNOWN, as the
+// real library does.
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -121,7 +122,8 @@ void Detach() {
 }
 
 uint32_t ThreadIdOfCaller() {
-  if (Lib().thread_id_type.load() == cupti::ThreadIdType::kSystem) return static_cast<uint32_t>(syscall(SYS_gettid));
+  if (Lib().thread_id_type.load() == cupti::ThreadIdType::kSystem)
+    return static_cast<uint32_t>(syscall(SYS_gettid));
   return static_cast<uint32_t>(pthread_self());
 }
 
@@ -179,14 +181,30 @@ LOCKSTEP_SIM_EXPORT Result cuptiGetTimestamp(uint64_t* ns) {
 LOCKSTEP_SIM_EXPORT Result cuptiGetResultString(Result result, const char** text) {
   if (text == nullptr) return Result::kInvalidParameter;
   switch (result) {
-    case Result::kSuccess: *text = "CUPTI_SUCCESS"; break;
-    case Result::kInvalidParameter: *text = "CUPTI_ERROR_INVALID_PARAMETER"; break;
-    case Result::kMaxLimitReached: *text = "CUPTI_ERROR_MAX_LIMIT_REACHED"; break;
-    case Result::kQueueEmpty: *text = "CUPTI_ERROR_QUEUE_EMPTY"; break;
-    case Result::kInvalidKind: *text = "CUPTI_ERROR_INVALID_KIND"; break;
-    case Result::kNotSupported: *text = "CUPTI_ERROR_NOT_SUPPORTED"; break;
-    case Result::kMultipleSubscribersNotSupported: *text = "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"; break;
-    default: *text = "CUPTI_ERROR_UNKNOWN"; break;
+    case Result::kSuccess:
+      *text = "CUPTI_SUCCESS";
+      break;
+    case Result::kInvalidParameter:
+      *text = "CUPTI_ERROR_INVALID_PARAMETER";
+      break;
+    case Result::kMaxLimitReached:
+      *text = "CUPTI_ERROR_MAX_LIMIT_REACHED";
+      break;
+    case Result::kQueueEmpty:
+      *text = "CUPTI_ERROR_QUEUE_EMPTY";
+      break;
+    case Result::kInvalidKind:
+      *text = "CUPTI_ERROR_INVALID_KIND";
+      break;
+    case Result::kNotSupported:
+      *text = "CUPTI_ERROR_NOT_SUPPORTED";
+      break;
+    case Result::kMultipleSubscribersNotSupported:
+      *text = "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED";
+      break;
+    default:
+      *text = "CUPTI_ERROR_UNKNOWN";
+      break;
   }
   return Result::kSuccess;
 }
@@ -204,13 +222,15 @@ LOCKSTEP_SIM_EXPORT Result cuptiGetThreadIdType(cupti::ThreadIdType* type) {
   return Result::kSuccess;
 }
 
-LOCKSTEP_SIM_EXPORT Result cuptiGetCallbackName(cupti::CallbackDomain domain, uint32_t cbid, const char** name) {
+LOCKSTEP_SIM_EXPORT Result cuptiGetCallbackName(cupti::CallbackDomain domain, uint32_t cbid,
+                                                const char** name) {
   if (name == nullptr) return Result::kInvalidParameter;
   *name = sim::CallbackName(domain, cbid);
   return *name != nullptr ? Result::kSuccess : Result::kInvalidParameter;
 }
 
-LOCKSTEP_SIM_EXPORT Result cuptiActivityRegisterCallbacks(cupti::BufferRequested requested, cupti::BufferCompleted completed) {
+LOCKSTEP_SIM_EXPORT Result cuptiActivityRegisterCallbacks(cupti::BufferRequested requested,
+                                                          cupti::BufferCompleted completed) {
   if (requested == nullptr || completed == nullptr) return Result::kInvalidParameter;
   if (sim::Usable()) sim::Lib().hub.Register(requested, completed);
   return Result::kSuccess;
@@ -226,36 +246,50 @@ LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableAndDump(ActivityKind kind) {
 }
 
 // The simulation makes no records for calls of one kernel context only.
-LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableContext(cupti::Context, ActivityKind kind) { return sim::Enable(kind, true); }
-LOCKSTEP_SIM_EXPORT Result cuptiActivityDisableContext(cupti::Context, ActivityKind kind) { return sim::Enable(kind, false); }
+LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableContext(cupti::Context, ActivityKind kind) {
+  return sim::Enable(kind, true);
+}
+LOCKSTEP_SIM_EXPORT Result cuptiActivityDisableContext(cupti::Context, ActivityKind kind) {
+  return sim::Enable(kind, false);
+}
 
 LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableRuntimeApi(uint32_t cbid, uint8_t enable) {
   if (!sim::Usable()) return Result::kUnknown;
-  sim::Lib().hub.SetCallEnabled(cupti::CallbackDomain::kRuntimeApi, cbid, enable != 0, sim::Now(CLOCK_MONOTONIC));
+  sim::Lib().hub.SetCallEnabled(cupti::CallbackDomain::kRuntimeApi, cbid, enable != 0,
+                                sim::Now(CLOCK_MONOTONIC));
   return Result::kSuccess;
 }
 
 LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableDriverApi(uint32_t cbid, uint8_t enable) {
   if (!sim::Usable()) return Result::kUnknown;
-  sim::Lib().hub.SetCallEnabled(cupti::CallbackDomain::kDriverApi, cbid, enable != 0, sim::Now(CLOCK_MONOTONIC));
+  sim::Lib().hub.SetCallEnabled(cupti::CallbackDomain::kDriverApi, cbid, enable != 0,
+                                sim::Now(CLOCK_MONOTONIC));
   return Result::kSuccess;
 }
 
-LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableAllSyncRecords(uint8_t) { return sim::Usable() ? Result::kSuccess : Result::kUnknown; }
+LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableAllSyncRecords(uint8_t) {
+  return sim::Usable() ? Result::kSuccess : Result::kUnknown;
+}
 
-LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableHWTrace(uint8_t) { return sim::Usable() ? Result::kNotSupported : Result::kUnknown; }
+LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableHWTrace(uint8_t) {
+  return sim::Usable() ? Result::kNotSupported : Result::kUnknown;
+}
 
 LOCKSTEP_SIM_EXPORT Result cuptiActivityFlushAll(uint32_t flags) {
   if (!sim::Usable()) return Result::kUnknown;
   const bool forced = (flags & cupti::kFlushForced) != 0;
-  sim::Lib().hub.FlushAll(forced ? sim::ActivityHub::Flush::kForced : sim::ActivityHub::Flush::kComplete, sim::Now(CLOCK_MONOTONIC));
+  sim::Lib().hub.FlushAll(forced ? sim::ActivityHub::Flush::kForced : sim::ActivityHub::Flush::kComplete,
+                          sim::Now(CLOCK_MONOTONIC));
   return Result::kSuccess;
 }
 
 // Full buffers go back at once anyway.
-LOCKSTEP_SIM_EXPORT Result cuptiActivityFlushPeriod(uint32_t) { return sim::Usable() ? Result::kSuccess : Result::kUnknown; }
+LOCKSTEP_SIM_EXPORT Result cuptiActivityFlushPeriod(uint32_t) {
+  return sim::Usable() ? Result::kSuccess : Result::kUnknown;
+}
 
-LOCKSTEP_SIM_EXPORT Result cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid_bytes, cupti::Activity** record) {
+LOCKSTEP_SIM_EXPORT Result cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid_bytes,
+                                                      cupti::Activity** record) {
   if (record == nullptr || buffer == nullptr) return Result::kInvalidParameter;
   size_t at = 0;
   if (*record != nullptr) {
@@ -295,14 +329,17 @@ LOCKSTEP_SIM_EXPORT Result cuptiActivityGetAttribute(cupti::Attribute attribute,
   return Result::kSuccess;
 }
 
-LOCKSTEP_SIM_EXPORT Result cuptiActivityPushExternalCorrelationId(cupti::ExternalCorrelationKind kind, uint64_t id) {
+LOCKSTEP_SIM_EXPORT Result cuptiActivityPushExternalCorrelationId(cupti::ExternalCorrelationKind kind,
+                                                                  uint64_t id) {
   if (!sim::Usable()) return Result::kUnknown;
-  if (kind == cupti::ExternalCorrelationKind::kInvalid || kind > cupti::ExternalCorrelationKind::kCustom2) return Result::kInvalidParameter;
+  if (kind == cupti::ExternalCorrelationKind::kInvalid || kind > cupti::ExternalCorrelationKind::kCustom2)
+    return Result::kInvalidParameter;
   sim::t_external_ids[kind].push_back(id);
   return Result::kSuccess;
 }
 
-LOCKSTEP_SIM_EXPORT Result cuptiActivityPopExternalCorrelationId(cupti::ExternalCorrelationKind kind, uint64_t* last) {
+LOCKSTEP_SIM_EXPORT Result cuptiActivityPopExternalCorrelationId(cupti::ExternalCorrelationKind kind,
+                                                                 uint64_t* last) {
   if (!sim::Usable()) return Result::kUnknown;
   std::vector<uint64_t>& ids = sim::t_external_ids[kind];
   if (ids.empty()) return Result::kQueueEmpty;
@@ -321,14 +358,16 @@ LOCKSTEP_SIM_EXPORT Result cuptiSubscribe(void** subscriber, void* callback, voi
   if (!sim::Usable()) return Result::kUnknown;
   if (subscriber == nullptr || callback == nullptr) return Result::kInvalidParameter;
   void* none = nullptr;
-  if (!sim::Lib().subscriber.compare_exchange_strong(none, callback)) return Result::kMultipleSubscribersNotSupported;
+  if (!sim::Lib().subscriber.compare_exchange_strong(none, callback))
+    return Result::kMultipleSubscribersNotSupported;
   *subscriber = callback;
   return Result::kSuccess;
 }
 
 LOCKSTEP_SIM_EXPORT Result cuptiUnsubscribe(void* subscriber) {
   if (!sim::Usable()) return Result::kUnknown;
-  return sim::Lib().subscriber.compare_exchange_strong(subscriber, nullptr) ? Result::kSuccess : Result::kInvalidParameter;
+  return sim::Lib().subscriber.compare_exchange_strong(subscriber, nullptr) ? Result::kSuccess
+                                                                            : Result::kInvalidParameter;
 }
 
 LOCKSTEP_SIM_EXPORT Result cuptiGetDeviceId(cupti::Context, uint32_t* device) {

@@ -1,5 +1,5 @@
-// The built liblockstep_sim_cupti.so as a tool and a rank see it. Each test has a process-wide library to itself in turn:
-// detach() forgets everything.
+// The built liblockstep_sim_cupti.so as a tool and a rank see it. Each test has a process-wide library to
+// itself in turn: detach() forgets everything.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <time.h>
@@ -96,12 +96,20 @@ class SimCupti : public ::testing::Test {
   }
   void TearDown() override { Core().detach(); }
 
-  void Register() { EXPECT_EQ(Find<cupti::ActivityRegisterCallbacksFn>("cuptiActivityRegisterCallbacks")(Requested, Completed), Result::kSuccess); }
+  void Register() {
+    EXPECT_EQ(
+        Find<cupti::ActivityRegisterCallbacksFn>("cuptiActivityRegisterCallbacks")(Requested, Completed),
+        Result::kSuccess);
+  }
   Result Enable(ActivityKind kind) { return Find<cupti::ActivityEnableFn>("cuptiActivityEnable")(kind); }
-  void Flush(uint32_t flags) { EXPECT_EQ(Find<cupti::ActivityFlushAllFn>("cuptiActivityFlushAll")(flags), Result::kSuccess); }
+  void Flush(uint32_t flags) {
+    EXPECT_EQ(Find<cupti::ActivityFlushAllFn>("cuptiActivityFlushAll")(flags), Result::kSuccess);
+  }
   size_t Dropped() {
     size_t n = 0;
-    EXPECT_EQ(Find<cupti::ActivityGetNumDroppedRecordsFn>("cuptiActivityGetNumDroppedRecords")(nullptr, 0, &n), Result::kSuccess);
+    EXPECT_EQ(
+        Find<cupti::ActivityGetNumDroppedRecordsFn>("cuptiActivityGetNumDroppedRecords")(nullptr, 0, &n),
+        Result::kSuccess);
     return n;
   }
   // All records of all buffers, walked with `next`.
@@ -117,11 +125,14 @@ class SimCupti : public ::testing::Test {
     std::vector<ActivityKind> kinds;
     const auto next = Find<cupti::ActivityGetNextRecordFn>("cuptiActivityGetNextRecord");
     for (auto& buffer : g_tool.buffers) {
-      for (size_t at : Walk(next, buffer)) kinds.push_back(reinterpret_cast<cupti::Activity*>(buffer.data() + at)->kind);
+      for (size_t at : Walk(next, buffer))
+        kinds.push_back(reinterpret_cast<cupti::Activity*>(buffer.data() + at)->kind);
     }
     return kinds;
   }
-  const cupti::Kernel10& FirstKernel() { return *reinterpret_cast<cupti::Kernel10*>(g_tool.buffers.at(0).data()); }
+  const cupti::Kernel10& FirstKernel() {
+    return *reinterpret_cast<cupti::Kernel10*>(g_tool.buffers.at(0).data());
+  }
 };
 
 TEST_F(SimCupti, IsFoundAsTheLoadedLibcupti) {
@@ -134,10 +145,13 @@ TEST_F(SimCupti, WithoutARankItIsUnusableAsWithoutADriver) {
   Core().detach();
   EXPECT_EQ(Enable(ActivityKind::kConcurrentKernel), Result::kUnknown);
   EXPECT_EQ(Find<cupti::ActivityFlushAllFn>("cuptiActivityFlushAll")(0), Result::kUnknown);
-  EXPECT_EQ(Find<cupti::SetThreadIdTypeFn>("cuptiSetThreadIdType")(cupti::ThreadIdType::kSystem), Result::kUnknown);
-  EXPECT_EQ(Find<cupti::ActivityPushExternalCorrelationIdFn>("cuptiActivityPushExternalCorrelationId")(cupti::ExternalCorrelationKind::kCustom2, 1),
+  EXPECT_EQ(Find<cupti::SetThreadIdTypeFn>("cuptiSetThreadIdType")(cupti::ThreadIdType::kSystem),
             Result::kUnknown);
-  EXPECT_EQ(Find<cupti::ActivityRegisterCallbacksFn>("cuptiActivityRegisterCallbacks")(Requested, Completed), Result::kSuccess);
+  EXPECT_EQ(Find<cupti::ActivityPushExternalCorrelationIdFn>("cuptiActivityPushExternalCorrelationId")(
+                cupti::ExternalCorrelationKind::kCustom2, 1),
+            Result::kUnknown);
+  EXPECT_EQ(Find<cupti::ActivityRegisterCallbacksFn>("cuptiActivityRegisterCallbacks")(Requested, Completed),
+            Result::kSuccess);
   uint32_t version = 0;
   EXPECT_EQ(Find<cupti::GetVersionFn>("cuptiGetVersion")(&version), Result::kSuccess);
   EXPECT_EQ(version, cupti::kVersion_13_0U1);
@@ -178,7 +192,8 @@ TEST_F(SimCupti, FullBuffersComeBackOnAnotherThreadAndNothingIsLost) {
   Register();
   Enable(ActivityKind::kConcurrentKernel);
   const cupti::Kernel10 k = Kernel(1);
-  for (int i = 0; i < 100; ++i) Core().complete(Core().launch(&k, sizeof k), 10 + i, 20 + i, Mono(), Keep::kDeliver);
+  for (int i = 0; i < 100; ++i)
+    Core().complete(Core().launch(&k, sizeof k), 10 + i, 20 + i, Mono(), Keep::kDeliver);
   Core().pump(Mono());
   Flush(0);
   EXPECT_EQ(Kinds().size(), 100u);
@@ -255,7 +270,8 @@ TEST_F(SimCupti, ACallThatReturnsAfterItsKindWasSwitchedOffLeavesNoRecord) {
 }
 
 TEST_F(SimCupti, ExternalIdsAreAStackPerThreadAndKind) {
-  const auto push = Find<cupti::ActivityPushExternalCorrelationIdFn>("cuptiActivityPushExternalCorrelationId");
+  const auto push =
+      Find<cupti::ActivityPushExternalCorrelationIdFn>("cuptiActivityPushExternalCorrelationId");
   const auto pop = Find<cupti::ActivityPopExternalCorrelationIdFn>("cuptiActivityPopExternalCorrelationId");
   push(cupti::ExternalCorrelationKind::kCustom2, 41);
   push(cupti::ExternalCorrelationKind::kCustom2, 42);
@@ -274,9 +290,11 @@ TEST_F(SimCupti, ExternalIdsAreAStackPerThreadAndKind) {
 TEST_F(SimCupti, ObjectsThatExistAlreadyAreDumpedOnRequest) {
   Register();
   const auto dump = Find<cupti::ActivityEnableAndDumpFn>("cuptiActivityEnableAndDump");
-  for (ActivityKind kind : {ActivityKind::kDevice, ActivityKind::kContext, ActivityKind::kStream}) EXPECT_EQ(dump(kind), Result::kSuccess);
+  for (ActivityKind kind : {ActivityKind::kDevice, ActivityKind::kContext, ActivityKind::kStream})
+    EXPECT_EQ(dump(kind), Result::kSuccess);
   Flush(0);
-  EXPECT_EQ(Kinds(), (std::vector<ActivityKind>{ActivityKind::kDevice, ActivityKind::kContext, ActivityKind::kStream, ActivityKind::kStream}));
+  EXPECT_EQ(Kinds(), (std::vector<ActivityKind>{ActivityKind::kDevice, ActivityKind::kContext,
+                                                ActivityKind::kStream, ActivityKind::kStream}));
 }
 
 TEST_F(SimCupti, CallsHaveTheirNames) {
@@ -309,7 +327,10 @@ TEST_F(SimCupti, TheRealLibraryStepsOurBuffersIdentically) {
   }
   Flush(0);
   const auto ours = Find<cupti::ActivityGetNextRecordFn>("cuptiActivityGetNextRecord");
-  const auto theirs = real == nullptr ? ours : reinterpret_cast<cupti::ActivityGetNextRecordFn>(dlsym(real, "cuptiActivityGetNextRecord"));
+  const auto theirs =
+      real == nullptr
+          ? ours
+          : reinterpret_cast<cupti::ActivityGetNextRecordFn>(dlsym(real, "cuptiActivityGetNextRecord"));
   size_t records = 0;
   for (auto& buffer : g_tool.buffers) {
     const std::vector<size_t> offsets = Walk(ours, buffer);

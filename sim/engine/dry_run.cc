@@ -23,7 +23,8 @@ struct Entry {
   VirtualTime at;
 };
 
-// Carries entries between the engines of one process. Answers are queued: an engine must not be called from Enter.
+// Carries entries between the engines of one process. Answers are queued: an engine must not be called from
+// Enter.
 class Exchange {
  public:
   struct Answer {
@@ -45,8 +46,10 @@ class Exchange {
     entries.push_back({rank, run, at});
     const bool everybody = channel.from == scenario::kNoIndex;
     const size_t members = everybody ? s_.groups[channel.group].members.size() : 2;
-    if (everybody) AnswerGroup(entries, op, members, rank, run, at);
-    else AnswerPair(entries, op, rank, run, at);
+    if (everybody)
+      AnswerGroup(entries, op, members, rank, run, at);
+    else
+      AnswerPair(entries, op, rank, run, at);
     if (entries.size() == members) open_.erase(key);
   }
 
@@ -54,7 +57,8 @@ class Exchange {
 
   // Some operation that a member waits in.
   std::string Waiting() const {
-    if (open_.empty()) return "no rank waits in a collective; a call waits for work that is launched after it";
+    if (open_.empty())
+      return "no rank waits in a collective; a call waits for work that is launched after it";
     const Entry& e = open_.begin()->second.front();
     const Op& op = programs_[e.rank].ops()[e.run.op];
     return "rank " + std::to_string(e.rank) + " waits in step " + std::to_string(e.run.step) + " in " +
@@ -65,11 +69,15 @@ class Exchange {
  private:
   using Key = std::tuple<uint32_t, uint32_t, uint32_t, uint64_t>;
 
-  void AnswerGroup(const std::vector<Entry>& entries, const Op& op, size_t members, uint32_t rank, OpRun run, VirtualTime at) {
+  void AnswerGroup(const std::vector<Entry>& entries, const Op& op, size_t members, uint32_t rank, OpRun run,
+                   VirtualTime at) {
     const Needs needs = scenario::NeedsOf(op.collective);
     const uint32_t root = op.peer >= 0 ? s_.groups[op.group].members[op.peer] : scenario::kNoIndex;
     const bool complete = entries.size() == members;
-    const VirtualTime latest = std::max_element(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.at < b.at; })->at;
+    const VirtualTime latest =
+        std::max_element(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+          return a.at < b.at;
+        })->at;
     if (needs == Needs::kAll) {
       for (const Entry& e : entries) {
         if (complete) answers.push_back({e.rank, e.run, latest});
@@ -84,8 +92,10 @@ class Exchange {
     }
   }
 
-  void AnswerRooted(const std::vector<Entry>& entries, uint32_t root, uint32_t rank, OpRun run, VirtualTime at) {
-    const auto of_root = std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.rank == root; });
+  void AnswerRooted(const std::vector<Entry>& entries, uint32_t root, uint32_t rank, OpRun run,
+                    VirtualTime at) {
+    const auto of_root =
+        std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.rank == root; });
     if (of_root == entries.end()) return;
     if (rank != root) {
       answers.push_back({rank, run, std::max(at, of_root->at)});
@@ -113,7 +123,10 @@ class Exchange {
 class DryRank final : public CollectiveResolver, public RankObserver {
  public:
   DryRank(const Program& program, const Knobs& knobs, Exchange& exchange)
-      : program_(program), model_(program, knobs), exchange_(exchange), engine_(program, model_, *this, *this) {
+      : program_(program),
+        model_(program, knobs),
+        exchange_(exchange),
+        engine_(program, model_, *this, *this) {
     for (uint32_t i = 0; i < program.ops().size() && first_host_op_ == kNoIndex; ++i) {
       if (program.ops()[i].IsHost()) first_host_op_ = i;
     }
@@ -160,7 +173,8 @@ WorldHistory DryRun(const scenario::Scenario& scenario, const Knobs& knobs, uint
   for (uint32_t r = 0; r < scenario.ranks.size(); ++r) programs.push_back(Compile(scenario, r));
   Exchange exchange(scenario, programs);
   std::vector<std::unique_ptr<DryRank>> ranks;
-  for (const Program& program : programs) ranks.push_back(std::make_unique<DryRank>(program, knobs, exchange));
+  for (const Program& program : programs)
+    ranks.push_back(std::make_unique<DryRank>(program, knobs, exchange));
   for (auto& rank : ranks) rank->engine().AllowSteps(steps);
   bool moved = true;
   while (moved) {
@@ -201,7 +215,8 @@ Nanos MeanTurn(const scenario::Scenario& scenario, const WorldHistory& history) 
     }
   }
   Nanos sum;
-  for (size_t k = 0; k < ends.size(); ++k) sum += ends[k] - VirtualTime(scenario.period.ns() * static_cast<int64_t>(k));
+  for (size_t k = 0; k < ends.size(); ++k)
+    sum += ends[k] - VirtualTime(scenario.period.ns() * static_cast<int64_t>(k));
   return ends.empty() ? Nanos() : sum / static_cast<int64_t>(ends.size());
 }
 

@@ -1,7 +1,7 @@
 // The whole world in one process, without pacing: every rank's true stamps.
 //
-// What the ranks under mpiexec do comes out identical (rank/mpi_stamps_test.cc). Truth is the difference of two dry runs
-// of one seed, with and without the fault.
+// What the ranks under mpiexec do comes out identical (rank/mpi_stamps_test.cc). Truth is the difference of
+// two dry runs of one seed, with and without the fault.
 #ifndef LOCKSTEP_SIM_ENGINE_DRY_RUN_H_
 #define LOCKSTEP_SIM_ENGINE_DRY_RUN_H_
 
@@ -27,9 +27,9 @@ struct TrueRecord {
 };
 
 struct RankHistory {
-  std::vector<TrueRecord> records;        // by (step, op)
-  std::vector<VirtualTime> step_starts;   // when the turn's first host op could begin
-  VirtualTime end;                        // of the latest record
+  std::vector<TrueRecord> records;       // by (step, op)
+  std::vector<VirtualTime> step_starts;  // when the turn's first host op could begin
+  VirtualTime end;                       // of the latest record
 };
 
 struct WorldHistory {
@@ -41,11 +41,12 @@ struct WorldHistory {
 // `scenario` must be valid.
 WorldHistory DryRun(const scenario::Scenario& scenario, const Knobs& knobs, uint32_t steps);
 
-// Mean distance of the starts of rank 0's turns, the first two left out where there are more than four (they fill the
-// launch queue). For loops the period.
+// Mean distance of the starts of rank 0's turns, the first two left out where there are more than four (they
+// fill the launch queue). For loops the period.
 Nanos MeanStep(const scenario::Scenario& scenario, const WorldHistory& history);
 
-// What a turn takes: MeanStep of a chain; of a loop, mean time from a turn's origin to the latest end of any rank.
+// What a turn takes: MeanStep of a chain; of a loop, mean time from a turn's origin to the latest end of any
+// rank.
 Nanos MeanTurn(const scenario::Scenario& scenario, const WorldHistory& history);
 
 }  // namespace lockstep::sim

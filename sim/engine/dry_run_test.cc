@@ -44,7 +44,8 @@ TEST(DryRun, TheDefaultStepIsAsLongAndAsBusyAsPromised) {
   EXPECT_LT(MeanStep(s, world).millis(), 150);
   for (const scenario::Rank& rank : s.ranks) {
     int kernels = 0;
-    for (const scenario::Op& op : rank.program) kernels += op.kind == scenario::OpKind::kKernel || op.kind == scenario::OpKind::kCollective;
+    for (const scenario::Op& op : rank.program)
+      kernels += op.kind == scenario::OpKind::kKernel || op.kind == scenario::OpKind::kCollective;
     EXPECT_LE(kernels, 400);
     EXPECT_GE(kernels, 150);
   }
@@ -60,7 +61,8 @@ TEST(DryRun, TheSameSeedGivesTheSameStampsAndAnotherSeedOthers) {
 TEST(DryRun, EveryFaultOfFivePercentOnAnyRankLengthensTheStep) {
   const Scenario s = Transformer();
   const double healthy = StepMillis(s, {});
-  for (FaultKind kind : {FaultKind::kSlowGpu, FaultKind::kHostStall, FaultKind::kSlowLink, FaultKind::kCopy}) {
+  for (FaultKind kind :
+       {FaultKind::kSlowGpu, FaultKind::kHostStall, FaultKind::kSlowLink, FaultKind::kCopy}) {
     for (uint32_t rank = 0; rank < 8; ++rank) {
       Knobs knobs;
       ASSERT_TRUE(SizeFault(s, kind, rank, 0.05, Nanos(static_cast<int64_t>(healthy * 1e6)), &knobs.fault));
@@ -74,7 +76,8 @@ TEST(DryRun, EveryFaultOfFivePercentOnAnyRankLengthensTheStep) {
 TEST(DryRun, ACallBehindASyncStartsAfterTheDeviceIsDone) {
   const Scenario s = Parsed(
       "name k\nrank host=a device=0\nstream id=7\nthread id=0\n"
-      "call t0 r211 gap=10 own=5\nkernel s0 n0 gap=2 own=1000\ncall t0 r131 gap=1 own=3 wait=s0 tail=-4\ncall t0 r17 gap=1 own=1\n");
+      "call t0 r211 gap=10 own=5\nkernel s0 n0 gap=2 own=1000\ncall t0 r131 gap=1 own=3 wait=s0 "
+      "tail=-4\ncall t0 r17 gap=1 own=1\n");
   const WorldHistory w = DryRun(s, {}, 2);
   EXPECT_EQ(Record(w, 0, 0, 0).start.ns(), 10);
   EXPECT_EQ(Record(w, 0, 0, 1).start.ns(), 12);
@@ -97,7 +100,8 @@ TEST(DryRun, AnEventHoldsTheOtherStreamBack) {
 
 TEST(DryRun, ALoopStartsEveryTurnAtItsOriginUnlessTheTurnBeforeIsLate) {
   const Scenario s = Parsed(
-      "pacing loop 1000\nname k\nrank host=a device=0\nstream id=7\nthread id=0\ncall t0 r211 gap=10 own=5\nkernel s0 n0 gap=0 own=600\n");
+      "pacing loop 1000\nname k\nrank host=a device=0\nstream id=7\nthread id=0\ncall t0 r211 gap=10 "
+      "own=5\nkernel s0 n0 gap=0 own=600\n");
   const WorldHistory on_time = DryRun(s, {}, 3);
   EXPECT_EQ(Record(on_time, 0, 2, 1).start.ns(), 2010);
   Knobs slow;
@@ -109,7 +113,8 @@ TEST(DryRun, ALoopStartsEveryTurnAtItsOriginUnlessTheTurnBeforeIsLate) {
 
 constexpr char kTwoRanks[] = "name k\ngroup comm=7 name=g members=0,1\n";
 std::string RankOf(const std::string& entry, const std::string& collective) {
-  return "rank host=a device=0\nstream id=7\nthread id=0\ncall t0 d652 gap=" + entry + " own=1\n" + collective + "\n";
+  return "rank host=a device=0\nstream id=7\nthread id=0\ncall t0 d652 gap=" + entry + " own=1\n" +
+         collective + "\n";
 }
 
 TEST(DryRun, WhoWaitsForWhomDependsOnTheOperation) {
@@ -125,9 +130,12 @@ TEST(DryRun, WhoWaitsForWhomDependsOnTheOperation) {
       {"coll s0 n0 g0 broadcast gap=0 own=7 peer=1", "coll s0 n0 g0 broadcast gap=0 own=9 peer=1", 107, 109},
       {"coll s0 n0 g0 reduce gap=0 own=7 peer=0", "coll s0 n0 g0 reduce gap=0 own=9 peer=0", 107, 109},
       {"coll s0 n0 g0 reduce gap=0 own=7 peer=1", "coll s0 n0 g0 reduce gap=0 own=9 peer=1", 17, 109},
-      {"coll s0 n0 g0 send gap=0 own=7 bytes=10 peer=1", "coll s0 n0 g0 receive gap=0 own=9 bytes=10 peer=0", 17, 109},
-      {"coll s0 n0 g0 receive gap=0 own=7 bytes=10 peer=1", "coll s0 n0 g0 send gap=0 own=9 bytes=10 peer=0", 107, 109},
-      {"coll s0 n0 g0 send gap=0 own=7 bytes=5000000 peer=1", "coll s0 n0 g0 receive gap=0 own=9 bytes=5000000 peer=0", 107, 109},
+      {"coll s0 n0 g0 send gap=0 own=7 bytes=10 peer=1", "coll s0 n0 g0 receive gap=0 own=9 bytes=10 peer=0",
+       17, 109},
+      {"coll s0 n0 g0 receive gap=0 own=7 bytes=10 peer=1", "coll s0 n0 g0 send gap=0 own=9 bytes=10 peer=0",
+       107, 109},
+      {"coll s0 n0 g0 send gap=0 own=7 bytes=5000000 peer=1",
+       "coll s0 n0 g0 receive gap=0 own=9 bytes=5000000 peer=0", 107, 109},
   };
   for (const Case& c : cases) {
     const Scenario s = Parsed(kTwoRanks + RankOf("10", c.early) + RankOf("100", c.late));

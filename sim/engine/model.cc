@@ -16,11 +16,14 @@ constexpr int64_t kMillion = 1'000'000;
 constexpr uint64_t kExitSkewNs = 1500;
 constexpr std::string_view kFaultNames[] = {"none", "slow_gpu", "host_stall", "slow_link", "copy"};
 
-int64_t Scale(int64_t ns, int64_t ppm) { return static_cast<int64_t>(static_cast<__int128>(ns) * ppm / kMillion); }
+int64_t Scale(int64_t ns, int64_t ppm) {
+  return static_cast<int64_t>(static_cast<__int128>(ns) * ppm / kMillion);
+}
 
 bool TouchesLink(const scenario::Scenario& s, uint32_t of_rank, const Op& op, uint32_t faulty) {
   const std::vector<uint32_t>& members = s.groups[op.group].members;
-  if (scenario::NeedsOf(op.collective) == Needs::kPeer) return of_rank == faulty || members[op.peer] == faulty;
+  if (scenario::NeedsOf(op.collective) == Needs::kPeer)
+    return of_rank == faulty || members[op.peer] == faulty;
   for (uint32_t member : members) {
     if (member == faulty) return true;
   }
@@ -29,10 +32,14 @@ bool TouchesLink(const scenario::Scenario& s, uint32_t of_rank, const Op& op, ui
 
 bool Affected(const scenario::Scenario& s, uint32_t of_rank, const Op& op, FaultKind kind, uint32_t faulty) {
   switch (kind) {
-    case FaultKind::kSlowGpu: return op.kind == OpKind::kKernel && of_rank == faulty;
-    case FaultKind::kCopy: return op.kind == OpKind::kCopy && of_rank == faulty;
-    case FaultKind::kSlowLink: return op.kind == OpKind::kCollective && TouchesLink(s, of_rank, op, faulty);
-    default: return false;
+    case FaultKind::kSlowGpu:
+      return op.kind == OpKind::kKernel && of_rank == faulty;
+    case FaultKind::kCopy:
+      return op.kind == OpKind::kCopy && of_rank == faulty;
+    case FaultKind::kSlowLink:
+      return op.kind == OpKind::kCollective && TouchesLink(s, of_rank, op, faulty);
+    default:
+      return false;
   }
 }
 
@@ -57,7 +64,8 @@ Nanos AffectedWork(const scenario::Scenario& scenario, FaultKind kind, uint32_t 
   return sum;
 }
 
-bool SizeFault(const scenario::Scenario& scenario, FaultKind kind, uint32_t rank, double size, Nanos healthy_step, Fault* out) {
+bool SizeFault(const scenario::Scenario& scenario, FaultKind kind, uint32_t rank, double size,
+               Nanos healthy_step, Fault* out) {
   *out = {kind, rank, size};
   if (kind == FaultKind::kNone) return true;
   const auto extra = static_cast<int64_t>(std::llround(size * static_cast<double>(healthy_step.ns())));
@@ -75,7 +83,8 @@ Model::Model(const Program& program, const Knobs& knobs) : program_(program), kn
   const std::vector<Op>& ops = program.ops();
   factor_ppm_.assign(ops.size(), 0);
   for (uint32_t i = 0; i < ops.size(); ++i) {
-    if (Affected(*program.scenario, program.rank, ops[i], knobs.fault.kind, knobs.fault.rank)) factor_ppm_[i] = knobs.fault.factor_ppm;
+    if (Affected(*program.scenario, program.rank, ops[i], knobs.fault.kind, knobs.fault.rank))
+      factor_ppm_[i] = knobs.fault.factor_ppm;
     if (ops[i].kind == OpKind::kCall) call_ops_.push_back(i);
   }
 }
@@ -89,7 +98,8 @@ Nanos Model::Noise(uint32_t step, uint32_t op, Nanos own) const {
   }
   // The wire is shared: its members see the same transfer, and leave it one after the other.
   const CollectivePlace& place = program_.places[op];
-  const uint64_t shared = Draw(knobs_.seed, program_.channels[place.channel].key, step, place.ordinal, Purpose::kSharedDuration);
+  const uint64_t shared =
+      Draw(knobs_.seed, program_.channels[place.channel].key, step, place.ordinal, Purpose::kSharedDuration);
   const uint64_t exit = Draw(knobs_.seed, program_.rank, step, op, Purpose::kExitSkew) % kExitSkewNs;
   return Nanos(Scale(own.ns(), noise_ppm * NormalThousandths(shared) / 1000) + static_cast<int64_t>(exit));
 }
@@ -106,7 +116,8 @@ Nanos Model::Gap(uint32_t step, uint32_t op) const {
   Nanos gap = program_.ops()[op].gap;
   if (call_ops_.empty() || program_.ops()[op].kind != OpKind::kCall) return gap;
   const Fault& fault = knobs_.fault;
-  if (fault.kind == FaultKind::kHostStall && fault.rank == program_.rank && op == call_ops_.front()) gap += fault.extra;
+  if (fault.kind == FaultKind::kHostStall && fault.rank == program_.rank && op == call_ops_.front())
+    gap += fault.extra;
   if (knobs_.pause_ppm == 0) return gap;
   const uint64_t rank = program_.rank;
   if (PartsPerMillion(Draw(knobs_.seed, rank, step, 0, Purpose::kPause)) >= knobs_.pause_ppm) return gap;

@@ -41,9 +41,10 @@ struct Knobs {
 // What the fault's knob acts on, per step: own durations on that rank.
 Nanos AffectedWork(const scenario::Scenario& scenario, FaultKind kind, uint32_t rank);
 
-// The fault that lengthens the rank's own work by `size` * `healthy_step` per step. False when the rank has no work of that
-// kind (no copies, no communication).
-bool SizeFault(const scenario::Scenario& scenario, FaultKind kind, uint32_t rank, double size, Nanos healthy_step, Fault* out);
+// The fault that lengthens the rank's own work by `size` * `healthy_step` per step. False when the rank has
+// no work of that kind (no copies, no communication).
+bool SizeFault(const scenario::Scenario& scenario, FaultKind kind, uint32_t rank, double size,
+               Nanos healthy_step, Fault* out);
 
 // Pure: equal questions get equal answers, on any thread. `program` must outlive it.
 class Model {

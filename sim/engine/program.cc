@@ -36,7 +36,8 @@ class Compiler {
     FinishCall();
     WrapAround();
     for (uint32_t i = 0; i < ops.size(); ++i) {
-      if (ops[i].kind == OpKind::kCollective) program_.places[i].sequence_step = sequence_sizes_[SequenceKey(ops[i])];
+      if (ops[i].kind == OpKind::kCollective)
+        program_.places[i].sequence_step = sequence_sizes_[SequenceKey(ops[i])];
     }
     program_.edges.Build(program_.nodes.size(), here_);
     program_.next_edges.Build(program_.nodes.size(), before_);
@@ -66,8 +67,10 @@ class Compiler {
   }
 
   void LinkInstant(const Instant& instant, uint32_t to) {
-    if (instant.node != kNoIndex) Link(instant.node, to);
-    else if (instant.stream_before != kNoIndex) pending_before_.emplace_back(instant.stream_before, to);
+    if (instant.node != kNoIndex)
+      Link(instant.node, to);
+    else if (instant.stream_before != kNoIndex)
+      pending_before_.emplace_back(instant.stream_before, to);
   }
 
   Instant Latest(uint32_t stream) const {
@@ -91,8 +94,10 @@ class Compiler {
     } else {
       program_.launcher[i] = call_op_;
       if (call_op_ != kNoIndex) program_.call_of[i] = program_.call_of[call_op_];
-      if (op.kind == OpKind::kRecordEvent) events_[op.event] = Latest(op.stream);
-      else AddWait(op);
+      if (op.kind == OpKind::kRecordEvent)
+        events_[op.event] = Latest(op.stream);
+      else
+        AddWait(op);
     }
   }
 
@@ -106,8 +111,10 @@ class Compiler {
 
   void AddHost(uint32_t i, const Op& op) {
     const uint32_t node = AddNode(op.kind == OpKind::kCall ? NodeKind::kCallStart : NodeKind::kMark, i);
-    if (thread_last_[op.thread] != kNoIndex) Link(thread_last_[op.thread], node);
-    else thread_first_[op.thread] = node;
+    if (thread_last_[op.thread] != kNoIndex)
+      Link(thread_last_[op.thread], node);
+    else
+      thread_first_[op.thread] = node;
     thread_last_[op.thread] = node;
     if (op.kind != OpKind::kCall) return;
     call_op_ = i;
@@ -133,8 +140,10 @@ class Compiler {
 
   void AddDevice(uint32_t i, const Op& op) {
     const uint32_t node = AddNode(NodeKind::kDevice, i);
-    if (stream_last_[op.stream] != kNoIndex) Link(stream_last_[op.stream], node);
-    else stream_first_[op.stream] = node;
+    if (stream_last_[op.stream] != kNoIndex)
+      Link(stream_last_[op.stream], node);
+    else
+      stream_first_[op.stream] = node;
     stream_last_[op.stream] = node;
     for (const Instant& instant : stream_waits_[op.stream]) LinkInstant(instant, node);
     stream_waits_[op.stream].clear();
@@ -166,7 +175,8 @@ class Compiler {
 
   // NCCL knows no barrier: frameworks all-reduce one element.
   std::tuple<uint32_t, Collective, int32_t> SequenceKey(const Op& op) const {
-    const Collective function = op.collective == Collective::kBarrier ? Collective::kAllReduce : op.collective;
+    const Collective function =
+        op.collective == Collective::kBarrier ? Collective::kAllReduce : op.collective;
     return {op.group, function, scenario::NeedsOf(op.collective) == Needs::kPeer ? op.peer : -1};
   }
 

@@ -1,7 +1,8 @@
 // One rank's turn as a graph: who must be finished before what can begin.
 //
-// Nodes are the instants the formulas of common/scenario/scenario.h speak of. Edges lead within a turn or into the next
-// one. Built once per rank, read-only afterwards, any thread; refers to the scenario, which must outlive it.
+// Nodes are the instants the formulas of common/scenario/scenario.h speak of. Edges lead within a turn or
+// into the next one. Built once per rank, read-only afterwards, any thread; refers to the scenario, which
+// must outlive it.
 #ifndef LOCKSTEP_SIM_ENGINE_PROGRAM_H_
 #define LOCKSTEP_SIM_ENGINE_PROGRAM_H_
 
@@ -23,9 +24,9 @@ enum class NodeKind : uint8_t {
 
 struct Node {
   NodeKind kind;
-  uint32_t op;              // into Rank::program
-  uint32_t from_here = 0;   // edges that end here and start in this turn
-  uint32_t from_before = 0; // … in the turn before
+  uint32_t op;               // into Rank::program
+  uint32_t from_here = 0;    // edges that end here and start in this turn
+  uint32_t from_before = 0;  // … in the turn before
 };
 
 // Edges grouped by the node they start from.
@@ -40,8 +41,8 @@ class Edges {
   std::vector<uint32_t> to_;
 };
 
-// Operations that members must begin in one order: all of a group that involve everybody, or the messages from one rank to
-// another.
+// Operations that members must begin in one order: all of a group that involve everybody, or the messages
+// from one rank to another.
 struct Channel {
   uint32_t group;
   uint32_t from = kNoIndex;  // world ranks of a message; kNoIndex: everybody
@@ -67,8 +68,8 @@ struct Program {
   std::vector<Channel> channels;
   // By op of the rank's program.
   std::vector<CollectivePlace> places;
-  std::vector<uint32_t> call_of;  // calls: their ordinal; device ops: their call's, kNoIndex when unlaunched
-  std::vector<uint32_t> launcher; // device and event ops: the op of their call, kNoIndex when unlaunched
+  std::vector<uint32_t> call_of;   // calls: their ordinal; device ops: their call's, kNoIndex when unlaunched
+  std::vector<uint32_t> launcher;  // device and event ops: the op of their call, kNoIndex when unlaunched
   uint32_t calls = 0;
 
   const std::vector<scenario::Op>& ops() const { return scenario->ranks[rank].program; }

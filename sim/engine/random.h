@@ -1,4 +1,5 @@
-// Draws that depend on what they are for, never on when they are made: a rank stopped in between draws the same.
+// Draws that depend on what they are for, never on when they are made: a rank stopped in between draws the
+// same.
 #ifndef LOCKSTEP_SIM_ENGINE_RANDOM_H_
 #define LOCKSTEP_SIM_ENGINE_RANDOM_H_
 
@@ -6,7 +7,15 @@
 
 namespace lockstep::sim {
 
-enum class Purpose : uint64_t { kDuration = 1, kSharedDuration, kExitSkew, kPause, kPauseLength, kPausePlace, kDrop };
+enum class Purpose : uint64_t {
+  kDuration = 1,
+  kSharedDuration,
+  kExitSkew,
+  kPause,
+  kPauseLength,
+  kPausePlace,
+  kDrop
+};
 
 constexpr uint64_t Mix(uint64_t x) {
   x ^= x >> 30;
@@ -26,9 +35,11 @@ constexpr uint64_t Draw(uint64_t seed, uint64_t whose, uint64_t step, uint64_t o
 // In [0, million).
 constexpr uint64_t PartsPerMillion(uint64_t draw) { return (draw >> 20) % 1'000'000; }
 
-// About normal, in thousandths of its standard deviation, within ±3465. Integers only: the same on every machine.
+// About normal, in thousandths of its standard deviation, within ±3465. Integers only: the same on every
+// machine.
 constexpr int64_t NormalThousandths(uint64_t draw) {
-  const int64_t sum = static_cast<int64_t>((draw & 0xFFFF) + (draw >> 16 & 0xFFFF) + (draw >> 32 & 0xFFFF) + (draw >> 48));
+  const int64_t sum =
+      static_cast<int64_t>((draw & 0xFFFF) + (draw >> 16 & 0xFFFF) + (draw >> 32 & 0xFFFF) + (draw >> 48));
   return (sum - 2 * 0xFFFF) * 1000 / 37837;
 }
 

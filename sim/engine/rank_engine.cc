@@ -5,12 +5,14 @@
 namespace lockstep::sim {
 namespace {
 
-// How many turns may be under way at once: the host of a turn without a blocking call would otherwise run ahead for ever.
+// How many turns may be under way at once: the host of a turn without a blocking call would otherwise run
+// ahead for ever.
 constexpr size_t kStepsAlive = 4;
 
 }  // namespace
 
-RankEngine::RankEngine(const Program& program, const Model& model, CollectiveResolver& resolver, RankObserver& observer)
+RankEngine::RankEngine(const Program& program, const Model& model, CollectiveResolver& resolver,
+                       RankObserver& observer)
     : program_(program), model_(model), resolver_(resolver), observer_(observer) {
   node_of_op_.assign(program.ops().size(), kNoIndex);
   start_node_of_call_.assign(program.ops().size(), kNoIndex);
@@ -41,7 +43,8 @@ void RankEngine::BeginStep() {
   // Edges from the turn before: what is known there already counts at once, the rest when it becomes known.
   const Step* before = steps_.size() > 1 ? &steps_[steps_.size() - 2] : have_before_ ? &before_ : nullptr;
   for (uint32_t node = 0; node < n; ++node) {
-    fresh.missing[node] = program_.nodes[node].from_here + (before != nullptr ? program_.nodes[node].from_before : 0);
+    fresh.missing[node] =
+        program_.nodes[node].from_here + (before != nullptr ? program_.nodes[node].from_before : 0);
   }
   for (uint32_t from = 0; before != nullptr && from < n; ++from) {
     if (!before->known[from]) continue;
@@ -72,8 +75,10 @@ void RankEngine::RunUntil(VirtualTime until) {
 void RankEngine::Fire(const Due& due) {
   const Node& node = program_.nodes[due.node];
   const OpRun run{due.step, node.op};
-  if (node.kind == NodeKind::kMark) observer_.OnMark(run, due.at);
-  else observer_.OnCallStart(run, due.at);
+  if (node.kind == NodeKind::kMark)
+    observer_.OnMark(run, due.at);
+  else
+    observer_.OnCallStart(run, due.at);
   Resolve(due.step, due.node, due.at, due.at);
 }
 
@@ -98,15 +103,20 @@ void RankEngine::Ready(uint32_t step, uint32_t node) {
   const scenario::Op& op = program_.ops()[n.op];
   switch (n.kind) {
     case NodeKind::kCallStart:
-    case NodeKind::kMark: due_.push({s.base[node] + model_.Gap(step, n.op), step, node}); break;
+    case NodeKind::kMark:
+      due_.push({s.base[node] + model_.Gap(step, n.op), step, node});
+      break;
     case NodeKind::kCallEnd: {
       const VirtualTime start = s.start[start_node_of_call_[n.op]];
-      const VirtualTime end = std::max(start, std::max(start + model_.Own(step, n.op), s.base[node]) + op.tail);
+      const VirtualTime end =
+          std::max(start, std::max(start + model_.Own(step, n.op), s.base[node]) + op.tail);
       observer_.OnCallEnd({step, n.op}, start, end);
       Resolve(step, node, start, end);
       break;
     }
-    case NodeKind::kDevice: ReadyDevice(step, node); break;
+    case NodeKind::kDevice:
+      ReadyDevice(step, node);
+      break;
   }
 }
 
@@ -134,7 +144,8 @@ void RankEngine::EnterInOrder(OpRun run, VirtualTime entry) {
   }
   resolver_.Enter(run, entry);
   ++next;
-  for (auto it = parked_.find({place.channel, next}); it != parked_.end(); it = parked_.find({place.channel, next})) {
+  for (auto it = parked_.find({place.channel, next}); it != parked_.end();
+       it = parked_.find({place.channel, next})) {
     resolver_.Enter(it->second.run, it->second.entry);
     parked_.erase(it);
     ++next;
@@ -171,9 +182,11 @@ void RankEngine::Drain() {
 
 void RankEngine::FollowEdges(uint32_t step, uint32_t node) {
   const VirtualTime end = At(step).end[node];
-  for (const uint32_t* to = program_.edges.begin(node); to != program_.edges.end(node); ++to) Reach(step, *to, end);
+  for (const uint32_t* to = program_.edges.begin(node); to != program_.edges.end(node); ++to)
+    Reach(step, *to, end);
   if (step + 1 == next_step_) return;
-  for (const uint32_t* to = program_.next_edges.begin(node); to != program_.next_edges.end(node); ++to) Reach(step + 1, *to, end);
+  for (const uint32_t* to = program_.next_edges.begin(node); to != program_.next_edges.end(node); ++to)
+    Reach(step + 1, *to, end);
 }
 
 }  // namespace lockstep::sim

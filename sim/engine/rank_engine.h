@@ -1,8 +1,8 @@
 // Runs one rank's program on its virtual clock.
 //
-// The engine decides every stamp; it knows neither the wall clock nor MPI. Its owner paces it (RunUntil), carries
-// collectives to the other ranks (CollectiveResolver) and looks on (RankObserver). Stamps do not depend on when or in
-// which order the owner does so. One thread.
+// The engine decides every stamp; it knows neither the wall clock nor MPI. Its owner paces it (RunUntil),
+// carries collectives to the other ranks (CollectiveResolver) and looks on (RankObserver). Stamps do not
+// depend on when or in which order the owner does so. One thread.
 #ifndef LOCKSTEP_SIM_ENGINE_RANK_ENGINE_H_
 #define LOCKSTEP_SIM_ENGINE_RANK_ENGINE_H_
 
@@ -41,20 +41,22 @@ class RankObserver {
 class CollectiveResolver {
  public:
   virtual ~CollectiveResolver() = default;
-  // This rank enters the collective. Called in the order of Channel for every channel. The answer comes through
-  // RankEngine::CollectiveDone, later or never (when a member is gone).
+  // This rank enters the collective. Called in the order of Channel for every channel. The answer comes
+  // through RankEngine::CollectiveDone, later or never (when a member is gone).
   virtual void Enter(OpRun run, VirtualTime entry) = 0;
 };
 
 class RankEngine {
  public:
   // All references must outlive the engine.
-  RankEngine(const Program& program, const Model& model, CollectiveResolver& resolver, RankObserver& observer);
+  RankEngine(const Program& program, const Model& model, CollectiveResolver& resolver,
+             RankObserver& observer);
 
   // The host may begin steps below `limit`.
   void AllowSteps(uint32_t limit);
 
-  // When the host wants to act next; nothing while it waits for a collective, or when all allowed steps are over.
+  // When the host wants to act next; nothing while it waits for a collective, or when all allowed steps are
+  // over.
   std::optional<VirtualTime> NextHostTime() const;
 
   // Lets the host do everything it wants to do up to `until`, and the device what follows from it.
@@ -70,10 +72,10 @@ class RankEngine {
 
  private:
   struct Step {
-    std::vector<VirtualTime> base;   // latest end of what the node waits for, so far
+    std::vector<VirtualTime> base;  // latest end of what the node waits for, so far
     std::vector<VirtualTime> start;
     std::vector<VirtualTime> end;
-    std::vector<uint32_t> missing;   // edges whose start is not known yet
+    std::vector<uint32_t> missing;  // edges whose start is not known yet
     std::vector<bool> known;
     uint32_t unknown = 0;
   };

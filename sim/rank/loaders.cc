@@ -18,7 +18,8 @@ std::string FolderOf(const std::string& path) {
 
 std::string ProgramFolder() {
   Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&EmulateCudaInit), &info) != 0 && info.dli_fname != nullptr && strchr(info.dli_fname, '/') != nullptr) {
+  if (dladdr(reinterpret_cast<const void*>(&EmulateCudaInit), &info) != 0 && info.dli_fname != nullptr &&
+      strchr(info.dli_fname, '/') != nullptr) {
     return FolderOf(info.dli_fname);
   }
   char* exe = realpath("/proc/self/exe", nullptr);
@@ -64,7 +65,8 @@ void EmulateCudaInit() {
   if (path == nullptr || *path == '\0') return;
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return;
-  const auto initialize = reinterpret_cast<foreign::cupti::InitializeInjectionFn>(dlsym(library, "InitializeInjection"));
+  const auto initialize =
+      reinterpret_cast<foreign::cupti::InitializeInjectionFn>(dlsym(library, "InitializeInjection"));
   if (initialize != nullptr) initialize();
 }
 
@@ -75,7 +77,8 @@ NvtxLoader::NvtxLoader() {
   if (path == nullptr || *path == '\0') return;
   void* library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) return;
-  const auto initialize = reinterpret_cast<nvtx::InitializeInjectionNvtx2Fn>(dlsym(library, "InitializeInjectionNvtx2"));
+  const auto initialize =
+      reinterpret_cast<nvtx::InitializeInjectionNvtx2Fn>(dlsym(library, "InitializeInjectionNvtx2"));
   if (initialize != nullptr && initialize(&GetExportTable) == 0) {
     std::memset(g_core_functions, 0, sizeof g_core_functions);
   }
@@ -96,8 +99,10 @@ int NvtxLoader::GetModuleFunctionTable(nvtx::Module module, nvtx::FunctionTable*
 }
 
 const void* NvtxLoader::GetExportTable(nvtx::ExportTable id) {
-  static constexpr nvtx::ExportTableCallbacks kCallbacks = {sizeof(nvtx::ExportTableCallbacks), &NvtxLoader::GetModuleFunctionTable};
-  static constexpr nvtx::ExportTableVersionInfo kVersion = {sizeof(nvtx::ExportTableVersionInfo), 3, 0, [](uint32_t) {}};
+  static constexpr nvtx::ExportTableCallbacks kCallbacks = {sizeof(nvtx::ExportTableCallbacks),
+                                                            &NvtxLoader::GetModuleFunctionTable};
+  static constexpr nvtx::ExportTableVersionInfo kVersion = {sizeof(nvtx::ExportTableVersionInfo), 3, 0,
+                                                            [](uint32_t) {}};
   if (id == nvtx::ExportTable::kCallbacks) return &kCallbacks;
   if (id == nvtx::ExportTable::kVersionInfo) return &kVersion;
   return nullptr;
@@ -119,7 +124,8 @@ const foreign::nccl::Profiler* LoadNcclProfiler() {
     library = dlopen(nullptr, RTLD_NOW | RTLD_LOCAL);
   } else {
     library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) library = dlopen((std::string("libnccl-profiler-") + name + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr)
+      library = dlopen((std::string("libnccl-profiler-") + name + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
   }
   if (library == nullptr) return nullptr;
   return static_cast<const foreign::nccl::Profiler*>(dlsym(library, "ncclProfiler_v5"));

@@ -43,7 +43,8 @@ void CatchSignals() {
   sigaction(SIGINT, &action, nullptr);
 }
 
-std::optional<scenario::Scenario> LoadScenario(const RankOptions& options, uint32_t world_size, std::string* why) {
+std::optional<scenario::Scenario> LoadScenario(const RankOptions& options, uint32_t world_size,
+                                               std::string* why) {
   scenario::TransformerShape shape = options.shape;
   if (options.scenario_file.empty() && !options.shape_given) {
     const scenario::TransformerShape fitting = scenario::ShapeFor(world_size);
@@ -51,8 +52,9 @@ std::optional<scenario::Scenario> LoadScenario(const RankOptions& options, uint3
     shape.tensor_parallel = fitting.tensor_parallel;
     shape.pipeline_parallel = fitting.pipeline_parallel;
   }
-  absl::StatusOr<scenario::Scenario> s =
-      options.scenario_file.empty() ? scenario::MakeTransformer(shape) : scenario::ReadFile(options.scenario_file);
+  absl::StatusOr<scenario::Scenario> s = options.scenario_file.empty()
+                                             ? scenario::MakeTransformer(shape)
+                                             : scenario::ReadFile(options.scenario_file);
   if (!s.ok()) {
     *why = std::string(s.status().message());
     return std::nullopt;
@@ -72,11 +74,15 @@ int WriteScenarioFile(const RankOptions& options) {
   bool written = file != nullptr;
   if (written) {
     written = scenario::Write(*s, [&](std::string_view text) {
-                return fwrite(text.data(), 1, text.size(), file) == text.size() ? absl::OkStatus() : absl::DataLossError("short write");
+                return fwrite(text.data(), 1, text.size(), file) == text.size()
+                           ? absl::OkStatus()
+                           : absl::DataLossError("short write");
               }).ok();
     written &= fclose(file) == 0;
   }
-  if (!written) fprintf(stderr, "lockstep-sim-rank: %s: cannot be written: %s\n", options.write_scenario.c_str(), strerror(errno));
+  if (!written)
+    fprintf(stderr, "lockstep-sim-rank: %s: cannot be written: %s\n", options.write_scenario.c_str(),
+            strerror(errno));
   return written ? 0 : kFailed;
 }
 
@@ -103,7 +109,8 @@ uint64_t RandomBits() {
 bool ChooseFault(const scenario::Scenario& s, const RankOptions& options, Nanos healthy, Fault* out) {
   if (options.fault_choice == FaultChoice::kNamed) {
     if (options.fault_rank >= s.ranks.size()) {
-      fprintf(stderr, "lockstep-sim-rank: --fault-rank %u: there are ranks 0 to %zu\n", options.fault_rank, s.ranks.size() - 1);
+      fprintf(stderr, "lockstep-sim-rank: --fault-rank %u: there are ranks 0 to %zu\n", options.fault_rank,
+              s.ranks.size() - 1);
       return false;
     }
     if (SizeFault(s, options.fault, options.fault_rank, options.fault_size, healthy, out)) return true;
@@ -146,7 +153,8 @@ Plan MakePlan(const scenario::Scenario& s, const RankOptions& options) {
   }
   knobs.fault = plan.fault;
   plan.healthy_step = MeanTurn(s, healthy);
-  plan.faulty_step = plan.fault.kind == FaultKind::kNone ? plan.healthy_step : MeanTurn(s, DryRun(s, knobs, steps));
+  plan.faulty_step =
+      plan.fault.kind == FaultKind::kNone ? plan.healthy_step : MeanTurn(s, DryRun(s, knobs, steps));
   return plan;
 }
 
@@ -154,19 +162,23 @@ std::optional<uint32_t> StepCount(const scenario::Scenario& s, const RankOptions
   if (options.forever) return std::nullopt;
   if (options.steps != 0) return options.steps;
   const Nanos step = s.pacing == scenario::Pacing::kLoop ? s.period : plan.faulty_step;
-  return static_cast<uint32_t>(std::clamp<int64_t>(options.duration.ns() / std::max<int64_t>(step.ns(), 1) + 1, 1, 1'000'000'000));
+  return static_cast<uint32_t>(
+      std::clamp<int64_t>(options.duration.ns() / std::max<int64_t>(step.ns(), 1) + 1, 1, 1'000'000'000));
 }
 
 // What can be wrong before any rank waits for another. 0, or the exit code and a sentence.
-int Prepare(const RankOptions& options, const MpiWorld& world, const scenario::Scenario** scenario, const SimCore** cupti, std::string* why) {
+int Prepare(const RankOptions& options, const MpiWorld& world, const scenario::Scenario** scenario,
+            const SimCore** cupti, std::string* why) {
   std::optional<scenario::Scenario> loaded = LoadScenario(options, world.size(), why);
   if (!loaded) return kUsage;
-  // Lives as long as the process: records hold pointers to its kernel names, and a tool may flush while the process ends.
+  // Lives as long as the process: records hold pointers to its kernel names, and a tool may flush while the
+  // process ends.
   const auto* const s = new scenario::Scenario(*std::move(loaded));
   *scenario = s;
   const std::string ranks = std::to_string(s->ranks.size());
   if (s->ranks.size() != world.size()) {
-    *why = "the scenario has " + ranks + " ranks, but " + std::to_string(world.size()) + " were started; use mpiexec -n " + ranks;
+    *why = "the scenario has " + ranks + " ranks, but " + std::to_string(world.size()) +
+           " were started; use mpiexec -n " + ranks;
     return kUsage;
   }
   *cupti = LoadSimCupti(options.cupti_library, why);
@@ -191,7 +203,8 @@ int RunRank(const RankOptions& options, MpiWorld& world) {
   world.Broadcast(&start, sizeof start);
   if (!options.clock_reference_given) error.reference = start;
   SetProcessClock(error);
-  const SimDevice device{s->ranks[rank].device, "Simulated GPU", s->ranks[rank].streams.data(), s->ranks[rank].streams.size()};
+  const SimDevice device{s->ranks[rank].device, "Simulated GPU", s->ranks[rank].streams.data(),
+                         s->ranks[rank].streams.size()};
   cupti->attach(&device);
   EmulateCudaInit();
 
@@ -219,16 +232,19 @@ int RunRank(const RankOptions& options, MpiWorld& world) {
   world.Broadcast(&plan, sizeof plan);
   const StampClock clock(plan.zero, plan.realtime, error);
 
-  Truth truth{rank, world.size(), s->ranks[rank].host, options.seed, plan.fault, plan.healthy_step, plan.faulty_step, clock};
+  Truth truth{rank,       world.size(),      s->ranks[rank].host, options.seed,
+              plan.fault, plan.healthy_step, plan.faulty_step,    clock};
   const auto write_truth = [&] {
     if (options.truth_folder.empty() || WriteTruth(options.truth_folder, truth)) return true;
-    fprintf(stderr, "lockstep-sim-rank: %s: the truth file cannot be written: %s\n", options.truth_folder.c_str(), strerror(errno));
+    fprintf(stderr, "lockstep-sim-rank: %s: the truth file cannot be written: %s\n",
+            options.truth_folder.c_str(), strerror(errno));
     return false;
   };
   if (world.FirstFailed(!write_truth()) != world.size()) return kFailed;
 
-  RankRecorder recorder(program, model, *cupti, nvtx, nccl, clock,
-                        {options.seed, static_cast<uint32_t>(options.drop_fraction * 1e6), !options.stamps_folder.empty()});
+  RankRecorder recorder(
+      program, model, *cupti, nvtx, nccl, clock,
+      {options.seed, static_cast<uint32_t>(options.drop_fraction * 1e6), !options.stamps_folder.empty()});
   RankEngine engine(program, model, resolver, recorder);
   Pacer pacer(rank, engine, resolver, vote, recorder, *cupti, clock,
               {StepCount(*s, options, plan), [] { return g_stop != 0; }});

@@ -25,7 +25,8 @@ int Tag(uint32_t group, int direction) { return static_cast<int>(group * 2) + di
 
 MpiWorld::MpiWorld(int* argc, char*** argv) {
   // Alone, Open MPI 4 would start a daemon beside us for spawning more.
-  if (getenv("OMPI_COMM_WORLD_SIZE") == nullptr && getenv("PMIX_RANK") == nullptr) setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+  if (getenv("OMPI_COMM_WORLD_SIZE") == nullptr && getenv("PMIX_RANK") == nullptr)
+    setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
   int provided = 0;
   MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
   int rank = 0, size = 1;
@@ -127,21 +128,30 @@ MpiResolver::Operation& MpiResolver::Open(OpRun run, VirtualTime entry, bool ans
 
 void MpiResolver::Enter(OpRun run, VirtualTime entry) {
   const scenario::Op& op = program_.ops()[run.op];
-  if (scenario::NeedsOf(op.collective) == Needs::kPeer) EnterPair(op, run, entry);
-  else EnterGroup(op, run, entry);
+  if (scenario::NeedsOf(op.collective) == Needs::kPeer)
+    EnterPair(op, run, entry);
+  else
+    EnterGroup(op, run, entry);
 }
 
 void MpiResolver::EnterGroup(const scenario::Op& op, OpRun run, VirtualTime entry) {
   const Needs needs = scenario::NeedsOf(op.collective);
-  const bool root = needs != Needs::kAll && program_.scenario->groups[op.group].members[op.peer] == program_.rank;
+  const bool root =
+      needs != Needs::kAll && program_.scenario->groups[op.group].members[op.peer] == program_.rank;
   // A broadcast's root and a reduction's leaves need nobody.
   const bool waits = needs == Needs::kAll || (needs == Needs::kRoot) != root;
   Operation& o = Open(run, entry, waits);
   const MPI_Comm comm = groups_[op.group];
   switch (needs) {
-    case Needs::kAll: MPI_Iallreduce(&o.mine, &o.theirs, 1, MPI_INT64_T, MPI_MAX, comm, &o.request); break;
-    case Needs::kRoot: MPI_Ibcast(&o.theirs, 1, MPI_INT64_T, op.peer, comm, &o.request); break;
-    default: MPI_Ireduce(&o.mine, &o.theirs, 1, MPI_INT64_T, MPI_MAX, op.peer, comm, &o.request); break;
+    case Needs::kAll:
+      MPI_Iallreduce(&o.mine, &o.theirs, 1, MPI_INT64_T, MPI_MAX, comm, &o.request);
+      break;
+    case Needs::kRoot:
+      MPI_Ibcast(&o.theirs, 1, MPI_INT64_T, op.peer, comm, &o.request);
+      break;
+    default:
+      MPI_Ireduce(&o.mine, &o.theirs, 1, MPI_INT64_T, MPI_MAX, op.peer, comm, &o.request);
+      break;
   }
   if (!waits) answers_.push_back({run, entry});
 }

@@ -29,7 +29,8 @@ class MpiWorld {
   // From rank 0 to all.
   void Broadcast(void* data, size_t bytes) const;
   void Barrier() const;
-  // Did something fail on any rank? Then the lowest rank it failed on (the others leave the talking to it), else size().
+  // Did something fail on any rank? Then the lowest rank it failed on (the others leave the talking to it),
+  // else size().
   uint32_t FirstFailed(bool failed) const;
   // Leave without MPI_Finalize, which would wait for ranks that no longer answer.
   void Abandon() { abandoned_ = true; }
@@ -41,8 +42,8 @@ class MpiWorld {
   bool abandoned_ = false;
 };
 
-// Ranks agree on the last step: each says at the beginning of a step whether it wants to end, and the step after the next
-// begins only when all have said no.
+// Ranks agree on the last step: each says at the beginning of a step whether it wants to end, and the step
+// after the next begins only when all have said no.
 class StepVote {
  public:
   StepVote();

@@ -15,17 +15,28 @@ using scenario::Needs;
 const char* FunctionName(Collective op) {
   switch (op) {
     case Collective::kAllReduce:
-    case Collective::kBarrier: return "AllReduce";  // what frameworks build barriers from
-    case Collective::kAllGather: return "AllGather";
-    case Collective::kReduceScatter: return "ReduceScatter";
-    case Collective::kAllToAll: return "AlltoAll";
-    case Collective::kBroadcast: return "Broadcast";
-    case Collective::kReduce: return "Reduce";
-    case Collective::kGather: return "Gather";
-    case Collective::kScatter: return "Scatter";
-    case Collective::kSend: return "Send";
-    case Collective::kReceive: return "Recv";
-    case Collective::kSendReceive: return nullptr;
+    case Collective::kBarrier:
+      return "AllReduce";  // what frameworks build barriers from
+    case Collective::kAllGather:
+      return "AllGather";
+    case Collective::kReduceScatter:
+      return "ReduceScatter";
+    case Collective::kAllToAll:
+      return "AlltoAll";
+    case Collective::kBroadcast:
+      return "Broadcast";
+    case Collective::kReduce:
+      return "Reduce";
+    case Collective::kGather:
+      return "Gather";
+    case Collective::kScatter:
+      return "Scatter";
+    case Collective::kSend:
+      return "Send";
+    case Collective::kReceive:
+      return "Recv";
+    case Collective::kSendReceive:
+      return nullptr;
   }
   return nullptr;
 }
@@ -33,13 +44,16 @@ const char* FunctionName(Collective op) {
 size_t ElementBytes(const std::string& type) {
   if (type.find("64") != std::string::npos || type.find("Double") != std::string::npos) return 8;
   if (type.find("16") != std::string::npos || type.find("Half") != std::string::npos) return 2;
-  if (type.find("Int8") != std::string::npos || type.find("Uint8") != std::string::npos || type.find("Float8") != std::string::npos) return 1;
+  if (type.find("Int8") != std::string::npos || type.find("Uint8") != std::string::npos ||
+      type.find("Float8") != std::string::npos)
+    return 1;
   return 4;
 }
 
 }  // namespace
 
-NcclEmulation::NcclEmulation(const Program& program, const nccl::Profiler* profiler) : program_(program), profiler_(profiler) {
+NcclEmulation::NcclEmulation(const Program& program, const nccl::Profiler* profiler)
+    : program_(program), profiler_(profiler) {
   const scenario::Scenario& s = *program.scenario;
   contexts_.assign(s.groups.size(), nullptr);
   if (profiler_ == nullptr) return;
@@ -49,8 +63,9 @@ NcclEmulation::NcclEmulation(const Program& program, const nccl::Profiler* profi
     if (self == members.end() || s.groups[g].comm == 0) continue;
     std::set<std::string> hosts;
     for (uint32_t m : members) hosts.insert(s.ranks[m].host);
-    profiler_->init(&contexts_[g], s.groups[g].comm, &mask_, s.groups[g].name.c_str(), static_cast<int32_t>(hosts.size()),
-                    static_cast<int32_t>(members.size()), static_cast<int32_t>(self - members.begin()), nullptr);
+    profiler_->init(&contexts_[g], s.groups[g].comm, &mask_, s.groups[g].name.c_str(),
+                    static_cast<int32_t>(hosts.size()), static_cast<int32_t>(members.size()),
+                    static_cast<int32_t>(self - members.begin()), nullptr);
   }
 }
 
@@ -65,14 +80,16 @@ void NcclEmulation::Begin(uint32_t step, uint32_t op_index) {
   const scenario::Op& op = program_.ops()[op_index];
   void* const context = contexts_[op.group];
   const int32_t mask = __atomic_load_n(&mask_, __ATOMIC_RELAXED);
-  if (profiler_ == nullptr || context == nullptr || mask == 0 || FunctionName(op.collective) == nullptr) return;
+  if (profiler_ == nullptr || context == nullptr || mask == 0 || FunctionName(op.collective) == nullptr)
+    return;
   const std::vector<uint32_t>& members = program_.scenario->groups[op.group].members;
   open_.op = &op;
   open_.index = op_index;
   open_.step = step;
   open_.mask = mask;
   open_.context = context;
-  open_.rank = static_cast<int32_t>(std::find(members.begin(), members.end(), program_.rank) - members.begin());
+  open_.rank =
+      static_cast<int32_t>(std::find(members.begin(), members.end(), program_.rank) - members.begin());
   nccl::EventDetail detail{};
   detail.group_api = {false, 1};
   if (mask & (nccl::kEventGroupApi | nccl::kEventCollApi | nccl::kEventP2pApi | nccl::kEventKernelLaunch)) {
@@ -96,8 +113,11 @@ void NcclEmulation::ApiEvent() {
   nccl::EventDetail detail{};
   void* const stream = reinterpret_cast<void*>(uintptr_t{op.stream} + 1);
   const size_t count = op.bytes / ElementBytes(op.datatype);
-  if (p2p) detail.p2p_api = {FunctionName(op.collective), count, op.datatype.c_str(), stream, false};
-  else detail.coll_api = {FunctionName(op.collective), count, op.datatype.c_str(), std::max(op.peer, 0), stream, false};
+  if (p2p)
+    detail.p2p_api = {FunctionName(op.collective), count, op.datatype.c_str(), stream, false};
+  else
+    detail.coll_api = {FunctionName(op.collective), count,  op.datatype.c_str(),
+                       std::max(op.peer, 0),        stream, false};
   open_.api = Start(type, open_.group_api, detail);
   Stop(open_.api);
 }
@@ -126,10 +146,18 @@ void NcclEmulation::TaskEvents() {
     const CollectivePlace& place = program_.places[open_.index];
     // NCCL itself counts these two in bytes.
     const bool in_bytes = op.collective == Collective::kAllGather || op.collective == Collective::kBroadcast;
-    detail.coll = {uint64_t{open_.step} * place.sequence_step + place.sequence, FunctionName(op.collective), nullptr, nullptr,
-                   in_bytes ? static_cast<size_t>(op.bytes) : count, std::max(op.peer, 0),
-                   in_bytes ? "ncclInt8" : op.datatype.c_str(), channels, 16, "RING",
-                   op.bytes > 64 * 1024 ? "SIMPLE" : "LL", group};
+    detail.coll = {uint64_t{open_.step} * place.sequence_step + place.sequence,
+                   FunctionName(op.collective),
+                   nullptr,
+                   nullptr,
+                   in_bytes ? static_cast<size_t>(op.bytes) : count,
+                   std::max(op.peer, 0),
+                   in_bytes ? "ncclInt8" : op.datatype.c_str(),
+                   channels,
+                   16,
+                   "RING",
+                   op.bytes > 64 * 1024 ? "SIMPLE" : "LL",
+                   group};
     Stop(Start(nccl::kEventColl, open_.api, detail));
   }
   Stop(group);

@@ -20,9 +20,15 @@ constexpr uint32_t kNoLimit = 0xFFFFFFFF;
 
 }  // namespace
 
-Pacer::Pacer(uint32_t rank, RankEngine& engine, MpiResolver& resolver, StepVote& vote, const RankRecorder& recorder,
-             const SimCore& cupti, const StampClock& clock, Options options)
-    : rank_(rank), engine_(engine), resolver_(resolver), vote_(vote), recorder_(recorder), cupti_(cupti), clock_(clock),
+Pacer::Pacer(uint32_t rank, RankEngine& engine, MpiResolver& resolver, StepVote& vote,
+             const RankRecorder& recorder, const SimCore& cupti, const StampClock& clock, Options options)
+    : rank_(rank),
+      engine_(engine),
+      resolver_(resolver),
+      vote_(vote),
+      recorder_(recorder),
+      cupti_(cupti),
+      clock_(clock),
       options_(std::move(options)) {}
 
 PacerEnd Pacer::Run() {
@@ -59,13 +65,16 @@ void Pacer::WarnWhenBehind(VirtualTime now) {
   const MonoTime wall = MachineMonotonic();
   if (warned_at_ && wall - *warned_at_ < kWarnEvery) return;
   warned_at_ = wall;
-  fprintf(stderr, "lockstep-sim-rank %u: %.0f ms behind the wall clock; the stamps stay right, but records come late "
-          "(--time-scale 2 gives the machine twice the time)\n", rank_, (now - *next).millis());
+  fprintf(stderr,
+          "lockstep-sim-rank %u: %.0f ms behind the wall clock; the stamps stay right, but records come late "
+          "(--time-scale 2 gives the machine twice the time)\n",
+          rank_, (now - *next).millis());
 }
 
 void Pacer::Sleep(bool moved) {
   int64_t ns = kIdleNapNs;
-  if (const std::optional<VirtualTime> next = engine_.NextHostTime()) ns = std::min(ns, (*next - kAhead - Now()).ns());
+  if (const std::optional<VirtualTime> next = engine_.NextHostTime())
+    ns = std::min(ns, (*next - kAhead - Now()).ns());
   if (resolver_.waiting() || vote_.waiting()) {
     nap_ns_ = moved ? kShortestNapNs : std::clamp(nap_ns_ * 3 / 2, kShortestNapNs, kLongestNapNs);
     ns = std::min(ns, nap_ns_);

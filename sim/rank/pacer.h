@@ -23,11 +23,11 @@ class Pacer {
     std::optional<uint32_t> steps;  // nothing: until asked to stop
     std::function<bool()> stop_asked;
   };
-  Pacer(uint32_t rank, RankEngine& engine, MpiResolver& resolver, StepVote& vote, const RankRecorder& recorder, const SimCore& cupti,
-        const StampClock& clock, Options options);
+  Pacer(uint32_t rank, RankEngine& engine, MpiResolver& resolver, StepVote& vote,
+        const RankRecorder& recorder, const SimCore& cupti, const StampClock& clock, Options options);
 
-  // Returns when the last step is over and every record has been handed over, or, after a request to stop, when other
-  // ranks no longer answer (kGaveUp).
+  // Returns when the last step is over and every record has been handed over, or, after a request to stop,
+  // when other ranks no longer answer (kGaveUp).
   PacerEnd Run();
 
  private:

@@ -17,8 +17,8 @@ std::atomic<ClockGettime> g_libc{nullptr};
 std::atomic<const ClockError*> g_error{nullptr};
 thread_local int64_t t_virtual_ns = 0;  // 0: none
 
-// libc's own, not that of a preloaded library, which would add its error to ours. The system call until it is found:
-// the loader asks for the time before libc can be searched.
+// libc's own, not that of a preloaded library, which would add its error to ours. The system call until it is
+// found: the loader asks for the time before libc can be searched.
 int ReadMachine(clockid_t id, timespec* t) {
   const ClockGettime libc = g_libc.load(std::memory_order_relaxed);
   if (libc != nullptr) return libc(id, t);

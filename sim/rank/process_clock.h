@@ -1,9 +1,9 @@
 // The simulated host's clocks.
 //
-// lockstep-sim-rank defines clock_gettime itself, so that every library in the process, the tool included, reads the
-// CLOCK_REALTIME that the stamps are on: the machine's plus the offset and drift asked for. During one of the rank's own
-// calls (an NVTX range, an NCCL event) the calling thread reads the virtual instant of that call, as a host that really
-// worked in virtual time would. All other clocks are the machine's.
+// lockstep-sim-rank defines clock_gettime itself, so that every library in the process, the tool included,
+// reads the CLOCK_REALTIME that the stamps are on: the machine's plus the offset and drift asked for. During
+// one of the rank's own calls (an NVTX range, an NCCL event) the calling thread reads the virtual instant of
+// that call, as a host that really worked in virtual time would. All other clocks are the machine's.
 #ifndef LOCKSTEP_SIM_RANK_PROCESS_CLOCK_H_
 #define LOCKSTEP_SIM_RANK_PROCESS_CLOCK_H_
 
@@ -13,13 +13,15 @@
 
 namespace lockstep::sim {
 
-// By how much the simulated host's CLOCK_REALTIME is ahead of the machine's: offset at `reference`, growing with drift.
+// By how much the simulated host's CLOCK_REALTIME is ahead of the machine's: offset at `reference`, growing
+// with drift.
 struct ClockError {
   Nanos offset;
   int64_t drift_ppb = 0;
   MonoTime reference;
   Nanos At(MonoTime t) const {
-    return offset + Nanos(static_cast<int64_t>(static_cast<__int128>((t - reference).ns()) * drift_ppb / 1'000'000'000));
+    return offset + Nanos(static_cast<int64_t>(static_cast<__int128>((t - reference).ns()) * drift_ppb /
+                                               1'000'000'000));
   }
 };
 
@@ -44,7 +46,8 @@ class StampClock {
  public:
   StampClock() = default;
   // Virtual 0 is `zero`; the machine's CLOCK_REALTIME was `realtime` then.
-  StampClock(MonoTime zero, HostTime realtime, const ClockError& error) : zero_(zero), realtime_(realtime), error_(error) {}
+  StampClock(MonoTime zero, HostTime realtime, const ClockError& error)
+      : zero_(zero), realtime_(realtime), error_(error) {}
 
   VirtualTime FromWall(MonoTime t) const { return VirtualTime((t - zero_).ns()); }
   MonoTime ToWall(VirtualTime t) const { return MonoTime(zero_.ns() + t.ns()); }

@@ -20,15 +20,18 @@ using scenario::OpKind;
 constexpr uint32_t kEventRecordId = cupti::runtime_cbid::kEventRecord;
 constexpr uint32_t kStreamWaitEventId = cupti::runtime_cbid::kStreamWaitEvent;
 
-// Which of an op's records a drop concerns; each is drawn by itself.
-enum Part : uint32_t { kMain = 0, kSync = 1, kEvent = 2, kExternal = 3 };
-
+// Which of an op's records a drop concerns; each is drawn by itself. External ids share the fate of their
+// call, beside which they stand in the buffer.
+enum Part : uint32_t { kMain = 0, kSync = 1, kEvent = 2 };
 
 ActivityKind KindOf(OpKind kind) {
   switch (kind) {
-    case OpKind::kCopy: return ActivityKind::kMemcpy;
-    case OpKind::kSet: return ActivityKind::kMemset;
-    default: return ActivityKind::kConcurrentKernel;
+    case OpKind::kCopy:
+      return ActivityKind::kMemcpy;
+    case OpKind::kSet:
+      return ActivityKind::kMemset;
+    default:
+      return ActivityKind::kConcurrentKernel;
   }
 }
 
@@ -46,8 +49,10 @@ void FillCopy(const Op& op, cupti::Memcpy6* r) {
   using cupti::MemoryKind;
   const auto kind = static_cast<cupti::MemcpyKind>(op.copy_kind);
   r->copy_kind = static_cast<uint8_t>(op.copy_kind);
-  r->src_kind = static_cast<uint8_t>(kind == cupti::MemcpyKind::kHostToDevice ? MemoryKind::kPinned : MemoryKind::kDevice);
-  r->dst_kind = static_cast<uint8_t>(kind == cupti::MemcpyKind::kDeviceToHost ? MemoryKind::kPinned : MemoryKind::kDevice);
+  r->src_kind = static_cast<uint8_t>(kind == cupti::MemcpyKind::kHostToDevice ? MemoryKind::kPinned
+                                                                              : MemoryKind::kDevice);
+  r->dst_kind = static_cast<uint8_t>(kind == cupti::MemcpyKind::kDeviceToHost ? MemoryKind::kPinned
+                                                                              : MemoryKind::kDevice);
   r->flags = cupti::kMemcpyFlagAsync;
   r->bytes = op.bytes;
   r->copy_count = 1;
@@ -74,10 +79,18 @@ size_t Store(const Record& record, uint8_t* out) {
 
 }  // namespace
 
-RankRecorder::RankRecorder(const Program& program, const Model& model, const SimCore& cupti, const NvtxLoader& nvtx,
-                           NcclEmulation& nccl, const StampClock& clock, const Options& options)
-    : program_(program), model_(model), cupti_(cupti), nvtx_(nvtx), nccl_(nccl), clock_(clock), options_(options),
-      pid_(static_cast<uint32_t>(getpid())), device_(program.scenario->ranks[program.rank].device) {
+RankRecorder::RankRecorder(const Program& program, const Model& model, const SimCore& cupti,
+                           const NvtxLoader& nvtx, NcclEmulation& nccl, const StampClock& clock,
+                           const Options& options)
+    : program_(program),
+      model_(model),
+      cupti_(cupti),
+      nvtx_(nvtx),
+      nccl_(nccl),
+      clock_(clock),
+      options_(options),
+      pid_(static_cast<uint32_t>(getpid())),
+      device_(program.scenario->ranks[program.rank].device) {
   for (uint32_t i = 0; i < program.ops().size() && first_host_op_ == kNoIndex; ++i) {
     if (program.ops()[i].IsHost()) first_host_op_ = i;
   }
@@ -95,13 +108,16 @@ void RankRecorder::NoteRecord(OpRun run, VirtualTime start, VirtualTime end) {
 
 Keep RankRecorder::Fate(OpRun run, uint32_t part) const {
   if (options_.drop_ppm == 0) return Keep::kDeliver;
-  const uint64_t draw = Draw(options_.seed, program_.rank, run.step, uint64_t{run.op} * 4 + part, Purpose::kDrop);
+  const uint64_t draw =
+      Draw(options_.seed, program_.rank, run.step, uint64_t{run.op} * 4 + part, Purpose::kDrop);
   return PartsPerMillion(draw) < options_.drop_ppm ? Keep::kDrop : Keep::kDeliver;
 }
 
 template <typename Record>
-void RankRecorder::Emit(const Record& record, OpRun run, SimCall call, uint32_t part, VirtualTime start, VirtualTime end) {
-  cupti_.record(&record, sizeof record, call, clock_.Reported(start).ns(), clock_.ToWall(end).ns(), Fate(run, part));
+void RankRecorder::Emit(const Record& record, OpRun run, SimCall call, uint32_t part, VirtualTime start,
+                        VirtualTime end) {
+  cupti_.record(&record, sizeof record, call, clock_.Reported(start).ns(), clock_.ToWall(end).ns(),
+                Fate(run, part));
 }
 
 void RankRecorder::OnCallStart(OpRun run, VirtualTime start) {
@@ -175,7 +191,8 @@ size_t RankRecorder::DeviceRecord(OpRun run, uint8_t* out) const {
 
 void RankRecorder::OnDevice(OpRun run, VirtualTime start, VirtualTime end) {
   NoteRecord(run, start, end);
-  const int64_t start_ns = clock_.Reported(start).ns(), end_ns = clock_.Reported(end).ns(), release = clock_.ToWall(end).ns();
+  const int64_t start_ns = clock_.Reported(start).ns(), end_ns = clock_.Reported(end).ns(),
+                release = clock_.ToWall(end).ns();
   if (auto it = tickets_.find(run); it != tickets_.end()) {
     cupti_.complete(it->second, start_ns, end_ns, release, Fate(run, kMain));
     tickets_.erase(it);
@@ -198,14 +215,13 @@ void RankRecorder::OnCallEnd(OpRun run, VirtualTime start, VirtualTime end) {
   const Op& op = program_.ops()[run.op];
   const uint32_t correlation = program_.Correlation(run.step, run.op);
   if (call.api) {
-    uint32_t part = kExternal;
     for (const SimExternalId& id : call.external) {
       cupti::ExternalCorrelation r{};
       r.kind = ActivityKind::kExternalCorrelation;
       r.external_kind = id.kind;
       r.external_id = id.id;
       r.correlation_id = correlation;
-      Emit(r, run, call.call, part, start, end);
+      Emit(r, run, call.call, kMain, start, end);
     }
     cupti::Api r{};
     r.kind = op.driver ? ActivityKind::kDriver : ActivityKind::kRuntime;
@@ -236,9 +252,11 @@ void RankRecorder::SyncRecords(OpRun run, VirtualTime start, VirtualTime end, bo
   const bool copies = op.cbid == cupti::runtime_cbid::kMemcpy || op.cbid == cupti::runtime_cbid::kMemcpyAsync;
   if (op.wait != scenario::Wait::kNothing && !op.driver && !copies) {
     r.type = op.wait == scenario::Wait::kAllStreams ? cupti::SynchronizationType::kContextSynchronize
-             : op.cbid == cupti::runtime_cbid::kEventSynchronize ? cupti::SynchronizationType::kEventSynchronize
-                                                                 : cupti::SynchronizationType::kStreamSynchronize;
-    if (op.wait == scenario::Wait::kStreams && !op.wait_streams.empty()) r.stream_id = streams[op.wait_streams[0]];
+             : op.cbid == cupti::runtime_cbid::kEventSynchronize
+                 ? cupti::SynchronizationType::kEventSynchronize
+                 : cupti::SynchronizationType::kStreamSynchronize;
+    if (op.wait == scenario::Wait::kStreams && !op.wait_streams.empty())
+      r.stream_id = streams[op.wait_streams[0]];
     if (cupti_.wants(ActivityKind::kSynchronization)) Emit(r, run, {}, kSync, start, end);
   }
   for (uint32_t i = run.op + 1; i < program_.ops().size() && !program_.ops()[i].IsHost(); ++i) {
@@ -268,8 +286,10 @@ void RankRecorder::OnMark(OpRun run, VirtualTime at) {
   NoteRecord(run, at, at);
   const Op& op = program_.ops()[run.op];
   const VirtualNow now(clock_.Reported(at));
-  if (op.kind == OpKind::kPush) nvtx_.Push(WithStep(program_.scenario->names[op.name], run.step).c_str());
-  else nvtx_.Pop();
+  if (op.kind == OpKind::kPush)
+    nvtx_.Push(WithStep(program_.scenario->names[op.name], run.step).c_str());
+  else
+    nvtx_.Pop();
 }
 
 }  // namespace lockstep::sim

@@ -1,4 +1,5 @@
-// Turns what the engine decides into what the tools in the process see: CUPTI records, NVTX ranges, NCCL events.
+// Turns what the engine decides into what the tools in the process see: CUPTI records, NVTX ranges, NCCL
+// events.
 #ifndef LOCKSTEP_SIM_RANK_RANK_RECORDER_H_
 #define LOCKSTEP_SIM_RANK_RANK_RECORDER_H_
 
@@ -20,12 +21,12 @@ class RankRecorder final : public RankObserver {
  public:
   struct Options {
     uint64_t seed = 1;
-    uint32_t drop_ppm = 0;        // of all records, as CUPTI loses them
-    bool keep_history = false;    // every record's true stamps, for tests
+    uint32_t drop_ppm = 0;      // of all records, as CUPTI loses them
+    bool keep_history = false;  // every record's true stamps, for tests
   };
   // All references must outlive it. One thread: that of the engine, whose tools see it as the application's.
-  RankRecorder(const Program& program, const Model& model, const SimCore& cupti, const NvtxLoader& nvtx, NcclEmulation& nccl,
-               const StampClock& clock, const Options& options);
+  RankRecorder(const Program& program, const Model& model, const SimCore& cupti, const NvtxLoader& nvtx,
+               NcclEmulation& nccl, const StampClock& clock, const Options& options);
 
   void OnCallStart(OpRun run, VirtualTime start) override;
   void OnCallEnd(OpRun run, VirtualTime start, VirtualTime end) override;

@@ -40,13 +40,16 @@ class SimRank : public ::testing::Test {
     // Open MPI asks for this where tests run as root.
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-    for (const char* name : {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN"}) unsetenv(name);
+    for (const char* name : {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN"})
+      unsetenv(name);
   }
   void TearDown() override { fs::remove_all(folder_); }
 
   static std::string Program() { return LOCKSTEP_SIM_RANK_PATH; }
   std::string Out(const std::string& name) const { return (folder_ / name).string(); }
-  static std::string World(int ranks) { return std::string(LOCKSTEP_MPIEXEC) + " --oversubscribe -n " + std::to_string(ranks) + " " + Program(); }
+  static std::string World(int ranks) {
+    return std::string(LOCKSTEP_MPIEXEC) + " --oversubscribe -n " + std::to_string(ranks) + " " + Program();
+  }
 
   // Exit code; what it printed is in output_.
   int Run(const std::string& command) {
@@ -113,7 +116,8 @@ class BusyProcesses {
 };
 
 TEST_F(SimRank, StampsUnderMpiEqualTheDryRunsToTheNanosecondIdleAndBesideALoad) {
-  const std::string command = World(8) + " --steps 8 --seed 5 --fault slow_gpu --fault-rank 3 --fault-size 0.1 --stamps ";
+  const std::string command =
+      World(8) + " --steps 8 --seed 5 --fault slow_gpu --fault-rank 3 --fault-size 0.1 --stamps ";
   ASSERT_EQ(Run(command + Out("idle")), 0) << output_;
   {
     const BusyProcesses load(2);
@@ -132,34 +136,42 @@ TEST_F(SimRank, StampsUnderMpiEqualTheDryRunsToTheNanosecondIdleAndBesideALoad) 
 
 TEST_F(SimRank, EveryKindOfCollectiveIsTheSameOverMpi) {
   std::string text = "lockstep-scenario 1\nname k\ngroup comm=9 name=g members=2,0,1\n";
-  const char* const kinds[] = {"all_reduce", "all_gather", "broadcast", "reduce", "scatter", "gather", "barrier", "send_receive"};
+  const char* const kinds[] = {"all_reduce", "all_gather", "broadcast", "reduce",
+                               "scatter",    "gather",     "barrier",   "send_receive"};
   for (int rank = 0; rank < 3; ++rank) {
     text += "rank host=a device=0\nstream id=7\nstream id=8\nthread id=0\n";
     for (int i = 0; i < 8; ++i) {
-      text += "call t0 d652 gap=" + std::to_string((rank * 7919 + i * 104729) % 50000) + " own=10\ncoll s0 n0 g0 " + kinds[i] +
-              " gap=5 own=2000 peer=" + std::to_string(i % 3) + "\ncall t0 r131 gap=1 own=1 wait=s0\n";
+      text += "call t0 d652 gap=" + std::to_string((rank * 7919 + i * 104729) % 50000) +
+              " own=10\ncoll s0 n0 g0 " + kinds[i] + " gap=5 own=2000 peer=" + std::to_string(i % 3) +
+              "\ncall t0 r131 gap=1 own=1 wait=s0\n";
     }
     // A ring of messages in both directions, above and below the buffered size.
     for (const char* bytes : {"10", "9000000"}) {
       const int me = rank == 2 ? 0 : rank + 1;  // rank in the group
       const std::string next = std::to_string((me + 1) % 3), previous = std::to_string((me + 2) % 3);
-      text += std::string("call t0 d652 gap=") + std::to_string(rank * 30000) + " own=10\ncoll s0 n0 g0 send gap=0 own=50 bytes=" + bytes +
-              " peer=" + next + "\ncall t0 d652 gap=9 own=10\ncoll s1 n0 g0 receive gap=0 own=50 bytes=" + bytes + " peer=" + previous +
-              "\ncall t0 r165 gap=1 own=1 wait=all\n";
+      text += std::string("call t0 d652 gap=") + std::to_string(rank * 30000) +
+              " own=10\ncoll s0 n0 g0 send gap=0 own=50 bytes=" + bytes + " peer=" + next +
+              "\ncall t0 d652 gap=9 own=10\ncoll s1 n0 g0 receive gap=0 own=50 bytes=" + bytes +
+              " peer=" + previous + "\ncall t0 r165 gap=1 own=1 wait=all\n";
     }
   }
   std::ofstream(Out("all.scenario")) << text;
-  ASSERT_EQ(Run(World(3) + " --scenario " + Out("all.scenario") + " --steps 20 --stamps " + Out("stamps")), 0) << output_;
+  ASSERT_EQ(Run(World(3) + " --scenario " + Out("all.scenario") + " --steps 20 --stamps " + Out("stamps")), 0)
+      << output_;
   const absl::StatusOr<scenario::Scenario> s = scenario::Parse(text, "t");
   ASSERT_TRUE(s.ok()) << s.status();
   const WorldHistory expected = DryRun(*s, {}, 20);
   ASSERT_EQ(expected.stuck, "");
-  for (uint32_t rank = 0; rank < 3; ++rank) EXPECT_EQ(Stamps(Out("stamps"), rank), expected.ranks[rank].records) << rank;
+  for (uint32_t rank = 0; rank < 3; ++rank)
+    EXPECT_EQ(Stamps(Out("stamps"), rank), expected.ranks[rank].records) << rank;
 }
 
 TEST_F(SimRank, AToolIsLetInAndSeesExactlyWhatTheTruthSays) {
   Inject();
-  ASSERT_EQ(Run(World(8) + " --steps 4 --truth " + Out("truth") + " --stamps " + Out("truth") + " --clock-offset-ns 10000000 --clock-drift-ppm 50"), 0) << output_;
+  ASSERT_EQ(Run(World(8) + " --steps 4 --truth " + Out("truth") + " --stamps " + Out("truth") +
+                " --clock-offset-ns 10000000 --clock-drift-ppm 50"),
+            0)
+      << output_;
   const scenario::Scenario s = *scenario::MakeTransformer(scenario::ShapeFor(8));
   for (uint32_t rank : {0u, 6u}) {
     const std::string truth = Slurp(Out("truth/truth-" + std::to_string(rank) + ".json"));
@@ -194,7 +206,8 @@ TEST_F(SimRank, AToolIsLetInAndSeesExactlyWhatTheTruthSays) {
     EXPECT_EQ(pushes, 4u);
     EXPECT_EQ(inits, 4u) << "world, tensor, data, pipeline";
     // Every external id leads to a launch of a communication kernel.
-    for (const std::string& c : correlations["39"]) EXPECT_TRUE(correlations["4"].count(c) == 1 && correlations["10"].count(c) == 1) << c;
+    for (const std::string& c : correlations["39"])
+      EXPECT_TRUE(correlations["4"].count(c) == 1 && correlations["10"].count(c) == 1) << c;
     const size_t counts = truth.find("\"counts\"");
     EXPECT_THAT(truth.substr(counts, truth.find("\"written\": {", counts) - counts),
                 HasSubstr("\"kernel\": {\"written\": " + std::to_string(4 * kernels) + ", \"dropped\": 0"));
@@ -208,13 +221,17 @@ TEST_F(SimRank, NcclEventsComeInNcclsOrderAroundTheLaunch) {
   for (const auto& line : Seen(0)) {
     if (line[0] == "nccl" && first.size() < 12) first.push_back(line[1] + " " + line[2]);
   }
-  EXPECT_EQ(first, (std::vector<std::string>{"start 256", "state 23", "start 512", "stop 512", "state 24", "start 2048", "stop 2048", "start 1",
-                                             "start 2", "stop 2", "stop 1", "stop 256"}));
+  EXPECT_EQ(first, (std::vector<std::string>{"start 256", "state 23", "start 512", "stop 512", "state 24",
+                                             "start 2048", "stop 2048", "start 1", "start 2", "stop 2",
+                                             "stop 1", "stop 256"}));
 }
 
 TEST_F(SimRank, RangesAreStampedInVirtualTimeOnTheProcesssClock) {
   Inject();
-  ASSERT_EQ(Run(World(2) + " --steps 3 --clock-offset-ns -7000000 --truth " + Out("t") + " --stamps " + Out("t")), 0) << output_;
+  ASSERT_EQ(
+      Run(World(2) + " --steps 3 --clock-offset-ns -7000000 --truth " + Out("t") + " --stamps " + Out("t")),
+      0)
+      << output_;
   const std::string truth = Slurp(Out("t/truth-1.json"));
   const size_t at = truth.find("\"realtime_ns\": ");
   const int64_t epoch = std::stoll(truth.substr(at + 15));
@@ -239,7 +256,8 @@ TEST_F(SimRank, DroppedRecordsAreCountedOnBothSides) {
     seen += line[0] == "record";
   }
   int64_t written = 0, dropped = 0;
-  for (size_t at = truth.find("{\"written\": "); at != std::string::npos; at = truth.find("{\"written\": ", at + 1)) {
+  for (size_t at = truth.find("{\"written\": "); at != std::string::npos;
+       at = truth.find("{\"written\": ", at + 1)) {
     written += std::stoll(truth.substr(at + 12));
     dropped += std::stoll(truth.substr(truth.find("\"dropped\": ", at) + 11));
   }
@@ -251,8 +269,8 @@ TEST_F(SimRank, DroppedRecordsAreCountedOnBothSides) {
 TEST_F(SimRank, ASignalEndsAllRanksCleanlyAtOneStep) {
   const pid_t pid = fork();
   if (pid == 0) {
-    execlp(LOCKSTEP_MPIEXEC, "mpiexec", "--oversubscribe", "-n", "4", LOCKSTEP_SIM_RANK_PATH, "--forever", "--truth", Out("t").c_str(),
-           static_cast<char*>(nullptr));
+    execlp(LOCKSTEP_MPIEXEC, "mpiexec", "--oversubscribe", "-n", "4", LOCKSTEP_SIM_RANK_PATH, "--forever",
+           "--truth", Out("t").c_str(), static_cast<char*>(nullptr));
     _exit(127);
   }
   // The truth files of the start tell that the ranks run.
@@ -278,8 +296,8 @@ TEST_F(SimRank, ASignalEndsAllRanksCleanlyAtOneStep) {
 TEST_F(SimRank, AStoppedRankStopsTheOthersAndTheyCatchUp) {
   const pid_t pid = fork();
   if (pid == 0) {
-    execlp(LOCKSTEP_MPIEXEC, "mpiexec", "--oversubscribe", "-n", "2", LOCKSTEP_SIM_RANK_PATH, "--steps", "25", "--truth", Out("t").c_str(),
-           static_cast<char*>(nullptr));
+    execlp(LOCKSTEP_MPIEXEC, "mpiexec", "--oversubscribe", "-n", "2", LOCKSTEP_SIM_RANK_PATH, "--steps", "25",
+           "--truth", Out("t").c_str(), static_cast<char*>(nullptr));
     _exit(127);
   }
   for (int i = 0; i < 200 && !fs::exists(Out("t/truth-1.json")); ++i) usleep(50'000);
@@ -289,7 +307,8 @@ TEST_F(SimRank, AStoppedRankStopsTheOthersAndTheyCatchUp) {
   kill(rank1, SIGSTOP);
   // 25 steps of about 55 ms would be over by then.
   usleep(3'000'000);
-  EXPECT_THAT(Slurp(Out("t/truth-0.json")), HasSubstr("\"complete\": false")) << "rank 0 must wait for rank 1";
+  EXPECT_THAT(Slurp(Out("t/truth-0.json")), HasSubstr("\"complete\": false"))
+      << "rank 0 must wait for rank 1";
   kill(rank1, SIGCONT);
   int status = 0;
   waitpid(pid, &status, 0);
@@ -319,7 +338,9 @@ TEST_F(SimRank, ADrawnFaultStandsInTheTruthFilesOnly) {
   ASSERT_EQ(Run(World(4) + " --steps 2 --fault random --truth " + Out("t")), 0);
   EXPECT_EQ(output_, "");
   const std::string a = Slurp(Out("t/truth-0.json")), b = Slurp(Out("t/truth-3.json"));
-  const auto fault = [](const std::string& t) { return t.substr(t.find("\"fault\""), t.find('}', t.find("\"fault\"")) - t.find("\"fault\"")); };
+  const auto fault = [](const std::string& t) {
+    return t.substr(t.find("\"fault\""), t.find('}', t.find("\"fault\"")) - t.find("\"fault\""));
+  };
   EXPECT_EQ(fault(a), fault(b));
   EXPECT_THAT(fault(a), ::testing::Not(HasSubstr("\"none\"")));
 }

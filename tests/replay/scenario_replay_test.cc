@@ -37,14 +37,16 @@ std::vector<Stamps> Recorded(const store::Capture& capture, const align::ClockMo
     for (const auto& a : rank.activities) origin = std::min(origin, JobTime(a.start.ns()) + shift);
     for (const auto& c : rank.api_calls) origin = std::min(origin, JobTime(c.start.ns()) + shift);
     for (const auto& s : rank.ranges) {
-      if (s.kind == store::RangeKind::kStep && !s.start_unknown && !s.end_unknown) origin = std::min(origin, JobTime(s.start.ns()) + shift);
+      if (s.kind == store::RangeKind::kStep && !s.start_unknown && !s.end_unknown)
+        origin = std::min(origin, JobTime(s.start.ns()) + shift);
     }
   }
   std::vector<Stamps> all;
   for (size_t r = 0; r < capture.ranks.size(); ++r) {
     const auto since = [&](HostTime t) { return (JobTime(t.ns()) + shifts[r] - origin).ns(); };
     Stamps stamps;
-    for (const auto& a : capture.ranks[r].activities) stamps.emplace_back(1, a.stream.value(), since(a.start), since(a.end));
+    for (const auto& a : capture.ranks[r].activities)
+      stamps.emplace_back(1, a.stream.value(), since(a.start), since(a.end));
     for (const auto& c : capture.ranks[r].api_calls) stamps.emplace_back(0, 0, since(c.start), since(c.end));
     std::sort(stamps.begin(), stamps.end());
     all.push_back(std::move(stamps));
@@ -62,7 +64,8 @@ std::vector<Stamps> Replayed(const Scenario& s, const sim::WorldHistory& world, 
       const Op& op = s.ranks[r].program[record.op];
       if (record.step != turn || op.kind == OpKind::kPush || op.kind == OpKind::kPop) continue;
       const bool device = op.IsDevice();
-      stamps.emplace_back(device ? 1 : 0, device ? s.ranks[r].streams[op.stream] : 0, record.start.ns() - origin, record.end.ns() - origin);
+      stamps.emplace_back(device ? 1 : 0, device ? s.ranks[r].streams[op.stream] : 0,
+                          record.start.ns() - origin, record.end.ns() - origin);
     }
     std::sort(stamps.begin(), stamps.end());
     all.push_back(std::move(stamps));
@@ -72,7 +75,9 @@ std::vector<Stamps> Replayed(const Scenario& s, const sim::WorldHistory& world, 
 
 size_t Collectives(const Scenario& s) {
   size_t n = 0;
-  for (const scenario::Rank& rank : s.ranks) n += std::count_if(rank.program.begin(), rank.program.end(), [](const Op& op) { return op.kind == OpKind::kCollective; });
+  for (const scenario::Rank& rank : s.ranks)
+    n += std::count_if(rank.program.begin(), rank.program.end(),
+                       [](const Op& op) { return op.kind == OpKind::kCollective; });
   return n;
 }
 
@@ -90,7 +95,8 @@ void ExpectExactReplay(const store::Capture& capture, Scenario* out) {
       ASSERT_EQ(replayed[r].size(), recorded[r].size()) << "rank " << r;
       size_t different = 0;
       for (size_t i = 0; i < recorded[r].size(); ++i) different += replayed[r][i] != recorded[r][i];
-      EXPECT_EQ(different, 0u) << "of " << recorded[r].size() << " records of rank " << r << " in turn " << turn;
+      EXPECT_EQ(different, 0u) << "of " << recorded[r].size() << " records of rank " << r << " in turn "
+                               << turn;
     }
   }
   *out = *std::move(s);
@@ -114,7 +120,8 @@ TEST(ScenarioReplay, ACaptureThatKnowsOnlyNamesAndTimesReplaysToTheNanosecond) {
   options.with_sequences = false;
   options.with_events = false;
   Scenario s;
-  ExpectExactReplay(Simulated({}, options, {.data_parallel = 4, .tensor_parallel = 1, .pipeline_parallel = 1}), &s);
+  ExpectExactReplay(
+      Simulated({}, options, {.data_parallel = 4, .tensor_parallel = 1, .pipeline_parallel = 1}), &s);
   EXPECT_GT(Collectives(s), 0u);
   EXPECT_EQ(s.groups.at(0).comm, 0u) << "NCCL is not told of groups that were only inferred";
 }
@@ -170,7 +177,8 @@ TEST_P(RealTrace, ReplaysToTheNanosecond) {
   ASSERT_TRUE(capture.ok()) << capture.status();
   Scenario s;
   ExpectExactReplay(*capture, &s);
-  printf("%s: period %.3f ms, %zu collectives, %zu groups\n", GetParam(), s.period.millis(), Collectives(s), s.groups.size());
+  printf("%s: period %.3f ms, %zu collectives, %zu groups\n", GetParam(), s.period.millis(), Collectives(s),
+         s.groups.size());
 }
 
 INSTANTIATE_TEST_SUITE_P(Sets, RealTrace, ::testing::Values("param_dlrm_8rank", "bert_ddp_2rank"));

@@ -1,5 +1,5 @@
-// A tool of the kind that gets injected, for tests: captures everything from the first moment and writes it to the file that
-// LOCKSTEP_TEST_TOOL_OUT names (with .RANK) when the process ends. One line per thing seen:
+// A tool of the kind that gets injected, for tests: captures everything from the first moment and writes it
+// to the file that LOCKSTEP_TEST_TOOL_OUT names (with .RANK) when the process ends. One line per thing seen:
 //
 //   record KIND CORRELATION START END EXTRA     external correlation: START is the id, END the correlation
 //   push NS TEXT / pop NS
@@ -61,16 +61,20 @@ void SayRecord(const cupti::Activity* r) {
   const auto kind = static_cast<unsigned>(r->kind);
   if (r->kind == ActivityKind::kConcurrentKernel) {
     const auto* k = reinterpret_cast<const cupti::Kernel10*>(r);
-    Say("record %u %u %llu %llu %s\n", kind, k->correlation_id, (unsigned long long)k->start, (unsigned long long)k->end, k->name);
+    Say("record %u %u %llu %llu %s\n", kind, k->correlation_id, (unsigned long long)k->start,
+        (unsigned long long)k->end, k->name);
   } else if (r->kind == ActivityKind::kMemcpy) {
     const auto* m = reinterpret_cast<const cupti::Memcpy6*>(r);
-    Say("record %u %u %llu %llu %llu\n", kind, m->correlation_id, (unsigned long long)m->start, (unsigned long long)m->end, (unsigned long long)m->bytes);
+    Say("record %u %u %llu %llu %llu\n", kind, m->correlation_id, (unsigned long long)m->start,
+        (unsigned long long)m->end, (unsigned long long)m->bytes);
   } else if (r->kind == ActivityKind::kRuntime || r->kind == ActivityKind::kDriver) {
     const auto* a = reinterpret_cast<const cupti::Api*>(r);
-    Say("record %u %u %llu %llu %u\n", kind, a->correlation_id, (unsigned long long)a->start, (unsigned long long)a->end, a->cbid);
+    Say("record %u %u %llu %llu %u\n", kind, a->correlation_id, (unsigned long long)a->start,
+        (unsigned long long)a->end, a->cbid);
   } else if (r->kind == ActivityKind::kSynchronization) {
     const auto* s = reinterpret_cast<const cupti::Synchronization2*>(r);
-    Say("record %u %u %llu %llu %u\n", kind, s->correlation_id, (unsigned long long)s->start, (unsigned long long)s->end, static_cast<unsigned>(s->type));
+    Say("record %u %u %llu %llu %u\n", kind, s->correlation_id, (unsigned long long)s->start,
+        (unsigned long long)s->end, static_cast<unsigned>(s->type));
   } else if (r->kind == ActivityKind::kExternalCorrelation) {
     const auto* e = reinterpret_cast<const cupti::ExternalCorrelation*>(r);
     Say("record %u 0 %llu %u x\n", kind, (unsigned long long)e->external_id, e->correlation_id);
@@ -109,22 +113,30 @@ int Pop() {
 
 std::atomic<uint64_t> g_serial{1};
 
-nccl::Result Init(void** context, uint64_t comm, int32_t* mask, const char* name, int32_t, int32_t ranks, int32_t rank, nccl::Logger) {
+nccl::Result Init(void** context, uint64_t comm, int32_t* mask, const char* name, int32_t, int32_t ranks,
+                  int32_t rank, nccl::Logger) {
   static int context_of_all;
   *context = &context_of_all;
   Say("init %llu %s %d %d\n", (unsigned long long)comm, name, ranks, rank);
-  __atomic_store_n(mask, nccl::kEventGroup | nccl::kEventColl | nccl::kEventP2p | nccl::kEventGroupApi | nccl::kEventCollApi | nccl::kEventP2pApi | nccl::kEventKernelLaunch, __ATOMIC_RELAXED);
+  __atomic_store_n(mask,
+                   nccl::kEventGroup | nccl::kEventColl | nccl::kEventP2p | nccl::kEventGroupApi |
+                       nccl::kEventCollApi | nccl::kEventP2pApi | nccl::kEventKernelLaunch,
+                   __ATOMIC_RELAXED);
   return nccl::Result::kSuccess;
 }
 
 nccl::Result StartEvent(void*, void** handle, nccl::EventDescriptor* d) {
   *handle = reinterpret_cast<void*>(static_cast<uintptr_t>(d->type));
   std::string detail = "-";
-  if (d->type == nccl::kEventColl) detail = std::string(d->detail.coll.function) + " " + std::to_string(d->detail.coll.sequence) + " " + std::to_string(d->detail.coll.count);
-  if (d->type == nccl::kEventP2p) detail = std::string(d->detail.p2p.function) + " " + std::to_string(d->detail.p2p.peer);
+  if (d->type == nccl::kEventColl)
+    detail = std::string(d->detail.coll.function) + " " + std::to_string(d->detail.coll.sequence) + " " +
+             std::to_string(d->detail.coll.count);
+  if (d->type == nccl::kEventP2p)
+    detail = std::string(d->detail.p2p.function) + " " + std::to_string(d->detail.p2p.peer);
   if (d->type == nccl::kEventKernelLaunch) {
     const uint64_t serial = g_serial++;
-    Cupti<cupti::ActivityPushExternalCorrelationIdFn>("cuptiActivityPushExternalCorrelationId")(cupti::ExternalCorrelationKind::kCustom2, serial);
+    Cupti<cupti::ActivityPushExternalCorrelationIdFn>("cuptiActivityPushExternalCorrelationId")(
+        cupti::ExternalCorrelationKind::kCustom2, serial);
     detail = std::to_string(serial);
   }
   Say("nccl start %llu %s\n", (unsigned long long)d->type, detail.c_str());
@@ -134,7 +146,8 @@ nccl::Result StartEvent(void*, void** handle, nccl::EventDescriptor* d) {
 nccl::Result StopEvent(void* handle) {
   const auto type = reinterpret_cast<uintptr_t>(handle);
   if (type == nccl::kEventKernelLaunch) {
-    Cupti<cupti::ActivityPopExternalCorrelationIdFn>("cuptiActivityPopExternalCorrelationId")(cupti::ExternalCorrelationKind::kCustom2, nullptr);
+    Cupti<cupti::ActivityPopExternalCorrelationIdFn>("cuptiActivityPopExternalCorrelationId")(
+        cupti::ExternalCorrelationKind::kCustom2, nullptr);
   }
   Say("nccl stop %llu -\n", (unsigned long long)type);
   return nccl::Result::kSuccess;
@@ -155,15 +168,17 @@ LOCKSTEP_TEST_EXPORT int InitializeInjection() {
   g_cupti = dlopen("libcupti.so.13", RTLD_NOLOAD | RTLD_NOW);
   if (g_cupti == nullptr) return 0;
   Cupti<cupti::ActivityRegisterCallbacksFn>("cuptiActivityRegisterCallbacks")(Requested, Completed);
-  for (ActivityKind kind : {ActivityKind::kConcurrentKernel, ActivityKind::kMemcpy, ActivityKind::kRuntime, ActivityKind::kDriver,
-                            ActivityKind::kSynchronization, ActivityKind::kExternalCorrelation}) {
+  for (ActivityKind kind :
+       {ActivityKind::kConcurrentKernel, ActivityKind::kMemcpy, ActivityKind::kRuntime, ActivityKind::kDriver,
+        ActivityKind::kSynchronization, ActivityKind::kExternalCorrelation}) {
     Cupti<cupti::ActivityEnableFn>("cuptiActivityEnable")(kind);
   }
   return 1;
 }
 
 LOCKSTEP_TEST_EXPORT int InitializeInjectionNvtx2(nvtx::GetExportTableFn get_export_table) {
-  const auto* callbacks = static_cast<const nvtx::ExportTableCallbacks*>(get_export_table(nvtx::ExportTable::kCallbacks));
+  const auto* callbacks =
+      static_cast<const nvtx::ExportTableCallbacks*>(get_export_table(nvtx::ExportTable::kCallbacks));
   nvtx::FunctionTable table = nullptr;
   uint32_t slots = 0;
   if (callbacks->get_module_function_table(nvtx::Module::kCore, &table, &slots) == 0) return 0;
