@@ -88,10 +88,11 @@ class FakeAggregator final : private v1::Ingest::Service {
     message.mutable_start()->set_t1_ns(Now() + (from_now + length).ns());
     Send(message);
   }
-  void Stop(const std::string& capture, bool abort) {
+  enum class StopMode { kKeep, kAbort };
+  void Stop(const std::string& capture, StopMode mode) {
     v1::FromAggregator message;
     message.mutable_stop()->set_capture(capture);
-    message.mutable_stop()->set_abort(abort);
+    message.mutable_stop()->set_abort(mode == StopMode::kAbort);
     Send(message);
   }
 

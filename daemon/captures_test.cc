@@ -80,10 +80,11 @@ class CapturesTest : public testing::Test {
     start.set_t1_ns(now + (from_now + length).ns());
     captures_.OnStart(kUplink, start);
   }
-  void Stop(const std::string& capture, bool abort) {
+  enum class StopMode { kKeep, kAbort };
+  void Stop(const std::string& capture, StopMode mode) {
     v1::Stop stop;
     stop.set_capture(capture);
-    stop.set_abort(abort);
+    stop.set_abort(mode == StopMode::kAbort);
     captures_.OnStop(kUplink, stop);
   }
   void Client(const ProcessId& p, ring::ClientState state, const char* text = "") {
@@ -294,7 +295,7 @@ TEST_F(CapturesTest, AStopEndsTheWindowAndKeepsWhatThereIs) {
   Start("c", Nanos(), Nanos::Seconds(60));
   Client(kA, ring::ClientState::kCapturing);
   clock_.Advance(Nanos::Seconds(3));
-  Stop("c", false);
+  Stop("c", StopMode::kKeep);
   ASSERT_EQ(ports_.stops[kA].size(), 1u);
   EXPECT_EQ(ports_.stops[kA][0].abort, 0u);
   EXPECT_EQ(Last(kB).state(), v1::RankState::FAILED);
@@ -307,7 +308,7 @@ TEST_F(CapturesTest, AStopEndsInTimeThoughTheRankDoesNotAnswer) {
   Arm("c", {kA});
   Client(kA, ring::ClientState::kArmed);
   Start("c", Nanos(), Nanos::Seconds(600));
-  Stop("c", false);
+  Stop("c", StopMode::kKeep);
   Pass(Nanos::Seconds(15));
   EXPECT_EQ(Last(kA).state(), v1::RankState::FAILED);
 }
@@ -316,7 +317,7 @@ TEST_F(CapturesTest, AnAbortKeepsNothing) {
   Arm("c", {kA});
   Client(kA, ring::ClientState::kArmed);
   Start("c");
-  Stop("c", true);
+  Stop("c", StopMode::kAbort);
   EXPECT_TRUE(ports_.abandoned.count(kA));
   EXPECT_TRUE(ports_.ended.empty());
   EXPECT_FALSE(captures_.Busy());
@@ -327,7 +328,7 @@ TEST_F(CapturesTest, WhatARankWroteWhileAbortingDoesNotReachTheNextCapture) {
   Arm("c", {kA});
   Client(kA, ring::ClientState::kArmed);
   EXPECT_FALSE(ports_.restarted.count(kA));
-  Stop("c", true);
+  Stop("c", StopMode::kAbort);
   Arm("d", {kA});
   EXPECT_FALSE(ports_.restarted.count(kA));
   Client(kA, ring::ClientState::kArmed);

@@ -111,10 +111,11 @@ class FakeClient {
   int memfd() const { return memfd_.get(); }
   ring::ClientSegment& segment() { return segment_; }
 
+  enum class Names { kDefine, kDefined };
   // Writes kernels that start at start_ns, start_ns + 100, …; each 50 long, named by string id 1 that `first`
   // defines. Returns how many fitted; the others are counted as lost in the segment.
-  static uint64_t WriteKernels(ring::RingWriter& writer, uint64_t count, int64_t start_ns, bool first) {
-    if (first) writer.DefineString(1, "kernel", 6);
+  static uint64_t WriteKernels(ring::RingWriter& writer, uint64_t count, int64_t start_ns, Names names) {
+    if (names == Names::kDefine) writer.DefineString(1, "kernel", 6);
     uint64_t written = 0;
     for (uint64_t i = 0; i < count; ++i) {
       auto* record = writer.New<ring::KernelRecord>();

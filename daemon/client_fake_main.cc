@@ -48,12 +48,8 @@ void Capture(FakeClient& client, const ring::Start& start, uint64_t kernels, con
   SleepUntil(start.t0_realtime_ns);
   ring::ClaimRing(client.segment().ring(0), 1);
   ring::RingWriter writer = client.segment().Writer(0);
-  if (behaviour == "lie") {
-    FakeClient::WriteKernels(writer, kernels, start.t0_realtime_ns, true);
-    client.segment().ring(0).head.store(~uint64_t{7});
-  } else {
-    FakeClient::WriteKernels(writer, kernels, start.t0_realtime_ns, true);
-  }
+  FakeClient::WriteKernels(writer, kernels, start.t0_realtime_ns, FakeClient::Names::kDefine);
+  if (behaviour == "lie") client.segment().ring(0).head.store(~uint64_t{7});
   ring::ReleaseRing(client.segment().ring(0));
   if (behaviour == "die_capturing") Die();
   StoppedEarly(client, start.t1_realtime_ns);

@@ -174,7 +174,7 @@ TEST_F(ClientServerTest, DrainsTheSegmentThatAClientKeptAndGivesItANewOne) {
   const uint64_t before = client.segment().header().incarnation;
   ring::ClaimRing(client.segment().ring(0), 1);
   ring::RingWriter writer = client.segment().Writer(0);
-  EXPECT_EQ(FakeClient::WriteKernels(writer, 10, 1, true), 10u);
+  EXPECT_EQ(FakeClient::WriteKernels(writer, 10, 1, FakeClient::Names::kDefine), 10u);
   const int kept = fcntl(client.memfd(), F_DUPFD_CLOEXEC, 0);
   client.Disconnect();
 

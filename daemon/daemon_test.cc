@@ -289,7 +289,7 @@ TEST_F(DaemonTest, StopsACaptureEarlyAndKeepsIt) {
   Capture("c1", Nanos::Seconds(60));
   ASSERT_TRUE(WaitForState("c1", pid, v1::RankState::CAPTURING));
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  aggregator_->Stop("c1", false);
+  aggregator_->Stop("c1", FakeAggregator::StopMode::kKeep);
   ASSERT_TRUE(WaitForEnds(1));
   const Seen seen = aggregator_->seen();
   EXPECT_EQ(seen.Rows(kKernel, pid), 100u);

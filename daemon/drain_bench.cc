@@ -50,7 +50,7 @@ void BM_RingToBatch(benchmark::State& state) {
   size_t bytes = 0;
   for (auto _ : state) {
     state.PauseTiming();
-    FakeClient::WriteKernels(writer, kRecords, 1'790'000'000'000'000'000, false);
+    FakeClient::WriteKernels(writer, kRecords, 1'790'000'000'000'000'000, FakeClient::Names::kDefined);
     state.ResumeTiming();
     const double start = CpuSeconds();
     const auto flush = [&] {

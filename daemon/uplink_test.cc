@@ -174,7 +174,7 @@ TEST_F(UplinkTest, HandsRequestsDown) {
   auto aggregator = MakeAggregator();
   Open(aggregator->address());
   ASSERT_TRUE(Eventually([&] { return ups_ == 1; }));
-  aggregator->Stop("c", true);
+  aggregator->Stop("c", FakeAggregator::StopMode::kAbort);
   ASSERT_TRUE(Eventually([&] { return requests_.size() == 1; }));
   std::lock_guard lock(mutex_);
   EXPECT_EQ(requests_[0].stop().capture(), "c");
