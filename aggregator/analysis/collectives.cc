@@ -240,6 +240,28 @@ std::optional<bool> Needs(const store::Capture& capture, const Instance& instanc
   return place == root;
 }
 
+int32_t StepOfInstance(const store::Capture& capture, const Instance& instance, const InstanceTiming& timing, const Steps& steps) {
+  if (!timing.split || timing.last == kNone) return kAfterSteps;
+  const Member& m = instance.members[timing.last];
+  const uint32_t activity = At(capture, m).activity;
+  const auto& of_activity = steps.ranks[m.rank_index].of_activity;
+  return activity < of_activity.size() ? of_activity[activity] : kAfterSteps;
+}
+
+std::vector<Nanos> CausedWaitInSteps(const store::Capture& capture, const align::Matches& matches, const CollectiveTimes& times,
+                                     const Steps& steps) {
+  std::vector<Nanos> caused(capture.ranks.size());
+  for (size_t n = 0; n < matches.instances.size(); ++n) {
+    const Instance& instance = matches.instances[n];
+    if (StepOfInstance(capture, instance, times.instances[n], steps) < 0) continue;
+    const uint32_t last = instance.members[times.instances[n].last].rank_index;
+    for (const Member& m : instance.members) {
+      if (m.rank_index != last) caused[last] += times.parts[m.rank_index][m.collective].wait;
+    }
+  }
+  return caused;
+}
+
 CollectiveTimes TimeCollectives(const store::Capture& capture, const align::Matches& matches,
                                 const align::ClockModel& clock) {
   return Timer(capture, matches, clock).Run();

@@ -12,6 +12,7 @@
 
 #include "aggregator/align/clock_model.h"
 #include "aggregator/align/match.h"
+#include "aggregator/analysis/steps.h"
 #include "aggregator/store/capture.h"
 
 namespace lockstep::analysis {
@@ -40,6 +41,13 @@ struct CollectiveTimes {
   std::vector<uint32_t> times_last;  // [rank index]
   uint64_t disagreeing = 0;  // symmetric instances whose clock-free and clock-based waits differ beyond bound and exit skew
 };
+
+// Waiting of others that ended when each rank came, in the used steps only; by rank index.
+std::vector<Nanos> CausedWaitInSteps(const store::Capture& capture, const align::Matches& matches, const CollectiveTimes& times,
+                                     const Steps& steps);
+
+// The used step that an instance belongs to, by its last arriver; negative outside of them, and where nobody came last.
+int32_t StepOfInstance(const store::Capture& capture, const align::Instance& instance, const InstanceTiming& timing, const Steps& steps);
 
 // What each operation needs: does the member at `to` need the data of the member at `from`? nullopt: nobody can tell.
 std::optional<bool> Needs(const store::Capture& capture, const align::Instance& instance, size_t to, size_t from);

@@ -231,7 +231,7 @@ class Diagnostician {
     for (size_t n = 0; n < in_.matches.instances.size(); ++n) {
       const align::Instance& instance = in_.matches.instances[n];
       const InstanceTiming& timing = in_.times.instances[n];
-      if (!timing.split || timing.last == kNone) continue;
+      if (StepOfInstance(in_.capture, instance, timing, in_.steps) < 0) continue;
       if (std::any_of(instance.members.begin(), instance.members.end(), [&](const align::Member& m) { return named(m.rank_index); })) ++instances;
       if (!named(instance.members[timing.last].rank_index)) continue;
       ++times;

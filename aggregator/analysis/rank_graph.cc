@@ -179,7 +179,6 @@ class Builder {
 
   void ChainDevice() {
     CollectEventEdges();
-    const bool infer = rank_.event_records.empty();
     std::vector<uint32_t> done(streams_.size(), 0);  // operations of the stream that started so far
     size_t event_edge = 0;
     for (uint32_t i = 0; i < rank_.activities.size(); ++i) {
@@ -212,15 +211,16 @@ class Builder {
           ++g_.cut_edges;
         } else {
           AddStart(from);
+          known = std::max(known, g_.end[UnitOf(from)]);
         }
       }
-      if (infer && start - known > kExplainedNs) InferFollowing(stream, start, known, previous_launch, launch, done);
+      if (start - known > kExplainedNs) InferFollowing(stream, start, known, previous_launch, launch, done);
       ++done[stream];
       CloseUnit();
     }
   }
 
-  // Without event records: the operation of another stream that ended just before, if the host made the stream wait for
+  // Where no record explains a start: the operation of another stream that ended just before, if the host made the stream wait for
   // something between this launch and the one before.
   void InferFollowing(uint32_t stream, double start, double known, double previous_launch, double launch,
                       const std::vector<uint32_t>& done) {

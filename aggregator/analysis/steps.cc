@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -252,6 +253,21 @@ class StepFinder {
 };
 
 }  // namespace
+
+std::vector<Nanos> StepLateness(const store::Capture& capture, const align::ClockModel& clock, const Steps& steps) {
+  const size_t n = capture.ranks.size();
+  std::vector<Nanos> late(n);
+  if (!steps.from_ranges) return late;
+  std::vector<std::vector<int64_t>> by_rank(n);
+  for (size_t k = 0; k < steps.count(); ++k) {
+    std::vector<JobTime> begin;
+    for (size_t r = 0; r < n; ++r) begin.push_back(clock.ToJob(capture.ranks[r].host, steps.ranks[r].steps[k].host.start));
+    const JobTime earliest = *std::min_element(begin.begin(), begin.end());
+    for (size_t r = 0; r < n; ++r) by_rank[r].push_back((begin[r] - earliest).ns());
+  }
+  for (size_t r = 0; r < n; ++r) late[r] = Nanos(MedianInPlace(std::span(by_rank[r])));
+  return late;
+}
 
 Steps FindSteps(const store::Capture& capture, const align::ClockModel& clock, const std::vector<CallIndex>& calls) {
   return StepFinder(capture, clock, calls).Run();

@@ -38,6 +38,10 @@ struct Steps {
   size_t count() const { return names.size(); }
 };
 
+// How much later than on the earliest rank each rank's steps begin, on the job's clock: median over the steps, by rank index.
+// All 0 without step ranges.
+std::vector<Nanos> StepLateness(const store::Capture& capture, const align::ClockModel& clock, const Steps& steps);
+
 // `calls` has one index per rank.
 Steps FindSteps(const store::Capture& capture, const align::ClockModel& clock, const std::vector<CallIndex>& calls);
 

@@ -120,6 +120,16 @@ double TypicalValues::Cut(double value, double typical, double sigma, double flo
   return value - typical > allowed ? typical : value;
 }
 
+// The rank's first host call of a step.
+bool TypicalValues::OpensStep(uint32_t unit) const {
+  const Unit& u = graph_.units[unit];
+  return IsHost(u.kind) && (unit == 0 || graph_.units[unit - 1].rank_index != u.rank_index || graph_.units[unit - 1].step != u.step);
+}
+
+double TypicalValues::LevelLead(uint32_t unit, double change) const {
+  return graph_.lead[unit] + (OpensStep(unit) ? std::min(change, 0.0) : change);
+}
+
 void TypicalValues::ScaleCell(size_t cell, Timing& timing) const {
   const CellStats& s = stats_[cell];
   const ClassSpread& spread = spread_[classes_.cells[cell].klass];
@@ -128,7 +138,7 @@ void TypicalValues::ScaleCell(size_t cell, Timing& timing) const {
     const double work = ratio > 0 ? graph_.work[u] * ratio : graph_.work[u] + (s.peer_work - s.own_work);
     timing.work[u] = Cut(work, s.peer_work, spread.work_sigma, kWorkFloorNs);
     if (!IsHost(classes_.cells[cell].kind) || graph_.units[u].is_head) continue;
-    const double lead = graph_.lead[u] + (s.peer_lead - s.own_lead);
+    const double lead = LevelLead(u, s.peer_lead - s.own_lead);
     timing.lead[u] = Cut(lead, s.peer_lead, spread.lead_sigma, kLeadFloorNs);
   }
 }
@@ -153,7 +163,7 @@ Timing TypicalValues::Ideal() const {
     const bool host = IsHost(classes_.cells[c].kind);
     for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
       timing.work[u] = stats_[c].all_work;
-      if (host && !graph_.units[u].is_head) timing.lead[u] = stats_[c].all_lead;
+      if (host && !graph_.units[u].is_head) timing.lead[u] = OpensStep(u) ? std::min(stats_[c].own_lead, stats_[c].all_lead) : stats_[c].all_lead;
     }
   }
   LevelHeads(timing);
@@ -167,7 +177,7 @@ void TypicalValues::Level(Timing& timing) const {
     const double ratio = s.own_work > 0 && s.all_work > 0 ? s.all_work / s.own_work : 0;
     for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
       timing.work[u] = ratio > 0 ? graph_.work[u] * ratio : graph_.work[u] + (s.all_work - s.own_work);
-      if (host && !graph_.units[u].is_head) timing.lead[u] = graph_.lead[u] + (s.all_lead - s.own_lead);
+      if (host && !graph_.units[u].is_head) timing.lead[u] = LevelLead(u, s.all_lead - s.own_lead);
     }
   }
   LevelHeads(timing);

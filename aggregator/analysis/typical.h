@@ -2,7 +2,8 @@
 //
 // Peers' medians per class give the typical value; a rank is made typical by scaling each of its units by (peers' median /
 // own median) of its class, so its ordinary noise stays as it is, and by cutting what then still stands out (a pause) to the
-// typical value. Healthy ranks hardly change. Source: docs/analysis.md, "Typical".
+// typical value. Healthy ranks hardly change. Only what a rank idles before a step is never made longer: what it came early
+// for, the next step or a timer, is not in the capture. Source: docs/analysis.md, "Typical".
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_TYPICAL_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_TYPICAL_H_
 
@@ -56,6 +57,9 @@ class TypicalValues {
   double Cut(double value, double typical, double sigma, double floor) const;
   bool Selected(UnitKind kind, uint32_t aspects) const;
   static bool IsHost(UnitKind kind) { return kind == UnitKind::kHostCall || kind == UnitKind::kHostWait; }
+
+  bool OpensStep(uint32_t unit) const;
+  double LevelLead(uint32_t unit, double change) const;
 
   const Graph& graph_;
   const Classes& classes_;

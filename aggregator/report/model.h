@@ -69,8 +69,9 @@ struct RankRow {
   std::optional<Nanos> wait, transfer;
   Nanos unsplit;
   std::optional<Nanos> wait_by_clock;
-  Nanos caused_wait;  // waiting of other ranks that this one ended by arriving last
-  std::optional<Nanos> late_from_before;  // its first stamp after the earliest rank's
+  Nanos caused_wait;  // waiting of other ranks that this one ended by arriving last, in the used steps
+  // Its first stamp after the earliest rank's: of the capture where that holds fewer than 3 steps, else of a step (median).
+  std::optional<Nanos> late_from_before;
   std::optional<double> gpu_utilization, sm_efficiency, achieved_occupancy, tensor_core_fraction;
 };
 

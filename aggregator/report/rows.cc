@@ -82,6 +82,7 @@ MatchingRow MakeMatchingRow(const RowInput& in) {
 }  // namespace
 
 std::vector<Nanos> LatenessFromBefore(const RowInput& in) {
+  if (in.steps.count() >= analysis::kLeastSteps) return analysis::StepLateness(in.capture, in.clock, in.steps);
   std::vector<Nanos> late(in.capture.ranks.size());
   std::vector<JobTime> first;
   JobTime earliest = JobTime::Max();
@@ -149,7 +150,7 @@ CaptureRow MakeCaptureRow(const RowInput& in) {
 
 std::vector<RankRow> MakeRankRows(const RowInput& in) {
   const std::vector<Nanos> late = LatenessFromBefore(in);
-  const bool lateness_known = !in.capture.live || in.steps.count() < analysis::kLeastSteps;
+  const std::vector<Nanos> caused = analysis::CausedWaitInSteps(in.capture, in.matches, in.times, in.steps);
   std::vector<RankRow> rows;
   for (size_t r = 0; r < in.capture.ranks.size(); ++r) {
     const RankData& rank = in.capture.ranks[r];
@@ -175,8 +176,8 @@ std::vector<RankRow> MakeRankRows(const RowInput& in) {
                     .transfer = p.transfer,
                     .unsplit = p.unsplit,
                     .wait_by_clock = in.clock.bound() == Nanos::Max() ? std::nullopt : std::optional(p.wait_by_clock),
-                    .caused_wait = in.times.caused_wait[r],
-                    .late_from_before = lateness_known ? std::optional(late[r]) : std::nullopt,
+                    .caused_wait = caused[r],
+                    .late_from_before = in.clock.bound() == Nanos::Max() ? std::nullopt : std::optional(late[r]),
                     .gpu_utilization = p.gpu_utilization,
                     .sm_efficiency = p.sm_efficiency,
                     .achieved_occupancy = p.achieved_occupancy,

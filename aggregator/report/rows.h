@@ -37,8 +37,8 @@ EfficiencyRow MakeEfficiencyRow(const RowInput& in);
 // Of the finished rest of the report.
 std::vector<std::string> MakeRecommendations(const Report& report);
 
-// How much later than the earliest rank's each rank's first stamp is, on the job's clock, by rank index. Means something
-// where the window did not cut all ranks at one moment, or where there are too few steps to compare.
+// How much later than the earliest rank's each rank's first stamp is, on the job's clock, by rank index: of the capture where
+// it holds few steps, else of a step (median).
 std::vector<Nanos> LatenessFromBefore(const RowInput& in);
 
 }  // namespace lockstep::report

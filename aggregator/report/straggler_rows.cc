@@ -80,6 +80,7 @@ SlowdownRow MakeSlowdownRow(const RowInput& in) {
 std::vector<StragglerRow> MakeStragglerRows(const RowInput& in) {
   std::vector<StragglerRow> rows;
   const auto steps = static_cast<double>(std::max<size_t>(1, in.steps.count()));
+  const std::vector<Nanos> caused = analysis::CausedWaitInSteps(in.capture, in.matches, in.times, in.steps);
   for (const Finding& f : in.diagnosis.findings) {
     StragglerRow row;
     row.kind = f.rank_indices.size() == 1 ? "rank" : "group";
@@ -87,7 +88,7 @@ std::vector<StragglerRow> MakeStragglerRows(const RowInput& in) {
       row.ranks.push_back(in.capture.ranks[r].rank);
       const std::string host = HostOf(in.capture, r);
       if (std::find(row.hosts.begin(), row.hosts.end(), host) == row.hosts.end()) row.hosts.push_back(host);
-      row.caused_wait_ns_per_step += static_cast<double>(in.times.caused_wait[r].ns()) / steps;
+      row.caused_wait_ns_per_step += static_cast<double>(caused[r].ns()) / steps;
     }
     row.cause = std::string(analysis::CauseName(f.cause));
     row.lost_ns_per_step = f.lost_ns;
