@@ -233,7 +233,7 @@ class Matcher {
     for (uint32_t i : which) {
       const Collective& c = rank.collectives[i];
       const store::DeviceActivity& a = rank.activities[c.activity];
-      out.push_back({Token(c), a.start, a.end});
+      out.push_back({Token(c), a.start, a.end, store::IsSymmetric(c.op) || c.op == CollectiveOp::kSendReceive});
     }
     return out;
   }

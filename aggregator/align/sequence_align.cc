@@ -12,6 +12,8 @@ namespace {
 constexpr Nanos kEndSpread = Nanos::Millis(4);
 // Elements a window may begin later or lose before the search gives up; bounds the work to n * this.
 constexpr int kSlack = 96;
+// A pair of one-way operations far apart fits between others, but shifts nothing.
+constexpr float kFarApart = 0.3f;
 
 bool SameTokens(std::span<const SequenceElement> a, std::span<const SequenceElement> b) {
   return a.size() == b.size() &&
@@ -36,7 +38,7 @@ std::optional<Nanos> CommonEndDistance(std::span<const SequenceElement> referenc
     const int from = std::max(0, j + band.low);
     const int to = std::min(static_cast<int>(reference.size()) - 1, j + band.high);
     for (int i = from; i <= to; ++i) {
-      if (reference[i].token == other[j].token) distances.push_back((reference[i].end - other[j].end).ns());
+      if (reference[i].token == other[j].token && reference[i].ends_together) distances.push_back((reference[i].end - other[j].end).ns());
     }
   }
   if (distances.empty()) return std::nullopt;
@@ -53,7 +55,10 @@ std::optional<Nanos> CommonEndDistance(std::span<const SequenceElement> referenc
       best_first = first;
     }
   }
-  if (best_count * 2 < std::min(reference.size(), other.size())) return std::nullopt;
+  const auto telling = [](std::span<const SequenceElement> s) {
+    return static_cast<size_t>(std::count_if(s.begin(), s.end(), [](const SequenceElement& e) { return e.ends_together; }));
+  };
+  if (best_count * 2 < std::min(telling(reference), telling(other))) return std::nullopt;
   return Nanos(distances[best_first + best_count / 2]);
 }
 
@@ -87,7 +92,8 @@ class BandedAlignment {
     if (!distance_) return 1.0f;
     const Nanos off = (reference_[i].end - other_[j].end) - *distance_;
     const float far = std::fabs(static_cast<float>(off.ns()) / static_cast<float>(kEndSpread.ns()));
-    return far > 1.0f ? -1.0f : 1.5f - far;
+    if (far <= 1.0f) return 1.5f - far;
+    return reference_[i].ends_together ? -1.0f : kFarApart;
   }
 
   float Best(int j, int k, const std::vector<float>& previous, const std::vector<float>& current) {

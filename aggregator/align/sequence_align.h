@@ -18,6 +18,8 @@ struct SequenceElement {
   uint64_t token;  // equal tokens may be one collective
   HostTime start;
   HostTime end;
+  // Nobody leaves long before the others. A broadcast's root may: its ends say little.
+  bool ends_together = true;
 };
 
 inline constexpr int32_t kUnpaired = -1;

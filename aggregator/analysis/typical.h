@@ -8,6 +8,7 @@
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_TYPICAL_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "aggregator/analysis/classes.h"
@@ -42,7 +43,10 @@ class TypicalValues {
 
   // The unit that carries the rank's lateness from before the window, or kNone.
   uint32_t HeadOf(uint32_t rank_index) const { return rank_index < heads_.size() ? heads_[rank_index].unit : store::kNone; }
-  const std::vector<uint32_t>& CellsOfRank(uint32_t rank_index) const { return rank_cells_[rank_index]; }
+  // None for a rank without units.
+  std::span<const uint32_t> CellsOfRank(uint32_t rank_index) const {
+    return rank_index < rank_cells_.size() ? std::span<const uint32_t>(rank_cells_[rank_index]) : std::span<const uint32_t>();
+  }
   const std::vector<CellStats>& stats() const { return stats_; }  // as Classes::cells
   const Classes& classes() const { return classes_; }
 
