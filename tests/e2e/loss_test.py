@@ -57,7 +57,10 @@ class Accounting(unittest.TestCase):
         by_stage = {}
         for process in manifest["processes"]:
             rank, t0, t1 = process["rank"], process["t0_host_ns"], process["t1_host_ns"]
-            truth, have = truths[rank], stored[process["file"]]
+            truth, have = truths[rank], {}
+            for file in process["files"]:
+                for kind, rows in stored[file["name"]].items():
+                    have[kind] = have.get(kind, 0) + rows
             losses = [loss for loss in report["capture"]["losses"] if loss["rank"] == rank]
             produced, dropped = {}, 0
             for name, stamps in truth["written"].items():
