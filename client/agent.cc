@@ -119,8 +119,13 @@ bool Agent::TakeWelcome(const ring::Welcome& welcome, int memfd) {
   }
   // Without a new segment the daemon goes on with the one we offered.
   if (memfd < 0) return segment_.attached() && segment_.bytes() == welcome.segment_bytes;
-  if (capture_.segment_in_use())
-    segment_ = ring::ClientSegment();  // somebody may still write there: leave it mapped
+  // A thread that was just about to count a loss may still touch the old mapping: it stays until the next
+  // change, or for ever if somebody is known to be stuck there.
+  if (!capture_.segment_in_use()) {
+    last_segment_.Detach();
+    last_segment_ = segment_;
+  }
+  segment_ = ring::ClientSegment();
   if (segment_.Attach(memfd, welcome.segment_bytes) != ring::AttachError::kNone) {
     ::close(memfd);
     return false;

@@ -54,7 +54,8 @@ class Agent {
   Connection connection_;
   Descriptor memfd_;
   ring::ClientSegment segment_;
-  uint64_t capture_number_ = 0;  // the daemon's
+  ring::ClientSegment last_segment_;  // the one before, still mapped
+  uint64_t capture_number_ = 0;       // the daemon's
   MonoTime armed_at_;
   Nanos tick_in_;
   Nanos back_off_;

@@ -40,7 +40,10 @@ bool Capture::OpenCupti(const CaptureRequest& request, const ring::ClientSegment
     if (!open_cupti_(&api_, why)) return false;
     cupti_open_ = true;
   }
-  Arena::Touch({cupti_memory_.buffers.data, kWarmCuptiBuffers * kCuptiBufferBytes});
+  // Not while CUPTI still writes into one: a touch is a write.
+  if (!cupti_.buffers_lent()) {
+    Arena::Touch({cupti_memory_.buffers.data, kWarmCuptiBuffers * kCuptiBufferBytes});
+  }
   if (!cupti_.Arm(api_, request.activities, callbacks_, cupti_memory_, segment, why)) return false;
   clock_.Use(api_.GetTimestamp);
   return true;

@@ -111,22 +111,28 @@ bool Start() {
          StartThread();
 }
 
+bool NamesUs(const char* value) {
+  return value != nullptr && std::strstr(value, "lockstep_client") != nullptr;
+}
+
 // Runs in every process that loads the library, shells and compilers included: nothing but what must come
 // before CUDA, NVTX and NCCL look.
 __attribute__((constructor)) void OnLoad() {
   SetNcclSource(g_capture.nccl(), [] { Start(); });
-  Dl_info self;
-  if (::dladdr(reinterpret_cast<void*>(&Start), &self) == 0 || self.dli_fname == nullptr) return;
+  constexpr const char* kVariables[] = {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH",
+                                        "NCCL_PROFILER_PLUGIN"};
+  const bool preloaded = NamesUs(::getenv("LD_PRELOAD"));
+  bool opened_by_path = false;
+  for (const char* name : kVariables) opened_by_path |= NamesUs(::getenv(name));
+  // Opened by CUDA, NVTX or NCCL the process has threads already, and to change the environment could crash
+  // one.
+  if (opened_by_path && !preloaded) return;
+  g_entry = preloaded ? EntryKind::kPreload : EntryKind::kLinked;
   if (::secure_getenv("PATH") == nullptr && ::getenv("PATH") != nullptr)
     return;  // a set-user-id program: leave it alone
-  if (::getenv("CUDA_INJECTION64_PATH") == nullptr) {
-    const char* preload = ::getenv("LD_PRELOAD");
-    g_entry = preload != nullptr && std::strstr(preload, "lockstep_client") != nullptr ? EntryKind::kPreload
-                                                                                       : EntryKind::kLinked;
-  }
-  for (const char* name : {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN"}) {
-    ::setenv(name, self.dli_fname, 0);
-  }
+  Dl_info self;
+  if (::dladdr(reinterpret_cast<void*>(&Start), &self) == 0 || self.dli_fname == nullptr) return;
+  for (const char* name : kVariables) ::setenv(name, self.dli_fname, 0);
 }
 
 }  // namespace

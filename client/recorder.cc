@@ -13,16 +13,11 @@ ThreadSlot* Recorder::Enter() {
   const uint64_t capture = gate_.capture.load(std::memory_order_acquire);
   if (capture == 0) return nullptr;
   const auto tag = reinterpret_cast<uintptr_t>(::pthread_getspecific(key_));
-  ThreadSlot* slot = nullptr;
-  if (tag >> kIndexBits == capture) {
-    slot = &slots_[tag & ((1u << kIndexBits) - 1)];
-    // Taken: we are inside a handler already (a signal handler, or CUPTI calling out).
-    uint32_t outside = 0;
-    if (!slot->busy.compare_exchange_strong(outside, 1)) return nullptr;
-  } else {
-    slot = Claim(capture);
-    if (slot == nullptr) return nullptr;
-  }
+  if (tag >> kIndexBits != capture) return ClaimAndEnter(capture);
+  ThreadSlot* slot = &slots_[tag & ((1u << kIndexBits) - 1)];
+  // Taken: we are inside a handler already (a signal handler, or CUPTI calling out).
+  uint32_t outside = 0;
+  if (!slot->busy.compare_exchange_strong(outside, 1)) return nullptr;
   // Either our thread sees busy and waits, or we see the gate closed and leave: both sides are sequentially
   // consistent.
   if (gate_.capture.load() != capture || slot->owner.load() != capture) {
@@ -30,6 +25,20 @@ ThreadSlot* Recorder::Enter() {
     return nullptr;
   }
   return slot;
+}
+
+ThreadSlot* Recorder::ClaimAndEnter(uint64_t capture) {
+  ThreadSlot* slot = Claim(capture);
+  if (slot == nullptr || gate_.capture.load() == capture) return slot;
+  // The capture ended meanwhile, and our thread may have passed this slot when it was still free: it is ours
+  // to give back. If our thread has yet to come, it waits while the slot is marked.
+  uint64_t owner = capture;
+  if (slot->owner.compare_exchange_strong(owner, kClaiming)) {
+    Free(*slot);
+  } else {
+    Leave(*slot);
+  }
+  return nullptr;
 }
 
 void Recorder::Leave(ThreadSlot& slot) {
@@ -70,11 +79,18 @@ ThreadSlot* Recorder::Claim(uint64_t capture) {
 }
 
 void Recorder::Release(ThreadSlot& slot) {
+  slot.owner.store(kClaiming);
   slot.ring.Commit();
   slot.ring.FlushStatistics();
   ended_records_.fetch_add(slot.ring.records());
   ended_outside_.fetch_add(slot.outside);
+  Free(slot);
+}
+
+void Recorder::Free(ThreadSlot& slot) {
   ring::ReleaseRing(segment_->ring(slot.index));
+  // In this order: as soon as the slot has no owner its busy word is the next one's.
+  slot.busy.store(0);
   slot.owner.store(0);
 }
 

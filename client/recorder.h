@@ -80,7 +80,11 @@ class Recorder {
 
   // Free slot → this thread's, with busy set; null when all are taken.
   ThreadSlot* Claim(uint64_t capture);
+  ThreadSlot* ClaimAndEnter(uint64_t capture);
+  // Of a slot nobody else may touch: closed gate and nobody inside, or the thread's own.
   void Release(ThreadSlot& slot);
+  // The same for a slot marked kClaiming: gives it back without counting its records.
+  void Free(ThreadSlot& slot);
   // True: nobody is inside and the slot is `capture_`'s to finish.
   bool TakeBack(const Timing& timing, ThreadSlot& slot, bool* stuck);
 
@@ -110,8 +114,9 @@ void Recorder::OnThreadExit(void* value, CloseRanges close_ranges) {
   if (gate_.capture.load() == capture && slot.owner.load() == capture) {
     close_ranges(slot);
     Release(slot);
+  } else {
+    Leave(slot);
   }
-  slot.busy.store(0, std::memory_order_release);
 }
 
 template <typename CloseRanges>

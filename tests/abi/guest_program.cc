@@ -220,6 +220,7 @@ int main(int argc, char** argv) {
   if (mode == "idle") Idle();
   if (mode == "threads") Threads();
   if (mode == "ranges") Ranges();
+  if (mode == "injected-environment") Environment();
   if (mode == "nccl") Nccl();
   if (mode == "nothing") ::usleep(300000);
   return 42;

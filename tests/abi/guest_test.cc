@@ -235,6 +235,13 @@ TEST_F(GuestTest, PreloadedItPointsCudaNvtxAndNcclToItselfAndLeavesWhatIsSetAlon
   EXPECT_FALSE(daemon_.AcceptHello(300)) << "without CUDA it is no rank";
 }
 
+TEST_F(GuestTest, OpenedByPathItDoesNotChangeTheEnvironmentUnderTheProgramsThreads) {
+  Guest guest("injected-environment", {{"CUDA_INJECTION64_PATH", LOCKSTEP_CLIENT_LIBRARY}});
+  EXPECT_EQ(guest.Line(), "CUDA_INJECTION64_PATH=" LOCKSTEP_CLIENT_LIBRARY);
+  EXPECT_EQ(guest.Line(), "NVTX_INJECTION64_PATH=");
+  EXPECT_EQ(guest.Line(), "NCCL_PROFILER_PLUGIN=");
+}
+
 TEST_F(GuestTest, KilledInACaptureItsCommittedRecordsStay) {
   Guest guest("ranges", WithDaemon());
   ASSERT_TRUE(daemon_.AcceptHello());
