@@ -52,6 +52,7 @@ void Converter::Begin(const CuptiApi& api, const ConverterOptions& options, cons
   ring_ = ring;
   names_.Reset(names, &ids);
   outside_ = 0;
+  last_kept_ = false;
   pending_count_ = 0;
   lanes_.Clear();
   buffers_inside_.store(0, std::memory_order_relaxed);
@@ -274,16 +275,32 @@ void Converter::Sync(const cupti::Synchronization2& from) {
 
 void Converter::External(const cupti::ExternalCorrelation& from) {
   if (pending_count_ == kPending) {
-    // The oldest one's API record did not come: it belongs to a call that is not recorded.
+    SettleOrphan(pending_[0]);
     std::memmove(pending_, pending_ + 1, (kPending - 1) * sizeof pending_[0]);
     --pending_count_;
-    ++outside_;
   }
   pending_[pending_count_++] = {from.external_id, from.correlation_id,
-                                static_cast<uint32_t>(from.external_kind)};
+                                static_cast<uint32_t>(from.external_kind), last_kept_};
+}
+
+void Converter::SettleOrphan(const PendingExternal& orphan) {
+  if (orphan.among_kept) {
+    WriteExternal(orphan);
+  } else {
+    ++outside_;
+  }
+}
+
+void Converter::WriteExternal(const PendingExternal& external) {
+  auto* to = ring_.New<ring::ExternalCorrelationRecord>();
+  if (to == nullptr) return;
+  to->external = external.external;
+  to->correlation = external.correlation;
+  to->external_kind = external.kind;
 }
 
 void Converter::Decide(uint32_t correlation, bool keep) {
+  last_kept_ = keep;
   uint32_t left = 0;
   for (uint32_t i = 0; i < pending_count_; ++i) {
     const PendingExternal& pending = pending_[i];
@@ -291,15 +308,11 @@ void Converter::Decide(uint32_t correlation, bool keep) {
       pending_[left++] = pending;
       continue;
     }
-    if (!keep) {
+    if (keep) {
+      WriteExternal(pending);
+    } else {
       ++outside_;
-      continue;
     }
-    auto* to = ring_.New<ring::ExternalCorrelationRecord>();
-    if (to == nullptr) continue;
-    to->external = pending.external;
-    to->correlation = correlation;
-    to->external_kind = pending.kind;
   }
   pending_count_ = left;
 }
@@ -360,7 +373,7 @@ uint32_t Converter::FunctionName(cupti::CallbackDomain domain, uint32_t cbid) {
 }
 
 void Converter::End() {
-  outside_ += pending_count_;
+  for (uint32_t i = 0; i < pending_count_; ++i) SettleOrphan(pending_[i]);
   pending_count_ = 0;
   ring_.Commit();
   ring_.FlushStatistics();

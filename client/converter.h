@@ -48,7 +48,7 @@ class Converter {
              ring::RingWriter ring, Memory names, StringIds& ids);
   // Every record of a completed buffer.
   void Convert(uint8_t* buffer, size_t valid_bytes);
-  // Drops the external correlations whose API record never came, publishes the statistics.
+  // Settles the external correlations whose API record never came, publishes the statistics.
   void End();
 
   uint64_t outside() const { return outside_; }
@@ -70,6 +70,7 @@ class Converter {
     uint64_t external;
     uint32_t correlation;
     uint32_t kind;
+    bool among_kept;  // the call before it was recorded
   };
   struct CachedPointer {
     const char* pointer;
@@ -90,6 +91,9 @@ class Converter {
   // Whether a record with these stamps is recorded; counts it otherwise. `lane` as of Lanes, kNoLane: none.
   bool Keep(uint64_t start, uint64_t end, ring::RecordKind kind, uint64_t lane);
   void Decide(uint32_t correlation, bool keep);
+  // Of an external correlation whose call CUPTI lost: it goes the way of the call before it.
+  void SettleOrphan(const PendingExternal& orphan);
+  void WriteExternal(const PendingExternal& external);
   uint32_t KernelName(const char* name);
   uint32_t FunctionName(foreign::cupti::CallbackDomain domain, uint32_t cbid);
 
@@ -105,6 +109,7 @@ class Converter {
   Lanes lanes_;
   std::atomic<uint32_t> buffers_inside_{0};
   uint64_t outside_ = 0;
+  bool last_kept_ = false;  // of the calls that decide for external correlations
   uint32_t pending_count_ = 0;
   PendingExternal pending_[kPending] = {};
   CachedPointer pointers_[kPointerCache] = {};

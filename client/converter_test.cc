@@ -271,6 +271,12 @@ TEST_F(ConverterTest, AnExternalCorrelationWhoseCallNeverCameIsOutside) {
   EXPECT_EQ(converter_->outside(), 200u);
 }
 
+TEST_F(ConverterTest, AnExternalCorrelationWhoseCallWasLostGoesTheWayOfTheCallBefore) {
+  Convert(MakeApi(kT0 + 10, kT0 + 20, 1), MakeExternal(901, 2), MakeApi(kT0 + 40, kT0 + 50, 3));
+  converter_.End();
+  EXPECT_EQ(daemon_.DrainOnly<ring::ExternalCorrelationRecord>(RecordKind::kExternalCorrelation).size(), 1u);
+}
+
 TEST_F(ConverterTest, WithoutCallsTheDeviceRecordDecidesForTheExternalCorrelation) {
   Begin({.sizes = RecordSizes::Ask(fake_.Api()), .decided_by_api = false});
   Convert(MakeExternal(900, 1), MakeKernel(kT0, kT0 + 5, 1), MakeExternal(901, 2),

@@ -16,7 +16,7 @@ using ring::RecordKind;
 
 constexpr Nanos kCompleteLimit = Nanos::Seconds(2);
 constexpr Nanos kForcedLimit = Nanos::Millis(500);
-constexpr Nanos kBetweenLooks = Nanos::Millis(5);
+constexpr Nanos kBetweenLooks = Nanos::Millis(10);
 // A stream or thread that fell silent may hold a record of the window; after this long without any, none is
 // expected.
 constexpr Nanos kQuiet = Nanos::Millis(300);

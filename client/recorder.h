@@ -73,7 +73,7 @@ class Recorder {
   static constexpr uint32_t kSlots = ring::kMaxRings;  // slot i has ring i; 0 is CUPTI's and stays unused
   static constexpr uint64_t kIndexBits = 8;
 
-  // Owner marks. A slot is claimed while its fields are being set; abandoned when our thread gave up waiting
+  // Owner marks. A slot is claimed while it changes hands; abandoned when our thread gave up waiting
   // for its thread, which then frees it in Leave.
   static constexpr uint64_t kClaiming = ~uint64_t{0};
   static constexpr uint64_t kAbandoned = ~uint64_t{0} - 1;
