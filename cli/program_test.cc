@@ -11,6 +11,8 @@
 #include <sstream>
 #include <thread>
 
+#include "aggregator/store/records_writer.h"
+#include "common/columns/columns.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -52,8 +54,13 @@ class ProgramTest : public ::testing::Test {
 
   // Through a shell, as people do; `lockstep` is the built program.
   Result Run(const std::string& command) const {
-    const std::string line =
-        "lockstep() { \"" LOCKSTEP_PROGRAM "\" \"$@\"; }; cd " + folder_ + "; " + command;
+    const std::string line = "lockstep() { \"" LOCKSTEP_PROGRAM
+                             "\" \"$@\"; };"
+                             "lockstep_aggregator() { exec \"" LOCKSTEP_PROGRAM
+                             "-aggregator\" \"$@\"; };"
+                             "wait_for() { for i in $(seq 200); do [ -s $1 ] && return; sleep 0.05; done; };"
+                             "cd " +
+                             folder_ + "; " + command;
     const std::string out = folder_ + "/.out", err = folder_ + "/.err";
     const pid_t child = ::fork();
     if (child == 0) {
@@ -72,6 +79,39 @@ class ProgramTest : public ::testing::Test {
     std::stringstream text;
     text << in.rdbuf();
     return text.str();
+  }
+  // Two ranks, a hundred kernels each.
+  static void WriteCapture(const std::string& folder) {
+    store::Manifest manifest;
+    manifest.id = fs::path(folder).filename();
+    manifest.job = "4711";
+    manifest.world_size = 2;
+    manifest.complete = true;
+    manifest.hosts = {{"node", "n0", {}}};
+    for (int rank = 0; rank < 2; ++rank) {
+      store::ManifestProcess process;
+      process.rank = RankId(rank);
+      process.host = 0;
+      process.window = {HostTime(0), HostTime(1'000'000)};
+      process.state = "done";
+      manifest.processes.push_back(process);
+    }
+    auto writer = *store::RecordsWriter::Create(folder, manifest);
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      columns::BlockBuilder builder(columns::Kind::kKernel);
+      for (uint64_t i = 0; i < 100; ++i) {
+        std::vector<uint64_t> row(columns::Schema(columns::Kind::kKernel).size(), 0);
+        row[columns::kernel::kStart] = 1'000 + i * 1'000;
+        row[columns::kernel::kDuration] = 500 + rank;
+        row[columns::kernel::kDevice] = rank;
+        builder.Append(row);
+      }
+      std::string blocks;
+      builder.Encode(1, 0, blocks);
+      ASSERT_TRUE(writer->Append({rank, 1}, RankId(static_cast<int32_t>(rank)), blocks).ok());
+      manifest.processes[rank].files = writer->Files(rank);
+    }
+    ASSERT_TRUE(writer->Close(manifest).ok());
   }
   // Processes whose command line names this test's socket.
   std::vector<pid_t> Daemons() const {
@@ -245,7 +285,8 @@ TEST_F(ProgramTest, WithoutADaemonsPlaceTheCommandRunsAllTheSame) {
 
 TEST_F(ProgramTest, TheLaunchersAggregatorIsHandedOnAndEndsWithIt) {
   const Result r = Run("lockstep run --with-aggregator -- sh -c 'lockstep() { \"" LOCKSTEP_PROGRAM
-                       "\" \"$@\"; }; env; lockstep status; sleep 0.2'");
+                       "\" \"$@\"; }; env; for i in $(seq 100); do lockstep status | grep \"^node \" && "
+                       "break; sleep 0.1; done'");
   EXPECT_EQ(r.code, 0) << r.err;
   EXPECT_THAT(r.out, HasSubstr("LOCKSTEP_AGGREGATOR="));
   EXPECT_THAT(r.out, HasSubstr("LOCKSTEP_TOKEN_FILE=" + folder_ + "/state/lockstep/launchers/"));
@@ -262,6 +303,51 @@ TEST_F(ProgramTest, TheLaunchersAggregatorIsHandedOnAndEndsWithIt) {
   };
   for (int i = 0; i < 250 && left() > 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(left(), 0);
+}
+
+TEST_F(ProgramTest, ACaptureThatAnAggregatorKeepsIsReportedAndExported) {
+  const std::string kept = folder_ + "/state/lockstep/captures";
+  fs::create_directories(kept);
+  WriteCapture(kept + "/20260301-120000-0a1b2c");
+  const Result local = Run("lockstep report 20260301-120000-0a1b2c --format json");
+  EXPECT_EQ(local.code, 0) << local.err;
+  EXPECT_THAT(local.out, HasSubstr("\"schema\": \"lockstep.report/1\""));
+  // Another user of the aggregator does not see its folder.
+  const Result remote =
+      Run("lockstep_aggregator --listen unix:" + folder_ +
+          "/a.sock --quiet > line & wait_for line; XDG_STATE_HOME=/nowhere lockstep report "
+          "20260301-120000-0a1b2c --aggregator unix:" +
+          folder_ + "/a.sock --format json; echo code $?; XDG_STATE_HOME=/nowhere lockstep report other " +
+          "--aggregator unix:" + folder_ + "/a.sock; echo code $?; kill $!; wait $!; echo aggregator $?");
+  EXPECT_EQ(remote.out, local.out + "code 0\ncode 4\naggregator 0\n");
+  EXPECT_THAT(remote.err, HasSubstr("no capture other is kept here"));
+  const Result text = Run("lockstep report 20260301-120000-0a1b2c --exit-code -o report.txt");
+  EXPECT_EQ(text.code, 0) << "too few steps blame nobody: " << text.err;
+  EXPECT_THAT(text.out, IsEmpty());
+  EXPECT_GT(fs::file_size(folder_ + "/report.txt"), 100u);
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format kineto -o kineto").code, 0);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ + "/kineto"), fs::directory_iterator()), 2);
+  EXPECT_EQ(Run("lockstep analyze kineto --format json > again.json").code, 0);
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format kineto --ranks 1 -o one.json.gz").code, 0);
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format kineto -o two.json.gz").code, 2)
+      << "two ranks, one file";
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format kineto --ranks 5 -o five").code, 4);
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format perfetto -o m.pftrace").code, 0);
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format scenario -o job.scenario").code, 0);
+  EXPECT_EQ(Run("lockstep export kineto --format perfetto --merged -o n.pftrace").code, 0);
+}
+
+TEST_F(ProgramTest, AnAggregatorOpensNoPortWithoutATokenAndEndsCleanly) {
+  const Result open = Run("lockstep_aggregator --listen 127.0.0.1:0");
+  EXPECT_EQ(open.code, 2);
+  EXPECT_THAT(open.err, HasSubstr("--token-file"));
+  const Result r =
+      Run("lockstep_aggregator --listen 127.0.0.1:0 --token-file token > line & wait_for line; stat -c %a "
+          "token; lockstep status --aggregator $(cut -d' ' -f3 line) --token-file token; "
+          "kill $!; wait $!; echo ended $?");
+  EXPECT_EQ(r.out, "600\nno daemon is connected\nended 0\n") << r.err;
+  EXPECT_EQ(Run("lockstep_aggregator").code, 2);
+  EXPECT_EQ(Run("lockstep_aggregator --version").code, 0);
 }
 
 TEST_F(ProgramTest, DoctorSaysWhatIsThere) {
