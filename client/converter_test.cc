@@ -273,7 +273,7 @@ TEST_F(ConverterTest, AnExternalCorrelationWhoseCallNeverCameIsOutside) {
 
 TEST_F(ConverterTest, AnExternalCorrelationWhoseCallWasLostGoesTheWayOfTheCallBefore) {
   Convert(MakeApi(kT0 + 10, kT0 + 20, 1), MakeExternal(901, 2), MakeApi(kT0 + 40, kT0 + 50, 3));
-  converter_.End();
+  converter_->End();
   EXPECT_EQ(daemon_.DrainOnly<ring::ExternalCorrelationRecord>(RecordKind::kExternalCorrelation).size(), 1u);
 }
 
