@@ -6,7 +6,7 @@ set(LOCKSTEP_SANITIZE "" CACHE STRING "value for -fsanitize=, empty for none")
 set(LOCKSTEP_CUDA_INCLUDE "/usr/local/cuda/include" CACHE PATH
     "CUDA headers: only tests read them, to compare our own declarations with the real ones")
 
-add_compile_options(-Wall -Wextra -Wshadow=local -Wno-missing-field-initializers)
+add_compile_options(-Wall -Wextra $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local> -Wno-missing-field-initializers)
 if(LOCKSTEP_WERROR)
   add_compile_options(-Werror)
 endif()

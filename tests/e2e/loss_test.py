@@ -98,7 +98,7 @@ class Accounting(unittest.TestCase):
             address = f"unix:{short}/aggregator.sock"
             aggregator = subprocess.Popen([str(BIN / "lockstep-aggregator"), "--listen", address, "--state-dir",
                                            str(self.work / "aggregator")], stdout=subprocess.PIPE,
-                                          stderr=open(self.work / "aggregator.log", "w"), text=True)
+                                          stderr=subprocess.DEVNULL, text=True)
             self.addCleanup(aggregator.stdout.close)
             try:
                 aggregator.stdout.readline()  # its address: it is ready
@@ -110,7 +110,7 @@ class Accounting(unittest.TestCase):
                     aggregator.send_signal(signal.SIGCONT)
 
                 by_stage = self.balance(*self.run_job(
-                    rank_args=("--layers", "12", "--matmul", "60us"), env={
+                    rank_args=("--layers", "14", "--matmul", "20us", "--noise-ppm", "200000"), env={
                         "LOCKSTEP_SPOOL_BYTES": str(1 << 20), "LOCKSTEP_AGGREGATOR": address},
                     trace_args=("--aggregator", address), during=stop_for_two_seconds, duration="4s"))
                 self.assertGreater(by_stage.get("spool", 0), 0)
