@@ -19,6 +19,7 @@ class Splitter {
   Attribution Run() {
     const Point low = Evaluate(0), high = Evaluate(1);
     out_.lost = high.total - low.total;
+    tolerance_ns_ = std::max(1.0, tolerance_ * std::fabs(out_.lost));
     Split(low, high, 0);
     // What the tolerance left over is spread in proportion, so that the sum is exact.
     double sum = 0;
@@ -69,7 +70,7 @@ class Splitter {
   // The tangents at both ends bound the curve from below; where they meet on it, there is no other breakpoint between.
   void Split(const Point& low, const Point& high, int depth) {
     const double width = high.at - low.at;
-    if (depth >= kDeepest || (high.slope - low.slope) * width <= tolerance_) {
+    if (depth >= kDeepest || (high.slope - low.slope) * width <= tolerance_ns_) {
       Charge(low, width / 2);
       Charge(high, width / 2);
       return;
@@ -78,7 +79,7 @@ class Splitter {
         (high.total - high.slope * high.at - low.total + low.slope * low.at) / (low.slope - high.slope);
     const double at = std::clamp(meet, low.at + width * 1e-6, high.at - width * 1e-6);
     const Point middle = Evaluate(at);
-    if (middle.total - (low.total + low.slope * (at - low.at)) <= tolerance_) {
+    if (middle.total - (low.total + low.slope * (at - low.at)) <= tolerance_ns_) {
       Charge(low, at - low.at);
       Charge(high, high.at - at);
       return;
@@ -93,13 +94,14 @@ class Splitter {
   Timing& mixed_;
   double steps_;
   double tolerance_;
+  double tolerance_ns_ = 0;
   Attribution out_;
 };
 
 }  // namespace
 
-Attribution Attribute(const Graph& graph, Replay& replay, const Timing& ideal, Timing& scratch, size_t steps, double tolerance_ns) {
-  return Splitter(graph, replay, ideal, scratch, steps, tolerance_ns).Run();
+Attribution Attribute(const Graph& graph, Replay& replay, const Timing& ideal, Timing& scratch, size_t steps, double tolerance) {
+  return Splitter(graph, replay, ideal, scratch, steps, tolerance).Run();
 }
 
 }  // namespace lockstep::analysis

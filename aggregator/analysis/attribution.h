@@ -21,9 +21,9 @@ struct Attribution {
   int replays = 0;
 };
 
-// From `ideal` to what the graph observed. `tolerance_ns`: the split may stop refining where it could move no more than this.
-// `scratch` is overwritten.
-Attribution Attribute(const Graph& graph, Replay& replay, const Timing& ideal, Timing& scratch, size_t steps, double tolerance_ns);
+// From `ideal` to what the graph observed. `tolerance`: the split stops refining where it could move no more than this part of the
+// lost time, and spreads that in proportion. `scratch` is overwritten.
+Attribution Attribute(const Graph& graph, Replay& replay, const Timing& ideal, Timing& scratch, size_t steps, double tolerance);
 
 }  // namespace lockstep::analysis
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 #include <numeric>
 
 #include "absl/strings/str_format.h"
@@ -23,7 +24,7 @@ constexpr double kFloorSigmas = 3.0;
 constexpr double kMedianInefficiency = 1.25;  // standard error of a median over that of a mean
 // Every rank is replayed up to this many; beyond it only those on which the split puts most of the cost.
 constexpr size_t kReplayedRanks = 64;
-// Refining the split stops where it moves less than this part of the lost time.
+// Refining the split stops where it moves less than this part of the lost time; what is left is spread in proportion.
 constexpr double kSplitTolerance = 1e-3;
 constexpr double kSure = 0.95;
 // Waiting that could not be matched to its cause weakens every verdict.
@@ -53,10 +54,15 @@ class Diagnostician {
     replay_.Run(FreshTiming());
     out_.step_durations = replay_.StepDurations();
     out_.step_ns = replay_.StepTime();
-    MeasureIdeal();
-    SplitCosts();
+    ideal_ = typical_.Ideal();
+    // The split and the replays of single ranks need nothing of each other.
+    std::future<Attribution> split = std::async(std::launch::async | std::launch::deferred, [this] { return Split(); });
+    MeasureVariants();
     links_ = FindSlowLinks(in_, classes_, typical_);
-    MeasureRankGains();
+    const bool few = in_.capture.ranks.size() <= kReplayedRanks;
+    if (few) MeasureRankGains();
+    GatherCosts(split.get());
+    if (!few) MeasureRankGains();
     SetNoiseFloor();
     ListFindings();
     Balance();
@@ -81,29 +87,32 @@ class Diagnostician {
     return gain;
   }
 
-  void MeasureIdeal() {
-    ideal_ = typical_.Ideal();
-    replay_.Run(ideal_);
-    out_.ideal_step_ns = replay_.StepTime();
-    out_.lost_ns = out_.step_ns - out_.ideal_step_ns;
+  Attribution Split() const {
+    Replay replay(graph_, steps_, FirstEnd(graph_, in_));
+    Timing scratch;
+    return Attribute(graph_, replay, ideal_, scratch, steps_, kSplitTolerance);
+  }
+
+  void MeasureVariants() {
     Timing& timing = FreshTiming();
     typical_.Level(timing);
     replay_.Run(timing);
-    out_.noise_ns = replay_.StepTime() - out_.ideal_step_ns;
+    levelled_step_ns_ = replay_.StepTime();
     FreshTiming();
     for (uint32_t u = 0; u < graph_.units.size(); ++u) {
       if (graph_.units[u].kind == UnitKind::kTransfer) timing.work[u] = 0;
     }
     replay_.Run(timing);
     out_.transfer_free_step_ns = replay_.StepTime();
-    const Interval95 step = BootstrapMean(out_.step_durations);
-    if (out_.ideal_step_ns > 0) out_.ratio_interval = {step.low / out_.ideal_step_ns, step.high / out_.ideal_step_ns};
   }
 
   // The additive split, gathered per rank and kind of unit, and per group for transfers.
-  void SplitCosts() {
-    const double tolerance = std::max(1.0, kSplitTolerance * std::fabs(out_.lost_ns) * static_cast<double>(steps_));
-    const Attribution split = Attribute(graph_, replay_, ideal_, scratch_, steps_, tolerance);
+  void GatherCosts(const Attribution& split) {
+    out_.lost_ns = PerStep(split.lost);
+    out_.ideal_step_ns = out_.step_ns - out_.lost_ns;
+    out_.noise_ns = levelled_step_ns_ - out_.ideal_step_ns;
+    const Interval95 step = BootstrapMean(out_.step_durations);
+    if (out_.ideal_step_ns > 0) out_.ratio_interval = {step.low / out_.ideal_step_ns, step.high / out_.ideal_step_ns};
     rank_cost_.resize(in_.capture.ranks.size());
     group_cost_.assign(in_.capture.groups.size(), 0);
     for (uint32_t u = 0; u < graph_.units.size(); ++u) {
@@ -131,9 +140,11 @@ class Diagnostician {
     out_.rank_lost.resize(ranks);
     std::vector<uint32_t> order(ranks);
     std::iota(order.begin(), order.end(), 0u);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](uint32_t a, uint32_t b) { return rank_cost_[a].total() > rank_cost_[b].total(); });
-    order.resize(std::min(order.size(), kReplayedRanks));
+    if (ranks > kReplayedRanks) {
+      std::stable_sort(order.begin(), order.end(),
+                       [&](uint32_t a, uint32_t b) { return rank_cost_[a].total() > rank_cost_[b].total(); });
+      order.resize(kReplayedRanks);
+    }
     for (uint32_t r : order) {
       Timing& timing = FreshTiming();
       typical_.MakeRankTypical(r, kEverything, timing);
@@ -310,6 +321,7 @@ class Diagnostician {
   std::vector<RankCost> rank_cost_;   // per step, by rank index
   std::vector<double> group_cost_;    // per step, by group
   LinkFindings links_;
+  double levelled_step_ns_ = 0;  // every rank like its peers, noise kept
   Diagnosis out_;
 };
 

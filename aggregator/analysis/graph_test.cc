@@ -265,7 +265,7 @@ TEST(Attribution, SharesAddUpToTheLostTimeExactly) {
     replay.Run(ObservedTiming(b.graph));
     const double lost = (replay.StepTime() - at_ideal) * static_cast<double>(b.steps.count());
     Timing scratch;
-    const Attribution split = Attribute(b.graph, replay, ideal, scratch, b.steps.count(), 1e-6 * std::abs(lost));
+    const Attribution split = Attribute(b.graph, replay, ideal, scratch, b.steps.count(), 1e-6);
     double sum = 0;
     for (double c : split.cost) sum += c;
     EXPECT_NEAR(split.lost, lost, 1e-3);
@@ -280,7 +280,7 @@ TEST(Attribution, ChargesTheRankThatIsSlow) {
   const TypicalValues typical(b.graph, classes, true);
   Replay replay = b.MakeReplay();
   Timing scratch;
-  const Attribution split = Attribute(b.graph, replay, typical.Ideal(), scratch, b.steps.count(), 1);
+  const Attribution split = Attribute(b.graph, replay, typical.Ideal(), scratch, b.steps.count(), 1e-3);
   std::vector<double> by_rank(4);
   for (uint32_t u = 0; u < b.graph.units.size(); ++u) by_rank[b.graph.units[u].rank_index] += split.cost[u];
   EXPECT_GT(by_rank[1], 0.8 * split.lost);
