@@ -1,6 +1,8 @@
 #include "aggregator/analysis/classes.h"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 
@@ -21,6 +23,7 @@ class Classifier {
   Classifier(const Graph& graph, const GraphInput& input) : g_(graph), in_(input) {}
 
   Classes Run() {
+    FindOwners();
     NameTokens();
     class_of_.assign(g_.units.size(), kNone);
     for (uint32_t u = 0; u < g_.units.size();) {
@@ -33,6 +36,24 @@ class Classifier {
   }
 
  private:
+  void FindOwners() {
+    absl::flat_hash_map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> index;
+    out_.owner_of_instance.assign(in_.matches.instances.size(), kNone);
+    for (uint32_t n = 0; n < in_.matches.instances.size(); ++n) {
+      const align::Instance& instance = in_.matches.instances[n];
+      if (!instance.complete) continue;
+      const bool pair = instance.members.size() == 2 && !in_.times.instances[n].symmetric;
+      const uint32_t first = pair ? instance.members[0].rank_index : kNone;
+      const uint32_t second = pair ? instance.members[1].rank_index : kNone;
+      const auto [it, fresh] = index.try_emplace({instance.group, first, second}, static_cast<uint32_t>(out_.owners.size()));
+      if (fresh) {
+        out_.owners.push_back({.group = instance.group, .is_pair = pair});
+        for (const align::Member& m : instance.members) out_.owners.back().rank_indices.push_back(m.rank_index);
+      }
+      out_.owner_of_instance[n] = it->second;
+    }
+  }
+
   uint64_t TokenOfDevice(const Unit& unit) const {
     const store::RankData& rank = in_.capture.ranks[unit.rank_index];
     const store::DeviceActivity& a = rank.activities[unit.source];
@@ -137,11 +158,11 @@ class Classifier {
   uint32_t Owner(uint32_t u) const {
     const Unit& unit = g_.units[u];
     if (unit.kind != UnitKind::kTransfer) return unit.rank_index;
-    return in_.matches.instances[unit.instance].group;
+    return out_.owner_of_instance[unit.instance];
   }
 
   Classes Collect() {
-    Classes out;
+    Classes& out = out_;
     out.count = classes_;
     std::vector<uint32_t> begin(classes_ + 1, 0);
     for (uint32_t c : class_of_) {
@@ -169,7 +190,7 @@ class Classifier {
         ++out.cells.back().count;
       }
     }
-    return out;
+    return std::move(out_);
   }
 
   const Graph& g_;
@@ -180,6 +201,7 @@ class Classifier {
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> class_base_;
   std::vector<uint32_t> total_, seen_, base_;  // by dense token
   uint32_t classes_ = 0;
+  Classes out_;
 };
 
 }  // namespace

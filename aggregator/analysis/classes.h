@@ -14,10 +14,17 @@
 
 namespace lockstep::analysis {
 
-// The units of one class that one owner has: a rank, or for collectives a group.
+// Whose the transfers are: a group's, or for messages the pair's that exchanges them.
+struct TransferOwner {
+  uint32_t group = store::kNone;
+  std::vector<uint32_t> rank_indices;  // ascending
+  bool is_pair = false;
+};
+
+// The units of one class that one owner has: a rank, or for transfers a group or pair.
 struct Cell {
   uint32_t klass;
-  uint32_t owner;   // rank index, or group
+  uint32_t owner;   // rank index, or into Classes::owners
   uint32_t first;   // into Classes::units
   uint32_t count;
   UnitKind kind;
@@ -26,6 +33,8 @@ struct Cell {
 struct Classes {
   std::vector<uint32_t> units;  // by class, owner, time
   std::vector<Cell> cells;      // sorted by class, then owner
+  std::vector<TransferOwner> owners;
+  std::vector<uint32_t> owner_of_instance;  // by instance; store::kNone for incomplete ones
   uint32_t count = 0;
   std::span<const uint32_t> UnitsOf(const Cell& c) const { return {units.data() + c.first, c.count}; }
 };

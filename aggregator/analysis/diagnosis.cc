@@ -114,7 +114,7 @@ class Diagnostician {
     const Interval95 step = BootstrapMean(out_.step_durations);
     if (out_.ideal_step_ns > 0) out_.ratio_interval = {step.low / out_.ideal_step_ns, step.high / out_.ideal_step_ns};
     rank_cost_.resize(in_.capture.ranks.size());
-    group_cost_.assign(in_.capture.groups.size(), 0);
+    owner_cost_.assign(classes_.owners.size(), 0);
     for (uint32_t u = 0; u < graph_.units.size(); ++u) {
       if (split.cost[u] == 0) continue;
       const Unit& unit = graph_.units[u];
@@ -128,7 +128,7 @@ class Diagnostician {
         case UnitKind::kKernel: rank.kernels += cost; break;
         case UnitKind::kCopy: rank.copies += cost; break;
         case UnitKind::kTransfer:
-          if (unit.instance != kNone) group_cost_[in_.matches.instances[unit.instance].group] += cost;
+          if (unit.instance != kNone) owner_cost_[classes_.owner_of_instance[unit.instance]] += cost;
           break;
         default: rank.host += cost;
       }
@@ -192,9 +192,9 @@ class Diagnostician {
   void AddLink(const SlowLink& link) {
     Timing& timing = FreshTiming();
     double lost = 0;
-    for (uint32_t g : link.groups) {
-      typical_.MakeGroupTypical(g, timing);
-      lost += group_cost_[g];
+    for (uint32_t o : link.owners) {
+      typical_.MakeTransfersTypical(o, timing);
+      lost += owner_cost_[o];
     }
     if (lost < Floor()) return;
     Finding f;
@@ -203,10 +203,17 @@ class Diagnostician {
     f.lost_ns = lost;
     f.gain_per_step = GainPerStep(timing);
     std::vector<std::string> names;
-    for (uint32_t g : link.groups) names.push_back(in_.capture.groups[g].name);
-    f.evidence.push_back(absl::StrFormat("transfers take %.2fx as long as in like groups, in all %d groups it shares (%s)", link.ratio,
-                                         link.evaluated, absl::StrJoin(names, ", ")));
+    for (uint32_t o : link.owners) names.push_back(OwnerName(classes_.owners[o]));
+    f.evidence.push_back(absl::StrFormat("transfers take %.2fx as long as others' of the same size, in everything it shares with others (%s)",
+                                         link.ratio, absl::StrJoin(names, ", ")));
     out_.findings.push_back(std::move(f));
+  }
+
+  std::string OwnerName(const TransferOwner& owner) const {
+    const std::string& group = in_.capture.groups[owner.group].name;
+    if (!owner.is_pair) return group;
+    return absl::StrFormat("%s between ranks %d and %d", group, in_.capture.ranks[owner.rank_indices[0]].rank.value(),
+                           in_.capture.ranks[owner.rank_indices[1]].rank.value());
   }
 
   void Judge(Finding& f) {
@@ -267,7 +274,7 @@ class Diagnostician {
       for (uint32_t r : f.rank_indices) typical_.MakeRankTypical(r, kEverything, timing);
     }
     for (const SlowLink& link : links_.slow) {
-      for (uint32_t g : link.groups) typical_.MakeGroupTypical(g, timing);
+      for (uint32_t o : link.owners) typical_.MakeTransfersTypical(o, timing);
     }
     out_.joint_gain_ns = Mean(GainPerStep(timing));
   }
@@ -277,7 +284,7 @@ class Diagnostician {
     double listed = 0, charged = 0;
     for (const Finding& f : out_.findings) listed += f.lost_ns;
     for (const RankCost& c : rank_cost_) charged += c.total();
-    for (double c : group_cost_) charged += c;
+    for (double c : owner_cost_) charged += c;
     out_.unlisted_ns = charged - listed - out_.noise_ns;
     out_.unexplained_ns = out_.lost_ns - listed - out_.noise_ns - out_.unlisted_ns;
   }
@@ -286,11 +293,11 @@ class Diagnostician {
     const auto found = [&](Cause cause) {
       return std::any_of(out_.findings.begin(), out_.findings.end(), [&](const Finding& f) { return f.cause == cause; });
     };
-    if (!links_.groups.empty() && !found(Cause::kSlowLink)) {
+    if (!links_.compared.empty() && !found(Cause::kSlowLink)) {
       double worst = 1;
-      for (const GroupTransfers& g : links_.groups) worst = std::max(worst, g.ratio());
-      out_.not_the_cause.push_back(absl::StrFormat("network: transfers of all %d comparable groups within %.0f%% of their peers'",
-                                                   static_cast<int>(links_.groups.size()), 100 * (worst - 1)));
+      for (const TransferComparison& t : links_.compared) worst = std::max(worst, t.ratio());
+      out_.not_the_cause.push_back(absl::StrFormat("network: transfers of all %d comparable groups and pairs within %.1f%% of their peers'",
+                                                   static_cast<int>(links_.compared.size()), 100 * (worst - 1)));
     }
     double slowest = 0;
     double host = 0;
@@ -319,7 +326,7 @@ class Diagnostician {
   CauseRules causes_;
   Timing ideal_, scratch_;
   std::vector<RankCost> rank_cost_;   // per step, by rank index
-  std::vector<double> group_cost_;    // per step, by group
+  std::vector<double> owner_cost_;    // per step, by transfer owner
   LinkFindings links_;
   double levelled_step_ns_ = 0;  // every rank like its peers, noise kept
   Diagnosis out_;

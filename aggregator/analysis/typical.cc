@@ -43,7 +43,7 @@ TypicalValues::TypicalValues(const Graph& graph, const Classes& classes, bool st
   if (!steady) FindHeads(ranks);
   for (uint32_t c = 0; c < classes.cells.size(); ++c) {
     const Cell& cell = classes.cells[c];
-    auto& lists = cell.kind == UnitKind::kTransfer ? group_cells_ : rank_cells_;
+    auto& lists = cell.kind == UnitKind::kTransfer ? owner_cells_ : rank_cells_;
     if (cell.owner >= lists.size()) lists.resize(cell.owner + 1);
     lists[cell.owner].push_back(c);
   }
@@ -152,9 +152,9 @@ void TypicalValues::MakeRankTypical(uint32_t rank_index, uint32_t aspects, Timin
   if ((aspects & kHead) != 0 && head.unit != store::kNone) timing.lead[head.unit] = head.peer_lead;
 }
 
-void TypicalValues::MakeGroupTypical(uint32_t group, Timing& timing) const {
-  if (group >= group_cells_.size()) return;
-  for (uint32_t c : group_cells_[group]) ScaleCell(c, timing);
+void TypicalValues::MakeTransfersTypical(uint32_t owner, Timing& timing) const {
+  if (owner >= owner_cells_.size()) return;
+  for (uint32_t c : owner_cells_[owner]) ScaleCell(c, timing);
 }
 
 Timing TypicalValues::Ideal() const {

@@ -34,11 +34,11 @@ class TypicalValues {
 
   // Changes `timing` of one rank's own units.
   void MakeRankTypical(uint32_t rank_index, uint32_t aspects, Timing& timing) const;
-  // Changes the transfers of one group.
-  void MakeGroupTypical(uint32_t group, Timing& timing) const;
+  // Changes the transfers of one owner (Classes::owners).
+  void MakeTransfersTypical(uint32_t owner, Timing& timing) const;
   // Every unit takes its class's median: no straggler and no noise.
   Timing Ideal() const;
-  // Every rank and group is scaled to its class's median and keeps its noise, pauses included.
+  // Every rank and transfer owner is scaled to its class's median and keeps its noise, pauses included.
   void Level(Timing& timing) const;
 
   // The unit that carries the rank's lateness from before the window, or kNone.
@@ -70,7 +70,7 @@ class TypicalValues {
   std::vector<CellStats> stats_;
   std::vector<ClassSpread> spread_;               // by class
   std::vector<std::vector<uint32_t>> rank_cells_;   // by rank index
-  std::vector<std::vector<uint32_t>> group_cells_;  // by group
+  std::vector<std::vector<uint32_t>> owner_cells_;  // by transfer owner
   // The rank's first host call in the window, where it is compared at all.
   struct Head {
     uint32_t unit = store::kNone;

@@ -16,6 +16,7 @@ using analysis::LengthText;
 
 // Ranks whose waiting is this part of all of it are worth a word.
 constexpr double kNotableShare = 0.02;
+constexpr double kNearlyAll = 0.99;
 
 std::string RankList(const std::vector<RankId>& ranks, size_t most) {
   std::string out = ranks.size() == 1 ? "rank " : "ranks ";
@@ -295,7 +296,8 @@ class Writer {
     }
     if (lost > 0) out_.Line(absl::StrFormat("LOST %d records (at: %s): the numbers above are without them", lost, stages), 2, Tone::kWarn);
     const MatchingRow& m = r_.capture.matching;
-    if (m.unmatched > 0 || m.conflicts > 0) {
+    // A window's edges always cut a few.
+    if (m.matched_fraction.value_or(1) < kNearlyAll || m.conflicts > 0) {
       out_.Line(absl::StrFormat("UNMATCHED %d communication kernels have no partners on every rank of their group, %d contradict them; their "
                                 "waiting is not split",
                                 m.unmatched, m.conflicts),
