@@ -86,7 +86,7 @@ void CaptureSession::Arm(const Emit& emit) {
     std::lock_guard<std::mutex> lock(mutex_);
     for (const Process& process : processes_) Report(process);
   }
-  for (const DaemonKey& daemon : Daemons(/*armed_only=*/false)) SendDown(daemon, ArmMessage(daemon));
+  for (const DaemonKey& daemon : Daemons(Of::kAll)) SendDown(daemon, ArmMessage(daemon));
   const Nanos timeout =
       request_.arm_timeout_ns() > 0 ? Nanos(request_.arm_timeout_ns()) : env_.limits.arm_timeout;
   WaitFor(emit, MonoNow() + timeout, [this] { return stopping_ || AllSettled(); });
@@ -98,7 +98,7 @@ void CaptureSession::Arm(const Emit& emit) {
 }
 
 void CaptureSession::Start(const Emit& emit) {
-  const std::vector<DaemonKey> daemons = Daemons(/*armed_only=*/true);
+  const std::vector<DaemonKey> daemons = Daemons(Of::kArmed);
   Nanos p99;
   for (const DaemonKey& daemon : daemons) p99 = std::max(p99, env_.round_trip_p99(daemon.node_id));
   {
@@ -134,7 +134,7 @@ void CaptureSession::Drain(const Emit& emit) {
   stop.mutable_stop()->set_capture(id_);
   if (early || nothing) {
     stop.mutable_stop()->set_abort(nothing);
-    for (const DaemonKey& daemon : Daemons(/*armed_only=*/false)) SendDown(daemon, stop);
+    for (const DaemonKey& daemon : Daemons(Of::kAll)) SendDown(daemon, stop);
   }
   if (nothing) return;
   EmitPhase(emit, "draining");
@@ -160,7 +160,7 @@ void CaptureSession::Drain(const Emit& emit) {
   }
   if (!unfinished) return;
   stop.mutable_stop()->set_abort(true);
-  for (const DaemonKey& daemon : Daemons(/*armed_only=*/true)) SendDown(daemon, stop);
+  for (const DaemonKey& daemon : Daemons(Of::kArmed)) SendDown(daemon, stop);
 }
 
 v1::TraceFinished CaptureSession::Close(const Emit& emit) {
@@ -227,11 +227,11 @@ void CaptureSession::SendDown(const DaemonKey& daemon, const v1::FromAggregator&
   undelivered_[daemon].push_back(message);
 }
 
-std::vector<DaemonKey> CaptureSession::Daemons(bool armed_only) const {
+std::vector<DaemonKey> CaptureSession::Daemons(Of processes) const {
   std::lock_guard<std::mutex> lock(mutex_);
   std::vector<DaemonKey> out;
   for (const Process& process : processes_) {
-    if (armed_only && !process.armed) continue;
+    if (processes == Of::kArmed && !process.armed) continue;
     if (std::find(out.begin(), out.end(), process.seen.daemon) == out.end())
       out.push_back(process.seen.daemon);
   }

@@ -117,7 +117,8 @@ class CaptureSession {
   void EmitPending(const Emit& emit, std::unique_lock<std::mutex>& lock, MonoTime until);
   void EmitPhase(const Emit& emit, const char* phase);
   void SendDown(const DaemonKey& daemon, const v1::FromAggregator& message);
-  std::vector<DaemonKey> Daemons(bool armed_only) const;
+  enum class Of { kAll, kArmed };
+  std::vector<DaemonKey> Daemons(Of processes) const;
   // Place in processes_, or its size.
   size_t Find(const DaemonKey& from, const v1::ProcessKey& process) const;
   void Discard(size_t process, const std::string& stage, const std::string& kind, uint64_t rows,

@@ -12,14 +12,16 @@ namespace {
 
 using v1::RankState;
 
-std::string StateName(RankState::State state, bool ended) {
+enum class Ended { kNo, kYes };
+
+std::string StateName(RankState::State state, Ended ended) {
   switch (state) {
     case RankState::FAILED:
       return "failed";
     case RankState::GONE:
       return "gone";
     default:
-      return ended ? "done" : "unfinished";
+      return ended == Ended::kYes ? "done" : "unfinished";
   }
 }
 
@@ -72,7 +74,7 @@ store::Manifest CaptureSession::MakeManifest() const {
     p.program = process.seen.rank.program();
     p.rank_source = process.seen.rank.rank_source();
     p.window = process.window;
-    p.state = StateName(process.state.state(), process.ended);
+    p.state = StateName(process.state.state(), process.ended ? Ended::kYes : Ended::kNo);
     p.text = process.state.text();
     p.late = Nanos(process.state.late_ns());
     p.losses = process.losses;

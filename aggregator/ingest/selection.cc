@@ -22,9 +22,8 @@ std::map<JobKey, std::vector<int32_t>> Jobs(const std::vector<SeenRank>& seen) {
   return jobs;
 }
 
-std::string Describe(const JobKey& job, const std::vector<int32_t>& ranks, bool with_uid) {
-  return absl::StrCat(with_uid ? absl::StrCat(job.second, ":") : "", job.first, " (",
-                      ranks.size() == 1 ? "rank " : "ranks ", RankList(ranks), ")");
+std::string Describe(const std::string& name, const std::vector<int32_t>& ranks) {
+  return absl::StrCat(name, " (", ranks.size() == 1 ? "rank " : "ranks ", RankList(ranks), ")");
 }
 
 // "job-a (ranks 0-3), job-b (rank 0)".
@@ -33,7 +32,8 @@ std::string DescribeJobs(const std::vector<SeenRank>& seen) {
   std::map<std::string, int> same_name;
   for (const auto& [job, ranks] : jobs) ++same_name[job.first];
   return absl::StrJoin(jobs, ", ", [&](std::string* out, const auto& job) {
-    *out += Describe(job.first, job.second, same_name[job.first.first] > 1);
+    const auto& [name, uid] = job.first;
+    *out += Describe(same_name[name] > 1 ? absl::StrCat(uid, ":", name) : name, job.second);
   });
 }
 

@@ -235,12 +235,14 @@ class Loader {
     const auto busiest = std::max_element(devices.begin(), devices.end(),
                                           [](const auto& a, const auto& b) { return a.second < b.second; });
     for (const auto& [device, count] : devices)
-      capture_.ranks.push_back(OfDevice(t, device, device == busiest->first));
+      capture_.ranks.push_back(
+          OfDevice(t, device, device == busiest->first ? HostWork::kAllElse : HostWork::kOwn));
   }
 
   // What the host did goes to the device that did most, so that no call is counted twice; a call that
   // launched work of another device goes there.
-  static RankData OfDevice(const ProcessTables& t, uint32_t device, bool busiest) {
+  enum class HostWork { kOwn, kAllElse };
+  static RankData OfDevice(const ProcessTables& t, uint32_t device, HostWork host_work) {
     const RankData& all = t.data;
     RankData out;
     out.rank = all.rank;
@@ -277,9 +279,10 @@ class Loader {
     }
     for (const ApiCall& call : all.api_calls) {
       const auto of = device_of.find(call.correlation);
-      if (of != device_of.end() ? of->second == device : busiest) out.api_calls.push_back(call);
+      if (of != device_of.end() ? of->second == device : host_work == HostWork::kAllElse)
+        out.api_calls.push_back(call);
     }
-    if (!busiest) return out;
+    if (host_work == HostWork::kOwn) return out;
     out.syncs = all.syncs;
     out.event_records = all.event_records;
     out.ranges = all.ranges;
