@@ -50,13 +50,23 @@ void ClockSync::Run(const Ask& ask) {
   }
 }
 
+// Both clocks at one moment. A pause between the two readings would look like a step of REALTIME: false when none of the
+// tries came through without one.
+bool ClockSync::ReadTogether(HostTime& realtime, MonoTime& monotonic) const {
+  for (int i = 0; i < kReadingTries; ++i) {
+    const MonoTime before = clock_.Monotonic();
+    realtime = clock_.Realtime();
+    monotonic = clock_.Monotonic();
+    if (monotonic - before <= kReadingGap) return true;
+  }
+  return false;
+}
+
 void ClockSync::Exchange(const Ask& ask) {
   ClockExchange exchange;
   exchange.t1 = clock_.Realtime();
   const std::optional<Answer> answer = ask(exchange.t1);
-  exchange.t4 = clock_.Realtime();
-  exchange.monotonic = clock_.Monotonic();
-  if (!answer) return;
+  if (!ReadTogether(exchange.t4, exchange.monotonic) || !answer) return;
   exchange.t2 = answer->t2;
   exchange.t3 = answer->t3;
 

@@ -49,10 +49,13 @@ class ClockSync {
   static constexpr int kBurst = 20;
   static constexpr Nanos kCapturePause = Nanos::Millis(50);
   static constexpr Nanos kIdlePause = Nanos::Seconds(10);
+  static constexpr int kReadingTries = 5;
+  static constexpr Nanos kReadingGap = Nanos::Micros(50);
   static constexpr size_t kMostSamples = 4096;
 
   void Run(const Ask& ask);
   void Exchange(const Ask& ask);
+  bool ReadTogether(HostTime& realtime, MonoTime& monotonic) const;
 
   const Clock& clock_;
   const std::function<void()> ready_;

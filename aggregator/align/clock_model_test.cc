@@ -171,7 +171,7 @@ std::vector<store::ClockExchange> Exchanges(const TrueClock& clock, int count, d
     const double arrived = sent + there, answered = arrived + 5;
     out.push_back({TimelineBuilder::At(clock.Local(sent)), JobTime(TimelineBuilder::At(arrived).ns()),
                    JobTime(TimelineBuilder::At(answered).ns()), TimelineBuilder::At(clock.Local(answered + back)),
-                   MonoTime(static_cast<int64_t>(sent * 1000))});
+                   MonoTime(static_cast<int64_t>((answered + back) * 1000))});
   }
   return out;
 }
@@ -192,6 +192,20 @@ TEST(NetworkClock, TheBoundCoversTheTruthAndShrinksToTheBestRoundTrip) {
     EXPECT_LT(found->bound, Nanos::Micros(150));
     EXPECT_FALSE(found->step_noticed);
   }
+}
+
+TEST(NetworkClock, AnAnswerThatComesLateIsNoStep) {
+  std::mt19937_64 random(8);
+  const TrueClock clock{10'000, 50e-6};
+  auto exchanges = Exchanges(clock, 60, 50'000, random);
+  for (size_t i = 0; i < exchanges.size(); i += 5) {
+    exchanges[i].t4 += Nanos::Millis(16);
+    exchanges[i].monotonic += Nanos::Millis(16);
+  }
+  const auto found = ClockFromNetwork(exchanges, {exchanges.front().t1, exchanges.back().t4});
+  ASSERT_TRUE(found.has_value());
+  EXPECT_FALSE(found->step_noticed);
+  EXPECT_LT(found->bound, Nanos::Micros(150));
 }
 
 TEST(NetworkClock, AStepOfRealtimeIsNoticedAndTheLongerSideIsFitted) {

@@ -11,7 +11,7 @@ namespace {
 
 // Kernel slewing is at most 500 ppm; two such clocks part at 1000.
 constexpr double kMaxDrift = 1e-3;
-// REALTIME against MONOTONIC between two exchanges: more than slewing and scheduling explain is a step.
+// REALTIME against MONOTONIC between two exchanges: more than slewing explains is a step.
 constexpr Nanos kStepFloor = Nanos::Micros(500);
 
 struct Segment {
@@ -24,7 +24,7 @@ struct Segment {
 bool Sane(const store::ClockExchange& e) { return e.t4 >= e.t1 && e.t3 >= e.t2 && (e.t4 - e.t1) >= (e.t3 - e.t2); }
 
 Nanos StepBetween(const store::ClockExchange& a, const store::ClockExchange& b) {
-  const Nanos real = b.t1 - a.t1;
+  const Nanos real = b.t4 - a.t4;  // where the MONOTONIC readings belong
   const Nanos mono = b.monotonic - a.monotonic;
   const Nanos parted(std::llabs((real - mono).ns()));
   const Nanos slewed(static_cast<int64_t>(kMaxDrift * static_cast<double>(std::llabs(mono.ns()))));

@@ -27,7 +27,7 @@ struct LossRow {
 
 struct HostClockRow {
   std::string host;
-  std::optional<Nanos> offset;
+  std::optional<Nanos> offset;  // ahead of the job's clock, in the middle of the window
   std::optional<double> drift_ppm;
   std::optional<Nanos> bound;
   std::string method;  // "collectives", "network", "both", "none"

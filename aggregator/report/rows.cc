@@ -1,6 +1,7 @@
 #include "aggregator/report/rows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "aggregator/analysis/collective_table.h"
@@ -12,9 +13,20 @@ namespace {
 
 using store::RankData;
 
+// Nodes may share a name (--node-id on one machine, containers): then the id tells them apart.
 std::string HostName(const store::Capture& capture, uint32_t host) {
   if (host >= capture.hosts.size()) return "";
-  return capture.hosts[host].name.empty() ? capture.hosts[host].id : capture.hosts[host].name;
+  const store::Host& own = capture.hosts[host];
+  if (own.name.empty()) return own.id;
+  const bool shared = std::count_if(capture.hosts.begin(), capture.hosts.end(),
+                                    [&](const store::Host& other) { return other.name == own.name; }) > 1;
+  return shared && !own.id.empty() ? own.name + "/" + own.id : own.name;
+}
+
+// How far the host is ahead of the job's clock at that moment of it.
+Nanos LeadAt(const align::HostClock& clock, JobTime t) {
+  const double since = static_cast<double>(t.ns() - clock.anchor.ns());
+  return clock.offset + Nanos(std::llround(clock.drift * since));
 }
 
 std::string MethodName(align::ClockMethod method) {
@@ -121,11 +133,13 @@ CaptureRow MakeCaptureRow(const RowInput& in) {
   }
   AddLosses(c, row);
   row.clock_bound = Known(in.clock.bound());
+  std::optional<JobTime> middle;
+  if (row.start_unix_ns) middle = JobTime(*row.start_unix_ns + row.duration->ns() / 2);
   for (size_t h = 0; h < in.clock.hosts().size(); ++h) {
     const align::HostClock& clock = in.clock.hosts()[h];
     const auto bound = Known(clock.bound);
     row.clocks.push_back({.host = HostName(c, static_cast<uint32_t>(h)),
-                          .offset = bound ? std::optional(clock.offset) : std::nullopt,
+                          .offset = bound ? std::optional(middle ? LeadAt(clock, *middle) : clock.offset) : std::nullopt,
                           .drift_ppm = bound ? std::optional(clock.drift * 1e6) : std::nullopt,
                           .bound = bound,
                           .method = MethodName(clock.method)});
