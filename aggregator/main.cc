@@ -1,4 +1,10 @@
 // lockstep-aggregator: receives what daemons capture, analyses it, and answers `lockstep`.
-#include "aggregator/aggregator_main.h"
+#include <unistd.h>
 
-int main(int argc, char** argv) { return lockstep::AggregatorMain(argc, argv); }
+#include "aggregator/aggregator_main.h"
+#include "common/base/program_start.h"
+
+int main(int argc, char** argv) {
+  lockstep::BeginProgram("lockstep-aggregator", environ);
+  return lockstep::AggregatorMain(argc, argv);
+}

@@ -1,4 +1,10 @@
 // lockstep: the command line.
-#include "cli/command.h"
+#include <unistd.h>
 
-int main(int argc, char** argv) { return lockstep::cli::Main(argc, argv); }
+#include "cli/command.h"
+#include "common/base/program_start.h"
+
+int main(int argc, char** argv) {
+  lockstep::BeginProgram("lockstep", environ);
+  return lockstep::cli::Main(argc, argv);
+}

@@ -1,4 +1,10 @@
 // lockstepd: the daemon of a node.
+#include <unistd.h>
+
+#include "common/base/program_start.h"
 #include "daemon/daemon_main.h"
 
-int main(int argc, char** argv) { return lockstep::daemon::DaemonMain(argc, argv); }
+int main(int argc, char** argv) {
+  lockstep::BeginProgram("lockstepd", environ);
+  return lockstep::daemon::DaemonMain(argc, argv);
+}

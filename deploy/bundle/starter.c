@@ -1,11 +1,12 @@
 /* bin/<program> of the bundle: runs libexec/<program> with the loader and the libraries beside it.
  *
- * Static, so it starts whatever libc the host has. Nothing is put into the environment: a command that `lockstep run`
- * execs later sees exactly what the user had. Where it lies is taken from the kernel (AT_EXECFN, then /proc/self/exe), so
- * the bundle works from any folder, without /proc too.
+ * Static, so it starts whatever libc the host has. What the user's own command is to see of the environment
+ * stays as it is: nothing is added, and the loader's variables, which name libraries built for the host's
+ * libc, are only hidden from our loader; the program gives them their names back first of all
+ * (common/base/program_start.h).
  */
+#define _GNU_SOURCE
 #include <errno.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,37 +14,73 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-int main(int argc, char** argv) {
-  char self[PATH_MAX];
-  ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+#define HIDDEN "LOCKSTEP_STARTER_"
+
+static int fail(const char* what, const char* path, const char* why) {
+  fprintf(stderr, "lockstep: %s %s: %s\n", what, path, why);
+  return 1;
+}
+
+/* The file that runs. From the kernel, so the bundle works from any folder, behind links, and without /proc
+ * too. */
+static int find_self(char* self, size_t size) {
+  ssize_t n = readlink("/proc/self/exe", self, size - 1);
   if (n > 0) {
     self[n] = 0;
-  } else if (!realpath((const char*)getauxval(AT_EXECFN), self)) {
-    fprintf(stderr, "lockstep: cannot tell where this program lies: %s\n", strerror(errno));
-    return 1;
+    return 0;
   }
-  /* The name it was called by picks the program: all starters are one file. */
   const char* called = (const char*)getauxval(AT_EXECFN);
-  const char* slash = strrchr(called, '/');
-  const char* name = slash ? slash + 1 : called;
+  if (!called || !realpath(called, self))
+    return fail("cannot tell where this program lies:", called ? called : "", strerror(errno));
+  return 0;
+}
 
-  const char* root = dirname(dirname(self));
-  char loader[PATH_MAX + 64], libraries[PATH_MAX + 64], program[PATH_MAX + 320];
+/* Cuts the last component off; what it was. */
+static char* cut(char* path) {
+  char* slash = strrchr(path, '/');
+  if (!slash) return path;
+  *slash = 0;
+  return slash + 1;
+}
+
+static int hide_loader_variables(char** environment) {
+  for (char** v = environment; *v; ++v) {
+    if (strncmp(*v, "LD_", 3) != 0) continue;
+    char* hidden = malloc(strlen(HIDDEN) + strlen(*v) + 1);
+    if (!hidden) return fail("cannot start:", *v, strerror(errno));
+    strcpy(hidden, HIDDEN);
+    strcat(hidden, *v);
+    *v = hidden;
+  }
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  char root[PATH_MAX], loader[PATH_MAX + 64], libraries[PATH_MAX + 64], program[2 * PATH_MAX + 16];
+  if (find_self(root, sizeof root) != 0) return 1;
+  /* All starters are one file under several names, and the name picks the program. */
+  const char* name = cut(root);
+  cut(root);
+  if (strpbrk(root, ":;"))
+    return fail("the bundle cannot lie in", root,
+                "the loader takes : and ; for ends of a folder's name; move it");
   snprintf(loader, sizeof loader, "%s/lib/ld-linux-x86-64.so.2", root);
   snprintf(libraries, sizeof libraries, "%s/lib", root);
   snprintf(program, sizeof program, "%s/libexec/%s", root, name);
+  if (access(program, X_OK) != 0) return fail("cannot start", program, strerror(errno));
 
   char** args = calloc((size_t)argc + 8, sizeof *args);
-  if (!args) return 1;
+  if (!args) return fail("cannot start", program, strerror(errno));
   int k = 0;
   args[k++] = loader;
-  args[k++] = "--argv0";
-  args[k++] = argv[0];
+  args[k++] = "--inhibit-cache"; /* it lists the host's libraries */
   args[k++] = "--library-path";
   args[k++] = libraries;
+  args[k++] = "--argv0";
+  args[k++] = argc > 0 ? argv[0] : program;
   args[k++] = program;
   for (int i = 1; i < argc; ++i) args[k++] = argv[i];
-  execv(loader, args);
-  fprintf(stderr, "lockstep: cannot start %s: %s\n", loader, strerror(errno));
-  return 1;
+  if (hide_loader_variables(environ) != 0) return 1;
+  execve(loader, args, environ);
+  return fail("cannot start", loader, strerror(errno));
 }

@@ -1,53 +1,86 @@
-# ./dev bundle: build/lockstep-<version>-x86_64/ and the .tar.zst of it.
+# ./dev bundle: OUT/lockstep-<version>-x86_64/ and the .tar.zst of it (docs/bundle.md).
 #
-#   lib/      the loader, libc and every library the programs were built against, once; liblockstep_client.so
-#   libexec/  the programs
-#   bin/      small static starters (deploy/bundle/starter.c)
+#   bin/       small static starters (deploy/bundle/starter.c)
+#   libexec/   the programs
+#   lib/       the loader, libc and every library the programs were built against, once; liblockstep_client.so
+#   licenses/  of those libraries, by Debian package, and the list of both
+#   gpu-check/ what ./dev gpu-check runs, for machines without this repository
 . tools/dev/lib.sh
-if [ "${1:-}" = --help ]; then
-  echo "usage: ./dev bundle    writes build/lockstep-<version>-x86_64/ and build/lockstep-<version>-x86_64.tar.zst"
-  exit
-fi
-install build
-say "building (release)"
-configure_and_build release lockstep lockstepd lockstep-aggregator lockstep_client
 
-version=$(cat VERSION)
-name=lockstep-$version-x86_64
-root=build/$name
-rm -rf "$root"
-mkdir -p "$root"/{bin,lib,libexec}
+preset=release built= out=build level=19
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --preset) preset=${2:?"--preset needs a name"}; shift ;;
+    --built) built=${2:?"--built needs a folder"}; shift ;;
+    --out) out=${2:?"--out needs a folder"}; shift ;;
+    --level) level=${2:?"--level needs a number"}; shift ;;
+    *) echo "usage: ./dev bundle [--preset release|dev] [--built DIR] [--out DIR] [--level N]
+  Writes OUT/lockstep-<version>-x86_64.tar.zst and the folder it unpacks to (OUT: build).
+  --built DIR   of the programs in DIR/bin and DIR/lib as they are: installs and builds nothing
+  --level N     of zstd (19); a smaller one is faster" >&2
+       case "$1" in -h|--help) exit 0 ;; *) exit 2 ;; esac ;;
+  esac
+  shift
+done
 
 programs="lockstep lockstepd lockstep-aggregator"
-for p in $programs; do
-  cp "build/release/bin/$p" "$root/libexec/"
-  strip --strip-unneeded "$root/libexec/$p"
-done
-cp build/release/lib/liblockstep_client.so "$root/lib/"
-strip --strip-unneeded "$root/lib/liblockstep_client.so"
+if [ -z "$built" ]; then
+  install build
+  say "building ($preset)"
+  # shellcheck disable=SC2086
+  configure_and_build "$preset" $programs lockstep_client
+  built=build/$preset
+fi
 
-# Libraries by the names the loader asks for, each once, with whatever they need themselves.
-for p in $programs; do ldd "$root/libexec/$p"; done | awk '$2 == "=>" && $3 ~ /^\// {print $1, $3}' | sort -u |
-  while read -r soname path; do
-    cp -L "$path" "$root/lib/$soname"
-    strip --strip-unneeded "$root/lib/$soname" 2>/dev/null || true
+name=lockstep-$(cat VERSION)-x86_64
+mkdir -p "$out"
+# Made beside its place and moved there when it is whole.
+root=$(mktemp -d "$out/.$name.XXXXXX")
+trap 'rm -rf "$root"' EXIT
+chmod 755 "$root"
+mkdir -p "$root"/{bin,lib,libexec,licenses,docs}
+
+for program in $programs; do
+  strip --strip-unneeded -o "$root/libexec/$program" "$built/bin/$program"
+done
+strip --strip-unneeded -o "$root/lib/liblockstep_client.so" "$built/lib/liblockstep_client.so"
+
+# package_of FILE: the Debian package it is from. Its database knows a file by one of its two names.
+package_of() {
+  local file
+  for file in "$1" "$(readlink -f "$1")" "/usr$1" "/usr$(readlink -f "$1")"; do
+    dpkg-query -S "$file" 2>/dev/null | sed -n '1s/:.*//p' | grep . && return
   done
-cp -L "$(readelf -l "$root/libexec/lockstep" | sed -n 's/.*interpreter: \(.*\)\]/\1/p')" "$root/lib/ld-linux-x86-64.so.2"
-# Host names are looked up through these, opened by name at run time.
-for nss in libnss_files.so.2 libnss_dns.so.2; do
-  path=$(ldconfig -p | awk -v n="$nss" '$1 == n {print $NF; exit}')
-  [ -n "$path" ] && cp -L "$path" "$root/lib/"
-done
+  die "no package owns $1"
+}
 
-gcc -O2 -static -o "$root/bin/lockstep" deploy/bundle/starter.c
+# Libraries by the names the loader asks for, each once, with whatever they need themselves; the loader is one of them.
+needed=$(for program in $programs; do ldd "$root/libexec/$program"; done |
+  awk '/not found/ {print "missing", $1} $2 == "=>" && $3 ~ /^\// {print $1, $3} $1 ~ /^\/.*ld-linux/ {print "ld-linux-x86-64.so.2", $1}' |
+  sort -u)
+case "$needed" in *missing*) die "the programs need what is not there: $needed" ;; esac
+echo "$needed" | while read -r soname path; do
+  cp -L "$path" "$root/lib/$soname"
+  chmod u+w "$root/lib/$soname"
+  package=$(package_of "$path")
+  printf '%-32s %s %s\n' "$soname" "$package" "$(dpkg-query -W -f='${Version}' "$package" | head -n 1)"
+  [ -e "$root/licenses/$package" ] || cp "/usr/share/doc/$package/copyright" "$root/licenses/$package"
+done > "$root/licenses/LIBRARIES"
+chmod 755 "$root"/lib/*
+
+gcc -O2 -Wall -Wextra -Werror -static -o "$root/bin/lockstep" deploy/bundle/starter.c
 strip "$root/bin/lockstep"
-for p in lockstepd lockstep-aggregator; do ln "$root/bin/lockstep" "$root/bin/$p"; done
+for program in lockstepd lockstep-aggregator; do ln "$root/bin/lockstep" "$root/bin/$program"; done
 
-cp -r tools/gpu_check "$root/gpu-check" 2>/dev/null || true
-cp README.md VERSION "$root/"
+cp -r tools/gpu_check "$root/gpu-check"
 find "$root" -name __pycache__ -prune -exec rm -rf {} +
-tar -C build --sort=name --owner=0 --group=0 --numeric-owner --mtime='UTC 2026-01-01' -cf - "$name" |
-  zstd -q -19 -T0 -f -o "build/$name.tar.zst"
-bytes=$(stat -c %s "build/$name.tar.zst")
-echo "build/$name.tar.zst: $((bytes / 1000)) kB, unpacks to build/$name"
+cp README.md VERSION "$root/"
+cp docs/bundle.md "$root/docs/"
+
+rm -rf "${out:?}/$name"
+mv "$root" "$out/$name"
+tar -C "$out" --sort=name --owner=0 --group=0 --numeric-owner --mtime='UTC 2026-01-01' -cf - "$name" |
+  zstd -q "-$level" -T0 -f -o "$out/$name.tar.zst"
+bytes=$(stat -c %s "$out/$name.tar.zst")
+echo "$out/$name.tar.zst: $((bytes / 1000)) kB, unpacks to $out/$name ($(du -s --block-size=1000 "$out/$name" | cut -f 1) kB)"
 [ "$bytes" -le 25000000 ] || die "the bundle may be at most 25 MB"
