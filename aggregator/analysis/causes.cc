@@ -151,9 +151,7 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index) const {
   const JobTime begin = in_.clock.ToJob(in_.capture.ranks[rank].host, in_.steps.ranks[rank].steps[step].host.start);
   const double into_step = graph_.start[unit] - static_cast<double>((begin - graph_.origin).ns());
   if (unit == first_of_step && in_.steps.from_ranges && into_step < (1 - kExplains) * worst.excess) {
-    const Nanos late = StepLateness(in_.capture, in_.clock, in_.steps)[rank];
-    out.evidence.push_back(absl::StrFormat("came %s late from before the window of each step: what it did before is not in the capture",
-                                           LengthText(static_cast<double>(late.ns()))));
+    out.late = StepLateness(in_.capture, in_.clock, in_.steps)[rank];
     return out;
   }
   out.cause = at_head && LaunchesCopy(unit) ? Cause::kDataLoader : Cause::kHostPause;

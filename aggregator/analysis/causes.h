@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_CAUSES_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_CAUSES_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct RankCost {
 struct CauseFinding {
   Cause cause = Cause::kUnknown;
   std::vector<std::string> evidence;
+  std::optional<Nanos> late;  // how late it comes into each step, where that is what it costs
 };
 
 class CauseRules {

@@ -184,6 +184,7 @@ class Diagnostician {
     f.rank_indices = {r};
     f.cause = cause.cause;
     f.evidence = std::move(cause.evidence);
+    f.late = cause.late;
     f.lost_ns = lost;
     f.gain_per_step = gains;
     out_.findings.push_back(std::move(f));

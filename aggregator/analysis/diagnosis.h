@@ -41,6 +41,7 @@ struct Finding {
   std::optional<int64_t> since_step;
   uint32_t delayed_ranks = 0;
   std::vector<std::string> evidence;
+  std::optional<Nanos> late;  // how late it comes into each step, where that is what it costs
 };
 
 struct Diagnosis {

@@ -254,18 +254,25 @@ class StepFinder {
 
 }  // namespace
 
-std::vector<Nanos> StepLateness(const store::Capture& capture, const align::ClockModel& clock, const Steps& steps) {
+std::vector<std::optional<Nanos>> StepLateness(const store::Capture& capture, const align::ClockModel& clock, const Steps& steps) {
   const size_t n = capture.ranks.size();
-  std::vector<Nanos> late(n);
+  std::vector<std::optional<Nanos>> late(n);
   if (!steps.from_ranges) return late;
   std::vector<std::vector<int64_t>> by_rank(n);
   for (size_t k = 0; k < steps.count(); ++k) {
-    std::vector<JobTime> begin;
-    for (size_t r = 0; r < n; ++r) begin.push_back(clock.ToJob(capture.ranks[r].host, steps.ranks[r].steps[k].host.start));
+    std::vector<JobTime> begin(n, JobTime::Max());
+    for (size_t r = 0; r < n; ++r) {
+      const HostInterval& host = steps.ranks[r].steps[k].host;
+      if (host.end > host.start) begin[r] = clock.ToJob(capture.ranks[r].host, host.start);
+    }
     const JobTime earliest = *std::min_element(begin.begin(), begin.end());
-    for (size_t r = 0; r < n; ++r) by_rank[r].push_back((begin[r] - earliest).ns());
+    for (size_t r = 0; r < n; ++r) {
+      if (begin[r] != JobTime::Max()) by_rank[r].push_back((begin[r] - earliest).ns());
+    }
   }
-  for (size_t r = 0; r < n; ++r) late[r] = Nanos(MedianInPlace(std::span(by_rank[r])));
+  for (size_t r = 0; r < n; ++r) {
+    if (!by_rank[r].empty()) late[r] = Nanos(MedianInPlace(std::span(by_rank[r])));
+  }
   return late;
 }
 

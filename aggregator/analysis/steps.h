@@ -39,8 +39,8 @@ struct Steps {
 };
 
 // How much later than on the earliest rank each rank's steps begin, on the job's clock: median over the steps, by rank index.
-// All 0 without step ranges.
-std::vector<Nanos> StepLateness(const store::Capture& capture, const align::ClockModel& clock, const Steps& steps);
+// Null for ranks without step ranges.
+std::vector<std::optional<Nanos>> StepLateness(const store::Capture& capture, const align::ClockModel& clock, const Steps& steps);
 
 // `calls` has one index per rank.
 Steps FindSteps(const store::Capture& capture, const align::ClockModel& clock, const std::vector<CallIndex>& calls);

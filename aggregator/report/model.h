@@ -70,7 +70,7 @@ struct RankRow {
   Nanos unsplit;
   std::optional<Nanos> wait_by_clock;
   Nanos caused_wait;  // waiting of other ranks that this one ended by arriving last, in the used steps
-  // Its first stamp after the earliest rank's: of the capture where that holds fewer than 3 steps, else of a step (median).
+  // Begin of its steps after that on the earliest rank (median); of its first stamp in an import without step ranges.
   std::optional<Nanos> late_from_before;
   std::optional<double> gpu_utilization, sm_efficiency, achieved_occupancy, tensor_core_fraction;
 };

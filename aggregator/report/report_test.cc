@@ -76,6 +76,37 @@ TEST(Report, WithTooFewStepsTheFirstLineSaysHowManyAreMissingAndNothingIsSure) {
   EXPECT_THAT(FirstLine(RenderText(report, {.width = 200})), testing::AllOf(StartsWith("UNDECIDED"), HasSubstr("a verdict needs 3: capture " + missing + " more")));
 }
 
+TEST(Report, LatenessIsThatOfTheStepsAndNotOfAWindowThatOpensInTheirMidst) {
+  TimelineBuilder t;
+  const uint32_t g = t.Group("world", {0, 1});
+  // The window opens at 0, in the middle of step 0: rank 0's next record comes late, rank 1's at once.
+  t.Rank(0).Kernel("tail", 900, 50).Step(1, 1000, 900).Kernel("k", 1100, 100, 7, 1010).AllReduce(g, 1200, 500);
+  t.Rank(1).Kernel("tail", 10, 50).Step(1, 1400, 500).Kernel("k", 1500, 100, 7, 1410).AllReduce(g, 1600, 100);
+  store::Capture capture = t.Build();
+  capture.live = true;
+  const Report report = Analyze(capture).report;
+  CheckedJson(report);
+  ASSERT_EQ(report.capture.steps, 1u);
+  EXPECT_EQ(report.ranks[0].late_from_before, Nanos());
+  EXPECT_EQ(report.ranks[1].late_from_before, Nanos::Micros(400));
+  EXPECT_THAT(RenderText(report, {.width = 200}), HasSubstr("LATE rank 1 came 400 us late from before the window, cause unknown"));
+}
+
+TEST(Report, LatenessIsNullWhereALiveWindowOpenedOnAllRanksAtOnceAndNothingMarksTheSteps) {
+  TimelineBuilder t;
+  const uint32_t g = t.Group("world", {0, 1});
+  t.Rank(0).Kernel("k", 0, 100).AllReduce(g, 100, 500);
+  t.Rank(1).Kernel("k", 400, 100).AllReduce(g, 500, 100);
+  store::Capture capture = t.Build();
+  const Report import = Analyze(capture).report;
+  EXPECT_EQ(import.ranks[1].late_from_before, Nanos::Micros(400));
+  capture.live = true;
+  const Report live = Analyze(capture).report;
+  CheckedJson(live);
+  EXPECT_FALSE(live.ranks[0].late_from_before || live.ranks[1].late_from_before);
+  EXPECT_THAT(RenderText(live, {.width = 200}), Not(HasSubstr("LATE")));
+}
+
 TEST(Report, TheSameCaptureGivesTheSameBytes) {
   const store::Capture capture = Simulated(sim::FaultKind::kCopy, 3, 0.1, Nanos::Seconds(1));
   EXPECT_EQ(CheckedJson(Analyze(capture).report), CheckedJson(Analyze(capture).report));

@@ -93,9 +93,12 @@ MatchingRow MakeMatchingRow(const RowInput& in) {
 
 }  // namespace
 
-std::vector<Nanos> LatenessFromBefore(const RowInput& in) {
-  if (in.steps.count() >= analysis::kLeastSteps) return analysis::StepLateness(in.capture, in.clock, in.steps);
-  std::vector<Nanos> late(in.capture.ranks.size());
+std::vector<std::optional<Nanos>> LatenessFromBefore(const RowInput& in) {
+  std::vector<std::optional<Nanos>> late(in.capture.ranks.size());
+  if (in.clock.bound() == Nanos::Max()) return late;
+  if (in.steps.from_ranges) return analysis::StepLateness(in.capture, in.clock, in.steps);
+  // A live window opens on all ranks at one moment: which record comes first then says nothing about the rank.
+  if (in.capture.live) return late;
   std::vector<JobTime> first;
   JobTime earliest = JobTime::Max();
   for (const RankData& rank : in.capture.ranks) {
@@ -163,7 +166,7 @@ CaptureRow MakeCaptureRow(const RowInput& in) {
 }
 
 std::vector<RankRow> MakeRankRows(const RowInput& in) {
-  const std::vector<Nanos> late = LatenessFromBefore(in);
+  const std::vector<std::optional<Nanos>> late = LatenessFromBefore(in);
   const std::vector<Nanos> caused = analysis::CausedWaitInSteps(in.capture, in.matches, in.times, in.steps);
   std::vector<RankRow> rows;
   for (size_t r = 0; r < in.capture.ranks.size(); ++r) {
@@ -191,7 +194,7 @@ std::vector<RankRow> MakeRankRows(const RowInput& in) {
                     .unsplit = p.unsplit,
                     .wait_by_clock = in.clock.bound() == Nanos::Max() ? std::nullopt : std::optional(p.wait_by_clock),
                     .caused_wait = caused[r],
-                    .late_from_before = in.clock.bound() == Nanos::Max() ? std::nullopt : std::optional(late[r]),
+                    .late_from_before = late[r],
                     .gpu_utilization = p.gpu_utilization,
                     .sm_efficiency = p.sm_efficiency,
                     .achieved_occupancy = p.achieved_occupancy,

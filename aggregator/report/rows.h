@@ -37,9 +37,9 @@ EfficiencyRow MakeEfficiencyRow(const RowInput& in);
 // Of the finished rest of the report.
 std::vector<std::string> MakeRecommendations(const Report& report);
 
-// How much later than the earliest rank's each rank's first stamp is, on the job's clock, by rank index: of the capture where
-// it holds few steps, else of a step (median).
-std::vector<Nanos> LatenessFromBefore(const RowInput& in);
+// How much later than on the earliest rank each rank's steps begin, on the job's clock, by rank index (median over the
+// steps); in imports without step ranges the same of their first stamps. Null where neither can be known.
+std::vector<std::optional<Nanos>> LatenessFromBefore(const RowInput& in);
 
 }  // namespace lockstep::report
 

@@ -50,11 +50,14 @@ std::string ActionFor(const store::Capture& capture, const Finding& f) {
 }
 
 void AddLateness(const RowInput& in, const Finding& f, StragglerRow& row) {
-  if (in.steps.count() >= analysis::kLeastSteps) return;
-  const Nanos late = LatenessFromBefore(in)[f.rank_indices[0]];
-  if (static_cast<double>(late.ns()) < kWorthSaying * in.diagnosis.step_ns) return;
-  row.evidence.push_back("came " + LengthText(static_cast<double>(late.ns())) +
-                         " late from before the window: what it did before is not in the capture");
+  std::optional<Nanos> late = f.late;
+  if (!late && in.steps.count() < analysis::kLeastSteps) {
+    late = LatenessFromBefore(in)[f.rank_indices[0]];
+    if (late && static_cast<double>(late->ns()) < kWorthSaying * in.diagnosis.step_ns) late.reset();
+  }
+  if (!late) return;
+  row.evidence.push_back("came " + LengthText(static_cast<double>(late->ns())) + " late from before the window" +
+                         (f.late && in.steps.count() > 1 ? " of each step" : "") + ": what it did before is not in the capture");
 }
 
 }  // namespace
