@@ -1,44 +1,114 @@
-"""A small PyTorch training loop; writes every step's wall time, one JSON line {"step", "start_ns", "ns"} each."""
+"""A small PyTorch training loop that says what it does, one JSON line per step: {"event": "step", "step", "mode", "start_ns", "ns"}.
+
+Reads commands from stdin, one a line: `eager` (the loop as everybody writes it), `graph` (the same in a CUDA graph), `profile N`
+(N steps under torch.profiler, GPU activities only), `quit`. Each is answered by a line {"event": <command>, …}.
+"""
 import argparse
 import json
+import select
+import sys
 import time
 
 import torch
 
 
+class Loop:
+    def __init__(self, args, log):
+        self.log, self.step = log, 0
+        torch.manual_seed(0)
+        layers = []
+        for _ in range(args.layers):
+            layers += [torch.nn.Linear(args.width, args.width), torch.nn.GELU()]
+        self.model = torch.nn.Sequential(*layers).cuda()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3)
+        self.data = torch.randn(args.batch, args.width, device="cuda")
+        self.graph, self.mode = None, "eager"
+
+    def report(self, event, **fields):
+        self.log.write(json.dumps({"event": event, **fields}) + "\n")
+        self.log.flush()
+
+    def train(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.model(self.data).square().mean()
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def one_step(self):
+        start_ns = time.time_ns()
+        began = time.perf_counter_ns()
+        torch.cuda.nvtx.range_push(f"ProfilerStep#{self.step}")
+        if self.mode == "graph":
+            self.graph.replay()
+            torch.cuda.synchronize()
+        else:
+            self.train().item()
+        torch.cuda.nvtx.range_pop()
+        self.report("step", step=self.step, mode=self.mode, start_ns=start_ns, ns=time.perf_counter_ns() - began)
+        self.step += 1
+
+    def make_graph(self):
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                self.train()
+        torch.cuda.current_stream().wait_stream(side)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.train()
+
+    def profile(self, steps):
+        began = time.perf_counter()
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+            first = self.step
+            for _ in range(steps):
+                self.one_step()
+        kernels = sum(1 for event in profiler.events() if event.device_type == torch.autograd.DeviceType.CUDA)
+        self.report("profile", steps=steps, first_step=first, gpu_events=kernels, seconds=round(time.perf_counter() - began, 2))
+
+    def obey(self, line):
+        command, *rest = line.split()
+        if command == "graph":
+            if self.graph is None:
+                self.make_graph()
+            self.mode = "graph"
+            self.report("graph")
+        elif command == "eager":
+            self.mode = "eager"
+            self.report("eager")
+        elif command == "profile":
+            self.profile(int(rest[0]))
+        return command != "quit"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--steps", type=int, default=0, help="stop after this many steps instead")
     parser.add_argument("--width", type=int, default=1024)
     parser.add_argument("--layers", type=int, default=16)
+    parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--log", required=True)
     args = parser.parse_args()
 
-    torch.manual_seed(0)
-    layers = []
-    for _ in range(args.layers):
-        layers += [torch.nn.Linear(args.width, args.width), torch.nn.GELU()]
-    model = torch.nn.Sequential(*layers).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    data = torch.randn(256, args.width, device="cuda")
-
-    end = time.monotonic() + args.seconds
-    step = 0
     with open(args.log, "w") as log:
-        while (step < args.steps) if args.steps else (time.monotonic() < end):
-            start_ns = time.time_ns()
-            began = time.perf_counter_ns()
-            torch.cuda.nvtx.range_push(f"ProfilerStep#{step}")
-            optimizer.zero_grad(set_to_none=True)
-            loss = model(data).square().mean()
-            loss.backward()
-            optimizer.step()
-            loss.item()
-            torch.cuda.nvtx.range_pop()
-            log.write(json.dumps({"step": step, "start_ns": start_ns, "ns": time.perf_counter_ns() - began}) + "\n")
-            log.flush()
-            step += 1
+        loop = Loop(args, log)
+        loop.report("ready", at_ns=time.time_ns(), torch=torch.__version__)
+        end = time.monotonic() + args.seconds
+        listening = True
+        while time.monotonic() < end:
+            if listening and select.select([sys.stdin], [], [], 0)[0]:
+                line = sys.stdin.readline()
+                listening = line != ""
+                try:
+                    if line.strip() and not loop.obey(line):
+                        break
+                except Exception as error:  # a part that this PyTorch lacks must not end the others
+                    loop.mode = "eager"
+                    loop.report("failed", command=line.strip(), why=f"{type(error).__name__}: {error}"[:500])
+            loop.one_step()
+        loop.report("end", at_ns=time.time_ns())
 
 
 if __name__ == "__main__":

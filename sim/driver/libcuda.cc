@@ -1,0 +1,246 @@
+// A libcuda.so.1 for programs that need little of it: tools/gpu_check/cuda_loop.py runs on it where no GPU
+// is. No kernel runs; each occupies its stream for as many cycles as its second parameter says, and the
+// simulated CUPTI records it. Unlike lockstep-sim-rank's, these times are the wall clock's.
+//
+// Loads $CUDA_INJECTION64_PATH in cuInit, as the driver does. The simulated CUPTI is $LOCKSTEP_SIM_CUPTI.
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <ctime>
+#include <map>
+#include <mutex>
+
+#include "common/foreign/cupti.h"
+#include "sim/cupti/core.h"
+
+#define LOCKSTEP_SIM_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace lockstep::sim {
+namespace {
+
+namespace cupti = foreign::cupti;
+using cupti::ActivityKind;
+
+// CUresult.
+constexpr int kSuccess = 0, kInvalidValue = 1, kNotInitialized = 3;
+constexpr int64_t kNsPerLaunch = 3'000, kNsPerCopy = 2'000;
+constexpr int64_t kCyclesPerNs = 2;
+constexpr uint32_t kDevice = 0, kFirstStream = 13, kStreams = 64;
+
+int64_t Now(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+}
+
+// Streams and events are handed out as pointers into nothing: numbers, of which 0 is the default stream.
+struct Stream {
+  int64_t free_at = 0;  // CLOCK_MONOTONIC
+};
+
+class Driver {
+ public:
+  int Init() {
+    const char* path = std::getenv("LOCKSTEP_SIM_CUPTI");
+    void* library = dlopen(path != nullptr ? path : "liblockstep_sim_cupti.so", RTLD_NOW | RTLD_LOCAL);
+    const auto core =
+        library == nullptr ? nullptr : reinterpret_cast<SimCoreFn>(dlsym(library, kSimCoreSymbol));
+    core_ = core == nullptr ? nullptr : core(kSimCoreVersion);
+    if (core_ == nullptr) return kNotInitialized;
+    uint32_t streams[kStreams];
+    for (uint32_t i = 0; i < kStreams; ++i) streams[i] = kFirstStream + i;
+    const SimDevice device{kDevice, "Simulated GPU", streams, kStreams};
+    core_->attach(&device);
+    LoadInjection();
+    return kSuccess;
+  }
+
+  uint64_t NewStream() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return ++last_stream_;
+  }
+  uint64_t NewEvent() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    events_[++last_event_] = 0;
+    return last_event_;
+  }
+
+  // Work of `ns` on a stream; returns the correlation.
+  template <typename Record>
+  uint32_t Enqueue(uint64_t stream, int64_t ns, Record record) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const int64_t mono = Now(CLOCK_MONOTONIC), real = Now(CLOCK_REALTIME) - mono;
+    const int64_t start = std::max(mono + kNsPerLaunch, streams_[stream].free_at);
+    streams_[stream].free_at = start + ns;
+    record.device_id = kDevice;
+    record.context_id = kSimContextId;
+    record.stream_id = kFirstStream + static_cast<uint32_t>(stream);
+    record.correlation_id = ++correlation_;
+    if (core_->wants(record.kind)) {
+      core_->complete(core_->launch(&record, sizeof record), real + start, real + start + ns, start + ns,
+                      Keep::kDeliver);
+    }
+    return correlation_;
+  }
+
+  void NoteLaunchCall(uint32_t correlation, int64_t start_real) {
+    const SimCall call{cupti::CallbackDomain::kDriverApi, cupti::driver_cbid::kLaunchKernel};
+    if (!core_->wants_call(call.domain, call.cbid)) return;
+    cupti::Api record{};
+    record.kind = ActivityKind::kDriver;
+    record.cbid = call.cbid;
+    record.start = static_cast<uint64_t>(start_real);
+    record.end = static_cast<uint64_t>(Now(CLOCK_REALTIME));
+    record.process_id = static_cast<uint32_t>(getpid());
+    record.thread_id = core_->thread_id();
+    record.correlation_id = correlation;
+    core_->record(&record, sizeof record, call, start_real, Now(CLOCK_MONOTONIC), Keep::kDeliver);
+  }
+
+  void Synchronize(uint64_t stream) {
+    int64_t until = 0;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      until = streams_[stream].free_at;
+    }
+    for (int64_t left = until - Now(CLOCK_MONOTONIC); left > 0; left = until - Now(CLOCK_MONOTONIC)) {
+      const timespec t = {left / 1'000'000'000, left % 1'000'000'000};
+      nanosleep(&t, nullptr);
+    }
+    core_->pump(Now(CLOCK_MONOTONIC));
+  }
+
+  void RecordEvent(uint64_t event, uint64_t stream) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    events_[event] = std::max(Now(CLOCK_MONOTONIC), streams_[stream].free_at);
+  }
+  int64_t EventTime(uint64_t event) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return events_[event];
+  }
+  bool ready() const { return core_ != nullptr; }
+
+ private:
+  static void LoadInjection() {
+    const char* path = std::getenv("CUDA_INJECTION64_PATH");
+    void* library = path == nullptr || *path == '\0' ? nullptr : dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return;
+    const auto initialize =
+        reinterpret_cast<cupti::InitializeInjectionFn>(dlsym(library, "InitializeInjection"));
+    if (initialize != nullptr) initialize();
+  }
+
+  const SimCore* core_ = nullptr;
+  std::mutex mutex_;
+  std::map<uint64_t, Stream> streams_;
+  std::map<uint64_t, int64_t> events_;
+  uint64_t last_stream_ = 0, last_event_ = 0;
+  uint32_t correlation_ = 0;
+};
+
+Driver& TheDriver() {
+  static Driver* driver = new Driver;  // outlives every thread of the program
+  return *driver;
+}
+
+uint64_t Number(const void* handle) { return reinterpret_cast<uint64_t>(handle); }
+
+int Hand(void** out, uint64_t number) {
+  *out = reinterpret_cast<void*>(number);
+  return kSuccess;
+}
+
+}  // namespace
+}  // namespace lockstep::sim
+
+using namespace lockstep::sim;
+
+LOCKSTEP_SIM_EXPORT int cuInit(unsigned) { return TheDriver().Init(); }
+LOCKSTEP_SIM_EXPORT int cuGetErrorString(int code, const char** text) {
+  *text = code == kNotInitialized ? "initialization error" : "simulated error";
+  return kSuccess;
+}
+LOCKSTEP_SIM_EXPORT int cuDriverGetVersion(int* version) { return *version = 13000, kSuccess; }
+LOCKSTEP_SIM_EXPORT int cuDeviceGet(int* device, int number) {
+  if (!TheDriver().ready()) return kNotInitialized;
+  *device = number;
+  return number == 0 ? kSuccess : kInvalidValue;
+}
+LOCKSTEP_SIM_EXPORT int cuDevicePrimaryCtxRetain(void** context, int) { return Hand(context, 1); }
+LOCKSTEP_SIM_EXPORT int cuCtxSetCurrent(void* context) {
+  return context == nullptr ? kInvalidValue : kSuccess;
+}
+LOCKSTEP_SIM_EXPORT int cuModuleLoadData(void** module, const void* image) {
+  return image == nullptr ? kInvalidValue : Hand(module, 1);
+}
+LOCKSTEP_SIM_EXPORT int cuModuleGetFunction(void** function, void*, const char*) { return Hand(function, 1); }
+LOCKSTEP_SIM_EXPORT int cuMemAlloc_v2(uint64_t* memory, size_t bytes) {
+  *memory = Number(std::calloc(1, bytes));
+  return *memory == 0 ? kInvalidValue : kSuccess;
+}
+LOCKSTEP_SIM_EXPORT int cuStreamCreate(void** stream, unsigned) {
+  return Hand(stream, TheDriver().NewStream());
+}
+LOCKSTEP_SIM_EXPORT int cuEventCreate(void** event, unsigned) { return Hand(event, TheDriver().NewEvent()); }
+
+LOCKSTEP_SIM_EXPORT int cuMemcpyHtoDAsync_v2(uint64_t, const void* from, size_t bytes, void* stream) {
+  if (from == nullptr) return kInvalidValue;
+  cupti::Memcpy6 record{};
+  record.kind = ActivityKind::kMemcpy;
+  record.copy_kind = static_cast<uint8_t>(cupti::MemcpyKind::kHostToDevice);
+  record.src_kind = static_cast<uint8_t>(cupti::MemoryKind::kPageable);
+  record.dst_kind = static_cast<uint8_t>(cupti::MemoryKind::kDevice);
+  record.flags = cupti::kMemcpyFlagAsync;
+  record.bytes = bytes;
+  record.copy_count = 1;
+  TheDriver().Enqueue(Number(stream), kNsPerCopy, record);
+  return kSuccess;
+}
+
+LOCKSTEP_SIM_EXPORT int cuMemsetD8Async(uint64_t, uint8_t value, size_t bytes, void* stream) {
+  cupti::Memset4 record{};
+  record.kind = ActivityKind::kMemset;
+  record.value = value;
+  record.bytes = bytes;
+  record.flags = cupti::kMemsetFlagAsync;
+  record.memory_kind = static_cast<uint16_t>(cupti::MemoryKind::kDevice);
+  TheDriver().Enqueue(Number(stream), kNsPerCopy, record);
+  return kSuccess;
+}
+
+LOCKSTEP_SIM_EXPORT int cuLaunchKernel(void*, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                       unsigned block_x, unsigned block_y, unsigned block_z, unsigned,
+                                       void* stream, void** parameters, void**) {
+  const int64_t start_real = Now(CLOCK_REALTIME);
+  cupti::Kernel10 record{};
+  record.kind = ActivityKind::kConcurrentKernel;
+  record.grid_x = static_cast<int32_t>(grid_x);
+  record.grid_y = static_cast<int32_t>(grid_y);
+  record.grid_z = static_cast<int32_t>(grid_z);
+  record.block_x = static_cast<int32_t>(block_x);
+  record.block_y = static_cast<int32_t>(block_y);
+  record.block_z = static_cast<int32_t>(block_z);
+  record.name = "lockstep_probe";
+  const auto cycles = static_cast<int64_t>(*static_cast<const uint64_t*>(parameters[1]));
+  const int64_t ns = std::max<int64_t>(cycles / kCyclesPerNs, 1'000);
+  TheDriver().NoteLaunchCall(TheDriver().Enqueue(Number(stream), ns, record), start_real);
+  return kSuccess;
+}
+
+LOCKSTEP_SIM_EXPORT int cuStreamSynchronize(void* stream) {
+  TheDriver().Synchronize(Number(stream));
+  return kSuccess;
+}
+LOCKSTEP_SIM_EXPORT int cuEventRecord(void* event, void* stream) {
+  TheDriver().RecordEvent(Number(event), Number(stream));
+  return kSuccess;
+}
+LOCKSTEP_SIM_EXPORT int cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
+  *milliseconds = static_cast<float>(
+      static_cast<double>(TheDriver().EventTime(Number(end)) - TheDriver().EventTime(Number(begin))) / 1e6);
+  return kSuccess;
+}

@@ -1,0 +1,174 @@
+"""A capture of one rank, read back from what `lockstep trace` wrote, and what can be asked of it."""
+import bisect
+import collections
+import gzip
+import json
+import statistics
+
+# Stamps of GPU and host are related by interpolation, 10 us apart at worst.
+SLACK_NS = 20_000
+
+Kernel = collections.namedtuple("Kernel", "start dur stream correlation name")
+Call = collections.namedtuple("Call", "start dur correlation name")
+
+
+class Capture:
+    """Times are nanoseconds of the host's CLOCK_REALTIME."""
+
+    def __init__(self, folder, rank=0):
+        self.folder = folder
+        self.report = json.loads((folder / "report.json").read_text())
+        manifest = json.loads((folder / "records" / "manifest.json").read_text())
+        self.process = next(p for p in manifest["processes"] if p["rank"] == rank)
+        self.t0, self.t1 = self.process["t0_host_ns"], self.process["t1_host_ns"]
+        self.rows = {}
+        for file in self.process["files"]:
+            for kind, rows in file["rows"].items():
+                self.rows[kind] = self.rows.get(kind, 0) + rows
+        self.lost = sum(loss["records"] for loss in self.report["capture"]["losses"] if loss.get("rank") in (rank, None))
+        self._read_trace(next(p for p in sorted((folder / "traces").glob("*.json.gz")) if f"_{rank}." in p.name))
+
+    def _read_trace(self, path):
+        with gzip.open(path, "rt") as file:
+            document = json.load(file)
+        # Written on the job's clock.
+        base = document["baseTimeNanoseconds"] - document["lockstep"]["clock"]["shifted_ns"]
+        self.kernels, self.calls, self.ranges, self.copies, self.sets = [], [], [], [], []
+        for e in document["traceEvents"]:
+            cat, args = e.get("cat"), e.get("args", {})
+            if e.get("ph") != "X" or cat is None:
+                continue
+            start, dur = base + round(e["ts"] * 1000), round(e["dur"] * 1000)
+            if cat in ("kernel", "gpu_memcpy", "gpu_memset"):
+                into = {"kernel": self.kernels, "gpu_memcpy": self.copies, "gpu_memset": self.sets}[cat]
+                into.append(Kernel(start, dur, args.get("stream"), args.get("correlation"), e["name"]))
+            elif cat in ("cuda_runtime", "cuda_driver"):
+                self.calls.append(Call(start, dur, args.get("correlation"), e["name"]))
+            elif cat == "user_annotation" and args.get("lockstep") != "inferred":
+                self.ranges.append(Call(start, dur, None, e["name"]))
+        for rows in (self.kernels, self.copies, self.sets):
+            rows.sort()
+
+    def launched_at(self):
+        """When the calls of the kernels began, sorted: on the host's own clock, so that each belongs to one step. A kernel whose call is
+        not known counts with its own begin."""
+        calls = {c.correlation: c.start for c in self.calls if "Launch" in c.name}
+        return sorted(calls.get(k.correlation, k.start) for k in self.kernels)
+
+    def launches(self):
+        """Correlations of launches whose kernels must have begun inside the window: those before its end by more than a kernel ever
+        queued. A runtime call and the driver call under it share theirs."""
+        calls = {c.correlation: c.start for c in self.calls if "LaunchKernel" in c.name}
+        queued = max((k.start - calls[k.correlation] for k in self.kernels if k.correlation in calls), default=0)
+        return {c for c, start in calls.items() if start < self.t1 - 1_000_000 - queued * 3 // 2}
+
+
+def check_whole(table, capture, label):
+    """What must hold of every capture, whatever the program does."""
+    table.check(f"{label}: nothing lost", capture.lost == 0, f"{capture.lost} lost of {sum(capture.rows.values())} records; {capture.rows}",
+                "0 lost")
+    count = collections.Counter(k.correlation for k in capture.kernels)
+    launches = capture.launches()
+    odd = [c for c in launches if count[c] != 1]
+    table.check(f"{label}: every launch has its one kernel", bool(launches) and not odd,
+                f"{len(launches) - len(odd)} of {len(launches)}" + (f"; correlations {sorted(odd)[:5]}" if odd else ""),
+                "all, and more than none")
+    before, orphans = orphans_of(capture)
+    table.check(f"{label}: every kernel has its call", before < len(capture.kernels) and not orphans,
+                f"{len(capture.kernels) - before - len(orphans)} of {len(capture.kernels) - before}, and {before} launched before the window" +
+                (f"; without is {orphans[0].name[:60]}" if orphans else ""), "all")
+    broken = [k for k in capture.kernels if k.dur <= 0 or not k.name]
+    table.check(f"{label}: kernels have names and durations", not broken, f"{len(broken)} without, of {len(capture.kernels)}", "all")
+
+
+def orphans_of(capture):
+    """How many kernels were launched before the window, and those that lack their call for no such reason: a stream runs in order, so
+    behind the first kernel whose call is known none may be without."""
+    known = {c.correlation for c in capture.calls}
+    before, orphans, reached = 0, [], set()
+    for kernel in capture.kernels:
+        if kernel.correlation in known:
+            reached.add(kernel.stream)
+        elif kernel.stream in reached:
+            orphans.append(kernel)
+        else:
+            before += 1
+    return before, orphans
+
+
+def fact_delays(table, capture, label):
+    """From the begin of the launch call to the begin of the kernel: how well the GPU's clock is mapped onto the host's."""
+    starts = {c.correlation: c.start for c in capture.calls if "LaunchKernel" in c.name}
+    delays = sorted(k.start - starts[k.correlation] for k in capture.kernels if k.correlation in starts)
+    if delays:
+        table.fact(f"{label}: launch call to kernel start", f"min {delays[0]} ns, median {delays[len(delays) // 2]} ns, "
+                   f"{sum(d < 0 for d in delays)} of {len(delays)} negative")
+
+
+def check_bursts(table, capture, bursts, label):
+    """cuda_loop.py's own count, burst by burst, and its own clock on the GPU. True when all agree."""
+    inside = [b for b in bursts if b["start_ns"] > capture.t0 + SLACK_NS and b["end_ns"] < capture.t1 - SLACK_NS]
+    streams = collections.defaultdict(list)
+    for kernel in capture.kernels:
+        streams[kernel.stream].append(kernel)
+    differ, ratios = [], []
+    for thread in sorted({b["thread"] for b in inside}):
+        own = [b for b in inside if b["thread"] == thread]
+        # Each thread has a stream of its own, whose number only the driver knows: the one that fits best is it.
+        fits = [[_within(kernels, b) for b in own] for kernels in streams.values()]
+        best = max(fits, key=lambda found: sum(len(f) == b["launches"] for f, b in zip(found, own)), default=[])
+        for burst, kernels in zip(own, best or [[] for _ in own]):
+            if len(kernels) != burst["launches"]:
+                differ.append(f"burst {burst['burst']} of thread {thread}: {len(kernels)} of {burst['launches']}")
+            elif burst["gpu_ns"] > 0:
+                ratios.append((kernels[-1].start + kernels[-1].dur - kernels[0].start) / burst["gpu_ns"])
+    good = table.check(f"{label}: kernels equal the program's own count", bool(inside) and not differ,
+                       f"{len(inside) - len(differ)} of {len(inside)} bursts" + (f"; {differ[0]}" if differ else ""),
+                       "all bursts, and more than none")
+    if len({b["thread"] for b in inside}) == 1:
+        for what, rows in (("copies", capture.copies), ("sets", capture.sets)):
+            wrong = [b["burst"] for b in inside if len(_within(rows, b)) != b[what]]
+            good &= table.check(f"{label}: {what} equal the program's own count", not wrong, f"{len(inside) - len(wrong)} of {len(inside)} "
+                                "bursts", "all bursts")
+    if ratios:
+        median = statistics.median(ratios)
+        good &= table.check(f"{label}: kernel time equals what CUDA events measure", abs(median - 1) <= 0.02,
+                            f"first start to last end is {median:.4f} of the events' time", "within 2 %")
+    return good
+
+
+def _within(rows, burst):
+    """Of rows in the order of their starts."""
+    first = bisect.bisect_left(rows, (burst["start_ns"] - SLACK_NS,))
+    return rows[first:bisect.bisect_right(rows, (burst["end_ns"] + SLACK_NS,))]
+
+
+def check_steps(table, capture, steps, label):
+    """torch_loop.py's steps: each is there as a range, and each has as many kernels as the others."""
+    inside = [s for s in steps if s["start_ns"] > capture.t0 + SLACK_NS and s["start_ns"] + s["ns"] < capture.t1 - SLACK_NS]
+    ranges = {r.name: r for r in capture.ranges}
+    missing = [s["step"] for s in inside if f"ProfilerStep#{s['step']}" not in ranges]
+    table.check(f"{label}: every step is there as an NVTX range", bool(inside) and not missing,
+                f"{len(inside) - len(missing)} of {len(inside)}; {len(capture.ranges)} ranges", "all, and more than none")
+    launched = capture.launched_at()
+    counts = collections.Counter(bisect.bisect_left(launched, s["start_ns"] + s["ns"]) - bisect.bisect_left(launched, s["start_ns"])
+                                 for s in inside)
+    usual = counts.most_common(1)[0] if counts else (0, 0)
+    table.check(f"{label}: every step has as many kernels as the others", usual[0] > 0 and usual[1] == len(inside),
+                f"kernels per step, and how many steps: {dict(counts.most_common(4))}", "one number above 0")
+
+
+def check_graph(table, capture, steps, label):
+    """Replays of a CUDA graph: their kernels are known one by one, and by which launch."""
+    graph = {c.correlation for c in capture.calls if "GraphLaunch" in c.name}
+    by_graph = [k for k in capture.kernels if k.correlation in graph]
+    table.fact(f"{label}: kernels that name a graph launch of this capture", f"{len(by_graph)} of {len(capture.kernels)} kernels, "
+               f"{len(graph)} graph launches")
+    check_steps(table, capture, steps, label)
+
+
+def check_truth(table, capture, truth, label):
+    """Simulated ranks write down what they handed to CUPTI."""
+    made = sum(capture.t0 <= stamp < capture.t1 for stamp in truth["written"].get("kernel", []))
+    table.check(f"{label}: kernels equal the simulation's own list", made > 0 and capture.rows.get("kernel") == made,
+                f"{capture.rows.get('kernel')} of {made}", "all, and more than none")

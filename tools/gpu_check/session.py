@@ -1,0 +1,253 @@
+"""Lockstep around one workload at a time: daemon, CLI and program, each with a log that ends up in the archive."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from evidence import last_line, run_logged, snapshot
+
+HERE = pathlib.Path(__file__).resolve().parent
+# Whatever started us must not decide who the ranks are and where their daemon is.
+FOREIGN = ("LOCKSTEP_", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN", "KINETO_USE_DAEMON", "RANK",
+           "WORLD_SIZE", "LOCAL_RANK", "OMPI_", "PMIX_", "SLURM_", "XDG_STATE_HOME")
+
+
+class Workload:
+    """A program under (or, for comparison, not under) `lockstep run`."""
+
+    def __init__(self, folder, name, command, env):
+        self.folder, self.name = folder, name
+        self.log = folder / f"{name}.jsonl"
+        with open(folder / f"{name}.out", "w") as output:
+            output.write(f"$ {' '.join(command)}\n")
+            output.flush()
+            self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT,
+                                            text=True, start_new_session=True)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def running(self):
+        return self.process.poll() is None
+
+    def tell(self, line):
+        """One command to a program that reads them (torch_loop.py)."""
+        try:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+        except (OSError, ValueError):
+            pass
+
+    def events(self, kind=None):
+        """The lines it has logged so far; a half-written last one is left for later."""
+        try:
+            lines = self.log.read_text().splitlines()
+        except OSError:
+            return []
+        events = []
+        for line in lines:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if kind is None or event.get("event") == kind:
+                events.append(event)
+        return events
+
+    def wait_for(self, kind, count=1, timeout=30):
+        """Until `count` events of a kind are there; the last of them, or None."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            events = self.events(kind)
+            if len(events) >= count:
+                return events[count - 1]
+            if not self.running():
+                return None
+            time.sleep(0.1)
+        return None
+
+    def said(self):
+        text = (self.folder / f"{self.name}.out").read_text(errors="replace")
+        return last_line(text)
+
+    def wait(self, timeout):
+        """Its exit code, or None when it had to be killed."""
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            snapshot(self.folder, self.pid, f"{self.name}-hangs", stacks=True)
+            self.kill()
+            return None
+
+    def kill(self):
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait(10)
+
+    def stop(self, timeout=15):
+        """Asks it to end; its exit code, None when it had to be killed."""
+        code = self.process.poll()
+        if code is None:
+            try:
+                self.process.terminate()
+            except ProcessLookupError:
+                pass
+            code = self.wait(timeout)
+        try:
+            self.process.stdin.close()
+        except OSError:
+            pass
+        return code
+
+
+class Session:
+    """A section's folder, private socket folder and daemon. Use it in a `with`: nothing outlives it."""
+
+    def __init__(self, setup, name, daemon=True):
+        self.setup, self.name = setup, name
+        self.folder = setup.work / name
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.calls, self.workloads, self.daemon = 0, [], None
+        # A socket's path is at most 107 bytes long, whatever OUT is.
+        self.sockets = pathlib.Path(tempfile.mkdtemp(prefix="lk-"))
+        self.socket = self.sockets / "client.sock"
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)}
+        self.env.update({"LOCKSTEP_SOCKET": str(self.socket), "XDG_STATE_HOME": str(self.sockets / "state"), **setup.env})
+        if daemon:
+            self.start_daemon()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for workload in self.workloads:
+            workload.stop(timeout=10)
+        self.stop_daemon()
+        for pid in self.stray_daemons():
+            os.kill(pid, signal.SIGKILL)
+        for log in self.sockets.glob("*.log"):
+            shutil.copy(log, self.folder / log.name)
+        shutil.rmtree(self.sockets, ignore_errors=True)
+
+    def start_daemon(self):
+        """With a log of everything: the one that `lockstep run` starts logs less."""
+        log = open(self.folder / "lockstepd.out", "a")
+        self.daemon = subprocess.Popen([self.program("lockstepd"), "--socket", str(self.socket), "--log-level", "debug", "--log",
+                                        str(self.folder / "lockstepd.log")], env=self.env, stdin=subprocess.DEVNULL, stdout=log,
+                                       stderr=subprocess.STDOUT, start_new_session=True)
+        log.close()
+        deadline = time.monotonic() + 10
+        while not self.socket.exists() and self.daemon.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    def stop_daemon(self):
+        if self.daemon is None:
+            return
+        if self.daemon.poll() is None:
+            self.daemon.terminate()
+            try:
+                self.daemon.wait(10)
+            except subprocess.TimeoutExpired:
+                snapshot(self.folder, self.daemon.pid, "lockstepd-hangs", stacks=True)
+                self.daemon.kill()
+                self.daemon.wait(10)
+        self.daemon = None
+
+    def stray_daemons(self):
+        """Those that `lockstep run` has started here, and that have not ended by themselves."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and (entry / "comm").read_text().strip() == "lockstepd" and \
+                        str(self.socket).encode() in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+        return found
+
+    def program(self, name):
+        return str(self.setup.bundle / "bin" / name)
+
+    def workload(self, name, command, wrap=(), env=None):
+        """Starts it; `wrap` is what stands before it, such as `lockstep run --`."""
+        workload = Workload(self.folder, name, [*wrap, *command], {**self.env, **self.setup.program_env, **(env or {})})
+        self.workloads.append(workload)
+        return workload
+
+    def under_run(self, *args):
+        return [self.program("lockstep"), "run", *args, "--"]
+
+    def cli(self, *args, timeout=60):
+        self.calls += 1
+        return run_logged(self.folder, f"cli-{self.calls:02}-{args[0]}", [self.program("lockstep"), *args], timeout, self.env)
+
+    def status(self):
+        """(ranks, warnings) as `lockstep status` has them."""
+        code, out, _ = self.cli("status", "--format", "json", timeout=15)
+        try:
+            daemons = json.loads(out).get("daemons", []) if code == 0 else []
+        except ValueError:
+            daemons = []
+        return [r for d in daemons for r in d.get("ranks", [])], [w for d in daemons for w in d.get("warnings", [])]
+
+    def wait_for_ranks(self, workload, count=1, timeout=60):
+        """(ranks, what is wrong when there are too few)."""
+        deadline = time.monotonic() + timeout
+        ranks, warnings = [], []
+        while time.monotonic() < deadline:
+            ranks, warnings = self.status()
+            if len(ranks) >= count:
+                return ranks, ""
+            if not workload.running():
+                return ranks, f"the program ended with {workload.process.returncode}: {workload.said()}"
+            time.sleep(0.3)
+        snapshot(self.folder, workload.pid, f"{workload.name}-does-not-register")
+        return ranks, f"{len(ranks)} of {count} after {timeout} s; warnings: {warnings or 'none'}; program: {workload.said()}"
+
+    def trace(self, capture, *args, timeout=60):
+        """(exit code, folder, what it said on stderr)."""
+        folder = self.folder / capture
+        code, _, err = self.cli("trace", "-o", str(folder), *args, timeout=timeout)
+        if code is None:
+            self.snapshots(f"{capture}-hangs", stacks=True)
+        elif code != 0:
+            self.snapshots(f"{capture}-failed")
+        return code, folder, err
+
+    def snapshots(self, name, stacks=False):
+        """Of all that runs here: what the client, its host and the daemon were doing."""
+        running = [(w.name, w.pid) for w in self.workloads if w.running()]
+        if self.daemon and self.daemon.poll() is None:
+            running.append(("lockstepd", self.daemon.pid))
+        for who, pid in running:
+            snapshot(self.folder, pid, f"{name}-{who}", stacks)
+
+
+class Setup:
+    """What all sections share."""
+
+    def __init__(self, bundle, work, simulate):
+        self.bundle, self.work, self.simulate = bundle, work, simulate
+        self.python = sys.executable
+        self.env = {}  # for every program and daemon; LOCKSTEP_CUPTI_LIB where the client does not find CUPTI by itself
+        self.program_env = {}
+        if simulate:
+            lib = simulate.parent / "lib"
+            self.program_env = {"LD_LIBRARY_PATH": str(lib / "sim_cuda"), "LOCKSTEP_SIM_CUPTI": str(lib / "liblockstep_sim_cupti.so")}
+        self.cupti = None  # a libcupti of this machine, once the facts have found one
+        self.deadline = None
+
+    def left(self):
+        return self.deadline - time.monotonic()
+
+    def script(self, name, *args):
+        # A crash leaves where Python was.
+        return [self.python, "-X", "faulthandler", str(HERE / name), *map(str, args)]
