@@ -60,6 +60,10 @@ Finding Cupti() {
       return {Verdict::kWorks, absl::StrCat("CUPTI: ", name)};
     }
   }
+  for (const char* path :
+       {"/usr/local/cuda/extras/CUPTI/lib64/libcupti.so", "/usr/local/cuda/lib64/libcupti.so"}) {
+    if (::access(path, R_OK) == 0) return {Verdict::kWorks, absl::StrCat("CUPTI: ", path)};
+  }
   return {Verdict::kNote,
           "CUPTI: not among the system's libraries; a PyTorch process brings its own, else set "
           "LOCKSTEP_CUPTI_LIB to its path"};

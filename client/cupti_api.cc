@@ -20,6 +20,8 @@ constexpr const char* kNames[] = {"libcupti.so.13",   "libcupti.so.12",   "libcu
 // Where a CUPTI lies beside the CUDA runtime library: same folder (toolkits), or the neighbour folder of
 // Python wheels.
 constexpr const char* kBesideRuntime[] = {"/", "/../../cuda_cupti/lib/", "/../extras/CUPTI/lib64/"};
+// Where the toolkit's installers put it; "" is the loader's own search.
+constexpr const char* kToolkits[] = {"", "/usr/local/cuda/extras/CUPTI/lib64/", "/usr/local/cuda/lib64/"};
 
 void* OpenLoaded(const char* name) { return ::dlopen(name, RTLD_NOW | RTLD_NOLOAD); }
 
@@ -57,9 +59,11 @@ void* OpenByDriver() {
   int version = 0;
   void* found = nullptr;
   if (version_of != nullptr && version_of(&version) == 0 && version >= 11000) {
-    Text<64> name;
-    name << "libcupti.so." << static_cast<uint32_t>(version / 1000);
-    found = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    for (const char* folder : kToolkits) {
+      Text<128> path;
+      path << folder << "libcupti.so." << static_cast<uint32_t>(version / 1000);
+      if (found == nullptr) found = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    }
   }
   ::dlclose(driver);
   return found;
@@ -137,8 +141,7 @@ bool OpenCupti(const char* wanted, CuptiApi* api, Sentence* why) {
   }
   if (library == nullptr) {
     *why << "no CUPTI library was found: neither loaded, nor beside the CUDA runtime, nor on the library "
-            "path; set "
-            "LOCKSTEP_CUPTI_LIB to libcupti.so";
+            "path or in /usr/local/cuda; set LOCKSTEP_CUPTI_LIB to libcupti.so";
     return false;
   }
   return ResolveCupti(library, api, why);
