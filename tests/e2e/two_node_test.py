@@ -125,6 +125,8 @@ class TwoNodes(unittest.TestCase):
         clock = ["--clock-offset-ns", str(AHEAD_NS), "--clock-drift-ppm", str(DRIFT_PPM), "--clock-reference-ns", str(self.reference)]
         a, b = (["-n", "4", "env", f"LOCKSTEP_SOCKET={node.socket}"] for node in self.nodes)
         job.command = ["mpiexec", "--oversubscribe", "--bind-to", "none", *a, *rank, ":", *b, *rank, *clock]
+        # In a user's namespace this is user 0, whose session folder in /tmp may be that of the real root.
+        job.env["OMPI_MCA_orte_tmpdir_base"] = str(self.work)
         job.env.update({"LOCKSTEP_AGGREGATOR": f"127.0.0.1:{self.port}", "LOCKSTEP_TOKEN_FILE": str(self.token)})
         return job
 
