@@ -75,8 +75,8 @@ def check_whole(table, capture, label):
                 "all, and more than none")
     before, orphans = orphans_of(capture)
     table.check(f"{label}: every kernel has its call", before < len(capture.kernels) and not orphans,
-                f"{len(capture.kernels) - before - len(orphans)} of {len(capture.kernels) - before}, and {before} launched before the window" +
-                (f"; without is {orphans[0].name[:60]}" if orphans else ""), "all")
+                f"{len(capture.kernels) - before - len(orphans)} of {len(capture.kernels) - before}, and {before} launched before the "
+                f"window" + (f"; without is {orphans[0].name[:60]}" if orphans else ""), "all")
     broken = [k for k in capture.kernels if k.dur <= 0 or not k.name]
     table.check(f"{label}: kernels have names and durations", not broken, f"{len(broken)} without, of {len(capture.kernels)}", "all")
 

@@ -110,6 +110,8 @@ def main():
     fact("disable_kernel", lambda: timed(cupti.cuptiActivityDisable, ctypes.c_int(KINDS["kernel"])))
     fact("second_enable_kernel", lambda: timed(cupti.cuptiActivityEnable, ctypes.c_int(KINDS["kernel"])))
     fact("second_disable_kernel", lambda: timed(cupti.cuptiActivityDisable, ctypes.c_int(KINDS["kernel"])))
+    # Blackwell's way of tracing; others say that they do not have it. Last: it changes what follows.
+    fact("hardware_trace", lambda: [timed(cupti.cuptiActivityEnableHWTrace, ctypes.c_uint8(on)) for on in (1, 0)])
     fact("libraries", lambda: {name: loaded(name) for name in ("libcuda.so", "libcudart", "libnccl", "libnvToolsExt")})
     print(json.dumps(facts, indent=1))
 

@@ -238,10 +238,11 @@ class Setup:
         self.bundle, self.work, self.simulate = bundle, work, simulate
         self.python = sys.executable
         self.env = {}  # for every program and daemon; LOCKSTEP_CUPTI_LIB where the client does not find CUPTI by itself
-        self.program_env = {}
+        self.program_env = {"PYTHONUNBUFFERED": "1"}
         if simulate:
             lib = simulate.parent / "lib"
-            self.program_env = {"LD_LIBRARY_PATH": str(lib / "sim_cuda"), "LOCKSTEP_SIM_CUPTI": str(lib / "liblockstep_sim_cupti.so")}
+            self.program_env.update({"LD_LIBRARY_PATH": str(lib / "sim_cuda"),
+                                     "LOCKSTEP_SIM_CUPTI": str(lib / "liblockstep_sim_cupti.so")})
         self.cupti = None  # a libcupti of this machine, once the facts have found one
         self.deadline = None
 

@@ -1,0 +1,71 @@
+"""What several sections do: a capture with its row in the table, a rank that registers, a capture in the background."""
+import re
+import threading
+import time
+
+import captures
+from evidence import broken, last_line, run_logged
+
+READY_S = 60  # a first import of PyTorch reads gigabytes
+
+
+def why(stderr):
+    """The line that says what went wrong, of what `lockstep trace` said."""
+    for line in stderr.splitlines():
+        if re.search(r": (failed|gone): ", line):
+            return line.strip()[:300]
+    return last_line(stderr)
+
+
+def traced(table, session, label, *args, timeout=60):
+    """A capture with its row in the table; None when there is none to look at."""
+    began = time.monotonic()
+    code, folder, said = session.trace(label.replace(" ", "-"), "--formats", "kineto", *args, timeout=timeout)
+    table.check(f"{label}: `lockstep trace {' '.join(args)}`", code == 0,
+                f"exit {code} after {time.monotonic() - began:.1f} s: {why(said)}", "exit 0")
+    if code != 0:
+        return None
+    try:
+        return captures.Capture(folder)
+    except Exception:
+        reason = broken(session.folder, f"{label.replace(' ', '-')}-unreadable")
+        table.check(f"{label} can be read back", False, reason, "report, records, trace")
+        return None
+
+
+def registers(table, session, workload, count=1, label="the client reaches the daemon"):
+    ranks, reason = session.wait_for_ranks(workload, count, READY_S)
+    return table.check(label, len(ranks) == count, reason or f"rank {[r['rank'] for r in ranks]} of {ranks[0]['world_size']}, "
+                       f"program {ranks[0]['program']}", f"{count} in `lockstep status`")
+
+
+def cuda_loop(setup, session, name, *args, seconds=120):
+    """The plain CUDA program. Simulated, it finds another libcuda."""
+    return setup.script("cuda_loop.py", "--seconds", seconds, "--log", session.folder / f"{name}.jsonl", *args)
+
+
+def cupti_of(session):
+    ranks, _ = session.status()
+    return [rank.get("cupti_version") for rank in ranks]
+
+
+def gpu_memory(setup, session, pid):
+    if setup.simulate:
+        return "simulated"
+    _, out, _ = run_logged(session.folder, f"nvidia-smi-memory-{time.monotonic_ns()}",
+                           ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader"], timeout=15)
+    return " ".join(line for line in out.splitlines() if line.startswith(str(pid))) or f"not listed by nvidia-smi: {last_line(out)}"
+
+
+class BackgroundTrace(threading.Thread):
+    def __init__(self, session, capture, duration):
+        super().__init__(daemon=True)
+        self.session, self.capture, self.duration = session, capture, duration
+        self.began = time.monotonic()
+        self.code, self.folder, self.said, self.seconds = None, session.folder / capture, "", 0.0
+        self.start()
+
+    def run(self):
+        self.code, self.folder, self.said = self.session.trace(self.capture, "--duration", self.duration, "--formats", "none",
+                                                               timeout=45)
+        self.seconds = time.monotonic() - self.began

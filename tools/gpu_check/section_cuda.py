@@ -1,0 +1,133 @@
+"""A CUDA program: its own count of what it launched against ten captures, with one thread and with four; the other ways in."""
+import statistics
+import time
+
+import captures
+from evidence import Gathered, snapshot
+from helpers import cuda_loop, cupti_of, gpu_memory, registers, traced, why
+from session import Session
+
+
+def cuda(setup, table):
+    long, short = ("1s", 2) if setup.simulate else ("2s", 7)
+    with Session(setup, "cuda") as session:
+        workload = session.workload("loop", cuda_loop(setup, session, "loop"), session.under_run())
+        if not registers(table, session, workload):
+            return
+        time.sleep(1)
+        memory = [gpu_memory(setup, session, workload.pid)]
+        capture = traced(table, session, "capture 1", "--duration", long)
+        if capture is None and setup.cupti and "LOCKSTEP_CUPTI_LIB" not in setup.env:
+            workload = retry_with_cupti(setup, table, session, workload)
+            capture = traced(table, session, "capture 1 again", "--duration", long)
+        if capture is None:
+            return
+        memory.append(gpu_memory(setup, session, workload.pid))
+        snapshot(session.folder, workload.pid, "loop-after-a-capture")
+        table.fact("CUPTI that the client uses", cupti_of(session))
+        second = traced(table, session, "capture 2", "--duration", long)
+        kept = [("capture 1", capture)] + ([("capture 2", second)] if second else [])
+        for number in range(3, 3 + short):
+            if number == 2 + short:
+                time.sleep(4)  # a capture after a rest
+            code, folder, said = session.trace(f"capture-{number}", "--formats", "kineto", "--duration", "400ms")
+            if code != 0:
+                table.check(f"capture {number} of 400 ms", False, f"exit {code}: {why(said)}", "exit 0")
+                break
+            kept.append((f"capture {number}", captures.Capture(folder)))
+        time.sleep(2)
+        memory.append(gpu_memory(setup, session, workload.pid))
+        table.fact("GPU memory of the program before, after one and after all captures", memory)
+        fact_launch_cost(table, workload, kept)
+        code = workload.stop()
+        table.check("the program ends as ever", code == 0, f"exit {code}: {workload.said()}", "exit 0")
+        for label, one in kept[:2]:
+            judge_plain(table, workload, one, label)
+        gathered = Gathered()
+        for label, one in kept[2:]:
+            judge_plain(gathered, workload, one, label)
+        gathered.tell(table, f"captures 3 to {len(kept)} are as good")
+
+
+def retry_with_cupti(setup, table, session, workload):
+    """Tells "finds no CUPTI" from whatever else may be wrong."""
+    setup.env["LOCKSTEP_CUPTI_LIB"] = setup.cupti
+    session.env["LOCKSTEP_CUPTI_LIB"] = setup.cupti
+    workload.stop()
+    table.fact("tried again with LOCKSTEP_CUPTI_LIB", setup.cupti)
+    workload = session.workload("loop-again", cuda_loop(setup, session, "loop-again"), session.under_run())
+    registers(table, session, workload, label="the client reaches the daemon again")
+    time.sleep(1)
+    return workload
+
+
+def judge_plain(table, workload, capture, label):
+    captures.check_whole(table, capture, label)
+    captures.check_bursts(table, capture, workload.events("burst"), label)
+    if label == "capture 1":
+        captures.fact_delays(table, capture, label)
+
+
+def fact_launch_cost(table, workload, kept):
+    """What a launch costs the host, in and between captures of one process."""
+    bursts = workload.events("burst")
+    if not bursts:
+        return
+    def per_launch(chosen):
+        values = [b["submit_ns"] / b["launches"] for b in chosen]
+        return f"{statistics.median(values):.0f} ns ({len(values)} bursts)" if values else "none"
+
+    windows = [(c.t0, c.t1) for _, c in kept]
+    before = [b for b in bursts if b["end_ns"] < windows[0][0] - 500_000_000]
+    captured = [b for b in bursts if any(t0 < b["start_ns"] and b["end_ns"] < t1 for t0, t1 in windows)]
+    after = [b for b in bursts if b["start_ns"] > windows[-1][1] + 1_000_000_000]
+    table.fact("one launch costs the host", f"before any capture {per_launch(before)}, captured {per_launch(captured)}, after the last "
+               f"{per_launch(after)}")
+
+
+def threads(setup, table):
+    """Four threads with a stream each, then as many launches as four threads can make."""
+    for name, args in (("four", ["--threads", "4"]),
+                       ("flood", ["--threads", "4", "--launches", "3000", "--copies", "0", "--cycles", "0", "--pause-ms", "0"])):
+        with Session(setup, f"threads-{name}") as session:
+            workload = session.workload("loop", cuda_loop(setup, session, "loop", *args), session.under_run())
+            if not registers(table, session, workload, label=f"{name}: the client reaches the daemon"):
+                continue
+            time.sleep(1)
+            capture = traced(table, session, f"{name} capture", "--duration", "1s", timeout=90)
+            workload.stop()
+            if capture is None:
+                continue
+            bursts = [b for b in workload.events("burst") if b["start_ns"] > capture.t0 and b["end_ns"] < capture.t1]
+            launched = sum(b["launches"] for b in bursts)
+            table.fact(f"{name}: kernels of 1 s", f"{capture.rows.get('kernel')} stored, {capture.lost} records lost, {launched} "
+                       f"launched in whole bursts; losses {capture.report['capture']['losses'][:3]}")
+            if name == "four":
+                captures.check_bursts(table, capture, workload.events("burst"), name)
+            else:
+                table.check("flood: what is missing is counted as lost", capture.lost > 0 or capture.rows.get("kernel", 0) >= launched,
+                            f"{capture.rows.get('kernel')} kernels, {capture.lost} lost", f"all {launched}, or a loss")
+
+
+def entries(setup, table):
+    """The other ways in: preloaded alone, and a daemon that `lockstep run` starts."""
+    library = setup.bundle / "lib" / "liblockstep_client.so"
+    with Session(setup, "preloaded") as session:
+        workload = session.workload("loop", cuda_loop(setup, session, "loop"), env={"LD_PRELOAD": str(library)})
+        if registers(table, session, workload, label="LD_PRELOAD alone: the client reaches the daemon"):
+            time.sleep(0.5)
+            capture = traced(table, session, "preloaded capture", "--duration", "500ms")
+            workload.stop()
+            if capture is not None:
+                judge_plain(table, workload, capture, "preloaded capture")
+    with Session(setup, "on-demand", daemon=False) as session:
+        workload = session.workload("loop", cuda_loop(setup, session, "loop"), session.under_run())
+        if registers(table, session, workload, label="a daemon started by `lockstep run`: the client reaches it"):
+            code, _, said = session.trace("capture", "--duration", "500ms", "--formats", "none")
+            table.check("and the rank is captured", code == 0, f"exit {code}: {why(said)}", "exit 0")
+        workload.stop()
+        began = time.monotonic()
+        while session.stray_daemons() and time.monotonic() - began < 20:
+            time.sleep(0.2)
+        table.check("that daemon ends by itself", not session.stray_daemons(), f"{time.monotonic() - began:.1f} s after the last rank",
+                    "10 s or so")

@@ -1,0 +1,159 @@
+"""A PyTorch loop: captures, CUDA graphs, PyTorch's own profiler beside ours; and what an idle client costs it."""
+import statistics
+import time
+
+import captures
+from evidence import snapshot
+from helpers import READY_S, BackgroundTrace, cuda_loop, cupti_of, registers, traced, why
+from session import Session
+
+
+def torch(setup, table):
+    if setup.simulate:
+        table.check("PyTorch", None, "simulated ranks run no PyTorch", "")
+        return
+    with Session(setup, "torch") as session:
+        loop = setup.script("torch_loop.py", "--seconds", 150, "--log", session.folder / "loop.jsonl")
+        workload = session.workload("loop", loop, session.under_run())
+        if not registers(table, session, workload) or not workload.wait_for("step", 50, READY_S):
+            table.check("the loop runs", False, workload.said(), "steps")
+            return
+        time.sleep(2)
+        asked = time.time_ns()
+        capture = traced(table, session, "capture 1", "--duration", "2s")
+        if capture is None:
+            torch_without_kineto(setup, table)
+            return
+        snapshot(session.folder, workload.pid, "loop-after-a-capture")
+        table.fact("CUPTI that the client uses", cupti_of(session))
+        time.sleep(2)
+        second = traced(table, session, "capture 2", "--duration", "2s")
+        for label, one in (("capture 1", capture), ("capture 2", second)):
+            if one is not None:
+                captures.check_whole(table, one, label)
+                captures.check_steps(table, one, workload.events("step"), label)
+        captures.fact_delays(table, capture, "capture 1")
+        fact_step_times(table, workload, capture, asked)
+        torch_graph(table, session, workload)
+        torch_profiler(table, session, workload)
+        workload.tell("quit")
+        code = workload.wait(20)
+        table.check("the loop ends as ever", code == 0, f"exit {code}: {workload.said()}", "exit 0")
+
+
+def torch_without_kineto(setup, table):
+    """Where the first capture failed: is it because Kineto was woken too?"""
+    with Session(setup, "torch-mode-cupti") as session:
+        loop = setup.script("torch_loop.py", "--seconds", 60, "--log", session.folder / "loop.jsonl")
+        workload = session.workload("loop", loop, session.under_run("--mode", "cupti"))
+        label = "--mode cupti: the client reaches the daemon"
+        if registers(table, session, workload, label=label) and workload.wait_for("step", 50, READY_S):
+            capture = traced(table, session, "mode cupti capture", "--duration", "2s")
+            if capture is not None:
+                captures.check_whole(table, capture, "mode cupti capture")
+
+
+def fact_step_times(table, workload, capture, asked):
+    steps = workload.events("step")
+
+    def median(low, high):
+        values = [s["ns"] for s in steps if low < s["start_ns"] and s["start_ns"] + s["ns"] < high]
+        return f"{statistics.median(values) / 1e3:.0f} us ({len(values)})" if values else "none"
+
+    table.fact("median step", f"before {median(asked - 2_000_000_000, asked)}, captured {median(capture.t0, capture.t1)}, "
+               f"a second after {median(capture.t1 + 1_000_000_000, capture.t1 + 3_000_000_000)}")
+    arming = [s["ns"] for s in steps if asked - s["ns"] < s["start_ns"] < capture.t0]
+    draining = [s["ns"] for s in steps if capture.t1 <= s["start_ns"] < capture.t1 + 1_000_000_000]
+    table.fact("longest step", f"while arming {max(arming, default=0) / 1e3:.0f} us, in the second behind the window "
+               f"{max(draining, default=0) / 1e3:.0f} us")
+
+
+def torch_graph(table, session, workload):
+    workload.tell("graph")
+    if not workload.wait_for("graph", 1, 30):
+        failed = workload.events("failed") or [{"why": workload.said()}]
+        table.check("CUDA graph: the loop makes one", False, failed[-1]["why"], "a graph")
+        return
+    time.sleep(0.5)
+    for number in (1, 2):
+        capture = traced(table, session, f"graph capture {number}", "--duration", "500ms")
+        if capture is not None:
+            table.check(f"graph capture {number}: nothing lost", capture.lost == 0, f"{capture.lost} lost; {capture.rows}", "0 lost")
+            replays = [s for s in workload.events("step") if s["mode"] == "graph"]
+            captures.check_graph(table, capture, replays, f"graph capture {number}")
+    workload.tell("eager")
+
+
+def torch_profiler(table, session, workload):
+    """Whether PyTorch's own profiler still works in a process we have captured, and what happens to us after it."""
+    workload.tell("profile 50")
+    done = workload.wait_for("profile", 1, 60)
+    failed = workload.events("failed")
+    table.check("torch.profiler sees the GPU after our captures", bool(done) and done["gpu_events"] > 0,
+                f"{done['gpu_events']} GPU events in {done['steps']} steps, {done['seconds']} s" if done else
+                (failed[-1]["why"] if failed else "no answer within 60 s"), "more than 0")
+    code, folder, said = session.trace("capture-after-profiler", "--formats", "kineto", "--duration", "500ms")
+    table.fact("a capture after torch.profiler", f"exit {code}: {why(said)} {captures.Capture(folder).rows if code == 0 else ''}")
+    # Both at once: the last one to register has the records.
+    trace = BackgroundTrace(session, "capture-beside-profiler", "3s")
+    time.sleep(1.5)
+    workload.tell("profile 50")
+    done = workload.wait_for("profile", 2, 40)
+    trace.join(50)
+    table.fact("torch.profiler in the midst of a capture", f"profiler: {done['gpu_events'] if done else 'no answer'} GPU events; capture: "
+               f"exit {trace.code}: {why(trace.said)}; the loop {'runs on' if workload.running() else 'is gone'}")
+
+
+def cost(setup, table):
+    if setup.simulate:
+        table.check("step time with the idle client", None, "simulated ranks have virtual step times", "within noise")
+        return
+    kinds = [("bare", None), ("client", ()), ("client, --mode cupti", ("--mode", "cupti"))]
+    with Session(setup, "cost") as session:
+        launch_cost(setup, table, session, kinds[:2])
+        medians = {name: [] for name, _ in kinds}
+        began = time.monotonic()
+        for turn in range(3):
+            # Another turn only where there is time for one like the first.
+            if turn and setup.left() < 1.3 * (time.monotonic() - began) / turn:
+                break
+            for name, args in kinds:
+                label = f"torch-{turn}-{name.replace(', --', '-').replace(' ', '-')}"
+                command = setup.script("torch_loop.py", "--seconds", 5, "--log", session.folder / f"{label}.jsonl")
+                workload = session.workload(label, command, () if args is None else session.under_run(*args))
+                code = workload.wait(60)
+                steps = [s["ns"] for s in workload.events("step")][50:]
+                if code != 0 or len(steps) < 200:
+                    table.check(f"{label} runs", False, f"exit {code}, {len(steps)} steps: {workload.said()}", "200 steps and more")
+                    return
+                medians[name].append(statistics.median(steps))
+        compare(table, "PyTorch step", medians, 1e3, "us", least=0.01)
+
+
+def launch_cost(setup, table, session, kinds):
+    medians = {name: [] for name, _ in kinds}
+    for turn in range(3):
+        for name, args in kinds:
+            label = f"launch-{turn}-{name}"
+            workload = session.workload(label, cuda_loop(setup, session, label, "--copies", "0", seconds=3),
+                                        () if args is None else session.under_run(*args))
+            workload.wait(40)
+            bursts = [b["submit_ns"] / b["launches"] for b in workload.events("burst")][5:]
+            if not bursts:
+                table.check(f"{label} runs", False, workload.said(), "bursts")
+                return
+            medians[name].append(statistics.median(bursts))
+    compare(table, "one launch", medians, 1, "ns", least=0.03)
+
+
+def compare(table, what, medians, unit, word, least):
+    """Medians of runs in turns. What runs of one kind differ by, with or without the client, is noise; less than `least` is too."""
+    bare = medians["bare"]
+    for name, values in medians.items():
+        noise = max((max(runs) - min(runs)) / statistics.median(runs) for runs in (bare, values))
+        if name != "bare":
+            ratio = statistics.median(values) / statistics.median(bare)
+            table.check(f"{what} with the idle {name}", ratio - 1 <= max(noise, least),
+                        f"{ratio:.4f} of bare; {', '.join(f'{v / unit:.1f}' for v in values)} {word}, bare "
+                        f"{', '.join(f'{v / unit:.1f}' for v in bare)} {word}",
+                        f"within the runs' own spread ({noise:.4f}) or {least:.0%}")
