@@ -18,8 +18,10 @@ string(REPLACE "-g" "-g1" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_RELW
 if(LOCKSTEP_SANITIZE)
   # Unoptimised, the tests of the analysis take ten minutes under the thread sanitizer. gcc's flow warnings misread
   # instrumented code; the dev build is where they count.
-  add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -g1 -O1 -Wno-stringop-overflow
-                      -Wno-array-bounds -Wno-maybe-uninitialized -Wno-restrict -Wno-nonnull -Wno-stringop-overread)
+  set(gcc_flow_warnings -Wno-stringop-overflow -Wno-array-bounds -Wno-maybe-uninitialized -Wno-restrict -Wno-nonnull
+                        -Wno-stringop-overread)
+  add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -g1 -O1
+                      "$<$<CXX_COMPILER_ID:GNU>:${gcc_flow_warnings}>")
   add_link_options(-fsanitize=${LOCKSTEP_SANITIZE})
 endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)

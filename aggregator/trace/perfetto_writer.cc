@@ -143,7 +143,8 @@ class RankWriter {
                       call.name == kNoName ? std::string_view("call") : Text(call.name));
     }
     for (; range < rank_.ranges.size(); ++range) WriteRange(rank_.ranges[range], threads);
-    for (auto& [id, thread] : threads) {
+    for (auto& entry : threads) {
+      HostThread& thread = entry.second;
       thread.lanes.CloseAll([&](size_t lane, HostTime end) { out_.EndSlice(At(end), thread.tracks[lane]); });
     }
   }
