@@ -7,15 +7,10 @@
 #include <vector>
 
 #include "aggregator/analysis/diagnosis.h"
+#include "aggregator/analysis/gains.h"
 #include "aggregator/analysis/typical.h"
 
 namespace lockstep::analysis {
-
-// What the additive split charges to one rank, per step.
-struct RankCost {
-  double kernels = 0, host = 0, copies = 0, head = 0;
-  double total() const { return kernels + host + copies + head; }
-};
 
 struct CauseFinding {
   Cause cause = Cause::kUnknown;

@@ -23,9 +23,6 @@ std::string_view CauseName(Cause cause);
 
 enum class Verdict : uint8_t { kUndecided, kLikely, kSure };
 
-// Verdicts and noise floors need at least this many steps.
-inline constexpr size_t kLeastSteps = 3;
-
 // With less of the communication matched than this, what holds the ranks back may be invisible: nothing is decided.
 inline constexpr double kMatchedForVerdict = 0.5;
 

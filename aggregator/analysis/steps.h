@@ -19,6 +19,9 @@ namespace lockstep::analysis {
 inline constexpr int32_t kBeforeSteps = -1;
 inline constexpr int32_t kAfterSteps = -2;
 
+// Verdicts and noise floors need at least this many.
+inline constexpr size_t kLeastSteps = 3;
+
 struct RankStep {
   HostInterval host;      // the range
   HostTime device_end;    // last end of the device work launched in it; host.end where there is none
