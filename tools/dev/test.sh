@@ -25,7 +25,7 @@ fi
 failed=0
 for preset in asan tsan; do
   say "building and testing ($preset)"
-  configure_and_build "$preset"
+  configure_and_build "$preset" sanitized
   ctest --preset "$preset" "$@" || failed=1
 done
 bash tools/dev/fuzz.sh --seconds "${LOCKSTEP_FUZZ_SECONDS:-60}" || failed=1
