@@ -11,8 +11,8 @@ namespace {
 constexpr char kAbout[] =
     "Analyse recorded traces: which rank holds the others back, why, and what fixing it would gain.\n"
     "\n"
-    "Reads folders that lockstep trace wrote, and Kineto/PyTorch traces (.json, .json.gz), one per rank; a "
-    "folder or files.\n"
+    "Reads folders that lockstep trace wrote; Kineto/PyTorch traces (.json, .json.gz), one per rank, a folder or\n"
+    "files; and a job's own timeline, one file for all ranks (docs/formats/timeline.md).\n"
     "\n"
     "Examples:\n"
     "  lockstep analyze ./traces\n"

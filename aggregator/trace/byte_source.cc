@@ -99,7 +99,41 @@ class Inflater final : public ByteSource {
   std::string damage_;
 };
 
+// A source with its first bytes put back.
+class Unread final : public ByteSource {
+ public:
+  Unread(std::string first, std::unique_ptr<ByteSource> rest) : first_(std::move(first)), rest_(std::move(rest)) {}
+
+  size_t Read(std::span<char> out) override {
+    if (at_ == first_.size()) return rest_->Read(out);
+    const size_t n = std::min(out.size(), first_.size() - at_);
+    std::memcpy(out.data(), first_.data() + at_, n);
+    at_ += n;
+    return n;
+  }
+  std::string_view damage() const override { return rest_->damage(); }
+  uint64_t consumed() const override { return rest_->consumed(); }
+
+ private:
+  std::string first_;
+  size_t at_ = 0;
+  std::unique_ptr<ByteSource> rest_;
+};
+
 }  // namespace
+
+std::string Peek(std::unique_ptr<ByteSource>& source, size_t bytes) {
+  std::string first(bytes, '\0');
+  size_t filled = 0;
+  while (filled < bytes) {
+    const size_t read = source->Read(std::span(first).subspan(filled));
+    if (read == 0) break;
+    filled += read;
+  }
+  first.resize(filled);
+  source = std::make_unique<Unread>(first, std::move(source));
+  return first;
+}
 
 size_t MemorySource::Read(std::span<char> out) {
   const size_t n = std::min(out.size(), bytes_.size() - at_);
@@ -136,12 +170,15 @@ absl::StatusOr<OpenedTrace> OpenTrace(const std::string& path) {
   if (::fstat(fd.get(), &info) != 0 || S_ISDIR(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is no file"));
   }
-  unsigned char magic[2] = {};
-  const bool gzip = ::pread(fd.get(), magic, sizeof magic, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
+  unsigned char magic[4] = {};
+  const ssize_t known = ::pread(fd.get(), magic, sizeof magic, 0);
+  const bool gzip = known >= 2 && magic[0] == 0x1f && magic[1] == 0x8b;
+  const bool zstd = known == 4 && magic[0] == 0x28 && magic[1] == 0xb5 && magic[2] == 0x2f && magic[3] == 0xfd;
   OpenedTrace opened;
   opened.bytes = static_cast<uint64_t>(info.st_size);
   opened.source = std::make_unique<FileSource>(std::move(fd));
   if (gzip) opened.source = GzipSource(std::move(opened.source));
+  if (zstd) opened.source = ZstdSource(std::move(opened.source));
   return opened;
 }
 

@@ -1,7 +1,7 @@
 // A trace's bytes, read once from front to back.
 //
-// Implemented by: FileSource (a file as it lies), MemorySource (bytes at hand: tests, fuzzer), GzipSource
-// (another source inflated). One thread at a time.
+// Implemented by: FileSource (a file as it lies), MemorySource (bytes at hand: tests, fuzzer), GzipSource and
+// ZstdSource (another source inflated). One thread at a time.
 #ifndef LOCKSTEP_AGGREGATOR_TRACE_BYTE_SOURCE_H_
 #define LOCKSTEP_AGGREGATOR_TRACE_BYTE_SOURCE_H_
 
@@ -61,7 +61,13 @@ class FileSource final : public ByteSource {
 // Any number of gzip members one after another, as one stream. `inner` starts with a gzip header.
 std::unique_ptr<ByteSource> GzipSource(std::unique_ptr<ByteSource> inner);
 
-// The file's bytes, inflated when they begin as gzip does: the name says nothing. kNotFound,
+// Any number of zstd frames, as GzipSource.
+std::unique_ptr<ByteSource> ZstdSource(std::unique_ptr<ByteSource> inner);
+
+// The first bytes, fewer at the end of the data; `source` gives them again.
+std::string Peek(std::unique_ptr<ByteSource>& source, size_t bytes);
+
+// The file's bytes, inflated when they begin as gzip or zstd does: the name says nothing. kNotFound,
 // kPermissionDenied or kInvalidArgument (a folder) with one sentence that names the file.
 struct OpenedTrace {
   std::unique_ptr<ByteSource> source;

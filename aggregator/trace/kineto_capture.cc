@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "aggregator/trace/nest_ranges.h"
 
 namespace lockstep::trace {
 namespace {
@@ -164,20 +165,6 @@ class Rebase {
   Nanos base_;
   std::vector<NameId> names_;
 };
-
-// How deep each range lies in the others of its thread. Sorts them.
-void NestRanges(std::vector<store::HostRange>& ranges) {
-  std::stable_sort(ranges.begin(), ranges.end(), [](const store::HostRange& a, const store::HostRange& b) {
-    return a.start != b.start ? a.start < b.start : a.end > b.end;
-  });
-  absl::flat_hash_map<ThreadId, std::vector<HostTime>> open;
-  for (store::HostRange& range : ranges) {
-    std::vector<HostTime>& ends = open[range.thread];
-    while (!ends.empty() && ends.back() <= range.start && ends.back() < range.end) ends.pop_back();
-    range.depth = static_cast<uint32_t>(ends.size());
-    ends.push_back(range.end);
-  }
-}
 
 // With several devices in one process, a call belongs to the device whose activity it started; the others to
 // the first.

@@ -14,6 +14,7 @@
 #include "aggregator/trace/kineto_capture.h"
 #include "aggregator/trace/kineto_reader.h"
 #include "aggregator/trace/readers.h"
+#include "aggregator/trace/timeline_reader.h"
 #include "aggregator/trace/trace_files.h"
 
 namespace lockstep::trace {
@@ -88,6 +89,24 @@ std::string NameOf(const std::vector<TraceFile>& files) {
   return files.size() == 1 ? first.filename().string() : first.parent_path().filename().string();
 }
 
+absl::StatusOr<store::Capture> ReadOneTimeline(Opened& opened, const ReadOptions& options) {
+  const uint64_t total = opened.trace.bytes;
+  return ReadTimeline(*opened.trace.source, opened.from.path, [&options, total](uint64_t done) {
+    if (options.progress) options.progress(done, total);
+  });
+}
+
+// The one timeline among the files, if there is one; it holds a whole job, so nothing may stand beside it.
+absl::StatusOr<Opened*> FindTimeline(std::vector<Opened>& opened) {
+  for (Opened& o : opened) {
+    if (!IsTimeline(Peek(o.trace.source, kTimelineMagic.size()))) continue;
+    if (opened.size() == 1) return &o;
+    return absl::InvalidArgumentError(
+        absl::StrCat(o.from.path, " is the timeline of a whole job; give it alone, without other traces"));
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 absl::StatusOr<store::Capture> ReadInput(std::span<const std::string> paths, const ReadOptions& options) {
@@ -102,7 +121,9 @@ absl::StatusOr<store::Capture> ReadInput(std::span<const std::string> paths, con
   }
   auto opened = OpenAll(input->traces);
   if (!opened.ok()) return absl::InvalidArgumentError(opened.status().message());
-  auto capture = JoinKinetoFiles(ReadAll(std::move(*opened), options));
+  const auto timeline = FindTimeline(*opened);
+  if (!timeline.ok()) return timeline.status();
+  auto capture = *timeline != nullptr ? ReadOneTimeline(**timeline, options) : JoinKinetoFiles(ReadAll(std::move(*opened), options));
   if (!capture.ok()) return capture.status();
   capture->id = NameOf(input->traces);
   store::Finish(*capture);

@@ -147,7 +147,7 @@ TEST_F(ReadInputTest, WhatCannotBeUsedGetsOneSentence) {
   EXPECT_THAT(Sentence(Read({})), HasSubstr("nothing to read"));
   EXPECT_THAT(Sentence(Read({(folder_ / "none").string()})), HasSubstr("none does not exist"));
   EXPECT_THAT(Sentence(ReadFolder()),
-              AllOf(HasSubstr(folder_.string()), HasSubstr("holds no capture and no .json")));
+              AllOf(HasSubstr(folder_.string()), HasSubstr("holds no capture, no .json")));
   const std::string broken = Write("broken.json", "this is no json");
   EXPECT_THAT(Sentence(Read({broken})), HasSubstr("broken.json is no JSON"));
   EXPECT_THAT(Sentence(ReadFolder()), HasSubstr("broken.json is no JSON")) << "the only file of a folder";

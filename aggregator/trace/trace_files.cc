@@ -46,7 +46,12 @@ std::optional<RankId> NumberAfter(std::string_view name, std::string_view word, 
   return std::nullopt;
 }
 
-bool IsTraceName(std::string_view name) { return name.ends_with(".json") || name.ends_with(".json.gz"); }
+bool IsTraceName(std::string_view name) {
+  for (std::string_view end : {".json", ".json.gz", ".timeline", ".timeline.gz", ".timeline.zst"}) {
+    if (name.ends_with(end)) return true;
+  }
+  return false;
+}
 
 absl::StatusOr<std::vector<std::string>> TracesIn(const std::string& folder) {
   std::error_code error;
@@ -73,7 +78,7 @@ std::string NoTraces(const std::string& folder) {
       sub_folder.empty()
           ? "give a folder with one trace per rank"
           : absl::StrCat("folders inside it are not searched: give one of them, such as ", sub_folder);
-  return absl::StrCat(folder, " holds no capture and no .json or .json.gz trace; ", remedy);
+  return absl::StrCat(folder, " holds no capture, no .json or .json.gz trace and no .timeline; ", remedy);
 }
 
 absl::Status AddFolder(const std::string& folder, InputFiles& input) {

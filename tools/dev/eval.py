@@ -42,7 +42,7 @@ def run_one(number, kind, rank, size, work, duration):
 
 def main():
     parser = argparse.ArgumentParser(prog="./dev eval", description=__doc__)
-    parser.add_argument("--live", action="store_true", help="run the jobs (the only way there is so far)")
+    parser.add_argument("--live", action="store_true", help="run the jobs (without it, ./dev eval scores generated timelines)")
     parser.add_argument("--faults", type=int, default=30)
     parser.add_argument("--healthy", type=int, default=10)
     parser.add_argument("--duration", default="2s", help="of each capture (%(default)s)")

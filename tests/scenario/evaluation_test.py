@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""A small evaluation with a fixed seed: what holds today must go on holding. The whole one is ./dev eval.
+
+    evaluation_test.py FOLDER_OF_PROGRAMS"""
+import pathlib
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import table  # noqa: E402
+from evaluate import _line, run_job  # noqa: E402
+
+SEED = 20
+
+
+def _job(number, topology, ranks, fault=None, **more):
+    return {"seed": SEED + number, "topology": topology, "ranks": ranks, "noise": 0.01, "steps": 8, "faults": [fault] if fault else [],
+            "metadata": "nccl", "loss": 0.0, "missing": 0.0, "clock_ms": 1.0, "drift_ppm": 50.0, "collectives": True, "parameters": {"sync": True}, **more}
+
+
+JOBS = [
+    _job(0, "dp", 8, ("slow_gpu", 0.3, 5, "whole")),
+    _job(1, "hybrid", 16, ("slow_gpu", 0.3, 9, "whole")),
+    _job(2, "fsdp", 16, ("slow_gpu", 0.1, 11, "whole")),
+    _job(3, "experts", 16, ("loader", 0.4, 2, "whole")),
+    _job(4, "context", 16, ("slow_gpu", 0.3, 7, "whole")),
+    _job(5, "dp", 16, ("copies", 10.0, 3, "whole")),
+    _job(6, "pipeline", 16, ("slow_gpu", 0.3, 13, "whole")),
+    _job(7, "hybrid", 16),
+    _job(8, "fsdp", 16),
+    _job(9, "dp", 16, metadata="group", loss=0.02),
+]
+
+
+def check(good, what):
+    if not good:
+        raise SystemExit(f"evaluation: {what}")
+
+
+def main():
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, job in enumerate(JOBS):
+            results.append(run_job("small", number, job, sys.argv[1], folder, False))
+            print(_line(results[-1]), flush=True)
+    check(not any(r["failed"] for r in results), "a timeline could not be analysed")
+    sick = [r for r in results if r["faults"] and r["effect"] >= 0.03]
+    check(len(sick) >= 5, f"only {len(sick)} faults cost 3 % of the step")
+    right = sum(r["right_place"] for r in sick)
+    print(f"right place {right} of {len(sick)}, right cause {sum(r['right_cause'] for r in sick)}")
+    check(right >= len(sick) - 1, f"the right rank is named first in {right} of {len(sick)} jobs")
+    for r in results:
+        check(r["broken_bounds"] == 0, f"a clock's bound does not hold in job {r['number']} ({r['clock_error']} ns off)")
+        check(r.get("additivity", 0.0) <= 1e-6, f"the parts of the lost time do not add up in job {r['number']}: {r.get('additivity')}")
+        check(r["wrong"] == 0, f"{r['wrong']} collectives of job {r['number']} are matched with others")
+        check(not r["faults"] or r["step_error"] is None or abs(r["step_error"]) < 2e-3, f"step time of job {r['number']} is {r['step_error']} off")
+    errors = [r["gain_error"] for r in sick if r["gain_error"] is not None]
+    check(table.quantile(errors, 0.5) <= 0.10, f"median error of the culprit's ms {table.quantile(errors, 0.5)}")
+    waits = [e for r in results for e in r["errors"]]
+    print(f"median error of the culprit's ms {table.quantile(errors, 0.5):.3f}; wait error p99 {table.quantile(waits, 0.99) / 1e3:.1f} us "
+          f"over {len(waits)} waits; clock error {max(r['clock_error'] for r in results) / 1e3:.1f} us")
+    check(table.quantile(waits, 0.99) <= 60e3, "waits are wrong by more than 60 us")
+
+
+if __name__ == "__main__":
+    main()

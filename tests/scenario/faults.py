@@ -1,0 +1,289 @@
+"""What can be wrong with a job: each fault says where it lies, which cause a report should name, and what it does to the works,
+gaps and transfers of a program. Hooks that a fault leaves alone change nothing."""
+from noise import stream
+
+
+class Fault:
+    kind = "none"
+    cause = None
+    also = ()          # causes that are right as well
+    level = "rank"     # rank, host, stage, group, data, job
+    sizes = ()
+
+    def __init__(self, seed, layout, steps, size, place, span):
+        """`place` draws where it lies; `span` says in which steps it acts."""
+        self.layout, self.size, self.steps = layout, size, steps
+        self.rng = stream(seed, "fault", self.kind, place)
+        self.ranks, self.hosts, self.stage, self.group = [], [], None, None
+        self.span, self.active = span, [True] * steps
+        if span == "episode":
+            begin = self.rng.randrange(1, max(2, steps // 2))
+            self.active = [begin <= s < begin + max(3, steps // 2) for s in range(steps)]
+        elif span == "intermittent":
+            self.active = [s > 0 and self.rng.random() < 0.3 for s in range(steps)]
+            if not any(self.active):
+                self.active[steps // 2] = True
+        self.put(place)
+
+    def put(self, place):
+        self.ranks = [place % self.layout.world]
+
+    def describe(self):
+        where = {"kind": self.kind, "cause": self.cause, "also": list(self.also), "level": self.level, "size": self.size, "span": self.span,
+                 "ranks": self.ranks, "hosts": self.hosts, "stage": self.stage}
+        if self.group is not None:
+            where["group"] = self.layout.groups[self.group].key
+        return where
+
+    def on(self, rank, step):
+        return rank in self.ranks and self.active[step]
+
+    # What it does. `klass` is what a kernel is (workload.py), `batch` the microbatch.
+    def compute(self, rank, step, klass, batch):
+        return 1.0
+
+    def think(self, rank, step):
+        """Nanoseconds more in front of each launch."""
+        return 0.0
+
+    def head(self, rank, step):
+        """Nanoseconds more before a step's first copy."""
+        return 0.0
+
+    def stalls(self, rank, step):
+        """[(place in the step 0..1, nanoseconds, runtime call or None)]"""
+        return ()
+
+    def copy(self, rank, step):
+        return 1.0
+
+    def transfer(self, group, step):
+        return 1.0
+
+    def beside(self, rank):
+        """How much slower kernels run beside communication, as a factor on what is usual."""
+        return 1.0
+
+    def load(self, rank, step):
+        """Share of tokens that a rank's experts get."""
+        return 1.0
+
+
+class SlowGpu(Fault):
+    kind, cause, sizes = "slow_gpu", "gpu_clock", (0.02, 0.03, 0.05, 0.10, 0.30)
+
+    def compute(self, rank, step, klass, batch):
+        if not self.on(rank, step):
+            return 1.0
+        return 1.0 + (0.25 * self.size if klass.memory else self.size)
+
+
+class SlowMemory(Fault):
+    kind, cause, sizes = "slow_memory", "gpu_memory", (0.3, 0.6, 1.2)
+
+    def compute(self, rank, step, klass, batch):
+        return 1.0 + self.size if klass.memory and self.on(rank, step) else 1.0
+
+
+class Contention(Fault):
+    kind, cause, sizes = "contention", "contention", (3.0, 6.0, 10.0)
+
+    def beside(self, rank):
+        return self.size if rank in self.ranks else 1.0
+
+
+class HostGap(Fault):
+    """Milliseconds per step, spread over the launches (whose number per step `launches` says)."""
+    kind, cause, sizes = "host_gap", "host_launch", (0.5, 2.0, 20.0)
+    launches = 100
+
+    def think(self, rank, step):
+        return self.size * 1e6 / self.launches if self.on(rank, step) else 0.0
+
+
+class Pause(Fault):
+    """Garbage collection and the like: milliseconds in which a host thread stands still, at any place of some steps."""
+    kind, cause, sizes = "pause", "host_pause", (50.0, 120.0, 300.0)
+    chance = 0.35
+
+    def stalls(self, rank, step):
+        if not self.on(rank, step) or step == 0:
+            return ()
+        rng = stream(self.rng_key(), rank, step)
+        return ((rng.random(), self.size * 1e6 * rng.uniform(0.7, 1.3), None),) if rng.random() < self.chance else ()
+
+    def rng_key(self):
+        return f"{self.kind}/{self.ranks[0]}/{self.size}"
+
+
+class PauseEverywhere(Pause):
+    """As garbage collection really comes: on every rank, at different steps."""
+    kind, level = "pause_everywhere", "job"
+
+    def put(self, place):
+        self.ranks = list(range(self.layout.world))
+        self.chance = min(0.35, 2.0 / self.layout.world)
+
+
+class Loader(Fault):
+    """A fraction of the healthy step (`step_ns`, set by the job), waited for the next batch."""
+    kind, cause, sizes = "loader", "data_loader", (0.05, 0.15, 0.4)
+    step_ns = 1e8
+
+    def head(self, rank, step):
+        return self.size * self.step_ns if self.on(rank, step) else 0.0
+
+
+class Allocator(Fault):
+    kind, cause, sizes = "allocator", "host_allocator", (10.0, 30.0, 80.0)
+    calls = ("cudaMalloc", "cudaFree", "cuModuleLoadData")
+
+    def stalls(self, rank, step):
+        if not self.on(rank, step) or step == 0:
+            return ()
+        rng = stream("allocator", self.ranks[0], self.size, step)
+        return ((rng.random(), self.size * 1e6 * rng.uniform(0.6, 1.4), self.calls[self.ranks[0] % 3]),) if rng.random() < 0.5 else ()
+
+
+class SlowLink(Fault):
+    """A rank's way out of its host; within one host, its way to the others."""
+    kind, cause, sizes = "link", "slow_link", (1.2, 2.0, 5.0)
+
+    def transfer(self, group, step):
+        touched = any(r in self.ranks for r in group.members)
+        outside = group.between_hosts or self.layout.hosts == 1
+        return self.size if touched and outside and self.active[step] else 1.0
+
+
+class SlowGroup(Fault):
+    kind, cause, level, sizes = "link_group", "slow_link", "group", (1.2, 2.0, 5.0)
+
+    def put(self, place):
+        many = [i for i, g in enumerate(self.layout.groups) if 1 < len(g.members) < self.layout.world and g.name != "pp"]
+        self.group = many[place % len(many)] if many else 0
+        self.ranks = list(self.layout.groups[self.group].members)
+
+    def transfer(self, group, step):
+        return self.size if group is self.layout.groups[self.group] and self.active[step] else 1.0
+
+
+class SlowNic(Fault):
+    kind, cause, level, sizes = "nic", "slow_link", "host", (1.2, 2.0, 5.0)
+
+    def put(self, place):
+        self.hosts = [place % self.layout.hosts]
+        self.ranks = self.layout.ranks_of_host(self.hosts[0])
+
+    def transfer(self, group, step):
+        touched = any(r in self.ranks for r in group.members)
+        return self.size if touched and group.between_hosts and self.active[step] else 1.0
+
+
+class Congestion(Fault):
+    """Now this, now that way between hosts is slow."""
+    kind, cause, level, sizes = "congestion", "congestion", "job", (2.0, 4.0)
+
+    def put(self, place):
+        self.ranks = []
+
+    def transfer(self, group, step):
+        if not group.between_hosts or not self.active[step]:
+            return 1.0
+        rng = stream("congestion", self.size, group.key, step)
+        return 1.0 + (self.size - 1.0) * rng.random() if rng.random() < 0.35 else 1.0
+
+
+class Stage(Fault):
+    kind, cause, level, sizes = "stage", "stage_imbalance", "stage", (0.10, 0.20)
+
+    def put(self, place):
+        self.stage = self.layout.pp - 1 if place % 2 == 0 else place % self.layout.pp
+        self.ranks = self.layout.ranks_of_stage(self.stage)
+
+    def compute(self, rank, step, klass, batch):
+        return 1.0 + self.size if self.on(rank, step) else 1.0
+
+
+class Sequence(Fault):
+    """Replicas get batches whose sequences differ: attention takes as long as the sum of their squares."""
+    kind, cause, level, sizes = "sequence", "sequence_imbalance", "data", (0.05, 0.15, 0.3)
+
+    def put(self, place):
+        self.ranks, self.place, self.known = [], place, {}
+
+    def compute(self, rank, step, klass, batch):
+        if klass.role != "attention" or not self.active[step]:
+            return 1.0
+        key = (self.layout.at[rank].dp, step, batch)
+        if key not in self.known:
+            self.known[key] = max(0.3, 1.0 + 2.0 * self.size * stream("sequence", self.place, *key).gauss(0.0, 1.0))
+        return self.known[key]
+
+
+class Experts(Fault):
+    """One place of each expert group gets more tokens than the others; `ranks` are those places."""
+    kind, cause, level, sizes = "experts", "expert_imbalance", "data", (0.2, 0.5, 1.0)
+
+    def put(self, place):
+        self.hot = place % self.layout.ep
+        self.ranks = [r for r in range(self.layout.world) if self.layout.at[r].dp % self.layout.ep == self.hot]
+
+    def load(self, rank, step):
+        if not self.active[step]:
+            return 1.0
+        rest = max(1, self.layout.ep - 1)
+        return 1.0 + self.size if rank in self.ranks else 1.0 - self.size / rest
+
+
+class Copies(Fault):
+    kind, cause, sizes = "copies", "copy", (3.0, 10.0)
+
+    def copy(self, rank, step):
+        return self.size if self.on(rank, step) else 1.0
+
+
+class CpuContention(Fault):
+    """Somebody else's processes on a host: every launch of its ranks takes longer, some much longer."""
+    kind, cause, level, sizes = "cpu", "cpu_contention", "host", (5.0, 15.0, 40.0)
+
+    def put(self, place):
+        self.hosts = [place % self.layout.hosts]
+        self.ranks = self.layout.ranks_of_host(self.hosts[0])
+        self.streams = {r: stream("cpu", r) for r in self.ranks}
+
+    def think(self, rank, step):
+        if not self.on(rank, step):
+            return 0.0
+        return self.streams[rank].expovariate(1.0 / (self.size * 1e3))
+
+
+class Checkpoint(Fault):
+    """Every few steps everybody (or rank 0) copies its weights to the host and writes them; a fraction of the step."""
+    kind, cause, level, sizes = "checkpoint", "checkpoint", "job", (0.5, 1.5)
+    step_ns = 1e8
+
+    def put(self, place):
+        self.alone = place % 2 == 0
+        self.period = 3 + place % 2
+        self.ranks = [0] if self.alone else list(range(self.layout.world))
+
+    def stalls(self, rank, step):
+        if not self.on(rank, step) or step % self.period != self.period - 1:
+            return ()
+        return ((1.0, self.size * self.step_ns, "checkpoint"),)
+
+
+class Common(Fault):
+    """From the middle of the window on every device is slower."""
+    kind, cause, level, sizes = "common", "common", "job", (0.10, 0.25)
+
+    def put(self, place):
+        self.ranks = list(range(self.layout.world))
+        self.active = [s > self.steps // 2 for s in range(self.steps)]
+
+    def compute(self, rank, step, klass, batch):
+        return 1.0 + (0.25 * self.size if klass.memory else self.size) if self.active[step] else 1.0
+
+
+KINDS = {f.kind: f for f in (SlowGpu, SlowMemory, Contention, HostGap, Pause, PauseEverywhere, Loader, Allocator, SlowLink, SlowGroup, SlowNic,
+                             Congestion, Stage, Sequence, Experts, Copies, CpuContention, Checkpoint, Common)}

@@ -1,0 +1,122 @@
+"""Which jobs an evaluation runs: parameters drawn anew per job from the run's seed."""
+from faults import KINDS
+from job import possible
+from noise import stream
+
+FINE_TOPOLOGIES = ("dp", "fsdp", "hybrid", "pipeline", "interleaved", "experts", "context")
+COARSE_TOPOLOGIES = ("hybrid", "pipeline", "interleaved", "fsdp", "context", "experts")
+# Those that one rank, host, stage or group is to blame for.
+PLACED = ("slow_gpu", "slow_memory", "host_gap", "loader", "link", "link_group", "nic", "stage", "pause", "allocator", "copies", "cpu", "contention")
+
+
+def _noise(rng):
+    return rng.choices((0.005, 0.01, 0.03), (4, 4, 2))[0]
+
+
+def _steps(noise):
+    """Effects of a few percent need 20 steps where operations scatter by 3 %."""
+    return 20 if noise > 0.02 else 10
+
+
+def _clocks(rng, job):
+    job["clock_ms"] = rng.choice((0.0, 0.1, 1.0))
+    job["drift_ppm"] = rng.choice((0.0, 5.0, 50.0))
+
+
+def _fault(rng, kinds, topology, ranks, sizes=None):
+    kind = rng.choice([k for k in kinds if possible(k, topology, ranks)])
+    size = rng.choice((sizes or {}).get(kind, KINDS[kind].sizes))
+    span = rng.choices(("whole", "episode", "intermittent"), (7, 2, 1))[0] if kind not in ("common", "checkpoint", "pause", "allocator") else "whole"
+    return (kind, size, rng.randrange(ranks), span)
+
+
+def small(seed, count):
+    """Every kind of fault on 8 to 64 ranks, kernel by kernel."""
+    for i in range(count):
+        rng = stream(seed, "small", i)
+        # Every kind comes up equally often; combinations of two on top.
+        kinds = list(KINDS)
+        kind = kinds[i % len(kinds)]
+        ranks = rng.choice((8, 16, 64, 64))
+        topology = rng.choice(FINE_TOPOLOGIES)
+        while not possible(kind, topology, ranks):
+            topology, ranks = rng.choice(FINE_TOPOLOGIES), rng.choice((16, 64))
+        noise = _noise(rng)
+        faults = [_fault(rng, (kind,), topology, ranks)]
+        pair = rng.random()
+        if kind == "slow_gpu" and pair < 0.25:
+            faults.append((kind, faults[0][1], (faults[0][2] + ranks // 2 + 1) % ranks, faults[0][3]))
+        elif pair > 0.9:
+            faults.append(_fault(rng, ("slow_gpu", "loader", "link"), topology, ranks))
+        job = {"seed": rng.randrange(1 << 30), "topology": topology, "ranks": ranks, "noise": noise, "steps": _steps(noise), "faults": faults,
+               "metadata": rng.choice(("nccl", "nccl", "seq", "group")), "loss": rng.choice((0.0, 0.0, 0.0, 0.001)),
+               "missing": rng.choice((0.0,) * 12 + (0.1,))}
+        _clocks(rng, job)
+        # A host that is far ahead hides what happens to it; where the fault is the host's, it must be seen.
+        if kind in ("host_gap", "cpu", "loader", "pause", "allocator", "pause_everywhere"):
+            job["parameters"] = {"sync": True}
+        yield job
+
+
+def thousand(seed, count, ranks=1024):
+    for i in range(count):
+        rng = stream(seed, "thousand", i, ranks)
+        topology = rng.choice(COARSE_TOPOLOGIES) if ranks == 1024 else "hybrid"
+        noise = rng.choice((0.005, 0.01, 0.01))
+        kinds = ("slow_gpu", "slow_gpu", "slow_gpu", "loader", "host_gap", "link", "link_group", "nic", "stage", "pause", "copies")
+        fault = _fault(rng, kinds, topology, ranks, {"slow_gpu": (0.03, 0.05, 0.05, 0.1, 0.3), "host_gap": (20.0, 60.0)})
+        job = {"seed": rng.randrange(1 << 30), "topology": topology, "ranks": ranks, "noise": noise, "steps": 6, "faults": [fault],
+               "metadata": "nccl", "loss": 0.0, "missing": 0.0, "parameters": {"sync": True}}
+        _clocks(rng, job)
+        yield job
+
+
+def healthy(seed, count):
+    for i in range(count):
+        rng = stream(seed, "healthy", i)
+        ranks = rng.choice((8, 16, 64, 64) if i % 10 else (1024,))
+        noise = _noise(rng)
+        job = {"seed": rng.randrange(1 << 30), "topology": rng.choice(FINE_TOPOLOGIES if ranks <= 64 else COARSE_TOPOLOGIES), "ranks": ranks,
+               "noise": noise, "steps": 10 if ranks <= 64 else 6, "faults": [], "metadata": rng.choice(("nccl", "seq", "group")), "loss": 0.0,
+               "missing": 0.0}
+        _clocks(rng, job)
+        yield job
+
+
+def pairs(seed, count):
+    """The same seed with and without one fault: does the predicted gain come true?"""
+    kinds = ("slow_gpu", "slow_gpu", "slow_memory", "host_gap", "loader", "copies", "link", "stage", "link_group")
+    for i in range(count):
+        rng = stream(seed, "pairs", i)
+        topology, ranks, noise = rng.choice(FINE_TOPOLOGIES), rng.choice((8, 16)), rng.choice((0.005, 0.01))
+        fault = _fault(rng, kinds, topology, ranks, {"slow_gpu": (0.05, 0.1, 0.2, 0.3), "host_gap": (2.0, 20.0)})
+        yield {"seed": rng.randrange(1 << 30), "topology": topology, "ranks": ranks, "noise": noise, "steps": 10, "faults": [(*fault[:3], "whole")],
+               "metadata": "nccl", "loss": 0.0, "missing": 0.0, "clock_ms": 0.1, "drift_ppm": 5.0, "parameters": {"sync": rng.random() < 0.7}}
+
+
+def clocks(seed, count):
+    for i in range(count):
+        rng = stream(seed, "clocks", i)
+        noise = rng.choice((0.005, 0.01))
+        stepped = i % 8 == 7
+        yield {"seed": rng.randrange(1 << 30), "topology": rng.choice(FINE_TOPOLOGIES), "ranks": rng.choice((16, 64)), "noise": noise, "steps": 8,
+               "faults": [], "metadata": "nccl", "loss": 0.0, "missing": 0.0, "clock_ms": (1.0, 1.0, 1.0, 0.1, 50.0)[i % 5],
+               "drift_ppm": rng.choice((0.0, 5.0, 50.0)), "clock_step_ms": rng.uniform(0.5, 5.0) if stepped else 0.0, "collectives": True}
+
+
+def matching(seed, count):
+    for i in range(count):
+        rng = stream(seed, "matching", i)
+        unnamed = i % 2 == 0
+        yield {"seed": rng.randrange(1 << 30), "topology": rng.choice(FINE_TOPOLOGIES), "ranks": rng.choice((8, 16, 64)), "noise": 0.01, "steps": 8,
+               "faults": [_fault(rng, ("slow_gpu",), "dp", 8, {"slow_gpu": (0.1, 0.3)})] if rng.random() < 0.5 else [],
+               "metadata": "none" if unnamed else rng.choice(("nccl", "seq", "group")), "loss": 0.0 if unnamed else 0.02, "missing": 0.0,
+               "clock_ms": 1.0, "drift_ppm": 5.0, "collectives": True}
+
+
+def speed(seed, large):
+    for ranks in (1024, 10000) if large else (1024,):
+        rng = stream(seed, "speed", ranks)
+        yield {"seed": rng.randrange(1 << 30), "topology": "hybrid", "ranks": ranks, "noise": 0.01, "steps": 5, "faults": [("slow_gpu", 0.1, ranks // 3, "whole")],
+               "metadata": "nccl", "loss": 0.0, "missing": 0.0, "clock_ms": 0.1, "drift_ppm": 5.0, "parameters": {"microbatches": 4 if ranks == 1024 else 3},
+               "timed": True}

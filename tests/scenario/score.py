@@ -1,0 +1,136 @@
+"""One report held against the truth."""
+
+BELIEVED = ("sure", "likely")
+
+
+def _mean(values):
+    values = list(values)
+    return sum(values) / len(values) if values else 0.0
+
+
+def _steps_of(report, truth):
+    """Places in the truth's lists of the steps that the report used."""
+    at = {number: i for i, number in enumerate(truth["steps"])}
+    used = [at[s["step"]] for s in report["steps"] if s["step"] in at]
+    return used or list(range(len(truth["steps"])))
+
+
+def same_place(entry, fault):
+    """Does the entry name exactly whom the fault lies with?"""
+    ranks = set(entry["ranks"])
+    if fault["level"] in ("data", "job"):
+        return entry["kind"] in ("data", "job") or ranks == set(fault["ranks"]) or (fault["kind"] == "pause_everywhere" and entry["cause"] == "host_pause")
+    return ranks == set(fault["ranks"])
+
+
+def same_cause(entry, fault):
+    return entry["cause"] == fault["cause"] or entry["cause"] in fault["also"]
+
+
+def verdict(report, truth):
+    """What the report says about the job's faults, in numbers that can be summed up."""
+    used = _steps_of(report, truth)
+    healthy = _mean(truth["healthy_step_ns"][i] for i in used)
+    actual = _mean(truth["step_ns"][i] for i in used)
+    entries = report["stragglers"]
+    believed = [e for e in entries if e["verdict"] in BELIEVED]
+    faults = truth["faults"]
+    out = {"lost": actual - healthy, "effect": (actual - healthy) / healthy, "step_error": report["slowdown"]["step_ns"] / actual - 1.0 if actual else None,
+           "listed": len(entries), "believed": len(believed), "cause": faults[0]["cause"] if faults else "none",
+           "said": entries[0]["cause"] if believed and believed[0] is entries[0] else "none", "sure": [], "gain_error": None, "right_place": None,
+           "right_cause": None, "named": None, "both": None}
+    out["sure"] = [any(same_place(e, f) and same_cause(e, f) for f in faults) for e in entries if e["verdict"] == "sure"]
+    slow = report["slowdown"]
+    total = slow["lost_ns_per_step"]
+    if total and slow["unlisted_ns_per_step"] is not None:
+        parts = sum(e["lost_ns_per_step"] for e in entries) + slow["noise_ns_per_step"] + slow["unlisted_ns_per_step"] + slow["unexplained_ns_per_step"]
+        out["additivity"] = abs(parts - total) / abs(total)
+    if not faults:
+        return out
+    # With several faults the one that costs most is to be named first; equal ones either way.
+    gains = [_mean(g[i] for i in used) for g in truth["gain_ns"]]
+    first = entries[0] if believed and believed[0] is entries[0] else None
+    matched = [f for f in faults if first and same_place(first, f)]
+    out["named"] = first is not None
+    out["right_place"] = bool(matched)
+    out["right_cause"] = any(same_cause(first, f) for f in (matched or faults)) if first else False
+    if out["right_cause"]:
+        out["said"] = out["cause"] = next(f for f in (matched or faults) if same_cause(first, f))["cause"]
+    if len(faults) > 1:
+        out["both"] = all(any(same_place(e, f) for e in believed) for f in faults)
+    if matched:
+        gain = gains[faults.index(matched[0])]
+        if len(faults) == 1:
+            gain = out["lost"]
+        if gain > 0.01 * healthy:
+            out["gain_error"] = abs(first["gain_ns_per_step"] - gain) / gain
+            out["inside"] = first["gain_interval"][0] <= gain <= first["gain_interval"][1] if first["gain_interval"] else None
+    return out
+
+
+def clock_violations(report, truth):
+    """(hosts whose stated bound is exceeded anywhere in the window, hosts with a bound, worst error in ns, stated bounds in ns)"""
+    clocks, hosts = truth["clocks"], report["capture"]["clock"]["hosts"]
+    known = {int(h["host"][1:]): h for h in hosts if h["bound_ns"] is not None and h["offset_ns"] is not None}
+    reference = next((n for n, h in known.items() if h["bound_ns"] == 0), None)
+    if reference is None:
+        return 0, 0, 0.0, []
+    begin, end = truth["window_true_ns"]
+
+    def ahead(host, true):
+        error = clocks["offset_ns"][host] + clocks["drift_ppm"][host] * 1e-6 * true
+        return error + (clocks["step_ns"] if host == clocks["stepped_host"] and true >= clocks["step_at_true_ns"] else 0.0)
+
+    broken, worst, bounds = 0, 0.0, []
+    middle = (begin + end) / 2
+    for host, said in known.items():
+        if host == reference:
+            continue
+        errors = []
+        for k in range(9):
+            true = begin + (end - begin) * k / 8
+            estimate = said["offset_ns"] + (said["drift_ppm"] or 0.0) * 1e-6 * (true - middle)
+            errors.append(abs(ahead(host, true) - ahead(reference, true) - estimate))
+        bounds.append(said["bound_ns"])
+        worst = max(worst, max(errors))
+        # Stamps are whole nanoseconds, and the drift is printed with few digits.
+        broken += max(errors) > said["bound_ns"] + 50
+    return broken, len(bounds), worst, bounds
+
+
+def collectives(listing, truth):
+    """`listing`: the output of list_collectives. Kernels that could be matched, those matched rightly and wrongly, errors in ns."""
+    rows, rank = {}, None
+    for line in listing.splitlines():
+        if line.startswith("rank "):
+            rank = int(line[5:])
+            rows[rank] = []
+        else:
+            rows[rank].append([int(x) for x in line.split()])
+    sizes = {int(k): v for k, v in truth["collective_sizes"].items()}
+    seen, instances, errors = {}, {}, []
+    for rank, own in enumerate(truth["collectives"]):
+        for number, _, _ in own:
+            seen[number] = seen.get(number, 0) + 1
+    for rank, own in enumerate(truth["collectives"]):
+        said = rows.get(rank, [])
+        if len(said) != len(own):
+            raise RuntimeError(f"rank {rank} has {len(own)} collectives, the product sees {len(said)}")
+        for (number, wait, transfer), (instance, said_wait, said_transfer) in zip(own, said):
+            if instance >= 0:
+                instances.setdefault(instance, []).append(number)
+    right_instances = {n for n, numbers in instances.items() if len(set(numbers)) == 1}
+    possible = right = wrong = 0
+    for rank, own in enumerate(truth["collectives"]):
+        for (number, wait, transfer), (instance, said_wait, said_transfer) in zip(own, rows.get(rank, [])):
+            whole = seen[number] == sizes[number] > 1
+            possible += whole
+            if instance < 0:
+                continue
+            if instance not in right_instances:
+                wrong += 1
+            elif whole:
+                right += 1
+                if said_wait >= 0 and wait >= 0:
+                    errors.append(abs(said_wait - wait))
+    return {"possible": possible, "right": right, "wrong": wrong, "errors": errors}

@@ -1,0 +1,61 @@
+// list_collectives INPUT: what the product makes of each communication kernel, for the evaluation (tests/scenario). Per rank a line
+// "rank N", then one line per collective in the order of their kernels: instance (-1 none or incomplete), wait, transfer in ns
+// (-1 unsplit). With --times only how long reading and analysing took, in ms, on one thread each.
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "aggregator/align/clock_model.h"
+#include "aggregator/align/match.h"
+#include "aggregator/analysis/collectives.h"
+#include "aggregator/report/report.h"
+#include "aggregator/trace/readers.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double MillisSince(Clock::time_point begin) { return std::chrono::duration<double, std::milli>(Clock::now() - begin).count(); }
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  const bool times_only = argc == 3 && std::string(argv[1]) == "--times";
+  if (argc != 2 && !times_only) {
+    std::fprintf(stderr, "usage: list_collectives [--times] INPUT\n");
+    return 2;
+  }
+  const std::vector<std::string> paths = {argv[argc - 1]};
+  const auto begin = Clock::now();
+  const auto capture = trace::ReadInput(paths, {.threads = 1});
+  if (!capture.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(capture.status().message()).c_str());
+    return 1;
+  }
+  if (times_only) {
+    std::printf("read_ms %.1f\n", MillisSince(begin));
+    const auto analysis_begin = Clock::now();
+    const report::Analysis analysis = report::Analyze(*capture, {});
+    std::printf("analyze_ms %.1f\nstragglers %zu\n", MillisSince(analysis_begin), analysis.report.stragglers.size());
+    return 0;
+  }
+  const align::Matches matches = align::Match(*capture);
+  const align::ClockModel clock = align::EstimateClocks(*capture, matches);
+  const analysis::CollectiveTimes times = analysis::TimeCollectives(*capture, matches, clock);
+  for (size_t r = 0; r < capture->ranks.size(); ++r) {
+    const store::RankData& rank = capture->ranks[r];
+    std::printf("rank %d\n", rank.rank.value());
+    for (size_t i = 0; i < rank.collectives.size(); ++i) {
+      const uint32_t n = matches.instance_of[r][i];
+      const bool complete = n != store::kNone && matches.instances[n].complete;
+      const analysis::Part& part = times.parts[r][i];
+      const store::DeviceActivity& kernel = rank.activities[rank.collectives[i].activity];
+      const int64_t wait = part.split ? part.wait.ns() : -1;
+      const int64_t transfer = part.split ? (kernel.end - kernel.start - part.wait).ns() : -1;
+      std::printf("%lld %lld %lld\n", complete ? static_cast<long long>(n) : -1, static_cast<long long>(wait),
+                  static_cast<long long>(transfer));
+    }
+  }
+  return 0;
+}
