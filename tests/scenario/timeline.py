@@ -86,7 +86,8 @@ class Writer:
                 correlation += 1
                 if op.start >= self.window and not self.loss.takes():
                     begin = stamp(op.start)
-                    rows.append((begin, self._device(op, rank, begin, max(0, stamp(op.end) - begin), correlation), op))
+                    length = max(0, stamp(op.end) - begin)
+                    rows.append(((begin, length), self._device(op, rank, begin, length, correlation), op))
                 if self.calls and op.launched >= self.window and not self.loss.takes():
                     begin = stamp(op.launched)
                     name = "cudaMemcpyAsync" if op.kind == COPY else "cudaLaunchKernelExC" if op.kind == COMMUNICATION else "cudaLaunchKernel"
