@@ -1,6 +1,10 @@
 #include "cli/launcher_aggregator.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -60,6 +64,35 @@ absl::StatusOr<std::string> ReadPort(int fd, Nanos within, const std::string& lo
   return text.substr(colon + 1, end - colon - 1);
 }
 
+bool Resolves(const char* name) {
+  addrinfo* found = nullptr;
+  const bool resolves = ::getaddrinfo(name, nullptr, nullptr, &found) == 0;
+  if (resolves) ::freeaddrinfo(found);
+  return resolves;
+}
+
+// What the ranks' daemons can reach this host by: its name, or, where nothing resolves it, the address of an interface.
+std::string OwnAddress() {
+  char name[256] = {};
+  ::gethostname(name, sizeof(name) - 1);
+  if (Resolves(name)) return name;
+  std::string address = "127.0.0.1";
+  ifaddrs* interfaces = nullptr;
+  if (::getifaddrs(&interfaces) != 0) return address;
+  for (const ifaddrs* i = interfaces; i != nullptr; i = i->ifa_next) {
+    if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != AF_INET || (i->ifa_flags & IFF_UP) == 0 ||
+        (i->ifa_flags & IFF_LOOPBACK) != 0) {
+      continue;
+    }
+    char text[INET_ADDRSTRLEN] = {};
+    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(i->ifa_addr)->sin_addr, text, sizeof(text));
+    address = text;
+    break;
+  }
+  ::freeifaddrs(interfaces);
+  return address;
+}
+
 }  // namespace
 
 absl::Status StartLauncherAggregator(const Siblings& siblings, Nanos ready_within) {
@@ -88,9 +121,7 @@ absl::Status StartLauncherAggregator(const Siblings& siblings, Nanos ready_withi
   out.reset();
   auto port = ReadPort(in.get(), ready_within, start.log);
   if (!port.ok()) return port.status();
-  char host[256] = {};
-  ::gethostname(host, sizeof(host) - 1);
-  const std::string address = absl::StrCat(host, ":", *port);
+  const std::string address = absl::StrCat(OwnAddress(), ":", *port);
   ::setenv("LOCKSTEP_AGGREGATOR", address.c_str(), 1);
   ::setenv("LOCKSTEP_TOKEN_FILE", start.token_file.c_str(), 1);
   Say(absl::StrCat("aggregator at ", address, "; trace with: lockstep trace --aggregator ", address,
