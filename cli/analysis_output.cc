@@ -40,6 +40,8 @@ absl::StatusOr<std::unique_ptr<store::ByteSink>> OpenOutput(const std::string& p
   return store::OpenAtomicFile(path);
 }
 
+}  // namespace
+
 report::TextOptions TextFor(const ReportFlags& flags) {
   report::TextOptions options;
   options.top = flags.top;
@@ -54,11 +56,13 @@ report::TextOptions TextFor(const ReportFlags& flags) {
   return options;
 }
 
-}  // namespace
-
-void AddReportFlags(CLI::App& app, ReportFlags& flags) {
+void AddOutputFlags(CLI::App& app, ReportFlags& flags) {
   app.add_option("--format", flags.format, "text or json")->capture_default_str();
   app.add_option("-o,--output", flags.output, "A file instead of stdout");
+}
+
+void AddReportFlags(CLI::App& app, ReportFlags& flags) {
+  AddOutputFlags(app, flags);
   app.add_option("--top", flags.top, "Rows of each list in the text")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
@@ -80,6 +84,15 @@ bool HasStraggler(const report::Report& report) {
   return std::any_of(report.stragglers.begin(), report.stragglers.end(), [](const report::StragglerRow& s) {
     return s.verdict == "sure" || s.verdict == "likely";
   });
+}
+
+ExitCode PrintText(const std::string& text, const ReportFlags& flags) {
+  auto sink = OpenOutput(flags.output);
+  if (!sink.ok()) return Fail(ExitCode::kFailed, std::string(sink.status().message()));
+  absl::Status written = (*sink)->Append(text);
+  if (written.ok()) written = (*sink)->Finish();
+  if (!written.ok()) return Fail(ExitCode::kFailed, std::string(written.message()));
+  return ExitCode::kDone;
 }
 
 ExitCode PrintReport(const report::Report& report, const ReportFlags& flags) {
@@ -111,6 +124,16 @@ absl::StatusOr<std::string> FindCapture(const std::string& name) {
   return absl::NotFoundError(absl::StrCat(
       "no capture ", name, ": it is neither a folder here nor kept in ", CapturesFolder(DefaultStateDir()),
       "; name a folder that lockstep trace wrote, or give --aggregator HOST:PORT"));
+}
+
+absl::StatusOr<std::string> FindOrFetchCapture(const std::string& name, const AggregatorFlags& aggregator,
+                                               std::unique_ptr<TemporaryFolder>& fetched) {
+  absl::StatusOr<std::string> folder = FindCapture(name);
+  if (folder.ok() || !aggregator.given()) return folder;
+  auto temporary = FetchToTemporary(aggregator, name);
+  if (!temporary.ok()) return temporary.status();
+  fetched = *std::move(temporary);
+  return fetched->path() + "/capture";
 }
 
 }  // namespace lockstep::cli

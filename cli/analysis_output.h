@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_CLI_ANALYSIS_OUTPUT_H_
 #define LOCKSTEP_CLI_ANALYSIS_OUTPUT_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "aggregator/report/report.h"
 #include "aggregator/store/capture.h"
+#include "cli/aggregator_client.h"
 #include "cli/exit_code.h"
 
 namespace lockstep::cli {
@@ -20,9 +22,15 @@ struct ReportFlags {
   bool exit_code = false;
 };
 void AddReportFlags(CLI::App& app, ReportFlags& flags);
+// --format and -o only.
+void AddOutputFlags(CLI::App& app, ReportFlags& flags);
 // kUnimplemented for formats of later versions.
 absl::Status CheckReportFlags(const ReportFlags& flags);
 
+// How wide and colourful text to that output is.
+report::TextOptions TextFor(const ReportFlags& flags);
+// Writes a whole document to where the flags say.
+ExitCode PrintText(const std::string& text, const ReportFlags& flags);
 // Prints as the flags say, and gives the exit code.
 ExitCode PrintReport(const report::Report& report, const ReportFlags& flags);
 
@@ -33,6 +41,9 @@ bool HasStraggler(const report::Report& report);
 absl::StatusOr<store::Capture> ReadPaths(const std::vector<std::string>& paths);
 // A folder, or the id of a capture that this user's aggregator keeps on this machine.
 absl::StatusOr<std::string> FindCapture(const std::string& name);
+// The same, else from the aggregator that the flags name, into a folder that lives as long as `fetched`.
+absl::StatusOr<std::string> FindOrFetchCapture(const std::string& name, const AggregatorFlags& aggregator,
+                                               std::unique_ptr<TemporaryFolder>& fetched);
 
 }  // namespace lockstep::cli
 

@@ -43,7 +43,7 @@ std::string WrongCommand(const CLI::App& app, const std::vector<std::string>& wo
     known += (known.empty() ? "" : ", ") + sub->get_name();
   }
   for (const char* later : {"overview", "ops", "kernels", "distributed", "memory", "modules", "layers",
-                            "host", "whatif", "top", "diff", "config"}) {
+                            "host", "top", "diff", "config"}) {
     if (words[0] == later) return words[0] + " is not available in this version; there are " + known;
   }
   return "there is no command " + words[0] + "; there are " + known;
@@ -79,6 +79,7 @@ int Main(int argc, char** argv) {
   AddStatus(app, chosen);
   AddReport(app, chosen);
   AddAnalyze(app, chosen);
+  AddWhatIf(app, chosen);
   AddExport(app, chosen);
   AddDoctor(app, chosen);
   const int parsed = Parse(app, TakeCommand(argc, argv, chosen));

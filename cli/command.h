@@ -28,6 +28,7 @@ void AddTrace(CLI::App& app, Chosen& chosen);
 void AddStatus(CLI::App& app, Chosen& chosen);
 void AddReport(CLI::App& app, Chosen& chosen);
 void AddAnalyze(CLI::App& app, Chosen& chosen);
+void AddWhatIf(CLI::App& app, Chosen& chosen);
 void AddExport(CLI::App& app, Chosen& chosen);
 void AddDoctor(CLI::App& app, Chosen& chosen);
 

@@ -135,8 +135,8 @@ TEST_F(ProgramTest, ArgumentsThatMeanNothingAreNamedWithCode2) {
   EXPECT_THAT(
       wrong.err,
       HasSubstr(
-          "there is no command frobnicate; there are run, trace, status, report, analyze, export, doctor"));
-  EXPECT_THAT(Run("lockstep whatif x").err, HasSubstr("whatif is not available in this version"));
+          "there is no command frobnicate; there are run, trace, status, report, analyze, whatif, export, doctor"));
+  EXPECT_THAT(Run("lockstep top x").err, HasSubstr("top is not available in this version"));
   const Result option = Run("lockstep trace --no-such-option");
   EXPECT_EQ(option.code, 2);
   EXPECT_THAT(option.err, HasSubstr("--no-such-option"));
@@ -149,6 +149,9 @@ TEST_F(ProgramTest, ArgumentsThatMeanNothingAreNamedWithCode2) {
   EXPECT_EQ(Run("lockstep trace --formats otf2").code, 2);
   EXPECT_EQ(Run("lockstep report x --format yaml").code, 2);
   EXPECT_EQ(Run("lockstep analyze").code, 2);
+  EXPECT_EQ(Run("lockstep whatif x").code, 2) << "what is to be fixed?";
+  EXPECT_EQ(Run("lockstep whatif x --fix rank").code, 2);
+  EXPECT_EQ(Run("lockstep whatif x --fix rank=1 --scale 0.5 --strength 0.5").code, 2);
 }
 
 TEST_F(ProgramTest, WhatALaterVersionWillDoIsRefusedInWords) {
@@ -163,7 +166,7 @@ TEST_F(ProgramTest, WhatALaterVersionWillDoIsRefusedInWords) {
 }
 
 TEST_F(ProgramTest, HelpTeachesWithExamples) {
-  for (const char* command : {"run", "trace", "status", "report", "analyze", "export", "doctor"}) {
+  for (const char* command : {"run", "trace", "status", "report", "analyze", "whatif", "export", "doctor"}) {
     const Result help = Run(std::string("lockstep ") + command + " --help");
     EXPECT_EQ(help.code, 0) << command;
     EXPECT_THAT(help.out, HasSubstr("Example")) << command;
@@ -335,6 +338,16 @@ TEST_F(ProgramTest, ACaptureThatAnAggregatorKeepsIsReportedAndExported) {
   EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format perfetto -o m.pftrace").code, 0);
   EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format scenario -o job.scenario").code, 0);
   EXPECT_EQ(Run("lockstep export kineto --format perfetto --merged -o n.pftrace").code, 0);
+  const Result what_if = Run("lockstep whatif 20260301-120000-0a1b2c --fix rank=1 --scale 0.5");
+  EXPECT_EQ(what_if.code, 0) << what_if.err;
+  EXPECT_THAT(what_if.out, HasSubstr("IF rank 1"));
+  EXPECT_THAT(what_if.out, HasSubstr("NOT MODELLED contention"));
+  EXPECT_THAT(Run("lockstep whatif kineto --fix rank=1 --format json").out, HasSubstr("\"schema\": \"lockstep.whatif/1\""));
+  const Result nobody = Run("lockstep whatif kineto --fix rank=9");
+  EXPECT_EQ(nobody.code, 2);
+  EXPECT_THAT(nobody.err, HasSubstr("there are 0-1"));
+  EXPECT_THAT(nobody.out, IsEmpty());
+  EXPECT_EQ(Run("lockstep whatif no-such-capture --fix rank=1").code, 4);
 }
 
 TEST_F(ProgramTest, AnAggregatorOpensNoPortWithoutATokenAndEndsCleanly) {

@@ -25,14 +25,8 @@ struct Flags {
 
 ExitCode Report(const Flags& flags) {
   if (absl::Status s = CheckReportFlags(flags.report); !s.ok()) return Fail(s);
-  absl::StatusOr<std::string> folder = FindCapture(flags.capture);
   std::unique_ptr<TemporaryFolder> fetched;
-  if (!folder.ok() && flags.aggregator.given()) {
-    auto temporary = FetchToTemporary(flags.aggregator, flags.capture);
-    if (!temporary.ok()) return Fail(temporary.status());
-    fetched = *std::move(temporary);
-    folder = fetched->path() + "/capture";
-  }
+  auto folder = FindOrFetchCapture(flags.capture, flags.aggregator, fetched);
   if (!folder.ok()) return Fail(folder.status());
   auto capture = ReadPaths({*folder});
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));

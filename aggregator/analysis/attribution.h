@@ -1,8 +1,9 @@
 // Who the lost time belongs to: an additive split of (step as it was) - (step with everything typical).
 //
 // Aumann-Shapley over the replay: going from typical to observed values in a straight line, each unit is charged for the part
-// of the way on which it lay on the critical path. The step's length is convex and piecewise linear along that line, so a
-// handful of replays gives the split exactly; the shares add up to the whole.
+// of the way on which it lay on the critical path. The step's length is convex and piecewise linear along that line: tangents at
+// two points meet at its breakpoint, where there is only one between them. The shares add up to the whole however few points were
+// looked at: then each is charged along a path that is at most `unrefined` shorter than the longest one.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_ATTRIBUTION_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_ATTRIBUTION_H_
 
@@ -18,12 +19,19 @@ struct Attribution {
   // Nanoseconds of the whole run of steps (not per step) that the unit's lead and work cost. Sums to `lost`.
   std::vector<double> cost;  // by unit
   double lost = 0;
+  double unrefined = 0;
   int replays = 0;
 };
 
-// From `ideal` to what the graph observed. `tolerance`: the split stops refining where it could move no more than this part of the
-// lost time, and spreads that in proportion. `scratch` is overwritten.
-Attribution Attribute(const Graph& graph, Replay& replay, const Timing& ideal, Timing& scratch, size_t steps, double tolerance);
+struct AttributionLimits {
+  double tolerance = 1e-4;  // refining stops when `unrefined` is below this part of the lost time,
+  int replays = 64;         // or after this many
+};
+
+// From `ideal` to what the graph observed; `replay` is of `graph`. `at_ideal`, where given, receives every moment of the replay of
+// `ideal`, by NodeRef.
+Attribution Attribute(const Graph& graph, Replay& replay, const Timing& ideal, const AttributionLimits& limits,
+                      std::vector<double>* at_ideal = nullptr);
 
 }  // namespace lockstep::analysis
 

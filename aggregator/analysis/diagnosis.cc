@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "absl/strings/str_format.h"
@@ -13,8 +14,6 @@
 namespace lockstep::analysis {
 namespace {
 
-// Effects below this part of a step are never named: clocks of GPUs of one bin differ by about as much.
-constexpr double kLeastShare = 0.005;
 constexpr double kFloorSigmas = 3.0;
 constexpr double kMedianInefficiency = 1.25;  // standard error of a median over that of a mean
 constexpr double kSure = 0.95;
@@ -58,14 +57,19 @@ class Diagnostician {
     out_.noise_ns = gains_.levelled_step_ns() - out_.ideal_step_ns;
     const Interval95 step = BootstrapMean(out_.step_durations);
     if (out_.ideal_step_ns > 0) out_.ratio_interval = {step.low / out_.ideal_step_ns, step.high / out_.ideal_step_ns};
-    out_.rank_lost = gains_.rank_gains();
+    out_.rank_step_lost = gains_.rank_step_costs();
+    out_.rank_gain_bounds = gains_.rank_gain_bounds();
+    for (const auto& gains : gains_.rank_gains()) {
+      out_.rank_gains.push_back(gains.empty() ? std::numeric_limits<double>::quiet_NaN() : Mean(gains));
+    }
+    for (double cost : gains_.owner_costs()) out_.critical_communication_ns += cost;
   }
 
   // What ranks gain and lose from step to step by chance; half of them at least are taken to be healthy.
   void SetNoiseFloor() {
     if (gains_.steps() < kLeastSteps) return;
     std::vector<double> errors;
-    for (const auto& gains : out_.rank_lost) {
+    for (const auto& gains : gains_.rank_gains()) {
       if (gains.empty()) continue;
       errors.push_back(kMedianInefficiency * RobustSigma(gains) / std::sqrt(static_cast<double>(gains_.steps())));
     }
@@ -77,26 +81,69 @@ class Diagnostician {
   void ListFindings() {
     if (MatchedFraction() < kMatchedForVerdict) return;
     for (const SlowLink& link : links_.slow) AddLink(link);
-    for (uint32_t r = 0; r < in_.capture.ranks.size(); ++r) AddRank(r);
+    for (uint32_t r = 0; r < in_.capture.ranks.size(); ++r) {
+      if (gains_.rank_costs()[r].total() >= Floor()) AddRank(r);
+    }
+    AddHidden();
     std::stable_sort(out_.findings.begin(), out_.findings.end(),
                      [](const Finding& a, const Finding& b) { return a.lost_ns > b.lost_ns; });
+    MeasureGains();
     for (Finding& f : out_.findings) Judge(f);
-    MeasureJointGain();
   }
 
   void AddRank(uint32_t r) {
-    const double lost = gains_.rank_costs()[r].total();
-    const auto& gains = out_.rank_lost[r];
-    if (lost < Floor() || gains.empty()) return;
     CauseFinding cause = causes_.Of(r, gains_.rank_costs()[r]);
     Finding f;
     f.rank_indices = {r};
+    f.fix = {.rank_indices = {r}, .owners = {}};
     f.cause = cause.cause;
     f.evidence = std::move(cause.evidence);
     f.late = cause.late;
-    f.lost_ns = lost;
-    f.gain_per_step = gains;
+    f.lost_ns = gains_.rank_costs()[r].total();
     out_.findings.push_back(std::move(f));
+  }
+
+  std::vector<Fix> FixesOfFindings() const {
+    std::vector<Fix> fixes;
+    for (const Finding& f : out_.findings) fixes.push_back(f.fix);
+    return fixes;
+  }
+
+  // Who would be in the way next: of two that hold everybody back together, the split charges the slower one alone. Where there
+  // are such, what it charges to all of them is shared fairly.
+  void AddHidden() {
+    const std::vector<uint32_t> hidden = FindHidden(gains_, FixesOfFindings(), Floor());
+    if (hidden.empty()) return;
+    for (uint32_t r : hidden) {
+      AddRank(r);
+      out_.findings.back().hidden = true;
+    }
+    const std::vector<std::vector<double>> shares = FairShares(gains_, FixesOfFindings());
+    double charged = 0, shared = 0;
+    for (size_t i = 0; i < shares.size(); ++i) {
+      charged += out_.findings[i].lost_ns;
+      shared += Mean(shares[i]);
+    }
+    if (shared <= 0) return;
+    for (size_t i = 0; i < shares.size(); ++i) {
+      Finding& f = out_.findings[i];
+      f.lost_ns = Mean(shares[i]) * charged / shared;
+      if (f.fix.rank_indices.size() != 1) continue;
+      std::vector<double>& by_step = out_.rank_step_lost[f.fix.rank_indices[0]];
+      for (size_t k = 0; k < by_step.size(); ++k) by_step[k] = shares[i][k] * charged / shared;
+    }
+    std::erase_if(out_.findings, [&](const Finding& f) { return f.lost_ns < Floor(); });
+  }
+
+  void MeasureGains() {
+    const std::vector<Fix> fixes = FixesOfFindings();
+    const std::vector<std::vector<double>> alone = gains_.OfEach(fixes);
+    const std::vector<std::vector<double>> beside = GainsBesideOthers(gains_, fixes);
+    for (size_t i = 0; i < fixes.size(); ++i) {
+      out_.findings[i].gain_per_step = alone[i];
+      out_.findings[i].gain_beside_others = beside[i];
+    }
+    out_.fixes = GreedyFixes(gains_, fixes, Floor());
   }
 
   void AddLink(const SlowLink& link) {
@@ -107,7 +154,7 @@ class Diagnostician {
     f.rank_indices = link.rank_indices;
     f.cause = Cause::kSlowLink;
     f.lost_ns = lost;
-    f.gain_per_step = gains_.Of({.rank_indices = {}, .owners = link.owners});
+    f.fix = {.rank_indices = {}, .owners = link.owners};
     std::vector<std::string> names;
     for (uint32_t o : link.owners) names.push_back(OwnerName(gains_.classes().owners[o]));
     f.evidence.push_back(absl::StrFormat("transfers take %.2fx as long as others' of the same size, in everything it shares with others (%s)",
@@ -127,15 +174,16 @@ class Diagnostician {
     f.gain_interval = BootstrapMean(f.gain_per_step);
     CountDelayed(f);
     if (gains_.steps() < kLeastSteps) return;
-    f.confidence = BootstrapFractionAbove(f.gain_per_step, Floor());
+    const std::vector<double>& decides = Mean(f.gain_beside_others) > f.gain_ns ? f.gain_beside_others : f.gain_per_step;
+    f.confidence = BootstrapFractionAbove(decides, Floor());
     const double matched = MatchedFraction();
     if (*f.confidence >= kSure && f.rank_indices.size() == 1 && matched >= kMatchedForSure) {
       f.verdict = Verdict::kSure;
     } else if (*f.confidence >= 0.5) {
       f.verdict = Verdict::kLikely;
     }
-    for (size_t k = 0; k < f.gain_per_step.size() && !f.since_step; ++k) {
-      if (f.gain_per_step[k] > std::max(Floor(), f.gain_ns / 2)) f.since_step = in_.steps.names[k];
+    for (size_t k = 0; k < decides.size() && !f.since_step; ++k) {
+      if (decides[k] > std::max(Floor(), Mean(decides) / 2)) f.since_step = in_.steps.names[k];
     }
   }
 
@@ -170,17 +218,6 @@ class Diagnostician {
         std::count_if(waited.begin(), waited.end(), [&](Nanos w) { return static_cast<double>(w.ns()) > least; }));
     f.evidence.push_back(absl::StrFormat("others waited %s per step for it; it came last in %d of its %d collectives",
                                          LengthText(PerStep(static_cast<double>(sum.ns()))), times, instances));
-  }
-
-  void MeasureJointGain() {
-    if (out_.findings.size() < 2) return;
-    Fix all;
-    for (const Finding& f : out_.findings) {
-      if (f.cause == Cause::kSlowLink) continue;
-      all.rank_indices.insert(all.rank_indices.end(), f.rank_indices.begin(), f.rank_indices.end());
-    }
-    for (const SlowLink& link : links_.slow) all.owners.insert(all.owners.end(), link.owners.begin(), link.owners.end());
-    out_.joint_gain_ns = Mean(gains_.Of(all));
   }
 
   // Listed + noise + unlisted + unexplained == lost.

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "aggregator/analysis/fixes.h"
 #include "aggregator/analysis/graph.h"
 #include "aggregator/analysis/stats.h"
 
@@ -29,10 +30,15 @@ inline constexpr double kMatchedForVerdict = 0.5;
 struct Finding {
   std::vector<uint32_t> rank_indices;  // one, or ranks that nothing tells apart
   Cause cause = Cause::kUnknown;
+  Fix fix;             // what is made typical when it is fixed
   double lost_ns = 0;  // per step: its share of the additive split
-  double gain_ns = 0;  // per step: shorter when it is made typical
+  double gain_ns = 0;  // per step: shorter when it alone is made typical
   Interval95 gain_interval{0, 0};
   std::vector<double> gain_per_step;
+  // By how much it still lengthens each step once all others are fixed: of equals that hold everybody back together none
+  // gains anything alone. Verdicts go by the larger of the two.
+  std::vector<double> gain_beside_others;
+  bool hidden = false;  // found only once the others were fixed
   Verdict verdict = Verdict::kUndecided;
   std::optional<double> confidence;  // part of the resamples in which it gains more than the noise floor and than the next
   std::optional<int64_t> since_step;
@@ -47,10 +53,13 @@ struct Diagnosis {
   std::optional<double> noise_floor_ns;
   double noise_ns = 0, unlisted_ns = 0, unexplained_ns = 0;
   std::vector<Finding> findings;                 // by lost_ns, largest first; only what is above the noise floor
-  std::vector<std::vector<double>> rank_lost;    // [rank index][step]: gain of making that rank typical
+  std::vector<std::vector<double>> rank_step_lost;  // [rank index][step]: of lost_ns, what that rank's own work cost
+  std::vector<double> rank_gains;         // by rank index, per step: gain of making that rank typical; NaN where not replayed,
+  std::vector<double> rank_gain_bounds;   // because it is at most this
   std::vector<double> step_durations;
   std::vector<std::string> not_the_cause;
-  std::optional<double> joint_gain_ns;  // of all findings together, when there are several
+  std::vector<FixSet> fixes;  // of findings, largest gain first
+  double critical_communication_ns = 0;  // of lost_ns, what transfers cost: all that faster links could buy of it
   uint64_t edges = 0, cut_edges = 0;
   double transfer_free_step_ns = 0;  // with transfers taking no time: what dependencies alone cost
 };

@@ -1,18 +1,26 @@
 #include "aggregator/analysis/gains.h"
 
 #include <algorithm>
-#include <future>
 #include <numeric>
+
+#include "common/base/parallel.h"
 
 namespace lockstep::analysis {
 namespace {
 
 using store::kNone;
 
-// Every rank is replayed up to this many; beyond it only those on which the split puts most of the cost.
-constexpr size_t kReplayedRanks = 64;
-// Refining the split stops where it moves less than this part of the lost time; what is left is spread in proportion.
-constexpr double kSplitTolerance = 1e-3;
+// Of the ranks of a large job that cannot gain anything worth a word so many are replayed all the same, spread evenly: they show
+// what ranks gain and lose by chance.
+constexpr size_t kSampledRanks = 16;
+// A thread that replays holds the times and durations of every unit; together they stay within this.
+constexpr size_t kReplayBytes = size_t{2} << 30;
+constexpr size_t kBytesPerUnit = 4 * sizeof(double) + 2 * sizeof(uint32_t);
+// Points of the split: a large job's replays take longer, and its sum is exact with any number.
+constexpr size_t kLargeGraph = 2'000'000;
+constexpr int kSplitReplays = 96, kSplitReplaysOfLarge = 32;
+
+enum Variant { kLevelled, kTransferFree, kVariants };
 
 }  // namespace
 
@@ -22,100 +30,173 @@ Gains::Gains(const GraphInput& input)
       graph_(BuildGraph(input)),
       classes_(Classify(graph_, input)),
       typical_(graph_, classes_, steps_ >= kLeastSteps),
-      replay_(graph_, steps_, FirstEnd(graph_, input)) {}
+      first_end_(FirstEnd(graph_, input)) {
+  const size_t fit = std::max<size_t>(1, kReplayBytes / (kBytesPerUnit * std::max<size_t>(1, graph_.units.size())));
+  workers_.resize(std::min<size_t>(ThreadCount(input.threads), fit));
+  if (empty()) return;
+  Worker& worker = WorkerOf(0);
+  worker.replay.Run(worker.timing);
+  step_durations_ = worker.replay.StepDurations();
+  step_ns_ = worker.replay.StepTime();
+  rank_gain_bounds_ = Bounds(worker.replay.CriticalPath(), {});
+}
+
+unsigned Gains::Threads() const { return static_cast<unsigned>(workers_.size()); }
+
+// Made where it is first needed, by the thread that needs it.
+Gains::Worker& Gains::WorkerOf(unsigned thread) {
+  std::unique_ptr<Worker>& worker = workers_[thread];
+  if (!worker) worker.reset(new Worker{Replay(graph_, steps_, first_end_), ObservedTiming(graph_)});
+  return *worker;
+}
 
 void Gains::Measure() {
   if (empty()) return;
-  replay_.Run(FreshTiming());
-  step_durations_ = replay_.StepDurations();
-  step_ns_ = replay_.StepTime();
   ideal_ = typical_.Ideal();
-  // The split and the replays of single ranks need nothing of each other.
-  std::future<Attribution> split = std::async(std::launch::async | std::launch::deferred, [this] { return Split(); });
-  MeasureVariants();
-  const bool few = in_.capture.ranks.size() <= kReplayedRanks;
-  if (few) MeasureRanks();
-  GatherCosts(split.get());
-  if (!few) MeasureRanks();
+  const std::vector<uint32_t> ranks = RanksToReplay();
+  rank_gains_.resize(in_.capture.ranks.size());
+  // The split takes longest, so it goes first.
+  ParallelFor(Threads(), 1 + kVariants + ranks.size(), [&](unsigned thread, size_t piece) {
+    Worker& worker = WorkerOf(thread);
+    if (piece == 0) {
+      const AttributionLimits limits{.replays = graph_.units.size() > kLargeGraph ? kSplitReplaysOfLarge : kSplitReplays};
+      split_ = Attribute(graph_, worker.replay, ideal_, limits, &ideal_moments_);
+    } else if (piece <= kVariants) {
+      MeasureVariant(static_cast<int>(piece) - 1, worker);
+    } else {
+      const uint32_t r = ranks[piece - 1 - kVariants];
+      rank_gains_[r] = Gain(worker, {.rank_indices = {r}, .owners = {}});
+    }
+  });
+  GatherCosts();
 }
 
-// The observed values, in memory that every replay shares.
-Timing& Gains::FreshTiming() {
-  scratch_.lead = graph_.lead;
-  scratch_.work = graph_.work;
-  return scratch_;
+// All of a small job; of a large one those whose bound could be named, and a sample of the others.
+std::vector<uint32_t> Gains::RanksToReplay() const {
+  const size_t count = in_.capture.ranks.size();
+  std::vector<uint32_t> ranks;
+  const size_t stride = std::max<size_t>(1, count / kSampledRanks);
+  for (uint32_t r = 0; r < count; ++r) {
+    const bool sampled = count <= kReplayedRanks || r % stride == stride / 2;
+    if (sampled || rank_gain_bounds_[r] >= kLeastShare * step_ns_) ranks.push_back(r);
+  }
+  return ranks;
 }
 
-std::vector<double> Gains::Replayed(const Timing& timing) {
-  replay_.Run(timing);
-  std::vector<double> gain = replay_.StepDurations();
+// The units that the fix changed are what was observed again.
+void Gains::Restore(const Fix& fix, Timing& timing) const {
+  for (uint32_t r : fix.rank_indices) {
+    const auto first = static_cast<std::ptrdiff_t>(graph_.rank_begin[r]), last = static_cast<std::ptrdiff_t>(graph_.rank_begin[r + 1]);
+    std::copy(graph_.lead.begin() + first, graph_.lead.begin() + last, timing.lead.begin() + first);
+    std::copy(graph_.work.begin() + first, graph_.work.begin() + last, timing.work.begin() + first);
+  }
+  typical_.ForEachTransfer(fix.owners, [&](uint32_t u) { timing.work[u] = graph_.work[u]; });
+}
+
+std::vector<double> Gains::Replayed(Worker& worker) const {
+  worker.replay.Run(worker.timing);
+  std::vector<double> gain = worker.replay.StepDurations();
   for (size_t k = 0; k < gain.size(); ++k) gain[k] = step_durations_[k] - gain[k];
+  return gain;
+}
+
+std::vector<double> Gains::Gain(Worker& worker, const Fix& fix) const {
+  typical_.MakeTypical(fix, worker.timing);
+  std::vector<double> gain = Replayed(worker);
+  Restore(fix, worker.timing);
   return gain;
 }
 
 std::vector<double> Gains::Of(const Fix& fix) {
   if (empty()) return {};
-  Timing& timing = FreshTiming();
-  for (uint32_t r : fix.rank_indices) typical_.MakeRankTypical(r, fix.aspects, timing);
-  for (uint32_t o : fix.owners) typical_.MakeTransfersTypical(o, timing);
-  return Replayed(timing);
+  return Gain(WorkerOf(0), fix);
 }
 
-Attribution Gains::Split() const {
-  Replay replay(graph_, steps_, FirstEnd(graph_, in_));
-  Timing scratch;
-  return Attribute(graph_, replay, ideal_, scratch, steps_, kSplitTolerance);
+std::vector<std::vector<double>> Gains::OfEach(std::span<const Fix> fixes) {
+  std::vector<std::vector<double>> gains(fixes.size());
+  if (empty()) return gains;
+  ParallelFor(Threads(), fixes.size(), [&](unsigned thread, size_t i) { gains[i] = Gain(WorkerOf(thread), fixes[i]); });
+  return gains;
 }
 
-void Gains::MeasureVariants() {
-  Timing& timing = FreshTiming();
-  typical_.Level(timing);
-  replay_.Run(timing);
-  levelled_step_ns_ = replay_.StepTime();
-  FreshTiming();
-  for (uint32_t u = 0; u < graph_.units.size(); ++u) {
-    if (graph_.units[u].kind == UnitKind::kTransfer) timing.work[u] = 0;
+std::vector<double> Gains::OfTiming(const std::function<void(Timing&)>& change) {
+  if (empty()) return {};
+  Worker& worker = WorkerOf(0);
+  change(worker.timing);
+  std::vector<double> gain = Replayed(worker);
+  worker.timing = ObservedTiming(graph_);
+  return gain;
+}
+
+std::vector<double> Gains::BoundsBeyond(const Fix& fix) {
+  if (empty()) return std::vector<double>(in_.capture.ranks.size(), 0);
+  Worker& worker = WorkerOf(0);
+  typical_.MakeTypical(fix, worker.timing);
+  worker.replay.Run(worker.timing);
+  std::vector<double> bounds = Bounds(worker.replay.CriticalPath(), fix);
+  Restore(fix, worker.timing);
+  return bounds;
+}
+
+std::vector<double> Gains::Bounds(const std::vector<PathNode>& path, const Fix& fix) const {
+  const size_t count = in_.capture.ranks.size();
+  std::vector<double> bounds(count, 0);
+  std::vector<uint8_t> done(count, 0);
+  for (uint32_t r : fix.rank_indices) done[r] = 1;
+  // Only ranks on the path are made typical, each beside its own peers.
+  Timing typical = ObservedTiming(graph_);
+  for (const PathNode& node : path) {
+    const uint32_t u = UnitOf(node.node);
+    const uint32_t r = graph_.units[u].rank_index;
+    if (graph_.units[u].kind == UnitKind::kTransfer) continue;
+    if (done[r] == 0) typical_.MakeTypical({.rank_indices = {r}, .owners = {}}, typical);
+    if (done[r] != 1) bounds[r] += PerStep(node.weight * (node.node % 2 == 0 ? graph_.lead[u] - typical.lead[u] : graph_.work[u] - typical.work[u]));
+    if (done[r] == 0) done[r] = 2;
   }
-  replay_.Run(timing);
-  transfer_free_step_ns_ = replay_.StepTime();
+  return bounds;
 }
 
-// The additive split, gathered per rank and kind of unit, and per group for transfers.
-void Gains::GatherCosts(const Attribution& split) {
-  lost_ns_ = PerStep(split.lost);
-  rank_costs_.resize(in_.capture.ranks.size());
+void Gains::MeasureVariant(int variant, Worker& worker) {
+  if (variant == kLevelled) {
+    typical_.Level(worker.timing);
+  } else {
+    for (uint32_t u = 0; u < graph_.units.size(); ++u) {
+      if (graph_.units[u].kind == UnitKind::kTransfer) worker.timing.work[u] = 0;
+    }
+  }
+  worker.replay.Run(worker.timing);
+  (variant == kLevelled ? levelled_step_ns_ : transfer_free_step_ns_) = worker.replay.StepTime();
+  worker.timing = ObservedTiming(graph_);
+}
+
+// The additive split, gathered per rank and kind of unit and per rank and step, and per group for transfers.
+void Gains::GatherCosts() {
+  const size_t ranks = in_.capture.ranks.size();
+  lost_ns_ = PerStep(split_.lost);
+  rank_costs_.resize(ranks);
+  rank_step_costs_.assign(ranks, std::vector<double>(steps_, 0));
   owner_costs_.assign(classes_.owners.size(), 0);
   for (uint32_t u = 0; u < graph_.units.size(); ++u) {
-    if (split.cost[u] == 0) continue;
+    if (split_.cost[u] == 0) continue;
     const Unit& unit = graph_.units[u];
-    const double cost = PerStep(split.cost[u]);
+    const double cost = PerStep(split_.cost[u]);
     RankCost& rank = rank_costs_[unit.rank_index];
-    if (u == typical_.HeadOf(unit.rank_index)) {
-      rank.head += cost;
+    if (unit.kind == UnitKind::kTransfer) {
+      if (unit.instance != kNone) owner_costs_[classes_.owner_of_instance[unit.instance]] += cost;
       continue;
     }
-    switch (unit.kind) {
-      case UnitKind::kKernel: rank.kernels += cost; break;
-      case UnitKind::kCopy: rank.copies += cost; break;
-      case UnitKind::kTransfer:
-        if (unit.instance != kNone) owner_costs_[classes_.owner_of_instance[unit.instance]] += cost;
-        break;
-      default: rank.host += cost;
+    // Only units of used steps differ from what is typical, but for what a rank brought along from before the window.
+    rank_step_costs_[unit.rank_index][static_cast<size_t>(std::max(0, unit.step))] += split_.cost[u];
+    if (u == typical_.HeadOf(unit.rank_index)) {
+      rank.head += cost;
+    } else if (unit.kind == UnitKind::kKernel) {
+      rank.kernels += cost;
+    } else if (unit.kind == UnitKind::kCopy) {
+      rank.copies += cost;
+    } else {
+      rank.host += cost;
     }
   }
-}
-
-void Gains::MeasureRanks() {
-  const size_t ranks = in_.capture.ranks.size();
-  rank_gains_.resize(ranks);
-  std::vector<uint32_t> order(ranks);
-  std::iota(order.begin(), order.end(), 0u);
-  if (ranks > kReplayedRanks) {
-    std::stable_sort(order.begin(), order.end(),
-                     [&](uint32_t a, uint32_t b) { return rank_costs_[a].total() > rank_costs_[b].total(); });
-    order.resize(kReplayedRanks);
-  }
-  for (uint32_t r : order) rank_gains_[r] = Of({.rank_indices = {r}, .aspects = kEverything, .owners = {}});
 }
 
 }  // namespace lockstep::analysis

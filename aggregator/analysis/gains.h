@@ -1,12 +1,15 @@
 // What the job would gain: one graph of the capture, replayed with parts of it made typical, and the split of the lost time.
 //
 // Measure() runs once what every verdict needs; after it the getters hold and Of() answers further what-ifs. Who is blamed for what
-// is decided elsewhere (diagnosis.cc, causes.h). Times are nanoseconds per step unless a name says otherwise. One thread at a time:
-// Of() replays in memory of its own. What it was made from must outlive it.
+// is decided elsewhere (diagnosis.cc, causes.h). Times are nanoseconds per step unless a name says otherwise. Uses
+// GraphInput::threads inside; called from one thread at a time. What it was made from must outlive it.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_GAINS_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_GAINS_H_
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "aggregator/analysis/attribution.h"
@@ -23,12 +26,10 @@ struct RankCost {
   double total() const { return kernels + host + copies + head; }
 };
 
-// What is made typical together: work of ranks, and transfers of groups and pairs.
-struct Fix {
-  std::vector<uint32_t> rank_indices;
-  uint32_t aspects = kEverything;  // of those ranks
-  std::vector<uint32_t> owners;    // into Classes::owners
-};
+// Effects below this part of a step are never named: clocks of GPUs of one bin differ by about as much.
+inline constexpr double kLeastShare = 0.005;
+// Up to this many ranks each one's gain is replayed, whatever it can be at most.
+inline constexpr size_t kReplayedRanks = 64;
 
 class Gains {
  public:
@@ -41,8 +42,15 @@ class Gains {
   bool empty() const { return graph_.units.empty() || steps_ == 0; }
   void Measure();
 
-  // How much shorter each step gets with `fix`, by used step.
+  // How much shorter each step gets with `fix`, by used step. After Measure().
   std::vector<double> Of(const Fix& fix);
+  std::vector<std::vector<double>> OfEach(std::span<const Fix> fixes);
+  // The same for any timing: `change` makes of the observed one what is to be replayed.
+  std::vector<double> OfTiming(const std::function<void(Timing&)>& change);
+
+  // What making a rank typical can gain at most beyond `fix`, by rank index: what the critical path, with `fix` in place, holds of
+  // the differences. The step is a convex function of what units take, so its tangent bounds it.
+  std::vector<double> BoundsBeyond(const Fix& fix);
 
   size_t steps() const { return steps_; }
   double step_ns() const { return step_ns_; }
@@ -53,34 +61,58 @@ class Gains {
   const std::vector<double>& step_durations() const { return step_durations_; }
   const std::vector<RankCost>& rank_costs() const { return rank_costs_; }    // by rank index
   const std::vector<double>& owner_costs() const { return owner_costs_; }    // of transfers, by owner
-  // By rank index and step: the gain of making that rank typical; no steps for a rank that was not replayed.
+  // Of one rank's own units in one step, not per step: [rank index][step]. Sums over the steps to rank_costs() times steps().
+  const std::vector<std::vector<double>>& rank_step_costs() const { return rank_step_costs_; }
+  // Nanoseconds of all steps together, by unit.
+  const Attribution& split() const { return split_; }
+  // Every moment of the replay with every unit at its class's median, by NodeRef.
+  const std::vector<double>& ideal_moments() const { return ideal_moments_; }
+  const Timing& ideal() const { return ideal_; }
+
+  // By rank index and step: the gain of making that rank typical. No steps where it was not replayed, because it could not gain
+  // kLeastShare of a step; rank_gain_bounds() says what at most. Every rank of up to kReplayedRanks is replayed.
   const std::vector<std::vector<double>>& rank_gains() const { return rank_gains_; }
+  const std::vector<double>& rank_gain_bounds() const { return rank_gain_bounds_; }
 
   const Graph& graph() const { return graph_; }
   const Classes& classes() const { return classes_; }
   const TypicalValues& typical() const { return typical_; }
 
  private:
+  // What one thread replays in. Its timing is the observed one between replays.
+  struct Worker {
+    Replay replay;
+    Timing timing;
+  };
+
   double PerStep(double total) const { return total / static_cast<double>(steps_); }
-  Timing& FreshTiming();
-  std::vector<double> Replayed(const Timing& timing);
-  Attribution Split() const;
-  void MeasureVariants();
-  void MeasureRanks();
-  void GatherCosts(const Attribution& split);
+  unsigned Threads() const;
+  Worker& WorkerOf(unsigned thread);
+  void Restore(const Fix& fix, Timing& timing) const;
+  std::vector<double> Replayed(Worker& worker) const;
+  std::vector<double> Gain(Worker& worker, const Fix& fix) const;
+  std::vector<double> Bounds(const std::vector<PathNode>& path, const Fix& fix) const;
+  std::vector<uint32_t> RanksToReplay() const;
+  void MeasureVariant(int variant, Worker& worker);
+  void GatherCosts();
 
   const GraphInput& in_;
   size_t steps_;
   Graph graph_;
   Classes classes_;
   TypicalValues typical_;
-  Replay replay_;
-  Timing ideal_, scratch_;
+  double first_end_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  Timing ideal_;
+  Attribution split_;
+  std::vector<double> ideal_moments_;
   double step_ns_ = 0, lost_ns_ = 0, levelled_step_ns_ = 0, transfer_free_step_ns_ = 0;
   std::vector<double> step_durations_;
   std::vector<RankCost> rank_costs_;
   std::vector<double> owner_costs_;
+  std::vector<std::vector<double>> rank_step_costs_;
   std::vector<std::vector<double>> rank_gains_;
+  std::vector<double> rank_gain_bounds_;
 };
 
 }  // namespace lockstep::analysis

@@ -19,7 +19,11 @@ class Assembler {
   Graph Run() {
     Reserve();
     g_.start_begin.push_back(0);
-    for (uint32_t r = 0; r < in_.capture.ranks.size(); ++r) ranks_.push_back(AppendRank(in_, r, g_, awaits_));
+    for (uint32_t r = 0; r < in_.capture.ranks.size(); ++r) {
+      ranks_.push_back(AppendRank(in_, r, g_, awaits_));
+      g_.rank_begin.push_back(ranks_.back().first);
+    }
+    g_.rank_begin.push_back(static_cast<uint32_t>(g_.units.size()));
     g_.join_of.assign(g_.units.size(), kNone);
     JoinCollectives();
     PlaceAwaits();

@@ -50,6 +50,7 @@ struct Join {
 struct Graph {
   JobTime origin;  // times below are nanoseconds after it
   std::vector<Unit> units;
+  std::vector<uint32_t> rank_begin;  // units of rank index r: [rank_begin[r], rank_begin[r + 1])
   std::vector<double> start, end;  // observed
   std::vector<double> lead, work;
   std::vector<uint32_t> start_begin;  // start_preds of unit u: [start_begin[u], start_begin[u + 1])
@@ -84,6 +85,7 @@ struct GraphInput {
   const Steps& steps;
   const std::vector<CallIndex>& calls;
   const CallNames* names;
+  unsigned threads = 0;  // 0: as many as the machine has; the result is the same for any number
 };
 Graph BuildGraph(const GraphInput& input);
 

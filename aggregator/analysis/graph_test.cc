@@ -230,7 +230,7 @@ TEST(Typical, MakingTheSlowRankLikeItsPeersGivesBackWhatItCost) {
     const TypicalValues typical(slow.graph, classes, true);
     const double before = of_slow.StepTime();
     Timing timing = ObservedTiming(slow.graph);
-    typical.MakeRankTypical(2, kEverything, timing);
+    typical.MakeTypical({.rank_indices = {2}, .owners = {}}, timing);
     of_slow.Run(timing);
     EXPECT_NEAR(before - of_slow.StepTime(), truth, 0.05 * truth + 1500);
   }
@@ -246,7 +246,7 @@ TEST(Typical, AHealthyRankHardlyChanges) {
   const double before = replay.StepTime();
   for (uint32_t r = 0; r < 4; ++r) {
     Timing timing = ObservedTiming(b.graph);
-    typical.MakeRankTypical(r, kEverything, timing);
+    typical.MakeTypical({.rank_indices = {r}, .owners = {}}, timing);
     replay.Run(timing);
     EXPECT_NEAR(replay.StepTime(), before, 0.005 * before);
   }
@@ -264,8 +264,7 @@ TEST(Attribution, SharesAddUpToTheLostTimeExactly) {
     const double at_ideal = replay.StepTime();
     replay.Run(ObservedTiming(b.graph));
     const double lost = (replay.StepTime() - at_ideal) * static_cast<double>(b.steps.count());
-    Timing scratch;
-    const Attribution split = Attribute(b.graph, replay, ideal, scratch, b.steps.count(), 1e-6);
+    const Attribution split = Attribute(b.graph, replay, ideal, {.tolerance = 1e-6});
     double sum = 0;
     for (double c : split.cost) sum += c;
     EXPECT_NEAR(split.lost, lost, 1e-3);
@@ -279,8 +278,7 @@ TEST(Attribution, ChargesTheRankThatIsSlow) {
   const Classes classes = Classify(b.graph, *b.input);
   const TypicalValues typical(b.graph, classes, true);
   Replay replay = b.MakeReplay();
-  Timing scratch;
-  const Attribution split = Attribute(b.graph, replay, typical.Ideal(), scratch, b.steps.count(), 1e-3);
+  const Attribution split = Attribute(b.graph, replay, typical.Ideal(), {});
   std::vector<double> by_rank(4);
   for (uint32_t u = 0; u < b.graph.units.size(); ++u) by_rank[b.graph.units[u].rank_index] += split.cost[u];
   EXPECT_GT(by_rank[1], 0.8 * split.lost);

@@ -9,16 +9,25 @@ namespace {
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 constexpr NodeRef kNoNode = 0xFFFFFFFF;
 
+// Moments closer than this bind together: sums in another order differ by as much.
+constexpr double kTieNs = 1e-3;
+
 bool OnDevice(UnitKind kind) { return kind != UnitKind::kHostCall && kind != UnitKind::kHostWait; }
 
 }  // namespace
+
+Replay::Replay(const Graph& graph, size_t steps, double first_end)
+    : graph_(graph), time_(graph.units.size() * 2), step_end_(steps), first_end_(first_end) {
+  const auto last = static_cast<int32_t>(steps) - 1;
+  for (uint32_t u = 0; u < graph.units.size(); ++u) {
+    if (steps > 0 && graph.units[u].step == last && OnDevice(graph.units[u].kind)) last_step_units_.push_back(u);
+  }
+}
 
 void Replay::Run(const Timing& timing) {
   const Graph& g = graph_;
   double* const time = time_.data();
   std::fill(step_end_.begin(), step_end_.end(), kNever);
-  const auto last_step = static_cast<int32_t>(step_end_.size()) - 1;
-  last_unit_ = store::kNone;
   const auto start = [&](uint32_t u) {
     double ready = 0;
     const uint32_t first = g.start_begin[u], last = g.start_begin[u + 1];
@@ -34,10 +43,7 @@ void Replay::Run(const Timing& timing) {
     const Unit& unit = g.units[u];
     if (unit.step >= 0 && OnDevice(unit.kind)) {
       double& step_end = step_end_[static_cast<size_t>(unit.step)];
-      if (end > step_end) {
-        step_end = end;
-        if (unit.step == last_step) last_unit_ = u;
-      }
+      step_end = std::max(step_end, end);
     }
   };
   for (const uint32_t item : g.program) {
@@ -79,37 +85,106 @@ std::vector<double> Replay::StepDurations() const {
   return durations;
 }
 
-double Replay::StepTime() const {
-  return step_end_.empty() ? 0 : (step_end_.back() - first_end_) / static_cast<double>(step_end_.size());
-}
-
-NodeRef Replay::Binding(NodeRef node) const {
+void Replay::FindBindings(NodeRef node) {
   const uint32_t u = UnitOf(node);
-  NodeRef binding = kNoNode;
+  ties_.clear();
+  double latest = kNever;
   const auto consider = [&](NodeRef p) {
-    if (binding == kNoNode || time_[p] > time_[binding]) binding = p;
+    if (time_[p] > latest + kTieNs) {
+      ties_.clear();
+      latest = time_[p];
+    } else if (time_[p] < latest - kTieNs) {
+      return;
+    }
+    ties_.push_back(p);
   };
   if (node % 2 == 0) {
-    if (graph_.units[u].is_head) return kNoNode;
+    if (graph_.units[u].is_head) return;
     for (NodeRef p : graph_.StartPreds(u)) consider(p);
   } else if (graph_.join_of[u] != store::kNone) {
-    consider(StartOf(u));
     for (uint32_t m : graph_.Members(graph_.joins[graph_.join_of[u]])) consider(StartOf(m));
   } else {
     consider(StartOf(u));
     for (NodeRef p : graph_.Awaits(u)) consider(p);
   }
-  return binding;
+  // One moment may be named twice.
+  if (ties_.size() > 1) {
+    std::sort(ties_.begin(), ties_.end());
+    ties_.erase(std::unique(ties_.begin(), ties_.end()), ties_.end());
+  }
 }
 
-std::vector<NodeRef> Replay::CriticalPath() const {
-  std::vector<NodeRef> path;
-  NodeRef node = last_unit_ == store::kNone ? kNoNode : EndOf(last_unit_);
-  // A path visits each moment once; the limit only guards against a graph that was not built by BuildGraph.
-  for (size_t left = time_.size(); node != kNoNode && left > 0; --left) {
-    if (graph_.units[UnitOf(node)].step == kBeforeSteps) break;
-    path.push_back(node);
-    node = Binding(node);
+void Replay::PlaceInProgram() {
+  if (!start_place_.empty()) return;
+  start_place_.resize(graph_.units.size());
+  end_place_.resize(graph_.units.size());
+  weight_.assign(2 * graph_.units.size(), 0);
+  for (uint32_t i = 0; i < graph_.program.size(); ++i) {
+    VisitNodesOf(graph_.program[i], [&](NodeRef node) { (node % 2 == 0 ? start_place_ : end_place_)[UnitOf(node)] = i; });
+  }
+}
+
+// The moments that an item of the program decides, latest first.
+template <typename Visit>
+void Replay::VisitNodesOf(uint32_t item, Visit visit) const {
+  const uint32_t u = item & ~kProgramKindMask;
+  switch (item & kProgramKindMask) {
+    case kRunPlain:
+      visit(EndOf(u));
+      visit(StartOf(u));
+      break;
+    case kRunStart: visit(StartOf(u)); break;
+    case kRunFinish: visit(EndOf(u)); break;
+    default:
+      for (uint32_t m : graph_.Members(graph_.joins[u])) visit(EndOf(m));
+  }
+}
+
+void Replay::Spread(const PathNode& from) {
+  FindBindings(from.node);
+  for (NodeRef p : ties_) {
+    if (graph_.units[UnitOf(p)].step == kBeforeSteps) continue;
+    if (weight_[p] == 0) ++pending_;
+    weight_[p] += from.weight / static_cast<double>(ties_.size());
+  }
+}
+
+std::vector<PathNode> Replay::CriticalPath() {
+  std::vector<PathNode> path;
+  if (step_end_.empty()) return path;
+  ties_.clear();
+  for (uint32_t u : last_step_units_) {
+    if (time_[EndOf(u)] >= step_end_.back() - kTieNs) ties_.push_back(EndOf(u));
+  }
+  // The last step may have ended with, or before, an earlier one.
+  for (uint32_t u = 0; ties_.empty() && u < graph_.units.size(); ++u) {
+    if (graph_.units[u].step >= 0 && OnDevice(graph_.units[u].kind) && time_[EndOf(u)] >= step_end_.back() - kTieNs) ties_.push_back(EndOf(u));
+  }
+  // One chain as long as nothing binds together; from a fork on, all branches in the reverse order of the program.
+  while (ties_.size() == 1) {
+    const NodeRef node = ties_[0];
+    if (graph_.units[UnitOf(node)].step == kBeforeSteps) return path;
+    path.push_back({node, 1.0});
+    FindBindings(node);
+  }
+  if (ties_.empty()) return path;
+  PlaceInProgram();
+  uint32_t place = 0;
+  for (NodeRef p : ties_) {
+    if (graph_.units[UnitOf(p)].step == kBeforeSteps) continue;
+    weight_[p] = 1.0 / static_cast<double>(ties_.size());
+    ++pending_;
+    place = std::max(place, (p % 2 == 0 ? start_place_ : end_place_)[UnitOf(p)]);
+  }
+  for (uint32_t i = place + 1; i > 0 && pending_ > 0; --i) {
+    VisitNodesOf(graph_.program[i - 1], [&](NodeRef node) {
+      const PathNode here{node, weight_[node]};
+      if (here.weight == 0) return;
+      weight_[node] = 0;
+      --pending_;
+      path.push_back(here);
+      Spread(here);
+    });
   }
   return path;
 }

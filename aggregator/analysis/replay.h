@@ -16,33 +16,52 @@ struct Timing {
 };
 inline Timing ObservedTiming(const Graph& graph) { return {graph.lead, graph.work}; }
 
+// A moment on the critical path. Where several predecessors bind at once the path forks and its weight with it, in equal
+// parts; the weights of a cut through the path add up to 1.
+struct PathNode {
+  NodeRef node;
+  double weight;
+};
+
 // One replay. Reusable: Run() overwrites the result of the run before.
 class Replay {
  public:
   // `graph` must outlive it. `first_end`: when the step before the first used one ended, fixed in every replay.
-  Replay(const Graph& graph, size_t steps, double first_end)
-      : graph_(graph), time_(graph.units.size() * 2), step_end_(steps), first_end_(first_end) {}
+  Replay(const Graph& graph, size_t steps, double first_end);
 
   void Run(const Timing& timing);
 
   double At(NodeRef node) const { return time_[node]; }
+  const std::vector<double>& moments() const { return time_; }  // by NodeRef
   // The job's step k lasts from the last end of device work of step k - 1 on any rank to that of step k.
   std::vector<double> StepDurations() const;
+  // From the end of the step before the first used one to that of the last.
+  double TotalTime() const { return step_end_.empty() ? 0 : step_end_.back() - first_end_; }
   // Mean over the steps.
-  double StepTime() const;
+  double StepTime() const { return step_end_.empty() ? 0 : TotalTime() / static_cast<double>(step_end_.size()); }
 
-  // The chain of moments that decided when the last step ended, from the end back to the begin of the first used step: the
-  // unit's end when its work was on the path, its start when its lead was.
-  std::vector<NodeRef> CriticalPath() const;
+  // What decided when the last step ended, from the end back to the begin of the first used step: a unit's end where its work
+  // was on the path, its start where its lead was. Symmetric ranks that bind at the same moment share it.
+  std::vector<PathNode> CriticalPath();
 
  private:
-  NodeRef Binding(NodeRef node) const;
+  // The predecessors that bind `node`, in ties_; none for what nothing comes before.
+  void FindBindings(NodeRef node);
+  void Spread(const PathNode& from);
+  void PlaceInProgram();
+  template <typename Visit>
+  void VisitNodesOf(uint32_t item, Visit visit) const;
 
   const Graph& graph_;
   std::vector<double> time_;
   std::vector<double> step_end_;
   double first_end_;
-  uint32_t last_unit_ = store::kNone;  // whose end ended the last step
+  std::vector<NodeRef> ties_;
+  std::vector<uint32_t> last_step_units_;  // device work of the last step
+  // Built at the first fork: where in the program a unit starts and ends, and what the path weighs there.
+  std::vector<uint32_t> start_place_, end_place_;
+  std::vector<double> weight_;
+  size_t pending_ = 0;  // moments with a weight that were not visited yet
 };
 
 // End of the device work before the first used step; where there is none, the earliest begin of that step on any rank.

@@ -29,13 +29,14 @@ double SortedMedianWithout(const std::vector<double>& v, double value) {
 }  // namespace
 
 TypicalValues::TypicalValues(const Graph& graph, const Classes& classes, bool steady)
-    : graph_(graph), classes_(classes), stats_(classes.cells.size()), spread_(classes.count) {
-  for (size_t first = 0; first < classes.cells.size();) {
-    size_t last = first;
-    while (last < classes.cells.size() && classes.cells[last].klass == classes.cells[first].klass) ++last;
-    MeasureClass(first, last);
-    first = last;
+    : graph_(graph), classes_(classes), stats_(classes.cells.size()), spread_(classes.count), first_cell_(classes.count + 1) {
+  size_t next = 0;
+  for (uint32_t k = 0; k < classes.count; ++k) {
+    first_cell_[k] = static_cast<uint32_t>(next);
+    while (next < classes.cells.size() && classes.cells[next].klass == k) ++next;
+    if (next > first_cell_[k]) MeasureClass(first_cell_[k], next);
   }
+  first_cell_[classes.count] = static_cast<uint32_t>(next);
   uint32_t ranks = 0;
   for (const Unit& u : graph.units) ranks = std::max(ranks, u.rank_index + 1);
   rank_cells_.resize(ranks);
@@ -106,7 +107,7 @@ void TypicalValues::MeasureClass(size_t first_cell, size_t last_cell) {
   spread.lead_sigma = 1.4826 * MedianInPlace(std::span(lead_residuals));
 }
 
-bool TypicalValues::Selected(UnitKind kind, uint32_t aspects) const {
+bool TypicalValues::Selected(UnitKind kind, uint32_t aspects) {
   switch (kind) {
     case UnitKind::kKernel: return (aspects & kKernels) != 0;
     case UnitKind::kCopy: return (aspects & kCopies) != 0;
@@ -120,7 +121,8 @@ double TypicalValues::Cut(double value, double typical, double sigma, double flo
   return value - typical > allowed ? typical : value;
 }
 
-// The rank's first host call of a step.
+double TypicalValues::Toward(double observed, double typical, double strength) { return observed + strength * (typical - observed); }
+
 bool TypicalValues::OpensStep(uint32_t unit) const {
   const Unit& u = graph_.units[unit];
   return IsHost(u.kind) && (unit == 0 || graph_.units[unit - 1].rank_index != u.rank_index || graph_.units[unit - 1].step != u.step);
@@ -130,31 +132,81 @@ double TypicalValues::LevelLead(uint32_t unit, double change) const {
   return graph_.lead[unit] + (OpensStep(unit) ? std::min(change, 0.0) : change);
 }
 
-void TypicalValues::ScaleCell(size_t cell, Timing& timing) const {
-  const CellStats& s = stats_[cell];
+void TypicalValues::ScaleCell(size_t cell, const CellStats& s, double strength, Timing& timing) const {
   const ClassSpread& spread = spread_[classes_.cells[cell].klass];
+  const bool host = IsHost(classes_.cells[cell].kind);
   const double ratio = s.own_work > 0 && s.peer_work > 0 ? s.peer_work / s.own_work : 0;
   for (uint32_t u : classes_.UnitsOf(classes_.cells[cell])) {
     const double work = ratio > 0 ? graph_.work[u] * ratio : graph_.work[u] + (s.peer_work - s.own_work);
-    timing.work[u] = Cut(work, s.peer_work, spread.work_sigma, kWorkFloorNs);
-    if (!IsHost(classes_.cells[cell].kind) || graph_.units[u].is_head) continue;
+    timing.work[u] = Toward(graph_.work[u], Cut(work, s.peer_work, spread.work_sigma, kWorkFloorNs), strength);
+    if (!host || graph_.units[u].is_head) continue;
     const double lead = LevelLead(u, s.peer_lead - s.own_lead);
-    timing.lead[u] = Cut(lead, s.peer_lead, spread.lead_sigma, kLeadFloorNs);
+    timing.lead[u] = Toward(graph_.lead[u], Cut(lead, s.peer_lead, spread.lead_sigma, kLeadFloorNs), strength);
   }
 }
 
-void TypicalValues::MakeRankTypical(uint32_t rank_index, uint32_t aspects, Timing& timing) const {
-  if (rank_index >= rank_cells_.size()) return;
-  for (uint32_t c : rank_cells_[rank_index]) {
-    if (Selected(classes_.cells[c].kind, aspects)) ScaleCell(c, timing);
-  }
-  const Head& head = heads_[rank_index];
-  if ((aspects & kHead) != 0 && head.unit != store::kNone) timing.lead[head.unit] = head.peer_lead;
+// The cell with the medians of those of its class that are not in `fixed`, which are sorted, as its peers.
+CellStats TypicalValues::BesideOthers(size_t cell, std::span<const uint32_t> fixed, std::vector<double>& scratch) const {
+  CellStats stats = stats_[cell];
+  const uint32_t klass = classes_.cells[cell].klass;
+  const auto median = [&](double CellStats::*value) {
+    scratch.clear();
+    auto next = fixed.begin();
+    for (uint32_t c = first_cell_[klass]; c < first_cell_[klass + 1]; ++c) {
+      if (next != fixed.end() && *next == c) {
+        ++next;
+      } else {
+        scratch.push_back(stats_[c].*value);
+      }
+    }
+    return MedianInPlace(std::span(scratch));
+  };
+  stats.peer_work = median(&CellStats::own_work);
+  if (IsHost(classes_.cells[cell].kind)) stats.peer_lead = median(&CellStats::own_lead);
+  return stats;
 }
 
-void TypicalValues::MakeTransfersTypical(uint32_t owner, Timing& timing) const {
-  if (owner >= owner_cells_.size()) return;
-  for (uint32_t c : owner_cells_[owner]) ScaleCell(c, timing);
+void TypicalValues::MakeTypical(const Fix& fix, Timing& timing) const {
+  std::vector<uint32_t> cells;
+  for (uint32_t r : fix.rank_indices) {
+    for (uint32_t c : CellsOfRank(r)) {
+      if (Selected(classes_.cells[c].kind, fix.aspects)) cells.push_back(c);
+    }
+    if ((fix.aspects & kHead) == 0 || HeadOf(r) == store::kNone) continue;
+    timing.lead[heads_[r].unit] = Toward(graph_.lead[heads_[r].unit], heads_[r].peer_lead, fix.strength);
+  }
+  for (uint32_t o : fix.owners) {
+    if (o < owner_cells_.size()) cells.insert(cells.end(), owner_cells_[o].begin(), owner_cells_[o].end());
+  }
+  // Cells are sorted by class, so those of one class lie together.
+  std::sort(cells.begin(), cells.end());
+  cells.erase(std::unique(cells.begin(), cells.end()), cells.end());
+  std::vector<double> scratch;
+  for (size_t first = 0; first < cells.size();) {
+    size_t last = first;
+    while (last < cells.size() && classes_.cells[cells[last]].klass == classes_.cells[cells[first]].klass) ++last;
+    const std::span<const uint32_t> together = std::span(cells).subspan(first, last - first);
+    const uint32_t klass = classes_.cells[cells[first]].klass;
+    const bool alone = together.size() == 1 || together.size() == first_cell_[klass + 1] - first_cell_[klass];
+    CellStats outside;
+    if (!alone) outside = BesideOthers(together[0], together, scratch);
+    for (uint32_t c : together) {
+      CellStats stats = stats_[c];
+      if (!alone) {
+        stats.peer_work = outside.peer_work;
+        stats.peer_lead = outside.peer_lead;
+      }
+      ScaleCell(c, stats, fix.strength, timing);
+    }
+    first = last;
+  }
+}
+
+void TypicalValues::MakeUnitsTypical(std::span<const uint8_t> chosen, double strength, Timing& timing) const {
+  for (size_t c = 0; c < stats_.size(); ++c) {
+    const std::span<const uint32_t> units = classes_.UnitsOf(classes_.cells[c]);
+    if (std::any_of(units.begin(), units.end(), [&](uint32_t u) { return chosen[u] != 0; })) ScaleCell(c, stats_[c], strength, timing);
+  }
 }
 
 Timing TypicalValues::Ideal() const {

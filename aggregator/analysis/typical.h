@@ -20,6 +20,14 @@ namespace lockstep::analysis {
 // Which of a rank's units are made typical.
 enum Aspect : uint32_t { kKernels = 1, kHost = 2, kCopies = 4, kHead = 8, kEverything = 15 };
 
+// What is made typical together: work of ranks, and transfers of groups and pairs.
+struct Fix {
+  std::vector<uint32_t> rank_indices;
+  uint32_t aspects = kEverything;  // of those ranks
+  std::vector<uint32_t> owners;    // into Classes::owners
+  double strength = 1;             // part of the way from observed to typical
+};
+
 // Medians of one cell beside those of its peers.
 struct CellStats {
   double own_work = 0, peer_work = 0, all_work = 0;  // peer: without the owner; all: with it
@@ -32,15 +40,28 @@ class TypicalValues {
   // All three must outlive it. `steady`: enough steps were seen that a rank's offset at the window's begin means nothing.
   TypicalValues(const Graph& graph, const Classes& classes, bool steady);
 
-  // Changes `timing` of one rank's own units.
-  void MakeRankTypical(uint32_t rank_index, uint32_t aspects, Timing& timing) const;
-  // Changes the transfers of one owner (Classes::owners).
-  void MakeTransfersTypical(uint32_t owner, Timing& timing) const;
+  // Changes `timing` of all units that `fix` names. Their yardstick are the peers outside of the fix; where a class has none
+  // there, each one's own peers.
+  void MakeTypical(const Fix& fix, Timing& timing) const;
+  // The classes that hold a chosen unit (flags by unit), each rank or owner of them beside its own peers.
+  void MakeUnitsTypical(std::span<const uint8_t> chosen, double strength, Timing& timing) const;
+  // use(unit) for every transfer of these owners that has a class.
+  template <typename Use>
+  void ForEachTransfer(std::span<const uint32_t> owners, Use use) const {
+    for (uint32_t o : owners) {
+      if (o >= owner_cells_.size()) continue;
+      for (uint32_t c : owner_cells_[o]) {
+        for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) use(u);
+      }
+    }
+  }
   // Every unit takes its class's median: no straggler and no noise.
   Timing Ideal() const;
   // Every rank and transfer owner is scaled to its class's median and keeps its noise, pauses included.
   void Level(Timing& timing) const;
 
+  // Is it the rank's first host call of a step? What lies before it is no work.
+  bool OpensStep(uint32_t unit) const;
   // The unit that carries the rank's lateness from before the window, or kNone.
   uint32_t HeadOf(uint32_t rank_index) const { return rank_index < heads_.size() ? heads_[rank_index].unit : store::kNone; }
   // None for a rank without units.
@@ -57,18 +78,20 @@ class TypicalValues {
   void FindHeads(uint32_t ranks);
   void LevelHeads(Timing& timing) const;
   void MeasureClass(size_t first_cell, size_t last_cell);
-  void ScaleCell(size_t cell, Timing& timing) const;
+  void ScaleCell(size_t cell, const CellStats& stats, double strength, Timing& timing) const;
+  CellStats BesideOthers(size_t cell, std::span<const uint32_t> fixed, std::vector<double>& scratch) const;
+  static double Toward(double observed, double typical, double strength);
   double Cut(double value, double typical, double sigma, double floor) const;
-  bool Selected(UnitKind kind, uint32_t aspects) const;
+  static bool Selected(UnitKind kind, uint32_t aspects);
   static bool IsHost(UnitKind kind) { return kind == UnitKind::kHostCall || kind == UnitKind::kHostWait; }
 
-  bool OpensStep(uint32_t unit) const;
   double LevelLead(uint32_t unit, double change) const;
 
   const Graph& graph_;
   const Classes& classes_;
   std::vector<CellStats> stats_;
   std::vector<ClassSpread> spread_;               // by class
+  std::vector<uint32_t> first_cell_;              // of each class, and one past the last
   std::vector<std::vector<uint32_t>> rank_cells_;   // by rank index
   std::vector<std::vector<uint32_t>> owner_cells_;  // by transfer owner
   // The rank's first host call in the window, where it is compared at all.

@@ -40,6 +40,7 @@ Analysis AnalyzeFinished(const store::Capture& capture) {
   report.step_breakdown = MakeBreakdownRows(rows);
   report.collectives = MakeCollectiveRows(rows);
   diagnosis = verdict.get();
+  AddRankGains(diagnosis, report.ranks);
   report.capture = MakeCaptureRow(rows);
   report.steps = MakeStepRows(rows);
   report.slowdown = MakeSlowdownRow(rows);

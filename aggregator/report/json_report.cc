@@ -104,6 +104,8 @@ void WriteRank(JsonOut& out, const RankRow& r) {
   out.Member("sm_efficiency", r.sm_efficiency);
   out.Member("achieved_occupancy", r.achieved_occupancy);
   out.Member("tensor_core_fraction", r.tensor_core_fraction);
+  out.Member("gain_ns_per_step", r.gain_ns_per_step);
+  out.Member("gain_at_most_ns_per_step", r.gain_at_most_ns_per_step);
 }
 
 void WriteStep(JsonOut& out, const StepRow& s) {

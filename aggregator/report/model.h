@@ -73,6 +73,8 @@ struct RankRow {
   // Begin of its steps after that on the earliest rank (median); of its first stamp in an import without step ranges.
   std::optional<Nanos> late_from_before;
   std::optional<double> gpu_utilization, sm_efficiency, achieved_occupancy, tensor_core_fraction;
+  // The step gets this much shorter with the rank made typical; nullopt where that was not replayed since it is at most the second.
+  std::optional<double> gain_ns_per_step, gain_at_most_ns_per_step;
 };
 
 struct StepRankRow {

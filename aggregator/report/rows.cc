@@ -203,6 +203,13 @@ std::vector<RankRow> MakeRankRows(const RowInput& in) {
   return rows;
 }
 
+void AddRankGains(const analysis::Diagnosis& diagnosis, std::vector<RankRow>& rows) {
+  for (size_t r = 0; r < rows.size() && r < diagnosis.rank_gains.size(); ++r) {
+    if (!std::isnan(diagnosis.rank_gains[r])) rows[r].gain_ns_per_step = diagnosis.rank_gains[r];
+    rows[r].gain_at_most_ns_per_step = diagnosis.rank_gain_bounds[r];
+  }
+}
+
 std::vector<StepRow> MakeStepRows(const RowInput& in) {
   std::vector<StepRow> rows(in.steps.count());
   for (size_t k = 0; k < rows.size(); ++k) {
@@ -217,8 +224,8 @@ std::vector<StepRow> MakeStepRows(const RowInput& in) {
                       .self = times[k].self,
                       .wait = times[k].wait,
                       .overlap = times[k].overlap};
-      if (r < in.diagnosis.rank_lost.size() && k < in.diagnosis.rank_lost[r].size()) {
-        row.lost = Nanos(static_cast<int64_t>(in.diagnosis.rank_lost[r][k]));
+      if (r < in.diagnosis.rank_step_lost.size()) {
+        row.lost = Nanos(std::llround(in.diagnosis.rank_step_lost[r][k]));
       }
       rows[k].ranks.push_back(row);
     }

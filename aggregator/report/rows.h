@@ -26,7 +26,9 @@ struct RowInput {
 };
 
 CaptureRow MakeCaptureRow(const RowInput& in);
+// Needs no diagnosis: that part is added once it is there.
 std::vector<RankRow> MakeRankRows(const RowInput& in);
+void AddRankGains(const analysis::Diagnosis& diagnosis, std::vector<RankRow>& rows);
 std::vector<StepRow> MakeStepRows(const RowInput& in);
 std::vector<BreakdownRow> MakeBreakdownRows(const RowInput& in);
 std::vector<CollectiveRow> MakeCollectiveRows(const RowInput& in);

@@ -1,5 +1,6 @@
 // The verdict part of the report: slowdown, stragglers, fixes, recommendations.
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "absl/strings/str_format.h"
@@ -112,19 +113,15 @@ std::vector<StragglerRow> MakeStragglerRows(const RowInput& in) {
 
 std::vector<FixRow> MakeFixRows(const RowInput& in) {
   std::vector<FixRow> rows;
-  const auto& findings = in.diagnosis.findings;
-  std::vector<uint32_t> all;
-  for (uint32_t i = 0; i < findings.size(); ++i) {
-    FixRow row{.entries = {i}, .gain_ns_per_step = findings[i].gain_ns};
-    if (in.steps.count() >= analysis::kLeastSteps) {
-      row.gain_interval = Range{findings[i].gain_interval.low, findings[i].gain_interval.high};
+  for (const analysis::FixSet& set : in.diagnosis.fixes) {
+    const std::vector<double>& gains = set.gain_per_step;
+    FixRow row{.entries = set.entries, .gain_ns_per_step = std::accumulate(gains.begin(), gains.end(), 0.0) / static_cast<double>(gains.size())};
+    if (gains.size() >= analysis::kLeastSteps) {
+      const analysis::Interval95 interval = analysis::BootstrapMean(gains);
+      row.gain_interval = Range{interval.low, interval.high};
     }
-    rows.push_back(row);
-    all.push_back(i);
+    rows.push_back(std::move(row));
   }
-  if (in.diagnosis.joint_gain_ns) rows.push_back({.entries = all, .gain_ns_per_step = *in.diagnosis.joint_gain_ns});
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const FixRow& a, const FixRow& b) { return a.gain_ns_per_step > b.gain_ns_per_step; });
   return rows;
 }
 
