@@ -139,6 +139,7 @@ void Daemon::CheckIdle() {
   const bool dialled =
       std::any_of(links_.begin(), links_.end(), [](const auto& link) { return link.second.dialled; });
   if (clients_->connections() > 0 || control_->calls() > 0 || dialled || captures_.Busy()) last_active_ = now;
+  if (now - last_active_ >= *options_.idle_exit && Told().AnyLives(geteuid())) last_active_ = now;
   if (now - last_active_ >= *options_.idle_exit) {
     log_.Info("idle", {{"seconds", options_.idle_exit->seconds()}});
     return BeginStop();

@@ -20,6 +20,7 @@
 #include "daemon/log.h"
 #include "daemon/options.h"
 #include "daemon/registry.h"
+#include "daemon/told_processes.h"
 #include "daemon/uplink.h"
 
 namespace lockstep::daemon {
@@ -63,6 +64,7 @@ class Daemon final : private ClientEvents,
   void CapturesChanged();
   void SendRanks();
   void CheckIdle();
+  ToldProcesses Told() const;
   void BeginStop();
   void FinishStop();
 

@@ -1,5 +1,8 @@
 // What the control socket asks of the daemon: Node.Status and Node.Dial.
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/address.h"
@@ -8,6 +11,11 @@
 #include "daemon/daemon.h"
 
 namespace lockstep::daemon {
+
+ToldProcesses Daemon::Told() const {
+  std::error_code error;
+  return ToldProcesses({.socket = std::filesystem::absolute(options_.socket, error).string(), .ticks_per_second = sysconf(_SC_CLK_TCK)});
+}
 
 v1::StatusReply Daemon::Status(uid_t caller, const v1::StatusRequest& request) {
   last_active_ = clock_.Monotonic();
@@ -39,6 +47,9 @@ v1::StatusReply Daemon::Status(uid_t caller, const v1::StatusRequest& request) {
     if (dropped > 0)
       daemon.add_warnings(
           absl::StrCat(dropped, " records were dropped from the spool so far: raise --spool-bytes"));
+  }
+  for (std::string& warning : Told().Unreached(caller, [&](int32_t pid) { return registry_.HasPid(pid); })) {
+    daemon.add_warnings(std::move(warning));
   }
   for (v1::CaptureStatus& capture : captures_.Status()) {
     const bool visible =

@@ -480,5 +480,22 @@ TEST_F(DaemonTest, EndsByItselfOnlyWhenItsLastClientHasGone) {
   EXPECT_NE(access(options_.socket.c_str(), F_OK), 0);
 }
 
+TEST_F(DaemonTest, WaitsForAJobThatWasToldOfItAndHasNotComeYet) {
+  options_.idle_exit = Nanos::Millis(300);
+  StartDaemon(With::kNothing);
+  const std::string told = "LOCKSTEP_SOCKET=" + options_.socket;
+  const pid_t job = fork();
+  ASSERT_GE(job, 0);
+  if (job == 0) {
+    execlp("env", "env", told.c_str(), "sleep", "60", static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+  EXPECT_EQ(access(options_.socket.c_str(), F_OK), 0);
+  kill(job, SIGKILL);
+  waitpid(job, nullptr, 0);
+  thread_.join();
+}
+
 }  // namespace
 }  // namespace lockstep::daemon

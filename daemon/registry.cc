@@ -54,6 +54,11 @@ void Registry::ForgetOldHistories() {
   }
 }
 
+bool Registry::HasPid(int32_t pid) const {
+  const auto found = processes_.lower_bound(ProcessId{pid, 0});
+  return found != processes_.end() && found->first.pid == pid;
+}
+
 std::vector<v1::Rank> Registry::Ranks(const Scope& scope) const {
   std::vector<v1::Rank> ranks;
   for (const auto& [id, process] : processes_) {

@@ -50,6 +50,8 @@ class Registry {
   void Remove(const ProcessId& id);
   // Null when it is not connected. Valid until it is removed.
   RegisteredProcess* Find(const ProcessId& id);
+  // Is the process with this number connected now?
+  bool HasPid(int32_t pid) const;
   size_t size() const { return processes_.size(); }
   // By job, rank, pid.
   std::vector<v1::Rank> Ranks(const Scope& scope) const;
