@@ -28,6 +28,10 @@ class Fault:
     def put(self, place):
         self.ranks = [place % self.layout.world]
 
+    def place_known(self):
+        """Can anybody tell from the job's timeline where it lies? A link shows in groups that its rank is in, so groups must differ."""
+        return True
+
     def describe(self):
         where = {"kind": self.kind, "cause": self.cause, "also": list(self.also), "level": self.level, "size": self.size, "span": self.span,
                  "ranks": self.ranks, "hosts": self.hosts, "stage": self.stage}
@@ -102,15 +106,16 @@ class HostGap(Fault):
 
 
 class Pause(Fault):
-    """Garbage collection and the like: milliseconds in which a host thread stands still, at any place of some steps."""
-    kind, cause, sizes = "pause", "host_pause", (50.0, 120.0, 300.0)
+    """Garbage collection and the like: a host thread stands still for so many healthy steps, at any place of some steps."""
+    kind, cause, sizes = "pause", "host_pause", (0.2, 0.5, 1.5)
     chance = 0.35
+    step_ns = 1e8
 
     def stalls(self, rank, step):
         if not self.on(rank, step) or step == 0:
             return ()
         rng = stream(self.rng_key(), rank, step)
-        return ((rng.random(), self.size * 1e6 * rng.uniform(0.7, 1.3), None),) if rng.random() < self.chance else ()
+        return ((rng.random(), self.size * self.step_ns * rng.uniform(0.7, 1.3), None),) if rng.random() < self.chance else ()
 
     def rng_key(self):
         return f"{self.kind}/{self.ranks[0]}/{self.size}"
@@ -135,14 +140,28 @@ class Loader(Fault):
 
 
 class Allocator(Fault):
-    kind, cause, sizes = "allocator", "host_allocator", (10.0, 30.0, 80.0)
+    """Memory asked of the driver, code loaded: calls that last for a part of the healthy step, in every other one."""
+    kind, cause, sizes = "allocator", "host_allocator", (0.1, 0.3, 0.8)
+    step_ns = 1e8
     calls = ("cudaMalloc", "cudaFree", "cuModuleLoadData")
 
     def stalls(self, rank, step):
         if not self.on(rank, step) or step == 0:
             return ()
         rng = stream("allocator", self.ranks[0], self.size, step)
-        return ((rng.random(), self.size * 1e6 * rng.uniform(0.6, 1.4), self.calls[self.ranks[0] % 3]),) if rng.random() < 0.5 else ()
+        return ((rng.random(), self.size * self.step_ns * rng.uniform(0.6, 1.4), self.calls[self.ranks[0] % 3]),) if rng.random() < 0.5 else ()
+
+
+def _only_one(fault, places):
+    """Is the fault's place the only one of these in just the groups that it slows down? The group of all ranks tells nothing."""
+    groups = [g for g in fault.layout.groups if len(g.members) < fault.layout.world]
+
+    def seen(ranks):
+        return [i for i, g in enumerate(groups) if fault.touches(g, ranks)]
+
+    own = seen(fault.ranks)
+    inside = set(own)
+    return bool(own) and len(own) < len(groups) and all(not inside <= set(seen(p)) for p in places if p != fault.ranks)
 
 
 class SlowLink(Fault):
@@ -150,9 +169,14 @@ class SlowLink(Fault):
     kind, cause, sizes = "link", "slow_link", (1.2, 2.0, 5.0)
 
     def transfer(self, group, step):
-        touched = any(r in self.ranks for r in group.members)
+        return self.size if self.touches(group, self.ranks) and self.active[step] else 1.0
+
+    def touches(self, group, ranks):
         outside = group.between_hosts or self.layout.hosts == 1
-        return self.size if touched and outside and self.active[step] else 1.0
+        return outside and any(r in ranks for r in group.members)
+
+    def place_known(self):
+        return _only_one(self, [[r] for r in range(self.layout.world)])
 
 
 class SlowGroup(Fault):
@@ -175,8 +199,13 @@ class SlowNic(Fault):
         self.ranks = self.layout.ranks_of_host(self.hosts[0])
 
     def transfer(self, group, step):
-        touched = any(r in self.ranks for r in group.members)
-        return self.size if touched and group.between_hosts and self.active[step] else 1.0
+        return self.size if self.touches(group, self.ranks) and self.active[step] else 1.0
+
+    def touches(self, group, ranks):
+        return group.between_hosts and any(r in ranks for r in group.members)
+
+    def place_known(self):
+        return _only_one(self, [self.layout.ranks_of_host(h) for h in range(self.layout.hosts)])
 
 
 class Congestion(Fault):

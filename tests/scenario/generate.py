@@ -24,6 +24,10 @@ def generate(path, seed, topology="hybrid", ranks=8, steps=10, noise=0.01, fault
     clock that begins with the job; a host's stamp is EPOCH + true + its clock's error."""
     drawn = draw(seed, topology, ranks, steps, noise, fine)
     drawn.update(parameters or {})
+    if drawn.get("host_bound"):
+        drawn["think"] = drawn["host_bound_think"]
+    if "input_factor" in drawn:
+        drawn["input_bytes"] = int(drawn["input_bytes"] * drawn["input_factor"])
     job = Job(drawn, list(faults))
     healthy = job.run(()) if faults else None
     without = []  # each fault taken away, the others left

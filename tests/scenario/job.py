@@ -19,6 +19,8 @@ SHAPES = {
     "context": {8: (2, 1, 2, 2, 1, 1), 16: (2, 1, 2, 4, 1, 1), 64: (4, 1, 4, 4, 1, 1), 512: (16, 1, 8, 4, 1, 1), 1024: (16, 2, 8, 4, 1, 1)},
 }
 FINE_UP_TO = 64
+# Of a forward and a backward pass, with events; measured on the programs of workload.py, for orders of magnitude.
+LAUNCHES_PER_LAYER = 20
 # A fault needs something to act on.
 NEEDS = {"stage": ("pipeline", "interleaved", "hybrid"), "experts": ("experts",), "link_group": ("hybrid", "experts", "context", "interleaved")}
 NEEDS_HOSTS = ("nic", "congestion", "cpu")
@@ -39,8 +41,8 @@ def draw(seed, topology, ranks, steps, noise, fine=None):
          "dp": dp, "pp": pp, "tp": tp, "cp": cp, "ep": ep, "first_step": rng.randrange(10, 5000)}
     unit = 1e3 if fine else 1e5
     p["gemm"], p["attention"], p["element"] = rng.uniform(80, 250) * unit, rng.uniform(60, 200) * unit, rng.uniform(20, 60) * unit
-    p["layers"] = 1 if not fine else rng.choice((2, 3)) if topology != "fsdp" else rng.choice((6, 10))
-    p["microbatches"] = (pp * rng.choice((1, 2)) if chunks > 1 else max(2, pp) if not fine else max(2, pp) * rng.choice((1, 2))) if pp > 1 else 2
+    p["layers"] = 1 if not fine else rng.choice((6, 10)) if topology == "fsdp" else rng.choice((2, 3)) if pp == 1 or ranks < 64 else 1
+    p["microbatches"] = (pp if chunks > 1 or not fine or ranks >= 64 else max(2, pp) * rng.choice((1, 2))) if pp > 1 else 2
     p["optimizer"] = rng.uniform(0.5, 2.0) * p["gemm"]
     p["inner_bandwidth"], p["outer_bandwidth"] = rng.uniform(150e9, 350e9), rng.uniform(20e9, 48e9)
     p["inner_latency"], p["outer_latency"] = rng.uniform(4e3, 9e3), rng.uniform(9e3, 20e3)
@@ -57,7 +59,8 @@ def draw(seed, topology, ranks, steps, noise, fine=None):
     p["ep_bytes"] = size(rng.uniform(0.1, 0.3), ep * tp > 8 or (topology == "experts" and False))
     p["pp_bytes"] = size(rng.uniform(0.02, 0.06), outside)
     p["dp_bytes"] = size(rng.uniform(0.3, 1.2), outside and dp > 1)
-    p["buffered"] = rng.choice((0, 1 << 20))
+    p["buffered"] = rng.choice((0, 4 << 20, 512 << 20))
+    p["recompute"] = rng.random() < 0.25
     p["sharded"] = rng.random() < 0.5 and topology != "dp"
     p["even_experts"] = rng.random() < 0.5
     step = layer * p["layers"] * p["chunks"] * (p["microbatches"] + pp - 1) * 3.2
@@ -70,6 +73,8 @@ def draw(seed, topology, ranks, steps, noise, fine=None):
     p["think"] = rng.uniform(1e3, 5e3) if fine else 0.05 * p["gemm"]
     p["depth"] = rng.choice((64, 256, 1024)) if fine else rng.choice((16, 32, 64))
     p["sync"] = rng.random() < 0.6
+    launches = LAUNCHES_PER_LAYER * p["layers"] * p["chunks"] * (p["microbatches"] if topology != "fsdp" else 1)
+    p["host_bound_think"] = max(p["think"], 0.75 * step / launches - p["call"])  # for jobs whose host is hardly faster than the device
     p["latency"] = rng.uniform(3e3, 7e3)
     p["slowdown"], p["comm_slowdown"] = rng.uniform(0.03, 0.12), rng.uniform(0.02, 0.15)
     p["exit_habit"], p["exit_skew"] = rng.uniform(0.0, 0.006), rng.uniform(1e3, 4e3)
@@ -93,14 +98,14 @@ class Job:
             place = rng.randrange(p["ranks"]) if place is None else place
             self.wanted.append((kind, size, place, span))
         self.noise = self.collectives = None
-        self.faults = []
+        self.faults = [self._fault(*w) for w in self.wanted]
 
     def run(self, which=None):
         """Simulates with the faults at these places of `wanted`; None: all."""
         p = self.parameters
         chosen = self.wanted if which is None else [self.wanted[i] for i in which]
         self.faults = [self._fault(*w) for w in chosen]
-        self.noise = Noise(p["seed"], self.layout, p["steps"] + 1, p["noise"], p["spread"], p["pause_rate"])
+        self.noise = Noise(p["seed"], self.layout, p["steps"] + 1, p["noise"], p["spread"], p["pause_rate"], 1 if p["fine"] else 20)
         self.collectives = Collectives(self.layout, self.faults, p, lambda *what: stream(p["seed"], *what))
         ranks = []
         for r in range(self.layout.world):
@@ -115,7 +120,7 @@ class Job:
         if hasattr(fault, "step_ns"):
             fault.step_ns = p["step_estimate"]
         if isinstance(fault, HostGap):
-            fault.launches = 30 * p["layers"] * p["microbatches"] * p["chunks"]
+            fault.launches = LAUNCHES_PER_LAYER * p["layers"] * p["microbatches"] * p["chunks"]
         return fault
 
 

@@ -15,10 +15,10 @@ def stream(seed, *what):
 
 
 class Noise:
-    def __init__(self, seed, layout, steps, level, spread, pause_rate):
+    def __init__(self, seed, layout, steps, level, spread, pause_rate, kernels):
         """`level` is the relative standard deviation in all, `spread` the lasting difference between devices, `pause_rate` the
-        chance of a small host pause per rank and step."""
-        self.operation = level * _OPERATION
+        chance of a small host pause per rank and step; one operation of the program stands for so many kernels."""
+        self.operation = level * _OPERATION / kernels ** 0.5
         hosts = [self._drift(stream(seed, "host", h), steps, level * _HOST) for h in range(layout.hosts)]
         self.pauses, self._factor = [], []
         for r in range(layout.world):

@@ -1,6 +1,7 @@
 """Which jobs an evaluation runs: parameters drawn anew per job from the run's seed."""
 from faults import KINDS
-from job import possible
+from job import SHAPES, possible
+from layout import Layout
 from noise import stream
 
 FINE_TOPOLOGIES = ("dp", "fsdp", "hybrid", "pipeline", "interleaved", "experts", "context")
@@ -13,9 +14,9 @@ def _noise(rng):
     return rng.choices((0.005, 0.01, 0.03), (4, 4, 2))[0]
 
 
-def _steps(noise):
-    """Effects of a few percent need 20 steps where operations scatter by 3 %."""
-    return 20 if noise > 0.02 else 10
+def _steps(noise, ranks):
+    """Effects of a few percent need 20 steps where operations scatter by 3 %; jobs of 64 ranks take long to simulate."""
+    return 10 if noise < 0.02 else 20 if ranks < 64 else 14
 
 
 def _clocks(rng, job):
@@ -23,11 +24,32 @@ def _clocks(rng, job):
     job["drift_ppm"] = rng.choice((0.0, 5.0, 50.0))
 
 
-def _fault(rng, kinds, topology, ranks, sizes=None):
-    kind = rng.choice([k for k in kinds if possible(k, topology, ranks)])
-    size = rng.choice((sizes or {}).get(kind, KINDS[kind].sizes))
-    span = rng.choices(("whole", "episode", "intermittent"), (7, 2, 1))[0] if kind not in ("common", "checkpoint", "pause", "allocator") else "whole"
-    return (kind, size, rng.randrange(ranks), span)
+def _fault(rng, kinds, topology, ranks, sizes=None, whole=False):
+    """A fault of one of these kinds whose place can be told in such a job; None where there is none."""
+    dp, pp, tp, cp, ep, _ = SHAPES[topology][ranks]
+    layout = Layout(dp, pp, tp, cp, ep)
+    for _ in range(40):
+        kind = rng.choice(kinds)
+        if not possible(kind, topology, ranks):
+            continue
+        choices = (sizes or {}).get(kind, KINDS[kind].sizes)
+        size = rng.choice(choices if rng.random() < 0.6 else choices[-1:])  # what costs nothing tells nothing
+        span = rng.choices(("whole", "episode", "intermittent"), (7, 2, 1))[0]
+        place = rng.randrange(ranks)
+        if whole or kind in ("common", "checkpoint", "pause", "pause_everywhere", "allocator"):
+            span = "whole"
+        if KINDS[kind](0, layout, 2, size, place, "whole").place_known():
+            return (kind, size, place, span)
+    return None
+
+
+def _host_shows(kinds):
+    """A host that is far ahead of its device hides what happens to it; where the fault is the host's, it must be seen."""
+    if "host_gap" in kinds or "cpu" in kinds:
+        return {"sync": True, "host_bound": True}
+    if "copies" in kinds:
+        return {"sync": True, "input_factor": 4}
+    return {"sync": True} if set(kinds) & {"loader", "pause", "allocator", "pause_everywhere"} else {}
 
 
 def small(seed, count):
@@ -37,36 +59,36 @@ def small(seed, count):
         # Every kind comes up equally often; combinations of two on top.
         kinds = list(KINDS)
         kind = kinds[i % len(kinds)]
-        ranks = rng.choice((8, 16, 64, 64))
-        topology = rng.choice(FINE_TOPOLOGIES)
-        while not possible(kind, topology, ranks):
-            topology, ranks = rng.choice(FINE_TOPOLOGIES), rng.choice((16, 64))
+        fault = None
+        while fault is None:
+            topology, ranks = rng.choice(FINE_TOPOLOGIES), rng.choice((8, 16, 16, 64))
+            fault = _fault(rng, (kind,), topology, ranks)
         noise = _noise(rng)
-        faults = [_fault(rng, (kind,), topology, ranks)]
+        faults = [fault]
         pair = rng.random()
         if kind == "slow_gpu" and pair < 0.25:
             faults.append((kind, faults[0][1], (faults[0][2] + ranks // 2 + 1) % ranks, faults[0][3]))
         elif pair > 0.9:
-            faults.append(_fault(rng, ("slow_gpu", "loader", "link"), topology, ranks))
-        job = {"seed": rng.randrange(1 << 30), "topology": topology, "ranks": ranks, "noise": noise, "steps": _steps(noise), "faults": faults,
+            faults.append(_fault(rng, ("slow_gpu", "loader"), topology, ranks))
+        job = {"seed": rng.randrange(1 << 30), "topology": topology, "ranks": ranks, "noise": noise, "steps": _steps(noise, ranks), "faults": faults,
                "metadata": rng.choice(("nccl", "nccl", "seq", "group")), "loss": rng.choice((0.0, 0.0, 0.0, 0.001)),
                "missing": rng.choice((0.0,) * 12 + (0.1,))}
         _clocks(rng, job)
-        # A host that is far ahead hides what happens to it; where the fault is the host's, it must be seen.
-        if kind in ("host_gap", "cpu", "loader", "pause", "allocator", "pause_everywhere"):
-            job["parameters"] = {"sync": True}
+        job["parameters"] = _host_shows([f[0] for f in faults])
         yield job
 
 
 def thousand(seed, count, ranks=1024):
     for i in range(count):
         rng = stream(seed, "thousand", i, ranks)
-        topology = rng.choice(COARSE_TOPOLOGIES) if ranks == 1024 else "hybrid"
         noise = rng.choice((0.005, 0.01, 0.01))
         kinds = ("slow_gpu", "slow_gpu", "slow_gpu", "loader", "host_gap", "link", "link_group", "nic", "stage", "pause", "copies")
-        fault = _fault(rng, kinds, topology, ranks, {"slow_gpu": (0.03, 0.05, 0.05, 0.1, 0.3), "host_gap": (20.0, 60.0)})
+        fault = None
+        while fault is None:
+            topology = rng.choice(COARSE_TOPOLOGIES) if ranks == 1024 else "hybrid"
+            fault = _fault(rng, kinds, topology, ranks, {"slow_gpu": (0.03, 0.05, 0.05, 0.1, 0.3), "host_gap": (20.0, 60.0, 150.0)})
         job = {"seed": rng.randrange(1 << 30), "topology": topology, "ranks": ranks, "noise": noise, "steps": 6, "faults": [fault],
-               "metadata": "nccl", "loss": 0.0, "missing": 0.0, "parameters": {"sync": True}}
+               "metadata": "nccl", "loss": 0.0, "missing": 0.0, "parameters": {**_host_shows([fault[0]]), "sync": True}}
         _clocks(rng, job)
         yield job
 
@@ -88,10 +110,12 @@ def pairs(seed, count):
     kinds = ("slow_gpu", "slow_gpu", "slow_memory", "host_gap", "loader", "copies", "link", "stage", "link_group")
     for i in range(count):
         rng = stream(seed, "pairs", i)
-        topology, ranks, noise = rng.choice(FINE_TOPOLOGIES), rng.choice((8, 16)), rng.choice((0.005, 0.01))
-        fault = _fault(rng, kinds, topology, ranks, {"slow_gpu": (0.05, 0.1, 0.2, 0.3), "host_gap": (2.0, 20.0)})
-        yield {"seed": rng.randrange(1 << 30), "topology": topology, "ranks": ranks, "noise": noise, "steps": 10, "faults": [(*fault[:3], "whole")],
-               "metadata": "nccl", "loss": 0.0, "missing": 0.0, "clock_ms": 0.1, "drift_ppm": 5.0, "parameters": {"sync": rng.random() < 0.7}}
+        fault, noise = None, rng.choice((0.005, 0.01))
+        while fault is None:
+            topology, ranks = rng.choice(FINE_TOPOLOGIES), rng.choice((8, 16))
+            fault = _fault(rng, kinds, topology, ranks, {"slow_gpu": (0.05, 0.1, 0.2, 0.3), "host_gap": (2.0, 20.0)}, whole=True)
+        yield {"seed": rng.randrange(1 << 30), "topology": topology, "ranks": ranks, "noise": noise, "steps": 10, "faults": [fault],
+               "metadata": "nccl", "loss": 0.0, "missing": 0.0, "clock_ms": 0.1, "drift_ppm": 5.0, "parameters": {"sync": rng.random() < 0.7, **_host_shows([fault[0]])}}
 
 
 def clocks(seed, count):

@@ -9,11 +9,17 @@ Klass = collections.namedtuple("Klass", "name role memory grid block")
 
 GEMM = Klass("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_cublas", "gemm", False, (132, 8, 1), (384, 1, 1))
 GEMM_UP = Klass("sm90_xmma_gemm_bf16bf16_bf16f32_f32_nn_n_tilesize256x128x64_cublas", "gemm", False, (264, 8, 1), (384, 1, 1))
+GEMM_OUT = GEMM._replace(grid=(66, 8, 1))
+GEMM_BACK = Klass("sm90_xmma_gemm_bf16bf16_bf16f32_f32_nt_n_tilesize128x128x64_cublas", "gemm", False, (132, 8, 1), (384, 1, 1))
+GEMM_UP_BACK = Klass("sm90_xmma_gemm_bf16bf16_bf16f32_f32_nt_n_tilesize256x128x64_cublas", "gemm", False, (264, 8, 1), (384, 1, 1))
 ATTENTION = Klass("flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4>>", "attention", False, (64, 16, 8), (128, 1, 1))
 ATTENTION_BACK = Klass("flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<128>", "attention", False, (32, 16, 8), (256, 1, 1))
 NORM = Klass("void rms_norm_kernel<__nv_bfloat16, float>", "element", True, (4096, 1, 1), (512, 1, 1))
 ACTIVATION = Klass("void silu_and_mul_kernel<__nv_bfloat16>", "element", True, (8192, 1, 1), (256, 1, 1))
+NORM_BACK = NORM._replace(name="void rms_norm_backward_kernel<__nv_bfloat16, float>")
+ACTIVATION_BACK = ACTIVATION._replace(name="void silu_and_mul_backward_kernel<__nv_bfloat16>")
 EXPERT = Klass("void grouped_gemm_kernel<__nv_bfloat16>", "expert", False, (132, 1, 1), (384, 1, 1))
+EXPERT_BACK = EXPERT._replace(name="void grouped_gemm_backward_kernel<__nv_bfloat16>")
 OPTIMIZER = Klass("void multi_tensor_apply_kernel<AdamFunctor<float, float>>", "element", True, (320, 1, 1), (512, 1, 1))
 COPY_IN = Klass("Memcpy HtoD (Pinned -> Device)", "h2d", True, None, None)
 COPY_OUT = Klass("Memcpy DtoH (Device -> Pageable)", "d2h", True, None, None)
@@ -199,7 +205,7 @@ class Program:
                 self.collective(CP, self.layout.cp_of[self.rank], "all_gather", p["cp_bytes"])
             self.compute(ATTENTION, p["attention"])
             if p["fine"]:
-                self.compute(GEMM, 0.35 * p["gemm"])
+                self.compute(GEMM_OUT, 0.35 * p["gemm"])
             if self.layout.tp > 1 and p["fine"]:
                 self.collective(TP, self.layout.tp_of[self.rank], "all_reduce", p["tp_bytes"])
             if self.layout.ep > 1:
@@ -214,12 +220,16 @@ class Program:
     def _backward(self, last):
         p = self.p
         for _ in range(p["layers"]):
+            if p["recompute"]:  # the forward kernels once more, under their names
+                self.compute(NORM, p["element"])
+                self.compute(GEMM, p["gemm"])
+                self.compute(ATTENTION, p["attention"])
             if self.layout.ep > 1:
                 self._experts(2.0)
             else:
-                self.compute(GEMM_UP, 3.2 * p["gemm"])
+                self.compute(GEMM_UP_BACK, 3.2 * p["gemm"])
                 if p["fine"]:
-                    self.compute(ACTIVATION, 1.4 * p["element"])
+                    self.compute(ACTIVATION_BACK, 1.4 * p["element"])
             if self.layout.tp > 1:
                 self.collective(TP, self.layout.tp_of[self.rank], "all_reduce", p["tp_bytes"])
             if last and self.layout.dp > 1:  # beside the rest of the backward pass
@@ -227,8 +237,8 @@ class Program:
             self.compute(ATTENTION_BACK, 2.2 * p["attention"])
             if self.layout.cp > 1:
                 self.collective(CP, self.layout.cp_of[self.rank], "reduce_scatter", p["cp_bytes"])
-            self.compute(GEMM, 2.7 * p["gemm"])
-            self.compute(NORM, 1.5 * p["element"])
+            self.compute(GEMM_BACK, 2.7 * p["gemm"])
+            self.compute(NORM_BACK, 1.5 * p["element"])
             if self.layout.tp > 1 and p["fine"]:
                 self.collective(TP, self.layout.tp_of[self.rank], "all_reduce", p["tp_bytes"])
 
@@ -243,7 +253,7 @@ class Program:
         self.compute(ACTIVATION, 0.4 * p["element"] * factor)
         bytes_ = int(p["ep_bytes"] * (1.0 if even else max(loads)))
         self.collective(EP, group, operation, bytes_, own_bytes=int(p["ep_bytes"] * own))
-        self.compute(EXPERT, 1.5 * p["gemm"] * factor * own)
+        self.compute(EXPERT if factor == 1.0 else EXPERT_BACK, 1.5 * p["gemm"] * factor * own)
         self.collective(EP, group, operation, bytes_, own_bytes=int(p["ep_bytes"] * own))
 
     # ---- pipeline
@@ -312,9 +322,12 @@ class Program:
 
     def _layer_of_shard(self, factor):
         p = self.p
-        self.compute(NORM, p["element"] * factor)
-        self.compute(GEMM, 1.4 * p["gemm"] * factor)
-        self.compute(ATTENTION if factor == 1.0 else ATTENTION_BACK, p["attention"] * factor)
+        forward = factor == 1.0
+        if not forward and p["recompute"]:
+            self._layer_of_shard(1.0)
+        self.compute(NORM if forward else NORM_BACK, p["element"] * factor)
+        self.compute(GEMM if forward else GEMM_BACK, 1.4 * p["gemm"] * factor)
+        self.compute(ATTENTION if forward else ATTENTION_BACK, p["attention"] * factor)
         if p["fine"]:
-            self.compute(ACTIVATION, 0.7 * p["element"] * factor)
-        self.compute(GEMM_UP, 1.6 * p["gemm"] * factor)
+            self.compute(ACTIVATION if forward else ACTIVATION_BACK, 0.7 * p["element"] * factor)
+        self.compute(GEMM_UP if forward else GEMM_UP_BACK, 1.6 * p["gemm"] * factor)
