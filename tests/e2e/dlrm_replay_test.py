@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -88,8 +89,9 @@ class Live(DlrmTest):
 
     def trace(self, job, name, duration):
         """The capture's report. Where something else keeps the machine so busy that ranks fall behind the wall clock, their records
-        come after the capture has closed and count as lost: then once more."""
-        for _ in range(3):
+        come after the capture has closed and count as lost: then again, when they had time to catch up."""
+        for attempt in range(8):
+            time.sleep(attempt)
             done = job.trace(self.work / name, "--duration", duration, "--force")
             self.assertEqual(done.returncode, 0, done.stderr + done.stdout + job.rank_output())
             report = report_of(self.work / name)
@@ -97,7 +99,7 @@ class Live(DlrmTest):
                 return report
             self.assertIn("behind the wall clock", job.rank_output(), report["capture"]["losses"])
             print(f"\n{name}: ranks fell behind, captured again", flush=True)
-        self.fail(f"lost in each of three captures: {report['capture']['losses']}")
+        self.fail(f"lost in each of eight captures: {report['capture']['losses']}")
 
     def recorded_turn(self):
         """Length of a turn, and where in it each rank's step begins: from the earliest stamp of any rank to the last."""
