@@ -4,15 +4,17 @@
     bytedance.py timeline-ST.json.gz meta-ST.yaml OUT.timeline
 
 Eight workers in two replicas of four stages. A worker's threads come in fives: compute, pipeline, tensor, data, other. Their list holds
-sampled steps with what lay between them left out but for a gap; here a step begins where the one before it ended."""
+sampled steps with what lay between them left out but for a gap; here a step begins where the one before it ended. In their list all
+members of a transfer begin when the last of them was ready; here each begins when it was ready itself, with the delay after its
+previous operation that the last one had, so that its stay holds its waiting, as a kernel's does."""
 import collections
 import gzip
 import json
 import sys
 
 EPOCH = 1_700_000_000_000_000_000
-COMPUTE = ("forward-compute", "backward-compute", "optimizer", "layernorm-grads-all-reduce")  # one tensor rank: nobody to reduce with
-GROUPED = {"params-all-gather": ("dp", "all_gather"), "grads-reduce-scatter": ("dp", "reduce_scatter"),
+COMPUTE = ("forward-compute", "backward-compute", "optimizer")
+GROUPED = {"layernorm-grads-all-reduce": ("tp", "all_reduce"), "params-all-gather": ("dp", "all_gather"), "grads-reduce-scatter": ("dp", "reduce_scatter"),
            "embedding-grads-all-reduce": ("embedding", "all_reduce"), "optimizer-clip-main-grad": ("world", "all_reduce")}
 MESSAGES = {"forward-send": ("send", 1), "forward-recv": ("receive", -1), "backward-send": ("send", -1), "backward-recv": ("receive", 1)}
 THREADS = 5
@@ -22,24 +24,73 @@ def meta_of(text):
     return {key.strip(): value.strip() for key, value in (line.split(":", 1) for line in text.splitlines() if ":" in line)}
 
 
+class Kernel:
+    """Microseconds on the stitched timeline. Grouped messages are one kernel, which their list has once for each message."""
+
+    def __init__(self, event, start):
+        self.events, self.start, self.end, self.ready = [event], start, start + event["dur"], 0.0
+
+
+def _kernels(events, shift):
+    kernels = []
+    for e in sorted(events, key=lambda e: (e["ts"], e["tid"])):
+        last = kernels[-1].events[0] if kernels else None
+        if last and e["name"] in MESSAGES and last["name"] in MESSAGES and (e["ts"], e["dur"]) == (last["ts"], last["dur"]):
+            kernels[-1].events.append(e)
+        else:
+            kernels.append(Kernel(e, e["ts"] + shift[e["args"]["step"]]))
+    done = 0.0
+    for kernel in kernels:
+        kernel.ready = done
+        done = max(done, kernel.end)
+    return kernels
+
+
+def _put_starts(kernels, dp, number):
+    members = collections.defaultdict(list)
+    for worker, own in enumerate(kernels):
+        counts = collections.Counter()
+        for kernel in own:
+            for e in kernel.events:
+                step, name = e["args"]["step"], e["name"]
+                if name in GROUPED:
+                    counts[step, name] += 1
+                    members[number[GROUPED[name][0]][worker], name, step, counts[step, name]].append(kernel)
+                elif name in MESSAGES:
+                    operation, direction = MESSAGES[name]
+                    counts[step, name] += 1
+                    sender = worker if operation == "send" else worker + direction * dp
+                    members[sender, name.split("-")[0], step, counts[step, name]].append(kernel)
+    for same in members.values():
+        last = max(kernel.ready for kernel in same)
+        for kernel in same:
+            # A kernel with two messages is met twice, with the same partner.
+            if kernel.ready < last and kernel.start > last:
+                kernel.start -= last - kernel.ready
+
+
 def convert(events, dp, pp):
     """The lines of the timeline."""
     rows = [e for e in events if e.get("ph") == "X" and e["dur"] > 0]
     workers = dp * pp
     stage = lambda worker: worker // dp
     groups = [("world", list(range(workers)))]
-    number = {"world": [0] * workers, "dp": [-1] * workers, "embedding": [-1] * workers, "pp": [-1] * workers}
+    number = {"world": [0] * workers, "dp": [-1] * workers, "embedding": [-1] * workers, "pp": [-1] * workers, "tp": [-1] * workers, "pair": [-1] * workers}
 
     def group(kind, key, members):
         groups.append((key, members))
         for member in members:
             number[kind][member] = len(groups) - 1
 
+    for worker in range(workers):
+        group("tp", f"tp.{worker}", [worker])  # nobody to reduce with
     for s in range(pp):
         group("dp", f"dp.{s}", [s * dp + d for d in range(dp)])
     for d in range(dp):
         group("embedding", f"embedding.{d}", [d, (pp - 1) * dp + d])
         group("pp", f"pp.{d}", [s * dp + d for s in range(pp)])
+        for s in range(pp - 1):  # `pair` is known by its lower stage; the last worker of a replica begins none
+            group("pair", f"pair.{d}.{s}", [(s + 1) * dp + d, s * dp + d])
     names = sorted({e["name"] for e in rows})
     out = ["lockstep-timeline 1", "job bytedance-ST", f"world {workers}", "note operation-level%20timeline%20by%20ByteDance"]
     out += ["host cluster"] + [f"group {key} {key.split('.')[0]} {','.join(map(str, members))}" for key, members in groups]
@@ -52,36 +103,37 @@ def convert(events, dp, pp):
     shift, at = {}, 0.0
     for step in sorted(span):
         begin, end = span[step]
-        shift[step] = (at - begin, at, at + end - begin)
+        shift[step] = at - begin
         at += end - begin
     ns = lambda us: round(us * 1000.0)
 
+    kernels = [_kernels([e for e in rows if e["tid"] // THREADS == worker], shift) for worker in range(workers)]
+    _put_starts(kernels, dp, number)
     for worker in range(workers):
         out += [f"rank {worker} host=0 device={worker}", f"base {EPOCH}"]
-        out += [f"s {step} {ns(begin)} {ns(end) - ns(begin)}" for step, (_, begin, end) in sorted(shift.items())]
-        own = sorted((e for e in rows if e["tid"] // THREADS == worker), key=lambda e: (e["ts"], e["tid"]))
+        begin = 0.0
+        for step in sorted(shift):
+            end = max(k.end for k in kernels[worker] if k.events[0]["args"]["step"] == step)
+            out.append(f"s {step} {ns(begin)} {ns(end) - ns(begin)}")
+            begin = end
         counts = collections.Counter()
-        above = None  # a message kernel that may hold a second message
-        for e in own:
-            begin = e["ts"] + shift[e["args"]["step"]][0]
-            start, duration = ns(begin), ns(begin + e["dur"]) - ns(begin)
-            head = f"{e['tid'] % THREADS} {names.index(e['name'])} {start} {duration}"
-            if e["name"] in COMPUTE:
+        for kernel in kernels[worker]:
+            first = kernel.events[0]
+            head = f"{first['tid'] % THREADS} {names.index(first['name'])} {ns(kernel.start)} {ns(kernel.end) - ns(kernel.start)}"
+            if first["name"] in COMPUTE:
                 out.append(f"k {head}")
-            elif e["name"] in GROUPED:
-                kind, operation = GROUPED[e["name"]]
+            elif first["name"] in GROUPED:
+                kind, operation = GROUPED[first["name"]]
                 g = number[kind][worker]
                 counts[g] += 1
                 out.append(f"c {head} {g} {operation} seq={counts[g]}")
-            elif e["name"] in MESSAGES:
-                operation, direction = MESSAGES[e["name"]]
-                peer = stage(worker) + direction
-                what = f"{number['pp'][worker]} {operation} peer={peer}"
-                # Grouped: one kernel, listed once for each of its two messages.
-                out.append(f"+ {what}" if above == (e["tid"], e["ts"], e["dur"]) else f"c {head} {what}")
-                above = (e["tid"], e["ts"], e["dur"])
-                continue
-            above = None
+            else:
+                operation, direction = MESSAGES[first["name"]]
+                if len(kernel.events) == 1:
+                    out.append(f"c {head} {number['pp'][worker]} {operation} peer={stage(worker) + direction}")
+                else:  # to and from the same worker in one kernel: neither leaves before both came
+                    lower = worker if direction > 0 else worker - dp
+                    out.append(f"c {head} {number['pair'][lower]} send_receive")
     return out + ["end"]
 
 

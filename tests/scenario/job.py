@@ -20,7 +20,7 @@ SHAPES = {
 }
 FINE_UP_TO = 64
 # Of a forward and a backward pass, with events; measured on the programs of workload.py, for orders of magnitude.
-LAUNCHES_PER_LAYER = 20
+LAUNCHES_PER_LAYER = 15
 # A fault needs something to act on.
 NEEDS = {"stage": ("pipeline", "interleaved", "hybrid"), "experts": ("experts",), "link_group": ("hybrid", "experts", "context", "interleaved")}
 NEEDS_HOSTS = ("nic", "congestion", "cpu")
@@ -71,10 +71,11 @@ def draw(seed, topology, ranks, steps, noise, fine=None):
     p["head"] = step * rng.uniform(0.001, 0.004)
     p["call"] = rng.uniform(3e3, 6e3)
     p["think"] = rng.uniform(1e3, 5e3) if fine else 0.05 * p["gemm"]
-    p["depth"] = rng.choice((64, 256, 1024)) if fine else rng.choice((16, 32, 64))
     p["sync"] = rng.random() < 0.6
     launches = LAUNCHES_PER_LAYER * p["layers"] * p["chunks"] * (p["microbatches"] if topology != "fsdp" else 1)
-    p["host_bound_think"] = max(p["think"], 0.75 * step / launches - p["call"])  # for jobs whose host is hardly faster than the device
+    # A step of thousands of launches fills a queue of a thousand: a host is ahead by a part of a step, not by ten.
+    p["depth"] = max(24, int(launches * rng.choice((0.2, 0.5, 1.0))))
+    p["host_bound_think"] = max(p["think"], 0.9 * step / launches - p["call"])  # for jobs whose host is hardly faster than the device
     p["latency"] = rng.uniform(3e3, 7e3)
     p["slowdown"], p["comm_slowdown"] = rng.uniform(0.03, 0.12), rng.uniform(0.02, 0.15)
     p["exit_habit"], p["exit_skew"] = rng.uniform(0.0, 0.006), rng.uniform(1e3, 4e3)

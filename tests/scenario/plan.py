@@ -82,11 +82,11 @@ def thousand(seed, count, ranks=1024):
     for i in range(count):
         rng = stream(seed, "thousand", i, ranks)
         noise = rng.choice((0.005, 0.01, 0.01))
-        kinds = ("slow_gpu", "slow_gpu", "slow_gpu", "loader", "host_gap", "link", "link_group", "nic", "stage", "pause", "copies")
+        kinds = ("slow_gpu", "slow_gpu", "slow_gpu", "loader", "host_gap", "link", "link_group", "nic", "stage", "pause")
         fault = None
         while fault is None:
             topology = rng.choice(COARSE_TOPOLOGIES) if ranks == 1024 else "hybrid"
-            fault = _fault(rng, kinds, topology, ranks, {"slow_gpu": (0.03, 0.05, 0.05, 0.1, 0.3), "host_gap": (20.0, 60.0, 150.0)})
+            fault = _fault(rng, kinds, topology, ranks, {"slow_gpu": (0.05, 0.1, 0.2, 0.3), "host_gap": (60.0, 150.0, 400.0)})
         job = {"seed": rng.randrange(1 << 30), "topology": topology, "ranks": ranks, "noise": noise, "steps": 6, "faults": [fault],
                "metadata": "nccl", "loss": 0.0, "missing": 0.0, "parameters": {**_host_shows([fault[0]]), "sync": True}}
         _clocks(rng, job)

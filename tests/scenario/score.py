@@ -58,6 +58,9 @@ def verdict(report, truth):
         out["said"] = out["cause"] = next(f for f in (matched or faults) if same_cause(first, f))["cause"]
     if len(faults) > 1:
         out["both"] = all(any(same_place(e, f) for e in believed) for f in faults)
+        sets = [f for f in report["fixes"] if all(any(same_place(entries[i], fault) for i in f["entries"]) for fault in faults)]
+        if sets and out["lost"] > 0.01 * healthy:
+            out["set_error"] = abs(min(sets, key=lambda f: len(f["entries"]))["gain_ns_per_step"] - out["lost"]) / out["lost"]
     if matched:
         gain = gains[faults.index(matched[0])]
         if len(faults) == 1:

@@ -73,6 +73,9 @@ def rows(results):
     two = [r for r in group("small") if r["both"] is not None and r["effect"] >= 0.03]
     if two:
         out.append(Row("both of two faults named, effect >= 3 %", sum(r["both"] for r in two) / len(two), None, None, len(two)))
+        sets = [r["set_error"] for r in two if r.get("set_error") is not None]
+        if sets:
+            out.append(Row("gain of fixing both, relative error, median", quantile(sets, 0.5), None, None, len(sets), False))
     causes = [r for r in group("small", "healthy") if not r["faults"] or r["effect"] >= 0.03]
     if causes:
         out.append(Row(f"cause macro-F1, effect >= 3 % ({len({r['cause'] for r in causes})} classes)", macro_f1(causes)[0], 0.85, 0.95, len(causes)))

@@ -168,6 +168,8 @@ class Writer:
             marks = [0.0] + last
         out = []
         for k in range(1, steps + 1):
+            if self.calls and marks[k] < self.window:
+                continue  # a host that is ahead had begun it before the recording
             begin = stamp(marks[k])
             out.append(f"s {first + k} {begin} {max(0, stamp(marks[k + 1]) - begin)}\n")
         return out
