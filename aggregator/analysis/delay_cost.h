@@ -9,9 +9,11 @@
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_DELAY_COST_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "aggregator/analysis/gains.h"
+#include "aggregator/analysis/stages.h"
 
 namespace lockstep::analysis {
 
@@ -76,6 +78,26 @@ struct DelayPath {
   std::vector<DelayHop> hops;  // first those that met it, then those that met these, ...
 };
 DelayPath FollowDelay(const DelayCost& cost, const Gains& gains, uint32_t causer);
+
+// "rank 3's kernels -> tp1 (1 rank) -> stage 1 -> all": the path in words. Empty where nobody waited.
+std::string PathText(const GraphInput& input, const Gains& gains, const Layout& layout, const DelayPath& path, uint32_t causer);
+
+// What the report keeps of it.
+struct Waiting {
+  double waited_ns = 0, unexplained_ns = 0;  // as in DelayCost, like all below
+  std::vector<double> direct_ns, passed_on_ns, suffered_ns;
+  bool by_host = false;
+  size_t places = 0;
+  std::vector<double> matrix;
+  struct Causer {
+    uint32_t rank_index;
+    DelayPath path;
+    std::string text;
+  };
+  std::vector<Causer> causers;  // most waited for first
+};
+// `also`: ranks whose path is wanted however little they were waited for.
+Waiting SummarizeWaiting(const GraphInput& input, const Gains& gains, const Layout& layout, const std::vector<uint32_t>& also);
 
 }  // namespace lockstep::analysis
 

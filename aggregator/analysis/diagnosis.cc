@@ -40,6 +40,7 @@ class Diagnostician {
     links_ = FindSlowLinks(in_, gains_.classes(), gains_.typical());
     SetNoiseFloor();
     ListFindings();
+    TraceWaiting();
     Balance();
     SayWhatItIsNot();
     return std::move(out_);
@@ -48,10 +49,19 @@ class Diagnostician {
  private:
   double PerStep(double total) const { return total / static_cast<double>(gains_.steps()); }
 
+  void TraceWaiting() {
+    out_.layout = InferLayout(in_.capture, in_.matches, in_.times, in_.steps);
+    std::vector<uint32_t> named;
+    for (const Finding& f : out_.findings) named.insert(named.end(), f.rank_indices.begin(), f.rank_indices.end());
+    out_.waiting = SummarizeWaiting(in_, gains_, out_.layout, named);
+  }
+
   void TakeFigures() {
     out_.step_durations = gains_.step_durations();
     out_.step_ns = gains_.step_ns();
     out_.transfer_free_step_ns = gains_.transfer_free_step_ns();
+    out_.ideal_transfer_free_step_ns = gains_.ideal_transfer_free_step_ns();
+    MeasureIdealCompute();
     out_.lost_ns = gains_.lost_ns();
     out_.ideal_step_ns = gains_.ideal_step_ns();
     out_.noise_ns = gains_.levelled_step_ns() - out_.ideal_step_ns;
@@ -63,6 +73,15 @@ class Diagnostician {
       out_.rank_gains.push_back(gains.empty() ? std::numeric_limits<double>::quiet_NaN() : Mean(gains));
     }
     for (double cost : gains_.owner_costs()) out_.critical_communication_ns += cost;
+  }
+
+  void MeasureIdealCompute() {
+    std::vector<double> compute(in_.capture.ranks.size(), 0);
+    for (uint32_t u = 0; u < gains_.graph().units.size(); ++u) {
+      const Unit& unit = gains_.graph().units[u];
+      if (unit.step >= 0 && unit.kind == UnitKind::kKernel) compute[unit.rank_index] += gains_.ideal().work[u];
+    }
+    out_.ideal_compute_ns = PerStep(*std::max_element(compute.begin(), compute.end()));
   }
 
   // What ranks gain and lose from step to step by chance; half of them at least are taken to be healthy.

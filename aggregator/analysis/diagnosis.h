@@ -10,8 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "aggregator/analysis/delay_cost.h"
 #include "aggregator/analysis/fixes.h"
 #include "aggregator/analysis/graph.h"
+#include "aggregator/analysis/stages.h"
 #include "aggregator/analysis/stats.h"
 
 namespace lockstep::analysis {
@@ -59,9 +61,13 @@ struct Diagnosis {
   std::vector<double> step_durations;
   std::vector<std::string> not_the_cause;
   std::vector<FixSet> fixes;  // of findings, largest gain first
+  Layout layout;
+  Waiting waiting;
   double critical_communication_ns = 0;  // of lost_ns, what transfers cost: all that faster links could buy of it
   uint64_t edges = 0, cut_edges = 0;
   double transfer_free_step_ns = 0;  // with transfers taking no time: what dependencies alone cost
+  double ideal_transfer_free_step_ns = 0;  // the same with every unit at its class's median
+  double ideal_compute_ns = 0;       // per step: what the kernels of the rank that computes most take there
 };
 
 Diagnosis Diagnose(const GraphInput& input);

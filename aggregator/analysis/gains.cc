@@ -20,8 +20,6 @@ constexpr size_t kBytesPerUnit = 4 * sizeof(double) + 2 * sizeof(uint32_t);
 constexpr size_t kLargeGraph = 2'000'000;
 constexpr int kSplitReplays = 96, kSplitReplaysOfLarge = 32;
 
-enum Variant { kLevelled, kTransferFree, kVariants };
-
 }  // namespace
 
 Gains::Gains(const GraphInput& input)
@@ -62,7 +60,7 @@ void Gains::Measure() {
       const AttributionLimits limits{.replays = graph_.units.size() > kLargeGraph ? kSplitReplaysOfLarge : kSplitReplays};
       split_ = Attribute(graph_, worker.replay, ideal_, limits, &ideal_moments_);
     } else if (piece <= kVariants) {
-      MeasureVariant(static_cast<int>(piece) - 1, worker);
+      MeasureVariant(static_cast<Variant>(piece - 1), worker);
     } else {
       const uint32_t r = ranks[piece - 1 - kVariants];
       rank_gains_[r] = Gain(worker, {.rank_indices = {r}, .owners = {}});
@@ -156,16 +154,15 @@ std::vector<double> Gains::Bounds(const std::vector<PathNode>& path, const Fix& 
   return bounds;
 }
 
-void Gains::MeasureVariant(int variant, Worker& worker) {
-  if (variant == kLevelled) {
-    typical_.Level(worker.timing);
-  } else {
-    for (uint32_t u = 0; u < graph_.units.size(); ++u) {
-      if (graph_.units[u].kind == UnitKind::kTransfer) worker.timing.work[u] = 0;
-    }
+void Gains::MeasureVariant(Variant variant, Worker& worker) {
+  if (variant == kLevelled) typical_.Level(worker.timing);
+  if (variant == kIdealTransferFree) worker.timing = ideal_;
+  for (uint32_t u = 0; u < graph_.units.size() && variant != kLevelled; ++u) {
+    if (graph_.units[u].kind == UnitKind::kTransfer) worker.timing.work[u] = 0;
   }
   worker.replay.Run(worker.timing);
-  (variant == kLevelled ? levelled_step_ns_ : transfer_free_step_ns_) = worker.replay.StepTime();
+  (variant == kLevelled ? levelled_step_ns_ : variant == kTransferFree ? transfer_free_step_ns_ : ideal_transfer_free_step_ns_) =
+      worker.replay.StepTime();
   worker.timing = ObservedTiming(graph_);
 }
 

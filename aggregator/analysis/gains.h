@@ -58,6 +58,7 @@ class Gains {
   double lost_ns() const { return lost_ns_; }
   double levelled_step_ns() const { return levelled_step_ns_; }            // every rank like its peers, noise kept
   double transfer_free_step_ns() const { return transfer_free_step_ns_; }  // with transfers taking no time
+  double ideal_transfer_free_step_ns() const { return ideal_transfer_free_step_ns_; }
   const std::vector<double>& step_durations() const { return step_durations_; }
   const std::vector<RankCost>& rank_costs() const { return rank_costs_; }    // by rank index
   const std::vector<double>& owner_costs() const { return owner_costs_; }    // of transfers, by owner
@@ -79,6 +80,8 @@ class Gains {
   const TypicalValues& typical() const { return typical_; }
 
  private:
+  enum Variant { kLevelled, kTransferFree, kIdealTransferFree, kVariants };
+
   // What one thread replays in. Its timing is the observed one between replays.
   struct Worker {
     Replay replay;
@@ -93,7 +96,7 @@ class Gains {
   std::vector<double> Gain(Worker& worker, const Fix& fix) const;
   std::vector<double> Bounds(const std::vector<PathNode>& path, const Fix& fix) const;
   std::vector<uint32_t> RanksToReplay() const;
-  void MeasureVariant(int variant, Worker& worker);
+  void MeasureVariant(Variant variant, Worker& worker);
   void GatherCosts();
 
   const GraphInput& in_;
@@ -106,7 +109,7 @@ class Gains {
   Timing ideal_;
   Attribution split_;
   std::vector<double> ideal_moments_;
-  double step_ns_ = 0, lost_ns_ = 0, levelled_step_ns_ = 0, transfer_free_step_ns_ = 0;
+  double step_ns_ = 0, lost_ns_ = 0, levelled_step_ns_ = 0, transfer_free_step_ns_ = 0, ideal_transfer_free_step_ns_ = 0;
   std::vector<double> step_durations_;
   std::vector<RankCost> rank_costs_;
   std::vector<double> owner_costs_;

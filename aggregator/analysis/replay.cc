@@ -120,32 +120,51 @@ void Replay::PlaceInProgram() {
   end_place_.resize(graph_.units.size());
   weight_.assign(2 * graph_.units.size(), 0);
   for (uint32_t i = 0; i < graph_.program.size(); ++i) {
-    VisitNodesOf(graph_.program[i], [&](NodeRef node) { (node % 2 == 0 ? start_place_ : end_place_)[UnitOf(node)] = i; });
+    const uint32_t u = graph_.program[i] & ~kProgramKindMask;
+    switch (graph_.program[i] & kProgramKindMask) {
+      case kRunPlain: start_place_[u] = end_place_[u] = i; break;
+      case kRunStart: start_place_[u] = i; break;
+      case kRunFinish: end_place_[u] = i; break;
+      default:
+        for (uint32_t m : graph_.Members(graph_.joins[u])) end_place_[m] = i;
+    }
   }
 }
 
-// The moments that an item of the program decides, latest first.
-template <typename Visit>
-void Replay::VisitNodesOf(uint32_t item, Visit visit) const {
-  const uint32_t u = item & ~kProgramKindMask;
-  switch (item & kProgramKindMask) {
-    case kRunPlain:
-      visit(EndOf(u));
-      visit(StartOf(u));
-      break;
-    case kRunStart: visit(StartOf(u)); break;
-    case kRunFinish: visit(EndOf(u)); break;
-    default:
-      for (uint32_t m : graph_.Members(graph_.joins[u])) visit(EndOf(m));
-  }
-}
-
-void Replay::Spread(const PathNode& from) {
-  FindBindings(from.node);
+// Hands `weight` on to what binds `node`.
+void Replay::Spread(NodeRef node, double weight) {
+  FindBindings(node);
   for (NodeRef p : ties_) {
     if (graph_.units[UnitOf(p)].step == kBeforeSteps) continue;
     if (weight_[p] == 0) ++pending_;
-    weight_[p] += from.weight / static_cast<double>(ties_.size());
+    weight_[p] += weight / static_cast<double>(ties_.size());
+  }
+}
+
+double Replay::Take(NodeRef node, std::vector<PathNode>& path) {
+  const double weight = weight_[node];
+  if (weight == 0) return 0;
+  weight_[node] = 0;
+  --pending_;
+  path.push_back({node, weight});
+  return weight;
+}
+
+// What the path weighs at the moments of one item of the program goes on to what comes before them.
+void Replay::Visit(uint32_t item, std::vector<PathNode>& path) {
+  const uint32_t u = item & ~kProgramKindMask;
+  if ((item & kProgramKindMask) == kRunJoin) {
+    // The members of a collective wait for the same.
+    double weight = 0;
+    for (uint32_t m : graph_.Members(graph_.joins[u])) weight += Take(EndOf(m), path);
+    if (weight > 0) Spread(EndOf(graph_.join_members[graph_.joins[u].first]), weight);
+    return;
+  }
+  const uint32_t kind = item & kProgramKindMask;
+  for (const NodeRef node : {EndOf(u), StartOf(u)}) {
+    if (kind == (node % 2 == 0 ? kRunFinish : kRunStart)) continue;
+    const double weight = Take(node, path);
+    if (weight > 0) Spread(node, weight);
   }
 }
 
@@ -177,14 +196,7 @@ std::vector<PathNode> Replay::CriticalPath() {
     place = std::max(place, (p % 2 == 0 ? start_place_ : end_place_)[UnitOf(p)]);
   }
   for (uint32_t i = place + 1; i > 0 && pending_ > 0; --i) {
-    VisitNodesOf(graph_.program[i - 1], [&](NodeRef node) {
-      const PathNode here{node, weight_[node]};
-      if (here.weight == 0) return;
-      weight_[node] = 0;
-      --pending_;
-      path.push_back(here);
-      Spread(here);
-    });
+    Visit(graph_.program[i - 1], path);
   }
   return path;
 }

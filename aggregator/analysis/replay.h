@@ -47,10 +47,10 @@ class Replay {
  private:
   // The predecessors that bind `node`, in ties_; none for what nothing comes before.
   void FindBindings(NodeRef node);
-  void Spread(const PathNode& from);
+  void Spread(NodeRef node, double weight);
+  double Take(NodeRef node, std::vector<PathNode>& path);
+  void Visit(uint32_t item, std::vector<PathNode>& path);
   void PlaceInProgram();
-  template <typename Visit>
-  void VisitNodesOf(uint32_t item, Visit visit) const;
 
   const Graph& graph_;
   std::vector<double> time_;

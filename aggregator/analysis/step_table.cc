@@ -9,13 +9,15 @@ namespace lockstep::analysis {
 std::vector<StepOfRank> TimeSteps(const store::RankData& rank, const RankSteps& steps, const std::vector<Part>& parts) {
   const size_t n = steps.steps.size();
   std::vector<StepOfRank> out(n);
-  std::vector<IntervalSet<HostTime>> compute(n), communication(n);
+  std::vector<IntervalSet<HostTime>> compute(n), communication(n), active(n);
   std::vector<std::vector<HostInterval>> wait(n);
   std::vector<uint8_t> any_collective(n, 0), any_split(n, 0);
   for (size_t i = 0; i < rank.activities.size() && i < steps.of_activity.size(); ++i) {
-    if (steps.of_activity[i] < 0 || rank.activities[i].kind != store::ActivityKind::kKernel) continue;
+    if (steps.of_activity[i] < 0) continue;
     const auto k = static_cast<size_t>(steps.of_activity[i]);
     const store::DeviceActivity& a = rank.activities[i];
+    AppendInOrder(active[k], {a.start, a.end});
+    if (a.kind != store::ActivityKind::kKernel) continue;
     AppendInOrder(a.communication ? communication[k] : compute[k], {a.start, a.end});
   }
   for (size_t i = 0; i < rank.collectives.size(); ++i) {
@@ -37,6 +39,8 @@ std::vector<StepOfRank> TimeSteps(const store::RankData& rank, const RankSteps& 
     if (any_split[k] || !any_collective[k]) out[k].wait = waited;
     out[k].self = out[k].duration - waited;
     out[k].overlap = Measure(Intersect(compute[k], communication[k]));
+    out[k].compute = Measure(compute[k]);
+    out[k].active = Measure(active[k]);
     before = end;
   }
   return out;

@@ -16,6 +16,7 @@ struct StepOfRank {
   std::optional<Nanos> wait;  // union of the waiting parts of its collectives; nullopt when all of them are unsplit
   Nanos self;                 // duration without waiting
   Nanos overlap;              // |compute and communication| of the step's activities
+  Nanos compute, active;      // unions of its compute kernels, and of all its device activity
 };
 
 // One row per used step.

@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "aggregator/analysis/diagnosis.h"
+#include "aggregator/analysis/prepared.h"
 #include "aggregator/analysis/time_partition.h"
 #include "aggregator/report/report.h"
 #include "aggregator/trace/readers.h"
 #include "common/scenario/generator.h"
 #include "sim/engine/dry_run.h"
 #include "tests/support/sim_capture.h"
+#include "tests/support/step_capture.h"
 
 namespace lockstep::report {
 namespace {
@@ -88,6 +90,78 @@ void WriteReport(benchmark::State& state) {
   }
 }
 BENCHMARK(WriteReport)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+// ---- large jobs: ranks, steps, threads
+
+// About 40 device units per rank and step, no host calls; one rank 5 % slow. The last one is kept: they are large.
+const store::Capture& LargeJob(int64_t ranks, int64_t steps) {
+  static store::Capture* kept = nullptr;
+  static int64_t kept_ranks = 0, kept_steps = 0;
+  if (kept == nullptr || kept_ranks != ranks || kept_steps != steps) {
+    delete kept;
+    tests::StepCaptureShape shape;
+    shape.data_parallel = static_cast<uint32_t>(ranks) / 32;
+    shape.steps = static_cast<uint32_t>(steps);
+    shape.slow_rank = shape.ranks() / 3;
+    shape.slow_factor = 1.05;
+    kept = new store::Capture(tests::StepCapture(shape));
+    kept_ranks = ranks;
+    kept_steps = steps;
+  }
+  return *kept;
+}
+
+int64_t UnitsOf(const store::Capture& capture) {
+  int64_t units = 0;
+  for (const store::RankData& r : capture.ranks) units += static_cast<int64_t>(r.activities.size());
+  return units;
+}
+
+void CountUnits(benchmark::State& state, const store::Capture& capture) {
+  state.counters["units"] = static_cast<double>(UnitsOf(capture));
+  state.SetItemsProcessed(state.iterations() * UnitsOf(capture));
+}
+
+// The floor: one pass over the units.
+void LargeSweep(benchmark::State& state) {
+  const store::Capture& capture = LargeJob(state.range(0), state.range(1));
+  for (auto _ : state) {
+    Nanos sums[2];
+    for (const store::RankData& r : capture.ranks) {
+      for (const store::DeviceActivity& a : r.activities) sums[a.communication ? 1 : 0] += a.end - a.start;
+    }
+    benchmark::DoNotOptimize(sums);
+  }
+  CountUnits(state, capture);
+}
+
+// From records to the verdict: match, clocks, steps, times, graph, replays, split, findings.
+void LargeVerdict(benchmark::State& state) {
+  const store::Capture& capture = LargeJob(state.range(0), state.range(1));
+  for (auto _ : state) {
+    const analysis::Prepared prepared(capture, static_cast<unsigned>(state.range(2)));
+    benchmark::DoNotOptimize(analysis::Diagnose(prepared.input()));
+  }
+  CountUnits(state, capture);
+}
+
+// The report's rows and text besides.
+void LargeReport(benchmark::State& state) {
+  const store::Capture& capture = LargeJob(state.range(0), state.range(1));
+  for (auto _ : state) {
+    const Analysis analysis = Analyze(capture, {.threads = static_cast<unsigned>(state.range(2))});
+    benchmark::DoNotOptimize(RenderText(analysis.report));
+  }
+  CountUnits(state, capture);
+}
+
+void LargeJobs(benchmark::internal::Benchmark* bench) {
+  for (const auto& [ranks, steps] : {std::pair(1024, 1), std::pair(9984, 1), std::pair(1024, 20)}) bench->Args({ranks, steps, 1});
+  bench->Args({9984, 1, 2})->ArgNames({"ranks", "steps", "threads"})->Unit(benchmark::kMillisecond)->UseRealTime();
+}
+BENCHMARK(LargeSweep)->Apply(LargeJobs);
+BENCHMARK(LargeVerdict)->Apply(LargeJobs);
+BENCHMARK(LargeReport)->Apply(LargeJobs);
 
 }  // namespace
 }  // namespace lockstep::report

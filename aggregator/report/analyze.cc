@@ -1,42 +1,35 @@
 // The one call that makes a report: matching, clocks, times, verdict, rows.
 #include <future>
 #include <regex>
+#include <utility>
 
-#include "aggregator/analysis/call_names.h"
-#include "aggregator/analysis/collectives.h"
 #include "aggregator/analysis/diagnosis.h"
-#include "aggregator/analysis/launches.h"
-#include "aggregator/analysis/steps.h"
+#include "aggregator/analysis/prepared.h"
 #include "aggregator/analysis/time_partition.h"
 #include "aggregator/report/report.h"
 #include "aggregator/report/rows.h"
+#include "common/base/parallel.h"
 
 namespace lockstep::report {
 namespace {
 
-Analysis AnalyzeFinished(const store::Capture& capture) {
-  Analysis out;
-  out.matches = align::Match(capture);
-  out.clock = align::EstimateClocks(capture, out.matches);
-  std::vector<analysis::CallIndex> calls;
-  calls.reserve(capture.ranks.size());
-  for (const store::RankData& rank : capture.ranks) calls.emplace_back(rank);
-  const analysis::Steps steps = analysis::FindSteps(capture, out.clock, calls);
-  const analysis::CollectiveTimes times = analysis::TimeCollectives(capture, out.matches, out.clock);
-  const analysis::CallNames names(capture);
+Analysis AnalyzeFinished(const store::Capture& capture, unsigned asked) {
+  const unsigned threads = ThreadCount(asked);
+  analysis::Prepared p(capture, threads);
   // The verdict takes most of the time and shares nothing with the rest but what is read-only by now. (Without a thread to spare
   // it runs where it is asked for.)
-  std::future<analysis::Diagnosis> verdict = std::async(std::launch::async | std::launch::deferred, [&] {
-    return analysis::Diagnose({capture, out.matches, out.clock, times, steps, calls, &names});
+  const auto policy = threads > 1 ? std::launch::async | std::launch::deferred : std::launch::deferred;
+  std::future<analysis::Diagnosis> verdict = std::async(policy, [&p] { return analysis::Diagnose(p.input()); });
+  std::vector<analysis::TimePartition> partitions(capture.ranks.size());
+  ParallelFor(threads, capture.ranks.size(), [&](unsigned, size_t r) {
+    partitions[r] = analysis::PartitionTime(capture, capture.ranks[r], p.times.parts[r]);
   });
-  std::vector<analysis::TimePartition> partitions;
-  for (size_t r = 0; r < capture.ranks.size(); ++r) {
-    partitions.push_back(analysis::PartitionTime(capture, capture.ranks[r], times.parts[r]));
-  }
   analysis::Diagnosis diagnosis;
-  const RowInput rows{capture, out.matches, out.clock, times, steps, partitions, diagnosis};
+  const RowInput rows{capture, p.matches, p.clock, p.times, p.steps, partitions, diagnosis, threads};
+  Analysis out;
   Report& report = out.report;
   report.ranks = MakeRankRows(rows);
+  AddRankEfficiencies(rows, report.ranks);
   report.step_breakdown = MakeBreakdownRows(rows);
   report.collectives = MakeCollectiveRows(rows);
   diagnosis = verdict.get();
@@ -47,8 +40,11 @@ Analysis AnalyzeFinished(const store::Capture& capture) {
   report.stragglers = MakeStragglerRows(rows);
   report.fixes = MakeFixRows(rows);
   report.not_the_cause = diagnosis.not_the_cause;
+  report.waiting = MakeWaitingRow(rows);
   report.efficiency = MakeEfficiencyRow(rows);
   report.recommendations = MakeRecommendations(report);
+  out.matches = std::move(p.matches);
+  out.clock = std::move(p.clock);
   return out;
 }
 
@@ -84,11 +80,11 @@ store::Capture WithCommunication(const store::Capture& capture, const std::regex
 }  // namespace
 
 Analysis Analyze(const store::Capture& capture, const AnalyzeOptions& options) {
-  if (options.communication_pattern.empty()) return AnalyzeFinished(capture);
+  if (options.communication_pattern.empty()) return AnalyzeFinished(capture, options.threads);
   try {
-    return AnalyzeFinished(WithCommunication(capture, std::regex(options.communication_pattern)));
+    return AnalyzeFinished(WithCommunication(capture, std::regex(options.communication_pattern)), options.threads);
   } catch (const std::regex_error&) {
-    Analysis out = AnalyzeFinished(capture);
+    Analysis out = AnalyzeFinished(capture, options.threads);
     out.report.capture.notes.push_back("'" + options.communication_pattern +
                                        "' is no regular expression; the rule for communication kernels was left out");
     return out;

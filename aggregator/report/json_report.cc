@@ -106,11 +106,22 @@ void WriteRank(JsonOut& out, const RankRow& r) {
   out.Member("tensor_core_fraction", r.tensor_core_fraction);
   out.Member("gain_ns_per_step", r.gain_ns_per_step);
   out.Member("gain_at_most_ns_per_step", r.gain_at_most_ns_per_step);
+  out.Member("parallel_efficiency", r.parallel_efficiency);
+}
+
+void WriteFactors(JsonOut& out, const EfficiencyFactors& e) {
+  out.Member("parallel", e.parallel);
+  out.Member("load_balance", e.load_balance);
+  out.Member("communication", e.communication);
+  out.Member("orchestration", e.orchestration);
 }
 
 void WriteStep(JsonOut& out, const StepRow& s) {
   out.Member("step", s.step);
   out.Member("duration_ns", s.duration);
+  out.Key("efficiency").BeginObject();
+  WriteFactors(out, s.efficiency);
+  out.EndObject();
   WriteArray(out, "ranks", s.ranks, [&](const StepRankRow& r) {
     out.Member("rank", r.rank);
     out.Member("duration_ns", r.duration);
@@ -188,6 +199,30 @@ void WriteStraggler(JsonOut& out, const StragglerRow& s) {
   out.Member("action", s.action);
 }
 
+void WriteWaiting(JsonOut& out, const std::optional<WaitingRow>& waiting) {
+  out.Key("waiting");
+  if (!waiting) return out.Null();
+  out.BeginObject();
+  out.Member("waited_ns_per_step", waiting->waited_ns_per_step);
+  out.Member("unexplained_ns_per_step", waiting->unexplained_ns_per_step);
+  out.Member("level", waiting->by_host ? "host" : "rank");
+  out.Member("places", waiting->places);
+  WriteArray(out, "causers", waiting->causers, [&](const WaitingRow::Causer& c) {
+    out.Member("rank", c.rank);
+    out.Member("host", c.host);
+    out.Member("direct_ns_per_step", c.direct_ns_per_step);
+    out.Member("passed_on_ns_per_step", c.passed_on_ns_per_step);
+    out.Member("victims", c.victims);
+    out.Member("path", c.path);
+  });
+  WriteArray(out, "cells", waiting->cells, [&](const WaitingRow::Cell& c) {
+    out.Member("causer", c.causer);
+    out.Member("victim", c.victim);
+    out.Member("wait_ns_per_step", c.wait_ns_per_step);
+  });
+  out.EndObject();
+}
+
 void WriteTail(JsonOut& out, const Report& report) {
   WriteArray(out, "fixes", report.fixes, [&](const FixRow& f) {
     out.Member("entries", f.entries);
@@ -195,14 +230,23 @@ void WriteTail(JsonOut& out, const Report& report) {
     WriteRange(out, "gain_interval", f.gain_interval);
   });
   out.Member("not_the_cause", report.not_the_cause);
+  WriteWaiting(out, report.waiting);
   const EfficiencyRow& e = report.efficiency;
   out.Key("efficiency").BeginObject();
-  out.Member("parallel", e.parallel);
-  out.Member("load_balance", e.load_balance);
-  out.Member("communication", e.communication);
+  WriteFactors(out, e.factors);
   out.Member("serialisation", e.serialisation);
   out.Member("transfer", e.transfer);
-  out.Member("orchestration", e.orchestration);
+  out.Member("load_balance_stage", e.load_balance_stage);
+  out.Member("load_balance_data", e.load_balance_data);
+  out.Member("load_balance_tensor", e.load_balance_tensor);
+  out.Member("serialisation_typical", e.serialisation_typical);
+  out.Member("serialisation_stragglers", e.serialisation_stragglers);
+  out.Member("critical_communication_ns_per_step", e.critical_communication_ns_per_step);
+  WriteArray(out, "groups", e.groups, [&](const EfficiencyRow::Group& g) {
+    out.Member("group", g.group);
+    out.Member("ranks", g.ranks);
+    WriteFactors(out, g.factors);
+  });
   out.EndObject();
   out.Member("recommendations", report.recommendations);
 }

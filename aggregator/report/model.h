@@ -75,6 +75,12 @@ struct RankRow {
   std::optional<double> gpu_utilization, sm_efficiency, achieved_occupancy, tensor_core_fraction;
   // The step gets this much shorter with the rank made typical; nullopt where that was not replayed since it is at most the second.
   std::optional<double> gain_ns_per_step, gain_at_most_ns_per_step;
+  std::optional<double> parallel_efficiency;  // compute over what elapsed for all ranks together
+};
+
+// parallel == load_balance * communication * orchestration.
+struct EfficiencyFactors {
+  std::optional<double> parallel, load_balance, communication, orchestration;
 };
 
 struct StepRankRow {
@@ -88,6 +94,7 @@ struct StepRankRow {
 struct StepRow {
   int64_t step = 0;
   Nanos duration;
+  EfficiencyFactors efficiency;
   std::vector<StepRankRow> ranks;
 };
 
@@ -149,8 +156,40 @@ struct FixRow {
   std::optional<Range> gain_interval;
 };
 
+// Waiting that a typical job would not have, by who caused it. Per step.
+struct WaitingRow {
+  double waited_ns_per_step = 0;  // summed over the ranks that waited
+  double unexplained_ns_per_step = 0;
+  bool by_host = false;
+  std::vector<std::string> places;  // ranks or hosts
+  struct Causer {
+    RankId rank;
+    std::string host;
+    double direct_ns_per_step = 0, passed_on_ns_per_step = 0;
+    uint32_t victims = 0;
+    std::string path;  // in words
+  };
+  std::vector<Causer> causers;  // most waited for first
+  struct Cell {
+    uint32_t causer, victim;  // into places
+    double wait_ns_per_step;
+  };
+  std::vector<Cell> cells;      // by causer, then victim; what is next to nothing is left out
+};
+
 struct EfficiencyRow {
-  std::optional<double> parallel, load_balance, communication, serialisation, transfer, orchestration;
+  EfficiencyFactors factors;
+  // load_balance == product of those that are known.
+  std::optional<double> load_balance_stage, load_balance_data, load_balance_tensor;
+  std::optional<double> serialisation, transfer;
+  std::optional<double> serialisation_typical, serialisation_stragglers;  // their product is serialisation
+  std::optional<double> critical_communication_ns_per_step;
+  struct Group {
+    std::string group;
+    uint32_t ranks = 0;
+    EfficiencyFactors factors;
+  };
+  std::vector<Group> groups;
 };
 
 struct Report {
@@ -163,6 +202,7 @@ struct Report {
   std::vector<StragglerRow> stragglers;
   std::vector<FixRow> fixes;
   std::vector<std::string> not_the_cause;
+  std::optional<WaitingRow> waiting;  // nullopt where nothing could be replayed
   EfficiencyRow efficiency;
   std::vector<std::string> recommendations;
 };

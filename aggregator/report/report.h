@@ -18,6 +18,7 @@ namespace lockstep::report {
 struct AnalyzeOptions {
   // Regular expression on kernel names: the user's rule for what is communication besides the known ones.
   std::string communication_pattern;
+  unsigned threads = 0;  // 0: as many as the machine has; the bytes of the report are the same for any number
 };
 
 // Everything that is computed from a capture: what the report prints, and what the trace writers need besides.

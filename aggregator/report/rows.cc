@@ -7,21 +7,12 @@
 #include "aggregator/analysis/collective_table.h"
 #include "aggregator/analysis/step_breakdown.h"
 #include "aggregator/analysis/step_table.h"
+#include "common/base/parallel.h"
 
 namespace lockstep::report {
 namespace {
 
 using store::RankData;
-
-// Nodes may share a name (--node-id on one machine, containers): then the id tells them apart.
-std::string HostName(const store::Capture& capture, uint32_t host) {
-  if (host >= capture.hosts.size()) return "";
-  const store::Host& own = capture.hosts[host];
-  if (own.name.empty()) return own.id;
-  const bool shared = std::count_if(capture.hosts.begin(), capture.hosts.end(),
-                                    [&](const store::Host& other) { return other.name == own.name; }) > 1;
-  return shared && !own.id.empty() ? own.name + "/" + own.id : own.name;
-}
 
 // How far the host is ahead of the job's clock at that moment of it.
 Nanos LeadAt(const align::HostClock& clock, JobTime t) {
@@ -92,6 +83,15 @@ MatchingRow MakeMatchingRow(const RowInput& in) {
 }
 
 }  // namespace
+
+std::string HostName(const store::Capture& capture, uint32_t host) {
+  if (host >= capture.hosts.size()) return "";
+  const store::Host& own = capture.hosts[host];
+  if (own.name.empty()) return own.id;
+  const bool shared = std::count_if(capture.hosts.begin(), capture.hosts.end(),
+                                    [&](const store::Host& other) { return other.name == own.name; }) > 1;
+  return shared && !own.id.empty() ? own.name + "/" + own.id : own.name;
+}
 
 std::vector<std::optional<Nanos>> LatenessFromBefore(const RowInput& in) {
   std::vector<std::optional<Nanos>> late(in.capture.ranks.size());
@@ -215,38 +215,37 @@ std::vector<StepRow> MakeStepRows(const RowInput& in) {
   for (size_t k = 0; k < rows.size(); ++k) {
     rows[k].step = in.steps.names[k];
     if (k < in.diagnosis.step_durations.size()) rows[k].duration = Nanos(static_cast<int64_t>(in.diagnosis.step_durations[k]));
+    rows[k].ranks.resize(in.capture.ranks.size());
   }
-  for (size_t r = 0; r < in.capture.ranks.size(); ++r) {
+  std::vector<std::vector<Nanos>> compute(rows.size(), std::vector<Nanos>(in.capture.ranks.size())), active = compute;
+  ParallelFor(in.threads, in.capture.ranks.size(), [&](unsigned, size_t r) {
     const auto times = analysis::TimeSteps(in.capture.ranks[r], in.steps.ranks[r], in.times.parts[r]);
     for (size_t k = 0; k < times.size() && k < rows.size(); ++k) {
-      StepRankRow row{.rank = in.capture.ranks[r].rank,
-                      .duration = times[k].duration,
-                      .self = times[k].self,
-                      .wait = times[k].wait,
-                      .overlap = times[k].overlap};
-      if (r < in.diagnosis.rank_step_lost.size()) {
-        row.lost = Nanos(std::llround(in.diagnosis.rank_step_lost[r][k]));
-      }
-      rows[k].ranks.push_back(row);
+      StepRankRow& row = rows[k].ranks[r];
+      row = {.rank = in.capture.ranks[r].rank, .duration = times[k].duration, .self = times[k].self, .wait = times[k].wait, .overlap = times[k].overlap};
+      if (r < in.diagnosis.rank_step_lost.size()) row.lost = Nanos(std::llround(in.diagnosis.rank_step_lost[r][k]));
+      compute[k][r] = times[k].compute;
+      active[k][r] = times[k].active;
     }
-  }
+  });
+  for (size_t k = 0; k < rows.size(); ++k) rows[k].efficiency = ToRow(analysis::EfficiencyOf(compute[k], active[k], rows[k].duration));
   return rows;
 }
 
 std::vector<BreakdownRow> MakeBreakdownRows(const RowInput& in) {
-  std::vector<BreakdownRow> rows;
-  for (size_t r = 0; r < in.capture.ranks.size(); ++r) {
+  std::vector<BreakdownRow> rows(in.capture.ranks.size());
+  ParallelFor(in.threads, rows.size(), [&](unsigned, size_t r) {
     const analysis::StepBreakdown b = analysis::BreakDownSteps(in.capture, in.capture.ranks[r], in.steps.ranks[r]);
-    rows.push_back({.rank = in.capture.ranks[r].rank,
-                    .kernel = b.kernel,
-                    .memcpy = b.memcpy,
-                    .memset = b.memset,
-                    .communication = b.communication,
-                    .runtime = b.runtime,
-                    .dataloader = b.dataloader,
-                    .cpu_exec = b.cpu_exec,
-                    .other = b.other});
-  }
+    rows[r] = {.rank = in.capture.ranks[r].rank,
+               .kernel = b.kernel,
+               .memcpy = b.memcpy,
+               .memset = b.memset,
+               .communication = b.communication,
+               .runtime = b.runtime,
+               .dataloader = b.dataloader,
+               .cpu_exec = b.cpu_exec,
+               .other = b.other};
+  });
   return rows;
 }
 
@@ -275,39 +274,6 @@ std::vector<CollectiveRow> MakeCollectiveRows(const RowInput& in) {
     rows.push_back(std::move(row));
   }
   return rows;
-}
-
-EfficiencyRow MakeEfficiencyRow(const RowInput& in) {
-  EfficiencyRow row;
-  double sum_compute = 0, most_compute = 0, most_active = 0;
-  for (const analysis::TimePartition& p : in.partitions) {
-    const auto compute = static_cast<double>(p.compute.ns());
-    sum_compute += compute;
-    most_compute = std::max(most_compute, compute);
-    most_active = std::max(most_active, static_cast<double>((p.span - p.idle).ns()));
-  }
-  const double ranks = static_cast<double>(in.partitions.size());
-  if (ranks == 0 || most_compute <= 0 || most_active <= 0) return row;
-  JobTime first = JobTime::Max(), last = JobTime::Min();
-  for (size_t r = 0; r < in.capture.ranks.size(); ++r) {
-    const RankData& rank = in.capture.ranks[r];
-    if (rank.activities.empty()) continue;
-    const JobTime start = in.clock.ToJob(rank.host, rank.activities.front().start);
-    first = std::min(first, start);
-    last = std::max(last, start + in.partitions[r].span);
-  }
-  const auto elapsed = static_cast<double>((last - first).ns());
-  if (elapsed <= 0) return row;
-  row.parallel = sum_compute / (ranks * elapsed);
-  row.load_balance = sum_compute / (ranks * most_compute);
-  row.communication = most_compute / most_active;
-  row.orchestration = most_active / elapsed;
-  const analysis::Diagnosis& d = in.diagnosis;
-  if (d.step_ns > 0 && d.transfer_free_step_ns > 0) {
-    row.transfer = d.transfer_free_step_ns / d.step_ns;
-    row.serialisation = (most_compute / elapsed) / *row.transfer;
-  }
-  return row;
 }
 
 }  // namespace lockstep::report

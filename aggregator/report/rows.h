@@ -8,6 +8,7 @@
 #include "aggregator/align/match.h"
 #include "aggregator/analysis/collectives.h"
 #include "aggregator/analysis/diagnosis.h"
+#include "aggregator/analysis/efficiency.h"
 #include "aggregator/analysis/steps.h"
 #include "aggregator/analysis/time_partition.h"
 #include "aggregator/report/model.h"
@@ -23,6 +24,7 @@ struct RowInput {
   const analysis::Steps& steps;
   const std::vector<analysis::TimePartition>& partitions;
   const analysis::Diagnosis& diagnosis;
+  unsigned threads;  // to use, at least 1
 };
 
 CaptureRow MakeCaptureRow(const RowInput& in);
@@ -35,9 +37,15 @@ std::vector<CollectiveRow> MakeCollectiveRows(const RowInput& in);
 SlowdownRow MakeSlowdownRow(const RowInput& in);
 std::vector<StragglerRow> MakeStragglerRows(const RowInput& in);
 std::vector<FixRow> MakeFixRows(const RowInput& in);
+std::optional<WaitingRow> MakeWaitingRow(const RowInput& in);
 EfficiencyRow MakeEfficiencyRow(const RowInput& in);
+EfficiencyFactors ToRow(const analysis::Efficiency& efficiency);
+void AddRankEfficiencies(const RowInput& in, std::vector<RankRow>& rows);
 // Of the finished rest of the report.
 std::vector<std::string> MakeRecommendations(const Report& report);
+
+// Nodes may share a name (--node-id on one machine, containers): then the id tells them apart.
+std::string HostName(const store::Capture& capture, uint32_t host);
 
 // How much later than on the earliest rank each rank's steps begin, on the job's clock, by rank index (median over the
 // steps); in imports without step ranges the same of their first stamps. Null where neither can be known.

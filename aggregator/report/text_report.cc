@@ -16,6 +16,8 @@ using analysis::LengthText;
 
 // Ranks whose waiting is this part of all of it are worth a word.
 constexpr double kNotableShare = 0.02;
+// Of the waiting for the rank that was waited for most.
+constexpr double kWorthALine = 0.25;
 constexpr double kNearlyAll = 0.99;
 
 std::string RankList(const std::vector<RankId>& ranks, size_t most) {
@@ -176,6 +178,31 @@ class Writer {
   }
 
   void Waiting() {
+    if (r_.waiting && !r_.waiting->causers.empty() && r_.capture.steps >= analysis::kLeastSteps) {
+      DelayCosts(*r_.waiting);
+    } else {
+      CausedWaits();
+    }
+    Lateness();
+  }
+
+  // Beyond what a typical job would wait, by who caused it however far away.
+  void DelayCosts(const WaitingRow& w) {
+    for (size_t i = 0; i < w.causers.size() && i < top_; ++i) {
+      const WaitingRow::Causer& c = w.causers[i];
+      const double total = c.direct_ns_per_step + c.passed_on_ns_per_step;
+      // Ranks that are as bad as each other are told of together; what is far less is noise beside the first.
+      if (i > 0 && total < kWorthALine * (w.causers[0].direct_ns_per_step + w.causers[0].passed_on_ns_per_step)) break;
+      std::string line = absl::StrFormat("WAITING %d rank%s waited for rank %d", c.victims, c.victims == 1 ? "" : "s", c.rank.value());
+      if (c.victims > 0) line += absl::StrFormat(": mean %s per step", LengthText(total / c.victims));
+      line += absl::StrFormat(" (%s of all such waiting); direct %s, passed on %s", Percent(total / w.waited_ns_per_step), Percent(c.direct_ns_per_step / total),
+                              Percent(c.passed_on_ns_per_step / total));
+      if (!c.path.empty()) line += "; path " + c.path;
+      out_.Line(line, 2, Tone::kTitle);
+    }
+  }
+
+  void CausedWaits() {
     std::vector<const RankRow*> order;
     Nanos all;
     for (const RankRow& r : r_.ranks) {
@@ -192,6 +219,9 @@ class Writer {
                               LengthText(static_cast<double>(order[i]->caused_wait.ns()) / Steps()), Percent(share));
     }
     out_.Line(line, 2, Tone::kTitle);
+  }
+
+  void Lateness() {
     const RankRow* late = nullptr;
     for (const RankRow& r : r_.ranks) {
       if (r.late_from_before && (late == nullptr || *r.late_from_before > *late->late_from_before)) late = &r;
@@ -228,10 +258,18 @@ class Writer {
     }
     out_.Line(line, 2, Tone::kTitle);
     const EfficiencyRow& e = r_.efficiency;
-    if (e.parallel) {
-      line = absl::StrFormat("POP parallel efficiency %.2f = load balance %.2f x communication %.2f x orchestration %.2f", *e.parallel,
-                             e.load_balance.value_or(0), e.communication.value_or(0), e.orchestration.value_or(0));
+    if (e.factors.parallel) {
+      line = absl::StrFormat("POP parallel efficiency %.2f = load balance %.2f x communication %.2f x orchestration %.2f", *e.factors.parallel,
+                             e.factors.load_balance.value_or(0), e.factors.communication.value_or(0), e.factors.orchestration.value_or(0));
+      std::string balance;
+      for (const auto& [name, value] : {std::pair("stages", e.load_balance_stage), {"replicas", e.load_balance_data}, {"shards", e.load_balance_tensor}}) {
+        if (value && e.factors.load_balance && *value < 0.995) balance += absl::StrFormat("%s %s %.2f", balance.empty() ? "; balance of" : ",", name, *value);
+      }
+      line += balance;
       if (e.transfer && e.serialisation) line += absl::StrFormat("; serialisation %.2f, transfer %.2f", *e.serialisation, *e.transfer);
+      if (e.critical_communication_ns_per_step && r_.slowdown.lost_ns_per_step && *e.critical_communication_ns_per_step > 0.1 * *r_.slowdown.lost_ns_per_step) {
+        line += absl::StrFormat("; slow transfers cost %s per step", LengthText(*e.critical_communication_ns_per_step));
+      }
       out_.Line(line, 2, Tone::kTitle);
     }
   }
