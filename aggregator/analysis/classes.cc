@@ -20,7 +20,14 @@ uint64_t Mix(uint64_t a, uint64_t b) {
 
 class Classifier {
  public:
-  Classifier(const Graph& graph, const GraphInput& input) : g_(graph), in_(input) {}
+  Classifier(const Graph& graph, const GraphInput& input, const Layout* layout) : g_(graph), in_(input), layout_(layout) {
+    if (layout_ == nullptr || layout_->stages < 2) return;
+    std::vector<uint32_t> ranks(layout_->stages, 0);
+    for (int32_t s : layout_->stage_of) {
+      if (s >= 0) ++ranks[static_cast<size_t>(s)];
+    }
+    several_each_ = *std::min_element(ranks.begin(), ranks.end()) > 1;
+  }
 
   Classes Run() {
     FindOwners();
@@ -99,9 +106,13 @@ class Classifier {
     }
   }
 
-  // A communication kernel without its partners holds waiting that nobody can tell from transfer.
+  // A communication kernel without its partners, or whose partner has a clock that is not known well enough, holds waiting that
+  // nobody can tell from transfer.
   bool Comparable(uint32_t u) const {
-    return g_.units[u].step >= 0 && (g_.units[u].kind != UnitKind::kTransfer || g_.units[u].instance != kNone);
+    const Unit& unit = g_.units[u];
+    if (unit.step < 0 || unit.kind != UnitKind::kTransfer) return unit.step >= 0;
+    const uint32_t collective = in_.capture.ranks[unit.rank_index].activities[unit.source].collective;
+    return unit.instance != kNone && in_.times.parts[unit.rank_index][collective].split;
   }
 
   bool IsHost(uint32_t u) const {
@@ -113,9 +124,17 @@ class Classifier {
     if (fresh) {
       total_.push_back(0);
       seen_.push_back(0);
+      unit_of_.push_back(kNone);
       base_.push_back(kNone);
     }
     return it->second;
+  }
+
+  // Kernels are compared inside their stage; so is all other work of a rank where its stage has other ranks to compare with.
+  int32_t StageOf(uint32_t u) const {
+    const Unit& unit = g_.units[u];
+    if (layout_ == nullptr || layout_->stages < 2 || unit.kind == UnitKind::kTransfer) return -1;
+    return unit.kind == UnitKind::kKernel || several_each_ ? layout_->stage_of[unit.rank_index] : -1;
   }
 
   // One rank's units, which lie together: host units in time order, then device units in time order.
@@ -145,14 +164,24 @@ class Classifier {
       const uint32_t t = Dense(token_[u]);
       tokens.push_back(t);
       if (total_[t]++ == 0) touched.push_back(t);
+      unit_of_[t] = u;
     }
     for (uint32_t t : touched) {
-      const auto [it, fresh] = class_base_.try_emplace({t, total_[t]}, classes_);
-      if (fresh) classes_ += total_[t];
+      const int32_t stage = StageOf(unit_of_[t]);
+      const auto [it, fresh] = class_base_.try_emplace({t, total_[t], stage}, classes_);
+      if (fresh) {
+        if (stage >= 0 && g_.units[unit_of_[t]].kind == UnitKind::kKernel) AddFamily(t, total_[t], stage);
+        classes_ += total_[t];
+      }
       base_[t] = it->second;
     }
     for (size_t i = 0; i < units.size(); ++i) class_of_[units[i]] = base_[tokens[i]] + seen_[tokens[i]]++;
     for (uint32_t t : touched) total_[t] = seen_[t] = 0;
+  }
+
+  void AddFamily(uint32_t token, uint32_t total, int32_t stage) {
+    const uint32_t family = families_.try_emplace({token, total}, static_cast<uint32_t>(families_.size())).first->second;
+    out_.stage_families.push_back({family, stage, classes_, total});
   }
 
   uint32_t Owner(uint32_t u) const {
@@ -164,6 +193,8 @@ class Classifier {
   Classes Collect() {
     Classes& out = out_;
     out.count = classes_;
+    std::sort(out.stage_families.begin(), out.stage_families.end(),
+              [](const StageFamily& a, const StageFamily& b) { return std::tie(a.family, a.stage) < std::tie(b.family, b.stage); });
     std::vector<uint32_t> begin(classes_ + 1, 0);
     for (uint32_t c : class_of_) {
       if (c != kNone) ++begin[c + 1];
@@ -195,17 +226,20 @@ class Classifier {
 
   const Graph& g_;
   const GraphInput& in_;
+  const Layout* layout_;
+  bool several_each_ = false;  // every stage has more than one rank
   std::vector<uint64_t> token_;
   std::vector<uint32_t> class_of_;
   absl::flat_hash_map<uint64_t, uint32_t> dense_;
-  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> class_base_;
-  std::vector<uint32_t> total_, seen_, base_;  // by dense token
+  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, int32_t>, uint32_t> class_base_;  // token, number in the step, stage
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> families_;
+  std::vector<uint32_t> total_, seen_, base_, unit_of_;  // by dense token
   uint32_t classes_ = 0;
   Classes out_;
 };
 
 }  // namespace
 
-Classes Classify(const Graph& graph, const GraphInput& input) { return Classifier(graph, input).Run(); }
+Classes Classify(const Graph& graph, const GraphInput& input, const Layout* layout) { return Classifier(graph, input, layout).Run(); }
 
 }  // namespace lockstep::analysis

@@ -2,7 +2,9 @@
 //
 // A token says what a unit does (kernel with its grid and block, copy with its bytes, host call with what it launches,
 // collective with its operation, bytes and group size). A class is a token, how often it occurs in the step, and the how-manieth
-// this is: ranks whose steps hold the same number of a token are peers for it, and its n-th occurrence means the same on each.
+// this is: ranks whose steps hold the same number of a token are peers for it, and its n-th occurrence means the same on each. In a
+// pipeline each stage has classes of its own, since stages run forward and backward passes in different orders; classes of one
+// token and number in several stages are a family, and what they take all together can be compared.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_CLASSES_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_CLASSES_H_
 
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "aggregator/analysis/graph.h"
+#include "aggregator/analysis/stages.h"
 
 namespace lockstep::analysis {
 
@@ -30,17 +33,27 @@ struct Cell {
   UnitKind kind;
 };
 
+// Classes [first, first + length) are the occurrences of one token in one stage's step.
+struct StageFamily {
+  uint32_t family;  // the same in every stage
+  int32_t stage;
+  uint32_t first;
+  uint32_t length;
+};
+
 struct Classes {
   std::vector<uint32_t> units;  // by class, owner, time
   std::vector<Cell> cells;      // sorted by class, then owner
   std::vector<TransferOwner> owners;
   std::vector<uint32_t> owner_of_instance;  // by instance; store::kNone for incomplete ones
   uint32_t count = 0;
+  std::vector<StageFamily> stage_families;  // of kernels, by family, then stage; none without stages
   std::span<const uint32_t> UnitsOf(const Cell& c) const { return {units.data() + c.first, c.count}; }
 };
 
-// Of all units in used steps but communication kernels whose partners are unknown.
-Classes Classify(const Graph& graph, const GraphInput& input);
+// Of all units in used steps but communication kernels whose waiting is not known.
+// `layout`: without one, or without stages in it, all ranks are compared alike.
+Classes Classify(const Graph& graph, const GraphInput& input, const Layout* layout = nullptr);
 
 }  // namespace lockstep::analysis
 

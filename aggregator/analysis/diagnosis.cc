@@ -50,7 +50,7 @@ class Diagnostician {
   double PerStep(double total) const { return total / static_cast<double>(gains_.steps()); }
 
   void TraceWaiting() {
-    out_.layout = InferLayout(in_.capture, in_.matches, in_.times, in_.steps);
+    out_.layout = gains_.layout();
     std::vector<uint32_t> named;
     for (const Finding& f : out_.findings) named.insert(named.end(), f.rank_indices.begin(), f.rank_indices.end());
     out_.waiting = SummarizeWaiting(in_, gains_, out_.layout, named);
@@ -195,6 +195,10 @@ class Diagnostician {
     if (gains_.steps() < kLeastSteps) return;
     const std::vector<double>& decides = Mean(f.gain_beside_others) > f.gain_ns ? f.gain_beside_others : f.gain_per_step;
     f.confidence = BootstrapFractionAbove(decides, Floor());
+    if (Mean(f.gain_beside_others) > f.gain_ns + Floor()) {
+      f.evidence.push_back(absl::StrFormat("alone it gains little because others are in the way too: with those fixed it still costs %s per step",
+                                           LengthText(Mean(f.gain_beside_others))));
+    }
     const double matched = MatchedFraction();
     if (*f.confidence >= kSure && f.rank_indices.size() == 1 && matched >= kMatchedForSure) {
       f.verdict = Verdict::kSure;

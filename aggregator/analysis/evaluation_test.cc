@@ -6,6 +6,7 @@
 #include <random>
 
 #include "aggregator/analysis/diagnosis.h"
+#include "aggregator/analysis/prepared.h"
 #include "common/scenario/generator.h"
 #include "gtest/gtest.h"
 #include "sim/engine/dry_run.h"
@@ -21,14 +22,8 @@ constexpr Nanos kWindow = Nanos::Seconds(2);
 constexpr uint32_t kSteps = 28;
 
 Diagnosis DiagnoseCapture(const store::Capture& capture) {
-  const align::Matches matches = align::Match(capture);
-  const align::ClockModel clock = align::EstimateClocks(capture, matches);
-  std::vector<CallIndex> calls;
-  for (const auto& rank : capture.ranks) calls.emplace_back(rank);
-  const Steps steps = FindSteps(capture, clock, calls);
-  const CollectiveTimes times = TimeCollectives(capture, matches, clock);
-  const CallNames names(capture);
-  return Diagnose({capture, matches, clock, times, steps, calls, &names});
+  const Prepared prepared(capture);
+  return Diagnose(prepared.input());
 }
 
 struct Job {
@@ -94,9 +89,9 @@ double CheckFault(const Job& job, const store::Capture& capture) {
 
 // A sanitizer looks for errors in the code, not in the verdicts: every kind of fault twice will do, at 25 times the cost.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kFaults = 8, kHealthy = 2;
+constexpr int kFaults = 8, kHealthy = 2, kPairs = 3;
 #else
-constexpr int kFaults = 40, kHealthy = 12;
+constexpr int kFaults = 40, kHealthy = 12, kPairs = 20;
 #endif
 
 TEST(Evaluation, EveryFaultOnAnyRankIsNamedFirstWithItsCauseAndItsMilliseconds) {
@@ -110,6 +105,39 @@ TEST(Evaluation, EveryFaultOnAnyRankIsNamedFirstWithItsCauseAndItsMilliseconds) 
   }
   std::sort(errors.begin(), errors.end());
   std::cout << "culprit's milliseconds: median error " << errors[errors.size() / 2] << ", worst " << errors.back() << "\n";
+}
+
+// Each fault once as it is, once half as large and once not at all: what the replay of the first says of the other two.
+TEST(Evaluation, PredictedGainsOfHalfAndAllOfAFaultComeTrue) {
+  std::mt19937_64 random(51);
+  const scenario::Scenario scenario = *scenario::MakeTransformer({});
+  std::vector<double> errors;
+  for (int i = 0; i < kPairs; ++i) {
+    // A link is nobody's own work: its gain is that of the finding, checked above.
+    constexpr FaultKind kOwn[] = {FaultKind::kSlowGpu, FaultKind::kHostStall, FaultKind::kCopy};
+    const Job job = DrawJob(scenario, kOwn[i % 3], random);
+    const store::Capture capture = CaptureJob(job);
+    const Prepared prepared(capture);
+    const GraphInput input = prepared.input();
+    Gains gains(input);
+    const Nanos step = tests::TrueStep(sim::DryRun(scenario, job.knobs, kSteps), job.options.from, job.options.to);
+    for (const double removed : {0.5, 1.0}) {
+      sim::Knobs less = job.knobs;
+      less.fault.factor_ppm = static_cast<int64_t>(static_cast<double>(job.knobs.fault.factor_ppm) * (1 - removed));
+      less.fault.extra = Nanos(static_cast<int64_t>(static_cast<double>(job.knobs.fault.extra.ns()) * (1 - removed)));
+      const auto truth = static_cast<double>((step - tests::TrueStep(sim::DryRun(scenario, less, kSteps), job.options.from, job.options.to)).ns());
+      const std::vector<double> gain = gains.Of({.rank_indices = {job.knobs.fault.rank}, .owners = {}, .strength = removed});
+      const double predicted = std::accumulate(gain.begin(), gain.end(), 0.0) / static_cast<double>(gain.size());
+      errors.push_back(std::fabs(predicted / truth - 1));
+      EXPECT_LT(errors.back(), 0.08) << sim::FaultName(job.knobs.fault.kind) << " of " << job.knobs.fault.size << " on rank " << job.knobs.fault.rank << ", "
+                                     << removed << " removed, seed " << job.knobs.seed;
+    }
+  }
+  std::sort(errors.begin(), errors.end());
+  std::cout << "predicted gain over " << errors.size() << " pairs: median error " << errors[errors.size() / 2] << ", p90 " << errors[errors.size() * 9 / 10]
+            << ", worst " << errors.back() << "\n";
+  EXPECT_LT(errors[errors.size() / 2], 0.01);
+  EXPECT_LT(errors[errors.size() * 9 / 10], 0.03);
 }
 
 TEST(Evaluation, HealthyJobsBlameNobody) {

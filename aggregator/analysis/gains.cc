@@ -25,8 +25,9 @@ constexpr int kSplitReplays = 96, kSplitReplaysOfLarge = 32;
 Gains::Gains(const GraphInput& input)
     : in_(input),
       steps_(input.steps.count()),
+      layout_(InferLayout(input.capture, input.matches, input.times, input.steps)),
       graph_(BuildGraph(input)),
-      classes_(Classify(graph_, input)),
+      classes_(Classify(graph_, input, &layout_)),
       typical_(graph_, classes_, steps_ >= kLeastSteps),
       first_end_(FirstEnd(graph_, input)) {
   const size_t fit = std::max<size_t>(1, kReplayBytes / (kBytesPerUnit * std::max<size_t>(1, graph_.units.size())));

@@ -16,6 +16,7 @@
 #include "aggregator/analysis/classes.h"
 #include "aggregator/analysis/graph.h"
 #include "aggregator/analysis/replay.h"
+#include "aggregator/analysis/stages.h"
 #include "aggregator/analysis/typical.h"
 
 namespace lockstep::analysis {
@@ -75,6 +76,7 @@ class Gains {
   const std::vector<std::vector<double>>& rank_gains() const { return rank_gains_; }
   const std::vector<double>& rank_gain_bounds() const { return rank_gain_bounds_; }
 
+  const Layout& layout() const { return layout_; }
   const Graph& graph() const { return graph_; }
   const Classes& classes() const { return classes_; }
   const TypicalValues& typical() const { return typical_; }
@@ -101,6 +103,7 @@ class Gains {
 
   const GraphInput& in_;
   size_t steps_;
+  Layout layout_;
   Graph graph_;
   Classes classes_;
   TypicalValues typical_;

@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "sim/engine/dry_run.h"
 #include "tests/support/sim_capture.h"
+#include "tests/support/step_capture.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -88,6 +89,30 @@ TEST(Gains, TheBoundHoldsBesideOtherFixesToo) {
     const double more = Mean(gains.Of({.rank_indices = {5, r}, .owners = {}})) - alone;
     EXPECT_LE(more, bounds[r] + 0.002 * gains.step_ns()) << "rank " << r;
   }
+}
+
+// What is not replayed in a large job is nothing that could be named: checked by replaying it.
+TEST(Gains, RanksOfALargeJobThatAreLeftOutGainNothingWorthAWord) {
+  tests::StepCaptureShape shape;
+  shape.data_parallel = 8, shape.tensor_parallel = 4, shape.pipeline_parallel = 4, shape.steps = 5;
+  shape.slow_ranks = {70};
+  shape.slow_factor = 1.1;
+  const store::Capture capture = tests::StepCapture(shape);
+  const Prepared prepared(capture);
+  const GraphInput input = prepared.input();
+  Gains gains(input);
+  gains.Measure();
+  uint32_t left_out = 0;
+  ASSERT_FALSE(gains.rank_gains()[70].empty());
+  EXPECT_GT(Mean(gains.rank_gains()[70]), kLeastShare * gains.step_ns());
+  for (uint32_t r = 0; r < shape.ranks(); ++r) {
+    if (!gains.rank_gains()[r].empty()) continue;
+    ++left_out;
+    const double gain = Mean(gains.Of({.rank_indices = {r}, .owners = {}}));
+    EXPECT_LE(gain, gains.rank_gain_bounds()[r] + 1e-3) << "rank " << r;
+    EXPECT_LT(gain, kLeastShare * gains.step_ns()) << "rank " << r;
+  }
+  EXPECT_GT(left_out, 90u);
 }
 
 TEST(Gains, TheSplitAddsUpToTheLostTimePerRankStepAndKind) {
@@ -272,6 +297,32 @@ TEST(Layout, StagesAndGroupsAreThoseOfTheGenerator) {
               (std::vector<RankId>{RankId(static_cast<int32_t>(r - in_stage + in_stage % 2)), RankId(static_cast<int32_t>(r - in_stage + in_stage % 2 + 2))}));
   }
   EXPECT_EQ(layout.RanksOf(3), (std::vector<uint32_t>{12, 13, 14, 15}));
+}
+
+// A stage runs its passes in an order of its own: the n-th kernel of a name is another one there.
+TEST(Layout, RanksOfDifferentStagesAreNotComparedKernelByKernel) {
+  scenario::TransformerShape shape;
+  shape.data_parallel = 2, shape.tensor_parallel = 2, shape.pipeline_parallel = 4;
+  Job job = Healthy(shape);
+  // One name, two sizes, in the order of the passes.
+  for (scenario::Rank& rank : job.scenario.ranks) {
+    for (scenario::Op& op : rank.program) {
+      if (op.kind != scenario::OpKind::kKernel || job.scenario.names[op.name].find("flash_bwd") == std::string::npos) continue;
+      for (const scenario::Op& other : rank.program) {
+        if (other.kind == scenario::OpKind::kKernel && job.scenario.names[other.name].find("flash_fwd") != std::string::npos) {
+          op.name = other.name;
+          op.geometry = other.geometry;
+          break;
+        }
+      }
+    }
+  }
+  const store::Capture capture = job.Capture();
+  const Prepared prepared(capture);
+  const Diagnosis d = Diagnose(prepared.input());
+  EXPECT_TRUE(d.findings.empty());
+  for (double gain : d.rank_gains) EXPECT_NEAR(gain, 0, 0.01 * d.step_ns);
+  EXPECT_NEAR(d.ideal_step_ns, d.step_ns, 0.02 * d.step_ns);
 }
 
 TEST(Layout, WithoutMessagesThereAreNoStages) {

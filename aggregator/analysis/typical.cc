@@ -13,6 +13,8 @@ constexpr double kOutlierSigmas = 6.0;
 constexpr double kOutlierShare = 0.25;
 constexpr double kWorkFloorNs = 5'000;
 constexpr double kLeadFloorNs = 100'000;
+// Stages that differ by less than this are alike.
+constexpr double kStageNoise = 0.01;
 
 // The median of a sorted list, and of it without its element at `skip`.
 double SortedMedian(const std::vector<double>& v) {
@@ -37,6 +39,7 @@ TypicalValues::TypicalValues(const Graph& graph, const Classes& classes, bool st
     if (next > first_cell_[k]) MeasureClass(first_cell_[k], next);
   }
   first_cell_[classes.count] = static_cast<uint32_t>(next);
+  CompareStages();
   uint32_t ranks = 0;
   for (const Unit& u : graph.units) ranks = std::max(ranks, u.rank_index + 1);
   rank_cells_.resize(ranks);
@@ -47,6 +50,46 @@ TypicalValues::TypicalValues(const Graph& graph, const Classes& classes, bool st
     auto& lists = cell.kind == UnitKind::kTransfer ? owner_cells_ : rank_cells_;
     if (cell.owner >= lists.size()) lists.resize(cell.owner + 1);
     lists[cell.owner].push_back(c);
+  }
+}
+
+// What one occurrence of the token takes in this stage on average: median over its ranks.
+double TypicalValues::StageMean(const StageFamily& family) const {
+  std::vector<std::pair<uint32_t, double>> sums;  // by rank
+  for (uint32_t k = family.first; k < family.first + family.length; ++k) {
+    for (uint32_t c = first_cell_[k]; c < first_cell_[k + 1]; ++c) sums.emplace_back(classes_.cells[c].owner, stats_[c].own_work);
+  }
+  std::sort(sums.begin(), sums.end());
+  std::vector<double> by_rank;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    if (i == 0 || sums[i].first != sums[i - 1].first) by_rank.push_back(0);
+    by_rank.back() += sums[i].second / family.length;
+  }
+  return MedianInPlace(std::span(by_rank));
+}
+
+// Inside a stage its ranks are typical of each other; a stage is compared with the others by what the same kernels take there all
+// together. A fix makes nobody slower, so only a slower stage has another yardstick than its own.
+void TypicalValues::CompareStages() {
+  const std::vector<StageFamily>& families = classes_.stage_families;
+  for (size_t first = 0; first < families.size();) {
+    size_t last = first;
+    std::vector<double> means;
+    for (; last < families.size() && families[last].family == families[first].family; ++last) means.push_back(StageMean(families[last]));
+    std::vector<double> sorted = means;
+    std::sort(sorted.begin(), sorted.end());
+    for (size_t i = first; i < last && sorted.size() > 1; ++i) {
+      const double own = means[i - first];
+      if (own <= 0) continue;
+      const double others = std::min(1.0, SortedMedianWithout(sorted, own) / own), all = SortedMedian(sorted) / own;
+      for (uint32_t c = first_cell_[families[i].first]; c < first_cell_[families[i].first + families[i].length]; ++c) {
+        CellStats& s = stats_[c];
+        s.has_peers = true;
+        if (1 - others > kStageNoise) s.peer_work *= others;
+        if (std::fabs(1 - all) > kStageNoise) s.all_work *= all;
+      }
+    }
+    first = last;
   }
 }
 

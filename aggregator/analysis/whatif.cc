@@ -173,7 +173,7 @@ class Question {
   // ---- stages
 
   absl::StatusOr<WhatIfPart> SelectStage(const FixTarget& target) {
-    const Layout layout = InferLayout(capture_, p_.matches, p_.times, p_.steps);
+    const Layout& layout = gains_.layout();
     if (layout.stages == 0) {
       return absl::InvalidArgumentError(
           "no pipeline stages were found in this capture: its ranks exchange no messages whose partners are recorded; name ranks instead");

@@ -102,7 +102,7 @@ const store::Capture& LargeJob(int64_t ranks, int64_t steps) {
     tests::StepCaptureShape shape;
     shape.data_parallel = static_cast<uint32_t>(ranks) / 32;
     shape.steps = static_cast<uint32_t>(steps);
-    shape.slow_rank = shape.ranks() / 3;
+    shape.slow_ranks = {shape.ranks() / 3};
     shape.slow_factor = 1.05;
     kept = new store::Capture(tests::StepCapture(shape));
     kept_ranks = ranks;

@@ -9,6 +9,7 @@
 #include "sim/engine/dry_run.h"
 #include "tests/support/report_check.h"
 #include "tests/support/sim_capture.h"
+#include "tests/support/step_capture.h"
 
 namespace lockstep::report {
 namespace {
@@ -56,6 +57,50 @@ TEST(Report, AFaultIsNamedInTheFirstLineWithItsCauseGainAndVerdict) {
   EXPECT_GT(report.stragglers[0].delayed_ranks, 0u);
   EXPECT_FALSE(report.stragglers[0].evidence.empty());
   EXPECT_THAT(report.not_the_cause, testing::Contains(HasSubstr("network")));
+}
+
+TEST(Report, SaysWhoWaitedForWhomAndOnWhichWay) {
+  const Report report = Analyze(Simulated(sim::FaultKind::kSlowGpu, 5, 0.2, Nanos::Seconds(2))).report;
+  ASSERT_TRUE(report.waiting.has_value());
+  ASSERT_FALSE(report.waiting->causers.empty());
+  const WaitingRow::Causer& first = report.waiting->causers[0];
+  EXPECT_EQ(first.rank, RankId(5));
+  EXPECT_EQ(first.victims, 7u);
+  EXPECT_GT(first.direct_ns_per_step + first.passed_on_ns_per_step, 0.7 * report.waiting->waited_ns_per_step);
+  EXPECT_THAT(first.path, StartsWith("rank 5's kernels -> "));
+  EXPECT_THAT(first.path, HasSubstr("all"));
+  EXPECT_THAT(RenderText(report, {.width = 400}), HasSubstr("WAITING 7 ranks waited for rank 5: mean "));
+}
+
+TEST(Report, OfTwoEqualStragglersTheFirstLineNamesBothAndTheirGain) {
+  tests::StepCaptureShape shape;
+  shape.data_parallel = 8, shape.tensor_parallel = 1, shape.pipeline_parallel = 1, shape.steps = 6;
+  shape.slow_ranks = {2, 6};
+  shape.slow_factor = 1.2;
+  const Report report = Analyze(tests::StepCapture(shape)).report;
+  ExpectConsistent(report);
+  ASSERT_EQ(report.stragglers.size(), 2u);
+  EXPECT_THAT(FirstLine(RenderText(report, {.width = 400})), HasSubstr("per step, together with rank "));
+}
+
+TEST(Report, IsTheSameBytesOnAnyNumberOfThreads) {
+  tests::StepCaptureShape shape;
+  shape.data_parallel = 6, shape.tensor_parallel = 4, shape.pipeline_parallel = 4, shape.steps = 4;
+  shape.slow_ranks = {0};
+  shape.slow_factor = 1.2;
+  std::vector<store::Capture> captures;
+  captures.push_back(Simulated(sim::FaultKind::kCopy, 3, 0.2, Nanos::Seconds(1)));
+  captures.push_back(tests::StepCapture(shape));
+  for (const store::Capture& capture : captures) {
+    const Report one = Analyze(capture, {.threads = 1}).report;
+    const std::string bytes = CheckedJson(one);
+    ExpectConsistent(one);
+    for (const unsigned threads : {2u, 5u}) {
+      const Report other = Analyze(capture, {.threads = threads}).report;
+      EXPECT_EQ(CheckedJson(other), bytes) << threads << " threads";
+      EXPECT_EQ(RenderText(other), RenderText(one)) << threads << " threads";
+    }
+  }
 }
 
 TEST(Report, AHealthyJobIsCalledHealthy) {

@@ -107,9 +107,25 @@ class Writer {
     }
     const StragglerRow& s = r_.stragglers[0];
     std::string line = absl::StrFormat("%s %s: %s, %s.", s.verdict == "undecided" ? "UNDECIDED" : "STRAGGLER", Who(s), s.cause, s.verdict);
-    if (s.gain_ns_per_step) line += " Fixing it gains " + Gain(*s.gain_ns_per_step, s.gain_interval) + " per step";
+    if (s.gain_ns_per_step) line += " Fixing it gains " + Gain(*s.gain_ns_per_step, s.gain_interval) + " per step" + GainWithOthers(*s.gain_ns_per_step);
     if (r_.stragglers.size() > 1) line += absl::StrFormat("; %d more below", r_.stragglers.size() - 1);
     out_.Line(line, 2, s.verdict == "undecided" ? Tone::kWarn : Tone::kBad);
+  }
+
+  // Where the first one is held up by others that are as bad, fixing it alone says little.
+  std::string GainWithOthers(double alone) const {
+    const FixRow* best = nullptr;
+    for (const FixRow& f : r_.fixes) {
+      const bool has_first = std::find(f.entries.begin(), f.entries.end(), 0u) != f.entries.end();
+      if (!has_first || f.entries.size() < 2 || f.gain_ns_per_step < 2 * alone) continue;
+      if (best == nullptr || f.entries.size() < best->entries.size()) best = &f;
+    }
+    if (best == nullptr) return "";
+    std::vector<RankId> others;
+    for (uint32_t e : best->entries) {
+      if (e > 0) others.insert(others.end(), r_.stragglers[e].ranks.begin(), r_.stragglers[e].ranks.end());
+    }
+    return ", together with " + RankList(others, top_) + " " + Gain(best->gain_ns_per_step, best->gain_interval);
   }
 
   std::string Gain(double gain, const std::optional<Range>& interval) const {

@@ -115,7 +115,7 @@ def evaluate(groups, seed, jobs, binaries, folder, keep=False, large=False, work
 
 def main():
     root = pathlib.Path(__file__).resolve().parents[2]
-    parser = argparse.ArgumentParser(prog="./dev eval", description=__doc__, epilog="./dev eval --live --help: jobs on the simulated CUPTI instead")
+    parser = argparse.ArgumentParser(prog="./dev eval", description=__doc__, epilog="./dev eval --live --help, ./dev eval --predict --help: jobs on the simulated CUPTI instead")
     parser.add_argument("--jobs", type=int, default=200, help="how many; the groups keep their shares (%(default)s)")
     parser.add_argument("--seed", type=int, help="of everything drawn; without it a new one, which is printed")
     parser.add_argument("--only", choices=GROUPS, action="append", metavar="GROUP", help="one group: " + ", ".join(GROUPS))

@@ -2,6 +2,8 @@
 #ifndef LOCKSTEP_TESTS_SUPPORT_REPORT_CHECK_H_
 #define LOCKSTEP_TESTS_SUPPORT_REPORT_CHECK_H_
 
+#include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -27,7 +29,42 @@ inline std::string CheckedJson(const report::Report& made) {
   return sink.text();
 }
 
-// Every number of `ranks` that must add up does.
+inline void ExpectFactorsMultiply(const report::EfficiencyFactors& e) {
+  if (!e.parallel) return;
+  EXPECT_NEAR(*e.parallel, *e.load_balance * *e.communication * *e.orchestration, 1e-9);
+}
+
+// What ranks cost in the steps, and what transfers cost, is the lost time; cells are whole nanoseconds.
+inline void ExpectHeatMapAddsUp(const report::Report& made) {
+  double ranks = 0;
+  size_t cells = 0;
+  for (const report::StepRow& s : made.steps) {
+    for (const report::StepRankRow& r : s.ranks) {
+      if (!r.lost) return;
+      ranks += static_cast<double>(r.lost->ns());
+      ++cells;
+    }
+  }
+  const double lost = *made.slowdown.lost_ns_per_step;
+  EXPECT_NEAR(ranks / static_cast<double>(made.steps.size()) + made.efficiency.critical_communication_ns_per_step.value_or(0), lost,
+              1e-6 * std::abs(lost) + 0.5 * static_cast<double>(cells));
+}
+
+inline void ExpectWaitingAddsUp(const report::Report& made) {
+  if (!made.waiting) return;
+  double cells = 0, causers = 0;
+  for (const report::WaitingRow::Cell& c : made.waiting->cells) {
+    ASSERT_LT(std::max(c.causer, c.victim), made.waiting->places.size());
+    cells += c.wait_ns_per_step;
+  }
+  for (const report::WaitingRow::Causer& c : made.waiting->causers) causers += c.direct_ns_per_step + c.passed_on_ns_per_step;
+  const double explained = made.waiting->waited_ns_per_step - made.waiting->unexplained_ns_per_step;
+  EXPECT_LE(cells, explained + 1);
+  EXPECT_GE(cells, explained - 1e-4 * static_cast<double>(made.waiting->places.size() * made.waiting->places.size()) * made.waiting->waited_ns_per_step - 1);
+  EXPECT_LE(causers, explained + 1);
+}
+
+// Every number that must add up does.
 inline void ExpectConsistent(const report::Report& made) {
   for (const report::RankRow& r : made.ranks) {
     EXPECT_EQ(r.compute + r.exposed_transfer + r.exposed_wait + r.exposed_unsplit + r.exposed_memory + r.idle, r.span);
@@ -36,6 +73,11 @@ inline void ExpectConsistent(const report::Report& made) {
   double sum = *made.slowdown.noise_ns_per_step + *made.slowdown.unlisted_ns_per_step + *made.slowdown.unexplained_ns_per_step;
   for (const report::StragglerRow& s : made.stragglers) sum += s.lost_ns_per_step;
   EXPECT_NEAR(sum, *made.slowdown.lost_ns_per_step, 1e-6 * std::abs(*made.slowdown.lost_ns_per_step) + 1e-6);
+  ExpectHeatMapAddsUp(made);
+  ExpectFactorsMultiply(made.efficiency.factors);
+  for (const report::StepRow& s : made.steps) ExpectFactorsMultiply(s.efficiency);
+  for (const report::EfficiencyRow::Group& g : made.efficiency.groups) ExpectFactorsMultiply(g.factors);
+  ExpectWaitingAddsUp(made);
 }
 
 }  // namespace lockstep::tests

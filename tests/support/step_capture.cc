@@ -24,7 +24,9 @@ struct Meeting {
 
 class World {
  public:
-  explicit World(const StepCaptureShape& shape) : shape_(shape), random_(shape.seed), now_(shape.ranks(), 0), sent_(shape.ranks()) {}
+  explicit World(const StepCaptureShape& shape) : shape_(shape), random_(shape.seed), now_(shape.ranks(), 0), sent_(shape.ranks()), slowness_(shape.ranks(), 1) {
+    for (uint32_t r : shape.slow_ranks) slowness_[r] = shape.slow_factor;
+  }
 
   store::Capture Run() {
     out_.live = true;
@@ -106,8 +108,7 @@ class World {
   }
 
   void Kernel(uint32_t rank, const char* name, double part) {
-    const double factor = rank == shape_.slow_rank ? shape_.slow_factor : 1;
-    const double end = now_[rank] + Noisy(kKernelNs * part) * factor;
+    const double end = now_[rank] + Noisy(kKernelNs * part) * slowness_[rank];
     Add(rank, name, now_[rank], end);
     now_[rank] = end + 1'500;
   }
@@ -201,6 +202,7 @@ class World {
   std::mt19937_64 random_;
   std::vector<double> now_;
   std::vector<int64_t> sent_;
+  std::vector<double> slowness_;
   std::vector<std::vector<uint32_t>> members_;
   std::vector<int64_t> sequence_;
   uint32_t world_ = 0;

@@ -3,6 +3,7 @@
 #define LOCKSTEP_TESTS_SUPPORT_STEP_CAPTURE_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "aggregator/store/capture.h"
 
@@ -14,8 +15,8 @@ struct StepCaptureShape {
   uint32_t ranks_per_host = 8;
   uint64_t seed = 1;
   double noise = 0.01;
-  // Its kernels take this much longer; no rank where the factor is 1.
-  uint32_t slow_rank = 0;
+  // Their kernels take so many times as long.
+  std::vector<uint32_t> slow_ranks;
   double slow_factor = 1;
   uint32_t ranks() const { return data_parallel * tensor_parallel * pipeline_parallel; }
 };

@@ -1,6 +1,10 @@
 . tools/dev/lib.sh
 live=
-case " $* " in *" --live "*) live=yes ;; esac
+script=tests/scenario/evaluate.py
+case " $* " in
+  *" --live "*) live=yes script=tools/dev/eval.py ;;
+  *" --predict "*) live=yes script=tests/e2e/predicted_gain_live.py ;;
+esac
 case " $* " in *" --help "*|*" -h "*) ;; *)
   install build
   say "building"
@@ -11,5 +15,4 @@ case " $* " in *" --help "*|*" -h "*) ;; *)
   fi
   link_outputs dev ;;
 esac
-if [ -n "$live" ]; then exec python3 tools/dev/eval.py "$@"; fi
-exec python3 tests/scenario/evaluate.py "$@"
+exec python3 "$script" "$@"

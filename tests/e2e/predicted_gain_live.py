@@ -1,0 +1,94 @@
+"""Does a predicted gain come true? Live on the simulated CUPTI: a job with a fault is captured mid-run, `lockstep whatif` predicts
+its step with half of the fault removed and with all of it, and both jobs are then run, with the same seed, and captured too."""
+import argparse
+import json
+import pathlib
+import shutil
+import statistics
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+from live_job import LiveJob, report_of  # noqa: E402
+
+KINDS = ("slow_gpu", "host_stall", "slow_link", "copy")
+WORK = ROOT / "build" / "predict-job"
+
+
+def plan(faults):
+    """Every kind in turn, on changing ranks, sizes spread evenly over 8 to 30 % of the step."""
+    return [(KINDS[i % len(KINDS)], (i * 3 + i // len(KINDS)) % 8, round(0.08 + 0.22 * ((i * 5) % faults) / max(1, faults - 1), 3))
+            for i in range(faults)]
+
+
+def fix_of(kind, rank):
+    """What undoes the fault: the rank's own work or, for a link, the transfers of the rank's groups. Groups are named after their
+    first member; rank = (stage * 2 + replica) * 2 + shard in the job of eight."""
+    if kind != "slow_link":
+        return f"rank={rank}"
+    stage, replica, shard = rank // 4, rank // 2 % 2, rank % 2
+    return f"group=tensor_{rank - shard},group=data_{stage * 4 + shard},group=pipeline_{replica * 2 + shard}"
+
+
+def run_one(seed, kind, rank, size, folder, args, bin_dir):
+    """Runs one job, captures it and returns its mean step in nanoseconds."""
+    shutil.rmtree(folder, ignore_errors=True)
+    rank_args = ["--forever", "--seed", seed, "--fault", kind if size > 0 else "none"]
+    if size > 0:
+        rank_args += ["--fault-rank", rank, "--fault-size", size]
+    with LiveJob(bin_dir, folder, rank_args=rank_args) as job:
+        job.wait_for_ranks()
+        time.sleep(0.5)
+        done = job.trace(folder / "capture", "--duration", args.duration)
+        if done.returncode != 0:
+            raise RuntimeError(f"trace ended with {done.returncode}: {done.stderr[-500:]}")
+        predicted = {}
+        if size > 0:
+            for part in (0.5, 1.0):
+                answer = job.cli("whatif", folder / "capture", "--fix", fix_of(kind, rank), "--strength", part, "--format", "json")
+                if answer.returncode != 0:
+                    raise RuntimeError(f"whatif ended with {answer.returncode}: {answer.stderr[-500:]}")
+                predicted[part] = json.loads(answer.stdout)["gain_ns_per_step"]
+    return report_of(folder / "capture")["slowdown"]["step_ns"], predicted
+
+
+def predict_one(number, kind, rank, size, args, bin_dir):
+    seed = 2000 + number
+    step, predicted = run_one(seed, kind, rank, size, WORK / "fault", args, bin_dir)
+    half, _ = run_one(seed, kind, rank, size / 2, WORK / "half", args, bin_dir)
+    healthy, _ = run_one(seed, kind, rank, 0, WORK / "healthy", args, bin_dir)
+    rows = []
+    for part, truth in ((0.5, step - half), (1.0, step - healthy)):
+        rows.append({"kind": kind, "rank": rank, "size": size, "removed": part, "step_ns": step, "predicted_ns": predicted[part],
+                     "true_ns": truth, "error": predicted[part] / truth - 1})
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./dev eval", description=__doc__)
+    parser.add_argument("--predict", action="store_true", help="run these jobs")
+    parser.add_argument("--faults", type=int, default=12)
+    parser.add_argument("--duration", default="2s", help="of each capture (%(default)s)")
+    parser.add_argument("--bin", default=str(ROOT / "build" / "bin"), metavar="DIR", help="the programs (%(default)s)")
+    parser.add_argument("-o", metavar="FILE", help="results as JSON")
+    args = parser.parse_args()
+
+    rows = []
+    print("fault        rank   size    step ms  removed   predicted ms   true ms    error", flush=True)
+    for number, (kind, rank, size) in enumerate(plan(args.faults)):
+        for row in predict_one(number, kind, rank, size, args, args.bin):
+            rows.append(row)
+            print(f"{kind:11}  {rank:4}  {size * 100:4.1f} %  {row['step_ns'] / 1e6:9.2f}  {row['removed'] * 100:4.0f} %    "
+                  f"{row['predicted_ns'] / 1e6:12.2f}  {row['true_ns'] / 1e6:8.2f}  {row['error'] * 100:+6.1f} %", flush=True)
+    errors = sorted(abs(r["error"]) for r in rows)
+    print(f"error of the predicted gain over {len(errors)} predictions: median {statistics.median(errors) * 100:.1f} %, "
+          f"p90 {errors[int(0.9 * (len(errors) - 1))] * 100:.1f} %, worst {errors[-1] * 100:.1f} %")
+    if args.o:
+        pathlib.Path(args.o).write_text(json.dumps(rows, indent=1) + "\n")
+    # The floor that must hold: 3 % median, 8 % p90.
+    sys.exit(0 if statistics.median(errors) <= 0.03 and errors[int(0.9 * (len(errors) - 1))] <= 0.08 else 1)
+
+
+if __name__ == "__main__":
+    main()
