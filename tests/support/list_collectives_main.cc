@@ -1,6 +1,6 @@
 // list_collectives INPUT: what the product makes of each communication kernel, for the evaluation (tests/scenario). Per rank a line
 // "rank N", then one line per collective in the order of their kernels: instance (-1 none or incomplete), wait, transfer in ns
-// (-1 unsplit). With --times only how long reading and analysing took, in ms, on one thread each.
+// (-1 unsplit). With --times only how long reading (on one thread) and analysing took, in ms.
 #include <chrono>
 #include <cstdio>
 #include <string>
