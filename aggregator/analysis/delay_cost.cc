@@ -145,7 +145,8 @@ class Accountant {
     PlaceRanks();
     owners_of_.resize(ranks);
     for (uint32_t o = 0; o < owners_.size(); ++o) {
-      for (uint32_t r : owners_[o].rank_indices) owners_of_[r].push_back(o);
+      const std::vector<uint32_t>& ranks_of = owners_[o].rank_indices;
+      for (uint32_t i = 0; i < ranks_of.size(); ++i) owners_of_[ranks_of[i]].push_back({o, i});
     }
     for (uint32_t r = 0; r < ranks; ++r) CoverCompute(r);
     met_.resize(owners_.size());
@@ -198,30 +199,39 @@ class Accountant {
 
   // Every excess wait, and who met when.
   void Collect() {
+    first_moment_.assign(in_.matches.instances.size(), 0);
     for (uint32_t n = 0; n < in_.matches.instances.size(); ++n) {
       const Instance& instance = in_.matches.instances[n];
       const InstanceTiming& timing = in_.times.instances[n];
       if (!instance.complete) continue;
-      met_[gains_.classes().owner_of_instance[n]].push_back({Moment(instance.members[0]), n});
+      first_moment_[n] = moments_.size();
+      for (const Member& m : instance.members) moments_.push_back(Moment(m));
+      met_[gains_.classes().owner_of_instance[n]].push_back({moments_[first_moment_[n]], n});
       if (!timing.split || timing.last == kNone || StepOfInstance(in_.capture, instance, timing, in_.steps) < 0) continue;
+      const double latest = LatestIdealStart(instance);
       for (uint32_t i = 0; i < instance.members.size(); ++i) {
         if (i == timing.last) continue;
-        const double ns = Excess(instance, timing, instance.members[i]);
-        if (ns > 0) pending_.push_back({Moment(instance.members[i]), n, i, ns});
+        const double ns = Excess(instance, timing, instance.members[i], latest);
+        if (ns > 0) pending_.push_back({MomentIn(n, i), n, i, ns});
       }
     }
     for (auto& list : met_) std::sort(list.begin(), list.end());
   }
 
-  double Excess(const Instance& instance, const InstanceTiming& timing, const Member& m) const {
+  // When the last of a collective's members came, in the typical job; never where they do not all wait for each other.
+  double LatestIdealStart(const Instance& instance) const {
+    double latest = kNever;
+    if (graph_.join_of[excess_.UnitOfMember(in_.capture, instance.members[0])] == kNone) return latest;
+    for (const Member& m : instance.members) latest = std::max(latest, gains_.ideal_moments()[StartOf(excess_.UnitOfMember(in_.capture, m))]);
+    return latest;
+  }
+
+  double Excess(const Instance& instance, const InstanceTiming& timing, const Member& m, double latest_of_all) const {
     const Part& part = in_.times.parts[m.rank_index][m.collective];
     if (!part.split) return 0;
     const std::vector<double>& ideal = gains_.ideal_moments();
     const uint32_t u = excess_.UnitOfMember(in_.capture, m);
-    double latest = ideal[StartOf(u)];
-    if (graph_.join_of[u] != kNone) {
-      for (uint32_t other : graph_.Members(graph_.joins[graph_.join_of[u]])) latest = std::max(latest, ideal[StartOf(other)]);
-    }
+    double latest = std::max(ideal[StartOf(u)], latest_of_all);
     for (NodeRef p : graph_.Awaits(u)) latest = std::max(latest, ideal[p]);
     const double start = graph_.start[u], ideal_start = ideal[StartOf(u)], wait = static_cast<double>(part.wait.ns());
     const double exposed = wait - compute_[m.rank_index].Within(start, start + wait);
@@ -238,24 +248,29 @@ class Accountant {
   }
 
   // The last instance in which both took part before they met here; kNone: none was recorded.
+  // Leaves when that was, by each one's own clock, in met_victim_ and met_causer_.
   uint32_t LastMeeting(uint32_t victim, double victim_now, uint32_t causer, double causer_now) {
-    for (uint32_t o : owners_of_[causer]) marked_[o] = causer;
+    met_causer_ = met_victim_ = kNever;
+    for (const Place& p : owners_of_[causer]) marked_[p.owner] = p.member;
     uint32_t best = kNone;
     double latest = kNever;
-    for (uint32_t o : owners_of_[victim]) {
-      if (marked_[o] != causer) continue;
+    for (const auto& [o, victims_place] : owners_of_[victim]) {
+      const uint32_t causers_place = marked_[o];
+      if (causers_place == kNone) continue;
       auto next = std::lower_bound(met_[o].begin(), met_[o].end(), std::pair(causer_now, 0u));
       while (next != met_[o].begin()) {
         const uint32_t n = (--next)->second;
-        const double moment = MomentIn(n, causer);
+        const double moment = MomentIn(n, causers_place);
         if (moment <= latest) break;
-        if (moment >= causer_now || MomentIn(n, victim) >= victim_now) continue;
+        if (moment >= causer_now || MomentIn(n, victims_place) >= victim_now) continue;
+        met_causer_ = moment;
+        met_victim_ = MomentIn(n, victims_place);
         latest = moment;
         best = n;
         break;
       }
     }
-    for (uint32_t o : owners_of_[causer]) marked_[o] = kNone;
+    for (const Place& p : owners_of_[causer]) marked_[p.owner] = kNone;
     return best;
   }
 
@@ -264,22 +279,17 @@ class Accountant {
     const Part& part = in_.times.parts[m.rank_index][m.collective];
     return graph_.start[excess_.UnitOfMember(in_.capture, m)] + static_cast<double>(part.wait.ns());
   }
-  double MomentIn(uint32_t n, uint32_t rank) const {
-    if (n == kNone) return kNever;
-    const std::vector<Member>& members = in_.matches.instances[n].members;
-    return Moment(*std::lower_bound(members.begin(), members.end(), rank, [](const Member& a, uint32_t r) { return a.rank_index < r; }));
-  }
+  double MomentIn(uint32_t n, uint32_t member) const { return moments_[first_moment_[n] + member]; }
 
   void Charge(const Pending& pending) {
     const Instance& instance = in_.matches.instances[pending.instance];
     const Member& victim = instance.members[pending.member];
     const Member& causer = instance.members[in_.times.instances[pending.instance].last];
-    const double causer_to = Moment(causer), victim_to = pending.until;
+    const double causer_to = MomentIn(pending.instance, in_.times.instances[pending.instance].last), victim_to = pending.until;
     const uint32_t met = LastMeeting(victim.rank_index, victim_to, causer.rank_index, causer_to);
-    const double causer_from = MomentIn(met, causer.rank_index), victim_from = MomentIn(met, victim.rank_index);
-    const double more = excess_.MoreThan(causer.rank_index, causer_from, causer_to, victim.rank_index, victim_from, victim_to);
+    const double more = excess_.MoreThan(causer.rank_index, met_causer_, causer_to, victim.rank_index, met_victim_, victim_to);
     const auto [known, fresh] = inherited_.try_emplace({pending.instance, met}, kNone);
-    if (fresh) known->second = InheritedOf(causer.rank_index, causer_from, causer_to);
+    if (fresh) known->second = InheritedOf(causer.rank_index, met_causer_, causer_to);
     const uint32_t inherited = known->second;
     const double waited = inherited == kNone ? 0 : out_.inherited[inherited].ns;
     const double own = more + waited > 0 ? more / (more + waited) : -1;
@@ -364,9 +374,16 @@ class Accountant {
   const std::vector<TransferOwner>& owners_;
   ExcessWork excess_;
   std::vector<Coverage> compute_, ideal_compute_;  // by rank index
-  std::vector<std::vector<uint32_t>> owners_of_;  // by rank index
+  struct Place {
+    uint32_t owner;
+    uint32_t member;  // among its members: the same in every complete instance
+  };
+  std::vector<std::vector<Place>> owners_of_;  // by rank index
+  double met_causer_ = 0, met_victim_ = 0;
+  std::vector<size_t> first_moment_;  // by complete instance: of its members, into moments_
+  std::vector<double> moments_;
   std::vector<std::vector<std::pair<double, uint32_t>>> met_;  // by owner: when, by the first member's clock, and which instance
-  std::vector<uint32_t> marked_;                  // by owner
+  std::vector<uint32_t> marked_;                  // by owner: the causer's place in it
   std::vector<Pending> pending_;
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> inherited_;  // by instance and last meeting: into DelayCost::inherited
   std::vector<std::vector<Origin>> origins_;          // by Inherited

@@ -19,32 +19,39 @@ bool OnDevice(UnitKind kind) { return kind != UnitKind::kHostCall && kind != Uni
 Replay::Replay(const Graph& graph, size_t steps, double first_end)
     : graph_(graph), time_(graph.units.size() * 2), step_end_(steps), first_end_(first_end) {
   const auto last = static_cast<int32_t>(steps) - 1;
+  entries_.reserve(graph.units.size() + 1);
   for (uint32_t u = 0; u < graph.units.size(); ++u) {
-    if (steps > 0 && graph.units[u].step == last && OnDevice(graph.units[u].kind)) last_step_units_.push_back(u);
+    const Unit& unit = graph.units[u];
+    const bool device = OnDevice(unit.kind) && unit.step >= 0;
+    entries_.push_back({graph.start_begin[u] | (unit.is_head ? kHeadFlag : 0), device ? unit.step : -1});
+    if (device && unit.step == last) last_step_units_.push_back(u);
   }
+  entries_.push_back({static_cast<uint32_t>(graph.start_preds.size()), -1});
 }
 
 void Replay::Run(const Timing& timing) {
   const Graph& g = graph_;
   double* const time = time_.data();
+  double* const step_end = step_end_.data();
+  const Entry* const entries = entries_.data();
+  const NodeRef* const preds = g.start_preds.data();
+  const double* const lead = timing.lead.data();
+  const double* const work = timing.work.data();
   std::fill(step_end_.begin(), step_end_.end(), kNever);
   const auto start = [&](uint32_t u) {
     double ready = 0;
-    const uint32_t first = g.start_begin[u], last = g.start_begin[u + 1];
-    if (first != last && !g.units[u].is_head) {
-      ready = time[g.start_preds[first]];
-      for (uint32_t i = first + 1; i < last; ++i) ready = std::max(ready, time[g.start_preds[i]]);
+    const uint32_t first = entries[u].first_pred;
+    if ((first & kHeadFlag) == 0) {
+      const uint32_t last = entries[u + 1].first_pred & ~kHeadFlag;
+      ready = time[preds[first]];
+      for (uint32_t i = first + 1; i < last; ++i) ready = std::max(ready, time[preds[i]]);
     }
-    time[StartOf(u)] = ready + timing.lead[u];
+    time[StartOf(u)] = ready + lead[u];
   };
   const auto finish = [&](uint32_t u, double running) {
-    const double end = running + timing.work[u];
+    const double end = running + work[u];
     time[EndOf(u)] = end;
-    const Unit& unit = g.units[u];
-    if (unit.step >= 0 && OnDevice(unit.kind)) {
-      double& step_end = step_end_[static_cast<size_t>(unit.step)];
-      step_end = std::max(step_end, end);
-    }
+    if (const int32_t step = entries[u].counts; step >= 0) step_end[step] = std::max(step_end[step], end);
   };
   for (const uint32_t item : g.program) {
     const uint32_t u = item & ~kProgramKindMask;

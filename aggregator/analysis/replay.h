@@ -52,7 +52,15 @@ class Replay {
   void Visit(uint32_t item, std::vector<PathNode>& path);
   void PlaceInProgram();
 
+  // What a run reads of a unit, in one place.
+  struct Entry {
+    uint32_t first_pred;  // into Graph::start_preds; its last is the next unit's first
+    int32_t counts;       // the used step whose end its end may be, or -1
+  };
+  static constexpr uint32_t kHeadFlag = 1u << 31;  // of first_pred: nothing is known before it
+
   const Graph& graph_;
+  std::vector<Entry> entries_;  // by unit, and one past the last
   std::vector<double> time_;
   std::vector<double> step_end_;
   double first_end_;

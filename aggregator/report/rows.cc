@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "absl/container/flat_hash_map.h"
 #include "aggregator/analysis/collective_table.h"
 #include "aggregator/analysis/step_breakdown.h"
 #include "aggregator/analysis/step_table.h"
@@ -84,13 +85,15 @@ MatchingRow MakeMatchingRow(const RowInput& in) {
 
 }  // namespace
 
-std::string HostName(const store::Capture& capture, uint32_t host) {
-  if (host >= capture.hosts.size()) return "";
-  const store::Host& own = capture.hosts[host];
-  if (own.name.empty()) return own.id;
-  const bool shared = std::count_if(capture.hosts.begin(), capture.hosts.end(),
-                                    [&](const store::Host& other) { return other.name == own.name; }) > 1;
-  return shared && !own.id.empty() ? own.name + "/" + own.id : own.name;
+std::vector<std::string> HostNames(const store::Capture& capture) {
+  absl::flat_hash_map<std::string_view, uint32_t> seen;
+  for (const store::Host& host : capture.hosts) ++seen[host.name];
+  std::vector<std::string> names;
+  for (const store::Host& host : capture.hosts) {
+    const bool shared = seen[host.name] > 1 && !host.id.empty();
+    names.push_back(host.name.empty() ? host.id : shared ? host.name + "/" + host.id : host.name);
+  }
+  return names;
 }
 
 std::vector<std::optional<Nanos>> LatenessFromBefore(const RowInput& in) {
@@ -138,10 +141,11 @@ CaptureRow MakeCaptureRow(const RowInput& in) {
   row.clock_bound = Known(in.clock.bound());
   std::optional<JobTime> middle;
   if (row.start_unix_ns) middle = JobTime(*row.start_unix_ns + row.duration->ns() / 2);
+  const std::vector<std::string> hosts = HostNames(c);
   for (size_t h = 0; h < in.clock.hosts().size(); ++h) {
     const align::HostClock& clock = in.clock.hosts()[h];
     const auto bound = Known(clock.bound);
-    row.clocks.push_back({.host = HostName(c, static_cast<uint32_t>(h)),
+    row.clocks.push_back({.host = hosts[h],
                           .offset = bound ? std::optional(middle ? LeadAt(clock, *middle) : clock.offset) : std::nullopt,
                           .drift_ppm = bound ? std::optional(clock.drift * 1e6) : std::nullopt,
                           .bound = bound,
@@ -151,7 +155,7 @@ CaptureRow MakeCaptureRow(const RowInput& in) {
   row.notes = c.notes;
   for (size_t h = 0; h < in.clock.hosts().size(); ++h) {
     if (!in.clock.hosts()[h].step_noticed) continue;
-    row.notes.push_back("the clock of host " + HostName(c, static_cast<uint32_t>(h)) +
+    row.notes.push_back("the clock of host " + hosts[h] +
                         " was set during the capture; its bound is widened by that much");
   }
   if (in.diagnosis.edges > 0 && in.diagnosis.cut_edges * 1000 > in.diagnosis.edges) {
@@ -168,12 +172,13 @@ CaptureRow MakeCaptureRow(const RowInput& in) {
 std::vector<RankRow> MakeRankRows(const RowInput& in) {
   const std::vector<std::optional<Nanos>> late = LatenessFromBefore(in);
   const std::vector<Nanos> caused = analysis::CausedWaitInSteps(in.capture, in.matches, in.times, in.steps);
+  const std::vector<std::string> hosts = HostNames(in.capture);
   std::vector<RankRow> rows;
   for (size_t r = 0; r < in.capture.ranks.size(); ++r) {
     const RankData& rank = in.capture.ranks[r];
     const analysis::TimePartition& p = in.partitions[r];
     rows.push_back({.rank = rank.rank,
-                    .host = HostName(in.capture, rank.host),
+                    .host = rank.host < hosts.size() ? hosts[rank.host] : "",
                     .device = rank.device.value(),
                     .pid = rank.pid,
                     .incarnation = rank.incarnation,

@@ -45,7 +45,7 @@ void AddRankEfficiencies(const RowInput& in, std::vector<RankRow>& rows);
 std::vector<std::string> MakeRecommendations(const Report& report);
 
 // Nodes may share a name (--node-id on one machine, containers): then the id tells them apart.
-std::string HostName(const store::Capture& capture, uint32_t host);
+std::vector<std::string> HostNames(const store::Capture& capture);
 
 // How much later than on the earliest rank each rank's steps begin, on the job's clock, by rank index (median over the
 // steps); in imports without step ranges the same of their first stamps. Null where neither can be known.

@@ -13,15 +13,17 @@ std::optional<WaitingRow> MakeWaitingRow(const RowInput& in) {
   const analysis::Waiting& w = in.diagnosis.waiting;
   if (w.suffered_ns.empty()) return std::nullopt;
   WaitingRow row{.waited_ns_per_step = w.waited_ns, .unexplained_ns_per_step = w.unexplained_ns, .by_host = w.by_host};
+  const std::vector<std::string> hosts = HostNames(in.capture);
   if (w.by_host) {
-    for (uint32_t h = 0; h < w.places; ++h) row.places.push_back(HostName(in.capture, h));
+    row.places = hosts;
+    row.places.resize(w.places);
   } else {
     for (const store::RankData& rank : in.capture.ranks) row.places.push_back(std::to_string(rank.rank.value()));
   }
   for (const analysis::Waiting::Causer& c : w.causers) {
     const store::RankData& rank = in.capture.ranks[c.rank_index];
     row.causers.push_back({.rank = rank.rank,
-                           .host = HostName(in.capture, rank.host),
+                           .host = rank.host < hosts.size() ? hosts[rank.host] : "",
                            .direct_ns_per_step = w.direct_ns[c.rank_index],
                            .passed_on_ns_per_step = w.passed_on_ns[c.rank_index],
                            .victims = c.path.victims,
