@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "aggregator/align/infer_groups.h"
 #include "aggregator/ingest/control_service.h"
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/ingest_service.h"
@@ -44,7 +45,8 @@ absl::Status WriteWhole(const std::string& path, const std::string& text) {
 }
 
 absl::Status WriteReports(const std::string& folder) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const store::Capture capture, store::LoadRecords(folder));
+  LOCKSTEP_ASSIGN_OR_RETURN(store::Capture capture, store::LoadRecords(folder));
+  align::InferGroups(capture);
   const report::Analysis analysis = report::Analyze(capture);
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> json,
                             store::OpenAtomicFile(folder + "/report.json"));

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "aggregator/align/infer_groups.h"
 #include "aggregator/ingest/selection.h"
 #include "aggregator/report/report.h"
 #include "aggregator/store/records.h"
@@ -97,7 +98,8 @@ absl::Status TraceSession::WriteFolder(ExitCode& code) {
       finished_.capture(),
       [&](const std::string& file, std::string_view bytes) { return folder.AppendRecords(file, bytes); }));
   progress_.Show("analysing");
-  LOCKSTEP_ASSIGN_OR_RETURN(const store::Capture capture, store::LoadRecords(folder.partial()));
+  LOCKSTEP_ASSIGN_OR_RETURN(store::Capture capture, store::LoadRecords(folder.partial()));
+  align::InferGroups(capture);
   const report::Analysis analysis = report::Analyze(capture);
   LOCKSTEP_RETURN_IF_ERROR(folder.WriteReports(analysis));
   progress_.Show("writing traces");

@@ -39,7 +39,7 @@ void KeepSharpest(std::vector<LeadSample>& samples) {
     if (!sharp && !needed) break;
     ++keep;
   }
-  samples.resize(keep);
+  samples.resize(std::max<size_t>(1, keep));
 }
 
 OffsetLine RobustLine(const std::vector<LeadSample>& samples, HostTime origin) {
@@ -81,6 +81,49 @@ OffsetLine RobustLine(const std::vector<LeadSample>& samples, HostTime origin) {
   return line;
 }
 
+// How far the region is from the line at a moment.
+double Away(const OffsetRegion& region, const ClockFit& fit, HostTime t) {
+  const OffsetRegion::Range range = region.At(t);
+  const double lead = fit.line.offset_ns + fit.line.drift * static_cast<double>((t - fit.origin).ns());
+  return std::max(range.high_ns - lead, lead - range.low_ns);
+}
+
+void SetBound(ClockFit& fit, double worst) {
+  // Rounding: one nanosecond for the offset, one for the line.
+  if (worst < 1e17) fit.bound = Nanos(static_cast<int64_t>(std::ceil(worst))) + Nanos(2);
+}
+
+// One clock was set once: up to some moment one line fits, from some moment on another does. False when that is not so.
+bool FitAcrossStep(const OffsetRegion& region, HostInterval window, ClockFit& fit) {
+  const std::vector<HostTime> moments = region.Moments();
+  if (moments.size() < 2) return false;
+  // The last moment up to which everything fits, and the first from which everything does.
+  size_t good = 0, bad = moments.size() - 1;
+  while (bad - good > 1) {
+    const size_t middle = (good + bad) / 2;
+    (region.Part(moments.front(), moments[middle]).Solve(kFirstSlack) ? good : bad) = middle;
+  }
+  const size_t before = good;
+  good = moments.size() - 1;
+  bad = 0;
+  while (good - bad > 1) {
+    const size_t middle = (good + bad) / 2;
+    (region.Part(moments[middle], moments.back()).Solve(kFirstSlack) ? good : bad) = middle;
+  }
+  const size_t after = good;
+  if (after > before + 1) return false;  // more than one step
+  OffsetRegion first = region.Part(moments.front(), moments[before]);
+  OffsetRegion second = region.Part(moments[after], moments.back());
+  if (!first.Solve(kFirstSlack) || !second.Solve(kFirstSlack)) return false;
+  // The line stays where the longer side puts it.
+  const bool longer_first = before + 1 >= moments.size() - after;
+  fit.line = (longer_first ? first : second).Clip(fit.line);
+  fit.stepped = true;
+  const HostTime last_before = moments[std::min(before + 1, moments.size() - 1)], first_after = moments[after == 0 ? 0 : after - 1];
+  SetBound(fit, std::max({Away(first, fit, window.start), Away(first, fit, last_before), Away(second, fit, first_after), Away(second, fit, window.end)}));
+  return fit.bound != Nanos::Max();
+}
+
 }  // namespace
 
 ClockFit FitLead(std::vector<LeadSample> samples, OffsetRegion& region, HostInterval window) {
@@ -90,22 +133,16 @@ ClockFit FitLead(std::vector<LeadSample> samples, OffsetRegion& region, HostInte
     KeepSharpest(samples);
     fit.line = RobustLine(samples, fit.origin);
   }
+  if (!region.Solve(kFirstSlack * 2) && FitAcrossStep(region, window, fit)) return fit;
   Nanos slack;
   while (!region.Solve(slack)) {
     slack = slack == Nanos() ? kFirstSlack : slack * 2;
     if (slack > kLastSlack) return fit;
   }
+  fit.stepped = slack > kFirstSlack * 2;
   fit.line = region.Clip(fit.line);
-  double worst = 0;
   // The region's edges are convex and concave over time, so the ends of the window are the worst of it.
-  for (const HostTime t : {window.start, window.end}) {
-    const OffsetRegion::Range range = region.At(t);
-    const double lead =
-        fit.line.offset_ns + fit.line.drift * static_cast<double>((t - fit.origin).ns());
-    worst = std::max({worst, range.high_ns - lead, lead - range.low_ns});
-  }
-  // Rounding: one nanosecond for the offset, one for the line.
-  if (worst < 1e17) fit.bound = Nanos(static_cast<int64_t>(std::ceil(worst))) + Nanos(2);
+  SetBound(fit, std::max(Away(region, fit, window.start), Away(region, fit, window.end)) + 2 * static_cast<double>(slack.ns()));
   return fit;
 }
 

@@ -20,10 +20,13 @@ struct ClockFit {
   OffsetLine line;  // about `origin`
   HostTime origin;
   Nanos bound = Nanos::Max();
+  // No straight line obeys all limits: one of the clocks was set in between. The bound covers both sides of that.
+  bool stepped = false;
 };
 
-// Robust line through the sharpest samples, moved into the region. `region` is Solve()d, with more and more slack until
-// some line fits; the slack used is part of the bound, which holds over all of `window`.
+// Robust line through the sharpest samples, moved into the region. Where no line fits, the limits are parted at the moment before which and
+// after which some line does; where that does not help either, `region` is given more and more slack until one fits, and the slack is
+// part of the bound. The bound holds over all of `window`.
 // A lead, or a drift, that is not larger than its own uncertainty is taken to be 0: agreeing clocks get no correction.
 ClockFit FitLead(std::vector<LeadSample> samples, OffsetRegion& region, HostInterval window);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <deque>
 #include <optional>
+#include <set>
 
 #include "aggregator/align/collective_clock.h"
 #include "aggregator/align/network_clock.h"
@@ -82,11 +83,14 @@ class Estimator {
       for (uint32_t to : neighbours[from]) {
         if (seen[to]) continue;
         seen[to] = 1;
+        reached_over_.insert({std::min(from, to), std::max(from, to)});
         Refine(from, to);
         queue.push_back(to);
       }
     }
+    CheckCycles();
     WidenBySteps();
+    BlameReference();
     return std::move(clocks_);
   }
 
@@ -140,8 +144,48 @@ class Estimator {
                              clocks_[from].method == ClockMethod::kBoth
                          ? ClockMethod::kBoth
                          : ClockMethod::kCollectives;
-    refined.step_noticed = clocks_[to].step_noticed;
+    refined.step_noticed = clocks_[to].step_noticed || fit.stepped;
+    if (clocks_[to].bound != Nanos::Max()) {
+      // Two ways to the same clock must agree within what each may be off.
+      const double apart = std::fabs(LeadAt(refined, refined.anchor) - LeadAt(clocks_[to], refined.anchor));
+      Widen(refined, apart, refined.bound + clocks_[to].bound);
+    }
     clocks_[to] = refined;
+  }
+
+  // A clock that is further from another estimate of it than both may be off is not as sure as it seemed: it was set in between.
+  static void Widen(HostClock& clock, double apart_ns, Nanos allowed) {
+    if (apart_ns <= static_cast<double>(allowed.ns())) return;
+    clock.bound = Sum(clock.bound, Nanos(std::llround(apart_ns)) - allowed);
+    clock.step_noticed = true;
+  }
+
+  // Hosts that meet without having been reached over each other close a cycle, around which all leads must sum to nothing.
+  void CheckCycles() {
+    std::vector<HostPair> pairs;
+    for (const auto& [pair, unused] : evidence_) {
+      if (!reached_over_.contains(pair)) pairs.push_back(pair);
+    }
+    std::sort(pairs.begin(), pairs.end());
+    for (const HostPair& pair : pairs) {
+      HostClock& first = clocks_[pair.first];
+      HostClock& second = clocks_[pair.second];
+      if (first.bound == Nanos::Max() || second.bound == Nanos::Max()) continue;
+      const ClockFit fit = FitPair(evidence_.find(pair)->second, windows_[pair.first]);
+      if (fit.bound == Nanos::Max()) continue;
+      const HostTime on_second(fit.origin.ns() + std::llround(fit.line.offset_ns));
+      const double said = LeadAt(second, on_second) - LeadAt(first, fit.origin);
+      HostClock& looser = first.bound > second.bound ? first : second;
+      Widen(looser, std::fabs(said - fit.line.offset_ns), Sum(Sum(first.bound, second.bound), fit.bound));
+    }
+  }
+
+  // When every other clock seems to have been set, it was the reference's.
+  void BlameReference() {
+    const auto noticed = std::count_if(clocks_.begin(), clocks_.end(), [](const HostClock& c) { return c.step_noticed; });
+    if (clocks_.size() < 3 || noticed + 1 < static_cast<std::ptrdiff_t>(clocks_.size()) || clocks_[reference_].step_noticed) return;
+    for (HostClock& c : clocks_) c.step_noticed = false;
+    clocks_[reference_].step_noticed = true;
   }
 
   void WidenBySteps() {
@@ -159,6 +203,7 @@ class Estimator {
   std::vector<HostClock> clocks_;
   uint32_t reference_ = kNone;
   PairEvidence evidence_;
+  std::set<HostPair> reached_over_;  // pairs that one of the two clocks comes from
 };
 
 }  // namespace

@@ -21,6 +21,7 @@ struct HostClock {
   // Half-width that is never smaller than the error, over the capture's window. Max(): nothing is known.
   Nanos bound = Nanos::Max();
   ClockMethod method = ClockMethod::kNone;
+  // Something contradicts that it ran straight: it was set, and the bound covers that.
   bool step_noticed = false;
 };
 

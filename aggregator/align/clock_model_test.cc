@@ -1,6 +1,9 @@
 #include "aggregator/align/clock_model.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <iostream>
 #include <random>
 
 #include "aggregator/align/network_clock.h"
@@ -89,6 +92,91 @@ TEST(ClockModel, CollectivesFindOffsetAndDriftAndTheBoundIsNeverViolated) {
   EXPECT_LT(worst, 12) << "microseconds, where the bound is some hundred";
 }
 
+// ---- any job: is the bound ever too small?
+
+struct Trouble {
+  double offset_us, drift_ppm;
+  double exit_skew_us;  // mean, anew for each rank and time
+  double exit_bias_us;  // a host's own, always the same
+  double step_us;       // one host's clock is set by this much in the middle; 0: none is
+};
+
+struct Ticking {
+  TrueClock clock;
+  double step_at_us = 1e18, step_us = 0;
+  double Local(double job_us) const { return clock.Local(job_us) + (job_us >= step_at_us ? step_us : 0); }
+};
+
+TEST(ClockModel, TheBoundIsNeverTooSmallWhateverTheClocksAndTheExits) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  constexpr int kRuns = 24;
+#else
+  constexpr int kRuns = 400;
+#endif
+  std::mt19937_64 random(20'251'121);
+  std::exponential_distribution<double> one(1);
+  std::uniform_real_distribution<double> unit(-1, 1);
+  int noticed = 0, stepped = 0;
+  std::vector<double> errors;
+  for (int run = 0; run < kRuns; ++run) {
+    const double steps[] = {0, 0, 0, 0, 0, 0, 0, 2'000 + 20'000 * std::fabs(unit(random))};
+    const Trouble trouble{run % 2 == 0 ? 1'000.0 : 50'000.0, std::array{0.0, 5.0, 50.0, 100.0}[static_cast<size_t>(run / 2) % 4],
+                          std::array{2.0, 5.0, 20.0}[static_cast<size_t>(run) % 3], run % 5 == 0 ? 5.0 : 0.0, steps[run % 8]};
+    constexpr int kHosts = 3, kRanks = 6;
+    constexpr double kLength = 4e6;
+    std::vector<Ticking> clocks(kHosts);
+    std::vector<double> bias;
+    for (Ticking& c : clocks) {
+      c.clock = {unit(random) * trouble.offset_us, unit(random) * trouble.drift_ppm * 1e-6};
+      bias.push_back(trouble.exit_bias_us * std::fabs(unit(random)));
+    }
+    if (trouble.step_us != 0) {
+      ++stepped;
+      clocks[static_cast<size_t>(run / 8) % kHosts].step_at_us = kLength * (0.3 + 0.2 * (1 + unit(random)));
+      clocks[static_cast<size_t>(run / 8) % kHosts].step_us = (run / 8) % 2 == 0 ? trouble.step_us : -trouble.step_us;
+    }
+    const double transfer = std::array{20.0, 80.0, 500.0}[static_cast<size_t>(run / 3) % 3];
+    TimelineBuilder t;
+    const uint32_t all = t.Group("all", {0, 1, 2, 3, 4, 5});
+    for (int i = 0; i < 100; ++i) {
+      double start[kRanks], last = 0;
+      for (double& s : start) {
+        s = kLength / 100 * (i + 0.3) + 400 * one(random);
+        last = std::max(last, s);
+      }
+      for (int r = 0; r < kRanks; ++r) {
+        const size_t h = static_cast<size_t>(r) / 2;
+        const double end = last + transfer + bias[h] + trouble.exit_skew_us * one(random);
+        const double from = clocks[h].Local(start[r]);
+        t.Rank(r, "host" + std::to_string(h)).AllReduce(all, from, clocks[h].Local(end) - from);
+      }
+    }
+    const store::Capture capture = t.Build();
+    const ClockModel model = EstimateClocks(capture, Match(capture));
+    for (uint32_t a = 0; a < kHosts; ++a) {
+      for (uint32_t b = a + 1; b < kHosts; ++b) {
+        double worst = 0;
+        for (int k = 0; k <= 10; ++k) {
+          const double at = kLength * (0.01 + 0.098 * k);
+          const JobTime of_a = model.ToJob(a, TimelineBuilder::At(clocks[a].Local(at))), of_b = model.ToJob(b, TimelineBuilder::At(clocks[b].Local(at)));
+          worst = std::max(worst, std::fabs(static_cast<double>((of_a - of_b).ns()) / 1000.0));
+        }
+        const Nanos bound = model.hosts()[a].bound + model.hosts()[b].bound;
+        EXPECT_LE(worst, static_cast<double>(bound.ns()) / 1000.0) << "run " << run << " hosts " << a << ", " << b << " step " << trouble.step_us << " drift " << trouble.drift_ppm;
+        if (trouble.step_us == 0) errors.push_back(worst);
+      }
+    }
+    if (trouble.step_us != 0) {
+      noticed += std::any_of(model.hosts().begin(), model.hosts().end(), [](const HostClock& h) { return h.step_noticed; }) ? 1 : 0;
+    } else {
+      for (const HostClock& h : model.hosts()) EXPECT_FALSE(h.step_noticed) << "run " << run;
+    }
+  }
+  EXPECT_EQ(noticed, stepped);
+  std::sort(errors.begin(), errors.end());
+  std::cout << "clock error: median " << errors[errors.size() / 2] << " us, p99 " << errors[errors.size() * 99 / 100] << " us\n";
+}
+
 TEST(ClockModel, AgreeingClocksGetNoCorrectionFromLargeOperationsThatEndApart) {
   // DDP over a slow link: all-reduces of 50 ms whose ends lie up to 1.5 ms apart, one small one of 250 us.
   std::mt19937_64 random(2);
@@ -121,6 +209,36 @@ TEST(ClockModel, ABroadcastThatAReceiverClearlyWaitedForTellsTheOffset) {
   const store::Capture capture = t.Build();
   const ClockModel model = EstimateClocks(capture, Match(capture));
   EXPECT_LT(std::fabs(PairErrorUs(model, {{}, {7'000, 0}}, 0, 1, 100'000)), 40);
+}
+
+TEST(ClockModel, ASenderThatLeftBeforeItsReceiverCameSaysNothingAboutTheReceiversClock) {
+  std::mt19937_64 random(51);
+  for (int trial = 0; trial < 40; ++trial) {
+    const auto clocks = DrawClocks(2, random);
+    store::Capture capture;
+    {
+      TimelineBuilder t;
+      const uint32_t all = t.Group("all", {0, 1});
+      const auto put = [&](int r, const store::CollectiveSpec& spec, double from, double to) {
+        const double start = clocks[static_cast<size_t>(r)].Local(from);
+        t.Rank(r, "h" + std::to_string(r)).Communication(spec, start, clocks[static_cast<size_t>(r)].Local(to) - start);
+      };
+      for (int i = 0; i < 60; ++i) {
+        const double at = 20'000.0 * i, early = static_cast<double>(random() % 900);
+        put(0, {.group = all, .source = store::MatchSource::kGroupSequence, .sequence = i}, at, at + 1200);
+        put(1, {.group = all, .source = store::MatchSource::kGroupSequence, .sequence = i}, at + early, at + 1200);
+        // Buffered: sent in 50 us, fetched 3 ms later, when all of it is there.
+        put(0, {.op = CollectiveOp::kSend, .group = all, .peer = 1}, at + 5'000, at + 5'050);
+        put(1, {.op = CollectiveOp::kReceive, .group = all, .peer = 0}, at + 8'000, at + 8'020);
+      }
+      capture = t.Build();
+    }
+    const ClockModel model = EstimateClocks(capture, Match(capture));
+    for (const double at : {10'000.0, 600'000.0, 1'190'000.0}) {
+      EXPECT_LE(std::fabs(PairErrorUs(model, clocks, 0, 1, at)), BoundUs(model)) << "trial " << trial;
+    }
+    EXPECT_FALSE(model.hosts()[0].step_noticed || model.hosts()[1].step_noticed);
+  }
 }
 
 TEST(ClockModel, HostsThatShareNoCollectiveAreUnknown) {

@@ -8,7 +8,8 @@ namespace {
 
 using store::CollectiveOp;
 
-constexpr double kMaxDrift = 2e-4;
+// Two clocks of 100 ppm each, and a little.
+constexpr double kMaxDrift = 2.2e-4;
 // A member that stayed this many times longer than the shortest waited for it, so their ends belong together.
 constexpr int64_t kClearlyWaited = 3;
 // Stamps of old traces are whole microseconds: a start rounded up and an end rounded down are 1 µs closer than they were.
@@ -44,7 +45,8 @@ Sides SidesOf(const store::Capture& capture, const Instance& instance) {
     if (it == sides.hosts.end()) it = sides.hosts.insert(it, HostSide{.host = rank.host});
     it->latest_start = std::max(it->latest_start, a.start);
     it->earliest_end = std::min(it->earliest_end, a.end);
-    it->shortest = std::min(it->shortest, a.end - a.start);
+    // A clock that was set back makes an end earlier than its start.
+    it->shortest = std::min(it->shortest, std::max(Nanos(), a.end - a.start));
     const auto& members = capture.groups[instance.group].members;
     if (c.root >= 0 && static_cast<size_t>(c.root) < members.size() && members[static_cast<size_t>(c.root)] == rank.rank) {
       it->has_root = true;
@@ -61,7 +63,8 @@ bool Flows(CollectiveOp op, const HostSide& from, const HostSide& to, Nanos shor
   if (store::IsSymmetric(op)) return true;
   switch (op) {
     case CollectiveOp::kSendReceive:
-      return from.sends || to.receives ? from.sends && to.receives : true;
+      // A message goes one way: a sender whose message is buffered leaves before its receiver has come.
+      return from.sends || from.receives || to.sends || to.receives ? from.sends && to.receives : true;
     case CollectiveOp::kBroadcast:
     case CollectiveOp::kScatter:
       // An unnamed root is the one that clearly did not wait.
@@ -107,7 +110,7 @@ PairEvidence CollectEvidence(const store::Capture& capture, const Matches& match
   PairEvidence evidence;
   for (const Instance& instance : matches.instances) {
     if (instance.members.size() < 2 || instance.group >= capture.groups.size()) continue;
-    if (store::IsSymmetric(instance.op) && !instance.complete) continue;
+    if (store::IsSymmetric(instance.op) && !instance.usable) continue;
     const Sides sides = SidesOf(capture, instance);
     if (sides.hosts.size() < 2) continue;
     const auto centre = std::find_if(sides.hosts.begin(), sides.hosts.end(),

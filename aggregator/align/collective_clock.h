@@ -28,7 +28,7 @@ struct HostPairEvidence {
 using HostPair = std::pair<uint32_t, uint32_t>;  // ascending
 using PairEvidence = absl::flat_hash_map<HostPair, HostPairEvidence>;
 
-// Of every pair of hosts that share a complete instance. Where more than two share one, pairs with `reference` (or, when it is
+// Of every pair of hosts that share a usable instance. Where more than two share one, pairs with `reference` (or, when it is
 // not among them, with the first) are enough.
 PairEvidence CollectEvidence(const store::Capture& capture, const Matches& matches, uint32_t reference);
 

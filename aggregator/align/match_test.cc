@@ -57,7 +57,9 @@ TEST(Match, WindowsThatBeganAtDifferentNumbersKeepTheirNumbers) {
   }
   const Matches m = Match(t.Build());
   EXPECT_EQ(m.by_group_sequence, 7u);
-  EXPECT_EQ(m.unmatched, 3u);
+  EXPECT_EQ(m.cut_by_window, 3u);
+  EXPECT_EQ(m.unmatched, 0u);
+  EXPECT_EQ(m.MatchedFraction(), 1.0);
 }
 
 TEST(Match, MembersThatContradictEachOtherAreQuarantined) {
@@ -119,7 +121,8 @@ TEST(Match, UnequalWindowsAreAlignedAsSequencesAndTheRestIsCounted) {
       const store::Capture capture = t.Build();
       const Matches m = Match(capture);
       EXPECT_EQ(m.by_order, static_cast<uint64_t>(total - 2));
-      EXPECT_EQ(m.unmatched, 2u);
+      EXPECT_EQ(m.cut_by_window, 2u);
+      EXPECT_EQ(m.unmatched, 0u);
       ExpectPairsCarryTheSameMark(capture, m);
     }
   }

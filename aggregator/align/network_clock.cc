@@ -76,7 +76,7 @@ std::optional<HostClock> ClockFromNetwork(std::span<const store::ClockExchange> 
   clock.anchor = fit.origin;
   clock.bound = fit.bound == Nanos::Max() ? fit.bound : fit.bound + segment.steps;
   clock.method = ClockMethod::kNetwork;
-  clock.step_noticed = segment.count < exchanges.size();
+  clock.step_noticed = segment.count < exchanges.size() || fit.stepped;
   return clock;
 }
 

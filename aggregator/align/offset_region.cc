@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 namespace lockstep::align {
@@ -82,6 +83,24 @@ OffsetRegion::Range OffsetRegion::At(HostTime at) const {
     range.low_ns = std::min(range.low_ns, LowestOffset(drift) + drift * X(at));
   }
   return range;
+}
+
+OffsetRegion OffsetRegion::Part(HostTime from, HostTime to) const {
+  OffsetRegion part(origin_, max_drift_);
+  const auto inside = [&](const Point& p) { return p.x >= X(from) && p.x <= X(to); };
+  std::copy_if(uppers_.begin(), uppers_.end(), std::back_inserter(part.uppers_), inside);
+  std::copy_if(lowers_.begin(), lowers_.end(), std::back_inserter(part.lowers_), inside);
+  return part;
+}
+
+std::vector<HostTime> OffsetRegion::Moments() const {
+  std::vector<HostTime> moments;
+  for (const auto* points : {&uppers_, &lowers_}) {
+    for (const Point& p : *points) moments.push_back(origin_ + Nanos(static_cast<int64_t>(p.x)));
+  }
+  std::sort(moments.begin(), moments.end());
+  moments.erase(std::unique(moments.begin(), moments.end()), moments.end());
+  return moments;
 }
 
 OffsetLine OffsetRegion::Clip(OffsetLine line) const {

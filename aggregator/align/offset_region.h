@@ -41,6 +41,11 @@ class OffsetRegion {
 
   HostTime origin() const { return origin_; }
 
+  // The same with only the constraints of [from, to]; to be solved.
+  OffsetRegion Part(HostTime from, HostTime to) const;
+  // Moments at which something is constrained, ascending.
+  std::vector<HostTime> Moments() const;
+
  private:
   struct Point {
     double x;

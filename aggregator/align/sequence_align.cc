@@ -1,6 +1,7 @@
 #include "aggregator/align/sequence_align.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
@@ -8,16 +9,40 @@
 namespace lockstep::align {
 namespace {
 
-// Ends of one collective over a slow link were seen up to 3 ms apart on agreeing clocks; 100 ppm over a minute is 6 ms.
-constexpr Nanos kEndSpread = Nanos::Millis(4);
+// Ends of one collective over a slow link were seen up to 3 ms apart on agreeing clocks.
+constexpr double kEndSpreadNs = 4e6;
+// Widths within which ends are looked for, narrowest first: exit skew, drift over the window, slow links.
+constexpr std::array kWidths = {60e3, 250e3, 1e6, kEndSpreadNs};
 // Elements a window may begin later or lose before the search gives up; bounds the work to n * this.
 constexpr int kSlack = 96;
 // A pair of one-way operations far apart fits between others, but shifts nothing.
 constexpr float kFarApart = 0.3f;
+// Ends of pairs scatter by this many times their median distance from the common one, and by stamps' rounding.
+constexpr double kScatters = 12;
+constexpr double kLeastToleranceNs = 40e3;
+constexpr size_t kSample = 160;
+constexpr size_t kLeastForSlope = 12;
+constexpr size_t kMostForSlope = 48;
+constexpr size_t kLeastForShift = 4;
+constexpr double kMostDrift = 4e-4;
+// Two leftovers between the same neighbours are one collective only when they lie this much nearer than the neighbours do.
+constexpr double kClearlyNearer = 0.25;
 
-bool SameTokens(std::span<const SequenceElement> a, std::span<const SequenceElement> b) {
+using Sequence = std::span<const SequenceElement>;
+
+double EndsApart(const SequenceElement& reference, const SequenceElement& other) {
+  return static_cast<double>((reference.end - other.end).ns());
+}
+
+bool SameTokens(Sequence a, Sequence b) {
   return a.size() == b.size() &&
          std::equal(a.begin(), a.end(), b.begin(), [](const auto& x, const auto& y) { return x.token == y.token; });
+}
+
+double Middle(std::vector<double>& v) {
+  const auto middle = v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2);
+  std::nth_element(v.begin(), middle, v.end());
+  return *middle;
 }
 
 struct Band {
@@ -30,43 +55,67 @@ Band SearchBand(size_t reference, size_t other) {
   return {std::min(0, difference) - kSlack, std::max(0, difference) + kSlack};
 }
 
-// The distance between ends that most pairs of equal tokens share; nullopt when fewer than half the shorter sequence do.
-std::optional<Nanos> CommonEndDistance(std::span<const SequenceElement> reference,
-                                       std::span<const SequenceElement> other, Band band) {
-  std::vector<int64_t> distances;
-  for (int j = 0; j < static_cast<int>(other.size()); ++j) {
+// How far the reference's ends lie behind the other's: at + slope * (t - origin), t the other's end.
+struct Distance {
+  double at = 0;
+  double slope = 0;
+  HostTime origin;
+  double tolerance = kEndSpreadNs;
+  double For(const SequenceElement& other) const { return at + slope * static_cast<double>((other.end - origin).ns()); }
+};
+
+size_t Telling(Sequence s) {
+  return static_cast<size_t>(std::count_if(s.begin(), s.end(), [](const SequenceElement& e) { return e.ends_together; }));
+}
+
+struct Window {
+  size_t first = 0;
+  size_t count = 0;
+};
+
+// The fullest window of a width; of equals the one nearest to no distance at all.
+Window Fullest(const std::vector<double>& sorted, double width) {
+  Window best;
+  const auto middle = [&](const Window& w) { return std::fabs(sorted[w.first + w.count / 2]); };
+  size_t first = 0;
+  for (size_t last = 0; last < sorted.size(); ++last) {
+    while (sorted[last] - sorted[first] > width) ++first;
+    const Window w{first, last - first + 1};
+    if (w.count > best.count || (w.count == best.count && middle(w) < middle(best))) best = w;
+  }
+  return best;
+}
+
+// The distance between ends that most pairs of equal tokens share, in the narrowest width that holds half of them; nullopt when none
+// does.
+std::optional<double> CommonEndDistance(Sequence reference, Sequence other, Band band, double most) {
+  const size_t skip = other.size() > kSample ? (other.size() - kSample) / 2 : 0;
+  const Sequence some = other.subspan(skip, std::min(other.size(), kSample));
+  std::vector<double> distances;
+  for (size_t k = 0; k < some.size(); ++k) {
+    const int j = static_cast<int>(skip + k);
     const int from = std::max(0, j + band.low);
     const int to = std::min(static_cast<int>(reference.size()) - 1, j + band.high);
     for (int i = from; i <= to; ++i) {
-      if (reference[i].token == other[j].token && reference[i].ends_together) distances.push_back((reference[i].end - other[j].end).ns());
+      if (reference[i].token != some[k].token || !reference[i].ends_together) continue;
+      const double apart = EndsApart(reference[i], some[k]);
+      if (std::fabs(apart) <= most) distances.push_back(apart);
     }
   }
   if (distances.empty()) return std::nullopt;
   std::sort(distances.begin(), distances.end());
-  size_t best_count = 0;
-  size_t best_first = 0;
-  size_t first = 0;
-  const auto middle = [&](size_t from, size_t count) { return std::llabs(distances[from + count / 2]); };
-  for (size_t last = 0; last < distances.size(); ++last) {
-    while (distances[last] - distances[first] > kEndSpread.ns()) ++first;
-    const size_t count = last - first + 1;
-    if (count > best_count || (count == best_count && middle(first, count) < middle(best_first, best_count))) {
-      best_count = count;
-      best_first = first;
-    }
+  const size_t enough = (std::min(Telling(reference), Telling(some)) + 1) / 2;
+  for (const double width : kWidths) {
+    const Window w = Fullest(distances, width);
+    if (w.count >= enough) return distances[w.first + w.count / 2];
   }
-  const auto telling = [](std::span<const SequenceElement> s) {
-    return static_cast<size_t>(std::count_if(s.begin(), s.end(), [](const SequenceElement& e) { return e.ends_together; }));
-  };
-  if (best_count * 2 < std::min(telling(reference), telling(other))) return std::nullopt;
-  return Nanos(distances[best_first + best_count / 2]);
+  return std::nullopt;
 }
 
 // Longest common subsequence within the band; among equals the one whose ends lie nearest to `distance`.
 class BandedAlignment {
  public:
-  BandedAlignment(std::span<const SequenceElement> reference, std::span<const SequenceElement> other, Band band,
-                  std::optional<Nanos> distance)
+  BandedAlignment(Sequence reference, Sequence other, Band band, std::optional<Distance> distance)
       : reference_(reference), other_(other), band_(band), width_(band.high - band.low + 1), distance_(distance) {}
 
   std::vector<int32_t> Run() {
@@ -90,8 +139,8 @@ class BandedAlignment {
     if (i < 0 || i >= static_cast<int>(reference_.size())) return -1.0f;
     if (reference_[i].token != other_[j].token) return -1.0f;
     if (!distance_) return 1.0f;
-    const Nanos off = (reference_[i].end - other_[j].end) - *distance_;
-    const float far = std::fabs(static_cast<float>(off.ns()) / static_cast<float>(kEndSpread.ns()));
+    const double off = EndsApart(reference_[i], other_[j]) - distance_->For(other_[j]);
+    const auto far = static_cast<float>(std::fabs(off) / distance_->tolerance);
     if (far <= 1.0f) return 1.5f - far;
     return reference_[i].ends_together ? -1.0f : kFarApart;
   }
@@ -135,26 +184,108 @@ class BandedAlignment {
     return pairs;
   }
 
-  std::span<const SequenceElement> reference_;
-  std::span<const SequenceElement> other_;
+  Sequence reference_;
+  Sequence other_;
   Band band_;
   int width_;
-  std::optional<Nanos> distance_;
+  std::optional<Distance> distance_;
   std::vector<Step> step_;
 };
 
+// The common distance as a line through the pairs, and how far pairs lie from it.
+std::optional<Distance> Sharpened(Sequence reference, Sequence other, const std::vector<int32_t>& pairs) {
+  std::vector<std::pair<double, double>> points;  // the other's end, distance
+  const HostTime origin = other[other.size() / 2].end;
+  for (size_t j = 0; j < pairs.size(); ++j) {
+    if (pairs[j] == kUnpaired || !reference[static_cast<size_t>(pairs[j])].ends_together) continue;
+    points.emplace_back(static_cast<double>((other[j].end - origin).ns()), EndsApart(reference[static_cast<size_t>(pairs[j])], other[j]));
+  }
+  if (points.empty()) return std::nullopt;
+  Distance line{.at = 0, .slope = 0, .origin = origin};
+  if (points.size() >= kLeastForSlope) {
+    std::vector<double> slopes;
+    const size_t stride = (points.size() + kMostForSlope - 1) / kMostForSlope;
+    for (size_t i = 0; i < points.size(); i += stride) {
+      for (size_t j = i + stride; j < points.size(); j += stride) {
+        const double x = points[j].first - points[i].first;
+        if (x > 0) slopes.push_back((points[j].second - points[i].second) / x);
+      }
+    }
+    if (!slopes.empty()) line.slope = std::clamp(Middle(slopes), -kMostDrift, kMostDrift);
+  }
+  std::vector<double> rest;
+  for (const auto& [x, y] : points) rest.push_back(y - line.slope * x);
+  line.at = Middle(rest);
+  for (double& r : rest) r = std::fabs(r - line.at);
+  line.tolerance = std::clamp(kScatters * Middle(rest), kLeastToleranceNs, kEndSpreadNs);
+  return line;
+}
+
+// What a tight tolerance left between two pairs: one on each side, of one token and nearer than the neighbours, is a pair whose ends
+// scatter. Two records lost in a row, one on each side, leave the same picture an interval apart.
+void PairLeftovers(Sequence reference, Sequence other, const Distance& distance, std::vector<int32_t>& pairs) {
+  for (size_t j = 1; j + 1 < pairs.size(); ++j) {
+    if (pairs[j] != kUnpaired || pairs[j - 1] == kUnpaired || pairs[j + 1] != pairs[j - 1] + 2) continue;
+    const auto i = static_cast<size_t>(pairs[j - 1] + 1);
+    if (reference[i].token != other[j].token) continue;
+    const double off = std::fabs(EndsApart(reference[i], other[j]) - distance.For(other[j]));
+    const double room = std::min(static_cast<double>((other[j].end - other[j - 1].end).ns()), static_cast<double>((other[j + 1].end - other[j].end).ns()));
+    if (off <= std::min(kEndSpreadNs, kClearlyNearer * room)) pairs[j] = static_cast<int32_t>(i);
+  }
+}
+
+// Equal tokens in equal numbers: element by element, unless the windows are shifted against each other. Where another shift holds the
+// ends together better, they are.
+bool InStep(Sequence reference, Sequence other, double most) {
+  constexpr int kShifts = 3;
+  const size_t n = other.size();
+  const size_t stride = std::max<size_t>(1, n / kSample);
+  double best = INFINITY;
+  int best_shift = 0;
+  for (const int shift : {0, -1, 1, -2, 2, -kShifts, kShifts}) {
+    std::vector<double> apart;
+    for (size_t j = 0; j < n; j += stride) {
+      const int i = static_cast<int>(j) + shift;
+      if (i < 0 || i >= static_cast<int>(n) || reference[i].token != other[j].token || !other[j].ends_together) continue;
+      apart.push_back(EndsApart(reference[i], other[j]));
+    }
+    if (apart.empty()) {
+      if (shift == 0) return true;  // nothing whose ends could tell
+      continue;
+    }
+    if (shift != 0 && (apart.size() < kLeastForShift || apart.size() * 2 * stride < n)) continue;
+    const double middle = Middle(apart);
+    for (double& d : apart) d = std::fabs(d - middle);
+    double spread = Middle(apart) + 1e3;
+    if (std::fabs(middle) > most) spread += std::fabs(middle);
+    // A shift must be clearly better: strictly periodic sequences fit several.
+    if (spread < (shift == 0 ? 1.0 : 0.5) * best) {
+      best = spread;
+      best_shift = shift;
+    }
+  }
+  return best_shift == 0 && best <= kEndSpreadNs;
+}
+
 }  // namespace
 
-std::vector<int32_t> AlignSequences(std::span<const SequenceElement> reference,
-                                    std::span<const SequenceElement> other) {
-  if (SameTokens(reference, other)) {
+std::vector<int32_t> AlignSequences(Sequence reference, Sequence other, Nanos clocks_apart) {
+  const double most = clocks_apart == Nanos::Max() ? INFINITY : static_cast<double>(clocks_apart.ns()) + kEndSpreadNs;
+  if (SameTokens(reference, other) && InStep(reference, other, most)) {
     std::vector<int32_t> pairs(other.size());
     for (size_t j = 0; j < pairs.size(); ++j) pairs[j] = static_cast<int32_t>(j);
     return pairs;
   }
   if (reference.empty() || other.empty()) return std::vector<int32_t>(other.size(), kUnpaired);
   const Band band = SearchBand(reference.size(), other.size());
-  return BandedAlignment(reference, other, band, CommonEndDistance(reference, other, band)).Run();
+  const std::optional<double> distance = CommonEndDistance(reference, other, band, most);
+  if (!distance) return BandedAlignment(reference, other, band, std::nullopt).Run();
+  const auto rough = BandedAlignment(reference, other, band, Distance{.at = *distance, .slope = 0, .origin = other[0].end}).Run();
+  const std::optional<Distance> sharp = Sharpened(reference, other, rough);
+  if (!sharp || sharp->tolerance >= kEndSpreadNs) return rough;
+  auto pairs = BandedAlignment(reference, other, band, sharp).Run();
+  PairLeftovers(reference, other, *sharp, pairs);
+  return pairs;
 }
 
 }  // namespace lockstep::align

@@ -150,7 +150,7 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index) const {
   const auto step = static_cast<size_t>(std::max(0, graph_.units[unit].step));
   const JobTime begin = in_.clock.ToJob(in_.capture.ranks[rank].host, in_.steps.ranks[rank].steps[step].host.start);
   const double into_step = graph_.start[unit] - static_cast<double>((begin - graph_.origin).ns());
-  if (unit == first_of_step && in_.steps.from_ranges && into_step < (1 - kExplains) * worst.excess) {
+  if (unit == first_of_step && in_.steps.marked() && into_step < (1 - kExplains) * worst.excess) {
     out.late = StepLateness(in_.capture, in_.clock, in_.steps)[rank];
     return out;
   }

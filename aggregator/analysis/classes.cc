@@ -48,14 +48,19 @@ class Classifier {
     out_.owner_of_instance.assign(in_.matches.instances.size(), kNone);
     for (uint32_t n = 0; n < in_.matches.instances.size(); ++n) {
       const align::Instance& instance = in_.matches.instances[n];
-      if (!instance.complete) continue;
+      if (!instance.usable) continue;
       const bool pair = instance.members.size() == 2 && !in_.times.instances[n].symmetric;
       const uint32_t first = pair ? instance.members[0].rank_index : kNone;
       const uint32_t second = pair ? instance.members[1].rank_index : kNone;
       const auto [it, fresh] = index.try_emplace({instance.group, first, second}, static_cast<uint32_t>(out_.owners.size()));
       if (fresh) {
         out_.owners.push_back({.group = instance.group, .is_pair = pair});
-        for (const align::Member& m : instance.members) out_.owners.back().rank_indices.push_back(m.rank_index);
+      }
+      // An instance of which a record was lost names fewer.
+      auto& ranks = out_.owners[it->second].rank_indices;
+      if (ranks.size() < instance.members.size()) {
+        ranks.clear();
+        for (const align::Member& m : instance.members) ranks.push_back(m.rank_index);
       }
       out_.owner_of_instance[n] = it->second;
     }

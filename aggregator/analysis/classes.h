@@ -45,7 +45,7 @@ struct Classes {
   std::vector<uint32_t> units;  // by class, owner, time
   std::vector<Cell> cells;      // sorted by class, then owner
   std::vector<TransferOwner> owners;
-  std::vector<uint32_t> owner_of_instance;  // by instance; store::kNone for incomplete ones
+  std::vector<uint32_t> owner_of_instance;  // by instance; store::kNone for unusable ones
   uint32_t count = 0;
   std::vector<StageFamily> stage_families;  // of kernels, by family, then stage; none without stages
   std::span<const uint32_t> UnitsOf(const Cell& c) const { return {units.data() + c.first, c.count}; }

@@ -50,7 +50,7 @@ void Add(const store::Capture& capture, const align::ClockModel& clock, const Co
   }
   if (bytes < 0) out.bytes_known = false;
   out.bytes += std::max<int64_t>(0, bytes);
-  if (bytes > 0 && timing.split && timing.transfer > Nanos()) {
+  if (bytes > 0 && timing.split && !timing.partial && timing.transfer > Nanos()) {
     out.moved += MessageBytes(instance.op, bytes, out.row.group_size);
     out.moving_ns += static_cast<double>(timing.transfer.ns());
   }

@@ -1,8 +1,11 @@
 #include "aggregator/analysis/collectives.h"
 
 #include <algorithm>
+#include <deque>
+#include <tuple>
 
 #include "absl/container/flat_hash_map.h"
+#include "aggregator/analysis/stats.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -16,6 +19,12 @@ using store::kNone;
 // Large operations over slow links end up to a tenth of their length apart.
 constexpr Nanos kExitSkew = Nanos::Micros(50);
 constexpr int64_t kExitSkewPart = 10;
+// Ranks of one host share a clock, so how far apart they leave is measured where so many pairs did.
+constexpr size_t kLeastMeasured = 50;
+
+// The reference for transfers: of this many instances before it that do the same, the least, without the least tenth.
+constexpr size_t kReferenceInstances = 16;
+constexpr size_t kTrimmedOneIn = 10;
 
 const store::RankData& RankOf(const store::Capture& capture, const Member& m) { return capture.ranks[m.rank_index]; }
 const store::Collective& At(const store::Capture& capture, const Member& m) {
@@ -66,6 +75,7 @@ class Timer {
     out_.times_last.resize(capture_.ranks.size());
     out_.parts.resize(capture_.ranks.size());
     for (size_t r = 0; r < capture_.ranks.size(); ++r) out_.parts[r].resize(capture_.ranks[r].collectives.size());
+    MeasureExitSkew();
     FindRoots();
     for (size_t n = 0; n < matches_.instances.size(); ++n) Time(matches_.instances[n], out_.instances[n]);
     return std::move(out_);
@@ -117,7 +127,8 @@ class Timer {
     }
     timing.skew = latest - earliest;
     timing.symmetric = WaitsForAll(capture_, instance);
-    if (!instance.complete) return;
+    if (!instance.usable) return;
+    timing.partial = !instance.complete;
     if (timing.symmetric) {
       TimeSymmetric(instance, latest, timing);
     } else {
@@ -132,6 +143,57 @@ class Timer {
     }
   }
 
+  Nanos ExitSkew(Nanos transfer) const { return std::max(usual_exit_skew_, transfer / kExitSkewPart); }
+
+  // What almost all neighbours on one host stay within, when that is more than usual.
+  void MeasureExitSkew() {
+    std::vector<int64_t> apart;
+    for (const Instance& instance : matches_.instances) {
+      if (!instance.usable || !WaitsForAll(capture_, instance)) continue;
+      for (size_t i = 1; i < instance.members.size(); ++i) {
+        const Member& a = instance.members[i - 1];
+        const Member& b = instance.members[i];
+        if (RankOf(capture_, a).host != RankOf(capture_, b).host || RankOf(capture_, a).host == kNone) continue;
+        const Nanos ends = ActivityOf(capture_, a).end - ActivityOf(capture_, b).end;
+        apart.push_back(ends < Nanos() ? -ends.ns() : ends.ns());
+      }
+    }
+    if (apart.size() >= kLeastMeasured) usual_exit_skew_ = std::max(kExitSkew, Nanos(PercentileInPlace(apart, 0.99)));
+  }
+
+  // The last arriver by the clocks, where it stayed longer than somebody who came clearly earlier: it did not wait, so its own
+  // transfer was held up. kNone where durations and clocks agree on who came last.
+  uint32_t StalledLast(const Instance& instance, uint32_t shortest, Nanos least) const {
+    uint32_t latest = 0;
+    for (uint32_t i = 1; i < instance.members.size(); ++i) {
+      if (Start(instance.members[i]) > Start(instance.members[latest])) latest = i;
+    }
+    if (latest == shortest) return kNone;
+    const Nanos bound = PairBound(clock_, RankOf(capture_, instance.members[latest]).host, RankOf(capture_, instance.members[shortest]).host);
+    if (bound == Nanos::Max()) return kNone;
+    const Nanos clear = bound + ExitSkew(least);
+    const bool came_later = Start(instance.members[latest]) - Start(instance.members[shortest]) > clear;
+    return came_later && Duration(instance.members[latest]) - least > clear ? latest : kNone;
+  }
+
+  // What the operation takes when nobody waits, from those before it that do the same; nullopt without any.
+  std::optional<Nanos> Reference(const Instance& instance) {
+    const auto it = recent_.find(ClassOf(instance));
+    if (it == recent_.end() || it->second.empty()) return std::nullopt;
+    std::vector<Nanos> sorted(it->second.begin(), it->second.end());
+    std::sort(sorted.begin(), sorted.end());
+    return sorted[sorted.size() / kTrimmedOneIn];
+  }
+
+  using TransferClass = std::tuple<uint32_t, CollectiveOp, int64_t>;  // group, operation, bytes
+  TransferClass ClassOf(const Instance& instance) const { return {instance.group, instance.op, At(capture_, instance.members[0]).bytes}; }
+
+  void Remember(const Instance& instance, Nanos transfer) {
+    std::deque<Nanos>& recent = recent_[ClassOf(instance)];
+    recent.push_back(transfer);
+    if (recent.size() > kReferenceInstances) recent.pop_front();
+  }
+
   void TimeSymmetric(const Instance& instance, JobTime latest, InstanceTiming& timing) {
     timing.split = true;
     timing.transfer = Nanos::Max();
@@ -142,18 +204,27 @@ class Timer {
         timing.last = i;
       }
     }
+    const uint32_t stalled = StalledLast(instance, timing.last, timing.transfer);
+    if (stalled == kNone) {
+      if (!timing.partial) Remember(instance, timing.transfer);
+    } else {
+      timing.last = stalled;
+      timing.transfer = std::min(timing.transfer, Reference(instance).value_or(timing.transfer));
+      timing.stalled = Duration(instance.members[stalled]) - timing.transfer;
+      ++out_.stalled;
+    }
     const uint32_t last_host = RankOf(capture_, instance.members[timing.last]).host;
     bool disagrees = false;
-    for (const Member& m : instance.members) {
+    for (uint32_t i = 0; i < instance.members.size(); ++i) {
+      const Member& m = instance.members[i];
       Part& part = PartOf(m);
       const Nanos duration = Duration(m);
-      part.split = true;
-      part.wait = duration - timing.transfer;
+      part.split = !timing.partial;
+      part.wait = i == stalled ? Nanos() : duration - timing.transfer;
       part.wait_by_clock = std::clamp(latest - Start(m), Nanos(), duration);
       const Nanos bound = PairBound(clock_, RankOf(capture_, m).host, last_host);
       const Nanos apart = part.wait > part.wait_by_clock ? part.wait - part.wait_by_clock : part.wait_by_clock - part.wait;
-      const Nanos exit_skew = std::max(kExitSkew, timing.transfer / kExitSkewPart);
-      if (bound != Nanos::Max() && apart > bound + exit_skew) disagrees = true;
+      if (bound != Nanos::Max() && apart > bound + ExitSkew(timing.transfer)) disagrees = true;
     }
     out_.disagreeing += disagrees ? 1 : 0;
   }
@@ -185,12 +256,12 @@ class Timer {
       if (!awaited) continue;
       const Nanos duration = Duration(m);
       if (*awaited == kNone) {
-        part.split = true;
+        part.split = !timing.partial;
       } else {
         const Member& from = instance.members[*awaited];
         const Nanos bound = PairBound(clock_, RankOf(capture_, m).host, RankOf(capture_, from).host);
         if (bound > duration) continue;
-        part.split = true;
+        part.split = !timing.partial;
         part.wait = std::clamp(Start(from) - Start(m), Nanos(), duration);
         caused[*awaited] += part.wait;
       }
@@ -210,7 +281,9 @@ class Timer {
   const align::Matches& matches_;
   const align::ClockModel& clock_;
   CollectiveTimes out_;
+  Nanos usual_exit_skew_ = kExitSkew;
   absl::flat_hash_map<std::pair<uint32_t, CollectiveOp>, size_t> found_root_;  // place in the member list
+  absl::flat_hash_map<TransferClass, std::deque<Nanos>> recent_;               // transfers, latest last
 };
 
 }  // namespace
@@ -260,6 +333,24 @@ std::vector<Nanos> CausedWaitInSteps(const store::Capture& capture, const align:
     }
   }
   return caused;
+}
+
+Nanos MostUnseenWait(const store::Capture& capture, const align::Matches& matches, const CollectiveTimes& times, const Steps& steps) {
+  const auto class_of = [&](const Instance& i) { return std::tuple(i.group, i.op, At(capture, i.members[0]).bytes); };
+  absl::flat_hash_map<std::tuple<uint32_t, CollectiveOp, int64_t>, Nanos> shortest;
+  for (size_t n = 0; n < matches.instances.size(); ++n) {
+    if (!times.instances[n].split || !times.instances[n].symmetric) continue;
+    const auto it = shortest.try_emplace(class_of(matches.instances[n]), times.instances[n].transfer).first;
+    it->second = std::min(it->second, times.instances[n].transfer);
+  }
+  std::vector<Nanos> by_rank(capture.ranks.size());
+  for (size_t n = 0; n < matches.instances.size(); ++n) {
+    const InstanceTiming& timing = times.instances[n];
+    const Instance& instance = matches.instances[n];
+    if (!timing.partial || !timing.symmetric || StepOfInstance(capture, instance, timing, steps) < 0) continue;
+    for (const Member& m : instance.members) by_rank[m.rank_index] += timing.transfer - shortest[class_of(instance)];
+  }
+  return by_rank.empty() ? Nanos() : *std::max_element(by_rank.begin(), by_rank.end());
 }
 
 CollectiveTimes TimeCollectives(const store::Capture& capture, const align::Matches& matches,

@@ -21,16 +21,19 @@ namespace lockstep::analysis {
 struct Part {
   Nanos wait;           // from its start; the rest of the duration is transfer
   Nanos wait_by_clock;  // latest start needed - own start, between 0 and the duration
-  bool split = false;   // else nothing is known: all of it is "unsplit"
+  // All members were seen. Else the stay counts as unsplit: `wait` is then what it waited for those who were, at least.
+  bool split = false;
 };
 
 // One instance as a whole.
 struct InstanceTiming {
-  bool split = false;
+  bool split = false;    // who waited for whom is known, among those whose records there are
   bool symmetric = false;
+  bool partial = false;  // some members' records are missing: waits are at least, the transfer is at most what is said here
   uint32_t last = store::kNone;  // into Instance::members: the one the others waited for
-  Nanos transfer;                // what remains when nobody waits: the least over the members
+  Nanos transfer;                // what remains when nobody waits: the least over the members, or the reference's
   Nanos skew;                    // latest minus earliest start, on the job's clock
+  Nanos stalled;                 // what the last arriver's own transfer took longer than the reference: a stall of its own
 };
 
 struct CollectiveTimes {
@@ -39,12 +42,17 @@ struct CollectiveTimes {
   // Waiting of others that ended when this rank came, summed over instances: [rank index].
   std::vector<Nanos> caused_wait;
   std::vector<uint32_t> times_last;  // [rank index]
+  uint64_t stalled = 0;      // instances whose last arriver's own transfer is an outlier
   uint64_t disagreeing = 0;  // symmetric instances whose clock-free and clock-based waits differ beyond bound and exit skew
 };
 
 // Waiting of others that ended when each rank came, in the used steps only; by rank index.
 std::vector<Nanos> CausedWaitInSteps(const store::Capture& capture, const align::Matches& matches, const CollectiveTimes& times,
                                      const Steps& steps);
+
+// How long the ranks may have waited, in the used steps, for members of whom nothing was recorded: what symmetric instances that lack some
+// took longer than the shortest that does the same, summed per rank, of the rank where that is most.
+Nanos MostUnseenWait(const store::Capture& capture, const align::Matches& matches, const CollectiveTimes& times, const Steps& steps);
 
 // The used step that an instance belongs to, by its last arriver; negative outside of them, and where nobody came last.
 int32_t StepOfInstance(const store::Capture& capture, const align::Instance& instance, const InstanceTiming& timing, const Steps& steps);

@@ -203,7 +203,7 @@ class Accountant {
     for (uint32_t n = 0; n < in_.matches.instances.size(); ++n) {
       const Instance& instance = in_.matches.instances[n];
       const InstanceTiming& timing = in_.times.instances[n];
-      if (!instance.complete) continue;
+      if (!instance.usable) continue;
       first_moment_[n] = moments_.size();
       for (const Member& m : instance.members) moments_.push_back(Moment(m));
       met_[gains_.classes().owner_of_instance[n]].push_back({moments_[first_moment_[n]], n});

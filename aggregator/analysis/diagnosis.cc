@@ -210,12 +210,7 @@ class Diagnostician {
     }
   }
 
-  double MatchedFraction() const {
-    uint64_t matched = 0;
-    for (const align::Instance& i : in_.matches.instances) matched += i.complete ? i.members.size() : 0;
-    const uint64_t all = matched + in_.matches.unmatched;
-    return all == 0 ? 1 : static_cast<double>(matched) / static_cast<double>(all);
-  }
+  double MatchedFraction() const { return in_.matches.MatchedFraction().value_or(1); }
 
   // Who waited for it, directly.
   void CountDelayed(Finding& f) const {

@@ -75,7 +75,7 @@ class Assembler {
   void JoinCollectives() {
     for (size_t n = 0; n < in_.matches.instances.size(); ++n) {
       const Instance& instance = in_.matches.instances[n];
-      if (!instance.complete) continue;
+      if (!instance.usable) continue;
       if (in_.times.instances[n].symmetric && OneCollectiveEach(instance)) {
         AddJoin(instance);
       } else {

@@ -36,7 +36,7 @@ struct Unit {
   uint32_t rank_index;
   int32_t step;        // a used step, kBeforeSteps or kAfterSteps
   uint32_t source;     // into activities, or api_calls for host units
-  uint32_t instance;   // of a transfer: its complete instance in Matches::instances, or store::kNone
+  uint32_t instance;   // of a transfer: its usable instance in Matches::instances, or store::kNone
   UnitKind kind;
   bool is_head;        // nothing is known before it: its lead counts from the origin
 };

@@ -98,7 +98,7 @@ class Builder {
 
   // Calls come in start order, so the step only moves on.
   int32_t StepAt(HostTime t, int32_t step) const {
-    if (!in_.steps.from_ranges) return 0;
+    if (!in_.steps.found()) return 0;
     const auto count = static_cast<int32_t>(steps_.steps.size());
     if (step == kAfterSteps) return step;
     while (step + 1 < count && steps_.steps[static_cast<size_t>(step + 1)].host.start <= t) ++step;
@@ -116,7 +116,7 @@ class Builder {
       const uint32_t unit = Add(steps_.of_activity[i], i, kind, a.start, std::max(a.start, a.end));
       if (kind == UnitKind::kTransfer && a.collective < rank_.collectives.size()) {
         const uint32_t n = in_.matches.instance_of[rank_index_][a.collective];
-        if (n != kNone && in_.matches.instances[n].complete) g_.units.back().instance = n;
+        if (n != kNone && in_.matches.instances[n].usable) g_.units.back().instance = n;
       }
       stream_of_.push_back(StreamIndex(a.stream));
       StreamOps& stream = streams_[stream_of_.back()];

@@ -160,14 +160,16 @@ class Inference {
     return kNone;
   }
 
-  // Complete symmetric instances of each group, and who is in it.
+  // Symmetric instances of each group, and who is in it.
   void CountGroups() {
     groups_.resize(capture_.groups.size());
     for (size_t n = 0; n < matches_.instances.size(); ++n) {
       const Instance& instance = matches_.instances[n];
-      if (!instance.complete || !times_.instances[n].symmetric || instance.group >= groups_.size()) continue;
+      if (!instance.usable || !times_.instances[n].symmetric || instance.group >= groups_.size()) continue;
       GroupUse& use = groups_[instance.group];
-      if (use.ranks.empty()) {
+      // An instance of which a record was lost names fewer.
+      if (use.ranks.size() < instance.members.size()) {
+        use.ranks.clear();
         for (const align::Member& m : instance.members) use.ranks.push_back(m.rank_index);
       }
       ++use.instances;

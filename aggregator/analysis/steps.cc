@@ -1,13 +1,12 @@
 #include "aggregator/analysis/steps.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <span>
-#include <string_view>
 #include <utility>
 
 #include "aggregator/analysis/stats.h"
+#include "aggregator/analysis/step_marks.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -16,49 +15,13 @@ namespace {
 constexpr double kStub = 0.8;
 constexpr size_t kStepsToSpare = 3;
 
-// One step range of one rank.
-struct Seen {
-  HostInterval host;
-  std::optional<int64_t> number;
-  bool whole = false;
-  uint32_t activities = 0;
-};
-
-std::optional<int64_t> NumberIn(std::string_view name) {
-  size_t first = name.size();
-  while (first > 0 && name[first - 1] >= '0' && name[first - 1] <= '9') --first;
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(name.data() + first, name.data() + name.size(), number);
-  if (first == name.size() || error != std::errc()) return std::nullopt;
-  return number;
-}
-
-std::vector<Seen> StepRanges(const store::Capture& capture, const store::RankData& rank) {
-  std::vector<Seen> seen;
-  for (const store::HostRange& range : rank.ranges) {
-    if (range.kind != store::RangeKind::kStep || range.end <= range.start) continue;
-    // Nested or repeated marks of one step: the outer one counts.
-    if (!seen.empty() && range.start < seen.back().host.end) continue;
-    seen.push_back({.host = {range.start, range.end},
-                    .number = NumberIn(capture.Text(range.name)),
-                    .whole = !range.start_unknown && !range.end_unknown});
-  }
-  return seen;
-}
-
-// The moment that decides an activity's step: its launch, or where that is unknown its own start.
-HostTime Issued(const store::RankData& rank, const CallIndex& calls, const store::DeviceActivity& a) {
-  const uint32_t call = calls.Of(a.correlation);
-  return call == store::kNone ? a.start : std::min(a.start, rank.api_calls[call].start);
-}
-
 // Index of the range that holds `t` or, between ranges, of the one before it; -1 before the first.
-int32_t LastStarted(const std::vector<Seen>& seen, HostTime t) {
-  const auto after = std::upper_bound(seen.begin(), seen.end(), t, [](HostTime at, const Seen& s) { return at < s.host.start; });
+int32_t LastStarted(const std::vector<StepMark>& seen, HostTime t) {
+  const auto after = std::upper_bound(seen.begin(), seen.end(), t, [](HostTime at, const StepMark& s) { return at < s.host.start; });
   return static_cast<int32_t>(after - seen.begin()) - 1;
 }
 
-bool NumbersAreNames(const std::vector<std::vector<Seen>>& seen) {
+bool NumbersAreNames(const std::vector<std::vector<StepMark>>& seen) {
   for (const auto& rank : seen) {
     for (size_t i = 0; i < rank.size(); ++i) {
       if (!rank[i].number || (i > 0 && *rank[i].number <= *rank[i - 1].number)) return false;
@@ -73,20 +36,25 @@ class StepFinder {
       : capture_(capture), clock_(clock), calls_(calls), seen_(capture.ranks.size()), raw_(capture.ranks.size()) {}
 
   Steps Run() {
-    bool everywhere = !capture_.ranks.empty();
-    for (size_t r = 0; r < capture_.ranks.size(); ++r) {
-      seen_[r] = StepRanges(capture_, capture_.ranks[r]);
-      everywhere &= !seen_[r].empty() || capture_.ranks[r].activities.empty();
-    }
-    if (everywhere) {
-      for (size_t r = 0; r < capture_.ranks.size(); ++r) Assign(r);
-      UseCommonSteps();
-    }
+    Use(StepsFromStepRanges(capture_), StepSource::kRanges);
+    if (out_.names.empty()) Use(StepsFromNamedRanges(capture_, calls_), StepSource::kNamedRanges);
+    if (out_.names.empty()) Use(StepsFromPeriod(capture_, clock_, calls_), StepSource::kPeriod);
     if (out_.names.empty()) UseWindow();
     return std::move(out_);
   }
 
  private:
+  void Use(std::optional<MarkedSteps> marked, StepSource source) {
+    if (!marked) return;
+    out_ = Steps{};
+    seen_ = std::move(marked->of_rank);
+    for (auto& raw : raw_) raw.clear();
+    for (size_t r = 0; r < capture_.ranks.size(); ++r) Assign(r);
+    UseCommonSteps();
+    out_.source = source;
+    out_.how = std::move(marked->how);
+  }
+
   void Assign(size_t r) {
     const store::RankData& rank = capture_.ranks[r];
     raw_[r].reserve(rank.activities.size());
@@ -97,9 +65,9 @@ class StepFinder {
     }
     if (seen_[r].size() < 3) return;
     std::vector<double> counts;
-    for (const Seen& s : seen_[r]) counts.push_back(s.activities);
+    for (const StepMark& s : seen_[r]) counts.push_back(s.activities);
     const double least = kStub * Median(counts);
-    for (Seen* edge : {&seen_[r].front(), &seen_[r].back()}) edge->whole &= edge->activities >= least;
+    for (StepMark* edge : {&seen_[r].front(), &seen_[r].back()}) edge->whole &= edge->activities >= least;
   }
 
   // A name for the k-th range of a rank that is the same on all ranks.
@@ -115,7 +83,6 @@ class StepFinder {
         places[r] = k;
       }
     }
-    out_.from_ranges = true;
     out_.ranks.resize(n);
     std::vector<std::vector<int32_t>> used(n);
     for (size_t r = 0; r < n; ++r) used[r].assign(seen_[r].size(), kAfterSteps);
@@ -247,7 +214,7 @@ class StepFinder {
   const store::Capture& capture_;
   const align::ClockModel& clock_;
   const std::vector<CallIndex>& calls_;
-  std::vector<std::vector<Seen>> seen_;
+  std::vector<std::vector<StepMark>> seen_;
   std::vector<std::vector<int32_t>> raw_;  // per activity: place in seen_, or -1
   Steps out_;
 };
@@ -257,7 +224,8 @@ class StepFinder {
 std::vector<std::optional<Nanos>> StepLateness(const store::Capture& capture, const align::ClockModel& clock, const Steps& steps) {
   const size_t n = capture.ranks.size();
   std::vector<std::optional<Nanos>> late(n);
-  if (!steps.from_ranges) return late;
+  // What a period begins with need not be the same on all ranks.
+  if (!steps.marked()) return late;
   std::vector<std::vector<int64_t>> by_rank(n);
   for (size_t k = 0; k < steps.count(); ++k) {
     std::vector<JobTime> begin(n, JobTime::Max());

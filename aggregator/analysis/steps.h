@@ -1,12 +1,14 @@
 // Training steps: which step each device activity and host call belongs to, and which steps are whole.
 //
-// A step is a ProfilerStep range (RangeKind::kStep) of the host; the device work launched inside it is the step's, whenever
-// the device got to it. Without ranges the whole window is one step. Only steps that every rank recorded whole are used.
+// A step is a ProfilerStep range (RangeKind::kStep) of the host, or what stands for one (step_marks.h); the device work launched inside it
+// is the step's, whenever the device got to it. Where nothing tells steps apart, the whole window is one. Only steps that every rank
+// recorded whole are used.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_STEPS_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_STEPS_H_
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "aggregator/align/clock_model.h"
@@ -33,12 +35,17 @@ struct RankSteps {
   std::vector<int32_t> of_activity;         // index of a used step, kBeforeSteps or kAfterSteps
 };
 
+enum class StepSource : uint8_t { kWindow, kRanges, kNamedRanges, kPeriod };
+
 struct Steps {
-  bool from_ranges = false;    // else the window is the only step
+  StepSource source = StepSource::kWindow;
+  std::string how;             // how they were found, in words; empty where ranges say what they are
   std::vector<int64_t> names;  // the number each step carries, or its place from 0 where numbers repeat
   std::vector<RankSteps> ranks;
   uint32_t partial = 0;  // steps that were seen and left out because some rank has not recorded them whole
   size_t count() const { return names.size(); }
+  bool found() const { return source != StepSource::kWindow; }
+  bool marked() const { return source == StepSource::kRanges || source == StepSource::kNamedRanges; }
 };
 
 // How much later than on the earliest rank each rank's steps begin, on the job's clock: median over the steps, by rank index.

@@ -1,5 +1,8 @@
 #include "aggregator/analysis/steps.h"
 
+#include <random>
+#include <string>
+
 #include "aggregator/analysis/step_breakdown.h"
 #include "aggregator/analysis/step_table.h"
 #include "aggregator/store/timeline_builder.h"
@@ -33,7 +36,7 @@ TEST(Steps, WithoutRangesTheWholeWindowIsOneStep) {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 0, 10).Kernel("k", 20, 10);
   const Steps steps = StepsOf(t.Build());
-  EXPECT_FALSE(steps.from_ranges);
+  EXPECT_FALSE(steps.found());
   EXPECT_EQ(steps.count(), 1u);
   EXPECT_THAT(steps.ranks[0].of_activity, Each(0));
 }
@@ -89,6 +92,89 @@ TEST(Steps, AHoleBreaksTheChainAndTheLongerRunIsKept) {
   }
   t.Rank(0).Step(3, 300, 100);  // only one rank recorded step 3
   EXPECT_THAT(StepsOf(t.Build()).names, ElementsAre(4, 5, 6, 7));
+}
+
+// A rank that repeats a program of eight kernels every `period_us`, two of them once per period, with a pause before each.
+void Repeat(TimelineBuilder& t, int rank, int times, double period_us, double begin_us = 0) {
+  for (int k = 0; k < times; ++k) {
+    const double at = begin_us + period_us * k;
+    for (int i = 0; i < 6; ++i) t.Rank(rank).Kernel(i % 2 == 0 ? "gemm" : "norm", at + 10 + 8 * i, 6, 7, at + 5 + 8 * i);
+    t.Rank(rank).Kernel("loss", at + 60, 6, 7, at + 55).Kernel("adam", at + 70, 6, 7, at + 65);
+  }
+}
+
+TEST(Steps, ARangeOfAnyNameThatComesOncePerStepOnEveryRankIsOne) {
+  TimelineBuilder t;
+  for (int r = 0; r < 2; ++r) {
+    Repeat(t, r, 5, 100);
+    for (int k = 0; k < 5; ++k) {
+      t.Rank(r).Range("train " + std::to_string(7 + k) + " of 500", 100.0 * k, 95);
+      t.Rank(r).Range("forward", 100.0 * k + 1, 40);
+    }
+  }
+  const Steps steps = StepsOf(t.Build());
+  EXPECT_EQ(steps.source, StepSource::kNamedRanges);
+  EXPECT_THAT(steps.how, testing::HasSubstr("\"train # of #\""));
+  EXPECT_EQ(steps.count(), 4u) << "nothing leads into the first";
+}
+
+TEST(Steps, ARangeThatIsNotOnEveryRankOrHoldsOnlyAPartIsNone) {
+  TimelineBuilder t;
+  for (int r = 0; r < 2; ++r) {
+    for (int k = 0; k < 2; ++k) t.Rank(r).Kernel("k", 100.0 * k + 10, 30, 7, 100.0 * k + 5);
+    for (int k = 0; k < 6; ++k) t.Rank(r).Range("forward", 30.0 * k, 4);
+  }
+  for (int k = 0; k < 6; ++k) t.Rank(0).Range("log", 100.0 * k, 100);
+  EXPECT_FALSE(StepsOf(t.Build()).found());
+}
+
+TEST(Steps, NothingMarksThemButThePeriodDoes) {
+  TimelineBuilder t;
+  for (int r = 0; r < 2; ++r) Repeat(t, r, 8, 200, 30.0 * r);
+  const store::Capture capture = t.Build();
+  const Steps steps = StepsOf(capture);
+  EXPECT_EQ(steps.source, StepSource::kPeriod);
+  EXPECT_THAT(steps.how, testing::HasSubstr("0.2 ms"));
+  EXPECT_THAT(steps.how, testing::HasSubstr("each begins at gemm")) << "after the pause, not in the midst of the work: " << steps.how;
+  ASSERT_GE(steps.count(), 5u);
+  for (size_t r = 0; r < 2; ++r) {
+    for (const RankStep& s : steps.ranks[r].steps) EXPECT_EQ(s.activities, 8u);
+  }
+}
+
+TEST(Steps, APeriodWithinTheStepIsNotTakenForIt) {
+  // Four microbatches per step, and what comes once per step behind them.
+  TimelineBuilder t;
+  for (int r = 0; r < 2; ++r) {
+    double now = 0;
+    for (int k = 0; k < 6; ++k) {
+      for (int m = 0; m < 4; ++m) {
+        for (const char* name : {"embed", "attention", "gelu", "loss"}) {
+          t.Rank(r).Kernel(name, now + 2, 8, 7, now);
+          now += 10;
+        }
+      }
+      for (const char* name : {"norm", "adam"}) {
+        t.Rank(r).Kernel(name, now + 2, 8, 7, now);
+        now += 10;
+      }
+      now += 30;
+    }
+  }
+  const Steps steps = StepsOf(t.Build());
+  EXPECT_EQ(steps.source, StepSource::kPeriod);
+  for (const RankStep& s : steps.ranks[0].steps) EXPECT_EQ(s.activities, 18u);
+}
+
+TEST(Steps, WithoutAPeriodTheWindowIsTheStep) {
+  TimelineBuilder t;
+  std::mt19937 random(3);
+  double now = 0;
+  for (int i = 0; i < 80; ++i) {
+    now += 10 + static_cast<double>(random() % 90);
+    t.Rank(0).Kernel("kernel " + std::to_string(random() % 12), now, 5, 7, now - 2);
+  }
+  EXPECT_EQ(StepsOf(t.Build()).count(), 1u);
 }
 
 TEST(StepBreakdown, EveryKindTakesFromWhatTheOnesBeforeLeftAndTheySumToTheStep) {

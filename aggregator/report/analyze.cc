@@ -3,6 +3,7 @@
 #include <regex>
 #include <utility>
 
+#include "aggregator/align/infer_groups.h"
 #include "aggregator/analysis/diagnosis.h"
 #include "aggregator/analysis/prepared.h"
 #include "aggregator/analysis/time_partition.h"
@@ -74,6 +75,7 @@ store::Capture WithCommunication(const store::Capture& capture, const std::regex
     }
   }
   store::Finish(copy);
+  align::InferGroups(copy);
   return copy;
 }
 

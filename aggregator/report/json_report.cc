@@ -68,9 +68,14 @@ void WriteCapture(JsonOut& out, const CaptureRow& c) {
   out.Member("nccl_seq", m.nccl_seq);
   out.Member("pg_seq", m.pg_seq);
   out.Member("order", m.order);
+  out.Member("graph", m.graph);
+  out.Member("inferred", m.inferred);
   out.EndObject();
   out.Member("conflicts", m.conflicts);
   out.Member("unmatched", m.unmatched);
+  out.Member("partial", m.partial);
+  out.Member("cut_by_window", m.cut_by_window);
+  out.Member("partner_lost", m.partner_lost);
   out.EndObject();
   out.Member("notes", c.notes);
   out.EndObject();

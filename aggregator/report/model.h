@@ -36,9 +36,12 @@ struct HostClockRow {
 struct MatchingRow {
   uint64_t instances = 0;
   std::optional<double> matched_fraction;  // nullopt without communication
-  uint64_t nccl_seq = 0, pg_seq = 0, order = 0;
+  uint64_t nccl_seq = 0, pg_seq = 0, graph = 0, order = 0, inferred = 0;
   uint64_t conflicts = 0;
   uint64_t unmatched = 0;
+  uint64_t partial = 0;        // instances that lack ranks or records
+  uint64_t cut_by_window = 0;  // kernels, as the next
+  uint64_t partner_lost = 0;
 };
 
 struct CaptureRow {

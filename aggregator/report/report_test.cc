@@ -190,15 +190,41 @@ TEST(Report, LossesStandBesideTheNumbersTheyWeaken) {
 
 TEST(Report, UnmatchedCommunicationMakesAVerdictUndecided) {
   TimelineBuilder t;
-  const uint32_t g = t.Group("world", {0, 1, 2});
+  const uint32_t g = t.Group("world", {0, 1});
   for (int r = 0; r < 2; ++r) {
-    for (int k = 0; k < 8; ++k) t.Rank(r).Step(k, 100.0 * k, 100).Kernel("k", 100.0 * k + 10, 20, 7, 100.0 * k + 5).AllReduce(g, 100.0 * k + 40, 30);
+    for (int k = 0; k < 8; ++k) {
+      t.Rank(r).Step(k, 100.0 * k, 100).Kernel("k", 100.0 * k + 10, 20, 7, 100.0 * k + 5);
+      t.Rank(r).Communication({.group = g, .source = store::MatchSource::kGroupSequence, .sequence = 100 * r + k}, 100.0 * k + 40, 30);
+    }
   }
   const Report report = Analyze(t.Build()).report;
   CheckedJson(report);
   EXPECT_EQ(report.capture.matching.matched_fraction, 0.0);
   EXPECT_THAT(RenderText(report), StartsWith("UNDECIDED only 0.0% of the communication could be matched"));
   EXPECT_FALSE(report.ranks[0].wait.has_value());
+}
+
+TEST(Report, ARankOfWhichNothingWasRecordedLeavesBounds) {
+  TimelineBuilder t;
+  const uint32_t g = t.Group("world", {0, 1, 2});
+  for (int r = 0; r < 2; ++r) {
+    for (int k = 0; k < 8; ++k) {
+      // Rank 1 comes 20 us after rank 0, and in every second step somebody else 40 us after both.
+      const double unseen = k % 2 == 0 ? 40 : 0;
+      t.Rank(r).Step(k, 200.0 * k, 200).Kernel("k", 200.0 * k + 10, 20, 7, 200.0 * k + 5).AllReduce(g, 200.0 * k + 40 + 20 * r, 50 - 20 * r + unseen);
+    }
+  }
+  store::Capture capture = t.Build();
+  capture.missing_ranks = {RankId(2)};
+  const Report report = Analyze(capture).report;
+  CheckedJson(report);
+  EXPECT_EQ(report.capture.matching.matched_fraction, 1.0);
+  EXPECT_EQ(report.capture.matching.partial, 8u);
+  EXPECT_FALSE(report.ranks[0].wait.has_value()) << "who lacks a member is not split";
+  const std::string text = RenderText(report, {.width = 300});
+  EXPECT_THAT(text, StartsWith("HEALTHY no recorded rank holds the others back"));
+  EXPECT_THAT(text, HasSubstr("8 collectives lack ranks or records: what the others waited for each other is the least it can be, and they waited for the "
+                              "missing at most 17.1 us per step"));
 }
 
 TEST(Report, TheUsersRuleMakesKernelsCommunication) {

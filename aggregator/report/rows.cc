@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "aggregator/analysis/causes.h"
 #include "aggregator/analysis/collective_table.h"
 #include "aggregator/analysis/step_breakdown.h"
 #include "aggregator/analysis/step_table.h"
@@ -65,21 +66,19 @@ void AddLosses(const store::Capture& capture, CaptureRow& row) {
 }
 
 MatchingRow MakeMatchingRow(const RowInput& in) {
-  MatchingRow row;
-  row.nccl_seq = in.matches.by_nccl_sequence;
-  row.pg_seq = in.matches.by_group_sequence;
-  row.order = in.matches.by_order;
-  row.conflicts = in.matches.conflicts;
-  row.unmatched = in.matches.unmatched;
-  uint64_t matched = 0;
-  for (const align::Instance& instance : in.matches.instances) {
-    if (!instance.complete) continue;
-    ++row.instances;
-    matched += instance.members.size();
-  }
-  if (matched + row.unmatched > 0) {
-    row.matched_fraction = static_cast<double>(matched) / static_cast<double>(matched + row.unmatched);
-  }
+  const align::Matches& m = in.matches;
+  MatchingRow row{.matched_fraction = m.MatchedFraction(),
+                  .nccl_seq = m.by_nccl_sequence,
+                  .pg_seq = m.by_group_sequence,
+                  .graph = m.by_graph,
+                  .order = m.by_order,
+                  .inferred = m.by_inferred,
+                  .conflicts = m.conflicts,
+                  .unmatched = m.unmatched,
+                  .partial = m.partial,
+                  .cut_by_window = m.cut_by_window,
+                  .partner_lost = m.partner_lost};
+  row.instances = row.nccl_seq + row.pg_seq + row.graph + row.order + row.inferred;
   return row;
 }
 
@@ -99,7 +98,7 @@ std::vector<std::string> HostNames(const store::Capture& capture) {
 std::vector<std::optional<Nanos>> LatenessFromBefore(const RowInput& in) {
   std::vector<std::optional<Nanos>> late(in.capture.ranks.size());
   if (in.clock.bound() == Nanos::Max()) return late;
-  if (in.steps.from_ranges) return analysis::StepLateness(in.capture, in.clock, in.steps);
+  if (in.steps.marked()) return analysis::StepLateness(in.capture, in.clock, in.steps);
   // A live window opens on all ranks at one moment: which record comes first then says nothing about the rank.
   if (in.capture.live) return late;
   std::vector<JobTime> first;
@@ -153,6 +152,7 @@ CaptureRow MakeCaptureRow(const RowInput& in) {
   }
   row.matching = MakeMatchingRow(in);
   row.notes = c.notes;
+  if (!in.steps.how.empty()) row.notes.push_back(in.steps.how);
   for (size_t h = 0; h < in.clock.hosts().size(); ++h) {
     if (!in.clock.hosts()[h].step_noticed) continue;
     row.notes.push_back("the clock of host " + hosts[h] +
@@ -161,6 +161,17 @@ CaptureRow MakeCaptureRow(const RowInput& in) {
   if (in.diagnosis.edges > 0 && in.diagnosis.cut_edges * 1000 > in.diagnosis.edges) {
     row.notes.push_back("the replay left out " + std::to_string(in.diagnosis.cut_edges) + " of " +
                         std::to_string(in.diagnosis.edges) + " dependencies that the records contradict");
+  }
+  if (in.matches.partial > 0) {
+    const Nanos most = analysis::MostUnseenWait(in.capture, in.matches, in.times, in.steps) / static_cast<int64_t>(std::max<size_t>(1, in.steps.count()));
+    row.notes.push_back(std::to_string(in.matches.partial) +
+                        " collectives lack ranks or records: what the others waited for each other is the least it can be, and they waited for the "
+                        "missing at most " +
+                        analysis::LengthText(static_cast<double>(most.ns())) + " per step");
+  }
+  if (in.times.stalled > 0) {
+    row.notes.push_back(std::to_string(in.times.stalled) +
+                        " collectives were held up on the rank that came last, while the others were through: that is no waiting of theirs");
   }
   if (in.times.disagreeing > 0) {
     row.notes.push_back(std::to_string(in.times.disagreeing) +

@@ -98,7 +98,7 @@ class Writer {
       return;
     }
     if (r_.stragglers.empty()) {
-      std::string line = "HEALTHY no rank holds the others back";
+      std::string line = r_.capture.missing_ranks.empty() ? "HEALTHY no rank holds the others back" : "HEALTHY no recorded rank holds the others back";
       if (r_.slowdown.noise_floor_ns_per_step) {
         line += absl::StrFormat(" by more than %s per step (noise floor)", LengthText(*r_.slowdown.noise_floor_ns_per_step));
       }

@@ -108,7 +108,7 @@ struct HostRange {
 };
 
 // How sure it is which ranks a communication kernel belongs with, best first.
-enum class MatchSource : uint8_t { kNcclSequence, kGroupSequence, kOrder };
+enum class MatchSource : uint8_t { kNcclSequence, kGroupSequence, kGraph, kOrder };
 
 // One communication kernel of one rank and what is known of it. Several collectives in one kernel are several of these
 // with the same activity.
@@ -124,6 +124,10 @@ struct Collective {
   NameId datatype;
 };
 
+// How a capture knows a group: its source named it; nothing did, and one group of all ranks stands for whatever there was; or
+// align::InferGroups found it by who meets whom.
+enum class GroupOrigin : uint8_t { kStated, kAssumed, kInferred };
+
 // A communicator. Its identity is `key` with the member list, not its name.
 struct Group {
   std::string key;
@@ -131,6 +135,7 @@ struct Group {
   // World ranks in the order of their rank in the group; empty where unknown.
   std::vector<RankId> members;
   int32_t size = 0;  // 0: unknown
+  GroupOrigin origin = GroupOrigin::kStated;
 };
 
 // All clocks of the host read together.

@@ -276,7 +276,8 @@ void GiveGroups(Capture& capture) {
         capture.groups.push_back({.key = "world",
                                   .name = "world",
                                   .members = AllRanks(capture.world_size),
-                                  .size = capture.world_size});
+                                  .size = capture.world_size,
+                                  .origin = GroupOrigin::kAssumed});
       }
       c.group = world;
     }

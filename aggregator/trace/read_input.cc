@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "aggregator/align/infer_groups.h"
 #include "aggregator/store/records.h"
 #include "aggregator/trace/byte_source.h"
 #include "aggregator/trace/kineto_capture.h"
@@ -113,8 +114,11 @@ absl::StatusOr<store::Capture> ReadInput(std::span<const std::string> paths, con
   auto input = FindInputFiles(paths);
   if (!input.ok()) return input.status();
   if (!input->captures.empty()) {
-    if (input->captures.size() == 1 && input->traces.empty())
-      return store::LoadRecords(input->captures.front());
+    if (input->captures.size() == 1 && input->traces.empty()) {
+      auto recorded = store::LoadRecords(input->captures.front());
+      if (recorded.ok()) align::InferGroups(*recorded);
+      return recorded;
+    }
     return absl::InvalidArgumentError(
         absl::StrCat(input->captures.front(),
                      " is a capture of its own; give it alone, without other captures or traces"));
@@ -127,6 +131,7 @@ absl::StatusOr<store::Capture> ReadInput(std::span<const std::string> paths, con
   if (!capture.ok()) return capture.status();
   capture->id = NameOf(input->traces);
   store::Finish(*capture);
+  align::InferGroups(*capture);
   return capture;
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "aggregator/align/infer_groups.h"
 #include "sim/engine/program.h"
 
 namespace lockstep::tests {
@@ -195,6 +196,7 @@ store::Capture CaptureOf(const scenario::Scenario& scenario, const sim::WorldHis
     out.ranks.push_back(RankWriter(scenario, history.ranks[r], r, options, out).Run(host));
   }
   store::Finish(out);
+  align::InferGroups(out);
   return out;
 }
 

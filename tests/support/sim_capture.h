@@ -30,7 +30,7 @@ struct SimCaptureOptions {
 // The epoch of the capture's stamps: virtual 0.
 inline constexpr int64_t kSimEpochNs = 1'750'000'000'000'000'000;
 
-// Finish()ed.
+// Finish()ed, and communicators inferred where options leave them out.
 store::Capture CaptureOf(const scenario::Scenario& scenario, const sim::WorldHistory& history, const SimCaptureOptions& options);
 
 // Of all ranks' turns whose first op starts in the window, leaving out the first and the last: mean length.

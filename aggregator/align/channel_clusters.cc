@@ -1,0 +1,333 @@
+#include "aggregator/align/channel_clusters.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace lockstep::align {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// Members leave together: their ends lie at most this part as far apart as their starts ...
+constexpr double kTogether = 0.5;
+// ... or closer than clocks and exit skew tell apart.
+constexpr double kCoincidentNs = 4e3;
+// Starts nearer than this do not show that anybody waited.
+constexpr double kApartNs = 8e3;
+// The part of a channel's kernels that must have a partner; the rest may be lost.
+constexpr double kMostPaired = 0.85;
+constexpr double kSomePaired = 0.5;
+// Clusters grow as long as the next member's ends lie at most so many times further apart than those inside.
+constexpr double kGap = 3;
+constexpr double kGapFloorNs = 2e3;
+constexpr double kSteadier = 0.5;
+// Ends this near, and starts this many times further apart, leave no doubt.
+constexpr double kSharpNs = 8e3;
+constexpr double kSharp = 0.02;
+// Layouts are told apart by what all their blocks say, from this many channels on.
+constexpr size_t kLeastForLayout = 4;
+constexpr double kAsTight = 1.6;
+constexpr double kAsTightFloorNs = 1e3;
+// Every pair is looked at up to this many channels, beyond it only those that layouts allow.
+constexpr size_t kEveryPair = 64;
+// A name with fewer kernels than this says nothing of its own.
+constexpr uint32_t kTelling = 3;
+// With fewer a pair's ends may vary as much as its starts by chance.
+constexpr uint32_t kEnoughPairs = 8;
+
+struct Edge {
+  uint32_t a;  // a < b
+  uint32_t b;
+  double spread_ns;
+  bool together;
+  bool sharp = true;   // their ends lie far nearer than their starts
+  bool apart = false;  // of waiting they show none: starts coincide too, or ends do not
+};
+
+// Channels believed to be one communicator so far.
+struct Forming {
+  std::vector<uint32_t> channels;
+  std::vector<double> joined_at;  // distances at which its parts were joined
+  std::vector<Stay> as_one;       // of the most numerous name
+  double inside_ns() const {
+    std::vector<double> sorted = joined_at;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted.empty() ? 0 : sorted[sorted.size() / 2];
+  }
+};
+
+class Sets {
+ public:
+  explicit Sets(size_t n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), 0u); }
+  uint32_t Of(uint32_t i) {
+    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
+    return i;
+  }
+  void Join(uint32_t root, uint32_t other) { parent_[other] = root; }
+
+ private:
+  std::vector<uint32_t> parent_;
+};
+
+const Track& Fullest(const Channel& channel) {
+  return *std::max_element(channel.tracks.begin(), channel.tracks.end(), [](const Track& x, const Track& y) { return x.stays.size() < y.stays.size(); });
+}
+
+class Clustering {
+ public:
+  Clustering(std::span<const Channel> channels, Evidence evidence) : channels_(channels), evidence_(evidence), cluster_(channels.size(), kNone) {}
+
+  std::vector<ChannelCluster> Run() {
+    LookAtPairs();
+    std::sort(edges_.begin(), edges_.end(), [](const Edge& x, const Edge& y) { return std::tuple(x.spread_ns, x.a, x.b) < std::tuple(y.spread_ns, y.a, y.b); });
+    std::vector<std::vector<uint32_t>> found = Grow();
+    if (evidence_ == Evidence::kEnds) PreferLayout(found);
+    return Measured(found);
+  }
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  Edge Look(uint32_t a, uint32_t b) const {
+    Edge edge{std::min(a, b), std::max(a, b), 0, true};
+    double paired = 0, all = 0;
+    size_t y = 0;
+    bool told = false;
+    for (const Track& x : channels_[a].tracks) {
+      const auto& others = channels_[b].tracks;
+      while (y < others.size() && others[y].token < x.token) ++y;
+      if (y == others.size() || others[y].token != x.token) continue;
+      const Coincidence c = Compare(x.stays, others[y].stays);
+      const auto weight = static_cast<double>(std::min(x.stays.size(), others[y].stays.size()));
+      paired += c.share * weight;
+      all += weight;
+      if (c.pairs == 0 || (c.pairs < kTelling && told)) continue;
+      told |= c.pairs >= kTelling;
+      edge.spread_ns = std::max(edge.spread_ns, c.end_spread_ns);
+      const bool waited = c.end_spread_ns <= kTogether * c.start_spread_ns;
+      edge.sharp &= c.end_spread_ns <= kSharp * c.start_spread_ns;
+      edge.apart |= c.start_spread_ns <= kApartNs || (!waited && c.pairs >= kEnoughPairs);
+      edge.together &= waited || (evidence_ == Evidence::kEnds && c.end_spread_ns <= kCoincidentNs);
+    }
+    if (all == 0 || paired < kSomePaired * all) edge.spread_ns = kInfinity;
+    edge.together &= all > 0 && paired >= kMostPaired * all;
+    return edge;
+  }
+
+  // Large jobs are regular: members of a group lie a fixed number of places apart.
+  void LookAtPairs() {
+    const auto n = static_cast<uint32_t>(channels_.size());
+    for (uint32_t stride = 1; stride < n; ++stride) {
+      if (n > kEveryPair && n % stride != 0) continue;
+      for (uint32_t i = 0; i + stride < n; ++i) {
+        const Channel& a = channels_[i];
+        const Channel& b = channels_[i + stride];
+        if (a.rank == b.rank || !SimilarChannels(a, b)) continue;
+        edges_.push_back(Look(i, i + stride));
+        if (edges_.back().apart) apart_.insert({i, i + stride});
+      }
+    }
+  }
+
+  // Nearest ends first. Channels of one rank never join: a rank is in a communicator once.
+  std::vector<std::vector<uint32_t>> Grow() const {
+    Sets sets(channels_.size());
+    std::map<uint32_t, Forming> forming;  // by root
+    for (uint32_t c = 0; c < channels_.size(); ++c) forming[c] = {{c}, {}, Fullest(channels_[c]).stays};
+    for (const bool first_pass : {true, false}) {
+      for (const Edge& e : edges_) {
+        const uint32_t a = sets.Of(e.a), b = sets.Of(e.b);
+        if (a == b || (first_pass && !e.together)) continue;
+        Forming& x = forming[a];
+        Forming& y = forming[b];
+        if (SharesRank(x.channels, y.channels) || !MayJoin(x, y, e)) continue;
+        if (evidence_ == Evidence::kWaiting && AnyApart(x.channels, y.channels)) continue;
+        sets.Join(a, b);
+        x.as_one = Joined(x.as_one, y.as_one);
+        x.joined_at.insert(x.joined_at.end(), y.joined_at.begin(), y.joined_at.end());
+        x.joined_at.push_back(e.spread_ns);
+        x.channels.insert(x.channels.end(), y.channels.begin(), y.channels.end());
+        forming.erase(b);
+      }
+    }
+    std::vector<std::vector<uint32_t>> found;
+    for (auto& [root, f] : forming) found.push_back(std::move(f.channels));
+    return found;
+  }
+
+  // Two channels that leave together are one. More must not lie much further apart than those inside do; or each part alone must
+  // seem to wait for somebody who is in the other: then the operation's length is steady only for both together.
+  static bool MayJoin(const Forming& x, const Forming& y, const Edge& e) {
+    if (x.channels.size() == 1 && y.channels.size() == 1) return e.together;
+    if (e.spread_ns <= kGap * std::max(x.inside_ns(), y.inside_ns()) + kGapFloorNs) return true;
+    if (!e.together) return false;
+    if (e.sharp && e.spread_ns <= kSharpNs) return true;
+    const double together = LengthSpread(Joined(x.as_one, y.as_one));
+    return together < kSteadier * std::min(LengthSpread(x.as_one), LengthSpread(y.as_one));
+  }
+
+  bool AnyApart(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b) const {
+    for (uint32_t x : a) {
+      for (uint32_t y : b) {
+        if (apart_.contains({std::min(x, y), std::max(x, y)})) return true;
+      }
+    }
+    return false;
+  }
+
+  bool SharesRank(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b) const {
+    for (uint32_t x : a) {
+      for (uint32_t y : b) {
+        if (channels_[x].rank == channels_[y].rank) return true;
+      }
+    }
+    return false;
+  }
+
+  // Channels of regular jobs form blocks of equal size, contiguous or strided. Over all blocks chance averages out that joins or parts
+  // single channels, so where some layout's members leave together as well as those of `found` do, the layout is right.
+  void PreferLayout(std::vector<std::vector<uint32_t>>& found) const {
+    const size_t n = channels_.size();
+    if (n < kLeastForLayout || !OnePerRank()) return;
+    std::vector<uint32_t> by_rank(n);
+    std::iota(by_rank.begin(), by_rank.end(), 0u);
+    std::sort(by_rank.begin(), by_rank.end(), [&](uint32_t x, uint32_t y) { return channels_[x].rank < channels_[y].rank; });
+    std::vector<size_t> place(n);
+    for (size_t i = 0; i < n; ++i) place[by_rank[i]] = i;
+    struct Candidate {
+      Layout layout;
+      double spread_ns;
+    };
+    std::vector<Candidate> candidates;
+    double least = TypicalOf(found);
+    for (size_t size = 2; size <= n; ++size) {
+      for (size_t stride = 1; n % size == 0 && stride * size <= n; ++stride) {
+        if (n % (stride * size) != 0) continue;
+        const Layout layout{size, stride};
+        const double spread = SpreadInside(layout, place);
+        if (!std::isfinite(spread)) continue;
+        candidates.push_back({layout, spread});
+        least = std::min(least, spread);
+      }
+    }
+    const Candidate* best = nullptr;
+    for (const Candidate& c : candidates) {
+      if (c.spread_ns > kAsTight * least + kAsTightFloorNs) continue;
+      if (best == nullptr || c.layout.size > best->layout.size || (c.layout.size == best->layout.size && c.spread_ns < best->spread_ns)) best = &c;
+    }
+    if (best == nullptr) return;
+    std::vector<std::vector<uint32_t>> blocks(n / best->layout.size);
+    for (uint32_t c : by_rank) blocks[best->layout.BlockOf(place[c])].push_back(c);
+    found = std::move(blocks);
+  }
+
+  struct Layout {
+    size_t size;
+    size_t stride;
+    size_t BlockOf(size_t place) const { return place / (stride * size) * stride + place % stride; }
+  };
+
+  // Mean over the pairs of members; infinite where some pair does not fit at all or hardly any leave together.
+  double SpreadInside(const Layout& layout, const std::vector<size_t>& place) const {
+    double sum = 0;
+    size_t pairs = 0, together = 0;
+    for (const Edge& e : edges_) {
+      if (layout.BlockOf(place[e.a]) != layout.BlockOf(place[e.b])) continue;
+      sum += e.spread_ns;
+      ++pairs;
+      together += e.together ? 1 : 0;
+    }
+    const size_t all = channels_.size() / layout.size * (layout.size * (layout.size - 1) / 2);
+    const bool missing = channels_.size() <= kEveryPair ? pairs < all : pairs < channels_.size() / 2;
+    return missing || together * 2 < pairs ? kInfinity : sum / static_cast<double>(pairs);
+  }
+
+  double TypicalOf(const std::vector<std::vector<uint32_t>>& found) const {
+    std::vector<uint32_t> of(channels_.size(), kNone);
+    for (uint32_t n = 0; n < found.size(); ++n) {
+      for (uint32_t c : found[n]) of[c] = n;
+    }
+    double sum = 0;
+    size_t pairs = 0;
+    for (const Edge& e : edges_) {
+      if (of[e.a] != of[e.b]) continue;
+      sum += e.spread_ns;
+      ++pairs;
+    }
+    return pairs == 0 ? kInfinity : sum / static_cast<double>(pairs);
+  }
+
+  bool OnePerRank() const {
+    std::vector<uint32_t> ranks;
+    for (const Channel& c : channels_) ranks.push_back(c.rank);
+    std::sort(ranks.begin(), ranks.end());
+    return std::adjacent_find(ranks.begin(), ranks.end()) == ranks.end();
+  }
+
+  std::vector<ChannelCluster> Measured(std::vector<std::vector<uint32_t>>& found) {
+    std::vector<ChannelCluster> out;
+    for (auto& list : found) {
+      if (list.size() < 2) continue;
+      std::sort(list.begin(), list.end(), [&](uint32_t x, uint32_t y) { return channels_[x].rank < channels_[y].rank; });
+      for (uint32_t c : list) cluster_[c] = static_cast<uint32_t>(out.size());
+      out.push_back({std::move(list), 0, kInfinity});
+    }
+    std::vector<double> nearest(channels_.size(), kInfinity);
+    for (const Edge& e : edges_) {
+      const uint32_t a = cluster_[e.a], b = cluster_[e.b];
+      if (a == b) {
+        for (uint32_t c : {e.a, e.b}) nearest[c] = std::min(nearest[c], e.spread_ns);
+        continue;
+      }
+      for (uint32_t n : {a, b}) {
+        if (n != kNone) out[n].outside_ns = std::min(out[n].outside_ns, e.spread_ns);
+      }
+    }
+    for (ChannelCluster& cluster : out) {
+      for (uint32_t c : cluster.channels) {
+        if (std::isfinite(nearest[c])) cluster.inside_ns = std::max(cluster.inside_ns, nearest[c]);
+      }
+    }
+    return out;
+  }
+
+  std::span<const Channel> channels_;
+  Evidence evidence_;
+  std::vector<Edge> edges_;
+  std::set<std::pair<uint32_t, uint32_t>> apart_;
+  std::vector<uint32_t> cluster_;  // by channel
+};
+
+}  // namespace
+
+size_t Channel::kernels() const {
+  size_t n = 0;
+  for (const Track& t : tracks) n += t.stays.size();
+  return n;
+}
+
+bool SimilarChannels(const Channel& a, const Channel& b) {
+  size_t common = 0, apart = 0, y = 0;
+  for (const Track& x : a.tracks) {
+    while (y < b.tracks.size() && b.tracks[y].token < x.token) apart += b.tracks[y++].stays.size();
+    if (y == b.tracks.size() || b.tracks[y].token != x.token) {
+      apart += x.stays.size();
+      continue;
+    }
+    const size_t fewer = std::min(x.stays.size(), b.tracks[y].stays.size()), more = std::max(x.stays.size(), b.tracks[y].stays.size());
+    common += fewer;
+    apart += more - fewer;
+    ++y;
+  }
+  while (y < b.tracks.size()) apart += b.tracks[y++].stays.size();
+  return common > 0 && apart <= std::max<size_t>(2, (common + apart) / 8);
+}
+
+std::vector<ChannelCluster> ClusterChannels(std::span<const Channel> channels, Evidence evidence) { return Clustering(channels, evidence).Run(); }
+
+}  // namespace lockstep::align

@@ -1,0 +1,45 @@
+// Which ranks' channels are one communicator: those whose ends coincide. The core of communicator_inference.h.
+#ifndef LOCKSTEP_AGGREGATOR_ALIGN_CHANNEL_CLUSTERS_H_
+#define LOCKSTEP_AGGREGATOR_ALIGN_CHANNEL_CLUSTERS_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "aggregator/align/common_clock.h"
+
+namespace lockstep::align {
+
+// A rank's kernels of one name.
+struct Track {
+  uint64_t token = 0;
+  std::vector<Stay> stays;  // in order of end
+};
+
+// What is judged as one: a rank's kernels of one name on one stream, or of all names that the stream carries.
+struct Channel {
+  uint32_t rank = 0;
+  std::vector<Track> tracks;  // by token, each once
+  size_t kernels() const;
+};
+
+struct ChannelCluster {
+  std::vector<uint32_t> channels;  // places in the input, ascending by rank; at least two, of different ranks
+  double inside_ns = 0;            // typical distance of a member's ends from the nearest other's, of the worst of them
+  double outside_ns = 0;           // of the nearest that is no member; infinite where there is none
+};
+
+enum class Evidence : uint8_t {
+  kEnds,     // ends that coincide
+  kWaiting,  // ends that coincide although starts do not, for every two members: else messages that ranks send in step look like one
+};
+
+// All stays on one clock. A channel is in at most one cluster.
+std::vector<ChannelCluster> ClusterChannels(std::span<const Channel> channels, Evidence evidence);
+
+// As many kernels of each name, but for what windows cut and records were lost.
+bool SimilarChannels(const Channel& a, const Channel& b);
+
+}  // namespace lockstep::align
+
+#endif  // LOCKSTEP_AGGREGATOR_ALIGN_CHANNEL_CLUSTERS_H_

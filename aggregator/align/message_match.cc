@@ -1,0 +1,155 @@
+#include "aggregator/align/message_match.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "aggregator/align/transfer_match.h"
+
+namespace lockstep::align {
+namespace {
+
+using store::Collective;
+using store::CollectiveOp;
+
+using Pairs = std::vector<std::pair<uint32_t, uint32_t>>;
+
+class Messages {
+ public:
+  Messages(const store::Capture& capture, const GroupMembers& groups, const ClockModel& clock, Fates& fates)
+      : capture_(capture), groups_(groups), clock_(clock), fates_(fates) {}
+
+  std::vector<Instance> Run() {
+    std::map<std::tuple<uint32_t, int32_t, int32_t>, Sides> by_pair;  // group, source, destination
+    for (uint32_t r = 0; r < capture_.ranks.size(); ++r) {
+      const store::RankData& rank = capture_.ranks[r];
+      for (uint32_t i = 0; i < rank.collectives.size(); ++i) {
+        const Collective& c = rank.collectives[i];
+        if (c.group >= capture_.groups.size() || !NamesItsPeer(c)) continue;
+        const int32_t own = groups_.Place(c.group, r);
+        if (own < 0) continue;
+        const bool sends = c.op == CollectiveOp::kSend;
+        Sides& sides = by_pair[{c.group, sends ? own : c.peer, sends ? c.peer : own}];
+        (sends ? sides.sends : sides.receives)[rank.activities[c.activity].stream].push_back({r, i});
+      }
+    }
+    for (const auto& [key, sides] : by_pair) MatchStreams(std::get<0>(key), sides);
+    return std::move(out_);
+  }
+
+ private:
+  using ByStream = std::map<StreamId, std::vector<Member>>;
+  struct Sides {
+    ByStream sends, receives;
+  };
+
+  const Collective& At(const Member& m) const { return capture_.ranks[m.rank_index].collectives[m.collective]; }
+  uint32_t HostOf(const Member& m) const { return capture_.ranks[m.rank_index].host; }
+
+  // Where both sides use several streams (activations and gradients between the same two ranks), each stream keeps its own order, and
+  // which belongs to which is told by how many there are and how steady the transfers come out.
+  void MatchStreams(uint32_t group, const Sides& sides) {
+    if (sides.sends.size() < 2 || sides.receives.size() < 2) {
+      MatchPair(group, Merged(sides.sends), Merged(sides.receives));
+      return;
+    }
+    struct Candidate {
+      double misfit;
+      StreamId send, receive;
+    };
+    std::vector<Candidate> candidates;
+    for (const auto& [send, from] : sides.sends) {
+      for (const auto& [receive, to] : sides.receives) candidates.push_back({Misfit(from, to), send, receive});
+    }
+    std::sort(candidates.begin(), candidates.end(),
+              [](const Candidate& a, const Candidate& b) { return std::tuple(a.misfit, a.send, a.receive) < std::tuple(b.misfit, b.send, b.receive); });
+    ByStream sends = sides.sends, receives = sides.receives;
+    for (const Candidate& c : candidates) {
+      if (!sends.contains(c.send) || !receives.contains(c.receive)) continue;
+      MatchPair(group, sends[c.send], receives[c.receive]);
+      sends.erase(c.send);
+      receives.erase(c.receive);
+    }
+    MatchPair(group, Merged(sends), Merged(receives));
+  }
+
+  static std::vector<Member> Merged(const ByStream& by_stream) {
+    std::vector<Member> out;
+    for (const auto& [stream, members] : by_stream) out.insert(out.end(), members.begin(), members.end());
+    std::sort(out.begin(), out.end(), [](const Member& a, const Member& b) { return std::pair(a.rank_index, a.collective) < std::pair(b.rank_index, b.collective); });
+    return out;
+  }
+
+  // 0 for streams that answer each other one by one and equally fast.
+  double Misfit(const std::vector<Member>& sends, const std::vector<Member>& receives) const {
+    const auto from = OnJobClock(sends), to = OnJobClock(receives);
+    const Pairs pairs = PairTransfers(from, to, BoundOf(sends[0], receives[0]));
+    if (pairs.empty()) return INFINITY;
+    std::vector<double> transfers;
+    for (const auto& [i, j] : pairs) transfers.push_back(static_cast<double>((to[j].end - std::max(from[i].start, to[j].start)).ns()));
+    const auto middle = transfers.begin() + static_cast<std::ptrdiff_t>(transfers.size() / 2);
+    std::nth_element(transfers.begin(), middle, transfers.end());
+    const double typical = *middle;
+    double away = 0;
+    for (double t : transfers) away += std::fabs(t - typical) / static_cast<double>(transfers.size());
+    const auto most = static_cast<double>(std::max(sends.size(), receives.size()));
+    return (most - static_cast<double>(pairs.size())) / most + away / (std::fabs(typical) + away + 1e3);
+  }
+
+  Nanos BoundOf(const Member& a, const Member& b) const { return HostOf(a) == HostOf(b) ? Nanos() : clock_.bound(); }
+
+  void MatchPair(uint32_t group, const std::vector<Member>& sends, const std::vector<Member>& receives) {
+    if (sends.empty() || receives.empty()) {
+      // The other rank's records are not there at all.
+      for (const auto* side : {&sends, &receives}) {
+        for (const Member& m : *side) fates_[m.rank_index][m.collective] = Fate::kPartnerLost;
+      }
+      return;
+    }
+    const Pairs pairs = PairTransfers(OnJobClock(sends), OnJobClock(receives), BoundOf(sends[0], receives[0]));
+    if (!pairs.empty()) {
+      ExplainUnpaired(sends, pairs.front().first, pairs.back().first);
+      ExplainUnpaired(receives, pairs.front().second, pairs.back().second);
+    }
+    for (const auto& [send, receive] : pairs) {
+      Instance instance{.group = group, .op = CollectiveOp::kSendReceive, .source = At(sends[send]).source, .members = {sends[send], receives[receive]}};
+      if (instance.members[0].rank_index > instance.members[1].rank_index) std::swap(instance.members[0], instance.members[1]);
+      instance.complete = instance.usable = true;
+      out_.push_back(std::move(instance));
+    }
+  }
+
+  // Before the first pair and after the last the other's window had not begun or was over; between them a record was lost.
+  void ExplainUnpaired(const std::vector<Member>& side, uint32_t first, uint32_t last) {
+    for (uint32_t i = 0; i < side.size(); ++i) {
+      fates_[side[i].rank_index][side[i].collective] = i < first || i > last ? Fate::kCutByWindow : Fate::kPartnerLost;
+    }
+  }
+
+  std::vector<TransferSide> OnJobClock(const std::vector<Member>& members) const {
+    std::vector<TransferSide> out;
+    for (const Member& m : members) {
+      const store::DeviceActivity& a = capture_.ranks[m.rank_index].activities[At(m).activity];
+      out.push_back({clock_.ToJob(HostOf(m), a.start), clock_.ToJob(HostOf(m), a.end)});
+    }
+    return out;
+  }
+
+  const store::Capture& capture_;
+  const GroupMembers& groups_;
+  const ClockModel& clock_;
+  Fates& fates_;
+  std::vector<Instance> out_;
+};
+
+}  // namespace
+
+bool NamesItsPeer(const Collective& c) { return (c.op == CollectiveOp::kSend || c.op == CollectiveOp::kReceive) && c.peer >= 0; }
+
+std::vector<Instance> MatchMessages(const store::Capture& capture, const GroupMembers& groups, const ClockModel& clock, Fates& fates) {
+  return Messages(capture, groups, clock, fates).Run();
+}
+
+}  // namespace lockstep::align
