@@ -52,7 +52,7 @@ absl::Status WriteReports(const std::string& folder) {
                             store::OpenAtomicFile(folder + "/report.json"));
   LOCKSTEP_RETURN_IF_ERROR(report::WriteJson(analysis.report, *json));
   LOCKSTEP_RETURN_IF_ERROR(json->Finish());
-  return WriteWhole(folder + "/report.txt", report::RenderText(analysis.report));
+  return WriteWhole(folder + "/report.txt", report::RenderText(analysis.report, {.source = analysis.report.capture.id}));
 }
 
 class GrpcServer final : public Server {

@@ -45,6 +45,8 @@ absl::StatusOr<std::unique_ptr<store::ByteSink>> OpenOutput(const std::string& p
 report::TextOptions TextFor(const ReportFlags& flags) {
   report::TextOptions options;
   options.top = flags.top;
+  options.source = flags.source;
+  options.has_traces = flags.has_traces;
   const bool terminal = flags.output.empty() && ::isatty(STDOUT_FILENO) == 1;
   const char* no_color = std::getenv("NO_COLOR");
   options.color = terminal && (no_color == nullptr || no_color[0] == '\0');
@@ -103,6 +105,11 @@ ExitCode PrintReport(const report::Report& report, const ReportFlags& flags) {
   if (written.ok()) written = (*sink)->Finish();
   if (!written.ok()) return Fail(ExitCode::kFailed, std::string(written.message()));
   return flags.exit_code && HasStraggler(report) ? ExitCode::kStraggler : ExitCode::kDone;
+}
+
+bool HasTraces(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(std::filesystem::path(path) / "merged.pftrace", error);
 }
 
 absl::StatusOr<store::Capture> ReadPaths(const std::vector<std::string>& paths) {

@@ -20,6 +20,9 @@ struct ReportFlags {
   std::string output;  // empty: stdout
   int top = 5;
   bool exit_code = false;
+  // Not flags: how a command line names what is reported, and whether it is a capture's folder with its traces.
+  std::string source;
+  bool has_traces = false;
 };
 void AddReportFlags(CLI::App& app, ReportFlags& flags);
 // --format and -o only.
@@ -33,6 +36,9 @@ report::TextOptions TextFor(const ReportFlags& flags);
 ExitCode PrintText(const std::string& text, const ReportFlags& flags);
 // Prints as the flags say, and gives the exit code.
 ExitCode PrintReport(const report::Report& report, const ReportFlags& flags);
+
+// Is it a capture's folder with a merged trace in it?
+bool HasTraces(const std::string& path);
 
 // Is there a straggler with verdict sure or likely?
 bool HasStraggler(const report::Report& report);

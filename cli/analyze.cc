@@ -32,7 +32,11 @@ ExitCode Analyze(const AnalyzeFlags& flags) {
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
   report::AnalyzeOptions options;
   options.communication_pattern = flags.communication;
-  return PrintReport(report::Analyze(*capture, options).report, flags.report);
+  ReportFlags print = flags.report;
+  // `lockstep whatif` takes one path.
+  if (flags.paths.size() == 1) print.source = flags.paths[0];
+  print.has_traces = !print.source.empty() && HasTraces(print.source);
+  return PrintReport(report::Analyze(*capture, options).report, print);
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ absl::Status CaptureFolder::WriteReports(const report::Analysis& analysis) {
                             store::OpenAtomicFile(partial_ + "/report.json"));
   LOCKSTEP_RETURN_IF_ERROR(report::WriteJson(analysis.report, *json));
   LOCKSTEP_RETURN_IF_ERROR(json->Finish());
-  return WriteText(partial_ + "/report.txt", report::RenderText(analysis.report));
+  return WriteText(partial_ + "/report.txt", report::RenderText(analysis.report, {.source = final_, .has_traces = fs::exists(partial_ + "/merged.pftrace")}));
 }
 
 absl::Status WriteKinetoFiles(const store::Capture& capture, const report::Analysis& analysis,

@@ -36,6 +36,7 @@ class CaptureFolder {
   // A plain file of records/, in pieces.
   absl::Status AppendRecords(const std::string& file, std::string_view bytes);
 
+  // After WriteTraces: the report names them.
   absl::Status WriteReports(const report::Analysis& analysis);
   absl::Status WriteTraces(const store::Capture& capture, const report::Analysis& analysis,
                            const Formats& formats);

@@ -30,7 +30,10 @@ ExitCode Report(const Flags& flags) {
   if (!folder.ok()) return Fail(folder.status());
   auto capture = ReadPaths({*folder});
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
-  return PrintReport(report::Analyze(*capture).report, flags.report);
+  ReportFlags print = flags.report;
+  print.source = flags.capture;
+  print.has_traces = HasTraces(print.source);
+  return PrintReport(report::Analyze(*capture).report, print);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ class Splitter {
  public:
   Splitter(const Graph& graph, Replay& replay, const Timing& ideal) : graph_(graph), replay_(replay), ideal_(ideal), mixed_(ideal) {
     out_.cost.assign(graph.units.size(), 0.0);
+    out_.weight.assign(2 * graph.units.size(), 0.0f);
   }
 
   Attribution Run(const AttributionLimits& limits, std::vector<double>* at_ideal) {
@@ -104,7 +105,10 @@ class Splitter {
   }
 
   void Charge(const Point& point, double width) {
-    for (const PathNode& node : point.path) out_.cost[UnitOf(node.node)] += width * node.weight * Difference(node.node);
+    for (const PathNode& node : point.path) {
+      out_.cost[UnitOf(node.node)] += width * node.weight * Difference(node.node);
+      out_.weight[node.node] += static_cast<float>(width * node.weight);
+    }
   }
 
   const Graph& graph_;

@@ -18,6 +18,9 @@ namespace lockstep::analysis {
 struct Attribution {
   // Nanoseconds of the whole run of steps (not per step) that the unit's lead and work cost. Sums to `lost`.
   std::vector<double> cost;  // by unit
+  // By NodeRef: part of the way on which that moment was critical, and its unit other than typical. What a piece of a unit's lead or
+  // work costs is the piece times this.
+  std::vector<float> weight;
   double lost = 0;
   double unrefined = 0;
   int replays = 0;

@@ -8,14 +8,18 @@
 namespace lockstep::analysis {
 namespace {
 
-using store::kNone;
-
-// A rule holds when it explains this much of what the rank costs.
+// A rule holds when it explains this much of what is to be explained.
 constexpr double kExplains = 0.6;
 constexpr double kMostClasses = 0.8;
-constexpr double kSlower = 1.01;
-// The head of a step is its first host calls.
-constexpr uint32_t kHeadCalls = 8;
+// Beside communication so many times as much longer as alone: then it is what runs beside.
+constexpr double kBesideTimes = 3.0;
+// Memory-bound kernels so many times as much longer as those bound by arithmetic: then it is the memory. A slow clock does the reverse.
+constexpr double kMemoryTimes = 1.5;
+constexpr double kLeastRatio = 0.003;
+// A checkpoint is written at one place of the step, which may be recorded as before or behind its end.
+constexpr uint32_t kCheckpointPlaces = 2;
+
+std::string PercentText(double share) { return absl::StrFormat("%+.1f%%", 100 * share); }
 
 }  // namespace
 
@@ -38,125 +42,132 @@ std::string LengthText(double ns) {
   return absl::StrFormat("%.*f %s", unit[0] == 'n' ? 0 : digits, value, unit);
 }
 
-CauseRules::KernelRatio CauseRules::Compare(uint32_t rank_index, UnitKind kind) const {
-  KernelRatio out;
-  double own = 0, peers = 0, slower = 0;
-  for (uint32_t c : typical_.CellsOfRank(rank_index)) {
-    const Cell& cell = classes_.cells[c];
-    const CellStats& s = typical_.stats()[c];
-    if (cell.kind != kind || !s.has_peers) continue;
-    ++out.classes;
-    own += s.own_work * cell.count;
-    peers += s.peer_work * cell.count;
-    if (s.own_work > kSlower * s.peer_work) slower += s.own_work * cell.count;
-  }
-  if (peers > 0) out.ratio = own / peers;
-  if (own > 0) out.classes_slower = slower / own;
-  return out;
+KernelRatios CauseRules::Kernels(std::span<const uint32_t> rank_indices) const {
+  return CompareKernels(in_, gains_.graph(), gains_.classes(), gains_.typical(), excess_, kinds_, rank_indices);
 }
 
-CauseRules::KernelRatio CauseRules::Kernels(uint32_t rank_index) const { return Compare(rank_index, UnitKind::kKernel); }
-
-CauseFinding CauseRules::Of(uint32_t rank_index, const RankCost& cost) const {
-  const double total = cost.total();
-  if (total <= 0) return {};
-  if (cost.head >= kExplains * total) return {};
-  if (cost.copies >= kExplains * total) return OfCopies(rank_index);
-  if (cost.host >= kExplains * total) return OfHost(rank_index);
-  if (cost.kernels >= kExplains * total) return OfKernels(rank_index);
-  CauseFinding mixed;
-  mixed.evidence.push_back(absl::StrFormat("no single kind of work explains it: kernels %s, host %s, copies %s per step",
-                                           LengthText(cost.kernels), LengthText(cost.host), LengthText(cost.copies)));
-  return mixed;
-}
-
-CauseFinding CauseRules::OfKernels(uint32_t rank_index) const {
+CauseFinding CauseRules::OfKernels(std::span<const uint32_t> rank_indices, double z) const {
   CauseFinding out;
-  const KernelRatio k = Kernels(rank_index);
-  out.evidence.push_back(absl::StrFormat("its kernels take %.2fx as long as its peers' (%.0f%% of their time in slower classes, %d classes)",
-                                         k.ratio, 100 * k.classes_slower, k.classes));
-  if (k.ratio > kSlower && k.classes_slower >= kMostClasses) out.cause = Cause::kGpuClock;
+  const KernelRatios k = Kernels(rank_indices);
+  TimeRatio arithmetic = k.Of(KernelKind::kMatrix);
+  arithmetic.own_ns += k.Of(KernelKind::kAttention).own_ns + k.Of(KernelKind::kGrouped).own_ns;
+  arithmetic.peers_ns += k.Of(KernelKind::kAttention).peers_ns + k.Of(KernelKind::kGrouped).peers_ns;
+  const TimeRatio& memory = k.Of(KernelKind::kMemory);
+  const double alone = k.alone.ratio() - 1, beside = k.beside.ratio() - 1;
+  const double math = arithmetic.ratio() - 1, mem = memory.ratio() - 1;
+  out.evidence.push_back(absl::StrFormat("kernels %s (z %.0f): matrix products %s, memory-bound %s", PercentText(k.all.ratio() - 1), z,
+                                         PercentText(k.Of(KernelKind::kMatrix).ratio() - 1), PercentText(mem)));
+  const double both = std::max(0.0, k.alone.excess_ns()) + std::max(0.0, k.beside.excess_ns());
+  if (k.alone.peers_ns > 0 && k.beside.peers_ns > 0 && beside > kBesideTimes * std::max(alone, kLeastRatio) &&
+      k.beside.excess_ns() > kExplains * both) {
+    out.cause = Cause::kContention;
+    out.rule_share = both > 0 ? k.beside.excess_ns() / both : 0;
+    out.evidence.push_back(absl::StrFormat("only beside communication and copies: %s there, %s alone", PercentText(beside), PercentText(alone)));
+    return out;
+  }
+  if (memory.peers_ns > 0 && mem > kMemoryTimes * std::max(math, kLeastRatio) && mem > 0) {
+    out.cause = Cause::kGpuMemory;
+    out.rule_share = k.all.excess_ns() > 0 ? std::min(1.0, memory.excess_ns() / k.all.excess_ns()) : 0;
+    return out;
+  }
+  if (k.slower_share >= kMostClasses || (arithmetic.peers_ns > 0 && k.slower_math_share >= kMostClasses)) {
+    out.cause = Cause::kGpuClock;
+    out.rule_share = std::max(k.slower_share, k.slower_math_share);
+    if (k.alone.peers_ns > 0 && k.beside.peers_ns > 0) {
+      out.evidence.push_back(absl::StrFormat("alone %s as beside communication %s; %.0f%% of their time is in slower kernels", PercentText(alone),
+                                             PercentText(beside), 100 * out.rule_share));
+    }
+    return out;
+  }
+  out.rule_share = k.slower_share;
+  out.evidence.push_back(absl::StrFormat("only %.0f%% of their time is in slower kernels: neither clock nor memory", 100 * k.slower_share));
   return out;
 }
 
 CauseFinding CauseRules::OfCopies(uint32_t rank_index) const {
   CauseFinding out;
-  const KernelRatio c = Compare(rank_index, UnitKind::kCopy);
+  const auto& stats = gains_.typical().stats();
+  double own = 0, peers = 0;
+  for (uint32_t c : gains_.typical().CellsOfRank(rank_index)) {
+    if (gains_.classes().cells[c].kind != UnitKind::kCopy || !excess_.has_reference(c)) continue;
+    own += stats[c].own_work * gains_.classes().cells[c].count;
+    peers += excess_.ReferenceWork(c) * gains_.classes().cells[c].count;
+  }
   out.cause = Cause::kCopy;
-  out.evidence.push_back(absl::StrFormat("its copies take %.1fx as long as its peers' copies of the same size", c.ratio));
+  out.rule_share = 1;
+  if (peers > 0) out.evidence.push_back(absl::StrFormat("its copies take %.1fx as long as its peers' copies of the same size", own / peers));
   return out;
 }
 
-std::string CauseRules::CallName(uint32_t unit) const {
-  const store::ApiCall& call = in_.capture.ranks[graph_.units[unit].rank_index].api_calls[graph_.units[unit].source];
-  const std::string_view name = in_.capture.Text(call.name);
-  return name.empty() ? "a host call" : std::string(name);
-}
-
-bool CauseRules::LaunchesCopy(uint32_t unit) const {
-  const store::ApiCall& call = in_.capture.ranks[graph_.units[unit].rank_index].api_calls[graph_.units[unit].source];
-  return in_.names->Of(call.name) == CallRole::kCopies;
-}
-
-// Where in the step the host loses the time: at one place or everywhere.
-CauseFinding CauseRules::OfHost(uint32_t rank_index) const {
-  struct Place {
-    double excess;
-    double peers;
-    uint32_t cell;
-  };
-  std::vector<Place> places;
-  double total = 0;
-  int longer = 0;
-  double irregular = 0;  // beyond the medians: pauses at changing places
-  const auto steps = static_cast<double>(in_.steps.count());
-  for (uint32_t c : typical_.CellsOfRank(rank_index)) {
-    const Cell& cell = classes_.cells[c];
-    if (cell.kind != UnitKind::kHostCall && cell.kind != UnitKind::kHostWait) continue;
-    const CellStats& s = typical_.stats()[c];
-    const double excess = (s.own_lead - s.peer_lead) + (s.own_work - s.peer_work);
-    if (excess > 0) {
-      total += excess * cell.count / steps;
-      ++longer;
-    }
-    places.push_back({excess * cell.count / steps, s.peer_lead, c});
-    for (uint32_t u : classes_.UnitsOf(cell)) {
-      if (!graph_.units[u].is_head) irregular += std::max(0.0, graph_.lead[u] - s.own_lead) / steps;
-    }
-  }
+CauseFinding CauseRules::OfHost(uint32_t rank_index, const Pieces& level, const Pieces& pauses) const {
+  const HostPicture host = LookAtHost(in_, gains_.graph(), gains_.classes(), gains_.typical(), rank_index, level, pauses);
   CauseFinding out;
-  if (places.empty()) return out;
-  const Place& worst = *std::max_element(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.excess < b.excess; });
-  const uint32_t unit = classes_.units[classes_.cells[worst.cell].first];
-  if (irregular > 2 * total) {
+  if (host.total_ns <= 0) return out;
+  const size_t steps = in_.steps.count();
+  const bool pausing = host.pauses_ns >= kExplains * host.total_ns;
+  if (host.in_calls_ns >= kExplains * host.total_ns) {
+    out.cause = Cause::kHostAllocator;
+    out.rule_share = host.in_calls_ns / host.total_ns;
+    out.evidence.push_back(absl::StrFormat("its host spends %s per step in %s while its peers launch", LengthText(host.in_calls_ns), host.call));
+    return out;
+  }
+  if (const uint32_t period = PeriodOf(host.pause_steps, steps); pausing && period > 0 && host.pause_places <= kCheckpointPlaces) {
+    out.cause = Cause::kCheckpoint;
+    out.rule_share = host.pauses_ns / host.total_ns;
+    out.evidence.push_back(absl::StrFormat("its host stops every %d steps, up to %s", period, LengthText(host.widest_pause_ns)));
+    return out;
+  }
+  const bool one_place = host.worst_ns >= kExplains * host.total_ns;
+  if (one_place && !pausing && host.worst_opens && in_.steps.marked() && host.worst_into_step_ns < (1 - kExplains) * host.worst_ns) {
+    out.rule_share = host.worst_ns / host.total_ns;
+    out.late = StepLateness(in_.capture, in_.clock, in_.steps)[rank_index];
+    return out;
+  }
+  const bool often = host.pause_steps.size() != 1 || !pausing;
+  if (one_place && often && host.worst_at_head && host.worst_copies) {
+    out.cause = Cause::kDataLoader;
+    out.rule_share = host.worst_ns / host.total_ns;
+    out.evidence.push_back(absl::StrFormat("its host is silent for %s per step before %s at the head of the step; its peers for %s",
+                                           LengthText(host.worst_ns + host.worst_peers_ns), host.worst_call, LengthText(host.worst_peers_ns)));
+    return out;
+  }
+  if (pausing) {
     out.cause = Cause::kHostPause;
-    out.evidence.push_back(absl::StrFormat("its host pauses at changing places, %s per step in all", LengthText(irregular)));
+    out.rule_share = host.pauses_ns / host.total_ns;
+    out.evidence.push_back(absl::StrFormat("its host stops for up to %s in %d of %d steps, at %d place%s, in no call that is recorded",
+                                           LengthText(host.widest_pause_ns), host.pause_steps.size(), steps, host.pause_places,
+                                           host.pause_places == 1 ? "" : "s"));
     return out;
   }
-  if (worst.excess < kExplains * total) {
-    out.cause = Cause::kHostLaunch;
-    out.evidence.push_back(absl::StrFormat("its host takes %s per step longer than its peers', spread over %d places", LengthText(total),
-                                           longer));
+  if (one_place) {
+    out.cause = Cause::kHostPause;
+    out.rule_share = host.worst_ns / host.total_ns;
+    out.evidence.push_back(absl::StrFormat("its host is silent for %s per step before %s; its peers for %s",
+                                           LengthText(host.worst_ns + host.worst_peers_ns), host.worst_call, LengthText(host.worst_peers_ns)));
     return out;
   }
-  // One place. Is the time inside the step, and what was the host doing?
-  const uint32_t rank = graph_.units[unit].rank_index;
-  uint32_t first_of_step = unit;
-  while (first_of_step > 0 && graph_.units[first_of_step - 1].rank_index == rank &&
-         graph_.units[first_of_step - 1].step == graph_.units[unit].step) {
-    --first_of_step;
+  out.cause = Cause::kHostLaunch;
+  out.rule_share = 1 - host.worst_ns / host.total_ns;
+  out.evidence.push_back(absl::StrFormat("its host takes %s per step longer than its peers', spread over %d places", LengthText(host.total_ns),
+                                         host.places));
+  return out;
+}
+
+CauseFinding CauseRules::OfCost(uint32_t rank_index, const RankCost& cost) const {
+  CauseFinding out;
+  const double total = cost.total();
+  if (total <= 0 || cost.head >= kExplains * total) return out;
+  if (cost.copies >= kExplains * total) return OfCopies(rank_index);
+  if (cost.host >= kExplains * total) {
+    const uint32_t ranks[] = {rank_index};
+    return OfHost(rank_index, excess_.LevelPieces(ranks, WorkKind::kHost), excess_.PausePieces(rank_index));
   }
-  const bool at_head = unit - first_of_step < kHeadCalls;
-  const auto step = static_cast<size_t>(std::max(0, graph_.units[unit].step));
-  const JobTime begin = in_.clock.ToJob(in_.capture.ranks[rank].host, in_.steps.ranks[rank].steps[step].host.start);
-  const double into_step = graph_.start[unit] - static_cast<double>((begin - graph_.origin).ns());
-  if (unit == first_of_step && in_.steps.marked() && into_step < (1 - kExplains) * worst.excess) {
-    out.late = StepLateness(in_.capture, in_.clock, in_.steps)[rank];
-    return out;
+  if (cost.kernels >= kExplains * total) {
+    const uint32_t ranks[] = {rank_index};
+    return OfKernels(ranks, 0);
   }
-  out.cause = at_head && LaunchesCopy(unit) ? Cause::kDataLoader : Cause::kHostPause;
-  out.evidence.push_back(absl::StrFormat("its host is silent for %s per step before %s%s; its peers for %s", LengthText(worst.excess + worst.peers),
-                                         CallName(unit), at_head ? " at the head of the step" : "", LengthText(worst.peers)));
+  out.evidence.push_back(absl::StrFormat("no single kind of work explains it: kernels %s, host %s, copies %s per step", LengthText(cost.kernels),
+                                         LengthText(cost.host), LengthText(cost.copies)));
   return out;
 }
 

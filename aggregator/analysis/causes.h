@@ -1,52 +1,47 @@
-// Why a rank is slow: rules over its excess per kind of unit, each with the numbers it rests on.
+// Why a rank or a host is slow: rules in a fixed order, each with the numbers it rests on. Source: docs/causes.md.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_CAUSES_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_CAUSES_H_
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "aggregator/analysis/diagnosis.h"
+#include "aggregator/analysis/cause_names.h"
+#include "aggregator/analysis/excess.h"
 #include "aggregator/analysis/gains.h"
-#include "aggregator/analysis/typical.h"
+#include "aggregator/analysis/host_gaps.h"
+#include "aggregator/analysis/kernel_ratios.h"
 
 namespace lockstep::analysis {
 
 struct CauseFinding {
   Cause cause = Cause::kUnknown;
+  double rule_share = 0;  // part of what it costs that the rule explains
   std::vector<std::string> evidence;
   std::optional<Nanos> late;  // how late it comes into each step, where that is what it costs
 };
 
 class CauseRules {
  public:
-  CauseRules(const GraphInput& input, const Graph& graph, const Classes& classes, const TypicalValues& typical)
-      : in_(input), graph_(graph), classes_(classes), typical_(typical) {}
+  // All of them must outlive it.
+  CauseRules(const GraphInput& input, const Gains& gains, const Excess& excess, const KernelKinds& kinds)
+      : in_(input), gains_(gains), excess_(excess), kinds_(kinds) {}
 
-  // The first kind of unit that explains most of what the rank costs, taken further by its rules.
-  CauseFinding Of(uint32_t rank_index, const RankCost& cost) const;
+  // Of ranks whose kernels, copies or host are slow. `z`: how many sigmas their kernels stand out.
+  CauseFinding OfKernels(std::span<const uint32_t> rank_indices, double z) const;
+  CauseFinding OfCopies(uint32_t rank_index) const;
+  CauseFinding OfHost(uint32_t rank_index, const Pieces& level, const Pieces& pauses) const;
+  // What the split charges most of a rank's cost to: too few steps for anything better.
+  CauseFinding OfCost(uint32_t rank_index, const RankCost& cost) const;
 
-  // How much longer the rank's kernels take than its peers', over all classes that have peers.
-  struct KernelRatio {
-    double ratio = 1;
-    double classes_slower = 0;  // part of the classes, weighted by time, that are slower
-    uint32_t classes = 0;
-  };
-  KernelRatio Kernels(uint32_t rank_index) const;
-  KernelRatio Copies(uint32_t rank_index) const { return Compare(rank_index, UnitKind::kCopy); }
+  KernelRatios Kernels(std::span<const uint32_t> rank_indices) const;
 
  private:
-  KernelRatio Compare(uint32_t rank_index, UnitKind kind) const;
-  CauseFinding OfKernels(uint32_t rank_index) const;
-  CauseFinding OfHost(uint32_t rank_index) const;
-  CauseFinding OfCopies(uint32_t rank_index) const;
-  std::string CallName(uint32_t unit) const;
-  bool LaunchesCopy(uint32_t unit) const;
-
   const GraphInput& in_;
-  const Graph& graph_;
-  const Classes& classes_;
-  const TypicalValues& typical_;
+  const Gains& gains_;
+  const Excess& excess_;
+  const KernelKinds& kinds_;
 };
 
 // "7.49 ms", "212 us", "980 ns": three significant digits.

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "aggregator/analysis/cause_names.h"
 #include "aggregator/analysis/delay_cost.h"
 #include "aggregator/analysis/fixes.h"
 #include "aggregator/analysis/graph.h"
@@ -18,19 +19,15 @@
 
 namespace lockstep::analysis {
 
-// As report.json's `cause`.
-enum class Cause : uint8_t {
-  kUnknown, kGpuClock, kHostLaunch, kDataLoader, kHostPause, kHostAllocator, kSlowLink, kCopy, kVictim, kContention
-};
-std::string_view CauseName(Cause cause);
-
 enum class Verdict : uint8_t { kUndecided, kLikely, kSure };
 
 // With less of the communication matched than this, what holds the ranks back may be invisible: nothing is decided.
 inline constexpr double kMatchedForVerdict = 0.5;
 
 struct Finding {
-  std::vector<uint32_t> rank_indices;  // one, or ranks that nothing tells apart
+  CulpritKind kind = CulpritKind::kRank;
+  std::vector<uint32_t> rank_indices;  // whose they are, or, when not told apart, among whom it is one; empty: nobody's (data)
+  bool told_apart = true;
   Cause cause = Cause::kUnknown;
   Fix fix;             // what is made typical when it is fixed
   double lost_ns = 0;  // per step: its share of the additive split
@@ -43,7 +40,10 @@ struct Finding {
   bool hidden = false;  // found only once the others were fixed
   Verdict verdict = Verdict::kUndecided;
   std::optional<double> confidence;  // part of the resamples in which it gains more than the noise floor and than the next
-  std::optional<int64_t> since_step;
+  // First and last step in which it cost; each null where it did from the first step on, or up to the last.
+  std::optional<int64_t> since_step, until_step;
+  double steps_affected = 1;  // part of the steps
+  std::optional<double> before_ns, after_ns;  // the step before since_step and from then on, where there are such
   uint32_t delayed_ranks = 0;
   std::vector<std::string> evidence;
   std::optional<Nanos> late;  // how late it comes into each step, where that is what it costs

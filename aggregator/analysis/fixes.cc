@@ -179,6 +179,7 @@ Fix Together(std::span<const Fix> fixes) {
   for (const Fix& f : fixes) {
     all.rank_indices.insert(all.rank_indices.end(), f.rank_indices.begin(), f.rank_indices.end());
     all.owners.insert(all.owners.end(), f.owners.begin(), f.owners.end());
+    all.pieces.insert(all.pieces.end(), f.pieces.begin(), f.pieces.end());
   }
   for (std::vector<uint32_t>* list : {&all.rank_indices, &all.owners}) {
     std::sort(list->begin(), list->end());

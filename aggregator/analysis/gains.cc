@@ -90,6 +90,10 @@ void Gains::Restore(const Fix& fix, Timing& timing) const {
     std::copy(graph_.work.begin() + first, graph_.work.begin() + last, timing.work.begin() + first);
   }
   typical_.ForEachTransfer(fix.owners, [&](uint32_t u) { timing.work[u] = graph_.work[u]; });
+  for (const Piece& p : fix.pieces) {
+    timing.lead[UnitOf(p.node)] = graph_.lead[UnitOf(p.node)];
+    timing.work[UnitOf(p.node)] = graph_.work[UnitOf(p.node)];
+  }
 }
 
 std::vector<double> Gains::Replayed(Worker& worker) const {
@@ -116,6 +120,12 @@ std::vector<std::vector<double>> Gains::OfEach(std::span<const Fix> fixes) {
   if (empty()) return gains;
   ParallelFor(Threads(), fixes.size(), [&](unsigned thread, size_t i) { gains[i] = Gain(WorkerOf(thread), fixes[i]); });
   return gains;
+}
+
+double Gains::LostTo(const Pieces& pieces) const {
+  double sum = 0;
+  for (const Piece& p : pieces) sum += split_.weight[p.node] * p.ns;
+  return steps_ == 0 ? 0 : PerStep(sum);
 }
 
 std::vector<double> Gains::OfTiming(const std::function<void(Timing&)>& change) {

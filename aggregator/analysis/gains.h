@@ -53,6 +53,9 @@ class Gains {
   // the differences. The step is a convex function of what units take, so its tangent bounds it.
   std::vector<double> BoundsBeyond(const Fix& fix);
 
+  // What the split charges to these pieces, per step: each as much of it as its moment was critical on the way from typical to observed.
+  double LostTo(const Pieces& pieces) const;
+
   size_t steps() const { return steps_; }
   double step_ns() const { return step_ns_; }
   double ideal_step_ns() const { return step_ns_ - lost_ns_; }  // every unit at its class's median

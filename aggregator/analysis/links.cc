@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
+#include "absl/container/flat_hash_map.h"
 #include "aggregator/analysis/stats.h"
 
 namespace lockstep::analysis {
@@ -13,96 +16,321 @@ using store::kNone;
 // Slow is what takes this much longer than its peers and stands out of the others' spread.
 constexpr double kSlowRatio = 1.08;
 constexpr double kSlowSigmas = 4.0;
+// In a single step by more.
+constexpr double kSlowStepRatio = 1.15;
+constexpr double kSlowStepSigmas = 6.0;
+// A culprit's groups are slow together in most of the steps in which any of them is.
+constexpr double kTogether = 0.75;
+constexpr double kFixed = 0.8;
+// So many groups have a middle one.
+constexpr size_t kLeastForMiddle = 4;
+// What kernels beside it add to a transfer.
+constexpr double kMostByWork = 0.1;
 
-std::vector<TransferComparison> Compare(const Classes& classes, const TypicalValues& typical) {
-  std::vector<TransferComparison> rows(classes.owners.size());
-  for (size_t c = 0; c < classes.cells.size(); ++c) {
-    const Cell& cell = classes.cells[c];
-    const CellStats& stats = typical.stats()[c];
-    if (cell.kind != UnitKind::kTransfer || !stats.has_peers) continue;
-    TransferComparison& row = rows[cell.owner];
-    row.owner = cell.owner;
-    row.own_ns += std::max(0.0, stats.own_work) * cell.count;
-    row.peers_ns += std::max(0.0, stats.peer_work) * cell.count;
-  }
-  std::erase_if(rows, [](const TransferComparison& r) { return r.owner == kNone || r.peers_ns <= 0; });
-  return rows;
-}
-
-// Half of them at least are taken to be healthy.
-double HealthySigma(const std::vector<TransferComparison>& rows) {
-  std::vector<double> ratios;
-  for (const TransferComparison& r : rows) ratios.push_back(r.ratio());
-  std::sort(ratios.begin(), ratios.end());
-  ratios.resize((ratios.size() + 1) / 2);
-  return RobustSigma(ratios);
-}
-
-// A bad link shows in every group and pair of its rank; the fewest such ranks that explain all that is slow are named.
-class Cover {
+class Finder {
  public:
-  Cover(size_t ranks, const Classes& classes, const std::vector<TransferComparison>& rows) : rows_(rows), owners_of_(ranks), slow_(classes.owners.size(), 0) {
-    const double limit = std::max(kSlowRatio, 1 + kSlowSigmas * HealthySigma(rows));
-    for (const TransferComparison& row : rows) {
-      slow_[row.owner] = row.ratio() > limit ? 1 : 0;
-      for (uint32_t r : classes.owners[row.owner].rank_indices) owners_of_[r].push_back(row.owner);
-    }
-  }
+  Finder(const GraphInput& input, const Graph& graph, const Classes& classes, const Excess& excess)
+      : in_(input), graph_(graph), classes_(classes), excess_(excess), steps_(input.steps.count()) {}
 
-  std::vector<SlowLink> Run() {
-    std::vector<SlowLink> links;
-    std::vector<uint8_t> covered(slow_.size(), 0);
-    while (true) {
-      const std::vector<uint32_t> best = BestRanks(covered);
-      if (best.empty()) return links;
-      SlowLink link;
-      link.owners = owners_of_[best.front()];
-      // Of equals only those that share everything cannot be told apart.
-      for (uint32_t r : best) {
-        if (owners_of_[r] == link.owners) link.rank_indices.push_back(r);
-      }
-      double own = 0, peers = 0;
-      for (const TransferComparison& row : rows_) {
-        if (std::find(link.owners.begin(), link.owners.end(), row.owner) == link.owners.end()) continue;
-        covered[row.owner] = 1;
-        own += row.own_ns;
-        peers += row.peers_ns;
-      }
-      link.ratio = own / peers;
-      links.push_back(std::move(link));
-    }
+  LinkFindings Run() {
+    Compare();
+    if (out_.compared.empty()) return std::move(out_);
+    Mark();
+    CoverByCulprits();
+    CoverRest();
+    for (SlowLink& link : out_.slow) Describe(link);
+    return std::move(out_);
   }
 
  private:
-  // The ranks, all of whose groups and pairs are slow, that explain most of what is not yet covered.
-  std::vector<uint32_t> BestRanks(const std::vector<uint8_t>& covered) const {
-    std::ptrdiff_t most = 0;
-    std::vector<uint32_t> best;
-    for (uint32_t r = 0; r < owners_of_.size(); ++r) {
-      const auto& own = owners_of_[r];
-      if (!std::all_of(own.begin(), own.end(), [&](uint32_t o) { return slow_[o] != 0; })) continue;
-      const auto fresh = std::count_if(own.begin(), own.end(), [&](uint32_t o) { return covered[o] == 0; });
-      if (fresh > most) {
-        most = fresh;
-        best.clear();
-      }
-      if (fresh == most && fresh > 0) best.push_back(r);
+  void Compare() {
+    row_of_.assign(classes_.owners.size(), kNone);
+    for (uint32_t o = 0; o < classes_.owners.size(); ++o) {
+      const ExcessSeries& series = excess_.OfOwner(o);
+      if (series.typical_ns <= 0) continue;
+      TransferComparison row{.owner = o, .between_hosts = BetweenHosts(o), .excess_ns = series.by_step};
+      row.slow.assign(steps_, 0);
+      row_of_[o] = static_cast<uint32_t>(out_.compared.size());
+      out_.compared.push_back(std::move(row));
     }
-    return best;
+    TakeOffStages();
+    for (TransferComparison& row : out_.compared) row.ratio = 1 + Median(row.excess_ns) / Typical(row);
   }
 
-  const std::vector<TransferComparison>& rows_;
-  std::vector<std::vector<uint32_t>> owners_of_;  // by rank index
-  std::vector<uint8_t> slow_;                     // by owner
+  // Groups of one stage have the same work beside them, which slows them alike.
+  void TakeOffStages() {
+    std::map<int32_t, std::vector<uint32_t>> stages;
+    for (uint32_t i = 0; i < out_.compared.size(); ++i) {
+      const int32_t stage = excess_.StageOfOwner(out_.compared[i].owner);
+      if (stage >= 0) stages[stage].push_back(i);
+    }
+    for (const auto& [stage, rows] : stages) {
+      if (rows.size() < kLeastForMiddle) continue;
+      std::vector<double> middles;
+      for (uint32_t i : rows) middles.push_back(Median(out_.compared[i].excess_ns) / Typical(out_.compared[i]));
+      // No more than such work can do: a bad card may well slow all groups of a stage.
+      const double middle = std::clamp(Median(std::move(middles)), -kMostByWork, kMostByWork);
+      for (uint32_t i : rows) {
+        for (double& e : out_.compared[i].excess_ns) e -= middle * Typical(out_.compared[i]);
+      }
+    }
+  }
+
+  bool BetweenHosts(uint32_t owner) const {
+    const auto& members = classes_.owners[owner].rank_indices;
+    return std::any_of(members.begin(), members.end(), [&](uint32_t r) { return HostOf(r) != HostOf(members[0]); });
+  }
+  uint32_t HostOf(uint32_t r) const { return in_.capture.ranks[r].host; }
+
+  // Half of them at least are taken to be healthy.
+  static double HealthySigma(std::vector<double> ratios) {
+    std::sort(ratios.begin(), ratios.end());
+    ratios.resize((ratios.size() + 1) / 2);
+    return RobustSigma(ratios);
+  }
+
+  void Mark() {
+    std::vector<double> ratios, cells;
+    for (const TransferComparison& row : out_.compared) {
+      ratios.push_back(row.ratio);
+      for (double e : row.excess_ns) cells.push_back(e / Typical(row));
+    }
+    const double limit = std::max(kSlowRatio, 1 + kSlowSigmas * HealthySigma(ratios));
+    const double step_limit = std::max(kSlowStepRatio - 1, kSlowStepSigmas * HealthySigma(cells));
+    for (TransferComparison& row : out_.compared) {
+      // Over many steps a small excess is sure; in one of them only a large one.
+      const bool fixed = row.ratio > limit;
+      size_t slow = 0;
+      for (size_t k = 0; k < steps_; ++k) {
+        row.slow[k] = fixed || row.excess_ns[k] > step_limit * Typical(row) ? 1 : 0;
+        slow += row.slow[k];
+      }
+      row.slow_steps = static_cast<double>(slow) / static_cast<double>(steps_);
+      left_.push_back(row.slow);
+    }
+  }
+
+  double Typical(const TransferComparison& row) const { return excess_.OfOwner(row.owner).typical_ns; }
+
+  // ---- culprits
+
+  struct Suspect {
+    LinkKind kind;
+    std::vector<uint32_t> ranks, hosts;
+    bool leaves_host = false;
+    std::vector<uint32_t> rows;  // all of them must be slow together
+  };
+
+  std::vector<Suspect> Suspects() const {
+    std::map<uint32_t, std::vector<uint32_t>> of_rank, of_rank_outside, of_host;
+    std::map<uint32_t, std::set<uint32_t>> ranks_outside;
+    for (uint32_t i = 0; i < out_.compared.size(); ++i) {
+      for (uint32_t r : classes_.owners[out_.compared[i].owner].rank_indices) {
+        of_rank[r].push_back(i);
+        if (!out_.compared[i].between_hosts) continue;
+        of_rank_outside[r].push_back(i);
+        ranks_outside[HostOf(r)].insert(r);
+        if (of_host[HostOf(r)].empty() || of_host[HostOf(r)].back() != i) of_host[HostOf(r)].push_back(i);
+      }
+    }
+    std::vector<Suspect> suspects;
+    for (const auto& [r, rows] : of_rank) {
+      suspects.push_back({LinkKind::kRank, {r}, {}, false, rows});
+      const auto outside = of_rank_outside.find(r);
+      if (outside != of_rank_outside.end() && outside->second.size() < rows.size()) {
+        suspects.push_back({LinkKind::kRank, {r}, {}, true, outside->second});
+      }
+    }
+    for (const auto& [h, rows] : of_host) {
+      if (ranks_outside[h].size() < 2 || rows.size() < 2) continue;
+      suspects.push_back({LinkKind::kHost, {ranks_outside[h].begin(), ranks_outside[h].end()}, {h}, true, rows});
+    }
+    return suspects;
+  }
+
+  // Steps in which all of its transfers are slow, and the time beyond typical in them that nobody explains yet.
+  struct Fit {
+    double explained = 0;  // ns
+    double together = 0;   // of the excess of its rows in slow steps
+    std::vector<uint8_t> steps;
+  };
+
+  Fit FitOf(const Suspect& suspect) const {
+    Fit fit;
+    fit.steps.assign(steps_, 0);
+    double any = 0;
+    for (size_t k = 0; k < steps_; ++k) {
+      bool all = true;
+      double excess = 0, fresh = 0;
+      for (uint32_t i : suspect.rows) {
+        const TransferComparison& row = out_.compared[i];
+        all &= row.slow[k] != 0;
+        if (row.slow[k] != 0) excess += std::max(0.0, row.excess_ns[k]);
+        if (left_[i][k] != 0) fresh += std::max(0.0, row.excess_ns[k]);
+      }
+      any += excess;
+      if (!all) continue;
+      fit.steps[k] = 1;
+      fit.together += excess;
+      fit.explained += fresh;
+    }
+    fit.together = any > 0 ? fit.together / any : 0;
+    return fit;
+  }
+
+  // Those that explain most first. A suspect with a single group explains it no better than the group's other members.
+  void CoverByCulprits() {
+    const std::vector<Suspect> suspects = Suspects();
+    while (true) {
+      double most = 0;
+      Fit best_fit;
+      std::vector<const Suspect*> best;
+      for (const Suspect& s : suspects) {
+        if (s.rows.size() < 2) continue;
+        Fit fit = FitOf(s);
+        if (fit.together < kTogether || fit.explained <= 0) continue;
+        if (fit.explained > most * (1 + 1e-9)) {
+          most = fit.explained;
+          best_fit = std::move(fit);
+          best.clear();
+        }
+        if (fit.explained >= most * (1 - 1e-9) || best.empty()) best.push_back(&s);
+      }
+      if (best.empty()) return;
+      AddCulprit(best, best_fit.steps);
+    }
+  }
+
+  void AddCulprit(const std::vector<const Suspect*>& equals, const std::vector<uint8_t>& steps) {
+    const Suspect& first = *equals.front();
+    SlowLink link{.kind = first.kind, .rank_indices = first.ranks, .hosts = first.hosts, .leaves_host = first.leaves_host};
+    // Of equals only those that share everything cannot be told apart.
+    for (const Suspect* other : equals) {
+      if (other == &first || other->rows != first.rows || other->kind != first.kind) continue;
+      link.told_apart = false;
+      for (uint32_t r : other->ranks) {
+        if (std::find(link.rank_indices.begin(), link.rank_indices.end(), r) == link.rank_indices.end()) link.rank_indices.push_back(r);
+      }
+      link.hosts.insert(link.hosts.end(), other->hosts.begin(), other->hosts.end());
+    }
+    Take(link, first.rows, steps);
+  }
+
+  // Takes the rows' slow steps away and adds what they hold to the link.
+  void Take(SlowLink& link, const std::vector<uint32_t>& rows, const std::vector<uint8_t>& steps) {
+    for (uint32_t i : rows) {
+      bool any = false;
+      for (size_t k = 0; k < steps_; ++k) {
+        if (steps[k] == 0 || left_[i][k] == 0) continue;
+        left_[i][k] = 0;
+        any = true;
+        taken_[{static_cast<uint32_t>(out_.slow.size()), i}].push_back(static_cast<uint32_t>(k));
+      }
+      if (any) link.owners.push_back(out_.compared[i].owner);
+    }
+    out_.slow.push_back(std::move(link));
+  }
+
+  // What is left: single groups that are always slow, and groups that are slow now and then.
+  void CoverRest() {
+    std::vector<uint32_t> fixed, changing;
+    for (uint32_t i = 0; i < out_.compared.size(); ++i) {
+      const auto left = static_cast<double>(std::count(left_[i].begin(), left_[i].end(), 1));
+      if (left == 0) continue;
+      (left >= kFixed * static_cast<double>(steps_) ? fixed : changing).push_back(i);
+    }
+    for (uint32_t i : fixed) AddGroup(i);
+    // One group that is slow for a while is that group's path; several at different times are traffic.
+    if (changing.size() == 1) {
+      AddGroup(changing[0]);
+    } else if (changing.size() > 1) {
+      SlowLink link{.kind = LinkKind::kCongestion};
+      for (uint32_t i : changing) {
+        for (uint32_t r : classes_.owners[out_.compared[i].owner].rank_indices) link.rank_indices.push_back(r);
+      }
+      std::sort(link.rank_indices.begin(), link.rank_indices.end());
+      link.rank_indices.erase(std::unique(link.rank_indices.begin(), link.rank_indices.end()), link.rank_indices.end());
+      Take(link, changing, std::vector<uint8_t>(steps_, 1));
+    }
+  }
+
+  void AddGroup(uint32_t i) {
+    SlowLink link{.kind = LinkKind::kGroup};
+    // Members with nothing else to show for themselves are suspects, the others are cleared.
+    std::vector<uint32_t> suspects;
+    for (uint32_t r : classes_.owners[out_.compared[i].owner].rank_indices) {
+      uint32_t others = 0;
+      for (const TransferComparison& row : out_.compared) {
+        const auto& members = classes_.owners[row.owner].rank_indices;
+        const bool mine = std::find(members.begin(), members.end(), r) != members.end();
+        others += mine && row.owner != out_.compared[i].owner && row.slow_steps < kFixed ? 1 : 0;
+      }
+      if (others == 0) suspects.push_back(r);
+    }
+    const auto& members = classes_.owners[out_.compared[i].owner].rank_indices;
+    if (suspects.empty() || suspects.size() == members.size()) {
+      // All cleared, or none: it is what they share. In the latter case it may as well be one of them.
+      link.rank_indices = members;
+      link.surely = suspects.empty();
+    } else {
+      link.kind = LinkKind::kRank;
+      link.rank_indices = suspects;
+      link.told_apart = suspects.size() == 1;
+    }
+    Take(link, {i}, std::vector<uint8_t>(steps_, 1));
+  }
+
+  // ---- figures
+
+  void Describe(SlowLink& link) {
+    const auto number = static_cast<uint32_t>(&link - out_.slow.data());
+    double own = 0, peers = 0;
+    std::set<uint32_t> steps;
+    // (owner, step) -> part of its work that is beyond typical.
+    absl::flat_hash_map<uint64_t, double> beyond;
+    for (auto it = taken_.lower_bound({number, 0}); it != taken_.end() && it->first.first == number; ++it) {
+      const TransferComparison& row = out_.compared[it->first.second];
+      for (uint32_t k : it->second) {
+        own += Typical(row) + row.excess_ns[k];
+        peers += Typical(row);
+        steps.insert(k);
+        const double took = Typical(row) + row.excess_ns[k];
+        if (took > 0) beyond[uint64_t{row.owner} << 32 | k] = row.excess_ns[k] / took;
+      }
+    }
+    link.ratio = peers > 0 ? own / peers : 1;
+    link.slow_steps = static_cast<double>(steps.size()) / static_cast<double>(steps_);
+    for (const TransferComparison& row : out_.compared) {
+      const auto& members = classes_.owners[row.owner].rank_indices;
+      const bool shares = std::any_of(members.begin(), members.end(), [&](uint32_t r) {
+        return std::find(link.rank_indices.begin(), link.rank_indices.end(), r) != link.rank_indices.end();
+      });
+      if (shares && row.slow_steps == 0) ++link.inside_normal;
+    }
+    for (const Cell& cell : classes_.cells) {
+      if (cell.kind != UnitKind::kTransfer) continue;
+      for (uint32_t u : classes_.UnitsOf(cell)) {
+        const auto found = beyond.find(uint64_t{cell.owner} << 32 | static_cast<uint32_t>(graph_.units[u].step));
+        if (found != beyond.end()) link.pieces.push_back({EndOf(u), graph_.work[u] * found->second});
+      }
+    }
+  }
+
+  const GraphInput& in_;
+  const Graph& graph_;
+  const Classes& classes_;
+  const Excess& excess_;
+  size_t steps_;
+  std::vector<uint32_t> row_of_;             // by owner
+  std::vector<std::vector<uint8_t>> left_;   // by row and step: slow and not yet explained
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> taken_;  // (link, row): steps
+  LinkFindings out_;
 };
 
 }  // namespace
 
-LinkFindings FindSlowLinks(const GraphInput& input, const Classes& classes, const TypicalValues& typical) {
-  LinkFindings out;
-  out.compared = Compare(classes, typical);
-  if (!out.compared.empty()) out.slow = Cover(input.capture.ranks.size(), classes, out.compared).Run();
-  return out;
+LinkFindings FindSlowLinks(const GraphInput& input, const Graph& graph, const Classes& classes, const Excess& excess) {
+  return Finder(input, graph, classes, excess).Run();
 }
 
 }  // namespace lockstep::analysis

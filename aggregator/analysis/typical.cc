@@ -243,6 +243,10 @@ void TypicalValues::MakeTypical(const Fix& fix, Timing& timing) const {
     }
     first = last;
   }
+  for (const Piece& p : fix.pieces) {
+    std::vector<double>& values = p.node == StartOf(UnitOf(p.node)) ? timing.lead : timing.work;
+    values[UnitOf(p.node)] -= fix.strength * p.ns;
+  }
 }
 
 void TypicalValues::MakeUnitsTypical(std::span<const uint8_t> chosen, double strength, Timing& timing) const {

@@ -13,6 +13,7 @@
 
 #include "aggregator/analysis/classes.h"
 #include "aggregator/analysis/graph.h"
+#include "aggregator/analysis/pieces.h"
 #include "aggregator/analysis/replay.h"
 
 namespace lockstep::analysis {
@@ -25,6 +26,7 @@ struct Fix {
   std::vector<uint32_t> rank_indices;
   uint32_t aspects = kEverything;  // of those ranks
   std::vector<uint32_t> owners;    // into Classes::owners
+  Pieces pieces;                   // of units that belong to none of these: so much of each goes
   double strength = 1;             // part of the way from observed to typical
 };
 

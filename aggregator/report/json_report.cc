@@ -198,6 +198,10 @@ void WriteStraggler(JsonOut& out, const StragglerRow& s) {
   out.Member("verdict", s.verdict);
   out.Member("confidence", s.confidence);
   out.Member("since_step", s.since_step);
+  out.Member("until_step", s.until_step);
+  out.Member("affected_steps", s.affected_steps);
+  out.Member("excess_before_ns", s.excess_before_ns);
+  out.Member("excess_since_ns", s.excess_since_ns);
   out.Member("caused_wait_ns_per_step", s.caused_wait_ns_per_step);
   out.Member("evidence", s.evidence);
   out.Member("delayed_ranks", s.delayed_ranks);

@@ -79,6 +79,7 @@ struct RankRow {
   // The step gets this much shorter with the rank made typical; nullopt where that was not replayed since it is at most the second.
   std::optional<double> gain_ns_per_step, gain_at_most_ns_per_step;
   std::optional<double> parallel_efficiency;  // compute over what elapsed for all ranks together
+  std::string source_file;  // of an import; not in the document
 };
 
 // parallel == load_balance * communication * orchestration.
@@ -136,7 +137,7 @@ struct SlowdownRow {
 };
 
 struct StragglerRow {
-  std::string kind;  // "rank", …
+  std::string kind;  // "rank", "host", "stage", "group", "data", "job"
   std::vector<RankId> ranks;
   std::vector<std::string> hosts;
   std::string cause;
@@ -147,10 +148,15 @@ struct StragglerRow {
   std::string verdict;  // "sure", "likely", "undecided"
   std::optional<double> confidence;
   std::optional<int64_t> since_step;
+  std::optional<int64_t> until_step;  // nullopt: up to the last one
+  double affected_steps = 1;          // part of the steps
+  // Its own work beyond its peers', per step: before since_step, where the window holds that, and in the affected steps.
+  std::optional<double> excess_before_ns, excess_since_ns;
   double caused_wait_ns_per_step = 0;
   std::vector<std::string> evidence;
   uint32_t delayed_ranks = 0;
   std::string action;
+  std::string fix;  // the same in a few words
 };
 
 struct FixRow {

@@ -34,8 +34,13 @@ Analysis Analyze(const store::Capture& capture, const AnalyzeOptions& options = 
 struct TextOptions {
   int width = 100;    // columns of the terminal
   bool color = false;
-  int top = 5;        // rows of each list
+  int top = 5;        // rows of each list, at most 8
+  // How a command line names this capture (a folder, an id, a file); empty: no commands are printed.
+  std::string source;
+  bool has_traces = false;  // `source` is a capture's folder, with merged.pftrace in it
 };
+// For a person on call, in 20 lines of 100 columns (more where the terminal is narrower): the first two are enough to page the right
+// one. What does not fit is left out, least important first; the document has all of it.
 std::string RenderText(const Report& report, const TextOptions& options = {});
 
 // One JSON document, schema lockstep.report/1, ending in a newline.

@@ -215,6 +215,7 @@ std::vector<RankRow> MakeRankRows(const RowInput& in) {
                     .sm_efficiency = p.sm_efficiency,
                     .achieved_occupancy = p.achieved_occupancy,
                     .tensor_core_fraction = p.tensor_core_fraction});
+    rows.back().source_file = rank.source_file;
   }
   return rows;
 }

@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_format.h"
 #include "aggregator/analysis/causes.h"
+#include "aggregator/report/actions.h"
 #include "aggregator/report/rows.h"
+#include "aggregator/report/text_layout.h"
 
 namespace lockstep::report {
 namespace {
@@ -37,20 +39,19 @@ std::string Where(const store::Capture& capture, uint32_t rank_index) {
   return absl::StrFormat("GPU %d of %s", rank.device.value(), HostOf(capture, rank_index));
 }
 
-std::string ActionFor(const store::Capture& capture, const Finding& f) {
-  const std::string where = Where(capture, f.rank_indices[0]);
-  switch (f.cause) {
-    case Cause::kGpuClock: return "read clocks, power limit and temperature of " + where + "; replace it if they stay low";
-    case Cause::kSlowLink: return "check link speed and error counters of " + where + " (NVLink, PCIe, NIC)";
-    case Cause::kCopy: return "check PCIe generation and width of " + where + ", and whether its host buffers are pinned";
-    case Cause::kDataLoader: return "look at the input pipeline of this rank: workers, storage, the size of its shard";
-    case Cause::kHostPause: return "look for what stops this process once a step: garbage collection, logging, evaluation, a lock";
-    case Cause::kHostLaunch: return "look at the CPU of this rank: pinning, frequency, other processes; or capture launches in a CUDA graph";
-    default: return "";
-  }
+ActionTarget TargetOf(const store::Capture& capture, const Finding& f) {
+  ActionTarget target;
+  if (f.rank_indices.empty()) return target;
+  target.gpu = Where(capture, f.rank_indices[0]);
+  target.host = HostOf(capture, f.rank_indices[0]);
+  std::vector<RankId> ranks;
+  for (uint32_t r : f.rank_indices) ranks.push_back(capture.ranks[r].rank);
+  target.ranks = RankList(ranks, 3);
+  return target;
 }
 
 void AddLateness(const RowInput& in, const Finding& f, StragglerRow& row) {
+  if (f.rank_indices.empty()) return;
   std::optional<Nanos> late = f.late;
   if (!late && in.steps.count() < analysis::kLeastSteps) {
     late = LatenessFromBefore(in)[f.rank_indices[0]];
@@ -87,7 +88,7 @@ std::vector<StragglerRow> MakeStragglerRows(const RowInput& in) {
   const std::vector<Nanos> caused = analysis::CausedWaitInSteps(in.capture, in.matches, in.times, in.steps);
   for (const Finding& f : in.diagnosis.findings) {
     StragglerRow row;
-    row.kind = f.rank_indices.size() == 1 ? "rank" : "group";
+    row.kind = std::string(analysis::CulpritKindName(f.kind));
     for (uint32_t r : f.rank_indices) {
       row.ranks.push_back(in.capture.ranks[r].rank);
       const std::string host = HostOf(in.capture, r);
@@ -102,10 +103,16 @@ std::vector<StragglerRow> MakeStragglerRows(const RowInput& in) {
     row.verdict = VerdictName(f.verdict);
     row.confidence = f.confidence;
     row.since_step = f.since_step;
+    row.until_step = f.until_step;
+    row.affected_steps = f.steps_affected;
+    row.excess_before_ns = f.before_ns;
+    row.excess_since_ns = f.after_ns;
     row.evidence = f.evidence;
     AddLateness(in, f, row);
     row.delayed_ranks = f.delayed_ranks;
-    row.action = ActionFor(in.capture, f);
+    const ActionTarget target = TargetOf(in.capture, f);
+    row.action = ActionFor(f.cause, f.kind, target);
+    row.fix = FixVerb(f.cause, f.kind, target);
     rows.push_back(std::move(row));
   }
   return rows;

@@ -94,4 +94,13 @@ std::string Percent(double fraction) {
   return absl::StrFormat(std::fabs(p) < 9.95 ? "%.1f%%" : "%.0f%%", p);
 }
 
+std::string RankList(const std::vector<RankId>& ranks, size_t most) {
+  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size() && i < most; ++i) {
+    out += (i > 0 ? ", " : "") + std::to_string(ranks[i].value());
+  }
+  if (ranks.size() > most) out += absl::StrFormat(" and %d more", ranks.size() - most);
+  return out;
+}
+
 }  // namespace lockstep::report

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/ids.h"
 #include "common/base/time.h"
 
 namespace lockstep::report {
@@ -33,6 +34,8 @@ class TextLayout {
 // Lengths of a few ms up as "12.1 ms"; see analysis::LengthText.
 std::string Text(Nanos length);
 std::string Percent(double fraction);
+// "rank 3", "ranks 3, 4 and 2 more".
+std::string RankList(const std::vector<RankId>& ranks, size_t most);
 
 }  // namespace lockstep::report
 

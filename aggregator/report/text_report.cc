@@ -1,11 +1,12 @@
 // The report for a person on call: the first two lines are enough to page the right one.
 #include <algorithm>
+#include <cctype>
 #include <cmath>
-#include <numeric>
 
 #include "absl/strings/str_format.h"
 #include "aggregator/analysis/causes.h"
 #include "aggregator/analysis/diagnosis.h"
+#include "aggregator/report/actions.h"
 #include "aggregator/report/report.h"
 #include "aggregator/report/text_layout.h"
 
@@ -19,20 +20,17 @@ constexpr double kNotableShare = 0.02;
 // Of the waiting for the rank that was waited for most.
 constexpr double kWorthALine = 0.25;
 constexpr double kNearlyAll = 0.99;
-
-std::string RankList(const std::vector<RankId>& ranks, size_t most) {
-  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size() && i < most; ++i) {
-    out += (i > 0 ? ", " : "") + std::to_string(ranks[i].value());
-  }
-  if (ranks.size() > most) out += absl::StrFormat(" and %d more", ranks.size() - most);
-  return out;
-}
+// A page of a terminal, at this many columns.
+constexpr int kMostLines = 20;
+constexpr int kUsualWidth = 100;
+constexpr int kNarrowest = 40;
+constexpr int kMostRows = 8;
+constexpr size_t kMostFixes = 3, kMostWaitedFor = 3, kMostInnocents = 3, kMostActions = 3, kRanksOfACommand = 8;
 
 class Writer {
  public:
   Writer(const Report& report, const TextOptions& options)
-      : r_(report), top_(static_cast<size_t>(std::max(1, options.top))), out_(options.width, options.color) {}
+      : r_(report), options_(options), width_(std::max(options.width, kNarrowest)), top_(static_cast<size_t>(std::clamp(options.top, 1, kMostRows))) {}
 
   std::string Run() {
     Verdict();
@@ -42,21 +40,74 @@ class Writer {
     Waiting();
     Time();
     NotTheCause();
-    Ranks();
-    Collectives();
+    Trend();
     Trust();
     Do();
-    return out_.Take();
+    Open();
+    return Fitted();
   }
 
  private:
+  // How soon something is left out when there is too much to say.
+  enum Priority { kAlways, kImportant, kUseful, kAside };
+  struct Paragraph {
+    std::string lines;
+    Priority priority;
+  };
+
+  void Say(Priority priority, std::string_view text, size_t hang = 2, Tone tone = Tone::kPlain) {
+    TextLayout layout(options_.width, options_.color);
+    layout.Line(text, hang, tone);
+    paragraphs_.push_back({layout.Take(), priority});
+  }
+
+  // One line, the end of which may go.
+  void SayShort(Priority priority, std::string text, Tone tone = Tone::kPlain) {
+    const auto most = static_cast<size_t>(width_);
+    if (text.size() > most) {
+      size_t cut = text.rfind(' ', most - 4);
+      if (cut == std::string::npos || cut < most / 2) cut = most - 4;
+      text.resize(cut);
+      text += " ...";
+    }
+    Say(priority, text, 2, tone);
+  }
+
+  // Twenty lines at the usual width; what matters least goes first, from the end.
+  std::string Fitted() {
+    const auto lines = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
+    std::ptrdiff_t total = 0;
+    for (const Paragraph& p : paragraphs_) total += lines(p.lines);
+    const std::ptrdiff_t most = std::max<std::ptrdiff_t>(kMostLines, kMostLines * kUsualWidth / width_);
+    for (const Priority least : {kAside, kUseful, kImportant}) {
+      for (size_t i = paragraphs_.size(); i > 0 && total > most; --i) {
+        if (paragraphs_[i - 1].priority != least) continue;
+        total -= lines(paragraphs_[i - 1].lines);
+        paragraphs_[i - 1].lines.clear();
+      }
+    }
+    std::string out;
+    for (const Paragraph& p : paragraphs_) out += p.lines;
+    return out;
+  }
+
   double Steps() const { return std::max(1.0, static_cast<double>(r_.capture.steps)); }
+  static std::string Length(Nanos n) { return LengthText(static_cast<double>(n.ns())); }
+
+  const RankRow* RowOf(RankId rank) const {
+    const auto row = std::find_if(r_.ranks.begin(), r_.ranks.end(), [&](const RankRow& r) { return r.rank == rank; });
+    return row == r_.ranks.end() ? nullptr : &*row;
+  }
 
   std::string Who(const StragglerRow& s) const {
-    std::string who = RankList(s.ranks, top_);
+    if (s.kind == "data") return s.ranks.empty() ? "the data" : "data of " + RankList(s.ranks, 3);
+    if (s.kind == "job") return s.ranks.empty() || s.ranks.size() == r_.ranks.size() ? "all ranks" : "the job (" + RankList(s.ranks, 3) + ")";
+    if (s.kind == "host" && s.hosts.size() == 1) return absl::StrFormat("host %s (%d ranks)", s.hosts[0], s.ranks.size());
+    if (s.kind == "stage") return absl::StrFormat("one stage (%s)", RankList(s.ranks, 3));
+    std::string who = RankList(s.ranks, 3);
+    if (s.kind == "group" && s.ranks.size() > 1) return (s.verdict == "undecided" ? "one of " : "group of ") + who;
     if (s.ranks.size() == 1) {
-      const auto row = std::find_if(r_.ranks.begin(), r_.ranks.end(), [&](const RankRow& r) { return r.rank == s.ranks[0]; });
-      if (row != r_.ranks.end()) who += absl::StrFormat(" (%s GPU %d)", row->host, row->device);
+      if (const RankRow* row = RowOf(s.ranks[0])) who += absl::StrFormat(" (%s GPU %d)", row->host, row->device);
     }
     return who;
   }
@@ -70,14 +121,9 @@ class Writer {
     return most;
   }
 
-  std::string WaitingFor(const RankRow& r) const {
-    return absl::StrFormat("rank %d: %s of the others' waiting per step", r.rank.value(),
-                           LengthText(static_cast<double>(r.caused_wait.ns()) / Steps()));
-  }
-
   void Verdict() {
     if (r_.ranks.empty()) {
-      out_.Line("NOTHING RECORDED: no rank left any device activity", 2, Tone::kWarn);
+      Say(kAlways, "NOTHING RECORDED: no rank left any device activity", 2, Tone::kWarn);
       return;
     }
     if (r_.capture.steps < analysis::kLeastSteps) {
@@ -88,13 +134,13 @@ class Writer {
         line += absl::StrFormat(" So far the others wait for rank %d (%s of their waiting per step)", most->rank.value(),
                                 LengthText(static_cast<double>(most->caused_wait.ns()) / Steps()));
       }
-      out_.Line(line, 2, Tone::kWarn);
+      Say(kAlways, line, 2, Tone::kWarn);
       return;
     }
     if (r_.capture.matching.matched_fraction.value_or(1) < analysis::kMatchedForVerdict) {
-      out_.Line("UNDECIDED only " + Percent(*r_.capture.matching.matched_fraction) +
-                    " of the communication could be matched across ranks: who waits for whom is not known",
-                2, Tone::kWarn);
+      Say(kAlways, "UNDECIDED only " + Percent(*r_.capture.matching.matched_fraction) +
+                       " of the communication could be matched across ranks: who waits for whom is not known",
+          2, Tone::kWarn);
       return;
     }
     if (r_.stragglers.empty()) {
@@ -102,14 +148,14 @@ class Writer {
       if (r_.slowdown.noise_floor_ns_per_step) {
         line += absl::StrFormat(" by more than %s per step (noise floor)", LengthText(*r_.slowdown.noise_floor_ns_per_step));
       }
-      out_.Line(line, 2, Tone::kGood);
+      Say(kAlways, line, 2, Tone::kGood);
       return;
     }
     const StragglerRow& s = r_.stragglers[0];
     std::string line = absl::StrFormat("%s %s: %s, %s.", s.verdict == "undecided" ? "UNDECIDED" : "STRAGGLER", Who(s), s.cause, s.verdict);
     if (s.gain_ns_per_step) line += " Fixing it gains " + Gain(*s.gain_ns_per_step, s.gain_interval) + " per step" + GainWithOthers(*s.gain_ns_per_step);
     if (r_.stragglers.size() > 1) line += absl::StrFormat("; %d more below", r_.stragglers.size() - 1);
-    out_.Line(line, 2, s.verdict == "undecided" ? Tone::kWarn : Tone::kBad);
+    Say(kAlways, line, 2, s.verdict == "undecided" ? Tone::kWarn : Tone::kBad);
   }
 
   // Where the first one is held up by others that are as bad, fixing it alone says little.
@@ -125,7 +171,7 @@ class Writer {
     for (uint32_t e : best->entries) {
       if (e > 0) others.insert(others.end(), r_.stragglers[e].ranks.begin(), r_.stragglers[e].ranks.end());
     }
-    return ", together with " + RankList(others, top_) + " " + Gain(best->gain_ns_per_step, best->gain_interval);
+    return ", together with " + RankList(others, 3) + " " + Gain(best->gain_ns_per_step, best->gain_interval);
   }
 
   std::string Gain(double gain, const std::optional<Range>& interval) const {
@@ -149,31 +195,34 @@ class Writer {
       if (s.ratio) line += absl::StrFormat("  SLOWDOWN %.3fx", *s.ratio);
       if (s.interval) line += absl::StrFormat(" [%.3f, %.3f]", s.interval->low, s.interval->high);
       line += "  lost " + LengthText(*s.lost_ns_per_step) + " per step";
+      const double hours = 24.0 * static_cast<double>(r_.ranks.size()) * *s.lost_ns_per_step / *s.step_ns;
+      if (*s.step_ns > 0 && hours >= 1 && r_.steps.size() >= analysis::kLeastSteps) line += absl::StrFormat(" = %.0f GPU-hours a day", hours);
     }
     if (c.matching.matched_fraction) line += absl::StrFormat("  matched %.4g%%", 100 * *c.matching.matched_fraction);
     if (c.hosts > 1) line += c.clock_bound ? "  clocks within " + Text(*c.clock_bound) : "  clocks unknown";
-    out_.Line(line);
-    if (!c.missing_ranks.empty()) out_.Line("MISSING " + RankList(c.missing_ranks, 16) + ": nothing was recorded of them", 2, Tone::kWarn);
+    Say(kAlways, line);
+    if (!c.missing_ranks.empty()) Say(kAlways, "MISSING " + RankList(c.missing_ranks, 16) + ": nothing was recorded of them", 2, Tone::kWarn);
   }
 
+  // "kernels +18% (z 21)": of several kinds of evidence the first says why.
   void WhyRow(double lost, const std::string& what, const std::string& detail) {
     const double share = r_.slowdown.lost_ns_per_step && *r_.slowdown.lost_ns_per_step > 0 ? lost / *r_.slowdown.lost_ns_per_step : 0;
-    out_.Line(absl::StrFormat("  %9s %5s  %s%s", LengthText(lost), absl::StrFormat("%.0f%%", 100 * share), what, detail.empty() ? "" : "  " + detail), 19);
+    SayShort(kAlways, absl::StrFormat("  %9s %5s  %-26s %s", LengthText(lost), absl::StrFormat("%.0f%%", 100 * share), what, detail));
   }
 
   void Why() {
     if (!r_.slowdown.lost_ns_per_step) return;
-    out_.Line("WHY (adds up to " + LengthText(*r_.slowdown.lost_ns_per_step) + " per step)", 2, Tone::kTitle);
+    Say(kAlways, "WHY (adds up to " + LengthText(*r_.slowdown.lost_ns_per_step) + " per step)", 2, Tone::kTitle);
     for (size_t i = 0; i < r_.stragglers.size() && i < top_; ++i) {
       const StragglerRow& s = r_.stragglers[i];
-      std::string detail = s.cause + "  " + s.verdict;
+      std::string detail = CauseInWords(s.cause) + "  " + s.verdict;
       if (s.confidence) detail += absl::StrFormat(" %.2f", *s.confidence);
-      for (const std::string& e : s.evidence) detail += "; " + e;
+      if (!s.evidence.empty()) detail += "  " + s.evidence[0];
       WhyRow(s.lost_ns_per_step, Who(s), detail);
     }
     double more = 0;
     for (size_t i = top_; i < r_.stragglers.size(); ++i) more += r_.stragglers[i].lost_ns_per_step;
-    if (r_.stragglers.size() > top_) WhyRow(more, absl::StrFormat("%d more", r_.stragglers.size() - top_), "");
+    if (r_.stragglers.size() > top_) WhyRow(more, absl::StrFormat("%d more", r_.stragglers.size() - top_), "--format json lists all");
     const SlowdownRow& s = r_.slowdown;
     std::string floor;
     if (s.noise_floor_ns_per_step) floor = "noise floor of one rank " + LengthText(*s.noise_floor_ns_per_step);
@@ -184,13 +233,14 @@ class Writer {
   void Fixes() {
     if (r_.fixes.empty()) return;
     std::string line = "FIX -> GAIN per step:";
-    for (size_t i = 0; i < r_.fixes.size() && i < top_; ++i) {
+    for (size_t i = 0; i < r_.fixes.size() && i < kMostFixes; ++i) {
       const FixRow& f = r_.fixes[i];
-      std::string who;
-      for (uint32_t e : f.entries) who += (who.empty() ? "" : " + ") + RankList(r_.stragglers[e].ranks, 3);
-      line += (i > 0 ? ";  " : "  ") + who + ": " + Gain(f.gain_ns_per_step, f.gain_interval);
+      std::string what;
+      for (uint32_t e : f.entries) what += (what.empty() ? "" : " + ") + r_.stragglers[e].fix;
+      if (f.entries.size() > 2) what = absl::StrFormat("the first %d together", f.entries.size());
+      line += (i > 0 ? ";  " : "  ") + what + ": " + Gain(f.gain_ns_per_step, f.gain_interval);
     }
-    out_.Line(line, 2, Tone::kTitle);
+    Say(kImportant, line, 2, Tone::kTitle);
   }
 
   void Waiting() {
@@ -204,7 +254,7 @@ class Writer {
 
   // Beyond what a typical job would wait, by who caused it however far away.
   void DelayCosts(const WaitingRow& w) {
-    for (size_t i = 0; i < w.causers.size() && i < top_; ++i) {
+    for (size_t i = 0; i < w.causers.size() && i < kMostWaitedFor; ++i) {
       const WaitingRow::Causer& c = w.causers[i];
       const double total = c.direct_ns_per_step + c.passed_on_ns_per_step;
       // Ranks that are as bad as each other are told of together; what is far less is noise beside the first.
@@ -214,7 +264,7 @@ class Writer {
       line += absl::StrFormat(" (%s of all such waiting); direct %s, passed on %s", Percent(total / w.waited_ns_per_step), Percent(c.direct_ns_per_step / total),
                               Percent(c.passed_on_ns_per_step / total));
       if (!c.path.empty()) line += "; path " + c.path;
-      out_.Line(line, 2, Tone::kTitle);
+      Say(i == 0 ? kUseful : kAside, line, 2, Tone::kTitle);
     }
   }
 
@@ -228,13 +278,13 @@ class Writer {
     if (all <= Nanos()) return;
     std::stable_sort(order.begin(), order.end(), [](const RankRow* a, const RankRow* b) { return a->caused_wait > b->caused_wait; });
     std::string line = "WAITING the others waited for";
-    for (size_t i = 0; i < order.size() && i < top_; ++i) {
+    for (size_t i = 0; i < order.size() && i < kMostWaitedFor; ++i) {
       const double share = static_cast<double>(order[i]->caused_wait.ns()) / static_cast<double>(all.ns());
       if (i > 0 && share < kNotableShare) break;
       line += absl::StrFormat("%s rank %d %s per step (%s)", i > 0 ? "," : "", order[i]->rank.value(),
                               LengthText(static_cast<double>(order[i]->caused_wait.ns()) / Steps()), Percent(share));
     }
-    out_.Line(line, 2, Tone::kTitle);
+    Say(kUseful, line, 2, Tone::kTitle);
   }
 
   void Lateness() {
@@ -245,9 +295,9 @@ class Writer {
     if (late != nullptr && r_.capture.steps < analysis::kLeastSteps && *late->late_from_before > Nanos::Micros(100)) {
       std::string clock;
       if (r_.capture.clock_bound && *r_.capture.clock_bound > *late->late_from_before) clock = " (within clock error)";
-      out_.Line(absl::StrFormat("LATE rank %d came %s late from before the window, cause unknown: what it did before is not in the capture%s",
-                                late->rank.value(), Text(*late->late_from_before), clock),
-                2, Tone::kTitle);
+      Say(kImportant, absl::StrFormat("LATE rank %d came %s late from before the window, cause unknown: what it did before is not in the capture%s",
+                                      late->rank.value(), Text(*late->late_from_before), clock),
+          2, Tone::kTitle);
     }
   }
 
@@ -269,10 +319,8 @@ class Writer {
     std::string line = "TIME compute " + part(compute) + "  exposed transfer " + part(transfer) + "  exposed wait " + part(wait);
     if (unsplit > Nanos()) line += "  exposed, not split " + part(unsplit);
     line += "  copies " + part(memory) + "  idle " + part(idle);
-    if (communication > Nanos()) {
-      line += "   overlap " + Percent(static_cast<double>(overlap.ns()) / static_cast<double>(communication.ns())) + " of communication";
-    }
-    out_.Line(line, 2, Tone::kTitle);
+    if (communication > Nanos()) line += "  overlap " + Percent(static_cast<double>(overlap.ns()) / static_cast<double>(communication.ns()));
+    Say(kUseful, line, 2, Tone::kTitle);
     const EfficiencyRow& e = r_.efficiency;
     if (e.factors.parallel) {
       line = absl::StrFormat("POP parallel efficiency %.2f = load balance %.2f x communication %.2f x orchestration %.2f", *e.factors.parallel,
@@ -286,57 +334,34 @@ class Writer {
       if (e.critical_communication_ns_per_step && r_.slowdown.lost_ns_per_step && *e.critical_communication_ns_per_step > 0.1 * *r_.slowdown.lost_ns_per_step) {
         line += absl::StrFormat("; slow transfers cost %s per step", LengthText(*e.critical_communication_ns_per_step));
       }
-      out_.Line(line, 2, Tone::kTitle);
+      Say(kAside, line, 2, Tone::kTitle);
     }
   }
 
   void NotTheCause() {
     if (r_.not_the_cause.empty()) return;
     std::string line = "NOT THE CAUSE";
-    for (size_t i = 0; i < r_.not_the_cause.size(); ++i) line += (i > 0 ? ";  " : "  ") + r_.not_the_cause[i];
-    out_.Line(line, 2, Tone::kTitle);
+    for (size_t i = 0; i < r_.not_the_cause.size() && i < kMostInnocents; ++i) line += (i > 0 ? ";  " : "  ") + r_.not_the_cause[i];
+    Say(kUseful, line, 2, Tone::kTitle);
   }
 
-  void Ranks() {
-    if (r_.ranks.empty()) return;
-    // All ranks of a small job, in order; of a large one those that the others waited for most.
-    std::vector<const RankRow*> order;
-    for (const RankRow& r : r_.ranks) order.push_back(&r);
-    constexpr size_t kSmallJob = 16;
-    if (order.size() > kSmallJob) {
-      std::stable_sort(order.begin(), order.end(), [](const RankRow* a, const RankRow* b) { return a->caused_wait > b->caused_wait; });
-      order.resize(top_);
+  // When the first one began, and what it was like before.
+  void Trend() {
+    if (r_.stragglers.empty() || r_.steps.size() < analysis::kLeastSteps) return;
+    const StragglerRow& s = r_.stragglers[0];
+    const bool begins = s.since_step && *s.since_step > r_.steps.front().step;
+    const bool ends = s.until_step.has_value();
+    if (!begins && !ends && s.affected_steps >= kNearlyAll) return;
+    std::string line = "TREND " + Who(s);
+    if (begins && s.excess_before_ns && s.excess_since_ns) {
+      line += absl::StrFormat(" %s per step beyond its peers before step %d, %s from then on", LengthText(*s.excess_before_ns), *s.since_step,
+                              LengthText(*s.excess_since_ns));
+    } else {
+      line += begins ? absl::StrFormat(" since step %d", *s.since_step) : " from the first step on";
     }
-    std::vector<std::vector<std::string>> rows;
-    for (const RankRow* r : order) {
-      rows.push_back({std::to_string(r->rank.value()), r->host, Text(r->span), Text(r->compute), Text(r->exposed_transfer),
-                      Text(r->exposed_wait), Text(r->exposed_unsplit), Text(r->exposed_memory), Text(r->idle),
-                      r->overlap_fraction ? Percent(*r->overlap_fraction) : "-"});
-    }
-    out_.Table({"rank", "host", "span", "compute", "transfer", "wait", "unsplit", "copies", "idle", "overlap"}, rows);
-  }
-
-  void Collectives() {
-    if (r_.collectives.empty()) return;
-    std::vector<const CollectiveRow*> order;
-    for (const CollectiveRow& c : r_.collectives) order.push_back(&c);
-    std::stable_sort(order.begin(), order.end(), [](const CollectiveRow* a, const CollectiveRow* b) {
-      return a->wait.value_or(Nanos()) > b->wait.value_or(Nanos());
-    });
-    order.resize(std::min(order.size(), top_));
-    std::vector<std::vector<std::string>> rows;
-    const Nanos bound = r_.capture.clock_bound.value_or(Nanos::Max());
-    for (const CollectiveRow* c : order) {
-      std::string skew = "-";
-      if (c->skew_p50) skew = r_.capture.hosts > 1 && *c->skew_p50 < bound ? "< clock error" : Text(*c->skew_p50);
-      std::string last = "-";
-      if (!c->last_arrivals.empty()) {
-        last = absl::StrFormat("rank %d %d of %d", c->last_arrivals[0].rank.value(), c->last_arrivals[0].count, c->count);
-      }
-      rows.push_back({c->group, c->op, std::to_string(c->count), c->wait ? Text(*c->wait) : "-", c->transfer ? Text(*c->transfer) : "-", skew,
-                      last, c->busbw_gbps ? absl::StrFormat("%.1f GB/s", *c->busbw_gbps) : "-"});
-    }
-    out_.Table({"group", "operation", "count", "wait", "transfer", "skew p50", "most often last", "bus bandwidth"}, rows);
+    if (ends) line += absl::StrFormat("; last seen in step %d", *s.until_step);
+    if (s.affected_steps < kNearlyAll) line += absl::StrFormat("; in %.0f%% of the steps", 100 * s.affected_steps);
+    Say(kImportant, line, 2, Tone::kTitle);
   }
 
   // What weakens these numbers.
@@ -348,25 +373,76 @@ class Writer {
       lost += l.records;
       if (stages.find(l.stage) == std::string::npos) stages += (stages.empty() ? "" : ", ") + l.stage;
     }
-    if (lost > 0) out_.Line(absl::StrFormat("LOST %d records (at: %s): the numbers above are without them", lost, stages), 2, Tone::kWarn);
+    if (lost > 0) Say(kImportant, absl::StrFormat("LOST %d records (at: %s): the numbers above are without them", lost, stages), 2, Tone::kWarn);
     const MatchingRow& m = r_.capture.matching;
     // A window's edges always cut a few.
     if (m.matched_fraction.value_or(1) < kNearlyAll || m.conflicts > 0) {
-      out_.Line(absl::StrFormat("UNMATCHED %d communication kernels have no partners on every rank of their group, %d contradict them; their "
-                                "waiting is not split",
-                                m.unmatched, m.conflicts),
-                2, Tone::kWarn);
+      Say(kImportant,
+          absl::StrFormat("UNMATCHED %d communication kernels have no partners on every rank of their group, %d contradict them; their "
+                          "waiting is not split",
+                          m.unmatched, m.conflicts),
+          2, Tone::kWarn);
     }
-    for (const std::string& note : r_.capture.notes) out_.Line("NOTE " + note, 2, Tone::kWarn);
+    for (const std::string& note : r_.capture.notes) Say(kAside, "NOTE " + note, 2, Tone::kWarn);
   }
 
+  // What to do about the first one, and the command that shows what it would gain.
   void Do() {
-    for (size_t i = 0; i < r_.recommendations.size() && i < top_; ++i) out_.Line("DO " + r_.recommendations[i], 2, Tone::kTitle);
+    for (size_t i = 0; i < r_.recommendations.size() && i < kMostActions; ++i) {
+      Say(i == 0 ? kImportant : kAside, "DO " + r_.recommendations[i], 2, Tone::kTitle);
+    }
+    if (options_.source.empty() || r_.stragglers.empty()) return;
+    const StragglerRow& s = r_.stragglers[0];
+    std::string fix;
+    if (s.kind == "host" && s.hosts.size() == 1) {
+      fix = "host=" + s.hosts[0];
+    } else if (s.kind == "rank" || s.kind == "stage") {
+      for (size_t i = 0; i < s.ranks.size() && i < kRanksOfACommand; ++i) fix += (i > 0 ? "," : "") + absl::StrFormat("rank=%d", s.ranks[i].value());
+      if (s.ranks.size() > kRanksOfACommand) return;
+    }
+    if (fix.empty()) return;
+    Say(kUseful, "TRY lockstep whatif " + Quoted(options_.source) + " --fix " + Quoted(fix), 2, Tone::kTitle);
+  }
+
+  // Where to look: the culprit beside one that waited for it and one that did neither.
+  void Open() {
+    if (r_.stragglers.empty() || r_.stragglers[0].ranks.empty()) return;
+    const StragglerRow& s = r_.stragglers[0];
+    const RankRow* culprit = RowOf(s.ranks[0]);
+    if (culprit == nullptr) return;
+    std::string file = culprit->source_file;
+    if (options_.has_traces && !options_.source.empty()) file = options_.source + "/merged.pftrace";
+    if (file.empty()) return;
+    const RankRow* victim = nullptr;
+    for (const RankRow& r : r_.ranks) {
+      const bool named = std::find(s.ranks.begin(), s.ranks.end(), r.rank) != s.ranks.end();
+      if (!named && (victim == nullptr || r.exposed_wait > victim->exposed_wait)) victim = &r;
+    }
+    std::string line = "OPEN " + file + " in ui.perfetto.dev";
+    if (options_.has_traces) {
+      line += absl::StrFormat(": rank %d", culprit->rank.value());
+      if (victim != nullptr) line += absl::StrFormat(" beside rank %d, which waited", victim->rank.value());
+    }
+    if (s.since_step) line += absl::StrFormat(", step %d", *s.since_step);
+    Say(kUseful, line, 2, Tone::kTitle);
+  }
+
+  // As a shell reads one word.
+  static std::string Quoted(const std::string& word) {
+    const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+      return std::isalnum(c) != 0 || std::string_view("-_./=,:+@%").find(static_cast<char>(c)) != std::string_view::npos;
+    });
+    if (plain) return word;
+    std::string out = "'";
+    for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return out + "'";
   }
 
   const Report& r_;
+  const TextOptions& options_;
+  int width_;
   size_t top_;
-  TextLayout out_;
+  std::vector<Paragraph> paragraphs_;
 };
 
 }  // namespace

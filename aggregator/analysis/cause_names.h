@@ -1,0 +1,37 @@
+// What can hold a job back, and whom or what it lies with: report.json's `cause` and `kind`.
+#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_CAUSE_NAMES_H_
+#define LOCKSTEP_AGGREGATOR_ANALYSIS_CAUSE_NAMES_H_
+
+#include <cstdint>
+#include <string_view>
+
+namespace lockstep::analysis {
+
+enum class Cause : uint8_t {
+  kUnknown,
+  kGpuClock,
+  kGpuMemory,
+  kContention,
+  kHostLaunch,
+  kDataLoader,
+  kHostPause,
+  kHostAllocator,
+  kCpuContention,
+  kSlowLink,
+  kCongestion,
+  kStageImbalance,
+  kSequenceImbalance,
+  kExpertImbalance,
+  kCopy,
+  kCheckpoint,
+  kCommon,
+  kVictim,
+};
+std::string_view CauseName(Cause cause);
+
+enum class CulpritKind : uint8_t { kRank, kHost, kStage, kGroup, kData, kJob };
+std::string_view CulpritKindName(CulpritKind kind);
+
+}  // namespace lockstep::analysis
+
+#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_CAUSE_NAMES_H_

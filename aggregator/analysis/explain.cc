@@ -1,0 +1,509 @@
+#include "aggregator/analysis/explain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "aggregator/analysis/causes.h"
+#include "aggregator/analysis/chance.h"
+#include "aggregator/analysis/group_effects.h"
+#include "aggregator/analysis/imbalance.h"
+#include "aggregator/analysis/stats.h"
+
+namespace lockstep::analysis {
+namespace {
+
+// Below these nothing is looked into: pieces of a step.
+constexpr double kLeastOfStep = 0.003;
+// A rank's copies are slow when they take so many times as long as its peers'.
+constexpr double kSlowCopies = 1.2;
+// All ranks at once, or the ranks of one host: this many of them.
+constexpr double kNearlyAll = 0.8;
+// Pauses that no rank has more than half of, on three ranks or more, are everybody's.
+constexpr size_t kSeveralRanks = 3;
+constexpr double kNobodysShare = 0.5;
+constexpr double kLongStopNs = 2e6;
+// What one rank's grouped products take more than its other kernels do.
+constexpr double kRoutedTimes = 2.0;
+constexpr double kFollowsBytes = 0.5;
+// Of fewer ranks half may be slow, which a permutation would take for chance.
+constexpr size_t kLeastForPermutation = 6;
+// How sure it is that a group is slow and not one of its members, where they are in no other that could be compared.
+constexpr double kOneOfItsMembers = 0.65;
+
+class Explainer {
+ public:
+  Explainer(const GraphInput& input, const Gains& gains, const Layout& layout)
+      : in_(input),
+        gains_(gains),
+        layout_(layout),
+        excess_(input, gains.graph(), gains.classes(), gains.typical(), layout.stage_of),
+        kinds_(input.capture),
+        rules_(input, gains, excess_, kinds_),
+        steps_(input.steps.count()),
+        ranks_(static_cast<uint32_t>(input.capture.ranks.size())) {}
+
+  Explanations Run() {
+    FindCommon();
+    FindPauses();
+    FindUnevenData();
+    MeasureKernels();
+    FindStages();
+    FindRanksWithSlowKernels();
+    FindRanksWithSlowHosts();
+    FindRanksWithSlowCopies();
+    out_.links = FindSlowLinks(in_, gains_.graph(), gains_.classes(), excess_);
+    AddLinks();
+    return std::move(out_);
+  }
+
+ private:
+  double LeastNs() const { return kLeastOfStep * gains_.step_ns(); }
+  int64_t StepName(size_t step) const { return in_.steps.names[step]; }
+  int32_t RankNumber(uint32_t r) const { return in_.capture.ranks[r].rank.value(); }
+  std::string HostName(uint32_t r) const {
+    const uint32_t host = in_.capture.ranks[r].host;
+    if (host >= in_.capture.hosts.size()) return "";
+    return in_.capture.hosts[host].name.empty() ? in_.capture.hosts[host].id : in_.capture.hosts[host].name;
+  }
+  std::vector<uint32_t> AllRanks() const {
+    std::vector<uint32_t> all(ranks_);
+    std::iota(all.begin(), all.end(), 0u);
+    return all;
+  }
+
+  // ---- what all ranks share
+
+  void FindCommon() {
+    const std::vector<double>& common = excess_.common();
+    if (common.empty()) return;
+    Explanation e{.kind = CulpritKind::kJob, .cause = Cause::kCommon, .rank_indices = AllRanks(), .pieces = excess_.CommonPieces()};
+    const auto slow = std::find_if(common.begin(), common.end(), [](double f) { return f > 0; });
+    e.excess_ns = SumPerStep(e.pieces, steps_) / ranks_;
+    e.evidence.push_back(absl::StrFormat("kernels of all ranks take %+.1f%% from step %d on; no rank differs from the others", 100 * *slow,
+                                         StepName(static_cast<size_t>(slow - common.begin()))));
+    out_.list.push_back(std::move(e));
+  }
+
+  void FindPauses() {
+    pauses_.resize(ranks_);
+    std::vector<uint32_t> stopped(steps_, 0);
+    std::vector<double> total(ranks_, 0);
+    for (uint32_t r = 0; r < ranks_; ++r) {
+      pauses_[r] = excess_.PausePieces(r);
+      std::vector<double> longest(steps_, 0);
+      for (const Piece& p : pauses_[r]) {
+        double& step = longest[static_cast<size_t>(gains_.graph().units[UnitOf(p.node)].step)];
+        step = std::max(step, p.ns);
+        total[r] += p.ns;
+      }
+      for (size_t k = 0; k < steps_; ++k) stopped[k] += longest[k] >= kLongStopNs ? 1 : 0;
+    }
+    TakeStopsOfAll(stopped);
+    for (uint32_t r = 0; r < ranks_; ++r) total[r] = std::accumulate(pauses_[r].begin(), pauses_[r].end(), 0.0, [](double sum, const Piece& p) { return sum + p.ns; });
+    TakeWanderingStops(total);
+  }
+
+  void TakeStopsOfAll(const std::vector<uint32_t>& stopped) {
+    std::vector<uint32_t> steps;
+    for (uint32_t k = 0; k < steps_; ++k) {
+      if (ranks_ > 1 && stopped[k] >= kNearlyAll * ranks_) steps.push_back(k);
+    }
+    if (steps.empty()) return;
+    Explanation e{.kind = CulpritKind::kJob, .rank_indices = AllRanks()};
+    const auto at_once = [&](const Piece& p) {
+      return std::binary_search(steps.begin(), steps.end(), static_cast<uint32_t>(gains_.graph().units[UnitOf(p.node)].step));
+    };
+    for (Pieces& own : pauses_) {
+      std::copy_if(own.begin(), own.end(), std::back_inserter(e.pieces), at_once);
+      std::erase_if(own, at_once);
+    }
+    e.excess_ns = SumPerStep(e.pieces, steps_) / ranks_;
+    const uint32_t period = PeriodOf(steps, steps_);
+    e.cause = period > 0 ? Cause::kCheckpoint : Cause::kHostPause;
+    e.rule_share = period > 0 || steps.size() > 1 ? 1 : 0.5;
+    const double length = e.excess_ns * static_cast<double>(steps_) / static_cast<double>(steps.size());
+    e.evidence.push_back(period > 0 ? absl::StrFormat("all hosts stop together every %d steps, for %s each", period, LengthText(length))
+                                    : absl::StrFormat("all hosts stop together in %d of %d steps, for %s each", steps.size(), steps_, LengthText(length)));
+    out_.list.push_back(std::move(e));
+  }
+
+  // Garbage collection and the like: now on this rank, now on that.
+  void TakeWanderingStops(const std::vector<double>& total) {
+    const double all = std::accumulate(total.begin(), total.end(), 0.0);
+    std::vector<uint32_t> with;
+    for (uint32_t r = 0; r < ranks_; ++r) {
+      if (total[r] > kLongStopNs) with.push_back(r);
+    }
+    if (with.size() < kSeveralRanks || *std::max_element(total.begin(), total.end()) > kNobodysShare * all) return;
+    // A few of many ranks that each have their own trouble are no wandering trouble.
+    std::vector<uint32_t> sorted = with;
+    std::stable_sort(sorted.begin(), sorted.end(), [&](uint32_t a, uint32_t b) { return total[a] > total[b]; });
+    if (with.size() < ranks_ / 4) return;
+    Explanation e{.kind = CulpritKind::kJob, .cause = Cause::kHostPause, .rank_indices = sorted};
+    double longest = 0;
+    size_t stops = 0;
+    for (uint32_t r : with) {
+      for (const Piece& p : pauses_[r]) {
+        longest = std::max(longest, p.ns);
+        stops += p.ns >= kLongStopNs ? 1 : 0;
+      }
+      e.pieces.insert(e.pieces.end(), pauses_[r].begin(), pauses_[r].end());
+      pauses_[r].clear();
+    }
+    e.excess_ns = SumPerStep(e.pieces, steps_);
+    e.evidence.push_back(absl::StrFormat("hosts stop now here, now there: %d stops of up to %s on %d ranks in %d steps", stops, LengthText(longest),
+                                         with.size(), steps_));
+    out_.list.push_back(std::move(e));
+  }
+
+  // ---- what the data does
+
+  void FindUnevenData() {
+    SequenceImbalance sequence = FindSequenceImbalance(in_, gains_.graph(), gains_.classes(), gains_.typical(), kinds_);
+    out_.sequence_spread = sequence.spread;
+    if (sequence.found) {
+      Explanation e{.kind = CulpritKind::kData, .cause = Cause::kSequenceImbalance, .rank_indices = {}, .pieces = std::move(sequence.pieces)};
+      e.rule_share = sequence.shared;
+      double beyond = 0;
+      for (const Piece& p : e.pieces) beyond += std::max(0.0, p.ns);
+      e.excess_ns = beyond / static_cast<double>(steps_) / ranks_;
+      e.evidence.push_back(absl::StrFormat("attention varies by %.0f%% from microbatch to microbatch, matrix products by %.1f%%; %.0f%% of it is shared by "
+                                           "the kernels of one microbatch, %.0f%% stays with a rank",
+                                           100 * sequence.spread, 100 * sequence.others_spread, 100 * std::min(1.0, sequence.shared),
+                                           100 * sequence.rank_share));
+      out_.list.push_back(std::move(e));
+    }
+    ExpertImbalance experts = FindExpertImbalance(in_, gains_.graph(), kinds_);
+    if (!experts.found || experts.rank_indices.empty()) return;
+    // A slow GPU slows its other kernels as well.
+    const KernelRatios k = rules_.Kernels(experts.rank_indices);
+    const double routed = k.Of(KernelKind::kGrouped).ratio() - 1, other = k.Of(KernelKind::kMatrix).ratio() - 1;
+    const bool follows = experts.bytes_correlation > kFollowsBytes;
+    if (!follows && (routed <= 0 || routed < kRoutedTimes * std::max(0.0, other))) return;
+    if (other > 0.5 * experts.spread && !follows) return;
+    Explanation e{.kind = CulpritKind::kData, .cause = Cause::kExpertImbalance, .rank_indices = experts.rank_indices, .pieces = std::move(experts.pieces)};
+    for (const Piece& p : e.pieces) e.excess_ns += std::max(0.0, p.ns) / static_cast<double>(steps_) / static_cast<double>(experts.rank_indices.size());
+    e.evidence.push_back(absl::StrFormat("experts' products take up to %.2fx the mean of all ranks, other matrix products there %.2fx%s", experts.busiest,
+                                         1 + other, follows ? absl::StrFormat("; they follow the bytes received (r = %.2f)", experts.bytes_correlation) : ""));
+    routed_.assign(ranks_, 0);
+    for (uint32_t r : e.rank_indices) routed_[r] = 1;
+    out_.list.push_back(std::move(e));
+  }
+
+  // ---- kernels
+
+  void MeasureKernels() {
+    kernel_excess_ = excess_.RelativeLevels(WorkKind::kKernels);
+    for (uint32_t r = 0; r < ranks_; ++r) {
+      if (kernel_excess_[r] + 1 <= out_.slowest_kernels) continue;
+      out_.slowest_kernels = 1 + kernel_excess_[r];
+      out_.slowest_rank = r;
+    }
+  }
+
+  std::vector<std::vector<double>> KernelSteps(std::span<const uint32_t> ranks, std::span<const double> less) const {
+    std::vector<std::vector<double>> rows;
+    for (uint32_t r : ranks) {
+      const ExcessSeries& s = excess_.OfRank(r, WorkKind::kKernels);
+      rows.emplace_back();
+      // Slow steps less what they are slower by: that is no noise.
+      double slow = 0, count = 0;
+      for (size_t k = 0; k < steps_; ++k) {
+        slow += s.regime.SlowAt(k) ? s.by_step[k] : 0;
+        count += s.regime.SlowAt(k) ? 1 : 0;
+      }
+      for (size_t k = 0; k < steps_; ++k) {
+        const double e = s.by_step[k] - (s.regime.SlowAt(k) ? slow / count : 0);
+        rows.back().push_back(s.typical_ns > 0 ? e / s.typical_ns - less[r] : 0);
+      }
+    }
+    return rows;
+  }
+
+  // One stage of a pipeline has more to do than the others.
+  void FindStages() {
+    group_effect_.assign(ranks_, 0);
+    // A stage of one rank is that rank.
+    if (layout_.stages < 2 || ranks_ < 2 * layout_.stages) return;
+    std::vector<RankWork> works;
+    for (uint32_t r = 0; r < ranks_; ++r) {
+      if (layout_.stage_of[r] >= 0) works.push_back({r, static_cast<uint32_t>(layout_.stage_of[r]), KernelTimeByStep(gains_.graph(), in_, r)});
+    }
+    const StageEffect stage = FindStageEffect(works, layout_.stages);
+    out_.stage_spread = stage.effect;
+    if (!stage.found) return;
+    const std::vector<uint32_t> members = layout_.RanksOf(static_cast<int32_t>(stage.stage));
+    Explanation e{.kind = CulpritKind::kStage, .cause = Cause::kStageImbalance, .rank_indices = members};
+    e.pieces = ScaledKernels(gains_.graph(), members, 1 - stage.mean_ns / stage.own_ns);
+    e.excess_ns = stage.own_ns - stage.mean_ns;
+    e.rule_share = stage.variance_share;
+    e.evidence.push_back(absl::StrFormat("stage %d of %d computes %s per step, the stages' mean is %s (%+.1f%%); stages explain %.0f%% of the differences "
+                                         "between ranks, in %.0f%% of the steps it is the slowest",
+                                         stage.stage, layout_.stages, LengthText(stage.own_ns), LengthText(stage.mean_ns), 100 * stage.effect,
+                                         100 * stage.variance_share, 100 * stage.steps_slowest));
+    // What its ranks share is the stage's.
+    for (uint32_t r : members) group_effect_[r] = MedianOf(members);
+    out_.list.push_back(std::move(e));
+  }
+
+  double MedianOf(std::span<const uint32_t> ranks) const {
+    std::vector<double> values;
+    for (uint32_t r : ranks) values.push_back(kernel_excess_[r]);
+    return Median(std::move(values));
+  }
+
+  void FindRanksWithSlowKernels() {
+    std::vector<uint32_t> compared;
+    std::vector<double> values;
+    for (uint32_t r = 0; r < ranks_; ++r) {
+      if (excess_.OfRank(r, WorkKind::kKernels).typical_ns <= 0 || excess_.PeersOf(r) < 2) continue;
+      compared.push_back(r);
+      values.push_back(kernel_excess_[r] - group_effect_[r]);
+    }
+    if (compared.empty()) return;
+    const std::vector<std::vector<double>> rows = KernelSteps(compared, group_effect_);
+    const double error = StepError(rows);
+    Chance chance = ChanceAmong(values, error);
+    if (compared.size() >= kLeastForPermutation) chance.floor = std::max(chance.floor, PermutedTop(rows));
+    double typical = 0;
+    for (uint32_t r : compared) typical = std::max(typical, excess_.OfRank(r, WorkKind::kKernels).typical_ns);
+    out_.kernel_floor_ns = chance.floor * typical;
+    std::vector<Explanation> found;
+    for (size_t i = 0; i < compared.size(); ++i) {
+      const uint32_t r = compared[i];
+      const double beyond = values[i] - chance.middle;
+      const double own_typical = excess_.OfRank(r, WorkKind::kKernels).typical_ns;
+      if (beyond <= chance.floor || beyond * own_typical < LeastNs()) continue;
+      AddSlowKernels(r, beyond, chance, found);
+    }
+    MergeHosts(found, WorkKind::kKernels);
+    std::move(found.begin(), found.end(), std::back_inserter(out_.list));
+  }
+
+  void AddSlowKernels(uint32_t r, double beyond, const Chance& chance, std::vector<Explanation>& found) {
+    const uint32_t one[] = {r};
+    const double typical = excess_.OfRank(r, WorkKind::kKernels).typical_ns;
+    CauseFinding cause = rules_.OfKernels(one, chance.sigma > 0 ? beyond / chance.sigma : 0);
+    const KernelRatios k = rules_.Kernels(one);
+    if (!routed_.empty() && routed_[r] != 0 && k.Of(KernelKind::kGrouped).excess_ns() > 0.5 * k.all.excess_ns()) return;
+    Explanation e{.cause = cause.cause, .rank_indices = {r}, .pieces = excess_.LevelPieces(one, WorkKind::kKernels)};
+    if (group_effect_[r] > 0) {
+      for (Piece& p : e.pieces) p.ns *= beyond / (beyond + group_effect_[r]);
+    }
+    e.excess_ns = beyond * typical;
+    e.floor_ns = chance.floor * typical;
+    e.rule_share = cause.rule_share;
+    e.evidence = std::move(cause.evidence);
+    NamePair(e);
+    found.push_back(std::move(e));
+  }
+
+  // Two that can only be compared with each other differ; which of them is wrong only its own past can tell.
+  void NamePair(Explanation& e) const {
+    const uint32_t r = e.rank_indices[0];
+    if (excess_.PeersOf(r) != 2 || excess_.OfRank(r, WorkKind::kKernels).regime.split()) return;
+    const uint32_t other = PeerOf(r);
+    if (other == store::kNone) return;
+    e.kind = CulpritKind::kGroup;
+    e.rank_indices.push_back(other);
+    e.told_apart = false;
+    e.evidence.push_back(absl::StrFormat("ranks %d and %d have only each other to be compared with: rank %d is the slower one", RankNumber(r),
+                                         RankNumber(other), RankNumber(r)));
+  }
+
+  uint32_t PeerOf(uint32_t r) const {
+    const Classes& classes = gains_.classes();
+    std::map<uint32_t, double> shared;
+    for (uint32_t c : gains_.typical().CellsOfRank(r)) {
+      if (classes.cells[c].kind != UnitKind::kKernel) continue;
+      for (const int32_t step : {-1, 1}) {
+        const int64_t near = int64_t{c} + step;
+        if (near < 0 || near >= static_cast<int64_t>(classes.cells.size())) continue;
+        const Cell& other = classes.cells[static_cast<size_t>(near)];
+        if (other.klass == classes.cells[c].klass) shared[other.owner] += gains_.typical().stats()[c].own_work * classes.cells[c].count;
+      }
+    }
+    uint32_t best = store::kNone;
+    for (const auto& [rank, time] : shared) {
+      if (best == store::kNone || time > shared[best]) best = rank;
+    }
+    return best;
+  }
+
+  // ---- hosts
+
+  void FindRanksWithSlowHosts() {
+    std::vector<Explanation> found;
+    std::vector<double> lost(ranks_, 0);
+    std::vector<Pieces> levels(ranks_);
+    for (uint32_t r = 0; r < ranks_; ++r) {
+      const uint32_t one[] = {r};
+      levels[r] = excess_.LevelPieces(one, WorkKind::kHost);
+      lost[r] = gains_.LostTo(levels[r]) + gains_.LostTo(pauses_[r]);
+    }
+    const double floor = ChanceAmong(lost, 0).floor;
+    for (uint32_t r = 0; r < ranks_; ++r) {
+      // Several ranks of a host that each lose little may lose much together.
+      double of_host = 0;
+      for (uint32_t q = 0; q < ranks_; ++q) of_host += in_.capture.ranks[q].host == in_.capture.ranks[r].host ? std::max(0.0, lost[q]) : 0;
+      if (std::max(lost[r], of_host) < LeastNs() || lost[r] <= 0) continue;
+      CauseFinding cause = rules_.OfHost(r, levels[r], pauses_[r]);
+      Explanation e{.cause = cause.cause, .rank_indices = {r}, .pieces = levels[r]};
+      e.pieces.insert(e.pieces.end(), pauses_[r].begin(), pauses_[r].end());
+      e.excess_ns = SumPerStep(e.pieces, steps_);
+      e.floor_ns = lost[r] > floor ? 0 : floor;
+      e.rule_share = cause.rule_share;
+      e.evidence = std::move(cause.evidence);
+      e.late = cause.late;
+      if (pauses_[r].empty()) NamePair(e);
+      if (e.excess_ns > 0) found.push_back(std::move(e));
+    }
+    MergeHosts(found, WorkKind::kHost);
+    // Alone each rank must stand out for itself.
+    std::erase_if(found, [&](const Explanation& e) { return e.kind == CulpritKind::kRank && lost[e.rank_indices[0]] < LeastNs(); });
+    std::move(found.begin(), found.end(), std::back_inserter(out_.list));
+  }
+
+  void FindRanksWithSlowCopies() {
+    for (uint32_t r = 0; r < ranks_; ++r) {
+      const ExcessSeries& series = excess_.OfRank(r, WorkKind::kCopies);
+      if (series.typical_ns <= 0) continue;
+      const uint32_t one[] = {r};
+      Explanation e{.rank_indices = {r}, .pieces = excess_.LevelPieces(one, WorkKind::kCopies)};
+      e.excess_ns = SumPerStep(e.pieces, steps_);
+      if (e.excess_ns < (kSlowCopies - 1) * series.typical_ns || e.excess_ns < LeastNs()) continue;
+      CauseFinding cause = rules_.OfCopies(r);
+      e.cause = cause.cause;
+      e.evidence = std::move(cause.evidence);
+      NamePair(e);
+      out_.list.push_back(std::move(e));
+    }
+  }
+
+  // All ranks of one host, and not those of the others: it is the host.
+  void MergeHosts(std::vector<Explanation>& found, WorkKind kind) {
+    std::map<uint32_t, std::vector<size_t>> by_host;
+    std::map<uint32_t, uint32_t> ranks_of_host;
+    for (uint32_t r = 0; r < ranks_; ++r) ++ranks_of_host[in_.capture.ranks[r].host];
+    if (ranks_of_host.size() < 2) return;
+    for (size_t i = 0; i < found.size(); ++i) {
+      if (found[i].kind == CulpritKind::kRank && !found[i].late) by_host[in_.capture.ranks[found[i].rank_indices[0]].host].push_back(i);
+    }
+    std::vector<Explanation> merged;
+    std::vector<uint8_t> taken(found.size(), 0);
+    for (const auto& [host, entries] : by_host) {
+      const uint32_t members = ranks_of_host[host];
+      if (members < 2 || static_cast<double>(entries.size()) < kNearlyAll * members) continue;
+      if (by_host.size() > 1 && by_host.size() >= ranks_of_host.size()) continue;
+      std::vector<uint32_t> ranks;
+      Explanation e{.kind = CulpritKind::kHost};
+      for (size_t i : entries) {
+        ranks.push_back(found[i].rank_indices[0]);
+        e.excess_ns += found[i].excess_ns / static_cast<double>(entries.size());
+        taken[i] = 1;
+      }
+      e.rank_indices = ranks;
+      e.pieces = excess_.LevelPieces(ranks, kind);
+      CauseFinding cause = kind == WorkKind::kKernels ? rules_.OfKernels(ranks, 0) : HostCause(found, entries);
+      if (kind == WorkKind::kHost) {
+        for (uint32_t r : ranks) e.pieces.insert(e.pieces.end(), pauses_[r].begin(), pauses_[r].end());
+      }
+      e.cause = cause.cause;
+      e.rule_share = cause.rule_share;
+      e.evidence = std::move(cause.evidence);
+      e.evidence.push_back(absl::StrFormat("%d of %d ranks of %s, none of the other hosts' alike", entries.size(), members, HostName(ranks[0])));
+      merged.push_back(std::move(e));
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < found.size(); ++i) {
+      if (taken[i] == 0) std::swap(found[kept++], found[i]);
+    }
+    found.resize(kept);
+    std::move(merged.begin(), merged.end(), std::back_inserter(found));
+  }
+
+  // What slows every launch on a host is its processors; anything else keeps the cause that most of its ranks have.
+  CauseFinding HostCause(const std::vector<Explanation>& found, const std::vector<size_t>& entries) const {
+    std::map<Cause, size_t> votes;
+    for (size_t i : entries) ++votes[found[i].cause];
+    CauseFinding out;
+    size_t most = 0;
+    for (const auto& [cause, count] : votes) {
+      if (count > most) {
+        most = count;
+        out.cause = cause;
+      }
+    }
+    out.rule_share = static_cast<double>(most) / static_cast<double>(entries.size());
+    for (size_t i : entries) {
+      if (found[i].cause != out.cause || found[i].evidence.empty()) continue;
+      out.evidence.push_back(absl::StrFormat("rank %d: %s", RankNumber(found[i].rank_indices[0]), found[i].evidence[0]));
+      break;
+    }
+    if (out.cause == Cause::kHostLaunch) out.cause = Cause::kCpuContention;
+    return out;
+  }
+
+  // ---- links
+
+  std::string OwnerName(uint32_t owner) const {
+    const TransferOwner& o = gains_.classes().owners[owner];
+    const std::string& group = in_.capture.groups[o.group].name;
+    if (!o.is_pair) return group;
+    return absl::StrFormat("%s between ranks %d and %d", group, RankNumber(o.rank_indices[0]), RankNumber(o.rank_indices[1]));
+  }
+
+  void AddLinks() {
+    for (const SlowLink& link : out_.links.slow) {
+      Explanation e{.cause = link.kind == LinkKind::kCongestion ? Cause::kCongestion : Cause::kSlowLink,
+                    .rank_indices = link.rank_indices,
+                    .told_apart = link.told_apart,
+                    .pieces = link.pieces};
+      switch (link.kind) {
+        case LinkKind::kRank: e.kind = link.rank_indices.size() == 1 ? CulpritKind::kRank : CulpritKind::kGroup; break;
+        case LinkKind::kHost: e.kind = CulpritKind::kHost; break;
+        case LinkKind::kGroup: e.kind = CulpritKind::kGroup; break;
+        case LinkKind::kCongestion: e.kind = CulpritKind::kJob; break;
+      }
+      e.excess_ns = SumPerStep(e.pieces, steps_) / static_cast<double>(std::max<size_t>(1, link.rank_indices.size()));
+      if (!link.surely) e.rule_share = kOneOfItsMembers;
+      std::vector<std::string> names;
+      for (uint32_t o : link.owners) names.push_back(OwnerName(o));
+      std::sort(names.begin(), names.end());
+      names.erase(std::unique(names.begin(), names.end()), names.end());
+      if (names.size() > 4) names = {names[0], names[1], names[2], absl::StrFormat("%d more", names.size() - 3)};
+      const std::string when = link.slow_steps < 0.95 ? absl::StrFormat(" in %.0f%% of the steps", 100 * link.slow_steps) : "";
+      const std::string what = link.kind == LinkKind::kCongestion ? "of changing groups, with no member in common"
+                               : link.leaves_host                 ? "of all that leaves the host"
+                               : link.kind == LinkKind::kGroup    ? "of one group, whose members' other transfers are fine"
+                                                                  : "of everything it shares with others";
+      e.evidence.push_back(absl::StrFormat("transfers %s take %.2fx as long as others' of the same size%s (%s); %d of its other groups are normal", what,
+                                           link.ratio, when, absl::StrJoin(names, ", "), link.inside_normal));
+      out_.list.push_back(std::move(e));
+    }
+  }
+
+  const GraphInput& in_;
+  const Gains& gains_;
+  const Layout& layout_;
+  Excess excess_;
+  KernelKinds kinds_;
+  CauseRules rules_;
+  size_t steps_;
+  uint32_t ranks_;
+  std::vector<Pieces> pauses_;           // by rank index, less what was found to be everybody's
+  std::vector<double> kernel_excess_;   // by rank index, relative
+  std::vector<double> group_effect_;    // of it, what its stage has
+  std::vector<uint8_t> routed_;         // by rank index: its experts get more than others'
+  Explanations out_;
+};
+
+}  // namespace
+
+Explanations Explain(const GraphInput& input, const Gains& gains, const Layout& layout) { return Explainer(input, gains, layout).Run(); }
+
+}  // namespace lockstep::analysis
