@@ -6,12 +6,13 @@
 #include <numeric>
 
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "aggregator/analysis/causes.h"
 #include "aggregator/analysis/chance.h"
 #include "aggregator/analysis/group_effects.h"
 #include "aggregator/analysis/imbalance.h"
+#include "aggregator/analysis/link_causes.h"
 #include "aggregator/analysis/stats.h"
+#include "aggregator/analysis/stops.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -22,17 +23,11 @@ constexpr double kLeastOfStep = 0.003;
 constexpr double kSlowCopies = 1.2;
 // All ranks at once, or the ranks of one host: this many of them.
 constexpr double kNearlyAll = 0.8;
-// Pauses that no rank has more than half of, on three ranks or more, are everybody's.
-constexpr size_t kSeveralRanks = 3;
-constexpr double kNobodysShare = 0.5;
-constexpr double kLongStopNs = 2e6;
 // What one rank's grouped products take more than its other kernels do.
 constexpr double kRoutedTimes = 2.0;
 constexpr double kFollowsBytes = 0.5;
 // Of fewer ranks half may be slow, which a permutation would take for chance.
 constexpr size_t kLeastForPermutation = 6;
-// How sure it is that a group is slow and not one of its members, where they are in no other that could be compared.
-constexpr double kOneOfItsMembers = 0.65;
 
 class Explainer {
  public:
@@ -56,7 +51,8 @@ class Explainer {
     FindRanksWithSlowHosts();
     FindRanksWithSlowCopies();
     out_.links = FindSlowLinks(in_, gains_.graph(), gains_.classes(), excess_);
-    AddLinks();
+    std::vector<Explanation> links = ExplainLinks(in_, gains_.classes(), out_.links);
+    std::move(links.begin(), links.end(), std::back_inserter(out_.list));
     return std::move(out_);
   }
 
@@ -89,75 +85,9 @@ class Explainer {
   }
 
   void FindPauses() {
-    pauses_.resize(ranks_);
-    std::vector<uint32_t> stopped(steps_, 0);
-    std::vector<double> total(ranks_, 0);
-    for (uint32_t r = 0; r < ranks_; ++r) {
-      pauses_[r] = excess_.PausePieces(r);
-      std::vector<double> longest(steps_, 0);
-      for (const Piece& p : pauses_[r]) {
-        double& step = longest[static_cast<size_t>(gains_.graph().units[UnitOf(p.node)].step)];
-        step = std::max(step, p.ns);
-        total[r] += p.ns;
-      }
-      for (size_t k = 0; k < steps_; ++k) stopped[k] += longest[k] >= kLongStopNs ? 1 : 0;
-    }
-    TakeStopsOfAll(stopped);
-    for (uint32_t r = 0; r < ranks_; ++r) total[r] = std::accumulate(pauses_[r].begin(), pauses_[r].end(), 0.0, [](double sum, const Piece& p) { return sum + p.ns; });
-    TakeWanderingStops(total);
-  }
-
-  void TakeStopsOfAll(const std::vector<uint32_t>& stopped) {
-    std::vector<uint32_t> steps;
-    for (uint32_t k = 0; k < steps_; ++k) {
-      if (ranks_ > 1 && stopped[k] >= kNearlyAll * ranks_) steps.push_back(k);
-    }
-    if (steps.empty()) return;
-    Explanation e{.kind = CulpritKind::kJob, .rank_indices = AllRanks()};
-    const auto at_once = [&](const Piece& p) {
-      return std::binary_search(steps.begin(), steps.end(), static_cast<uint32_t>(gains_.graph().units[UnitOf(p.node)].step));
-    };
-    for (Pieces& own : pauses_) {
-      std::copy_if(own.begin(), own.end(), std::back_inserter(e.pieces), at_once);
-      std::erase_if(own, at_once);
-    }
-    e.excess_ns = SumPerStep(e.pieces, steps_) / ranks_;
-    const uint32_t period = PeriodOf(steps, steps_);
-    e.cause = period > 0 ? Cause::kCheckpoint : Cause::kHostPause;
-    e.rule_share = period > 0 || steps.size() > 1 ? 1 : 0.5;
-    const double length = e.excess_ns * static_cast<double>(steps_) / static_cast<double>(steps.size());
-    e.evidence.push_back(period > 0 ? absl::StrFormat("all hosts stop together every %d steps, for %s each", period, LengthText(length))
-                                    : absl::StrFormat("all hosts stop together in %d of %d steps, for %s each", steps.size(), steps_, LengthText(length)));
-    out_.list.push_back(std::move(e));
-  }
-
-  // Garbage collection and the like: now on this rank, now on that.
-  void TakeWanderingStops(const std::vector<double>& total) {
-    const double all = std::accumulate(total.begin(), total.end(), 0.0);
-    std::vector<uint32_t> with;
-    for (uint32_t r = 0; r < ranks_; ++r) {
-      if (total[r] > kLongStopNs) with.push_back(r);
-    }
-    if (with.size() < kSeveralRanks || *std::max_element(total.begin(), total.end()) > kNobodysShare * all) return;
-    // A few of many ranks that each have their own trouble are no wandering trouble.
-    std::vector<uint32_t> sorted = with;
-    std::stable_sort(sorted.begin(), sorted.end(), [&](uint32_t a, uint32_t b) { return total[a] > total[b]; });
-    if (with.size() < ranks_ / 4) return;
-    Explanation e{.kind = CulpritKind::kJob, .cause = Cause::kHostPause, .rank_indices = sorted};
-    double longest = 0;
-    size_t stops = 0;
-    for (uint32_t r : with) {
-      for (const Piece& p : pauses_[r]) {
-        longest = std::max(longest, p.ns);
-        stops += p.ns >= kLongStopNs ? 1 : 0;
-      }
-      e.pieces.insert(e.pieces.end(), pauses_[r].begin(), pauses_[r].end());
-      pauses_[r].clear();
-    }
-    e.excess_ns = SumPerStep(e.pieces, steps_);
-    e.evidence.push_back(absl::StrFormat("hosts stop now here, now there: %d stops of up to %s on %d ranks in %d steps", stops, LengthText(longest),
-                                         with.size(), steps_));
-    out_.list.push_back(std::move(e));
+    Stops stops = FindStops(in_, gains_.graph(), excess_);
+    pauses_ = std::move(stops.of_rank);
+    std::move(stops.shared.begin(), stops.shared.end(), std::back_inserter(out_.list));
   }
 
   // ---- what the data does
@@ -446,45 +376,6 @@ class Explainer {
     }
     if (out.cause == Cause::kHostLaunch) out.cause = Cause::kCpuContention;
     return out;
-  }
-
-  // ---- links
-
-  std::string OwnerName(uint32_t owner) const {
-    const TransferOwner& o = gains_.classes().owners[owner];
-    const std::string& group = in_.capture.groups[o.group].name;
-    if (!o.is_pair) return group;
-    return absl::StrFormat("%s between ranks %d and %d", group, RankNumber(o.rank_indices[0]), RankNumber(o.rank_indices[1]));
-  }
-
-  void AddLinks() {
-    for (const SlowLink& link : out_.links.slow) {
-      Explanation e{.cause = link.kind == LinkKind::kCongestion ? Cause::kCongestion : Cause::kSlowLink,
-                    .rank_indices = link.rank_indices,
-                    .told_apart = link.told_apart,
-                    .pieces = link.pieces};
-      switch (link.kind) {
-        case LinkKind::kRank: e.kind = link.rank_indices.size() == 1 ? CulpritKind::kRank : CulpritKind::kGroup; break;
-        case LinkKind::kHost: e.kind = CulpritKind::kHost; break;
-        case LinkKind::kGroup: e.kind = CulpritKind::kGroup; break;
-        case LinkKind::kCongestion: e.kind = CulpritKind::kJob; break;
-      }
-      e.excess_ns = SumPerStep(e.pieces, steps_) / static_cast<double>(std::max<size_t>(1, link.rank_indices.size()));
-      if (!link.surely) e.rule_share = kOneOfItsMembers;
-      std::vector<std::string> names;
-      for (uint32_t o : link.owners) names.push_back(OwnerName(o));
-      std::sort(names.begin(), names.end());
-      names.erase(std::unique(names.begin(), names.end()), names.end());
-      if (names.size() > 4) names = {names[0], names[1], names[2], absl::StrFormat("%d more", names.size() - 3)};
-      const std::string when = link.slow_steps < 0.95 ? absl::StrFormat(" in %.0f%% of the steps", 100 * link.slow_steps) : "";
-      const std::string what = link.kind == LinkKind::kCongestion ? "of changing groups, with no member in common"
-                               : link.leaves_host                 ? "of all that leaves the host"
-                               : link.kind == LinkKind::kGroup    ? "of one group, whose members' other transfers are fine"
-                                                                  : "of everything it shares with others";
-      e.evidence.push_back(absl::StrFormat("transfers %s take %.2fx as long as others' of the same size%s (%s); %d of its other groups are normal", what,
-                                           link.ratio, when, absl::StrJoin(names, ", "), link.inside_normal));
-      out_.list.push_back(std::move(e));
-    }
   }
 
   const GraphInput& in_;

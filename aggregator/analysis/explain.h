@@ -6,32 +6,14 @@
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_EXPLAIN_H_
 
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <vector>
 
-#include "aggregator/analysis/cause_names.h"
-#include "aggregator/analysis/excess.h"
+#include "aggregator/analysis/explanation.h"
 #include "aggregator/analysis/gains.h"
-#include "aggregator/analysis/kernel_kind.h"
 #include "aggregator/analysis/links.h"
-#include "aggregator/analysis/pieces.h"
 #include "aggregator/analysis/stages.h"
 
 namespace lockstep::analysis {
-
-struct Explanation {
-  CulpritKind kind = CulpritKind::kRank;
-  Cause cause = Cause::kUnknown;
-  std::vector<uint32_t> rank_indices;  // the worst first where they differ; of those that nothing tells apart, all
-  bool told_apart = true;              // else it is one of them, and nobody can say which
-  Pieces pieces;
-  double excess_ns = 0;  // per step: what it takes beyond its peers, on or off the critical path
-  double floor_ns = 0;   // per step: what chance makes of peers that are alike
-  double rule_share = 1;  // of it, what the cause's rule explains
-  std::vector<std::string> evidence;
-  std::optional<Nanos> late;  // how late it comes into each step, where that is what it costs
-};
 
 struct Explanations {
   std::vector<Explanation> list;
