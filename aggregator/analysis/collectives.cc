@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "aggregator/analysis/stats.h"
 
 namespace lockstep::analysis {
@@ -19,6 +20,9 @@ using store::kNone;
 // Large operations over slow links end up to a tenth of their length apart.
 constexpr Nanos kExitSkew = Nanos::Micros(50);
 constexpr int64_t kExitSkewPart = 10;
+// A sender waits for its receiver when so many of those that had to say so, and this part of them.
+constexpr uint32_t kLeastVotes = 3;
+constexpr double kMajority = 0.8;
 // Ranks of one host share a clock, so how far apart they leave is measured where so many pairs did.
 constexpr size_t kLeastMeasured = 50;
 
@@ -77,6 +81,7 @@ class Timer {
     for (size_t r = 0; r < capture_.ranks.size(); ++r) out_.parts[r].resize(capture_.ranks[r].collectives.size());
     MeasureExitSkew();
     FindRoots();
+    FindRendezvous();
     for (size_t n = 0; n < matches_.instances.size(); ++n) Time(matches_.instances[n], out_.instances[n]);
     return std::move(out_);
   }
@@ -119,6 +124,35 @@ class Timer {
     }
   }
 
+  // Which messages and on which way.
+  std::pair<int64_t, bool> MessageKind(const Instance& instance) const {
+    const bool one_host = RankOf(capture_, instance.members[0]).host == RankOf(capture_, instance.members[1]).host;
+    return {At(capture_, instance.members[0]).bytes, one_host};
+  }
+
+  // A message that fits a buffer is sent whether anybody receives or not; the sender of a larger one waits for the receiver. Nothing records
+  // which, but receivers that come late show it: the send had ended by then, or it had not.
+  void FindRendezvous() {
+    struct Votes {
+      uint32_t waited = 0, left = 0;
+    };
+    absl::flat_hash_map<std::pair<int64_t, bool>, Votes> votes;
+    for (const Instance& instance : matches_.instances) {
+      if (!instance.usable || instance.members.size() != 2 || !IsTransfer(capture_, instance)) continue;
+      const size_t from = At(capture_, instance.members[0]).op == CollectiveOp::kSend ? 0 : 1;
+      const Member& send = instance.members[from];
+      const Member& receive = instance.members[1 - from];
+      const Nanos bound = PairBound(clock_, RankOf(capture_, send).host, RankOf(capture_, receive).host);
+      if (bound == Nanos::Max() || Start(receive) - Start(send) <= Duration(receive) + bound) continue;
+      Votes& v = votes[MessageKind(instance)];
+      if (End(send) > Start(receive) + bound) ++v.waited;
+      if (End(send) + bound < Start(receive)) ++v.left;
+    }
+    for (const auto& [kind, v] : votes) {
+      if (v.waited >= kLeastVotes && v.waited >= kMajority * (v.waited + v.left)) rendezvous_.insert(kind);
+    }
+  }
+
   void Time(const Instance& instance, InstanceTiming& timing) {
     JobTime earliest = JobTime::Max(), latest = JobTime::Min();
     for (const Member& m : instance.members) {
@@ -129,6 +163,7 @@ class Timer {
     timing.symmetric = WaitsForAll(capture_, instance);
     if (!instance.usable) return;
     timing.partial = !instance.complete;
+    timing.rendezvous = instance.members.size() == 2 && IsTransfer(capture_, instance) && rendezvous_.contains(MessageKind(instance));
     if (timing.symmetric) {
       TimeSymmetric(instance, latest, timing);
     } else {
@@ -230,7 +265,8 @@ class Timer {
   }
 
   // The member whose start this one needed last, or kNone when it needs nobody's; nullopt when roles are unknown.
-  std::optional<uint32_t> Awaited(const Instance& instance, size_t to) const {
+  std::optional<uint32_t> Awaited(const Instance& instance, const InstanceTiming& timing, size_t to) const {
+    if (timing.rendezvous) return static_cast<uint32_t>(1 - to);
     uint32_t awaited = kNone;
     for (uint32_t from = 0; from < instance.members.size(); ++from) {
       if (from == to) continue;
@@ -252,7 +288,7 @@ class Timer {
     for (size_t to = 0; to < instance.members.size(); ++to) {
       const Member& m = instance.members[to];
       Part& part = PartOf(m);
-      const auto awaited = Awaited(instance, to);
+      const auto awaited = Awaited(instance, timing, to);
       if (!awaited) continue;
       const Nanos duration = Duration(m);
       if (*awaited == kNone) {
@@ -283,6 +319,7 @@ class Timer {
   CollectiveTimes out_;
   Nanos usual_exit_skew_ = kExitSkew;
   absl::flat_hash_map<std::pair<uint32_t, CollectiveOp>, size_t> found_root_;  // place in the member list
+  absl::flat_hash_set<std::pair<int64_t, bool>> rendezvous_;                   // MessageKind()
   absl::flat_hash_map<TransferClass, std::deque<Nanos>> recent_;               // transfers, latest last
 };
 

@@ -29,6 +29,7 @@ struct Part {
 struct InstanceTiming {
   bool split = false;    // who waited for whom is known, among those whose records there are
   bool symmetric = false;
+  bool rendezvous = false;  // a message too large for a buffer: its sender waits for its receiver
   bool partial = false;  // some members' records are missing: waits are at least, the transfer is at most what is said here
   uint32_t last = store::kNone;  // into Instance::members: the one the others waited for
   Nanos transfer;                // what remains when nobody waits: the least over the members, or the reference's
@@ -57,7 +58,7 @@ Nanos MostUnseenWait(const store::Capture& capture, const align::Matches& matche
 // The used step that an instance belongs to, by its last arriver; negative outside of them, and where nobody came last.
 int32_t StepOfInstance(const store::Capture& capture, const align::Instance& instance, const InstanceTiming& timing, const Steps& steps);
 
-// What each operation needs: does the member at `to` need the data of the member at `from`? nullopt: nobody can tell.
+// What each operation needs (but for messages by rendezvous, whose sender needs its receiver too): does the member at `to` need the data of the member at `from`? nullopt: nobody can tell.
 std::optional<bool> Needs(const store::Capture& capture, const align::Instance& instance, size_t to, size_t from);
 
 CollectiveTimes TimeCollectives(const store::Capture& capture, const align::Matches& matches,

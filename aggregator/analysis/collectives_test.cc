@@ -104,6 +104,24 @@ TEST(Collectives, OnlyTheReceiverOfAMessageWaits) {
   EXPECT_EQ(a.times.caused_wait[0], Nanos::Micros(160));
 }
 
+TEST(Collectives, TheSenderOfAMessageThatNoBufferHoldsWaitsForItsReceiver) {
+  for (const bool buffered : {true, false}) {
+    TimelineBuilder t;
+    const uint32_t pair = t.Group("pair", {0, 1});
+    for (int i = 0; i < 6; ++i) {
+      const double at = 1000.0 * i;
+      // The receiver comes 200 us late; a transfer takes 20.
+      t.Rank(0).Communication({.op = CollectiveOp::kSend, .group = pair, .bytes = 1 << 20, .peer = 1}, at, buffered ? 20 : 220);
+      t.Rank(1).Communication({.op = CollectiveOp::kReceive, .group = pair, .bytes = 1 << 20, .peer = 0}, at + 200, 20);
+    }
+    const Timed a(t.Build());
+    ASSERT_FALSE(a.matches.instances.empty());
+    for (const InstanceTiming& timing : a.times.instances) EXPECT_EQ(timing.rendezvous, !buffered);
+    EXPECT_EQ(a.Wait(0, 2), Nanos::Micros(buffered ? 0 : 200));
+    EXPECT_EQ(a.Wait(1, 2), Nanos());
+  }
+}
+
 TEST(Collectives, OneWayOperationsShorterThanTheClocksBoundStayUnsplit) {
   TimelineBuilder t;
   const uint32_t all = t.Group("all", {0, 1});

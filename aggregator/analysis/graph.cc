@@ -79,7 +79,7 @@ class Assembler {
       if (in_.times.instances[n].symmetric && OneCollectiveEach(instance)) {
         AddJoin(instance);
       } else {
-        AddAwaits(instance);
+        AddAwaits(instance, in_.times.instances[n].rendezvous);
       }
     }
   }
@@ -105,10 +105,10 @@ class Assembler {
     }
   }
 
-  void AddAwaits(const Instance& instance) {
+  void AddAwaits(const Instance& instance, bool rendezvous) {
     for (size_t to = 0; to < instance.members.size(); ++to) {
       for (size_t from = 0; from < instance.members.size(); ++from) {
-        if (from == to || !Needs(in_.capture, instance, to, from).value_or(false)) continue;
+        if (from == to || (!rendezvous && !Needs(in_.capture, instance, to, from).value_or(false))) continue;
         const uint32_t waiting = UnitOfMember(instance.members[to]);
         const uint32_t awaited = UnitOfMember(instance.members[from]);
         const double tolerance = Tolerance(instance.members[to], instance.members[from]);

@@ -112,6 +112,24 @@ TEST(Graph, ABlockingCallEndsWithTheWorkItWaitsForAndHoldsTheHost) {
   EXPECT_EQ(replay.At(StartOf(b.Device(0, 1))), b.graph.start[b.Device(0, 1)] - 40'000);
 }
 
+TEST(Graph, ALaunchThatFoundTheQueueFullReturnsEarlierWhenTheDeviceIsFaster) {
+  TimelineBuilder t;
+  store::RankTimeline& rank = t.Rank(0);
+  // 20 places: the host is ahead, then each launch waits until a kernel of 100 us ends.
+  for (int i = 0; i < 80; ++i) {
+    const double launched = i < 20 ? 5.0 * i : 101.0 * (i - 19) + 10 - 95;
+    rank.Kernel("k", 10 + 101.0 * i, 100, 7, launched);
+    rank.data().api_calls.back().end = rank.data().api_calls.back().start + Nanos::Micros(i < 20 ? 3 : 97);
+  }
+  const Built b(t.Build());
+  ExpectIdentity(b);
+  Replay replay = b.MakeReplay();
+  Timing timing = ObservedTiming(b.graph);
+  for (int i = 0; i < 80; ++i) timing.work[b.Device(0, static_cast<uint32_t>(i))] = 50'000;
+  replay.Run(timing);
+  EXPECT_NEAR(replay.At(EndOf(b.Device(0, 79))), 10'000 + 80 * 51'000, 5'000) << "the host does not hold it up";
+}
+
 TEST(Graph, AStreamWaitsForTheEventThatWasRecordedOnAnother) {
   TimelineBuilder t;
   store::RankTimeline& rank = t.Rank(0);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "aggregator/analysis/launch_queue.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -16,10 +17,12 @@ using store::kNone;
 using store::SyncType;
 
 constexpr double kNever = -std::numeric_limits<double>::infinity();
-// A device operation that starts this soon after another stream's ended, with a stream wait issued between, followed it.
-constexpr double kFollowsNs = 10'000;
-// Below this a start needs no further explanation.
-constexpr double kExplainedNs = 1'500;
+// A device operation that starts this soon after another stream's ended, with a stream wait issued between, followed it; and below
+// the second a start needs no further explanation. On devices that take longer from one operation to the next: so many times that.
+constexpr double kFollowsNs = 10'000, kFollowsGaps = 5;
+constexpr double kExplainedNs = 1'500, kExplainedGaps = 1.5;
+// Of the gaps between operations of a stream those that nothing but the device makes are the shortest.
+constexpr double kShortest = 0.1;
 
 // Times are nanoseconds after the graph's origin, on the job's clock.
 struct StreamOps {
@@ -179,6 +182,7 @@ class Builder {
 
   void ChainDevice() {
     CollectEventEdges();
+    MeasureDispatch();
     std::vector<uint32_t> done(streams_.size(), 0);  // operations of the stream that started so far
     size_t event_edge = 0;
     for (uint32_t i = 0; i < rank_.activities.size(); ++i) {
@@ -214,10 +218,26 @@ class Builder {
           known = std::max(known, g_.end[UnitOf(from)]);
         }
       }
-      if (start - known > kExplainedNs) InferFollowing(stream, start, known, previous_launch, launch, done);
+      if (start - known > explained_) InferFollowing(stream, start, known, previous_launch, launch, done);
       ++done[stream];
       CloseUnit();
     }
+  }
+
+  // How long the device takes from one operation of a stream to the next.
+  void MeasureDispatch() {
+    std::vector<double> gaps;
+    for (const StreamOps& s : streams_) {
+      for (size_t i = 1; i < s.units.size(); ++i) {
+        const double gap = g_.start[s.units[i]] - g_.end[s.units[i - 1]];
+        if (gap > 0) gaps.push_back(gap);
+      }
+    }
+    if (gaps.empty()) return;
+    const auto place = gaps.begin() + static_cast<std::ptrdiff_t>(kShortest * static_cast<double>(gaps.size() - 1));
+    std::nth_element(gaps.begin(), place, gaps.end());
+    follows_ = std::max(kFollowsNs, kFollowsGaps * *place);
+    explained_ = std::max(kExplainedNs, kExplainedGaps * *place);
   }
 
   // Where no record explains a start: the operation of another stream that ended just before, if the host made the stream wait for
@@ -238,7 +258,7 @@ class Builder {
         break;
       }
     }
-    if (latest != kNone && g_.end[latest] > known && start - g_.end[latest] <= kFollowsNs) AddStart(EndOf(latest));
+    if (latest != kNone && g_.end[latest] > known && start - g_.end[latest] <= follows_) AddStart(EndOf(latest));
   }
 
   struct Recorded {
@@ -302,6 +322,26 @@ class Builder {
       if (g_.end[copy] > g_.end[call] + kRoundingNs || g_.end[copy] <= g_.start[call]) continue;
       awaits_.push_back({EndOf(copy), call});
     }
+    AwaitRoomInQueue();
+  }
+
+  // A launch that found the device's queue full waited for work to end.
+  void AwaitRoomInQueue() {
+    std::vector<QueuedWork> work;
+    work.reserve(rank_.activities.size());
+    for (uint32_t i = 0; i < rank_.activities.size(); ++i) {
+      const bool known = call_of_[i] != kNone;
+      work.push_back({known ? g_.start[unit_of_call_[call_of_[i]]] : kNever, g_.end[out_.first_device + i]});
+    }
+    std::vector<LaunchCall> launches;
+    std::vector<uint32_t> units;
+    for (uint32_t u = out_.first; u < out_.first_device; ++u) {
+      if (g_.units[u].kind != UnitKind::kHostCall) continue;
+      launches.push_back({g_.start[u], g_.end[u]});
+      units.push_back(u);
+    }
+    const std::vector<BlockedLaunch> blocked = FindBlockedLaunches(launches, work);
+    for (const BlockedLaunch& b : blocked) awaits_.push_back({EndOf(out_.first_device + b.work), units[b.launch]});
   }
 
   void BlockFor(uint32_t unit) {
@@ -366,6 +406,7 @@ class Builder {
   StreamId last_stream_;
   uint32_t last_index_ = 0;
   std::vector<StreamOps> streams_;
+  double follows_ = kFollowsNs, explained_ = kExplainedNs;
   absl::flat_hash_map<uint32_t, std::vector<Recorded>> records_;
   std::vector<AwaitEdge> event_edges_;  // sorted by unit; here the start of `unit` waits
 };

@@ -24,6 +24,8 @@ constexpr std::pair<std::string_view, FixKind> kKinds[] = {{"rank", FixKind::kRa
                                                            {"group", FixKind::kGroup},
                                                            {"op", FixKind::kOperation}};
 constexpr char kGrammar[] = "rank=N, host=NAME, stage=N, group=NAME or op=REGEX, several with commas between";
+// With less of the communication matched than this the replay misses who waits for whom.
+constexpr double kMatchedForTrust = 0.9;
 // A list in a message ends here.
 constexpr size_t kNamed = 8;
 // Names longer than this are matched by their beginning: a regular expression's matcher recurses.
@@ -356,6 +358,11 @@ class Question {
     }
     if (out_.steps < kLeastSteps) {
       out_.notes.push_back(absl::StrCat("only ", out_.steps, out_.steps == 1 ? " whole step" : " whole steps", ": an interval needs at least ", kLeastSteps));
+    }
+    if (const double matched = p_.matches.MatchedFraction().value_or(1); matched < kMatchedForTrust) {
+      out_.notes.push_back(absl::StrFormat("only %.0f%% of the communication could be matched across ranks: who else would get faster is not known, so the "
+                                           "gain is too small",
+                                           100 * matched));
     }
     if (graph().cut_edges * 1000 > graph().edges) {
       out_.notes.push_back(absl::StrCat("the replay left out ", graph().cut_edges, " of ", graph().edges, " dependencies that the records contradict"));
