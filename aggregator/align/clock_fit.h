@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_AGGREGATOR_ALIGN_CLOCK_FIT_H_
 #define LOCKSTEP_AGGREGATOR_ALIGN_CLOCK_FIT_H_
 
+#include <limits>
 #include <vector>
 
 #include "aggregator/align/offset_region.h"
@@ -20,8 +21,10 @@ struct ClockFit {
   OffsetLine line;  // about `origin`
   HostTime origin;
   Nanos bound = Nanos::Max();
+  double error_ns = std::numeric_limits<double>::infinity();  // what the line is off by, typically
   // No straight line obeys all limits: one of the clocks was set in between. The bound covers both sides of that.
   bool stepped = false;
+  bool contradicted = false;  // even a step explains nothing: the limits belong to different things, and no bound is known
 };
 
 // Robust line through the sharpest samples, moved into the region. Where no line fits, the limits are parted at the moment before which and

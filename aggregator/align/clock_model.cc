@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
+#include <queue>
+#include <limits>
 #include <optional>
-#include <set>
 
+#include "aggregator/align/clock_paths.h"
 #include "aggregator/align/collective_clock.h"
 #include "aggregator/align/network_clock.h"
 
@@ -13,6 +14,11 @@ namespace lockstep::align {
 namespace {
 
 using store::kNone;
+
+// Every pair in between adds at least this much.
+constexpr double kHopNs = 100;
+// Rounding, and the moment at which a range is read.
+constexpr double kMarginNs = 5, kMarginShare = 1e-3;
 
 Nanos Sum(Nanos a, Nanos b) { return a == Nanos::Max() || b == Nanos::Max() ? Nanos::Max() : a + b; }
 
@@ -64,33 +70,17 @@ class Estimator {
       reference_ = ReferenceFor(matches);
       clocks_[reference_].bound = Nanos();
     }
+    from_network_ = clocks_;
     evidence_ = CollectEvidence(capture, matches, reference_);
   }
 
   std::vector<HostClock> Run() {
-    std::vector<std::vector<uint32_t>> neighbours(clocks_.size());
-    for (const auto& [pair, unused] : evidence_) {
-      neighbours[pair.first].push_back(pair.second);
-      neighbours[pair.second].push_back(pair.first);
-    }
-    for (auto& n : neighbours) std::sort(n.begin(), n.end());
-    std::vector<uint8_t> seen(clocks_.size(), 0);
-    std::deque<uint32_t> queue = {reference_};
-    seen[reference_] = 1;
-    while (!queue.empty()) {
-      const uint32_t from = queue.front();
-      queue.pop_front();
-      for (uint32_t to : neighbours[from]) {
-        if (seen[to]) continue;
-        seen[to] = 1;
-        reached_over_.insert({std::min(from, to), std::max(from, to)});
-        Refine(from, to);
-        queue.push_back(to);
-      }
-    }
+    FitPairs();
+    ReachHosts();
     CheckCycles();
     WidenBySteps();
     BlameReference();
+    TightenByChains();
     return std::move(clocks_);
   }
 
@@ -115,15 +105,67 @@ class Estimator {
     return static_cast<uint32_t>(std::max_element(last.begin(), last.end()) - last.begin());
   }
 
-  double LeadAt(const HostClock& clock, HostTime t) const {
+  static double LeadAt(const HostClock& clock, HostTime t) {
     return static_cast<double>(clock.offset.ns()) + clock.drift * static_cast<double>((t - clock.anchor).ns());
   }
 
+  struct Pair {
+    HostPair hosts;
+    PairFit found;
+    bool limits_only = false;   // too few meetings to show that a clock was set in between
+    bool reached_over = false;  // one of the two clocks comes from it
+  };
+
+  void FitPairs() {
+    std::vector<HostPair> pairs;
+    for (const auto& [pair, unused] : evidence_) pairs.push_back(pair);
+    std::sort(pairs.begin(), pairs.end());
+    pairs_of_.resize(clocks_.size());
+    for (const HostPair& hosts : pairs) {
+      for (uint32_t h : {hosts.first, hosts.second}) pairs_of_[h].push_back(static_cast<uint32_t>(pairs_.size()));
+      const HostPairEvidence& evidence = evidence_.find(hosts)->second;
+      pairs_.push_back({hosts, FitPair(evidence, windows_[hosts.first]), evidence.limits_only});
+    }
+    evidence_.clear();
+  }
+
+  // From the reference outward, over those pairs first whose leads are known best.
+  void ReachHosts() {
+    using Place = std::pair<double, uint32_t>;  // error, host
+    std::vector<double> least(clocks_.size(), std::numeric_limits<double>::infinity());
+    std::vector<uint32_t> over(clocks_.size(), kNone);
+    std::vector<uint8_t> done(clocks_.size(), 0);
+    std::priority_queue<Place, std::vector<Place>, std::greater<>> queue;
+    least[reference_] = 0;
+    queue.push({0, reference_});
+    while (!queue.empty()) {
+      const uint32_t host = queue.top().second;
+      queue.pop();
+      if (done[host]) continue;
+      done[host] = 1;
+      if (over[host] != kNone) {
+        Pair& pair = pairs_[over[host]];
+        pair.reached_over = true;
+        Refine(pair, pair.hosts.first == host ? pair.hosts.second : pair.hosts.first, host);
+      }
+      for (uint32_t p : pairs_of_[host]) {
+        const uint32_t to = pairs_[p].hosts.first == host ? pairs_[p].hosts.second : pairs_[p].hosts.first;
+        // Without a bound nothing is known; where no end tells the lead, the bound does.
+        const ClockFit& fit = pairs_[p].found.fit;
+        if (done[to] || pairs_[p].limits_only || fit.bound == Nanos::Max()) continue;
+        const double error = std::hypot(least[host], std::min(fit.error_ns, static_cast<double>(fit.bound.ns())) + kHopNs);
+        if (error >= least[to]) continue;
+        least[to] = error;
+        over[to] = p;
+        queue.push({error, to});
+      }
+    }
+  }
+
   // Gives `to` the clock that its collectives with `from` imply, when that is surer than what is known of it.
-  void Refine(uint32_t from, uint32_t to) {
-    const auto it = evidence_.find({std::min(from, to), std::max(from, to)});
-    const uint32_t first = it->first.first;
-    const ClockFit fit = FitPair(it->second, windows_[first]);
+  void Refine(const Pair& pair, uint32_t from, uint32_t to) {
+    const uint32_t first = pair.hosts.first;
+    const ClockFit& fit = pair.found.fit;
     const Nanos bound = Sum(clocks_[from].bound, fit.bound);
     if (fit.bound == Nanos::Max() || bound >= clocks_[to].bound) return;
     const double sign = first == from ? 1.0 : -1.0;
@@ -162,17 +204,12 @@ class Estimator {
 
   // Hosts that meet without having been reached over each other close a cycle, around which all leads must sum to nothing.
   void CheckCycles() {
-    std::vector<HostPair> pairs;
-    for (const auto& [pair, unused] : evidence_) {
-      if (!reached_over_.contains(pair)) pairs.push_back(pair);
-    }
-    std::sort(pairs.begin(), pairs.end());
-    for (const HostPair& pair : pairs) {
-      HostClock& first = clocks_[pair.first];
-      HostClock& second = clocks_[pair.second];
-      if (first.bound == Nanos::Max() || second.bound == Nanos::Max()) continue;
-      const ClockFit fit = FitPair(evidence_.find(pair)->second, windows_[pair.first]);
-      if (fit.bound == Nanos::Max()) continue;
+    for (const Pair& pair : pairs_) {
+      if (pair.reached_over || pair.limits_only) continue;
+      HostClock& first = clocks_[pair.hosts.first];
+      HostClock& second = clocks_[pair.hosts.second];
+      const ClockFit& fit = pair.found.fit;
+      if (first.bound == Nanos::Max() || second.bound == Nanos::Max() || fit.bound == Nanos::Max()) continue;
       const HostTime on_second(fit.origin.ns() + std::llround(fit.line.offset_ns));
       const double said = LeadAt(second, on_second) - LeadAt(first, fit.origin);
       HostClock& looser = first.bound > second.bound ? first : second;
@@ -198,12 +235,70 @@ class Estimator {
     }
   }
 
+  // Limits between clocks that ran straight hold at the window's ends too, and several pairs' limits in a row limit the hosts at
+  // their ends: often more tightly than the pairs that the estimates came from, whose bounds add up.
+  void TightenByChains() {
+    const auto origin = static_cast<uint32_t>(clocks_.size());  // the job's clock
+    HostTime begin = HostTime::Max(), end = HostTime::Min();
+    for (size_t h = 0; h < clocks_.size(); ++h) {
+      if (clocks_[h].bound == Nanos::Max() || windows_[h].end <= windows_[h].start) continue;
+      begin = std::min(begin, OnJob(clocks_[h], windows_[h].start));
+      end = std::max(end, OnJob(clocks_[h], windows_[h].end));
+    }
+    if (begin >= end) return;
+    const auto at_begin = ChainRanges(origin + 1, origin, RangesAt(begin, origin));
+    const auto at_end = ChainRanges(origin + 1, origin, RangesAt(end, origin));
+    if (!at_begin || !at_end) return;
+    for (size_t h = 0; h < clocks_.size(); ++h) {
+      if (!clocks_[h].step_noticed) Narrow(clocks_[h], begin, (*at_begin)[h], end, (*at_end)[h]);
+    }
+  }
+
+  static HostTime OnJob(const HostClock& clock, HostTime t) {
+    return HostTime(t.ns() - clock.offset.ns() - static_cast<int64_t>(clock.drift * static_cast<double>((t - clock.anchor).ns())));
+  }
+
+  static double LeadAtJob(const HostClock& clock, HostTime job) { return LeadAt(clock, job + clock.offset); }
+
+  std::vector<LeadRange> RangesAt(HostTime moment, uint32_t origin) const {
+    std::vector<LeadRange> ranges;
+    for (uint32_t h = 0; h < clocks_.size(); ++h) {
+      if (from_network_[h].bound == Nanos::Max() || from_network_[h].step_noticed) continue;
+      const double lead = LeadAtJob(from_network_[h], moment), bound = static_cast<double>(from_network_[h].bound.ns());
+      ranges.push_back({origin, h, lead - bound, lead + bound});
+    }
+    for (const Pair& pair : pairs_) {
+      const HostClock& first = clocks_[pair.hosts.first];
+      if (pair.found.fit.contradicted || pair.found.fit.stepped || first.step_noticed || clocks_[pair.hosts.second].step_noticed) continue;
+      const HostTime on_first(moment.ns() + std::llround(LeadAtJob(first, moment)));
+      const OffsetRegion::Range range = pair.found.region.At(on_first);
+      // How wrongly the moment may be placed on that clock is nothing beside this.
+      const double width = range.high_ns - range.low_ns;
+      const double margin = kMarginNs + (std::isfinite(width) ? kMarginShare * width : 0);
+      ranges.push_back({pair.hosts.first, pair.hosts.second, range.low_ns - margin, range.high_ns + margin});
+    }
+    return ranges;
+  }
+
+  static void Narrow(HostClock& clock, HostTime begin, const NodeRange& at_begin, HostTime end, const NodeRange& at_end) {
+    const double from = std::clamp(LeadAtJob(clock, begin), at_begin.low_ns, std::max(at_begin.low_ns, at_begin.high_ns));
+    const double to = std::clamp(LeadAtJob(clock, end), at_end.low_ns, std::max(at_end.low_ns, at_end.high_ns));
+    const double worst = std::max({at_begin.high_ns - from, from - at_begin.low_ns, at_end.high_ns - to, to - at_end.low_ns});
+    if (!(worst + kMarginNs < static_cast<double>(clock.bound.ns()))) return;
+    clock.drift = (to - from) / (static_cast<double>((end - begin).ns()) + to - from);
+    clock.offset = Nanos(std::llround(from));
+    clock.anchor = HostTime(begin.ns() + clock.offset.ns());
+    clock.bound = Nanos(static_cast<int64_t>(std::ceil(worst + kMarginNs)));
+  }
+
   const store::Capture& capture_;
   std::vector<HostInterval> windows_;
   std::vector<HostClock> clocks_;
+  std::vector<HostClock> from_network_;  // and the reference's
   uint32_t reference_ = kNone;
   PairEvidence evidence_;
-  std::set<HostPair> reached_over_;  // pairs that one of the two clocks comes from
+  std::vector<Pair> pairs_;  // by hosts
+  std::vector<std::vector<uint32_t>> pairs_of_;  // by host
 };
 
 }  // namespace

@@ -241,6 +241,77 @@ TEST(ClockModel, ASenderThatLeftBeforeItsReceiverCameSaysNothingAboutTheReceiver
   }
 }
 
+TEST(ClockModel, MessagesThatGoBothWaysTellTheOffsetThoughSendersLeaveEarly) {
+  const std::vector<TrueClock> clocks = {{}, {4'321, 0}};
+  TimelineBuilder t;
+  const uint32_t all = t.Group("all", {0, 1});
+  const auto put = [&](int r, const store::CollectiveSpec& spec, double from, double to) {
+    t.Rank(r, "h" + std::to_string(r)).Communication(spec, clocks[static_cast<size_t>(r)].Local(from), to - from);
+  };
+  for (int i = 0; i < 20; ++i) {
+    const double at = 20'000.0 * i;
+    for (const int from : {0, 1}) {
+      // The receiver has been waiting for 4 ms; the message takes 600 us, and its sender leaves after 200.
+      put(from, {.op = CollectiveOp::kSend, .group = all, .peer = 1 - from}, at + 10'000.0 * from, at + 10'000.0 * from + 200);
+      put(1 - from, {.op = CollectiveOp::kReceive, .group = all, .peer = from}, at + 10'000.0 * from - 4'000, at + 10'000.0 * from + 600);
+    }
+  }
+  const store::Capture capture = t.Build();
+  const ClockModel model = EstimateClocks(capture, Match(capture));
+  EXPECT_LT(std::fabs(PairErrorUs(model, clocks, 0, 1, 200'000)), 2);
+  EXPECT_GE(BoundUs(model), 600) << "that both ways take equally long is likely, not certain";
+}
+
+// Two hosts in long all-reduces whose limits leave 15 ms either way.
+store::Capture LongOperations(double set_by_us, double stray_us) {
+  TimelineBuilder t;
+  const uint32_t all = t.Group("all", {0, 1});
+  for (int i = 0; i < 40; ++i) {
+    const double at = 50'000.0 * (i + 1), early = 100.0 * (i % 7);
+    const double ahead = 700 + (i >= 25 ? set_by_us : 0) + (i == 12 ? stray_us : 0);
+    t.Rank(0, "a").AllReduce(all, at, 15'000);
+    t.Rank(1, "b").AllReduce(all, at - early + ahead, 15'000 + early + (i % 3));
+  }
+  return t.Build();
+}
+
+TEST(ClockModel, AClockSetByLessThanLongOperationsLimitItIsNoticedByTheirEnds) {
+  const std::vector<TrueClock> before = {{}, {700, 0}}, after = {{}, {2'700, 0}};
+  const store::Capture capture = LongOperations(2'000, 0);
+  const ClockModel model = EstimateClocks(capture, Match(capture));
+  EXPECT_TRUE(model.hosts()[0].step_noticed || model.hosts()[1].step_noticed);
+  EXPECT_LT(std::fabs(PairErrorUs(model, before, 0, 1, 100'000)), 3) << "the longer side";
+  EXPECT_GE(BoundUs(model), std::fabs(PairErrorUs(model, after, 0, 1, 2'000'000)));
+}
+
+TEST(ClockModel, OneStrangerAmongTheMatchesIsNoSetClock) {
+  const store::Capture capture = LongOperations(0, 40'000);
+  const ClockModel model = EstimateClocks(capture, Match(capture));
+  EXPECT_FALSE(model.hosts()[0].step_noticed || model.hosts()[1].step_noticed);
+  EXPECT_LT(std::fabs(PairErrorUs(model, {{}, {700, 0}}, 0, 1, 100'000)), 3);
+  EXPECT_LT(BoundUs(model), 17'000);
+}
+
+TEST(ClockModel, HostsThatEachCameLastOnceLimitEachOtherThroughThirds) {
+  // Rank 0 never comes last, so nothing limits how far it is behind the others but what it does with rank 3 alone.
+  TimelineBuilder t;
+  const uint32_t all = t.Group("all", {0, 1, 2, 3}), pair = t.Group("pair", {0, 3});
+  const auto meet = [&](uint32_t group, std::initializer_list<int> ranks, int last, double at) {
+    for (const int r : ranks) {
+      const double early = r == last ? 0 : 5'000;
+      t.Rank(r, "h" + std::to_string(r)).AllReduce(group, at - early, 100 + early);
+    }
+  };
+  for (int i = 0; i < 12; ++i) {
+    const double at = 100'000.0 * (i + 1);
+    for (const int last : {1, 2, 3}) meet(all, {0, 1, 2, 3}, last, at + 10'000.0 * last);
+    meet(pair, {0, 3}, 0, at + 50'000);
+  }
+  const store::Capture capture = t.Build();
+  const ClockModel model = EstimateClocks(capture, Match(capture));
+  EXPECT_LT(BoundUs(model), 700) << "100 us operations; alone with the others rank 0 is only known within 5 ms";
+}
+
 TEST(ClockModel, HostsThatShareNoCollectiveAreUnknown) {
   TimelineBuilder t;
   const uint32_t a = t.Group("a", {0, 1});

@@ -77,31 +77,73 @@ bool Flows(CollectiveOp op, const HostSide& from, const HostSide& to, Nanos shor
   }
 }
 
-void AddPair(CollectiveOp op, const Sides& sides, const HostSide& a, const HostSide& b, HostPairEvidence& out) {
+Nanos Lead(HostTime of_b, HostTime of_a) { return Nanos(of_b.ns() - of_a.ns()); }
+
+void AddLimits(CollectiveOp op, const Sides& sides, const HostSide& a, const HostSide& b, HostPairEvidence& out) {
+  const Nanos shortest = std::min(a.shortest, b.shortest);
+  const HostTime at = a.earliest_end;
+  if (Flows(op, a, b, shortest)) out.uppers.push_back({at, Lead(b.earliest_end, a.latest_start) + kStampRounding, sides.exchange});
+  if (Flows(op, b, a, shortest)) out.lowers.push_back({at, Lead(b.latest_start, a.earliest_end) - kStampRounding, sides.exchange});
+}
+
+void AddSample(CollectiveOp op, const HostSide& a, const HostSide& b, HostPairEvidence& out) {
   const Nanos shortest = std::min(a.shortest, b.shortest);
   const bool to_b = Flows(op, a, b, shortest);
   const bool to_a = Flows(op, b, a, shortest);
-  const HostTime at = a.earliest_end;
-  const auto lead = [](HostTime of_b, HostTime of_a) { return Nanos(of_b.ns() - of_a.ns()); };
-  if (to_b) out.uppers.push_back({at, lead(b.earliest_end, a.latest_start) + kStampRounding, sides.exchange});
-  if (to_a) out.lowers.push_back({at, lead(b.latest_start, a.earliest_end) - kStampRounding, sides.exchange});
   const bool b_waited = to_b && b.shortest.ns() > kClearlyWaited * a.shortest.ns();
   const bool a_waited = to_a && a.shortest.ns() > kClearlyWaited * b.shortest.ns();
-  if ((to_a && to_b) || b_waited || a_waited) {
-    out.samples.push_back({at, lead(b.earliest_end, a.earliest_end), shortest});
+  const LeadSample sample{a.earliest_end, Lead(b.earliest_end, a.earliest_end), shortest};
+  if (to_a && to_b) {
+    out.samples.push_back(sample);
+  } else if (b_waited || a_waited) {
+    (to_b ? out.to_second : out.to_first).push_back(sample);
   }
 }
 
-ClockFit Fit(const HostPairEvidence& evidence, HostInterval window, bool with_exchanges) {
-  OffsetRegion region(window.start + (window.end - window.start) / 2, kMaxDrift);
+enum class Use : uint8_t { kLimits, kEverything };
+
+void AddPair(CollectiveOp op, const Sides& sides, const HostSide& one, const HostSide& other, Use use, PairEvidence& evidence) {
+  if (one.host == other.host || one.host == store::kNone || other.host == store::kNone) return;
+  const HostSide& a = one.host < other.host ? one : other;
+  const HostSide& b = one.host < other.host ? other : one;
+  HostPairEvidence& out = evidence[{a.host, b.host}];
+  AddLimits(op, sides, a, b, out);
+  if (use == Use::kLimits) return;
+  out.limits_only = false;
+  AddSample(op, a, b, out);
+}
+
+// Who sends may leave before who receives, and then always by about as much: what one way is too late the other way is too early.
+std::vector<LeadSample> BothWays(const HostPairEvidence& evidence) {
+  std::vector<LeadSample> samples = evidence.samples;
+  const bool more_first = evidence.to_first.size() > evidence.to_second.size();
+  std::vector<LeadSample> many = more_first ? evidence.to_first : evidence.to_second;
+  const std::vector<LeadSample>& few = more_first ? evidence.to_second : evidence.to_first;
+  if (few.empty()) {
+    samples.insert(samples.end(), many.begin(), many.end());
+    return samples;
+  }
+  std::sort(many.begin(), many.end(), [](const LeadSample& x, const LeadSample& y) { return x.at < y.at; });
+  for (const LeadSample& s : few) {
+    auto other = std::lower_bound(many.begin(), many.end(), s.at, [](const LeadSample& x, HostTime at) { return x.at < at; });
+    if (other == many.end() || (other != many.begin() && s.at - (other - 1)->at < other->at - s.at)) --other;
+    const Nanos differ(std::llabs((other->lead - s.lead).ns()) / 2);
+    samples.push_back({s.at + (other->at - s.at) / 2, (s.lead + other->lead) / 2, std::min(std::max(s.blur, other->blur), differ + kStampRounding)});
+  }
+  return samples;
+}
+
+PairFit Fit(const HostPairEvidence& evidence, HostInterval window, bool with_exchanges) {
+  PairFit out{{}, OffsetRegion(window.start + (window.end - window.start) / 2, kMaxDrift)};
   for (const auto& limit : evidence.uppers) {
-    if (with_exchanges || !limit.exchange) region.AddUpper(limit.at, limit.lead);
+    if (with_exchanges || !limit.exchange) out.region.AddUpper(limit.at, limit.lead);
   }
   for (const auto& limit : evidence.lowers) {
-    if (with_exchanges || !limit.exchange) region.AddLower(limit.at, limit.lead);
+    if (with_exchanges || !limit.exchange) out.region.AddLower(limit.at, limit.lead);
   }
-  if (with_exchanges && !region.Solve()) return Fit(evidence, window, false);
-  return FitLead(evidence.samples, region, window);
+  if (with_exchanges && !out.region.Solve()) return Fit(evidence, window, false);
+  out.fit = FitLead(BothWays(evidence), out.region, window);
+  return out;
 }
 
 }  // namespace
@@ -116,17 +158,16 @@ PairEvidence CollectEvidence(const store::Capture& capture, const Matches& match
     const auto centre = std::find_if(sides.hosts.begin(), sides.hosts.end(),
                                      [&](const HostSide& s) { return s.host == reference; });
     const HostSide& first = centre == sides.hosts.end() ? sides.hosts.front() : *centre;
+    const HostSide& last = *std::min_element(sides.hosts.begin(), sides.hosts.end(),
+                                             [](const HostSide& a, const HostSide& b) { return a.shortest < b.shortest; });
     for (const HostSide& other : sides.hosts) {
-      if (other.host == first.host || other.host == store::kNone || first.host == store::kNone) continue;
-      const bool in_order = first.host < other.host;
-      const HostSide& a = in_order ? first : other;
-      const HostSide& b = in_order ? other : first;
-      AddPair(instance.op, sides, a, b, evidence[{a.host, b.host}]);
+      AddPair(instance.op, sides, first, other, Use::kEverything, evidence);
+      if (last.host != first.host && other.host != first.host) AddPair(instance.op, sides, last, other, Use::kLimits, evidence);
     }
   }
   return evidence;
 }
 
-ClockFit FitPair(const HostPairEvidence& evidence, HostInterval window) { return Fit(evidence, window, true); }
+PairFit FitPair(const HostPairEvidence& evidence, HostInterval window) { return Fit(evidence, window, true); }
 
 }  // namespace lockstep::align

@@ -23,17 +23,25 @@ struct HostPairEvidence {
   std::vector<Limit> uppers;
   std::vector<Limit> lowers;
   std::vector<LeadSample> samples;
+  // Of what goes one way only.
+  std::vector<LeadSample> to_first, to_second;
+  bool limits_only = true;  // of meetings in which others were compared with some third host
 };
 
 using HostPair = std::pair<uint32_t, uint32_t>;  // ascending
 using PairEvidence = absl::flat_hash_map<HostPair, HostPairEvidence>;
 
-// Of every pair of hosts that share a usable instance. Where more than two share one, pairs with `reference` (or, when it is
-// not among them, with the first) are enough.
+// Of every pair of hosts that share a usable instance, but where many share one: pairs with `reference` (or, when it is not among
+// them, with the first), whose samples add up, and with the host that came last, which limits the others most tightly.
 PairEvidence CollectEvidence(const store::Capture& capture, const Matches& matches, uint32_t reference);
 
+struct PairFit {
+  ClockFit fit;
+  OffsetRegion region;  // solved unless fit.contradicted; means nothing where fit.stepped
+};
+
 // How far the second host leads the first, over `window` on the first's clock.
-ClockFit FitPair(const HostPairEvidence& evidence, HostInterval window);
+PairFit FitPair(const HostPairEvidence& evidence, HostInterval window);
 
 }  // namespace lockstep::align
 

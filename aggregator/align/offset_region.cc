@@ -85,12 +85,25 @@ OffsetRegion::Range OffsetRegion::At(HostTime at) const {
   return range;
 }
 
-OffsetRegion OffsetRegion::Part(HostTime from, HostTime to) const {
+// keep(point, sign): 1 for an upper constraint, -1 for a lower one.
+template <typename Keep>
+OffsetRegion OffsetRegion::Filtered(const Keep& keep) const {
   OffsetRegion part(origin_, max_drift_);
-  const auto inside = [&](const Point& p) { return p.x >= X(from) && p.x <= X(to); };
-  std::copy_if(uppers_.begin(), uppers_.end(), std::back_inserter(part.uppers_), inside);
-  std::copy_if(lowers_.begin(), lowers_.end(), std::back_inserter(part.lowers_), inside);
+  std::copy_if(uppers_.begin(), uppers_.end(), std::back_inserter(part.uppers_), [&](const Point& p) { return keep(p, 1.0); });
+  std::copy_if(lowers_.begin(), lowers_.end(), std::back_inserter(part.lowers_), [&](const Point& p) { return keep(p, -1.0); });
   return part;
+}
+
+OffsetRegion OffsetRegion::Part(HostTime from, HostTime to) const {
+  return Filtered([&](const Point& p, double) { return p.x >= X(from) && p.x <= X(to); });
+}
+
+OffsetRegion OffsetRegion::Without(HostTime after, HostTime before) const {
+  return Filtered([&](const Point& p, double) { return p.x <= X(after) || p.x >= X(before); });
+}
+
+OffsetRegion OffsetRegion::Obeyed(OffsetLine line, double tolerance_ns) const {
+  return Filtered([&](const Point& p, double sign) { return sign * (line.offset_ns + line.drift * p.x - p.y) <= tolerance_ns; });
 }
 
 std::vector<HostTime> OffsetRegion::Moments() const {

@@ -6,6 +6,7 @@
 #ifndef LOCKSTEP_AGGREGATOR_ALIGN_OFFSET_REGION_H_
 #define LOCKSTEP_AGGREGATOR_ALIGN_OFFSET_REGION_H_
 
+#include <cstddef>
 #include <vector>
 
 #include "common/base/time.h"
@@ -43,6 +44,11 @@ class OffsetRegion {
 
   // The same with only the constraints of [from, to]; to be solved.
   OffsetRegion Part(HostTime from, HostTime to) const;
+  // The same without the constraints at moments strictly between these; to be solved.
+  OffsetRegion Without(HostTime after, HostTime before) const;
+  // The same without constraints that the line breaks by more than `tolerance_ns`; to be solved.
+  OffsetRegion Obeyed(OffsetLine line, double tolerance_ns) const;
+  size_t constraints() const { return uppers_.size() + lowers_.size(); }
   // Moments at which something is constrained, ascending.
   std::vector<HostTime> Moments() const;
 
@@ -51,6 +57,8 @@ class OffsetRegion {
     double x;
     double y;
   };
+  template <typename Keep>
+  OffsetRegion Filtered(const Keep& keep) const;
   double X(HostTime t) const { return static_cast<double>((t - origin_).ns()); }
   double HighestOffset(double drift) const;  // +inf without upper constraints
   double LowestOffset(double drift) const;

@@ -50,17 +50,16 @@ def main():
     print(f"right place {right} of {len(sick)}, right cause {sum(r['right_cause'] for r in sick)}")
     check(right >= len(sick) - 1, f"the right rank is named first in {right} of {len(sick)} jobs")
     broken = [r["number"] for r in results if r["broken_bounds"]]
-    # In these, messages are buffered: sends end before their receives begin.
-    check(set(broken) <= {6, 7}, f"clock bounds do not hold in jobs {broken}")
+    check(not broken, f"clock bounds do not hold in jobs {broken}")
     for r in results:
         check(r.get("additivity", 0.0) <= 1e-6, f"the parts of the lost time do not add up in job {r['number']}: {r.get('additivity')}")
         check(r["wrong"] == 0, f"{r['wrong']} collectives of job {r['number']} are matched with others")
         check(not r["faults"] or r["step_error"] is None or abs(r["step_error"]) < 2e-3, f"step time of job {r['number']} is {r['step_error']} off")
     errors = [r["gain_error"] for r in sick if r["gain_error"] is not None]
     check(table.quantile(errors, 0.5) <= 0.30, f"median error of the culprit's ms {table.quantile(errors, 0.5)}")
-    waits = [e for r in results if r["number"] not in broken for e in r["errors"]]
+    waits = [e for r in results for e in r["errors"]]
     print(f"median error of the culprit's ms {table.quantile(errors, 0.5):.3f}; wait error p99 {table.quantile(waits, 0.99) / 1e3:.1f} us "
-          f"over {len(waits)} waits; clock error {max(r['clock_error'] for r in results if r['number'] not in broken) / 1e3:.1f} us")
+          f"over {len(waits)} waits; clock error {max(r['clock_error'] for r in results) / 1e3:.1f} us")
     check(table.quantile(waits, 0.99) <= 60e3, "waits are wrong by more than 60 us")
 
 
