@@ -59,7 +59,9 @@ class StepFinder {
     const store::RankData& rank = capture_.ranks[r];
     raw_[r].reserve(rank.activities.size());
     for (const store::DeviceActivity& a : rank.activities) {
-      const int32_t step = LastStarted(seen_[r], Issued(rank, calls_[r], a));
+      // Where no launch is recorded at all, what runs across a step's end belongs to the step in which most of it lies.
+      const HostTime at = rank.api_calls.empty() ? a.start + (a.end - a.start) / 2 : Issued(rank, calls_[r], a);
+      const int32_t step = LastStarted(seen_[r], at);
       raw_[r].push_back(step);
       if (step >= 0) ++seen_[r][static_cast<size_t>(step)].activities;
     }

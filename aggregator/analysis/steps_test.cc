@@ -32,6 +32,14 @@ TEST(Steps, WorkLaunchedInAStepIsItsWheneverTheDeviceGotToIt) {
   EXPECT_EQ(steps.ranks[0].steps[0].device_end, TimelineBuilder::At(180));
 }
 
+TEST(Steps, WithoutLaunchesWorkAcrossAnEndBelongsToTheStepWithMostOfIt) {
+  TimelineBuilder t;
+  t.Rank(0).Step(5, 0, 100).Step(6, 100, 100).Kernel("k", 10, 60, 7).Kernel("prefetch", 95, 60, 8).Kernel("tail", 80, 25, 7).Kernel("k", 130, 60, 7);
+  const store::Capture capture = t.Build();
+  const Steps steps = StepsOf(capture);
+  EXPECT_THAT(steps.ranks[0].of_activity, ElementsAre(0, 0, 1, 1));
+}
+
 TEST(Steps, WithoutRangesTheWholeWindowIsOneStep) {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 0, 10).Kernel("k", 20, 10);
