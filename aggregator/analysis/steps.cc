@@ -14,11 +14,20 @@ namespace {
 // A step with less device work than this part of the median is a stub at the edge of the window (tb_plugin's rule).
 constexpr double kStub = 0.8;
 constexpr size_t kStepsToSpare = 3;
+// What ends this soon after a step's end still is the step's last.
+constexpr Nanos kEndsWith = Nanos::Micros(20);
 
 // Index of the range that holds `t` or, between ranges, of the one before it; -1 before the first.
 int32_t LastStarted(const std::vector<StepMark>& seen, HostTime t) {
   const auto after = std::upper_bound(seen.begin(), seen.end(), t, [](HostTime at, const StepMark& s) { return at < s.host.start; });
   return static_cast<int32_t>(after - seen.begin()) - 1;
+}
+
+// Where no launch is recorded at all, what runs across a step's end belongs to the step in which most of it lies; communication, which may
+// be posted long before, to that in which it ends.
+HostTime PlaceWithoutLaunch(const store::DeviceActivity& a) {
+  const Nanos length = a.end - a.start;
+  return a.communication ? a.end - std::min(length / 10, kEndsWith) : a.start + length / 2;
 }
 
 bool NumbersAreNames(const std::vector<std::vector<StepMark>>& seen) {
@@ -59,8 +68,7 @@ class StepFinder {
     const store::RankData& rank = capture_.ranks[r];
     raw_[r].reserve(rank.activities.size());
     for (const store::DeviceActivity& a : rank.activities) {
-      // Where no launch is recorded at all, what runs across a step's end belongs to the step in which most of it lies.
-      const HostTime at = rank.api_calls.empty() ? a.start + (a.end - a.start) / 2 : Issued(rank, calls_[r], a);
+      const HostTime at = rank.api_calls.empty() ? PlaceWithoutLaunch(a) : Issued(rank, calls_[r], a);
       const int32_t step = LastStarted(seen_[r], at);
       raw_[r].push_back(step);
       if (step >= 0) ++seen_[r][static_cast<size_t>(step)].activities;

@@ -40,6 +40,17 @@ TEST(Steps, WithoutLaunchesWorkAcrossAnEndBelongsToTheStepWithMostOfIt) {
   EXPECT_THAT(steps.ranks[0].of_activity, ElementsAre(0, 0, 1, 1));
 }
 
+TEST(Steps, WithoutLaunchesAReceivePostedEarlyBelongsToTheStepInWhichItEnds) {
+  TimelineBuilder t;
+  const uint32_t g = t.Group("g", {0, 1});
+  t.Rank(0).Step(5, 0, 1000).Step(6, 1000, 1000).Kernel("k", 10, 900, 7);
+  t.Rank(0).Communication({.op = store::CollectiveOp::kReceive, .group = g, .peer = 1}, 400, 900).Kernel("k", 1400, 500, 7);
+  t.Rank(0).AllReduce(g, 1700, 300);
+  const store::Capture capture = t.Build();
+  const Steps steps = StepsOf(capture);
+  EXPECT_THAT(steps.ranks[0].of_activity, ElementsAre(0, 1, 1, 1));
+}
+
 TEST(Steps, WithoutRangesTheWholeWindowIsOneStep) {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 0, 10).Kernel("k", 20, 10);
