@@ -124,10 +124,12 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index, const Pieces& level, const 
     return out;
   }
   const bool often = host.pause_steps.size() != 1 || !pausing;
-  if (one_place && often && host.worst_at_head && host.worst_copies) {
+  const char* silent = host.recorded ? "its host is silent" : "its device idles";
+  // Without calls the step's first work stands for the copy.
+  if (one_place && often && host.worst_at_head && (host.worst_copies || (!host.recorded && host.worst_opens))) {
     out.cause = Cause::kDataLoader;
     out.rule_share = host.worst_ns / host.total_ns;
-    out.evidence.push_back(absl::StrFormat("its host is silent for %s per step before %s at the head of the step; its peers for %s",
+    out.evidence.push_back(absl::StrFormat("%s for %s per step before %s at the head of the step; its peers for %s", silent,
                                            LengthText(host.worst_ns + host.worst_peers_ns), host.worst_call, LengthText(host.worst_peers_ns)));
     return out;
   }
@@ -142,13 +144,14 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index, const Pieces& level, const 
   if (one_place) {
     out.cause = Cause::kHostPause;
     out.rule_share = host.worst_ns / host.total_ns;
-    out.evidence.push_back(absl::StrFormat("its host is silent for %s per step before %s; its peers for %s",
+    out.evidence.push_back(absl::StrFormat("%s for %s per step before %s; its peers for %s", silent,
                                            LengthText(host.worst_ns + host.worst_peers_ns), host.worst_call, LengthText(host.worst_peers_ns)));
     return out;
   }
   out.cause = Cause::kHostLaunch;
   out.rule_share = 1 - host.worst_ns / host.total_ns;
-  out.evidence.push_back(absl::StrFormat("its host takes %s per step longer than its peers', spread over %d places", LengthText(host.total_ns),
+  out.evidence.push_back(absl::StrFormat("its %s %s per step longer than its peers', spread over %d places",
+                                         host.recorded ? "host takes" : "device idles", LengthText(host.total_ns),
                                          host.places));
   return out;
 }

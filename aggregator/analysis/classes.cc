@@ -120,8 +120,11 @@ class Classifier {
     return unit.instance != kNone && in_.times.parts[unit.rank_index][collective].split;
   }
 
+  // What a rank without host records idles before a transfer is known also where its waiting is not.
+  bool Classified(uint32_t u) const { return Comparable(u) || (g_.units[u].step >= 0 && !g_.HasHost(g_.units[u].rank_index)); }
+
   bool IsHost(uint32_t u) const {
-    return g_.units[u].kind == UnitKind::kHostCall || g_.units[u].kind == UnitKind::kHostWait;
+    return IsHostUnit(g_.units[u].kind);
   }
 
   uint32_t Dense(uint64_t token) {
@@ -148,13 +151,13 @@ class Classifier {
     // Units by step, still in their order.
     std::vector<uint32_t> step_begin(steps + 1, 0);
     for (uint32_t u = begin; u < end; ++u) {
-      if (Comparable(u)) ++step_begin[static_cast<size_t>(g_.units[u].step) + 1];
+      if (Classified(u)) ++step_begin[static_cast<size_t>(g_.units[u].step) + 1];
     }
     for (size_t s = 0; s < steps; ++s) step_begin[s + 1] += step_begin[s];
     std::vector<uint32_t> ordered(step_begin[steps]);
     std::vector<uint32_t> fill(step_begin.begin(), step_begin.end() - 1);
     for (uint32_t u = begin; u < end; ++u) {
-      if (Comparable(u)) ordered[fill[static_cast<size_t>(g_.units[u].step)]++] = u;
+      if (Classified(u)) ordered[fill[static_cast<size_t>(g_.units[u].step)]++] = u;
     }
     for (size_t s = 0; s < steps; ++s) {
       ClassifyStep(std::span(ordered).subspan(step_begin[s], step_begin[s + 1] - step_begin[s]));
@@ -212,13 +215,14 @@ class Classifier {
     }
     for (uint32_t c = 0; c < classes_; ++c) {
       const auto first = out.units.begin() + begin[c];
-      const auto last = out.units.begin() + begin[c + 1];
+      auto last = out.units.begin() + begin[c + 1];
       if (first == last) continue;
+      if (g_.units[*first].kind == UnitKind::kTransfer) last = std::stable_partition(first, last, [&](uint32_t u) { return Comparable(u); });
       // Ranks are in order already; a group's members are not.
       if (g_.units[*first].kind == UnitKind::kTransfer) {
         std::stable_sort(first, last, [&](uint32_t a, uint32_t b) { return Owner(a) < Owner(b); });
       }
-      for (uint32_t i = begin[c]; i < begin[c + 1]; ++i) {
+      for (uint32_t i = begin[c]; i < begin[c] + (last - first); ++i) {
         const uint32_t owner = Owner(out.units[i]);
         if (i == begin[c] || out.cells.back().owner != owner) {
           out.cells.push_back({c, owner, i, 0, g_.units[out.units[i]].kind});
@@ -226,7 +230,37 @@ class Classifier {
         ++out.cells.back().count;
       }
     }
+    AddIdle(begin);
     return std::move(out_);
+  }
+
+  // Without its calls a host's trouble shows as what the device idles. That is a rank's own also before a transfer; ranks of other
+  // stages idle at other places.
+  void AddIdle(const std::vector<uint32_t>& begin) {
+    std::vector<uint8_t> silent(in_.capture.ranks.size());
+    for (uint32_t r = 0; r < silent.size(); ++r) silent[r] = g_.HasHost(r) ? 0 : 1;
+    if (std::find(silent.begin(), silent.end(), 1) == silent.end()) return;
+    const auto stage_of = [&](uint32_t u) { return layout_ != nullptr && several_each_ ? layout_->stage_of[g_.units[u].rank_index] : -1; };
+    const auto key = [&](uint32_t u) { return std::tuple(stage_of(u), g_.units[u].rank_index, u); };
+    std::vector<uint32_t> own;
+    for (uint32_t c = 0; c < classes_; ++c) {
+      own.clear();
+      for (uint32_t i = begin[c]; i < begin[c + 1]; ++i) {
+        const uint32_t u = out_.units[i];
+        if (silent[g_.units[u].rank_index] != 0) own.push_back(u);
+      }
+      std::sort(own.begin(), own.end(), [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
+      for (size_t i = 0; i < own.size(); ++i) {
+        const bool other_class = i == 0 || stage_of(own[i]) != stage_of(own[i - 1]);
+        const uint32_t rank = g_.units[own[i]].rank_index;
+        if (other_class || rank != out_.cells.back().owner) {
+          out_.count += other_class ? 1 : 0;
+          out_.cells.push_back({out_.count - 1, rank, static_cast<uint32_t>(out_.units.size()), 0, UnitKind::kIdle});
+        }
+        out_.units.push_back(own[i]);
+        ++out_.cells.back().count;
+      }
+    }
   }
 
   const Graph& g_;

@@ -42,7 +42,8 @@ struct StageFamily {
 };
 
 struct Classes {
-  std::vector<uint32_t> units;  // by class, owner, time
+  // By class, owner, time. Those of ranks without host records once more, in classes of kIdle: of them the leads count.
+  std::vector<uint32_t> units;
   std::vector<Cell> cells;      // sorted by class, then owner
   std::vector<TransferOwner> owners;
   std::vector<uint32_t> owner_of_instance;  // by instance; store::kNone for unusable ones

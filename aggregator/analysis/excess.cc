@@ -108,7 +108,7 @@ void Excess::MeasureSpread() {
   lead_sigma_.assign(classes_.count, 0);
   std::vector<double> residuals;
   for (uint32_t k = 0; k < classes_.count; ++k) {
-    if (first_cell_[k] == first_cell_[k + 1] || !IsHost(classes_.cells[first_cell_[k]].kind)) continue;
+    if (first_cell_[k] == first_cell_[k + 1] || !HasLead(classes_.cells[first_cell_[k]].kind)) continue;
     residuals.clear();
     for (uint32_t c = first_cell_[k]; c < first_cell_[k + 1]; ++c) {
       for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
@@ -121,7 +121,7 @@ void Excess::MeasureSpread() {
 
 double Excess::Pause(uint32_t cell, uint32_t unit) const {
   const CellStats& s = typical_.stats()[cell];
-  if (!IsHost(classes_.cells[cell].kind) || graph_.units[unit].is_head) return 0;
+  if (!HasLead(classes_.cells[cell].kind) || graph_.units[unit].is_head) return 0;
   const double beyond = graph_.lead[unit] - s.own_lead;
   const double allowed = std::max({kPauseSigmas * lead_sigma_[classes_.cells[cell].klass], kPauseShare * std::fabs(s.own_lead), kPauseNs});
   return beyond > allowed ? beyond : 0;
@@ -136,8 +136,8 @@ void Excess::AddUp() {
     series.typical_ns += (std::max(0.0, peers.work) + std::max(0.0, peers.lead)) * cell.count / static_cast<double>(steps_);
     for (uint32_t u : classes_.UnitsOf(cell)) {
       double& step = series.by_step[static_cast<size_t>(graph_.units[u].step)];
-      step += graph_.work[u] - peers.work;
-      if (IsHost(cell.kind) && !graph_.units[u].is_head) step += graph_.lead[u] - peers.lead - Pause(c, u);
+      if (cell.kind != UnitKind::kIdle) step += graph_.work[u] - peers.work;
+      if (HasLead(cell.kind) && !graph_.units[u].is_head) step += graph_.lead[u] - peers.lead - Pause(c, u);
     }
   }
 }
@@ -262,8 +262,8 @@ Excess::Level Excess::LevelOf(uint32_t c, bool slow) const {
     // What only the other regime's steps hold is taken as it is.
     return scratch.empty() ? (work ? s.own_work : s.own_lead) : MedianInPlace(std::span(scratch));
   };
-  Level level{median(graph_.work, true), 0};
-  if (IsHost(cell.kind)) level.lead = median(graph_.lead, false);
+  Level level{cell.kind == UnitKind::kIdle ? 0 : median(graph_.work, true), 0};
+  if (HasLead(cell.kind)) level.lead = median(graph_.lead, false);
   return level;
 }
 
@@ -341,8 +341,8 @@ void Excess::AppendLevel(uint32_t c, const Reference& peers, Pieces& pieces) con
     for (uint32_t u : classes_.UnitsOf(cell)) {
       if (series.regime.split() && series.regime.SlowAt(static_cast<size_t>(graph_.units[u].step)) != slow) continue;
       const double work = scales ? graph_.work[u] / (1 + CommonAt(cell, u)) * (1 - peers.work / own.work) : own.work - peers.work;
-      if (work != 0) pieces.push_back({EndOf(u), work});
-      if (!IsHost(cell.kind) || graph_.units[u].is_head) continue;
+      if (work != 0 && cell.kind != UnitKind::kIdle) pieces.push_back({EndOf(u), work});
+      if (!HasLead(cell.kind) || graph_.units[u].is_head) continue;
       const double lead = own.lead - peers.lead;
       // What a rank idles before a step is never made longer.
       if (lead != 0 && (lead > 0 || !Opens(u))) pieces.push_back({StartOf(u), lead});
@@ -410,7 +410,7 @@ Pieces Excess::LevelPieces(std::span<const uint32_t> rank_indices, WorkKind kind
 Pieces Excess::PausePieces(uint32_t rank_index) const {
   Pieces pieces;
   for (uint32_t c : typical_.CellsOfRank(rank_index)) {
-    if (!IsHost(classes_.cells[c].kind)) continue;
+    if (!HasLead(classes_.cells[c].kind)) continue;
     for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
       if (const double pause = Pause(c, u); pause > 0) pieces.push_back({StartOf(u), pause});
     }

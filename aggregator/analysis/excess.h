@@ -66,7 +66,6 @@ class Excess {
     double work = 0, lead = 0;
     bool known = false;
   };
-  static bool IsHost(UnitKind kind) { return kind == UnitKind::kHostCall || kind == UnitKind::kHostWait; }
   static WorkKind KindOf(UnitKind kind);
   ExcessSeries& SeriesAt(const Cell& cell);
   const ExcessSeries& SeriesAt(const Cell& cell) const;

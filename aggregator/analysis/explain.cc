@@ -11,6 +11,7 @@
 #include "aggregator/analysis/group_effects.h"
 #include "aggregator/analysis/imbalance.h"
 #include "aggregator/analysis/link_causes.h"
+#include "aggregator/analysis/lone_links.h"
 #include "aggregator/analysis/stats.h"
 #include "aggregator/analysis/stops.h"
 
@@ -51,6 +52,8 @@ class Explainer {
     FindRanksWithSlowHosts();
     FindRanksWithSlowCopies();
     out_.links = FindSlowLinks(in_, gains_.graph(), gains_.classes(), excess_);
+    std::vector<SlowLink> alone = FindSlowLoneGroups(in_, gains_.graph(), gains_.classes(), excess_);
+    std::move(alone.begin(), alone.end(), std::back_inserter(out_.links.slow));
     std::vector<Explanation> links = ExplainLinks(in_, gains_.classes(), out_.links);
     std::move(links.begin(), links.end(), std::back_inserter(out_.list));
     return std::move(out_);
@@ -207,11 +210,19 @@ class Explainer {
       const uint32_t r = compared[i];
       const double beyond = values[i] - chance.middle;
       const double own_typical = excess_.OfRank(r, WorkKind::kKernels).typical_ns;
-      if (beyond <= chance.floor || beyond * own_typical < LeastNs()) continue;
+      if (beyond <= chance.floor || beyond * own_typical < LeastNs() || MayBeSetClock(r)) continue;
       AddSlowKernels(r, beyond, chance, found);
     }
     MergeHosts(found, WorkKind::kKernels);
     std::move(found.begin(), found.end(), std::back_inserter(out_.list));
+  }
+
+  // A clock that is set makes what runs just then longer or shorter on all ranks of its host: that is one step's work and no more.
+  bool MayBeSetClock(uint32_t r) const {
+    const uint32_t host = in_.capture.ranks[r].host;
+    if (host >= in_.clock.hosts().size() || !in_.clock.hosts()[host].step_noticed) return false;
+    const Regime& regime = excess_.OfRank(r, WorkKind::kKernels).regime;
+    return regime.split() && std::count(regime.slow.begin(), regime.slow.end(), 1) == 1;
   }
 
   void AddSlowKernels(uint32_t r, double beyond, const Chance& chance, std::vector<Explanation>& found) {

@@ -157,7 +157,7 @@ std::vector<double> Gains::Bounds(const std::vector<PathNode>& path, const Fix& 
   for (const PathNode& node : path) {
     const uint32_t u = UnitOf(node.node);
     const uint32_t r = graph_.units[u].rank_index;
-    if (graph_.units[u].kind == UnitKind::kTransfer) continue;
+    if (graph_.units[u].kind == UnitKind::kTransfer && node.node % 2 != 0) continue;
     if (done[r] == 0) typical_.MakeTypical({.rank_indices = {r}, .owners = {}}, typical);
     if (done[r] != 1) bounds[r] += PerStep(node.weight * (node.node % 2 == 0 ? graph_.lead[u] - typical.lead[u] : graph_.work[u] - typical.work[u]));
     if (done[r] == 0) done[r] = 2;
@@ -187,10 +187,14 @@ void Gains::GatherCosts() {
   for (uint32_t u = 0; u < graph_.units.size(); ++u) {
     if (split_.cost[u] == 0) continue;
     const Unit& unit = graph_.units[u];
-    const double cost = PerStep(split_.cost[u]);
     RankCost& rank = rank_costs_[unit.rank_index];
+    // What a device idled is its host's.
+    const double idle = IsHostUnit(unit.kind) ? 0 : split_.weight[StartOf(u)] * (graph_.lead[u] - ideal_.lead[u]);
+    const double cost = PerStep(split_.cost[u] - idle);
+    rank.host += PerStep(idle);
     if (unit.kind == UnitKind::kTransfer) {
       if (unit.instance != kNone) owner_costs_[classes_.owner_of_instance[unit.instance]] += cost;
+      rank_step_costs_[unit.rank_index][static_cast<size_t>(std::max(0, unit.step))] += idle;
       continue;
     }
     // Only units of used steps differ from what is typical, but for what a rank brought along from before the window.

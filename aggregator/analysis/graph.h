@@ -24,7 +24,11 @@
 
 namespace lockstep::analysis {
 
-enum class UnitKind : uint8_t { kKernel, kCopy, kTransfer, kHostCall, kHostWait };
+// kIdle is no unit of its own: what device units of a rank whose host is not recorded idle before they start (classes.h).
+enum class UnitKind : uint8_t { kKernel, kCopy, kTransfer, kHostCall, kHostWait, kIdle };
+inline constexpr bool IsHostUnit(UnitKind kind) { return kind == UnitKind::kHostCall || kind == UnitKind::kHostWait; }
+// Of cells of this kind the leads are compared: a host's work is also what it does between its calls.
+inline constexpr bool HasLead(UnitKind kind) { return IsHostUnit(kind) || kind == UnitKind::kIdle; }
 
 // A moment of a unit: its start or its end.
 using NodeRef = uint32_t;
@@ -64,6 +68,11 @@ struct Graph {
   std::vector<uint32_t> program;
   uint64_t edges = 0;
   uint64_t cut_edges = 0;  // the trace contradicts them beyond the clocks' bound, so the replay does without
+
+  // Is any call of the rank's host recorded? Host units come first.
+  bool HasHost(uint32_t rank_index) const {
+    return rank_begin[rank_index] < rank_begin[rank_index + 1] && IsHostUnit(units[rank_begin[rank_index]].kind);
+  }
 
   std::span<const NodeRef> StartPreds(uint32_t u) const {
     return {start_preds.data() + start_begin[u], start_begin[u + 1] - start_begin[u]};

@@ -10,6 +10,8 @@ namespace {
 
 // The head of a step is its first host calls.
 constexpr uint32_t kHeadCalls = 8;
+// Of a kernel's name so many letters tell which.
+constexpr size_t kMostOfName = 40;
 // Stops shorter than this are not counted one by one.
 constexpr double kLongStopNs = 2e6;
 
@@ -19,7 +21,7 @@ class Looker {
       : in_(input), graph_(graph), classes_(classes), typical_(typical), rank_(input.capture.ranks[rank_index]), rank_index_(rank_index) {
     for (uint32_t c : typical.CellsOfRank(rank_index)) {
       const Cell& cell = classes.cells[c];
-      if (cell.kind != UnitKind::kHostCall && cell.kind != UnitKind::kHostWait) continue;
+      if (!HasLead(cell.kind)) continue;
       for (uint32_t u : classes.UnitsOf(cell)) cell_of_[u] = c;
     }
   }
@@ -60,7 +62,7 @@ class Looker {
         out_.widest_pause_ns = std::max(out_.widest_pause_ns, p.ns);
       }
     }
-    if (p.ns > 0 && p.node == StartOf(u)) AddCallsInside(u, p.ns);
+    if (p.ns > 0 && p.node == StartOf(u) && IsHostUnit(graph_.units[u].kind)) AddCallsInside(u, p.ns);
   }
 
   // Calls of the gap before a unit that can hold a thread up.
@@ -83,6 +85,12 @@ class Looker {
 
   double At(HostTime t) const { return static_cast<double>((in_.clock.ToJob(rank_.host, t) - graph_.origin).ns()); }
 
+  std::string NameOf(uint32_t unit) const {
+    const bool host = IsHostUnit(graph_.units[unit].kind);
+    const std::string_view name = in_.capture.Text(host ? Call(unit).name : rank_.activities[graph_.units[unit].source].name);
+    return name.empty() ? (host ? "a host call" : "a kernel") : std::string(name.substr(0, kMostOfName));
+  }
+
   void FindWorst() {
     uint32_t worst = store::kNone;
     for (const auto& [cell, ns] : by_cell_) {
@@ -93,13 +101,13 @@ class Looker {
     const uint32_t unit = classes_.units[classes_.cells[worst].first];
     out_.worst_ns = PerStep(by_cell_[worst]);
     out_.worst_peers_ns = PerStep(typical_.stats()[worst].peer_lead * classes_.cells[worst].count);
-    const std::string_view name = in_.capture.Text(Call(unit).name);
-    out_.worst_call = name.empty() ? "a host call" : std::string(name);
+    out_.worst_call = NameOf(unit);
     uint32_t first = unit;
     while (first > 0 && graph_.units[first - 1].rank_index == rank_index_ && graph_.units[first - 1].step == graph_.units[unit].step) --first;
     out_.worst_opens = first == unit;
     out_.worst_at_head = unit - first < kHeadCalls;
-    out_.worst_copies = in_.names->Of(Call(unit).name) == CallRole::kCopies;
+    out_.recorded = IsHostUnit(graph_.units[unit].kind);
+    out_.worst_copies = out_.recorded ? in_.names->Of(Call(unit).name) == CallRole::kCopies : graph_.units[unit].kind == UnitKind::kCopy;
     if (graph_.units[unit].step >= 0) {
       const RankStep& step = in_.steps.ranks[rank_index_].steps[static_cast<size_t>(graph_.units[unit].step)];
       out_.worst_into_step_ns = graph_.start[unit] - At(step.host.start);

@@ -20,7 +20,7 @@ struct HostPicture {
   // Of it, inside of calls that allocate, free, load modules or block; the name of the one with most.
   double in_calls_ns = 0;
   std::string call;
-  // The one place of the step with most, by the call that ended it.
+  // The one place of the step with most, by the call (or, where no call is recorded, the device work) that ended it.
   double worst_ns = 0;
   double worst_peers_ns = 0;  // what its peers take there
   std::string worst_call;
@@ -28,6 +28,7 @@ struct HostPicture {
   bool worst_at_head = false;  // among the first calls of the step
   bool worst_copies = false;  // and copies to the device
   double worst_into_step_ns = 0;  // after the step's begin, in one of the steps
+  bool recorded = true;  // else no call of its host is known, and gaps are what its device idled
   uint32_t places = 0;        // that take longer
   double widest_pause_ns = 0;
   std::vector<uint32_t> pause_steps;  // used steps with a long stop, ascending

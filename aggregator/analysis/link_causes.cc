@@ -46,6 +46,12 @@ std::vector<Explanation> ExplainLinks(const GraphInput& input, const Classes& cl
                              : link.leaves_host                 ? "of all that leaves the host"
                              : link.kind == LinkKind::kGroup    ? "of one group, whose members' other transfers are fine"
                                                                 : "of everything it shares with others";
+    if (link.alone) {
+      e.evidence.push_back(absl::StrFormat("transfers of %s take %.2fx as long as in its fast steps%s; no other group does the same, so nothing says which member",
+                                           absl::StrJoin(names, ", "), link.ratio, when));
+      out.push_back(std::move(e));
+      continue;
+    }
     e.evidence.push_back(absl::StrFormat("transfers %s take %.2fx as long as others' of the same size%s (%s); %d of its other groups are normal", what,
                                          link.ratio, when, absl::StrJoin(names, ", "), link.inside_normal));
     out.push_back(std::move(e));

@@ -36,6 +36,7 @@ struct SlowLink {
   std::vector<uint32_t> hosts;         // of kHost: likewise
   bool told_apart = true;
   bool surely = true;                  // else one of its members may be to blame, which nothing else shows
+  bool alone = false;                  // nothing can be compared with it: slow is what takes longer than in its own fast steps
   bool leaves_host = false;            // only what leaves the host is slow, what stays inside is not
   std::vector<uint32_t> owners;        // the slow groups and pairs it explains
   double ratio = 1;                    // of all of them together, in the slow steps

@@ -241,7 +241,8 @@ class Builder {
   }
 
   // Where no record explains a start: the operation of another stream that ended just before, if the host made the stream wait for
-  // something between this launch and the one before.
+  // something between this launch and the one before. Where no call of the host is recorded and the device had nothing to do, whatever
+  // ended last: what it idles from there on is the host's.
   void InferFollowing(uint32_t stream, double start, double known, double previous_launch, double launch,
                       const std::vector<uint32_t>& done) {
     if (!stream_waits_.empty() && launch != kNever) {
@@ -249,8 +250,10 @@ class Builder {
       if (wait == stream_waits_.end() || *wait > launch) return;
     }
     uint32_t latest = kNone;
+    bool idle = out_.first_device == out_.first;
     for (uint32_t s = 0; s < streams_.size(); ++s) {
       if (s == stream) continue;
+      idle = idle && (done[s] == 0 || g_.end[streams_[s].units[done[s] - 1]] <= start + kRoundingNs);
       for (uint32_t back = 1; back <= 2 && back <= done[s]; ++back) {
         const uint32_t other = streams_[s].units[done[s] - back];
         if (g_.end[other] > start + kRoundingNs) continue;
@@ -258,7 +261,7 @@ class Builder {
         break;
       }
     }
-    if (latest != kNone && g_.end[latest] > known && start - g_.end[latest] <= follows_) AddStart(EndOf(latest));
+    if (latest != kNone && g_.end[latest] > known && (idle || start - g_.end[latest] <= follows_)) AddStart(EndOf(latest));
   }
 
   struct Recorded {

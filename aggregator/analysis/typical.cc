@@ -98,7 +98,7 @@ void TypicalValues::FindHeads(uint32_t ranks) {
   std::vector<uint32_t> earliest(ranks, store::kNone);
   for (uint32_t u = 0; u < graph_.units.size(); ++u) {
     const Unit& unit = graph_.units[u];
-    if (!unit.is_head || unit.step < 0 || !IsHost(unit.kind)) continue;
+    if (!unit.is_head || unit.step < 0 || !IsHostUnit(unit.kind)) continue;
     uint32_t& best = earliest[unit.rank_index];
     if (best == store::kNone || graph_.start[u] < graph_.start[best]) best = u;
   }
@@ -115,7 +115,7 @@ void TypicalValues::FindHeads(uint32_t ranks) {
 }
 
 void TypicalValues::MeasureClass(size_t first_cell, size_t last_cell) {
-  const bool host = IsHost(classes_.cells[first_cell].kind);
+  const bool host = HasLead(classes_.cells[first_cell].kind), works = HasWork(classes_.cells[first_cell].kind);
   std::vector<double> scratch, work_medians, lead_medians, work_residuals, lead_residuals;
   const auto median = [&](const Cell& cell, const std::vector<double>& values, std::vector<double>& residuals) {
     scratch.clear();
@@ -128,7 +128,7 @@ void TypicalValues::MeasureClass(size_t first_cell, size_t last_cell) {
     return middle;
   };
   for (size_t c = first_cell; c < last_cell; ++c) {
-    stats_[c].own_work = median(classes_.cells[c], graph_.work, work_residuals);
+    if (works) stats_[c].own_work = median(classes_.cells[c], graph_.work, work_residuals);
     work_medians.push_back(stats_[c].own_work);
     if (!host) continue;
     stats_[c].own_lead = median(classes_.cells[c], graph_.lead, lead_residuals);
@@ -168,7 +168,7 @@ double TypicalValues::Toward(double observed, double typical, double strength) {
 
 bool TypicalValues::OpensStep(uint32_t unit) const {
   const Unit& u = graph_.units[unit];
-  return IsHost(u.kind) && (unit == 0 || graph_.units[unit - 1].rank_index != u.rank_index || graph_.units[unit - 1].step != u.step);
+  return (IsHostUnit(u.kind) || !graph_.HasHost(u.rank_index)) && (unit == 0 || graph_.units[unit - 1].rank_index != u.rank_index || graph_.units[unit - 1].step != u.step);
 }
 
 double TypicalValues::LevelLead(uint32_t unit, double change) const {
@@ -177,11 +177,11 @@ double TypicalValues::LevelLead(uint32_t unit, double change) const {
 
 void TypicalValues::ScaleCell(size_t cell, const CellStats& s, double strength, Timing& timing) const {
   const ClassSpread& spread = spread_[classes_.cells[cell].klass];
-  const bool host = IsHost(classes_.cells[cell].kind);
+  const bool host = HasLead(classes_.cells[cell].kind), works = HasWork(classes_.cells[cell].kind);
   const double ratio = s.own_work > 0 && s.peer_work > 0 ? s.peer_work / s.own_work : 0;
   for (uint32_t u : classes_.UnitsOf(classes_.cells[cell])) {
     const double work = ratio > 0 ? graph_.work[u] * ratio : graph_.work[u] + (s.peer_work - s.own_work);
-    timing.work[u] = Toward(graph_.work[u], Cut(work, s.peer_work, spread.work_sigma, kWorkFloorNs), strength);
+    if (works) timing.work[u] = Toward(graph_.work[u], Cut(work, s.peer_work, spread.work_sigma, kWorkFloorNs), strength);
     if (!host || graph_.units[u].is_head) continue;
     const double lead = LevelLead(u, s.peer_lead - s.own_lead);
     timing.lead[u] = Toward(graph_.lead[u], Cut(lead, s.peer_lead, spread.lead_sigma, kLeadFloorNs), strength);
@@ -205,7 +205,7 @@ CellStats TypicalValues::BesideOthers(size_t cell, std::span<const uint32_t> fix
     return MedianInPlace(std::span(scratch));
   };
   stats.peer_work = median(&CellStats::own_work);
-  if (IsHost(classes_.cells[cell].kind)) stats.peer_lead = median(&CellStats::own_lead);
+  if (HasLead(classes_.cells[cell].kind)) stats.peer_lead = median(&CellStats::own_lead);
   return stats;
 }
 
@@ -259,9 +259,9 @@ void TypicalValues::MakeUnitsTypical(std::span<const uint8_t> chosen, double str
 Timing TypicalValues::Ideal() const {
   Timing timing = ObservedTiming(graph_);
   for (size_t c = 0; c < stats_.size(); ++c) {
-    const bool host = IsHost(classes_.cells[c].kind);
+    const bool host = HasLead(classes_.cells[c].kind), works = HasWork(classes_.cells[c].kind);
     for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
-      timing.work[u] = stats_[c].all_work;
+      if (works) timing.work[u] = stats_[c].all_work;
       if (host && !graph_.units[u].is_head) timing.lead[u] = OpensStep(u) ? std::min(stats_[c].own_lead, stats_[c].all_lead) : stats_[c].all_lead;
     }
   }
@@ -272,10 +272,10 @@ Timing TypicalValues::Ideal() const {
 void TypicalValues::Level(Timing& timing) const {
   for (size_t c = 0; c < stats_.size(); ++c) {
     const CellStats& s = stats_[c];
-    const bool host = IsHost(classes_.cells[c].kind);
+    const bool host = HasLead(classes_.cells[c].kind), works = HasWork(classes_.cells[c].kind);
     const double ratio = s.own_work > 0 && s.all_work > 0 ? s.all_work / s.own_work : 0;
     for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
-      timing.work[u] = ratio > 0 ? graph_.work[u] * ratio : graph_.work[u] + (s.all_work - s.own_work);
+      if (works) timing.work[u] = ratio > 0 ? graph_.work[u] * ratio : graph_.work[u] + (s.all_work - s.own_work);
       if (host && !graph_.units[u].is_head) timing.lead[u] = LevelLead(u, s.all_lead - s.own_lead);
     }
   }

@@ -87,7 +87,7 @@ class TypicalValues {
   static double Toward(double observed, double typical, double strength);
   double Cut(double value, double typical, double sigma, double floor) const;
   static bool Selected(UnitKind kind, uint32_t aspects);
-  static bool IsHost(UnitKind kind) { return kind == UnitKind::kHostCall || kind == UnitKind::kHostWait; }
+  static bool HasWork(UnitKind kind) { return kind != UnitKind::kIdle; }
 
   double LevelLead(uint32_t unit, double change) const;
 

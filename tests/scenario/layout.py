@@ -37,6 +37,10 @@ class Layout:
     def ranks_of_stage(self, stage):
         return [r for r in range(self.world) if self.at[r].pp == stage]
 
+    def way(self, group, pair):
+        """From the first rank of the pair to the second, as a group of two."""
+        return Group(f"{group.key}/{pair[0]}-{pair[1]}", group.name, list(pair), self.host(pair[0]) != self.host(pair[1]))
+
     def _split(self, name, index, key):
         """One group for each value of `key`; a data group that is the whole world is the world's communicator."""
         members = collections.OrderedDict()

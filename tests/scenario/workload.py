@@ -61,8 +61,9 @@ class Collectives:
         self.all, self._made, self._rngs, self._habits = [], {}, {}, {}
         self._functions = collections.Counter()
 
-    def get(self, key, group, operation, kind, bytes_, step, buffered=False, size=None, seconds=None):
-        """`key` names the instance; `seconds` replaces the time that size and bandwidth give."""
+    def get(self, key, group, operation, kind, bytes_, step, buffered=False, pair=None, seconds=None):
+        """`key` names the instance; `seconds` replaces the time that size and bandwidth give. A message goes from the first of `pair` to the
+        second: their way, not that of the whole group, is what it takes and what a fault of a link slows."""
         coll = self._made.get((group, key))
         if coll is not None:
             return coll
@@ -71,12 +72,13 @@ class Collectives:
         if rng is None:
             rng = self._rngs[group] = self.rng_of("collectives", g.key)
             self._habits[group] = [rng.uniform(0.0, self.p["exit_habit"]) for _ in g.members]
-        n = size or len(g.members)
-        ideal = self._time(g, operation, n, bytes_) if seconds is None else seconds * 1e9
+        way = g if pair is None else self.layout.way(g, pair)
+        n = len(way.members)
+        ideal = self._time(way, operation, n, bytes_) if seconds is None else seconds * 1e9
         time = ideal * max(0.5, 1.0 + self.p["transfer_noise"] * rng.gauss(0.0, 1.0))
         for fault in self.faults:
-            time *= fault.transfer(g, step)
-        habits = self._habits[group] if size is None else (0.0,) * size
+            time *= fault.transfer(way, step)
+        habits = self._habits[group] if pair is None else (0.0, 0.0)
         skew = [time * h + rng.expovariate(1.0 / self.p["exit_skew"]) for h in habits]
         numbers = (self._functions[(group, operation)], self._functions[group])  # NCCL counts functions, frameworks groups
         self._functions[(group, operation)] += 1
@@ -156,7 +158,10 @@ class Program:
         return op
 
     def message(self, stream, sends, key, group, bytes_):
-        coll = self.job.collectives.get(key, group, "send", "p2p", bytes_, self.step, buffered=bytes_ <= self.p["buffered"], size=2)
+        _, what, _, place = key
+        members = self.layout.groups[group].members
+        pair = [members[stage % self.layout.pp] for stage in (place, place + 1 if what == "F" else place - 1)]
+        coll = self.job.collectives.get(key, group, "send", "p2p", bytes_, self.step, buffered=bytes_ <= self.p["buffered"], pair=pair)
         self.items.append(Event(MAIN, stream))
         op = self._launch(stream, COMMUNICATION, NCCL["send" if sends else "receive"], 0.0, bytes_)
         op.coll, op.member = coll, 0 if sends else 1
