@@ -161,6 +161,19 @@ TEST(Graph, WithoutEventRecordsADependencyIsInferredFromAWaitAndTheTimes) {
   EXPECT_EQ(replay.At(StartOf(b.Device(0, 2))), b.graph.start[b.Device(0, 2)]);
 }
 
+TEST(Graph, WithoutHostRecordsWhatBeginsAsAnotherStreamEndsFollowsItThoughStampsOverlap) {
+  TimelineBuilder t;
+  t.Rank(0).Kernel("fetch", 0, 500, 8).Kernel("compute", 495, 100, 7).Kernel("unrelated", 700, 100, 7);
+  Built b(t.Build());
+  ExpectIdentity(b);
+  Replay replay = b.MakeReplay();
+  Timing timing = ObservedTiming(b.graph);
+  timing.work[b.Device(0, 0)] -= 300e3;
+  replay.Run(timing);
+  EXPECT_EQ(replay.At(StartOf(b.Device(0, 1))), 195e3);
+  EXPECT_EQ(replay.At(EndOf(b.Device(0, 2))), 500e3);
+}
+
 TEST(Graph, ASenderIsNotHeldByALateReceiver) {
   TimelineBuilder t;
   const uint32_t pair = t.Group("stages", {0, 1});

@@ -249,6 +249,8 @@ class Builder {
       const auto wait = std::upper_bound(stream_waits_.begin(), stream_waits_.end(), previous_launch);
       if (wait == stream_waits_.end() || *wait > launch) return;
     }
+    // Jobs that time their operations themselves take an end after what follows has begun.
+    const double overlap = rank_.api_calls.empty() ? follows_ : kRoundingNs;
     uint32_t latest = kNone;
     bool idle = out_.first_device == out_.first;
     for (uint32_t s = 0; s < streams_.size(); ++s) {
@@ -256,7 +258,7 @@ class Builder {
       idle = idle && (done[s] == 0 || g_.end[streams_[s].units[done[s] - 1]] <= start + kRoundingNs);
       for (uint32_t back = 1; back <= 2 && back <= done[s]; ++back) {
         const uint32_t other = streams_[s].units[done[s] - back];
-        if (g_.end[other] > start + kRoundingNs) continue;
+        if (g_.end[other] > start + overlap) continue;
         if (latest == kNone || g_.end[other] > g_.end[latest]) latest = other;
         break;
       }

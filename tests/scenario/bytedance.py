@@ -7,6 +7,7 @@ Eight workers in two replicas of four stages. A worker's threads come in fives: 
 sampled steps with what lay between them left out but for a gap; here a step begins where the one before it ended. In their list all
 members of a transfer begin when the last of them was ready; here each begins when it was ready itself, with the delay after its
 previous operation that the last one had, so that its stay holds its waiting, as a kernel's does."""
+import bisect
 import collections
 import gzip
 import json
@@ -18,6 +19,7 @@ GROUPED = {"layernorm-grads-all-reduce": ("tp", "all_reduce"), "params-all-gathe
            "embedding-grads-all-reduce": ("embedding", "all_reduce"), "optimizer-clip-main-grad": ("world", "all_reduce")}
 MESSAGES = {"forward-send": ("send", 1), "forward-recv": ("receive", -1), "backward-send": ("send", -1), "backward-recv": ("receive", 1)}
 THREADS = 5
+CLOSE = 10.0  # ends are stamped up to this much after what follows has begun, in microseconds
 
 
 def meta_of(text):
@@ -39,10 +41,12 @@ def _kernels(events, shift):
             kernels[-1].events.append(e)
         else:
             kernels.append(Kernel(e, e["ts"] + shift[e["args"]["step"]]))
-    done = 0.0
+    ended = []  # in order
     for kernel in kernels:
-        kernel.ready = done
-        done = max(done, kernel.end)
+        # What still runs beside it is not what it waited for.
+        before = bisect.bisect_right(ended, kernel.start + CLOSE)
+        kernel.ready = ended[before - 1] if before else 0.0
+        bisect.insort(ended, kernel.end)
     return kernels
 
 
@@ -65,7 +69,7 @@ def _put_starts(kernels, dp, number):
         last = max(kernel.ready for kernel in same)
         for kernel in same:
             # A kernel with two messages is met twice, with the same partner.
-            if kernel.ready < last and kernel.start > last:
+            if kernel.ready < last and kernel.start > last - CLOSE:
                 kernel.start -= last - kernel.ready
 
 
