@@ -21,6 +21,23 @@ def check(good, what):
         raise SystemExit(f"bytedance: {what}")
 
 
+def run(command, path, *options):
+    program = pathlib.Path(sys.argv[1]) / "lockstep"
+    done = subprocess.run([program, command, path, *options, "--format", "json"], capture_output=True, text=True)
+    check(done.returncode == 0, f"{command} ended with {done.returncode}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def part_of_the_way_to_their_mean(events, dp, pp):
+    """Their ideal gives each operation the mean of all stages, the last one's included; ours gives it what the median other stage has."""
+    compute = [0.0] * pp
+    for e in events:
+        if e.get("ph") == "X" and e["name"] in ("forward-compute", "backward-compute"):
+            compute[e["tid"] // 5 // dp] += e["dur"]
+    others = sorted(compute[:-1])
+    return (compute[-1] - sum(compute) / pp) / (compute[-1] - others[len(others) // 2])
+
+
 def main():
     if not TRACE.exists():
         print(f"{TRACE} is not there: nothing to compare with")
@@ -28,13 +45,15 @@ def main():
     sizes = meta_of((TRACE / "meta-ST.yaml").read_text())
     events = json.loads(gzip.decompress((TRACE / "timeline-ST.json.gz").read_bytes()))
     theirs = json.loads((TRACE / "result-ST.json").read_text())
-    lines = convert(events, int(sizes["dp_size"]), int(sizes["pp_size"]))
+    dp, pp = int(sizes["dp_size"]), int(sizes["pp_size"])
+    lines = convert(events, dp, pp)
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "bytedance.timeline"
         path.write_text("\n".join(lines) + "\n")
-        done = subprocess.run([pathlib.Path(sys.argv[1]) / "lockstep", "analyze", str(path), "--format", "json"], capture_output=True, text=True)
-    check(done.returncode == 0, f"analyze ended with {done.returncode}: {done.stderr}")
-    report = json.loads(done.stdout)
+        report = run("analyze", path)
+        strength = part_of_the_way_to_their_mean(events, dp, pp)
+        last_stage = run("whatif", path, "--fix", f"stage={pp - 1}", "--strength", f"{strength:.4f}")["gain_ns_per_step"] / 1e9
+        ranks = [run("whatif", path, "--fix", f"rank={r}")["gain_ns_per_step"] / 1e9 for r in range(dp * pp)]
 
     # Steps, against theirs. What lay between the last op of one and the first of the next (0.1 ms) is not in their list.
     ours = {s["step"]: s["duration_ns"] / 1e9 for s in report["steps"]}
@@ -47,6 +66,16 @@ def main():
     shared = json.loads((SHARED / "reference" / "bytedance_what_if.json").read_text())["sets"]["bytedance_straggler"]
     print(f"step {slow['step_ns'] / 1e9:.4f} s, worst step off by {worst:.1e}; S {slow['ratio']:.4f} (theirs {shared['blocking_slowdown']:.4f}); "
           f"matched {report['capture']['matching']['matched_fraction']:.4f}")
+    ms, mw = (json.loads((TRACE / f"{name}-ST.json").read_text()) for name in ("ms", "mw"))
+    # Their times leave out the delays before operations, 2 % of a step, which stay in ours.
+    check(abs(last_stage / (ms["tori"] - ms["trem"]) - 1.0) < 0.06, f"fixing the last stage gains {last_stage:.3f} s, theirs {ms['tori'] - ms['trem']:.3f} s")
+    print(f"last stage at the mean of all: {last_stage * 1e3:.1f} ms per step (theirs {(ms['tori'] - ms['trem']) * 1e3:.1f}), "
+          f"M_S {last_stage / (ms['tori'] - ms['tideal']):.3f} (theirs {ms['Ms']:.3f})")
+    check(max(ranks) < 0.01 * slow["step_ns"] / 1e9, f"one rank is said to cost {max(ranks):.4f} s; it is the stage")
+    print(f"the worst single rank: {max(ranks) * 1e3:.1f} ms per step (theirs {(mw['tori'] - mw['trem']) * 1e3:.1f}), "
+          f"M_W {max(ranks) / (mw['tori'] - mw['tideal']):.3f} (theirs {mw['Mw']:.3f})")
+    first = report["stragglers"][0]
+    check((first["cause"], first["ranks"]) == ("stage_imbalance", [6, 7]), f"first entry: {first['kind']} {first['ranks']} {first['cause']}")
     for entry in report["stragglers"]:
         print(f"  {entry['kind']} {entry['ranks']} {entry['cause']} {entry['verdict']}: {entry['gain_ns_per_step'] / 1e6:.1f} ms per step")
 
