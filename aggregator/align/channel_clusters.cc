@@ -15,6 +15,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Members leave together: their ends lie at most this part as far apart as their starts ...
 constexpr double kTogether = 0.5;
+constexpr double kRatioErrors = 3;
+constexpr double kBarely = 0.8;
 // ... or closer than clocks and exit skew tell apart.
 constexpr double kCoincidentNs = 4e3;
 // Starts nearer than this do not show that anybody waited.
@@ -22,17 +24,19 @@ constexpr double kApartNs = 8e3;
 // The part of a channel's kernels that must have a partner; the rest may be lost.
 constexpr double kMostPaired = 0.85;
 constexpr double kSomePaired = 0.5;
-// Clusters grow as long as the next member's ends lie at most so many times further apart than those inside.
-constexpr double kGap = 3;
-constexpr double kGapFloorNs = 2e3;
+// Clusters grow as long as the next member's ends lie no further apart than those inside, give or take what so few of them tell: this
+// many standard errors of a median, and what a common clock may be off.
+constexpr double kErrors = 4;
+constexpr double kClockNs = 1e3;
 constexpr double kSteadier = 0.5;
-// Ends this near, and starts this many times further apart, leave no doubt.
+// Few ends that lie this near, and starts that lie this many times further apart, leave no doubt.
 constexpr double kSharpNs = 8e3;
 constexpr double kSharp = 0.02;
+constexpr uint32_t kFew = 16;
 // Layouts are told apart by what all their blocks say, from this many channels on.
 constexpr size_t kLeastForLayout = 4;
-constexpr double kAsTight = 1.6;
-constexpr double kAsTightFloorNs = 1e3;
+constexpr double kAsTightNs = 300;
+constexpr double kAsTightAsChosen = 2;
 // Every pair is looked at up to this many channels, beyond it only those that layouts allow.
 constexpr size_t kEveryPair = 64;
 // A name with fewer kernels than this says nothing of its own.
@@ -45,6 +49,7 @@ struct Edge {
   uint32_t b;
   double spread_ns;
   bool together;
+  uint32_t pairs = 0;  // of the name that has most
   bool sharp = true;   // their ends lie far nearer than their starts
   bool apart = false;  // of waiting they show none: starts coincide too, or ends do not
 };
@@ -108,10 +113,13 @@ class Clustering {
       all += weight;
       if (c.pairs == 0 || (c.pairs < kTelling && told)) continue;
       told |= c.pairs >= kTelling;
+      edge.pairs = std::max(edge.pairs, c.pairs);
       edge.spread_ns = std::max(edge.spread_ns, c.end_spread_ns);
-      const bool waited = c.end_spread_ns <= kTogether * c.start_spread_ns;
+      // Ends of kernels that do not wait for each other are no nearer than their starts, so many need not be much nearer.
+      const double ratio = evidence_ == Evidence::kEnds ? kTogether : std::clamp(1 - kRatioErrors / std::sqrt(std::max<double>(1, c.pairs)), kTogether, kBarely);
+      const bool waited = c.end_spread_ns <= ratio * c.start_spread_ns;
       edge.sharp &= c.end_spread_ns <= kSharp * c.start_spread_ns;
-      edge.apart |= c.start_spread_ns <= kApartNs || (!waited && c.pairs >= kEnoughPairs);
+      edge.apart |= c.pairs >= kEnoughPairs ? !waited : c.start_spread_ns <= kApartNs;
       edge.together &= waited || (evidence_ == Evidence::kEnds && c.end_spread_ns <= kCoincidentNs);
     }
     if (all == 0 || paired < kSomePaired * all) edge.spread_ns = kInfinity;
@@ -164,9 +172,10 @@ class Clustering {
   // seem to wait for somebody who is in the other: then the operation's length is steady only for both together.
   static bool MayJoin(const Forming& x, const Forming& y, const Edge& e) {
     if (x.channels.size() == 1 && y.channels.size() == 1) return e.together;
-    if (e.spread_ns <= kGap * std::max(x.inside_ns(), y.inside_ns()) + kGapFloorNs) return true;
+    const double tolerance = 1 + kErrors / std::sqrt(static_cast<double>(std::max<uint32_t>(1, e.pairs)));
+    if (e.spread_ns <= tolerance * std::max(x.inside_ns(), y.inside_ns()) + kClockNs) return true;
     if (!e.together) return false;
-    if (e.sharp && e.spread_ns <= kSharpNs) return true;
+    if (e.sharp && e.spread_ns <= kSharpNs && e.pairs < kFew) return true;
     const double together = LengthSpread(Joined(x.as_one, y.as_one));
     return together < kSteadier * std::min(LengthSpread(x.as_one), LengthSpread(y.as_one));
   }
@@ -202,25 +211,32 @@ class Clustering {
     struct Candidate {
       Layout layout;
       double spread_ns;
+      double length_ns;  // how much the operation's length varies
+      double samples;    // pairs of ends that say so
     };
     std::vector<Candidate> candidates;
-    double least = TypicalOf(found);
     for (size_t size = 2; size <= n; ++size) {
       for (size_t stride = 1; n % size == 0 && stride * size <= n; ++stride) {
         if (n % (stride * size) != 0) continue;
         const Layout layout{size, stride};
-        const double spread = SpreadInside(layout, place);
-        if (!std::isfinite(spread)) continue;
-        candidates.push_back({layout, spread});
-        least = std::min(least, spread);
+        double samples = 0;
+        const double spread = SpreadInside(layout, place, samples);
+        if (std::isfinite(spread)) candidates.push_back({layout, spread, LengthSpreadOf(layout, by_rank), samples});
       }
     }
+    // From the tightest outward: a larger layout is right when its ends lie no further apart, or when the smaller one's members wait
+    // for somebody outside.
     const Candidate* best = nullptr;
     for (const Candidate& c : candidates) {
-      if (c.spread_ns > kAsTight * least + kAsTightFloorNs) continue;
-      if (best == nullptr || c.layout.size > best->layout.size || (c.layout.size == best->layout.size && c.spread_ns < best->spread_ns)) best = &c;
+      if (best == nullptr || c.spread_ns < best->spread_ns) best = &c;
     }
-    if (best == nullptr) return;
+    // What grew freely took the nearest each time, so it is tighter by choice alone.
+    if (best == nullptr || best->spread_ns > kAsTightAsChosen * TypicalOf(found) + kClockNs) return;
+    for (const Candidate& c : candidates) {
+      if (c.layout.size <= best->layout.size) continue;
+      const bool as_tight = c.spread_ns <= (1 + kErrors / std::sqrt(best->samples)) * best->spread_ns + kAsTightNs;
+      if (as_tight || c.length_ns < kSteadier * best->length_ns) best = &c;
+    }
     std::vector<std::vector<uint32_t>> blocks(n / best->layout.size);
     for (uint32_t c : by_rank) blocks[best->layout.BlockOf(place[c])].push_back(c);
     found = std::move(blocks);
@@ -233,18 +249,32 @@ class Clustering {
   };
 
   // Mean over the pairs of members; infinite where some pair does not fit at all or hardly any leave together.
-  double SpreadInside(const Layout& layout, const std::vector<size_t>& place) const {
+  double SpreadInside(const Layout& layout, const std::vector<size_t>& place, double& samples) const {
     double sum = 0;
     size_t pairs = 0, together = 0;
     for (const Edge& e : edges_) {
       if (layout.BlockOf(place[e.a]) != layout.BlockOf(place[e.b])) continue;
       sum += e.spread_ns;
+      samples += std::max<uint32_t>(1, e.pairs);
       ++pairs;
       together += e.together ? 1 : 0;
     }
     const size_t all = channels_.size() / layout.size * (layout.size * (layout.size - 1) / 2);
     const bool missing = channels_.size() <= kEveryPair ? pairs < all : pairs < channels_.size() / 2;
     return missing || together * 2 < pairs ? kInfinity : sum / static_cast<double>(pairs);
+  }
+
+  // How much the length of the operation varies, mean over the blocks.
+  double LengthSpreadOf(const Layout& layout, const std::vector<uint32_t>& by_rank) const {
+    std::map<size_t, std::vector<Stay>> blocks;
+    for (size_t i = 0; i < by_rank.size(); ++i) {
+      const std::vector<Stay>& stays = Fullest(channels_[by_rank[i]]).stays;
+      std::vector<Stay>& block = blocks[layout.BlockOf(i)];
+      block = block.empty() ? stays : Joined(block, stays);
+    }
+    double sum = 0;
+    for (const auto& [number, stays] : blocks) sum += LengthSpread(stays);
+    return sum / static_cast<double>(blocks.size());
   }
 
   double TypicalOf(const std::vector<std::vector<uint32_t>>& found) const {

@@ -18,14 +18,19 @@ namespace lockstep::align {
 namespace {
 
 constexpr uint32_t kNobody = UINT32_MAX;
+constexpr uint32_t kInMessages = UINT32_MAX - 1;  // no cluster's
 // A clock guess needs this many shared kernels and this part of them. Guesses this close to each other agree.
 constexpr uint32_t kLeastForClock = 3;
 constexpr double kLeastShareForClock = 0.5;
 constexpr double kAgreeNs = 5e3;
-constexpr size_t kGuessesPerName = 16;
+constexpr size_t kGuessesPerName = 16;  // and stream
+constexpr double kLeastWaited = 0.05;
 // Few pairs keep a distance by chance.
 constexpr double kFewPairs = 4;
 constexpr double kStampNs = 500;
+constexpr size_t kLeastMeetings = 2;
+// Members leave an operation within this of each other, on the common clock.
+constexpr double kMeetNs = 300e3;
 
 // A rank's kernels of one name on one stream.
 struct Piece {
@@ -152,30 +157,49 @@ class Inference {
     return true;
   }
 
+  // Ends that lie no nearer than starts are of ranks that work in step, and say little.
   static double WeightOf(const ClockGuess& g) {
-    const auto pairs = static_cast<double>(g.coincidence.pairs);
-    return pairs / ((g.coincidence.end_spread_ns + kStampNs) * (pairs + kFewPairs));
+    const Coincidence& c = g.coincidence;
+    const auto pairs = static_cast<double>(c.pairs);
+    const double waited = std::max(kLeastWaited, 1 - c.end_spread_ns / (c.start_spread_ns + kStampNs));
+    return waited * pairs / ((c.end_spread_ns + kStampNs) * (pairs + kFewPairs));
   }
 
+  // Ranks that run one program number their streams alike, so what is on one stream first.
   std::vector<ClockGuess> GuessesOf(const std::vector<uint32_t>& reference, const std::vector<uint32_t>& pieces, bool message) const {
     std::vector<ClockGuess> guesses;
-    for (uint64_t token : spread_out_) {
-      size_t tried = 0;
-      for (size_t turn = 0; turn < reference.size() + pieces.size() && tried < kGuessesPerName; ++turn) {
-        // Along the diagonals: ranks at the same place of their hosts first.
-        for (size_t i = 0; i < reference.size() && tried < kGuessesPerName; ++i) {
-          const size_t j = (i + turn) % pieces.size();
-          const Piece& a = pieces_[reference[i]];
-          const Piece& b = pieces_[pieces[j]];
-          if (turn >= pieces.size() || a.token != token || b.token != token || a.message != message) continue;
-          ++tried;
-          const auto guess = GuessClock(a.stays, b.stays);
-          const size_t least = std::min<size_t>(kLeastForClock, b.stays.size());
-          if (guess && guess->coincidence.share >= kLeastShareForClock && guess->coincidence.pairs >= least) guesses.push_back(*guess);
+    for (const bool one_stream : {true, false}) {
+      for (uint64_t token : spread_out_) {
+        std::map<std::pair<uint32_t, uint32_t>, std::pair<std::vector<uint32_t>, std::vector<uint32_t>>> by_streams;
+        for (uint32_t a : reference) {
+          for (uint32_t b : pieces) {
+            const Piece& x = pieces_[a];
+            const Piece& y = pieces_[b];
+            if (x.token != token || y.token != token || x.message != message || (x.stream == y.stream) != one_stream) continue;
+            auto& [of_a, of_b] = by_streams[{x.stream, y.stream}];
+            if (of_a.empty() || of_a.back() != a) of_a.push_back(a);
+            if (std::find(of_b.begin(), of_b.end(), b) == of_b.end()) of_b.push_back(b);
+          }
         }
+        for (const auto& [streams, both] : by_streams) Guess(both.first, both.second, guesses);
       }
+      if (!guesses.empty()) return guesses;
     }
     return guesses;
+  }
+
+  // Along the diagonals: ranks at the same place of their hosts first.
+  void Guess(const std::vector<uint32_t>& reference, const std::vector<uint32_t>& pieces, std::vector<ClockGuess>& guesses) const {
+    size_t tried = 0;
+    for (size_t turn = 0; turn < pieces.size(); ++turn) {
+      for (size_t i = 0; i < reference.size(); ++i, ++tried) {
+        if (tried == kGuessesPerName) return;
+        const Piece& b = pieces_[pieces[(i + turn) % pieces.size()]];
+        const auto guess = GuessClock(pieces_[reference[i]].stays, b.stays);
+        const size_t least = std::min<size_t>(kLeastForClock, b.stays.size());
+        if (guess && guess->coincidence.share >= kLeastShareForClock && guess->coincidence.pairs >= least) guesses.push_back(*guess);
+      }
+    }
   }
 
   bool Open(uint32_t p) const { return pieces_[p].cluster == kNobody && !unaligned_.contains(p); }
@@ -213,7 +237,18 @@ class Inference {
     return bundles;
   }
 
+  // Ranks that run one program number their streams alike: first within a stream, then what that left.
   void ClusterPieces(const std::vector<Bundle>& all, Evidence evidence) {
+    std::map<uint32_t, std::vector<Bundle>> by_stream;
+    for (const Bundle& bundle : all) by_stream[pieces_[bundle[0]].stream].push_back(bundle);
+    // Messages go from one stream to another.
+    if (by_stream.size() > 1 && evidence == Evidence::kEnds) {
+      for (const auto& [stream, bundles] : by_stream) ClusterSimilar(bundles, evidence);
+    }
+    ClusterSimilar(all, evidence);
+  }
+
+  void ClusterSimilar(const std::vector<Bundle>& all, Evidence evidence) {
     std::vector<Channel> channels;
     std::vector<const Bundle*> of_channel;
     for (const Bundle& bundle : all) {
@@ -238,20 +273,43 @@ class Inference {
 
   // ---- messages
 
-  // Kernels that say SendRecv are an exchange among all of a group, told by their ends, or messages between two.
+  // Kernels that say SendRecv are messages between two, or an exchange among all of a group, told by their ends.
   void InferMessages(const std::vector<uint32_t>& pieces) {
-    ClusterPieces(Alone(pieces), Evidence::kWaiting);
-    for (Cluster& cluster : clusters_) {
-      if (cluster.pieces.size() != 2 || !pieces_[cluster.pieces[0]].message) continue;
-      for (uint32_t p : cluster.pieces) pieces_[p].cluster = kNobody;
-      cluster.pieces.clear();
+    const auto ranks = static_cast<uint32_t>(ranks_.size());
+    WholeChannelPairings whole = PairWholeChannels(OpenChannels(pieces), ranks, [&](uint32_t a, uint32_t b) { return MeetingsOfRanks(a, b); });
+    Take(std::move(whole.pairings), pieces);
+    const size_t first = clusters_.size();
+    std::map<uint32_t, std::vector<uint32_t>> by_stream;
+    for (uint32_t p : OpenOf(pieces)) by_stream[pieces_[p].stream].push_back(p);
+    for (const auto& [stream, of_stream] : by_stream) ClusterSimilar(Alone(of_stream), Evidence::kWaiting);
+    for (size_t n = first; n < clusters_.size(); ++n) {
+      if (clusters_[n].pieces.size() != 2) continue;
+      for (uint32_t p : clusters_[n].pieces) pieces_[p].cluster = kNobody;
+      clusters_[n].pieces.clear();
     }
-    std::vector<MessageChannel> left;
+    Take(PairMessageChannels(OpenChannels(pieces), ranks, whole.relations), pieces);
+  }
+
+  std::vector<uint32_t> OpenOf(const std::vector<uint32_t>& pieces) const {
+    std::vector<uint32_t> open;
     for (uint32_t p : pieces) {
-      if (Open(p)) left.push_back({pieces_[p].rank, pieces_[p].stays, pieces_[p].kernels});
+      if (Open(p)) open.push_back(p);
     }
-    for (MessagePairing& pairing : PairMessageChannels(left)) {
-      const uint32_t a = left[pairing.a].rank, b = left[pairing.b].rank;
+    return open;
+  }
+
+  std::vector<MessageChannel> OpenChannels(const std::vector<uint32_t>& pieces) const {
+    std::vector<MessageChannel> channels;
+    for (uint32_t p : OpenOf(pieces)) channels.push_back({pieces_[p].rank, pieces_[p].stream, pieces_[p].stays, pieces_[p].kernels});
+    return channels;
+  }
+
+  // `pairings` are of the channels that are open among `pieces`.
+  void Take(std::vector<MessagePairing> pairings, const std::vector<uint32_t>& pieces) {
+    const std::vector<uint32_t> open = OpenOf(pieces);
+    for (MessagePairing& pairing : pairings) {
+      pieces_[open[pairing.a]].cluster = pieces_[open[pairing.b]].cluster = kInMessages;
+      const uint32_t a = pieces_[open[pairing.a]].rank, b = pieces_[open[pairing.b]].rank;
       if (!pairing.exchange) {
         out_.messages.push_back({a, b, std::move(pairing.from_a), std::move(pairing.from_b)});
       } else if (a < b) {
@@ -260,6 +318,34 @@ class Inference {
         out_.communicators.push_back({.ranks = {b, a}, .kernels = {std::move(pairing.from_b), std::move(pairing.from_a)}, .spread = Nanos(), .margin = 0});
       }
     }
+  }
+
+  // The operation that both ranks have a part in most seldom, as long as it comes several times.
+  std::vector<Meeting> MeetingsOfRanks(uint32_t a, uint32_t b) {
+    if (clusters_of_.empty()) {
+      clusters_of_.resize(ranks_.size());
+      for (uint32_t n = 0; n < clusters_.size(); ++n) {
+        for (uint32_t p : clusters_[n].pieces) clusters_of_[pieces_[p].rank].emplace_back(n, p);
+      }
+    }
+    const Piece* of_a = nullptr;
+    const Piece* of_b = nullptr;
+    for (const auto& [n, p] : clusters_of_[a]) {
+      for (const auto& [m, q] : clusters_of_[b]) {
+        if (n != m || pieces_[p].token != pieces_[q].token || std::min(pieces_[p].stays.size(), pieces_[q].stays.size()) < kLeastMeetings) continue;
+        if (of_a != nullptr && pieces_[p].stays.size() >= of_a->stays.size()) continue;
+        of_a = &pieces_[p];
+        of_b = &pieces_[q];
+      }
+    }
+    std::vector<Meeting> meetings;
+    if (of_a == nullptr) return meetings;
+    size_t j = 0;
+    for (const Stay& s : of_a->stays) {
+      while (j < of_b->stays.size() && of_b->stays[j].end_ns < s.end_ns - kMeetNs) ++j;
+      if (j < of_b->stays.size() && of_b->stays[j].end_ns <= s.end_ns + kMeetNs) meetings.push_back({s.end_ns, of_b->stays[j].end_ns});
+    }
+    return meetings;
   }
 
   // ---- what is left
@@ -274,7 +360,7 @@ class Inference {
       std::vector<uint32_t> members;
       bool one = true;
       for (uint32_t p : pieces) {
-        if (pieces_[p].cluster == kNobody) continue;
+        if (pieces_[p].cluster == kNobody || pieces_[p].cluster == kInMessages) continue;
         std::vector<uint32_t> ranks = RanksOf(pieces_[p].cluster);
         one &= members.empty() || members == ranks;
         members = std::move(ranks);
@@ -338,6 +424,7 @@ class Inference {
   std::vector<uint64_t> spread_out_;                    // tokens, those that most ranks run first
   std::set<uint32_t> unaligned_;                        // pieces of hosts on no common clock
   std::vector<Cluster> clusters_;
+  std::vector<std::vector<std::pair<uint32_t, uint32_t>>> clusters_of_;  // by rank: cluster and piece, of collectives
   InferredCommunicators out_;
 };
 

@@ -62,7 +62,7 @@ class Matcher {
     MatchByOrder();
     clock_ = EstimateClocks(capture_, out_);
     CheckCausality();
-    for (Instance& instance : MatchMessages(capture_, groups_, clock_, fates_)) out_.instances.push_back(std::move(instance));
+    for (Instance& instance : MatchMessages(capture_, groups_, clock_, out_.instances, fates_)) out_.instances.push_back(std::move(instance));
     ExplainMissingMembers(capture_, groups_, clock_, out_.instances, fates_);
     Number();
     return std::move(out_);
@@ -170,7 +170,10 @@ class Matcher {
 
   // Without numbers: what each rank still has, per group, aligned as sequences.
   void MatchByOrder() {
+    const bool inferred = std::any_of(capture_.groups.begin(), capture_.groups.end(), [](const store::Group& g) { return g.origin == GroupOrigin::kInferred; });
     for (uint32_t g = 0; g < groups_.groups(); ++g) {
+      // Where communicators were found, what fits none of them is nobody knows whose.
+      if (inferred && capture_.groups[g].origin == GroupOrigin::kAssumed) continue;
       std::vector<Unnumbered> left;
       for (uint32_t r : groups_.Participants(g)) {
         Unnumbered of{r, {}};
@@ -190,6 +193,10 @@ class Matcher {
         MatchInOrderOf(g, std::move(left));
         continue;
       }
+      if (const std::set<StreamId> streams = CommonStreams(left); !streams.empty()) {
+        for (const StreamId stream : streams) MatchInOrderOf(g, OnStream(left, stream));
+        continue;
+      }
       for (const CollectiveOp op : ops) {
         std::vector<Unnumbered> of_op = left;
         for (Unnumbered& of : of_op) {
@@ -199,6 +206,29 @@ class Matcher {
         MatchInOrderOf(g, std::move(of_op));
       }
     }
+  }
+
+  StreamId StreamOf(uint32_t r, uint32_t i) const { return capture_.ranks[r].activities[capture_.ranks[r].collectives[i].activity].stream; }
+
+  // Ranks that run one program number their streams alike. Empty where they do not.
+  std::set<StreamId> CommonStreams(const std::vector<Unnumbered>& left) const {
+    std::set<StreamId> common;
+    for (const Unnumbered& of : left) {
+      std::set<StreamId> own;
+      for (uint32_t i : of.collectives) own.insert(StreamOf(of.rank_index, i));
+      if (own.empty()) continue;
+      if (common.empty()) common = own;
+      if (common != own) return {};
+    }
+    return common;
+  }
+
+  std::vector<Unnumbered> OnStream(std::vector<Unnumbered> left, StreamId stream) const {
+    for (Unnumbered& of : left) {
+      const uint32_t r = of.rank_index;
+      std::erase_if(of.collectives, [&](uint32_t i) { return StreamOf(r, i) != stream; });
+    }
+    return left;
   }
 
   bool OnOneStreamEach(const std::vector<Unnumbered>& left) const {

@@ -18,10 +18,12 @@ constexpr size_t kLeastAnchors = 3;
 constexpr double kLeastShare = 0.15;
 constexpr double kOverChance = 4;
 constexpr double kAboutAsOften = 0.6;
+constexpr double kAlways = 0.7;
+constexpr double kStampNs = 300;
 // Every pair is looked at up to this many channels, beyond it only those at distances that divide the job.
 constexpr size_t kEveryPair = 256;
 // Ends that coincide because both sides started together and stay equally long say nothing.
-constexpr double kWaitedNs = 15e3;
+constexpr double kWaitedNs = 8e3;
 // A sender does not wait: it stays no longer than the receiver in nearly all messages.
 constexpr double kNearlyAll = 0.9;
 constexpr double kSameLengthNs = 3e3;
@@ -33,29 +35,34 @@ struct Anchor {
   uint32_t b;
 };
 
+// Two kernels that end near each other.
+struct Near {
+  double apart_ns;
+  Anchor anchor;
+  bool waited;  // one stayed clearly longer than the other
+};
+
 struct Pairing {
   uint32_t a, b;  // channels
   std::vector<Anchor> anchors;
   double spread_ns = 0;  // how well their ends keep one distance
+  double share = 0;      // of the smaller channel's kernels
+  double score() const { return (spread_ns + kStampNs) / (share * share); }  // the less the better
 };
 
 class Pairer {
  public:
-  explicit Pairer(std::span<const MessageChannel> channels) : channels_(channels), taken_(channels.size()), partners_(channels.size(), 0) {
+  Pairer(std::span<const MessageChannel> channels, uint32_t ranks, std::span<const MessageRelation> relations)
+      : channels_(channels), ranks_(ranks), relations_(relations), taken_(channels.size()), partners_(channels.size(), 0) {
     for (size_t c = 0; c < channels.size(); ++c) {
       taken_[c].assign(channels[c].stays.size(), 0);
       steady_.push_back(Steady(channels[c].stays) ? 1 : 0);
     }
-    has_partner_.assign(channels.size(), 0);
   }
 
   std::vector<MessagePairing> Run() {
     // A channel to several ranks gives up one partner a round.
-    for (const bool exchanges : {false, true}) {
-      const std::vector<uint8_t> before = has_partner_;
-      while (Round(exchanges)) {
-        if (exchanges) has_partner_ = before;
-      }
+    while (Round()) {
     }
     std::vector<MessagePairing> out;
     for (const Pairing& p : found_) out.push_back(Finished(p));
@@ -72,38 +79,32 @@ class Pairer {
     return lengths[lengths.size() - kLeastAnchors] <= kSteadyRatio * lengths[lengths.size() / 10] + kSteadyNs;
   }
 
-  bool Round(bool exchanges) {
+  bool Round() {
     std::vector<Pairing> candidates;
     std::vector<size_t> most(channels_.size(), 0);
     const auto look = [&](uint32_t a, uint32_t b) {
-      // A sender and a receiver first; two that both wait are an exchange, unless somebody sends to one of them.
-      if (channels_[a].rank == channels_[b].rank || (steady_[a] == steady_[b]) != exchanges) return;
-      if (exchanges && (steady_[a] || has_partner_[a] || has_partner_[b])) return;
+      if (channels_[a].rank == channels_[b].rank || !Allowed(a, b)) return;
       Pairing p = Look(a, b);
       if (p.anchors.empty()) return;
       most[a] = std::max(most[a], p.anchors.size());
       most[b] = std::max(most[b], p.anchors.size());
-      has_partner_[a] = has_partner_[b] = 1;
       candidates.push_back(std::move(p));
     };
     const auto n = static_cast<uint32_t>(channels_.size());
-    uint32_t ranks = 0;
-    for (const MessageChannel& c : channels_) ranks = std::max(ranks, c.rank + 1);
     for (uint32_t i = 0; i < n; ++i) {
       for (uint32_t j = i + 1; j < n; ++j) {
         const uint32_t distance = std::max(channels_[i].rank, channels_[j].rank) - std::min(channels_[i].rank, channels_[j].rank);
-        if (n <= kEveryPair || (distance > 0 && ranks % distance == 0)) look(i, j);
+        if (n <= kEveryPair || (distance > 0 && ranks_ % distance == 0)) look(i, j);
       }
     }
     std::erase_if(candidates, [&](const Pairing& p) {
       return static_cast<double>(p.anchors.size()) < kAboutAsOften * static_cast<double>(std::min(most[p.a], most[p.b]));
     });
     // Ranks that work in step (tensor peers) leave almost together: of those that fit about as often, the closest is the one. In a
-    // pipeline all partners lie the same number of ranks apart, which all of them together tell better than each.
-    const uint32_t usual = UsualDistance(candidates);
-    std::sort(candidates.begin(), candidates.end(), [&](const Pairing& x, const Pairing& y) {
-      return std::tuple(Distance(x) != usual, x.spread_ns, x.a, x.b) < std::tuple(Distance(y) != usual, y.spread_ns, y.a, y.b);
-    });
+    // pipeline all partners lie the same number of ranks apart and use the same streams, which all of them together tell better than each.
+    const std::map<Relation, size_t> order = OrderOfRelations(candidates);
+    const auto place = [&](const Pairing& p) { return std::tuple(order.at(RelationOf(p)), p.score(), p.a, p.b); };
+    std::sort(candidates.begin(), candidates.end(), [&](const Pairing& x, const Pairing& y) { return place(x) < place(y); });
     std::vector<uint8_t> settled(channels_.size(), 0);
     bool any = false;
     for (Pairing& p : candidates) {
@@ -118,74 +119,103 @@ class Pairer {
     return any;
   }
 
-  uint32_t Distance(const Pairing& p) const {
-    const uint32_t a = channels_[p.a].rank, b = channels_[p.b].rank;
-    return a < b ? b - a : a - b;
+  // Where the job's relations are known, no others.
+  bool Allowed(uint32_t a, uint32_t b) const {
+    bool known = false;
+    for (const MessageRelation& r : relations_) {
+      for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
+        const MessageChannel& x = channels_[from];
+        const MessageChannel& y = channels_[to];
+        if (x.stream == r.send_stream && y.stream == r.receive_stream && (y.rank + ranks_ - x.rank) % ranks_ == r.distance) return true;
+        known |= x.stream == r.send_stream || x.stream == r.receive_stream;
+      }
+    }
+    return !known;
   }
 
-  // Between ranks of most pairings; of about as many, that whose ends keep their distance best.
-  uint32_t UsualDistance(const std::vector<Pairing>& candidates) const {
+  // How many ranks apart, and the streams of the lower and the higher of them.
+  using Relation = std::tuple<uint32_t, uint32_t, uint32_t>;
+
+  Relation RelationOf(const Pairing& p) const {
+    const MessageChannel& a = channels_[p.a];
+    const MessageChannel& b = channels_[p.b];
+    return a.rank < b.rank ? Relation(b.rank - a.rank, a.stream, b.stream) : Relation(a.rank - b.rank, b.stream, a.stream);
+  }
+
+  // Best first: what holds for about as many pairings as any other, and of that what fits best.
+  std::map<Relation, size_t> OrderOfRelations(const std::vector<Pairing>& candidates) const {
     struct Sum {
       size_t pairings = 0;
-      double spread_ns = 0;
+      double score = 0;
     };
-    std::map<uint32_t, Sum> by_distance;
+    std::map<Relation, Sum> sums;
     size_t most = 0;
     for (const Pairing& p : candidates) {
-      Sum& sum = by_distance[Distance(p)];
-      sum.spread_ns += p.spread_ns;
+      Sum& sum = sums[RelationOf(p)];
+      sum.score += p.score();
       most = std::max(most, ++sum.pairings);
     }
-    uint32_t usual = 0;
-    double least = INFINITY;
-    for (const auto& [distance, sum] : by_distance) {
-      const double mean = sum.spread_ns / static_cast<double>(sum.pairings);
-      if (static_cast<double>(sum.pairings) < kAboutAsOften * static_cast<double>(most) || mean >= least) continue;
-      least = mean;
-      usual = distance;
+    std::vector<std::tuple<bool, double, Relation>> sorted;
+    for (const auto& [relation, sum] : sums) {
+      const bool rare = static_cast<double>(sum.pairings) < kAboutAsOften * static_cast<double>(most);
+      sorted.emplace_back(rare, sum.score / static_cast<double>(sum.pairings), relation);
     }
-    return usual;
+    std::sort(sorted.begin(), sorted.end());
+    std::map<Relation, size_t> order;
+    for (const auto& [rare, score, relation] : sorted) order.emplace(relation, order.size());
+    return order;
   }
 
   // Pairs of ends that keep one distance although one side stayed clearly longer; none when chance would do.
   Pairing Look(uint32_t a, uint32_t b) const {
     const auto& left = channels_[a].stays;
     const auto& right = channels_[b].stays;
-    Pairing out{a, b, {}, 0};
-    std::vector<std::pair<double, Anchor>> near;
+    Pairing out{a, b, {}, 0, 0};
+    std::vector<Near> near;
     size_t low = 0, free_left = 0, free_right = 0;
     for (uint32_t i = 0; i < left.size(); ++i) {
       if (taken_[a][i]) continue;
       ++free_left;
       while (low < right.size() && right[low].end_ns < left[i].end_ns - kNearNs) ++low;
       for (size_t j = low; j < right.size() && right[j].end_ns <= left[i].end_ns + kNearNs; ++j) {
-        if (taken_[b][j] || std::fabs(Length(a, i) - Length(b, static_cast<uint32_t>(j))) < kWaitedNs) continue;
-        near.emplace_back(right[j].end_ns - left[i].end_ns, Anchor{i, static_cast<uint32_t>(j)});
+        if (taken_[b][j]) continue;
+        const bool waited = std::fabs(Length(a, i) - Length(b, static_cast<uint32_t>(j))) >= kWaitedNs;
+        near.push_back({right[j].end_ns - left[i].end_ns, {i, static_cast<uint32_t>(j)}, waited});
       }
     }
     for (const uint8_t t : taken_[b]) free_right += t == 0 ? 1 : 0;
-    std::sort(near.begin(), near.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
-    size_t best_count = 0, best_first = 0, first = 0;
+    std::sort(near.begin(), near.end(), [](const Near& x, const Near& y) { return x.apart_ns < y.apart_ns; });
+    // The distance that most keep of those where somebody waited.
+    size_t best_waited = 0, best_first = 0, best_last = 0, first = 0, waited = 0, all_waited = 0;
     for (size_t last = 0; last < near.size(); ++last) {
-      while (near[last].first - near[first].first > kSharpNs) ++first;
-      if (last - first + 1 > best_count) {
-        best_count = last - first + 1;
+      waited += near[last].waited ? 1 : 0;
+      all_waited += near[last].waited ? 1 : 0;
+      while (near[last].apart_ns - near[first].apart_ns > kSharpNs) waited -= near[first++].waited ? 1 : 0;
+      if (waited > best_waited) {
+        best_waited = waited;
         best_first = first;
+        best_last = last;
       }
     }
-    const double chance = static_cast<double>(near.size() - best_count) * kSharpNs / (2 * kNearNs - kSharpNs);
-    const double least = std::max(kLeastShare * static_cast<double>(std::min(free_left, free_right)), kOverChance * chance);
-    if (best_count < kLeastAnchors || static_cast<double>(best_count) < least) return out;
-    const double middle = near[best_first + best_count / 2].first;
-    for (size_t i = best_first; i < best_first + best_count; ++i) out.spread_ns += std::fabs(near[i].first - middle) / static_cast<double>(best_count);
-    out.anchors = InOrder(near, best_first, best_count);
+    const auto fewer = static_cast<double>(std::min(free_left, free_right));
+    const double chance = static_cast<double>(all_waited - best_waited) * kSharpNs / (2 * kNearNs - kSharpNs);
+    if (best_waited < kLeastAnchors || static_cast<double>(best_waited) < kOverChance * chance) return out;
+    const auto count = static_cast<double>(best_last - best_first + 1);
+    if (count < kLeastShare * fewer) return out;
+    out.share = count / fewer;
+    // Both wait: an exchange, or messages too large to be buffered. Then they always leave together; two receivers of senders that
+    // work in step do only now and then.
+    if (!steady_[a] && !steady_[b] && out.share < kAlways) return out;
+    const double middle = near[(best_first + best_last) / 2].apart_ns;
+    for (size_t i = best_first; i <= best_last; ++i) out.spread_ns += std::fabs(near[i].apart_ns - middle) / count;
+    out.anchors = InOrder(std::span(near).subspan(best_first, best_last - best_first + 1));
     return out;
   }
 
   // Each kernel once, in order on both sides.
-  static std::vector<Anchor> InOrder(const std::vector<std::pair<double, Anchor>>& near, size_t first, size_t count) {
+  static std::vector<Anchor> InOrder(std::span<const Near> near) {
     std::vector<Anchor> all;
-    for (size_t i = first; i < first + count; ++i) all.push_back(near[i].second);
+    for (const Near& n : near) all.push_back(n.anchor);
     std::sort(all.begin(), all.end(), [](const Anchor& x, const Anchor& y) { return std::tuple(x.a, x.b) < std::tuple(y.a, y.b); });
     std::vector<Anchor> kept;
     for (const Anchor& x : all) {
@@ -211,7 +241,7 @@ class Pairer {
     out.a = b_sends ? p.b : p.a;
     out.b = b_sends ? p.a : p.b;
     // With nobody else to talk to, all of both channels is theirs; else only what is sure.
-    const bool alone = partners_[p.a] == 1 && partners_[p.b] == 1 && !out.exchange;
+    const bool alone = partners_[p.a] == 1 && partners_[p.b] == 1;
     if (alone) {
       out.from_a = channels_[out.a].places;
       out.from_b = channels_[out.b].places;
@@ -227,15 +257,18 @@ class Pairer {
   }
 
   std::span<const MessageChannel> channels_;
+  uint32_t ranks_;
+  std::span<const MessageRelation> relations_;
   std::vector<std::vector<uint8_t>> taken_;
   std::vector<uint32_t> partners_;
   std::vector<uint8_t> steady_;
-  std::vector<uint8_t> has_partner_;  // somebody was near at all
   std::vector<Pairing> found_;
 };
 
 }  // namespace
 
-std::vector<MessagePairing> PairMessageChannels(std::span<const MessageChannel> channels) { return Pairer(channels).Run(); }
+std::vector<MessagePairing> PairMessageChannels(std::span<const MessageChannel> channels, uint32_t ranks, std::span<const MessageRelation> relations) {
+  return Pairer(channels, ranks, relations).Run();
+}
 
 }  // namespace lockstep::align

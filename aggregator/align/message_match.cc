@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
+#include "aggregator/align/call_places.h"
 #include "aggregator/align/transfer_match.h"
 
 namespace lockstep::align {
@@ -14,12 +16,16 @@ namespace {
 using store::Collective;
 using store::CollectiveOp;
 
+constexpr size_t kLeastMeetings = 2;
+
 using Pairs = std::vector<std::pair<uint32_t, uint32_t>>;
 
 class Messages {
  public:
-  Messages(const store::Capture& capture, const GroupMembers& groups, const ClockModel& clock, Fates& fates)
-      : capture_(capture), groups_(groups), clock_(clock), fates_(fates) {}
+  Messages(const store::Capture& capture, const GroupMembers& groups, const ClockModel& clock, std::span<const Instance> instances, Fates& fates)
+      : capture_(capture), groups_(groups), clock_(clock), instances_(instances), fates_(fates), calls_(capture.ranks.size()) {
+    FindMeetings();
+  }
 
   std::vector<Instance> Run() {
     std::map<std::tuple<uint32_t, int32_t, int32_t>, Sides> by_pair;  // group, source, destination
@@ -83,9 +89,9 @@ class Messages {
   }
 
   // 0 for streams that answer each other one by one and equally fast.
-  double Misfit(const std::vector<Member>& sends, const std::vector<Member>& receives) const {
+  double Misfit(const std::vector<Member>& sends, const std::vector<Member>& receives) {
     const auto from = OnJobClock(sends), to = OnJobClock(receives);
-    const Pairs pairs = PairTransfers(from, to, BoundOf(sends[0], receives[0]));
+    const Pairs pairs = PairTransfers(from, to, ClocksOf(sends[0], receives[0]));
     if (pairs.empty()) return INFINITY;
     std::vector<double> transfers;
     for (const auto& [i, j] : pairs) transfers.push_back(static_cast<double>((to[j].end - std::max(from[i].start, to[j].start)).ns()));
@@ -98,7 +104,39 @@ class Messages {
     return (most - static_cast<double>(pairs.size())) / most + away / (std::fabs(typical) + away + 1e3);
   }
 
-  Nanos BoundOf(const Member& a, const Member& b) const { return HostOf(a) == HostOf(b) ? Nanos() : clock_.bound(); }
+  TransferClocks ClocksOf(const Member& sender, const Member& receiver) const {
+    const uint32_t a = sender.rank_index, b = receiver.rank_index;
+    TransferClocks out;
+    out.bound = HostOf(sender) == HostOf(receiver) ? Nanos() : clock_.bound();
+    out.lost = CallPlaces::AnyLost(capture_.ranks[a]) || CallPlaces::AnyLost(capture_.ranks[b]);
+    // What both meet in least often: once a step.
+    const std::vector<uint32_t>* seldom = nullptr;
+    for (const auto& [group, instances] : meetings_) {
+      if (groups_.Place(group, a) < 0 || groups_.Place(group, b) < 0) continue;
+      if (seldom == nullptr || instances.size() < seldom->size()) seldom = &instances;
+    }
+    if (seldom == nullptr) return out;
+    for (uint32_t n : *seldom) {
+      const std::optional<JobTime> sent = EndOf(instances_[n], a), received = EndOf(instances_[n], b);
+      if (sent && received) out.meetings.push_back({static_cast<double>((*sent - JobTime()).ns()), static_cast<double>((*received - JobTime()).ns())});
+    }
+    std::sort(out.meetings.begin(), out.meetings.end(), [](const Meeting& x, const Meeting& y) { return x.sender_ns < y.sender_ns; });
+    return out;
+  }
+
+  std::optional<JobTime> EndOf(const Instance& instance, uint32_t rank) const {
+    const auto& members = instance.members;
+    const auto m = std::lower_bound(members.begin(), members.end(), rank, [](const Member& x, uint32_t r) { return x.rank_index < r; });
+    if (m == members.end() || m->rank_index != rank) return std::nullopt;
+    return clock_.ToJob(HostOf(*m), capture_.ranks[rank].activities[At(*m).activity].end);
+  }
+
+  void FindMeetings() {
+    for (uint32_t n = 0; n < instances_.size(); ++n) {
+      if (instances_[n].members.size() > 1 && LeavesTogether(instances_[n].op)) meetings_[instances_[n].group].push_back(n);
+    }
+    std::erase_if(meetings_, [](const auto& m) { return m.second.size() < kLeastMeetings; });
+  }
 
   void MatchPair(uint32_t group, const std::vector<Member>& sends, const std::vector<Member>& receives) {
     if (sends.empty() || receives.empty()) {
@@ -108,7 +146,7 @@ class Messages {
       }
       return;
     }
-    const Pairs pairs = PairTransfers(OnJobClock(sends), OnJobClock(receives), BoundOf(sends[0], receives[0]));
+    const Pairs pairs = PairTransfers(OnJobClock(sends), OnJobClock(receives), ClocksOf(sends[0], receives[0]));
     if (!pairs.empty()) {
       ExplainUnpaired(sends, pairs.front().first, pairs.back().first);
       ExplainUnpaired(receives, pairs.front().second, pairs.back().second);
@@ -128,19 +166,38 @@ class Messages {
     }
   }
 
-  std::vector<TransferSide> OnJobClock(const std::vector<Member>& members) const {
+  std::vector<TransferSide> OnJobClock(const std::vector<Member>& members) {
     std::vector<TransferSide> out;
+    const std::optional<std::vector<int64_t>> places = PlacesOf(members);
     for (const Member& m : members) {
       const store::DeviceActivity& a = capture_.ranks[m.rank_index].activities[At(m).activity];
-      out.push_back({clock_.ToJob(HostOf(m), a.start), clock_.ToJob(HostOf(m), a.end)});
+      const int64_t place = places ? (*places)[out.size()] + kBeforeTheFirst : -1;
+      out.push_back({clock_.ToJob(HostOf(m), a.start), clock_.ToJob(HostOf(m), a.end), place});
     }
     return out;
   }
 
+  // Where nothing was lost, places are what they seem.
+  std::optional<std::vector<int64_t>> PlacesOf(const std::vector<Member>& members) {
+    const uint32_t r = members[0].rank_index;
+    const store::RankData& rank = capture_.ranks[r];
+    if (!CallPlaces::AnyLost(rank)) return std::nullopt;
+    if (!calls_[r]) calls_[r].emplace(rank);
+    std::vector<uint32_t> collectives;
+    for (const Member& m : members) collectives.push_back(m.collective);
+    return calls_[r]->Of(rank, collectives);
+  }
+
+  // Places count from the window's first whole step.
+  static constexpr int64_t kBeforeTheFirst = int64_t{1} << 32;
+
   const store::Capture& capture_;
   const GroupMembers& groups_;
   const ClockModel& clock_;
+  std::span<const Instance> instances_;
+  std::map<uint32_t, std::vector<uint32_t>> meetings_;  // by group: instances that everybody leaves together
   Fates& fates_;
+  std::vector<std::optional<CallPlaces>> calls_;  // by rank, made when needed
   std::vector<Instance> out_;
 };
 
@@ -148,8 +205,9 @@ class Messages {
 
 bool NamesItsPeer(const Collective& c) { return (c.op == CollectiveOp::kSend || c.op == CollectiveOp::kReceive) && c.peer >= 0; }
 
-std::vector<Instance> MatchMessages(const store::Capture& capture, const GroupMembers& groups, const ClockModel& clock, Fates& fates) {
-  return Messages(capture, groups, clock, fates).Run();
+std::vector<Instance> MatchMessages(const store::Capture& capture, const GroupMembers& groups, const ClockModel& clock, std::span<const Instance> instances,
+                                    Fates& fates) {
+  return Messages(capture, groups, clock, instances, fates).Run();
 }
 
 }  // namespace lockstep::align

@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_AGGREGATOR_ALIGN_MESSAGE_MATCH_H_
 #define LOCKSTEP_AGGREGATOR_ALIGN_MESSAGE_MATCH_H_
 
+#include <span>
 #include <vector>
 
 #include "aggregator/align/clock_model.h"
@@ -16,8 +17,9 @@ namespace lockstep::align {
 bool NamesItsPeer(const store::Collective& c);
 
 // One instance per pair, sender and receiver in the order of rank_index, and the fates of those without one. `clock` puts the ranks on one
-// clock, which the collectives give.
-std::vector<Instance> MatchMessages(const store::Capture& capture, const GroupMembers& groups, const ClockModel& clock, Fates& fates);
+// clock, which the collectives give; `instances` are those.
+std::vector<Instance> MatchMessages(const store::Capture& capture, const GroupMembers& groups, const ClockModel& clock, std::span<const Instance> instances,
+                                    Fates& fates);
 
 }  // namespace lockstep::align
 

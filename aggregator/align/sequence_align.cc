@@ -24,6 +24,7 @@ constexpr size_t kSample = 160;
 constexpr size_t kLeastForSlope = 12;
 constexpr size_t kMostForSlope = 48;
 constexpr size_t kLeastForShift = 4;
+constexpr int kMostLostTogether = 24;
 constexpr double kMostDrift = 4e-4;
 // Two leftovers between the same neighbours are one collective only when they lie this much nearer than the neighbours do.
 constexpr double kClearlyNearer = 0.25;
@@ -234,6 +235,21 @@ void PairLeftovers(Sequence reference, Sequence other, const Distance& distance,
   }
 }
 
+// Records that were lost on both sides, in different places, leave a part between them whose ends fit a neighbour's.
+bool AnyElsewhere(Sequence reference, Sequence other, double middle, double usual) {
+  const auto n = static_cast<int>(other.size());
+  const auto off = [&](int i, int j) { return std::fabs(EndsApart(reference[static_cast<size_t>(i)], other[static_cast<size_t>(j)]) - middle); };
+  for (int j = 0; j < n; ++j) {
+    if (!other[static_cast<size_t>(j)].ends_together || off(j, j) <= usual) continue;
+    for (int i = std::max(0, j - kMostLostTogether); i <= std::min(n - 1, j + kMostLostTogether); ++i) {
+      const double interval = std::fabs(static_cast<double>((reference[static_cast<size_t>(i)].end - reference[static_cast<size_t>(j)].end).ns()));
+      const bool same = reference[static_cast<size_t>(i)].token == other[static_cast<size_t>(j)].token;
+      if (i != j && same && 2 * usual < interval && off(i, j) <= usual) return true;
+    }
+  }
+  return false;
+}
+
 // Equal tokens in equal numbers: element by element, unless the windows are shifted against each other. Where another shift holds the
 // ends together better, they are.
 bool InStep(Sequence reference, Sequence other, double most) {
@@ -257,6 +273,7 @@ bool InStep(Sequence reference, Sequence other, double most) {
     const double middle = Middle(apart);
     for (double& d : apart) d = std::fabs(d - middle);
     double spread = Middle(apart) + 1e3;
+    if (shift == 0 && AnyElsewhere(reference, other, middle, std::clamp(kScatters * spread, kLeastToleranceNs, kEndSpreadNs))) return false;
     if (std::fabs(middle) > most) spread += std::fabs(middle);
     // A shift must be clearly better: strictly periodic sequences fit several.
     if (spread < (shift == 0 ? 1.0 : 0.5) * best) {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
+
+#include "aggregator/align/message_fit.h"
 
 namespace lockstep::align {
 namespace {
@@ -227,11 +230,55 @@ std::vector<std::pair<uint32_t, uint32_t>> WithoutJumps(Sides sends, Sides recei
   return kept;
 }
 
+bool Counted(Sides sides) {
+  return std::all_of(sides.begin(), sides.end(), [](const TransferSide& s) { return s.place >= 0; });
+}
+
+std::vector<MessageSide> Placed(Sides sides, Places places) {
+  std::vector<MessageSide> out;
+  for (const TransferSide& s : sides) {
+    const auto place = places == Places::kCounted ? s.place : static_cast<int64_t>(out.size());
+    out.push_back({static_cast<double>((s.start - JobTime()).ns()), static_cast<double>((s.end - JobTime()).ns()), place});
+  }
+  return out;
+}
+
+// One shift for all, which everybody who waited confirms. A stretch between two of them that holds a contradiction is left out.
+std::optional<std::vector<std::pair<uint32_t, uint32_t>>> PairByPlace(Sides sends, Sides receives, const TransferClocks& clocks) {
+  const Places places = Counted(sends) && Counted(receives) ? Places::kCounted : Places::kSeen;
+  const std::vector<MessageSide> from = Placed(sends, places), to = Placed(receives, places);
+  const double apart = clocks.bound == Nanos::Max() ? INFINITY : static_cast<double>(clocks.bound.ns());
+  const std::optional<MessageFit> fit = FitMessages(from, to, apart, clocks.meetings, places);
+  if (!fit) return std::nullopt;
+  std::vector<std::pair<uint32_t, uint32_t>> kept, stretch;
+  bool doubtful = false;
+  uint32_t i = 0;
+  for (uint32_t j = 0; j < to.size(); ++j) {
+    while (i < from.size() && from[i].place < to[j].place + fit->shift) ++i;
+    if (i == from.size() || from[i].place != to[j].place + fit->shift) continue;
+    const Tells tells = fit->Of(from[i], to[j]);
+    if (tells == Tells::kTogether) {
+      if (!doubtful) kept.insert(kept.end(), stretch.begin(), stretch.end());
+      stretch.clear();
+      doubtful = false;
+      kept.emplace_back(i, j);
+      continue;
+    }
+    doubtful |= tells == Tells::kContradicts;
+    stretch.emplace_back(i, j);
+  }
+  if (!doubtful) kept.insert(kept.end(), stretch.begin(), stretch.end());
+  return kept;
+}
+
 }  // namespace
 
-std::vector<std::pair<uint32_t, uint32_t>> PairTransfers(Sides sends, Sides receives, Nanos bound) {
+std::vector<std::pair<uint32_t, uint32_t>> PairTransfers(Sides sends, Sides receives, const TransferClocks& clocks) {
   if (sends.empty() || receives.empty()) return {};
-  const double tolerance = kRoundingNs + (bound == Nanos::Max() ? INFINITY : static_cast<double>(bound.ns()));
+  if (auto placed = PairByPlace(sends, receives, clocks)) return *std::move(placed);
+  // What was lost on both sides cannot be told from a shift when nobody waited.
+  if (clocks.lost) return {};
+  const double tolerance = kRoundingNs + (clocks.bound == Nanos::Max() ? INFINITY : static_cast<double>(clocks.bound.ns()));
   const Begin begin = FindBegin(sends, receives, tolerance);
   if (begin.judged.pairs == 0) return {};
   Alignment alignment(sends, receives, begin, tolerance);

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "aggregator/align/message_fit.h"
 #include "common/base/time.h"
 
 namespace lockstep::align {
@@ -19,12 +20,19 @@ namespace lockstep::align {
 struct TransferSide {
   JobTime start;
   JobTime end;
+  int64_t place = -1;  // among its channel's messages, those that were lost included; -1: unknown
 };
 
-// Pairs of places (send, receive), ascending in both. `bound`: how far the two clocks may be apart. Both sides are in order of
-// start. Messages whose partner lies outside the window, or was lost, stay unpaired.
-std::vector<std::pair<uint32_t, uint32_t>> PairTransfers(std::span<const TransferSide> sends,
-                                                         std::span<const TransferSide> receives, Nanos bound);
+struct TransferClocks {
+  Nanos bound;                    // how far the two may be apart
+  std::vector<Meeting> meetings;  // since JobTime()
+  bool lost = false;              // records of either rank were lost
+};
+
+// Pairs of places (send, receive), ascending in both. Both sides are in order of start. Messages whose partner lies outside the window, or
+// was lost, stay unpaired.
+std::vector<std::pair<uint32_t, uint32_t>> PairTransfers(std::span<const TransferSide> sends, std::span<const TransferSide> receives,
+                                                         const TransferClocks& clocks);
 
 }  // namespace lockstep::align
 

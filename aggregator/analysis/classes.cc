@@ -49,7 +49,7 @@ class Classifier {
     for (uint32_t n = 0; n < in_.matches.instances.size(); ++n) {
       const align::Instance& instance = in_.matches.instances[n];
       if (!instance.usable) continue;
-      const bool pair = instance.members.size() == 2 && !in_.times.instances[n].symmetric;
+      const bool pair = instance.complete && instance.members.size() == 2 && !in_.times.instances[n].symmetric;
       const uint32_t first = pair ? instance.members[0].rank_index : kNone;
       const uint32_t second = pair ? instance.members[1].rank_index : kNone;
       const auto [it, fresh] = index.try_emplace({instance.group, first, second}, static_cast<uint32_t>(out_.owners.size()));

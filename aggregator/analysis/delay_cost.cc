@@ -204,6 +204,8 @@ class Accountant {
       const Instance& instance = in_.matches.instances[n];
       const InstanceTiming& timing = in_.times.instances[n];
       if (!instance.usable) continue;
+      // Places in an instance are those in its owner, so one that lost a record is left out.
+      if (instance.members.size() != gains_.classes().owners[gains_.classes().owner_of_instance[n]].rank_indices.size()) continue;
       first_moment_[n] = moments_.size();
       for (const Member& m : instance.members) moments_.push_back(Moment(m));
       met_[gains_.classes().owner_of_instance[n]].push_back({moments_[first_moment_[n]], n});
@@ -376,11 +378,11 @@ class Accountant {
   std::vector<Coverage> compute_, ideal_compute_;  // by rank index
   struct Place {
     uint32_t owner;
-    uint32_t member;  // among its members: the same in every complete instance
+    uint32_t member;  // among its members: the same in every instance used
   };
   std::vector<std::vector<Place>> owners_of_;  // by rank index
   double met_causer_ = 0, met_victim_ = 0;
-  std::vector<size_t> first_moment_;  // by complete instance: of its members, into moments_
+  std::vector<size_t> first_moment_;  // by instance used: of its members, into moments_
   std::vector<double> moments_;
   std::vector<std::vector<std::pair<double, uint32_t>>> met_;  // by owner: when, by the first member's clock, and which instance
   std::vector<uint32_t> marked_;                  // by owner: the causer's place in it
