@@ -219,8 +219,8 @@ class Explainer {
 
   // A clock that is set makes what runs just then longer or shorter on all ranks of its host: that is one step's work and no more.
   bool MayBeSetClock(uint32_t r) const {
-    const uint32_t host = in_.capture.ranks[r].host;
-    if (host >= in_.clock.hosts().size() || !in_.clock.hosts()[host].step_noticed) return false;
+    const uint32_t one[] = {r};
+    if (!OnSetClock(in_, one)) return false;
     const Regime& regime = excess_.OfRank(r, WorkKind::kKernels).regime;
     return regime.split() && std::count(regime.slow.begin(), regime.slow.end(), 1) == 1;
   }

@@ -22,10 +22,22 @@ constexpr double kSlowStepSigmas = 6.0;
 // A culprit's groups are slow together in most of the steps in which any of them is.
 constexpr double kTogether = 0.75;
 constexpr double kFixed = 0.8;
+constexpr size_t kSeveral = 3;
 // So many groups have a middle one.
 constexpr size_t kLeastForMiddle = 4;
 // What kernels beside it add to a transfer.
 constexpr double kMostByWork = 0.1;
+
+}  // namespace
+
+bool OnSetClock(const GraphInput& input, std::span<const uint32_t> rank_indices) {
+  return std::any_of(rank_indices.begin(), rank_indices.end(), [&](uint32_t r) {
+    const uint32_t host = input.capture.ranks[r].host;
+    return host < input.clock.hosts().size() && input.clock.hosts()[host].step_noticed;
+  });
+}
+
+namespace {
 
 class Finder {
  public:
@@ -37,6 +49,14 @@ class Finder {
     if (out_.compared.empty()) return std::move(out_);
     Mark();
     CoverByCulprits();
+    if (changing_ >= kSeveral) {
+      // So many links that are each bad now and then are traffic.
+      traffic_ = true;
+      out_.slow.clear();
+      taken_.clear();
+      for (size_t i = 0; i < left_.size(); ++i) left_[i] = out_.compared[i].slow;
+      CoverByCulprits();
+    }
     CoverRest();
     for (SlowLink& link : out_.slow) Describe(link);
     return std::move(out_);
@@ -100,9 +120,11 @@ class Finder {
     for (TransferComparison& row : out_.compared) {
       // Over many steps a small excess is sure; in one of them only a large one.
       const bool fixed = row.ratio > limit;
+      // A clock that is set makes transfers longer or shorter in a step, or from a step on.
+      const bool set = OnSetClock(in_, classes_.owners[row.owner].rank_indices);
       size_t slow = 0;
       for (size_t k = 0; k < steps_; ++k) {
-        row.slow[k] = fixed || row.excess_ns[k] > step_limit * Typical(row) ? 1 : 0;
+        row.slow[k] = fixed || (!set && row.excess_ns[k] > step_limit * Typical(row)) ? 1 : 0;
         slow += row.slow[k];
       }
       row.slow_steps = static_cast<double>(slow) / static_cast<double>(steps_);
@@ -189,6 +211,7 @@ class Finder {
         if (s.rows.size() < 2) continue;
         Fit fit = FitOf(s);
         if (fit.together < kTogether || fit.explained <= 0) continue;
+        if (traffic_ && !Fixed(fit.steps)) continue;
         if (fit.explained > most * (1 + 1e-9)) {
           most = fit.explained;
           best_fit = std::move(fit);
@@ -197,8 +220,13 @@ class Finder {
         if (fit.explained >= most * (1 - 1e-9) || best.empty()) best.push_back(&s);
       }
       if (best.empty()) return;
+      changing_ += Fixed(best_fit.steps) ? 0 : 1;
       AddCulprit(best, best_fit.steps);
     }
+  }
+
+  bool Fixed(const std::vector<uint8_t>& steps) const {
+    return static_cast<double>(std::count(steps.begin(), steps.end(), 1)) >= kFixed * static_cast<double>(steps_);
   }
 
   void AddCulprit(const std::vector<const Suspect*>& equals, const std::vector<uint8_t>& steps) {
@@ -240,6 +268,14 @@ class Finder {
       (left >= kFixed * static_cast<double>(steps_) ? fixed : changing).push_back(i);
     }
     for (uint32_t i : fixed) AddGroup(i);
+    // What happened in one step only is an incident, or a clock that was set.
+    std::set<size_t> steps;
+    for (uint32_t i : changing) {
+      for (size_t k = 0; k < steps_; ++k) {
+        if (left_[i][k] != 0) steps.insert(k);
+      }
+    }
+    if (steps.size() < 2) return;
     // One group that is slow for a while is that group's path; several at different times are traffic.
     if (changing.size() == 1) {
       AddGroup(changing[0]);
@@ -324,6 +360,8 @@ class Finder {
   std::vector<uint32_t> row_of_;             // by owner
   std::vector<std::vector<uint8_t>> left_;   // by row and step: slow and not yet explained
   std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> taken_;  // (link, row): steps
+  size_t changing_ = 0;   // culprits found that are not slow throughout
+  bool traffic_ = false;  // then there are so many that only those that are count
   LinkFindings out_;
 };
 

@@ -4,6 +4,7 @@
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_LINKS_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "aggregator/analysis/classes.h"
@@ -49,6 +50,9 @@ struct LinkFindings {
   std::vector<TransferComparison> compared;  // with peers only
   std::vector<SlowLink> slow;                // fewest culprits that explain what is slow
 };
+
+// Is any of them on a host whose clock was set while the capture ran?
+bool OnSetClock(const GraphInput& input, std::span<const uint32_t> rank_indices);
 
 LinkFindings FindSlowLinks(const GraphInput& input, const Graph& graph, const Classes& classes, const Excess& excess);
 

@@ -37,18 +37,15 @@ class Finder {
     for (uint32_t owner = 0; owner < pasts_.size(); ++owner) {
       if (pasts_[owner].took.empty()) continue;
       const std::vector<uint8_t> slow = SlowSteps(pasts_[owner]);
-      if (std::find(slow.begin(), slow.end(), 1) != slow.end()) found.push_back(Describe(owner, slow));
+      // One step is an incident, or a clock that was set.
+      if (std::count(slow.begin(), slow.end(), 1) >= 2) found.push_back(Describe(owner, slow));
     }
     return found;
   }
 
  private:
   bool Alone(uint32_t owner) const {
-    const auto& members = classes_.owners[owner].rank_indices;
-    return excess_.OfOwner(owner).typical_ns <= 0 && std::none_of(members.begin(), members.end(), [&](uint32_t r) {
-             const uint32_t host = in_.capture.ranks[r].host;
-             return host < in_.clock.hosts().size() && in_.clock.hosts()[host].step_noticed;
-           });
+    return excess_.OfOwner(owner).typical_ns <= 0 && !OnSetClock(in_, classes_.owners[owner].rank_indices);
   }
 
   void AddUp() {
@@ -77,11 +74,11 @@ class Finder {
     for (size_t k = 0; k < past.took.size(); ++k) {
       if (past.usual[k] > 0) ratios.push_back(past.took[k] / past.usual[k]);
     }
-    std::sort(ratios.begin(), ratios.end());
-    std::vector<double> fast(ratios.begin(), ratios.begin() + static_cast<std::ptrdiff_t>((ratios.size() + 1) / 2));
-    if (fast.empty()) return {};
-    const double sigma = RobustSigma(fast), limit = Median(fast) + std::max(kSlow, kSlowSigmas * sigma);
     std::vector<uint8_t> slow(past.took.size(), 0);
+    if (ratios.empty()) return slow;
+    std::sort(ratios.begin(), ratios.end());
+    ratios.resize((ratios.size() + 1) / 2);
+    const double limit = Median(ratios) + std::max(kSlow, kSlowSigmas * RobustSigma(ratios));
     for (size_t k = 0; k < slow.size(); ++k) slow[k] = past.usual[k] > 0 && past.took[k] > limit * past.usual[k] ? 1 : 0;
     return slow;
   }

@@ -99,6 +99,27 @@ TEST(LoneGroups, TransfersOfTheOnlyGroupThatAreSlowInOneRunAreItsPath) {
   EXPECT_EQ(First(DiagnoseCapture(tests::CaptureOf(job))), "group slow_link 0 1 2 3 4 5 6 7");
 }
 
+TEST(Traffic, ManyLinksThatAreEachBadNowAndThenAreCongestion) {
+  SmallJob job;
+  job.data_parallel = 4;
+  job.tensor_parallel = 4;
+  job.ranks_per_host = 4;
+  // Whole ranks at a time, so that each looks like a culprit of its own.
+  job.transfer = [](const TransferAt& t) {
+    return t.members.size() == 4 && t.between_hosts && (t.step + t.members[0]) % 4 == 0 ? 4.0 : 1.0;
+  };
+  EXPECT_EQ(First(DiagnoseCapture(tests::CaptureOf(job))).substr(0, 14), "job congestion");
+}
+
+TEST(Traffic, TransfersThatAreSlowInOneStepOnlyAccuseNobody) {
+  SmallJob job;
+  job.data_parallel = 4;
+  job.tensor_parallel = 4;
+  job.ranks_per_host = 4;
+  job.transfer = [](const TransferAt& t) { return t.step == 7 && t.members.size() == 4 && t.members[0] >= 8 ? 20.0 : 1.0; };
+  EXPECT_EQ(First(DiagnoseCapture(tests::CaptureOf(job))), "nobody");
+}
+
 TEST(SetClocks, OneStepThatIsLongerOnAHostWhoseClockWasSetIsNobodysFault) {
   SmallJob job;
   job.data_parallel = 8;
