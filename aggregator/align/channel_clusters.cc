@@ -37,6 +37,8 @@ constexpr uint32_t kFew = 16;
 constexpr size_t kLeastForLayout = 4;
 constexpr double kAsTightNs = 300;
 constexpr double kAsTightAsChosen = 2;
+constexpr double kMostWaited = 0.75;
+constexpr double kClearlyFarther = 1.5;
 // Every pair is looked at up to this many channels, beyond it only those that layouts allow.
 constexpr size_t kEveryPair = 64;
 // A name with fewer kernels than this says nothing of its own.
@@ -92,11 +94,18 @@ class Clustering {
     std::sort(edges_.begin(), edges_.end(), [](const Edge& x, const Edge& y) { return std::tuple(x.spread_ns, x.a, x.b) < std::tuple(y.spread_ns, y.a, y.b); });
     std::vector<std::vector<uint32_t>> found = Grow();
     if (evidence_ == Evidence::kEnds) PreferLayout(found);
+    if (evidence_ == Evidence::kWaiting && !PreferSeparateLayout(found) && !Regular(found)) return {};
     return Measured(found);
   }
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
+
+  struct Layout {
+    size_t size;
+    size_t stride;
+    size_t BlockOf(size_t place) const { return place / (stride * size) * stride + place % stride; }
+  };
 
   Edge Look(uint32_t a, uint32_t b) const {
     Edge edge{std::min(a, b), std::max(a, b), 0, true};
@@ -242,11 +251,55 @@ class Clustering {
     found = std::move(blocks);
   }
 
-  struct Layout {
-    size_t size;
-    size_t stride;
-    size_t BlockOf(size_t place) const { return place / (stride * size) * stride + place % stride; }
-  };
+  // The layout whose members nearly all waited for each other and all leave nearer to each other than to anybody else, whatever single
+  // pairs say by chance.
+  bool PreferSeparateLayout(std::vector<std::vector<uint32_t>>& found) const {
+    const size_t n = channels_.size();
+    if (n < kLeastForLayout || !OnePerRank()) return false;
+    std::vector<uint32_t> by_rank(n);
+    std::iota(by_rank.begin(), by_rank.end(), 0u);
+    std::sort(by_rank.begin(), by_rank.end(), [&](uint32_t x, uint32_t y) { return channels_[x].rank < channels_[y].rank; });
+    std::vector<size_t> place(n);
+    for (size_t i = 0; i < n; ++i) place[by_rank[i]] = i;
+    for (size_t size = n; size > 2; --size) {
+      for (size_t stride = 1; n % size == 0 && stride * size <= n; ++stride) {
+        const Layout layout{size, stride};
+        if (n % (stride * size) != 0 || !Separate(layout, place)) continue;
+        found.assign(n / size, {});
+        for (uint32_t c : by_rank) found[layout.BlockOf(place[c])].push_back(c);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  bool Separate(const Layout& layout, const std::vector<size_t>& place) const {
+    double farthest_inside = 0, nearest_outside = kInfinity;
+    size_t pairs = 0, together = 0;
+    for (const Edge& e : edges_) {
+      if (layout.BlockOf(place[e.a]) != layout.BlockOf(place[e.b])) {
+        nearest_outside = std::min(nearest_outside, e.spread_ns);
+        continue;
+      }
+      farthest_inside = std::max(farthest_inside, e.spread_ns);
+      ++pairs;
+      together += e.together ? 1 : 0;
+    }
+    return pairs > 0 && static_cast<double>(together) >= kMostWaited * static_cast<double>(pairs) && nearest_outside > kClearlyFarther * farthest_inside;
+  }
+
+  // Ranks of every group equally many and equally far apart. Of messages between ranks that work in step some always leave together.
+  bool Regular(const std::vector<std::vector<uint32_t>>& found) const {
+    std::set<std::pair<size_t, uint32_t>> shapes;  // size and distance
+    for (const std::vector<uint32_t>& list : found) {
+      if (list.size() < 2) continue;
+      std::vector<uint32_t> ranks;
+      for (uint32_t c : list) ranks.push_back(channels_[c].rank);
+      std::sort(ranks.begin(), ranks.end());
+      for (size_t i = 1; i < ranks.size(); ++i) shapes.emplace(ranks.size(), ranks[i] - ranks[i - 1]);
+    }
+    return shapes.size() <= 1;
+  }
 
   // Mean over the pairs of members; infinite where some pair does not fit at all or hardly any leave together.
   double SpreadInside(const Layout& layout, const std::vector<size_t>& place, double& samples) const {

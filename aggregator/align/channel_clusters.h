@@ -31,7 +31,7 @@ struct ChannelCluster {
 
 enum class Evidence : uint8_t {
   kEnds,     // ends that coincide
-  kWaiting,  // ends that coincide although starts do not, for every two members: else messages that ranks send in step look like one
+  kWaiting,  // ends that coincide although starts do not: else messages that ranks send in step look like one; in regular layouts only
 };
 
 // All stays on one clock. A channel is in at most one cluster.

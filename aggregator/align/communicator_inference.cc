@@ -281,7 +281,12 @@ class Inference {
     const size_t first = clusters_.size();
     std::map<uint32_t, std::vector<uint32_t>> by_stream;
     for (uint32_t p : OpenOf(pieces)) by_stream[pieces_[p].stream].push_back(p);
-    for (const auto& [stream, of_stream] : by_stream) ClusterSimilar(Alone(of_stream), Evidence::kWaiting);
+    for (const auto& [stream, of_stream] : by_stream) {
+      const bool messages = std::any_of(whole.relations.begin(), whole.relations.end(), [stream = stream](const MessageRelation& r) {
+        return r.send_stream == stream || r.receive_stream == stream;
+      });
+      if (!messages) ClusterSimilar(Alone(of_stream), Evidence::kWaiting);
+    }
     for (size_t n = first; n < clusters_.size(); ++n) {
       if (clusters_[n].pieces.size() != 2) continue;
       for (uint32_t p : clusters_[n].pieces) pieces_[p].cluster = kNobody;

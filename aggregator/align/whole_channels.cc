@@ -21,10 +21,14 @@ constexpr size_t kCutOneIn = 8;
 constexpr size_t kEveryPair = 256;
 // A relation is believed when so much speaks for it: the log likelihood of a few messages that end together.
 constexpr double kLeastEvidence = 8;
+constexpr double kLeastTogether = 0.03;
+constexpr double kLeastOnOneStream = 0.2;
 // A partner elsewhere that fits so much better makes a pair doubtful.
 constexpr double kClearlyBetter = 1.3;
 // Another partner on the same stream that fits nearly as well: a group.
 constexpr double kNearlyAsWell = 0.3;
+// As far as chance goes. Of ranks that work in step the wrong one's ends scatter more.
+constexpr double kAsWell = 0.8;
 
 // a sends to b, unless both wait.
 struct Candidate {
@@ -76,28 +80,39 @@ class WholeChannels {
     return more - fewer <= std::max(kCutAtMost, more / kCutOneIn);
   }
 
+  // In every step somebody waits. Fewer are chance, on one and the same stream most of all: ranks that work in step look like that.
+  double EvidenceOf(const Candidate& c) const {
+    const double least = channels_[c.a].stream == channels_[c.b].stream ? kLeastOnOneStream : kLeastTogether;
+    return c.fit.together < least * c.fit.messages ? 0 : c.fit.Evidence();
+  }
+
   Relation RelationOf(const Candidate& c) const {
     const uint32_t from = channels_[c.a].rank, to = channels_[c.b].rank;
     return {(to + ranks_ - from) % ranks_, channels_[c.a].stream, channels_[c.b].stream};
   }
 
-  // Who leaves together with several others, whoever waits, meets all of them.
+  // Two who leave together, and both of them with a third on the same stream, or one as well with a third: a group that exchanges.
   void DropGroups() {
-    std::map<uint32_t, std::vector<std::pair<uint32_t, double>>> partners;  // on the same stream: channel, evidence
+    std::map<uint32_t, std::map<uint32_t, double>> partners;  // on the same stream: evidence
     for (const Candidate& c : candidates_) {
-      if (c.fit.rendezvous && c.a < c.b && channels_[c.a].stream == channels_[c.b].stream) {
-        partners[c.a].emplace_back(c.b, c.fit.Evidence());
-        partners[c.b].emplace_back(c.a, c.fit.Evidence());
+      if (channels_[c.a].stream != channels_[c.b].stream) continue;
+      for (const auto& [self, other] : {std::pair(c.a, c.b), std::pair(c.b, c.a)}) {
+        double& evidence = partners[self][other];
+        evidence = std::max(evidence, EvidenceOf(c));
       }
     }
     std::erase_if(candidates_, [&](const Candidate& c) {
-      if (!c.fit.rendezvous || channels_[c.a].stream != channels_[c.b].stream) return false;
-      for (const auto& [self, other] : {std::pair(c.a, c.b), std::pair(c.b, c.a)}) {
-        for (const auto& [partner, evidence] : partners[self]) {
-          if (partner != other && evidence >= kNearlyAsWell * c.fit.Evidence()) return true;
-        }
-      }
-      return false;
+      if (channels_[c.a].stream != channels_[c.b].stream) return false;
+      return MeetsAThird(c.a, c.b, partners, EvidenceOf(c)) || MeetsAThird(c.b, c.a, partners, EvidenceOf(c));
+    });
+  }
+
+  static bool MeetsAThird(uint32_t self, uint32_t other, const std::map<uint32_t, std::map<uint32_t, double>>& partners, double evidence) {
+    const auto& of_other = partners.at(other);
+    return std::any_of(partners.at(self).begin(), partners.at(self).end(), [&](const auto& third) {
+      if (third.first == other) return false;
+      const auto back = of_other.find(third.first);
+      return third.second >= kAsWell * evidence || (third.second >= kNearlyAsWell * evidence && back != of_other.end() && back->second >= kNearlyAsWell * evidence);
     });
   }
 
@@ -108,7 +123,7 @@ class WholeChannels {
     std::fill(best_.begin(), best_.end(), 0);
     for (const Candidate& c : candidates_) {
       if (!Open(c)) continue;
-      const double of_pair = c.fit.Evidence();
+      const double of_pair = EvidenceOf(c);
       evidence[RelationOf(c)] += of_pair;
       for (uint32_t channel : {c.a, c.b}) best_[channel] = std::max(best_[channel], of_pair);
     }
@@ -136,7 +151,7 @@ class WholeChannels {
     for (const Candidate* c : chosen) {
       if (!Open(*c)) continue;
       settled_[c->a] = settled_[c->b] = 1;
-        if (std::max(best_[c->a], best_[c->b]) > kClearlyBetter * std::max(c->fit.Evidence(), kLeastEvidence)) continue;
+        if (std::max(best_[c->a], best_[c->b]) > kClearlyBetter * std::max(EvidenceOf(*c), kLeastEvidence)) continue;
       out_.pairings.push_back({.a = c->a, .b = c->b, .exchange = c->fit.rendezvous, .from_a = Sorted(c->a), .from_b = Sorted(c->b)});
     }
   }
