@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -16,10 +17,17 @@ constexpr size_t kLeastIntervals = 2;
 constexpr int64_t kSameOneIn = 50;
 // Launches of one channel that lie less than this apart could not be told from each other when a step makes other calls.
 constexpr int64_t kLeastCallsApart = 4;
+// Records of one kernel are seldom lost so many steps in turn.
+constexpr int64_t kMostSteps = 3;
 // A place that is filled in less than this part of the steps is none.
 constexpr double kOftenFilled = 0.5;
 
-bool About(int64_t value, int64_t of) { return std::llabs(value - of) * kSameOneIn <= of; }
+bool AllMultiples(const std::map<int64_t, size_t>& intervals, int64_t of) {
+  return std::all_of(intervals.begin(), intervals.end(), [of](const auto& i) {
+    const int64_t times = (i.first + of / 2) / of;
+    return times > 0 && std::llabs(i.first - times * of) * kSameOneIn <= of;
+  });
+}
 
 }  // namespace
 
@@ -28,22 +36,34 @@ CallPlaces::CallPlaces(const store::RankData& rank) {
   for (const store::DeviceActivity& a : rank.activities) {
     if (a.correlation.value() != 0) launches[{a.name.value(), a.stream.value()}].push_back(a.correlation.value());
   }
-  // The longest interval that repeats is a step's, of the one who repeats it most.
+  // What a step launches once lies whole steps apart, more where records were lost. The longest such interval is a step's, or several
+  // steps' of something whose records were lost in turns: then others show the step more often.
   size_t best_support = 0;
   const std::vector<int64_t>* best = nullptr;
+  struct Candidate {
+    int64_t interval;
+    size_t support;
+    const std::vector<int64_t>* calls;
+  };
+  std::vector<Candidate> candidates;
   for (auto& [key, calls] : launches) {
     std::sort(calls.begin(), calls.end());
     std::map<int64_t, size_t> intervals;
     for (size_t i = 1; i < calls.size(); ++i) ++intervals[calls[i] - calls[i - 1]];
     for (const auto& [interval, support] : intervals) {
-      // Others that differ by more than a few lost records make it no step.
-      if (support < kLeastIntervals || support * 2 < calls.size() - 1 || interval < 2 * kLeastCallsApart) continue;
-      const bool better = interval > calls_ + calls_ / kSameOneIn || (About(interval, calls_) && (support > best_support || (support == best_support && calls.front() < best->front())));
-      if (best != nullptr && !better) continue;
-      calls_ = interval;
-      best_support = support;
-      best = &calls;
+      if (support < kLeastIntervals || support * 2 < calls.size() - 1 || interval < 2 * kLeastCallsApart || !AllMultiples(intervals, interval)) continue;
+      candidates.push_back({interval, support, &calls});
     }
+  }
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& x, const Candidate& y) {
+    return std::tuple(y.interval, y.support, x.calls->front()) < std::tuple(x.interval, x.support, y.calls->front());
+  });
+  for (const Candidate& c : candidates) {
+    const bool step_of_several = best != nullptr && c.support > best_support && AllMultiples({{calls_, 1}}, c.interval) && calls_ <= kMostSteps * c.interval;
+    if (best != nullptr && !step_of_several) continue;
+    calls_ = c.interval;
+    best_support = c.support;
+    best = c.calls;
   }
   if (best == nullptr) return;
   for (const int64_t call : *best) {
