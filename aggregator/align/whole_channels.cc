@@ -98,7 +98,7 @@ class WholeChannels {
       if (channels_[c.a].stream != channels_[c.b].stream) continue;
       for (const auto& [self, other] : {std::pair(c.a, c.b), std::pair(c.b, c.a)}) {
         double& evidence = partners[self][other];
-        evidence = std::max(evidence, EvidenceOf(c));
+        evidence = std::max(evidence, c.fit.Evidence());
       }
     }
     std::erase_if(candidates_, [&](const Candidate& c) {
