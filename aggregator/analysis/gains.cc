@@ -33,8 +33,9 @@ Gains::Gains(const GraphInput& input)
   const size_t fit = std::max<size_t>(1, kReplayBytes / (kBytesPerUnit * std::max<size_t>(1, graph_.units.size())));
   workers_.resize(std::min<size_t>(ThreadCount(input.threads), fit));
   if (empty()) return;
+  followers_.emplace(graph_, steps_);
   Worker& worker = WorkerOf(0);
-  worker.replay.Run(worker.timing);
+  worker.replay.Rerun(worker.timing, {});
   step_durations_ = worker.replay.StepDurations();
   step_ns_ = worker.replay.StepTime();
   rank_gain_bounds_ = Bounds(worker.replay.CriticalPath(), {});
@@ -45,7 +46,7 @@ unsigned Gains::Threads() const { return static_cast<unsigned>(workers_.size());
 // Made where it is first needed, by the thread that needs it.
 Gains::Worker& Gains::WorkerOf(unsigned thread) {
   std::unique_ptr<Worker>& worker = workers_[thread];
-  if (!worker) worker.reset(new Worker{Replay(graph_, steps_, first_end_), ObservedTiming(graph_)});
+  if (!worker) worker.reset(new Worker{Replay(graph_, steps_, first_end_, &*followers_), ObservedTiming(graph_), {}});
   return *worker;
 }
 
@@ -82,32 +83,42 @@ std::vector<uint32_t> Gains::RanksToReplay() const {
   return ranks;
 }
 
-// The units that the fix changed are what was observed again.
-void Gains::Restore(const Fix& fix, Timing& timing) const {
+// use(unit) for every unit that the fix may change, some of them twice.
+template <typename Use>
+void Gains::ForEachUnit(const Fix& fix, const Use& use) const {
   for (uint32_t r : fix.rank_indices) {
-    const auto first = static_cast<std::ptrdiff_t>(graph_.rank_begin[r]), last = static_cast<std::ptrdiff_t>(graph_.rank_begin[r + 1]);
-    std::copy(graph_.lead.begin() + first, graph_.lead.begin() + last, timing.lead.begin() + first);
-    std::copy(graph_.work.begin() + first, graph_.work.begin() + last, timing.work.begin() + first);
+    for (uint32_t u = graph_.rank_begin[r]; u < graph_.rank_begin[r + 1]; ++u) use(u);
   }
-  typical_.ForEachTransfer(fix.owners, [&](uint32_t u) { timing.work[u] = graph_.work[u]; });
-  for (const Piece& p : fix.pieces) {
-    timing.lead[UnitOf(p.node)] = graph_.lead[UnitOf(p.node)];
-    timing.work[UnitOf(p.node)] = graph_.work[UnitOf(p.node)];
-  }
+  typical_.ForEachTransfer(fix.owners, use);
+  for (const Piece& p : fix.pieces) use(UnitOf(p.node));
 }
 
-std::vector<double> Gains::Replayed(Worker& worker) const {
-  worker.replay.Run(worker.timing);
-  std::vector<double> gain = worker.replay.StepDurations();
+void Gains::Restore(const Fix& fix, Timing& timing) const {
+  ForEachUnit(fix, [&](uint32_t u) {
+    timing.lead[u] = graph_.lead[u];
+    timing.work[u] = graph_.work[u];
+  });
+}
+
+// Replays the worker's timing, in which `fix` is made. What the fix before changed is what was observed again.
+void Gains::ReplayFix(Worker& worker, const Fix& fix) const {
+  const size_t before = worker.touched.size();
+  ForEachUnit(fix, [&](uint32_t u) { worker.touched.push_back(u); });
+  worker.replay.Rerun(worker.timing, worker.touched);
+  worker.touched.erase(worker.touched.begin(), worker.touched.begin() + static_cast<std::ptrdiff_t>(before));
+}
+
+std::vector<double> Gains::GainNow(const Replay& replay) const {
+  std::vector<double> gain = replay.StepDurations();
   for (size_t k = 0; k < gain.size(); ++k) gain[k] = step_durations_[k] - gain[k];
   return gain;
 }
 
 std::vector<double> Gains::Gain(Worker& worker, const Fix& fix) const {
   typical_.MakeTypical(fix, worker.timing);
-  std::vector<double> gain = Replayed(worker);
+  ReplayFix(worker, fix);
   Restore(fix, worker.timing);
-  return gain;
+  return GainNow(worker.replay);
 }
 
 std::vector<double> Gains::Of(const Fix& fix) {
@@ -132,16 +143,16 @@ std::vector<double> Gains::OfTiming(const std::function<void(Timing&)>& change) 
   if (empty()) return {};
   Worker& worker = WorkerOf(0);
   change(worker.timing);
-  std::vector<double> gain = Replayed(worker);
+  worker.replay.Run(worker.timing);
   worker.timing = ObservedTiming(graph_);
-  return gain;
+  return GainNow(worker.replay);
 }
 
 std::vector<double> Gains::BoundsBeyond(const Fix& fix) {
   if (empty()) return std::vector<double>(in_.capture.ranks.size(), 0);
   Worker& worker = WorkerOf(0);
   typical_.MakeTypical(fix, worker.timing);
-  worker.replay.Run(worker.timing);
+  ReplayFix(worker, fix);
   std::vector<double> bounds = Bounds(worker.replay.CriticalPath(), fix);
   Restore(fix, worker.timing);
   return bounds;

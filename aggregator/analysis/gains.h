@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "aggregator/analysis/attribution.h"
 #include "aggregator/analysis/classes.h"
+#include "aggregator/analysis/followers.h"
 #include "aggregator/analysis/graph.h"
 #include "aggregator/analysis/replay.h"
 #include "aggregator/analysis/stages.h"
@@ -91,13 +93,17 @@ class Gains {
   struct Worker {
     Replay replay;
     Timing timing;
+    std::vector<uint32_t> touched;  // units that the last fix changed
   };
 
   double PerStep(double total) const { return total / static_cast<double>(steps_); }
   unsigned Threads() const;
   Worker& WorkerOf(unsigned thread);
   void Restore(const Fix& fix, Timing& timing) const;
-  std::vector<double> Replayed(Worker& worker) const;
+  template <typename Use>
+  void ForEachUnit(const Fix& fix, const Use& use) const;
+  void ReplayFix(Worker& worker, const Fix& fix) const;
+  std::vector<double> GainNow(const Replay& replay) const;
   std::vector<double> Gain(Worker& worker, const Fix& fix) const;
   std::vector<double> Bounds(const std::vector<PathNode>& path, const Fix& fix) const;
   std::vector<uint32_t> RanksToReplay() const;
@@ -111,6 +117,7 @@ class Gains {
   Classes classes_;
   TypicalValues typical_;
   double first_end_;
+  std::optional<Followers> followers_;  // where there is anything to replay
   std::vector<std::unique_ptr<Worker>> workers_;
   Timing ideal_;
   Attribution split_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <random>
 
 #include "aggregator/analysis/diagnosis.h"
 #include "aggregator/analysis/prepared.h"
@@ -163,6 +164,37 @@ TEST(Gains, TheSplitIsTheMeanOfThePathsOnTheWayFromTypicalToObserved) {
     }
   }
   for (uint32_t r = 0; r < 8; ++r) EXPECT_NEAR(gains.rank_costs()[r].total(), cost[r], 0.01 * gains.lost_ns()) << "rank " << r;
+}
+
+// Few units, many units and none changed, back and forth: following what moves gives what computing everything gives, to the bit.
+TEST(Replay, ComputingOnlyWhatMovesGivesTheSameMoments) {
+  scenario::TransformerShape shape;
+  shape.data_parallel = 2, shape.tensor_parallel = 2, shape.pipeline_parallel = 2;
+  const store::Capture capture = Healthy(shape).Capture();
+  const Prepared prepared(capture);
+  const GraphInput input = prepared.input();
+  Gains gains(input);
+  const Graph& graph = gains.graph();
+  const Followers followers(graph, gains.steps());
+  Replay whole(graph, gains.steps(), FirstEnd(graph, input)), following(graph, gains.steps(), FirstEnd(graph, input), &followers);
+  Timing timing = ObservedTiming(graph);
+  following.Rerun(timing, {});
+  std::mt19937 random(3);
+  for (int round = 0; round < 60; ++round) {
+    std::vector<uint32_t> changed;
+    const size_t count = round % 3 == 0 ? 1 : round % 3 == 1 ? 40 : graph.units.size() / 3;
+    for (size_t i = 0; i < count; ++i) {
+      const auto u = static_cast<uint32_t>(random() % graph.units.size());
+      const double factor = 0.5 + static_cast<double>(random() % 1000) / 1000;
+      if (random() % 4 != 0) timing.work[u] = round % 2 == 0 ? graph.work[u] : graph.work[u] * factor;
+      if (random() % 4 == 0) timing.lead[u] = graph.lead[u] * factor;
+      changed.push_back(u);
+    }
+    following.Rerun(timing, changed);
+    whole.Run(timing);
+    ASSERT_EQ(following.moments(), whole.moments()) << "round " << round;
+    ASSERT_EQ(following.StepDurations(), whole.StepDurations()) << "round " << round;
+  }
 }
 
 TEST(Gains, RanksThatAreEqualInEveryRespectShareTheCost) {

@@ -45,6 +45,10 @@ struct Unit {
   bool is_head;        // nothing is known before it: its lead counts from the origin
 };
 
+inline bool OnDevice(UnitKind kind) { return kind != UnitKind::kHostCall && kind != UnitKind::kHostWait; }
+// May its end be the end of its step?
+inline bool CountsForStep(const Unit& unit) { return OnDevice(unit.kind) && unit.step >= 0; }
+
 // Members of a symmetric collective: all end `work` after the latest start.
 struct Join {
   uint32_t first;  // into join_members

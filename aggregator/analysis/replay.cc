@@ -1,6 +1,7 @@
 #include "aggregator/analysis/replay.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 namespace lockstep::analysis {
@@ -12,17 +13,24 @@ constexpr NodeRef kNoNode = 0xFFFFFFFF;
 // Moments closer than this bind together: sums in another order differ by as much.
 constexpr double kTieNs = 1e-3;
 
-bool OnDevice(UnitKind kind) { return kind != UnitKind::kHostCall && kind != UnitKind::kHostWait; }
+// Beyond this part of the program following what moves costs more than computing everything.
+constexpr size_t kMostFollowed = 12;
 
 }  // namespace
 
-Replay::Replay(const Graph& graph, size_t steps, double first_end)
-    : graph_(graph), time_(graph.units.size() * 2), step_end_(steps), first_end_(first_end) {
+Replay::Replay(const Graph& graph, size_t steps, double first_end, const Followers* followers)
+    : graph_(graph),
+      time_(graph.units.size() * 2),
+      step_end_(steps),
+      first_end_(first_end),
+      followers_(followers),
+      last_of_step_(steps),
+      stale_steps_(steps, 0) {
   const auto last = static_cast<int32_t>(steps) - 1;
   entries_.reserve(graph.units.size() + 1);
   for (uint32_t u = 0; u < graph.units.size(); ++u) {
     const Unit& unit = graph.units[u];
-    const bool device = OnDevice(unit.kind) && unit.step >= 0;
+    const bool device = CountsForStep(unit);
     entries_.push_back({graph.start_begin[u] | (unit.is_head ? kHeadFlag : 0), device ? unit.step : -1});
     if (device && unit.step == last) last_step_units_.push_back(u);
   }
@@ -30,14 +38,20 @@ Replay::Replay(const Graph& graph, size_t steps, double first_end)
 }
 
 void Replay::Run(const Timing& timing) {
+  is_known_ = false;
+  std::fill(last_of_step_.begin(), last_of_step_.end(), kNever);
+  Sweep(timing, 0);
+  EndSteps();
+}
+
+void Replay::Sweep(const Timing& timing, size_t place) {
   const Graph& g = graph_;
   double* const time = time_.data();
-  double* const step_end = step_end_.data();
+  double* const step_end = last_of_step_.data();
   const Entry* const entries = entries_.data();
   const NodeRef* const preds = g.start_preds.data();
   const double* const lead = timing.lead.data();
   const double* const work = timing.work.data();
-  std::fill(step_end_.begin(), step_end_.end(), kNever);
   const auto start = [&](uint32_t u) {
     double ready = 0;
     const uint32_t first = entries[u].first_pred;
@@ -53,7 +67,8 @@ void Replay::Run(const Timing& timing) {
     time[EndOf(u)] = end;
     if (const int32_t step = entries[u].counts; step >= 0) step_end[step] = std::max(step_end[step], end);
   };
-  for (const uint32_t item : g.program) {
+  for (; place < g.program.size(); ++place) {
+    const uint32_t item = g.program[place];
     const uint32_t u = item & ~kProgramKindMask;
     switch (item & kProgramKindMask) {
       case kRunPlain:
@@ -76,9 +91,127 @@ void Replay::Run(const Timing& timing) {
       }
     }
   }
-  // A step without device work ends with the one before.
+}
+
+// A step without device work ends with the one before.
+void Replay::EndSteps() {
   double before = first_end_;
-  for (double& end : step_end_) before = end = std::max(before, end);
+  for (size_t k = 0; k < step_end_.size(); ++k) before = step_end_[k] = std::max(before, last_of_step_[k]);
+}
+
+void Replay::Rerun(const Timing& timing, std::span<const uint32_t> candidates) {
+  if (followers_ == nullptr) return Run(timing);
+  if (!is_known_) {
+    Run(timing);
+    known_ = timing;
+    is_known_ = true;
+    marked_.assign(graph_.program.size() / 64 + 1, 0);
+    return;
+  }
+  MarkChanged(timing, candidates);
+  RunMarked(timing);
+  EndSteps();
+}
+
+void Replay::MarkChanged(const Timing& timing, std::span<const uint32_t> candidates) {
+  const auto mark = [this](uint32_t place) { marked_[place / 64] |= uint64_t{1} << (place % 64); };
+  for (uint32_t u : candidates) {
+    if (known_.lead[u] != timing.lead[u]) {
+      known_.lead[u] = timing.lead[u];
+      mark(followers_->PlaceOfStart(u));
+    }
+    if (known_.work[u] != timing.work[u]) {
+      known_.work[u] = timing.work[u];
+      mark(followers_->PlaceOfEnd(u));
+    }
+  }
+}
+
+// In the order of the program: what follows always lies behind.
+void Replay::RunMarked(const Timing& timing) {
+  size_t left = graph_.program.size() / kMostFollowed + 1;
+  for (size_t word = 0; word < marked_.size(); ++word) {
+    while (marked_[word] != 0) {
+      const size_t place = 64 * word + static_cast<size_t>(std::countr_zero(marked_[word]));
+      if (--left == 0) {
+        std::fill(marked_.begin() + static_cast<std::ptrdiff_t>(word), marked_.end(), 0);
+        Sweep(timing, place);
+        std::fill(stale_steps_.begin(), stale_steps_.end(), 1);
+        break;
+      }
+      marked_[word] &= marked_[word] - 1;
+      Recompute(timing, graph_.program[place]);
+    }
+  }
+  FindStepEnds();
+}
+
+void Replay::Recompute(const Timing& timing, uint32_t item) {
+  const uint32_t u = item & ~kProgramKindMask;
+  switch (item & kProgramKindMask) {
+    case kRunPlain:
+      MoveStart(u, Ready(u) + timing.lead[u]);
+      MoveEnd(u, time_[StartOf(u)] + timing.work[u]);
+      break;
+    case kRunStart:
+      MoveStart(u, Ready(u) + timing.lead[u]);
+      break;
+    case kRunFinish: {
+      double running = time_[StartOf(u)];
+      for (NodeRef p : graph_.Awaits(u)) running = std::max(running, time_[p]);
+      MoveEnd(u, running + timing.work[u]);
+      break;
+    }
+    default: {
+      double latest = kNever;
+      for (uint32_t m : graph_.Members(graph_.joins[u])) latest = std::max(latest, time_[StartOf(m)]);
+      for (uint32_t m : graph_.Members(graph_.joins[u])) MoveEnd(m, latest + timing.work[m]);
+    }
+  }
+}
+
+double Replay::Ready(uint32_t unit) const {
+  const uint32_t first = entries_[unit].first_pred;
+  if ((first & kHeadFlag) != 0) return 0;
+  const uint32_t last = entries_[unit + 1].first_pred & ~kHeadFlag;
+  double ready = time_[graph_.start_preds[first]];
+  for (uint32_t i = first + 1; i < last; ++i) ready = std::max(ready, time_[graph_.start_preds[i]]);
+  return ready;
+}
+
+void Replay::MoveStart(uint32_t unit, double to) {
+  double& time = time_[StartOf(unit)];
+  if (time == to) return;
+  time = to;
+  MarkFollowers(StartOf(unit));
+}
+
+void Replay::MoveEnd(uint32_t unit, double to) {
+  double& time = time_[EndOf(unit)];
+  if (time == to) return;
+  if (const int32_t step = entries_[unit].counts; step >= 0) {
+    const auto k = static_cast<size_t>(step);
+    if (to >= last_of_step_[k]) {
+      last_of_step_[k] = to;
+    } else if (time == last_of_step_[k]) {
+      stale_steps_[k] = 1;
+    }
+  }
+  time = to;
+  MarkFollowers(EndOf(unit));
+}
+
+void Replay::MarkFollowers(NodeRef node) {
+  for (uint32_t place : followers_->Of(node)) marked_[place / 64] |= uint64_t{1} << (place % 64);
+}
+
+void Replay::FindStepEnds() {
+  for (size_t k = 0; k < stale_steps_.size(); ++k) {
+    if (stale_steps_[k] == 0) continue;
+    stale_steps_[k] = 0;
+    last_of_step_[k] = kNever;
+    for (uint32_t u : followers_->DeviceUnitsOf(k)) last_of_step_[k] = std::max(last_of_step_[k], time_[EndOf(u)]);
+  }
 }
 
 std::vector<double> Replay::StepDurations() const {

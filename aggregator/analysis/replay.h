@@ -1,10 +1,14 @@
 // Running the replay graph with other leads and works than were observed.
+//
+// Run() goes through the whole graph; Rerun() computes only what differs from the Rerun() before, with the same result to the bit.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_REPLAY_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_REPLAY_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "aggregator/analysis/followers.h"
 #include "aggregator/analysis/graph.h"
 
 namespace lockstep::analysis {
@@ -27,9 +31,12 @@ struct PathNode {
 class Replay {
  public:
   // `graph` must outlive it. `first_end`: when the step before the first used one ended, fixed in every replay.
-  Replay(const Graph& graph, size_t steps, double first_end);
+  // Without `followers`, which must outlive it too, Rerun() is Run().
+  Replay(const Graph& graph, size_t steps, double first_end, const Followers* followers = nullptr);
 
   void Run(const Timing& timing);
+  // The same, given that `timing` differs from that of the Rerun() before at most in these units, which may be named twice.
+  void Rerun(const Timing& timing, std::span<const uint32_t> candidates);
 
   double At(NodeRef node) const { return time_[node]; }
   const std::vector<double>& moments() const { return time_; }  // by NodeRef
@@ -52,6 +59,18 @@ class Replay {
   void Visit(uint32_t item, std::vector<PathNode>& path);
   void PlaceInProgram();
 
+  // ---- the sweep: items of the program from `place` on
+  void Sweep(const Timing& timing, size_t place);
+  void EndSteps();
+  void MarkChanged(const Timing& timing, std::span<const uint32_t> candidates);
+  void RunMarked(const Timing& timing);
+  void Recompute(const Timing& timing, uint32_t item);
+  double Ready(uint32_t unit) const;
+  void MoveStart(uint32_t unit, double to);
+  void MoveEnd(uint32_t unit, double to);
+  void MarkFollowers(NodeRef node);
+  void FindStepEnds();
+
   // What a run reads of a unit, in one place.
   struct Entry {
     uint32_t first_pred;  // into Graph::start_preds; its last is the next unit's first
@@ -64,6 +83,13 @@ class Replay {
   std::vector<double> time_;
   std::vector<double> step_end_;
   double first_end_;
+  const Followers* followers_;
+  std::vector<double> last_of_step_;   // end of the last device work of each step
+  // For Rerun(): what its run before was given, and what is to be computed anew.
+  Timing known_;
+  bool is_known_ = false;
+  std::vector<uint64_t> marked_;       // one bit per place of the program
+  std::vector<uint8_t> stale_steps_;   // what ended them moved forwards
   std::vector<NodeRef> ties_;
   std::vector<uint32_t> last_step_units_;  // device work of the last step
   // Built at the first fork: where in the program a unit starts and ends, and what the path weighs there.

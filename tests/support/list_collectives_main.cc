@@ -1,6 +1,6 @@
 // list_collectives INPUT: what the product makes of each communication kernel, for the evaluation (tests/scenario). Per rank a line
 // "rank N", then one line per collective in the order of their kernels: instance (-1 none or incomplete), wait, transfer in ns
-// (-1 unsplit). With --times only how long reading (on one thread) and analysing took, in ms.
+// (-1 unsplit). With --times only how long reading and analysing took on one thread, in ms.
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
   if (times_only) {
     std::printf("read_ms %.1f\n", MillisSince(begin));
     const auto analysis_begin = Clock::now();
-    const report::Analysis analysis = report::Analyze(*capture, {});
+    const report::Analysis analysis = report::Analyze(*capture, {.threads = 1});
     std::printf("analyze_ms %.1f\nstragglers %zu\n", MillisSince(analysis_begin), analysis.report.stragglers.size());
     return 0;
   }
