@@ -5,7 +5,6 @@
 #include <map>
 #include <set>
 
-#include "absl/container/flat_hash_map.h"
 #include "aggregator/analysis/stats.h"
 
 namespace lockstep::analysis {
@@ -58,6 +57,11 @@ class Finder {
       CoverByCulprits();
     }
     CoverRest();
+    if (out_.slow.empty()) return std::move(out_);
+    cells_of_owner_.resize(classes_.owners.size());
+    for (uint32_t c = 0; c < classes_.cells.size(); ++c) {
+      if (classes_.cells[c].kind == UnitKind::kTransfer) cells_of_owner_[classes_.cells[c].owner].push_back(c);
+    }
     for (SlowLink& link : out_.slow) Describe(link);
     return std::move(out_);
   }
@@ -295,13 +299,9 @@ class Finder {
     // Members with nothing else to show for themselves are suspects, the others are cleared.
     std::vector<uint32_t> suspects;
     for (uint32_t r : classes_.owners[out_.compared[i].owner].rank_indices) {
-      uint32_t others = 0;
-      for (const TransferComparison& row : out_.compared) {
-        const auto& members = classes_.owners[row.owner].rank_indices;
-        const bool mine = std::find(members.begin(), members.end(), r) != members.end();
-        others += mine && row.owner != out_.compared[i].owner && row.slow_steps < kFixed ? 1 : 0;
-      }
-      if (others == 0) suspects.push_back(r);
+      const std::vector<uint32_t>& rows = RowsOfRank(r);
+      const bool cleared = std::any_of(rows.begin(), rows.end(), [&](uint32_t other) { return other != i && out_.compared[other].slow_steps < kFixed; });
+      if (!cleared) suspects.push_back(r);
     }
     const auto& members = classes_.owners[out_.compared[i].owner].rank_indices;
     if (suspects.empty() || suspects.size() == members.size()) {
@@ -316,38 +316,57 @@ class Finder {
     Take(link, {i}, std::vector<uint8_t>(steps_, 1));
   }
 
+  const std::vector<uint32_t>& RowsOfRank(uint32_t r) {
+    if (rows_of_rank_.empty()) {
+      rows_of_rank_.resize(in_.capture.ranks.size());
+      for (uint32_t i = 0; i < out_.compared.size(); ++i) {
+        for (uint32_t member : classes_.owners[out_.compared[i].owner].rank_indices) rows_of_rank_[member].push_back(i);
+      }
+    }
+    return rows_of_rank_[r];
+  }
+
   // ---- figures
 
   void Describe(SlowLink& link) {
     const auto number = static_cast<uint32_t>(&link - out_.slow.data());
     double own = 0, peers = 0;
     std::set<uint32_t> steps;
-    // (owner, step) -> part of its work that is beyond typical.
-    absl::flat_hash_map<uint64_t, double> beyond;
+    // By taken owner and step: part of its work that is beyond typical.
+    std::map<uint32_t, std::vector<double>> beyond;
     for (auto it = taken_.lower_bound({number, 0}); it != taken_.end() && it->first.first == number; ++it) {
       const TransferComparison& row = out_.compared[it->first.second];
+      std::vector<double>& of_owner = beyond.try_emplace(row.owner, steps_, 0.0).first->second;
       for (uint32_t k : it->second) {
         own += Typical(row) + row.excess_ns[k];
         peers += Typical(row);
         steps.insert(k);
         const double took = Typical(row) + row.excess_ns[k];
-        if (took > 0) beyond[uint64_t{row.owner} << 32 | k] = row.excess_ns[k] / took;
+        if (took > 0) of_owner[k] = row.excess_ns[k] / took;
       }
     }
     link.ratio = peers > 0 ? own / peers : 1;
     link.slow_steps = static_cast<double>(steps.size()) / static_cast<double>(steps_);
+    std::vector<uint8_t> of_link(in_.capture.ranks.size(), 0);
+    for (uint32_t r : link.rank_indices) of_link[r] = 1;
     for (const TransferComparison& row : out_.compared) {
+      if (row.slow_steps != 0) continue;
       const auto& members = classes_.owners[row.owner].rank_indices;
-      const bool shares = std::any_of(members.begin(), members.end(), [&](uint32_t r) {
-        return std::find(link.rank_indices.begin(), link.rank_indices.end(), r) != link.rank_indices.end();
-      });
-      if (shares && row.slow_steps == 0) ++link.inside_normal;
+      if (std::any_of(members.begin(), members.end(), [&](uint32_t r) { return of_link[r] != 0; })) ++link.inside_normal;
     }
-    for (const Cell& cell : classes_.cells) {
-      if (cell.kind != UnitKind::kTransfer) continue;
-      for (uint32_t u : classes_.UnitsOf(cell)) {
-        const auto found = beyond.find(uint64_t{cell.owner} << 32 | static_cast<uint32_t>(graph_.units[u].step));
-        if (found != beyond.end()) link.pieces.push_back({EndOf(u), graph_.work[u] * found->second});
+    AddPieces(link, beyond);
+  }
+
+  // In the order of the cells.
+  void AddPieces(SlowLink& link, const std::map<uint32_t, std::vector<double>>& beyond) {
+    std::vector<uint32_t> cells;
+    for (const auto& [owner, by_step] : beyond) cells.insert(cells.end(), cells_of_owner_[owner].begin(), cells_of_owner_[owner].end());
+    std::sort(cells.begin(), cells.end());
+    for (uint32_t c : cells) {
+      const std::vector<double>& by_step = beyond.at(classes_.cells[c].owner);
+      for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
+        const int32_t k = graph_.units[u].step;
+        if (k >= 0 && by_step[static_cast<size_t>(k)] != 0) link.pieces.push_back({EndOf(u), graph_.work[u] * by_step[static_cast<size_t>(k)]});
       }
     }
   }
@@ -358,6 +377,8 @@ class Finder {
   const Excess& excess_;
   size_t steps_;
   std::vector<uint32_t> row_of_;             // by owner
+  std::vector<std::vector<uint32_t>> cells_of_owner_;  // of transfers
+  std::vector<std::vector<uint32_t>> rows_of_rank_;    // built where first needed
   std::vector<std::vector<uint8_t>> left_;   // by row and step: slow and not yet explained
   std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> taken_;  // (link, row): steps
   size_t changing_ = 0;   // culprits found that are not slow throughout
