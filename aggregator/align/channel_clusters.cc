@@ -35,10 +35,12 @@ constexpr double kSharp = 0.02;
 constexpr uint32_t kFew = 16;
 // Layouts are told apart by what all their blocks say, from this many channels on.
 constexpr size_t kLeastForLayout = 4;
-constexpr double kAsTightNs = 300;
+// Ranks leave one operation by habits that differ by this.
+constexpr double kAsTightNs = 2e3;
 constexpr double kAsTightAsChosen = 2;
 constexpr double kMostWaited = 0.75;
 constexpr double kClearlyFarther = 1.5;
+constexpr double kNearlyAlways = 0.95;
 // Every pair is looked at up to this many channels, beyond it only those that layouts allow.
 constexpr size_t kEveryPair = 64;
 // A name with fewer kernels than this says nothing of its own.
@@ -243,6 +245,10 @@ class Clustering {
     if (best == nullptr || best->spread_ns > kAsTightAsChosen * TypicalOf(found) + kClockNs) return;
     for (const Candidate& c : candidates) {
       if (c.layout.size <= best->layout.size) continue;
+      if (WaitForEachOther(best->layout, c.layout, by_rank)) {
+        best = &c;
+        continue;
+      }
       const bool as_tight = c.spread_ns <= (1 + kErrors / std::sqrt(best->samples)) * best->spread_ns + kAsTightNs;
       if (as_tight || c.length_ns < kSteadier * best->length_ns) best = &c;
     }
@@ -317,17 +323,46 @@ class Clustering {
     return missing || together * 2 < pairs ? kInfinity : sum / static_cast<double>(pairs);
   }
 
-  // How much the length of the operation varies, mean over the blocks.
-  double LengthSpreadOf(const Layout& layout, const std::vector<uint32_t>& by_rank) const {
-    std::map<size_t, std::vector<Stay>> blocks;
+  // Per block what its members are as one.
+  std::vector<std::vector<Stay>> AsOne(const Layout& layout, const std::vector<uint32_t>& by_rank) const {
+    std::vector<std::vector<Stay>> blocks(by_rank.size() / layout.size);
     for (size_t i = 0; i < by_rank.size(); ++i) {
       const std::vector<Stay>& stays = Fullest(channels_[by_rank[i]]).stays;
       std::vector<Stay>& block = blocks[layout.BlockOf(i)];
       block = block.empty() ? stays : Joined(block, stays);
     }
+    return blocks;
+  }
+
+  // How much the length of the operation varies, mean over the blocks.
+  double LengthSpreadOf(const Layout& layout, const std::vector<uint32_t>& by_rank) const {
+    const std::vector<std::vector<Stay>> blocks = AsOne(layout, by_rank);
     double sum = 0;
-    for (const auto& [number, stays] : blocks) sum += LengthSpread(stays);
+    for (const std::vector<Stay>& stays : blocks) sum += LengthSpread(stays);
     return sum / static_cast<double>(blocks.size());
+  }
+
+  // Do the blocks that the larger layout joins hold each other up? Then they are one, even if some leave nearer to each other than to
+  // the rest by habit.
+  bool WaitForEachOther(const Layout& small, const Layout& large, const std::vector<uint32_t>& by_rank) const {
+    const std::vector<std::vector<Stay>> blocks = AsOne(small, by_rank);
+    std::vector<uint32_t> inside(blocks.size(), kNone);  // the larger layout's block
+    for (size_t i = 0; i < by_rank.size(); ++i) {
+      uint32_t& of = inside[small.BlockOf(i)];
+      const auto larger = static_cast<uint32_t>(large.BlockOf(i));
+      if (of != kNone && of != larger) return false;
+      of = larger;
+    }
+    Lateness sum;
+    std::map<uint32_t, uint32_t> first;
+    for (uint32_t n = 0; n < blocks.size(); ++n) {
+      const auto [it, is_first] = first.emplace(inside[n], n);
+      if (is_first) continue;
+      const Lateness found = WhoWaited(blocks[it->second], blocks[n]);
+      if (found.telling < kTelling || static_cast<double>(found.waited) < kNearlyAlways * static_cast<double>(found.telling)) return false;
+      sum.telling += found.telling;
+    }
+    return sum.telling > 0;
   }
 
   double TypicalOf(const std::vector<std::vector<uint32_t>>& found) const {

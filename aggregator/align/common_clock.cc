@@ -12,6 +12,8 @@ constexpr size_t kMostSearched = 96;
 // Windows open together, so the first kernels of two ranks are not more than this many apart.
 constexpr size_t kMostShift = 16;
 constexpr size_t kMostForSlope = 48;
+// One that began so many lengths of the operation before the other, and this, would be done by then if it did not wait.
+constexpr double kClearlyEarlier = 3, kClearlyEarlierNs = 20e3;
 constexpr size_t kLeastForSlope = 6;
 constexpr double kMostDrift = 4e-4;
 // Widths in which ends may lie, narrowest first: exit skew, drift over the window, slow links.
@@ -146,6 +148,19 @@ std::vector<Stay> Joined(std::span<const Stay> a, std::span<const Stay> b) {
     if (!taken[j]) out.push_back(b[j]);
   }
   std::sort(out.begin(), out.end(), [](const Stay& x, const Stay& y) { return x.end_ns < y.end_ns; });
+  return out;
+}
+
+Lateness WhoWaited(std::span<const Stay> a, std::span<const Stay> b) {
+  Lateness out;
+  for (const Pair& p : NearestEnds(a, b, {})) {
+    const Stay& later = a[p.a].start_ns > b[p.b].start_ns ? a[p.a] : b[p.b];
+    const Stay& earlier = a[p.a].start_ns > b[p.b].start_ns ? b[p.b] : a[p.a];
+    const double length = std::max(0.0, later.end_ns - later.start_ns);
+    if (later.start_ns - earlier.start_ns < kClearlyEarlier * length + kClearlyEarlierNs) continue;
+    ++out.telling;
+    out.waited += earlier.end_ns > later.start_ns ? 1 : 0;
+  }
   return out;
 }
 

@@ -43,6 +43,14 @@ Coincidence Compare(std::span<const Stay> a, std::span<const Stay> b);
 // What two channels are when they are one: where their ends meet, the later start and the earlier end; the rest as it is.
 std::vector<Stay> Joined(std::span<const Stay> a, std::span<const Stay> b);
 
+// Of the kernels that end together: how often one side had begun so much earlier that alone it would have been done before the other
+// had begun, and how often of these it stayed until the other was done. Both in order of end, on one clock.
+struct Lateness {
+  uint32_t telling = 0;
+  uint32_t waited = 0;
+};
+Lateness WhoWaited(std::span<const Stay> a, std::span<const Stay> b);
+
 // How much the stays' lengths vary: half the distance of their 20th and 80th percentile.
 double LengthSpread(std::span<const Stay> stays);
 

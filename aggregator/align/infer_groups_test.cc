@@ -239,6 +239,39 @@ TEST(InferGroups, TensorDataAndWorldGroupsAreToldApartThoughTheirKernelsHaveOneN
   EXPECT_THAT(capture.notes.back(), testing::HasSubstr("5 were found by which kernels end together"));
 }
 
+// Eight ranks of one host in all-reduces of all; even ranks leave `habit_us` before odd ones, whoever came last.
+store::Capture HabitualExits(double habit_us, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  store::Capture capture;
+  capture.hosts.push_back({.id = "h", .name = "h"});
+  capture.ranks.resize(8);
+  for (int i = 0; i < 60; ++i) {
+    std::vector<double> starts;
+    for (int r = 0; r < 8; ++r) starts.push_back(20'000.0 * i + static_cast<double>(random() % 900));
+    const double end = *std::max_element(starts.begin(), starts.end()) + 60;
+    for (size_t r = 0; r < 8; ++r) {
+      store::RankData& rank = capture.ranks[r];
+      rank.rank = RankId(static_cast<int32_t>(r));
+      rank.host = 0;
+      const double leaves = end + (r % 2 == 0 ? 0 : habit_us);
+      rank.activities.push_back({.start = HostTime(static_cast<int64_t>(starts[r] * 1e3)), .end = HostTime(static_cast<int64_t>(leaves * 1e3)), .name = capture.strings.Intern("ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
+                                 .stream = StreamId(7), .communication = true});
+    }
+  }
+  store::Finish(capture);
+  return capture;
+}
+
+TEST(InferGroups, RanksThatLeaveNearerToEachOtherByHabitAreStillOneGroup) {
+  for (const double habit_us : {0.0, 1.5, 6.0, 20.0}) {
+    store::Capture capture = HabitualExits(habit_us, 11);
+    InferGroups(capture);
+    const Matches m = Match(capture);
+    ASSERT_EQ(m.instances.size(), 60u) << habit_us;
+    EXPECT_EQ(m.instances[0].members.size(), 8u) << habit_us;
+  }
+}
+
 TEST(InferGroups, EveryLayoutIsFoundWithItsMessages) {
   std::mt19937_64 random(3);
   for (const auto& [tensor, data, pipeline] : {std::tuple(4, 2, 1), std::tuple(2, 2, 2), std::tuple(1, 8, 1), std::tuple(2, 1, 4), std::tuple(8, 1, 1), std::tuple(2, 4, 2), std::tuple(1, 2, 2)}) {
