@@ -67,7 +67,8 @@ TEST(SilentHosts, TheSplitAddsUpWithTheIdleTimeInIt) {
   job.gap_us = [](const CallAt& c) { return c.rank == 3 ? 100.0 * (c.step % 3) : 0.0; };
   const store::Capture capture = WithoutCalls(job);
   const Prepared prepared(capture, 1);
-  Gains gains(prepared.input());
+  const GraphInput input = prepared.input();
+  Gains gains(input);
   gains.Measure();
   double sum = 0, host = 0;
   for (const RankCost& c : gains.rank_costs()) {

@@ -3,6 +3,8 @@
 
     evaluation_test.py FOLDER_OF_PROGRAMS"""
 import pathlib
+import shlex
+import subprocess
 import sys
 import tempfile
 
@@ -37,12 +39,42 @@ def check(good, what):
         raise SystemExit(f"evaluation: {what}")
 
 
+def commands_of(text):
+    """What the report tells to run: whole lines that begin with TRY, their continuations joined."""
+    lines = []
+    for line in text.splitlines():
+        if line.startswith("  ") and lines:
+            lines[-1] += " " + line.strip()
+        else:
+            lines.append(line)
+    return [line.removeprefix("TRY ") for line in lines if line.startswith("TRY ")]
+
+
+def check_commands(binaries, path):
+    """Every command that the report prints runs; how many there were."""
+    report = subprocess.run([pathlib.Path(binaries) / "lockstep", "analyze", path], capture_output=True, text=True)
+    check(report.returncode == 0, f"analyze ended with {report.returncode}: {report.stderr}")
+    commands = commands_of(report.stdout)
+    for command in commands:
+        words = shlex.split(command)
+        check(words[0] == "lockstep", f"the report names a program that is not ours: {command}")
+        done = subprocess.run([pathlib.Path(binaries) / "lockstep", *words[1:]], capture_output=True, text=True)
+        check(done.returncode == 0 and done.stdout.startswith("STEP"), f"'{command}' ended with {done.returncode}: {done.stderr}{done.stdout[:200]}")
+    return len(commands)
+
+
 def main():
     results = []
+    commands = 0
     with tempfile.TemporaryDirectory() as folder:
         for number, job in enumerate(JOBS):
-            results.append(run_job("small", number, job, sys.argv[1], folder, False))
+            results.append(run_job("small", number, job, sys.argv[1], folder, True))
             print(_line(results[-1]), flush=True)
+            path = pathlib.Path(folder) / f"small-{number:04}.timeline"
+            commands += check_commands(sys.argv[1], path)
+            path.unlink()
+    check(commands >= 3, f"only {commands} commands were printed")
+    print(f"{commands} commands that the reports print were run")
     check(not any(r["failed"] for r in results), "a timeline could not be analysed")
     sick = [r for r in results if r["faults"] and r["effect"] >= 0.03]
     check(len(sick) >= 5, f"only {len(sick)} faults cost 3 % of the step")
