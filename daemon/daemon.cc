@@ -215,10 +215,12 @@ uint64_t Daemon::BeginDrain(UplinkId uplink, const ProcessId& process, const std
 }
 
 void Daemon::EndDrain(const ProcessId& process, uint64_t number, const HostInterval& window) {
-  drainer_->End(process, {window, [this, process, number](uint64_t records) {
-                            loop_->Post([this, process, number, records] {
+  drainer_->End(process, {window, [this, process, number](uint64_t records, std::function<void()> add_end) {
+                            loop_->Post([this, process, number, records, add_end = std::move(add_end)] {
                               log_.Info("capture_drained", {{"pid", process.pid}, {"records", records}});
+                              // Before anybody hears of it: the answer may be to capture the process again.
                               captures_.OnDrained(process, number, records);
+                              add_end();
                               CapturesChanged();
                             });
                           }});

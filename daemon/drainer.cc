@@ -156,15 +156,19 @@ void Drainer::Finish(Active& active) {
   for (const std::string& sentence : active.broken) {
     AddLoss("ring", static_cast<columns::Kind>(0), 1, sentence, active.end.window, message);
   }
-  active.spool->AddEnd(std::move(message));
-  std::function<void(uint64_t)> done;
+  std::function<void(uint64_t, std::function<void()>)> done;
   {
     std::lock_guard lock(mutex_);
     done = std::move(active.end.done);
     const auto it = active_.find(active.identity.process);
     if (it != active_.end() && it->second.get() == &active) active_.erase(it);
   }
-  if (done) done(active.batcher.records());
+  const auto add_end = [spool = active.spool, end = std::move(message)] { spool->AddEnd(end); };
+  if (done) {
+    done(active.batcher.records(), add_end);
+  } else {
+    add_end();
+  }
 }
 
 }  // namespace lockstep::daemon
