@@ -5,6 +5,8 @@
 #include <optional>
 #include <span>
 
+#include "common/base/median.h"
+
 namespace lockstep::align {
 namespace {
 
@@ -29,13 +31,6 @@ constexpr size_t kLeastBesideStep = 4;
 constexpr size_t kMostParted = 64;
 // What contradicts the line by more than this is no exit skew; and how many of the limits must be left without such.
 constexpr double kStrangeNs = 10e3, kFewStrangers = 0.9;
-
-double Median(std::vector<double> v) {
-  const size_t k = v.size() / 2;
-  std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(k), v.end());
-  if (v.size() % 2 == 1) return v[k];
-  return (v[k] + *std::max_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(k))) / 2;
-}
 
 // Large operations over a slow link end far apart on agreeing clocks, so only the sharpest samples say anything.
 void KeepSharpest(std::vector<LeadSample>& samples) {

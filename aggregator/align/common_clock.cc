@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/median.h"
+
 namespace lockstep::align {
 namespace {
 
@@ -18,12 +20,6 @@ constexpr size_t kLeastForSlope = 6;
 constexpr double kMostDrift = 4e-4;
 // Widths in which ends may lie, narrowest first: exit skew, drift over the window, slow links.
 constexpr double kWidths[] = {30e3, 120e3, 500e3, 2e6, 8e6};
-
-double Middle(std::vector<double>& v) {
-  const auto middle = v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2);
-  std::nth_element(v.begin(), middle, v.end());
-  return *middle;
-}
 
 std::span<const Stay> InnerPart(std::span<const Stay> s, size_t most) {
   return s.size() <= most ? s : s.subspan((s.size() - most) / 2, most);
@@ -96,11 +92,11 @@ ClockLine FitLine(std::span<const Stay> a, std::span<const Stay> b, const std::v
         if (x > 0) slopes.push_back((distance(pairs[j]) - distance(pairs[i])) / x);
       }
     }
-    if (!slopes.empty()) line.drift = std::clamp(Middle(slopes), -kMostDrift, kMostDrift);
+    if (!slopes.empty()) line.drift = std::clamp(UpperMedianInPlace(slopes), -kMostDrift, kMostDrift);
   }
   std::vector<double> offsets;
   for (const Pair& p : pairs) offsets.push_back(distance(p) - line.drift * (b[p.b].end_ns - line.origin_ns));
-  line.offset_ns = Middle(offsets);
+  line.offset_ns = UpperMedianInPlace(offsets);
   return line;
 }
 
@@ -126,8 +122,8 @@ Coincidence Measure(std::span<const Stay> a, std::span<const Stay> b, const Cloc
   });
   const auto most = static_cast<double>(std::max<std::ptrdiff_t>(1, std::max(inside_a, inside_b)));
   out.share = std::min(1.0, static_cast<double>(ends.size()) / most);
-  out.end_spread_ns = Middle(ends);
-  out.start_spread_ns = Middle(starts);
+  out.end_spread_ns = UpperMedianInPlace(ends);
+  out.start_spread_ns = UpperMedianInPlace(starts);
   return out;
 }
 
@@ -184,7 +180,7 @@ std::optional<ClockGuess> GuessClock(std::span<const Stay> a, std::span<const St
   std::vector<double> far;
   for (const Pair& p : pairs) far.push_back(std::fabs(b[p.b].end_ns - a[p.a].end_ns - *distance));
   std::vector<double> sorted = far;
-  const double limit = 6 * Middle(sorted) + 20e3;
+  const double limit = 6 * UpperMedianInPlace(sorted) + 20e3;
   std::vector<Pair> near;
   for (size_t i = 0; i < pairs.size(); ++i) {
     if (far[i] <= limit) near.push_back(pairs[i]);

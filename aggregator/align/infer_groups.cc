@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
 #include "aggregator/align/communicator_inference.h"
+#include "common/base/split_mix.h"
 
 namespace lockstep::align {
 namespace {
@@ -26,13 +27,6 @@ using store::RankData;
 constexpr size_t kMembersNamed = 8;
 // A partner outside that lies less than this many times further apart could as well be a member.
 constexpr double kClearMargin = 2;
-
-uint64_t Mix(uint64_t a, uint64_t b) {
-  uint64_t x = a * 0x9E3779B97F4A7C15ull + b + 0x7F4A7C15ull;
-  x ^= x >> 29;
-  x *= 0xBF58476D1CE4E5B9ull;
-  return x ^ (x >> 32);
-}
 
 // "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)" without what the compiler added.
 std::string_view BareName(std::string_view name) { return name.substr(0, name.find_first_of("(<")); }
@@ -157,9 +151,9 @@ class GroupInference {
         const auto [it, fresh] = tokens.try_emplace(a.name, 0);
         if (fresh) it->second = HashOf(BareName(capture_.Text(a.name)));
         const bool message = IsMessage(c.op);
-        uint64_t token = Mix(it->second, static_cast<uint64_t>(c.op));
+        uint64_t token = HashCombine(it->second, static_cast<uint64_t>(c.op));
         // Each side of a message chooses its own number of channels.
-        if (!message && a.detail < rank.kernel_details.size()) token = Mix(token, rank.kernel_details[a.detail].grid[0]);
+        if (!message && a.detail < rank.kernel_details.size()) token = HashCombine(token, rank.kernel_details[a.detail].grid[0]);
         out[r].kernels.push_back({a.start, a.end, a.stream.value(), token, message});
         places_[r].push_back(i);
       }

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/median.h"
+
 namespace lockstep::align {
 namespace {
 
@@ -55,12 +57,6 @@ std::vector<Pair> PairsOf(Sides sends, Sides receives, int64_t shift) {
   return pairs;
 }
 
-double Middle(std::vector<double>& v) {
-  const auto middle = v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2);
-  std::nth_element(v.begin(), middle, v.end());
-  return *middle;
-}
-
 // How far the receiver's clock may be ahead.
 struct Clocks {
   double ahead_ns = 0;
@@ -100,7 +96,7 @@ MessageFit Judged(const std::vector<Pair>& pairs, int64_t shift, double ahead, b
       case Tells::kNothing: break;
     }
   }
-  if (!apart.empty()) fit.spread_ns = Middle(apart);
+  if (!apart.empty()) fit.spread_ns = UpperMedianInPlace(apart);
   return fit;
 }
 
@@ -142,7 +138,7 @@ Clocks ClocksBy(std::span<const Meeting> meetings, double apart_ns) {
   if (meetings.size() < kLeastMeetings) return {0, apart_ns};
   std::vector<double> ahead;
   for (const Meeting& m : meetings) ahead.push_back(m.receiver_ns - m.sender_ns);
-  return {Middle(ahead), std::min(apart_ns, kMeetingNs)};
+  return {UpperMedianInPlace(ahead), std::min(apart_ns, kMeetingNs)};
 }
 
 // What was sent before a meeting was received before it.

@@ -9,6 +9,7 @@
 
 #include "aggregator/align/call_places.h"
 #include "aggregator/align/transfer_match.h"
+#include "common/base/median.h"
 
 namespace lockstep::align {
 namespace {
@@ -95,9 +96,7 @@ class Messages {
     if (pairs.empty()) return INFINITY;
     std::vector<double> transfers;
     for (const auto& [i, j] : pairs) transfers.push_back(static_cast<double>((to[j].end - std::max(from[i].start, to[j].start)).ns()));
-    const auto middle = transfers.begin() + static_cast<std::ptrdiff_t>(transfers.size() / 2);
-    std::nth_element(transfers.begin(), middle, transfers.end());
-    const double typical = *middle;
+    const double typical = UpperMedianInPlace(transfers);
     double away = 0;
     for (double t : transfers) away += std::fabs(t - typical) / static_cast<double>(transfers.size());
     const auto most = static_cast<double>(std::max(sends.size(), receives.size()));

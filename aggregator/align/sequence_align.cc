@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <optional>
 
+#include "common/base/median.h"
+
 namespace lockstep::align {
 namespace {
 
@@ -38,12 +40,6 @@ double EndsApart(const SequenceElement& reference, const SequenceElement& other)
 bool SameTokens(Sequence a, Sequence b) {
   return a.size() == b.size() &&
          std::equal(a.begin(), a.end(), b.begin(), [](const auto& x, const auto& y) { return x.token == y.token; });
-}
-
-double Middle(std::vector<double>& v) {
-  const auto middle = v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2);
-  std::nth_element(v.begin(), middle, v.end());
-  return *middle;
 }
 
 struct Band {
@@ -212,13 +208,13 @@ std::optional<Distance> Sharpened(Sequence reference, Sequence other, const std:
         if (x > 0) slopes.push_back((points[j].second - points[i].second) / x);
       }
     }
-    if (!slopes.empty()) line.slope = std::clamp(Middle(slopes), -kMostDrift, kMostDrift);
+    if (!slopes.empty()) line.slope = std::clamp(UpperMedianInPlace(slopes), -kMostDrift, kMostDrift);
   }
   std::vector<double> rest;
   for (const auto& [x, y] : points) rest.push_back(y - line.slope * x);
-  line.at = Middle(rest);
+  line.at = UpperMedianInPlace(rest);
   for (double& r : rest) r = std::fabs(r - line.at);
-  line.tolerance = std::clamp(kScatters * Middle(rest), kLeastToleranceNs, kEndSpreadNs);
+  line.tolerance = std::clamp(kScatters * UpperMedianInPlace(rest), kLeastToleranceNs, kEndSpreadNs);
   return line;
 }
 
@@ -270,9 +266,9 @@ bool InStep(Sequence reference, Sequence other, double most) {
       continue;
     }
     if (shift != 0 && (apart.size() < kLeastForShift || apart.size() * 2 * stride < n)) continue;
-    const double middle = Middle(apart);
+    const double middle = UpperMedianInPlace(apart);
     for (double& d : apart) d = std::fabs(d - middle);
-    double spread = Middle(apart) + 1e3;
+    double spread = UpperMedianInPlace(apart) + 1e3;
     if (shift == 0 && AnyElsewhere(reference, other, middle, std::clamp(kScatters * spread, kLeastToleranceNs, kEndSpreadNs))) return false;
     if (std::fabs(middle) > most) spread += std::fabs(middle);
     // A shift must be clearly better: strictly periodic sequences fit several.

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "aggregator/align/message_fit.h"
+#include "common/base/median.h"
 
 namespace lockstep::align {
 namespace {
@@ -47,11 +48,6 @@ struct Judgement {
   size_t pairs = 0;
 };
 
-double Middle(std::vector<double> v) {
-  std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
-  return v[v.size() / 2];
-}
-
 // How short transfers are when receive j answers send j + shift.
 Judgement Judge(Sides sends, Sides receives, int shift, double tolerance) {
   std::vector<double> transfers;
@@ -64,10 +60,10 @@ Judgement Judge(Sides sends, Sides receives, int shift, double tolerance) {
   Judgement out;
   out.pairs = transfers.size();
   if (transfers.empty()) return out;
-  out.typical = Middle(transfers);
+  out.typical = UpperMedianInPlace(transfers);
   std::vector<double> distances;
   for (double t : transfers) distances.push_back(std::fabs(t - out.typical));
-  out.middle_spread = Middle(distances);
+  out.middle_spread = UpperMedianInPlace(distances);
   std::sort(distances.begin(), distances.end());
   distances.resize(distances.size() - distances.size() / kWorstLeftOut);
   out.score = kLengthWeight * std::fabs(out.typical);
@@ -195,7 +191,7 @@ std::vector<double> UsualLags(Sides sends, Sides receives, const std::vector<std
     while (p < pairs.size() && pairs[p].second < j) ++p;
     std::vector<double> around;
     for (size_t q = p > kUsualOf ? p - kUsualOf : 0; q < std::min(pairs.size(), p + kUsualOf); ++q) around.push_back(LagNs(sends[pairs[q].first], receives[pairs[q].second]));
-    if (!around.empty()) lags[j] = Middle(std::move(around));
+    if (!around.empty()) lags[j] = UpperMedianInPlace(around);
   }
   return lags;
 }
@@ -203,7 +199,7 @@ std::vector<double> UsualLags(Sides sends, Sides receives, const std::vector<std
 double UsualInterval(Sides sends) {
   std::vector<double> intervals;
   for (size_t i = 1; i < sends.size(); ++i) intervals.push_back(static_cast<double>((sends[i].start - sends[i - 1].start).ns()));
-  return intervals.empty() ? 1 : std::max(1.0, Middle(std::move(intervals)));
+  return intervals.empty() ? 1 : std::max(1.0, UpperMedianInPlace(intervals));
 }
 
 // Leaves out pairs of a send and a receive whose own partners were lost.
@@ -219,7 +215,7 @@ std::vector<std::pair<uint32_t, uint32_t>> WithoutJumps(Sides sends, Sides recei
     }
     if (around.size() >= 2 * kNeighbours) {
       const double lag = LagNs(sends[pairs[p].first], receives[pairs[p].second]);
-      const double middle = Middle(around);
+      const double middle = UpperMedianInPlace(around);
       std::vector<double> far;
       for (double a : around) far.push_back(std::fabs(a - middle));
       const double usual = *std::max_element(far.begin(), far.end());

@@ -7,11 +7,13 @@
 #include <numeric>
 
 #include "aggregator/analysis/stats.h"
+#include "common/base/split_mix.h"
 
 namespace lockstep::analysis {
 namespace {
 
 constexpr int kDraws = 200;
+constexpr uint64_t kSeed = 0x5EEDF1;
 // More values than this per draw: fewer draws, so that a large job's floor costs no more than a few milliseconds.
 constexpr size_t kValuesPerFloor = 4'000'000;
 constexpr int kLeastDraws = 50;
@@ -36,20 +38,6 @@ double LargestSigmas(size_t ranks) {
   }
   return sigmas;
 }
-
-class SplitMix {
- public:
-  uint64_t Next() {
-    uint64_t z = (state_ += 0x9E3779B97F4A7C15ull);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-    return z ^ (z >> 31);
-  }
-  size_t Below(size_t n) { return Next() % n; }
-
- private:
-  uint64_t state_ = 0x5EEDF1;
-};
 
 size_t BlocksOf(size_t steps) { return std::clamp<size_t>((steps + kStepsPerBlock - 1) / kStepsPerBlock, std::min<size_t>(steps, 4), kMostBlocks); }
 
@@ -131,7 +119,7 @@ double PermutedTop(const std::vector<std::vector<double>>& by_rank_and_step) {
   for (auto& block : pool) block = Mirrored(std::move(block));
   const size_t values = ranks * blocks;
   const int draws = std::clamp(static_cast<int>(kValuesPerFloor / values), kLeastDraws, kDraws);
-  SplitMix random;
+  SplitMix random(kSeed);
   std::vector<double> tops, sums(ranks);
   for (int d = 0; d < draws; ++d) {
     std::fill(sums.begin(), sums.end(), 0.0);

@@ -5,18 +5,12 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "common/base/split_mix.h"
 
 namespace lockstep::analysis {
 namespace {
 
 using store::kNone;
-
-uint64_t Mix(uint64_t a, uint64_t b) {
-  uint64_t z = a ^ (b + 0x9E3779B97F4A7C15ull + (a << 6) + (a >> 2));
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-  return z ^ (z >> 31);
-}
 
 class Classifier {
  public:
@@ -73,18 +67,18 @@ class Classifier {
     if (unit.kind == UnitKind::kTransfer && a.collective < rank.collectives.size()) {
       const store::Collective& c = rank.collectives[a.collective];
       const int32_t size = c.group < in_.capture.groups.size() ? in_.capture.groups[c.group].size : 0;
-      return Mix(Mix(kind, static_cast<uint64_t>(c.op)), Mix(static_cast<uint64_t>(c.bytes), static_cast<uint64_t>(size)));
+      return HashCombine(HashCombine(kind, static_cast<uint64_t>(c.op)), HashCombine(static_cast<uint64_t>(c.bytes), static_cast<uint64_t>(size)));
     }
-    uint64_t token = Mix(kind, a.name.value());
+    uint64_t token = HashCombine(kind, a.name.value());
     if (unit.kind == UnitKind::kCopy) {
-      if (a.detail >= rank.copy_details.size()) return Mix(token, static_cast<uint64_t>(a.kind));
+      if (a.detail >= rank.copy_details.size()) return HashCombine(token, static_cast<uint64_t>(a.kind));
       const store::CopyDetail& d = rank.copy_details[a.detail];
-      return Mix(Mix(token, d.bytes), d.copy_kind + (static_cast<uint64_t>(a.kind) << 8));
+      return HashCombine(HashCombine(token, d.bytes), d.copy_kind + (static_cast<uint64_t>(a.kind) << 8));
     }
     if (a.detail >= rank.kernel_details.size()) return token;
     const store::KernelDetail& d = rank.kernel_details[a.detail];
-    token = Mix(token, (uint64_t{d.grid[0]} << 32) | d.grid[1]);
-    return Mix(token, (uint64_t{d.grid[2]} << 32) | (uint64_t{d.block[0]} << 20) | (uint64_t{d.block[1]} << 10) | d.block[2]);
+    token = HashCombine(token, (uint64_t{d.grid[0]} << 32) | d.grid[1]);
+    return HashCombine(token, (uint64_t{d.grid[2]} << 32) | (uint64_t{d.block[0]} << 20) | (uint64_t{d.block[1]} << 10) | d.block[2]);
   }
 
   // Host calls take the token of what they launch, so that "the launch of the third attention kernel" is a class.
@@ -94,7 +88,7 @@ class Classifier {
       const Unit& unit = g_.units[u];
       if (unit.kind == UnitKind::kHostCall || unit.kind == UnitKind::kHostWait) {
         const store::ApiCall& call = in_.capture.ranks[unit.rank_index].api_calls[unit.source];
-        token_[u] = Mix(call.name.value(), static_cast<uint64_t>(unit.kind) + 17);
+        token_[u] = HashCombine(call.name.value(), static_cast<uint64_t>(unit.kind) + 17);
         continue;
       }
       token_[u] = TokenOfDevice(unit);
@@ -107,7 +101,7 @@ class Classifier {
       }
     }
     for (uint32_t u = 0; u < g_.units.size(); ++u) {
-      if (launched[u] != 0) token_[u] = Mix(token_[u], launched[u]);
+      if (launched[u] != 0) token_[u] = HashCombine(token_[u], launched[u]);
     }
   }
 

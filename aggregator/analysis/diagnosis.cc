@@ -10,16 +10,13 @@
 #include "aggregator/analysis/explain.h"
 #include "aggregator/analysis/gains.h"
 #include "aggregator/analysis/verdicts.h"
+#include "common/base/median.h"
 
 namespace lockstep::analysis {
 namespace {
 
 // Without a noise floor (too few steps) only what costs this part of the step is listed.
 constexpr double kListedWithoutFloor = 0.02;
-
-double Mean(const std::vector<double>& v) {
-  return v.empty() ? 0 : std::accumulate(v.begin(), v.end(), 0.0) / static_cast<double>(v.size());
-}
 
 class Diagnostician {
  public:

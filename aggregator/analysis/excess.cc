@@ -5,6 +5,7 @@
 #include <map>
 
 #include "aggregator/analysis/stats.h"
+#include "common/base/median.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -21,14 +22,6 @@ constexpr size_t kLeastOfStage = 6;
 constexpr double kPauseSigmas = 6.0;
 constexpr double kPauseShare = 0.25;
 constexpr double kPauseNs = 100'000;
-
-// The median of a sorted list without one element of that value.
-double SortedMedianWithout(const std::vector<double>& v, double value) {
-  const size_t n = v.size() - 1;
-  const auto skip = static_cast<size_t>(std::lower_bound(v.begin(), v.end(), value) - v.begin());
-  const auto at = [&](size_t i) { return v[i < skip ? i : i + 1]; };
-  return n % 2 == 1 ? at(n / 2) : (at(n / 2 - 1) + at(n / 2)) / 2;
-}
 
 }  // namespace
 

@@ -4,6 +4,8 @@
 #include <map>
 #include <numeric>
 
+#include "common/base/median.h"
+
 namespace lockstep::analysis {
 namespace {
 
@@ -13,10 +15,6 @@ constexpr size_t kMostHidden = 8;
 constexpr size_t kMostChosen = 16;
 constexpr size_t kAllOrders = 4;
 constexpr int kDrawnOrders = 12;
-
-double Mean(const std::vector<double>& v) {
-  return v.empty() ? 0 : std::accumulate(v.begin(), v.end(), 0.0) / static_cast<double>(v.size());
-}
 
 std::vector<double> Difference(const std::vector<double>& a, const std::vector<double>& b) {
   std::vector<double> out(a.size());

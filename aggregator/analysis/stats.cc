@@ -4,58 +4,21 @@
 #include <cmath>
 #include <numeric>
 
+#include "common/base/split_mix.h"
+
 namespace lockstep::analysis {
 namespace {
 
 constexpr int kDraws = 200;
 // Steps close together are alike (a warm GPU stays warm), so they are drawn in blocks.
 constexpr size_t kBlock = 5;
-// So few values are sorted faster in place than partitioned.
-constexpr size_t kFew = 24;
-
-class SplitMix {
- public:
-  explicit SplitMix(uint64_t seed) : state_(seed) {}
-  uint64_t Next() {
-    uint64_t z = (state_ += 0x9E3779B97F4A7C15ull);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-    return z ^ (z >> 31);
-  }
-
- private:
-  uint64_t state_;
-};
-
-template <typename T>
-T MedianOf(std::span<T> v) {
-  if (v.empty()) return T();
-  const size_t k = v.size() / 2;
-  if (v.size() <= kFew) {
-    for (size_t i = 1; i < v.size(); ++i) {
-      const T value = v[i];
-      size_t j = i;
-      for (; j > 0 && value < v[j - 1]; --j) v[j] = v[j - 1];
-      v[j] = value;
-    }
-    return v.size() % 2 == 1 ? v[k] : v[k - 1] + (v[k] - v[k - 1]) / 2;
-  }
-  std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(k), v.end());
-  if (v.size() % 2 == 1) return v[k];
-  const T below = *std::max_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(k));
-  return below + (v[k] - below) / 2;
-}
 
 }  // namespace
 
-double MedianInPlace(std::span<double> values) { return MedianOf(values); }
-int64_t MedianInPlace(std::span<int64_t> values) { return MedianOf(values); }
-double Median(std::vector<double> values) { return MedianOf(std::span<double>(values)); }
-
 double RobustSigma(std::vector<double> values) {
-  const double middle = MedianOf(std::span<double>(values));
+  const double middle = MedianInPlace(std::span<double>(values));
   for (double& v : values) v = std::fabs(v - middle);
-  return 1.4826 * MedianOf(std::span<double>(values));
+  return 1.4826 * MedianInPlace(std::span<double>(values));
 }
 
 int64_t PercentileInPlace(std::span<int64_t> values, double q) {

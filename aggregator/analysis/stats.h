@@ -1,4 +1,4 @@
-// Few samples, honest numbers: medians, robust spread, and intervals by resampling with a fixed seed.
+// Few samples, honest numbers: robust spread, and intervals by resampling with a fixed seed.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_STATS_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_STATS_H_
 
@@ -6,12 +6,9 @@
 #include <span>
 #include <vector>
 
-namespace lockstep::analysis {
+#include "common/base/median.h"
 
-// Reorders `values`. 0 for none.
-double MedianInPlace(std::span<double> values);
-int64_t MedianInPlace(std::span<int64_t> values);
-double Median(std::vector<double> values);
+namespace lockstep::analysis {
 
 // Standard deviation that a few outliers cannot move: 1.4826 times the median distance from the median.
 double RobustSigma(std::vector<double> values);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "aggregator/analysis/stats.h"
 #include "aggregator/analysis/step_marks.h"
+#include "common/base/split_mix.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -38,20 +39,13 @@ struct Launch {
   NameId name;
 };
 
-uint64_t Mix(uint64_t a, uint64_t b) {
-  uint64_t x = a * 0x9E3779B97F4A7C15ull + b + 0x632BE59BD9B4E019ull;
-  x ^= x >> 29;
-  x *= 0xBF58476D1CE4E5B9ull;
-  return x ^ (x >> 32);
-}
-
 uint64_t TokenOf(const store::RankData& rank, const store::DeviceActivity& a) {
-  uint64_t token = Mix(static_cast<uint64_t>(a.kind), a.name.value());
+  uint64_t token = HashCombine(static_cast<uint64_t>(a.kind), a.name.value());
   if (a.kind == store::ActivityKind::kKernel && a.detail < rank.kernel_details.size()) {
     const store::KernelDetail& d = rank.kernel_details[a.detail];
-    for (int i = 0; i < 3; ++i) token = Mix(token, (uint64_t{d.grid[i]} << 16) | d.block[i]);
+    for (int i = 0; i < 3; ++i) token = HashCombine(token, (uint64_t{d.grid[i]} << 16) | d.block[i]);
   } else if (a.kind != store::ActivityKind::kKernel && a.detail < rank.copy_details.size()) {
-    token = Mix(Mix(token, rank.copy_details[a.detail].bytes), rank.copy_details[a.detail].copy_kind);
+    token = HashCombine(HashCombine(token, rank.copy_details[a.detail].bytes), rank.copy_details[a.detail].copy_kind);
   }
   return token;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "aggregator/analysis/stats.h"
+#include "common/base/median.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -15,18 +16,6 @@ constexpr double kWorkFloorNs = 5'000;
 constexpr double kLeadFloorNs = 100'000;
 // Stages that differ by less than this are alike.
 constexpr double kStageNoise = 0.01;
-
-// The median of a sorted list, and of it without its element at `skip`.
-double SortedMedian(const std::vector<double>& v) {
-  const size_t n = v.size();
-  return n % 2 == 1 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-double SortedMedianWithout(const std::vector<double>& v, double value) {
-  const size_t n = v.size() - 1;
-  const auto skip = static_cast<size_t>(std::lower_bound(v.begin(), v.end(), value) - v.begin());
-  const auto at = [&](size_t i) { return v[i < skip ? i : i + 1]; };
-  return n % 2 == 1 ? at(n / 2) : (at(n / 2 - 1) + at(n / 2)) / 2;
-}
 
 }  // namespace
 

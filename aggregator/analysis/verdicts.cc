@@ -8,6 +8,7 @@
 #include "aggregator/analysis/causes.h"
 #include "aggregator/analysis/excess.h"
 #include "aggregator/analysis/stats.h"
+#include "common/base/median.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -20,10 +21,6 @@ constexpr double kMatchedForSure = 0.9;
 constexpr double kRuleForSure = 0.7;
 // A rank that the others wait for this much, and whose own work is typical, passes somebody's delay on.
 constexpr double kWaitedFor = 0.02;
-
-double Mean(const std::vector<double>& v) {
-  return v.empty() ? 0 : std::accumulate(v.begin(), v.end(), 0.0) / static_cast<double>(v.size());
-}
 
 bool Named(const Finding& f, uint32_t rank_index) {
   return std::find(f.rank_indices.begin(), f.rank_indices.end(), rank_index) != f.rank_indices.end();
