@@ -6,22 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "aggregator/align/common_clock.h"
+#include "aggregator/align/channel_layouts.h"
 
 namespace lockstep::align {
-
-// A rank's kernels of one name.
-struct Track {
-  uint64_t token = 0;
-  std::vector<Stay> stays;  // in order of end
-};
-
-// What is judged as one: a rank's kernels of one name on one stream, or of all names that the stream carries.
-struct Channel {
-  uint32_t rank = 0;
-  std::vector<Track> tracks;  // by token, each once
-  size_t kernels() const;
-};
 
 struct ChannelCluster {
   std::vector<uint32_t> channels;  // places in the input, ascending by rank; at least two, of different ranks
