@@ -287,11 +287,11 @@ class Explainer {
       lost[r] = gains_.LostTo(levels[r]) + gains_.LostTo(pauses_[r]);
     }
     const double floor = ChanceAmong(lost, 0).floor;
+    // Several ranks of a host that each lose little may lose much together.
+    std::map<uint32_t, double> of_host;
+    for (uint32_t r = 0; r < ranks_; ++r) of_host[in_.capture.ranks[r].host] += std::max(0.0, lost[r]);
     for (uint32_t r = 0; r < ranks_; ++r) {
-      // Several ranks of a host that each lose little may lose much together.
-      double of_host = 0;
-      for (uint32_t q = 0; q < ranks_; ++q) of_host += in_.capture.ranks[q].host == in_.capture.ranks[r].host ? std::max(0.0, lost[q]) : 0;
-      if (std::max(lost[r], of_host) < LeastNs() || lost[r] <= 0) continue;
+      if (of_host[in_.capture.ranks[r].host] < LeastNs() || lost[r] <= 0) continue;
       CauseFinding cause = rules_.OfHost(r, levels[r], pauses_[r]);
       Explanation e{.cause = cause.cause, .rank_indices = {r}, .pieces = levels[r]};
       e.pieces.insert(e.pieces.end(), pauses_[r].begin(), pauses_[r].end());

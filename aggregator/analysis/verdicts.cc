@@ -86,6 +86,8 @@ void DateFinding(Finding& f, const GraphInput& input, const Graph& graph) {
 
 void CountDelayed(Finding& f, const GraphInput& in, double step_ns) {
   if (f.rank_indices.empty() || f.rank_indices.size() == in.capture.ranks.size()) return;
+  std::vector<uint8_t> named(in.capture.ranks.size(), 0);
+  for (uint32_t r : f.rank_indices) named[r] = 1;
   std::vector<Nanos> waited(in.capture.ranks.size());
   uint32_t times = 0, instances = 0;
   Nanos sum;
@@ -93,11 +95,11 @@ void CountDelayed(Finding& f, const GraphInput& in, double step_ns) {
     const align::Instance& instance = in.matches.instances[n];
     const InstanceTiming& timing = in.times.instances[n];
     if (StepOfInstance(in.capture, instance, timing, in.steps) < 0) continue;
-    if (std::any_of(instance.members.begin(), instance.members.end(), [&](const align::Member& m) { return Named(f, m.rank_index); })) ++instances;
-    if (!Named(f, instance.members[timing.last].rank_index)) continue;
+    if (std::any_of(instance.members.begin(), instance.members.end(), [&](const align::Member& m) { return named[m.rank_index] != 0; })) ++instances;
+    if (named[instance.members[timing.last].rank_index] == 0) continue;
     ++times;
     for (const align::Member& m : instance.members) {
-      if (Named(f, m.rank_index)) continue;
+      if (named[m.rank_index] != 0) continue;
       waited[m.rank_index] += in.times.parts[m.rank_index][m.collective].wait;
       sum += in.times.parts[m.rank_index][m.collective].wait;
     }
