@@ -171,8 +171,8 @@ class Explainer {
     if (!stage.found) return;
     const std::vector<uint32_t> members = layout_.RanksOf(static_cast<int32_t>(stage.stage));
     Explanation e{.kind = CulpritKind::kStage, .cause = Cause::kStageImbalance, .rank_indices = members};
-    e.pieces = ScaledKernels(gains_.graph(), members, 1 - stage.mean_ns / stage.own_ns);
-    e.excess_ns = stage.own_ns - stage.mean_ns;
+    e.pieces = ScaledKernels(gains_.graph(), members, 1 - stage.others_ns / stage.own_ns);
+    e.excess_ns = stage.own_ns - stage.others_ns;
     e.rule_share = stage.variance_share;
     e.evidence.push_back(absl::StrFormat("stage %d of %d computes %s per step, the stages' mean is %s (%+.1f%%); stages explain %.0f%% of the differences "
                                          "between ranks, in %.0f%% of the steps it is the slowest",

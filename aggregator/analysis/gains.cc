@@ -1,8 +1,10 @@
 #include "aggregator/analysis/gains.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
+#include "aggregator/analysis/contention.h"
 #include "common/base/parallel.h"
 
 namespace lockstep::analysis {
@@ -15,9 +17,12 @@ using store::kNone;
 constexpr size_t kSampledRanks = 16;
 // A thread that replays holds the times and durations of every unit; together they stay within this.
 constexpr size_t kReplayBytes = size_t{2} << 30;
-constexpr size_t kBytesPerUnit = 4 * sizeof(double) + 2 * sizeof(uint32_t);
+constexpr size_t kBytesPerUnit = 5 * sizeof(double) + 2 * sizeof(uint32_t);
 // Points of the split: a large job's replays take longer, and its sum is exact with any number.
 constexpr size_t kLargeGraph = 2'000'000;
+// Replays until kernels and the collectives beside them agree, and when they do: part of a step.
+constexpr int kContentionRounds = 5;
+constexpr double kSettled = 1e-5;
 constexpr int kSplitReplays = 96, kSplitReplaysOfLarge = 32;
 
 }  // namespace
@@ -106,6 +111,30 @@ void Gains::ReplayFix(Worker& worker, const Fix& fix) const {
   ForEachUnit(fix, [&](uint32_t u) { worker.touched.push_back(u); });
   worker.replay.Rerun(worker.timing, worker.touched);
   worker.touched.erase(worker.touched.begin(), worker.touched.begin() + static_cast<std::ptrdiff_t>(before));
+  SettleContention(worker, Sweeps::kChanges);
+}
+
+// What waits less beside a kernel slows it less, which moves what waits: repeated until it hardly does. What was replayed before is the
+// worker's timing, and is again afterwards.
+void Gains::SettleContention(Worker& worker, Sweeps sweeps) const {
+  if (graph_.occupying.empty()) return;
+  double before = worker.replay.StepTime();
+  std::vector<uint32_t> placed;
+  for (int round = 0; round < kContentionRounds; ++round) {
+    const size_t known = placed.size();
+    PlaceContention(graph_, worker.replay, worker.timing, placed);
+    if (placed.size() == known) break;
+    if (sweeps == Sweeps::kWhole) {
+      worker.replay.Run(worker.timing);
+    } else {
+      worker.replay.Rerun(worker.timing, std::span(placed).subspan(known));
+    }
+    const double now = worker.replay.StepTime();
+    if (std::fabs(now - before) < kSettled * step_ns_) break;
+    before = now;
+  }
+  for (uint32_t u : placed) worker.timing.beside[u] = graph_.beside[u];
+  if (sweeps == Sweeps::kChanges) worker.touched.insert(worker.touched.end(), placed.begin(), placed.end());
 }
 
 std::vector<double> Gains::GainNow(const Replay& replay) const {
@@ -144,6 +173,7 @@ std::vector<double> Gains::OfTiming(const std::function<void(Timing&)>& change) 
   Worker& worker = WorkerOf(0);
   change(worker.timing);
   worker.replay.Run(worker.timing);
+  SettleContention(worker, Sweeps::kWhole);
   worker.timing = ObservedTiming(graph_);
   return GainNow(worker.replay);
 }
@@ -178,20 +208,25 @@ std::vector<double> Gains::Bounds(const std::vector<PathNode>& path, const Fix& 
 
 void Gains::MeasureVariant(Variant variant, Worker& worker) {
   if (variant == kLevelled) typical_.Level(worker.timing);
-  if (variant == kIdealTransferFree) worker.timing = ideal_;
-  for (uint32_t u = 0; u < graph_.units.size() && variant != kLevelled; ++u) {
-    if (graph_.units[u].kind == UnitKind::kTransfer) worker.timing.work[u] = 0;
+  if (variant == kIdealTransferFree || variant == kIdeal) worker.timing = ideal_;
+  if (variant == kLevelled || variant == kIdeal) {
+    worker.replay.Run(worker.timing);
+    SettleContention(worker, Sweeps::kWhole);
+    (variant == kLevelled ? levelled_step_ns_ : ideal_step_ns_) = worker.replay.StepTime();
+  } else {
+    for (uint32_t u = 0; u < graph_.units.size(); ++u) {
+      if (graph_.units[u].kind == UnitKind::kTransfer) worker.timing.work[u] = 0;
+    }
+    worker.replay.Run(worker.timing);
+    (variant == kTransferFree ? transfer_free_step_ns_ : ideal_transfer_free_step_ns_) = worker.replay.StepTime();
   }
-  worker.replay.Run(worker.timing);
-  (variant == kLevelled ? levelled_step_ns_ : variant == kTransferFree ? transfer_free_step_ns_ : ideal_transfer_free_step_ns_) =
-      worker.replay.StepTime();
   worker.timing = ObservedTiming(graph_);
 }
 
 // The additive split, gathered per rank and kind of unit and per rank and step, and per group for transfers.
 void Gains::GatherCosts() {
   const size_t ranks = in_.capture.ranks.size();
-  lost_ns_ = PerStep(split_.lost);
+  lost_ns_ = step_ns_ - ideal_step_ns_;
   rank_costs_.resize(ranks);
   rank_step_costs_.assign(ranks, std::vector<double>(steps_, 0));
   owner_costs_.assign(classes_.owners.size(), 0);

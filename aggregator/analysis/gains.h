@@ -60,7 +60,7 @@ class Gains {
 
   size_t steps() const { return steps_; }
   double step_ns() const { return step_ns_; }
-  double ideal_step_ns() const { return step_ns_ - lost_ns_; }  // every unit at its class's median
+  double ideal_step_ns() const { return ideal_step_ns_; }  // every unit at its class's median, kernels slower beside what still waits
   double lost_ns() const { return lost_ns_; }
   double levelled_step_ns() const { return levelled_step_ns_; }            // every rank like its peers, noise kept
   double transfer_free_step_ns() const { return transfer_free_step_ns_; }  // with transfers taking no time
@@ -87,7 +87,7 @@ class Gains {
   const TypicalValues& typical() const { return typical_; }
 
  private:
-  enum Variant { kLevelled, kTransferFree, kIdealTransferFree, kVariants };
+  enum Variant { kLevelled, kIdeal, kTransferFree, kIdealTransferFree, kVariants };
 
   // What one thread replays in. Its timing is the observed one between replays.
   struct Worker {
@@ -104,6 +104,8 @@ class Gains {
   void ForEachUnit(const Fix& fix, const Use& use) const;
   void ReplayFix(Worker& worker, const Fix& fix) const;
   std::vector<double> GainNow(const Replay& replay) const;
+  enum class Sweeps : uint8_t { kWhole, kChanges };
+  void SettleContention(Worker& worker, Sweeps sweeps) const;
   std::vector<double> Gain(Worker& worker, const Fix& fix) const;
   std::vector<double> Bounds(const std::vector<PathNode>& path, const Fix& fix) const;
   std::vector<uint32_t> RanksToReplay() const;
@@ -122,7 +124,7 @@ class Gains {
   Timing ideal_;
   Attribution split_;
   std::vector<double> ideal_moments_;
-  double step_ns_ = 0, lost_ns_ = 0, levelled_step_ns_ = 0, transfer_free_step_ns_ = 0, ideal_transfer_free_step_ns_ = 0;
+  double step_ns_ = 0, ideal_step_ns_ = 0, lost_ns_ = 0, levelled_step_ns_ = 0, transfer_free_step_ns_ = 0, ideal_transfer_free_step_ns_ = 0;
   std::vector<double> step_durations_;
   std::vector<RankCost> rank_costs_;
   std::vector<double> owner_costs_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "aggregator/analysis/contention.h"
 #include "aggregator/analysis/rank_graph.h"
 
 namespace lockstep::analysis {
@@ -28,6 +29,7 @@ class Assembler {
     JoinCollectives();
     PlaceAwaits();
     MeasureLeads();
+    SeparateContention(in_.capture, g_);
     OrderProgram();
     return std::move(g_);
   }
@@ -267,7 +269,7 @@ class Assembler {
     for (uint32_t u = 0; u < n; ++u) {
       if (!Waits(u) || done[n + u] || missing[n + u] == 0) continue;
       for (uint32_t i = g_.await_begin[u]; i < g_.await_begin[u + 1]; ++i) g_.awaits[i] = StartOf(u);
-      g_.work[u] = g_.end[u] - g_.start[u];
+      g_.work[u] = g_.end[u] - g_.start[u] - g_.beside[u];
       ++g_.cut_edges;
       done[n + u] = 1;
       ready.push_back(n + u);

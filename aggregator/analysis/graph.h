@@ -5,7 +5,7 @@
 // (a collective, a blocking call), `work` after the latest of those. Leads and works are what was observed, signed, so
 // replaying the graph unchanged gives the capture back to the nanosecond. Source: docs/analysis.md, "Replay".
 //
-// Edges: stream order; a call's start to what it launched; event record to stream wait; device work to the call that
+// A kernel beside a collective also takes `beside` longer. Edges: stream order; a call's start to what it launched; event record to stream wait; device work to the call that
 // blocks for it; host calls one after the other; the members of a collective. Read-only once built, any thread.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_GRAPH_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_GRAPH_H_
@@ -60,7 +60,12 @@ struct Graph {
   std::vector<Unit> units;
   std::vector<uint32_t> rank_begin;  // units of rank index r: [rank_begin[r], rank_begin[r + 1])
   std::vector<double> start, end;  // observed
-  std::vector<double> lead, work;
+  std::vector<double> lead, work;  // of a kernel the work is what it takes alone
+  // Kernels beside collectives (contention.h): how much longer each took for that, and the part of its time beside them that it loses;
+  // 0 of other units. `occupying` are those collectives' units, ascending; none where nothing is slower beside them.
+  std::vector<double> beside;
+  std::vector<float> beside_share;
+  std::vector<uint32_t> occupying;
   std::vector<uint32_t> start_begin;  // start_preds of unit u: [start_begin[u], start_begin[u + 1])
   std::vector<NodeRef> start_preds;
   std::vector<uint32_t> await_begin;  // likewise: what its end waits for besides its own start

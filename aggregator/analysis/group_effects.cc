@@ -44,6 +44,9 @@ StageEffect FindStageEffect(std::span<const RankWork> works, uint32_t stages) {
   out.stage = static_cast<uint32_t>(std::max_element(level.begin(), level.end()) - level.begin());
   out.own_ns = level[out.stage];
   out.mean_ns = mean_ns;
+  std::vector<double> others = level;
+  others.erase(others.begin() + out.stage);
+  out.others_ns = Median(std::move(others));
   out.effect = mean_ns > 0 ? out.own_ns / mean_ns - 1 : 0;
   out.variance_share = total > 0 ? std::min(1.0, between / total) : 0;
   size_t slowest = 0;

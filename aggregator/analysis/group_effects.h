@@ -21,6 +21,7 @@ struct StageEffect {
   bool found = false;
   uint32_t stage = 0;           // the slowest
   double own_ns = 0, mean_ns = 0;  // its ranks' work per step, and the mean over the stages
+  double others_ns = 0;            // the median of the other stages: what it would take with no more to do than they have
   double effect = 0;            // own over mean, less 1
   double variance_share = 0;    // of the differences between ranks, what stages explain
   double steps_slowest = 0;     // part of the steps in which it is the slowest

@@ -52,6 +52,7 @@ void Replay::Sweep(const Timing& timing, size_t place) {
   const NodeRef* const preds = g.start_preds.data();
   const double* const lead = timing.lead.data();
   const double* const work = timing.work.data();
+  const double* const beside = timing.beside.data();
   const auto start = [&](uint32_t u) {
     double ready = 0;
     const uint32_t first = entries[u].first_pred;
@@ -63,7 +64,7 @@ void Replay::Sweep(const Timing& timing, size_t place) {
     time[StartOf(u)] = ready + lead[u];
   };
   const auto finish = [&](uint32_t u, double running) {
-    const double end = running + work[u];
+    const double end = running + work[u] + beside[u];
     time[EndOf(u)] = end;
     if (const int32_t step = entries[u].counts; step >= 0) step_end[step] = std::max(step_end[step], end);
   };
@@ -120,8 +121,9 @@ void Replay::MarkChanged(const Timing& timing, std::span<const uint32_t> candida
       known_.lead[u] = timing.lead[u];
       mark(followers_->PlaceOfStart(u));
     }
-    if (known_.work[u] != timing.work[u]) {
+    if (known_.work[u] != timing.work[u] || known_.beside[u] != timing.beside[u]) {
       known_.work[u] = timing.work[u];
+      known_.beside[u] = timing.beside[u];
       mark(followers_->PlaceOfEnd(u));
     }
   }
@@ -151,7 +153,7 @@ void Replay::Recompute(const Timing& timing, uint32_t item) {
   switch (item & kProgramKindMask) {
     case kRunPlain:
       MoveStart(u, Ready(u) + timing.lead[u]);
-      MoveEnd(u, time_[StartOf(u)] + timing.work[u]);
+      MoveEnd(u, time_[StartOf(u)] + timing.work[u] + timing.beside[u]);
       break;
     case kRunStart:
       MoveStart(u, Ready(u) + timing.lead[u]);
@@ -159,13 +161,13 @@ void Replay::Recompute(const Timing& timing, uint32_t item) {
     case kRunFinish: {
       double running = time_[StartOf(u)];
       for (NodeRef p : graph_.Awaits(u)) running = std::max(running, time_[p]);
-      MoveEnd(u, running + timing.work[u]);
+      MoveEnd(u, running + timing.work[u] + timing.beside[u]);
       break;
     }
     default: {
       double latest = kNever;
       for (uint32_t m : graph_.Members(graph_.joins[u])) latest = std::max(latest, time_[StartOf(m)]);
-      for (uint32_t m : graph_.Members(graph_.joins[u])) MoveEnd(m, latest + timing.work[m]);
+      for (uint32_t m : graph_.Members(graph_.joins[u])) MoveEnd(m, latest + timing.work[m] + timing.beside[m]);
     }
   }
 }

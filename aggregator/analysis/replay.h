@@ -17,8 +17,9 @@ namespace lockstep::analysis {
 struct Timing {
   std::vector<double> lead;
   std::vector<double> work;
+  std::vector<double> beside;  // what collectives beside it add
 };
-inline Timing ObservedTiming(const Graph& graph) { return {graph.lead, graph.work}; }
+inline Timing ObservedTiming(const Graph& graph) { return {graph.lead, graph.work, graph.beside}; }
 
 // A moment on the critical path. Where several predecessors bind at once the path forks and its weight with it, in equal
 // parts; the weights of a cut through the path add up to 1.

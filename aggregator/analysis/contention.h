@@ -1,0 +1,26 @@
+// Kernels that are slower while a collective is on their device: it takes multiprocessors and memory bandwidth, also while it only
+// waits. When its waiting goes, they run at full speed, which a replay with fixed durations misses.
+//
+// A kernel that takes `work` alone takes work + share * (time it spends beside collectives). The share is measured: by regression of a
+// rank's kernels of one name and shape on that time, the median over ranks. Messages occupy too little to matter. Pure; any thread.
+#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_CONTENTION_H_
+#define LOCKSTEP_AGGREGATOR_ANALYSIS_CONTENTION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "aggregator/analysis/graph.h"
+#include "aggregator/analysis/replay.h"
+#include "aggregator/store/capture.h"
+
+namespace lockstep::analysis {
+
+// Takes what collectives beside them add off the kernels' work, into Graph::beside. Called once, when works are known.
+void SeparateContention(const store::Capture& capture, Graph& graph);
+
+// Puts into `timing` what collectives add when all starts and ends are those of `replay`, and appends the units whose value changed.
+void PlaceContention(const Graph& graph, const Replay& replay, Timing& timing, std::vector<uint32_t>& changed);
+
+}  // namespace lockstep::analysis
+
+#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_CONTENTION_H_
