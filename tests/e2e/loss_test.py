@@ -93,7 +93,7 @@ class Accounting(unittest.TestCase):
         by_stage = self.balance(*self.run_job(rank_args=("--drop-fraction", "0.02")))
         self.assertGreater(by_stage.get("cupti", 0), 0)
 
-    def test_a_spool_of_1_mib_with_the_aggregator_stopped_for_2_s_loses_and_counts(self):
+    def test_a_spool_of_1_mib_with_the_aggregator_stopped_for_3_s_loses_and_counts(self):
         with tempfile.TemporaryDirectory(prefix="lk-") as short:
             address = f"unix:{short}/aggregator.sock"
             aggregator = subprocess.Popen([str(BIN / "lockstep-aggregator"), "--listen", address, "--state-dir",
@@ -103,16 +103,20 @@ class Accounting(unittest.TestCase):
             try:
                 aggregator.stdout.readline()  # its address: it is ready
 
-                def stop_for_two_seconds():
-                    time.sleep(1.0)
+                def stop_for_three_seconds():
+                    # A busy machine begins the capture when it can: the stop must lie inside it, not at a time of the clock.
+                    captures = self.work / "aggregator" / "captures"
+                    by_when = time.monotonic() + 30
+                    while time.monotonic() < by_when and not any(f.stat().st_size > 4096 for f in captures.rglob("*.lsr")):
+                        time.sleep(0.02)
                     aggregator.send_signal(signal.SIGSTOP)
-                    time.sleep(2.0)
+                    time.sleep(3.0)
                     aggregator.send_signal(signal.SIGCONT)
 
                 by_stage = self.balance(*self.run_job(
                     rank_args=("--layers", "14", "--matmul", "20us", "--noise-ppm", "200000"), env={
                         "LOCKSTEP_SPOOL_BYTES": str(1 << 20), "LOCKSTEP_AGGREGATOR": address},
-                    trace_args=("--aggregator", address), during=stop_for_two_seconds, duration="4s"))
+                    trace_args=("--aggregator", address), during=stop_for_three_seconds, duration="6s"))
                 self.assertGreater(by_stage.get("spool", 0), 0)
             finally:
                 aggregator.send_signal(signal.SIGCONT)
