@@ -4,8 +4,9 @@
 // after the latest of the things it had to wait for, and ends `work` after its start, or, when it waits for others while it runs
 // (a collective, a blocking call), `work` after the latest of those. Leads and works are what was observed, signed, so
 // replaying the graph unchanged gives the capture back to the nanosecond. Source: docs/analysis.md, "Replay".
+// A kernel beside a collective also takes `beside` longer (contention.h).
 //
-// A kernel beside a collective also takes `beside` longer. Edges: stream order; a call's start to what it launched; event record to stream wait; device work to the call that
+// Edges: stream order; a call's start to what it launched; event record to stream wait; device work to the call that
 // blocks for it; host calls one after the other; the members of a collective. Read-only once built, any thread.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_GRAPH_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_GRAPH_H_
