@@ -161,9 +161,12 @@ double MiddleLead(std::span<const LeadSample> samples) {
 std::optional<Gap> GapOfSamples(std::span<const LeadSample> samples) {
   std::optional<Gap> best;
   double clearest = 1;
+  const auto [least, most] = std::minmax_element(samples.begin(), samples.end(), [](const LeadSample& a, const LeadSample& b) { return a.lead < b.lead; });
+  if (least == samples.end() || static_cast<double>((most->lead - least->lead).ns()) <= kLeastStepNs) return best;
   const size_t stride = std::max<size_t>(1, samples.size() / kMostParted);
   for (size_t at = kLeastBesideStep; at + kLeastBesideStep <= samples.size(); at += stride) {
     const double before = MiddleLead(samples.first(at)), after = MiddleLead(samples.subspan(at));
+    if (std::fabs(after - before) <= clearest * kLeastStepNs) continue;
     const double scatter = std::max(Scatter(samples.first(at), before), Scatter(samples.subspan(at), after));
     const double clear = std::fabs(after - before) / (kStepSigmas * scatter + kLeastStepNs);
     if (clear <= clearest) continue;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "aggregator/align/communicator_inference.h"
 #include "common/base/split_mix.h"
@@ -228,7 +229,7 @@ class GroupInference {
   std::string NameOf(const std::vector<RankId>& members) const {
     if (static_cast<int32_t>(members.size()) == capture_.world_size) return "world";
     std::string name = "ranks ";
-    for (size_t i = 0; i < std::min(members.size(), kMembersNamed); ++i) name += (i > 0 ? "," : "") + std::to_string(members[i].value());
+    for (size_t i = 0; i < std::min(members.size(), kMembersNamed); ++i) absl::StrAppend(&name, i > 0 ? "," : "", members[i].value());
     if (members.size() > kMembersNamed) name += absl::StrFormat(",... (%d)", members.size());
     return name;
   }

@@ -1,7 +1,12 @@
 #include "aggregator/analysis/attribution.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <span>
+
+#include "aggregator/analysis/critical_path.h"
+#include "aggregator/analysis/line_replay.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -11,24 +16,26 @@ constexpr double kExactNs = 1;
 
 class Splitter {
  public:
-  Splitter(const Graph& graph, Replay& replay, const Timing& ideal) : graph_(graph), replay_(replay), ideal_(ideal), mixed_(ideal) {
-    out_.cost.assign(graph.units.size(), 0.0);
-    out_.weight.assign(2 * graph.units.size(), 0.0f);
+  Splitter(const Program& program, const Timing& ideal)
+      : program_(program), graph_(program.graph()), ideal_(ideal), line_(program, ideal, Observed(graph_, ideal)), paths_(program) {
+    out_.cost.assign(graph_.units.size(), 0.0);
+    out_.weight.assign(2 * graph_.units.size(), 0.0f);
   }
 
   Attribution Run(const AttributionLimits& limits, std::vector<double>* at_ideal) {
-    Evaluate(0);
-    if (at_ideal != nullptr) *at_ideal = replay_.moments();
-    Evaluate(1);
+    Evaluate(std::array{0.0, 1.0});
+    if (at_ideal != nullptr) {
+      const Moments moments = line_.MomentsOf(0);
+      at_ideal->resize(2 * graph_.units.size());
+      for (uint32_t s = 0; s < program_.slots(); ++s) (*at_ideal)[program_.NodeOf(s)] = moments[s];
+    }
     out_.lost = points_[1].total - points_[0].total;
     Open(0, 1);
-    while (!open_.empty() && out_.replays < limits.replays) {
-      // Best first: where the curve could lie highest above its tangents.
-      const auto worst = std::max_element(open_.begin(), open_.end(), [](const Interval& a, const Interval& b) { return a.height < b.height; });
-      if (worst->height <= std::max(kExactNs, limits.tolerance * std::fabs(out_.lost))) break;
-      const Interval interval = *worst;
-      open_.erase(worst);
-      Refine(interval);
+    const double enough = std::max(kExactNs, limits.tolerance * std::fabs(out_.lost));
+    while (out_.replays < limits.replays) {
+      const std::vector<Interval> worst = TakeWorst(enough, std::min<size_t>(LineReplay::kPoints, static_cast<size_t>(limits.replays - out_.replays)));
+      if (worst.empty()) break;
+      Refine(worst);
     }
     for (const Interval& i : open_) {
       out_.unrefined = std::max(out_.unrefined, i.height);
@@ -56,21 +63,35 @@ class Splitter {
     return node % 2 == 0 ? graph_.lead[u] - ideal_.lead[u] : graph_.work[u] - ideal_.work[u];
   }
 
-  void Evaluate(double at) {
-    ++out_.replays;
-    for (size_t u = 0; u < ideal_.lead.size(); ++u) {
-      mixed_.lead[u] = ideal_.lead[u] + at * (graph_.lead[u] - ideal_.lead[u]);
-      mixed_.work[u] = ideal_.work[u] + at * (graph_.work[u] - ideal_.work[u]);
+  // What collectives add beside a kernel stays what it is.
+  static Timing Observed(const Graph& graph, const Timing& ideal) { return {graph.lead, graph.work, ideal.beside}; }
+
+  // One more point for each value, at the end.
+  void Evaluate(std::span<const double> at) {
+    line_.Run(at);
+    out_.replays += static_cast<int>(at.size());
+    for (size_t i = 0; i < at.size(); ++i) {
+      Point point{.at = at[i], .total = line_.TotalTime(i)};
+      for (const PathNode& node : paths_.Find(line_.MomentsOf(i), line_.End(i))) {
+        const double difference = Difference(node.node);
+        if (difference == 0) continue;
+        point.slope += node.weight * difference;
+        point.path.push_back(node);
+      }
+      points_.push_back(std::move(point));
     }
-    replay_.Run(mixed_);
-    Point point{.at = at, .total = replay_.TotalTime()};
-    for (const PathNode& node : replay_.CriticalPath()) {
-      const double difference = Difference(node.node);
-      if (difference == 0) continue;
-      point.slope += node.weight * difference;
-      point.path.push_back(node);
-    }
-    points_.push_back(std::move(point));
+  }
+
+  // Best first: where the curve could lie highest above its tangents. At most `count`, all above `enough`; they are open no more.
+  std::vector<Interval> TakeWorst(double enough, size_t count) {
+    const auto open = static_cast<std::ptrdiff_t>(std::min(count, open_.size()));
+    std::partial_sort(open_.begin(), open_.begin() + open, open_.end(), [](const Interval& a, const Interval& b) {
+      return a.height != b.height ? a.height > b.height : a.low < b.low;
+    });
+    const auto end = std::find_if(open_.begin(), open_.begin() + open, [&](const Interval& i) { return i.height <= enough; });
+    std::vector<Interval> worst(open_.begin(), end);
+    open_.erase(open_.begin(), end);
+    return worst;
   }
 
   // The curve is convex: it lies above both tangents and below the chord.
@@ -86,17 +107,21 @@ class Splitter {
     open_.push_back(i);
   }
 
-  void Refine(const Interval& i) {
-    Evaluate(i.meet);
-    const auto middle = static_cast<uint32_t>(points_.size()) - 1;
-    const Point& a = points_[i.low];
-    if (points_[middle].total - (a.total + a.slope * (i.meet - a.at)) <= kExactNs) {
-      Charge(i);
-      points_.pop_back();
-      return;
+  void Refine(const std::vector<Interval>& intervals) {
+    std::vector<double> at;
+    for (const Interval& i : intervals) at.push_back(i.meet);
+    auto middle = static_cast<uint32_t>(points_.size());
+    Evaluate(at);
+    for (const Interval& i : intervals) {
+      const Point& a = points_[i.low];
+      if (points_[middle].total - (a.total + a.slope * (i.meet - a.at)) <= kExactNs) {
+        Charge(i);
+      } else {
+        Open(i.low, middle);
+        Open(middle, i.high);
+      }
+      ++middle;
     }
-    Open(i.low, middle);
-    Open(middle, i.high);
   }
 
   void Charge(const Interval& i) {
@@ -111,10 +136,11 @@ class Splitter {
     }
   }
 
+  const Program& program_;
   const Graph& graph_;
-  Replay& replay_;
   const Timing& ideal_;
-  Timing mixed_;
+  LineReplay line_;
+  PathFinder paths_;
   std::vector<Point> points_;
   std::vector<Interval> open_;
   Attribution out_;
@@ -122,9 +148,8 @@ class Splitter {
 
 }  // namespace
 
-Attribution Attribute(const Graph& graph, Replay& replay, const Timing& ideal, const AttributionLimits& limits,
-                      std::vector<double>* at_ideal) {
-  return Splitter(graph, replay, ideal).Run(limits, at_ideal);
+Attribution Attribute(const Program& program, const Timing& ideal, const AttributionLimits& limits, std::vector<double>* at_ideal) {
+  return Splitter(program, ideal).Run(limits, at_ideal);
 }
 
 }  // namespace lockstep::analysis

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "aggregator/analysis/graph.h"
+#include "aggregator/analysis/program.h"
 #include "aggregator/analysis/replay.h"
 
 namespace lockstep::analysis {
@@ -27,14 +27,13 @@ struct Attribution {
 };
 
 struct AttributionLimits {
-  double tolerance = 1e-4;  // refining stops when `unrefined` is below this part of the lost time,
+  double tolerance = 5e-4;  // refining stops when `unrefined` is below this part of the lost time,
   int replays = 64;         // or after this many
 };
 
-// From `ideal` to what the graph observed; `replay` is of `graph`. `at_ideal`, where given, receives every moment of the replay of
-// `ideal`, by NodeRef.
-Attribution Attribute(const Graph& graph, Replay& replay, const Timing& ideal, const AttributionLimits& limits,
-                      std::vector<double>* at_ideal = nullptr);
+// From `ideal` to what the program's graph observed. `at_ideal`, where given, receives every moment of the replay of `ideal`, by
+// NodeRef.
+Attribution Attribute(const Program& program, const Timing& ideal, const AttributionLimits& limits, std::vector<double>* at_ideal = nullptr);
 
 }  // namespace lockstep::analysis
 

@@ -55,7 +55,7 @@ double Covered(const std::vector<Span>& spans, double begin, double end) {
 }
 
 // How much longer than `work` it takes from `begin` on when `share` of the time in the spans is lost.
-double Added(const std::vector<Span>& spans, double begin, double work, double share) {
+double SlowedBy(const std::vector<Span>& spans, double begin, double work, double share) {
   double at = begin, left = work;
   for (auto s = FirstAfter(spans, begin); s != spans.end() && left > 0; ++s) {
     const double alone = std::max(0.0, s->begin - at);
@@ -194,21 +194,43 @@ class Separator {
 
 void SeparateContention(const store::Capture& capture, Graph& graph) { Separator(capture, graph).Run(); }
 
-void PlaceContention(const Graph& graph, const Replay& replay, Timing& timing, std::vector<uint32_t>& changed) {
-  std::vector<Span> spans;
-  for (size_t i = 0; i < graph.occupying.size();) {
-    const uint32_t r = graph.units[graph.occupying[i]].rank_index;
-    spans.clear();
-    for (; i < graph.occupying.size() && graph.units[graph.occupying[i]].rank_index == r; ++i) {
-      spans.push_back({replay.At(StartOf(graph.occupying[i])), replay.At(EndOf(graph.occupying[i]))});
+ContentionPlacer::ContentionPlacer(const Program& program) : graph_(program.graph()) {
+  const auto read = [&](NodeRef node) {
+    reads_.push_back({program.SlotOf(node), static_cast<uint32_t>(moments_.size())});
+    moments_.push_back(0);
+  };
+  for (size_t i = 0; i < graph_.occupying.size();) {
+    const uint32_t r = graph_.units[graph_.occupying[i]].rank_index;
+    RankPart part{};
+    for (; i < graph_.occupying.size() && graph_.units[graph_.occupying[i]].rank_index == r; ++i, ++part.spans) {
+      read(StartOf(graph_.occupying[i]));
+      read(EndOf(graph_.occupying[i]));
     }
+    for (uint32_t u = graph_.rank_begin[r]; u < graph_.rank_begin[r + 1]; ++u) {
+      if (graph_.beside_share[u] == 0) continue;
+      read(StartOf(u));
+      kernels_.push_back(u);
+      ++part.kernels;
+    }
+    ranks_.push_back(part);
+  }
+  std::sort(reads_.begin(), reads_.end(), [](const Read& a, const Read& b) { return a.slot < b.slot; });
+}
+
+void ContentionPlacer::Place(const Replay& replay, Timing& timing, std::vector<uint32_t>& changed) {
+  for (const Read& r : reads_) moments_[r.to] = replay.AtSlot(r.slot);
+  const double* moment = moments_.data();
+  const uint32_t* kernel = kernels_.data();
+  std::vector<Span> spans;
+  for (const RankPart& part : ranks_) {
+    spans.clear();
+    for (uint32_t i = 0; i < part.spans; ++i, moment += 2) spans.push_back({moment[0], moment[1]});
     Merge(spans);
-    for (uint32_t u = graph.rank_begin[r]; u < graph.rank_begin[r + 1]; ++u) {
-      if (graph.beside_share[u] == 0) continue;
-      const double added = std::max(0.0, Added(spans, replay.At(StartOf(u)), timing.work[u], graph.beside_share[u]));
-      if (std::fabs(added - timing.beside[u]) < kNothingNs) continue;
-      timing.beside[u] = added;
-      changed.push_back(u);
+    for (uint32_t i = 0; i < part.kernels; ++i, ++moment, ++kernel) {
+      const double added = std::max(0.0, SlowedBy(spans, *moment, timing.work[*kernel], graph_.beside_share[*kernel]));
+      if (std::fabs(added - timing.beside[*kernel]) < kNothingNs) continue;
+      timing.beside[*kernel] = added;
+      changed.push_back(*kernel);
     }
   }
 }

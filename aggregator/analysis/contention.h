@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "aggregator/analysis/graph.h"
+#include "aggregator/analysis/program.h"
 #include "aggregator/analysis/replay.h"
 #include "aggregator/store/capture.h"
 
@@ -18,8 +19,30 @@ namespace lockstep::analysis {
 // Takes what collectives beside them add off the kernels' work, into Graph::beside. Called once, when works are known.
 void SeparateContention(const store::Capture& capture, Graph& graph);
 
-// Puts into `timing` what collectives add when all starts and ends are those of `replay`, and appends the units whose value changed.
-void PlaceContention(const Graph& graph, const Replay& replay, Timing& timing, std::vector<uint32_t>& changed);
+// Where kernels and collectives are in replays decides anew what collectives add. One thread.
+class ContentionPlacer {
+ public:
+  // `program` must outlive it.
+  explicit ContentionPlacer(const Program& program);
+
+  // Puts into `timing` what collectives add when all starts and ends are those of `replay`, and appends the units whose value changed.
+  void Place(const Replay& replay, Timing& timing, std::vector<uint32_t>& changed);
+
+ private:
+  struct Read {
+    uint32_t slot, to;
+  };
+  struct RankPart {
+    uint32_t spans, kernels;
+  };
+
+  const Graph& graph_;
+  std::vector<RankPart> ranks_;    // how many there are of each; only ranks that have both
+  std::vector<uint32_t> kernels_;  // units, rank after rank
+  // Moments are read in the order of the program, which is fast: of each rank begins and ends of collectives, then starts of kernels.
+  std::vector<Read> reads_;
+  std::vector<double> moments_;
+};
 
 }  // namespace lockstep::analysis
 

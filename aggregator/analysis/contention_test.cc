@@ -93,12 +93,13 @@ TEST(Contention, WhatCollectivesAddIsTakenOffAndTheReplayStaysExact) {
   EXPECT_EQ(kernels, 2 * Job::kSteps * Job::kKernels);
   EXPECT_NEAR(work / kernels, 100'000, 500) << "alone";
   EXPECT_GT(beside, 0);
-  Replay replay(graph, prepared.steps.count(), FirstEnd(graph, prepared.input()));
+  const Program program(graph, prepared.steps.count(), FirstEnd(graph, prepared.input()));
+  Replay replay(program);
   Timing timing = ObservedTiming(graph);
   replay.Run(timing);
   for (uint32_t u = 0; u < graph.units.size(); ++u) ASSERT_EQ(replay.At(EndOf(u)), graph.end[u]);
   std::vector<uint32_t> changed;
-  PlaceContention(graph, replay, timing, changed);
+  ContentionPlacer(program).Place(replay, timing, changed);
   EXPECT_TRUE(changed.empty()) << "what was observed is where it was";
 }
 

@@ -123,7 +123,8 @@ double Exposed(const Graph& g, uint32_t rank, double from, double to, const std:
 TEST(DelayCost, WaitsAreThoseATypicalJobWouldNotHave) {
   const auto s = Solve(Shape(2, 2, 2), FaultKind::kSlowGpu, 6, 0.2);
   const Graph& g = s->gains->graph();
-  Replay replay(g, s->gains->steps(), FirstEnd(g, *s->input));
+  const Program program(g, s->gains->steps(), FirstEnd(g, *s->input));
+  Replay replay(program);
   replay.Run(s->gains->typical().Ideal());
   double waited = 0;
   size_t count = 0;

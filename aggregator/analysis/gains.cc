@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "aggregator/analysis/contention.h"
 #include "common/base/parallel.h"
 
 namespace lockstep::analysis {
@@ -22,7 +21,7 @@ constexpr size_t kBytesPerUnit = 5 * sizeof(double) + 2 * sizeof(uint32_t);
 constexpr size_t kLargeGraph = 2'000'000;
 // Replays until kernels and the collectives beside them agree, and when they do: part of a step.
 constexpr int kContentionRounds = 5;
-constexpr double kSettled = 1e-5;
+constexpr double kSettled = 1e-4;
 constexpr int kSplitReplays = 96, kSplitReplaysOfLarge = 32;
 
 }  // namespace
@@ -33,12 +32,11 @@ Gains::Gains(const GraphInput& input)
       layout_(InferLayout(input.capture, input.matches, input.times, input.steps)),
       graph_(BuildGraph(input)),
       classes_(Classify(graph_, input, &layout_)),
-      typical_(graph_, classes_, steps_ >= kLeastSteps),
-      first_end_(FirstEnd(graph_, input)) {
+      typical_(graph_, classes_, steps_ >= kLeastSteps) {
   const size_t fit = std::max<size_t>(1, kReplayBytes / (kBytesPerUnit * std::max<size_t>(1, graph_.units.size())));
   workers_.resize(std::min<size_t>(ThreadCount(input.threads), fit));
   if (empty()) return;
-  followers_.emplace(graph_, steps_);
+  program_.emplace(graph_, steps_, FirstEnd(graph_, input));
   Worker& worker = WorkerOf(0);
   worker.replay.Rerun(worker.timing, {});
   step_durations_ = worker.replay.StepDurations();
@@ -51,7 +49,7 @@ unsigned Gains::Threads() const { return static_cast<unsigned>(workers_.size());
 // Made where it is first needed, by the thread that needs it.
 Gains::Worker& Gains::WorkerOf(unsigned thread) {
   std::unique_ptr<Worker>& worker = workers_[thread];
-  if (!worker) worker.reset(new Worker{Replay(graph_, steps_, first_end_, &*followers_), ObservedTiming(graph_), {}});
+  if (!worker) worker.reset(new Worker{Replay(*program_), ContentionPlacer(*program_), ObservedTiming(graph_), {}});
   return *worker;
 }
 
@@ -62,15 +60,14 @@ void Gains::Measure() {
   rank_gains_.resize(in_.capture.ranks.size());
   // The split takes longest, so it goes first.
   ParallelFor(Threads(), 1 + kVariants + ranks.size(), [&](unsigned thread, size_t piece) {
-    Worker& worker = WorkerOf(thread);
     if (piece == 0) {
       const AttributionLimits limits{.replays = graph_.units.size() > kLargeGraph ? kSplitReplaysOfLarge : kSplitReplays};
-      split_ = Attribute(graph_, worker.replay, ideal_, limits, &ideal_moments_);
+      split_ = Attribute(*program_, ideal_, limits, &ideal_moments_);
     } else if (piece <= kVariants) {
-      MeasureVariant(static_cast<Variant>(piece - 1), worker);
+      MeasureVariant(static_cast<Variant>(piece - 1), WorkerOf(thread));
     } else {
       const uint32_t r = ranks[piece - 1 - kVariants];
-      rank_gains_[r] = Gain(worker, {.rank_indices = {r}, .owners = {}});
+      rank_gains_[r] = Gain(WorkerOf(thread), {.rank_indices = {r}, .owners = {}});
     }
   });
   GatherCosts();
@@ -122,7 +119,7 @@ void Gains::SettleContention(Worker& worker, Sweeps sweeps) const {
   std::vector<uint32_t> placed;
   for (int round = 0; round < kContentionRounds; ++round) {
     const size_t known = placed.size();
-    PlaceContention(graph_, worker.replay, worker.timing, placed);
+    worker.contention.Place(worker.replay, worker.timing, placed);
     if (placed.size() == known) break;
     if (sweeps == Sweeps::kWhole) {
       worker.replay.Run(worker.timing);

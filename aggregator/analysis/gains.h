@@ -15,8 +15,9 @@
 
 #include "aggregator/analysis/attribution.h"
 #include "aggregator/analysis/classes.h"
-#include "aggregator/analysis/followers.h"
+#include "aggregator/analysis/contention.h"
 #include "aggregator/analysis/graph.h"
+#include "aggregator/analysis/program.h"
 #include "aggregator/analysis/replay.h"
 #include "aggregator/analysis/stages.h"
 #include "aggregator/analysis/typical.h"
@@ -92,6 +93,7 @@ class Gains {
   // What one thread replays in. Its timing is the observed one between replays.
   struct Worker {
     Replay replay;
+    ContentionPlacer contention;
     Timing timing;
     std::vector<uint32_t> touched;  // units that the last fix changed
   };
@@ -118,8 +120,7 @@ class Gains {
   Graph graph_;
   Classes classes_;
   TypicalValues typical_;
-  double first_end_;
-  std::optional<Followers> followers_;  // where there is anything to replay
+  std::optional<Program> program_;  // where there is anything to replay
   std::vector<std::unique_ptr<Worker>> workers_;
   Timing ideal_;
   Attribution split_;

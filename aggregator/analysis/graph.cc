@@ -30,7 +30,7 @@ class Assembler {
     PlaceAwaits();
     MeasureLeads();
     SeparateContention(in_.capture, g_);
-    OrderProgram();
+    OrderMoments();
     return std::move(g_);
   }
 
@@ -162,7 +162,7 @@ class Assembler {
 
   // What is ordered: [0, n) the start of a unit (with its end, where nothing else decides it), [n, 2n) a finish that waits,
   // [2n, ..) a join.
-  void OrderProgram() {
+  void OrderMoments() {
     const auto n = static_cast<uint32_t>(g_.units.size());
     const auto items = 2 * n + static_cast<uint32_t>(g_.joins.size());
     const auto producer = [&](NodeRef node) {
@@ -199,7 +199,7 @@ class Assembler {
 
   void Schedule(uint32_t n, std::vector<uint32_t>& missing, const std::vector<uint32_t>& out_begin,
                 const std::vector<uint32_t>& out) {
-    g_.program.reserve(n + g_.joins.size());
+    g_.order.reserve(n + g_.joins.size());
     std::vector<uint32_t> ready;
     const auto is_real = [&](uint32_t item) { return item < n || item >= 2 * n || Waits(item - n); };
     // Last in, first out follows one stream as far as it goes, which keeps a replay's memory accesses together. Seeding
@@ -220,7 +220,7 @@ class Assembler {
           if (--missing[out[i]] == 0 && is_real(out[i]) && !done[out[i]]) ready.push_back(out[i]);
         }
       }
-      if (g_.program.size() >= Expected(n)) return;
+      if (g_.order.size() >= Expected(n)) return;
       // Records that contradict each other made a cycle. The earliest start in it is taken as it was observed.
       if (by_start.empty()) {
         for (uint32_t u = 0; u < n; ++u) by_start.push_back(u);
@@ -246,13 +246,13 @@ class Assembler {
 
   void Emit(uint32_t item, uint32_t n) {
     if (item >= 2 * n) {
-      g_.program.push_back(kRunJoin | (item - 2 * n));
+      g_.order.push_back(kRunJoin | (item - 2 * n));
     } else if (item >= n) {
-      g_.program.push_back(kRunFinish | (item - n));
+      g_.order.push_back(kRunFinish | (item - n));
     } else if (g_.join_of[item] != kNone || Waits(item)) {
-      g_.program.push_back(kRunStart | item);
+      g_.order.push_back(kRunStart | item);
     } else {
-      g_.program.push_back(kRunPlain | item);
+      g_.order.push_back(kRunPlain | item);
     }
   }
 

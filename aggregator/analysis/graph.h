@@ -75,7 +75,7 @@ struct Graph {
   std::vector<uint32_t> join_members;
   std::vector<uint32_t> join_of;  // by unit, or store::kNone
   // An order in which every moment comes after what it depends on: kind in the upper two bits, unit or join below.
-  std::vector<uint32_t> program;
+  std::vector<uint32_t> order;
   uint64_t edges = 0;
   uint64_t cut_edges = 0;  // the trace contradicts them beyond the clocks' bound, so the replay does without
 
@@ -93,8 +93,8 @@ struct Graph {
   std::span<const uint32_t> Members(const Join& j) const { return {join_members.data() + j.first, j.count}; }
 };
 
-enum ProgramKind : uint32_t { kRunPlain = 0u << 30, kRunStart = 1u << 30, kRunFinish = 2u << 30, kRunJoin = 3u << 30 };
-inline constexpr uint32_t kProgramKindMask = 3u << 30;
+enum OrderKind : uint32_t { kRunPlain = 0u << 30, kRunStart = 1u << 30, kRunFinish = 2u << 30, kRunJoin = 3u << 30 };
+inline constexpr uint32_t kOrderKindMask = 3u << 30;
 
 struct GraphInput {
   const store::Capture& capture;

@@ -5,6 +5,8 @@
 
 #include "aggregator/analysis/attribution.h"
 #include "aggregator/analysis/classes.h"
+#include "aggregator/analysis/line_replay.h"
+#include "aggregator/analysis/program.h"
 #include "aggregator/analysis/replay.h"
 #include "aggregator/analysis/typical.h"
 #include "aggregator/store/timeline_builder.h"
@@ -27,6 +29,7 @@ struct Built {
   std::unique_ptr<CallNames> names;
   std::unique_ptr<GraphInput> input;
   Graph graph;
+  std::unique_ptr<Program> program;
 
   explicit Built(store::Capture c) : capture(std::move(c)) {
     matches = align::Match(capture);
@@ -37,8 +40,9 @@ struct Built {
     names = std::make_unique<CallNames>(capture);
     input.reset(new GraphInput{capture, matches, clock, times, steps, calls, names.get()});
     graph = BuildGraph(*input);
+    program = std::make_unique<Program>(graph, steps.count(), FirstEnd(graph, *input));
   }
-  Replay MakeReplay() const { return Replay(graph, steps.count(), FirstEnd(graph, *input)); }
+  Replay MakeReplay() const { return Replay(*program); }
   // The unit of a rank's n-th device activity in order of time.
   uint32_t Device(uint32_t rank, uint32_t n) const {
     for (uint32_t u = 0; u < graph.units.size(); ++u) {
@@ -283,6 +287,34 @@ TEST(Typical, AHealthyRankHardlyChanges) {
   }
 }
 
+TEST(LineReplay, EachPointIsWhatAReplayOfItsTimingGives) {
+  for (int seed = 0; seed < 12; ++seed) {
+    std::mt19937 random(static_cast<unsigned>(seed));
+    const Built b(Training(3 + seed % 4, 6, random, 0.05, seed % 3, 1 + 0.02 * seed));
+    const Timing ideal = TypicalValues(b.graph, Classify(b.graph, *b.input), true).Ideal();
+    const Timing observed = ObservedTiming(b.graph);
+    LineReplay line(*b.program, ideal, observed);
+    PathFinder paths(*b.program);
+    Replay replay = b.MakeReplay();
+    for (const std::vector<double>& points : {std::vector<double>{0, 0.3, 0.7, 1}, {0.5}, {1, 0.25}}) {
+      line.Run(points);
+      for (size_t k = 0; k < points.size(); ++k) {
+        Timing mixed = ideal;
+        for (size_t u = 0; u < b.graph.units.size(); ++u) {
+          mixed.lead[u] += points[k] * (observed.lead[u] - ideal.lead[u]);
+          mixed.work[u] += points[k] * (observed.work[u] - ideal.work[u]);
+        }
+        replay.Run(mixed);
+        EXPECT_NEAR(line.TotalTime(k), replay.TotalTime(), 1e-4);
+        for (NodeRef n = 0; n < 2 * b.graph.units.size(); ++n) ASSERT_NEAR(line.MomentsOf(k)[b.program->SlotOf(n)], replay.At(n), 1e-4) << n;
+        const std::vector<PathNode> found = paths.Find(line.MomentsOf(k), line.End(k)), wanted = replay.CriticalPath();
+        ASSERT_EQ(found.size(), wanted.size());
+        for (size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i].node, wanted[i].node);
+      }
+    }
+  }
+}
+
 TEST(Attribution, SharesAddUpToTheLostTimeExactly) {
   for (int seed = 0; seed < 30; ++seed) {
     std::mt19937 random(static_cast<unsigned>(seed));
@@ -295,7 +327,7 @@ TEST(Attribution, SharesAddUpToTheLostTimeExactly) {
     const double at_ideal = replay.StepTime();
     replay.Run(ObservedTiming(b.graph));
     const double lost = (replay.StepTime() - at_ideal) * static_cast<double>(b.steps.count());
-    const Attribution split = Attribute(b.graph, replay, ideal, {.tolerance = 1e-6});
+    const Attribution split = Attribute(*b.program, ideal, {.tolerance = 1e-6});
     double sum = 0;
     for (double c : split.cost) sum += c;
     EXPECT_NEAR(split.lost, lost, 1e-3);
@@ -308,8 +340,7 @@ TEST(Attribution, ChargesTheRankThatIsSlow) {
   const Built b(Training(4, 10, random, 0.01, 1, 1.2));
   const Classes classes = Classify(b.graph, *b.input);
   const TypicalValues typical(b.graph, classes, true);
-  Replay replay = b.MakeReplay();
-  const Attribution split = Attribute(b.graph, replay, typical.Ideal(), {});
+  const Attribution split = Attribute(*b.program, typical.Ideal(), {});
   std::vector<double> by_rank(4);
   for (uint32_t u = 0; u < b.graph.units.size(); ++u) by_rank[b.graph.units[u].rank_index] += split.cost[u];
   EXPECT_GT(by_rank[1], 0.8 * split.lost);

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "aggregator/analysis/causes.h"
 #include "aggregator/analysis/diagnosis.h"
@@ -397,7 +398,7 @@ class Writer {
     if (s.kind == "host" && s.hosts.size() == 1) {
       fix = "host=" + s.hosts[0];
     } else if (s.kind == "rank" || s.kind == "stage") {
-      for (size_t i = 0; i < s.ranks.size() && i < kRanksOfACommand; ++i) fix += (i > 0 ? "," : "") + absl::StrFormat("rank=%d", s.ranks[i].value());
+      for (size_t i = 0; i < s.ranks.size() && i < kRanksOfACommand; ++i) absl::StrAppend(&fix, i > 0 ? "," : "", "rank=", s.ranks[i].value());
       if (s.ranks.size() > kRanksOfACommand) return;
     }
     if (fix.empty()) return;

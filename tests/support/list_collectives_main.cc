@@ -1,6 +1,7 @@
 // list_collectives INPUT: what the product makes of each communication kernel, for the evaluation (tests/scenario). Per rank a line
 // "rank N", then one line per collective in the order of their kernels: instance (-1 none or incomplete), wait, transfer in ns
-// (-1 unsplit). With --times only how long reading and analysing took on one thread, in ms.
+// (-1 unsplit). With --times only how long it took on one thread, in ms: reading; from records to units, which is matching,
+// clocks, steps and the replay graph; and the whole analysis, units and report included.
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -9,6 +10,8 @@
 #include "aggregator/align/clock_model.h"
 #include "aggregator/align/match.h"
 #include "aggregator/analysis/collectives.h"
+#include "aggregator/analysis/graph.h"
+#include "aggregator/analysis/prepared.h"
 #include "aggregator/report/report.h"
 #include "aggregator/trace/readers.h"
 
@@ -35,6 +38,12 @@ int main(int argc, char** argv) {
   }
   if (times_only) {
     std::printf("read_ms %.1f\n", MillisSince(begin));
+    const auto units_begin = Clock::now();
+    {
+      const analysis::Prepared prepared(*capture, 1);
+      (void)analysis::BuildGraph(prepared.input());
+    }
+    std::printf("units_ms %.1f\n", MillisSince(units_begin));
     const auto analysis_begin = Clock::now();
     const report::Analysis analysis = report::Analyze(*capture, {.threads = 1});
     std::printf("analyze_ms %.1f\nstragglers %zu\n", MillisSince(analysis_begin), analysis.report.stragglers.size());
