@@ -1,108 +1,19 @@
-// The whole daemon in this process, with real sockets, real gRPC, and client processes.
+// The whole daemon in this process, with real sockets, real gRPC, and client processes: captures, what goes wrong in
+// them, and the daemon's own end.
 #include "daemon/daemon.h"
 
 #include <signal.h>
-#include <spawn.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <iostream>
 #include <thread>
 
-#include "common/rpc/channel.h"
-#include "daemon/aggregator_fake.h"
 #include "daemon/client_fake.h"
-#include "daemon/temp_folder_fake.h"
+#include "daemon/daemon_fixture.h"
 #include "gtest/gtest.h"
-#include "lockstep/v1/control.grpc.pb.h"
-
-extern char** environ;
 
 namespace lockstep::daemon {
 namespace {
-
-using Seen = FakeAggregator::Seen;
-constexpr columns::Kind kKernel = columns::Kind::kKernel;
-
-class DaemonTest : public testing::Test {
- protected:
-  void SetUp() override {
-    options_.socket = folder_.path() + "/client.sock";
-    options_.node_id = "test-node";
-    options_.log_level = LogLevel::kError;
-    FakeAggregator::Options fake;
-    fake.address = "unix:" + folder_.path() + "/aggregator.sock";
-    fake.clock_ahead = Nanos::Millis(250);
-    aggregator_ = std::make_unique<FakeAggregator>(fake);
-  }
-  void TearDown() override {
-    StopDaemon();
-    for (pid_t pid : children_) {
-      kill(pid, SIGKILL);
-      waitpid(pid, nullptr, 0);
-    }
-    aggregator_.reset();
-  }
-
-  enum class With { kAggregator, kNothing };
-  void StartDaemon(With with = With::kAggregator) {
-    if (with == With::kAggregator) options_.aggregators = {aggregator_->address()};
-    auto daemon = Daemon::Create(options_, clock_, processes_, log_);
-    ASSERT_TRUE(daemon.ok()) << daemon.status();
-    daemon_ = *std::move(daemon);
-    thread_ = std::thread([this] { daemon_->Run(); });
-  }
-  void StopDaemon() {
-    if (!daemon_) return;
-    daemon_->Stop();
-    if (thread_.joinable()) thread_.join();
-    daemon_.reset();
-  }
-
-  pid_t StartClient(int rank, uint64_t kernels, const std::string& behaviour = "ok") {
-    const std::string identity =
-        "LOCKSTEP_JOB=job\nLOCKSTEP_WORLD_SIZE=4\nLOCKSTEP_RANK=" + std::to_string(rank) + "\n";
-    const std::string count = std::to_string(kernels);
-    std::vector<const char*> argv = {LOCKSTEP_FAKE_CLIENT, options_.socket.c_str(), identity.c_str(),
-                                     count.c_str(),        behaviour.c_str(),       nullptr};
-    pid_t pid = 0;
-    EXPECT_EQ(posix_spawn(&pid, argv[0], nullptr, nullptr, const_cast<char**>(argv.data()), environ), 0);
-    children_.push_back(pid);
-    return pid;
-  }
-  bool WaitForRanks(size_t count) {
-    return aggregator_->WaitFor([&](const Seen& s) { return s.ranks.size() == count; });
-  }
-  bool WaitForState(const std::string& capture, pid_t pid, v1::RankState::State state) {
-    return aggregator_->WaitFor([&](const Seen& s) { return s.LastState(capture, pid).state() == state; });
-  }
-  bool WaitForEnds(size_t count) {
-    return aggregator_->WaitFor([&](const Seen& s) { return s.ends.size() == count; });
-  }
-  void Capture(const std::string& capture, Nanos length = Nanos::Millis(100)) {
-    const std::vector<v1::Rank> ranks = aggregator_->seen().ranks;
-    aggregator_->Arm(capture, ranks);
-    for (const v1::Rank& rank : ranks) {
-      ASSERT_TRUE(aggregator_->WaitFor([&](const Seen& s) {
-        const auto state = s.LastState(capture, rank.process().pid()).state();
-        return state != v1::RankState::STATE_UNSPECIFIED && state != v1::RankState::SEEN;
-      }));
-    }
-    aggregator_->Start(capture, Nanos::Millis(50), length);
-  }
-
-  TempFolder folder_;
-  SystemClock clock_;
-  ProcFs processes_;
-  Log log_{STDERR_FILENO, LogLevel::kError, clock_};
-  Options options_;
-  std::unique_ptr<FakeAggregator> aggregator_;
-  std::unique_ptr<Daemon> daemon_;
-  std::thread thread_;
-  std::vector<pid_t> children_;
-};
 
 TEST_F(DaemonTest, TellsTheAggregatorWhoIsThere) {
   StartDaemon();
@@ -326,134 +237,6 @@ TEST_F(DaemonTest, OneRankIsInOneCaptureAtATime) {
   EXPECT_EQ(seen.ends[0].capture(), "c2");
   EXPECT_EQ(seen.ends[1].capture(), "c1");
   EXPECT_EQ(seen.Rows(kKernel, pid), 10u);
-}
-
-class Control : public DaemonTest {
- protected:
-  std::unique_ptr<v1::Node::Stub> Stub() {
-    auto socket = rpc::ConnectUnix(folder_.path() + "/control.sock");
-    EXPECT_TRUE(socket.ok()) << socket.status();
-    return v1::Node::NewStub(*rpc::ConnectOver(*std::move(socket)));
-  }
-  std::string Dial(const std::string& address) {
-    grpc::ClientContext context;
-    rpc::Prepare(context, rpc::Token(), Nanos::Seconds(10));
-    v1::DialRequest request;
-    request.set_address(address);
-    v1::DialReply reply;
-    const grpc::Status status = Stub()->Dial(&context, request, &reply);
-    return status.ok() ? reply.error() : "rpc: " + status.error_message();
-  }
-};
-
-TEST_F(Control, ShowsTheRanksOverASocketOfThisUsers) {
-  StartDaemon(With::kNothing);
-  FakeClient client;
-  ASSERT_TRUE(client.Connect(options_.socket));
-  ASSERT_TRUE(client.Register("LOCKSTEP_JOB=mine\nLOCKSTEP_RANK=1\nLOCKSTEP_WORLD_SIZE=2\n"));
-  grpc::ClientContext context;
-  rpc::Prepare(context, rpc::Token(), Nanos::Seconds(10));
-  v1::StatusReply reply;
-  const grpc::Status status = Stub()->Status(&context, v1::StatusRequest(), &reply);
-  ASSERT_TRUE(status.ok()) << status.error_message();
-  ASSERT_EQ(reply.daemons_size(), 1);
-  EXPECT_EQ(reply.daemons(0).node_id(), "test-node");
-  ASSERT_EQ(reply.daemons(0).ranks_size(), 1);
-  EXPECT_EQ(reply.daemons(0).ranks(0).job(), "mine");
-  EXPECT_EQ(reply.daemons(0).ranks(0).rank(), 1);
-}
-
-TEST_F(Control, DialsAnAggregatorThatThenCaptures) {
-  StartDaemon(With::kNothing);
-  const pid_t pid = StartClient(0, 250);
-  // The client registers some time after it was started.
-  for (int i = 0; i < 100 && aggregator_->seen().ranks.empty(); ++i) {
-    ASSERT_EQ(Dial(aggregator_->address()), "");
-    ASSERT_TRUE(aggregator_->WaitFor([](const Seen& s) { return s.rank_updates > 0; }));
-    if (WaitForRanks(1)) break;
-  }
-  Capture("c1");
-  ASSERT_TRUE(WaitForEnds(1));
-  EXPECT_EQ(aggregator_->seen().Rows(kKernel, pid), 250u);
-}
-
-TEST_F(Control, EndsTheCaptureOfADialledAggregatorThatWentAway) {
-  StartDaemon(With::kNothing);
-  const pid_t pid = StartClient(0, 10);
-  ASSERT_EQ(Dial(aggregator_->address()), "");
-  ASSERT_TRUE(WaitForRanks(1));
-  Capture("c1", Nanos::Seconds(60));
-  ASSERT_TRUE(WaitForState("c1", pid, v1::RankState::CAPTURING));
-  aggregator_->BreakStream();
-  // Free for the next one, well before the window's end.
-  aggregator_.reset();
-  FakeAggregator::Options fake;
-  fake.address = "unix:" + folder_.path() + "/second.sock";
-  aggregator_ = std::make_unique<FakeAggregator>(fake);
-  ASSERT_EQ(Dial(aggregator_->address()), "");
-  ASSERT_TRUE(WaitForRanks(1));
-  Capture("c2");
-  ASSERT_TRUE(WaitForEnds(1));
-  EXPECT_EQ(aggregator_->seen().LastState("c2", pid).state(), v1::RankState::DONE);
-}
-
-TEST_F(Control, SaysWhyItCannotDial) {
-  StartDaemon(With::kNothing);
-  EXPECT_NE(Dial("unix:" + folder_.path() + "/nobody").find("nobody"), std::string::npos);
-  EXPECT_NE(Dial("127.0.0.1:9").find("Unix"), std::string::npos);
-  EXPECT_NE(Dial("nonsense").find("nonsense"), std::string::npos);
-  FakeAggregator::Options fake;
-  fake.address = "unix:" + folder_.path() + "/refuses.sock";
-  fake.refuse = "too new";
-  FakeAggregator refuses(fake);
-  EXPECT_NE(Dial(refuses.address()).find("too new"), std::string::npos);
-}
-
-// A connection made with another user's identity, as the kernel tells it. Linux keeps that per thread.
-Fd ConnectAs(uid_t uid, const std::string& path) {
-  Fd socket;
-  std::thread other([&] {
-    if (syscall(SYS_setresuid, -1, uid, -1) != 0) return;
-    auto connected = rpc::ConnectUnix(path);
-    if (connected.ok()) socket = *std::move(connected);
-  });
-  other.join();
-  return socket;
-}
-
-TEST_F(Control, ServesEachUserForTheirOwnRanksOnly) {
-  if (geteuid() != 0) {
-    std::cout << "only root can be somebody else: run this test as root to see that users are kept apart\n";
-    StartDaemon(With::kNothing);
-    FakeClient mine;
-    ASSERT_TRUE(mine.Connect(options_.socket));
-    EXPECT_TRUE(mine.Register(""));
-    return;
-  }
-  constexpr uid_t kSomebody = 65534;
-  ASSERT_EQ(chmod(folder_.path().c_str(), 0755), 0);
-  StartDaemon(With::kNothing);
-  FakeClient roots;
-  ASSERT_TRUE(roots.Connect(options_.socket));
-  ASSERT_TRUE(roots.Register("LOCKSTEP_JOB=roots\n"));
-
-  auto stub = v1::Node::NewStub(*rpc::ConnectOver(ConnectAs(kSomebody, folder_.path() + "/control.sock")));
-  grpc::ClientContext status_context;
-  rpc::Prepare(status_context, rpc::Token(), Nanos::Seconds(10));
-  v1::StatusReply status;
-  ASSERT_TRUE(stub->Status(&status_context, v1::StatusRequest(), &status).ok());
-  ASSERT_EQ(status.daemons_size(), 1);
-  EXPECT_EQ(status.daemons(0).ranks_size(), 0);
-
-  // Root's daemon reaches root's sockets; somebody else must not make it.
-  ASSERT_EQ(chmod((folder_.path() + "/aggregator.sock").c_str(), 0666), 0);
-  grpc::ClientContext dial_context;
-  rpc::Prepare(dial_context, rpc::Token(), Nanos::Seconds(10));
-  v1::DialRequest request;
-  request.set_address(aggregator_->address());
-  v1::DialReply dialled;
-  ASSERT_TRUE(stub->Dial(&dial_context, request, &dialled).ok());
-  EXPECT_NE(dialled.error().find("not yours"), std::string::npos) << dialled.error();
 }
 
 TEST_F(DaemonTest, TwoDaemonsDoNotShareASocket) {

@@ -1,0 +1,137 @@
+// CUPTI's buffers in a capture: records that come late or never, that CUPTI drops for want of a buffer, and buffers
+// that several threads complete at once. What is lost is counted.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "client/agent_fixture.h"
+
+namespace lockstep::client {
+namespace {
+
+namespace cupti = foreign::cupti;
+using ring::ClientState;
+using ring::LossReason;
+using ring::RecordKind;
+
+TEST_F(AgentTest, ARecordThatCompletesAfterTheWindowIsWaitedFor) {
+  ConnectAndWelcome();
+  ArmAndExpectArmed(1);
+  const int64_t t0 = StartWindow(1, Nanos::Millis(50));
+  cupti_.Withhold();
+  cupti_.Emit(MakeKernel(t0 + 10, t0 + 700'000'000, 5));
+  std::thread gpu([this] {
+    kSystemTiming.pause(Nanos::Millis(700));
+    cupti_.Complete();
+  });
+  const auto done = daemon_.WaitForState();
+  gpu.join();
+  ASSERT_TRUE(done.has_value());
+  EXPECT_EQ(done->state, ClientState::kDone);
+  EXPECT_EQ(daemon_.end->DrainOnly<ring::KernelRecord>(RecordKind::kKernel).size(), 1u);
+}
+
+TEST_F(AgentTest, ARecordThatNeverCompletesIsForcedOutAndCounted) {
+  ConnectAndWelcome();
+  ArmAndExpectArmed(1);
+  const int64_t t0 = StartWindow(1, Nanos::Millis(50));
+  cupti_.Withhold();
+  cupti_.Emit(MakeKernel(t0 + 10, 0, 5));
+  const auto since = kSystemTiming.monotonic();
+  ASSERT_EQ(daemon_.WaitForState()->state, ClientState::kDone);
+  EXPECT_LT((kSystemTiming.monotonic() - since).seconds(), 3.5);
+  EXPECT_EQ(daemon_.end->Lost(LossReason::kBadStamp, RecordKind::kKernel), 1u);
+}
+
+TEST_F(AgentTest, WhatCuptiDropsInTheWindowIsCountedAndWhatItDroppedBeforeIsNot) {
+  ConnectAndWelcome();
+  ArmAndExpectArmed(1);
+  cupti_.Locked([](FakeCupti& f) { f.dropped = 1000; });
+  const int64_t t0 = StartWindow(1, Nanos::Millis(150));
+  kSystemTiming.pause(Nanos::Millis(80));
+  cupti_.Locked([](FakeCupti& f) { f.dropped = 7; });
+  cupti_.Emit(MakeKernel(t0 + 10, t0 + 11, 1));
+  ASSERT_EQ(daemon_.WaitForState()->state, ClientState::kDone);
+  EXPECT_EQ(daemon_.end->Lost(LossReason::kCuptiDropped, RecordKind::kPad), 7u);
+}
+
+TEST_F(AgentTest, MoreRecordsThanBuffersHoldAreDroppedByCuptiAndCounted) {
+  ConnectAndWelcome();
+  ArmAndExpectArmed(1);
+  const int64_t t0 = StartWindow(1, Nanos::Millis(300));
+  std::vector<std::pair<uint8_t*, size_t>> taken;
+  for (size_t bytes = 0;;) {
+    uint8_t* buffer = cupti_.Request(&bytes);
+    if (buffer == nullptr) break;
+    taken.emplace_back(buffer, bytes);
+  }
+  EXPECT_EQ(taken.size(), kCuptiBuffers);
+  EXPECT_FALSE(cupti_.Emit(MakeKernel(t0, t0 + 1, 1)));
+  for (auto [buffer, bytes] : taken) cupti_.ReturnBuffer(buffer, bytes, 0);
+  EXPECT_TRUE(cupti_.Emit(MakeKernel(t0 + 1, t0 + 2, 2)));
+  ASSERT_EQ(daemon_.WaitForState()->state, ClientState::kDone);
+  EXPECT_EQ(daemon_.end->Lost(LossReason::kCuptiDropped, RecordKind::kPad), 1u);
+}
+
+TEST_F(AgentTest, AnOldCuptiThatDiesOfANullBufferIsNeverGivenOne) {
+  cupti_.version = 24;  // CUDA 12.6
+  ConnectAndWelcome();
+  ArmAndExpectArmed(1);
+  const int64_t t0 = StartWindow(1, Nanos::Millis(200));
+  std::vector<std::pair<uint8_t*, size_t>> taken;
+  for (size_t i = 0; i < kCuptiBuffers + 3; ++i) {
+    size_t bytes = 0;
+    uint8_t* buffer = cupti_.Request(&bytes);
+    ASSERT_NE(buffer, nullptr);
+    ASSERT_EQ(bytes, kCuptiBufferBytes);
+    taken.emplace_back(buffer, bytes);
+  }
+  // Two records in the shared last resort: they are not trusted, but they are counted.
+  const auto a = MakeApi(t0 + 1, t0 + 2, 1);
+  std::memcpy(taken.back().first, &a, sizeof a);
+  std::memcpy(taken.back().first + sizeof a, &a, sizeof a);
+  cupti_.ReturnBuffer(taken.back().first, kCuptiBufferBytes, 2 * sizeof a);
+  for (size_t i = 0; i < kCuptiBuffers; ++i) cupti_.ReturnBuffer(taken[i].first, taken[i].second, 0);
+  ASSERT_EQ(daemon_.WaitForState()->state, ClientState::kDone);
+  EXPECT_TRUE(daemon_.end->DrainOnly<ring::ApiRecord>(RecordKind::kApi).empty());
+  EXPECT_EQ(daemon_.end->Lost(LossReason::kCuptiDropped, RecordKind::kPad), 2u);
+}
+
+TEST_F(AgentTest, SeveralThreadsMayCompleteBuffersAtOnceAndNothingIsLost) {
+  ConnectAndWelcome();
+  ArmAndExpectArmed(1);
+  const int64_t t0 = StartWindow(1, Nanos::Millis(600));
+  constexpr uint32_t kThreads = 4;
+  constexpr uint32_t kRounds = 50;
+  constexpr uint32_t kPerBuffer = 20;
+  std::vector<std::thread> threads;
+  for (uint32_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (uint32_t round = 0; round < kRounds; ++round) {
+        size_t bytes = 0;
+        uint8_t* buffer = cupti_.Request(&bytes);
+        // All lent while the one thread that converts is not running: CUPTI would count a drop, we try again.
+        for (; buffer == nullptr; buffer = cupti_.Request(&bytes)) std::this_thread::yield();
+        for (uint32_t i = 0; i < kPerBuffer; ++i) {
+          const auto kernel = MakeKernel(t0 + 1, t0 + 2, (t * kRounds + round) * kPerBuffer + i);
+          std::memcpy(buffer + i * sizeof kernel, &kernel, sizeof kernel);
+        }
+        cupti_.ReturnBuffer(buffer, bytes, kPerBuffer * sizeof(cupti::Kernel10));
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  ASSERT_EQ(daemon_.WaitForState()->state, ClientState::kDone);
+  std::set<uint32_t> seen;
+  for (const auto& k : daemon_.end->DrainOnly<ring::KernelRecord>(RecordKind::kKernel))
+    seen.insert(k.correlation);
+  EXPECT_EQ(seen.size(), kThreads * kRounds * kPerBuffer);
+  EXPECT_EQ(daemon_.end->LostInAll(), 0u);
+}
+
+}  // namespace
+}  // namespace lockstep::client

@@ -1,0 +1,134 @@
+// What goes wrong around a capture: a CUPTI that fails, is too broken or is absent, and a daemon that dies or sends
+// nonsense. The application runs on, nothing stays switched on, and the daemon gets a sentence.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "client/agent_fixture.h"
+
+namespace lockstep::client {
+namespace {
+
+namespace cupti = foreign::cupti;
+using ring::ClientState;
+using ring::RecordKind;
+
+TEST_F(AgentTest, AnyErrorWhileArmingUndoesWhatWasDoneAndStaysDormant) {
+  cupti_.refused_kinds = {cupti::ActivityKind::kSynchronization};
+  ConnectAndWelcome();
+  ASSERT_TRUE(daemon_.Arm(1));
+  auto state = daemon_.WaitForState();
+  ASSERT_EQ(state->state, ClientState::kFailed);
+  EXPECT_STREQ(state->text, "kind 38: cuptiActivityEnable failed with 21 (CUPTI_ERROR)");
+  EXPECT_TRUE(cupti_.NothingEnabled());
+  cupti_.Locked([](FakeCupti& f) {
+    EXPECT_EQ(f.thread_id_type, cupti::ThreadIdType::kDefault);
+    f.refused_kinds.clear();
+  });
+  ASSERT_TRUE(daemon_.Arm(2));
+  state = daemon_.WaitForState();
+  EXPECT_EQ(state->state, ClientState::kFailed) << "after a CUPTI error it leaves CUPTI alone";
+  EXPECT_EQ(state->capture, 2u);
+}
+
+TEST_F(AgentTest, ACuptiWithoutADriverFailsWithASentence) {
+  cupti_.fail["cuptiActivityEnable"] = cupti::Result::kUnknown;
+  ConnectAndWelcome();
+  ASSERT_TRUE(daemon_.Arm(1));
+  const auto state = daemon_.WaitForState();
+  ASSERT_EQ(state->state, ClientState::kFailed);
+  EXPECT_THAT(state->text,
+              testing::HasSubstr("999 (CUPTI_ERROR_UNKNOWN): CUPTI cannot be used in this process"));
+}
+
+TEST_F(AgentTest, NoCuptiFailsWithASentenceButNvtxAloneWorks) {
+  reachable_ = nullptr;
+  ConnectAndWelcome();
+  ASSERT_TRUE(daemon_.Arm(1));
+  EXPECT_EQ(daemon_.WaitForState()->state, ClientState::kFailed);
+  ArmAndExpectArmed(2, ring::kActivityNvtx);
+  StartWindow(2, Nanos::Millis(100));
+  capture_->nvtx().Push(nullptr, {"step", 4}, 3);
+  capture_->nvtx().Pop(nullptr);
+  ASSERT_EQ(daemon_.WaitForState()->state, ClientState::kDone);
+  EXPECT_EQ(daemon_.end->DrainOnly<ring::RangeRecord>(RecordKind::kRange).size(), 1u);
+}
+
+TEST_F(AgentTest, AVersionThatDeadlocksIsRefusedByName) {
+  cupti_.version = cupti::kVersion_13_0;
+  ConnectAndWelcome();
+  ASSERT_TRUE(daemon_.Arm(1));
+  const auto state = daemon_.WaitForState();
+  ASSERT_EQ(state->state, ClientState::kFailed);
+  EXPECT_THAT(state->text, testing::HasSubstr("13.0 Update 1"));
+  EXPECT_TRUE(cupti_.NothingEnabled());
+}
+
+TEST_F(AgentTest, AForeignClockIsRefusedByName) {
+  cupti_.now = 123456789;  // the processor's tick counter, as another profiler leaves it behind
+  ConnectAndWelcome();
+  ASSERT_TRUE(daemon_.Arm(1));
+  const auto state = daemon_.WaitForState();
+  ASSERT_EQ(state->state, ClientState::kFailed);
+  EXPECT_THAT(state->text, testing::HasSubstr("host's clock"));
+}
+
+TEST_F(AgentTest, ADaemonThatDiesInACaptureLeavesNothingOnAndItsSuccessorGetsTheSegment) {
+  ConnectAndWelcome();
+  ArmAndExpectArmed(1);
+  const int64_t t0 = StartWindow(1, Nanos::Seconds(3600));
+  cupti_.Emit(MakeKernel(t0 + 10, t0 + 11, 99));
+  cupti_.GiveBack();
+  daemon_.HangUp();
+  const uint64_t bytes = daemon_.end->segment.bytes();
+  const auto before = kSystemTiming.monotonic();
+  ASSERT_TRUE(daemon_.AcceptHello(3000));
+  EXPECT_LT((kSystemTiming.monotonic() - before).seconds(), 1.5);
+  EXPECT_TRUE(cupti_.NothingEnabled());
+  EXPECT_EQ(daemon_.hello.has_segment, 1u);
+  ASSERT_TRUE(daemon_.offered.ok());
+  ring::Segment adopted;
+  ASSERT_EQ(ring::Segment::Adopt(std::move(daemon_.offered), &adopted), ring::SegmentError::kNone);
+  ring::RingReader reader = adopted.Reader(0);
+  alignas(8) std::byte scratch[ring::kMaxRecordBytes];
+  ASSERT_EQ(reader.Read(scratch), ring::ReadStatus::kRecords);
+  ring::RecordView view;
+  bool found = false;
+  while (reader.Next(&view))
+    found |= view.header.kind == RecordKind::kKernel && view.as<ring::KernelRecord>().correlation == 99;
+  EXPECT_TRUE(found) << "what the dead daemon had not drained";
+  ASSERT_TRUE(daemon_.WelcomeBack(bytes));
+  ArmAndExpectArmed(2);
+}
+
+TEST_F(AgentTest, AForeignOrBrokenMessageIsIgnored) {
+  ConnectAndWelcome();
+  ASSERT_TRUE(daemon_.SendBytes("x", 1));
+  char zeros[64] = {};
+  ASSERT_TRUE(daemon_.SendBytes(zeros, sizeof zeros));
+  char big[6000] = {};
+  ASSERT_TRUE(daemon_.SendBytes(big, sizeof big));
+  ring::Arm cut{};
+  cut.header = {ring::kHandshakeMagic, ring::MessageType::kArm, 24};
+  ASSERT_TRUE(daemon_.SendBytes(&cut, 24));
+  ASSERT_TRUE(daemon_.Start(99, 0, 1)) << "of a capture nobody armed";
+  ArmAndExpectArmed(1);
+}
+
+TEST_F(AgentTest, AnUnsealedSegmentIsNotMapped) {
+  StartThread();
+  ASSERT_TRUE(daemon_.AcceptHello());
+  Fd plain(::memfd_create("plain", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(plain.get(), 1 << 20), 0);
+  ring::Welcome welcome{};
+  welcome.layout_major = ring::kLayoutMajor;
+  welcome.segment_bytes = 1 << 20;
+  ASSERT_TRUE(daemon_.Send(ring::MessageType::kWelcome, welcome, plain.get()));
+  EXPECT_TRUE(daemon_.PeerGone(2000));
+}
+
+}  // namespace
+}  // namespace lockstep::client

@@ -1,0 +1,111 @@
+// For tests of the whole daemon: one in this process, with real sockets, real gRPC, an aggregator that the test moves
+// by hand, and client processes. Whatever the test left running ends with the fixture.
+#ifndef LOCKSTEP_DAEMON_DAEMON_FIXTURE_H_
+#define LOCKSTEP_DAEMON_DAEMON_FIXTURE_H_
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "daemon/aggregator_fake.h"
+#include "daemon/daemon.h"
+#include "daemon/temp_folder_fake.h"
+
+extern char** environ;
+
+namespace lockstep::daemon {
+
+class DaemonTest : public testing::Test {
+ protected:
+  using Seen = FakeAggregator::Seen;
+  static constexpr columns::Kind kKernel = columns::Kind::kKernel;
+
+  void SetUp() override {
+    options_.socket = folder_.path() + "/client.sock";
+    options_.node_id = "test-node";
+    options_.log_level = LogLevel::kError;
+    FakeAggregator::Options fake;
+    fake.address = "unix:" + folder_.path() + "/aggregator.sock";
+    fake.clock_ahead = Nanos::Millis(250);
+    aggregator_ = std::make_unique<FakeAggregator>(fake);
+  }
+  void TearDown() override {
+    StopDaemon();
+    for (pid_t pid : children_) {
+      kill(pid, SIGKILL);
+      waitpid(pid, nullptr, 0);
+    }
+    aggregator_.reset();
+  }
+
+  enum class With { kAggregator, kNothing };
+  void StartDaemon(With with = With::kAggregator) {
+    if (with == With::kAggregator) options_.aggregators = {aggregator_->address()};
+    auto daemon = Daemon::Create(options_, clock_, processes_, log_);
+    ASSERT_TRUE(daemon.ok()) << daemon.status();
+    daemon_ = *std::move(daemon);
+    thread_ = std::thread([this] { daemon_->Run(); });
+  }
+  void StopDaemon() {
+    if (!daemon_) return;
+    daemon_->Stop();
+    if (thread_.joinable()) thread_.join();
+    daemon_.reset();
+  }
+
+  pid_t StartClient(int rank, uint64_t kernels, const std::string& behaviour = "ok") {
+    const std::string identity =
+        "LOCKSTEP_JOB=job\nLOCKSTEP_WORLD_SIZE=4\nLOCKSTEP_RANK=" + std::to_string(rank) + "\n";
+    const std::string count = std::to_string(kernels);
+    std::vector<const char*> argv = {LOCKSTEP_FAKE_CLIENT, options_.socket.c_str(), identity.c_str(),
+                                     count.c_str(),        behaviour.c_str(),       nullptr};
+    pid_t pid = 0;
+    EXPECT_EQ(posix_spawn(&pid, argv[0], nullptr, nullptr, const_cast<char**>(argv.data()), environ), 0);
+    children_.push_back(pid);
+    return pid;
+  }
+  bool WaitForRanks(size_t count) {
+    return aggregator_->WaitFor([&](const Seen& s) { return s.ranks.size() == count; });
+  }
+  bool WaitForState(const std::string& capture, pid_t pid, v1::RankState::State state) {
+    return aggregator_->WaitFor([&](const Seen& s) { return s.LastState(capture, pid).state() == state; });
+  }
+  bool WaitForEnds(size_t count) {
+    return aggregator_->WaitFor([&](const Seen& s) { return s.ends.size() == count; });
+  }
+  void Capture(const std::string& capture, Nanos length = Nanos::Millis(100)) {
+    const std::vector<v1::Rank> ranks = aggregator_->seen().ranks;
+    aggregator_->Arm(capture, ranks);
+    for (const v1::Rank& rank : ranks) {
+      ASSERT_TRUE(aggregator_->WaitFor([&](const Seen& s) {
+        const auto state = s.LastState(capture, rank.process().pid()).state();
+        return state != v1::RankState::STATE_UNSPECIFIED && state != v1::RankState::SEEN;
+      }));
+    }
+    aggregator_->Start(capture, Nanos::Millis(50), length);
+  }
+
+  TempFolder folder_;
+  SystemClock clock_;
+  ProcFs processes_;
+  Log log_{STDERR_FILENO, LogLevel::kError, clock_};
+  Options options_;
+  std::unique_ptr<FakeAggregator> aggregator_;
+  std::unique_ptr<Daemon> daemon_;
+  std::thread thread_;
+  std::vector<pid_t> children_;
+};
+
+}  // namespace lockstep::daemon
+
+#endif  // LOCKSTEP_DAEMON_DAEMON_FIXTURE_H_
