@@ -1,13 +1,13 @@
 #include "aggregator/analysis/delay_cost.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "aggregator/analysis/excess_work.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -22,8 +22,6 @@ constexpr double kLeastWaitNs = 2'000;
 constexpr size_t kOrigins = 16;
 
 constexpr double kNever = -std::numeric_limits<double>::infinity();
-
-enum Kind { kOfKernels, kOfCopies, kOfTransfers, kOfHost, kKinds };
 
 struct Origin {
   uint32_t rank;
@@ -62,72 +60,6 @@ class Coverage {
     return after->before + std::min(t, after->end) - after->start;
   }
   std::vector<Interval> merged_;
-};
-
-// What each rank's device and host took beyond typical, summed up in the order of their records. Waiting is in neither: a blocking
-// call's own time begins when what it waited for is done.
-class ExcessWork {
- public:
-  ExcessWork(const GraphInput& input, const Gains& gains) : graph_(gains.graph()), device_(graph_.units.size() + 1), host_(graph_.units.size() + 1) {
-    const Timing& ideal = gains.ideal();
-    for (uint32_t r = 0; r + 1 < graph_.rank_begin.size(); ++r) {
-      first_.push_back(graph_.rank_begin[r + 1] - static_cast<uint32_t>(input.capture.ranks[r].activities.size()));
-      double host = 0;
-      for (uint32_t u = graph_.rank_begin[r]; u < first_[r]; ++u) {
-        host += graph_.work[u] - ideal.work[u] + (graph_.units[u].is_head ? 0 : graph_.lead[u] - ideal.lead[u]);
-        host_[u] = host;
-      }
-      std::array<double, kKinds> sum = {};
-      double launched = 0;
-      for (uint32_t u = first_[r]; u < graph_.rank_begin[r + 1]; ++u) {
-        sum[KindOf(graph_.units[u].kind)] += graph_.work[u] - ideal.work[u];
-        device_[u] = sum;
-        // Up to and with the gap before the call that issued it.
-        for (NodeRef p : graph_.StartPreds(u)) {
-          if (p % 2 == 0 && UnitOf(p) < first_[r] && UnitOf(p) >= graph_.rank_begin[r]) launched = host_[UnitOf(p)];
-        }
-        host_[u] = launched;
-      }
-    }
-  }
-
-  uint32_t UnitOfMember(const store::Capture& capture, const Member& m) const {
-    return first_[m.rank_index] + capture.ranks[m.rank_index].collectives[m.collective].activity;
-  }
-
-  // What the causer did more of, beyond typical, than the victim, each between two moments of its own.
-  double MoreThan(uint32_t causer, double causer_from, double causer_to, uint32_t victim, double victim_from, double victim_to) const {
-    const std::array<double, kKinds> of_causer = Between(causer, causer_from, causer_to), of_victim = Between(victim, victim_from, victim_to);
-    double more = 0;
-    for (size_t k = 0; k < kKinds; ++k) more += std::max(0.0, of_causer[k] - of_victim[k]);
-    return more;
-  }
-
- private:
-  static size_t KindOf(UnitKind kind) { return kind == UnitKind::kKernel ? kOfKernels : kind == UnitKind::kCopy ? kOfCopies : kOfTransfers; }
-
-  // All that started by then, what starts at that moment included.
-  std::array<double, kKinds> Until(uint32_t rank, double moment) const {
-    const auto begin = graph_.start.begin();
-    const auto after = std::upper_bound(begin + first_[rank], begin + graph_.rank_begin[rank + 1], moment) - begin;
-    if (after == first_[rank]) return {};
-    std::array<double, kKinds> sum = device_[static_cast<size_t>(after) - 1];
-    sum[kOfHost] = host_[static_cast<size_t>(after) - 1];
-    return sum;
-  }
-  std::array<double, kKinds> Between(uint32_t rank, double from, double to) const {
-    std::array<double, kKinds> sum = Until(rank, to);
-    if (from == kNever) return sum;
-    const std::array<double, kKinds> before = Until(rank, from);
-    for (size_t k = 0; k < kKinds; ++k) sum[k] -= before[k];
-    return sum;
-  }
-
-  const Graph& graph_;
-  std::vector<uint32_t> first_;                     // device unit, by rank index
-  std::vector<std::array<double, kKinds>> device_;  // by device unit: with it
-  // By host unit: up to its end. By device unit: up to the call that issued it.
-  std::vector<double> host_;
 };
 
 // Books every wait to whom it comes from.

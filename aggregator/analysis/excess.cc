@@ -18,62 +18,20 @@ constexpr double kLeastCommon = 0.015;
 constexpr size_t kLeastForMiddle = 4;
 // And so many of a stage are compared among themselves.
 constexpr size_t kLeastOfStage = 6;
-// A pause stands out of its class by so many robust sigmas, by this part of the typical value, and by this much.
-constexpr double kPauseSigmas = 6.0;
-constexpr double kPauseShare = 0.25;
-constexpr double kPauseNs = 100'000;
 
 }  // namespace
 
 Excess::Excess(const GraphInput& input, const Graph& graph, const Classes& classes, const TypicalValues& typical, std::vector<int32_t> stage_of)
-    : in_(input), graph_(graph), classes_(classes), typical_(typical), steps_(input.steps.count()), stage_of_(std::move(stage_of)) {
+    : in_(input), graph_(graph), classes_(classes), typical_(typical), steps_(input.steps.count()), peers_(classes, typical), pauses_(graph, classes, typical), stage_of_(std::move(stage_of)) {
   stage_of_.resize(input.capture.ranks.size(), -1);
   ranks_.resize(input.capture.ranks.size() * kWorkKinds);
   owners_.resize(classes.owners.size());
-  owner_cells_.resize(classes.owners.size());
   for (ExcessSeries& s : ranks_) s.by_step.assign(steps_, 0);
   for (ExcessSeries& s : owners_) s.by_step.assign(steps_, 0);
-  IndexClasses();
-  MeasureSpread();
   FindReferences();
   AddUp();
   FindCommon();
   FindRegimes();
-  CountPeers();
-}
-
-void Excess::IndexClasses() {
-  first_cell_.assign(classes_.count + 1, 0);
-  for (const Cell& c : classes_.cells) ++first_cell_[c.klass + 1];
-  for (uint32_t k = 0; k < classes_.count; ++k) first_cell_[k + 1] += first_cell_[k];
-  for (uint32_t c = 0; c < classes_.cells.size(); ++c) {
-    if (classes_.cells[c].kind == UnitKind::kTransfer) owner_cells_[classes_.cells[c].owner].push_back(c);
-  }
-  family_of_.assign(classes_.count, store::kNone);
-  uint32_t family = store::kNone;
-  for (const StageFamily& f : classes_.stage_families) {
-    if (families_.empty() || f.family != family) families_.emplace_back();
-    family = f.family;
-    for (uint32_t k = f.first; k < f.first + f.length; ++k) {
-      family_of_[k] = static_cast<uint32_t>(families_.size() - 1);
-      for (uint32_t c = first_cell_[k]; c < first_cell_[k + 1]; ++c) {
-        families_.back().push_back({classes_.cells[c].owner, typical_.stats()[c].own_work / f.length});
-      }
-    }
-  }
-  // One total for each rank: the mean over the occurrences.
-  for (std::vector<FamilyTotal>& totals : families_) {
-    std::stable_sort(totals.begin(), totals.end(), [](const FamilyTotal& a, const FamilyTotal& b) { return a.rank_index < b.rank_index; });
-    size_t kept = 0;
-    for (size_t i = 0; i < totals.size(); ++i) {
-      if (kept > 0 && totals[kept - 1].rank_index == totals[i].rank_index) {
-        totals[kept - 1].work += totals[i].work;
-      } else {
-        totals[kept++] = totals[i];
-      }
-    }
-    totals.resize(kept);
-  }
 }
 
 WorkKind Excess::KindOf(UnitKind kind) {
@@ -97,29 +55,6 @@ bool Excess::Opens(uint32_t unit) const {
   return unit == 0 || graph_.units[unit - 1].rank_index != u.rank_index || graph_.units[unit - 1].step != u.step;
 }
 
-void Excess::MeasureSpread() {
-  lead_sigma_.assign(classes_.count, 0);
-  std::vector<double> residuals;
-  for (uint32_t k = 0; k < classes_.count; ++k) {
-    if (first_cell_[k] == first_cell_[k + 1] || !HasLead(classes_.cells[first_cell_[k]].kind)) continue;
-    residuals.clear();
-    for (uint32_t c = first_cell_[k]; c < first_cell_[k + 1]; ++c) {
-      for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
-        if (!graph_.units[u].is_head) residuals.push_back(std::fabs(graph_.lead[u] - typical_.stats()[c].own_lead));
-      }
-    }
-    lead_sigma_[k] = 1.4826 * MedianInPlace(std::span(residuals));
-  }
-}
-
-double Excess::Pause(uint32_t cell, uint32_t unit) const {
-  const CellStats& s = typical_.stats()[cell];
-  if (!HasLead(classes_.cells[cell].kind) || graph_.units[unit].is_head) return 0;
-  const double beyond = graph_.lead[unit] - s.own_lead;
-  const double allowed = std::max({kPauseSigmas * lead_sigma_[classes_.cells[cell].klass], kPauseShare * std::fabs(s.own_lead), kPauseNs});
-  return beyond > allowed ? beyond : 0;
-}
-
 void Excess::AddUp() {
   for (uint32_t c = 0; c < classes_.cells.size(); ++c) {
     const Cell& cell = classes_.cells[c];
@@ -130,7 +65,7 @@ void Excess::AddUp() {
     for (uint32_t u : classes_.UnitsOf(cell)) {
       double& step = series.by_step[static_cast<size_t>(graph_.units[u].step)];
       if (cell.kind != UnitKind::kIdle) step += graph_.work[u] - peers.work;
-      if (HasLead(cell.kind) && !graph_.units[u].is_head) step += graph_.lead[u] - peers.lead - Pause(c, u);
+      if (HasLead(cell.kind) && !graph_.units[u].is_head) step += graph_.lead[u] - peers.lead - pauses_.At(c, u);
     }
   }
 }
@@ -210,30 +145,6 @@ void Excess::FindRegimes() {
   for (ExcessSeries& s : owners_) find(s);
 }
 
-void Excess::CountPeers() {
-  const size_t ranks = in_.capture.ranks.size();
-  peers_.assign(ranks, 1);
-  std::vector<std::vector<std::pair<uint32_t, double>>> sizes(ranks);  // how many do the same, time of it
-  for (uint32_t c = 0; c < classes_.cells.size(); ++c) {
-    const Cell& cell = classes_.cells[c];
-    if (cell.kind != UnitKind::kKernel) continue;
-    uint32_t size = first_cell_[cell.klass + 1] - first_cell_[cell.klass];
-    if (family_of_[cell.klass] != store::kNone) size = std::max(size, static_cast<uint32_t>(families_[family_of_[cell.klass]].size()));
-    sizes[cell.owner].push_back({size, typical_.stats()[c].own_work * cell.count});
-  }
-  for (size_t r = 0; r < ranks; ++r) {
-    std::sort(sizes[r].begin(), sizes[r].end());
-    double all = 0, seen = 0;
-    for (const auto& [size, time] : sizes[r]) all += time;
-    for (const auto& [size, time] : sizes[r]) {
-      seen += time;
-      if (2 * seen < all) continue;
-      peers_[r] = size;
-      break;
-    }
-  }
-}
-
 // ---- levels
 
 Excess::Level Excess::LevelOf(uint32_t c, bool slow) const {
@@ -264,16 +175,16 @@ Excess::Reference Excess::ReferenceFor(uint32_t c, std::span<const uint8_t> left
   const Cell& cell = classes_.cells[c];
   const bool transfers = cell.kind == UnitKind::kTransfer;
   std::vector<double> works, leads;
-  for (uint32_t other = first_cell_[cell.klass]; other < first_cell_[cell.klass + 1]; ++other) {
+  const CellRange alike = peers_.CellsOf(cell.klass);
+  for (uint32_t other = alike.first; other < alike.last; ++other) {
     const uint32_t owner = classes_.cells[other].owner;
     if (other == c || (!transfers && owner < left_out.size() && left_out[owner] != 0)) continue;
     const Level level = LevelOf(other, false);
     works.push_back(level.work);
     leads.push_back(level.lead);
   }
-  if (works.size() + 1 < kLeastOfStage && family_of_[cell.klass] != store::kNone) {
-    const Reference family = ReferenceInFamily(c, left_out);
-    if (family.known) return family;
+  if (works.size() + 1 < kLeastOfStage) {
+    if (const auto work = peers_.WorkOfOtherStages(c, left_out)) return {*work, 0, true};
   }
   if (works.empty()) return {};
   return {MedianInPlace(std::span(works)), MedianInPlace(std::span(leads)), true};
@@ -284,7 +195,7 @@ void Excess::FindReferences() {
   references_.resize(classes_.cells.size());
   std::vector<double> works, leads;
   for (uint32_t k = 0; k < classes_.count; ++k) {
-    const uint32_t first = first_cell_[k], last = first_cell_[k + 1];
+    const auto [first, last] = peers_.CellsOf(k);
     works.clear();
     leads.clear();
     for (uint32_t c = first; c < last; ++c) {
@@ -295,7 +206,9 @@ void Excess::FindReferences() {
     std::sort(leads.begin(), leads.end());
     for (uint32_t c = first; c < last; ++c) {
       Reference& reference = references_[c];
-      if (works.size() < kLeastOfStage && family_of_[k] != store::kNone) reference = ReferenceInFamily(c, {});
+      if (works.size() < kLeastOfStage) {
+        if (const auto work = peers_.WorkOfOtherStages(c, {})) reference = {*work, 0, true};
+      }
       if (reference.known || works.size() < 2) continue;
       const CellStats& s = typical_.stats()[c];
       // No transfer is faster than its path, and one bad card may slow half of what leaves the hosts: the faster ones are the yardstick.
@@ -306,22 +219,6 @@ void Excess::FindReferences() {
       reference = {SortedMedianWithout(works, s.own_work), SortedMedianWithout(leads, s.own_lead), true};
     }
   }
-}
-
-// Stages do the same in different orders, so only what it takes all together can be compared.
-Excess::Reference Excess::ReferenceInFamily(uint32_t c, std::span<const uint8_t> left_out) const {
-  const Cell& cell = classes_.cells[c];
-  std::vector<double> others;
-  double own = 0;
-  for (const FamilyTotal& t : families_[family_of_[cell.klass]]) {
-    if (t.rank_index == cell.owner) {
-      own = t.work;
-    } else if (t.rank_index >= left_out.size() || left_out[t.rank_index] == 0) {
-      others.push_back(t.work);
-    }
-  }
-  if (others.empty() || own <= 0) return {};
-  return {typical_.stats()[c].own_work * MedianInPlace(std::span(others)) / own, 0, true};
 }
 
 void Excess::AppendLevel(uint32_t c, const Reference& peers, Pieces& pieces) const {
@@ -346,14 +243,15 @@ void Excess::AppendLevel(uint32_t c, const Reference& peers, Pieces& pieces) con
 std::vector<double> Excess::RelativeLevels(WorkKind kind) const {
   std::vector<double> beyond(in_.capture.ranks.size(), 0), typical(beyond), works, leads;
   for (uint32_t k = 0; k < classes_.count; ++k) {
-    const uint32_t first = first_cell_[k], last = first_cell_[k + 1];
+    const auto [first, last] = peers_.CellsOf(k);
     if (first == last || classes_.cells[first].kind == UnitKind::kTransfer || KindOf(classes_.cells[first].kind) != kind) continue;
-    const bool by_family = last - first < kLeastOfStage && family_of_[k] != store::kNone;
+    const std::span<const StageTotal> totals = peers_.StageTotalsOf(k);
+    const bool by_family = last - first < kLeastOfStage && !totals.empty();
     if (!by_family && last - first < 2) continue;
     works.clear();
     leads.clear();
     if (by_family) {
-      for (const FamilyTotal& t : families_[family_of_[k]]) works.push_back(t.work);
+      for (const StageTotal& t : totals) works.push_back(t.work);
     } else {
       for (uint32_t c = first; c < last; ++c) {
         const Level level = LevelOf(c, false);
@@ -371,8 +269,7 @@ std::vector<double> Excess::RelativeLevels(WorkKind kind) const {
       const Level when_slow = slow > 0 ? LevelOf(c, true) : own;
       Level middle{middle_work, middle_lead};
       if (by_family) {
-        const auto& totals = families_[family_of_[k]];
-        const auto total = std::find_if(totals.begin(), totals.end(), [&](const FamilyTotal& t) { return t.rank_index == cell.owner; });
+        const auto total = std::find_if(totals.begin(), totals.end(), [&](const StageTotal& t) { return t.rank_index == cell.owner; });
         middle = {total->work > 0 ? typical_.stats()[c].own_work * middle_work / total->work : own.work, own.lead};
       }
       beyond[cell.owner] += (own.work + own.lead - middle.work - middle.lead) * (cell.count - slow) +
@@ -405,7 +302,7 @@ Pieces Excess::PausePieces(uint32_t rank_index) const {
   for (uint32_t c : typical_.CellsOfRank(rank_index)) {
     if (!HasLead(classes_.cells[c].kind)) continue;
     for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
-      if (const double pause = Pause(c, u); pause > 0) pieces.push_back({StartOf(u), pause});
+      if (const double pause = pauses_.At(c, u); pause > 0) pieces.push_back({StartOf(u), pause});
     }
   }
   return pieces;
@@ -422,21 +319,6 @@ Pieces Excess::CommonPieces() const {
     }
   }
   return pieces;
-}
-
-double SumPerStep(const Pieces& pieces, size_t steps) {
-  double sum = 0;
-  for (const Piece& p : pieces) sum += p.ns;
-  return steps == 0 ? 0 : sum / static_cast<double>(steps);
-}
-
-std::vector<double> ByStep(const Pieces& pieces, const Graph& graph, size_t steps) {
-  std::vector<double> sums(steps, 0);
-  for (const Piece& p : pieces) {
-    const int32_t step = graph.units[UnitOf(p.node)].step;
-    if (step >= 0) sums[static_cast<size_t>(step)] += p.ns;
-  }
-  return sums;
 }
 
 }  // namespace lockstep::analysis

@@ -11,9 +11,11 @@
 #include <span>
 #include <vector>
 
+#include "aggregator/analysis/cell_peers.h"
 #include "aggregator/analysis/classes.h"
-#include "aggregator/analysis/pieces.h"
 #include "aggregator/analysis/graph.h"
+#include "aggregator/analysis/host_pauses.h"
+#include "aggregator/analysis/pieces.h"
 #include "aggregator/analysis/regimes.h"
 #include "aggregator/analysis/typical.h"
 
@@ -56,7 +58,7 @@ class Excess {
   bool has_reference(uint32_t cell) const { return references_[cell].known; }
 
   // Ranks that most of this one's work can be compared with, itself included; 1: nobody.
-  uint32_t PeersOf(uint32_t rank_index) const { return peers_[rank_index]; }
+  uint32_t PeersOf(uint32_t rank_index) const { return peers_.PeersOf(rank_index); }
 
  private:
   struct Level {
@@ -71,21 +73,16 @@ class Excess {
   const ExcessSeries& SeriesAt(const Cell& cell) const;
   double CommonAt(const Cell& cell, uint32_t unit) const;
   bool Opens(uint32_t unit) const;
-  double Pause(uint32_t cell, uint32_t unit) const;
-  void IndexClasses();
   void FindReferences();
-  void MeasureSpread();
   void AddUp();
   void FindCommon();
   std::vector<double> MiddleOf(std::span<const uint32_t> rank_indices) const;
   void TakeOffMiddle();
   void FindRegimes();
-  void CountPeers();
   // What all cells' levels are; of cells in slow steps only or in the others.
   Level LevelOf(uint32_t cell, bool slow) const;
   // The yardstick of a cell: its others but for those of `left_out` owners.
   Reference ReferenceFor(uint32_t cell, std::span<const uint8_t> left_out) const;
-  Reference ReferenceInFamily(uint32_t cell, std::span<const uint8_t> left_out) const;
   void AppendLevel(uint32_t cell, const Reference& peers, Pieces& pieces) const;
 
   const GraphInput& in_;
@@ -93,27 +90,13 @@ class Excess {
   const Classes& classes_;
   const TypicalValues& typical_;
   size_t steps_;
-  std::vector<double> lead_sigma_;           // by class, host only
-  std::vector<uint32_t> first_cell_;         // of each class, and one past the last
-  std::vector<uint32_t> family_of_;          // by class: into families_, or store::kNone
-  // The same kernels in several stages: what each rank's take all together, and in how many occurrences.
-  struct FamilyTotal {
-    uint32_t rank_index;
-    double work;
-  };
-  std::vector<std::vector<FamilyTotal>> families_;
-  std::vector<Reference> references_;        // by cell
+  CellPeers peers_;
+  HostPauses pauses_;
+  std::vector<Reference> references_;  // by cell
   std::vector<ExcessSeries> ranks_, owners_;
-  std::vector<std::vector<uint32_t>> owner_cells_;
   std::vector<double> common_;
-  std::vector<uint32_t> peers_;
   std::vector<int32_t> stage_of_;
 };
-
-// Per step: the sum of the pieces.
-double SumPerStep(const Pieces& pieces, size_t steps);
-// By used step.
-std::vector<double> ByStep(const Pieces& pieces, const Graph& graph, size_t steps);
 
 }  // namespace lockstep::analysis
 

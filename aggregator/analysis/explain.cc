@@ -9,6 +9,7 @@
 #include "aggregator/analysis/causes.h"
 #include "aggregator/analysis/chance.h"
 #include "aggregator/analysis/group_effects.h"
+#include "aggregator/analysis/host_merge.h"
 #include "aggregator/analysis/imbalance.h"
 #include "aggregator/analysis/link_causes.h"
 #include "aggregator/analysis/lone_links.h"
@@ -22,8 +23,6 @@ namespace {
 constexpr double kLeastOfStep = 0.003;
 // A rank's copies are slow when they take so many times as long as its peers'.
 constexpr double kSlowCopies = 1.2;
-// All ranks at once, or the ranks of one host: this many of them.
-constexpr double kNearlyAll = 0.8;
 // What one rank's grouped products take more than its other kernels do.
 constexpr double kRoutedTimes = 2.0;
 constexpr double kFollowsBytes = 0.5;
@@ -63,11 +62,6 @@ class Explainer {
   double LeastNs() const { return kLeastOfStep * gains_.step_ns(); }
   int64_t StepName(size_t step) const { return in_.steps.names[step]; }
   int32_t RankNumber(uint32_t r) const { return in_.capture.ranks[r].rank.value(); }
-  std::string HostName(uint32_t r) const {
-    const uint32_t host = in_.capture.ranks[r].host;
-    if (host >= in_.capture.hosts.size()) return "";
-    return in_.capture.hosts[host].name.empty() ? in_.capture.hosts[host].id : in_.capture.hosts[host].name;
-  }
   std::vector<uint32_t> AllRanks() const {
     std::vector<uint32_t> all(ranks_);
     std::iota(all.begin(), all.end(), 0u);
@@ -213,7 +207,7 @@ class Explainer {
       if (beyond <= chance.floor || beyond * own_typical < LeastNs() || MayBeSetClock(r)) continue;
       AddSlowKernels(r, beyond, chance, found);
     }
-    MergeHosts(found, WorkKind::kKernels);
+    MergeRanksOfHosts({in_, excess_, rules_, pauses_}, WorkKind::kKernels, found);
     std::move(found.begin(), found.end(), std::back_inserter(out_.list));
   }
 
@@ -303,7 +297,7 @@ class Explainer {
       if (pauses_[r].empty()) NamePair(e);
       if (e.excess_ns > 0) found.push_back(std::move(e));
     }
-    MergeHosts(found, WorkKind::kHost);
+    MergeRanksOfHosts({in_, excess_, rules_, pauses_}, WorkKind::kHost, found);
     // Alone each rank must stand out for itself.
     std::erase_if(found, [&](const Explanation& e) { return e.kind == CulpritKind::kRank && lost[e.rank_indices[0]] < LeastNs(); });
     std::move(found.begin(), found.end(), std::back_inserter(out_.list));
@@ -323,70 +317,6 @@ class Explainer {
       NamePair(e);
       out_.list.push_back(std::move(e));
     }
-  }
-
-  // All ranks of one host, and not those of the others: it is the host.
-  void MergeHosts(std::vector<Explanation>& found, WorkKind kind) {
-    std::map<uint32_t, std::vector<size_t>> by_host;
-    std::map<uint32_t, uint32_t> ranks_of_host;
-    for (uint32_t r = 0; r < ranks_; ++r) ++ranks_of_host[in_.capture.ranks[r].host];
-    if (ranks_of_host.size() < 2) return;
-    for (size_t i = 0; i < found.size(); ++i) {
-      if (found[i].kind == CulpritKind::kRank && !found[i].late) by_host[in_.capture.ranks[found[i].rank_indices[0]].host].push_back(i);
-    }
-    std::vector<Explanation> merged;
-    std::vector<uint8_t> taken(found.size(), 0);
-    for (const auto& [host, entries] : by_host) {
-      const uint32_t members = ranks_of_host[host];
-      if (members < 2 || static_cast<double>(entries.size()) < kNearlyAll * members) continue;
-      if (by_host.size() > 1 && by_host.size() >= ranks_of_host.size()) continue;
-      std::vector<uint32_t> ranks;
-      Explanation e{.kind = CulpritKind::kHost};
-      for (size_t i : entries) {
-        ranks.push_back(found[i].rank_indices[0]);
-        e.excess_ns += found[i].excess_ns / static_cast<double>(entries.size());
-        taken[i] = 1;
-      }
-      e.rank_indices = ranks;
-      e.pieces = excess_.LevelPieces(ranks, kind);
-      CauseFinding cause = kind == WorkKind::kKernels ? rules_.OfKernels(ranks, 0) : HostCause(found, entries);
-      if (kind == WorkKind::kHost) {
-        for (uint32_t r : ranks) e.pieces.insert(e.pieces.end(), pauses_[r].begin(), pauses_[r].end());
-      }
-      e.cause = cause.cause;
-      e.rule_share = cause.rule_share;
-      e.evidence = std::move(cause.evidence);
-      e.evidence.push_back(absl::StrFormat("%d of %d ranks of %s, none of the other hosts' alike", entries.size(), members, HostName(ranks[0])));
-      merged.push_back(std::move(e));
-    }
-    size_t kept = 0;
-    for (size_t i = 0; i < found.size(); ++i) {
-      if (taken[i] == 0) std::swap(found[kept++], found[i]);
-    }
-    found.resize(kept);
-    std::move(merged.begin(), merged.end(), std::back_inserter(found));
-  }
-
-  // What slows every launch on a host is its processors; anything else keeps the cause that most of its ranks have.
-  CauseFinding HostCause(const std::vector<Explanation>& found, const std::vector<size_t>& entries) const {
-    std::map<Cause, size_t> votes;
-    for (size_t i : entries) ++votes[found[i].cause];
-    CauseFinding out;
-    size_t most = 0;
-    for (const auto& [cause, count] : votes) {
-      if (count > most) {
-        most = count;
-        out.cause = cause;
-      }
-    }
-    out.rule_share = static_cast<double>(most) / static_cast<double>(entries.size());
-    for (size_t i : entries) {
-      if (found[i].cause != out.cause || found[i].evidence.empty()) continue;
-      out.evidence.push_back(absl::StrFormat("rank %d: %s", RankNumber(found[i].rank_indices[0]), found[i].evidence[0]));
-      break;
-    }
-    if (out.cause == Cause::kHostLaunch) out.cause = Cause::kCpuContention;
-    return out;
   }
 
   const GraphInput& in_;

@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_PIECES_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_PIECES_H_
 
+#include <cstddef>
 #include <vector>
 
 #include "aggregator/analysis/graph.h"
@@ -15,6 +16,11 @@ struct Piece {
   double ns;
 };
 using Pieces = std::vector<Piece>;
+
+// Per step: the sum of the pieces.
+double SumPerStep(const Pieces& pieces, size_t steps);
+// By used step.
+std::vector<double> ByStep(const Pieces& pieces, const Graph& graph, size_t steps);
 
 }  // namespace lockstep::analysis
 

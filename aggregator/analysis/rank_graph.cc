@@ -1,10 +1,10 @@
 #include "aggregator/analysis/rank_graph.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "aggregator/analysis/device_streams.h"
 #include "aggregator/analysis/launch_queue.h"
 
 namespace lockstep::analysis {
@@ -16,19 +16,10 @@ using store::DeviceActivity;
 using store::kNone;
 using store::SyncType;
 
-constexpr double kNever = -std::numeric_limits<double>::infinity();
 // A device operation that starts this soon after another stream's ended, with a stream wait issued between, followed it; and below
 // the second a start needs no further explanation. On devices that take longer from one operation to the next: so many times that.
 constexpr double kFollowsNs = 10'000, kFollowsGaps = 5;
 constexpr double kExplainedNs = 1'500, kExplainedGaps = 1.5;
-// Of the gaps between operations of a stream those that nothing but the device makes are the shortest.
-constexpr double kShortest = 0.1;
-
-// Times are nanoseconds after the graph's origin, on the job's clock.
-struct StreamOps {
-  std::vector<uint32_t> units;   // in launch order, which is start order
-  std::vector<double> launched;  // kNever where unknown
-};
 
 class Builder {
  public:
@@ -121,12 +112,7 @@ class Builder {
         const uint32_t n = in_.matches.instance_of[rank_index_][a.collective];
         if (n != kNone && in_.matches.instances[n].usable) g_.units.back().instance = n;
       }
-      stream_of_.push_back(StreamIndex(a.stream));
-      StreamOps& stream = streams_[stream_of_.back()];
-      // A record without a launch was issued no earlier than the one before it on its stream.
-      const double before = stream.launched.empty() ? kNever : stream.launched.back();
-      stream.units.push_back(unit);
-      stream.launched.push_back(call_of_[i] == kNone ? before : std::max(before, CallStart(call_of_[i])));
+      stream_of_.push_back(streams_.Append(a.stream, unit, call_of_[i] == kNone ? kNever : CallStart(call_of_[i])));
     }
   }
 
@@ -135,14 +121,6 @@ class Builder {
     g_.start.push_back(At(start));
     g_.end.push_back(At(end));
     return static_cast<uint32_t>(g_.units.size()) - 1;
-  }
-
-  uint32_t StreamIndex(StreamId id) {
-    if (!streams_.empty() && id == last_stream_) return last_index_;
-    const auto [it, fresh] = stream_index_.try_emplace(id, static_cast<uint32_t>(streams_.size()));
-    if (fresh) streams_.emplace_back();
-    last_stream_ = id;
-    return last_index_ = it->second;
   }
 
   // ---- edges between host calls
@@ -182,7 +160,10 @@ class Builder {
 
   void ChainDevice() {
     CollectEventEdges();
-    MeasureDispatch();
+    if (const auto dispatch = streams_.ShortGap(g_)) {
+      follows_ = std::max(kFollowsNs, kFollowsGaps * *dispatch);
+      explained_ = std::max(kExplainedNs, kExplainedGaps * *dispatch);
+    }
     std::vector<uint32_t> done(streams_.size(), 0);  // operations of the stream that started so far
     size_t event_edge = 0;
     for (uint32_t i = 0; i < rank_.activities.size(); ++i) {
@@ -224,22 +205,6 @@ class Builder {
     }
   }
 
-  // How long the device takes from one operation of a stream to the next.
-  void MeasureDispatch() {
-    std::vector<double> gaps;
-    for (const StreamOps& s : streams_) {
-      for (size_t i = 1; i < s.units.size(); ++i) {
-        const double gap = g_.start[s.units[i]] - g_.end[s.units[i - 1]];
-        if (gap > 0) gaps.push_back(gap);
-      }
-    }
-    if (gaps.empty()) return;
-    const auto place = gaps.begin() + static_cast<std::ptrdiff_t>(kShortest * static_cast<double>(gaps.size() - 1));
-    std::nth_element(gaps.begin(), place, gaps.end());
-    follows_ = std::max(kFollowsNs, kFollowsGaps * *place);
-    explained_ = std::max(kExplainedNs, kExplainedGaps * *place);
-  }
-
   // Where no record explains a start: the operation of another stream that ended just before, if the host made the stream wait for
   // something between this launch and the one before. Where no call of the host is recorded and the device had nothing to do, whatever
   // ended last: what it idles from there on is the host's.
@@ -266,50 +231,23 @@ class Builder {
     if (latest != kNone && g_.end[latest] > known && (idle || start - g_.end[latest] <= follows_)) AddStart(EndOf(latest));
   }
 
-  struct Recorded {
-    double at;
-    StreamId stream;
-  };
-
   void CollectEventEdges() {
     for (const store::EventRecord& r : rank_.event_records) {
       const uint32_t call = calls_.Of(r.correlation);
-      if (call != kNone) records_[r.event].push_back({CallStart(call), r.stream});
+      if (call != kNone) events_.Add(r.event, CallStart(call), r.stream);
     }
-    for (auto& [event, list] : records_) {
-      std::stable_sort(list.begin(), list.end(), [](const Recorded& a, const Recorded& b) { return a.at < b.at; });
-    }
-    if (records_.empty()) return;
+    events_.Sort();
+    if (events_.empty()) return;
     for (const store::Sync& s : rank_.syncs) {
       if (s.type != SyncType::kStreamWaitEvent) continue;
       const uint32_t call = calls_.Of(s.correlation);
       const double at = call == kNone ? At(s.start) : CallStart(call);
-      const uint32_t before = RecordedBefore(s.event, at);
-      const auto stream = stream_index_.find(s.stream);
-      if (before == kNone || stream == stream_index_.end()) continue;
-      const StreamOps& ops = streams_[stream->second];
-      const auto next = std::upper_bound(ops.launched.begin(), ops.launched.end(), at);
-      if (next == ops.launched.end()) continue;
-      event_edges_.push_back({EndOf(before), ops.units[static_cast<size_t>(next - ops.launched.begin())]});
+      const uint32_t before = events_.RecordedBefore(s.event, at, streams_);
+      const uint32_t next = before == kNone ? kNone : streams_.FirstLaunchedAfter(streams_.Find(s.stream), at);
+      if (next != kNone) event_edges_.push_back({EndOf(before), next});
     }
     std::stable_sort(event_edges_.begin(), event_edges_.end(),
                      [](const AwaitEdge& a, const AwaitEdge& b) { return a.unit < b.unit; });
-  }
-
-  // The last device operation that `event` stood for at a moment of the host.
-  uint32_t RecordedBefore(uint32_t event, double at) const {
-    const auto list = records_.find(event);
-    if (list == records_.end()) return kNone;
-    const auto after =
-        std::upper_bound(list->second.begin(), list->second.end(), at, [](double t, const Recorded& r) { return t < r.at; });
-    if (after == list->second.begin()) return kNone;
-    const auto stream = stream_index_.find((after - 1)->stream);
-    return stream == stream_index_.end() ? kNone : LastLaunched(streams_[stream->second], (after - 1)->at);
-  }
-
-  static uint32_t LastLaunched(const StreamOps& ops, double before) {
-    const auto after = std::upper_bound(ops.launched.begin(), ops.launched.end(), before);
-    return after == ops.launched.begin() ? kNone : ops.units[static_cast<size_t>(after - ops.launched.begin()) - 1];
   }
 
   // ---- edges from the device back to the host
@@ -352,12 +290,12 @@ class Builder {
   void BlockFor(uint32_t unit) {
     const auto known = sync_of_call_.find(g_.units[unit].source);
     const store::Sync* sync = known == sync_of_call_.end() ? nullptr : &rank_.syncs[known->second];
-    if (sync != nullptr && sync->type == SyncType::kStream && stream_index_.contains(sync->stream)) {
-      Await(LastLaunched(streams_[stream_index_.find(sync->stream)->second], g_.start[unit]), unit);
+    if (sync != nullptr && sync->type == SyncType::kStream && streams_.Find(sync->stream) != kNone) {
+      Await(streams_.LastLaunchedBy(streams_.Find(sync->stream), g_.start[unit]), unit);
     } else if (sync != nullptr && sync->type == SyncType::kContext) {
-      for (const StreamOps& s : streams_) Await(LastLaunched(s, g_.start[unit]), unit);
-    } else if (sync != nullptr && sync->type == SyncType::kEvent && !records_.empty()) {
-      Await(RecordedBefore(sync->event, g_.start[unit]), unit);
+      for (uint32_t s = 0; s < streams_.size(); ++s) Await(streams_.LastLaunchedBy(s, g_.start[unit]), unit);
+    } else if (sync != nullptr && sync->type == SyncType::kEvent && !events_.empty()) {
+      Await(events_.RecordedBefore(sync->event, g_.start[unit], streams_), unit);
     } else {
       AwaitWhatEndedLast(unit);
     }
@@ -375,7 +313,7 @@ class Builder {
   // Nothing says what the call waited for: the last of what ended while it blocked.
   void AwaitWhatEndedLast(uint32_t unit) {
     uint32_t latest = kNone;
-    for (const StreamOps& s : streams_) {
+    for (const StreamOps& s : streams_.all()) {
       auto after = std::upper_bound(s.launched.begin(), s.launched.end(), g_.start[unit]) - s.launched.begin();
       for (; after > 0; --after) {
         const uint32_t candidate = s.units[static_cast<size_t>(after) - 1];
@@ -407,12 +345,9 @@ class Builder {
   std::vector<uint32_t> unit_of_call_;  // by call, kNone where it is no unit
   absl::flat_hash_map<uint32_t, uint32_t> sync_of_call_;
   std::vector<double> stream_waits_;  // sorted
-  absl::flat_hash_map<StreamId, uint32_t> stream_index_;
-  StreamId last_stream_;
-  uint32_t last_index_ = 0;
-  std::vector<StreamOps> streams_;
+  DeviceStreams streams_;
   double follows_ = kFollowsNs, explained_ = kExplainedNs;
-  absl::flat_hash_map<uint32_t, std::vector<Recorded>> records_;
+  EventRecords events_;
   std::vector<AwaitEdge> event_edges_;  // sorted by unit; here the start of `unit` waits
 };
 

@@ -1,7 +1,6 @@
 #include "aggregator/analysis/whatif.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <numeric>
 #include <regex>
@@ -18,25 +17,12 @@ namespace {
 
 using store::kNone;
 
-constexpr std::pair<std::string_view, FixKind> kKinds[] = {{"rank", FixKind::kRank},
-                                                           {"host", FixKind::kHost},
-                                                           {"stage", FixKind::kStage},
-                                                           {"group", FixKind::kGroup},
-                                                           {"op", FixKind::kOperation}};
-constexpr char kGrammar[] = "rank=N, host=NAME, stage=N, group=NAME or op=REGEX, several with commas between";
 // With less of the communication matched than this the replay misses who waits for whom.
 constexpr double kMatchedForTrust = 0.9;
 // A list in a message ends here.
 constexpr size_t kNamed = 8;
 // Names longer than this are matched by their beginning: a regular expression's matcher recurses.
 constexpr size_t kMatchedLength = 1024;
-
-std::optional<FixKind> KindAt(std::string_view text) {
-  for (const auto& [name, kind] : kKinds) {
-    if (text.substr(0, name.size()) == name && text.substr(name.size(), 1) == "=") return kind;
-  }
-  return std::nullopt;
-}
 
 // "0-5, 7": runs of numbers.
 std::string Runs(std::vector<int32_t> numbers) {
@@ -59,22 +45,6 @@ std::string Listed(std::vector<std::string> names) {
   std::string out = absl::StrJoin(names, ", ");
   if (all > kNamed) absl::StrAppend(&out, " and ", all - kNamed, " more");
   return out;
-}
-
-bool ToNumber(std::string_view text, int32_t* out) {
-  const char* const end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, *out);
-  return error == std::errc() && stopped == end;
-}
-
-// "5" or "4-7".
-std::optional<std::pair<int32_t, int32_t>> Range(std::string_view text) {
-  const size_t dash = text.find('-', 1);
-  int32_t first = 0, last = 0;
-  if (!ToNumber(text.substr(0, dash), &first)) return std::nullopt;
-  if (dash == std::string_view::npos) return std::pair(first, first);
-  if (!ToNumber(text.substr(dash + 1), &last) || last < first) return std::nullopt;
-  return std::pair(first, last);
 }
 
 class Question {
@@ -118,7 +88,7 @@ class Question {
   // ---- ranks and hosts
 
   absl::StatusOr<WhatIfPart> SelectRanks(const FixTarget& target) {
-    const auto range = Range(target.value);
+    const auto range = ParseRange(target.value);
     if (!range) return absl::InvalidArgumentError(absl::StrCat("--fix rank=", target.value, ": a rank is a number, or a range as in rank=4-7"));
     std::vector<uint32_t> chosen;
     std::vector<int32_t> all;
@@ -180,7 +150,7 @@ class Question {
       return absl::InvalidArgumentError(
           "no pipeline stages were found in this capture: its ranks exchange no messages whose partners are recorded; name ranks instead");
     }
-    const auto range = Range(target.value);
+    const auto range = ParseRange(target.value);
     if (!range || range->first != range->second || range->first < 0 || range->first >= static_cast<int32_t>(layout.stages)) {
       return absl::InvalidArgumentError(absl::StrCat("no stage ", target.value, " in this capture; there are stages 0-", layout.stages - 1, " (stage 0: ranks ",
                                                      RanksText(layout.RanksOf(0)), ")"));
@@ -381,33 +351,8 @@ class Question {
 
 }  // namespace
 
-std::string_view FixKindName(FixKind kind) {
-  for (const auto& [name, known] : kKinds) {
-    if (known == kind) return name;
-  }
-  return "";
-}
-
-absl::StatusOr<std::vector<FixTarget>> ParseFixTargets(std::string_view text) {
-  std::vector<FixTarget> targets;
-  size_t begin = 0;
-  while (begin <= text.size()) {
-    size_t end = text.find(',', begin);
-    while (end != std::string_view::npos && !KindAt(text.substr(end + 1))) end = text.find(',', end + 1);
-    const std::string_view one = text.substr(begin, end == std::string_view::npos ? end : end - begin);
-    const auto kind = KindAt(one);
-    if (!kind) return absl::InvalidArgumentError(absl::StrCat("--fix ", std::string(text), ": '", std::string(one), "' is none of ", kGrammar));
-    const std::string_view value = one.substr(one.find('=') + 1);
-    if (value.empty()) return absl::InvalidArgumentError(absl::StrCat("--fix ", std::string(text), ": nothing stands behind '", std::string(one), "'; it takes ", kGrammar));
-    targets.push_back({*kind, std::string(value)});
-    if (end == std::string_view::npos) break;
-    begin = end + 1;
-  }
-  return targets;
-}
-
 absl::StatusOr<WhatIfResult> WhatIf(const Prepared& prepared, const WhatIfRequest& request) {
-  if (request.targets.empty()) return absl::InvalidArgumentError(absl::StrCat("say what to fix: ", kGrammar));
+  if (request.targets.empty()) return absl::InvalidArgumentError(absl::StrCat("say what to fix: ", kFixGrammar));
   if (request.scale && !(*request.scale > 0 && *request.scale <= 1000)) {
     return absl::InvalidArgumentError("--scale is a factor above 0: 0.9 makes durations a tenth shorter");
   }

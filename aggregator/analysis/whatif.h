@@ -8,25 +8,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "aggregator/analysis/fix_targets.h"
 #include "aggregator/analysis/prepared.h"
 #include "aggregator/analysis/stats.h"
 
 namespace lockstep::analysis {
-
-enum class FixKind : uint8_t { kRank, kHost, kStage, kGroup, kOperation };
-std::string_view FixKindName(FixKind kind);  // as on the command line: "rank", …, "op"
-
-struct FixTarget {
-  FixKind kind;
-  std::string value;  // as written
-};
-// "rank=5,op=gemm.*": a comma separates where a known name and '=' follow, so that a regular expression may hold others.
-// kInvalidArgument says what would be right.
-absl::StatusOr<std::vector<FixTarget>> ParseFixTargets(std::string_view text);
 
 struct WhatIfRequest {
   std::vector<FixTarget> targets;  // all changed together

@@ -10,90 +10,41 @@
 #include "aggregator/report/actions.h"
 #include "aggregator/report/report.h"
 #include "aggregator/report/text_layout.h"
+#include "aggregator/report/text_page.h"
+#include "aggregator/report/text_waiting.h"
 
 namespace lockstep::report {
 namespace {
 
 using analysis::LengthText;
+using enum Priority;
 
-// Ranks whose waiting is this part of all of it are worth a word.
-constexpr double kNotableShare = 0.02;
-// Of the waiting for the rank that was waited for most.
-constexpr double kWorthALine = 0.25;
 constexpr double kNearlyAll = 0.99;
-// A page of a terminal, at this many columns.
-constexpr int kMostLines = 20;
-constexpr int kUsualWidth = 100;
-constexpr int kNarrowest = 40;
 constexpr int kMostRows = 8;
-constexpr size_t kMostFixes = 3, kMostWaitedFor = 3, kMostInnocents = 3, kMostActions = 3, kRanksOfACommand = 8;
+constexpr size_t kMostFixes = 3, kMostInnocents = 3, kMostActions = 3, kRanksOfACommand = 8;
 
 class Writer {
  public:
   Writer(const Report& report, const TextOptions& options)
-      : r_(report), options_(options), width_(std::max(options.width, kNarrowest)), top_(static_cast<size_t>(std::clamp(options.top, 1, kMostRows))) {}
+      : r_(report), options_(options), page_(options), top_(static_cast<size_t>(std::clamp(options.top, 1, kMostRows))) {}
 
   std::string Run() {
     Verdict();
     Overview();
     Why();
     Fixes();
-    Waiting();
+    SayWaiting(r_, page_);
     Time();
     NotTheCause();
     Trend();
     Trust();
     Do();
     Open();
-    return Fitted();
+    return page_.Take();
   }
 
  private:
-  // How soon something is left out when there is too much to say.
-  enum Priority { kAlways, kImportant, kUseful, kAside };
-  struct Paragraph {
-    std::string lines;
-    Priority priority;
-  };
-
-  void Say(Priority priority, std::string_view text, size_t hang = 2, Tone tone = Tone::kPlain) {
-    TextLayout layout(options_.width, options_.color);
-    layout.Line(text, hang, tone);
-    paragraphs_.push_back({layout.Take(), priority});
-  }
-
-  // One line, the end of which may go.
-  void SayShort(Priority priority, std::string text, Tone tone = Tone::kPlain) {
-    const auto most = static_cast<size_t>(width_);
-    if (text.size() > most) {
-      size_t cut = text.rfind(' ', most - 4);
-      if (cut == std::string::npos || cut < most / 2) cut = most - 4;
-      text.resize(cut);
-      text += " ...";
-    }
-    Say(priority, text, 2, tone);
-  }
-
-  // Twenty lines at the usual width; what matters least goes first, from the end.
-  std::string Fitted() {
-    const auto lines = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
-    std::ptrdiff_t total = 0;
-    for (const Paragraph& p : paragraphs_) total += lines(p.lines);
-    const std::ptrdiff_t most = std::max<std::ptrdiff_t>(kMostLines, kMostLines * kUsualWidth / width_);
-    for (const Priority least : {kAside, kUseful, kImportant}) {
-      for (size_t i = paragraphs_.size(); i > 0 && total > most; --i) {
-        if (paragraphs_[i - 1].priority != least) continue;
-        total -= lines(paragraphs_[i - 1].lines);
-        paragraphs_[i - 1].lines.clear();
-      }
-    }
-    std::string out;
-    for (const Paragraph& p : paragraphs_) out += p.lines;
-    return out;
-  }
-
   double Steps() const { return std::max(1.0, static_cast<double>(r_.capture.steps)); }
-  static std::string Length(Nanos n) { return LengthText(static_cast<double>(n.ns())); }
 
   const RankRow* RowOf(RankId rank) const {
     const auto row = std::find_if(r_.ranks.begin(), r_.ranks.end(), [&](const RankRow& r) { return r.rank == rank; });
@@ -124,7 +75,7 @@ class Writer {
 
   void Verdict() {
     if (r_.ranks.empty()) {
-      Say(kAlways, "NOTHING RECORDED: no rank left any device activity", 2, Tone::kWarn);
+      page_.Say(kAlways, "NOTHING RECORDED: no rank left any device activity", 2, Tone::kWarn);
       return;
     }
     if (r_.capture.steps < analysis::kLeastSteps) {
@@ -135,11 +86,11 @@ class Writer {
         line += absl::StrFormat(" So far the others wait for rank %d (%s of their waiting per step)", most->rank.value(),
                                 LengthText(static_cast<double>(most->caused_wait.ns()) / Steps()));
       }
-      Say(kAlways, line, 2, Tone::kWarn);
+      page_.Say(kAlways, line, 2, Tone::kWarn);
       return;
     }
     if (r_.capture.matching.matched_fraction.value_or(1) < analysis::kMatchedForVerdict) {
-      Say(kAlways, "UNDECIDED only " + Percent(*r_.capture.matching.matched_fraction) +
+      page_.Say(kAlways, "UNDECIDED only " + Percent(*r_.capture.matching.matched_fraction) +
                        " of the communication could be matched across ranks: who waits for whom is not known",
           2, Tone::kWarn);
       return;
@@ -149,14 +100,14 @@ class Writer {
       if (r_.slowdown.noise_floor_ns_per_step) {
         line += absl::StrFormat(" by more than %s per step (noise floor)", LengthText(*r_.slowdown.noise_floor_ns_per_step));
       }
-      Say(kAlways, line, 2, Tone::kGood);
+      page_.Say(kAlways, line, 2, Tone::kGood);
       return;
     }
     const StragglerRow& s = r_.stragglers[0];
     std::string line = absl::StrFormat("%s %s: %s, %s.", s.verdict == "undecided" ? "UNDECIDED" : "STRAGGLER", Who(s), s.cause, s.verdict);
     if (s.gain_ns_per_step) line += " Fixing it gains " + Gain(*s.gain_ns_per_step, s.gain_interval) + " per step" + GainWithOthers(*s.gain_ns_per_step);
     if (r_.stragglers.size() > 1) line += absl::StrFormat("; %d more below", r_.stragglers.size() - 1);
-    Say(kAlways, line, 2, s.verdict == "undecided" ? Tone::kWarn : Tone::kBad);
+    page_.Say(kAlways, line, 2, s.verdict == "undecided" ? Tone::kWarn : Tone::kBad);
   }
 
   // Where the first one is held up by others that are as bad, fixing it alone says little.
@@ -201,19 +152,19 @@ class Writer {
     }
     if (c.matching.matched_fraction) line += absl::StrFormat("  matched %.4g%%", 100 * *c.matching.matched_fraction);
     if (c.hosts > 1) line += c.clock_bound ? "  clocks within " + Text(*c.clock_bound) : "  clocks unknown";
-    Say(kAlways, line);
-    if (!c.missing_ranks.empty()) Say(kAlways, "MISSING " + RankList(c.missing_ranks, 16) + ": nothing was recorded of them", 2, Tone::kWarn);
+    page_.Say(kAlways, line);
+    if (!c.missing_ranks.empty()) page_.Say(kAlways, "MISSING " + RankList(c.missing_ranks, 16) + ": nothing was recorded of them", 2, Tone::kWarn);
   }
 
   // "kernels +18% (z 21)": of several kinds of evidence the first says why.
   void WhyRow(double lost, const std::string& what, const std::string& detail) {
     const double share = r_.slowdown.lost_ns_per_step && *r_.slowdown.lost_ns_per_step > 0 ? lost / *r_.slowdown.lost_ns_per_step : 0;
-    SayShort(kAlways, absl::StrFormat("  %9s %5s  %-26s %s", LengthText(lost), absl::StrFormat("%.0f%%", 100 * share), what, detail));
+    page_.SayShort(kAlways, absl::StrFormat("  %9s %5s  %-26s %s", LengthText(lost), absl::StrFormat("%.0f%%", 100 * share), what, detail));
   }
 
   void Why() {
     if (!r_.slowdown.lost_ns_per_step) return;
-    Say(kAlways, "WHY (adds up to " + LengthText(*r_.slowdown.lost_ns_per_step) + " per step)", 2, Tone::kTitle);
+    page_.Say(kAlways, "WHY (adds up to " + LengthText(*r_.slowdown.lost_ns_per_step) + " per step)", 2, Tone::kTitle);
     for (size_t i = 0; i < r_.stragglers.size() && i < top_; ++i) {
       const StragglerRow& s = r_.stragglers[i];
       std::string detail = CauseInWords(s.cause) + "  " + s.verdict;
@@ -241,65 +192,7 @@ class Writer {
       if (f.entries.size() > 2) what = absl::StrFormat("the first %d together", f.entries.size());
       line += (i > 0 ? ";  " : "  ") + what + ": " + Gain(f.gain_ns_per_step, f.gain_interval);
     }
-    Say(kImportant, line, 2, Tone::kTitle);
-  }
-
-  void Waiting() {
-    if (r_.waiting && !r_.waiting->causers.empty() && r_.capture.steps >= analysis::kLeastSteps) {
-      DelayCosts(*r_.waiting);
-    } else {
-      CausedWaits();
-    }
-    Lateness();
-  }
-
-  // Beyond what a typical job would wait, by who caused it however far away.
-  void DelayCosts(const WaitingRow& w) {
-    for (size_t i = 0; i < w.causers.size() && i < kMostWaitedFor; ++i) {
-      const WaitingRow::Causer& c = w.causers[i];
-      const double total = c.direct_ns_per_step + c.passed_on_ns_per_step;
-      // Ranks that are as bad as each other are told of together; what is far less is noise beside the first.
-      if (i > 0 && total < kWorthALine * (w.causers[0].direct_ns_per_step + w.causers[0].passed_on_ns_per_step)) break;
-      std::string line = absl::StrFormat("WAITING %d rank%s waited for rank %d", c.victims, c.victims == 1 ? "" : "s", c.rank.value());
-      if (c.victims > 0) line += absl::StrFormat(": mean %s per step", LengthText(total / c.victims));
-      line += absl::StrFormat(" (%s of all such waiting); direct %s, passed on %s", Percent(total / w.waited_ns_per_step), Percent(c.direct_ns_per_step / total),
-                              Percent(c.passed_on_ns_per_step / total));
-      if (!c.path.empty()) line += "; path " + c.path;
-      Say(i == 0 ? kUseful : kAside, line, 2, Tone::kTitle);
-    }
-  }
-
-  void CausedWaits() {
-    std::vector<const RankRow*> order;
-    Nanos all;
-    for (const RankRow& r : r_.ranks) {
-      all += r.caused_wait;
-      order.push_back(&r);
-    }
-    if (all <= Nanos()) return;
-    std::stable_sort(order.begin(), order.end(), [](const RankRow* a, const RankRow* b) { return a->caused_wait > b->caused_wait; });
-    std::string line = "WAITING the others waited for";
-    for (size_t i = 0; i < order.size() && i < kMostWaitedFor; ++i) {
-      const double share = static_cast<double>(order[i]->caused_wait.ns()) / static_cast<double>(all.ns());
-      if (i > 0 && share < kNotableShare) break;
-      line += absl::StrFormat("%s rank %d %s per step (%s)", i > 0 ? "," : "", order[i]->rank.value(),
-                              LengthText(static_cast<double>(order[i]->caused_wait.ns()) / Steps()), Percent(share));
-    }
-    Say(kUseful, line, 2, Tone::kTitle);
-  }
-
-  void Lateness() {
-    const RankRow* late = nullptr;
-    for (const RankRow& r : r_.ranks) {
-      if (r.late_from_before && (late == nullptr || *r.late_from_before > *late->late_from_before)) late = &r;
-    }
-    if (late != nullptr && r_.capture.steps < analysis::kLeastSteps && *late->late_from_before > Nanos::Micros(100)) {
-      std::string clock;
-      if (r_.capture.clock_bound && *r_.capture.clock_bound > *late->late_from_before) clock = " (within clock error)";
-      Say(kImportant, absl::StrFormat("LATE rank %d came %s late from before the window, cause unknown: what it did before is not in the capture%s",
-                                      late->rank.value(), Text(*late->late_from_before), clock),
-          2, Tone::kTitle);
-    }
+    page_.Say(kImportant, line, 2, Tone::kTitle);
   }
 
   void Time() {
@@ -321,7 +214,7 @@ class Writer {
     if (unsplit > Nanos()) line += "  exposed, not split " + part(unsplit);
     line += "  copies " + part(memory) + "  idle " + part(idle);
     if (communication > Nanos()) line += "  overlap " + Percent(static_cast<double>(overlap.ns()) / static_cast<double>(communication.ns()));
-    Say(kUseful, line, 2, Tone::kTitle);
+    page_.Say(kUseful, line, 2, Tone::kTitle);
     const EfficiencyRow& e = r_.efficiency;
     if (e.factors.parallel) {
       line = absl::StrFormat("POP parallel efficiency %.2f = load balance %.2f x communication %.2f x orchestration %.2f", *e.factors.parallel,
@@ -335,7 +228,7 @@ class Writer {
       if (e.critical_communication_ns_per_step && r_.slowdown.lost_ns_per_step && *e.critical_communication_ns_per_step > 0.1 * *r_.slowdown.lost_ns_per_step) {
         line += absl::StrFormat("; slow transfers cost %s per step", LengthText(*e.critical_communication_ns_per_step));
       }
-      Say(kAside, line, 2, Tone::kTitle);
+      page_.Say(kAside, line, 2, Tone::kTitle);
     }
   }
 
@@ -343,7 +236,7 @@ class Writer {
     if (r_.not_the_cause.empty()) return;
     std::string line = "NOT THE CAUSE";
     for (size_t i = 0; i < r_.not_the_cause.size() && i < kMostInnocents; ++i) line += (i > 0 ? ";  " : "  ") + r_.not_the_cause[i];
-    Say(kUseful, line, 2, Tone::kTitle);
+    page_.Say(kUseful, line, 2, Tone::kTitle);
   }
 
   // When the first one began, and what it was like before.
@@ -362,7 +255,7 @@ class Writer {
     }
     if (ends) line += absl::StrFormat("; last seen in step %d", *s.until_step);
     if (s.affected_steps < kNearlyAll) line += absl::StrFormat("; in %.0f%% of the steps", 100 * s.affected_steps);
-    Say(kImportant, line, 2, Tone::kTitle);
+    page_.Say(kImportant, line, 2, Tone::kTitle);
   }
 
   // What weakens these numbers.
@@ -374,23 +267,23 @@ class Writer {
       lost += l.records;
       if (stages.find(l.stage) == std::string::npos) stages += (stages.empty() ? "" : ", ") + l.stage;
     }
-    if (lost > 0) Say(kImportant, absl::StrFormat("LOST %d records (at: %s): the numbers above are without them", lost, stages), 2, Tone::kWarn);
+    if (lost > 0) page_.Say(kImportant, absl::StrFormat("LOST %d records (at: %s): the numbers above are without them", lost, stages), 2, Tone::kWarn);
     const MatchingRow& m = r_.capture.matching;
     // A window's edges always cut a few.
     if (m.matched_fraction.value_or(1) < kNearlyAll || m.conflicts > 0) {
-      Say(kImportant,
+      page_.Say(kImportant,
           absl::StrFormat("UNMATCHED %d communication kernels have no partners on every rank of their group, %d contradict them; their "
                           "waiting is not split",
                           m.unmatched, m.conflicts),
           2, Tone::kWarn);
     }
-    for (const std::string& note : r_.capture.notes) Say(kAside, "NOTE " + note, 2, Tone::kWarn);
+    for (const std::string& note : r_.capture.notes) page_.Say(kAside, "NOTE " + note, 2, Tone::kWarn);
   }
 
   // What to do about the first one, and the command that shows what it would gain.
   void Do() {
     for (size_t i = 0; i < r_.recommendations.size() && i < kMostActions; ++i) {
-      Say(i == 0 ? kImportant : kAside, "DO " + r_.recommendations[i], 2, Tone::kTitle);
+      page_.Say(i == 0 ? kImportant : kAside, "DO " + r_.recommendations[i], 2, Tone::kTitle);
     }
     if (options_.source.empty() || r_.stragglers.empty()) return;
     const StragglerRow& s = r_.stragglers[0];
@@ -402,7 +295,7 @@ class Writer {
       if (s.ranks.size() > kRanksOfACommand) return;
     }
     if (fix.empty()) return;
-    Say(kUseful, "TRY lockstep whatif " + Quoted(options_.source) + " --fix " + Quoted(fix), 2, Tone::kTitle);
+    page_.Say(kUseful, "TRY lockstep whatif " + Quoted(options_.source) + " --fix " + Quoted(fix), 2, Tone::kTitle);
   }
 
   // Where to look: the culprit beside one that waited for it and one that did neither.
@@ -425,7 +318,7 @@ class Writer {
       if (victim != nullptr) line += absl::StrFormat(" beside rank %d, which waited", victim->rank.value());
     }
     if (s.since_step) line += absl::StrFormat(", step %d", *s.since_step);
-    Say(kUseful, line, 2, Tone::kTitle);
+    page_.Say(kUseful, line, 2, Tone::kTitle);
   }
 
   // As a shell reads one word.
@@ -441,9 +334,8 @@ class Writer {
 
   const Report& r_;
   const TextOptions& options_;
-  int width_;
+  TextPage page_;
   size_t top_;
-  std::vector<Paragraph> paragraphs_;
 };
 
 }  // namespace

@@ -13,116 +13,12 @@
 #include <string_view>
 #include <vector>
 
-#include "aggregator/store/collective_op.h"
+#include "aggregator/store/rank_rows.h"
 #include "aggregator/store/string_table.h"
 #include "common/base/ids.h"
 #include "common/base/time.h"
 
 namespace lockstep::store {
-
-enum class ActivityKind : uint8_t { kKernel, kMemcpy, kMemset };
-
-inline constexpr uint32_t kNone = 0xFFFFFFFF;
-
-// One thing a device did. A zero-length one counts as a record, not as time.
-struct DeviceActivity {
-  HostTime start;
-  HostTime end;
-  NameId name;
-  StreamId stream;
-  CorrelationId correlation;  // 0: none
-  uint32_t detail = kNone;    // into kernel_details (kernels) or copy_details (copies and sets); kNone: nothing known
-  uint32_t collective = kNone;  // into collectives, for communication kernels
-  ActivityKind kind = ActivityKind::kKernel;
-  bool communication = false;  // metadata first, name second, the user's rule third
-};
-
-struct KernelDetail {
-  uint32_t grid[3] = {};
-  uint16_t block[3] = {};
-  uint16_t registers = 0;
-  uint32_t static_shared_bytes = 0;
-  uint32_t dynamic_shared_bytes = 0;
-  ContextId context;
-  uint32_t graph = 0;
-  uint64_t graph_node = 0;
-  // As an imported trace states them; negative: unknown.
-  float blocks_per_sm = -1;
-  float warps_per_sm = -1;
-  float occupancy_percent = -1;
-};
-
-struct CopyDetail {
-  uint64_t bytes = 0;
-  ContextId context;
-  uint8_t copy_kind = 0;  // CUpti_ActivityMemcpyKind; 0 for sets and where unknown
-  uint8_t src_kind = 0;
-  uint8_t dst_kind = 0;
-  uint32_t graph = 0;
-  uint64_t graph_node = 0;
-};
-
-// A runtime or driver call of a host thread.
-struct ApiCall {
-  HostTime start;
-  HostTime end;
-  NameId name;
-  CorrelationId correlation;
-  ThreadId thread;
-  uint32_t cbid = 0;
-  bool driver = false;
-};
-
-// CUPTI's numbers for the type; a rank's wait for its own device, or a stream's wait for an event.
-enum class SyncType : uint8_t { kUnknown = 0, kEvent = 1, kStreamWaitEvent = 2, kStream = 3, kContext = 4 };
-
-struct Sync {
-  HostTime start;
-  HostTime end;
-  CorrelationId correlation;
-  StreamId stream;  // kNone: does not apply
-  uint32_t event = kNone;
-  SyncType type = SyncType::kUnknown;
-};
-
-// cudaEventRecord: what a Sync with this `event` waits for is the work launched on `stream` before this call.
-struct EventRecord {
-  CorrelationId correlation;  // of its ApiCall, which says when
-  StreamId stream;
-  uint32_t event = kNone;
-};
-
-enum class RangeKind : uint8_t { kUser, kStep, kOperator };
-
-// A named stretch of a host thread: an NVTX range, a user annotation, a step.
-struct HostRange {
-  HostTime start;
-  HostTime end;
-  NameId name;
-  NameId domain;
-  ThreadId thread;
-  uint32_t depth = 0;
-  RangeKind kind = RangeKind::kUser;
-  bool start_unknown = false;  // opened before the window: start is the window's
-  bool end_unknown = false;    // still open at its end: end is the window's
-};
-
-// How sure it is which ranks a communication kernel belongs with, best first.
-enum class MatchSource : uint8_t { kNcclSequence, kGroupSequence, kGraph, kOrder };
-
-// One communication kernel of one rank and what is known of it. Several collectives in one kernel are several of these
-// with the same activity.
-struct Collective {
-  uint32_t activity = kNone;  // into activities
-  uint32_t group = kNone;     // into Capture::groups; kNone: unknown
-  CollectiveOp op = CollectiveOp::kUnknown;
-  MatchSource source = MatchSource::kOrder;
-  int64_t sequence = -1;  // per (group, op) for kNcclSequence, per group for kGroupSequence; -1: none
-  int64_t bytes = -1;     // per rank, in NCCL's convention for `count`; -1: unknown
-  int32_t root = -1;      // rank in the group of a rooted operation
-  int32_t peer = -1;      // rank in the group of a send or receive
-  NameId datatype;
-};
 
 // How a capture knows a group: its source named it; nothing did, and one group of all ranks stands for whatever there was; or
 // align::InferGroups found it by who meets whom.
