@@ -82,6 +82,51 @@ MatchingRow MakeMatchingRow(const RowInput& in) {
   return row;
 }
 
+// `row`: with its begin and its length.
+void AddClocks(const RowInput& in, const std::vector<std::string>& hosts, CaptureRow& row) {
+  std::optional<JobTime> middle;
+  if (row.start_unix_ns) middle = JobTime(*row.start_unix_ns + row.duration->ns() / 2);
+  for (size_t h = 0; h < in.clock.hosts().size(); ++h) {
+    const align::HostClock& clock = in.clock.hosts()[h];
+    const auto bound = Known(clock.bound);
+    row.clocks.push_back({.host = hosts[h],
+                          .offset = bound ? std::optional(middle ? LeadAt(clock, *middle) : clock.offset) : std::nullopt,
+                          .drift_ppm = bound ? std::optional(clock.drift * 1e6) : std::nullopt,
+                          .bound = bound,
+                          .method = MethodName(clock.method)});
+  }
+}
+
+// What the reader must know of these numbers.
+void AddNotes(const RowInput& in, const std::vector<std::string>& hosts, CaptureRow& row) {
+  row.notes = in.capture.notes;
+  if (!in.steps.how.empty()) row.notes.push_back(in.steps.how);
+  for (size_t h = 0; h < in.clock.hosts().size(); ++h) {
+    if (!in.clock.hosts()[h].step_noticed) continue;
+    row.notes.push_back("the clock of host " + hosts[h] +
+                        " was set during the capture; its bound is widened by that much");
+  }
+  if (in.diagnosis.edges > 0 && in.diagnosis.cut_edges * 1000 > in.diagnosis.edges) {
+    row.notes.push_back("the replay left out " + std::to_string(in.diagnosis.cut_edges) + " of " +
+                        std::to_string(in.diagnosis.edges) + " dependencies that the records contradict");
+  }
+  if (in.matches.partial > 0) {
+    const Nanos most = analysis::MostUnseenWait(in.capture, in.matches, in.times, in.steps) / static_cast<int64_t>(std::max<size_t>(1, in.steps.count()));
+    row.notes.push_back(std::to_string(in.matches.partial) +
+                        " collectives lack ranks or records: what the others waited for each other is the least it can be, and they waited for the "
+                        "missing at most " +
+                        analysis::LengthText(static_cast<double>(most.ns())) + " per step");
+  }
+  if (in.times.stalled > 0) {
+    row.notes.push_back(std::to_string(in.times.stalled) +
+                        " collectives were held up on the rank that came last, while the others were through: that is no waiting of theirs");
+  }
+  if (in.times.disagreeing > 0) {
+    row.notes.push_back(std::to_string(in.times.disagreeing) +
+                        " collectives whose waiting differs between durations and clocks by more than the clocks' bound");
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> HostNames(const store::Capture& capture) {
@@ -138,45 +183,10 @@ CaptureRow MakeCaptureRow(const RowInput& in) {
   }
   AddLosses(c, row);
   row.clock_bound = Known(in.clock.bound());
-  std::optional<JobTime> middle;
-  if (row.start_unix_ns) middle = JobTime(*row.start_unix_ns + row.duration->ns() / 2);
   const std::vector<std::string> hosts = HostNames(c);
-  for (size_t h = 0; h < in.clock.hosts().size(); ++h) {
-    const align::HostClock& clock = in.clock.hosts()[h];
-    const auto bound = Known(clock.bound);
-    row.clocks.push_back({.host = hosts[h],
-                          .offset = bound ? std::optional(middle ? LeadAt(clock, *middle) : clock.offset) : std::nullopt,
-                          .drift_ppm = bound ? std::optional(clock.drift * 1e6) : std::nullopt,
-                          .bound = bound,
-                          .method = MethodName(clock.method)});
-  }
+  AddClocks(in, hosts, row);
   row.matching = MakeMatchingRow(in);
-  row.notes = c.notes;
-  if (!in.steps.how.empty()) row.notes.push_back(in.steps.how);
-  for (size_t h = 0; h < in.clock.hosts().size(); ++h) {
-    if (!in.clock.hosts()[h].step_noticed) continue;
-    row.notes.push_back("the clock of host " + hosts[h] +
-                        " was set during the capture; its bound is widened by that much");
-  }
-  if (in.diagnosis.edges > 0 && in.diagnosis.cut_edges * 1000 > in.diagnosis.edges) {
-    row.notes.push_back("the replay left out " + std::to_string(in.diagnosis.cut_edges) + " of " +
-                        std::to_string(in.diagnosis.edges) + " dependencies that the records contradict");
-  }
-  if (in.matches.partial > 0) {
-    const Nanos most = analysis::MostUnseenWait(in.capture, in.matches, in.times, in.steps) / static_cast<int64_t>(std::max<size_t>(1, in.steps.count()));
-    row.notes.push_back(std::to_string(in.matches.partial) +
-                        " collectives lack ranks or records: what the others waited for each other is the least it can be, and they waited for the "
-                        "missing at most " +
-                        analysis::LengthText(static_cast<double>(most.ns())) + " per step");
-  }
-  if (in.times.stalled > 0) {
-    row.notes.push_back(std::to_string(in.times.stalled) +
-                        " collectives were held up on the rank that came last, while the others were through: that is no waiting of theirs");
-  }
-  if (in.times.disagreeing > 0) {
-    row.notes.push_back(std::to_string(in.times.disagreeing) +
-                        " collectives whose waiting differs between durations and clocks by more than the clocks' bound");
-  }
+  AddNotes(in, hosts, row);
   return row;
 }
 

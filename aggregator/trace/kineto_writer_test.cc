@@ -45,9 +45,12 @@ class KinetoWriterTest : public ::testing::Test {
                     .memory_bytes = 80ull << 30};
     r.has_properties = true;
     r.losses = {{.stage = "ring", .kind = "kernel", .records = 3, .reason = "full"}};
-    const NameId gemm = capture_.strings.Intern("void gemm<\"quoted\\\">(float*)\n");
-    const NameId nccl =
-        capture_.strings.Intern("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)");
+    FillDetails(r);
+    FillActivities(r);
+    FillHost(r);
+  }
+
+  static void FillDetails(store::RankData& r) {
     r.kernel_details = {{.grid = {70000, 2, 3},
                          .block = {1024, 1, 1},
                          .registers = 255,
@@ -63,6 +66,12 @@ class KinetoWriterTest : public ::testing::Test {
     r.copy_details = {
         {.bytes = 1ull << 33, .context = ContextId(1), .copy_kind = 1, .src_kind = 2, .dst_kind = 3},
         {.bytes = 64, .dst_kind = 3}};
+  }
+
+  void FillActivities(store::RankData& r) {
+    const NameId gemm = capture_.strings.Intern("void gemm<\"quoted\\\">(float*)\n");
+    const NameId nccl =
+        capture_.strings.Intern("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)");
     r.activities = {{.start = HostTime(kStart + 1000),
                      .end = HostTime(kStart + 5001),
                      .name = gemm,
@@ -113,6 +122,9 @@ class KinetoWriterTest : public ::testing::Test {
                       .sequence = 42,
                       .bytes = 512,
                       .datatype = capture_.strings.Intern("ncclBfloat16")}};
+  }
+
+  void FillHost(store::RankData& r) {
     for (uint32_t c = 11; c <= 16; ++c) {
       r.api_calls.push_back({.start = HostTime(kStart + 100 * c),
                              .end = HostTime(kStart + 100 * c + 50),

@@ -65,7 +65,17 @@ TEST(TimelineReader, TheGoldenFileMeansWhatItAlwaysMeant) {
   EXPECT_TRUE(capture->groups[2].members.empty());
   ASSERT_EQ(capture->ranks.size(), 3u);
 
-  const RankData& zero = capture->ranks[0];
+  // A rank may be continued; base holds until the next one.
+  EXPECT_EQ(capture->ranks[1].activities.size(), 2u);
+  EXPECT_EQ(Offset(capture->ranks[1].activities[1].start), 1250000);
+  EXPECT_EQ(Offset(capture->ranks[2].activities[0].start), 730000);
+  EXPECT_EQ(capture->ranks[2].host, 1u);
+}
+
+TEST(TimelineReader, TheGoldenFilesRankDidOnItsDeviceWhatItAlwaysDid) {
+  auto capture = Read(Golden());
+  ASSERT_TRUE(capture.ok()) << capture.status();
+  const RankData& zero = capture->ranks.at(0);
   EXPECT_EQ(zero.device.value(), 2u);
   EXPECT_EQ(zero.pid, 4711);
   EXPECT_EQ(zero.incarnation, 2u);
@@ -107,6 +117,12 @@ TEST(TimelineReader, TheGoldenFileMeansWhatItAlwaysMeant) {
   EXPECT_EQ(zero.copy_details[0].bytes, 1048576u);
   EXPECT_EQ(zero.copy_details[0].copy_kind, 1);
   EXPECT_EQ(zero.activities[6].kind, store::ActivityKind::kMemset);
+}
+
+TEST(TimelineReader, TheGoldenFilesRankDidOnItsHostWhatItAlwaysDid) {
+  auto capture = Read(Golden());
+  ASSERT_TRUE(capture.ok()) << capture.status();
+  const RankData& zero = capture->ranks.at(0);
   ASSERT_EQ(zero.api_calls.size(), 2u);
   EXPECT_EQ(zero.api_calls[0].correlation.value(), 1u);
   EXPECT_TRUE(zero.api_calls[1].driver);
@@ -132,12 +148,6 @@ TEST(TimelineReader, TheGoldenFileMeansWhatItAlwaysMeant) {
   EXPECT_EQ(zero.losses[0].reason, "buffers full");
   ASSERT_EQ(zero.clocks.size(), 1u);
   EXPECT_EQ(zero.clocks[0].monotonic.ns(), 5000000000);
-
-  // A rank may be continued; base holds until the next one.
-  EXPECT_EQ(capture->ranks[1].activities.size(), 2u);
-  EXPECT_EQ(Offset(capture->ranks[1].activities[1].start), 1250000);
-  EXPECT_EQ(Offset(capture->ranks[2].activities[0].start), 730000);
-  EXPECT_EQ(capture->ranks[2].host, 1u);
 }
 
 TEST(TimelineReader, AFinishedTimelineHasItsMissingRanksNamed) {
