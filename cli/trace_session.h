@@ -41,7 +41,6 @@ class TraceSession {
   void OnRank(const v1::RankProgress& rank);
   void OnProgress(const v1::TraceProgress& progress);
   absl::Status WriteFolder(ExitCode& code);
-  std::string CaptureId();
 
   AggregatorClient& client_;
   const TraceOutput output_;

@@ -192,12 +192,6 @@ class Layouts {
 
 }  // namespace
 
-size_t Channel::kernels() const {
-  size_t n = 0;
-  for (const Track& t : tracks) n += t.stays.size();
-  return n;
-}
-
 const Track& Channel::Fullest() const {
   return *std::max_element(tracks.begin(), tracks.end(), [](const Track& x, const Track& y) { return x.stays.size() < y.stays.size(); });
 }

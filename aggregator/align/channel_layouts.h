@@ -24,7 +24,6 @@ struct Track {
 struct Channel {
   uint32_t rank = 0;
   std::vector<Track> tracks;  // by token, each once
-  size_t kernels() const;
   const Track& Fullest() const;  // there is one
 };
 

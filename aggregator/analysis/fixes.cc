@@ -9,8 +9,6 @@
 namespace lockstep::analysis {
 namespace {
 
-// So many that hide behind each other are looked for; each needs a replay of its own.
-constexpr size_t kMostHidden = 8;
 // Beyond these the list of fixes helps nobody.
 constexpr size_t kMostChosen = 16;
 constexpr size_t kAllOrders = 4;
@@ -184,37 +182,6 @@ Fix Together(std::span<const Fix> fixes) {
     list->erase(std::unique(list->begin(), list->end()), list->end());
   }
   return all;
-}
-
-std::vector<uint32_t> FindHidden(Gains& gains, std::span<const Fix> listed, double floor) {
-  std::vector<uint32_t> hidden;
-  if (listed.empty()) return hidden;
-  Fix fixed = Together(listed);
-  double now = Mean(gains.Of(fixed));
-  while (hidden.size() < kMostHidden) {
-    const std::vector<double> bounds = gains.BoundsBeyond(fixed);
-    std::vector<uint32_t> order;
-    for (uint32_t r = 0; r < bounds.size(); ++r) {
-      if (bounds[r] > floor) order.push_back(r);
-    }
-    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return bounds[a] > bounds[b]; });
-    uint32_t best = store::kNone;
-    double most = floor;
-    for (uint32_t r : order) {
-      if (bounds[r] <= most) break;
-      Fix more = fixed;
-      more.rank_indices.push_back(r);
-      const double gain = Mean(gains.Of(more)) - now;
-      if (gain <= most) continue;
-      most = gain;
-      best = r;
-    }
-    if (best == store::kNone) break;
-    hidden.push_back(best);
-    fixed.rank_indices.push_back(best);
-    now += most;
-  }
-  return hidden;
 }
 
 std::vector<std::vector<double>> GainsBesideOthers(Gains& gains, std::span<const Fix> fixes) {

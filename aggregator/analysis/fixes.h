@@ -16,9 +16,6 @@ namespace lockstep::analysis {
 // All of them made typical at once.
 Fix Together(std::span<const Fix> fixes);
 
-// Ranks that hold the job back by more than `floor` per step once `listed` are fixed, and are not among them: largest first.
-std::vector<uint32_t> FindHidden(Gains& gains, std::span<const Fix> listed, double floor);
-
 // What each one still costs with all others fixed, per step: [fix][step].
 std::vector<std::vector<double>> GainsBesideOthers(Gains& gains, std::span<const Fix> fixes);
 

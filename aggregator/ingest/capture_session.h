@@ -77,8 +77,6 @@ class CaptureSession {
   // Sequence numbers that never came and that no gap explains.
   void OnHole(const DaemonKey& from, uint64_t batches);
   void OnDaemonBack(const DaemonKey& daemon);
-  // A daemon that is gone for good took its processes with it.
-  void OnDaemonGone(const DaemonKey& daemon, const std::string& why);
 
   const std::string& id() const { return id_; }
   const Selection& selection() const { return selection_; }

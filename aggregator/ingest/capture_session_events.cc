@@ -230,12 +230,4 @@ void CaptureSession::OnDaemonBack(const DaemonKey& daemon) {
   for (const v1::FromAggregator& message : messages) SendDown(daemon, message);
 }
 
-void CaptureSession::OnDaemonGone(const DaemonKey& daemon, const std::string& why) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  for (Process& process : processes_) {
-    if (process.seen.daemon != daemon || process.ended || process.gone_since != MonoTime()) continue;
-    SetState(process, v1::RankState::GONE, why);
-  }
-}
-
 }  // namespace lockstep::ingest

@@ -63,30 +63,6 @@ void TextLayout::Line(std::string_view raw, size_t hang, Tone tone) {
   } while (at < text.size());
 }
 
-void TextLayout::Table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows) {
-  std::vector<size_t> widths;
-  for (size_t c = 0; c < header.size(); ++c) {
-    size_t w = header[c].size();
-    for (const auto& row : rows) w = std::max(w, row[c].size());
-    widths.push_back(w);
-  }
-  size_t columns = 0, used = 2;
-  while (columns < widths.size() && used + widths[columns] <= static_cast<size_t>(width_)) used += widths[columns++] + 2;
-  const auto print = [&](const std::vector<std::string>& row, Tone tone) {
-    std::string line = "  ";
-    for (size_t c = 0; c < columns; ++c) {
-      const std::string cell = Printable(row[c]);
-      const std::string pad(widths[c] - std::min(widths[c], cell.size()), ' ');
-      if (c > 0) line += "  ";
-      line += c == 0 ? cell + pad : pad + cell;
-    }
-    while (!line.empty() && line.back() == ' ') line.pop_back();
-    out_ += Paint(line, tone) + "\n";
-  };
-  print(header, Tone::kTitle);
-  for (const auto& row : rows) print(row, Tone::kPlain);
-}
-
 std::string Text(Nanos length) { return analysis::LengthText(static_cast<double>(length.ns())); }
 
 std::string Percent(double fraction) {

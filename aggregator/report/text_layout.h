@@ -19,8 +19,6 @@ class TextLayout {
 
   // One paragraph: what does not fit is continued below, indented by `hang`. The first word of it gets the tone.
   void Line(std::string_view text, size_t hang = 2, Tone tone = Tone::kPlain);
-  // Rows of cells under a header, right-aligned but for the first column; columns that do not fit are left out from the right.
-  void Table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows);
   std::string Take() { return std::move(out_); }
 
  private:

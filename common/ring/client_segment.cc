@@ -8,22 +8,6 @@
 
 namespace lockstep::ring {
 
-const char* Explain(AttachError error) {
-  switch (error) {
-    case AttachError::kNone:
-      return "no error";
-    case AttachError::kNotSealed:
-      return "the daemon's segment is not sealed against resizing";
-    case AttachError::kSize:
-      return "the daemon's segment has another size than announced";
-    case AttachError::kGeometry:
-      return "the daemon's segment has a layout this client does not know";
-    case AttachError::kMap:
-      return "the daemon's segment cannot be mapped";
-  }
-  return "unknown error";
-}
-
 AttachError ClientSegment::Attach(int memfd, uint64_t announced_bytes) {
   constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
   const int seals = ::fcntl(memfd, F_GET_SEALS);

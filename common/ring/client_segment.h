@@ -18,7 +18,6 @@ enum class AttachError : uint8_t {
   kGeometry,
   kMap,
 };
-const char* Explain(AttachError);
 
 // Maps for writing; the mapping is not inherited by forked children. Unmapped by Detach only, never by a
 // destructor: at process exit other threads may still write.

@@ -181,7 +181,7 @@ TEST_F(RingTest, ARingIsClaimedByOneAndKeepsItsBytesWhenGivenBack) {
   ASSERT_TRUE(WriteApi(writer, 1));
   ReleaseRing(ring);
   ASSERT_TRUE(ClaimRing(ring, 12));
-  EXPECT_EQ(segment_.OwnerThread(2), 12u);
+  EXPECT_EQ(ring.owner_thread.load(), 12u);
   RingWriter next = client_.Writer(2);
   ASSERT_TRUE(WriteApi(next, 2));
   RingReader reader = segment_.Reader(2);

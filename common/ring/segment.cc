@@ -123,8 +123,4 @@ RingReader Segment::Reader(uint32_t index) const {
   return RingReader(RingHeaderAt(base_, index), base_ + place.offset, place.capacity);
 }
 
-uint32_t Segment::OwnerThread(uint32_t index) const {
-  return RingHeaderAt(base_, index)->owner_thread.load(std::memory_order_relaxed);
-}
-
 }  // namespace lockstep::ring

@@ -51,8 +51,6 @@ class Segment {
   SegmentHeader* header() const { return reinterpret_cast<SegmentHeader*>(base_); }
   // Refers into this segment and must not outlive it.
   RingReader Reader(uint32_t index) const;
-  // gettid of the ring's last owner, for messages: the client may write anything there.
-  uint32_t OwnerThread(uint32_t index) const;
 
  private:
   void Unmap();

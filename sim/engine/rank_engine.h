@@ -67,8 +67,6 @@ class RankEngine {
 
   // All allowed steps are over, on host and device.
   bool Finished() const { return steps_.empty() && next_step_ == limit_; }
-  // Steps that are over on host and device.
-  uint32_t steps_done() const { return next_step_ - static_cast<uint32_t>(steps_.size()); }
 
  private:
   struct Step {
