@@ -31,6 +31,27 @@ const Record& As(const cupti::Activity* record) {
   return *reinterpret_cast<const Record*>(record);
 }
 
+// What everything on a stream has in common. `with_graph`: this CUPTI's record is long enough to have the graph's fields.
+template <typename Activity, typename Record>
+void CopyCommon(const Activity& from, bool with_graph, Record* to) {
+  to->start_ns = static_cast<int64_t>(from.start);
+  to->end_ns = static_cast<int64_t>(from.end);
+  to->correlation = from.correlation_id;
+  to->device = from.device_id;
+  to->context = from.context_id;
+  to->stream = from.stream_id;
+  to->graph_node = with_graph ? from.graph_node_id : 0;
+  to->graph = with_graph ? from.graph_id : 0;
+}
+
+template <typename Activity>
+void CopyKinds(const Activity& from, ring::MemcpyRecord* to) {
+  to->copy_kind = from.copy_kind;
+  to->src_kind = from.src_kind;
+  to->dst_kind = from.dst_kind;
+  to->copy_flags = from.flags;
+}
+
 }  // namespace
 
 RecordSizes RecordSizes::Ask(const CuptiApi& api) {
@@ -131,20 +152,19 @@ bool Converter::Keep(uint64_t start, uint64_t end, RecordKind kind, uint64_t lan
   return true;
 }
 
-void Converter::Kernel(const cupti::Kernel10& from) {
-  const bool keep =
-      Keep(from.start, from.end, RecordKind::kKernel, Lanes::OfStream(from.device_id, from.stream_id));
+template <typename Activity>
+bool Converter::KeepOnDevice(const Activity& from, RecordKind kind) {
+  const bool keep = Keep(from.start, from.end, kind, Lanes::OfStream(from.device_id, from.stream_id));
   if (!options_.decided_by_api) Decide(from.correlation_id, keep);
-  if (!keep) return;
+  return keep;
+}
+
+void Converter::Kernel(const cupti::Kernel10& from) {
+  if (!KeepOnDevice(from, RecordKind::kKernel)) return;
   const uint32_t name = KernelName(from.name);
   auto* to = ring_.New<ring::KernelRecord>();
   if (to == nullptr) return;
-  to->start_ns = static_cast<int64_t>(from.start);
-  to->end_ns = static_cast<int64_t>(from.end);
-  to->correlation = from.correlation_id;
-  to->device = from.device_id;
-  to->context = from.context_id;
-  to->stream = from.stream_id;
+  CopyCommon(from, options_.sizes.kernel >= cupti::kKernelBytesWithGraph, to);
   to->name = name;
   to->grid[0] = static_cast<uint32_t>(from.grid_x);
   to->grid[1] = static_cast<uint32_t>(from.grid_y);
@@ -155,80 +175,38 @@ void Converter::Kernel(const cupti::Kernel10& from) {
   to->registers = from.registers_per_thread;
   to->static_shared_bytes = static_cast<uint32_t>(from.static_shared_memory);
   to->dynamic_shared_bytes = static_cast<uint32_t>(from.dynamic_shared_memory);
-  const bool with_graph = options_.sizes.kernel >= cupti::kKernelBytesWithGraph;
-  to->graph_node = with_graph ? from.graph_node_id : 0;
-  to->graph = with_graph ? from.graph_id : 0;
   to->channel = options_.sizes.kernel >= cupti::kKernelBytesWithChannel ? from.channel_id : 0;
 }
 
 void Converter::Memcpy(const cupti::Memcpy6& from) {
-  const bool keep =
-      Keep(from.start, from.end, RecordKind::kMemcpy, Lanes::OfStream(from.device_id, from.stream_id));
-  if (!options_.decided_by_api) Decide(from.correlation_id, keep);
-  if (!keep) return;
+  if (!KeepOnDevice(from, RecordKind::kMemcpy)) return;
   auto* to = ring_.New<ring::MemcpyRecord>();
   if (to == nullptr) return;
-  const bool with_graph = options_.sizes.memcpy >= cupti::kMemcpyBytesWithGraph;
-  to->start_ns = static_cast<int64_t>(from.start);
-  to->end_ns = static_cast<int64_t>(from.end);
+  CopyCommon(from, options_.sizes.memcpy >= cupti::kMemcpyBytesWithGraph, to);
   to->bytes = from.bytes;
-  to->correlation = from.correlation_id;
-  to->device = from.device_id;
-  to->context = from.context_id;
-  to->stream = from.stream_id;
-  to->graph_node = with_graph ? from.graph_node_id : 0;
-  to->graph = with_graph ? from.graph_id : 0;
-  to->copy_kind = from.copy_kind;
-  to->src_kind = from.src_kind;
-  to->dst_kind = from.dst_kind;
-  to->copy_flags = from.flags;
+  CopyKinds(from, to);
   to->src_device = 0;
   to->dst_device = 0;
 }
 
 void Converter::MemcpyPeer(const cupti::MemcpyPeer4& from) {
-  const bool keep =
-      Keep(from.start, from.end, RecordKind::kMemcpy, Lanes::OfStream(from.device_id, from.stream_id));
-  if (!options_.decided_by_api) Decide(from.correlation_id, keep);
-  if (!keep) return;
+  if (!KeepOnDevice(from, RecordKind::kMemcpy)) return;
   auto* to = ring_.New<ring::MemcpyRecord>();
   if (to == nullptr) return;
-  const bool with_graph = options_.sizes.memcpy_peer >= cupti::kMemcpyPeerBytesWithGraph;
   to->header.flags = ring::kMemcpyPeer;
-  to->start_ns = static_cast<int64_t>(from.start);
-  to->end_ns = static_cast<int64_t>(from.end);
+  CopyCommon(from, options_.sizes.memcpy_peer >= cupti::kMemcpyPeerBytesWithGraph, to);
   to->bytes = from.bytes;
-  to->correlation = from.correlation_id;
-  to->device = from.device_id;
-  to->context = from.context_id;
-  to->stream = from.stream_id;
-  to->graph_node = with_graph ? from.graph_node_id : 0;
-  to->graph = with_graph ? from.graph_id : 0;
-  to->copy_kind = from.copy_kind;
-  to->src_kind = from.src_kind;
-  to->dst_kind = from.dst_kind;
-  to->copy_flags = from.flags;
+  CopyKinds(from, to);
   to->src_device = from.src_device_id;
   to->dst_device = from.dst_device_id;
 }
 
 void Converter::Memset(const cupti::Memset4& from) {
-  const bool keep =
-      Keep(from.start, from.end, RecordKind::kMemset, Lanes::OfStream(from.device_id, from.stream_id));
-  if (!options_.decided_by_api) Decide(from.correlation_id, keep);
-  if (!keep) return;
+  if (!KeepOnDevice(from, RecordKind::kMemset)) return;
   auto* to = ring_.New<ring::MemsetRecord>();
   if (to == nullptr) return;
-  const bool with_graph = options_.sizes.memset >= cupti::kMemsetBytesWithGraph;
-  to->start_ns = static_cast<int64_t>(from.start);
-  to->end_ns = static_cast<int64_t>(from.end);
+  CopyCommon(from, options_.sizes.memset >= cupti::kMemsetBytesWithGraph, to);
   to->bytes = from.bytes;
-  to->correlation = from.correlation_id;
-  to->device = from.device_id;
-  to->context = from.context_id;
-  to->stream = from.stream_id;
-  to->graph_node = with_graph ? from.graph_node_id : 0;
-  to->graph = with_graph ? from.graph_id : 0;
   to->value = from.value;
   to->memory_kind = from.memory_kind;
   to->reserved0 = 0;

@@ -91,6 +91,9 @@ class Converter {
   // Whether a record with these stamps is recorded; counts it otherwise. `lane` as of Lanes, kNoLane: none.
   bool Keep(uint64_t start, uint64_t end, ring::RecordKind kind, uint64_t lane);
   void Decide(uint32_t correlation, bool keep);
+  // Keep() of what a stream did, and Decide() for what belongs to it.
+  template <typename Activity>
+  bool KeepOnDevice(const Activity& from, ring::RecordKind kind);
   // Of an external correlation whose call CUPTI lost: it goes the way of the call before it.
   void SettleOrphan(const PendingExternal& orphan);
   void WriteExternal(const PendingExternal& external);

@@ -187,22 +187,24 @@ TEST(Causes, NowTheseNowThoseTransfersAreCongestion) {
   EXPECT_EQ(CulpritKindName(d.findings[0].kind), "job");
 }
 
-TEST(Causes, AStageWithMoreToDoIsImbalanceOfStages) {
+// Four stages of two replicas.
+SmallJob Pipeline() {
   SmallJob job;
   job.data_parallel = 2;
   job.pipeline = 4;
   job.microbatches = 4;
   job.layers = 1;
+  return job;
+}
+
+TEST(Causes, AStageWithMoreToDoIsImbalanceOfStages) {
+  SmallJob job = Pipeline();
   job.kernel = [](const KernelAt& k) { return k.stage == 3 ? 1.15 : 1.0; };
   ExpectFirst(DiagnoseJob(job), CulpritKind::kStage, {12, 13, 14, 15}, Cause::kStageImbalance);
 }
 
 TEST(Causes, OneSlowRankOfAStageIsNoImbalanceOfStages) {
-  SmallJob job;
-  job.data_parallel = 2;
-  job.pipeline = 4;
-  job.microbatches = 4;
-  job.layers = 1;
+  SmallJob job = Pipeline();
   job.kernel = [](const KernelAt& k) { return k.rank == 13 ? 1.15 : 1.0; };
   ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {13}, Cause::kGpuClock);
 }

@@ -176,11 +176,7 @@ TEST_F(CaptureSessionTest, ARankThatDiedIsWaitedForOnlyBriefly) {
 }
 
 TEST_F(CaptureSessionTest, StopEndsACaptureEarlyAndKeepsIt) {
-  Serve();
-  FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
-  auto running = Trace(Nanos::Seconds(60));
-  const std::string id = ArmAll(daemon);
-  WaitForStart(daemon);
+  auto [daemon, running, id] = StartCapture(Nanos::Seconds(60));
   daemon.SendBatch(1, id, 0, Kernels(4), 4);
   EXPECT_TRUE(daemon.WaitForAck(1));
   grpc::ClientContext context;
@@ -229,11 +225,7 @@ TEST_F(CaptureSessionTest, OneProcessIsInOneCaptureAtATime) {
 }
 
 TEST_F(CaptureSessionTest, ShutdownEndsARunningCaptureAndKeepsWhatItHas) {
-  Serve();
-  FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
-  auto running = Trace(Nanos::Seconds(60));
-  const std::string id = ArmAll(daemon);
-  WaitForStart(daemon);
+  auto [daemon, running, id] = StartCapture(Nanos::Seconds(60));
   daemon.SendBatch(1, id, 0, Kernels(4), 4);
   EXPECT_TRUE(daemon.WaitForAck(1));
   hub_->Shutdown();

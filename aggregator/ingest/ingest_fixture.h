@@ -154,6 +154,21 @@ class IngestTest : public ::testing::Test {
     return daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_start(); }).start();
   }
 
+  // A capture that has started, of one daemon with one rank.
+  struct Started {
+    FakeDaemon& daemon;
+    std::future<TraceRun> running;
+    std::string id;
+  };
+  Started StartCapture(Nanos duration = Nanos::Millis(50)) {
+    Serve();
+    FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
+    std::future<TraceRun> running = Trace(duration);
+    std::string id = ArmAll(daemon);
+    WaitForStart(daemon);
+    return {daemon, std::move(running), std::move(id)};
+  }
+
   store::Capture Load(const std::string& capture) {
     auto loaded = store::LoadRecords(folder_ + "/captures/" + capture);
     EXPECT_TRUE(loaded.ok()) << loaded.status();

@@ -20,11 +20,7 @@ namespace fs = std::filesystem;
 using IngestServiceTest = IngestTest;
 
 TEST_F(IngestServiceTest, ABatchSentAgainAfterAReconnectIsStoredOnce) {
-  Serve();
-  FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
-  auto running = Trace(Nanos::Millis(300));
-  const std::string id = ArmAll(daemon);
-  WaitForStart(daemon);
+  auto [daemon, running, id] = StartCapture(Nanos::Millis(300));
   daemon.SendBatch(1, id, 0, Kernels(10), 10);
   daemon.SendBatch(2, id, 0, Kernels(10, 100), 10);
   EXPECT_TRUE(daemon.WaitForAck(2));
@@ -41,11 +37,7 @@ TEST_F(IngestServiceTest, ABatchSentAgainAfterAReconnectIsStoredOnce) {
 }
 
 TEST_F(IngestServiceTest, AGapsLossesAreCountedAndItsDefinitionsKept) {
-  Serve();
-  FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
-  auto running = Trace();
-  const std::string id = ArmAll(daemon);
-  WaitForStart(daemon);
+  auto [daemon, running, id] = StartCapture();
   v1::FromDaemon message;
   v1::Gap& gap = *message.mutable_gap();
   gap.set_first_sequence(1);
@@ -79,11 +71,7 @@ TEST_F(IngestServiceTest, AGapsLossesAreCountedAndItsDefinitionsKept) {
 }
 
 TEST_F(IngestServiceTest, SequencesThatNeverCameAreTold) {
-  Serve();
-  FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
-  auto running = Trace();
-  const std::string id = ArmAll(daemon);
-  WaitForStart(daemon);
+  auto [daemon, running, id] = StartCapture();
   daemon.SendBatch(1, id, 0, Kernels(1), 1);
   daemon.SendBatch(5, id, 0, Kernels(1), 1);
   daemon.SendEnd(6, id, 0);
@@ -94,11 +82,7 @@ TEST_F(IngestServiceTest, SequencesThatNeverCameAreTold) {
 }
 
 TEST_F(IngestServiceTest, GarbageInABatchIsCountedAcknowledgedAndNeverStored) {
-  Serve();
-  FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
-  auto running = Trace();
-  const std::string id = ArmAll(daemon);
-  WaitForStart(daemon);
+  auto [daemon, running, id] = StartCapture();
   daemon.SendBatch(1, id, 0, "these bytes are no block, however long they may be for that", 12);
   daemon.SendBatch(2, id, 55, Kernels(3), 3);
   daemon.SendBatch(3, "no-such-capture", 0, Kernels(3), 3);
@@ -114,11 +98,7 @@ TEST_F(IngestServiceTest, GarbageInABatchIsCountedAcknowledgedAndNeverStored) {
 }
 
 TEST_F(IngestServiceTest, FetchSendsTheRecordsAndTheManifestLast) {
-  Serve();
-  FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
-  auto running = Trace();
-  const std::string id = ArmAll(daemon);
-  WaitForStart(daemon);
+  auto [daemon, running, id] = StartCapture();
   daemon.SendBatch(1, id, 0, Kernels(500), 500);
   daemon.SendEnd(2, id, 0);
   running.get();
@@ -217,11 +197,7 @@ TEST_F(IngestServiceTest, SixtyFourDaemonsAreCapturedTogether) {
 }
 
 TEST_F(IngestServiceTest, AFullDiskEndsTheCaptureWithTheReasonAndTheNextOneWorks) {
-  Serve();
-  FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
-  auto running = Trace(Nanos::Seconds(30));
-  const std::string id = ArmAll(daemon);
-  WaitForStart(daemon);
+  auto [daemon, running, id] = StartCapture(Nanos::Seconds(30));
   // A folder that is gone stands for any disk that fails.
   fs::rename(folder_ + "/captures/" + id + "/records", folder_ + "/captures/" + id + "/away");
   daemon.SendBatch(1, id, 0, Kernels(4), 4);
