@@ -2,7 +2,7 @@
 """The arrows of ARCHITECTURE.md: which folder may include which. Runs as a test.
 
 A file belongs to the longest prefix named here; `#include "x/y.h"` with a repository path must land in a
-prefix its own row allows. Test and bench files (*_test.cc, *_bench.cc) may include anything.
+prefix its own row allows. Tests, what they share and benches (*_test.cc, *_fixture.h, *_bench.cc) may include anything.
 """
 import pathlib
 import re
@@ -62,7 +62,7 @@ def main() -> int:
             own = layer_of(rel)
             if own != layer:
                 continue
-            is_test = file.stem.endswith(("_test", "_bench", "_fuzzer"))
+            is_test = file.stem.endswith(("_test", "_fixture", "_bench", "_fuzzer"))
             for number, line in enumerate(file.read_text(errors="replace").splitlines(), 1):
                 if own == "client" and not is_test and CLIENT_FORBIDDEN.match(line):
                     bad.append(f"{rel}:{number}: the client links no libstdc++: {line.strip()}")
