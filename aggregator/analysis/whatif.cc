@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "aggregator/analysis/gains.h"
 #include "aggregator/analysis/stages.h"
+#include "common/base/number_runs.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -23,21 +24,6 @@ constexpr double kMatchedForTrust = 0.9;
 constexpr size_t kNamed = 8;
 // Names longer than this are matched by their beginning: a regular expression's matcher recurses.
 constexpr size_t kMatchedLength = 1024;
-
-// "0-5, 7": runs of numbers.
-std::string Runs(std::vector<int32_t> numbers) {
-  std::sort(numbers.begin(), numbers.end());
-  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
-  std::string out;
-  for (size_t i = 0; i < numbers.size();) {
-    size_t j = i;
-    while (j + 1 < numbers.size() && numbers[j + 1] == numbers[j] + 1) ++j;
-    absl::StrAppend(&out, out.empty() ? "" : ", ", numbers[i]);
-    if (j > i) absl::StrAppend(&out, "-", numbers[j]);
-    i = j + 1;
-  }
-  return out;
-}
 
 std::string Listed(std::vector<std::string> names) {
   const size_t all = names.size();
@@ -97,7 +83,7 @@ class Question {
       all.push_back(rank);
       if (rank >= range->first && rank <= range->second) chosen.push_back(r);
     }
-    if (chosen.empty()) return absl::InvalidArgumentError(absl::StrCat("no rank ", target.value, " in this capture; there are ", Runs(all)));
+    if (chosen.empty()) return absl::InvalidArgumentError(absl::StrCat("no rank ", target.value, " in this capture; there are ", NumberRuns(all, 2)));
     std::string what = absl::StrCat(range->first == range->second ? "rank " : "ranks ", target.value);
     if (chosen.size() == 1) absl::StrAppend(&what, " (GPU ", capture_.ranks[chosen[0]].device.value(), " of ", HostName(capture_.ranks[chosen[0]].host), ")");
     return TakeRanks(target, chosen, what);
@@ -165,7 +151,7 @@ class Question {
   std::string RanksText(const std::vector<uint32_t>& chosen) const {
     std::vector<int32_t> numbers;
     for (uint32_t r : chosen) numbers.push_back(capture_.ranks[r].rank.value());
-    return Runs(numbers);
+    return NumberRuns(numbers, 2);
   }
 
   // A stage has no peers in other stages for layers of its own: it is typical when its kernels take as long, all together, as

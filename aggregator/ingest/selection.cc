@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/number_runs.h"
 
 namespace lockstep::ingest {
 namespace {
@@ -81,19 +82,7 @@ std::string ChooseJob(const v1::TraceRequest& request, std::vector<SeenRank>& ra
 
 }  // namespace
 
-std::string RankList(std::vector<int32_t> ranks) {
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  std::string out;
-  for (size_t i = 0; i < ranks.size();) {
-    size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    absl::StrAppend(&out, out.empty() ? "" : ", ", ranks[i]);
-    if (last > i) absl::StrAppend(&out, last == i + 1 ? ", " : "-", ranks[last]);
-    i = last + 1;
-  }
-  return out;
-}
+std::string RankList(std::vector<int32_t> ranks) { return NumberRuns(std::move(ranks), 3); }
 
 Selection Select(const v1::TraceRequest& request, const std::vector<SeenRank>& seen, size_t daemons) {
   Selection selection;
