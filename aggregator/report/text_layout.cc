@@ -67,7 +67,7 @@ std::string Text(Nanos length) { return analysis::LengthText(static_cast<double>
 
 std::string Percent(double fraction) {
   const double p = 100 * fraction;
-  return absl::StrFormat(std::fabs(p) < 9.95 ? "%.1f%%" : "%.0f%%", p);
+  return absl::StrFormat("%.*f%%", std::fabs(p) < 9.95 ? 1 : 0, p);
 }
 
 std::string RankList(const std::vector<RankId>& ranks, size_t most) {
