@@ -147,8 +147,8 @@ class Messages {
     }
     const Pairs pairs = PairTransfers(OnJobClock(sends), OnJobClock(receives), ClocksOf(sends[0], receives[0]));
     if (!pairs.empty()) {
-      ExplainUnpaired(sends, pairs.front().first, pairs.back().first);
-      ExplainUnpaired(receives, pairs.front().second, pairs.back().second);
+      ExplainUnpaired(sends, pairs.front().first, pairs.back().first, receives[0]);
+      ExplainUnpaired(receives, pairs.front().second, pairs.back().second, sends[0]);
     }
     for (const auto& [send, receive] : pairs) {
       Instance instance{.group = group, .op = CollectiveOp::kSendReceive, .source = At(sends[send]).source, .members = {sends[send], receives[receive]}};
@@ -159,11 +159,19 @@ class Messages {
   }
 
   // Before the first pair and after the last the other's window had not begun or was over; between them a record was lost.
-  void ExplainUnpaired(const std::vector<Member>& side, uint32_t first, uint32_t last) {
+  void ExplainUnpaired(const std::vector<Member>& side, uint32_t first, uint32_t last, const Member& other) {
+    const store::RankData& rank = capture_.ranks[other.rank_index];
+    const Nanos bound = HostOf(side[0]) == HostOf(other) ? Nanos() : clock_.bound();
+    const JobTime over = bound == Nanos::Max() ? JobTime::Min() : clock_.ToJob(rank.host, rank.activities.back().end) - bound;
     for (uint32_t i = 0; i < side.size(); ++i) {
-      fates_[side[i].rank_index][side[i].collective] = i < first || i > last ? Fate::kCutByWindow : Fate::kPartnerLost;
+      Fate fate = i < first || i > last ? Fate::kCutByWindow : Fate::kPartnerLost;
+      // What was received while the sender's window lasted was sent in it.
+      if (i > last && At(side[i]).op == CollectiveOp::kReceive && EndOf(side[i]) < over) fate = Fate::kUnmatched;
+      fates_[side[i].rank_index][side[i].collective] = fate;
     }
   }
+
+  JobTime EndOf(const Member& m) const { return clock_.ToJob(HostOf(m), capture_.ranks[m.rank_index].activities[At(m).activity].end); }
 
   std::vector<TransferSide> OnJobClock(const std::vector<Member>& members) {
     std::vector<TransferSide> out;

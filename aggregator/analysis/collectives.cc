@@ -23,6 +23,7 @@ constexpr int64_t kExitSkewPart = 10;
 // A sender waits for its receiver when so many of those that had to say so, and this part of them.
 constexpr uint32_t kLeastVotes = 3;
 constexpr double kMajority = 0.8;
+constexpr int64_t kClearlyLonger = 3;
 // Ranks of one host share a clock, so how far apart they leave is measured where so many pairs did.
 constexpr size_t kLeastMeasured = 50;
 
@@ -145,8 +146,11 @@ class Timer {
       const Nanos bound = PairBound(clock_, RankOf(capture_, send).host, RankOf(capture_, receive).host);
       if (bound == Nanos::Max() || Start(receive) - Start(send) <= Duration(receive) + bound) continue;
       Votes& v = votes[MessageKind(instance)];
-      if (End(send) > Start(receive) + bound) ++v.waited;
-      if (End(send) + bound < Start(receive)) ++v.left;
+      const bool left = End(send) + bound < Start(receive);
+      // Where clocks cannot tell whether it ended before the receiver came, its length does.
+      const bool longer = Duration(send).ns() > kClearlyLonger * Duration(receive).ns();
+      if (left) ++v.left;
+      if (!left && (longer || End(send) > Start(receive) + bound)) ++v.waited;
     }
     for (const auto& [kind, v] : votes) {
       if (v.waited >= kLeastVotes && v.waited >= kMajority * (v.waited + v.left)) rendezvous_.insert(kind);

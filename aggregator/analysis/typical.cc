@@ -164,12 +164,16 @@ double TypicalValues::LevelLead(uint32_t unit, double change) const {
   return graph_.lead[unit] + (OpensStep(unit) ? std::min(change, 0.0) : change);
 }
 
+// A part of what it took, or, where the typical is more, so much more: scaling up by much would turn any outlier into seconds.
+double TypicalValues::Scaled(double work, double own, double typical) {
+  return own > 0 && typical > 0 && typical < own ? work * (typical / own) : work + (typical - own);
+}
+
 void TypicalValues::ScaleCell(size_t cell, const CellStats& s, double strength, Timing& timing) const {
   const ClassSpread& spread = spread_[classes_.cells[cell].klass];
   const bool host = HasLead(classes_.cells[cell].kind), works = HasWork(classes_.cells[cell].kind);
-  const double ratio = s.own_work > 0 && s.peer_work > 0 ? s.peer_work / s.own_work : 0;
   for (uint32_t u : classes_.UnitsOf(classes_.cells[cell])) {
-    const double work = ratio > 0 ? graph_.work[u] * ratio : graph_.work[u] + (s.peer_work - s.own_work);
+    const double work = Scaled(graph_.work[u], s.own_work, s.peer_work);
     if (works) timing.work[u] = Toward(graph_.work[u], Cut(work, s.peer_work, spread.work_sigma, kWorkFloorNs), strength);
     if (!host || graph_.units[u].is_head) continue;
     const double lead = LevelLead(u, s.peer_lead - s.own_lead);
@@ -262,9 +266,8 @@ void TypicalValues::Level(Timing& timing) const {
   for (size_t c = 0; c < stats_.size(); ++c) {
     const CellStats& s = stats_[c];
     const bool host = HasLead(classes_.cells[c].kind), works = HasWork(classes_.cells[c].kind);
-    const double ratio = s.own_work > 0 && s.all_work > 0 ? s.all_work / s.own_work : 0;
     for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
-      if (works) timing.work[u] = ratio > 0 ? graph_.work[u] * ratio : graph_.work[u] + (s.all_work - s.own_work);
+      if (works) timing.work[u] = Scaled(graph_.work[u], s.own_work, s.all_work);
       if (host && !graph_.units[u].is_head) timing.lead[u] = LevelLead(u, s.all_lead - s.own_lead);
     }
   }

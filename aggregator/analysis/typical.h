@@ -85,6 +85,7 @@ class TypicalValues {
   void ScaleCell(size_t cell, const CellStats& stats, double strength, Timing& timing) const;
   CellStats BesideOthers(size_t cell, std::span<const uint32_t> fixed, std::vector<double>& scratch) const;
   static double Toward(double observed, double typical, double strength);
+  static double Scaled(double work, double own, double typical);
   double Cut(double value, double typical, double sigma, double floor) const;
   static bool Selected(UnitKind kind, uint32_t aspects);
   static bool HasWork(UnitKind kind) { return kind != UnitKind::kIdle; }
