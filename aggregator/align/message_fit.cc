@@ -192,7 +192,9 @@ std::optional<MessageFit> FitMessages(Sides sends, Sides receives, double apart_
     if (!ahead) continue;
     const MessageFit buffered = Judged(pairs, shift, *ahead, false), both = Judged(pairs, shift, *ahead, true);
     // Where nobody's waiting tells the two apart, the one that supposes less.
-    const MessageFit& fit = both.contradicting <= buffered.contradicting && both.together > buffered.together + 1 ? both : buffered;
+    const bool senders_wait = both.contradicting < buffered.contradicting ? both.together > buffered.together
+                                                                          : both.contradicting == buffered.contradicting && both.together > buffered.together + 1;
+    const MessageFit& fit = senders_wait ? both : buffered;
     if (!Convincing(fit, fewer)) continue;
     if (!best || fit.together > best->together) {
       second = best ? best->together : 0;

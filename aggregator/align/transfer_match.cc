@@ -239,7 +239,8 @@ std::vector<MessageSide> Placed(Sides sides, Places places) {
   return out;
 }
 
-// One shift for all, which everybody who waited confirms. A stretch between two of them that holds a contradiction is left out.
+// One shift for all, which everybody who waited confirms. Where records were lost a stretch between two of them that holds a contradiction
+// is left out.
 std::optional<std::vector<std::pair<uint32_t, uint32_t>>> PairByPlace(Sides sends, Sides receives, const TransferClocks& clocks) {
   const Places places = Counted(sends) && Counted(receives) ? Places::kCounted : Places::kSeen;
   const std::vector<MessageSide> from = Placed(sends, places), to = Placed(receives, places);
@@ -260,7 +261,7 @@ std::optional<std::vector<std::pair<uint32_t, uint32_t>>> PairByPlace(Sides send
       kept.emplace_back(i, j);
       continue;
     }
-    doubtful |= tells == Tells::kContradicts;
+    doubtful |= clocks.lost && tells == Tells::kContradicts;
     stretch.emplace_back(i, j);
   }
   if (!doubtful) kept.insert(kept.end(), stretch.begin(), stretch.end());

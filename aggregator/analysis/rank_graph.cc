@@ -16,6 +16,8 @@ using store::DeviceActivity;
 using store::kNone;
 using store::SyncType;
 
+constexpr uint8_t kDeviceToHost = 2;  // CUPTI's kind of copy
+
 // A device operation that starts this soon after another stream's ended, with a stream wait issued between, followed it; and below
 // the second a start needs no further explanation. On devices that take longer from one operation to the next: so many times that.
 constexpr double kFollowsNs = 10'000, kFollowsGaps = 5;
@@ -200,14 +202,27 @@ class Builder {
         }
       }
       if (start - known > explained_) InferFollowing(stream, start, known, previous_launch, launch, done);
+      if (IsDownload(rank_.activities[i])) downloads_.push_back(unit);
       ++done[stream];
       CloseUnit();
     }
   }
 
+  bool IsDownload(const DeviceActivity& a) const {
+    return a.kind == ActivityKind::kMemcpy && a.detail < rank_.copy_details.size() && rank_.copy_details[a.detail].copy_kind == kDeviceToHost;
+  }
+
+  // The last copy to the host that had ended by then, or kNone.
+  uint32_t LastDownload(double by) const {
+    for (size_t i = downloads_.size(); i > 0; --i) {
+      if (g_.end[downloads_[i - 1]] <= by) return downloads_[i - 1];
+    }
+    return kNone;
+  }
+
   // Where no record explains a start: the operation of another stream that ended just before, if the host made the stream wait for
   // something between this launch and the one before. Where no call of the host is recorded and the device had nothing to do, whatever
-  // ended last: what it idles from there on is the host's.
+  // ended last: what it idles from there on is the host's. Had it something to do, the last copy to the host: hosts wait for those.
   void InferFollowing(uint32_t stream, double start, double known, double previous_launch, double launch,
                       const std::vector<uint32_t>& done) {
     if (!stream_waits_.empty() && launch != kNever) {
@@ -217,7 +232,8 @@ class Builder {
     // Jobs that time their operations themselves take an end after what follows has begun.
     const double overlap = rank_.api_calls.empty() ? follows_ : kRoundingNs;
     uint32_t latest = kNone;
-    bool idle = out_.first_device == out_.first;
+    const bool silent = out_.first_device == out_.first;
+    bool idle = silent;
     for (uint32_t s = 0; s < streams_.size(); ++s) {
       if (s == stream) continue;
       idle = idle && (done[s] == 0 || g_.end[streams_[s].units[done[s] - 1]] <= start + kRoundingNs);
@@ -228,7 +244,8 @@ class Builder {
         break;
       }
     }
-    if (latest != kNone && g_.end[latest] > known && (idle || start - g_.end[latest] <= follows_)) AddStart(EndOf(latest));
+    if (silent && !idle && (latest == kNone || start - g_.end[latest] > follows_)) latest = LastDownload(start + kRoundingNs);
+    if (latest != kNone && g_.end[latest] > known && (silent || start - g_.end[latest] <= follows_)) AddStart(EndOf(latest));
   }
 
   void CollectEventEdges() {
@@ -346,6 +363,7 @@ class Builder {
   absl::flat_hash_map<uint32_t, uint32_t> sync_of_call_;
   std::vector<double> stream_waits_;  // sorted
   DeviceStreams streams_;
+  std::vector<uint32_t> downloads_;  // copies to the host so far
   double follows_ = kFollowsNs, explained_ = kExplainedNs;
   EventRecords events_;
   std::vector<AwaitEdge> event_edges_;  // sorted by unit; here the start of `unit` waits

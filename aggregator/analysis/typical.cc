@@ -266,9 +266,10 @@ void TypicalValues::Level(Timing& timing) const {
   for (size_t c = 0; c < stats_.size(); ++c) {
     const CellStats& s = stats_[c];
     const bool host = HasLead(classes_.cells[c].kind), works = HasWork(classes_.cells[c].kind);
+    const ClassSpread& spread = spread_[classes_.cells[c].klass];
     for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
-      if (works) timing.work[u] = Scaled(graph_.work[u], s.own_work, s.all_work);
-      if (host && !graph_.units[u].is_head) timing.lead[u] = LevelLead(u, s.all_lead - s.own_lead);
+      if (works) timing.work[u] = Cut(Scaled(graph_.work[u], s.own_work, s.all_work), s.all_work, spread.work_sigma, kWorkFloorNs);
+      if (host && !graph_.units[u].is_head) timing.lead[u] = Cut(LevelLead(u, s.all_lead - s.own_lead), s.all_lead, spread.lead_sigma, kLeadFloorNs);
     }
   }
   LevelHeads(timing);
