@@ -285,7 +285,19 @@ class Timer {
     return awaited;
   }
 
+  // Both leave together, so the shorter stay is the transfer, whatever the clocks.
+  void TimeRendezvous(const Instance& instance, InstanceTiming& timing) {
+    timing.split = true;
+    timing.last = Duration(instance.members[1]) < Duration(instance.members[0]) ? 1 : 0;
+    timing.transfer = Duration(instance.members[timing.last]);
+    for (const Member& m : instance.members) {
+      PartOf(m).split = true;
+      PartOf(m).wait = Duration(m) - timing.transfer;
+    }
+  }
+
   void TimeDirected(const Instance& instance, InstanceTiming& timing) {
+    if (timing.rendezvous && !timing.partial) return TimeRendezvous(instance, timing);
     Nanos most_caused;
     std::vector<Nanos> caused(instance.members.size());
     timing.transfer = Nanos::Max();

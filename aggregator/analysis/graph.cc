@@ -5,6 +5,7 @@
 
 #include "aggregator/analysis/contention.h"
 #include "aggregator/analysis/rank_graph.h"
+#include "aggregator/analysis/shared_follows.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -21,10 +22,11 @@ class Assembler {
     Reserve();
     g_.start_begin.push_back(0);
     for (uint32_t r = 0; r < in_.capture.ranks.size(); ++r) {
-      ranks_.push_back(AppendRank(in_, r, g_, awaits_));
+      ranks_.push_back(AppendRank(in_, r, g_, awaits_, follows_));
       g_.rank_begin.push_back(ranks_.back().first);
     }
     g_.rank_begin.push_back(static_cast<uint32_t>(g_.units.size()));
+    ShareFollows(in_.capture, follows_, g_);
     g_.join_of.assign(g_.units.size(), kNone);
     JoinCollectives();
     PlaceAwaits();
@@ -280,6 +282,7 @@ class Assembler {
   const GraphInput& in_;
   std::vector<RankUnits> ranks_;
   std::vector<AwaitEdge> awaits_;
+  std::vector<Follow> follows_;
   Graph g_;
 };
 

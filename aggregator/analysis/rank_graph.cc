@@ -25,7 +25,7 @@ constexpr double kExplainedNs = 1'500, kExplainedGaps = 1.5;
 
 class Builder {
  public:
-  Builder(const GraphInput& input, uint32_t rank_index, Graph& graph, std::vector<AwaitEdge>& awaits)
+  Builder(const GraphInput& input, uint32_t rank_index, Graph& graph, std::vector<AwaitEdge>& awaits, std::vector<Follow>& follows)
       : in_(input),
         rank_(input.capture.ranks[rank_index]),
         steps_(input.steps.ranks[rank_index]),
@@ -33,7 +33,8 @@ class Builder {
         names_(*input.names),
         rank_index_(rank_index),
         g_(graph),
-        awaits_(awaits) {}
+        awaits_(awaits),
+        follows_seen_(follows) {}
 
   RankUnits Run() {
     out_.first = static_cast<uint32_t>(g_.units.size());
@@ -201,7 +202,7 @@ class Builder {
           known = std::max(known, g_.end[UnitOf(from)]);
         }
       }
-      if (start - known > explained_) InferFollowing(stream, start, known, previous_launch, launch, done);
+      if (start - known > explained_) InferFollowing(unit, stream, known, previous_launch, launch, done);
       if (IsDownload(rank_.activities[i])) downloads_.push_back(unit);
       ++done[stream];
       CloseUnit();
@@ -223,8 +224,8 @@ class Builder {
   // Where no record explains a start: the operation of another stream that ended just before, if the host made the stream wait for
   // something between this launch and the one before. Where no call of the host is recorded and the device had nothing to do, whatever
   // ended last: what it idles from there on is the host's. Had it something to do, the last copy to the host: hosts wait for those.
-  void InferFollowing(uint32_t stream, double start, double known, double previous_launch, double launch,
-                      const std::vector<uint32_t>& done) {
+  void InferFollowing(uint32_t unit, uint32_t stream, double known, double previous_launch, double launch, const std::vector<uint32_t>& done) {
+    const double start = g_.start[unit];
     if (!stream_waits_.empty() && launch != kNever) {
       const auto wait = std::upper_bound(stream_waits_.begin(), stream_waits_.end(), previous_launch);
       if (wait == stream_waits_.end() || *wait > launch) return;
@@ -245,7 +246,9 @@ class Builder {
       }
     }
     if (silent && !idle && (latest == kNone || start - g_.end[latest] > follows_)) latest = LastDownload(start + kRoundingNs);
-    if (latest != kNone && g_.end[latest] > known && (silent || start - g_.end[latest] <= follows_)) AddStart(EndOf(latest));
+    if (latest == kNone || g_.end[latest] <= known || !(silent || start - g_.end[latest] <= follows_)) return;
+    AddStart(EndOf(latest));
+    if (start - g_.end[latest] <= follows_) follows_seen_.push_back({latest, unit});
   }
 
   void CollectEventEdges() {
@@ -355,6 +358,7 @@ class Builder {
   uint32_t rank_index_;
   Graph& g_;
   std::vector<AwaitEdge>& awaits_;
+  std::vector<Follow>& follows_seen_;
   RankUnits out_;
   std::vector<uint32_t> call_of_;    // by activity: its launch, or kNone
   std::vector<uint32_t> stream_of_;  // by activity: into streams_
@@ -371,8 +375,8 @@ class Builder {
 
 }  // namespace
 
-RankUnits AppendRank(const GraphInput& input, uint32_t rank_index, Graph& graph, std::vector<AwaitEdge>& awaits) {
-  return Builder(input, rank_index, graph, awaits).Run();
+RankUnits AppendRank(const GraphInput& input, uint32_t rank_index, Graph& graph, std::vector<AwaitEdge>& awaits, std::vector<Follow>& follows) {
+  return Builder(input, rank_index, graph, awaits, follows).Run();
 }
 
 }  // namespace lockstep::analysis

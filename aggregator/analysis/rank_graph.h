@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "aggregator/analysis/graph.h"
+#include "aggregator/analysis/shared_follows.h"
 
 namespace lockstep::analysis {
 
@@ -25,8 +26,9 @@ struct RankUnits {
 // A contradiction within this is rounding: old traces have whole microseconds, at both ends.
 inline constexpr double kRoundingNs = 2'000;
 
-// Appends the rank's units with their stamps and start predecessors to `graph`, whose origin is set, and its waits to `awaits`.
-RankUnits AppendRank(const GraphInput& input, uint32_t rank_index, Graph& graph, std::vector<AwaitEdge>& awaits);
+// Appends the rank's units with their stamps and start predecessors to `graph`, whose origin is set, its waits to `awaits`, and those of
+// the predecessors that only stamps tell to `follows`.
+RankUnits AppendRank(const GraphInput& input, uint32_t rank_index, Graph& graph, std::vector<AwaitEdge>& awaits, std::vector<Follow>& follows);
 
 }  // namespace lockstep::analysis
 
