@@ -211,8 +211,9 @@ void Gains::MeasureVariant(Variant variant, Worker& worker) {
     SettleContention(worker, Sweeps::kWhole);
     (variant == kLevelled ? levelled_step_ns_ : ideal_step_ns_) = worker.replay.StepTime();
   } else {
+    // What lies before the first used step stays: steps are counted from where it really ended.
     for (uint32_t u = 0; u < graph_.units.size(); ++u) {
-      if (graph_.units[u].kind == UnitKind::kTransfer) worker.timing.work[u] = 0;
+      if (graph_.units[u].kind == UnitKind::kTransfer && graph_.units[u].step >= 0) worker.timing.work[u] = 0;
     }
     worker.replay.Run(worker.timing);
     (variant == kTransferFree ? transfer_free_step_ns_ : ideal_transfer_free_step_ns_) = worker.replay.StepTime();
