@@ -39,11 +39,12 @@ struct Finding {
   std::vector<double> gain_beside_others;
   bool hidden = false;  // found only once the others were fixed
   Verdict verdict = Verdict::kUndecided;
-  std::optional<double> confidence;  // part of the resamples in which it gains more than the noise floor and than the next
-  // First and last step in which it cost; each null where it did from the first step on, or up to the last.
+  std::optional<double> confidence;  // docs/causes.md, "Verdicts"
+  // First and last step in which it cost, by name; the latter null where it did up to the last one.
   std::optional<int64_t> since_step, until_step;
   double steps_affected = 1;  // part of the steps
-  std::optional<double> before_ns, after_ns;  // the step before since_step and from then on, where there are such
+  // Its own work beyond its peers', median per step: in the steps before since_step, where there are such, and in the affected ones.
+  std::optional<double> before_ns, since_ns;
   uint32_t delayed_ranks = 0;
   std::vector<std::string> evidence;
   std::optional<Nanos> late;  // how late it comes into each step, where that is what it costs

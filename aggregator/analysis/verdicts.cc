@@ -78,10 +78,8 @@ void DateFinding(Finding& f, const GraphInput& input, const Graph& graph) {
   if (last + 1 < steps) f.until_step = input.steps.names[last];
   f.steps_affected = static_cast<double>(inside.size()) / static_cast<double>(steps);
   for (size_t k = 0; k < first; ++k) before.push_back(own[k]);
-  if (!before.empty()) {
-    f.before_ns = Median(std::move(before));
-    f.after_ns = Median(std::move(inside));
-  }
+  if (!before.empty()) f.before_ns = Median(std::move(before));
+  f.since_ns = Median(std::move(inside));
 }
 
 void CountDelayed(Finding& f, const GraphInput& in, double step_ns) {

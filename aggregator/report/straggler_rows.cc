@@ -106,7 +106,7 @@ std::vector<StragglerRow> MakeStragglerRows(const RowInput& in) {
     row.until_step = f.until_step;
     row.affected_steps = f.steps_affected;
     row.excess_before_ns = f.before_ns;
-    row.excess_since_ns = f.after_ns;
+    row.excess_since_ns = f.since_ns;
     row.evidence = f.evidence;
     AddLateness(in, f, row);
     row.delayed_ranks = f.delayed_ranks;
