@@ -58,18 +58,35 @@ class Sharer {
 
   bool Fits(uint32_t from, uint32_t unit) const { return g_.end[from] <= g_.start[unit] + kSlackNs; }
 
+  // A rank has a handful of streams.
+  struct Stream {
+    uint32_t id;
+    int32_t step = 0;
+    uint64_t number = 0;          // of units in that step so far
+    std::vector<uint32_t> units;  // of the rank listed last, in the order of their starts
+  };
+  Stream& StreamOf(uint32_t id) {
+    if (last_ < streams_.size() && streams_[last_].id == id) return streams_[last_];
+    for (last_ = 0; last_ < streams_.size(); ++last_) {
+      if (streams_[last_].id == id) return streams_[last_];
+    }
+    streams_.push_back({.id = id, .units = {}});
+    return streams_.back();
+  }
+
   // The how-manieth of its stream in the step, and what it is.
   void FindPlaces() {
     place_.assign(g_.units.size(), 0);
-    absl::flat_hash_map<std::pair<uint32_t, int32_t>, uint64_t> seen;  // by stream and step
     for (uint32_t r = 0; r + 1 < g_.rank_begin.size(); ++r) {
-      seen.clear();
+      for (Stream& s : streams_) s.step = kBeforeSteps;
       for (uint32_t u = g_.rank_begin[r]; u < g_.rank_begin[r + 1]; ++u) {
         const Unit& unit = g_.units[u];
         if (IsHostUnit(unit.kind) || unit.step < 0) continue;
         const store::DeviceActivity& a = capture_.ranks[r].activities[unit.source];
-        const uint64_t number = seen[{a.stream.value(), unit.step}]++;
-        place_[u] = HashCombine(HashCombine(a.stream.value(), number), a.name.value()) | 1;
+        Stream& stream = StreamOf(a.stream.value());
+        if (stream.step != unit.step) stream.number = 0;
+        stream.step = unit.step;
+        place_[u] = HashCombine(HashCombine(a.stream.value(), stream.number++), a.name.value()) | 1;
       }
     }
   }
@@ -78,9 +95,9 @@ class Sharer {
 
   // Of one rank: its device units by stream, in the order of their starts.
   void ListStreams(uint32_t rank) {
-    for (auto& [stream, units] : streams_) units.clear();
+    for (Stream& s : streams_) s.units.clear();
     for (uint32_t u = g_.rank_begin[rank]; u < g_.rank_begin[rank + 1]; ++u) {
-      if (!IsHostUnit(g_.units[u].kind)) streams_[ActivityOf(u).stream.value()].push_back(u);
+      if (!IsHostUnit(g_.units[u].kind)) StreamOf(ActivityOf(u).stream.value()).units.push_back(u);
     }
     listed_ = rank;
   }
@@ -97,7 +114,7 @@ class Sharer {
       if (place_[f.unit] == 0) continue;
       if (listed_ != g_.units[f.unit].rank_index) ListStreams(g_.units[f.unit].rank_index);
       const store::DeviceActivity& a = ActivityOf(f.from);
-      const std::vector<uint32_t>& stream = streams_[a.stream.value()];
+      const std::vector<uint32_t>& stream = StreamOf(a.stream.value()).units;
       const auto at = static_cast<size_t>(std::lower_bound(stream.begin(), stream.end(), f.from) - stream.begin());
       const size_t started = StartedBefore(stream, f.unit);
       if (started <= at || started - at > kMostLater) continue;
@@ -131,7 +148,7 @@ class Sharer {
         for (Rule& rule : rules->second) {
           std::vector<Seen>& seen = by_rule[&rule];
           if (seen.empty()) rules_of_rank.push_back(&rule);
-          seen.push_back({u, g_.units[u].step, static_cast<int64_t>(StartedBefore(streams_[rule.stream], u))});
+          seen.push_back({u, g_.units[u].step, static_cast<int64_t>(StartedBefore(StreamOf(rule.stream).units, u))});
         }
       }
       for (Rule* rule : rules_of_rank) UseOnRank(*rule, by_rule[rule], use);
@@ -149,7 +166,7 @@ class Sharer {
     values.clear();
     for (const Seen& s : seen) values.push_back(s.started - per_step * s.step);
     const int64_t at_first = MostFrequent(values);
-    const std::vector<uint32_t>& stream = streams_[rule.stream];
+    const std::vector<uint32_t>& stream = StreamOf(rule.stream).units;
     for (const Seen& s : seen) {
       const int64_t started = per_step == 0 ? s.started : at_first + per_step * s.step;
       const int64_t from = started - 1 - rule.later;
@@ -192,7 +209,8 @@ class Sharer {
   const store::Capture& capture_;
   Graph& g_;
   std::vector<uint64_t> place_;  // by unit; 0: none
-  absl::flat_hash_map<uint32_t, std::vector<uint32_t>> streams_;  // of the rank listed last
+  std::vector<Stream> streams_;
+  size_t last_ = 0;
   uint32_t listed_ = kNone;
   absl::flat_hash_map<uint64_t, std::vector<Rule>> rules_;
   std::vector<Follow> added_;
