@@ -58,6 +58,29 @@ TEST(LoadBalance, ItsFactorsMultiplyToItInEveryLayout) {
   }
 }
 
+TEST(LoadBalance, EachFactorIsAMeanOverALargestMean) {
+  std::mt19937 random(6);
+  constexpr uint32_t kShapes[][3] = {{4, 2, 2}, {0, 4, 4}, {2, 8, 1}, {0, 16, 1}, {8, 1, 2}, {2, 2, 4}};
+  for (const auto& [stages, replicas, shards] : kShapes) {
+    const uint32_t of_stage = replicas * shards, count = std::max(1u, stages) * of_stage;
+    const std::vector<Nanos> compute = Drawn(random, count);
+    const auto mean = [&](uint32_t first, uint32_t ranks) {
+      double sum = 0;
+      for (uint32_t r = first; r < first + ranks; ++r) sum += static_cast<double>(compute[r].ns());
+      return sum / ranks;
+    };
+    const auto most = [&](uint32_t ranks) {
+      double largest = 0;
+      for (uint32_t first = 0; first < count; first += ranks) largest = std::max(largest, mean(first, ranks));
+      return largest;
+    };
+    const LoadBalance split = SplitLoadBalance(compute, Blocks(stages, replicas, shards));
+    EXPECT_NEAR(split.stage.value_or(1), stages > 0 ? mean(0, count) / most(of_stage) : 1, 1e-12);
+    EXPECT_NEAR(split.data.value(), most(of_stage) / most(shards), 1e-12);
+    EXPECT_NEAR(split.tensor.value_or(1), most(shards) / most(1), 1e-12);
+  }
+}
+
 TEST(LoadBalance, IsThatOfTheDimensionThatIsOutOfBalance) {
   const auto compute = [](const Layout& layout, auto heavy) {
     std::vector<Nanos> lengths;
