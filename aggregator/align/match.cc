@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 #include <set>
 #include <utility>
 
@@ -28,10 +27,6 @@ constexpr size_t kTrustOneConflictIn = 10;
 
 // Stamps of old traces are whole microseconds.
 constexpr Nanos kRounding = Nanos::Micros(2);
-
-// Messages are matched again with better clocks where more than the window's edges are left.
-constexpr int kMessageRounds = 3;
-constexpr double kNearlyAll = 0.99;
 
 bool IsPointToPoint(CollectiveOp op) { return op == CollectiveOp::kSend || op == CollectiveOp::kReceive; }
 
@@ -67,38 +62,13 @@ class Matcher {
     MatchByOrder();
     clock_ = EstimateClocks(capture_, out_);
     CheckCausality();
-    MatchAllMessages();
+    AppendMessages(capture_, groups_, clock_, out_, fates_);
     ExplainMissingMembers(capture_, groups_, clock_, out_.instances, fates_);
     Number();
     return std::move(out_);
   }
 
  private:
-  // Hosts that hardly meet but in messages have clocks that are hardly known before, and messages that are matched by them in part only;
-  // those tell the clocks better.
-  void MatchAllMessages() {
-    const std::vector<Instance> others = out_.instances;
-    const size_t kernels = CountMessages();
-    size_t matched = 0;
-    for (int round = 0; round < kMessageRounds; ++round) {
-      Fates fates = fates_;
-      std::vector<Instance> messages = MatchMessages(capture_, groups_, clock_, others, fates);
-      if (round > 0 && messages.size() <= matched) break;
-      matched = messages.size();
-      out_.instances = others;
-      out_.instances.insert(out_.instances.end(), std::make_move_iterator(messages.begin()), std::make_move_iterator(messages.end()));
-      fates_ = std::move(fates);
-      if (static_cast<double>(2 * matched) >= kNearlyAll * static_cast<double>(kernels)) break;
-      clock_ = EstimateClocks(capture_, out_);
-    }
-  }
-
-  size_t CountMessages() const {
-    size_t kernels = 0;
-    for (const store::RankData& rank : capture_.ranks) kernels += static_cast<size_t>(std::count_if(rank.collectives.begin(), rank.collectives.end(), NamesItsPeer));
-    return kernels;
-  }
-
   const Collective& At(const Member& m) const { return capture_.ranks[m.rank_index].collectives[m.collective]; }
   uint32_t HostOf(const Member& m) const { return capture_.ranks[m.rank_index].host; }
   const store::DeviceActivity& ActivityOf(const Member& m) const { return capture_.ranks[m.rank_index].activities[At(m).activity]; }

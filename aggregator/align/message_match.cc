@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -18,6 +20,9 @@ using store::Collective;
 using store::CollectiveOp;
 
 constexpr size_t kLeastMeetings = 2;
+// Messages are matched again with better clocks where more than the window's edges are left.
+constexpr int kRounds = 3;
+constexpr double kNearlyAll = 0.99;
 
 using Pairs = std::vector<std::pair<uint32_t, uint32_t>>;
 
@@ -212,9 +217,24 @@ class Messages {
 
 bool NamesItsPeer(const Collective& c) { return (c.op == CollectiveOp::kSend || c.op == CollectiveOp::kReceive) && c.peer >= 0; }
 
-std::vector<Instance> MatchMessages(const store::Capture& capture, const GroupMembers& groups, const ClockModel& clock, std::span<const Instance> instances,
-                                    Fates& fates) {
-  return Messages(capture, groups, clock, instances, fates).Run();
+// Hosts that hardly meet but in messages have clocks that are hardly known before, and messages that are matched by them in part only;
+// those tell the clocks better.
+void AppendMessages(const store::Capture& capture, const GroupMembers& groups, ClockModel& clock, Matches& matches, Fates& fates) {
+  size_t kernels = 0;
+  for (const store::RankData& rank : capture.ranks) kernels += static_cast<size_t>(std::count_if(rank.collectives.begin(), rank.collectives.end(), NamesItsPeer));
+  if (kernels == 0) return;
+  const size_t collectives = matches.instances.size();
+  const Fates before = fates;
+  for (int round = 0; round < kRounds; ++round) {
+    Fates found = before;
+    std::vector<Instance> messages = Messages(capture, groups, clock, std::span(matches.instances).first(collectives), found).Run();
+    if (round > 0 && messages.size() <= matches.instances.size() - collectives) return;
+    matches.instances.resize(collectives);
+    matches.instances.insert(matches.instances.end(), std::make_move_iterator(messages.begin()), std::make_move_iterator(messages.end()));
+    fates = std::move(found);
+    if (static_cast<double>(2 * messages.size()) >= kNearlyAll * static_cast<double>(kernels)) return;
+    clock = EstimateClocks(capture, matches);
+  }
 }
 
 }  // namespace lockstep::align

@@ -2,9 +2,6 @@
 #ifndef LOCKSTEP_AGGREGATOR_ALIGN_MESSAGE_MATCH_H_
 #define LOCKSTEP_AGGREGATOR_ALIGN_MESSAGE_MATCH_H_
 
-#include <span>
-#include <vector>
-
 #include "aggregator/align/clock_model.h"
 #include "aggregator/align/group_members.h"
 #include "aggregator/align/match.h"
@@ -16,10 +13,9 @@ namespace lockstep::align {
 // A send or receive that knows the other rank.
 bool NamesItsPeer(const store::Collective& c);
 
-// One instance per pair, sender and receiver in the order of rank_index, and the fates of those without one. `clock` puts the ranks on one
-// clock, which the collectives give; `instances` are those.
-std::vector<Instance> MatchMessages(const store::Capture& capture, const GroupMembers& groups, const ClockModel& clock, std::span<const Instance> instances,
-                                    Fates& fates);
+// Appends one instance per pair to `matches`, whose instances are the collectives, sender and receiver in the order of rank_index; sets the
+// fates of the kernels without one. `clock`, which the collectives give, becomes better where messages tell more.
+void AppendMessages(const store::Capture& capture, const GroupMembers& groups, ClockModel& clock, Matches& matches, Fates& fates);
 
 }  // namespace lockstep::align
 

@@ -16,13 +16,14 @@ using store::kNone;
 constexpr size_t kSampledRanks = 16;
 // A thread that replays holds the times and durations of every unit; together they stay within this.
 constexpr size_t kReplayBytes = size_t{2} << 30;
-constexpr size_t kBytesPerUnit = 5 * sizeof(double) + 2 * sizeof(uint32_t);
+// Timing, moments and what is added to them, and what contention reads.
+constexpr size_t kBytesPerUnit = 7 * sizeof(double) + 3 * (sizeof(double) + 2 * sizeof(uint32_t));
 // Points of the split: a large job's replays take longer, and its sum is exact with any number.
 constexpr size_t kLargeGraph = 2'000'000;
+constexpr int kSplitReplays = 96, kSplitReplaysOfLarge = 32;
 // Replays until kernels and the collectives beside them agree, and when they do: part of a step.
 constexpr int kContentionRounds = 5;
 constexpr double kSettled = 1e-4;
-constexpr int kSplitReplays = 96, kSplitReplaysOfLarge = 32;
 
 }  // namespace
 
@@ -41,7 +42,7 @@ Gains::Gains(const GraphInput& input)
   worker.replay.Rerun(worker.timing, {});
   step_durations_ = worker.replay.StepDurations();
   step_ns_ = worker.replay.StepTime();
-  rank_gain_bounds_ = Bounds(worker.replay.CriticalPath(), {});
+  rank_gain_bounds_ = Bounds(worker.replay.CriticalPath());
 }
 
 unsigned Gains::Threads() const { return static_cast<unsigned>(workers_.size()); }
@@ -175,21 +176,9 @@ std::vector<double> Gains::OfTiming(const std::function<void(Timing&)>& change) 
   return GainNow(worker.replay);
 }
 
-std::vector<double> Gains::BoundsBeyond(const Fix& fix) {
-  if (empty()) return std::vector<double>(in_.capture.ranks.size(), 0);
-  Worker& worker = WorkerOf(0);
-  typical_.MakeTypical(fix, worker.timing);
-  ReplayFix(worker, fix);
-  std::vector<double> bounds = Bounds(worker.replay.CriticalPath(), fix);
-  Restore(fix, worker.timing);
-  return bounds;
-}
-
-std::vector<double> Gains::Bounds(const std::vector<PathNode>& path, const Fix& fix) const {
-  const size_t count = in_.capture.ranks.size();
-  std::vector<double> bounds(count, 0);
-  std::vector<uint8_t> done(count, 0);
-  for (uint32_t r : fix.rank_indices) done[r] = 1;
+std::vector<double> Gains::Bounds(const std::vector<PathNode>& path) const {
+  std::vector<double> bounds(in_.capture.ranks.size(), 0);
+  std::vector<uint8_t> done(bounds.size(), 0);
   // Only ranks on the path are made typical, each beside its own peers.
   Timing typical = ObservedTiming(graph_);
   for (const PathNode& node : path) {
@@ -197,8 +186,8 @@ std::vector<double> Gains::Bounds(const std::vector<PathNode>& path, const Fix& 
     const uint32_t r = graph_.units[u].rank_index;
     if (graph_.units[u].kind == UnitKind::kTransfer && node.node % 2 != 0) continue;
     if (done[r] == 0) typical_.MakeTypical({.rank_indices = {r}, .owners = {}}, typical);
-    if (done[r] != 1) bounds[r] += PerStep(node.weight * (node.node % 2 == 0 ? graph_.lead[u] - typical.lead[u] : graph_.work[u] - typical.work[u]));
-    if (done[r] == 0) done[r] = 2;
+    done[r] = 1;
+    bounds[r] += PerStep(node.weight * (node.node % 2 == 0 ? graph_.lead[u] - typical.lead[u] : graph_.work[u] - typical.work[u]));
   }
   return bounds;
 }

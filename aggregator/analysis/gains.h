@@ -52,10 +52,6 @@ class Gains {
   // The same for any timing: `change` makes of the observed one what is to be replayed.
   std::vector<double> OfTiming(const std::function<void(Timing&)>& change);
 
-  // What making a rank typical can gain at most beyond `fix`, by rank index: what the critical path, with `fix` in place, holds of
-  // the differences. The step is a convex function of what units take, so its tangent bounds it.
-  std::vector<double> BoundsBeyond(const Fix& fix);
-
   // What the split charges to these pieces, per step: each as much of it as its moment was critical on the way from typical to observed.
   double LostTo(const Pieces& pieces) const;
 
@@ -78,7 +74,8 @@ class Gains {
   const Timing& ideal() const { return ideal_; }
 
   // By rank index and step: the gain of making that rank typical. No steps where it was not replayed, because it could not gain
-  // kLeastShare of a step; rank_gain_bounds() says what at most. Every rank of up to kReplayedRanks is replayed.
+  // kLeastShare of a step; rank_gain_bounds() says what at most: what the critical path holds of its excess, since the step is a convex
+  // function of what units take and its tangent bounds it. Every rank of up to kReplayedRanks is replayed.
   const std::vector<std::vector<double>>& rank_gains() const { return rank_gains_; }
   const std::vector<double>& rank_gain_bounds() const { return rank_gain_bounds_; }
 
@@ -109,7 +106,7 @@ class Gains {
   enum class Sweeps : uint8_t { kWhole, kChanges };
   void SettleContention(Worker& worker, Sweeps sweeps) const;
   std::vector<double> Gain(Worker& worker, const Fix& fix) const;
-  std::vector<double> Bounds(const std::vector<PathNode>& path, const Fix& fix) const;
+  std::vector<double> Bounds(const std::vector<PathNode>& path) const;
   std::vector<uint32_t> RanksToReplay() const;
   void MeasureVariant(Variant variant, Worker& worker);
   void GatherCosts();

@@ -73,25 +73,6 @@ TEST(Gains, NoRankGainsMoreThanTheCriticalPathHoldsOfItsExcess) {
   }
 }
 
-TEST(Gains, TheBoundHoldsBesideOtherFixesToo) {
-  const Job job = With(FaultKind::kSlowGpu, 5, 0.2);
-  const store::Capture capture = job.Capture();
-  const Prepared prepared(capture);
-  const GraphInput input = prepared.input();
-  Gains gains(input);
-  gains.Measure();
-  const Fix five{.rank_indices = {5}, .owners = {}};
-  const std::vector<double> bounds = gains.BoundsBeyond(five);
-  EXPECT_EQ(bounds[5], 0);
-  const double alone = Mean(gains.Of(five));
-  for (uint32_t r = 0; r < 8; ++r) {
-    if (r == 5) continue;
-    // Fixed together, rank 5 is compared with the ranks outside of both: that shifts its yardstick by noise.
-    const double more = Mean(gains.Of({.rank_indices = {5, r}, .owners = {}})) - alone;
-    EXPECT_LE(more, bounds[r] + 0.002 * gains.step_ns()) << "rank " << r;
-  }
-}
-
 // What is not replayed in a large job is nothing that could be named: checked by replaying it.
 TEST(Gains, RanksOfALargeJobThatAreLeftOutGainNothingWorthAWord) {
   tests::StepCaptureShape shape;
