@@ -19,6 +19,7 @@ constexpr char kAbout[] =
     "  rank=5, rank=4-7   a rank's kernels, copies and host (its waiting for others is not its own)\n"
     "  host=n3            all ranks of a host\n"
     "  stage=3            a pipeline stage's kernels, balanced with the median other stage\n"
+    "  link=5, link=4-7   the transfers of every group and pair that a rank takes part in\n"
     "  group=NAME         the transfers of a communicator, by the name that the report's table shows\n"
     "  op=REGEX           kernels, copies and calls by name, on every rank\n"
     "--strength 0.5 goes half of the way to typical; --scale 0.9 makes durations a tenth shorter instead,\n"
@@ -29,7 +30,8 @@ constexpr char kAbout[] =
     "  lockstep whatif ./traces --fix rank=5,group=tp0 --format json\n"
     "  lockstep whatif ./traces --fix 'op=flash_fwd' --scale 0.8\n"
     "\n"
-    "The answer is a prediction: contention is not modelled. Its interval covers the spread over the steps.\n";
+    "The answer is a prediction, from a replay of what the records show. Its interval covers the spread over\n"
+    "the steps, not what the replay leaves out.\n";
 
 struct Flags {
   std::string capture;
@@ -78,7 +80,7 @@ void AddWhatIf(CLI::App& app, Chosen& chosen) {
   CLI::App* sub = AddCommand(app, "whatif", kAbout);
   auto flags = std::make_shared<Flags>();
   sub->add_option("CAPTURE", flags->capture, "A capture's folder or id, or traces")->required();
-  sub->add_option("--fix", flags->fix, "What to change: rank=N, host=NAME, stage=N, group=NAME, op=REGEX, ...")->required();
+  sub->add_option("--fix", flags->fix, "What to change: rank=N, host=NAME, stage=N, link=N, group=NAME, op=REGEX, ...")->required();
   flags->scale_given = sub->add_option("--scale", flags->scale, "Own durations times this, instead of made typical");
   flags->strength_given = sub->add_option("--strength", flags->strength, "Part of the way to typical, up to 1")->capture_default_str();
   AddOutputFlags(*sub, flags->report);

@@ -11,6 +11,7 @@ namespace {
 constexpr std::pair<std::string_view, FixKind> kKinds[] = {{"rank", FixKind::kRank},
                                                            {"host", FixKind::kHost},
                                                            {"stage", FixKind::kStage},
+                                                           {"link", FixKind::kLink},
                                                            {"group", FixKind::kGroup},
                                                            {"op", FixKind::kOperation}};
 

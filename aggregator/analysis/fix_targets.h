@@ -14,7 +14,7 @@
 
 namespace lockstep::analysis {
 
-enum class FixKind : uint8_t { kRank, kHost, kStage, kGroup, kOperation };
+enum class FixKind : uint8_t { kRank, kHost, kStage, kLink, kGroup, kOperation };
 std::string_view FixKindName(FixKind kind);  // as on the command line: "rank", …, "op"
 
 struct FixTarget {
@@ -26,7 +26,7 @@ struct FixTarget {
 absl::StatusOr<std::vector<FixTarget>> ParseFixTargets(std::string_view text);
 
 // What ParseFixTargets reads, in a sentence for a person.
-inline constexpr char kFixGrammar[] = "rank=N, host=NAME, stage=N, group=NAME or op=REGEX, several with commas between";
+inline constexpr char kFixGrammar[] = "rank=N, host=NAME, stage=N, link=N, group=NAME or op=REGEX, several with commas between";
 
 // A number or a run of them, first and last: "5" or "4-7".
 std::optional<std::pair<int32_t, int32_t>> ParseRange(std::string_view text);

@@ -92,8 +92,11 @@ class Finder {
       if (rows.size() < kLeastForMiddle) continue;
       std::vector<double> middles;
       for (uint32_t i : rows) middles.push_back(Median(out_.compared[i].excess_ns) / Typical(out_.compared[i]));
-      // No more than such work can do: a bad card may well slow all groups of a stage.
-      const double middle = std::clamp(Median(std::move(middles)), -kMostByWork, kMostByWork);
+      // A bad card slows half of a small stage's groups, and may well slow all of them: of two in the middle the faster one, and no
+      // more than such work can do.
+      const auto faster = middles.begin() + static_cast<std::ptrdiff_t>((middles.size() - 1) / 2);
+      std::nth_element(middles.begin(), faster, middles.end());
+      const double middle = std::clamp(*faster, -kMostByWork, kMostByWork);
       for (uint32_t i : rows) {
         for (double& e : out_.compared[i].excess_ns) e -= middle * Typical(out_.compared[i]);
       }

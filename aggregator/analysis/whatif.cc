@@ -65,6 +65,7 @@ class Question {
       case FixKind::kRank: return SelectRanks(target);
       case FixKind::kHost: return SelectHost(target);
       case FixKind::kStage: return SelectStage(target);
+      case FixKind::kLink: return SelectLinks(target);
       case FixKind::kGroup: return SelectGroup(target);
       case FixKind::kOperation: return SelectOperations(target);
     }
@@ -73,9 +74,12 @@ class Question {
 
   // ---- ranks and hosts
 
-  absl::StatusOr<WhatIfPart> SelectRanks(const FixTarget& target) {
+  // Places in the capture of the ranks a target numbers.
+  absl::StatusOr<std::vector<uint32_t>> NumberedRanks(const FixTarget& target) const {
     const auto range = ParseRange(target.value);
-    if (!range) return absl::InvalidArgumentError(absl::StrCat("--fix rank=", target.value, ": a rank is a number, or a range as in rank=4-7"));
+    if (!range) {
+      return absl::InvalidArgumentError(absl::StrCat("--fix ", std::string(FixKindName(target.kind)), "=", target.value, ": a rank is a number, or a range as in 4-7"));
+    }
     std::vector<uint32_t> chosen;
     std::vector<int32_t> all;
     for (uint32_t r = 0; r < capture_.ranks.size(); ++r) {
@@ -84,9 +88,19 @@ class Question {
       if (rank >= range->first && rank <= range->second) chosen.push_back(r);
     }
     if (chosen.empty()) return absl::InvalidArgumentError(absl::StrCat("no rank ", target.value, " in this capture; there are ", NumberRuns(all, 2)));
-    std::string what = absl::StrCat(range->first == range->second ? "rank " : "ranks ", target.value);
-    if (chosen.size() == 1) absl::StrAppend(&what, " (GPU ", capture_.ranks[chosen[0]].device.value(), " of ", HostName(capture_.ranks[chosen[0]].host), ")");
-    return TakeRanks(target, chosen, what);
+    return chosen;
+  }
+
+  // "rank 5 (GPU 5 of node0)"
+  std::string NameOfRanks(const FixTarget& target, const std::vector<uint32_t>& chosen) const {
+    if (chosen.size() != 1) return absl::StrCat("ranks ", target.value);
+    return absl::StrCat("rank ", target.value, " (GPU ", capture_.ranks[chosen[0]].device.value(), " of ", HostName(capture_.ranks[chosen[0]].host), ")");
+  }
+
+  absl::StatusOr<WhatIfPart> SelectRanks(const FixTarget& target) {
+    absl::StatusOr<std::vector<uint32_t>> chosen = NumberedRanks(target);
+    if (!chosen.ok()) return chosen.status();
+    return TakeRanks(target, *chosen, NameOfRanks(target, *chosen));
   }
 
   std::string HostName(uint32_t host) const {
@@ -192,27 +206,48 @@ class Question {
   // ---- groups
 
   absl::StatusOr<WhatIfPart> SelectGroup(const FixTarget& target) {
-    WhatIfPart part{.target = target, .what = absl::StrCat("the transfers of group ", target.value)};
-    std::vector<uint8_t> named(capture_.groups.size(), 0);
-    for (uint32_t g = 0; g < capture_.groups.size(); ++g) named[g] = capture_.groups[g].name == target.value || capture_.groups[g].key == target.value;
-    std::vector<uint32_t> members;
+    std::vector<uint32_t> chosen;
     for (uint32_t o = 0; o < classes().owners.size(); ++o) {
-      const TransferOwner& owner = classes().owners[o];
-      if (named[owner.group] == 0) continue;
-      fix_.owners.push_back(o);
-      members.insert(members.end(), owner.rank_indices.begin(), owner.rank_indices.end());
+      const store::Group& group = capture_.groups[classes().owners[o].group];
+      if (group.name == target.value || group.key == target.value) chosen.push_back(o);
     }
-    if (fix_.owners.empty() || members.empty()) return UnknownGroup(target);
+    if (chosen.empty()) return UnknownGroup(target);
+    return TakeTransfers(target, chosen, absl::StrCat("the transfers of group ", target.value));
+  }
+
+  // Whatever goes through the ranks' links.
+  absl::StatusOr<WhatIfPart> SelectLinks(const FixTarget& target) {
+    absl::StatusOr<std::vector<uint32_t>> ranks = NumberedRanks(target);
+    if (!ranks.ok()) return ranks.status();
+    std::vector<uint32_t> chosen;
+    for (uint32_t o = 0; o < classes().owners.size(); ++o) {
+      const std::vector<uint32_t>& members = classes().owners[o].rank_indices;
+      if (std::find_first_of(ranks->begin(), ranks->end(), members.begin(), members.end()) != ranks->end()) chosen.push_back(o);
+    }
+    if (chosen.empty()) return absl::InvalidArgumentError(absl::StrCat("no transfer of ", NameOfRanks(target, *ranks), " was matched across ranks, so none can be changed"));
+    return TakeTransfers(target, chosen, absl::StrCat("the transfers of all groups and pairs of ", NameOfRanks(target, *ranks)));
+  }
+
+  WhatIfPart TakeTransfers(const FixTarget& target, const std::vector<uint32_t>& chosen, std::string what) {
+    WhatIfPart part{.target = target, .what = std::move(what)};
+    std::vector<uint8_t> is_chosen(classes().owners.size(), 0);
+    std::vector<uint32_t> members;
+    for (uint32_t o : chosen) {
+      is_chosen[o] = 1;
+      fix_.owners.push_back(o);
+      members.insert(members.end(), classes().owners[o].rank_indices.begin(), classes().owners[o].rank_indices.end());
+    }
     std::sort(members.begin(), members.end());
     members.erase(std::unique(members.begin(), members.end()), members.end());
     for (uint32_t r : members) part.ranks.push_back(capture_.ranks[r].rank);
     for (uint32_t u = 0; u < graph().units.size(); ++u) {
       const Unit& unit = graph().units[u];
-      if (unit.step < 0 || unit.kind != UnitKind::kTransfer || unit.instance == kNone || named[p_.matches.instances[unit.instance].group] == 0) continue;
+      if (unit.step < 0 || unit.kind != UnitKind::kTransfer || unit.instance == kNone) continue;
+      if (const uint32_t owner = classes().owner_of_instance[unit.instance]; owner == kNone || is_chosen[owner] == 0) continue;
       ++part.units;
       if (request_.scale) changed_.work[u] = graph().work[u] * *request_.scale;
     }
-    absl::StrAppend(&part.what, " (ranks ", RanksText(members), ")");
+    if (target.kind == FixKind::kGroup) absl::StrAppend(&part.what, " (ranks ", RanksText(members), ")");
     return part;
   }
 

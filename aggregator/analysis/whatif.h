@@ -1,7 +1,7 @@
 // What if a rank, a host, a pipeline stage, a group's transfers or a class of operations were like its peers, or faster?
 //
-// The capture replayed with those units changed and everything else as observed. Contention is not part of the model: what else
-// ran meanwhile keeps its duration. Definitions: docs/analysis.md, "What if". Pure; any thread.
+// The capture replayed with those units changed; collectives slow the kernels beside them for as long as they now are beside them, and
+// everything else is as observed. Definitions: docs/analysis.md, "What if". Pure; any thread.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_WHATIF_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_WHATIF_H_
 

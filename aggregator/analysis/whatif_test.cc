@@ -90,6 +90,10 @@ TEST(WhatIf, AGroupsSlowTransfersMadeTypicalAreThoseOfAHealthyLink) {
     if (has && g.members.size() < 8) groups += (groups.empty() ? "group=" : ",group=") + g.name;
   }
   EXPECT_NEAR(Ask(capture, groups).gain_ns, truth, 0.1 * truth);
+  // The rank's link is all of them, and the group of everybody, which has no peers.
+  const WhatIfResult link = Ask(capture, "link=2");
+  EXPECT_DOUBLE_EQ(link.gain_ns, Ask(capture, groups).gain_ns);
+  EXPECT_THAT(link.parts[0].what, HasSubstr("of rank 2 (GPU 2 of "));
 }
 
 // Kernels of one name scaled on every rank: the same job with those kernels faster.
@@ -144,6 +148,7 @@ TEST(WhatIf, WhatIsNotThereIsRefusedWithWhatIs) {
   const scenario::Scenario scenario = Job();
   const store::Capture capture = CaptureOf(scenario, {});
   EXPECT_THAT(Refusal(capture, "rank=8"), HasSubstr("there are 0-7"));
+  EXPECT_THAT(Refusal(capture, "link=8"), HasSubstr("there are 0-7"));
   EXPECT_THAT(Refusal(capture, "rank=x"), HasSubstr("a rank is a number"));
   EXPECT_THAT(Refusal(capture, "host=elsewhere"), HasSubstr(capture.hosts[0].name));
   EXPECT_THAT(Refusal(capture, "group=none"), HasSubstr("data_0, "));

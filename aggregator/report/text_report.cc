@@ -287,11 +287,15 @@ class Writer {
     }
     if (options_.source.empty() || r_.stragglers.empty()) return;
     const StragglerRow& s = r_.stragglers[0];
+    // What goes through a rank's links is no work of its own.
+    const bool of_links = s.cause == "slow_link";
     std::string fix;
-    if (s.kind == "host" && s.hosts.size() == 1) {
+    if (s.kind == "host" && s.hosts.size() == 1 && !of_links) {
       fix = "host=" + s.hosts[0];
-    } else if (s.kind == "rank" || s.kind == "stage") {
-      for (size_t i = 0; i < s.ranks.size() && i < kRanksOfACommand; ++i) absl::StrAppend(&fix, i > 0 ? "," : "", "rank=", s.ranks[i].value());
+    } else if (s.kind == "rank" || s.kind == "host" || s.kind == "stage") {
+      for (size_t i = 0; i < s.ranks.size() && i < kRanksOfACommand; ++i) {
+        absl::StrAppend(&fix, i > 0 ? "," : "", of_links ? "link=" : "rank=", s.ranks[i].value());
+      }
       if (s.ranks.size() > kRanksOfACommand) return;
     }
     if (fix.empty()) return;

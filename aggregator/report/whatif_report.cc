@@ -16,8 +16,8 @@ using analysis::WhatIfResult;
 
 // The same words in both documents.
 constexpr const char* kNotModelled[] = {
-    "contention: what ran beside the changed work keeps the duration it had",
-    "a launch queue that is full: the host is never held back by it",
+    "transfers and copies beside the changed work: they keep the duration they had",
+    "the depth of a launch queue that was never seen full",
 };
 
 std::string HowText(const WhatIfRequest& request) {

@@ -15,6 +15,7 @@ from live_job import LiveJob, report_of  # noqa: E402
 # A machine that cannot keep the ranks' pace delivers records too late to be in a capture: then everything is stretched.
 STRETCHED, SLOWEST = 4, 16
 FEWEST_MATCHED = 0.95
+FEWEST_STEPS = 10
 KINDS = ("slow_gpu", "host_stall", "slow_link", "copy")
 WORK = ROOT / "build" / "predict-job"
 
@@ -26,12 +27,8 @@ def plan(faults):
 
 
 def fix_of(kind, rank):
-    """What undoes the fault: the rank's own work or, for a link, the transfers of the rank's groups. Groups are named after their
-    first member; rank = (stage * 2 + replica) * 2 + shard in the job of eight."""
-    if kind != "slow_link":
-        return f"rank={rank}"
-    stage, replica, shard = rank // 4, rank // 2 % 2, rank % 2
-    return f"group=tensor_{rank - shard},group=data_{stage * 4 + shard},group=pipeline_{replica * 2 + shard}"
+    """What undoes the fault."""
+    return f"{'link' if kind == 'slow_link' else 'rank'}={rank}"
 
 
 class TooBusy(Exception):
@@ -39,7 +36,7 @@ class TooBusy(Exception):
 
 
 def run_one(seed, kind, rank, size, folder, scale, bin_dir):
-    """Runs one job, captures it and returns its mean step in nanoseconds, and what is predicted of it."""
+    """Runs one job, captures it and returns how long each step took in nanoseconds, and what is predicted to be gained in each."""
     shutil.rmtree(folder, ignore_errors=True)
     rank_args = ["--forever", "--seed", seed, "--time-scale", scale, "--fault", kind if size > 0 else "none"]
     if size > 0:
@@ -51,7 +48,7 @@ def run_one(seed, kind, rank, size, folder, scale, bin_dir):
         if done.returncode != 0:
             raise RuntimeError(f"trace ended with {done.returncode}: {done.stderr[-500:]}")
         report = report_of(folder / "capture")
-        if (report["capture"]["matching"]["matched_fraction"] or 0) < FEWEST_MATCHED or report["capture"]["steps"] < 10:
+        if (report["capture"]["matching"]["matched_fraction"] or 0) < FEWEST_MATCHED or report["capture"]["steps"] < FEWEST_STEPS:
             raise TooBusy()
         predicted = {}
         if size > 0:
@@ -59,19 +56,33 @@ def run_one(seed, kind, rank, size, folder, scale, bin_dir):
                 answer = job.cli("whatif", folder / "capture", "--fix", fix_of(kind, rank), "--strength", part, "--format", "json")
                 if answer.returncode != 0:
                     raise RuntimeError(f"whatif ended with {answer.returncode}: {answer.stderr[-500:]}")
-                predicted[part] = json.loads(answer.stdout)["gain_ns_per_step"]
-    return report["slowdown"]["step_ns"], predicted
+                predicted[part] = dict(zip(lasted(report), json.loads(answer.stdout)["gain_ns_by_step"], strict=True))
+    return lasted(report), predicted
+
+
+def lasted(report):
+    return {step["step"]: step["duration_ns"] for step in report["steps"]}
+
+
+def mean_over(steps, by_step):
+    return statistics.mean(by_step[step] for step in steps)
 
 
 def predict_one(number, kind, rank, size, scale, bin_dir):
     seed = 2000 + number
-    step, predicted = run_one(seed, kind, rank, size, WORK / "fault", scale, bin_dir)
+    faulty, predicted = run_one(seed, kind, rank, size, WORK / "fault", scale, bin_dir)
     half, _ = run_one(seed, kind, rank, size / 2, WORK / "half", scale, bin_dir)
     healthy, _ = run_one(seed, kind, rank, 0, WORK / "healthy", scale, bin_dir)
     rows = []
-    for part, truth in ((0.5, step - half), (1.0, step - healthy)):
-        rows.append({"kind": kind, "rank": rank, "size": size, "removed": part, "step_ns": step, "predicted_ns": predicted[part],
-                     "true_ns": truth, "error": predicted[part] / truth - 1})
+    for part, fixed in ((0.5, half), (1.0, healthy)):
+        # Hosts pause in the same steps of all three jobs, so only steps that two captures share are compared.
+        both = sorted(faulty.keys() & fixed.keys())
+        if len(both) < FEWEST_STEPS:
+            raise TooBusy()
+        step, truth = mean_over(both, faulty), mean_over(both, faulty) - mean_over(both, fixed)
+        gain = mean_over(both, predicted[part])
+        rows.append({"kind": kind, "rank": rank, "size": size, "removed": part, "steps": len(both), "step_ns": step, "predicted_ns": gain,
+                     "true_ns": truth, "error": gain / truth - 1})
     return rows
 
 
