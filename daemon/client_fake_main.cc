@@ -43,12 +43,23 @@ bool StoppedEarly(FakeClient& client, int64_t until) {
   return false;
 }
 
+// Three records of a kind that is not there yet.
+void WriteUnknown(ring::RingWriter& writer) {
+  for (int i = 0; i < 3; ++i) {
+    auto* record = static_cast<ring::SyncRecord*>(writer.Reserve(ring::RecordKind::kSync, sizeof(ring::SyncRecord)));
+    if (record == nullptr) return;
+    record->header.kind = static_cast<ring::RecordKind>(ring::kRecordKinds + 1);
+    writer.Commit();
+  }
+}
+
 void Capture(FakeClient& client, const ring::Start& start, uint64_t kernels, const std::string& behaviour) {
   client.SendState(start.capture, ring::ClientState::kCapturing);
   SleepUntil(start.t0_realtime_ns);
   ring::ClaimRing(client.segment().ring(0), 1);
   ring::RingWriter writer = client.segment().Writer(0);
   FakeClient::WriteKernels(writer, kernels, start.t0_realtime_ns, FakeClient::Names::kDefine);
+  if (behaviour == "newer") WriteUnknown(writer);
   if (behaviour == "lie") client.segment().ring(0).head.store(~uint64_t{7});
   ring::ReleaseRing(client.segment().ring(0));
   if (behaviour == "die_capturing") Die();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -75,6 +76,12 @@ uint64_t DaemonSegment::Discard() {
     if (turn.drained) break;
   }
   return records;
+}
+
+uint64_t DaemonSegment::TakeUnknown() {
+  uint64_t now = 0;
+  for (const ring::RingReader& reader : readers_) now += reader.unknown_records();
+  return now - std::exchange(seen_unknown_, now);
 }
 
 std::vector<std::string> DaemonSegment::TakeBroken() {

@@ -42,6 +42,8 @@ class DaemonSegment {
 
   // Increases since the last call.
   ring::LossCounts TakeLosses() { return losses_.Take(); }
+  // Records of kinds that only a newer client has, skipped since the last call.
+  uint64_t TakeUnknown();
   // One sentence per ring whose writer lied, since the last call.
   std::vector<std::string> TakeBroken();
 
@@ -52,6 +54,7 @@ class DaemonSegment {
   std::vector<ring::RingReader> readers_;
   std::vector<bool> told_broken_;
   ring::LossReader losses_;
+  uint64_t seen_unknown_ = 0;
   uint64_t epoch_;
 };
 

@@ -108,6 +108,20 @@ TEST_F(DaemonTest, CountsWhatDidNotFitIntoTheRing) {
   EXPECT_EQ(seen.Rows(kKernel, pid) + seen.Lost(kKernel, "", pid), kProduced);
 }
 
+TEST_F(DaemonTest, CountsWhatOnlyANewerDaemonWouldKnow) {
+  StartDaemon();
+  const pid_t pid = StartClient(0, 10, "newer");
+  ASSERT_TRUE(WaitForRanks(1));
+  for (size_t round = 1; round <= 2; ++round) {
+    Capture("c" + std::to_string(round), Nanos::Millis(20));
+    ASSERT_TRUE(WaitForEnds(round));
+    const Seen seen = aggregator_->seen();
+    EXPECT_EQ(seen.Rows(kKernel, pid), 10 * round);
+    EXPECT_EQ(seen.Lost(static_cast<columns::Kind>(0), "ring", pid), 3 * round);
+    EXPECT_NE(seen.ends.back().losses(0).reason().find("the client is newer than lockstepd"), std::string::npos);
+  }
+}
+
 TEST_F(DaemonTest, CountsWhatASlowAggregatorMadeItDrop) {
   options_.spool_bytes = 256u << 10;
   StartDaemon();

@@ -7,6 +7,17 @@
 
 namespace lockstep::daemon {
 
+namespace {
+
+// What an earlier capture left, and what is said of it.
+void DiscardAll(DaemonSegment& segment) {
+  segment.Discard();
+  segment.TakeLosses();
+  segment.TakeUnknown();
+}
+
+}  // namespace
+
 Drainer::Drainer(const Clock& clock) : clock_(clock), scratch_(kScratchBytes), thread_([this] { Run(); }) {}
 
 Drainer::~Drainer() {
@@ -20,8 +31,7 @@ Drainer::~Drainer() {
 
 uint64_t Drainer::Begin(const ProcessId& process, std::shared_ptr<DaemonSegment> segment,
                         uint64_t incarnation, const std::string& capture, std::shared_ptr<Spool> spool) {
-  segment->Discard();
-  segment->TakeLosses();
+  DiscardAll(*segment);
   const uint64_t epoch = segment->NextEpoch();
   auto active = std::make_shared<Active>(BatchIdentity{capture, process, incarnation, epoch});
   active->segment = std::move(segment);
@@ -45,8 +55,7 @@ void Drainer::Restart(const ProcessId& process) {
   const std::shared_ptr<Active> active = Find(process);
   if (active == nullptr) return;
   std::lock_guard busy(active->busy);
-  active->segment->Discard();
-  active->segment->TakeLosses();
+  DiscardAll(*active->segment);
   active->batcher = Batcher(active->identity);
 }
 
@@ -152,6 +161,8 @@ void Drainer::Finish(Active& active) {
             string ? "the process defined more names than a capture may" : "they ended before they started",
             active.end.window, message);
   }
+  AddLoss("ring", static_cast<columns::Kind>(0), active.segment->TakeUnknown(), "this daemon does not know their kind: the client is newer than lockstepd",
+          active.end.window, message);
   // How many records an unreadable ring held nobody can tell: each counts as one, of no kind.
   for (const std::string& sentence : active.broken) {
     AddLoss("ring", static_cast<columns::Kind>(0), 1, sentence, active.end.window, message);
