@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -193,7 +194,11 @@ class Messages {
   std::optional<std::vector<int64_t>> PlacesOf(const std::vector<Member>& members) {
     const uint32_t r = members[0].rank_index;
     const store::RankData& rank = capture_.ranks[r];
-    if (!CallPlaces::AnyLost(rank)) return std::nullopt;
+    if (!CallPlaces::AnyLost(rank)) {
+      std::vector<int64_t> seen(members.size());
+      std::iota(seen.begin(), seen.end(), int64_t{0});
+      return seen;
+    }
     if (!calls_[r]) calls_[r].emplace(rank);
     std::vector<uint32_t> collectives;
     for (const Member& m : members) collectives.push_back(m.collective);

@@ -19,6 +19,7 @@ void CellPeers::AddUpStages() {
   family_of_.assign(classes_.count, store::kNone);
   uint32_t family = store::kNone;
   for (const StageFamily& f : classes_.stage_families) {
+    if (first_cell_[f.first] == first_cell_[f.first + f.length] || classes_.cells[first_cell_[f.first]].kind != UnitKind::kKernel) continue;
     if (families_.empty() || f.family != family) families_.emplace_back();
     family = f.family;
     for (uint32_t k = f.first; k < f.first + f.length; ++k) {

@@ -172,7 +172,7 @@ class Classifier {
       const int32_t stage = StageOf(unit_of_[t]);
       const auto [it, fresh] = class_base_.try_emplace({t, total_[t], stage}, classes_);
       if (fresh) {
-        if (stage >= 0 && g_.units[unit_of_[t]].kind == UnitKind::kKernel) AddFamily(t, total_[t], stage);
+        if (stage >= 0 && InFamilies(g_.units[unit_of_[t]].kind)) AddFamily(t, total_[t], stage);
         classes_ += total_[t];
       }
       base_[t] = it->second;
@@ -180,6 +180,8 @@ class Classifier {
     for (size_t i = 0; i < units.size(); ++i) class_of_[units[i]] = base_[tokens[i]] + seen_[tokens[i]]++;
     for (uint32_t t : touched) total_[t] = seen_[t] = 0;
   }
+
+  static bool InFamilies(UnitKind kind) { return kind == UnitKind::kKernel || kind == UnitKind::kHostCall; }
 
   void AddFamily(uint32_t token, uint32_t total, int32_t stage) {
     const uint32_t family = families_.try_emplace({token, total}, static_cast<uint32_t>(families_.size())).first->second;

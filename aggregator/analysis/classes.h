@@ -48,7 +48,7 @@ struct Classes {
   std::vector<TransferOwner> owners;
   std::vector<uint32_t> owner_of_instance;  // by instance; store::kNone for unusable ones
   uint32_t count = 0;
-  std::vector<StageFamily> stage_families;  // of kernels, by family, then stage; none without stages
+  std::vector<StageFamily> stage_families;  // of kernels and calls, by family, then stage; none without stages
   std::span<const uint32_t> UnitsOf(const Cell& c) const { return {units.data() + c.first, c.count}; }
 };
 

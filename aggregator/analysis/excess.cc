@@ -193,17 +193,12 @@ Excess::Reference Excess::ReferenceFor(uint32_t c, std::span<const uint8_t> left
 // As ReferenceFor with nobody left out, for all cells: sorted once per class, since classes of large jobs have thousands of cells.
 void Excess::FindReferences() {
   references_.resize(classes_.cells.size());
-  std::vector<double> works, leads;
+  std::vector<double> works;
   for (uint32_t k = 0; k < classes_.count; ++k) {
     const auto [first, last] = peers_.CellsOf(k);
     works.clear();
-    leads.clear();
-    for (uint32_t c = first; c < last; ++c) {
-      works.push_back(typical_.stats()[c].own_work);
-      leads.push_back(typical_.stats()[c].own_lead);
-    }
+    for (uint32_t c = first; c < last; ++c) works.push_back(typical_.stats()[c].own_work);
     std::sort(works.begin(), works.end());
-    std::sort(leads.begin(), leads.end());
     for (uint32_t c = first; c < last; ++c) {
       Reference& reference = references_[c];
       if (works.size() < kLeastOfStage) {
@@ -216,7 +211,7 @@ void Excess::FindReferences() {
         reference = {works[(works.size() - 1) / 4], 0, true};
         continue;
       }
-      reference = {SortedMedianWithout(works, s.own_work), SortedMedianWithout(leads, s.own_lead), true};
+      reference = {SortedMedianWithout(works, s.own_work), s.peer_lead, true};
     }
   }
 }

@@ -285,11 +285,13 @@ class Explainer {
     std::map<uint32_t, double> of_host;
     for (uint32_t r = 0; r < ranks_; ++r) of_host[in_.capture.ranks[r].host] += std::max(0.0, lost[r]);
     for (uint32_t r = 0; r < ranks_; ++r) {
-      if (of_host[in_.capture.ranks[r].host] < LeastNs() || lost[r] <= 0) continue;
+      // One that nobody waits for loses nothing, and may be as slow as its host's others.
+      const double beyond = SumPerStep(levels[r], steps_) + SumPerStep(pauses_[r], steps_);
+      if (of_host[in_.capture.ranks[r].host] < LeastNs() || (lost[r] <= 0 && beyond < LeastNs())) continue;
       CauseFinding cause = rules_.OfHost(r, levels[r], pauses_[r]);
       Explanation e{.cause = cause.cause, .rank_indices = {r}, .pieces = levels[r]};
       e.pieces.insert(e.pieces.end(), pauses_[r].begin(), pauses_[r].end());
-      e.excess_ns = SumPerStep(e.pieces, steps_);
+      e.excess_ns = beyond;
       e.floor_ns = lost[r] > floor ? 0 : floor;
       e.rule_share = cause.rule_share;
       e.evidence = std::move(cause.evidence);

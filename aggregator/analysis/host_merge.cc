@@ -74,12 +74,13 @@ void MergeRanksOfHosts(const HostMergeInput& known, WorkKind kind, std::vector<E
   for (size_t i = 0; i < found.size(); ++i) {
     if (found[i].kind == CulpritKind::kRank && !found[i].late) by_host[capture.ranks[found[i].rank_indices[0]].host].push_back(i);
   }
+  // Where all hosts are like that it is no host's.
+  std::erase_if(by_host, [&](const auto& h) { return ranks_of_host[h.first] < 2 || static_cast<double>(h.second.size()) < kNearlyAll * ranks_of_host[h.first]; });
+  if (by_host.size() == ranks_of_host.size()) return;
   std::vector<Explanation> merged;
   std::vector<uint8_t> taken(found.size(), 0);
   for (const auto& [host, entries] : by_host) {
     const uint32_t members = ranks_of_host[host];
-    if (members < 2 || static_cast<double>(entries.size()) < kNearlyAll * members) continue;
-    if (by_host.size() > 1 && by_host.size() >= ranks_of_host.size()) continue;
     for (size_t i : entries) taken[i] = 1;
     merged.push_back(OfHost(known, kind, found, entries, members));
   }

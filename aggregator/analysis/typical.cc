@@ -16,6 +16,7 @@ constexpr double kWorkFloorNs = 5'000;
 constexpr double kLeadFloorNs = 100'000;
 // Stages that differ by less than this are alike.
 constexpr double kStageNoise = 0.01;
+constexpr double kStageLeadNoise = 0.05;
 
 }  // namespace
 
@@ -43,10 +44,10 @@ TypicalValues::TypicalValues(const Graph& graph, const Classes& classes, bool st
 }
 
 // What one occurrence of the token takes in this stage on average: median over its ranks.
-double TypicalValues::StageMean(const StageFamily& family) const {
+double TypicalValues::StageMean(const StageFamily& family, double CellStats::*value) const {
   std::vector<std::pair<uint32_t, double>> sums;  // by rank
   for (uint32_t k = family.first; k < family.first + family.length; ++k) {
-    for (uint32_t c = first_cell_[k]; c < first_cell_[k + 1]; ++c) sums.emplace_back(classes_.cells[c].owner, stats_[c].own_work);
+    for (uint32_t c = first_cell_[k]; c < first_cell_[k + 1]; ++c) sums.emplace_back(classes_.cells[c].owner, stats_[c].*value);
   }
   std::sort(sums.begin(), sums.end());
   std::vector<double> by_rank;
@@ -58,27 +59,43 @@ double TypicalValues::StageMean(const StageFamily& family) const {
 }
 
 // Inside a stage its ranks are typical of each other; a stage is compared with the others by what the same kernels take there all
-// together. A fix makes nobody slower, so only a slower stage has another yardstick than its own.
+// together, and how long its hosts think before the same calls. A fix makes nobody slower, so only a slower stage has another
+// yardstick than its own.
 void TypicalValues::CompareStages() {
   const std::vector<StageFamily>& families = classes_.stage_families;
   for (size_t first = 0; first < families.size();) {
-    size_t last = first;
-    std::vector<double> means;
-    for (; last < families.size() && families[last].family == families[first].family; ++last) means.push_back(StageMean(families[last]));
-    std::vector<double> sorted = means;
-    std::sort(sorted.begin(), sorted.end());
-    for (size_t i = first; i < last && sorted.size() > 1; ++i) {
-      const double own = means[i - first];
-      if (own <= 0) continue;
-      const double others = std::min(1.0, SortedMedianWithout(sorted, own) / own), all = SortedMedian(sorted) / own;
-      for (uint32_t c = first_cell_[families[i].first]; c < first_cell_[families[i].first + families[i].length]; ++c) {
-        CellStats& s = stats_[c];
-        s.has_peers = true;
-        if (1 - others > kStageNoise) s.peer_work *= others;
-        if (std::fabs(1 - all) > kStageNoise) s.all_work *= all;
-      }
-    }
+    size_t last = first + 1;
+    while (last < families.size() && families[last].family == families[first].family) ++last;
+    if (last - first > 1) CompareFamily(std::span(families).subspan(first, last - first));
     first = last;
+  }
+}
+
+void TypicalValues::CompareFamily(std::span<const StageFamily> family) {
+  const auto first_cell = [&](const StageFamily& f) { return first_cell_[f.first]; };
+  const auto end_cell = [&](const StageFamily& f) { return first_cell_[f.first + f.length]; };
+  if (first_cell(family[0]) == end_cell(family[0])) return;
+  const bool host = HasLead(classes_.cells[first_cell(family[0])].kind);
+  std::vector<double> means;
+  for (const StageFamily& f : family) means.push_back(StageMean(f, host ? &CellStats::own_lead : &CellStats::own_work));
+  std::vector<double> sorted = means;
+  std::sort(sorted.begin(), sorted.end());
+  for (size_t i = 0; i < family.size(); ++i) {
+    const double own = means[i];
+    if (own <= 0) continue;
+    const double others = SortedMedianWithout(sorted, own), all = SortedMedian(sorted);
+    for (uint32_t c = first_cell(family[i]); c < end_cell(family[i]); ++c) {
+      CellStats& s = stats_[c];
+      s.has_peers = true;
+      if (host) {
+        if (own - others <= kStageLeadNoise * own) continue;
+        s.peer_lead -= own - others;
+        s.all_lead -= own - others;
+        continue;
+      }
+      if (1 - others / own > kStageNoise) s.peer_work *= others / own;
+      if (std::fabs(1 - all / own) > kStageNoise) s.all_work *= all / own;
+    }
   }
 }
 

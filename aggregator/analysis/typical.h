@@ -81,7 +81,8 @@ class TypicalValues {
   void LevelHeads(Timing& timing) const;
   void MeasureClass(size_t first_cell, size_t last_cell);
   void CompareStages();
-  double StageMean(const StageFamily& family) const;
+  void CompareFamily(std::span<const StageFamily> family);
+  double StageMean(const StageFamily& family, double CellStats::*value) const;
   void ScaleCell(size_t cell, const CellStats& stats, double strength, Timing& timing) const;
   CellStats BesideOthers(size_t cell, std::span<const uint32_t> fixed, std::vector<double>& scratch) const;
   static double Toward(double observed, double typical, double strength);
