@@ -79,7 +79,7 @@ class Clustering {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   ChannelPair Look(uint32_t a, uint32_t b) const {
-    ChannelPair edge{std::min(a, b), std::max(a, b), 0, true};
+    ChannelPair edge{std::min(a, b), std::max(a, b), 0, 0, true};
     double paired = 0, all = 0;
     size_t y = 0;
     bool told = false;
@@ -95,6 +95,7 @@ class Clustering {
       told |= c.pairs >= kTelling;
       edge.pairs = std::max(edge.pairs, c.pairs);
       edge.spread_ns = std::max(edge.spread_ns, c.end_spread_ns);
+      edge.scatter_ns = std::max(edge.scatter_ns, c.end_scatter_ns);
       // Ends of kernels that do not wait for each other are no nearer than their starts, so many need not be much nearer.
       const double ratio = evidence_ == Evidence::kEnds ? kTogether : std::clamp(1 - kRatioErrors / std::sqrt(std::max<double>(1, c.pairs)), kTogether, kBarely);
       const bool waited = c.end_spread_ns <= ratio * c.start_spread_ns;

@@ -16,6 +16,7 @@ constexpr uint32_t kNone = UINT32_MAX;
 constexpr size_t kLeastForLayout = 4;
 // Ranks leave one operation by habits that differ by this.
 constexpr double kAsTightNs = 2e3;
+constexpr double kAsSteady = 0.25, kStampNs = 100;
 // What was found freely took the nearest each time, so it is tighter by choice alone.
 constexpr double kAsTightAsChosen = 2;
 constexpr double kMostWaited = 0.75;
@@ -78,6 +79,7 @@ class Layouts {
   struct Candidate {
     Layout layout;
     double spread_ns = kInfinity;
+    double scatter_ns = 0;
     double length_ns = 0;  // how much the operation's length varies
     double samples = 0;    // pairs of ends that say so
   };
@@ -93,24 +95,29 @@ class Layouts {
 
   // Is the larger layout the right one? Its ends lie no further apart, or the smaller one's members wait for somebody outside.
   bool Extends(const Candidate& small, const Candidate& large) const {
-    const double as_tight = (1 + kErrors / std::sqrt(small.samples)) * small.spread_ns + kAsTightNs;
-    return large.spread_ns <= as_tight || large.length_ns < kSteadier * small.length_ns || WaitForEachOther(small.layout, large.layout);
+    const double tolerance = 1 + kErrors / std::sqrt(small.samples);
+    // Habits keep ends apart by the same each time; of groups that only work in step the distance varies more than inside each.
+    const bool as_tight = large.spread_ns <= tolerance * small.spread_ns + kAsTightNs && large.scatter_ns <= (tolerance + kAsSteady) * small.scatter_ns + kStampNs;
+    return as_tight || large.length_ns < kSteadier * small.length_ns || WaitForEachOther(small.layout, large.layout);
   }
 
   // Mean over the pairs of members; stays infinite where some pair does not fit at all or hardly any leave together.
   void MeasureSpread(Candidate& c) const {
-    double sum = 0;
+    double sum = 0, scatter = 0;
     size_t pairs = 0, together = 0;
     for (const ChannelPair& p : pairs_) {
       if (!Inside(c.layout, p)) continue;
       sum += p.spread_ns;
+      scatter += p.scatter_ns;
       c.samples += std::max<uint32_t>(1, p.pairs);
       ++pairs;
       together += p.together ? 1 : 0;
     }
     const size_t n = channels_.size(), every = n * (c.layout.size - 1) / 2;
     const bool missing = n <= kEveryPair ? pairs < every : pairs < n / 2;
-    if (!missing && together * 2 >= pairs) c.spread_ns = sum / static_cast<double>(pairs);
+    if (missing || together * 2 < pairs) return;
+    c.spread_ns = sum / static_cast<double>(pairs);
+    c.scatter_ns = scatter / static_cast<double>(pairs);
   }
 
   bool IsSeparate(const Layout& layout) const {

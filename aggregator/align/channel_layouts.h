@@ -32,6 +32,7 @@ struct ChannelPair {
   uint32_t a;  // a < b, places among the channels
   uint32_t b;
   double spread_ns;    // typical distance of their ends; infinite where they do not fit
+  double scatter_ns;   // how much it varies
   bool together;       // they leave together
   uint32_t pairs = 0;  // kernels of the name that has most
   bool sharp = true;   // their ends lie far nearer than their starts

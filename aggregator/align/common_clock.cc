@@ -103,10 +103,11 @@ ClockLine FitLine(std::span<const Stay> a, std::span<const Stay> b, const std::v
 Coincidence Measure(std::span<const Stay> a, std::span<const Stay> b, const ClockLine& ahead) {
   Coincidence out;
   if (a.empty() || b.empty()) return out;
-  std::vector<double> ends, starts;
+  std::vector<double> ends, starts, signed_ends;
   for (const Pair& p : NearestEnds(a, b, ahead)) {
     const double shift = ahead.At(b[p.b].end_ns);
-    ends.push_back(std::fabs(b[p.b].end_ns - shift - a[p.a].end_ns));
+    signed_ends.push_back(b[p.b].end_ns - shift - a[p.a].end_ns);
+    ends.push_back(std::fabs(signed_ends.back()));
     starts.push_back(std::fabs(b[p.b].start_ns - shift - a[p.a].start_ns));
   }
   out.pairs = static_cast<uint32_t>(ends.size());
@@ -124,6 +125,9 @@ Coincidence Measure(std::span<const Stay> a, std::span<const Stay> b, const Cloc
   out.share = std::min(1.0, static_cast<double>(ends.size()) / most);
   out.end_spread_ns = UpperMedianInPlace(ends);
   out.start_spread_ns = UpperMedianInPlace(starts);
+  const double habit = UpperMedianInPlace(signed_ends);
+  for (double& e : signed_ends) e = std::fabs(e - habit);
+  out.end_scatter_ns = UpperMedianInPlace(signed_ends);
   return out;
 }
 

@@ -34,6 +34,7 @@ struct Coincidence {
   uint32_t pairs = 0;
   double share = 0;         // of the kernels that lie where both channels have some
   double end_spread_ns = 0;    // typical distance of ends
+  double end_scatter_ns = 0;   // and how much it varies: without habits
   double start_spread_ns = 0;  // and of starts
 };
 

@@ -15,6 +15,8 @@ namespace {
 constexpr double kEndSpreadNs = 4e6;
 // Widths within which ends are looked for, narrowest first: exit skew, drift over the window, slow links.
 constexpr std::array kWidths = {60e3, 250e3, 1e6, kEndSpreadNs};
+// On one clock the other half lies at most so many widths away: a stretch that two lost records shift by one must not fit.
+constexpr double kBeyondWidth = 4;
 // Elements a window may begin later or lose before the search gives up; bounds the work to n * this.
 constexpr int kSlack = 96;
 // A pair of one-way operations far apart fits between others, but shifts nothing.
@@ -23,6 +25,9 @@ constexpr float kFarApart = 0.3f;
 constexpr double kScatters = 12;
 constexpr double kLeastToleranceNs = 40e3;
 constexpr size_t kSample = 160;
+// Ends that scatter by this part of what lies between two elements do not say which is which by themselves.
+constexpr double kOfInterval = 0.5;
+constexpr double kUnclearNs = 20e3;
 constexpr size_t kLeastForSlope = 12;
 constexpr size_t kMostForSlope = 48;
 constexpr size_t kLeastForShift = 4;
@@ -84,8 +89,8 @@ Window Fullest(const std::vector<double>& sorted, double width) {
 }
 
 // The distance between ends that most pairs of equal tokens share, in the narrowest width that holds half of them; nullopt when none
-// does.
-std::optional<double> CommonEndDistance(Sequence reference, Sequence other, Band band, double most) {
+// does. Clocks may drift and be set, so the other half may lie anywhere within reach; one clock does neither.
+std::optional<Distance> CommonEndDistance(Sequence reference, Sequence other, Band band, double most) {
   const size_t skip = other.size() > kSample ? (other.size() - kSample) / 2 : 0;
   const Sequence some = other.subspan(skip, std::min(other.size(), kSample));
   std::vector<double> distances;
@@ -104,7 +109,9 @@ std::optional<double> CommonEndDistance(Sequence reference, Sequence other, Band
   const size_t enough = (std::min(Telling(reference), Telling(some)) + 1) / 2;
   for (const double width : kWidths) {
     const Window w = Fullest(distances, width);
-    if (w.count >= enough) return distances[w.first + w.count / 2];
+    if (w.count < enough) continue;
+    const double tolerance = most <= kEndSpreadNs ? std::min(kEndSpreadNs, kBeyondWidth * width) : kEndSpreadNs;
+    return Distance{.at = distances[w.first + w.count / 2], .slope = 0, .origin = other[0].end, .tolerance = tolerance};
   }
   return std::nullopt;
 }
@@ -246,6 +253,12 @@ bool AnyElsewhere(Sequence reference, Sequence other, double middle, double usua
   return false;
 }
 
+double UsualInterval(Sequence s) {
+  std::vector<double> intervals;
+  for (size_t i = 1; i < s.size(); ++i) intervals.push_back(static_cast<double>((s[i].end - s[i - 1].end).ns()));
+  return intervals.empty() ? 0 : UpperMedianInPlace(intervals);
+}
+
 // Equal tokens in equal numbers: element by element, unless the windows are shifted against each other. Where another shift holds the
 // ends together better, they are.
 bool InStep(Sequence reference, Sequence other, double most) {
@@ -269,6 +282,7 @@ bool InStep(Sequence reference, Sequence other, double most) {
     const double middle = UpperMedianInPlace(apart);
     for (double& d : apart) d = std::fabs(d - middle);
     double spread = UpperMedianInPlace(apart) + 1e3;
+    if (shift == 0 && kScatters * spread > kOfInterval * UsualInterval(other) && spread > kUnclearNs) return false;
     if (shift == 0 && AnyElsewhere(reference, other, middle, std::clamp(kScatters * spread, kLeastToleranceNs, kEndSpreadNs))) return false;
     if (std::fabs(middle) > most) spread += std::fabs(middle);
     // A shift must be clearly better: strictly periodic sequences fit several.
@@ -291,9 +305,9 @@ std::vector<int32_t> AlignSequences(Sequence reference, Sequence other, Nanos cl
   }
   if (reference.empty() || other.empty()) return std::vector<int32_t>(other.size(), kUnpaired);
   const Band band = SearchBand(reference.size(), other.size());
-  const std::optional<double> distance = CommonEndDistance(reference, other, band, most);
+  const std::optional<Distance> distance = CommonEndDistance(reference, other, band, most);
   if (!distance) return BandedAlignment(reference, other, band, std::nullopt).Run();
-  const auto rough = BandedAlignment(reference, other, band, Distance{.at = *distance, .slope = 0, .origin = other[0].end}).Run();
+  const auto rough = BandedAlignment(reference, other, band, distance).Run();
   const std::optional<Distance> sharp = Sharpened(reference, other, rough);
   if (!sharp || sharp->tolerance >= kEndSpreadNs) return rough;
   auto pairs = BandedAlignment(reference, other, band, sharp).Run();
