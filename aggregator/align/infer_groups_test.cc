@@ -272,6 +272,30 @@ TEST(InferGroups, RanksThatLeaveNearerToEachOtherByHabitAreStillOneGroup) {
   }
 }
 
+// Even and odd ranks of one host that reduce at the same moments, apart by what computing varies.
+TEST(InferGroups, GroupsThatOnlyWorkInStepAreNotOne) {
+  std::mt19937_64 random(7);
+  store::Capture capture;
+  capture.hosts.push_back({.id = "h", .name = "h"});
+  capture.ranks.resize(8);
+  std::exponential_distribution<double> exit(1 / 2.0);
+  std::normal_distribution<double> apart(0, 6);
+  for (int i = 0; i < 60; ++i) {
+    const double ends[] = {1000.0 * i + 500 + apart(random), 1000.0 * i + 500 + apart(random)};
+    for (size_t r = 0; r < 8; ++r) {
+      store::RankData& rank = capture.ranks[r];
+      rank.rank = RankId(static_cast<int32_t>(r));
+      rank.host = 0;
+      const double start = ends[r % 2] - 100 - static_cast<double>(random() % 40), leaves = ends[r % 2] + exit(random);
+      rank.activities.push_back({.start = HostTime(static_cast<int64_t>(start * 1e3)), .end = HostTime(static_cast<int64_t>(leaves * 1e3)), .name = capture.strings.Intern("ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
+                                 .stream = StreamId(7), .communication = true});
+    }
+  }
+  store::Finish(capture);
+  InferGroups(capture);
+  EXPECT_THAT(InferredGroups(capture), testing::ElementsAre(std::vector{0, 2, 4, 6}, std::vector{1, 3, 5, 7}));
+}
+
 TEST(InferGroups, EveryLayoutIsFoundWithItsMessages) {
   std::mt19937_64 random(3);
   for (const auto& [tensor, data, pipeline] : {std::tuple(4, 2, 1), std::tuple(2, 2, 2), std::tuple(1, 8, 1), std::tuple(2, 1, 4), std::tuple(8, 1, 1), std::tuple(2, 4, 2), std::tuple(1, 2, 2)}) {

@@ -219,6 +219,35 @@ TEST(Match, ALostMessageLeavesAGapAndNotAShift) {
   EXPECT_EQ(wrong, 0u);
 }
 
+// Steps of forty calls with one kernel and six messages, to a receiver that always waits and lost one record in the middle; the sender lost none.
+TEST(Match, AReceiverThatLostARecordMatchesASenderThatLostNone) {
+  std::mt19937 random(4);
+  TimelineBuilder t;
+  const uint32_t g = t.Group("pipeline", {0, 1});
+  double now = 0;
+  for (uint32_t step = 0; step < 8; ++step) {
+    for (int r = 0; r < 2; ++r) {
+      t.Rank(r).Kernel("once", now + 300, 20);
+      t.Rank(r).data().activities.back().correlation = CorrelationId(40 * step + 1);
+    }
+    for (uint32_t m = 0; m < 6; ++m) {
+      now += 700 + static_cast<double>(random() % 600);
+      const CorrelationId call(40 * step + 6 * m + 3);
+      t.Rank(0).Communication({.op = CollectiveOp::kSend, .group = g, .peer = 1}, now, 50);
+      t.Rank(0).data().activities.back().correlation = call;
+      if (6 * step + m == 27) continue;
+      const double early = 30 + static_cast<double>(random() % 400);
+      t.Rank(1).Communication({.op = CollectiveOp::kReceive, .group = g, .peer = 0}, now - early, early + 50);
+      t.Rank(1).data().activities.back().correlation = call;
+    }
+  }
+  t.Rank(1).data().losses.push_back({.records = 1});
+  const store::Capture capture = t.Build();
+  const Matches m = Match(capture);
+  EXPECT_EQ(m.instances.size(), 47u);
+  ExpectPairsCarryTheSameMark(capture, m);
+}
+
 TEST(Match, OneRankAloneHasNothingUnmatchedInItsOwnGroup) {
   TimelineBuilder t;
   const uint32_t g = t.Group("self", {0});

@@ -1,6 +1,7 @@
 #include "aggregator/align/sequence_align.h"
 
 #include <random>
+#include <set>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -77,6 +78,25 @@ TEST(AlignSequences, LostRecordsLeaveGapsAndDoNotShiftTheRest) {
       EXPECT_EQ(back[j], in_reference ? static_cast<int32_t>(at) : kUnpaired);
       at += in_reference ? 1 : 0;
     }
+  }
+}
+
+// Of one clock and one name: in the middle everything seems to lie one place further on.
+TEST(AlignSequences, AsManyLostOnBothSidesAtDifferentPlacesAreNoShift) {
+  std::mt19937 random(5);
+  for (const auto& [lost_by_a, lost_by_b] : {std::pair(std::set{20, 70}, std::set{120, 160}), std::pair(std::set{100, 120}, std::set{30, 80}), std::pair(std::set{60}, std::set{140})}) {
+    std::vector<SequenceElement> a, b;
+    std::vector<int32_t> truth;
+    HostTime now(1'000'000'000'000);
+    for (int i = 0; i < 190; ++i) {
+      now += Nanos::Micros(i % 2 == 0 ? 320 : 600) + Nanos(static_cast<int64_t>(random() % 20'000));
+      const Nanos exit(static_cast<int64_t>(random() % 8'000));
+      if (!lost_by_b.contains(i)) truth.push_back(lost_by_a.contains(i) ? kUnpaired : static_cast<int32_t>(a.size()));
+      if (!lost_by_a.contains(i)) a.push_back({.token = 1, .start = now - Nanos::Micros(70), .end = now});
+      if (!lost_by_b.contains(i)) b.push_back({.token = 1, .start = now - Nanos::Micros(75), .end = now + exit});
+    }
+    ASSERT_EQ(a.size(), b.size());
+    EXPECT_EQ(AlignSequences(a, b, Nanos()), truth) << *lost_by_a.begin();
   }
 }
 
