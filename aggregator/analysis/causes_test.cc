@@ -106,6 +106,18 @@ TEST(Causes, AllRanksOfOneHostLaunchingSlowlyAreItsProcessors) {
   ExpectFirst(DiagnoseJob(job), CulpritKind::kHost, {8, 9, 10, 11}, Cause::kCpuContention);
 }
 
+// All of a stage's ranks are slow, so only other stages tell.
+TEST(Causes, AHostThatIsAWholeStageIsComparedWithTheOtherStages) {
+  for (const int slow : {0, 1}) {
+    SmallJob job;
+    job.data_parallel = 2, job.pipeline = 2;
+    job.ranks_per_host = 4;
+    job.gap_us = [slow](const CallAt& c) { return c.host == slow && !c.end ? 250.0 : 0.0; };
+    const std::vector<uint32_t> ranks = slow == 0 ? std::vector<uint32_t>{0, 1, 2, 3} : std::vector<uint32_t>{4, 5, 6, 7};
+    ExpectFirst(DiagnoseJob(job), CulpritKind::kHost, ranks, Cause::kCpuContention);
+  }
+}
+
 TEST(Causes, PausesAtChangingPlacesOfOneRankAreItsOwn) {
   SmallJob job;
   job.gap_us = [](const CallAt& c) { return c.rank == 6 && c.step % 4 == 1 && c.place == 3 + (c.step * 5) % 17 ? 20'000.0 : 0.0; };
