@@ -215,6 +215,15 @@ TEST(Causes, AStageWithMoreToDoIsImbalanceOfStages) {
   ExpectFirst(DiagnoseJob(job), CulpritKind::kStage, {12, 13, 14, 15}, Cause::kStageImbalance);
 }
 
+TEST(Causes, AStageWithMoreToDoForAWhileIsNoRanks) {
+  SmallJob job = Pipeline();
+  job.kernel = [](const KernelAt& k) { return k.stage == 1 && k.step >= 6 && k.step < 13 ? 1.15 : 1.0; };
+  const Diagnosis d = DiagnoseJob(job);
+  ExpectFirst(d, CulpritKind::kStage, {4, 5, 6, 7}, Cause::kStageImbalance);
+  EXPECT_EQ(d.findings.size(), 1u) << Told(d);
+  EXPECT_THAT(d.findings[0].evidence[0], HasSubstr("all its ranks alike"));
+}
+
 TEST(Causes, OneSlowRankOfAStageIsNoImbalanceOfStages) {
   SmallJob job = Pipeline();
   job.kernel = [](const KernelAt& k) { return k.rank == 13 ? 1.15 : 1.0; };

@@ -162,7 +162,10 @@ class Explainer {
     }
     const StageEffect stage = FindStageEffect(works, layout_.stages);
     out_.stage_spread = stage.effect;
-    if (!stage.found) return;
+    if (!stage.found) {
+      FindStageEpisodes(works);
+      return;
+    }
     const std::vector<uint32_t> members = layout_.RanksOf(static_cast<int32_t>(stage.stage));
     Explanation e{.kind = CulpritKind::kStage, .cause = Cause::kStageImbalance, .rank_indices = members};
     e.pieces = ScaledKernels(gains_.graph(), members, 1 - stage.others_ns / stage.own_ns);
@@ -174,6 +177,25 @@ class Explainer {
                                          100 * stage.variance_share, 100 * stage.steps_slowest));
     // What its ranks share is the stage's.
     for (uint32_t r : members) group_effect_[r] = MedianOf(members);
+    out_.list.push_back(std::move(e));
+  }
+
+  void FindStageEpisodes(std::span<const RankWork> works) {
+    const std::optional<StageEpisode> found = FindStageEpisode(works, layout_.stages);
+    if (!found) return;
+    const std::vector<uint32_t> members = layout_.RanksOf(static_cast<int32_t>(found->stage));
+    Explanation e{.kind = CulpritKind::kStage, .cause = Cause::kStageImbalance, .rank_indices = members};
+    const double slow = static_cast<double>(std::count(found->regime.slow.begin(), found->regime.slow.end(), 1)) / static_cast<double>(steps_);
+    e.pieces = ScaledKernels(gains_.graph(), members, found->effect / (1 + found->effect), found->regime);
+    e.excess_ns = SumPerStep(e.pieces, steps_) / static_cast<double>(members.size());
+    e.evidence.push_back(absl::StrFormat("stage %d of %d computes %+.1f%% beside the other stages in %.0f%% of the steps, all its ranks alike", found->stage,
+                                         layout_.stages, 100 * found->effect, 100 * slow));
+    for (uint32_t r : members) group_effect_[r] = std::max(0.0, MedianOf(members));
+    // Whoever waits for it is slowed by that, in the same steps.
+    const std::vector<double>& common = excess_.common();
+    bool same_steps = !common.empty();
+    for (size_t k = 0; k < common.size(); ++k) same_steps = same_steps && (common[k] > 0) == found->regime.SlowAt(k);
+    if (same_steps) std::erase_if(out_.list, [](const Explanation& other) { return other.cause == Cause::kCommon; });
     out_.list.push_back(std::move(e));
   }
 

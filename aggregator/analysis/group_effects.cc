@@ -11,8 +11,73 @@ namespace {
 constexpr double kLeastEffect = 0.03;
 constexpr double kVarianceShare = 0.7;
 constexpr double kSlowestIn = 0.8;
+// In an episode so many of a stage's ranks take at least this part of what their middle one takes longer, and so many of the steps remain.
+constexpr double kRanksOfStage = 0.8, kOfMiddle = 0.5;
+constexpr size_t kLeastOfEach = 2;
+
+// By stage and step, what its middle rank takes.
+std::vector<std::vector<double>> LevelsOf(std::span<const RankWork> works, uint32_t stages) {
+  const size_t steps = works[0].by_step.size();
+  std::vector<std::vector<double>> levels(stages), values(stages);
+  for (auto& of_stage : levels) of_stage.resize(steps);
+  for (size_t k = 0; k < steps; ++k) {
+    for (auto& v : values) v.clear();
+    for (const RankWork& w : works) values[w.group].push_back(w.by_step[k]);
+    for (uint32_t s = 0; s < stages; ++s) levels[s][k] = MedianInPlace(std::span(values[s]));
+  }
+  return levels;
+}
+
+double MeanWhere(std::span<const double> series, const Regime& regime, bool slow) {
+  double sum = 0, count = 0;
+  for (size_t k = 0; k < series.size(); ++k) {
+    if (regime.SlowAt(k) != slow) continue;
+    sum += series[k];
+    ++count;
+  }
+  return count > 0 ? sum / count : 0;
+}
+
+// By step, beside the median other stage.
+std::vector<double> BesideOthers(std::span<const double> own, const std::vector<std::vector<double>>& levels, uint32_t stage) {
+  std::vector<double> out(own.size(), 0), others;
+  for (size_t k = 0; k < own.size(); ++k) {
+    others.clear();
+    for (uint32_t s = 0; s < levels.size(); ++s) {
+      if (s != stage) others.push_back(levels[s][k]);
+    }
+    const double middle = MedianInPlace(std::span(others));
+    out[k] = middle > 0 ? own[k] / middle : 0;
+  }
+  return out;
+}
 
 }  // namespace
+
+std::optional<StageEpisode> FindStageEpisode(std::span<const RankWork> works, uint32_t stages) {
+  if (stages < 2 || works.empty()) return std::nullopt;
+  const std::vector<std::vector<double>> levels = LevelsOf(works, stages);
+  std::optional<StageEpisode> best;
+  for (uint32_t s = 0; s < stages; ++s) {
+    const std::vector<double> ratio = BesideOthers(levels[s], levels, s);
+    const Regime regime = FindRegime(ratio, kLeastEffect);
+    const auto slow = static_cast<size_t>(std::count(regime.slow.begin(), regime.slow.end(), 1));
+    if (slow < kLeastOfEach || ratio.size() - slow < kLeastOfEach) continue;
+    const double usual = MeanWhere(ratio, regime, false);
+    if (usual <= 0) continue;
+    StageEpisode e{.stage = s, .regime = regime, .effect = MeanWhere(ratio, regime, true) / usual - 1, .own_ns = MeanWhere(levels[s], regime, true)};
+    size_t ranks = 0, agree = 0;
+    for (const RankWork& w : works) {
+      if (w.group != s) continue;
+      ++ranks;
+      const std::vector<double> own = BesideOthers(w.by_step, levels, s);
+      agree += MeanWhere(own, regime, true) >= (1 + kOfMiddle * e.effect) * MeanWhere(own, regime, false) ? 1 : 0;
+    }
+    if (e.effect < kLeastEffect || static_cast<double>(agree) < kRanksOfStage * static_cast<double>(ranks)) continue;
+    if (!best || e.effect > best->effect) best = std::move(e);
+  }
+  return best;
+}
 
 StageEffect FindStageEffect(std::span<const RankWork> works, uint32_t stages) {
   StageEffect out;
@@ -50,12 +115,9 @@ StageEffect FindStageEffect(std::span<const RankWork> works, uint32_t stages) {
   out.effect = mean_ns > 0 ? out.own_ns / mean_ns - 1 : 0;
   out.variance_share = total > 0 ? std::min(1.0, between / total) : 0;
   size_t slowest = 0;
-  std::vector<double> now(stages);
+  const std::vector<std::vector<double>> levels = LevelsOf(works, stages);
   for (size_t k = 0; k < steps; ++k) {
-    std::vector<std::vector<double>> values(stages);
-    for (const RankWork& w : works) values[w.group].push_back(w.by_step[k]);
-    for (uint32_t s = 0; s < stages; ++s) now[s] = Median(std::move(values[s]));
-    slowest += std::max_element(now.begin(), now.end()) - now.begin() == static_cast<std::ptrdiff_t>(out.stage) ? 1 : 0;
+    slowest += std::all_of(levels.begin(), levels.end(), [&](const auto& of_stage) { return of_stage[k] <= levels[out.stage][k]; }) ? 1 : 0;
   }
   out.steps_slowest = steps > 0 ? static_cast<double>(slowest) / static_cast<double>(steps) : 0;
   out.found = out.effect >= kLeastEffect && out.variance_share >= kVarianceShare && out.steps_slowest >= kSlowestIn;
@@ -70,11 +132,13 @@ std::vector<double> KernelTimeByStep(const Graph& graph, const GraphInput& input
   return sums;
 }
 
-Pieces ScaledKernels(const Graph& graph, std::span<const uint32_t> rank_indices, double share) {
+Pieces ScaledKernels(const Graph& graph, std::span<const uint32_t> rank_indices, double share, const Regime& regime) {
   Pieces pieces;
   for (uint32_t r : rank_indices) {
     for (uint32_t u = graph.rank_begin[r]; u < graph.rank_begin[r + 1]; ++u) {
-      if (graph.units[u].kind == UnitKind::kKernel && graph.units[u].step >= 0) pieces.push_back({EndOf(u), graph.work[u] * share});
+      if (graph.units[u].kind != UnitKind::kKernel || graph.units[u].step < 0) continue;
+      if (regime.split() && !regime.SlowAt(static_cast<size_t>(graph.units[u].step))) continue;
+      pieces.push_back({EndOf(u), graph.work[u] * share});
     }
   }
   return pieces;

@@ -3,11 +3,13 @@
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_GROUP_EFFECTS_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "aggregator/analysis/graph.h"
 #include "aggregator/analysis/pieces.h"
+#include "aggregator/analysis/regimes.h"
 
 namespace lockstep::analysis {
 
@@ -30,10 +32,21 @@ struct StageEffect {
 // The slowest stage, found when stages explain 70 % of the differences between ranks and it is the slowest in most steps.
 StageEffect FindStageEffect(std::span<const RankWork> works, uint32_t stages);
 
+// A stage that is slower than the others in some steps than in the rest.
+struct StageEpisode {
+  uint32_t stage = 0;
+  Regime regime;         // its slow steps
+  double effect = 0;     // how much longer its kernels take in them, beside those of the median other stage
+  double own_ns = 0;     // its ranks' work in a slow step
+};
+
+// nullopt: no stage, or one whose ranks do not agree on it.
+std::optional<StageEpisode> FindStageEpisode(std::span<const RankWork> works, uint32_t stages);
+
 std::vector<double> KernelTimeByStep(const Graph& graph, const GraphInput& input, uint32_t rank_index);
 
-// So much of every kernel of these ranks.
-Pieces ScaledKernels(const Graph& graph, std::span<const uint32_t> rank_indices, double share);
+// So much of every kernel of these ranks, in the slow steps of a regime that has any.
+Pieces ScaledKernels(const Graph& graph, std::span<const uint32_t> rank_indices, double share, const Regime& regime = {});
 
 }  // namespace lockstep::analysis
 
