@@ -67,7 +67,9 @@ class Classifier {
     if (unit.kind == UnitKind::kTransfer && a.collective < rank.collectives.size()) {
       const store::Collective& c = rank.collectives[a.collective];
       const int32_t size = c.group < in_.capture.groups.size() ? in_.capture.groups[c.group].size : 0;
-      return HashCombine(HashCombine(kind, static_cast<uint64_t>(c.op)), HashCombine(static_cast<uint64_t>(c.bytes), static_cast<uint64_t>(size)));
+      const uint64_t token = HashCombine(HashCombine(kind, static_cast<uint64_t>(c.op)), HashCombine(static_cast<uint64_t>(c.bytes), static_cast<uint64_t>(size)));
+      // Of unknown bytes two communicators of one size need not move the same; ranks that run one program number their streams alike.
+      return c.bytes < 0 ? HashCombine(token, a.stream.value()) : token;
     }
     uint64_t token = HashCombine(kind, a.name.value());
     if (unit.kind == UnitKind::kCopy) {
