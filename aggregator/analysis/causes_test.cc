@@ -262,6 +262,22 @@ TEST(Causes, ExpertsWithMoreTokensAreImbalanceOfExpertsAndASlowGpuIsNot) {
   ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {3}, Cause::kGpuClock);
 }
 
+// Whoever gets more tokens computes longer and is sent to longer: evening them out takes both away.
+TEST(Causes, EvenExpertsGainTheirUnevenExchangesToo) {
+  SmallJob even;
+  even.experts = true;
+  even.tensor_parallel = 1;
+  even.data_parallel = 8;
+  even.tokens = [](int) { return 1.0; };
+  SmallJob job = even;
+  job.tokens = [](int rank) { return rank == 3 ? 1.7 : 0.9; };
+  job.kernel = [](const KernelAt& k) { return k.kernel == JobKernel::kExperts ? (k.rank == 3 ? 1.7 : 0.9) : 1.0; };
+  const Diagnosis d = DiagnoseJob(job);
+  ExpectFirst(d, CulpritKind::kData, {3}, Cause::kExpertImbalance);
+  const double truth = d.step_ns - DiagnoseJob(even).step_ns;
+  EXPECT_NEAR(d.findings[0].gain_ns, truth, 0.05 * truth);
+}
+
 TEST(Causes, WhatSlowsEverybodyAtOnceIsCommon) {
   SmallJob job;
   job.kernel = [](const KernelAt& k) { return k.step >= 11 ? 1.12 : 1.0; };

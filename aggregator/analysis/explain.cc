@@ -116,6 +116,7 @@ class Explainer {
     for (const Piece& p : e.pieces) e.excess_ns += std::max(0.0, p.ns) / static_cast<double>(steps_) / static_cast<double>(experts.rank_indices.size());
     e.evidence.push_back(absl::StrFormat("experts' products take up to %.2fx the mean of all ranks, other matrix products there %.2fx%s", experts.busiest,
                                          1 + other, follows ? absl::StrFormat("; they follow the bytes received (r = %.2f)", experts.bytes_correlation) : ""));
+    e.pieces.insert(e.pieces.end(), experts.exchanges.begin(), experts.exchanges.end());
     routed_.assign(ranks_, 0);
     for (uint32_t r : e.rank_indices) routed_[r] = 1;
     out_.list.push_back(std::move(e));

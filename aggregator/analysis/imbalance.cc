@@ -208,6 +208,43 @@ Routed RoutedTo(const GraphInput& in, const Graph& graph, const KernelKinds& kin
   return out;
 }
 
+// An uneven exchange lasts as long as its busiest member has to receive: what it would be shorter with as many bytes for each. Nobody
+// gets slower.
+void AppendUnevenExchanges(const GraphInput& in, const Graph& graph, std::span<const uint32_t> unit_of_member, const align::Instance& instance, Pieces& pieces) {
+  double mean = 0, most = 0, longest = 0;
+  for (size_t m = 0; m < instance.members.size(); ++m) {
+    const align::Member& member = instance.members[m];
+    const auto bytes = static_cast<double>(in.capture.ranks[member.rank_index].collectives[member.collective].bytes);
+    if (bytes <= 0 || unit_of_member[m] == store::kNone) return;
+    mean += bytes / static_cast<double>(instance.members.size());
+    if (bytes <= most) continue;
+    most = bytes;
+    longest = graph.work[unit_of_member[m]];
+  }
+  if (most <= (1 + kExpertsLeast) * mean) return;
+  const double even = longest * mean / most;
+  for (const uint32_t u : unit_of_member) {
+    if (graph.work[u] > even) pieces.push_back({EndOf(u), graph.work[u] - even});
+  }
+}
+
+Pieces UnevenExchanges(const GraphInput& in, const Graph& graph) {
+  Pieces pieces;
+  std::map<uint32_t, std::vector<uint32_t>> units;  // of all-to-alls, by instance and member
+  for (uint32_t u = 0; u < graph.units.size(); ++u) {
+    const Unit& unit = graph.units[u];
+    if (unit.kind != UnitKind::kTransfer || unit.step < 0 || unit.instance == store::kNone) continue;
+    const align::Instance& instance = in.matches.instances[unit.instance];
+    if ((instance.op != store::CollectiveOp::kAllToAllV && instance.op != store::CollectiveOp::kAllToAll) || !instance.complete) continue;
+    std::vector<uint32_t>& of = units.try_emplace(unit.instance, instance.members.size(), store::kNone).first->second;
+    for (size_t m = 0; m < of.size(); ++m) {
+      if (instance.members[m].rank_index == unit.rank_index) of[m] = u;
+    }
+  }
+  for (const auto& [n, of] : units) AppendUnevenExchanges(in, graph, of, in.matches.instances[n], pieces);
+  return pieces;
+}
+
 }  // namespace
 
 SequenceImbalance FindSequenceImbalance(const GraphInput& input, const Graph& graph, const Classes& classes, const TypicalValues& typical,
@@ -253,6 +290,7 @@ ExpertImbalance FindExpertImbalance(const GraphInput& input, const Graph& graph,
     if (share > kExpertsLeast / 2) out.rank_indices.push_back(r);
     for (uint32_t u : routed[r].units) out.pieces.push_back({EndOf(u), graph.work[u] * share});
   }
+  out.exchanges = UnevenExchanges(input, graph);
   std::stable_sort(out.rank_indices.begin(), out.rank_indices.end(),
                    [&](uint32_t a, uint32_t b) { return routed[a].per_step > routed[b].per_step; });
   return out;

@@ -35,6 +35,7 @@ struct ExpertImbalance {
   double busiest = 1;      // ratio to the mean
   double bytes_correlation = 0;  // of the time with the bytes of the all-to-all before it, over ranks and steps; 0: sizes are equal or unknown
   Pieces pieces;             // what brings every rank to the mean
+  Pieces exchanges;          // and what their all-to-alls take longer because some receive more
 };
 ExpertImbalance FindExpertImbalance(const GraphInput& input, const Graph& graph, const KernelKinds& kinds);
 

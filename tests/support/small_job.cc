@@ -151,7 +151,8 @@ class Maker {
       p.push_back(Kernel(r, step, m, backward, JobKernel::kMatrix));
       p.push_back(Kernel(r, step, m, backward, JobKernel::kAttention));
       if (job_.experts) {
-        const Op exchange{.kind = Op::kTransfer, .op = CollectiveOp::kAllToAll, .group = DataOf(r), .stream = kShards, .bytes = 1 << 20, .step = step};
+        const auto bytes = static_cast<int64_t>((1 << 20) * (job_.tokens ? job_.tokens(r) : 1));
+        const Op exchange{.kind = Op::kTransfer, .op = job_.tokens ? CollectiveOp::kAllToAllV : CollectiveOp::kAllToAll, .group = DataOf(r), .stream = kShards, .bytes = bytes, .step = step};
         p.push_back(exchange);
         p.push_back(Kernel(r, step, m, backward, JobKernel::kExperts));
         p.push_back(exchange);
@@ -283,6 +284,11 @@ class Maker {
   }
 
   double LengthUs(const Op& op) const {
+    if (op.op == CollectiveOp::kAllToAllV) {
+      double most = 0;
+      for (const int member : members_[op.group]) most = std::max(most, job_.tokens(member));
+      return 90 * most;
+    }
     if (op.op == CollectiveOp::kAllToAll) return 90;
     if (op.op == CollectiveOp::kSend || op.op == CollectiveOp::kReceive) return 40;
     return op.bytes >= (1 << 24) ? 700 : op.bytes > 64 ? 60 : 15;

@@ -41,6 +41,7 @@ struct SmallJob {
   int data_parallel = 4, tensor_parallel = 2, pipeline = 1;
   int microbatches = 2, layers = 2, steps = 20, ranks_per_host = 8;
   bool experts = false;  // over the data-parallel ranks
+  std::function<double(int rank)> tokens;  // that a rank's experts get, of the mean; an exchange lasts as long as the busiest member
   double noise = 0.01;   // of every kernel and transfer, relative
   uint64_t seed = 1;
 
