@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "aggregator/analysis/contention.h"
+#include "aggregator/analysis/lost_members.h"
 #include "aggregator/analysis/rank_graph.h"
 #include "aggregator/analysis/shared_follows.h"
 
@@ -27,6 +28,7 @@ class Assembler {
     }
     g_.rank_begin.push_back(static_cast<uint32_t>(g_.units.size()));
     ShareFollows(in_.capture, follows_, g_);
+    FollowLostMembers(in_, ranks_, g_);
     g_.join_of.assign(g_.units.size(), kNone);
     JoinCollectives();
     PlaceAwaits();

@@ -43,7 +43,7 @@ class Sharer {
     });
     std::sort(added_.begin(), added_.end(), [](const Follow& a, const Follow& b) { return std::pair(a.unit, a.from) < std::pair(b.unit, b.from); });
     added_.erase(std::unique(added_.begin(), added_.end(), [](const Follow& a, const Follow& b) { return a.unit == b.unit && a.from == b.from; }), added_.end());
-    Insert();
+    InsertFollows(added_, g_);
   }
 
  private:
@@ -191,21 +191,6 @@ class Sharer {
     return values[best];
   }
 
-  void Insert() {
-    if (added_.empty()) return;
-    std::vector<NodeRef> preds;
-    preds.reserve(g_.start_preds.size() + added_.size());
-    size_t next = 0;
-    for (uint32_t u = 0; u < g_.units.size(); ++u) {
-      const uint32_t first = g_.start_begin[u];
-      g_.start_begin[u] = static_cast<uint32_t>(preds.size());
-      preds.insert(preds.end(), g_.start_preds.begin() + first, g_.start_preds.begin() + g_.start_begin[u + 1]);
-      for (; next < added_.size() && added_[next].unit == u; ++next) preds.push_back(EndOf(added_[next].from));
-    }
-    g_.start_begin.back() = static_cast<uint32_t>(preds.size());
-    g_.start_preds = std::move(preds);
-  }
-
   const store::Capture& capture_;
   Graph& g_;
   std::vector<uint64_t> place_;  // by unit; 0: none
@@ -217,6 +202,21 @@ class Sharer {
 };
 
 }  // namespace
+
+void InsertFollows(std::span<const Follow> added, Graph& graph) {
+  if (added.empty()) return;
+  std::vector<NodeRef> preds;
+  preds.reserve(graph.start_preds.size() + added.size());
+  size_t next = 0;
+  for (uint32_t u = 0; u < graph.units.size(); ++u) {
+    const uint32_t first = graph.start_begin[u];
+    graph.start_begin[u] = static_cast<uint32_t>(preds.size());
+    preds.insert(preds.end(), graph.start_preds.begin() + first, graph.start_preds.begin() + graph.start_begin[u + 1]);
+    for (; next < added.size() && added[next].unit == u; ++next) preds.push_back(EndOf(added[next].from));
+  }
+  graph.start_begin.back() = static_cast<uint32_t>(preds.size());
+  graph.start_preds = std::move(preds);
+}
 
 void ShareFollows(const store::Capture& capture, const std::vector<Follow>& follows, Graph& graph) {
   if (!follows.empty()) Sharer(capture, graph).Run(follows);

@@ -8,6 +8,7 @@
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_SHARED_FOLLOWS_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "aggregator/analysis/graph.h"
@@ -18,6 +19,9 @@ namespace lockstep::analysis {
 struct Follow {
   uint32_t from, unit;
 };
+
+// Adds start predecessors, which are in order of unit, to a graph whose units are complete.
+void InsertFollows(std::span<const Follow> added, Graph& graph);
 
 // Adds the start predecessors to `graph`, of which units, stamps and start predecessors are known.
 void ShareFollows(const store::Capture& capture, const std::vector<Follow>& follows, Graph& graph);
