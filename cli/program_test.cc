@@ -341,7 +341,7 @@ TEST_F(ProgramTest, ACaptureThatAnAggregatorKeepsIsReportedAndExported) {
   const Result what_if = Run("lockstep whatif 20260301-120000-0a1b2c --fix rank=1 --scale 0.5");
   EXPECT_EQ(what_if.code, 0) << what_if.err;
   EXPECT_THAT(what_if.out, HasSubstr("IF rank 1"));
-  EXPECT_THAT(what_if.out, HasSubstr("NOT MODELLED contention"));
+  EXPECT_THAT(what_if.out, HasSubstr("NOT MODELLED transfers and copies"));
   EXPECT_THAT(Run("lockstep whatif kineto --fix rank=1 --format json").out, HasSubstr("\"schema\": \"lockstep.whatif/1\""));
   const Result nobody = Run("lockstep whatif kineto --fix rank=9");
   EXPECT_EQ(nobody.code, 2);
