@@ -6,7 +6,6 @@
 #include "daemon/losses.h"
 
 namespace lockstep::daemon {
-
 namespace {
 
 // What an earlier capture left, and what is said of it.

@@ -16,6 +16,7 @@ constexpr uint32_t kNone = UINT32_MAX;
 constexpr size_t kLeastForLayout = 4;
 // Ranks leave one operation by habits that differ by this.
 constexpr double kAsTightNs = 2e3;
+// In step with others that distance varies by so much more, beyond what stamps are rounded by.
 constexpr double kAsSteady = 0.25, kStampNs = 100;
 // What was found freely took the nearest each time, so it is tighter by choice alone.
 constexpr double kAsTightAsChosen = 2;

@@ -31,6 +31,12 @@ void ExpectPairsCarryTheSameMark(const store::Capture& capture, const Matches& m
   }
 }
 
+// A kernel that carries its mark as its correlation.
+void AddMarked(store::RankTimeline& rank, const store::CollectiveSpec& spec, double start_us, double duration_us, uint32_t mark) {
+  rank.Communication(spec, start_us, duration_us);
+  rank.data().activities.back().correlation = CorrelationId(mark);
+}
+
 TEST(Match, SequenceNumbersCountPerOperationOfACommunicator) {
   TimelineBuilder t;
   const uint32_t g = t.Group("comm", {0, 1});
@@ -178,11 +184,9 @@ TEST(Match, MessagesPairInOrderWhereverTheWindowCutEachSide) {
         store::RankTimeline& receiver = t.Rank(1);
         const store::CollectiveSpec send{.op = CollectiveOp::kSend, .group = g, .source = MatchSource::kNcclSequence, .sequence = i - cut_sender, .peer = 1};
         const store::CollectiveSpec receive{.op = CollectiveOp::kReceive, .group = g, .source = MatchSource::kNcclSequence, .sequence = i - cut_receiver, .peer = 0};
-        if (i >= cut_sender) sender.Communication(send, now, 50);
-        if (i >= cut_receiver) receiver.Communication(receive, receiver_waits ? now - 300 : now + 200, receiver_waits ? 350 : 50);
-        const CorrelationId mark(static_cast<uint32_t>(1000 + i));
-        if (i >= cut_sender) sender.data().activities.back().correlation = mark;
-        if (i >= cut_receiver) receiver.data().activities.back().correlation = mark;
+        const auto mark = static_cast<uint32_t>(1000 + i);
+        if (i >= cut_sender) AddMarked(sender, send, now, 50, mark);
+        if (i >= cut_receiver) AddMarked(receiver, receive, receiver_waits ? now - 300 : now + 200, receiver_waits ? 350 : 50, mark);
       }
       const store::Capture capture = t.Build();
       const Matches m = Match(capture);
@@ -199,14 +203,10 @@ TEST(Match, ALostMessageLeavesAGapAndNotAShift) {
   double now = 0;
   for (int i = 0; i < 60; ++i) {
     now += 700 + static_cast<double>(random() % 600);
-    const CorrelationId mark(static_cast<uint32_t>(1000 + i));
-    if (i != 25) {
-      t.Rank(0).Communication({.op = CollectiveOp::kSend, .group = g, .peer = 1}, now, 50);
-      t.Rank(0).data().activities.back().correlation = mark;
-    }
+    const auto mark = static_cast<uint32_t>(1000 + i);
+    if (i != 25) AddMarked(t.Rank(0), {.op = CollectiveOp::kSend, .group = g, .peer = 1}, now, 50, mark);
     const double early = static_cast<double>(random() % 400);
-    t.Rank(1).Communication({.op = CollectiveOp::kReceive, .group = g, .peer = 0}, now - early, early + 50);
-    t.Rank(1).data().activities.back().correlation = mark;
+    AddMarked(t.Rank(1), {.op = CollectiveOp::kReceive, .group = g, .peer = 0}, now - early, early + 50, mark);
   }
   const store::Capture capture = t.Build();
   const Matches m = Match(capture);
@@ -232,13 +232,11 @@ TEST(Match, AReceiverThatLostARecordMatchesASenderThatLostNone) {
     }
     for (uint32_t m = 0; m < 6; ++m) {
       now += 700 + static_cast<double>(random() % 600);
-      const CorrelationId call(40 * step + 6 * m + 3);
-      t.Rank(0).Communication({.op = CollectiveOp::kSend, .group = g, .peer = 1}, now, 50);
-      t.Rank(0).data().activities.back().correlation = call;
+      const uint32_t call = 40 * step + 6 * m + 3;
+      AddMarked(t.Rank(0), {.op = CollectiveOp::kSend, .group = g, .peer = 1}, now, 50, call);
       if (6 * step + m == 27) continue;
       const double early = 30 + static_cast<double>(random() % 400);
-      t.Rank(1).Communication({.op = CollectiveOp::kReceive, .group = g, .peer = 0}, now - early, early + 50);
-      t.Rank(1).data().activities.back().correlation = call;
+      AddMarked(t.Rank(1), {.op = CollectiveOp::kReceive, .group = g, .peer = 0}, now - early, early + 50, call);
     }
   }
   t.Rank(1).data().losses.push_back({.records = 1});

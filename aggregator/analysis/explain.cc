@@ -164,7 +164,7 @@ class Explainer {
     const StageEffect stage = FindStageEffect(works, layout_.stages);
     out_.stage_spread = stage.effect;
     if (!stage.found) {
-      FindStageEpisodes(works);
+      AddStageEpisode(works);
       return;
     }
     const std::vector<uint32_t> members = layout_.RanksOf(static_cast<int32_t>(stage.stage));
@@ -181,7 +181,7 @@ class Explainer {
     out_.list.push_back(std::move(e));
   }
 
-  void FindStageEpisodes(std::span<const RankWork> works) {
+  void AddStageEpisode(std::span<const RankWork> works) {
     const std::optional<StageEpisode> found = FindStageEpisode(works, layout_.stages);
     if (!found) return;
     const std::vector<uint32_t> members = layout_.RanksOf(static_cast<int32_t>(found->stage));

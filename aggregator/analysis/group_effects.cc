@@ -28,14 +28,20 @@ std::vector<std::vector<double>> LevelsOf(std::span<const RankWork> works, uint3
   return levels;
 }
 
-double MeanWhere(std::span<const double> series, const Regime& regime, bool slow) {
-  double sum = 0, count = 0;
+// Of a series in the slow steps of a regime, and in the others.
+struct Means {
+  double slow = 0, usual = 0;
+};
+
+Means MeansOf(std::span<const double> series, const Regime& regime) {
+  Means sums;
+  double slow = 0;
   for (size_t k = 0; k < series.size(); ++k) {
-    if (regime.SlowAt(k) != slow) continue;
-    sum += series[k];
-    ++count;
+    (regime.SlowAt(k) ? sums.slow : sums.usual) += series[k];
+    slow += regime.SlowAt(k) ? 1 : 0;
   }
-  return count > 0 ? sum / count : 0;
+  const double usual = static_cast<double>(series.size()) - slow;
+  return {slow > 0 ? sums.slow / slow : 0, usual > 0 ? sums.usual / usual : 0};
 }
 
 // By step, beside the median other stage.
@@ -63,15 +69,15 @@ std::optional<StageEpisode> FindStageEpisode(std::span<const RankWork> works, ui
     const Regime regime = FindRegime(ratio, kLeastEffect);
     const auto slow = static_cast<size_t>(std::count(regime.slow.begin(), regime.slow.end(), 1));
     if (slow < kLeastOfEach || ratio.size() - slow < kLeastOfEach) continue;
-    const double usual = MeanWhere(ratio, regime, false);
-    if (usual <= 0) continue;
-    StageEpisode e{.stage = s, .regime = regime, .effect = MeanWhere(ratio, regime, true) / usual - 1, .own_ns = MeanWhere(levels[s], regime, true)};
+    const Means stage = MeansOf(ratio, regime);
+    if (stage.usual <= 0) continue;
+    StageEpisode e{.stage = s, .regime = regime, .effect = stage.slow / stage.usual - 1};
     size_t ranks = 0, agree = 0;
     for (const RankWork& w : works) {
       if (w.group != s) continue;
       ++ranks;
-      const std::vector<double> own = BesideOthers(w.by_step, levels, s);
-      agree += MeanWhere(own, regime, true) >= (1 + kOfMiddle * e.effect) * MeanWhere(own, regime, false) ? 1 : 0;
+      const Means own = MeansOf(BesideOthers(w.by_step, levels, s), regime);
+      agree += own.slow >= (1 + kOfMiddle * e.effect) * own.usual ? 1 : 0;
     }
     if (e.effect < kLeastEffect || static_cast<double>(agree) < kRanksOfStage * static_cast<double>(ranks)) continue;
     if (!best || e.effect > best->effect) best = std::move(e);

@@ -37,7 +37,6 @@ struct StageEpisode {
   uint32_t stage = 0;
   Regime regime;         // its slow steps
   double effect = 0;     // how much longer its kernels take in them, beside those of the median other stage
-  double own_ns = 0;     // its ranks' work in a slow step
 };
 
 // nullopt: no stage, or one whose ranks do not agree on it.

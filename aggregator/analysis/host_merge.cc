@@ -16,7 +16,7 @@ constexpr double kNearlyAll = 0.8;
 std::string HostName(const store::Capture& capture, uint32_t rank_index) {
   const uint32_t host = capture.ranks[rank_index].host;
   if (host >= capture.hosts.size()) return "";
-  return capture.hosts[host].name.empty() ? capture.hosts[host].id : capture.hosts[host].name;
+  return capture.hosts[host].ShownName();
 }
 
 // What slows every launch on a host is its processors; anything else keeps the cause that most of its ranks have.

@@ -94,7 +94,7 @@ class Question {
   // "rank 5 (GPU 5 of node0)"
   std::string NameOfRanks(const FixTarget& target, const std::vector<uint32_t>& chosen) const {
     if (chosen.size() != 1) return absl::StrCat("ranks ", target.value);
-    return absl::StrCat("rank ", target.value, " (GPU ", capture_.ranks[chosen[0]].device.value(), " of ", HostName(capture_.ranks[chosen[0]].host), ")");
+    return absl::StrCat("rank ", capture_.ranks[chosen[0]].rank.value(), " (GPU ", capture_.ranks[chosen[0]].device.value(), " of ", HostName(capture_.ranks[chosen[0]].host), ")");
   }
 
   absl::StatusOr<WhatIfPart> SelectRanks(const FixTarget& target) {
@@ -105,7 +105,7 @@ class Question {
 
   std::string HostName(uint32_t host) const {
     if (host >= capture_.hosts.size()) return "an unknown host";
-    return capture_.hosts[host].name.empty() ? capture_.hosts[host].id : capture_.hosts[host].name;
+    return capture_.hosts[host].ShownName();
   }
 
   absl::StatusOr<WhatIfPart> SelectHost(const FixTarget& target) {
@@ -255,7 +255,7 @@ class Question {
     std::vector<std::string> names;
     for (const TransferOwner& owner : classes().owners) {
       const store::Group& group = capture_.groups[owner.group];
-      names.push_back(group.name.empty() ? group.key : group.name);
+      names.push_back(group.ShownName());
     }
     std::sort(names.begin(), names.end());
     names.erase(std::unique(names.begin(), names.end()), names.end());

@@ -1,4 +1,4 @@
-// What if a rank, a host, a pipeline stage, a group's transfers or a class of operations were like its peers, or faster?
+// What if a rank, a host, a pipeline stage, a link's or a group's transfers or a class of operations were like its peers, or faster?
 //
 // The capture replayed with those units changed; collectives slow the kernels beside them for as long as they now are beside them, and
 // everything else is as observed. Definitions: docs/analysis.md, "What if". Pure; any thread.

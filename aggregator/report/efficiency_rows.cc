@@ -46,7 +46,7 @@ void AddGroups(const RowInput& in, std::span<const Nanos> compute, std::span<con
       group_active.push_back(active[r]);
     }
     const store::Group& group = in.capture.groups[g];
-    row.groups.push_back({.group = group.name.empty() ? group.key : group.name,
+    row.groups.push_back({.group = group.ShownName(),
                           .ranks = static_cast<uint32_t>(members[g].size()),
                           .factors = ToRow(analysis::EfficiencyOf(group_compute, group_active, elapsed))});
   }

@@ -135,7 +135,7 @@ std::vector<std::string> HostNames(const store::Capture& capture) {
   std::vector<std::string> names;
   for (const store::Host& host : capture.hosts) {
     const bool shared = seen[host.name] > 1 && !host.id.empty();
-    names.push_back(host.name.empty() ? host.id : shared ? host.name + "/" + host.id : host.name);
+    names.push_back(shared && !host.name.empty() ? host.name + "/" + host.id : host.ShownName());
   }
   return names;
 }
@@ -281,7 +281,7 @@ std::vector<CollectiveRow> MakeCollectiveRows(const RowInput& in) {
   for (const analysis::CollectiveSummary& s :
        analysis::SummarizeCollectives(in.capture, in.matches, in.clock, in.times)) {
     const store::Group& group = in.capture.groups[s.group];
-    CollectiveRow row{.group = group.name.empty() ? group.key : group.name,
+    CollectiveRow row{.group = group.ShownName(),
                       .group_size = s.group_size,
                       .op = std::string(store::CollectiveOpName(s.op)),
                       .count = s.count,

@@ -22,7 +22,7 @@ constexpr double kWorthSaying = 0.02;
 std::string HostOf(const store::Capture& capture, uint32_t rank_index) {
   const uint32_t host = capture.ranks[rank_index].host;
   if (host >= capture.hosts.size()) return "";
-  return capture.hosts[host].name.empty() ? capture.hosts[host].id : capture.hosts[host].name;
+  return capture.hosts[host].ShownName();
 }
 
 std::string VerdictName(analysis::Verdict verdict) {

@@ -32,6 +32,8 @@ struct Group {
   std::vector<RankId> members;
   int32_t size = 0;  // 0: unknown
   GroupOrigin origin = GroupOrigin::kStated;
+
+  const std::string& ShownName() const { return name.empty() ? key : name; }
 };
 
 // All clocks of the host read together.
@@ -56,8 +58,10 @@ struct ClockExchange {
 // Ranks of one host share its clock.
 struct Host {
   std::string id;    // node id
-  std::string name;  // shown
+  std::string name;  // shown; may be empty
   std::vector<ClockExchange> exchanges;
+
+  const std::string& ShownName() const { return name.empty() ? id : name; }
 };
 
 struct Loss {

@@ -217,7 +217,7 @@ class Planner {
       const store::Group& g = capture_.groups[instance.group];
       // NCCL is only told of communicators that the source knew by more than the order of kernels.
       const uint64_t comm = instance.source == store::MatchSource::kOrder ? 0 : HashText(g.key);
-      out_.groups.push_back({comm, g.name.empty() ? g.key : g.name, order});
+      out_.groups.push_back({comm, g.ShownName(), order});
     }
     return it->second;
   }

@@ -64,8 +64,8 @@ def lasted(report):
     return {step["step"]: step["duration_ns"] for step in report["steps"]}
 
 
-def mean_over(steps, by_step):
-    return statistics.mean(by_step[step] for step in steps)
+def median_over(steps, by_step):
+    return statistics.median(by_step(step) for step in steps)
 
 
 def predict_one(number, kind, rank, size, scale, bin_dir):
@@ -75,12 +75,14 @@ def predict_one(number, kind, rank, size, scale, bin_dir):
     healthy, _ = run_one(seed, kind, rank, 0, WORK / "healthy", scale, bin_dir)
     rows = []
     for part, fixed in ((0.5, half), (1.0, healthy)):
-        # Hosts pause in the same steps of all three jobs, so only steps that two captures share are compared.
+        # Hosts pause in the same steps of all three jobs, so only steps that two captures share are compared; and by their median, since
+        # the machine below pauses when it likes.
         both = sorted(faulty.keys() & fixed.keys())
         if len(both) < FEWEST_STEPS:
             raise TooBusy()
-        step, truth = mean_over(both, faulty), mean_over(both, faulty) - mean_over(both, fixed)
-        gain = mean_over(both, predicted[part])
+        step = median_over(both, faulty.__getitem__)
+        truth = median_over(both, lambda k: faulty[k] - fixed[k])
+        gain = median_over(both, predicted[part].__getitem__)
         rows.append({"kind": kind, "rank": rank, "size": size, "removed": part, "steps": len(both), "step_ns": step, "predicted_ns": gain,
                      "true_ns": truth, "error": gain / truth - 1})
     return rows
