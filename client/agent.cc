@@ -16,6 +16,37 @@ constexpr Nanos kIdleWait = Nanos::Seconds(5);
 constexpr Nanos kArmedWait = Nanos::Millis(100);
 // ARM without START: the daemon has forgotten us.
 constexpr Nanos kArmedLimit = Nanos::Seconds(120);
+constexpr Nanos kBetweenStepReports = Nanos::Seconds(1);
+
+const char* NameOf(ring::Begin begin) {
+  switch (begin) {
+    case ring::Begin::kAtT0:
+      return "the start";
+    case ring::Begin::kAtStep:
+      return "that step";
+    case ring::Begin::kAtRange:
+      return "a range of that name";
+    case ring::Begin::kAtProfilerStart:
+      return "a call of cudaProfilerStart";
+    case ring::Begin::kReportStep:
+      return "a training step";
+  }
+  return "the start";
+}
+
+const char* NameOf(ring::End end) {
+  switch (end) {
+    case ring::End::kAfterDuration:
+      return "the end of its duration";
+    case ring::End::kAfterSteps:
+      return "so many steps";
+    case ring::End::kAtRangeEnd:
+      return "the end of that range";
+    case ring::End::kAtProfilerStop:
+      return "a call of cudaProfilerStop";
+  }
+  return "the end";
+}
 
 }  // namespace
 
@@ -38,6 +69,10 @@ Nanos Agent::Turn(EntryKind entry) {
     }
     back_off_ = Nanos();
   }
+  if (capture_.state() == Capture::State::kLooking) {
+    tick_in_ = capture_.Tick();
+    FollowTrigger();
+  }
   if (capture_.state() == Capture::State::kWindow) {
     if (exiting_.load()) capture_.EndWindow();
     tick_in_ = capture_.Tick();
@@ -48,14 +83,10 @@ Nanos Agent::Turn(EntryKind entry) {
   }
   if (capture_.state() == Capture::State::kArmed &&
       (exiting_.load() || timing_.monotonic() - armed_at_ > kArmedLimit)) {
-    ring::State fields{};
     Sentence why;
     why << (exiting_.load() ? "the process ended before the capture began"
                             : "no start came within 120 s of arming");
-    std::memcpy(fields.text, why.c_str(), why.size());
-    capture_.Abort();
-    SendState(ring::ClientState::kFailed, fields);
-    capturing_.store(false);
+    Fail(why);
   }
   Message message;
   switch (connection_.Receive(WaitForMessage(), &message)) {
@@ -77,6 +108,7 @@ Nanos Agent::WaitForMessage() const {
       return kIdleWait;
     case Capture::State::kArmed:
       return kArmedWait;
+    case Capture::State::kLooking:
     case Capture::State::kWindow:
       return tick_in_;
   }
@@ -117,6 +149,7 @@ bool Agent::TakeWelcome(const ring::Welcome& welcome, int memfd) {
     if (memfd >= 0) ::close(memfd);
     return false;
   }
+  daemon_minor_ = welcome.layout_minor;
   // Without a new segment the daemon goes on with the one we offered.
   if (memfd < 0) return segment_.attached() && segment_.bytes() == welcome.segment_bytes;
   // A thread that was just about to count a loss may still touch the old mapping: it stays until the next
@@ -135,16 +168,18 @@ bool Agent::TakeWelcome(const ring::Welcome& welcome, int memfd) {
 
 bool Agent::SendState(ring::ClientState state, const ring::State& fields) {
   ring::State message = fields;
-  message.header = {ring::kHandshakeMagic, ring::MessageType::kState, sizeof message};
+  const uint32_t bytes = daemon_minor_ == 0 ? ring::kStateBytes_1_0 : static_cast<uint32_t>(sizeof message);
+  message.header = {ring::kHandshakeMagic, ring::MessageType::kState, bytes};
   message.capture = capture_number_;
   message.state = state;
   message.cupti_version = capture_.cupti_version();
-  return connection_.Send(&message, sizeof message);
+  return connection_.Send(&message, bytes);
 }
 
 void Agent::Handle(const Message& message) {
   if (const auto* arm = message.as<ring::Arm>(ring::MessageType::kArm)) return OnArm(*arm);
-  if (const auto* start = message.as<ring::Start>(ring::MessageType::kStart)) return OnStart(*start);
+  ring::Start start;
+  if (message.Read(ring::MessageType::kStart, ring::kStartBytes_1_0, &start)) return OnStart(start);
   if (const auto* stop = message.as<ring::Stop>(ring::MessageType::kStop)) return OnStop(*stop);
 }
 
@@ -164,18 +199,89 @@ void Agent::OnArm(const ring::Arm& arm) {
 }
 
 void Agent::OnStart(const ring::Start& start) {
+  // The step that all ranks begin at, after each has told where it is.
+  if (start.capture == capture_number_ && capture_.state() == Capture::State::kLooking &&
+      start_.begin == ring::Begin::kReportStep && start.begin == ring::Begin::kAtStep) {
+    start_ = start;
+    step_agreed_ = true;
+    return capture_.trigger().Agree(start.step);
+  }
   // Of a capture that was given up meanwhile, or doubled.
   if (start.capture != capture_number_ || capture_.state() != Capture::State::kArmed) return;
+  start_ = start;
+  step_agreed_ = false;
+  stopped_ = false;
   ring::State fields{};
+  if (start.begin != ring::Begin::kAtT0) {
+    const HostTime t0(start.t0_realtime_ns);
+    const HostTime t1(start.t1_realtime_ns);
+    capture_.Look({.begin = start.begin,
+                   .end = start.end,
+                   .step = start.step,
+                   .steps = start.steps,
+                   .duration = Nanos(start.duration_ns),
+                   .limit = t1 - t0,
+                   .earliest = t0,
+                   .range = {start.range, ::strnlen(start.range, sizeof start.range)}},
+                  t1);
+    tick_in_ = Nanos();
+    told_step_ = 0;
+    told_at_ = MonoTime();
+    if (!SendState(ring::ClientState::kWaiting, fields)) Lost();
+    return;
+  }
   fields.late_ns = capture_.Start(HostTime(start.t0_realtime_ns), HostTime(start.t1_realtime_ns)).ns();
   tick_in_ = Nanos();
   if (!SendState(ring::ClientState::kCapturing, fields)) Lost();
 }
 
+void Agent::Fail(const Sentence& why) {
+  ring::State fields{};
+  std::memcpy(fields.text, why.c_str(), why.size());
+  capture_.Abort();
+  SendState(ring::ClientState::kFailed, fields);
+  capturing_.store(false);
+}
+
+void Agent::FollowTrigger() {
+  const Trigger& trigger = capture_.trigger();
+  const StepReport at = trigger.Steps(capture_.now());
+  Sentence why;
+  if (capture_.state() == Capture::State::kWindow) {
+    if (trigger.step_missed() && !step_agreed_) {
+      why << "step " << start_.step << " had passed: the first that began was step " << at.step << "; ask for a later one";
+      return Fail(why);
+    }
+    ring::State fields{};
+    fields.late_ns = trigger.late().ns();
+    if (!SendState(ring::ClientState::kCapturing, fields)) Lost();
+    return;
+  }
+  if (tick_in_ == Nanos() || exiting_.load()) {
+    why << NameOf(start_.begin) << " did not come "
+        << (exiting_.load() ? "before the process ended" : "within the time to wait for it");
+    if (at.step_time > Nanos()) why << "; the last step that began was " << at.step;
+    return Fail(why);
+  }
+  // A step's time is known when it has ended, or known to be long when it has not.
+  const bool measured = at.step_time > Nanos() && (told_step_ != at.step || told_at_ == MonoTime());
+  const MonoTime now = timing_.monotonic();
+  if (!measured || now - told_at_ < kBetweenStepReports) return;
+  if (!trigger.step_measured() && at.step_time < kBetweenStepReports) return;
+  ring::State fields{};
+  fields.step = at.step;
+  fields.step_ns = at.step_time.ns();
+  told_step_ = at.step;
+  told_at_ = now;
+  if (!SendState(ring::ClientState::kWaiting, fields)) Lost();
+}
+
 void Agent::OnStop(const ring::Stop& stop) {
   if (stop.capture != capture_number_ || capture_.state() == Capture::State::kIdle) return;
+  if (capture_.state() == Capture::State::kLooking) tick_in_ = capture_.Tick();  // it may have opened just now
   if (stop.abort == 0 && capture_.state() == Capture::State::kWindow) {
     capture_.EndWindow();
+    stopped_ = true;
     return;
   }
   capture_.Abort();
@@ -184,10 +290,20 @@ void Agent::OnStop(const ring::Stop& stop) {
 }
 
 void Agent::FinishCapture() {
+  const bool end_seen = capture_.trigger().end_seen() || stopped_;
   const CaptureTotals totals = capture_.Finish();
   ring::State fields{};
   fields.records = totals.records;
   fields.outside_window = totals.outside;
+  if (start_.begin != ring::Begin::kAtT0) {
+    fields.t0_realtime_ns = totals.window.start.ns();
+    fields.t1_realtime_ns = totals.window.end.ns();
+    if (start_.end != ring::End::kAfterDuration && !end_seen) {
+      Sentence note;
+      note << NameOf(start_.end) << " did not come in time: it was captured until then";
+      std::memcpy(fields.text, note.c_str(), note.size());
+    }
+  }
   const bool sent = SendState(ring::ClientState::kDone, fields);
   capturing_.store(false);
   if (!sent) Lost();

@@ -43,6 +43,9 @@ class Agent {
   void OnArm(const ring::Arm& arm);
   void OnStart(const ring::Start& start);
   void OnStop(const ring::Stop& stop);
+  // A capture that looks for its trigger, after a tick: tells what has changed.
+  void FollowTrigger();
+  void Fail(const Sentence& why);
   void FinishCapture();
   void Lost();
   bool SendState(ring::ClientState state, const ring::State& fields);
@@ -56,6 +59,12 @@ class Agent {
   ring::ClientSegment segment_;
   ring::ClientSegment last_segment_;  // the one before, still mapped
   uint64_t capture_number_ = 0;       // the daemon's
+  uint32_t daemon_minor_ = 0;         // its layout's
+  ring::Start start_{};
+  bool step_agreed_ = false;  // the step to begin at came in a second Start
+  bool stopped_ = false;      // the end came from outside
+  uint64_t told_step_ = 0;
+  MonoTime told_at_;
   MonoTime armed_at_;
   Nanos tick_in_;
   Nanos back_off_;

@@ -9,6 +9,8 @@ constexpr uint32_t kCuptiActivities = ring::kActivityKernel | ring::kActivityMem
                                       ring::kActivityRuntime | ring::kActivityDriver | ring::kActivitySync;
 constexpr Nanos kBetweenFlushes = Nanos::Millis(150);
 constexpr Nanos kBetweenClocks = Nanos::Seconds(1);
+// While a trigger is looked for: how soon our thread sees what a handler, or CUPTI's record of a call, has seen.
+constexpr Nanos kLookingTick = Nanos::Millis(10);
 constexpr Nanos kLongestTick = Nanos::Millis(50);  // also how late an ending process is noticed
 constexpr Nanos kShortlyBefore = Nanos::Millis(10);
 // CUPTI's clock may stand behind the host's (the simulation's does, when its machine is too slow); not for
@@ -72,6 +74,13 @@ Nanos Capture::Start(HostTime t0, HostTime t1) {
   const Nanos late = timing_.realtime() - t0;
   if (cupti_.armed()) cupti_.OpenWindow();
   window_.Open(t0, t1);
+  WriteStart();
+  state_ = State::kWindow;
+  return late > Nanos() ? late : Nanos();
+}
+
+// Clocks and communicators: what every other record is read by.
+void Capture::WriteStart() {
   WriteClock();
   if (ThreadSlot* slot = recorder_.Enter()) {
     if (gate_.nccl.load() != 0) nccl_.WriteCommunicators(*slot);
@@ -79,8 +88,46 @@ Nanos Capture::Start(HostTime t0, HostTime t1) {
   }
   next_flush_ = timing_.monotonic() + kBetweenFlushes;
   next_clock_ = timing_.monotonic() + kBetweenClocks;
-  state_ = State::kWindow;
-  return late > Nanos() ? late : Nanos();
+}
+
+void Capture::Look(const TriggerSpec& trigger, HostTime give_up) {
+  give_up_ = give_up;
+  if (cupti_.armed()) cupti_.OpenWindow();
+  WriteStart();
+  state_ = State::kLooking;
+  trigger_.Set(trigger);
+}
+
+Nanos Capture::TickLooking() {
+  if (timing_.realtime() >= give_up_ && trigger_.GiveUp()) return Nanos();
+  const Trigger::Phase phase = trigger_.phase();
+  if (phase == Trigger::Phase::kOpen || phase == Trigger::Phase::kClosed) {
+    window_begun_ = true;
+    state_ = State::kWindow;
+    WriteStart();
+    return Tick();
+  }
+  const MonoTime now = timing_.monotonic();
+  const bool by_record = trigger_.begin() == ring::Begin::kAtProfilerStart;
+  if (cupti_.armed() && (by_record || now >= next_flush_)) {
+    cupti_.Flush();
+    next_flush_ = now + kBetweenFlushes;
+  }
+  return kLookingTick;
+}
+
+void Capture::OnProfilerCall(ProfilerCall call) {
+  if (!trigger_.watching()) return;
+  // Between Enter and Leave, so that our thread does not change the trigger meanwhile.
+  ThreadSlot* slot = recorder_.Enter();
+  if (slot == nullptr) return;
+  const HostTime now = clock_.now();
+  if (call == ProfilerCall::kStart) {
+    trigger_.OnProfilerStart(now, now);
+  } else {
+    trigger_.OnProfilerStop(now);
+  }
+  recorder_.Leave(*slot);
 }
 
 void Capture::WriteClock() {
@@ -103,6 +150,7 @@ bool Capture::WindowPassed() {
 }
 
 Nanos Capture::Tick() {
+  if (state_ == State::kLooking) return TickLooking();
   if (WindowPassed()) return Nanos();
   const MonoTime now = timing_.monotonic();
   const Nanos begins = window_.t0() - timing_.realtime();
@@ -135,6 +183,8 @@ void Capture::Abort() {
 
 CaptureTotals Capture::Close(What what) {
   const bool with_cupti = cupti_.armed();
+  CaptureTotals totals;
+  if (window_.open()) totals.window = {window_.t0(), window_.t1()};
   nccl_.End();
   if (what == What::kKeep) {
     cupti_.Drain();
@@ -151,11 +201,13 @@ CaptureTotals Capture::Close(What what) {
   const bool all_left = recorder_.End(timing_, &threads, [this](ThreadSlot& slot) { nvtx_.CloseOpen(slot); });
   if (!all_left) segment_in_use_ = true;
   window_.Close();
+  trigger_.Clear();
   Arena::Discard(cupti_memory_.names);
   if (all_left) Arena::Discard(thread_names_);
   if (!cupti_.buffers_lent()) Arena::Discard(cupti_memory_.buffers);
   state_ = State::kIdle;
-  CaptureTotals totals{threads.records, threads.outside};
+  totals.records = threads.records;
+  totals.outside = threads.outside;
   if (with_cupti) {
     totals.records += cupti_.records();
     totals.outside += cupti_.outside();

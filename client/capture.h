@@ -14,6 +14,7 @@
 #include "client/recorder.h"
 #include "client/text.h"
 #include "client/timing.h"
+#include "client/trigger.h"
 #include "common/ring/client_segment.h"
 
 namespace lockstep::client {
@@ -29,6 +30,7 @@ struct CaptureRequest {
 struct CaptureTotals {
   uint64_t records = 0;
   uint64_t outside = 0;
+  HostInterval window;  // as it was in the end; empty where it never opened
 };
 
 class Capture {
@@ -39,9 +41,10 @@ class Capture {
         timing_(timing),
         open_cupti_(open_cupti),
         callbacks_(callbacks),
+        trigger_(window_),
         recorder_(gate_),
-        cupti_(timing, window_, ids_),
-        nvtx_(gate_, recorder_, clock_, window_),
+        cupti_(timing, window_, trigger_, ids_),
+        nvtx_(gate_, recorder_, clock_, window_, trigger_),
         nccl_(gate_, recorder_, clock_, window_) {}
 
   // ---- for the entry points ----
@@ -49,9 +52,18 @@ class Capture {
   CuptiSource& cupti() { return cupti_; }
   NvtxSource& nvtx() { return nvtx_; }
   NcclSource& nccl() { return nccl_; }
+  Trigger& trigger() { return trigger_; }
+  // lockstep_profiler_start and _stop.
+  enum class ProfilerCall : uint8_t { kStart, kStop };
+  void OnProfilerCall(ProfilerCall call);
+  // The window is open, now.
+  bool recording() const { return gate_.capture.load(std::memory_order_relaxed) != 0 && window_.Contains(clock_.now()); }
+  uint64_t serial() const { return gate_.capture.load(std::memory_order_relaxed); }
+  HostTime now() const { return clock_.now(); }
 
   // ---- our thread ----
-  enum class State : uint8_t { kIdle, kArmed, kWindow };
+  // kLooking: started, and the trigger has not come.
+  enum class State : uint8_t { kIdle, kArmed, kLooking, kWindow };
   State state() const { return state_; }
   uint32_t cupti_version() const { return cupti_.version(); }
 
@@ -59,10 +71,12 @@ class Capture {
   bool Arm(const CaptureRequest& request, const ring::ClientSegment& segment, Sentence* why);
   // Records from [t0, t1) on the host's REALTIME. How long after t0 we learned of it, 0 when in time.
   Nanos Start(HostTime t0, HostTime t1);
+  // With a trigger: it opens and closes the window; looked for until `give_up`.
+  void Look(const TriggerSpec& trigger, HostTime give_up);
   // Ends the window now.
   void EndWindow() { window_.EndAt(timing_.realtime()); }
   // What is due: flushes, clock records. Returns how long until it wants to be called again; Nanos() when the
-  // window has passed on every clock and Finish is due.
+  // window has passed on every clock and Finish is due, or, still kLooking, when the trigger did not come.
   Nanos Tick();
   // After Tick said so. Takes up to a few seconds: see CuptiSource::Drain.
   CaptureTotals Finish();
@@ -76,6 +90,8 @@ class Capture {
   bool ReserveMemory(Sentence* why);
   bool OpenCupti(const CaptureRequest& request, const ring::ClientSegment& segment, Sentence* why);
   void WriteClock();
+  void WriteStart();
+  Nanos TickLooking();
   bool WindowPassed();
   enum class What : uint8_t { kKeep, kForget };
   CaptureTotals Close(What what);
@@ -85,6 +101,7 @@ class Capture {
   OpenCuptiFn open_cupti_;
   CuptiCallbacks callbacks_;
   Window window_;
+  Trigger trigger_;
   ActivityClock clock_;
   StringIds ids_;
   Recorder recorder_;
@@ -101,6 +118,7 @@ class Capture {
   uint64_t serial_ = 0;
   bool window_begun_ = false;  // T0 has passed
   bool segment_in_use_ = false;
+  HostTime give_up_;
   MonoTime next_flush_;
   MonoTime next_clock_;
 };

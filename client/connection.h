@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "client/descriptor.h"
 #include "client/text.h"
@@ -24,8 +25,16 @@ struct Message {
   Fd descriptor;
 
   ring::MessageType type() const;
-  // The message as T, or null when it is another type or too short. Longer is fine: a newer daemon may append
-  // fields.
+  // The message with what it has of T's fields, the others 0; false when it is another type or shorter than `least`, T's oldest length.
+  // Longer is fine: a newer daemon may append fields.
+  template <typename T>
+  bool Read(ring::MessageType wanted, size_t least, T* out) const {
+    if (type() != wanted || length < least) return false;
+    *out = T{};
+    std::memcpy(out, bytes, length < sizeof(T) ? length : sizeof(T));
+    return true;
+  }
+  // The message as T, or null when it is another type or too short.
   template <typename T>
   const T* as(ring::MessageType wanted) const {
     return type() == wanted && length >= sizeof(T) ? reinterpret_cast<const T*>(bytes) : nullptr;

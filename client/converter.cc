@@ -82,9 +82,7 @@ void Converter::Begin(const CuptiApi& api, const ConverterOptions& options, cons
 }
 
 void Converter::Convert(uint8_t* buffer, size_t valid_bytes) {
-  open_ = window_->open();
-  t0_ = window_->t0();
-  t1_ = window_->t1();
+  ReadWindow();
   inside_ = false;
   cupti::Activity* record = nullptr;
   uint32_t since_commit = 0;
@@ -98,6 +96,12 @@ void Converter::Convert(uint8_t* buffer, size_t valid_bytes) {
   ring_.Commit();
   ring_.FlushStatistics();
   if (inside_) buffers_inside_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Converter::ReadWindow() {
+  open_ = window_->open();
+  t0_ = window_->t0();
+  t1_ = window_->t1();
 }
 
 void Converter::ConvertOne(cupti::Activity* record) {
@@ -213,7 +217,24 @@ void Converter::Memset(const cupti::Memset4& from) {
   to->reserved1 = 0;
 }
 
+void Converter::TellTrigger(const cupti::Api& from) {
+  const bool driver = from.kind == cupti::ActivityKind::kDriver;
+  const HostTime called(static_cast<int64_t>(from.start));
+  // What came before is thrown away already, so a window that opens with this call opens now, not then.
+  uint64_t now = 0;
+  if (api_->GetTimestamp(&now) != cupti::Result::kSuccess) return;
+  if (from.cbid == (driver ? cupti::driver_cbid::kProfilerStart : cupti::runtime_cbid::kProfilerStart)) {
+    options_.trigger->OnProfilerStart(called, HostTime(static_cast<int64_t>(now)));
+  } else if (from.cbid == (driver ? cupti::driver_cbid::kProfilerStop : cupti::runtime_cbid::kProfilerStop)) {
+    options_.trigger->OnProfilerStop(called);
+  } else {
+    return;
+  }
+  ReadWindow();
+}
+
 void Converter::Api(const cupti::Api& from) {
+  if (options_.trigger != nullptr && options_.trigger->watching()) TellTrigger(from);
   const bool driver = from.kind == cupti::ActivityKind::kDriver;
   const bool keep = Keep(from.start, from.end, RecordKind::kApi, Lanes::OfThread(from.thread_id));
   if (options_.decided_by_api) Decide(from.correlation_id, keep);

@@ -15,6 +15,7 @@
 #include "client/interner.h"
 #include "client/lanes.h"
 #include "client/timing.h"
+#include "client/trigger.h"
 #include "common/foreign/cupti.h"
 #include "common/ring/writer.h"
 
@@ -37,6 +38,7 @@ struct ConverterOptions {
   bool driver_records = true;  // false: driver calls only decide for external correlations
   bool decided_by_api =
       true;  // false: no API records come; the device record of the same correlation decides
+  Trigger* trigger = nullptr;  // hears of the profiler API; null: nobody does
 };
 
 class Converter {
@@ -77,6 +79,7 @@ class Converter {
     Interner::Entry* entry;
   };
 
+  void ReadWindow();
   void ConvertOne(foreign::cupti::Activity* record);
   void Kernel(const foreign::cupti::Kernel10& from);
   void Memcpy(const foreign::cupti::Memcpy6& from);
@@ -91,6 +94,8 @@ class Converter {
   // Whether a record with these stamps is recorded; counts it otherwise. `lane` as of Lanes, kNoLane: none.
   bool Keep(uint64_t start, uint64_t end, ring::RecordKind kind, uint64_t lane);
   void Decide(uint32_t correlation, bool keep);
+  // A call that may open or close the window; what comes behind it in this buffer goes by the new one.
+  void TellTrigger(const foreign::cupti::Api& from);
   // Keep() of what a stream did, and Decide() for what belongs to it.
   template <typename Activity>
   bool KeepOnDevice(const Activity& from, ring::RecordKind kind);

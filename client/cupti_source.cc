@@ -36,7 +36,9 @@ constexpr uint32_t kDriverLaunches[] = {
     cupti::driver_cbid::kLaunchKernel,   cupti::driver_cbid::kLaunchKernelPtsz,
     cupti::driver_cbid::kLaunchKernelEx, cupti::driver_cbid::kLaunchKernelExPtsz,
     cupti::driver_cbid::kGraphLaunch,    cupti::driver_cbid::kGraphLaunchPtsz,
+    cupti::driver_cbid::kProfilerStart,  cupti::driver_cbid::kProfilerStop,
 };
+constexpr size_t kQuickBufferBytes = 64u << 10;
 
 }  // namespace
 
@@ -52,6 +54,11 @@ void CuptiSource::OnRequested(uint8_t** buffer, size_t* bytes, size_t* max_recor
   }
   *buffer = reinterpret_cast<uint8_t*>(lent);
   *bytes = lent == nullptr ? 0 : kCuptiBufferBytes;
+  // A call of the profiler API is learned of when its buffer comes back, and a buffer comes back when all in it has run.
+  if (lent != nullptr && trigger_.phase() == Trigger::Phase::kLooking &&
+      trigger_.begin() == ring::Begin::kAtProfilerStart) {
+    *bytes = kQuickBufferBytes;
+  }
 }
 
 void CuptiSource::OnCompleted(uint8_t* buffer, size_t valid_bytes) {
@@ -87,7 +94,7 @@ void CuptiSource::CountDropped() {
   if (!armed_) return;
   size_t dropped = 0;
   if (api_.GetNumDroppedRecords(nullptr, 0, &dropped) != Result::kSuccess || dropped == 0) return;
-  if (count_dropped_.load()) {
+  if (count_dropped_.load() && window_.open()) {
     ring::CountLoss(segment_->header(), LossReason::kCuptiDropped, RecordKind::kPad, dropped);
   }
 }
@@ -223,6 +230,7 @@ bool CuptiSource::Arm(const CuptiApi& api, uint32_t activities, const CuptiCallb
     *why << "CUPTI " << version_ << " has records of a layout this client does not know";
     return false;
   }
+  options.trigger = &trigger_;
   options.driver_records = (activities & ring::kActivityDriver) != 0;
   options.decided_by_api =
       (activities & (ring::kActivityDriver | ring::kActivityRuntime | ring::kActivityNccl)) != 0;

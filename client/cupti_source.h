@@ -16,6 +16,7 @@
 #include "client/cupti_api.h"
 #include "client/text.h"
 #include "client/timing.h"
+#include "client/trigger.h"
 #include "common/foreign/cupti.h"
 #include "common/ring/client_segment.h"
 
@@ -41,8 +42,8 @@ struct CuptiMemory {
 
 class CuptiSource {
  public:
-  constexpr CuptiSource(const Timing& timing, const Window& window, StringIds& ids)
-      : timing_(timing), window_(window), ids_(ids) {}
+  constexpr CuptiSource(const Timing& timing, const Window& window, Trigger& trigger, StringIds& ids)
+      : timing_(timing), window_(window), trigger_(trigger), ids_(ids) {}
 
   // ---- CUPTI's threads ----
   void OnRequested(uint8_t** buffer, size_t* bytes, size_t* max_records);
@@ -94,6 +95,7 @@ class CuptiSource {
 
   const Timing& timing_;
   const Window& window_;
+  Trigger& trigger_;
   StringIds& ids_;
   CuptiApi api_;
   uint32_t version_ = 0;

@@ -43,6 +43,27 @@ constinit std::atomic<bool> g_inert{false};
 constinit EntryKind g_entry = EntryKind::kCudaInjection;
 constinit std::atomic<const void*> g_step_domain{nullptr};
 
+// What the program asked to be told of: lockstep_on_capture.
+enum : uint32_t { kNoCallbacks, kSettingCallbacks, kHaveCallbacks };
+struct CaptureCallbacks {
+  std::atomic<uint32_t> state{kNoCallbacks};
+  std::atomic<uint64_t> told{0};  // serial of the capture whose start was told and whose end was not
+  void (*started)(void*) = nullptr;
+  void (*stopped)(void*) = nullptr;
+  void* data = nullptr;
+};
+constinit CaptureCallbacks g_callbacks;
+
+// On the thread that marks steps: there a program (and Python's interpreter lock) expects to be called.
+void TellCaptureCallbacks() {
+  if (g_callbacks.state.load(std::memory_order_acquire) != kHaveCallbacks) return;
+  const uint64_t recording = g_capture.recording() ? g_capture.serial() : 0;
+  uint64_t told = g_callbacks.told.load();
+  if (told == recording || !g_callbacks.told.compare_exchange_strong(told, recording)) return;
+  if (told != 0 && g_callbacks.stopped != nullptr) g_callbacks.stopped(g_callbacks.data);
+  if (recording != 0 && g_callbacks.started != nullptr) g_callbacks.started(g_callbacks.data);
+}
+
 void OnRequested(uint8_t** buffer, size_t* bytes, size_t* max_records) {
   g_capture.cupti().OnRequested(buffer, bytes, max_records);
 }
@@ -168,17 +189,39 @@ void lockstep_range_push(const char* name) {
 void lockstep_range_pop() { g_capture.nvtx().Pop(nullptr); }
 
 void lockstep_step_begin(uint64_t step) {
+  TellCaptureCallbacks();
   if (g_capture.nvtx().idle()) return;
   const void* domain = g_step_domain.load();
   if (domain == nullptr) {
-    const void* made = g_capture.nvtx().CreateDomain("lockstep");
+    const void* made = g_capture.nvtx().CreateDomain(kLockstepDomain.data());
     domain = g_step_domain.compare_exchange_strong(domain, made) ? made : g_step_domain.load();
   }
-  g_capture.nvtx().Push(domain, {"step", 4}, step);
+  char text[5 + 20] = {'s', 't', 'e', 'p', ' '};
+  size_t length = 5;
+  char digits[20];
+  size_t count = 0;
+  for (uint64_t rest = step; rest != 0 || count == 0; rest /= 10) digits[count++] = static_cast<char>('0' + rest % 10);
+  while (count > 0) text[length++] = digits[--count];
+  g_capture.nvtx().Push(domain, {text, length}, step);
 }
 
 void lockstep_step_end() {
   if (!g_capture.nvtx().idle()) g_capture.nvtx().Pop(g_step_domain.load());
+}
+
+void lockstep_profiler_start() { g_capture.OnProfilerCall(Capture::ProfilerCall::kStart); }
+void lockstep_profiler_stop() { g_capture.OnProfilerCall(Capture::ProfilerCall::kStop); }
+
+int lockstep_capturing() { return g_capture.recording() ? 1 : 0; }
+
+int lockstep_on_capture(void (*started)(void*), void (*stopped)(void*), void* data) {
+  uint32_t free = kNoCallbacks;
+  if (!g_callbacks.state.compare_exchange_strong(free, kSettingCallbacks)) return 0;
+  g_callbacks.started = started;
+  g_callbacks.stopped = stopped;
+  g_callbacks.data = data;
+  g_callbacks.state.store(kHaveCallbacks, std::memory_order_release);
+  return 1;
 }
 
 }  // extern "C"

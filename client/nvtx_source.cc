@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "common/base/step_name.h"
+
 namespace lockstep::client {
 namespace {
 
@@ -22,12 +24,27 @@ uint32_t NvtxSource::Define(ThreadSlot& slot, RangeText text) {
   return text.entry == nullptr ? text.id : slot.names.Define(slot.ring, *text.entry);
 }
 
-uint32_t NvtxSource::DomainName(ThreadSlot& slot, const void* domain) {
-  if (domain == nullptr) return 0;
+std::string_view NvtxSource::NameOf(const void* domain) const {
+  if (domain == nullptr) return {};
   // Only addresses of our own table are domains of ours; another injection's handles have no name here.
   const auto* at = static_cast<const Domain*>(domain);
-  if (at < domains_ || at >= domains_ + kDomains || at->name[0] == '\0') return 0;
-  return slot.names.Intern(slot.ring, at->name, std::strlen(at->name));
+  if (at < domains_ || at >= domains_ + kDomains) return {};
+  return {at->name, std::strlen(at->name)};
+}
+
+uint32_t NvtxSource::DomainName(ThreadSlot& slot, const void* domain) {
+  const std::string_view name = NameOf(domain);
+  return name.empty() ? 0 : slot.names.Intern(slot.ring, name.data(), name.size());
+}
+
+void NvtxSource::TellTrigger(const void* domain, RangeMessage message, uint64_t key, HostTime now) {
+  const std::string_view text(message.text, message.length);
+  const std::string_view name = NameOf(domain);
+  trigger_.OnRange(text, name, key, now);
+  uint64_t number = 0;
+  if (!NamesStep(text, &number)) return;
+  trigger_.OnStep(number, name == kLockstepDomain ? Trigger::StepSource::kMarked : Trigger::StepSource::kNamed,
+                  key, now);
 }
 
 void NvtxSource::Write(ThreadSlot& slot, const OpenRange& range, const Finished& times, uint32_t depth,
@@ -64,10 +81,12 @@ int NvtxSource::Push(const void* domain, RangeMessage message, uint64_t payload)
   if (idle()) return nvtx::kNoPushPopTracking;
   ThreadSlot* slot = recorder_.Enter();
   if (slot == nullptr) return nvtx::kNoPushPopTracking;
-  const auto depth = static_cast<int>(slot->ranges.depth());
-  slot->ranges.Push({domain, clock_.now(), Keep(*slot, message), payload});
+  const uint32_t depth = slot->ranges.depth();
+  const HostTime now = clock_.now();
+  slot->ranges.Push({domain, now, Keep(*slot, message), payload});
+  if (trigger_.watching()) TellTrigger(domain, message, Trigger::KeyOfPush(slot->thread, depth), now);
   recorder_.Leave(*slot);
-  return depth;
+  return static_cast<int>(depth);
 }
 
 int NvtxSource::Pop(const void* domain) {
@@ -83,6 +102,7 @@ int NvtxSource::Pop(const void* domain) {
   switch (slot->ranges.Pop(domain, &range, &depth)) {
     case RangeStack::Popped::kRange:
       Write(*slot, range, {.start = range.start, .end = now}, depth, slot->thread);
+      if (trigger_.watching()) trigger_.OnRangeEnd(Trigger::KeyOfPush(slot->thread, depth), now);
       break;
     case RangeStack::Popped::kUnknown:
       range.domain = domain;
@@ -146,7 +166,9 @@ nvtx::RangeId NvtxSource::Start(const void* domain, RangeMessage message, uint64
     if (message.length > kStartedText) slot->ring.Lose(ring::LossReason::kTooLarge, RecordKind::kString);
     std::memcpy(started.text, message.text, started.length);
     id = capture_ << 32 | (serial & 0xFFFFFFu) << 8 | index;
+    const HostTime now = started.start;
     started.id.store(id, std::memory_order_release);
+    if (trigger_.watching()) TellTrigger(domain, message, Trigger::KeyOfStarted(id), now);
   }
   if (id == 0) slot->ring.Lose(ring::LossReason::kTooLarge, RecordKind::kRange);
   recorder_.Leave(*slot);
@@ -166,6 +188,7 @@ void NvtxSource::End(nvtx::RangeId id) {
                           started.payload};
     Write(*slot, range, {.start = started.start, .end = now}, 0, started.thread);
     started.id.store(0, std::memory_order_release);
+    if (trigger_.watching()) trigger_.OnRangeEnd(Trigger::KeyOfStarted(id), now);
   } else {
     Write(*slot, {}, {.end = now, .start_known = false}, 0, slot->thread);
   }

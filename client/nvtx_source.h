@@ -8,10 +8,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "client/gate.h"
 #include "client/recorder.h"
 #include "client/timing.h"
+#include "client/trigger.h"
 #include "common/foreign/nvtx.h"
 
 namespace lockstep::client {
@@ -22,10 +24,14 @@ struct RangeMessage {
   size_t length = 0;
 };
 
+// The domain of lockstep.h's own ranges.
+inline constexpr std::string_view kLockstepDomain = "lockstep";
+
 class NvtxSource {
  public:
-  constexpr NvtxSource(Gate& gate, Recorder& recorder, const ActivityClock& clock, const Window& window)
-      : gate_(gate), recorder_(recorder), clock_(clock), window_(window) {}
+  constexpr NvtxSource(Gate& gate, Recorder& recorder, const ActivityClock& clock, const Window& window,
+                       Trigger& trigger)
+      : gate_(gate), recorder_(recorder), clock_(clock), window_(window), trigger_(trigger) {}
 
   bool idle() const { return gate_.nvtx.load(std::memory_order_relaxed) == 0; }
 
@@ -86,7 +92,11 @@ class NvtxSource {
 
   RangeText Keep(ThreadSlot& slot, RangeMessage message);
   uint32_t Define(ThreadSlot& slot, RangeText text);
+  // Empty for the default domain and for those of another injection.
+  std::string_view NameOf(const void* domain) const;
   uint32_t DomainName(ThreadSlot& slot, const void* domain);
+  // A range began: the window may begin or end with it.
+  void TellTrigger(const void* domain, RangeMessage message, uint64_t key, HostTime now);
   void Write(ThreadSlot& slot, const OpenRange& range, const Finished& times, uint32_t depth,
              uint32_t thread);
 
@@ -94,6 +104,7 @@ class NvtxSource {
   Recorder& recorder_;
   const ActivityClock& clock_;
   const Window& window_;
+  Trigger& trigger_;
   uint64_t capture_ = 0;
   std::atomic<uint32_t> domains_used_{0};
   std::atomic<uint32_t> strings_used_{0};

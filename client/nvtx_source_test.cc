@@ -28,7 +28,8 @@ Window g_window;
 ActivityClock g_clock;
 StringIds g_ids;
 // Handlers find one source per process: all tests share it.
-NvtxSource g_source(g_gate, g_recorder, g_clock, g_window);
+Trigger g_trigger(g_window);
+NvtxSource g_source(g_gate, g_recorder, g_clock, g_window, g_trigger);
 uint64_t g_capture = 0;
 
 void OnThreadExit(void* value) {

@@ -10,9 +10,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/ascii.h"
 #include "aggregator/store/capture.h"
 #include "aggregator/store/kernel_name.h"
+#include "common/base/step_name.h"
 
 namespace lockstep::store {
 namespace {
@@ -81,29 +81,12 @@ void SortCollectives(RankData& rank) {
   }
 }
 
-// "ProfilerStep#12", "step 12", "Iteration_12": a word for a step and nothing but a number after it.
-bool NamesStep(std::string_view name) {
-  if (name.starts_with("ProfilerStep#")) return true;
-  for (std::string_view word : {"iteration", "step", "iter"}) {
-    const bool same_word =
-        name.size() > word.size() && std::equal(word.begin(), word.end(), name.begin(),
-                                                [](char a, char b) { return a == absl::ascii_tolower(b); });
-    if (!same_word) continue;
-    std::string_view number = name.substr(word.size());
-    while (!number.empty() &&
-           (number[0] == ' ' || number[0] == '_' || number[0] == '#' || number[0] == ':')) {
-      number.remove_prefix(1);
-    }
-    return !number.empty() && std::all_of(number.begin(), number.end(), absl::ascii_isdigit);
-  }
-  return false;
-}
-
 void MarkSteps(const StringTable& strings, RankData& rank) {
   absl::flat_hash_map<NameId, bool> is_step;
   for (HostRange& range : rank.ranges) {
     auto [it, fresh] = is_step.try_emplace(range.name, false);
-    if (fresh) it->second = NamesStep(strings.Text(range.name));
+    uint64_t number = 0;
+    if (fresh) it->second = NamesStep(strings.Text(range.name), &number);
     if (it->second) range.kind = RangeKind::kStep;
   }
 }

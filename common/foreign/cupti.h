@@ -50,6 +50,8 @@ inline constexpr uint32_t kEventSynchronize = 137;
 inline constexpr uint32_t kEventQuery = 138;
 inline constexpr uint32_t kStreamWaitEvent = 147;
 inline constexpr uint32_t kDeviceSynchronize = 165;
+inline constexpr uint32_t kProfilerStart = 171;
+inline constexpr uint32_t kProfilerStop = 172;
 inline constexpr uint32_t kLaunchKernel = 211;
 inline constexpr uint32_t kLaunchKernelPtsz = 214;
 inline constexpr uint32_t kMemcpyAsyncPtsz = 225;
@@ -66,6 +68,8 @@ inline constexpr uint32_t kLaunchKernelExCPtsz = 431;
 
 namespace driver_cbid {
 inline constexpr uint32_t kLaunchKernel = 307;
+inline constexpr uint32_t kProfilerStart = 308;
+inline constexpr uint32_t kProfilerStop = 309;
 inline constexpr uint32_t kLaunchKernelPtsz = 442;
 inline constexpr uint32_t kGraphLaunch = 514;
 inline constexpr uint32_t kGraphLaunchPtsz = 515;

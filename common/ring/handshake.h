@@ -5,15 +5,17 @@
 //                    ◀──  Welcome (+ memfd by SCM_RIGHTS)   or  Refuse
 //                    ◀──  Arm
 //   State armed      ──▶                                     or  State failed, with why
-//                    ◀──  Start (T0, T1)
-//   State capturing  ──▶
+//                    ◀──  Start (T0, T1)                    or with a trigger: then
+//   State waiting    ──▶                                     (again whenever the step changes, once a second at most)
+//                    ◀──  Start                             only after kReportStep: the step that all ranks begin at
+//   State capturing  ──▶                                     at T0, or when the trigger came
 //   State done       ──▶                                     after T1, or after Stop
 //                    ◀──  Stop                               early end
 //
 // A client that reconnects offers the segment it holds (Hello.has_segment, + its memfd by SCM_RIGHTS): the daemon drains what
 // an earlier daemon left in it and then sends a new Welcome. Who the peer is comes from the kernel (SO_PEERCRED), never
 // from these bytes. All numbers little-endian; text is UTF-8, zero-terminated, cut to fit. Document:
-// docs/formats/handshake.md; version rule as record.h (Hello carries the client's newest layout, the daemon answers with
+// docs/formats/handshake.md; version rule as record.h: a message grows at its end only (Hello carries the client's newest layout, the daemon answers with
 // that or an older one it knows).
 #ifndef LOCKSTEP_COMMON_RING_HANDSHAKE_H_
 #define LOCKSTEP_COMMON_RING_HANDSHAKE_H_
@@ -83,13 +85,38 @@ struct Arm {
 };
 static_assert(sizeof(Arm) == 40);
 
+// What opens the window.
+enum class Begin : uint32_t {
+  kAtT0 = 0,
+  kAtStep = 1,           // one step before step `step` begins, or at its begin where that is past: what ran before it is then known
+  kAtRange = 2,          // the first range `range` that begins: its text, or TEXT@DOMAIN
+  kAtProfilerStart = 3,  // cudaProfilerStart or lockstep_profiler_start
+  kReportStep = 4,       // nothing yet: say which step this rank is at; a second Start follows
+};
+
+// What closes it, where `begin` is not kAtT0.
+enum class End : uint32_t {
+  kAfterDuration = 0,   // `duration_ns` after it was opened
+  kAfterSteps = 1,      // when `steps` steps have ended, and one step's time later: the device runs behind its host
+  kAtRangeEnd = 2,      // of the range that opened it
+  kAtProfilerStop = 3,  // cudaProfilerStop or lockstep_profiler_stop
+};
+
 struct Start {
   MessageHeader header;
   uint64_t capture;
   int64_t t0_realtime_ns;  // the client's host clock; records that start in [t0, t1) are kept
-  int64_t t1_realtime_ns;
+  int64_t t1_realtime_ns;  // with a trigger: it is looked for from t0 to t1, and its end for as long again
+  // Since 1.1; all 0 from an older daemon.
+  Begin begin;
+  End end;
+  uint64_t step;
+  uint64_t steps;
+  int64_t duration_ns;
+  char range[128];
 };
-static_assert(sizeof(Start) == 40);
+static_assert(sizeof(Start) == 200);
+inline constexpr uint32_t kStartBytes_1_0 = 40;
 
 struct Stop {
   MessageHeader header;
@@ -99,7 +126,7 @@ struct Stop {
 };
 static_assert(sizeof(Stop) == 32);
 
-enum class ClientState : uint32_t { kIdle = 0, kArmed = 1, kCapturing = 2, kDone = 3, kFailed = 4 };
+enum class ClientState : uint32_t { kIdle = 0, kArmed = 1, kCapturing = 2, kDone = 3, kFailed = 4, kWaiting = 5 };
 
 struct State {
   MessageHeader header;
@@ -109,9 +136,15 @@ struct State {
   int64_t late_ns;          // kCapturing: how long after T0 the client learned of it, 0 when in time
   uint64_t records;         // kDone: written to the rings in this capture
   uint64_t outside_window;  // kDone: seen but outside [T0, T1): not a loss
-  char text[240];           // kFailed: why, one sentence
+  char text[240];           // kFailed: why, one sentence; kDone: what there is to say of the window
+  // Since 1.1; not sent to a daemon whose Welcome says 1.0.
+  int64_t t0_realtime_ns;  // kDone after a trigger: the window that was recorded, else 0
+  int64_t t1_realtime_ns;
+  uint64_t step;     // kWaiting: the step that has begun last
+  int64_t step_ns;   // kWaiting: how long the last one took; at least so long where none has ended; 0 while no step was seen
 };
-static_assert(sizeof(State) == 296);
+static_assert(sizeof(State) == 328);
+inline constexpr uint32_t kStateBytes_1_0 = 296;
 
 }  // namespace lockstep::ring
 

@@ -30,7 +30,7 @@ namespace lockstep::ring {
 
 inline constexpr uint64_t kMagic = 0x31504554534B434Cull;  // "LCKSTEP1" in memory
 inline constexpr uint32_t kLayoutMajor = 1;
-inline constexpr uint32_t kLayoutMinor = 0;
+inline constexpr uint32_t kLayoutMinor = 1;  // 1: triggers in handshake.h
 inline constexpr uint32_t kMaxRings = 64;
 inline constexpr uint64_t kHeaderBytes = 4096;
 inline constexpr uint64_t kDefaultMainRingBytes = 8ull << 20;    // power of two

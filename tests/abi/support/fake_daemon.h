@@ -64,6 +64,7 @@ class FakeDaemon {
     end = std::make_unique<DaemonEnd>(options);
     ring::Welcome welcome{};
     welcome.layout_major = ring::kLayoutMajor;
+    welcome.layout_minor = layout_minor;
     welcome.segment_bytes = end->segment.bytes();
     welcome.incarnation = options.incarnation;
     welcome.epoch = options.epoch;
@@ -73,6 +74,7 @@ class FakeDaemon {
   bool WelcomeBack(uint64_t segment_bytes) {
     ring::Welcome welcome{};
     welcome.layout_major = ring::kLayoutMajor;
+    welcome.layout_minor = layout_minor;
     welcome.segment_bytes = segment_bytes;
     return Send(ring::MessageType::kWelcome, welcome);
   }
@@ -89,6 +91,15 @@ class FakeDaemon {
     start.t0_realtime_ns = t0;
     start.t1_realtime_ns = t1;
     return Send(ring::MessageType::kStart, start);
+  }
+  // Fields of 1.0, from an older daemon.
+  bool ShortStart(uint64_t capture, int64_t t0, int64_t t1) {
+    ring::Start start{};
+    start.header = {ring::kHandshakeMagic, ring::MessageType::kStart, ring::kStartBytes_1_0};
+    start.capture = capture;
+    start.t0_realtime_ns = t0;
+    start.t1_realtime_ns = t1;
+    return SendBytes(&start, ring::kStartBytes_1_0);
   }
   bool Stop(uint64_t capture, uint32_t abort) {
     ring::Stop stop{};
@@ -122,6 +133,7 @@ class FakeDaemon {
   }
 
   bool ok = false;
+  uint32_t layout_minor = ring::kLayoutMinor;
   ring::Hello hello{};
   Fd offered;
   std::unique_ptr<DaemonEnd> end;
@@ -146,8 +158,10 @@ class FakeDaemon {
       }
       ring::MessageHeader header;
       std::memcpy(&header, bytes, sizeof header);
-      if (length != sizeof(Message) || header.type != type) continue;
-      std::memcpy(static_cast<void*>(out), bytes, sizeof *out);
+      const size_t whole =
+          type == ring::MessageType::kState && layout_minor == 0 ? ring::kStateBytes_1_0 : sizeof(Message);
+      if (length != whole || header.type != type) continue;
+      std::memcpy(static_cast<void*>(out), bytes, whole);
       if (descriptor.ok()) offered = std::move(descriptor);
       return true;
     }
