@@ -14,6 +14,7 @@
 #include "cli/daemon_socket.h"
 #include "cli/detach.h"
 #include "cli/trace_session.h"
+#include "cli/trigger_flags.h"
 #include "cli/values.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_macros.h"
@@ -35,6 +36,11 @@ constexpr char kAbout[] =
     "  lockstep trace --aggregator head:7077 --token-file ~/.lockstep-token\n"
     "  lockstep trace --duration 10s --no-wait                 go on working; the folder appears when it is "
     "done\n"
+    "  lockstep trace --steps 5                                five whole training steps, the same on every rank\n"
+    "  lockstep trace --start-on-step 5000 --steps 3\n"
+    "  lockstep trace --start-on-range validation\n"
+    "Steps are ranges of NVTX named \"step 17\", \"iteration 17\" or \"ProfilerStep#17\", or marked by "
+    "lockstep.h.\n"
     "\n"
     "Exit codes: 0 done, 1 failed, 2 usage, 3 with --exit-code: a straggler, 4 no such job, 5 denied, 6 "
     "timed out,\n"
@@ -44,26 +50,14 @@ struct Flags {
   std::string job;
   std::vector<int32_t> pids;
   bool all = false;
-  std::string ranks, duration = "2s", start_at, activities = kAllActivities, via = "auto",
-                     arm_timeout = "10s";
+  std::string ranks, start_at, activities = kAllActivities, via = "auto", arm_timeout = "10s";
   std::string output, formats = "kineto,perfetto", daemon;
-  std::string steps, start_on_step, start_on_range;
-  bool start_on_profiler_api = false;
+  WindowFlags window;
   bool force = false, no_wait = false, exit_code = false;
   AggregatorFlags aggregator;
 };
 
 absl::Status CheckAvailable(const Flags& flags) {
-  const std::pair<bool, const char*> later[] = {{!flags.steps.empty(), "--steps"},
-                                                {!flags.start_on_step.empty(), "--start-on-step"},
-                                                {!flags.start_on_range.empty(), "--start-on-range"},
-                                                {flags.start_on_profiler_api, "--start-on-profiler-api"}};
-  for (const auto& [given, name] : later) {
-    if (given) {
-      return absl::UnimplementedError(absl::StrCat(
-          name, " is not available in this version: give --duration, and --start-at for a later start"));
-    }
-  }
   if (flags.via == "kineto") {
     return absl::UnimplementedError(
         "--via kineto is not available in this version: captures go through CUPTI");
@@ -81,13 +75,14 @@ absl::StatusOr<v1::TraceRequest> MakeRequest(const Flags& flags) {
     LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<int32_t> ranks, ParseRanks(flags.ranks));
     for (const int32_t rank : ranks) request.add_ranks(rank);
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(const Nanos duration, ParseDuration(flags.duration));
-  if (duration <= Nanos()) return absl::InvalidArgumentError("--duration: a capture lasts longer than 0");
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<v1::Trigger> trigger, ParseTrigger(flags.window));
+  if (trigger) *request.mutable_trigger() = *trigger;
+  LOCKSTEP_ASSIGN_OR_RETURN(const Nanos duration, ParseWindowLength(flags.window.duration));
   request.set_duration_ns(duration.ns());
   LOCKSTEP_ASSIGN_OR_RETURN(const Nanos arm_timeout, ParseDuration(flags.arm_timeout));
   request.set_arm_timeout_ns(arm_timeout.ns());
   LOCKSTEP_ASSIGN_OR_RETURN(const uint32_t activities, ParseActivities(flags.activities));
-  request.set_activities(activities);
+  request.set_activities(trigger ? WithTrigger(activities, *trigger) : activities);
   if (!flags.start_at.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(const JobTime start, ParseStartAt(flags.start_at, ingest::SystemClock().Now()));
     request.set_start_at_unix_ns(start.ns());
@@ -174,12 +169,22 @@ void AddSelection(CLI::App& sub, Flags& flags) {
   job->excludes(pid)->excludes(all);
   pid->excludes(all);
   sub.add_option("--ranks", flags.ranks, "Only these, as in 0-7,12");
-  sub.add_option("--duration", flags.duration, "How long, as in 2s or 500ms")->capture_default_str();
+}
+
+void AddWindow(CLI::App& sub, Flags& flags) {
+  WindowFlags& window = flags.window;
+  auto* duration = sub.add_option("--duration", window.duration, "How long, as in 2s or 500ms [2s]");
+  auto* steps = sub.add_option("--steps", window.steps, "How many training steps instead, the same ones on all ranks");
+  duration->excludes(steps);
   sub.add_option("--start-at", flags.start_at, "Not before: +500ms, or a time as in 2026-03-01T12:00:00Z");
-  sub.add_option("--steps", flags.steps, "Not available in this version");
-  sub.add_option("--start-on-step", flags.start_on_step, "Not available in this version");
-  sub.add_option("--start-on-range", flags.start_on_range, "Not available in this version");
-  sub.add_flag("--start-on-profiler-api", flags.start_on_profiler_api, "Not available in this version");
+  auto* step = sub.add_option("--start-on-step", window.start_on_step, "Begin when each rank comes to this training step");
+  auto* range = sub.add_option("--start-on-range", window.start_on_range,
+                               "Begin with the next NVTX range of this name (or NAME@DOMAIN), and end with it where neither --duration nor --steps is given");
+  auto* profiler = sub.add_flag("--start-on-profiler-api", window.start_on_profiler_api,
+                                "Begin at cudaProfilerStart or lockstep_profiler_start, and end at the call that stops");
+  step->excludes(range)->excludes(profiler);
+  range->excludes(profiler);
+  sub.add_option("--trigger-timeout", window.timeout, "How long to wait for such a begin, and then for its end")->capture_default_str();
 }
 
 }  // namespace
@@ -188,6 +193,7 @@ void AddTrace(CLI::App& app, Chosen& chosen) {
   CLI::App* sub = AddCommand(app, "trace", kAbout);
   auto flags = std::make_shared<Flags>();
   AddSelection(*sub, *flags);
+  AddWindow(*sub, *flags);
   sub->add_option("--activities", flags->activities, "What to record; memory as well, where asked for")
       ->capture_default_str();
   sub->add_option("--via", flags->via, "auto or cupti")

@@ -15,6 +15,7 @@
 #include "aggregator/store/records.h"
 #include "cli/analysis_output.h"
 #include "cli/command.h"
+#include "cli/trigger_flags.h"
 #include "cli/values.h"
 #include "common/rpc/status_macros.h"
 
@@ -54,8 +55,11 @@ std::string StateWords(const v1::RankProgress& rank) {
     case v1::RankState::CAPTURING:
       return state.late_ns() > 0 ? absl::StrCat("capturing, late by ", FormatDuration(Nanos(state.late_ns())))
                                  : "capturing";
+    case v1::RankState::WAITING:
+      return state.step_ns() > 0 ? absl::StrCat("waiting, at step ", state.step()) : "waiting";
     case v1::RankState::DONE:
-      return absl::StrCat("done, ", state.records(), " records, lost ", rank.lost());
+      return absl::StrCat("done, ", state.records(), " records, lost ", rank.lost(),
+                          state.text().empty() ? "" : absl::StrCat("; ", state.text()));
     case v1::RankState::FAILED:
       return absl::StrCat("failed: ", state.text());
     case v1::RankState::GONE:
@@ -69,6 +73,7 @@ std::string StateWords(const v1::RankProgress& rank) {
 }  // namespace
 
 ExitCode TraceSession::Run(const v1::TraceRequest& request) {
+  waits_for_ = BeginWords(request.trigger());
   const absl::Status status = client_.Trace(request, [this](const v1::TraceEvent& event) { OnEvent(event); });
   progress_.Clear();
   if (!refused_.ok()) return Fail(refused_);
@@ -163,6 +168,10 @@ void TraceSession::OnRank(const v1::RankProgress& rank) {
 
 void TraceSession::OnProgress(const v1::TraceProgress& progress) {
   std::string line = progress.phase();
+  if (progress.waiting() > 0) {
+    absl::StrAppend(&line, " for ", waits_for_, " on ", progress.waiting(), progress.waiting() == 1 ? " rank" : " ranks");
+    if (progress.step() > 0) absl::StrAppend(&line, ", at step ", progress.step());
+  }
   // An armed rank may wait long; while records flow their number says more.
   if (progress.remaining_ns() > 0 && progress.phase() != "draining") {
     absl::StrAppend(&line, absl::StrFormat(", %.1f s left", Nanos(progress.remaining_ns()).seconds()));

@@ -1,6 +1,7 @@
 #include "daemon/captures.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -15,6 +16,21 @@ Message Make(ring::MessageType type) {
   message.header = {ring::kHandshakeMagic, type, sizeof(Message)};
   return message;
 }
+
+// The enums of both have the same numbers. A longer range than fits is cut, and then found nowhere: the CLI refuses it.
+void ToClient(const v1::Trigger& trigger, ring::Start& start) {
+  start.begin = static_cast<ring::Begin>(trigger.begin());
+  start.end = static_cast<ring::End>(trigger.end());
+  start.step = trigger.step();
+  start.steps = trigger.steps();
+  start.duration_ns = trigger.duration_ns();
+  std::memcpy(start.range, trigger.range().data(), std::min(trigger.range().size(), sizeof(start.range)));
+}
+static_assert(static_cast<int>(ring::Begin::kAtStep) == v1::Trigger::AT_STEP && static_cast<int>(ring::Begin::kAtRange) == v1::Trigger::AT_RANGE &&
+              static_cast<int>(ring::Begin::kAtProfilerStart) == v1::Trigger::AT_PROFILER_START &&
+              static_cast<int>(ring::Begin::kReportStep) == v1::Trigger::AT_COMMON_STEP);
+static_assert(static_cast<int>(ring::End::kAfterDuration) == v1::Trigger::AFTER_DURATION && static_cast<int>(ring::End::kAfterSteps) == v1::Trigger::AFTER_STEPS &&
+              static_cast<int>(ring::End::kAtRangeEnd) == v1::Trigger::AT_RANGE_END && static_cast<int>(ring::End::kAtProfilerStop) == v1::Trigger::AT_PROFILER_STOP);
 
 std::string Seconds(Nanos t) { return absl::StrFormat("%.3g s", t.seconds()); }
 
@@ -131,13 +147,17 @@ void Captures::ArmProcess(Capture& capture, const ProcessId& process, uint32_t a
 
 void Captures::OnStart(UplinkId uplink, const v1::Start& start) {
   Capture* capture = Find(uplink, start.capture());
-  if (capture == nullptr || capture->started) return;
+  // The second of two Starts names the step that all ranks begin at; any other came twice.
+  const bool step_agreed = capture != nullptr && capture->trigger.begin() == v1::Trigger::AT_COMMON_STEP &&
+                           start.trigger().begin() == v1::Trigger::AT_STEP;
+  if (capture == nullptr || (capture->started && !step_agreed)) return;
   capture->started = true;
+  capture->trigger = start.trigger();
   capture->window = {ports_.ToHost(uplink, JobTime(start.t0_ns())),
                      ports_.ToHost(uplink, JobTime(start.t1_ns()))};
   const Nanos length = capture->window.end - capture->window.start;
   const Nanos ahead = capture->window.end - clock_.Realtime();
-  if (length <= Nanos() || length > limits_.longest_window || ahead > limits_.longest_window) {
+  if (!Possible(*capture)) {
     for (Member& member : capture->members) {
       if (member.phase == Phase::kEnded || member.phase == Phase::kDraining) continue;
       SendStop(*capture, member, StopMode::kAbort);
@@ -147,10 +167,22 @@ void Captures::OnStart(UplinkId uplink, const v1::Start& start) {
     }
     return;
   }
-  capture->deadline = clock_.Monotonic() + std::max(ahead, Nanos()) + limits_.wait_for_done;
+  // A trigger's begin may come at the last moment, and its end is waited for as long again.
+  const Nanos after = capture->trigger.begin() == v1::Trigger::AT_T0
+                          ? Nanos()
+                          : std::max(length, Nanos(capture->trigger.duration_ns()));
+  capture->deadline = clock_.Monotonic() + std::max(ahead, Nanos()) + after + limits_.wait_for_done;
   for (Member& member : capture->members) {
-    if (member.phase == Phase::kArmed) SendStart(*capture, member);
+    if (member.phase == Phase::kArmed || (step_agreed && member.phase == Phase::kWaiting)) SendStart(*capture, member);
   }
+}
+
+bool Captures::Possible(const Capture& capture) const {
+  const auto within = [this](Nanos t) { return t > Nanos() && t <= limits_.longest_window; };
+  const Nanos length = capture.window.end - capture.window.start;
+  if (!within(length) || capture.window.end - clock_.Realtime() > limits_.longest_window) return false;
+  const bool by_duration = capture.trigger.begin() != v1::Trigger::AT_T0 && capture.trigger.end() == v1::Trigger::AFTER_DURATION;
+  return !by_duration || within(Nanos(capture.trigger.duration_ns()));
 }
 
 void Captures::SendStart(Capture& capture, Member& member) {
@@ -158,7 +190,15 @@ void Captures::SendStart(Capture& capture, Member& member) {
   message.capture = capture.number;
   message.t0_realtime_ns = capture.window.start.ns();
   message.t1_realtime_ns = capture.window.end.ns();
-  member.phase = Phase::kStarted;
+  if (capture.trigger.begin() != v1::Trigger::AT_T0) {
+    if (!ports_.KnowsTriggers(member.process)) {
+      SendStop(capture, member, StopMode::kAbort);
+      return EndMember(capture, member, v1::RankState::FAILED,
+                       "its client library is older than this daemon and knows no other begin than a time: restart the job");
+    }
+    ToClient(capture.trigger, message);
+  }
+  if (member.phase == Phase::kArmed) member.phase = Phase::kStarted;
   if (!ports_.SendToClient(member.process, message)) {
     EndMember(capture, member, v1::RankState::GONE, "it did not take the request to start");
   }
@@ -193,6 +233,9 @@ void Captures::StopCapture(Capture& capture, const char* why_not_begun) {
     if (member.phase == Phase::kArming || member.phase == Phase::kArmed) {
       SendStop(capture, member, StopMode::kAbort);
       EndMember(capture, member, v1::RankState::FAILED, why_not_begun);
+    } else if (member.phase == Phase::kWaiting) {
+      // It says itself whether its trigger has come meanwhile: done or idle.
+      SendStop(capture, member, StopMode::kKeep);
     } else if (member.phase == Phase::kStarted || member.phase == Phase::kCapturing) {
       SendStop(capture, member, StopMode::kKeep);
     }
@@ -242,16 +285,27 @@ void Captures::OnClientState(const ProcessId& process, const ring::State& state)
       if (capture->started) SendStart(*capture, *member);
       return;
     case ring::ClientState::kCapturing:
-      if (member->phase != Phase::kStarted) return;
+      if (member->phase != Phase::kStarted && member->phase != Phase::kWaiting) return;
       member->phase = Phase::kCapturing;
       member->state.set_late_ns(std::max<int64_t>(state.late_ns, 0));
       Set(*capture, *member, v1::RankState::CAPTURING);
       return;
     case ring::ClientState::kDone:
-      if (member->phase != Phase::kStarted && member->phase != Phase::kCapturing) return;
+      if (member->phase != Phase::kStarted && member->phase != Phase::kWaiting && member->phase != Phase::kCapturing)
+        return;
       member->state.set_records(state.records);
       member->state.set_outside_window(state.outside_window);
-      EndMember(*capture, *member, v1::RankState::DONE, "");
+      if (state.t0_realtime_ns > 0 && state.t0_realtime_ns <= state.t1_realtime_ns) {
+        member->window = {HostTime(state.t0_realtime_ns), HostTime(state.t1_realtime_ns)};
+      }
+      EndMember(*capture, *member, v1::RankState::DONE, FieldText(state.text));
+      return;
+    case ring::ClientState::kWaiting:
+      if (member->phase != Phase::kStarted && member->phase != Phase::kWaiting) return;
+      member->phase = Phase::kWaiting;
+      member->state.set_step(state.step);
+      member->state.set_step_ns(std::max<int64_t>(state.step_ns, 0));
+      Set(*capture, *member, v1::RankState::WAITING);
       return;
     case ring::ClientState::kFailed: {
       const std::string why = FieldText(state.text);
@@ -259,6 +313,9 @@ void Captures::OnClientState(const ProcessId& process, const ring::State& state)
       return;
     }
     case ring::ClientState::kIdle:
+      if (member->phase == Phase::kWaiting) {
+        EndMember(*capture, *member, v1::RankState::FAILED, "the capture was stopped before its trigger came");
+      }
       return;
   }
 }
@@ -268,7 +325,7 @@ void Captures::OnClientGone(const ProcessId& process, const std::string& why) {
   Capture* capture = nullptr;
   Member* member = FindMember(process, &capture);
   if (member == nullptr || member->phase == Phase::kDraining) return;
-  static constexpr const char* kWhile[] = {"arming", "armed", "starting", "capturing"};
+  static constexpr const char* kWhile[] = {"arming", "armed", "starting", "waiting", "capturing"};
   EndMember(*capture, *member, v1::RankState::GONE,
             absl::StrCat(why, " while ", kWhile[static_cast<int>(member->phase)]));
 }
@@ -278,7 +335,7 @@ void Captures::EndMember(Capture& capture, Member& member, v1::RankState::State 
                          const std::string& text) {
   member.phase = Phase::kDraining;
   Set(capture, member, state, text);
-  ports_.EndDrain(member.process, capture.number, capture.window);
+  ports_.EndDrain(member.process, capture.number, member.window.value_or(capture.window));
 }
 
 void Captures::OnDrained(const ProcessId& process, uint64_t number, uint64_t records) {
@@ -321,7 +378,7 @@ void Captures::TickCapture(Capture& capture, MonoTime now) {
   }
   if (now < capture.deadline) return;
   if (capture.started) {
-    TimeOut(capture, {Phase::kArming, Phase::kArmed, Phase::kStarted, Phase::kCapturing},
+    TimeOut(capture, {Phase::kArming, Phase::kArmed, Phase::kStarted, Phase::kWaiting, Phase::kCapturing},
             absl::StrCat("it did not report the end within ", Seconds(limits_.wait_for_done),
                          " after the window"));
   } else {

@@ -42,6 +42,8 @@ class CapturePorts {
 
   // Connected, and within what the uplink may see.
   virtual bool MayCapture(UplinkId uplink, const ProcessId& process) = 0;
+  // Its client is new enough to look for the begin and end of a window itself.
+  virtual bool KnowsTriggers(const ProcessId& process) = 0;
   // See Drainer. Begin returns the epoch; OnDrained follows End.
   virtual uint64_t BeginDrain(UplinkId uplink, const ProcessId& process, const std::string& capture) = 0;
   virtual void EndDrain(const ProcessId& process, uint64_t number, const HostInterval& window) = 0;
@@ -104,12 +106,14 @@ class Captures {
   std::vector<v1::CaptureStatus> Status() const;
 
  private:
-  enum class Phase : uint8_t { kArming, kArmed, kStarted, kCapturing, kDraining, kEnded };
+  // kWaiting: started, and its trigger has not come.
+  enum class Phase : uint8_t { kArming, kArmed, kStarted, kWaiting, kCapturing, kDraining, kEnded };
 
   struct Member {
     ProcessId process;
     Phase phase = Phase::kArming;
     v1::RankState state;
+    std::optional<HostInterval> window;  // its own, where a trigger opened it
   };
   struct Capture {
     std::string id;
@@ -120,6 +124,7 @@ class Captures {
     MonoTime armed_by;
     bool arming_over = false;
     bool started = false;
+    v1::Trigger trigger;  // AT_T0 where there is none
     HostInterval window;
     std::optional<MonoTime> ended_at;
   };
@@ -129,6 +134,7 @@ class Captures {
   Member* FindMember(const ProcessId& process, Capture** capture);
   void RefuseProcess(Capture& capture, Member& member, v1::RankState::State state, const std::string& text);
   void ArmProcess(Capture& capture, const ProcessId& process, uint32_t activities);
+  bool Possible(const Capture& capture) const;
   void SendStart(Capture& capture, Member& member);
   enum class StopMode : uint8_t { kKeep, kAbort };
   void SendStop(const Capture& capture, const Member& member, StopMode mode);

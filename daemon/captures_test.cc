@@ -23,6 +23,7 @@ struct FakePorts final : CapturePorts {
   bool SendToClient(const ProcessId& p, const ring::Start& m) override { return Take(starts[p], p, m); }
   bool SendToClient(const ProcessId& p, const ring::Stop& m) override { return Take(stops[p], p, m); }
   bool MayCapture(UplinkId, const ProcessId& p) override { return here.count(p) != 0; }
+  bool KnowsTriggers(const ProcessId& p) override { return old.count(p) == 0; }
   uint64_t BeginDrain(UplinkId, const ProcessId& p, const std::string&) override {
     EXPECT_TRUE(draining.insert(p).second) << "begun twice";
     return ++epoch;
@@ -49,6 +50,7 @@ struct FakePorts final : CapturePorts {
   };
   std::set<ProcessId> here = {kA, kB};
   std::set<ProcessId> deaf;
+  std::set<ProcessId> old;  // clients
   std::map<ProcessId, std::vector<ring::Arm>> arms;
   std::map<ProcessId, std::vector<ring::Start>> starts;
   std::map<ProcessId, std::vector<ring::Stop>> stops;
@@ -79,6 +81,30 @@ class CapturesTest : public testing::Test {
     start.set_t0_ns(now + from_now.ns());
     start.set_t1_ns(now + (from_now + length).ns());
     captures_.OnStart(kUplink, start);
+  }
+  void StartOn(const std::string& capture, const v1::Trigger& trigger, Nanos patience = Nanos::Seconds(60)) {
+    v1::Start start;
+    start.set_capture(capture);
+    start.set_t0_ns(clock_.Realtime().ns());
+    start.set_t1_ns((clock_.Realtime() + patience).ns());
+    *start.mutable_trigger() = trigger;
+    captures_.OnStart(kUplink, start);
+  }
+  static v1::Trigger Steps(v1::Trigger::Begin begin, uint64_t step) {
+    v1::Trigger trigger;
+    trigger.set_begin(begin);
+    trigger.set_end(v1::Trigger::AFTER_STEPS);
+    trigger.set_step(step);
+    trigger.set_steps(3);
+    return trigger;
+  }
+  void Waits(const ProcessId& p, uint64_t step) {
+    ring::State message{};
+    message.capture = ports_.arms.at(p).back().capture;
+    message.state = ring::ClientState::kWaiting;
+    message.step = step;
+    message.step_ns = Nanos::Millis(100).ns();
+    captures_.OnClientState(p, message);
   }
   enum class StopMode { kKeep, kAbort };
   void Stop(const std::string& capture, StopMode mode) {
@@ -138,6 +164,91 @@ TEST_F(CapturesTest, GoThroughTheirStatesInOrder) {
   EXPECT_EQ(Last(kA).records(), 42u);
   EXPECT_EQ(Last(kA).outside_window(), 7u);
   EXPECT_EQ(Last(kA).late_ns(), 3);
+}
+
+TEST_F(CapturesTest, ATriggersWindowIsEachRanksOwn) {
+  Arm("c", {kA});
+  Client(kA, ring::ClientState::kArmed);
+  v1::Trigger trigger;
+  trigger.set_begin(v1::Trigger::AT_RANGE);
+  trigger.set_end(v1::Trigger::AT_RANGE_END);
+  trigger.set_range("epoch@train");
+  StartOn("c", trigger);
+  ASSERT_EQ(ports_.starts[kA].size(), 1u);
+  EXPECT_EQ(ports_.starts[kA][0].begin, ring::Begin::kAtRange);
+  EXPECT_EQ(ports_.starts[kA][0].end, ring::End::kAtRangeEnd);
+  EXPECT_STREQ(ports_.starts[kA][0].range, "epoch@train");
+  Waits(kA, 0);
+  EXPECT_EQ(Last(kA).state(), v1::RankState::WAITING);
+  Client(kA, ring::ClientState::kCapturing);
+  ring::State done{};
+  done.capture = ports_.arms.at(kA).back().capture;
+  done.state = ring::ClientState::kDone;
+  done.t0_realtime_ns = 1000;
+  done.t1_realtime_ns = 5000;
+  captures_.OnClientState(kA, done);
+  ASSERT_EQ(ports_.ended.size(), 1u);
+  EXPECT_EQ(ports_.ended[0].window.start, HostTime(1000));
+  EXPECT_EQ(ports_.ended[0].window.end, HostTime(5000));
+}
+
+TEST_F(CapturesTest, RanksTellTheirStepAndAreToldTheCommonOne) {
+  Arm("c", {kA, kB});
+  Client(kA, ring::ClientState::kArmed);
+  Client(kB, ring::ClientState::kArmed);
+  StartOn("c", Steps(v1::Trigger::AT_COMMON_STEP, 0));
+  EXPECT_EQ(ports_.starts[kA][0].begin, ring::Begin::kReportStep);
+  Waits(kA, 211);
+  Waits(kB, 212);
+  EXPECT_EQ(Last(kB).step(), 212u);
+  EXPECT_EQ(Last(kB).step_ns(), Nanos::Millis(100).ns());
+  StartOn("c", Steps(v1::Trigger::AT_STEP, 216));
+  ASSERT_EQ(ports_.starts[kA].size(), 2u);
+  EXPECT_EQ(ports_.starts[kB][1].begin, ring::Begin::kAtStep);
+  EXPECT_EQ(ports_.starts[kB][1].step, 216u);
+  StartOn("c", Steps(v1::Trigger::AT_STEP, 300));
+  EXPECT_EQ(ports_.starts[kA].size(), 2u) << "agreed is agreed";
+  Client(kA, ring::ClientState::kCapturing);
+  Client(kA, ring::ClientState::kDone);
+  EXPECT_EQ(Last(kA).state(), v1::RankState::DONE);
+}
+
+TEST_F(CapturesTest, AClientThatKnowsNoTriggersIsNotStartedByOne) {
+  ports_.old = {kB};
+  Arm("c", {kA, kB});
+  Client(kA, ring::ClientState::kArmed);
+  Client(kB, ring::ClientState::kArmed);
+  StartOn("c", Steps(v1::Trigger::AT_STEP, 5));
+  EXPECT_EQ(ports_.starts[kA].size(), 1u);
+  EXPECT_EQ(ports_.starts.count(kB), 0u);
+  EXPECT_EQ(Last(kB).state(), v1::RankState::FAILED);
+}
+
+TEST_F(CapturesTest, WhoWaitsIsStoppedGentlyAndGivenUpInTheEnd) {
+  Arm("c", {kA, kB});
+  Client(kA, ring::ClientState::kArmed);
+  Client(kB, ring::ClientState::kArmed);
+  StartOn("c", Steps(v1::Trigger::AT_STEP, 5), Nanos::Seconds(10));
+  Waits(kA, 1);
+  Waits(kB, 1);
+  Stop("c", StopMode::kKeep);
+  ASSERT_EQ(ports_.stops[kA].size(), 1u);
+  EXPECT_EQ(ports_.stops[kA][0].abort, 0u) << "its trigger may have come just now";
+  Client(kA, ring::ClientState::kIdle);
+  EXPECT_EQ(Last(kA).state(), v1::RankState::FAILED);
+  Client(kB, ring::ClientState::kDone);
+  EXPECT_EQ(Last(kB).state(), v1::RankState::DONE);
+}
+
+TEST_F(CapturesTest, ATriggerIsWaitedForAndThenItsEndAsLongAgain) {
+  Arm("c", {kA});
+  Client(kA, ring::ClientState::kArmed);
+  StartOn("c", Steps(v1::Trigger::AT_STEP, 5), Nanos::Seconds(60));
+  Waits(kA, 1);
+  Pass(Nanos::Seconds(134));
+  EXPECT_EQ(Last(kA).state(), v1::RankState::WAITING);
+  Pass(Nanos::Seconds(2));
+  EXPECT_EQ(Last(kA).state(), v1::RankState::FAILED);
 }
 
 TEST_F(CapturesTest, RefuseProcessesThatAreNotHere) {

@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -27,13 +28,15 @@ Fd OpenPidFd(pid_t pid) {
 #endif
 }
 
+// `least`: the message's length in the oldest layout of this major version. What an older peer leaves out is 0; what a newer one appends
+// is not looked at.
 template <typename Message>
-absl::Status Read(const std::byte* bytes, size_t length, Message& message) {
-  if (length != sizeof(Message)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a message of ", length, " bytes where ", sizeof(Message), " belong"));
+absl::Status Read(const std::byte* bytes, size_t length, size_t least, Message& message) {
+  if (length < least) {
+    return absl::InvalidArgumentError(absl::StrCat("a message of ", length, " bytes where ", least, " belong"));
   }
-  std::memcpy(&message, bytes, sizeof(message));
+  message = Message{};
+  std::memcpy(&message, bytes, std::min(length, sizeof(message)));
   return absl::OkStatus();
 }
 
@@ -152,12 +155,12 @@ absl::Status ClientServer::OnPacket(Connection& connection, const std::byte* byt
   }
   if (header.type == ring::MessageType::kHello && !connection.registered) {
     ring::Hello hello{};
-    LOCKSTEP_RETURN_IF_ERROR(Read(bytes, length, hello));
+    LOCKSTEP_RETURN_IF_ERROR(Read(bytes, length, sizeof(hello), hello));
     return OnHello(connection, hello, std::move(descriptor));
   }
   if (header.type == ring::MessageType::kState && connection.registered) {
     ring::State state{};
-    LOCKSTEP_RETURN_IF_ERROR(Read(bytes, length, state));
+    LOCKSTEP_RETURN_IF_ERROR(Read(bytes, length, ring::kStateBytes_1_0, state));
     OnState(connection, state);
     return absl::OkStatus();
   }
@@ -239,6 +242,7 @@ absl::Status ClientServer::Register(Connection& connection, const ring::Hello& h
   process.identity = Identify({variables, info.id, parent ? parent->id : ProcessId{}});
   process.program = FieldText(hello.program);
   process.client_version = FieldText(hello.version);
+  process.layout_minor = hello.layout_minor;
   process.cupti_version = hello.cupti_version;
   const RegisteredProcess& entry = registry_.Add(std::move(process));
 

@@ -208,6 +208,12 @@ bool Daemon::MayCapture(UplinkId uplink, const ProcessId& process) {
          clients_->SegmentOf(process) != nullptr;
 }
 
+bool Daemon::KnowsTriggers(const ProcessId& process) {
+  constexpr uint32_t kTriggersSince = 1;
+  const RegisteredProcess* registered = registry_.Find(process);
+  return registered != nullptr && registered->layout_minor >= kTriggersSince;
+}
+
 uint64_t Daemon::BeginDrain(UplinkId uplink, const ProcessId& process, const std::string& capture) {
   const std::shared_ptr<DaemonSegment> segment = clients_->SegmentOf(process);
   return drainer_->Begin(process, segment, segment->incarnation(), capture,

@@ -78,6 +78,7 @@ class Daemon final : private ClientEvents,
   bool SendToClient(const ProcessId& process, const ring::Start& message) override;
   bool SendToClient(const ProcessId& process, const ring::Stop& message) override;
   bool MayCapture(UplinkId uplink, const ProcessId& process) override;
+  bool KnowsTriggers(const ProcessId& process) override;
   uint64_t BeginDrain(UplinkId uplink, const ProcessId& process, const std::string& capture) override;
   void EndDrain(const ProcessId& process, uint64_t number, const HostInterval& window) override;
   void RestartDrain(const ProcessId& process) override;

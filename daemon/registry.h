@@ -23,6 +23,7 @@ struct RegisteredProcess {
   Identity identity;
   std::string program;
   std::string client_version;
+  uint32_t layout_minor = 0;  // of the handshake that its client speaks
   uint32_t cupti_version = 0;
   // 1, and one more each time this rank of the job came back as a new process.
   uint32_t incarnation = 1;

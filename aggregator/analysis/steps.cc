@@ -89,6 +89,7 @@ class StepFinder {
     for (size_t r = 0; r < n; ++r) {
       for (uint32_t k = 0; k < seen_[r].size(); ++k) {
         const int64_t name = numbered ? *seen_[r][k].number : PlaceByTime(reference, r, k);
+        if (numbered && capture_.wanted_steps && !capture_.wanted_steps->Holds(name)) continue;
         auto& places = by_name.try_emplace(name, n, store::kNone).first->second;
         places[r] = k;
       }

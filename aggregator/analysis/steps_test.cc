@@ -73,6 +73,19 @@ TEST(Steps, StepsThatSomeRankHasNotRecordedWholeAreLeftOut) {
   EXPECT_THAT(steps.ranks[0].of_activity, ElementsAre(kBeforeSteps, 0, 1, 2, 3, kAfterSteps));
 }
 
+TEST(Steps, OnlyTheStepsThatWereAskedForAreUsed) {
+  TimelineBuilder t;
+  for (int rank : {0, 1}) {
+    for (int step = 4; step <= 9; ++step) t.Rank(rank).Step(step, step * 100, 100).Kernel("k", step * 100 + 10, 50, 7, step * 100 + 1);
+  }
+  store::Capture capture = t.Build();
+  capture.wanted_steps = store::StepSpan{5, 3};
+  const Steps steps = StepsOf(capture);
+  EXPECT_THAT(steps.names, ElementsAre(5, 6, 7));
+  EXPECT_THAT(steps.ranks[0].of_activity, ElementsAre(kBeforeSteps, 0, 1, 2, kAfterSteps, kAfterSteps));
+  EXPECT_EQ(steps.partial, 0u) << "what leads in and out was not asked for";
+}
+
 TEST(Steps, AStubAtTheEndIsNoStep) {
   TimelineBuilder t;
   t.Rank(0).Api("cudaMalloc", -50, 1);

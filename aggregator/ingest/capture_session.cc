@@ -15,6 +15,12 @@ MonoTime MonoNow() {
   return MonoTime(static_cast<int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec);
 }
 
+constexpr Nanos kTriggerTimeout = Nanos::Seconds(60);  // where the request names none
+
+Nanos TriggerTimeout(const v1::Trigger& trigger) {
+  return trigger.timeout_ns() > 0 ? Nanos(trigger.timeout_ns()) : kTriggerTimeout;
+}
+
 const char* PhaseName(int phase) {
   constexpr const char* kNames[] = {"arming", "capturing", "draining", "closed"};
   return kNames[phase];
@@ -62,6 +68,7 @@ v1::TraceFinished CaptureSession::Run(const Emit& emit) {
   emit(accepted);
   Arm(emit);
   Start(emit);
+  AgreeOnStep(emit);
   Capture(emit);
   Drain(emit);
   return Close(emit);
@@ -107,15 +114,56 @@ void CaptureSession::Start(const Emit& emit) {
     if (stopping_ || daemons.empty()) return;
     t0_ = std::max(env_.clock->Now() + std::max(env_.limits.least_lead, p99 * 4),
                    JobTime(request_.start_at_unix_ns()));
-    t1_ = t0_ + Nanos(request_.duration_ns());
+    t1_ = t0_ + (triggered() ? TriggerTimeout(request_.trigger()) : Nanos(request_.duration_ns()));
   }
   for (const DaemonKey& daemon : daemons) SendDown(daemon, StartMessage());
-  EmitPhase(emit, "capturing");
+  EmitPhase(emit, triggered() ? "waiting" : "capturing");
+}
+
+std::optional<uint64_t> CaptureSession::CommonStep(Nanos ahead) const {
+  // Besides the one that runs: the lead-in step, and one for a step that takes less long than the last did.
+  constexpr uint64_t kSpare = 3;
+  std::optional<uint64_t> common;
+  for (const Process& process : processes_) {
+    if (process.state.state() != v1::RankState::WAITING || process.state.step_ns() == 0) continue;
+    const Nanos since = env_.clock->Now() - process.step_told + ahead;
+    const auto passed = static_cast<uint64_t>(std::max<int64_t>(since.ns(), 0) / process.state.step_ns());
+    common = std::max(common.value_or(0), process.state.step() + passed + kSpare);
+  }
+  return common;
+}
+
+void CaptureSession::AgreeOnStep(const Emit& emit) {
+  if (request_.trigger().begin() != v1::Trigger::AT_COMMON_STEP || t1_ == JobTime()) return;
+  const MonoTime until = MonoNow() + (t1_ - env_.clock->Now());
+  WaitFor(emit, until, [this] {
+    return stopping_ || std::all_of(processes_.begin(), processes_.end(), [](const Process& p) {
+             const bool waits = p.armed && !p.ended && p.state.state() != v1::RankState::FAILED && p.state.state() != v1::RankState::GONE;
+             return !waits || p.state.step_ns() > 0;
+           });
+  });
+  const std::vector<DaemonKey> daemons = Daemons(Of::kArmed);
+  Nanos ahead = env_.limits.least_lead;
+  for (const DaemonKey& daemon : daemons) ahead = std::max(ahead, env_.round_trip_p99(daemon.node_id) * 4);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (stopping_) return;
+    common_step_ = CommonStep(ahead);
+    if (!common_step_) return;
+    // The wait for it begins anew.
+    t1_ = env_.clock->Now() + TriggerTimeout(request_.trigger());
+  }
+  for (const DaemonKey& daemon : daemons) SendDown(daemon, StartMessage());
 }
 
 void CaptureSession::Capture(const Emit& emit) {
   if (t1_ == JobTime()) return;
-  const MonoTime until = MonoNow() + (t1_ - env_.clock->Now());
+  MonoTime until = MonoNow() + (t1_ - env_.clock->Now());
+  if (triggered()) {
+    // A begin that comes at the last moment, and then its end.
+    const v1::Trigger& trigger = request_.trigger();
+    until = until + (trigger.end() == v1::Trigger::AFTER_DURATION ? Nanos(trigger.duration_ns()) : TriggerTimeout(trigger));
+  }
   WaitFor(emit, until, [this] { return stopping_ || AllSettled(); });
 }
 
@@ -210,6 +258,12 @@ void CaptureSession::EmitPending(const Emit& emit, std::unique_lock<std::mutex>&
   progress.set_phase(PhaseName(static_cast<int>(phase_)));
   progress.set_remaining_ns(std::max(until - now, Nanos()).ns());
   progress.set_records(records_);
+  for (const Process& process : processes_) {
+    if (phase_ != Phase::kCapturing || process.state.state() != v1::RankState::WAITING) continue;
+    progress.set_phase("waiting");
+    progress.set_waiting(progress.waiting() + 1);
+    progress.set_step(std::max(progress.step(), process.state.step()));
+  }
   lock.unlock();
   emit(event);
   lock.lock();
@@ -257,6 +311,11 @@ v1::FromAggregator CaptureSession::StartMessage() const {
   start.set_capture(id_);
   start.set_t0_ns(t0_.ns());
   start.set_t1_ns(t1_.ns());
+  if (triggered()) *start.mutable_trigger() = request_.trigger();
+  if (common_step_) {
+    start.mutable_trigger()->set_begin(v1::Trigger::AT_STEP);
+    start.mutable_trigger()->set_step(*common_step_);
+  }
   return message;
 }
 

@@ -3,6 +3,9 @@
 //   arming ──all armed, or --arm-timeout──▶ capturing ──T1, or Stop──▶ draining ──all ended, or too quiet──▶
 //   closed
 //
+// With a trigger each rank opens and closes its window by itself; capturing lasts until all have, or have waited in vain. Steps that
+// are counted from no step in particular begin at one that all ranks can still meet: they say where they are, and are told.
+//
 // Every phase has a deadline, so a capture always ends; what was captured until then is kept. One thread runs
 // Run(); the On… calls come from the daemons' streams, any thread, and only note what happened.
 #ifndef LOCKSTEP_AGGREGATOR_INGEST_CAPTURE_SESSION_H_
@@ -15,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -96,6 +100,7 @@ class CaptureSession {
     uint64_t incarnation = 0;       // of its newest segment; 0 before the first batch
     std::string early_definitions;  // of gaps that came before the first batch
     HostInterval window;
+    JobTime step_told;  // when its last step came in
     // As gaps and the capture's end tell them, and what this aggregator could not store.
     std::vector<store::Loss> losses;
   };
@@ -106,6 +111,7 @@ class CaptureSession {
   // Run()'s phases, in order.
   void Arm(const Emit& emit);
   void Start(const Emit& emit);
+  void AgreeOnStep(const Emit& emit);
   void Capture(const Emit& emit);
   void Drain(const Emit& emit);
   v1::TraceFinished Close(const Emit& emit);
@@ -124,12 +130,17 @@ class CaptureSession {
   // Appends to the process's file. Without the lock: a slow disk must not hold up the other daemons.
   absl::Status Write(size_t process, uint64_t incarnation, uint64_t rows, const std::string& blocks);
   v1::FromAggregator StartMessage() const;
+  bool triggered() const { return request_.trigger().begin() != v1::Trigger::AT_T0; }
+  // The step that every waiting rank can begin at when it is told of it `ahead` of now; nullopt when none has told its own.
+  std::optional<uint64_t> CommonStep(Nanos ahead) const;
   v1::FromAggregator ArmMessage(const DaemonKey& daemon) const;
   void SetState(Process& process, v1::RankState::State state, const std::string& text);
   void Report(const Process& process);
   // Nothing more is to be expected of the process in this phase.
   bool Settled(const Process& process) const;
   bool AllSettled() const;
+  // What was recorded: T0 to T1, or with a trigger from the first rank's begin to the last one's end.
+  JobInterval Window() const;
   store::Manifest MakeManifest() const;
   v1::TraceFinished Outcome() const;
 
@@ -151,6 +162,7 @@ class CaptureSession {
   MonoTime last_news_;
   JobTime t0_;
   JobTime t1_;
+  std::optional<uint64_t> common_step_;
   uint64_t records_ = 0;
   uint64_t holes_ = 0;
   std::string write_error_;

@@ -78,8 +78,10 @@ void CaptureSession::OnStates(const DaemonKey& from, const v1::RankStates& state
     if (process.ended) continue;
     const v1::RankState::State before = process.state.state();
     process.state = state;
+    if (state.state() == v1::RankState::WAITING) process.step_told = env_.clock->Now();
     switch (state.state()) {
       case v1::RankState::ARMED:
+      case v1::RankState::WAITING:
       case v1::RankState::CAPTURING:
         // Too late to be started with the others: the session has given it up.
         if (phase_ == Phase::kArming) process.armed = true;

@@ -42,6 +42,18 @@ v1::CaptureStatus CaptureSession::Status() const {
   return status;
 }
 
+JobInterval CaptureSession::Window() const {
+  if (!triggered()) return {t0_, t1_};
+  // Each rank's own, on the clock of its host: the hosts' clocks are told apart by those who read the manifest.
+  JobInterval all{JobTime::Max(), JobTime()};
+  for (const Process& process : processes_) {
+    if (!process.ended || process.state.state() != RankState::DONE) continue;
+    all.start = std::min(all.start, JobTime(process.window.start.ns()));
+    all.end = std::max(all.end, JobTime(process.window.end.ns()));
+  }
+  return all.end == JobTime() ? JobInterval{t0_, t1_} : all;
+}
+
 // The lock is held by the caller, or nobody else knows the session yet.
 store::Manifest CaptureSession::MakeManifest() const {
   store::Manifest m;
@@ -50,8 +62,14 @@ store::Manifest CaptureSession::MakeManifest() const {
   m.uid = selection_.uid;
   m.world_size = selection_.world_size;
   m.activities = request_.activities();
-  m.t0 = t0_;
-  m.t1 = t1_;
+  const JobInterval window = Window();
+  m.t0 = window.start;
+  m.t1 = window.end;
+  const v1::Trigger& trigger = request_.trigger();
+  const bool from_step = trigger.begin() == v1::Trigger::AT_STEP || common_step_.has_value();
+  if (from_step && trigger.end() == v1::Trigger::AFTER_STEPS) {
+    m.wanted_steps = store::StepSpan{common_step_.value_or(trigger.step()), trigger.steps()};
+  }
   m.complete = true;
   for (const int32_t rank : selection_.missing_ranks) m.missing_ranks.push_back(RankId(rank));
   std::map<std::string, uint32_t> hosts;
@@ -87,6 +105,7 @@ store::Manifest CaptureSession::MakeManifest() const {
       m.notes.push_back(absl::StrFormat("rank %d was late by %.3f ms: it learned of the start after it",
                                         p.rank.value(), p.late.millis()));
     }
+    if (p.state == "done" && !p.text.empty()) m.notes.push_back(absl::StrFormat("rank %d: %s", p.rank.value(), p.text));
     if (p.state == "failed" || p.state == "gone") {
       m.notes.push_back(
           absl::StrFormat("rank %d %s: %s", p.rank.value(), p.state == "gone" ? "is gone" : p.state, p.text));
@@ -101,8 +120,9 @@ store::Manifest CaptureSession::MakeManifest() const {
 v1::TraceFinished CaptureSession::Outcome() const {
   v1::TraceFinished finished;
   finished.set_capture(id_);
-  finished.set_t0_ns(t0_.ns());
-  finished.set_t1_ns(t1_.ns());
+  const JobInterval window = Window();
+  finished.set_t0_ns(window.start.ns());
+  finished.set_t1_ns(window.end.ns());
   std::vector<std::string> sentences;
   if (!selection_.missing_ranks.empty()) {
     sentences.push_back(absl::StrCat(RanksWord(selection_.missing_ranks.size()),
@@ -139,6 +159,11 @@ v1::TraceFinished CaptureSession::Outcome() const {
   } else if (t0_ == JobTime() && stopping_) {
     finished.set_outcome(v1::TraceFinished::FAILED);
     finished.set_text("stopped before it began: nothing was captured");
+  } else if (triggered() && done == 0) {
+    // Nobody's window opened, so there is nothing to keep.
+    finished.set_outcome(v1::TraceFinished::TIMED_OUT);
+    finished.set_t0_ns(0);
+    finished.set_t1_ns(0);
   } else if (armed == 0) {
     finished.set_outcome(timed_out > 0 ? v1::TraceFinished::TIMED_OUT : v1::TraceFinished::FAILED);
   } else {

@@ -108,6 +108,81 @@ TEST_F(CaptureSessionTest, WhenNobodyArmsTheCaptureEndsAndSaysSo) {
   EXPECT_EQ(run.finished.t0_ns(), 0);
 }
 
+v1::Trigger StepsFrom(v1::Trigger::Begin begin, uint64_t step, Nanos timeout) {
+  v1::Trigger trigger;
+  trigger.set_begin(begin);
+  trigger.set_end(v1::Trigger::AFTER_STEPS);
+  trigger.set_step(step);
+  trigger.set_steps(4);
+  trigger.set_timeout_ns(timeout.ns());
+  return trigger;
+}
+
+TEST_F(CaptureSessionTest, RanksAgreeOnAStepThatAllCanStillBegin) {
+  Serve();
+  FakeDaemon& a = DaemonWithRanks("a", 0, 1, 2);
+  FakeDaemon& b = DaemonWithRanks("b", 1, 1, 2);
+  auto running = Trace(Nanos::Millis(50), [](v1::TraceRequest& r) {
+    *r.mutable_trigger() = StepsFrom(v1::Trigger::AT_COMMON_STEP, 0, Nanos::Seconds(20));
+  });
+  const std::string id = ArmAll(a);
+  ArmAll(b);
+  EXPECT_EQ(WaitForStart(a).trigger().begin(), v1::Trigger::AT_COMMON_STEP);
+  EXPECT_EQ(WaitForStart(b).trigger().begin(), v1::Trigger::AT_COMMON_STEP);
+  a.SendWaiting(id, 0, 0, Nanos());
+  b.SendWaiting(id, 1, 101, Nanos::Seconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  a.SendWaiting(id, 0, 100, Nanos::Seconds(1));
+  const auto agreed = [](FakeDaemon& daemon) {
+    return daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_start() && m.start().trigger().begin() == v1::Trigger::AT_STEP; })
+        .start();
+  };
+  const v1::Start start = agreed(a);
+  EXPECT_EQ(agreed(b).trigger().step(), start.trigger().step());
+  EXPECT_GT(start.trigger().step(), 102u) << "the furthest rank is in step 101, and the step before is to be recorded too";
+  EXPECT_LT(start.trigger().step(), 110u) << "and not long after";
+  a.SendEnd(1, id, 0);
+  b.SendEnd(1, id, 1);
+  EXPECT_EQ(running.get().finished.outcome(), v1::TraceFinished::COMPLETE);
+  const auto wanted = Load(id).wanted_steps;
+  ASSERT_TRUE(wanted.has_value());
+  EXPECT_EQ(wanted->first, start.trigger().step());
+  EXPECT_EQ(wanted->count, 4u);
+}
+
+TEST_F(CaptureSessionTest, ShortStepsAreGivenMoreOfThem) {
+  Serve();
+  FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
+  auto running = Trace(Nanos::Millis(50), [](v1::TraceRequest& r) {
+    *r.mutable_trigger() = StepsFrom(v1::Trigger::AT_COMMON_STEP, 0, Nanos::Seconds(20));
+  });
+  const std::string id = ArmAll(daemon);
+  WaitForStart(daemon);
+  daemon.SendWaiting(id, 0, 1000, Nanos::Millis(1));
+  const v1::Start start =
+      daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_start() && m.start().trigger().begin() == v1::Trigger::AT_STEP; }).start();
+  EXPECT_GE(start.trigger().step(), 1053u) << "50 ms pass until everybody knows";
+  daemon.SendEnd(1, id, 0);
+  EXPECT_EQ(running.get().finished.outcome(), v1::TraceFinished::COMPLETE);
+}
+
+TEST_F(CaptureSessionTest, WhenNoTriggerComesThereIsNothingToKeep) {
+  Serve();
+  FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
+  auto running = Trace(Nanos::Millis(50), [](v1::TraceRequest& r) {
+    *r.mutable_trigger() = StepsFrom(v1::Trigger::AT_STEP, 7, Nanos::Seconds(20));
+  });
+  const std::string id = ArmAll(daemon);
+  EXPECT_EQ(WaitForStart(daemon).trigger().step(), 7u);
+  daemon.SendWaiting(id, 0, 3, Nanos::Millis(1));
+  daemon.SendState(id, 0, v1::RankState::FAILED, "that step did not come");
+  daemon.SendEnd(1, id, 0);
+  const TraceRun run = running.get();
+  EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::TIMED_OUT);
+  EXPECT_EQ(run.finished.t0_ns(), 0);
+  EXPECT_THAT(run.finished.text(), HasSubstr("that step did not come"));
+}
+
 TEST_F(CaptureSessionTest, ARequestThatMatchesNothingSaysWhatThereIs) {
   Serve();
   DaemonWithRanks("n0", 0, 2, 2);

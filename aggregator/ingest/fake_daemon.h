@@ -93,6 +93,17 @@ class FakeDaemon {
     Write(message);
   }
 
+  void SendWaiting(const std::string& capture, int rank, uint64_t step, Nanos step_time) {
+    v1::FromDaemon message;
+    message.mutable_states()->set_capture(capture);
+    v1::RankState& s = *message.mutable_states()->add_states();
+    *s.mutable_process() = Process(rank);
+    s.set_state(v1::RankState::WAITING);
+    s.set_step(step);
+    s.set_step_ns(step_time.ns());
+    Write(message);
+  }
+
   void SendBatch(uint64_t sequence, const std::string& capture, int rank, const std::string& blocks,
                  uint64_t rows) {
     v1::FromDaemon message;

@@ -119,6 +119,13 @@ struct RankData {
   HostUnions unions;
 };
 
+struct StepSpan {
+  uint64_t first = 0;
+  uint64_t count = 0;
+  bool Holds(int64_t step) const { return step >= 0 && static_cast<uint64_t>(step) >= first && static_cast<uint64_t>(step) - first < count; }
+  friend bool operator==(const StepSpan&, const StepSpan&) = default;
+};
+
 struct Capture {
   std::string id;
   std::string job;
@@ -126,6 +133,8 @@ struct Capture {
   int32_t world_size = 0;
   // Ranks of the world that were never seen, and ranks that were asked and did not finish (text says why).
   std::vector<RankId> missing_ranks;
+  // The steps that were asked for, by the numbers their marks carry; what was recorded around them leads in and out.
+  std::optional<StepSpan> wanted_steps;
   std::vector<std::string> notes;  // what the reader of the report must know: inferred ranks, damaged files, …
 
   std::vector<Host> hosts;

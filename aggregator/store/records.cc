@@ -127,6 +127,7 @@ class Loader {
     capture_.live = true;
     capture_.world_size = manifest_.world_size;
     capture_.missing_ranks = manifest_.missing_ranks;
+    capture_.wanted_steps = manifest_.wanted_steps;
     capture_.hosts = manifest_.hosts;
     capture_.notes.insert(capture_.notes.end(), manifest_.notes.begin(), manifest_.notes.end());
   }

@@ -181,7 +181,8 @@ std::string ManifestToJson(const Manifest& m) {
   absl::StrAppend(
       &out, ", \"complete\": ", m.complete ? "true" : "false", ",\n \"missing_ranks\": [",
       absl::StrJoin(m.missing_ranks, ", ", [](std::string* o, RankId r) { absl::StrAppend(o, r.value()); }),
-      "],\n \"notes\": ", QuotedList(m.notes), ",\n \"hosts\": [\n    ");
+      "],\n ",
+      m.wanted_steps ? absl::StrCat("\"first_step\": ", m.wanted_steps->first, ", \"steps\": ", m.wanted_steps->count, ", ") : "", "\"notes\": ", QuotedList(m.notes), ",\n \"hosts\": [\n    ");
   absl::StrAppend(&out,
                   absl::StrJoin(m.hosts, ",\n    ", [](std::string* o, const Host& h) { *o += HostJson(h); }),
                   "],\n \"processes\": [\n    ");
@@ -215,6 +216,9 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view json) {
   m.complete = Bool(root, "complete");
   for (const int64_t rank : Ints(root, "missing_ranks"))
     m.missing_ranks.push_back(RankId(static_cast<int32_t>(rank)));
+  if (const int64_t steps = Int(root, "steps"), first = Int(root, "first_step"); steps > 0 && first >= 0) {
+    m.wanted_steps = StepSpan{static_cast<uint64_t>(first), static_cast<uint64_t>(steps)};
+  }
   simdjson::dom::array notes;
   if (root["notes"].get(notes) == simdjson::SUCCESS) {
     for (const element& note : notes) {

@@ -56,6 +56,7 @@ struct Manifest {
   JobTime t1;
   bool complete = false;  // every process that was armed has ended its part
   std::vector<RankId> missing_ranks;
+  std::optional<StepSpan> wanted_steps;
   std::vector<std::string> notes;
   std::vector<Host> hosts;  // clock exchanges with them
   std::vector<ManifestProcess> processes;

@@ -18,6 +18,7 @@ TEST(RecordsManifest, SurvivesAWriteAndARead) {
   m.t0 = JobTime(1);
   m.t1 = JobTime(9'000'000'000'000'000'000);
   m.missing_ranks = {RankId(3)};
+  m.wanted_steps = StepSpan{500, 3};
   m.notes = {"one", "two"};
   m.hosts = {{"id", "host", {{HostTime(1), JobTime(2), JobTime(3), HostTime(4), MonoTime(5)}}}};
   ManifestProcess p;
@@ -34,6 +35,7 @@ TEST(RecordsManifest, SurvivesAWriteAndARead) {
   EXPECT_EQ(back->job, "na\"me\\ \xEF\xBF\xBD\n");
   EXPECT_EQ(back->t1, m.t1);
   EXPECT_EQ(back->notes, m.notes);
+  EXPECT_EQ(back->wanted_steps, m.wanted_steps);
   EXPECT_EQ(back->missing_ranks, m.missing_ranks);
   ASSERT_EQ(back->hosts.size(), 1u);
   EXPECT_EQ(back->hosts[0].exchanges[0].monotonic, MonoTime(5));

@@ -152,7 +152,11 @@ TEST(GoldenTest, EveryMessageIsWrittenByteForByte) {
   arm.epoch = 2;
   arm.activities = kDefaultActivities;
   Append(&messages, MessageType::kArm, arm);
-  Append(&messages, MessageType::kStart, Start{{}, 17, kT, kT + 2'000'000'000});
+  Start start{};
+  start.capture = 17;
+  start.t0_realtime_ns = kT;
+  start.t1_realtime_ns = kT + 2'000'000'000;
+  Append(&messages, MessageType::kStart, start);
   Append(&messages, MessageType::kStop, Stop{{}, 17, 1, 0});
   State state{};
   state.capture = 17;
@@ -161,6 +165,18 @@ TEST(GoldenTest, EveryMessageIsWrittenByteForByte) {
   state.records = 14731;
   state.outside_window = 210;
   Append(&messages, MessageType::kState, state);
+  start.t1_realtime_ns = kT + 60'000'000'000;
+  start.begin = Begin::kAtRange;
+  start.end = End::kAfterSteps;
+  start.steps = 3;
+  std::strcpy(start.range, "batch@train");
+  Append(&messages, MessageType::kStart, start);
+  State waiting{};
+  waiting.capture = 17;
+  waiting.state = ClientState::kWaiting;
+  waiting.step = 212;
+  waiting.step_ns = 110'000'000;
+  Append(&messages, MessageType::kState, waiting);
   ExpectGolden("handshake.bin", messages);
 }
 

@@ -244,7 +244,8 @@ int RunRank(const RankOptions& options, MpiWorld& world) {
 
   RankRecorder recorder(
       program, model, *cupti, nvtx, nccl, clock,
-      {options.seed, static_cast<uint32_t>(options.drop_fraction * 1e6), !options.stamps_folder.empty()});
+      {options.seed, static_cast<uint32_t>(options.drop_fraction * 1e6), !options.stamps_folder.empty(), options.profile_every,
+       options.profile_steps});
   RankEngine engine(program, model, resolver, recorder);
   Pacer pacer(rank, engine, resolver, vote, recorder, *cupti, clock,
               {StepCount(*s, options, plan), [] { return g_stop != 0; }});

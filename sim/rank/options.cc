@@ -134,6 +134,8 @@ int ParseOptions(int argc, char** argv, RankOptions* o) {
   app.add_option("--time-scale", o->time_scale, "everything takes this many times as long, for slow machines")
       ->check(CLI::Range(1, 1000));
   app.add_option("--seed", o->seed, "of all random draws")->capture_default_str();
+  app.add_option("--profile-every", o->profile_every, "call cudaProfilerStart every so many steps");
+  app.add_option("--profile-steps", o->profile_steps, "and cudaProfilerStop so many steps later (2)");
   AddFault(app, o);
   AddClock(app, o);
   app.add_option("--truth", o->truth_folder, "write truth-<rank>.json here: fault, clocks, records made");

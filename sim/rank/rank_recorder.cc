@@ -97,7 +97,25 @@ RankRecorder::RankRecorder(const Program& program, const Model& model, const Sim
 }
 
 void RankRecorder::NoteStep(OpRun run, VirtualTime at) {
-  if (run.op == first_host_op_) history_.step_starts.push_back(at - model_.Gap(run.step, run.op));
+  if (run.op != first_host_op_) return;
+  history_.step_starts.push_back(at - model_.Gap(run.step, run.op));
+  if (options_.profile_every == 0 || run.step == 0) return;
+  const uint32_t place = run.step % options_.profile_every;
+  if (place == 0) ProfilerCall(run, cupti::runtime_cbid::kProfilerStart, at);
+  if (place == options_.profile_steps) ProfilerCall(run, cupti::runtime_cbid::kProfilerStop, at);
+}
+
+void RankRecorder::ProfilerCall(OpRun run, uint32_t cbid, VirtualTime at) {
+  const SimCall call{cupti::CallbackDomain::kRuntimeApi, cbid};
+  if (!cupti_.wants_call(call.domain, call.cbid)) return;
+  cupti::Api r{};
+  r.kind = ActivityKind::kRuntime;
+  r.cbid = cbid;
+  r.start = static_cast<uint64_t>(clock_.Reported(at).ns());
+  r.end = r.start;
+  r.process_id = pid_;
+  r.thread_id = cupti_.thread_id();
+  Emit(r, run, call, kMain, at, at);
 }
 
 void RankRecorder::NoteRecord(OpRun run, VirtualTime start, VirtualTime end) {

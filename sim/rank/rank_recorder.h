@@ -23,6 +23,9 @@ class RankRecorder final : public RankObserver {
     uint64_t seed = 1;
     uint32_t drop_ppm = 0;      // of all records, as CUPTI loses them
     bool keep_history = false;  // every record's true stamps, for tests
+    // cudaProfilerStart at every so many steps' begin, cudaProfilerStop so many steps later; 0: never.
+    uint32_t profile_every = 0;
+    uint32_t profile_steps = 0;
   };
   // All references must outlive it. One thread: that of the engine, whose tools see it as the application's.
   RankRecorder(const Program& program, const Model& model, const SimCore& cupti, const NvtxLoader& nvtx,
@@ -49,6 +52,8 @@ class RankRecorder final : public RankObserver {
   };
 
   void NoteStep(OpRun run, VirtualTime at);
+  // The program's own call of the profiler API, between its steps; takes no time.
+  void ProfilerCall(OpRun run, uint32_t cbid, VirtualTime at);
   void NoteRecord(OpRun run, VirtualTime start, VirtualTime end);
   void LaunchWork(OpRun call);
   bool WantsDevice(const scenario::Op& op) const;

@@ -75,7 +75,8 @@ for program in lockstepd lockstep-aggregator; do ln "$root/bin/lockstep" "$root/
 cp -r tools/gpu_check "$root/gpu-check"
 find "$root" -name __pycache__ -prune -exec rm -rf {} +
 cp README.md VERSION "$root/"
-cp docs/bundle.md "$root/docs/"
+cp docs/bundle.md docs/triggers.md "$root/docs/"
+cp client/lockstep.h "$root/include/"
 
 rm -rf "${out:?}/$name"
 mv "$root" "$out/$name"
