@@ -38,7 +38,7 @@ mkdir -p "$out"
 root=$(mktemp -d "$out/.$name.XXXXXX")
 trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
-mkdir -p "$root"/{bin,lib,libexec,licenses,docs}
+mkdir -p "$root"/{bin,lib,libexec,licenses,docs,include}
 
 for program in $programs; do
   strip --strip-unneeded -o "$root/libexec/$program" "$built/bin/$program"
