@@ -194,7 +194,8 @@ void AddTrace(CLI::App& app, Chosen& chosen) {
   auto flags = std::make_shared<Flags>();
   AddSelection(*sub, *flags);
   AddWindow(*sub, *flags);
-  sub->add_option("--activities", flags->activities, "What to record; memory as well, where asked for")
+  sub->add_option("--activities", flags->activities, "What to record; memory, nccl-channels (the GPU's time in each channel of a collective) and "
+                  "nccl-proxy (what network operations waited for) as well, where asked for")
       ->capture_default_str();
   sub->add_option("--via", flags->via, "auto or cupti")
       ->check(CLI::IsMember({"auto", "cupti", "kineto"}))

@@ -19,7 +19,8 @@ struct Activity {
 // The bits of ring::Activities, as the protocol carries them.
 constexpr Activity kActivities[] = {{"kernel", 1u << 0},  {"memcpy", 1u << 1}, {"memset", 1u << 2},
                                     {"runtime", 1u << 3}, {"driver", 1u << 4}, {"sync", 1u << 5},
-                                    {"nvtx", 1u << 6},    {"nccl", 1u << 7},   {"memory", 1u << 8}};
+                                    {"nvtx", 1u << 6},    {"nccl", 1u << 7},   {"memory", 1u << 8},
+                                    {"nccl-channels", 1u << 9}, {"nccl-proxy", 1u << 10}};
 
 }  // namespace
 
@@ -71,7 +72,7 @@ absl::StatusOr<uint32_t> ParseActivities(const std::string& text) {
                                      [&](const Activity& a) { return name == a.name; });
     if (found == std::end(kActivities)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "\"", name, "\" is no activity this version records: choose from ", kAllActivities, ",memory"));
+          "\"", name, "\" is no activity this version records: choose from ", kAllActivities, ",", kMoreActivities));
     }
     bits |= found->bit;
   }

@@ -18,6 +18,8 @@ absl::StatusOr<std::vector<int32_t>> ParseRanks(const std::string& text);
 // "kernel,memcpy,…" as the bits of an Arm request. What only the framework can record is refused by name.
 absl::StatusOr<uint32_t> ParseActivities(const std::string& text);
 inline constexpr char kAllActivities[] = "kernel,memcpy,memset,runtime,driver,sync,nvtx,nccl";
+// Recorded only where they are asked for.
+inline constexpr char kMoreActivities[] = "memory,nccl-channels,nccl-proxy";
 // "+500ms" from `now`, or RFC 3339 ("2026-03-01T12:00:00Z", with a fraction or an offset).
 absl::StatusOr<JobTime> ParseStartAt(const std::string& text, JobTime now);
 

@@ -34,6 +34,7 @@ TEST(Activities, AreBitsOfTheProtocol) {
   EXPECT_EQ(*ParseActivities("kernel"), 1u);
   EXPECT_EQ(*ParseActivities(kAllActivities), 0xFFu);
   EXPECT_EQ(*ParseActivities("kernel,memory"), 0x101u);
+  EXPECT_EQ(*ParseActivities("nccl-channels,nccl-proxy"), 0x600u);
   EXPECT_THAT(std::string(ParseActivities("kernel,python").status().message()), HasSubstr("\"python\""));
 }
 

@@ -7,6 +7,8 @@ namespace {
 
 constexpr uint32_t kCuptiActivities = ring::kActivityKernel | ring::kActivityMemcpy | ring::kActivityMemset |
                                       ring::kActivityRuntime | ring::kActivityDriver | ring::kActivitySync;
+constexpr uint32_t kNcclActivities =
+    ring::kActivityNccl | ring::kActivityNcclKernelTimes | ring::kActivityNcclProxy;
 constexpr Nanos kBetweenFlushes = Nanos::Millis(150);
 constexpr Nanos kBetweenClocks = Nanos::Seconds(1);
 // While a trigger is looked for: how soon our thread sees what a handler, or CUPTI's record of a call, has seen.
@@ -24,7 +26,8 @@ constexpr size_t kThreadNameBytes = size_t{ring::kMaxRings} * (64u << 10);
 bool Capture::ReserveMemory(Sentence* why) {
   if (!arena_.reserved()) {
     constexpr size_t kBuffers = kCuptiBuffers * kCuptiBufferBytes;
-    if (!arena_.Reserve(kBuffers + kCuptiBufferBytes + kKernelNameBytes + kThreadNameBytes)) {
+    constexpr size_t kProxyBytes = (NcclProxy::MemoryBytes() + kPageBytes - 1) & ~(kPageBytes - 1);
+    if (!arena_.Reserve(kBuffers + kCuptiBufferBytes + kKernelNameBytes + kThreadNameBytes + kProxyBytes)) {
       *why << "the process has no address space left for the capture's buffers";
       return false;
     }
@@ -32,6 +35,7 @@ bool Capture::ReserveMemory(Sentence* why) {
     cupti_memory_.discard = arena_.Take(kCuptiBufferBytes);
     cupti_memory_.names = arena_.Take(kKernelNameBytes);
     thread_names_ = arena_.Take(kThreadNameBytes);
+    nccl_.proxy().UseMemory(arena_.Take(kProxyBytes));
   }
   return true;
 }
@@ -62,9 +66,9 @@ bool Capture::Arm(const CaptureRequest& request, const ring::ClientSegment& segm
   recorder_.Begin(serial_, segment, thread_names_, ids_);
   // Ranges and operations are followed from now on, so that those which span T0 are known.
   if (request.activities & ring::kActivityNvtx) gate_.nvtx.store(serial_);
-  if (request.activities & ring::kActivityNccl) {
+  if (request.activities & kNcclActivities) {
     gate_.nccl.store(serial_);
-    nccl_.Begin(cupti_.armed() ? &api_ : nullptr);
+    nccl_.Begin(cupti_.armed() ? &api_ : nullptr, request.activities);
   }
   state_ = State::kArmed;
   return true;
@@ -152,6 +156,7 @@ bool Capture::WindowPassed() {
 Nanos Capture::Tick() {
   if (state_ == State::kLooking) return TickLooking();
   if (WindowPassed()) return Nanos();
+  if (gate_.nccl.load() != 0) nccl_.Refresh();
   const MonoTime now = timing_.monotonic();
   const Nanos begins = window_.t0() - timing_.realtime();
   if (!window_begun_ && begins <= kShortlyBefore) {

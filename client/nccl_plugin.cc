@@ -9,6 +9,8 @@ namespace nccl = foreign::nccl;
 NcclSource* g_source = nullptr;
 void (*g_came_up)() = nullptr;
 
+NcclSource::Communicator* Ours(void* context) { return static_cast<NcclSource::Communicator*>(context); }
+
 nccl::Result Init(void** context, uint64_t comm_id, int32_t* mask, const char* comm_name, int32_t nodes,
                   int32_t ranks, int32_t rank, nccl::Logger) {
   if (g_came_up != nullptr) g_came_up();
@@ -21,15 +23,15 @@ nccl::Result InitV4(void** context, int32_t* mask, const char* comm_name, uint64
   return Init(context, comm_id, mask, comm_name, nodes, ranks, rank, logger);
 }
 
-nccl::Result StartEvent(void* context, void** handle, nccl::EventDescriptor* event) {
-  *handle = g_source->OnStart(static_cast<NcclSource::Communicator*>(context), event->type, *event);
+nccl::Result InitOld(void** context, int32_t* mask) {
+  if (g_came_up != nullptr) g_came_up();
+  *context = g_source->OnInitUnnamed(mask);
   return nccl::Result::kSuccess;
 }
 
-nccl::Result StartEventV4(void* context, void** handle, nccl::EventDescriptorV4* event) {
-  // Same offsets; only the type is one byte wide, and the bytes behind it are anything.
-  const auto& same = *reinterpret_cast<const nccl::EventDescriptor*>(event);
-  *handle = g_source->OnStart(static_cast<NcclSource::Communicator*>(context), event->type, same);
+template <typename Descriptor>
+nccl::Result StartEvent(void* context, void** handle, Descriptor* event) {
+  *handle = g_source->OnStart(Ours(context), EventOf(*event));
   return nccl::Result::kSuccess;
 }
 
@@ -38,14 +40,28 @@ nccl::Result StopEvent(void* handle) {
   return nccl::Result::kSuccess;
 }
 
-nccl::Result RecordEventState(void*, nccl::EventState, nccl::EventStateArgs*) {
+nccl::Result RecordEventState(void* handle, nccl::EventState state, nccl::EventStateArgs* args) {
+  const bool timer = state == nccl::EventState::kKernelChannelStop;
+  const uint64_t value = args == nullptr ? 0 : args->gpu_timer_ns;
+  g_source->OnState(handle, static_cast<uint32_t>(state), timer ? 0 : value, timer ? value : 0);
+  return nccl::Result::kSuccess;
+}
+
+nccl::Result RecordEventStateOld(void* handle, nccl::EventState state, nccl::EventStateArgsOld* args) {
+  g_source->OnState(handle, static_cast<uint32_t>(state), args == nullptr ? 0 : args->transferred_bytes, 0);
   return nccl::Result::kSuccess;
 }
 
 nccl::Result Finalize(void* context) {
-  g_source->OnFinalize(static_cast<NcclSource::Communicator*>(context));
+  g_source->OnFinalize(Ours(context));
   return nccl::Result::kSuccess;
 }
+
+template <typename Descriptor>
+constexpr nccl::ProfilerOld<Descriptor> kOldTable = {
+    "lockstep", InitOld, StartEvent<Descriptor>, StopEvent, RecordEventStateOld, Finalize};
+constexpr nccl::Profiler kTable = {"lockstep",       Init,     StartEvent<nccl::EventDescriptor>, StopEvent,
+                                   RecordEventState, Finalize};
 
 }  // namespace
 
@@ -59,12 +75,12 @@ void SetNcclSource(NcclSource& source, void (*came_up)()) {
 #define LOCKSTEP_PROFILER extern "C" __attribute__((visibility("default"))) constinit const
 
 namespace client = lockstep::client;
-LOCKSTEP_PROFILER lockstep::foreign::nccl::ProfilerV4 ncclProfiler_v4 = {
-    "lockstep",        client::InitV4,           client::StartEventV4,
+namespace nccl = lockstep::foreign::nccl;
+LOCKSTEP_PROFILER nccl::ProfilerV1 ncclProfiler_v1 = client::kOldTable<nccl::EventDescriptorV1>;
+LOCKSTEP_PROFILER nccl::ProfilerV2 ncclProfiler_v2 = client::kOldTable<nccl::EventDescriptorV2>;
+LOCKSTEP_PROFILER nccl::ProfilerV3 ncclProfiler_v3 = client::kOldTable<nccl::EventDescriptorV3>;
+LOCKSTEP_PROFILER nccl::ProfilerV4 ncclProfiler_v4 = {
+    "lockstep",        client::InitV4,           client::StartEvent<nccl::EventDescriptorV4>,
     client::StopEvent, client::RecordEventState, client::Finalize};
-LOCKSTEP_PROFILER lockstep::foreign::nccl::Profiler ncclProfiler_v5 = {
-    "lockstep",      client::Init, client::StartEvent, client::StopEvent, client::RecordEventState,
-    client::Finalize};
-LOCKSTEP_PROFILER lockstep::foreign::nccl::Profiler ncclProfiler_v6 = {
-    "lockstep",      client::Init, client::StartEvent, client::StopEvent, client::RecordEventState,
-    client::Finalize};
+LOCKSTEP_PROFILER nccl::Profiler ncclProfiler_v5 = client::kTable;
+LOCKSTEP_PROFILER nccl::Profiler ncclProfiler_v6 = client::kTable;

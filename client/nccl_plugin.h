@@ -4,6 +4,7 @@
 
 #include "client/nccl_source.h"
 #include "common/foreign/nccl_profiler.h"
+#include "common/foreign/nccl_profiler_old.h"
 
 namespace lockstep::client {
 
@@ -15,6 +16,9 @@ void SetNcclSource(NcclSource& source, void (*came_up)());
 
 // What NCCL looks up: exported, and built at compile time, so they are there before any code of ours has run.
 extern "C" {
+extern const lockstep::foreign::nccl::ProfilerV1 ncclProfiler_v1;
+extern const lockstep::foreign::nccl::ProfilerV2 ncclProfiler_v2;
+extern const lockstep::foreign::nccl::ProfilerV3 ncclProfiler_v3;
 extern const lockstep::foreign::nccl::ProfilerV4 ncclProfiler_v4;
 extern const lockstep::foreign::nccl::Profiler ncclProfiler_v5;
 extern const lockstep::foreign::nccl::Profiler ncclProfiler_v6;

@@ -69,6 +69,7 @@ ThreadSlot* Recorder::Claim(uint64_t capture) {
     const size_t share = memory_.bytes / kSlots;
     slot.names.Reset({memory_.data + i * share, share}, ids_);
     slot.ranges.Clear();
+    slot.nccl.Clear();
     slot.launch = 0;
     slot.outside = 0;
     ::pthread_setspecific(key_, reinterpret_cast<void*>(capture << kIndexBits | i));

@@ -16,6 +16,7 @@
 #include "client/arena.h"
 #include "client/gate.h"
 #include "client/interner.h"
+#include "client/nccl_thread.h"
 #include "client/range_stack.h"
 #include "client/timing.h"
 #include "common/ring/client_segment.h"
@@ -28,6 +29,7 @@ struct alignas(64) ThreadSlot {
   ring::RingWriter ring;
   Interner names;
   RangeStack ranges;
+  NcclThread nccl;
   uint64_t launch = 0;   // serial of the NCCL kernel launched last on this thread, 0 = none that counts
   uint32_t thread = 0;   // gettid
   uint64_t outside = 0;  // records seen outside the window

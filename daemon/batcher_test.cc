@@ -117,8 +117,9 @@ TEST(Convert, PutsEveryFieldOfTheOtherKindsIntoItsColumn) {
                   ring::OverheadRecord{.start_ns = 1, .end_ns = 3, .overhead_kind = 3, .thread = 4}),
             (std::vector<uint64_t>{1, 2, 3, 4}));
   EXPECT_EQ(RowOf(ring::RecordKind::kCommunicator,
-                  ring::CommunicatorRecord{.comm = 1, .name = 2, .rank = -1, .ranks = 4, .nodes = 5}),
-            (std::vector<uint64_t>{1, 2, minus(-1), 4, 5}));
+                  ring::CommunicatorRecord{
+                      .comm = 1, .name = 2, .rank = -1, .ranks = 4, .nodes = 5, .device_plus_1 = 6}),
+            (std::vector<uint64_t>{1, 2, minus(-1), 4, 5, 6}));
   EXPECT_EQ(RowOf(ring::RecordKind::kCollective, ring::CollectiveRecord{.enqueued_ns = 1,
                                                                         .comm = 2,
                                                                         .sequence = 3,
@@ -129,15 +130,26 @@ TEST(Convert, PutsEveryFieldOfTheOtherKindsIntoItsColumn) {
                                                                         .algorithm = 8,
                                                                         .protocol = 9,
                                                                         .root = -10,
-                                                                        .channels = 11}),
-            (std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, minus(-10), 11}));
+                                                                        .channels = 11,
+                                                                        .bytes = 12,
+                                                                        .operation = 13,
+                                                                        .reduction = 14},
+                  ring::kFromNvtx | ring::kSequenceIsLocal | 0x80),
+            (std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, minus(-10), 11, 6, 12, 13, 14}));
   EXPECT_EQ(
       RowOf(
           ring::RecordKind::kPointToPoint,
-          ring::PointToPointRecord{
-              .enqueued_ns = 1, .comm = 2, .sequence = 3, .launch = 4, .count = 5, .datatype = 6, .peer = 7},
-          ring::kP2pSend),
-      (std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 7, 1}));
+          ring::PointToPointRecord{.enqueued_ns = 1,
+                                   .comm = 2,
+                                   .sequence = 3,
+                                   .launch = 4,
+                                   .count = 5,
+                                   .datatype = 6,
+                                   .peer = 7,
+                                   .bytes = 8,
+                                   .operation = 9},
+          ring::kP2pSend | ring::kFromNvtx),
+      (std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 7, 1, 2, 8, 9}));
   EXPECT_EQ(RowOf(ring::RecordKind::kClock, ring::ClockRecord{.realtime_ns = 1,
                                                               .monotonic_ns = 2,
                                                               .monotonic_raw_ns = 3,
@@ -145,6 +157,33 @@ TEST(Convert, PutsEveryFieldOfTheOtherKindsIntoItsColumn) {
                                                               .cupti_ns = 5,
                                                               .gap_ns = 6}),
             (std::vector<uint64_t>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(RowOf(ring::RecordKind::kKernelChannel, ring::KernelChannelRecord{.start_ns = 1,
+                                                                              .end_ns = 3,
+                                                                              .gpu_start_ns = 4,
+                                                                              .gpu_end_ns = 9,
+                                                                              .comm = 6,
+                                                                              .operation = 7,
+                                                                              .channel = 8}),
+            (std::vector<uint64_t>{1, 2, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(RowOf(ring::RecordKind::kProxyOp,
+                  ring::ProxyOpRecord{.start_ns = 1,
+                                      .end_ns = 3,
+                                      .comm = 4,
+                                      .operation = 5,
+                                      .peer = -6,
+                                      .channel = 7,
+                                      .steps = 8,
+                                      .chunk_bytes = 9,
+                                      .steps_seen = 10,
+                                      .bytes = 11,
+                                      .gpu_wait_ns = 12,
+                                      .peer_wait_ns = 13,
+                                      .network_wait_ns = 14,
+                                      .flush_wait_ns = 15},
+                  ring::kProxySend),
+            (std::vector<uint64_t>{1, 2, 4, 5, minus(-6), 7, 1, 0, 8, 9, 10, 11, 12, 13, 14, 15}));
+  EXPECT_EQ(RowOf(ring::RecordKind::kThreadName, ring::ThreadNameRecord{.thread = 1, .name = 2}),
+            (std::vector<uint64_t>{1, 2}));
 }
 
 TEST(Convert, KeepsWhatIsKnownOfARangeThatTheWindowCut) {
@@ -169,6 +208,12 @@ TEST(Convert, RefusesRecordsThatEndBeforeTheyStart) {
   EXPECT_FALSE(Convert(negative.view(), row));
   const Bytes<ring::RangeRecord> range(ring::RecordKind::kRange, {.start_ns = 5, .end_ns = 4});
   EXPECT_FALSE(Convert(range.view(), row));
+  const Bytes<ring::KernelChannelRecord> channel(ring::RecordKind::kKernelChannel,
+                                                 {.start_ns = 1, .end_ns = 2, .gpu_start_ns = 5, .gpu_end_ns = 4});
+  EXPECT_FALSE(Convert(channel.view(), row));
+  const Bytes<ring::ProxyOpRecord> proxy(ring::RecordKind::kProxyOp,
+                                         {.start_ns = 1, .end_ns = 2, .network_wait_ns = -1});
+  EXPECT_FALSE(Convert(proxy.view(), row));
 }
 
 class BatcherTest : public testing::Test {

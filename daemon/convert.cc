@@ -153,6 +153,7 @@ bool Fill(const ring::CommunicatorRecord& r, Row& row) {
   v[c::communicator::kRank] = Signed(r.rank);
   v[c::communicator::kRanks] = Signed(r.ranks);
   v[c::communicator::kNodes] = Signed(r.nodes);
+  v[c::communicator::kDevice] = r.device_plus_1;
   row.columns = c::communicator::kColumns;
   return true;
 }
@@ -170,6 +171,10 @@ bool Fill(const ring::CollectiveRecord& r, Row& row) {
   v[c::collective::kProtocol] = r.protocol;
   v[c::collective::kRoot] = Signed(r.root);
   v[c::collective::kChannels] = r.channels;
+  v[c::collective::kFlags] = r.header.flags & (ring::kFromNvtx | ring::kSequenceIsLocal);
+  v[c::collective::kBytes] = r.bytes;
+  v[c::collective::kOperation] = r.operation;
+  v[c::collective::kReduction] = r.reduction;
   row.columns = c::collective::kColumns;
   return true;
 }
@@ -184,6 +189,9 @@ bool Fill(const ring::PointToPointRecord& r, Row& row) {
   v[c::point_to_point::kDatatype] = r.datatype;
   v[c::point_to_point::kPeer] = Signed(r.peer);
   v[c::point_to_point::kIsSend] = (r.header.flags & ring::kP2pSend) != 0 ? 1 : 0;
+  v[c::point_to_point::kFlags] = r.header.flags & ring::kFromNvtx;
+  v[c::point_to_point::kBytes] = r.bytes;
+  v[c::point_to_point::kOperation] = r.operation;
   row.columns = c::point_to_point::kColumns;
   return true;
 }
@@ -197,6 +205,47 @@ bool Fill(const ring::ClockRecord& r, Row& row) {
   v[c::clock::kCupti] = Signed(r.cupti_ns);
   v[c::clock::kGap] = Signed(r.gap_ns);
   row.columns = c::clock::kColumns;
+  return true;
+}
+
+bool Fill(const ring::KernelChannelRecord& r, Row& row) {
+  auto& v = row.values;
+  if (r.gpu_end_ns < r.gpu_start_ns) return false;
+  v[c::kernel_channel::kGpuStart] = r.gpu_start_ns;
+  v[c::kernel_channel::kGpuDuration] = r.gpu_end_ns - r.gpu_start_ns;
+  v[c::kernel_channel::kComm] = r.comm;
+  v[c::kernel_channel::kOperation] = r.operation;
+  v[c::kernel_channel::kChannel] = r.channel;
+  row.columns = c::kernel_channel::kColumns;
+  return Timed(row, r.start_ns, r.end_ns);
+}
+
+bool Fill(const ring::ProxyOpRecord& r, Row& row) {
+  auto& v = row.values;
+  v[c::proxy_op::kComm] = r.comm;
+  v[c::proxy_op::kOperation] = r.operation;
+  v[c::proxy_op::kPeer] = Signed(r.peer);
+  v[c::proxy_op::kChannel] = r.channel;
+  v[c::proxy_op::kIsSend] = (r.header.flags & ring::kProxySend) != 0 ? 1 : 0;
+  v[c::proxy_op::kIsRemote] = (r.header.flags & ring::kProxyRemote) != 0 ? 1 : 0;
+  v[c::proxy_op::kSteps] = r.steps;
+  v[c::proxy_op::kChunkBytes] = r.chunk_bytes;
+  v[c::proxy_op::kStepsSeen] = r.steps_seen;
+  v[c::proxy_op::kBytes] = r.bytes;
+  v[c::proxy_op::kGpuWait] = Signed(r.gpu_wait_ns);
+  v[c::proxy_op::kPeerWait] = Signed(r.peer_wait_ns);
+  v[c::proxy_op::kNetworkWait] = Signed(r.network_wait_ns);
+  v[c::proxy_op::kFlushWait] = Signed(r.flush_wait_ns);
+  row.columns = c::proxy_op::kColumns;
+  // A wait that ended before it began: the sums mean nothing.
+  if (r.gpu_wait_ns < 0 || r.peer_wait_ns < 0 || r.network_wait_ns < 0 || r.flush_wait_ns < 0) return false;
+  return Timed(row, r.start_ns, r.end_ns);
+}
+
+bool Fill(const ring::ThreadNameRecord& r, Row& row) {
+  row.values[c::thread_name::kThread] = r.thread;
+  row.values[c::thread_name::kName] = r.name;
+  row.columns = c::thread_name::kColumns;
   return true;
 }
 
@@ -235,6 +284,12 @@ bool Convert(const ring::RecordView& record, Row& row) {
       return Fill(record.as<ring::PointToPointRecord>(), row);
     case ring::RecordKind::kClock:
       return Fill(record.as<ring::ClockRecord>(), row);
+    case ring::RecordKind::kKernelChannel:
+      return Fill(record.as<ring::KernelChannelRecord>(), row);
+    case ring::RecordKind::kProxyOp:
+      return Fill(record.as<ring::ProxyOpRecord>(), row);
+    case ring::RecordKind::kThreadName:
+      return Fill(record.as<ring::ThreadNameRecord>(), row);
   }
   return false;
 }

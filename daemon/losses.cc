@@ -22,6 +22,8 @@ Words Explain(ring::LossReason reason) {
       return {"client", "they were larger than a record may be"};
     case ring::LossReason::kUnknownKind:
       return {"client", "this client does not know their kind"};
+    case ring::LossReason::kNoPlace:
+      return {"client", "more of them were open at a time than the client has places for"};
   }
   return {"client", "unknown reason"};
 }

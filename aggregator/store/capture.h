@@ -115,6 +115,11 @@ struct RankData {
   std::vector<HostRange> ranges;         // sorted by start
   std::vector<Collective> collectives;   // sorted by the start of their activity
   std::vector<ClockReading> clocks;      // sorted
+  // Where a capture asked for them (nccl-channels, nccl-proxy); sorted by start.
+  std::vector<ChannelTiming> channel_timings;
+  std::vector<ProxyOp> proxy_ops;
+  GpuTimer gpu_timer;
+  std::vector<ThreadName> thread_names;
   std::vector<Loss> losses;
   HostUnions unions;
 };

@@ -62,6 +62,11 @@ std::vector<uint32_t> SortAndMap(std::vector<T>& rows, Less less) {
   return moved_to;
 }
 
+void SortNcclTimings(RankData& rank) {
+  SortByStart(rank.channel_timings);
+  SortByStart(rank.proxy_ops);
+}
+
 void SortActivities(RankData& rank) {
   const auto moved = SortAndMap(rank.activities, [](const DeviceActivity& a, const DeviceActivity& b) {
     return std::pair(a.start, a.end) < std::pair(b.start, b.end);
@@ -275,6 +280,7 @@ void Finish(Capture& capture) {
   for (RankData& rank : capture.ranks) {
     SortByStart(rank.api_calls);
     SortByStart(rank.syncs);
+    SortNcclTimings(rank);
     SortRanges(rank.ranges);
     std::stable_sort(rank.clocks.begin(), rank.clocks.end(),
                      [](const ClockReading& a, const ClockReading& b) { return a.realtime < b.realtime; });

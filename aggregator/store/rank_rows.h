@@ -115,6 +115,49 @@ struct Collective {
   int32_t root = -1;      // rank in the group of a rooted operation
   int32_t peer = -1;      // rank in the group of a send or receive
   NameId datatype;
+  NameId reduction;  // "Sum", …, where the source tells
+  uint64_t operation = 0;  // the process's own number for it: what ChannelTiming and ProxyOp name; 0: none
+};
+
+// One channel of a communication kernel at work. A kernel may tell of fewer channels than it used.
+struct ChannelTiming {
+  HostTime start;  // of the GPU's own stamps, mapped by RankData::gpu_timer where that is known
+  HostTime end;
+  uint64_t operation = 0;  // Collective::operation; 0: not known
+  uint32_t channel = 0;
+  bool on_gpu_clock = false;  // the length is the GPU's; else the stamps are those of NCCL's proxy thread
+};
+
+// The host clock minus the GPU's globaltimer: the median over the kernels of which both were seen.
+struct GpuTimer {
+  Nanos offset;
+  Nanos spread;  // median distance of those from it
+  uint32_t kernels = 0;  // 0: unknown
+};
+
+// A channel's share of an operation in NCCL's network proxy. The waits are sums over steps in flight together: they may
+// exceed the length.
+struct ProxyOp {
+  HostTime start;
+  HostTime end;
+  uint64_t operation = 0;  // Collective::operation; 0: not known, or another process's
+  uint32_t group = kNone;  // into Capture::groups
+  int32_t peer = -1;       // rank in the group
+  uint32_t channel = 0;
+  uint32_t steps = 0;       // as announced
+  uint32_t steps_seen = 0;  // those the sums are of
+  uint64_t bytes = 0;
+  Nanos gpu_wait;      // for the GPU to fill (send) or empty (receive) a buffer
+  Nanos peer_wait;     // for the peer to have room (send)
+  Nanos network_wait;  // for the network to take or bring the data
+  Nanos flush_wait;    // for received data to reach the GPU's memory
+  bool is_send = false;
+};
+
+// A host thread's name, as the application gave it.
+struct ThreadName {
+  ThreadId thread;
+  NameId name;
 };
 
 }  // namespace lockstep::store

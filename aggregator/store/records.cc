@@ -11,6 +11,7 @@
 #include "aggregator/store/records_join.h"
 #include "aggregator/store/records_manifest.h"
 #include "aggregator/store/records_process.h"
+#include "aggregator/store/records_timings.h"
 #include "common/columns/columns.h"
 
 namespace lockstep::store {
@@ -215,7 +216,10 @@ class Loader {
     for (const ProcessTables& t : tables_) ranks.push_back(t.data.rank);
     const GroupIndex groups = MakeGroups(tables_, ranks, capture_);
     uint64_t unjoined = 0;
-    for (ProcessTables& t : tables_) unjoined += JoinCollectives(groups, capture_.strings, t);
+    for (ProcessTables& t : tables_) {
+      unjoined += JoinCollectives(groups, capture_.strings, t);
+      timers_.push_back(JoinTimings(groups, t));
+    }
     if (unjoined > 0) {
       Note(absl::StrCat(unjoined,
                         " collectives that NCCL described name no launch in the capture: their kernels are "
@@ -229,20 +233,48 @@ class Loader {
     std::map<uint32_t, uint64_t> devices;
     for (const uint32_t d : t.device) ++devices[d];
     if (devices.size() <= 1) {
-      if (!devices.empty()) t.data.device = DeviceId(devices.begin()->first);
+      if (!devices.empty()) {
+        t.data.device = DeviceId(devices.begin()->first);
+        t.data.gpu_timer = TimerOf(p, devices.begin()->first);
+      } else {
+        // Nothing ran in the window; NCCL may still have said where it would.
+        for (const CommunicatorRow& c : t.communicators) {
+          if (c.device >= 0) t.data.device = DeviceId(static_cast<uint32_t>(c.device));
+        }
+      }
       capture_.ranks.push_back(std::move(t.data));
       return;
     }
     const auto busiest = std::max_element(devices.begin(), devices.end(),
                                           [](const auto& a, const auto& b) { return a.second < b.second; });
-    for (const auto& [device, count] : devices)
+    for (const auto& [device, count] : devices) {
       capture_.ranks.push_back(
           OfDevice(t, device, device == busiest->first ? HostWork::kAllElse : HostWork::kOwn));
+      capture_.ranks.back().gpu_timer = TimerOf(p, device);
+    }
+  }
+
+  GpuTimer TimerOf(size_t process, uint32_t device) const {
+    const auto found = timers_[process].find(device);
+    return found != timers_[process].end() ? found->second : GpuTimer();
   }
 
   // What the host did goes to the device that did most, so that no call is counted twice; a call that
   // launched work of another device goes there.
   enum class HostWork { kOwn, kAllElse };
+
+  // Those of the device's own operations; those of operations that are not in the capture with the host's work.
+  template <typename Row>
+  static std::vector<Row> OfOperations(const std::vector<Row>& rows,
+                                       const absl::flat_hash_map<uint64_t, bool>& own, HostWork host_work) {
+    std::vector<Row> out;
+    for (const Row& row : rows) {
+      const auto of = own.find(row.operation);
+      if (of != own.end() ? of->second : host_work == HostWork::kAllElse) out.push_back(row);
+    }
+    return out;
+  }
+
   static RankData OfDevice(const ProcessTables& t, uint32_t device, HostWork host_work) {
     const RankData& all = t.data;
     RankData out;
@@ -271,7 +303,9 @@ class Loader {
       }
       out.activities.push_back(a);
     }
+    absl::flat_hash_map<uint64_t, bool> own;  // operation → of this device
     for (Collective c : all.collectives) {
+      if (c.operation != 0) own[c.operation] = place[c.activity] != kNone;
       if (place[c.activity] == kNone) continue;
       c.activity = place[c.activity];
       uint32_t& first = out.activities[c.activity].collective;
@@ -283,7 +317,10 @@ class Loader {
       if (of != device_of.end() ? of->second == device : host_work == HostWork::kAllElse)
         out.api_calls.push_back(call);
     }
+    out.channel_timings = OfOperations(all.channel_timings, own, host_work);
+    out.proxy_ops = OfOperations(all.proxy_ops, own, host_work);
     if (host_work == HostWork::kOwn) return out;
+    out.thread_names = all.thread_names;
     out.syncs = all.syncs;
     out.event_records = all.event_records;
     out.ranges = all.ranges;
@@ -307,6 +344,7 @@ class Loader {
   Manifest manifest_;
   Capture capture_;
   std::vector<ProcessTables> tables_;
+  std::vector<GpuTimers> timers_;  // one per table
 };
 
 }  // namespace

@@ -18,15 +18,102 @@ uint32_t GroupOf(uint64_t comm, GroupIndex& index, Capture& capture) {
   return it->second;
 }
 
-// The kernel of a launch: the communication kernel under that correlation, or the only kernel there is.
-uint32_t KernelOf(const std::vector<uint32_t>& kernels, const ProcessTables& tables,
-                  const StringTable& strings) {
-  uint32_t found = kNone;
-  for (const uint32_t i : kernels) {
-    if (ClassifyKernelName(strings.Text(tables.data.activities[i].name)).communication) return i;
-    found = i;
+// The kernels that each launch serial was pushed for, in launch order, and the one that each row belongs to.
+class Launches {
+ public:
+  Launches(const ProcessTables& tables, const StringTable& strings) : tables_(tables), strings_(strings) {
+    absl::flat_hash_map<CorrelationId, uint64_t> serial_of;
+    for (const auto& [serial, correlation] : tables.launches) {
+      first_ = std::min(first_, serial);
+      last_ = std::max(last_, serial);
+      serial_of[correlation] = serial;
+      kernels_.try_emplace(serial);
+    }
+    const auto& activities = tables.data.activities;
+    for (uint32_t i = 0; i < activities.size(); ++i) {
+      if (activities[i].kind != ActivityKind::kKernel || activities[i].correlation == CorrelationId()) continue;
+      if (auto it = serial_of.find(activities[i].correlation); it != serial_of.end())
+        kernels_[it->second].push_back(i);
+    }
+    for (auto& [serial, kernels] : kernels_) {
+      std::sort(kernels.begin(), kernels.end(), [&](uint32_t a, uint32_t b) {
+        return activities[a].correlation < activities[b].correlation;
+      });
+    }
+    for (const NcclRow& row : tables.nccl) {
+      if (row.from_nvtx && row.launch != 0) calls_[row.launch].push_back(&row);
+    }
   }
-  return kernels.size() == 1 ? found : kNone;
+
+  bool Knows(uint64_t serial) const { return kernels_.contains(serial); }
+  // Serials count up: what lies outside those seen was launched outside the window.
+  bool Outside(uint64_t serial) const { return serial != 0 && (serial <= first_ || serial >= last_); }
+
+  // kNone: its kernel is not in the capture, or (*ambiguous) several could be it.
+  uint32_t KernelOf(const NcclRow& row, bool* ambiguous) const {
+    const std::vector<uint32_t>& all = kernels_.at(row.launch);
+    std::vector<uint32_t> kernels;
+    for (const uint32_t i : all) {
+      if (Class(i).communication) kernels.push_back(i);
+    }
+    if (kernels.empty()) return all.size() == 1 ? all[0] : kNone;
+    // The plugin's serial is pushed around one launch.
+    if (kernels.size() == 1 || !row.from_nvtx) return kernels[0];
+    return OfCall(row, kernels, ambiguous);
+  }
+
+ private:
+  NameClass Class(uint32_t activity) const {
+    return ClassifyKernelName(strings_.Text(tables_.data.activities[activity].name));
+  }
+
+  // Point-to-point operations, and what NCCL makes of them, run in kernels of one name.
+  static CollectiveOp Family(CollectiveOp op) {
+    switch (op) {
+      case CollectiveOp::kSend:
+      case CollectiveOp::kReceive:
+      case CollectiveOp::kAllToAll:
+      case CollectiveOp::kGather:
+      case CollectiveOp::kScatter:
+        return CollectiveOp::kSendReceive;
+      default:
+        return op;
+    }
+  }
+
+  // The serial of an NVTX range is pushed around a call, which may be the end of a group of many operations in many
+  // kernels. NCCL launches what differs in its own order, so only what is alike is told apart by order.
+  uint32_t OfCall(const NcclRow& row, std::vector<uint32_t> kernels, bool* ambiguous) const {
+    const CollectiveOp family = Family(row.op);
+    std::erase_if(kernels, [&](uint32_t i) { return Family(Class(i).op) != family; });
+    if (kernels.size() == 1) return kernels[0];
+    size_t calls = 0;
+    size_t place = 0;
+    bool alike = true;
+    for (const NcclRow* call : calls_.at(row.launch)) {
+      if (Family(call->op) != family) continue;
+      if (call == &row) place = calls;
+      alike = alike && call->bytes == row.bytes && call->comm == row.comm;
+      ++calls;
+    }
+    if (alike && calls == kernels.size() && !kernels.empty()) return kernels[place];
+    *ambiguous = true;
+    return kNone;
+  }
+
+  const ProcessTables& tables_;
+  const StringTable& strings_;
+  absl::flat_hash_map<uint64_t, std::vector<uint32_t>> kernels_;
+  absl::flat_hash_map<uint64_t, std::vector<const NcclRow*>> calls_;
+  uint64_t first_ = std::numeric_limits<uint64_t>::max();
+  uint64_t last_ = 0;
+};
+
+int64_t BytesOf(const NcclRow& row, const StringTable& strings) {
+  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  if (row.from_nvtx) return row.bytes <= kMost ? static_cast<int64_t>(row.bytes) : -1;
+  const auto element = static_cast<uint64_t>(ElementBytes(strings.Text(row.datatype)));
+  return element > 0 && row.count <= kMost / element ? static_cast<int64_t>(row.count * element) : -1;
 }
 
 }  // namespace
@@ -46,7 +133,9 @@ GroupIndex MakeGroups(const std::vector<ProcessTables>& processes, const std::ve
       if (members.size() < capture.groups.size()) members.resize(capture.groups.size());
       members[g][row.rank] = ranks[p];
     }
-    for (const NcclRow& row : processes[p].nccl) GroupOf(row.comm, index, capture);
+    for (const NcclRow& row : processes[p].nccl) {
+      if (row.comm != 0) GroupOf(row.comm, index, capture);
+    }
   }
   for (size_t g = 0; g < members.size(); ++g) {
     Group& group = capture.groups[g];
@@ -59,44 +148,30 @@ GroupIndex MakeGroups(const std::vector<ProcessTables>& processes, const std::ve
 
 uint64_t JoinCollectives(const GroupIndex& groups, const StringTable& strings, ProcessTables& tables) {
   RankData& data = tables.data;
-  absl::flat_hash_map<CorrelationId, std::vector<uint32_t>> launched;  // only what a launch serial points to
-  absl::flat_hash_map<uint64_t, CorrelationId> correlation_of;
-  uint64_t first = std::numeric_limits<uint64_t>::max(), last = 0;
-  for (const auto& [serial, correlation] : tables.launches) {
-    first = std::min(first, serial);
-    last = std::max(last, serial);
-    correlation_of[serial] = correlation;
-    launched.try_emplace(correlation);
-  }
-  for (uint32_t i = 0; i < data.activities.size(); ++i) {
-    const DeviceActivity& a = data.activities[i];
-    if (a.kind != ActivityKind::kKernel || a.correlation == CorrelationId()) continue;
-    if (auto it = launched.find(a.correlation); it != launched.end()) it->second.push_back(i);
-  }
+  const Launches launches(tables, strings);
   uint64_t unjoined = 0;
   for (const NcclRow& row : tables.nccl) {
-    const auto correlation = row.launch != 0 ? correlation_of.find(row.launch) : correlation_of.end();
-    if (correlation == correlation_of.end()) {
-      // Serials count up: what lies outside those seen was launched outside the window.
-      if (row.launch == 0 || (row.launch > first && row.launch < last)) ++unjoined;
+    if (row.launch == 0 || !launches.Knows(row.launch)) {
+      if (!launches.Outside(row.launch)) ++unjoined;
       continue;
     }
-    const uint32_t activity = KernelOf(launched[correlation->second], tables, strings);
+    bool ambiguous = false;
+    const uint32_t activity = launches.KernelOf(row, &ambiguous);
+    if (ambiguous) ++unjoined;
     if (activity == kNone) continue;
     Collective c;
     c.activity = activity;
-    const auto group = groups.find(row.comm);
+    const auto group = row.comm != 0 ? groups.find(row.comm) : groups.end();
     c.group = group != groups.end() ? group->second : kNone;
     c.op = row.op;
-    c.source = MatchSource::kNcclSequence;
-    c.sequence = row.sequence;
-    const auto element = static_cast<uint64_t>(ElementBytes(strings.Text(row.datatype)));
-    if (element > 0 && row.count <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) / element) {
-      c.bytes = static_cast<int64_t>(row.count * element);
-    }
+    c.source = row.local_sequence ? MatchSource::kOrder : MatchSource::kNcclSequence;
+    c.sequence = row.local_sequence ? -1 : row.sequence;
+    c.bytes = BytesOf(row, strings);
     c.root = row.root;
     c.peer = row.peer;
     c.datatype = row.datatype;
+    c.reduction = row.reduction;
+    c.operation = row.operation;
     DeviceActivity& kernel = data.activities[activity];
     kernel.communication = true;
     if (kernel.collective == kNone) kernel.collective = static_cast<uint32_t>(data.collectives.size());

@@ -53,6 +53,16 @@ void ProcessTables::AddRows(const columns::DecodedBlock& block, const StringTabl
     case Kind::kPointToPoint:
     case Kind::kExternalCorrelation:
       return AddNccl(rows, table);
+    case Kind::kKernelChannel:
+      return AddChannels(rows);
+    case Kind::kProxyOp:
+      return AddProxyOps(rows);
+    case Kind::kThreadName:
+      for (uint32_t i = 0; i < rows.size(); ++i) {
+        data.thread_names.push_back({ThreadId(rows.I64(columns::thread_name::kThread, i)),
+                                     Name(rows.U64(columns::thread_name::kName, i))});
+      }
+      return;
     case Kind::kCudaEvent:
       return AddEvents(rows);
     case Kind::kOverhead:  // the tracer's own time: counted, in no table of a capture
@@ -230,6 +240,7 @@ void ProcessTables::AddRanges(const Rows& rows) {
 
 void ProcessTables::AddNccl(const Rows& rows, const StringTable& table) {
   constexpr uint32_t kLaunchSerial = 5;  // CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2: ours
+  constexpr uint64_t kFromNvtx = 2, kSequenceIsLocal = 4;
   for (uint32_t i = 0; i < rows.size(); ++i) {
     if (rows.kind() == Kind::kExternalCorrelation) {
       namespace c = columns::external_correlation;
@@ -238,7 +249,8 @@ void ProcessTables::AddNccl(const Rows& rows, const StringTable& table) {
     } else if (rows.kind() == Kind::kCommunicator) {
       namespace c = columns::communicator;
       const NameId name = rows.U64(c::kName, i) != 0 ? Name(rows.U64(c::kName, i)) : kNoName;
-      communicators.push_back({rows.U64(c::kComm, i), name, rows.I32(c::kRank, i), rows.I32(c::kRanks, i)});
+      communicators.push_back({rows.U64(c::kComm, i), name, rows.I32(c::kRank, i), rows.I32(c::kRanks, i),
+                               rows.I32(c::kDevice, i) - 1});
     } else if (rows.kind() == Kind::kCollective) {
       namespace c = columns::collective;
       NcclRow row;
@@ -246,9 +258,15 @@ void ProcessTables::AddNccl(const Rows& rows, const StringTable& table) {
       row.launch = rows.U64(c::kLaunch, i);
       row.sequence = rows.I64(c::kSequence, i);
       row.count = rows.U64(c::kCount, i);
-      row.datatype = Name(rows.U64(c::kDatatype, i));
+      row.from_nvtx = (rows.U64(c::kFlags, i) & kFromNvtx) != 0;
+      row.local_sequence = row.from_nvtx || (rows.U64(c::kFlags, i) & kSequenceIsLocal) != 0;
+      if (!row.from_nvtx) row.datatype = Name(rows.U64(c::kDatatype, i));
       row.op = CollectiveOpFromText(table.Text(Name(rows.U64(c::kFunction, i))));
       row.root = rows.I32(c::kRoot, i);
+      row.bytes = rows.U64(c::kBytes, i);
+      row.operation = rows.U64(c::kOperation, i);
+      // Id 0: not a reduction, or the source does not tell.
+      if (rows.U64(c::kReduction, i) != 0) row.reduction = Name(rows.U64(c::kReduction, i));
       nccl.push_back(row);
     } else {
       namespace c = columns::point_to_point;
@@ -257,11 +275,58 @@ void ProcessTables::AddNccl(const Rows& rows, const StringTable& table) {
       row.launch = rows.U64(c::kLaunch, i);
       row.sequence = rows.I64(c::kSequence, i);
       row.count = rows.U64(c::kCount, i);
-      row.datatype = Name(rows.U64(c::kDatatype, i));
+      row.from_nvtx = (rows.U64(c::kFlags, i) & kFromNvtx) != 0;
+      if (!row.from_nvtx) row.datatype = Name(rows.U64(c::kDatatype, i));
+      // Who a peer is, and which message a number means, belongs to a communicator.
+      row.local_sequence = row.comm == 0;
+      row.bytes = rows.U64(c::kBytes, i);
+      row.operation = rows.U64(c::kOperation, i);
       row.op = rows.U64(c::kIsSend, i) != 0 ? CollectiveOp::kSend : CollectiveOp::kReceive;
       row.peer = rows.I32(c::kPeer, i);
       nccl.push_back(row);
     }
+  }
+}
+
+void ProcessTables::AddChannels(const Rows& rows) {
+  namespace c = columns::kernel_channel;
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    const int64_t duration = rows.I64(c::kDuration, i);
+    if (!Accept(Kind::kKernelChannel, rows.I64(c::kStart, i), duration)) continue;
+    // Both on the GPU's clock, and as far from overflow as a stamp of the host's.
+    if (!Accept(Kind::kKernelChannel, rows.I64(c::kGpuStart, i), rows.I64(c::kGpuDuration, i))) continue;
+    ChannelRow row;
+    row.start = rows.Time(c::kStart, i);
+    row.end = row.start + Nanos(duration);
+    row.gpu_start = rows.U64(c::kGpuStart, i);
+    row.gpu_length = rows.U64(c::kGpuDuration, i);
+    row.operation = rows.U64(c::kOperation, i);
+    row.channel = rows.U32(c::kChannel, i);
+    channels.push_back(row);
+  }
+}
+
+void ProcessTables::AddProxyOps(const Rows& rows) {
+  namespace c = columns::proxy_op;
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    const int64_t duration = rows.I64(c::kDuration, i);
+    if (!Accept(Kind::kProxyOp, rows.I64(c::kStart, i), duration)) continue;
+    ProxyRow row;
+    row.comm = rows.U64(c::kComm, i);
+    row.op.start = rows.Time(c::kStart, i);
+    row.op.end = row.op.start + Nanos(duration);
+    row.op.operation = rows.U64(c::kIsRemote, i) != 0 ? 0 : rows.U64(c::kOperation, i);
+    row.op.peer = rows.I32(c::kPeer, i);
+    row.op.channel = rows.U32(c::kChannel, i);
+    row.op.is_send = rows.U64(c::kIsSend, i) != 0;
+    row.op.steps = rows.U32(c::kSteps, i);
+    row.op.steps_seen = rows.U32(c::kStepsSeen, i);
+    row.op.bytes = rows.U64(c::kBytes, i);
+    row.op.gpu_wait = Nanos(rows.I64(c::kGpuWait, i));
+    row.op.peer_wait = Nanos(rows.I64(c::kPeerWait, i));
+    row.op.network_wait = Nanos(rows.I64(c::kNetworkWait, i));
+    row.op.flush_wait = Nanos(rows.I64(c::kFlushWait, i));
+    proxy_ops.push_back(row);
   }
 }
 

@@ -19,11 +19,12 @@ struct CommunicatorRow {
   NameId name;
   int32_t rank = -1;
   int32_t ranks = 0;
+  int32_t device = -1;  // CUDA ordinal; -1: unknown
 };
 
-// A collective, send or receive as NCCL's profiler describes it, before it is joined to its kernel.
+// A collective, send or receive as NCCL's profiler or its NVTX payload describes it, before it is joined to its kernel.
 struct NcclRow {
-  uint64_t comm = 0;
+  uint64_t comm = 0;  // 0: unknown
   uint64_t launch = 0;
   int64_t sequence = -1;
   uint64_t count = 0;
@@ -31,6 +32,26 @@ struct NcclRow {
   CollectiveOp op = CollectiveOp::kUnknown;
   int32_t root = -1;
   int32_t peer = -1;
+  bool from_nvtx = false;       // then `bytes` is meant, and count, datatype and sequence are not
+  bool local_sequence = false;  // other ranks may have another number for it
+  uint64_t bytes = 0;
+  uint64_t operation = 0;
+  NameId reduction;
+};
+
+// What NCCL tells of a channel of a kernel.
+struct ChannelRow {
+  HostTime start;  // as NCCL's proxy thread saw it
+  HostTime end;
+  uint64_t gpu_start = 0;  // globaltimer; 0: not told
+  uint64_t gpu_length = 0;
+  uint64_t operation = 0;
+  uint32_t channel = 0;
+};
+
+struct ProxyRow {
+  uint64_t comm = 0;
+  ProxyOp op;
 };
 
 // Not thread-safe. Everything it is given comes from other people's processes: rows whose end lies before
@@ -47,8 +68,10 @@ class ProcessTables {
   std::vector<uint32_t> device;
   std::vector<CommunicatorRow> communicators;
   std::vector<NcclRow> nccl;
+  std::vector<ChannelRow> channels;
+  std::vector<ProxyRow> proxy_ops;
   std::vector<std::pair<uint64_t, CorrelationId>>
-      launches;             // our launch serial, the correlation it was made under
+      launches;             // our launch serial, a correlation that was made under it
   uint64_t names_lost = 0;  // rows kept without their name
   RowCounts read = {};
   RowCounts refused = {};
@@ -65,6 +88,8 @@ class ProcessTables {
   void AddEvents(const Rows& rows);
   void AddRanges(const Rows& rows);
   void AddNccl(const Rows& rows, const StringTable& table);
+  void AddChannels(const Rows& rows);
+  void AddProxyOps(const Rows& rows);
   void AddClocks(const Rows& rows);
 
   // epoch → id → name

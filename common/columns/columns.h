@@ -25,7 +25,7 @@
 namespace lockstep::columns {
 
 inline constexpr uint32_t kBlockMagic = 0x3142534C;  // "LSB1" in memory
-inline constexpr uint16_t kBlockVersion = 1;
+inline constexpr uint16_t kBlockVersion = 2;
 inline constexpr uint32_t kMaxRows = 1u << 16;
 inline constexpr uint32_t kMaxRawBytes = 64u << 20;
 

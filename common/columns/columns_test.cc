@@ -15,7 +15,7 @@ constexpr Kind kRowKinds[] = {
     Kind::kApi,          Kind::kSync,       Kind::kExternalCorrelation,
     Kind::kCudaEvent,    Kind::kOverhead,   Kind::kRange,
     Kind::kCommunicator, Kind::kCollective, Kind::kPointToPoint,
-    Kind::kClock,
+    Kind::kClock,        Kind::kKernelChannel, Kind::kProxyOp,   Kind::kThreadName,
 };
 
 std::span<const std::byte> Bytes(const std::string& s) { return std::as_bytes(std::span(s)); }

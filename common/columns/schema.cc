@@ -58,18 +58,21 @@ constexpr Column kRangeColumns[] = {
 };
 static_assert(std::size(kRangeColumns) == range::kColumns);
 
-constexpr Column kCommunicatorColumns[] = {{"comm", P}, {"name", P}, {"rank", D}, {"ranks", P}, {"nodes", P}};
+constexpr Column kCommunicatorColumns[] = {
+    {"comm", P}, {"name", P}, {"rank", D}, {"ranks", P}, {"nodes", P}, {"device", P},
+};
 static_assert(std::size(kCommunicatorColumns) == communicator::kColumns);
 
 constexpr Column kCollectiveColumns[] = {
-    {"enqueued", D}, {"comm", D},      {"sequence", D}, {"launch", D}, {"count", P},    {"function", P},
-    {"datatype", P}, {"algorithm", P}, {"protocol", P}, {"root", D},   {"channels", P},
+    {"enqueued", D}, {"comm", D},      {"sequence", D}, {"launch", D}, {"count", P},
+    {"function", P}, {"datatype", P},  {"algorithm", P}, {"protocol", P}, {"root", D},
+    {"channels", P}, {"flags", P},     {"bytes", P},    {"operation", D}, {"reduction", P},
 };
 static_assert(std::size(kCollectiveColumns) == collective::kColumns);
 
 constexpr Column kPointToPointColumns[] = {
-    {"enqueued", D}, {"comm", D},     {"sequence", D}, {"launch", D},
-    {"count", P},    {"datatype", P}, {"peer", D},     {"is_send", P},
+    {"enqueued", D}, {"comm", D},    {"sequence", D}, {"launch", D}, {"count", P},     {"datatype", P},
+    {"peer", D},     {"is_send", P}, {"flags", P},    {"bytes", P},  {"operation", D},
 };
 static_assert(std::size(kPointToPointColumns) == point_to_point::kColumns);
 
@@ -77,6 +80,22 @@ constexpr Column kClockColumns[] = {
     {"realtime", D}, {"monotonic", D}, {"monotonic_raw", D}, {"tsc", D}, {"cupti", D}, {"gap", D},
 };
 static_assert(std::size(kClockColumns) == clock::kColumns);
+
+constexpr Column kKernelChannelColumns[] = {
+    {"start", D}, {"duration", P},  {"gpu_start", D}, {"gpu_duration", P},
+    {"comm", D},  {"operation", D}, {"channel", P},
+};
+static_assert(std::size(kKernelChannelColumns) == kernel_channel::kColumns);
+
+constexpr Column kProxyOpColumns[] = {
+    {"start", D},   {"duration", P},  {"comm", D},     {"operation", D},   {"peer", D},       {"channel", P},
+    {"is_send", P}, {"is_remote", P}, {"steps", P},    {"chunk_bytes", P}, {"steps_seen", P}, {"bytes", P},
+    {"gpu_wait", P}, {"peer_wait", P}, {"network_wait", P}, {"flush_wait", P},
+};
+static_assert(std::size(kProxyOpColumns) == proxy_op::kColumns);
+
+constexpr Column kThreadNameColumns[] = {{"thread", P}, {"name", P}};
+static_assert(std::size(kThreadNameColumns) == thread_name::kColumns);
 
 }  // namespace
 
@@ -110,6 +129,12 @@ std::span<const Column> Schema(Kind kind) {
       return kPointToPointColumns;
     case Kind::kClock:
       return kClockColumns;
+    case Kind::kKernelChannel:
+      return kKernelChannelColumns;
+    case Kind::kProxyOp:
+      return kProxyOpColumns;
+    case Kind::kThreadName:
+      return kThreadNameColumns;
   }
   return {};
 }
@@ -144,6 +169,12 @@ const char* KindName(Kind kind) {
       return "point_to_point";
     case Kind::kClock:
       return "clock";
+    case Kind::kKernelChannel:
+      return "kernel_channel";
+    case Kind::kProxyOp:
+      return "proxy_op";
+    case Kind::kThreadName:
+      return "thread_name";
   }
   return "unknown";
 }

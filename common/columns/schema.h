@@ -12,8 +12,9 @@ namespace lockstep::columns {
 enum class Kind : uint16_t {
   kString = 1, kKernel = 2, kMemcpy = 3, kMemset = 4, kApi = 5, kSync = 6, kExternalCorrelation = 7, kCudaEvent = 8,
   kOverhead = 9, kRange = 10, kCommunicator = 11, kCollective = 12, kPointToPoint = 13, kClock = 14,
+  kKernelChannel = 15, kProxyOp = 16, kThreadName = 17,
 };
-inline constexpr size_t kKinds = 15;
+inline constexpr size_t kKinds = 18;
 
 enum class Encoding : uint8_t {
   kDelta,  // zigzag of the difference to the row before
@@ -62,16 +63,30 @@ namespace range {
 enum : size_t { kStart, kDuration, kName, kDomain, kThread, kDepth, kPayload, kFlags, kColumns };
 }
 namespace communicator {
-enum : size_t { kComm, kName, kRank, kRanks, kNodes, kColumns };
+// kDevice: CUDA ordinal + 1, 0 unknown.
+enum : size_t { kComm, kName, kRank, kRanks, kNodes, kDevice, kColumns };
 }
 namespace collective {
-enum : size_t { kEnqueued, kComm, kSequence, kLaunch, kCount, kFunction, kDatatype, kAlgorithm, kProtocol, kRoot, kChannels, kColumns };
+// kFlags: bit 1 from NVTX (kBytes is meant), bit 2 the sequence is this rank's own (as ring::CollectiveRecord).
+enum : size_t { kEnqueued, kComm, kSequence, kLaunch, kCount, kFunction, kDatatype, kAlgorithm, kProtocol, kRoot, kChannels, kFlags,
+  kBytes, kOperation, kReduction, kColumns };
 }
 namespace point_to_point {
-enum : size_t { kEnqueued, kComm, kSequence, kLaunch, kCount, kDatatype, kPeer, kIsSend, kColumns };
+// kFlags: bit 1 from NVTX (kBytes is meant).
+enum : size_t { kEnqueued, kComm, kSequence, kLaunch, kCount, kDatatype, kPeer, kIsSend, kFlags, kBytes, kOperation, kColumns };
 }
 namespace clock {
 enum : size_t { kRealtime, kMonotonic, kMonotonicRaw, kTsc, kCupti, kGap, kColumns };
+}
+namespace kernel_channel {
+enum : size_t { kStart, kDuration, kGpuStart, kGpuDuration, kComm, kOperation, kChannel, kColumns };
+}
+namespace proxy_op {
+enum : size_t { kStart, kDuration, kComm, kOperation, kPeer, kChannel, kIsSend, kIsRemote, kSteps, kChunkBytes, kStepsSeen, kBytes,
+  kGpuWait, kPeerWait, kNetworkWait, kFlushWait, kColumns };
+}
+namespace thread_name {
+enum : size_t { kThread, kName, kColumns };
 }
 
 }  // namespace lockstep::columns

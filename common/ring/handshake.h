@@ -72,8 +72,10 @@ enum Activities : uint32_t {
   kActivityKernel = 1u << 0, kActivityMemcpy = 1u << 1, kActivityMemset = 1u << 2, kActivityRuntime = 1u << 3,
   kActivityDriver = 1u << 4, kActivitySync = 1u << 5, kActivityNvtx = 1u << 6, kActivityNccl = 1u << 7,
   kActivityMemory = 1u << 8,
+  kActivityNcclKernelTimes = 1u << 9,  // KernelChannelRecord; implies kActivityNccl, as the next
+  kActivityNcclProxy = 1u << 10,       // ProxyOpRecord
 };
-// Driver means the launch calls only; memory is opt-in.
+// Driver means the launch calls only; memory and what follows it are opt-in.
 inline constexpr uint32_t kDefaultActivities = 0xFF;
 
 struct Arm {

@@ -30,8 +30,15 @@ namespace lockstep::ring {
 
 inline constexpr uint64_t kMagic = 0x31504554534B434Cull;  // "LCKSTEP1" in memory
 inline constexpr uint32_t kLayoutMajor = 1;
-inline constexpr uint32_t kLayoutMinor = 1;  // 1: triggers in handshake.h
+inline constexpr uint32_t kLayoutMinor = 1;  // 1: triggers in handshake.h, kinds and counters behind the first ones
 inline constexpr uint32_t kMaxRings = 64;
+// Kinds and loss reasons of minor version 0, for which the header's first counters have places; and the places of the
+// counters appended behind them for all that came later.
+inline constexpr size_t kFirstKinds = 15;
+inline constexpr size_t kFirstReasons = 6;
+inline constexpr size_t kKindPlaces = 32;
+inline constexpr size_t kReasonPlaces = 8;
+static_assert(kRecordKinds <= kKindPlaces && kLossReasons <= kReasonPlaces);
 inline constexpr uint64_t kHeaderBytes = 4096;
 inline constexpr uint64_t kDefaultMainRingBytes = 8ull << 20;    // power of two
 inline constexpr uint64_t kDefaultThreadRingBytes = 256ull << 10;  // power of two
@@ -46,12 +53,25 @@ struct SegmentHeader {
   uint64_t incarnation;         // the daemon's number for this client process
   std::atomic<uint64_t> epoch;  // string ids start anew at each: new segment, reconnect, new capture
   // Records lost before they reached a ring, by reason and kind. Any thread, relaxed add.
-  std::atomic<uint64_t> lost[kLossReasons][kRecordKinds];
+  std::atomic<uint64_t> lost[kFirstReasons][kFirstKinds];
   // Records written, by kind. Only statistics: the reader counts for itself.
-  std::atomic<uint64_t> written[kRecordKinds];
+  std::atomic<uint64_t> written[kFirstKinds];
+  // Minor version 1: the same where reason or kind has no place above.
+  std::atomic<uint64_t> more_lost[kReasonPlaces][kKindPlaces];
+  std::atomic<uint64_t> more_written[kKindPlaces];
 };
 static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
+
+// The counter of a reason and kind; Header is SegmentHeader, const or not.
+template <typename Header>
+auto& LostCounter(Header& header, size_t reason, size_t kind) {
+  return reason < kFirstReasons && kind < kFirstKinds ? header.lost[reason][kind] : header.more_lost[reason][kind];
+}
+template <typename Header>
+auto& WrittenCounter(Header& header, size_t kind) {
+  return kind < kFirstKinds ? header.written[kind] : header.more_written[kind];
+}
 
 enum class RingState : uint32_t { kFree = 0, kOwned = 1 };
 

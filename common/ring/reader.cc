@@ -5,15 +5,17 @@
 namespace lockstep::ring {
 namespace {
 
+// Of minor version 0, whose writers must still be read, or of the version that brought the kind.
 constexpr size_t kLeastBytes[kRecordKinds] = {
     sizeof(RecordHeader),     sizeof(StringRecord),
     sizeof(KernelRecord),     sizeof(MemcpyRecord),
     sizeof(MemsetRecord),     sizeof(ApiRecord),
     sizeof(SyncRecord),       sizeof(ExternalCorrelationRecord),
     sizeof(CudaEventRecord),  sizeof(OverheadRecord),
-    sizeof(RangeRecord),      sizeof(CommunicatorRecord),
-    sizeof(CollectiveRecord), sizeof(PointToPointRecord),
-    sizeof(ClockRecord),
+    sizeof(RangeRecord),      32,  // kCommunicator
+    72,                       56,  // kCollective, kPointToPoint
+    sizeof(ClockRecord),      sizeof(KernelChannelRecord),
+    sizeof(ProxyOpRecord),    sizeof(ThreadNameRecord),
 };
 
 }  // namespace
@@ -120,7 +122,7 @@ LossCounts LossReader::Take() {
   LossCounts increase;
   for (size_t reason = 0; reason < kLossReasons; ++reason) {
     for (size_t kind = 0; kind < kRecordKinds; ++kind) {
-      const uint64_t now = header_->lost[reason][kind].load(std::memory_order_relaxed);
+      const uint64_t now = LostCounter(*header_, reason, kind).load(std::memory_order_relaxed);
       uint64_t& seen = seen_.records[reason][kind];
       increase.records[reason][kind] = now > seen ? now - seen : 0;
       seen = now;

@@ -20,17 +20,18 @@
 
 namespace lockstep::ring {
 
-// A checked record in the reader's private copy; valid until the next Read. At least as long as the struct of
-// its kind.
+// A checked record in the reader's private copy; valid until the next Read. At least as long as minor version 0
+// makes its kind.
 struct RecordView {
   RecordHeader header;
   std::span<const std::byte> bytes;  // whole record with its header
 
-  // A copy of the record. Record must be the struct of header.kind.
+  // A copy of the record. Record must be the struct of header.kind; fields that an older writer did not know
+  // are 0.
   template <typename Record>
   Record as() const {
-    Record record;
-    std::memcpy(&record, bytes.data(), sizeof record);
+    Record record{};
+    std::memcpy(&record, bytes.data(), bytes.size() < sizeof record ? bytes.size() : sizeof record);
     return record;
   }
   // kString only: the text.

@@ -34,8 +34,11 @@ enum class RecordKind : uint16_t {
   kCollective = 12,
   kPointToPoint = 13,
   kClock = 14,
+  kKernelChannel = 15,  // from here on minor version 1
+  kProxyOp = 16,
+  kThreadName = 17,
 };
-inline constexpr size_t kRecordKinds = 15;
+inline constexpr size_t kRecordKinds = 18;
 
 // Why a record that was made is not in the ring. One counter per (reason, kind) in the segment header.
 // kCuptiDropped cannot name a kind (CUPTI does not tell) and is counted under kPad.
@@ -46,8 +49,9 @@ enum class LossReason : uint8_t {
   kBadStamp = 3,     // start or end is zero, or end < start
   kTooLarge = 4,     // a string above kMaxStringBytes (kept, cut) or a record above kMaxRecordBytes (dropped)
   kUnknownKind = 5,  // CUPTI gave a record this client does not convert
+  kNoPlace = 6,      // more of them were open at a time than the client has places for; minor version 1
 };
-inline constexpr size_t kLossReasons = 6;
+inline constexpr size_t kLossReasons = 7;
 
 inline constexpr uint32_t kMaxRecordBytes = 16 * 1024;
 inline constexpr uint32_t kMaxStringBytes = kMaxRecordBytes - 64;
@@ -200,20 +204,30 @@ struct RangeRecord {
 };
 static_assert(sizeof(RangeRecord) == 48);
 
-// One NCCL communicator of this rank: written when it is created during a capture, and for every living one when a
+// One NCCL communicator of this rank: written when it becomes known during a capture, and for every known one when a
 // capture starts.
 struct CommunicatorRecord {
   RecordHeader header;
   uint64_t comm;  // NCCL's id (commHash), the same on all members
   uint32_t name;
-  int32_t rank;  // of this process in the communicator
-  int32_t ranks;
-  int32_t nodes;
+  int32_t rank;   // of this process in the communicator; -1: unknown
+  int32_t ranks;  // 0: unknown
+  int32_t nodes;  // 0: unknown
+  // Minor version 1.
+  uint32_t device_plus_1;  // CUDA ordinal + 1; 0: unknown
+  uint32_t reserved0;
 };
-static_assert(sizeof(CommunicatorRecord) == 32);
+static_assert(sizeof(CommunicatorRecord) == 40);
 
-// One collective of this rank as NCCL's profiler plugin describes it. Joined to its kernel through `launch`:
-// ExternalCorrelationRecord{external_kind 5, external == launch}.
+// header.flags of collectives and point-to-point operations: described by NCCL's NVTX payload, not by its profiler
+// plugin. Then `bytes` is meant, and count, datatype, algorithm, protocol, channels and a collective's sequence are not.
+inline constexpr uint16_t kFromNvtx = 2;
+// header.flags of collectives: `sequence` counts the events of this rank only (NCCL before 2.26), so that other ranks
+// may have other numbers for the same operation.
+inline constexpr uint16_t kSequenceIsLocal = 4;
+
+// One collective of this rank as NCCL's profiler plugin describes it, or its NVTX payload (kFromNvtx). Joined to its
+// kernels through `launch`: ExternalCorrelationRecord{external_kind 5, external == launch}.
 struct CollectiveRecord {
   RecordHeader header;
   int64_t enqueued_ns;
@@ -227,8 +241,13 @@ struct CollectiveRecord {
   uint32_t protocol;
   int32_t root;
   uint32_t channels;
+  // Minor version 1.
+  uint64_t bytes;      // only with kFromNvtx: NCCL's count in bytes
+  uint64_t operation;  // our number for it in this process: what KernelChannelRecord and ProxyOpRecord name; 0: none
+  uint32_t reduction;  // string id: "Sum", …; 0: not a reduction, or unknown
+  uint32_t reserved0;
 };
-static_assert(sizeof(CollectiveRecord) == 72);
+static_assert(sizeof(CollectiveRecord) == 96);
 
 inline constexpr uint16_t kP2pSend = 1;  // header.flags: a send, else a receive
 
@@ -241,8 +260,11 @@ struct PointToPointRecord {
   uint64_t count;
   uint32_t datatype;
   int32_t peer;  // rank in the communicator
+  // Minor version 1; as in CollectiveRecord.
+  uint64_t bytes;
+  uint64_t operation;
 };
-static_assert(sizeof(PointToPointRecord) == 56);
+static_assert(sizeof(PointToPointRecord) == 72);
 
 // All clocks of the host read together, best of many by the gap between the first and the last reading.
 // Written at the start of a capture, every second and at its end.
@@ -256,6 +278,54 @@ struct ClockRecord {
   int64_t gap_ns;    // time between first and last reading: the error of the set
 };
 static_assert(sizeof(ClockRecord) == 56);
+
+// One channel of a collective's kernel: the time the GPU worked on it. A kernel may tell of fewer channels than it used.
+// The GPU's stamps are those of its globaltimer, a clock of its own; host stamps say when NCCL's proxy thread saw them.
+struct KernelChannelRecord {
+  RecordHeader header;
+  int64_t start_ns;
+  int64_t end_ns;
+  uint64_t gpu_start_ns;  // globaltimer; 0: not told (NCCL 2.26)
+  uint64_t gpu_end_ns;
+  uint64_t comm;
+  uint64_t operation;  // CollectiveRecord or PointToPointRecord with this number; 0: none known
+  uint32_t channel;
+  uint32_t reserved0;
+};
+static_assert(sizeof(KernelChannelRecord) == 64);
+
+inline constexpr uint16_t kProxySend = 1;    // header.flags: it sends, else it receives
+inline constexpr uint16_t kProxyRemote = 2;  // header.flags: on behalf of another process (PXN); operation is 0
+
+// One operation of NCCL's network proxy: a channel's share of a collective or message to or from one peer. The waits are
+// sums over its steps, of which several are in flight at a time: they may exceed its duration.
+struct ProxyOpRecord {
+  RecordHeader header;
+  int64_t start_ns;
+  int64_t end_ns;
+  uint64_t comm;
+  uint64_t operation;  // as in KernelChannelRecord
+  int32_t peer;        // rank in the communicator
+  uint32_t channel;
+  uint32_t steps;        // as announced
+  uint32_t chunk_bytes;  // of one step, at most
+  uint32_t steps_seen;   // those the sums below are of
+  uint32_t reserved0;
+  uint64_t bytes;            // handed to the network, or received from it
+  int64_t gpu_wait_ns;       // for the GPU to fill (send) or empty (receive) a buffer
+  int64_t peer_wait_ns;      // for the peer to have room (send)
+  int64_t network_wait_ns;   // for the network to take (send) or bring (receive) the data
+  int64_t flush_wait_ns;     // for received data to reach the GPU's memory
+};
+static_assert(sizeof(ProxyOpRecord) == 104);
+
+// A host thread's name, as the application gave it to NVTX.
+struct ThreadNameRecord {
+  RecordHeader header;
+  uint32_t thread;  // gettid
+  uint32_t name;
+};
+static_assert(sizeof(ThreadNameRecord) == 16);
 
 }  // namespace lockstep::ring
 

@@ -34,8 +34,8 @@ inline void ReleaseRing(RingHeader& ring) {
 }
 
 inline void CountLoss(SegmentHeader& segment, LossReason reason, RecordKind kind, uint64_t records = 1) {
-  segment.lost[static_cast<size_t>(reason)][static_cast<size_t>(kind)].fetch_add(records,
-                                                                                 std::memory_order_relaxed);
+  LostCounter(segment, static_cast<size_t>(reason), static_cast<size_t>(kind))
+      .fetch_add(records, std::memory_order_relaxed);
 }
 
 template <typename Record>
@@ -91,6 +91,18 @@ struct KindOf<PointToPointRecord> {
 template <>
 struct KindOf<ClockRecord> {
   static constexpr RecordKind value = RecordKind::kClock;
+};
+template <>
+struct KindOf<KernelChannelRecord> {
+  static constexpr RecordKind value = RecordKind::kKernelChannel;
+};
+template <>
+struct KindOf<ProxyOpRecord> {
+  static constexpr RecordKind value = RecordKind::kProxyOp;
+};
+template <>
+struct KindOf<ThreadNameRecord> {
+  static constexpr RecordKind value = RecordKind::kThreadName;
 };
 
 class RingWriter {
@@ -172,7 +184,7 @@ class RingWriter {
   void FlushStatistics() {
     for (size_t kind = 0; kind < kRecordKinds; ++kind) {
       if (written_[kind] == 0) continue;
-      segment_->written[kind].fetch_add(written_[kind], std::memory_order_relaxed);
+      WrittenCounter(*segment_, kind).fetch_add(written_[kind], std::memory_order_relaxed);
       written_[kind] = 0;
     }
   }

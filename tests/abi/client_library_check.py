@@ -10,7 +10,7 @@ import unittest
 LIBRARY = sys.argv.pop(1)
 
 EXPORTS = {
-    "InitializeInjection", "InitializeInjectionNvtx2", "InitializeInjectionNvtxExtension", "ncclProfiler_v4", "ncclProfiler_v5", "ncclProfiler_v6",
+    "InitializeInjection", "InitializeInjectionNvtx2", "InitializeInjectionNvtxExtension", "ncclProfiler_v1", "ncclProfiler_v2", "ncclProfiler_v3", "ncclProfiler_v4", "ncclProfiler_v5", "ncclProfiler_v6",
     "lockstep_version", "lockstep_start", "lockstep_step_begin", "lockstep_step_end", "lockstep_range_push",
     "lockstep_range_pop",
 }
