@@ -14,6 +14,8 @@ constexpr Nanos kWelcomeLimit = Nanos::Seconds(5);
 // How often an idle thread looks whether its descriptors are still its own.
 constexpr Nanos kIdleWait = Nanos::Seconds(5);
 constexpr Nanos kArmedWait = Nanos::Millis(100);
+// A context that is made is followed by work soon; a graph takes longer than this to be captured and instantiated.
+constexpr Nanos kBetweenContextLooks = Nanos::Millis(5);
 // ARM without START: the daemon has forgotten us.
 constexpr Nanos kArmedLimit = Nanos::Seconds(120);
 constexpr Nanos kBetweenStepReports = Nanos::Seconds(1);
@@ -57,7 +59,15 @@ void Agent::Run(EntryKind entry) {
   }
 }
 
+void Agent::PrepareWhenDue() {
+  if (options_.prepare == Prepare::kNever || capture_.state() != Capture::State::kIdle) return;
+  if (options_.context_up != nullptr && !options_.context_up()) return;
+  options_.prepare = Prepare::kNever;
+  capture_.Prepare();
+}
+
 Nanos Agent::Turn(EntryKind entry) {
+  PrepareWhenDue();
   if (!connection_.open()) {
     Lost();
     if (!Connect(entry)) {
@@ -65,6 +75,7 @@ Nanos Agent::Turn(EntryKind entry) {
       const Nanos now = back_off_;
       if (back_off_ < kLongestBackOff) back_off_ = Nanos(now.ns() * 2);
       if (back_off_ > kLongestBackOff && now < kLongestBackOff) back_off_ = kLongestBackOff;
+      if (options_.prepare != Prepare::kNever) return kBetweenContextLooks;
       return now;
     }
     back_off_ = Nanos();
@@ -105,7 +116,7 @@ Nanos Agent::Turn(EntryKind entry) {
 Nanos Agent::WaitForMessage() const {
   switch (capture_.state()) {
     case Capture::State::kIdle:
-      return kIdleWait;
+      return options_.prepare == Prepare::kNever ? kIdleWait : kBetweenContextLooks;
     case Capture::State::kArmed:
       return kArmedWait;
     case Capture::State::kLooking:
@@ -295,15 +306,16 @@ void Agent::FinishCapture() {
   ring::State fields{};
   fields.records = totals.records;
   fields.outside_window = totals.outside;
+  Sentence note = capture_.cupti().note();
   if (start_.begin != ring::Begin::kAtT0) {
     fields.t0_realtime_ns = totals.window.start.ns();
     fields.t1_realtime_ns = totals.window.end.ns();
     if (start_.end != ring::End::kAfterDuration && !end_seen) {
-      Sentence note;
+      if (!note.empty()) note << "; ";
       note << NameOf(start_.end) << " did not come in time: it was captured until then";
-      std::memcpy(fields.text, note.c_str(), note.size());
     }
   }
+  std::memcpy(fields.text, note.c_str(), note.size());
   const bool sent = SendState(ring::ClientState::kDone, fields);
   capturing_.store(false);
   if (!sent) Lost();

@@ -16,6 +16,16 @@
 
 namespace lockstep::client {
 
+// Whether CUPTI is set up before anybody asks for a capture: LOCKSTEP_PREPARE. A CUDA graph that was instantiated before replays without
+// records of its kernels; being set up may cost the steps something.
+enum class Prepare : uint8_t { kNever, kAtFirstContext };
+
+struct AgentOptions {
+  Prepare prepare = Prepare::kNever;
+  // Has the process made a CUDA context? Called every few milliseconds until it says so; null: as if it had.
+  bool (*context_up)() = nullptr;
+};
+
 // Read anew at each attempt to connect. The strings live as long as the process.
 using SocketSearchFn = SocketSearch (*)();
 
@@ -23,6 +33,9 @@ class Agent {
  public:
   constexpr Agent(const Timing& timing, Capture& capture, SocketSearchFn search)
       : timing_(timing), capture_(capture), search_(search) {}
+
+  // Before the thread runs.
+  void SetOptions(const AgentOptions& options) { options_ = options; }
 
   // ---- the thread ----
   void Run(EntryKind entry);
@@ -37,6 +50,8 @@ class Agent {
   void ForgetInChild();
 
  private:
+  // Sets CUPTI up when the first context is there.
+  void PrepareWhenDue();
   bool Connect(EntryKind entry);
   bool TakeWelcome(const ring::Welcome& welcome, int memfd);
   void Handle(const Message& message);
@@ -54,6 +69,7 @@ class Agent {
   const Timing& timing_;
   Capture& capture_;
   SocketSearchFn search_;
+  AgentOptions options_;
   Connection connection_;
   Descriptor memfd_;
   ring::ClientSegment segment_;

@@ -76,6 +76,63 @@ TEST_F(AgentTest, AForeignClockIsRefusedByName) {
   EXPECT_THAT(state->text, testing::HasSubstr("host's clock"));
 }
 
+TEST_F(AgentTest, WhoHoldsCuptiIsNamedWhereItCannotBeUsed) {
+  cupti_.Locked([](FakeCupti& f) {
+    f.holder = "NVIDIA Nsight Systems";
+    f.fail["cuptiActivityRegisterCallbacks"] = cupti::Result::kNotCompatible;
+  });
+  ConnectAndWelcome();
+  ASSERT_TRUE(daemon_.Arm(1));
+  const auto state = daemon_.WaitForState();
+  ASSERT_EQ(state->state, ClientState::kFailed);
+  EXPECT_THAT(state->text, testing::HasSubstr("CUPTI's subscriber in this process is NVIDIA Nsight Systems"));
+}
+
+TEST_F(AgentTest, NobodyIsSubscribedForLong) {
+  cupti_.Locked([](FakeCupti& f) { f.fail["cuptiActivityRegisterCallbacks"] = cupti::Result::kNotCompatible; });
+  ConnectAndWelcome();
+  ASSERT_TRUE(daemon_.Arm(1));
+  ASSERT_EQ(daemon_.WaitForState()->state, ClientState::kFailed);
+  cupti_.Locked([](FakeCupti& f) { EXPECT_EQ(f.subscribed, 0); });
+}
+
+TEST_F(AgentTest, AProfilerThatTakesTheClockInTheWindowIsSaidAndCounted) {
+  ConnectAndWelcome();
+  ArmAndExpectArmed(1);
+  const int64_t t0 = StartWindow(1, Nanos::Millis(150));
+  cupti_.Emit(MakeKernel(t0 + 10, t0 + 11, 99));
+  cupti_.Locked([](FakeCupti& f) {
+    f.now = 123456789;
+    f.holder = "kineto";
+  });
+  const auto done = daemon_.WaitForState();
+  ASSERT_TRUE(done && done->state == ClientState::kDone);
+  EXPECT_STREQ(done->text,
+               "another profiler replaced CUPTI's clock in the window, so records are missing; CUPTI's subscriber in this process is kineto");
+  EXPECT_EQ(daemon_.end->Lost(ring::LossReason::kContested, RecordKind::kPad), 1u);
+}
+
+TEST_F(AgentTest, PreparedCuptiWasOnForAMomentAndRecordsNothing) {
+  static std::atomic<bool> context{false};
+  context = false;
+  agent_->SetOptions({Prepare::kAtFirstContext, [] { return context.load(); }});
+  ConnectAndWelcome();
+  kSystemTiming.pause(Nanos::Millis(50));
+  cupti_.Locked([](FakeCupti& f) { EXPECT_EQ(f.calls.count("cuptiActivityEnable"), 0u) << "no context yet"; });
+  context = true;
+  kSystemTiming.pause(Nanos::Millis(100));
+  cupti_.Locked([](FakeCupti& f) {
+    EXPECT_EQ(f.calls["cuptiActivityEnable"], 1);
+    EXPECT_EQ(f.calls["cuptiActivityDisable"], 1);
+    EXPECT_EQ(f.calls.count("cuptiActivityRegisterCallbacks"), 0u);
+  });
+  EXPECT_TRUE(cupti_.NothingEnabled());
+  const uint64_t before = WakeUps();
+  kSystemTiming.pause(Nanos::Millis(300));
+  EXPECT_LE(WakeUps() - before, 1u) << "asleep again";
+  ArmAndExpectArmed(1);
+}
+
 TEST_F(AgentTest, ADaemonThatDiesInACaptureLeavesNothingOnAndItsSuccessorGetsTheSegment) {
   ConnectAndWelcome();
   ArmAndExpectArmed(1);

@@ -55,6 +55,13 @@ bool Capture::OpenCupti(const CaptureRequest& request, const ring::ClientSegment
   return true;
 }
 
+void Capture::Prepare() {
+  Sentence unheard;
+  if (!cupti_open_ && !open_cupti_(&api_, &unheard)) return;
+  cupti_open_ = true;
+  cupti_.Prepare(api_);
+}
+
 bool Capture::Arm(const CaptureRequest& request, const ring::ClientSegment& segment, Sentence* why) {
   window_.Close();
   window_begun_ = false;

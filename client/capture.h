@@ -67,6 +67,8 @@ class Capture {
   State state() const { return state_; }
   uint32_t cupti_version() const { return cupti_.version(); }
 
+  // Has CUPTI set itself up and record nothing. Whatever fails is told when a capture is armed.
+  void Prepare();
   // False, with `why`: nothing is on.
   bool Arm(const CaptureRequest& request, const ring::ClientSegment& segment, Sentence* why);
   // Records from [t0, t1) on the host's REALTIME. How long after t0 we learned of it, 0 when in time.

@@ -33,7 +33,7 @@ const Record& As(const cupti::Activity* record) {
 
 // What everything on a stream has in common. `with_graph`: this CUPTI's record is long enough to have the graph's fields.
 template <typename Activity, typename Record>
-void CopyCommon(const Activity& from, bool with_graph, Record* to) {
+void CopyCommon(const Activity& from, bool with_graph, bool graph_correlation, Record* to) {
   to->start_ns = static_cast<int64_t>(from.start);
   to->end_ns = static_cast<int64_t>(from.end);
   to->correlation = from.correlation_id;
@@ -42,6 +42,7 @@ void CopyCommon(const Activity& from, bool with_graph, Record* to) {
   to->stream = from.stream_id;
   to->graph_node = with_graph ? from.graph_node_id : 0;
   to->graph = with_graph ? from.graph_id : 0;
+  if (to->graph != 0 && !graph_correlation) to->correlation = 0;
 }
 
 template <typename Activity>
@@ -168,7 +169,7 @@ void Converter::Kernel(const cupti::Kernel10& from) {
   const uint32_t name = KernelName(from.name);
   auto* to = ring_.New<ring::KernelRecord>();
   if (to == nullptr) return;
-  CopyCommon(from, options_.sizes.kernel >= cupti::kKernelBytesWithGraph, to);
+  CopyCommon(from, options_.sizes.kernel >= cupti::kKernelBytesWithGraph, options_.graph_correlation, to);
   to->name = name;
   to->grid[0] = static_cast<uint32_t>(from.grid_x);
   to->grid[1] = static_cast<uint32_t>(from.grid_y);
@@ -186,7 +187,7 @@ void Converter::Memcpy(const cupti::Memcpy6& from) {
   if (!KeepOnDevice(from, RecordKind::kMemcpy)) return;
   auto* to = ring_.New<ring::MemcpyRecord>();
   if (to == nullptr) return;
-  CopyCommon(from, options_.sizes.memcpy >= cupti::kMemcpyBytesWithGraph, to);
+  CopyCommon(from, options_.sizes.memcpy >= cupti::kMemcpyBytesWithGraph, options_.graph_correlation, to);
   to->bytes = from.bytes;
   CopyKinds(from, to);
   to->src_device = 0;
@@ -198,7 +199,7 @@ void Converter::MemcpyPeer(const cupti::MemcpyPeer4& from) {
   auto* to = ring_.New<ring::MemcpyRecord>();
   if (to == nullptr) return;
   to->header.flags = ring::kMemcpyPeer;
-  CopyCommon(from, options_.sizes.memcpy_peer >= cupti::kMemcpyPeerBytesWithGraph, to);
+  CopyCommon(from, options_.sizes.memcpy_peer >= cupti::kMemcpyPeerBytesWithGraph, options_.graph_correlation, to);
   to->bytes = from.bytes;
   CopyKinds(from, to);
   to->src_device = from.src_device_id;
@@ -209,7 +210,7 @@ void Converter::Memset(const cupti::Memset4& from) {
   if (!KeepOnDevice(from, RecordKind::kMemset)) return;
   auto* to = ring_.New<ring::MemsetRecord>();
   if (to == nullptr) return;
-  CopyCommon(from, options_.sizes.memset >= cupti::kMemsetBytesWithGraph, to);
+  CopyCommon(from, options_.sizes.memset >= cupti::kMemsetBytesWithGraph, options_.graph_correlation, to);
   to->bytes = from.bytes;
   to->value = from.value;
   to->memory_kind = from.memory_kind;

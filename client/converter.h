@@ -38,6 +38,8 @@ struct ConverterOptions {
   bool driver_records = true;  // false: driver calls only decide for external correlations
   bool decided_by_api =
       true;  // false: no API records come; the device record of the same correlation decides
+  // CUPTI 13.0 and 13.1 give a graph's kernels another launch's correlation in every session but a process's first; then none is kept.
+  bool graph_correlation = true;
   Trigger* trigger = nullptr;  // hears of the profiler API; null: nobody does
 };
 

@@ -58,6 +58,19 @@ class ConverterTest : public testing::Test {
   std::unique_ptr<Converter> converter_ = std::make_unique<Converter>();
 };
 
+TEST_F(ConverterTest, AGraphsWrongCorrelationIsNotKept) {
+  Begin({.sizes = RecordSizes::Ask(fake_.Api()), .graph_correlation = false});
+  cupti::Kernel10 of_graph = MakeKernel(kT0 + 1, kT0 + 2, 41);
+  of_graph.graph_id = 9;
+  const cupti::Kernel10 plain = MakeKernel(kT0 + 3, kT0 + 4, 42);
+  Convert(of_graph, plain);
+  std::vector<uint32_t> correlations;
+  for (const auto& record : daemon_.Drain()) {
+    if (record.header.kind == RecordKind::kKernel) correlations.push_back(record.as<ring::KernelRecord>().correlation);
+  }
+  EXPECT_THAT(correlations, ElementsAre(0u, 42u));
+}
+
 TEST_F(ConverterTest, AKernelKeepsEveryField) {
   cupti::Kernel10 k = MakeKernel(kT0, kT0 + 50, 42, "void gemm<float>(int)", 13);
   k.device_id = 3;

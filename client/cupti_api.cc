@@ -113,6 +113,9 @@ bool ResolveCupti(void* library, CuptiApi* api, Sentence* why) {
   may(&found.EnableRuntimeApi, "cuptiActivityEnableRuntimeApi");
   may(&found.EnableDriverApi, "cuptiActivityEnableDriverApi");
   may(&found.EnableAllSyncRecords, "cuptiActivityEnableAllSyncRecords");
+  may(&found.EnableAndDump, "cuptiActivityEnableAndDump");
+  may(&found.Subscribe, "cuptiSubscribe_v2");
+  may(&found.Unsubscribe, "cuptiUnsubscribe");
   if (missing != nullptr) {
     *why << "the CUPTI library of this process lacks the function " << missing;
     return false;

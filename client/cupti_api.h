@@ -30,6 +30,9 @@ struct CuptiApi {
   foreign::cupti::ActivityEnableRuntimeApiFn EnableRuntimeApi = nullptr;
   foreign::cupti::ActivityEnableDriverApiFn EnableDriverApi = nullptr;
   foreign::cupti::ActivityEnableAllSyncRecordsFn EnableAllSyncRecords = nullptr;
+  foreign::cupti::ActivityEnableAndDumpFn EnableAndDump = nullptr;
+  foreign::cupti::SubscribeV2Fn Subscribe = nullptr;
+  foreign::cupti::UnsubscribeFn Unsubscribe = nullptr;
 };
 
 // Bytes of a record of `kind` in the library behind `api`, 0 = a kind it does not know. Asks its own record

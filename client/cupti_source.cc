@@ -3,6 +3,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstring>
+
 #include "common/ring/handshake.h"
 
 namespace lockstep::client {
@@ -111,8 +113,27 @@ bool CuptiSource::Fail(const char* function, Result result, Sentence* why) {
       result == Result::kVirtualizedDeviceInsufficientPrivileges) {
     *why << ": the driver lets only administrators profile";
   }
+  NameHolder(why);
   dormant_ = *why;
   return false;
+}
+
+void CuptiSource::NameHolder(Sentence* to) const {
+  if (api_.Subscribe == nullptr || api_.Unsubscribe == nullptr) return;
+  char holder[64] = {};
+  cupti::SubscriberParams params{sizeof params, "lockstep", holder, sizeof holder};
+  void* subscriber = nullptr;
+  const Result result = api_.Subscribe(
+      &subscriber, [](void*, cupti::CallbackDomain, uint32_t, const void*) {}, nullptr, &params);
+  if (result == Result::kSuccess) {
+    api_.Unsubscribe(subscriber);
+  } else if (result == Result::kMultipleSubscribersNotSupported) {
+    holder[sizeof holder - 1] = '\0';
+    const size_t prefix = sizeof cupti::kSubscriberPrefix - 1;
+    const bool prefixed = std::strncmp(holder, cupti::kSubscriberPrefix, prefix) == 0;
+    const char* name = prefixed ? holder + prefix : holder;
+    *to << "; CUPTI's subscriber in this process is " << (name[0] == '\0' ? "a tool without a name" : name);
+  }
 }
 
 bool CuptiSource::CheckVersion(Sentence* why) const {
@@ -123,20 +144,46 @@ bool CuptiSource::CheckVersion(Sentence* why) const {
   return true;
 }
 
-bool CuptiSource::CheckClock(Sentence* why) const {
+CuptiSource::Clock CuptiSource::ReadClockDomain() const {
   uint64_t ns = 0;
-  if (const Result result = api_.GetTimestamp(&ns); result != Result::kSuccess) {
-    *why << "cuptiGetTimestamp failed with " << static_cast<uint32_t>(result);
-    return false;
-  }
+  if (api_.GetTimestamp(&ns) != Result::kSuccess) return Clock::kUnknown;
   const Nanos difference = HostTime(static_cast<int64_t>(ns)) - timing_.realtime();
-  if (difference > kSameClock || difference < Nanos(-kSameClock.ns())) {
-    *why << "CUPTI does not stamp with the host's clock in this process (another profiler, such as "
-            "torch.profiler, "
-            "replaced it); run it without that profiler";
-    return false;
+  return difference > kSameClock || difference < Nanos(-kSameClock.ns()) ? Clock::kForeign : Clock::kHosts;
+}
+
+bool CuptiSource::CheckClock(Sentence* why) const {
+  switch (ReadClockDomain()) {
+    case Clock::kHosts:
+      return true;
+    case Clock::kUnknown:
+      *why << "cuptiGetTimestamp failed: CUPTI cannot be used in this process";
+      break;
+    case Clock::kForeign:
+      *why << "CUPTI does not stamp with the host's clock in this process: another profiler, such as torch.profiler, replaced it. "
+              "Start the job anew without it, or capture through PyTorch's with --via kineto";
+      break;
   }
-  return true;
+  NameHolder(why);
+  return false;
+}
+
+void CuptiSource::LookForRivals() {
+  // It takes CUPTI's callbacks with its own, so that the buffers we lent never come back, or its clock.
+  const bool clock = ReadClockDomain() == Clock::kForeign;
+  if (!clock && !buffers_lent()) return;
+  ring::CountLoss(segment_->header(), LossReason::kContested, RecordKind::kPad, 1);
+  note_ << (clock ? "another profiler replaced CUPTI's clock in the window" : "CUPTI kept buffers: another profiler may have taken it over")
+        << ", so records are missing";
+  NameHolder(&note_);
+}
+
+bool CuptiSource::Prepare(const CuptiApi& api) {
+  if (armed_ || !dormant_.empty()) return false;
+  api_ = api;
+  Sentence unheard;
+  if (api_.GetVersion(&version_) != Result::kSuccess || !CheckVersion(&unheard)) return false;
+  return api_.Enable(ActivityKind::kConcurrentKernel) == Result::kSuccess &&
+         api_.Disable(ActivityKind::kConcurrentKernel) == Result::kSuccess;
 }
 
 void CuptiSource::Remember(Undo what, uint32_t argument) {
@@ -199,6 +246,8 @@ bool CuptiSource::EnableKinds(uint32_t activities, Sentence* why) {
     if (api_.EnableAllSyncRecords != nullptr && api_.EnableAllSyncRecords(0) == Result::kSuccess) {
       Remember(Undo::kSyncRecords, 0);
     }
+    // What a stream waits for.
+    EnableOptional(ActivityKind::kCudaEvent);
   }
   // Before the API records, so that none of them comes without its correlation.
   if ((activities & ring::kActivityNccl) && !EnableKind(ActivityKind::kExternalCorrelation, why))
@@ -234,6 +283,9 @@ bool CuptiSource::Arm(const CuptiApi& api, uint32_t activities, const CuptiCallb
   options.driver_records = (activities & ring::kActivityDriver) != 0;
   options.decided_by_api =
       (activities & (ring::kActivityDriver | ring::kActivityRuntime | ring::kActivityNccl)) != 0;
+  options.graph_correlation = version_ < cupti::kVersion_13_0 || version_ >= cupti::kVersion_13_1U1 || sessions_ == 0;
+  ++sessions_;
+  note_ = Sentence();
   segment_ = &segment;
   records_ = 0;
   outside_ = 0;
@@ -302,6 +354,7 @@ void CuptiSource::Drain() {
   since = timing_.monotonic();
   while (buffers_lent() && timing_.monotonic() - since < kForcedLimit) timing_.pause(kBetweenLooks);
   CountDropped();
+  LookForRivals();
   Finish();
 }
 

@@ -56,6 +56,9 @@ class CuptiSource {
   bool Arm(const CuptiApi& api, uint32_t activities, const CuptiCallbacks& callbacks,
            const CuptiMemory& memory, const ring::ClientSegment& segment, Sentence* why);
   bool armed() const { return armed_.load(); }
+  // Has CUPTI set itself up in this process, and records nothing: a CUDA graph that is made later is one whose kernels it can see.
+  // False: it could not.
+  bool Prepare(const CuptiApi& api);
   // From now on what CUPTI drops is our loss; what it dropped before is not.
   void OpenWindow();
   // Asks CUPTI for the buffers whose records are complete.
@@ -71,6 +74,8 @@ class CuptiSource {
   // CUPTI still has buffers of ours (a drain that timed out): their memory must stay.
   bool buffers_lent() const { return pool_.lent() != 0; }
   uint32_t version() const { return version_; }
+  // What went wrong in the window that only its end showed; empty: nothing.
+  const Sentence& note() const { return note_; }
 
  private:
   enum class Undo : uint8_t { kDisable, kDriverApi, kThreadIdType, kSyncRecords };
@@ -80,7 +85,14 @@ class CuptiSource {
   };
 
   bool CheckVersion(Sentence* why) const;
+  enum class Clock : uint8_t { kHosts, kForeign, kUnknown };
+  Clock ReadClockDomain() const;
   bool CheckClock(Sentence* why) const;
+  // Names who holds CUPTI's one subscriber's place, where somebody does. Takes the place for a moment where nobody does, so only
+  // where something has gone wrong already.
+  void NameHolder(Sentence* to) const;
+  // After a window: another profiler may have taken CUPTI's clock or its callbacks.
+  void LookForRivals();
   bool EnableKinds(uint32_t activities, Sentence* why);
   bool EnableKind(foreign::cupti::ActivityKind kind, Sentence* why);
   void EnableOptional(foreign::cupti::ActivityKind kind);
@@ -101,6 +113,8 @@ class CuptiSource {
   uint32_t version_ = 0;
   std::atomic<bool> armed_{false};
   Sentence dormant_;  // why, when not empty
+  Sentence note_;
+  uint32_t sessions_ = 0;  // armed so far
   UndoStep undo_[32] = {};
   uint32_t undo_count_ = 0;
   const ring::ClientSegment* segment_ = nullptr;

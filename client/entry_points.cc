@@ -105,6 +105,37 @@ void* RunAgent(void*) {
   return nullptr;
 }
 
+// Of any device of this process, by the driver it has loaded. Where the driver cannot tell, as if one were there: to be set up too early
+// is to be set up.
+bool ContextUp() {
+  using StateFn = int (*)(int device, uint32_t* flags, int* active);
+  using CountFn = int (*)(int* count);
+  static StateFn state = nullptr;
+  static CountFn count = nullptr;
+  if (state == nullptr) {
+    void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    if (driver == nullptr) return true;
+    state = reinterpret_cast<StateFn>(::dlsym(driver, "cuDevicePrimaryCtxGetState"));
+    count = reinterpret_cast<CountFn>(::dlsym(driver, "cuDeviceGetCount"));
+    if (state == nullptr || count == nullptr) return true;
+  }
+  int devices = 0;
+  if (count(&devices) != 0) return false;
+  for (int device = 0; device < devices && device < 64; ++device) {
+    uint32_t flags = 0;
+    int active = 0;
+    if (state(device, &flags, &active) == 0 && active != 0) return true;
+  }
+  return false;
+}
+
+// LOCKSTEP_PREPARE: always, never or auto. Auto is never, as long as what being set up costs has not been measured on a GPU.
+AgentOptions OptionsOfThisProcess() {
+  const char* prepare = ::secure_getenv("LOCKSTEP_PREPARE");
+  const bool always = prepare != nullptr && std::strcmp(prepare, "always") == 0;
+  return {always ? Prepare::kAtFirstContext : Prepare::kNever, ContextUp};
+}
+
 bool StartThread() {
   // No signal of the application's is ever delivered to us.
   sigset_t all;
@@ -127,6 +158,7 @@ bool Start() {
   if (g_inert.load()) return false;
   if (g_started.exchange(true)) return true;
   g_gate.WipeInChildren();
+  g_agent.SetOptions(OptionsOfThisProcess());
   ::atexit(OnExit);
   return g_capture.recorder().Init(OnThreadExit) && ::pthread_atfork(nullptr, nullptr, OnFork) == 0 &&
          StartThread();

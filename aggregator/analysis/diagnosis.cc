@@ -29,7 +29,7 @@ class Diagnostician {
     gains_.Measure();
     TakeFigures();
     SetNoiseFloor();
-    if (Matched() >= kMatchedForVerdict) {
+    if (Matched() >= kMatchedForVerdict && AllGraphsSeen()) {
       if (gains_.steps() >= kLeastSteps) {
         ListExplanations();
       } else {
@@ -43,6 +43,10 @@ class Diagnostician {
   }
 
  private:
+  // Where a graph's kernels are missing a rank that works seems to idle.
+  bool AllGraphsSeen() const {
+    return std::all_of(in_.capture.ranks.begin(), in_.capture.ranks.end(), [](const store::RankData& r) { return r.unseen_graph_launches == 0; });
+  }
   double Matched() const { return in_.matches.MatchedFraction().value_or(1); }
 
   void TraceWaiting() {

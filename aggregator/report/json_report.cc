@@ -59,6 +59,10 @@ void WriteCapture(JsonOut& out, const CaptureRow& c) {
     out.Member("to_ns", l.to_ns);
     out.Member("reason", l.reason);
   });
+  WriteArray(out, "graphs_not_visible", c.graphs_not_visible, [&](const UnseenGraphsRow& g) {
+    out.Member("rank", g.rank);
+    out.Member("launches", g.launches);
+  });
   WriteClock(out, c);
   const MatchingRow& m = c.matching;
   out.Key("matching").BeginObject();

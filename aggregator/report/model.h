@@ -25,6 +25,12 @@ struct LossRow {
   std::string reason;
 };
 
+// A rank whose graphs ran without a record: what is called its idle time is not idle.
+struct UnseenGraphsRow {
+  RankId rank;
+  uint64_t launches = 0;
+};
+
 struct HostClockRow {
   std::string host;
   std::optional<Nanos> offset;  // ahead of the job's clock, in the middle of the window
@@ -54,6 +60,7 @@ struct CaptureRow {
   bool partial = false;
   std::vector<RankId> missing_ranks;
   std::vector<LossRow> losses;
+  std::vector<UnseenGraphsRow> graphs_not_visible;
   std::optional<Nanos> clock_bound;
   std::vector<HostClockRow> clocks;
   MatchingRow matching;

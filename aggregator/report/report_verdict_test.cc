@@ -193,6 +193,20 @@ std::vector<std::pair<double, unsigned>> SetsOf(const std::function<double(unsig
   return sets;
 }
 
+TEST(ReportVerdict, WhereGraphsWereNotSeenNobodyIsBlamedAndTheRemedyStandsFirst) {
+  store::Capture capture = CaptureOf(Noisy(1));
+  capture.ranks[2].unseen_graph_launches = 40;
+  const Report report = Analyze(capture).report;
+  tests::CheckedJson(report);
+  tests::ExpectConsistent(report);
+  EXPECT_TRUE(report.stragglers.empty());
+  ASSERT_EQ(report.capture.graphs_not_visible.size(), 1u);
+  EXPECT_EQ(report.capture.graphs_not_visible[0].rank, capture.ranks[2].rank);
+  const std::string text = RenderText(report);
+  EXPECT_THAT(text.substr(0, 200), HasSubstr("UNDECIDED the kernels of 40 launches of CUDA graphs on rank"));
+  EXPECT_THAT(text, HasSubstr("LOCKSTEP_PREPARE=always"));
+}
+
 TEST(ReportVerdict, SharesAndSetsOfFixesAreThoseOfEveryOrderAndEverySet) {
   const std::vector<size_t> always = {0, 1, 2, 3, 4, 5, 6};
   const std::vector<std::vector<Culprit>> cases = {{{2, 80, always}, {5, 50, always}},

@@ -53,6 +53,7 @@ HostTime LastStamp(const RankData& rank) {
 
 void AddLosses(const store::Capture& capture, CaptureRow& row) {
   for (const RankData& rank : capture.ranks) {
+    if (rank.unseen_graph_launches > 0) row.graphs_not_visible.push_back({rank.rank, rank.unseen_graph_launches});
     for (const store::Loss& loss : rank.losses) {
       row.losses.push_back({.rank = rank.rank,
                             .stage = loss.stage,

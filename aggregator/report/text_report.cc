@@ -74,6 +74,20 @@ class Writer {
   }
 
   void Verdict() {
+    if (!r_.capture.graphs_not_visible.empty()) {
+      uint64_t launches = 0;
+      std::vector<RankId> ranks;
+      for (const UnseenGraphsRow& row : r_.capture.graphs_not_visible) {
+        launches += row.launches;
+        ranks.push_back(row.rank);
+      }
+      page_.Say(kAlways,
+                absl::StrFormat("UNDECIDED the kernels of %d launches of CUDA graphs on %s were not recorded: the graphs are older than CUPTI. "
+                                "Start the job with LOCKSTEP_PREPARE=always",
+                                launches, RankList(ranks, 16)),
+                2, Tone::kWarn);
+      return;
+    }
     if (r_.ranks.empty()) {
       page_.Say(kAlways, "NOTHING RECORDED: no rank left any device activity", 2, Tone::kWarn);
       return;

@@ -121,6 +121,8 @@ struct RankData {
   GpuTimer gpu_timer;
   std::vector<ThreadName> thread_names;
   std::vector<Loss> losses;
+  // Graphs that ran without a record of their kernels (unseen_graphs.h): this rank's idle time is not idle.
+  uint64_t unseen_graph_launches = 0;
   HostUnions unions;
 };
 

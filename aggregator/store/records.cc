@@ -10,6 +10,7 @@
 #include "aggregator/store/records_blocks.h"
 #include "aggregator/store/records_join.h"
 #include "aggregator/store/records_manifest.h"
+#include "aggregator/store/unseen_graphs.h"
 #include "aggregator/store/records_process.h"
 #include "aggregator/store/records_timings.h"
 #include "common/columns/columns.h"
@@ -149,6 +150,13 @@ class Loader {
     for (size_t kind = 0; kind < tables.refused.size(); ++kind) {
       if (tables.refused[kind] == 0) continue;
       AddLoss(data, static_cast<Kind>(kind), tables.refused[kind], "stamps that no clock can have made");
+    }
+    data.unseen_graph_launches = UnseenGraphLaunches(data);
+    if (data.unseen_graph_launches > 0) {
+      data.losses.push_back({"cupti", columns::KindName(Kind::kKernel), data.unseen_graph_launches,
+                             "launches of CUDA graphs without a record of their kernels: the graphs were made before CUPTI was set up; start "
+                             "the job with LOCKSTEP_PREPARE=always",
+                             data.window.start, data.window.end});
     }
     if (tables.names_lost > 0) {
       Note(absl::StrCat(RankName(data), ": ", tables.names_lost,
@@ -326,6 +334,7 @@ class Loader {
     out.ranges = all.ranges;
     out.clocks = all.clocks;
     out.losses = all.losses;
+    out.unseen_graph_launches = all.unseen_graph_launches;
     return out;
   }
 

@@ -50,8 +50,9 @@ enum class LossReason : uint8_t {
   kTooLarge = 4,     // a string above kMaxStringBytes (kept, cut) or a record above kMaxRecordBytes (dropped)
   kUnknownKind = 5,  // CUPTI gave a record this client does not convert
   kNoPlace = 6,      // more of them were open at a time than the client has places for; minor version 1
+  kContested = 7,    // another profiler took CUPTI over: how many nobody can tell, so 1; counted under kPad
 };
-inline constexpr size_t kLossReasons = 7;
+inline constexpr size_t kLossReasons = 8;
 
 inline constexpr uint32_t kMaxRecordBytes = 16 * 1024;
 inline constexpr uint32_t kMaxStringBytes = kMaxRecordBytes - 64;

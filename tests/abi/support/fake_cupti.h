@@ -113,6 +113,24 @@ class FakeCupti {
     api.EnableAllSyncRecords = [](uint8_t enable) {
       return g_fake->Ok("cuptiActivityEnableAllSyncRecords", [&] { g_fake->all_sync_records = enable != 0; });
     };
+    api.EnableAndDump = [](Kind kind) {
+      return g_fake->Ok("cuptiActivityEnableAndDump", [&] { g_fake->enabled.insert(kind); });
+    };
+    api.Subscribe = [](void** subscriber, foreign::cupti::CallbackFn, void*, foreign::cupti::SubscriberParams* params) {
+      return g_fake->Locked([&](FakeCupti& f) {
+        if (f.holder.empty()) {
+          *subscriber = &f;
+          ++f.subscribed;
+          return Result::kSuccess;
+        }
+        const std::string text = foreign::cupti::kSubscriberPrefix + f.holder;
+        std::strncpy(params->holder, text.c_str(), params->holder_bytes - 1);
+        return Result::kMultipleSubscribersNotSupported;
+      });
+    };
+    api.Unsubscribe = [](void*) {
+      return g_fake->Ok("cuptiUnsubscribe", [&] { --g_fake->subscribed; });
+    };
     return api;
   }
 
@@ -156,6 +174,8 @@ class FakeCupti {
   uint32_t version = foreign::cupti::kVersion_13_0U1;
   uint64_t now = 0;  // 0: the host's REALTIME
   size_t dropped = 0;
+  std::string holder;  // who has the subscriber's place; empty: nobody
+  int subscribed = 0;
   std::set<Kind> refused_kinds;
   std::map<std::string, Result> fail;  // by function
   std::map<std::string, int> calls;
