@@ -22,6 +22,11 @@ struct FakePorts final : CapturePorts {
   bool SendToClient(const ProcessId& p, const ring::Arm& m) override { return Take(arms[p], p, m); }
   bool SendToClient(const ProcessId& p, const ring::Start& m) override { return Take(starts[p], p, m); }
   bool SendToClient(const ProcessId& p, const ring::Stop& m) override { return Take(stops[p], p, m); }
+  bool ChoosePath(UplinkId, const ProcessId& p, const std::string&, std::optional<uint32_t> framework) override {
+    if (framework) kineto[p] = *framework;
+    return unreached.count(p) == 0;
+  }
+  Nanos Lead(const ProcessId& p) override { return kineto.count(p) ? Nanos::Seconds(9) : Nanos(); }
   bool MayCapture(UplinkId, const ProcessId& p) override { return here.count(p) != 0; }
   uint64_t BeginDrain(UplinkId, const ProcessId& p, const std::string&) override {
     EXPECT_TRUE(draining.insert(p).second) << "begun twice";
@@ -49,6 +54,8 @@ struct FakePorts final : CapturePorts {
   };
   std::set<ProcessId> here = {kA, kB};
   std::set<ProcessId> deaf;
+  std::set<ProcessId> unreached;
+  std::map<ProcessId, uint32_t> kineto;
   std::map<ProcessId, std::vector<ring::Arm>> arms;
   std::map<ProcessId, std::vector<ring::Start>> starts;
   std::map<ProcessId, std::vector<ring::Stop>> stops;

@@ -1,6 +1,5 @@
 #include "daemon/client_server.h"
 
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -18,14 +17,6 @@ namespace {
 constexpr size_t kLargestPacket = sizeof(ring::Hello) + 1;  // one more, so that a longer one is seen to be
 constexpr int kPacketsPerTurn = 64;
 constexpr char kEnded[] = "the process ended";
-
-Fd OpenPidFd(pid_t pid) {
-#ifdef SYS_pidfd_open
-  return Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-#else
-  return Fd();
-#endif
-}
 
 template <typename Message>
 absl::Status Read(const std::byte* bytes, size_t length, Message& message) {

@@ -1,5 +1,6 @@
 #include "daemon/process.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -37,6 +38,14 @@ std::optional<ProcessInfo> ParseProcStat(const std::string& text) {
 
 std::optional<ProcessInfo> ProcFs::Find(int32_t pid) const {
   return ParseProcStat(ReadFile(root_ + "/" + std::to_string(pid) + "/stat"));
+}
+
+Fd OpenPidFd(pid_t pid) {
+#ifdef SYS_pidfd_open
+  return Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+#else
+  return Fd();
+#endif
 }
 
 std::string ReadBootId() {
