@@ -48,6 +48,7 @@ class TraceSession {
   std::mutex mutex_;
   std::string capture_;  // guarded by mutex_: Interrupt reads it
   std::string folder_;
+  bool start_told_ = false;
   absl::Status refused_;  // why the folder cannot be written
   v1::TraceFinished finished_;
   std::atomic<int> interrupts_{0};
