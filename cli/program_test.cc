@@ -38,7 +38,7 @@ class ProgramTest : public ::testing::Test {
     ::setenv("XDG_STATE_HOME", (folder_ + "/state").c_str(), 1);
     for (const char* name :
          {"LOCKSTEP_AGGREGATOR", "LOCKSTEP_TOKEN_FILE", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH",
-          "NCCL_PROFILER_PLUGIN", "KINETO_USE_DAEMON", "LD_PRELOAD"}) {
+          "NCCL_PROFILER_PLUGIN", "KINETO_USE_DAEMON", "KINETO_IPC_SOCKET_DIR", "LD_PRELOAD"}) {
       ::unsetenv(name);
     }
   }
@@ -243,6 +243,9 @@ TEST_F(ProgramTest, RunSetsVariablesAndLeavesAloneWhatIsSet) {
     EXPECT_THAT(plain.out, HasSubstr(std::string("\n") + name));
   }
   EXPECT_THAT(plain.out, HasSubstr("LOCKSTEP_SOCKET=" + Socket()));
+  EXPECT_THAT(plain.out, HasSubstr("\nKINETO_IPC_SOCKET_DIR=" + folder_ + "/kineto\n"));
+  EXPECT_THAT(Run("KINETO_USE_DAEMON=1 lockstep run -- env").out, Not(HasSubstr("KINETO_IPC_SOCKET_DIR")))
+      << "who has set that may mean dynolog";
   EXPECT_THAT(plain.out, Not(HasSubstr("LD_PRELOAD")));
   EXPECT_THAT(plain.err, HasSubstr("lockstep: set CUDA_INJECTION64_PATH"));
   EXPECT_EQ(std::count(plain.err.begin(), plain.err.end(), '\n'), 1) << plain.err;

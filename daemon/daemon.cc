@@ -36,7 +36,6 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options, c
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<EventLoop> loop, EventLoop::Create(clock));
   std::unique_ptr<Daemon> daemon(new Daemon(options, clock, log, std::move(loop)));
   LOCKSTEP_RETURN_IF_ERROR(daemon->OpenSockets(processes));
-  daemon->OpenKineto(processes);
   LOCKSTEP_RETURN_IF_ERROR(daemon->AddConfiguredAggregators());
   return daemon;
 }
@@ -69,6 +68,8 @@ absl::Status Daemon::OpenSockets(const ProcessTable& processes) {
   const std::string folder = FolderOf(options_.socket);
   LOCKSTEP_RETURN_IF_ERROR(PrepareSocketFolder(folder));
   LOCKSTEP_ASSIGN_OR_RETURN(lock_, LockFile(options_.socket + ".lock"));
+  // First: who finds the other sockets must find this one too.
+  OpenKineto(processes);
   // Root's sockets are for everybody: what each may do follows from who the kernel says they are.
   const mode_t mode = owner_ == 0 ? 0666 : 0600;
   LOCKSTEP_ASSIGN_OR_RETURN(ListeningSocket control,

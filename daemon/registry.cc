@@ -85,7 +85,7 @@ void Registry::ForgetOldHistories() {
 
 bool Registry::HasPid(int32_t pid) const {
   const auto found = processes_.lower_bound(ProcessId{pid, 0});
-  return found != processes_.end() && found->first.pid == pid;
+  return found != processes_.end() && found->first.pid == pid && found->second.paths.client;
 }
 
 std::vector<v1::Rank> Registry::Ranks(const Scope& scope) const {

@@ -62,7 +62,7 @@ class Registry {
   bool RemoveKineto(const ProcessId& id);
   // Null when it is not here. Valid until it is removed.
   RegisteredProcess* Find(const ProcessId& id);
-  // Is the process with this number here now?
+  // Is our client in the process with this number connected now?
   bool HasPid(int32_t pid) const;
   size_t size() const { return processes_.size(); }
   // By job, rank, pid.

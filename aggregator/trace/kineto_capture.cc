@@ -303,14 +303,22 @@ std::string WhyNoRows(const store::RecordedTrace& trace, const KinetoFile& file)
 
 void JoinRecordedTraces(std::vector<store::RecordedTrace> traces, std::vector<ReadFile> files, Capture& capture) {
   const bool mixed = HasCollectives(capture);
+  // Half a trace beside whole ones would look like a rank that did less.
+  const bool whole = !capture.ranks.empty() || std::any_of(files.begin(), files.end(), [](const ReadFile& f) {
+    return f.content.has_events && f.content.broken_off.empty();
+  });
   const size_t recorded = capture.ranks.size();
   Groups groups(capture);
   for (size_t i = 0; i < traces.size(); ++i) {
     const RankData& known = traces[i].rank;
     KinetoFile& content = files[i].content;
-    if (const std::string why = WhyNoRows(traces[i], content); !why.empty()) {
+    std::string why = WhyNoRows(traces[i], content);
+    if (why.empty() && whole && !content.broken_off.empty()) {
+      why = absl::StrCat(" is damaged (", content.broken_off, ") and left out; alone it is read up to the damage");
+    }
+    if (!why.empty()) {
       capture.notes.push_back(absl::StrCat("rank ", known.rank.value(), ", captured by PyTorch's profiler,",
-                                           traces[i].path.empty() ? "" : absl::StrCat(" has nothing in its trace: ", traces[i].path),
+                                           traces[i].path.empty() ? "" : absl::StrCat(" is missing: ", traces[i].path),
                                            why));
       capture.missing_ranks.push_back(known.rank);
       continue;
