@@ -105,7 +105,7 @@ class Pieces {
 
 bool KinetoFile::ProcessLives() const {
   const auto info = ProcFs(settings_.proc).Find(spec_.process.pid);
-  return info && info->id == spec_.process;
+  return info && info->id == spec_.process && !info->ended;
 }
 
 // Through the process's own root: its /tmp need not be the daemon's. Where that is closed to us both are usually the same.

@@ -33,6 +33,7 @@ std::optional<ProcessInfo> ParseProcStat(const std::string& text) {
   if (!absl::SimpleAtoi(text.substr(0, text.find(' ')), &info.id.pid)) return std::nullopt;
   if (!absl::SimpleAtoi(fields[kParentField], &info.parent_pid)) return std::nullopt;
   if (!absl::SimpleAtoi(fields[kStartTicksField], &info.id.start_ticks)) return std::nullopt;
+  info.ended = fields[0] == "Z" || fields[0] == "X";
   return info;
 }
 

@@ -34,6 +34,7 @@ inline void ToProto(const ProcessId& id, v1::ProcessKey* key) {
 struct ProcessInfo {
   ProcessId id;
   int32_t parent_pid = 0;
+  bool ended = false;  // its parent has not taken note yet
 };
 
 // Implemented by: ProcFs, and a table in tests. Any thread.
