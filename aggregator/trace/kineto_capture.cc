@@ -281,8 +281,9 @@ void ForgetGroups(Capture& capture) {
       "some ranks were captured through CUPTI and some by PyTorch's profiler: their collectives are matched by order");
 }
 
-bool HasCollectives(const Capture& capture) {
-  return std::any_of(capture.ranks.begin(), capture.ranks.end(), [](const RankData& r) { return !r.collectives.empty(); });
+// Its communication kernels get their collectives only with Finish.
+bool HasWork(const Capture& capture) {
+  return std::any_of(capture.ranks.begin(), capture.ranks.end(), [](const RankData& r) { return !r.activities.empty(); });
 }
 
 // What the capture knows of the process goes over what the file says of itself; times stay the file's.
@@ -302,7 +303,7 @@ std::string WhyNoRows(const store::RecordedTrace& trace, const KinetoFile& file)
 }  // namespace
 
 void JoinRecordedTraces(std::vector<store::RecordedTrace> traces, std::vector<ReadFile> files, Capture& capture) {
-  const bool mixed = HasCollectives(capture);
+  const bool mixed = HasWork(capture);
   // Half a trace beside whole ones would look like a rank that did less.
   const bool whole = !capture.ranks.empty() || std::any_of(files.begin(), files.end(), [](const ReadFile& f) {
     return f.content.has_events && f.content.broken_off.empty();
