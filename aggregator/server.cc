@@ -10,13 +10,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "aggregator/align/infer_groups.h"
 #include "aggregator/ingest/control_service.h"
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/ingest_service.h"
 #include "aggregator/report/report.h"
 #include "aggregator/store/file_sink.h"
-#include "aggregator/store/records.h"
+#include "aggregator/trace/readers.h"
 #include "common/rpc/address.h"
 #include "common/rpc/server.h"
 #include "common/rpc/status_macros.h"
@@ -45,8 +44,7 @@ absl::Status WriteWhole(const std::string& path, const std::string& text) {
 }
 
 absl::Status WriteReports(const std::string& folder) {
-  LOCKSTEP_ASSIGN_OR_RETURN(store::Capture capture, store::LoadRecords(folder));
-  align::InferGroups(capture);
+  LOCKSTEP_ASSIGN_OR_RETURN(store::Capture capture, trace::LoadCapture(folder, {}));
   const report::Analysis analysis = report::Analyze(capture);
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> json,
                             store::OpenAtomicFile(folder + "/report.json"));

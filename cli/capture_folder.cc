@@ -72,7 +72,8 @@ absl::StatusOr<CaptureFolder> CaptureFolder::Create(const std::string& final_nam
 absl::Status CaptureFolder::AppendRecords(const std::string& file, std::string_view bytes) {
   const bool manifest = file == store::kManifestName || file == store::kOpenManifestName;
   // The name comes over the wire.
-  if (!store::IsPlainFileName(file) || !(manifest || store::ParseRecordsFileName(file).has_value())) {
+  const bool of_a_process = store::ParseRecordsFileName(file).has_value() || store::ParseTraceFileName(file).has_value();
+  if (!store::IsPlainFileName(file) || !(manifest || of_a_process)) {
     return absl::InvalidArgumentError(
         absl::StrCat("the aggregator sent a file named \"", file, "\", which is none of a capture's"));
   }

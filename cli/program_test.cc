@@ -38,7 +38,7 @@ class ProgramTest : public ::testing::Test {
     ::setenv("XDG_STATE_HOME", (folder_ + "/state").c_str(), 1);
     for (const char* name :
          {"LOCKSTEP_AGGREGATOR", "LOCKSTEP_TOKEN_FILE", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH",
-          "NCCL_PROFILER_PLUGIN", "KINETO_USE_DAEMON", "LD_PRELOAD"}) {
+          "NCCL_PROFILER_PLUGIN", "KINETO_USE_DAEMON", "KINETO_IPC_SOCKET_DIR", "LD_PRELOAD"}) {
       ::unsetenv(name);
     }
   }
@@ -145,7 +145,9 @@ TEST_F(ProgramTest, ArgumentsThatMeanNothingAreNamedWithCode2) {
   EXPECT_EQ(Run("lockstep trace --duration 2").code, 2);
   EXPECT_EQ(Run("lockstep trace --duration 0s").code, 2);
   EXPECT_EQ(Run("lockstep trace --ranks x").code, 2);
-  EXPECT_EQ(Run("lockstep trace --activities python").code, 2);
+  EXPECT_EQ(Run("lockstep trace --activities pm_sampling").code, 2);
+  EXPECT_EQ(Run("lockstep trace --activities python --via cupti").code, 2) << "only PyTorch records that";
+  EXPECT_EQ(Run("lockstep trace --via nsys").code, 2);
   EXPECT_EQ(Run("lockstep trace --formats otf2").code, 2);
   EXPECT_EQ(Run("lockstep report x --format yaml").code, 2);
   EXPECT_EQ(Run("lockstep analyze").code, 2);
@@ -156,7 +158,7 @@ TEST_F(ProgramTest, ArgumentsThatMeanNothingAreNamedWithCode2) {
 
 TEST_F(ProgramTest, WhatALaterVersionWillDoIsRefusedInWords) {
   for (const char* option :
-       {"--steps 3", "--start-on-step 5", "--start-on-range r", "--start-on-profiler-api", "--via kineto"}) {
+       {"--steps 3", "--start-on-step 5", "--start-on-range r", "--start-on-profiler-api"}) {
     const Result r = Run(std::string("lockstep trace ") + option);
     EXPECT_EQ(r.code, 2) << option;
     EXPECT_THAT(r.err, HasSubstr("not available in this version")) << option;
@@ -243,6 +245,9 @@ TEST_F(ProgramTest, RunSetsVariablesAndLeavesAloneWhatIsSet) {
     EXPECT_THAT(plain.out, HasSubstr(std::string("\n") + name));
   }
   EXPECT_THAT(plain.out, HasSubstr("LOCKSTEP_SOCKET=" + Socket()));
+  EXPECT_THAT(plain.out, HasSubstr("\nKINETO_IPC_SOCKET_DIR=" + folder_ + "/kineto\n"));
+  EXPECT_THAT(Run("KINETO_USE_DAEMON=1 lockstep run -- env").out, Not(HasSubstr("KINETO_IPC_SOCKET_DIR")))
+      << "who has set that may mean dynolog";
   EXPECT_THAT(plain.out, Not(HasSubstr("LD_PRELOAD")));
   EXPECT_THAT(plain.err, HasSubstr("lockstep: set CUDA_INJECTION64_PATH"));
   EXPECT_EQ(std::count(plain.err.begin(), plain.err.end(), '\n'), 1) << plain.err;

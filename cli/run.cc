@@ -5,16 +5,19 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/command.h"
 #include "cli/daemon_socket.h"
 #include "cli/launcher_aggregator.h"
 #include "cli/siblings.h"
+#include "common/base/kineto_folder.h"
 
 namespace lockstep::cli {
 namespace {
@@ -74,6 +77,27 @@ class Environment {
   std::vector<std::string> set_;
 };
 
+// Is a socket with exactly this path bound on this machine? By the kernel's list, since libkineto compares paths letter by letter and
+// ends the process where they differ: a folder reached over a link must not be handed on.
+bool IsBound(const std::string& path) {
+  std::ifstream sockets("/proc/net/unix");
+  for (std::string line; std::getline(sockets, line);) {
+    if (absl::EndsWith(line, absl::StrCat(" ", path))) return true;
+  }
+  return false;
+}
+
+// PyTorch's on-demand tracing is to ask this user's daemon, whoever else has dynolog's name on the node. Left alone where somebody has
+// chosen for themselves.
+void PointKineto(const std::string& client_socket) {
+  const std::string folder = KinetoFolderOf(client_socket);
+  if (std::getenv(kKinetoFolderVariable) != nullptr || folder[0] != '/' || folder.size() > kLongestKinetoFolder ||
+      !IsBound(absl::StrCat(folder, "/", kKinetoSocketName))) {
+    return;
+  }
+  ::setenv(kKinetoFolderVariable, folder.c_str(), 1);
+}
+
 void Preload(const std::string& library) {
   const char* old = std::getenv("LD_PRELOAD");
   const std::string all = old == nullptr || old[0] == '\0' ? library : absl::StrCat(library, ":", old);
@@ -98,7 +122,10 @@ void Prepare(const RunFlags& flags) {
   if (cupti) environment.Set(kCuda, *library);
   environment.Set(kNvtx, *library);
   environment.Set(kNccl, *library);
-  if (flags.mode == "auto") environment.Set(kKineto, "1");
+  if (flags.mode == "auto" && std::getenv(kKineto.name) == nullptr) {
+    environment.Set(kKineto, "1");
+    PointKineto(daemon->client_socket);
+  }
   // The search has honoured a value that was set; ranks on this node must not search again and find another.
   ::setenv("LOCKSTEP_SOCKET", daemon->client_socket.c_str(), 1);
   if (flags.preload) Preload(*library);

@@ -61,7 +61,8 @@ std::string RankJson(const v1::Rank& r) {
          absl::StrCat(", \"rank_source\": ", JsonQuoted(r.rank_source()),
                       ", \"job_source\": ", JsonQuoted(r.job_source()),
                       ", \"client_version\": ", JsonQuoted(r.client_version()), ", \"cupti_version\": ",
-                      r.cupti_version() != 0 ? absl::StrCat(r.cupti_version()) : std::string("null"), "}");
+                      r.cupti_version() != 0 ? absl::StrCat(r.cupti_version()) : std::string("null"),
+                      ", \"via\": ", JsonQuoted(r.via()), ", \"kineto\": ", r.kineto() ? "true" : "false", "}");
 }
 
 std::string DaemonJson(const v1::DaemonStatus& d) {
@@ -76,7 +77,7 @@ std::string DaemonJson(const v1::DaemonStatus& d) {
                       "],\n   \"warnings\": [",
                       absl::StrJoin(d.warnings(), ", ",
                                     [](std::string* o, const std::string& w) { *o += JsonQuoted(w); }),
-                      "]}");
+                      "],\n   \"kineto\": ", d.kineto().empty() ? "null" : JsonQuoted(d.kineto()), "}");
 }
 
 std::string StateJson(const v1::RankState& s) {
@@ -123,15 +124,17 @@ std::string DaemonText(const v1::DaemonStatus& d) {
                     "\n");
     for (const v1::Rank* rank : ranks) {
       absl::StrAppendFormat(
-          &out, "    rank %-5d pid %-8d %s%s, number from %s%s\n", rank->rank(), rank->process().pid(),
+          &out, "    rank %-5d pid %-8d %s%s, number from %s%s%s\n", rank->rank(), rank->process().pid(),
           rank->program(),
           rank->incarnation() > 1 ? absl::StrFormat(" (incarnation %u)", rank->incarnation()) : "",
           rank->rank_source(),
-          rank->cupti_version() == 0 ? "" : absl::StrFormat(", CUPTI %u", rank->cupti_version()));
+          rank->cupti_version() == 0 ? "" : absl::StrFormat(", CUPTI %u", rank->cupti_version()),
+          rank->via() == "kineto" ? ", by PyTorch's profiler only" : "");
     }
   }
   if (d.ranks_size() == 0)
     out += "  no GPU process has registered: start the job with `lockstep run -- COMMAND`\n";
+  if (!d.kineto().empty()) absl::StrAppend(&out, "  PyTorch's on-demand traces: ", d.kineto(), "\n");
   for (const std::string& warning : d.warnings()) absl::StrAppend(&out, "  warning: ", warning, "\n");
   return out;
 }

@@ -57,16 +57,7 @@ struct Flags {
   AggregatorFlags aggregator;
 };
 
-absl::Status CheckAvailable(const Flags& flags) {
-  if (flags.via == "kineto") {
-    return absl::UnimplementedError(
-        "--via kineto is not available in this version: captures go through CUPTI");
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<v1::TraceRequest> MakeRequest(const Flags& flags) {
-  LOCKSTEP_RETURN_IF_ERROR(CheckAvailable(flags));
   v1::TraceRequest request;
   request.set_job(flags.job);
   for (const int32_t pid : flags.pids) request.add_pids(pid);
@@ -81,8 +72,13 @@ absl::StatusOr<v1::TraceRequest> MakeRequest(const Flags& flags) {
   request.set_duration_ns(duration.ns());
   LOCKSTEP_ASSIGN_OR_RETURN(const Nanos arm_timeout, ParseDuration(flags.arm_timeout));
   request.set_arm_timeout_ns(arm_timeout.ns());
-  LOCKSTEP_ASSIGN_OR_RETURN(const uint32_t activities, ParseActivities(flags.activities));
-  request.set_activities(trigger ? WithTrigger(activities, *trigger) : activities);
+  LOCKSTEP_ASSIGN_OR_RETURN(const AskedActivities activities, ParseActivities(flags.activities));
+  request.set_activities(trigger ? WithTrigger(activities.recorded, *trigger) : activities.recorded);
+  request.set_framework(activities.framework);
+  request.set_via(flags.via);
+  if (flags.via == "cupti" && activities.framework != 0) {
+    return absl::InvalidArgumentError("--via cupti cannot record cpu_op, python, modules and shapes: they are PyTorch's");
+  }
   if (!flags.start_at.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(const JobTime start, ParseStartAt(flags.start_at, ingest::SystemClock().Now()));
     request.set_start_at_unix_ns(start.ns());
@@ -195,9 +191,11 @@ void AddTrace(CLI::App& app, Chosen& chosen) {
   AddSelection(*sub, *flags);
   AddWindow(*sub, *flags);
   sub->add_option("--activities", flags->activities, "What to record; memory, nccl-channels (the GPU's time in each channel of a collective) and "
-                  "nccl-proxy (what network operations waited for) as well, where asked for")
+                  "nccl-proxy (what network operations waited for) as well, where asked for, and of PyTorch jobs cpu_op, python, modules and shapes")
       ->capture_default_str();
-  sub->add_option("--via", flags->via, "auto or cupti")
+  sub->add_option("--via", flags->via,
+                  "cupti: by Lockstep's client; kineto: by PyTorch's own profiler, in jobs with KINETO_USE_DAEMON, which needs up to 15 s to "
+                  "start; auto: kineto where no client is loaded, or only PyTorch records what is asked for")
       ->check(CLI::IsMember({"auto", "cupti", "kineto"}))
       ->capture_default_str();
   sub->add_option("--arm-timeout", flags->arm_timeout,

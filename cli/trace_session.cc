@@ -5,14 +5,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "aggregator/align/infer_groups.h"
 #include "aggregator/ingest/selection.h"
 #include "aggregator/report/report.h"
-#include "aggregator/store/records.h"
+#include "aggregator/trace/readers.h"
 #include "cli/analysis_output.h"
 #include "cli/command.h"
 #include "cli/trigger_flags.h"
@@ -49,7 +49,7 @@ std::string StateWords(const v1::RankProgress& rank) {
   const v1::RankState& state = rank.state();
   switch (state.state()) {
     case v1::RankState::SEEN:
-      return "seen";
+      return state.text().empty() ? "seen" : absl::StrCat("seen, ", state.text());
     case v1::RankState::ARMED:
       return "armed";
     case v1::RankState::CAPTURING:
@@ -58,6 +58,9 @@ std::string StateWords(const v1::RankProgress& rank) {
     case v1::RankState::WAITING:
       return state.step_ns() > 0 ? absl::StrCat("waiting, at step ", state.step()) : "waiting";
     case v1::RankState::DONE:
+      if (state.trace_bytes() > 0) {
+        return absl::StrFormat("done, a trace of %.1f MB (gzip), lost %d", static_cast<double>(state.trace_bytes()) * 1e-6, rank.lost());
+      }
       return absl::StrCat("done, ", state.records(), " records, lost ", rank.lost(),
                           state.text().empty() ? "" : absl::StrCat("; ", state.text()));
     case v1::RankState::FAILED:
@@ -103,8 +106,7 @@ absl::Status TraceSession::WriteFolder(ExitCode& code) {
       finished_.capture(),
       [&](const std::string& file, std::string_view bytes) { return folder.AppendRecords(file, bytes); }));
   progress_.Show("analysing");
-  LOCKSTEP_ASSIGN_OR_RETURN(store::Capture capture, store::LoadRecords(folder.partial()));
-  align::InferGroups(capture);
+  LOCKSTEP_ASSIGN_OR_RETURN(store::Capture capture, trace::LoadCapture(folder.partial(), {}));
   const report::Analysis analysis = report::Analyze(capture);
   progress_.Show("writing traces");
   LOCKSTEP_RETURN_IF_ERROR(folder.WriteTraces(capture, analysis, output_.formats));
@@ -171,6 +173,10 @@ void TraceSession::OnProgress(const v1::TraceProgress& progress) {
   if (progress.waiting() > 0) {
     absl::StrAppend(&line, " for ", waits_for_, " on ", progress.waiting(), progress.waiting() == 1 ? " rank" : " ranks");
     if (progress.step() > 0) absl::StrAppend(&line, ", at step ", progress.step());
+  }
+  if (progress.phase() == "starting" && !std::exchange(start_told_, true)) {
+    progress_.Clear();
+    Say(absl::StrFormat("all ranks start together in %.1f s; PyTorch's profiler needs up to 15 s", Nanos(progress.remaining_ns()).seconds()));
   }
   // An armed rank may wait long; while records flow their number says more.
   if (progress.remaining_ns() > 0 && progress.phase() != "draining") {

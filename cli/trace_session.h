@@ -49,6 +49,7 @@ class TraceSession {
   std::string capture_;  // guarded by mutex_: Interrupt reads it
   std::string folder_;
   std::string waits_for_;  // in words
+  bool start_told_ = false;
   absl::Status refused_;  // why the folder cannot be written
   v1::TraceFinished finished_;
   std::atomic<int> interrupts_{0};

@@ -71,8 +71,8 @@ absl::StatusOr<std::optional<v1::Trigger>> ParseTrigger(const WindowFlags& flags
 
 uint32_t WithTrigger(uint32_t asked, const v1::Trigger& trigger) {
   const bool by_ranges = trigger.begin() != v1::Trigger::AT_PROFILER_START || trigger.end() == v1::Trigger::AFTER_STEPS;
-  const bool by_calls = trigger.begin() == v1::Trigger::AT_PROFILER_START && (asked & ~ParseActivities("nvtx,nccl").value()) != 0;
-  return asked | (by_calls ? ParseActivities("runtime,driver").value() : 0) | (by_ranges ? ParseActivities("nvtx").value() : 0);
+  const bool by_calls = trigger.begin() == v1::Trigger::AT_PROFILER_START && (asked & ~ParseActivities("nvtx,nccl").value().recorded) != 0;
+  return asked | (by_calls ? ParseActivities("runtime,driver").value().recorded : 0) | (by_ranges ? ParseActivities("nvtx").value().recorded : 0);
 }
 
 std::string BeginWords(const v1::Trigger& trigger) {

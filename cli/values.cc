@@ -14,13 +14,15 @@ namespace {
 
 struct Activity {
   const char* name;
-  uint32_t bit;
+  AskedActivities bits;
 };
-// The bits of ring::Activities, as the protocol carries them.
-constexpr Activity kActivities[] = {{"kernel", 1u << 0},  {"memcpy", 1u << 1}, {"memset", 1u << 2},
-                                    {"runtime", 1u << 3}, {"driver", 1u << 4}, {"sync", 1u << 5},
-                                    {"nvtx", 1u << 6},    {"nccl", 1u << 7},   {"memory", 1u << 8},
-                                    {"nccl-channels", 1u << 9}, {"nccl-proxy", 1u << 10}};
+// The bits of ring::Activities and v1::FrameworkActivity, as the protocol carries them.
+constexpr Activity kActivities[] = {{"kernel", {1u << 0}},       {"memcpy", {1u << 1}},    {"memset", {1u << 2}},
+                                    {"runtime", {1u << 3}},      {"driver", {1u << 4}},    {"sync", {1u << 5}},
+                                    {"nvtx", {1u << 6}},         {"nccl", {1u << 7}},      {"memory", {1u << 8}},
+                                    {"nccl-channels", {1u << 9}}, {"nccl-proxy", {1u << 10}},
+                                    {"cpu_op", {0, 1u << 0}},    {"python", {0, 1u << 1}}, {"modules", {0, 1u << 2}},
+                                    {"shapes", {0, 1u << 3}}};
 
 }  // namespace
 
@@ -65,18 +67,20 @@ absl::StatusOr<std::vector<int32_t>> ParseRanks(const std::string& text) {
   return ranks;
 }
 
-absl::StatusOr<uint32_t> ParseActivities(const std::string& text) {
-  uint32_t bits = 0;
+absl::StatusOr<AskedActivities> ParseActivities(const std::string& text) {
+  AskedActivities asked;
   for (const std::string& name : std::vector<std::string>(absl::StrSplit(text, ','))) {
     const auto* found = std::find_if(std::begin(kActivities), std::end(kActivities),
                                      [&](const Activity& a) { return name == a.name; });
     if (found == std::end(kActivities)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "\"", name, "\" is no activity this version records: choose from ", kAllActivities, ",", kMoreActivities));
+          "\"", name, "\" is no activity this version records: choose from ", kAllActivities, ",", kMoreActivities,
+          ", and of PyTorch jobs cpu_op,python,modules,shapes"));
     }
-    bits |= found->bit;
+    asked.recorded |= found->bits.recorded;
+    asked.framework |= found->bits.framework;
   }
-  return bits;
+  return asked;
 }
 
 absl::StatusOr<JobTime> ParseStartAt(const std::string& text, JobTime now) {

@@ -15,8 +15,12 @@ namespace lockstep::cli {
 absl::StatusOr<Nanos> ParseDuration(const std::string& text);
 // "0-7,12"; sorted, each once.
 absl::StatusOr<std::vector<int32_t>> ParseRanks(const std::string& text);
-// "kernel,memcpy,…" as the bits of an Arm request. What only the framework can record is refused by name.
-absl::StatusOr<uint32_t> ParseActivities(const std::string& text);
+// "kernel,memcpy,…" as the bits of an Arm request.
+struct AskedActivities {
+  uint32_t recorded = 0;   // ring::Activities
+  uint32_t framework = 0;  // v1::FrameworkActivity: what only PyTorch's profiler records
+};
+absl::StatusOr<AskedActivities> ParseActivities(const std::string& text);
 inline constexpr char kAllActivities[] = "kernel,memcpy,memset,runtime,driver,sync,nvtx,nccl";
 // Recorded only where they are asked for.
 inline constexpr char kMoreActivities[] = "memory,nccl-channels,nccl-proxy";

@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lockstep/v1/common.pb.h"
 
 namespace lockstep::cli {
 namespace {
@@ -31,11 +32,16 @@ TEST(Ranks, AreRangesAndNumbers) {
 }
 
 TEST(Activities, AreBitsOfTheProtocol) {
-  EXPECT_EQ(*ParseActivities("kernel"), 1u);
-  EXPECT_EQ(*ParseActivities(kAllActivities), 0xFFu);
-  EXPECT_EQ(*ParseActivities("kernel,memory"), 0x101u);
-  EXPECT_EQ(*ParseActivities("nccl-channels,nccl-proxy"), 0x600u);
-  EXPECT_THAT(std::string(ParseActivities("kernel,python").status().message()), HasSubstr("\"python\""));
+  EXPECT_EQ(ParseActivities("kernel")->recorded, 1u);
+  EXPECT_EQ(ParseActivities(kAllActivities)->recorded, 0xFFu);
+  EXPECT_EQ(ParseActivities(kAllActivities)->framework, 0u);
+  EXPECT_EQ(ParseActivities("kernel,memory")->recorded, 0x101u);
+  EXPECT_EQ(ParseActivities("kernel,cpu_op,python")->recorded, 1u);
+  EXPECT_EQ(ParseActivities("kernel,cpu_op,python")->framework,
+            static_cast<uint32_t>(v1::FRAMEWORK_CPU_OP | v1::FRAMEWORK_PYTHON));
+  EXPECT_EQ(ParseActivities("modules,shapes")->framework, static_cast<uint32_t>(v1::FRAMEWORK_MODULES | v1::FRAMEWORK_SHAPES));
+  EXPECT_THAT(std::string(ParseActivities("kernel,pm_sampling").status().message()), HasSubstr("\"pm_sampling\""));
+  EXPECT_EQ(ParseActivities("nccl-channels,nccl-proxy")->recorded, 0x600u);
 }
 
 TEST(StartAt, IsAnOffsetOrATime) {

@@ -107,7 +107,7 @@ void Captures::OnArm(UplinkId uplink, const v1::Arm& arm) {
     const bool known = std::any_of(capture->members.begin(), capture->members.end(),
                                    [&](const Member& m) { return m.process == process; });
     // The Arm came twice, over a stream that broke in between: OnUplinkBack has told how things are.
-    if (!known) ArmProcess(*capture, process, arm.activities());
+    if (!known) ArmProcess(*capture, process, arm);
   }
   if (capture == nullptr) return ports_.SendStates(uplink, std::move(refused));
   NoteEnd(*capture);
@@ -120,25 +120,33 @@ void Captures::RefuseProcess(Capture& capture, Member& member, v1::RankState::St
   ports_.SendEnd(capture.uplink, member.process, capture.id);
 }
 
-void Captures::ArmProcess(Capture& capture, const ProcessId& process, uint32_t activities) {
+void Captures::ArmProcess(Capture& capture, const ProcessId& process, const v1::Arm& arm) {
   Capture* other = nullptr;
   const bool busy = FindMember(process, &other) != nullptr;
   Member& member = capture.members.emplace_back();
   member.process = process;
   ToProto(process, member.state.mutable_process());
-  if (!ports_.MayCapture(capture.uplink, process)) {
-    return RefuseProcess(capture, member, v1::RankState::GONE,
-                         absl::StrCat("process ", process.pid, " is not here any more"));
-  }
   if (busy) {
     return RefuseProcess(
         capture, member, v1::RankState::FAILED,
         absl::StrCat("it is in capture ", other->id, " already: try again when that has ended"));
   }
+  if (!ports_.MayCapture(capture.uplink, process)) {
+    return RefuseProcess(capture, member, v1::RankState::GONE,
+                         absl::StrCat("process ", process.pid, " is not here any more"));
+  }
+  member.kineto = std::any_of(arm.kineto().begin(), arm.kineto().end(),
+                              [&](const v1::ProcessKey& key) { return FromProto(key) == process; });
+  if (!ports_.ChoosePath(capture.uplink, process, capture.id,
+                         member.kineto ? std::optional<uint32_t>(arm.framework()) : std::nullopt)) {
+    return RefuseProcess(capture, member, v1::RankState::FAILED,
+                         member.kineto ? "it does not ask for PyTorch's on-demand traces any more"
+                                       : "Lockstep's client in it is not connected any more: --via kineto may reach it");
+  }
   Set(capture, member, v1::RankState::SEEN);
   auto message = Make<ring::Arm>(ring::MessageType::kArm);
   message.capture = capture.number;
-  message.activities = activities == 0 ? ring::kDefaultActivities : activities;
+  message.activities = arm.activities() == 0 ? ring::kDefaultActivities : arm.activities();
   message.epoch = ports_.BeginDrain(capture.uplink, process, capture.id);
   if (!ports_.SendToClient(process, message)) {
     EndMember(capture, member, v1::RankState::GONE, "it did not take the request to arm");
@@ -171,7 +179,9 @@ void Captures::OnStart(UplinkId uplink, const v1::Start& start) {
   const Nanos after = capture->trigger.begin() == v1::Trigger::AT_T0
                           ? Nanos()
                           : std::max(length, Nanos(capture->trigger.duration_ns()));
-  capture->deadline = clock_.Monotonic() + std::max(ahead, Nanos()) + after + limits_.wait_for_done;
+  const MonoTime end = clock_.Monotonic() + std::max(ahead, Nanos()) + after;
+  capture->deadline = end + limits_.wait_for_done;
+  capture->kineto_deadline = end + limits_.wait_for_kineto;
   for (Member& member : capture->members) {
     if (member.phase == Phase::kArmed || (step_agreed && member.phase == Phase::kWaiting)) SendStart(*capture, member);
   }
@@ -191,6 +201,11 @@ void Captures::SendStart(Capture& capture, Member& member) {
   message.t0_realtime_ns = capture.window.start.ns();
   message.t1_realtime_ns = capture.window.end.ns();
   if (capture.trigger.begin() != v1::Trigger::AT_T0) {
+    if (member.kineto) {
+      SendStop(capture, member, StopMode::kAbort);
+      return EndMember(capture, member, v1::RankState::FAILED,
+                       "PyTorch's profiler begins at a time: give --duration, or capture with the client (--via cupti)");
+    }
     if (!ports_.KnowsTriggers(member.process)) {
       SendStop(capture, member, StopMode::kAbort);
       return EndMember(capture, member, v1::RankState::FAILED,
@@ -281,10 +296,15 @@ void Captures::OnClientState(const ProcessId& process, const ring::State& state)
       member->phase = Phase::kArmed;
       // Its messages are in order: by now it has ended what it was told to abort before.
       if (unsettled_.erase(process) > 0) ports_.RestartDrain(process);
+      member->state.set_lead_ns(ports_.Lead(process).ns());
       Set(*capture, *member, v1::RankState::ARMED);
       if (capture->started) SendStart(*capture, *member);
       return;
     case ring::ClientState::kCapturing:
+      // PyTorch's profiler works long after T1; the aggregator hears that it does.
+      if (member->phase == Phase::kCapturing && member->kineto) {
+        return Set(*capture, *member, v1::RankState::CAPTURING, FieldText(state.text));
+      }
       if (member->phase != Phase::kStarted && member->phase != Phase::kWaiting) return;
       member->phase = Phase::kCapturing;
       member->state.set_late_ns(std::max<int64_t>(state.late_ns, 0));
@@ -316,6 +336,8 @@ void Captures::OnClientState(const ProcessId& process, const ring::State& state)
       if (member->phase == Phase::kWaiting) {
         EndMember(*capture, *member, v1::RankState::FAILED, "the capture was stopped before its trigger came");
       }
+      // What keeps it from being armed.
+      if (member->phase == Phase::kArming && member->kineto) Set(*capture, *member, v1::RankState::SEEN, FieldText(state.text));
       return;
   }
 }
@@ -362,9 +384,10 @@ void Captures::NoteEnd(Capture& capture) {
   }
 }
 
-void Captures::TimeOut(Capture& capture, std::initializer_list<Phase> phases, const std::string& text) {
+void Captures::TimeOut(Capture& capture, std::initializer_list<Phase> phases, Of of, const std::string& text) {
   for (Member& member : capture.members) {
     if (std::find(phases.begin(), phases.end(), member.phase) == phases.end()) continue;
+    if (of != Of::kAll && (of == Of::kKineto) != member.kineto) continue;
     SendStop(capture, member, StopMode::kAbort);
     EndMember(capture, member, v1::RankState::FAILED, text);
   }
@@ -373,16 +396,23 @@ void Captures::TimeOut(Capture& capture, std::initializer_list<Phase> phases, co
 void Captures::TickCapture(Capture& capture, MonoTime now) {
   if (!capture.arming_over && now >= capture.armed_by) {
     capture.arming_over = true;
-    TimeOut(capture, {Phase::kArming},
+    TimeOut(capture, {Phase::kArming}, Of::kClients,
             "it did not arm in time: the process may be stopped, or stuck in a CUDA call");
+    TimeOut(capture, {Phase::kArming}, Of::kKineto,
+            "it did not arm in time: its profiler is busy (torch.profiler, or another on-demand trace), or it has stopped asking");
+  }
+  if (now >= capture.kineto_deadline) {
+    capture.kineto_deadline = MonoTime::Max();
+    TimeOut(capture, {Phase::kArming, Phase::kArmed, Phase::kStarted, Phase::kCapturing}, Of::kKineto,
+            absl::StrCat("its profiler left no trace within ", Seconds(limits_.wait_for_kineto), " after the window"));
   }
   if (now < capture.deadline) return;
   if (capture.started) {
-    TimeOut(capture, {Phase::kArming, Phase::kArmed, Phase::kStarted, Phase::kWaiting, Phase::kCapturing},
+    TimeOut(capture, {Phase::kArming, Phase::kArmed, Phase::kStarted, Phase::kWaiting, Phase::kCapturing}, Of::kClients,
             absl::StrCat("it did not report the end within ", Seconds(limits_.wait_for_done),
                          " after the window"));
   } else {
-    TimeOut(capture, {Phase::kArming, Phase::kArmed}, "the aggregator never sent the start");
+    TimeOut(capture, {Phase::kArming, Phase::kArmed}, Of::kAll, "the aggregator never sent the start");
   }
   capture.deadline = MonoTime::Max();
 }
@@ -406,6 +436,7 @@ std::optional<MonoTime> Captures::NextDeadline() const {
     }
     if (!capture.arming_over) consider(capture.armed_by);
     if (capture.deadline != MonoTime::Max()) consider(capture.deadline);
+    if (capture.kineto_deadline != MonoTime::Max()) consider(capture.kineto_deadline);
   }
   return next;
 }

@@ -40,7 +40,13 @@ class CapturePorts {
   virtual bool SendToClient(const ProcessId& process, const ring::Start& message) = 0;
   virtual bool SendToClient(const ProcessId& process, const ring::Stop& message) = 0;
 
-  // Connected, and within what the uplink may see.
+  // The process is about to be armed: through PyTorch's profiler if `framework` is set (v1::FrameworkActivity bits), else through its
+  // client. The calls below go that way until its drain has ended. False: that way does not lead there.
+  virtual bool ChoosePath(UplinkId uplink, const ProcessId& process, const std::string& capture,
+                          std::optional<uint32_t> framework) = 0;
+  // From Start to T0, for the process to begin with it.
+  virtual Nanos Lead(const ProcessId& process) = 0;
+  // Here, and within what the uplink may see.
   virtual bool MayCapture(UplinkId uplink, const ProcessId& process) = 0;
   // Its client is new enough to look for the begin and end of a window itself.
   virtual bool KnowsTriggers(const ProcessId& process) = 0;
@@ -64,6 +70,8 @@ struct CaptureLimits {
   Nanos longest_arm_timeout = Nanos::Seconds(600);
   Nanos wait_for_start = Nanos::Seconds(120);  // beyond the arm timeout
   Nanos wait_for_done = Nanos::Seconds(15);    // beyond T1
+  // The same for PyTorch's profiler, which processes and writes all it has before a byte can be had.
+  Nanos wait_for_kineto = Nanos::Seconds(200);
   Nanos keep_ended = Nanos::Seconds(60);       // so that a returning aggregator hears how it ended
   Nanos longest_window = Nanos::Seconds(24 * 3600);
   // Of one aggregator, which may be any user's: more processes in one Arm are passed over, more captures
@@ -114,6 +122,7 @@ class Captures {
     Phase phase = Phase::kArming;
     v1::RankState state;
     std::optional<HostInterval> window;  // its own, where a trigger opened it
+    bool kineto = false;
   };
   struct Capture {
     std::string id;
@@ -121,6 +130,7 @@ class Captures {
     uint64_t number = 0;  // of ring::Arm
     std::vector<Member> members;
     MonoTime deadline;  // of the phase: to arm, to get a Start, to be done
+    MonoTime kineto_deadline = MonoTime::Max();
     MonoTime armed_by;
     bool arming_over = false;
     bool started = false;
@@ -133,7 +143,7 @@ class Captures {
   Capture* Add(UplinkId uplink, const v1::Arm& arm);
   Member* FindMember(const ProcessId& process, Capture** capture);
   void RefuseProcess(Capture& capture, Member& member, v1::RankState::State state, const std::string& text);
-  void ArmProcess(Capture& capture, const ProcessId& process, uint32_t activities);
+  void ArmProcess(Capture& capture, const ProcessId& process, const v1::Arm& arm);
   bool Possible(const Capture& capture) const;
   void SendStart(Capture& capture, Member& member);
   enum class StopMode : uint8_t { kKeep, kAbort };
@@ -144,7 +154,8 @@ class Captures {
   void Abort(Capture& capture);
   void NoteEnd(Capture& capture);
   void TickCapture(Capture& capture, MonoTime now);
-  void TimeOut(Capture& capture, std::initializer_list<Phase> phases, const std::string& text);
+  enum class Of : uint8_t { kAll, kClients, kKineto };
+  void TimeOut(Capture& capture, std::initializer_list<Phase> phases, Of of, const std::string& text);
 
   const Clock& clock_;
   CapturePorts& ports_;

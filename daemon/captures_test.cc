@@ -22,6 +22,11 @@ struct FakePorts final : CapturePorts {
   bool SendToClient(const ProcessId& p, const ring::Arm& m) override { return Take(arms[p], p, m); }
   bool SendToClient(const ProcessId& p, const ring::Start& m) override { return Take(starts[p], p, m); }
   bool SendToClient(const ProcessId& p, const ring::Stop& m) override { return Take(stops[p], p, m); }
+  bool ChoosePath(UplinkId, const ProcessId& p, const std::string&, std::optional<uint32_t> framework) override {
+    if (framework) kineto[p] = *framework;
+    return unreached.count(p) == 0;
+  }
+  Nanos Lead(const ProcessId& p) override { return kineto.count(p) ? Nanos::Seconds(9) : Nanos(); }
   bool MayCapture(UplinkId, const ProcessId& p) override { return here.count(p) != 0; }
   bool KnowsTriggers(const ProcessId& p) override { return old.count(p) == 0; }
   uint64_t BeginDrain(UplinkId, const ProcessId& p, const std::string&) override {
@@ -51,6 +56,8 @@ struct FakePorts final : CapturePorts {
   std::set<ProcessId> here = {kA, kB};
   std::set<ProcessId> deaf;
   std::set<ProcessId> old;  // clients
+  std::set<ProcessId> unreached;
+  std::map<ProcessId, uint32_t> kineto;
   std::map<ProcessId, std::vector<ring::Arm>> arms;
   std::map<ProcessId, std::vector<ring::Start>> starts;
   std::map<ProcessId, std::vector<ring::Stop>> stops;
@@ -520,6 +527,64 @@ TEST_F(CapturesTest, AllEndWhenTheDaemonEnds) {
   captures_.StopAll();
   EXPECT_EQ(ports_.stops[kA].back().abort, 0u);
   EXPECT_EQ(Last(kB).state(), v1::RankState::FAILED);
+}
+
+class KinetoInCapturesTest : public CapturesTest {
+ protected:
+  void ArmThroughKineto(std::vector<ProcessId> all, std::vector<ProcessId> through_kineto) {
+    v1::Arm arm;
+    arm.set_capture("c");
+    arm.set_framework(5);
+    arm.set_timeout_ns(Nanos::Seconds(5).ns());
+    for (const ProcessId& p : all) ToProto(p, arm.add_processes());
+    for (const ProcessId& p : through_kineto) ToProto(p, arm.add_kineto());
+    captures_.OnArm(kUplink, arm);
+  }
+};
+
+TEST_F(KinetoInCapturesTest, AreMembersLikeOthersThatNeedLongerToStart) {
+  ArmThroughKineto({kA, kB}, {kB});
+  EXPECT_EQ(ports_.kineto, (std::map<ProcessId, uint32_t>{{kB, 5}}));
+  Client(kA, ring::ClientState::kArmed);
+  Client(kB, ring::ClientState::kArmed);
+  EXPECT_EQ(Last(kA).lead_ns(), 0);
+  EXPECT_EQ(Last(kB).lead_ns(), Nanos::Seconds(9).ns());
+}
+
+TEST_F(KinetoInCapturesTest, SayWhatKeepsThemAndThatTheyLive) {
+  ArmThroughKineto({kA}, {kA});
+  Client(kA, ring::ClientState::kIdle, "its profiler is busy");
+  EXPECT_EQ(Last(kA).state(), v1::RankState::SEEN);
+  EXPECT_EQ(Last(kA).text(), "its profiler is busy");
+  Client(kA, ring::ClientState::kArmed);
+  EXPECT_EQ(Last(kA).text(), "");
+  Start("c");
+  Client(kA, ring::ClientState::kCapturing);
+  Client(kA, ring::ClientState::kCapturing, "its profiler writes the trace");
+  EXPECT_EQ(Last(kA).text(), "its profiler writes the trace");
+}
+
+TEST_F(KinetoInCapturesTest, HaveMinutesForTheirTraceWhileClientsHaveSeconds) {
+  ArmThroughKineto({kA, kB}, {kB});
+  for (const ProcessId& p : {kA, kB}) Client(p, ring::ClientState::kArmed);
+  Start("c");
+  for (const ProcessId& p : {kA, kB}) Client(p, ring::ClientState::kCapturing);
+  Pass(Nanos::Seconds(30));
+  EXPECT_EQ(Last(kA).state(), v1::RankState::FAILED);
+  EXPECT_EQ(Last(kB).state(), v1::RankState::CAPTURING);
+  Pass(Nanos::Seconds(200));
+  EXPECT_EQ(Last(kB).state(), v1::RankState::FAILED);
+  EXPECT_NE(Last(kB).text().find("its profiler left no trace"), std::string::npos) << Last(kB).text();
+  Drained();
+  EXPECT_FALSE(captures_.Busy());
+}
+
+TEST_F(KinetoInCapturesTest, AreRefusedWhereThatWayDoesNotLeadToThem) {
+  ports_.unreached = {kA, kB};
+  ArmThroughKineto({kA, kB}, {kA});
+  EXPECT_NE(Last(kA).text().find("on-demand traces"), std::string::npos);
+  EXPECT_NE(Last(kB).text().find("--via kineto"), std::string::npos);
+  EXPECT_EQ(ports_.sent_ends, (std::multiset<ProcessId>{kA, kB}));
 }
 
 }  // namespace

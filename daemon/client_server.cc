@@ -1,6 +1,5 @@
 #include "daemon/client_server.h"
 
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,14 +18,6 @@ namespace {
 constexpr size_t kLargestPacket = sizeof(ring::Hello) + 1;  // one more, so that a longer one is seen to be
 constexpr int kPacketsPerTurn = 64;
 constexpr char kEnded[] = "the process ended";
-
-Fd OpenPidFd(pid_t pid) {
-#ifdef SYS_pidfd_open
-  return Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-#else
-  return Fd();
-#endif
-}
 
 // `least`: the message's length in the oldest layout of this major version. What an older peer leaves out is 0; what a newer one appends
 // is not looked at.

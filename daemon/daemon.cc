@@ -50,11 +50,15 @@ Daemon::Daemon(Options options, const Clock& clock, Log& log, std::unique_ptr<Ev
       owner_(geteuid()),
       captures_(clock, *this),
       last_active_(clock.Monotonic()),
+      kineto_captures_(clock, *this),
       drainer_(std::make_unique<Drainer>(clock)) {}
 
 Daemon::~Daemon() {
   // The uplinks first: their threads call into all of this.
   links_.clear();
+  kineto_processes_.reset();
+  kineto_server_.reset();
+  kineto_files_.reset();
   drainer_.reset();
   control_.reset();
   clients_.reset();
@@ -64,6 +68,8 @@ absl::Status Daemon::OpenSockets(const ProcessTable& processes) {
   const std::string folder = FolderOf(options_.socket);
   LOCKSTEP_RETURN_IF_ERROR(PrepareSocketFolder(folder));
   LOCKSTEP_ASSIGN_OR_RETURN(lock_, LockFile(options_.socket + ".lock"));
+  // First: who finds the other sockets must find this one too.
+  OpenKineto(processes);
   // Root's sockets are for everybody: what each may do follows from who the kernel says they are.
   const mode_t mode = owner_ == 0 ? 0666 : 0600;
   LOCKSTEP_ASSIGN_OR_RETURN(ListeningSocket control,
@@ -138,7 +144,8 @@ void Daemon::CheckIdle() {
   const MonoTime now = clock_.Monotonic();
   const bool dialled =
       std::any_of(links_.begin(), links_.end(), [](const auto& link) { return link.second.dialled; });
-  if (clients_->connections() > 0 || control_->calls() > 0 || dialled || captures_.Busy()) last_active_ = now;
+  const bool kineto = kineto_processes_ != nullptr && kineto_processes_->ranks() > 0;
+  if (clients_->connections() > 0 || kineto || control_->calls() > 0 || dialled || captures_.Busy()) last_active_ = now;
   if (now - last_active_ >= *options_.idle_exit && Told().AnyLives(geteuid())) last_active_ = now;
   if (now - last_active_ >= *options_.idle_exit) {
     log_.Info("idle", {{"seconds", options_.idle_exit->seconds()}});
@@ -188,24 +195,24 @@ void Daemon::CapturesChanged() {
       CapturesChanged();
     });
   }
+  KinetoChanged();
   if (stopping_ && !captures_.Busy()) loop_->Post([this] { FinishStop(); });
 }
 
 bool Daemon::SendToClient(const ProcessId& process, const ring::Arm& message) {
-  return clients_->Send(process, message);
+  return ByKineto(process) ? kineto_captures_.OnArm(process, message) : clients_->Send(process, message);
 }
 bool Daemon::SendToClient(const ProcessId& process, const ring::Start& message) {
-  return clients_->Send(process, message);
+  return ByKineto(process) ? kineto_captures_.OnStart(process, message) : clients_->Send(process, message);
 }
 bool Daemon::SendToClient(const ProcessId& process, const ring::Stop& message) {
-  return clients_->Send(process, message);
+  return ByKineto(process) ? kineto_captures_.OnStop(process, message) : clients_->Send(process, message);
 }
 
 bool Daemon::MayCapture(UplinkId uplink, const ProcessId& process) {
   const auto link = links_.find(uplink);
   const RegisteredProcess* registered = registry_.Find(process);
-  return link != links_.end() && registered != nullptr && link->second.scope.Allows(*registered) &&
-         clients_->SegmentOf(process) != nullptr;
+  return link != links_.end() && registered != nullptr && link->second.scope.Allows(*registered);
 }
 
 bool Daemon::KnowsTriggers(const ProcessId& process) {
@@ -215,12 +222,17 @@ bool Daemon::KnowsTriggers(const ProcessId& process) {
 }
 
 uint64_t Daemon::BeginDrain(UplinkId uplink, const ProcessId& process, const std::string& capture) {
+  if (ByKineto(process)) {
+    kineto_targets_[process] = {capture, links_.at(uplink).uplink->spool()};
+    return 0;
+  }
   const std::shared_ptr<DaemonSegment> segment = clients_->SegmentOf(process);
   return drainer_->Begin(process, segment, segment->incarnation(), capture,
                          links_.at(uplink).uplink->spool());
 }
 
 void Daemon::EndDrain(const ProcessId& process, uint64_t number, const HostInterval& window) {
+  if (ByKineto(process)) return EndKineto(process, number, window);
   drainer_->End(process, {window, [this, process, number](uint64_t records, std::function<void()> add_end) {
                             loop_->Post([this, process, number, records, add_end = std::move(add_end)] {
                               log_.Info("capture_drained", {{"pid", process.pid}, {"records", records}});
@@ -232,10 +244,17 @@ void Daemon::EndDrain(const ProcessId& process, uint64_t number, const HostInter
                           }});
 }
 
-void Daemon::RestartDrain(const ProcessId& process) { drainer_->Restart(process); }
+void Daemon::RestartDrain(const ProcessId& process) {
+  if (!ByKineto(process)) drainer_->Restart(process);
+}
 
 void Daemon::AbandonDrain(UplinkId uplink, const ProcessId& process, const std::string& capture) {
-  drainer_->Abandon(process);
+  if (ByKineto(process)) {
+    kineto_captures_.Forget(process);
+    kineto_targets_.erase(process);
+  } else {
+    drainer_->Abandon(process);
+  }
   const auto link = links_.find(uplink);
   if (link != links_.end()) link->second.uplink->spool()->Forget(capture);
 }
@@ -283,11 +302,13 @@ void Daemon::SendRanks() {
 }
 
 void Daemon::OnClientState(const ProcessId& process, const ring::State& state) {
+  if (ByKineto(process)) return;  // late words of an earlier capture
   captures_.OnClientState(process, state);
   CapturesChanged();
 }
 
 void Daemon::OnClientGone(const ProcessId& process, const std::string& why) {
+  if (ByKineto(process)) return;  // its profiler goes on without the client
   captures_.OnClientGone(process, why);
   CapturesChanged();
 }

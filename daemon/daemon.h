@@ -17,6 +17,10 @@
 #include "daemon/control_server.h"
 #include "daemon/drainer.h"
 #include "daemon/event_loop.h"
+#include "daemon/kineto_captures.h"
+#include "daemon/kineto_files.h"
+#include "daemon/kineto_processes.h"
+#include "daemon/kineto_server.h"
 #include "daemon/log.h"
 #include "daemon/options.h"
 #include "daemon/registry.h"
@@ -28,6 +32,8 @@ namespace lockstep::daemon {
 class Daemon final : private ClientEvents,
                      private CapturePorts,
                      private ControlHandler,
+                     private KinetoEvents,
+                     private KinetoPorts,
                      private UplinkEvents {
  public:
   // Takes the sockets; kAlreadyExists when another daemon has them. All references outlive it.
@@ -56,6 +62,9 @@ class Daemon final : private ClientEvents,
 
   Daemon(Options options, const Clock& clock, Log& log, std::unique_ptr<EventLoop> loop);
   absl::Status OpenSockets(const ProcessTable& processes);
+  // Never fails the daemon: status tells what is missing.
+  void OpenKineto(const ProcessTable& processes);
+  std::string DescribeKineto() const;
   absl::Status AddConfiguredAggregators();
   Link& AddLink(UplinkOptions options, Scope scope);
   UplinkOptions MakeUplinkOptions(const std::string& name) const;
@@ -79,6 +88,9 @@ class Daemon final : private ClientEvents,
   bool SendToClient(const ProcessId& process, const ring::Stop& message) override;
   bool MayCapture(UplinkId uplink, const ProcessId& process) override;
   bool KnowsTriggers(const ProcessId& process) override;
+  bool ChoosePath(UplinkId uplink, const ProcessId& process, const std::string& capture,
+                  std::optional<uint32_t> framework) override;
+  Nanos Lead(const ProcessId& process) override;
   uint64_t BeginDrain(UplinkId uplink, const ProcessId& process, const std::string& capture) override;
   void EndDrain(const ProcessId& process, uint64_t number, const HostInterval& window) override;
   void RestartDrain(const ProcessId& process) override;
@@ -86,6 +98,21 @@ class Daemon final : private ClientEvents,
   void SendEnd(UplinkId uplink, const ProcessId& process, const std::string& capture) override;
   void SendStates(UplinkId uplink, v1::RankStates states) override;
   HostTime ToHost(UplinkId uplink, JobTime t) override;
+
+  // KinetoEvents.
+  void OnKinetoRanksChanged() override;
+  void OnKinetoPoll(const KinetoPoll& poll) override;
+  void OnKinetoGone(const ProcessId& process, const std::string& why) override;
+
+  // KinetoPorts.
+  void Offer(const ProcessId& process, std::string config) override;
+  void Withdraw(const ProcessId& process) override;
+  KinetoFileId WatchFile(KinetoFileSpec spec) override;
+  void DiscardFile(const KinetoFileId& file, MonoTime until) override;
+  void TellState(const ProcessId& process, const ring::State& state) override;
+  bool ByKineto(const ProcessId& process) const { return kineto_captures_.Holds(process); }
+  void KinetoChanged();
+  void EndKineto(const ProcessId& process, uint64_t number, const HostInterval& window);
 
   // ControlHandler.
   v1::StatusReply Status(uid_t caller, const v1::StatusRequest& request) override;
@@ -118,10 +145,22 @@ class Daemon final : private ClientEvents,
   UplinkId next_uplink_ = 1;
   std::atomic<int> pending_requests_ = 0;
   std::map<UplinkId, Link> links_;
+  KinetoCaptures kineto_captures_;
+  // What a process's trace file is to be sent as.
+  struct KinetoTarget {
+    std::string capture;
+    std::shared_ptr<Spool> spool;
+  };
+  std::map<ProcessId, KinetoTarget> kineto_targets_;
+  std::optional<EventLoop::TimerId> kineto_timer_;
   // After what their callbacks touch, so that they end first.
   std::unique_ptr<ClientServer> clients_;
   std::unique_ptr<ControlServer> control_;
   std::unique_ptr<Drainer> drainer_;
+  // Null where Kineto is off.
+  std::unique_ptr<KinetoServer> kineto_server_;
+  std::unique_ptr<KinetoProcesses> kineto_processes_;
+  std::unique_ptr<KinetoFiles> kineto_files_;
 };
 
 }  // namespace lockstep::daemon

@@ -28,6 +28,7 @@ v1::StatusReply Daemon::Status(uid_t caller, const v1::StatusRequest& request) {
   daemon.set_node_id(node_id_);
   daemon.set_host_name(host_name_);
   daemon.set_version(kDaemonVersion);
+  daemon.set_kineto(DescribeKineto());
   for (v1::Rank& rank : registry_.Ranks(scope)) {
     if (request.job().empty() || rank.job() == request.job()) *daemon.add_ranks() = std::move(rank);
   }

@@ -36,8 +36,14 @@ std::string CheckDuration(std::string& text) {
   return parsed.ok() ? "" : std::string(parsed.status().message());
 }
 
-// The last two as text: they become what they mean when all is parsed.
-void AddOptions(CLI::App& app, Options& options, std::string& idle_exit, std::string& log_level) {
+// As text: they become what they mean when all is parsed.
+struct OptionTexts {
+  std::string idle_exit;
+  std::string log_level = "info";
+  std::string kineto = "on";
+};
+
+void AddOptions(CLI::App& app, Options& options, OptionTexts& texts) {
   app.add_option("--socket", options.socket, "Where clients connect; control.sock lies in the same folder")
       ->default_str(DefaultSocket());
   app.add_option("--aggregator", options.aggregators,
@@ -69,10 +75,16 @@ void AddOptions(CLI::App& app, Options& options, std::string& idle_exit, std::st
       ->check(CLI::Range(uint64_t{64} << 10, uint64_t{64} << 30))
       ->default_str("64 MiB")
       ->envname("LOCKSTEP_SPOOL_BYTES");
-  app.add_option("--idle-exit", idle_exit, "End after so long without client and request, as in 10s")
+  app.add_option("--kineto", texts.kineto,
+                 "Answer PyTorch jobs that were started with KINETO_USE_DAEMON: on, at the socket name dynolog unless somebody else "
+                 "has it; own, only to jobs that `lockstep run` has sent here; off")
+      ->check(CLI::IsMember({"on", "own", "off"}))
+      ->default_str("on")
+      ->envname("LOCKSTEP_KINETO");
+  app.add_option("--idle-exit", texts.idle_exit, "End after so long without client and request, as in 10s")
       ->check(CLI::Validator(CheckDuration, "DURATION"));
   app.add_option("--log", options.log_file, "File to append the log to; default: stderr");
-  app.add_option("--log-level", log_level, "debug, info, warning or error")
+  app.add_option("--log-level", texts.log_level, "debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->default_str("info");
   app.set_version_flag("--version", kDaemonVersion);
@@ -116,9 +128,8 @@ absl::StatusOr<Nanos> ParseDuration(const std::string& text) {
 std::optional<Options> ParseOptions(int argc, char** argv, int* exit_code) {
   CLI::App app(kAbout, "lockstepd");
   Options options;
-  std::string idle_exit;
-  std::string log_level = "info";
-  AddOptions(app, options, idle_exit, log_level);
+  OptionTexts texts;
+  AddOptions(app, options, texts);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -126,10 +137,13 @@ std::optional<Options> ParseOptions(int argc, char** argv, int* exit_code) {
     return std::nullopt;
   }
   if (options.socket.empty()) options.socket = DefaultSocket();
-  if (!idle_exit.empty()) options.idle_exit = *ParseDuration(idle_exit);
-  options.log_level = log_level == "debug"     ? LogLevel::kDebug
-                      : log_level == "warning" ? LogLevel::kWarning
-                      : log_level == "error"   ? LogLevel::kError
+  if (!texts.idle_exit.empty()) options.idle_exit = *ParseDuration(texts.idle_exit);
+  options.kineto = texts.kineto == "off"   ? Options::Kineto::kOff
+                   : texts.kineto == "own" ? Options::Kineto::kOwn
+                                           : Options::Kineto::kOn;
+  options.log_level = texts.log_level == "debug"     ? LogLevel::kDebug
+                      : texts.log_level == "warning" ? LogLevel::kWarning
+                      : texts.log_level == "error"   ? LogLevel::kError
                                                : LogLevel::kInfo;
   return options;
 }

@@ -23,6 +23,9 @@ struct Options {
   uint64_t ring_bytes = 8u << 20;
   uint64_t thread_ring_bytes = 256u << 10;
   size_t spool_bytes = 64u << 20;
+  // PyTorch's on-demand traces. kOwn: only at our own socket, not under dynolog's name.
+  enum class Kineto : uint8_t { kOn, kOwn, kOff };
+  Kineto kineto = Kineto::kOn;
   std::optional<Nanos> idle_exit;  // nothing: stays
   std::string log_file;            // empty: stderr
   LogLevel log_level = LogLevel::kInfo;

@@ -1,5 +1,6 @@
 #include "daemon/process.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -32,11 +33,20 @@ std::optional<ProcessInfo> ParseProcStat(const std::string& text) {
   if (!absl::SimpleAtoi(text.substr(0, text.find(' ')), &info.id.pid)) return std::nullopt;
   if (!absl::SimpleAtoi(fields[kParentField], &info.parent_pid)) return std::nullopt;
   if (!absl::SimpleAtoi(fields[kStartTicksField], &info.id.start_ticks)) return std::nullopt;
+  info.ended = fields[0] == "Z" || fields[0] == "X";
   return info;
 }
 
 std::optional<ProcessInfo> ProcFs::Find(int32_t pid) const {
   return ParseProcStat(ReadFile(root_ + "/" + std::to_string(pid) + "/stat"));
+}
+
+Fd OpenPidFd(pid_t pid) {
+#ifdef SYS_pidfd_open
+  return Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+#else
+  return Fd();
+#endif
 }
 
 std::string ReadBootId() {

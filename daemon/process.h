@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "common/base/fd.h"
 #include "lockstep/v1/common.pb.h"
 
 namespace lockstep::daemon {
@@ -33,6 +34,7 @@ inline void ToProto(const ProcessId& id, v1::ProcessKey* key) {
 struct ProcessInfo {
   ProcessId id;
   int32_t parent_pid = 0;
+  bool ended = false;  // its parent has not taken note yet
 };
 
 // Implemented by: ProcFs, and a table in tests. Any thread.
@@ -51,6 +53,9 @@ class ProcFs final : public ProcessTable {
  private:
   const std::string root_;
 };
+
+// Readable once the process has ended; none where the kernel has no such descriptors.
+Fd OpenPidFd(pid_t pid);
 
 // Of /proc/<pid>/stat; the program's name in it may hold any character.
 std::optional<ProcessInfo> ParseProcStat(const std::string& text);

@@ -1,10 +1,16 @@
 #include "daemon/registry.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace lockstep::daemon {
 
 const RegisteredProcess& Registry::Add(RegisteredProcess process) {
+  if (const RegisteredProcess* known = Find(process.id)) {
+    process.paths.kineto = process.paths.kineto || known->paths.kineto;
+    // Under the name that it goes by now.
+    if (NameOf(*known) != NameOf(process)) Erase(process.id);
+  }
   const RankName name = NameOf(process);
   auto [it, fresh] = histories_.try_emplace(name);
   if (fresh) history_order_.push_back(name);
@@ -23,7 +29,30 @@ const RegisteredProcess& Registry::Add(RegisteredProcess process) {
   return entry;
 }
 
+bool Registry::AddKineto(RegisteredProcess process) {
+  if (RegisteredProcess* known = Find(process.id)) return !std::exchange(known->paths.kineto, true);
+  process.paths = {.client = false, .kineto = true};
+  Add(std::move(process));
+  return true;
+}
+
+bool Registry::RemoveKineto(const ProcessId& id) {
+  RegisteredProcess* process = Find(id);
+  if (process == nullptr || !std::exchange(process->paths.kineto, false)) return false;
+  if (!process->paths.client) Erase(id);
+  return true;
+}
+
 void Registry::Remove(const ProcessId& id) {
+  RegisteredProcess* process = Find(id);
+  if (process == nullptr) return;
+  if (!process->paths.kineto) return Erase(id);
+  process->paths.client = false;
+  process->client_version.clear();
+  process->cupti_version = 0;
+}
+
+void Registry::Erase(const ProcessId& id) {
   const auto it = processes_.find(id);
   if (it == processes_.end()) return;
   const auto history = histories_.find(NameOf(it->second));
@@ -56,7 +85,7 @@ void Registry::ForgetOldHistories() {
 
 bool Registry::HasPid(int32_t pid) const {
   const auto found = processes_.lower_bound(ProcessId{pid, 0});
-  return found != processes_.end() && found->first.pid == pid;
+  return found != processes_.end() && found->first.pid == pid && found->second.paths.client;
 }
 
 std::vector<v1::Rank> Registry::Ranks(const Scope& scope) const {
@@ -84,6 +113,8 @@ void ToProto(const RegisteredProcess& process, v1::Rank* rank) {
   rank->set_client_version(process.client_version);
   rank->set_incarnation(process.incarnation);
   rank->set_cupti_version(process.cupti_version);
+  rank->set_via(process.paths.client ? "cupti" : "kineto");
+  rank->set_kineto(process.paths.kineto);
 }
 
 }  // namespace lockstep::daemon

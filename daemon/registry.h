@@ -1,4 +1,4 @@
-// The client processes that are connected now: one entry each.
+// The processes that can be captured now, by our client or by PyTorch's profiler: one entry each.
 #ifndef LOCKSTEP_DAEMON_REGISTRY_H_
 #define LOCKSTEP_DAEMON_REGISTRY_H_
 
@@ -17,6 +17,12 @@
 
 namespace lockstep::daemon {
 
+// How a process can be captured.
+struct Paths {
+  bool client = true;   // our client is in it and connected
+  bool kineto = false;  // it asks for PyTorch's on-demand traces
+};
+
 struct RegisteredProcess {
   ProcessId id;
   uid_t uid = 0;  // from the kernel
@@ -25,6 +31,7 @@ struct RegisteredProcess {
   std::string client_version;
   uint32_t layout_minor = 0;  // of the handshake that its client speaks
   uint32_t cupti_version = 0;
+  Paths paths;
   // 1, and one more each time this rank of the job came back as a new process.
   uint32_t incarnation = 1;
 };
@@ -48,10 +55,15 @@ class Registry {
   // Sets the incarnation. Two living processes with one rank both stay, with the same incarnation; a process
   // that connects again keeps the one it had.
   const RegisteredProcess& Add(RegisteredProcess process);
+  // Its client is gone; it stays while it asks for on-demand traces.
   void Remove(const ProcessId& id);
-  // Null when it is not connected. Valid until it is removed.
+  // The same for a process that asks for on-demand traces: one process is one entry, however many ways lead to it. What its client
+  // said of it is not changed. True when that is news.
+  bool AddKineto(RegisteredProcess process);
+  bool RemoveKineto(const ProcessId& id);
+  // Null when it is not here. Valid until it is removed.
   RegisteredProcess* Find(const ProcessId& id);
-  // Is the process with this number connected now?
+  // Is our client in the process with this number connected now?
   bool HasPid(int32_t pid) const;
   size_t size() const { return processes_.size(); }
   // By job, rank, pid.
@@ -69,6 +81,7 @@ class Registry {
 
   static RankName NameOf(const RegisteredProcess& p) { return {p.uid, p.identity.job, p.identity.rank}; }
   void ForgetOldHistories();
+  void Erase(const ProcessId& id);
 
   std::map<ProcessId, RegisteredProcess> processes_;
   std::map<RankName, History> histories_;

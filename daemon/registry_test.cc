@@ -75,5 +75,40 @@ TEST(Registry, ForgetsOldRanksButNoLivingOne) {
   EXPECT_EQ(registry.Add(Process(6001, 0, "job2")).incarnation, 1u);
 }
 
+TEST(Registry, OneProcessIsOneEntryHoweverManyWaysLeadToIt) {
+  Registry registry;
+  EXPECT_TRUE(registry.AddKineto(Process(1, 0)));
+  EXPECT_FALSE(registry.AddKineto(Process(1, 0))) << "no news";
+  ASSERT_EQ(registry.Ranks(Scope::All()).size(), 1u);
+  EXPECT_EQ(registry.Ranks(Scope::All())[0].via(), "kineto");
+  EXPECT_FALSE(registry.HasPid(1)) << "its client has not come";
+  registry.Add(Process(1, 0));
+  ASSERT_EQ(registry.Ranks(Scope::All()).size(), 1u);
+  EXPECT_EQ(registry.Ranks(Scope::All())[0].via(), "cupti");
+  EXPECT_TRUE(registry.Ranks(Scope::All())[0].kineto());
+  EXPECT_EQ(registry.Ranks(Scope::All())[0].incarnation(), 1u);
+  registry.Remove({1, 10});
+  ASSERT_EQ(registry.Ranks(Scope::All()).size(), 1u) << "its client is gone, and it still asks";
+  EXPECT_EQ(registry.Ranks(Scope::All())[0].via(), "kineto");
+  EXPECT_TRUE(registry.RemoveKineto({1, 10}));
+  EXPECT_FALSE(registry.RemoveKineto({1, 10}));
+  EXPECT_EQ(registry.size(), 0u);
+  registry.Add(Process(2, 0));
+  EXPECT_TRUE(registry.AddKineto(Process(2, 0)));
+  EXPECT_TRUE(registry.RemoveKineto({2, 20}));
+  EXPECT_EQ(registry.Ranks(Scope::All())[0].via(), "cupti") << "its client is still there";
+}
+
+TEST(Registry, AProcessThatIsKnownUnderAnotherRankMovesThere) {
+  Registry registry;
+  registry.AddKineto(Process(1, 7, "by-environment"));
+  registry.Add(Process(1, 0));
+  ASSERT_EQ(registry.Ranks(Scope::All()).size(), 1u);
+  EXPECT_EQ(registry.Ranks(Scope::All())[0].rank(), 0);
+  EXPECT_TRUE(registry.Ranks(Scope::All())[0].kineto());
+  // Nobody lives under the old name any more.
+  EXPECT_EQ(registry.Add(Process(2, 7, "by-environment")).incarnation, 2u);
+}
+
 }  // namespace
 }  // namespace lockstep::daemon

@@ -37,6 +37,8 @@ const std::string& CaptureOf(const v1::FromDaemon& message) {
       return message.batch().capture();
     case v1::FromDaemon::kGap:
       return message.gap().capture();
+    case v1::FromDaemon::kTraceFile:
+      return message.trace_file().capture();
     default:
       return message.end().capture();
   }
@@ -50,6 +52,9 @@ void SetSequence(v1::FromDaemon& message, uint64_t sequence) {
     case v1::FromDaemon::kGap:
       message.mutable_gap()->set_first_sequence(sequence);
       message.mutable_gap()->set_last_sequence(sequence);
+      break;
+    case v1::FromDaemon::kTraceFile:
+      message.mutable_trace_file()->set_sequence(sequence);
       break;
     default:
       message.mutable_end()->set_sequence(sequence);
@@ -93,14 +98,40 @@ void Spool::AddEnd(v1::CaptureEnd end) {
   Append(std::move(entry));
 }
 
+bool Spool::AddTraceFile(v1::TraceFile piece) {
+  Entry entry;
+  entry.bytes = kEntryOverhead + piece.data().size();
+  const bool must = !piece.given_up().empty();
+  *entry.message.mutable_trace_file() = std::move(piece);
+  {
+    std::lock_guard lock(mutex_);
+    // One at least must go, however small the spool is.
+    const bool room = trace_file_bytes_ == 0 || trace_file_bytes_ + entry.bytes <= cap_bytes_ / 2;
+    if (!room && !must) return false;
+    Push(std::move(entry));
+  }
+  CallReady();
+  return true;
+}
+
 void Spool::Append(Entry entry) {
   {
     std::lock_guard lock(mutex_);
-    bytes_ += entry.bytes;
-    entries_.push_back(std::move(entry));
-    MakeRoom();
+    Push(std::move(entry));
   }
   CallReady();
+}
+
+void Spool::Push(Entry entry) {
+  Count(entry, 1);
+  entries_.push_back(std::move(entry));
+  MakeRoom();
+}
+
+void Spool::Count(const Entry& entry, int sign) {
+  const size_t change = sign > 0 ? entry.bytes : size_t{0} - entry.bytes;
+  bytes_ += change;
+  if (entry.message.has_trace_file()) trace_file_bytes_ += change;
 }
 
 void Spool::MakeRoom() {
@@ -156,7 +187,7 @@ void Spool::Forget(const std::string& capture) {
   std::lock_guard lock(mutex_);
   std::erase_if(entries_, [&](const Entry& entry) {
     const bool drop = entry.sequence == 0 && CaptureOf(entry.message) == capture;
-    if (drop) bytes_ -= entry.bytes;
+    if (drop) Count(entry, -1);
     return drop;
   });
 }
@@ -186,7 +217,7 @@ void Spool::Retire(uint64_t through) {
       --in_flight_;
       in_flight_bytes_ -= entry.bytes;
     }
-    bytes_ -= entry.bytes;
+    Count(entry, -1);
     acknowledged_ = entry.sequence;
     entries_.pop_front();
   }

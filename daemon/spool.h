@@ -56,6 +56,9 @@ class Spool {
 
   void Add(BatchData batch);
   void AddEnd(v1::CaptureEnd end);
+  // A piece of a trace file; false when there is no room for it now: the file waits on disk, so pieces are never dropped. They may
+  // take half of the spool, so that batches keep the other. A piece that gives up is always taken.
+  bool AddTraceFile(v1::TraceFile piece);
   // Nothing of the capture is wanted any more: drops what was not sent yet.
   void Forget(const std::string& capture);
 
@@ -70,7 +73,7 @@ class Spool {
 
  private:
   struct Entry {
-    v1::FromDaemon message;  // batch, gap or end
+    v1::FromDaemon message;  // batch, gap, end or piece of a trace file
     size_t bytes = 0;
     uint64_t sequence = 0;  // 0: never sent
     bool in_flight = false;
@@ -81,6 +84,9 @@ class Spool {
   };
 
   void Append(Entry entry);
+  void Push(Entry entry);
+  // Adds the entry's bytes to what is held, or takes them away (sign -1).
+  void Count(const Entry& entry, int sign);
   void MakeRoom();
   void TurnIntoGap(size_t index);
   Entry* UnsentGap(const std::string& capture, const v1::ProcessKey& process, size_t before);
@@ -95,6 +101,7 @@ class Spool {
   mutable std::mutex mutex_;
   std::deque<Entry> entries_;
   size_t bytes_ = 0;
+  size_t trace_file_bytes_ = 0;  // of bytes_
   size_t in_flight_ = 0;
   size_t in_flight_bytes_ = 0;
   uint32_t credits_ = 0;

@@ -258,5 +258,38 @@ TEST(Spool, DeliversOrCountsEveryRecordExactlyOnce) {
   }
 }
 
+v1::TraceFile Piece(uint64_t offset, size_t bytes, const std::string& capture = "c") {
+  v1::TraceFile piece;
+  piece.set_capture(capture);
+  piece.set_offset(offset);
+  piece.set_data(std::string(bytes, 'x'));
+  return piece;
+}
+
+TEST(Spool, PiecesOfTraceFilesWaitForRoomAndAreNeverDropped) {
+  Spool spool(100'000);
+  EXPECT_TRUE(spool.AddTraceFile(Piece(0, 200'000))) << "one goes, however small the spool is";
+  EXPECT_FALSE(spool.AddTraceFile(Piece(200'000, 1'000)));
+  v1::TraceFile end = Piece(200'000, 0);
+  end.set_given_up("why");
+  EXPECT_TRUE(spool.AddTraceFile(end));
+  // Batches go on, and what is dropped for them are batches.
+  for (int i = 0; i < 5; ++i) spool.Add(Batch(1, 1));
+  spool.Resume(0, 16);
+  v1::FromDaemon message;
+  ASSERT_TRUE(spool.Take(message));
+  EXPECT_EQ(message.trace_file().sequence(), 1u);
+  EXPECT_EQ(message.trace_file().data().size(), 200'000u);
+  spool.Acknowledge(1, 16);
+  ASSERT_TRUE(spool.Take(message));
+  EXPECT_EQ(message.trace_file().given_up(), "why");
+  EXPECT_EQ(message.trace_file().sequence(), 2u);
+  spool.Acknowledge(2, 16);
+  EXPECT_TRUE(spool.AddTraceFile(Piece(0, 40'000)));
+  EXPECT_FALSE(spool.AddTraceFile(Piece(40'000, 40'000))) << "half of the spool is for batches";
+  spool.Forget("c");
+  EXPECT_TRUE(spool.AddTraceFile(Piece(0, 40'000))) << "what is forgotten gives its room back";
+}
+
 }  // namespace
 }  // namespace lockstep::daemon

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "daemon/process.h"
+#include "daemon/process_traits.h"
 #include "daemon/text.h"
 
 namespace lockstep::daemon {
@@ -55,19 +56,6 @@ bool ToldProcesses::OldEnough(int32_t pid) const {
   if (!info || !(file >> up)) return false;
   const double started = static_cast<double>(info->id.start_ticks) / static_cast<double>(settings_.ticks_per_second);
   return up - started >= settings_.patience.seconds();
-}
-
-// Loading the driver's library alone loads no injection; initialising it opens the driver's control device, where there is one.
-bool ToldProcesses::CudaIsUp(int32_t pid, const std::string& maps) const {
-  if (!absl::StrContains(maps, "/libcuda.so")) return false;
-  const std::string control = settings_.dev + "/nvidiactl";
-  std::error_code error;
-  if (!fs::exists(control, error)) return true;
-  for (const auto& entry : fs::directory_iterator(absl::StrCat(settings_.proc, "/", pid, "/fd"), error)) {
-    std::error_code gone;
-    if (fs::read_symlink(entry.path(), gone) == control) return true;
-  }
-  return false;
 }
 
 bool ToldProcesses::Sees(int32_t pid, const std::string& path) const {
@@ -141,7 +129,7 @@ std::vector<std::string> ToldProcesses::Unreached(uid_t uid, const std::function
     const Environment environment = EnvironmentOf(pid);
     if (!WasTold(environment)) continue;
     const std::string maps = Read(pid, "maps");
-    if (!CudaIsUp(pid, maps) || !OldEnough(pid) || WithRegisteredAncestor(pid, registered)) continue;
+    if (!CudaIsUp({settings_.proc, settings_.dev}, pid, maps) || !OldEnough(pid) || WithRegisteredAncestor(pid, registered)) continue;
     std::string who = absl::StrCat("pid ", pid);
     for (const char* name : kRankNames) {
       if (const auto rank = environment.find(name); rank != environment.end()) {

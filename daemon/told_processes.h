@@ -47,7 +47,6 @@ class ToldProcesses {
   bool WasTold(const Environment& environment) const;
   bool WithRegisteredAncestor(int32_t pid, const std::function<bool(int32_t)>& registered) const;
   bool OldEnough(int32_t pid) const;
-  bool CudaIsUp(int32_t pid, const std::string& maps) const;
   // Is `path` there in the file system that the process sees?
   bool Sees(int32_t pid, const std::string& path) const;
   std::string Why(int32_t pid, const Environment& environment, const std::string& maps) const;

@@ -29,7 +29,7 @@ ALLOWED = {
                           "common/base"],
     # The server: wires ingest, store, analysis and report together; lockstep-aggregator and the CLI run it.
     "aggregator": ["aggregator/ingest", "aggregator/align", "aggregator/store", "aggregator/analysis", "aggregator/report",
-                   "common/columns", "common/rpc", "lockstep/v1", "common/base"],
+                   "aggregator/trace", "common/columns", "common/rpc", "lockstep/v1", "common/base"],
     "cli": ["aggregator", "aggregator/ingest", "aggregator/align", "aggregator/store", "aggregator/analysis",
             "aggregator/report", "aggregator/trace", "common/scenario", "common/columns", "common/rpc", "lockstep/v1",
             "common/base"],

@@ -20,9 +20,12 @@ constexpr Nanos kTriggerTimeout = Nanos::Seconds(60);  // where the request name
 Nanos TriggerTimeout(const v1::Trigger& trigger) {
   return trigger.timeout_ns() > 0 ? Nanos(trigger.timeout_ns()) : kTriggerTimeout;
 }
+constexpr char kStartingPhase[] = "starting";
+// A start that is nearer is not worth a phase of its own.
+constexpr Nanos kToldAhead = Nanos::Seconds(1);
 
 const char* PhaseName(int phase) {
-  constexpr const char* kNames[] = {"arming", "capturing", "draining", "closed"};
+  constexpr const char* kNames[] = {"arming", kStartingPhase, "capturing", "draining", "closed"};
   return kNames[phase];
 }
 
@@ -40,6 +43,13 @@ CaptureSession::CaptureSession(std::string id, Selection selection, const v1::Tr
     process.seen = seen;
     *process.state.mutable_process() = seen.rank.process();
     process.state.set_state(v1::RankState::SEEN);
+    const ChosenPath path = ChoosePath(request, seen.rank);
+    process.kineto = path.kineto;
+    process.refused = path.refused;
+    if (!process.refused.empty()) {
+      process.state.set_state(v1::RankState::FAILED);
+      process.state.set_text(process.refused);
+    }
     processes_.push_back(std::move(process));
   }
 }
@@ -67,7 +77,8 @@ v1::TraceFinished CaptureSession::Run(const Emit& emit) {
   for (const int32_t rank : selection_.missing_ranks) a.add_missing_ranks(rank);
   emit(accepted);
   Arm(emit);
-  Start(emit);
+  Start();
+  AwaitStart(emit);
   AgreeOnStep(emit);
   Capture(emit);
   Drain(emit);
@@ -100,11 +111,13 @@ void CaptureSession::Arm(const Emit& emit) {
   std::lock_guard<std::mutex> lock(mutex_);
   for (Process& process : processes_) {
     if (Settled(process) || stopping_) continue;
-    SetState(process, v1::RankState::GONE, absl::StrCat("did not arm within ", timeout.millis(), " ms"));
+    const std::string& waits = process.state.text();
+    SetState(process, v1::RankState::GONE,
+             absl::StrCat("did not arm within ", timeout.millis(), " ms", waits.empty() ? "" : ": ", waits));
   }
 }
 
-void CaptureSession::Start(const Emit& emit) {
+void CaptureSession::Start() {
   const std::vector<DaemonKey> daemons = Daemons(Of::kArmed);
   Nanos p99;
   for (const DaemonKey& daemon : daemons) p99 = std::max(p99, env_.round_trip_p99(daemon.node_id));
@@ -112,12 +125,15 @@ void CaptureSession::Start(const Emit& emit) {
     std::lock_guard<std::mutex> lock(mutex_);
     phase_ = Phase::kCapturing;
     if (stopping_ || daemons.empty()) return;
-    t0_ = std::max(env_.clock->Now() + std::max(env_.limits.least_lead, p99 * 4),
-                   JobTime(request_.start_at_unix_ns()));
+    Nanos lead = env_.limits.least_lead;
+    // Who needs longest to begin with the others decides for all.
+    for (const Process& process : processes_) {
+      if (process.armed) lead = std::max(lead, std::min(Nanos(process.state.lead_ns()), env_.limits.longest_lead));
+    }
+    t0_ = std::max(env_.clock->Now() + std::max(lead, p99 * 4), JobTime(request_.start_at_unix_ns()));
     t1_ = t0_ + (triggered() ? TriggerTimeout(request_.trigger()) : Nanos(request_.duration_ns()));
   }
   for (const DaemonKey& daemon : daemons) SendDown(daemon, StartMessage());
-  EmitPhase(emit, triggered() ? "waiting" : "capturing");
 }
 
 std::optional<uint64_t> CaptureSession::CommonStep(Nanos ahead) const {
@@ -156,6 +172,25 @@ void CaptureSession::AgreeOnStep(const Emit& emit) {
   for (const DaemonKey& daemon : daemons) SendDown(daemon, StartMessage());
 }
 
+void CaptureSession::AwaitStart(const Emit& emit) {
+  if (t0_ == JobTime()) return;
+  const Nanos ahead = t0_ - env_.clock->Now();
+  if (ahead > kToldAhead) {
+    v1::TraceEvent event;
+    event.mutable_progress()->set_phase(kStartingPhase);
+    event.mutable_progress()->set_remaining_ns(ahead.ns());
+    emit(event);
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      phase_ = Phase::kStarting;
+    }
+    WaitFor(emit, MonoNow() + ahead, [this] { return stopping_ || AllSettled(); });
+    std::lock_guard<std::mutex> lock(mutex_);
+    phase_ = Phase::kCapturing;
+  }
+  EmitPhase(emit, triggered() ? "waiting" : "capturing");
+}
+
 void CaptureSession::Capture(const Emit& emit) {
   if (t1_ == JobTime()) return;
   MonoTime until = MonoNow() + (t1_ - env_.clock->Now());
@@ -186,9 +221,10 @@ void CaptureSession::Drain(const Emit& emit) {
   }
   if (nothing) return;
   EmitPhase(emit, "draining");
-  WaitFor(emit, MonoNow() + env_.limits.drain, [this] {
+  const Nanos quiet = AnyKineto() ? env_.limits.kineto_quiet : env_.limits.quiet;
+  WaitFor(emit, MonoNow() + (AnyKineto() ? env_.limits.kineto_drain : env_.limits.drain), [this, quiet] {
     const MonoTime now = MonoNow();
-    return AllSettled() || now - last_news_ > env_.limits.quiet ||
+    return AllSettled() || now - last_news_ > quiet ||
            (abandoned_ != MonoTime() && now - abandoned_ > env_.limits.abandon_wait);
   });
   bool unfinished = false;
@@ -203,7 +239,7 @@ void CaptureSession::Drain(const Emit& emit) {
                abandoned_ != MonoTime()
                    ? std::string("the aggregator ended before its last records came")
                    : absl::StrCat("its last records did not come: nothing was heard for ",
-                                  env_.limits.quiet.seconds(), " s"));
+                                  quiet.seconds(), " s"));
     }
   }
   if (!unfinished) return;
@@ -299,8 +335,11 @@ v1::FromAggregator CaptureSession::ArmMessage(const DaemonKey& daemon) const {
   arm.set_activities(request_.activities());
   arm.set_timeout_ns(request_.arm_timeout_ns() > 0 ? request_.arm_timeout_ns()
                                                    : env_.limits.arm_timeout.ns());
-  for (const SeenRank& seen : selection_.ranks) {
-    if (seen.daemon == daemon) *arm.add_processes() = seen.rank.process();
+  arm.set_framework(request_.framework());
+  for (const Process& process : processes_) {
+    if (process.seen.daemon != daemon || !process.refused.empty()) continue;
+    *arm.add_processes() = process.seen.rank.process();
+    if (process.kineto) *arm.add_kineto() = process.seen.rank.process();
   }
   return message;
 }
@@ -317,6 +356,10 @@ v1::FromAggregator CaptureSession::StartMessage() const {
     start.mutable_trigger()->set_step(*common_step_);
   }
   return message;
+}
+
+bool CaptureSession::AnyKineto() const {
+  return std::any_of(processes_.begin(), processes_.end(), [](const Process& p) { return p.kineto && p.refused.empty(); });
 }
 
 bool CaptureSession::Settled(const Process& process) const {

@@ -35,9 +35,13 @@ namespace lockstep::ingest {
 struct SessionLimits {
   Nanos arm_timeout = Nanos::Seconds(10);  // where the request names none
   Nanos least_lead = Nanos::Millis(50);    // from START to T0
+  Nanos longest_lead = Nanos::Seconds(60); // the same, whatever a rank says it needs
   Nanos gone_wait = Nanos::Seconds(5);     // for the last records of a process that is gone
   Nanos quiet = Nanos::Seconds(10);        // draining: nothing came from any daemon that owes something
   Nanos drain = Nanos::Seconds(120);       // draining, all in all
+  // The last two for captures with ranks that PyTorch's profiler captures: it processes for minutes, and then sends all at once.
+  Nanos kineto_quiet = Nanos::Seconds(30);
+  Nanos kineto_drain = Nanos::Seconds(600);
   Nanos abandon_wait = Nanos::Seconds(3);  // draining, when the aggregator ends
   Nanos progress = Nanos::Millis(200);     // between progress events
 };
@@ -77,6 +81,8 @@ class CaptureSession {
   // counted.
   absl::Status OnBatch(const DaemonKey& from, const v1::Batch& batch);
   void OnGap(const DaemonKey& from, const v1::Gap& gap);
+  // As OnBatch. A file that does not become whole is thrown away and counted.
+  absl::Status OnTraceFile(const DaemonKey& from, const v1::TraceFile& piece);
   void OnEnd(const DaemonKey& from, const v1::CaptureEnd& end);
   // Sequence numbers that never came and that no gap explains.
   void OnHole(const DaemonKey& from, uint64_t batches);
@@ -89,11 +95,16 @@ class CaptureSession {
   bool Holds(const std::string& node_id, const v1::ProcessKey& process) const;
 
  private:
-  enum class Phase { kArming, kCapturing, kDraining, kClosed };
+  enum class Phase { kArming, kStarting, kCapturing, kDraining, kClosed };
 
   struct Process {
     SeenRank seen;
     v1::RankState state;
+    bool kineto = false;  // how it is captured
+    // Not empty: nobody can capture it as was asked, and why.
+    std::string refused;
+    bool trace_failed = false;
+    uint64_t trace_bytes = 0;
     bool armed = false;
     bool ended = false;
     MonoTime gone_since;            // 0: not gone
@@ -110,7 +121,9 @@ class CaptureSession {
 
   // Run()'s phases, in order.
   void Arm(const Emit& emit);
-  void Start(const Emit& emit);
+  void Start();
+  // Until T0, where that is far enough to be told.
+  void AwaitStart(const Emit& emit);
   void AgreeOnStep(const Emit& emit);
   void Capture(const Emit& emit);
   void Drain(const Emit& emit);
@@ -129,6 +142,8 @@ class CaptureSession {
                const std::string& reason);
   // Appends to the process's file. Without the lock: a slow disk must not hold up the other daemons.
   absl::Status Write(size_t process, uint64_t incarnation, uint64_t rows, const std::string& blocks);
+  bool AnyKineto() const;
+  void LoseTrace(size_t process, const std::string& reason);
   v1::FromAggregator StartMessage() const;
   bool triggered() const { return request_.trigger().begin() != v1::Trigger::AT_T0; }
   // The step that every waiting rank can begin at when it is told of it `ahead` of now; nullopt when none has told its own.

@@ -167,6 +167,45 @@ void CaptureSession::Discard(size_t process, const std::string& stage, const std
   losses.push_back({stage, kind, rows, reason, {}, {}});
 }
 
+void CaptureSession::LoseTrace(size_t process, const std::string& reason) {
+  writer_->DropTrace(static_cast<uint32_t>(process));
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (std::exchange(processes_[process].trace_failed, true)) return;
+  }
+  // What the file held nobody can count: it is one, of no kind.
+  Discard(process, "store", "", 1, reason);
+}
+
+absl::Status CaptureSession::OnTraceFile(const DaemonKey& from, const v1::TraceFile& piece) {
+  size_t i = 0;
+  bool failed = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    last_news_ = MonoNow();
+    i = Find(from, piece.process());
+    if (i == processes_.size() || !processes_[i].kineto)
+      return absl::NotFoundError("the trace file is of a process that is not captured through Kineto here");
+    if (phase_ == Phase::kClosed)
+      return absl::FailedPreconditionError("the trace file came after the capture was closed");
+    failed = processes_[i].trace_failed;
+    processes_[i].trace_bytes += piece.data().size();
+  }
+  if (failed) return absl::OkStatus();
+  const auto process = static_cast<uint32_t>(i);
+  if (!piece.given_up().empty()) {
+    // The daemon tells the loss with the process's end.
+    writer_->DropTrace(process);
+    std::lock_guard<std::mutex> lock(mutex_);
+    processes_[i].trace_failed = true;
+    return absl::OkStatus();
+  }
+  absl::Status s = writer_->AppendTrace(process, RankId(processes_[i].seen.rank.rank()), piece.offset(), piece.data());
+  if (s.ok() && piece.last()) s = writer_->FinishTrace(process);
+  if (!s.ok()) LoseTrace(i, std::string(s.message()));
+  return s;
+}
+
 void CaptureSession::OnGap(const DaemonKey& from, const v1::Gap& gap) {
   size_t i = 0;
   uint64_t incarnation = 0;
@@ -195,6 +234,11 @@ void CaptureSession::OnEnd(const DaemonKey& from, const v1::CaptureEnd& end) {
   process.ended = true;
   process.window = {HostTime(end.t0_host_ns()), HostTime(end.t1_host_ns())};
   AppendLosses(end.losses(), process.losses);
+  if (process.kineto) {
+    process.state.set_trace_bytes(process.trace_bytes);
+    // Done, and nothing is here.
+    process.trace_failed = process.trace_failed || writer_->Trace(static_cast<uint32_t>(i)).name.empty();
+  }
   const v1::RankState::State state = process.state.state();
   const bool told = state == v1::RankState::FAILED || state == v1::RankState::GONE;
   if (!told) process.state.set_state(v1::RankState::DONE);

@@ -30,7 +30,7 @@ const char* RanksWord(size_t n) { return n == 1 ? "rank " : "ranks "; }
 }  // namespace
 
 v1::CaptureStatus CaptureSession::Status() const {
-  constexpr const char* kPhases[] = {"arming", "capturing", "draining", "closed"};
+  constexpr const char* kPhases[] = {"arming", "starting", "capturing", "draining", "closed"};
   std::lock_guard<std::mutex> lock(mutex_);
   v1::CaptureStatus status;
   status.set_capture(id_);
@@ -96,7 +96,11 @@ store::Manifest CaptureSession::MakeManifest() const {
     p.text = process.state.text();
     p.late = Nanos(process.state.late_ns());
     p.losses = process.losses;
-    if (writer_ != nullptr) p.files = writer_->Files(static_cast<uint32_t>(i));
+    p.via = process.kineto ? "kineto" : "cupti";
+    if (writer_ != nullptr) {
+      p.files = writer_->Files(static_cast<uint32_t>(i));
+      p.trace = writer_->Trace(static_cast<uint32_t>(i));
+    }
     if (!process.ended) {
       m.complete = false;
       if (writer_ != nullptr) m.missing_ranks.push_back(p.rank);
@@ -138,14 +142,15 @@ v1::TraceFinished CaptureSession::Outcome() const {
     armed += process.armed;
     const RankState::State state = process.state.state();
     const bool lost = state == RankState::FAILED || state == RankState::GONE;
-    if (process.ended && !lost) {
+    if (process.ended && !lost && !process.trace_failed) {
       ++done;
       continue;
     }
     timed_out += state != RankState::FAILED;
     const std::string why =
         lost ? absl::StrCat(state == RankState::FAILED ? "failed" : "gone", ": ", process.state.text())
-             : std::string("did not finish");
+             : process.trace_failed ? std::string("finished, and their trace files did not get here: the losses say why")
+                                    : std::string("did not finish");
     failed[why].push_back(process.seen.rank.rank());
   }
   for (const auto& [why, ranks] : failed) {

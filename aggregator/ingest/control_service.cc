@@ -25,7 +25,7 @@ std::vector<std::string> FilesOf(const std::string& records) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(records, error)) {
     const std::string name = entry.path().filename().string();
-    if (store::ParseRecordsFileName(name).has_value()) names.push_back(name);
+    if (store::ParseRecordsFileName(name).has_value() || store::ParseTraceFileName(name).has_value()) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
   for (const char* manifest : {store::kOpenManifestName, store::kManifestName}) {

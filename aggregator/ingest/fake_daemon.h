@@ -82,14 +82,28 @@ class FakeDaemon {
     return key;
   }
 
-  void SendState(const std::string& capture, int rank, v1::RankState::State state,
-                 const std::string& text = "") {
+  void SendTraceFile(uint64_t sequence, const std::string& capture, int rank, uint64_t offset, const std::string& data,
+                     const std::function<void(v1::TraceFile&)>& edit) {
+    v1::FromDaemon message;
+    v1::TraceFile& piece = *message.mutable_trace_file();
+    piece.set_sequence(sequence);
+    piece.set_capture(capture);
+    *piece.mutable_process() = Process(rank);
+    piece.set_offset(offset);
+    piece.set_data(data);
+    edit(piece);
+    Write(message);
+  }
+
+  void SendState(const std::string& capture, int rank, v1::RankState::State state, const std::string& text = "",
+                 Nanos lead = Nanos()) {
     v1::FromDaemon message;
     message.mutable_states()->set_capture(capture);
     v1::RankState& s = *message.mutable_states()->add_states();
     *s.mutable_process() = Process(rank);
     s.set_state(state);
     s.set_text(text);
+    s.set_lead_ns(lead.ns());
     Write(message);
   }
 

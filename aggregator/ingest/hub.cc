@@ -130,6 +130,14 @@ std::optional<uint64_t> Hub::Handle(const DaemonKey& key, const DaemonConnection
       }
     });
   }
+  if (message.has_trace_file()) {
+    const v1::TraceFile& piece = message.trace_file();
+    return Sequenced(key, piece.sequence(), piece.sequence(), piece.capture(), [&](CaptureSession& session) {
+      if (absl::Status s = session.OnTraceFile(key, piece); !s.ok()) {
+        options_.log(absl::StrCat("capture ", piece.capture(), ": ", s.message()));
+      }
+    });
+  }
   if (message.has_gap()) {
     const v1::Gap& gap = message.gap();
     return Sequenced(key, gap.first_sequence(), gap.last_sequence(), gap.capture(),
@@ -253,6 +261,7 @@ absl::StatusOr<std::shared_ptr<CaptureSession>> Hub::Begin(const v1::TraceReques
     finished.set_outcome(v1::TraceFinished::NO_SUCH_JOB);
     return absl::NotFoundError(selection.error);
   }
+  if (absl::Status s = CheckVia(request, selection); !s.ok()) return s;
   for (const auto& session : Sessions()) {
     for (const SeenRank& s : selection.ranks) {
       if (!session->Holds(s.daemon.node_id, s.rank.process())) continue;

@@ -82,6 +82,40 @@ std::string ChooseJob(const v1::TraceRequest& request, std::vector<SeenRank>& ra
 
 }  // namespace
 
+ChosenPath ChoosePath(const v1::TraceRequest& request, const v1::Rank& rank) {
+  ChosenPath path;
+  const bool client = rank.via() != "kineto";
+  const bool framework = request.framework() != 0;
+  if (request.via() == "kineto" || (request.via() != "cupti" && (!client || (framework && rank.kineto())))) {
+    path.kineto = true;
+    if (!rank.kineto()) {
+      path.refused = "it does not ask for PyTorch's on-demand traces: start it with KINETO_USE_DAEMON=1 (lockstep run sets it)";
+    }
+    return path;
+  }
+  if (!client) path.refused = "Lockstep's client is not loaded in it: --via kineto reaches it, or start it with lockstep run";
+  if (client && framework) {
+    path.refused =
+        "what was asked for only PyTorch records, and it does not ask for PyTorch's on-demand traces: start it with KINETO_USE_DAEMON=1, "
+        "or leave those activities out";
+  }
+  return path;
+}
+
+absl::Status CheckVia(const v1::TraceRequest& request, const Selection& selection) {
+  if (!request.via().empty() && request.via() != "auto" && request.via() != "cupti" && request.via() != "kineto") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--via ", request.via(), " is not known to this aggregator: give auto, cupti or kineto"));
+  }
+  std::string first;
+  for (const SeenRank& seen : selection.ranks) {
+    const ChosenPath path = ChoosePath(request, seen.rank);
+    if (path.refused.empty()) return absl::OkStatus();
+    if (first.empty()) first = path.refused;
+  }
+  return absl::FailedPreconditionError(absl::StrCat("no rank of job ", selection.job, " can be captured like that; the first: ", first));
+}
+
 std::string RankList(std::vector<int32_t> ranks) { return NumberRuns(std::move(ranks), 3); }
 
 Selection Select(const v1::TraceRequest& request, const std::vector<SeenRank>& seen, size_t daemons) {

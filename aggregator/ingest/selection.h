@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "lockstep/v1/control.pb.h"
 
 namespace lockstep::ingest {
@@ -36,6 +37,15 @@ struct Selection {
 // `daemons` counts those connected, for the error's sentence. A job is (name, uid); the name alone will do
 // while one user has a job of that name, "UID:NAME" always does.
 Selection Select(const v1::TraceRequest& request, const std::vector<SeenRank>& seen, size_t daemons);
+
+// How a rank is captured: TraceRequest.via, and where that is "auto" what its daemon says leads to it.
+struct ChosenPath {
+  bool kineto = false;  // through PyTorch's profiler
+  std::string refused;  // not empty: it cannot be captured as was asked, and why
+};
+ChosenPath ChoosePath(const v1::TraceRequest& request, const v1::Rank& rank);
+// What is wrong with the request's way for every one of the ranks.
+absl::Status CheckVia(const v1::TraceRequest& request, const Selection& selection);
 
 // "0-3, 7, 9-11".
 std::string RankList(std::vector<int32_t> ranks);

@@ -111,6 +111,35 @@ TEST(Selection, AnAbsurdWorldSizeCostsNoMemory) {
   EXPECT_LE(s.missing_ranks.size(), size_t{1} << 20);
 }
 
+v1::Rank Reached(const char* via, bool kineto) {
+  v1::Rank rank;
+  rank.set_via(via);
+  rank.set_kineto(kineto);
+  return rank;
+}
+
+TEST(ChoosePath, TakesTheClientWhereThereIsOneUnlessPyTorchIsNeeded) {
+  v1::TraceRequest request;
+  EXPECT_FALSE(ChoosePath(request, Reached("cupti", true)).kineto);
+  EXPECT_FALSE(ChoosePath(request, Reached("", false)).kineto) << "of an older daemon";
+  EXPECT_TRUE(ChoosePath(request, Reached("kineto", true)).kineto);
+  request.set_framework(v1::FRAMEWORK_PYTHON);
+  EXPECT_TRUE(ChoosePath(request, Reached("cupti", true)).kineto);
+  EXPECT_THAT(ChoosePath(request, Reached("cupti", false)).refused, HasSubstr("KINETO_USE_DAEMON"));
+}
+
+TEST(ChoosePath, TakesWhatWasAskedForOrSaysWhyNot) {
+  v1::TraceRequest request;
+  request.set_via("kineto");
+  EXPECT_TRUE(ChoosePath(request, Reached("cupti", true)).kineto);
+  EXPECT_THAT(ChoosePath(request, Reached("cupti", false)).refused, HasSubstr("KINETO_USE_DAEMON"));
+  request.set_via("cupti");
+  EXPECT_FALSE(ChoosePath(request, Reached("cupti", true)).kineto);
+  EXPECT_THAT(ChoosePath(request, Reached("kineto", true)).refused, HasSubstr("--via kineto"));
+  request.set_via("nsys");
+  EXPECT_FALSE(CheckVia(request, {}).ok());
+}
+
 TEST(RankList, IsShort) {
   EXPECT_EQ(RankList({3, 1, 2, 0, 7, 9, 10, 10}), "0-3, 7, 9, 10");
   EXPECT_EQ(RankList({}), "");

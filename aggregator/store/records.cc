@@ -36,7 +36,7 @@ class Loader {
  public:
   explicit Loader(fs::path folder) : folder_(std::move(folder)) {}
 
-  absl::StatusOr<Capture> Load() {
+  absl::StatusOr<Recorded> Load() {
     if (absl::Status s = ReadManifest(); !s.ok()) return s;
     FindFiles();
     if (!have_manifest_ && manifest_.processes.empty()) {
@@ -48,9 +48,15 @@ class Loader {
     tables_.resize(manifest_.processes.size());
     for (size_t p = 0; p < tables_.size(); ++p) ReadProcess(p);
     Join();
-    for (size_t p = 0; p < tables_.size(); ++p) AddRanks(p);
-    Finish(capture_);
-    return std::move(capture_);
+    std::vector<RecordedTrace> traces;
+    for (size_t p = 0; p < tables_.size(); ++p) {
+      if (manifest_.processes[p].via == "kineto") {
+        traces.push_back(TraceOf(p));
+      } else {
+        AddRanks(p);
+      }
+    }
+    return Recorded{std::move(capture_), std::move(traces)};
   }
 
  private:
@@ -92,6 +98,7 @@ class Loader {
     std::sort(names.begin(), names.end());
     std::map<uint32_t, size_t> made;  // process number in a name → place, where no manifest has it
     for (const std::string& name : names) {
+      if (!have_manifest_) FindTrace(name);
       const std::optional<RecordsFile> file = ParseRecordsFileName(name);
       if (!file.has_value() || Listed(name)) continue;
       size_t place = file->process;
@@ -112,6 +119,17 @@ class Loader {
           "this capture has no manifest: ranks are numbered from the file names, and hosts and losses are "
           "not known");
     }
+  }
+
+  // Of a capture without a manifest.
+  void FindTrace(const std::string& name) {
+    const std::optional<TraceFileOwner> owner = ParseTraceFileName(name);
+    if (!owner.has_value()) return;
+    ManifestProcess& process = manifest_.processes.emplace_back();
+    process.rank = owner->rank;
+    process.rank_source = "the name of the trace file";
+    process.via = "kineto";
+    process.trace.name = name;
   }
 
   bool Listed(const std::string& name) const {
@@ -233,6 +251,16 @@ class Loader {
                         " collectives that NCCL described name no launch in the capture: their kernels are "
                         "matched by order"));
     }
+  }
+
+  RecordedTrace TraceOf(size_t p) {
+    const ManifestProcess& process = manifest_.processes[p];
+    RecordedTrace trace;
+    trace.rank = std::move(tables_[p].data);
+    if (IsPlainFileName(process.trace.name)) trace.path = (folder_ / process.trace.name).string();
+    trace.state = process.state;
+    trace.text = process.text;
+    return trace;
   }
 
   // One RankData per device of the process.
@@ -358,11 +386,23 @@ class Loader {
 
 }  // namespace
 
-absl::StatusOr<Capture> LoadRecords(const std::string& folder) {
+absl::StatusOr<Recorded> ReadRecords(const std::string& folder) {
   fs::path path(folder);
   std::error_code error;
   if (fs::is_directory(path / "records", error)) path /= "records";
   return Loader(path).Load();
+}
+
+absl::StatusOr<Capture> LoadRecords(const std::string& folder) {
+  auto recorded = ReadRecords(folder);
+  if (!recorded.ok()) return recorded.status();
+  Capture& capture = recorded->capture;
+  for (const RecordedTrace& trace : recorded->traces) {
+    capture.notes.push_back(absl::StrCat("rank ", trace.rank.rank.value(), " was captured by PyTorch's profiler and is not read here"));
+    capture.missing_ranks.push_back(trace.rank.rank);
+  }
+  Finish(capture);
+  return std::move(capture);
 }
 
 }  // namespace lockstep::store

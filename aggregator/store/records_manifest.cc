@@ -62,7 +62,11 @@ std::string ProcessJson(const ManifestProcess& p) {
                   ", \"rank_source\": ", JsonQuoted(p.rank_source), ", \"t0_host_ns\": ", p.window.start.ns(),
                   ", \"t1_host_ns\": ", p.window.end.ns(), ", \"state\": ", JsonQuoted(p.state));
   absl::StrAppend(&out, ", \"text\": ", JsonQuoted(p.text), ", \"late_ns\": ", p.late.ns(),
-                  ",\n     \"files\": [");
+                  ", \"via\": ", JsonQuoted(p.via));
+  if (!p.trace.name.empty()) {
+    absl::StrAppend(&out, ", \"trace\": {\"name\": ", JsonQuoted(p.trace.name), ", \"bytes\": ", p.trace.bytes, "}");
+  }
+  absl::StrAppend(&out, ",\n     \"files\": [");
   absl::StrAppend(
       &out, absl::StrJoin(p.files, ", ", [](std::string* o, const ManifestFile& f) { *o += FileJson(f); }),
       "],\n     \"losses\": [");
@@ -166,9 +170,25 @@ ManifestProcess ProcessFrom(const object& o, size_t hosts) {
   p.state = Str(o, "state");
   p.text = Str(o, "text");
   p.late = Nanos(Int(o, "late_ns"));
+  if (std::string via = Str(o, "via"); !via.empty()) p.via = std::move(via);
+  object trace;
+  if (o["trace"].get(trace) == simdjson::SUCCESS) {
+    p.trace = {Str(trace, "name"), static_cast<uint64_t>(Int(trace, "bytes"))};
+  }
   EachObject(o, "files", [&](const object& f) { p.files.push_back(FileFrom(f)); });
   EachObject(o, "losses", [&](const object& l) { p.losses.push_back(LossFrom(l)); });
   return p;
+}
+
+std::string RankInName(RankId rank) { return rank >= RankId(0) ? absl::StrFormat("%05d", rank.value()) : "x"; }
+
+// "r00003" and "p00003", or "rx".
+bool ParseOwner(const std::vector<std::string>& parts, RankId* rank, uint32_t* process) {
+  if (parts[0].empty() || parts[1].empty() || parts[0][0] != 'r' || parts[1][0] != 'p') return false;
+  int32_t number = -1;
+  if (parts[0] != "rx" && (!absl::SimpleAtoi(parts[0].substr(1), &number) || number < 0)) return false;
+  *rank = RankId(number);
+  return absl::SimpleAtoi(parts[1].substr(1), process);
 }
 
 }  // namespace
@@ -233,19 +253,30 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view json) {
 }
 
 std::string RecordsFileName(const RecordsFile& file) {
-  const std::string rank = file.rank >= RankId(0) ? absl::StrFormat("%05d", file.rank.value()) : "x";
-  return absl::StrFormat("r%s.p%05u.%u.lsr", rank, file.process, file.number);
+  return absl::StrFormat("r%s.p%05u.%u.lsr", RankInName(file.rank), file.process, file.number);
+}
+
+std::string TraceFileName(RankId rank, uint32_t process) {
+  return absl::StrFormat("r%s.p%05u.kineto.json.gz", RankInName(rank), process);
+}
+
+std::optional<TraceFileOwner> ParseTraceFileName(std::string_view name) {
+  const std::vector<std::string> parts = absl::StrSplit(std::string(name), '.');
+  TraceFileOwner owner;
+  if (parts.size() != 5 || parts[2] != "kineto" || parts[3] != "json" || parts[4] != "gz" ||
+      !ParseOwner(parts, &owner.rank, &owner.process)) {
+    return {};
+  }
+  return owner;
 }
 
 std::optional<RecordsFile> ParseRecordsFileName(std::string_view name) {
   const std::vector<std::string> parts = absl::StrSplit(std::string(name), '.');
-  if (parts.size() != 4 || parts[3] != "lsr" || parts[0][0] != 'r' || parts[1][0] != 'p') return {};
   RecordsFile file;
-  int32_t rank = -1;
-  if (parts[0] != "rx" && (!absl::SimpleAtoi(parts[0].substr(1), &rank) || rank < 0)) return {};
-  file.rank = RankId(rank);
-  if (!absl::SimpleAtoi(parts[1].substr(1), &file.process) || !absl::SimpleAtoi(parts[2], &file.number))
+  if (parts.size() != 4 || parts[3] != "lsr" || !ParseOwner(parts, &file.rank, &file.process) ||
+      !absl::SimpleAtoi(parts[2], &file.number)) {
     return {};
+  }
   return file;
 }
 

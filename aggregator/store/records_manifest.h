@@ -28,6 +28,12 @@ struct ManifestFile {
   RowCounts rows = {};
 };
 
+// What PyTorch's profiler wrote for a process, as gzip; bytes 0: there is none.
+struct ManifestTrace {
+  std::string name;  // plain file name
+  uint64_t bytes = 0;
+};
+
 struct ManifestProcess {
   RankId rank = kNoRank;
   uint32_t host = kNone;  // into Manifest::hosts
@@ -42,6 +48,9 @@ struct ManifestProcess {
   std::string state;
   std::string text;
   Nanos late;  // T0 had passed by so much when it learned of it
+  // How it was captured: "cupti" or "kineto".
+  std::string via = "cupti";
+  ManifestTrace trace;
   std::vector<ManifestFile> files;
   std::vector<Loss> losses;
 };
@@ -75,6 +84,14 @@ struct RecordsFile {
 };
 std::string RecordsFileName(const RecordsFile& file);
 std::optional<RecordsFile> ParseRecordsFileName(std::string_view name);
+
+// Of a ManifestTrace.
+std::string TraceFileName(RankId rank, uint32_t process);
+struct TraceFileOwner {
+  RankId rank = kNoRank;
+  uint32_t process = 0;  // place in Manifest::processes
+};
+std::optional<TraceFileOwner> ParseTraceFileName(std::string_view name);
 
 // Is it a name this program would give a file: no folders, nothing hidden?
 bool IsPlainFileName(std::string_view name);

@@ -12,6 +12,8 @@
 namespace lockstep::store {
 namespace {
 
+constexpr char kPartial[] = ".partial";
+
 absl::Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());
@@ -88,6 +90,59 @@ absl::Status RecordsWriter::Append(SegmentKey key, RankId rank, std::string_view
   return absl::OkStatus();
 }
 
+absl::Status RecordsWriter::AppendTrace(uint32_t process, RankId rank, uint64_t offset, std::string_view bytes) {
+  std::lock_guard<std::mutex> lock(traces_mutex_);
+  TraceWriting& trace = traces_[process];
+  if (trace.entry.name.empty()) {
+    trace.entry.name = TraceFileName(rank, process);
+    const std::string path = absl::StrCat(records_, "/", trace.entry.name, kPartial);
+    trace.fd.reset(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
+    if (!trace.fd.ok()) {
+      trace.broken = true;
+      return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", path));
+    }
+  }
+  if (trace.broken || trace.whole) return absl::DataLossError(absl::StrCat(trace.entry.name, " has ended already"));
+  if (offset != trace.entry.bytes) {
+    trace.broken = true;
+    return absl::InvalidArgumentError(
+        absl::StrCat("a piece of ", trace.entry.name, " at byte ", offset, " came where ", trace.entry.bytes, " was due"));
+  }
+  absl::Status written = WriteAll(trace.fd.get(), bytes, absl::StrCat(records_, "/", trace.entry.name));
+  trace.broken = !written.ok();
+  trace.entry.bytes += bytes.size();
+  return written;
+}
+
+absl::Status RecordsWriter::FinishTrace(uint32_t process) {
+  std::lock_guard<std::mutex> lock(traces_mutex_);
+  TraceWriting& trace = traces_[process];
+  if (trace.broken || trace.whole || !trace.fd.ok()) return absl::DataLossError("there is no trace file to finish");
+  const std::string path = absl::StrCat(records_, "/", trace.entry.name);
+  if (::fdatasync(trace.fd.get()) != 0 || ::rename((path + kPartial).c_str(), path.c_str()) != 0) {
+    trace.broken = true;
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot complete ", path));
+  }
+  trace.fd.reset();
+  trace.whole = true;
+  return absl::OkStatus();
+}
+
+void RecordsWriter::DropTrace(uint32_t process) {
+  std::lock_guard<std::mutex> lock(traces_mutex_);
+  const auto it = traces_.find(process);
+  if (it == traces_.end() || it->second.whole) return;
+  it->second.broken = true;
+  it->second.fd.reset();
+  ::unlink(absl::StrCat(records_, "/", it->second.entry.name, kPartial).c_str());
+}
+
+ManifestTrace RecordsWriter::Trace(uint32_t process) const {
+  std::lock_guard<std::mutex> lock(traces_mutex_);
+  const auto it = traces_.find(process);
+  return it == traces_.end() || !it->second.whole ? ManifestTrace() : it->second.entry;
+}
+
 std::vector<ManifestFile> RecordsWriter::Files(uint32_t process) const {
   std::lock_guard<std::mutex> lock(mutex_);
   std::vector<ManifestFile> out;
@@ -120,6 +175,12 @@ absl::Status RecordsWriter::Close(const Manifest& manifest) {
       file->broken = true;
     }
   }
+  std::vector<uint32_t> traces;
+  {
+    std::lock_guard<std::mutex> lock(traces_mutex_);
+    for (const auto& [process, trace] : traces_) traces.push_back(process);
+  }
+  for (const uint32_t process : traces) DropTrace(process);
   if (absl::Status s = WriteManifest(absl::StrCat(records_, "/", kManifestName), manifest); !s.ok()) return s;
   ::unlink(absl::StrCat(records_, "/", kOpenManifestName).c_str());
   return absl::OkStatus();

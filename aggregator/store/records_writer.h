@@ -40,8 +40,17 @@ class RecordsWriter {
   // file.
   absl::Status Append(SegmentKey key, RankId rank, std::string_view blocks);
 
+  // A piece of the process's trace file, in order: `offset` is where the last one ended. The file gets its name with FinishTrace and is
+  // not there before. kInvalidArgument: out of order; any error ends the file.
+  absl::Status AppendTrace(uint32_t process, RankId rank, uint64_t offset, std::string_view bytes);
+  absl::Status FinishTrace(uint32_t process);
+  // Throws away what came of it.
+  void DropTrace(uint32_t process);
+
   // The files of a process as they are now.
   std::vector<ManifestFile> Files(uint32_t process) const;
+  // Its trace file, once it is whole.
+  ManifestTrace Trace(uint32_t process) const;
   uint64_t bytes() const;
 
   // Syncs, then writes the manifest, which completes records/. Called once, after the last Append.
@@ -57,12 +66,22 @@ class RecordsWriter {
     bool broken = false;
   };
 
+  struct TraceWriting {
+    Fd fd;
+    ManifestTrace entry;
+    bool whole = false;
+    bool broken = false;
+  };
+
   explicit RecordsWriter(std::string records) : records_(std::move(records)) {}
   absl::StatusOr<File*> Open(SegmentKey key, RankId rank);
 
   const std::string records_;
   mutable std::mutex mutex_;  // the map; a File has its own
   std::map<SegmentKey, std::unique_ptr<File>> files_;
+  // One process's pieces come on one thread, so these are written under the lock of all.
+  mutable std::mutex traces_mutex_;
+  std::map<uint32_t, TraceWriting> traces_;
 };
 
 }  // namespace lockstep::store

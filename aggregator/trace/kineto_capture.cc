@@ -266,7 +266,75 @@ void NoteInference(const std::vector<Named>& names, Capture& capture) {
   }
 }
 
+// One communicator that some ranks know by NCCL's id and others by PyTorch's name would be two. Without names all are found by who
+// meets whom.
+void ForgetGroups(Capture& capture) {
+  capture.groups.clear();
+  for (RankData& rank : capture.ranks) {
+    for (store::Collective& c : rank.collectives) {
+      c.group = store::kNone;
+      c.sequence = c.root = c.peer = -1;
+      c.source = store::MatchSource::kOrder;
+    }
+  }
+  capture.notes.push_back(
+      "some ranks were captured through CUPTI and some by PyTorch's profiler: their collectives are matched by order");
+}
+
+// Its communication kernels get their collectives only with Finish.
+bool HasWork(const Capture& capture) {
+  return std::any_of(capture.ranks.begin(), capture.ranks.end(), [](const RankData& r) { return !r.activities.empty(); });
+}
+
+// What the capture knows of the process goes over what the file says of itself; times stay the file's.
+void TakeIdentity(const RankData& known, RankData& entry) {
+  entry.pid = known.pid;
+  entry.incarnation = known.incarnation;
+  entry.program = known.program;
+  entry.losses.insert(entry.losses.end(), known.losses.begin(), known.losses.end());
+}
+
+// Empty: the file can be used.
+std::string WhyNoRows(const store::RecordedTrace& trace, const KinetoFile& file) {
+  if (!trace.path.empty()) return WhyUnusable(file);
+  return trace.text.empty() ? " left no trace" : absl::StrCat(" left no trace: ", trace.text);
+}
+
 }  // namespace
+
+void JoinRecordedTraces(std::vector<store::RecordedTrace> traces, std::vector<ReadFile> files, Capture& capture) {
+  const bool mixed = HasWork(capture);
+  // Half a trace beside whole ones would look like a rank that did less.
+  const bool whole = !capture.ranks.empty() || std::any_of(files.begin(), files.end(), [](const ReadFile& f) {
+    return f.content.has_events && f.content.broken_off.empty();
+  });
+  const size_t recorded = capture.ranks.size();
+  Groups groups(capture);
+  for (size_t i = 0; i < traces.size(); ++i) {
+    const RankData& known = traces[i].rank;
+    KinetoFile& content = files[i].content;
+    std::string why = WhyNoRows(traces[i], content);
+    if (why.empty() && whole && !content.broken_off.empty()) {
+      why = absl::StrCat(" is damaged (", content.broken_off, ") and left out; alone it is read up to the damage");
+    }
+    if (!why.empty()) {
+      capture.notes.push_back(absl::StrCat("rank ", known.rank.value(), ", captured by PyTorch's profiler,",
+                                           traces[i].path.empty() ? "" : absl::StrCat(" is missing: ", traces[i].path),
+                                           why));
+      capture.missing_ranks.push_back(known.rank);
+      continue;
+    }
+    if (content.rank && *content.rank != known.rank) {
+      capture.notes.push_back(absl::StrCat("rank ", known.rank.value(), " (by ", known.rank_source, ") calls itself rank ",
+                                           content.rank->value(), " in its trace; the first counts"));
+    }
+    const size_t first = capture.ranks.size();
+    const std::vector<uint32_t> places = groups.Add(content.groups);
+    AddRanks(std::move(files[i]), {known.rank, known.rank_source}, known.host, places, capture);
+    for (size_t r = first; r < capture.ranks.size(); ++r) TakeIdentity(known, capture.ranks[r]);
+  }
+  if (mixed && capture.ranks.size() > recorded) ForgetGroups(capture);
+}
 
 absl::StatusOr<Capture> JoinKinetoFiles(std::vector<ReadFile> files) {
   Capture capture;

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "aggregator/store/capture.h"
+#include "aggregator/store/records.h"
 #include "aggregator/trace/kineto_file.h"
 #include "aggregator/trace/trace_files.h"
 
@@ -21,6 +22,10 @@ struct ReadFile {
 // `files` are in natural order. kInvalidArgument: two files of one rank, or nothing left to analyse. Not
 // Finish()ed.
 absl::StatusOr<store::Capture> JoinKinetoFiles(std::vector<ReadFile> files);
+
+// Adds the traces that PyTorch's profiler wrote for a live capture to what its records hold. Who each is, is known; the file has the
+// rows. What cannot be used becomes a missing rank and a note. Not Finish()ed.
+void JoinRecordedTraces(std::vector<store::RecordedTrace> traces, std::vector<ReadFile> files, store::Capture& capture);
 
 }  // namespace lockstep::trace
 

@@ -110,14 +110,39 @@ absl::StatusOr<Opened*> FindTimeline(std::vector<Opened>& opened) {
 
 }  // namespace
 
+absl::StatusOr<store::Capture> LoadCapture(const std::string& folder, const ReadOptions& options) {
+  auto recorded = store::ReadRecords(folder);
+  if (!recorded.ok()) return recorded.status();
+  store::Capture& capture = recorded->capture;
+  std::vector<Opened> opened;
+  std::vector<size_t> place_of;  // of the opened, among the traces
+  for (size_t i = 0; i < recorded->traces.size(); ++i) {
+    store::RecordedTrace& trace = recorded->traces[i];
+    if (trace.path.empty()) continue;
+    auto source = OpenTrace(trace.path);
+    if (source.ok()) {
+      opened.push_back({{trace.path, true}, std::move(*source)});
+      place_of.push_back(i);
+    } else {
+      trace.path.clear();
+      trace.text = std::string(source.status().message());
+    }
+  }
+  std::vector<ReadFile> files(recorded->traces.size());
+  std::vector<ReadFile> read = ReadAll(std::move(opened), options);
+  for (size_t i = 0; i < read.size(); ++i) files[place_of[i]] = std::move(read[i]);
+  JoinRecordedTraces(std::move(recorded->traces), std::move(files), capture);
+  store::Finish(capture);
+  align::InferGroups(capture);
+  return std::move(capture);
+}
+
 absl::StatusOr<store::Capture> ReadInput(std::span<const std::string> paths, const ReadOptions& options) {
   auto input = FindInputFiles(paths);
   if (!input.ok()) return input.status();
   if (!input->captures.empty()) {
     if (input->captures.size() == 1 && input->traces.empty()) {
-      auto recorded = store::LoadRecords(input->captures.front());
-      if (recorded.ok()) align::InferGroups(*recorded);
-      return recorded;
+      return LoadCapture(input->captures.front(), options);
     }
     return absl::InvalidArgumentError(
         absl::StrCat(input->captures.front(),

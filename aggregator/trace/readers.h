@@ -23,6 +23,10 @@ struct ReadOptions {
 // names file, place and remedy. A folder where some files are damaged is read without them, and `notes` says so.
 absl::StatusOr<store::Capture> ReadInput(std::span<const std::string> paths, const ReadOptions& options);
 
+// A capture folder, or its records/: what store::LoadRecords reads, with the traces that PyTorch's profiler wrote for ranks that were
+// captured through it. Finish()ed, communicators inferred.
+absl::StatusOr<store::Capture> LoadCapture(const std::string& folder, const ReadOptions& options);
+
 }  // namespace lockstep::trace
 
 #endif  // LOCKSTEP_AGGREGATOR_TRACE_READERS_H_

@@ -1,0 +1,253 @@
+"""Unmodified PyTorch jobs: ranks that only ask Kineto's daemon, with no client of ours, answer `lockstep trace`. Stand-ins for
+libkineto (tests/support/fake_kineto_client.py) write traces of a generated job whose straggler is known."""
+import gzip
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path.insert(0, str(ROOT / "tests" / "scenario"))
+from generate import generate  # noqa: E402
+from live_job import report_of  # noqa: E402
+
+BIN = pathlib.Path(sys.argv.pop(1)).resolve()
+CLIENT = ROOT / "tests" / "support" / "fake_kineto_client.py"
+RANKS = 8
+SLOW = 5
+JOB = "torch-job"
+
+
+class KinetoJob:
+    """A daemon of its own and ranks that ask it. Sockets lie in a short folder, everything else in `work`."""
+
+    def __init__(self, work, kineto="own"):
+        self.work = pathlib.Path(work)
+        self.sockets = pathlib.Path(tempfile.mkdtemp(prefix="lk-"))
+        self.socket = self.sockets / "client.sock"
+        self.traces = self.work / "ondemand"
+        self.traces.mkdir()
+        self.processes = {}
+        self.logs = []
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("LOCKSTEP_", "KINETO_", "OMPI_", "PMIX_", "SLURM_"))}
+        self.env.update({"LOCKSTEP_SOCKET": str(self.socket), "XDG_STATE_HOME": str(self.work / "state")})
+        self.daemon_log = open(self.work / "lockstepd.log", "w")
+        self.daemon = subprocess.Popen([str(BIN / "lockstepd"), "--socket", str(self.socket), "--kineto", kineto],
+                                       env=self.env, stdin=subprocess.DEVNULL, stdout=self.daemon_log, stderr=subprocess.STDOUT)
+        deadline = time.monotonic() + 10
+        while not (self.sockets / "kineto" / "dynolog").exists():
+            if time.monotonic() > deadline:
+                raise RuntimeError("lockstepd did not start:\n" + self.log_text())
+            time.sleep(0.02)
+
+    def start(self, rank, *args, env=None, prefix=(), world=RANKS):
+        gpu = self.work / f"gpu{rank}"
+        gpu.mkdir(exist_ok=True)
+        environment = {**self.env, "KINETO_USE_DAEMON": "1", "KINETO_IPC_SOCKET_DIR": str(self.sockets / "kineto"),
+                       "KINETO_ONDEMAND_TRACE_DIR": str(self.traces), "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world),
+                       "TORCHELASTIC_RUN_ID": JOB, "FAKE_GPU_FOLDER": str(gpu), **(env or {})}
+        environment = {k: v for k, v in environment.items() if v is not None}
+        del environment["LOCKSTEP_SOCKET"]
+        log = open(self.work / f"rank{rank}.log", "a")
+        self.logs.append(log)
+        self.processes[rank] = subprocess.Popen([*prefix, sys.executable, str(CLIENT), *map(str, args)], env=environment,
+                                                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+
+    def cli(self, *args, timeout=120):
+        return subprocess.run([str(BIN / "lockstep"), *map(str, args)], env=self.env, text=True, capture_output=True, timeout=timeout)
+
+    def status(self):
+        done = self.cli("status", "--format", "json")
+        return json.loads(done.stdout)["daemons"][0]
+
+    def wait_for_ranks(self, count):
+        deadline = time.monotonic() + 30
+        while True:
+            status = self.status()
+            if len(status["ranks"]) >= count:
+                return status
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{count} ranks were not there:\n{json.dumps(status, indent=1)}\n{self.log_text()}")
+            time.sleep(0.1)
+
+    def log_text(self):
+        return "".join(f"--- {p.name}\n{p.read_text()[-2500:]}" for p in sorted(self.work.glob("*.log")))
+
+    def close(self):
+        for process in [*self.processes.values(), self.daemon]:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in [*self.processes.values(), self.daemon]:
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(5)
+        for log in [*self.logs, self.daemon_log]:
+            log.close()
+        shutil.rmtree(self.sockets, ignore_errors=True)
+
+
+class KinetoTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="lockstep-kineto-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.base = pathlib.Path(folder.name)
+        timeline = cls.base / "job.timeline"
+        generate(timeline, 11, ranks=RANKS, steps=12, faults=[("slow_gpu", 0.25, SLOW, "whole")])
+        done = subprocess.run([str(BIN / "lockstep"), "export", str(timeline), "--format", "kineto", "-o", str(cls.base / "traces")],
+                              text=True, capture_output=True)
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr)
+        cls.trace = {}
+        cls.origin = None
+        for path in sorted((cls.base / "traces").glob("*.json.gz")):
+            text = gzip.decompress(path.read_bytes()).decode()
+            document = json.loads(text)
+            rank = document["distributedInfo"]["rank"]
+            base = document["baseTimeNanoseconds"]
+            first = min(float(e["ts"]) for e in document["traceEvents"] if e.get("ph") == "X")
+            start = base + int(first * 1000)
+            cls.origin = start if cls.origin is None else min(cls.origin, start)
+            cls.trace[rank] = path
+        assert sorted(cls.trace) == list(range(RANKS)), cls.trace
+
+    def setUp(self):
+        self.work = pathlib.Path(tempfile.mkdtemp(dir=self.base))
+
+    def job(self, **kwargs):
+        job = KinetoJob(self.work, **kwargs)
+        self.addCleanup(job.close)
+        return job
+
+    def start(self, job, rank, *args, **kwargs):
+        job.start(rank, "--trace", self.trace[rank], "--origin", self.origin, *args, **kwargs)
+
+    def test_every_rank_of_an_unmodified_job_is_captured_and_the_straggler_named(self):
+        job = self.job()
+        ways = {0: ["--gzip"], 1: ["--old"], 2: ["--late-answers", 25], 3: ["--no-rank"], 4: ["--refuse-path"], 6: ["--busy-first", 3]}
+        for rank in range(RANKS):
+            self.start(job, rank, *ways.get(rank, []), env={"KINETO_ONDEMAND_TRACE_DIR": None} if rank in (4, 7) else None)
+        # torchrun's own process imports PyTorch and asks too.
+        job.start("launcher", "--no-gpu", env={"RANK": None, "LOCAL_RANK": None, "WORLD_SIZE": None})
+        status = job.wait_for_ranks(RANKS)
+        self.assertEqual([r["rank"] for r in status["ranks"]], list(range(RANKS)), "the launcher is no rank")
+        self.assertEqual({(r["via"], r["job"], r["rank_source"], r["world_size"]) for r in status["ranks"]},
+                         {("kineto", JOB, "torchrun", RANKS)})
+        self.assertIn(str(job.sockets / "kineto"), status["kineto"])
+        began = time.time()
+        done = job.cli("trace", "--duration", "2s", "-o", self.work / "capture", "--exit-code")
+        print(f"\n{time.time() - began:.1f} s for a capture of 2 s\n{done.stderr}", file=sys.stderr)
+        self.assertEqual(done.returncode, 3, done.stderr + job.log_text())
+        self.assertIn("all ranks start together in", done.stderr)
+        report = report_of(self.work / "capture")
+        self.assertEqual(report["stragglers"][0]["ranks"], [SLOW], report["stragglers"])
+        self.assertIn(f"rank {SLOW}", done.stdout.splitlines()[0])
+        self.assertEqual(report["capture"]["missing_ranks"], [])
+        self.assertEqual(report["capture"]["losses"], [])
+        self.assertEqual({r["rank"]: r["pid"] for r in report["ranks"]}, {n: job.processes[n].pid for n in range(RANKS)})
+        self.assert_same_as_the_traces(report)
+        # Nothing stays behind but what was not ours to name.
+        self.assertEqual(list(job.traces.iterdir()), [])
+        fallback = pathlib.Path(f"/tmp/libkineto_activities_{job.processes[4].pid}.json")
+        self.assertTrue(fallback.exists())
+        fallback.unlink()
+        self.assertEqual(list(pathlib.Path("/tmp").glob(f"lockstep_*_{job.processes[7].pid}.json*")), [])
+        # The folder can be read again.
+        again = job.cli("analyze", self.work / "capture", "--format", "json")
+        self.assertEqual(json.loads(again.stdout)["stragglers"][0]["ranks"], [SLOW])
+        self.assertEqual(sorted(p.name for p in (self.work / "capture" / "records").iterdir()),
+                         ["manifest.json", *(f"r{n:05d}.p{n:05d}.kineto.json.gz" for n in range(RANKS))])
+
+    def assert_same_as_the_traces(self, report):
+        """What arrives is what the profiler wrote: the same figures as an import of the same traces."""
+        done = subprocess.run([str(BIN / "lockstep"), "analyze", str(self.base / "traces"), "--format", "json"], text=True, capture_output=True)
+        imported = {r["rank"]: r for r in json.loads(done.stdout)["ranks"]}
+        for row in report["ranks"]:
+            for key in ("compute_ns", "communication_ns", "memory_ns", "overlap_ns", "span_ns", "wait_ns"):
+                self.assertEqual(row[key], imported[row["rank"]][key], (row["rank"], key))
+
+    def test_ranks_that_cannot_are_named_and_the_others_go_ahead(self):
+        job = self.job()
+        ways = {0: ["--busy-first", 1000], 1: ["--die", "taken"], 2: ["--die", "writing"], 3: ["--truncate"]}
+        for rank in range(RANKS):
+            self.start(job, rank, *ways.get(rank, []))
+        job.wait_for_ranks(RANKS)
+        done = job.cli("trace", "--duration", "1s", "--arm-timeout", "2s", "-o", self.work / "capture")
+        print(done.stderr, file=sys.stderr)
+        self.assertEqual(done.returncode, 7, done.stderr + job.log_text())
+        self.assertRegex(done.stderr, r"rank 0 \S+: .*profiler is busy")
+        self.assertRegex(done.stderr, r"rank 1 gone: the process ended")
+        report = report_of(self.work / "capture")
+        self.assertEqual(report["capture"]["missing_ranks"], [0, 1, 2, 3])
+        self.assertEqual([r["rank"] for r in report["ranks"]], [4, 5, 6, 7])
+        self.assertEqual(list(job.traces.iterdir()), [], "what an ended process has left half-written is removed")
+        # Who is busy for the profiler of its own is free again later; nobody is stuck in the capture that ended.
+        self.assertEqual(job.cli("trace", "--duration", "1s", "--ranks", "4-7", "-o", self.work / "next").returncode, 0)
+
+    def test_the_way_that_was_asked_for_is_the_way_or_a_sentence(self):
+        job = self.job()
+        self.start(job, 0, world=1)
+        job.wait_for_ranks(1)
+        done = job.cli("trace", "--via", "cupti", "--duration", "1s", "-o", self.work / "capture")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("Lockstep's client is not loaded", done.stderr)
+        self.assertFalse((self.work / "capture").exists())
+        done = job.cli("trace", "--via", "cupti", "--activities", "kernel,python", "-o", self.work / "capture")
+        self.assertEqual(done.returncode, 2, done.stderr)
+
+    def test_a_capture_that_is_stopped_leaves_nothing_behind(self):
+        job = self.job()
+        for rank in range(2):
+            self.start(job, rank, world=2)
+        job.wait_for_ranks(2)
+        trace = subprocess.Popen([str(BIN / "lockstep"), "trace", "--duration", "1s", "-o", str(self.work / "capture")], env=job.env,
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 20
+        while not all("taken" in (self.work / f"rank{r}.log").read_text() for r in range(2)):
+            self.assertLess(time.monotonic(), deadline, job.log_text())
+            time.sleep(0.05)
+        trace.kill()
+        trace.communicate()
+        # The profilers cannot be stopped any more; their files come, and go.
+        while not all("wrote" in (self.work / f"rank{r}.log").read_text() for r in range(2)):
+            self.assertLess(time.monotonic(), deadline, job.log_text())
+            time.sleep(0.05)
+        deadline = time.monotonic() + 5
+        while list(job.traces.iterdir()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertEqual(list(job.traces.iterdir()), [])
+        done = job.cli("trace", "--duration", "1s", "-o", self.work / "next")
+        self.assertEqual(done.returncode, 0, done.stderr + job.log_text())
+
+    def test_a_rank_in_a_container(self):
+        """Another pid namespace, and a folder that only it sees."""
+        private = self.work / "private"
+        private.mkdir()
+        script = f"mount -t tmpfs none {private} && exec \"$@\""
+        for how in (["unshare", "-pfm", "--kill-child=TERM"], ["unshare", "-Urpfm", "--kill-child=TERM"]):
+            if subprocess.run([*how, "sh", "-c", script, "sh", "true"], capture_output=True).returncode == 0:
+                break
+        else:
+            print("this machine allows no pid and mount namespaces: nothing was tested", file=sys.stderr)
+            return
+        job = self.job()
+        self.start(job, 0, prefix=[*how, "sh", "-c", script, "sh"], env={"KINETO_ONDEMAND_TRACE_DIR": str(private)}, world=1)
+        status = job.wait_for_ranks(1)
+        self.assertNotIn(f"pid {status['ranks'][0]['pid']} ", (self.work / "rank0.log").read_text(), "it has another pid for itself")
+        done = job.cli("trace", "--duration", "1s", "-o", self.work / "capture")
+        self.assertEqual(done.returncode, 0, done.stderr + job.log_text())
+        self.assertEqual(len(report_of(self.work / "capture")["ranks"]), 1)
+        self.assertEqual(list(private.iterdir()), [], "the file was never outside")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

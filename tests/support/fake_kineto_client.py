@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+"""A process as PyTorch with KINETO_USE_DAEMON makes it, without PyTorch: asks the daemon for on-demand traces and writes them.
+
+Behaves as docs/formats/kineto_ipc.md says libkineto does: 90 ms for an answer, a late one is read as the answer to the next question, a
+profiler thread that looks once a second, requests that start too soon or come while it is busy are dropped with a line in its own log
+only, a strict parser, confined paths, FILE_<pid>.json.tmp and then renamed. What it "records" is a trace file that the caller gives,
+moved so that `--origin` falls on the start of the window.
+"""
+import argparse
+import gzip
+import mmap
+import os
+import pathlib
+import re
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+import uuid
+
+EVENTS, ACTIVITIES = 1, 2
+ANSWER_WAITS, ANSWER_WAIT = 9, 0.01
+TICK = 1.0
+DEFAULT_WARMUP = 5
+
+
+def log(text):
+    print(f"[{time.time():.3f}] {text}", flush=True)
+
+
+def be_a_gpu_process(folder):
+    """What the daemon takes for initialised CUDA: the driver mapped, and its control device open where the machine has one."""
+    library = pathlib.Path(folder) / "libcuda.so.1"
+    library.write_bytes(b"\x7fELF" + b"\0" * 4092)
+    with open(library, "rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+    try:
+        control = os.open("/dev/nvidiactl", os.O_RDWR)
+    except OSError:
+        control = None
+    return mapped, control
+
+
+class Fabric:
+    """The client's end: one datagram socket with a name of its own, abstract or in KINETO_IPC_SOCKET_DIR."""
+
+    def __init__(self):
+        name = f"dynoconfigclient{uuid.uuid4()}"
+        folder = os.environ.get("KINETO_IPC_SOCKET_DIR")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        if folder:
+            self.prefix = folder + "/"
+            self.daemon = f"{folder}/dynolog".encode() + b"\0"
+            self.socket.bind(f"{folder}/{name}")
+            os.chmod(f"{folder}/{name}", 0o666)
+        else:
+            self.prefix = None
+            self.daemon = b"\0dynolog\0"
+            self.socket.bind(b"\0" + name.encode() + b"\0")
+        self.socket.setblocking(False)
+
+    def send(self, kind, payload):
+        """Ten tries with a growing pause, as the real one; False when there is no daemon."""
+        pause = 0.01
+        for _ in range(10):
+            try:
+                self.socket.sendto(struct.pack("<Q32s", len(payload), kind) + payload, self.daemon)
+                return True
+            except (ConnectionRefusedError, FileNotFoundError, BlockingIOError):
+                time.sleep(pause)
+                pause *= 2
+        return False
+
+    def receive(self, waits=ANSWER_WAITS):
+        for _ in range(waits + 1):
+            try:
+                datagram, sender = self.socket.recvfrom(65536)
+            except BlockingIOError:
+                time.sleep(ANSWER_WAIT)
+                continue
+            if self.prefix and not sender.rstrip("\0").startswith(self.prefix):
+                log(f"an answer from {sender!r}: the real client ends the process here")
+                os.abort()
+            size, kind = struct.unpack_from("<Q32s", datagram)
+            if size != len(datagram) - 40 or kind.rstrip(b"\0") != b"req":
+                log(f"a damaged answer of {len(datagram)} bytes")
+                continue
+            return datagram[40:].decode()
+        return ""
+
+
+def parse(text):
+    """None where the real parser gives up: a line with more than one '='."""
+    config = {}
+    for line in text.split("\n"):
+        line = line.split("#")[0].strip()
+        if not line:
+            continue
+        if line.count("=") != 1:
+            log(f"parse error: {line!r}")
+            return None
+        key, value = line.split("=")
+        config[key] = value
+    return config
+
+
+def ancestors():
+    pids, pid = [], os.getpid()
+    while pid > 1 and len(pids) < 11:
+        pids.append(pid)
+        try:
+            pid = int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            break
+    return pids or [os.getpid()]
+
+
+class Client:
+    def __init__(self, options):
+        self.options = options
+        self.fabric = Fabric()
+        self.lock = threading.Lock()
+        self.pending = None
+        self.active = False
+        self.began = time.monotonic()
+        self.skipped = 0
+
+    def busy(self):
+        with self.lock:
+            mine = self.pending is not None or self.active
+        return mine or time.monotonic() - self.began < self.options.busy_first
+
+    def poll(self):
+        kind = (0 if self.busy() else ACTIVITIES) if not self.options.old else EVENTS | ACTIVITIES
+        pids = ancestors()
+        if not self.fabric.send(b"req", struct.pack(f"<iiq{len(pids)}i", kind, len(pids), int(os.environ.get("SLURM_JOB_ID", 0)), *pids)):
+            log("no daemon")
+            return
+        # One that is too busy to look leaves the answer for the next question.
+        late = self.skipped < self.options.late_answers
+        self.skipped += late
+        text = "" if late else self.fabric.receive()
+        if text:
+            self.take(text)
+
+    def take(self, text):
+        config = parse(text)
+        if config is None:
+            return
+        with self.lock:
+            if self.pending is not None or self.active:
+                log("dropped: busy")
+                return
+            log("taken: " + text.replace("\n", " "))
+            self.pending = config
+        if self.options.die == "taken":
+            os._exit(3)
+
+    def target(self, config):
+        name = config.get("ACTIVITIES_LOG_FILE", "")
+        allowed = ["/tmp/"]
+        if os.environ.get("KINETO_ONDEMAND_TRACE_DIR"):
+            allowed.append(os.environ["KINETO_ONDEMAND_TRACE_DIR"].rstrip("/") + "/")
+        if not any(name.startswith(a) for a in allowed) or ".." in name or self.options.refuse_path:
+            log(f"path refused: {name}")
+            return f"/tmp/libkineto_activities_{os.getpid()}.json"
+        return name.removesuffix(".json") + f"_{os.getpid()}.json"
+
+    def profile(self):
+        """The controller's thread: one look a second."""
+        while True:
+            time.sleep(TICK)
+            with self.lock:
+                config, self.pending = self.pending, None
+                self.active = config is not None
+            if config is None:
+                continue
+            warmup = float(config.get("ACTIVITIES_WARMUP_PERIOD_SECS", DEFAULT_WARMUP))
+            start = int(config["PROFILE_START_TIME"]) / 1000
+            if start - time.time() < warmup:
+                log(f"dropped: the start is {start - time.time():.2f} s ahead and warming up takes {warmup:g} s")
+            else:
+                end = start + int(config["ACTIVITIES_DURATION_MSECS"]) / 1000
+                time.sleep(max(0, start - time.time()))
+                if self.options.die == "capturing":
+                    os._exit(3)
+                time.sleep(max(0, end - time.time()))
+                self.write(self.target(config), int(start * 1e9), config)
+            with self.lock:
+                self.active = False
+
+    def write(self, path, start_ns, config):
+        raw = pathlib.Path(self.options.trace).read_bytes()
+        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode()
+        base = int(re.search(r'"baseTimeNanoseconds": (\d+)', text).group(1))
+        text = text.replace(f'"baseTimeNanoseconds": {base}', f'"baseTimeNanoseconds": {base + start_ns - self.options.origin}', 1)
+        if self.options.no_rank:
+            text = re.sub(r'"distributedInfo": \{.*?\},\n', "", text, count=1, flags=re.S)
+        text = text.replace("{", '{"trace_id": "%s", ' % config["REQUEST_TRACE_ID"], 1)
+        content = gzip.compress(text.encode(), 1) if self.options.gzip else text.encode()
+        if self.options.truncate:
+            content = content[:len(content) // 2]
+        with open(path + ".tmp", "wb") as file:
+            half = len(content) // 2
+            file.write(content[:half])
+            file.flush()
+            time.sleep(self.options.write_seconds)
+            if self.options.die == "writing":
+                os._exit(3)
+            file.write(content[half:])
+        os.rename(path + ".tmp", path)
+        log(f"wrote {path}")
+
+    def run(self):
+        threading.Thread(target=self.profile, daemon=True).start()
+        while True:
+            self.poll()
+            time.sleep(self.options.poll)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trace", help="what it records")
+    parser.add_argument("--origin", type=int, default=0, help="the trace's time that falls on the start of the window, unix ns")
+    parser.add_argument("--poll", type=float, default=0.3)
+    parser.add_argument("--write-seconds", type=float, default=0.5)
+    parser.add_argument("--no-gpu", action="store_true", help="as a launcher that imports PyTorch")
+    parser.add_argument("--old", action="store_true", help="a version that never says it is busy")
+    parser.add_argument("--busy-first", type=float, default=0, help="seconds for which torch.profiler runs")
+    parser.add_argument("--late-answers", type=int, default=0, help="questions whose answers it misses")
+    parser.add_argument("--gzip", action="store_true")
+    parser.add_argument("--truncate", action="store_true", help="the file is cut off and renamed all the same")
+    parser.add_argument("--no-rank", action="store_true", help="the trace does not say whose it is")
+    parser.add_argument("--refuse-path", action="store_true", help="a version that accepts another folder only")
+    parser.add_argument("--die", choices=["taken", "capturing", "writing"])
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    if "KINETO_USE_DAEMON" not in os.environ:
+        log("KINETO_USE_DAEMON is not set: PyTorch would not ask")
+        signal.pause()
+    kept = None if options.no_gpu else be_a_gpu_process(os.environ["FAKE_GPU_FOLDER"])
+    log(f"pid {os.getpid()} asks{'' if kept else ', without a GPU'}")
+    Client(options).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
