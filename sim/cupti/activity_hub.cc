@@ -1,6 +1,12 @@
 #include "sim/cupti/activity_hub.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "sim/cupti/record_size.h"
@@ -26,6 +32,14 @@ void SetStamps(uint8_t* record, ActivityKind kind, int64_t start_ns, int64_t end
     auto* set = reinterpret_cast<cupti::Memset4*>(record);
     set->start = start;
     set->end = end;
+  } else if (kind == ActivityKind::kMemcpyPeer) {
+    auto* copy = reinterpret_cast<cupti::MemcpyPeer4*>(record);
+    copy->start = start;
+    copy->end = end;
+  } else if (kind == ActivityKind::kGraphTrace) {
+    auto* graph = reinterpret_cast<cupti::GraphTrace2*>(record);
+    graph->start = start;
+    graph->end = end;
   }
 }
 
@@ -44,11 +58,11 @@ void ActivityHub::Register(cupti::BufferRequested requested, cupti::BufferComple
   std::lock_guard<std::mutex> writing(writing_);
   std::lock_guard<std::mutex> lock(state_);
   // What the old owner gave goes back to the old owner.
-  if (current_.data != nullptr && completed_ != completed) {
-    const cupti::BufferCompleted old = completed_;
-    const Buffer buffer = current_;
-    current_ = {};
-    if (old != nullptr) old(nullptr, 0, buffer.data, buffer.bytes, buffer.used);
+  if (completed_ != completed) {
+    for (auto& [lane, buffer] : current_) {
+      if (completed_ != nullptr) completed_(nullptr, 0, buffer.data, buffer.bytes, buffer.used);
+    }
+    current_.clear();
   }
   requested_ = requested;
   completed_ = completed;
@@ -58,7 +72,9 @@ void ActivityHub::Register(cupti::BufferRequested requested, cupti::BufferComple
 void ActivityHub::SetEnabled(ActivityKind kind, bool enabled, int64_t now) {
   Pump(now);
   const auto k = static_cast<uint32_t>(kind);
-  if (k < kKinds) enabled_[k].store(enabled, std::memory_order_relaxed);
+  if (k >= kKinds) return;
+  const bool before = enabled_[k].exchange(enabled, std::memory_order_relaxed);
+  if (kind == ActivityKind::kConcurrentKernel && enabled && !before) ++sessions_;
 }
 
 void ActivityHub::SetCallEnabled(cupti::CallbackDomain domain, uint32_t cbid, bool enabled, int64_t now) {
@@ -93,13 +109,13 @@ void ActivityHub::Complete(uint64_t ticket, int64_t start_ns, int64_t end_ns, in
   auto it = in_flight_.find(ticket);
   if (it == in_flight_.end()) return;  // a forced flush gave it out already
   SetStamps(it->second.data, it->second.kind(), start_ns, end_ns);
-  ready_.push({release, next_order_++, start_ns, keep, {}, it->second});
+  ready_.push({release, next_order_++, start_ns, keep, {}, 0, it->second});
   in_flight_.erase(it);
 }
 
 void ActivityHub::Record(const void* record, size_t bytes, SimCall call, int64_t stamp_ns, int64_t release,
                          Keep keep) {
-  Ready ready{release, 0, stamp_ns, keep, call, {}};
+  Ready ready{release, 0, stamp_ns, keep, call, LaneOfCaller(), {}};
   std::memcpy(ready.bytes.data, record, std::min(bytes, kMaxRecordBytes));
   std::lock_guard<std::mutex> lock(state_);
   ready.order = next_order_++;
@@ -116,7 +132,7 @@ void ActivityHub::Pump(int64_t now) {
       next = ready_.top();
       ready_.pop();
     }
-    if (StillWanted(next)) Write(next.bytes, next.stamp_ns, next.keep, SimOutcome::kWritten);
+    if (StillWanted(next)) Write(next, SimOutcome::kWritten);
   }
 }
 
@@ -130,25 +146,47 @@ bool ActivityHub::StillWanted(const Ready& ready) const {
   return !of_host || Wants(kind);
 }
 
-void ActivityHub::Write(const Bytes& bytes, int64_t stamp_ns, Keep keep, SimOutcome outcome) {
+void ActivityHub::Write(const Ready& ready, SimOutcome outcome) {
+  Bytes bytes = ready.bytes;
   const ActivityKind kind = bytes.kind();
-  const size_t size = RecordSize(kind);
-  if (keep == Keep::kDrop || !MakeRoom(size)) {
+  const size_t size = RecordSize(kind, knobs_.version);
+  const bool faulty = knobs_.drop != 0 && ++written_ % knobs_.drop == 0;
+  Buffer& current = current_[ready.lane];
+  if (ready.keep == Keep::kDrop || faulty || !MakeRoom(&current, size)) {
+    if (current.data == nullptr) current_.erase(ready.lane);
     dropped_.fetch_add(1, std::memory_order_relaxed);
-    Note(stamp_ns, kind, SimOutcome::kDropped, 1);
+    Note(ready.stamp_ns, kind, SimOutcome::kDropped, 1);
     return;
   }
-  std::memcpy(current_.data + current_.used, bytes.data, size);
-  current_.used += size;
-  ++current_.records;
-  Note(stamp_ns, kind, outcome, 1);
+  timebase_.Apply(bytes.data);
+  ShowFaults(&bytes);
+  std::memcpy(current.data + current.used, bytes.data, size);
+  current.used += size;
+  ++current.records;
+  Note(ready.stamp_ns, kind, outcome, 1);
 }
 
-bool ActivityHub::MakeRoom(size_t bytes) {
-  const bool full = current_.used + bytes > current_.bytes ||
-                    (current_.max_records != 0 && current_.records >= current_.max_records);
-  if (current_.data != nullptr && !full) return true;
-  if (current_.data != nullptr) GiveBack();
+void ActivityHub::ShowFaults(Bytes* bytes) {
+  const bool later_session = sessions_.load(std::memory_order_relaxed) > 1;
+  if (bytes->kind() == ActivityKind::kConcurrentKernel) {
+    auto* kernel = reinterpret_cast<cupti::Kernel10*>(bytes->data);
+    if (knobs_.zero_stamps != 0 && ++kernels_ % knobs_.zero_stamps == 0)
+      SetStamps(bytes->data, bytes->kind(), 0, 0);
+    if (knobs_.graph_correlation && later_session && kernel->graph_id != 0) ++kernel->correlation_id;
+  } else if (bytes->kind() == ActivityKind::kRuntime || bytes->kind() == ActivityKind::kDriver) {
+    auto* call = reinterpret_cast<cupti::Api*>(bytes->data);
+    const bool launches_graph = bytes->kind() == ActivityKind::kRuntime
+                                    ? call->cbid == cupti::runtime_cbid::kGraphLaunch
+                                    : call->cbid == cupti::driver_cbid::kGraphLaunch;
+    if (knobs_.graph_correlation && later_session && launches_graph) call->correlation_id += 2;
+  }
+}
+
+bool ActivityHub::MakeRoom(Buffer* current, size_t bytes) {
+  const bool full = current->used + bytes > current->bytes ||
+                    (current->max_records != 0 && current->records >= current->max_records);
+  if (current->data != nullptr && !full) return true;
+  if (current->data != nullptr) GiveBack(current);
   cupti::BufferRequested requested;
   {
     std::lock_guard<std::mutex> lock(state_);
@@ -157,20 +195,36 @@ bool ActivityHub::MakeRoom(size_t bytes) {
   if (requested == nullptr) return false;
   Buffer fresh;
   requested(&fresh.data, &fresh.bytes, &fresh.max_records);
+  if (fresh.data == nullptr && knobs_.version < cupti::kVersion_12_9) {
+    std::fprintf(stderr, "simulated CUPTI %u: a tool refused a buffer, which crashes CUPTI before 12.9\n",
+                 knobs_.version);
+    std::abort();
+  }
   if (fresh.data == nullptr) return false;
-  current_ = fresh;
+  *current = fresh;
   if (bytes <= fresh.bytes) return true;
-  GiveBack();
+  GiveBack(current);
   return false;
 }
 
-void ActivityHub::GiveBack() {
+void ActivityHub::GiveBack(Buffer* current) {
   {
     std::lock_guard<std::mutex> lock(state_);
-    full_.push_back(current_);
+    full_.push_back(*current);
   }
-  current_ = {};
+  *current = {};
   work_.notify_one();
+}
+
+void ActivityHub::GiveBackAll() {
+  for (auto& lane : current_) {
+    if (lane.second.data != nullptr) GiveBack(&lane.second);
+  }
+  current_.clear();
+}
+
+uint32_t ActivityHub::LaneOfCaller() const {
+  return per_thread_.load(std::memory_order_relaxed) ? static_cast<uint32_t>(syscall(SYS_gettid)) : 0;
 }
 
 void ActivityHub::WriteInFlight(int64_t now) {
@@ -191,7 +245,7 @@ void ActivityHub::WriteInFlight(int64_t now) {
   }
   for (Bytes& bytes : unfinished) {
     SetStamps(bytes.data, bytes.kind(), 0, 0);
-    Write(bytes, 0, Keep::kDeliver, SimOutcome::kIncomplete);
+    Write({now, 0, 0, Keep::kDeliver, {}, 0, bytes}, SimOutcome::kIncomplete);
   }
 }
 
@@ -200,7 +254,7 @@ void ActivityHub::FlushAll(Flush flush, int64_t now) {
   {
     std::lock_guard<std::mutex> writing(writing_);
     if (flush == Flush::kForced) WriteInFlight(now);
-    if (current_.data != nullptr) GiveBack();
+    GiveBackAll();
   }
   std::unique_lock<std::mutex> lock(state_);
   if (!worker_.joinable() || std::this_thread::get_id() == worker_.get_id()) return;
@@ -244,6 +298,8 @@ void ActivityHub::RunWorker() {
     const cupti::BufferCompleted completed = completed_;
     delivering_ = true;
     lock.unlock();
+    if (knobs_.late_buffers_ms != 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(knobs_.late_buffers_ms));
     if (completed != nullptr) completed(nullptr, 0, buffer.data, buffer.bytes, buffer.used);
     lock.lock();
     delivering_ = false;

@@ -1,8 +1,9 @@
 // The simulated CUPTI's activity side: what is enabled, what is in flight, buffers out and back.
 //
 // Records wait here until the wall clock has passed them, go into the tool's buffers, and full or flushed
-// buffers go back on a worker thread of our own, as CUPTI's do. Any thread. The tool's callbacks run without
-// `state_` held, so that it may call back for its dropped count.
+// buffers go back on a worker thread of our own, as CUPTI's do. Host records stand in buffers of the thread
+// that made them unless the tool switched that off, device records in one of their own. Any thread. The
+// tool's callbacks run without `state_` held, so that it may call back for its dropped count.
 #ifndef LOCKSTEP_SIM_CUPTI_ACTIVITY_HUB_H_
 #define LOCKSTEP_SIM_CUPTI_ACTIVITY_HUB_H_
 
@@ -17,12 +18,13 @@
 #include <vector>
 
 #include "sim/cupti/core.h"
+#include "sim/cupti/timebase.h"
 
 namespace lockstep::sim {
 
 class ActivityHub {
  public:
-  ActivityHub() = default;
+  explicit ActivityHub(const CuptiKnobs& knobs) : knobs_(knobs) {}
   ~ActivityHub();
 
   // The tool's side.
@@ -37,6 +39,8 @@ class ActivityHub {
   uint64_t TakeDropped(int64_t realtime_ns);
   // Forgets what is enabled and what is in flight.
   void Reset();
+  Timebase& timebase() { return timebase_; }
+  void SetPerThreadBuffers(bool on) { per_thread_.store(on, std::memory_order_relaxed); }
 
   // The rank's side; see core.h.
   bool Wants(foreign::cupti::ActivityKind kind) const;
@@ -60,6 +64,7 @@ class ActivityHub {
     int64_t stamp_ns;
     Keep keep;
     SimCall call;
+    uint32_t lane;  // whose buffer: a thread's id, 0 for the device
     Bytes bytes;
     bool operator>(const Ready& o) const {
       return release != o.release ? release > o.release : order > o.order;
@@ -77,11 +82,14 @@ class ActivityHub {
 
   // With writing_ held.
   bool StillWanted(const Ready& ready) const;
-  void Write(const Bytes& bytes, int64_t stamp_ns, Keep keep, SimOutcome outcome);
-  bool MakeRoom(size_t bytes);
-  void GiveBack();
+  void Write(const Ready& ready, SimOutcome outcome);
+  void ShowFaults(Bytes* bytes);
+  bool MakeRoom(Buffer* current, size_t bytes);
+  void GiveBack(Buffer* current);
+  void GiveBackAll();
   void WriteInFlight(int64_t now);
   void RunWorker();
+  uint32_t LaneOfCaller() const;
   void Note(int64_t stamp_ns, foreign::cupti::ActivityKind kind, SimOutcome outcome, uint64_t count);
 
   std::atomic<bool> enabled_[kKinds] = {};
@@ -91,7 +99,14 @@ class ActivityHub {
 
   std::mutex
       writing_;  // taken before state_: one writer at a time, also while the tool is asked for a buffer
-  Buffer current_;
+  std::map<uint32_t, Buffer> current_;  // by lane
+  uint64_t written_ = 0;                // records and kernels so far, for the faults that come every Nth
+  uint64_t kernels_ = 0;
+
+  const CuptiKnobs knobs_;
+  Timebase timebase_;
+  std::atomic<bool> per_thread_{true};
+  std::atomic<uint32_t> sessions_{0};  // how often kernel records were switched on
 
   std::mutex state_;
   foreign::cupti::BufferRequested requested_ = nullptr;

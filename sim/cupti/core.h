@@ -1,6 +1,6 @@
-// What the simulated rank tells the simulated CUPTI: a C interface between lockstep-sim-rank and
-// liblockstep_sim_cupti.so. Private to sim/; nobody else may call it. Without an attached rank every CUPTI
-// function behaves as the real library does where no driver is (CUPTI_ERROR_UNKNOWN).
+// What the simulated rank or device tells the simulated CUPTI: a C interface between lockstep-sim-rank, or
+// the simulated libcudart, and the simulated libcupti. Private to sim/; nobody else may call it. Without
+// either every CUPTI function behaves as the real library does where no driver is (CUPTI_ERROR_UNKNOWN).
 //
 // Stamps in records are what CUPTI reports: CLOCK_REALTIME nanoseconds of the simulated host. `release` is
 // when the wall clock has passed them: CLOCK_MONOTONIC nanoseconds of the real machine.
@@ -11,10 +11,11 @@
 #include <cstdint>
 
 #include "common/foreign/cupti.h"
+#include "sim/cupti/knobs.h"
 
 namespace lockstep::sim {
 
-inline constexpr uint32_t kSimCoreVersion = 2;
+inline constexpr uint32_t kSimCoreVersion = 3;
 inline constexpr uint32_t kSimContextId = 1;
 inline constexpr size_t kMaxRecordBytes = 256;
 
@@ -53,6 +54,13 @@ struct SimCall {
   uint32_t cbid = 0;
 };
 
+// One end of an API call, for the tool's subscriber.
+struct SimCallSite {
+  foreign::cupti::CallbackDomain domain;
+  uint32_t cbid;
+  foreign::cupti::CallbackData data;
+};
+
 struct SimCore {
   uint32_t version;
   // From the rank's thread. attach() copies what it is given, except the name.
@@ -75,11 +83,35 @@ struct SimCore {
   void (*pump)(int64_t now);
   // All entries so far; valid until the next call of any function.
   size_t (*ledger)(const SimLedgerEntry** entries);
+
+  // From any thread. A device, context or stream (its record) that exists from now on: reported now if the
+  // tool wants it, and again whenever it asks what there is. `handle` is the application's word for it, null
+  // if it has none.
+  void (*object)(const void* record, size_t bytes, const void* handle);
+  void (*object_gone)(foreign::cupti::ActivityKind kind, uint32_t id);
+  // Does the tool want a record of every event and stream query, also of one that found work unfinished?
+  bool (*all_sync_records)();
+  // Has the tool used CUPTI? Before that the real one has not initialised itself.
+  bool (*used)();
+  const CuptiKnobs* (*knobs)();
+  // Runs the subscriber's callback on the calling thread, if there is one for this call.
+  void (*call)(const SimCallSite* site);
 };
 
 // Exported by the library under this name; null when it does not speak that version.
 inline constexpr char kSimCoreSymbol[] = "lockstep_sim_core";
 using SimCoreFn = const SimCore* (*)(uint32_t version);
+
+// The simulated libcudart exports this one, and a libcupti that nobody has attached looks for it in the
+// loaded libcudart.so.13, as CUPTI finds the driver. `attach` initialises the device as cuInit does, tells
+// `core` what exists, and keeps it for the life of the process; false: no device can be had.
+struct SimDeviceCore {
+  uint32_t version;
+  bool (*attach)(const SimCore* core);
+};
+inline constexpr char kSimDeviceSymbol[] = "lockstep_sim_device";
+inline constexpr char kSimDeviceLibrary[] = "libcudart.so.13";
+using SimDeviceFn = const SimDeviceCore* (*)(uint32_t version);
 
 }  // namespace lockstep::sim
 

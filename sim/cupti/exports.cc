@@ -1,25 +1,21 @@
-// The functions that liblockstep_sim_cupti.so exports under libcupti's names. Signatures and results are
-// CUPTI's; with no rank attached every function that would need a driver returns CUPTI_ERROR_UNKNOWN, as the
-// real library does.
+// The functions that the simulated libcupti exports under libcupti's names, but for the callback API
+// (exports_callbacks.cc). Signatures and results are CUPTI's; with no rank attached and no simulated device
+// every function that would need a driver returns CUPTI_ERROR_UNKNOWN, as the real library does.
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <string>
 #include <vector>
 
-#include "sim/cupti/activity_hub.h"
 #include "sim/cupti/callback_names.h"
 #include "sim/cupti/core.h"
+#include "sim/cupti/library.h"
 #include "sim/cupti/record_size.h"
-
-#define LOCKSTEP_SIM_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace lockstep::sim {
 namespace {
@@ -28,24 +24,8 @@ namespace cupti = foreign::cupti;
 using cupti::ActivityKind;
 using cupti::Result;
 
-// The process's CUPTI: one per process by its nature, as in the real library.
-struct Library {
-  ActivityHub hub;
-  std::atomic<bool> attached{false};
-  std::atomic<cupti::ThreadIdType> thread_id_type{cupti::ThreadIdType::kDefault};
-  std::mutex mutex;
-  SimDevice device{};
-  std::vector<uint32_t> streams;
-  std::map<cupti::Attribute, std::vector<uint8_t>> attributes;
-  std::atomic<void*> subscriber{nullptr};
-  std::string subscriber_name;
-};
-
-// Never destroyed: the tool's threads may still call while the process ends.
-Library& Lib() {
-  static Library* const library = new Library;
-  return *library;
-}
+CuptiLibrary& Lib() { return CuptiLibrary::Get(); }
+bool Usable() { return Lib().Usable(); }
 
 thread_local std::map<cupti::ExternalCorrelationKind, std::vector<uint64_t>> t_external_ids;
 
@@ -55,70 +35,11 @@ int64_t Now(clockid_t clock) {
   return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-bool Usable() { return Lib().attached.load(std::memory_order_acquire); }
-
-// Existing objects, which would otherwise not be reported.
-void Dump(ActivityKind kind) {
-  Library& lib = Lib();
-  std::lock_guard<std::mutex> lock(lib.mutex);
-  const int64_t now = Now(CLOCK_MONOTONIC), stamp = Now(CLOCK_REALTIME);
-  const auto record = [&](const auto& r) { lib.hub.Record(&r, sizeof r, {}, stamp, now, Keep::kDeliver); };
-  if (kind == ActivityKind::kDevice) {
-    cupti::Device5 r{};
-    r.kind = kind;
-    r.id = lib.device.device;
-    r.name = lib.device.name;
-    r.multiprocessors = 132;
-    r.threads_per_warp = 32;
-    r.max_warps_per_multiprocessor = 64;
-    r.max_blocks_per_multiprocessor = 32;
-    r.max_shared_memory_per_multiprocessor = 233472;
-    r.max_registers_per_multiprocessor = 65536;
-    r.max_threads_per_block = 1024;
-    r.memory_bytes = 80ull << 30;
-    r.compute_major = 9;
-    r.is_cuda_visible = 1;
-    record(r);
-  } else if (kind == ActivityKind::kContext) {
-    cupti::Context3 r{};
-    r.kind = kind;
-    r.context_id = kSimContextId;
-    r.device_id = lib.device.device;
-    r.compute_api_kind = 1;
-    r.null_stream_id = 7;
-    r.multiprocessors = 132;
-    record(r);
-  } else if (kind == ActivityKind::kStream) {
-    for (uint32_t id : lib.streams) {
-      cupti::Stream r{};
-      r.kind = kind;
-      r.context_id = kSimContextId;
-      r.stream_id = id;
-      record(r);
-    }
-  }
-}
-
 Result Enable(ActivityKind kind, bool enabled) {
   if (!Usable()) return Result::kUnknown;
-  if (RecordSize(kind) == 0) return Result::kInvalidKind;
+  if (RecordSize(kind, Lib().knobs.version) == 0) return Result::kInvalidKind;
   Lib().hub.SetEnabled(kind, enabled, Now(CLOCK_MONOTONIC));
   return Result::kSuccess;
-}
-
-void Attach(const SimDevice* device) {
-  Library& lib = Lib();
-  {
-    std::lock_guard<std::mutex> lock(lib.mutex);
-    lib.streams.assign(device->streams, device->streams + device->stream_count);
-    lib.device = *device;
-  }
-  lib.attached.store(true, std::memory_order_release);
-}
-
-void Detach() {
-  Lib().attached.store(false, std::memory_order_release);
-  Lib().hub.Reset();
 }
 
 uint32_t ThreadIdOfCaller() {
@@ -137,8 +58,8 @@ size_t ExternalIds(SimExternalId* out, size_t capacity) {
 
 constexpr SimCore kCore = {
     kSimCoreVersion,
-    Attach,
-    Detach,
+    [](const SimDevice* device) { Lib().Attach(device); },
+    [] { Lib().Detach(); },
     [](ActivityKind kind) { return Lib().hub.Wants(kind); },
     [](cupti::CallbackDomain domain, uint32_t cbid) { return Lib().hub.WantsCall(domain, cbid); },
     ThreadIdOfCaller,
@@ -152,9 +73,18 @@ constexpr SimCore kCore = {
     ExternalIds,
     [](int64_t now) { Lib().hub.Pump(now); },
     [](const SimLedgerEntry** entries) { return Lib().hub.Ledger(entries); },
+    [](const void* record, size_t bytes, const void* handle) { Lib().AddObject(record, bytes, handle); },
+    [](ActivityKind kind, uint32_t id) { Lib().RemoveObject(kind, id); },
+    [] { return Lib().all_sync_records.load(std::memory_order_relaxed); },
+    [] { return Lib().used(); },
+    []() -> const CuptiKnobs* { return &Lib().knobs; },
+    [](const SimCallSite* site) { Lib().Call(*site); },
 };
 
 }  // namespace
+
+const SimCore& Core() { return kCore; }
+
 }  // namespace lockstep::sim
 
 namespace sim = lockstep::sim;
@@ -163,18 +93,18 @@ using cupti::ActivityKind;
 using cupti::Result;
 
 LOCKSTEP_SIM_EXPORT const sim::SimCore* lockstep_sim_core(uint32_t version) {
-  return version == sim::kSimCoreVersion ? &sim::kCore : nullptr;
+  return version == sim::kSimCoreVersion ? &sim::Core() : nullptr;
 }
 
 LOCKSTEP_SIM_EXPORT Result cuptiGetVersion(uint32_t* version) {
   if (version == nullptr) return Result::kInvalidParameter;
-  *version = cupti::kVersion_13_0U1;
+  *version = sim::Lib().knobs.version;
   return Result::kSuccess;
 }
 
 LOCKSTEP_SIM_EXPORT Result cuptiGetTimestamp(uint64_t* ns) {
   if (ns == nullptr) return Result::kInvalidParameter;
-  *ns = static_cast<uint64_t>(sim::Now(CLOCK_REALTIME));
+  *ns = sim::Lib().hub.timebase().Now();
   return Result::kSuccess;
 }
 
@@ -241,7 +171,7 @@ LOCKSTEP_SIM_EXPORT Result cuptiActivityDisable(ActivityKind kind) { return sim:
 
 LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableAndDump(ActivityKind kind) {
   const Result result = sim::Enable(kind, true);
-  if (result == Result::kSuccess) sim::Dump(kind);
+  if (result == Result::kSuccess) sim::Lib().Dump(kind);
   return result;
 }
 
@@ -267,8 +197,19 @@ LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableDriverApi(uint32_t cbid, uint8_t e
   return Result::kSuccess;
 }
 
-LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableAllSyncRecords(uint8_t) {
-  return sim::Usable() ? Result::kSuccess : Result::kUnknown;
+LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableAllSyncRecords(uint8_t enable) {
+  if (!sim::Usable()) return Result::kUnknown;
+  sim::Lib().all_sync_records.store(enable != 0);
+  return Result::kSuccess;
+}
+
+// Null gives the clock back to CUPTI.
+LOCKSTEP_SIM_EXPORT Result cuptiActivityRegisterTimestampCallback(cupti::TimestampCallback callback) {
+  if (!sim::Usable()) return Result::kUnknown;
+  const bool stay = sim::Lib().knobs.version < cupti::kVersion_13_3 && sim::Lib().HasContext();
+  sim::Lib().hub.timebase().Register(
+      callback, stay ? sim::Timebase::DeviceStamps::kStay : sim::Timebase::DeviceStamps::kFollow);
+  return Result::kSuccess;
 }
 
 LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableHWTrace(uint8_t) {
@@ -293,13 +234,13 @@ LOCKSTEP_SIM_EXPORT Result cuptiActivityGetNextRecord(uint8_t* buffer, size_t va
   if (record == nullptr || buffer == nullptr) return Result::kInvalidParameter;
   size_t at = 0;
   if (*record != nullptr) {
-    const size_t size = sim::RecordSize((*record)->kind);
+    const size_t size = sim::RecordSize((*record)->kind, sim::Lib().knobs.version);
     if (size == 0) return Result::kInvalidKind;
     at = static_cast<size_t>(reinterpret_cast<uint8_t*>(*record) - buffer) + size;
   }
   if (at >= valid_bytes) return Result::kMaxLimitReached;
   auto* next = reinterpret_cast<cupti::Activity*>(buffer + at);
-  if (sim::RecordSize(next->kind) == 0) return Result::kInvalidKind;
+  if (sim::RecordSize(next->kind, sim::Lib().knobs.version) == 0) return Result::kInvalidKind;
   *record = next;
   return Result::kSuccess;
 }
@@ -313,16 +254,18 @@ LOCKSTEP_SIM_EXPORT Result cuptiActivityGetNumDroppedRecords(cupti::Context, uin
 LOCKSTEP_SIM_EXPORT Result cuptiActivitySetAttribute(cupti::Attribute attribute, size_t* bytes, void* value) {
   if (!sim::Usable()) return Result::kUnknown;
   if (bytes == nullptr || value == nullptr || *bytes > 64) return Result::kInvalidParameter;
-  std::lock_guard<std::mutex> lock(sim::Lib().mutex);
+  std::lock_guard<std::mutex> lock(sim::Lib().attributes_mutex);
   const auto* first = static_cast<const uint8_t*>(value);
   sim::Lib().attributes[attribute].assign(first, first + *bytes);
+  if (attribute == cupti::Attribute::kPerThreadActivityBuffer)
+    sim::Lib().hub.SetPerThreadBuffers(std::any_of(first, first + *bytes, [](uint8_t b) { return b != 0; }));
   return Result::kSuccess;
 }
 
 LOCKSTEP_SIM_EXPORT Result cuptiActivityGetAttribute(cupti::Attribute attribute, size_t* bytes, void* value) {
   if (!sim::Usable()) return Result::kUnknown;
   if (bytes == nullptr || value == nullptr) return Result::kInvalidParameter;
-  std::lock_guard<std::mutex> lock(sim::Lib().mutex);
+  std::lock_guard<std::mutex> lock(sim::Lib().attributes_mutex);
   const std::vector<uint8_t>& stored = sim::Lib().attributes[attribute];
   std::memset(value, 0, *bytes);
   std::memcpy(value, stored.data(), std::min(*bytes, stored.size()));
@@ -350,38 +293,6 @@ LOCKSTEP_SIM_EXPORT Result cuptiActivityPopExternalCorrelationId(cupti::External
 
 LOCKSTEP_SIM_EXPORT Result cuptiFinalize() {
   if (sim::Usable()) sim::Lib().hub.Reset();
-  return Result::kSuccess;
-}
-
-// One subscriber per process. No API callbacks are made: the client takes none.
-LOCKSTEP_SIM_EXPORT Result cuptiSubscribe(void** subscriber, void* callback, void*) {
-  if (!sim::Usable()) return Result::kUnknown;
-  if (subscriber == nullptr || callback == nullptr) return Result::kInvalidParameter;
-  void* none = nullptr;
-  if (!sim::Lib().subscriber.compare_exchange_strong(none, callback))
-    return Result::kMultipleSubscribersNotSupported;
-  *subscriber = callback;
-  return Result::kSuccess;
-}
-
-LOCKSTEP_SIM_EXPORT Result cuptiUnsubscribe(void* subscriber) {
-  if (!sim::Usable()) return Result::kUnknown;
-  return sim::Lib().subscriber.compare_exchange_strong(subscriber, nullptr) ? Result::kSuccess
-                                                                            : Result::kInvalidParameter;
-}
-
-LOCKSTEP_SIM_EXPORT Result cuptiGetDeviceId(cupti::Context, uint32_t* device) {
-  if (!sim::Usable()) return Result::kUnknown;
-  if (device == nullptr) return Result::kInvalidParameter;
-  std::lock_guard<std::mutex> lock(sim::Lib().mutex);
-  *device = sim::Lib().device.device;
-  return Result::kSuccess;
-}
-
-LOCKSTEP_SIM_EXPORT Result cuptiGetContextId(cupti::Context, uint32_t* context) {
-  if (!sim::Usable()) return Result::kUnknown;
-  if (context == nullptr) return Result::kInvalidParameter;
-  *context = sim::kSimContextId;
   return Result::kSuccess;
 }
 

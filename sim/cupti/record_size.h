@@ -1,43 +1,70 @@
-// Bytes of CUPTI 13.0's record of each kind.
+// Bytes of a record of each kind, by the release of CUPTI that the simulation says it is. Every release only
+// appended fields, so an older record is the beginning of the newest.
 #ifndef LOCKSTEP_SIM_CUPTI_RECORD_SIZE_H_
 #define LOCKSTEP_SIM_CUPTI_RECORD_SIZE_H_
 
 #include <cstddef>
+#include <cstdint>
 
 #include "common/foreign/cupti.h"
 
 namespace lockstep::sim {
 
+constexpr size_t KernelRecordSize(uint32_t version) {
+  namespace cupti = foreign::cupti;
+  if (version >= cupti::kVersion_13_0) return sizeof(cupti::Kernel10);
+  if (version >= cupti::kVersion_12_0) return offsetof(cupti::Kernel10, is_device_launched);
+  if (version >= cupti::kVersion_11_8) return offsetof(cupti::Kernel10, max_potential_cluster_size);
+  if (version >= cupti::kVersion_11_6) return cupti::kKernelBytesWithChannel;
+  if (version >= cupti::kVersion_11_2) return offsetof(cupti::Kernel10, channel_id);
+  return version >= cupti::kVersion_11_0 ? cupti::kKernelBytesWithGraph : cupti::kKernelBytesOldest;
+}
+
+// Memcpy, MemcpyPtoP and Memset grew by 8 bytes at the same releases, but for the last step.
+constexpr size_t CopyRecordSize(uint32_t version, size_t oldest, size_t newest) {
+  namespace cupti = foreign::cupti;
+  size_t size = oldest;
+  if (version >= cupti::kVersion_11_0) size = oldest + 8;
+  if (version >= cupti::kVersion_11_1) size = oldest + 16;
+  if (version >= cupti::kVersion_11_6) size = oldest + 24;
+  if (version >= cupti::kVersion_12_8) size = newest;
+  return size < newest ? size : newest;
+}
+
 // 0: a kind that the simulation neither makes nor steps over.
-constexpr size_t RecordSize(foreign::cupti::ActivityKind kind) {
+constexpr size_t RecordSize(foreign::cupti::ActivityKind kind,
+                            uint32_t version = foreign::cupti::kVersion_13_0U1) {
   using foreign::cupti::ActivityKind;
   namespace cupti = foreign::cupti;
+  const bool has_12_8 = version >= cupti::kVersion_12_8;
   switch (kind) {
     case ActivityKind::kMemcpy:
-      return sizeof(cupti::Memcpy6);
+      return CopyRecordSize(version, cupti::kMemcpyBytesOldest, sizeof(cupti::Memcpy6));
     case ActivityKind::kMemset:
-      return sizeof(cupti::Memset4);
+      return CopyRecordSize(version, cupti::kMemsetBytesOldest, sizeof(cupti::Memset4));
+    case ActivityKind::kMemcpyPeer:
+      return CopyRecordSize(version, cupti::kMemcpyPeerBytesOldest, sizeof(cupti::MemcpyPeer4));
+    case ActivityKind::kKernel:
+    case ActivityKind::kConcurrentKernel:
+      return KernelRecordSize(version);
     case ActivityKind::kDriver:
     case ActivityKind::kRuntime:
     case ActivityKind::kInternalLaunchApi:
       return sizeof(cupti::Api);
+    case ActivityKind::kSynchronization:
+      return has_12_8 ? sizeof(cupti::Synchronization2) : cupti::kSynchronizationBytesOldest;
+    case ActivityKind::kCudaEvent:
+      return has_12_8 ? sizeof(cupti::CudaEvent2) : cupti::kCudaEventBytesOldest;
+    case ActivityKind::kOverhead:
+      return version >= cupti::kVersion_12_4 ? sizeof(cupti::Overhead3) : cupti::kOverheadBytesOldest;
+    case ActivityKind::kContext:
+      if (version >= cupti::kVersion_13_0) return sizeof(cupti::Context3);
+      return version >= cupti::kVersion_12_4 ? offsetof(cupti::Context3, cig_mode)
+                                             : offsetof(cupti::Context3, parent_context_id);
     case ActivityKind::kDevice:
       return sizeof(cupti::Device5);
-    case ActivityKind::kContext:
-      return sizeof(cupti::Context3);
-    case ActivityKind::kKernel:
-    case ActivityKind::kConcurrentKernel:
-      return sizeof(cupti::Kernel10);
-    case ActivityKind::kOverhead:
-      return sizeof(cupti::Overhead3);
-    case ActivityKind::kMemcpyPeer:
-      return sizeof(cupti::MemcpyPeer4);
-    case ActivityKind::kCudaEvent:
-      return sizeof(cupti::CudaEvent2);
     case ActivityKind::kStream:
       return sizeof(cupti::Stream);
-    case ActivityKind::kSynchronization:
-      return sizeof(cupti::Synchronization2);
     case ActivityKind::kExternalCorrelation:
       return sizeof(cupti::ExternalCorrelation);
     case ActivityKind::kGraphTrace:
@@ -51,7 +78,8 @@ constexpr size_t RecordSize(foreign::cupti::ActivityKind kind) {
 constexpr bool IsDeviceWork(foreign::cupti::ActivityKind kind) {
   using foreign::cupti::ActivityKind;
   return kind == ActivityKind::kConcurrentKernel || kind == ActivityKind::kMemcpy ||
-         kind == ActivityKind::kMemset;
+         kind == ActivityKind::kMemset || kind == ActivityKind::kMemcpyPeer ||
+         kind == ActivityKind::kGraphTrace;
 }
 
 }  // namespace lockstep::sim

@@ -10,6 +10,7 @@
 
 #include "common/foreign/cupti.h"
 #include "common/foreign/nvtx.h"
+#include "sim/cupti/record_size.h"
 
 namespace {
 
@@ -259,6 +260,42 @@ TEST(CuptiDeclarations, NumbersEqualTheHeader) {
                     CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_PRE_ALLOCATE_VALUE);
   EXPECT_SAME_VALUE(cupti::Attribute::kPerThreadActivityBuffer,
                     CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER);
+}
+
+TEST(CuptiDeclarations, TheCallbackApiEqualsTheHeader) {
+  EXPECT_SAME_SIZE(cupti::CallbackData, CUpti_CallbackData);
+  EXPECT_SAME_FIELD(cupti::CallbackData, function_name, CUpti_CallbackData, functionName);
+  EXPECT_SAME_FIELD(cupti::CallbackData, function_params, CUpti_CallbackData, functionParams);
+  EXPECT_SAME_FIELD(cupti::CallbackData, function_return_value, CUpti_CallbackData, functionReturnValue);
+  EXPECT_SAME_FIELD(cupti::CallbackData, symbol_name, CUpti_CallbackData, symbolName);
+  EXPECT_SAME_FIELD(cupti::CallbackData, context_id, CUpti_CallbackData, contextUid);
+  EXPECT_SAME_FIELD(cupti::CallbackData, correlation_data, CUpti_CallbackData, correlationData);
+  EXPECT_SAME_FIELD(cupti::CallbackData, correlation_id, CUpti_CallbackData, correlationId);
+  EXPECT_SAME_VALUE(cupti::CallbackSite::kExit, CUPTI_API_EXIT);
+  EXPECT_SAME_VALUE(cupti::CallbackDomain::kNvtx, CUPTI_CB_DOMAIN_NVTX);
+  EXPECT_SAME_SIZE(cupti::SubscriberParams, CUpti_SubscriberParams);
+  EXPECT_SAME_FIELD(cupti::SubscriberParams, name, CUpti_SubscriberParams, subscriberName);
+  EXPECT_SAME_FIELD(cupti::SubscriberParams, holder, CUpti_SubscriberParams, oldSubscriberName);
+  EXPECT_SAME_FIELD(cupti::SubscriberParams, holder_bytes, CUpti_SubscriberParams, oldSubscriberSize);
+}
+
+TEST(CuptiDeclarations, EarlierReleasesRecordSizesAreThoseOfTheirStructs) {
+  using cupti::ActivityKind;
+  using lockstep::sim::RecordSize;
+  EXPECT_EQ(RecordSize(ActivityKind::kConcurrentKernel, cupti::kVersion_11_0), sizeof(CUpti_ActivityKernel5));
+  EXPECT_EQ(RecordSize(ActivityKind::kConcurrentKernel, cupti::kVersion_11_2), sizeof(CUpti_ActivityKernel6));
+  EXPECT_EQ(RecordSize(ActivityKind::kConcurrentKernel, cupti::kVersion_11_6), sizeof(CUpti_ActivityKernel7));
+  EXPECT_EQ(RecordSize(ActivityKind::kConcurrentKernel, cupti::kVersion_11_8), sizeof(CUpti_ActivityKernel8));
+  EXPECT_EQ(RecordSize(ActivityKind::kConcurrentKernel, cupti::kVersion_12_9), sizeof(CUpti_ActivityKernel9));
+  EXPECT_EQ(RecordSize(ActivityKind::kConcurrentKernel), sizeof(CUpti_ActivityKernel10));
+  EXPECT_EQ(RecordSize(ActivityKind::kMemcpy, cupti::kVersion_11_0), sizeof(CUpti_ActivityMemcpy3));
+  EXPECT_EQ(RecordSize(ActivityKind::kMemcpy, cupti::kVersion_11_1), sizeof(CUpti_ActivityMemcpy4));
+  EXPECT_EQ(RecordSize(ActivityKind::kMemcpy, cupti::kVersion_11_6), sizeof(CUpti_ActivityMemcpy5));
+  EXPECT_EQ(RecordSize(ActivityKind::kMemset, cupti::kVersion_11_1), sizeof(CUpti_ActivityMemset3));
+  EXPECT_EQ(RecordSize(ActivityKind::kMemcpyPeer, cupti::kVersion_11_1), sizeof(CUpti_ActivityMemcpyPtoP3));
+  EXPECT_EQ(RecordSize(ActivityKind::kContext, cupti::kVersion_12_4), sizeof(CUpti_ActivityContext2));
+  EXPECT_EQ(RecordSize(ActivityKind::kContext, cupti::kVersion_12_0), sizeof(CUpti_ActivityContext));
+  EXPECT_EQ(RecordSize(ActivityKind::kCudaEvent, cupti::kVersion_12_5), sizeof(CUpti_ActivityCudaEvent));
 }
 
 TEST(CuptiDeclarations, CallbackIdsEqualTheHeader) {

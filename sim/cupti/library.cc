@@ -1,0 +1,216 @@
+#include "sim/cupti/library.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+namespace lockstep::sim {
+namespace {
+
+namespace cupti = foreign::cupti;
+using cupti::ActivityKind;
+
+int64_t Now(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+}
+
+CuptiKnobs KnobsOfEnvironment() {
+  const char* trouble = nullptr;
+  const CuptiKnobs knobs =
+      CuptiKnobs::Parse(getenv("SIMGPU_CUPTI_VERSION"), getenv("SIMGPU_CUPTI_FAULTS"), &trouble);
+  if (trouble != nullptr) {
+    std::fprintf(stderr,
+                 "simulated CUPTI: '%s' is not understood and ignored; sim/cupti/knobs.h lists what is\n",
+                 trouble);
+  }
+  return knobs;
+}
+
+uint32_t IdIn(const void* record) {
+  switch (static_cast<const cupti::Activity*>(record)->kind) {
+    case ActivityKind::kDevice:
+      return static_cast<const cupti::Device5*>(record)->id;
+    case ActivityKind::kContext:
+      return static_cast<const cupti::Context3*>(record)->context_id;
+    case ActivityKind::kStream:
+      return static_cast<const cupti::Stream*>(record)->stream_id;
+    default:
+      return 0;
+  }
+}
+
+// The device of a simulated rank, which says no more of it than its number and name.
+cupti::Device5 PlainDevice(const SimDevice& device) {
+  cupti::Device5 r{};
+  r.kind = ActivityKind::kDevice;
+  r.id = device.device;
+  r.name = device.name;
+  r.multiprocessors = 132;
+  r.threads_per_warp = 32;
+  r.max_warps_per_multiprocessor = 64;
+  r.max_blocks_per_multiprocessor = 32;
+  r.max_shared_memory_per_multiprocessor = 233472;
+  r.max_registers_per_multiprocessor = 65536;
+  r.max_threads_per_block = 1024;
+  r.memory_bytes = 80ull << 30;
+  r.compute_major = 9;
+  r.is_cuda_visible = 1;
+  return r;
+}
+
+}  // namespace
+
+CuptiLibrary::CuptiLibrary() : knobs(KnobsOfEnvironment()), hub(knobs) {
+  hub.SetPerThreadBuffers(knobs.version >= cupti::kVersion_13_0);
+}
+
+CuptiLibrary& CuptiLibrary::Get() {
+  static CuptiLibrary* const library = new CuptiLibrary;
+  return *library;
+}
+
+bool CuptiLibrary::Usable() {
+  if (!attached_.load(std::memory_order_acquire)) FindDevice();
+  const bool usable = attached_.load(std::memory_order_acquire);
+  if (usable) used_.store(true, std::memory_order_relaxed);
+  return usable;
+}
+
+void CuptiLibrary::FindDevice() {
+  void* runtime = dlopen(kSimDeviceLibrary, RTLD_NOLOAD | RTLD_NOW);
+  if (runtime == nullptr) return;
+  const auto find = reinterpret_cast<SimDeviceFn>(dlsym(runtime, kSimDeviceSymbol));
+  const SimDeviceCore* device = find == nullptr ? nullptr : find(kSimCoreVersion);
+  if (device != nullptr && device->attach(&Core())) attached_.store(true, std::memory_order_release);
+}
+
+void CuptiLibrary::Attach(const SimDevice* device) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    objects_.clear();
+  }
+  const cupti::Device5 plain = PlainDevice(*device);
+  AddObject(&plain, sizeof plain, nullptr);
+  cupti::Context3 context{};
+  context.kind = ActivityKind::kContext;
+  context.context_id = kSimContextId;
+  context.device_id = device->device;
+  context.compute_api_kind = 1;
+  context.null_stream_id = 7;
+  context.multiprocessors = 132;
+  AddObject(&context, sizeof context, nullptr);
+  for (size_t i = 0; i < device->stream_count; ++i) {
+    cupti::Stream stream{};
+    stream.kind = ActivityKind::kStream;
+    stream.context_id = kSimContextId;
+    stream.stream_id = device->streams[i];
+    AddObject(&stream, sizeof stream, nullptr);
+  }
+  attached_.store(true, std::memory_order_release);
+}
+
+void CuptiLibrary::Detach() {
+  attached_.store(false, std::memory_order_release);
+  used_.store(false, std::memory_order_relaxed);
+  hub.timebase().Register(nullptr, Timebase::DeviceStamps::kFollow);
+  hub.Reset();
+}
+
+void CuptiLibrary::AddObject(const void* record, size_t bytes, const void* handle) {
+  const ActivityKind kind = static_cast<const cupti::Activity*>(record)->kind;
+  const auto* first = static_cast<const uint8_t*>(record);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    objects_.push_back({kind, IdIn(record), handle, {first, first + bytes}});
+  }
+  if (hub.Wants(kind)) {
+    hub.Record(record, bytes, {}, Now(CLOCK_REALTIME), Now(CLOCK_MONOTONIC), Keep::kDeliver);
+  }
+}
+
+void CuptiLibrary::RemoveObject(ActivityKind kind, uint32_t id) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::erase_if(objects_, [&](const Object& o) { return o.kind == kind && o.id == id; });
+}
+
+void CuptiLibrary::Dump(ActivityKind kind) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const int64_t now = Now(CLOCK_MONOTONIC), stamp = Now(CLOCK_REALTIME);
+  for (const Object& o : objects_) {
+    if (o.kind == kind) hub.Record(o.record.data(), o.record.size(), {}, stamp, now, Keep::kDeliver);
+  }
+}
+
+uint32_t CuptiLibrary::IdOf(ActivityKind kind, const void* handle) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const Object& o : objects_) {
+    if (o.kind == kind && o.handle == handle) return o.id;
+  }
+  return 0;
+}
+
+uint32_t CuptiLibrary::FirstId(ActivityKind kind) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto first =
+      std::find_if(objects_.begin(), objects_.end(), [&](const Object& o) { return o.kind == kind; });
+  return first == objects_.end() ? 0 : first->id;
+}
+
+bool CuptiLibrary::HasContext() { return FirstId(ActivityKind::kContext) != 0; }
+
+// ---- the subscriber ----
+
+const std::string* CuptiLibrary::Subscribe(const Subscriber& subscriber, void** handle) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (subscribed_.load(std::memory_order_relaxed)) return &subscriber_.name;
+  subscriber_ = subscriber;
+  *handle = &subscriber_;
+  subscribed_.store(true, std::memory_order_release);
+  return nullptr;
+}
+
+bool CuptiLibrary::Holds(const void* subscriber) {
+  return subscriber == &subscriber_ && subscribed_.load(std::memory_order_acquire);
+}
+
+bool CuptiLibrary::Unsubscribe(const void* subscriber) {
+  if (!Holds(subscriber)) return false;
+  for (uint32_t domain = 0; domain < cupti::kCallbackDomains; ++domain) {
+    EnableDomain(static_cast<cupti::CallbackDomain>(domain), false);
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  subscribed_.store(false, std::memory_order_release);
+  return true;
+}
+
+void CuptiLibrary::EnableCall(cupti::CallbackDomain domain, uint32_t cbid, bool enable) {
+  const auto d = static_cast<uint32_t>(domain);
+  if (d < cupti::kCallbackDomains && cbid < kCallbackIds) calls_[d][cbid].store(enable);
+}
+
+void CuptiLibrary::EnableDomain(cupti::CallbackDomain domain, bool enable) {
+  for (uint32_t cbid = 0; cbid < kCallbackIds; ++cbid) EnableCall(domain, cbid, enable);
+}
+
+void CuptiLibrary::Call(const SimCallSite& site) {
+  const auto domain = static_cast<uint32_t>(site.domain);
+  if (domain >= cupti::kCallbackDomains || site.cbid >= kCallbackIds) return;
+  if (!calls_[domain][site.cbid].load(std::memory_order_relaxed)) return;
+  Subscriber to;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!subscribed_.load(std::memory_order_relaxed)) return;
+    to = subscriber_;
+  }
+  to.callback(to.user_data, site.domain, site.cbid, &site.data);
+}
+
+}  // namespace lockstep::sim
