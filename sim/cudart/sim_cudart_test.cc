@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -287,6 +288,72 @@ TEST_F(Graphs, AForkThatIsNotJoinedIsAnError) {
   EXPECT_EQ(cudaStreamEndCapture(stream_, &graph), cudaErrorStreamCaptureUnmatched);
   EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
   EXPECT_EQ(cudaStreamDestroy(other), cudaSuccess);
+}
+
+// NVIDIA's own parser, where it is installed, walks what a whole program made.
+TEST_F(Graphs, TheRealLibraryStepsAProgramsRecordsIdentically) {
+  std::string path = "/usr/local/cuda/lib64/libcupti.so.13";
+  if (access(path.c_str(), R_OK) != 0) path = "/usr/local/cuda/lib/libcupti.so.13";
+  void* real = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (real == nullptr) printf("no real libcupti here: only our own parser walks the records\n");
+  Enable({ActivityKind::kExternalCorrelation, ActivityKind::kRuntime, ActivityKind::kDriver,
+          ActivityKind::kMemcpy, ActivityKind::kMemset, ActivityKind::kConcurrentKernel,
+          ActivityKind::kSynchronization, ActivityKind::kCudaEvent, ActivityKind::kStream});
+  cudaGraphExec_t executable = Capture();
+  cudaEvent_t event = nullptr;
+  cudaStream_t other = nullptr;
+  void* peer = nullptr;
+  ASSERT_EQ(cudaEventCreate(&event), cudaSuccess);
+  ASSERT_EQ(cudaStreamCreate(&other), cudaSuccess);
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  ASSERT_EQ(cudaMalloc(&peer, 4096), cudaSuccess);
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  ASSERT_EQ(cudaGraphLaunch(executable, stream_), cudaSuccess);
+  ASSERT_EQ(cudaMemcpyAsync(pinned_, device_, 4096, cudaMemcpyDefault, stream_), cudaSuccess);
+  ASSERT_EQ(cudaMemcpyPeerAsync(peer, 1, device_, 0, 4096, stream_), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(event, stream_), cudaSuccess);
+  ASSERT_EQ(cudaEventSynchronize(event), cudaSuccess);
+  EXPECT_EQ(All<cupti::MemcpyPeer4>(ActivityKind::kMemcpyPeer).size(), 0u) << "nobody asked";
+  const auto ours = Find<cupti::ActivityGetNextRecordFn>("cuptiActivityGetNextRecord");
+  const auto theirs =
+      real == nullptr
+          ? ours
+          : reinterpret_cast<cupti::ActivityGetNextRecordFn>(dlsym(real, "cuptiActivityGetNextRecord"));
+  std::map<ActivityKind, int> kinds;
+  for (auto& buffer : g_buffers) {
+    cupti::Activity *a = nullptr, *b = nullptr;
+    while (ours(buffer.data(), buffer.size(), &a) == Result::kSuccess) {
+      ASSERT_EQ(theirs(buffer.data(), buffer.size(), &b), Result::kSuccess);
+      ASSERT_EQ(a, b);
+      ++kinds[a->kind];
+    }
+    EXPECT_EQ(theirs(buffer.data(), buffer.size(), &b), Result::kMaxLimitReached);
+  }
+  EXPECT_EQ(kinds.size(), 8u) << "all kinds but external correlations, of which none was pushed";
+  EXPECT_EQ(cudaStreamDestroy(other), cudaSuccess);
+  EXPECT_EQ(cudaFree(peer), cudaSuccess);
+}
+
+// The fault is read when CUPTI is loaded, and a CUPTI that was used cannot be unused: a process of its own.
+TEST_F(Graphs, OneThatIsOlderThanCuptiIsSilentOnRequest) {
+  if (getenv("SIMGPU_CUPTI_FAULTS") == nullptr) {
+    char self[4096] = {};
+    ASSERT_GT(readlink("/proc/self/exe", self, sizeof self - 1), 0);
+    const std::string command =
+        "SIMGPU_CUPTI_FAULTS=graph_before_cupti '" + std::string(self) +
+        "' --gtest_filter=Graphs.OneThatIsOlderThanCuptiIsSilentOnRequest > /dev/null";
+    EXPECT_EQ(std::system(command.c_str()), 0);
+    return;
+  }
+  cudaGraphExec_t before = Capture();
+  Enable({ActivityKind::kConcurrentKernel});
+  cudaGraphExec_t after = Capture();
+  ASSERT_EQ(cudaGraphLaunch(before, stream_), cudaSuccess);
+  ASSERT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+  EXPECT_TRUE(Kernels().empty());
+  ASSERT_EQ(cudaGraphLaunch(after, stream_), cudaSuccess);
+  ASSERT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+  EXPECT_EQ(Kernels().size(), 2u);
 }
 
 TEST_F(SimCudart, WrongArgumentsAreCudasErrorsAndTheLastIsKept) {

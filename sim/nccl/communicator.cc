@@ -152,7 +152,7 @@ std::shared_ptr<Communicator::Running> Communicator::Begin(const NcclPlan& plan,
     } else {
       step.serial = next_collective_++;
       // Those of graphs are not counted, and before 2.26 neither were those without an event.
-      const bool counted = profiler_.version() >= 3 || (plan.mask & nccl::kEventColl) != 0;
+      const bool counted = profiler_.version() >= 3 || (plan.mask & kMaskOfColl) != 0;
       if (launch == sim::Launch::kDirect && counted) step.sequence = sequences_[task.op]++;
     }
     running->steps.push_back(step);
@@ -174,9 +174,7 @@ void Communicator::TaskEvents(Running& running) {
 }
 
 std::vector<void*> Communicator::MakeTaskEvents(const Running& running) {
-  constexpr uint32_t kBelowGroup = nccl::kEventGroup | nccl::kEventColl | nccl::kEventP2p |
-                                   nccl::kEventProxyOp | nccl::kEventProxyStep | nccl::kEventKernelChannel;
-  if ((running.mask & kBelowGroup) == 0) return {};
+  if ((running.mask & kMaskOfGroup) == 0) return {};
   ProfilerEvent group;
   group.descriptor.type = nccl::kEventGroup;
   group.descriptor.rank = profiled_.rank;
@@ -186,6 +184,7 @@ std::vector<void*> Communicator::MakeTaskEvents(const Running& running) {
     const NcclTask& task = step.task;
     const size_t bytes = BytesOf(task);
     const bool transfer = IsTransfer(task.op);
+    if ((running.mask & (transfer ? kMaskOfP2p : kMaskOfColl)) == 0) continue;
     ProfilerEvent event;
     event.datatype = task.type;
     event.reduction = task.reduction;

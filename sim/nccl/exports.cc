@@ -146,10 +146,10 @@ ncclResult_t Enqueue(NcclApi api, const char* function, const NcclTask& task, nc
                      cudaStream_t handle) {
   const size_t element = sim::ElementBytes(task.type);
   const bool rooted = task.op == NcclOp::kBroadcast || task.op == NcclOp::kReduce || sim::IsTransfer(task.op);
-  NcclRange range(
-      api, function,
-      {comm == nullptr ? 0 : Of(comm)->id(), task.count * element,
-       rooted ? task.peer : static_cast<int32_t>(task.reduction), static_cast<int32_t>(task.reduction)});
+  const auto reduction = static_cast<int32_t>(task.reduction);
+  NcclRange range(api, function,
+                  {comm == nullptr ? 0 : Of(comm)->id(), task.count * element, rooted ? task.peer : reduction,
+                   task.op == NcclOp::kReduce ? reduction : 0});
   const std::string why = WhyNot(comm, task, element);
   if (!why.empty()) return Fail(ncclInvalidArgument, std::string(function) + ": " + why);
   sim::Stream* stream = Lib().gpu->Find(handle);

@@ -11,9 +11,6 @@ namespace {
 namespace nccl = foreign::nccl;
 using namespace foreign::ncclapi;
 
-constexpr uint32_t kApiMask =
-    nccl::kEventGroupApi | nccl::kEventCollApi | nccl::kEventP2pApi | nccl::kEventKernelLaunch;
-
 }  // namespace
 
 NcclGroup& NcclGroup::OfThread() {
@@ -24,7 +21,7 @@ NcclGroup& NcclGroup::OfThread() {
 void NcclGroup::StartEvents(Communicator& comm, Profiler& profiler, bool captured) {
   profiler_ = &profiler;
   mask_ = profiler.mask();
-  if ((mask_ & kApiMask) == 0) return;
+  if ((mask_ & kMaskOfGroupApi) == 0) return;
   ProfilerEvent event;
   event.descriptor.type = nccl::kEventGroupApi;
   event.descriptor.rank = comm.rank();
@@ -37,8 +34,7 @@ void NcclGroup::CallEvent(Communicator& comm, Stream& stream, NcclTask* task, Pr
                           bool captured) {
   const bool transfer = IsTransfer(task->op);
   const uint32_t type = transfer ? nccl::kEventP2pApi : nccl::kEventCollApi;
-  const uint32_t below = transfer ? nccl::kEventP2p : nccl::kEventColl;
-  if ((profiler.mask() & (type | below)) == 0) return;
+  if ((profiler.mask() & (transfer ? kMaskOfP2pApi : kMaskOfCollApi)) == 0) return;
   ProfilerEvent event;
   event.descriptor.type = type;
   event.descriptor.parent = group_event_;
