@@ -1,0 +1,72 @@
+#include "sim/cudart/runtime.h"
+
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "sim/cupti/core.h"
+#include "sim/device/port.h"
+
+namespace lockstep::sim {
+namespace {
+
+void LoadInjection() {
+  const char* path = getenv("CUDA_INJECTION64_PATH");
+  void* library = path == nullptr || *path == '\0' ? nullptr : dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return;
+  const auto initialize =
+      reinterpret_cast<foreign::cupti::InitializeInjectionFn>(dlsym(library, "InitializeInjection"));
+  if (initialize != nullptr) initialize();
+}
+
+constexpr SimDeviceCore kDeviceCore = {kSimCoreVersion, [](const SimCore* core) {
+                                         Runtime::Get().gpu().activity().SetCore(core);
+                                         return true;
+                                       }};
+
+}  // namespace
+
+Runtime& Runtime::Get() {
+  static Runtime* const runtime = new Runtime;
+  return *runtime;
+}
+
+Gpu& Runtime::gpu() {
+  std::lock_guard<std::recursive_mutex> lock(mutex_);
+  if (gpu_ != nullptr) return *gpu_;
+  std::vector<std::string> trouble;
+  gpu_ = new Gpu(DeviceKnobs::Read([](const char* name) -> const char* { return getenv(name); }, &trouble));
+  for (const std::string& t : trouble) std::fprintf(stderr, "simulated GPU: %s\n", t.c_str());
+  LoadInjection();
+  return *gpu_;
+}
+
+void Runtime::RegisterKernel(const void* host, const char* name) {
+  std::lock_guard<std::recursive_mutex> lock(mutex_);
+  kernels_[host] = name;
+}
+
+const char* Runtime::KernelName(const void* host) {
+  std::lock_guard<std::recursive_mutex> lock(mutex_);
+  const auto it = kernels_.find(host);
+  return it == kernels_.end() ? nullptr : it->second.c_str();
+}
+
+foreign::cudart::cudaError_t& Runtime::LastError() {
+  static thread_local foreign::cudart::cudaError_t error = foreign::cudart::cudaSuccess;
+  return error;
+}
+
+}  // namespace lockstep::sim
+
+namespace sim = lockstep::sim;
+
+LOCKSTEP_SIM_EXPORT const sim::SimDeviceCore* lockstep_sim_device(uint32_t version) {
+  return version == sim::kSimCoreVersion ? &sim::kDeviceCore : nullptr;
+}
+
+LOCKSTEP_SIM_EXPORT sim::Gpu* lockstep_sim_gpu(uint32_t version) {
+  return version == sim::kSimGpuVersion ? &sim::Runtime::Get().gpu() : nullptr;
+}

@@ -1,0 +1,317 @@
+#include "sim/device/gpu.h"
+
+#include <time.h>
+
+#include <algorithm>
+
+#include "sim/device/graph.h"
+
+namespace lockstep::sim {
+namespace {
+
+namespace cupti = foreign::cupti;
+using cupti::ActivityKind;
+
+constexpr int64_t kLaunchLatencyNs = 3'000;
+constexpr uint32_t kFirstDefaultStream = 7;  // as CUPTI numbers it
+
+cupti::Device5 DeviceRecord(int device) {
+  cupti::Device5 r{};
+  r.kind = ActivityKind::kDevice;
+  r.id = static_cast<uint32_t>(device);
+  r.name = "Simulated GPU";
+  r.multiprocessors = kMultiprocessors;
+  r.threads_per_warp = 32;
+  r.max_warps_per_multiprocessor = kThreadsPerMultiprocessor / 32;
+  r.max_blocks_per_multiprocessor = 32;
+  r.max_shared_memory_per_multiprocessor = 233472;
+  r.max_registers_per_multiprocessor = 65536;
+  r.max_threads_per_block = 1024;
+  r.memory_bytes = kDeviceMemoryBytes;
+  r.compute_major = 9;
+  r.is_cuda_visible = 1;
+  return r;
+}
+
+// Ids of the context, device and stream, of the call and of the graph, in whatever record the work has.
+template <typename R>
+void Fill(R& r, const Stream& stream, uint32_t correlation) {
+  r.device_id = static_cast<uint32_t>(stream.device);
+  r.context_id = kSimContextId + static_cast<uint32_t>(stream.device);
+  r.stream_id = stream.id;
+  r.correlation_id = correlation;
+}
+
+}  // namespace
+
+Gpu::Gpu(const DeviceKnobs& knobs)
+    : knobs_(knobs), model_(knobs), timeline_(MonotonicNs, [this](int64_t now) { activity_.Pump(now); }) {
+  pthread_key_create(&device_key_, nullptr);
+  for (int d = 0; d < knobs_.devices; ++d) {
+    const cupti::Device5 record = DeviceRecord(d);
+    activity_.AddObject(&record, sizeof record, nullptr);
+  }
+  timeline_.Start();
+}
+
+Gpu::~Gpu() { pthread_key_delete(device_key_); }
+
+int Gpu::device() const {
+  return static_cast<int>(reinterpret_cast<intptr_t>(pthread_getspecific(device_key_)));
+}
+
+bool Gpu::SetDevice(int device) {
+  if (device < 0 || device >= knobs_.devices) return false;
+  pthread_setspecific(device_key_, reinterpret_cast<void*>(intptr_t{device}));
+  std::lock_guard<std::mutex> lock(mutex_);
+  DefaultStream(device);
+  return true;
+}
+
+void Gpu::TellOfStream(const Stream& stream, int priority) {
+  cupti::Stream record{};
+  record.kind = ActivityKind::kStream;
+  record.context_id = kSimContextId + static_cast<uint32_t>(stream.device);
+  record.stream_id = stream.id;
+  record.priority = static_cast<uint32_t>(priority);
+  record.flag = stream.is_default ? 1 : stream.blocking ? 2 : 3;
+  activity_.AddObject(&record, sizeof record, stream.is_default ? nullptr : &stream);
+}
+
+Stream& Gpu::DefaultStream(int device) {
+  std::unique_ptr<Stream>& stream = default_streams_[device];
+  if (stream != nullptr) return *stream;
+  stream = std::make_unique<Stream>();
+  stream->id = kFirstDefaultStream;
+  stream->device = device;
+  stream->is_default = true;
+  cupti::Context3 context{};
+  context.kind = ActivityKind::kContext;
+  context.context_id = kSimContextId + static_cast<uint32_t>(device);
+  context.device_id = static_cast<uint32_t>(device);
+  context.compute_api_kind = 1;
+  context.null_stream_id = kFirstDefaultStream;
+  context.multiprocessors = kMultiprocessors;
+  activity_.AddObject(&context, sizeof context, stream.get());
+  TellOfStream(*stream, 0);
+  return *stream;
+}
+
+Stream* Gpu::NewStream(bool blocking, int priority) {
+  auto made = std::make_unique<Stream>();
+  std::lock_guard<std::mutex> lock(mutex_);
+  DefaultStream(device());
+  made->id = next_stream_++;
+  made->device = device();
+  made->blocking = blocking;
+  Stream* const stream = made.get();
+  TellOfStream(*stream, priority);
+  streams_[stream] = std::move(made);
+  return stream;
+}
+
+Stream* Gpu::Find(const void* handle) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (reinterpret_cast<uintptr_t>(handle) <= 2) return &DefaultStream(device());
+  const auto it = streams_.find(handle);
+  return it == streams_.end() ? nullptr : it->second.get();
+}
+
+// Work that is still on it goes on: the items do not need it.
+void Gpu::Delete(Stream* stream) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  activity_.RemoveObject(ActivityKind::kStream, stream->id);
+  streams_.erase(stream);
+}
+
+Event* Gpu::NewEvent() {
+  auto made = std::make_unique<Event>();
+  std::lock_guard<std::mutex> lock(mutex_);
+  Event* const event = made.get();
+  event->id = next_event_++;
+  events_[event] = std::move(made);
+  return event;
+}
+
+Event* Gpu::FindEvent(const void* handle) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = events_.find(handle);
+  return it == events_.end() ? nullptr : it->second.get();
+}
+
+void Gpu::Delete(Event* event) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  events_.erase(event);
+}
+
+// What the next work of a stream follows: its own last, and what the default stream's rules add.
+std::vector<ItemRef> Gpu::Before(const Stream& stream) {
+  std::vector<ItemRef> before;
+  const auto add = [&](const ItemRef& item) {
+    if (item != nullptr) before.push_back(item);
+  };
+  add(stream.last);
+  if (stream.is_default) {
+    for (const auto& other : streams_) {
+      if (other.second->blocking && other.second->device == stream.device) add(other.second->last);
+    }
+  } else if (stream.blocking) {
+    add(DefaultStream(stream.device).last);
+  }
+  return before;
+}
+
+ItemRef Gpu::MakeItem(const Stream& stream, const Work& work, uint32_t correlation, const GraphPlace& place,
+                      std::vector<ItemRef> after) {
+  auto item = std::make_shared<Item>();
+  item->given_ns = MonotonicNs() + kLaunchLatencyNs;
+  item->duration_ns = work.duration_ns;
+  item->after = std::move(after);
+  item->effect = work.effect;
+  if (work.make_remote != nullptr)
+    item->remote = work.make_remote(place.graph == 0 ? Launch::kDirect : Launch::kFromGraph);
+  if (work.record_bytes == 0 || place.silent) return item;
+  Work told = work;
+  const auto fill = [&](auto* r) {
+    Fill(*r, stream, correlation);
+    r->graph_id = place.graph;
+    r->graph_node_id = place.node;
+  };
+  switch (reinterpret_cast<cupti::Activity*>(told.record.data())->kind) {
+    case ActivityKind::kConcurrentKernel:
+      fill(reinterpret_cast<cupti::Kernel10*>(told.record.data()));
+      break;
+    case ActivityKind::kMemcpy:
+      fill(reinterpret_cast<cupti::Memcpy6*>(told.record.data()));
+      break;
+    case ActivityKind::kMemcpyPeer:
+      fill(reinterpret_cast<cupti::MemcpyPeer4*>(told.record.data()));
+      break;
+    case ActivityKind::kMemset:
+      fill(reinterpret_cast<cupti::Memset4*>(told.record.data()));
+      break;
+    default:
+      return item;
+  }
+  uint64_t ticket = 0;
+  if (activity_.Launch(told.record.data(), told.record_bytes, &ticket)) {
+    item->timed = [this, ticket](const Item& i) { activity_.Finish(ticket, i.start_ns, i.end_ns); };
+  }
+  return item;
+}
+
+void Gpu::Submit(Stream& stream, Work work, uint32_t correlation) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (stream.capture != nullptr) {
+    std::vector<GraphNode>& nodes = stream.capture->graph.nodes;
+    nodes.push_back({std::move(work), stream.capture_after});
+    stream.capture_after = {nodes.size() - 1};
+    return;
+  }
+  stream.last = MakeItem(stream, work, correlation, {}, Before(stream));
+  timeline_.Submit(stream.last);
+}
+
+void Gpu::RecordEvent(Stream& stream, Event& event, uint32_t correlation) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  event.capture = stream.capture;
+  if (stream.capture != nullptr) {
+    event.captured_after = stream.capture_after;
+    return;
+  }
+  auto item = std::make_shared<Item>();
+  item->given_ns = MonotonicNs();
+  item->after = Before(stream);
+  if (activity_.Wants(ActivityKind::kCudaEvent)) {
+    cupti::CudaEvent2 record{};
+    record.kind = ActivityKind::kCudaEvent;
+    record.correlation_id = correlation;
+    record.context_id = kSimContextId + static_cast<uint32_t>(stream.device);
+    record.stream_id = stream.id;
+    record.event_id = event.id;
+    record.device_id = static_cast<uint32_t>(stream.device);
+    item->timed = [this, record](const Item& i) {
+      cupti::CudaEvent2 told = record;
+      told.device_timestamp = static_cast<uint64_t>(i.end_ns + RealtimeNs() - MonotonicNs());
+      activity_.RecordLater(&told, sizeof told, i.end_ns);
+    };
+  }
+  stream.last = event.recorded = item;
+  timeline_.Submit(item);
+}
+
+void Gpu::WaitEvent(Stream& stream, const Event& event) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (event.capture != nullptr) {
+    stream.capture = event.capture;
+    for (size_t node : event.captured_after) {
+      if (std::find(stream.capture_after.begin(), stream.capture_after.end(), node) ==
+          stream.capture_after.end())
+        stream.capture_after.push_back(node);
+    }
+    return;
+  }
+  if (event.recorded == nullptr) return;
+  auto item = std::make_shared<Item>();
+  item->after = Before(stream);
+  item->after.push_back(event.recorded);
+  stream.last = item;
+  timeline_.Submit(item);
+}
+
+void Gpu::Synchronize(Stream& stream) {
+  std::vector<ItemRef> before;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    before = Before(stream);
+  }
+  for (const ItemRef& item : before) timeline_.Wait(item);
+}
+
+bool Gpu::Idle(Stream& stream) {
+  std::vector<ItemRef> before;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    before = Before(stream);
+  }
+  return std::all_of(before.begin(), before.end(), [this](const ItemRef& i) { return timeline_.Done(i); });
+}
+
+ItemRef Gpu::RecordedIn(const Event& event) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return event.recorded;
+}
+
+void Gpu::Synchronize(const Event& event) {
+  if (const ItemRef item = RecordedIn(event)) timeline_.Wait(item);
+}
+
+bool Gpu::Done(const Event& event) {
+  const ItemRef item = RecordedIn(event);
+  return item == nullptr || timeline_.Done(item);
+}
+
+bool Gpu::TimeOf(const Event& event, int64_t* at_ns) {
+  const ItemRef item = RecordedIn(event);
+  if (item == nullptr || !timeline_.Done(item)) return false;
+  *at_ns = item->end_ns;
+  return true;
+}
+
+int64_t Gpu::KernelNs(const char* name, const KernelShape& shape) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return model_.KernelNs(name, shape);
+}
+
+void Gpu::BeforeKernelLaunch() {
+  bool stall = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stall = ++kernel_launches_ == knobs_.stall_launch;
+  }
+  if (!stall) return;
+  const timespec t = {knobs_.stall_ns / 1'000'000'000, knobs_.stall_ns % 1'000'000'000};
+  nanosleep(&t, nullptr);
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,48 @@
+#include "sim/device/memory.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace lockstep::sim {
+
+using foreign::cupti::MemoryKind;
+
+void* Memory::New(size_t bytes, MemoryKind kind, int device) {
+  constexpr size_t kAlign = 256;
+  const size_t whole = (std::max<size_t>(bytes, 1) + kAlign - 1) / kAlign * kAlign;
+  if (kind == MemoryKind::kDevice && whole > kDeviceMemoryBytes) return nullptr;
+  void* first = std::aligned_alloc(kAlign, whole);
+  if (first == nullptr) return nullptr;
+  std::memset(first, 0, whole);
+  std::lock_guard<std::mutex> lock(mutex_);
+  blocks_[reinterpret_cast<uintptr_t>(first)] = {kind, device, first, bytes};
+  if (kind == MemoryKind::kDevice) used_ += bytes;
+  return first;
+}
+
+bool Memory::Delete(void* first) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = blocks_.find(reinterpret_cast<uintptr_t>(first));
+  if (it == blocks_.end()) return false;
+  if (it->second.kind == MemoryKind::kDevice) used_ -= it->second.bytes;
+  blocks_.erase(it);
+  std::free(first);
+  return true;
+}
+
+Memory::Block Memory::Of(const void* address) {
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto it = blocks_.upper_bound(at);
+  if (it == blocks_.begin()) return {};
+  --it;
+  return at < it->first + std::max<size_t>(it->second.bytes, 1) ? it->second : Block{};
+}
+
+size_t Memory::used_bytes() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return used_;
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,143 @@
+#include "sim/device/timeline.h"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+namespace lockstep::sim {
+
+Timeline::Timeline(Clock clock, std::function<void(int64_t)> tick)
+    : clock_(std::move(clock)), tick_(std::move(tick)) {}
+
+Timeline::~Timeline() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Timeline::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Timeline::Submit(const ItemRef& item) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  open_.push_back(item);
+  news_ = true;
+  wake_.notify_one();
+}
+
+void Timeline::Wait(const ItemRef& item) {
+  Lock lock(mutex_);
+  finished_.wait(lock, [&] { return item->done; });
+}
+
+bool Timeline::Done(const ItemRef& item) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return item->done;
+}
+
+void Timeline::WaitForAll() {
+  Lock lock(mutex_);
+  const std::vector<ItemRef> all(open_.begin(), open_.end());
+  finished_.wait(
+      lock, [&] { return std::all_of(all.begin(), all.end(), [](const ItemRef& i) { return i->done; }); });
+}
+
+void Timeline::SetEnd(const ItemRef& item, int64_t end_ns) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  item->end_ns = end_ns;
+  news_ = true;
+  wake_.notify_one();
+}
+
+void Timeline::SetDone(const ItemRef& item) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  item->effects_done = true;
+  news_ = true;
+  wake_.notify_one();
+}
+
+bool Timeline::Carry(Item& item, const ItemRef& ref, int64_t now, Lock& lock) {
+  const auto known = [](const ItemRef& i) { return i->end_ns >= 0; };
+  const auto over = [](const ItemRef& i) { return i->done; };
+  if (item.start_ns < 0) {
+    if (!std::all_of(item.after.begin(), item.after.end(), known)) return false;
+    int64_t start = item.given_ns;
+    for (const ItemRef& before : item.after) start = std::max(start, before->end_ns);
+    item.start_ns = start;
+    if (item.remote == nullptr) item.end_ns = start + item.duration_ns;
+    if (item.remote != nullptr) {
+      lock.unlock();
+      item.remote->Entered(ref, start);
+      lock.lock();
+    }
+  }
+  if (item.end_ns >= 0 && item.timed != nullptr) {
+    const auto timed = std::move(item.timed);
+    item.timed = nullptr;
+    lock.unlock();
+    timed(item);
+    lock.lock();
+  }
+  if (!item.begun && now >= item.start_ns && std::all_of(item.after.begin(), item.after.end(), over)) {
+    item.begun = true;
+    lock.unlock();
+    if (item.effect != nullptr) item.effect();
+    if (item.remote != nullptr) item.remote->Begin(ref);
+    lock.lock();
+    if (item.remote == nullptr) item.effects_done = true;
+  }
+  return item.begun && item.effects_done && item.end_ns >= 0 && now >= item.end_ns;
+}
+
+int64_t Timeline::Advance() {
+  Lock lock(mutex_);
+  news_ = false;
+  const int64_t now = clock_();
+  int64_t next = std::numeric_limits<int64_t>::max();
+  bool any_done = false;
+  for (auto it = open_.begin(); it != open_.end();) {
+    const ItemRef ref = *it;
+    if (Carry(*ref, ref, now, lock)) {
+      ref->done = true;
+      ref->after.clear();  // else the last item would keep all before it
+      ref->effect = nullptr;
+      ref->remote = nullptr;
+      any_done = true;
+      it = open_.erase(it);
+      continue;
+    }
+    if (ref->start_ns >= 0 && !ref->begun && ref->start_ns > now) next = std::min(next, ref->start_ns);
+    if (ref->end_ns > now) next = std::min(next, ref->end_ns);
+    ++it;
+  }
+  if (any_done) finished_.notify_all();
+  lock.unlock();
+  if (tick_ != nullptr) tick_(now);
+  return next;
+}
+
+void Timeline::Run() {
+  prctl(PR_SET_NAME, "simgpu");
+  prctl(PR_SET_TIMERSLACK, 1);  // sleeps end when they should
+  while (true) {
+    const int64_t next = Advance();
+    Lock lock(mutex_);
+    const auto ready = [this] { return stop_ || news_; };
+    if (stop_) return;
+    if (next == std::numeric_limits<int64_t>::max()) {
+      wake_.wait(lock, ready);
+    } else {
+      const int64_t left = next - clock_();
+      if (left > 0) wake_.wait_for(lock, std::chrono::nanoseconds(left), ready);
+    }
+    if (stop_) return;
+  }
+}
+
+}  // namespace lockstep::sim

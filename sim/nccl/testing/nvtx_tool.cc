@@ -1,0 +1,85 @@
+// An NVTX tool for tests: one line per call of what a library's NVTX does, to the file that
+// LOCKSTEP_TEST_NVTX_OUT names.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "common/foreign/nvtx.h"
+
+namespace {
+
+namespace nvtx = lockstep::foreign::nvtx;
+
+std::FILE* Out() {
+  static std::FILE* const out = std::fopen(std::getenv("LOCKSTEP_TEST_NVTX_OUT"), "a");
+  return out;
+}
+
+void SayPayload(const nvtx::PayloadData* p) {
+  std::fprintf(Out(), " %llu %zu:", static_cast<unsigned long long>(p->schema_id), p->size);
+  for (size_t i = 8; i < p->size; ++i)
+    std::fprintf(Out(), " %02x", static_cast<const unsigned char*>(p->payload)[i]);
+}
+
+nvtx::DomainHandle CreateDomain(const char* name) {
+  std::fprintf(Out(), "domain %s\n", name);
+  return strdup(name);
+}
+nvtx::StringHandle RegisterString(nvtx::DomainHandle, const char* text) { return strdup(text); }
+int Push(nvtx::DomainHandle, const nvtx::EventAttributes* a) {
+  std::fprintf(Out(), "push %s", static_cast<const char*>(a->message.registered));
+  if (a->payload_type == nvtx::PayloadType::kExtended)
+    SayPayload(reinterpret_cast<const nvtx::PayloadData*>(a->payload.u64));
+  std::fprintf(Out(), "\n");
+  return 0;
+}
+int Pop(nvtx::DomainHandle) { return std::fprintf(Out(), "pop\n"), 0; }
+int PopPayload(nvtx::DomainHandle, const nvtx::PayloadData* payload, size_t) {
+  std::fprintf(Out(), "pop");
+  SayPayload(payload);
+  return std::fprintf(Out(), "\n"), 0;
+}
+uint64_t RegisterSchema(nvtx::DomainHandle, const nvtx::PayloadSchemaAttributes* a) {
+  std::fprintf(Out(), "schema %llu %zu", static_cast<unsigned long long>(a->schema_id), a->static_size);
+  for (size_t i = 0; i < a->entry_count; ++i) {
+    std::fprintf(Out(), " | %s %llu %llu", a->entries[i].name,
+                 static_cast<unsigned long long>(a->entries[i].type),
+                 static_cast<unsigned long long>(a->entries[i].offset));
+  }
+  std::fprintf(Out(), "\n");
+  return a->schema_id;
+}
+uint64_t RegisterEnum(nvtx::DomainHandle, const nvtx::PayloadEnumAttributes* a) {
+  std::fprintf(Out(), "enum %llu", static_cast<unsigned long long>(a->schema_id));
+  for (size_t i = 0; i < a->entry_count; ++i) std::fprintf(Out(), " %s", a->entries[i].name);
+  std::fprintf(Out(), "\n");
+  return a->schema_id;
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(nvtx::GetExportTableFn get) {
+  const auto* callbacks = static_cast<const nvtx::ExportTableCallbacks*>(get(nvtx::ExportTable::kCallbacks));
+  nvtx::FunctionTable table = nullptr;
+  uint32_t slots = 0;
+  if (callbacks->get_module_function_table(nvtx::Module::kCore2, &table, &slots) == 0) return 0;
+  const auto set = [&](nvtx::Core2 slot, auto function) {
+    *table[static_cast<uint32_t>(slot)] = reinterpret_cast<nvtx::FunctionPointer>(function);
+  };
+  set(nvtx::Core2::kDomainCreateA, CreateDomain);
+  set(nvtx::Core2::kDomainRegisterStringA, RegisterString);
+  set(nvtx::Core2::kDomainRangePushEx, Push);
+  set(nvtx::Core2::kDomainRangePop, Pop);
+  return 1;
+}
+
+extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtxExtension(
+    nvtx::ExtensionInfo* info) {
+  const auto set = [&](nvtx::Payload slot, auto function) {
+    info->segments[0].function_slots[static_cast<size_t>(slot)] = reinterpret_cast<intptr_t>(function);
+  };
+  set(nvtx::Payload::kSchemaRegister, RegisterSchema);
+  set(nvtx::Payload::kEnumRegister, RegisterEnum);
+  set(nvtx::Payload::kRangePop, PopPayload);
+  return 1;
+}

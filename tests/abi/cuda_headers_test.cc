@@ -1,0 +1,128 @@
+// Our declarations of CUDA's runtime API, of NCCL's and of NVTX payload schemas against the real headers, where a CUDA
+// toolkit is installed.
+#define LOCKSTEP_FOREIGN_TYPES_ONLY
+#include "common/foreign/cuda_runtime.h"
+#include "common/foreign/nccl.h"
+#include "common/foreign/nvtx.h"
+// The real ones last: they make macros of names that ours give to constants.
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+#include <nccl.h>
+#include <nvtx3/nvToolsExt.h>
+#include <nvtx3/nvToolsExtPayload.h>
+
+#include <cstddef>
+
+namespace {
+
+namespace cudart = lockstep::foreign::cudart;
+namespace ours = lockstep::foreign::ncclapi;
+namespace nvtx = lockstep::foreign::nvtx;
+
+#define EXPECT_SAME(our_value, their_value) EXPECT_EQ(static_cast<int64_t>(our_value), static_cast<int64_t>(their_value))
+#define EXPECT_SAME_FIELD(our_type, our_field, their_type, their_field)                                    \
+  do {                                                                                                     \
+    EXPECT_EQ(offsetof(our_type, our_field), offsetof(their_type, their_field)) << #our_field;             \
+    EXPECT_EQ(sizeof(our_type::our_field), sizeof(their_type::their_field)) << #our_field " width";        \
+  } while (false)
+#define EXPECT_SAME_NAME(name) EXPECT_SAME(cudart::name, ::name)
+#define EXPECT_SAME_NCCL(name) EXPECT_SAME(ours::name, ::name)
+
+TEST(CudaDeclarations, NumbersEqualTheHeader) {
+  EXPECT_SAME_NAME(cudaErrorInvalidValue);
+  EXPECT_SAME_NAME(cudaErrorMemoryAllocation);
+  EXPECT_SAME_NAME(cudaErrorInitializationError);
+  EXPECT_SAME_NAME(cudaErrorInvalidConfiguration);
+  EXPECT_SAME_NAME(cudaErrorInvalidDeviceFunction);
+  EXPECT_SAME_NAME(cudaErrorNoDevice);
+  EXPECT_SAME_NAME(cudaErrorInvalidDevice);
+  EXPECT_SAME_NAME(cudaErrorInvalidResourceHandle);
+  EXPECT_SAME_NAME(cudaErrorNotReady);
+  EXPECT_SAME_NAME(cudaErrorNotSupported);
+  EXPECT_SAME_NAME(cudaErrorStreamCaptureUnsupported);
+  EXPECT_SAME_NAME(cudaErrorStreamCaptureUnmatched);
+  EXPECT_SAME_NAME(cudaErrorStreamCaptureUnjoined);
+  EXPECT_SAME_NAME(cudaMemcpyDeviceToHost);
+  EXPECT_SAME_NAME(cudaMemcpyDefault);
+  EXPECT_SAME_NAME(cudaStreamCaptureModeRelaxed);
+  EXPECT_SAME_NAME(cudaStreamCaptureStatusActive);
+  EXPECT_SAME_NAME(cudaMemoryTypeDevice);
+  EXPECT_SAME_NAME(cudaDevAttrMaxThreadsPerBlock);
+  EXPECT_SAME_NAME(cudaDevAttrWarpSize);
+  EXPECT_SAME_NAME(cudaDevAttrMultiProcessorCount);
+  EXPECT_SAME_NAME(cudaDevAttrMaxThreadsPerMultiProcessor);
+  EXPECT_SAME_NAME(cudaDevAttrComputeCapabilityMajor);
+  EXPECT_SAME_NAME(cudaDevAttrComputeCapabilityMinor);
+}
+
+TEST(CudaDeclarations, StructsEqualTheHeaderFieldByField) {
+  using Ours = cudart::cudaDeviceProp;
+  using Theirs = ::cudaDeviceProp;
+  EXPECT_EQ(sizeof(Ours), sizeof(Theirs));
+  EXPECT_SAME_FIELD(Ours, name, Theirs, name);
+  EXPECT_SAME_FIELD(Ours, uuid, Theirs, uuid);
+  EXPECT_SAME_FIELD(Ours, totalGlobalMem, Theirs, totalGlobalMem);
+  EXPECT_SAME_FIELD(Ours, regsPerBlock, Theirs, regsPerBlock);
+  EXPECT_SAME_FIELD(Ours, warpSize, Theirs, warpSize);
+  EXPECT_SAME_FIELD(Ours, maxThreadsPerBlock, Theirs, maxThreadsPerBlock);
+  EXPECT_SAME_FIELD(Ours, maxGridSize, Theirs, maxGridSize);
+  EXPECT_SAME_FIELD(Ours, totalConstMem, Theirs, totalConstMem);
+  EXPECT_SAME_FIELD(Ours, minor, Theirs, minor);
+  EXPECT_SAME_FIELD(Ours, multiProcessorCount, Theirs, multiProcessorCount);
+  EXPECT_SAME_FIELD(Ours, l2CacheSize, Theirs, l2CacheSize);
+  EXPECT_SAME_FIELD(Ours, maxThreadsPerMultiProcessor, Theirs, maxThreadsPerMultiProcessor);
+  EXPECT_EQ(sizeof(cudart::cudaPointerAttributes), sizeof(::cudaPointerAttributes));
+  EXPECT_SAME_FIELD(cudart::cudaPointerAttributes, hostPointer, ::cudaPointerAttributes, hostPointer);
+  EXPECT_EQ(sizeof(cudart::cudaLaunchConfig_t), sizeof(::cudaLaunchConfig_t));
+  EXPECT_SAME_FIELD(cudart::cudaLaunchConfig_t, dynamicSmemBytes, ::cudaLaunchConfig_t, dynamicSmemBytes);
+  EXPECT_SAME_FIELD(cudart::cudaLaunchConfig_t, stream, ::cudaLaunchConfig_t, stream);
+  EXPECT_EQ(sizeof(cudart::dim3), sizeof(::dim3));
+}
+
+TEST(NcclDeclarations, NumbersAndStructsEqualTheHeader) {
+  EXPECT_SAME_NCCL(ncclUnhandledCudaError);
+  EXPECT_SAME_NCCL(ncclSystemError);
+  EXPECT_SAME_NCCL(ncclInternalError);
+  EXPECT_SAME_NCCL(ncclInvalidArgument);
+  EXPECT_SAME_NCCL(ncclInvalidUsage);
+  EXPECT_SAME_NCCL(ncclRemoteError);
+  EXPECT_SAME_NCCL(ncclInProgress);
+  EXPECT_SAME_NCCL(ncclAvg);
+  EXPECT_SAME_NCCL(ncclMin);
+  EXPECT_SAME_NCCL(ncclFloat16);
+  EXPECT_SAME_NCCL(ncclFloat32);
+  EXPECT_SAME_NCCL(ncclBfloat16);
+  EXPECT_SAME_NCCL(ncclFloat8e5m2);
+  EXPECT_EQ(sizeof(ours::ncclUniqueId), sizeof(::ncclUniqueId));
+  EXPECT_EQ(sizeof(ours::ncclConfig_t), sizeof(::ncclConfig_t));
+  EXPECT_SAME_FIELD(ours::ncclConfig_t, magic, ::ncclConfig_t, magic);
+  EXPECT_SAME_FIELD(ours::ncclConfig_t, commName, ::ncclConfig_t, commName);
+  const ::ncclConfig_t initial = NCCL_CONFIG_INITIALIZER;
+  EXPECT_EQ(initial.magic, ours::kNcclConfigMagic);
+}
+
+TEST(NvtxDeclarations, PayloadSchemasEqualTheHeader) {
+  EXPECT_EQ(sizeof(nvtx::PayloadSchemaEntry), sizeof(nvtxPayloadSchemaEntry_t));
+  EXPECT_SAME_FIELD(nvtx::PayloadSchemaEntry, name, nvtxPayloadSchemaEntry_t, name);
+  EXPECT_SAME_FIELD(nvtx::PayloadSchemaEntry, offset, nvtxPayloadSchemaEntry_t, offset);
+  EXPECT_EQ(sizeof(nvtx::PayloadSchemaAttributes), sizeof(nvtxPayloadSchemaAttr_t));
+  EXPECT_SAME_FIELD(nvtx::PayloadSchemaAttributes, entries, nvtxPayloadSchemaAttr_t, entries);
+  EXPECT_SAME_FIELD(nvtx::PayloadSchemaAttributes, static_size, nvtxPayloadSchemaAttr_t, payloadStaticSize);
+  EXPECT_SAME_FIELD(nvtx::PayloadSchemaAttributes, schema_id, nvtxPayloadSchemaAttr_t, schemaId);
+  EXPECT_EQ(sizeof(nvtx::PayloadEnum), sizeof(nvtxPayloadEnum_t));
+  EXPECT_EQ(sizeof(nvtx::PayloadEnumAttributes), sizeof(nvtxPayloadEnumAttr_t));
+  EXPECT_SAME_FIELD(nvtx::PayloadEnumAttributes, schema_id, nvtxPayloadEnumAttr_t, schemaId);
+  EXPECT_SAME(nvtx::kSchemaTypeStatic, NVTX_PAYLOAD_SCHEMA_TYPE_STATIC);
+  EXPECT_SAME(nvtx::kEntryInt, NVTX_PAYLOAD_ENTRY_TYPE_INT);
+  EXPECT_SAME(nvtx::kEntryUint64, NVTX_PAYLOAD_ENTRY_TYPE_UINT64);
+  EXPECT_SAME(nvtx::kEntrySize, NVTX_PAYLOAD_ENTRY_TYPE_SIZE);
+  EXPECT_SAME(nvtx::kSchemaFields, NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE |
+                                       NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES |
+                                       NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES |
+                                       NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE |
+                                       NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID);
+  EXPECT_SAME(nvtx::kEnumFields, NVTX_PAYLOAD_ENUM_ATTR_FIELD_ENTRIES | NVTX_PAYLOAD_ENUM_ATTR_FIELD_NUM_ENTRIES |
+                                     NVTX_PAYLOAD_ENUM_ATTR_FIELD_SIZE | NVTX_PAYLOAD_ENUM_ATTR_FIELD_SCHEMA_ID);
+}
+
+}  // namespace

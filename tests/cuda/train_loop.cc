@@ -1,0 +1,221 @@
+// A training job in small: copies in, matrix products, an all-reduce on a stream of its own beside them, a
+// step of the optimiser, the loss out. Checks the all-reduce's sum in every step. Runs on a GPU and on the
+// simulated stack, under mpiexec, srun or torchrun: who it is stands in the environment, NCCL's unique id
+// travels through a file.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "client/lockstep.h"
+#include "tests/cuda/cuda_api.h"
+#include "tests/cuda/kernels.h"
+
+namespace {
+
+constexpr char kUsage[] =
+    "usage: train_loop --id-file PATH [--steps N (0: until killed)] [--matmuls N] [--side N] [--elements N]\n"
+    "                  [--slow-rank R --slow-factor F] [--graph]\n";
+
+struct Options {
+  std::string id_file;
+  long steps = 20;
+  int matmuls = 8;
+  int side = 256;
+  int elements = 1 << 18;  // of the gradient
+  int slow_rank = -1;
+  double slow_factor = 2;
+  bool graph = false;
+};
+
+struct Place {
+  int rank = 0, ranks = 1, local_rank = 0;
+};
+
+[[noreturn]] void Die(const char* what, const char* why) {
+  std::fprintf(stderr, "train_loop: %s: %s\n", what, why);
+  std::exit(1);
+}
+void Check(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) Die(what, cudaGetErrorString(error));
+}
+void Check(ncclResult_t result, const char* what) {
+  if (result != ncclSuccess)
+    Die(what, (std::string(ncclGetErrorString(result)) + ": " + ncclGetLastError(nullptr)).c_str());
+}
+#define CHECK(call) Check(call, #call)
+
+int FromEnvironment(std::initializer_list<const char*> names, int otherwise) {
+  for (const char* name : names) {
+    if (const char* value = std::getenv(name)) return std::atoi(value);
+  }
+  return otherwise;
+}
+
+Place WhoAmI() {
+  Place p;
+  p.rank = FromEnvironment({"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}, 0);
+  p.ranks = FromEnvironment({"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}, 1);
+  p.local_rank =
+      FromEnvironment({"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}, 0);
+  return p;
+}
+
+Options Parse(int count, char** arguments) {
+  Options o;
+  for (int i = 1; i < count; ++i) {
+    const std::string name = arguments[i];
+    if (name == "--graph") {
+      o.graph = true;
+      continue;
+    }
+    if (++i == count) Die(name.c_str(), kUsage);
+    const char* value = arguments[i];
+    if (name == "--id-file")
+      o.id_file = value;
+    else if (name == "--steps")
+      o.steps = std::atol(value);
+    else if (name == "--matmuls")
+      o.matmuls = std::atoi(value);
+    else if (name == "--side")
+      o.side = std::atoi(value);
+    else if (name == "--elements")
+      o.elements = std::atoi(value);
+    else if (name == "--slow-rank")
+      o.slow_rank = std::atoi(value);
+    else if (name == "--slow-factor")
+      o.slow_factor = std::atof(value);
+    else
+      Die(name.c_str(), kUsage);
+  }
+  if (o.id_file.empty() || o.side % 16 != 0 || o.side <= 0 || o.elements <= 0) Die("options", kUsage);
+  return o;
+}
+
+// Rank 0 writes it whole and then gives it its name.
+ncclUniqueId ShareId(const Options& o, const Place& p) {
+  ncclUniqueId id;
+  if (p.rank == 0) {
+    CHECK(ncclGetUniqueId(&id));
+    const std::string partial = o.id_file + ".partial";
+    std::FILE* file = std::fopen(partial.c_str(), "wb");
+    if (file == nullptr || std::fwrite(&id, sizeof id, 1, file) != 1 || std::fclose(file) != 0)
+      Die(partial.c_str(), "cannot be written");
+    if (std::rename(partial.c_str(), o.id_file.c_str()) != 0) Die(o.id_file.c_str(), "cannot be made");
+    return id;
+  }
+  for (int tries = 0; tries < 6000; ++tries) {
+    std::FILE* file = std::fopen(o.id_file.c_str(), "rb");
+    const bool whole = file != nullptr && std::fread(&id, sizeof id, 1, file) == 1;
+    if (file != nullptr) std::fclose(file);
+    if (whole) return id;
+    usleep(10'000);
+  }
+  Die(o.id_file.c_str(), "rank 0 has not written it in a minute");
+}
+
+class Training {
+ public:
+  Training(const Options& o, const Place& p)
+      : o_(o), p_(p), bytes_(sizeof(float) * static_cast<size_t>(o.elements)) {
+    CHECK(cudaStreamCreateWithFlags(&compute_, cudaStreamNonBlocking));
+    CHECK(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking));
+    CHECK(cudaStreamCreateWithFlags(&network_, cudaStreamNonBlocking));
+    for (cudaEvent_t* event : {&copied_, &computed_, &reduced_}) CHECK(cudaEventCreate(event));
+    const size_t matrix = sizeof(float) * static_cast<size_t>(o.side) * static_cast<size_t>(o.side);
+    for (float** m : {&a_, &b_, &c_}) CHECK(cudaMalloc(reinterpret_cast<void**>(m), matrix));
+    for (float** g : {&gradient_, &sum_}) CHECK(cudaMalloc(reinterpret_cast<void**>(g), bytes_));
+    CHECK(cudaMallocHost(reinterpret_cast<void**>(&host_), bytes_));
+    CHECK(cudaMallocHost(reinterpret_cast<void**>(&result_), bytes_));
+    CHECK(cudaMemset(a_, 0, matrix));
+    CHECK(cudaMemset(b_, 0, matrix));
+  }
+
+  void Connect(const ncclUniqueId& id) { CHECK(ncclCommInitRank(&comm_, p_.ranks, id, p_.rank)); }
+  void Disconnect() { CHECK(ncclCommDestroy(comm_)); }
+
+  void Step(long step) {
+    LOCKSTEP_STEP_BEGIN(static_cast<uint64_t>(step));
+    for (int i = 0; i < o_.elements; ++i) host_[i] = static_cast<float>(p_.rank + 1 + i % 7 + step % 5);
+    CHECK(cudaMemcpyAsync(gradient_, host_, bytes_, cudaMemcpyHostToDevice, copies_));
+    CHECK(cudaEventRecord(copied_, copies_));
+    CHECK(cudaStreamWaitEvent(network_, copied_, 0));
+    Forward();
+    CHECK(cudaEventRecord(computed_, compute_));
+    CHECK(cudaStreamWaitEvent(network_, computed_, 0));
+    CHECK(ncclAllReduce(gradient_, sum_, static_cast<size_t>(o_.elements), ncclFloat, ncclSum, comm_,
+                        network_));
+    CHECK(cudaEventRecord(reduced_, network_));
+    CHECK(cudaStreamWaitEvent(compute_, reduced_, 0));
+    CHECK(cudaMemcpyAsync(result_, sum_, bytes_, cudaMemcpyDeviceToHost, compute_));
+    LaunchScale(c_, 0.5f, o_.side * o_.side, compute_);
+    CHECK(cudaMemsetAsync(c_, 0, 256, compute_));
+    CHECK(cudaGetLastError());
+    CHECK(cudaStreamSynchronize(compute_));
+    LOCKSTEP_STEP_END();
+    CheckSum(step);
+  }
+
+ private:
+  void Forward() {
+    int matmuls = o_.matmuls;
+    if (p_.rank == o_.slow_rank) matmuls = static_cast<int>(std::lround(matmuls * o_.slow_factor));
+    if (o_.graph && graph_ == nullptr) {
+      cudaGraph_t captured = nullptr;
+      CHECK(cudaStreamBeginCapture(compute_, cudaStreamCaptureModeThreadLocal));
+      for (int i = 0; i < matmuls; ++i) LaunchMatmul(a_, b_, c_, o_.side, compute_);
+      CHECK(cudaStreamEndCapture(compute_, &captured));
+      CHECK(cudaGraphInstantiate(&graph_, captured, 0));
+      CHECK(cudaGraphDestroy(captured));
+    }
+    if (o_.graph) {
+      CHECK(cudaGraphLaunch(graph_, compute_));
+      return;
+    }
+    for (int i = 0; i < matmuls; ++i) LaunchMatmul(a_, b_, c_, o_.side, compute_);
+  }
+
+  void CheckSum(long step) const {
+    const int n = p_.ranks;
+    for (int i = 0; i < o_.elements; i += 997) {
+      const float want = static_cast<float>(n * (n + 1) / 2 + n * (i % 7) + n * static_cast<int>(step % 5));
+      if (result_[i] != want) {
+        std::fprintf(stderr, "train_loop: rank %d step %ld element %d: %f instead of %f\n", p_.rank, step, i,
+                     static_cast<double>(result_[i]), static_cast<double>(want));
+        std::exit(1);
+      }
+    }
+  }
+
+  const Options o_;
+  const Place p_;
+  const size_t bytes_;
+  cudaStream_t compute_ = nullptr, copies_ = nullptr, network_ = nullptr;
+  cudaEvent_t copied_ = nullptr, computed_ = nullptr, reduced_ = nullptr;
+  float *a_ = nullptr, *b_ = nullptr, *c_ = nullptr, *gradient_ = nullptr, *sum_ = nullptr;
+  float *host_ = nullptr, *result_ = nullptr;
+  cudaGraphExec_t graph_ = nullptr;
+  ncclComm_t comm_ = nullptr;
+};
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const Options options = Parse(count, arguments);
+  const Place place = WhoAmI();
+  int devices = 0;
+  CHECK(cudaGetDeviceCount(&devices));
+  CHECK(cudaSetDevice(place.local_rank % devices));
+  Training training(options, place);
+  training.Connect(ShareId(options, place));
+  for (long step = 0; options.steps == 0 || step < options.steps; ++step) training.Step(step);
+  training.Disconnect();
+  if (place.rank == 0)
+    std::printf("train_loop: %d ranks, %ld steps, every sum is right\n", place.ranks, options.steps);
+  return 0;
+}

@@ -1,0 +1,90 @@
+"""A program written for CUDA and NCCL, on the simulated stack under mpiexec: captured as on a GPU, the slow rank named, the
+collectives joined to their kernels by the plugin."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from live_job import LiveJob, report_of  # noqa: E402
+
+BIN = pathlib.Path(sys.argv.pop(1)).resolve()
+STACK = BIN.parent / "lib" / "sim_stack"
+# The same source: by hand what nvcc makes, and what nvcc makes.
+PROGRAMS = [p for p in (BIN / "lockstep_train_loop", BIN / "lockstep_train_loop_nvcc") if p.exists()]
+RANKS = 4
+
+
+class CudaProgram(unittest.TestCase):
+    def job(self, program, *args, **env):
+        folder = tempfile.TemporaryDirectory(prefix="lockstep-e2e-")
+        self.addCleanup(folder.cleanup)
+        work = pathlib.Path(folder.name)
+        env = {"LD_LIBRARY_PATH": str(STACK), "SIMGPU_KERNELS": "*matmul*=1500us~1%,*scale*=100us", **env}
+        command = [str(program), "--id-file", str(work / "id"), *map(str, args)]
+        return work, LiveJob(BIN, work, ranks=RANKS, env=env, rank_command=command, run_args=("--preload",))
+
+    def capture(self, program, *args, trace_args=(), **env):
+        work, job = self.job(program, "--steps", "0", *args, **env)
+        with job:
+            job.wait_for_ranks()
+            done = job.trace(work / "capture", "--duration", "2s", *trace_args)
+            self.assertEqual(done.returncode, 0, done.stderr + done.stdout + job.rank_output())
+        self.assertEqual(job.daemons(), [], "the daemon is still there")
+        return report_of(work / "capture")
+
+    def assert_complete(self, report):
+        self.assertEqual(len(report["ranks"]), RANKS)
+        self.assertEqual(report["capture"]["losses"], [])
+        self.assertGreaterEqual(report["capture"]["steps"], 20)
+        matching = report["capture"]["matching"]
+        self.assertGreaterEqual(matching["by"]["nccl_seq"], matching["instances"] - 1, matching)
+        # One may have been enqueued before the window and have run in it: its event is not there, its kernel is.
+        self.assertLessEqual(matching["by"]["order"], 1, matching)
+        self.assertGreater(matching["matched_fraction"], 0.95, matching)
+        operations = {c["op"]: c["group_size"] for c in report["collectives"]}
+        self.assertEqual(list(operations.values()), [RANKS], operations)
+
+    def assert_named(self, report, rank):
+        self.assertTrue(report["stragglers"], json.dumps(report["slowdown"]))
+        self.assertEqual(report["stragglers"][0]["ranks"], [rank], report["stragglers"][0])
+
+    def test_the_slowed_rank_is_named(self):
+        for program in PROGRAMS:
+            with self.subTest(program=program.name):
+                report = self.capture(program, SIMGPU_SLOW_RANK="2:1.3")
+                self.assert_complete(report)
+                self.assert_named(report, 2)
+
+    def test_a_rank_with_more_work_is_named(self):
+        report = self.capture(PROGRAMS[-1], "--slow-rank", 1, "--slow-factor", 1.25)
+        self.assert_complete(report)
+        self.assert_named(report, 1)
+
+    def test_a_healthy_job_is_not_blamed(self):
+        report = self.capture(PROGRAMS[0])
+        self.assert_complete(report)
+        # The hosts are real, and more ranks than cores: what they lose now here, now there may be shown, but not as anybody's.
+        self.assertEqual([s for s in report["stragglers"] if s["verdict"] != "undecided"], [])
+
+    def test_the_slowed_rank_is_named_when_its_work_is_in_graphs(self):
+        report = self.capture(PROGRAMS[-1], "--graph", SIMGPU_SLOW_RANK="3:1.3")
+        self.assert_complete(report)
+        self.assert_named(report, 3)
+
+    def test_without_the_stand_ins_folder_the_program_does_not_find_them(self):
+        work, job = self.job(PROGRAMS[0], "--steps", "1", LD_LIBRARY_PATH="")
+        done = subprocess.run([PROGRAMS[0], "--id-file", str(work / "id"), "--steps", "1"], env=job.env, text=True,
+                              capture_output=True, timeout=60)
+        job._socket_dir.cleanup()
+        self.assertNotEqual(done.returncode, 0)
+        self.assertNotIn("every sum is right", done.stdout)
+
+
+if __name__ == "__main__":
+    if len(PROGRAMS) == 1:
+        print("no nvcc when this was built: only the program with its host code written by hand is run", flush=True)
+    unittest.main(verbosity=2)
