@@ -188,8 +188,9 @@ void AddTrace(CLI::App& app, Chosen& chosen) {
   CLI::App* sub = AddCommand(app, "trace", kAbout);
   auto flags = std::make_shared<Flags>();
   AddSelection(*sub, *flags);
-  sub->add_option("--activities", flags->activities, "What to record; memory, nccl-channels (the GPU's time in each channel of a collective) and "
-                  "nccl-proxy (what network operations waited for) as well, where asked for")
+  sub->add_option("--activities", flags->activities,
+                  "What to record; where asked for also memory, nccl-channels (the GPU's time in each channel of a "
+                  "collective) and nccl-proxy (what network operations waited for)")
       ->capture_default_str();
   sub->add_option("--via", flags->via, "auto or cupti")
       ->check(CLI::IsMember({"auto", "cupti", "kineto"}))

@@ -9,6 +9,7 @@
 #include "client/cupti_api.h"
 #include "client/cupti_source.h"
 #include "client/gate.h"
+#include "client/nccl_calls.h"
 #include "client/nccl_source.h"
 #include "client/nvtx_source.h"
 #include "client/recorder.h"
@@ -42,13 +43,15 @@ class Capture {
         recorder_(gate_),
         cupti_(timing, window_, ids_),
         nvtx_(gate_, recorder_, clock_, window_),
-        nccl_(gate_, recorder_, clock_, window_) {}
+        nccl_(gate_, recorder_, clock_, window_),
+        calls_(gate_, recorder_, clock_, window_, nccl_) {}
 
   // ---- for the entry points ----
   Recorder& recorder() { return recorder_; }
   CuptiSource& cupti() { return cupti_; }
   NvtxSource& nvtx() { return nvtx_; }
   NcclSource& nccl() { return nccl_; }
+  NcclCalls& nccl_calls() { return calls_; }
 
   // ---- our thread ----
   enum class State : uint8_t { kIdle, kArmed, kWindow };
@@ -91,6 +94,7 @@ class Capture {
   CuptiSource cupti_;
   NvtxSource nvtx_;
   NcclSource nccl_;
+  NcclCalls calls_;
 
   Arena arena_;
   CuptiMemory cupti_memory_;
