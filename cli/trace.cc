@@ -190,8 +190,9 @@ void AddTrace(CLI::App& app, Chosen& chosen) {
   auto flags = std::make_shared<Flags>();
   AddSelection(*sub, *flags);
   AddWindow(*sub, *flags);
-  sub->add_option("--activities", flags->activities, "What to record; memory, nccl-channels (the GPU's time in each channel of a collective) and "
-                  "nccl-proxy (what network operations waited for) as well, where asked for, and of PyTorch jobs cpu_op, python, modules and shapes")
+  sub->add_option("--activities", flags->activities,
+                  "What to record; where asked for also memory, nccl-channels (the GPU's time in each channel of a collective), nccl-proxy "
+                  "(what network operations waited for), and of PyTorch jobs cpu_op, python, modules and shapes")
       ->capture_default_str();
   sub->add_option("--via", flags->via,
                   "cupti: by Lockstep's client; kineto: by PyTorch's own profiler, in jobs with KINETO_USE_DAEMON, which needs up to 15 s to "

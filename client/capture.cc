@@ -94,7 +94,11 @@ Nanos Capture::Start(HostTime t0, HostTime t1) {
 void Capture::WriteStart() {
   WriteClock();
   if (ThreadSlot* slot = recorder_.Enter()) {
-    if (gate_.nccl.load() != 0) nccl_.WriteCommunicators(*slot);
+    if (gate_.nccl.load() != 0) {
+      nccl_.WriteCommunicators(*slot);
+      calls_.WriteCommunicators(*slot);
+    }
+    if (gate_.nvtx.load() != 0) nvtx_.WriteThreadNames(*slot);
     recorder_.Leave(*slot);
   }
   next_flush_ = timing_.monotonic() + kBetweenFlushes;

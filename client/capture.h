@@ -9,6 +9,7 @@
 #include "client/cupti_api.h"
 #include "client/cupti_source.h"
 #include "client/gate.h"
+#include "client/nccl_calls.h"
 #include "client/nccl_source.h"
 #include "client/nvtx_source.h"
 #include "client/recorder.h"
@@ -45,7 +46,8 @@ class Capture {
         recorder_(gate_),
         cupti_(timing, window_, trigger_, ids_),
         nvtx_(gate_, recorder_, clock_, window_, trigger_),
-        nccl_(gate_, recorder_, clock_, window_) {}
+        nccl_(gate_, recorder_, clock_, window_),
+        calls_(gate_, recorder_, clock_, window_, nccl_) {}
 
   // ---- for the entry points ----
   Recorder& recorder() { return recorder_; }
@@ -60,6 +62,7 @@ class Capture {
   bool recording() const { return gate_.capture.load(std::memory_order_relaxed) != 0 && window_.Contains(clock_.now()); }
   uint64_t serial() const { return gate_.capture.load(std::memory_order_relaxed); }
   HostTime now() const { return clock_.now(); }
+  NcclCalls& nccl_calls() { return calls_; }
 
   // ---- our thread ----
   // kLooking: started, and the trigger has not come.
@@ -110,6 +113,7 @@ class Capture {
   CuptiSource cupti_;
   NvtxSource nvtx_;
   NcclSource nccl_;
+  NcclCalls calls_;
 
   Arena arena_;
   CuptiMemory cupti_memory_;

@@ -172,6 +172,7 @@ bool NamesUs(const char* value) {
 // before CUDA, NVTX and NCCL look.
 __attribute__((constructor)) void OnLoad() {
   SetNcclSource(g_capture.nccl(), [] { Start(); });
+  SetNcclCalls(g_capture.nccl_calls());
   constexpr const char* kVariables[] = {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH",
                                         "NCCL_PROFILER_PLUGIN"};
   const bool preloaded = NamesUs(::getenv("LD_PRELOAD"));

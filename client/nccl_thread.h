@@ -44,8 +44,10 @@ struct NcclThread {
     r.comm = comm;
     r.bytes = bytes;
     r.name = name;
-    std::strncpy(r.function, function, sizeof r.function - 1);
-    r.function[sizeof r.function - 1] = '\0';
+    size_t length = std::strlen(function);
+    if (length > sizeof r.function - 1) length = sizeof r.function - 1;
+    std::memcpy(r.function, function, length);
+    r.function[length] = '\0';
   }
 
   // Null: NVTX told of no such operation. `comm` 0 in either: NCCL before 2.25 does not tell it over NVTX.

@@ -10,7 +10,14 @@ namespace nvtx = foreign::nvtx;
 // NVTX hands its handlers no user data. Set before the first handler is installed, never changed.
 std::atomic<NvtxSource*> g_source{nullptr};
 
+std::atomic<NcclCalls*> g_calls{nullptr};
+
 NvtxSource& Source() { return *g_source.load(std::memory_order_relaxed); }
+
+// Null: the domain is not NCCL's.
+NcclCalls* CallsOf(const void* domain) {
+  return Source().IsNccl(domain) ? g_calls.load(std::memory_order_relaxed) : nullptr;
+}
 
 constexpr size_t kWideBytes = 1024;
 
@@ -44,11 +51,40 @@ RangeMessage Ascii(const char* text) {
   return {text, std::strlen(text)};
 }
 
-// Calls fn(message, payload) with what the attributes say, as far as the caller's version of them goes.
+// What an event carries besides its text.
+struct EventValue {
+  uint64_t number = 0;   // a plain payload, or the first whole number of an extended one
+  NvtxPayload extended;  // all unknown where there is none
+};
+
+uint64_t PlainNumber(const nvtx::EventAttributes& attributes) {
+  switch (attributes.payload_type) {
+    case nvtx::PayloadType::kUint64:
+    case nvtx::PayloadType::kInt64:
+    case nvtx::PayloadType::kDouble:
+      return attributes.payload.u64;
+    case nvtx::PayloadType::kUint32:
+    case nvtx::PayloadType::kFloat:
+      return attributes.payload.u32;
+    case nvtx::PayloadType::kInt32:
+      return static_cast<uint64_t>(int64_t{attributes.payload.i32});
+    default:
+      return 0;
+  }
+}
+
+EventValue ValueOf(const void* domain, const nvtx::PayloadData* payloads, size_t count) {
+  EventValue value;
+  value.extended = Source().schemas().Read(domain, payloads, count);
+  value.number = static_cast<uint64_t>(value.extended.Get(NvtxPayload::kFirstNumber, 0));
+  return value;
+}
+
+// Calls fn(message, value) with what the attributes say, as far as the caller's version of them goes.
 template <typename Fn>
-auto WithAttributes(const nvtx::EventAttributes* attributes, Fn fn) {
+auto WithAttributes(const void* domain, const nvtx::EventAttributes* attributes, Fn fn) {
   RangeMessage message;
-  uint64_t payload = 0;
+  EventValue value;
   char utf8[kWideBytes];
   if (attributes != nullptr && attributes->size >= sizeof(nvtx::EventAttributes)) {
     switch (attributes->message_type) {
@@ -64,41 +100,47 @@ auto WithAttributes(const nvtx::EventAttributes* attributes, Fn fn) {
       default:
         break;
     }
-    switch (attributes->payload_type) {
-      case nvtx::PayloadType::kUint64:
-      case nvtx::PayloadType::kInt64:
-      case nvtx::PayloadType::kDouble:
-        payload = attributes->payload.u64;
-        break;
-      case nvtx::PayloadType::kUint32:
-      case nvtx::PayloadType::kFloat:
-        payload = attributes->payload.u32;
-        break;
-      case nvtx::PayloadType::kInt32:
-        payload = static_cast<uint64_t>(int64_t{attributes->payload.i32});
-        break;
-      default:
-        break;
+    if (attributes->payload_type == nvtx::PayloadType::kExtended && attributes->payload_count > 0) {
+      const auto* payloads = reinterpret_cast<const nvtx::PayloadData*>(attributes->payload.u64);
+      value = ValueOf(domain, payloads, static_cast<size_t>(attributes->payload_count));
+    } else {
+      value.number = PlainNumber(*attributes);
     }
   }
-  return fn(message, payload);
+  return fn(message, value);
+}
+
+int Push(const void* domain, RangeMessage message, const EventValue& value) {
+  if (NcclCalls* calls = CallsOf(domain)) calls->OnPush(message, value.extended);
+  return Source().Push(domain, message, value.number);
+}
+
+int Pop(const void* domain) {
+  if (!Source().idle()) {
+    if (NcclCalls* calls = CallsOf(domain)) calls->OnPop();
+  }
+  return Source().Pop(domain);
 }
 
 int OnPush(const void* domain, const nvtx::EventAttributes* attributes) {
   if (Source().idle()) return nvtx::kNoPushPopTracking;
-  return WithAttributes(attributes,
-                        [domain](RangeMessage m, uint64_t p) { return Source().Push(domain, m, p); });
+  return WithAttributes(domain, attributes, [domain](RangeMessage m, const EventValue& v) {
+    return Push(domain, m, v);
+  });
 }
 
 void OnMark(const void* domain, const nvtx::EventAttributes* attributes) {
   if (Source().idle()) return;
-  WithAttributes(attributes, [domain](RangeMessage m, uint64_t p) { Source().Mark(domain, m, p); });
+  WithAttributes(domain, attributes, [domain](RangeMessage m, const EventValue& v) {
+    Source().Mark(domain, m, v.number);
+  });
 }
 
 nvtx::RangeId OnStart(const void* domain, const nvtx::EventAttributes* attributes) {
   if (Source().idle()) return 0;
-  return WithAttributes(attributes,
-                        [domain](RangeMessage m, uint64_t p) { return Source().Start(domain, m, p); });
+  return WithAttributes(domain, attributes, [domain](RangeMessage m, const EventValue& v) {
+    return Source().Start(domain, m, v.number);
+  });
 }
 
 template <typename Fn>
@@ -140,7 +182,7 @@ nvtx::RangeId DomainRangeStartEx(nvtx::DomainHandle d, const nvtx::EventAttribut
 }
 void DomainRangeEnd(nvtx::DomainHandle, nvtx::RangeId id) { Source().End(id); }
 int DomainRangePushEx(nvtx::DomainHandle d, const nvtx::EventAttributes* a) { return OnPush(d, a); }
-int DomainRangePop(nvtx::DomainHandle d) { return Source().Pop(d); }
+int DomainRangePop(nvtx::DomainHandle d) { return Pop(d); }
 nvtx::DomainHandle DomainCreateA(const char* name) { return Source().CreateDomain(name); }
 nvtx::DomainHandle DomainCreateW(const wchar_t* name) {
   char utf8[kWideBytes];
@@ -155,10 +197,44 @@ nvtx::StringHandle DomainRegisterStringW(nvtx::DomainHandle, const wchar_t* text
   return WithWide(text, [](RangeMessage m) { return Source().RegisterString(m.text, m.length); });
 }
 
-int RangePushPayload(nvtx::DomainHandle d, const nvtx::PayloadData*, size_t) {
-  return Source().idle() ? nvtx::kNoPushPopTracking : Source().Push(d, {}, 0);
+void NameOsThreadA(uint32_t thread, const char* name) { Source().NameThread(thread, Ascii(name)); }
+void NameOsThreadW(uint32_t thread, const wchar_t* name) {
+  WithWide(name, [thread](RangeMessage m) { Source().NameThread(thread, m); });
 }
-int RangePopPayload(nvtx::DomainHandle d, const nvtx::PayloadData*, size_t) { return Source().Pop(d); }
+
+// ---- the payload extension ----
+
+uint64_t SchemaRegister(nvtx::DomainHandle d, const nvtx::SchemaAttributes* attributes) {
+  return Source().schemas().Register(d, attributes);
+}
+uint64_t EnumRegister(nvtx::DomainHandle d, const nvtx::EnumAttributes* attributes) {
+  return Source().schemas().RegisterEnum(d, attributes);
+}
+void MarkPayload(nvtx::DomainHandle d, const nvtx::PayloadData* payloads, size_t count) {
+  if (Source().idle()) return;
+  const EventValue value = ValueOf(d, payloads, count);
+  Source().Mark(d, Ascii(value.extended.message), value.number);
+}
+int RangePushPayload(nvtx::DomainHandle d, const nvtx::PayloadData* payloads, size_t count) {
+  if (Source().idle()) return nvtx::kNoPushPopTracking;
+  const EventValue value = ValueOf(d, payloads, count);
+  return Push(d, Ascii(value.extended.message), value);
+}
+int RangePopPayload(nvtx::DomainHandle d, const nvtx::PayloadData* payloads, size_t count) {
+  // NCCL tells of a new communicator this way, most of them before any capture.
+  if (NcclCalls* calls = CallsOf(d)) calls->OnPopPayload(Source().schemas().Read(d, payloads, count));
+  return Pop(d);
+}
+nvtx::RangeId RangeStartPayload(nvtx::DomainHandle d, const nvtx::PayloadData* payloads, size_t count) {
+  if (Source().idle()) return 0;
+  const EventValue value = ValueOf(d, payloads, count);
+  return Source().Start(d, Ascii(value.extended.message), value.number);
+}
+void RangeEndPayload(nvtx::DomainHandle, nvtx::RangeId id, const nvtx::PayloadData*, size_t) {
+  Source().End(id);
+}
+// A capture may begin at any time, and an application may ask only once.
+uint8_t DomainIsEnabled(nvtx::DomainHandle) { return 1; }
 
 struct TableEdit {
   nvtx::FunctionTable table = nullptr;
@@ -185,6 +261,8 @@ void FillCore(const TableEdit& core) {
   core.Set(Slot::kRangePushA, RangePushA);
   core.Set(Slot::kRangePushW, RangePushW);
   core.Set(Slot::kRangePop, RangePop);
+  core.Set(Slot::kNameOsThreadA, NameOsThreadA);
+  core.Set(Slot::kNameOsThreadW, NameOsThreadW);
 }
 
 void FillCore2(const TableEdit& core2) {
@@ -202,6 +280,11 @@ void FillCore2(const TableEdit& core2) {
 
 }  // namespace
 
+void SetNcclCalls(NcclCalls& calls) {
+  NcclCalls* none = nullptr;
+  g_calls.compare_exchange_strong(none, &calls);
+}
+
 bool InstallNvtxExtensionHandlers(NvtxSource& source, nvtx::ExtensionInfo* extension) {
   NvtxSource* none = nullptr;
   g_source.compare_exchange_strong(none, &source);
@@ -214,8 +297,14 @@ bool InstallNvtxExtensionHandlers(NvtxSource& source, nvtx::ExtensionInfo* exten
     const auto index = static_cast<size_t>(slot);
     if (index < segment.slot_count) segment.function_slots[index] = reinterpret_cast<intptr_t>(handler);
   };
+  set(nvtx::Payload::kSchemaRegister, SchemaRegister);
+  set(nvtx::Payload::kEnumRegister, EnumRegister);
+  set(nvtx::Payload::kMark, MarkPayload);
   set(nvtx::Payload::kRangePush, RangePushPayload);
   set(nvtx::Payload::kRangePop, RangePopPayload);
+  set(nvtx::Payload::kRangeStart, RangeStartPayload);
+  set(nvtx::Payload::kRangeEnd, RangeEndPayload);
+  set(nvtx::Payload::kDomainIsEnabled, DomainIsEnabled);
   return true;
 }
 

@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_CLIENT_NVTX_INJECTION_H_
 #define LOCKSTEP_CLIENT_NVTX_INJECTION_H_
 
+#include "client/nccl_calls.h"
 #include "client/nvtx_source.h"
 #include "common/foreign/nvtx.h"
 
@@ -11,9 +12,12 @@ namespace lockstep::client {
 // first. False: the tables could not be had; the library's NVTX then does nothing.
 bool InstallNvtxHandlers(NvtxSource& source, foreign::nvtx::GetExportTableFn get_export_table);
 
-// The same for the payload extension, through which NCCL ends some of its ranges. Payloads themselves are not
-// read. False: not an extension that matters here.
+// The same for the payload extension: schemas, enumerations, and events that are nothing but payloads. A library compiled
+// with another version of it has fewer slots, or more. False: not an extension that matters here.
 bool InstallNvtxExtensionHandlers(NvtxSource& source, foreign::nvtx::ExtensionInfo* extension);
+
+// Where ranges of NCCL's domain go besides. Once, before any handler is installed; without it nowhere.
+void SetNcclCalls(NcclCalls& calls);
 
 }  // namespace lockstep::client
 

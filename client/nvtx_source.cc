@@ -225,7 +225,52 @@ nvtx::DomainHandle NvtxSource::CreateDomain(const char* name) {
   Domain& domain = domains_[index];
   const size_t length = name == nullptr ? 0 : std::strlen(name);
   std::memcpy(domain.name, name, length < kDomainName - 1 ? length : kDomainName - 1);
+  domain.is_nccl = std::strcmp(domain.name, "NCCL") == 0;
   return &domain;
+}
+
+bool NvtxSource::IsNccl(const void* domain) const {
+  const auto* at = static_cast<const Domain*>(domain);
+  return at >= domains_ && at < domains_ + kDomains && at->is_nccl;
+}
+
+void NvtxSource::NameThread(uint32_t thread, RangeMessage name) {
+  if (thread == 0 || name.length == 0) return;
+  if (name.length > kThreadName) name.length = kThreadName;
+  for (uint32_t probe = 0; probe < kThreads; ++probe) {
+    NamedThread& place = threads_[(thread + probe) % kThreads];
+    uint32_t there = 0;
+    if (!place.thread.compare_exchange_strong(there, thread) && there != thread) continue;
+    // Two threads that name a third at once: one of them is too late.
+    if (there == thread && place.length.exchange(0) == 0) return;
+    std::memcpy(place.name, name.text, name.length);
+    place.length.store(static_cast<uint32_t>(name.length), std::memory_order_release);
+    break;
+  }
+  if (idle() || !window_.open()) return;
+  ThreadSlot* slot = recorder_.Enter();
+  if (slot == nullptr) return recorder_.CountNoRing(RecordKind::kThreadName);
+  WriteThreadName(*slot, thread, name);
+  recorder_.Leave(*slot);
+}
+
+void NvtxSource::WriteThreadName(ThreadSlot& slot, uint32_t thread, RangeMessage name) {
+  const uint32_t id = slot.names.Intern(slot.ring, name.text, name.length);
+  if (auto* to = slot.ring.New<ring::ThreadNameRecord>()) {
+    to->thread = thread;
+    to->name = id;
+  }
+  slot.ring.Commit();
+}
+
+void NvtxSource::WriteThreadNames(ThreadSlot& slot) {
+  for (const NamedThread& place : threads_) {
+    char name[kThreadName];
+    const uint32_t length = place.length.load(std::memory_order_acquire);
+    if (length == 0) continue;
+    std::memcpy(name, place.name, length);
+    WriteThreadName(slot, place.thread.load(std::memory_order_relaxed), {name, length});
+  }
 }
 
 nvtx::StringHandle NvtxSource::RegisterString(const char* text, size_t length) {

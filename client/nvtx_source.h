@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "client/gate.h"
+#include "client/nvtx_payload.h"
 #include "client/recorder.h"
 #include "client/timing.h"
 #include "client/trigger.h"
@@ -47,12 +48,20 @@ class NvtxSource {
   foreign::nvtx::DomainHandle CreateDomain(const char* name);
   foreign::nvtx::StringHandle RegisterString(const char* text, size_t length);
   RangeMessage Registered(foreign::nvtx::StringHandle handle) const;
+  // Schemas and enumerations of payloads.
+  NvtxSchemas& schemas() { return schemas_; }
+  // Whether `domain` is NCCL's, made through us.
+  bool IsNccl(const void* domain) const;
+  // A host thread's name, cut to fit; kept while idle too. The last one counts; a full table drops new threads.
+  void NameThread(uint32_t thread, RangeMessage name);
 
   // ---- our thread, at the end of a capture (see Recorder::End) ----
   // Writes the ranges still open on a thread.
   void CloseOpen(ThreadSlot& slot);
   // Writes the start/end ranges still open, through any slot of our own.
   void CloseStarted(ThreadSlot& slot);
+  // Every thread name known, at the start of a window.
+  void WriteThreadNames(ThreadSlot& slot);
   // Forgets start/end ranges of an earlier capture.
   void Begin(uint64_t capture) { capture_ = capture; }
 
@@ -63,9 +72,17 @@ class NvtxSource {
   static constexpr uint32_t kStringBytes = 256u << 10;
   static constexpr uint32_t kStarted = 256;  // start/end ranges open at a time
   static constexpr uint32_t kStartedText = 256;
+  static constexpr uint32_t kThreads = 256;  // named
+  static constexpr uint32_t kThreadName = 64;
 
   struct Domain {
     char name[kDomainName];
+    bool is_nccl;
+  };
+  struct NamedThread {
+    std::atomic<uint32_t> thread{0};  // 0: free
+    std::atomic<uint32_t> length{0};  // 0: being filled in
+    char name[kThreadName] = {};
   };
   struct StringPlace {
     const char* text;
@@ -97,6 +114,7 @@ class NvtxSource {
   uint32_t DomainName(ThreadSlot& slot, const void* domain);
   // A range began: the window may begin or end with it.
   void TellTrigger(const void* domain, RangeMessage message, uint64_t key, HostTime now);
+  static void WriteThreadName(ThreadSlot& slot, uint32_t thread, RangeMessage name);
   void Write(ThreadSlot& slot, const OpenRange& range, const Finished& times, uint32_t depth,
              uint32_t thread);
 
@@ -114,6 +132,8 @@ class NvtxSource {
   StringPlace strings_[kStrings] = {};
   char string_bytes_[kStringBytes] = {};
   Started started_[kStarted];
+  NamedThread threads_[kThreads];
+  NvtxSchemas schemas_;
 };
 
 }  // namespace lockstep::client

@@ -148,6 +148,7 @@ using DomainRegisterStringWFn = StringHandle (*)(DomainHandle, const wchar_t*);
 using DomainCreateAFn = DomainHandle (*)(const char*);
 using DomainCreateWFn = DomainHandle (*)(const wchar_t*);
 using DomainDestroyFn = void (*)(DomainHandle);
+using NameOsThreadAFn = void (*)(uint32_t thread, const char*);
 
 // ---- payload extension (module 2) ----
 

@@ -10,6 +10,7 @@
 
 #include "common/foreign/cupti.h"
 #include "common/foreign/nvtx.h"
+#include "common/foreign/nvtx_payload.h"
 #include "sim/cupti/record_size.h"
 
 namespace {
@@ -394,6 +395,54 @@ TEST(NvtxDeclarations, NumbersEqualTheHeader) {
   EXPECT_SAME_VALUE(nvtx::Payload::kRangePush, NVTX3EXT_CBID_nvtxRangePushPayload);
   EXPECT_SAME_VALUE(nvtx::Payload::kRangePop, NVTX3EXT_CBID_nvtxRangePopPayload);
   EXPECT_SAME_VALUE(nvtx::Payload::kDomainIsEnabled, NVTX3EXT_CBID_nvtxDomainIsEnabled);
+  EXPECT_SAME_VALUE(nvtx::Payload::kEnumRegister, NVTX3EXT_CBID_nvtxPayloadEnumRegister);
+  EXPECT_SAME_VALUE(nvtx::Payload::kMark, NVTX3EXT_CBID_nvtxMarkPayload);
+  EXPECT_SAME_VALUE(nvtx::Payload::kRangeStart, NVTX3EXT_CBID_nvtxRangeStartPayload);
+  EXPECT_SAME_VALUE(nvtx::Payload::kRangeEnd, NVTX3EXT_CBID_nvtxRangeEndPayload);
+}
+
+TEST(NvtxDeclarations, SchemasAndEnumerationsEqualTheHeader) {
+  EXPECT_SAME_SIZE(nvtx::SchemaEntry, nvtxPayloadSchemaEntry_t);
+  EXPECT_SAME_FIELD(nvtx::SchemaEntry, flags, nvtxPayloadSchemaEntry_t, flags);
+  EXPECT_SAME_FIELD(nvtx::SchemaEntry, type, nvtxPayloadSchemaEntry_t, type);
+  EXPECT_SAME_FIELD(nvtx::SchemaEntry, name, nvtxPayloadSchemaEntry_t, name);
+  EXPECT_SAME_FIELD(nvtx::SchemaEntry, array_length, nvtxPayloadSchemaEntry_t, arrayOrUnionDetail);
+  EXPECT_SAME_FIELD(nvtx::SchemaEntry, offset, nvtxPayloadSchemaEntry_t, offset);
+  EXPECT_SAME_SIZE(nvtx::SchemaAttributes, nvtxPayloadSchemaAttr_t);
+  EXPECT_SAME_FIELD(nvtx::SchemaAttributes, mask, nvtxPayloadSchemaAttr_t, fieldMask);
+  EXPECT_SAME_FIELD(nvtx::SchemaAttributes, type, nvtxPayloadSchemaAttr_t, type);
+  EXPECT_SAME_FIELD(nvtx::SchemaAttributes, entries, nvtxPayloadSchemaAttr_t, entries);
+  EXPECT_SAME_FIELD(nvtx::SchemaAttributes, entry_count, nvtxPayloadSchemaAttr_t, numEntries);
+  EXPECT_SAME_FIELD(nvtx::SchemaAttributes, bytes, nvtxPayloadSchemaAttr_t, payloadStaticSize);
+  EXPECT_SAME_FIELD(nvtx::SchemaAttributes, id, nvtxPayloadSchemaAttr_t, schemaId);
+  EXPECT_SAME_SIZE(nvtx::EnumEntry, nvtxPayloadEnum_t);
+  EXPECT_SAME_FIELD(nvtx::EnumEntry, value, nvtxPayloadEnum_t, value);
+  EXPECT_SAME_SIZE(nvtx::EnumAttributes, nvtxPayloadEnumAttr_t);
+  EXPECT_SAME_FIELD(nvtx::EnumAttributes, entries, nvtxPayloadEnumAttr_t, entries);
+  EXPECT_SAME_FIELD(nvtx::EnumAttributes, entry_count, nvtxPayloadEnumAttr_t, numEntries);
+  EXPECT_SAME_FIELD(nvtx::EnumAttributes, id, nvtxPayloadEnumAttr_t, schemaId);
+  EXPECT_SAME_VALUE(nvtx::kSchemaHasType, NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE);
+  EXPECT_SAME_VALUE(nvtx::kSchemaHasEntries, NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES);
+  EXPECT_SAME_VALUE(nvtx::kSchemaHasEntryCount, NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES);
+  EXPECT_SAME_VALUE(nvtx::kSchemaHasSize, NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE);
+  EXPECT_SAME_VALUE(nvtx::kSchemaHasId, NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID);
+  EXPECT_SAME_VALUE(nvtx::kEnumHasEntries, NVTX_PAYLOAD_ENUM_ATTR_FIELD_ENTRIES);
+  EXPECT_SAME_VALUE(nvtx::kEnumHasEntryCount, NVTX_PAYLOAD_ENUM_ATTR_FIELD_NUM_ENTRIES);
+  EXPECT_SAME_VALUE(nvtx::kEnumHasId, NVTX_PAYLOAD_ENUM_ATTR_FIELD_SCHEMA_ID);
+  EXPECT_SAME_VALUE(nvtx::SchemaType::kStatic, NVTX_PAYLOAD_SCHEMA_TYPE_STATIC);
+  EXPECT_SAME_VALUE(nvtx::SchemaType::kDynamic, NVTX_PAYLOAD_SCHEMA_TYPE_DYNAMIC);
+  EXPECT_SAME_VALUE(nvtx::kEntryPointer, NVTX_PAYLOAD_ENTRY_FLAG_POINTER);
+  EXPECT_SAME_VALUE(nvtx::kEntryArrayFixed, NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_FIXED_SIZE);
+  EXPECT_SAME_VALUE(nvtx::kEntryMessage, NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE);
+  EXPECT_SAME_VALUE(nvtx::kFirstStaticSchema, NVTX_PAYLOAD_SCHEMA_ID_STATIC_START);
+  EXPECT_SAME_VALUE(nvtx::kFirstDynamicSchema, NVTX_PAYLOAD_SCHEMA_ID_DYNAMIC_START);
+  EXPECT_SAME_VALUE(nvtx::kEntryInt, NVTX_PAYLOAD_ENTRY_TYPE_INT);
+  EXPECT_SAME_VALUE(nvtx::kEntryUint64, NVTX_PAYLOAD_ENTRY_TYPE_UINT64);
+  EXPECT_SAME_VALUE(nvtx::kEntrySize, NVTX_PAYLOAD_ENTRY_TYPE_SIZE);
+  EXPECT_SAME_VALUE(nvtx::kEntryByte, NVTX_PAYLOAD_ENTRY_TYPE_BYTE);
+  EXPECT_SAME_VALUE(nvtx::kEntryTid64, NVTX_PAYLOAD_ENTRY_TYPE_TID_UINT64);
+  EXPECT_SAME_VALUE(nvtx::kEntryCstringUtf8, NVTX_PAYLOAD_ENTRY_TYPE_CSTRING_UTF8);
+  EXPECT_SAME_VALUE(nvtx::kEntryRegisteredString, NVTX_PAYLOAD_ENTRY_TYPE_NVTX_REGISTERED_STRING_HANDLE);
 }
 
 }  // namespace

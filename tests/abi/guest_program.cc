@@ -187,6 +187,41 @@ void Ranges() {
   Wait();
 }
 
+// Calls of the real NCCL that fail without a GPU, or without a communicator, but not before they told NVTX.
+void NcclCalls() {
+  void* nccl = ::dlopen(::getenv("LOCKSTEP_TEST_NCCL"), RTLD_NOW | RTLD_LOCAL);
+  if (nccl == nullptr) return Say(std::string("dlopen: ") + ::dlerror());
+  const auto start = reinterpret_cast<int (*)()>(::dlsym(nccl, "ncclGroupStart"));
+  const auto end = reinterpret_cast<int (*)()>(::dlsym(nccl, "ncclGroupEnd"));
+  const auto unique_id = reinterpret_cast<int (*)(void*)>(::dlsym(nccl, "ncclGetUniqueId"));
+  using Reduce = int (*)(const void*, void*, size_t, int type, int op, void* comm, void* stream);
+  using Message = int (*)(const void*, size_t, int type, int peer, void* comm, void* stream);
+  using Rooted = int (*)(const void*, void*, size_t, int type, int root, void* comm, void* stream);
+  const auto all_reduce = reinterpret_cast<Reduce>(::dlsym(nccl, "ncclAllReduce"));
+  const auto broadcast = reinterpret_cast<Rooted>(::dlsym(nccl, "ncclBroadcast"));
+  const auto send = reinterpret_cast<Message>(::dlsym(nccl, "ncclSend"));
+  const auto recv = reinterpret_cast<Message>(::dlsym(nccl, "ncclRecv"));
+  // NCCL reads a communicator's hash before it looks whether it is one; what it finds is not one.
+  static uint64_t no_comm[4 << 20];  // larger than any communicator
+  for (uint64_t& word : no_comm) word = 0x1122334455667788;
+  char id[128];
+  unique_id(id);
+  const auto call = [&] {
+    all_reduce(nullptr, nullptr, 1000, 7, 2, no_comm, nullptr);  // float32, Max
+    broadcast(nullptr, nullptr, 50, 8, 3, no_comm, nullptr);     // float64
+    start();
+    send(nullptr, 10, 6, 5, no_comm, nullptr);  // float16
+    recv(nullptr, 12, 6, 4, no_comm, nullptr);
+    end();
+  };
+  call();
+  Say("ready");
+  Wait();
+  call();
+  Say("called");
+  Wait();
+}
+
 // The real NCCL, which needs no GPU for this: what it says over NVTX as NVTX_INJECTION64_PATH tells it.
 void Nccl() {
   void* nccl = ::dlopen(::getenv("LOCKSTEP_TEST_NCCL"), RTLD_NOW | RTLD_LOCAL);
@@ -222,6 +257,7 @@ int main(int argc, char** argv) {
   if (mode == "ranges") Ranges();
   if (mode == "injected-environment") Environment();
   if (mode == "nccl") Nccl();
+  if (mode == "nccl-calls") NcclCalls();
   if (mode == "nothing") ::usleep(300000);
   return 42;
 }

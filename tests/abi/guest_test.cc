@@ -40,7 +40,7 @@ class Guest {
       ::dup2(out[1], 2);
       ::close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);  // whatever the test's own parent left open
       for (const char* name : {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN",
-                               "LOCKSTEP_CUPTI_LIB", "XDG_RUNTIME_DIR", "LD_PRELOAD"}) {
+                               "LOCKSTEP_CUPTI_LIB", "XDG_RUNTIME_DIR", "LD_PRELOAD", "LOCKSTEP_NVTX_CHAIN", "LOCKSTEP_NCCL_CHAIN"}) {
         ::unsetenv(name);
       }
       for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
@@ -295,6 +295,51 @@ TEST_F(GuestTest, TheRealNcclsRangesAreRecorded) {
     EXPECT_EQ(daemon_.end->strings[ranges[i].domain], "NCCL");
     EXPECT_EQ(ranges[i].header.flags, 0);
   }
+  guest.Continue();
+  EXPECT_EQ(guest.Finish(), 42);
+}
+
+TEST_F(GuestTest, TheRealNcclsPayloadsBecomeCollectivesAndMessages) {
+  auto environment = WithDaemon();
+  environment.emplace_back("NVTX_INJECTION64_PATH", LOCKSTEP_CLIENT_LIBRARY);
+  environment.emplace_back("LOCKSTEP_TEST_NCCL", LOCKSTEP_REAL_NCCL);
+  Guest guest("nccl-calls", environment);
+  ASSERT_TRUE(daemon_.AcceptHello());
+  ASSERT_TRUE(daemon_.WelcomeWithNewSegment());
+  ASSERT_EQ(guest.Line(), "ready");
+  StartCapture(1, ring::kActivityNvtx | ring::kActivityNccl);
+  guest.Continue();
+  ASSERT_EQ(guest.Line(), "called");
+  ASSERT_TRUE(daemon_.Stop(1, 0));
+  ASSERT_EQ(daemon_.WaitForState()->state, ClientState::kDone);
+  std::vector<ring::CollectiveRecord> collectives;
+  std::vector<ring::PointToPointRecord> messages;
+  for (const auto& record : daemon_.end->Drain()) {
+    if (record.header.kind == RecordKind::kCollective) collectives.push_back(record.as<ring::CollectiveRecord>());
+    if (record.header.kind == RecordKind::kPointToPoint)
+      messages.push_back(record.as<ring::PointToPointRecord>());
+  }
+  auto& strings = daemon_.end->strings;
+  ASSERT_EQ(collectives.size(), 2u);
+  EXPECT_EQ(strings[collectives[0].function], "AllReduce");
+  EXPECT_EQ(collectives[0].bytes, 4000u);
+  EXPECT_EQ(strings[collectives[0].reduction], "Max");
+  EXPECT_EQ(collectives[0].header.flags, ring::kFromNvtx);
+  EXPECT_EQ(strings[collectives[1].function], "Broadcast");
+  EXPECT_EQ(collectives[1].bytes, 400u);
+  EXPECT_EQ(collectives[1].root, 3);
+  EXPECT_EQ(collectives[1].reduction, 0u);
+  ASSERT_EQ(messages.size(), 2u);
+  EXPECT_EQ(messages[0].header.flags, ring::kFromNvtx | ring::kP2pSend);
+  EXPECT_EQ(messages[0].bytes, 20u);
+  EXPECT_EQ(messages[0].peer, 5);
+  EXPECT_EQ(messages[1].header.flags, ring::kFromNvtx);
+  EXPECT_EQ(messages[1].bytes, 24u);
+  EXPECT_EQ(messages[1].peer, 4);
+  // The hash of what is no communicator, as NCCL reads it: the same in all four.
+  EXPECT_NE(collectives[0].comm, 0u);
+  for (uint64_t comm : {collectives[1].comm, messages[0].comm, messages[1].comm})
+    EXPECT_EQ(comm, collectives[0].comm);
   guest.Continue();
   EXPECT_EQ(guest.Finish(), 42);
 }

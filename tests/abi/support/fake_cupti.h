@@ -92,6 +92,7 @@ class FakeCupti {
       return g_fake->Ok("cuptiActivityPushExternalCorrelationId", [&] { g_fake->pushed.push_back(id); });
     };
     api.PopExternalCorrelationId = [](foreign::cupti::ExternalCorrelationKind, uint64_t* id) {
+      if (g_fake->pushed.empty()) return Result::kInvalidOperation;
       return g_fake->Ok("cuptiActivityPopExternalCorrelationId", [&] {
         *id = g_fake->pushed.back();
         g_fake->pushed.pop_back();
