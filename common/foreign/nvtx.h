@@ -193,58 +193,6 @@ static_assert(sizeof(ExtensionInfo) == 40);
 
 // Exported by the tool as InitializeInjectionNvtxExtension.
 using InitializeInjectionNvtxExtensionFn = int (*)(ExtensionInfo*);
-// What a schema says of one field of its payloads. `type`: one of the values below, or a schema's or enum's
-// id.
-struct PayloadSchemaEntry {
-  uint64_t flags;
-  uint64_t type;
-  const char* name;
-  const char* description;
-  uint64_t array_or_union_detail;
-  uint64_t offset;
-  const void* semantics;
-  const void* reserved;
-};
-static_assert(sizeof(PayloadSchemaEntry) == 64);
-inline constexpr uint64_t kEntryInt = 5, kEntryUint64 = 18, kEntrySize = 22;
-
-struct PayloadSchemaAttributes {
-  uint64_t field_mask;
-  const char* name;
-  uint64_t type;
-  uint64_t flags;
-  const PayloadSchemaEntry* entries;
-  size_t entry_count;
-  size_t static_size;
-  size_t pack_align;
-  uint64_t schema_id;
-  void* extension;
-};
-static_assert(sizeof(PayloadSchemaAttributes) == 80);
-inline constexpr uint64_t kSchemaTypeStatic = 1;
-// Name, type, entries, their number, size and id are given.
-inline constexpr uint64_t kSchemaFields = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 8;
-
-struct PayloadEnum {
-  const char* name;
-  uint64_t value;
-  int8_t is_flag;
-};
-struct PayloadEnumAttributes {
-  uint64_t field_mask;
-  const char* name;
-  const PayloadEnum* entries;
-  size_t entry_count;
-  size_t enum_size;
-  uint64_t schema_id;
-  void* extension;
-};
-static_assert(sizeof(PayloadEnumAttributes) == 56);
-// Entries, their number, size and id are given.
-inline constexpr uint64_t kEnumFields = 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5;
-using PayloadSchemaRegisterFn = uint64_t (*)(DomainHandle, const PayloadSchemaAttributes*);
-using PayloadEnumRegisterFn = uint64_t (*)(DomainHandle, const PayloadEnumAttributes*);
-
 // Handlers of the extension's ranges: `count` payloads; the message travels as a payload with a schema.
 using RangePushPayloadFn = int (*)(DomainHandle, const PayloadData*, size_t count);
 using RangePopPayloadFn = int (*)(DomainHandle, const PayloadData*, size_t count);

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "common/foreign/nvtx.h"
+#include "common/foreign/nvtx_payload.h"
 
 namespace lockstep::sim {
 namespace {
@@ -106,18 +106,18 @@ class Domain {
     const auto create = Slot<nvtx::DomainCreateAFn>(nvtx::Core2::kDomainCreateA);
     if (create == nullptr) return;
     handle_ = create("NCCL");
-    static constexpr nvtx::PayloadEnum kOps[] = {
+    static constexpr nvtx::EnumEntry kOps[] = {
         {"Sum", 0, 0}, {"Product", 1, 0}, {"Max", 2, 0}, {"Min", 3, 0}, {"Avg", 4, 0}};
-    const nvtx::PayloadEnumAttributes attributes = {nvtx::kEnumFields,  nullptr, kOps, 5, sizeof(int32_t),
+    const nvtx::EnumAttributes attributes = {nvtx::kEnumHasEntries | nvtx::kEnumHasEntryCount | nvtx::kEnumHasSize | nvtx::kEnumHasId,  nullptr, kOps, 5, sizeof(int32_t),
                                                     kNcclReductionEnum, nullptr};
-    if (const auto reg = Slot<nvtx::PayloadEnumRegisterFn>(nvtx::Payload::kEnumRegister))
+    if (const auto reg = Slot<nvtx::EnumRegisterFn>(nvtx::Payload::kEnumRegister))
       reg(handle_, &attributes);
   }
 
   void Register(NcclApi api) {
-    const auto reg = Slot<nvtx::PayloadSchemaRegisterFn>(nvtx::Payload::kSchemaRegister);
+    const auto reg = Slot<nvtx::SchemaRegisterFn>(nvtx::Payload::kSchemaRegister);
     if (reg == nullptr) return;
-    using Entry = nvtx::PayloadSchemaEntry;
+    using Entry = nvtx::SchemaEntry;
     std::vector<Entry> entries = {
         {0, nvtx::kEntryUint64, "NCCL communicator ID", "", 0, 0, nullptr, nullptr}};
     const auto add = [&](uint64_t type, const char* name, uint64_t offset) {
@@ -141,9 +141,10 @@ class Domain {
       add(kNcclReductionEnum, "Reduction operation", offsetof(NcclCallPayload, reduction));
     if (api == NcclApi::kSend || api == NcclApi::kRecv)
       add(nvtx::kEntryInt, "Peer rank", offsetof(NcclCallPayload, value));
-    const nvtx::PayloadSchemaAttributes attributes = {nvtx::kSchemaFields,
+    const nvtx::SchemaAttributes attributes = {nvtx::kSchemaHasName | nvtx::kSchemaHasType | nvtx::kSchemaHasEntries | nvtx::kSchemaHasEntryCount |
+                                                          nvtx::kSchemaHasSize | nvtx::kSchemaHasId,
                                                       nullptr,
-                                                      nvtx::kSchemaTypeStatic,
+                                                      nvtx::SchemaType::kStatic,
                                                       0,
                                                       entries.data(),
                                                       entries.size(),

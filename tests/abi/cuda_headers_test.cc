@@ -101,28 +101,4 @@ TEST(NcclDeclarations, NumbersAndStructsEqualTheHeader) {
   EXPECT_EQ(initial.magic, ours::kNcclConfigMagic);
 }
 
-TEST(NvtxDeclarations, PayloadSchemasEqualTheHeader) {
-  EXPECT_EQ(sizeof(nvtx::PayloadSchemaEntry), sizeof(nvtxPayloadSchemaEntry_t));
-  EXPECT_SAME_FIELD(nvtx::PayloadSchemaEntry, name, nvtxPayloadSchemaEntry_t, name);
-  EXPECT_SAME_FIELD(nvtx::PayloadSchemaEntry, offset, nvtxPayloadSchemaEntry_t, offset);
-  EXPECT_EQ(sizeof(nvtx::PayloadSchemaAttributes), sizeof(nvtxPayloadSchemaAttr_t));
-  EXPECT_SAME_FIELD(nvtx::PayloadSchemaAttributes, entries, nvtxPayloadSchemaAttr_t, entries);
-  EXPECT_SAME_FIELD(nvtx::PayloadSchemaAttributes, static_size, nvtxPayloadSchemaAttr_t, payloadStaticSize);
-  EXPECT_SAME_FIELD(nvtx::PayloadSchemaAttributes, schema_id, nvtxPayloadSchemaAttr_t, schemaId);
-  EXPECT_EQ(sizeof(nvtx::PayloadEnum), sizeof(nvtxPayloadEnum_t));
-  EXPECT_EQ(sizeof(nvtx::PayloadEnumAttributes), sizeof(nvtxPayloadEnumAttr_t));
-  EXPECT_SAME_FIELD(nvtx::PayloadEnumAttributes, schema_id, nvtxPayloadEnumAttr_t, schemaId);
-  EXPECT_SAME(nvtx::kSchemaTypeStatic, NVTX_PAYLOAD_SCHEMA_TYPE_STATIC);
-  EXPECT_SAME(nvtx::kEntryInt, NVTX_PAYLOAD_ENTRY_TYPE_INT);
-  EXPECT_SAME(nvtx::kEntryUint64, NVTX_PAYLOAD_ENTRY_TYPE_UINT64);
-  EXPECT_SAME(nvtx::kEntrySize, NVTX_PAYLOAD_ENTRY_TYPE_SIZE);
-  EXPECT_SAME(nvtx::kSchemaFields, NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE |
-                                       NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES |
-                                       NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES |
-                                       NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE |
-                                       NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID);
-  EXPECT_SAME(nvtx::kEnumFields, NVTX_PAYLOAD_ENUM_ATTR_FIELD_ENTRIES | NVTX_PAYLOAD_ENUM_ATTR_FIELD_NUM_ENTRIES |
-                                     NVTX_PAYLOAD_ENUM_ATTR_FIELD_SIZE | NVTX_PAYLOAD_ENUM_ATTR_FIELD_SCHEMA_ID);
-}
-
 }  // namespace

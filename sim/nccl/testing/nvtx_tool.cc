@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "common/foreign/nvtx.h"
+#include "common/foreign/nvtx_payload.h"
 
 namespace {
 
@@ -16,7 +16,7 @@ std::FILE* Out() {
 }
 
 void SayPayload(const nvtx::PayloadData* p) {
-  std::fprintf(Out(), " %llu %zu:", static_cast<unsigned long long>(p->schema_id), p->size);
+  std::fprintf(Out(), " %llu %zu:", static_cast<unsigned long long>(p->id), p->size);
   for (size_t i = 8; i < p->size; ++i)
     std::fprintf(Out(), " %02x", static_cast<const unsigned char*>(p->payload)[i]);
 }
@@ -39,21 +39,21 @@ int PopPayload(nvtx::DomainHandle, const nvtx::PayloadData* payload, size_t) {
   SayPayload(payload);
   return std::fprintf(Out(), "\n"), 0;
 }
-uint64_t RegisterSchema(nvtx::DomainHandle, const nvtx::PayloadSchemaAttributes* a) {
-  std::fprintf(Out(), "schema %llu %zu", static_cast<unsigned long long>(a->schema_id), a->static_size);
+uint64_t RegisterSchema(nvtx::DomainHandle, const nvtx::SchemaAttributes* a) {
+  std::fprintf(Out(), "schema %llu %zu", static_cast<unsigned long long>(a->id), a->bytes);
   for (size_t i = 0; i < a->entry_count; ++i) {
     std::fprintf(Out(), " | %s %llu %llu", a->entries[i].name,
                  static_cast<unsigned long long>(a->entries[i].type),
                  static_cast<unsigned long long>(a->entries[i].offset));
   }
   std::fprintf(Out(), "\n");
-  return a->schema_id;
+  return a->id;
 }
-uint64_t RegisterEnum(nvtx::DomainHandle, const nvtx::PayloadEnumAttributes* a) {
-  std::fprintf(Out(), "enum %llu", static_cast<unsigned long long>(a->schema_id));
+uint64_t RegisterEnum(nvtx::DomainHandle, const nvtx::EnumAttributes* a) {
+  std::fprintf(Out(), "enum %llu", static_cast<unsigned long long>(a->id));
   for (size_t i = 0; i < a->entry_count; ++i) std::fprintf(Out(), " %s", a->entries[i].name);
   std::fprintf(Out(), "\n");
-  return a->schema_id;
+  return a->id;
 }
 
 }  // namespace
