@@ -228,6 +228,33 @@ class KinetoTest(unittest.TestCase):
         done = job.cli("trace", "--duration", "1s", "-o", self.work / "next")
         self.assertEqual(done.returncode, 0, done.stderr + job.log_text())
 
+    def test_ranks_of_both_ways_start_together(self):
+        """Simulated ranks with our client and ranks that only ask, in one job of one daemon."""
+        job = self.job()
+        mpi = {**job.env, "LOCKSTEP_JOB": JOB, "LOCKSTEP_SOCKET": str(job.socket), "OMPI_ALLOW_RUN_AS_ROOT": "1",
+               "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        log = open(self.work / "sim.log", "w")
+        job.logs.append(log)
+        job.processes["sim"] = subprocess.Popen(
+            ["mpiexec", "--oversubscribe", "--bind-to", "none", "-n", "2", str(BIN / "lockstep"), "run", "--", str(BIN / "lockstep-sim-rank"),
+             "--forever", "--dp", "2", "--tp", "1", "--pp", "1"], env=mpi, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+        for rank in (2, 3):
+            self.start(job, rank, env={"LOCKSTEP_JOB": JOB, "TORCHELASTIC_RUN_ID": None}, world=4)
+        status = job.wait_for_ranks(4)
+        self.assertEqual({r["rank"]: r["via"] for r in status["ranks"]}, {0: "cupti", 1: "cupti", 2: "kineto", 3: "kineto"})
+        done = job.cli("trace", "--duration", "1s", "-o", self.work / "capture")
+        self.assertEqual(done.returncode, 0, done.stderr + job.log_text())
+        manifest = json.loads((self.work / "capture" / "records" / "manifest.json").read_text())
+        self.assertEqual([p["via"] for p in manifest["processes"]], ["cupti", "cupti", "kineto", "kineto"])
+        self.assertEqual(len({(p["t0_host_ns"], p["t1_host_ns"]) for p in manifest["processes"]}), 1, "one window for all")
+        report = report_of(self.work / "capture")
+        self.assertEqual([r["rank"] for r in report["ranks"]], [0, 1, 2, 3])
+        starts = []
+        for rank in (2, 3):
+            text = gzip.decompress((self.work / "capture" / "records" / f"r{rank:05d}.p{rank:05d}.kineto.json.gz").read_bytes()).decode()
+            starts.append(json.loads(text)["baseTimeNanoseconds"])
+        self.assertEqual(len(set(starts)), 1, "the profilers were given one start")
+
     def test_a_rank_in_a_container(self):
         """Another pid namespace, and a folder that only it sees."""
         private = self.work / "private"
