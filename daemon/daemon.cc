@@ -56,6 +56,7 @@ Daemon::Daemon(Options options, const Clock& clock, Log& log, std::unique_ptr<Ev
 Daemon::~Daemon() {
   // The uplinks first: their threads call into all of this.
   links_.clear();
+  dyno_.reset();
   kineto_processes_.reset();
   kineto_server_.reset();
   kineto_files_.reset();
@@ -69,7 +70,7 @@ absl::Status Daemon::OpenSockets(const ProcessTable& processes) {
   LOCKSTEP_RETURN_IF_ERROR(PrepareSocketFolder(folder));
   LOCKSTEP_ASSIGN_OR_RETURN(lock_, LockFile(options_.socket + ".lock"));
   // First: who finds the other sockets must find this one too.
-  OpenKineto(processes);
+  LOCKSTEP_RETURN_IF_ERROR(OpenKineto(processes));
   // Root's sockets are for everybody: what each may do follows from who the kernel says they are.
   const mode_t mode = owner_ == 0 ? 0666 : 0600;
   LOCKSTEP_ASSIGN_OR_RETURN(ListeningSocket control,

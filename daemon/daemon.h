@@ -16,6 +16,7 @@
 #include "daemon/clock.h"
 #include "daemon/control_server.h"
 #include "daemon/drainer.h"
+#include "daemon/dyno_server.h"
 #include "daemon/event_loop.h"
 #include "daemon/kineto_captures.h"
 #include "daemon/kineto_files.h"
@@ -34,6 +35,7 @@ class Daemon final : private ClientEvents,
                      private ControlHandler,
                      private KinetoEvents,
                      private KinetoPorts,
+                     private DynoHandler,
                      private UplinkEvents {
  public:
   // Takes the sockets; kAlreadyExists when another daemon has them. All references outlive it.
@@ -62,8 +64,8 @@ class Daemon final : private ClientEvents,
 
   Daemon(Options options, const Clock& clock, Log& log, std::unique_ptr<EventLoop> loop);
   absl::Status OpenSockets(const ProcessTable& processes);
-  // Never fails the daemon: status tells what is missing.
-  void OpenKineto(const ProcessTable& processes);
+  // A name that somebody else has is no error: status tells.
+  absl::Status OpenKineto(const ProcessTable& processes);
   std::string DescribeKineto() const;
   absl::Status AddConfiguredAggregators();
   Link& AddLink(UplinkOptions options, Scope scope);
@@ -110,6 +112,10 @@ class Daemon final : private ClientEvents,
   KinetoFileId WatchFile(KinetoFileSpec spec) override;
   void DiscardFile(const KinetoFileId& file, MonoTime until) override;
   void TellState(const ProcessId& process, const ring::State& state) override;
+  // DynoHandler.
+  DynoTriggered Trigger(uid_t caller, const DynoTrigger& trigger) override;
+  void EndDynoOffer(const ProcessId& process);
+
   bool ByKineto(const ProcessId& process) const { return kineto_captures_.Holds(process); }
   void KinetoChanged();
   void EndKineto(const ProcessId& process, uint64_t number, const HostInterval& window);
@@ -153,6 +159,13 @@ class Daemon final : private ClientEvents,
   };
   std::map<ProcessId, KinetoTarget> kineto_targets_;
   std::optional<EventLoop::TimerId> kineto_timer_;
+  // Requests that came by dyno and wait to be taken: since when, and whether an answer has held them.
+  struct DynoOffer {
+    MonoTime since;
+    bool handed = false;
+  };
+  static constexpr Nanos kDynoOfferLasts = Nanos::Seconds(30);
+  std::map<ProcessId, DynoOffer> dyno_offers_;
   // After what their callbacks touch, so that they end first.
   std::unique_ptr<ClientServer> clients_;
   std::unique_ptr<ControlServer> control_;
@@ -161,6 +174,7 @@ class Daemon final : private ClientEvents,
   std::unique_ptr<KinetoServer> kineto_server_;
   std::unique_ptr<KinetoProcesses> kineto_processes_;
   std::unique_ptr<KinetoFiles> kineto_files_;
+  std::unique_ptr<DynoServer> dyno_;
 };
 
 }  // namespace lockstep::daemon

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/status_macros.h"
 #include "common/base/kineto_folder.h"
 #include "daemon/daemon.h"
 #include "daemon/text.h"
@@ -47,8 +48,8 @@ absl::Status PrepareKinetoFolder(const std::string& folder) {
 
 }  // namespace
 
-void Daemon::OpenKineto(const ProcessTable& processes) {
-  if (options_.kineto == Options::Kineto::kOff) return;
+absl::Status Daemon::OpenKineto(const ProcessTable& processes) {
+  if (options_.kineto == Options::Kineto::kOff) return absl::OkStatus();
   KinetoServerOptions server;
   server.owner = owner_;
   server.abstract_name = options_.kineto == Options::Kineto::kOn;
@@ -73,6 +74,33 @@ void Daemon::OpenKineto(const ProcessTable& processes) {
   kineto_files_ = std::make_unique<KinetoFiles>(KinetoFilesSettings{});
   kineto_server_->Start();
   log_.Info("kineto", {{"state", kineto_server_->Describe()}});
+  if (!options_.dyno_port) return absl::OkStatus();
+  DynoHandler& handler = *this;
+  dyno_ = std::make_unique<DynoServer>(*loop_, handler);
+  LOCKSTEP_RETURN_IF_ERROR(dyno_->Start(*options_.dyno_port));
+  log_.Info("dyno", {{"port", dyno_->port()}});
+  return absl::OkStatus();
+}
+
+DynoTriggered Daemon::Trigger(uid_t caller, const DynoTrigger& trigger) {
+  DynoTriggered done;
+  for (const KinetoPoll& poll : kineto_processes_->Match(caller, trigger.job, trigger.pids)) {
+    if (done.matched.size() >= static_cast<size_t>(trigger.most)) break;
+    done.matched.push_back(poll.process.pid);
+    if (!poll.idle || ByKineto(poll.process)) {
+      ++done.busy;
+      continue;
+    }
+    done.triggered.push_back(poll.process.pid);
+    dyno_offers_[poll.process] = {clock_.Monotonic(), false};
+    kineto_server_->Offer(poll.process, trigger.config);
+  }
+  log_.Info("dyno_trigger", {{"uid", caller}, {"matched", done.matched.size()}, {"triggered", done.triggered.size()}, {"busy", done.busy}});
+  return done;
+}
+
+void Daemon::EndDynoOffer(const ProcessId& process) {
+  if (dyno_offers_.erase(process) > 0) kineto_server_->Withdraw(process);
 }
 
 std::string Daemon::DescribeKineto() const {
@@ -84,6 +112,7 @@ bool Daemon::ChoosePath(UplinkId, const ProcessId& process, const std::string& c
   if (kineto_processes_ == nullptr) return false;
   std::optional<KinetoClient> client = kineto_processes_->Find(process);
   if (!client) return false;
+  EndDynoOffer(process);
   kineto_captures_.Choose(process, *std::move(client), SessionName(capture), *framework);
   return true;
 }
@@ -93,11 +122,18 @@ Nanos Daemon::Lead(const ProcessId& process) { return kineto_captures_.Lead(proc
 void Daemon::OnKinetoRanksChanged() { OnRanksChanged(); }
 
 void Daemon::OnKinetoPoll(const KinetoPoll& poll) {
+  if (const auto offer = dyno_offers_.find(poll.process); offer != dyno_offers_.end()) {
+    offer->second.handed = offer->second.handed || poll.offered;
+    // Taken; or an old client, which takes it without a word; or nobody wants it any more.
+    const bool taken = offer->second.handed && (!poll.idle || !poll.tells_busy);
+    if (taken || clock_.Monotonic() - offer->second.since > kDynoOfferLasts) EndDynoOffer(poll.process);
+  }
   kineto_captures_.OnPoll(poll);
   KinetoChanged();
 }
 
 void Daemon::OnKinetoGone(const ProcessId& process, const std::string& why) {
+  EndDynoOffer(process);
   if (!ByKineto(process)) return;
   // What it had finished by then is sent all the same.
   captures_.OnClientGone(process, why);

@@ -60,7 +60,7 @@ KinetoProcesses::Known& KinetoProcesses::Add(const KinetoPoll& poll) {
   const ProcessId process = poll.process;
   Known& known = known_[process];
   known.client.client_pid = PidInItsNamespace(settings_.places, process.pid);
-  if (known.client.client_pid == 0) known.client.client_pid = poll.claimed_pid;
+  if (known.client.client_pid == 0) known.client.client_pid = poll.claimed_pids.empty() ? 0 : poll.claimed_pids[0];
   known.pidfd = OpenPidFd(process.pid);
   if (known.pidfd.ok()) {
     const auto watch = loop_.Watch(known.pidfd.get(), [this, process] { Remove(process, "the process ended"); });
@@ -127,6 +127,30 @@ std::optional<KinetoClient> KinetoProcesses::Find(const ProcessId& process) cons
   const auto it = known_.find(process);
   if (it == known_.end() || !it->second.rank) return std::nullopt;
   return it->second.client;
+}
+
+bool KinetoProcesses::IsNamed(const KinetoPoll& poll, const std::vector<int32_t>& pids) const {
+  const auto named = [&](int32_t pid) { return std::find(pids.begin(), pids.end(), pid) != pids.end(); };
+  if (pids.empty() || named(0) || std::any_of(poll.claimed_pids.begin(), poll.claimed_pids.end(), named)) return true;
+  constexpr int kMostAncestors = 64;
+  int32_t pid = poll.process.pid;
+  for (int i = 0; i < kMostAncestors && pid > 1; ++i) {
+    if (named(pid)) return true;
+    const std::optional<ProcessInfo> info = processes_.Find(pid);
+    if (!info) return false;
+    pid = info->parent_pid;
+  }
+  return false;
+}
+
+std::vector<KinetoPoll> KinetoProcesses::Match(uid_t uid, int64_t job, const std::vector<int32_t>& pids) const {
+  std::vector<KinetoPoll> matched;
+  for (const auto& [process, known] : known_) {
+    const KinetoPoll& last = known.client.last;
+    if (!known.rank || (uid != 0 && last.uid != uid) || (job != 0 && last.job != job) || !IsNamed(last, pids)) continue;
+    matched.push_back(last);
+  }
+  return matched;
 }
 
 size_t KinetoProcesses::ranks() const {

@@ -52,6 +52,9 @@ class KinetoProcesses {
   std::optional<KinetoClient> Find(const ProcessId& process) const;
   // Ranks among those that ask.
   size_t ranks() const;
+  // Those of a user (0: of everybody) that `pids` name, by their own pid or an ancestor's, in the daemon's namespace or in theirs. No
+  // pids, or a 0: all. `job` 0: any.
+  std::vector<KinetoPoll> Match(uid_t uid, int64_t job, const std::vector<int32_t>& pids) const;
 
  private:
   struct Known {
@@ -66,6 +69,7 @@ class KinetoProcesses {
   void BecomeRank(Known& known);
   void Remove(const ProcessId& process, const std::string& why);
   void CheckSilence();
+  bool IsNamed(const KinetoPoll& poll, const std::vector<int32_t>& pids) const;
 
   const KinetoProcessesSettings settings_;
   EventLoop& loop_;

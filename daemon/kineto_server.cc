@@ -240,7 +240,8 @@ std::string KinetoServer::AnswerPoll(const KinetoRequest& request, const ucred& 
     if (client == nullptr) return EncodeKinetoPollReply("");
     KinetoPoll& poll = client->poll;
     poll.gid = peer.gid;
-    poll.claimed_pid = request.pids[0];
+    poll.claimed_pids = request.pids;
+    poll.job = request.job;
     poll.at = clock_.Monotonic();
     ++poll.polls;
     poll.idle = (request.wants & KinetoRequest::kActivities) != 0;

@@ -33,7 +33,9 @@ struct KinetoPoll {
   ProcessId process;
   uid_t uid = 0;
   gid_t gid = 0;
-  int32_t claimed_pid = 0;  // in its own pid namespace
+  // In its own pid namespace, as it says: its own, then its ancestors'.
+  std::vector<int32_t> claimed_pids;
+  int64_t job = 0;  // SLURM_JOB_ID, as it says
   MonoTime at;              // of the newest
   uint32_t polls = 0;
   // As of the newest: would it take a request now?

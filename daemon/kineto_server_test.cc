@@ -94,7 +94,7 @@ TEST_F(KinetoServerTest, KnowsWhoAsksFromTheKernelAndNotFromTheDatagram) {
   ASSERT_EQ(polls.size(), 1u);
   EXPECT_EQ(polls[0].process, Self());
   EXPECT_EQ(polls[0].uid, geteuid());
-  EXPECT_EQ(polls[0].claimed_pid, 4242);
+  EXPECT_EQ(polls[0].claimed_pids, (std::vector<int32_t>{4242}));
   EXPECT_EQ(polls[0].polls, 2u);
   EXPECT_FALSE(polls[0].idle) << "the newest counts";
   EXPECT_TRUE(polls[0].busy);

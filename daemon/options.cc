@@ -81,6 +81,9 @@ void AddOptions(CLI::App& app, Options& options, OptionTexts& texts) {
       ->check(CLI::IsMember({"on", "own", "off"}))
       ->default_str("on")
       ->envname("LOCKSTEP_KINETO");
+  app.add_option("--dyno-port", options.dyno_port,
+                 "Answer `dyno` (dynolog's command line) at this port of 127.0.0.1 and ::1, each user for their own processes; "
+                 "dynolog's is 1778. Off by default");
   app.add_option("--idle-exit", texts.idle_exit, "End after so long without client and request, as in 10s")
       ->check(CLI::Validator(CheckDuration, "DURATION"));
   app.add_option("--log", options.log_file, "File to append the log to; default: stderr");

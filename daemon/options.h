@@ -26,6 +26,7 @@ struct Options {
   // PyTorch's on-demand traces. kOwn: only at our own socket, not under dynolog's name.
   enum class Kineto : uint8_t { kOn, kOwn, kOff };
   Kineto kineto = Kineto::kOn;
+  std::optional<uint16_t> dyno_port;  // nothing: dynolog's remote calls are not answered
   std::optional<Nanos> idle_exit;  // nothing: stays
   std::string log_file;            // empty: stderr
   LogLevel log_level = LogLevel::kInfo;

@@ -6,6 +6,8 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -28,7 +30,7 @@ JOB = "torch-job"
 class KinetoJob:
     """A daemon of its own and ranks that ask it. Sockets lie in a short folder, everything else in `work`."""
 
-    def __init__(self, work, kineto="own"):
+    def __init__(self, work, kineto="own", more=()):
         self.work = pathlib.Path(work)
         self.sockets = pathlib.Path(tempfile.mkdtemp(prefix="lk-"))
         self.socket = self.sockets / "client.sock"
@@ -39,7 +41,7 @@ class KinetoJob:
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("LOCKSTEP_", "KINETO_", "OMPI_", "PMIX_", "SLURM_"))}
         self.env.update({"LOCKSTEP_SOCKET": str(self.socket), "XDG_STATE_HOME": str(self.work / "state")})
         self.daemon_log = open(self.work / "lockstepd.log", "w")
-        self.daemon = subprocess.Popen([str(BIN / "lockstepd"), "--socket", str(self.socket), "--kineto", kineto],
+        self.daemon = subprocess.Popen([str(BIN / "lockstepd"), "--socket", str(self.socket), "--kineto", kineto, *more],
                                        env=self.env, stdin=subprocess.DEVNULL, stdout=self.daemon_log, stderr=subprocess.STDOUT)
         deadline = time.monotonic() + 10
         while not (self.sockets / "kineto" / "dynolog").exists():
@@ -227,6 +229,72 @@ class KinetoTest(unittest.TestCase):
         self.assertEqual(list(job.traces.iterdir()), [])
         done = job.cli("trace", "--duration", "1s", "-o", self.work / "next")
         self.assertEqual(done.returncode, 0, done.stderr + job.log_text())
+
+    def test_ranks_of_both_ways_start_together(self):
+        """Simulated ranks with our client and ranks that only ask, in one job of one daemon."""
+        job = self.job()
+        mpi = {**job.env, "LOCKSTEP_JOB": JOB, "LOCKSTEP_SOCKET": str(job.socket), "OMPI_ALLOW_RUN_AS_ROOT": "1",
+               "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        log = open(self.work / "sim.log", "w")
+        job.logs.append(log)
+        job.processes["sim"] = subprocess.Popen(
+            ["mpiexec", "--oversubscribe", "--bind-to", "none", "-n", "2", str(BIN / "lockstep"), "run", "--", str(BIN / "lockstep-sim-rank"),
+             "--forever", "--dp", "2", "--tp", "1", "--pp", "1"], env=mpi, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+        for rank in (2, 3):
+            self.start(job, rank, env={"LOCKSTEP_JOB": JOB, "TORCHELASTIC_RUN_ID": None}, world=4)
+        status = job.wait_for_ranks(4)
+        self.assertEqual({r["rank"]: r["via"] for r in status["ranks"]}, {0: "cupti", 1: "cupti", 2: "kineto", 3: "kineto"})
+        done = job.cli("trace", "--duration", "1s", "-o", self.work / "capture")
+        self.assertEqual(done.returncode, 0, done.stderr + job.log_text())
+        manifest = json.loads((self.work / "capture" / "records" / "manifest.json").read_text())
+        self.assertEqual([p["via"] for p in manifest["processes"]], ["cupti", "cupti", "kineto", "kineto"])
+        self.assertEqual(len({(p["t0_host_ns"], p["t1_host_ns"]) for p in manifest["processes"]}), 1, "one window for all")
+        report = report_of(self.work / "capture")
+        self.assertEqual([r["rank"] for r in report["ranks"]], [0, 1, 2, 3])
+        starts = []
+        for rank in (2, 3):
+            text = gzip.decompress((self.work / "capture" / "records" / f"r{rank:05d}.p{rank:05d}.kineto.json.gz").read_bytes()).decode()
+            starts.append(json.loads(text)["baseTimeNanoseconds"])
+        self.assertEqual(len(set(starts)), 1, "the profilers were given one start")
+
+    def test_dyno_reaches_its_own_users_processes(self):
+        """dynolog's remote call, as its command line and unitrace.py make it."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        job = self.job(more=["--dyno-port", str(port)])
+        for rank in range(4):
+            self.start(job, rank, world=4, env={"SLURM_JOB_ID": "77"})
+        job.wait_for_ranks(4)
+        target = job.traces / "by_hand.json"
+        config = f"ACTIVITIES_LOG_FILE={target}\nPROFILE_START_TIME={int((time.time() + 8) * 1000)}\nACTIVITIES_DURATION_MSECS=500\nREQUEST_TRACE_ID=x\n"
+
+        def call(host="127.0.0.1", **fields):
+            text = json.dumps(fields).encode()
+            with socket.create_connection((host, port), timeout=10) as connection:
+                connection.sendall(struct.pack("<i", len(text)) + text)
+                data = b""
+                while part := connection.recv(4096):
+                    data += part
+            return json.loads(data[4:])
+
+        self.assertIn("lockstepd", call(fn="getVersion")["version"])
+        nobody = call(fn="setKinetOnDemandRequest", config=config, job_id=78, pids=[0], process_limit=1000)
+        self.assertEqual(nobody["processesMatched"], [])
+        # The launcher's pid selects what it started.
+        done = call(fn="setKinetOnDemandRequest", config=config, job_id=77, pids=[os.getpid()], process_limit=1000)
+        self.assertEqual(sorted(done["activityProfilersTriggered"]), sorted(p.pid for p in job.processes.values()), done)
+        deadline = time.monotonic() + 30
+        while len(list(job.traces.glob("by_hand_*.json"))) < 4:
+            self.assertLess(time.monotonic(), deadline, job.log_text())
+            time.sleep(0.1)
+        if os.geteuid() == 0 and shutil.which("setpriv"):
+            other = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", "python3", "-c",
+                                    "import socket,struct,json,sys\nt=json.dumps({'fn':'setKinetOnDemandRequest','config':'A=1','job_id':77,"
+                                    "'pids':[0]}).encode()\ns=socket.create_connection(('127.0.0.1',int(sys.argv[1])))\n"
+                                    "s.sendall(struct.pack('<i',len(t))+t)\nd=b''\nwhile True:\n p=s.recv(4096)\n if not p: break\n d+=p\n"
+                                    "print(json.loads(d[4:])['processesMatched'])", str(port)], capture_output=True, text=True, timeout=30)
+            self.assertEqual(other.stdout.strip(), "[]", other.stderr)
 
     def test_a_rank_in_a_container(self):
         """Another pid namespace, and a folder that only it sees."""
