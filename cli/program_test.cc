@@ -156,13 +156,15 @@ TEST_F(ProgramTest, ArgumentsThatMeanNothingAreNamedWithCode2) {
   EXPECT_EQ(Run("lockstep whatif x --fix rank=1 --scale 0.5 --strength 0.5").code, 2);
 }
 
-TEST_F(ProgramTest, WhatALaterVersionWillDoIsRefusedInWords) {
-  for (const char* option :
-       {"--steps 3", "--start-on-step 5", "--start-on-range r", "--start-on-profiler-api"}) {
-    const Result r = Run(std::string("lockstep trace ") + option);
-    EXPECT_EQ(r.code, 2) << option;
-    EXPECT_THAT(r.err, HasSubstr("not available in this version")) << option;
+TEST_F(ProgramTest, BeginsAndEndsThatContradictEachOtherAreRefused) {
+  for (const char* options : {"--steps 3 --duration 2s", "--start-on-step 5 --start-on-range r", "--start-on-range r --start-on-profiler-api",
+                              "--steps 0", "--start-on-step x", "--steps 3 --trigger-timeout 0s", "--via cupti --activities python"}) {
+    const Result r = Run(std::string("lockstep trace ") + options);
+    EXPECT_EQ(r.code, 2) << options << r.err;
   }
+}
+
+TEST_F(ProgramTest, WhatALaterVersionWillDoIsRefusedInWords) {
   EXPECT_THAT(Run("lockstep report x --format html").err, HasSubstr("not available in this version"));
   EXPECT_THAT(Run("lockstep export x --format otf2 -o y").err, HasSubstr("not available in this version"));
 }

@@ -12,7 +12,7 @@ LIBRARY = sys.argv.pop(1)
 EXPORTS = {
     "InitializeInjection", "InitializeInjectionNvtx2", "InitializeInjectionNvtxExtension", "ncclProfiler_v1", "ncclProfiler_v2", "ncclProfiler_v3", "ncclProfiler_v4", "ncclProfiler_v5", "ncclProfiler_v6",
     "lockstep_version", "lockstep_start", "lockstep_step_begin", "lockstep_step_end", "lockstep_range_push",
-    "lockstep_range_pop",
+    "lockstep_range_pop", "lockstep_profiler_start", "lockstep_profiler_stop", "lockstep_capturing", "lockstep_on_capture",
 }
 NEEDED = {"libc.so.6", "libpthread.so.0", "libdl.so.2"}
 NEWEST_GLIBC = (2, 28)
@@ -24,7 +24,7 @@ IMPORTS = {
     "memcpy", "memmove", "memset", "mmap", "munmap", "nanosleep", "open", "poll", "prctl", "pthread_attr_destroy",
     "pthread_attr_init", "pthread_attr_setdetachstate", "pthread_attr_setstacksize", "pthread_create",
     "pthread_getspecific", "pthread_key_create", "pthread_setspecific", "pthread_sigmask", "read", "recvmsg",
-    "secure_getenv", "sendmsg", "setenv", "sigfillset", "socket", "strchr", "strcmp", "strlen", "strrchr", "strstr",
+    "secure_getenv", "sendmsg", "setenv", "sigfillset", "socket", "strchr", "strcmp", "strlen", "strncmp", "strnlen", "strrchr", "strstr",
     "syscall",
     # Put there by the compiler's start files, weak.
     "__gmon_start__", "_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__stack_chk_fail",

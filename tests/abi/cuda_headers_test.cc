@@ -3,13 +3,10 @@
 #define LOCKSTEP_FOREIGN_TYPES_ONLY
 #include "common/foreign/cuda_runtime.h"
 #include "common/foreign/nccl.h"
-#include "common/foreign/nvtx.h"
 // The real ones last: they make macros of names that ours give to constants.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 #include <nccl.h>
-#include <nvtx3/nvToolsExt.h>
-#include <nvtx3/nvToolsExtPayload.h>
 
 #include <cstddef>
 
@@ -17,7 +14,6 @@ namespace {
 
 namespace cudart = lockstep::foreign::cudart;
 namespace ours = lockstep::foreign::ncclapi;
-namespace nvtx = lockstep::foreign::nvtx;
 
 #define EXPECT_SAME(our_value, their_value) EXPECT_EQ(static_cast<int64_t>(our_value), static_cast<int64_t>(their_value))
 #define EXPECT_SAME_FIELD(our_type, our_field, their_type, their_field)                                    \

@@ -16,7 +16,7 @@ std::FILE* Out() {
 }
 
 void SayPayload(const nvtx::PayloadData* p) {
-  std::fprintf(Out(), " %llu %zu:", static_cast<unsigned long long>(p->id), p->size);
+  std::fprintf(Out(), " %llu %zu:", static_cast<unsigned long long>(p->schema_id), p->size);
   for (size_t i = 8; i < p->size; ++i)
     std::fprintf(Out(), " %02x", static_cast<const unsigned char*>(p->payload)[i]);
 }
