@@ -330,6 +330,8 @@ TEST_F(Graphs, TheRealLibraryStepsAProgramsRecordsIdentically) {
     EXPECT_EQ(theirs(buffer.data(), buffer.size(), &b), Result::kMaxLimitReached);
   }
   EXPECT_EQ(kinds.size(), 8u) << "all kinds but external correlations, of which none was pushed";
+  EXPECT_EQ(cudaGraphExecDestroy(executable), cudaSuccess);
+  EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
   EXPECT_EQ(cudaStreamDestroy(other), cudaSuccess);
   EXPECT_EQ(cudaFree(peer), cudaSuccess);
 }
@@ -354,6 +356,8 @@ TEST_F(Graphs, OneThatIsOlderThanCuptiIsSilentOnRequest) {
   ASSERT_EQ(cudaGraphLaunch(after, stream_), cudaSuccess);
   ASSERT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
   EXPECT_EQ(Kernels().size(), 2u);
+  EXPECT_EQ(cudaGraphExecDestroy(before), cudaSuccess);
+  EXPECT_EQ(cudaGraphExecDestroy(after), cudaSuccess);
 }
 
 TEST_F(SimCudart, WrongArgumentsAreCudasErrorsAndTheLastIsKept) {

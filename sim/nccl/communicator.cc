@@ -19,6 +19,15 @@ constexpr size_t kSimpleFrom = 64 * 1024;  // smaller ones use the LL protocol
 const char* ProtocolOf(size_t bytes) { return bytes >= kSimpleFrom ? "SIMPLE" : "LL"; }
 
 size_t BytesOf(const NcclTask& task) { return task.count * ElementBytes(task.type); }
+
+// CUPTI's records point to names, and may be read after the communicator is gone.
+const char* KeptName(const std::string& name) {
+  static std::mutex mutex;
+  static std::set<std::string>* const kept = new std::set<std::string>;
+  std::lock_guard<std::mutex> lock(mutex);
+  return kept->insert(name).first->c_str();
+}
+
 uint8_t ChannelsOf(size_t bytes) { return static_cast<uint8_t>(std::clamp<size_t>(bytes >> 18, 1, 24)); }
 
 }  // namespace
@@ -100,14 +109,7 @@ void Communicator::Launch(NcclPlan plan, Stream& stream, void* group_event) {
     event.descriptor.detail.kernel_launch.stream = &stream;
     launch_event = profiler_.Start(profiled_, event);
   }
-  const std::string text = KernelName(plan);
-  const char* name = nullptr;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    std::unique_ptr<std::string>& kept = names_[text];
-    if (kept == nullptr) kept = std::make_unique<std::string>(text);
-    name = kept->c_str();
-  }
+  const char* const name = KeptName(KernelName(plan));
   std::shared_ptr<Running> direct;
   {
     // NCCL goes straight to the driver: no runtime call is seen.

@@ -102,9 +102,8 @@ class Communicator {
   std::mutex mutex_;                             // everything below
   std::list<std::shared_ptr<Running>> running_;  // in the order of launch
   uint64_t next_collective_ = 0;
-  std::map<NcclOp, uint64_t> sequences_;                       // as events number them, per function
-  std::map<std::pair<int, bool>, uint64_t> transfers_;         // by peer and whether it is sent
-  std::map<std::string, std::unique_ptr<std::string>> names_;  // CUPTI keeps pointers to them
+  std::map<NcclOp, uint64_t> sequences_;                // as events number them, per function
+  std::map<std::pair<int, bool>, uint64_t> transfers_;  // by peer and whether it is sent
   std::vector<std::shared_ptr<Running>>
       reporting_;  // the progress thread's: moved, but for the clock not over
   std::thread thread_;

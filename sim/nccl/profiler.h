@@ -28,8 +28,8 @@ struct ProfilerEvent {
   size_t traffic_bytes = 0;
 };
 
-// The bits of the mask that make an event be emitted: its own, and those of what is below it, for asking for an event
-// asks for those above it too.
+// The bits of the mask that make an event be emitted: its own, and those of what is below it, for asking for
+// an event asks for those above it too.
 inline constexpr uint32_t kBelowColl = foreign::nccl::kEventProxyOp | foreign::nccl::kEventProxyStep |
                                        foreign::nccl::kEventKernelChannel | foreign::nccl::kEventNetPlugin;
 inline constexpr uint32_t kMaskOfColl = foreign::nccl::kEventColl | kBelowColl;
@@ -37,8 +37,8 @@ inline constexpr uint32_t kMaskOfP2p = foreign::nccl::kEventP2p | kBelowColl;
 inline constexpr uint32_t kMaskOfGroup = foreign::nccl::kEventGroup | kMaskOfColl | kMaskOfP2p;
 inline constexpr uint32_t kMaskOfCollApi = foreign::nccl::kEventCollApi | kMaskOfColl;
 inline constexpr uint32_t kMaskOfP2pApi = foreign::nccl::kEventP2pApi | kMaskOfP2p;
-inline constexpr uint32_t kMaskOfGroupApi = foreign::nccl::kEventGroupApi | foreign::nccl::kEventKernelLaunch |
-                                            kMaskOfCollApi | kMaskOfP2pApi;
+inline constexpr uint32_t kMaskOfGroupApi =
+    foreign::nccl::kEventGroupApi | foreign::nccl::kEventKernelLaunch | kMaskOfCollApi | kMaskOfP2pApi;
 
 class Profiler {
  public:

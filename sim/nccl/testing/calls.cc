@@ -147,6 +147,7 @@ void Calls::Graph() {
     CHECK(ncclAllReduce(device.in, device.out, kCount, ncclFloat, ncclSum, device.comm, device.stream));
     CHECK(cudaStreamEndCapture(device.stream, &graph));
     CHECK(cudaGraphInstantiate(&executable, graph, 0));
+    CHECK(cudaGraphDestroy(graph));
     graphs.push_back(executable);
   }
   for (int launch = 0; launch < 3; ++launch) {
@@ -155,6 +156,7 @@ void Calls::Graph() {
     Synchronize();
     for (size_t d = 0; d < devices_.size(); ++d) EXPECT(Out(d, 11) == Sum(11));
   }
+  for (cudaGraphExec_t graph : graphs) CHECK(cudaGraphExecDestroy(graph));
 }
 
 // Even and odd devices part, in reversed order.
