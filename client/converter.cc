@@ -75,6 +75,7 @@ void Converter::Begin(const CuptiApi& api, const ConverterOptions& options, cons
   names_.Reset(names, &ids);
   outside_ = 0;
   last_kept_ = false;
+  last_decided_ = 0;
   pending_count_ = 0;
   lanes_.Clear();
   buffers_inside_.store(0, std::memory_order_relaxed);
@@ -274,13 +275,16 @@ void Converter::Sync(const cupti::Synchronization2& from) {
 }
 
 void Converter::External(const cupti::ExternalCorrelation& from) {
+  Wait({from.external_id, from.correlation_id, static_cast<uint32_t>(from.external_kind), last_kept_, 0});
+}
+
+void Converter::Wait(const PendingExternal& pending) {
   if (pending_count_ == kPending) {
     SettleOrphan(pending_[0]);
     std::memmove(pending_, pending_ + 1, (kPending - 1) * sizeof pending_[0]);
     --pending_count_;
   }
-  pending_[pending_count_++] = {from.external_id, from.correlation_id,
-                                static_cast<uint32_t>(from.external_kind), last_kept_};
+  pending_[pending_count_++] = pending;
 }
 
 void Converter::SettleOrphan(const PendingExternal& orphan) {
@@ -292,6 +296,16 @@ void Converter::SettleOrphan(const PendingExternal& orphan) {
 }
 
 void Converter::WriteExternal(const PendingExternal& external) {
+  if (external.kind == kEventPending) {
+    auto* to = ring_.New<ring::CudaEventRecord>();
+    if (to == nullptr) return;
+    to->device_ns = 0;
+    to->correlation = external.correlation;
+    to->context = static_cast<uint32_t>(external.external >> 32);
+    to->stream = static_cast<uint32_t>(external.external);
+    to->event = external.event;
+    return;
+  }
   auto* to = ring_.New<ring::ExternalCorrelationRecord>();
   if (to == nullptr) return;
   to->external = external.external;
@@ -301,6 +315,7 @@ void Converter::WriteExternal(const PendingExternal& external) {
 
 void Converter::Decide(uint32_t correlation, bool keep) {
   last_kept_ = keep;
+  last_decided_ = correlation;
   uint32_t left = 0;
   for (uint32_t i = 0; i < pending_count_; ++i) {
     const PendingExternal& pending = pending_[i];
@@ -322,7 +337,14 @@ void Converter::CudaEvent(const cupti::CudaEvent2& from) {
   const bool stamped =
       options_.sizes.cuda_event >= cupti::kCudaEventBytesWithTimestamp && from.device_timestamp != 0;
   if (!stamped) {
-    ++outside_;
+    const PendingExternal event{uint64_t{from.context_id} << 32 | from.stream_id, from.correlation_id, kEventPending, last_kept_,
+                                from.event_id};
+    if (from.correlation_id != last_decided_) return Wait(event);
+    if (last_kept_) {
+      WriteExternal(event);
+    } else {
+      ++outside_;
+    }
     return;
   }
   if (!Keep(from.device_timestamp, from.device_timestamp, RecordKind::kCudaEvent, kNoLane)) return;

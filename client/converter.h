@@ -70,12 +70,15 @@ class Converter {
   static constexpr uint32_t kPointerCache = 1024;
   static constexpr uint32_t kCallbackNames = 1024;
 
+  // An external correlation, or the record of an event without a stamp: waits for what is decided about its call.
   struct PendingExternal {
-    uint64_t external;
+    uint64_t external;  // of an event: context and stream
     uint32_t correlation;
-    uint32_t kind;
+    uint32_t kind;  // kEventPending: an event
     bool among_kept;  // the call before it was recorded
+    uint32_t event;
   };
+  static constexpr uint32_t kEventPending = ~0u;
   struct CachedPointer {
     const char* pointer;
     Interner::Entry* entry;
@@ -104,6 +107,7 @@ class Converter {
   // Of an external correlation whose call CUPTI lost: it goes the way of the call before it.
   void SettleOrphan(const PendingExternal& orphan);
   void WriteExternal(const PendingExternal& external);
+  void Wait(const PendingExternal& pending);
   uint32_t KernelName(const char* name);
   uint32_t FunctionName(foreign::cupti::CallbackDomain domain, uint32_t cbid);
 
@@ -120,6 +124,7 @@ class Converter {
   std::atomic<uint32_t> buffers_inside_{0};
   uint64_t outside_ = 0;
   bool last_kept_ = false;  // of the calls that decide for external correlations
+  uint32_t last_decided_ = 0;
   uint32_t pending_count_ = 0;
   PendingExternal pending_[kPending] = {};
   CachedPointer pointers_[kPointerCache] = {};

@@ -58,6 +58,33 @@ class ConverterTest : public testing::Test {
   std::unique_ptr<Converter> converter_ = std::make_unique<Converter>();
 };
 
+TEST_F(ConverterTest, AnEventWithoutAStampGoesTheWayOfItsCall) {
+  const auto event = [](uint32_t correlation, uint32_t id) {
+    cupti::CudaEvent2 e{};
+    e.kind = cupti::ActivityKind::kCudaEvent;
+    e.correlation_id = correlation;
+    e.context_id = 1;
+    e.stream_id = 7;
+    e.event_id = id;
+    return e;
+  };
+  // Behind its call, ahead of it, of a call outside the window, and of a call that was lost.
+  Convert(MakeApi(kT0 + 1, kT0 + 2, 1), event(1, 101), event(2, 102), MakeApi(kT0 + 3, kT0 + 4, 2), MakeApi(kT1 + 1, kT1 + 2, 3), event(3, 103),
+          MakeApi(kT0 + 5, kT0 + 6, 4), event(5, 105));
+  converter_->End();
+  std::vector<uint32_t> events;
+  for (const auto& record : daemon_.Drain()) {
+    if (record.header.kind != RecordKind::kCudaEvent) continue;
+    const auto e = record.as<ring::CudaEventRecord>();
+    EXPECT_EQ(e.device_ns, 0);
+    EXPECT_EQ(e.context, 1u);
+    EXPECT_EQ(e.stream, 7u);
+    events.push_back(e.event);
+  }
+  EXPECT_THAT(events, ElementsAre(101u, 102u, 105u));
+  EXPECT_EQ(converter_->outside(), 2u);
+}
+
 TEST_F(ConverterTest, AGraphsWrongCorrelationIsNotKept) {
   Begin({.sizes = RecordSizes::Ask(fake_.Api()), .graph_correlation = false});
   cupti::Kernel10 of_graph = MakeKernel(kT0 + 1, kT0 + 2, 41);
