@@ -60,10 +60,14 @@ class CudaProgram(unittest.TestCase):
                 self.assert_complete(report)
                 self.assert_named(report, 2)
 
-    def test_a_rank_with_more_work_is_named(self):
+    def test_a_rank_with_more_work_is_waited_for(self):
         report = self.capture(PROGRAMS[-1], "--slow-rank", 1, "--slow-factor", 1.25)
         self.assert_complete(report)
-        self.assert_named(report, 1)
+        compute = [rank["compute_ns"] for rank in report["ranks"]]
+        caused = [rank["caused_wait_ns"] for rank in report["ranks"]]
+        for other in (0, 2, 3):
+            self.assertAlmostEqual(compute[1] / compute[other], 1.25, delta=0.03)
+            self.assertGreater(caused[1], 5 * caused[other])
 
     def test_a_healthy_job_is_not_blamed(self):
         report = self.capture(PROGRAMS[0])
