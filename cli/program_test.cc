@@ -257,6 +257,16 @@ TEST_F(ProgramTest, RunSetsVariablesAndLeavesAloneWhatIsSet) {
   EXPECT_THAT(taken.out, HasSubstr("CUDA_INJECTION64_PATH=/opt/other.so"));
   EXPECT_THAT(taken.err,
               HasSubstr("CUDA_INJECTION64_PATH is set already (/opt/other.so) and left alone: GPU kernels"));
+  const Result chained =
+      Run("NVTX_INJECTION64_PATH=/opt/tool.so NCCL_PROFILER_PLUGIN=inspector lockstep run -- env");
+  EXPECT_THAT(chained.out, HasSubstr("\nLOCKSTEP_NVTX_CHAIN=/opt/tool.so"));
+  EXPECT_THAT(chained.out, HasSubstr("\nLOCKSTEP_NCCL_CHAIN=inspector"));
+  EXPECT_THAT(chained.out, Not(HasSubstr("NVTX_INJECTION64_PATH=/opt/tool.so")));
+  EXPECT_THAT(chained.out, Not(HasSubstr("NCCL_PROFILER_PLUGIN=inspector")));
+  EXPECT_THAT(chained.err, HasSubstr("NVTX_INJECTION64_PATH was /opt/tool.so"));
+  const Result refused = Run("NCCL_PROFILER_PLUGIN=none lockstep run -- env");
+  EXPECT_THAT(refused.out, HasSubstr("NCCL_PROFILER_PLUGIN=none"));
+  EXPECT_THAT(refused.out, Not(HasSubstr("LOCKSTEP_NCCL_CHAIN")));
   EXPECT_THAT(Run("lockstep run --preload -- env").out, HasSubstr("LD_PRELOAD=/"));
   const Result nccl = Run("lockstep run --mode nccl -- env");
   EXPECT_THAT(nccl.out, Not(HasSubstr("CUDA_INJECTION64_PATH")));

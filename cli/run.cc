@@ -28,8 +28,9 @@ constexpr char kAbout[] =
     "Run a command so that Lockstep can capture it: each GPU process it starts meets the daemon of its "
     "node.\n"
     "\n"
-    "Only environment variables are set; one that is set already is left alone and named. The command keeps "
-    "the pid, the\n"
+    "Only environment variables are set. Where one names another tool already, NVTX's and NCCL's are handed on to "
+    "it and the\n"
+    "others are left alone and named. The command keeps the pid, the\n"
     "signals, the standard streams and the exit code. Where no daemon answers, one is started, which ends by "
     "itself 10 s\n"
     "after its last process. Without one the command runs as if Lockstep were not there.\n"
@@ -52,13 +53,18 @@ struct RunFlags {
 struct Variable {
   const char* name;
   const char* missing;  // what is not captured where somebody else has set it
+  // The client loads what was set before, by this variable, and hands it every call; null: it cannot.
+  const char* chain;
 };
-constexpr Variable kCuda = {"CUDA_INJECTION64_PATH", "GPU kernels, copies and CUDA calls"};
-constexpr Variable kNvtx = {"NVTX_INJECTION64_PATH", "NVTX ranges and steps"};
-constexpr Variable kNccl = {"NCCL_PROFILER_PLUGIN", "which collective a kernel belongs to"};
-constexpr Variable kKineto = {"KINETO_USE_DAEMON", "captures through PyTorch's own profiler"};
+constexpr Variable kCuda = {"CUDA_INJECTION64_PATH", "GPU kernels, copies and CUDA calls", nullptr};
+constexpr Variable kNvtx = {"NVTX_INJECTION64_PATH", "NVTX ranges and steps", "LOCKSTEP_NVTX_CHAIN"};
+constexpr Variable kNccl = {"NCCL_PROFILER_PLUGIN", "which collective a kernel belongs to", "LOCKSTEP_NCCL_CHAIN"};
+constexpr Variable kKineto = {"KINETO_USE_DAEMON", "captures through PyTorch's own profiler", nullptr};
 
-// Sets what is not set; returns the names that were.
+// Words of NCCL's for no library.
+bool NamesNoLibrary(const std::string& value) { return value == "none" || value == "STATIC_PLUGIN"; }
+
+// Sets what is not set, and what another tool has set where the client can go before it.
 class Environment {
  public:
   void Set(const Variable& variable, const std::string& value) {
@@ -66,7 +72,16 @@ class Environment {
     if (old == nullptr || old[0] == '\0') {
       ::setenv(variable.name, value.c_str(), 1);
       set_.push_back(variable.name);
-    } else if (value != old) {
+    } else if (value == old) {
+      return;
+    } else if (variable.chain != nullptr && !NamesNoLibrary(old)) {
+      Say(absl::StrCat(variable.name, " was ", old, ": Lockstep goes before it and hands it every call (",
+                       variable.chain, ")"));
+      ::setenv(variable.chain, old, 1);
+      ::setenv(variable.name, value.c_str(), 1);
+      set_.push_back(variable.name);
+      set_.push_back(variable.chain);
+    } else {
       Say(absl::StrCat(variable.name, " is set already (", old, ") and left alone: ", variable.missing,
                        " will be missing"));
     }

@@ -13,6 +13,7 @@
 #include "client/capture.h"
 #include "client/cupti_api.h"
 #include "client/nccl_plugin.h"
+#include "client/nvtx_chain.h"
 #include "client/nvtx_injection.h"
 #include "client/timing.h"
 #include "common/foreign/cupti.h"
@@ -37,6 +38,7 @@ SocketSearch SearchOfThisProcess();
 constinit Gate g_gate;
 constinit Capture g_capture(g_gate, kSystemTiming, OpenCuptiOfThisProcess, {OnRequested, OnCompleted});
 constinit Agent g_agent(kSystemTiming, g_capture, SearchOfThisProcess);
+constinit NcclChain g_nccl_chain;
 constinit std::atomic<bool> g_started{false};
 // In a child of a process that had started: nothing works there, and nothing starts.
 constinit std::atomic<bool> g_inert{false};
@@ -168,11 +170,28 @@ bool NamesUs(const char* value) {
   return value != nullptr && std::strstr(value, "lockstep_client") != nullptr;
 }
 
+// The tool that NVTX_INJECTION64_PATH named before us, as `lockstep run` hands it on. Loaded once, by whichever library
+// uses NVTX first; one that comes meanwhile waits.
+const NvtxTool& ChainedNvtxTool() {
+  enum : uint32_t { kNot, kLoading, kLoaded };
+  static constinit std::atomic<uint32_t> state{kNot};
+  static constinit NvtxTool tool;
+  uint32_t expected = kNot;
+  if (state.compare_exchange_strong(expected, kLoading)) {
+    tool = LoadNvtxTool(::secure_getenv("LOCKSTEP_NVTX_CHAIN"));
+    state.store(kLoaded, std::memory_order_release);
+  }
+  while (state.load(std::memory_order_acquire) != kLoaded) kSystemTiming.pause(Nanos::Micros(100));
+  return tool;
+}
+
 // Runs in every process that loads the library, shells and compilers included: nothing but what must come
 // before CUDA, NVTX and NCCL look.
 __attribute__((constructor)) void OnLoad() {
   SetNcclSource(g_capture.nccl(), [] { Start(); });
   SetNcclCalls(g_capture.nccl_calls());
+  g_nccl_chain.SetName(::secure_getenv("LOCKSTEP_NCCL_CHAIN"));
+  SetNcclChain(&g_nccl_chain);
   constexpr const char* kVariables[] = {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH",
                                         "NCCL_PROFILER_PLUGIN"};
   const bool preloaded = NamesUs(::getenv("LD_PRELOAD"));
@@ -200,12 +219,12 @@ LOCKSTEP_EXPORT int InitializeInjection() {
 }
 
 LOCKSTEP_EXPORT int InitializeInjectionNvtx2(lockstep::foreign::nvtx::GetExportTableFn get_export_table) {
-  InstallNvtxHandlers(g_capture.nvtx(), get_export_table);
+  InstallChainedNvtxHandlers(g_capture.nvtx(), ChainedNvtxTool(), get_export_table);
   return 1;
 }
 
 LOCKSTEP_EXPORT int InitializeInjectionNvtxExtension(lockstep::foreign::nvtx::ExtensionInfo* extension) {
-  return InstallNvtxExtensionHandlers(g_capture.nvtx(), extension) ? 1 : 0;
+  return InstallChainedNvtxExtensionHandlers(g_capture.nvtx(), ChainedNvtxTool(), extension) ? 1 : 0;
 }
 
 extern "C" {

@@ -24,6 +24,7 @@ class NcclTest : public testing::Test {
     EXPECT_TRUE(recorder_.Init(nullptr));
     EXPECT_EQ(client_.Attach(daemon_.segment.fd(), daemon_.segment.bytes()), ring::AttachError::kNone);
     SetNcclSource(*source_, [] { ++came_up; });
+    SetNcclChain(nullptr);
     source_->proxy().UseMemory({proxy_memory_.data(), proxy_memory_.size()});
     came_up = 0;
   }

@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_CLIENT_NCCL_PLUGIN_H_
 #define LOCKSTEP_CLIENT_NCCL_PLUGIN_H_
 
+#include "client/nccl_chain.h"
 #include "client/nccl_source.h"
 #include "common/foreign/nccl_profiler.h"
 #include "common/foreign/nccl_profiler_old.h"
@@ -11,6 +12,8 @@ namespace lockstep::client {
 // The tables' functions call this process's source; set before NCCL can find the tables. `came_up` is called
 // at each communicator's init: CUDA is up by then, whoever else holds CUDA's own injection.
 void SetNcclSource(NcclSource& source, void (*came_up)());
+// The plugin behind ours; null, or one that wants none: nothing is behind. Before NCCL can find the tables.
+void SetNcclChain(NcclChain* chain);
 
 }  // namespace lockstep::client
 

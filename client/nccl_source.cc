@@ -77,6 +77,16 @@ bool NcclSource::OthersWant(uint64_t type) const {
          (static_cast<uint64_t>(WithAncestors(others_.load(std::memory_order_relaxed))) & type) != 0;
 }
 
+void NcclSource::CountNoPlace(uint64_t type) {
+  if (gate_.nccl.load(std::memory_order_relaxed) == 0) return;
+  if (type != nccl::kEventColl && type != nccl::kEventP2p) return;
+  ThreadSlot* slot = recorder_.Enter();
+  if (slot == nullptr) return;
+  slot->ring.Lose(ring::LossReason::kNoPlace,
+                  type == nccl::kEventColl ? RecordKind::kCollective : RecordKind::kPointToPoint);
+  recorder_.Leave(*slot);
+}
+
 uint32_t NcclSource::Intern(ThreadSlot& slot, const char* text) {
   return text == nullptr || text[0] == '\0' ? 0 : slot.names.Intern(slot.ring, text, std::strlen(text));
 }
@@ -86,6 +96,7 @@ NcclSource::Communicator* NcclSource::TakePlace() {
     uint32_t expected = Communicator::kFree;
     if (place.state.compare_exchange_strong(expected, Communicator::kFilling)) {
       place.chained = nullptr;
+      place.is_chained = false;
       return &place;
     }
   }

@@ -34,6 +34,7 @@ class NcclSource {
     enum State : uint32_t { kFree, kFilling, kUnnamed, kLiving };
     std::atomic<uint32_t> state{kFree};
     void* chained = nullptr;  // the context of the plugin behind us (nccl_chain.h)
+    bool is_chained = false;  // it has one, if only null
     uint64_t id = 0;
     int32_t rank = 0;
     int32_t ranks = 0;
@@ -84,6 +85,10 @@ class NcclSource {
   void SetChained() { chained_.store(true); }
   // Whether that plugin asked NCCL for events of this type.
   bool OthersWant(uint64_t type) const;
+  // Whether NCCL is asked for events of ours.
+  bool asking() const { return asked_.load(std::memory_order_relaxed) != 0; }
+  // An event of ours was given up because its handle could not be carried beside the other's.
+  void CountNoPlace(uint64_t type);
   void End();
   // Every living communicator, at the start of a window.
   void WriteCommunicators(ThreadSlot& slot);
