@@ -28,7 +28,8 @@ Recorder g_recorder(g_gate);
 Window g_window;
 ActivityClock g_clock;
 StringIds g_ids;
-NvtxSource g_source(g_gate, g_recorder, g_clock, g_window);
+Trigger g_trigger(g_window);
+NvtxSource g_source(g_gate, g_recorder, g_clock, g_window, g_trigger);
 uint64_t g_capture = 0;
 
 constexpr uint32_t kSlots = 16;
