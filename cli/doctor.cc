@@ -1,15 +1,16 @@
 // lockstep doctor: what works here and what does not, with the fix.
 #include <dlfcn.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
 #include "cli/daemon_socket.h"
+#include "cli/doctor_checks.h"
 #include "cli/siblings.h"
 
 namespace lockstep::cli {
@@ -20,13 +21,6 @@ constexpr char kAbout[] =
     "\n"
     "Example:\n"
     "  lockstep doctor\n";
-
-enum class Verdict { kWorks, kNote, kBroken };
-
-struct Finding {
-  Verdict verdict;
-  std::string text;
-};
 
 Finding FromStatus(const char* what, const absl::StatusOr<std::string>& found) {
   if (found.ok()) return {Verdict::kWorks, absl::StrCat(what, ": ", *found)};
@@ -51,31 +45,47 @@ void AddDaemon(const std::string& argument, std::vector<Finding>& findings) {
   }
 }
 
-// The client finds CUPTI in the process it is loaded into; here it can only be looked for where the system
-// has it.
+// The CUDA version the driver is for, 0 where there is none. Starts no driver.
+int DriverCuda() {
+  void* driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (driver == nullptr) return 0;
+  const auto version_of = reinterpret_cast<int (*)(int*)>(::dlsym(driver, "cuDriverGetVersion"));
+  int version = 0;
+  const bool known = version_of != nullptr && version_of(&version) == 0;
+  return known ? version : 0;
+}
+
+// The client finds CUPTI in the process it is loaded into; here it can only be looked for where the system has it.
 Finding Cupti() {
-  for (const char* name : {"libcupti.so.13", "libcupti.so.12", "libcupti.so"}) {
-    if (void* library = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL)) {
-      ::dlclose(library);
-      return {Verdict::kWorks, absl::StrCat("CUPTI: ", name)};
+  constexpr const char* kPlaces[] = {"libcupti.so.13",
+                                     "libcupti.so.12",
+                                     "libcupti.so",
+                                     "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
+                                     "/usr/local/cuda/lib64/libcupti.so"};
+  const char* wanted = std::getenv("LOCKSTEP_CUPTI_LIB");
+  const auto judge = [](const std::string& place) -> std::optional<Finding> {
+    void* library = ::dlopen(place.c_str(), RTLD_LAZY | RTLD_LOCAL);
+    if (library == nullptr) return std::nullopt;
+    const auto version_of = reinterpret_cast<uint32_t (*)(uint32_t*)>(::dlsym(library, "cuptiGetVersion"));
+    uint32_t version = 0;
+    if (version_of == nullptr || version_of(&version) != 0) {
+      return Finding{Verdict::kBroken, absl::StrCat("CUPTI: ", place, " does not tell its version: it is not CUPTI, or a stub")};
     }
+    return JudgeCupti(place, version, DriverCuda());
+  };
+  if (wanted != nullptr && wanted[0] != '\0') {
+    return judge(wanted).value_or(Finding{Verdict::kBroken, absl::StrCat("CUPTI: LOCKSTEP_CUPTI_LIB names ", wanted, ", which cannot be opened")});
   }
-  for (const char* path :
-       {"/usr/local/cuda/extras/CUPTI/lib64/libcupti.so", "/usr/local/cuda/lib64/libcupti.so"}) {
-    if (::access(path, R_OK) == 0) return {Verdict::kWorks, absl::StrCat("CUPTI: ", path)};
+  for (const char* place : kPlaces) {
+    if (std::optional<Finding> found = judge(place)) return *found;
   }
   return {Verdict::kNote,
           "CUPTI: not among the system's libraries; a PyTorch process brings its own, else set "
           "LOCKSTEP_CUPTI_LIB to its path"};
 }
 
-Finding Gpu() {
-  if (::access("/dev/nvidiactl", R_OK | W_OK) == 0)
-    return {Verdict::kWorks, "GPU: /dev/nvidiactl is there and may be used"};
-  if (::access("/dev/nvidiactl", F_OK) == 0)
-    return {Verdict::kBroken, "GPU: /dev/nvidiactl is there and may not be used: ask for access to it"};
-  return {Verdict::kNote,
-          "GPU: none on this machine; captures work on simulated ranks, and analyze works everywhere"};
+void Append(std::vector<Finding> more, std::vector<Finding>& findings) {
+  for (Finding& finding : more) findings.push_back(std::move(finding));
 }
 
 void AddVariables(std::vector<Finding>& findings) {
@@ -84,8 +94,11 @@ void AddVariables(std::vector<Finding>& findings) {
     if (value == nullptr || value[0] == '\0' ||
         std::string(value).find("liblockstep_client") != std::string::npos)
       continue;
-    findings.push_back({Verdict::kBroken, absl::StrCat(name, ": is set to ", value,
-                                                       ", and `lockstep run` leaves it alone: unset it")});
+    const bool chained = std::string(name) != "CUDA_INJECTION64_PATH";
+    findings.push_back(
+        chained ? Finding{Verdict::kNote, absl::StrCat(name, ": is set to ", value, "; `lockstep run` puts Lockstep in front and hands every call on to it")}
+                : Finding{Verdict::kBroken, absl::StrCat(name, ": is set to ", value,
+                                                         ", and CUDA loads one tool only: unset it, or use `lockstep run --preload`")});
   }
 }
 
@@ -96,8 +109,10 @@ ExitCode Doctor(const std::string& daemon) {
   findings.push_back(FromStatus("lockstepd", siblings.Program("lockstepd")));
   findings.push_back(FromStatus("lockstep-aggregator", siblings.Program("lockstep-aggregator")));
   AddDaemon(daemon, findings);
-  findings.push_back(Gpu());
+  findings.push_back(CheckGpuAccess("/"));
   findings.push_back(Cupti());
+  Append(CheckSharing("/"), findings);
+  Append(CheckRivals("/"), findings);
   AddVariables(findings);
   bool broken = false;
   for (const Finding& finding : findings) {

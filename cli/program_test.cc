@@ -384,7 +384,9 @@ TEST_F(ProgramTest, DoctorSaysWhatIsThere) {
   const Result r = Run("lockstep doctor");
   EXPECT_THAT(r.out, HasSubstr("ok      client library: "));
   EXPECT_THAT(r.out, HasSubstr("daemon: none answers"));
-  EXPECT_THAT(Run("NCCL_PROFILER_PLUGIN=x lockstep doctor").out, HasSubstr("broken  NCCL_PROFILER_PLUGIN"));
+  EXPECT_THAT(Run("NCCL_PROFILER_PLUGIN=x lockstep doctor").out, HasSubstr("note    NCCL_PROFILER_PLUGIN"));
+  EXPECT_THAT(Run("CUDA_INJECTION64_PATH=x lockstep doctor").out, HasSubstr("broken  CUDA_INJECTION64_PATH"));
+  EXPECT_THAT(Run("LOCKSTEP_CUPTI_LIB=/nowhere lockstep doctor").out, HasSubstr("broken  CUPTI: LOCKSTEP_CUPTI_LIB names /nowhere"));
 }
 
 }  // namespace
