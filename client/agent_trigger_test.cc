@@ -1,6 +1,7 @@
 // Captures whose window a step, a range or the profiler API opens, through the whole client.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -87,8 +88,9 @@ TEST_F(AgentTriggerTest, TellsWhichStepItIsAtAndBeginsWhereAllAgree) {
   ring::Start start = MakeStart(Begin::kReportStep, End::kAfterSteps);
   start.steps = 2;
   Begins(start);
-  std::thread program([this] {
-    for (uint64_t step = 100; step < 160 && capture_->state() != Capture::State::kIdle; ++step) Step(step);
+  std::atomic<bool> captured{false};
+  std::thread program([&] {
+    for (uint64_t step = 100; step < 160 && !captured; ++step) Step(step);
   });
   const ring::State at = Wait(ClientState::kWaiting);
   EXPECT_GE(at.step, 101u) << "one step must have ended for its time to be known";
@@ -98,6 +100,7 @@ TEST_F(AgentTriggerTest, TellsWhichStepItIsAtAndBeginsWhereAllAgree) {
   start.step = at.step + 10;
   ASSERT_TRUE(daemon_.Send(ring::MessageType::kStart, start));
   Wait(ClientState::kDone);
+  captured = true;
   program.join();
   const std::vector<std::string> ranges = Ranges();
   ASSERT_GE(ranges.size(), 3u);
