@@ -25,8 +25,9 @@ BIN = pathlib.Path(sys.argv[1]).resolve()
 PROGRAMS = {"lockstep", "lockstepd", "lockstep-aggregator"}
 MOST_BYTES = 25_000_000
 OLDEST_KERNEL = (4, 18, 0)
-# What `lockstep run` sets, in this order (lockstep run --help, contract of the command).
-SET_BY_RUN = ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN", "KINETO_USE_DAEMON", "LOCKSTEP_SOCKET"]
+# What `lockstep run` sets (lockstep run --help, contract of the command; the folder of Kineto's socket: docs/kineto.md).
+SET_BY_RUN = ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN", "KINETO_USE_DAEMON", "LOCKSTEP_SOCKET",
+              "KINETO_IPC_SOCKET_DIR"]
 
 
 def enter_namespace():
@@ -272,6 +273,7 @@ class EmptyChroot(unittest.TestCase):
         self.assertEqual({name: value for name, value in added.items() if name.endswith(("_PATH", "_PLUGIN"))},
                          {name: library for name in SET_BY_RUN[:3]})
         self.assertEqual(added["LOCKSTEP_SOCKET"], self.chroot.socket)
+        self.assertEqual(added["KINETO_IPC_SOCKET_DIR"], str(pathlib.Path(self.chroot.socket).parent / "kineto"))
         self.assertIn("daemon at " + self.chroot.socket, done.stderr)
         # The daemon that it started goes by its own name, not the loader's.
         self.assertEqual(len(self.chroot.daemons()), 1)
