@@ -55,7 +55,8 @@ struct Rig {
   Window window;
   ActivityClock clock;
   StringIds ids;
-  NvtxSource nvtx_source{gate, recorder, clock, window};
+  Trigger trigger{window};
+  NvtxSource nvtx_source{gate, recorder, clock, window, trigger};
   NcclSource nccl_source{gate, recorder, clock, window};
   NcclCalls calls{gate, recorder, clock, window, nccl_source};
   ring::Segment segment;
