@@ -18,6 +18,10 @@ constexpr double kMemoryTimes = 1.5;
 constexpr double kLeastRatio = 0.003;
 // A checkpoint is written at one place of the step, which may be recorded as before or behind its end.
 constexpr uint32_t kCheckpointPlaces = 2;
+// Of a kernel's name so many letters tell which.
+constexpr size_t kMostOfName = 40;
+
+std::string ShortName(std::string_view name) { return std::string(name.substr(0, kMostOfName)); }
 
 std::string PercentText(double share) { return absl::StrFormat("%+.1f%%", 100 * share); }
 
@@ -53,6 +57,14 @@ CauseFinding CauseRules::OfKernels(std::span<const uint32_t> rank_indices, doubl
   arithmetic.own_ns += k.Of(KernelKind::kAttention).own_ns + k.Of(KernelKind::kGrouped).own_ns;
   arithmetic.peers_ns += k.Of(KernelKind::kAttention).peers_ns + k.Of(KernelKind::kGrouped).peers_ns;
   const TimeRatio& memory = k.Of(KernelKind::kMemory);
+  if (k.extra.ns > kExplains * (k.extra.ns + std::max(0.0, k.all.excess_ns()))) {
+    // Why it has more to do is not in the capture: a microbatch more, another shape of its data, a check that only it makes.
+    const double steps = static_cast<double>(in_.steps.count()) * static_cast<double>(rank_indices.size());
+    out.evidence.push_back(absl::StrFormat("runs %.3g kernels more per step than its peers, %s of them, most of it in %s; the others take %s", k.extra.count / steps,
+                                           LengthText(k.extra.ns / steps), ShortName(in_.capture.Text(k.extra.most)), PercentText(k.all.ratio() - 1)));
+    out.rule_share = k.extra.ns / (k.extra.ns + std::max(0.0, k.all.excess_ns()));
+    return out;
+  }
   const double alone = k.alone.ratio() - 1, beside = k.beside.ratio() - 1;
   const double math = arithmetic.ratio() - 1, mem = memory.ratio() - 1;
   out.evidence.push_back(absl::StrFormat("kernels %s (z %.0f): matrix products %s, memory-bound %s", PercentText(k.all.ratio() - 1), z,

@@ -14,6 +14,7 @@
 namespace lockstep::analysis {
 namespace {
 
+using testing::Contains;
 using testing::HasSubstr;
 using tests::CallAt;
 using tests::JobKernel;
@@ -64,6 +65,29 @@ TEST(Causes, ASlowClockSlowsMatrixProductsMostWhetherAloneOrNot) {
   const Diagnosis d = DiagnoseJob(job);
   ExpectFirst(d, CulpritKind::kRank, {5}, Cause::kGpuClock);
   EXPECT_EQ(d.findings[0].verdict, Verdict::kSure) << Told(d);
+}
+
+// One replica has a microbatch more than the others.
+SmallJob WithMoreToDo(std::function<bool(int rank)> busy) {
+  SmallJob job;
+  job.more = [busy = std::move(busy)](const KernelAt& k) { return busy(k.rank) && k.microbatch == 1 && k.kernel != JobKernel::kOptimizer ? 1 : 0; };
+  return job;
+}
+
+TEST(Causes, WhoRunsMoreOfTheSameKernelsIsNamedForThatAndForNoFaultOfItsDevice) {
+  const Diagnosis d = DiagnoseJob(WithMoreToDo([](int rank) { return rank == 5; }));
+  ExpectFirst(d, CulpritKind::kRank, {5}, Cause::kUnknown);
+  EXPECT_EQ(d.findings.size(), 1u) << Told(d);
+  EXPECT_EQ(d.findings[0].verdict, Verdict::kLikely) << Told(d);
+  EXPECT_THAT(d.findings[0].evidence, Contains(HasSubstr("kernels more per step than its peers")));
+  // All that it waits for would be gone.
+  EXPECT_GT(d.findings[0].gain_ns, 0.9 * d.lost_ns) << Told(d);
+}
+
+TEST(Causes, RanksThatAllDoMoreInAStepAreAlike) {
+  SmallJob job;
+  job.more = [](const KernelAt& k) { return k.step % 4 == 0 && k.kernel == JobKernel::kElement ? 1 : 0; };
+  EXPECT_TRUE(DiagnoseJob(job).findings.empty());
 }
 
 TEST(Causes, SlowMemorySlowsWhatStreamsThroughIt) {

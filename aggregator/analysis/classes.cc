@@ -5,7 +5,8 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "common/base/split_mix.h"
+#include "aggregator/analysis/surplus.h"
+#include "aggregator/analysis/tokens.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -14,7 +15,8 @@ using store::kNone;
 
 class Classifier {
  public:
-  Classifier(const Graph& graph, const GraphInput& input, const Layout* layout) : g_(graph), in_(input), layout_(layout) {
+  Classifier(const Graph& graph, const GraphInput& input, const Layout* layout)
+      : g_(graph), in_(input), layout_(layout), token_(NameTokens(graph, input)), surplus_(graph, token_, input.steps.count(), layout) {
     if (layout_ == nullptr || layout_->stages < 2) return;
     std::vector<uint32_t> ranks(layout_->stages, 0);
     for (int32_t s : layout_->stage_of) {
@@ -25,7 +27,6 @@ class Classifier {
 
   Classes Run() {
     FindOwners();
-    NameTokens();
     class_of_.assign(g_.units.size(), kNone);
     for (uint32_t u = 0; u < g_.units.size();) {
       const uint32_t begin = u;
@@ -60,53 +61,6 @@ class Classifier {
     }
   }
 
-  uint64_t TokenOfDevice(const Unit& unit) const {
-    const store::RankData& rank = in_.capture.ranks[unit.rank_index];
-    const store::DeviceActivity& a = rank.activities[unit.source];
-    const auto kind = static_cast<uint64_t>(unit.kind) + 1;
-    if (unit.kind == UnitKind::kTransfer && a.collective < rank.collectives.size()) {
-      const store::Collective& c = rank.collectives[a.collective];
-      const int32_t size = c.group < in_.capture.groups.size() ? in_.capture.groups[c.group].size : 0;
-      const uint64_t token = HashCombine(HashCombine(kind, static_cast<uint64_t>(c.op)), HashCombine(static_cast<uint64_t>(c.bytes), static_cast<uint64_t>(size)));
-      // Of unknown bytes two communicators of one size need not move the same; ranks that run one program number their streams alike.
-      return c.bytes < 0 ? HashCombine(token, a.stream.value()) : token;
-    }
-    uint64_t token = HashCombine(kind, a.name.value());
-    if (unit.kind == UnitKind::kCopy) {
-      if (a.detail >= rank.copy_details.size()) return HashCombine(token, static_cast<uint64_t>(a.kind));
-      const store::CopyDetail& d = rank.copy_details[a.detail];
-      return HashCombine(HashCombine(token, d.bytes), d.copy_kind + (static_cast<uint64_t>(a.kind) << 8));
-    }
-    if (a.detail >= rank.kernel_details.size()) return token;
-    const store::KernelDetail& d = rank.kernel_details[a.detail];
-    token = HashCombine(token, (uint64_t{d.grid[0]} << 32) | d.grid[1]);
-    return HashCombine(token, (uint64_t{d.grid[2]} << 32) | (uint64_t{d.block[0]} << 20) | (uint64_t{d.block[1]} << 10) | d.block[2]);
-  }
-
-  // Host calls take the token of what they launch, so that "the launch of the third attention kernel" is a class.
-  void NameTokens() {
-    token_.assign(g_.units.size(), 0);
-    for (uint32_t u = 0; u < g_.units.size(); ++u) {
-      const Unit& unit = g_.units[u];
-      if (unit.kind == UnitKind::kHostCall || unit.kind == UnitKind::kHostWait) {
-        const store::ApiCall& call = in_.capture.ranks[unit.rank_index].api_calls[unit.source];
-        token_[u] = HashCombine(call.name.value(), static_cast<uint64_t>(unit.kind) + 17);
-        continue;
-      }
-      token_[u] = TokenOfDevice(unit);
-    }
-    std::vector<uint64_t> launched(g_.units.size(), 0);
-    for (uint32_t u = 0; u < g_.units.size(); ++u) {
-      if (IsHost(u)) continue;
-      for (NodeRef p : g_.StartPreds(u)) {
-        if (p % 2 == 0 && IsHost(UnitOf(p)) && launched[UnitOf(p)] == 0) launched[UnitOf(p)] = token_[u];
-      }
-    }
-    for (uint32_t u = 0; u < g_.units.size(); ++u) {
-      if (launched[u] != 0) token_[u] = HashCombine(token_[u], launched[u]);
-    }
-  }
-
   // A communication kernel without its partners, or whose partner has a clock that is not known well enough, holds waiting that
   // nobody can tell from transfer.
   bool Comparable(uint32_t u) const {
@@ -129,7 +83,9 @@ class Classifier {
       total_.push_back(0);
       seen_.push_back(0);
       unit_of_.push_back(kNone);
+      usual_.push_back(0);
       base_.push_back(kNone);
+      surplus_base_.push_back(kNone);
     }
     return it->second;
   }
@@ -156,11 +112,11 @@ class Classifier {
       if (Classified(u)) ordered[fill[static_cast<size_t>(g_.units[u].step)]++] = u;
     }
     for (size_t s = 0; s < steps; ++s) {
-      ClassifyStep(std::span(ordered).subspan(step_begin[s], step_begin[s + 1] - step_begin[s]));
+      ClassifyStep(s, std::span(ordered).subspan(step_begin[s], step_begin[s + 1] - step_begin[s]));
     }
   }
 
-  void ClassifyStep(std::span<const uint32_t> units) {
+  void ClassifyStep(size_t step, std::span<const uint32_t> units) {
     std::vector<uint32_t> tokens;
     std::vector<uint32_t> touched;
     tokens.reserve(units.size());
@@ -171,16 +127,37 @@ class Classifier {
       unit_of_[t] = u;
     }
     for (uint32_t t : touched) {
-      const int32_t stage = StageOf(unit_of_[t]);
-      const auto [it, fresh] = class_base_.try_emplace({t, total_[t], stage}, classes_);
-      if (fresh) {
-        if (stage >= 0 && InFamilies(g_.units[unit_of_[t]].kind)) AddFamily(t, total_[t], stage);
-        classes_ += total_[t];
-      }
-      base_[t] = it->second;
+      const uint32_t u = unit_of_[t];
+      usual_[t] = total_[t];
+      if (!surplus_.empty()) usual_[t] = surplus_.UsualOf(g_.units[u].rank_index, step, token_[u]).value_or(total_[t]);
+      base_[t] = ClassesOf(t, usual_[t], StageOf(u));
+      if (usual_[t] < total_[t]) surplus_base_[t] = SurplusClassesOf(t, total_[t] - usual_[t], StageOf(u));
     }
-    for (size_t i = 0; i < units.size(); ++i) class_of_[units[i]] = base_[tokens[i]] + seen_[tokens[i]]++;
+    for (size_t i = 0; i < units.size(); ++i) {
+      const uint32_t t = tokens[i], nth = seen_[t]++;
+      class_of_[units[i]] = nth < usual_[t] ? base_[t] + nth : surplus_base_[t] + nth - usual_[t];
+    }
     for (uint32_t t : touched) total_[t] = seen_[t] = 0;
+  }
+
+  // The first of the classes of a token that occurs `total` times in a step.
+  uint32_t ClassesOf(uint32_t t, uint32_t total, int32_t stage) {
+    const auto [it, fresh] = class_base_.try_emplace({t, total, stage}, classes_);
+    if (fresh) {
+      if (stage >= 0 && InFamilies(g_.units[unit_of_[t]].kind)) AddFamily(t, total, stage);
+      classes_ += total;
+    }
+    return it->second;
+  }
+
+  uint32_t SurplusClassesOf(uint32_t t, uint32_t number, int32_t stage) {
+    const auto [it, fresh] = surplus_classes_.try_emplace({t, number, stage}, classes_);
+    if (fresh) {
+      classes_ += number;
+      out_.surplus.resize(classes_, 0);
+      std::fill(out_.surplus.end() - number, out_.surplus.end(), uint8_t{1});
+    }
+    return it->second;
   }
 
   static bool InFamilies(UnitKind kind) { return kind == UnitKind::kKernel || kind == UnitKind::kHostCall; }
@@ -229,6 +206,7 @@ class Classifier {
       }
     }
     AddIdle(begin);
+    out.surplus.resize(out.count, 0);
     return std::move(out_);
   }
 
@@ -266,11 +244,13 @@ class Classifier {
   const Layout* layout_;
   bool several_each_ = false;  // every stage has more than one rank
   std::vector<uint64_t> token_;
+  Surplus surplus_;
   std::vector<uint32_t> class_of_;
   absl::flat_hash_map<uint64_t, uint32_t> dense_;
   absl::flat_hash_map<std::tuple<uint32_t, uint32_t, int32_t>, uint32_t> class_base_;  // token, number in the step, stage
+  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, int32_t>, uint32_t> surplus_classes_;  // token, number beyond the usual, stage
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> families_;
-  std::vector<uint32_t> total_, seen_, base_, unit_of_;  // by dense token
+  std::vector<uint32_t> total_, usual_, seen_, base_, surplus_base_, unit_of_;  // by dense token
   uint32_t classes_ = 0;
   Classes out_;
 };

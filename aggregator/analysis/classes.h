@@ -4,7 +4,8 @@
 // collective with its operation, bytes and group size). A class is a token, how often it occurs in the step, and the how-manieth
 // this is: ranks whose steps hold the same number of a token are peers for it, and its n-th occurrence means the same on each. In a
 // pipeline each stage has classes of its own, since stages run forward and backward passes in different orders; classes of one
-// token and number in several stages are a family, and what they take all together can be compared.
+// token and number in several stages are a family, and what they take all together can be compared. What a rank runs beyond what nearly
+// all its peers do (surplus.h) has classes of its own, for which the typical is nothing.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_CLASSES_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_CLASSES_H_
 
@@ -48,6 +49,7 @@ struct Classes {
   std::vector<TransferOwner> owners;
   std::vector<uint32_t> owner_of_instance;  // by instance; store::kNone for unusable ones
   uint32_t count = 0;
+  std::vector<uint8_t> surplus;  // by class: nearly nobody does this
   std::vector<StageFamily> stage_families;  // of kernels and calls, by family, then stage; none without stages
   std::span<const uint32_t> UnitsOf(const Cell& c) const { return {units.data() + c.first, c.count}; }
 };

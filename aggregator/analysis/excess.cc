@@ -173,6 +173,7 @@ Excess::Level Excess::LevelOf(uint32_t c, bool slow) const {
 
 Excess::Reference Excess::ReferenceFor(uint32_t c, std::span<const uint8_t> left_out) const {
   const Cell& cell = classes_.cells[c];
+  if (classes_.surplus[cell.klass] != 0) return {0, 0, true};
   const bool transfers = cell.kind == UnitKind::kTransfer;
   std::vector<double> works, leads;
   const CellRange alike = peers_.CellsOf(cell.klass);
@@ -201,6 +202,7 @@ void Excess::FindReferences() {
     std::sort(works.begin(), works.end());
     for (uint32_t c = first; c < last; ++c) {
       Reference& reference = references_[c];
+      if (classes_.surplus[k] != 0) reference = {0, 0, true};
       if (works.size() < kLeastOfStage) {
         if (const auto work = peers_.WorkOfOtherStages(c, {})) reference = {*work, 0, true};
       }
@@ -242,7 +244,8 @@ std::vector<double> Excess::RelativeLevels(WorkKind kind) const {
     if (first == last || classes_.cells[first].kind == UnitKind::kTransfer || KindOf(classes_.cells[first].kind) != kind) continue;
     const std::span<const StageTotal> totals = peers_.StageTotalsOf(k);
     const bool by_family = last - first < kLeastOfStage && !totals.empty();
-    if (!by_family && last - first < 2) continue;
+    const bool surplus = classes_.surplus[k] != 0;
+    if (!by_family && !surplus && last - first < 2) continue;
     works.clear();
     leads.clear();
     if (by_family) {
@@ -254,7 +257,7 @@ std::vector<double> Excess::RelativeLevels(WorkKind kind) const {
         leads.push_back(level.lead);
       }
     }
-    const double middle_work = Median(works), middle_lead = Median(leads);
+    const double middle_work = surplus ? 0 : Median(works), middle_lead = surplus ? 0 : Median(leads);
     for (uint32_t c = first; c < last; ++c) {
       const Cell& cell = classes_.cells[c];
       const Regime& regime = SeriesAt(cell).regime;

@@ -1,6 +1,7 @@
 #include "aggregator/analysis/kernel_ratios.h"
 
 #include <algorithm>
+#include <map>
 
 #include "aggregator/analysis/stats.h"
 
@@ -63,6 +64,7 @@ class Comparer {
     const Regime& regime = excess_.OfRank(rank_index, WorkKind::kKernels).regime;
     for (uint32_t c : cells) {
       const Cell& cell = classes_.cells[c];
+      if (cell.kind == UnitKind::kKernel && classes_.surplus[cell.klass] != 0) AddExtra(cell, in_.capture.ranks[rank_index]);
       if (cell.kind != UnitKind::kKernel || !excess_.has_reference(c) || excess_.ReferenceWork(c) <= 0) continue;
       const double peers = excess_.ReferenceWork(c);
       works_.clear();
@@ -96,6 +98,8 @@ class Comparer {
     }
     if (out_.all.own_ns > 0) out_.slower_share = slower / out_.all.own_ns;
     if (math > 0) out_.slower_math_share = slower_math / math;
+    const auto most = std::max_element(extra_.begin(), extra_.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (most != extra_.end()) out_.extra.most = NameId(most->first);
     return out_;
   }
 
@@ -106,12 +110,21 @@ class Comparer {
     ++to.classes;
   }
 
+  void AddExtra(const Cell& cell, const store::RankData& rank) {
+    for (uint32_t u : classes_.UnitsOf(cell)) {
+      out_.extra.ns += graph_.work[u];
+      extra_[rank.activities[graph_.units[u].source].name.value()] += graph_.work[u];
+    }
+    out_.extra.count += cell.count;
+  }
+
   const GraphInput& in_;
   const Graph& graph_;
   const Classes& classes_;
   const TypicalValues& typical_;
   const Excess& excess_;
   const KernelKinds& kinds_;
+  std::map<uint32_t, double> extra_;  // nanoseconds by name
   struct Seen {
     double excess;  // relative
     double time;

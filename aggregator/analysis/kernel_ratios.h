@@ -22,8 +22,16 @@ struct TimeRatio {
   double excess_ns() const { return own_ns - peers_ns; }
 };
 
+// Kernels that the rank runs and its peers do not (surplus.h).
+struct ExtraKernels {
+  double ns = 0;
+  uint32_t count = 0;
+  NameId most{};  // what most of that time is in
+};
+
 struct KernelRatios {
-  TimeRatio all;
+  TimeRatio all;  // without the extra ones
+  ExtraKernels extra;
   std::array<TimeRatio, kKernelKinds> by_kind;
   TimeRatio alone, beside;  // in the middle of which nothing else, or communication or a copy, was going on
   // Part of the time that is in slower classes: of all kernels, and of those that arithmetic limits.

@@ -144,6 +144,10 @@ void TypicalValues::MeasureClass(size_t first_cell, size_t last_cell) {
   std::sort(lead_medians.begin(), lead_medians.end());
   for (size_t c = first_cell; c < last_cell; ++c) {
     CellStats& s = stats_[c];
+    if (classes_.surplus[classes_.cells[c].klass] != 0) {
+      s.has_peers = true;
+      continue;
+    }
     s.has_peers = last_cell - first_cell > 1;
     s.all_work = SortedMedian(work_medians);
     s.peer_work = s.has_peers ? SortedMedianWithout(work_medians, s.own_work) : s.own_work;
@@ -183,6 +187,7 @@ double TypicalValues::LevelLead(uint32_t unit, double change) const {
 
 // A part of what it took, or, where the typical is more, so much more: scaling up by much would turn any outlier into seconds.
 double TypicalValues::Scaled(double work, double own, double typical) {
+  if (own > 0 && typical == 0) return std::max(0.0, work - own);
   return own > 0 && typical > 0 && typical < own ? work * (typical / own) : work + (typical - own);
 }
 
@@ -202,6 +207,7 @@ void TypicalValues::ScaleCell(size_t cell, const CellStats& s, double strength, 
 CellStats TypicalValues::BesideOthers(size_t cell, std::span<const uint32_t> fixed, std::vector<double>& scratch) const {
   CellStats stats = stats_[cell];
   const uint32_t klass = classes_.cells[cell].klass;
+  if (classes_.surplus[klass] != 0) return stats;
   const auto median = [&](double CellStats::*value) {
     scratch.clear();
     auto next = fixed.begin();

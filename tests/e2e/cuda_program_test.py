@@ -60,9 +60,12 @@ class CudaProgram(unittest.TestCase):
                 self.assert_complete(report)
                 self.assert_named(report, 2)
 
-    def test_a_rank_with_more_work_is_waited_for(self):
+    def test_a_rank_with_more_work_is_named_for_that(self):
         report = self.capture(PROGRAMS[-1], "--slow-rank", 1, "--slow-factor", 1.25)
         self.assert_complete(report)
+        self.assert_named(report, 1)
+        self.assertEqual(report["stragglers"][0]["cause"], "unknown")
+        self.assertIn("kernels more per step than its peers", " ".join(report["stragglers"][0]["evidence"]))
         compute = [rank["compute_ns"] for rank in report["ranks"]]
         caused = [rank["caused_wait_ns"] for rank in report["ranks"]]
         for other in (0, 2, 3):

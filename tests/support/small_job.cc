@@ -127,7 +127,7 @@ class Maker {
       for (int m = 0; m < job_.microbatches; ++m) Pass(r, step, m, true, p);
       p.push_back({.kind = Op::kJoin, .step = step});
       p.push_back({.kind = Op::kTransfer, .op = CollectiveOp::kAllReduce, .group = world_, .stream = kShards, .bytes = 4, .step = step});
-      p.push_back(Kernel(r, step, 0, true, JobKernel::kOptimizer));
+      PushKernel(r, step, 0, true, JobKernel::kOptimizer, p);
       p.push_back({.kind = Op::kWait, .step = step});
       p.push_back({.kind = Op::kEndGap, .step = step});
       for (size_t i = begin; i < p.size(); ++i) p[i].place = static_cast<int>(i - begin);
@@ -136,6 +136,12 @@ class Maker {
 
   Op Kernel(int r, int step, int m, bool backward, JobKernel kernel) const {
     return {.kind = Op::kKernel, .at = {r, job_.ReplicaOf(r), job_.StageOf(r), job_.ShardOf(r), step, m, backward, kernel, false}, .step = step};
+  }
+
+  void PushKernel(int r, int step, int m, bool backward, JobKernel kernel, std::vector<Op>& p) const {
+    const Op op = Kernel(r, step, m, backward, kernel);
+    const int times = 1 + (job_.more ? job_.more(op.at) : 0);
+    for (int i = 0; i < times; ++i) p.push_back(op);
   }
 
   void Message(int r, bool send, int stage, int step, std::vector<Op>& p) const {
@@ -147,17 +153,17 @@ class Maker {
     const int stage = job_.StageOf(r), from = stage + (backward ? 1 : -1), to = stage - (backward ? 1 : -1);
     if (from >= 0 && from < job_.pipeline) Message(r, false, from, step, p);
     for (int l = 0; l < job_.layers; ++l) {
-      p.push_back(Kernel(r, step, m, backward, JobKernel::kElement));
-      p.push_back(Kernel(r, step, m, backward, JobKernel::kMatrix));
-      p.push_back(Kernel(r, step, m, backward, JobKernel::kAttention));
+      PushKernel(r, step, m, backward, JobKernel::kElement, p);
+      PushKernel(r, step, m, backward, JobKernel::kMatrix, p);
+      PushKernel(r, step, m, backward, JobKernel::kAttention, p);
       if (job_.experts) {
         const auto bytes = static_cast<int64_t>((1 << 20) * (job_.tokens ? job_.tokens(r) : 1));
         const Op exchange{.kind = Op::kTransfer, .op = job_.tokens ? CollectiveOp::kAllToAllV : CollectiveOp::kAllToAll, .group = DataOf(r), .stream = kShards, .bytes = bytes, .step = step};
         p.push_back(exchange);
-        p.push_back(Kernel(r, step, m, backward, JobKernel::kExperts));
+        PushKernel(r, step, m, backward, JobKernel::kExperts, p);
         p.push_back(exchange);
       } else {
-        p.push_back(Kernel(r, step, m, backward, JobKernel::kMatrix));
+        PushKernel(r, step, m, backward, JobKernel::kMatrix, p);
       }
       if (job_.tensor_parallel > 1) {
         p.push_back({.kind = Op::kTransfer, .op = CollectiveOp::kAllReduce, .group = TensorOf(r), .stream = kShards, .bytes = 1 << 22, .step = step});

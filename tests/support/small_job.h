@@ -46,6 +46,7 @@ struct SmallJob {
   uint64_t seed = 1;
 
   std::function<double(const KernelAt&)> kernel;      // factor
+  std::function<int(const KernelAt&)> more;           // how many more times it is run
   std::function<double(const TransferAt&)> transfer;  // factor
   std::function<double(int rank, int step)> copy;     // factor
   std::function<double(const CallAt&)> gap_us;        // the host does nothing for so much longer before the call
