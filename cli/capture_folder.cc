@@ -4,18 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <memory>
-#include <numeric>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "aggregator/store/file_sink.h"
 #include "aggregator/store/records_manifest.h"
-#include "aggregator/trace/writers.h"
 #include "common/base/fd.h"
 #include "common/rpc/status_macros.h"
 
@@ -30,32 +25,7 @@ absl::Status WriteText(const std::string& path, const std::string& text) {
   return sink->Finish();
 }
 
-absl::Status WriteKinetoFile(const store::Capture& capture, const report::Analysis& analysis, uint32_t rank,
-                             const std::string& folder) {
-  const std::string path = absl::StrCat(folder, "/", trace::KinetoFileName(capture, rank));
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> file, store::OpenAtomicFile(path));
-  const std::unique_ptr<store::ByteSink> sink = store::GzipSink(std::move(file));
-  LOCKSTEP_RETURN_IF_ERROR(trace::WriteKineto(capture, rank, analysis.clock, *sink));
-  return sink->Finish();
-}
-
 }  // namespace
-
-absl::StatusOr<Formats> ParseFormats(const std::string& text) {
-  Formats formats{false, false};
-  if (text == "none") return formats;
-  for (const std::string& name : std::vector<std::string>(absl::StrSplit(text, ','))) {
-    if (name == "kineto") {
-      formats.kineto = true;
-    } else if (name == "perfetto") {
-      formats.perfetto = true;
-    } else {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--formats: \"", name, "\" is not written by this version; there are kineto, perfetto and none"));
-    }
-  }
-  return formats;
-}
 
 absl::StatusOr<CaptureFolder> CaptureFolder::Create(const std::string& final_name) {
   std::string name = final_name;
@@ -97,39 +67,10 @@ absl::Status CaptureFolder::WriteReports(const report::Analysis& analysis) {
   return WriteText(partial_ + "/report.txt", report::RenderText(analysis.report, {.source = final_, .has_traces = fs::exists(partial_ + "/merged.pftrace")}));
 }
 
-absl::Status WriteKinetoFiles(const store::Capture& capture, const report::Analysis& analysis,
-                              const std::vector<uint32_t>& ranks, const std::string& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", folder, ": ", error.message()));
-  // Compression is most of the work, and each file stands alone.
-  std::atomic<size_t> next{0};
-  std::vector<absl::Status> results(ranks.size());
-  const auto work = [&] {
-    for (size_t i = next++; i < ranks.size(); i = next++)
-      results[i] = WriteKinetoFile(capture, analysis, ranks[i], folder);
-  };
-  std::vector<std::jthread> helpers;
-  const size_t threads = std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), ranks.size());
-  for (size_t t = 1; t < threads; ++t) helpers.emplace_back(work);
-  work();
-  helpers.clear();
-  for (const absl::Status& result : results) LOCKSTEP_RETURN_IF_ERROR(result);
-  return absl::OkStatus();
-}
-
 absl::Status CaptureFolder::WriteTraces(const store::Capture& capture, const report::Analysis& analysis,
-                                        const Formats& formats) {
-  if (formats.kineto) {
-    std::vector<uint32_t> all(capture.ranks.size());
-    std::iota(all.begin(), all.end(), 0u);
-    LOCKSTEP_RETURN_IF_ERROR(WriteKinetoFiles(capture, analysis, all, partial_ + "/traces"));
-  }
-  if (formats.perfetto) {
-    LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> sink,
-                              store::OpenAtomicFile(partial_ + "/merged.pftrace"));
-    LOCKSTEP_RETURN_IF_ERROR(trace::WritePerfetto(capture, analysis.matches, analysis.clock, *sink));
-    LOCKSTEP_RETURN_IF_ERROR(sink->Finish());
+                                        const std::vector<const ExportFormat*>& formats) {
+  for (const ExportFormat* format : formats) {
+    LOCKSTEP_RETURN_IF_ERROR(format->write({.capture = capture, .analysis = analysis, .output = absl::StrCat(partial_, "/", format->in_folder)}));
   }
   return absl::OkStatus();
 }

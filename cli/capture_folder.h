@@ -10,16 +10,9 @@
 #include "absl/status/statusor.h"
 #include "aggregator/report/report.h"
 #include "aggregator/store/capture.h"
+#include "cli/export_formats.h"
 
 namespace lockstep::cli {
-
-// Which traces besides records/ and the reports.
-struct Formats {
-  bool kineto = true;
-  bool perfetto = true;
-};
-// "kineto,perfetto"; "none" for none. Formats that this version does not write are refused by name.
-absl::StatusOr<Formats> ParseFormats(const std::string& text);
 
 // Fills `<final>.partial` and renames it when all is there. Not destroyed data: without Commit the .partial
 // folder stays.
@@ -39,7 +32,7 @@ class CaptureFolder {
   // After WriteTraces: the report names them.
   absl::Status WriteReports(const report::Analysis& analysis);
   absl::Status WriteTraces(const store::Capture& capture, const report::Analysis& analysis,
-                           const Formats& formats);
+                           const std::vector<const ExportFormat*>& formats);
   // Gives the folder its name, in place of what had it.
   absl::Status Commit();
 
@@ -49,10 +42,6 @@ class CaptureFolder {
   std::string final_;
   std::string partial_;
 };
-
-// Per-rank Kineto files of `ranks` (indices into capture.ranks) into `folder`, which is made.
-absl::Status WriteKinetoFiles(const store::Capture& capture, const report::Analysis& analysis,
-                              const std::vector<uint32_t>& ranks, const std::string& folder);
 
 }  // namespace lockstep::cli
 

@@ -4,33 +4,31 @@
 #include <memory>
 #include <numeric>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "aggregator/store/file_sink.h"
-#include "aggregator/trace/writers.h"
+#include "absl/strings/str_format.h"
 #include "cli/analysis_output.h"
-#include "cli/capture_folder.h"
 #include "cli/command.h"
-#include "cli/output_name.h"
+#include "cli/export_formats.h"
+#include "cli/progress.h"
 #include "cli/values.h"
 #include "common/rpc/status_macros.h"
 
 namespace lockstep::cli {
 namespace {
 
-constexpr char kAbout[] =
-    "Write a capture, or recorded traces, in another format.\n"
-    "\n"
-    "  kineto     one Chrome JSON per rank, into a folder: HTA, TensorBoard's PyTorch plugin, "
-    "chrome://tracing\n"
-    "  perfetto   one file with all ranks on one clock: ui.perfetto.dev\n"
-    "  scenario   what lockstep-sim-rank replays without a GPU\n"
+constexpr char kExamples[] =
     "\n"
     "Examples:\n"
     "  lockstep export ./lockstep-4711-20260301-120000 --format perfetto -o merged.pftrace\n"
     "  lockstep export ./traces --format kineto --ranks 0-3 -o kineto/\n"
     "  lockstep export ./traces --format scenario -o job.scenario\n";
+
+std::string About() {
+  std::string text = "Write a capture, or recorded traces, in another format.\n\n";
+  for (const ExportFormat& f : ExportFormats()) absl::StrAppend(&text, absl::StrFormat("  %-12s %s\n", f.name, f.about));
+  return text + kExamples;
+}
 
 struct Flags {
   std::string input, format, ranks, output;
@@ -61,67 +59,54 @@ absl::StatusOr<std::vector<uint32_t>> ChooseRanks(const store::Capture& capture,
   return places;
 }
 
-absl::Status Write(const store::Capture& capture, const report::Analysis& analysis, const Flags& flags,
-                   const std::vector<uint32_t>& ranks) {
-  if (flags.format == "kineto" && !absl::EndsWith(flags.output, ".json") &&
-      !absl::EndsWith(flags.output, ".gz")) {
-    return WriteKinetoFiles(capture, analysis, ranks, flags.output);
-  }
-  if (flags.format == "kineto" && ranks.size() != 1) {
+absl::StatusOr<const ExportFormat*> CheckFlags(const Flags& flags) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const ExportFormat* format, FindFormat(flags.format));
+  if (flags.merged && format->shape == ExportShape::kFilePerRank) {
     return absl::InvalidArgumentError(
-        absl::StrCat("-o ", flags.output, " is one file and ", ranks.size(),
-                     " ranks are chosen: name a folder, or one rank with --ranks"));
-  }
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> sink, store::OpenAtomicFile(flags.output));
-  if (absl::EndsWith(flags.output, ".gz")) sink = store::GzipSink(std::move(sink));
-  if (flags.format == "kineto") {
-    LOCKSTEP_RETURN_IF_ERROR(trace::WriteKineto(capture, ranks[0], analysis.clock, *sink));
-  } else if (flags.format == "perfetto") {
-    LOCKSTEP_RETURN_IF_ERROR(trace::WritePerfetto(capture, analysis.matches, analysis.clock, *sink));
-  } else {
-    LOCKSTEP_RETURN_IF_ERROR(trace::WriteScenario(capture, analysis.matches, analysis.clock, *sink));
-  }
-  return sink->Finish();
-}
-
-absl::Status CheckFlags(const Flags& flags) {
-  const std::vector<std::string> later = {"nsys-sqlite", "otf2", "csv", "parquet"};
-  if (std::find(later.begin(), later.end(), flags.format) != later.end()) {
-    return absl::UnimplementedError(absl::StrCat(
-        "--format ", flags.format, " is not available in this version; kineto, perfetto and scenario are"));
-  }
-  if (flags.format != "kineto" && flags.format != "perfetto" && flags.format != "scenario") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--format ", flags.format, " is not known; choose kineto, perfetto or scenario"));
-  }
-  if (flags.merged && flags.format == "kineto") {
-    return absl::InvalidArgumentError(
-        "--merged: kineto has one file per rank; --format perfetto has all ranks in one");
+        absl::StrCat("--merged: ", format->name, " has one file per rank; --format perfetto has all ranks in one"));
   }
   std::error_code error;
   if (!flags.force && std::filesystem::exists(flags.output, error)) {
     return absl::AlreadyExistsError(
         absl::StrCat(flags.output, " is there already: choose another -o, or replace it with --force"));
   }
-  return absl::OkStatus();
+  return format;
+}
+
+// The others are as if they had not been captured.
+void Keep(store::Capture& capture, const std::vector<uint32_t>& ranks) {
+  if (ranks.size() == capture.ranks.size()) return;
+  std::vector<store::RankData> chosen;
+  for (const uint32_t place : ranks) chosen.push_back(std::move(capture.ranks[place]));
+  capture.ranks = std::move(chosen);
 }
 
 ExitCode Export(const Flags& flags) {
-  if (absl::Status s = CheckFlags(flags); !s.ok()) return Fail(s);
+  const auto format = CheckFlags(flags);
+  if (!format.ok()) return Fail(format.status());
   auto input = FindCapture(flags.input);
   if (!input.ok()) return Fail(input.status());
   auto capture = ReadPaths({*input});
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
   auto ranks = ChooseRanks(*capture, flags.ranks);
   if (!ranks.ok()) return Fail(ranks.status());
-  if (flags.format != "kineto" && ranks->size() < capture->ranks.size()) {
-    // One file of several ranks: the others are as if they had not been captured.
-    std::vector<store::RankData> chosen;
-    for (const uint32_t place : *ranks) chosen.push_back(std::move(capture->ranks[place]));
-    capture->ranks = std::move(chosen);
+  // Files of single ranks are on the clock of all; a file of several knows of no others.
+  const bool whole_job = (*format)->shape == ExportShape::kFilePerRank;
+  if (!whole_job) Keep(*capture, *ranks);
+  report::Analysis analysis = report::Analyze(*capture);
+  if (whole_job) Keep(*capture, *ranks);
+  Progress progress;
+  ExportJob job{.capture = *capture, .analysis = analysis, .output = flags.output};
+  if (progress.visible()) {
+    job.progress = [&progress, shown = -1](uint64_t done, uint64_t total) mutable {
+      const int percent = total == 0 ? 100 : static_cast<int>(100 * done / total);
+      if (percent == shown) return;
+      shown = percent;
+      progress.Show(absl::StrCat("writing, ", percent, " %"));
+    };
   }
-  const report::Analysis analysis = report::Analyze(*capture);
-  if (absl::Status s = Write(*capture, analysis, flags, *ranks); !s.ok()) return Fail(s);
+  if (absl::Status s = (*format)->write(job); !s.ok()) return Fail(s);
+  progress.Clear();
   Say(absl::StrCat("wrote ", flags.output));
   return ExitCode::kDone;
 }
@@ -129,12 +114,12 @@ ExitCode Export(const Flags& flags) {
 }  // namespace
 
 void AddExport(CLI::App& app, Chosen& chosen) {
-  CLI::App* sub = AddCommand(app, "export", kAbout);
+  CLI::App* sub = AddCommand(app, "export", About());
   auto flags = std::make_shared<Flags>();
   sub->add_option("CAPTURE", flags->input, "A capture's folder or id, or recorded traces")->required();
-  sub->add_option("--format", flags->format, "kineto, perfetto or scenario")->required();
+  sub->add_option("--format", flags->format, FormatNames())->required();
   sub->add_option("--ranks", flags->ranks, "Only these, as in 0-7,12");
-  sub->add_flag("--merged", flags->merged, "All ranks in one file, as perfetto and scenario always do");
+  sub->add_flag("--merged", flags->merged, "All ranks in one file: a check, since the format decides");
   sub->add_flag("--force", flags->force, "Replace what is there");
   sub->add_option("-o,--output", flags->output, "File or folder to write")->required();
   sub->callback([flags, &chosen] { chosen.action = [flags] { return Export(*flags); }; });

@@ -166,7 +166,7 @@ TEST_F(ProgramTest, BeginsAndEndsThatContradictEachOtherAreRefused) {
 
 TEST_F(ProgramTest, WhatALaterVersionWillDoIsRefusedInWords) {
   EXPECT_THAT(Run("lockstep report x --format html").err, HasSubstr("not available in this version"));
-  EXPECT_THAT(Run("lockstep export x --format otf2 -o y").err, HasSubstr("not available in this version"));
+  EXPECT_THAT(Run("lockstep export x --format otf -o y").err, HasSubstr("there is no format \"otf\"; there are kineto, perfetto"));
 }
 
 TEST_F(ProgramTest, HelpTeachesWithExamples) {

@@ -206,7 +206,7 @@ void AddTrace(CLI::App& app, Chosen& chosen) {
       "-o,--output", flags->output,
       "The folder to write; %h host, %p pid, %r ranks, %j job, %q{ENV}. Without it ./lockstep-JOB-TIME");
   sub->add_flag("--force", flags->force, "Replace a capture that has this name");
-  sub->add_option("--formats", flags->formats, "Traces to write: kineto, perfetto, or none")
+  sub->add_option("--formats", flags->formats, absl::StrCat("Traces to write, of ", FormatNames(), "; or none"))
       ->capture_default_str();
   sub->add_flag("--no-wait", flags->no_wait,
                 "Return when the capture is under way; it is written by a process of its own");

@@ -20,7 +20,7 @@ namespace lockstep::cli {
 struct TraceOutput {
   std::string pattern;  // -o, with tokens; empty: a name of its own
   Overwrite overwrite = Overwrite::kNever;
-  Formats formats;
+  std::vector<const ExportFormat*> formats = *ParseFormats("kineto,perfetto");
   bool exit_code = false;
   // Called once the capture is under way, with the folder it will be in.
   std::function<void(const std::string& folder)> accepted = [](const std::string&) {};

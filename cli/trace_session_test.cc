@@ -272,7 +272,7 @@ TEST_F(TraceSessionTest, OnlyTheFormatsAskedForAreWritten) {
   EXPECT_EQ(Run(), ExitCode::kDone) << stderr_;
   EXPECT_FALSE(fs::exists(folder_ + "/capture/traces"));
   EXPECT_TRUE(fs::exists(folder_ + "/capture/merged.pftrace"));
-  EXPECT_FALSE(ParseFormats("kineto,otf2").ok());
+  EXPECT_FALSE(ParseFormats("kineto,otf").ok());
 }
 
 }  // namespace

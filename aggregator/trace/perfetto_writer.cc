@@ -286,15 +286,17 @@ class RankWriter {
 }  // namespace
 
 absl::Status WritePerfetto(const Capture& capture, const align::Matches& matches,
-                           const align::ClockModel& clock, store::ByteSink& sink) {
+                           const align::ClockModel& clock, store::ByteSink& sink, const WriteProgress& progress) {
   PerfettoPackets out(sink);
   JobTime start = JobTime::Max();
   for (const RankData& rank : capture.ranks)
     start = std::min(start, clock.ToJob(rank.host, rank.window.start));
   if (!capture.ranks.empty()) out.ClockSnapshot(start);
   const std::vector<uint32_t> last_ranks = LastRanks(capture, matches, clock);
-  for (uint32_t i = 0; i < capture.ranks.size(); ++i)
+  for (uint32_t i = 0; i < capture.ranks.size(); ++i) {
     RankWriter(capture, i, matches, last_ranks, clock, out).Write();
+    if (progress) progress(i + 1, capture.ranks.size());
+  }
   return out.Finish();
 }
 

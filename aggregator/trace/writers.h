@@ -3,6 +3,7 @@
 #define LOCKSTEP_AGGREGATOR_TRACE_WRITERS_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -13,6 +14,9 @@
 
 namespace lockstep::trace {
 
+// How far a writer is, in units of its own; called now and then from the thread that writes. May be empty.
+using WriteProgress = std::function<void(uint64_t done, uint64_t total)>;
+
 // One rank as Kineto's Chrome JSON, which Holistic Trace Analysis, TensorBoard's PyTorch plugin and Perfetto open unmodified.
 absl::Status WriteKineto(const store::Capture& capture, uint32_t rank_index, const align::ClockModel& clock, store::ByteSink& sink);
 
@@ -21,7 +25,7 @@ std::string KinetoFileName(const store::Capture& capture, uint32_t rank_index);
 
 // All ranks on one clock, with flows that join each collective across its ranks: Perfetto's protobuf.
 absl::Status WritePerfetto(const store::Capture& capture, const align::Matches& matches, const align::ClockModel& clock,
-                           store::ByteSink& sink);
+                           store::ByteSink& sink, const WriteProgress& progress = {});
 
 // What the simulated ranks replay (docs/formats/scenario.md).
 absl::Status WriteScenario(const store::Capture& capture, const align::Matches& matches, const align::ClockModel& clock,

@@ -1,0 +1,114 @@
+#include "cli/export_formats.h"
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "aggregator/store/file_sink.h"
+#include "common/rpc/status_macros.h"
+
+namespace lockstep::cli {
+namespace {
+
+bool IsCompressed(const std::string& path) { return absl::EndsWith(path, ".gz"); }
+
+absl::StatusOr<std::unique_ptr<store::ByteSink>> OpenSink(const std::string& path) {
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> sink, store::OpenAtomicFile(path));
+  return IsCompressed(path) ? store::GzipSink(std::move(sink)) : std::move(sink);
+}
+
+absl::Status WriteKinetoFile(const ExportJob& job, uint32_t rank, const std::string& path) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<store::ByteSink> sink, OpenSink(path));
+  LOCKSTEP_RETURN_IF_ERROR(trace::WriteKineto(job.capture, rank, job.analysis.clock, *sink));
+  return sink->Finish();
+}
+
+// Compression is most of the work, and each file stands alone.
+absl::Status WriteKinetoFolder(const ExportJob& job) {
+  std::error_code error;
+  std::filesystem::create_directories(job.output, error);
+  if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", job.output, ": ", error.message()));
+  const size_t ranks = job.capture.ranks.size();
+  std::atomic<size_t> next{0};
+  std::mutex mutex;
+  size_t done = 0;
+  std::vector<absl::Status> results(ranks);
+  const auto work = [&] {
+    for (size_t i = next++; i < ranks; i = next++) {
+      const auto rank = static_cast<uint32_t>(i);
+      results[i] = WriteKinetoFile(job, rank, absl::StrCat(job.output, "/", trace::KinetoFileName(job.capture, rank)));
+      const std::lock_guard lock(mutex);
+      if (job.progress) job.progress(++done, ranks);
+    }
+  };
+  std::vector<std::jthread> helpers;
+  const size_t threads = std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), ranks);
+  for (size_t t = 1; t < threads; ++t) helpers.emplace_back(work);
+  work();
+  helpers.clear();
+  for (const absl::Status& result : results) LOCKSTEP_RETURN_IF_ERROR(result);
+  return absl::OkStatus();
+}
+
+absl::Status WriteKineto(const ExportJob& job) {
+  if (!absl::EndsWith(job.output, ".json") && !IsCompressed(job.output)) return WriteKinetoFolder(job);
+  if (job.capture.ranks.size() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat("-o ", job.output, " is one file and ", job.capture.ranks.size(),
+                                                   " ranks are chosen: name a folder, or one rank with --ranks"));
+  }
+  return WriteKinetoFile(job, 0, job.output);
+}
+
+absl::Status WritePerfetto(const ExportJob& job) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<store::ByteSink> sink, OpenSink(job.output));
+  LOCKSTEP_RETURN_IF_ERROR(trace::WritePerfetto(job.capture, job.analysis.matches, job.analysis.clock, *sink, job.progress));
+  return sink->Finish();
+}
+
+absl::Status WriteScenario(const ExportJob& job) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<store::ByteSink> sink, OpenSink(job.output));
+  LOCKSTEP_RETURN_IF_ERROR(trace::WriteScenario(job.capture, job.analysis.matches, job.analysis.clock, *sink));
+  return sink->Finish();
+}
+
+constexpr ExportFormat kFormats[] = {
+    {"kineto", "one Chrome JSON per rank, into a folder: HTA, TensorBoard's PyTorch plugin, chrome://tracing", ExportShape::kFilePerRank,
+     "traces", WriteKineto},
+    {"perfetto", "one file with all ranks on one clock: ui.perfetto.dev", ExportShape::kFile, "merged.pftrace", WritePerfetto},
+    {"scenario", "what lockstep-sim-rank replays without a GPU", ExportShape::kFile, "job.scenario", WriteScenario},
+};
+
+}  // namespace
+
+std::span<const ExportFormat> ExportFormats() { return kFormats; }
+
+std::string FormatNames() {
+  return absl::StrJoin(kFormats, ", ", [](std::string* out, const ExportFormat& f) { absl::StrAppend(out, f.name); });
+}
+
+absl::StatusOr<const ExportFormat*> FindFormat(std::string_view name) {
+  for (const ExportFormat& format : kFormats) {
+    if (name == format.name) return &format;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("there is no format \"", std::string(name), "\"; there are ", FormatNames()));
+}
+
+absl::StatusOr<std::vector<const ExportFormat*>> ParseFormats(std::string_view text) {
+  std::vector<const ExportFormat*> formats;
+  if (text == "none") return formats;
+  for (const std::string& name : std::vector<std::string>(absl::StrSplit(std::string(text), ','))) {
+    const auto format = FindFormat(name);
+    if (!format.ok()) return absl::InvalidArgumentError(absl::StrCat("--formats: ", format.status().message(), ", and none"));
+    if (std::find(formats.begin(), formats.end(), *format) == formats.end()) formats.push_back(*format);
+  }
+  return formats;
+}
+
+}  // namespace lockstep::cli
