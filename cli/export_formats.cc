@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "aggregator/store/file_sink.h"
@@ -66,9 +67,41 @@ absl::Status WriteKineto(const ExportJob& job) {
   return WriteKinetoFile(job, 0, job.output);
 }
 
+// In the steps in which it costs; all of the window where there are no steps.
+trace::TraceFinding FindingOf(const report::StragglerRow& row, const report::Analysis& analysis, const trace::TraceFinding& window) {
+  trace::TraceFinding finding = window;
+  const std::string who = row.ranks.empty() ? row.kind : absl::StrCat(row.ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(row.ranks, ", ", [](std::string* out, RankId r) {
+                                                                        absl::StrAppend(out, r.value());
+                                                                      }));
+  finding.title = absl::StrCat(who, " · ", row.cause, " · ", absl::StrFormat("%.3g ms lost per step", row.lost_ns_per_step / 1e6), " · ", row.verdict);
+  finding.evidence = row.evidence;
+  if (!row.action.empty()) finding.evidence.push_back(row.action);
+  for (const analysis::StepSpan& step : analysis.steps) {
+    if (row.since_step == step.name) finding.start = step.start;
+    if (row.until_step == step.name) finding.end = std::max(step.end, finding.start);
+  }
+  return finding;
+}
+
+std::vector<trace::TraceFinding> FindingsOf(const ExportJob& job) {
+  trace::TraceFinding window{.start = JobTime::Max(), .end = JobTime::Min()};
+  for (const store::RankData& rank : job.capture.ranks) {
+    window.start = std::min(window.start, job.analysis.clock.ToJob(rank.host, rank.window.start));
+    window.end = std::max(window.end, job.analysis.clock.ToJob(rank.host, rank.window.end));
+  }
+  std::vector<trace::TraceFinding> findings;
+  if (window.start >= window.end) return findings;
+  for (const report::StragglerRow& row : job.analysis.report.stragglers) findings.push_back(FindingOf(row, job.analysis, window));
+  return findings;
+}
+
+// An archive where the name says so.
 absl::Status WritePerfetto(const ExportJob& job) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<store::ByteSink> sink, OpenSink(job.output));
-  LOCKSTEP_RETURN_IF_ERROR(trace::WritePerfetto(job.capture, job.analysis.matches, job.analysis.clock, *sink, job.progress));
+  const std::vector<trace::TraceFinding> findings = FindingsOf(job);
+  const trace::PerfettoOptions options{.findings = findings, .progress = job.progress};
+  const auto write = absl::EndsWith(job.output, ".tar") ? trace::WritePerfettoArchive : trace::WritePerfetto;
+  LOCKSTEP_RETURN_IF_ERROR(write(job.capture, job.analysis.matches, job.analysis.clock, *sink, options));
   return sink->Finish();
 }
 
@@ -81,7 +114,7 @@ absl::Status WriteScenario(const ExportJob& job) {
 constexpr ExportFormat kFormats[] = {
     {"kineto", "one Chrome JSON per rank, into a folder: HTA, TensorBoard's PyTorch plugin, chrome://tracing", ExportShape::kFilePerRank,
      "traces", WriteKineto},
-    {"perfetto", "one file with all ranks on one clock: ui.perfetto.dev", ExportShape::kFile, "merged.pftrace", WritePerfetto},
+    {"perfetto", "one file with all ranks on one clock: ui.perfetto.dev; -o NAME.tar: an archive of per-rank traces that opens as one", ExportShape::kFile, "merged.pftrace", WritePerfetto},
     {"scenario", "what lockstep-sim-rank replays without a GPU", ExportShape::kFile, "job.scenario", WriteScenario},
 };
 

@@ -259,4 +259,18 @@ Steps FindSteps(const store::Capture& capture, const align::ClockModel& clock, c
   return StepFinder(capture, clock, calls).Run();
 }
 
+std::vector<StepSpan> SpansOf(const store::Capture& capture, const align::ClockModel& clock, const Steps& steps) {
+  std::vector<StepSpan> spans;
+  for (size_t s = 0; s < steps.count(); ++s) {
+    StepSpan span{.name = steps.names[s], .start = JobTime::Max(), .end = JobTime::Min()};
+    for (size_t r = 0; r < steps.ranks.size(); ++r) {
+      const RankStep& step = steps.ranks[r].steps[s];
+      span.start = std::min(span.start, clock.ToJob(capture.ranks[r].host, step.host.start));
+      span.end = std::max(span.end, clock.ToJob(capture.ranks[r].host, std::max(step.host.end, step.device_end)));
+    }
+    if (span.start < span.end) spans.push_back(span);
+  }
+  return spans;
+}
+
 }  // namespace lockstep::analysis

@@ -52,6 +52,13 @@ struct Steps {
 // Null for ranks without step ranges.
 std::vector<std::optional<Nanos>> StepLateness(const store::Capture& capture, const align::ClockModel& clock, const Steps& steps);
 
+// From the first rank's begin of a step to the end of the last one's device work for it, on the job's clock.
+struct StepSpan {
+  int64_t name;
+  JobTime start, end;
+};
+std::vector<StepSpan> SpansOf(const store::Capture& capture, const align::ClockModel& clock, const Steps& steps);
+
 // `calls` has one index per rank.
 Steps FindSteps(const store::Capture& capture, const align::ClockModel& clock, const std::vector<CallIndex>& calls);
 

@@ -2,8 +2,10 @@
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_UTILIZATION_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_UTILIZATION_H_
 
+#include <cstddef>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "aggregator/store/capture.h"
 
@@ -12,6 +14,17 @@ namespace lockstep::analysis {
 // Time average over the span of min(1, blocks per multiprocessor of the kernels that run). nullopt where no kernel states its
 // grid and the device its multiprocessors.
 std::optional<double> SmEfficiency(const store::RankData& rank, Nanos span);
+
+// The same over time, for counters: bins of equal width from the first start of a kernel on. Fractions of each bin; their means are
+// the span's figures where the span is all bins.
+struct UtilizationSeries {
+  HostTime start;
+  Nanos width;
+  std::vector<double> busy;           // a kernel runs, communication included
+  std::vector<double> sm_efficiency;  // as SmEfficiency; empty where that is unknown
+};
+// `width` > 0. No bins without kernels, or where there would be more than `most`.
+UtilizationSeries MeasureUtilization(const store::RankData& rank, Nanos width, size_t most);
 
 // Mean over kernels, weighted by duration, of the occupancy that the trace states. nullopt where it states none.
 std::optional<double> AchievedOccupancy(const store::RankData& rank);

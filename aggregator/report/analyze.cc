@@ -44,6 +44,7 @@ Analysis AnalyzeFinished(const store::Capture& capture, unsigned asked) {
   report.waiting = MakeWaitingRow(rows);
   report.efficiency = MakeEfficiencyRow(rows);
   report.recommendations = MakeRecommendations(report);
+  out.steps = analysis::SpansOf(capture, p.clock, p.steps);
   out.matches = std::move(p.matches);
   out.clock = std::move(p.clock);
   return out;

@@ -6,9 +6,11 @@
 #define LOCKSTEP_AGGREGATOR_REPORT_REPORT_H_
 
 #include <string>
+#include <vector>
 
 #include "aggregator/align/clock_model.h"
 #include "aggregator/align/match.h"
+#include "aggregator/analysis/steps.h"
 #include "aggregator/report/model.h"
 #include "aggregator/store/byte_sink.h"
 #include "aggregator/store/capture.h"
@@ -25,6 +27,7 @@ struct AnalyzeOptions {
 struct Analysis {
   align::Matches matches;
   align::ClockModel clock;
+  std::vector<analysis::StepSpan> steps;
   Report report;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <string>
 
 #include "aggregator/trace/utf8.h"
@@ -21,13 +22,16 @@ namespace clock_field {
 constexpr uint32_t kClocks = 1, kId = 1, kTimestamp = 2;
 }
 namespace track_field {
-constexpr uint32_t kUuid = 1, kName = 2, kProcess = 3, kParent = 5, kChildOrder = 11, kSiblingRank = 12;
+constexpr uint32_t kUuid = 1, kName = 2, kProcess = 3, kParent = 5, kCounter = 8, kChildOrder = 11, kSiblingRank = 12;
 }
 namespace process_field {
 constexpr uint32_t kPid = 1, kSortIndex = 3, kName = 6;
 }
+namespace counter_field {
+constexpr uint32_t kUnitName = 6;
+}
 namespace event_field {
-constexpr uint32_t kCategories = 3, kAnnotations = 4, kType = 9, kNameIid = 10, kTrack = 11, kFlow = 47,
+constexpr uint32_t kCategories = 3, kAnnotations = 4, kType = 9, kNameIid = 10, kTrack = 11, kDoubleValue = 44, kFlow = 47,
                    kLastFlow = 48;
 }
 namespace interned_field {
@@ -39,6 +43,7 @@ constexpr uint32_t kNameIid = 1, kUint = 3, kText = 6;
 
 constexpr uint64_t kSliceBegin = 1;
 constexpr uint64_t kSliceEnd = 2;
+constexpr uint64_t kCounterValue = 4;
 constexpr uint64_t kStateCleared = 1;
 constexpr uint64_t kNeedsState = 2;
 constexpr uint64_t kClockRealtime = 1;
@@ -122,6 +127,33 @@ TrackId PerfettoPackets::ChildTrack(TrackId parent, std::string_view name, int32
   out_.End(descriptor);
   EndPacket(packet);
   return track;
+}
+
+TrackId PerfettoPackets::CounterTrack(TrackId parent, std::string_view name, int32_t order) {
+  const TrackId track(++tracks_);
+  const auto packet = out_.BeginLong(trace_field::kPacket);
+  out_.Uint(packet_field::kSequence, sequence_);
+  const auto descriptor = out_.BeginShort(packet_field::kTrackDescriptor);
+  out_.Uint(track_field::kUuid, track.value());
+  out_.Uint(track_field::kParent, parent.value());
+  out_.Text(track_field::kName, ValidUtf8(name));
+  out_.Int(track_field::kSiblingRank, order);
+  const auto counter = out_.BeginShort(track_field::kCounter);
+  out_.Text(counter_field::kUnitName, "%");
+  out_.End(counter);
+  out_.End(descriptor);
+  EndPacket(packet);
+  return track;
+}
+
+void PerfettoPackets::Count(JobTime at, TrackId counter, double value) {
+  const auto packet = BeginPacket(at);
+  const auto event = out_.BeginShort(packet_field::kTrackEvent);
+  out_.Uint(event_field::kType, kCounterValue);
+  out_.Uint(event_field::kTrack, counter.value());
+  out_.Fixed64(event_field::kDoubleValue, std::bit_cast<uint64_t>(value));
+  out_.End(event);
+  EndPacket(packet);
 }
 
 ProtoBytes::Open PerfettoPackets::BeginPacket(JobTime at) {

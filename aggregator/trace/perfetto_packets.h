@@ -63,6 +63,10 @@ class PerfettoPackets {
   // Tracks of one parent are shown by `order`.
   TrackId ChildTrack(TrackId parent, std::string_view name, int32_t order);
 
+  // A track of one value over time, shown in percent.
+  TrackId CounterTrack(TrackId parent, std::string_view name, int32_t order);
+  void Count(JobTime at, TrackId counter, double value);
+
   // `text` is the slice's name. Slices of one track nest or follow one another; begins and ends of a track
   // come in order.
   void BeginSlice(JobTime at, const Slice& slice, std::string_view text);

@@ -1,36 +1,24 @@
-// WritePerfetto(): all ranks of a capture on one clock (docs/formats/perfetto.md).
+// WritePerfetto(), WritePerfettoArchive(): all ranks of a capture (docs/formats/perfetto.md).
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <map>
+#include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "aggregator/trace/kineto_links.h"
-#include "aggregator/trace/nested_lanes.h"
+#include "absl/strings/str_format.h"
+#include "aggregator/trace/json_text.h"
 #include "aggregator/trace/perfetto_packets.h"
-#include "aggregator/trace/stream_lanes.h"
+#include "aggregator/trace/perfetto_rank.h"
+#include "aggregator/trace/tar_writer.h"
 #include "aggregator/trace/writers.h"
 
 namespace lockstep::trace {
 namespace {
 
-using store::ActivityKind;
 using store::Capture;
 using store::RankData;
-
-// Flows from a launch to what it launched: above those of collectives, which are numbered from 1.
-constexpr uint64_t kLaunchFlows = uint64_t{1} << 48;
-
-// Places among the tracks of a rank.
-constexpr int32_t kStepsOrder = 0;
-constexpr int32_t kStreamsOrder = 1000;
-constexpr int32_t kThreadsOrder = 1000000;
 
 // The member of each instance that starts last: there its flow ends.
 std::vector<uint32_t> LastRanks(const Capture& capture, const align::Matches& matches,
@@ -49,255 +37,105 @@ std::vector<uint32_t> LastRanks(const Capture& capture, const align::Matches& ma
   return last;
 }
 
-class RankWriter {
- public:
-  RankWriter(const Capture& capture, uint32_t index, const align::Matches& matches,
-             const std::vector<uint32_t>& last_ranks, const align::ClockModel& clock, PerfettoPackets& out)
-      : capture_(capture),
-        index_(index),
-        rank_(capture.ranks[index]),
-        matches_(matches),
-        last_ranks_(last_ranks),
-        clock_(clock),
-        out_(out) {}
+// Each is a track: what holds a job back at the same time overlaps.
+void WriteFindings(std::span<const TraceFinding> findings, uint32_t sequence, size_t names, PerfettoPackets& out) {
+  if (findings.empty()) return;
+  out.BeginSequence(sequence);
+  const TrackId process = out.ProcessTrack({.pid = static_cast<int32_t>(sequence), .name = "Lockstep: what holds the job back", .sort_index = -1});
+  for (size_t i = 0; i < findings.size(); ++i) {
+    const TraceFinding& finding = findings[i];
+    const TrackId track = out.ChildTrack(process, absl::StrCat("finding ", i + 1), static_cast<int32_t>(i));
+    std::vector<Annotation> evidence;
+    for (const std::string& e : finding.evidence) evidence.push_back({.name = "evidence", .text = e});
+    const NameId name(static_cast<uint32_t>(names + i));
+    out.BeginSlice(finding.start, {.track = track, .name = name, .category = "finding", .annotations = evidence}, finding.title);
+    out.EndSlice(finding.end, track);
+  }
+}
 
-  void Write() {
-    out_.BeginSequence(index_ + 1);
-    const std::string name = Title();
-    process_ = out_.ProcessTrack(
-        {.pid = static_cast<int32_t>(index_ + 1), .name = name, .sort_index = static_cast<int32_t>(index_)});
-    for (const store::DeviceActivity& a : rank_.activities) {
-      if (a.correlation.value() != 0) launched_.insert(a.correlation);
+// A time in the middle of what the rank recorded: there one constant per host is least wrong.
+HostTime MiddleOf(const RankData& rank) { return rank.window.start + Nanos((rank.window.end - rank.window.start).ns() / 2); }
+
+std::string MemberName(const RankData& rank, uint32_t index) {
+  return absl::StrFormat("rank_%05d_%u.pftrace", rank.rank.value(), index);
+}
+
+// Hosts' clocks are related to the job's, which is that of the findings' file.
+constexpr std::string_view kJobFile = "job.pftrace";
+
+// Source of the fields: Perfetto's reference of the trace manifest, version 1.
+std::string Manifest(const Capture& capture, const align::ClockModel& clock) {
+  store::StringSink sink;
+  JsonText json(sink);
+  json.Add("{\"perfetto_manifest\": {\n  \"version\": 1,\n  \"trace_time\": {\"clock\": \"BOOTTIME\", \"file\": \"", kJobFile, "\"},\n");
+  json.Add("  \"attributes\": {\"lockstep.capture\": ", Quoted{capture.id}, ", \"lockstep.job\": ", Quoted{capture.job}, "},\n");
+  json.Add("  \"files\": [\n    {\"path\": \"", kJobFile, "\", \"machine\": {\"name\": \"job\"}}");
+  std::set<uint32_t> related;
+  for (uint32_t i = 0; i < capture.ranks.size(); ++i) {
+    const RankData& rank = capture.ranks[i];
+    const bool named = rank.host < capture.hosts.size() && !capture.hosts[rank.host].name.empty();
+    json.Add(",\n    {\"path\": ", Quoted{MemberName(rank, i)}, ", \"machine\": {\"name\": ", Quoted{named ? capture.hosts[rank.host].name : "unknown host"}, "}");
+    // All files of a machine share its clock.
+    if (related.insert(rank.host).second) {
+      const HostTime middle = MiddleOf(rank);
+      json.Add(", \"clocks\": {\"clock\": \"BOOTTIME\", \"sync_to\": {\"file\": \"", kJobFile, "\", \"clock\": \"BOOTTIME\"}, \"offset_ns\": ",
+               clock.ToJob(rank.host, middle).ns() - middle.ns(), "}");
     }
-    WriteSteps();
-    WriteHost();
-    WriteSyncs();
-    WriteDevice();
+    json.Add("}");
   }
+  json.Add("\n  ]\n}}\n");
+  (void)json.Finish();
+  return sink.text();
+}
 
- private:
-  JobTime At(HostTime t) const { return clock_.ToJob(rank_.host, t); }
-  std::string_view Text(NameId id) const { return capture_.Text(id); }
-
-  std::string Title() const {
-    const std::string host = rank_.host < capture_.hosts.size() ? capture_.hosts[rank_.host].name : "?";
-    std::string title =
-        absl::StrCat("rank ", rank_.rank.value(), " · ", host, " · GPU ", rank_.device.value());
-    if (rank_.incarnation > 1) absl::StrAppend(&title, " · incarnation ", rank_.incarnation);
-    return title;
-  }
-
-  void Closed(HostTime start, HostTime end, const Slice& slice, std::string_view text) {
-    out_.BeginSlice(At(start), slice, text);
-    out_.EndSlice(At(end), slice.track);
-  }
-
-  void WriteSteps() {
-    std::vector<const store::HostRange*> steps;
-    for (const store::HostRange& r : rank_.ranges) {
-      if (r.kind == store::RangeKind::kStep) steps.push_back(&r);
-    }
-    if (!steps.empty()) WriteNested(steps, "steps", kStepsOrder);
-  }
-
-  // `rows` by start. Tracks are made as lanes are needed.
-  void WriteNested(const std::vector<const store::HostRange*>& rows, const std::string& name, int32_t order) {
-    NestedLanes lanes;
-    std::vector<TrackId> tracks;
-    const auto close = [&](size_t lane, HostTime end) { out_.EndSlice(At(end), tracks[lane]); };
-    for (const store::HostRange* r : rows) {
-      const size_t lane = lanes.Place(r->start, r->end, close);
-      while (tracks.size() <= lane)
-        tracks.push_back(out_.ChildTrack(process_, LaneName(name, tracks.size()), order));
-      out_.BeginSlice(At(r->start), {.track = tracks[lane], .name = r->name, .category = "range"},
-                      Text(r->name));
-    }
-    lanes.CloseAll(close);
-  }
-
-  static std::string LaneName(const std::string& name, size_t lane) {
-    return lane == 0 ? name : absl::StrCat(name, " (lane ", lane + 1, ")");
-  }
-
-  struct HostThread {
-    NestedLanes lanes;
-    std::vector<TrackId> tracks;
-  };
-
-  // Calls lie inside ranges: both go through the same lanes, merged by start.
-  void WriteHost() {
-    std::map<ThreadId, HostThread> threads;
-    size_t range = 0;
-    for (const store::ApiCall& call : rank_.api_calls) {
-      for (; range < rank_.ranges.size() && rank_.ranges[range].start <= call.start; ++range)
-        WriteRange(rank_.ranges[range], threads);
-      const Flow launch{launched_.contains(call.correlation) ? LaunchFlow(call.correlation) : 0, false};
-      const Annotation correlation{.name = "correlation", .text = "", .number = call.correlation.value()};
-      const TrackId track = HostTrack(call.thread, call.start, call.end, threads);
-      out_.BeginSlice(At(call.start),
-                      {.track = track,
-                       .name = call.name,
-                       .category = call.driver ? "driver" : "runtime",
-                       .flows = {&launch, 1},
-                       .annotations = {&correlation, 1}},
-                      call.name == kNoName ? std::string_view("call") : Text(call.name));
-    }
-    for (; range < rank_.ranges.size(); ++range) WriteRange(rank_.ranges[range], threads);
-    for (auto& entry : threads) {
-      HostThread& thread = entry.second;
-      thread.lanes.CloseAll([&](size_t lane, HostTime end) { out_.EndSlice(At(end), thread.tracks[lane]); });
-    }
-  }
-
-  void WriteRange(const store::HostRange& r, std::map<ThreadId, HostThread>& threads) {
-    if (r.kind == store::RangeKind::kStep) return;
-    const TrackId track = HostTrack(r.thread, r.start, r.end, threads);
-    out_.BeginSlice(At(r.start), {.track = track, .name = r.name, .category = "range"}, Text(r.name));
-  }
-
-  TrackId HostTrack(ThreadId id, HostTime start, HostTime end, std::map<ThreadId, HostThread>& threads) {
-    const auto [it, fresh] = threads.try_emplace(id);
-    HostThread& thread = it->second;
-    if (fresh) ++threads_;
-    const size_t lane =
-        thread.lanes.Place(start, end, [&](size_t l, HostTime e) { out_.EndSlice(At(e), thread.tracks[l]); });
-    while (thread.tracks.size() <= lane) {
-      const std::string name = LaneName(absl::StrCat("thread ", id.value()), thread.tracks.size());
-      thread.tracks.push_back(out_.ChildTrack(process_, name, kThreadsOrder + threads_));
-    }
-    return thread.tracks[lane];
-  }
-
-  uint64_t LaunchFlow(CorrelationId correlation) const {
-    return kLaunchFlows + (uint64_t{index_} << 32) + correlation.value();
-  }
-
-  void WriteSyncs() {
-    constexpr std::string_view kNames[] = {"sync", "event sync", "stream waits for event", "stream sync",
-                                           "context sync"};
-    StreamLanes lanes;
-    std::vector<TrackId> tracks;
-    for (const store::Sync& sync : rank_.syncs) {
-      const uint32_t lane = lanes.Place(StreamId(), sync.start, sync.end);
-      while (tracks.size() <= lane) {
-        tracks.push_back(
-            out_.ChildTrack(process_, LaneName("synchronisation", tracks.size()), kThreadsOrder));
-      }
-      const auto type = std::min<size_t>(static_cast<size_t>(sync.type), std::size(kNames) - 1);
-      // Names of our own follow those of the capture.
-      const NameId name(static_cast<uint32_t>(capture_.strings.size() + type));
-      Closed(sync.start, sync.end, {.track = tracks[lane], .name = name, .category = "sync"}, kNames[type]);
-    }
-  }
-
-  TrackId StreamTrack(StreamId stream, uint32_t lane) {
-    const uint64_t key = uint64_t{lane} << 32 | stream.value();
-    const auto [it, fresh] = stream_tracks_.try_emplace(key);
-    if (fresh) {
-      const std::string name = LaneName(absl::StrCat("stream ", stream.value()), lane);
-      const auto order = static_cast<int32_t>(std::min<uint32_t>(stream.value(), 100000));
-      it->second = out_.ChildTrack(process_, name, kStreamsOrder + order);
-    }
-    return it->second;
-  }
-
-  void WriteDevice() {
-    StreamLanes lanes;
-    for (const store::DeviceActivity& a : rank_.activities) {
-      Slice slice{.track = StreamTrack(a.stream, lanes.Place(a.stream, a.start, a.end)), .name = a.name};
-      const std::array<Flow, 2> flows = {
-          Flow{a.correlation.value() != 0 ? LaunchFlow(a.correlation) : 0, true}, CollectiveFlow(a)};
-      slice.flows = flows;
-      annotations_.clear();
-      annotations_.push_back({.name = "correlation", .text = "", .number = a.correlation.value()});
-      if (a.kind == ActivityKind::kKernel) {
-        WriteKernel(a, slice);
-      } else {
-        WriteCopy(a, slice);
-      }
-    }
-  }
-
-  void WriteKernel(const store::DeviceActivity& a, Slice& slice) {
-    slice.category = a.communication ? "communication" : "kernel";
-    if (a.detail < rank_.kernel_details.size()) {
-      const store::KernelDetail& d = rank_.kernel_details[a.detail];
-      annotations_.push_back(
-          {.name = "blocks", .text = "", .number = uint64_t{d.grid[0]} * d.grid[1] * d.grid[2]});
-      annotations_.push_back({.name = "threads per block",
-                              .text = "",
-                              .number = uint64_t{d.block[0]} * d.block[1] * d.block[2]});
-      if (d.graph != 0) annotations_.push_back({.name = "graph", .text = "", .number = d.graph});
-    }
-    if (a.collective < rank_.collectives.size()) {
-      const store::Collective& c = rank_.collectives[a.collective];
-      annotations_.push_back({.name = "operation", .text = store::CollectiveOpName(c.op)});
-      if (c.group < capture_.groups.size())
-        annotations_.push_back({.name = "group", .text = capture_.groups[c.group].name});
-      if (c.bytes >= 0)
-        annotations_.push_back({.name = "bytes", .text = "", .number = static_cast<uint64_t>(c.bytes)});
-      if (c.sequence >= 0)
-        annotations_.push_back({.name = "sequence", .text = "", .number = static_cast<uint64_t>(c.sequence)});
-    }
-    slice.annotations = annotations_;
-    Closed(a.start, a.end, slice, a.name == kNoName ? std::string_view("kernel") : Text(a.name));
-  }
-
-  void WriteCopy(const store::DeviceActivity& a, Slice& slice) {
-    slice.category = a.kind == ActivityKind::kMemcpy ? "memcpy" : "memset";
-    const store::CopyDetail detail =
-        a.detail < rank_.copy_details.size() ? rank_.copy_details[a.detail] : store::CopyDetail{};
-    annotations_.push_back({.name = "bytes", .text = "", .number = detail.bytes});
-    slice.annotations = annotations_;
-    if (a.name != kNoName) {
-      Closed(a.start, a.end, slice, Text(a.name));
-      return;
-    }
-    // A live copy has no name of its own; equal kinds share one, behind the names of synchronisations.
-    const uint32_t kind = (a.kind == ActivityKind::kMemset ? 1u << 12 : 0u) +
-                          (uint32_t{detail.copy_kind} & 15) * 256 + (uint32_t{detail.src_kind} & 15) * 16 +
-                          (uint32_t{detail.dst_kind} & 15);
-    slice.name = NameId(static_cast<uint32_t>(capture_.strings.size()) + 16 + kind);
-    Closed(a.start, a.end, slice, CopyName(a.kind, detail));
-  }
-
-  Flow CollectiveFlow(const store::DeviceActivity& a) const {
-    if (index_ >= matches_.instance_of.size() || a.collective >= matches_.instance_of[index_].size())
-      return {};
-    const uint32_t instance = matches_.instance_of[index_][a.collective];
-    if (instance >= matches_.instances.size() || matches_.instances[instance].members.size() < 2) return {};
-    return {uint64_t{instance} + 1, last_ranks_[instance] == index_};
-  }
-
-  const Capture& capture_;
-  const uint32_t index_;
-  const RankData& rank_;
-  const align::Matches& matches_;
-  const std::vector<uint32_t>& last_ranks_;
-  const align::ClockModel& clock_;
-  PerfettoPackets& out_;
-  TrackId process_;
-  int32_t threads_ = 0;
-  absl::flat_hash_set<CorrelationId> launched_;
-  absl::flat_hash_map<uint64_t, TrackId> stream_tracks_;
-  std::vector<Annotation> annotations_;
-};
+JobTime StartOf(const Capture& capture, const align::ClockModel& clock) {
+  JobTime start = JobTime::Max();
+  for (const RankData& rank : capture.ranks) start = std::min(start, clock.ToJob(rank.host, rank.window.start));
+  return start;
+}
 
 }  // namespace
 
-absl::Status WritePerfetto(const Capture& capture, const align::Matches& matches,
-                           const align::ClockModel& clock, store::ByteSink& sink, const WriteProgress& progress) {
+absl::Status WritePerfetto(const Capture& capture, const align::Matches& matches, const align::ClockModel& clock, store::ByteSink& sink,
+                           const PerfettoOptions& options) {
   PerfettoPackets out(sink);
-  JobTime start = JobTime::Max();
-  for (const RankData& rank : capture.ranks)
-    start = std::min(start, clock.ToJob(rank.host, rank.window.start));
-  if (!capture.ranks.empty()) out.ClockSnapshot(start);
+  if (!capture.ranks.empty()) out.ClockSnapshot(StartOf(capture, clock));
   const std::vector<uint32_t> last_ranks = LastRanks(capture, matches, clock);
-  for (uint32_t i = 0; i < capture.ranks.size(); ++i) {
-    RankWriter(capture, i, matches, last_ranks, clock, out).Write();
-    if (progress) progress(i + 1, capture.ranks.size());
+  const auto ranks = static_cast<uint32_t>(capture.ranks.size());
+  for (uint32_t i = 0; i < ranks; ++i) {
+    WritePerfettoRank(capture, i, matches, last_ranks, clock, out);
+    if (options.progress) options.progress(i + 1, ranks);
   }
+  WriteFindings(options.findings, ranks + 1, capture.strings.size(), out);
   return out.Finish();
+}
+
+absl::Status WritePerfettoArchive(const Capture& capture, const align::Matches& matches, const align::ClockModel& clock, store::ByteSink& sink,
+                                  const PerfettoOptions& options) {
+  TarWriter tar(sink);
+  absl::Status status = tar.Add("perfetto_manifest.json", Manifest(capture, clock));
+  const auto ranks = static_cast<uint32_t>(capture.ranks.size());
+  const auto add = [&](std::string_view name, const auto& write) {
+    if (!status.ok()) return;
+    store::StringSink file;
+    PerfettoPackets out(file);
+    write(out);
+    status = out.Finish();
+    if (status.ok()) status = tar.Add(name, file.text());
+  };
+  add(kJobFile, [&](PerfettoPackets& out) {
+    if (ranks != 0) out.ClockSnapshot(StartOf(capture, clock));
+    WriteFindings(options.findings, ranks + 1, capture.strings.size(), out);
+  });
+  const align::ClockModel own_clocks;
+  for (uint32_t i = 0; i < ranks; ++i) {
+    add(MemberName(capture.ranks[i], i), [&](PerfettoPackets& out) {
+      out.ClockSnapshot(own_clocks.ToJob(store::kNone, capture.ranks[i].window.start));
+      WritePerfettoRank(capture, i, matches, {}, own_clocks, out);
+    });
+    if (options.progress) options.progress(i + 1, ranks);
+  }
+  return status.ok() ? tar.Finish() : status;
 }
 
 }  // namespace lockstep::trace

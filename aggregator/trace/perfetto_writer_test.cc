@@ -11,6 +11,7 @@
 #include "aggregator/store/byte_sink.h"
 #include "aggregator/trace/writers.h"
 #include "perfetto_subset.pb.h"
+#include "simdjson.h"
 
 namespace lockstep::trace {
 namespace {
@@ -49,6 +50,7 @@ class Viewer {
 
   std::vector<Shown> slices;
   std::vector<std::string> processes;
+  std::map<std::string, std::vector<std::pair<int64_t, double>>> counters;  // values by "process/track"
 
   const Shown& Named(const std::string& name, size_t nth = 0) const {
     for (const Shown& s : slices) {
@@ -89,6 +91,13 @@ class Viewer {
     std::vector<size_t>& stack = open_[event.track_uuid()];
     ASSERT_GE(at, latest_[event.track_uuid()]) << "a track goes back in time";
     latest_[event.track_uuid()] = at;
+    if (event.type() == pb::TrackEvent::TYPE_COUNTER) {
+      const pb::TrackDescriptor& track = tracks_[event.track_uuid()];
+      ASSERT_TRUE(track.has_counter());
+      counters[tracks_[track.parent_uuid()].process().process_name() + "/" + track.name()].emplace_back(at, event.double_counter_value());
+      return;
+    }
+    ASSERT_FALSE(tracks_[event.track_uuid()].has_counter()) << "a slice on a counter's track";
     if (event.type() == pb::TrackEvent::TYPE_SLICE_END) {
       ASSERT_FALSE(stack.empty());
       slices[stack.back()].end = at;
@@ -260,6 +269,102 @@ TEST_F(PerfettoWriterTest, EveryRankIsShownOnTheJobsClock) {
   const Viewer viewer(Bytes(clock));
   EXPECT_EQ(viewer.Named("gemm", 0).start, kStart + 1000);
   EXPECT_EQ(viewer.Named("gemm", 2).start, kStart + 1000 - 7000000);
+}
+
+// Area under a counter in nanoseconds of 100 %.
+double AreaOf(const std::vector<std::pair<int64_t, double>>& values) {
+  double area = 0;
+  for (size_t i = 0; i + 1 < values.size(); ++i) area += values[i].second / 100 * static_cast<double>(values[i + 1].first - values[i].first);
+  return area;
+}
+
+TEST_F(PerfettoWriterTest, CountersSayHowBusyTheDeviceIsAndHowWellFilled) {
+  Fill(1);
+  store::RankData& rank = capture_.ranks[0];
+  rank.properties.sms = 100;
+  rank.kernel_details = {{.grid = {50, 1, 1}, .block = {128, 1, 1}}};
+  for (store::DeviceActivity& a : rank.activities) {
+    if (a.kind == ActivityKind::kKernel) a.detail = 0;
+  }
+  const Viewer viewer(Bytes());
+  const auto& busy = viewer.counters.at("rank 0 · node0 · GPU 4/GPU busy");
+  // 1000-2000 and 3000-20000; the second gemm lies inside the first, the copy is no kernel.
+  EXPECT_NEAR(AreaOf(busy), 1000 + 17000, 1);
+  EXPECT_EQ(busy.front().first, kStart + 1000);
+  EXPECT_EQ(busy.back().second, 0);
+  // Half of the multiprocessors each, and both while two run.
+  EXPECT_NEAR(AreaOf(viewer.counters.at("rank 0 · node0 · GPU 4/SM efficiency")), 0.5 * (1000 + 17000) + 0.5 * 300, 1);
+}
+
+TEST_F(PerfettoWriterTest, WithoutGridsThereIsNoCounterOfThem) {
+  Fill(1);
+  EXPECT_FALSE(Viewer(Bytes()).counters.contains("rank 0 · node0 · GPU 4/SM efficiency"));
+}
+
+TEST_F(PerfettoWriterTest, FindingsAreTracksOfTheirOwnAboveTheRanks) {
+  Fill(2);
+  const TraceFinding findings[] = {
+      {.title = "rank 1 · gpu_clock", .start = JobTime(kStart), .end = JobTime(kStart + 9000), .evidence = {"kernels +8.0%", "replace it"}},
+      {.title = "rank 0 · copy", .start = JobTime(kStart + 4000), .end = JobTime(kStart + 20000)}};
+  store::StringSink sink;
+  ASSERT_TRUE(WritePerfetto(capture_, matches_, {}, sink, {.findings = findings}).ok());
+  const Viewer viewer(sink.text());
+  EXPECT_EQ(viewer.processes.size(), 3u);
+  const Shown& first = viewer.Named("rank 1 · gpu_clock");
+  EXPECT_EQ(first.process, "Lockstep: what holds the job back");
+  EXPECT_EQ(first.end, kStart + 9000);
+  EXPECT_NE(first.track, viewer.Named("rank 0 · copy").track) << "they overlap";
+}
+
+std::map<std::string, std::string> MembersOf(const std::string& tar) {
+  std::map<std::string, std::string> members;
+  for (size_t at = 0; at + 512 <= tar.size() && tar[at] != '\0';) {
+    const std::string name(tar.c_str() + at);
+    const size_t size = std::stoull(tar.substr(at + 124, 11), nullptr, 8);
+    EXPECT_EQ(tar.substr(at + 257, 5), "ustar");
+    uint32_t sum = 8 * ' ';
+    for (size_t i = 0; i < 512; ++i) sum += i >= 148 && i < 156 ? 0 : static_cast<uint8_t>(tar[at + i]);
+    EXPECT_EQ(std::stoul(tar.substr(at + 148, 6), nullptr, 8), sum) << name;
+    members[name] = tar.substr(at + 512, size);
+    at += 512 + (size + 511) / 512 * 512;
+  }
+  EXPECT_EQ(tar.size() % 512, 0u);
+  return members;
+}
+
+TEST_F(PerfettoWriterTest, AnArchiveHoldsEachRankOnItsOwnClockAndSaysHowTheyLie) {
+  Fill(3);
+  capture_.ranks[2].host = 1;
+  const align::ClockModel clock({align::HostClock{}, align::HostClock{.offset = Nanos(7000000), .anchor = HostTime(kStart)}, align::HostClock{}});
+  const TraceFinding findings[] = {{.title = "rank 1", .start = JobTime(kStart), .end = JobTime(kStart + 9000)}};
+  store::StringSink sink;
+  ASSERT_TRUE(WritePerfettoArchive(capture_, matches_, clock, sink, {.findings = findings}).ok());
+  const auto members = MembersOf(sink.text());
+  ASSERT_EQ(members.size(), 5u);
+  EXPECT_EQ(Viewer(members.at("job.pftrace")).slices.size(), 1u);
+  const Viewer rank(members.at("rank_00001_1.pftrace"));
+  EXPECT_EQ(rank.Named("gemm").start, kStart + 1000) << "as its host stamped it";
+  EXPECT_EQ(rank.processes, std::vector<std::string>{"rank 1 · node1 · GPU 4"});
+
+  const std::string& manifest = members.at("perfetto_manifest.json");
+  EXPECT_EQ(manifest.rfind("{\"perfetto_manifest\"", 0), 0u) << "viewers know it by its beginning";
+  simdjson::dom::parser parser;
+  const simdjson::dom::element root = parser.parse(manifest)["perfetto_manifest"].value();
+  EXPECT_EQ(root["version"].get_int64().value(), 1);
+  EXPECT_EQ(root["trace_time"]["file"].get_string().value(), "job.pftrace");
+  std::map<std::string, std::string> machines;
+  std::map<std::string, int64_t> offsets;
+  for (const simdjson::dom::element file : root["files"].get_array()) {
+    const std::string path(file["path"].get_string().value());
+    EXPECT_TRUE(members.contains(path)) << path;
+    machines[path] = std::string(file["machine"]["name"].get_string().value());
+    if (file["clocks"].error() != simdjson::SUCCESS) continue;
+    EXPECT_EQ(file["clocks"]["sync_to"]["file"].get_string().value(), "job.pftrace");
+    offsets[path] = file["clocks"]["offset_ns"].get_int64().value();
+  }
+  EXPECT_EQ(machines.at("rank_00002_2.pftrace"), "node1");
+  EXPECT_EQ(offsets.at("rank_00001_1.pftrace"), -7000000) << "the job's clock is behind that host's";
+  EXPECT_FALSE(offsets.contains("rank_00002_2.pftrace")) << "a host has one clock";
 }
 
 TEST_F(PerfettoWriterTest, NamesOfAnyBytesAndLengthAreDecodable) {

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "aggregator/align/clock_model.h"
@@ -23,9 +25,25 @@ absl::Status WriteKineto(const store::Capture& capture, uint32_t rank_index, con
 // File name of contract.md: <host>_<rank>.<unix_ms>.pt.trace.json.gz
 std::string KinetoFileName(const store::Capture& capture, uint32_t rank_index);
 
+// What the report found, for a track of its own.
+struct TraceFinding {
+  std::string title;   // "rank 5 · gpu_clock · 7.4 ms a step"
+  JobTime start, end;  // of the steps in which it costs
+  std::vector<std::string> evidence;
+};
+
+struct PerfettoOptions {
+  std::span<const TraceFinding> findings = {};
+  WriteProgress progress = {};
+};
 // All ranks on one clock, with flows that join each collective across its ranks: Perfetto's protobuf.
 absl::Status WritePerfetto(const store::Capture& capture, const align::Matches& matches, const align::ClockModel& clock,
-                           store::ByteSink& sink, const WriteProgress& progress = {});
+                           store::ByteSink& sink, const PerfettoOptions& options = {});
+
+// The same as an archive (TAR) that viewers open as one trace: a file per rank on its own host's clock, the findings, and a manifest that
+// says how the clocks lie to each other. Needs the memory of one rank's trace.
+absl::Status WritePerfettoArchive(const store::Capture& capture, const align::Matches& matches, const align::ClockModel& clock,
+                                  store::ByteSink& sink, const PerfettoOptions& options = {});
 
 // What the simulated ranks replay (docs/formats/scenario.md).
 absl::Status WriteScenario(const store::Capture& capture, const align::Matches& matches, const align::ClockModel& clock,
