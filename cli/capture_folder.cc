@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "aggregator/store/file_sink.h"
@@ -69,8 +70,10 @@ absl::Status CaptureFolder::WriteReports(const report::Analysis& analysis) {
 
 absl::Status CaptureFolder::WriteTraces(const store::Capture& capture, const report::Analysis& analysis,
                                         const std::vector<const ExportFormat*>& formats) {
+  std::vector<uint32_t> all(capture.ranks.size());
+  std::iota(all.begin(), all.end(), 0u);
   for (const ExportFormat* format : formats) {
-    LOCKSTEP_RETURN_IF_ERROR(format->write({.capture = capture, .analysis = analysis, .output = absl::StrCat(partial_, "/", format->in_folder)}));
+    LOCKSTEP_RETURN_IF_ERROR(format->write({.capture = capture, .analysis = analysis, .ranks = all, .output = absl::StrCat(partial_, "/", format->in_folder)}));
   }
   return absl::OkStatus();
 }

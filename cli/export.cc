@@ -92,11 +92,14 @@ ExitCode Export(const Flags& flags) {
   if (!ranks.ok()) return Fail(ranks.status());
   // Files of single ranks are on the clock of all; a file of several knows of no others.
   const bool whole_job = (*format)->shape == ExportShape::kFilePerRank;
-  if (!whole_job) Keep(*capture, *ranks);
-  report::Analysis analysis = report::Analyze(*capture);
-  if (whole_job) Keep(*capture, *ranks);
+  if (!whole_job) {
+    Keep(*capture, *ranks);
+    ranks->resize(capture->ranks.size());
+    std::iota(ranks->begin(), ranks->end(), 0u);
+  }
+  const report::Analysis analysis = report::Analyze(*capture);
   Progress progress;
-  ExportJob job{.capture = *capture, .analysis = analysis, .output = flags.output};
+  ExportJob job{.capture = *capture, .analysis = analysis, .ranks = *ranks, .output = flags.output};
   if (progress.visible()) {
     job.progress = [&progress, shown = -1](uint64_t done, uint64_t total) mutable {
       const int percent = total == 0 ? 100 : static_cast<int>(100 * done / total);

@@ -27,7 +27,9 @@ absl::StatusOr<std::unique_ptr<store::ByteSink>> OpenSink(const std::string& pat
 
 absl::Status WriteKinetoFile(const ExportJob& job, uint32_t rank, const std::string& path) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<store::ByteSink> sink, OpenSink(path));
-  LOCKSTEP_RETURN_IF_ERROR(trace::WriteKineto(job.capture, rank, job.analysis.clock, *sink));
+  trace::KinetoOptions options{.matches = &job.analysis.matches};
+  if (rank < job.analysis.in_steps.size()) options.annotated = job.analysis.in_steps[rank];
+  LOCKSTEP_RETURN_IF_ERROR(trace::WriteKineto(job.capture, rank, job.analysis.clock, *sink, options));
   return sink->Finish();
 }
 
@@ -36,14 +38,14 @@ absl::Status WriteKinetoFolder(const ExportJob& job) {
   std::error_code error;
   std::filesystem::create_directories(job.output, error);
   if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", job.output, ": ", error.message()));
-  const size_t ranks = job.capture.ranks.size();
+  const size_t ranks = job.ranks.size();
   std::atomic<size_t> next{0};
   std::mutex mutex;
   size_t done = 0;
   std::vector<absl::Status> results(ranks);
   const auto work = [&] {
     for (size_t i = next++; i < ranks; i = next++) {
-      const auto rank = static_cast<uint32_t>(i);
+      const uint32_t rank = job.ranks[i];
       results[i] = WriteKinetoFile(job, rank, absl::StrCat(job.output, "/", trace::KinetoFileName(job.capture, rank)));
       const std::lock_guard lock(mutex);
       if (job.progress) job.progress(++done, ranks);
@@ -60,11 +62,11 @@ absl::Status WriteKinetoFolder(const ExportJob& job) {
 
 absl::Status WriteKineto(const ExportJob& job) {
   if (!absl::EndsWith(job.output, ".json") && !IsCompressed(job.output)) return WriteKinetoFolder(job);
-  if (job.capture.ranks.size() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat("-o ", job.output, " is one file and ", job.capture.ranks.size(),
+  if (job.ranks.size() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat("-o ", job.output, " is one file and ", job.ranks.size(),
                                                    " ranks are chosen: name a folder, or one rank with --ranks"));
   }
-  return WriteKinetoFile(job, 0, job.output);
+  return WriteKinetoFile(job, job.ranks[0], job.output);
 }
 
 // In the steps in which it costs; all of the window where there are no steps.

@@ -18,6 +18,8 @@ namespace lockstep::cli {
 struct ExportJob {
   const store::Capture& capture;
   const report::Analysis& analysis;
+  // Which are written, places in the capture. A format with all ranks in one file writes the capture, which has no others.
+  std::vector<uint32_t> ranks;
   std::string output;  // file or folder, as the format has it; does not exist, or may be replaced
   trace::WriteProgress progress = {};
 };

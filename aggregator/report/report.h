@@ -28,6 +28,7 @@ struct Analysis {
   align::Matches matches;
   align::ClockModel clock;
   std::vector<analysis::StepSpan> steps;
+  std::vector<HostInterval> in_steps;  // by rank index: from the begin of the first step to the end of the last, on its host
   Report report;
 };
 

@@ -24,8 +24,9 @@ using store::ActivityKind;
 using store::Capture;
 using store::RankData;
 
-// libkineto counts from the start of a quarter year, so that stamps stay short and ranks share the base.
-constexpr int64_t kQuarterNs = int64_t{7889238} * 1000000000;
+// Ranks share a base. Readers hold microseconds in doubles: from an hour ago those keep the nanosecond, from the quarter year ago that
+// libkineto counts from they do not, and steps that follow one another would overlap.
+constexpr int64_t kHourNs = int64_t{3600} * 1000000000;
 // Tracks of a stream's further lanes, out of the way of stream numbers.
 constexpr uint64_t kLaneStep = 10000000;
 constexpr int64_t kGpuSortIndex = 5000000;
@@ -39,10 +40,11 @@ Nanos ToUnix(const align::ClockModel& clock, const RankData& rank) {
 
 class KinetoWriter {
  public:
-  KinetoWriter(const Capture& capture, uint32_t rank_index, const align::ClockModel& clock,
-               store::ByteSink& sink)
+  KinetoWriter(const Capture& capture, uint32_t rank_index, const align::ClockModel& clock, store::ByteSink& sink, const KinetoOptions& options)
       : capture_(capture),
+        rank_index_(rank_index),
         rank_(capture.ranks[rank_index]),
+        options_(options),
         clock_(clock),
         out_(sink),
         links_(capture, rank_),
@@ -51,14 +53,14 @@ class KinetoWriter {
     for (const RankData& r : capture.ranks) {
       earliest = std::min(earliest, (r.window.start + ToUnix(clock, r)).ns());
     }
-    base_ = Nanos(earliest > 0 ? earliest / kQuarterNs * kQuarterNs : 0);
+    base_ = Nanos(earliest > 0 ? earliest / kHourNs * kHourNs : 0);
     shift_ = ToUnix(clock, rank_) - base_;
   }
 
   absl::Status Write() {
     WriteKinetoHeader(capture_, rank_, clock_, base_, shift_ + base_, out_);
     Names();
-    for (const store::HostRange& range : rank_.ranges) Range(range);
+    for (size_t i = 0; i < rank_.ranges.size(); ++i) Range(rank_.ranges[i], EndBefore(i));
     for (const store::ApiCall& call : rank_.api_calls) Call(call);
     for (uint32_t i = 0; i < rank_.activities.size(); ++i) Activity(i);
     for (const store::Sync& sync : rank_.syncs) SyncRow(sync);
@@ -131,11 +133,22 @@ class KinetoWriter {
             absl::StrCat("thread ", thread.value()));
   }
 
-  void Range(const store::HostRange& range) {
+  // A step that ends where the next begins is written a nanosecond shorter: added up in doubles they would overlap.
+  HostTime EndBefore(size_t index) const {
+    const store::HostRange& range = rank_.ranges[index];
+    if (range.kind != store::RangeKind::kStep || range.end <= range.start) return range.end;
+    const auto next = std::find_if(rank_.ranges.begin() + static_cast<ptrdiff_t>(index) + 1, rank_.ranges.end(), [&](const store::HostRange& r) {
+      return r.start > range.end || (r.kind == store::RangeKind::kStep && r.thread == range.thread);
+    });
+    const bool abuts = next != rank_.ranges.end() && next->kind == store::RangeKind::kStep && next->start == range.end;
+    return abuts ? range.end - Nanos(1) : range.end;
+  }
+
+  void Range(const store::HostRange& range, HostTime end) {
     Thread(range.thread);
     NewRow().Add("{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": ", Quoted{RangeName(range)},
                  ", \"pid\": ", pid_, ", \"tid\": ", range.thread.value(), ", \"ts\": ", Ts(range.start),
-                 ", \"dur\": ", range.end - range.start, ", \"args\": {");
+                 ", \"dur\": ", end - range.start, ", \"args\": {");
     if (const uint64_t id = links_.ExternalId(range)) out_.Add("\"External id\": ", id);
     out_.Add("}}");
   }
@@ -151,7 +164,21 @@ class KinetoWriter {
     if (!links_.Launches(call.correlation)) return;
     NewRow().Add("{\"ph\": \"s\", \"id\": ", id, ", \"pid\": ", pid_, ", \"tid\": ", call.thread.value(),
                  ", \"ts\": ", Ts(call.start), ", \"cat\": \"ac2g\", \"name\": \"ac2g\"}");
-    for (uint32_t collective : links_.CollectivesWithoutRange(call.correlation)) Annotation(collective, call);
+    for (uint32_t collective : links_.CollectivesWithoutRange(call.correlation)) {
+      if (IsAnnotated(call) && AllRanksHave(collective)) Annotation(collective, call);
+    }
+  }
+
+  // TensorBoard's plugin compares the k-th of one worker with the k-th of the others, and shows nothing where their numbers differ, as
+  // they do outside of the steps that all ranks have whole.
+  bool IsAnnotated(const store::ApiCall& call) const {
+    return options_.annotated.length() <= Nanos() || (call.start >= options_.annotated.start && call.start < options_.annotated.end);
+  }
+  bool AllRanksHave(uint32_t collective) const {
+    const align::Matches* matches = options_.matches;
+    if (matches == nullptr || rank_index_ >= matches->instance_of.size() || collective >= matches->instance_of[rank_index_].size()) return true;
+    const uint32_t instance = matches->instance_of[rank_index_][collective];
+    return instance < matches->instances.size() && matches->instances[instance].complete;
   }
 
   // What PyTorch would have had open around the launch: TensorBoard's plugin finds communication by it.
@@ -272,7 +299,9 @@ class KinetoWriter {
   }
 
   const Capture& capture_;
+  const uint32_t rank_index_;
   const RankData& rank_;
+  const KinetoOptions options_;
   const align::ClockModel& clock_;
   JsonText out_;
   KinetoLinks links_;
@@ -287,13 +316,13 @@ class KinetoWriter {
 
 }  // namespace
 
-absl::Status WriteKineto(const Capture& capture, uint32_t rank_index, const align::ClockModel& clock,
-                         store::ByteSink& sink) {
+absl::Status WriteKineto(const Capture& capture, uint32_t rank_index, const align::ClockModel& clock, store::ByteSink& sink,
+                         const KinetoOptions& options) {
   if (rank_index >= capture.ranks.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("there is no entry ", rank_index, " in a capture of ", capture.ranks.size()));
   }
-  return KinetoWriter(capture, rank_index, clock, sink).Write();
+  return KinetoWriter(capture, rank_index, clock, sink, options).Write();
 }
 
 std::string KinetoFileName(const Capture& capture, uint32_t rank_index) {

@@ -15,6 +15,7 @@ namespace {
 
 using store::ActivityKind;
 using store::CollectiveOp;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr int64_t kStart = 1790000000123456789;
@@ -355,6 +356,57 @@ TEST_F(KinetoWriterTest, StepsOfOtherNamesBecomeProfilerSteps) {
   capture_.ranks[1].api_calls.clear();
   EXPECT_THAT(Text(1), Not(HasSubstr("ProfilerStep")));
   EXPECT_THAT(Text(1), HasSubstr("\"step 4\""));
+}
+
+// All values of "key": N in rows that hold `mark`.
+std::vector<double> NumbersOf(const std::string& text, const std::string& mark, const std::string& key) {
+  std::vector<double> numbers;
+  for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + 1)) {
+    const size_t end = text.find('\n', at);
+    const size_t value = text.find("\"" + key + "\": ", at);
+    EXPECT_LT(value, end) << mark;
+    numbers.push_back(std::stod(text.substr(value + key.size() + 4)));
+  }
+  return numbers;
+}
+
+// TensorBoard's plugin adds ts and dur up in doubles and refuses steps that overlap.
+TEST_F(KinetoWriterTest, StepsThatFollowOneAnotherDoNotOverlapWhenAddedUpInDoubles) {
+  store::RankData& rank = capture_.ranks[0];
+  rank.ranges.clear();
+  int64_t start = kStart;
+  for (int step = 0; step < 500; ++step) {
+    const int64_t end = start + 1234 + 7919 * step % 100003;
+    rank.ranges.push_back({.start = HostTime(start),
+                           .end = HostTime(end),
+                           .name = capture_.strings.Intern("ProfilerStep#" + std::to_string(step)),
+                           .thread = ThreadId(500),
+                           .kind = store::RangeKind::kStep});
+    start = end;
+  }
+  const std::string text = Text(0);
+  const std::vector<double> ts = NumbersOf(text, "\"ProfilerStep#", "ts"), dur = NumbersOf(text, "\"ProfilerStep#", "dur");
+  ASSERT_EQ(ts.size(), 500u);
+  for (size_t i = 0; i + 1 < ts.size(); ++i) {
+    ASSERT_LE(ts[i] + dur[i], ts[i + 1]) << i;
+    ASSERT_NEAR(ts[i] + dur[i], ts[i + 1], 0.0011) << i;
+  }
+}
+
+TEST_F(KinetoWriterTest, AnnotationsAreWrittenForWhatAllRanksHaveInTheirCommonSteps) {
+  const auto annotations = [&](const KinetoOptions& options) {
+    store::StringSink sink;
+    EXPECT_TRUE(WriteKineto(capture_, 0, {}, sink, options).ok());
+    return NumbersOf(sink.text(), "\"name\": \"nccl:", "External id");
+  };
+  ASSERT_THAT(annotations({}), ElementsAre(15, 16)) << "the calls that launched the two";
+  align::Matches matches = align::Match(capture_);
+  ASSERT_EQ(matches.instances.size(), 2u);
+  EXPECT_THAT(annotations({.matches = &matches}), ElementsAre(15, 16));
+  matches.instances[matches.instance_of[0][0]].complete = false;
+  EXPECT_THAT(annotations({.matches = &matches}), ElementsAre(16));
+  const HostInterval until_second{HostTime(kStart), HostTime(kStart + 1600)};
+  EXPECT_THAT(annotations({.annotated = until_second}), ElementsAre(15));
 }
 
 TEST_F(KinetoWriterTest, FileNamesTellHostRankAndTime) {

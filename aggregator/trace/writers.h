@@ -19,8 +19,14 @@ namespace lockstep::trace {
 // How far a writer is, in units of its own; called now and then from the thread that writes. May be empty.
 using WriteProgress = std::function<void(uint64_t done, uint64_t total)>;
 
+// Where rows are written that stand for a framework's annotations around collectives, which TensorBoard's plugin compares worker by worker.
+struct KinetoOptions {
+  const align::Matches* matches = nullptr;  // only for collectives that all their ranks have; null: for all
+  HostInterval annotated = {};              // only for calls in it; empty: for all
+};
 // One rank as Kineto's Chrome JSON, which Holistic Trace Analysis, TensorBoard's PyTorch plugin and Perfetto open unmodified.
-absl::Status WriteKineto(const store::Capture& capture, uint32_t rank_index, const align::ClockModel& clock, store::ByteSink& sink);
+absl::Status WriteKineto(const store::Capture& capture, uint32_t rank_index, const align::ClockModel& clock, store::ByteSink& sink,
+                         const KinetoOptions& options = {});
 
 // File name of contract.md: <host>_<rank>.<unix_ms>.pt.trace.json.gz
 std::string KinetoFileName(const store::Capture& capture, uint32_t rank_index);
