@@ -44,6 +44,29 @@ def cuda_loop(setup, session, name, *args, seconds=120):
     return setup.script("cuda_loop.py", "--seconds", seconds, "--log", session.folder / f"{name}.jsonl", *args)
 
 
+def train_loop(setup, *args):
+    """The program of tests/cuda; None where there is none."""
+    names = [setup.simulate / "lockstep_train_loop_nvcc", setup.simulate / "lockstep_train_loop"] if setup.simulate else \
+        [setup.bundle / "gpu-check" / "train_loop"]
+    found = next((name for name in names if name.exists()), None)
+    return found and [str(found), *map(str, args)]
+
+
+def gpu_libraries(setup):
+    """The environment in which it finds libcudart and libnccl: the simulated ones, the system's, or those of Python's wheels; None when
+    there are none."""
+    if setup.simulate:
+        return {"LD_LIBRARY_PATH": str(setup.simulate.parent / "lib" / "sim_stack")}
+    script = ("import glob, os, site, sys; roots = [d + '/nvidia' for d in site.getsitepackages() + [site.getusersitepackages()]] + "
+              "['/usr/local/cuda/lib64', '/usr/lib/x86_64-linux-gnu']\n"
+              "for name in ('libcudart.so.13', 'libnccl.so.2'):\n"
+              "  found = [p for r in roots for p in glob.glob(r + '/**/' + name, recursive=True)]\n"
+              "  print(os.path.dirname(found[0]) if found else '')")
+    _, out, _ = run_logged(setup.work / "facts", "cudart-and-nccl", [setup.python, "-c", script])
+    folders = out.split()
+    return {"LD_LIBRARY_PATH": ":".join(folders)} if len(folders) == 2 else None
+
+
 def cupti_of(session):
     ranks, _ = session.status()
     return [rank.get("cupti_version") for rank in ranks]
@@ -58,14 +81,13 @@ def gpu_memory(setup, session, pid):
 
 
 class BackgroundTrace(threading.Thread):
-    def __init__(self, session, capture, duration):
+    def __init__(self, session, capture, *args, timeout=60):
         super().__init__(daemon=True)
-        self.session, self.capture, self.duration = session, capture, duration
+        self.session, self.capture, self.args, self.timeout = session, capture, args, timeout
         self.began = time.monotonic()
         self.code, self.folder, self.said, self.seconds = None, session.folder / capture, "", 0.0
         self.start()
 
     def run(self):
-        self.code, self.folder, self.said = self.session.trace(self.capture, "--duration", self.duration, "--formats", "none",
-                                                               timeout=45)
+        self.code, self.folder, self.said = self.session.trace(self.capture, "--formats", "none", *self.args, timeout=self.timeout)
         self.seconds = time.monotonic() - self.began

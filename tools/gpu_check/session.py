@@ -111,7 +111,7 @@ class Workload:
 class Session:
     """A section's folder, private socket folder and daemon. Use it in a `with`: nothing outlives it."""
 
-    def __init__(self, setup, name, daemon=True):
+    def __init__(self, setup, name, daemon=True, daemon_env=None):
         self.setup, self.name = setup, name
         self.folder = setup.work / name
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -122,26 +122,32 @@ class Session:
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)}
         self.env.update({"LOCKSTEP_SOCKET": str(self.socket), "XDG_STATE_HOME": str(self.sockets / "state"), **setup.env})
         if daemon:
-            self.start_daemon()
+            self.start_daemon(daemon_env)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        for workload in self.workloads:
-            workload.stop(timeout=10)
-        self.stop_daemon()
-        for pid in self.stray_daemons():
-            os.kill(pid, signal.SIGKILL)
-        for log in self.sockets.glob("*.log"):
-            shutil.copy(log, self.folder / log.name)
-        shutil.rmtree(self.sockets, ignore_errors=True)
+        # The end of a section's time must not come in the midst of this.
+        began, left = time.monotonic(), signal.setitimer(signal.ITIMER_REAL, 0)[0]
+        try:
+            for workload in self.workloads:
+                workload.stop(timeout=10)
+            self.stop_daemon()
+            for pid in self.stray_daemons():
+                os.kill(pid, signal.SIGKILL)
+            for log in self.sockets.glob("*.log"):
+                shutil.copy(log, self.folder / log.name)
+            shutil.rmtree(self.sockets, ignore_errors=True)
+        finally:
+            if left:
+                signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - began), 0.01))
 
-    def start_daemon(self):
+    def start_daemon(self, env=None):
         """With a log of everything: the one that `lockstep run` starts logs less."""
         log = open(self.folder / "lockstepd.out", "a")
         self.daemon = subprocess.Popen([self.program("lockstepd"), "--socket", str(self.socket), "--log-level", "debug", "--log",
-                                        str(self.folder / "lockstepd.log")], env=self.env, stdin=subprocess.DEVNULL, stdout=log,
+                                        str(self.folder / "lockstepd.log")], env={**self.env, **(env or {})}, stdin=subprocess.DEVNULL, stdout=log,
                                        stderr=subprocess.STDOUT, start_new_session=True)
         log.close()
         deadline = time.monotonic() + 10
@@ -244,10 +250,25 @@ class Setup:
             self.program_env.update({"LD_LIBRARY_PATH": str(lib / "sim_cuda"),
                                      "LOCKSTEP_SIM_CUPTI": str(lib / "liblockstep_sim_cupti.so")})
         self.cupti = None  # a libcupti of this machine, once the facts have found one
-        self.deadline = None
+        self.deadline = None  # of the whole run
+        self.section_deadline = None
+        self.modules = {}
+        self.kept = []  # (name, capture folder): what may become golden test data
 
     def left(self):
         return self.deadline - time.monotonic()
+
+    def section_left(self):
+        return self.section_deadline - time.monotonic()
+
+    def has(self, module):
+        """Whether the machine's Python can import it; simulated, nothing is asked of any."""
+        if self.simulate:
+            return False
+        if module not in self.modules:
+            done = subprocess.run([self.python, "-c", f"import {module}"], capture_output=True)
+            self.modules[module] = done.returncode == 0
+        return self.modules[module]
 
     def script(self, name, *args):
         # A crash leaves where Python was.
