@@ -1,5 +1,5 @@
-// A libcuda.so.1 for programs that need little of it: tools/gpu_check/cuda_loop.py runs on it where no GPU
-// is. No kernel runs; each occupies its stream for as many cycles as its second parameter says, and the
+// A libcuda.so.1 for programs that need little of it: those of tools/gpu_check that use the driver alone run on it
+// where no GPU is. No kernel runs; each occupies its stream for as many cycles as its second parameter says, and the
 // simulated CUPTI records it. Unlike lockstep-sim-rank's, these times are the wall clock's.
 //
 // Loads $CUDA_INJECTION64_PATH in cuInit, as the driver does. The simulated CUPTI is $LOCKSTEP_SIM_CUPTI.

@@ -1,6 +1,7 @@
 """A capture of one rank, read back from what `lockstep trace` wrote, and what can be asked of it."""
 import bisect
 import collections
+import decimal
 import gzip
 import json
 import statistics
@@ -32,7 +33,8 @@ class Capture:
 
     def _read_trace(self, path):
         with gzip.open(path, "rt") as file:
-            document = json.load(file)
+            # Exact: as a float a microsecond of the year has no nanoseconds.
+            document = json.load(file, parse_float=decimal.Decimal)
         # Written on the job's clock.
         base = document["baseTimeNanoseconds"] - document["lockstep"]["clock"]["shifted_ns"]
         self.kernels, self.calls, self.ranges, self.copies, self.sets, self.collectives = [], [], [], [], [], []

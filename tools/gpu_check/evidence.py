@@ -47,7 +47,7 @@ class Table:
         self.check(name, None, why, "")
 
     def _add(self, name, verdict, measured, expected):
-        measured = " ".join(str(measured).split()).replace("|", "/")
+        name, measured = (" ".join(str(text).split()).replace("|", "/") for text in (name, measured))
         self.rows.append({"id": self.id, "section": self.section, "check": name, "verdict": verdict, "measured": measured,
                           "expected": expected, "at_s": round(time.monotonic() - self.began, 1)})
         print(f"{verdict:9}{self.id:4}{self.section}: {name}: {measured}" + (f"  (goal: {expected})" if expected else ""), flush=True)
@@ -99,20 +99,26 @@ class Gathered:
                     "".join(f"; {failure}" for failure in self.failures[:3]), "all")
 
 
-def run_logged(folder, name, command, timeout=30, env=None):
+def run_logged(folder, name, command, timeout=30, env=None, started=lambda process: None):
     """Runs a command and keeps everything about it in folder/name.txt. Returns (exit code, stdout, stderr); the code is None
-    when it did not end in time, or could not be started."""
+    when it did not end in time, or could not be started. `started` is handed the process, for whoever may have to end it."""
     folder.mkdir(parents=True, exist_ok=True)
     command = [str(word) for word in command]
     began = time.monotonic()
     try:
-        done = subprocess.run(command, text=True, errors="replace", capture_output=True, timeout=timeout, env=env,
-                              stdin=subprocess.DEVNULL)
-        code, out, err = done.returncode, done.stdout, done.stderr
-    except subprocess.TimeoutExpired as late:
-        def text(data):
-            return data.decode(errors="replace") if isinstance(data, bytes) else data or ""
-        code, out, err = None, text(late.stdout), text(late.stderr) + f"\n[did not end within {timeout} s]"
+        with subprocess.Popen(command, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env,
+                              stdin=subprocess.DEVNULL) as process:
+            started(process)
+            try:
+                out, err = process.communicate(timeout=timeout)
+                code = process.returncode
+            except subprocess.TimeoutExpired:
+                process.kill()
+                out, err = process.communicate()
+                code, err = None, err + f"\n[did not end within {timeout} s]"
+            except BaseException:
+                process.kill()
+                raise
     except OSError as error:
         code, out, err = None, "", f"[{error}]"
     lines = [f"$ {' '.join(command)}", f"[exit {code}, {time.monotonic() - began:.2f} s, ended at {time.time():.3f}]", ""]

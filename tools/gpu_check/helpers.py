@@ -20,15 +20,19 @@ def why(stderr):
 def traced(table, session, label, *args, timeout=60):
     """A capture with its row in the table; None when there is none to look at."""
     began = time.monotonic()
-    code, folder, said = session.trace(label.replace(" ", "-"), "--formats", "kineto", *args, timeout=timeout)
+    name = re.sub(r"[^\w.]+", "-", label)
+    code, folder, said = session.trace(name, "--formats", "kineto", *args, timeout=timeout)
+    answered_ns = time.time_ns()
     table.check(f"{label}: `lockstep trace {' '.join(args)}`", code == 0,
                 f"exit {code} after {time.monotonic() - began:.1f} s: {why(said)}", "exit 0")
     if code != 0:
         return None
     try:
-        return captures.Capture(folder)
+        capture = captures.Capture(folder)
+        capture.answered_ns = answered_ns
+        return capture
     except Exception:
-        reason = broken(session.folder, f"{label.replace(' ', '-')}-unreadable")
+        reason = broken(session.folder, f"{name}-unreadable")
         table.check(f"{label} can be read back", False, reason, "report, records, trace")
         return None
 

@@ -21,25 +21,24 @@ def latency(setup, table):
         for which in ("first", "second"):
             asked = time.time_ns()
             capture = traced(table, session, f"{which} capture", "--duration", "500ms")
-            answered = time.time_ns()
             time.sleep(0.5)
             if capture is None:
                 return
-            fact_stalls(table, workload.events("burst"), capture, asked, answered, which)
+            fact_stalls(table, workload.events("burst"), capture, asked, which)
             if which == "first":
                 check_clocks(table, capture)
         workload.stop()
     table.left_out("per-thread buffers off", "the client leaves CUPTI's own default, which is on")
 
 
-def fact_stalls(table, bursts, capture, asked, answered, which):
+def fact_stalls(table, bursts, capture, asked, which):
     def taken(low, high):
         return [b["end_ns"] - b["start_ns"] for b in bursts if b["end_ns"] > low and b["start_ns"] < high]
 
     before = taken(asked - 2 * SETTLED_NS, asked)
     table.id = "A8"
     table.fact(f"{which} capture: from the command to the window", f"{(capture.t0 - asked) / 1e6:.0f} ms; from the window's end to the report "
-               f"{(answered - capture.t1) / 1e6:.0f} ms")
+               f"{(capture.answered_ns - capture.t1) / 1e6:.0f} ms")
     table.fact(f"{which} capture: longest burst", f"before {max(before, default=0) / 1e6:.2f} ms (median "
                f"{statistics.median(before or [0]) / 1e6:.2f}), while arming {max(taken(asked, capture.t0), default=0) / 1e6:.2f} ms, captured "
                f"{max(taken(capture.t0, capture.t1), default=0) / 1e6:.2f} ms, ending "

@@ -44,22 +44,29 @@ class Overhead:
         self.number = 0
 
     def start(self, more):
-        """Every program on its own, so that imports do not fight for the cores."""
+        """All at once, since an import of PyTorch takes seconds; they take turns once they are there."""
         under_run = self.session.under_run()
         for name, wrap, env in ((BARE, (), {}), (AGAIN, (), {}), (IDLE, under_run, {}), (PREPARED, under_run, {"LOCKSTEP_PREPARE": "always"}),
                                 (AFTER, under_run, {}), *((name, (), {}) for name in more)):
             short = name.replace(" ", "-")
             self.workers[name] = TurnWorker(short, self.session.folder, lambda answers, short=short, wrap=wrap, env=env: self.session.workload(
                 short, self.setup.script(self.program, "--answers", answers), wrap, env))
-            self.workers[name].ready(STARTS_WITHIN_S)
+        for worker in self.workers.values():
+            worker.ready(STARTS_WITHIN_S)
         for name, worker in self.workers.items():
             for workload in self.limits:
                 # A graph made before the first capture would be invisible in it: that is another check's (A5).
-                if not (name == AFTER and workload.endswith("_graph")):
+                if not (name in (AFTER, "kineto") and workload.endswith("_graph")):
                     worker.ask(f"prepare {workload}")
-        self.capture(CAPTURING, [next(iter(self.limits))], 3, counted=False)
-        for workload in self.limits:
-            self.workers[AFTER].ask(f"prepare {workload}")
+        first = next(iter(self.limits))
+        self.capture(CAPTURING, [first], 3, counted=False)
+        profiled = [self.workers["kineto"]] if "kineto" in self.workers else []
+        for worker in profiled:
+            for command in ("profile-on cuda", f"turn {first} 3", "profile-off"):
+                worker.ask(command)
+        for worker in [self.workers[AFTER], *profiled]:
+            for workload in self.limits:
+                worker.ask(f"prepare {workload}")
 
     def rounds(self, rounds, steps):
         began = time.monotonic()
@@ -99,8 +106,10 @@ class Overhead:
             else:
                 worker.ask(f"turn {workloads[0]} {steps}")
             worker.ask("capture-off")
-        finally:
-            trace.join(60)
+        except TurnFailed as failed:
+            trace.join(5)
+            raise TurnFailed(f"{failed}; `lockstep trace`: exit {trace.code}: {why(trace.said)}") from failed
+        trace.join(60)
         if trace.code != 0:
             raise TurnFailed(f"{arm}: `lockstep trace` exit {trace.code}: {why(trace.said)}")
         if counted:

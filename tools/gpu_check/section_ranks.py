@@ -131,7 +131,7 @@ def nccl(setup, table):
 def fact_version(table, session):
     """What NCCL_DEBUG=INFO had to say of its profiler plugin."""
     text = (session.folder / "rank0.out").read_text(errors="replace")
-    lines = [line.split("NCCL INFO")[-1].strip() for line in text.splitlines() if re.search(r"PROFILER|ncclProfiler", line)]
+    lines = [line.split("NCCL INFO")[-1].strip() for line in text.splitlines() if re.search(r"NCCL INFO.*(PROFILER|Profiler)", line)]
     table.fact("NCCL says of its profiler plugin", "; ".join(lines[:4]) or "nothing")
 
 

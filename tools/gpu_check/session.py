@@ -115,7 +115,7 @@ class Session:
         self.setup, self.name = setup, name
         self.folder = setup.work / name
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.calls, self.workloads, self.daemon = 0, [], None
+        self.calls, self.clis, self.workloads, self.daemon = 0, [], [], None
         # A socket's path is at most 107 bytes long, whatever OUT is.
         self.sockets = pathlib.Path(tempfile.mkdtemp(prefix="lk-"))
         self.socket = self.sockets / "client.sock"
@@ -133,6 +133,9 @@ class Session:
         try:
             for workload in self.workloads:
                 workload.stop(timeout=10)
+            for cli in self.clis:
+                if cli.poll() is None:
+                    cli.kill()  # one in the background, of a section that was broken off
             self.stop_daemon()
             for pid in self.stray_daemons():
                 os.kill(pid, signal.SIGKILL)
@@ -193,7 +196,8 @@ class Session:
 
     def cli(self, *args, timeout=60):
         self.calls += 1
-        return run_logged(self.folder, f"cli-{self.calls:02}-{args[0]}", [self.program("lockstep"), *args], timeout, self.env)
+        return run_logged(self.folder, f"cli-{self.calls:02}-{args[0]}", [self.program("lockstep"), *args], timeout, self.env,
+                          self.clis.append)
 
     def status(self):
         """(ranks, warnings) as `lockstep status` has them."""
