@@ -99,7 +99,8 @@ class GpuCheck(unittest.TestCase):
         for row in overhead:
             self.assertRegex(row["measured"], r"^\d+\.\d{4} \[\d+\.\d{4}, \d+\.\d{4}\] of bare; median step \d+\.\d us of 8, [+-]")
         # What the simulated stack cannot show is not claimed.
-        self.assertEqual({row["section"] for row in rows if row["verdict"] == "LEFT OUT"}, {"torch", "jax", "overhead", "graphs", "latency", "forks"})
+        self.assertEqual({row["section"] for row in rows if row["verdict"] == "LEFT OUT"},
+                         {"torch", "jax", "overhead", "graphs", "latency", "forks"})
         names = set.union(*(run.names for run in runs))
         for name in ("facts/uname.txt", "cuda/lockstepd.log", "cuda/loop.out", "cuda/loop.jsonl", "cuda/capture-1/report.json",
                      "cuda/capture-1/records/manifest.json", "killed-daemon/lockstepd.log", "on-demand/lockstepd.log",

@@ -47,8 +47,8 @@ def keep(setup, table, capture, folder, target, kept):
     # Read again from the copy alone, as a test will.
     code, out, err = run_logged(setup.work / "repository-check", capture,
                                 [setup.bundle / "bin" / "lockstep", "report", target, "--format", "json"], timeout=20)
-    if table.check(f"{capture} can be read again", code == 0 and '"schema"' in out, f"exit {code}, {size} bytes of records: {err.strip()[:200]}",
-                   "a report"):
+    if table.check(f"{capture} can be read again", code == 0 and '"schema"' in out,
+                   f"exit {code}, {size} bytes of records: {err.strip()[:200]}", "a report"):
         kept.append(capture)
         (target / "report.json").write_text(out)
     else:

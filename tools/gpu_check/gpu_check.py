@@ -16,6 +16,7 @@ import time
 
 from evidence import OutOfTime, Table, broken, run_logged, write_archive
 from for_repository import gather
+from machine import Setup
 from section_cuda import cuda, entries, threads
 from section_facts import facts
 from section_graphs import graphs
@@ -27,7 +28,6 @@ from section_ranks import nccl, ranks
 from section_robustness import forks, robustness
 from section_same import same_program
 from section_torch import torch
-from session import Setup
 
 # `least`: seconds without which it is not begun; `limit`: seconds after which it is broken off.
 Section = collections.namedtuple("Section", "name id function least limit")

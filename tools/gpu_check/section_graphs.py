@@ -58,5 +58,6 @@ def check_replays(table, capture, bursts, label, must_be_seen):
     sure = sum(b["end_ns"] < capture.t1 - MAY_RUN_LATER_NS for b in replays)
     named = sure <= unseen <= len(replays) + 2 and not capture.report["stragglers"]
     table.check(f"{label}: what is not seen is named", named and not must_be_seen,
-                f"graphs_not_visible has {unseen} launches, {len(replays)} were made in the window; {len(capture.report['stragglers'])} ranks "
-                "are blamed", "their kernels" if must_be_seen else "all of them, nobody blamed")
+                f"graphs_not_visible has {unseen} launches, {len(replays)} were made in the window; "
+                f"{len(capture.report['stragglers'])} ranks are blamed; {capture.rows}",
+                "their kernels" if must_be_seen else "all of them, nobody blamed")

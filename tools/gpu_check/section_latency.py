@@ -37,12 +37,13 @@ def fact_stalls(table, bursts, capture, asked, which):
 
     before = taken(asked - 2 * SETTLED_NS, asked)
     table.id = "A8"
-    table.fact(f"{which} capture: from the command to the window", f"{(capture.t0 - asked) / 1e6:.0f} ms; from the window's end to the report "
-               f"{(capture.answered_ns - capture.t1) / 1e6:.0f} ms")
-    table.fact(f"{which} capture: longest burst", f"before {max(before, default=0) / 1e6:.2f} ms (median "
-               f"{statistics.median(before or [0]) / 1e6:.2f}), while arming {max(taken(asked, capture.t0), default=0) / 1e6:.2f} ms, captured "
-               f"{max(taken(capture.t0, capture.t1), default=0) / 1e6:.2f} ms, ending "
-               f"{max(taken(capture.t1, capture.t1 + SETTLED_NS), default=0) / 1e6:.2f} ms")
+    table.fact(f"{which} capture: from the command to the window", f"{(capture.t0 - asked) / 1e6:.0f} ms; from the window's end to the "
+               f"report {(capture.answered_ns - capture.t1) / 1e6:.0f} ms")
+    longest = {"before": before, "while arming": taken(asked, capture.t0), "captured": taken(capture.t0, capture.t1),
+               "ending": taken(capture.t1, capture.t1 + SETTLED_NS)}
+    table.fact(f"{which} capture: longest burst",
+               ", ".join(f"{when} {max(ns, default=0) / 1e6:.2f} ms" for when, ns in longest.items()) +
+               f"; median before {statistics.median(before or [0]) / 1e6:.2f} ms")
 
 
 def check_clocks(table, capture):

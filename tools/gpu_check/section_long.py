@@ -73,7 +73,8 @@ def judge(setup, table, totals, usages, seconds):
     table.check("records without a stamp", stored > 0 and stampless == 0, f"{stampless} of {stored + lost}", "0")
     for name, usage in usages.items():
         (grown_first, cpu_first), (grown, cpu) = usage.half(False), usage.half(True)
+        at_end = usage.samples[-1][1] if usage.samples else 0
         table.check(f"memory of the {name} in the second half of the capture", len(usage.samples) > 3 and grown < GROWTH_BYTES,
-                    f"{grown / 1e6:+.1f} MB (first half {grown_first / 1e6:+.1f} MB), at its end {usage.samples[-1][1] / 1e6 if usage.samples else 0:.0f} MB",
+                    f"{grown / 1e6:+.1f} MB (first half {grown_first / 1e6:+.1f} MB), at its end {at_end / 1e6:.0f} MB",
                     f"less than {GROWTH_BYTES >> 20} MiB more")
         table.fact(f"processor time of the {name}", f"{cpu_first:.2f} cores in the first half, {cpu:.2f} in the second")

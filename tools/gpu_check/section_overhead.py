@@ -46,11 +46,10 @@ class Overhead:
     def start(self, more):
         """All at once, since an import of PyTorch takes seconds; they take turns once they are there."""
         under_run = self.session.under_run()
-        for name, wrap, env in ((BARE, (), {}), (AGAIN, (), {}), (IDLE, under_run, {}), (PREPARED, under_run, {"LOCKSTEP_PREPARE": "always"}),
-                                (AFTER, under_run, {}), *((name, (), {}) for name in more)):
-            short = name.replace(" ", "-")
-            self.workers[name] = TurnWorker(short, self.session.folder, lambda answers, short=short, wrap=wrap, env=env: self.session.workload(
-                short, self.setup.script(self.program, "--answers", answers), wrap, env))
+        wraps = {BARE: (), AGAIN: (), IDLE: under_run, PREPARED: under_run, AFTER: under_run, **{name: () for name in more}}
+        for name, wrap in wraps.items():
+            env = {"LOCKSTEP_PREPARE": "always"} if name == PREPARED else {}
+            self.start_one(name, wrap, env)
         for worker in self.workers.values():
             worker.ready(STARTS_WITHIN_S)
         for name, worker in self.workers.items():
@@ -67,6 +66,11 @@ class Overhead:
         for worker in [self.workers[AFTER], *profiled]:
             for workload in self.limits:
                 worker.ask(f"prepare {workload}")
+
+    def start_one(self, name, wrap, env):
+        short = name.replace(" ", "-")
+        self.workers[name] = TurnWorker(short, self.session.folder, lambda answers: self.session.workload(
+            short, self.setup.script(self.program, "--answers", answers), wrap, env))
 
     def rounds(self, rounds, steps):
         began = time.monotonic()
@@ -124,11 +128,11 @@ class Overhead:
                 self.table.left_out(f"{workload}", "no turn of it was made")
                 continue
             base = [ns for pair in self.turns.pairs[workload, AGAIN] for ns in pair.base]
-            self.table.fact(f"{workload}: bare", f"median step {statistics.median(base) / 1e3:.1f} us of {len(base)}; a second bare program "
-                            f"takes {overhead_stats.text(control)} of it")
+            self.table.fact(f"{workload}: bare", f"median step {statistics.median(base) / 1e3:.1f} us of {len(base)}; a second bare "
+                            f"program takes {overhead_stats.text(control)} of it")
             for arm in (IDLE, PREPARED, AFTER):
-                self.judge(workload, arm, ratios, lambda found: overhead_stats.within_noise(found, control), "within noise of none: down to 1 or "
-                           f"to the second bare program's {max(1, control.high):.4f}")
+                self.judge(workload, arm, ratios, lambda found, control=control: overhead_stats.within_noise(found, control),
+                           f"within noise of none: down to 1 or to the second bare program's {max(1, control.high):.4f}")
             for arm in ACTIVITIES:
                 self.judge(workload, arm, ratios, lambda found, most=most: found.value <= 1 + most, f"at most {1 + most:.2f}")
             for arm in PROFILES:
@@ -177,4 +181,5 @@ class Overhead:
             self.table.left_out(label, "there is no PyTorch" if "kineto" not in self.workers else "no turn of one of them was made")
             return
         found = overhead_stats.relative(ours, theirs)
-        self.table.judge(label, found.low <= 1, f"{overhead_stats.text(found)} of its step, CUDA activities only", "at most 1, within the interval")
+        self.table.judge(label, found.low <= 1, f"{overhead_stats.text(found)} of its step, CUDA activities only",
+                         "at most 1, within the interval")

@@ -73,8 +73,9 @@ def forks(setup, table):
             found, _ = session.status()
             code, children = workload.stop(), workload.events("child")
             table.check("children of a fork end well and are no ranks", code == 0 and len(found) == 1 and len(children) > 3 and
-                        all(child["exit"] == 0 for child in children), f"{len(children)} children, exits {sorted({c['exit'] for c in children})}; "
-                        f"{len(found)} rank; the program's exit {code}: {workload.said()}", "exit 0, one rank")
+                        all(child["exit"] == 0 for child in children),
+                        f"{len(children)} children, exits {sorted({c['exit'] for c in children})}; {len(found)} rank; "
+                        f"the program's exit {code}: {workload.said()}", "exit 0, one rank")
             if capture is not None:
                 captures.check_whole(table, capture, "capture while it forks")
                 captures.check_bursts(table, capture, workload.events("burst"), "capture while it forks")
@@ -85,8 +86,9 @@ def forks(setup, table):
             code, folder, said = session.trace("capture", "--duration", "700ms", "--formats", "none")
             rows, losses = captures.totals(folder) if code == 0 else ({}, [])
             lost = sum(loss["records"] for loss in losses if loss["stage"] == "ring")
-            table.check("a ring that is full: the capture is kept and counts what it lost", code == 0 and rows.get("kernel", 0) > 0 and lost > 0,
-                        f"exit {code}: {why(said)} {rows.get('kernel', 0)} kernels, {lost} records lost in rings of {SMALL_RING_BYTES} bytes",
+            kernels = rows.get("kernel", 0)
+            table.check("a ring that is full: the capture is kept and counts what it lost", code == 0 and kernels > 0 and lost > 0,
+                        f"exit {code}: {why(said)} {kernels} kernels, {lost} records lost in rings of {SMALL_RING_BYTES} bytes",
                         "kernels, and a loss of the ring's")
             code = workload.stop()
             table.check("a ring that is full: the program ends as ever", code == 0, f"exit {code}: {workload.said()}", "exit 0")

@@ -5,13 +5,10 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 
 from evidence import last_line, run_logged, snapshot
-
-HERE = pathlib.Path(__file__).resolve().parent
 # Whatever started us must not decide who the ranks are and where their daemon is.
 FOREIGN = ("LOCKSTEP_", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN", "KINETO_USE_DAEMON", "RANK",
            "WORLD_SIZE", "LOCAL_RANK", "OMPI_", "PMIX_", "SLURM_", "XDG_STATE_HOME")
@@ -150,8 +147,8 @@ class Session:
         """With a log of everything: the one that `lockstep run` starts logs less."""
         log = open(self.folder / "lockstepd.out", "a")
         self.daemon = subprocess.Popen([self.program("lockstepd"), "--socket", str(self.socket), "--log-level", "debug", "--log",
-                                        str(self.folder / "lockstepd.log")], env={**self.env, **(env or {})}, stdin=subprocess.DEVNULL, stdout=log,
-                                       stderr=subprocess.STDOUT, start_new_session=True)
+                                        str(self.folder / "lockstepd.log")], env={**self.env, **(env or {})},
+                                       stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
         log.close()
         deadline = time.monotonic() + 10
         while not self.socket.exists() and self.daemon.poll() is None and time.monotonic() < deadline:
@@ -239,41 +236,3 @@ class Session:
             running.append(("lockstepd", self.daemon.pid))
         for who, pid in running:
             snapshot(self.folder, pid, f"{name}-{who}", stacks)
-
-
-class Setup:
-    """What all sections share."""
-
-    def __init__(self, bundle, work, simulate):
-        self.bundle, self.work, self.simulate = bundle, work, simulate
-        self.python = sys.executable
-        self.env = {}  # for every program and daemon; LOCKSTEP_CUPTI_LIB where the client does not find CUPTI by itself
-        self.program_env = {"PYTHONUNBUFFERED": "1"}
-        if simulate:
-            lib = simulate.parent / "lib"
-            self.program_env.update({"LD_LIBRARY_PATH": str(lib / "sim_cuda"),
-                                     "LOCKSTEP_SIM_CUPTI": str(lib / "liblockstep_sim_cupti.so")})
-        self.cupti = None  # a libcupti of this machine, once the facts have found one
-        self.deadline = None  # of the whole run
-        self.section_deadline = None
-        self.modules = {}
-        self.kept = []  # (name, capture folder): what may become golden test data
-
-    def left(self):
-        return self.deadline - time.monotonic()
-
-    def section_left(self):
-        return self.section_deadline - time.monotonic()
-
-    def has(self, module):
-        """Whether the machine's Python can import it; simulated, nothing is asked of any."""
-        if self.simulate:
-            return False
-        if module not in self.modules:
-            done = subprocess.run([self.python, "-c", f"import {module}"], capture_output=True)
-            self.modules[module] = done.returncode == 0
-        return self.modules[module]
-
-    def script(self, name, *args):
-        # A crash leaves where Python was.
-        return [self.python, "-X", "faulthandler", str(HERE / name), *map(str, args)]

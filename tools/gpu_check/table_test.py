@@ -93,7 +93,8 @@ class ForTheRepository(unittest.TestCase):
             bundle, work = out / "bundle", out / "work"
             (bundle / "bin").mkdir(parents=True)
             # Stands in for the program: reads what it is given, and says no to one of them.
-            (bundle / "bin" / "lockstep").write_text("#!/bin/sh\n[ -e \"$2/records/broken\" ] && { echo bad >&2; exit 1; }\necho '{\"schema\": 1}'\n")
+            (bundle / "bin" / "lockstep").write_text('#!/bin/sh\n[ -e "$2/records/broken" ] && { echo bad >&2; exit 1; }\n'
+                                                     "echo '{\"schema\": 1}'\n")
             (bundle / "bin" / "lockstep").chmod(0o755)
             for name, file, size in (("good", "r.lsr", 1000), ("bad", "broken", 1000), ("large", "r.lsr", 3 << 20), ("none", None, 0)):
                 (work / name / "records").mkdir(parents=True)
