@@ -66,10 +66,15 @@ class Device:
         return free.value
 
     def leave(self, free_bytes):
-        """Takes all memory but so much, in pieces, since no single one may be as large."""
-        piece, memory = 64 << 20, ctypes.c_uint64()
-        while self.free_bytes() > free_bytes + piece:
-            self.cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(piece))
+        """Takes all memory but so much, as far as it can be had, in pieces that get smaller. Returns what is free then."""
+        piece, memory = 1 << 30, ctypes.c_uint64()
+        while piece >= 1 << 20:
+            before = self.free_bytes()
+            taken = before > free_bytes + piece and self.cuda.lib.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(piece)) == 0
+            # One that costs nothing would be asked for without end.
+            if not taken or self.free_bytes() >= before:
+                piece //= 2
+        return self.free_bytes()
 
 
 class Stream:

@@ -34,7 +34,7 @@ def overhead(setup, table):
         finally:
             for worker in run.workers.values():
                 worker.close()
-        run.tell()
+            run.tell()  # also when time is up in the midst of it
 
 
 class Overhead:
