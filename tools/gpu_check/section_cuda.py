@@ -132,9 +132,10 @@ def entries(setup, table):
                 judge_plain(table, workload, capture, "preloaded capture")
     with Session(setup, "on-demand", daemon=False) as session:
         workload = session.workload("loop", cuda_loop(setup, session, "loop"), session.under_run())
-        if registers(table, session, workload, label="a daemon started by `lockstep run`: the client reaches it"):
-            code, _, said = session.trace("capture", "--duration", "500ms", "--formats", "none")
-            table.check("and the rank is captured", code == 0, f"exit {code}: {why(said)}", "exit 0")
+        if not registers(table, session, workload, label="a daemon started by `lockstep run`: the client reaches it"):
+            return
+        code, _, said = session.trace("capture", "--duration", "500ms", "--formats", "none")
+        table.check("and the rank is captured", code == 0, f"exit {code}: {why(said)}", "exit 0")
         workload.stop()
         if setup.simulate:
             return  # its end takes 10 s and is other tests' (tests/e2e/loopback_test.py)
