@@ -133,6 +133,32 @@ TEST_F(AgentTest, PreparedCuptiWasOnForAMomentAndRecordsNothing) {
   ArmAndExpectArmed(1);
 }
 
+class AgentGraphTest : public AgentTest {
+ protected:
+  // Of a graph's kernel in the process's first capture, by CUPTI 13.0.
+  uint32_t CorrelationOfGraphKernel() {
+    ConnectAndWelcome();
+    kSystemTiming.pause(Nanos::Millis(50));
+    ArmAndExpectArmed(1);
+    const int64_t t0 = StartWindow(1, Nanos::Millis(50));
+    foreign::cupti::Kernel10 kernel = MakeKernel(t0 + 10, t0 + 11, 99);
+    kernel.graph_id = 5;
+    cupti_.Emit(kernel);
+    const auto done = daemon_.WaitForState();
+    EXPECT_TRUE(done && done->state == ClientState::kDone);
+    const auto kernels = daemon_.end->DrainOnly<ring::KernelRecord>(RecordKind::kKernel);
+    EXPECT_EQ(kernels.size(), 1u);
+    return kernels.empty() ? 1 : kernels[0].correlation;
+  }
+};
+
+TEST_F(AgentGraphTest, TheFirstCaptureKeepsCorrelationsOfGraphs) { EXPECT_EQ(CorrelationOfGraphKernel(), 99u); }
+
+TEST_F(AgentGraphTest, PreparingCountsAsACaptureOfACuptiWhoseLaterOnesHaveWrongCorrelations) {
+  agent_->SetOptions({Prepare::kAtFirstContext, nullptr});
+  EXPECT_EQ(CorrelationOfGraphKernel(), 0u);
+}
+
 TEST_F(AgentTest, ADaemonThatDiesInACaptureLeavesNothingOnAndItsSuccessorGetsTheSegment) {
   ConnectAndWelcome();
   ArmAndExpectArmed(1);

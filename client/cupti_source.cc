@@ -182,6 +182,7 @@ bool CuptiSource::Prepare(const CuptiApi& api) {
   api_ = api;
   Sentence unheard;
   if (api_.GetVersion(&version_) != Result::kSuccess || !CheckVersion(&unheard)) return false;
+  ++sessions_;  // CUPTI may count it as one: better no correlations of graphs than wrong ones
   return api_.Enable(ActivityKind::kConcurrentKernel) == Result::kSuccess &&
          api_.Disable(ActivityKind::kConcurrentKernel) == Result::kSuccess;
 }

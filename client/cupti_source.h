@@ -114,7 +114,7 @@ class CuptiSource {
   std::atomic<bool> armed_{false};
   Sentence dormant_;  // why, when not empty
   Sentence note_;
-  uint32_t sessions_ = 0;  // armed so far
+  uint32_t sessions_ = 0;  // armed or prepared so far
   UndoStep undo_[32] = {};
   uint32_t undo_count_ = 0;
   const ring::ClientSegment* segment_ = nullptr;

@@ -34,13 +34,14 @@ uint64_t UnseenGraphLaunches(const RankData& rank) {
   uint32_t last_run = 0;  // of what was launched in the window
   bool graph_without_launch = false;
   for (const DeviceActivity& a : rank.activities) {
-    recorded.insert(a.correlation.value());
     last_run = std::max(last_run, a.correlation.value());
     const bool kernel = a.kind == ActivityKind::kKernel;
     const uint32_t graph = a.detail == kNone ? 0
                            : kernel          ? rank.kernel_details[a.detail].graph
                                              : rank.copy_details[a.detail].graph;
-    graph_without_launch |= graph != 0 && a.correlation == CorrelationId(0);
+    if (graph == 0) continue;  // of a call of its own, whatever its number: CUPTI 13.0 gives graphs' launches those of others
+    recorded.insert(a.correlation.value());
+    graph_without_launch |= a.correlation == CorrelationId(0);
   }
   // A CUPTI whose correlations of graphs cannot be trusted: that some were recorded is all there is to know.
   if (graph_without_launch) return 0;

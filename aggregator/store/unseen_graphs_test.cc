@@ -65,6 +65,14 @@ TEST_F(UnseenGraphs, WhereCorrelationsCannotBeTrustedNothingIsClaimed) {
   EXPECT_EQ(UnseenGraphLaunches(rank_), 0u);
 }
 
+TEST_F(UnseenGraphs, WorkOfItsOwnUnderTheNumberOfALaunchIsNotTheGraphs) {
+  Launch(1, 10);
+  Launch(2, 20);
+  Kernel(1, 12, 0);
+  Kernel(2, 22, 0);
+  EXPECT_EQ(UnseenGraphLaunches(rank_), 2u);
+}
+
 TEST_F(UnseenGraphs, OtherCallsDoNotCount) {
   Launch(1, 10, 211);
   Launch(2, 10, 311, true);

@@ -1,5 +1,5 @@
-// A libcuda.so.1 for programs that need little of it: tools/gpu_check/cuda_loop.py runs on it where no GPU
-// is. No kernel runs; each occupies its stream for as many cycles as its second parameter says, and the
+// A libcuda.so.1 for programs that need little of it: those of tools/gpu_check that use the driver alone run on it
+// where no GPU is. No kernel runs; each occupies its stream for as many cycles as its second parameter says, and the
 // simulated CUPTI records it. Unlike lockstep-sim-rank's, these times are the wall clock's.
 //
 // Loads $CUDA_INJECTION64_PATH in cuInit, as the driver does. The simulated CUPTI is $LOCKSTEP_SIM_CUPTI.
@@ -13,6 +13,8 @@
 #include <ctime>
 #include <map>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "common/foreign/cupti.h"
 #include "sim/cupti/core.h"
@@ -29,6 +31,7 @@ using cupti::ActivityKind;
 constexpr int kSuccess = 0, kInvalidValue = 1, kNotInitialized = 3;
 constexpr int64_t kNsPerLaunch = 3'000, kNsPerCopy = 2'000;
 constexpr int64_t kCyclesPerNs = 2;
+constexpr size_t kDeviceBytes = size_t{1} << 30;
 constexpr uint32_t kDevice = 0, kFirstStream = 13, kStreams = 64;
 
 int64_t Now(clockid_t clock) {
@@ -37,9 +40,22 @@ int64_t Now(clockid_t clock) {
   return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-// Streams and events are handed out as pointers into nothing: numbers, of which 0 is the default stream.
+// What a captured launch becomes.
+struct Node {
+  cupti::Kernel10 record{};
+  int64_t ns = 0;
+};
+struct Graph {
+  std::vector<Node> nodes;
+  uint32_t id = 0;            // of the executable; 0: not instantiated
+  bool before_cupti = false;  // instantiated before CUPTI's first use
+};
+
+// Streams, events and graphs are handed out as pointers into nothing: numbers, of which 0 is the default stream.
 struct Stream {
   int64_t free_at = 0;  // CLOCK_MONOTONIC
+  bool capturing = false;
+  Graph captured;
 };
 
 class Driver {
@@ -73,22 +89,71 @@ class Driver {
   template <typename Record>
   uint32_t Enqueue(uint64_t stream, int64_t ns, Record record) {
     std::lock_guard<std::mutex> lock(mutex_);
-    const int64_t mono = Now(CLOCK_MONOTONIC), real = Now(CLOCK_REALTIME) - mono;
-    const int64_t start = std::max(mono + kNsPerLaunch, streams_[stream].free_at);
-    streams_[stream].free_at = start + ns;
-    record.device_id = kDevice;
-    record.context_id = kSimContextId;
-    record.stream_id = kFirstStream + static_cast<uint32_t>(stream);
     record.correlation_id = ++correlation_;
-    if (core_->wants(record.kind)) {
-      core_->complete(core_->launch(&record, sizeof record), real + start, real + start + ns, start + ns,
-                      Keep::kDeliver);
+    Run(stream, ns, record, core_->wants(record.kind));
+    return correlation_;
+  }
+
+  // As Enqueue; while the stream captures, the launch becomes a node and nothing runs.
+  uint32_t Launch(uint64_t stream, int64_t ns, const cupti::Kernel10& record) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      Stream& s = streams_[stream];
+      if (s.capturing) {
+        s.captured.nodes.push_back({record, ns});
+        return ++correlation_;
+      }
+    }
+    return Enqueue(stream, ns, record);
+  }
+
+  bool BeginCapture(uint64_t stream) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Stream& s = streams_[stream];
+    if (stream == 0 || s.capturing) return false;
+    s.capturing = true;
+    s.captured = {};
+    return true;
+  }
+  // 0: the stream captured nothing.
+  uint64_t EndCapture(uint64_t stream) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Stream& s = streams_[stream];
+    if (!s.capturing) return 0;
+    s.capturing = false;
+    graphs_[++last_graph_] = std::move(s.captured);
+    return last_graph_;
+  }
+  uint64_t Instantiate(uint64_t graph) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = graphs_.find(graph);
+    if (found == graphs_.end()) return 0;
+    Graph made = found->second;
+    made.id = static_cast<uint32_t>(++last_graph_);
+    made.before_cupti = !core_->used();
+    graphs_[last_graph_] = std::move(made);
+    return last_graph_;
+  }
+  // The launch's correlation; 0: no such executable.
+  uint32_t LaunchGraph(uint64_t executable, uint64_t stream) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = graphs_.find(executable);
+    if (found == graphs_.end() || found->second.id == 0) return 0;
+    const Graph& graph = found->second;
+    const bool silent = graph.before_cupti && core_->knobs()->graph_before_cupti;
+    ++correlation_;
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      cupti::Kernel10 record = graph.nodes[n].record;
+      record.graph_id = graph.id;
+      record.graph_node_id = (uint64_t{graph.id} << 32) + n + 1;
+      record.correlation_id = correlation_;
+      Run(stream, graph.nodes[n].ns, record, !silent && core_->wants(record.kind));
     }
     return correlation_;
   }
 
-  void NoteLaunchCall(uint32_t correlation, int64_t start_real) {
-    const SimCall call{cupti::CallbackDomain::kDriverApi, cupti::driver_cbid::kLaunchKernel};
+  void NoteCall(uint32_t cbid, uint32_t correlation, int64_t start_real) {
+    const SimCall call{cupti::CallbackDomain::kDriverApi, cbid};
     if (!core_->wants_call(call.domain, call.cbid)) return;
     cupti::Api record{};
     record.kind = ActivityKind::kDriver;
@@ -125,6 +190,20 @@ class Driver {
   bool ready() const { return core_ != nullptr; }
 
  private:
+  // Of the stream's next free moment on; mutex_ is held.
+  template <typename Record>
+  void Run(uint64_t stream, int64_t ns, Record record, bool recorded) {
+    const int64_t mono = Now(CLOCK_MONOTONIC), real = Now(CLOCK_REALTIME) - mono;
+    const int64_t start = std::max(mono + kNsPerLaunch, streams_[stream].free_at);
+    streams_[stream].free_at = start + ns;
+    if (!recorded) return;
+    record.device_id = kDevice;
+    record.context_id = kSimContextId;
+    record.stream_id = kFirstStream + static_cast<uint32_t>(stream);
+    core_->complete(core_->launch(&record, sizeof record), real + start, real + start + ns, start + ns,
+                    Keep::kDeliver);
+  }
+
   static void LoadInjection() {
     const char* path = std::getenv("CUDA_INJECTION64_PATH");
     void* library = path == nullptr || *path == '\0' ? nullptr : dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -138,7 +217,8 @@ class Driver {
   std::mutex mutex_;
   std::map<uint64_t, Stream> streams_;
   std::map<uint64_t, int64_t> events_;
-  uint64_t last_stream_ = 0, last_event_ = 0;
+  std::map<uint64_t, Graph> graphs_;
+  uint64_t last_stream_ = 0, last_event_ = 0, last_graph_ = 0;
   uint32_t correlation_ = 0;
 };
 
@@ -181,6 +261,11 @@ LOCKSTEP_SIM_EXPORT int cuModuleGetFunction(void** function, void*, const char*)
 LOCKSTEP_SIM_EXPORT int cuMemAlloc_v2(uint64_t* memory, size_t bytes) {
   *memory = Number(std::calloc(1, bytes));
   return *memory == 0 ? kInvalidValue : kSuccess;
+}
+// Nothing real: a program that watches its memory finds that none was taken.
+LOCKSTEP_SIM_EXPORT int cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
+  *free_bytes = *total_bytes = kDeviceBytes;
+  return kSuccess;
 }
 LOCKSTEP_SIM_EXPORT int cuStreamCreate(void** stream, unsigned) {
   return Hand(stream, TheDriver().NewStream());
@@ -227,7 +312,26 @@ LOCKSTEP_SIM_EXPORT int cuLaunchKernel(void*, unsigned grid_x, unsigned grid_y, 
   record.name = "lockstep_probe";
   const auto cycles = static_cast<int64_t>(*static_cast<const uint64_t*>(parameters[1]));
   const int64_t ns = std::max<int64_t>(cycles / kCyclesPerNs, 1'000);
-  TheDriver().NoteLaunchCall(TheDriver().Enqueue(Number(stream), ns, record), start_real);
+  TheDriver().NoteCall(cupti::driver_cbid::kLaunchKernel, TheDriver().Launch(Number(stream), ns, record), start_real);
+  return kSuccess;
+}
+
+LOCKSTEP_SIM_EXPORT int cuStreamBeginCapture_v2(void* stream, int) {
+  return TheDriver().BeginCapture(Number(stream)) ? kSuccess : kInvalidValue;
+}
+LOCKSTEP_SIM_EXPORT int cuStreamEndCapture(void* stream, void** graph) {
+  const uint64_t made = TheDriver().EndCapture(Number(stream));
+  return made == 0 ? kInvalidValue : Hand(graph, made);
+}
+LOCKSTEP_SIM_EXPORT int cuGraphInstantiateWithFlags(void** executable, void* graph, uint64_t) {
+  const uint64_t made = TheDriver().Instantiate(Number(graph));
+  return made == 0 ? kInvalidValue : Hand(executable, made);
+}
+LOCKSTEP_SIM_EXPORT int cuGraphLaunch(void* executable, void* stream) {
+  const int64_t start_real = Now(CLOCK_REALTIME);
+  const uint32_t correlation = TheDriver().LaunchGraph(Number(executable), Number(stream));
+  if (correlation == 0) return kInvalidValue;
+  TheDriver().NoteCall(cupti::driver_cbid::kGraphLaunch, correlation, start_real);
   return kSuccess;
 }
 

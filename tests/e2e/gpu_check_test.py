@@ -1,5 +1,7 @@
-"""`gpu-check` itself: over the simulated CUPTI every section passes; without a GPU, or out of time, it ends with a table and an archive
+"""`gpu-check` itself: on the simulated stack every check passes; without a GPU, or out of time, it ends with a table and an archive
 that say why."""
+import collections
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -19,6 +21,24 @@ BIN = pathlib.Path(sys.argv.pop(1)).resolve()
 MOST_BYTES = 16 << 20
 
 
+class Run:
+    """What one run of the check left in its folder."""
+
+    def __init__(self, out, code, said, seconds):
+        self.out, self.code, self.said, self.seconds = out, code, said, seconds
+        self.rows = json.loads((out / "results.json").read_text())["rows"]
+        self.table = (out / "results.md").read_text()
+        with tarfile.open(out / "gpu_check.tar.gz") as archive:
+            self.names = set(archive.getnames())
+
+    def assert_consistent(self, test):
+        test.assertEqual(sorted(p.name for p in self.out.iterdir()), ["gpu_check.tar.gz", "results.json", "results.md"], self.said)
+        test.assertLess((self.out / "gpu_check.tar.gz").stat().st_size, MOST_BYTES)
+        test.assertLessEqual({"gpu_check/results.md", "gpu_check/left_out.txt"}, self.names)
+        for row in self.rows:
+            test.assertIn(f"| {row['id']} | {row['section']}: {row['check']} | {row['verdict']}", self.table)
+
+
 class GpuCheck(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -29,7 +49,7 @@ class GpuCheck(unittest.TestCase):
         cls.bundle = next(cls.work.glob("lockstep-*-x86_64"))
 
     def run_check(self, *args, end_after=None):
-        """(result, rows of the table, the table). SIGTERM after `end_after` seconds is what the end of its time is, too."""
+        """A Run. SIGTERM after `end_after` seconds."""
         out = pathlib.Path(tempfile.mkdtemp(prefix="out", dir=self.work))
         began = time.monotonic()
         # The bundle's copy, as somebody without the repository runs it.
@@ -40,21 +60,7 @@ class GpuCheck(unittest.TestCase):
         except subprocess.TimeoutExpired:
             process.terminate()
             said = process.communicate(timeout=60)
-        done = subprocess.CompletedProcess(process.args, process.returncode, *said)
-        self.seconds = time.monotonic() - began
-        self.assertEqual(sorted(p.name for p in out.iterdir()), ["gpu_check.tar.gz", "results.json", "results.md"],
-                         done.stdout + done.stderr)
-        self.assertLess((out / "gpu_check.tar.gz").stat().st_size, MOST_BYTES)
-        with tarfile.open(out / "gpu_check.tar.gz") as archive:
-            self.names = set(archive.getnames())
-            self.left_out = archive.extractfile("gpu_check/left_out.txt").read().decode()
-        self.assertIn("gpu_check/results.md", self.names)
-        rows = json.loads((out / "results.json").read_text())["rows"]
-        table = (out / "results.md").read_text()
-        for row in rows:
-            self.assertIn(f"| {row['section']} | {row['check']} | {row['verdict']} |", table)
-        self.assertEqual(self.left_behind(), [])
-        return done, rows, table
+        return Run(out, process.returncode, "".join(said), time.monotonic() - began)
 
     def left_behind(self):
         """Processes of ours that are still there."""
@@ -67,45 +73,69 @@ class GpuCheck(unittest.TestCase):
                 continue
         return found
 
-    def test_over_the_simulated_cupti_every_section_passes(self):
-        done, rows, table = self.run_check("--simulate", str(BIN))
+    def test_on_the_simulated_stack_every_check_passes_that_can_be_made_there(self):
+        # Three at a time: most of it waits.
+        parts = ("facts,cuda,graphs,overhead", "entries,forks,threads,same,long,latency,torch,jax", "robustness,ranks,nccl")
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            runs = list(pool.map(lambda only: self.run_check("--simulate", str(BIN), "--only", only), parts))
+        print(f"gpu-check --simulate: {[f'{len(run.rows)} rows in {run.seconds:.0f} s' for run in runs]}", flush=True)
+        rows = [row for run in runs for row in run.rows]
         self.assertEqual([row for row in rows if row["verdict"] == "FAIL"], [])
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        print(f"gpu-check --simulate: {len(rows)} rows in {self.seconds:.0f} s", flush=True)
-        self.assertIn("simulated", table.splitlines()[0])
-        passed = {}
-        for row in rows:
-            passed[row["section"]] = passed.get(row["section"], 0) + (row["verdict"] == "pass")
-        for section, least in (("facts", 2), ("cuda", 15), ("robustness", 8), ("entries", 8), ("threads", 4), ("pair", 4)):
-            self.assertGreaterEqual(passed.get(section, 0), least, section)
-        # What simulated ranks cannot show is not claimed.
-        self.assertEqual({row["section"] for row in rows if row["verdict"] == "not run"}, {"torch", "cost"})
+        for run in runs:
+            self.assertEqual(run.code, 0, run.said)
+            self.assertIn("simulated", run.table.splitlines()[0])
+            run.assert_consistent(self)
+        self.assertEqual(self.left_behind(), [])
+        passed = collections.Counter((row["section"], row["verdict"]) for row in rows)
+        for section, least in (("facts", 2), ("cuda", 15), ("graphs", 24), ("latency", 3), ("threads", 8), ("long", 5), ("ranks", 10),
+                               ("nccl", 10), ("robustness", 11), ("entries", 9), ("forks", 12), ("same", 10), ("repository", 6)):
+            self.assertGreaterEqual(passed[section, "PASS"], least, section)
+        # Both ways of a graph that is not seen, and both in the second capture of a process too.
+        self.assertEqual(sum("what is not seen is named" in row["check"] for row in rows), 2)
+        # Every check has its row, made or left out.
+        self.assertEqual({row["id"] for row in rows}, {f"A{n}" for n in range(1, 17)})
+        overhead = [row for row in rows if row["section"] == "overhead" and row["verdict"] == "fact" and " of bare;" in row["measured"]]
+        self.assertEqual(len(overhead), 3 * 5, "three workloads, five arms")
+        for row in overhead:
+            self.assertRegex(row["measured"], r"^\d+\.\d{4} \[\d+\.\d{4}, \d+\.\d{4}\] of bare; median step \d+\.\d us of 8, [+-]")
+        # What the simulated stack cannot show is not claimed.
+        self.assertEqual({row["section"] for row in rows if row["verdict"] == "LEFT OUT"},
+                         {"torch", "jax", "overhead", "graphs", "latency", "forks"})
+        names = set.union(*(run.names for run in runs))
         for name in ("facts/uname.txt", "cuda/lockstepd.log", "cuda/loop.out", "cuda/loop.jsonl", "cuda/capture-1/report.json",
-                     "cuda/capture-1/records/manifest.json", "killed-daemon/lockstepd.log", "on-demand/lockstepd.log"):
-            self.assertIn(f"gpu_check/{name}", self.names)
+                     "cuda/capture-1/records/manifest.json", "killed-daemon/lockstepd.log", "on-demand/lockstepd.log",
+                     "overhead/bare.answers.jsonl"):
+            self.assertIn(f"gpu_check/{name}", names)
+        golden = {name.split("/")[6] for name in names if name.startswith("gpu_check/repository/tests/golden/gpu/") and "/records/" in name}
+        self.assertEqual(golden, {"kernels-and-copies", "graphs", "graphs-not-visible", "ranks-2", "ranks-3", "train-loop"})
 
     def test_out_of_time_it_keeps_what_it_has_and_leaves_nothing_running(self):
-        done, rows, _ = self.run_check("--simulate", str(BIN), "--only", "cuda,threads", end_after=6)
-        self.assertEqual(done.returncode, 1)
-        self.assertLess(self.seconds, 40)
-        self.assertEqual([row["check"] for row in rows if row["verdict"] == "FAIL"], ["the run ends in time"])
-        self.assertIn("gpu_check/cuda/lockstepd.log", self.names)
-        done, rows, _ = self.run_check("--simulate", str(BIN), "--limit", "30", "--only", "robustness")
-        self.assertEqual([row["verdict"] for row in rows], ["not run"])
-        self.assertEqual(done.returncode, 1, "a check that ran nothing has not passed")
+        run = self.run_check("--simulate", str(BIN), "--only", "cuda,threads", end_after=5)
+        self.assertEqual(run.code, 1)
+        self.assertLess(run.seconds, 40)
+        self.assertEqual([row["check"] for row in run.rows if row["verdict"] == "FAIL"], ["the run ends by itself"])
+        self.assertIn("gpu_check/cuda/lockstepd.log", run.names)
+        run.assert_consistent(self)
+        run = self.run_check("--simulate", str(BIN), "--limit", "30", "--only", "robustness")
+        self.assertEqual([(row["verdict"], "out of time" in row["measured"]) for row in run.rows], [("LEFT OUT", True)])
+        self.assertEqual(run.code, 1, "a check that ran nothing has not passed")
+        self.assertEqual(self.left_behind(), [])
 
     def test_without_a_gpu_each_section_says_what_it_lacks(self):
         if pathlib.Path("/dev/nvidiactl").exists():
             print("this machine has a GPU: nothing to see of how gpu-check does without one")
             return
-        done, rows, _ = self.run_check()
-        self.assertEqual(done.returncode, 1)
-        self.assertLess(self.seconds, 120)
-        self.assertEqual([row["check"] for row in rows if "runs to its end" in row["check"]], [])
-        reasons = " ".join(row["measured"] for row in rows if row["section"] == "cuda")
+        sections = ("facts", "cuda", "graphs", "overhead", "latency", "robustness", "long")
+        run = self.run_check("--only", ",".join(sections))
+        self.assertEqual(run.code, 1)
+        self.assertLess(run.seconds, 120)
+        self.assertEqual([row["check"] for row in run.rows if "runs to its end" in row["check"]], [])
+        reasons = " ".join(row["measured"] for row in run.rows if row["section"] == "cuda")
         self.assertIn("libcuda.so.1", reasons)
-        for section in ("facts", "cuda", "torch", "cost", "robustness", "entries", "threads"):
-            self.assertTrue([row for row in rows if row["section"] == section and row["verdict"] == "FAIL"], section)
+        for section in sections:
+            self.assertTrue([row for row in run.rows if row["section"] == section and row["verdict"] == "FAIL"], section)
+        run.assert_consistent(self)
+        self.assertEqual(self.left_behind(), [])
 
     def test_a_wrong_section_and_a_folder_without_a_bundle_are_told(self):
         for args, said in ((["--only", "cuda,nonsense"], "nonsense"), (["--bundle", str(ROOT / "docs")], "bin/lockstep")):

@@ -4,7 +4,7 @@
 #   libexec/   the programs
 #   lib/       the loader, libc and every library the programs were built against, once; liblockstep_client.so
 #   licenses/  of those libraries, by Debian package, and the list of both
-#   gpu-check/ what ./dev gpu-check runs, for machines without this repository
+#   gpu-check/ what ./dev gpu-check runs, for machines without this repository; train_loop in it where nvcc has built one
 . tools/dev/lib.sh
 
 preset=release built= out=build level=19
@@ -30,6 +30,10 @@ if [ -z "$built" ]; then
   # shellcheck disable=SC2086
   configure_and_build "$preset" $programs lockstep_client
   built=build/$preset
+  # For gpu-check; only where CMake has found nvcc and NCCL.
+  if ninja -C "$built" -t query lockstep_train_loop_nvcc >/dev/null 2>&1; then
+    cmake --build --preset "$preset" -- lockstep_train_loop_nvcc >&2
+  fi
 fi
 
 name=lockstep-$(cat VERSION)-x86_64
@@ -73,9 +77,15 @@ strip "$root/bin/lockstep"
 for program in lockstepd lockstep-aggregator; do ln "$root/bin/lockstep" "$root/bin/$program"; done
 
 cp -r tools/gpu_check "$root/gpu-check"
+rm -f "$root"/gpu-check/*_test.py
+if [ -e "$built/bin/lockstep_train_loop_nvcc" ]; then
+  cp "$built/bin/lockstep_train_loop_nvcc" "$root/gpu-check/train_loop"
+else
+  say "no nvcc with NCCL when this was built: gpu-check will leave its check A15 out"
+fi
 find "$root" -name __pycache__ -prune -exec rm -rf {} +
 cp README.md VERSION "$root/"
-cp docs/bundle.md docs/triggers.md "$root/docs/"
+cp docs/bundle.md docs/gpu-check.md docs/triggers.md "$root/docs/"
 cp client/lockstep.h "$root/include/"
 
 rm -rf "${out:?}/$name"

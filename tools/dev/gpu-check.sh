@@ -8,7 +8,7 @@ while [ $# -gt 0 ]; do
     --simulate) simulate=1 ;;
     --only|--limit) more+=("$1" "${2:?"$1 needs a value"}"); shift ;;
     *) echo "usage: ./dev gpu-check [--bundle DIR] [--out DIR] [--simulate] [--only SECTIONS] [--limit SECONDS]
-  What a machine with a GPU has to show: OUT/results.md, OUT/results.json, OUT/gpu_check.tar.gz (OUT: build/gpu-check).
+  What a machine with a GPU has to show: OUT/results.md, OUT/results.json, OUT/gpu_check.tar.gz (OUT: build/gpu-check). docs/gpu-check.md.
   --bundle DIR  an unpacked bundle: then nothing is installed or built, and bash and python3 (with PyTorch) are all it needs
   --simulate    over the simulated CUPTI: tests the check itself where no GPU is" >&2
        case "$1" in -h|--help) exit 0 ;; *) exit 2 ;; esac ;;
@@ -19,7 +19,8 @@ name=lockstep-$(cat VERSION)-x86_64
 if [ $simulate = 1 ]; then
   install build
   say "building (dev)"
-  configure_and_build dev lockstep lockstepd lockstep-aggregator lockstep_client lockstep-sim-rank lockstep_sim_cupti lockstep_sim_cuda
+  configure_and_build dev lockstep lockstepd lockstep-aggregator lockstep_client lockstep_sim_cupti lockstep_sim_cuda lockstep_train_loop \
+    lockstep_sim_stack_cupti
   link_outputs dev
   more+=(--simulate build/dev/bin)
   if [ -z "$bundle" ]; then

@@ -1,6 +1,7 @@
 """A capture of one rank, read back from what `lockstep trace` wrote, and what can be asked of it."""
 import bisect
 import collections
+import decimal
 import gzip
 import json
 import statistics
@@ -10,6 +11,8 @@ SLACK_NS = 20_000
 
 Kernel = collections.namedtuple("Kernel", "start dur stream correlation name")
 Call = collections.namedtuple("Call", "start dur correlation name")
+# Of NCCL: what ranks share of it, and its kernel.
+Collective = collections.namedtuple("Collective", "key kernel")
 
 
 class Capture:
@@ -30,10 +33,11 @@ class Capture:
 
     def _read_trace(self, path):
         with gzip.open(path, "rt") as file:
-            document = json.load(file)
+            # Exact: as a float a microsecond of the year has no nanoseconds.
+            document = json.load(file, parse_float=decimal.Decimal)
         # Written on the job's clock.
         base = document["baseTimeNanoseconds"] - document["lockstep"]["clock"]["shifted_ns"]
-        self.kernels, self.calls, self.ranges, self.copies, self.sets = [], [], [], [], []
+        self.kernels, self.calls, self.ranges, self.copies, self.sets, self.collectives = [], [], [], [], [], []
         for e in document["traceEvents"]:
             cat, args = e.get("cat"), e.get("args", {})
             if e.get("ph") != "X" or cat is None:
@@ -42,6 +46,9 @@ class Capture:
             if cat in ("kernel", "gpu_memcpy", "gpu_memset"):
                 into = {"kernel": self.kernels, "gpu_memcpy": self.copies, "gpu_memset": self.sets}[cat]
                 into.append(Kernel(start, dur, args.get("stream"), args.get("correlation"), e["name"]))
+                if "NCCL Seq" in args:
+                    key = args.get("Process Group Name"), args["Collective name"], args["NCCL Seq"]
+                    self.collectives.append(Collective(key, into[-1]))
             elif cat in ("cuda_runtime", "cuda_driver"):
                 self.calls.append(Call(start, dur, args.get("correlation"), e["name"]))
             elif cat == "user_annotation" and args.get("lockstep") != "inferred":
@@ -61,6 +68,23 @@ class Capture:
         calls = {c.correlation: c.start for c in self.calls if "LaunchKernel" in c.name}
         queued = max((k.start - calls[k.correlation] for k in self.kernels if k.correlation in calls), default=0)
         return {c for c, start in calls.items() if start < self.t1 - 1_000_000 - queued * 3 // 2}
+
+
+def totals(folder):
+    """(rows by kind, losses) of all ranks of a capture that wrote no traces."""
+    manifest = json.loads((folder / "records" / "manifest.json").read_text())
+    rows = collections.Counter()
+    for process in manifest["processes"]:
+        for file in process["files"]:
+            rows.update(file["rows"])
+    return rows, json.loads((folder / "report.json").read_text())["capture"]["losses"]
+
+
+def window(folder, rank=0):
+    """Of a rank, on its host's clock."""
+    manifest = json.loads((folder / "records" / "manifest.json").read_text())
+    process = next(p for p in manifest["processes"] if p["rank"] == rank)
+    return process["t0_host_ns"], process["t1_host_ns"]
 
 
 def check_whole(table, capture, label):
@@ -96,13 +120,10 @@ def orphans_of(capture):
     return before, orphans
 
 
-def fact_delays(table, capture, label):
-    """From the begin of the launch call to the begin of the kernel: how well the GPU's clock is mapped onto the host's."""
+def launch_delays(capture):
+    """From the begin of the launch call to the begin of its kernel, sorted: how well the GPU's clock is mapped onto the host's."""
     starts = {c.correlation: c.start for c in capture.calls if "LaunchKernel" in c.name}
-    delays = sorted(k.start - starts[k.correlation] for k in capture.kernels if k.correlation in starts)
-    if delays:
-        table.fact(f"{label}: launch call to kernel start", f"min {delays[0]} ns, median {delays[len(delays) // 2]} ns, "
-                   f"{sum(d < 0 for d in delays)} of {len(delays)} negative")
+    return sorted(k.start - starts[k.correlation] for k in capture.kernels if k.correlation in starts)
 
 
 def check_bursts(table, capture, bursts, label):
@@ -160,15 +181,12 @@ def check_steps(table, capture, steps, label):
 
 def check_graph(table, capture, steps, label):
     """Replays of a CUDA graph: their kernels are known one by one, and by which launch."""
-    graph = {c.correlation for c in capture.calls if "GraphLaunch" in c.name}
-    by_graph = [k for k in capture.kernels if k.correlation in graph]
-    table.fact(f"{label}: kernels that name a graph launch of this capture", f"{len(by_graph)} of {len(capture.kernels)} kernels, "
-               f"{len(graph)} graph launches")
+    fact_graph_launches(table, capture, label)
     check_steps(table, capture, steps, label)
 
 
-def check_truth(table, capture, truth, label):
-    """Simulated ranks write down what they handed to CUPTI."""
-    made = sum(capture.t0 <= stamp < capture.t1 for stamp in truth["written"].get("kernel", []))
-    table.check(f"{label}: kernels equal the simulation's own list", made > 0 and capture.rows.get("kernel") == made,
-                f"{capture.rows.get('kernel')} of {made}", "all, and more than none")
+def fact_graph_launches(table, capture, label):
+    graph = {c.correlation for c in capture.calls if "GraphLaunch" in c.name}
+    by_graph = sum(k.correlation in graph for k in capture.kernels)
+    table.fact(f"{label}: kernels that name a graph launch of this capture", f"{by_graph} of {len(capture.kernels)} kernels, "
+               f"{len(graph)} graph launches")

@@ -1,68 +1,31 @@
 """A CUDA program without a toolkit: launches bursts of one small kernel through the driver and says what it did.
 
-Every burst is one JSON line {"event": "burst", "thread", "burst", "start_ns", "end_ns", "launches", "copies", "sets", "submit_ns",
-"gpu_ns"}: start and end are CLOCK_REALTIME, submit_ns is what the host spent launching, gpu_ns what CUDA events measured around the
-kernels. A checker compares a capture with it.
+Every burst is one JSON line {"event": "burst", "thread", "burst", "start_ns", "end_ns", "launches", "graph", "copies", "sets",
+"submit_ns", "gpu_ns"}: start and end are CLOCK_REALTIME, launches the kernels (of which a graph starts all at once), submit_ns is what
+the host spent launching, gpu_ns what CUDA events measured around the kernels. A checker compares a capture with it.
 Needs libcuda.so.1 and a GPU; nothing else. SIGTERM ends it after the burst at hand.
 """
 import argparse
 import ctypes
 import json
+import os
 import signal
 import sys
 import threading
 import time
 
-# Spins for so many clock cycles: a loop without a look at the clock would be computed away.
-PTX = b"""
-.version 7.0
-.target sm_75
-.address_size 64
-.visible .entry lockstep_probe(.param .u64 out, .param .u64 cycles)
-{
-  .reg .pred %p<2>;
-  .reg .b64 %rd<7>;
-  ld.param.u64 %rd1, [out];
-  ld.param.u64 %rd2, [cycles];
-  mov.u64 %rd3, %clock64;
-turn:
-  mov.u64 %rd4, %clock64;
-  sub.u64 %rd5, %rd4, %rd3;
-  setp.lt.u64 %p1, %rd5, %rd2;
-  @%p1 bra turn;
-  cvta.to.global.u64 %rd6, %rd1;
-  st.global.u64 [%rd6], %rd5;
-  ret;
-}
-"""
+from cuda_driver import Device, Stream
+
 COPY_BYTES = 4096
-
-
-class Driver:
-    """libcuda, with a sentence for every call that fails."""
-
-    def __init__(self):
-        self.lib = ctypes.CDLL("libcuda.so.1")
-
-    def __getattr__(self, name):
-        function = getattr(self.lib, name)
-
-        def call(*args):
-            code = function(*args)
-            if code != 0:
-                text = ctypes.c_char_p()
-                self.lib.cuGetErrorString(code, ctypes.byref(text))
-                raise SystemExit(f"cuda_loop: {name} returned {code} ({(text.value or b'?').decode()})")
-        return call
 
 
 class Lane(threading.Thread):
     """One thread with a stream of its own."""
 
-    def __init__(self, cuda, context, function, number, args, report, end):
+    def __init__(self, device, number, args, report, make_graph, end):
         super().__init__(daemon=True)
-        self.cuda, self.context, self.function, self.number, self.args = cuda, context, function, number, args
-        self.report, self.end, self.failure = report, end, None
+        self.device, self.number, self.args = device, number, args
+        self.report, self.make_graph, self.end, self.failure = report, make_graph, end, None
 
     def run(self):
         try:
@@ -71,41 +34,46 @@ class Lane(threading.Thread):
             self.failure = str(error)
 
     def loop(self):
-        cuda, args = self.cuda, self.args
-        cuda.cuCtxSetCurrent(self.context)
-        memory, stream = ctypes.c_uint64(), ctypes.c_void_p()
-        cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(COPY_BYTES))
-        cuda.cuStreamCreate(ctypes.byref(stream), ctypes.c_uint(1))
+        args, cuda = self.args, self.device.cuda
+        stream = Stream(self.device, args.cycles)
+        graph = None
         begin, finish = ctypes.c_void_p(), ctypes.c_void_p()
         for event in (begin, finish):
             cuda.cuEventCreate(ctypes.byref(event), ctypes.c_uint(0))
-        cycles = ctypes.c_uint64(args.cycles)
-        parameters = (ctypes.c_void_p * 2)(ctypes.cast(ctypes.byref(memory), ctypes.c_void_p),
-                                           ctypes.cast(ctypes.byref(cycles), ctypes.c_void_p))
         host = ctypes.create_string_buffer(COPY_BYTES)
-        launch = cuda.lib.cuLaunchKernel
-        one, zero, size = ctypes.c_uint(1), ctypes.c_uint(0), ctypes.c_size_t(COPY_BYTES)
-        burst, milliseconds = 0, ctypes.c_float()
+        size, burst, milliseconds = ctypes.c_size_t(COPY_BYTES), 0, ctypes.c_float()
         while not self.end.is_set():
+            if graph is None and self.make_graph.is_set():
+                graph = stream.graph(args.launches)
+                self.report({"event": "graph", "thread": self.number, "at_ns": time.time_ns()})
             start_ns = time.time_ns()
             for _ in range(args.copies):
-                cuda.cuMemcpyHtoDAsync_v2(memory, host, size, stream)
-                cuda.cuMemsetD8Async(memory, ctypes.c_ubyte(1), size, stream)
-            cuda.cuEventRecord(begin, stream)
+                cuda.cuMemcpyHtoDAsync_v2(stream.memory, host, size, stream.handle)
+                cuda.cuMemsetD8Async(stream.memory, ctypes.c_ubyte(1), size, stream.handle)
+            cuda.cuEventRecord(begin, stream.handle)
             submit = time.perf_counter_ns()
-            for _ in range(args.launches):
-                code = launch(self.function, one, one, one, one, one, one, zero, stream, parameters, None)
-                if code != 0:
-                    raise SystemExit(f"cuda_loop: cuLaunchKernel returned {code}")
+            if graph is None:
+                stream.launch(args.launches)
+            else:
+                stream.replay(graph)
             submit = time.perf_counter_ns() - submit
-            cuda.cuEventRecord(finish, stream)
-            cuda.cuStreamSynchronize(stream)
+            cuda.cuEventRecord(finish, stream.handle)
+            stream.synchronize()
             cuda.cuEventElapsedTime(ctypes.byref(milliseconds), begin, finish)
             self.report({"event": "burst", "thread": self.number, "burst": burst, "start_ns": start_ns, "end_ns": time.time_ns(),
-                         "launches": args.launches, "copies": args.copies, "sets": args.copies,
+                         "launches": args.launches, "graph": graph is not None, "copies": args.copies, "sets": args.copies,
                          "submit_ns": submit, "gpu_ns": round(milliseconds.value * 1e6)})
             burst += 1
             time.sleep(args.pause_ms / 1000)
+
+
+def fork_child():
+    """What a data loader's worker is: a copy of the process that uses no CUDA. Its exit code."""
+    pid = os.fork()
+    if pid == 0:
+        sum(range(200_000))
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def main():
@@ -116,35 +84,36 @@ def main():
     parser.add_argument("--copies", type=int, default=5, help="per burst, and as many memory sets")
     parser.add_argument("--cycles", type=int, default=30000, help="of the GPU's clock, for each kernel")
     parser.add_argument("--pause-ms", type=float, default=20, help="between bursts, so that none straddles its neighbour's stamps")
+    parser.add_argument("--graph", action="store_true", help="each burst is one CUDA graph; without this from SIGUSR1 on")
+    parser.add_argument("--forks", action="store_true", help="beside the bursts, fork children that live for a moment, one after the other")
+    parser.add_argument("--leave-mb", type=int, help="take all of the GPU's memory but so much")
     parser.add_argument("--log", required=True)
     args = parser.parse_args()
 
-    cuda = Driver()
     began = time.monotonic()
-    cuda.cuInit(ctypes.c_uint(0))
+    device = Device()
     init_s = time.monotonic() - began
-    device, context = ctypes.c_int(), ctypes.c_void_p()
-    cuda.cuDeviceGet(ctypes.byref(device), ctypes.c_int(0))
-    cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
-    cuda.cuCtxSetCurrent(context)
-    module, function = ctypes.c_void_p(), ctypes.c_void_p()
-    cuda.cuModuleLoadData(ctypes.byref(module), PTX)
-    cuda.cuModuleGetFunction(ctypes.byref(function), module, b"lockstep_probe")
-
-    end, lock = threading.Event(), threading.Lock()
+    if args.leave_mb is not None:
+        device.leave(args.leave_mb << 20)
+    end, make_graph, lock = threading.Event(), threading.Event(), threading.Lock()
     signal.signal(signal.SIGTERM, lambda *_: end.set())
+    signal.signal(signal.SIGUSR1, lambda *_: make_graph.set())
+    if args.graph:
+        make_graph.set()
     with open(args.log, "w") as log:
         def report(event):
             with lock:
                 log.write(json.dumps(event) + "\n")
                 log.flush()
 
-        report({"event": "ready", "cuinit_s": round(init_s, 3), "at_ns": time.time_ns()})
-        lanes = [Lane(cuda, context, function, n, args, report, end) for n in range(args.threads)]
+        report({"event": "ready", "cuinit_s": round(init_s, 3), "at_ns": time.time_ns(), "free_bytes": device.free_bytes()})
+        lanes = [Lane(device, n, args, report, make_graph, end) for n in range(args.threads)]
         for lane in lanes:
             lane.start()
         deadline = time.monotonic() + args.seconds
         while time.monotonic() < deadline and not end.is_set() and all(lane.is_alive() for lane in lanes):
+            if args.forks:
+                report({"event": "child", "exit": fork_child()})
             end.wait(0.1)
         end.set()
         for lane in lanes:

@@ -10,18 +10,21 @@ import time
 import traceback
 import zlib
 
-VERDICTS = {True: "pass", False: "FAIL", None: "not run"}
+REPOSITORY = "repository"  # folder of the archive that holds what belongs into the repository, under its paths there
+VERDICTS = {True: "PASS", False: "FAIL", None: "LEFT OUT"}
 
 
 class OutOfTime(BaseException):
-    """The whole run's time is up. Not an Exception: no check may swallow it."""
+    """A section's time, or the whole run's, is up. Not an Exception: no check may swallow it."""
 
 
 class Table:
     """One row per check, written to OUT/results.md and OUT/results.json after each, so that a run that is killed has them."""
 
     def __init__(self, out, simulated):
-        self.out, self.simulated, self.rows, self.section = out, simulated, [], ""
+        self.out, self.simulated, self.rows = out, simulated, []
+        self.id, self.section = "", ""  # of the checks that follow: A1 to A16, and the function that makes them
+        self.machine = {}  # what stands above the table
         self.began = time.monotonic()
 
     def check(self, name, ok, measured, expected):
@@ -33,29 +36,46 @@ class Table:
         """A number nobody knew before: neither right nor wrong."""
         self._add(name, "fact", measured, "")
 
+    def judge(self, name, ok, measured, expected):
+        """A check of what only a real GPU can show; simulated, its figure is a fact."""
+        if self.simulated:
+            self.fact(name, measured)
+        else:
+            self.check(name, ok, measured, expected)
+
+    def left_out(self, name, why):
+        self.check(name, None, why, "")
+
     def _add(self, name, verdict, measured, expected):
-        measured = " ".join(str(measured).split()).replace("|", "/")
-        self.rows.append({"section": self.section, "check": name, "verdict": verdict, "measured": measured, "expected": expected,
-                          "at_s": round(time.monotonic() - self.began, 1)})
-        print(f"{verdict:8}{self.section}: {name}: {measured}" + (f"  (expected: {expected})" if expected else ""), flush=True)
+        name, measured = (" ".join(str(text).split()).replace("|", "/") for text in (name, measured))
+        self.rows.append({"id": self.id, "section": self.section, "check": name, "verdict": verdict, "measured": measured,
+                          "expected": expected, "at_s": round(time.monotonic() - self.began, 1)})
+        print(f"{verdict:9}{self.id:4}{self.section}: {name}: {measured}" + (f"  (goal: {expected})" if expected else ""), flush=True)
         self.write()
 
     def good(self):
         """Something was checked, and nothing failed."""
         verdicts = {row["verdict"] for row in self.rows}
-        return "pass" in verdicts and "FAIL" not in verdicts
+        return "PASS" in verdicts and "FAIL" not in verdicts
 
-    def write(self):
+    def text(self):
         counts = {}
         for row in self.rows:
             counts[row["verdict"]] = counts.get(row["verdict"], 0) + 1
-        lines = ["# gpu-check" + (" (simulated ranks: says nothing about a GPU)" if self.simulated else ""), "",
-                 ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items())) +
-                 f"; {time.monotonic() - self.began:.0f} s", "",
-                 "| section | check | verdict | measured | expected |", "|---|---|---|---|---|"]
-        lines += [f"| {r['section']} | {r['check']} | {r['verdict']} | {r['measured']} | {r['expected']} |" for r in self.rows]
-        (self.out / "results.md").write_text("\n".join(lines) + "\n")
-        (self.out / "results.json").write_text(json.dumps({"simulated": self.simulated, "rows": self.rows}, indent=1) + "\n")
+        lines = ["# gpu-check" + (" (simulated: says nothing about a GPU)" if self.simulated else ""), ""]
+        lines += [f"- {name}: {value}" for name, value in self.machine.items()]
+        lines += ["", ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items())) + f"; {time.monotonic() - self.began:.0f} s", "",
+                  "| id | what | result | figure | goal |", "|---|---|---|---|---|"]
+        for r in sorted(self.rows, key=lambda row: int(row["id"][1:] or 0)):  # stable: within one id as they came
+            left_out = r["verdict"] == "LEFT OUT"
+            lines.append(f"| {r['id']} | {r['section']}: {r['check']} | {r['verdict']}{': ' + r['measured'] if left_out else ''} | "
+                         f"{'' if left_out else r['measured']} | {r['expected']} |")
+        return "\n".join(lines) + "\n"
+
+    def write(self):
+        (self.out / "results.md").write_text(self.text())
+        (self.out / "results.json").write_text(json.dumps({"simulated": self.simulated, "machine": self.machine, "rows": self.rows},
+                                                          indent=1) + "\n")
 
 
 class Gathered:
@@ -79,20 +99,26 @@ class Gathered:
                     "".join(f"; {failure}" for failure in self.failures[:3]), "all")
 
 
-def run_logged(folder, name, command, timeout=30, env=None):
+def run_logged(folder, name, command, timeout=30, env=None, started=lambda process: None):
     """Runs a command and keeps everything about it in folder/name.txt. Returns (exit code, stdout, stderr); the code is None
-    when it did not end in time, or could not be started."""
+    when it did not end in time, or could not be started. `started` is handed the process, for whoever may have to end it."""
     folder.mkdir(parents=True, exist_ok=True)
     command = [str(word) for word in command]
     began = time.monotonic()
     try:
-        done = subprocess.run(command, text=True, errors="replace", capture_output=True, timeout=timeout, env=env,
-                              stdin=subprocess.DEVNULL)
-        code, out, err = done.returncode, done.stdout, done.stderr
-    except subprocess.TimeoutExpired as late:
-        def text(data):
-            return data.decode(errors="replace") if isinstance(data, bytes) else data or ""
-        code, out, err = None, text(late.stdout), text(late.stderr) + f"\n[did not end within {timeout} s]"
+        with subprocess.Popen(command, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env,
+                              stdin=subprocess.DEVNULL) as process:
+            started(process)
+            try:
+                out, err = process.communicate(timeout=timeout)
+                code = process.returncode
+            except subprocess.TimeoutExpired:
+                process.kill()
+                out, err = process.communicate()
+                code, err = None, err + f"\n[did not end within {timeout} s]"
+            except BaseException:
+                process.kill()
+                raise
     except OSError as error:
         code, out, err = None, "", f"[{error}]"
     lines = [f"$ {' '.join(command)}", f"[exit {code}, {time.monotonic() - began:.2f} s, ended at {time.time():.3f}]", ""]
@@ -145,8 +171,11 @@ def broken(folder, name):
 
 
 def _priority(path, work):
-    """Small texts first: without the rest they still tell the story; per-rank traces can be made again from records/."""
+    """What the repository keeps, then small texts: without the rest they still tell the story; per-rank traces can be made again from
+    records/."""
     parts = path.relative_to(work).parts
+    if parts[0] == REPOSITORY:
+        return -1, path.stat().st_size
     size = path.stat().st_size
     if "traces" in parts or path.suffix == ".pftrace":
         return 3, size

@@ -1,10 +1,12 @@
 """What a machine with a GPU has to show, run from the bundle. Needs python3 and nothing of ours but the bundle.
 
-Writes OUT/results.md (the table), OUT/results.json, and OUT/gpu_check.tar.gz (at most 16 MB) with every log, report and capture. Ends by
-itself within --limit seconds, whatever hangs. Exit 1 when a check failed. With --simulate DIR the programs are simulated ranks, so
-that the check itself is tested where no GPU is; the table then says so in its first line.
+Writes OUT/results.md (the table), OUT/results.json, and OUT/gpu_check.tar.gz (at most 16 MB) with every log, report and capture, and
+with what belongs into the repository (docs/gpu-check.md). Each check is made on its own: one that fails, hangs or breaks is a row and
+the next one begins. Ends by itself within --limit seconds and some for tidying up. Exit 1 when a check failed. With --simulate DIR the
+programs run on simulated GPUs, so that the check itself is tested where none is; the table then says so in its first line.
 """
 import argparse
+import collections
 import pathlib
 import shutil
 import signal
@@ -13,16 +15,29 @@ import tempfile
 import time
 
 from evidence import OutOfTime, Table, broken, run_logged, write_archive
+from for_repository import gather
+from machine import Setup
 from section_cuda import cuda, entries, threads
 from section_facts import facts
-from section_pair import pair
-from section_robustness import robustness
-from section_torch import cost, torch
-from session import Setup
+from section_graphs import graphs
+from section_jax import jax
+from section_latency import latency
+from section_long import long_capture
+from section_overhead import overhead
+from section_ranks import nccl, ranks
+from section_robustness import forks, robustness
+from section_same import same_program
+from section_torch import torch
 
-# name, function, seconds without which it is not begun
-SECTIONS = [("facts", facts, 10), ("cuda", cuda, 25), ("torch", torch, 40), ("cost", cost, 60), ("robustness", robustness, 40),
-            ("entries", entries, 25), ("threads", threads, 20), ("pair", pair, 40)]
+# `least`: seconds without which it is not begun; `limit`: seconds after which it is broken off.
+Section = collections.namedtuple("Section", "name id function least limit")
+# The most important first: what there is no time for is left out, and its rows say so.
+SECTIONS = [
+    Section("facts", "A1", facts, 10, 90), Section("cuda", "A3", cuda, 25, 90), Section("graphs", "A5", graphs, 20, 60),
+    Section("overhead", "A7", overhead, 40, 190), Section("ranks", "A10", ranks, 40, 110), Section("torch", "A6", torch, 30, 90),
+    Section("robustness", "A13", robustness, 40, 80), Section("latency", "A8", latency, 10, 30), Section("nccl", "A11", nccl, 30, 80),
+    Section("entries", "A2", entries, 20, 40), Section("forks", "A13", forks, 10, 40), Section("threads", "A8", threads, 20, 50),
+    Section("same", "A15", same_program, 15, 40), Section("long", "A16", long_capture, 25, 60), Section("jax", "A14", jax, 15, 60)]
 
 
 def parse():
@@ -31,10 +46,10 @@ def parse():
                         help="the unpacked bundle (the one this lies in)")
     parser.add_argument("--out", required=True, type=pathlib.Path, help="folder for the table and the archive")
     parser.add_argument("--simulate", type=pathlib.Path, metavar="DIR", help="folder with lockstep-sim-rank")
-    parser.add_argument("--only", help="sections, by comma: " + ", ".join(name for name, _, _ in SECTIONS))
-    parser.add_argument("--limit", type=float, default=440, help="seconds for all of it (%(default)s)")
+    parser.add_argument("--only", help="sections, by comma: " + ", ".join(section.name for section in SECTIONS))
+    parser.add_argument("--limit", type=float, default=540, help="seconds for all of it (%(default)s)")
     args = parser.parse_args()
-    known = [name for name, _, _ in SECTIONS]
+    known = [section.name for section in SECTIONS]
     args.only = args.only.split(",") if args.only else known
     unknown = [name for name in args.only if name not in known]
     if unknown:
@@ -48,18 +63,28 @@ def out_of_time(*_):
     raise OutOfTime("the time is up")
 
 
-def run_sections(args, setup, table):
-    for name, section, least in SECTIONS:
-        if name not in args.only:
-            continue
-        table.section = name
-        if setup.left() < least:
-            table.check("section", None, f"{setup.left():.0f} s are left, it needs {least} and more", "")
-            continue
-        try:
-            section(setup, table)
-        except Exception:
-            table.check("the section runs to its end", False, broken(setup.work / name, "broken"), "no exception")
+def terminated(*_):
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    raise KeyboardInterrupt("ended from outside")
+
+
+def run_section(section, setup, table):
+    table.section, table.id = section.name, section.id
+    if setup.left() < section.least:
+        table.left_out("section", f"not run: out of time, {max(setup.left(), 0):.0f} s are left, it needs {section.least} and more")
+        return
+    limit = min(section.limit, setup.left())
+    setup.section_deadline = time.monotonic() + limit
+    try:
+        signal.setitimer(signal.ITIMER_REAL, limit)
+        section.function(setup, table)
+    except OutOfTime:
+        broken(setup.work / section.name, "out-of-time")
+        table.check("the section ends in time", False, "broken off; where it was stands in the archive", f"within {limit:.0f} s")
+    except Exception:
+        table.check("the section runs to its end", False, broken(setup.work / section.name, "broken"), "no exception")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def main():
@@ -71,23 +96,26 @@ def main():
     setup.deadline = time.monotonic() + args.limit
     table = Table(out, bool(args.simulate))
     signal.signal(signal.SIGALRM, out_of_time)
-    signal.signal(signal.SIGTERM, out_of_time)
-    signal.setitimer(signal.ITIMER_REAL, args.limit)
+    signal.signal(signal.SIGTERM, terminated)
     try:
-        run_sections(args, setup, table)
-    except (OutOfTime, KeyboardInterrupt) as end:
-        table.check("the run ends in time", False, f"{end or 'interrupted'}; the archive has what there is", f"within {args.limit:.0f} s")
-        broken(work, "out-of-time")
+        for section in SECTIONS:
+            if section.name in args.only:
+                run_section(section, setup, table)
+    except KeyboardInterrupt as end:
+        table.check("the run ends by itself", False, f"{end or 'interrupted'}; the archive has what there is", f"within {args.limit:.0f} s")
+        broken(work, "interrupted")
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         # A driver that reported a fault said so there.
         run_logged(work / "facts", "kernel-log-at-the-end", ["bash", "-c", "dmesg -T | tail -n 200"], timeout=5)
+        gathered = gather(setup, table)
         archive = out / "gpu_check.tar.gz"
         size, left_out = write_archive(archive, work, [out / "results.md", out / "results.json"])
         shutil.rmtree(work, ignore_errors=True)
     print(f"table: {out / 'results.md'}   archive: {archive} ({size // 1000} kB" +
           (f", {len(left_out)} files did not fit: left_out.txt in it" if left_out else "") + ")")
+    print(gathered)
     sys.exit(0 if table.good() else 1)
 
 

@@ -20,15 +20,19 @@ def why(stderr):
 def traced(table, session, label, *args, timeout=60):
     """A capture with its row in the table; None when there is none to look at."""
     began = time.monotonic()
-    code, folder, said = session.trace(label.replace(" ", "-"), "--formats", "kineto", *args, timeout=timeout)
+    name = re.sub(r"[^\w.]+", "-", label)
+    code, folder, said = session.trace(name, "--formats", "kineto", *args, timeout=timeout)
+    answered_ns = time.time_ns()
     table.check(f"{label}: `lockstep trace {' '.join(args)}`", code == 0,
                 f"exit {code} after {time.monotonic() - began:.1f} s: {why(said)}", "exit 0")
     if code != 0:
         return None
     try:
-        return captures.Capture(folder)
+        capture = captures.Capture(folder)
+        capture.answered_ns = answered_ns
+        return capture
     except Exception:
-        reason = broken(session.folder, f"{label.replace(' ', '-')}-unreadable")
+        reason = broken(session.folder, f"{name}-unreadable")
         table.check(f"{label} can be read back", False, reason, "report, records, trace")
         return None
 
@@ -42,6 +46,29 @@ def registers(table, session, workload, count=1, label="the client reaches the d
 def cuda_loop(setup, session, name, *args, seconds=120):
     """The plain CUDA program. Simulated, it finds another libcuda."""
     return setup.script("cuda_loop.py", "--seconds", seconds, "--log", session.folder / f"{name}.jsonl", *args)
+
+
+def train_loop(setup, *args):
+    """The program of tests/cuda; None where there is none."""
+    names = [setup.simulate / "lockstep_train_loop_nvcc", setup.simulate / "lockstep_train_loop"] if setup.simulate else \
+        [setup.bundle / "gpu-check" / "train_loop"]
+    found = next((name for name in names if name.exists()), None)
+    return found and [str(found), *map(str, args)]
+
+
+def gpu_libraries(setup):
+    """The environment in which it finds libcudart and libnccl: the simulated ones, the system's, or those of Python's wheels; None when
+    there are none."""
+    if setup.simulate:
+        return {"LD_LIBRARY_PATH": str(setup.simulate.parent / "lib" / "sim_stack")}
+    script = ("import glob, os, site, sys; roots = [d + '/nvidia' for d in site.getsitepackages() + [site.getusersitepackages()]] + "
+              "['/usr/local/cuda/lib64', '/usr/lib/x86_64-linux-gnu']\n"
+              "for name in ('libcudart.so.13', 'libnccl.so.2'):\n"
+              "  found = [p for r in roots for p in glob.glob(r + '/**/' + name, recursive=True)]\n"
+              "  print(os.path.dirname(found[0]) if found else '')")
+    _, out, _ = run_logged(setup.work / "facts", "cudart-and-nccl", [setup.python, "-c", script])
+    folders = out.split()
+    return {"LD_LIBRARY_PATH": ":".join(folders)} if len(folders) == 2 else None
 
 
 def cupti_of(session):
@@ -58,14 +85,13 @@ def gpu_memory(setup, session, pid):
 
 
 class BackgroundTrace(threading.Thread):
-    def __init__(self, session, capture, duration):
+    def __init__(self, session, capture, *args, timeout=60):
         super().__init__(daemon=True)
-        self.session, self.capture, self.duration = session, capture, duration
+        self.session, self.capture, self.args, self.timeout = session, capture, args, timeout
         self.began = time.monotonic()
         self.code, self.folder, self.said, self.seconds = None, session.folder / capture, "", 0.0
         self.start()
 
     def run(self):
-        self.code, self.folder, self.said = self.session.trace(self.capture, "--duration", self.duration, "--formats", "none",
-                                                               timeout=45)
+        self.code, self.folder, self.said = self.session.trace(self.capture, "--formats", "none", *self.args, timeout=self.timeout)
         self.seconds = time.monotonic() - self.began

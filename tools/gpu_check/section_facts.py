@@ -17,6 +17,7 @@ def facts(setup, table):
             ("libraries", ["bash", "-c", "ldconfig -p | grep -E 'cupti|cuda|nccl|nvrtc'"]),
             ("environment", ["bash", "-c", "env | grep -E '^(CUDA|NCCL|NV|LD_|LOCKSTEP|TORCH|KINETO|PYTHON|PATH|HOME|XDG)' | sort"])):
         run_logged(folder, name, command, timeout=10)
+    table.machine["host"] = f"{os.cpu_count()} cores, Python {platform.python_version()}"
     table.fact("machine", f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     code, out, err = run_logged(folder, "version", [setup.bundle / "bin" / "lockstep", "--version"])
     table.check("the bundle runs", code == 0, out or err, "its version")
@@ -27,7 +28,8 @@ def facts(setup, table):
         return
     code, out, err = run_logged(folder, "gpu", ["nvidia-smi", "--query-gpu=name,driver_version,compute_cap,memory.used,clocks.sm,"
                                                 "persistence_mode", "--format=csv,noheader"])
-    table.check("GPU", code == 0, last_line(out, err), "a GPU")
+    if table.check("GPU", code == 0, last_line(out, err), "a GPU"):
+        table.machine["GPU"] = last_line(out)
     run_logged(folder, "nvidia-smi", ["nvidia-smi", "-q"])
     find_cupti(setup, table, folder)
     torch_facts(setup, table, folder)
@@ -57,6 +59,7 @@ def torch_facts(setup, table, folder):
             table.check("PyTorch", "device" in found, f"{found.get('torch')}, NCCL {found.get('nccl')}, {found.get('device')}; import "
                         f"{found.get('torch_import_s')} s, CUDA {found.get('cuda_init_s')} s", "PyTorch with CUDA")
             table.fact("CUPTI", f"{found.get('cupti_version')} at {found.get('cupti_loaded')}")
+            table.machine["software"] = f"PyTorch {found.get('torch')}, NCCL {found.get('nccl')}, CUPTI {found.get('cupti_version')}"
             table.fact("record sizes", found.get("record_bytes"))
             table.fact("first enable of the kernel kind", f"{found.get('first_enable_kernel')}, disable {found.get('disable_kernel')}, "
                        f"again {found.get('second_enable_kernel')}, {found.get('second_disable_kernel')}")

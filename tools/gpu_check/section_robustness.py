@@ -1,10 +1,15 @@
-"""When the program, the daemon or both end in a capture."""
+"""When the program or the daemon ends in a capture, the program forks, a ring is full, or the GPU's memory is."""
 import os
 import signal
 import time
 
-from helpers import BackgroundTrace, cuda_loop, registers, why
+import captures
+from helpers import BackgroundTrace, cuda_loop, registers, traced, why
+from section_cuda import FLOOD
 from session import Session
+
+SMALL_RING_BYTES = 65536
+LEFT_MB = 16  # of the GPU's memory: CUPTI's own buffers take some 10
 
 
 def alive(workload):
@@ -17,7 +22,7 @@ def robustness(setup, table):
     with Session(setup, "killed-program") as session:
         workload = session.workload("loop", cuda_loop(setup, session, "loop"), session.under_run())
         if registers(table, session, workload, label="to be killed: the client reaches the daemon"):
-            trace = BackgroundTrace(session, "capture", "3s")
+            trace = BackgroundTrace(session, "capture", "--duration", "3s", timeout=45)
             time.sleep(1.5)
             os.killpg(workload.pid, signal.SIGKILL)
             trace.join(50)
@@ -30,7 +35,7 @@ def robustness(setup, table):
     with Session(setup, "killed-daemon") as session:
         workload = session.workload("loop", cuda_loop(setup, session, "loop"), session.under_run())
         if registers(table, session, workload, label="to lose its daemon: the client reaches it"):
-            trace = BackgroundTrace(session, "capture", "3s")
+            trace = BackgroundTrace(session, "capture", "--duration", "3s", timeout=45)
             time.sleep(1.5)
             session.daemon.kill()
             session.daemon.wait(10)
@@ -47,7 +52,7 @@ def robustness(setup, table):
     with Session(setup, "ends-in-capture") as session:
         workload = session.workload("loop", cuda_loop(setup, session, "loop"), session.under_run())
         if registers(table, session, workload, label="to end in a capture: the client reaches the daemon"):
-            trace = BackgroundTrace(session, "capture", "4s")
+            trace = BackgroundTrace(session, "capture", "--duration", "4s", timeout=45)
             time.sleep(2)
             began = time.monotonic()
             code = workload.stop()
@@ -56,3 +61,46 @@ def robustness(setup, table):
             trace.join(50)
             table.check("what it had recorded is kept", trace.code in (0, 7) and (trace.folder / "report.json").exists(),
                         f"exit {trace.code} after {trace.seconds:.1f} s: {why(trace.said)}", "exit 0 or 7, kept")
+
+
+def forks(setup, table):
+    """Children that are copies of a captured process; rings that are too small; a GPU without memory to spare."""
+    with Session(setup, "forks") as session:
+        workload = session.workload("loop", cuda_loop(setup, session, "loop", "--forks"), session.under_run())
+        if registers(table, session, workload, label="a program that forks: the client reaches the daemon"):
+            time.sleep(0.5)
+            capture = traced(table, session, "capture while it forks", "--duration", "700ms")
+            found, _ = session.status()
+            code, children = workload.stop(), workload.events("child")
+            table.check("children of a fork end well and are no ranks", code == 0 and len(found) == 1 and len(children) > 3 and
+                        all(child["exit"] == 0 for child in children),
+                        f"{len(children)} children, exits {sorted({c['exit'] for c in children})}; {len(found)} rank; "
+                        f"the program's exit {code}: {workload.said()}", "exit 0, one rank")
+            if capture is not None:
+                captures.check_whole(table, capture, "capture while it forks")
+                captures.check_bursts(table, capture, workload.events("burst"), "capture while it forks")
+    with Session(setup, "ring-full", daemon_env={"LOCKSTEP_RING_BYTES": str(SMALL_RING_BYTES)}) as session:
+        workload = session.workload("loop", cuda_loop(setup, session, "loop", *FLOOD), session.under_run())
+        if registers(table, session, workload, label="small rings: the client reaches the daemon"):
+            time.sleep(0.5)
+            code, folder, said = session.trace("capture", "--duration", "700ms", "--formats", "none")
+            rows, losses = captures.totals(folder) if code == 0 else ({}, [])
+            lost = sum(loss["records"] for loss in losses if loss["stage"] == "ring")
+            kernels = rows.get("kernel", 0)
+            table.check("a ring that is full: the capture is kept and counts what it lost", code == 0 and kernels > 0 and lost > 0,
+                        f"exit {code}: {why(said)} {kernels} kernels, {lost} records lost in rings of {SMALL_RING_BYTES} bytes",
+                        "kernels, and a loss of the ring's")
+            code = workload.stop()
+            table.check("a ring that is full: the program ends as ever", code == 0, f"exit {code}: {workload.said()}", "exit 0")
+    if setup.simulate:
+        table.left_out("a GPU without memory to spare", "the simulated device has no memory to run out of")
+        return
+    with Session(setup, "tight-memory") as session:
+        workload = session.workload("loop", cuda_loop(setup, session, "loop", "--leave-mb", LEFT_MB), session.under_run())
+        if registers(table, session, workload, label="tight memory: the client reaches the daemon"):
+            time.sleep(0.5)
+            code, folder, said = session.trace("capture", "--duration", "500ms", "--formats", "none")
+            free = workload.events("ready")[0]["free_bytes"] / 1e6
+            table.fact("a capture of a GPU without memory to spare", f"{free:.0f} MB free; exit {code}: {why(said)} " +
+                       (f"{dict(captures.totals(folder)[0])}" if code == 0 else ""))
+            table.check("the program runs on", alive(workload), workload.said(), "bursts go on")

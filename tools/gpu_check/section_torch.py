@@ -1,16 +1,16 @@
-"""A PyTorch loop: captures, CUDA graphs, PyTorch's own profiler beside ours; and what an idle client costs it."""
+"""A PyTorch loop: captures, CUDA graphs, PyTorch's own profiler beside ours, and its data loader's workers."""
 import statistics
 import time
 
 import captures
 from evidence import snapshot
-from helpers import READY_S, BackgroundTrace, cuda_loop, cupti_of, registers, traced, why
+from helpers import READY_S, BackgroundTrace, cupti_of, registers, traced, why
 from session import Session
 
 
 def torch(setup, table):
-    if setup.simulate:
-        table.check("PyTorch", None, "simulated ranks run no PyTorch", "")
+    if not setup.has("torch"):
+        table.left_out("a PyTorch loop", "the simulated stack runs no PyTorch" if setup.simulate else "this Python has no PyTorch")
         return
     with Session(setup, "torch") as session:
         loop = setup.script("torch_loop.py", "--seconds", 150, "--log", session.folder / "loop.jsonl")
@@ -32,9 +32,13 @@ def torch(setup, table):
             if one is not None:
                 captures.check_whole(table, one, label)
                 captures.check_steps(table, one, workload.events("step"), label)
-        captures.fact_delays(table, capture, "capture 1")
+        setup.kept.append(("pytorch", capture.folder))
         fact_step_times(table, workload, capture, asked)
+        table.id = "A5"
         torch_graph(table, session, workload)
+        table.id = "A13"
+        torch_loader(table, session, workload)
+        table.id = "A6"
         torch_profiler(table, session, workload)
         workload.tell("quit")
         code = workload.wait(20)
@@ -84,6 +88,18 @@ def torch_graph(table, session, workload):
     workload.tell("eager")
 
 
+def torch_loader(table, session, workload):
+    """Workers of a DataLoader are forks of a process that has the client in it."""
+    workload.tell("loader 200")
+    trace = BackgroundTrace(session, "capture-with-loader", "--duration", "1s", timeout=45)
+    done = workload.wait_for("loader", 1, 40)
+    trace.join(50)
+    failed = workload.events("failed")
+    table.check("DataLoader's workers do their work while captured", bool(done) and trace.code == 0,
+                f"{done['batches'] if done else 0} batches of 2 workers{': ' + failed[-1]['why'] if failed else ''}; capture: exit "
+                f"{trace.code}: {why(trace.said)}", "200 batches, exit 0")
+
+
 def torch_profiler(table, session, workload):
     """Whether PyTorch's own profiler still works in a process we have captured, and what happens to us after it."""
     workload.tell("profile 50")
@@ -95,65 +111,10 @@ def torch_profiler(table, session, workload):
     code, folder, said = session.trace("capture-after-profiler", "--formats", "kineto", "--duration", "500ms")
     table.fact("a capture after torch.profiler", f"exit {code}: {why(said)} {captures.Capture(folder).rows if code == 0 else ''}")
     # Both at once: the last one to register has the records.
-    trace = BackgroundTrace(session, "capture-beside-profiler", "3s")
+    trace = BackgroundTrace(session, "capture-beside-profiler", "--duration", "3s", timeout=45)
     time.sleep(1.5)
     workload.tell("profile 50")
     done = workload.wait_for("profile", 2, 40)
     trace.join(50)
     table.fact("torch.profiler in the midst of a capture", f"profiler: {done['gpu_events'] if done else 'no answer'} GPU events; capture: "
                f"exit {trace.code}: {why(trace.said)}; the loop {'runs on' if workload.running() else 'is gone'}")
-
-
-def cost(setup, table):
-    if setup.simulate:
-        table.check("step time with the idle client", None, "simulated ranks have virtual step times", "within noise")
-        return
-    kinds = [("bare", None), ("client", ()), ("client, --mode cupti", ("--mode", "cupti"))]
-    with Session(setup, "cost") as session:
-        launch_cost(setup, table, session, kinds[:2])
-        medians = {name: [] for name, _ in kinds}
-        began = time.monotonic()
-        for turn in range(3):
-            # Another turn only where there is time for one like the first.
-            if turn and setup.left() < 1.3 * (time.monotonic() - began) / turn:
-                break
-            for name, args in kinds:
-                label = f"torch-{turn}-{name.replace(', --', '-').replace(' ', '-')}"
-                command = setup.script("torch_loop.py", "--seconds", 5, "--log", session.folder / f"{label}.jsonl")
-                workload = session.workload(label, command, () if args is None else session.under_run(*args))
-                code = workload.wait(60)
-                steps = [s["ns"] for s in workload.events("step")][50:]
-                if code != 0 or len(steps) < 200:
-                    table.check(f"{label} runs", False, f"exit {code}, {len(steps)} steps: {workload.said()}", "200 steps and more")
-                    return
-                medians[name].append(statistics.median(steps))
-        compare(table, "PyTorch step", medians, 1e3, "us", least=0.01)
-
-
-def launch_cost(setup, table, session, kinds):
-    medians = {name: [] for name, _ in kinds}
-    for turn in range(3):
-        for name, args in kinds:
-            label = f"launch-{turn}-{name}"
-            workload = session.workload(label, cuda_loop(setup, session, label, "--copies", "0", seconds=3),
-                                        () if args is None else session.under_run(*args))
-            workload.wait(40)
-            bursts = [b["submit_ns"] / b["launches"] for b in workload.events("burst")][5:]
-            if not bursts:
-                table.check(f"{label} runs", False, workload.said(), "bursts")
-                return
-            medians[name].append(statistics.median(bursts))
-    compare(table, "one launch", medians, 1, "ns", least=0.03)
-
-
-def compare(table, what, medians, unit, word, least):
-    """Medians of runs in turns. What runs of one kind differ by, with or without the client, is noise; less than `least` is too."""
-    bare = medians["bare"]
-    for name, values in medians.items():
-        noise = max((max(runs) - min(runs)) / statistics.median(runs) for runs in (bare, values))
-        if name != "bare":
-            ratio = statistics.median(values) / statistics.median(bare)
-            table.check(f"{what} with the idle {name}", ratio - 1 <= max(noise, least),
-                        f"{ratio:.4f} of bare; {', '.join(f'{v / unit:.1f}' for v in values)} {word}, bare "
-                        f"{', '.join(f'{v / unit:.1f}' for v in bare)} {word}",
-                        f"within the runs' own spread ({noise:.4f}) or {least:.0%}")

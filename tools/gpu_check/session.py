@@ -5,13 +5,10 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 
 from evidence import last_line, run_logged, snapshot
-
-HERE = pathlib.Path(__file__).resolve().parent
 # Whatever started us must not decide who the ranks are and where their daemon is.
 FOREIGN = ("LOCKSTEP_", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN", "KINETO_USE_DAEMON", "RANK",
            "WORLD_SIZE", "LOCAL_RANK", "OMPI_", "PMIX_", "SLURM_", "XDG_STATE_HOME")
@@ -111,38 +108,47 @@ class Workload:
 class Session:
     """A section's folder, private socket folder and daemon. Use it in a `with`: nothing outlives it."""
 
-    def __init__(self, setup, name, daemon=True):
+    def __init__(self, setup, name, daemon=True, daemon_env=None):
         self.setup, self.name = setup, name
         self.folder = setup.work / name
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.calls, self.workloads, self.daemon = 0, [], None
+        self.calls, self.clis, self.workloads, self.daemon = 0, [], [], None
         # A socket's path is at most 107 bytes long, whatever OUT is.
         self.sockets = pathlib.Path(tempfile.mkdtemp(prefix="lk-"))
         self.socket = self.sockets / "client.sock"
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)}
         self.env.update({"LOCKSTEP_SOCKET": str(self.socket), "XDG_STATE_HOME": str(self.sockets / "state"), **setup.env})
         if daemon:
-            self.start_daemon()
+            self.start_daemon(daemon_env)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        for workload in self.workloads:
-            workload.stop(timeout=10)
-        self.stop_daemon()
-        for pid in self.stray_daemons():
-            os.kill(pid, signal.SIGKILL)
-        for log in self.sockets.glob("*.log"):
-            shutil.copy(log, self.folder / log.name)
-        shutil.rmtree(self.sockets, ignore_errors=True)
+        # The end of a section's time must not come in the midst of this.
+        began, left = time.monotonic(), signal.setitimer(signal.ITIMER_REAL, 0)[0]
+        try:
+            for workload in self.workloads:
+                workload.stop(timeout=10)
+            for cli in self.clis:
+                if cli.poll() is None:
+                    cli.kill()  # one in the background, of a section that was broken off
+            self.stop_daemon()
+            for pid in self.stray_daemons():
+                os.kill(pid, signal.SIGKILL)
+            for log in self.sockets.glob("*.log"):
+                shutil.copy(log, self.folder / log.name)
+            shutil.rmtree(self.sockets, ignore_errors=True)
+        finally:
+            if left:
+                signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - began), 0.01))
 
-    def start_daemon(self):
+    def start_daemon(self, env=None):
         """With a log of everything: the one that `lockstep run` starts logs less."""
         log = open(self.folder / "lockstepd.out", "a")
         self.daemon = subprocess.Popen([self.program("lockstepd"), "--socket", str(self.socket), "--log-level", "debug", "--log",
-                                        str(self.folder / "lockstepd.log")], env=self.env, stdin=subprocess.DEVNULL, stdout=log,
-                                       stderr=subprocess.STDOUT, start_new_session=True)
+                                        str(self.folder / "lockstepd.log")], env={**self.env, **(env or {})},
+                                       stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
         log.close()
         deadline = time.monotonic() + 10
         while not self.socket.exists() and self.daemon.poll() is None and time.monotonic() < deadline:
@@ -187,7 +193,8 @@ class Session:
 
     def cli(self, *args, timeout=60):
         self.calls += 1
-        return run_logged(self.folder, f"cli-{self.calls:02}-{args[0]}", [self.program("lockstep"), *args], timeout, self.env)
+        return run_logged(self.folder, f"cli-{self.calls:02}-{args[0]}", [self.program("lockstep"), *args], timeout, self.env,
+                          self.clis.append)
 
     def status(self):
         """(ranks, warnings) as `lockstep status` has them."""
@@ -229,26 +236,3 @@ class Session:
             running.append(("lockstepd", self.daemon.pid))
         for who, pid in running:
             snapshot(self.folder, pid, f"{name}-{who}", stacks)
-
-
-class Setup:
-    """What all sections share."""
-
-    def __init__(self, bundle, work, simulate):
-        self.bundle, self.work, self.simulate = bundle, work, simulate
-        self.python = sys.executable
-        self.env = {}  # for every program and daemon; LOCKSTEP_CUPTI_LIB where the client does not find CUPTI by itself
-        self.program_env = {"PYTHONUNBUFFERED": "1"}
-        if simulate:
-            lib = simulate.parent / "lib"
-            self.program_env.update({"LD_LIBRARY_PATH": str(lib / "sim_cuda"),
-                                     "LOCKSTEP_SIM_CUPTI": str(lib / "liblockstep_sim_cupti.so")})
-        self.cupti = None  # a libcupti of this machine, once the facts have found one
-        self.deadline = None
-
-    def left(self):
-        return self.deadline - time.monotonic()
-
-    def script(self, name, *args):
-        # A crash leaves where Python was.
-        return [self.python, "-X", "faulthandler", str(HERE / name), *map(str, args)]

@@ -1,7 +1,8 @@
 """A small PyTorch training loop that says what it does, one JSON line per step: {"event": "step", "step", "mode", "start_ns", "ns"}.
 
 Reads commands from stdin, one a line: `eager` (the loop as everybody writes it), `graph` (the same in a CUDA graph), `profile N`
-(N steps under torch.profiler, GPU activities only), `quit`. Each is answered by a line {"event": <command>, …}.
+(N steps under torch.profiler, GPU activities only), `loader N` (N steps on batches of a DataLoader with two workers, which are forks),
+`quit`. Each is answered by a line {"event": <command>, …}.
 """
 import argparse
 import json
@@ -68,6 +69,16 @@ class Loop:
         kernels = sum(1 for event in profiler.events() if event.device_type == torch.autograd.DeviceType.CUDA)
         self.report("profile", steps=steps, first_step=first, gpu_events=kernels, seconds=round(time.perf_counter() - began, 2))
 
+    def loader(self, batches):
+        rows = torch.utils.data.TensorDataset(torch.randn(self.data.shape[0] * batches, self.data.shape[1]))
+        own, done = self.data, 0
+        for (batch,) in torch.utils.data.DataLoader(rows, batch_size=own.shape[0], num_workers=2):
+            self.data = batch.cuda()
+            self.one_step()
+            done += 1
+        self.data = own
+        self.report("loader", batches=done)
+
     def obey(self, line):
         command, *rest = line.split()
         if command == "graph":
@@ -80,6 +91,8 @@ class Loop:
             self.report("eager")
         elif command == "profile":
             self.profile(int(rest[0]))
+        elif command == "loader":
+            self.loader(int(rest[0]))
         return command != "quit"
 
 

@@ -1,0 +1,55 @@
+"""What of a run belongs into the repository: the table, and a few small captures that tests may read again."""
+import datetime
+import re
+import shutil
+
+from evidence import REPOSITORY, run_logged
+
+MOST_BYTES = 2 << 20  # of one capture
+MOST_CAPTURES = 8
+
+
+def slug(table):
+    gpu = "simulated" if table.simulated else table.machine.get("GPU", "no-gpu").split(",")[0]
+    return re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-") + f"-{datetime.date.today().isoformat()}"
+
+
+def gather(setup, table):
+    """Puts it under work/repository, as it lies in the repository, and checks that the captures can be read from there. Returns the
+    sentence that says what to do with it. Never raises: it runs when everything else may have gone wrong."""
+    root, name = setup.work / REPOSITORY, slug(table)
+    table.section, table.id = "repository", "A1"
+    kept = []
+    try:
+        golden = root / "tests" / "golden" / "gpu" / name
+        for capture, folder in setup.kept[:MOST_CAPTURES]:
+            keep(setup, table, capture, folder, golden / capture, kept)
+        results = root / "docs" / "gpu-results" / f"{name}.md"
+        results.parent.mkdir(parents=True, exist_ok=True)
+        results.write_text(table.text())
+    except OSError as error:
+        table.check("what belongs into the repository is gathered", False, error, "the table and some captures")
+    return (f"in the archive, {REPOSITORY}/ is what belongs into the repository, docs/gpu-results/{name}.md and "
+            f"{len(kept)} captures in tests/golden/gpu/{name}/; from its root: tar -xzf gpu_check.tar.gz --strip-components=2 "
+            f"gpu_check/{REPOSITORY}")
+
+
+def keep(setup, table, capture, folder, target, kept):
+    files = [path for path in (folder / "records").iterdir() if path.is_file()] if (folder / "records").is_dir() else []
+    size = sum(path.stat().st_size for path in files)
+    if not files or size > MOST_BYTES:
+        table.left_out(f"{capture} is kept as test data", f"its records are {size} bytes, at most {MOST_BYTES} are kept" if files else
+                       "there are no records of it")
+        return
+    (target / "records").mkdir(parents=True)
+    for path in files:
+        shutil.copy(path, target / "records" / path.name)
+    # Read again from the copy alone, as a test will.
+    code, out, err = run_logged(setup.work / "repository-check", capture,
+                                [setup.bundle / "bin" / "lockstep", "report", target, "--format", "json"], timeout=20)
+    if table.check(f"{capture} can be read again", code == 0 and '"schema"' in out,
+                   f"exit {code}, {size} bytes of records: {err.strip()[:200]}", "a report"):
+        kept.append(capture)
+        (target / "report.json").write_text(out)
+    else:
+        shutil.rmtree(target)

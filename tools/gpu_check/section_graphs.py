@@ -1,0 +1,63 @@
+"""CUDA graphs that were made before and after CUPTI was set up: their kernels are there one by one, or the loss is named."""
+import os
+import signal
+import time
+
+import captures
+from helpers import cuda_loop, registers, traced
+from session import Session
+
+# What CUPTI 13.0 does; simulated only.
+AS_CUPTI_13_0 = {"SIMGPU_CUPTI_FAULTS": "graph_before_cupti,graph_correlation"}
+MAY_RUN_LATER_NS = 100_000_000
+# What is done before the graph is made; LOCKSTEP_PREPARE; whether its kernels must be seen.
+CASES = [("before any capture, unprepared", "never", False), ("after LOCKSTEP_PREPARE=always has prepared", "always", True),
+         ("after a first capture", "never", True)]
+
+
+def graphs(setup, table):
+    for number, (name, prepare, must_be_seen) in enumerate(CASES):
+        with Session(setup, f"graphs-{number}") as session:
+            at_once = ["--graph"] if number == 0 else []
+            workload = session.workload("loop", cuda_loop(setup, session, "loop", "--launches", "100", *at_once), session.under_run(),
+                                        {"LOCKSTEP_PREPARE": prepare, **(AS_CUPTI_13_0 if setup.simulate else {})})
+            if not registers(table, session, workload, label=f"{name}: the client reaches the daemon"):
+                continue
+            time.sleep(1)
+            if number == 2 and session.trace("capture-before", "--duration", "300ms", "--formats", "none")[0] != 0:
+                table.check(f"{name}: the capture before", False, workload.said(), "exit 0")
+                continue
+            if number:
+                os.kill(workload.pid, signal.SIGUSR1)
+            if not workload.wait_for("graph", 1, 20):
+                table.check(f"{name}: a graph is made", False, workload.said(), "a graph")
+                continue
+            time.sleep(0.3)
+            made = [(which, traced(table, session, f"graph made {name}: {which} capture", "--duration", "500ms"))
+                    for which in ("first", "second")]
+            workload.stop()
+            for which, capture in made:
+                if capture is not None:
+                    check_replays(table, capture, workload.events("burst"), f"graph made {name}: {which} capture", must_be_seen)
+            if made[0][1] is not None and number < 2:
+                setup.kept.append((("graphs-not-visible", "graphs")[number], made[0][1].folder))
+    table.left_out("graphs as one record each (GRAPH_TRACE)", "the client records nodes; nothing of ours asks CUPTI for whole graphs")
+
+
+def check_replays(table, capture, bursts, label, must_be_seen):
+    """Every kernel of the replays is there, or the report says how many replays are without."""
+    replays = [b for b in bursts if b["graph"] and b["start_ns"] > capture.t0 + captures.SLACK_NS and
+               b["end_ns"] < capture.t1 - captures.SLACK_NS]
+    unseen = sum(row["launches"] for row in capture.report["capture"]["graphs_not_visible"])
+    if unseen == 0:
+        captures.check_bursts(table, capture, bursts, label)
+        captures.fact_graph_launches(table, capture, label)
+        table.check(f"{label}: nothing lost", capture.lost == 0, f"{capture.lost} lost; {capture.rows}", "0 lost")
+        return
+    # The last ones may have run behind the window, and one that it cut may count.
+    sure = sum(b["end_ns"] < capture.t1 - MAY_RUN_LATER_NS for b in replays)
+    named = sure <= unseen <= len(replays) + 2 and not capture.report["stragglers"]
+    table.check(f"{label}: what is not seen is named", named and not must_be_seen,
+                f"graphs_not_visible has {unseen} launches, {len(replays)} were made in the window; "
+                f"{len(capture.report['stragglers'])} ranks are blamed; {capture.rows}",
+                "their kernels" if must_be_seen else "all of them, nobody blamed")
