@@ -99,6 +99,13 @@ TEST_F(AgentObjectsTest, ADaemonThatDoesNotKnowThemIsSentNone) {
   EXPECT_TRUE(Capture(1).empty());
 }
 
+TEST_F(AgentObjectsTest, RecordsOfALayoutThatNobodyKnowsAreNotAskedFor) {
+  cupti_.sizes[ActivityKind::kDevice] = cupti::kDeviceBytesOldest - 16;
+  ConnectAndWelcome();
+  EXPECT_EQ(Capture(1), (std::vector<RecordKind>{RecordKind::kContext, RecordKind::kStream, RecordKind::kStream}));
+  EXPECT_EQ(daemon_.end->LostInAll(), 0u);
+}
+
 TEST_F(AgentObjectsTest, CallsAloneNeedNone) {
   ConnectAndWelcome();
   EXPECT_TRUE(Capture(1, ring::kActivityRuntime).empty());

@@ -334,10 +334,17 @@ void CuptiSource::DescribeObjects() {
   // An older daemon would count each as lost.
   if (!undescribed_ || segment_->header().layout_minor < ring::kMinorWithObjects) return;
   undescribed_ = false;
-  // Without the second function, or when it fails, the capture is as good, and its devices stay nameless.
+  // Without the function that dumps, or when it fails, the capture is as good, and its devices stay nameless.
   const auto enable = api_.EnableAndDump != nullptr ? api_.EnableAndDump : api_.Enable;
-  for (const ActivityKind kind : {ActivityKind::kDevice, ActivityKind::kContext, ActivityKind::kStream}) {
-    if (RecordBytes(api_, kind) != 0 && enable(kind) == Result::kSuccess) Remember(Undo::kDisable, static_cast<uint32_t>(kind));
+  constexpr struct {
+    ActivityKind kind;
+    size_t least_bytes;
+  } kObjects[] = {{ActivityKind::kDevice, cupti::kDeviceBytesOldest},
+                  {ActivityKind::kContext, cupti::kContextBytesOldest},
+                  {ActivityKind::kStream, sizeof(cupti::Stream)}};
+  for (const auto& object : kObjects) {
+    if (RecordBytes(api_, object.kind) < object.least_bytes || enable(object.kind) != Result::kSuccess) continue;
+    Remember(Undo::kDisable, static_cast<uint32_t>(object.kind));
   }
 }
 

@@ -256,6 +256,7 @@ uint64_t InOrder(const uint8_t* bytes) {
   return value;
 }
 
+static_assert(c::device::kColumns <= kMostColumns);
 bool Fill(const ring::DeviceRecord& r, Row& row) {
   auto& v = row.values;
   v[c::device::kDevice] = r.device;

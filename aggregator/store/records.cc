@@ -273,7 +273,8 @@ class Loader {
         t.data.device = DeviceId(devices.begin()->first);
         t.data.gpu_timer = TimerOf(p, devices.begin()->first);
       } else {
-        // Nothing ran in the window; NCCL may still have said where it would.
+        // Nothing ran in the window; CUPTI or NCCL may still have said where it would.
+        t.data.device = t.objects.OnlyDevice().value_or(t.data.device);
         for (const CommunicatorRow& c : t.communicators) {
           if (c.device >= 0) t.data.device = DeviceId(static_cast<uint32_t>(c.device));
         }

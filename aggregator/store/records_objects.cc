@@ -115,6 +115,15 @@ void ProcessObjects::Give(Belongs belongs, RankData& entry) const {
   }
 }
 
+std::optional<DeviceId> ProcessObjects::OnlyDevice() const {
+  std::optional<DeviceId> only;
+  for (const auto& [id, context] : contexts_) {
+    if (only && *only != context.device) return std::nullopt;
+    only = context.device;
+  }
+  return only;
+}
+
 void ProcessObjects::Describe(RankData& entry) const {
   const uint32_t device = entry.device.value();
   if (const auto known = devices_.find(device); known != devices_.end()) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,6 +24,8 @@ class ProcessObjects {
   // `time` is one that a clock can have made.
   void AddMemoryOp(const BlockRows& rows, uint32_t row);
 
+  // The one that all contexts are on; nullopt where they are on several, or none is known.
+  std::optional<DeviceId> OnlyDevice() const;
   // Gives `entry` what is known of its device: properties, contexts, their streams, memory operations.
   void Describe(RankData& entry) const;
   // Gives it also what is on devices that are not in `with_entries` (sorted): nothing ran there, but it is there.

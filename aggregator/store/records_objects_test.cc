@@ -178,6 +178,15 @@ TEST_F(ObjectsTest, EachEntryHasWhatIsOnItsDevice) {
   EXPECT_EQ(one.memory_ops.size(), 3u);
 }
 
+TEST_F(ObjectsTest, TheDeviceOfAProcessThatDidNothingIsThatOfItsContexts) {
+  EXPECT_FALSE(tables_.objects.OnlyDevice().has_value());
+  Context(1, 3);
+  Context(2, 3);
+  EXPECT_EQ(tables_.objects.OnlyDevice(), DeviceId(3));
+  Context(4, 0);
+  EXPECT_FALSE(tables_.objects.OnlyDevice().has_value());
+}
+
 TEST_F(ObjectsTest, WhatIsToldOfTwiceIsThereOnce) {
   Context(1, 0);
   Context(1, 0);

@@ -65,6 +65,7 @@ def judge_plain(table, workload, capture, label):
     captures.check_whole(table, capture, label)
     captures.check_bursts(table, capture, workload.events("burst"), label)
     if label == "capture 1":
+        captures.check_device(table, capture, label)
         captures.fact_delays(table, capture, label)
 
 
