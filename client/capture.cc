@@ -6,7 +6,8 @@ namespace lockstep::client {
 namespace {
 
 constexpr uint32_t kCuptiActivities = ring::kActivityKernel | ring::kActivityMemcpy | ring::kActivityMemset |
-                                      ring::kActivityRuntime | ring::kActivityDriver | ring::kActivitySync;
+                                      ring::kActivityRuntime | ring::kActivityDriver | ring::kActivitySync |
+                                      ring::kActivityMemory;
 constexpr uint32_t kNcclActivities =
     ring::kActivityNccl | ring::kActivityNcclKernelTimes | ring::kActivityNcclProxy;
 constexpr Nanos kBetweenFlushes = Nanos::Millis(150);
@@ -83,7 +84,10 @@ bool Capture::Arm(const CaptureRequest& request, const ring::ClientSegment& segm
 
 Nanos Capture::Start(HostTime t0, HostTime t1) {
   const Nanos late = timing_.realtime() - t0;
-  if (cupti_.armed()) cupti_.OpenWindow();
+  if (cupti_.armed()) {
+    cupti_.OpenWindow();
+    cupti_.DescribeObjects();
+  }
   window_.Open(t0, t1);
   WriteStart();
   state_ = State::kWindow;
@@ -107,7 +111,10 @@ void Capture::WriteStart() {
 
 void Capture::Look(const TriggerSpec& trigger, HostTime give_up) {
   give_up_ = give_up;
-  if (cupti_.armed()) cupti_.OpenWindow();
+  if (cupti_.armed()) {
+    cupti_.OpenWindow();
+    cupti_.DescribeObjects();
+  }
   WriteStart();
   state_ = State::kLooking;
   trigger_.Set(trigger);

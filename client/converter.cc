@@ -63,6 +63,10 @@ RecordSizes RecordSizes::Ask(const CuptiApi& api) {
   sizes.memset = RecordBytes(api, cupti::ActivityKind::kMemset);
   sizes.synchronization = RecordBytes(api, cupti::ActivityKind::kSynchronization);
   sizes.cuda_event = RecordBytes(api, cupti::ActivityKind::kCudaEvent);
+  sizes.device = RecordBytes(api, cupti::ActivityKind::kDevice);
+  sizes.context = RecordBytes(api, cupti::ActivityKind::kContext);
+  sizes.stream = RecordBytes(api, cupti::ActivityKind::kStream);
+  sizes.memory = RecordBytes(api, cupti::ActivityKind::kMemory);
   return sizes;
 }
 
@@ -128,8 +132,16 @@ void Converter::ConvertOne(cupti::Activity* record) {
       return CudaEvent(As<cupti::CudaEvent2>(record));
     case cupti::ActivityKind::kOverhead:
       return Overhead(As<cupti::Overhead3>(record));
+    case cupti::ActivityKind::kDevice:
+      return Device(As<cupti::Device5>(record));
+    case cupti::ActivityKind::kContext:
+      return Context(As<cupti::Context3>(record));
+    case cupti::ActivityKind::kStream:
+      return Stream(As<cupti::Stream>(record));
+    case cupti::ActivityKind::kMemory:
+      return MemoryOp(As<cupti::Memory4>(record));
     default:
-      if (open_) ring_.Lose(LossReason::kUnknownKind, RecordKind::kPad);
+      LoseUnknown();
   }
 }
 
@@ -167,7 +179,7 @@ bool Converter::KeepOnDevice(const Activity& from, RecordKind kind) {
 
 void Converter::Kernel(const cupti::Kernel10& from) {
   if (!KeepOnDevice(from, RecordKind::kKernel)) return;
-  const uint32_t name = KernelName(from.name);
+  const uint32_t name = TextOf(from.name);
   auto* to = ring_.New<ring::KernelRecord>();
   if (to == nullptr) return;
   CopyCommon(from, options_.sizes.kernel >= cupti::kKernelBytesWithGraph, options_.graph_correlation, to);
@@ -367,7 +379,7 @@ void Converter::Overhead(const cupti::Overhead3& from) {
   to->thread = from.object_kind == cupti::ObjectKind::kThread ? from.object.thread_or_context : 0;
 }
 
-uint32_t Converter::KernelName(const char* name) {
+uint32_t Converter::TextOf(const char* name) {
   if (name == nullptr) return 0;
   // Most kernels repeat. The address only says where to look first: a module loaded anew may put another name
   // there.

@@ -29,6 +29,10 @@ struct RecordSizes {
   size_t memset = 0;
   size_t synchronization = 0;
   size_t cuda_event = 0;
+  size_t device = 0;
+  size_t context = 0;
+  size_t stream = 0;
+  size_t memory = 0;
 
   static RecordSizes Ask(const CuptiApi& api);
 };
@@ -95,6 +99,11 @@ class Converter {
   void External(const foreign::cupti::ExternalCorrelation& from);
   void CudaEvent(const foreign::cupti::CudaEvent2& from);
   void Overhead(const foreign::cupti::Overhead3& from);
+  // converter_objects.cc
+  void Device(const foreign::cupti::Device5& from);
+  void Context(const foreign::cupti::Context3& from);
+  void Stream(const foreign::cupti::Stream& from);
+  void MemoryOp(const foreign::cupti::Memory4& from);
 
   // Whether a record with these stamps is recorded; counts it otherwise. `lane` as of Lanes, kNoLane: none.
   bool Keep(uint64_t start, uint64_t end, ring::RecordKind kind, uint64_t lane);
@@ -108,7 +117,11 @@ class Converter {
   void SettleOrphan(const PendingExternal& orphan);
   void WriteExternal(const PendingExternal& external);
   void Wait(const PendingExternal& pending);
-  uint32_t KernelName(const char* name);
+  // A record whose layout, or kind, this client does not know.
+  void LoseUnknown() {
+    if (open_) ring_.Lose(ring::LossReason::kUnknownKind, ring::RecordKind::kPad);
+  }
+  uint32_t TextOf(const char* name);
   uint32_t FunctionName(foreign::cupti::CallbackDomain domain, uint32_t cbid);
 
   const CuptiApi* api_ = nullptr;

@@ -42,6 +42,10 @@ constexpr uint32_t kDriverLaunches[] = {
 };
 constexpr size_t kQuickBufferBytes = 64u << 10;
 
+// What happens on a device, in a context, on a stream.
+constexpr uint32_t kDeviceWork = ring::kActivityKernel | ring::kActivityMemcpy | ring::kActivityMemset | ring::kActivitySync |
+                                 ring::kActivityMemory;
+
 }  // namespace
 
 // ---- CUPTI's threads ----
@@ -232,6 +236,12 @@ void CuptiSource::EnableDriverLaunches() {
   }
 }
 
+bool CuptiSource::EnableMemory(Sentence* why) {
+  if (RecordBytes(api_, ActivityKind::kMemory) >= cupti::kMemoryBytesOldest) return EnableKind(ActivityKind::kMemory, why);
+  *why << "CUPTI " << version_ << " does not tell of memory operations (that of CUDA 11.2 and later does): capture without memory";
+  return false;
+}
+
 bool CuptiSource::EnableKinds(uint32_t activities, Sentence* why) {
   if (activities & ring::kActivityKernel) {
     if (!EnableKind(ActivityKind::kConcurrentKernel, why)) return false;
@@ -242,6 +252,7 @@ bool CuptiSource::EnableKinds(uint32_t activities, Sentence* why) {
     EnableOptional(ActivityKind::kMemcpyPeer);
   }
   if ((activities & ring::kActivityMemset) && !EnableKind(ActivityKind::kMemset, why)) return false;
+  if ((activities & ring::kActivityMemory) && !EnableMemory(why)) return false;
   if (activities & ring::kActivitySync) {
     if (!EnableKind(ActivityKind::kSynchronization, why)) return false;
     if (api_.EnableAllSyncRecords != nullptr && api_.EnableAllSyncRecords(0) == Result::kSuccess) {
@@ -287,6 +298,7 @@ bool CuptiSource::Arm(const CuptiApi& api, uint32_t activities, const CuptiCallb
   options.graph_correlation = version_ < cupti::kVersion_13_0 || version_ >= cupti::kVersion_13_1U1 || sessions_ == 0;
   ++sessions_;
   note_ = Sentence();
+  undescribed_ = (activities & kDeviceWork) != 0;
   segment_ = &segment;
   records_ = 0;
   outside_ = 0;
@@ -317,6 +329,24 @@ void CuptiSource::OpenWindow() {
   size_t before = 0;
   api_.GetNumDroppedRecords(nullptr, 0, &before);
   count_dropped_.store(true);
+}
+
+void CuptiSource::DescribeObjects() {
+  // An older daemon would count each as lost.
+  if (!undescribed_ || segment_->header().layout_minor < ring::kMinorWithObjects) return;
+  undescribed_ = false;
+  // Without the function that dumps, or when it fails, the capture is as good, and its devices stay nameless.
+  const auto enable = api_.EnableAndDump != nullptr ? api_.EnableAndDump : api_.Enable;
+  constexpr struct {
+    ActivityKind kind;
+    size_t least_bytes;
+  } kObjects[] = {{ActivityKind::kDevice, cupti::kDeviceBytesOldest},
+                  {ActivityKind::kContext, cupti::kContextBytesOldest},
+                  {ActivityKind::kStream, sizeof(cupti::Stream)}};
+  for (const auto& object : kObjects) {
+    if (RecordBytes(api_, object.kind) < object.least_bytes || enable(object.kind) != Result::kSuccess) continue;
+    Remember(Undo::kDisable, static_cast<uint32_t>(object.kind));
+  }
 }
 
 void CuptiSource::Flush() {

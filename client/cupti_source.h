@@ -61,6 +61,9 @@ class CuptiSource {
   bool Prepare(const CuptiApi& api);
   // From now on what CUPTI drops is our loss; what it dropped before is not.
   void OpenWindow();
+  // Has CUPTI tell of the devices, contexts and streams that there are, and of each that is made from now on. Behind the
+  // capture's start: before, nothing is kept. Does nothing the second time.
+  void DescribeObjects();
   // Asks CUPTI for the buffers whose records are complete.
   void Flush();
   // Waits until the records of the window have come (at most 2 s, less when they are all there or nothing
@@ -96,6 +99,7 @@ class CuptiSource {
   bool EnableKinds(uint32_t activities, Sentence* why);
   bool EnableKind(foreign::cupti::ActivityKind kind, Sentence* why);
   void EnableOptional(foreign::cupti::ActivityKind kind);
+  bool EnableMemory(Sentence* why);
   void EnableDriverLaunches();
   bool Fail(const char* function, foreign::cupti::Result result, Sentence* why);
   void Remember(Undo what, uint32_t argument);
@@ -115,6 +119,7 @@ class CuptiSource {
   Sentence dormant_;  // why, when not empty
   Sentence note_;
   uint32_t sessions_ = 0;  // armed or prepared so far
+  bool undescribed_ = false;  // the devices of this capture are still to be told of
   UndoStep undo_[32] = {};
   uint32_t undo_count_ = 0;
   const ring::ClientSegment* segment_ = nullptr;

@@ -186,6 +186,55 @@ TEST(Convert, PutsEveryFieldOfTheOtherKindsIntoItsColumn) {
             (std::vector<uint64_t>{1, 2}));
 }
 
+TEST(Convert, PutsEveryFieldOfADeviceAndWhatIsOnItIntoItsColumn) {
+  const ring::DeviceRecord device{.device = 1,
+                                  .name = 2,
+                                  .memory_bytes = 6,
+                                  .memory_bytes_per_s = 7,
+                                  .clock_khz = 8,
+                                  .multiprocessors = 5,
+                                  .compute_major = 3,
+                                  .compute_minor = 4,
+                                  .l2_bytes = 9,
+                                  .copy_engines = 10,
+                                  .threads_per_warp = 11,
+                                  .warps_per_multiprocessor = 12,
+                                  .shared_bytes_per_multiprocessor = 13,
+                                  .registers_per_multiprocessor = 14,
+                                  .uuid = {1, 2, 3, 4, 5, 6, 7, 8, 0xF0},
+                                  .mig_uuid = {0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 10},
+                                  .gpu_instance = 20,
+                                  .compute_instance = 21,
+                                  .numa_node_plus_1 = 22};
+  EXPECT_EQ(RowOf(ring::RecordKind::kDevice, device, ring::kDeviceMig | ring::kDeviceEcc | 0x80),
+            (std::vector<uint64_t>{1,  2,  3,  4,  5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 6, 0x0102030405060708, 0xF000000000000000,
+                                   9, 10, 20, 21, 22}));
+  EXPECT_EQ(RowOf(ring::RecordKind::kContext,
+                  ring::ContextRecord{.context = 1, .device = 2, .api = 3, .null_stream = 4, .parent = 5, .multiprocessors = 6},
+                  ring::kContextGreen | 0x80),
+            (std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 1}));
+  EXPECT_EQ(RowOf(ring::RecordKind::kStream, ring::StreamRecord{.context = 1, .stream = 2, .priority = -3, .type = 4}),
+            (std::vector<uint64_t>{1, 2, static_cast<uint64_t>(int64_t{-3}), 4}));
+}
+
+TEST(Convert, PutsEveryFieldOfAMemoryOperationIntoItsColumn) {
+  const ring::MemoryOpRecord record{.time_ns = 1000,
+                                    .address = 5,
+                                    .bytes = 6,
+                                    .pool_address = 12,
+                                    .pool_bytes = 13,
+                                    .pool_used_bytes = 14,
+                                    .correlation = 2,
+                                    .device = 8,
+                                    .context = 9,
+                                    .stream = 10,
+                                    .memory_kind = 7,
+                                    .pool_type = 11};
+  EXPECT_EQ(RowOf(ring::RecordKind::kMemoryOp, record, ring::kMemoryRelease),
+            (std::vector<uint64_t>{1000, 2, 1, 0, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}));
+  EXPECT_EQ(RowOf(ring::RecordKind::kMemoryOp, record, ring::kMemoryAsync)[c::memory_op::kIsAsync], 1u);
+}
+
 TEST(Convert, KeepsWhatIsKnownOfARangeThatTheWindowCut) {
   const ring::RangeRecord record{
       .start_ns = 1000, .end_ns = 1500, .name = 1, .domain = 2, .thread = 3, .depth = 4, .payload = 5};

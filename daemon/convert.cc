@@ -249,6 +249,84 @@ bool Fill(const ring::ThreadNameRecord& r, Row& row) {
   return true;
 }
 
+// Eight bytes of a UUID, the first one highest, so that hexadecimal digits are in the order people know.
+uint64_t InOrder(const uint8_t* bytes) {
+  uint64_t value = 0;
+  for (int i = 0; i < 8; ++i) value = value << 8 | bytes[i];
+  return value;
+}
+
+static_assert(c::device::kColumns <= kMostColumns);
+bool Fill(const ring::DeviceRecord& r, Row& row) {
+  auto& v = row.values;
+  v[c::device::kDevice] = r.device;
+  v[c::device::kName] = r.name;
+  v[c::device::kComputeMajor] = r.compute_major;
+  v[c::device::kComputeMinor] = r.compute_minor;
+  v[c::device::kMultiprocessors] = r.multiprocessors;
+  v[c::device::kMemoryBytes] = r.memory_bytes;
+  v[c::device::kMemoryBytesPerS] = r.memory_bytes_per_s;
+  v[c::device::kClockKhz] = r.clock_khz;
+  v[c::device::kL2Bytes] = r.l2_bytes;
+  v[c::device::kCopyEngines] = r.copy_engines;
+  v[c::device::kThreadsPerWarp] = r.threads_per_warp;
+  v[c::device::kWarpsPerMultiprocessor] = r.warps_per_multiprocessor;
+  v[c::device::kSharedPerMultiprocessor] = r.shared_bytes_per_multiprocessor;
+  v[c::device::kRegistersPerMultiprocessor] = r.registers_per_multiprocessor;
+  v[c::device::kFlags] = r.header.flags & (ring::kDeviceHidden | ring::kDeviceMig | ring::kDeviceEcc);
+  v[c::device::kUuidFirst] = InOrder(r.uuid);
+  v[c::device::kUuidLast] = InOrder(r.uuid + 8);
+  v[c::device::kMigUuidFirst] = InOrder(r.mig_uuid);
+  v[c::device::kMigUuidLast] = InOrder(r.mig_uuid + 8);
+  v[c::device::kGpuInstance] = r.gpu_instance;
+  v[c::device::kComputeInstance] = r.compute_instance;
+  v[c::device::kNumaNode] = r.numa_node_plus_1;
+  row.columns = c::device::kColumns;
+  return true;
+}
+
+bool Fill(const ring::ContextRecord& r, Row& row) {
+  auto& v = row.values;
+  v[c::context::kContext] = r.context;
+  v[c::context::kDevice] = r.device;
+  v[c::context::kApi] = r.api;
+  v[c::context::kNullStream] = r.null_stream;
+  v[c::context::kParent] = r.parent;
+  v[c::context::kMultiprocessors] = r.multiprocessors;
+  v[c::context::kFlags] = r.header.flags & ring::kContextGreen;
+  row.columns = c::context::kColumns;
+  return true;
+}
+
+bool Fill(const ring::StreamRecord& r, Row& row) {
+  row.values[c::stream::kContext] = r.context;
+  row.values[c::stream::kStream] = r.stream;
+  row.values[c::stream::kPriority] = Signed(r.priority);
+  row.values[c::stream::kType] = r.type;
+  row.columns = c::stream::kColumns;
+  return true;
+}
+
+bool Fill(const ring::MemoryOpRecord& r, Row& row) {
+  auto& v = row.values;
+  Instant(row, r.time_ns);
+  v[c::memory_op::kCorrelation] = r.correlation;
+  v[c::memory_op::kIsRelease] = (r.header.flags & ring::kMemoryRelease) != 0 ? 1 : 0;
+  v[c::memory_op::kIsAsync] = (r.header.flags & ring::kMemoryAsync) != 0 ? 1 : 0;
+  v[c::memory_op::kAddress] = r.address;
+  v[c::memory_op::kBytes] = r.bytes;
+  v[c::memory_op::kMemoryKind] = r.memory_kind;
+  v[c::memory_op::kDevice] = r.device;
+  v[c::memory_op::kContext] = r.context;
+  v[c::memory_op::kStream] = r.stream;
+  v[c::memory_op::kPoolType] = r.pool_type;
+  v[c::memory_op::kPoolAddress] = r.pool_address;
+  v[c::memory_op::kPoolBytes] = r.pool_bytes;
+  v[c::memory_op::kPoolUsed] = r.pool_used_bytes;
+  row.columns = c::memory_op::kColumns;
+  return true;
+}
+
 }  // namespace
 
 bool Convert(const ring::RecordView& record, Row& row) {
@@ -290,6 +368,14 @@ bool Convert(const ring::RecordView& record, Row& row) {
       return Fill(record.as<ring::ProxyOpRecord>(), row);
     case ring::RecordKind::kThreadName:
       return Fill(record.as<ring::ThreadNameRecord>(), row);
+    case ring::RecordKind::kDevice:
+      return Fill(record.as<ring::DeviceRecord>(), row);
+    case ring::RecordKind::kContext:
+      return Fill(record.as<ring::ContextRecord>(), row);
+    case ring::RecordKind::kStream:
+      return Fill(record.as<ring::StreamRecord>(), row);
+    case ring::RecordKind::kMemoryOp:
+      return Fill(record.as<ring::MemoryOpRecord>(), row);
   }
   return false;
 }

@@ -89,6 +89,8 @@ void WriteRank(JsonOut& out, const RankRow& r) {
   out.Member("rank", r.rank);
   out.Member("host", r.host);
   out.Member("device", r.device);
+  out.Member("device_name", r.device_name);
+  out.Member("device_uuid", r.device_uuid);
   out.Member("pid", r.pid);
   out.Member("incarnation", r.incarnation);
   out.Member("span_ns", r.span);

@@ -71,6 +71,7 @@ struct RankRow {
   RankId rank;
   std::string host;
   uint32_t device = 0;
+  std::optional<std::string> device_name, device_uuid;  // "GPU-…" or "MIG-…"
   int32_t pid = 0;
   uint32_t incarnation = 1;
   Nanos span, compute, communication, memory, overlap;

@@ -9,6 +9,7 @@
 #include "aggregator/analysis/collective_table.h"
 #include "aggregator/analysis/step_breakdown.h"
 #include "aggregator/analysis/step_table.h"
+#include "aggregator/report/device_notes.h"
 #include "common/base/parallel.h"
 
 namespace lockstep::report {
@@ -35,6 +36,11 @@ std::string MethodName(align::ClockMethod method) {
 std::optional<Nanos> Known(Nanos bound) {
   if (bound == Nanos::Max()) return std::nullopt;
   return bound;
+}
+
+std::optional<std::string> KnownText(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  return text;
 }
 
 HostTime FirstStamp(const store::Capture& capture, const RankData& rank) {
@@ -102,6 +108,7 @@ void AddClocks(const RowInput& in, const std::vector<std::string>& hosts, Captur
 void AddNotes(const RowInput& in, const std::vector<std::string>& hosts, CaptureRow& row) {
   row.notes = in.capture.notes;
   if (!in.steps.how.empty()) row.notes.push_back(in.steps.how);
+  for (std::string& note : DeviceNotes(in.capture, hosts)) row.notes.push_back(std::move(note));
   for (size_t h = 0; h < in.clock.hosts().size(); ++h) {
     if (!in.clock.hosts()[h].step_noticed) continue;
     row.notes.push_back("the clock of host " + hosts[h] +
@@ -202,6 +209,8 @@ std::vector<RankRow> MakeRankRows(const RowInput& in) {
     rows.push_back({.rank = rank.rank,
                     .host = rank.host < hosts.size() ? hosts[rank.host] : "",
                     .device = rank.device.value(),
+                    .device_name = KnownText(rank.properties.name),
+                    .device_uuid = KnownText(rank.properties.uuid),
                     .pid = rank.pid,
                     .incarnation = rank.incarnation,
                     .span = p.span,

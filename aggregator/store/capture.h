@@ -73,8 +73,10 @@ struct Loss {
   HostTime to;
 };
 
+// Of the device a rank runs on. Live captures have all of it, an import what its file tells.
 struct DeviceProperties {
   std::string name;
+  std::string uuid;  // "GPU-…" or, of a part of one, "MIG-…", as nvidia-smi takes it; empty: unknown
   int32_t sms = 0;  // 0: unknown, as the others
   int32_t compute_major = 0;
   int32_t compute_minor = 0;
@@ -82,6 +84,11 @@ struct DeviceProperties {
   int32_t registers_per_sm = 0;
   uint64_t shared_bytes_per_sm = 0;
   uint64_t memory_bytes = 0;
+  uint64_t memory_bytes_per_s = 0;
+  uint64_t l2_bytes = 0;
+  uint32_t clock_khz = 0;   // of the multiprocessors, at most
+  int32_t numa_node = -1;   // that its memory is; -1: none, or unknown
+  bool ecc = false;
 };
 
 // Unions of host activity that an import saw and did not keep row by row; sorted, disjoint. Empty in live captures.
@@ -120,6 +127,10 @@ struct RankData {
   std::vector<ProxyOp> proxy_ops;
   GpuTimer gpu_timer;
   std::vector<ThreadName> thread_names;
+  // What there was when the capture started, and what was made in it; sorted by their numbers. Empty in imports.
+  std::vector<DeviceContext> contexts;
+  std::vector<DeviceStream> streams;
+  std::vector<MemoryOp> memory_ops;  // where a capture asked for them; sorted by time
   std::vector<Loss> losses;
   // Graphs that ran without a record of their kernels (unseen_graphs.h): this rank's idle time is not idle.
   uint64_t unseen_graph_launches = 0;

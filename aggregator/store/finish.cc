@@ -67,6 +67,16 @@ void SortNcclTimings(RankData& rank) {
   SortByStart(rank.proxy_ops);
 }
 
+void SortObjects(RankData& rank) {
+  const auto by_context = [](const DeviceContext& a, const DeviceContext& b) { return a.context < b.context; };
+  const auto by_stream = [](const DeviceStream& a, const DeviceStream& b) {
+    return std::pair(a.context, a.stream) < std::pair(b.context, b.stream);
+  };
+  std::sort(rank.contexts.begin(), rank.contexts.end(), by_context);
+  std::sort(rank.streams.begin(), rank.streams.end(), by_stream);
+  std::stable_sort(rank.memory_ops.begin(), rank.memory_ops.end(), [](const MemoryOp& a, const MemoryOp& b) { return a.time < b.time; });
+}
+
 void SortActivities(RankData& rank) {
   const auto moved = SortAndMap(rank.activities, [](const DeviceActivity& a, const DeviceActivity& b) {
     return std::pair(a.start, a.end) < std::pair(b.start, b.end);
@@ -281,6 +291,7 @@ void Finish(Capture& capture) {
     SortByStart(rank.api_calls);
     SortByStart(rank.syncs);
     SortNcclTimings(rank);
+    SortObjects(rank);
     SortRanges(rank.ranges);
     std::stable_sort(rank.clocks.begin(), rank.clocks.end(),
                      [](const ClockReading& a, const ClockReading& b) { return a.realtime < b.realtime; });

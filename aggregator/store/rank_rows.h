@@ -160,6 +160,46 @@ struct ThreadName {
   NameId name;
 };
 
+// A context of the process: on the rank's device or, in its only or busiest entry, on one that did nothing.
+struct DeviceContext {
+  ContextId context;
+  DeviceId device;
+  StreamId null_stream;
+  ContextId parent;  // 0: none
+  uint32_t multiprocessors = 0;  // 0: unknown
+  bool green = false;            // it has a share of the multiprocessors
+  bool mps = false;              // under CUDA's Multi-Process Service
+};
+
+// As CUPTI numbers them: a stream that waits for the default stream and it for this one, one that does not, a default stream.
+enum class StreamType : uint8_t { kUnknown = 0, kBlocking = 1, kNonBlocking = 2, kDefault = 3 };
+
+struct DeviceStream {
+  ContextId context;
+  StreamId stream;
+  int32_t priority = 0;  // the smaller, the earlier
+  StreamType type = StreamType::kUnknown;
+};
+
+// CUPTI's numbers: from no pool, from one of the process's own, from another process's.
+enum class MemoryPoolType : uint8_t { kNone = 0, kOwn = 1, kImported = 2 };
+
+// cudaMalloc, cudaFree and their like.
+struct MemoryOp {
+  HostTime time;
+  CorrelationId correlation;
+  uint64_t address = 0;
+  uint64_t bytes = 0;
+  ContextId context;  // kNone: none
+  StreamId stream;    // kNone: not asynchronous
+  uint64_t pool_address = 0;
+  uint64_t pool_bytes = 0;       // this and the next only with kOwn
+  uint64_t pool_used_bytes = 0;  // 0 also where CUPTI does not tell
+  uint8_t memory_kind = 0;       // CUpti_ActivityMemoryKind
+  MemoryPoolType pool = MemoryPoolType::kNone;
+  bool release = false;  // else an allocation
+};
+
 }  // namespace lockstep::store
 
 #endif  // LOCKSTEP_AGGREGATOR_STORE_RANK_ROWS_H_

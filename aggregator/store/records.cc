@@ -273,20 +273,28 @@ class Loader {
         t.data.device = DeviceId(devices.begin()->first);
         t.data.gpu_timer = TimerOf(p, devices.begin()->first);
       } else {
-        // Nothing ran in the window; NCCL may still have said where it would.
+        // Nothing ran in the window; CUPTI or NCCL may still have said where it would.
+        t.data.device = t.objects.OnlyDevice().value_or(t.data.device);
         for (const CommunicatorRow& c : t.communicators) {
           if (c.device >= 0) t.data.device = DeviceId(static_cast<uint32_t>(c.device));
         }
       }
+      t.objects.Describe(t.data);
+      t.objects.DescribeRest({t.data.device.value()}, t.data);
       capture_.ranks.push_back(std::move(t.data));
       return;
     }
     const auto busiest = std::max_element(devices.begin(), devices.end(),
                                           [](const auto& a, const auto& b) { return a.second < b.second; });
-    for (const auto& [device, count] : devices) {
-      capture_.ranks.push_back(
-          OfDevice(t, device, device == busiest->first ? HostWork::kAllElse : HostWork::kOwn));
-      capture_.ranks.back().gpu_timer = TimerOf(p, device);
+    std::vector<uint32_t> with_entries;
+    for (const auto& [device, count] : devices) with_entries.push_back(device);
+    for (const uint32_t device : with_entries) {
+      const HostWork host_work = device == busiest->first ? HostWork::kAllElse : HostWork::kOwn;
+      capture_.ranks.push_back(OfDevice(t, device, host_work));
+      RankData& entry = capture_.ranks.back();
+      entry.gpu_timer = TimerOf(p, device);
+      t.objects.Describe(entry);
+      if (host_work == HostWork::kAllElse) t.objects.DescribeRest(with_entries, entry);
     }
   }
 

@@ -6,22 +6,6 @@ namespace lockstep::store {
 
 using columns::Kind;
 
-// The columns of one decoded block by row.
-class ProcessTables::Rows {
- public:
-  explicit Rows(const columns::DecodedBlock& block) : block_(block) {}
-  Kind kind() const { return block_.kind; }
-  uint32_t size() const { return block_.rows; }
-  uint64_t U64(size_t column, uint32_t row) const { return block_.columns[column][row]; }
-  int64_t I64(size_t column, uint32_t row) const { return static_cast<int64_t>(U64(column, row)); }
-  uint32_t U32(size_t column, uint32_t row) const { return static_cast<uint32_t>(U64(column, row)); }
-  int32_t I32(size_t column, uint32_t row) const { return static_cast<int32_t>(U32(column, row)); }
-  HostTime Time(size_t column, uint32_t row) const { return HostTime(I64(column, row)); }
-
- private:
-  const columns::DecodedBlock& block_;
-};
-
 void ProcessTables::AddStrings(const columns::DecodedBlock& block, StringTable& table) {
   auto& names = strings_[block.epoch];
   for (const columns::StringDefinition& string : block.strings) names[string.id] = table.Intern(string.text);
@@ -31,7 +15,7 @@ void ProcessTables::AddRows(const columns::DecodedBlock& block, const StringTabl
   static const absl::flat_hash_map<uint32_t, NameId> kNoNames;
   const auto found = strings_.find(block.epoch);
   names_ = found != strings_.end() ? &found->second : &kNoNames;
-  const Rows rows(block);
+  const BlockRows rows(block);
   read[static_cast<size_t>(block.kind)] += block.rows;
   switch (block.kind) {
     case Kind::kKernel:
@@ -65,6 +49,11 @@ void ProcessTables::AddRows(const columns::DecodedBlock& block, const StringTabl
       return;
     case Kind::kCudaEvent:
       return AddEvents(rows);
+    case Kind::kDevice:
+    case Kind::kContext:
+    case Kind::kStream:
+    case Kind::kMemoryOp:
+      return AddObjects(rows, table);
     case Kind::kOverhead:  // the tracer's own time: counted, in no table of a capture
     case Kind::kString:
       return;
@@ -86,7 +75,7 @@ bool ProcessTables::Accept(Kind kind, int64_t start, int64_t duration) {
   return false;
 }
 
-void ProcessTables::AddKernels(const Rows& rows) {
+void ProcessTables::AddKernels(const BlockRows& rows) {
   namespace c = columns::kernel;
   data.activities.reserve(data.activities.size() + rows.size());
   data.kernel_details.reserve(data.kernel_details.size() + rows.size());
@@ -117,7 +106,7 @@ void ProcessTables::AddKernels(const Rows& rows) {
   }
 }
 
-void ProcessTables::AddCopies(const Rows& rows) {
+void ProcessTables::AddCopies(const BlockRows& rows) {
   namespace c = columns::memcpy;
   for (uint32_t i = 0; i < rows.size(); ++i) {
     const int64_t duration = rows.I64(c::kDuration, i);
@@ -143,7 +132,7 @@ void ProcessTables::AddCopies(const Rows& rows) {
   }
 }
 
-void ProcessTables::AddSets(const Rows& rows) {
+void ProcessTables::AddSets(const BlockRows& rows) {
   namespace c = columns::memset;
   for (uint32_t i = 0; i < rows.size(); ++i) {
     const int64_t duration = rows.I64(c::kDuration, i);
@@ -167,7 +156,7 @@ void ProcessTables::AddSets(const Rows& rows) {
   }
 }
 
-void ProcessTables::AddCalls(const Rows& rows) {
+void ProcessTables::AddCalls(const BlockRows& rows) {
   namespace c = columns::api;
   data.api_calls.reserve(data.api_calls.size() + rows.size());
   for (uint32_t i = 0; i < rows.size(); ++i) {
@@ -186,7 +175,7 @@ void ProcessTables::AddCalls(const Rows& rows) {
   }
 }
 
-void ProcessTables::AddSyncs(const Rows& rows) {
+void ProcessTables::AddSyncs(const BlockRows& rows) {
   namespace c = columns::sync;
   for (uint32_t i = 0; i < rows.size(); ++i) {
     const int64_t duration = rows.I64(c::kDuration, i);
@@ -203,7 +192,7 @@ void ProcessTables::AddSyncs(const Rows& rows) {
   }
 }
 
-void ProcessTables::AddEvents(const Rows& rows) {
+void ProcessTables::AddEvents(const BlockRows& rows) {
   namespace c = columns::cuda_event;
   for (uint32_t i = 0; i < rows.size(); ++i) {
     data.event_records.push_back({CorrelationId(rows.U32(c::kCorrelation, i)),
@@ -211,7 +200,7 @@ void ProcessTables::AddEvents(const Rows& rows) {
   }
 }
 
-void ProcessTables::AddRanges(const Rows& rows) {
+void ProcessTables::AddRanges(const BlockRows& rows) {
   namespace c = columns::range;
   constexpr uint64_t kStartUnknown = 1, kEndUnknown = 2;
   for (uint32_t i = 0; i < rows.size(); ++i) {
@@ -238,7 +227,7 @@ void ProcessTables::AddRanges(const Rows& rows) {
   }
 }
 
-void ProcessTables::AddNccl(const Rows& rows, const StringTable& table) {
+void ProcessTables::AddNccl(const BlockRows& rows, const StringTable& table) {
   constexpr uint32_t kLaunchSerial = 5;  // CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2: ours
   constexpr uint64_t kFromNvtx = 2, kSequenceIsLocal = 4;
   for (uint32_t i = 0; i < rows.size(); ++i) {
@@ -288,7 +277,19 @@ void ProcessTables::AddNccl(const Rows& rows, const StringTable& table) {
   }
 }
 
-void ProcessTables::AddChannels(const Rows& rows) {
+void ProcessTables::AddObjects(const BlockRows& rows, const StringTable& table) {
+  if (rows.kind() == Kind::kContext) return objects.AddContexts(rows);
+  if (rows.kind() == Kind::kStream) return objects.AddStreams(rows);
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    if (rows.kind() == Kind::kDevice) {
+      objects.AddDevice(rows, i, table.Text(Name(rows.U64(columns::device::kName, i))));
+    } else if (Accept(Kind::kMemoryOp, rows.I64(columns::memory_op::kTime, i), 0)) {
+      objects.AddMemoryOp(rows, i);
+    }
+  }
+}
+
+void ProcessTables::AddChannels(const BlockRows& rows) {
   namespace c = columns::kernel_channel;
   for (uint32_t i = 0; i < rows.size(); ++i) {
     const int64_t duration = rows.I64(c::kDuration, i);
@@ -306,7 +307,7 @@ void ProcessTables::AddChannels(const Rows& rows) {
   }
 }
 
-void ProcessTables::AddProxyOps(const Rows& rows) {
+void ProcessTables::AddProxyOps(const BlockRows& rows) {
   namespace c = columns::proxy_op;
   for (uint32_t i = 0; i < rows.size(); ++i) {
     const int64_t duration = rows.I64(c::kDuration, i);
@@ -330,7 +331,7 @@ void ProcessTables::AddProxyOps(const Rows& rows) {
   }
 }
 
-void ProcessTables::AddClocks(const Rows& rows) {
+void ProcessTables::AddClocks(const BlockRows& rows) {
   namespace c = columns::clock;
   for (uint32_t i = 0; i < rows.size(); ++i) {
     ClockReading reading;

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "aggregator/store/block_rows.h"
 #include "aggregator/store/capture.h"
 #include "aggregator/store/records_blocks.h"
+#include "aggregator/store/records_objects.h"
 #include "common/columns/columns.h"
 
 namespace lockstep::store {
@@ -70,6 +72,7 @@ class ProcessTables {
   std::vector<NcclRow> nccl;
   std::vector<ChannelRow> channels;
   std::vector<ProxyRow> proxy_ops;
+  ProcessObjects objects;
   std::vector<std::pair<uint64_t, CorrelationId>>
       launches;             // our launch serial, a correlation that was made under it
   uint64_t names_lost = 0;  // rows kept without their name
@@ -77,20 +80,20 @@ class ProcessTables {
   RowCounts refused = {};
 
  private:
-  class Rows;
   NameId Name(uint64_t id);
   bool Accept(columns::Kind kind, int64_t start, int64_t duration);
-  void AddKernels(const Rows& rows);
-  void AddCopies(const Rows& rows);
-  void AddSets(const Rows& rows);
-  void AddCalls(const Rows& rows);
-  void AddSyncs(const Rows& rows);
-  void AddEvents(const Rows& rows);
-  void AddRanges(const Rows& rows);
-  void AddNccl(const Rows& rows, const StringTable& table);
-  void AddChannels(const Rows& rows);
-  void AddProxyOps(const Rows& rows);
-  void AddClocks(const Rows& rows);
+  void AddKernels(const BlockRows& rows);
+  void AddCopies(const BlockRows& rows);
+  void AddSets(const BlockRows& rows);
+  void AddCalls(const BlockRows& rows);
+  void AddSyncs(const BlockRows& rows);
+  void AddEvents(const BlockRows& rows);
+  void AddRanges(const BlockRows& rows);
+  void AddNccl(const BlockRows& rows, const StringTable& table);
+  void AddObjects(const BlockRows& rows, const StringTable& table);
+  void AddChannels(const BlockRows& rows);
+  void AddProxyOps(const BlockRows& rows);
+  void AddClocks(const BlockRows& rows);
 
   // epoch → id → name
   absl::flat_hash_map<uint64_t, absl::flat_hash_map<uint32_t, NameId>> strings_;

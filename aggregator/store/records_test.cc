@@ -341,6 +341,39 @@ TEST_F(RecordsTest, WithoutItsManifestACaptureIsReadAndSaysThatItIsIncomplete) {
   EXPECT_THAT(bare.notes, ::testing::Contains(HasSubstr("no manifest")));
 }
 
+TEST_F(RecordsTest, ARankThatRanNothingIsStillOnItsDevice) {
+  const auto device = [](uint32_t number, int64_t sms) {
+    return Row(Kind::kDevice, {{columns::device::kDevice, number}, {columns::device::kMultiprocessors, sms}});
+  };
+  Append(0, Block(Kind::kDevice, 1, {device(0, 108), device(3, 132)}) +
+                Block(Kind::kContext, 1, {Row(Kind::kContext, {{columns::context::kContext, 1}, {columns::context::kDevice, 3}})}));
+  Close();
+  const Capture capture = Load();
+  EXPECT_EQ(capture.ranks[0].device, DeviceId(3));
+  EXPECT_EQ(capture.ranks[0].properties.sms, 132);
+  EXPECT_FALSE(capture.ranks[1].has_properties);
+}
+
+TEST_F(RecordsTest, OfAProcessWithTwoDevicesEachEntryHasItsOwn) {
+  const auto device = [](uint32_t number, int64_t sms) {
+    return Row(Kind::kDevice, {{columns::device::kDevice, number}, {columns::device::kMultiprocessors, sms}});
+  };
+  const auto context = [](uint32_t number, uint32_t on) {
+    return Row(Kind::kContext, {{columns::context::kContext, number}, {columns::context::kDevice, on}});
+  };
+  Append(0, Block(Kind::kDevice, 1, {device(0, 108), device(1, 132), device(2, 99)}) +
+                Block(Kind::kContext, 1, {context(1, 0), context(2, 1), context(3, 2)}) +
+                Block(Kind::kKernel, 1, {Kernel(0, 1, 0, 1, 0), Kernel(5, 1, 0, 2, 1), Kernel(9, 1, 0, 3, 1)}));
+  Close();
+  const Capture capture = Load();
+  ASSERT_EQ(capture.ranks.size(), 3u);
+  EXPECT_EQ(capture.ranks[0].properties.sms, 108);
+  EXPECT_EQ(capture.ranks[1].properties.sms, 132);
+  EXPECT_EQ(capture.ranks[0].contexts.size(), 1u);
+  ASSERT_EQ(capture.ranks[1].contexts.size(), 2u) << "the busiest has also what is on devices that did nothing";
+  EXPECT_EQ(capture.ranks[1].contexts[1].device, DeviceId(2));
+}
+
 TEST_F(RecordsTest, AManifestThatIsNoJsonIsNamedAndTheFilesAreStillRead) {
   Append(1, Block(Kind::kKernel, 1, {Kernel(0, 1, 0, 0)}));
   Close();

@@ -27,7 +27,9 @@ void WriteClock(const align::HostClock& clock, JsonText& out) {
 void WriteOwnMember(const store::Capture& capture, const store::RankData& rank,
                     const align::ClockModel& clock, Nanos shift, JsonText& out) {
   out.Add("\"lockstep\": {\"session\": ", Quoted{capture.id}, ", \"device\": ", rank.device.value(),
-          ", \"incarnation\": ", rank.incarnation, ", \"clock\": {\"shifted_ns\": ", shift.ns());
+          ", \"incarnation\": ", rank.incarnation);
+  if (!rank.properties.uuid.empty()) out.Add(", \"device_uuid\": ", Quoted{rank.properties.uuid});
+  out.Add(", \"clock\": {\"shifted_ns\": ", shift.ns());
   if (rank.host < clock.hosts().size()) WriteClock(clock.hosts()[rank.host], out);
   out.Add("}, \"losses\": [");
   std::string_view separator;

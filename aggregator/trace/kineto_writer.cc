@@ -64,6 +64,7 @@ class KinetoWriter {
     for (const store::ApiCall& call : rank_.api_calls) Call(call);
     for (uint32_t i = 0; i < rank_.activities.size(); ++i) Activity(i);
     for (const store::Sync& sync : rank_.syncs) SyncRow(sync);
+    MemoryRows();
     Footer();
     return out_.Finish();
   }
@@ -288,6 +289,25 @@ class KinetoWriter {
     if (sync.event != store::kNone) out_.Add(", \"wait_on_cuda_event_id\": ", sync.event);
     out_.Add(", \"stream\": ", has_stream ? int64_t{sync.stream.value()} : int64_t{-1},
              ", \"correlation\": ", sync.correlation.value(), ", \"device\": ", device, "}}");
+  }
+
+  // As PyTorch's profiler tells of memory, on the thread that asked for it. What was allocated ahead of the window is not known, so
+  // there are no totals.
+  void MemoryRows() {
+    if (rank_.memory_ops.empty()) return;
+    absl::flat_hash_map<CorrelationId, ThreadId> callers;
+    for (const store::ApiCall& call : rank_.api_calls) callers.emplace(call.correlation, call.thread);
+    constexpr uint8_t kPageable = 1, kPinned = 2;  // CUpti_ActivityMemoryKind: the host's
+    constexpr int kCpu = 0, kCuda = 1;             // c10::DeviceType
+    for (const store::MemoryOp& op : rank_.memory_ops) {
+      const auto caller = callers.find(op.correlation);
+      const bool on_host = op.memory_kind == kPageable || op.memory_kind == kPinned;
+      NewRow().Add("{\"ph\": \"i\", \"cat\": \"cpu_instant_event\", \"name\": \"[memory]\", \"pid\": ", pid_,
+                   ", \"tid\": ", caller != callers.end() ? caller->second.value() : pid_, ", \"ts\": ", Ts(op.time),
+                   ", \"s\": \"t\", \"args\": {\"Device Type\": ", on_host ? kCpu : kCuda,
+                   ", \"Device Id\": ", on_host ? int64_t{-1} : int64_t{rank_.device.value()}, ", \"Addr\": ", op.address,
+                   ", \"Bytes\": ", op.release ? "-" : "", op.bytes, ", \"correlation\": ", op.correlation.value(), "}}");
+    }
   }
 
   void Footer() {

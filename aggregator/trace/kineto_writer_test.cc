@@ -17,6 +17,7 @@ using store::ActivityKind;
 using store::CollectiveOp;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int64_t kStart = 1790000000123456789;
 
@@ -315,6 +316,40 @@ TEST_F(KinetoWriterTest, TheTextIsWhatOtherToolsLookFor) {
   EXPECT_EQ(external, 15);
   EXPECT_THAT(text, HasSubstr("\"name\": \"Record Window End\""));
   EXPECT_THAT(text, HasSubstr("\"name\": \"Memcpy HtoD (Pinned -> Device)\""));
+}
+
+TEST_F(KinetoWriterTest, MemoryOperationsAreInstantsOnTheThreadThatCalled) {
+  EXPECT_THAT(Text(1), Not(HasSubstr("[memory]")));
+  store::RankData& r = capture_.ranks[1];
+  constexpr uint8_t kPinned = 2, kDevice = 3;
+  r.memory_ops = {{.time = HostTime(kStart + 1110), .correlation = CorrelationId(11), .address = 4096, .bytes = 512, .memory_kind = kDevice},
+                  {.time = HostTime(kStart + 2000), .correlation = CorrelationId(99), .address = 8192, .bytes = 64, .memory_kind = kPinned},
+                  {.time = HostTime(kStart + 3000), .address = 4096, .bytes = 512, .memory_kind = kDevice, .release = true}};
+  const std::string text = Text(1);
+  simdjson::dom::parser parser;
+  std::vector<simdjson::dom::element> rows;
+  for (simdjson::dom::element row : parser.parse(text)["traceEvents"].get_array()) {
+    if (std::string_view(row["name"]) == "[memory]") rows.push_back(row);
+  }
+  ASSERT_EQ(rows.size(), 3u);
+  const auto arg = [&](size_t i, const char* name) { return rows[i]["args"][name].get_int64().value(); };
+  EXPECT_EQ(std::string_view(rows[0]["ph"]), "i");
+  EXPECT_EQ(rows[0]["tid"].get_int64().value(), 500);
+  EXPECT_EQ(rows[1]["tid"].get_int64().value(), 101) << "of a call that was not recorded only the process is known";
+  EXPECT_EQ(arg(0, "Device Type"), 1);
+  EXPECT_EQ(arg(0, "Device Id"), 1);
+  EXPECT_EQ(arg(0, "Addr"), 4096);
+  EXPECT_EQ(arg(0, "Bytes"), 512);
+  EXPECT_EQ(arg(1, "Device Type"), 0);
+  EXPECT_EQ(arg(1, "Device Id"), -1);
+  EXPECT_EQ(arg(2, "Bytes"), -512);
+  EXPECT_EQ(ReadBack().ranks[1].activities.size(), r.activities.size()) << "whoever reads it back steps over them";
+}
+
+TEST_F(KinetoWriterTest, TheHeaderSaysWhichDeviceItWas) {
+  EXPECT_THAT(Text(0), Not(HasSubstr("device_uuid")));
+  capture_.ranks[0].properties.uuid = "GPU-1";
+  EXPECT_THAT(Text(0), HasSubstr("\"device_uuid\": \"GPU-1\""));
 }
 
 TEST_F(KinetoWriterTest, OverlappingKernelsOfOneStreamGetLanesOfTheirOwn) {

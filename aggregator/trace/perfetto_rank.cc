@@ -71,6 +71,7 @@ class RankWriter {
     const std::string host = rank_.host < capture_.hosts.size() ? capture_.hosts[rank_.host].name : "?";
     std::string title =
         absl::StrCat("rank ", rank_.rank.value(), " · ", host, " · GPU ", rank_.device.value());
+    if (!rank_.properties.name.empty()) absl::StrAppend(&title, " (", rank_.properties.name, ")");
     if (rank_.incarnation > 1) absl::StrAppend(&title, " · incarnation ", rank_.incarnation);
     return title;
   }
@@ -205,11 +206,20 @@ class RankWriter {
     }
   }
 
+  std::string StreamName(StreamId stream) const {
+    std::string name = absl::StrCat("stream ", stream.value());
+    const auto told = std::find_if(rank_.streams.begin(), rank_.streams.end(), [&](const store::DeviceStream& s) { return s.stream == stream; });
+    if (told == rank_.streams.end()) return name;
+    if (told->type == store::StreamType::kDefault) absl::StrAppend(&name, " (default)");
+    if (told->priority != 0) absl::StrAppend(&name, " (priority ", told->priority, ")");
+    return name;
+  }
+
   TrackId StreamTrack(StreamId stream, uint32_t lane) {
     const uint64_t key = uint64_t{lane} << 32 | stream.value();
     const auto [it, fresh] = stream_tracks_.try_emplace(key);
     if (fresh) {
-      const std::string name = LaneName(absl::StrCat("stream ", stream.value()), lane);
+      const std::string name = LaneName(StreamName(stream), lane);
       const auto order = static_cast<int32_t>(std::min<uint32_t>(stream.value(), 100000));
       it->second = out_.ChildTrack(process_, name, kStreamsOrder + order);
     }

@@ -201,6 +201,19 @@ TEST_F(PerfettoWriterTest, EveryRankIsAProcessWithItsStreamsThreadsAndSteps) {
                                            "thread 55 (lane 2)", "synchronisation"));
 }
 
+TEST_F(PerfettoWriterTest, DevicesAndStreamsSayWhatIsKnownOfThem) {
+  Fill(1);
+  store::RankData& r = capture_.ranks[0];
+  r.properties.name = "NVIDIA H100";
+  r.streams = {{.context = ContextId(1), .stream = StreamId(7), .type = store::StreamType::kDefault},
+               {.context = ContextId(1), .stream = StreamId(20), .priority = -5, .type = store::StreamType::kNonBlocking}};
+  const Viewer viewer(Bytes());
+  EXPECT_THAT(viewer.processes, ElementsAre("rank 0 · node0 · GPU 4 (NVIDIA H100)"));
+  std::set<std::string> tracks;
+  for (const Shown& s : viewer.slices) tracks.insert(s.track);
+  EXPECT_THAT(tracks, testing::IsSupersetOf({"stream 7 (default)", "stream 7 (default) (lane 2)", "stream 20 (priority -5)"}));
+}
+
 TEST_F(PerfettoWriterTest, TimesNamesAndCategoriesAreTheCaptures) {
   Fill(1);
   const Viewer viewer(Bytes());

@@ -21,7 +21,7 @@ uint64_t Cell(int kind, uint32_t row, size_t column) {
                       : kind * 1000 + column * 10 + row;
 }
 constexpr uint32_t kRows = 5;
-constexpr int kLastKind = static_cast<int>(Kind::kThreadName);
+constexpr int kLastKind = static_cast<int>(Kind::kMemoryOp);
 constexpr int kLastKindOfV1 = static_cast<int>(Kind::kClock);
 // Of the kinds that have more today.
 size_t ColumnsOfV1(Kind kind) {

@@ -16,6 +16,8 @@ constexpr Kind kRowKinds[] = {
     Kind::kCudaEvent,    Kind::kOverhead,   Kind::kRange,
     Kind::kCommunicator, Kind::kCollective, Kind::kPointToPoint,
     Kind::kClock,        Kind::kKernelChannel, Kind::kProxyOp,   Kind::kThreadName,
+    Kind::kDevice,       Kind::kContext,    Kind::kStream,
+    Kind::kMemoryOp,
 };
 
 std::span<const std::byte> Bytes(const std::string& s) { return std::as_bytes(std::span(s)); }

@@ -97,6 +97,29 @@ static_assert(std::size(kProxyOpColumns) == proxy_op::kColumns);
 constexpr Column kThreadNameColumns[] = {{"thread", P}, {"name", P}};
 static_assert(std::size(kThreadNameColumns) == thread_name::kColumns);
 
+constexpr Column kDeviceColumns[] = {
+    {"device", P},          {"name", P},          {"compute_major", P},    {"compute_minor", P}, {"multiprocessors", P},
+    {"memory_bytes", P},    {"memory_bytes_per_s", P}, {"clock_khz", P},   {"l2_bytes", P},      {"copy_engines", P},
+    {"threads_per_warp", P}, {"warps_per_multiprocessor", P}, {"shared_per_multiprocessor", P},
+    {"registers_per_multiprocessor", P}, {"flags", P}, {"uuid_first", P},  {"uuid_last", P},     {"mig_uuid_first", P},
+    {"mig_uuid_last", P},   {"gpu_instance", P},  {"compute_instance", P}, {"numa_node", P},
+};
+static_assert(std::size(kDeviceColumns) == device::kColumns);
+
+constexpr Column kContextColumns[] = {
+    {"context", P}, {"device", P}, {"api", P}, {"null_stream", P}, {"parent", P}, {"multiprocessors", P}, {"flags", P},
+};
+static_assert(std::size(kContextColumns) == context::kColumns);
+
+constexpr Column kStreamColumns[] = {{"context", P}, {"stream", P}, {"priority", D}, {"type", P}};
+static_assert(std::size(kStreamColumns) == stream::kColumns);
+
+constexpr Column kMemoryOpColumns[] = {
+    {"time", D},   {"correlation", D}, {"is_release", P}, {"is_async", P},  {"address", D},      {"bytes", P},      {"memory_kind", P},
+    {"device", P}, {"context", P},     {"stream", P},     {"pool_type", P}, {"pool_address", D}, {"pool_bytes", P}, {"pool_used", P},
+};
+static_assert(std::size(kMemoryOpColumns) == memory_op::kColumns);
+
 }  // namespace
 
 std::span<const Column> Schema(Kind kind) {
@@ -135,6 +158,14 @@ std::span<const Column> Schema(Kind kind) {
       return kProxyOpColumns;
     case Kind::kThreadName:
       return kThreadNameColumns;
+    case Kind::kDevice:
+      return kDeviceColumns;
+    case Kind::kContext:
+      return kContextColumns;
+    case Kind::kStream:
+      return kStreamColumns;
+    case Kind::kMemoryOp:
+      return kMemoryOpColumns;
   }
   return {};
 }
@@ -175,6 +206,14 @@ const char* KindName(Kind kind) {
       return "proxy_op";
     case Kind::kThreadName:
       return "thread_name";
+    case Kind::kDevice:
+      return "device";
+    case Kind::kContext:
+      return "context";
+    case Kind::kStream:
+      return "stream";
+    case Kind::kMemoryOp:
+      return "memory_op";
   }
   return "unknown";
 }

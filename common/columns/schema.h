@@ -12,9 +12,9 @@ namespace lockstep::columns {
 enum class Kind : uint16_t {
   kString = 1, kKernel = 2, kMemcpy = 3, kMemset = 4, kApi = 5, kSync = 6, kExternalCorrelation = 7, kCudaEvent = 8,
   kOverhead = 9, kRange = 10, kCommunicator = 11, kCollective = 12, kPointToPoint = 13, kClock = 14,
-  kKernelChannel = 15, kProxyOp = 16, kThreadName = 17,
+  kKernelChannel = 15, kProxyOp = 16, kThreadName = 17, kDevice = 18, kContext = 19, kStream = 20, kMemoryOp = 21,
 };
-inline constexpr size_t kKinds = 18;
+inline constexpr size_t kKinds = 22;
 
 enum class Encoding : uint8_t {
   kDelta,  // zigzag of the difference to the row before
@@ -87,6 +87,25 @@ enum : size_t { kStart, kDuration, kComm, kOperation, kPeer, kChannel, kIsSend, 
 }
 namespace thread_name {
 enum : size_t { kThread, kName, kColumns };
+}
+namespace device {
+// kFlags: bit 0 hidden from the process, bit 1 MIG, bit 2 ECC. A UUID is two numbers, its first eight bytes and its last, each with
+// the first byte highest. kNumaNode: + 1, 0 unknown.
+enum : size_t { kDevice, kName, kComputeMajor, kComputeMinor, kMultiprocessors, kMemoryBytes, kMemoryBytesPerS, kClockKhz, kL2Bytes,
+  kCopyEngines, kThreadsPerWarp, kWarpsPerMultiprocessor, kSharedPerMultiprocessor, kRegistersPerMultiprocessor, kFlags, kUuidFirst,
+  kUuidLast, kMigUuidFirst, kMigUuidLast, kGpuInstance, kComputeInstance, kNumaNode, kColumns };
+}
+namespace context {
+// kFlags: bit 0 a green context.
+enum : size_t { kContext, kDevice, kApi, kNullStream, kParent, kMultiprocessors, kFlags, kColumns };
+}
+namespace stream {
+// kType: as ring::StreamRecord.
+enum : size_t { kContext, kStream, kPriority, kType, kColumns };
+}
+namespace memory_op {
+enum : size_t { kTime, kCorrelation, kIsRelease, kIsAsync, kAddress, kBytes, kMemoryKind, kDevice, kContext, kStream, kPoolType,
+  kPoolAddress, kPoolBytes, kPoolUsed, kColumns };
 }
 
 }  // namespace lockstep::columns

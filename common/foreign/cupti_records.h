@@ -30,6 +30,7 @@ enum class ActivityKind : uint32_t {
   kSynchronization = 38,
   kExternalCorrelation = 39,
   kInternalLaunchApi = 48,
+  kMemory = 49,  // CUPTI calls it MEMORY2: one record for each end of a block's life
   kGraphTrace = 51,
 };
 
@@ -66,8 +67,16 @@ enum class MemoryKind : uint8_t {
   kPinned = 2,
   kDevice = 3,
   kArray = 4,
-  kManaged = 5
+  kManaged = 5,
+  kDeviceStatic = 6,
+  kManagedStatic = 7,
 };
+enum class MemoryOperation : uint32_t { kInvalid = 0, kAllocation = 1, kRelease = 2 };
+// kImported: another process's, by IPC.
+enum class MemoryPool : uint32_t { kNone = 0, kLocal = 1, kImported = 2 };
+// How a stream was made; kNull is a context's default stream.
+enum class StreamFlag : uint32_t { kUnknown = 0, kDefault = 1, kNonBlocking = 2, kNull = 3 };
+enum class ComputeApi : uint16_t { kUnknown = 0, kCuda = 1, kCudaMps = 2 };
 inline constexpr uint8_t kMemcpyFlagAsync = 1;
 inline constexpr uint16_t kMemsetFlagAsync = 1;
 
@@ -335,13 +344,15 @@ struct Context3 {
   uint32_t padding2;
 };
 static_assert(sizeof(Context3) == 32);
+inline constexpr size_t kContextBytesOldest = 16;
+inline constexpr size_t kContextBytesWithParent = 24;  // parent_context_id to multiprocessors
 
 struct Stream {
   ActivityKind kind;
   uint32_t context_id;
   uint32_t stream_id;
-  uint32_t priority;
-  uint32_t flag;
+  uint32_t priority;  // an int: the smaller, the earlier
+  StreamFlag flag;
   uint32_t correlation_id;
 };
 static_assert(sizeof(Stream) == 24);
@@ -364,7 +375,7 @@ static_assert(sizeof(GraphTrace2) == 56);
 struct Device5 {
   ActivityKind kind;
   uint32_t flags;
-  uint64_t memory_bandwidth;
+  uint64_t memory_bandwidth;  // kilobytes per second
   uint64_t memory_bytes;
   uint32_t constant_memory_bytes;
   uint32_t l2_cache_bytes;
@@ -399,6 +410,41 @@ struct Device5 {
 };
 static_assert(sizeof(Device5) == 184);
 static_assert(offsetof(Device5, name) == 136);
+inline constexpr size_t kDeviceBytesOldest = 144;  // Device2: what came before has other offsets
+inline constexpr size_t kDeviceBytesWithVisibility = 152;
+inline constexpr size_t kDeviceBytesWithMig = 176;
+inline constexpr size_t kDeviceBytesWithNuma = 184;
+
+struct Memory4 {
+  ActivityKind kind;
+  MemoryOperation operation;
+  uint32_t memory_kind;  // MemoryKind
+  uint32_t correlation_id;
+  uint64_t address;
+  uint64_t bytes;
+  uint64_t timestamp;
+  uint64_t program_counter;
+  uint32_t process_id;
+  uint32_t device_id;
+  uint32_t context_id;
+  uint32_t stream_id;  // only of an asynchronous operation
+  const char* name;
+  uint32_t is_async;
+  uint32_t padding;
+  struct {
+    MemoryPool type;
+    uint32_t padding;
+    uint64_t address;
+    uint64_t release_threshold;
+    uint64_t size_or_process;  // kLocal: bytes; kImported: the process it belongs to
+    uint64_t utilized_bytes;   // only if the record is long enough
+  } pool;
+  const char* source;
+};
+static_assert(sizeof(Memory4) == 128);
+static_assert(offsetof(Memory4, timestamp) == 32 && offsetof(Memory4, pool) == 80);
+inline constexpr size_t kMemoryBytesOldest = 112;
+inline constexpr size_t kMemoryBytesWithUtilized = 120;
 
 }  // namespace lockstep::foreign::cupti
 

@@ -106,6 +106,44 @@ void WriteOneOfEach(RingWriter& writer) {
                                   13,
                                   14};
   *writer.New<ThreadNameRecord>() = {{RecordKind::kThreadName, 0, 16}, 4711, 1};
+  *writer.New<DeviceRecord>() = {{RecordKind::kDevice, kDeviceMig | kDeviceEcc, 120},
+                                 2,
+                                 1,
+                                 80ull << 30,
+                                 3'352'000'000'000,
+                                 1'980'000,
+                                 132,
+                                 9,
+                                 0,
+                                 50 << 20,
+                                 3,
+                                 32,
+                                 64,
+                                 233'472,
+                                 65'536,
+                                 {0x01, 0x02, 0x03},
+                                 {0x0a, 0x0b, 0x0c},
+                                 4,
+                                 5,
+                                 2,
+                                 0};
+  *writer.New<ContextRecord>() = {{RecordKind::kContext, kContextGreen, 32}, 3, 2, 1, 7, 1, 16};
+  *writer.New<StreamRecord>() = {{RecordKind::kStream, 0, 24}, 1, 13, -5, 2};
+  *writer.New<MemoryOpRecord>() = {{RecordKind::kMemoryOp, kMemoryRelease | kMemoryAsync, 80},
+                                   kT + 19,
+                                   0x7f0000000000,
+                                   1 << 21,
+                                   0x7e0000000000,
+                                   1 << 25,
+                                   1 << 24,
+                                   106,
+                                   2,
+                                   1,
+                                   13,
+                                   3,
+                                   1,
+                                   0,
+                                   0};
   writer.Commit();
 }
 
@@ -161,6 +199,18 @@ uint32_t ReadRecordsOf(const std::string& name, bool appended) {
     if (view.header.kind == RecordKind::kClock) {
       EXPECT_EQ(view.as<ClockRecord>().gap_ns, 43);
     }
+    if (view.header.kind == RecordKind::kDevice) {
+      EXPECT_EQ(view.as<DeviceRecord>().multiprocessors, 132u);
+      EXPECT_EQ(view.as<DeviceRecord>().mig_uuid[0], 0x0a);
+      EXPECT_EQ(view.as<DeviceRecord>().numa_node_plus_1, 2u);
+    }
+    if (view.header.kind == RecordKind::kStream) {
+      EXPECT_EQ(view.as<StreamRecord>().priority, -5);
+    }
+    if (view.header.kind == RecordKind::kMemoryOp) {
+      EXPECT_EQ(view.as<MemoryOpRecord>().address, 0x7f0000000000u);
+      EXPECT_EQ(view.as<MemoryOpRecord>().pool_type, 1);
+    }
   }
   EXPECT_FALSE(reader.broken()) << Explain(reader.broken_reason());
   return kind;
@@ -168,6 +218,10 @@ uint32_t ReadRecordsOf(const std::string& name, bool appended) {
 
 TEST(GoldenTest, TheFileOfEveryRecordIsStillRead) {
   EXPECT_EQ(ReadRecordsOf("records.bin", true), kRecordKinds - 1);
+}
+
+TEST(GoldenTest, RecordsOfMinorVersionOneAreRead) {
+  EXPECT_EQ(ReadRecordsOf("records_1_1.bin", true), static_cast<uint32_t>(RecordKind::kThreadName));
 }
 
 TEST(GoldenTest, RecordsOfMinorVersionZeroAreReadWithZerosForWhatCameLater) {

@@ -16,6 +16,8 @@ constexpr size_t kLeastBytes[kRecordKinds] = {
     72,                       56,  // kCollective, kPointToPoint
     sizeof(ClockRecord),      sizeof(KernelChannelRecord),
     sizeof(ProxyOpRecord),    sizeof(ThreadNameRecord),
+    sizeof(DeviceRecord),     sizeof(ContextRecord),
+    sizeof(StreamRecord),     sizeof(MemoryOpRecord),
 };
 
 }  // namespace

@@ -37,8 +37,12 @@ enum class RecordKind : uint16_t {
   kKernelChannel = 15,  // from here on minor version 1
   kProxyOp = 16,
   kThreadName = 17,
+  kDevice = 18,  // from here on minor version 2
+  kContext = 19,
+  kStream = 20,
+  kMemoryOp = 21,
 };
-inline constexpr size_t kRecordKinds = 18;
+inline constexpr size_t kRecordKinds = 22;
 
 // Why a record that was made is not in the ring. One counter per (reason, kind) in the segment header.
 // kCuptiDropped cannot name a kind (CUPTI does not tell) and is counted under kPad.
@@ -327,6 +331,82 @@ struct ThreadNameRecord {
   uint32_t name;
 };
 static_assert(sizeof(ThreadNameRecord) == 16);
+
+inline constexpr uint16_t kDeviceHidden = 1;  // header.flags: this process cannot use it (CUDA_VISIBLE_DEVICES)
+inline constexpr uint16_t kDeviceMig = 2;     // header.flags: it is divided; mig_uuid and the instances say which part this is
+inline constexpr uint16_t kDeviceEcc = 4;     // header.flags: its memory corrects errors
+
+// A device of the process. Devices, contexts and streams have no stamps: those that there are when a capture starts are
+// told of then, later ones when they are made.
+struct DeviceRecord {
+  RecordHeader header;
+  uint32_t device;  // as in KernelRecord
+  uint32_t name;
+  uint64_t memory_bytes;
+  uint64_t memory_bytes_per_s;
+  uint32_t clock_khz;  // of the multiprocessors, at most
+  uint32_t multiprocessors;
+  uint32_t compute_major;
+  uint32_t compute_minor;
+  uint32_t l2_bytes;
+  uint32_t copy_engines;
+  uint32_t threads_per_warp;
+  uint32_t warps_per_multiprocessor;
+  uint32_t shared_bytes_per_multiprocessor;
+  uint32_t registers_per_multiprocessor;
+  uint8_t uuid[16];
+  uint8_t mig_uuid[16];
+  uint32_t gpu_instance;
+  uint32_t compute_instance;
+  uint32_t numa_node_plus_1;  // that its memory is; 0: none, or unknown
+  uint32_t reserved0;
+};
+static_assert(sizeof(DeviceRecord) == 120);
+
+inline constexpr uint16_t kContextGreen = 1;  // header.flags: it has a share of the multiprocessors
+
+struct ContextRecord {
+  RecordHeader header;
+  uint32_t context;
+  uint32_t device;
+  uint32_t api;  // 1 CUDA, 2 CUDA under MPS
+  uint32_t null_stream;
+  uint32_t parent;           // context; 0: none
+  uint32_t multiprocessors;  // 0: unknown
+};
+static_assert(sizeof(ContextRecord) == 32);
+
+struct StreamRecord {
+  RecordHeader header;
+  uint32_t context;
+  uint32_t stream;
+  int32_t priority;  // the smaller, the earlier
+  uint32_t type;     // CUPTI: 1 waits for the default stream, 2 does not, 3 is a default stream
+};
+static_assert(sizeof(StreamRecord) == 24);
+
+inline constexpr uint16_t kMemoryRelease = 1;  // header.flags: a release, else an allocation
+inline constexpr uint16_t kMemoryAsync = 2;    // header.flags: in the order of `stream`, which is then meant
+
+// One end of the life of a block of memory: cudaMalloc, cudaFree and their like. Only where a capture asks for them.
+struct MemoryOpRecord {
+  RecordHeader header;
+  int64_t time_ns;
+  uint64_t address;
+  uint64_t bytes;
+  uint64_t pool_address;     // 0: from no pool
+  uint64_t pool_bytes;       // this and the next only of the process's own pools
+  uint64_t pool_used_bytes;
+  uint32_t correlation;
+  uint32_t device;
+  uint32_t context;  // 0xFFFFFFFF: none
+  uint32_t stream;   // 0xFFFFFFFF: does not apply
+  uint8_t memory_kind;  // CUpti_ActivityMemoryKind
+  uint8_t pool_type;    // CUPTI: 0 none, 1 the process's own, 2 another process's
+  uint16_t reserved0;
+  uint32_t reserved1;
+};
+static_assert(sizeof(MemoryOpRecord) == 80);
 
 }  // namespace lockstep::ring
 

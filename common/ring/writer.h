@@ -104,6 +104,22 @@ template <>
 struct KindOf<ThreadNameRecord> {
   static constexpr RecordKind value = RecordKind::kThreadName;
 };
+template <>
+struct KindOf<DeviceRecord> {
+  static constexpr RecordKind value = RecordKind::kDevice;
+};
+template <>
+struct KindOf<ContextRecord> {
+  static constexpr RecordKind value = RecordKind::kContext;
+};
+template <>
+struct KindOf<StreamRecord> {
+  static constexpr RecordKind value = RecordKind::kStream;
+};
+template <>
+struct KindOf<MemoryOpRecord> {
+  static constexpr RecordKind value = RecordKind::kMemoryOp;
+};
 
 class RingWriter {
  public:

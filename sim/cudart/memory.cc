@@ -1,4 +1,6 @@
 // Memory, and copies and sets of it.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -17,15 +19,55 @@ using cupti::MemoryKind;
 
 namespace {
 
-cudaError_t New(Gpu& gpu, void** memory, size_t bytes, MemoryKind kind) {
-  if (memory == nullptr) return cudaErrorInvalidValue;
-  *memory = bytes == 0 ? nullptr : gpu.memory().New(bytes, kind, gpu.device());
-  return bytes != 0 && *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+using cupti::MemoryOperation;
+using sim::Memory;
+
+constexpr uint64_t kFirstPool = 1ull << 40;  // addresses where no block is; a pool is known by its own
+
+// CUPTI's record of what becomes of `block`; `stream` in whose order, null: at once.
+void TellOfMemory(Gpu& gpu, const ApiCall& call, MemoryOperation operation, const Memory::Block& block, const sim::Stream* stream) {
+  if (!gpu.activity().Wants(cupti::ActivityKind::kMemory)) return;
+  const int64_t now = sim::RealtimeNs();
+  const auto device = static_cast<uint32_t>(block.device);
+  cupti::Memory4 r{};
+  r.kind = cupti::ActivityKind::kMemory;
+  r.operation = operation;
+  r.memory_kind = static_cast<uint32_t>(block.kind);
+  r.correlation_id = call.correlation();
+  r.address = reinterpret_cast<uintptr_t>(block.first);
+  r.bytes = block.bytes;
+  r.timestamp = static_cast<uint64_t>(now);
+  r.process_id = static_cast<uint32_t>(getpid());
+  r.device_id = device;
+  r.context_id = sim::kSimContextId + device;
+  r.stream_id = stream != nullptr ? stream->id : cupti::kDoesNotApply;
+  r.is_async = stream != nullptr ? 1 : 0;
+  if (block.origin == Memory::Origin::kPool) {
+    const uint64_t used = gpu.memory().PoolBytes(block.device);
+    r.pool = {cupti::MemoryPool::kLocal, 0, kFirstPool * (device + 1), 0, used, used};
+  }
+  gpu.activity().Record(&r, sizeof r, {}, now);
 }
 
-cudaError_t Delete(Gpu& gpu, void* memory) {
+cudaError_t New(Gpu& gpu, const ApiCall& call, void** memory, size_t bytes, MemoryKind kind, const sim::Stream* stream = nullptr) {
+  if (memory == nullptr) return cudaErrorInvalidValue;
+  *memory = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  const int device = stream != nullptr && !stream->is_default ? stream->device : gpu.device();
+  *memory = gpu.memory().New(bytes, kind, device, stream != nullptr ? Memory::Origin::kPool : Memory::Origin::kDevice);
+  if (*memory == nullptr) return cudaErrorMemoryAllocation;
+  TellOfMemory(gpu, call, MemoryOperation::kAllocation, gpu.memory().Of(*memory), stream);
+  return cudaSuccess;
+}
+
+// Waits for the device, as CUDA's does: nothing may still use the block.
+cudaError_t Delete(Gpu& gpu, const ApiCall& call, void* memory) {
   if (memory == nullptr) return cudaSuccess;
-  return gpu.memory().Delete(memory) ? cudaSuccess : cudaErrorInvalidValue;
+  gpu.SynchronizeAll();
+  const Memory::Block block = gpu.memory().Of(memory);
+  if (!gpu.memory().Delete(memory)) return cudaErrorInvalidValue;
+  TellOfMemory(gpu, call, MemoryOperation::kRelease, block, nullptr);
+  return cudaSuccess;
 }
 
 bool OnDevice(const sim::Memory::Block& block) { return block.kind == MemoryKind::kDevice; }
@@ -114,41 +156,37 @@ cudaError_t Set(uint32_t call_id, const char* name, void* memory, int value, siz
 
 LOCKSTEP_SIM_EXPORT cudaError_t cudaMalloc(void** memory, size_t bytes) {
   return sim::RuntimeCall(cbid::kMalloc, "cudaMalloc",
-                          [&](Gpu& gpu, ApiCall&) { return New(gpu, memory, bytes, MemoryKind::kDevice); });
+                          [&](Gpu& gpu, ApiCall& call) { return New(gpu, call, memory, bytes, MemoryKind::kDevice); });
 }
 LOCKSTEP_SIM_EXPORT cudaError_t cudaMallocHost(void** memory, size_t bytes) {
   return sim::RuntimeCall(cbid::kMallocHost, "cudaMallocHost",
-                          [&](Gpu& gpu, ApiCall&) { return New(gpu, memory, bytes, MemoryKind::kPinned); });
+                          [&](Gpu& gpu, ApiCall& call) { return New(gpu, call, memory, bytes, MemoryKind::kPinned); });
 }
 LOCKSTEP_SIM_EXPORT cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) {
   return sim::RuntimeCall(cbid::kHostAlloc, "cudaHostAlloc",
-                          [&](Gpu& gpu, ApiCall&) { return New(gpu, memory, bytes, MemoryKind::kPinned); });
+                          [&](Gpu& gpu, ApiCall& call) { return New(gpu, call, memory, bytes, MemoryKind::kPinned); });
 }
 LOCKSTEP_SIM_EXPORT cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t handle) {
-  return sim::RuntimeCall(cbid::kMallocAsync, "cudaMallocAsync", [&](Gpu& gpu, ApiCall&) {
-    if (gpu.Find(handle) == nullptr) return cudaErrorInvalidResourceHandle;
-    return New(gpu, memory, bytes, MemoryKind::kDevice);
+  return sim::RuntimeCall(cbid::kMallocAsync, "cudaMallocAsync", [&](Gpu& gpu, ApiCall& call) {
+    const sim::Stream* stream = gpu.Find(handle);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    return New(gpu, call, memory, bytes, MemoryKind::kDevice, stream);
   });
 }
 
-// Waits for the device, as CUDA's does: nothing may still use the block.
 LOCKSTEP_SIM_EXPORT cudaError_t cudaFree(void* memory) {
-  return sim::RuntimeCall(cbid::kFree, "cudaFree", [&](Gpu& gpu, ApiCall&) {
-    if (memory != nullptr) gpu.SynchronizeAll();
-    return Delete(gpu, memory);
-  });
+  return sim::RuntimeCall(cbid::kFree, "cudaFree", [&](Gpu& gpu, ApiCall& call) { return Delete(gpu, call, memory); });
 }
 LOCKSTEP_SIM_EXPORT cudaError_t cudaFreeHost(void* memory) {
-  return sim::RuntimeCall(cbid::kFreeHost, "cudaFreeHost", [&](Gpu& gpu, ApiCall&) {
-    if (memory != nullptr) gpu.SynchronizeAll();
-    return Delete(gpu, memory);
-  });
+  return sim::RuntimeCall(cbid::kFreeHost, "cudaFreeHost", [&](Gpu& gpu, ApiCall& call) { return Delete(gpu, call, memory); });
 }
 LOCKSTEP_SIM_EXPORT cudaError_t cudaFreeAsync(void* memory, cudaStream_t handle) {
   return sim::RuntimeCall(cbid::kFreeAsync, "cudaFreeAsync", [&](Gpu& gpu, ApiCall& call) {
     sim::Stream* stream = gpu.Find(handle);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    if (gpu.memory().Of(memory).first != memory) return cudaErrorInvalidValue;
+    const Memory::Block block = gpu.memory().Of(memory);
+    if (block.first != memory) return cudaErrorInvalidValue;
+    TellOfMemory(gpu, call, MemoryOperation::kRelease, block, stream);
     sim::Work work;
     work.effect = [&gpu, memory] { gpu.memory().Delete(memory); };
     gpu.Submit(*stream, std::move(work), call.correlation());

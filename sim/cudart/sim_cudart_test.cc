@@ -412,5 +412,58 @@ TEST_F(SimCudart, DevicesStreamsAndContextsAreToldToWhoComesLate) {
             1);
 }
 
+TEST_F(SimCudart, MemoryIsToldOfAtBothEndsOfABlocksLife) {
+  Enable({ActivityKind::kMemory, ActivityKind::kRuntime});
+  void *plain = nullptr, *pooled = nullptr;
+  ASSERT_EQ(cudaMalloc(&plain, 4096), cudaSuccess);
+  ASSERT_EQ(cudaMallocAsync(&pooled, 8192, stream_), cudaSuccess);
+  ASSERT_EQ(cudaFreeAsync(pooled, stream_), cudaSuccess);
+  ASSERT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+  ASSERT_EQ(cudaFree(plain), cudaSuccess);
+  EXPECT_EQ(cudaFree(nullptr), cudaSuccess);
+  EXPECT_EQ(cudaMalloc(&plain, 0), cudaSuccess);
+  const auto ops = All<cupti::Memory4>(ActivityKind::kMemory);
+  ASSERT_EQ(ops.size(), 4u) << "nothing of a call that neither takes nor gives memory";
+  using cupti::MemoryOperation;
+  EXPECT_EQ(ops[0].operation, MemoryOperation::kAllocation);
+  EXPECT_EQ(ops[0].bytes, 4096u);
+  EXPECT_EQ(ops[0].memory_kind, static_cast<uint32_t>(cupti::MemoryKind::kDevice));
+  EXPECT_EQ(ops[0].is_async, 0u);
+  EXPECT_EQ(ops[0].stream_id, cupti::kDoesNotApply);
+  EXPECT_EQ(ops[0].pool.type, cupti::MemoryPool::kNone);
+  EXPECT_EQ(ops[1].bytes, 8192u);
+  EXPECT_EQ(ops[1].is_async, 1u);
+  EXPECT_NE(ops[1].stream_id, cupti::kDoesNotApply);
+  EXPECT_EQ(ops[1].pool.type, cupti::MemoryPool::kLocal);
+  EXPECT_EQ(ops[1].pool.utilized_bytes, 8192u);
+  EXPECT_EQ(ops[2].operation, MemoryOperation::kRelease);
+  EXPECT_EQ(ops[2].address, ops[1].address);
+  EXPECT_EQ(ops[3].operation, MemoryOperation::kRelease);
+  EXPECT_EQ(ops[3].address, ops[0].address);
+  EXPECT_EQ(ops[3].bytes, 4096u);
+  const auto calls = All<cupti::Api>(ActivityKind::kRuntime);
+  for (const cupti::Memory4& op : ops) {
+    EXPECT_EQ(std::count_if(calls.begin(), calls.end(),
+                            [&](const cupti::Api& a) {
+                              return a.correlation_id == op.correlation_id && a.start <= op.timestamp && op.timestamp <= a.end;
+                            }),
+              1);
+  }
+}
+
+TEST_F(SimCudart, StreamsSayHowTheyWereMade) {
+  Enable({ActivityKind::kStream});
+  cudaStream_t urgent = nullptr, blocking = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithPriority(&urgent, cudaStreamNonBlocking, -5), cudaSuccess);
+  ASSERT_EQ(cudaStreamCreate(&blocking), cudaSuccess);
+  const auto streams = All<cupti::Stream>(ActivityKind::kStream);
+  ASSERT_EQ(streams.size(), 2u);
+  EXPECT_EQ(static_cast<int32_t>(streams[0].priority), -5);
+  EXPECT_EQ(streams[0].flag, cupti::StreamFlag::kNonBlocking);
+  EXPECT_EQ(streams[1].flag, cupti::StreamFlag::kDefault);
+  EXPECT_EQ(cudaStreamDestroy(urgent), cudaSuccess);
+  EXPECT_EQ(cudaStreamDestroy(blocking), cudaSuccess);
+}
+
 }  // namespace
 }  // namespace lockstep::sim

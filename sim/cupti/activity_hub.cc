@@ -142,7 +142,7 @@ bool ActivityHub::StillWanted(const Ready& ready) const {
   if (ready.call.domain != cupti::CallbackDomain::kInvalid && !WantsCall(ready.call.domain, ready.call.cbid))
     return false;
   const bool of_host = kind == ActivityKind::kSynchronization || kind == ActivityKind::kExternalCorrelation ||
-                       kind == ActivityKind::kCudaEvent;
+                       kind == ActivityKind::kCudaEvent || kind == ActivityKind::kMemory;
   return !of_host || Wants(kind);
 }
 

@@ -15,7 +15,7 @@
 
 namespace lockstep::sim {
 
-inline constexpr uint32_t kSimCoreVersion = 3;
+inline constexpr uint32_t kSimCoreVersion = 4;
 inline constexpr uint32_t kSimContextId = 1;
 inline constexpr size_t kMaxRecordBytes = 256;
 
@@ -24,6 +24,7 @@ struct SimDevice {
   const char* name;  // must outlive the process's use of CUPTI
   const uint32_t* streams;
   size_t stream_count;
+  uint32_t serial;  // told apart from those of all other ranks by it: its UUID
 };
 
 struct SimExternalId {

@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "sim/cupti/device_record.h"
+
 namespace lockstep::sim {
 namespace {
 
@@ -47,25 +49,6 @@ uint32_t IdIn(const void* record) {
   }
 }
 
-// The device of a simulated rank, which says no more of it than its number and name.
-cupti::Device5 PlainDevice(const SimDevice& device) {
-  cupti::Device5 r{};
-  r.kind = ActivityKind::kDevice;
-  r.id = device.device;
-  r.name = device.name;
-  r.multiprocessors = 132;
-  r.threads_per_warp = 32;
-  r.max_warps_per_multiprocessor = 64;
-  r.max_blocks_per_multiprocessor = 32;
-  r.max_shared_memory_per_multiprocessor = 233472;
-  r.max_registers_per_multiprocessor = 65536;
-  r.max_threads_per_block = 1024;
-  r.memory_bytes = 80ull << 30;
-  r.compute_major = 9;
-  r.is_cuda_visible = 1;
-  return r;
-}
-
 }  // namespace
 
 CuptiLibrary::CuptiLibrary() : knobs(KnobsOfEnvironment()), hub(knobs) {
@@ -97,21 +80,14 @@ void CuptiLibrary::Attach(const SimDevice* device) {
     std::lock_guard<std::mutex> lock(mutex_);
     objects_.clear();
   }
-  const cupti::Device5 plain = PlainDevice(*device);
-  AddObject(&plain, sizeof plain, nullptr);
-  cupti::Context3 context{};
-  context.kind = ActivityKind::kContext;
-  context.context_id = kSimContextId;
-  context.device_id = device->device;
-  context.compute_api_kind = 1;
-  context.null_stream_id = 7;
-  context.multiprocessors = 132;
+  const cupti::Device5 record = DeviceRecord(device->device, device->name, device->serial);
+  AddObject(&record, sizeof record, nullptr);
+  const cupti::Context3 context = ContextRecord(kSimContextId, device->device);
   AddObject(&context, sizeof context, nullptr);
   for (size_t i = 0; i < device->stream_count; ++i) {
-    cupti::Stream stream{};
-    stream.kind = ActivityKind::kStream;
-    stream.context_id = kSimContextId;
-    stream.stream_id = device->streams[i];
+    const uint32_t id = device->streams[i];
+    const cupti::Stream stream =
+        StreamRecord(kSimContextId, id, 0, id == kNullStreamId ? cupti::StreamFlag::kNull : cupti::StreamFlag::kNonBlocking);
     AddObject(&stream, sizeof stream, nullptr);
   }
   attached_.store(true, std::memory_order_release);

@@ -62,7 +62,7 @@ class Habits : public ::testing::Test {
     library_ = dlopen((folder_ + "/libcupti.so.13").c_str(), RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(library_, nullptr) << dlerror();
     core_ = Find<SimCoreFn>(kSimCoreSymbol)(kSimCoreVersion);
-    const SimDevice device{3, "Simulated GPU", nullptr, 0};
+    const SimDevice device{3, "Simulated GPU", nullptr, 0, 4};
     core_->attach(&device);
     EXPECT_FALSE(core_->used());
     EXPECT_EQ(

@@ -91,7 +91,7 @@ class SimCupti : public ::testing::Test {
     ASSERT_NE(Library(), nullptr) << dlerror();
     g_tool = {};
     const uint32_t streams[] = {7, 20};
-    const SimDevice device{3, "Simulated GPU", streams, 2};
+    const SimDevice device{3, "Simulated GPU", streams, 2, 4};
     Core().attach(&device);
   }
   void TearDown() override { Core().detach(); }
@@ -337,7 +337,7 @@ TEST_F(SimCupti, TheRealLibraryStepsOurBuffersIdentically) {
     EXPECT_EQ(Walk(theirs, buffer), offsets);
     records += offsets.size();
   }
-  EXPECT_EQ(records, 16u * 5u);
+  EXPECT_EQ(records, 17u * 5u);
   if (real == nullptr) return;
   const auto our_name = Find<cupti::GetCallbackNameFn>("cuptiGetCallbackName");
   const auto their_name = reinterpret_cast<cupti::GetCallbackNameFn>(dlsym(real, "cuptiGetCallbackName"));

@@ -52,6 +52,8 @@ void ForEachStamp(uint8_t* record, Fn fn) {
       return pair(reinterpret_cast<cupti::Synchronization2*>(record));
     case ActivityKind::kOverhead:
       return pair(reinterpret_cast<cupti::Overhead3*>(record));
+    case ActivityKind::kMemory:
+      return fn(&reinterpret_cast<cupti::Memory4*>(record)->timestamp);
     case ActivityKind::kCudaEvent:
       return fn(&reinterpret_cast<cupti::CudaEvent2*>(record)->device_timestamp);
     default:

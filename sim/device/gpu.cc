@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sim/cupti/device_record.h"
 #include "sim/device/graph.h"
 
 namespace lockstep::sim {
@@ -13,25 +14,6 @@ namespace cupti = foreign::cupti;
 using cupti::ActivityKind;
 
 constexpr int64_t kLaunchLatencyNs = 3'000;
-constexpr uint32_t kFirstDefaultStream = 7;  // as CUPTI numbers it
-
-cupti::Device5 DeviceRecord(int device) {
-  cupti::Device5 r{};
-  r.kind = ActivityKind::kDevice;
-  r.id = static_cast<uint32_t>(device);
-  r.name = "Simulated GPU";
-  r.multiprocessors = kMultiprocessors;
-  r.threads_per_warp = 32;
-  r.max_warps_per_multiprocessor = kThreadsPerMultiprocessor / 32;
-  r.max_blocks_per_multiprocessor = 32;
-  r.max_shared_memory_per_multiprocessor = 233472;
-  r.max_registers_per_multiprocessor = 65536;
-  r.max_threads_per_block = 1024;
-  r.memory_bytes = kDeviceMemoryBytes;
-  r.compute_major = 9;
-  r.is_cuda_visible = 1;
-  return r;
-}
 
 // Ids of the context, device and stream, of the call and of the graph, in whatever record the work has.
 template <typename R>
@@ -48,7 +30,8 @@ Gpu::Gpu(const DeviceKnobs& knobs)
     : knobs_(knobs), model_(knobs), timeline_(MonotonicNs, [this](int64_t now) { activity_.Pump(now); }) {
   pthread_key_create(&device_key_, nullptr);
   for (int d = 0; d < knobs_.devices; ++d) {
-    const cupti::Device5 record = DeviceRecord(d);
+    const auto number = static_cast<uint32_t>(d);
+    const cupti::Device5 record = DeviceRecord(number, "Simulated GPU", number + 1);
     activity_.AddObject(&record, sizeof record, nullptr);
   }
   timeline_.Start();
@@ -69,12 +52,9 @@ bool Gpu::SetDevice(int device) {
 }
 
 void Gpu::TellOfStream(const Stream& stream, int priority) {
-  cupti::Stream record{};
-  record.kind = ActivityKind::kStream;
-  record.context_id = kSimContextId + static_cast<uint32_t>(stream.device);
-  record.stream_id = stream.id;
-  record.priority = static_cast<uint32_t>(priority);
-  record.flag = stream.is_default ? 1 : stream.blocking ? 2 : 3;
+  using cupti::StreamFlag;
+  const StreamFlag flag = stream.is_default ? StreamFlag::kNull : stream.blocking ? StreamFlag::kDefault : StreamFlag::kNonBlocking;
+  const cupti::Stream record = StreamRecord(kSimContextId + static_cast<uint32_t>(stream.device), stream.id, priority, flag);
   activity_.AddObject(&record, sizeof record, stream.is_default ? nullptr : &stream);
 }
 
@@ -82,16 +62,11 @@ Stream& Gpu::DefaultStream(int device) {
   std::unique_ptr<Stream>& stream = default_streams_[device];
   if (stream != nullptr) return *stream;
   stream = std::make_unique<Stream>();
-  stream->id = kFirstDefaultStream;
+  stream->id = kNullStreamId;
   stream->device = device;
   stream->is_default = true;
-  cupti::Context3 context{};
-  context.kind = ActivityKind::kContext;
-  context.context_id = kSimContextId + static_cast<uint32_t>(device);
-  context.device_id = static_cast<uint32_t>(device);
-  context.compute_api_kind = 1;
-  context.null_stream_id = kFirstDefaultStream;
-  context.multiprocessors = kMultiprocessors;
+  const auto number = static_cast<uint32_t>(device);
+  const cupti::Context3 context = ContextRecord(kSimContextId + number, number);
   activity_.AddObject(&context, sizeof context, stream.get());
   TellOfStream(*stream, 0);
   return *stream;

@@ -8,6 +8,7 @@
 #include <random>
 #include <string>
 
+#include "sim/cupti/device_record.h"
 #include "sim/device/knobs.h"
 
 namespace lockstep::sim {
@@ -19,7 +20,6 @@ struct KernelShape {
 };
 
 // An H100's, so that a program's questions about occupancy get plausible answers.
-inline constexpr int kMultiprocessors = 132, kThreadsPerMultiprocessor = 2048;
 
 class KernelModel {
  public:

@@ -8,7 +8,7 @@ namespace lockstep::sim {
 
 using foreign::cupti::MemoryKind;
 
-void* Memory::New(size_t bytes, MemoryKind kind, int device) {
+void* Memory::New(size_t bytes, MemoryKind kind, int device, Origin origin) {
   constexpr size_t kAlign = 256;
   const size_t whole = (std::max<size_t>(bytes, 1) + kAlign - 1) / kAlign * kAlign;
   if (kind == MemoryKind::kDevice && whole > kDeviceMemoryBytes) return nullptr;
@@ -16,8 +16,9 @@ void* Memory::New(size_t bytes, MemoryKind kind, int device) {
   if (first == nullptr) return nullptr;
   std::memset(first, 0, whole);
   std::lock_guard<std::mutex> lock(mutex_);
-  blocks_[reinterpret_cast<uintptr_t>(first)] = {kind, device, first, bytes};
+  blocks_[reinterpret_cast<uintptr_t>(first)] = {kind, device, first, bytes, origin};
   if (kind == MemoryKind::kDevice) used_ += bytes;
+  if (origin == Origin::kPool) pools_[device] += bytes;
   return first;
 }
 
@@ -26,6 +27,7 @@ bool Memory::Delete(void* first) {
   const auto it = blocks_.find(reinterpret_cast<uintptr_t>(first));
   if (it == blocks_.end()) return false;
   if (it->second.kind == MemoryKind::kDevice) used_ -= it->second.bytes;
+  if (it->second.origin == Origin::kPool) pools_[it->second.device] -= it->second.bytes;
   blocks_.erase(it);
   std::free(first);
   return true;
@@ -43,6 +45,11 @@ Memory::Block Memory::Of(const void* address) {
 size_t Memory::used_bytes() {
   std::lock_guard<std::mutex> lock(mutex_);
   return used_;
+}
+
+size_t Memory::PoolBytes(int device) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return pools_[device];
 }
 
 }  // namespace lockstep::sim

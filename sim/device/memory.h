@@ -8,30 +8,35 @@
 #include <mutex>
 
 #include "common/foreign/cupti_records.h"
+#include "sim/cupti/device_record.h"
 
 namespace lockstep::sim {
 
-inline constexpr size_t kDeviceMemoryBytes = size_t{80} << 30;
-
 class Memory {
  public:
+  // Of device memory: from the device itself (cudaMalloc) or from its default pool (cudaMallocAsync).
+  enum class Origin : uint8_t { kDevice, kPool };
   struct Block {
     foreign::cupti::MemoryKind kind = foreign::cupti::MemoryKind::kPageable;
     int device = 0;
     void* first = nullptr;
     size_t bytes = 0;
+    Origin origin = Origin::kDevice;
   };
   // Zeroed, aligned to 256; null when there is none.
-  void* New(size_t bytes, foreign::cupti::MemoryKind kind, int device);
+  void* New(size_t bytes, foreign::cupti::MemoryKind kind, int device, Origin origin = Origin::kDevice);
   bool Delete(void* first);
   // The block that holds an address: pageable host memory when none of ours does.
   Block Of(const void* address);
   size_t used_bytes();
+  // What is in use of the device's pool, which holds no more than that.
+  size_t PoolBytes(int device);
 
  private:
   std::mutex mutex_;
   std::map<uintptr_t, Block> blocks_;  // by first address
   size_t used_ = 0;
+  std::map<int, size_t> pools_;  // bytes in use, by device
 };
 
 }  // namespace lockstep::sim

@@ -69,7 +69,7 @@ class Driver {
     if (core_ == nullptr) return kNotInitialized;
     uint32_t streams[kStreams];
     for (uint32_t i = 0; i < kStreams; ++i) streams[i] = kFirstStream + i;
-    const SimDevice device{kDevice, "Simulated GPU", streams, kStreams};
+    const SimDevice device{kDevice, "Simulated GPU", streams, kStreams, 1};
     core_->attach(&device);
     LoadInjection();
     return kSuccess;

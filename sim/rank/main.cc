@@ -204,7 +204,7 @@ int RunRank(const RankOptions& options, MpiWorld& world) {
   if (!options.clock_reference_given) error.reference = start;
   SetProcessClock(error);
   const SimDevice device{s->ranks[rank].device, "Simulated GPU", s->ranks[rank].streams.data(),
-                         s->ranks[rank].streams.size()};
+                         s->ranks[rank].streams.size(), rank + 1};
   cupti->attach(&device);
   EmulateCudaInit();
 

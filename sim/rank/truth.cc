@@ -38,6 +38,8 @@ const char* KindName(ActivityKind kind) {
       return "context";
     case ActivityKind::kStream:
       return "stream";
+    case ActivityKind::kMemory:
+      return "memory_op";
     default:
       return "other";
   }

@@ -183,6 +183,13 @@ TEST(CuptiDeclarations, ApiSyncAndSmallRecordsEqualTheHeaderFieldByField) {
   EXPECT_SAME_FIELD(cupti::Context3, multiprocessors, CUpti_ActivityContext3, numMultiprocessors);
 
   EXPECT_SAME_SIZE(cupti::Stream, CUpti_ActivityStream);
+  EXPECT_SAME_FIELD(cupti::Context3, context_id, CUpti_ActivityContext3, contextId);
+  EXPECT_SAME_FIELD(cupti::Context3, compute_api_kind, CUpti_ActivityContext3, computeApiKind);
+  EXPECT_SAME_FIELD(cupti::Context3, parent_context_id, CUpti_ActivityContext3, parentContextId);
+  EXPECT_SAME_FIELD(cupti::Context3, is_green_context, CUpti_ActivityContext3, isGreenContext);
+  EXPECT_SAME_FIELD(cupti::Stream, context_id, CUpti_ActivityStream, contextId);
+  EXPECT_SAME_FIELD(cupti::Stream, stream_id, CUpti_ActivityStream, streamId);
+  EXPECT_SAME_FIELD(cupti::Stream, flag, CUpti_ActivityStream, flag);
   EXPECT_SAME_FIELD(cupti::Stream, priority, CUpti_ActivityStream, priority);
   EXPECT_SAME_FIELD(cupti::Stream, correlation_id, CUpti_ActivityStream, correlationId);
 
@@ -197,6 +204,34 @@ TEST(CuptiDeclarations, ApiSyncAndSmallRecordsEqualTheHeaderFieldByField) {
   EXPECT_SAME_FIELD(cupti::Device5, name, CUpti_ActivityDevice5, name);
   EXPECT_SAME_FIELD(cupti::Device5, mig_uuid, CUpti_ActivityDevice5, migUuid);
   EXPECT_SAME_FIELD(cupti::Device5, numa_id, CUpti_ActivityDevice5, numaId);
+  EXPECT_SAME_FIELD(cupti::Device5, memory_bandwidth, CUpti_ActivityDevice5, globalMemoryBandwidth);
+  EXPECT_SAME_FIELD(cupti::Device5, memory_bytes, CUpti_ActivityDevice5, globalMemorySize);
+  EXPECT_SAME_FIELD(cupti::Device5, l2_cache_bytes, CUpti_ActivityDevice5, l2CacheSize);
+  EXPECT_SAME_FIELD(cupti::Device5, copy_engines, CUpti_ActivityDevice5, numMemcpyEngines);
+  EXPECT_SAME_FIELD(cupti::Device5, multiprocessors, CUpti_ActivityDevice5, numMultiprocessors);
+  EXPECT_SAME_FIELD(cupti::Device5, max_warps_per_multiprocessor, CUpti_ActivityDevice5, maxWarpsPerMultiprocessor);
+  EXPECT_SAME_FIELD(cupti::Device5, compute_major, CUpti_ActivityDevice5, computeCapabilityMajor);
+  EXPECT_SAME_FIELD(cupti::Device5, id, CUpti_ActivityDevice5, id);
+  EXPECT_SAME_FIELD(cupti::Device5, is_cuda_visible, CUpti_ActivityDevice5, isCudaVisible);
+  EXPECT_SAME_FIELD(cupti::Device5, is_mig_enabled, CUpti_ActivityDevice5, isMigEnabled);
+  EXPECT_SAME_FIELD(cupti::Device5, gpu_instance_id, CUpti_ActivityDevice5, gpuInstanceId);
+  EXPECT_SAME_FIELD(cupti::Device5, is_numa_node, CUpti_ActivityDevice5, isNumaNode);
+
+  EXPECT_SAME_SIZE(cupti::Memory4, CUpti_ActivityMemory4);
+  EXPECT_SAME_FIELD(cupti::Memory4, operation, CUpti_ActivityMemory4, memoryOperationType);
+  EXPECT_SAME_FIELD(cupti::Memory4, memory_kind, CUpti_ActivityMemory4, memoryKind);
+  EXPECT_SAME_FIELD(cupti::Memory4, correlation_id, CUpti_ActivityMemory4, correlationId);
+  EXPECT_SAME_FIELD(cupti::Memory4, address, CUpti_ActivityMemory4, address);
+  EXPECT_SAME_FIELD(cupti::Memory4, bytes, CUpti_ActivityMemory4, bytes);
+  EXPECT_SAME_FIELD(cupti::Memory4, timestamp, CUpti_ActivityMemory4, timestamp);
+  EXPECT_SAME_FIELD(cupti::Memory4, device_id, CUpti_ActivityMemory4, deviceId);
+  EXPECT_SAME_FIELD(cupti::Memory4, context_id, CUpti_ActivityMemory4, contextId);
+  EXPECT_SAME_FIELD(cupti::Memory4, stream_id, CUpti_ActivityMemory4, streamId);
+  EXPECT_SAME_FIELD(cupti::Memory4, is_async, CUpti_ActivityMemory4, isAsync);
+  EXPECT_SAME_FIELD(cupti::Memory4, pool.type, CUpti_ActivityMemory4, memoryPoolConfig.memoryPoolType);
+  EXPECT_SAME_FIELD(cupti::Memory4, pool.address, CUpti_ActivityMemory4, memoryPoolConfig.address);
+  EXPECT_SAME_FIELD(cupti::Memory4, pool.size_or_process, CUpti_ActivityMemory4, memoryPoolConfig.pool.size);
+  EXPECT_SAME_FIELD(cupti::Memory4, pool.utilized_bytes, CUpti_ActivityMemory4, memoryPoolConfig.utilizedSize);
 }
 
 TEST(CuptiDeclarations, NumbersEqualTheHeader) {
@@ -218,6 +253,7 @@ TEST(CuptiDeclarations, NumbersEqualTheHeader) {
   EXPECT_SAME_VALUE(K::kExternalCorrelation, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION);
   EXPECT_SAME_VALUE(K::kInternalLaunchApi, CUPTI_ACTIVITY_KIND_INTERNAL_LAUNCH_API);
   EXPECT_SAME_VALUE(K::kGraphTrace, CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+  EXPECT_SAME_VALUE(K::kMemory, CUPTI_ACTIVITY_KIND_MEMORY2);
 
   using R = cupti::Result;
   EXPECT_SAME_VALUE(R::kInvalidParameter, CUPTI_ERROR_INVALID_PARAMETER);
@@ -246,6 +282,15 @@ TEST(CuptiDeclarations, NumbersEqualTheHeader) {
   EXPECT_SAME_VALUE(cupti::MemcpyKind::kPeerToPeer, CUPTI_ACTIVITY_MEMCPY_KIND_PTOP);
   EXPECT_SAME_VALUE(cupti::MemcpyKind::kDeviceToDevice, CUPTI_ACTIVITY_MEMCPY_KIND_DTOD);
   EXPECT_SAME_VALUE(cupti::MemoryKind::kManaged, CUPTI_ACTIVITY_MEMORY_KIND_MANAGED);
+  EXPECT_SAME_VALUE(cupti::MemoryKind::kManagedStatic, CUPTI_ACTIVITY_MEMORY_KIND_MANAGED_STATIC);
+  EXPECT_SAME_VALUE(cupti::MemoryOperation::kAllocation, CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_ALLOCATION);
+  EXPECT_SAME_VALUE(cupti::MemoryOperation::kRelease, CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_RELEASE);
+  EXPECT_SAME_VALUE(cupti::MemoryPool::kLocal, CUPTI_ACTIVITY_MEMORY_POOL_TYPE_LOCAL);
+  EXPECT_SAME_VALUE(cupti::MemoryPool::kImported, CUPTI_ACTIVITY_MEMORY_POOL_TYPE_IMPORTED);
+  EXPECT_SAME_VALUE(cupti::StreamFlag::kDefault, CUPTI_ACTIVITY_STREAM_CREATE_FLAG_DEFAULT);
+  EXPECT_SAME_VALUE(cupti::StreamFlag::kNonBlocking, CUPTI_ACTIVITY_STREAM_CREATE_FLAG_NON_BLOCKING);
+  EXPECT_SAME_VALUE(cupti::StreamFlag::kNull, CUPTI_ACTIVITY_STREAM_CREATE_FLAG_NULL);
+  EXPECT_SAME_VALUE(cupti::ComputeApi::kCudaMps, CUPTI_ACTIVITY_COMPUTE_API_CUDA_MPS);
   EXPECT_SAME_VALUE(cupti::kMemcpyFlagAsync, CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC);
   EXPECT_SAME_VALUE(cupti::kMemsetFlagAsync, CUPTI_ACTIVITY_FLAG_MEMSET_ASYNC);
   EXPECT_SAME_VALUE(cupti::OverheadKind::kActivityBufferRequest,

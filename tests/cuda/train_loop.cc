@@ -20,7 +20,7 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: train_loop --id-file PATH [--steps N (0: until killed)] [--matmuls N] [--side N] [--elements N]\n"
-    "                  [--slow-rank R --slow-factor F] [--graph]\n";
+    "                  [--slow-rank R --slow-factor F] [--graph] [--allocate]\n";
 
 struct Options {
   std::string id_file;
@@ -31,6 +31,7 @@ struct Options {
   int slow_rank = -1;
   double slow_factor = 2;
   bool graph = false;
+  bool allocate = false;  // scratch memory in every step, from the stream's pool and from the device
 };
 
 struct Place {
@@ -72,6 +73,10 @@ Options Parse(int count, char** arguments) {
     const std::string name = arguments[i];
     if (name == "--graph") {
       o.graph = true;
+      continue;
+    }
+    if (name == "--allocate") {
+      o.allocate = true;
       continue;
     }
     if (++i == count) Die(name.c_str(), kUsage);
@@ -145,6 +150,7 @@ class Training {
     CHECK(cudaMemcpyAsync(gradient_, host_, bytes_, cudaMemcpyHostToDevice, copies_));
     CHECK(cudaEventRecord(copied_, copies_));
     CHECK(cudaStreamWaitEvent(network_, copied_, 0));
+    if (o_.allocate) Allocate();
     Forward();
     CHECK(cudaEventRecord(computed_, compute_));
     CHECK(cudaStreamWaitEvent(network_, computed_, 0));
@@ -162,6 +168,15 @@ class Training {
   }
 
  private:
+  void Allocate() {
+    void *pooled = nullptr, *plain = nullptr;
+    CHECK(cudaMallocAsync(&pooled, bytes_, compute_));
+    CHECK(cudaMemsetAsync(pooled, 0, bytes_, compute_));
+    CHECK(cudaFreeAsync(pooled, compute_));
+    CHECK(cudaMalloc(&plain, bytes_));
+    CHECK(cudaFree(plain));
+  }
+
   void Forward() {
     int matmuls = o_.matmuls;
     if (p_.rank == o_.slow_rank) matmuls = static_cast<int>(std::lround(matmuls * o_.slow_factor));

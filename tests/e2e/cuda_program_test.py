@@ -1,5 +1,6 @@
 """A program written for CUDA and NCCL, on the simulated stack under mpiexec: captured as on a GPU, the slow rank named, the
 collectives joined to their kernels by the plugin."""
+import gzip
 import json
 import pathlib
 import subprocess
@@ -9,6 +10,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from count_records import count_capture  # noqa: E402
 from live_job import LiveJob, report_of  # noqa: E402
 
 BIN = pathlib.Path(sys.argv.pop(1)).resolve()
@@ -35,7 +37,8 @@ class CudaProgram(unittest.TestCase):
             done = job.trace(work / "capture", "--duration", "2s", *trace_args)
             self.assertEqual(done.returncode, 0, done.stderr + done.stdout + job.rank_output())
         self.assertEqual(job.daemons(), [], "the daemon is still there")
-        return report_of(work / "capture")
+        self.folder = work / "capture"
+        return report_of(self.folder)
 
     def assert_complete(self, report):
         self.assertEqual(len(report["ranks"]), RANKS)
@@ -71,6 +74,56 @@ class CudaProgram(unittest.TestCase):
         for other in (0, 2, 3):
             self.assertAlmostEqual(compute[1] / compute[other], 1.25, delta=0.03)
             self.assertGreater(caused[1], 5 * caused[other])
+
+    def rows(self):
+        """Rows by kind, per rank."""
+        return [rows for _, rows in sorted(count_capture(self.folder).items())]
+
+    def traces(self):
+        traces = [json.loads(gzip.decompress(p.read_bytes())) for p in self.folder.rglob("*.pt.trace.json.gz")]
+        return sorted(traces, key=lambda trace: trace["distributedInfo"]["rank"])
+
+    def test_devices_contexts_and_streams_older_than_the_capture_are_in_it(self):
+        report = self.capture(PROGRAMS[-1])
+        self.assert_complete(report)
+        self.assertEqual({rank["device_name"] for rank in report["ranks"]}, {"Simulated GPU"})
+        self.assertEqual(len({rank["device_uuid"] for rank in report["ranks"]}), RANKS, report["ranks"])
+        self.assertTrue(all(rank["sm_efficiency"] is not None for rank in report["ranks"]))
+        for rank, rows in enumerate(self.rows()):
+            with self.subTest(rank=rank):
+                # Eight devices; the contexts of device 0, that of the start, and of the rank's own; the loop's three streams and NCCL's.
+                self.assertEqual(rows["device"], 8)
+                self.assertGreaterEqual(rows["context"], 1)
+                self.assertGreaterEqual(rows["stream"], 4)
+                self.assertNotIn("memory_op", rows, "nobody asked for it")
+        traces = self.traces()
+        self.assertEqual(len(traces), RANKS)
+        for trace in traces:
+            properties, = trace["deviceProperties"]
+            self.assertEqual((properties["name"], properties["numSms"], properties["computeMajor"]), ("Simulated GPU", 132, 9))
+            self.assertEqual(properties["totalGlobalMem"], 80 << 30)
+
+    def test_memory_operations_are_there_when_asked_for(self):
+        report = self.capture(PROGRAMS[-1], "--allocate", trace_args=(
+            "--activities", "kernel,memcpy,memset,runtime,driver,sync,nvtx,nccl,memory"))
+        self.assert_complete(report)
+        for rank, (rows, trace) in enumerate(zip(self.rows(), self.traces())):
+            with self.subTest(rank=rank):
+                memory = [e for e in trace["traceEvents"] if e.get("name") == "[memory]"]
+                self.assertEqual(len(memory), rows["memory_op"])
+                # Two blocks a step, each taken and given back.
+                self.assertGreaterEqual(len(memory), 4 * (report["capture"]["steps"] - 1))
+                taken = [e["args"] for e in memory if e["args"]["Bytes"] > 0]
+                given = [e["args"] for e in memory if e["args"]["Bytes"] < 0]
+                self.assertLessEqual(abs(len(taken) - len(given)), 2)
+                self.assertEqual({args["Bytes"] for args in taken}, {1 << 20})
+                calls = {e["args"]["correlation"]: e for e in trace["traceEvents"] if e.get("cat") == "cuda_runtime"}
+                for event in memory:
+                    call = calls.get(event["args"]["correlation"])
+                    if call is None:  # at the window's edge
+                        continue
+                    self.assertEqual(event["tid"], call["tid"])
+                    self.assertRegex(call["name"], "^cuda(Malloc|Free)")
 
     def test_a_healthy_job_is_not_blamed(self):
         report = self.capture(PROGRAMS[0])

@@ -15,7 +15,8 @@ HEADER = struct.Struct("<IHHIIIIQQ")
 MAGIC = 0x3142534C
 KINDS = {1: "string", 2: "kernel", 3: "memcpy", 4: "memset", 5: "api", 6: "sync", 7: "external_correlation",
          8: "cuda_event", 9: "overhead", 10: "range", 11: "communicator", 12: "collective", 13: "point_to_point",
-         14: "clock"}
+         14: "clock", 15: "kernel_channel", 16: "proxy_op", 17: "thread_name", 18: "device", 19: "context", 20: "stream",
+         21: "memory_op"}
 
 
 def blocks_of(data):

@@ -105,6 +105,15 @@ def check_whole(table, capture, label):
     table.check(f"{label}: kernels have names and durations", not broken, f"{len(broken)} without, of {len(capture.kernels)}", "all")
 
 
+def check_device(table, capture, label):
+    """What was there before the capture is in it: CUPTI dumps it when asked."""
+    rank = capture.report["ranks"][0]
+    table.check(f"{label}: the device, its context and its streams are known",
+                bool(rank["device_name"]) and bool(rank["device_uuid"]) and all(capture.rows.get(k) for k in ("device", "context", "stream")),
+                f"{rank['device_name']}, {rank['device_uuid']}; " + ", ".join(f"{k} {capture.rows.get(k, 0)}" for k in
+                                                                              ("device", "context", "stream")), "all of them")
+
+
 def orphans_of(capture):
     """How many kernels were launched before the window, and those that lack their call for no such reason: a stream runs in order, so
     behind the first kernel whose call is known none may be without."""

@@ -7,7 +7,7 @@ import re
 import time
 
 KINDS = {"kernel": 10, "memcpy": 1, "memcpy_peer": 22, "memset": 2, "api": 5, "sync": 38, "external_correlation": 39,
-         "cuda_event": 36, "overhead": 17, "graph_trace": 51, "context": 9, "device": 8, "stream": 37}
+         "cuda_event": 36, "overhead": 17, "graph_trace": 51, "context": 9, "device": 8, "stream": 37, "memory": 49}
 PARSES_ALWAYS = 5
 
 
@@ -110,6 +110,10 @@ def main():
     fact("disable_kernel", lambda: timed(cupti.cuptiActivityDisable, ctypes.c_int(KINDS["kernel"])))
     fact("second_enable_kernel", lambda: timed(cupti.cuptiActivityEnable, ctypes.c_int(KINDS["kernel"])))
     fact("second_disable_kernel", lambda: timed(cupti.cuptiActivityDisable, ctypes.c_int(KINDS["kernel"])))
+    # What exists is told into nobody's buffer here: how long it takes is the fact.
+    for kind in ("device", "context", "stream"):
+        fact(f"enable_and_dump_{kind}", lambda: timed(cupti.cuptiActivityEnableAndDump, ctypes.c_int(KINDS[kind])))
+        fact(f"disable_{kind}", lambda: timed(cupti.cuptiActivityDisable, ctypes.c_int(KINDS[kind])))
     # Blackwell's way of tracing; others say that they do not have it. Last: it changes what follows.
     fact("hardware_trace", lambda: [timed(cupti.cuptiActivityEnableHWTrace, ctypes.c_uint8(on)) for on in (1, 0)])
     fact("libraries", lambda: {name: loaded(name) for name in ("libcuda.so", "libcudart", "libnccl", "libnvToolsExt")})

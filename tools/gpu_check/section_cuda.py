@@ -69,6 +69,8 @@ def retry_with_cupti(setup, table, session, workload):
 def judge_plain(table, workload, capture, label):
     captures.check_whole(table, capture, label)
     captures.check_bursts(table, capture, workload.events("burst"), label)
+    if label == "capture 1":
+        captures.check_device(table, capture, label)
 
 
 def fact_launch_cost(table, workload, kept):

@@ -63,6 +63,8 @@ def torch_facts(setup, table, folder):
             table.fact("record sizes", found.get("record_bytes"))
             table.fact("first enable of the kernel kind", f"{found.get('first_enable_kernel')}, disable {found.get('disable_kernel')}, "
                        f"again {found.get('second_enable_kernel')}, {found.get('second_disable_kernel')}")
+            table.fact("telling of devices, contexts and streams", "; ".join(f"{kind} {found.get('enable_and_dump_' + kind)}" for kind in
+                                                                             ("device", "context", "stream")))
             table.fact("buffer attributes", found.get("attributes"))
             table.fact("hardware trace on, off", found.get("hardware_trace"))
         table.fact(f"{name}: clock against CLOCK_REALTIME", f"before CUDA {found.get('clock_before_cuda')}, with "

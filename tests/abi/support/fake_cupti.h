@@ -115,8 +115,14 @@ class FakeCupti {
       return g_fake->Ok("cuptiActivityEnableAllSyncRecords", [&] { g_fake->all_sync_records = enable != 0; });
     };
     api.EnableAndDump = [](Kind kind) {
-      return g_fake->Ok("cuptiActivityEnableAndDump", [&] { g_fake->enabled.insert(kind); });
+      const Result result = g_fake->Ok("cuptiActivityEnableAndDump", [&] { g_fake->enabled.insert(kind); });
+      if (result != Result::kSuccess) return result;
+      for (const std::vector<uint8_t>& object : g_fake->Locked([kind](FakeCupti& f) { return f.objects[kind]; })) {
+        g_fake->EmitBytes(object.data(), object.size());
+      }
+      return result;
     };
+    if (!can_dump) api.EnableAndDump = nullptr;
     api.Subscribe = [](void** subscriber, foreign::cupti::CallbackFn, void*, foreign::cupti::SubscriberParams* params) {
       return g_fake->Locked([&](FakeCupti& f) {
         if (f.holder.empty()) {
@@ -178,6 +184,7 @@ class FakeCupti {
   std::string holder;  // who has the subscriber's place; empty: nobody
   int subscribed = 0;
   std::set<Kind> refused_kinds;
+  bool can_dump = true;  // false: a version without cuptiActivityEnableAndDump
   std::map<std::string, Result> fail;  // by function
   std::map<std::string, int> calls;
   std::set<Kind> enabled;
@@ -191,6 +198,7 @@ class FakeCupti {
                                   {Kind::kKernel, 216},
                                   {Kind::kDriver, 40},
                                   {Kind::kRuntime, 40},
+                                  {Kind::kDevice, 184},
                                   {Kind::kContext, 32},
                                   {Kind::kConcurrentKernel, 216},
                                   {Kind::kOverhead, 56},
@@ -199,7 +207,15 @@ class FakeCupti {
                                   {Kind::kStream, 24},
                                   {Kind::kSynchronization, 56},
                                   {Kind::kExternalCorrelation, 24},
+                                  {Kind::kMemory, 128},
                                   {Kind::kGraphTrace, 56}};
+  std::map<Kind, std::vector<std::vector<uint8_t>>> objects;  // the records of what there is
+
+  template <typename Record>
+  void AddObject(const Record& record) {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(&record);
+    Locked([&](FakeCupti& f) { f.objects[record.kind].emplace_back(bytes, bytes + sizeof record); });
+  }
 
  private:
   struct Buffer {
@@ -307,6 +323,48 @@ inline foreign::cupti::ExternalCorrelation MakeExternal(uint64_t external, uint3
   r.external_kind = foreign::cupti::ExternalCorrelationKind::kCustom2;
   r.external_id = external;
   r.correlation_id = correlation;
+  return r;
+}
+
+inline foreign::cupti::Device5 MakeDevice(uint32_t id, const char* name = "NVIDIA H100") {
+  foreign::cupti::Device5 r{};
+  r.kind = foreign::cupti::ActivityKind::kDevice;
+  r.id = id;
+  r.name = name;
+  r.multiprocessors = 132;
+  r.compute_major = 9;
+  r.is_cuda_visible = 1;
+  return r;
+}
+
+inline foreign::cupti::Context3 MakeContext(uint32_t context, uint32_t device) {
+  foreign::cupti::Context3 r{};
+  r.kind = foreign::cupti::ActivityKind::kContext;
+  r.context_id = context;
+  r.device_id = device;
+  r.compute_api_kind = 1;
+  r.null_stream_id = 7;
+  return r;
+}
+
+inline foreign::cupti::Stream MakeStream(uint32_t context, uint32_t stream, int32_t priority = 0) {
+  foreign::cupti::Stream r{};
+  r.kind = foreign::cupti::ActivityKind::kStream;
+  r.context_id = context;
+  r.stream_id = stream;
+  r.priority = static_cast<uint32_t>(priority);
+  r.flag = foreign::cupti::StreamFlag::kNonBlocking;
+  return r;
+}
+
+inline foreign::cupti::Memory4 MakeMemory(int64_t time, foreign::cupti::MemoryOperation operation, uint64_t address, uint64_t bytes) {
+  foreign::cupti::Memory4 r{};
+  r.kind = foreign::cupti::ActivityKind::kMemory;
+  r.operation = operation;
+  r.memory_kind = static_cast<uint32_t>(foreign::cupti::MemoryKind::kDevice);
+  r.timestamp = static_cast<uint64_t>(time);
+  r.address = address;
+  r.bytes = bytes;
   return r;
 }
 

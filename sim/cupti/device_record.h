@@ -1,0 +1,64 @@
+// What the simulated device is like, and CUPTI's record of it: the same for libcudart's stand-in and for simulated ranks.
+#ifndef LOCKSTEP_SIM_CUPTI_DEVICE_RECORD_H_
+#define LOCKSTEP_SIM_CUPTI_DEVICE_RECORD_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/foreign/cupti_records.h"
+
+namespace lockstep::sim {
+
+inline constexpr int kMultiprocessors = 132, kThreadsPerMultiprocessor = 2048;
+inline constexpr size_t kDeviceMemoryBytes = size_t{80} << 30;
+inline constexpr uint32_t kNullStreamId = 7;  // of every context, as CUPTI numbers it
+
+// `name` must outlive the record. `serial` is the device's UUID.
+inline foreign::cupti::Device5 DeviceRecord(uint32_t id, const char* name, uint32_t serial) {
+  foreign::cupti::Device5 r{};
+  r.kind = foreign::cupti::ActivityKind::kDevice;
+  r.id = id;
+  r.name = name;
+  r.memory_bandwidth = 3'352'320'000;
+  r.memory_bytes = kDeviceMemoryBytes;
+  r.l2_cache_bytes = 50u << 20;
+  r.threads_per_warp = 32;
+  r.core_clock_khz = 1'980'000;
+  r.copy_engines = 3;
+  r.multiprocessors = kMultiprocessors;
+  r.max_warps_per_multiprocessor = kThreadsPerMultiprocessor / 32;
+  r.max_blocks_per_multiprocessor = 32;
+  r.max_shared_memory_per_multiprocessor = 233472;
+  r.max_registers_per_multiprocessor = 65536;
+  r.max_threads_per_block = 1024;
+  r.compute_major = 9;
+  r.ecc_enabled = 1;
+  for (size_t byte = 0; byte < sizeof serial; ++byte) r.uuid[15 - byte] = static_cast<uint8_t>(serial >> 8 * byte);
+  r.is_cuda_visible = 1;
+  return r;
+}
+
+inline foreign::cupti::Context3 ContextRecord(uint32_t context, uint32_t device) {
+  foreign::cupti::Context3 r{};
+  r.kind = foreign::cupti::ActivityKind::kContext;
+  r.context_id = context;
+  r.device_id = device;
+  r.compute_api_kind = static_cast<uint16_t>(foreign::cupti::ComputeApi::kCuda);
+  r.null_stream_id = kNullStreamId;
+  r.multiprocessors = kMultiprocessors;
+  return r;
+}
+
+inline foreign::cupti::Stream StreamRecord(uint32_t context, uint32_t stream, int priority, foreign::cupti::StreamFlag flag) {
+  foreign::cupti::Stream r{};
+  r.kind = foreign::cupti::ActivityKind::kStream;
+  r.context_id = context;
+  r.stream_id = stream;
+  r.priority = static_cast<uint32_t>(priority);
+  r.flag = flag;
+  return r;
+}
+
+}  // namespace lockstep::sim
+
+#endif  // LOCKSTEP_SIM_CUPTI_DEVICE_RECORD_H_
