@@ -62,8 +62,8 @@ constexpr Variable kCuda = {"CUDA_INJECTION64_PATH", "GPU kernels, copies and CU
 constexpr Variable kNvtx = {"NVTX_INJECTION64_PATH", "NVTX ranges and steps", "LOCKSTEP_NVTX_CHAIN"};
 constexpr Variable kNccl = {"NCCL_PROFILER_PLUGIN", "which collective a kernel belongs to", "LOCKSTEP_NCCL_CHAIN"};
 // CUDA loads the other's tool; the client is in the process all the same.
-constexpr Variable kCudaWithPreload = {"CUDA_INJECTION64_PATH", "what comes before NCCL's first communicator, where the preloaded client starts,",
-                                       nullptr};
+constexpr Variable kCudaWithPreload = {
+    "CUDA_INJECTION64_PATH", "what comes before NCCL's first communicator, where the preloaded client starts,", nullptr};
 constexpr char kKineto[] = "KINETO_USE_DAEMON";
 constexpr char kSocket[] = "LOCKSTEP_SOCKET";
 
@@ -125,7 +125,8 @@ void PointKineto(const std::string& client_socket) {
 void Preload(const std::string& library) {
   const char* old = std::getenv("LD_PRELOAD");
   std::vector<std::string> all = {library};
-  for (const std::string& other : std::vector<std::string>(absl::StrSplit(old == nullptr ? "" : old, absl::ByAnyChar(": "), absl::SkipEmpty()))) {
+  const std::vector<std::string> others = absl::StrSplit(old == nullptr ? "" : old, absl::ByAnyChar(": "), absl::SkipEmpty());
+  for (const std::string& other : others) {
     if (!IsOurClient(other)) all.push_back(other);
   }
   ::setenv("LD_PRELOAD", absl::StrJoin(all, ":").c_str(), 1);

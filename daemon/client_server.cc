@@ -177,7 +177,8 @@ void ClientServer::OnState(Connection& connection, const ring::State& state) {
 
 absl::StatusOr<ProcessInfo> ClientServer::FindProcess(const Connection& connection) const {
   if (connection.peer.pid <= 0) {
-    return absl::FailedPreconditionError("the daemon cannot see its pid: run the container, or the daemon, in the host's pid namespace (hostPID)");
+    return absl::FailedPreconditionError(
+        "the daemon cannot see its pid: run the container, or the daemon, in the host's pid namespace (hostPID)");
   }
   const std::optional<ProcessInfo> info = processes_.Find(connection.peer.pid);
   if (!info) {
@@ -282,8 +283,11 @@ void ClientServer::Refuse(ConnectionId id, const absl::Status& why) {
 
 void ClientServer::NoteRefused(const Peer& peer, const std::string& who, const absl::Status& why) {
   log_.Warning("client_refused", {{"uid", peer.uid}, {"pid", peer.pid}, {"who", who}, {"reason", why.message()}});
-  const std::string pid = peer.pid > 0 ? absl::StrCat("pid ", peer.pid, " of user ", peer.uid) : absl::StrCat("a process of user ", peer.uid);
-  visits_.Refused({.uid = peer.uid, .pid = peer.pid, .who = who.empty() ? pid : absl::StrCat(who, ", ", pid), .reason = std::string(why.message())});
+  const std::string process = peer.pid > 0 ? absl::StrCat("pid ", peer.pid) : "a process";
+  visits_.Refused({.uid = peer.uid,
+                   .pid = peer.pid,
+                   .who = absl::StrCat(who, who.empty() ? "" : ", ", process, " of user ", peer.uid),
+                   .reason = std::string(why.message())});
 }
 
 void ClientServer::Close(ConnectionId id, const std::string& why) {

@@ -37,13 +37,11 @@ void ClientVisits::Refused(Refusal refusal) {
 }
 
 void ClientVisits::Admitted(int32_t pid) {
-  refused_.erase(std::remove_if(refused_.begin(), refused_.end(), [pid](const Entry& e) { return e.refusal.pid == pid; }),
-                 refused_.end());
+  refused_.erase(std::remove_if(refused_.begin(), refused_.end(), [pid](const Entry& e) { return e.refusal.pid == pid; }), refused_.end());
 }
 
 bool ClientVisits::IsRefused(int32_t pid) const {
-  return std::any_of(refused_.begin(), refused_.end(),
-                     [&](const Entry& e) { return e.refusal.pid == pid && IsCurrent(e); });
+  return std::any_of(refused_.begin(), refused_.end(), [&](const Entry& e) { return e.refusal.pid == pid && IsCurrent(e); });
 }
 
 std::vector<std::string> ClientVisits::Refusals(uid_t uid) const {

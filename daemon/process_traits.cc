@@ -1,11 +1,5 @@
 #include "daemon/process_traits.h"
 
-#include <fcntl.h>
-#include <linux/openat2.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -15,7 +9,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/base/fd.h"
 
 namespace lockstep::daemon {
 namespace {
@@ -66,32 +59,6 @@ int32_t PidInItsNamespace(const ProcPlaces& places, int32_t pid) {
     return absl::SimpleAtoi(pids.back(), &innermost) ? innermost : 0;
   }
   return 0;
-}
-
-bool StatAsSeenBy(const ProcPlaces& places, int32_t pid, const std::string& path, struct stat* found) {
-  const std::string root = absl::StrCat(places.proc, "/", pid, "/root");
-  const Fd folder(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!folder.ok() || path.empty() || path[0] != '/') return false;
-  // A link to an absolute path is to lead into that root, not into ours.
-  open_how how = {};
-  how.flags = O_PATH | O_CLOEXEC;
-  how.resolve = RESOLVE_IN_ROOT;
-  const Fd file(static_cast<int>(::syscall(SYS_openat2, folder.get(), path.c_str(), &how, sizeof how)));
-  if (file.ok()) return ::fstat(file.get(), found) == 0;
-  // Before Linux 5.6, and where a container forbids it.
-  return (errno == ENOSYS || errno == EPERM) && ::stat((root + path).c_str(), found) == 0;
-}
-
-bool MapsUser(const ProcPlaces& places, int32_t pid, uid_t uid) {
-  const std::string map = ReadProcFile(places, pid, "uid_map");
-  for (const std::string& line : std::vector<std::string>(absl::StrSplit(map, '\n', absl::SkipEmpty()))) {
-    const std::vector<std::string> fields = absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
-    uint64_t first = 0;
-    uint64_t count = 0;
-    if (fields.size() != 3 || !absl::SimpleAtoi(fields[1], &first) || !absl::SimpleAtoi(fields[2], &count)) continue;
-    if (uid >= first && uid - first < count) return true;
-  }
-  return map.empty();
 }
 
 }  // namespace lockstep::daemon

@@ -2,9 +2,6 @@
 #ifndef LOCKSTEP_DAEMON_PROCESS_TRAITS_H_
 #define LOCKSTEP_DAEMON_PROCESS_TRAITS_H_
 
-#include <sys/stat.h>
-#include <sys/types.h>
-
 #include <cstdint>
 #include <string>
 
@@ -29,12 +26,6 @@ std::string EnvironmentValue(const std::string& lines, const std::string& name);
 
 // Its pid in its own pid namespace; 0 when not known.
 int32_t PidInItsNamespace(const ProcPlaces& places, int32_t pid);
-
-// stat of an absolute path in the file system that the process sees, links followed there. False: nothing there, or not to be seen.
-bool StatAsSeenBy(const ProcPlaces& places, int32_t pid, const std::string& path, struct stat* found);
-
-// Does this user exist in the user namespace of the process? As if so where /proc does not tell.
-bool MapsUser(const ProcPlaces& places, int32_t pid, uid_t uid);
 
 }  // namespace lockstep::daemon
 

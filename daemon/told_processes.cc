@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/base/other_process.h"
 #include "daemon/process.h"
 #include "daemon/process_traits.h"
 #include "daemon/text.h"
@@ -50,13 +51,19 @@ bool ToldProcesses::WithRegisteredAncestor(int32_t pid) const {
   return false;
 }
 
-int32_t ToldProcesses::NearestTold(int32_t pid) const {
-  const ProcFs processes(settings_.proc);
+ToldProcesses::Kin ToldProcesses::ReadKin(int32_t pid) const {
+  const auto info = ProcFs(settings_.proc).Find(pid);
+  if (!info) return {};
+  const bool told = known_.asked(info->id) || TellsOfUs(pid, EnvironmentOf(pid));
+  return {info->parent_pid, told && !IsOurProgram(NameOf(pid))};
+}
+
+int32_t ToldProcesses::NearestTold(int32_t pid, Family& family) const {
   for (int i = 0; i < kMostAncestors && pid > 1; ++i) {
-    const auto info = processes.Find(pid);
-    if (!info) return 0;
-    if (!IsOurProgram(NameOf(pid)) && (known_.asked(info->id) || TellsOfUs(pid, EnvironmentOf(pid)))) return pid;
-    pid = info->parent_pid;
+    auto known = family.find(pid);
+    if (known == family.end()) known = family.emplace(pid, ReadKin(pid)).first;
+    if (known->second.told) return pid;
+    pid = known->second.parent;
   }
   return 0;
 }
@@ -72,13 +79,13 @@ bool ToldProcesses::OldEnough(int32_t pid) const {
 
 bool ToldProcesses::Sees(int32_t pid, const std::string& path) const {
   struct stat found = {};
-  return StatAsSeenBy(places(), pid, path, &found);
+  return StatAsSeenBy(settings_.proc, pid, path, &found);
 }
 
 bool ToldProcesses::IsOurSocket(int32_t pid, const std::string& path) const {
   struct stat theirs = {};
   struct stat ours = {};
-  if (StatAsSeenBy(places(), pid, path, &theirs) && ::stat(settings_.socket.c_str(), &ours) == 0) {
+  if (StatAsSeenBy(settings_.proc, pid, path, &theirs) && ::stat(settings_.socket.c_str(), &ours) == 0) {
     return theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
   }
   return path == settings_.socket;
@@ -95,7 +102,7 @@ std::string ToldProcesses::NameOf(int32_t pid) const {
   return CleanText(name, kShown);
 }
 
-ToldProcesses::Candidate ToldProcesses::Judge(int32_t pid) const {
+ToldProcesses::Candidate ToldProcesses::Judge(int32_t pid, Family& family) const {
   Candidate found{.pid = pid, .environment = EnvironmentOf(pid)};
   const auto socket = found.environment.find(kSocketVariable);
   if (socket != found.environment.end()) {
@@ -106,7 +113,7 @@ ToldProcesses::Candidate ToldProcesses::Judge(int32_t pid) const {
     // Another daemon's, unless it leads nowhere: then the value is of another mount namespace.
     if (Sees(pid, socket->second)) return found;
   }
-  found.told = NearestTold(pid);
+  found.told = NearestTold(pid, family);
   if (found.told != 0) {
     found.tie = Tie::kBelowOneWhoWasTold;
   } else if (socket == found.environment.end() &&
@@ -121,10 +128,11 @@ std::string ToldProcesses::WhyLoadedAndSilent(const Candidate& candidate) const 
   const auto told = candidate.environment.find(kSocketVariable);
   const std::string socket = told == candidate.environment.end() ? settings_.socket : told->second;
   if (!Sees(candidate.pid, socket)) {
-    return absl::StrCat("the client is loaded, but ", CleanText(socket, kShown), " is not there for it: mount its folder into the container");
+    return absl::StrCat("the client is loaded, but ", CleanText(socket, kShown),
+                        " is not there for it: mount its folder into the container");
   }
   struct stat folder = {};
-  if (StatAsSeenBy(places(), candidate.pid, FolderOf(socket), &folder) && !MapsUser(places(), candidate.pid, folder.st_uid)) {
+  if (StatAsSeenBy(settings_.proc, candidate.pid, FolderOf(socket), &folder) && !MapsUser(settings_.proc, candidate.pid, folder.st_uid)) {
     return absl::StrCat("the client is loaded, but user ", folder.st_uid, ", to whom the folder of ", CleanText(socket, kShown),
                         " belongs, does not exist in the container's user namespace, so the folder is not trusted: let `lockstep run` in "
                         "the container start a daemon of its own");
@@ -140,7 +148,7 @@ std::string ToldProcesses::WhyLoadedAndSilent(const Candidate& candidate) const 
 
 std::string ToldProcesses::WhyDropped(const Candidate& candidate) const {
   if (candidate.tie == Tie::kRankNobodyTold) {
-    return absl::StrCat("no `lockstep run` told it of a daemon, or its launcher has dropped the variables (ssh, sudo, srun --export=NONE): ",
+    return absl::StrCat("no `lockstep run` told it of a daemon, or its launcher has dropped what that set (ssh, srun --export=NONE): ",
                         kRemedy);
   }
   const auto socket = candidate.environment.find(kSocketVariable);
@@ -199,18 +207,18 @@ ToldProcesses::Environment ToldProcesses::EnvironmentOf(int32_t pid) const {
 bool ToldProcesses::AnyLives(uid_t uid) const {
   const std::vector<int32_t> pids = Pids(uid);
   return std::any_of(pids.begin(), pids.end(), [this](int32_t pid) {
-    if (IsOurProgram(NameOf(pid))) return false;
     const Environment environment = EnvironmentOf(pid);
-    if (environment.count(kSocketVariable) > 0) return TellsOfUs(pid, environment);
+    if (environment.count(kSocketVariable) > 0) return TellsOfUs(pid, environment) && !IsOurProgram(NameOf(pid));
     const auto info = ProcFs(settings_.proc).Find(pid);
-    return info.has_value() && known_.asked(info->id);
+    return info.has_value() && known_.asked(info->id) && !IsOurProgram(NameOf(pid));
   });
 }
 
 std::vector<std::string> ToldProcesses::Unreached(uid_t uid) const {
   std::vector<std::string> found;
+  Family family;
   for (const int32_t pid : Pids(uid)) {
-    const Candidate candidate = Judge(pid);
+    const Candidate candidate = Judge(pid, family);
     if (candidate.tie == Tie::kNone || known_.refused(pid)) continue;
     if (candidate.tie != Tie::kToldByEnvironment && known_.by_profiler(pid)) continue;
     const std::string maps = ReadProcFile(places(), pid, "maps");

@@ -61,15 +61,23 @@ class ToldProcesses {
     Environment environment;
   };
 
+  // Siblings share their ancestors: each is read once per answer.
+  struct Kin {
+    int32_t parent = 0;
+    bool told = false;
+  };
+  using Family = std::map<int32_t, Kin>;
+
   ProcPlaces places() const { return {settings_.proc, settings_.dev}; }
   std::vector<int32_t> Pids(uid_t uid) const;
   Environment EnvironmentOf(int32_t pid) const;
-  Candidate Judge(int32_t pid) const;
+  Candidate Judge(int32_t pid, Family& family) const;
   // Does `path`, as the process sees it, lead to this daemon's socket?
   bool IsOurSocket(int32_t pid, const std::string& path) const;
   bool TellsOfUs(int32_t pid, const Environment& environment) const;
   // Itself or its nearest ancestor that was told or asked, 0 where there is none.
-  int32_t NearestTold(int32_t pid) const;
+  int32_t NearestTold(int32_t pid, Family& family) const;
+  Kin ReadKin(int32_t pid) const;
   bool WithRegisteredAncestor(int32_t pid) const;
   bool OldEnough(int32_t pid) const;
   bool Sees(int32_t pid, const std::string& path) const;

@@ -122,8 +122,8 @@ class Variables(RoomTest):
         plugin, nvtx = (TESTING / f"liblockstep_sim_nccl_test_{name}.so" for name in ("plugin", "nvtx_tool"))
         saw = {name: self.room.folder / name for name in ("plugin", "nvtx")}
         # Alone in its world a rank has no collective to match.
-        job = self.start_job(launcher=MPIEXEC, steps=40, NCCL_PROFILER_PLUGIN=str(plugin), NVTX_INJECTION64_PATH=str(nvtx), LOCKSTEP_TEST_PLUGIN_MASK="2",
-                             LOCKSTEP_TEST_PLUGIN_OUT=str(saw["plugin"]), LOCKSTEP_TEST_NVTX_OUT=str(saw["nvtx"]))
+        job = self.start_job(launcher=MPIEXEC, steps=40, NCCL_PROFILER_PLUGIN=str(plugin), NVTX_INJECTION64_PATH=str(nvtx),
+                             LOCKSTEP_TEST_PLUGIN_MASK="2", LOCKSTEP_TEST_PLUGIN_OUT=str(saw["plugin"]), LOCKSTEP_TEST_NVTX_OUT=str(saw["nvtx"]))
         self.room.wait_for_ranks(2)
         report = self.assert_captured(ranks=2)
         self.assertGreater(report["capture"]["matching"]["by"]["nccl_seq"], 0, report["capture"]["matching"])
@@ -189,6 +189,11 @@ class Daemons(RoomTest):
         job = self.room.start(self.room.lockstep("run", "--", *self.room.gpu_program("--steps", "0")), env=self.room.gpu_env())
         pid = self.room.wait_for_ranks()[0]["pid"]
         self.assertEqual(pid, job.pid)
+        done = self.room.run("doctor", "--pid", pid)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for words in (f"client: loaded from {self.room.client}, by CUDA_INJECTION64_PATH", "libcudart: ", "libnccl: ",
+                      f"{self.room.socket} has it as rank 0"):
+            self.assertIn(f"ok      {words}" if "rank" not in words else words, done.stdout)
         self.room.end_daemons(signal.SIGKILL)
         self.assertTrue(stat.S_ISSOCK(self.room.socket.stat().st_mode))
         self.assertIsNone(job.poll())
@@ -288,6 +293,10 @@ class Containers(Unreached):
         self.assertEqual(pathlib.Path(f"/proc/{rank['pid']}/status").read_text().split("PPid:\t")[1].split()[0], str(job.pid))
         self.assert_captured()
 
+    def examine(self, pid):
+        done = self.room.run("doctor", "--pid", pid)
+        return done.returncode, done.stdout + done.stderr
+
     def test_what_is_missing_in_the_container_is_named(self):
         self.room.start_daemon()
         bare, deaf = self.container("bare"), self.container("deaf")
@@ -301,6 +310,14 @@ class Containers(Unreached):
         }
         for job, _ in jobs.values():
             job.named_pid = None
+        wait_until(lambda: "client: loaded" in self.examine(jobs["no socket"][0].pid)[1], "CUDA in the container")
+        code, said = self.examine(jobs["no socket"][0].pid)
+        self.assertEqual(code, 1, said)
+        self.assertIn(f"broken  socket: LOCKSTEP_SOCKET is {self.room.socket}, which is not there for it", said)
+        code, said = self.examine(jobs["no library"][0].pid)
+        self.assertEqual(code, 1, said)
+        self.assertIn(f"broken  client: not loaded; {self.CLIENT} is not there for it", said)
+        self.assertIn("ok      socket: /run/mounted/client.sock is there for it", said)
         self.assert_named(jobs)
 
     def test_the_whole_installation_inside_starts_a_daemon_of_its_own(self):
