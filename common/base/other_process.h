@@ -36,6 +36,14 @@ inline bool StatAsSeenBy(const std::string& proc, int32_t pid, const std::string
 
 // Does this user, a number of ours, exist in the user namespace of the process? As if so where /proc does not tell.
 inline bool MapsUser(const std::string& proc, int32_t pid, uid_t uid) {
+  struct stat theirs = {};
+  struct stat ours = {};
+  const std::string name_space = proc + "/" + std::to_string(pid) + "/ns/user";
+  // There the map would be told in the parent's numbers.
+  if (::stat(name_space.c_str(), &theirs) == 0 && ::stat((proc + "/self/ns/user").c_str(), &ours) == 0 &&
+      theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino) {
+    return true;
+  }
   std::ifstream map(proc + "/" + std::to_string(pid) + "/uid_map");
   bool told = false;
   for (uint64_t inside = 0, first = 0, count = 0; map >> inside >> first >> count;) {

@@ -53,6 +53,14 @@ TEST_F(OtherProcess, UsersAreMappedByRanges) {
   EXPECT_TRUE(MapsUser(proc_, 70, 165535));
   EXPECT_FALSE(MapsUser(proc_, 70, 165536));
   EXPECT_FALSE(MapsUser(proc_, 70, 0));
+  fs::create_directories(proc_ + "/70/ns");
+  fs::create_directories(proc_ + "/self/ns");
+  Write(proc_ + "/self/ns/user", "");
+  Write(proc_ + "/70/ns/user", "");
+  EXPECT_FALSE(MapsUser(proc_, 70, 0)) << "two namespaces";
+  fs::remove(proc_ + "/70/ns/user");
+  fs::create_symlink(proc_ + "/self/ns/user", proc_ + "/70/ns/user");
+  EXPECT_TRUE(MapsUser(proc_, 70, 0)) << "ours";
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ def enter_namespace():
     """Runs this script again where it may mount and chroot. Where it may not, the tests that need it say so."""
     if INSIDE in os.environ:
         return
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
     for how in (["-m"], ["-Urm"]):
         if may_mount(*how):
             os.environ[INSIDE] = " ".join(how)
@@ -177,12 +178,12 @@ class Daemons(RoomTest):
         refused("writable for group or others")
         self.room.sockets.chmod(0o700)
         try:
-            os.chown(self.room.sockets, 12345, -1)
+            os.chown(self.room.sockets, os.geteuid() + 54321, -1)
         except OSError as error:
             print(f"a folder of another user was not tried: {error}")
             return
         refused("belongs to another user")
-        os.chown(self.room.sockets, 0, -1)
+        os.chown(self.room.sockets, os.geteuid(), -1)
 
     def test_ranks_come_back_to_the_daemon_that_follows_one_that_died(self):
         # Without its last words: the socket stays behind.
@@ -308,6 +309,14 @@ class Containers(Unreached):
             "no socket": (self.start_job(deaf.command(), self.told(deaf, self.room.socket), deaf),
                           ["the client is loaded, but", f"{self.room.socket} is not there for it: mount its folder into the container"]),
         }
+        rootless = self.container("rootless")
+        rootless.put(self.room.client, str(pathlib.Path(self.CLIENT).parent))
+        rootless.mount(self.room.sockets, "/run/mounted")
+        if subprocess.run(rootless.rootless_command("true"), capture_output=True).returncode == 0:
+            jobs["no trust"] = (self.start_job(rootless.rootless_command(), self.told(rootless, "/run/mounted/client.sock"), rootless),
+                                ["user 0, to whom the folder of /run/mounted/client.sock belongs, does not exist"])
+        else:
+            print("this user may not become another, or that one not root of a user namespace: a rootless container was not tried")
         for job, _ in jobs.values():
             job.named_pid = None
         wait_until(lambda: "client: loaded" in self.examine(jobs["no socket"][0].pid)[1], "CUDA in the container")

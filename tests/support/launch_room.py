@@ -117,6 +117,7 @@ class Container:
         for path in FROM_THE_HOST:
             self.mount(path, path)
         (self.root / "tmp").mkdir()
+        (self.root / "tmp").chmod(0o1777)
         self.mount("/proc", "/proc")
         self.mount("/dev/null", "/dev/null")
         self.mount("/dev/shm", "/dev/shm")
@@ -141,6 +142,13 @@ class Container:
 
     def command(self, *command, namespaces=("--mount",)):
         return ["unshare", *namespaces, "--root", str(self.root), "--wd", "/", "--", *map(str, command)]
+
+    def rootless_command(self, *command):
+        """As an ordinary user starts it: root of a user namespace in which the machine's root does not exist."""
+        for folder in (self.room.folder, self.room.sockets):
+            folder.chmod(0o755)
+        return ["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups",
+                *self.command(*command, namespaces=("--user", "--map-root-user", "--mount"))]
 
     def gpu_program(self, *args):
         return self.room.gpu_program(*args, program="/app/lockstep_train_loop", folder="/tmp")
