@@ -137,8 +137,7 @@ Finding DaemonsWord(const std::string& argument, const ProcessView& process) {
 }
 
 std::vector<Finding> ExamineProcess(const std::string& daemon, const ProcessView& process) {
-  const std::string who = absl::StrCat(process.pid, " (", process.name, ") of user ", process.uid);
-  std::vector<Finding> findings = {{Verdict::kWorks, "process: " + who}};
+  std::vector<Finding> findings = {Introduce(process)};
   findings.push_back(CheckClient(process));
   Append(CheckCudaLibraries(process), findings);
   findings.push_back(CheckSocket(process));

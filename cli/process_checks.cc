@@ -146,6 +146,13 @@ absl::StatusOr<ProcessView> ViewProcess(const fs::path& root, int32_t pid) {
   return view;
 }
 
+Finding Introduce(const ProcessView& process) {
+  std::string scope(absl::StripAsciiWhitespace(ReadAll(fs::path(process.proc) / "sys/kernel/yama/ptrace_scope").value_or("")));
+  if (!scope.empty()) scope = absl::StrCat(" (ptrace scope ", Shown(scope), " does not matter)");
+  return Works("process: ", process.pid, " (", process.name, ") of user ", process.uid,
+               "; what /proc shows of it may be read, and nothing attaches to it", scope);
+}
+
 Finding CheckClient(const ProcessView& process) {
   const std::vector<std::string> loaded = MappedNamed(process, kLibrary);
   if (!loaded.empty()) {

@@ -32,6 +32,8 @@ struct ProcessView {
 // kNotFound: no such process. kPermissionDenied: it is another user's.
 absl::StatusOr<ProcessView> ViewProcess(const std::filesystem::path& root, int32_t pid);
 
+// Who it is, and what may be read of it.
+Finding Introduce(const ProcessView& process);
 // Each says nothing where there is nothing to say.
 Finding CheckClient(const ProcessView& process);
 std::vector<Finding> CheckCudaLibraries(const ProcessView& process);

@@ -11,7 +11,6 @@
 namespace lockstep::cli {
 namespace {
 
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -69,6 +68,7 @@ TEST_F(ProcessChecks, WhereAllIsWellItSaysSoAndNoMore) {
   const ProcessView view = View();
   EXPECT_EQ(view.name, "python");
   EXPECT_EQ(view.uid, ::getuid());
+  EXPECT_THAT(Introduce(view), Says(Verdict::kWorks, "70 (python) of user "));
   EXPECT_THAT(CheckClient(view), Says(Verdict::kWorks, std::string("loaded from ") + kClient + ", by CUDA_INJECTION64_PATH"));
   EXPECT_THAT(CheckCudaLibraries(view),
               ElementsAre(Says(Verdict::kWorks, "libcuda.so.580.65.06"), Says(Verdict::kWorks, "libcudart.so.13.0.96"),
@@ -85,6 +85,13 @@ TEST_F(ProcessChecks, AProcessThatIsNotThereOrNotOursIsAnErrorByName) {
   const auto hidden = ViewProcess(root_, 70);
   EXPECT_EQ(hidden.status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(hidden.status().message()), HasSubstr("environ"));
+}
+
+TEST_F(ProcessChecks, ThePtraceScopeIsShownAndNoHindrance) {
+  EXPECT_THAT(Introduce(View()).text, testing::Not(HasSubstr("ptrace")));
+  fs::create_directories(root_ / "proc/sys/kernel/yama");
+  std::ofstream(root_ / "proc/sys/kernel/yama/ptrace_scope") << "2\n";
+  EXPECT_THAT(Introduce(View()), Says(Verdict::kWorks, "ptrace scope 2 does not matter"));
 }
 
 TEST_F(ProcessChecks, WhyTheClientIsNotLoaded) {
