@@ -115,10 +115,12 @@ std::vector<DaemonFinder::Place> DaemonFinder::Places() const {
 }
 
 absl::StatusOr<DaemonPlace> DaemonFinder::Find() const {
-  const std::vector<Place> places = Places();
-  for (const Place& place : places) {
-    if (place.why_not.empty()) return PlaceOf(place.path);
+  const SocketPlaces order = SearchOrder(argument_);
+  for (int i = 0; i < order.count; ++i) {
+    // Only the one that is meant: a daemon remembers who asked.
+    if (WhyNot(order.place[i].path).empty()) return PlaceOf(order.place[i].path);
   }
+  const std::vector<Place> places = Places();
   return absl::NotFoundError(absl::StrCat(
       "no Lockstep daemon answers (",
       absl::StrJoin(places, "; ",

@@ -7,11 +7,16 @@
 #include <optional>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cli/aggregator_client.h"
 #include "cli/command.h"
 #include "cli/daemon_socket.h"
 #include "cli/doctor_checks.h"
+#include "cli/process_checks.h"
 #include "cli/siblings.h"
+#include "common/rpc/channel.h"
+#include "lockstep/v1/control.pb.h"
 
 namespace lockstep::cli {
 namespace {
@@ -19,8 +24,9 @@ namespace {
 constexpr char kAbout[] =
     "Say what works on this machine and what does not, with the fix. Changes nothing.\n"
     "\n"
-    "Example:\n"
-    "  lockstep doctor\n";
+    "Examples:\n"
+    "  lockstep doctor                 this machine\n"
+    "  lockstep doctor --pid 4711      why this process is, or is not, captured\n";
 
 Finding FromStatus(const char* what, const absl::StatusOr<std::string>& found) {
   if (found.ok()) return {Verdict::kWorks, absl::StrCat(what, ": ", *found)};
@@ -102,7 +108,48 @@ void AddVariables(std::vector<Finding>& findings) {
   }
 }
 
-ExitCode Doctor(const std::string& daemon) {
+// What the process's daemon says of it.
+Finding DaemonsWord(const std::string& argument, const ProcessView& process) {
+  const std::string told = process.Variable("LOCKSTEP_SOCKET");
+  auto place = DaemonFinder(argument.empty() ? told : argument).Find();
+  if (!place.ok()) return {Verdict::kBroken, absl::StrCat("daemon: ", std::string(place.status().message()))};
+  rpc::PrepareProcess();
+  const auto reply = DaemonStatus(place->control_socket, "");
+  if (!reply.ok()) {
+    return {Verdict::kBroken, absl::StrCat("daemon: ", place->client_socket, " does not answer: ", std::string(reply.status().message()))};
+  }
+  for (const v1::DaemonStatus& daemon : (*reply)->daemons()) {
+    for (const v1::Rank& rank : daemon.ranks()) {
+      if (rank.process().pid() != process.pid) continue;
+      const std::string who = absl::StrCat("rank ", rank.rank(), " of job ", rank.job());
+      const char* way = rank.via() == "kineto" ? ", by PyTorch's profiler only" : "";
+      return {Verdict::kWorks, absl::StrCat("daemon: ", place->client_socket, " has it as ", who, way)};
+    }
+    for (const std::string& warning : daemon.warnings()) {
+      // "pid 47, python uses a GPU …", "… pid 47 of user 1000 was refused".
+      const std::string who = absl::StrCat("pid ", process.pid);
+      if (absl::StrContains(warning, who + ",") || absl::StrContains(warning, who + " of")) {
+        return {Verdict::kBroken, absl::StrCat("daemon: ", warning)};
+      }
+    }
+  }
+  return {Verdict::kNote, absl::StrCat("daemon: ", place->client_socket, " does not know it; a rank registers when CUDA comes up in it")};
+}
+
+std::vector<Finding> ExamineProcess(const std::string& daemon, const ProcessView& process) {
+  std::vector<Finding> findings = {Introduce(process)};
+  findings.push_back(CheckClient(process));
+  Append(CheckCudaLibraries(process), findings);
+  findings.push_back(CheckSocket(process));
+  findings.push_back(DaemonsWord(daemon, process));
+  Append(CheckOtherTools(process), findings);
+  Append(CheckItsGpu(process), findings);
+  Append(CheckNamespaces(process), findings);
+  Append(CheckRivals("/"), findings);
+  return findings;
+}
+
+std::vector<Finding> ExamineMachine(const std::string& daemon) {
   const Siblings siblings = Siblings::OfThisProgram();
   std::vector<Finding> findings;
   findings.push_back(FromStatus("client library", siblings.ClientLibrary()));
@@ -114,6 +161,10 @@ ExitCode Doctor(const std::string& daemon) {
   Append(CheckSharing("/"), findings);
   Append(CheckRivals("/"), findings);
   AddVariables(findings);
+  return findings;
+}
+
+ExitCode Tell(const std::vector<Finding>& findings) {
   bool broken = false;
   for (const Finding& finding : findings) {
     broken |= finding.verdict == Verdict::kBroken;
@@ -125,13 +176,23 @@ ExitCode Doctor(const std::string& daemon) {
   return broken ? ExitCode::kFailed : ExitCode::kDone;
 }
 
+ExitCode DoctorOfProcess(const std::string& daemon, int32_t pid) {
+  const auto process = ViewProcess("/", pid);
+  if (!process.ok()) return Fail(process.status());
+  return Tell(ExamineProcess(daemon, *process));
+}
+
 }  // namespace
 
 void AddDoctor(CLI::App& app, Chosen& chosen) {
   CLI::App* sub = AddCommand(app, "doctor", kAbout);
   auto daemon = std::make_shared<std::string>();
   sub->add_option("--daemon", *daemon, "The client socket of the daemon to look for");
-  sub->callback([daemon, &chosen] { chosen.action = [daemon] { return Doctor(*daemon); }; });
+  auto pid = std::make_shared<int32_t>(0);
+  sub->add_option("--pid", *pid, "Examine this running process instead")->check(CLI::PositiveNumber);
+  sub->callback([daemon, pid, &chosen] {
+    chosen.action = [daemon, pid] { return *pid != 0 ? DoctorOfProcess(*daemon, *pid) : Tell(ExamineMachine(*daemon)); };
+  });
 }
 
 }  // namespace lockstep::cli

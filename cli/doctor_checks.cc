@@ -144,6 +144,10 @@ std::vector<Finding> CheckRivals(const fs::path& root) {
   if (!profilers.empty()) {
     out.push_back({Verdict::kNote, absl::StrCat("profilers: ", profilers, ": a process they follow cannot be captured at the same time")});
   }
+  const std::string dcgm = PidsOf(running, {"nv-hostengine", "dcgm-exporter"});
+  if (!dcgm.empty()) {
+    out.push_back({Verdict::kNote, absl::StrCat("DCGM: ", dcgm, ": where it watches profiling metrics it holds the GPU's counters; captures do not need them")});
+  }
   const std::string dynolog = PidsOf(running, {"dynolog"});
   if (!dynolog.empty()) {
     out.push_back({Verdict::kNote, absl::StrCat("dynolog: ", dynolog, ": it owns the socket that PyTorch jobs ask; jobs under `lockstep run` ask ours")});

@@ -84,10 +84,12 @@ TEST_F(DoctorChecks, OtherProfilersAreNamed) {
   EXPECT_THAT(CheckRivals(root_), IsEmpty());
   Run(6, "nsys");
   Run(7, "dynolog");
+  Run(8, "nv-hostengine");
   const std::vector<Finding> found = CheckRivals(root_);
-  ASSERT_THAT(found, SizeIs(2));
+  ASSERT_THAT(found, SizeIs(3));
   EXPECT_THAT(found[0].text, HasSubstr("nsys (pid 6)"));
-  EXPECT_THAT(found[1].text, HasSubstr("dynolog (pid 7)"));
+  EXPECT_THAT(found[1].text, HasSubstr("DCGM: nv-hostengine (pid 8)"));
+  EXPECT_THAT(found[2].text, HasSubstr("dynolog (pid 7)"));
 }
 
 }  // namespace

@@ -268,9 +268,25 @@ TEST_F(ProgramTest, RunSetsVariablesAndLeavesAloneWhatIsSet) {
   EXPECT_THAT(refused.out, HasSubstr("NCCL_PROFILER_PLUGIN=none"));
   EXPECT_THAT(refused.out, Not(HasSubstr("LOCKSTEP_NCCL_CHAIN")));
   EXPECT_THAT(Run("lockstep run --preload -- env").out, HasSubstr("LD_PRELOAD=/"));
+  const Result beside = Run("CUDA_INJECTION64_PATH=/opt/other.so lockstep run --preload -- env");
+  EXPECT_THAT(beside.out, HasSubstr("CUDA_INJECTION64_PATH=/opt/other.so"));
+  EXPECT_THAT(beside.err, HasSubstr("before NCCL's first communicator"));
+  const Result kineto = Run("KINETO_USE_DAEMON=0 lockstep run -- env");
+  EXPECT_THAT(kineto.out, HasSubstr("KINETO_USE_DAEMON=0"));
+  EXPECT_THAT(kineto.err, HasSubstr("KINETO_USE_DAEMON is set already (0) and left alone"));
   const Result nccl = Run("lockstep run --mode nccl -- env");
   EXPECT_THAT(nccl.out, Not(HasSubstr("CUDA_INJECTION64_PATH")));
   EXPECT_THAT(nccl.out, HasSubstr("NCCL_PROFILER_PLUGIN"));
+}
+
+TEST_F(ProgramTest, AnotherInstallationsClientMakesWayForOurs) {
+  // As an outer `lockstep run` leaves it, in a container where only the inner one's files are.
+  const Result r = Run("export CUDA_INJECTION64_PATH=/host/lib/liblockstep_client.so NVTX_INJECTION64_PATH=/host/lib/liblockstep_client.so "
+                       "NCCL_PROFILER_PLUGIN=/host/lib/liblockstep_client.so LD_PRELOAD=/host/lib/liblockstep_client.so; "
+                       "lockstep run --preload -- env");
+  EXPECT_THAT(r.out, Not(HasSubstr("/host/lib")));
+  EXPECT_THAT(r.out, Not(HasSubstr("_CHAIN=")));
+  EXPECT_THAT(r.out, HasSubstr("CUDA_INJECTION64_PATH=/"));
 }
 
 TEST_F(ProgramTest, EightAtOnceStartOneDaemonThatHoldsNoPipe) {

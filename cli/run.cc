@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "cli/command.h"
 #include "cli/daemon_socket.h"
 #include "cli/launcher_aggregator.h"
@@ -59,7 +61,14 @@ struct Variable {
 constexpr Variable kCuda = {"CUDA_INJECTION64_PATH", "GPU kernels, copies and CUDA calls", nullptr};
 constexpr Variable kNvtx = {"NVTX_INJECTION64_PATH", "NVTX ranges and steps", "LOCKSTEP_NVTX_CHAIN"};
 constexpr Variable kNccl = {"NCCL_PROFILER_PLUGIN", "which collective a kernel belongs to", "LOCKSTEP_NCCL_CHAIN"};
-constexpr Variable kKineto = {"KINETO_USE_DAEMON", "captures through PyTorch's own profiler", nullptr};
+// CUDA loads the other's tool; the client is in the process all the same.
+constexpr Variable kCudaWithPreload = {
+    "CUDA_INJECTION64_PATH", "what comes before NCCL's first communicator, where the preloaded client starts,", nullptr};
+constexpr char kKineto[] = "KINETO_USE_DAEMON";
+constexpr char kSocket[] = "LOCKSTEP_SOCKET";
+
+// Of this or another installation: an outer `lockstep run` has set it, maybe outside of this container.
+bool IsOurClient(const std::string& path) { return absl::EndsWith(path, "/liblockstep_client.so"); }
 
 // Words of NCCL's for no library.
 bool NamesNoLibrary(const std::string& value) { return value == "none" || value == "STATIC_PLUGIN"; }
@@ -69,7 +78,7 @@ class Environment {
  public:
   void Set(const Variable& variable, const std::string& value) {
     const char* old = std::getenv(variable.name);
-    if (old == nullptr || old[0] == '\0') {
+    if (old == nullptr || old[0] == '\0' || (value != old && IsOurClient(old))) {
       ::setenv(variable.name, value.c_str(), 1);
       set_.push_back(variable.name);
     } else if (value == old) {
@@ -115,8 +124,31 @@ void PointKineto(const std::string& client_socket) {
 
 void Preload(const std::string& library) {
   const char* old = std::getenv("LD_PRELOAD");
-  const std::string all = old == nullptr || old[0] == '\0' ? library : absl::StrCat(library, ":", old);
-  ::setenv("LD_PRELOAD", all.c_str(), 1);
+  std::vector<std::string> all = {library};
+  const std::vector<std::string> others = absl::StrSplit(old == nullptr ? "" : old, absl::ByAnyChar(": "), absl::SkipEmpty());
+  for (const std::string& other : others) {
+    if (!IsOurClient(other)) all.push_back(other);
+  }
+  ::setenv("LD_PRELOAD", absl::StrJoin(all, ":").c_str(), 1);
+}
+
+void SetKineto(Environment& environment, const std::string& client_socket) {
+  if (const char* old = std::getenv(kKineto); old == nullptr) {
+    environment.Set({kKineto, "captures through PyTorch's own profiler", nullptr}, "1");
+    PointKineto(client_socket);
+  } else if (std::getenv(kKinetoFolderVariable) == nullptr) {
+    Say(absl::StrCat(kKineto, " is set already (", old, ") and left alone: PyTorch's own profiler asks whoever has dynolog's socket"));
+  }
+}
+
+// The search has honoured a value that was set; ranks on this node must not search again and find another.
+void SetSocket(const std::string& client_socket, const RunFlags& flags) {
+  const char* old = std::getenv(kSocket);
+  std::error_code error;
+  if (old != nullptr && old[0] != '\0' && std::filesystem::absolute(old, error) != client_socket) {
+    Say(absl::StrCat(kSocket, " was ", old, flags.daemon.empty() ? ", where no daemon answers" : "; --daemon goes before it"));
+  }
+  ::setenv(kSocket, client_socket.c_str(), 1);
 }
 
 // What goes wrong here is told, and costs the command nothing.
@@ -134,18 +166,14 @@ void Prepare(const RunFlags& flags) {
   }
   Environment environment;
   const bool cupti = flags.mode != "nccl";
-  if (cupti) environment.Set(kCuda, *library);
+  if (cupti) environment.Set(flags.preload ? kCudaWithPreload : kCuda, *library);
   environment.Set(kNvtx, *library);
   environment.Set(kNccl, *library);
-  if (flags.mode == "auto" && std::getenv(kKineto.name) == nullptr) {
-    environment.Set(kKineto, "1");
-    PointKineto(daemon->client_socket);
-  }
-  // The search has honoured a value that was set; ranks on this node must not search again and find another.
-  ::setenv("LOCKSTEP_SOCKET", daemon->client_socket.c_str(), 1);
+  if (flags.mode == "auto") SetKineto(environment, daemon->client_socket);
+  SetSocket(daemon->client_socket, flags);
   if (flags.preload) Preload(*library);
   std::vector<std::string> names = environment.set();
-  names.push_back("LOCKSTEP_SOCKET");
+  names.push_back(kSocket);
   if (flags.preload) names.push_back("LD_PRELOAD");
   Say(absl::StrCat("set ", absl::StrJoin(names, ", "), "; daemon at ", daemon->client_socket));
 }

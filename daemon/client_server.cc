@@ -31,15 +31,24 @@ absl::Status Read(const std::byte* bytes, size_t length, size_t least, Message& 
   return absl::OkStatus();
 }
 
+// Of a process that the kernel may not have shown us: rank and pid are its own words.
+std::string WhoSays(const ring::Hello& hello) {
+  const std::string_view variables(hello.identity, strnlen(hello.identity, sizeof(hello.identity)));
+  const Identity identity = Identify({variables, {}, {}});
+  return absl::StrCat("rank ", identity.rank, " (", FieldText(hello.program), ", pid ", hello.claimed_pid, " to itself)");
+}
+
 }  // namespace
 
 ClientServer::ClientServer(ClientServerOptions options, ListeningSocket socket, EventLoop& loop,
-                           const ProcessTable& processes, Registry& registry, ClientEvents& events, Log& log)
+                           const ProcessTable& processes, Registry& registry, ClientVisits& visits, ClientEvents& events,
+                           Log& log)
     : options_(options),
       socket_(std::move(socket)),
       loop_(loop),
       processes_(processes),
       registry_(registry),
+      visits_(visits),
       events_(events),
       log_(log) {
   // Numbers of an earlier daemon's segments do not come again, so that its strings are not taken for ours.
@@ -72,10 +81,6 @@ absl::Status ClientServer::Admit(const Peer& peer) const {
   if (options_.owner != 0 && peer.uid != options_.owner) {
     return absl::PermissionDeniedError(absl::StrCat("this daemon belongs to user ", options_.owner));
   }
-  if (peer.pid <= 0) {
-    return absl::FailedPreconditionError(
-        "the daemon cannot see this process's pid: run the container in the host's pid namespace (hostPID)");
-  }
   const auto it = per_user_.find(peer.uid);
   const size_t same_user = it == per_user_.end() ? 0 : it->second;
   if (connections_.size() >= options_.most_clients || same_user >= options_.most_clients_per_user) {
@@ -89,7 +94,7 @@ void ClientServer::AcceptOne(Fd socket) {
   if (!peer.ok()) return;
   if (const absl::Status admitted = Admit(*peer); !admitted.ok()) {
     SendRefuse(socket.get(), std::string(admitted.message()));
-    log_.Warning("client_refused", {{"uid", peer->uid}, {"pid", peer->pid}, {"reason", admitted.message()}});
+    NoteRefused(*peer, "", admitted);
     return;
   }
   const ConnectionId id = next_connection_++;
@@ -131,6 +136,7 @@ void ClientServer::OnReadable(ConnectionId id) {
       case ring::PacketStatus::kError:
         return Close(id, absl::StrCat("its connection failed (", std::strerror(errno), ")"));
     }
+    it->second.spoke = true;
     const absl::Status status = OnPacket(it->second, buffer.data(), length, std::move(descriptor));
     if (!status.ok()) return Refuse(id, status);
   }
@@ -170,6 +176,10 @@ void ClientServer::OnState(Connection& connection, const ring::State& state) {
 }
 
 absl::StatusOr<ProcessInfo> ClientServer::FindProcess(const Connection& connection) const {
+  if (connection.peer.pid <= 0) {
+    return absl::FailedPreconditionError(
+        "the daemon cannot see its pid: run the container, or the daemon, in the host's pid namespace (hostPID)");
+  }
   const std::optional<ProcessInfo> info = processes_.Find(connection.peer.pid);
   if (!info) {
     return absl::FailedPreconditionError(absl::StrCat("/proc does not show process ", connection.peer.pid,
@@ -180,6 +190,7 @@ absl::StatusOr<ProcessInfo> ClientServer::FindProcess(const Connection& connecti
 
 absl::Status ClientServer::OnHello(Connection& connection, const ring::Hello& hello, Fd descriptor) {
   loop_.Cancel(connection.hello_timer);
+  connection.who = WhoSays(hello);
   if (hello.layout_major != ring::kLayoutMajor) {
     return absl::FailedPreconditionError(absl::StrCat("the client speaks layout ", hello.layout_major,
                                                       ", this daemon ", ring::kLayoutMajor,
@@ -237,6 +248,7 @@ absl::Status ClientServer::Register(Connection& connection, const ring::Hello& h
   process.cupti_version = hello.cupti_version;
   const RegisteredProcess& entry = registry_.Add(std::move(process));
 
+  visits_.Admitted(info.id.pid);
   connection.registered = true;
   connection.process = info.id;
   for (const auto& [id, other] : connections_) {
@@ -265,9 +277,17 @@ void ClientServer::Refuse(ConnectionId id, const absl::Status& why) {
   const auto it = connections_.find(id);
   if (it == connections_.end()) return;
   SendRefuse(it->second.socket.get(), std::string(why.message()));
-  log_.Warning("client_refused",
-               {{"uid", it->second.peer.uid}, {"pid", it->second.peer.pid}, {"reason", why.message()}});
+  NoteRefused(it->second.peer, it->second.who, why);
   Close(id, absl::StrCat("it broke the protocol (", why.message(), ")"));
+}
+
+void ClientServer::NoteRefused(const Peer& peer, const std::string& who, const absl::Status& why) {
+  log_.Warning("client_refused", {{"uid", peer.uid}, {"pid", peer.pid}, {"who", who}, {"reason", why.message()}});
+  const std::string process = peer.pid > 0 ? absl::StrCat("pid ", peer.pid) : "a process";
+  visits_.Refused({.uid = peer.uid,
+                   .pid = peer.pid,
+                   .who = absl::StrCat(who, who.empty() ? "" : ", ", process, " of user ", peer.uid),
+                   .reason = std::string(why.message())});
 }
 
 void ClientServer::Close(ConnectionId id, const std::string& why) {
@@ -280,7 +300,11 @@ void ClientServer::Close(ConnectionId id, const std::string& why) {
   connections_.erase(it);
   const auto user = per_user_.find(connection.peer.uid);
   if (user != per_user_.end() && --user->second == 0) per_user_.erase(user);
-  if (!connection.registered) return;
+  if (!connection.registered) {
+    const std::optional<ProcessInfo> info = connection.spoke ? std::nullopt : processes_.Find(connection.peer.pid);
+    if (info) visits_.Asked(info->id);
+    return;
+  }
   by_process_.erase(connection.process);
   log_.Info("client_gone", {{"pid", connection.process.pid}, {"reason", why}});
   events_.OnClientGone(connection.process, why);

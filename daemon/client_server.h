@@ -15,6 +15,7 @@
 #include "common/base/fd.h"
 #include "common/ring/handshake.h"
 #include "common/ring/segment.h"
+#include "daemon/client_visits.h"
 #include "daemon/daemon_segment.h"
 #include "daemon/event_loop.h"
 #include "daemon/log.h"
@@ -48,7 +49,8 @@ class ClientServer {
  public:
   // All references outlive this.
   ClientServer(ClientServerOptions options, ListeningSocket socket, EventLoop& loop,
-               const ProcessTable& processes, Registry& registry, ClientEvents& events, Log& log);
+               const ProcessTable& processes, Registry& registry, ClientVisits& visits, ClientEvents& events,
+               Log& log);
   ~ClientServer();
 
   absl::Status Start();
@@ -74,6 +76,8 @@ class ClientServer {
     EventLoop::WatchId pidfd_watch = 0;
     EventLoop::TimerId hello_timer = 0;
     bool registered = false;
+    bool spoke = false;  // a packet came
+    std::string who;     // what a refused one is shown as
     ProcessId process;
     std::shared_ptr<DaemonSegment> segment;
   };
@@ -90,6 +94,7 @@ class ClientServer {
   void DrainOldSegment(const Connection& connection, Fd descriptor);
   void OnState(Connection& connection, const ring::State& state);
   void Refuse(ConnectionId id, const absl::Status& why);
+  void NoteRefused(const Peer& peer, const std::string& who, const absl::Status& why);
   void Close(ConnectionId id, const std::string& why);
   bool SendBytes(const ProcessId& process, const void* bytes, size_t length);
   static void SendRefuse(int socket, const std::string& reason);
@@ -99,6 +104,7 @@ class ClientServer {
   EventLoop& loop_;
   const ProcessTable& processes_;
   Registry& registry_;
+  ClientVisits& visits_;
   ClientEvents& events_;
   Log& log_;
   EventLoop::WatchId accept_watch_ = 0;

@@ -38,7 +38,7 @@ class ClientServerTest : public testing::Test, private ClientEvents {
   void Open() {
     ClientEvents& events = *this;
     server_ = std::make_unique<ClientServer>(options_, *ListeningSocket::Open(path_, SOCK_SEQPACKET, 0600),
-                                             *loop_, processes_, registry_, events, log_);
+                                             *loop_, processes_, registry_, visits_, events, log_);
     ASSERT_TRUE(server_->Start().ok());
     thread_ = std::thread([this] { loop_->Run(); });
   }
@@ -108,6 +108,7 @@ class ClientServerTest : public testing::Test, private ClientEvents {
   std::unique_ptr<EventLoop> loop_ = *EventLoop::Create(clock_);
   TableOfProcesses processes_;
   Registry registry_;
+  ClientVisits visits_{clock_};
   ClientServerOptions options_;
   std::unique_ptr<ClientServer> server_;
   std::thread thread_;
@@ -229,6 +230,35 @@ TEST_F(ClientServerTest, RefusesAProcessThatProcDoesNotShow) {
   ASSERT_TRUE(client.Connect(path_));
   client.Send(FakeClient::MakeHello(""));
   EXPECT_NE(Refusal(client).find("/proc"), std::string::npos);
+}
+
+TEST_F(ClientServerTest, WhoIsRefusedIsRememberedByRankProgramAndReason) {
+  processes_.hidden = true;
+  Open();
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_));
+  client.Send(FakeClient::MakeHello("LOCKSTEP_RANK=3\nLOCKSTEP_WORLD_SIZE=4\n"));
+  Refusal(client);
+  std::vector<std::string> refusals;
+  OnLoop([&] { refusals = visits_.Refusals(getuid()); });
+  ASSERT_EQ(refusals.size(), 1u);
+  EXPECT_NE(refusals[0].find("rank 3 (fake_client"), std::string::npos) << refusals[0];
+  EXPECT_NE(refusals[0].find("/proc"), std::string::npos) << refusals[0];
+}
+
+TEST_F(ClientServerTest, WhoOnlyLooksWhetherSomebodyListensIsRemembered) {
+  Open();
+  bool asked = false;
+  OnLoop([&] { asked = visits_.HasAsked({getpid(), 555}); });
+  EXPECT_FALSE(asked);
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_));
+  client.Disconnect();
+  for (int tries = 0; tries < 500 && !asked; ++tries) {
+    OnLoop([&] { asked = visits_.HasAsked({getpid(), 555}); });
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_TRUE(asked);
 }
 
 TEST_F(ClientServerTest, RefusesOtherUsersAtAUsersDaemon) {

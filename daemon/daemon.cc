@@ -90,7 +90,7 @@ absl::Status Daemon::OpenSockets(const ProcessTable& processes) {
   client_options.segment.main_ring_bytes = options_.ring_bytes;
   client_options.segment.thread_ring_bytes = options_.thread_ring_bytes;
   clients_ = std::make_unique<ClientServer>(client_options, std::move(clients), *loop_, processes, registry_,
-                                            events, log_);
+                                            visits_, events, log_);
   LOCKSTEP_RETURN_IF_ERROR(clients_->Start());
   log_.Info("listening", {{"socket", options_.socket}, {"node", node_id_}, {"pid", getpid()}});
   return absl::OkStatus();

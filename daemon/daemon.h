@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/captures.h"
 #include "daemon/client_server.h"
+#include "daemon/client_visits.h"
 #include "daemon/clock.h"
 #include "daemon/control_server.h"
 #include "daemon/drainer.h"
@@ -76,6 +77,7 @@ class Daemon final : private ClientEvents,
   void SendRanks();
   void CheckIdle();
   ToldProcesses Told() const;
+  void AddMissing(uid_t caller, v1::DaemonStatus& daemon) const;
   void BeginStop();
   void FinishStop();
 
@@ -142,6 +144,7 @@ class Daemon final : private ClientEvents,
   const uid_t owner_;
   Fd lock_;
   Registry registry_;
+  ClientVisits visits_{clock_};
   Captures captures_;
   std::optional<EventLoop::TimerId> capture_timer_;
   bool ranks_pending_ = false;

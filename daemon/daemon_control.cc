@@ -14,7 +14,18 @@ namespace lockstep::daemon {
 
 ToldProcesses Daemon::Told() const {
   std::error_code error;
-  return ToldProcesses({.socket = std::filesystem::absolute(options_.socket, error).string(), .ticks_per_second = sysconf(_SC_CLK_TCK)});
+  return ToldProcesses({.socket = std::filesystem::absolute(options_.socket, error).string(), .ticks_per_second = sysconf(_SC_CLK_TCK)},
+                       {.registered = [this](int32_t pid) { return registry_.HasPid(pid); },
+                        .by_profiler = [this](int32_t pid) { return registry_.HasProfiledPid(pid); },
+                        .refused = [this](int32_t pid) { return visits_.IsRefused(pid); },
+                        .asked = [this](const ProcessId& process) { return visits_.HasAsked(process); }});
+}
+
+// Who should be a rank and is none, with the reason.
+void Daemon::AddMissing(uid_t caller, v1::DaemonStatus& daemon) const {
+  for (std::string& warning : Told().Unreached(caller)) daemon.add_warnings(std::move(warning));
+  // The daemon's owner also hears of others' processes, which a container may have made of his own.
+  for (std::string& warning : visits_.Refusals(caller == owner_ ? 0 : caller)) daemon.add_warnings(std::move(warning));
 }
 
 v1::StatusReply Daemon::Status(uid_t caller, const v1::StatusRequest& request) {
@@ -49,9 +60,7 @@ v1::StatusReply Daemon::Status(uid_t caller, const v1::StatusRequest& request) {
       daemon.add_warnings(
           absl::StrCat(dropped, " records were dropped from the spool so far: raise --spool-bytes"));
   }
-  for (std::string& warning : Told().Unreached(caller, [&](int32_t pid) { return registry_.HasPid(pid); })) {
-    daemon.add_warnings(std::move(warning));
-  }
+  AddMissing(caller, daemon);
   for (v1::CaptureStatus& capture : captures_.Status()) {
     const bool visible =
         std::any_of(capture.states().begin(), capture.states().end(), [&](const v1::RankState& state) {

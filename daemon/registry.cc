@@ -88,6 +88,11 @@ bool Registry::HasPid(int32_t pid) const {
   return found != processes_.end() && found->first.pid == pid && found->second.paths.client;
 }
 
+bool Registry::HasProfiledPid(int32_t pid) const {
+  const auto found = processes_.lower_bound(ProcessId{pid, 0});
+  return found != processes_.end() && found->first.pid == pid && found->second.paths.kineto;
+}
+
 std::vector<v1::Rank> Registry::Ranks(const Scope& scope) const {
   std::vector<v1::Rank> ranks;
   for (const auto& [id, process] : processes_) {

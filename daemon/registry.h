@@ -65,6 +65,8 @@ class Registry {
   RegisteredProcess* Find(const ProcessId& id);
   // Is our client in the process with this number connected now?
   bool HasPid(int32_t pid) const;
+  // Does the process with this number ask for on-demand traces?
+  bool HasProfiledPid(int32_t pid) const;
   size_t size() const { return processes_.size(); }
   // By job, rank, pid.
   std::vector<v1::Rank> Ranks(const Scope& scope) const;

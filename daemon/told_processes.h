@@ -1,7 +1,9 @@
-// Processes that `lockstep run` told of this daemon by environment: do any live, and who of them uses a GPU and did not come?
+// Processes that `lockstep run` told of this daemon: do any live, and who of them uses a GPU and did not come?
 //
-// Who has the daemon's socket in its environment, has CUDA up for a while and is not registered (nor a child of one who is: loader
-// workers inherit both) has lost the client on the way; /proc shows why.
+// Told by environment: the daemon's socket stands in it. Launchers drop the environment (env -i, sudo, srun --export=NONE, ssh), so
+// these count too: who asked whether the daemon lives, which `lockstep run` does before it becomes the command, and its descendants;
+// and a rank by its launcher's variables whom nobody told of any daemon. Who of them has CUDA up for a while and is not registered (nor
+// a child of one who is: loader workers inherit everything) has lost the client on the way; /proc shows why.
 #ifndef LOCKSTEP_DAEMON_TOLD_PROCESSES_H_
 #define LOCKSTEP_DAEMON_TOLD_PROCESSES_H_
 
@@ -15,6 +17,8 @@
 #include <vector>
 
 #include "common/base/time.h"
+#include "daemon/process.h"
+#include "daemon/process_traits.h"
 
 namespace lockstep::daemon {
 
@@ -28,30 +32,62 @@ class ToldProcesses {
     Nanos patience = Nanos::Seconds(10);       // younger processes may still come
     int64_t ticks_per_second = 100;            // of /proc/<pid>/stat
   };
-  explicit ToldProcesses(Settings settings) : settings_(std::move(settings)) {}
+  // What the daemon knows of processes without /proc. Each is asked on the calling thread.
+  struct Known {
+    std::function<bool(int32_t pid)> registered;          // our client is in it and connected
+    std::function<bool(int32_t pid)> by_profiler;         // PyTorch's profiler captures it
+    std::function<bool(int32_t pid)> refused;             // its client was, which is shown elsewhere
+    std::function<bool(const ProcessId& process)> asked;  // whether this daemon lives
+  };
+  ToldProcesses(Settings settings, Known known) : settings_(std::move(settings)), known_(std::move(known)) {}
 
   // A job may load its data for minutes before it first uses a GPU: as long as one of its processes lives, the daemon has work
   // ahead. Lockstep's own programs do not count.
   bool AnyLives(uid_t uid) const;
 
-  // One sentence per process of `uid` (0: of everybody), by pid. `registered` tells whether a pid is connected. Processes that
-  // end meanwhile or are hidden from the daemon are passed over.
-  std::vector<std::string> Unreached(uid_t uid, const std::function<bool(int32_t pid)>& registered) const;
+  // One sentence per process of `uid` (0: of everybody), by pid. Processes that end meanwhile or are hidden from the daemon are passed
+  // over.
+  std::vector<std::string> Unreached(uid_t uid) const;
 
  private:
   using Environment = std::map<std::string, std::string, std::less<>>;
 
-  std::string Read(int32_t pid, const char* name) const;
+  // What ties a process to this daemon, the strongest first.
+  enum class Tie { kToldByEnvironment, kBelowOneWhoWasTold, kRankNobodyTold, kNone };
+  struct Candidate {
+    int32_t pid = 0;
+    Tie tie = Tie::kNone;
+    int32_t told = 0;  // itself, or the nearest ancestor that was told
+    Environment environment;
+  };
+
+  // Siblings share their ancestors: each is read once per answer.
+  struct Kin {
+    int32_t parent = 0;
+    bool told = false;
+  };
+  using Family = std::map<int32_t, Kin>;
+
+  ProcPlaces places() const { return {settings_.proc, settings_.dev}; }
   std::vector<int32_t> Pids(uid_t uid) const;
   Environment EnvironmentOf(int32_t pid) const;
-  bool WasTold(const Environment& environment) const;
-  bool WithRegisteredAncestor(int32_t pid, const std::function<bool(int32_t)>& registered) const;
+  Candidate Judge(int32_t pid, Family& family) const;
+  // Does `path`, as the process sees it, lead to this daemon's socket?
+  bool IsOurSocket(int32_t pid, const std::string& path) const;
+  bool TellsOfUs(int32_t pid, const Environment& environment) const;
+  // Itself or its nearest ancestor that was told or asked, 0 where there is none.
+  int32_t NearestTold(int32_t pid, Family& family) const;
+  Kin ReadKin(int32_t pid) const;
+  bool WithRegisteredAncestor(int32_t pid) const;
   bool OldEnough(int32_t pid) const;
-  // Is `path` there in the file system that the process sees?
   bool Sees(int32_t pid, const std::string& path) const;
-  std::string Why(int32_t pid, const Environment& environment, const std::string& maps) const;
+  std::string NameOf(int32_t pid) const;
+  std::string Why(const Candidate& candidate, const std::string& maps) const;
+  std::string WhyDropped(const Candidate& candidate) const;
+  std::string WhyLoadedAndSilent(const Candidate& candidate) const;
 
   const Settings settings_;
+  const Known known_;
 };
 
 }  // namespace lockstep::daemon

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "sim/cupti/core.h"
@@ -11,6 +12,14 @@
 
 namespace lockstep::sim {
 namespace {
+
+// Never unloaded, and nothing of it is called.
+void LoadDriver() {
+  Dl_info self = {};
+  if (dladdr(reinterpret_cast<void*>(&LoadDriver), &self) == 0 || self.dli_fname == nullptr) return;
+  const std::string own = self.dli_fname;
+  dlopen((own.substr(0, own.rfind('/') + 1) + "libcuda.so.1").c_str(), RTLD_NOW | RTLD_LOCAL);
+}
 
 void LoadInjection() {
   const char* path = getenv("CUDA_INJECTION64_PATH");
@@ -39,6 +48,7 @@ Gpu& Runtime::gpu() {
   std::vector<std::string> trouble;
   gpu_ = new Gpu(DeviceKnobs::Read([](const char* name) -> const char* { return getenv(name); }, &trouble));
   for (const std::string& t : trouble) std::fprintf(stderr, "simulated GPU: %s\n", t.c_str());
+  LoadDriver();
   LoadInjection();
   return *gpu_;
 }
