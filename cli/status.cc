@@ -62,7 +62,8 @@ std::string RankJson(const v1::Rank& r) {
                       ", \"job_source\": ", JsonQuoted(r.job_source()),
                       ", \"client_version\": ", JsonQuoted(r.client_version()), ", \"cupti_version\": ",
                       r.cupti_version() != 0 ? absl::StrCat(r.cupti_version()) : std::string("null"),
-                      ", \"via\": ", JsonQuoted(r.via()), ", \"kineto\": ", r.kineto() ? "true" : "false", "}");
+                      ", \"via\": ", JsonQuoted(r.via()), ", \"kineto\": ", r.kineto() ? "true" : "false", ", \"cupti_holder\": ",
+                      r.cupti_holder().empty() ? "null" : JsonQuoted(r.cupti_holder()), "}");
 }
 
 std::string DaemonJson(const v1::DaemonStatus& d) {
@@ -105,6 +106,13 @@ std::string ToJson(const v1::StatusReply& reply) {
                       "]}\n");
 }
 
+// What is special about how it is captured.
+std::string WayText(const v1::Rank& rank) {
+  if (rank.via() == "kineto") return ", by PyTorch's profiler only";
+  if (rank.cupti_holder().empty()) return "";
+  return absl::StrCat(", CUPTI held by ", rank.cupti_holder(), rank.kineto() ? ": by PyTorch's profiler" : "");
+}
+
 std::string DaemonText(const v1::DaemonStatus& d) {
   std::string out = absl::StrCat("node ", d.host_name(), " (", d.version(), ")");
   if (d.clock_bound_ns() != 0) {
@@ -129,7 +137,7 @@ std::string DaemonText(const v1::DaemonStatus& d) {
           rank->incarnation() > 1 ? absl::StrFormat(" (incarnation %u)", rank->incarnation()) : "",
           rank->rank_source(),
           rank->cupti_version() == 0 ? "" : absl::StrFormat(", CUPTI %u", rank->cupti_version()),
-          rank->via() == "kineto" ? ", by PyTorch's profiler only" : "");
+          WayText(*rank));
     }
   }
   if (d.ranks_size() == 0)

@@ -49,6 +49,7 @@ std::string StateWords(const v1::RankProgress& rank) {
   const v1::RankState& state = rank.state();
   switch (state.state()) {
     case v1::RankState::SEEN:
+      if (state.went_over()) return absl::StrCat("goes through PyTorch's profiler: ", state.text());
       return state.text().empty() ? "seen" : absl::StrCat("seen, ", state.text());
     case v1::RankState::ARMED:
       return "armed";

@@ -179,7 +179,9 @@ bool Agent::TakeWelcome(const ring::Welcome& welcome, int memfd) {
 
 bool Agent::SendState(ring::ClientState state, const ring::State& fields) {
   ring::State message = fields;
-  const uint32_t bytes = daemon_minor_ == 0 ? ring::kStateBytes_1_0 : static_cast<uint32_t>(sizeof message);
+  const uint32_t bytes = daemon_minor_ == 0   ? ring::kStateBytes_1_0
+                         : daemon_minor_ <= 2 ? ring::kStateBytes_1_1
+                                              : static_cast<uint32_t>(sizeof message);
   message.header = {ring::kHandshakeMagic, ring::MessageType::kState, bytes};
   message.capture = capture_number_;
   message.state = state;
@@ -204,6 +206,10 @@ void Agent::OnArm(const ring::Arm& arm) {
   armed_at_ = timing_.monotonic();
   if (!armed) {
     std::memcpy(fields.text, why.c_str(), why.size());
+    if (const HolderName* holder = capture_.holder()) {
+      fields.refusal = ring::Refusal::kHeld;
+      std::memcpy(fields.holder, holder->c_str(), holder->size());
+    }
     capturing_.store(false);
   }
   if (!SendState(armed ? ring::ClientState::kArmed : ring::ClientState::kFailed, fields)) Lost();

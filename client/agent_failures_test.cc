@@ -64,6 +64,7 @@ TEST_F(AgentTest, AVersionThatDeadlocksIsRefusedByName) {
   const auto state = daemon_.WaitForState();
   ASSERT_EQ(state->state, ClientState::kFailed);
   EXPECT_THAT(state->text, testing::HasSubstr("13.0 Update 1"));
+  EXPECT_EQ(state->refusal, ring::Refusal::kNone);
   EXPECT_TRUE(cupti_.NothingEnabled());
 }
 
@@ -74,6 +75,18 @@ TEST_F(AgentTest, AForeignClockIsRefusedByName) {
   const auto state = daemon_.WaitForState();
   ASSERT_EQ(state->state, ClientState::kFailed);
   EXPECT_THAT(state->text, testing::HasSubstr("host's clock"));
+  EXPECT_EQ(state->refusal, ring::Refusal::kHeld);
+  EXPECT_STREQ(state->holder, "a profiler that replaced its clock");
+  EXPECT_TRUE(cupti_.NothingEnabled());
+}
+
+TEST_F(AgentTest, AClockThatIsTheHostsAgainIsArmed) {
+  cupti_.now = 123456789;
+  ConnectAndWelcome();
+  ASSERT_TRUE(daemon_.Arm(1));
+  ASSERT_EQ(daemon_.WaitForState()->state, ClientState::kFailed);
+  cupti_.Locked([](FakeCupti& f) { f.now = 0; });
+  ArmAndExpectArmed(2);
 }
 
 TEST_F(AgentTest, WhoHoldsCuptiIsNamedWhereItCannotBeUsed) {
@@ -86,6 +99,15 @@ TEST_F(AgentTest, WhoHoldsCuptiIsNamedWhereItCannotBeUsed) {
   const auto state = daemon_.WaitForState();
   ASSERT_EQ(state->state, ClientState::kFailed);
   EXPECT_THAT(state->text, testing::HasSubstr("CUPTI's subscriber in this process is NVIDIA Nsight Systems"));
+  EXPECT_EQ(state->refusal, ring::Refusal::kHeld);
+  EXPECT_STREQ(state->holder, "NVIDIA Nsight Systems");
+  EXPECT_TRUE(cupti_.NothingEnabled());
+  // It leaves CUPTI alone from now on, and still says why.
+  ASSERT_TRUE(daemon_.Arm(2));
+  const auto again = daemon_.WaitForState();
+  ASSERT_EQ(again->state, ClientState::kFailed);
+  EXPECT_EQ(again->refusal, ring::Refusal::kHeld);
+  EXPECT_STREQ(again->holder, "NVIDIA Nsight Systems");
 }
 
 TEST_F(AgentTest, NobodyIsSubscribedForLong) {

@@ -213,8 +213,10 @@ TEST_F(AgentTriggerTest, StoppedWhileLookingItIsIdleAgain) {
   EXPECT_EQ(done.t0_realtime_ns, 0) << "the window that was asked for needs no telling";
 }
 
-TEST_F(AgentTest, AnOlderDaemonGetsAndGivesTheOldLengths) {
-  daemon_.layout_minor = 0;
+class OlderDaemonTest : public AgentTest, public testing::WithParamInterface<uint32_t> {};
+
+TEST_P(OlderDaemonTest, GetsAndGivesTheOldLengths) {
+  daemon_.layout_minor = GetParam();
   ConnectAndWelcome();
   ArmAndExpectArmed(3);
   const int64_t now = kSystemTiming.realtime().ns();
@@ -224,6 +226,7 @@ TEST_F(AgentTest, AnOlderDaemonGetsAndGivesTheOldLengths) {
   state = daemon_.WaitForState();
   ASSERT_TRUE(state && state->state == ClientState::kDone);
 }
+INSTANTIATE_TEST_SUITE_P(Minor, OlderDaemonTest, testing::Values(0, 1, 2));
 
 }  // namespace
 }  // namespace lockstep::client

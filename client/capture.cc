@@ -51,7 +51,8 @@ bool Capture::OpenCupti(const CaptureRequest& request, const ring::ClientSegment
   if (!cupti_.buffers_lent()) {
     Arena::Touch({cupti_memory_.buffers.data, kWarmCuptiBuffers * kCuptiBufferBytes});
   }
-  if (!cupti_.Arm(api_, request.activities, callbacks_, cupti_memory_, segment, why)) return false;
+  cupti_refused_ = !cupti_.Arm(api_, request.activities, callbacks_, cupti_memory_, segment, why);
+  if (cupti_refused_) return false;
   clock_.Use(api_.GetTimestamp);
   return true;
 }
@@ -66,6 +67,7 @@ void Capture::Prepare() {
 bool Capture::Arm(const CaptureRequest& request, const ring::ClientSegment& segment, Sentence* why) {
   window_.Close();
   window_begun_ = false;
+  cupti_refused_ = false;
   if (!ReserveMemory(why)) return false;
   segment.header().epoch.store(request.epoch, std::memory_order_release);
   if (!OpenCupti(request, segment, why)) return false;

@@ -69,6 +69,8 @@ class Capture {
   enum class State : uint8_t { kIdle, kArmed, kLooking, kWindow };
   State state() const { return state_; }
   uint32_t cupti_version() const { return cupti_.version(); }
+  // The last Arm failed because another tool in this process holds CUPTI; null: for another reason, or not at all.
+  const HolderName* holder() const { return cupti_refused_ && cupti_.held() ? &cupti_.holder() : nullptr; }
 
   // Has CUPTI set itself up and record nothing. Whatever fails is told when a capture is armed.
   void Prepare();
@@ -120,6 +122,7 @@ class Capture {
   Memory thread_names_;
   CuptiApi api_;
   bool cupti_open_ = false;
+  bool cupti_refused_ = false;  // it could not be armed
   State state_ = State::kIdle;
   uint64_t serial_ = 0;
   bool window_begun_ = false;  // T0 has passed

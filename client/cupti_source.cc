@@ -117,27 +117,33 @@ bool CuptiSource::Fail(const char* function, Result result, Sentence* why) {
       result == Result::kVirtualizedDeviceInsufficientPrivileges) {
     *why << ": the driver lets only administrators profile";
   }
-  NameHolder(why);
+  held_ = NameHolder(why, &holder_) || result == Result::kMultipleSubscribersNotSupported;
   dormant_ = *why;
   return false;
 }
 
-void CuptiSource::NameHolder(Sentence* to) const {
-  if (api_.Subscribe == nullptr || api_.Unsubscribe == nullptr) return;
+bool CuptiSource::FindHolder(HolderName* name) const {
+  if (api_.Subscribe == nullptr || api_.Unsubscribe == nullptr) return false;
   char holder[64] = {};
   cupti::SubscriberParams params{sizeof params, "lockstep", holder, sizeof holder};
   void* subscriber = nullptr;
   const Result result = api_.Subscribe(
       &subscriber, [](void*, cupti::CallbackDomain, uint32_t, const void*) {}, nullptr, &params);
-  if (result == Result::kSuccess) {
-    api_.Unsubscribe(subscriber);
-  } else if (result == Result::kMultipleSubscribersNotSupported) {
-    holder[sizeof holder - 1] = '\0';
-    const size_t prefix = sizeof cupti::kSubscriberPrefix - 1;
-    const bool prefixed = std::strncmp(holder, cupti::kSubscriberPrefix, prefix) == 0;
-    const char* name = prefixed ? holder + prefix : holder;
-    *to << "; CUPTI's subscriber in this process is " << (name[0] == '\0' ? "a tool without a name" : name);
-  }
+  if (result == Result::kSuccess) api_.Unsubscribe(subscriber);
+  if (result != Result::kMultipleSubscribersNotSupported) return false;
+  holder[sizeof holder - 1] = '\0';
+  const size_t prefix = sizeof cupti::kSubscriberPrefix - 1;
+  const bool prefixed = std::strncmp(holder, cupti::kSubscriberPrefix, prefix) == 0;
+  const char* bare = prefixed ? holder + prefix : holder;
+  *name = HolderName();
+  *name << (bare[0] == '\0' ? "a tool without a name" : bare);
+  return true;
+}
+
+bool CuptiSource::NameHolder(Sentence* to, HolderName* name) const {
+  if (!FindHolder(name)) return false;
+  *to << "; CUPTI's subscriber in this process is " << name->c_str();
+  return true;
 }
 
 bool CuptiSource::CheckVersion(Sentence* why) const {
@@ -155,7 +161,7 @@ CuptiSource::Clock CuptiSource::ReadClockDomain() const {
   return difference > kSameClock || difference < Nanos(-kSameClock.ns()) ? Clock::kForeign : Clock::kHosts;
 }
 
-bool CuptiSource::CheckClock(Sentence* why) const {
+bool CuptiSource::CheckClock(Sentence* why) {
   switch (ReadClockDomain()) {
     case Clock::kHosts:
       return true;
@@ -163,11 +169,13 @@ bool CuptiSource::CheckClock(Sentence* why) const {
       *why << "cuptiGetTimestamp failed: CUPTI cannot be used in this process";
       break;
     case Clock::kForeign:
-      *why << "CUPTI does not stamp with the host's clock in this process: another profiler, such as torch.profiler, replaced it. "
-              "Start the job anew without it, or capture through PyTorch's with --via kineto";
+      // A profiler that has ended leaves its clock behind, so nobody need be subscribed.
+      held_ = true;
+      holder_ << "a profiler that replaced its clock";
+      *why << "CUPTI does not stamp with the host's clock in this process: another profiler, such as torch.profiler, replaced it";
       break;
   }
-  NameHolder(why);
+  held_ |= NameHolder(why, &holder_);
   return false;
 }
 
@@ -178,7 +186,8 @@ void CuptiSource::LookForRivals() {
   ring::CountLoss(segment_->header(), LossReason::kContested, RecordKind::kPad, 1);
   note_ << (clock ? "another profiler replaced CUPTI's clock in the window" : "CUPTI kept buffers: another profiler may have taken it over")
         << ", so records are missing";
-  NameHolder(&note_);
+  HolderName name;
+  NameHolder(&note_, &name);
 }
 
 bool CuptiSource::Prepare(const CuptiApi& api) {
@@ -280,6 +289,8 @@ bool CuptiSource::Arm(const CuptiApi& api, uint32_t activities, const CuptiCallb
     *why = dormant_;
     return false;
   }
+  held_ = false;
+  holder_ = HolderName();
   api_ = api;
   if (const Result result = api_.GetVersion(&version_); result != Result::kSuccess) {
     return Fail("cuptiGetVersion", result, why);

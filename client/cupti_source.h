@@ -34,6 +34,9 @@ struct CuptiCallbacks {
   foreign::cupti::BufferCompleted completed = nullptr;
 };
 
+// Fits State::holder.
+using HolderName = Text<64>;
+
 struct CuptiMemory {
   Memory buffers;
   Memory discard;  // one buffer more
@@ -77,6 +80,9 @@ class CuptiSource {
   // CUPTI still has buffers of ours (a drain that timed out): their memory must stay.
   bool buffers_lent() const { return pool_.lent() != 0; }
   uint32_t version() const { return version_; }
+  // The last Arm failed because another tool in this process holds CUPTI; `holder` names it, empty where that cannot be told.
+  bool held() const { return held_; }
+  const HolderName& holder() const { return holder_; }
   // What went wrong in the window that only its end showed; empty: nothing.
   const Sentence& note() const { return note_; }
 
@@ -90,10 +96,12 @@ class CuptiSource {
   bool CheckVersion(Sentence* why) const;
   enum class Clock : uint8_t { kHosts, kForeign, kUnknown };
   Clock ReadClockDomain() const;
-  bool CheckClock(Sentence* why) const;
-  // Names who holds CUPTI's one subscriber's place, where somebody does. Takes the place for a moment where nobody does, so only
-  // where something has gone wrong already.
-  void NameHolder(Sentence* to) const;
+  bool CheckClock(Sentence* why);
+  // Who holds CUPTI's one subscriber's place, in words; false where nobody does. Takes the place for a moment where nobody does, so
+  // only where something has gone wrong already.
+  bool FindHolder(HolderName* name) const;
+  // The same, put into a sentence.
+  bool NameHolder(Sentence* to, HolderName* name) const;
   // After a window: another profiler may have taken CUPTI's clock or its callbacks.
   void LookForRivals();
   bool EnableKinds(uint32_t activities, Sentence* why);
@@ -117,6 +125,8 @@ class CuptiSource {
   uint32_t version_ = 0;
   std::atomic<bool> armed_{false};
   Sentence dormant_;  // why, when not empty
+  bool held_ = false;
+  HolderName holder_;
   Sentence note_;
   uint32_t sessions_ = 0;  // armed or prepared so far
   bool undescribed_ = false;  // the devices of this capture are still to be told of

@@ -135,8 +135,12 @@ void Captures::ArmProcess(Capture& capture, const ProcessId& process, const v1::
     return RefuseProcess(capture, member, v1::RankState::GONE,
                          absl::StrCat("process ", process.pid, " is not here any more"));
   }
-  member.kineto = std::any_of(arm.kineto().begin(), arm.kineto().end(),
-                              [&](const v1::ProcessKey& key) { return FromProto(key) == process; });
+  const auto names = [&](const auto& keys) {
+    return std::any_of(keys.begin(), keys.end(), [&](const v1::ProcessKey& key) { return FromProto(key) == process; });
+  };
+  member.kineto = names(arm.kineto());
+  member.kineto_if_held = names(arm.kineto_if_held());
+  member.framework = arm.framework();
   if (!ports_.ChoosePath(capture.uplink, process, capture.id,
                          member.kineto ? std::optional<uint32_t>(arm.framework()) : std::nullopt)) {
     return RefuseProcess(capture, member, v1::RankState::FAILED,
@@ -144,13 +148,29 @@ void Captures::ArmProcess(Capture& capture, const ProcessId& process, const v1::
                                        : "Lockstep's client in it is not connected any more: --via kineto may reach it");
   }
   Set(capture, member, v1::RankState::SEEN);
-  auto message = Make<ring::Arm>(ring::MessageType::kArm);
-  message.capture = capture.number;
-  message.activities = arm.activities() == 0 ? ring::kDefaultActivities : arm.activities();
-  message.epoch = ports_.BeginDrain(capture.uplink, process, capture.id);
-  if (!ports_.SendToClient(process, message)) {
+  member.arm = Make<ring::Arm>(ring::MessageType::kArm);
+  member.arm.capture = capture.number;
+  member.arm.activities = arm.activities() == 0 ? ring::kDefaultActivities : arm.activities();
+  member.arm.epoch = ports_.BeginDrain(capture.uplink, process, capture.id);
+  if (!ports_.SendToClient(process, member.arm)) {
     EndMember(capture, member, v1::RankState::GONE, "it did not take the request to arm");
   }
+}
+
+// A client that has failed has nothing on (handshake.h), so the two ways never meet in the process. False: it stays failed.
+bool Captures::GoOver(Capture& capture, Member& member, const ring::State& refused) {
+  member.state.set_refusal(v1::RankState::HELD);
+  member.state.set_holder(FieldText(refused.holder));
+  // Once the start is set it is too near for a profiler that has yet to warm up.
+  if (!member.kineto_if_held || member.kineto || member.phase != Phase::kArming || capture.started) return false;
+  if (!ports_.GoOverToKineto(capture.uplink, member.process, capture.id, member.framework)) return false;
+  member.kineto = true;
+  member.state.set_went_over(true);
+  Set(capture, member, v1::RankState::SEEN, FieldText(refused.text));
+  if (!ports_.SendToClient(member.process, member.arm)) {
+    EndMember(capture, member, v1::RankState::GONE, "it did not take the request to arm");
+  }
+  return true;
 }
 
 void Captures::OnStart(UplinkId uplink, const v1::Start& start) {
@@ -328,6 +348,7 @@ void Captures::OnClientState(const ProcessId& process, const ring::State& state)
       Set(*capture, *member, v1::RankState::WAITING);
       return;
     case ring::ClientState::kFailed: {
+      if (state.refusal == ring::Refusal::kHeld && GoOver(*capture, *member, state)) return;
       const std::string why = FieldText(state.text);
       EndMember(*capture, *member, v1::RankState::FAILED, why.empty() ? "the client gave no reason" : why);
       return;

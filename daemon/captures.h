@@ -4,6 +4,9 @@
 //                                                                   └─(client: done)─▶ draining ─(rings
 //                                                                   empty)─▶ ended
 //
+// A client that cannot be armed since another tool holds CUPTI gives way to PyTorch's profiler before the start, where the Arm allows
+// it: one way per process, and the capture goes on as if that way had been chosen.
+//
 // A process that fails, dies or does not answer in time goes from wherever it is to draining, with the
 // reason: what it captured is kept. So every process that an Arm names and that was accepted gets exactly one
 // CaptureEnd (Stop{abort} excepted). Each waiting has a deadline; a capture always ends.
@@ -44,6 +47,9 @@ class CapturePorts {
   // client. The calls below go that way until its drain has ended. False: that way does not lead there.
   virtual bool ChoosePath(UplinkId uplink, const ProcessId& process, const std::string& capture,
                           std::optional<uint32_t> framework) = 0;
+  // The same for a process whose client was chosen and cannot be armed: it leaves that way, with all that came by it, for PyTorch's
+  // profiler. False: that way does not lead there, and nothing has changed.
+  virtual bool GoOverToKineto(UplinkId uplink, const ProcessId& process, const std::string& capture, uint32_t framework) = 0;
   // From Start to T0, for the process to begin with it.
   virtual Nanos Lead(const ProcessId& process) = 0;
   // Here, and within what the uplink may see.
@@ -123,6 +129,9 @@ class Captures {
     v1::RankState state;
     std::optional<HostInterval> window;  // its own, where a trigger opened it
     bool kineto = false;
+    bool kineto_if_held = false;
+    uint32_t framework = 0;
+    ring::Arm arm{};  // as it was sent
   };
   struct Capture {
     std::string id;
@@ -144,6 +153,7 @@ class Captures {
   Member* FindMember(const ProcessId& process, Capture** capture);
   void RefuseProcess(Capture& capture, Member& member, v1::RankState::State state, const std::string& text);
   void ArmProcess(Capture& capture, const ProcessId& process, const v1::Arm& arm);
+  bool GoOver(Capture& capture, Member& member, const ring::State& refused);
   bool Possible(const Capture& capture) const;
   void SendStart(Capture& capture, Member& member);
   enum class StopMode : uint8_t { kKeep, kAbort };

@@ -26,6 +26,9 @@ struct FakePorts final : CapturePorts {
     if (framework) kineto[p] = *framework;
     return unreached.count(p) == 0;
   }
+  bool GoOverToKineto(UplinkId uplink, const ProcessId& p, const std::string& capture, uint32_t framework) override {
+    return ChoosePath(uplink, p, capture, framework);
+  }
   Nanos Lead(const ProcessId& p) override { return kineto.count(p) ? Nanos::Seconds(9) : Nanos(); }
   bool MayCapture(UplinkId, const ProcessId& p) override { return here.count(p) != 0; }
   bool KnowsTriggers(const ProcessId& p) override { return old.count(p) == 0; }
@@ -538,9 +541,83 @@ class KinetoInCapturesTest : public CapturesTest {
     arm.set_timeout_ns(Nanos::Seconds(5).ns());
     for (const ProcessId& p : all) ToProto(p, arm.add_processes());
     for (const ProcessId& p : through_kineto) ToProto(p, arm.add_kineto());
+    for (const ProcessId& p : if_held_) ToProto(p, arm.add_kineto_if_held());
     captures_.OnArm(kUplink, arm);
   }
+  void Held(const ProcessId& p) {
+    ring::State message{};
+    message.capture = ports_.arms.at(p).back().capture;
+    message.state = ring::ClientState::kFailed;
+    message.refusal = ring::Refusal::kHeld;
+    std::strcpy(message.holder, "nsys");
+    std::strcpy(message.text, "CUPTI's subscriber is nsys");
+    captures_.OnClientState(p, message);
+  }
+
+  std::vector<ProcessId> if_held_;
 };
+
+TEST_F(KinetoInCapturesTest, AClientThatFindsCuptiHeldGivesWayToTheProfiler) {
+  if_held_ = {kA, kB};
+  ArmThroughKineto({kA, kB}, {});
+  EXPECT_TRUE(ports_.kineto.empty());
+  Client(kA, ring::ClientState::kArmed);
+  Held(kB);
+  EXPECT_EQ(ports_.kineto, (std::map<ProcessId, uint32_t>{{kB, 5}}));
+  EXPECT_EQ(Last(kB).state(), v1::RankState::SEEN);
+  EXPECT_TRUE(Last(kB).went_over());
+  EXPECT_EQ(Last(kB).refusal(), v1::RankState::HELD);
+  EXPECT_EQ(Last(kB).holder(), "nsys");
+  EXPECT_EQ(Last(kB).text(), "CUPTI's subscriber is nsys");
+  ASSERT_EQ(ports_.arms[kB].size(), 2u) << "the second goes to its profiler";
+  EXPECT_EQ(ports_.arms[kB][1].activities, ports_.arms[kA][0].activities);
+  EXPECT_TRUE(ports_.ended.empty());
+  Client(kB, ring::ClientState::kArmed);
+  EXPECT_EQ(Last(kB).state(), v1::RankState::ARMED);
+  EXPECT_EQ(Last(kB).lead_ns(), Nanos::Seconds(9).ns()) << "all share its later start";
+  EXPECT_TRUE(Last(kB).went_over());
+  EXPECT_FALSE(Last(kA).went_over());
+  // Of its profiler, that cannot be helped a second time.
+  Held(kB);
+  EXPECT_EQ(Last(kB).state(), v1::RankState::FAILED);
+}
+
+TEST_F(KinetoInCapturesTest, AHeldClientStaysFailedWhereThatWasNotAllowed) {
+  ArmThroughKineto({kA}, {});
+  Held(kA);
+  EXPECT_EQ(Last(kA).state(), v1::RankState::FAILED);
+  EXPECT_EQ(Last(kA).refusal(), v1::RankState::HELD);
+  EXPECT_EQ(Last(kA).text(), "CUPTI's subscriber is nsys");
+  EXPECT_TRUE(ports_.kineto.empty());
+}
+
+TEST_F(KinetoInCapturesTest, AHeldClientStaysFailedWhereNoProfilerAsks) {
+  if_held_ = {kA};
+  ArmThroughKineto({kA}, {});
+  ports_.unreached = {kA};
+  Held(kA);
+  EXPECT_EQ(Last(kA).state(), v1::RankState::FAILED);
+  EXPECT_FALSE(Last(kA).went_over());
+  EXPECT_EQ(ports_.ended.size(), 1u) << "its end is told like any other's";
+}
+
+TEST_F(KinetoInCapturesTest, AClientThatFailsForAnotherReasonStaysFailed) {
+  if_held_ = {kA};
+  ArmThroughKineto({kA}, {});
+  Client(kA, ring::ClientState::kFailed, "no CUPTI library was found");
+  EXPECT_EQ(Last(kA).state(), v1::RankState::FAILED);
+  EXPECT_EQ(Last(kA).refusal(), v1::RankState::REFUSAL_NONE);
+}
+
+TEST_F(KinetoInCapturesTest, AClientThatAnswersAfterTheStartIsTooLateForTheProfiler) {
+  if_held_ = {kA, kB};
+  ArmThroughKineto({kA, kB}, {});
+  Client(kA, ring::ClientState::kArmed);
+  Start("c");
+  Held(kB);
+  EXPECT_EQ(Last(kB).state(), v1::RankState::FAILED);
+  EXPECT_TRUE(ports_.kineto.empty());
+}
 
 TEST_F(KinetoInCapturesTest, AreMembersLikeOthersThatNeedLongerToStart) {
   ArmThroughKineto({kA, kB}, {kB});

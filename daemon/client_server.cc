@@ -38,6 +38,24 @@ std::string WhoSays(const ring::Hello& hello) {
   return absl::StrCat("rank ", identity.rank, " (", FieldText(hello.program), ", pid ", hello.claimed_pid, " to itself)");
 }
 
+// What the client tells of CUPTI beside its state. True: that is news.
+bool NoteCupti(const ring::State& state, RegisteredProcess& process) {
+  bool news = false;
+  if (state.cupti_version != 0 && process.cupti_version != state.cupti_version) {
+    process.cupti_version = state.cupti_version;
+    news = true;
+  }
+  std::string holder = process.cupti_holder;
+  if (state.state == ring::ClientState::kArmed) holder.clear();
+  if (state.state == ring::ClientState::kFailed && state.refusal == ring::Refusal::kHeld) {
+    holder = FieldText(state.holder);
+    if (holder.empty()) holder = "another tool";
+  }
+  news |= holder != process.cupti_holder;
+  process.cupti_holder = std::move(holder);
+  return news;
+}
+
 }  // namespace
 
 ClientServer::ClientServer(ClientServerOptions options, ListeningSocket socket, EventLoop& loop,
@@ -168,10 +186,7 @@ absl::Status ClientServer::OnPacket(Connection& connection, const std::byte* byt
 
 void ClientServer::OnState(Connection& connection, const ring::State& state) {
   RegisteredProcess* process = registry_.Find(connection.process);
-  if (process != nullptr && state.cupti_version != 0 && process->cupti_version != state.cupti_version) {
-    process->cupti_version = state.cupti_version;
-    events_.OnRanksChanged();
-  }
+  if (process != nullptr && NoteCupti(state, *process)) events_.OnRanksChanged();
   events_.OnClientState(connection.process, state);
 }
 

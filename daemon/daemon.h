@@ -94,6 +94,7 @@ class Daemon final : private ClientEvents,
   bool KnowsTriggers(const ProcessId& process) override;
   bool ChoosePath(UplinkId uplink, const ProcessId& process, const std::string& capture,
                   std::optional<uint32_t> framework) override;
+  bool GoOverToKineto(UplinkId uplink, const ProcessId& process, const std::string& capture, uint32_t framework) override;
   Nanos Lead(const ProcessId& process) override;
   uint64_t BeginDrain(UplinkId uplink, const ProcessId& process, const std::string& capture) override;
   void EndDrain(const ProcessId& process, uint64_t number, const HostInterval& window) override;

@@ -117,6 +117,13 @@ bool Daemon::ChoosePath(UplinkId, const ProcessId& process, const std::string& c
   return true;
 }
 
+bool Daemon::GoOverToKineto(UplinkId uplink, const ProcessId& process, const std::string& capture, uint32_t framework) {
+  if (!ChoosePath(uplink, process, capture, framework)) return false;
+  drainer_->Abandon(process);
+  BeginDrain(uplink, process, capture);
+  return true;
+}
+
 Nanos Daemon::Lead(const ProcessId& process) { return kineto_captures_.Lead(process); }
 
 void Daemon::OnKinetoRanksChanged() { OnRanksChanged(); }

@@ -50,6 +50,7 @@ void Registry::Remove(const ProcessId& id) {
   process->paths.client = false;
   process->client_version.clear();
   process->cupti_version = 0;
+  process->cupti_holder.clear();
 }
 
 void Registry::Erase(const ProcessId& id) {
@@ -120,6 +121,7 @@ void ToProto(const RegisteredProcess& process, v1::Rank* rank) {
   rank->set_cupti_version(process.cupti_version);
   rank->set_via(process.paths.client ? "cupti" : "kineto");
   rank->set_kineto(process.paths.kineto);
+  rank->set_cupti_holder(process.cupti_holder);
 }
 
 }  // namespace lockstep::daemon

@@ -31,6 +31,8 @@ struct RegisteredProcess {
   std::string client_version;
   uint32_t layout_minor = 0;  // of the handshake that its client speaks
   uint32_t cupti_version = 0;
+  // Who held CUPTI when its client was last asked to open it; empty: nobody.
+  std::string cupti_holder;
   Paths paths;
   // 1, and one more each time this rank of the job came back as a new process.
   uint32_t incarnation = 1;

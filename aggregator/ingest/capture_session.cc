@@ -45,6 +45,7 @@ CaptureSession::CaptureSession(std::string id, Selection selection, const v1::Tr
     process.state.set_state(v1::RankState::SEEN);
     const ChosenPath path = ChoosePath(request, seen.rank);
     process.kineto = path.kineto;
+    process.kineto_if_held = path.kineto_if_held;
     process.refused = path.refused;
     if (!process.refused.empty()) {
       process.state.set_state(v1::RankState::FAILED);
@@ -340,6 +341,7 @@ v1::FromAggregator CaptureSession::ArmMessage(const DaemonKey& daemon) const {
     if (process.seen.daemon != daemon || !process.refused.empty()) continue;
     *arm.add_processes() = process.seen.rank.process();
     if (process.kineto) *arm.add_kineto() = process.seen.rank.process();
+    if (process.kineto_if_held) *arm.add_kineto_if_held() = process.seen.rank.process();
   }
   return message;
 }

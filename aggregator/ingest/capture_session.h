@@ -101,6 +101,8 @@ class CaptureSession {
     SeenRank seen;
     v1::RankState state;
     bool kineto = false;  // how it is captured
+    bool kineto_if_held = false;
+    std::string held;  // why it went over from its client to PyTorch's profiler; empty: it did not
     // Not empty: nobody can capture it as was asked, and why.
     std::string refused;
     bool trace_failed = false;
@@ -143,6 +145,8 @@ class CaptureSession {
   // Appends to the process's file. Without the lock: a slow disk must not hold up the other daemons.
   absl::Status Write(size_t process, uint64_t incarnation, uint64_t rows, const std::string& blocks);
   bool AnyKineto() const;
+  // It has begun to go through PyTorch's profiler, though its client was chosen.
+  void NoteGoneOver(Process& process, const v1::RankState& state);
   void LoseTrace(size_t process, const std::string& reason);
   v1::FromAggregator StartMessage() const;
   bool triggered() const { return request_.trigger().begin() != v1::Trigger::AT_T0; }

@@ -78,6 +78,7 @@ void CaptureSession::OnStates(const DaemonKey& from, const v1::RankStates& state
     if (process.ended) continue;
     const v1::RankState::State before = process.state.state();
     process.state = state;
+    if (state.went_over() && process.held.empty()) NoteGoneOver(process, state);
     if (state.state() == v1::RankState::WAITING) process.step_told = env_.clock->Now();
     switch (state.state()) {
       case v1::RankState::ARMED:
@@ -98,6 +99,13 @@ void CaptureSession::OnStates(const DaemonKey& from, const v1::RankStates& state
     if (state.state() != before) Report(process);
   }
   changed_.notify_all();
+}
+
+void CaptureSession::NoteGoneOver(Process& process, const v1::RankState& state) {
+  if (!process.kineto_if_held || phase_ != Phase::kArming) return;
+  process.kineto = true;
+  process.held = state.holder().empty() ? "another tool" : state.holder();
+  Report(process);
 }
 
 absl::Status CaptureSession::OnBatch(const DaemonKey& from, const v1::Batch& batch) {

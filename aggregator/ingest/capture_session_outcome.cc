@@ -25,6 +25,13 @@ std::string StateName(RankState::State state, Ended ended) {
   }
 }
 
+// What would have captured a rank whose client found CUPTI held.
+std::string WayOut(const RankState& state, const v1::Rank& rank) {
+  if (state.refusal() != RankState::HELD || state.went_over()) return "";
+  return rank.kineto() ? "; --via auto captures it by PyTorch's own profiler"
+                       : "; end that tool, or start a PyTorch job with KINETO_USE_DAEMON=1 and its own profiler is used";
+}
+
 const char* RanksWord(size_t n) { return n == 1 ? "rank " : "ranks "; }
 
 }  // namespace
@@ -110,6 +117,10 @@ store::Manifest CaptureSession::MakeManifest() const {
                                         p.rank.value(), p.late.millis()));
     }
     if (p.state == "done" && !p.text.empty()) m.notes.push_back(absl::StrFormat("rank %d: %s", p.rank.value(), p.text));
+    if (!process.held.empty()) {
+      m.notes.push_back(absl::StrFormat("rank %d was captured by PyTorch's profiler, since its client found CUPTI held by %s",
+                                        p.rank.value(), process.held));
+    }
     if (p.state == "failed" || p.state == "gone") {
       m.notes.push_back(
           absl::StrFormat("rank %d %s: %s", p.rank.value(), p.state == "gone" ? "is gone" : p.state, p.text));
@@ -148,7 +159,7 @@ v1::TraceFinished CaptureSession::Outcome() const {
     }
     timed_out += state != RankState::FAILED;
     const std::string why =
-        lost ? absl::StrCat(state == RankState::FAILED ? "failed" : "gone", ": ", process.state.text())
+        lost ? absl::StrCat(state == RankState::FAILED ? "failed" : "gone", ": ", process.state.text(), WayOut(process.state, process.seen.rank))
              : process.trace_failed ? std::string("finished, and their trace files did not get here: the losses say why")
                                     : std::string("did not finish");
     failed[why].push_back(process.seen.rank.rank());

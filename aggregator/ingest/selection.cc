@@ -93,6 +93,7 @@ ChosenPath ChoosePath(const v1::TraceRequest& request, const v1::Rank& rank) {
     }
     return path;
   }
+  path.kineto_if_held = request.via() != "cupti" && client && rank.kineto();
   if (!client) path.refused = "Lockstep's client is not loaded in it: --via kineto reaches it, or start it with lockstep run";
   if (client && framework) {
     path.refused =

@@ -40,7 +40,8 @@ Selection Select(const v1::TraceRequest& request, const std::vector<SeenRank>& s
 
 // How a rank is captured: TraceRequest.via, and where that is "auto" what its daemon says leads to it.
 struct ChosenPath {
-  bool kineto = false;  // through PyTorch's profiler
+  bool kineto = false;          // through PyTorch's profiler
+  bool kineto_if_held = false;  // through its client, and where that finds CUPTI held through PyTorch's profiler
   std::string refused;  // not empty: it cannot be captured as was asked, and why
 };
 ChosenPath ChoosePath(const v1::TraceRequest& request, const v1::Rank& rank);

@@ -286,6 +286,13 @@ TEST(GoldenTest, EveryMessageIsWrittenByteForByte) {
   waiting.step = 212;
   waiting.step_ns = 110'000'000;
   Append(&messages, MessageType::kState, waiting);
+  State held{};
+  held.capture = 17;
+  held.state = ClientState::kFailed;
+  std::strcpy(held.text, "CUPTI's subscriber in this process is NVIDIA Nsight Systems");
+  held.refusal = Refusal::kHeld;
+  std::strcpy(held.holder, "NVIDIA Nsight Systems");
+  Append(&messages, MessageType::kState, held);
   ExpectGolden("handshake.bin", messages);
 }
 

@@ -128,6 +128,12 @@ struct Stop {
 };
 static_assert(sizeof(Stop) == 32);
 
+// Why a client could not be armed, where that decides what is done about it.
+enum class Refusal : uint32_t {
+  kNone = 0,  // `text` says it all
+  kHeld = 1,  // another tool in the process holds CUPTI
+};
+
 enum class ClientState : uint32_t { kIdle = 0, kArmed = 1, kCapturing = 2, kDone = 3, kFailed = 4, kWaiting = 5 };
 
 struct State {
@@ -144,9 +150,14 @@ struct State {
   int64_t t1_realtime_ns;
   uint64_t step;     // kWaiting: the step that has begun last
   int64_t step_ns;   // kWaiting: how long the last one took; at least so long where none has ended; 0 while no step was seen
+  // Since 1.3; not sent to a daemon whose Welcome says less.
+  Refusal refusal;    // kFailed
+  uint32_t reserved0;
+  char holder[64];    // kHeld: who, as CUPTI or the clock tells it; empty: it cannot be told
 };
-static_assert(sizeof(State) == 328);
+static_assert(sizeof(State) == 400);
 inline constexpr uint32_t kStateBytes_1_0 = 296;
+inline constexpr uint32_t kStateBytes_1_1 = 328;  // and 1.2
 
 }  // namespace lockstep::ring
 

@@ -162,6 +162,7 @@ LOCKSTEP_SIM_EXPORT Result cuptiGetCallbackName(cupti::CallbackDomain domain, ui
 LOCKSTEP_SIM_EXPORT Result cuptiActivityRegisterCallbacks(cupti::BufferRequested requested,
                                                           cupti::BufferCompleted completed) {
   if (requested == nullptr || completed == nullptr) return Result::kInvalidParameter;
+  if (sim::Lib().knobs.exclusive && sim::Lib().subscribed()) return Result::kNotCompatible;
   if (sim::Usable()) sim::Lib().hub.Register(requested, completed);
   return Result::kSuccess;
 }

@@ -17,6 +17,7 @@ bool ApplyFault(std::string_view fault, CuptiKnobs* knobs) {
   if (equals == std::string_view::npos) {
     if (name == "graph_before_cupti") return knobs->graph_before_cupti = true;
     if (name == "graph_correlation") return knobs->graph_correlation = true;
+    if (name == "exclusive") return knobs->exclusive = true;
     return false;
   }
   const std::string_view value = fault.substr(equals + 1);

@@ -8,6 +8,7 @@
 //     correlations zero_stamps=N         every Nth kernel has start = end = 0, as when device buffers run out
 //     drop=N                every Nth record is dropped and counted
 //     late_buffers=MS       a completed buffer comes back so much later
+//     exclusive             while somebody is subscribed nobody can register for activity buffers, as under Nsight
 #ifndef LOCKSTEP_SIM_CUPTI_KNOBS_H_
 #define LOCKSTEP_SIM_CUPTI_KNOBS_H_
 
@@ -21,6 +22,7 @@ struct CuptiKnobs {
   uint32_t version = foreign::cupti::kVersion_13_0U1;
   bool graph_before_cupti = false;
   bool graph_correlation = false;
+  bool exclusive = false;
   uint32_t zero_stamps = 0;  // 0: never
   uint32_t drop = 0;         // 0: never
   uint32_t late_buffers_ms = 0;

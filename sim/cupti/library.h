@@ -49,6 +49,7 @@ class CuptiLibrary {
   const std::string* Subscribe(const Subscriber& subscriber, void** handle);
   bool Unsubscribe(const void* subscriber);
   bool Holds(const void* subscriber);
+  bool subscribed() const { return subscribed_.load(std::memory_order_acquire); }
   void EnableCall(foreign::cupti::CallbackDomain domain, uint32_t cbid, bool enable);
   void EnableDomain(foreign::cupti::CallbackDomain domain, bool enable);
   void Call(const SimCallSite& site);

@@ -52,11 +52,11 @@ class KinetoJob:
     def start(self, rank, *args, env=None, prefix=(), world=RANKS):
         gpu = self.work / f"gpu{rank}"
         gpu.mkdir(exist_ok=True)
-        environment = {**self.env, "KINETO_USE_DAEMON": "1", "KINETO_IPC_SOCKET_DIR": str(self.sockets / "kineto"),
+        inherited = {k: v for k, v in self.env.items() if k != "LOCKSTEP_SOCKET"}
+        environment = {**inherited, "KINETO_USE_DAEMON": "1", "KINETO_IPC_SOCKET_DIR": str(self.sockets / "kineto"),
                        "KINETO_ONDEMAND_TRACE_DIR": str(self.traces), "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world),
                        "TORCHELASTIC_RUN_ID": JOB, "FAKE_GPU_FOLDER": str(gpu), **(env or {})}
         environment = {k: v for k, v in environment.items() if v is not None}
-        del environment["LOCKSTEP_SOCKET"]
         log = open(self.work / f"rank{rank}.log", "a")
         self.logs.append(log)
         self.processes[rank] = subprocess.Popen([*prefix, sys.executable, str(CLIENT), *map(str, args)], env=environment,
@@ -256,6 +256,48 @@ class KinetoTest(unittest.TestCase):
             text = gzip.decompress((self.work / "capture" / "records" / f"r{rank:05d}.p{rank:05d}.kineto.json.gz").read_bytes()).decode()
             starts.append(json.loads(text)["baseTimeNanoseconds"])
         self.assertEqual(len(set(starts)), 1, "the profilers were given one start")
+
+    def test_ranks_whose_cupti_is_held_go_over_to_pytorchs_profiler(self):
+        """As under `lockstep run`: all have our client, some ask for on-demand traces as well, some find CUPTI held by another tool."""
+        job = self.job()
+        run = [str(BIN / "lockstep"), "run", "--"]
+        stack = {"LD_LIBRARY_PATH": str(BIN.parent / "lib" / "sim_stack"), "LOCKSTEP_SOCKET": str(job.socket), "LOCKSTEP_JOB": JOB,
+                 "TORCHELASTIC_RUN_ID": None, "KINETO_USE_DAEMON": None, "KINETO_IPC_SOCKET_DIR": None, "SIMGPU_CUPTI_FAULTS": "exclusive"}
+        self.start(job, 0, "--cupti-clock", prefix=run, env=stack, world=4)
+        self.start(job, 1, "--cupti-subscriber", "NVIDIA Nsight Systems", prefix=run, env=stack, world=4)
+        self.start(job, 2, "--cuda", prefix=run, env=stack, world=4)
+        # This one's client alone: it does not ask for on-demand traces.
+        self.start(job, 3, "--cupti-subscriber", "NVIDIA Nsight Systems", "--no-kineto", prefix=[*run[:2], "--mode", "cupti", "--"], env=stack,
+                   world=4)
+        deadline = time.monotonic() + 30
+        while [(r["via"], r["kineto"]) for r in job.status()["ranks"]] != [("cupti", True)] * 3 + [("cupti", False)]:
+            self.assertLess(time.monotonic(), deadline, json.dumps(job.status()["ranks"], indent=1) + job.log_text())
+            time.sleep(0.1)
+        refused = job.cli("trace", "--via", "cupti", "--ranks", "0", "--duration", "500ms", "-o", self.work / "cupti")
+        self.assertEqual(refused.returncode, 1, refused.stderr)
+        self.assertRegex(refused.stderr, "rank 0 failed: .*replaced it; --via auto captures it by PyTorch's own profiler")
+        self.assertFalse((self.work / "cupti").exists())
+        done = job.cli("trace", "--duration", "1s", "-o", self.work / "capture")
+        print(done.stderr, file=sys.stderr)
+        self.assertEqual(done.returncode, 7, done.stderr + job.log_text())
+        self.assertRegex(done.stderr, r"rank 0 \(.*\): goes through PyTorch's profiler: CUPTI does not stamp with the host's clock")
+        self.assertRegex(done.stderr, r"rank 1 \(.*\): goes through PyTorch's profiler: .*NVIDIA Nsight Systems")
+        self.assertNotRegex(done.stderr, r"rank [23] \(.*\): goes")
+        self.assertRegex(done.stderr, r"rank 3 failed: .*NVIDIA Nsight Systems; end that tool, or start .*KINETO_USE_DAEMON=1")
+        self.assertIn("all ranks start together in", done.stderr)
+        manifest = json.loads((self.work / "capture" / "records" / "manifest.json").read_text())
+        self.assertEqual([p["via"] for p in manifest["processes"]], ["kineto", "kineto", "cupti", "cupti"])
+        self.assertEqual(len({(p["t0_host_ns"], p["t1_host_ns"]) for p in manifest["processes"][:3]}), 1, "one window for all")
+        self.assertEqual([p["state"] for p in manifest["processes"]], ["done", "done", "done", "failed"])
+        self.assertIn("rank 1 was captured by PyTorch's profiler, since its client found CUPTI held by NVIDIA Nsight Systems", manifest["notes"])
+        # One way per process: what went over has a trace and no records, what did not was never asked for a trace.
+        names = sorted(p.name for p in (self.work / "capture" / "records").iterdir())
+        self.assertEqual([n for n in names if n.startswith(("r00000", "r00001"))],
+                         ["r00000.p00000.kineto.json.gz", "r00001.p00001.kineto.json.gz"])
+        self.assertNotIn("taken", (self.work / "rank2.log").read_text())
+        holders = {r["rank"]: r["cupti_holder"] for r in job.status()["ranks"]}
+        self.assertEqual(holders, {0: "a profiler that replaced its clock", 1: "NVIDIA Nsight Systems", 2: None, 3: "NVIDIA Nsight Systems"})
+        self.assertRegex(job.cli("status").stdout, r"rank 1 .*, CUPTI held by NVIDIA Nsight Systems: by PyTorch's profiler\n")
 
     def test_dyno_reaches_its_own_users_processes(self):
         """dynolog's remote call, as its command line and unitrace.py make it."""

@@ -7,6 +7,7 @@ only, a strict parser, confined paths, FILE_<pid>.json.tmp and then renamed. Wha
 moved so that `--origin` falls on the start of the window.
 """
 import argparse
+import ctypes
 import gzip
 import mmap
 import os
@@ -41,6 +42,38 @@ def be_a_gpu_process(folder):
     except OSError:
         control = None
     return mapped, control
+
+
+class CuptiHolder:
+    """Another tool in this process that has CUPTI, of the simulated stack that LD_LIBRARY_PATH leads to. As under `lockstep run`, CUDA
+    loads Lockstep's client."""
+
+    class SubscriberParams(ctypes.Structure):
+        _fields_ = [("struct_size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("holder", ctypes.c_char_p), ("holder_bytes", ctypes.c_size_t)]
+
+    def __init__(self):
+        self.cudart = ctypes.CDLL("libcudart.so.13", mode=ctypes.RTLD_GLOBAL)
+        if self.cudart.cudaFree(None) != 0:
+            raise RuntimeError("the simulated CUDA did not come up")
+        self.cupti = ctypes.CDLL("libcupti.so.13")
+        self.kept = []
+
+    def must(self, what, result):
+        if result != 0:
+            raise RuntimeError(f"{what}: {result}")
+
+    def subscribe(self, name):
+        callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)(lambda *_: None)
+        params = self.SubscriberParams(ctypes.sizeof(self.SubscriberParams), name.encode(), None, 0)
+        handle = ctypes.c_void_p()
+        self.kept += [callback, params, handle]
+        self.must("cuptiSubscribe_v2", self.cupti.cuptiSubscribe_v2(ctypes.byref(handle), callback, None, ctypes.byref(params)))
+
+    def replace_clock(self):
+        """As torch.profiler leaves it behind: the processor's ticks."""
+        callback = ctypes.CFUNCTYPE(ctypes.c_uint64)(time.monotonic_ns)
+        self.kept.append(callback)
+        self.must("cuptiActivityRegisterTimestampCallback", self.cupti.cuptiActivityRegisterTimestampCallback(callback))
 
 
 class Fabric:
@@ -234,13 +267,24 @@ def main():
     parser.add_argument("--truncate", action="store_true", help="the file is cut off and renamed all the same")
     parser.add_argument("--no-rank", action="store_true", help="the trace does not say whose it is")
     parser.add_argument("--refuse-path", action="store_true", help="a version that accepts another folder only")
+    parser.add_argument("--cuda", action="store_true", help="the simulated CUDA is up, and nobody has CUPTI")
+    parser.add_argument("--no-kineto", action="store_true", help="a program without PyTorch: it never asks")
+    parser.add_argument("--cupti-clock", action="store_true", help="torch.profiler has run, and left CUPTI with its clock")
+    parser.add_argument("--cupti-subscriber", metavar="NAME", help="a tool that is subscribed to CUPTI")
     parser.add_argument("--die", choices=["taken", "capturing", "writing"])
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    if "KINETO_USE_DAEMON" not in os.environ:
-        log("KINETO_USE_DAEMON is not set: PyTorch would not ask")
-        signal.pause()
     kept = None if options.no_gpu else be_a_gpu_process(os.environ["FAKE_GPU_FOLDER"])
+    if options.cuda or options.cupti_clock or options.cupti_subscriber:
+        holder = CuptiHolder()
+        if options.cupti_subscriber:
+            holder.subscribe(options.cupti_subscriber)
+        if options.cupti_clock:
+            holder.replace_clock()
+    if options.no_kineto or "KINETO_USE_DAEMON" not in os.environ:
+        log("it does not ask: KINETO_USE_DAEMON is not set, or it has no PyTorch")
+        while True:
+            signal.pause()
     log(f"pid {os.getpid()} asks{'' if kept else ', without a GPU'}")
     Client(options).run()
 

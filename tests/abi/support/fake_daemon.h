@@ -158,14 +158,18 @@ class FakeDaemon {
       }
       ring::MessageHeader header;
       std::memcpy(&header, bytes, sizeof header);
-      const size_t whole =
-          type == ring::MessageType::kState && layout_minor == 0 ? ring::kStateBytes_1_0 : sizeof(Message);
+      const size_t whole = type == ring::MessageType::kState ? StateBytes() : sizeof(Message);
       if (length != whole || header.type != type) continue;
       std::memcpy(static_cast<void*>(out), bytes, whole);
       if (descriptor.ok()) offered = std::move(descriptor);
       return true;
     }
     return false;
+  }
+
+  // What this daemon's layout has of it.
+  size_t StateBytes() const {
+    return layout_minor == 0 ? ring::kStateBytes_1_0 : layout_minor <= 2 ? ring::kStateBytes_1_1 : sizeof(ring::State);
   }
 
   Fd listener_;
