@@ -17,21 +17,6 @@ Message Make(ring::MessageType type) {
   return message;
 }
 
-// The enums of both have the same numbers. A longer range than fits is cut, and then found nowhere: the CLI refuses it.
-void ToClient(const v1::Trigger& trigger, ring::Start& start) {
-  start.begin = static_cast<ring::Begin>(trigger.begin());
-  start.end = static_cast<ring::End>(trigger.end());
-  start.step = trigger.step();
-  start.steps = trigger.steps();
-  start.duration_ns = trigger.duration_ns();
-  std::memcpy(start.range, trigger.range().data(), std::min(trigger.range().size(), sizeof(start.range)));
-}
-static_assert(static_cast<int>(ring::Begin::kAtStep) == v1::Trigger::AT_STEP && static_cast<int>(ring::Begin::kAtRange) == v1::Trigger::AT_RANGE &&
-              static_cast<int>(ring::Begin::kAtProfilerStart) == v1::Trigger::AT_PROFILER_START &&
-              static_cast<int>(ring::Begin::kReportStep) == v1::Trigger::AT_COMMON_STEP);
-static_assert(static_cast<int>(ring::End::kAfterDuration) == v1::Trigger::AFTER_DURATION && static_cast<int>(ring::End::kAfterSteps) == v1::Trigger::AFTER_STEPS &&
-              static_cast<int>(ring::End::kAtRangeEnd) == v1::Trigger::AT_RANGE_END && static_cast<int>(ring::End::kAtProfilerStop) == v1::Trigger::AT_PROFILER_STOP);
-
 std::string Seconds(Nanos t) { return absl::StrFormat("%.3g s", t.seconds()); }
 
 }  // namespace
@@ -171,72 +156,6 @@ bool Captures::GoOver(Capture& capture, Member& member, const ring::State& refus
     EndMember(capture, member, v1::RankState::GONE, "it did not take the request to arm");
   }
   return true;
-}
-
-void Captures::OnStart(UplinkId uplink, const v1::Start& start) {
-  Capture* capture = Find(uplink, start.capture());
-  // The second of two Starts names the step that all ranks begin at; any other came twice.
-  const bool step_agreed = capture != nullptr && capture->trigger.begin() == v1::Trigger::AT_COMMON_STEP &&
-                           start.trigger().begin() == v1::Trigger::AT_STEP;
-  if (capture == nullptr || (capture->started && !step_agreed)) return;
-  capture->started = true;
-  capture->trigger = start.trigger();
-  capture->window = {ports_.ToHost(uplink, JobTime(start.t0_ns())),
-                     ports_.ToHost(uplink, JobTime(start.t1_ns()))};
-  const Nanos length = capture->window.end - capture->window.start;
-  const Nanos ahead = capture->window.end - clock_.Realtime();
-  if (!Possible(*capture)) {
-    for (Member& member : capture->members) {
-      if (member.phase == Phase::kEnded || member.phase == Phase::kDraining) continue;
-      SendStop(*capture, member, StopMode::kAbort);
-      EndMember(
-          *capture, member, v1::RankState::FAILED,
-          absl::StrCat("the window is impossible: ", Seconds(length), " long, ending in ", Seconds(ahead)));
-    }
-    return;
-  }
-  // A trigger's begin may come at the last moment, and its end is waited for as long again.
-  const Nanos after = capture->trigger.begin() == v1::Trigger::AT_T0
-                          ? Nanos()
-                          : std::max(length, Nanos(capture->trigger.duration_ns()));
-  const MonoTime end = clock_.Monotonic() + std::max(ahead, Nanos()) + after;
-  capture->deadline = end + limits_.wait_for_done;
-  capture->kineto_deadline = end + limits_.wait_for_kineto;
-  for (Member& member : capture->members) {
-    if (member.phase == Phase::kArmed || (step_agreed && member.phase == Phase::kWaiting)) SendStart(*capture, member);
-  }
-}
-
-bool Captures::Possible(const Capture& capture) const {
-  const auto within = [this](Nanos t) { return t > Nanos() && t <= limits_.longest_window; };
-  const Nanos length = capture.window.end - capture.window.start;
-  if (!within(length) || capture.window.end - clock_.Realtime() > limits_.longest_window) return false;
-  const bool by_duration = capture.trigger.begin() != v1::Trigger::AT_T0 && capture.trigger.end() == v1::Trigger::AFTER_DURATION;
-  return !by_duration || within(Nanos(capture.trigger.duration_ns()));
-}
-
-void Captures::SendStart(Capture& capture, Member& member) {
-  auto message = Make<ring::Start>(ring::MessageType::kStart);
-  message.capture = capture.number;
-  message.t0_realtime_ns = capture.window.start.ns();
-  message.t1_realtime_ns = capture.window.end.ns();
-  if (capture.trigger.begin() != v1::Trigger::AT_T0) {
-    if (member.kineto) {
-      SendStop(capture, member, StopMode::kAbort);
-      return EndMember(capture, member, v1::RankState::FAILED,
-                       "PyTorch's profiler begins at a time: give --duration, or capture with the client (--via cupti)");
-    }
-    if (!ports_.KnowsTriggers(member.process)) {
-      SendStop(capture, member, StopMode::kAbort);
-      return EndMember(capture, member, v1::RankState::FAILED,
-                       "its client library is older than this daemon and knows no other begin than a time: restart the job");
-    }
-    ToClient(capture.trigger, message);
-  }
-  if (member.phase == Phase::kArmed) member.phase = Phase::kStarted;
-  if (!ports_.SendToClient(member.process, message)) {
-    EndMember(capture, member, v1::RankState::GONE, "it did not take the request to start");
-  }
 }
 
 void Captures::SendStop(const Capture& capture, const Member& member, StopMode mode) {
@@ -424,7 +343,7 @@ void Captures::TickCapture(Capture& capture, MonoTime now) {
   }
   if (now >= capture.kineto_deadline) {
     capture.kineto_deadline = MonoTime::Max();
-    TimeOut(capture, {Phase::kArming, Phase::kArmed, Phase::kStarted, Phase::kCapturing}, Of::kKineto,
+    TimeOut(capture, {Phase::kArming, Phase::kArmed, Phase::kStarted, Phase::kWaiting, Phase::kCapturing}, Of::kKineto,
             absl::StrCat("its profiler left no trace within ", Seconds(limits_.wait_for_kineto), " after the window"));
   }
   if (now < capture.deadline) return;

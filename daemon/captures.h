@@ -26,6 +26,7 @@
 #include "common/base/time.h"
 #include "common/ring/handshake.h"
 #include "daemon/clock.h"
+#include "daemon/kineto_config.h"
 #include "daemon/process.h"
 #include "lockstep/v1/control.pb.h"
 #include "lockstep/v1/ingest.pb.h"
@@ -42,6 +43,8 @@ class CapturePorts {
   virtual bool SendToClient(const ProcessId& process, const ring::Arm& message) = 0;
   virtual bool SendToClient(const ProcessId& process, const ring::Start& message) = 0;
   virtual bool SendToClient(const ProcessId& process, const ring::Stop& message) = 0;
+  // The start of a process that goes through PyTorch's profiler, where that counts iterations instead of looking at the clock.
+  virtual bool StartIterations(const ProcessId& process, const KinetoIterations& iterations, HostTime give_up) = 0;
 
   // The process is about to be armed: through PyTorch's profiler if `framework` is set (v1::FrameworkActivity bits), else through its
   // client. The calls below go that way until its drain has ended. False: that way does not lead there.
@@ -144,6 +147,9 @@ class Captures {
     bool arming_over = false;
     bool started = false;
     v1::Trigger trigger;  // AT_T0 where there is none
+    v1::Start::KinetoBegin kineto_begin = v1::Start::BY_ITERATION;
+    HostInterval kineto_window;  // IN_WINDOW
+    uint64_t kineto_multiple = 1;
     HostInterval window;
     std::optional<MonoTime> ended_at;
   };
@@ -156,6 +162,9 @@ class Captures {
   bool GoOver(Capture& capture, Member& member, const ring::State& refused);
   bool Possible(const Capture& capture) const;
   void SendStart(Capture& capture, Member& member);
+  // With a trigger.
+  void StartKineto(Capture& capture, Member& member);
+  void RefuseStart(Capture& capture, Member& member, const char* why);
   enum class StopMode : uint8_t { kKeep, kAbort };
   void SendStop(const Capture& capture, const Member& member, StopMode mode);
   void EndMember(Capture& capture, Member& member, v1::RankState::State state, const std::string& text);

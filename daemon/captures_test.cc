@@ -26,6 +26,10 @@ struct FakePorts final : CapturePorts {
     if (framework) kineto[p] = *framework;
     return unreached.count(p) == 0;
   }
+  bool StartIterations(const ProcessId& p, const KinetoIterations& iterations, HostTime give_up) override {
+    iteration_starts[p].push_back({iterations, give_up});
+    return deaf.count(p) == 0;
+  }
   bool GoOverToKineto(UplinkId uplink, const ProcessId& p, const std::string& capture, uint32_t framework) override {
     return ChoosePath(uplink, p, capture, framework);
   }
@@ -61,6 +65,7 @@ struct FakePorts final : CapturePorts {
   std::set<ProcessId> old;  // clients
   std::set<ProcessId> unreached;
   std::map<ProcessId, uint32_t> kineto;
+  std::map<ProcessId, std::vector<std::pair<KinetoIterations, HostTime>>> iteration_starts;
   std::map<ProcessId, std::vector<ring::Arm>> arms;
   std::map<ProcessId, std::vector<ring::Start>> starts;
   std::map<ProcessId, std::vector<ring::Stop>> stops;
@@ -92,8 +97,7 @@ class CapturesTest : public testing::Test {
     start.set_t1_ns(now + (from_now + length).ns());
     captures_.OnStart(kUplink, start);
   }
-  void StartOn(const std::string& capture, const v1::Trigger& trigger, Nanos patience = Nanos::Seconds(60)) {
-    v1::Start start;
+  void StartOn(const std::string& capture, const v1::Trigger& trigger, Nanos patience = Nanos::Seconds(60), v1::Start start = {}) {
     start.set_capture(capture);
     start.set_t0_ns(clock_.Realtime().ns());
     start.set_t1_ns((clock_.Realtime() + patience).ns());
@@ -662,6 +666,84 @@ TEST_F(KinetoInCapturesTest, AreRefusedWhereThatWayDoesNotLeadToThem) {
   EXPECT_NE(Last(kA).text().find("on-demand traces"), std::string::npos);
   EXPECT_NE(Last(kB).text().find("--via kineto"), std::string::npos);
   EXPECT_EQ(ports_.sent_ends, (std::multiset<ProcessId>{kA, kB}));
+}
+
+TEST_F(KinetoInCapturesTest, CountIterationsWhereStepsAreAskedFor) {
+  ArmThroughKineto({kA, kB}, {kA, kB});
+  for (const ProcessId& p : {kA, kB}) Client(p, ring::ClientState::kArmed);
+  v1::Start by;
+  by.set_kineto_multiple(100);
+  StartOn("c", Steps(v1::Trigger::AT_COMMON_STEP, 0), Nanos::Seconds(60), by);
+  ASSERT_EQ(ports_.iteration_starts[kB].size(), 1u);
+  const auto& [iterations, give_up] = ports_.iteration_starts[kB][0];
+  EXPECT_EQ(iterations.first, std::nullopt);
+  EXPECT_EQ(iterations.multiple, 100u);
+  EXPECT_EQ(iterations.count, 3u);
+  EXPECT_EQ(give_up, clock_.Realtime() + Nanos::Seconds(60));
+  Client(kA, ring::ClientState::kWaiting);
+  EXPECT_EQ(Last(kA).state(), v1::RankState::WAITING);
+  Client(kA, ring::ClientState::kCapturing);
+  EXPECT_EQ(Last(kA).state(), v1::RankState::CAPTURING);
+  Client(kB, ring::ClientState::kWaiting);
+  // For who never comes to an end, the profiler's own limit or this one.
+  Pass(Nanos::Seconds(320));
+  EXPECT_EQ(Last(kB).state(), v1::RankState::FAILED);
+}
+
+TEST_F(KinetoInCapturesTest, AnIterationByNumberIsTheProfilersOwn) {
+  ArmThroughKineto({kA}, {kA});
+  Client(kA, ring::ClientState::kArmed);
+  StartOn("c", Steps(v1::Trigger::AT_STEP, 5000));
+  ASSERT_EQ(ports_.iteration_starts[kA].size(), 1u);
+  EXPECT_EQ(ports_.iteration_starts[kA][0].first.first, 5000u);
+}
+
+TEST_F(KinetoInCapturesTest, WhatTheProfilerCannotBeginWithIsRefusedByName) {
+  v1::Trigger range;
+  range.set_begin(v1::Trigger::AT_RANGE);
+  range.set_end(v1::Trigger::AT_RANGE_END);
+  v1::Trigger duration = Steps(v1::Trigger::AT_STEP, 5);
+  duration.set_end(v1::Trigger::AFTER_DURATION);
+  duration.set_duration_ns(1'000'000'000);
+  for (const v1::Trigger& trigger : {range, duration}) {
+    ArmThroughKineto({kA}, {kA});
+    Client(kA, ring::ClientState::kArmed);
+    StartOn("c", trigger);
+    EXPECT_EQ(Last(kA).state(), v1::RankState::FAILED);
+    EXPECT_NE(Last(kA).text().find("--start-on-step with --steps"), std::string::npos) << Last(kA).text();
+    Drained();
+    Pass(Nanos::Seconds(61));
+  }
+  ArmThroughKineto({kA}, {kA});
+  Client(kA, ring::ClientState::kArmed);
+  v1::Start start;
+  start.set_kineto_begin(v1::Start::NOT_BY_NUMBER);
+  StartOn("c", Steps(v1::Trigger::AT_STEP, 5), Nanos::Seconds(60), start);
+  EXPECT_NE(Last(kA).text().find("without --start-on-step"), std::string::npos) << Last(kA).text();
+}
+
+TEST_F(KinetoInCapturesTest, BesideClientsTheyGetAWindowAroundTheStepsThatWereAgreed) {
+  ArmThroughKineto({kA, kB}, {kB});
+  for (const ProcessId& p : {kA, kB}) Client(p, ring::ClientState::kArmed);
+  v1::Start later;
+  later.set_kineto_begin(v1::Start::LATER);
+  StartOn("c", Steps(v1::Trigger::AT_COMMON_STEP, 0), Nanos::Seconds(60), later);
+  EXPECT_EQ(ports_.starts[kA].size(), 1u);
+  EXPECT_EQ(ports_.starts.count(kB) + ports_.iteration_starts.count(kB), 0u);
+  Waits(kA, 211);
+  v1::Start agreed;
+  agreed.set_kineto_begin(v1::Start::IN_WINDOW);
+  agreed.set_kineto_t0_ns((clock_.Realtime() + Nanos::Seconds(9)).ns());
+  agreed.set_kineto_t1_ns((clock_.Realtime() + Nanos::Seconds(12)).ns());
+  StartOn("c", Steps(v1::Trigger::AT_STEP, 305), Nanos::Seconds(60), agreed);
+  EXPECT_EQ(ports_.starts[kA].size(), 2u);
+  ASSERT_EQ(ports_.starts[kB].size(), 1u);
+  EXPECT_EQ(ports_.starts[kB][0].begin, ring::Begin::kAtT0);
+  EXPECT_EQ(ports_.starts[kB][0].t0_realtime_ns, agreed.kineto_t0_ns());
+  Client(kB, ring::ClientState::kCapturing);
+  Client(kB, ring::ClientState::kDone);
+  ASSERT_EQ(ports_.ended.size(), 1u);
+  EXPECT_EQ(ports_.ended[0].window.length(), Nanos::Seconds(3));
 }
 
 }  // namespace

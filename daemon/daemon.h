@@ -90,6 +90,7 @@ class Daemon final : private ClientEvents,
   bool SendToClient(const ProcessId& process, const ring::Arm& message) override;
   bool SendToClient(const ProcessId& process, const ring::Start& message) override;
   bool SendToClient(const ProcessId& process, const ring::Stop& message) override;
+  bool StartIterations(const ProcessId& process, const KinetoIterations& iterations, HostTime give_up) override;
   bool MayCapture(UplinkId uplink, const ProcessId& process) override;
   bool KnowsTriggers(const ProcessId& process) override;
   bool ChoosePath(UplinkId uplink, const ProcessId& process, const std::string& capture,

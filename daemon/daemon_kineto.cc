@@ -124,6 +124,10 @@ bool Daemon::GoOverToKineto(UplinkId uplink, const ProcessId& process, const std
   return true;
 }
 
+bool Daemon::StartIterations(const ProcessId& process, const KinetoIterations& iterations, HostTime give_up) {
+  return kineto_captures_.OnStartIterations(process, iterations, give_up);
+}
+
 Nanos Daemon::Lead(const ProcessId& process) { return kineto_captures_.Lead(process); }
 
 void Daemon::OnKinetoRanksChanged() { OnRanksChanged(); }

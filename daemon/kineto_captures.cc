@@ -39,6 +39,10 @@ void KinetoCaptures::Tell(const ProcessId& process, const Member& member, ring::
   message.header = {ring::kHandshakeMagic, ring::MessageType::kState, sizeof(message)};
   message.capture = member.number;
   message.state = state;
+  if (member.iterations && state == ring::ClientState::kDone) {
+    message.t0_realtime_ns = member.window.start.ns();
+    message.t1_realtime_ns = std::max(member.window.start, member.window.end).ns();
+  }
   const std::string cut = CleanText(text, sizeof(message.text) - 1);
   std::memcpy(message.text, cut.data(), cut.size());
   ports_.TellState(process, message);
@@ -79,12 +83,26 @@ bool KinetoCaptures::OnStart(const ProcessId& process, const ring::Start& messag
   member.t0 = now + (member.window.start - clock_.Realtime());
   member.t1 = now + (member.window.end - clock_.Realtime());
   member.next_word = member.t1 + limits_.between_words;
+  Begin(process, member);
+  return true;
+}
+
+bool KinetoCaptures::OnStartIterations(const ProcessId& process, const KinetoIterations& iterations, HostTime give_up) {
+  const auto it = members_.find(process);
+  if (it == members_.end()) return false;
+  Member& member = it->second;
+  member.iterations = iterations;
+  member.window = {clock_.Realtime(), give_up};
+  member.t0 = clock_.Monotonic();
+  member.t1 = member.t0 + (give_up - clock_.Realtime());
+  Begin(process, member);
+  return true;
+}
+
+void KinetoCaptures::Begin(const ProcessId& process, Member& member) {
   auto config = MakeKinetoConfig(
-      {member.session, member.client.folder, member.window, member.activities, member.framework});
-  if (!config.ok()) {
-    Fail(process, member, std::string(config.status().message()));
-    return true;
-  }
+      {member.session, member.client.folder, member.window, member.iterations, member.activities, member.framework});
+  if (!config.ok()) return Fail(process, member, std::string(config.status().message()));
   KinetoFileSpec spec;
   spec.process = process;
   spec.uid = member.client.last.uid;
@@ -97,7 +115,6 @@ bool KinetoCaptures::OnStart(const ProcessId& process, const ring::Start& messag
   member.stage = Stage::kOffered;
   member.offering = true;
   ports_.Offer(process, *std::move(config));
-  return true;
 }
 
 bool KinetoCaptures::OnStop(const ProcessId& process, const ring::Stop& message) {
@@ -109,6 +126,8 @@ bool KinetoCaptures::OnStop(const ProcessId& process, const ring::Stop& message)
     member.stage = Stage::kOver;
   } else if (member.stage == Stage::kOffered && !member.handed) {
     Fail(process, member, "the capture was stopped before it asked for the request");
+  } else if (member.stage == Stage::kWaiting) {
+    Fail(process, member, "the capture was stopped before its iterations came");
   }
   // Its profiler cannot be stopped: what it has begun comes at T1.
   return true;
@@ -136,6 +155,9 @@ void KinetoCaptures::OnPoll(const KinetoPoll& poll) {
       return;
     case Stage::kOffered:
       return WhileOffered(poll.process, member, poll);
+    case Stage::kWaiting:
+      if (!poll.idle) CaptureIterations(poll.process, member);
+      return;
     case Stage::kTaken:
     case Stage::kCapturing:
       return WhileRunning(poll.process, member, poll);
@@ -148,6 +170,7 @@ void KinetoCaptures::OnPoll(const KinetoPoll& poll) {
 void KinetoCaptures::WhileOffered(const ProcessId& process, Member& member, const KinetoPoll& poll) {
   if (!member.handed && !poll.offered && poll.busy) member.busy_before = true;
   member.handed = member.handed || poll.offered;
+  if (member.handed && member.iterations) return WaitForIteration(process, member);
   // Several polls may lie in one: the newest tells, and an older busy one only if it was handed the request before.
   if (member.handed && !poll.idle) return BeTaken(process, member);
   const bool after_t0 = poll.at >= member.t0;
@@ -155,8 +178,23 @@ void KinetoCaptures::WhileOffered(const ProcessId& process, Member& member, cons
   member.idle_polls_after_t0 += poll.polls;
   if (member.idle_polls_after_t0 < kIdlePollsThatTell) return;
   Fail(process, member,
-       "it was handed the request and dropped it: its profiler found the start too near, or has been switched off; its own log says "
-       "more (KINETO_LOG_LEVEL=1)");
+       "it was handed the request and dropped it: its profiler found the start too near, waits for the iterations of an earlier "
+       "request, or has been switched off; its own log says more (KINETO_LOG_LEVEL=1)");
+}
+
+void KinetoCaptures::WaitForIteration(const ProcessId& process, Member& member) {
+  StopOffering(process, member);
+  member.stage = Stage::kWaiting;
+  member.window.start = clock_.Realtime();
+  Tell(process, member, ring::ClientState::kWaiting);
+  if (!member.client.last.idle) CaptureIterations(process, member);
+}
+
+void KinetoCaptures::CaptureIterations(const ProcessId& process, Member& member) {
+  member.stage = Stage::kCapturing;
+  member.t1 = clock_.Monotonic();
+  member.next_word = member.t1 + limits_.between_words;
+  Tell(process, member, ring::ClientState::kCapturing);
 }
 
 void KinetoCaptures::WhileRunning(const ProcessId& process, Member& member, const KinetoPoll& poll) {
@@ -176,6 +214,12 @@ void KinetoCaptures::OnFile(const ProcessId& process, uint64_t file_number, Kine
   const auto it = members_.find(process);
   if (it == members_.end() || it->second.file.number != file_number || it->second.stage == Stage::kOver) return;
   Member& member = it->second;
+  if (member.iterations && stage != KinetoFileStage::kNone) {
+    // Iterations may have come and gone between two questions.
+    if (member.stage == Stage::kOffered) WaitForIteration(process, member);
+    if (member.stage == Stage::kWaiting) CaptureIterations(process, member);
+    if (member.stage == Stage::kCapturing) member.window.end = std::min(member.window.end, clock_.Realtime());
+  }
   // A file is the acknowledgement of clients that never say that they are busy.
   if (member.stage == Stage::kOffered && stage != KinetoFileStage::kNone) BeTaken(process, member);
   if (stage != KinetoFileStage::kWhole) return;
@@ -190,7 +234,8 @@ KinetoCaptures::Taken KinetoCaptures::Take(const ProcessId& process) {
   if (it == members_.end()) return {};
   Member& member = it->second;
   StopOffering(process, member);
-  const Taken taken{member.file, member.whole, std::max(member.t1, clock_.Monotonic()) + limits_.wait_for_file};
+  const Nanos wait = member.iterations ? limits_.wait_for_iterations : limits_.wait_for_file;
+  const Taken taken{member.file, member.whole, std::max(member.t1, clock_.Monotonic()) + wait};
   members_.erase(it);
   return taken;
 }
@@ -212,9 +257,20 @@ void KinetoCaptures::TickOffered(const ProcessId& process, Member& member, MonoT
                        silent.seconds()));
 }
 
+void KinetoCaptures::TickWaiting(const ProcessId& process, Member& member, MonoTime now) {
+  if (now < member.t1) return;
+  Fail(process, member,
+       absl::StrCat("its profiler did not come to ",
+                    member.iterations->first ? absl::StrCat("iteration ", *member.iterations->first)
+                                             : absl::StrCat("a multiple of ", member.iterations->multiple, " iterations"),
+                    " in time: it counts steps of torch.optim and calls of torch.profiler's step, and there were none or too few; give "
+                    "--duration instead, or a longer --trigger-timeout"));
+}
+
 void KinetoCaptures::Tick() {
   const MonoTime now = clock_.Monotonic();
   for (auto& [process, member] : members_) {
+    if (member.stage == Stage::kWaiting) TickWaiting(process, member, now);
     if (member.stage == Stage::kOffered) TickOffered(process, member, now);
     if (member.stage == Stage::kTaken && now >= member.t0) {
       member.stage = Stage::kCapturing;
@@ -235,6 +291,7 @@ std::optional<MonoTime> KinetoCaptures::NextDeadline() const {
   };
   for (const auto& [process, member] : members_) {
     if (member.stage == Stage::kOffered && member.offering) consider(Latest(member));
+    if (member.stage == Stage::kWaiting) consider(member.t1);
     if (member.stage == Stage::kTaken) consider(member.t0);
     if (member.stage == Stage::kCapturing || (member.stage == Stage::kOffered && member.handed)) consider(member.next_word);
   }

@@ -3,6 +3,9 @@
 //   Arm ─▶ arming ─(it asks, and is idle)─▶ armed ─(Start: a request lies ready)─▶ offered ─(it says busy)─▶ taken ─(T0)─▶
 //   capturing ─(its file is whole)─▶ over
 //
+// By iterations: offered ─(an answer held the request)─▶ waiting ─(it says busy)─▶ capturing. It is handed out once: a profiler that waits
+// for its iteration calls itself idle, and one that has finished between two questions would begin anew.
+//
 // The protocol has no acknowledgement. A request counts as taken when the process calls itself busy after it was handed one, or when
 // its file appears; until then it is offered each time the process asks, since an answer that comes late is read as the answer to
 // the next question. The start lies so far ahead that two questions fit before the profiler must warm up.
@@ -54,6 +57,8 @@ struct KinetoLimits {
   Nanos wait_for_file = Nanos::Seconds(180);
   // A profiler that is idle again and has left no file in so long leaves none.
   Nanos idle_without_file = Nanos::Seconds(15);
+  // The same for a request by iterations, which stays with the profiler until they come.
+  Nanos wait_for_iterations = Nanos::Seconds(3600);
   Nanos between_words = Nanos::Seconds(3);  // signs of life while the file is awaited
 };
 
@@ -71,6 +76,8 @@ class KinetoCaptures {
   // As Captures says them to a client.
   bool OnArm(const ProcessId& process, const ring::Arm& message);
   bool OnStart(const ProcessId& process, const ring::Start& message);
+  // By its count of iterations instead, which must have come to the first by `give_up`.
+  bool OnStartIterations(const ProcessId& process, const KinetoIterations& iterations, HostTime give_up);
   bool OnStop(const ProcessId& process, const ring::Stop& message);
 
   void OnPoll(const KinetoPoll& poll);
@@ -90,7 +97,8 @@ class KinetoCaptures {
   std::optional<MonoTime> NextDeadline() const;
 
  private:
-  enum class Stage : uint8_t { kArming, kArmed, kOffered, kTaken, kCapturing, kOver };
+  // kWaiting: it was handed a request by iterations, and they have not come.
+  enum class Stage : uint8_t { kArming, kArmed, kOffered, kWaiting, kTaken, kCapturing, kOver };
   struct Member {
     KinetoClient client;
     std::string session;
@@ -99,9 +107,10 @@ class KinetoCaptures {
     uint32_t activities = 0;
     Stage stage = Stage::kArming;
     bool busy_told = false;
-    HostInterval window;
+    HostInterval window;  // by iterations: what they must lie in, as far as it is known
     MonoTime t0;
-    MonoTime t1;
+    MonoTime t1;  // by iterations: until when they are waited for, and then since when they run
+    std::optional<KinetoIterations> iterations;
     bool offering = false;
     bool handed = false;      // an answer held the request
     bool busy_before = false;  // it was busy before it had been handed one
@@ -117,10 +126,14 @@ class KinetoCaptures {
   void StopOffering(const ProcessId& process, Member& member);
   void BeTaken(const ProcessId& process, Member& member);
   void WhileOffered(const ProcessId& process, Member& member, const KinetoPoll& poll);
+  void Begin(const ProcessId& process, Member& member);
+  void WaitForIteration(const ProcessId& process, Member& member);
+  void CaptureIterations(const ProcessId& process, Member& member);
   void WhileRunning(const ProcessId& process, Member& member, const KinetoPoll& poll);
+  void TickWaiting(const ProcessId& process, Member& member, MonoTime now);
   void TickOffered(const ProcessId& process, Member& member, MonoTime now);
   // The last moment at which a request is of use.
-  static MonoTime Latest(const Member& member) { return member.t0 - kKinetoWarmup - kKinetoTick; }
+  static MonoTime Latest(const Member& member) { return member.iterations ? member.t1 : member.t0 - kKinetoWarmup - kKinetoTick; }
 
   const Clock& clock_;
   KinetoPorts& ports_;

@@ -289,5 +289,82 @@ TEST_F(KinetoCapturesTest, AFolderThatCannotBeWrittenIntoARequestFailsTheRankOnl
   EXPECT_THAT(LastText(), HasSubstr("KINETO_ONDEMAND_TRACE_DIR"));
 }
 
+class KinetoIterationsTest : public KinetoCapturesTest {
+ protected:
+  void StartIterations(std::optional<uint64_t> first = std::nullopt) {
+    ASSERT_TRUE(captures_.OnStartIterations(kA, {.first = first, .multiple = 100, .count = 5}, clock_.Realtime() + Nanos::Seconds(60)));
+  }
+};
+
+TEST_F(KinetoIterationsTest, AreHandedOutOnceAndWaitedFor) {
+  Arm();
+  StartIterations();
+  EXPECT_THAT(ports_.offers.at(kA), HasSubstr("PROFILE_START_ITERATION_ROUNDUP=100\n"));
+  Pass(Nanos::Seconds(3));
+  Poll(Is::kIdle);
+  EXPECT_EQ(ports_.offers.count(kA), 0u) << "a profiler that waits calls itself idle, and would take a second one for a new one";
+  EXPECT_EQ(Last(), ring::ClientState::kWaiting);
+  const int64_t handed = clock_.Realtime().ns();
+  for (int i = 0; i < 4; ++i) {
+    Pass(Nanos::Seconds(5));
+    Poll(Is::kIdle);
+  }
+  EXPECT_EQ(Last(), ring::ClientState::kWaiting);
+  Poll(Is::kBusy);
+  EXPECT_EQ(Last(), ring::ClientState::kCapturing);
+  Pass(Nanos::Seconds(1));
+  captures_.OnFile(kA, 1, KinetoFileStage::kWriting);
+  const int64_t written = clock_.Realtime().ns();
+  Pass(Nanos::Seconds(1));
+  captures_.OnFile(kA, 1, KinetoFileStage::kWhole);
+  EXPECT_EQ(Last(), ring::ClientState::kDone);
+  EXPECT_EQ(ports_.states.back().t0_realtime_ns, handed);
+  EXPECT_EQ(ports_.states.back().t1_realtime_ns, written);
+}
+
+TEST_F(KinetoIterationsTest, MayPassBetweenTwoQuestions) {
+  Arm();
+  StartIterations(5000);
+  EXPECT_THAT(ports_.offers.at(kA), HasSubstr("PROFILE_START_ITERATION=5000\n"));
+  Poll(Is::kIdle);
+  captures_.OnFile(kA, 1, KinetoFileStage::kWhole);
+  EXPECT_EQ(Last(), ring::ClientState::kDone);
+  EXPECT_TRUE(captures_.Take(kA).whole);
+}
+
+TEST_F(KinetoIterationsTest, OfAJobThatCountsNoneAreNotWaitedForForEver) {
+  Arm();
+  StartIterations();
+  Poll(Is::kIdle);
+  for (int i = 0; i < 11; ++i) {
+    Pass(Nanos::Seconds(5));
+    Poll(Is::kIdle);
+  }
+  EXPECT_EQ(Last(), ring::ClientState::kWaiting);
+  Pass(Nanos::Seconds(6));
+  EXPECT_EQ(Last(), ring::ClientState::kFailed);
+  EXPECT_THAT(LastText(), HasSubstr("multiple of 100 iterations"));
+  EXPECT_THAT(LastText(), HasSubstr("--duration"));
+  // Its profiler still has the request, and may leave a file that nobody wants.
+  EXPECT_GE(captures_.Take(kA).until - clock_.Monotonic(), Nanos::Seconds(600));
+}
+
+TEST_F(KinetoIterationsTest, WhoNeverAsksIsGivenUp) {
+  Arm();
+  StartIterations();
+  Pass(Nanos::Seconds(61));
+  EXPECT_EQ(Last(), ring::ClientState::kFailed);
+  EXPECT_THAT(LastText(), HasSubstr("did not ask"));
+}
+
+TEST_F(KinetoIterationsTest, StoppedWhileTheyAreWaitedForNothingIsKept) {
+  Arm();
+  StartIterations();
+  Poll(Is::kIdle);
+  Stop(0);
+  EXPECT_EQ(Last(), ring::ClientState::kFailed);
+  EXPECT_THAT(LastText(), HasSubstr("stopped"));
+}
+
 }  // namespace
 }  // namespace lockstep::daemon

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/ring/handshake.h"
+#include "common/rpc/status_macros.h"
 #include "lockstep/v1/common.pb.h"
 
 namespace lockstep::daemon {
@@ -15,6 +16,7 @@ namespace {
 
 constexpr int64_t kNanosPerMilli = 1'000'000;
 constexpr size_t kLongestFolder = 512;
+constexpr uint64_t kMostIterations = 2'000'000'000;  // libkineto keeps them in 32 bits, with a sign
 
 bool IsSession(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(),
@@ -48,6 +50,28 @@ std::vector<const char*> ActivityTypes(const KinetoTraceRequest& request) {
   return types;
 }
 
+// Whole milliseconds around the window.
+absl::StatusOr<std::string> WindowLines(const HostInterval& window) {
+  if (window.length() <= Nanos()) return absl::InvalidArgumentError("the window is empty");
+  const int64_t start = window.start.ns() / kNanosPerMilli;
+  const int64_t end = (window.end.ns() + kNanosPerMilli - 1) / kNanosPerMilli;
+  return absl::StrCat("PROFILE_START_TIME=", start, "\n", "ACTIVITIES_DURATION_MSECS=", end - start, "\n",
+                      "ACTIVITIES_WARMUP_PERIOD_SECS=", kKinetoWarmup.ns() / 1'000'000'000, "\n");
+}
+
+absl::StatusOr<std::string> IterationLines(const KinetoIterations& iterations) {
+  if (iterations.count == 0 || iterations.multiple == 0 || iterations.count > kMostIterations ||
+      std::max(iterations.first.value_or(0), iterations.multiple) > kMostIterations) {
+    return absl::InvalidArgumentError(absl::StrCat("PyTorch's profiler counts iterations up to ", kMostIterations));
+  }
+  std::string lines = absl::StrCat("PROFILE_START_ITERATION=", iterations.first.value_or(0), "\n");
+  if (!iterations.first) absl::StrAppend(&lines, "PROFILE_START_ITERATION_ROUNDUP=", iterations.multiple, "\n");
+  // With a duration a profiler whose job counts no iterations would record that long instead, at a moment of its own.
+  absl::StrAppend(&lines, "ACTIVITIES_ITERATIONS=", iterations.count, "\n", "ACTIVITIES_WARMUP_ITERATIONS=1\n",
+                  "ACTIVITIES_DURATION_MSECS=0\n");
+  return lines;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> MakeKinetoConfig(const KinetoTraceRequest& request) {
@@ -59,13 +83,10 @@ absl::StatusOr<std::string> MakeKinetoConfig(const KinetoTraceRequest& request) 
         "libkineto cannot be told to write into \"", request.folder,
         "\": set KINETO_ONDEMAND_TRACE_DIR to an absolute path without spaces, '=' and '#'"));
   }
-  if (request.window.length() <= Nanos()) return absl::InvalidArgumentError("the window is empty");
-  // Whole milliseconds around the window.
-  const int64_t start = request.window.start.ns() / kNanosPerMilli;
-  const int64_t end = (request.window.end.ns() + kNanosPerMilli - 1) / kNanosPerMilli;
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string when,
+                            request.iterations ? IterationLines(*request.iterations) : WindowLines(request.window));
   std::string config = absl::StrCat(
-      "ACTIVITIES_LOG_FILE=", request.folder, "/lockstep_", request.session, ".json\n", "PROFILE_START_TIME=", start, "\n",
-      "ACTIVITIES_DURATION_MSECS=", end - start, "\n", "ACTIVITIES_WARMUP_PERIOD_SECS=", kKinetoWarmup.ns() / 1'000'000'000, "\n",
+      "ACTIVITIES_LOG_FILE=", request.folder, "/lockstep_", request.session, ".json\n", when,
       "ACTIVITY_TYPES=", absl::StrJoin(ActivityTypes(request), ","), "\n", "REQUEST_TRACE_ID=", request.session, "\n",
       "REQUEST_GROUP_TRACE_ID=", request.session, "\n");
   const std::pair<bool, const char*> switches[] = {

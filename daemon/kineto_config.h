@@ -3,6 +3,7 @@
 #define LOCKSTEP_DAEMON_KINETO_CONFIG_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -16,17 +17,26 @@ inline constexpr Nanos kKinetoWarmup = Nanos::Seconds(5);
 // Its profiler thread looks at requests once a second.
 inline constexpr Nanos kKinetoTick = Nanos::Seconds(1);
 
+// So many iterations, by the profiler's own count: one for each step of an optimizer, or call of the profiler's step. It begins at
+// `first`, or else at the next multiple of `multiple`.
+struct KinetoIterations {
+  std::optional<uint64_t> first;
+  uint64_t multiple = 1;
+  uint64_t count = 1;
+};
+
 struct KinetoTraceRequest {
   // Becomes part of the file's name and of the trace: letters, digits, '-' and '_' only.
   std::string session;
   // Where the client may write: /tmp, or its KINETO_ONDEMAND_TRACE_DIR.
   std::string folder = "/tmp";
   HostInterval window;
+  std::optional<KinetoIterations> iterations;  // instead of the window
   uint32_t activities = 0;  // ring::Activities bits
   uint32_t framework = 0;   // v1::FrameworkActivity bits
 };
 
-// kInvalidArgument where a text would break out of its line, or the window is empty.
+// kInvalidArgument where a text would break out of its line, the window is empty, or a number too large for libkineto.
 absl::StatusOr<std::string> MakeKinetoConfig(const KinetoTraceRequest& request);
 
 // The plain name under which the client with this pid, in its own pid namespace, leaves the trace; while it writes, ".tmp" is

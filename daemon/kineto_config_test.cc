@@ -30,6 +30,25 @@ TEST(KinetoConfigTest, AsksForTheWindowInWholeMilliseconds) {
   EXPECT_THAT(*config, HasSubstr("REQUEST_GROUP_TRACE_ID=20260301-120000-0a1b2c\n"));
 }
 
+TEST(KinetoConfigTest, AsksForIterations) {
+  KinetoTraceRequest request = Request();
+  request.window = {};
+  request.iterations = KinetoIterations{.multiple = 100, .count = 5};
+  const auto common = MakeKinetoConfig(request);
+  ASSERT_TRUE(common.ok()) << common.status();
+  EXPECT_THAT(*common, HasSubstr("PROFILE_START_ITERATION=0\nPROFILE_START_ITERATION_ROUNDUP=100\nACTIVITIES_ITERATIONS=5\n"));
+  EXPECT_THAT(*common, HasSubstr("ACTIVITIES_DURATION_MSECS=0\n")) << "a job without iterations records nothing";
+  EXPECT_THAT(*common, Not(HasSubstr("PROFILE_START_TIME")));
+  request.iterations = KinetoIterations{.first = 5000, .count = 3};
+  const std::string from = *MakeKinetoConfig(request);
+  EXPECT_THAT(from, HasSubstr("PROFILE_START_ITERATION=5000\nACTIVITIES_ITERATIONS=3\n"));
+  EXPECT_THAT(from, Not(HasSubstr("ROUNDUP")));
+  for (const KinetoIterations wrong : {KinetoIterations{.count = 0}, KinetoIterations{.first = 1ull << 31}, KinetoIterations{.count = 1ull << 40}}) {
+    request.iterations = wrong;
+    EXPECT_FALSE(MakeKinetoConfig(request).ok());
+  }
+}
+
 // One line with two '=' and libkineto drops all.
 TEST(KinetoConfigTest, EveryLineIsOneKeyAndOneValue) {
   KinetoTraceRequest request = Request();

@@ -1,7 +1,6 @@
 #include "aggregator/ingest/capture_session.h"
 
 #include <algorithm>
-#include <ctime>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,17 +8,6 @@
 namespace lockstep::ingest {
 namespace {
 
-MonoTime MonoNow() {
-  timespec t = {};
-  ::clock_gettime(CLOCK_MONOTONIC, &t);
-  return MonoTime(static_cast<int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec);
-}
-
-constexpr Nanos kTriggerTimeout = Nanos::Seconds(60);  // where the request names none
-
-Nanos TriggerTimeout(const v1::Trigger& trigger) {
-  return trigger.timeout_ns() > 0 ? Nanos(trigger.timeout_ns()) : kTriggerTimeout;
-}
 constexpr char kStartingPhase[] = "starting";
 // A start that is nearer is not worth a phase of its own.
 constexpr Nanos kToldAhead = Nanos::Seconds(1);
@@ -118,61 +106,6 @@ void CaptureSession::Arm(const Emit& emit) {
   }
 }
 
-void CaptureSession::Start() {
-  const std::vector<DaemonKey> daemons = Daemons(Of::kArmed);
-  Nanos p99;
-  for (const DaemonKey& daemon : daemons) p99 = std::max(p99, env_.round_trip_p99(daemon.node_id));
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    phase_ = Phase::kCapturing;
-    if (stopping_ || daemons.empty()) return;
-    Nanos lead = env_.limits.least_lead;
-    // Who needs longest to begin with the others decides for all.
-    for (const Process& process : processes_) {
-      if (process.armed) lead = std::max(lead, std::min(Nanos(process.state.lead_ns()), env_.limits.longest_lead));
-    }
-    t0_ = std::max(env_.clock->Now() + std::max(lead, p99 * 4), JobTime(request_.start_at_unix_ns()));
-    t1_ = t0_ + (triggered() ? TriggerTimeout(request_.trigger()) : Nanos(request_.duration_ns()));
-  }
-  for (const DaemonKey& daemon : daemons) SendDown(daemon, StartMessage());
-}
-
-std::optional<uint64_t> CaptureSession::CommonStep(Nanos ahead) const {
-  // Besides the one that runs: the lead-in step, and one for a step that takes less long than the last did.
-  constexpr uint64_t kSpare = 3;
-  std::optional<uint64_t> common;
-  for (const Process& process : processes_) {
-    if (process.state.state() != v1::RankState::WAITING || process.state.step_ns() == 0) continue;
-    const Nanos since = env_.clock->Now() - process.step_told + ahead;
-    const auto passed = static_cast<uint64_t>(std::max<int64_t>(since.ns(), 0) / process.state.step_ns());
-    common = std::max(common.value_or(0), process.state.step() + passed + kSpare);
-  }
-  return common;
-}
-
-void CaptureSession::AgreeOnStep(const Emit& emit) {
-  if (request_.trigger().begin() != v1::Trigger::AT_COMMON_STEP || t1_ == JobTime()) return;
-  const MonoTime until = MonoNow() + (t1_ - env_.clock->Now());
-  WaitFor(emit, until, [this] {
-    return stopping_ || std::all_of(processes_.begin(), processes_.end(), [](const Process& p) {
-             const bool waits = p.armed && !p.ended && p.state.state() != v1::RankState::FAILED && p.state.state() != v1::RankState::GONE;
-             return !waits || p.state.step_ns() > 0;
-           });
-  });
-  const std::vector<DaemonKey> daemons = Daemons(Of::kArmed);
-  Nanos ahead = env_.limits.least_lead;
-  for (const DaemonKey& daemon : daemons) ahead = std::max(ahead, env_.round_trip_p99(daemon.node_id) * 4);
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (stopping_) return;
-    common_step_ = CommonStep(ahead);
-    if (!common_step_) return;
-    // The wait for it begins anew.
-    t1_ = env_.clock->Now() + TriggerTimeout(request_.trigger());
-  }
-  for (const DaemonKey& daemon : daemons) SendDown(daemon, StartMessage());
-}
-
 void CaptureSession::AwaitStart(const Emit& emit) {
   if (t0_ == JobTime()) return;
   const Nanos ahead = t0_ - env_.clock->Now();
@@ -198,7 +131,7 @@ void CaptureSession::Capture(const Emit& emit) {
   if (triggered()) {
     // A begin that comes at the last moment, and then its end.
     const v1::Trigger& trigger = request_.trigger();
-    until = until + (trigger.end() == v1::Trigger::AFTER_DURATION ? Nanos(trigger.duration_ns()) : TriggerTimeout(trigger));
+    until = until + (trigger.end() == v1::Trigger::AFTER_DURATION ? Nanos(trigger.duration_ns()) : TriggerTimeout());
   }
   WaitFor(emit, until, [this] { return stopping_ || AllSettled(); });
 }
@@ -342,20 +275,6 @@ v1::FromAggregator CaptureSession::ArmMessage(const DaemonKey& daemon) const {
     *arm.add_processes() = process.seen.rank.process();
     if (process.kineto) *arm.add_kineto() = process.seen.rank.process();
     if (process.kineto_if_held) *arm.add_kineto_if_held() = process.seen.rank.process();
-  }
-  return message;
-}
-
-v1::FromAggregator CaptureSession::StartMessage() const {
-  v1::FromAggregator message;
-  v1::Start& start = *message.mutable_start();
-  start.set_capture(id_);
-  start.set_t0_ns(t0_.ns());
-  start.set_t1_ns(t1_.ns());
-  if (triggered()) *start.mutable_trigger() = request_.trigger();
-  if (common_step_) {
-    start.mutable_trigger()->set_begin(v1::Trigger::AT_STEP);
-    start.mutable_trigger()->set_step(*common_step_);
   }
   return message;
 }

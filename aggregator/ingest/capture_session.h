@@ -127,6 +127,7 @@ class CaptureSession {
   // Until T0, where that is far enough to be told.
   void AwaitStart(const Emit& emit);
   void AgreeOnStep(const Emit& emit);
+  Nanos LongestLead() const;
   void Capture(const Emit& emit);
   void Drain(const Emit& emit);
   v1::TraceFinished Close(const Emit& emit);
@@ -145,10 +146,21 @@ class CaptureSession {
   // Appends to the process's file. Without the lock: a slow disk must not hold up the other daemons.
   absl::Status Write(size_t process, uint64_t incarnation, uint64_t rows, const std::string& blocks);
   bool AnyKineto() const;
+  struct Ways {
+    size_t clients = 0;
+    size_t kineto = 0;
+  };
+  // Of the armed.
+  Ways ArmedWays() const;
+  // How those that go through PyTorch's profiler begin where there is a trigger.
+  v1::Start::KinetoBegin ChooseKinetoBegin() const;
+  // A window of theirs that holds the steps the clients have agreed on, `ahead` of now at the soonest.
+  JobInterval WindowOfSteps(Nanos ahead) const;
   // It has begun to go through PyTorch's profiler, though its client was chosen.
   void NoteGoneOver(Process& process, const v1::RankState& state);
   void LoseTrace(size_t process, const std::string& reason);
   v1::FromAggregator StartMessage() const;
+  Nanos TriggerTimeout() const;
   bool triggered() const { return request_.trigger().begin() != v1::Trigger::AT_T0; }
   // The step that every waiting rank can begin at when it is told of it `ahead` of now; nullopt when none has told its own.
   std::optional<uint64_t> CommonStep(Nanos ahead) const;
@@ -182,6 +194,8 @@ class CaptureSession {
   JobTime t0_;
   JobTime t1_;
   std::optional<uint64_t> common_step_;
+  v1::Start::KinetoBegin kineto_begin_ = v1::Start::BY_ITERATION;
+  JobInterval kineto_window_;
   uint64_t records_ = 0;
   uint64_t holes_ = 0;
   std::string write_error_;

@@ -1,6 +1,5 @@
 // What daemons tell a capture session: any thread, one message at a time per daemon.
 #include <algorithm>
-#include <ctime>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,12 +12,6 @@ namespace {
 
 // Definitions that wait for a process's first batch; more than a hostile daemon gets for nothing.
 constexpr size_t kMostEarlyBytes = 16u << 20;
-
-MonoTime MonoNow() {
-  timespec t = {};
-  ::clock_gettime(CLOCK_MONOTONIC, &t);
-  return MonoTime(static_cast<int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec);
-}
 
 bool Same(const v1::ProcessKey& a, const v1::ProcessKey& b) {
   return a.pid() == b.pid() && a.start_ticks() == b.start_ticks();

@@ -73,7 +73,9 @@ store::Manifest CaptureSession::MakeManifest() const {
   m.t0 = window.start;
   m.t1 = window.end;
   const v1::Trigger& trigger = request_.trigger();
-  const bool from_step = trigger.begin() == v1::Trigger::AT_STEP || common_step_.has_value();
+  // PyTorch's iterations are no numbers of the job's own.
+  const bool by_number = trigger.begin() == v1::Trigger::AT_STEP && ArmedWays().clients > 0;
+  const bool from_step = by_number || common_step_.has_value();
   if (from_step && trigger.end() == v1::Trigger::AFTER_STEPS) {
     m.wanted_steps = store::StepSpan{common_step_.value_or(trigger.step()), trigger.steps()};
   }

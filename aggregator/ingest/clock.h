@@ -25,6 +25,13 @@ class SystemClock final : public Clock {
   }
 };
 
+// For deadlines.
+inline MonoTime MonoNow() {
+  timespec t = {};
+  ::clock_gettime(CLOCK_MONOTONIC, &t);
+  return MonoTime(static_cast<int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec);
+}
+
 }  // namespace lockstep::ingest
 
 #endif  // LOCKSTEP_AGGREGATOR_INGEST_CLOCK_H_

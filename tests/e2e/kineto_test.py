@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -19,6 +20,7 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 sys.path.insert(0, str(ROOT / "tests" / "scenario"))
 from generate import generate  # noqa: E402
 from live_job import report_of  # noqa: E402
+import side_by_side  # noqa: E402
 
 BIN = pathlib.Path(sys.argv.pop(1)).resolve()
 CLIENT = ROOT / "tests" / "support" / "fake_kineto_client.py"
@@ -63,6 +65,12 @@ class KinetoJob:
                                                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
 
     def cli(self, *args, timeout=120):
+        began = time.time()
+        try:
+            return self.cli2(*args, timeout=timeout)
+        finally:
+            print("TIMED", args[:5], round(time.time() - began, 1), file=sys.stderr)
+    def cli2(self, *args, timeout=120):
         return subprocess.run([str(BIN / "lockstep"), *map(str, args)], env=self.env, text=True, capture_output=True, timeout=timeout)
 
     def status(self):
@@ -256,6 +264,59 @@ class KinetoTest(unittest.TestCase):
             text = gzip.decompress((self.work / "capture" / "records" / f"r{rank:05d}.p{rank:05d}.kineto.json.gz").read_bytes()).decode()
             starts.append(json.loads(text)["baseTimeNanoseconds"])
         self.assertEqual(len(set(starts)), 1, "the profilers were given one start")
+        # The clients agree on steps, and the profilers record a window around those.
+        done = job.cli("trace", "--steps", "3", "-o", self.work / "steps")
+        print(done.stderr, file=sys.stderr)
+        self.assertEqual(done.returncode, 0, done.stderr + job.log_text())
+        manifest = json.loads((self.work / "steps" / "records" / "manifest.json").read_text())
+        self.assertEqual(manifest["steps"], 3)
+        windows = [(p["t0_host_ns"], p["t1_host_ns"]) for p in manifest["processes"]]
+        self.assertEqual(windows[2], windows[3])
+        for client in windows[:2]:
+            self.assertLess(windows[2][0], client[0])
+            self.assertGreater(windows[2][1], client[1])
+
+    def test_steps_are_iterations_of_the_profilers_own_count(self):
+        job = self.job()
+        step, epoch = 0.05, time.time()
+        for rank in range(4):
+            self.start(job, rank, "--step-seconds", step, "--epoch", epoch, world=4)
+        job.wait_for_ranks(4)
+        # Ranks that ask on both sides of a multiple record other steps; here none of the next 4 s is one.
+        time.sleep(5 - (time.time() - epoch) % 5 + 0.3)
+        done = job.cli("trace", "--steps", "5", "-o", self.work / "capture")
+        print(done.stderr, file=sys.stderr)
+        self.assertEqual(done.returncode, 0, done.stderr + job.log_text())
+        recorded = {rank: re.findall(r"recorded iterations (\d+) to (\d+)", (self.work / f"rank{rank}.log").read_text()) for rank in range(4)}
+        [(first, last)] = recorded[0]
+        self.assertEqual((int(first) % 100, int(last) - int(first)), (0, 5))
+        self.assertEqual([recorded[r] for r in range(4)], [recorded[0]] * 4, "once each, and the same")
+        self.assertEqual([r["rank"] for r in report_of(self.work / "capture")["ranks"]], [0, 1, 2, 3])
+        self.assertEqual(list(job.traces.iterdir()), [])
+        at = int((time.time() - epoch) / step) + 80
+        done = job.cli("trace", "--start-on-step", at, "--steps", "3", "-o", self.work / "from")
+        self.assertEqual(done.returncode, 0, done.stderr + job.log_text())
+        print(time.time(), job.log_text(), (self.work / "lockstepd.log").read_text()[-6000:], file=sys.stderr)
+        for rank in range(4):
+            self.assertIn(f"recorded iterations {at} to {at + 3}\n", (self.work / f"rank{rank}.log").read_text())
+        done = job.cli("trace", "--start-on-range", "validation", "-o", self.work / "range")
+        self.assertEqual(done.returncode, 6, done.stderr)
+        self.assertIn("failed: PyTorch's profiler begins at a time, or counts steps", done.stderr)
+
+    def test_a_job_that_counts_no_iterations_is_told_so(self):
+        job = self.job()
+        for rank in range(2):
+            self.start(job, rank, world=2)
+        job.wait_for_ranks(2)
+        began = time.monotonic()
+        done = job.cli("trace", "--steps", "3", "--trigger-timeout", "2s", "-o", self.work / "capture")
+        print(done.stderr, file=sys.stderr)
+        self.assertLess(time.monotonic() - began, 15)
+        self.assertEqual(done.returncode, 6, done.stderr + job.log_text())
+        self.assertRegex(done.stderr, "ranks 0, 1 failed: its profiler did not come to a multiple of 100 iterations in time: .*--duration")
+        self.assertFalse((self.work / "capture").exists())
+        done = job.cli("trace", "--duration", "1s", "-o", self.work / "next")
+        self.assertEqual(done.returncode, 0, done.stderr + job.log_text())
 
     def test_ranks_whose_cupti_is_held_go_over_to_pytorchs_profiler(self):
         """As under `lockstep run`: all have our client, some ask for on-demand traces as well, some find CUPTI held by another tool."""
@@ -360,4 +421,5 @@ class KinetoTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    # Most of a case is the protocol's own waiting.
+    side_by_side.main(KinetoTest, sys.argv[1:], workers=4)

@@ -150,12 +150,44 @@ def ancestors():
     return pids or [os.getpid()]
 
 
+class Iterations:
+    """A request by iterations, on its way: it begins when they come to its start, and where that has passed at the next multiple."""
+
+    def __init__(self, config):
+        self.config = config
+        self.start = int(config["PROFILE_START_ITERATION"])
+        self.warmup = int(config.get("ACTIVITIES_WARMUP_ITERATIONS", 0))
+        self.multiple = int(config.get("PROFILE_START_ITERATION_ROUNDUP", -1))
+        self.count = int(config["ACTIVITIES_ITERATIONS"])
+        self.began = False
+        self.start_ns = None
+
+    def step(self, iteration):
+        """True: that was the last."""
+        if not self.began:
+            root = self.start - self.warmup
+            if iteration < root:
+                return False
+            if iteration > root:
+                self.start = iteration + self.warmup
+                if self.multiple > 0:
+                    self.start += -self.start % self.multiple
+                if iteration != self.start - self.warmup:
+                    return False
+            self.began = True
+        if self.start_ns is None and iteration >= self.start:
+            self.start_ns = time.time_ns()
+        return iteration >= self.start + self.count
+
+
 class Client:
     def __init__(self, options):
         self.options = options
         self.fabric = Fabric()
         self.lock = threading.Lock()
         self.pending = None
+        self.iterations = None  # a request by iterations that has not begun; libkineto calls itself idle meanwhile
+        self.iteration = -1
         self.active = False
         self.began = time.monotonic()
         self.skipped = 0
@@ -186,8 +218,21 @@ class Client:
             if self.pending is not None or self.active:
                 log("dropped: busy")
                 return
+            if self.iterations is not None:
+                log("dropped: another request waits for its iteration")
+                return
+            by_iteration = int(config.get("PROFILE_START_ITERATION", -1)) >= 0 and int(config.get("ACTIVITIES_ITERATIONS", 0)) > 0
+            if by_iteration and self.iteration < 0:
+                # With a duration it would record that long, from a moment of its own.
+                if int(config.get("ACTIVITIES_DURATION_MSECS", 500)) == 0:
+                    log("dropped: the program counts no iterations")
+                    return
+                by_iteration = False
             log("taken: " + text.replace("\n", " "))
-            self.pending = config
+            if by_iteration:
+                self.iterations = Iterations(config)
+            else:
+                self.pending = config
         if self.options.die == "taken":
             os._exit(3)
 
@@ -200,6 +245,31 @@ class Client:
             log(f"path refused: {name}")
             return f"/tmp/libkineto_activities_{os.getpid()}.json"
         return name.removesuffix(".json") + f"_{os.getpid()}.json"
+
+    def step(self, iteration):
+        """The program has come to this iteration: PyTorch's optimizers call it behind each step."""
+        with self.lock:
+            self.iteration = iteration
+            done = self.iterations
+            if done is None:
+                return
+            over = done.step(iteration)
+            self.active = self.active or done.began
+            if not over:
+                return
+            self.iterations = None
+        log(f"recorded iterations {done.start} to {iteration}")
+        self.write(self.target(done.config), done.start_ns, done.config)
+        with self.lock:
+            self.active = False
+
+    def count_steps(self):
+        """All ranks are in the same iteration, as those of a job are."""
+        while True:
+            time.sleep(self.options.step_seconds / 10)
+            iteration = int((time.time() - self.options.epoch) / self.options.step_seconds)
+            while self.iteration < iteration:
+                self.step(self.iteration + 1 if self.iteration >= 0 else iteration)
 
     def profile(self):
         """The controller's thread: one look a second."""
@@ -248,6 +318,8 @@ class Client:
 
     def run(self):
         threading.Thread(target=self.profile, daemon=True).start()
+        if self.options.step_seconds > 0:
+            threading.Thread(target=self.count_steps, daemon=True).start()
         while True:
             self.poll()
             time.sleep(self.options.poll)
@@ -258,6 +330,8 @@ def main():
     parser.add_argument("--trace", help="what it records")
     parser.add_argument("--origin", type=int, default=0, help="the trace's time that falls on the start of the window, unix ns")
     parser.add_argument("--poll", type=float, default=0.3)
+    parser.add_argument("--step-seconds", type=float, default=0, help="how long an iteration takes; 0: the program counts none")
+    parser.add_argument("--epoch", type=float, default=0, help="when iteration 0 began, unix seconds")
     parser.add_argument("--write-seconds", type=float, default=0.5)
     parser.add_argument("--no-gpu", action="store_true", help="as a launcher that imports PyTorch")
     parser.add_argument("--old", action="store_true", help="a version that never says it is busy")

@@ -1,0 +1,42 @@
+"""Runs the cases of one test class side by side: for cases that wait most of their time, each with processes of its own."""
+import concurrent.futures
+import sys
+import time
+import unittest
+
+
+class _Outcome(unittest.TestResult):
+    def __init__(self):
+        super().__init__()
+        self.began = time.monotonic()
+
+    def text(self, name):
+        bad = [trace for _, trace in [*self.errors, *self.failures]]
+        word = "FAILED" if bad or self.unexpectedSuccesses else f"skipped: {self.skipped[0][1]}" if self.skipped else "ok"
+        return "\n".join([f"{name} ({time.monotonic() - self.began:.1f} s) ... {word}", *bad])
+
+
+def _run(case):
+    outcome = _Outcome()
+    case.run(outcome)
+    print(outcome.text(case.id().rsplit(".", 1)[-1]), file=sys.stderr, flush=True)
+    return outcome
+
+
+def main(test_class, names, workers):
+    """`names`: those to run, as unittest takes them; none: all. Ends the process with 1 where one fails."""
+    known = unittest.defaultTestLoader.getTestCaseNames(test_class)
+    chosen = [n.rsplit(".", 1)[-1] for n in names] or known
+    unknown = [n for n in chosen if n not in known]
+    if unknown:
+        sys.exit(f"no such test: {', '.join(unknown)}")
+    began = time.monotonic()
+    try:
+        test_class.setUpClass()
+        with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+            outcomes = list(pool.map(_run, [test_class(n) for n in chosen]))
+    finally:
+        test_class.doClassCleanups()
+    failed = sum(not outcome.wasSuccessful() for outcome in outcomes)
+    print(f"{len(chosen)} tests in {time.monotonic() - began:.1f} s, {failed} failed", file=sys.stderr)
+    sys.exit(1 if failed else 0)
