@@ -139,11 +139,14 @@ bool KinetoFile::LooksWhole(Named named) {
   return now - size_since_ >= settings_.settled;
 }
 
+void KinetoFile::OpenFolders() {
+  if (std::exchange(opened_, true)) return;
+  folder_ = OpenFolder(spec_.folder);
+  fallback_folder_ = OpenFolder(settings_.fallback_folder);
+}
+
 KinetoFileStage KinetoFile::Look() {
-  if (!std::exchange(opened_, true)) {
-    folder_ = OpenFolder(spec_.folder);
-    fallback_folder_ = OpenFolder(settings_.fallback_folder);
-  }
+  OpenFolders();
   if (whole_) return KinetoFileStage::kWhole;
   bool writing = false;
   for (const Named named : {Named::kOurs, Named::kFallback}) {
@@ -234,6 +237,8 @@ KinetoShipped KinetoFile::Send(const KinetoPut& put, const std::function<bool()>
 }
 
 void KinetoFile::Remove() {
+  // A capture may be given up before anybody has looked.
+  OpenFolders();
   if (!folder_.ok()) return;
   const std::string name = NameOf(Named::kOurs);
   for (const std::string& each : {name, name + kWriting}) {

@@ -72,6 +72,8 @@ class KinetoFile {
 
  private:
   enum class Named { kOurs, kFallback };
+  // Once, by whatever comes first.
+  void OpenFolders();
   Fd OpenFolder(const std::string& folder) const;
   int FolderOf(Named named) const { return named == Named::kOurs ? folder_.get() : fallback_folder_.get(); }
   std::string NameOf(Named named) const;

@@ -93,6 +93,13 @@ TEST_F(KinetoFileTest, IsThereWhenItsNameIs) {
   EXPECT_FALSE(fs::exists(Path()));
 }
 
+TEST_F(KinetoFileTest, IsRemovedThoughNobodyHasLooked) {
+  KinetoFile file(Spec(), settings_, clock_);
+  Write(Path(), "{}");
+  file.Remove();
+  EXPECT_FALSE(fs::exists(Path()));
+}
+
 TEST_F(KinetoFileTest, OneThatIsWrittenUnderItsNameAtOnceIsWaitedFor) {
   settings_.settled = Nanos::Millis(60);
   KinetoFile file(Spec(), settings_, clock_);
