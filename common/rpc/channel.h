@@ -21,8 +21,8 @@ namespace lockstep::rpc {
 
 inline constexpr int kMaxMessageBytes = 16 << 20;
 
-// Once in main(), before anything of gRPC: no fork handlers, and gRPC's own log lines only where
-// GRPC_VERBOSITY asks for them.
+// Once in main(), before anything of gRPC and behind the last fork. gRPC stays ready until the process ends, has no fork handlers, and
+// logs only where GRPC_VERBOSITY asks it to.
 void PrepareProcess();
 
 // `address` is HOST:PORT, unix:/path or unix:relative. kInvalidArgument for anything else. Connects on first
