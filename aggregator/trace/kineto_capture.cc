@@ -156,9 +156,10 @@ class Rebase {
   }
   NameId Name(NameId id) const { return names_[id.value()]; }
   // A base and a stamp that are both hostile must not overflow; such a sum is as wrong as its parts.
-  HostTime Shift(HostTime t) const {
+  HostTime Shift(HostTime t) const { return ShiftBy(base_, t); }
+  static HostTime ShiftBy(Nanos base, HostTime t) {
     int64_t sum = 0;
-    return __builtin_add_overflow(t.ns(), base_.ns(), &sum) ? t : HostTime(sum);
+    return __builtin_add_overflow(t.ns(), base.ns(), &sum) ? t : HostTime(sum);
   }
 
  private:
@@ -300,6 +301,34 @@ std::string WhyNoRows(const store::RecordedTrace& trace, const KinetoFile& file)
   return trace.text.empty() ? " left no trace" : absl::StrCat(" left no trace: ", trace.text);
 }
 
+// Profilers that began by their count of iterations, each at its own time, may have begun at different ones: those whose rows lie wholly
+// outside the rows of the trace that meets most others on its host. Where all were given one window, nobody is a stray.
+std::vector<bool> FindStrays(const std::vector<store::RecordedTrace>& traces, const std::vector<ReadFile>& files) {
+  const auto usable = [&](size_t i) { return WhyNoRows(traces[i], files[i].content).empty(); };
+  const auto rows = [&](size_t i) {
+    const KinetoFile& file = files[i].content;
+    return HostInterval{Rebase::ShiftBy(file.base, file.window.start), Rebase::ShiftBy(file.base, file.window.end)};
+  };
+  const auto meet = [&](size_t a, size_t b) { return rows(a).start <= rows(b).end && rows(b).start <= rows(a).end; };
+  std::map<uint32_t, std::vector<size_t>> of_host;
+  for (size_t i = 0; i < traces.size(); ++i) {
+    if (usable(i)) of_host[traces[i].rank.host].push_back(i);
+  }
+  std::vector<bool> strays(traces.size());
+  for (const auto& [host, members] : of_host) {
+    const HostInterval& given = traces[members[0]].rank.window;
+    const bool one_window = std::all_of(members.begin(), members.end(), [&, &all = traces](size_t i) {
+      return all[i].rank.window.start == given.start && all[i].rank.window.end == given.end;
+    });
+    if (one_window) continue;
+    const auto met = [&, &of = members](size_t i) { return std::count_if(of.begin(), of.end(), [&](size_t j) { return meet(i, j); }); };
+    const size_t reference =
+        *std::max_element(members.begin(), members.end(), [&](size_t a, size_t b) { return met(a) < met(b); });
+    for (const size_t i : members) strays[i] = !meet(i, reference);
+  }
+  return strays;
+}
+
 }  // namespace
 
 void JoinRecordedTraces(std::vector<store::RecordedTrace> traces, std::vector<ReadFile> files, Capture& capture) {
@@ -309,6 +338,7 @@ void JoinRecordedTraces(std::vector<store::RecordedTrace> traces, std::vector<Re
     return f.content.has_events && f.content.broken_off.empty();
   });
   const size_t recorded = capture.ranks.size();
+  const std::vector<bool> strays = FindStrays(traces, files);
   Groups groups(capture);
   for (size_t i = 0; i < traces.size(); ++i) {
     const RankData& known = traces[i].rank;
@@ -316,6 +346,10 @@ void JoinRecordedTraces(std::vector<store::RecordedTrace> traces, std::vector<Re
     std::string why = WhyNoRows(traces[i], content);
     if (why.empty() && whole && !content.broken_off.empty()) {
       why = absl::StrCat(" is damaged (", content.broken_off, ") and left out; alone it is read up to the damage");
+    }
+    if (why.empty() && strays[i]) {
+      why = " is of other steps than most, and left out: it was asked on the other side of a multiple of 100 iterations; capture again, or "
+            "with --duration";
     }
     if (!why.empty()) {
       capture.notes.push_back(absl::StrCat("rank ", known.rank.value(), ", captured by PyTorch's profiler,",

@@ -221,5 +221,23 @@ TEST_F(RecordedCaptureTest, AFileThatWasNeverFinishedIsNotThere) {
   EXPECT_EQ(files, 1u) << "the manifest";
 }
 
+TEST_F(RecordedCaptureTest, WhoseProfilerCountedToOtherIterationsIsLeftOutByName) {
+  store::ManifestProcess third = manifest_.processes[1];
+  third.rank = RankId(2);
+  third.pid = 102;
+  manifest_.processes.push_back(third);
+  const std::string later = Document({KernelRow("1000", "10")}, R"("baseTimeNanoseconds": 1790000010000000000)");
+  // By one window, however little a rank did in it.
+  WriteTraces({Gzip(Trace()), Gzip(Trace()), Gzip(later)});
+  EXPECT_EQ(Load().ranks.size(), 3u);
+  fs::remove_all(Folder());
+  for (size_t p = 0; p < 3; ++p) manifest_.processes[p].window.start = HostTime(kT0 + static_cast<int64_t>(p));
+  WriteTraces({Gzip(Trace()), Gzip(Trace()), Gzip(later)});
+  const store::Capture capture = Load();
+  EXPECT_EQ(capture.ranks.size(), 2u);
+  EXPECT_THAT(capture.missing_ranks, ElementsAre(RankId(2)));
+  EXPECT_THAT(absl::StrJoin(capture.notes, "; "), HasSubstr("kineto.json.gz is of other steps than most, and left out"));
+}
+
 }  // namespace
 }  // namespace lockstep::trace
