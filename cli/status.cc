@@ -47,6 +47,8 @@ const char* StateName(v1::RankState::State state) {
       return "failed";
     case v1::RankState::GONE:
       return "gone";
+    case v1::RankState::WAITING:
+      return "waiting";
     default:
       return "unknown";
   }

@@ -41,6 +41,7 @@ constexpr char kAbout[] =
     "  lockstep trace --start-on-range validation\n"
     "Steps are ranges of NVTX named \"step 17\", \"iteration 17\" or \"ProfilerStep#17\", or marked by "
     "lockstep.h.\n"
+    "PyTorch's own profiler counts steps of optimizers instead, and several ranks begin at a multiple of 100.\n"
     "\n"
     "Exit codes: 0 done, 1 failed, 2 usage, 3 with --exit-code: a straggler, 4 no such job, 5 denied, 6 "
     "timed out,\n"
@@ -196,7 +197,7 @@ void AddTrace(CLI::App& app, Chosen& chosen) {
       ->capture_default_str();
   sub->add_option("--via", flags->via,
                   "cupti: by Lockstep's client; kineto: by PyTorch's own profiler, in jobs with KINETO_USE_DAEMON, which needs up to 15 s to "
-                  "start; auto: kineto where no client is loaded, or only PyTorch records what is asked for")
+                  "start; auto: kineto where no client is loaded, only PyTorch records what is asked for, or another tool holds CUPTI")
       ->check(CLI::IsMember({"auto", "cupti", "kineto"}))
       ->capture_default_str();
   sub->add_option("--arm-timeout", flags->arm_timeout,

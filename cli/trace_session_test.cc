@@ -191,8 +191,13 @@ TEST_F(TraceSessionTest, EachRankIsAcknowledgedByName) {
   event.mutable_rank()->mutable_state()->set_state(v1::RankState::FAILED);
   event.mutable_rank()->mutable_state()->set_text("CUPTI is held by another tool");
   aggregator_.events.push_back(event);
+  event.mutable_rank()->set_rank(1);
+  event.mutable_rank()->mutable_state()->set_state(v1::RankState::SEEN);
+  event.mutable_rank()->mutable_state()->set_went_over(true);
+  aggregator_.events.push_back(event);
   aggregator_.events.push_back(Finished(v1::TraceFinished::COMPLETE));
   Run();
+  EXPECT_THAT(stderr_, HasSubstr("rank 1 (n0, pid 99): goes through PyTorch's profiler: CUPTI is held by another tool"));
   for (const char* line :
        {"rank 0 (n0, pid 99): seen", "rank 0 (n0, pid 99): armed", "rank 0 (n0, pid 99): capturing",
         "rank 0 (n0, pid 99): done, 12 records, lost 3", "rank 0 (n0, pid 99): failed: CUPTI is held"}) {

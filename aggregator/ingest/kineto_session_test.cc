@@ -179,5 +179,144 @@ TEST_F(KinetoSessionTest, AWayThatLeadsToNobodyIsRefusedAtOnce) {
   EXPECT_THAT(run.finished.text(), HasSubstr("KINETO_USE_DAEMON=1"));
 }
 
+class HeldSessionTest : public KinetoSessionTest {
+ protected:
+  // Both ranks have our client, and both ask for on-demand traces.
+  FakeDaemon& BothWays() {
+    FakeDaemon& daemon = Daemon("n0", 1);
+    EXPECT_EQ(daemon.Connect().refused(), "");
+    v1::FromDaemon message;
+    for (int r = 0; r < 2; ++r) {
+      v1::Rank& rank = *message.mutable_ranks()->add_ranks();
+      *rank.mutable_process() = FakeDaemon::Process(r);
+      rank.set_rank(r);
+      rank.set_world_size(2);
+      rank.set_job("job");
+      rank.set_via("cupti");
+      rank.set_kineto(true);
+    }
+    daemon.Write(message);
+    for (int i = 0; i < 200 && SeenRanks() < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return daemon;
+  }
+  static void SendHeld(FakeDaemon& daemon, const std::string& capture, int rank, v1::RankState::State state, bool went_over, Nanos lead = {}) {
+    v1::FromDaemon message;
+    message.mutable_states()->set_capture(capture);
+    v1::RankState& s = *message.mutable_states()->add_states();
+    *s.mutable_process() = FakeDaemon::Process(rank);
+    s.set_state(state);
+    s.set_text("CUPTI's subscriber is nsys");
+    s.set_refusal(v1::RankState::HELD);
+    s.set_holder("nsys");
+    s.set_went_over(went_over);
+    s.set_lead_ns(lead.ns());
+    daemon.Write(message);
+  }
+};
+
+TEST_F(HeldSessionTest, ARankGoesOverAndAllShareItsStart) {
+  Serve();
+  FakeDaemon& daemon = BothWays();
+  auto running = Trace();
+  const auto message = daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_arm(); });
+  EXPECT_EQ(message.arm().kineto_size(), 0);
+  EXPECT_EQ(message.arm().kineto_if_held_size(), 2);
+  const std::string id = message.arm().capture();
+  const JobTime before = clock_.Now();
+  daemon.SendState(id, 0, v1::RankState::ARMED);
+  SendHeld(daemon, id, 1, v1::RankState::SEEN, true);
+  SendHeld(daemon, id, 1, v1::RankState::ARMED, true, Nanos::Millis(1300));
+  const v1::Start start = WaitForStart(daemon);
+  EXPECT_GE(JobTime(start.t0_ns()) - before, Nanos::Millis(1300));
+  daemon.SendBatch(1, id, 0, Kernels(10), 10);
+  daemon.SendTraceFile(2, id, 1, 0, "abc", Last);
+  daemon.SendEnd(3, id, 0);
+  daemon.SendEnd(4, id, 1);
+  const TraceRun run = running.get();
+  EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::COMPLETE) << run.finished.text();
+  EXPECT_EQ(run.States(1), "SEEN SEEN ARMED DONE ") << "the second tells the new way";
+  EXPECT_THAT(Records(id), ElementsAre("manifest.json", "r00000.p00000.1.lsr", "r00001.p00001.kineto.json.gz"));
+  std::ifstream manifest(folder_ + "/captures/" + id + "/records/manifest.json");
+  const std::string text(std::istreambuf_iterator<char>(manifest), {});
+  EXPECT_THAT(text, HasSubstr("rank 1 was captured by PyTorch's profiler, since its client found CUPTI held by nsys"));
+}
+
+TEST_F(HeldSessionTest, ByTheClientOnlyNobodyGoesOver) {
+  Serve();
+  FakeDaemon& daemon = BothWays();
+  auto running = Trace(Nanos::Millis(50), [](v1::TraceRequest& r) { r.set_via("cupti"); });
+  const auto message = daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_arm(); });
+  EXPECT_EQ(message.arm().kineto_if_held_size(), 0);
+  const std::string id = message.arm().capture();
+  daemon.SendState(id, 0, v1::RankState::ARMED);
+  SendHeld(daemon, id, 1, v1::RankState::FAILED, false);
+  WaitForStart(daemon);
+  daemon.SendEnd(1, id, 0);
+  const TraceRun run = running.get();
+  EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::PARTIAL);
+  EXPECT_THAT(run.finished.text(), HasSubstr("rank 1 failed: CUPTI's subscriber is nsys; --via auto captures it"));
+}
+
+class KinetoStepsTest : public KinetoSessionTest {
+ protected:
+  static void Steps(v1::TraceRequest& request) {
+    v1::Trigger& trigger = *request.mutable_trigger();
+    trigger.set_begin(v1::Trigger::AT_COMMON_STEP);
+    trigger.set_end(v1::Trigger::AFTER_STEPS);
+    trigger.set_steps(3);
+    trigger.set_timeout_ns(Nanos::Seconds(20).ns());
+  }
+};
+
+TEST_F(KinetoStepsTest, ProfilersAloneCountIterations) {
+  Serve();
+  FakeDaemon& daemon = MixedDaemon();
+  auto running = Trace(Nanos::Millis(50), [](v1::TraceRequest& r) {
+    Steps(r);
+    r.add_ranks(1);
+  });
+  const auto message = daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_arm(); });
+  const std::string id = message.arm().capture();
+  daemon.SendState(id, 1, v1::RankState::ARMED, "", Nanos::Seconds(15));
+  const v1::Start start = WaitForStart(daemon);
+  EXPECT_EQ(start.kineto_begin(), v1::Start::BY_ITERATION);
+  EXPECT_EQ(start.kineto_multiple(), 1u) << "nobody else must begin at the same one";
+  EXPECT_LT(JobTime(start.t0_ns()) - clock_.Now(), Nanos::Seconds(5)) << "iterations are waited for from now on";
+  daemon.SendState(id, 1, v1::RankState::WAITING);
+  daemon.SendTraceFile(1, id, 1, 0, "abc", Last);
+  daemon.SendEnd(2, id, 1);
+  EXPECT_EQ(running.get().finished.outcome(), v1::TraceFinished::COMPLETE);
+}
+
+TEST_F(KinetoStepsTest, BesideClientsTheyRecordAWindowAroundTheAgreedSteps) {
+  Serve();
+  FakeDaemon& daemon = MixedDaemon();
+  auto running = Trace(Nanos::Millis(50), Steps);
+  const std::string id = BeginMixed(daemon, Nanos::Millis(800));
+  EXPECT_EQ(WaitForStart(daemon).kineto_begin(), v1::Start::LATER);
+  v1::FromDaemon told;
+  told.mutable_states()->set_capture(id);
+  v1::RankState& state = *told.mutable_states()->add_states();
+  *state.mutable_process() = FakeDaemon::Process(0);
+  state.set_state(v1::RankState::WAITING);
+  state.set_step(40);
+  state.set_step_ns(Nanos::Millis(100).ns());
+  const JobTime before = clock_.Now();
+  daemon.Write(told);
+  const v1::Start agreed =
+      daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_start() && m.start().trigger().begin() == v1::Trigger::AT_STEP; }).start();
+  EXPECT_EQ(agreed.kineto_begin(), v1::Start::IN_WINDOW);
+  EXPECT_GE(JobTime(agreed.kineto_t0_ns()) - before, Nanos::Millis(800)) << "its profiler needs that long";
+  // It begins before the step does, and ends behind the third one.
+  const auto begin_of = [&](uint64_t step) { return before + Nanos::Millis(100) * static_cast<int64_t>(step - 40); };
+  EXPECT_LT(JobTime(agreed.kineto_t0_ns()), begin_of(agreed.trigger().step()));
+  EXPECT_GT(JobTime(agreed.kineto_t1_ns()), begin_of(agreed.trigger().step() + 4));
+  EXPECT_LT(JobTime(agreed.kineto_t1_ns()) - JobTime(agreed.kineto_t0_ns()), Nanos::Seconds(3));
+  daemon.SendTraceFile(1, id, 1, 0, "abc", Last);
+  daemon.SendEnd(2, id, 0);
+  daemon.SendEnd(3, id, 1);
+  running.get();
+}
+
 }  // namespace
 }  // namespace lockstep::ingest
