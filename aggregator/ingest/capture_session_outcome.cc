@@ -161,7 +161,8 @@ v1::TraceFinished CaptureSession::Outcome() const {
     }
     timed_out += state != RankState::FAILED;
     const std::string why =
-        lost ? absl::StrCat(state == RankState::FAILED ? "failed" : "gone", ": ", process.state.text(), WayOut(process.state, process.seen.rank))
+        lost ? absl::StrCat(state == RankState::FAILED ? "failed" : "gone", ": ", process.state.text(),
+                            WayOut(process.state, process.seen.rank))
              : process.trace_failed ? std::string("finished, and their trace files did not get here: the losses say why")
                                     : std::string("did not finish");
     failed[why].push_back(process.seen.rank.rank());

@@ -100,7 +100,8 @@ void CaptureSession::AgreeOnStep(const Emit& emit) {
   }
   WaitFor(emit, until, [this] {
     return stopping_ || std::all_of(processes_.begin(), processes_.end(), [](const Process& p) {
-             const bool waits = p.armed && !p.kineto && !p.ended && p.state.state() != v1::RankState::FAILED && p.state.state() != v1::RankState::GONE;
+             const bool lost = p.state.state() == v1::RankState::FAILED || p.state.state() == v1::RankState::GONE;
+             const bool waits = p.armed && !p.kineto && !p.ended && !lost;
              return !waits || p.state.step_ns() > 0;
            });
   });

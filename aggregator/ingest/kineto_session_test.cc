@@ -199,7 +199,8 @@ class HeldSessionTest : public KinetoSessionTest {
     for (int i = 0; i < 200 && SeenRanks() < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     return daemon;
   }
-  static void SendHeld(FakeDaemon& daemon, const std::string& capture, int rank, v1::RankState::State state, bool went_over, Nanos lead = {}) {
+  enum class Way { kClient, kWentOver };
+  static void SendHeld(FakeDaemon& daemon, const std::string& capture, int rank, v1::RankState::State state, Way way, Nanos lead = {}) {
     v1::FromDaemon message;
     message.mutable_states()->set_capture(capture);
     v1::RankState& s = *message.mutable_states()->add_states();
@@ -208,7 +209,7 @@ class HeldSessionTest : public KinetoSessionTest {
     s.set_text("CUPTI's subscriber is nsys");
     s.set_refusal(v1::RankState::HELD);
     s.set_holder("nsys");
-    s.set_went_over(went_over);
+    s.set_went_over(way == Way::kWentOver);
     s.set_lead_ns(lead.ns());
     daemon.Write(message);
   }
@@ -224,8 +225,8 @@ TEST_F(HeldSessionTest, ARankGoesOverAndAllShareItsStart) {
   const std::string id = message.arm().capture();
   const JobTime before = clock_.Now();
   daemon.SendState(id, 0, v1::RankState::ARMED);
-  SendHeld(daemon, id, 1, v1::RankState::SEEN, true);
-  SendHeld(daemon, id, 1, v1::RankState::ARMED, true, Nanos::Millis(1300));
+  SendHeld(daemon, id, 1, v1::RankState::SEEN, Way::kWentOver);
+  SendHeld(daemon, id, 1, v1::RankState::ARMED, Way::kWentOver, Nanos::Millis(1300));
   const v1::Start start = WaitForStart(daemon);
   EXPECT_GE(JobTime(start.t0_ns()) - before, Nanos::Millis(1300));
   daemon.SendBatch(1, id, 0, Kernels(10), 10);
@@ -249,7 +250,7 @@ TEST_F(HeldSessionTest, ByTheClientOnlyNobodyGoesOver) {
   EXPECT_EQ(message.arm().kineto_if_held_size(), 0);
   const std::string id = message.arm().capture();
   daemon.SendState(id, 0, v1::RankState::ARMED);
-  SendHeld(daemon, id, 1, v1::RankState::FAILED, false);
+  SendHeld(daemon, id, 1, v1::RankState::FAILED, Way::kClient);
   WaitForStart(daemon);
   daemon.SendEnd(1, id, 0);
   const TraceRun run = running.get();
@@ -303,8 +304,10 @@ TEST_F(KinetoStepsTest, BesideClientsTheyRecordAWindowAroundTheAgreedSteps) {
   state.set_step_ns(Nanos::Millis(100).ns());
   const JobTime before = clock_.Now();
   daemon.Write(told);
-  const v1::Start agreed =
-      daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_start() && m.start().trigger().begin() == v1::Trigger::AT_STEP; }).start();
+  const auto names_step = [](const v1::FromAggregator& m) {
+    return m.has_start() && m.start().trigger().begin() == v1::Trigger::AT_STEP;
+  };
+  const v1::Start agreed = daemon.WaitFor(names_step).start();
   EXPECT_EQ(agreed.kineto_begin(), v1::Start::IN_WINDOW);
   EXPECT_GE(JobTime(agreed.kineto_t0_ns()) - before, Nanos::Millis(800)) << "its profiler needs that long";
   // It begins before the step does, and ends behind the third one.
