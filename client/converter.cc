@@ -12,6 +12,8 @@ using ring::RecordKind;
 // The reader sees records in groups of this many: one store to a shared cache line per group.
 constexpr uint32_t kRecordsPerCommit = 32;
 
+constexpr RecordKind kWorkKinds[Lanes::kWorks] = {RecordKind::kKernel, RecordKind::kMemcpy, RecordKind::kMemset};
+
 // "cudaLaunchKernel_v7000" and "cudaMemcpyAsync_ptsz_v7000" are one function each to everybody but CUPTI.
 size_t LengthWithoutVersion(const char* name) {
   size_t length = std::strlen(name);
@@ -54,21 +56,6 @@ void CopyKinds(const Activity& from, ring::MemcpyRecord* to) {
 }
 
 }  // namespace
-
-RecordSizes RecordSizes::Ask(const CuptiApi& api) {
-  RecordSizes sizes;
-  sizes.kernel = RecordBytes(api, cupti::ActivityKind::kConcurrentKernel);
-  sizes.memcpy = RecordBytes(api, cupti::ActivityKind::kMemcpy);
-  sizes.memcpy_peer = RecordBytes(api, cupti::ActivityKind::kMemcpyPeer);
-  sizes.memset = RecordBytes(api, cupti::ActivityKind::kMemset);
-  sizes.synchronization = RecordBytes(api, cupti::ActivityKind::kSynchronization);
-  sizes.cuda_event = RecordBytes(api, cupti::ActivityKind::kCudaEvent);
-  sizes.device = RecordBytes(api, cupti::ActivityKind::kDevice);
-  sizes.context = RecordBytes(api, cupti::ActivityKind::kContext);
-  sizes.stream = RecordBytes(api, cupti::ActivityKind::kStream);
-  sizes.memory = RecordBytes(api, cupti::ActivityKind::kMemory);
-  return sizes;
-}
 
 void Converter::Begin(const CuptiApi& api, const ConverterOptions& options, const Window& window,
                       ring::RingWriter ring, Memory names, StringIds& ids) {
@@ -151,23 +138,50 @@ bool Converter::Keep(uint64_t start, uint64_t end, RecordKind kind, uint64_t lan
     ++outside_;
     return false;
   }
+  if (start != 0 && lane != kNoLane) LoseUnstamped(lane);
   if (start != 0 && started >= t1_) {
     if (lane != kNoLane) lanes_.SeenBehind(lane);
     ++outside_;
     return false;
   }
   if (start == 0 || end == 0 || end < start) {
-    // A forced flush gives out what has not run yet. Behind the window it is nobody's loss.
-    if (start == 0 && lane != kNoLane && lanes_.IsBehind(lane)) {
-      ++outside_;
-    } else {
-      ring_.Lose(LossReason::kBadStamp, kind);
-    }
+    if (start != 0 || lane == kNoLane || !MayNotHaveRun(kind, lane)) ring_.Lose(LossReason::kBadStamp, kind);
     return false;
   }
   if (lane != kNoLane) lanes_.SeenInside(lane);
   inside_ = true;
   return true;
+}
+
+// A forced flush gives out what has not run yet. Behind the window it is nobody's loss.
+bool Converter::MayNotHaveRun(RecordKind kind, uint64_t lane) {
+  if (lanes_.IsBehind(lane)) {
+    ++outside_;
+    return true;
+  }
+  const Lanes::Work work = kind == RecordKind::kKernel ? Lanes::kKernels : kind == RecordKind::kMemcpy ? Lanes::kCopies : Lanes::kSets;
+  return lanes_.Wait(lane, work);
+}
+
+// The stream went on, so those had run.
+void Converter::LoseUnstamped(uint64_t lane) {
+  const Lanes::Unstamped lost = lanes_.Take(lane);
+  for (uint32_t work = 0; work < Lanes::kWorks; ++work) {
+    if (lost.of[work] != 0) ring_.Lose(LossReason::kBadStamp, kWorkKinds[work], lost.of[work]);
+  }
+}
+
+// Of what a stream has not finished by now, long behind the window, only the first can have begun in it.
+void Converter::SettleUnstamped() {
+  lanes_.ForEachWaiting([this](const Lanes::Unstamped& waiting) {
+    bool first = true;
+    for (uint32_t work = 0; work < Lanes::kWorks; ++work) {
+      if (waiting.of[work] == 0) continue;
+      if (first) ring_.Lose(LossReason::kBadStamp, kWorkKinds[work]);
+      outside_ += waiting.of[work] - (first ? 1 : 0);
+      first = false;
+    }
+  });
 }
 
 template <typename Activity>
@@ -407,6 +421,7 @@ uint32_t Converter::FunctionName(cupti::CallbackDomain domain, uint32_t cbid) {
 }
 
 void Converter::End() {
+  SettleUnstamped();
   for (uint32_t i = 0; i < pending_count_; ++i) SettleOrphan(pending_[i]);
   pending_count_ = 0;
   ring_.Commit();

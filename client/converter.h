@@ -14,28 +14,13 @@
 #include "client/cupti_api.h"
 #include "client/interner.h"
 #include "client/lanes.h"
+#include "client/record_sizes.h"
 #include "client/timing.h"
 #include "client/trigger.h"
 #include "common/foreign/cupti.h"
 #include "common/ring/writer.h"
 
 namespace lockstep::client {
-
-// What the loaded CUPTI's records hold: bytes per kind, 0 = unknown. Fields beyond are not read.
-struct RecordSizes {
-  size_t kernel = 0;
-  size_t memcpy = 0;
-  size_t memcpy_peer = 0;
-  size_t memset = 0;
-  size_t synchronization = 0;
-  size_t cuda_event = 0;
-  size_t device = 0;
-  size_t context = 0;
-  size_t stream = 0;
-  size_t memory = 0;
-
-  static RecordSizes Ask(const CuptiApi& api);
-};
 
 struct ConverterOptions {
   RecordSizes sizes;
@@ -107,6 +92,10 @@ class Converter {
 
   // Whether a record with these stamps is recorded; counts it otherwise. `lane` as of Lanes, kNoLane: none.
   bool Keep(uint64_t start, uint64_t end, ring::RecordKind kind, uint64_t lane);
+  // Of a record without stamps: outside, or waiting in its lane for what becomes of it. False: it cannot wait.
+  bool MayNotHaveRun(ring::RecordKind kind, uint64_t lane);
+  void LoseUnstamped(uint64_t lane);
+  void SettleUnstamped();
   void Decide(uint32_t correlation, bool keep);
   // A call that may open or close the window; what comes behind it in this buffer goes by the new one.
   void TellTrigger(const foreign::cupti::Api& from);

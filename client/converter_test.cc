@@ -129,15 +129,26 @@ TEST_F(ConverterTest, StampsThatCannotBeAreLostByKind) {
   const auto records = daemon_.DrainOnly<ring::KernelRecord>(RecordKind::kKernel);
   ASSERT_EQ(records.size(), 1u) << "zero length is a length";
   EXPECT_EQ(records[0].correlation, 3u);
+  converter_->End();
   EXPECT_EQ(daemon_.Lost(LossReason::kBadStamp, RecordKind::kKernel), 2u);
   EXPECT_EQ(daemon_.Lost(LossReason::kBadStamp, RecordKind::kMemcpy), 1u);
 }
 
-TEST_F(ConverterTest, AKernelThatAForcedFlushGaveOutUnrunIsNoLossWhenItsStreamHasLeftTheWindow) {
+TEST_F(ConverterTest, OfKernelsThatAForcedFlushGaveOutUnrunOneForEachStreamMayHaveBegunInTheWindow) {
   Convert(MakeKernel(kT0, kT0 + 1, 1, "a", 7), MakeKernel(kT1 + 1, kT1 + 2, 2, "a", 7),
-          MakeKernel(0, 0, 3, "a", 7), MakeKernel(0, 0, 4, "a", 8));
-  EXPECT_EQ(daemon_.Lost(LossReason::kBadStamp, RecordKind::kKernel), 1u)
-      << "stream 8 may have had it in the window";
+          MakeKernel(0, 0, 3, "a", 7), MakeKernel(0, 0, 4, "a", 8), MakeKernel(0, 0, 5, "a", 8), MakeKernel(0, 0, 6, "a", 9));
+  converter_->End();
+  EXPECT_EQ(daemon_.Lost(LossReason::kBadStamp, RecordKind::kKernel), 2u) << "streams 8 and 9; stream 7 has left the window";
+  EXPECT_EQ(converter_->outside(), 3u);
+}
+
+TEST_F(ConverterTest, StampsThatAreMissingBetweenOthersOfTheirStreamAreAllLost) {
+  Convert(MakeKernel(kT0, kT0 + 1, 1, "a", 7), MakeKernel(0, 0, 2, "a", 7), MakeKernel(0, 0, 3, "a", 7));
+  EXPECT_EQ(daemon_.Lost(LossReason::kBadStamp, RecordKind::kKernel), 0u) << "they may not have run yet";
+  Convert(MakeKernel(kT0 + 5, kT0 + 6, 4, "a", 7));
+  EXPECT_EQ(daemon_.Lost(LossReason::kBadStamp, RecordKind::kKernel), 2u);
+  converter_->End();
+  EXPECT_EQ(daemon_.Lost(LossReason::kBadStamp, RecordKind::kKernel), 2u);
 }
 
 TEST_F(ConverterTest, LanesTellWhenNothingOfTheWindowIsMissing) {

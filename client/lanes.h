@@ -2,8 +2,9 @@
 //
 // Work on one stream starts in order, and so do the calls of one thread. A lane that was seen inside the
 // window and then starting something behind it has nothing of the window left; when that holds for all,
-// nothing is missing and the drain need not wait. Written by the converting thread; unfinished() is read by
-// any.
+// nothing is missing and the drain need not wait. Records without stamps wait in their lane until it is known what they are: CUPTI
+// lost the stamps where the lane goes on with others, and they have not run yet where it does not. Written by the converting
+// thread; unfinished() is read by any.
 #ifndef LOCKSTEP_CLIENT_LANES_H_
 #define LOCKSTEP_CLIENT_LANES_H_
 
@@ -23,10 +24,16 @@ class Lanes {
   static uint64_t OfThread(uint32_t thread) { return uint64_t{1} << 62 | thread; }
 
   void Clear() {
-    std::memset(lanes_, 0, sizeof lanes_);
+    std::memset(static_cast<void*>(lanes_), 0, sizeof lanes_);
     last_ = nullptr;
+    waiting_ = false;
     unfinished_.store(0, std::memory_order_relaxed);
   }
+
+  enum Work : uint32_t { kKernels, kCopies, kSets, kWorks };
+  struct Unstamped {
+    uint32_t of[kWorks] = {};
+  };
 
   void SeenInside(uint64_t key) {
     Lane* lane = Find(key);
@@ -52,6 +59,29 @@ class Lanes {
     return lane != nullptr && lane->state == kBehind;
   }
 
+  // False: no place to remember it.
+  bool Wait(uint64_t key, Work work) {
+    Lane* lane = Find(key);
+    if (lane == nullptr) return false;
+    ++lane->unstamped.of[work];
+    waiting_ = true;
+    return true;
+  }
+  // What has waited in this lane so far.
+  Unstamped Take(uint64_t key) {
+    Lane* lane = waiting_ ? Find(key) : nullptr;
+    if (lane == nullptr) return {};
+    const Unstamped taken = lane->unstamped;
+    lane->unstamped = {};
+    return taken;
+  }
+  template <typename Use>
+  void ForEachWaiting(Use use) const {
+    for (const Lane& lane : lanes_) {
+      if (waiting_ && lane.key != 0) use(lane.unstamped);
+    }
+  }
+
   uint32_t unfinished() const { return unfinished_.load(std::memory_order_relaxed); }
 
  private:
@@ -60,6 +90,7 @@ class Lanes {
   struct Lane {
     uint64_t key;  // 0: free
     State state;
+    Unstamped unstamped;
   };
 
   Lane* Find(uint64_t key) {
@@ -77,6 +108,7 @@ class Lanes {
 
   Lane lanes_[kLanes] = {};
   Lane* last_ = nullptr;
+  bool waiting_ = false;  // any in any lane since Clear()
   std::atomic<uint32_t> unfinished_{0};
 };
 
