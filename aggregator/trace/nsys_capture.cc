@@ -289,7 +289,8 @@ std::string WhyNsysUnusable(const NsysFile& file) {
 
 void AddNsysLosses(const NsysFile& file, const std::string& path, RankData& rank) {
   for (const auto& [table, lost] : file.losses.tables()) {
-    rank.losses.push_back({"import", "", lost.rows, absl::StrCat(path, ": rows of ", table, " that cannot be read; the first: ", lost.first),
+    rank.losses.push_back({"import", "", lost.rows, absl::StrCat(path, ": rows of ", table, " that cannot be read; the first: ", lost.first,
+                                                               lost.rest.empty() ? "" : absl::StrCat("; ", lost.rest, ", how many nobody knows")),
                            rank.window.start, rank.window.end});
   }
   if (!file.damage.empty()) rank.losses.push_back({"import", "", 1, absl::StrCat(path, " ", file.damage), rank.window.start, rank.window.end});

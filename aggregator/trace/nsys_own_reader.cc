@@ -38,6 +38,7 @@ class OwnReader {
   }
 
   Capture Read() {
+    Strings();
     Meta();
     Hosts();
     Communicators();
@@ -45,12 +46,22 @@ class OwnReader {
     Ranges();
     Ranks();
     if (capture_.ranks.empty()) return std::move(capture_);
-    ReadOwnRows(database_, index_, file_.losses, capture_);
+    ReadOwnRows(database_, index_, file_, capture_);
     AddNsysLosses(file_, path_, capture_.ranks.front());
     return std::move(capture_);
   }
 
  private:
+  // In the order of their numbers, so that names have the numbers that they had: sums over them come out the same to the last bit.
+  void Strings() {
+    constexpr const char* kColumns[] = {"value"};
+    TableScan scan(database_, "StringIds", kColumns, 1, file_.losses);
+    while (scan.Next()) {
+      const std::string text(scan.Text(0));
+      if (scan.Usable()) capture_.strings.Intern(text);
+    }
+  }
+
   void Meta() {
     constexpr const char* kColumns[] = {"name", "value"};
     TableScan scan(database_, "LOCKSTEP_META", kColumns, 2, file_.losses);

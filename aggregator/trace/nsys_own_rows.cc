@@ -13,18 +13,19 @@ namespace {
 using store::Capture;
 using store::RankData;
 
-// Which kernel a row of ours means: entry, start, end, stream, correlation.
-using KernelKey = std::tuple<size_t, int64_t, int64_t, StreamId, CorrelationId>;
+// Which activity a row of ours means: entry, start, end, stream, correlation, and whether it is a kernel.
+using ActivityKey = std::tuple<size_t, int64_t, int64_t, StreamId, CorrelationId, bool>;
 
 class OwnRows {
  public:
-  OwnRows(const SqliteDatabase& database, const OwnIndex& index, TableLosses& losses, Capture& capture)
-      : database_(database), index_(index), losses_(losses), capture_(capture) {}
+  OwnRows(const SqliteDatabase& database, const OwnIndex& index, NsysFile& file, Capture& capture)
+      : database_(database), index_(index), file_(file), losses_(file.losses), strings_(database, file), capture_(capture) {}
 
   void Read() {
-    FindKernels();
+    FindActivities();
     Collectives();
     Occupancies();
+    CopyNames();
     Clocks();
     HostTimes();
     Channels();
@@ -45,26 +46,36 @@ class OwnRows {
   size_t PlaceOf(const RankData& rank) const { return static_cast<size_t>(&rank - capture_.ranks.data()); }
   HostTime HostStamp(const RankData& rank, int64_t file_time) const { return index_.HostStamp(PlaceOf(rank), file_time); }
 
-  KernelKey Key(const RankData& rank, HostTime start, HostTime end, StreamId stream, CorrelationId correlation) const {
-    return {PlaceOf(rank), start.ns(), end.ns(), stream, correlation};
+  ActivityKey Key(const RankData& rank, HostTime start, HostTime end, StreamId stream, CorrelationId correlation, bool kernel) const {
+    return {PlaceOf(rank), start.ns(), end.ns(), stream, correlation, kernel};
   }
 
-  // Only the tables that name kernels need them by key.
-  void FindKernels() {
-    if (database_.Find("LOCKSTEP_COLLECTIVES") == nullptr && database_.Find("LOCKSTEP_KERNELS") == nullptr) return;
+  void FindActivities() {
     for (const RankData& rank : capture_.ranks) {
       for (uint32_t i = 0; i < rank.activities.size(); ++i) {
         const store::DeviceActivity& a = rank.activities[i];
-        if (a.kind == store::ActivityKind::kKernel) kernels_.try_emplace(Key(rank, a.start, a.end, a.stream, a.correlation), i);
+        activities_.try_emplace(Key(rank, a.start, a.end, a.stream, a.correlation, a.kind == store::ActivityKind::kKernel), i);
       }
     }
   }
-  // kNone, and counted: there is no such kernel.
-  uint32_t Kernel(TableScan& scan, const RankData& rank, int64_t start, int64_t end, StreamId stream, CorrelationId correlation) {
-    const auto it = kernels_.find(Key(rank, HostStamp(rank, start), HostStamp(rank, end), stream, correlation));
-    if (it != kernels_.end()) return it->second;
-    scan.Refuse("there is no such kernel");
-    return store::kNone;
+
+  enum class Named { kKernel, kCopy };
+  // The row's cells that say which activity it means, from `first` on: start, end, stream, correlation. All are looked at before
+  // anything is made of them.
+  struct Reference {
+    int64_t start, end;
+    StreamId stream;
+    CorrelationId correlation;
+  };
+  Reference ReadReference(TableScan& scan) {
+    return {FarIn(scan, 1), FarIn(scan, 2), StreamId(scan.IntegerOr<uint32_t>(3, 0)), CorrelationId(scan.IntegerOr<uint32_t>(4, 0))};
+  }
+  // nullptr, and counted: there is no such activity.
+  store::DeviceActivity* Find(TableScan& scan, RankData& rank, const Reference& r, Named named) {
+    const auto it = activities_.find(Key(rank, HostStamp(rank, r.start), HostStamp(rank, r.end), r.stream, r.correlation, named == Named::kKernel));
+    if (it != activities_.end()) return &rank.activities[it->second];
+    scan.Refuse(named == Named::kKernel ? "there is no such kernel" : "there is no such copy");
+    return nullptr;
   }
 
   void Collectives() {
@@ -72,10 +83,7 @@ class OwnRows {
                                         "sequence", "bytes", "root", "peer", "datatype", "reduction", "operation"};
     TableScan scan(database_, "LOCKSTEP_COLLECTIVES", kColumns, std::size(kColumns), losses_);
     while (scan.Next()) {
-      const int64_t start = FarIn(scan, 1);
-      const int64_t end = FarIn(scan, 2);
-      const StreamId stream(scan.IntegerOr<uint32_t>(3, 0));
-      const CorrelationId correlation(scan.IntegerOr<uint32_t>(4, 0));
+      const Reference reference = ReadReference(scan);
       store::Collective c;
       c.group = index_.Group(scan.Integer(5));
       c.op = store::CollectiveOpFromText(scan.Text(6));
@@ -89,11 +97,11 @@ class OwnRows {
       c.operation = static_cast<uint64_t>(scan.IntegerOr<int64_t>(14, 0));
       RankData* rank = Entry(scan, 0);
       if (rank == nullptr) continue;
-      c.activity = Kernel(scan, *rank, start, end, stream, correlation);
-      if (c.activity == store::kNone) continue;
-      store::DeviceActivity& a = rank->activities[c.activity];
-      a.communication = true;
-      if (a.collective == store::kNone) a.collective = static_cast<uint32_t>(rank->collectives.size());
+      store::DeviceActivity* a = Find(scan, *rank, reference, Named::kKernel);
+      if (a == nullptr) continue;
+      c.activity = static_cast<uint32_t>(a - rank->activities.data());
+      a->communication = true;
+      if (a->collective == store::kNone) a->collective = static_cast<uint32_t>(rank->collectives.size());
       rank->collectives.push_back(c);
     }
   }
@@ -102,26 +110,34 @@ class OwnRows {
     constexpr const char* kColumns[] = {"rankId", "start", "end", "streamId", "correlationId", "blocksPerSm", "warpsPerSm", "occupancyPercent"};
     TableScan scan(database_, "LOCKSTEP_KERNELS", kColumns, std::size(kColumns), losses_);
     while (scan.Next()) {
-      const int64_t start = FarIn(scan, 1);
-      const int64_t end = FarIn(scan, 2);
-      const StreamId stream(scan.IntegerOr<uint32_t>(3, 0));
-      const CorrelationId correlation(scan.IntegerOr<uint32_t>(4, 0));
+      const Reference reference = ReadReference(scan);
       const auto blocks = static_cast<float>(scan.RealOr(5, -1));
       const auto warps = static_cast<float>(scan.RealOr(6, -1));
       const auto occupancy = static_cast<float>(scan.RealOr(7, -1));
       RankData* rank = Entry(scan, 0);
       if (rank == nullptr) continue;
-      const uint32_t place = Kernel(scan, *rank, start, end, stream, correlation);
-      if (place == store::kNone) continue;
-      store::DeviceActivity& a = rank->activities[place];
-      if (a.detail == store::kNone) {
-        a.detail = static_cast<uint32_t>(rank->kernel_details.size());
+      store::DeviceActivity* a = Find(scan, *rank, reference, Named::kKernel);
+      if (a == nullptr) continue;
+      if (a->detail == store::kNone) {
+        a->detail = static_cast<uint32_t>(rank->kernel_details.size());
         rank->kernel_details.emplace_back();
       }
-      store::KernelDetail& d = rank->kernel_details[a.detail];
+      store::KernelDetail& d = rank->kernel_details[a->detail];
       d.blocks_per_sm = blocks;
       d.warps_per_sm = warps;
       d.occupancy_percent = occupancy;
+    }
+  }
+
+  void CopyNames() {
+    constexpr const char* kColumns[] = {"rankId", "start", "end", "streamId", "correlationId", "nameId"};
+    TableScan scan(database_, "LOCKSTEP_COPIES", kColumns, std::size(kColumns), losses_);
+    while (scan.Next()) {
+      const Reference reference = ReadReference(scan);
+      const auto name = scan.IntegerOr<int64_t>(5, 0);
+      RankData* rank = Entry(scan, 0);
+      store::DeviceActivity* a = rank == nullptr ? nullptr : Find(scan, *rank, reference, Named::kCopy);
+      if (a != nullptr) a->name = capture_.strings.Intern(std::string(file_.strings.Text(strings_.Name(name))));
     }
   }
 
@@ -220,15 +236,17 @@ class OwnRows {
 
   const SqliteDatabase& database_;
   const OwnIndex& index_;
+  NsysFile& file_;
   TableLosses& losses_;
+  NsysStrings strings_;
   Capture& capture_;
-  absl::flat_hash_map<KernelKey, uint32_t> kernels_;
+  absl::flat_hash_map<ActivityKey, uint32_t> activities_;
 };
 
 }  // namespace
 
-void ReadOwnRows(const SqliteDatabase& database, const OwnIndex& index, TableLosses& losses, Capture& capture) {
-  OwnRows(database, index, losses, capture).Read();
+void ReadOwnRows(const SqliteDatabase& database, const OwnIndex& index, NsysFile& file, Capture& capture) {
+  OwnRows(database, index, file, capture).Read();
 }
 
 }  // namespace lockstep::trace

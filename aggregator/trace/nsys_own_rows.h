@@ -35,8 +35,8 @@ inline int64_t FarIn(TableScan& scan, size_t column) {
   return std::clamp(scan.IntegerOr<int64_t>(column, 0), -kFarthestNsysTime, kFarthestNsysTime);
 }
 
-// Rows that name what is not there are counted in `losses`.
-void ReadOwnRows(const SqliteDatabase& database, const OwnIndex& index, TableLosses& losses, store::Capture& capture);
+// Rows that name what is not there are counted in the losses of `file`.
+void ReadOwnRows(const SqliteDatabase& database, const OwnIndex& index, NsysFile& file, store::Capture& capture);
 
 }  // namespace lockstep::trace
 

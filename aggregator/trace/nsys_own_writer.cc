@@ -31,6 +31,7 @@ class OwnWriter {
     Communicators();
     Collectives();
     Kernels();
+    Copies();
     Ranges();
     HostUnionsOf();
     NcclTimings();
@@ -133,6 +134,16 @@ class OwnWriter {
         if (d.blocks_per_sm < 0 && d.warps_per_sm < 0 && d.occupancy_percent < 0) continue;
         insert.Row(i, At(i, a.start), At(i, a.end), a.stream.value(), a.correlation.value(), UnlessUnknown(d.blocks_per_sm),
                    UnlessUnknown(d.warps_per_sm), UnlessUnknown(d.occupancy_percent));
+      }
+    });
+  }
+
+  void Copies() {
+    SqliteInsert insert(writer_, "LOCKSTEP_COPIES", {"rankId", "start", "end", "streamId", "correlationId", "nameId"});
+    ForRanks([&](size_t i, const RankData& rank) {
+      for (const store::DeviceActivity& a : rank.activities) {
+        if (a.kind == store::ActivityKind::kKernel || a.name == kNoName) continue;
+        insert.Row(i, At(i, a.start), At(i, a.end), a.stream.value(), a.correlation.value(), a.name.value());
       }
     });
   }

@@ -102,6 +102,9 @@ constexpr Table kTables[] = {
     {"LOCKSTEP_KERNELS",
      "rankId INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, streamId INTEGER NOT NULL, "
      "correlationId INTEGER NOT NULL, blocksPerSm REAL, warpsPerSm REAL, occupancyPercent REAL"},
+    {"LOCKSTEP_COPIES",
+     "rankId INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, streamId INTEGER NOT NULL, "
+     "correlationId INTEGER NOT NULL, nameId INTEGER NOT NULL"},
     {"LOCKSTEP_RANGES",
      "globalTid INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, text TEXT NOT NULL, kind TEXT NOT NULL, "
      "startUnknown INTEGER NOT NULL"},

@@ -23,6 +23,11 @@ void TableLosses::Add(std::string_view table, uint64_t rows, std::string_view wh
   it->second.rows += rows;
 }
 
+void TableLosses::AddRest(std::string_view table, std::string_view what) {
+  Add(table, 1, what);
+  tables_.find(table)->second.rest = what;
+}
+
 uint64_t TableLosses::rows() const {
   uint64_t sum = 0;
   for (const auto& [table, lost] : tables_) sum += lost.rows;
@@ -32,7 +37,8 @@ uint64_t TableLosses::rows() const {
 std::string TableLosses::Describe() const {
   std::string out;
   for (const auto& [table, lost] : tables_) {
-    absl::StrAppend(&out, out.empty() ? "" : "; ", table, ": ", lost.rows, lost.rows == 1 ? " row" : " rows", " (", lost.first, ")");
+    absl::StrAppend(&out, out.empty() ? "" : "; ", table, ": ", lost.rest.empty() ? "" : "at least ", lost.rows, lost.rows == 1 ? " row" : " rows", " (",
+                    lost.first, lost.rest.empty() || lost.rest == lost.first ? "" : absl::StrCat("; ", lost.rest), ")");
   }
   return out;
 }
@@ -95,8 +101,12 @@ bool TableScan::JumpOverDamage() {
     }
   }
   if (reached == 0) {
-    const uint64_t rest = expected_ >= static_cast<uint64_t>(from) ? expected_ - static_cast<uint64_t>(from) + 1 : 1;
-    losses_.Add(table_, rest, absl::StrCat("damaged from row ", from, " on"));
+    const std::string what = absl::StrCat("damaged from row ", from, " on");
+    if (expected_ >= static_cast<uint64_t>(from)) {
+      losses_.Add(table_, expected_ - static_cast<uint64_t>(from) + 1, what);
+    } else {
+      losses_.AddRest(table_, what);
+    }
     return false;
   }
   while (reached - failed > 1) {

@@ -24,8 +24,11 @@ class TableLosses {
   struct Lost {
     uint64_t rows = 0;
     std::string first;  // what was wrong with the first of them
+    std::string rest;   // from where on nothing could be read, and nobody knows how much; empty: all was gone through
   };
   void Add(std::string_view table, uint64_t rows, std::string_view what);
+  // At least one row more, and nobody knows how many.
+  void AddRest(std::string_view table, std::string_view what);
   uint64_t rows() const;
   // "CUPTI_ACTIVITY_KIND_KERNEL: 12 rows (rows 40 to 51 lie on damaged pages)", one after the other; empty: nothing.
   std::string Describe() const;
