@@ -55,7 +55,9 @@ const store::Capture& TheCapture() {
 uint64_t Events() { return 400000; }
 
 // Removed at the end.
-std::string PathOf(const char* name) { return (fs::temp_directory_path() / (std::string("lockstep_nsys_bench_") + name + std::to_string(::getpid()))).string(); }
+std::string PathOf(const char* name) {
+  return (fs::temp_directory_path() / (std::string("lockstep_nsys_bench_") + name + std::to_string(::getpid()))).string();
+}
 
 void Report(benchmark::State& state, const std::string& path) {
   const auto rounds = static_cast<double>(state.iterations());

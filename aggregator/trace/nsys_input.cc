@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -82,7 +83,10 @@ Outcome ReadOne(NsysInput& input, const RowProgress& progress) {
   input.source.reset();
   auto database = SqliteDatabase::OpenFile(plain ? input.from.path : inflated.path());
   inflated.Remove();
-  if (!database.ok()) return {.why = absl::StrCat(" ", database.status().message(), broken_off.empty() ? "" : absl::StrCat(" (", broken_off, ")"), "; copy it again")};
+  if (!database.ok()) {
+    const std::string cut = broken_off.empty() ? "" : absl::StrCat(" (", broken_off, ")");
+    return {.why = absl::StrCat(" ", database.status().message(), cut, "; copy it again")};
+  }
   NsysFile file = ReadNsys(*database, progress);
   if (!broken_off.empty()) file.damage = absl::StrCat("breaks off: ", broken_off);
   if (!file.has_own_tables) return {.rows = std::move(file)};
@@ -101,7 +105,8 @@ class Progress {
     if (!options_.progress) return nullptr;
     return [this, place, bytes](uint64_t rows, uint64_t of) {
       const std::lock_guard lock(mutex_);
-      done_[place] = of == 0 ? bytes : static_cast<uint64_t>(static_cast<double>(bytes) * std::min(1.0, static_cast<double>(rows) / static_cast<double>(of)));
+      const double part = of == 0 ? 1 : std::min(1.0, static_cast<double>(rows) / static_cast<double>(of));
+      done_[place] = static_cast<uint64_t>(static_cast<double>(bytes) * part);
       uint64_t sum = 0;
       for (const uint64_t d : done_) sum += d;
       options_.progress(sum, total_);

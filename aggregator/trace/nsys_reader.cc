@@ -103,8 +103,8 @@ class NsysReader {
   }
 
   void Kernels() {
-    constexpr const char* kColumns[] = {"start",      "end",    "deviceId",  "contextId",          "streamId",           "correlationId", "globalPid", "demangledName",
-                                        "registersPerThread", "gridX",  "gridY",     "gridZ",              "blockX",             "blockY",        "blockZ",    "staticSharedMemory",
+    constexpr const char* kColumns[] = {"start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid", "demangledName",
+                                        "registersPerThread", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "staticSharedMemory",
                                         "dynamicSharedMemory", "graphId", "graphNodeId", "shortName"};
     TableScan scan(database_, "CUPTI_ACTIVITY_KIND_KERNEL", kColumns, kNeeded, file_.losses);
     while (scan.Next()) {
@@ -164,7 +164,8 @@ class NsysReader {
   }
 
   void Sets() {
-    constexpr const char* kColumns[] = {"start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid", "bytes", "memKind", "graphNodeId"};
+    constexpr const char* kColumns[] = {"start",         "end",       "deviceId", "contextId", "streamId",
+                                        "correlationId", "globalPid", "bytes",    "memKind",   "graphNodeId"};
     TableScan scan(database_, "CUPTI_ACTIVITY_KIND_MEMSET", kColumns, kNeeded, file_.losses);
     while (scan.Next()) {
       const auto a = Activity(scan);
@@ -200,7 +201,8 @@ class NsysReader {
   }
 
   void Syncs() {
-    constexpr const char* kColumns[] = {"start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid", "syncType", "eventId"};
+    constexpr const char* kColumns[] = {"start",         "end",       "deviceId", "contextId", "streamId",
+                                        "correlationId", "globalPid", "syncType", "eventId"};
     TableScan scan(database_, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", kColumns, kNeeded, file_.losses);
     while (scan.Next()) {
       const auto times = Times(scan);

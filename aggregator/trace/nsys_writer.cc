@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -184,8 +183,8 @@ class NsysWriter {
   void Kernels() {
     SqliteInsert insert(
         writer_, "CUPTI_ACTIVITY_KIND_KERNEL",
-        {"start",  "end",    "deviceId", "contextId", "streamId", "correlationId", "globalPid",          "demangledName",       "shortName",   "registersPerThread",
-         "gridX",  "gridY",  "gridZ",    "blockX",    "blockY",   "blockZ",        "staticSharedMemory", "dynamicSharedMemory", "graphNodeId", "graphId"},
+        {"start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid", "demangledName", "shortName", "registersPerThread",
+         "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "staticSharedMemory", "dynamicSharedMemory", "graphNodeId", "graphId"},
         {{"localMemoryPerThread", "0"}, {"localMemoryTotal", "0"}, {"gridId", "0"}, {"tensorSizeMinusOneElements", "'[]'"}});
     const store::KernelDetail unknown;
     ForRanks([&](size_t i, const RankData& rank) {
@@ -280,7 +279,8 @@ class NsysWriter {
         const auto domain = domains.try_emplace(r.domain, static_cast<int64_t>(domains.size())).first->second;
         const std::string_view text = capture_.Text(r.name);
         if (domain != 0 && created.emplace(identity_.Of(i).global_pid, domain).second) {
-          insert.Row(At(i, r.start), std::optional<int64_t>(), nsys::kDomainCreate, capture_.Text(r.domain), tid, std::optional<int64_t>(), domain);
+          insert.Row(At(i, r.start), std::optional<int64_t>(), nsys::kDomainCreate, capture_.Text(r.domain), tid, std::optional<int64_t>(),
+                     domain);
         }
         // NCCL registers its strings, and scripts look for them where Nsight Systems puts such ones.
         const bool registered = domain != 0 && text.starts_with("nccl");
