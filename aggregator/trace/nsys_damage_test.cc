@@ -130,7 +130,7 @@ TEST(NsysDamage, ViewsAndComputedColumnsAreNoTables) {
 }
 
 TEST(NsysDamage, NoDatabaseIsSaidSo) {
-  const auto text = SqliteDatabase::OpenImage(std::string("SQLite format 3\0 and then nothing of the kind", 47) + std::string(9000, 'x'));
+  const auto text = SqliteDatabase::OpenImage(std::string("SQLite format 3") + '\0' + std::string(9000, 'x'));
   EXPECT_FALSE(text.ok());
 }
 
