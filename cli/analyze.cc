@@ -12,11 +12,13 @@ constexpr char kAbout[] =
     "Analyse recorded traces: which rank holds the others back, why, and what fixing it would gain.\n"
     "\n"
     "Reads folders that lockstep trace wrote; Kineto/PyTorch traces (.json, .json.gz), one per rank, a folder or\n"
-    "files; and a job's own timeline, one file for all ranks (docs/formats/timeline.md).\n"
+    "files; SQLite exports of Nsight Systems (nsys export --type sqlite --include-blobs=true), or one of ours; and a\n"
+    "job's own timeline, one file for all ranks (docs/formats/timeline.md).\n"
     "\n"
     "Examples:\n"
     "  lockstep analyze ./traces\n"
     "  lockstep analyze rank0.json.gz rank1.json.gz --format json -o report.json\n"
+    "  lockstep analyze job.sqlite\n"
     "  lockstep analyze ./traces --exit-code || echo 'a straggler, or no usable input'\n";
 
 struct AnalyzeFlags {

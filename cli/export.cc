@@ -22,6 +22,7 @@ constexpr char kExamples[] =
     "Examples:\n"
     "  lockstep export ./lockstep-4711-20260301-120000 --format perfetto -o merged.pftrace\n"
     "  lockstep export ./traces --format kineto --ranks 0-3 -o kineto/\n"
+    "  lockstep export ./traces --format nsys-sqlite -o job.sqlite\n"
     "  lockstep export ./traces --format scenario -o job.scenario\n";
 
 std::string About() {

@@ -113,10 +113,16 @@ absl::Status WriteScenario(const ExportJob& job) {
   return sink->Finish();
 }
 
+absl::Status WriteNsysSqlite(const ExportJob& job) {
+  return trace::WriteNsysSqlite(job.capture, job.analysis.clock, job.output, job.progress);
+}
+
 constexpr ExportFormat kFormats[] = {
     {"kineto", "one Chrome JSON per rank, into a folder: HTA, TensorBoard's PyTorch plugin, chrome://tracing", ExportShape::kFilePerRank,
      "traces", WriteKineto},
     {"perfetto", "one file with all ranks on one clock: ui.perfetto.dev; -o NAME.tar: an archive of per-rank traces that opens as one", ExportShape::kFile, "merged.pftrace", WritePerfetto},
+    {"nsys-sqlite", "one database with the tables of Nsight Systems' export: scripts written for those", ExportShape::kFile, "nsys.sqlite",
+     WriteNsysSqlite},
     {"scenario", "what lockstep-sim-rank replays without a GPU", ExportShape::kFile, "job.scenario", WriteScenario},
 };
 

@@ -343,5 +343,30 @@ TEST(RealTraces, AJobOfOneRankIsComparedWithItsOwnSteps) {
   }
 }
 
+// An export of Nsight Systems: what was counted of it with exact intervals, by others.
+TEST(RealTraces, NsysOfTwoGpus) {
+  const auto capture = Real("nsys_h100_2gpu");
+  if (!capture) GTEST_SKIP();
+  const Report report = Analyze(*capture).report;
+  tests::CheckedJson(report);
+  ASSERT_EQ(report.ranks.size(), 2u);
+  for (const RankRow& r : report.ranks) {
+    EXPECT_EQ(r.compute + r.exposed_transfer + r.exposed_wait + r.exposed_unsplit + r.exposed_memory + r.idle, r.span);
+  }
+  EXPECT_EQ(capture->ranks[0].activities.size() + capture->ranks[1].activities.size(), 4010u + 1020u + 269u);
+  EXPECT_EQ(report.ranks[0].communication, Nanos(17172652));
+  EXPECT_EQ(report.ranks[1].communication, Nanos(8229100));
+  EXPECT_EQ(report.ranks[0].overlap, Nanos(0));
+  EXPECT_EQ(report.ranks[0].wait_by_clock, Nanos(10898336));
+  EXPECT_EQ(capture->ranks[0].collectives.size(), 33u);
+  EXPECT_TRUE(capture->ranks[0].losses.empty());
+  EXPECT_EQ(capture->hosts.size(), 1u);
+  EXPECT_EQ(capture->hosts[0].name, "modal");
+  // 2026-05-26T07:59:22 UTC.
+  EXPECT_EQ(capture->ranks[1].activities[0].start, HostTime(1779782362033915943));
+  const bool told = std::any_of(capture->notes.begin(), capture->notes.end(), [](const std::string& note) { return note.find("--include-blobs") != std::string::npos; });
+  EXPECT_TRUE(told);
+}
+
 }  // namespace
 }  // namespace lockstep::report

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "aggregator/trace/deal_calls.h"
 #include "aggregator/trace/nest_ranges.h"
 
 namespace lockstep::trace {
@@ -166,25 +167,6 @@ class Rebase {
   Nanos base_;
   std::vector<NameId> names_;
 };
-
-// With several devices in one process, a call belongs to the device whose activity it started; the others to
-// the first.
-void DealApiCalls(std::vector<store::ApiCall> calls, std::span<RankData> entries) {
-  if (entries.size() == 1) {
-    entries[0].api_calls = std::move(calls);
-    return;
-  }
-  absl::flat_hash_map<CorrelationId, size_t> device_of;
-  for (size_t i = 0; i < entries.size(); ++i) {
-    for (const store::DeviceActivity& a : entries[i].activities) {
-      if (a.correlation.value() != 0) device_of.try_emplace(a.correlation, i);
-    }
-  }
-  for (const store::ApiCall& call : calls) {
-    const auto it = device_of.find(call.correlation);
-    entries[it == device_of.end() ? 0 : it->second].api_calls.push_back(call);
-  }
-}
 
 void DealSyncs(const std::vector<KinetoSync>& syncs, std::span<RankData> entries) {
   for (const KinetoSync& sync : syncs) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "aggregator/trace/decimal_time.h"
+#include "aggregator/trace/kineto_names.h"
 
 namespace lockstep::trace {
 namespace {
@@ -71,11 +72,6 @@ store::CopyDetail CopyFromName(std::string_view name) {
     copy.dst_kind = MemoryKind(name.substr(arrow + 4, close - arrow - 4));
   }
   return copy;
-}
-
-bool NamesDataLoader(std::string_view name) {
-  return name.starts_with("enumerate(DataLoader)") || name.starts_with("DataLoader") ||
-         (name.starts_with("_") && name.find("DataLoaderIter") != std::string_view::npos);
 }
 
 // "[0, 1, 3]"; nullopt when elided or anything else.

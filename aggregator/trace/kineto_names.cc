@@ -111,4 +111,9 @@ std::string_view CopyKindName(uint8_t copy_kind) {
   return kNames[copy_kind < kNames.size() ? copy_kind : 0];
 }
 
+bool NamesDataLoader(std::string_view name) {
+  return name.starts_with("enumerate(DataLoader)") || name.starts_with("DataLoader") ||
+         (name.starts_with("_") && name.find("DataLoaderIter") != std::string_view::npos);
+}
+
 }  // namespace lockstep::trace

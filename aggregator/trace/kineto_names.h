@@ -16,6 +16,8 @@ std::string_view TorchAnnotation(store::CollectiveOp op);
 std::string_view TorchDatatype(std::string_view datatype);
 // "Memcpy HtoD (Pinned -> Device)" of CUPTI's numbers, for copies whose source kept no name.
 std::string_view CopyKindName(uint8_t copy_kind);
+// PyTorch's own ranges and operators around the wait for the next batch.
+bool NamesDataLoader(std::string_view name);
 
 }  // namespace lockstep::trace
 

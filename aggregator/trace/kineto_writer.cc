@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "aggregator/trace/job_shift.h"
 #include "aggregator/trace/json_text.h"
 #include "aggregator/trace/kineto_header.h"
 #include "aggregator/trace/kineto_links.h"
@@ -31,13 +32,6 @@ constexpr int64_t kHourNs = int64_t{3600} * 1000000000;
 constexpr uint64_t kLaneStep = 10000000;
 constexpr int64_t kGpuSortIndex = 5000000;
 
-Nanos ToUnix(const align::ClockModel& clock, const RankData& rank) {
-  // One shift for the whole rank keeps every duration as it was measured; the drift over half a window is in
-  // the header.
-  const HostTime middle = rank.window.start + rank.window.length() / 2;
-  return Nanos(clock.ToJob(rank.host, middle).ns() - middle.ns());
-}
-
 class KinetoWriter {
  public:
   KinetoWriter(const Capture& capture, uint32_t rank_index, const align::ClockModel& clock, store::ByteSink& sink, const KinetoOptions& options)
@@ -51,10 +45,10 @@ class KinetoWriter {
         pid_(rank_.pid != 0 ? rank_.pid : 1000000 + rank_.rank.value()) {
     int64_t earliest = JobTime::Max().ns();
     for (const RankData& r : capture.ranks) {
-      earliest = std::min(earliest, (r.window.start + ToUnix(clock, r)).ns());
+      earliest = std::min(earliest, (r.window.start + JobShift(clock, r)).ns());
     }
     base_ = Nanos(earliest > 0 ? earliest / kHourNs * kHourNs : 0);
-    shift_ = ToUnix(clock, rank_) - base_;
+    shift_ = JobShift(clock, rank_) - base_;
   }
 
   absl::Status Write() {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -14,7 +15,9 @@
 #include "aggregator/trace/byte_source.h"
 #include "aggregator/trace/kineto_capture.h"
 #include "aggregator/trace/kineto_reader.h"
+#include "aggregator/trace/nsys_input.h"
 #include "aggregator/trace/readers.h"
+#include "aggregator/trace/sqlite_database.h"
 #include "aggregator/trace/timeline_reader.h"
 #include "aggregator/trace/trace_files.h"
 
@@ -108,6 +111,43 @@ absl::StatusOr<Opened*> FindTimeline(std::vector<Opened>& opened) {
   return nullptr;
 }
 
+// nullopt: none of the files is an nsys export. Beside one that was found in a folder other traces are left out, since nobody said which
+// are meant.
+absl::StatusOr<std::optional<store::Capture>> ReadNsysAmong(std::vector<Opened>& opened, const ReadOptions& options) {
+  std::vector<NsysInput> inputs;
+  std::vector<Opened> others;
+  for (Opened& o : opened) {
+    if (IsSqlite(Peek(o.trace.source, kSqliteMagicBytes))) {
+      inputs.push_back({o.from, std::move(o.trace.source), o.trace.bytes});
+    } else {
+      others.push_back(std::move(o));
+    }
+  }
+  if (inputs.empty()) {
+    opened = std::move(others);
+    return std::nullopt;
+  }
+  for (const Opened& o : others) {
+    if (!o.from.named) continue;
+    return absl::InvalidArgumentError(absl::StrCat(o.from.path, " is no nsys export and ", inputs.front().from.path,
+                                                   " is one; give one kind of traces at a time"));
+  }
+  auto capture = ReadNsysInput(std::move(inputs), options);
+  if (!capture.ok()) return capture.status();
+  for (const Opened& o : others) capture->notes.push_back(absl::StrCat(o.from.path, " is no nsys export (left out)"));
+  return std::move(*capture);
+}
+
+// Files of one kind.
+absl::StatusOr<store::Capture> ReadOpened(std::vector<Opened> opened, const ReadOptions& options) {
+  auto nsys = ReadNsysAmong(opened, options);
+  if (!nsys.ok()) return nsys.status();
+  if (*nsys) return std::move(**nsys);
+  const auto timeline = FindTimeline(opened);
+  if (!timeline.ok()) return timeline.status();
+  return *timeline != nullptr ? ReadOneTimeline(**timeline, options) : JoinKinetoFiles(ReadAll(std::move(opened), options));
+}
+
 }  // namespace
 
 absl::StatusOr<store::Capture> LoadCapture(const std::string& folder, const ReadOptions& options) {
@@ -150,11 +190,9 @@ absl::StatusOr<store::Capture> ReadInput(std::span<const std::string> paths, con
   }
   auto opened = OpenAll(input->traces);
   if (!opened.ok()) return absl::InvalidArgumentError(opened.status().message());
-  const auto timeline = FindTimeline(*opened);
-  if (!timeline.ok()) return timeline.status();
-  auto capture = *timeline != nullptr ? ReadOneTimeline(**timeline, options) : JoinKinetoFiles(ReadAll(std::move(*opened), options));
+  auto capture = ReadOpened(std::move(*opened), options);
   if (!capture.ok()) return capture.status();
-  capture->id = NameOf(input->traces);
+  if (capture->id.empty()) capture->id = NameOf(input->traces);
   store::Finish(*capture);
   align::InferGroups(*capture);
   return capture;

@@ -18,9 +18,10 @@ struct ReadOptions {
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
 
-// Files and folders, in any mix of: one Lockstep capture folder; Kineto/PyTorch traces (.json, .json.gz); one
-// timeline of a whole job (docs/formats/timeline.md). The result is Finish()ed. kInvalidArgument: input that cannot be used (nothing found, two files of one rank, …), with a sentence that
-// names file, place and remedy. A folder where some files are damaged is read without them, and `notes` says so.
+// Files and folders, in any mix of: one Lockstep capture folder; Kineto/PyTorch traces (.json, .json.gz); one timeline of a whole job
+// (docs/formats/timeline.md); SQLite exports of Nsight Systems, or one of ours (docs/formats/nsys_sqlite.md). The result is Finish()ed.
+// kInvalidArgument: input that cannot be used (nothing found, two files of one rank, …), with a sentence that names file, place and
+// remedy. A folder where some files are damaged is read without them, and `notes` says so.
 absl::StatusOr<store::Capture> ReadInput(std::span<const std::string> paths, const ReadOptions& options);
 
 // A capture folder, or its records/: what store::LoadRecords reads, with the traces that PyTorch's profiler wrote for ranks that were

@@ -55,6 +55,11 @@ absl::Status WritePerfettoArchive(const store::Capture& capture, const align::Ma
 absl::Status WriteScenario(const store::Capture& capture, const align::Matches& matches, const align::ClockModel& clock,
                            store::ByteSink& sink);
 
+// All ranks on one clock as an SQLite file with the tables of Nsight Systems' export (docs/formats/nsys_sqlite.md). `path` appears
+// complete or not at all.
+absl::Status WriteNsysSqlite(const store::Capture& capture, const align::ClockModel& clock, const std::string& path,
+                             const WriteProgress& progress = {});
+
 }  // namespace lockstep::trace
 
 #endif  // LOCKSTEP_AGGREGATOR_TRACE_WRITERS_H_
