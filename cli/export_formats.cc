@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "aggregator/store/file_sink.h"
+#include "aggregator/tables/write_tables.h"
 #include "common/rpc/status_macros.h"
 
 namespace lockstep::cli {
@@ -113,11 +114,21 @@ absl::Status WriteScenario(const ExportJob& job) {
   return sink->Finish();
 }
 
+absl::Status WriteCsv(const ExportJob& job) {
+  return tables::WriteTables({job.capture, job.analysis}, tables::TableFormat::kCsv, job.output, job.progress);
+}
+
+absl::Status WriteParquet(const ExportJob& job) {
+  return tables::WriteTables({job.capture, job.analysis}, tables::TableFormat::kParquet, job.output, job.progress);
+}
+
 constexpr ExportFormat kFormats[] = {
     {"kineto", "one Chrome JSON per rank, into a folder: HTA, TensorBoard's PyTorch plugin, chrome://tracing", ExportShape::kFilePerRank,
      "traces", WriteKineto},
     {"perfetto", "one file with all ranks on one clock: ui.perfetto.dev; -o NAME.tar: an archive of per-rank traces that opens as one", ExportShape::kFile, "merged.pftrace", WritePerfetto},
     {"scenario", "what lockstep-sim-rank replays without a GPU", ExportShape::kFile, "job.scenario", WriteScenario},
+    {"csv", "every table of the report and the capture, a file each; -o TABLE.csv[.gz]: one of them", ExportShape::kFolder, "csv", WriteCsv},
+    {"parquet", "the same for DuckDB, pandas, Spark, ClickHouse; -o TABLE.parquet: one of them", ExportShape::kFolder, "parquet", WriteParquet},
 };
 
 }  // namespace
