@@ -114,6 +114,10 @@ absl::Status WriteScenario(const ExportJob& job) {
   return sink->Finish();
 }
 
+absl::Status WriteOtf2(const ExportJob& job) {
+  return trace::WriteOtf2(job.capture, job.analysis.matches, job.analysis.clock, job.output, job.progress);
+}
+
 absl::Status WriteCsv(const ExportJob& job) {
   return tables::WriteTables({job.capture, job.analysis}, tables::TableFormat::kCsv, job.output, job.progress);
 }
@@ -127,6 +131,7 @@ constexpr ExportFormat kFormats[] = {
      "traces", WriteKineto},
     {"perfetto", "one file with all ranks on one clock: ui.perfetto.dev; -o NAME.tar: an archive of per-rank traces that opens as one", ExportShape::kFile, "merged.pftrace", WritePerfetto},
     {"scenario", "what lockstep-sim-rank replays without a GPU", ExportShape::kFile, "job.scenario", WriteScenario},
+    {"otf2", "an OTF2 archive of all ranks, a folder: Vampir, Scalasca, otf2-print", ExportShape::kFolder, "otf2", WriteOtf2},
     {"csv", "every table of the report and the capture, a file each; -o TABLE.csv[.gz]: one of them", ExportShape::kFolder, "csv", WriteCsv},
     {"parquet", "the same for DuckDB, pandas, Spark, ClickHouse; -o TABLE.parquet: one of them", ExportShape::kFolder, "parquet", WriteParquet},
 };
