@@ -160,9 +160,16 @@ std::optional<uint64_t> GraphNodeOf(const ActivityRow& r) {
 }
 
 std::optional<uint32_t> ContextOf(const ActivityRow& r) {
-  if (const store::KernelDetail* kernel = KernelOf(r)) return kernel->context.value();
-  if (const store::CopyDetail* copy = CopyOf(r)) return copy->context.value();
-  return std::nullopt;
+  const store::KernelDetail* kernel = KernelOf(r);
+  const store::CopyDetail* copy = CopyOf(r);
+  const uint32_t context = kernel != nullptr ? kernel->context.value() : copy != nullptr ? copy->context.value() : 0;
+  return context == 0 ? std::nullopt : std::optional(context);
+}
+
+// No kernel does without any: a source that did not tell left a 0.
+std::optional<uint16_t> RegistersOf(const ActivityRow& r) {
+  const store::KernelDetail* kernel = KernelOf(r);
+  return kernel == nullptr || kernel->registers == 0 ? std::nullopt : std::optional(kernel->registers);
 }
 
 template <uint32_t axis>
@@ -206,7 +213,7 @@ std::unique_ptr<TableSource> DeviceActivities() {
           Make<R>("block_x", "", "threads", Named<BlockOf<0>>()),
           Make<R>("block_y", "", "threads", Named<BlockOf<1>>()),
           Make<R>("block_z", "", "threads", Named<BlockOf<2>>()),
-          Make<R>("registers", "", "per thread", Named<KernelMember<&store::KernelDetail::registers>>()),
+          Make<R>("registers", "", "per thread", Named<RegistersOf>()),
           Make<R>("static_shared_bytes", "bytes", "per block", Named<KernelMember<&store::KernelDetail::static_shared_bytes>>()),
           Make<R>("dynamic_shared_bytes", "bytes", "per block", Named<KernelMember<&store::KernelDetail::dynamic_shared_bytes>>()),
       }));

@@ -1,7 +1,7 @@
 // What a table is: its name, its columns, and rows that come in batches of columns.
 //
 // A table is described once, where its rows are made (report_tables.cc, event_tables.cc, …); every format writes from that.
-// Described in docs/formats/tables.md.
+// The list of them is in docs/formats/csv.md.
 #ifndef LOCKSTEP_AGGREGATOR_TABLES_TABLE_H_
 #define LOCKSTEP_AGGREGATOR_TABLES_TABLE_H_
 

@@ -39,22 +39,23 @@ OTF2_CollectiveOp Otf2OpOf(CollectiveOp op) {
   }
 }
 
-Otf2Bytes Otf2BytesOf(const store::Collective& c, int32_t group_size, bool is_root) {
-  if (c.op == CollectiveOp::kBarrier) return {.sent = 0, .received = 0};
-  if (c.bytes < 0) return {};
-  const auto one = static_cast<uint64_t>(c.bytes);
-  const uint64_t all = group_size > 0 ? one * static_cast<uint64_t>(group_size) : OTF2_UNDEFINED_UINT64;
+std::optional<Otf2Bytes> Otf2BytesOf(const store::Collective& c, int32_t group_size, bool is_root) {
+  if (c.op == CollectiveOp::kBarrier) return Otf2Bytes{};
   const bool rooted = c.op == CollectiveOp::kBroadcast || c.op == CollectiveOp::kReduce || c.op == CollectiveOp::kGather ||
                       c.op == CollectiveOp::kScatter;
-  if (rooted && c.root < 0) return {};
+  const bool needs_size = c.op == CollectiveOp::kAllGather || c.op == CollectiveOp::kReduceScatter ||
+                          (is_root && (c.op == CollectiveOp::kGather || c.op == CollectiveOp::kScatter));
+  if (c.bytes < 0 || (rooted && c.root < 0) || (needs_size && group_size <= 0)) return std::nullopt;
+  const auto one = static_cast<uint64_t>(c.bytes);
+  const uint64_t all = one * static_cast<uint64_t>(group_size);
   switch (c.op) {
-    case CollectiveOp::kAllGather: return {.sent = one, .received = all};
-    case CollectiveOp::kReduceScatter: return {.sent = all, .received = one};
-    case CollectiveOp::kBroadcast: return {.sent = is_root ? one : 0, .received = is_root ? 0 : one};
-    case CollectiveOp::kReduce: return {.sent = one, .received = is_root ? one : 0};
-    case CollectiveOp::kGather: return {.sent = one, .received = is_root ? all : 0};
-    case CollectiveOp::kScatter: return {.sent = is_root ? all : 0, .received = one};
-    default: return {.sent = one, .received = one};
+    case CollectiveOp::kAllGather: return Otf2Bytes{.sent = one, .received = all};
+    case CollectiveOp::kReduceScatter: return Otf2Bytes{.sent = all, .received = one};
+    case CollectiveOp::kBroadcast: return Otf2Bytes{.sent = is_root ? one : 0, .received = is_root ? 0 : one};
+    case CollectiveOp::kReduce: return Otf2Bytes{.sent = one, .received = is_root ? one : 0};
+    case CollectiveOp::kGather: return Otf2Bytes{.sent = one, .received = is_root ? all : 0};
+    case CollectiveOp::kScatter: return Otf2Bytes{.sent = is_root ? all : 0, .received = one};
+    default: return Otf2Bytes{.sent = one, .received = one};
   }
 }
 

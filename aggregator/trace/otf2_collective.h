@@ -5,6 +5,7 @@
 #include <otf2/otf2.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "aggregator/store/capture.h"
 
@@ -14,13 +15,13 @@ OTF2_RegionRole Otf2RoleOf(store::CollectiveOp op);
 // Of operations that have a collective's record (otf2_plan.h).
 OTF2_CollectiveOp Otf2OpOf(store::CollectiveOp op);
 
-// What one rank gives and gets as the operation defines it, not what travels. OTF2_UNDEFINED_UINT64: unknown.
+// What one rank gives and gets as the operation defines it, not what travels.
 struct Otf2Bytes {
-  uint64_t sent = OTF2_UNDEFINED_UINT64;
-  uint64_t received = OTF2_UNDEFINED_UINT64;
+  uint64_t sent = 0;
+  uint64_t received = 0;
 };
-// `group_size` 0: unknown.
-Otf2Bytes Otf2BytesOf(const store::Collective& collective, int32_t group_size, bool is_root);
+// nullopt: unknown. `group_size` 0: unknown.
+std::optional<Otf2Bytes> Otf2BytesOf(const store::Collective& collective, int32_t group_size, bool is_root);
 
 }  // namespace lockstep::trace
 

@@ -38,7 +38,7 @@ struct AttributeText {
 };
 constexpr AttributeText kAttributes[] = {
     {Otf2Attribute::kCorrelation, "correlation", "joins a CUDA call and what it started on the device, within one process"},
-    {Otf2Attribute::kBytes, "bytes", "copied or set"},
+    {Otf2Attribute::kBytes, "bytes", "copied or set; of a collective as NCCL counts them, for each rank; without it unknown, and sizes are 0"},
     {Otf2Attribute::kSequence, "sequence", "of the collective, as its source counts"},
 };
 

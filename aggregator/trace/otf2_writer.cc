@@ -118,7 +118,12 @@ class RankWriter {
     return place == OTF2_UNDEFINED_UINT32 ? std::nullopt : std::optional(place);
   }
 
-  static uint64_t BytesOf(const store::Collective& c) { return c.bytes < 0 ? OTF2_UNDEFINED_UINT64 : static_cast<uint64_t>(c.bytes); }
+  // The format has no word for an unknown size: 0, without the attribute that known ones have.
+  static uint64_t BytesOf(const store::Collective& c) { return CountOf(c).value_or(0); }
+
+  static std::optional<uint64_t> CountOf(const store::Collective& c) {
+    return c.bytes < 0 ? std::nullopt : std::optional(static_cast<uint64_t>(c.bytes));
+  }
 
   void BeginCollective(uint32_t collective, JobTime at) {
     const store::Collective& one = rank_.collectives[collective];
@@ -141,15 +146,15 @@ class RankWriter {
     const auto own = c->rank_in_group.find(rank_.rank);
     const bool is_root = own != c->rank_in_group.end() && one.root >= 0 && own->second == static_cast<uint32_t>(one.root);
     const bool root_known = one.root >= 0 && static_cast<size_t>(one.root) < c->places.size();
-    const Otf2Bytes bytes = Otf2BytesOf(one, capture_.groups[one.group].size, is_root);
+    const std::optional<Otf2Bytes> bytes = Otf2BytesOf(one, capture_.groups[one.group].size, is_root);
     const std::optional<uint64_t> sequence = one.sequence < 0 ? std::nullopt : std::optional<uint64_t>(one.sequence);
     out_.CollectiveEnd(at,
                        {.op = Otf2OpOf(one.op),
                         .communicator = c->ref,
                         .root = root_known ? c->places[static_cast<size_t>(one.root)] : uint32_t{OTF2_COLLECTIVE_ROOT_NONE},
-                        .sent = bytes.sent,
-                        .received = bytes.received},
-                       {{Otf2Attribute::kSequence, sequence}});
+                        .sent = bytes ? bytes->sent : 0,
+                        .received = bytes ? bytes->received : 0},
+                       {{Otf2Attribute::kSequence, sequence}, {Otf2Attribute::kBytes, CountOf(one)}});
   }
 
   struct HostSlice {
