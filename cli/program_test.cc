@@ -148,7 +148,7 @@ TEST_F(ProgramTest, ArgumentsThatMeanNothingAreNamedWithCode2) {
   EXPECT_EQ(Run("lockstep trace --activities pm_sampling").code, 2);
   EXPECT_EQ(Run("lockstep trace --activities python --via cupti").code, 2) << "only PyTorch records that";
   EXPECT_EQ(Run("lockstep trace --via nsys").code, 2);
-  EXPECT_EQ(Run("lockstep trace --formats otf2").code, 2);
+  EXPECT_EQ(Run("lockstep trace --formats otf3").code, 2);
   EXPECT_EQ(Run("lockstep report x --format yaml").code, 2);
   EXPECT_EQ(Run("lockstep analyze").code, 2);
   EXPECT_EQ(Run("lockstep whatif x").code, 2) << "what is to be fixed?";

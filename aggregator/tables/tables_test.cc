@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -162,15 +163,15 @@ TEST_F(TablesTest, AnOldParquetFileSaysTheSame) {
     const std::string now = Parquet(*source);
     const DecodedTable written = DecodeParquet(now);
     const std::string kept = ReadFile(kGolden + "parquet/device_activities.parquet");
-    if (kept.empty()) ExpectGolden("parquet/device_activities.parquet", now);
     const DecodedTable old = DecodeParquet(kept);
-    ASSERT_EQ(old.columns.size(), written.columns.size());
-    for (size_t i = 0; i < old.columns.size(); ++i) {
+    EXPECT_EQ(old.columns.size(), written.columns.size());
+    for (size_t i = 0; i < std::min(old.columns.size(), written.columns.size()); ++i) {
       EXPECT_EQ(old.columns[i].name, written.columns[i].name);
       EXPECT_EQ(old.columns[i].type, written.columns[i].type) << old.columns[i].name;
       EXPECT_EQ(old.columns[i].optional, written.columns[i].optional) << old.columns[i].name;
       EXPECT_EQ(old.columns[i].cells, written.columns[i].cells) << old.columns[i].name;
     }
+    if (HasFailure()) ExpectGolden("parquet/device_activities.parquet", now);
   }
 }
 

@@ -202,7 +202,8 @@ Otf2Contents ReadOtf2(const std::string& folder) {
   if (reader == nullptr) return {};
   OTF2_Reader_SetSerialCollectiveCallbacks(reader);
   ReadDefinitions(reader, state);
-  ReadEvents(reader, state);
+  // The library has no reader of no locations.
+  if (!state.locations.empty()) ReadEvents(reader, state);
   OTF2_Reader_Close(reader);
   for (const auto& open : state.open) EXPECT_TRUE(open.second.empty()) << state.locations[open.first] << ": an enter without its leave";
   EXPECT_EQ(state.out.stated_events, state.out.events);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -82,8 +83,9 @@ TEST_F(Otf2WriterTest, WhatOverlapsGetsALaneOfItsOwn) {
   TimelineBuilder t;
   t.Rank(0).Kernel("a", 0, 20).Kernel("b", 10, 20).Kernel("c", 20, 5).Range("x", 0, 50).Range("y", 40, 30);
   const Otf2Contents read = WriteAndRead(t.Build());
-  EXPECT_THAT(read.locations.at("rank 0 GPU 0 / stream 7"), ElementsAre("0 enter a", "20000 leave a", "20000 enter c", "25000 leave c"));
-  EXPECT_THAT(read.locations.at("rank 0 GPU 0 / stream 7 (lane 2)"), ElementsAre("10000 enter b", "30000 leave b"));
+  EXPECT_THAT(read.locations.at("rank 0 GPU 0 / stream 7"),
+              ElementsAre("0 enter a correlation=1", "20000 leave a", "20000 enter c correlation=3", "25000 leave c"));
+  EXPECT_THAT(read.locations.at("rank 0 GPU 0 / stream 7 (lane 2)"), ElementsAre("10000 enter b correlation=2", "30000 leave b"));
   EXPECT_THAT(read.locations.at("rank 0 / thread 1"), ElementsAre("0 enter x", "50000 leave x"));
   EXPECT_THAT(read.locations.at("rank 0 / thread 1 (lane 2)"), ElementsAre("40000 enter y", "70000 leave y"));
 }
