@@ -201,7 +201,8 @@ std::unique_ptr<TableSource> DeviceActivities() {
           Duration<R>(),
           Make<R>("communication", "", "metadata first, name second, the user's rule third",
                   [](const R& r) { return r.row->communication; }),
-          Make<R>("correlation", "", "the call in api_calls that started it", [](const R& r) { return CorrelationOrNull(r.row->correlation); }),
+          Make<R>("correlation", "", "the call in api_calls that started it",
+                  [](const R& r) { return CorrelationOrNull(r.row->correlation); }),
           Make<R>("bytes", "bytes", "copied or set",
                   [](const R& r) { return CopyOf(r) == nullptr ? std::nullopt : std::optional(CopyOf(r)->bytes); }),
           Make<R>("context", "", "CUPTI's number", Named<ContextOf>()),
@@ -230,7 +231,8 @@ std::unique_ptr<TableSource> ApiCalls() {
           Make<R>("name", "", "of the function", [](const R& r) { return r.Text(r.row->name); }),
           Start<R>(),
           Duration<R>(),
-          Make<R>("correlation", "", "what device_activities name it by", [](const R& r) { return CorrelationOrNull(r.row->correlation); }),
+          Make<R>("correlation", "", "what device_activities name it by",
+                  [](const R& r) { return CorrelationOrNull(r.row->correlation); }),
           Make<R>("cbid", "", "CUPTI's number of the function", [](const R& r) { return r.row->cbid; }),
       }));
 }
@@ -258,6 +260,35 @@ std::unique_ptr<TableSource> Ranges() {
       }));
 }
 
+std::string_view PoolName(store::MemoryPoolType type) {
+  constexpr std::string_view kNames[] = {"none", "own", "imported"};
+  return kNames[std::min<size_t>(static_cast<size_t>(type), std::size(kNames) - 1)];
+}
+
+template <auto member>
+std::optional<uint64_t> OfOwnPool(const Of<store::MemoryOp>& r) {
+  return r.row->pool == store::MemoryPoolType::kOwn ? std::optional(r.row->*member) : std::nullopt;
+}
+
+std::unique_ptr<TableSource> MemoryOperations() {
+  using R = Of<store::MemoryOp>;
+  return std::make_unique<TableOf<R>>(
+      TableTitle{"memory_operations", "cudaMalloc, cudaFree and their like, where a capture asked for them."},
+      CountOf<store::MemoryOp, &RankData::memory_ops>, EachOf<store::MemoryOp, &RankData::memory_ops>,
+      WithRank<R>({
+          Make<R>("time_ns", "ns", "Unix time on the job's clock", [](const R& r) { return r.At(r.row->time); }),
+          Make<R>("release", "", "else an allocation", [](const R& r) { return r.row->release; }),
+          Make<R>("address", "", "of the memory", [](const R& r) { return r.row->address; }),
+          Make<R>("bytes", "bytes", "of the memory", [](const R& r) { return r.row->bytes; }),
+          Make<R>("memory_kind", "", "CUPTI's number", [](const R& r) { return r.row->memory_kind; }),
+          Make<R>("correlation", "", "the call in api_calls", [](const R& r) { return CorrelationOrNull(r.row->correlation); }),
+          Make<R>("stream", "", "null: not asynchronous",
+                  [](const R& r) { return r.row->stream.value() == store::kNone ? std::nullopt : std::optional(r.row->stream.value()); }),
+          Make<R>("pool", "", "none, own, imported", [](const R& r) { return PoolName(r.row->pool); }),
+          Make<R>("pool_bytes", "bytes", "of a pool of the process's own", Named<OfOwnPool<&store::MemoryOp::pool_bytes>>()),
+      }));
+}
+
 }  // namespace
 
 void AddEventTables(Sources& out) {
@@ -265,6 +296,7 @@ void AddEventTables(Sources& out) {
   out.push_back(DeviceActivities());
   out.push_back(ApiCalls());
   out.push_back(Ranges());
+  out.push_back(MemoryOperations());
 }
 
 }  // namespace lockstep::tables

@@ -43,6 +43,11 @@ std::optional<double> High(const std::optional<report::Range>& range) {
   return range ? std::optional(range->high) : std::nullopt;
 }
 
+// Of a text that the row holds.
+std::optional<std::string_view> Shown(const std::optional<std::string>& text) {
+  return text ? std::optional<std::string_view>(*text) : std::nullopt;
+}
+
 // Who cannot tell when says 0 to 0.
 std::optional<int64_t> Known(const LossRow& row, int64_t ns) {
   return row.from_ns == 0 && row.to_ns == 0 ? std::nullopt : std::optional(ns);
@@ -60,6 +65,8 @@ std::unique_ptr<TableSource> Ranks() {
           Make<R>("rank", "", "world rank", [](const R& r) { return r.rank; }),
           Make<R>("host", "", "name of its host", [](const R& r) { return std::string_view(r.host); }),
           Make<R>("device", "", "CUDA ordinal in its process", [](const R& r) { return r.device; }),
+          Make<R>("device_name", "", "of the device; null: not recorded", [](const R& r) { return Shown(r.device_name); }),
+          Make<R>("device_uuid", "", "GPU-… or MIG-…, as nvidia-smi takes it", [](const R& r) { return Shown(r.device_uuid); }),
           Make<R>("pid", "", "process, as its host numbers it", [](const R& r) { return r.pid; }),
           Make<R>("incarnation", "", "2 and up for a rank that came back", [](const R& r) { return r.incarnation; }),
           Make<R>("span_ns", "ns", "first start to last end of device activity", [](const R& r) { return r.span; }),
@@ -218,7 +225,8 @@ std::unique_ptr<TableSource> Stragglers() {
           Make<R>("since_step", "", "first step that shows it", [](const R& r) { return r.row->since_step; }),
           Make<R>("until_step", "", "last one; null: up to the end", [](const R& r) { return r.row->until_step; }),
           Make<R>("affected_steps_fraction", "fraction", "part of the steps", [](const R& r) { return r.row->affected_steps; }),
-          Make<R>("excess_before_ns", "ns", "own work beyond its peers', per step, before", [](const R& r) { return r.row->excess_before_ns; }),
+          Make<R>("excess_before_ns", "ns", "own work beyond its peers', per step, before",
+                  [](const R& r) { return r.row->excess_before_ns; }),
           Make<R>("excess_since_ns", "ns", "the same, in the affected steps", [](const R& r) { return r.row->excess_since_ns; }),
           Make<R>("caused_wait_ns_per_step", "ns", "waiting of others that it caused",
                   [](const R& r) { return r.row->caused_wait_ns_per_step; }),

@@ -139,13 +139,14 @@ TEST_F(TablesTest, NamesAreUniqueAndSayTheirUnit) {
       EXPECT_TRUE(said) << table.name << "." << column.name << " in " << unit;
     }
   }
-  EXPECT_EQ(tables.size(), 13u);
+  EXPECT_EQ(tables.size(), 14u);
 }
 
 // Tables of the report are left out: their figures change when the analysis gets better, the format does not.
 TEST_F(TablesTest, WhatWasRecordedIsAsInTheGoldenFiles) {
   LoadEveryStatement();
-  const std::set<std::string_view> golden = {"losses", "collective_instances", "kernels", "device_activities", "api_calls", "ranges", "columns"};
+  const std::set<std::string_view> golden = {"losses",    "collective_instances", "kernels", "device_activities",
+                                             "api_calls", "ranges",               "columns", "memory_operations"};
   size_t compared = 0;
   for (const auto& source : all_) {
     if (golden.count(source->table().name) == 0) continue;
@@ -238,6 +239,33 @@ TEST_F(TablesTest, KernelsAreSummedByNameAndTheMostCostlyComesFirst) {
   EXPECT_EQ(small["min_ns"], "5000");
   EXPECT_EQ(small["max_ns"], "10000");
   EXPECT_EQ(Named(rows, 3)["rank"], "1");
+}
+
+TEST_F(TablesTest, MemoryOperationsSayWhatTheirPoolHolds) {
+  store::TimelineBuilder t;
+  std::vector<store::MemoryOp>& operations = t.Rank(0).Kernel("gemm", 0, 10).data().memory_ops;
+  operations.push_back({.time = store::TimelineBuilder::At(1), .address = 4096, .bytes = 512, .stream = StreamId(store::kNone)});
+  operations.push_back({.time = store::TimelineBuilder::At(2),
+                        .correlation = CorrelationId(9),
+                        .address = 4096,
+                        .bytes = 512,
+                        .stream = StreamId(7),
+                        .pool_bytes = 8192,
+                        .pool = store::MemoryPoolType::kOwn,
+                        .release = true});
+  Load(t.Build());
+  const Grid rows = Rows("memory_operations");
+  ASSERT_EQ(rows.size(), 3u);
+  auto first = Named(rows, 1);
+  EXPECT_EQ(first["release"], "false");
+  EXPECT_EQ(first["stream"], std::nullopt);
+  EXPECT_EQ(first["pool_bytes"], std::nullopt) << "of no pool";
+  auto second = Named(rows, 2);
+  EXPECT_EQ(second["time_ns"], std::to_string(store::TimelineBuilder::kEpochNs + 2000));
+  EXPECT_EQ(second["release"], "true");
+  EXPECT_EQ(second["stream"], "7");
+  EXPECT_EQ(second["correlation"], "9");
+  EXPECT_EQ(second["pool_bytes"], "8192");
 }
 
 TEST_F(TablesTest, TablesOfTheReportHaveItsRows) {
