@@ -10,6 +10,7 @@
 
 #include "aggregator/store/byte_sink.h"
 #include "aggregator/store/capture.h"
+#include "common/base/time.h"
 
 namespace lockstep::trace {
 
@@ -28,6 +29,13 @@ class CountingSink final : public store::ByteSink {
   uint64_t bytes_ = 0;
 };
 
+// The same on every run, and no run of equal differences: those would compress as nothing real does.
+inline Nanos Jitter(uint32_t i) {
+  uint32_t x = i * 2654435761u;
+  x = (x ^ x >> 15) * 2246822519u;
+  return Nanos(int64_t{(x ^ x >> 13) >> 21});
+}
+
 // Launches and kernels, every hundredth a collective. Finish()ed.
 inline store::Capture BenchJob() {
   store::Capture capture;
@@ -35,17 +43,17 @@ inline store::Capture BenchJob() {
     store::RankData& r = capture.ranks.emplace_back();
     r.rank = RankId(rank);
     for (uint32_t i = 0; i < 100000; ++i) {
-      const HostTime at(1790000000000000000 + int64_t{i} * 10000);
+      const HostTime at = HostTime(1790000000000000000 + int64_t{i} * 10000) + Jitter(i);
       const bool collective = i % 100 == 0;
       const std::string name = collective ? "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)" : "kernel_" + std::to_string(i % 200);
       r.api_calls.push_back({.start = at,
-                             .end = at + Nanos(3000),
+                             .end = at + Nanos(1000) + Jitter(i + 7),
                              .name = capture.strings.Intern("cudaLaunchKernel"),
                              .correlation = CorrelationId(i + 1),
                              .thread = ThreadId(77),
                              .cbid = 211});
       r.activities.push_back({.start = at + Nanos(5000),
-                              .end = at + Nanos(13000),
+                              .end = at + Nanos(9000) + Jitter(i + 13),
                               .name = capture.strings.Intern(name),
                               .stream = StreamId(collective ? 20u : 7u),
                               .correlation = CorrelationId(i + 1),
