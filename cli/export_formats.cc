@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "aggregator/store/file_sink.h"
+#include "aggregator/tables/write_tables.h"
 #include "common/rpc/status_macros.h"
 
 namespace lockstep::cli {
@@ -117,6 +118,18 @@ absl::Status WriteNsysSqlite(const ExportJob& job) {
   return trace::WriteNsysSqlite(job.capture, job.analysis.clock, job.output, job.progress);
 }
 
+absl::Status WriteOtf2(const ExportJob& job) {
+  return trace::WriteOtf2(job.capture, job.analysis.matches, job.analysis.clock, job.output, job.progress);
+}
+
+absl::Status WriteCsv(const ExportJob& job) {
+  return tables::WriteTables({job.capture, job.analysis}, tables::TableFormat::kCsv, job.output, job.progress);
+}
+
+absl::Status WriteParquet(const ExportJob& job) {
+  return tables::WriteTables({job.capture, job.analysis}, tables::TableFormat::kParquet, job.output, job.progress);
+}
+
 constexpr ExportFormat kFormats[] = {
     {"kineto", "one Chrome JSON per rank, into a folder: HTA, TensorBoard's PyTorch plugin, chrome://tracing", ExportShape::kFilePerRank,
      "traces", WriteKineto},
@@ -124,6 +137,9 @@ constexpr ExportFormat kFormats[] = {
     {"nsys-sqlite", "one database with the tables of Nsight Systems' export: scripts written for those", ExportShape::kFile, "nsys.sqlite",
      WriteNsysSqlite},
     {"scenario", "what lockstep-sim-rank replays without a GPU", ExportShape::kFile, "job.scenario", WriteScenario},
+    {"otf2", "an OTF2 archive of all ranks, a folder: Vampir, Scalasca, otf2-print", ExportShape::kFolder, "otf2", WriteOtf2},
+    {"csv", "every table of the report and the capture, a file each; -o TABLE.csv[.gz]: one of them", ExportShape::kFolder, "csv", WriteCsv},
+    {"parquet", "the same for DuckDB, pandas, Spark, ClickHouse; -o TABLE.parquet: one of them", ExportShape::kFolder, "parquet", WriteParquet},
 };
 
 }  // namespace

@@ -148,7 +148,7 @@ TEST_F(ProgramTest, ArgumentsThatMeanNothingAreNamedWithCode2) {
   EXPECT_EQ(Run("lockstep trace --activities pm_sampling").code, 2);
   EXPECT_EQ(Run("lockstep trace --activities python --via cupti").code, 2) << "only PyTorch records that";
   EXPECT_EQ(Run("lockstep trace --via nsys").code, 2);
-  EXPECT_EQ(Run("lockstep trace --formats otf2").code, 2);
+  EXPECT_EQ(Run("lockstep trace --formats otf3").code, 2);
   EXPECT_EQ(Run("lockstep report x --format yaml").code, 2);
   EXPECT_EQ(Run("lockstep analyze").code, 2);
   EXPECT_EQ(Run("lockstep whatif x").code, 2) << "what is to be fixed?";
@@ -370,6 +370,14 @@ TEST_F(ProgramTest, ACaptureThatAnAggregatorKeepsIsReportedAndExported) {
   EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format kineto --ranks 5 -o five").code, 4);
   EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format perfetto -o m.pftrace").code, 0);
   EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format scenario -o job.scenario").code, 0);
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format otf2 -o archive").code, 0);
+  EXPECT_TRUE(fs::exists(folder_ + "/archive/traces.otf2"));
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format csv -o tables").code, 0);
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format parquet --ranks 1 -o tables --force").code, 0);
+  EXPECT_TRUE(fs::exists(folder_ + "/tables/ranks.csv"));
+  EXPECT_TRUE(fs::exists(folder_ + "/tables/ranks.parquet"));
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format csv -o kernels.csv.gz").code, 0);
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format csv -o krnls.csv").code, 2) << "no such table";
   EXPECT_EQ(Run("lockstep export kineto --format perfetto --merged -o n.pftrace").code, 0);
   const Result what_if = Run("lockstep whatif 20260301-120000-0a1b2c --fix rank=1 --scale 0.5");
   EXPECT_EQ(what_if.code, 0) << what_if.err;

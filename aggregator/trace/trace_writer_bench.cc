@@ -2,6 +2,8 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <string_view>
 
@@ -9,25 +11,11 @@
 #include "aggregator/align/match.h"
 #include "aggregator/store/byte_sink.h"
 #include "aggregator/store/capture.h"
+#include "aggregator/trace/bench_job_fixture.h"
 #include "aggregator/trace/writers.h"
 
 namespace lockstep::trace {
 namespace {
-
-class CountingSink final : public store::ByteSink {
- public:
-  absl::Status Append(std::string_view bytes) override {
-    kept_.assign(bytes);
-    bytes_ += bytes.size();
-    return absl::OkStatus();
-  }
-  absl::Status Finish() override { return absl::OkStatus(); }
-  uint64_t bytes() const { return bytes_; }
-
- private:
-  std::string kept_;
-  uint64_t bytes_ = 0;
-};
 
 struct Input {
   store::Capture capture;
@@ -36,35 +24,11 @@ struct Input {
   uint64_t events = 0;
 };
 
-// Two ranks as a training job leaves them: launches and kernels, every hundredth a collective.
 const Input& TheInput() {
   static const Input input = [] {
     Input made;
-    for (int32_t rank = 0; rank < 2; ++rank) {
-      store::RankData& r = made.capture.ranks.emplace_back();
-      r.rank = RankId(rank);
-      for (uint32_t i = 0; i < 100000; ++i) {
-        const HostTime at(1790000000000000000 + int64_t{i} * 10000);
-        const bool collective = i % 100 == 0;
-        const std::string name =
-            collective ? "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)" : "kernel_" + std::to_string(i % 200);
-        r.api_calls.push_back({.start = at,
-                               .end = at + Nanos(3000),
-                               .name = made.capture.strings.Intern("cudaLaunchKernel"),
-                               .correlation = CorrelationId(i + 1),
-                               .thread = ThreadId(77),
-                               .cbid = 211});
-        r.activities.push_back({.start = at + Nanos(5000),
-                                .end = at + Nanos(13000),
-                                .name = made.capture.strings.Intern(name),
-                                .stream = StreamId(collective ? 20u : 7u),
-                                .correlation = CorrelationId(i + 1),
-                                .detail = i});
-        r.kernel_details.push_back({.grid = {i, 1, 1}, .block = {256, 1, 1}, .registers = 64});
-      }
-      made.events += r.api_calls.size() + r.activities.size();
-    }
-    store::Finish(made.capture);
+    made.capture = BenchJob();
+    made.events = EventsOf(made.capture);
     made.matches = align::Match(made.capture);
     made.clock = align::EstimateClocks(made.capture, made.matches);
     return made;
@@ -72,13 +36,7 @@ const Input& TheInput() {
   return input;
 }
 
-void Report(benchmark::State& state, uint64_t bytes) {
-  const auto rounds = static_cast<double>(state.iterations());
-  state.counters["events/s"] =
-      benchmark::Counter(static_cast<double>(TheInput().events) * rounds, benchmark::Counter::kIsRate);
-  state.counters["bytes/event"] =
-      static_cast<double>(bytes) / rounds / static_cast<double>(TheInput().events);
-}
+void Report(benchmark::State& state, uint64_t bytes) { ReportRates(state, TheInput().events, bytes); }
 
 void Perfetto(benchmark::State& state) {
   const Input& input = TheInput();
@@ -117,6 +75,49 @@ void FloorCopy(benchmark::State& state) {
   Report(state, sink.bytes());
 }
 
+uint64_t BytesUnder(const std::filesystem::path& folder) {
+  uint64_t bytes = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) bytes += entry.file_size();
+  }
+  return bytes;
+}
+
+const std::string kOtf2Folder = std::filesystem::temp_directory_path() / "lockstep-otf2-bench";
+
+void Otf2(benchmark::State& state) {
+  const Input& input = TheInput();
+  uint64_t bytes = 0;
+  for (auto _ : state) {
+    if (!WriteOtf2(input.capture, input.matches, input.clock, kOtf2Folder).ok()) state.SkipWithError("write failed");
+    state.PauseTiming();
+    bytes += BytesUnder(kOtf2Folder);
+    state.ResumeTiming();
+  }
+  std::filesystem::remove_all(kOtf2Folder);
+  Report(state, bytes);
+}
+
+// As many bytes as the OTF2 archive has into one file of the same file system.
+void FloorOtf2File(benchmark::State& state) {
+  const Input& input = TheInput();
+  if (!WriteOtf2(input.capture, input.matches, input.clock, kOtf2Folder).ok()) state.SkipWithError("write failed");
+  const uint64_t whole = BytesUnder(kOtf2Folder);
+  std::filesystem::remove_all(kOtf2Folder);
+  const std::string piece(256 * 1024, 'x');
+  for (auto _ : state) {
+    std::ofstream file(kOtf2Folder, std::ios::binary | std::ios::trunc);
+    for (uint64_t left = whole; left > 0; left -= std::min<uint64_t>(left, piece.size())) {
+      file.write(piece.data(), static_cast<std::streamsize>(std::min<uint64_t>(left, piece.size())));
+    }
+    file.close();
+  }
+  std::filesystem::remove(kOtf2Folder);
+  Report(state, whole * static_cast<uint64_t>(state.iterations()));
+}
+
+BENCHMARK(FloorOtf2File)->Unit(benchmark::kMillisecond);
+BENCHMARK(Otf2)->Unit(benchmark::kMillisecond);
 BENCHMARK(FloorCopy)->Unit(benchmark::kMillisecond);
 BENCHMARK(Perfetto)->Unit(benchmark::kMillisecond);
 BENCHMARK(Kineto)->Unit(benchmark::kMillisecond);

@@ -51,6 +51,12 @@ absl::Status WritePerfetto(const store::Capture& capture, const align::Matches& 
 absl::Status WritePerfettoArchive(const store::Capture& capture, const align::Matches& matches, const align::ClockModel& clock,
                                   store::ByteSink& sink, const PerfettoOptions& options = {});
 
+// All ranks on one clock as an OTF2 archive, which Vampir, Scalasca and otf2-print open: `folder` with traces.otf2 in it, which appears
+// whole or not at all. An archive that is there is replaced, another folder with something in it refused (kFailedPrecondition). The
+// library's way of telling errors is the process's: one call at a time.
+absl::Status WriteOtf2(const store::Capture& capture, const align::Matches& matches, const align::ClockModel& clock,
+                       const std::string& folder, const WriteProgress& progress = {});
+
 // What the simulated ranks replay (docs/formats/scenario.md).
 absl::Status WriteScenario(const store::Capture& capture, const align::Matches& matches, const align::ClockModel& clock,
                            store::ByteSink& sink);

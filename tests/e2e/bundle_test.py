@@ -289,6 +289,13 @@ class EmptyChroot(unittest.TestCase):
     def test_doctor_finds_every_part(self):
         self.assertNotIn("broken", self.assert_runs(self.in_chroot("lockstep", "doctor")))
 
+    def test_every_format_is_written_with_the_libraries_inside(self):
+        shutil.copy(ROOT / "tests/golden/timeline/every_statement_v1.timeline", self.chroot.root / "tmp/job.timeline")
+        for form in ("kineto", "perfetto", "scenario", "otf2", "csv", "parquet"):
+            self.assert_runs(self.in_chroot("lockstep", "export", "/tmp/job.timeline", "--format", form, "-o", f"/tmp/export-{form}"))
+        self.assertGreater((self.chroot.root / "tmp/export-otf2/traces.otf2").stat().st_size, 0)
+        self.assertEqual((self.chroot.root / "tmp/export-parquet/kernels.parquet").read_bytes()[-4:], b"PAR1")
+
     def test_an_aggregator_opens_a_port_with_a_token(self):
         process = self.chroot.start("lockstep-aggregator", "--listen", "127.0.0.1:0", "--token-file", "/tmp/token", "--state-dir",
                                     "/tmp/state", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
