@@ -111,6 +111,8 @@ std::vector<ColumnOf<MemberRow>> MemberColumns() {
       Make<R>("bytes", "bytes", "of this rank, as NCCL counts them", Named<Unless<&store::Collective::bytes>>()),
       Make<R>("root", "", "rank in the communicator", Named<Unless<&store::Collective::root>>()),
       Make<R>("peer", "", "rank in the communicator", Named<Unless<&store::Collective::peer>>()),
+      Make<R>("operation", "", "what channel_timings and network_operations of this rank name it by",
+              [](const R& r) { return r.collective->operation == 0 ? std::nullopt : std::optional(r.collective->operation); }),
   };
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "aggregator/tables/event_rows.h"
 #include "aggregator/tables/tables.h"
 #include "aggregator/trace/kineto_links.h"
 
@@ -14,62 +15,6 @@ namespace {
 
 using store::ActivityKind;
 using store::RankData;
-
-// A row of one of a rank's own tables.
-template <typename T>
-struct Of {
-  const Input* in;
-  const RankData* rank;
-  const T* row;
-
-  JobTime At(HostTime t) const { return in->analysis.clock.ToJob(rank->host, t); }
-  std::optional<std::string_view> Text(NameId id) const {
-    return id == kNoName ? std::nullopt : std::optional(in->capture.Text(id));
-  }
-};
-
-template <typename T, std::vector<T> RankData::*table>
-uint64_t CountOf(const Input& in) {
-  uint64_t rows = 0;
-  for (const RankData& rank : in.capture.ranks) rows += (rank.*table).size();
-  return rows;
-}
-
-template <typename T, std::vector<T> RankData::*table>
-void EachOf(const Input& in, RowSink<Of<T>>& out) {
-  for (const RankData& rank : in.capture.ranks) {
-    for (const T& row : rank.*table) {
-      if (out.failed()) return;
-      out.Add({&in, &rank, &row});
-    }
-  }
-}
-
-std::optional<uint32_t> CorrelationOrNull(CorrelationId id) {
-  return id.value() == 0 ? std::nullopt : std::optional(id.value());
-}
-
-// Whose row it is: the first columns of every table here.
-template <typename R>
-std::vector<ColumnOf<R>> WithRank(std::vector<ColumnOf<R>> more) {
-  std::vector<ColumnOf<R>> columns = {
-      Make<R>("rank", "", "world rank", [](const R& r) { return r.rank->rank; }),
-      Make<R>("device", "", "CUDA ordinal in its process", [](const R& r) { return r.rank->device; }),
-      Make<R>("incarnation", "", "2 and up for a rank that came back", [](const R& r) { return r.rank->incarnation; }),
-  };
-  std::move(more.begin(), more.end(), std::back_inserter(columns));
-  return columns;
-}
-
-// When it was.
-template <typename R>
-ColumnOf<R> Start() {
-  return Make<R>("start_ns", "ns", "Unix time on the job's clock", [](const R& r) { return r.At(r.row->start); });
-}
-template <typename R>
-ColumnOf<R> Duration() {
-  return Make<R>("duration_ns", "ns", "as the rank's own clock measured it", [](const R& r) { return r.row->end - r.row->start; });
-}
 
 struct KernelSum {
   const RankData* rank;

@@ -61,6 +61,7 @@ Sources AllTables() {
   AddReportTables(sources);
   AddCollectiveTables(sources);
   AddEventTables(sources);
+  AddNcclTables(sources);
   sources.push_back(ColumnsTable(sources));
   return sources;
 }

@@ -139,7 +139,7 @@ TEST_F(TablesTest, NamesAreUniqueAndSayTheirUnit) {
       EXPECT_TRUE(said) << table.name << "." << column.name << " in " << unit;
     }
   }
-  EXPECT_EQ(tables.size(), 14u);
+  EXPECT_EQ(tables.size(), 17u);
 }
 
 // Tables of the report are left out: their figures change when the analysis gets better, the format does not.
@@ -266,6 +266,38 @@ TEST_F(TablesTest, MemoryOperationsSayWhatTheirPoolHolds) {
   EXPECT_EQ(second["stream"], "7");
   EXPECT_EQ(second["correlation"], "9");
   EXPECT_EQ(second["pool_bytes"], "8192");
+}
+
+TEST_F(TablesTest, WhatNcclTellsBesideItsKernelsNamesTheCollectiveItIsOf) {
+  store::TimelineBuilder t;
+  store::RankData& rank = t.Rank(0).Kernel("gemm", 0, 10).data();
+  rank.channel_timings = {{.start = store::TimelineBuilder::At(1), .end = store::TimelineBuilder::At(4), .operation = 77, .channel = 3, .on_gpu_clock = true}};
+  rank.proxy_ops = {{.start = store::TimelineBuilder::At(2),
+                     .end = store::TimelineBuilder::At(9),
+                     .channel = 1,
+                     .steps = 8,
+                     .steps_seen = 6,
+                     .bytes = 4096,
+                     .network_wait = Nanos(2500),
+                     .is_send = true}};
+  rank.gpu_timer = {.offset = Nanos(-40), .spread = Nanos(15), .kernels = 12};
+  Load(t.Build());
+  auto channel = Named(Rows("channel_timings"), 1);
+  EXPECT_EQ(channel["operation"], "77");
+  EXPECT_EQ(channel["channel"], "3");
+  EXPECT_EQ(channel["duration_ns"], "3000");
+  EXPECT_EQ(channel["on_gpu_clock"], "true");
+  auto network = Named(Rows("network_operations"), 1);
+  EXPECT_EQ(network["operation"], std::nullopt);
+  EXPECT_EQ(network["group"], std::nullopt);
+  EXPECT_EQ(network["peer"], std::nullopt);
+  EXPECT_EQ(network["send"], "true");
+  EXPECT_EQ(network["network_wait_ns"], "2500");
+  EXPECT_EQ(network["gpu_wait_ns"], "0");
+  auto timer = Named(Rows("gpu_timers"), 1);
+  EXPECT_EQ(timer["offset_ns"], "-40");
+  EXPECT_EQ(timer["spread_ns"], "15");
+  EXPECT_EQ(timer["kernels"], "12");
 }
 
 TEST_F(TablesTest, TablesOfTheReportHaveItsRows) {
