@@ -346,7 +346,7 @@ TEST(RealTraces, AJobOfOneRankIsComparedWithItsOwnSteps) {
 // An export of Nsight Systems: what was counted of it with exact intervals, by others.
 TEST(RealTraces, NsysOfTwoGpus) {
   const auto capture = Real("nsys_h100_2gpu");
-  if (!capture) GTEST_SKIP();
+  if (!capture) GTEST_SKIP() << "the trace is not there, or could not be read and has failed the test above";
   const Report report = Analyze(*capture).report;
   tests::CheckedJson(report);
   ASSERT_EQ(report.ranks.size(), 2u);
