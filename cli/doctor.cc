@@ -15,6 +15,7 @@
 #include "cli/doctor_checks.h"
 #include "cli/process_checks.h"
 #include "cli/siblings.h"
+#include "common/base/client_entry.h"
 #include "common/rpc/channel.h"
 #include "lockstep/v1/control.pb.h"
 
@@ -95,12 +96,12 @@ void Append(std::vector<Finding> more, std::vector<Finding>& findings) {
 }
 
 void AddVariables(std::vector<Finding>& findings) {
-  for (const char* name : {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN"}) {
+  for (const char* name : {kCudaInjection, kNvtxInjection, kNcclPlugin}) {
     const char* value = std::getenv(name);
     if (value == nullptr || value[0] == '\0' ||
         std::string(value).find("liblockstep_client") != std::string::npos)
       continue;
-    const bool chained = std::string(name) != "CUDA_INJECTION64_PATH";
+    const bool chained = std::string(name) != kCudaInjection;
     findings.push_back(
         chained ? Finding{Verdict::kNote, absl::StrCat(name, ": is set to ", value, "; `lockstep run` puts Lockstep in front and hands every call on to it")}
                 : Finding{Verdict::kBroken, absl::StrCat(name, ": is set to ", value,

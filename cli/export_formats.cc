@@ -29,7 +29,9 @@ absl::StatusOr<std::unique_ptr<store::ByteSink>> OpenSink(const std::string& pat
 absl::Status WriteKinetoFile(const ExportJob& job, uint32_t rank, const std::string& path) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<store::ByteSink> sink, OpenSink(path));
   trace::KinetoOptions options{.matches = &job.analysis.matches};
-  if (rank < job.analysis.in_steps.size()) options.annotated = job.analysis.in_steps[rank];
+  if (const auto& steps = job.analysis.steps.ranks[rank].steps; !steps.empty()) {
+    options.annotated = {steps.front().host.start, steps.back().host.end};
+  }
   LOCKSTEP_RETURN_IF_ERROR(trace::WriteKineto(job.capture, rank, job.analysis.clock, *sink, options));
   return sink->Finish();
 }
@@ -71,7 +73,7 @@ absl::Status WriteKineto(const ExportJob& job) {
 }
 
 // In the steps in which it costs; all of the window where there are no steps.
-trace::TraceFinding FindingOf(const report::StragglerRow& row, const report::Analysis& analysis, const trace::TraceFinding& window) {
+trace::TraceFinding FindingOf(const report::StragglerRow& row, std::span<const analysis::StepSpan> steps, const trace::TraceFinding& window) {
   trace::TraceFinding finding = window;
   const std::string who = row.ranks.empty() ? row.kind : absl::StrCat(row.ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(row.ranks, ", ", [](std::string* out, RankId r) {
                                                                         absl::StrAppend(out, r.value());
@@ -79,7 +81,7 @@ trace::TraceFinding FindingOf(const report::StragglerRow& row, const report::Ana
   finding.title = absl::StrCat(who, " · ", row.cause, " · ", absl::StrFormat("%.3g ms lost per step", row.lost_ns_per_step / 1e6), " · ", row.verdict);
   finding.evidence = row.evidence;
   if (!row.action.empty()) finding.evidence.push_back(row.action);
-  for (const analysis::StepSpan& step : analysis.steps) {
+  for (const analysis::StepSpan& step : steps) {
     if (row.since_step == step.name) finding.start = step.start;
     if (row.until_step == step.name) finding.end = std::max(step.end, finding.start);
   }
@@ -94,7 +96,8 @@ std::vector<trace::TraceFinding> FindingsOf(const ExportJob& job) {
   }
   std::vector<trace::TraceFinding> findings;
   if (window.start >= window.end) return findings;
-  for (const report::StragglerRow& row : job.analysis.report.stragglers) findings.push_back(FindingOf(row, job.analysis, window));
+  const std::vector<analysis::StepSpan> steps = analysis::SpansOf(job.capture, job.analysis.clock, job.analysis.steps);
+  for (const report::StragglerRow& row : job.analysis.report.stragglers) findings.push_back(FindingOf(row, steps, window));
   return findings;
 }
 

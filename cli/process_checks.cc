@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/base/client_entry.h"
 #include "common/base/other_process.h"
 #include "common/base/socket_path.h"
 
@@ -24,10 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kLibrary[] = "/liblockstep_client.so";
-constexpr char kInjection[] = "CUDA_INJECTION64_PATH";
-constexpr char kRemedy[] = "put `lockstep run --` directly before the program";
-constexpr const char* kEntries[] = {"LD_PRELOAD", kInjection, "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN"};
+constexpr const char* kEntries[] = {"LD_PRELOAD", kCudaInjection, kNvtxInjection, kNcclPlugin};
 
 struct Tool {
   const char* part;  // of a mapped file's path, or of a variable's name
@@ -106,16 +104,16 @@ bool Sees(const ProcessView& process, const std::string& path) {
 }
 
 Finding ClientOfCuda(const ProcessView& process) {
-  const std::string value = process.Variable(kInjection);
-  if (value.empty()) return Broken("client: not loaded; ", kInjection, " is not in its environment: ", kRemedy);
-  if (!absl::EndsWith(value, kLibrary)) {
-    return Broken("client: not loaded; ", kInjection, " is ", Shown(value),
+  const std::string value = process.Variable(kCudaInjection);
+  if (value.empty()) return Broken("client: not loaded; ", kCudaInjection, " is not in its environment: ", kRunBeforeProgram);
+  if (!absl::EndsWith(value, kClientLibraryInFolder)) {
+    return Broken("client: not loaded; ", kCudaInjection, " is ", Shown(value),
                   ", another tool's, and CUDA loads one only: unset it, or use `lockstep run --preload`");
   }
   if (!Sees(process, value)) {
     return Broken("client: not loaded; ", Shown(value), " is not there for it: mount the folder into the container");
   }
-  return Broken("client: not loaded, although ", kInjection, " is ", Shown(value),
+  return Broken("client: not loaded, although ", kCudaInjection, " is ", Shown(value),
                 ": is it readable for its user? `lockstep run --preload` loads it otherwise");
 }
 
@@ -154,11 +152,11 @@ Finding Introduce(const ProcessView& process) {
 }
 
 Finding CheckClient(const ProcessView& process) {
-  const std::vector<std::string> loaded = MappedNamed(process, kLibrary);
+  const std::vector<std::string> loaded = MappedNamed(process, kClientLibraryInFolder);
   if (!loaded.empty()) {
     std::vector<std::string> by;
     for (const char* name : kEntries) {
-      if (absl::StrContains(process.Variable(name), kLibrary)) by.push_back(name);
+      if (absl::StrContains(process.Variable(name), kClientLibraryInFolder)) by.push_back(name);
     }
     const std::string entry = by.empty() ? "the program itself" : absl::StrJoin(by, ", ");
     if (loaded.size() == 1) return Works("client: loaded from ", loaded[0], ", by ", entry);
@@ -166,11 +164,11 @@ Finding CheckClient(const ProcessView& process) {
                   ": two installations; take one out of its environment");
   }
   if (!MappedNamed(process, "/libcuda.so").empty()) return ClientOfCuda(process);
-  const std::string injection = process.Variable(kInjection);
-  if (absl::EndsWith(injection, kLibrary)) {
+  const std::string injection = process.Variable(kCudaInjection);
+  if (absl::EndsWith(injection, kClientLibraryInFolder)) {
     return Works("client: comes with CUDA, which the process has not used yet, from ", Shown(injection));
   }
-  return Note("client: the process has not used CUDA yet, and when it does the client will not come: ", kRemedy);
+  return Note("client: the process has not used CUDA yet, and when it does the client will not come: ", kRunBeforeProgram);
 }
 
 std::vector<Finding> CheckCudaLibraries(const ProcessView& process) {
@@ -203,9 +201,9 @@ std::vector<Finding> CheckOtherTools(const ProcessView& process) {
       out.push_back(Note(tool.name, ": started the process (", tool.part, "); where it records CUDA, CUPTI is its own"));
     }
   }
-  const std::string injection = process.Variable(kInjection);
-  if (!injection.empty() && !absl::EndsWith(injection, kLibrary) && !MappedNamed(process, kLibrary).empty()) {
-    out.push_back(Note(kInjection, ": is ", Shown(injection),
+  const std::string injection = process.Variable(kCudaInjection);
+  if (!injection.empty() && !absl::EndsWith(injection, kClientLibraryInFolder) && !MappedNamed(process, kClientLibraryInFolder).empty()) {
+    out.push_back(Note(kCudaInjection, ": is ", Shown(injection),
                        ", another tool's; the client starts with NCCL's first communicator, and records if that tool leaves CUPTI to it"));
   }
   const auto tracer = process.status.find("TracerPid");
@@ -269,7 +267,7 @@ Finding CheckSocket(const ProcessView& process) {
   if (!told.empty()) {
     return Broken("socket: LOCKSTEP_SOCKET is ", Shown(told), ", which is not there for it: mount its folder into the container");
   }
-  return Broken("socket: LOCKSTEP_SOCKET is not in its environment, and there is none at ", absl::StrJoin(tried, ", "), ": ", kRemedy);
+  return Broken("socket: LOCKSTEP_SOCKET is not in its environment, and there is none at ", absl::StrJoin(tried, ", "), ": ", kRunBeforeProgram);
 }
 
 }  // namespace lockstep::cli

@@ -19,6 +19,7 @@
 #include "cli/daemon_socket.h"
 #include "cli/launcher_aggregator.h"
 #include "cli/siblings.h"
+#include "common/base/client_entry.h"
 #include "common/base/kineto_folder.h"
 
 namespace lockstep::cli {
@@ -58,17 +59,17 @@ struct Variable {
   // The client loads what was set before, by this variable, and hands it every call; null: it cannot.
   const char* chain;
 };
-constexpr Variable kCuda = {"CUDA_INJECTION64_PATH", "GPU kernels, copies and CUDA calls", nullptr};
-constexpr Variable kNvtx = {"NVTX_INJECTION64_PATH", "NVTX ranges and steps", "LOCKSTEP_NVTX_CHAIN"};
-constexpr Variable kNccl = {"NCCL_PROFILER_PLUGIN", "which collective a kernel belongs to", "LOCKSTEP_NCCL_CHAIN"};
+constexpr Variable kCuda = {kCudaInjection, "GPU kernels, copies and CUDA calls", nullptr};
+constexpr Variable kNvtx = {kNvtxInjection, "NVTX ranges and steps", "LOCKSTEP_NVTX_CHAIN"};
+constexpr Variable kNccl = {kNcclPlugin, "which collective a kernel belongs to", "LOCKSTEP_NCCL_CHAIN"};
 // CUDA loads the other's tool; the client is in the process all the same.
 constexpr Variable kCudaWithPreload = {
-    "CUDA_INJECTION64_PATH", "what comes before NCCL's first communicator, where the preloaded client starts,", nullptr};
+    kCudaInjection, "what comes before NCCL's first communicator, where the preloaded client starts,", nullptr};
 constexpr char kKineto[] = "KINETO_USE_DAEMON";
 constexpr char kSocket[] = "LOCKSTEP_SOCKET";
 
 // Of this or another installation: an outer `lockstep run` has set it, maybe outside of this container.
-bool IsOurClient(const std::string& path) { return absl::EndsWith(path, "/liblockstep_client.so"); }
+bool IsOurClient(const std::string& path) { return absl::EndsWith(path, kClientLibraryInFolder); }
 
 // Words of NCCL's for no library.
 bool NamesNoLibrary(const std::string& value) { return value == "none" || value == "STATIC_PLUGIN"; }

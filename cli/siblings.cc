@@ -7,11 +7,11 @@
 #include <initializer_list>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/client_entry.h"
 
 namespace lockstep::cli {
 namespace {
 
-constexpr char kClientLibrary[] = "liblockstep_client.so";
 
 absl::StatusOr<std::string> Find(const std::string& folder, const std::string& name, int mode,
                                  std::initializer_list<const char*> places) {

@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/base/client_entry.h"
 #include "common/base/other_process.h"
 #include "daemon/process.h"
 #include "daemon/process_traits.h"
@@ -22,10 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kLibrary[] = "liblockstep_client.so";
-constexpr char kInjection[] = "CUDA_INJECTION64_PATH";
 constexpr char kSocketVariable[] = "LOCKSTEP_SOCKET";
-constexpr char kRemedy[] = "put `lockstep run --` directly before the program";
 constexpr int kMostAncestors = 64;
 constexpr size_t kShown = 128;
 
@@ -137,9 +135,9 @@ std::string ToldProcesses::WhyLoadedAndSilent(const Candidate& candidate) const 
                         " belongs, does not exist in the container's user namespace, so the folder is not trusted: let `lockstep run` in "
                         "the container start a daemon of its own");
   }
-  const auto injection = candidate.environment.find(kInjection);
-  if (injection != candidate.environment.end() && !injection->second.empty() && !absl::EndsWith(injection->second, kLibrary)) {
-    return absl::StrCat(kInjection, " is ", CleanText(injection->second, kShown),
+  const auto injection = candidate.environment.find(kCudaInjection);
+  if (injection != candidate.environment.end() && !injection->second.empty() && !absl::EndsWith(injection->second, kClientLibrary)) {
+    return absl::StrCat(kCudaInjection, " is ", CleanText(injection->second, kShown),
                         ", another tool's; the client is preloaded and starts with NCCL's first communicator, which has not come");
   }
   return "the client is loaded and did not connect: it runs in another pid namespace (use hostPID), or as a user whom this daemon "
@@ -149,7 +147,7 @@ std::string ToldProcesses::WhyLoadedAndSilent(const Candidate& candidate) const 
 std::string ToldProcesses::WhyDropped(const Candidate& candidate) const {
   if (candidate.tie == Tie::kRankNobodyTold) {
     return absl::StrCat("no `lockstep run` told it of a daemon, or its launcher has dropped what that set (ssh, srun --export=NONE): ",
-                        kRemedy);
+                        kRunBeforeProgram);
   }
   const auto socket = candidate.environment.find(kSocketVariable);
   if (socket != candidate.environment.end()) {
@@ -157,22 +155,22 @@ std::string ToldProcesses::WhyDropped(const Candidate& candidate) const {
                         ", which is not there for it: mount its folder into the container");
   }
   if (candidate.told == candidate.pid) {
-    return absl::StrCat("what `lockstep run` became has dropped the variables that it set (env -i, sudo, srun --export=NONE): ", kRemedy);
+    return absl::StrCat("what `lockstep run` became has dropped the variables that it set (env -i, sudo, srun --export=NONE): ", kRunBeforeProgram);
   }
   return absl::StrCat("a launcher below ", NameOf(candidate.told), " (pid ", candidate.told,
-                      ") has dropped the variables that `lockstep run` set (env -i, sudo, srun --export=NONE, ssh): ", kRemedy);
+                      ") has dropped the variables that `lockstep run` set (env -i, sudo, srun --export=NONE, ssh): ", kRunBeforeProgram);
 }
 
 std::string ToldProcesses::Why(const Candidate& candidate, const std::string& maps) const {
-  if (absl::StrContains(maps, kLibrary)) return WhyLoadedAndSilent(candidate);
-  const auto injection = candidate.environment.find(kInjection);
+  if (absl::StrContains(maps, kClientLibrary)) return WhyLoadedAndSilent(candidate);
+  const auto injection = candidate.environment.find(kCudaInjection);
   if (candidate.tie != Tie::kToldByEnvironment) return WhyDropped(candidate);
   if (injection == candidate.environment.end() || injection->second.empty()) {
-    return absl::StrCat(kInjection, " is not in its environment: a launcher or script has dropped it; ", kRemedy);
+    return absl::StrCat(kCudaInjection, " is not in its environment: a launcher or script has dropped it; ", kRunBeforeProgram);
   }
   const std::string value = CleanText(injection->second, kShown);
-  if (!absl::EndsWith(injection->second, kLibrary)) {
-    return absl::StrCat(kInjection, " is ", value, ": somebody else has set it, and CUDA loads one library only");
+  if (!absl::EndsWith(injection->second, kClientLibrary)) {
+    return absl::StrCat(kCudaInjection, " is ", value, ": somebody else has set it, and CUDA loads one library only");
   }
   if (!Sees(candidate.pid, injection->second)) {
     return absl::StrCat(value, " is not there for it: mount the folder into the container");

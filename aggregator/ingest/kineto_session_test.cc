@@ -1,6 +1,7 @@
 // Captures with ranks that PyTorch's profiler captures: a common later start, and trace files whole or not at all.
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 
 #include "aggregator/ingest/ingest_fixture.h"
@@ -16,8 +17,8 @@ namespace fs = std::filesystem;
 
 class KinetoSessionTest : public IngestTest {
  protected:
-  // Rank 0 has our client, rank 1 only asks for on-demand traces.
-  FakeDaemon& MixedDaemon() {
+  // Ranks 0 and 1 of a job, of which `tell` says how they can be captured.
+  FakeDaemon& DaemonOfTwo(const std::function<void(v1::Rank&)>& tell) {
     FakeDaemon& daemon = Daemon("n0", 1);
     EXPECT_EQ(daemon.Connect().refused(), "");
     v1::FromDaemon message;
@@ -29,12 +30,18 @@ class KinetoSessionTest : public IngestTest {
       rank.set_job("job");
       rank.set_uid(1000);
       rank.set_incarnation(1);
-      rank.set_via(r == 0 ? "cupti" : "kineto");
-      rank.set_kineto(r == 1);
+      tell(rank);
     }
     daemon.Write(message);
     for (int i = 0; i < 200 && SeenRanks() < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     return daemon;
+  }
+  // Rank 0 has our client, rank 1 only asks for on-demand traces.
+  FakeDaemon& MixedDaemon() {
+    return DaemonOfTwo([](v1::Rank& rank) {
+      rank.set_via(rank.rank() == 0 ? "cupti" : "kineto");
+      rank.set_kineto(rank.rank() == 1);
+    });
   }
   std::string BeginMixed(FakeDaemon& daemon, Nanos lead) {
     const auto message = daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_arm(); });
@@ -183,21 +190,10 @@ class HeldSessionTest : public KinetoSessionTest {
  protected:
   // Both ranks have our client, and both ask for on-demand traces.
   FakeDaemon& BothWays() {
-    FakeDaemon& daemon = Daemon("n0", 1);
-    EXPECT_EQ(daemon.Connect().refused(), "");
-    v1::FromDaemon message;
-    for (int r = 0; r < 2; ++r) {
-      v1::Rank& rank = *message.mutable_ranks()->add_ranks();
-      *rank.mutable_process() = FakeDaemon::Process(r);
-      rank.set_rank(r);
-      rank.set_world_size(2);
-      rank.set_job("job");
+    return DaemonOfTwo([](v1::Rank& rank) {
       rank.set_via("cupti");
       rank.set_kineto(true);
-    }
-    daemon.Write(message);
-    for (int i = 0; i < 200 && SeenRanks() < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    return daemon;
+    });
   }
   enum class Way { kClient, kWentOver };
   static void SendHeld(FakeDaemon& daemon, const std::string& capture, int rank, v1::RankState::State state, Way way, Nanos lead = {}) {

@@ -44,10 +44,7 @@ Analysis AnalyzeFinished(const store::Capture& capture, unsigned asked) {
   report.waiting = MakeWaitingRow(rows);
   report.efficiency = MakeEfficiencyRow(rows);
   report.recommendations = MakeRecommendations(report);
-  out.steps = analysis::SpansOf(capture, p.clock, p.steps);
-  for (const analysis::RankSteps& rank : p.steps.ranks) {
-    out.in_steps.push_back(rank.steps.empty() ? HostInterval{} : HostInterval{rank.steps.front().host.start, rank.steps.back().host.end});
-  }
+  out.steps = std::move(p.steps);
   out.matches = std::move(p.matches);
   out.clock = std::move(p.clock);
   return out;

@@ -27,8 +27,7 @@ struct AnalyzeOptions {
 struct Analysis {
   align::Matches matches;
   align::ClockModel clock;
-  std::vector<analysis::StepSpan> steps;
-  std::vector<HostInterval> in_steps;  // by rank index: from the begin of the first step to the end of the last, on its host
+  analysis::Steps steps;
   Report report;
 };
 

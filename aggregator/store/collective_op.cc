@@ -194,6 +194,19 @@ CollectiveOp CollectiveOpFromText(std::string_view text) {
   return SpelledAtStart(word);
 }
 
+CollectiveOp KernelFamily(CollectiveOp op) {
+  switch (op) {
+    case CollectiveOp::kSend:
+    case CollectiveOp::kReceive:
+    case CollectiveOp::kAllToAll:
+    case CollectiveOp::kGather:
+    case CollectiveOp::kScatter:
+      return CollectiveOp::kSendReceive;
+    default:
+      return op;
+  }
+}
+
 std::string_view CollectiveOpName(CollectiveOp op) {
   switch (op) {
     case CollectiveOp::kUnknown:

@@ -20,6 +20,9 @@ struct NameClass {
 };
 NameClass ClassifyKernelName(std::string_view name);
 
+// What the kernel of an operation says: point-to-point operations, and what NCCL makes of them, run in kernels of one name.
+CollectiveOp KernelFamily(CollectiveOp op);
+
 // From NCCL's profiler ("AllReduce"), PyTorch's "Collective name" ("allreduce", "_allgather_base", …) and NVTX ("ncclAllReduce").
 CollectiveOp CollectiveOpFromText(std::string_view text);
 

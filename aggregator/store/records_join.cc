@@ -67,31 +67,17 @@ class Launches {
     return ClassifyKernelName(strings_.Text(tables_.data.activities[activity].name));
   }
 
-  // Point-to-point operations, and what NCCL makes of them, run in kernels of one name.
-  static CollectiveOp Family(CollectiveOp op) {
-    switch (op) {
-      case CollectiveOp::kSend:
-      case CollectiveOp::kReceive:
-      case CollectiveOp::kAllToAll:
-      case CollectiveOp::kGather:
-      case CollectiveOp::kScatter:
-        return CollectiveOp::kSendReceive;
-      default:
-        return op;
-    }
-  }
-
   // The serial of an NVTX range is pushed around a call, which may be the end of a group of many operations in many
   // kernels. NCCL launches what differs in its own order, so only what is alike is told apart by order.
   uint32_t OfCall(const NcclRow& row, std::vector<uint32_t> kernels, bool* ambiguous) const {
-    const CollectiveOp family = Family(row.op);
-    std::erase_if(kernels, [&](uint32_t i) { return Family(Class(i).op) != family; });
+    const CollectiveOp family = KernelFamily(row.op);
+    std::erase_if(kernels, [&](uint32_t i) { return KernelFamily(Class(i).op) != family; });
     if (kernels.size() == 1) return kernels[0];
     size_t calls = 0;
     size_t place = 0;
     bool alike = true;
     for (const NcclRow* call : calls_.at(row.launch)) {
-      if (Family(call->op) != family) continue;
+      if (KernelFamily(call->op) != family) continue;
       if (call == &row) place = calls;
       alike = alike && call->bytes == row.bytes && call->comm == row.comm;
       ++calls;

@@ -11,20 +11,6 @@ namespace {
 
 using store::CollectiveOp;
 
-// Point-to-point operations, and what NCCL makes of them, run in kernels of one name.
-CollectiveOp Family(CollectiveOp op) {
-  switch (op) {
-    case CollectiveOp::kSend:
-    case CollectiveOp::kReceive:
-    case CollectiveOp::kAllToAll:
-    case CollectiveOp::kGather:
-    case CollectiveOp::kScatter:
-      return CollectiveOp::kSendReceive;
-    default:
-      return op;
-  }
-}
-
 struct Kernel {
   size_t device;
   uint32_t place;
@@ -90,7 +76,7 @@ class Joiner {
         const store::DeviceActivity& a = device.activities[i];
         if (a.kind != store::ActivityKind::kKernel || a.correlation.value() == 0) continue;
         const store::NameClass kind = ClassOf(a.name);
-        if (kind.communication) launched[a.correlation].push_back({d, i, Family(kind.op)});
+        if (kind.communication) launched[a.correlation].push_back({d, i, store::KernelFamily(kind.op)});
       }
     }
     for (const store::ApiCall& call : process_.api_calls) {
@@ -122,7 +108,7 @@ class Joiner {
   void Resolve(const Launch& launch, NcclJoin& out) const {
     if (launch.kernels.empty()) return;
     std::map<CollectiveOp, std::vector<const NcclCall*>> calls_of;
-    for (const NcclCall* call : launch.calls) calls_of[Family(OpOf(*call))].push_back(call);
+    for (const NcclCall* call : launch.calls) calls_of[store::KernelFamily(OpOf(*call))].push_back(call);
     for (const auto& [family, calls] : calls_of) {
       std::vector<Kernel> kernels;
       for (const Kernel& k : launch.kernels) {

@@ -116,20 +116,19 @@ TrackId PerfettoPackets::ProcessTrack(const Process& process) {
 }
 
 TrackId PerfettoPackets::ChildTrack(TrackId parent, std::string_view name, int32_t order) {
-  const TrackId track(++tracks_);
-  const auto packet = out_.BeginLong(trace_field::kPacket);
-  out_.Uint(packet_field::kSequence, sequence_);
-  const auto descriptor = out_.BeginShort(packet_field::kTrackDescriptor);
-  out_.Uint(track_field::kUuid, track.value());
-  out_.Uint(track_field::kParent, parent.value());
-  out_.Text(track_field::kName, ValidUtf8(name));
-  out_.Int(track_field::kSiblingRank, order);
-  out_.End(descriptor);
-  EndPacket(packet);
-  return track;
+  return Child(parent, name, order, [] {});
 }
 
 TrackId PerfettoPackets::CounterTrack(TrackId parent, std::string_view name, int32_t order) {
+  return Child(parent, name, order, [this] {
+    const auto counter = out_.BeginShort(track_field::kCounter);
+    out_.Text(counter_field::kUnitName, "%");
+    out_.End(counter);
+  });
+}
+
+template <typename More>
+TrackId PerfettoPackets::Child(TrackId parent, std::string_view name, int32_t order, More more) {
   const TrackId track(++tracks_);
   const auto packet = out_.BeginLong(trace_field::kPacket);
   out_.Uint(packet_field::kSequence, sequence_);
@@ -138,9 +137,7 @@ TrackId PerfettoPackets::CounterTrack(TrackId parent, std::string_view name, int
   out_.Uint(track_field::kParent, parent.value());
   out_.Text(track_field::kName, ValidUtf8(name));
   out_.Int(track_field::kSiblingRank, order);
-  const auto counter = out_.BeginShort(track_field::kCounter);
-  out_.Text(counter_field::kUnitName, "%");
-  out_.End(counter);
+  more();
   out_.End(descriptor);
   EndPacket(packet);
   return track;

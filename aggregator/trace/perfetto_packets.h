@@ -86,6 +86,9 @@ class PerfettoPackets {
     std::vector<std::string_view> texts_;
   };
 
+  // more() writes further fields of the descriptor.
+  template <typename More>
+  TrackId Child(TrackId parent, std::string_view name, int32_t order, More more);
   ProtoBytes::Open BeginPacket(JobTime at);
   void EndPacket(ProtoBytes::Open packet);
   uint64_t NameNumber(NameId name, std::string_view text);
