@@ -112,9 +112,9 @@ bool HasTraces(const std::string& path) {
   return std::filesystem::is_regular_file(std::filesystem::path(path) / "merged.pftrace", error);
 }
 
-absl::StatusOr<store::Capture> ReadPaths(const std::vector<std::string>& paths) {
+absl::StatusOr<store::Capture> ReadPaths(const std::vector<std::string>& paths, trace::HostDetail host) {
   Progress progress;
-  trace::ReadOptions options;
+  trace::ReadOptions options{.host = host};
   if (progress.visible()) {
     options.progress = [&progress](uint64_t done, uint64_t total) {
       progress.Show(absl::StrCat("reading ", done >> 20, " of ", total >> 20, " MiB"));
@@ -131,6 +131,16 @@ absl::StatusOr<std::string> FindCapture(const std::string& name) {
   return absl::NotFoundError(absl::StrCat(
       "no capture ", name, ": it is neither a folder here nor kept in ", CapturesFolder(DefaultStateDir()),
       "; name a folder that lockstep trace wrote, or give --aggregator HOST:PORT"));
+}
+
+absl::StatusOr<std::vector<std::string>> FindCaptures(const std::vector<std::string>& names) {
+  std::vector<std::string> found;
+  for (const std::string& name : names) {
+    auto path = FindCapture(name);
+    if (!path.ok()) return path.status();
+    found.push_back(*std::move(path));
+  }
+  return found;
 }
 
 absl::StatusOr<std::string> FindOrFetchCapture(const std::string& name, const AggregatorFlags& aggregator,

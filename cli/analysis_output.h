@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "aggregator/report/report.h"
 #include "aggregator/store/capture.h"
+#include "aggregator/trace/readers.h"
 #include "cli/aggregator_client.h"
 #include "cli/exit_code.h"
 
@@ -44,7 +45,9 @@ bool HasTraces(const std::string& path);
 bool HasStraggler(const report::Report& report);
 
 // Any input: capture folders and recorded traces by path, with progress on a terminal.
-absl::StatusOr<store::Capture> ReadPaths(const std::vector<std::string>& paths);
+absl::StatusOr<store::Capture> ReadPaths(const std::vector<std::string>& paths, trace::HostDetail host = trace::HostDetail::kUnions);
+// Each a folder or file, or what FindCapture() finds.
+absl::StatusOr<std::vector<std::string>> FindCaptures(const std::vector<std::string>& names);
 // A folder, or the id of a capture that this user's aggregator keeps on this machine.
 absl::StatusOr<std::string> FindCapture(const std::string& name);
 // The same, else from the aggregator that the flags name, into a folder that lives as long as `fetched`.

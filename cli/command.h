@@ -30,6 +30,7 @@ void AddReport(CLI::App& app, Chosen& chosen);
 void AddAnalyze(CLI::App& app, Chosen& chosen);
 void AddWhatIf(CLI::App& app, Chosen& chosen);
 void AddExport(CLI::App& app, Chosen& chosen);
+void AddViews(CLI::App& app, Chosen& chosen);
 void AddDoctor(CLI::App& app, Chosen& chosen);
 
 // The whole program.

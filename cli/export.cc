@@ -5,13 +5,12 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_format.h"
 #include "cli/analysis_output.h"
+#include "cli/choose_ranks.h"
 #include "cli/command.h"
 #include "cli/export_formats.h"
 #include "cli/progress.h"
-#include "cli/values.h"
 #include "common/rpc/status_macros.h"
 
 namespace lockstep::cli {
@@ -37,29 +36,6 @@ struct Flags {
   bool force = false;
 };
 
-absl::StatusOr<std::vector<uint32_t>> ChooseRanks(const store::Capture& capture, const std::string& text) {
-  std::vector<uint32_t> places(capture.ranks.size());
-  std::iota(places.begin(), places.end(), 0u);
-  if (text.empty()) return places;
-  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<int32_t> wanted, ParseRanks(text));
-  const auto has = [&](int32_t rank) {
-    return std::any_of(capture.ranks.begin(), capture.ranks.end(),
-                       [&](const auto& r) { return r.rank == RankId(rank); });
-  };
-  std::vector<int32_t> unknown;
-  std::copy_if(wanted.begin(), wanted.end(), std::back_inserter(unknown),
-               [&](int32_t rank) { return !has(rank); });
-  if (!unknown.empty()) {
-    return absl::NotFoundError(absl::StrCat("the capture has no rank ", absl::StrJoin(unknown, ", "),
-                                            "; it has ", capture.ranks.size(),
-                                            " entries, `lockstep report` lists them"));
-  }
-  std::erase_if(places, [&](uint32_t place) {
-    return !std::binary_search(wanted.begin(), wanted.end(), capture.ranks[place].rank.value());
-  });
-  return places;
-}
-
 absl::StatusOr<const ExportFormat*> CheckFlags(const Flags& flags) {
   LOCKSTEP_ASSIGN_OR_RETURN(const ExportFormat* format, FindFormat(flags.format));
   if (flags.merged && format->shape == ExportShape::kFilePerRank) {
@@ -74,14 +50,6 @@ absl::StatusOr<const ExportFormat*> CheckFlags(const Flags& flags) {
   return format;
 }
 
-// The others are as if they had not been captured.
-void Keep(store::Capture& capture, const std::vector<uint32_t>& ranks) {
-  if (ranks.size() == capture.ranks.size()) return;
-  std::vector<store::RankData> chosen;
-  for (const uint32_t place : ranks) chosen.push_back(std::move(capture.ranks[place]));
-  capture.ranks = std::move(chosen);
-}
-
 ExitCode Export(const Flags& flags) {
   const auto format = CheckFlags(flags);
   if (!format.ok()) return Fail(format.status());
@@ -94,7 +62,7 @@ ExitCode Export(const Flags& flags) {
   // Files of single ranks are on the clock of all; a file of several knows of no others.
   const bool whole_job = (*format)->shape == ExportShape::kFilePerRank;
   if (!whole_job) {
-    Keep(*capture, *ranks);
+    KeepRanks(*capture, *ranks);
     ranks->resize(capture->ranks.size());
     std::iota(ranks->begin(), ranks->end(), 0u);
   }

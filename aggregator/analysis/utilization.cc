@@ -12,12 +12,6 @@ constexpr std::array<std::string_view, 18> kTensorCoreMarks = {
     "884",  "1688",  "16816", "i8816", "hmma",  "imma",      "wgmma",         "xmma_gemm", "xmma_fprop",
     "gmma", "mma_f", "mma_b", "tcgen", "flash_", "tensorop", "nvjet", "cudnn_generated_fort", "cutlass_tensor"};
 
-double BlocksPerSm(const store::KernelDetail& detail, int32_t sms) {
-  if (detail.blocks_per_sm >= 0) return detail.blocks_per_sm;
-  if (sms <= 0 || detail.grid[0] == 0) return -1;
-  return static_cast<double>(detail.grid[0]) * detail.grid[1] * detail.grid[2] / sms;
-}
-
 enum class WhichBlocks : uint8_t {
   kKnown,     // blocks per multiprocessor, of kernels that state them
   kAnyAsOne,  // every kernel counts one
@@ -34,7 +28,9 @@ bool SweepKernels(const store::RankData& rank, WhichBlocks which, Use use) {
   for (const store::DeviceActivity& a : rank.activities) {
     if (a.kind != store::ActivityKind::kKernel || a.end <= a.start) continue;
     double blocks = 1;
-    if (which == WhichBlocks::kKnown) blocks = a.detail < rank.kernel_details.size() ? BlocksPerSm(rank.kernel_details[a.detail], rank.properties.sms) : -1;
+    if (which == WhichBlocks::kKnown) {
+      blocks = a.detail < rank.kernel_details.size() ? BlocksPerSm(rank.kernel_details[a.detail], rank.properties.sms).value_or(-1) : -1;
+    }
     if (blocks < 0) continue;
     starts.push_back({a.start.ns(), blocks});
     ends.push_back({a.end.ns(), blocks});
@@ -55,6 +51,12 @@ bool SweepKernels(const store::RankData& rank, WhichBlocks which, Use use) {
 }
 
 }  // namespace
+
+std::optional<double> BlocksPerSm(const store::KernelDetail& detail, int32_t sms) {
+  if (detail.blocks_per_sm >= 0) return detail.blocks_per_sm;
+  if (sms <= 0 || detail.grid[0] == 0) return std::nullopt;
+  return static_cast<double>(detail.grid[0]) * detail.grid[1] * detail.grid[2] / sms;
+}
 
 std::optional<double> SmEfficiency(const store::RankData& rank, Nanos span) {
   if (span <= Nanos()) return std::nullopt;

@@ -11,6 +11,9 @@
 
 namespace lockstep::analysis {
 
+// Blocks of the grid per multiprocessor: as the trace states it, else from both numbers. nullopt: neither is known.
+std::optional<double> BlocksPerSm(const store::KernelDetail& detail, int32_t sms);
+
 // Time average over the span of min(1, blocks per multiprocessor of the kernels that run). nullopt where no kernel states its
 // grid and the device its multiprocessors.
 std::optional<double> SmEfficiency(const store::RankData& rank, Nanos span);

@@ -8,11 +8,13 @@
 #define LOCKSTEP_AGGREGATOR_STORE_CAPTURE_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "aggregator/store/host_frames.h"
 #include "aggregator/store/rank_rows.h"
 #include "aggregator/store/string_table.h"
 #include "common/base/ids.h"
@@ -135,6 +137,8 @@ struct RankData {
   // Graphs that ran without a record of their kernels (unseen_graphs.h): this rank's idle time is not idle.
   uint64_t unseen_graph_launches = 0;
   HostUnions unions;
+  // Of the process: entries of one process share them. Null: they were not asked for (trace::ReadOptions::host), or there were none.
+  std::shared_ptr<const HostFrames> frames;
 };
 
 struct StepSpan {

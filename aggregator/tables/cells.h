@@ -30,6 +30,13 @@ struct BorrowedOrMade {
 // column's type: whole numbers and truth values, doubles, texts. Reused from batch to batch. One thread.
 class Cells {
  public:
+  Cells() = default;
+  // A copy's texts would point into the original.
+  Cells(const Cells&) = delete;
+  Cells& operator=(const Cells&) = delete;
+  Cells(Cells&&) = default;
+  Cells& operator=(Cells&&) = default;
+
   size_t size() const { return present_.size(); }
   bool IsNull(size_t row) const { return present_[row] == 0; }
   size_t nulls() const { return nulls_; }

@@ -150,6 +150,33 @@ class TableOf final : public TableSource {
   std::vector<typename RowSink<Row>::Fill> fills_;
 };
 
+// A table whose rows are there already. Their texts point into what outlives it, or into the rows themselves.
+template <typename Row>
+class RowsTable final : public TableSource {
+ public:
+  RowsTable(TableTitle title, std::vector<Row> rows, std::vector<ColumnOf<Row>> columns) : rows_(std::move(rows)) {
+    table_ = {.name = title.name, .meaning = title.meaning};
+    for (ColumnOf<Row>& column : columns) {
+      table_.columns.push_back(column.about);
+      fills_.push_back(column.fill);
+    }
+  }
+
+  const Table& table() const override { return table_; }
+  uint64_t ExpectedRows(const Input&) const override { return rows_.size(); }
+  absl::Status Write(const Input&, TableSink& sink, const RowsWritten& written) const override { return Write(sink, written); }
+  absl::Status Write(TableSink& sink, const RowsWritten& written = {}) const {
+    RowSink<Row> out(sink, fills_, written);
+    for (const Row& row : rows_) out.Add(row);
+    return out.Finish();
+  }
+
+ private:
+  Table table_;
+  std::vector<typename RowSink<Row>::Fill> fills_;
+  std::vector<Row> rows_;
+};
+
 using Sources = std::vector<std::unique_ptr<TableSource>>;
 
 }  // namespace lockstep::tables

@@ -26,35 +26,15 @@ std::vector<ColumnOf<ColumnRow>> ColumnsOfColumns() {
   };
 }
 
-class ColumnsSource final : public TableSource {
- public:
-  explicit ColumnsSource(const Sources& sources) : columns_(ColumnsOfColumns()) {
-    table_ = {.name = "columns", .meaning = "The columns of all other tables."};
-    for (const ColumnOf<ColumnRow>& column : columns_) table_.columns.push_back(column.about);
-    for (const auto& source : sources) {
-      for (const Column& column : source->table().columns) rows_.push_back({&source->table(), &column});
-    }
-  }
-
-  const Table& table() const override { return table_; }
-  uint64_t ExpectedRows(const Input&) const override { return rows_.size(); }
-  absl::Status Write(const Input&, TableSink& sink, const RowsWritten& written) const override {
-    std::vector<RowSink<ColumnRow>::Fill> fills;
-    for (const ColumnOf<ColumnRow>& column : columns_) fills.push_back(column.fill);
-    RowSink<ColumnRow> out(sink, std::move(fills), written);
-    for (const ColumnRow& row : rows_) out.Add(row);
-    return out.Finish();
-  }
-
- private:
-  Table table_;
-  std::vector<ColumnOf<ColumnRow>> columns_;
-  std::vector<ColumnRow> rows_;
-};
-
 }  // namespace
 
-std::unique_ptr<TableSource> ColumnsTable(const Sources& sources) { return std::make_unique<ColumnsSource>(sources); }
+std::unique_ptr<TableSource> ColumnsTable(const Sources& sources) {
+  std::vector<ColumnRow> rows;
+  for (const auto& source : sources) {
+    for (const Column& column : source->table().columns) rows.push_back({&source->table(), &column});
+  }
+  return std::make_unique<RowsTable<ColumnRow>>(TableTitle{"columns", "The columns of all other tables."}, std::move(rows), ColumnsOfColumns());
+}
 
 Sources AllTables() {
   Sources sources;

@@ -81,7 +81,7 @@ const Input& TheInput() {
     std::vector<char> buffer(1 << 20);
     while (const size_t n = source->Read(buffer)) made.text_bytes += n;
     source = GzipSource(std::make_unique<MemorySource>(made.packed));
-    made.rows = ReadKineto(*source, ReadMode::kOneThread, nullptr).rows;
+    made.rows = ReadKineto(*source, ReadMode::kOneThread, HostDetail::kUnions, nullptr).rows;
     return made;
   }();
   return input;
@@ -140,7 +140,7 @@ void Import(benchmark::State& state) {
   const auto mode = static_cast<ReadMode>(state.range(0));
   for (auto _ : state) {
     auto source = GzipSource(std::make_unique<MemorySource>(TheInput().packed));
-    KinetoFile file = ReadKineto(*source, mode, nullptr);
+    KinetoFile file = ReadKineto(*source, mode, HostDetail::kUnions, nullptr);
     benchmark::DoNotOptimize(file.rows);
   }
   Report(state);

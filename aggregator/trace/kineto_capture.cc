@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -168,6 +170,26 @@ class Rebase {
   std::vector<NameId> names_;
 };
 
+void RebaseDetail(const Rebase& rebase, store::FrameDetail& detail) {
+  for (NameId* name : {&detail.shapes, &detail.types, &detail.stack, &detail.modules}) *name = rebase.Name(*name);
+}
+
+// Null where the file has none.
+std::shared_ptr<const store::HostFrames> TakeFrames(store::HostFrames&& read, const Rebase& rebase) {
+  if (read.frames.empty() && read.allocations.empty()) return nullptr;
+  auto taken = std::make_shared<store::HostFrames>(std::move(read));
+  rebase.TimesAndNames(taken->frames);
+  for (store::FrameDetail& detail : taken->details) RebaseDetail(rebase, detail);
+  for (store::AllocationEvent& event : taken->allocations) event.time = rebase.Shift(event.time);
+  // Of frames that begin and end together the source wrote the outer one first, or has told by its ids; the order of the file is kept.
+  std::stable_sort(taken->frames.begin(), taken->frames.end(), [](const store::HostFrame& a, const store::HostFrame& b) {
+    return std::tie(a.thread, a.start, b.end) < std::tie(b.thread, b.start, a.end);
+  });
+  std::stable_sort(taken->allocations.begin(), taken->allocations.end(),
+                   [](const store::AllocationEvent& a, const store::AllocationEvent& b) { return a.time < b.time; });
+  return taken;
+}
+
 void DealSyncs(const std::vector<KinetoSync>& syncs, std::span<RankData> entries) {
   for (const KinetoSync& sync : syncs) {
     size_t entry = 0;
@@ -230,6 +252,8 @@ void AddRanks(ReadFile read, const Named& name, uint32_t host, const std::vector
   store::HostUnions unions{file.operators.Take(), file.data_loader.Take()};
   rebase.Times(unions.operators);
   rebase.Times(unions.data_loader);
+  const std::shared_ptr<const store::HostFrames> frames = TakeFrames(std::move(file.frames), rebase);
+  for (RankData& entry : entries) entry.frames = frames;
   for (RankData& entry : entries.subspan(1)) {
     entry.ranges = file.ranges;
     entry.unions = unions;

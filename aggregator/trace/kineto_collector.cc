@@ -17,11 +17,6 @@ namespace {
 using store::ActivityKind;
 using store::CollectiveOp;
 
-std::string_view Unquoted(std::string_view token) {
-  return token.size() >= 2 && token.front() == '"' && token.back() == '"' ? token.substr(1, token.size() - 2)
-                                                                          : token;
-}
-
 template <typename T>
 T CountOr(std::string_view token, T otherwise) {
   if (token.empty()) return otherwise;
@@ -146,6 +141,7 @@ bool KinetoCollector::Add(const KinetoRow& row) {
   }
   file_.window.start = std::min(file_.window.start, start);
   file_.window.end = std::max(file_.window.end, end);
+  if (row.category == RowCategory::kInstant) AddAllocation(row, start);
   if (!row.complete) return true;
   ++file_.rows;
   switch (row.category) {
@@ -159,18 +155,24 @@ bool KinetoCollector::Add(const KinetoRow& row) {
       AddApiCall(row, start, end);
       break;
     case RowCategory::kOperator:
+      AddFrame(row, store::FrameKind::kOperator, start, end);
       AddOperator(row, start, end);
       break;
     case RowCategory::kAnnotation:
       // Rows that our writer adds for other tools say nothing new.
       if (row.args.lockstep == "\"inferred\"") break;
+      AddFrame(row, store::FrameKind::kAnnotation, start, end);
       AddRange(row, Intern(row.name), start, end);
       break;
     case RowCategory::kSync:
       AddSync(row, start, end);
       break;
+    case RowCategory::kPython:
+      AddFrame(row, store::FrameKind::kPython, start, end);
+      break;
     case RowCategory::kUnknown:
     case RowCategory::kOther:
+    case RowCategory::kInstant:
       break;
   }
   return true;

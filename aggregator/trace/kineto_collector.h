@@ -15,7 +15,7 @@ namespace lockstep::trace {
 // One thread. `file` outlives the collector.
 class KinetoCollector {
  public:
-  explicit KinetoCollector(KinetoFile& file) : file_(file) {}
+  KinetoCollector(KinetoFile& file, HostDetail host) : file_(file), host_(host) {}
 
   // false: the row has no usable time, or none of what its category must have; nothing of it is kept.
   bool Add(const KinetoRow& row);
@@ -40,12 +40,17 @@ class KinetoCollector {
   void AddSync(const KinetoRow& row, HostTime start, HostTime end);
   void AddOperator(const KinetoRow& row, HostTime start, HostTime end);
   void AddRange(const KinetoRow& row, const Name& name, HostTime start, HostTime end);
+  void AddFrame(const KinetoRow& row, store::FrameKind kind, HostTime start, HostTime end);
+  NameId InternArgument(std::string_view token);
+  void AddAllocation(const KinetoRow& row, HostTime time);
   ThreadId ThreadOf(std::string_view token);
   void SeeProcess(std::string_view token);
 
   KinetoFile& file_;
-  std::deque<std::string> tokens_;  // the keys of names_ point into these
+  const HostDetail host_;
+  std::deque<std::string> tokens_;  // the keys of names_ and arguments_ point into these
   absl::flat_hash_map<std::string_view, Name> names_;
+  absl::flat_hash_map<std::string_view, NameId> arguments_;
   absl::flat_hash_map<std::string, ThreadId> named_threads_;
   absl::flat_hash_map<std::string, uint32_t> groups_;
   size_t last_device_ = 0;

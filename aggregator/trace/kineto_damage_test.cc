@@ -17,7 +17,7 @@ constexpr int kRows = 24;
 
 KinetoFile Read(const std::string& text) {
   MemorySource source(text);
-  return ReadKineto(source, ReadMode::kOneThread, nullptr);
+  return ReadKineto(source, ReadMode::kOneThread, HostDetail::kUnions, nullptr);
 }
 
 // Every row has a start of its own, so rows can be told apart after damage.
@@ -160,7 +160,7 @@ TEST(KinetoDamage, ATruncatedGzipGivesRowsAndSaysSo) {
   for (ReadMode mode : {ReadMode::kOneThread, ReadMode::kPipeline}) {
     auto source =
         GzipSource(std::make_unique<MemorySource>(std::string_view(packed).substr(0, packed.size() / 2)));
-    const KinetoFile file = ReadKineto(*source, mode, nullptr);
+    const KinetoFile file = ReadKineto(*source, mode, HostDetail::kUnions, nullptr);
     EXPECT_GT(Starts(file).size(), 5000u);
     EXPECT_EQ(file.broken_off, "the gzip data ends in the middle");
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "aggregator/store/capture.h"
+#include "aggregator/store/host_frames.h"
 #include "aggregator/trace/interval_union.h"
 #include "aggregator/trace/trace_document.h"
 #include "common/base/ids.h"
@@ -40,6 +41,7 @@ struct KinetoFile {
   std::vector<store::HostRange> ranges;
   IntervalUnion operators;
   IntervalUnion data_loader;
+  store::HostFrames frames;  // in the order of the file; empty with HostDetail::kUnions
   std::vector<store::Group> groups;
   int32_t pid = 0;                                        // of the host rows; 0: none had one
   HostInterval window{HostTime::Max(), HostTime::Min()};  // of all rows; empty: no row had a time

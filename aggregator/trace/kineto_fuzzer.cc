@@ -34,7 +34,7 @@ void Check(trace::KinetoFile file) {
 }
 
 void Read(std::unique_ptr<trace::ByteSource> source) {
-  Check(trace::ReadKineto(*source, trace::ReadMode::kOneThread, nullptr));
+  Check(trace::ReadKineto(*source, trace::ReadMode::kOneThread, trace::HostDetail::kUnions, nullptr));
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ simdjson::error_code KinetoParser::ParseList(simdjson::padded_string_view text, 
     simdjson::ondemand::value element;
     if (auto error = std::move(result).get(element)) return error;
     KinetoRow row;
-    if (auto error = ReadRow(element, row)) {
+    if (auto error = ReadRow(element, detail_, row)) {
       // What is no object is no event and nothing is lost with it.
       if (error == simdjson::INCORRECT_TYPE && row.place == nullptr) continue;
       return error;

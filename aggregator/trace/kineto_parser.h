@@ -19,7 +19,7 @@ namespace lockstep::trace {
 class KinetoParser {
  public:
   // Both outlive the parser. `damage` gets a place for every row that could not be read.
-  KinetoParser(KinetoCollector& collector, DamageLog& damage) : collector_(collector), damage_(damage) {}
+  KinetoParser(KinetoCollector& collector, HostDetail detail, DamageLog& damage) : collector_(collector), detail_(detail), damage_(damage) {}
 
   // May change the block's text (bytes that no JSON may hold).
   void Parse(EventBlock& block);
@@ -30,6 +30,7 @@ class KinetoParser {
   bool ParseSingle(std::string_view event, uint64_t offset);
 
   KinetoCollector& collector_;
+  const HostDetail detail_;
   DamageLog& damage_;
   simdjson::ondemand::parser parser_;
   std::string single_;  // one event as a list, padded

@@ -105,10 +105,10 @@ void ParseBeside(TraceDocument& document, KinetoParser& parser, const std::funct
 
 }  // namespace
 
-KinetoFile ReadKineto(ByteSource& source, ReadMode mode, const std::function<void(uint64_t)>& progress) {
+KinetoFile ReadKineto(ByteSource& source, ReadMode mode, HostDetail host, const std::function<void(uint64_t)>& progress) {
   KinetoFile file;
-  KinetoCollector collector(file);
-  KinetoParser parser(collector, file.damage);
+  KinetoCollector collector(file, host);
+  KinetoParser parser(collector, host, file.damage);
   TraceDocument document(source);
   const std::function<void()> after_block = [&source, &progress] {
     if (progress) progress(source.consumed());

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 KinetoFile Read(const std::string& text, ReadMode mode = ReadMode::kOneThread) {
   MemorySource source(text);
-  return ReadKineto(source, mode, nullptr);
+  return ReadKineto(source, mode, HostDetail::kUnions, nullptr);
 }
 
 std::vector<HostInterval> Times(const KinetoFile& file) {
@@ -295,6 +295,57 @@ TEST(KinetoReader, WhatIsNoTraceIsRecognised) {
   EXPECT_TRUE(empty.has_events);
   EXPECT_TRUE(empty.devices.empty());
   EXPECT_EQ(empty.broken_off, "");
+}
+
+KinetoFile ReadFrames(const std::string& text) {
+  MemorySource source(text);
+  return ReadKineto(source, ReadMode::kOneThread, HostDetail::kFrames, nullptr);
+}
+
+TEST(KinetoReader, FramesAreKeptWhereTheyAreAskedFor) {
+  const std::string text = Document({
+      KernelRow("10", "5"),
+      HostRow("cpu_op", "aten::mm", 1, 8, R"("External id": 3, "Input Dims": [[8, 4],[4,4], []], "Input type": ["float", "c10::Half", "Scalar"], "Fwd thread id": 1, "Sequence number": 77)"),
+      HostRow("Operator", "aten::add", 20, 8, R"("Input dims": [[8,  4]], "Call stack": "a.py(1): f;b.py(2): g", "Input type": [])"),
+      HostRow("user_annotation", "forward", 0, 30),
+      HostRow("python_function", "nn.Module: Linear_0", 2, 3, R"("Python id": 5, "Python parent id": 4, "Python module id": 0)"),
+      HostRow("python_function", "model.py(3): forward", 1, 5, R"("Python id": 4, "Python parent id": null)"),
+      R"({"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 4242, "tid": 99, "ts": 3, "args": {"Device Type": 1, "Device Id": 2, "Addr": 18446744073709551615, "Bytes": -512, "Total Allocated": 1000, "Total Reserved": 2000}})",
+      R"({"ph": "i", "s": "t", "name": "[memory]", "pid": 4242, "tid": 99, "ts": 4, "args": {"Device Type": 0, "Device Id": -1, "Bytes": 64}})",
+      R"({"ph": "i", "s": "g", "name": "Iteration Start", "pid": "Traces", "tid": 0, "ts": 4})",
+  });
+  const KinetoFile file = ReadFrames(text);
+  EXPECT_EQ(file.damage.count(), 0u);
+  ASSERT_EQ(file.frames.frames.size(), 5u);
+  const auto name = [&](size_t i) { return file.strings.Text(file.frames.frames[i].name); };
+  const auto detail = [&](size_t i) { return file.frames.details[file.frames.frames[i].detail]; };
+  EXPECT_EQ(name(0), "aten::mm");
+  EXPECT_EQ(file.strings.Text(detail(0).shapes), "[[8, 4], [4, 4], []]");
+  EXPECT_EQ(file.strings.Text(detail(0).types), R"(["float", "c10::Half", "Scalar"])");
+  EXPECT_EQ(detail(0).sequence, 77);
+  EXPECT_EQ(detail(0).forward_thread, ThreadId(1));
+  EXPECT_EQ(file.strings.Text(detail(1).shapes), "[[8, 4]]") << "one spelling";
+  EXPECT_EQ(file.strings.Text(detail(1).stack), "a.py(1): f;b.py(2): g");
+  EXPECT_EQ(file.frames.frames[2].kind, store::FrameKind::kAnnotation);
+  EXPECT_EQ(file.frames.frames[2].detail, store::kNone) << "nothing is known of it";
+  EXPECT_EQ(file.frames.frames[3].kind, store::FrameKind::kModule);
+  EXPECT_EQ(detail(3).python_id, 5);
+  EXPECT_EQ(detail(3).python_parent, 4);
+  EXPECT_EQ(file.frames.frames[4].kind, store::FrameKind::kPython);
+  EXPECT_EQ(detail(4).python_parent, -1);
+  ASSERT_EQ(file.frames.allocations.size(), 2u);
+  EXPECT_EQ(file.frames.allocations[0].bytes, -512);
+  EXPECT_EQ(file.frames.allocations[0].device, 2);
+  EXPECT_EQ(file.frames.allocations[0].address, 18446744073709551615u);
+  EXPECT_EQ(file.frames.allocations[0].reserved, 2000);
+  EXPECT_EQ(file.frames.allocations[1].device, -1);
+  EXPECT_FALSE(file.frames.allocations[1].allocated);
+
+  const KinetoFile without = Read(text);
+  EXPECT_TRUE(without.frames.frames.empty());
+  EXPECT_TRUE(without.frames.allocations.empty());
+  EXPECT_EQ(without.rows, file.rows);
+  EXPECT_EQ(without.window.end, file.window.end);
 }
 
 }  // namespace

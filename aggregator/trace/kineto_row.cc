@@ -21,12 +21,7 @@ bool Is(const char* key, const char (&name)[N]) {
   return std::memcmp(key, name, N - 1) == 0 && key[N - 1] == '"';
 }
 
-std::string_view Unquoted(std::string_view token) {
-  return token.size() >= 2 && token.front() == '"' && token.back() == '"' ? token.substr(1, token.size() - 2)
-                                                                          : token;
-}
-
-RowCategory CategoryOf(std::string_view token) {
+RowCategory CategoryOf(std::string_view token, HostDetail detail) {
   const std::string_view cat = Unquoted(token);
   if (cat.empty()) return RowCategory::kOther;
   // Capitalised: as PyTorch wrote them until 2021.
@@ -59,12 +54,14 @@ RowCategory CategoryOf(std::string_view token) {
     default:
       break;
   }
+  if (cat == "python_function" && detail == HostDetail::kFrames) return RowCategory::kPython;
   if (cat.ends_with("_runtime")) return RowCategory::kRuntime;
   if (cat.ends_with("_driver")) return RowCategory::kDriver;
   return RowCategory::kOther;
 }
 
-bool NeedsArgs(RowCategory category) {
+bool NeedsArgs(RowCategory category, HostDetail detail) {
+  if (detail == HostDetail::kFrames && category == RowCategory::kOperator) return true;
   switch (category) {
     case RowCategory::kKernel:
     case RowCategory::kMemcpy:
@@ -73,10 +70,16 @@ bool NeedsArgs(RowCategory category) {
     case RowCategory::kDriver:
     case RowCategory::kSync:
     case RowCategory::kAnnotation:
+    case RowCategory::kPython:
+    case RowCategory::kInstant:
       return true;
     default:
       return false;
   }
+}
+
+bool IsFrame(RowCategory category) {
+  return category == RowCategory::kOperator || category == RowCategory::kAnnotation || category == RowCategory::kPython;
 }
 
 simdjson::error_code ReadThree(ondemand::value value, std::string_view (&out)[3]) {
@@ -175,7 +178,61 @@ std::string_view* ScalarField(const char* key, RowArgs& args) {
   return nullptr;
 }
 
-simdjson::error_code ReadArgs(ondemand::value value, KinetoRow& row) {
+std::string_view* FrameField(const char* key, RowArgs& args) {
+  switch (key[0]) {
+    case 'I':
+      // "dims": until 2021.
+      if (Is(key, "Input Dims") || Is(key, "Input dims")) return &args.shapes;
+      if (Is(key, "Input type")) return &args.types;
+      break;
+    case 'C':
+      if (Is(key, "Call stack")) return &args.stack;
+      break;
+    case 'M':
+      if (Is(key, "Module Hierarchy")) return &args.modules;
+      break;
+    case 'F':
+      if (Is(key, "Fwd thread id")) return &args.forward_thread;
+      break;
+    case 'S':
+      if (Is(key, "Sequence number")) return &args.forward_sequence;
+      break;
+    case 'P':
+      if (Is(key, "Python id")) return &args.python_id;
+      if (Is(key, "Python parent id")) return &args.python_parent;
+      break;
+    default:
+      break;
+  }
+  return nullptr;
+}
+
+std::string_view* MemoryField(const char* key, RowArgs& args) {
+  if (Is(key, "Bytes")) return &args.memory_bytes;
+  if (Is(key, "Addr")) return &args.memory_address;
+  if (Is(key, "Device Id")) return &args.memory_device;
+  if (Is(key, "Device Type")) return &args.memory_device_type;
+  if (Is(key, "Total Allocated")) return &args.allocated;
+  if (Is(key, "Total Reserved")) return &args.reserved;
+  return nullptr;
+}
+
+// A list as a whole, anything else as its token.
+simdjson::error_code ReadText(ondemand::value value, std::string_view& out) {
+  ondemand::json_type type;
+  if (auto error = value.type().get(type)) return error;
+  if (type != ondemand::json_type::array) {
+    out = Trim(value.raw_json_token());
+    return simdjson::SUCCESS;
+  }
+  ondemand::array list;
+  if (auto error = value.get_array().get(list)) return error;
+  if (auto error = list.raw_json().get(out)) return error;
+  out = Trim(out);
+  return simdjson::SUCCESS;
+}
+
+simdjson::error_code ReadArgs(ondemand::value value, HostDetail detail, KinetoRow& row) {
   ondemand::object object;
   // "args": null and its like hold nothing.
   if (auto error = value.get_object().get(object))
@@ -196,14 +253,21 @@ simdjson::error_code ReadArgs(ondemand::value value, KinetoRow& row) {
     }
     std::string_view* place = ScalarField(key, row.args);
     if (place == nullptr && kernel) place = CollectiveField(key, row.args);
-    if (place != nullptr) *place = Trim(field.value().raw_json_token());
+    if (place == nullptr && row.category == RowCategory::kInstant) place = MemoryField(key, row.args);
+    if (place != nullptr) {
+      *place = Trim(field.value().raw_json_token());
+    } else if (detail == HostDetail::kFrames && IsFrame(row.category)) {
+      place = FrameField(key, row.args);
+      if (place == nullptr) continue;
+      if (auto error = ReadText(field.value(), *place)) return error;
+    }
   }
   return simdjson::SUCCESS;
 }
 
 // Everything that is wanted of a row without args is known.
-bool Enough(const KinetoRow& row) {
-  return row.category != RowCategory::kUnknown && (row.complete || row.instant) && !NeedsArgs(row.category) &&
+bool Enough(const KinetoRow& row, HostDetail detail) {
+  return row.category != RowCategory::kUnknown && (row.complete || row.instant) && !NeedsArgs(row.category, detail) &&
          !row.ts.empty() && (!row.dur.empty() || row.instant) &&
          (!row.name.empty() || row.category == RowCategory::kOther) &&
          (!row.tid.empty() || row.category == RowCategory::kOther);
@@ -211,7 +275,7 @@ bool Enough(const KinetoRow& row) {
 
 enum class KeyResult { kGoOn, kArgsTooEarly, kDone };
 
-simdjson::error_code ReadKey(ondemand::field& field, KinetoRow& row, KeyResult& result) {
+simdjson::error_code ReadKey(ondemand::field& field, HostDetail detail, KinetoRow& row, KeyResult& result) {
   const char* const key = field.key().raw();
   const auto token = [&field] { return Trim(field.value().raw_json_token()); };
   if (row.place == nullptr) row.place = key;
@@ -222,13 +286,13 @@ simdjson::error_code ReadKey(ondemand::field& field, KinetoRow& row, KeyResult& 
         row.complete = phase == "X";
         row.instant = phase == "i" || phase == "I";
         if (!row.complete && !row.instant) result = KeyResult::kDone;
-        if (row.instant) row.category = RowCategory::kOther;
+        if (row.instant) row.category = detail == HostDetail::kFrames ? RowCategory::kInstant : RowCategory::kOther;
       } else if (Is(key, "pid")) {
         row.pid = token();
       }
       break;
     case 'c':
-      if (Is(key, "cat") && !row.instant) row.category = CategoryOf(token());
+      if (Is(key, "cat") && !row.instant) row.category = CategoryOf(token(), detail);
       break;
     case 'n':
       if (Is(key, "name")) row.name = token();
@@ -244,8 +308,8 @@ simdjson::error_code ReadKey(ondemand::field& field, KinetoRow& row, KeyResult& 
       if (Is(key, "args")) {
         if (row.category == RowCategory::kUnknown) {
           result = KeyResult::kArgsTooEarly;
-        } else if (NeedsArgs(row.category)) {
-          return ReadArgs(field.value(), row);
+        } else if (NeedsArgs(row.category, detail)) {
+          return ReadArgs(field.value(), detail, row);
         }
       }
       break;
@@ -255,19 +319,19 @@ simdjson::error_code ReadKey(ondemand::field& field, KinetoRow& row, KeyResult& 
   return simdjson::SUCCESS;
 }
 
-simdjson::error_code ReadArgsAgain(ondemand::object& object, KinetoRow& row) {
+simdjson::error_code ReadArgsAgain(ondemand::object& object, HostDetail detail, KinetoRow& row) {
   if (auto error = object.reset().error()) return error;
   for (auto result : object) {
     ondemand::field field;
     if (auto error = std::move(result).get(field)) return error;
-    if (Is(field.key().raw(), "args")) return ReadArgs(field.value(), row);
+    if (Is(field.key().raw(), "args")) return ReadArgs(field.value(), detail, row);
   }
   return simdjson::SUCCESS;
 }
 
 }  // namespace
 
-simdjson::error_code ReadRow(ondemand::value element, KinetoRow& row) {
+simdjson::error_code ReadRow(ondemand::value element, HostDetail detail, KinetoRow& row) {
   ondemand::object object;
   if (auto error = element.get_object().get(object)) return error;
   bool args_skipped = false;
@@ -275,11 +339,11 @@ simdjson::error_code ReadRow(ondemand::value element, KinetoRow& row) {
     ondemand::field field;
     if (auto error = std::move(result).get(field)) return error;
     KeyResult key_result = KeyResult::kGoOn;
-    if (auto error = ReadKey(field, row, key_result)) return error;
+    if (auto error = ReadKey(field, detail, row, key_result)) return error;
     args_skipped |= key_result == KeyResult::kArgsTooEarly;
-    if (key_result == KeyResult::kDone || Enough(row)) return simdjson::SUCCESS;
+    if (key_result == KeyResult::kDone || Enough(row, detail)) return simdjson::SUCCESS;
   }
-  if (args_skipped && NeedsArgs(row.category)) return ReadArgsAgain(object, row);
+  if (args_skipped && NeedsArgs(row.category, detail)) return ReadArgsAgain(object, detail, row);
   return simdjson::SUCCESS;
 }
 

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "aggregator/trace/readers.h"
+
 namespace lockstep::trace {
 
 enum class RowCategory : uint8_t {
@@ -20,6 +22,9 @@ enum class RowCategory : uint8_t {
   kOperator,
   kAnnotation,
   kSync,
+  // Only with HostDetail::kFrames; else kOther.
+  kPython,
+  kInstant,
 };
 
 // The "args" that matter, by the category that has them. All are JSON text as it stands in the file, so a
@@ -32,6 +37,9 @@ struct RowArgs {
   std::string_view bytes;
   std::string_view lockstep;  // what our own writer says about rows it made up
   std::string_view sync_kind, wait_on_stream, wait_on_event;
+  // Frames of the host, with HostDetail::kFrames. `shapes` and `types` are whole lists.
+  std::string_view shapes, types, stack, modules, forward_thread, forward_sequence, python_id, python_parent;
+  std::string_view memory_bytes, memory_address, memory_device, memory_device_type, allocated, reserved;
   // Collectives.
   std::string_view collective, dtype, in_elements, out_elements, group_size, in_split, out_split;
   std::string_view group_name, group_description, group_ranks, source_rank, destination_rank, sequence, nccl_sequence;
@@ -47,9 +55,14 @@ struct KinetoRow {
   RowArgs args;
 };
 
+// A token without the quotes around it.
+inline std::string_view Unquoted(std::string_view token) {
+  return token.size() >= 2 && token.front() == '"' && token.back() == '"' ? token.substr(1, token.size() - 2) : token;
+}
+
 // Reads one element of the event list, whatever the order of its keys. Stops early when the row is of no
 // interest. An error leaves `row` half filled: damaged text.
-simdjson::error_code ReadRow(simdjson::ondemand::value element, KinetoRow& row);
+simdjson::error_code ReadRow(simdjson::ondemand::value element, HostDetail detail, KinetoRow& row);
 
 }  // namespace lockstep::trace
 

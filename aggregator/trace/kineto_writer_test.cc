@@ -169,7 +169,7 @@ class KinetoWriterTest : public ::testing::Test {
       const std::string text = Text(i, clock);
       MemorySource source(text);
       files.push_back(
-          {{.path = KinetoFileName(capture_, i)}, ReadKineto(source, ReadMode::kOneThread, nullptr)});
+          {{.path = KinetoFileName(capture_, i)}, ReadKineto(source, ReadMode::kOneThread, HostDetail::kUnions, nullptr)});
       EXPECT_EQ(files.back().content.damage.Describe(), "");
       EXPECT_EQ(files.back().content.broken_off, "");
     }

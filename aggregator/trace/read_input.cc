@@ -72,7 +72,7 @@ std::vector<ReadFile> ReadAll(std::vector<Opened> opened, const ReadOptions& opt
     for (size_t turn = next++; turn < opened.size(); turn = next++) {
       Opened& o = opened[largest_first[turn]];
       uint64_t reported = 0;
-      KinetoFile content = ReadKineto(*o.trace.source, mode, [&](uint64_t consumed) {
+      KinetoFile content = ReadKineto(*o.trace.source, mode, options.host, [&](uint64_t consumed) {
         progress.Advance(consumed - reported);
         reported = consumed;
       });

@@ -12,8 +12,13 @@
 
 namespace lockstep::trace {
 
+// What is kept of the host's operators, annotations and Python functions: where there were any (store::HostUnions), or besides
+// that every one of them (store::HostFrames), as the views of operators, modules and memory need them.
+enum class HostDetail : uint8_t { kUnions, kFrames };
+
 struct ReadOptions {
   int threads = 2;
+  HostDetail host = HostDetail::kUnions;
   // Called now and then from any thread with bytes read and in total; may be empty.
   std::function<void(uint64_t done, uint64_t total)> progress;
 };

@@ -1,0 +1,69 @@
+// The views that predecessors had, as tables: one row here for each of `lockstep ops`, `lockstep kernels`, … What a view computes is in
+// aggregator/views; which columns it has is said here, once, for the terminal, CSV, JSON and the HTML report.
+#ifndef LOCKSTEP_AGGREGATOR_TABLES_VIEWS_H_
+#define LOCKSTEP_AGGREGATOR_TABLES_VIEWS_H_
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "aggregator/report/report.h"
+#include "aggregator/store/capture.h"
+#include "aggregator/tables/grid.h"
+
+namespace lockstep::tables {
+
+// By what rows of a view can be told apart.
+enum class GroupBy : uint8_t { kRank, kShape, kStack, kLaunch };
+
+struct ViewOptions {
+  std::vector<GroupBy> group_by;
+  int stack_depth = 5;  // calls, with kStack
+  bool Has(GroupBy what) const;
+};
+
+// What a view is made from. `analysis` is called by the views that need it; it outlives the grid.
+struct ViewInput {
+  const store::Capture& capture;
+  std::function<const report::Analysis&()> analysis;
+};
+
+struct MadeView {
+  Grid grid;
+  // What the reader must know: what the capture lacks, what was left out.
+  std::vector<std::string> notes;
+};
+
+// Another name that users of other tools know a column by.
+struct Alias {
+  std::string_view name;
+  std::string_view column;
+};
+
+struct GroupName {
+  std::string_view name;
+  GroupBy group;
+  std::string_view about;
+};
+
+struct View {
+  std::string_view name;   // of the command
+  std::string_view about;  // one line
+  std::string_view text;   // what --help says below
+  std::span<const GroupName> groupings;
+  std::string_view columns;  // shown on a terminal where -c says nothing
+  std::span<const Alias> aliases;
+  bool (*needs_frames)(const ViewOptions& options) = nullptr;  // trace::HostDetail::kFrames; null: never
+  bool needs_all_ranks = false;  // ranks that are not asked for are part of what is computed
+  MadeView (*make)(const ViewInput& input, const ViewOptions& options);
+};
+
+std::span<const View> Views();
+
+}  // namespace lockstep::tables
+
+#endif  // LOCKSTEP_AGGREGATOR_TABLES_VIEWS_H_
