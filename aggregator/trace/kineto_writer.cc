@@ -186,7 +186,7 @@ class KinetoWriter {
     const int size = store::ElementBytes(Text(c.datatype));
     if (c.bytes >= 0 && size != 0) {
       out_.Add(", \"Input Dims\": [[", c.bytes / size, "]], \"Input type\": [",
-               Quoted{TorchDatatype(Text(c.datatype))}, "]");
+               Quoted{TorchElementType(Text(c.datatype))}, "]");
     }
     out_.Add(", \"lockstep\": \"inferred\"}}");
   }
