@@ -82,6 +82,8 @@ int Main(int argc, char** argv) {
   AddExport(app, chosen);
   AddViews(app, chosen);
   AddDoctor(app, chosen);
+  AddCompletion(app, chosen);
+  AddMan(app, chosen);
   const int parsed = Parse(app, TakeCommand(argc, argv, chosen));
   if (parsed != 0 || !chosen.action) return parsed;
   // A reader that goes away (`| head`) is an error of a write, not a death. The user's command inherits what

@@ -32,6 +32,8 @@ void AddWhatIf(CLI::App& app, Chosen& chosen);
 void AddExport(CLI::App& app, Chosen& chosen);
 void AddViews(CLI::App& app, Chosen& chosen);
 void AddDoctor(CLI::App& app, Chosen& chosen);
+void AddCompletion(CLI::App& app, Chosen& chosen);
+void AddMan(CLI::App& app, Chosen& chosen);
 
 // The whole program.
 int Main(int argc, char** argv);

@@ -1,0 +1,35 @@
+// Every command and option as data, taken from the parser itself: what completions and man pages are made from.
+#ifndef LOCKSTEP_CLI_OPTION_TABLE_H_
+#define LOCKSTEP_CLI_OPTION_TABLE_H_
+
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+
+namespace lockstep::cli {
+
+struct OptionHelp {
+  std::vector<std::string> names;    // "-o", "--output"; empty: a positional one
+  std::string positional;            // its name
+  std::string value;                 // "TEXT", "INT"; empty: a flag
+  std::vector<std::string> choices;  // where only these are taken
+  std::string preset;                // what it is where it is not given; empty: nothing
+  std::string variable;              // environment variable that gives it; empty: none
+  std::string about;
+  bool required = false;
+};
+
+struct CommandHelp {
+  std::string name;  // empty: the program itself
+  std::string about;
+  std::string text;  // below the options: examples and details
+  std::vector<OptionHelp> options;
+};
+
+// The program first, then its commands in the order of --help.
+std::vector<CommandHelp> OptionTable(const CLI::App& app);
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_OPTION_TABLE_H_
