@@ -1,0 +1,48 @@
+// What a program shows to those who operate it, at one port: /metrics for Prometheus and /healthz for whoever restarts what is dead.
+#ifndef LOCKSTEP_COMMON_METRICS_ENDPOINT_H_
+#define LOCKSTEP_COMMON_METRICS_ENDPOINT_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/metrics/http_server.h"
+#include "common/metrics/page.h"
+
+namespace lockstep::metrics {
+
+// The program's side. Called on the endpoint's thread, one call at a time.
+struct EndpointSource {
+  // Adds the program's families. An error is answered with 503 and its text.
+  std::function<absl::Status(Page& page)> fill;
+  // One line. An error is answered with 503 and its text.
+  std::function<absl::StatusOr<std::string>()> health;
+};
+
+class Endpoint {
+ public:
+  // `prefix`: of the program's own families, as in "lockstep_daemon".
+  static absl::StatusOr<std::unique_ptr<Endpoint>> Start(HttpServerOptions options, std::string prefix, EndpointSource source);
+  // Waits for the call of the source that runs.
+  ~Endpoint() = default;
+
+  const std::string& address() const { return server_->address(); }
+
+ private:
+  Endpoint(std::string prefix, EndpointSource source) : prefix_(std::move(prefix)), source_(std::move(source)) {}
+  HttpResponse Answer(const std::string& path, const HttpCounts& so_far) const;
+  HttpResponse AnswerMetrics(const HttpCounts& so_far) const;
+  void AddHttpCounts(const HttpCounts& counts, Page& page) const;
+
+  const std::string prefix_;
+  const EndpointSource source_;
+  // Last: its thread calls into the rest.
+  std::unique_ptr<HttpServer> server_;
+};
+
+}  // namespace lockstep::metrics
+
+#endif  // LOCKSTEP_COMMON_METRICS_ENDPOINT_H_

@@ -1,0 +1,98 @@
+// A small HTTP/1.1 server for pages that are read every few seconds: one thread, GET and HEAD, one request per connection.
+//
+// It bounds what a caller can take: connections, bytes of a request, time of a connection. When all connections are taken the oldest goes,
+// so that idle ones cannot keep a scrape out. Every byte is somebody else's.
+//
+// A port of this machine that is not loopback is opened only with a token. With one, each request must carry it
+// (`Authorization: Bearer`), loopback or not.
+#ifndef LOCKSTEP_COMMON_METRICS_HTTP_SERVER_H_
+#define LOCKSTEP_COMMON_METRICS_HTTP_SERVER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/fd.h"
+#include "common/base/time.h"
+#include "common/metrics/http_request.h"
+#include "common/rpc/token.h"
+
+namespace lockstep::metrics {
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "text/plain; charset=utf-8";
+  std::string body;
+};
+
+struct HttpServerOptions {
+  std::string address;  // IP:PORT, [IPv6]:PORT or localhost:PORT; port 0 takes a free one
+  rpc::Token token;     // empty: loopback only, and nobody is asked for one
+  size_t most_connections = 16;
+  Nanos request_time = Nanos::Seconds(5);  // from the connection to its answer's last byte
+};
+
+// Since the server started.
+struct HttpCounts {
+  std::map<int, uint64_t> answered;  // by status
+  uint64_t timed_out = 0;            // connections that took too long
+  uint64_t displaced = 0;            // closed for a newer one
+};
+
+class HttpServer {
+ public:
+  // Called on the server's thread, one request at a time; while it runs nobody else is served.
+  using Answer = std::function<HttpResponse(const std::string& path, const HttpCounts& so_far)>;
+
+  // kInvalidArgument, kFailedPrecondition: the address, with the remedy.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(HttpServerOptions options, Answer answer);
+  // Ends when the answer that runs has returned. No call of `answer` follows.
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  // With the port that it got.
+  const std::string& address() const { return address_; }
+
+ private:
+  struct Connection {
+    Fd fd;
+    MonoTime until;
+    std::string received;
+    std::string answer;  // what is left to send of it
+    bool answered = false;
+    bool finished = false;  // all is sent; what still comes is thrown away, so that the answer is not lost with it
+  };
+
+  HttpServer(HttpServerOptions options, Answer answer, Fd listener, Fd wakeup, std::string address);
+  void Run();
+  void Accept();
+  // The connection stays open.
+  bool Turn(Connection& connection);
+  bool Receive(Connection& connection);
+  bool Send(Connection& connection);
+  std::string Respond(const HttpRequest& request);
+  bool Allowed(const HttpRequest& request) const;
+  void CloseOverdue();
+
+  const HttpServerOptions options_;
+  const Answer answer_;
+  const Fd listener_;
+  const Fd wakeup_;
+  const std::string address_;
+  // The thread's.
+  std::vector<Connection> connections_;  // oldest first
+  MonoTime accept_again_;                // after the process ran out of descriptors
+  HttpCounts counts_;
+  std::thread thread_;
+};
+
+}  // namespace lockstep::metrics
+
+#endif  // LOCKSTEP_COMMON_METRICS_HTTP_SERVER_H_
