@@ -64,6 +64,7 @@ Captures::Capture* Captures::Add(UplinkId uplink, const v1::Arm& arm) {
   capture.id = arm.capture();
   capture.uplink = uplink;
   capture.number = next_number_++;
+  capture.begun = clock_.Monotonic();
   Nanos timeout(arm.timeout_ns());
   if (timeout <= Nanos()) timeout = limits_.arm_timeout;
   capture.armed_by = clock_.Monotonic() + std::min(timeout, limits_.longest_arm_timeout);
@@ -200,6 +201,7 @@ void Captures::Abort(Capture& capture) {
     ports_.AbandonDrain(capture.uplink, member.process, capture.id);
     member.phase = Phase::kEnded;
   }
+  if (!capture.counted) ++counts_.aborted;
   captures_.remove_if([&](const Capture& c) { return &c == &capture; });
 }
 
@@ -319,6 +321,10 @@ bool Captures::Busy(UplinkId uplink) const {
 bool Captures::Busy() const {
   return std::any_of(captures_.begin(), captures_.end(),
                      [](const Capture& c) { return !c.ended_at.has_value(); });
+}
+
+size_t Captures::running() const {
+  return static_cast<size_t>(std::count_if(captures_.begin(), captures_.end(), [](const Capture& c) { return !c.ended_at; }));
 }
 
 std::vector<v1::CaptureStatus> Captures::Status() const {

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "common/base/time.h"
+#include "common/metrics/histogram.h"
 #include "common/ring/handshake.h"
 #include "daemon/clock.h"
 #include "daemon/kineto_config.h"
@@ -89,6 +90,18 @@ struct CaptureLimits {
   size_t most_captures = 32;
 };
 
+// How captures ended, since the daemon started. Each counts once, whatever comes after its end.
+struct CaptureCounts {
+  uint64_t complete = 0;  // every process of it here is done
+  uint64_t partial = 0;
+  uint64_t failed = 0;    // none is
+  uint64_t aborted = 0;   // nothing of it was wanted any more
+  uint64_t processes_done = 0;
+  uint64_t processes_failed = 0;
+  uint64_t processes_gone = 0;
+  metrics::DurationHistogram took;  // from the Arm to the last process's end; not of those aborted
+};
+
 class Captures {
  public:
   Captures(const Clock& clock, CapturePorts& ports, CaptureLimits limits = {})
@@ -121,6 +134,9 @@ class Captures {
   bool Busy(UplinkId uplink) const;
   bool Busy() const;
   std::vector<v1::CaptureStatus> Status() const;
+  const CaptureCounts& counts() const { return counts_; }
+  // Those that have not ended.
+  size_t running() const;
 
  private:
   // kWaiting: started, and its trigger has not come.
@@ -151,7 +167,9 @@ class Captures {
     HostInterval kineto_window;  // IN_WINDOW
     uint64_t kineto_multiple = 1;
     HostInterval window;
+    MonoTime begun;
     std::optional<MonoTime> ended_at;
+    bool counted = false;
   };
 
   Capture* Find(UplinkId uplink, const std::string& id);
@@ -172,6 +190,7 @@ class Captures {
   void StopCapture(Capture& capture, const char* why_not_begun);
   void Abort(Capture& capture);
   void NoteEnd(Capture& capture);
+  void CountEnd(Capture& capture);
   void TickCapture(Capture& capture, MonoTime now);
   enum class Of : uint8_t { kAll, kClients, kKineto };
   void TimeOut(Capture& capture, std::initializer_list<Phase> phases, Of of, const std::string& text);
@@ -183,6 +202,7 @@ class Captures {
   // Told to abort, and not heard of since: they may still write records of that capture.
   std::set<ProcessId> unsettled_;
   uint64_t next_number_ = 1;
+  CaptureCounts counts_;
 };
 
 }  // namespace lockstep::daemon

@@ -3,6 +3,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -20,9 +21,22 @@ void Captures::NoteEnd(Capture& capture) {
                                  [](const Member& m) { return m.phase == Phase::kEnded; });
   if (ended) {
     if (!capture.ended_at) capture.ended_at = clock_.Monotonic();
+    CountEnd(capture);
   } else {
     capture.ended_at.reset();
   }
+}
+
+void Captures::CountEnd(Capture& capture) {
+  if (std::exchange(capture.counted, true)) return;
+  counts_.took.Observe(*capture.ended_at - capture.begun);
+  size_t done = 0;
+  for (const Member& member : capture.members) {
+    const v1::RankState::State state = member.state.state();
+    ++(state == v1::RankState::DONE ? counts_.processes_done : state == v1::RankState::GONE ? counts_.processes_gone : counts_.processes_failed);
+    done += state == v1::RankState::DONE;
+  }
+  ++(done == 0 ? counts_.failed : done == capture.members.size() ? counts_.complete : counts_.partial);
 }
 
 void Captures::TimeOut(Capture& capture, std::initializer_list<Phase> phases, Of of, const std::string& text) {

@@ -297,6 +297,7 @@ void ClientServer::Refuse(ConnectionId id, const absl::Status& why) {
 }
 
 void ClientServer::NoteRefused(const Peer& peer, const std::string& who, const absl::Status& why) {
+  ++refused_[why.code()];
   log_.Warning("client_refused", {{"uid", peer.uid}, {"pid", peer.pid}, {"who", who}, {"reason", why.message()}});
   const std::string process = peer.pid > 0 ? absl::StrCat("pid ", peer.pid) : "a process";
   visits_.Refused({.uid = peer.uid,

@@ -64,6 +64,8 @@ class ClientServer {
   std::shared_ptr<DaemonSegment> SegmentOf(const ProcessId& process) const;
 
   size_t connections() const { return connections_.size(); }
+  // Refused since the daemon started, by the status code that stands for the reason.
+  const std::map<absl::StatusCode, uint64_t>& refused() const { return refused_; }
 
  private:
   using ConnectionId = uint64_t;
@@ -111,6 +113,7 @@ class ClientServer {
   std::map<ConnectionId, Connection> connections_;
   std::map<ProcessId, ConnectionId> by_process_;
   std::map<uid_t, size_t> per_user_;
+  std::map<absl::StatusCode, uint64_t> refused_;
   ConnectionId next_connection_ = 1;
   uint64_t next_incarnation_ = 1;
 };

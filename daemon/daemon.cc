@@ -37,6 +37,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options, c
   std::unique_ptr<Daemon> daemon(new Daemon(options, clock, log, std::move(loop)));
   LOCKSTEP_RETURN_IF_ERROR(daemon->OpenSockets(processes));
   LOCKSTEP_RETURN_IF_ERROR(daemon->AddConfiguredAggregators());
+  LOCKSTEP_RETURN_IF_ERROR(daemon->OpenMetrics());
   return daemon;
 }
 
@@ -54,6 +55,7 @@ Daemon::Daemon(Options options, const Clock& clock, Log& log, std::unique_ptr<Ev
       drainer_(std::make_unique<Drainer>(clock)) {}
 
 Daemon::~Daemon() {
+  endpoint_.reset();
   // The uplinks first: their threads call into all of this.
   links_.clear();
   dyno_.reset();
@@ -107,11 +109,12 @@ UplinkOptions Daemon::MakeUplinkOptions(const std::string& name) const {
   return options;
 }
 
+absl::StatusOr<rpc::Token> Daemon::LoadToken() const {
+  return options_.token_file.empty() ? rpc::Token() : rpc::Token::Load(options_.token_file);
+}
+
 absl::Status Daemon::AddConfiguredAggregators() {
-  rpc::Token token;
-  if (!options_.token_file.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(token, rpc::Token::Load(options_.token_file));
-  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Token token, LoadToken());
   for (const std::string& address : options_.aggregators) {
     LOCKSTEP_RETURN_IF_ERROR(rpc::Address::Parse(address).status());
     UplinkOptions options = MakeUplinkOptions(address);
@@ -128,7 +131,7 @@ Daemon::Link& Daemon::AddLink(UplinkOptions options, Scope scope) {
   Link& link = links_[next_uplink_++];
   link.scope = scope;
   UplinkEvents& events = *this;
-  link.uplink = std::make_unique<Uplink>(std::move(options), std::make_shared<Spool>(options_.spool_bytes),
+  link.uplink = std::make_unique<Uplink>(std::move(options), std::make_shared<Spool>(options_.spool_bytes, clock_, losses_),
                                          clock_, events, log_);
   link.uplink->SetRanks(registry_.Ranks(scope));
   return link;
@@ -332,6 +335,7 @@ void Daemon::OnUplinkDown(UplinkId uplink, const absl::Status& why, bool last) {
     if (link == links_.end()) return;
     if (auto done = std::exchange(link->second.dialled_done, nullptr)) done(std::string(why.message()));
     captures_.OnUplinkGone(uplink);
+    gone_spools_.AddCounts(link->second.uplink->spool()->stats());
     links_.erase(link);
     CapturesChanged();
   });

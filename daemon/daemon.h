@@ -11,6 +11,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/metrics/endpoint.h"
+#include "common/metrics/loss_table.h"
 #include "daemon/captures.h"
 #include "daemon/client_server.h"
 #include "daemon/client_visits.h"
@@ -49,6 +51,9 @@ class Daemon final : private ClientEvents,
   // Any thread. Ends captures that run, sends what there is, within some seconds. A second call ends at once.
   void Stop();
 
+  // Where Prometheus is answered; empty: nowhere.
+  std::string metrics_address() const { return endpoint_ == nullptr ? "" : endpoint_->address(); }
+
  private:
   struct Link {
     std::unique_ptr<Uplink> uplink;
@@ -68,7 +73,9 @@ class Daemon final : private ClientEvents,
   // A name that somebody else has is no error: status tells.
   absl::Status OpenKineto(const ProcessTable& processes);
   std::string DescribeKineto() const;
+  absl::StatusOr<rpc::Token> LoadToken() const;
   absl::Status AddConfiguredAggregators();
+  absl::Status OpenMetrics();
   Link& AddLink(UplinkOptions options, Scope scope);
   UplinkOptions MakeUplinkOptions(const std::string& name) const;
 
@@ -124,6 +131,12 @@ class Daemon final : private ClientEvents,
   void KinetoChanged();
   void EndKineto(const ProcessId& process, uint64_t number, const HostInterval& window);
 
+  // For the metrics port (daemon_metrics.cc).
+  void AddMetrics(metrics::Page& page) const;
+  void AddCaptureMetrics(metrics::Page& page) const;
+  void AddUplinkMetrics(metrics::Page& page) const;
+  absl::StatusOr<std::string> Health() const;
+
   // ControlHandler.
   v1::StatusReply Status(uid_t caller, const v1::StatusRequest& request) override;
   void Dial(uid_t caller, const v1::DialRequest& request,
@@ -144,6 +157,7 @@ class Daemon final : private ClientEvents,
   const std::string node_id_;
   const std::string host_name_;
   const uid_t owner_;
+  metrics::LossTable losses_{{"cupti", "client", "ring", "spool"}};
   Fd lock_;
   Registry registry_;
   ClientVisits visits_{clock_};
@@ -156,6 +170,8 @@ class Daemon final : private ClientEvents,
   UplinkId next_uplink_ = 1;
   std::atomic<int> pending_requests_ = 0;
   std::map<UplinkId, Link> links_;
+  // What the spools of links that are gone had counted.
+  SpoolStats gone_spools_;
   KinetoCaptures kineto_captures_;
   // What a process's trace file is to be sent as.
   struct KinetoTarget {
@@ -163,6 +179,13 @@ class Daemon final : private ClientEvents,
     std::shared_ptr<Spool> spool;
   };
   std::map<ProcessId, KinetoTarget> kineto_targets_;
+  struct KinetoCounts {
+    uint64_t sent = 0;
+    uint64_t failed = 0;
+    uint64_t missing = 0;
+    uint64_t bytes = 0;
+  };
+  KinetoCounts kineto_counts_;
   std::optional<EventLoop::TimerId> kineto_timer_;
   // Requests that came by dyno and wait to be taken: since when, and whether an answer has held them.
   struct DynoOffer {
@@ -180,6 +203,8 @@ class Daemon final : private ClientEvents,
   std::unique_ptr<KinetoProcesses> kineto_processes_;
   std::unique_ptr<KinetoFiles> kineto_files_;
   std::unique_ptr<DynoServer> dyno_;
+  // Null where it is off.
+  std::unique_ptr<metrics::Endpoint> endpoint_;
 };
 
 }  // namespace lockstep::daemon

@@ -202,6 +202,8 @@ void Daemon::EndKineto(const ProcessId& process, uint64_t number, const HostInte
   end.set_t1_host_ns(window.end.ns());
   const auto finish = [this, process, number, target, end, taken](const KinetoShipped& shipped) {
     log_.Info("kineto_shipped", {{"pid", process.pid}, {"bytes", shipped.bytes}, {"trouble", shipped.trouble}});
+    kineto_counts_.bytes += shipped.bytes;
+    ++(!taken.whole && shipped.bytes == 0 ? kineto_counts_.missing : shipped.trouble.empty() ? kineto_counts_.sent : kineto_counts_.failed);
     v1::CaptureEnd told = end;
     // Where there was none to be sent, the process's state says why.
     if (!shipped.trouble.empty() && (taken.whole || shipped.bytes > 0)) {

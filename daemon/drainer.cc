@@ -128,11 +128,16 @@ Nanos Drainer::DrainAll(const std::vector<std::shared_ptr<Active>>& all) {
 }
 
 DaemonSegment::Turn Drainer::DrainOnce(Active& active) {
+  uint64_t bytes = 0;
   const DaemonSegment::Turn turn =
       active.segment->Drain(scratch_, kTurnBytes, [&](const ring::RecordView& record) {
+        bytes += record.bytes.size();
         active.batcher.Add(record);
         if (active.batcher.full()) Flush(active);
       });
+  ++turns_;
+  records_ += turn.records;
+  bytes_ += bytes;
   for (std::string& sentence : active.segment->TakeBroken()) active.broken.push_back(std::move(sentence));
   return turn;
 }

@@ -6,6 +6,7 @@
 #ifndef LOCKSTEP_DAEMON_DRAINER_H_
 #define LOCKSTEP_DAEMON_DRAINER_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -33,6 +34,13 @@ struct DrainEnd {
   std::function<void(uint64_t records, std::function<void()> add_end)> done;
 };
 
+// Since the daemon started.
+struct DrainStats {
+  uint64_t turns = 0;
+  uint64_t records = 0;
+  uint64_t bytes = 0;  // of those records in the rings
+};
+
 class Drainer {
  public:
   explicit Drainer(const Clock& clock);
@@ -49,6 +57,8 @@ class Drainer {
   void End(const ProcessId& process, DrainEnd end);
   // Nothing more of it is wanted: no batch, no CaptureEnd. Returns when the drain thread has let go of it.
   void Abandon(const ProcessId& process);
+  // Any thread.
+  DrainStats stats() const { return {turns_, records_, bytes_}; }
 
  private:
   static constexpr size_t kScratchBytes = 256u << 10;
@@ -89,6 +99,9 @@ class Drainer {
   std::map<ProcessId, std::shared_ptr<Active>> active_;
   bool stopping_ = false;
   bool hurry_ = false;
+  std::atomic<uint64_t> turns_ = 0;
+  std::atomic<uint64_t> records_ = 0;
+  std::atomic<uint64_t> bytes_ = 0;
   std::thread thread_;
 };
 

@@ -116,6 +116,7 @@ void EventLoop::Run() {
     }
     epoll_event events[kEventsPerTurn];
     const int count = epoll_wait(epoll_.get(), events, kEventsPerTurn, WaitMillis());
+    ++wakeups_;
     for (int i = 0; i < count; ++i) {
       const WatchId id = events[i].data.u64;
       if (id == kWakeup) {

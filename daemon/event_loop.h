@@ -42,6 +42,8 @@ class EventLoop {
   void Run();
   // Any thread.
   void Stop();
+  // How often it found something to do. The loop's thread.
+  uint64_t wakeups() const { return wakeups_; }
 
  private:
   struct Watched {
@@ -63,6 +65,7 @@ class EventLoop {
   std::map<std::pair<MonoTime, TimerId>, Callback> timers_;
   std::map<TimerId, MonoTime> timer_times_;
   uint64_t next_id_ = 1;
+  uint64_t wakeups_ = 0;
 
   std::mutex mutex_;
   std::vector<Callback> posted_;

@@ -38,7 +38,12 @@ void AppendValue(const std::string& value, std::string& line) {
 
 }  // namespace
 
-bool Log::Allowed(MonoTime now, uint64_t* suppressed) {
+LogCounts Log::counts() const {
+  std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+bool Log::Allowed(LogLevel level, MonoTime now, uint64_t* suppressed) {
   std::lock_guard lock(mutex_);
   if (now - second_ >= Nanos::Seconds(1)) {
     second_ = now;
@@ -46,8 +51,10 @@ bool Log::Allowed(MonoTime now, uint64_t* suppressed) {
   }
   if (++lines_in_second_ > kLinesPerSecond) {
     ++suppressed_;
+    ++counts_.suppressed;
     return false;
   }
+  ++counts_.written[static_cast<size_t>(level)];
   *suppressed = suppressed_;
   suppressed_ = 0;
   return true;
@@ -56,7 +63,7 @@ bool Log::Allowed(MonoTime now, uint64_t* suppressed) {
 void Log::Write(LogLevel level, const char* event, std::initializer_list<LogField> fields) {
   if (level < least_) return;
   uint64_t suppressed = 0;
-  if (!Allowed(clock_.Monotonic(), &suppressed)) return;
+  if (!Allowed(level, clock_.Monotonic(), &suppressed)) return;
   std::string line =
       absl::StrCat(TimeText(clock_.Realtime()), " ", kLevelNames[static_cast<int>(level)], " ", event);
   for (const LogField& field : fields) {

@@ -5,6 +5,7 @@
 #ifndef LOCKSTEP_DAEMON_LOG_H_
 #define LOCKSTEP_DAEMON_LOG_H_
 
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <mutex>
@@ -23,6 +24,11 @@ struct LogField {
   LogField(const char* k, const T& v) : key(k), value(absl::StrCat(v)) {}
   const char* key;
   std::string value;
+};
+
+struct LogCounts {
+  std::array<uint64_t, 4> written{};  // by level
+  uint64_t suppressed = 0;
 };
 
 class Log {
@@ -44,18 +50,21 @@ class Log {
   void Error(const char* event, std::initializer_list<LogField> fields = {}) {
     Write(LogLevel::kError, event, fields);
   }
+  // Lines since the beginning.
+  LogCounts counts() const;
 
  private:
   void Write(LogLevel level, const char* event, std::initializer_list<LogField> fields);
-  bool Allowed(MonoTime now, uint64_t* suppressed);
+  bool Allowed(LogLevel level, MonoTime now, uint64_t* suppressed);
 
   const int fd_;
   const LogLevel least_;
   const Clock& clock_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   MonoTime second_;
   int lines_in_second_ = 0;
-  uint64_t suppressed_ = 0;
+  uint64_t suppressed_ = 0;  // since the last line
+  LogCounts counts_;
 };
 
 }  // namespace lockstep::daemon

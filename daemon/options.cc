@@ -52,7 +52,7 @@ void AddOptions(CLI::App& app, Options& options, OptionTexts& texts) {
                  "for `lockstep trace` on this node")
       ->envname("LOCKSTEP_AGGREGATOR");
   app.add_option("--token-file", options.token_file,
-                 "The aggregators' secret: a file that only you can read (mode 0600)")
+                 "The aggregators' secret, and that of --metrics: a file that only you can read (mode 0600)")
       ->envname("LOCKSTEP_TOKEN_FILE");
   app.add_option("--node-id", options.node_id, "Tells this node from others; default: the machine's boot id")
       ->envname("LOCKSTEP_NODE_ID");
@@ -84,6 +84,10 @@ void AddOptions(CLI::App& app, Options& options, OptionTexts& texts) {
   app.add_option("--dyno-port", options.dyno_port,
                  "Answer `dyno` (dynolog's command line) at this port of 127.0.0.1 and ::1, each user for their own processes; "
                  "dynolog's is 1778. Off by default");
+  app.add_option("--metrics", options.metrics,
+                 "IP:PORT to answer Prometheus (/metrics) and health checks (/healthz) at, as in 127.0.0.1:9464; port 0: any free one, "
+                 "told in the log. With --token-file every request must carry the token; without, only loopback. Off by default")
+      ->envname("LOCKSTEP_METRICS");
   app.add_option("--idle-exit", texts.idle_exit, "End after so long without client and request, as in 10s")
       ->check(CLI::Validator(CheckDuration, "DURATION"));
   app.add_option("--log", options.log_file, "File to append the log to; default: stderr");

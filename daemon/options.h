@@ -27,6 +27,7 @@ struct Options {
   enum class Kineto : uint8_t { kOn, kOwn, kOff };
   Kineto kineto = Kineto::kOn;
   std::optional<uint16_t> dyno_port;  // nothing: dynolog's remote calls are not answered
+  std::string metrics;                // where Prometheus is answered; empty: nowhere
   std::optional<Nanos> idle_exit;  // nothing: stays
   std::string log_file;            // empty: stderr
   LogLevel log_level = LogLevel::kInfo;

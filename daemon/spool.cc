@@ -9,6 +9,7 @@ namespace {
 constexpr size_t kEntryOverhead = 512;
 // Whatever the aggregator grants; what is in flight cannot be dropped.
 constexpr uint32_t kMostInFlight = 64;
+constexpr char kStage[] = "spool";
 
 bool SameProcess(const v1::ProcessKey& a, const v1::ProcessKey& b) {
   return a.pid() == b.pid() && a.start_ticks() == b.start_ticks();
@@ -23,7 +24,7 @@ void AddLoss(v1::Gap& gap, uint32_t kind, uint64_t records, const HostInterval& 
     return;
   }
   v1::Loss* loss = gap.add_losses();
-  loss->set_stage("spool");
+  loss->set_stage(kStage);
   loss->set_kind(kind);
   loss->set_records(records);
   loss->set_reason("the daemon's spool was full: the aggregator did not keep up or was away");
@@ -64,6 +65,13 @@ void SetSequence(v1::FromDaemon& message, uint64_t sequence) {
 
 }  // namespace
 
+void SpoolStats::AddCounts(const SpoolStats& other) {
+  dropped_records += other.dropped_records;
+  sent += other.sent;
+  resent += other.resent;
+  acknowledged += other.acknowledged;
+}
+
 void Spool::OnReady(std::function<void()> ready) {
   std::lock_guard lock(ready_mutex_);
   ready_ = std::move(ready);
@@ -92,6 +100,7 @@ void Spool::Add(BatchData batch) {
 }
 
 void Spool::AddEnd(v1::CaptureEnd end) {
+  for (const v1::Loss& loss : end.losses()) losses_.Add(loss.stage(), loss.kind(), loss.records());
   Entry entry;
   entry.bytes = kEntryOverhead + end.ByteSizeLong();
   *entry.message.mutable_end() = std::move(end);
@@ -123,6 +132,7 @@ void Spool::Append(Entry entry) {
 }
 
 void Spool::Push(Entry entry) {
+  entry.added = clock_.Monotonic();
   Count(entry, 1);
   entries_.push_back(std::move(entry));
   MakeRoom();
@@ -155,6 +165,7 @@ void Spool::TurnIntoGap(size_t index) {
     gap = &entries_[index];
     *gap = Entry{};
     gap->bytes = kEntryOverhead;
+    gap->added = dropped.added;
     bytes_ += gap->bytes;
     gap->message.mutable_gap()->set_capture(batch.capture());
     *gap->message.mutable_gap()->mutable_process() = batch.process();
@@ -167,6 +178,7 @@ void Spool::TurnIntoGap(size_t index) {
     if (dropped.rows[kind] == 0) continue;
     AddLoss(message, kind, dropped.rows[kind], dropped.span);
     dropped_records_ += dropped.rows[kind];
+    losses_.Add(kStage, kind, dropped.rows[kind]);
   }
   // Last, because it moves the entries that `gap` may be among.
   if (merged) entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(index));
@@ -202,6 +214,8 @@ bool Spool::Take(v1::FromDaemon& message) {
   if (it->sequence == 0) {
     it->sequence = next_sequence_++;
     SetSequence(it->message, it->sequence);
+  } else {
+    ++resent_;
   }
   it->in_flight = true;
   ++in_flight_;
@@ -243,7 +257,16 @@ void Spool::Resume(uint64_t stored_through, uint32_t credits) {
 
 SpoolStats Spool::stats() const {
   std::lock_guard lock(mutex_);
-  return {bytes_, entries_.size(), in_flight_, dropped_records_, acknowledged_};
+  SpoolStats stats;
+  stats.bytes = bytes_;
+  stats.entries = entries_.size();
+  stats.in_flight = in_flight_;
+  if (!entries_.empty()) stats.oldest_age = clock_.Monotonic() - entries_.front().added;
+  stats.dropped_records = dropped_records_;
+  stats.sent = next_sequence_ - 1;
+  stats.resent = resent_;
+  stats.acknowledged = acknowledged_;
+  return stats;
 }
 
 bool Spool::empty() const {

@@ -20,6 +20,8 @@
 
 #include "common/base/time.h"
 #include "common/columns/schema.h"
+#include "common/metrics/loss_table.h"
+#include "daemon/clock.h"
 #include "daemon/process.h"
 #include "lockstep/v1/ingest.pb.h"
 
@@ -40,13 +42,20 @@ struct SpoolStats {
   size_t bytes = 0;
   size_t entries = 0;
   size_t in_flight = 0;
-  uint64_t dropped_records = 0;  // since the beginning
-  uint64_t acknowledged = 0;     // sequence number
+  Nanos oldest_age;  // of the entry that has waited longest; 0: none waits
+  // Since the beginning.
+  uint64_t dropped_records = 0;
+  uint64_t sent = 0;          // entries; the sequence number of the last
+  uint64_t resent = 0;        // entries, once for each time
+  uint64_t acknowledged = 0;  // sequence number
+
+  void AddCounts(const SpoolStats& other);
 };
 
 class Spool {
  public:
-  explicit Spool(size_t cap_bytes) : cap_bytes_(cap_bytes) {}
+  // `losses` takes what is lost here, and what the ends of captures tell. References outlive this.
+  Spool(size_t cap_bytes, const Clock& clock, metrics::LossTable& losses) : cap_bytes_(cap_bytes), clock_(clock), losses_(losses) {}
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
@@ -75,6 +84,7 @@ class Spool {
   struct Entry {
     v1::FromDaemon message;  // batch, gap, end or piece of a trace file
     size_t bytes = 0;
+    MonoTime added;
     uint64_t sequence = 0;  // 0: never sent
     bool in_flight = false;
     // Of batches.
@@ -95,6 +105,8 @@ class Spool {
   void CallReady();
 
   const size_t cap_bytes_;
+  const Clock& clock_;
+  metrics::LossTable& losses_;
   std::mutex ready_mutex_;
   std::function<void()> ready_;  // under ready_mutex_
 
@@ -107,6 +119,7 @@ class Spool {
   uint32_t credits_ = 0;
   uint64_t next_sequence_ = 1;
   uint64_t acknowledged_ = 0;
+  uint64_t resent_ = 0;
   uint64_t dropped_records_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <random>
 #include <set>
 
+#include "daemon/clock_fake.h"
 #include "gtest/gtest.h"
 
 namespace lockstep::daemon {
@@ -33,6 +34,12 @@ v1::CaptureEnd End(int32_t pid) {
   return end;
 }
 
+class SpoolTest : public testing::Test {
+ protected:
+  FakeClock clock_;
+  metrics::LossTable losses_{{"ring", "spool"}};
+};
+
 std::vector<v1::FromDaemon> TakeAll(Spool& spool) {
   std::vector<v1::FromDaemon> all;
   v1::FromDaemon message;
@@ -55,8 +62,8 @@ std::vector<v1::FromDaemon> TakeAndAcknowledgeAll(Spool& spool) {
   return all;
 }
 
-TEST(Spool, SendsNothingWithoutCredit) {
-  Spool spool(1 << 20);
+TEST_F(SpoolTest, SendsNothingWithoutCredit) {
+  Spool spool(1 << 20, clock_, losses_);
   spool.Add(Batch(1, 5));
   v1::FromDaemon message;
   EXPECT_FALSE(spool.Take(message));
@@ -72,8 +79,8 @@ TEST(Spool, SendsNothingWithoutCredit) {
   EXPECT_EQ(message.batch().sequence(), 2u);
 }
 
-TEST(Spool, KeepsWhatIsNotAcknowledgedAndSendsItAgainOnANewStream) {
-  Spool spool(1 << 20);
+TEST_F(SpoolTest, KeepsWhatIsNotAcknowledgedAndSendsItAgainOnANewStream) {
+  Spool spool(1 << 20, clock_, losses_);
   spool.Resume(0, 10);
   for (uint64_t i = 0; i < 4; ++i) spool.Add(Batch(1, i));
   EXPECT_EQ(TakeAll(spool).size(), 4u);
@@ -90,8 +97,8 @@ TEST(Spool, KeepsWhatIsNotAcknowledgedAndSendsItAgainOnANewStream) {
   EXPECT_EQ(spool.stats().bytes, 0u);
 }
 
-TEST(Spool, ReplacesTheOldestUnsentBatchByAGapThatKeepsItsDefinitions) {
-  Spool spool(4000);
+TEST_F(SpoolTest, ReplacesTheOldestUnsentBatchByAGapThatKeepsItsDefinitions) {
+  Spool spool(4000, clock_, losses_);
   for (uint64_t i = 1; i <= 6; ++i) spool.Add(Batch(1, i, "def" + std::to_string(i) + ";"));
   spool.AddEnd(End(1));
   EXPECT_LE(spool.stats().bytes, 4000u);
@@ -119,8 +126,8 @@ TEST(Spool, ReplacesTheOldestUnsentBatchByAGapThatKeepsItsDefinitions) {
   EXPECT_TRUE(sent.back().has_end());
 }
 
-TEST(Spool, GivesEachProcessItsOwnGap) {
-  Spool spool(3000);
+TEST_F(SpoolTest, GivesEachProcessItsOwnGap) {
+  Spool spool(3000, clock_, losses_);
   for (uint64_t i = 0; i < 10; ++i) {
     spool.Add(Batch(1, 1));
     spool.Add(Batch(2, 1));
@@ -132,8 +139,8 @@ TEST(Spool, GivesEachProcessItsOwnGap) {
   EXPECT_EQ(gaps, (std::map<int32_t, int>{{1, 1}, {2, 1}}));
 }
 
-TEST(Spool, NeverDropsWhatIsOnItsWay) {
-  Spool spool(4000);
+TEST_F(SpoolTest, NeverDropsWhatIsOnItsWay) {
+  Spool spool(4000, clock_, losses_);
   spool.Resume(0, 64);
   spool.Add(Batch(1, 1));
   spool.Add(Batch(1, 2));
@@ -147,24 +154,24 @@ TEST(Spool, NeverDropsWhatIsOnItsWay) {
   EXPECT_EQ(message.batch().sequence(), 1u);
 }
 
-TEST(Spool, LeavesRoomForNewBatchesWhileOldOnesAreInFlight) {
-  Spool spool(10'000);
+TEST_F(SpoolTest, LeavesRoomForNewBatchesWhileOldOnesAreInFlight) {
+  Spool spool(10'000, clock_, losses_);
   spool.Resume(0, 64);
   for (uint64_t i = 0; i < 6; ++i) spool.Add(Batch(1, 1));
   EXPECT_LE(TakeAll(spool).size(), 4u);
   EXPECT_LE(spool.stats().bytes, 10'000u);
 }
 
-TEST(Spool, SendsABatchThatIsLargerThanTheSpool) {
-  Spool spool(100);
+TEST_F(SpoolTest, SendsABatchThatIsLargerThanTheSpool) {
+  Spool spool(100, clock_, losses_);
   spool.Resume(0, 64);
   spool.AddEnd(End(1));
   v1::FromDaemon message;
   EXPECT_TRUE(spool.Take(message));
 }
 
-TEST(Spool, ForgetsACaptureButNotWhatWasSentOfIt) {
-  Spool spool(1 << 20);
+TEST_F(SpoolTest, ForgetsACaptureButNotWhatWasSentOfIt) {
+  Spool spool(1 << 20, clock_, losses_);
   spool.Resume(0, 1);
   spool.Add(Batch(1, 1, "", 1000, "gone"));
   v1::FromDaemon message;
@@ -179,8 +186,8 @@ TEST(Spool, ForgetsACaptureButNotWhatWasSentOfIt) {
   EXPECT_EQ(SequenceOf(rest[0]), 2u);
 }
 
-TEST(Spool, TellsWhenThereIsSomethingToSend) {
-  Spool spool(1 << 20);
+TEST_F(SpoolTest, TellsWhenThereIsSomethingToSend) {
+  Spool spool(1 << 20, clock_, losses_);
   int told = 0;
   spool.OnReady([&] { ++told; });
   spool.Add(Batch(1, 1));
@@ -191,10 +198,10 @@ TEST(Spool, TellsWhenThereIsSomethingToSend) {
 
 // The promise of the whole stage: whatever the order of adds, streams, breaks and acknowledgements, every
 // record is delivered once or counted as lost once, and every definition arrives.
-TEST(Spool, DeliversOrCountsEveryRecordExactlyOnce) {
+TEST_F(SpoolTest, DeliversOrCountsEveryRecordExactlyOnce) {
   for (uint32_t seed = 0; seed < 50; ++seed) {
     std::mt19937_64 random(seed);
-    Spool spool(20'000);
+    Spool spool(20'000, clock_, losses_);
     std::map<uint64_t, v1::FromDaemon> stored;  // what the aggregator has, by sequence
     uint64_t stored_through = 0;
     uint64_t produced = 0;
@@ -266,8 +273,8 @@ v1::TraceFile Piece(uint64_t offset, size_t bytes, const std::string& capture = 
   return piece;
 }
 
-TEST(Spool, PiecesOfTraceFilesWaitForRoomAndAreNeverDropped) {
-  Spool spool(100'000);
+TEST_F(SpoolTest, PiecesOfTraceFilesWaitForRoomAndAreNeverDropped) {
+  Spool spool(100'000, clock_, losses_);
   EXPECT_TRUE(spool.AddTraceFile(Piece(0, 200'000))) << "one goes, however small the spool is";
   EXPECT_FALSE(spool.AddTraceFile(Piece(200'000, 1'000)));
   v1::TraceFile end = Piece(200'000, 0);

@@ -226,6 +226,7 @@ absl::Status Uplink::Handshake(Stream& stream) {
   lock.unlock();
   if (!stream.Write(ranks)) return absl::UnavailableError("the stream broke before the ranks");
   connected_at_ns_ = clock_.Realtime().ns();
+  ++registrations_;
   up_ = true;
   log_.Info("uplink_up", {{"aggregator", options_.name},
                           {"credits", registered.credits()},

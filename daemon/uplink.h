@@ -90,6 +90,8 @@ class Uplink {
   const UplinkOptions& options() const { return options_; }
   // When it was registered last; 0 before.
   HostTime connected_at() const { return HostTime(connected_at_ns_); }
+  // How often it has been.
+  uint64_t registrations() const { return registrations_; }
 
  private:
   using Stream = grpc::ClientReaderWriter<v1::FromDaemon, v1::FromAggregator>;
@@ -114,6 +116,7 @@ class Uplink {
   ClockSync clock_sync_;
   std::atomic<bool> up_ = false;
   std::atomic<int64_t> connected_at_ns_ = 0;
+  std::atomic<uint64_t> registrations_ = 0;
 
   std::mutex mutex_;
   std::condition_variable changed_;

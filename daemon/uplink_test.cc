@@ -69,7 +69,8 @@ class UplinkTest : public testing::Test, private UplinkEvents {
   SystemClock clock_;
   Fd null_{open("/dev/null", O_WRONLY | O_CLOEXEC)};
   Log log_{null_.get(), LogLevel::kError, clock_};
-  std::shared_ptr<Spool> spool_ = std::make_shared<Spool>(1 << 20);
+  metrics::LossTable losses_{{"spool"}};
+  std::shared_ptr<Spool> spool_ = std::make_shared<Spool>(1 << 20, clock_, losses_);
   std::mutex mutex_;
   std::atomic<int> ups_ = 0;
   int downs_ = 0;
