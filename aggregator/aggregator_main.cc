@@ -35,6 +35,7 @@ constexpr char kAbout[] =
 struct Flags {
   std::vector<std::string> listen;
   std::string token_file;
+  std::string metrics;
   std::string state_dir = DefaultStateDir();
   size_t keep_captures = Retention().captures;
   uint64_t keep_bytes = Retention().bytes;
@@ -49,7 +50,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "user of the machine can reach it; a socket's folder must be closed to others")
       ->required();
   app.add_option("--token-file", flags.token_file,
-                 "The secret that opens the TCP port; made, mode 0600, where it is missing");
+                 "The secret that opens the TCP port and that of --metrics; made, mode 0600, where it is missing");
+  app.add_option("--metrics", flags.metrics,
+                 "IP:PORT to answer Prometheus (/metrics) and health checks (/healthz) at, as in 127.0.0.1:9465; port 0: any free one. "
+                 "With --token-file every request must carry the token; without, only loopback. Off by default");
   app.add_option("--state-dir", flags.state_dir, "Where captures are kept")->capture_default_str();
   app.add_option("--keep-captures", flags.keep_captures, "Captures to keep; the oldest go first")
       ->capture_default_str();
@@ -110,6 +114,7 @@ int AggregatorMain(int argc, char** argv) {
   ServerOptions options;
   options.listen = flags.listen;
   options.state_dir = flags.state_dir;
+  options.metrics = flags.metrics;
   options.retention = {flags.keep_captures, flags.keep_bytes};
   if (!flags.quiet) {
     options.log = [](const std::string& line) {
@@ -129,6 +134,7 @@ int AggregatorMain(int argc, char** argv) {
   }
   // For scripts: the line says that it is ready, and where.
   for (const std::string& address : (*server)->addresses()) std::printf("listening on %s\n", address.c_str());
+  if (!(*server)->metrics_address().empty()) std::printf("metrics on %s\n", (*server)->metrics_address().c_str());
   std::fflush(stdout);
   if (flags.until_exit > 0) EndWith(flags.until_exit);
   int signal = 0;

@@ -20,10 +20,8 @@ uint64_t BytesBelow(const fs::path& folder) {
   return total;
 }
 
-}  // namespace
-
-std::vector<std::string> Retire(const std::string& folder, const Retention& limits,
-                                const std::function<bool(const std::string&)>& in_use) {
+// Name and bytes, oldest first.
+std::vector<std::pair<std::string, uint64_t>> CapturesIn(const std::string& folder) {
   std::vector<std::pair<std::string, uint64_t>> captures;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
@@ -32,20 +30,37 @@ std::vector<std::string> Retire(const std::string& folder, const Retention& limi
     }
   }
   std::sort(captures.begin(), captures.end());
-  uint64_t bytes = 0;
-  for (const auto& capture : captures) bytes += capture.second;
-  std::vector<std::string> removed;
-  size_t left = captures.size();
-  for (size_t i = 0; i + 1 < captures.size() && (left > limits.captures || bytes > limits.bytes); ++i) {
+  return captures;
+}
+
+StoreUse UseOf(const std::vector<std::pair<std::string, uint64_t>>& captures) {
+  StoreUse use;
+  use.captures = captures.size();
+  for (const auto& capture : captures) use.bytes += capture.second;
+  return use;
+}
+
+}  // namespace
+
+StoreUse MeasureStore(const std::string& folder) { return UseOf(CapturesIn(folder)); }
+
+Retired Retire(const std::string& folder, const Retention& limits, const std::function<bool(const std::string&)>& in_use) {
+  const std::vector<std::pair<std::string, uint64_t>> captures = CapturesIn(folder);
+  Retired retired;
+  StoreUse& left = retired.left;
+  left = UseOf(captures);
+  std::error_code error;
+  for (size_t i = 0; i + 1 < captures.size() && (left.captures > limits.captures || left.bytes > limits.bytes); ++i) {
     const auto& [name, size] = captures[i];
     if (in_use(name)) continue;
     fs::remove_all(fs::path(folder) / name, error);
     if (error) continue;
-    --left;
-    bytes -= size;
-    removed.push_back(name);
+    --left.captures;
+    left.bytes -= size;
+    retired.bytes += size;
+    retired.names.push_back(name);
   }
-  return removed;
+  return retired;
 }
 
 }  // namespace lockstep

@@ -15,10 +15,23 @@ struct Retention {
   uint64_t bytes = 20ull << 30;
 };
 
+// What a folder of captures holds.
+struct StoreUse {
+  size_t captures = 0;
+  uint64_t bytes = 0;
+};
+// Looks at every file.
+StoreUse MeasureStore(const std::string& folder);
+
+struct Retired {
+  std::vector<std::string> names;
+  uint64_t bytes = 0;  // of those
+  StoreUse left;
+};
+
 // Removes the oldest captures (their names sort by time) of `folder` until both limits hold. Those that
-// `in_use` names stay, as does the newest. Returns the names removed.
-std::vector<std::string> Retire(const std::string& folder, const Retention& limits,
-                                const std::function<bool(const std::string&)>& in_use);
+// `in_use` names stay, as does the newest.
+Retired Retire(const std::string& folder, const Retention& limits, const std::function<bool(const std::string&)>& in_use);
 
 }  // namespace lockstep
 

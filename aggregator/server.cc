@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,8 +15,10 @@
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/ingest_service.h"
 #include "aggregator/report/report.h"
+#include "aggregator/server_metrics.h"
 #include "aggregator/store/file_sink.h"
 #include "aggregator/trace/readers.h"
+#include "common/metrics/endpoint.h"
 #include "common/rpc/address.h"
 #include "common/rpc/server.h"
 #include "common/rpc/status_macros.h"
@@ -43,14 +46,16 @@ absl::Status WriteWhole(const std::string& path, const std::string& text) {
   return sink->Finish();
 }
 
-absl::Status WriteReports(const std::string& folder) {
+absl::StatusOr<report::Report> WriteReports(const std::string& folder) {
   LOCKSTEP_ASSIGN_OR_RETURN(store::Capture capture, trace::LoadCapture(folder, {}));
-  const report::Analysis analysis = report::Analyze(capture);
+  report::Analysis analysis = report::Analyze(capture);
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> json,
                             store::OpenAtomicFile(folder + "/report.json"));
   LOCKSTEP_RETURN_IF_ERROR(report::WriteJson(analysis.report, *json));
   LOCKSTEP_RETURN_IF_ERROR(json->Finish());
-  return WriteWhole(folder + "/report.txt", report::RenderText(analysis.report, {.source = analysis.report.capture.id}));
+  LOCKSTEP_RETURN_IF_ERROR(
+      WriteWhole(folder + "/report.txt", report::RenderText(analysis.report, {.source = analysis.report.capture.id})));
+  return std::move(analysis.report);
 }
 
 class GrpcServer final : public Server {
@@ -58,8 +63,9 @@ class GrpcServer final : public Server {
   explicit GrpcServer(ServerOptions options)
       : options_(std::move(options)),
         hub_(MakeHubOptions(options_), clock_),
-        ingest_(hub_, clock_, options_.token),
-        control_(hub_, options_.token, kVersion,
+        metrics_(options_.token.empty() ? ServerMetrics::Jobs::kHidden : ServerMetrics::Jobs::kShown),
+        ingest_(hub_, calls_, clock_, options_.token),
+        control_(hub_, calls_, options_.token, kVersion,
                  [this](const std::string& folder, v1::TraceFinished& finished) {
                    AfterCapture(folder, finished);
                  }) {}
@@ -92,10 +98,28 @@ class GrpcServer final : public Server {
     return absl::OkStatus();
   }
 
+  absl::Status OpenMetrics() {
+    if (options_.metrics.empty()) return absl::OkStatus();
+    metrics_.NoteStore(MeasureStore(hub_.options().captures_folder));
+    metrics::HttpServerOptions http;
+    http.address = options_.metrics;
+    http.token = options_.token;
+    metrics::EndpointSource source;
+    source.fill = [this](metrics::Page& page) {
+      metrics_.AddTo(hub_, calls_, page);
+      return absl::OkStatus();
+    };
+    source.health = [this]() -> absl::StatusOr<std::string> { return absl::StrCat("ok daemons=", hub_.stats().daemons); };
+    LOCKSTEP_ASSIGN_OR_RETURN(endpoint_, metrics::Endpoint::Start(std::move(http), "lockstep_aggregator", std::move(source)));
+    return absl::OkStatus();
+  }
+
   const std::vector<std::string>& addresses() const override { return addresses_; }
+  std::string metrics_address() const override { return endpoint_ == nullptr ? "" : endpoint_->address(); }
   bool WaitForDaemon(Nanos at_most) override { return hub_.WaitForDaemon(at_most); }
 
   void Shutdown() override {
+    endpoint_.reset();
     hub_.Shutdown();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
     server_ = nullptr;
@@ -113,22 +137,29 @@ class GrpcServer final : public Server {
   void AfterCapture(const std::string& folder, v1::TraceFinished& finished) {
     if (options_.analysis == ServerAnalysis::kHere && finished.t0_ns() != 0) {
       // Records are what counts; a report can be made from them again.
-      if (absl::Status s = WriteReports(folder); !s.ok())
-        options_.log(absl::StrCat("no report in ", folder, ": ", s.message()));
+      const MonoTime begun = ingest::MonoNow();
+      absl::StatusOr<report::Report> report = WriteReports(folder);
+      if (!report.ok()) options_.log(absl::StrCat("no report in ", folder, ": ", report.status().message()));
+      metrics_.NoteReport(report.ok() ? std::optional(*std::move(report)) : std::nullopt, ingest::MonoNow() - begun,
+                          clock_.Now() - JobTime());
     }
-    for (const std::string& name : Retire(hub_.options().captures_folder, options_.retention,
-                                          [this](const std::string& id) { return hub_.IsWriting(id); })) {
-      options_.log(absl::StrCat("capture ", name, " was removed: retention"));
-    }
+    const Retired retired = Retire(hub_.options().captures_folder, options_.retention,
+                                   [this](const std::string& id) { return hub_.IsWriting(id); });
+    for (const std::string& name : retired.names) options_.log(absl::StrCat("capture ", name, " was removed: retention"));
+    metrics_.NoteRetired(retired);
   }
 
   const ServerOptions options_;
   const ingest::SystemClock clock_;
   ingest::Hub hub_;
+  ingest::RpcCounts calls_;
+  ServerMetrics metrics_;
   ingest::IngestService ingest_;
   ingest::ControlService control_;
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::string> addresses_;
+  // Null where it is off. Last: its thread calls into the rest.
+  std::unique_ptr<metrics::Endpoint> endpoint_;
 };
 
 }  // namespace
@@ -137,6 +168,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   LOCKSTEP_RETURN_IF_ERROR(MakeFolders(options.state_dir));
   auto server = std::make_unique<GrpcServer>(std::move(options));
   LOCKSTEP_RETURN_IF_ERROR(server->Listen());
+  LOCKSTEP_RETURN_IF_ERROR(server->OpenMetrics());
   return server;
 }
 

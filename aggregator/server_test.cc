@@ -12,6 +12,7 @@
 
 #include "aggregator/ingest/fake_daemon.h"
 #include "common/columns/columns.h"
+#include "common/metrics/http_client_fake.h"
 #include "common/rpc/channel.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -38,12 +39,13 @@ class ServerTest : public ::testing::Test {
   // One rank's capture of a few kernels; returns its id.
   std::string CaptureOnce(Server& server) {
     ingest::FakeDaemon daemon(*rpc::Connect(server.addresses()[0]), "node", ++session_);
-    daemon.Connect();
+    daemon.Connect(options_.token.text());
     daemon.SendRanks(0, 1, 1);
     EXPECT_TRUE(server.WaitForDaemon(Nanos::Seconds(5)));
     auto traced = std::async(std::launch::async, [&] {
       auto stub = v1::Control::NewStub(*rpc::Connect(server.addresses()[0]));
       grpc::ClientContext context;
+      if (!options_.token.empty()) context.AddMetadata(rpc::kTokenMetadata, options_.token.text());
       v1::TraceRequest request;
       request.set_duration_ns(Nanos::Millis(20).ns());
       auto reader = stub->Trace(&context, request);
@@ -149,6 +151,41 @@ TEST_F(ServerTest, OldCapturesAreRetiredAndToldOf) {
   EXPECT_THAT(lines, ::testing::Contains("capture 20200101-000000-000000 was removed: retention"));
 }
 
+TEST_F(ServerTest, PrometheusReadsWhatWasDoneAndEachJobsLastReport) {
+  options_.token = *rpc::Token::Random();
+  options_.metrics = "127.0.0.1:0";
+  const auto server = Server::Start(options_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  CaptureOnce(**server);
+  EXPECT_THAT(metrics::Get((*server)->metrics_address(), "/metrics"), HasSubstr("401 Unauthorized"));
+  const std::string bearer = "Authorization: Bearer " + options_.token.text() + "\r\n";
+  EXPECT_THAT(metrics::BodyOf(metrics::Get((*server)->metrics_address(), "/healthz", bearer)), MatchesRegex("ok daemons=[01]\n"));
+  const std::string page = metrics::Get((*server)->metrics_address(), "/metrics", bearer);
+  for (const char* line :
+       {"captures_total{outcome=\"complete\"} 1", "ingested_records_total 1", "ingested_messages_total{kind=\"end\"} 1", "reports_total{outcome=\"written\"} 1",
+        "store_captures 1", "rpc_requests_total{method=\"Control.Trace\",code=\"OK\"} 1", "http_requests_total{code=\"401\"} 1",
+        "rpc_requests_total{method=\"Ingest.Stream\",code=\"UNAUTHENTICATED\"} 0", "job_stragglers{job="}) {
+    EXPECT_THAT(page, HasSubstr(std::string("\nlockstep_aggregator_") + line));
+  }
+  // The same port again: what Prometheus is to read must not go elsewhere.
+  options_.metrics = (*server)->metrics_address();
+  options_.listen = {"unix:" + folder_ + "/s2"};
+  const auto second = Server::Start(options_);
+  ASSERT_FALSE(second.ok());
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("give another --metrics"));
+}
+
+TEST_F(ServerTest, WithoutATokenNoJobIsNamed) {
+  options_.metrics = "127.0.0.1:0";
+  const auto server = Server::Start(options_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  CaptureOnce(**server);
+  const std::string page = metrics::Get((*server)->metrics_address(), "/metrics");
+  EXPECT_THAT(page, HasSubstr("\nlockstep_aggregator_reports_total{outcome=\"written\"} 1\n"));
+  EXPECT_THAT(page, HasSubstr("# TYPE lockstep_aggregator_job_stragglers gauge\n"));
+  EXPECT_THAT(page, ::testing::Not(HasSubstr("job=\"")));
+}
+
 TEST(Retire, TakesTheOldestUntilTheBytesFitAndSparesWhatIsInUseAndTheNewest) {
   char pattern[] = "/tmp/lockstep-retire-XXXXXX";
   const std::string folder = ::mkdtemp(pattern);
@@ -157,11 +194,15 @@ TEST(Retire, TakesTheOldestUntilTheBytesFitAndSparesWhatIsInUseAndTheNewest) {
     std::ofstream(folder + "/" + name + "/x") << std::string(1000, 'x');
   }
   const auto in_use = [](const std::string& name) { return name == "b"; };
-  EXPECT_THAT(Retire(folder, {.captures = 100, .bytes = 10000}, in_use), ::testing::IsEmpty());
-  EXPECT_THAT(Retire(folder, {.captures = 100, .bytes = 2500}, in_use), ElementsAre("a", "c"));
-  EXPECT_THAT(Retire(folder, {.captures = 0, .bytes = 0}, in_use), ::testing::IsEmpty())
+  EXPECT_THAT(Retire(folder, {.captures = 100, .bytes = 10000}, in_use).names, ::testing::IsEmpty());
+  const Retired retired = Retire(folder, {.captures = 100, .bytes = 2500}, in_use);
+  EXPECT_THAT(retired.names, ElementsAre("a", "c"));
+  EXPECT_EQ(retired.bytes, 2000u);
+  EXPECT_EQ(retired.left.captures, 2u);
+  EXPECT_EQ(retired.left.bytes, MeasureStore(folder).bytes);
+  EXPECT_THAT(Retire(folder, {.captures = 0, .bytes = 0}, in_use).names, ::testing::IsEmpty())
       << "in use, and the newest";
-  EXPECT_THAT(Retire(folder + "/none", {}, in_use), ::testing::IsEmpty());
+  EXPECT_THAT(Retire(folder + "/none", {}, in_use).names, ::testing::IsEmpty());
   fs::remove_all(folder);
 }
 

@@ -32,6 +32,38 @@ TEST_F(CapturesTest, GoThroughTheirStatesInOrder) {
   EXPECT_EQ(Last(kA).late_ns(), 3);
 }
 
+TEST_F(CapturesTest, AreCountedOnceByHowTheyEnded) {
+  Arm("whole", {kA});
+  Client(kA, ring::ClientState::kArmed);
+  EXPECT_EQ(captures_.running(), 1u);
+  Start("whole");
+  clock_.Advance(Nanos::Seconds(2));
+  Client(kA, ring::ClientState::kDone);
+  Drained();
+  EXPECT_EQ(captures_.running(), 0u);
+  ports_.here = {kA};
+  Arm("half", {kA, kB});
+  Client(kA, ring::ClientState::kArmed);
+  Start("half");
+  Client(kA, ring::ClientState::kDone);
+  Drained();
+  Arm("none", {kB});
+  Arm("unwanted", {kA});
+  Stop("unwanted", StopMode::kAbort);
+  // What comes after its end changes nothing.
+  Stop("whole", StopMode::kAbort);
+  captures_.OnUplinkGone(kUplink);
+  const CaptureCounts& counts = captures_.counts();
+  EXPECT_EQ(counts.complete, 1u);
+  EXPECT_EQ(counts.partial, 1u);
+  EXPECT_EQ(counts.failed, 1u);
+  EXPECT_EQ(counts.aborted, 1u);
+  EXPECT_EQ(counts.processes_done, 2u);
+  EXPECT_EQ(counts.processes_gone, 2u);
+  EXPECT_EQ(counts.took.count(), 3u);
+  EXPECT_EQ(counts.took.sum(), Nanos::Seconds(2));
+}
+
 TEST_F(CapturesTest, RefuseProcessesThatAreNotHere) {
   ports_.here = {kA};
   Arm("c", {kA, kB});

@@ -166,6 +166,8 @@ void Daemon::AddCaptureMetrics(metrics::Page& page) const {
       .Count(kineto_counts_.missing, {{"outcome", "missing"}})
       .Count(kineto_counts_.sent, {{"outcome", "sent"}});
   page.Counter("lockstep_daemon_kineto_bytes_total", "Bytes of those files that were sent.").Count(kineto_counts_.bytes);
+  page.Counter("lockstep_daemon_kineto_datagrams_dropped_total", "Datagrams at the profiler's socket that are no requests.")
+      .Count(kineto_server_ == nullptr ? 0 : kineto_server_->dropped());
 }
 
 void Daemon::AddUplinkMetrics(metrics::Page& page) const {

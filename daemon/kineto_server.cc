@@ -335,6 +335,11 @@ std::vector<KinetoPoll> KinetoServer::TakePolls() {
   return polls;
 }
 
+uint64_t KinetoServer::dropped() const {
+  std::lock_guard lock(mutex_);
+  return damaged_;
+}
+
 std::string KinetoServer::Describe() const {
   std::vector<std::string> parts;
   for (const Socket& socket : sockets_) {

@@ -77,6 +77,8 @@ class KinetoServer {
   // By process; what is taken is told once.
   std::vector<KinetoPoll> TakePolls();
 
+  // Datagrams that are no requests, since the daemon started. Any thread.
+  uint64_t dropped() const;
   // Where it answers, who else has the name, and what it refused; one sentence.
   std::string Describe() const;
   bool listening() const { return !sockets_.empty(); }

@@ -97,6 +97,45 @@ TEST_F(SpoolTest, KeepsWhatIsNotAcknowledgedAndSendsItAgainOnANewStream) {
   EXPECT_EQ(spool.stats().bytes, 0u);
 }
 
+TEST_F(SpoolTest, TellsWhatItHasSentAndHowLongSomethingWaits) {
+  Spool spool(1 << 20, clock_, losses_);
+  EXPECT_EQ(spool.stats().oldest_age, Nanos());
+  spool.Resume(0, 10);
+  spool.Add(Batch(1, 1));
+  clock_.Advance(Nanos::Seconds(2));
+  spool.Add(Batch(1, 2));
+  clock_.Advance(Nanos::Seconds(1));
+  EXPECT_EQ(spool.stats().oldest_age, Nanos::Seconds(3));
+  EXPECT_EQ(TakeAll(spool).size(), 2u);
+  EXPECT_EQ(spool.stats().oldest_age, Nanos::Seconds(3)) << "sent is not yet stored";
+  spool.Acknowledge(1, 10);
+  EXPECT_EQ(spool.stats().oldest_age, Nanos::Seconds(1));
+  spool.Resume(1, 10);
+  EXPECT_EQ(TakeAll(spool).size(), 1u);
+  EXPECT_EQ(spool.stats().sent, 2u);
+  EXPECT_EQ(spool.stats().resent, 1u);
+  EXPECT_EQ(spool.stats().acknowledged, 1u);
+}
+
+TEST_F(SpoolTest, CountsWhatItDropsAndWhatEndsTellAsLost) {
+  Spool spool(3000, clock_, losses_);
+  for (uint64_t i = 1; i <= 6; ++i) spool.Add(Batch(1, 10));
+  v1::CaptureEnd end = End(1);
+  v1::Loss* loss = end.add_losses();
+  loss->set_stage("ring");
+  loss->set_kind(kApi);
+  loss->set_records(7);
+  spool.AddEnd(end);
+  metrics::Page page;
+  losses_.Write(page.Counter("lost_total", ""));
+  const uint64_t dropped = spool.stats().dropped_records;
+  ASSERT_GT(dropped, 0u);
+  // A batch holds 10 kernels and a call.
+  EXPECT_NE(page.text().find("{stage=\"spool\",kind=\"kernel\"} " + std::to_string(dropped / 11 * 10) + "\n"), std::string::npos) << page.text();
+  EXPECT_NE(page.text().find("{stage=\"spool\",kind=\"api\"} " + std::to_string(dropped / 11) + "\n"), std::string::npos);
+  EXPECT_NE(page.text().find("{stage=\"ring\",kind=\"api\"} 7\n"), std::string::npos);
+}
+
 TEST_F(SpoolTest, ReplacesTheOldestUnsentBatchByAGapThatKeepsItsDefinitions) {
   Spool spool(4000, clock_, losses_);
   for (uint64_t i = 1; i <= 6; ++i) spool.Add(Batch(1, i, "def" + std::to_string(i) + ";"));

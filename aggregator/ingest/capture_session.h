@@ -46,7 +46,7 @@ struct SessionLimits {
   Nanos progress = Nanos::Millis(200);     // between progress events
 };
 
-// What the session needs of the hub. Called without the session's lock.
+// What the session needs of the hub. Called without the session's lock, but for `lost`.
 struct SessionEnvironment {
   const Clock* clock = nullptr;
   SessionLimits limits;
@@ -55,6 +55,8 @@ struct SessionEnvironment {
   // Clock exchanges with a node since `from`, and its 99th-percentile round trip.
   std::function<std::vector<store::ClockExchange>(const std::string& node_id, JobTime from)> exchanges;
   std::function<Nanos(const std::string& node_id)> round_trip_p99;
+  // Each loss that the capture's report will show; `kind` is columns::Kind, 0 for none. With the session's lock: it must not call back.
+  std::function<void(const std::string& stage, uint32_t kind, uint64_t records)> lost = [](const std::string&, uint32_t, uint64_t) {};
 };
 
 class CaptureSession {
@@ -141,8 +143,9 @@ class CaptureSession {
   std::vector<DaemonKey> Daemons(Of processes) const;
   // Place in processes_, or its size.
   size_t Find(const DaemonKey& from, const v1::ProcessKey& process) const;
-  void Discard(size_t process, const std::string& stage, const std::string& kind, uint64_t rows,
-               const std::string& reason);
+  // `kind`: columns::Kind, 0 for none.
+  void Discard(size_t process, const std::string& stage, uint32_t kind, uint64_t rows, const std::string& reason);
+  void AppendLosses(const google::protobuf::RepeatedPtrField<v1::Loss>& losses, Process& process);
   // Appends to the process's file. Without the lock: a slow disk must not hold up the other daemons.
   absl::Status Write(size_t process, uint64_t incarnation, uint64_t rows, const std::string& blocks);
   bool AnyKineto() const;

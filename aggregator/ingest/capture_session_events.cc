@@ -17,15 +17,19 @@ bool Same(const v1::ProcessKey& a, const v1::ProcessKey& b) {
   return a.pid() == b.pid() && a.start_ticks() == b.start_ticks();
 }
 
-void AppendLosses(const google::protobuf::RepeatedPtrField<v1::Loss>& losses, std::vector<store::Loss>& out) {
-  for (const v1::Loss& loss : losses) {
-    const bool known = loss.kind() > 0 && loss.kind() < columns::kKinds;
-    out.push_back({loss.stage(), known ? columns::KindName(static_cast<columns::Kind>(loss.kind())) : "",
-                   loss.records(), loss.reason(), HostTime(loss.from_ns()), HostTime(loss.to_ns())});
-  }
+// Empty where there is none, or none that is known.
+std::string KindText(uint32_t kind) {
+  return kind > 0 && kind < columns::kKinds ? columns::KindName(static_cast<columns::Kind>(kind)) : "";
 }
 
 }  // namespace
+
+void CaptureSession::AppendLosses(const google::protobuf::RepeatedPtrField<v1::Loss>& losses, Process& process) {
+  for (const v1::Loss& loss : losses) {
+    process.losses.push_back({loss.stage(), KindText(loss.kind()), loss.records(), loss.reason(), HostTime(loss.from_ns()), HostTime(loss.to_ns())});
+    env_.lost(loss.stage(), loss.kind(), loss.records());
+  }
+}
 
 size_t CaptureSession::Find(const DaemonKey& from, const v1::ProcessKey& process) const {
   // The node, not the daemon: a daemon that was restarted goes on with the processes of the one before it.
@@ -138,14 +142,13 @@ absl::Status CaptureSession::Write(size_t process, uint64_t incarnation, uint64_
   if (s.ok()) return s;
   if (s.code() == absl::StatusCode::kInvalidArgument) {
     // What the daemon says it held: nobody can count what cannot be read.
-    Discard(process, "wire", "", rows, std::string(s.message()));
+    Discard(process, "wire", 0, rows, std::string(s.message()));
     return s;
   }
   const store::RowCounts lost = store::CountRows(store::WalkBlocks(blocks).blocks);
-  for (size_t kind = 0; kind < lost.size(); ++kind) {
-    if (lost[kind] == 0 || kind == static_cast<size_t>(columns::Kind::kString)) continue;
-    Discard(process, "store", columns::KindName(static_cast<columns::Kind>(kind)), lost[kind],
-            std::string(s.message()));
+  for (uint32_t kind = 0; kind < lost.size(); ++kind) {
+    if (lost[kind] == 0 || kind == static_cast<uint32_t>(columns::Kind::kString)) continue;
+    Discard(process, "store", kind, lost[kind], std::string(s.message()));
   }
   std::lock_guard<std::mutex> lock(mutex_);
   if (write_error_.empty()) write_error_ = std::string(s.message());
@@ -154,18 +157,19 @@ absl::Status CaptureSession::Write(size_t process, uint64_t incarnation, uint64_
   return s;
 }
 
-void CaptureSession::Discard(size_t process, const std::string& stage, const std::string& kind, uint64_t rows,
-                             const std::string& reason) {
+void CaptureSession::Discard(size_t process, const std::string& stage, uint32_t kind, uint64_t rows, const std::string& reason) {
   std::lock_guard<std::mutex> lock(mutex_);
+  env_.lost(stage, kind, rows);
   std::vector<store::Loss>& losses = processes_[process].losses;
+  const std::string name = KindText(kind);
   // One entry per reason, however often it happens.
   for (store::Loss& loss : losses) {
-    if (loss.stage == stage && loss.kind == kind && loss.reason == reason) {
+    if (loss.stage == stage && loss.kind == name && loss.reason == reason) {
       loss.records += rows;
       return;
     }
   }
-  losses.push_back({stage, kind, rows, reason, {}, {}});
+  losses.push_back({stage, name, rows, reason, {}, {}});
 }
 
 void CaptureSession::LoseTrace(size_t process, const std::string& reason) {
@@ -175,7 +179,7 @@ void CaptureSession::LoseTrace(size_t process, const std::string& reason) {
     if (std::exchange(processes_[process].trace_failed, true)) return;
   }
   // What the file held nobody can count: it is one, of no kind.
-  Discard(process, "store", "", 1, reason);
+  Discard(process, "store", 0, 1, reason);
 }
 
 absl::Status CaptureSession::OnTraceFile(const DaemonKey& from, const v1::TraceFile& piece) {
@@ -216,7 +220,7 @@ void CaptureSession::OnGap(const DaemonKey& from, const v1::Gap& gap) {
     i = Find(from, gap.process());
     if (i == processes_.size() || phase_ == Phase::kClosed) return;
     Process& process = processes_[i];
-    AppendLosses(gap.losses(), process.losses);
+    AppendLosses(gap.losses(), process);
     incarnation = process.incarnation;
     if (incarnation == 0 && process.early_definitions.size() + gap.definitions().size() <= kMostEarlyBytes) {
       process.early_definitions += gap.definitions();
@@ -234,7 +238,7 @@ void CaptureSession::OnEnd(const DaemonKey& from, const v1::CaptureEnd& end) {
   Process& process = processes_[i];
   process.ended = true;
   process.window = {HostTime(end.t0_host_ns()), HostTime(end.t1_host_ns())};
-  AppendLosses(end.losses(), process.losses);
+  AppendLosses(end.losses(), process);
   if (process.kineto) {
     process.state.set_trace_bytes(process.trace_bytes);
     // Done, and nothing is here.

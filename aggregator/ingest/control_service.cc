@@ -59,15 +59,15 @@ absl::Status SendFile(const std::string& folder, const std::string& name,
 
 grpc::Status ControlService::Status(grpc::ServerContext* context, const v1::StatusRequest* request,
                                     v1::StatusReply* reply) {
-  if (absl::Status allowed = token_.Check(*context); !allowed.ok()) return rpc::ToGrpc(allowed);
+  if (absl::Status allowed = token_.Check(*context); !allowed.ok()) return calls_.Ended(RpcMethod::kStatus, rpc::ToGrpc(allowed));
   *reply = hub_.Status(request->job());
   reply->mutable_version()->set_program(version_);
-  return grpc::Status::OK;
+  return calls_.Ended(RpcMethod::kStatus, grpc::Status::OK);
 }
 
 grpc::Status ControlService::Trace(grpc::ServerContext* context, const v1::TraceRequest* request,
                                    grpc::ServerWriter<v1::TraceEvent>* writer) {
-  if (absl::Status allowed = token_.Check(*context); !allowed.ok()) return rpc::ToGrpc(allowed);
+  if (absl::Status allowed = token_.Check(*context); !allowed.ok()) return calls_.Ended(RpcMethod::kTrace, rpc::ToGrpc(allowed));
   std::string capture;
   bool left = false;
   const auto emit = [&](const v1::TraceEvent& event) {
@@ -86,19 +86,23 @@ grpc::Status ControlService::Trace(grpc::ServerContext* context, const v1::Trace
         after_(folder, finished);
       });
   emit(last);
-  return grpc::Status::OK;
+  return calls_.Ended(RpcMethod::kTrace, grpc::Status::OK);
 }
 
 grpc::Status ControlService::Stop(grpc::ServerContext* context, const v1::StopRequest* request,
                                   v1::StopReply*) {
-  if (absl::Status allowed = token_.Check(*context); !allowed.ok()) return rpc::ToGrpc(allowed);
-  return rpc::ToGrpc(hub_.Stop(request->capture()));
+  absl::Status status = token_.Check(*context);
+  if (status.ok()) status = hub_.Stop(request->capture());
+  return calls_.Ended(RpcMethod::kStop, rpc::ToGrpc(status));
 }
 
 grpc::Status ControlService::Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,
                                    grpc::ServerWriter<v1::FetchChunk>* writer) {
-  if (absl::Status allowed = token_.Check(*context); !allowed.ok()) return rpc::ToGrpc(allowed);
-  const std::string& id = request->capture();
+  const absl::Status allowed = token_.Check(*context);
+  return calls_.Ended(RpcMethod::kFetch, allowed.ok() ? SendRecords(request->capture(), *writer) : rpc::ToGrpc(allowed));
+}
+
+grpc::Status ControlService::SendRecords(const std::string& id, grpc::ServerWriter<v1::FetchChunk>& writer) const {
   const std::string records = absl::StrCat(hub_.options().captures_folder, "/", id, "/records");
   std::error_code error;
   if (!store::IsPlainFileName(id) || !std::filesystem::is_directory(records, error)) {
@@ -110,7 +114,7 @@ grpc::Status ControlService::Fetch(grpc::ServerContext* context, const v1::Fetch
             absl::StrCat("capture ", id, " still runs: wait until it has ended")};
   }
   for (const std::string& name : FilesOf(records)) {
-    if (absl::Status s = SendFile(records, name, *writer); !s.ok()) return rpc::ToGrpc(s);
+    if (absl::Status s = SendFile(records, name, writer); !s.ok()) return rpc::ToGrpc(s);
   }
   return grpc::Status::OK;
 }

@@ -7,16 +7,17 @@
 #include <string>
 
 #include "aggregator/ingest/hub.h"
+#include "aggregator/ingest/rpc_counts.h"
 #include "common/rpc/token.h"
 #include "lockstep/v1/control.grpc.pb.h"
 
 namespace lockstep::ingest {
 
-// One thread of gRPC's per call: callers are people. `hub` must outlive the server.
+// One thread of gRPC's per call: callers are people. `hub` and `calls` must outlive the server.
 class ControlService final : public v1::Control::Service {
  public:
-  ControlService(Hub& hub, rpc::Token token, std::string version, Hub::After after)
-      : hub_(hub), token_(std::move(token)), version_(std::move(version)), after_(std::move(after)) {}
+  ControlService(Hub& hub, RpcCounts& calls, rpc::Token token, std::string version, Hub::After after)
+      : hub_(hub), calls_(calls), token_(std::move(token)), version_(std::move(version)), after_(std::move(after)) {}
 
   grpc::Status Status(grpc::ServerContext* context, const v1::StatusRequest* request,
                       v1::StatusReply* reply) override;
@@ -28,7 +29,10 @@ class ControlService final : public v1::Control::Service {
                      grpc::ServerWriter<v1::FetchChunk>* writer) override;
 
  private:
+  grpc::Status SendRecords(const std::string& id, grpc::ServerWriter<v1::FetchChunk>& writer) const;
+
   Hub& hub_;
+  RpcCounts& calls_;
   const rpc::Token token_;
   const std::string version_;
   const Hub::After after_;

@@ -122,31 +122,55 @@ std::optional<uint64_t> Hub::Handle(const DaemonKey& key, const DaemonConnection
     AddClocks(key, message.clock());
     return std::nullopt;
   }
+  return HandleData(key, message);
+}
+
+void Hub::Count(const std::function<void(HubStats&)>& add) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  add(counts_);
+}
+
+std::optional<uint64_t> Hub::HandleData(const DaemonKey& key, const v1::FromDaemon& message) {
   if (message.has_batch()) {
     const v1::Batch& batch = message.batch();
     return Sequenced(key, batch.sequence(), batch.sequence(), batch.capture(), [&](CaptureSession& session) {
       if (absl::Status s = session.OnBatch(key, batch); !s.ok()) {
-        options_.log(absl::StrCat("capture ", batch.capture(), ": ", s.message()));
+        return options_.log(absl::StrCat("capture ", batch.capture(), ": ", s.message()));
       }
+      Count([&](HubStats& counts) {
+        ++counts.batches;
+        counts.records += batch.rows();
+        counts.record_bytes += batch.blocks().size();
+      });
     });
   }
   if (message.has_trace_file()) {
     const v1::TraceFile& piece = message.trace_file();
     return Sequenced(key, piece.sequence(), piece.sequence(), piece.capture(), [&](CaptureSession& session) {
       if (absl::Status s = session.OnTraceFile(key, piece); !s.ok()) {
-        options_.log(absl::StrCat("capture ", piece.capture(), ": ", s.message()));
+        return options_.log(absl::StrCat("capture ", piece.capture(), ": ", s.message()));
       }
+      Count([&](HubStats& counts) {
+        ++counts.trace_pieces;
+        counts.trace_bytes += piece.data().size();
+      });
     });
   }
   if (message.has_gap()) {
     const v1::Gap& gap = message.gap();
     return Sequenced(key, gap.first_sequence(), gap.last_sequence(), gap.capture(),
-                     [&](CaptureSession& session) { session.OnGap(key, gap); });
+                     [&](CaptureSession& session) {
+                       session.OnGap(key, gap);
+                       Count([](HubStats& counts) { ++counts.gaps; });
+                     });
   }
   if (message.has_end()) {
     const v1::CaptureEnd& end = message.end();
     return Sequenced(key, end.sequence(), end.sequence(), end.capture(),
-                     [&](CaptureSession& session) { session.OnEnd(key, end); });
+                     [&](CaptureSession& session) {
+                       session.OnEnd(key, end);
+                       Count([](HubStats& counts) { ++counts.ends; });
+                     });
   }
   return std::nullopt;
 }
@@ -167,13 +191,19 @@ std::optional<uint64_t> Hub::Sequenced(const DaemonKey& key, uint64_t first, uin
   }
   // Sent again after a reconnect, stored before it. A gap that starts among stored batches still tells of
   // later ones.
-  if (last <= acked || last < first) return acked;
+  if (last <= acked || last < first) {
+    Count([](HubStats& counts) { ++counts.duplicates; });
+    return acked;
+  }
   if (const auto session = SessionOf(capture)) {
-    if (first > acked + 1 && acked > 0) session->OnHole(key, first - acked - 1);
+    if (first > acked + 1 && acked > 0) {
+      session->OnHole(key, first - acked - 1);
+      Count([&](HubStats& counts) { counts.missing += first - acked - 1; });
+    }
     store(*session);
   } else {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (discarded_++ == 0)
+    if (counts_.discarded++ == 0)
       options_.log(absl::StrCat("batches of capture ", capture, ", which does not run here, are discarded"));
   }
   std::lock_guard<std::mutex> lock(mutex_);
@@ -232,6 +262,7 @@ SessionEnvironment Hub::Environment() {
     }
     return out;
   };
+  env.lost = [this](const std::string& stage, uint32_t kind, uint64_t records) { losses_.Add(stage, kind, records); };
   env.round_trip_p99 = [this](const std::string& node_id) { return RoundTripP99(node_id); };
   return env;
 }
@@ -285,9 +316,11 @@ v1::TraceFinished Hub::Trace(const v1::TraceRequest& request, const CaptureSessi
                              const After& after) {
   v1::TraceFinished finished;
   finished.set_outcome(v1::TraceFinished::FAILED);
+  const MonoTime begun = MonoNow();
   auto session = Begin(request, finished);
   if (!session.ok()) {
     finished.set_text(std::string(session.status().message()));
+    Count([&](HubStats& counts) { ++counts.captures[finished.outcome()]; });
     return finished;
   }
   const std::string& id = (*session)->id();
@@ -298,6 +331,8 @@ v1::TraceFinished Hub::Trace(const v1::TraceRequest& request, const CaptureSessi
   const v1::CaptureStatus status = (*session)->Status();
   std::lock_guard<std::mutex> lock(mutex_);
   sessions_.erase(id);
+  ++counts_.captures[finished.outcome()];
+  counts_.capture_took.Observe(MonoNow() - begun);
   finished_.push_back(status);
   if (finished_.size() > kMostFinished) finished_.pop_front();
   changed_.notify_all();
@@ -353,6 +388,18 @@ v1::StatusReply Hub::Status(const std::string& job) const {
     if (job.empty() || session->selection().job == job) *reply.add_captures() = session->Status();
   }
   return reply;
+}
+
+HubStats Hub::stats() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  HubStats stats = counts_;
+  for (const auto& daemon : daemons_) {
+    if (daemon.second.connection == nullptr) continue;
+    ++stats.daemons;
+    stats.ranks += daemon.second.ranks.size();
+  }
+  stats.captures_running = sessions_.size();
+  return stats;
 }
 
 bool Hub::WaitForDaemon(Nanos at_most) {

@@ -21,6 +21,8 @@
 #include "aggregator/ingest/clock.h"
 #include "aggregator/ingest/daemon_connection.h"
 #include "aggregator/ingest/selection.h"
+#include "common/metrics/histogram.h"
+#include "common/metrics/loss_table.h"
 #include "lockstep/v1/control.pb.h"
 #include "lockstep/v1/ingest.pb.h"
 
@@ -32,6 +34,27 @@ struct HubOptions {
   SessionLimits limits;
   // One line about something an operator wants to know; any thread.
   std::function<void(const std::string&)> log = [](const std::string&) {};
+};
+
+// Since the hub was made, but for the first three.
+struct HubStats {
+  size_t daemons = 0;  // connected
+  size_t ranks = 0;    // of those
+  size_t captures_running = 0;
+  std::map<v1::TraceFinished::Outcome, uint64_t> captures;
+  metrics::DurationHistogram capture_took;  // from the request to the report
+  // Stored messages of daemons, and what was in them.
+  uint64_t batches = 0;
+  uint64_t gaps = 0;
+  uint64_t ends = 0;
+  uint64_t trace_pieces = 0;
+  uint64_t records = 0;
+  uint64_t record_bytes = 0;
+  uint64_t trace_bytes = 0;
+  // Messages that were not stored.
+  uint64_t duplicates = 0;  // sent again, and here before
+  uint64_t discarded = 0;   // of no capture that runs
+  uint64_t missing = 0;     // that never came, and that no gap explains
 };
 
 class Hub {
@@ -61,6 +84,8 @@ class Hub {
   // Ends running captures and closes all connections; what comes afterwards is refused.
   void Shutdown();
 
+  HubStats stats() const;
+  const metrics::LossTable& losses() const { return losses_; }
   const HubOptions& options() const { return options_; }
   // Its records/ is not complete yet.
   bool IsWriting(const std::string& capture) const;
@@ -82,6 +107,8 @@ class Hub {
 
   std::shared_ptr<CaptureSession> SessionOf(const std::string& capture) const;
   std::vector<std::shared_ptr<CaptureSession>> Sessions() const;
+  std::optional<uint64_t> HandleData(const DaemonKey& key, const v1::FromDaemon& message);
+  void Count(const std::function<void(HubStats&)>& add);
   std::optional<uint64_t> Sequenced(const DaemonKey& key, uint64_t first, uint64_t last,
                                     const std::string& capture,
                                     const std::function<void(CaptureSession&)>& store);
@@ -102,7 +129,8 @@ class Hub {
   std::map<std::string, Exchanges> clocks_;  // by node
   std::map<std::string, std::shared_ptr<CaptureSession>> sessions_;
   std::deque<v1::CaptureStatus> finished_;  // the newest last
-  uint64_t discarded_ = 0;                  // batches of no capture that runs
+  HubStats counts_;                         // without its first three
+  metrics::LossTable losses_{{"cupti", "client", "ring", "spool", "wire", "store", "other"}};
 };
 
 }  // namespace lockstep::ingest

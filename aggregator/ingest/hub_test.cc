@@ -172,6 +172,52 @@ class HubTest : public ::testing::Test {
   SystemClock clock_;
 };
 
+// A capture in which the daemon does what the test says, between the start and the end.
+TEST_F(HubTest, WhatIsSentTwiceOrNeverOrLostIsCounted) {
+  Hub hub(options_, clock_);
+  Daemon daemon(hub, 0, 1);
+  std::jthread capture([&] {
+    hub.Trace(Request(), [](const v1::TraceEvent&) {}, [](const std::string&, v1::TraceFinished&) {});
+  });
+  const auto arm = daemon.inbox().Next();  // the first is the Register
+  const std::string id = daemon.inbox().Next()->arm().capture();
+  ASSERT_NE(id, "") << arm->DebugString();
+  v1::FromDaemon batch;
+  batch.mutable_batch()->set_sequence(1);
+  batch.mutable_batch()->set_capture(id);
+  *batch.mutable_batch()->mutable_process() = daemon.Process();
+  batch.mutable_batch()->set_incarnation(1);
+  batch.mutable_batch()->set_blocks(OneKernel());
+  batch.mutable_batch()->set_rows(1);
+  daemon.Up(batch);
+  daemon.Up(batch);
+  v1::FromDaemon end;
+  end.mutable_end()->set_sequence(5);
+  end.mutable_end()->set_capture(id);
+  *end.mutable_end()->mutable_process() = daemon.Process();
+  for (const char* stage : {"ring", "what a newer daemon calls it"}) {
+    v1::Loss* loss = end.mutable_end()->add_losses();
+    loss->set_stage(stage);
+    loss->set_kind(static_cast<uint32_t>(columns::Kind::kKernel));
+    loss->set_records(7);
+  }
+  daemon.Up(end);
+  batch.mutable_batch()->set_sequence(6);
+  batch.mutable_batch()->set_capture("another");
+  daemon.Up(batch);
+  hub.Shutdown();
+  capture.join();
+  const HubStats stats = hub.stats();
+  EXPECT_EQ(stats.batches, 1u);
+  EXPECT_EQ(stats.duplicates, 1u);
+  EXPECT_EQ(stats.missing, 3u) << "2 to 4";
+  EXPECT_EQ(stats.discarded, 1u);
+  metrics::Page page;
+  hub.losses().Write(page.Counter("lost_total", ""));
+  EXPECT_THAT(page.text(), HasSubstr("{stage=\"ring\",kind=\"kernel\"} 7\n"));
+  EXPECT_THAT(page.text(), HasSubstr("{stage=\"other\",kind=\"kernel\"} 7\n"));
+}
+
 TEST_F(HubTest, DaemonsAskersAndOnlookersAtOnceLoseNothing) {
   constexpr int kDaemons = 8;
   constexpr int kCaptures = 5;
@@ -182,7 +228,10 @@ TEST_F(HubTest, DaemonsAskersAndOnlookersAtOnceLoseNothing) {
   std::vector<std::jthread> threads;
   for (auto& daemon : daemons) threads.emplace_back([&daemon] { daemon->Serve(); });
   std::jthread onlooker([&hub](const std::stop_token& stop) {
-    while (!stop.stop_requested()) hub.Status("");
+    while (!stop.stop_requested()) {
+      hub.Status("");
+      hub.stats();
+    }
   });
   std::vector<std::string> captures;
   for (int i = 0; i < kCaptures; ++i) {
@@ -191,6 +240,15 @@ TEST_F(HubTest, DaemonsAskersAndOnlookersAtOnceLoseNothing) {
     EXPECT_EQ(finished.outcome(), v1::TraceFinished::COMPLETE) << finished.text();
     captures.push_back(finished.capture());
   }
+  const HubStats stats = hub.stats();
+  EXPECT_EQ(stats.daemons, static_cast<size_t>(kDaemons));
+  EXPECT_EQ(stats.ranks, static_cast<size_t>(kDaemons));
+  EXPECT_EQ(stats.captures.at(v1::TraceFinished::COMPLETE), static_cast<uint64_t>(kCaptures));
+  EXPECT_EQ(stats.capture_took.count(), static_cast<uint64_t>(kCaptures));
+  EXPECT_EQ(stats.records, 20u * kDaemons * kCaptures);
+  EXPECT_EQ(stats.record_bytes, stats.records * OneKernel().size());
+  EXPECT_EQ(stats.ends, 1u * kDaemons * kCaptures);
+  EXPECT_EQ(stats.duplicates + stats.discarded + stats.missing, 0u);
   onlooker.request_stop();
   hub.Shutdown();
   threads.clear();

@@ -77,8 +77,8 @@ class IngestTest : public ::testing::Test {
     hub_ = std::make_unique<Hub>(options, clock_);
     rpc::Token secret;
     if (!token.empty()) secret = *rpc::Token::FromText(token);
-    ingest_ = std::make_unique<IngestService>(*hub_, clock_, secret);
-    control_ = std::make_unique<ControlService>(*hub_, secret, "test",
+    ingest_ = std::make_unique<IngestService>(*hub_, calls_, clock_, secret);
+    control_ = std::make_unique<ControlService>(*hub_, calls_, secret, "test",
                                                 [](const std::string&, v1::TraceFinished&) {});
     grpc::ServerBuilder builder;
     rpc::Configure(builder);
@@ -179,6 +179,7 @@ class IngestTest : public ::testing::Test {
   std::string address_;
   SystemClock clock_;
   std::unique_ptr<Hub> hub_;
+  RpcCounts calls_;
   std::unique_ptr<IngestService> ingest_;
   std::unique_ptr<ControlService> control_;
   std::unique_ptr<grpc::Server> server_;

@@ -17,7 +17,7 @@ using Reactor = grpc::ServerBidiReactor<v1::FromDaemon, v1::FromAggregator>;
 // the reactor is deleted some time after that.
 class Connection final : public DaemonConnection {
  public:
-  explicit Connection(Reactor* reactor) : reactor_(reactor) {}
+  Connection(Reactor* reactor, RpcCounts& calls) : reactor_(reactor), calls_(calls) {}
 
   bool Send(const v1::FromAggregator& message) override {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -48,7 +48,7 @@ class Connection final : public DaemonConnection {
   // Once, whoever comes first.
   void Finish(const grpc::Status& status) {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (Reactor* reactor = std::exchange(reactor_, nullptr)) reactor->Finish(status);
+    if (Reactor* reactor = std::exchange(reactor_, nullptr)) reactor->Finish(calls_.Ended(RpcMethod::kStream, status));
     queue_.clear();
   }
 
@@ -57,7 +57,7 @@ class Connection final : public DaemonConnection {
     std::lock_guard<std::mutex> lock(mutex_);
     writing_ = message;
     if (Reactor* reactor = std::exchange(reactor_, nullptr)) {
-      reactor->StartWriteAndFinish(&writing_, grpc::WriteOptions(), grpc::Status::OK);
+      reactor->StartWriteAndFinish(&writing_, grpc::WriteOptions(), calls_.Ended(RpcMethod::kStream, grpc::Status::OK));
     }
   }
 
@@ -71,6 +71,7 @@ class Connection final : public DaemonConnection {
 
   std::mutex mutex_;
   Reactor* reactor_;
+  RpcCounts& calls_;
   std::deque<v1::FromAggregator> queue_;
   v1::FromAggregator writing_;
   bool busy_ = false;
@@ -79,8 +80,8 @@ class Connection final : public DaemonConnection {
 // One stream. gRPC calls OnReadDone one message after the other; it deletes itself when gRPC is done with it.
 class StreamReactor final : public Reactor {
  public:
-  StreamReactor(Hub& hub, const absl::Status& allowed)
-      : hub_(hub), connection_(std::make_shared<Connection>(this)) {
+  StreamReactor(Hub& hub, RpcCounts& calls, const absl::Status& allowed)
+      : hub_(hub), connection_(std::make_shared<Connection>(this, calls)) {
     if (allowed.ok()) {
       connection_->Read(&message_);
     } else {
@@ -135,7 +136,7 @@ class StreamReactor final : public Reactor {
 }  // namespace
 
 Reactor* IngestService::Stream(grpc::CallbackServerContext* context) {
-  return new StreamReactor(hub_, token_.Check(*context));
+  return new StreamReactor(hub_, calls_, token_.Check(*context));
 }
 
 grpc::ServerUnaryReactor* IngestService::Ping(grpc::CallbackServerContext* context,
@@ -143,13 +144,13 @@ grpc::ServerUnaryReactor* IngestService::Ping(grpc::CallbackServerContext* conte
   const JobTime received = clock_.Now();
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   if (absl::Status allowed = token_.Check(*context); !allowed.ok()) {
-    reactor->Finish(rpc::ToGrpc(allowed));
+    reactor->Finish(calls_.Ended(RpcMethod::kPing, rpc::ToGrpc(allowed)));
     return reactor;
   }
   reply->set_t1_ns(request->t1_ns());
   reply->set_t2_ns(received.ns());
   reply->set_t3_ns(clock_.Now().ns());
-  reactor->Finish(grpc::Status::OK);
+  reactor->Finish(calls_.Ended(RpcMethod::kPing, grpc::Status::OK));
   return reactor;
 }
 

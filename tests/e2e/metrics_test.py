@@ -1,0 +1,386 @@
+"""Prometheus reads lockstepd and lockstep-aggregator while a simulated job is captured: what it stored afterwards equals what `lockstep status`,
+the reports and the files on disk say; wrong tokens are kept out; callers that misbehave disturb nobody. Without Prometheus (Debian: prometheus)
+the pages are read by this script instead, and what only Prometheus and promtool can tell is skipped."""
+import json
+import pathlib
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import urllib.error
+import urllib.parse
+import urllib.request
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "tests" / "support"))
+from count_records import count_capture  # noqa: E402
+from live_job import LiveJob, report_of  # noqa: E402
+
+BIN = pathlib.Path(sys.argv.pop(1))
+EXAMPLE = REPOSITORY / "deploy" / "prometheus"
+RANKS = 8
+SAMPLE = re.compile(r'^([a-z_]+)(?:\{(.*)\})? (\S+)$')
+LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
+
+
+def get(address, path, token=None, timeout=10):
+    request = urllib.request.Request(f"http://{address}{path}")
+    if token:
+        request.add_header("Authorization", f"Bearer {token}")
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def samples(page):
+    """(name, {label: value}, number) of each line that is one."""
+    found = []
+    for line in page.splitlines():
+        if line.startswith("#"):
+            continue
+        name, labels, value = SAMPLE.match(line).groups()
+        found.append((name, dict(LABEL.findall(labels or "")), float(value)))
+    return found
+
+
+def total(page, name, **labels):
+    """The sum over the samples of that name with those labels; fails where there is none."""
+    values = [value for n, have, value in samples(page) if n == name and labels.items() <= have.items()]
+    assert values, f"no sample {name} {labels}"
+    return sum(values)
+
+
+def documented(program):
+    """{family: (type, labels)} of docs/formats/metrics.md for that program."""
+    sections = re.split(r"^## ", (REPOSITORY / "docs/formats/metrics.md").read_text(), flags=re.M)
+    families = {}
+    for section in sections:
+        if section.split("\n", 1)[0] not in (program, "Both"):
+            continue
+        for name, kind, labels in re.findall(r"^\| `([a-z_]+)` \| (\w+) \| ([^|]*)\|", section, flags=re.M):
+            families[name] = (kind, frozenset(re.findall(r"`([a-z]+)`", labels)))
+    return families
+
+
+class Programs:
+    """An aggregator and a daemon with their metrics ports, and a job of simulated ranks. All inside one folder."""
+
+    def __init__(self, work, daemon_args=()):
+        self.work = work
+        self.token_file = work / "token"
+        self.token = secrets.token_hex(16)
+        self.token_file.write_text(self.token + "\n")
+        self.token_file.chmod(0o600)
+        self.daemon_args = daemon_args
+        self.job = LiveJob(BIN, work / "job", ranks=RANKS, rank_args=("--forever", "--seed", "11"))
+
+    def __enter__(self):
+        self.aggregator = subprocess.Popen(
+            [str(BIN / "lockstep-aggregator"), "--listen", "127.0.0.1:0", "--token-file", str(self.token_file), "--metrics", "127.0.0.1:0",
+             "--state-dir", str(self.work / "state")], stdout=subprocess.PIPE, stderr=open(self.work / "aggregator.log", "w"), text=True)
+        self.address = self.aggregator.stdout.readline().split("listening on ")[1].strip()
+        self.aggregator_metrics = self.aggregator.stdout.readline().split("metrics on ")[1].strip()
+        log = self.work / "lockstepd.log"
+        self.daemon = subprocess.Popen(
+            [str(BIN / "lockstepd"), "--socket", str(self.job.socket), "--aggregator", self.address, "--token-file", str(self.token_file),
+             "--metrics", "127.0.0.1:0", "--log", str(log), *self.daemon_args], stdin=subprocess.DEVNULL)
+        deadline = time.monotonic() + 10
+        found = None
+        while not found and time.monotonic() < deadline:
+            found = re.search(r" metrics address=(\S+)", log.read_text()) if log.exists() else None
+            time.sleep(0.05)
+        self.daemon_metrics = found.group(1)
+        self.job.__enter__()
+        self.job.wait_for_ranks()
+        return self
+
+    def __exit__(self, *_):
+        self.job.__exit__()
+        for process in (self.daemon, self.aggregator):
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                process.wait(20)
+        self.aggregator.stdout.close()
+
+    def trace(self, name, duration):
+        out = self.work / name
+        done = self.job.trace(out, "--aggregator", self.address, "--token-file", self.token_file, "--duration", duration)
+        assert done.returncode == 0, done.stdout + done.stderr + (self.work / "aggregator.log").read_text()
+        return report_of(out)
+
+    def page(self, address):
+        status, text = get(address, "/metrics", self.token)
+        assert status == 200, text
+        return text
+
+    def pages(self):
+        return self.page(self.daemon_metrics), self.page(self.aggregator_metrics)
+
+
+class Prometheus:
+    """A real one, with the example of deploy/prometheus changed to these ports, every second, and a third job whose token is wrong."""
+
+    def __init__(self, programs):
+        self.folder = programs.work / "prometheus"
+        self.folder.mkdir()
+        wrong = self.folder / "wrong_token"
+        wrong.write_text(secrets.token_hex(16))
+        text = (EXAMPLE / "prometheus.yml").read_text()
+        for old, new in (("127.0.0.1:9464", programs.daemon_metrics), ("127.0.0.1:9465", programs.aggregator_metrics),
+                         ("/etc/lockstep/token", str(programs.token_file)), ("scrape_interval: 15s", "scrape_interval: 1s\n  evaluation_interval: 1s")):
+            assert old in text, old
+            text = text.replace(old, new)
+        text += (f"  - job_name: wrong-token\n    authorization:\n      credentials_file: {wrong}\n    static_configs:\n"
+                 f'      - targets: ["{programs.daemon_metrics}", "{programs.aggregator_metrics}"]\n')
+        self.config = self.folder / "prometheus.yml"
+        self.config.write_text(text)
+        shutil.copy(EXAMPLE / "lockstep_alerts.yml", self.folder)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.address = f"127.0.0.1:{probe.getsockname()[1]}"
+
+    def __enter__(self):
+        self.log = open(self.folder / "log", "w")
+        self.process = subprocess.Popen(
+            ["prometheus", f"--config.file={self.config}", f"--storage.tsdb.path={self.folder / 'data'}", f"--web.listen-address={self.address}"],
+            stdout=self.log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(20)
+        self.log.close()
+
+    def ask(self, what, **parameters):
+        status, text = get(self.address, f"/api/v1/{what}?" + urllib.parse.urlencode(parameters))
+        assert status == 200, text
+        return json.loads(text)["data"]
+
+    def query(self, expression):
+        """{labels: number}; labels as a sorted tuple without the name."""
+        result = self.ask("query", query=expression)["result"]
+        return {tuple(sorted((k, v) for k, v in r["metric"].items() if k != "__name__")): float(r["value"][1]) for r in result}
+
+    def number(self, expression):
+        values = list(self.query(expression).values())
+        assert len(values) == 1, (expression, values)
+        return values[0]
+
+    def wait(self, expression, holds, timeout=30):
+        deadline = time.monotonic() + timeout
+        last = None
+        while time.monotonic() < deadline:
+            try:
+                last = self.query(expression)
+                if holds(last):
+                    return last
+            except (OSError, AssertionError) as error:
+                last = error
+            time.sleep(0.2)
+        raise AssertionError(f"{expression} was {last} after {timeout} s; {(self.folder / 'log').read_text()[-2000:]}")
+
+
+class Misbehaviour:
+    """Callers of a metrics port who open connections and say nothing, or far too much, until the block ends."""
+
+    def __init__(self, address):
+        host, port = address.rsplit(":", 1)
+        self.to = (host, int(port))
+        self.over = threading.Event()
+        self.connections = 0
+        self.threads = [threading.Thread(target=work) for work in (self.be_slow, self.be_huge)]
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        for thread in self.threads:
+            thread.join()
+
+    def be_slow(self):
+        held = []
+        while not self.over.wait(0.01):
+            try:
+                caller = socket.create_connection(self.to, timeout=1)
+                caller.sendall(b"GET /metrics HT")
+                held.append(caller)
+                self.connections += 1
+            except OSError:
+                pass
+            if len(held) > 100:
+                held.pop(0).close()
+        for caller in held:
+            caller.close()
+
+    def be_huge(self):
+        while not self.over.wait(0.01):
+            try:
+                with socket.create_connection(self.to, timeout=1) as caller:
+                    self.connections += 1
+                    caller.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nX: " + b"x" * (4 << 20))
+                    caller.recv(100)
+            except OSError:
+                pass
+
+
+def losses_of(report):
+    by_stage = {}
+    for loss in report["capture"]["losses"]:
+        by_stage[loss["stage"]] = by_stage.get(loss["stage"], 0) + loss["records"]
+    return by_stage
+
+
+class Metrics(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="lockstep-metrics-")
+        self.addCleanup(folder.cleanup)
+        self.work = pathlib.Path(folder.name)
+
+    def check_families(self, program, page):
+        want = documented(program)
+        have = dict(re.findall(r"^# TYPE (\S+) (\S+)$", page, flags=re.M))
+        self.assertEqual(have, {name: kind for name, (kind, _) in want.items()}, "docs/formats/metrics.md lists other families")
+        seen = {}
+        for name, labels, _ in samples(page):
+            family = name if name in want else re.sub(r"_(bucket|sum|count)$", "", name)
+            self.assertLessEqual(set(labels) - {"le"}, want[family][1], name)
+            seen.setdefault(family, set()).update(set(labels) - {"le"})
+        for family, labels in seen.items():
+            self.assertEqual(labels, set(want[family][1]), f"labels of {family}")
+        return seen
+
+    def check_capture(self, programs, report, capture):
+        """What both pages say after one capture, against three sources that do not share their code."""
+        daemon, aggregator = programs.pages()
+        status = json.loads(programs.job.cli("status", "--format", "json").stdout)
+        self.assertEqual(total(daemon, "lockstep_daemon_ranks"), sum(len(d["ranks"]) for d in status["daemons"]))
+        self.assertEqual(total(aggregator, "lockstep_aggregator_ranks"), RANKS)
+        self.assertEqual(total(aggregator, "lockstep_aggregator_daemons"), 1)
+        stored = sum(rows for kinds in count_capture(capture).values() for kind, rows in kinds.items() if kind != "string")
+        self.assertGreater(stored, 10_000)
+        self.assertEqual(total(aggregator, "lockstep_aggregator_ingested_records_total"), stored)
+        self.assertGreaterEqual(total(daemon, "lockstep_daemon_drained_records_total"), stored)
+        want = losses_of(report)
+        for page, name in ((daemon, "lockstep_daemon_lost_records_total"), (aggregator, "lockstep_aggregator_lost_records_total")):
+            self.assertEqual(total(page, name), sum(want.values()))
+            for stage, records in want.items():
+                self.assertEqual(total(page, name, stage=stage), records)
+        for loss_kind in {loss["kind"] for loss in report["capture"]["losses"] if loss.get("kind")}:
+            lost = sum(loss["records"] for loss in report["capture"]["losses"] if loss.get("kind") == loss_kind)
+            self.assertEqual(total(aggregator, "lockstep_aggregator_lost_records_total", kind=loss_kind), lost)
+        to = {"aggregator": programs.address}
+        sent = total(daemon, "lockstep_daemon_batches_sent_total", **to)
+        self.assertEqual(total(daemon, "lockstep_daemon_batches_acknowledged_total", **to), sent)
+        self.assertEqual(total(aggregator, "lockstep_aggregator_ingested_messages_total"), sent)
+        self.assertEqual(total(daemon, "lockstep_daemon_spool_bytes", **to), 0)
+        self.assertEqual(total(daemon, "lockstep_daemon_captures_total", outcome="complete"), 1)
+        self.assertEqual(total(aggregator, "lockstep_aggregator_captures_total", outcome="complete"), 1)
+        self.assertEqual(total(aggregator, "lockstep_aggregator_job_slowdown_ratio", job=report["capture"]["job"]), report["slowdown"]["ratio"])
+        self.assertEqual(total(aggregator, "lockstep_aggregator_job_stragglers", job=report["capture"]["job"]), len(report["stragglers"]))
+        return daemon, aggregator
+
+    def test_a_lossy_capture_is_counted_as_its_report_says(self):
+        with Programs(self.work, ("--ring-bytes", "65536")) as programs:
+            report = programs.trace("capture", "2s")
+            self.assertGreater(losses_of(report).get("ring", 0), 0, "nothing was lost: this test tests nothing")
+            self.check_capture(programs, report, self.work / "capture")
+
+    def test_the_pages_are_what_the_documentation_lists(self):
+        with Programs(self.work) as programs:
+            programs.trace("capture", "1s")
+            daemon, aggregator = programs.pages()
+            self.check_families("lockstepd", daemon)
+            seen = self.check_families("lockstep-aggregator", aggregator)
+            self.assertIn("lockstep_aggregator_job_slowdown_ratio", seen)
+            for address, path, want in ((programs.daemon_metrics, "/healthz", (200, "ok uplink=up\n")),
+                                        (programs.aggregator_metrics, "/healthz", (200, "ok daemons=1\n"))):
+                self.assertEqual(get(address, path, programs.token), want)
+                self.assertEqual(get(address, path)[0], 401)
+                self.assertEqual(get(address, "/", programs.token)[0], 404)
+            self.measure(programs)
+            programs.aggregator.send_signal(signal.SIGTERM)
+            programs.aggregator.wait(20)
+            deadline = time.monotonic() + 10
+            while get(programs.daemon_metrics, "/healthz", programs.token) != (200, "ok uplink=down\n") and time.monotonic() < deadline:
+                time.sleep(0.1)
+            self.assertEqual(get(programs.daemon_metrics, "/healthz", programs.token), (200, "ok uplink=down\n"))
+
+    def measure(self, programs):
+        """What docs/measurements.md says a scrape costs."""
+        for name, address in (("lockstepd", programs.daemon_metrics), ("lockstep-aggregator", programs.aggregator_metrics)):
+            scrapes = 500
+            before = total(programs.page(address), "process_cpu_seconds_total")
+            times = []
+            for _ in range(scrapes):
+                start = time.perf_counter()
+                page = programs.page(address)
+                times.append(time.perf_counter() - start)
+            used = total(programs.page(address), "process_cpu_seconds_total") - before
+            print(f"  {name}: a page of {len(page)} bytes, {len(samples(page))} samples; {used / scrapes * 1e6:.0f} us of processor time and "
+                  f"{sorted(times)[scrapes // 2] * 1e6:.0f} us (median) per scrape", file=sys.stderr, flush=True)
+
+    @unittest.skipUnless(shutil.which("prometheus") and shutil.which("promtool"), "no prometheus and promtool here: `./dev install --all` installs them")
+    def test_prometheus_reads_both_while_callers_misbehave(self):
+        with Programs(self.work) as programs, Prometheus(programs) as prometheus:
+            up = prometheus.wait('up{job!="wrong-token"}', lambda r: len(r) == 2 and set(r.values()) == {1.0})
+            self.assertEqual({dict(labels)["job"] for labels in up}, {"lockstepd", "lockstep-aggregator"})
+            prometheus.wait('up{job="wrong-token"}', lambda r: len(r) == 2 and set(r.values()) == {0.0})
+            with Misbehaviour(programs.daemon_metrics) as misbehaviour:
+                report = programs.trace("capture", "4s")
+            self.assertGreater(misbehaviour.connections, 100)
+            self.assertEqual(losses_of(report), {})
+            daemon, aggregator = self.check_capture(programs, report, self.work / "capture")
+            self.assertGreater(total(daemon, "lockstep_daemon_http_connections_dropped_total", reason="displaced"), 50)
+            # What Prometheus has stored is what the pages say now.
+            drained = total(daemon, "lockstep_daemon_drained_records_total")
+            prometheus.wait("lockstep_daemon_drained_records_total", lambda r: set(r.values()) == {drained})
+            stored = total(aggregator, "lockstep_aggregator_ingested_records_total")
+            prometheus.wait("lockstep_aggregator_ingested_records_total", lambda r: set(r.values()) == {stored})
+            self.assertEqual(prometheus.number('min(min_over_time(up{job="lockstepd"}[20s]))'), 1, "a scrape failed meanwhile")
+            self.assertGreater(prometheus.number("rate(lockstep_daemon_drained_records_total[1m])"), 0)
+            self.assertEqual(prometheus.number("sum(lockstep_daemon_lost_records_total)"), 0)
+            self.assertEqual(prometheus.number("sum(lockstep_aggregator_lost_records_total)"), 0)
+            self.assertEqual(prometheus.number("lockstep_daemon_ranks"), RANKS)
+            self.assertEqual(prometheus.number("lockstep_aggregator_ranks"), RANKS)
+            self.assertEqual(prometheus.number('lockstep_aggregator_rpc_requests_total{method="Control.Trace",code="OK"}'), 1)
+            self.assertGreater(prometheus.number('lockstep_daemon_http_requests_total{code="401"}'), 0)
+            self.assertEqual({a["labels"]["alertname"] for a in prometheus.ask("alerts")["alerts"]}, set())
+            rules = [rule["name"] for group in prometheus.ask("rules")["groups"] for rule in group["rules"] if rule["health"] == "ok"]
+            self.assertEqual(len(rules), 4, rules)
+            for page in programs.pages():
+                self.promtool("check", "metrics", text=page)
+            self.promtool("check", "config", prometheus.config)
+            # An alert that is to ring does.
+            programs.aggregator.terminate()
+            programs.aggregator.wait(20)
+            prometheus.wait('ALERTS{alertname="LockstepUplinkDown"}', lambda r: len(r) == 1)
+
+    @unittest.skipUnless(shutil.which("promtool"), "no promtool here: `./dev install --all` installs it with prometheus")
+    def test_the_example_is_valid(self):
+        self.promtool("check", "rules", EXAMPLE / "lockstep_alerts.yml")
+        # The token's file is the reader's; its absence is all that may be wrong.
+        shutil.copytree(EXAMPLE, self.work / "example")
+        config = self.work / "example" / "prometheus.yml"
+        (self.work / "token").write_text("x")
+        config.write_text(config.read_text().replace("/etc/lockstep/token", str(self.work / "token")))
+        self.promtool("check", "config", config)
+
+    def promtool(self, *arguments, text=None):
+        done = subprocess.run(["promtool", *map(str, arguments)], input=text, text=True, capture_output=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
