@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/time.h"
 #include "common/columns/columns.h"
 #include "common/rpc/address.h"
 #include "common/rpc/server.h"

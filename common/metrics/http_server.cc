@@ -23,6 +23,8 @@ namespace {
 
 constexpr Nanos kNoDescriptorsPause = Nanos::Millis(100);
 constexpr int kBacklog = 16;
+// Of a caller that goes on sending: reading all of it would be work that anybody can give us.
+constexpr size_t kMostThrownAway = 64u << 10;
 
 MonoTime Now() {
   timespec t{};
@@ -198,8 +200,12 @@ bool HttpServer::Receive(Connection& connection) {
   const ssize_t n = recv(connection.fd.get(), part, sizeof(part), 0);
   if (n < 0) return errno == EAGAIN || errno == EINTR;
   if (n == 0) return false;
-  if (!connection.answered) connection.received.append(part, static_cast<size_t>(n));
-  return true;
+  if (connection.answered) {
+    connection.thrown_away += static_cast<size_t>(n);
+  } else {
+    connection.received.append(part, static_cast<size_t>(n));
+  }
+  return connection.thrown_away <= kMostThrownAway;
 }
 
 bool HttpServer::Send(Connection& connection) {

@@ -67,7 +67,8 @@ class HttpServer {
     std::string received;
     std::string answer;  // what is left to send of it
     bool answered = false;
-    bool finished = false;  // all is sent; what still comes is thrown away, so that the answer is not lost with it
+    bool finished = false;  // all is sent; a little of what still comes is thrown away, so that the answer is not lost with it
+    size_t thrown_away = 0;
   };
 
   HttpServer(HttpServerOptions options, Answer answer, Fd listener, Fd wakeup, std::string address);

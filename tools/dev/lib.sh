@@ -16,6 +16,18 @@ packages() {
   done < tools/packages.txt
 }
 
+# without_services COMMAND...: as root and in a shell of its own, with no package's service started while it runs. Debian's packages ask
+# policy-rc.d first; one that is there already is the machine's own policy, and stays.
+without_services() {
+  local policy=/usr/sbin/policy-rc.d
+  if [ ! -e "$policy" ]; then
+    trap "rm -f $policy" EXIT
+    printf '#!/bin/sh\nexit 101\n' > "$policy"
+    chmod 755 "$policy"
+  fi
+  "$@"
+}
+
 # install SECTION...: installs what is missing of them, and starts no service.
 install() {
   local missing=() name
@@ -33,7 +45,8 @@ install() {
   local log
   log=$(mktemp)
   if ! { "${sudo[@]}" apt-get update -q &&
-         "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -q -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+         "${sudo[@]}" bash -c "$(declare -f without_services)"'; without_services "$@"' bash \
+           env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -q -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
     tail -n 20 "$log" >&2
     die "apt-get could not install: ${missing[*]} (whole log: $log)"
   fi
