@@ -15,8 +15,11 @@ Nanos Whole(double ns) { return Nanos(std::llround(ns)); }
 void AddCaptures(const ingest::HubStats& stats, Page& page) {
   page.Gauge("lockstep_aggregator_captures_running", "Captures that have not ended, their reports included.").Count(stats.captures_running);
   const auto ended = page.Counter("lockstep_aggregator_captures_total", "Captures that were asked for and have ended, by how.");
-  for (const auto& [outcome, name] : {std::pair(Outcome::COMPLETE, "complete"), {Outcome::FAILED, "failed"}, {Outcome::NO_SUCH_JOB, "no_such_job"},
-                                      {Outcome::PARTIAL, "partial"}, {Outcome::TIMED_OUT, "timed_out"}}) {
+  for (const auto& [outcome, name] : {std::pair(Outcome::COMPLETE, "complete"),
+                                      {Outcome::FAILED, "failed"},
+                                      {Outcome::NO_SUCH_JOB, "no_such_job"},
+                                      {Outcome::PARTIAL, "partial"},
+                                      {Outcome::TIMED_OUT, "timed_out"}}) {
     const auto it = stats.captures.find(outcome);
     ended.Count(it == stats.captures.end() ? 0 : it->second, {{"outcome", name}});
   }
@@ -95,19 +98,22 @@ void ServerMetrics::AddStore(Page& page) const {
 }
 
 void ServerMetrics::AddJobs(Page& page) const {
-  static const std::deque<Job> kNone;
-  const std::deque<Job>& jobs = jobs_shown_ == Jobs::kShown ? jobs_ : kNone;
-  const auto at = page.Gauge("lockstep_aggregator_job_report_timestamp_seconds", "When the job's last report was made, in seconds since 1970.");
+  const std::deque<Job> none;
+  const std::deque<Job>& jobs = jobs_shown_ == Jobs::kShown ? jobs_ : none;
+  const auto at =
+      page.Gauge("lockstep_aggregator_job_report_timestamp_seconds", "When the job's last report was made, in seconds since 1970.");
   for (const Job& job : jobs) at.Seconds(job.reported_at, {{"job", job.name}});
   const auto step = page.Gauge("lockstep_aggregator_job_step_seconds", "Length of a step in the job's last report.");
   for (const Job& job : jobs) {
     if (job.slowdown.step_ns) step.Seconds(Whole(*job.slowdown.step_ns), {{"job", job.name}});
   }
-  const auto lost = page.Gauge("lockstep_aggregator_job_lost_seconds_per_step", "What a step loses to ranks that are slower than their peers, in the job's last report.");
+  const auto lost = page.Gauge("lockstep_aggregator_job_lost_seconds_per_step",
+                               "What a step loses to ranks that are slower than their peers, in the job's last report.");
   for (const Job& job : jobs) {
     if (job.slowdown.lost_ns_per_step) lost.Seconds(Whole(*job.slowdown.lost_ns_per_step), {{"job", job.name}});
   }
-  const auto ratio = page.Gauge("lockstep_aggregator_job_slowdown_ratio", "Length of a step over that without stragglers, in the job's last report.");
+  const auto ratio =
+      page.Gauge("lockstep_aggregator_job_slowdown_ratio", "Length of a step over that without stragglers, in the job's last report.");
   for (const Job& job : jobs) {
     if (job.slowdown.ratio) ratio.Number(*job.slowdown.ratio, {{"job", job.name}});
   }

@@ -33,7 +33,9 @@ void Captures::CountEnd(Capture& capture) {
   size_t done = 0;
   for (const Member& member : capture.members) {
     const v1::RankState::State state = member.state.state();
-    ++(state == v1::RankState::DONE ? counts_.processes_done : state == v1::RankState::GONE ? counts_.processes_gone : counts_.processes_failed);
+    ++(state == v1::RankState::DONE   ? counts_.processes_done
+       : state == v1::RankState::GONE ? counts_.processes_gone
+                                      : counts_.processes_failed);
     done += state == v1::RankState::DONE;
   }
   ++(done == 0 ? counts_.failed : done == capture.members.size() ? counts_.complete : counts_.partial);

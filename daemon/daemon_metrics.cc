@@ -75,10 +75,13 @@ void AddSpools(const Rows& rows, size_t limit, metrics::Page& page) {
   };
   each(page.Gauge("lockstep_daemon_spool_bytes", "Memory of what an aggregator has not stored yet."),
        [](const Row& row) { return row.spool.bytes; });
-  page.Gauge("lockstep_daemon_spool_limit_bytes", "Memory beyond which the oldest records of a spool are dropped (--spool-bytes).").Count(limit);
-  const auto age = page.Gauge("lockstep_daemon_spool_oldest_age_seconds", "How long the oldest entry of a spool has waited; 0 when none waits.");
+  page.Gauge("lockstep_daemon_spool_limit_bytes", "Memory beyond which the oldest records of a spool are dropped (--spool-bytes).")
+      .Count(limit);
+  const auto age =
+      page.Gauge("lockstep_daemon_spool_oldest_age_seconds", "How long the oldest entry of a spool has waited; 0 when none waits.");
   for (const auto& row : rows) age.Seconds(row.second.spool.oldest_age, {{"aggregator", row.first}});
-  each(page.Counter("lockstep_daemon_batches_sent_total", "Batches, gaps, ends of captures and pieces of trace files that were sent, each once."),
+  each(page.Counter("lockstep_daemon_batches_sent_total",
+                    "Batches, gaps, ends of captures and pieces of trace files that were sent, each once."),
        [](const Row& row) { return row.spool.sent; });
   each(page.Counter("lockstep_daemon_batches_resent_total", "The same, sent again after the stream broke."),
        [](const Row& row) { return row.spool.resent; });
@@ -105,7 +108,8 @@ absl::Status Daemon::OpenMetrics() {
     return absl::OkStatus();
   };
   source.health = [this]() -> absl::StatusOr<std::string> {
-    LOCKSTEP_ASSIGN_OR_RETURN(const absl::StatusOr<std::string> health, Ask<absl::StatusOr<std::string>>(*loop_, [this] { return Health(); }));
+    LOCKSTEP_ASSIGN_OR_RETURN(const absl::StatusOr<std::string> health,
+                              Ask<absl::StatusOr<std::string>>(*loop_, [this] { return Health(); }));
     return health;
   };
   LOCKSTEP_ASSIGN_OR_RETURN(endpoint_, metrics::Endpoint::Start(std::move(http), kPrefix, std::move(source)));
@@ -133,15 +137,16 @@ void Daemon::AddMetrics(metrics::Page& page) const {
   const DrainStats drained = drainer_->stats();
   page.Counter("lockstep_daemon_drained_records_total", "Records taken out of the ranks' rings.").Count(drained.records);
   page.Counter("lockstep_daemon_drained_bytes_total", "Bytes of those records in the rings.").Count(drained.bytes);
-  losses_.Write(page.Counter("lockstep_daemon_lost_records_total", "Records that were lost up to here, by the stage that lost them and their kind."));
+  losses_.Write(
+      page.Counter("lockstep_daemon_lost_records_total", "Records that were lost up to here, by the stage that lost them and their kind."));
   AddCaptureMetrics(page);
   AddUplinkMetrics(page);
   const auto wakeups = page.Counter("lockstep_daemon_wakeups_total", "How often a thread of the daemon woke up to look for work.");
   wakeups.Count(drained.turns, {{"thread", "drain"}}).Count(loop_->wakeups(), {{"thread", "main"}});
   const LogCounts log = log_.counts();
   const auto lines = page.Counter("lockstep_daemon_log_lines_total", "Lines written to the log.");
-  for (const auto& [level, name] : {std::pair(LogLevel::kDebug, "debug"), {LogLevel::kInfo, "info"}, {LogLevel::kWarning, "warning"},
-                                    {LogLevel::kError, "error"}}) {
+  for (const auto& [level, name] :
+       {std::pair(LogLevel::kDebug, "debug"), {LogLevel::kInfo, "info"}, {LogLevel::kWarning, "warning"}, {LogLevel::kError, "error"}}) {
     lines.Count(log.written[static_cast<size_t>(level)], {{"level", name}});
   }
   page.Counter("lockstep_daemon_log_lines_dropped_total", "Lines that were not written since there were too many in one second.")
@@ -160,7 +165,8 @@ void Daemon::AddCaptureMetrics(metrics::Page& page) const {
       .Count(counts.processes_done, {{"outcome", "done"}})
       .Count(counts.processes_failed, {{"outcome", "failed"}})
       .Count(counts.processes_gone, {{"outcome", "gone"}});
-  page.Histogram("lockstep_daemon_capture_duration_seconds", "From the request to arm to the end of the last process on this node.", counts.took);
+  page.Histogram("lockstep_daemon_capture_duration_seconds", "From the request to arm to the end of the last process on this node.",
+                 counts.took);
   page.Counter("lockstep_daemon_kineto_files_total", "Trace files expected of PyTorch's profiler.")
       .Count(kineto_counts_.failed, {{"outcome", "failed"}})
       .Count(kineto_counts_.missing, {{"outcome", "missing"}})
@@ -181,10 +187,12 @@ void Daemon::AddUplinkMetrics(metrics::Page& page) const {
     if (!link.second.dialled) configured[uplink.options().name].Add(uplink);
     dialled += link.second.dialled;
   }
-  page.Gauge("lockstep_daemon_uplinks_dialled", "Aggregators that `lockstep trace` runs for one capture and that are connected.").Count(dialled);
+  page.Gauge("lockstep_daemon_uplinks_dialled", "Aggregators that `lockstep trace` runs for one capture and that are connected.")
+      .Count(dialled);
   const auto up = page.Gauge("lockstep_daemon_uplink_connected", "1 while the stream to a configured aggregator stands, else 0.");
   for (const auto& row : configured) up.Count(row.second.up ? 1 : 0, {{"aggregator", row.first}});
-  const auto registrations = page.Counter("lockstep_daemon_uplink_registrations_total", "How often the stream to a configured aggregator came about.");
+  const auto registrations =
+      page.Counter("lockstep_daemon_uplink_registrations_total", "How often the stream to a configured aggregator came about.");
   for (const auto& row : configured) registrations.Count(row.second.registrations, {{"aggregator", row.first}});
   const auto offset = page.Gauge("lockstep_daemon_clock_offset_seconds", "This node's clock minus the aggregator's.");
   for (const auto& row : configured) {

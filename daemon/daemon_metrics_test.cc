@@ -13,10 +13,10 @@
 namespace lockstep::daemon {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 using metrics::BodyOf;
 using metrics::Get;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class DaemonMetricsTest : public DaemonTest {
  protected:

@@ -26,7 +26,8 @@ std::string KindText(uint32_t kind) {
 
 void CaptureSession::AppendLosses(const google::protobuf::RepeatedPtrField<v1::Loss>& losses, Process& process) {
   for (const v1::Loss& loss : losses) {
-    process.losses.push_back({loss.stage(), KindText(loss.kind()), loss.records(), loss.reason(), HostTime(loss.from_ns()), HostTime(loss.to_ns())});
+    process.losses.push_back({loss.stage(), KindText(loss.kind()), loss.records(), loss.reason(), HostTime(loss.from_ns()),
+                              HostTime(loss.to_ns())});
     env_.lost(loss.stage(), loss.kind(), loss.records());
   }
 }

@@ -5,9 +5,10 @@ namespace {
 
 constexpr const char* kMethodNames[] = {"Ingest.Stream", "Ingest.Ping", "Control.Status", "Control.Trace", "Control.Stop", "Control.Fetch"};
 // By number, as gRPC spells them.
-constexpr const char* kCodeNames[] = {"OK",           "CANCELLED",         "UNKNOWN",            "INVALID_ARGUMENT",    "DEADLINE_EXCEEDED", "NOT_FOUND",
-                                      "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",           "OUT_OF_RANGE",
-                                      "UNIMPLEMENTED",  "INTERNAL",          "UNAVAILABLE",        "DATA_LOSS",           "UNAUTHENTICATED"};
+constexpr const char* kCodeNames[] = {"OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+                                      "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+                                      "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+                                      "DATA_LOSS", "UNAUTHENTICATED"};
 
 }  // namespace
 

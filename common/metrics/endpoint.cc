@@ -24,9 +24,10 @@ HttpResponse Line(int status, absl::string_view text) {
 
 absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Start(HttpServerOptions options, std::string prefix, EndpointSource source) {
   std::unique_ptr<Endpoint> endpoint(new Endpoint(std::move(prefix), std::move(source)));
-  LOCKSTEP_ASSIGN_OR_RETURN(endpoint->server_, HttpServer::Start(std::move(options), [raw = endpoint.get()](const std::string& path, const HttpCounts& so_far) {
-                              return raw->Answer(path, so_far);
-                            }));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      endpoint->server_, HttpServer::Start(std::move(options), [raw = endpoint.get()](const std::string& path, const HttpCounts& so_far) {
+        return raw->Answer(path, so_far);
+      }));
   return endpoint;
 }
 

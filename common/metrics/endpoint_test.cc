@@ -48,9 +48,7 @@ TEST_F(EndpointTest, MetricsAreTheProgramsItsPortsAndTheProcesss) {
   EXPECT_THAT(answer, HasSubstr("\nprocess_resident_memory_bytes "));
 }
 
-TEST_F(EndpointTest, HealthIsOneLine) {
-  EXPECT_EQ(BodyOf(Ask("/healthz")), "ok\n");
-}
+TEST_F(EndpointTest, HealthIsOneLine) { EXPECT_EQ(BodyOf(Ask("/healthz")), "ok\n"); }
 
 TEST_F(EndpointTest, WhoCannotAnswerSaysSo) {
   trouble_ = absl::DeadlineExceededError("the main loop does not answer");

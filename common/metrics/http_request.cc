@@ -73,9 +73,8 @@ int ParseHeader(std::string_view line, HttpRequest& request, Seen& seen) {
 }
 
 bool HasControls(std::string_view head) {
-  return std::any_of(head.begin(), head.end(), [](char c) {
-    return (static_cast<unsigned char>(c) < ' ' && c != '\r' && c != '\n' && c != '\t') || c == 0x7F;
-  });
+  return std::any_of(head.begin(), head.end(),
+                     [](char c) { return (static_cast<unsigned char>(c) < ' ' && c != '\r' && c != '\n' && c != '\t') || c == 0x7F; });
 }
 
 }  // namespace

@@ -52,15 +52,26 @@ TEST(HttpRequest, RefusalsHaveTheirStatus) {
 }
 
 TEST(HttpRequest, NonsenseIsABadRequest) {
-  for (const std::string& request : {
-           std::string("\r\n\r\n"), std::string("GET\r\n\r\n"), std::string("GET / \r\n\r\n"), std::string(" GET / HTTP/1.0\r\n\r\n"),
-           std::string("GET  / HTTP/1.0\r\n\r\n"), std::string("GET metrics HTTP/1.0\r\n\r\n"), std::string("GET http://x/ HTTP/1.0\r\n\r\n"),
-           std::string("GET / FTP/1.0\r\n\r\n"), std::string("GET / HTTP/1.1\r\n\r\n"),
-           std::string("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"), std::string("GET / HTTP/1.0\r\nNo colon\r\n\r\n"),
-           std::string("GET / HTTP/1.0\r\n folded: x\r\n\r\n"), std::string("GET / HTTP/1.0\r\nA : x\r\n\r\n"), std::string("GET / HTTP/1.0\r\n: x\r\n\r\n"),
-           std::string("GET / HTTP/1.0\r\nAuthorization: a\r\nAuthorization: b\r\n\r\n"), std::string("GET / HTTP/1.0\nHost: x\r\n\r\n"),
-           std::string("GET / HTTP/1.0\r\nX: a\rb\r\n\r\n"), std::string("GET /\0 HTTP/1.0\r\n\r\n", 20), std::string("GET /\x1b[2J HTTP/1.0\r\n\r\n"),
-           std::string("\x16\x03\x01\x02\x00\r\n\r\n", 9)}) {
+  for (const std::string& request : {std::string("\r\n\r\n"),
+                                     std::string("GET\r\n\r\n"),
+                                     std::string("GET / \r\n\r\n"),
+                                     std::string(" GET / HTTP/1.0\r\n\r\n"),
+                                     std::string("GET  / HTTP/1.0\r\n\r\n"),
+                                     std::string("GET metrics HTTP/1.0\r\n\r\n"),
+                                     std::string("GET http://x/ HTTP/1.0\r\n\r\n"),
+                                     std::string("GET / FTP/1.0\r\n\r\n"),
+                                     std::string("GET / HTTP/1.1\r\n\r\n"),
+                                     std::string("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"),
+                                     std::string("GET / HTTP/1.0\r\nNo colon\r\n\r\n"),
+                                     std::string("GET / HTTP/1.0\r\n folded: x\r\n\r\n"),
+                                     std::string("GET / HTTP/1.0\r\nA : x\r\n\r\n"),
+                                     std::string("GET / HTTP/1.0\r\n: x\r\n\r\n"),
+                                     std::string("GET / HTTP/1.0\r\nAuthorization: a\r\nAuthorization: b\r\n\r\n"),
+                                     std::string("GET / HTTP/1.0\nHost: x\r\n\r\n"),
+                                     std::string("GET / HTTP/1.0\r\nX: a\rb\r\n\r\n"),
+                                     std::string("GET /\0 HTTP/1.0\r\n\r\n", 20),
+                                     std::string("GET /\x1b[2J HTTP/1.0\r\n\r\n"),
+                                     std::string("\x16\x03\x01\x02\x00\r\n\r\n", 9)}) {
     EXPECT_EQ(StatusOf(request), 400) << request;
   }
 }
@@ -70,7 +81,8 @@ TEST(HttpRequest, DamageIsNeverTakenForAnotherPath) {
   const std::string whole = kScrape;
   for (int i = 0; i < 20'000; ++i) {
     std::string damaged = whole;
-    for (int changes = static_cast<int>(random() % 4); changes >= 0; --changes) damaged[random() % damaged.size()] = static_cast<char>(random());
+    for (int changes = static_cast<int>(random() % 4); changes >= 0; --changes)
+      damaged[random() % damaged.size()] = static_cast<char>(random());
     const auto request = ParseHttpRequest(damaged);
     if (!request || request->status != 200) continue;
     ASSERT_EQ(request->path[0], '/');

@@ -87,16 +87,26 @@ absl::StatusOr<Fd> Listen(SocketAddress& address, const std::string& name) {
 
 const char* Reason(int status) {
   switch (status) {
-    case 200: return "OK";
-    case 400: return "Bad Request";
-    case 401: return "Unauthorized";
-    case 404: return "Not Found";
-    case 405: return "Method Not Allowed";
-    case 413: return "Content Too Large";
-    case 431: return "Request Header Fields Too Large";
-    case 503: return "Service Unavailable";
-    case 505: return "HTTP Version Not Supported";
-    default: return "Internal Server Error";
+    case 200:
+      return "OK";
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 413:
+      return "Content Too Large";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 503:
+      return "Service Unavailable";
+    case 505:
+      return "HTTP Version Not Supported";
+    default:
+      return "Internal Server Error";
   }
 }
 
@@ -106,8 +116,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(HttpServerOptions 
   LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address parsed, rpc::Address::Parse(options.address));
   LOCKSTEP_ASSIGN_OR_RETURN(SocketAddress address, Resolve(parsed));
   if (!address.loopback && options.token.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat("--metrics ", options.address,
-                                                      ": no port beyond this machine without a token; give --token-file, or 127.0.0.1"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("--metrics ", options.address, ": no port beyond this machine without a token; give --token-file, or 127.0.0.1"));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(Fd listener, Listen(address, options.address));
   Fd wakeup(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -176,10 +186,8 @@ void HttpServer::Accept() {
 
 void HttpServer::CloseOverdue() {
   const MonoTime now = Now();
-  const auto overdue =
-      std::stable_partition(connections_.begin(), connections_.end(), [&](const Connection& c) { return c.until > now; });
-  counts_.timed_out +=
-      static_cast<uint64_t>(std::count_if(overdue, connections_.end(), [](const Connection& c) { return !c.finished; }));
+  const auto overdue = std::stable_partition(connections_.begin(), connections_.end(), [&](const Connection& c) { return c.until > now; });
+  counts_.timed_out += static_cast<uint64_t>(std::count_if(overdue, connections_.end(), [](const Connection& c) { return !c.finished; }));
   connections_.erase(overdue, connections_.end());
 }
 

@@ -106,7 +106,8 @@ void Page::Histogram(std::string_view name, std::string_view help, const Duratio
     Append({name, "_bucket{le=\"", SecondsText(DurationHistogram::kBounds[i]), "\"} ", std::to_string(below), "\n"}, text_);
   }
   const std::string count = std::to_string(histogram.count());
-  Append({name, "_bucket{le=\"+Inf\"} ", count, "\n", name, "_sum ", SecondsText(histogram.sum()), "\n", name, "_count ", count, "\n"}, text_);
+  Append({name, "_bucket{le=\"+Inf\"} ", count, "\n", name, "_sum ", SecondsText(histogram.sum()), "\n", name, "_count ", count, "\n"},
+         text_);
 }
 
 }  // namespace lockstep::metrics

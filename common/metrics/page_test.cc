@@ -42,7 +42,9 @@ TEST(Page, LabelsThatAreNoUtf8DoNotSpoilThePage) {
     return page.text().substr(from, page.text().rfind('"') - from);
   };
   EXPECT_EQ(value("Zürich 東京 😀"), "Zürich 東京 😀");
-  EXPECT_EQ(value("a\xFF" "b\xC3-\x80z"), "a?b?-?z");
+  EXPECT_EQ(value("a\xFF"
+                  "b\xC3-\x80z"),
+            "a?b?-?z");
   EXPECT_EQ(value("\xC0\xAF \xED\xA0\x80 \xF4\x90\x80\x80 \xE6\x9D"), "?? ??? ???? ??") << "too long, surrogate, too far, cut off";
 }
 
@@ -72,7 +74,8 @@ TEST(Page, AHistogramAddsUp) {
   page.Histogram("h_seconds", "H.", histogram);
   EXPECT_THAT(page.text(), HasSubstr("# TYPE h_seconds histogram\nh_seconds_bucket{le=\"0.1\"} 2\nh_seconds_bucket{le=\"0.3\"} 3\n"
                                      "h_seconds_bucket{le=\"1\"} 3\nh_seconds_bucket{le=\"3\"} 4\n"));
-  EXPECT_THAT(page.text(), HasSubstr("h_seconds_bucket{le=\"600\"} 4\nh_seconds_bucket{le=\"+Inf\"} 5\nh_seconds_sum 702.251\nh_seconds_count 5\n"));
+  EXPECT_THAT(page.text(),
+              HasSubstr("h_seconds_bucket{le=\"600\"} 4\nh_seconds_bucket{le=\"+Inf\"} 5\nh_seconds_sum 702.251\nh_seconds_count 5\n"));
 }
 
 TEST(LossTable, ShowsEveryStageAndKindAndNoStageThatSomebodyMadeUp) {
@@ -93,7 +96,8 @@ TEST(LossTable, ShowsEveryStageAndKindAndNoStageThatSomebodyMadeUp) {
 TEST(ProcessStats, AreThisProcess) {
   Page page;
   AddProcessStats("/proc", page);
-  for (const char* family : {"cpu_seconds_total", "resident_memory_bytes", "virtual_memory_bytes", "start_time_seconds", "open_fds", "max_fds"}) {
+  for (const char* family :
+       {"cpu_seconds_total", "resident_memory_bytes", "virtual_memory_bytes", "start_time_seconds", "open_fds", "max_fds"}) {
     EXPECT_THAT(page.text(), HasSubstr(std::string("\nprocess_") + family + " ")) << page.text();
   }
   Page none;

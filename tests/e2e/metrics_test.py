@@ -1,6 +1,6 @@
-"""Prometheus reads lockstepd and lockstep-aggregator while a simulated job is captured: what it stored afterwards equals what `lockstep status`,
-the reports and the files on disk say; wrong tokens are kept out; callers that misbehave disturb nobody. Without Prometheus (Debian: prometheus)
-the pages are read by this script instead, and what only Prometheus and promtool can tell is skipped."""
+"""Prometheus reads lockstepd and lockstep-aggregator while a simulated job is captured: what it stored afterwards equals what
+`lockstep status`, the reports and the files on disk say; wrong tokens are kept out; callers that misbehave disturb nobody. Without
+Prometheus (Debian: prometheus) the pages are read by this script instead, and what only Prometheus and promtool can tell is skipped."""
 import json
 import pathlib
 import re
@@ -333,7 +333,8 @@ class Metrics(unittest.TestCase):
             print(f"  {name}: a page of {len(page)} bytes, {len(samples(page))} samples; {used / scrapes * 1e6:.0f} us of processor time and "
                   f"{sorted(times)[scrapes // 2] * 1e6:.0f} us (median) per scrape", file=sys.stderr, flush=True)
 
-    @unittest.skipUnless(shutil.which("prometheus") and shutil.which("promtool"), "no prometheus and promtool here: `./dev install --all` installs them")
+    @unittest.skipUnless(shutil.which("prometheus") and shutil.which("promtool"),
+                         "no prometheus and promtool here: `./dev install --all` installs them")
     def test_prometheus_reads_both_while_callers_misbehave(self):
         with Programs(self.work) as programs, Prometheus(programs) as prometheus:
             up = prometheus.wait('up{job!="wrong-token"}', lambda r: len(r) == 2 and set(r.values()) == {1.0})
