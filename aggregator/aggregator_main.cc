@@ -53,7 +53,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "The secret that opens the TCP port and that of --metrics; made, mode 0600, where it is missing");
   app.add_option("--metrics", flags.metrics,
                  "IP:PORT to answer Prometheus (/metrics) and health checks (/healthz) at, as in 127.0.0.1:9465; port 0: any free one. "
-                 "With --token-file every request must carry the token; without, only loopback. Off by default");
+                 "Every request must carry the token, so it needs --token-file. Off by default");
   app.add_option("--state-dir", flags.state_dir, "Where captures are kept")->capture_default_str();
   app.add_option("--keep-captures", flags.keep_captures, "Captures to keep; the oldest go first")
       ->capture_default_str();

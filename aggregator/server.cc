@@ -63,7 +63,6 @@ class GrpcServer final : public Server {
   explicit GrpcServer(ServerOptions options)
       : options_(std::move(options)),
         hub_(MakeHubOptions(options_), clock_),
-        metrics_(options_.token.empty() ? ServerMetrics::Jobs::kHidden : ServerMetrics::Jobs::kShown),
         ingest_(hub_, calls_, clock_, options_.token),
         control_(hub_, calls_, options_.token, kVersion,
                  [this](const std::string& folder, v1::TraceFinished& finished) {

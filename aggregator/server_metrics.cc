@@ -98,27 +98,25 @@ void ServerMetrics::AddStore(Page& page) const {
 }
 
 void ServerMetrics::AddJobs(Page& page) const {
-  const std::deque<Job> none;
-  const std::deque<Job>& jobs = jobs_shown_ == Jobs::kShown ? jobs_ : none;
   const auto at =
       page.Gauge("lockstep_aggregator_job_report_timestamp_seconds", "When the job's last report was made, in seconds since 1970.");
-  for (const Job& job : jobs) at.Seconds(job.reported_at, {{"job", job.name}});
+  for (const Job& job : jobs_) at.Seconds(job.reported_at, {{"job", job.name}});
   const auto step = page.Gauge("lockstep_aggregator_job_step_seconds", "Length of a step in the job's last report.");
-  for (const Job& job : jobs) {
+  for (const Job& job : jobs_) {
     if (job.slowdown.step_ns) step.Seconds(Whole(*job.slowdown.step_ns), {{"job", job.name}});
   }
   const auto lost = page.Gauge("lockstep_aggregator_job_lost_seconds_per_step",
                                "What a step loses to ranks that are slower than their peers, in the job's last report.");
-  for (const Job& job : jobs) {
+  for (const Job& job : jobs_) {
     if (job.slowdown.lost_ns_per_step) lost.Seconds(Whole(*job.slowdown.lost_ns_per_step), {{"job", job.name}});
   }
   const auto ratio =
       page.Gauge("lockstep_aggregator_job_slowdown_ratio", "Length of a step over that without stragglers, in the job's last report.");
-  for (const Job& job : jobs) {
+  for (const Job& job : jobs_) {
     if (job.slowdown.ratio) ratio.Number(*job.slowdown.ratio, {{"job", job.name}});
   }
   const auto stragglers = page.Gauge("lockstep_aggregator_job_stragglers", "Entries of stragglers in the job's last report.");
-  for (const Job& job : jobs) stragglers.Count(job.stragglers, {{"job", job.name}});
+  for (const Job& job : jobs_) stragglers.Count(job.stragglers, {{"job", job.name}});
 }
 
 }  // namespace lockstep

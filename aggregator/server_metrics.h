@@ -21,8 +21,6 @@ namespace lockstep {
 class ServerMetrics {
  public:
   // Whether the page names jobs and what their last reports said: only where not every user of the machine may read it.
-  enum class Jobs : uint8_t { kShown, kHidden };
-  explicit ServerMetrics(Jobs jobs) : jobs_shown_(jobs) {}
 
   // A report was made of a capture; nullopt: it could not be. `now`: since 1970.
   void NoteReport(const std::optional<report::Report>& report, Nanos took, Nanos now);
@@ -46,7 +44,6 @@ class ServerMetrics {
   void AddStore(metrics::Page& page) const;
   void AddJobs(metrics::Page& page) const;
 
-  const Jobs jobs_shown_;
   mutable std::mutex mutex_;
   uint64_t reports_written_ = 0;
   uint64_t reports_failed_ = 0;

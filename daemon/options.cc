@@ -86,7 +86,7 @@ void AddOptions(CLI::App& app, Options& options, OptionTexts& texts) {
                  "dynolog's is 1778. Off by default");
   app.add_option("--metrics", options.metrics,
                  "IP:PORT to answer Prometheus (/metrics) and health checks (/healthz) at, as in 127.0.0.1:9464; port 0: any free one, "
-                 "told in the log. With --token-file every request must carry the token; without, only loopback. Off by default");
+                 "told in the log. Every request must carry the token, so it needs --token-file. Off by default");
   app.add_option("--idle-exit", texts.idle_exit, "End after so long without client and request, as in 10s")
       ->check(CLI::Validator(CheckDuration, "DURATION"));
   app.add_option("--log", options.log_file, "File to append the log to; default: stderr");

@@ -23,6 +23,10 @@ HttpResponse Line(int status, absl::string_view text) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Start(HttpServerOptions options, std::string prefix, EndpointSource source) {
+  if (options.token.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "--metrics ", options.address, ": a TCP port is open to every user of its machine, so none is opened without a token; give --token-file"));
+  }
   std::unique_ptr<Endpoint> endpoint(new Endpoint(std::move(prefix), std::move(source)));
   LOCKSTEP_ASSIGN_OR_RETURN(
       endpoint->server_, HttpServer::Start(std::move(options), [raw = endpoint.get()](const std::string& path, const HttpCounts& so_far) {

@@ -24,7 +24,8 @@ struct EndpointSource {
 
 class Endpoint {
  public:
-  // `prefix`: of the program's own families, as in "lockstep_daemon".
+  // `prefix`: of the program's own families, as in "lockstep_daemon". kFailedPrecondition without a token: a TCP port, on loopback too, is
+  // open to every user of the machine.
   static absl::StatusOr<std::unique_ptr<Endpoint>> Start(HttpServerOptions options, std::string prefix, EndpointSource source);
   // Waits for the call of the source that runs.
   ~Endpoint() = default;
