@@ -249,6 +249,8 @@ void AddRanks(ReadFile read, const Named& name, uint32_t host, const std::vector
   DealApiCalls(std::move(file.api_calls), entries);
   DealSyncs(file.syncs, entries);
   for (RankData& entry : entries) rebase.Times(entry.syncs);
+  if (const std::string gaps = DescribeClosedGaps(file.operators, file.data_loader); !gaps.empty())
+    capture.notes.push_back(absl::StrCat(read.from.path, gaps));
   store::HostUnions unions{file.operators.Take(), file.data_loader.Take()};
   rebase.Times(unions.operators);
   rebase.Times(unions.data_loader);

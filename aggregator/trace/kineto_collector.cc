@@ -89,6 +89,11 @@ std::optional<std::vector<int64_t>> NumberList(std::string_view text) {
   return numbers;
 }
 
+// An operator row that is a step, a collective or the data loader: kept as a range.
+bool NamesRange(std::string_view text) {
+  return NamesDataLoader(text) || text.starts_with("ProfilerStep#") || text.starts_with("nccl:");
+}
+
 bool AllEqual(const std::optional<std::vector<int64_t>>& list) {
   return !list || std::adjacent_find(list->begin(), list->end(), std::not_equal_to<>()) == list->end();
 }
@@ -192,7 +197,6 @@ const KinetoCollector::Name& KinetoCollector::Intern(std::string_view token) {
   Name name;
   name.id = file_.strings.Intern(text);
   name.data_loader = NamesDataLoader(text);
-  name.range = name.data_loader || text.starts_with("ProfilerStep#") || text.starts_with("nccl:");
   name.copy = CopyFromName(text);
   tokens_.emplace_back(token);
   return names_.emplace(tokens_.back(), name).first->second;
@@ -336,16 +340,12 @@ void KinetoCollector::AddSync(const KinetoRow& row, HostTime start, HostTime end
 }
 
 void KinetoCollector::AddOperator(const KinetoRow& row, HostTime start, HostTime end) {
-  // Few operator names begin like a range's, and only those need their text looked at.
-  const char first = row.name.size() > 1 ? row.name[1] : '\0';
-  if (first == 'P' || first == 'e' || first == 'n' || first == 'D' || first == '_') {
-    const Name& name = Intern(row.name);
-    if (name.range) {
-      AddRange(row, name, start, end);
-      return;
-    }
+  // Names of other operators are not kept: compiled graphs and annotated frameworks make millions of them.
+  if (NamesRange(Unquoted(row.name))) {
+    AddRange(row, Intern(row.name), start, end);
+  } else {
+    file_.operators.Add(start, end);
   }
-  file_.operators.Add(start, end);
 }
 
 void KinetoCollector::AddRange(const KinetoRow& row, const Name& name, HostTime start, HostTime end) {

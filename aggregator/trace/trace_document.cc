@@ -1,6 +1,7 @@
 #include "aggregator/trace/trace_document.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -14,7 +15,7 @@ namespace {
 // costs nothing.
 constexpr size_t kBlockBytes = 256 * 1024;
 // One event may be that large before it is given up.
-constexpr size_t kLargestBlock = 64 * 1024 * 1024;
+constexpr size_t kLargestBlock = 16 * 1024 * 1024;
 // Room in front of the text for the '[' that the block adds.
 constexpr size_t kFront = 64;
 // Behind the text: the added ']' and what the scanner and simdjson read beyond.
@@ -25,6 +26,8 @@ constexpr size_t kLongestMember = 1024 * 1024;
 bool IsBlank(int c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 constexpr std::string_view kEventsName = "\"traceEvents\"";
+// What is wanted of the top level. A hostile document may have millions of other members.
+constexpr std::array<std::string_view, 4> kWanted = {"baseTimeNanoseconds", "deviceProperties", "distributedInfo", "host_name"};
 
 size_t SkipBlanks(std::string_view text, size_t at) {
   while (at < text.size() && IsBlank(text[at])) ++at;
@@ -204,7 +207,8 @@ TraceDocument::Skipped TraceDocument::Member() {
   if (PeekNonBlank() != ':') return Skipped::kBroken;
   ++window_at_;
   const Skipped skipped = SkipValue(value);
-  if (skipped == Skipped::kWhole) members_.insert_or_assign(std::move(name), std::move(value));
+  const bool wanted = std::find(kWanted.begin(), kWanted.end(), name) != kWanted.end();
+  if (skipped == Skipped::kWhole && wanted) members_.insert_or_assign(std::move(name), std::move(value));
   return skipped;
 }
 
@@ -283,10 +287,10 @@ bool TraceDocument::Recover(EventBlock& block, size_t& filled, bool& grow) {
 }
 
 bool TraceDocument::NextEvents(EventBlock& block) {
-  size_t capacity = std::max(block.capacity_, kFront + kBlockBytes + kBack);
   size_t filled = window_.size() - window_at_;
-  capacity = std::max(capacity, kFront + filled + kBack);
-  if (block.capacity_ < capacity) {
+  const size_t capacity = kFront + std::max(kBlockBytes, filled) + kBack;
+  // A block that one huge row made large goes back to the size of the others.
+  if (block.capacity_ < capacity || block.capacity_ > 2 * capacity) {
     block.memory_ = std::make_unique_for_overwrite<char[]>(capacity);
     block.capacity_ = capacity;
   }
