@@ -120,6 +120,7 @@ KinetoFile ReadKineto(ByteSource& source, ReadMode mode, HostDetail host, const 
   }
   TakeMembers(document, file);
   file.damage.Merge(document.damage());
+  if (source.leftover() != 0) file.damage.Add(document.bytes(), "bytes behind the end of the compressed data");
   file.has_events = document.has_events();
   file.is_json = document.is_json();
   file.broken_off = source.damage();

@@ -113,8 +113,10 @@ std::string_view TraceDocument::Ahead(size_t count) {
 
 // At a quote: does the list of events begin here? Then the text is inside out or a bracket is lost, or
 // somebody wrapped the trace in an object of their own: in any case these are the events.
-bool TraceDocument::AtEvents() {
-  if (has_events_ || !Ahead(kEventsName.size()).starts_with(kEventsName)) return false;
+bool TraceDocument::AtEvents() { return !has_events_ && AtListOfEvents(); }
+
+bool TraceDocument::AtListOfEvents() {
+  if (!Ahead(kEventsName.size()).starts_with(kEventsName)) return false;
   const std::string_view ahead = Ahead(kEventsName.size() + 32).substr(kEventsName.size());
   const size_t colon = SkipBlanks(ahead, 0);
   if (colon == ahead.size() || ahead[colon] != ':') return false;
@@ -200,7 +202,8 @@ bool TraceDocument::FindEvents() {
 
 TraceDocument::Skipped TraceDocument::Member() {
   while (PeekNonBlank() == ',') ++window_at_;
-  if (Peek() == '"' && AtEvents()) return Skipped::kEvents;
+  // A second list has rows of its own.
+  if (Peek() == '"' && AtListOfEvents()) return Skipped::kEvents;
   std::string name;
   std::string value;
   if (const Skipped text = SkipText(name); text != Skipped::kWhole) return text;
@@ -216,10 +219,14 @@ void TraceDocument::Members() {
   while (true) {
     while (PeekNonBlank() == ',') ++window_at_;
     if (Peek() == '}') {
-      state_ = State::kEnd;
+      LookBehindEnd();
       return;
     }
     const uint64_t at = window_offset_ + window_at_;
+    if (Peek() == '{' && has_events_) {
+      GoOnWithEvents();
+      return;
+    }
     Skipped skipped = Member();
     if (skipped == Skipped::kWhole) continue;
     if (skipped == Skipped::kBroken) {
@@ -233,6 +240,24 @@ void TraceDocument::Members() {
     state_ = skipped == Skipped::kEvents ? State::kEvents : State::kEnd;
     return;
   }
+}
+
+// A stray bracket closed the list.
+void TraceDocument::GoOnWithEvents() {
+  damage_.Add(window_offset_ + window_at_, "a list of events that ends before its last row");
+  state_ = State::kEvents;
+}
+
+// What follows the document belongs to nobody, unless the events lay in an object of an object, which then goes on.
+void TraceDocument::LookBehindEnd() {
+  state_ = State::kEnd;
+  while (Peek() >= 0 && (Peek() <= ' ' || Peek() == '}' || Peek() == ']')) ++window_at_;
+  if (Peek() < 0 || (Peek() == ',' && !bare_list_)) return;
+  if (Peek() == ',') {
+    GoOnWithEvents();
+    return;
+  }
+  damage_.Add(window_offset_ + window_at_, "text behind the end of the trace");
 }
 
 size_t TraceDocument::Fill(EventBlock& block, size_t filled) {
@@ -307,7 +332,8 @@ bool TraceDocument::NextEvents(EventBlock& block) {
       const size_t start = SkipSeparators(text.substr(0, *cut.list_end));
       if (start != *cut.list_end) damage_.Add(window_offset_ + start, "a broken row");
       TakeRest(block, *cut.list_end + 1, filled);
-      state_ = bare_list_ ? State::kEnd : State::kMembers;
+      state_ = State::kMembers;
+      if (bare_list_) LookBehindEnd();
       return false;
     }
     if (cut.end != 0 && Emit(block, cut.end, filled)) return true;

@@ -71,7 +71,8 @@ class TraceDocument {
   const DamageLog& damage() const { return damage_; }
   // Did the text end before the document did?
   bool truncated() const { return truncated_; }
-  uint64_t bytes() const { return window_offset_ + window_.size(); }
+  // Place behind the last byte that was looked at.
+  uint64_t bytes() const { return window_offset_ + window_at_; }
 
  private:
   enum class State { kStart, kMembers, kEvents, kEnd };
@@ -92,6 +93,9 @@ class TraceDocument {
   Skipped SkipText(std::string& into);
   Skipped SkipValue(std::string& into);
   bool AtEvents();
+  bool AtListOfEvents();
+  void LookBehindEnd();
+  void GoOnWithEvents();
   bool FindEvents();
   std::string_view Ahead(size_t count);
   int Peek();
