@@ -287,6 +287,9 @@ class KinetoWriter {
     out_.Add(has_stream ? int64_t{sync.stream.value()} + 1000000 : int64_t{-1}, ", \"ts\": ", Ts(sync.start),
              ", \"dur\": ", sync.end - sync.start, ", \"args\": {\"cuda_sync_kind\": ", Quoted{kNames[type]});
     if (sync.event != store::kNone) out_.Add(", \"wait_on_cuda_event_id\": ", sync.event);
+    if (const store::EventRecord* record = links_.RecordFor(sync)) {
+      out_.Add(", \"wait_on_stream\": ", record->stream.value(), ", \"wait_on_cuda_event_record_corr_id\": ", record->correlation.value());
+    }
     out_.Add(", \"stream\": ", has_stream ? int64_t{sync.stream.value()} : int64_t{-1},
              ", \"correlation\": ", sync.correlation.value(), ", \"device\": ", device, "}}");
   }

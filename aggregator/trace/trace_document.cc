@@ -27,7 +27,7 @@ bool IsBlank(int c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 constexpr std::string_view kEventsName = "\"traceEvents\"";
 // What is wanted of the top level. A hostile document may have millions of other members.
-constexpr std::array<std::string_view, 4> kWanted = {"baseTimeNanoseconds", "deviceProperties", "distributedInfo", "host_name"};
+constexpr std::array<std::string_view, 5> kWanted = {"baseTimeNanoseconds", "deviceProperties", "distributedInfo", "host_name", "lockstep"};
 
 size_t SkipBlanks(std::string_view text, size_t at) {
   while (at < text.size() && IsBlank(text[at])) ++at;
