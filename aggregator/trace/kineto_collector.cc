@@ -354,8 +354,14 @@ void KinetoCollector::AddOperator(const KinetoRow& row, HostTime start, HostTime
 void KinetoCollector::AddRange(const KinetoRow& row, const Name& name, HostTime start, HostTime end) {
   SeeProcess(row.pid);
   if (name.data_loader) file_.data_loader.Add(start, end);
-  file_.ranges.push_back(
-      {.start = start, .end = end, .name = name.id, .domain = kNoName, .thread = ThreadOf(row.tid)});
+  const std::string_view open = Unquoted(row.args.lockstep);
+  file_.ranges.push_back({.start = start,
+                          .end = end,
+                          .name = name.id,
+                          .domain = kNoName,
+                          .thread = ThreadOf(row.tid),
+                          .start_unknown = open == kOpenBegin || open == kOpenBoth,
+                          .end_unknown = open == kOpenEnd || open == kOpenBoth});
 }
 
 ThreadId KinetoCollector::ThreadOf(std::string_view token) {

@@ -150,8 +150,16 @@ class KinetoWriter {
     NewRow().Add("{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": ", Quoted{RangeName(range)},
                  ", \"pid\": ", pid_, ", \"tid\": ", range.thread.value(), ", \"ts\": ", Ts(range.start),
                  ", \"dur\": ", end - range.start, ", \"args\": {");
-    if (const uint64_t id = links_.ExternalId(range)) out_.Add("\"External id\": ", id);
+    const uint64_t id = links_.ExternalId(range);
+    if (id != 0) out_.Add("\"External id\": ", id);
+    if (const std::string_view open = OpenRange(range); !open.empty()) out_.Add(id != 0 ? ", " : "", "\"lockstep\": ", Quoted{open});
     out_.Add("}}");
+  }
+
+  // Where it reaches beyond the window; the reader has the same words.
+  static std::string_view OpenRange(const store::HostRange& range) {
+    if (range.start_unknown && range.end_unknown) return kOpenBoth;
+    return range.start_unknown ? kOpenBegin : range.end_unknown ? kOpenEnd : "";
   }
 
   void Call(const store::ApiCall& call) {
