@@ -16,7 +16,6 @@
 #include "aggregator/store/records_manifest.h"
 #include "aggregator/trace/readers.h"
 #include "cli/command.h"
-#include "cli/progress.h"
 
 namespace lockstep::cli {
 namespace {
@@ -112,15 +111,20 @@ bool HasTraces(const std::string& path) {
   return std::filesystem::is_regular_file(std::filesystem::path(path) / "merged.pftrace", error);
 }
 
-absl::StatusOr<store::Capture> ReadPaths(const std::vector<std::string>& paths, trace::HostDetail host) {
-  Progress progress;
+absl::StatusOr<store::Capture> ReadPaths(const std::vector<std::string>& paths, Progress& progress, trace::HostDetail host) {
   trace::ReadOptions options{.host = host};
   if (progress.visible()) {
     options.progress = [&progress](uint64_t done, uint64_t total) {
-      progress.Show(absl::StrCat("reading ", done >> 20, " of ", total >> 20, " MiB"));
+      progress.Show(absl::StrCat("reading ", done >> 20, " of ", total >> 20, " MiB, ", Percent(done, total), " %"));
     };
   }
-  return trace::ReadInput(paths, options);
+  auto capture = trace::ReadInput(paths, options);
+  if (capture.ok()) {
+    progress.Show("analysing");
+  } else {
+    progress.Clear();
+  }
+  return capture;
 }
 
 absl::StatusOr<std::string> FindCapture(const std::string& name) {

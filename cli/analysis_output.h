@@ -13,6 +13,7 @@
 #include "aggregator/trace/readers.h"
 #include "cli/aggregator_client.h"
 #include "cli/exit_code.h"
+#include "cli/progress.h"
 
 namespace lockstep::cli {
 
@@ -44,8 +45,9 @@ bool HasTraces(const std::string& path);
 // Is there a straggler with verdict sure or likely?
 bool HasStraggler(const report::Report& report);
 
-// Any input: capture folders and recorded traces by path, with progress on a terminal.
-absl::StatusOr<store::Capture> ReadPaths(const std::vector<std::string>& paths, trace::HostDetail host = trace::HostDetail::kUnions);
+// Any input: capture folders and recorded traces by path. Leaves `progress` showing that the analysis runs, which is what callers do next;
+// they clear it before they print.
+absl::StatusOr<store::Capture> ReadPaths(const std::vector<std::string>& paths, Progress& progress, trace::HostDetail host = trace::HostDetail::kUnions);
 // Each a folder or file, or what FindCapture() finds.
 absl::StatusOr<std::vector<std::string>> FindCaptures(const std::vector<std::string>& names);
 // A folder, or the id of a capture that this user's aggregator keeps on this machine.

@@ -29,7 +29,8 @@ struct AnalyzeFlags {
 
 ExitCode Analyze(const AnalyzeFlags& flags) {
   if (absl::Status s = CheckReportFlags(flags.report); !s.ok()) return Fail(s);
-  auto capture = ReadPaths(flags.paths);
+  Progress progress;
+  auto capture = ReadPaths(flags.paths, progress);
   // Whatever is wrong with the input, it is the input that cannot be used.
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
   report::AnalyzeOptions options;
@@ -38,7 +39,9 @@ ExitCode Analyze(const AnalyzeFlags& flags) {
   // `lockstep whatif` takes one path.
   if (flags.paths.size() == 1) print.source = flags.paths[0];
   print.has_traces = !print.source.empty() && HasTraces(print.source);
-  return PrintReport(report::Analyze(*capture, options).report, print);
+  const report::Report report = report::Analyze(*capture, options).report;
+  progress.Clear();
+  return PrintReport(report, print);
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include "cli/choose_ranks.h"
 #include "cli/command.h"
 #include "cli/export_formats.h"
-#include "cli/progress.h"
 #include "common/rpc/status_macros.h"
 
 namespace lockstep::cli {
@@ -55,10 +54,14 @@ ExitCode Export(const Flags& flags) {
   if (!format.ok()) return Fail(format.status());
   auto input = FindCapture(flags.input);
   if (!input.ok()) return Fail(input.status());
-  auto capture = ReadPaths({*input});
+  Progress progress;
+  auto capture = ReadPaths({*input}, progress);
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
   auto ranks = ChooseRanks(*capture, flags.ranks);
-  if (!ranks.ok()) return Fail(ranks.status());
+  if (!ranks.ok()) {
+    progress.Clear();
+    return Fail(ranks.status());
+  }
   // Files of single ranks are on the clock of all; a file of several knows of no others.
   const bool whole_job = (*format)->shape == ExportShape::kFilePerRank;
   if (!whole_job) {
@@ -67,18 +70,16 @@ ExitCode Export(const Flags& flags) {
     std::iota(ranks->begin(), ranks->end(), 0u);
   }
   const report::Analysis analysis = report::Analyze(*capture);
-  Progress progress;
   ExportJob job{.capture = *capture, .analysis = analysis, .ranks = *ranks, .output = flags.output};
   if (progress.visible()) {
-    job.progress = [&progress, shown = -1](uint64_t done, uint64_t total) mutable {
-      const int percent = total == 0 ? 100 : static_cast<int>(100 * done / total);
-      if (percent == shown) return;
-      shown = percent;
-      progress.Show(absl::StrCat("writing, ", percent, " %"));
+    progress.Show("writing");
+    job.progress = [&progress](uint64_t done, uint64_t total) {
+      progress.Show(absl::StrCat("writing, ", Percent(done, total), " %"));
     };
   }
-  if (absl::Status s = (*format)->write(job); !s.ok()) return Fail(s);
+  const absl::Status written = (*format)->write(job);
   progress.Clear();
+  if (!written.ok()) return Fail(written);
   Say(absl::StrCat("wrote ", flags.output));
   return ExitCode::kDone;
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -26,15 +27,38 @@ absl::StatusOr<std::unique_ptr<store::ByteSink>> OpenSink(const std::string& pat
   return IsCompressed(path) ? store::GzipSink(std::move(sink)) : std::move(sink);
 }
 
-absl::Status WriteKinetoFile(const ExportJob& job, uint32_t rank, const std::string& path) {
+absl::Status WriteKinetoFile(const ExportJob& job, uint32_t rank, const std::string& path, const trace::WriteProgress& progress) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<store::ByteSink> sink, OpenSink(path));
-  trace::KinetoOptions options{.matches = &job.analysis.matches};
+  trace::KinetoOptions options{.matches = &job.analysis.matches, .progress = progress};
   if (const auto& steps = job.analysis.steps.ranks[rank].steps; !steps.empty()) {
     options.annotated = {steps.front().host.start, steps.back().host.end};
   }
   LOCKSTEP_RETURN_IF_ERROR(trace::WriteKineto(job.capture, rank, job.analysis.clock, *sink, options));
   return sink->Finish();
 }
+
+// Files that are written at the same time, as parts of one work.
+class SharedProgress {
+ public:
+  explicit SharedProgress(const ExportJob& job) : job_(job), written_(job.ranks.size()) {}
+
+  void Set(size_t place, double part) {
+    const std::lock_guard lock(mutex_);
+    written_[place] = part;
+    if (!job_.progress) return;
+    const double sum = std::accumulate(written_.begin(), written_.end(), 0.0);
+    job_.progress(static_cast<uint64_t>(sum * kParts), written_.size() * kParts);
+  }
+  trace::WriteProgress Of(size_t place) {
+    return [this, place](uint64_t done, uint64_t total) { Set(place, static_cast<double>(done) / static_cast<double>(total)); };
+  }
+
+ private:
+  static constexpr uint64_t kParts = 1000;  // of a file
+  const ExportJob& job_;
+  std::mutex mutex_;
+  std::vector<double> written_;  // of each file, 0 to 1
+};
 
 // Compression is most of the work, and each file stands alone.
 absl::Status WriteKinetoFolder(const ExportJob& job) {
@@ -43,15 +67,13 @@ absl::Status WriteKinetoFolder(const ExportJob& job) {
   if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", job.output, ": ", error.message()));
   const size_t ranks = job.ranks.size();
   std::atomic<size_t> next{0};
-  std::mutex mutex;
-  size_t done = 0;
+  SharedProgress progress(job);
   std::vector<absl::Status> results(ranks);
   const auto work = [&] {
     for (size_t i = next++; i < ranks; i = next++) {
       const uint32_t rank = job.ranks[i];
-      results[i] = WriteKinetoFile(job, rank, absl::StrCat(job.output, "/", trace::KinetoFileName(job.capture, rank)));
-      const std::lock_guard lock(mutex);
-      if (job.progress) job.progress(++done, ranks);
+      results[i] = WriteKinetoFile(job, rank, absl::StrCat(job.output, "/", trace::KinetoFileName(job.capture, rank)), progress.Of(i));
+      progress.Set(i, 1);
     }
   };
   std::vector<std::jthread> helpers;
@@ -69,7 +91,7 @@ absl::Status WriteKineto(const ExportJob& job) {
     return absl::InvalidArgumentError(absl::StrCat("-o ", job.output, " is one file and ", job.ranks.size(),
                                                    " ranks are chosen: name a folder, or one rank with --ranks"));
   }
-  return WriteKinetoFile(job, job.ranks[0], job.output);
+  return WriteKinetoFile(job, job.ranks[0], job.output, job.progress);
 }
 
 // In the steps in which it costs; all of the window where there are no steps.

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <thread>
 
@@ -54,6 +55,27 @@ class ProgramTest : public ::testing::Test {
 
   // Through a shell, as people do; `lockstep` is the built program.
   Result Run(const std::string& command) const {
+    const std::string err = folder_ + "/.err";
+    Result result = RunWith(command, ::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), [] {});
+    result.err = Read(err);
+    return result;
+  }
+  // The same with stderr on a terminal.
+  Result RunOnTerminal(const std::string& command) const {
+    const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    EXPECT_TRUE(terminal >= 0 && ::grantpt(terminal) == 0 && ::unlockpt(terminal) == 0);
+    std::string shown;
+    Result result = RunWith(command, ::open(::ptsname(terminal), O_RDWR | O_NOCTTY | O_CLOEXEC), [terminal, &shown] {
+      char piece[4096];
+      // Ends with EIO when nobody has the other side open.
+      for (ssize_t n = 0; (n = ::read(terminal, piece, sizeof piece)) > 0;) shown.append(piece, static_cast<size_t>(n));
+    });
+    ::close(terminal);
+    result.err = shown;
+    return result;
+  }
+  // `err` becomes the command's stderr and is closed here; `meanwhile` runs beside the command.
+  Result RunWith(const std::string& command, int err, const std::function<void()>& meanwhile) const {
     const std::string line = "lockstep() { \"" LOCKSTEP_PROGRAM
                              "\" \"$@\"; };"
                              "lockstep_aggregator() { exec \"" LOCKSTEP_PROGRAM
@@ -61,18 +83,20 @@ class ProgramTest : public ::testing::Test {
                              "wait_for() { for i in $(seq 200); do [ -s $1 ] && return; sleep 0.05; done; };"
                              "cd " +
                              folder_ + "; " + command;
-    const std::string out = folder_ + "/.out", err = folder_ + "/.err";
+    const std::string out = folder_ + "/.out";
     const pid_t child = ::fork();
     if (child == 0) {
       ::dup2(::open("/dev/null", O_RDONLY), 0);
       ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
-      ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
+      ::dup2(err, 2);
       ::execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
       ::_exit(99);
     }
+    ::close(err);
+    meanwhile();
     int status = 0;
     ::waitpid(child, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), Read(out), Read(err)};
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), Read(out), ""};
   }
   static std::string Read(const std::string& path) {
     std::ifstream in(path, std::ios::binary);
@@ -215,6 +239,33 @@ TEST_F(ProgramTest, InputThatCannotBeUsedIsOneSentenceAndCode2) {
   const Result none = Run("lockstep report no-such-capture");
   EXPECT_EQ(none.code, 4);
   EXPECT_THAT(none.err, HasSubstr("no capture no-such-capture"));
+}
+
+TEST_F(ProgramTest, LongWorkShowsHowFarItIsOnATerminalAndNowhereElse) {
+  WriteCapture(folder_ + "/cap");
+  const std::string cleared = "\r\x1b[K";
+  ASSERT_EQ(Run("lockstep export cap --format kineto -o traces").err, "lockstep: wrote traces\n");
+  for (const std::string command :
+       {"report cap", "analyze cap", "analyze traces", "whatif cap --fix op=.* --scale 0.5", "export cap --format kineto -o a",
+        "export cap --format csv -o b", "export cap --format nsys-sqlite -o c.sqlite", "export cap --format scenario -o d.scenario"}) {
+    const bool writes = command.starts_with("export");
+    const Result shown = RunOnTerminal("lockstep " + command);
+    EXPECT_EQ(shown.code, 0) << shown.err;
+    EXPECT_THAT(shown.err, HasSubstr("\rreading 0 of 0 MiB, 100 %" + cleared.substr(1))) << command;
+    EXPECT_THAT(shown.err, HasSubstr("\ranalysing" + cleared.substr(1))) << command;
+    if (writes) {
+      EXPECT_THAT(shown.err, HasSubstr("\rwriting")) << command;
+    }
+    EXPECT_NE(shown.err.rfind(cleared), std::string::npos) << "nothing of it stays: " << command;
+    EXPECT_GT(shown.err.rfind(cleared), shown.err.rfind(writes ? "writing" : "analysing")) << command;
+  }
+  EXPECT_THAT(RunOnTerminal("lockstep export cap --format csv -o e").err, HasSubstr("writing, 100 %"));
+  const Result wrong = RunOnTerminal("lockstep export cap --ranks 7 --format csv -o f");
+  EXPECT_EQ(wrong.code, 4);
+  EXPECT_THAT(wrong.err, HasSubstr(cleared + "lockstep: the capture has no rank 7")) << "an error begins its own line";
+  for (const std::string command : {"report cap", "analyze traces", "whatif cap --fix op=.* --scale 0.5"}) {
+    EXPECT_THAT(Run("lockstep " + command).err, IsEmpty()) << command;
+  }
 }
 
 TEST_F(ProgramTest, AnOutputThatExistsIsNotOverwritten) {

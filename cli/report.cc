@@ -28,12 +28,15 @@ ExitCode Report(const Flags& flags) {
   std::unique_ptr<TemporaryFolder> fetched;
   auto folder = FindOrFetchCapture(flags.capture, flags.aggregator, fetched);
   if (!folder.ok()) return Fail(folder.status());
-  auto capture = ReadPaths({*folder});
+  Progress progress;
+  auto capture = ReadPaths({*folder}, progress);
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
   ReportFlags print = flags.report;
   print.source = flags.capture;
   print.has_traces = HasTraces(print.source);
-  return PrintReport(report::Analyze(*capture).report, print);
+  const report::Report report = report::Analyze(*capture).report;
+  progress.Clear();
+  return PrintReport(report, print);
 }
 
 }  // namespace

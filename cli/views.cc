@@ -112,10 +112,14 @@ ExitCode Show(const View& view, const Flags& flags) {
   auto paths = FindCaptures(flags.paths);
   if (!paths.ok()) return Fail(paths.status());
   const bool frames = view.needs_frames != nullptr && view.needs_frames(*options);
-  auto capture = ReadPaths(*paths, frames ? trace::HostDetail::kFrames : trace::HostDetail::kUnions);
+  Progress progress;
+  auto capture = ReadPaths(*paths, progress, frames ? trace::HostDetail::kFrames : trace::HostDetail::kUnions);
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
   const auto ranks = ChooseRanks(*capture, flags.ranks);
-  if (!ranks.ok()) return Fail(ranks.status());
+  if (!ranks.ok()) {
+    progress.Clear();
+    return Fail(ranks.status());
+  }
   std::optional<report::Analysis> analysis;
   // What waits for whom is known only with all ranks.
   const auto analyze = [&]() -> const report::Analysis& {
@@ -124,6 +128,7 @@ ExitCode Show(const View& view, const Flags& flags) {
   };
   if (!view.needs_all_ranks) KeepRanks(*capture, *ranks);
   tables::MadeView made = view.make({.capture = *capture, .analysis = analyze}, *options);
+  progress.Clear();
   const size_t all_rows = made.grid.rows();
   if (absl::Status s = Arrange(view, flags, made.grid); !s.ok()) return Fail(s);
   ReportFlags print;

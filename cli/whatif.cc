@@ -64,10 +64,12 @@ ExitCode WhatIf(const Flags& flags) {
   std::unique_ptr<TemporaryFolder> fetched;
   auto folder = FindOrFetchCapture(flags.capture, flags.aggregator, fetched);
   if (!folder.ok()) return Fail(folder.status());
-  auto capture = ReadPaths({*folder});
+  Progress progress;
+  auto capture = ReadPaths({*folder}, progress);
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
   const analysis::Prepared prepared(*capture);
   const auto result = analysis::WhatIf(prepared, *request);
+  progress.Clear();
   if (!result.ok()) return Fail(ExitCode::kUsage, std::string(result.status().message()));
   const std::string text = flags.report.format == "json" ? report::WhatIfJson(*request, *result)
                                                          : report::RenderWhatIf(*request, *result, TextFor(flags.report));

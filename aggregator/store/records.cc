@@ -34,7 +34,7 @@ absl::StatusOr<std::string> ReadFile(const fs::path& path) {
 
 class Loader {
  public:
-  explicit Loader(fs::path folder) : folder_(std::move(folder)) {}
+  Loader(fs::path folder, const LoadProgress& progress) : folder_(std::move(folder)), progress_(progress) {}
 
   absl::StatusOr<Recorded> Load() {
     if (absl::Status s = ReadManifest(); !s.ok()) return s;
@@ -45,6 +45,7 @@ class Loader {
                                                      kManifestName, " nor a *.lsr file"));
     }
     DescribeCapture();
+    if (progress_) MeasureFiles();
     tables_.resize(manifest_.processes.size());
     for (size_t p = 0; p < tables_.size(); ++p) ReadProcess(p);
     Join();
@@ -119,6 +120,21 @@ class Loader {
           "this capture has no manifest: ranks are numbered from the file names, and hosts and losses are "
           "not known");
     }
+  }
+
+  void MeasureFiles() {
+    for (const ManifestProcess& process : manifest_.processes) {
+      for (const ManifestFile& file : process.files) {
+        std::error_code error;
+        const auto size = fs::file_size(folder_ / file.name, error);
+        if (!error) total_bytes_ += size;
+      }
+    }
+  }
+
+  void Advance(uint64_t bytes) {
+    done_bytes_ += bytes;
+    if (progress_) progress_(done_bytes_, total_bytes_);
   }
 
   // Of a capture without a manifest.
@@ -232,6 +248,7 @@ class Loader {
         } else {
           tables.AddRows(decoded, capture_.strings);
         }
+        Advance(place.bytes);
       }
     }
     return damage;
@@ -385,6 +402,9 @@ class Loader {
   }
 
   fs::path folder_;
+  const LoadProgress& progress_;
+  uint64_t done_bytes_ = 0;
+  uint64_t total_bytes_ = 0;
   bool have_manifest_ = false;
   Manifest manifest_;
   Capture capture_;
@@ -394,11 +414,11 @@ class Loader {
 
 }  // namespace
 
-absl::StatusOr<Recorded> ReadRecords(const std::string& folder) {
+absl::StatusOr<Recorded> ReadRecords(const std::string& folder, const LoadProgress& progress) {
   fs::path path(folder);
   std::error_code error;
   if (fs::is_directory(path / "records", error)) path /= "records";
-  return Loader(path).Load();
+  return Loader(path, progress).Load();
 }
 
 absl::StatusOr<Capture> LoadRecords(const std::string& folder) {

@@ -8,6 +8,8 @@
 #ifndef LOCKSTEP_AGGREGATOR_STORE_RECORDS_H_
 #define LOCKSTEP_AGGREGATOR_STORE_RECORDS_H_
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,9 @@
 #include "aggregator/store/capture.h"
 
 namespace lockstep::store {
+
+// Bytes of records read, of all there are; called now and then. May be empty.
+using LoadProgress = std::function<void(uint64_t done, uint64_t total)>;
 
 // `folder` is a capture folder or its records/ folder. The result is Finish()ed. Damaged or truncated files
 // are read up to the damage, which becomes a Loss (stage "store") and a note; an error means that nothing
@@ -35,7 +40,7 @@ struct Recorded {
   std::vector<RecordedTrace> traces;
 };
 // LoadRecords for who can read those traces, and joins and finishes them.
-absl::StatusOr<Recorded> ReadRecords(const std::string& folder);
+absl::StatusOr<Recorded> ReadRecords(const std::string& folder, const LoadProgress& progress = {});
 
 }  // namespace lockstep::store
 

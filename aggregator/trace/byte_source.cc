@@ -49,6 +49,7 @@ class Inflater final : public ByteSource {
   }
 
   std::string_view damage() const override { return damage_.empty() ? inner_->damage() : damage_; }
+  uint64_t leftover() const override { return leftover_; }
   uint64_t consumed() const override { return inner_->consumed(); }
 
  private:
@@ -84,6 +85,17 @@ class Inflater final : public ByteSource {
       StartMember();
     } else {
       ended_ = true;
+      CountLeftover();
+    }
+  }
+
+  void CountLeftover() {
+    const char* at = reinterpret_cast<const char*>(state_.next_in);
+    size_t size = state_.avail_in;
+    while (size != 0) {
+      if (leftover_ != 0 || std::any_of(at, at + size, [](char c) { return c != 0; })) leftover_ += size;
+      at = compressed_.data();
+      size = inner_->Read(compressed_);
     }
   }
 
@@ -96,6 +108,7 @@ class Inflater final : public ByteSource {
   std::vector<char> compressed_;
   inflate_state state_ = {};
   bool ended_ = false;
+  uint64_t leftover_ = 0;
   std::string damage_;
 };
 
@@ -112,6 +125,7 @@ class Unread final : public ByteSource {
     return n;
   }
   std::string_view damage() const override { return rest_->damage(); }
+  uint64_t leftover() const override { return rest_->leftover(); }
   uint64_t consumed() const override { return rest_->consumed(); }
 
  private:

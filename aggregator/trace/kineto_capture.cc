@@ -197,7 +197,26 @@ void DealSyncs(const std::vector<KinetoSync>& syncs, std::span<RankData> entries
       if (entries[i].device == sync.device) entry = i;
     }
     entries[entry].syncs.push_back(sync.sync);
+    if (sync.record.event != store::kNone) entries[entry].event_records.push_back(sync.record);
   }
+}
+
+// Our writer ends a step a nanosecond early where the next begins (docs/formats/kineto.md).
+void CloseSteps(const KinetoFile& file, std::vector<store::HostRange>& ranges) {
+  std::map<ThreadId, store::HostRange*> before;
+  for (store::HostRange& range : ranges) {
+    if (!file.strings.Text(range.name).starts_with("ProfilerStep#")) continue;
+    store::HostRange*& last = before[range.thread];
+    if (last != nullptr && last->end < range.start && last->end + Nanos(1) == range.start) last->end = range.start;
+    last = &range;
+  }
+}
+
+// Over what the rows say.
+void TakeOwn(const KinetoFile& file, const Rebase& rebase, RankData& rank) {
+  rank.window = {rebase.Shift(file.own->window.start), rebase.Shift(file.own->window.end)};
+  rank.incarnation = file.own->incarnation;
+  if (rank.has_properties) rank.properties.uuid = file.own->device_uuid;
 }
 
 void AddLosses(const KinetoFile& file, RankData& rank) {
@@ -232,6 +251,7 @@ void AddRanks(ReadFile read, const Named& name, uint32_t host, const std::vector
       rank.properties = it->second;
       rank.has_properties = true;
     }
+    if (file.own) TakeOwn(file, rebase, rank);
     rank.activities = std::move(device.activities);
     rank.kernel_details = std::move(device.kernel_details);
     rank.copy_details = std::move(device.copy_details);
@@ -243,12 +263,15 @@ void AddRanks(ReadFile read, const Named& name, uint32_t host, const std::vector
     }
   }
   const std::span<RankData> entries(capture.ranks.data() + first, capture.ranks.size() - first);
+  if (file.own) CloseSteps(file, file.ranges);
   rebase.TimesAndNames(file.api_calls);
   rebase.TimesAndNames(file.ranges);
   NestRanges(file.ranges);
   DealApiCalls(std::move(file.api_calls), entries);
   DealSyncs(file.syncs, entries);
   for (RankData& entry : entries) rebase.Times(entry.syncs);
+  if (const std::string gaps = DescribeClosedGaps(file.operators, file.data_loader); !gaps.empty())
+    capture.notes.push_back(absl::StrCat(read.from.path, gaps));
   store::HostUnions unions{file.operators.Take(), file.data_loader.Take()};
   rebase.Times(unions.operators);
   rebase.Times(unions.data_loader);
@@ -260,6 +283,13 @@ void AddRanks(ReadFile read, const Named& name, uint32_t host, const std::vector
   }
   entries[0].ranges = std::move(file.ranges);
   entries[0].unions = std::move(unions);
+  if (file.own) {
+    for (store::Loss& loss : file.own->losses) {
+      loss.from = entries[0].window.start;
+      loss.to = entries[0].window.end;
+      entries[0].losses.push_back(std::move(loss));
+    }
+  }
   AddLosses(file, entries[0]);
 }
 

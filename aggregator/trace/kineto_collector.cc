@@ -89,6 +89,11 @@ std::optional<std::vector<int64_t>> NumberList(std::string_view text) {
   return numbers;
 }
 
+// An operator row that is a step, a collective or the data loader: kept as a range.
+bool NamesRange(std::string_view text) {
+  return NamesDataLoader(text) || text.starts_with("ProfilerStep#") || text.starts_with("nccl:");
+}
+
 bool AllEqual(const std::optional<std::vector<int64_t>>& list) {
   return !list || std::adjacent_find(list->begin(), list->end(), std::not_equal_to<>()) == list->end();
 }
@@ -192,7 +197,6 @@ const KinetoCollector::Name& KinetoCollector::Intern(std::string_view token) {
   Name name;
   name.id = file_.strings.Intern(text);
   name.data_loader = NamesDataLoader(text);
-  name.range = name.data_loader || text.starts_with("ProfilerStep#") || text.starts_with("nccl:");
   name.copy = CopyFromName(text);
   tokens_.emplace_back(token);
   return names_.emplace(tokens_.back(), name).first->second;
@@ -332,27 +336,32 @@ void KinetoCollector::AddSync(const KinetoRow& row, HostTime start, HostTime end
   if (kind == "Stream Sync") sync.type = store::SyncType::kStream;
   if (kind == "Context Sync") sync.type = store::SyncType::kContext;
   const std::string_view device = row.args.device.empty() ? row.pid : row.args.device;
-  file_.syncs.push_back({DeviceId(CountOr<uint32_t>(device, 0)), sync});
+  store::EventRecord record{.correlation = CorrelationId(CountOr<uint32_t>(row.args.event_recorded_by, 0)),
+                            .stream = StreamId(CountOr<uint32_t>(row.args.wait_on_stream, store::kNone))};
+  if (record.correlation != CorrelationId() && record.stream.value() != store::kNone) record.event = sync.event;
+  file_.syncs.push_back({DeviceId(CountOr<uint32_t>(device, 0)), sync, record});
 }
 
 void KinetoCollector::AddOperator(const KinetoRow& row, HostTime start, HostTime end) {
-  // Few operator names begin like a range's, and only those need their text looked at.
-  const char first = row.name.size() > 1 ? row.name[1] : '\0';
-  if (first == 'P' || first == 'e' || first == 'n' || first == 'D' || first == '_') {
-    const Name& name = Intern(row.name);
-    if (name.range) {
-      AddRange(row, name, start, end);
-      return;
-    }
+  // Names of other operators are not kept: compiled graphs and annotated frameworks make millions of them.
+  if (NamesRange(Unquoted(row.name))) {
+    AddRange(row, Intern(row.name), start, end);
+  } else {
+    file_.operators.Add(start, end);
   }
-  file_.operators.Add(start, end);
 }
 
 void KinetoCollector::AddRange(const KinetoRow& row, const Name& name, HostTime start, HostTime end) {
   SeeProcess(row.pid);
   if (name.data_loader) file_.data_loader.Add(start, end);
-  file_.ranges.push_back(
-      {.start = start, .end = end, .name = name.id, .domain = kNoName, .thread = ThreadOf(row.tid)});
+  const std::string_view open = Unquoted(row.args.lockstep);
+  file_.ranges.push_back({.start = start,
+                          .end = end,
+                          .name = name.id,
+                          .domain = kNoName,
+                          .thread = ThreadOf(row.tid),
+                          .start_unknown = open == kOpenBegin || open == kOpenBoth,
+                          .end_unknown = open == kOpenEnd || open == kOpenBoth});
 }
 
 ThreadId KinetoCollector::ThreadOf(std::string_view token) {

@@ -25,7 +25,6 @@ class KinetoCollector {
   struct Name {
     NameId id;
     bool data_loader = false;
-    bool range = false;  // an operator row that is a step, a collective or the data loader: kept as a range
     store::CopyDetail copy;
   };
 

@@ -29,6 +29,15 @@ struct KinetoDevice {
 struct KinetoSync {
   DeviceId device;
   store::Sync sync;
+  store::EventRecord record;  // what it waits for; its event is kNone where the row does not say
+};
+
+// What one of our own files says besides: docs/formats/kineto.md.
+struct KinetoOwnMember {
+  HostInterval window;  // what was asked for, as the file's stamps
+  uint32_t incarnation = 1;
+  std::string device_uuid;
+  std::vector<store::Loss> losses;  // without their times
 };
 
 // Rows are in the order of the file, stamps as the file has them: `base` is not added yet. Names index
@@ -54,6 +63,7 @@ struct KinetoFile {
   std::string host_name;
   Nanos base;
   std::map<uint32_t, store::DeviceProperties> properties;
+  std::optional<KinetoOwnMember> own;  // one of our files
 
   std::string broken_off;  // why reading stopped before the end; empty: it did not
   bool has_events = false;

@@ -25,12 +25,14 @@ void WriteClock(const align::HostClock& clock, JsonText& out) {
 
 // Tools ignore members they do not know.
 void WriteOwnMember(const store::Capture& capture, const store::RankData& rank,
-                    const align::ClockModel& clock, Nanos shift, JsonText& out) {
+                    const align::ClockModel& clock, Nanos base, Nanos shift, JsonText& out) {
   out.Add("\"lockstep\": {\"session\": ", Quoted{capture.id}, ", \"device\": ", rank.device.value(),
           ", \"incarnation\": ", rank.incarnation);
   if (!rank.properties.uuid.empty()) out.Add(", \"device_uuid\": ", Quoted{rank.properties.uuid});
   out.Add(", \"clock\": {\"shifted_ns\": ", shift.ns());
   if (rank.host < clock.hosts().size()) WriteClock(clock.hosts()[rank.host], out);
+  // As the rows' stamps, but in nanoseconds.
+  out.Add("}, \"window\": {\"start_ns\": ", (Nanos(rank.window.start.ns()) + shift - base).ns(), ", \"length_ns\": ", rank.window.length().ns());
   out.Add("}, \"losses\": [");
   std::string_view separator;
   for (const store::Loss& loss : rank.losses) {
@@ -52,7 +54,7 @@ void WriteKinetoHeader(const store::Capture& capture, const store::RankData& ran
   if (rank.has_properties) WriteProperties(rank, out);
   if (rank.host < capture.hosts.size())
     out.Add("\"host_name\": ", Quoted{capture.hosts[rank.host].name}, ",\n");
-  WriteOwnMember(capture, rank, clock, shift, out);
+  WriteOwnMember(capture, rank, clock, base, shift, out);
   out.Add("\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": ", base.ns(), ",\n\"traceEvents\": [");
 }
 

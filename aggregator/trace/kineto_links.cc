@@ -1,6 +1,7 @@
 #include "aggregator/trace/kineto_links.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -57,6 +58,7 @@ KinetoLinks::KinetoLinks(const store::Capture& capture, const store::RankData& r
     if (call.correlation.value() != 0) called_.insert(call.correlation);
   }
   LinkCollectives();
+  LinkEvents();
 }
 
 void KinetoLinks::LinkCollectives() {
@@ -89,6 +91,30 @@ void KinetoLinks::LinkCollectives() {
     if (!named) without_range_[call.correlation] = {it->second.front()};
     launched_by.erase(it);
   }
+}
+
+void KinetoLinks::LinkEvents() {
+  if (rank_.event_records.empty()) return;
+  absl::flat_hash_map<CorrelationId, const store::EventRecord*> of_call;
+  for (const store::EventRecord& record : rank_.event_records) of_call.emplace(record.correlation, &record);
+  for (const store::Sync& sync : rank_.syncs) {
+    if (sync.event != store::kNone) wait_calls_.emplace(sync.correlation, sync.start);
+  }
+  // Sorted by start, so the records of an event are.
+  for (const store::ApiCall& call : rank_.api_calls) {
+    if (const auto record = of_call.find(call.correlation); record != of_call.end())
+      records_of_event_[record->second->event].push_back({call.start, record->second});
+    if (const auto wait = wait_calls_.find(call.correlation); wait != wait_calls_.end()) wait->second = call.start;
+  }
+}
+
+const store::EventRecord* KinetoLinks::RecordFor(const store::Sync& sync) const {
+  const auto records = records_of_event_.find(sync.event);
+  const auto wait = wait_calls_.find(sync.correlation);
+  if (sync.event == store::kNone || records == records_of_event_.end() || wait == wait_calls_.end()) return nullptr;
+  const auto after = std::lower_bound(records->second.begin(), records->second.end(), wait->second,
+                                      [](const RecordedAt& r, HostTime at) { return r.call < at; });
+  return after == records->second.begin() ? nullptr : std::prev(after)->record;
 }
 
 uint64_t KinetoLinks::ExternalId(const store::HostRange& range) const {

@@ -25,17 +25,28 @@ class KinetoLinks {
   uint64_t ExternalId(const store::HostRange& range) const;
   uint64_t ExternalId(const store::DeviceActivity& activity) const;
 
+  // What this wait for an event waits for; null: nobody said what was recorded.
+  const store::EventRecord* RecordFor(const store::Sync& sync) const;
+
   // Collectives launched by this call with no range around that names them already. Usually empty.
   const std::vector<uint32_t>& CollectivesWithoutRange(CorrelationId correlation) const;
 
  private:
   void LinkCollectives();
+  void LinkEvents();
+
+  struct RecordedAt {
+    HostTime call;
+    const store::EventRecord* record;
+  };
 
   const store::Capture& capture_;
   const store::RankData& rank_;
   absl::flat_hash_set<CorrelationId> launched_;
   absl::flat_hash_set<CorrelationId> called_;
   absl::flat_hash_map<uint32_t, uint64_t> id_of_collective_;
+  absl::flat_hash_map<uint32_t, std::vector<RecordedAt>> records_of_event_;  // in order of time
+  absl::flat_hash_map<CorrelationId, HostTime> wait_calls_;
   absl::flat_hash_map<const store::HostRange*, uint64_t> id_of_range_;
   absl::flat_hash_map<CorrelationId, std::vector<uint32_t>> without_range_;
 };

@@ -21,6 +21,11 @@ std::string_view CopyKindName(uint8_t copy_kind);
 // PyTorch's own ranges and operators around the wait for the next batch.
 bool NamesDataLoader(std::string_view name);
 
+// What the argument "lockstep" of a range that our writer wrote says: it reaches beyond the recording.
+inline constexpr std::string_view kOpenBegin = "open_begin";
+inline constexpr std::string_view kOpenEnd = "open_end";
+inline constexpr std::string_view kOpenBoth = "open_both";
+
 }  // namespace lockstep::trace
 
 #endif  // LOCKSTEP_AGGREGATOR_TRACE_KINETO_NAMES_H_

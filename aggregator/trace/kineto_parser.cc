@@ -11,6 +11,8 @@
 namespace lockstep::trace {
 namespace {
 
+constexpr size_t kUsualBlock = 1024 * 1024;
+
 // Makes JSON of bytes that no JSON may hold: control characters become blanks, bytes that are no UTF-8
 // question marks.
 void ReplaceForbiddenBytes(std::span<char> text) {
@@ -37,6 +39,8 @@ void KinetoParser::Parse(EventBlock& block) {
     error = ParseList(text, block.offset(), done);
   }
   if (error != simdjson::SUCCESS) ParseOneByOne(block.text(), block.offset(), done);
+  // One huge row would else leave an index of four times its size behind.
+  if (parser_.capacity() > kUsualBlock) parser_ = simdjson::ondemand::parser();
 }
 
 // `done` is the place of the last element that was dealt with.

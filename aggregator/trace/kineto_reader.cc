@@ -65,6 +65,30 @@ void TakeDeviceProperties(const std::string& json, KinetoFile& file) {
   }
 }
 
+std::string TextOr(dom::element object, const char* key) {
+  std::string_view text;
+  return object[key].get(text) ? "" : std::string(text);
+}
+
+void TakeOwnMember(const std::string& json, KinetoFile& file) {
+  dom::parser parser;
+  dom::element own, window;
+  if (parser.parse(json).get(own)) return;
+  // A stamp of the window that does not fit makes it no window.
+  int64_t start = 0, length = -1, end = 0;
+  if (own["window"].get(window) || window["start_ns"].get(start) || window["length_ns"].get(length)) return;
+  if (length < 0 || __builtin_add_overflow(start, length, &end)) return;
+  KinetoOwnMember& member = file.own.emplace();
+  member.window = {HostTime(start), HostTime(end)};
+  member.incarnation = NumberOr<uint32_t>(own, "incarnation", 1);
+  member.device_uuid = TextOr(own, "device_uuid");
+  dom::array losses;
+  if (own["losses"].get(losses)) return;
+  for (dom::element loss : losses) {
+    member.losses.push_back({TextOr(loss, "stage"), TextOr(loss, "kind"), NumberOr<uint64_t>(loss, "records", 0), TextOr(loss, "reason"), {}, {}});
+  }
+}
+
 void TakeMembers(const TraceDocument& document, KinetoFile& file) {
   const auto member = [&document](std::string_view key) -> const std::string* {
     const auto it = document.members().find(key);
@@ -75,6 +99,7 @@ void TakeMembers(const TraceDocument& document, KinetoFile& file) {
   if (const std::string* json = member("baseTimeNanoseconds"))
     file.base = Nanos(IntegerFromText(*json).value_or(0));
   file.host_name = TextMember(document, "host_name");
+  if (const std::string* json = member("lockstep")) TakeOwnMember(*json, file);
 }
 
 void ParseHere(TraceDocument& document, KinetoParser& parser, const std::function<void()>& after_block) {
@@ -120,6 +145,7 @@ KinetoFile ReadKineto(ByteSource& source, ReadMode mode, HostDetail host, const 
   }
   TakeMembers(document, file);
   file.damage.Merge(document.damage());
+  if (source.leftover() != 0) file.damage.Add(document.bytes(), "bytes behind the end of the compressed data");
   file.has_events = document.has_events();
   file.is_json = document.is_json();
   file.broken_off = source.damage();

@@ -161,6 +161,7 @@ std::string_view* ScalarField(const char* key, RowArgs& args) {
       if (Is(key, "warps per SM")) return &args.warps_per_sm;
       if (Is(key, "wait_on_stream")) return &args.wait_on_stream;
       if (Is(key, "wait_on_cuda_event_id")) return &args.wait_on_event;
+      if (Is(key, "wait_on_cuda_event_record_corr_id")) return &args.event_recorded_by;
       break;
     case 'l':
       if (Is(key, "lockstep")) return &args.lockstep;

@@ -30,6 +30,7 @@ using store::RankData;
 constexpr int64_t kHourNs = int64_t{3600} * 1000000000;
 // Tracks of a stream's further lanes, out of the way of stream numbers.
 constexpr uint64_t kLaneStep = 10000000;
+constexpr uint64_t kProgressEvery = 16384;
 constexpr int64_t kGpuSortIndex = 5000000;
 
 class KinetoWriter {
@@ -54,10 +55,10 @@ class KinetoWriter {
   absl::Status Write() {
     WriteKinetoHeader(capture_, rank_, clock_, base_, shift_ + base_, out_);
     Names();
-    for (size_t i = 0; i < rank_.ranges.size(); ++i) Range(rank_.ranges[i], EndBefore(i));
-    for (const store::ApiCall& call : rank_.api_calls) Call(call);
-    for (uint32_t i = 0; i < rank_.activities.size(); ++i) Activity(i);
-    for (const store::Sync& sync : rank_.syncs) SyncRow(sync);
+    for (size_t i = 0; i < rank_.ranges.size(); ++i, Advance()) Range(rank_.ranges[i], EndBefore(i));
+    for (size_t i = 0; i < rank_.api_calls.size(); ++i, Advance()) Call(rank_.api_calls[i]);
+    for (uint32_t i = 0; i < rank_.activities.size(); ++i, Advance()) Activity(i);
+    for (size_t i = 0; i < rank_.syncs.size(); ++i, Advance()) SyncRow(rank_.syncs[i]);
     MemoryRows();
     Footer();
     return out_.Finish();
@@ -66,6 +67,11 @@ class KinetoWriter {
  private:
   Nanos Ts(HostTime t) const { return Nanos(t.ns()) + shift_; }
   std::string_view Text(NameId id) const { return capture_.Text(id); }
+
+  void Advance() {
+    if (++done_ % kProgressEvery != 0 || !options_.progress) return;
+    options_.progress(done_, rank_.ranges.size() + rank_.api_calls.size() + rank_.activities.size() + rank_.syncs.size());
+  }
 
   JsonText& NewRow() {
     out_.FlushIfLarge();
@@ -144,8 +150,16 @@ class KinetoWriter {
     NewRow().Add("{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": ", Quoted{RangeName(range)},
                  ", \"pid\": ", pid_, ", \"tid\": ", range.thread.value(), ", \"ts\": ", Ts(range.start),
                  ", \"dur\": ", end - range.start, ", \"args\": {");
-    if (const uint64_t id = links_.ExternalId(range)) out_.Add("\"External id\": ", id);
+    const uint64_t id = links_.ExternalId(range);
+    if (id != 0) out_.Add("\"External id\": ", id);
+    if (const std::string_view open = OpenRange(range); !open.empty()) out_.Add(id != 0 ? ", " : "", "\"lockstep\": ", Quoted{open});
     out_.Add("}}");
+  }
+
+  // Where it reaches beyond the window; the reader has the same words.
+  static std::string_view OpenRange(const store::HostRange& range) {
+    if (range.start_unknown && range.end_unknown) return kOpenBoth;
+    return range.start_unknown ? kOpenBegin : range.end_unknown ? kOpenEnd : "";
   }
 
   void Call(const store::ApiCall& call) {
@@ -281,6 +295,9 @@ class KinetoWriter {
     out_.Add(has_stream ? int64_t{sync.stream.value()} + 1000000 : int64_t{-1}, ", \"ts\": ", Ts(sync.start),
              ", \"dur\": ", sync.end - sync.start, ", \"args\": {\"cuda_sync_kind\": ", Quoted{kNames[type]});
     if (sync.event != store::kNone) out_.Add(", \"wait_on_cuda_event_id\": ", sync.event);
+    if (const store::EventRecord* record = links_.RecordFor(sync)) {
+      out_.Add(", \"wait_on_stream\": ", record->stream.value(), ", \"wait_on_cuda_event_record_corr_id\": ", record->correlation.value());
+    }
     out_.Add(", \"stream\": ", has_stream ? int64_t{sync.stream.value()} : int64_t{-1},
              ", \"correlation\": ", sync.correlation.value(), ", \"device\": ", device, "}}");
   }
@@ -323,6 +340,7 @@ class KinetoWriter {
   Nanos base_;
   Nanos shift_;
   bool first_row_ = true;
+  uint64_t done_ = 0;
   StreamLanes lanes_;
   absl::flat_hash_set<ThreadId> threads_;
   absl::flat_hash_set<uint64_t> stream_rows_;

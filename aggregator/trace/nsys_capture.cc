@@ -199,8 +199,7 @@ class Communicators {
   std::vector<std::map<int32_t, RankId>> members_;  // by place in the communicator
 };
 
-void AddCollectives(const NsysFile& file, NsysProcess& rows, Communicators& communicators, std::span<RankData> entries, Capture& capture) {
-  const NcclJoin join = JoinNcclCalls(file.strings, rows);
+void AddCollectives(const NsysFile& file, const NcclJoin& join, Communicators& communicators, std::span<RankData> entries, Capture& capture) {
   for (const NcclKernel& kernel : join.kernels) {
     RankData& entry = entries[kernel.device];
     store::DeviceActivity& a = entry.activities[kernel.place];
@@ -240,6 +239,9 @@ void AddRanks(const ReadNsysFile& file, const Process& process, uint32_t host, C
   for (const NcclCall& call : rows.nccl_calls) {
     if (call.payload) communicators.Join(*call.payload, process.rank);
   }
+  if (const std::string gaps = DescribeClosedGaps(rows.operators, rows.data_loader); !gaps.empty())
+    capture.notes.push_back(absl::StrCat(file.from.path, gaps));
+  const NcclJoin join = JoinNcclCalls(file.content.strings, rows);
   std::vector<RankData> entries = TakeNsysRows(file.content.strings, rows, capture.strings);
   const int32_t pid = nsys::PidOf(rows.global_pid);
   for (RankData& entry : entries) {
@@ -255,7 +257,7 @@ void AddRanks(const ReadNsysFile& file, const Process& process, uint32_t host, C
     entry.properties = properties->second;
     entry.has_properties = true;
   }
-  AddCollectives(file.content, rows, communicators, entries, capture);
+  AddCollectives(file.content, join, communicators, entries, capture);
   for (RankData& entry : entries) capture.ranks.push_back(std::move(entry));
 }
 

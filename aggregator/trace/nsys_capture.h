@@ -22,9 +22,9 @@ struct ReadNsysFile {
 // kInvalidArgument: two processes of one rank, or nothing to analyse. Not Finish()ed.
 absl::StatusOr<store::Capture> JoinNsysFiles(std::vector<ReadNsysFile> files);
 
-// Entries of one process, made of its rows: one per device, in the order of its devices. Names go through `strings`. Who it is, its
+// Entries of one process, made of its rows: one per device, in the order of its devices; it gives them up. Names go through `strings`. Who it is, its
 // communication and its losses are left to the caller.
-std::vector<store::RankData> TakeNsysRows(const store::StringTable& from, NsysProcess process, store::StringTable& strings);
+std::vector<store::RankData> TakeNsysRows(const store::StringTable& from, NsysProcess& process, store::StringTable& strings);
 
 // What of the file could not be read, as losses of stage "import" of `rank`.
 void AddNsysLosses(const NsysFile& file, const std::string& path, store::RankData& rank);

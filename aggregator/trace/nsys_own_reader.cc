@@ -158,7 +158,7 @@ class OwnReader {
 
   void Ranks() {
     for (auto& [pid, process] : file_.processes) {
-      std::vector<RankData> entries = TakeNsysRows(file_.strings, std::move(process), capture_.strings);
+      std::vector<RankData> entries = TakeNsysRows(file_.strings, process, capture_.strings);
       for (RankData& entry : entries) rows_.try_emplace({pid, entry.device}, std::move(entry));
     }
     constexpr const char* kColumns[] = {"id", "rank", "host", "deviceId", "globalPid", "pid", "incarnation", "program", "rankSource", "windowStart",

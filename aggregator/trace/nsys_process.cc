@@ -36,7 +36,7 @@ class Names {
 
 }  // namespace
 
-std::vector<RankData> TakeNsysRows(const store::StringTable& from, NsysProcess process, store::StringTable& strings) {
+std::vector<RankData> TakeNsysRows(const store::StringTable& from, NsysProcess& process, store::StringTable& strings) {
   Names names(from, strings);
   std::vector<RankData> entries;
   for (NsysDevice& device : process.devices) {
@@ -61,10 +61,11 @@ std::vector<RankData> TakeNsysRows(const store::StringTable& from, NsysProcess p
   DealApiCalls(std::move(process.api_calls), entries);
   const store::HostUnions unions{process.operators.Take(), process.data_loader.Take()};
   for (RankData& entry : entries) {
-    entry.ranges = process.ranges;
     entry.unions = unions;
     entry.thread_names = process.thread_names;
+    if (&entry != &entries.back()) entry.ranges = process.ranges;
   }
+  entries.back().ranges = std::move(process.ranges);
   return entries;
 }
 

@@ -151,7 +151,7 @@ absl::StatusOr<store::Capture> ReadOpened(std::vector<Opened> opened, const Read
 }  // namespace
 
 absl::StatusOr<store::Capture> LoadCapture(const std::string& folder, const ReadOptions& options) {
-  auto recorded = store::ReadRecords(folder);
+  auto recorded = store::ReadRecords(folder, options.progress);
   if (!recorded.ok()) return recorded.status();
   store::Capture& capture = recorded->capture;
   std::vector<Opened> opened;

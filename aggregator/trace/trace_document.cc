@@ -1,6 +1,7 @@
 #include "aggregator/trace/trace_document.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -14,7 +15,7 @@ namespace {
 // costs nothing.
 constexpr size_t kBlockBytes = 256 * 1024;
 // One event may be that large before it is given up.
-constexpr size_t kLargestBlock = 64 * 1024 * 1024;
+constexpr size_t kLargestBlock = 16 * 1024 * 1024;
 // Room in front of the text for the '[' that the block adds.
 constexpr size_t kFront = 64;
 // Behind the text: the added ']' and what the scanner and simdjson read beyond.
@@ -25,6 +26,8 @@ constexpr size_t kLongestMember = 1024 * 1024;
 bool IsBlank(int c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 constexpr std::string_view kEventsName = "\"traceEvents\"";
+// What is wanted of the top level. A hostile document may have millions of other members.
+constexpr std::array<std::string_view, 5> kWanted = {"baseTimeNanoseconds", "deviceProperties", "distributedInfo", "host_name", "lockstep"};
 
 size_t SkipBlanks(std::string_view text, size_t at) {
   while (at < text.size() && IsBlank(text[at])) ++at;
@@ -110,8 +113,10 @@ std::string_view TraceDocument::Ahead(size_t count) {
 
 // At a quote: does the list of events begin here? Then the text is inside out or a bracket is lost, or
 // somebody wrapped the trace in an object of their own: in any case these are the events.
-bool TraceDocument::AtEvents() {
-  if (has_events_ || !Ahead(kEventsName.size()).starts_with(kEventsName)) return false;
+bool TraceDocument::AtEvents() { return !has_events_ && AtListOfEvents(); }
+
+bool TraceDocument::AtListOfEvents() {
+  if (!Ahead(kEventsName.size()).starts_with(kEventsName)) return false;
   const std::string_view ahead = Ahead(kEventsName.size() + 32).substr(kEventsName.size());
   const size_t colon = SkipBlanks(ahead, 0);
   if (colon == ahead.size() || ahead[colon] != ':') return false;
@@ -197,14 +202,16 @@ bool TraceDocument::FindEvents() {
 
 TraceDocument::Skipped TraceDocument::Member() {
   while (PeekNonBlank() == ',') ++window_at_;
-  if (Peek() == '"' && AtEvents()) return Skipped::kEvents;
+  // A second list has rows of its own.
+  if (Peek() == '"' && AtListOfEvents()) return Skipped::kEvents;
   std::string name;
   std::string value;
   if (const Skipped text = SkipText(name); text != Skipped::kWhole) return text;
   if (PeekNonBlank() != ':') return Skipped::kBroken;
   ++window_at_;
   const Skipped skipped = SkipValue(value);
-  if (skipped == Skipped::kWhole) members_.insert_or_assign(std::move(name), std::move(value));
+  const bool wanted = std::find(kWanted.begin(), kWanted.end(), name) != kWanted.end();
+  if (skipped == Skipped::kWhole && wanted) members_.insert_or_assign(std::move(name), std::move(value));
   return skipped;
 }
 
@@ -212,10 +219,14 @@ void TraceDocument::Members() {
   while (true) {
     while (PeekNonBlank() == ',') ++window_at_;
     if (Peek() == '}') {
-      state_ = State::kEnd;
+      LookBehindEnd();
       return;
     }
     const uint64_t at = window_offset_ + window_at_;
+    if (Peek() == '{' && has_events_) {
+      GoOnWithEvents();
+      return;
+    }
     Skipped skipped = Member();
     if (skipped == Skipped::kWhole) continue;
     if (skipped == Skipped::kBroken) {
@@ -229,6 +240,24 @@ void TraceDocument::Members() {
     state_ = skipped == Skipped::kEvents ? State::kEvents : State::kEnd;
     return;
   }
+}
+
+// A stray bracket closed the list.
+void TraceDocument::GoOnWithEvents() {
+  damage_.Add(window_offset_ + window_at_, "a list of events that ends before its last row");
+  state_ = State::kEvents;
+}
+
+// What follows the document belongs to nobody, unless the events lay in an object of an object, which then goes on.
+void TraceDocument::LookBehindEnd() {
+  state_ = State::kEnd;
+  while (Peek() >= 0 && (Peek() <= ' ' || Peek() == '}' || Peek() == ']')) ++window_at_;
+  if (Peek() < 0 || (Peek() == ',' && !bare_list_)) return;
+  if (Peek() == ',') {
+    GoOnWithEvents();
+    return;
+  }
+  damage_.Add(window_offset_ + window_at_, "text behind the end of the trace");
 }
 
 size_t TraceDocument::Fill(EventBlock& block, size_t filled) {
@@ -283,10 +312,10 @@ bool TraceDocument::Recover(EventBlock& block, size_t& filled, bool& grow) {
 }
 
 bool TraceDocument::NextEvents(EventBlock& block) {
-  size_t capacity = std::max(block.capacity_, kFront + kBlockBytes + kBack);
   size_t filled = window_.size() - window_at_;
-  capacity = std::max(capacity, kFront + filled + kBack);
-  if (block.capacity_ < capacity) {
+  const size_t capacity = kFront + std::max(kBlockBytes, filled) + kBack;
+  // A block that one huge row made large goes back to the size of the others.
+  if (block.capacity_ < capacity || block.capacity_ > 2 * capacity) {
     block.memory_ = std::make_unique_for_overwrite<char[]>(capacity);
     block.capacity_ = capacity;
   }
@@ -303,7 +332,8 @@ bool TraceDocument::NextEvents(EventBlock& block) {
       const size_t start = SkipSeparators(text.substr(0, *cut.list_end));
       if (start != *cut.list_end) damage_.Add(window_offset_ + start, "a broken row");
       TakeRest(block, *cut.list_end + 1, filled);
-      state_ = bare_list_ ? State::kEnd : State::kMembers;
+      state_ = State::kMembers;
+      if (bare_list_) LookBehindEnd();
       return false;
     }
     if (cut.end != 0 && Emit(block, cut.end, filled)) return true;

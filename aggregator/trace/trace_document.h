@@ -66,12 +66,13 @@ class TraceDocument {
   // Was there a list of events? Without one the file is JSON of another kind, or no JSON at all.
   bool has_events() const { return has_events_; }
   bool is_json() const { return is_json_; }
-  // Members of the top-level object beside the events, as JSON text; overlong ones are empty.
+  // Those members of the top-level object beside the events that a reader asks for, as JSON text; overlong ones are empty.
   const std::map<std::string, std::string, std::less<>>& members() const { return members_; }
   const DamageLog& damage() const { return damage_; }
   // Did the text end before the document did?
   bool truncated() const { return truncated_; }
-  uint64_t bytes() const { return window_offset_ + window_.size(); }
+  // Place behind the last byte that was looked at.
+  uint64_t bytes() const { return window_offset_ + window_at_; }
 
  private:
   enum class State { kStart, kMembers, kEvents, kEnd };
@@ -92,6 +93,9 @@ class TraceDocument {
   Skipped SkipText(std::string& into);
   Skipped SkipValue(std::string& into);
   bool AtEvents();
+  bool AtListOfEvents();
+  void LookBehindEnd();
+  void GoOnWithEvents();
   bool FindEvents();
   std::string_view Ahead(size_t count);
   int Peek();

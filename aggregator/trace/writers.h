@@ -23,6 +23,7 @@ using WriteProgress = std::function<void(uint64_t done, uint64_t total)>;
 struct KinetoOptions {
   const align::Matches* matches = nullptr;  // only for collectives that all their ranks have; null: for all
   HostInterval annotated = {};              // only for calls in it; empty: for all
+  WriteProgress progress = {};              // in records of the rank
 };
 // One rank as Kineto's Chrome JSON, which Holistic Trace Analysis, TensorBoard's PyTorch plugin and Perfetto open unmodified.
 absl::Status WriteKineto(const store::Capture& capture, uint32_t rank_index, const align::ClockModel& clock, store::ByteSink& sink,
