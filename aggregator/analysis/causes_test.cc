@@ -148,6 +148,15 @@ TEST(Causes, PausesAtChangingPlacesOfOneRankAreItsOwn) {
   ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {6}, Cause::kHostPause);
 }
 
+TEST(Causes, ShortPausesAreCountedInTheEvidence) {
+  SmallJob job;
+  job.gap_us = [](const CallAt& c) { return c.rank == 6 && c.step % 4 == 1 && c.place >= 3 + c.step % 5 && c.place < 8 + c.step % 5 ? 1'500.0 : 0.0; };
+  const Diagnosis d = DiagnoseJob(job);
+  ExpectFirst(d, CulpritKind::kRank, {6}, Cause::kHostPause);
+  ASSERT_FALSE(d.findings.empty());
+  EXPECT_THAT(d.findings[0].evidence[0], HasSubstr("its host stops for up to 1.50 ms in 5 of 19 steps, at 9 places"));
+}
+
 TEST(Causes, PausesThatWanderOverTheRanksAreNobodys) {
   SmallJob job;
   job.gap_us = [](const CallAt& c) { return (c.rank * 3 + c.step) % 8 == 0 && c.place == 3 + (c.rank * 7 + c.step * 5) % 20 ? 20'000.0 : 0.0; };
