@@ -123,7 +123,7 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index, const Pieces& level, const 
     out.evidence.push_back(absl::StrFormat("its host spends %s per step in %s while its peers launch", LengthText(host.in_calls_ns), host.call));
     return out;
   }
-  if (const uint32_t period = PeriodOf(host.pause_steps, steps); pausing && period > 0 && host.pause_places <= kCheckpointPlaces) {
+  if (const uint32_t period = PeriodOf(host.long_stops.steps, steps); pausing && period > 0 && host.long_stops.places.size() <= kCheckpointPlaces) {
     out.cause = Cause::kCheckpoint;
     out.rule_share = host.pauses_ns / host.total_ns;
     out.evidence.push_back(absl::StrFormat("its host stops every %d steps, up to %s", period, LengthText(host.widest_pause_ns)));
@@ -135,7 +135,7 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index, const Pieces& level, const 
     out.late = StepLateness(in_.capture, in_.clock, in_.steps)[rank_index];
     return out;
   }
-  const bool often = host.pause_steps.size() != 1 || !pausing;
+  const bool often = host.long_stops.steps.size() != 1 || !pausing;
   const char* silent = host.recorded ? "its host is silent" : "its device idles";
   // Without calls the step's first work stands for the copy.
   if (one_place && often && host.worst_at_head && (host.worst_copies || (!host.recorded && host.worst_opens))) {
@@ -148,9 +148,11 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index, const Pieces& level, const 
   if (pausing) {
     out.cause = Cause::kHostPause;
     out.rule_share = host.pauses_ns / host.total_ns;
+    // Beside long stops the short ones are not worth counting.
+    const HostPicture::Stops& stops = host.long_stops.steps.empty() ? host.pauses : host.long_stops;
     out.evidence.push_back(absl::StrFormat("its host stops for up to %s in %d of %d steps, at %d place%s, in no call that is recorded",
-                                           LengthText(host.widest_pause_ns), host.pause_steps.size(), steps, host.pause_places,
-                                           host.pause_places == 1 ? "" : "s"));
+                                           LengthText(host.widest_pause_ns), stops.steps.size(), steps, stops.places.size(),
+                                           stops.places.size() == 1 ? "" : "s"));
     return out;
   }
   if (one_place) {

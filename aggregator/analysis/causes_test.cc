@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <random>
 
 #include "aggregator/analysis/diagnosis.h"
@@ -148,6 +149,15 @@ TEST(Causes, PausesAtChangingPlacesOfOneRankAreItsOwn) {
   ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {6}, Cause::kHostPause);
 }
 
+TEST(Causes, ShortPausesAreCountedInTheEvidence) {
+  SmallJob job;
+  job.gap_us = [](const CallAt& c) { return c.rank == 6 && c.step % 4 == 1 && c.place >= 3 + c.step % 5 && c.place < 8 + c.step % 5 ? 1'500.0 : 0.0; };
+  const Diagnosis d = DiagnoseJob(job);
+  ExpectFirst(d, CulpritKind::kRank, {6}, Cause::kHostPause);
+  ASSERT_FALSE(d.findings.empty());
+  EXPECT_THAT(d.findings[0].evidence[0], HasSubstr("its host stops for up to 1.50 ms in 5 of 19 steps, at 9 places"));
+}
+
 TEST(Causes, PausesThatWanderOverTheRanksAreNobodys) {
   SmallJob job;
   job.gap_us = [](const CallAt& c) { return (c.rank * 3 + c.step) % 8 == 0 && c.place == 3 + (c.rank * 7 + c.step * 5) % 20 ? 20'000.0 : 0.0; };
@@ -246,6 +256,20 @@ TEST(Causes, AStageWithMoreToDoForAWhileIsNoRanks) {
   ExpectFirst(d, CulpritKind::kStage, {4, 5, 6, 7}, Cause::kStageImbalance);
   EXPECT_EQ(d.findings.size(), 1u) << Told(d);
   EXPECT_THAT(d.findings[0].evidence[0], HasSubstr("all its ranks alike"));
+}
+
+// Beside the slow one the other stage is the slower in the rest of the steps.
+TEST(Causes, OfTwoStagesTheOneThatTakesLongerNowAndThenIsNamed) {
+  for (const int slow : {0, 1}) {
+    for (const uint64_t seed : {1, 2, 3, 4, 5}) {
+      SmallJob job;
+      job.data_parallel = 8, job.tensor_parallel = 1, job.pipeline = 2, job.steps = 12, job.seed = seed;
+      job.kernel = [slow](const KernelAt& k) { return k.stage == slow && (k.step == 3 || k.step == 4 || k.step == 8 || k.step == 10) ? 1.2 : 1.0; };
+      std::vector<uint32_t> ranks(8);
+      std::iota(ranks.begin(), ranks.end(), slow == 0 ? 0u : 8u);
+      ExpectFirst(DiagnoseJob(job), CulpritKind::kStage, ranks, Cause::kStageImbalance);
+    }
+  }
 }
 
 TEST(Causes, OneSlowRankOfAStageIsNoImbalanceOfStages) {

@@ -45,6 +45,13 @@ uint32_t DeviceStreams::FirstLaunchedAfter(uint32_t stream, double moment) const
   return next == ops.launched.end() ? kNone : ops.units[static_cast<size_t>(next - ops.launched.begin())];
 }
 
+uint32_t DeviceStreams::LastEndedBy(uint32_t stream, uint32_t unit, double moment, const Graph& graph) const {
+  const std::vector<uint32_t>& units = streams_[stream].units;
+  const auto before = std::lower_bound(units.begin(), units.end(), unit);
+  const auto later = std::partition_point(units.begin(), before, [&](uint32_t u) { return graph.end[u] <= moment; });
+  return later == units.begin() ? kNone : *(later - 1);
+}
+
 std::optional<double> DeviceStreams::ShortGap(const Graph& graph) const {
   std::vector<double> gaps;
   for (const StreamOps& s : streams_) {

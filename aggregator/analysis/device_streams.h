@@ -38,6 +38,8 @@ class DeviceStreams {
   // stream.
   uint32_t LastLaunchedBy(uint32_t stream, double moment) const;
   uint32_t FirstLaunchedAfter(uint32_t stream, double moment) const;
+  // The last of the operations before `unit` on its stream, at this place, that had ended by the moment; store::kNone: none had.
+  uint32_t LastEndedBy(uint32_t stream, uint32_t unit, double moment, const Graph& graph) const;
   // How long the device takes from one operation of a stream to the next; nullopt: no two lie apart.
   std::optional<double> ShortGap(const Graph& graph) const;
 

@@ -29,6 +29,7 @@ class Diagnostician {
     gains_.Measure();
     TakeFigures();
     SetNoiseFloor();
+    out_.has_ideal = out_.lost_ns >= -Floor();
     if (Matched() >= kMatchedForVerdict && AllGraphsSeen()) {
       if (gains_.steps() >= kLeastSteps) {
         ListExplanations();

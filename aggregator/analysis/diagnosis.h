@@ -52,6 +52,9 @@ struct Finding {
 
 struct Diagnosis {
   double step_ns = 0, ideal_step_ns = 0, lost_ns = 0;  // per step
+  // Is the ideal step no longer than the observed one, beyond chance? Else medians stand for no step (ranks take turns in what they do), and
+  // nothing that is measured from the ideal step means anything: lost_ns and its parts, rank_step_lost, waiting, critical communication.
+  bool has_ideal = true;
   Interval95 ratio_interval{1, 1};
   std::optional<double> noise_floor_ns;
   double noise_ns = 0, unlisted_ns = 0, unexplained_ns = 0;

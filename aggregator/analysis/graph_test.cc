@@ -116,6 +116,36 @@ TEST(Graph, ABlockingCallEndsWithTheWorkItWaitsForAndHoldsTheHost) {
   EXPECT_EQ(replay.At(StartOf(b.Device(0, 1))), b.graph.start[b.Device(0, 1)] - 40'000);
 }
 
+// Profilers put a device's timer some microseconds beside the clock of its host.
+TEST(Graph, WhatRecordsSayIsBelievedAgainstStampsOfATimerThatLiesBesideTheHostsClock) {
+  for (const double late : {-15.0, 15.0}) {
+    TimelineBuilder t;
+    t.Rank(0).Kernel("k", 10 + late, 100, 7, 5).StreamSynchronize(7, 20, 92).Kernel("next", 130 + late, 10, 7, 120);
+    const Built b(t.Build());
+    EXPECT_EQ(b.graph.cut_edges, 0u) << late;
+    ExpectIdentity(b);
+    Replay replay = b.MakeReplay();
+    Timing timing = ObservedTiming(b.graph);
+    timing.work[b.Device(0, 0)] = 60'000;
+    replay.Run(timing);
+    EXPECT_EQ(replay.At(StartOf(b.Device(0, 1))), b.graph.start[b.Device(0, 1)] - 40'000) << late;
+  }
+}
+
+// Another thread's launch comes in between: the call cannot have waited for it, but for what was there before.
+TEST(Graph, AWaitThatCannotBeForTheLastLaunchIsForTheOneBefore) {
+  TimelineBuilder t;
+  t.Rank(0).Kernel("k", 10, 100, 7, 5).Kernel("others", 111, 300, 7, 18).StreamSynchronize(7, 20, 92).Kernel("next", 130, 10, 9, 120);
+  const Built b(t.Build());
+  EXPECT_EQ(b.graph.cut_edges, 1u);
+  ExpectIdentity(b);
+  Replay replay = b.MakeReplay();
+  Timing timing = ObservedTiming(b.graph);
+  timing.work[b.Device(0, 0)] = 60'000;
+  replay.Run(timing);
+  EXPECT_EQ(replay.At(StartOf(b.Device(0, 2))), b.graph.start[b.Device(0, 2)] - 40'000);
+}
+
 TEST(Graph, ALaunchThatFoundTheQueueFullReturnsEarlierWhenTheDeviceIsFaster) {
   TimelineBuilder t;
   store::RankTimeline& rank = t.Rank(0);
@@ -197,7 +227,7 @@ TEST(Graph, ASenderIsNotHeldByALateReceiver) {
 
 TEST(Graph, ContradictedEdgesAreCutAndCounted) {
   TimelineBuilder t;
-  t.Rank(0).Kernel("long", 0, 100).Kernel("inside", 20, 10).Kernel("early", 200, 10, 7, 260);
+  t.Rank(0).Kernel("long", 0, 100).Kernel("inside", 20, 10).Kernel("early", 200, 10, 7, 290);
   const Built b(t.Build());
   EXPECT_EQ(b.graph.cut_edges, 2u);
   ExpectIdentity(b);

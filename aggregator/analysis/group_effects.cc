@@ -72,6 +72,9 @@ std::optional<StageEpisode> FindStageEpisode(std::span<const RankWork> works, ui
     const Means stage = MeansOf(ratio, regime);
     if (stage.usual <= 0) continue;
     StageEpisode e{.stage = s, .regime = regime, .effect = stage.slow / stage.usual - 1};
+    // Of two stages one is slower beside the other also where the other is faster than in the rest of the steps.
+    const Means alone = MeansOf(levels[s], regime);
+    if (alone.slow < (1 + kOfMiddle * e.effect) * alone.usual) continue;
     size_t ranks = 0, agree = 0;
     for (const RankWork& w : works) {
       if (w.group != s) continue;

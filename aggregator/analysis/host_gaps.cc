@@ -30,10 +30,12 @@ class Looker {
     for (const Piece& p : level) Add(p, false);
     for (const Piece& p : pauses) Add(p, true);
     FindWorst();
-    std::sort(out_.pause_steps.begin(), out_.pause_steps.end());
-    out_.pause_steps.erase(std::unique(out_.pause_steps.begin(), out_.pause_steps.end()), out_.pause_steps.end());
-    std::sort(pause_cells_.begin(), pause_cells_.end());
-    out_.pause_places = static_cast<uint32_t>(std::unique(pause_cells_.begin(), pause_cells_.end()) - pause_cells_.begin());
+    for (HostPicture::Stops* stops : {&out_.pauses, &out_.long_stops}) {
+      for (std::vector<uint32_t>* list : {&stops->steps, &stops->places}) {
+        std::sort(list->begin(), list->end());
+        list->erase(std::unique(list->begin(), list->end()), list->end());
+      }
+    }
     double most = 0;
     for (const auto& [name, ns] : in_calls_) {
       out_.in_calls_ns += ns;
@@ -56,13 +58,16 @@ class Looker {
     out_.total_ns += PerStep(p.ns);
     if (pause) {
       out_.pauses_ns += PerStep(p.ns);
-      if (p.ns >= kLongStopNs) {
-        out_.pause_steps.push_back(static_cast<uint32_t>(graph_.units[u].step));
-        pause_cells_.push_back(cell->second);
-        out_.widest_pause_ns = std::max(out_.widest_pause_ns, p.ns);
-      }
+      out_.widest_pause_ns = std::max(out_.widest_pause_ns, p.ns);
+      AddStop(u, cell->second, out_.pauses);
+      if (p.ns >= kLongStopNs) AddStop(u, cell->second, out_.long_stops);
     }
     if (p.ns > 0 && p.node == StartOf(u) && IsHostUnit(graph_.units[u].kind)) AddCallsInside(u, p.ns);
+  }
+
+  void AddStop(uint32_t unit, uint32_t cell, HostPicture::Stops& stops) const {
+    stops.steps.push_back(static_cast<uint32_t>(graph_.units[unit].step));
+    stops.places.push_back(cell);
   }
 
   // Calls of the gap before a unit that can hold a thread up.
@@ -124,7 +129,6 @@ class Looker {
   // Ordered, so that sums and ties come out the same on every run.
   std::map<uint32_t, double> by_cell_;
   std::map<uint32_t, double> in_calls_;  // by name
-  std::vector<uint32_t> pause_cells_;
   HostPicture out_;
 };
 

@@ -31,8 +31,12 @@ struct HostPicture {
   bool recorded = true;  // else no call of its host is known, and gaps are what its device idled
   uint32_t places = 0;        // that take longer
   double widest_pause_ns = 0;
-  std::vector<uint32_t> pause_steps;  // used steps with a long stop, ascending
-  uint32_t pause_places = 0;
+  struct Stops {
+    std::vector<uint32_t> steps;   // used ones with such a stop, ascending
+    std::vector<uint32_t> places;  // cells
+  };
+  Stops pauses;      // all of them
+  Stops long_stops;  // those that can be a rhythm of their own
 };
 
 // `level` and `pauses` are those of one rank's host.

@@ -22,6 +22,9 @@ constexpr uint8_t kDeviceToHost = 2;  // CUPTI's kind of copy
 // the second a start needs no further explanation. On devices that take longer from one operation to the next: so many times that.
 constexpr double kFollowsNs = 10'000, kFollowsGaps = 5;
 constexpr double kExplainedNs = 1'500, kExplainedGaps = 1.5;
+// So far apart a device's timer and its host's clock may lie in a profiler's records (14 us over many steps were seen). What a record
+// says of a launch or a wait is believed against stamps within that; what only stamps say is not.
+constexpr double kTimersNs = 50'000;
 
 class Builder {
  public:
@@ -186,7 +189,7 @@ class Builder {
       if (call_of_[i] != kNone) {
         const uint32_t call_unit = unit_of_call_[call_of_[i]];
         launch = g_.start[call_unit];
-        if (launch > start + kRoundingNs) {
+        if (launch > start + kTimersNs) {
           ++g_.cut_edges;
         } else {
           AddStart(StartOf(call_unit));
@@ -311,23 +314,29 @@ class Builder {
     const auto known = sync_of_call_.find(g_.units[unit].source);
     const store::Sync* sync = known == sync_of_call_.end() ? nullptr : &rank_.syncs[known->second];
     if (sync != nullptr && sync->type == SyncType::kStream && streams_.Find(sync->stream) != kNone) {
-      Await(streams_.LastLaunchedBy(streams_.Find(sync->stream), g_.start[unit]), unit);
+      const uint32_t stream = streams_.Find(sync->stream);
+      Await(stream, streams_.LastLaunchedBy(stream, g_.start[unit]), unit);
     } else if (sync != nullptr && sync->type == SyncType::kContext) {
-      for (uint32_t s = 0; s < streams_.size(); ++s) Await(streams_.LastLaunchedBy(s, g_.start[unit]), unit);
+      for (uint32_t s = 0; s < streams_.size(); ++s) Await(s, streams_.LastLaunchedBy(s, g_.start[unit]), unit);
     } else if (sync != nullptr && sync->type == SyncType::kEvent && !events_.empty()) {
-      Await(events_.RecordedBefore(sync->event, g_.start[unit], streams_), unit);
+      const uint32_t awaited = events_.RecordedBefore(sync->event, g_.start[unit], streams_);
+      if (awaited != kNone) Await(stream_of_[awaited - out_.first_device], awaited, unit);
     } else {
       AwaitWhatEndedLast(unit);
     }
   }
 
-  void Await(uint32_t device_unit, uint32_t unit) {
+  // The call waits for this operation of a stream. Where that ended too late for it (another thread's launch came in between), for the
+  // last one before it that did not: a wait that nothing explains would be taken for the host's own time.
+  void Await(uint32_t stream, uint32_t device_unit, uint32_t unit) {
     if (device_unit == kNone) return;
-    if (g_.end[device_unit] > g_.end[unit] + kRoundingNs) {
-      ++g_.cut_edges;
-    } else {
+    if (g_.end[device_unit] <= g_.end[unit] + kTimersNs) {
       awaits_.push_back({EndOf(device_unit), unit});
+      return;
     }
+    ++g_.cut_edges;
+    const uint32_t before = streams_.LastEndedBy(stream, device_unit, g_.end[unit] + kTimersNs, g_);
+    if (before != kNone && g_.end[before] > g_.start[unit]) awaits_.push_back({EndOf(before), unit});
   }
 
   // Nothing says what the call waited for: the last of what ended while it blocked.

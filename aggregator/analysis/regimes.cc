@@ -13,6 +13,9 @@ constexpr size_t kLeastForRegime = 5;
 // Two heaps: this many sigmas between their edges, and between their middles.
 constexpr double kGapSigmas = 4.0;
 constexpr double kHeapSigmas = 7.0;
+// The noise within two heaps counts for so much more over the number of steps: noise alone is then cut as rarely as by what neighbours differ
+// by (1 in 100 of 5 steps, 1 in 250 of 10).
+constexpr double kFewSteps = 3.0;
 // A run: how sure its mean is another one, beyond the best of n * n / 2 runs of pure noise.
 constexpr double kRunSigmas = 2.0;
 // A shift of everybody has no others to be compared with, so it must be surer by this.
@@ -27,24 +30,6 @@ double StepSigma(std::span<const double> series) {
   std::vector<double> jumps;
   for (size_t i = 1; i < series.size(); ++i) jumps.push_back(std::fabs(series[i] - series[i - 1]));
   return 1.4826 * Median(std::move(jumps)) / std::sqrt(2.0);
-}
-
-Regime TwoHeaps(std::span<const double> series, double least, double sigma) {
-  std::vector<double> sorted(series.begin(), series.end());
-  std::sort(sorted.begin(), sorted.end());
-  size_t cut = 0;
-  double gap = 0;
-  for (size_t k = 1; k < sorted.size(); ++k) {
-    if (sorted[k] - sorted[k - 1] <= gap) continue;
-    gap = sorted[k] - sorted[k - 1];
-    cut = k;
-  }
-  if (cut == 0 || gap < std::max(least / 2, kGapSigmas * sigma)) return {};
-  const auto middle = [&](size_t from, size_t to) { return Median({sorted.begin() + static_cast<std::ptrdiff_t>(from), sorted.begin() + static_cast<std::ptrdiff_t>(to)}); };
-  if (middle(cut, sorted.size()) - middle(0, cut) < std::max(least, kHeapSigmas * sigma)) return {};
-  Regime out;
-  for (double v : series) out.slow.push_back(v >= sorted[cut] ? 1 : 0);
-  return out;
 }
 
 // Standard deviation around the two levels, larger the more neighbouring steps are alike: drift makes runs of its own.
@@ -63,6 +48,35 @@ double RestSigma(std::span<const double> series, const Regime& regime) {
   // Levels fitted to few steps make them look less alike than they are.
   const double alike = std::clamp(product / square + 1 / n, 0.0, 0.9);
   return std::sqrt(square / n * (1 + alike) / (1 - alike));
+}
+
+// Of the steps around the middles of two heaps. Few steps leave more to chance: they were cut where they lie furthest apart.
+double HeapSigma(std::span<const double> series, const Regime& regime) {
+  const auto n = static_cast<double>(series.size());
+  return RestSigma(series, regime) * std::sqrt(n / (n - 2)) * (1 + kFewSteps / (n - 2));
+}
+
+Regime TwoHeaps(std::span<const double> series, double least, double sigma) {
+  std::vector<double> sorted(series.begin(), series.end());
+  std::sort(sorted.begin(), sorted.end());
+  size_t cut = 0;
+  double gap = 0;
+  for (size_t k = 1; k < sorted.size(); ++k) {
+    if (sorted[k] - sorted[k - 1] <= gap) continue;
+    gap = sorted[k] - sorted[k - 1];
+    cut = k;
+  }
+  if (cut == 0 || gap < least / 2) return {};
+  const auto middle = [&](size_t from, size_t to) { return Median({sorted.begin() + static_cast<std::ptrdiff_t>(from), sorted.begin() + static_cast<std::ptrdiff_t>(to)}); };
+  const double apart = middle(cut, sorted.size()) - middle(0, cut);
+  if (apart < least) return {};
+  Regime out;
+  for (double v : series) out.slow.push_back(v >= sorted[cut] ? 1 : 0);
+  const auto stands_out = [&](double noise) { return gap >= kGapSigmas * noise && apart >= kHeapSigmas * noise; };
+  if (stands_out(sigma)) return out;
+  // Where levels change at every other step, that is what neighbouring steps differ by.
+  const bool several_each = std::min(cut, sorted.size() - cut) >= 2;
+  return several_each && stands_out(HeapSigma(series, out)) ? out : Regime{};
 }
 
 Regime BestRun(std::span<const double> series, double least, double sigma, double sigmas) {

@@ -1,5 +1,6 @@
 #include "aggregator/analysis/regimes.h"
 
+#include <algorithm>
 #include <random>
 
 #include "gtest/gtest.h"
@@ -39,6 +40,25 @@ TEST(Regimes, StepsThatAreSlowNowAndThenAreFoundWhereverTheyLie) {
   const Regime regime = FindRegime(series, 0.015);
   ASSERT_TRUE(regime.split());
   for (size_t k = 0; k < 20; ++k) EXPECT_EQ(regime.SlowAt(k), k == 3 || k == 4 || k == 11 || k == 17) << k;
+}
+
+// Every other difference of neighbours is then one between the levels.
+TEST(Regimes, LevelsThatChangeAtEveryOtherStepAreFoundInFewSteps) {
+  for (const std::vector<size_t>& slow : {std::vector<size_t>{3, 4, 7}, {0, 2, 5, 8}, {2, 6}}) {
+    std::vector<double> series = Noise(9, 0.003, 4);
+    for (size_t k : slow) series[k] += 0.1;
+    const Regime regime = FindRegime(series, 0.03);
+    ASSERT_TRUE(regime.split()) << slow[0];
+    for (size_t k = 0; k < 9; ++k) EXPECT_EQ(regime.SlowAt(k), std::find(slow.begin(), slow.end(), k) != slow.end()) << k;
+  }
+}
+
+TEST(Regimes, OfFewStepsNoiseIsHardlyEverCut) {
+  for (const size_t steps : {5u, 8u, 12u}) {
+    int found = 0;
+    for (uint64_t seed = 0; seed < 2000; ++seed) found += FindRegime(Noise(steps, 0.03, seed + 5000), 0.015).split() ? 1 : 0;
+    EXPECT_LE(found, 60) << steps;
+  }
 }
 
 TEST(Regimes, NoiseHasNone) {

@@ -281,8 +281,47 @@ Timing TypicalValues::Ideal() const {
       if (host && !graph_.units[u].is_head) timing.lead[u] = OpensStep(u) ? std::min(stats_[c].own_lead, stats_[c].all_lead) : stats_[c].all_lead;
     }
   }
+  std::vector<StepValue> scratch;
+  for (uint32_t k = 0; k < classes_.count; ++k) {
+    if (classes_.surplus[k] == 0) LightenClass(first_cell_[k], first_cell_[k + 1], timing, scratch);
+  }
   LevelHeads(timing);
   return timing;
+}
+
+// In a light step of its class a unit takes less than its median by as much as the class does.
+void TypicalValues::LightenClass(size_t first_cell, size_t last_cell, Timing& timing, std::vector<StepValue>& scratch) const {
+  if (first_cell == last_cell) return;
+  const UnitKind kind = classes_.cells[first_cell].kind;
+  const ClassSpread& spread = spread_[classes_.cells[first_cell].klass];
+  // use(unit, step, whether it speaks for its owner: the members of a group take one transfer together).
+  const auto for_each = [&](const auto& use) {
+    for (size_t c = first_cell; c < last_cell; ++c) {
+      const std::span<const uint32_t> units = classes_.UnitsOf(classes_.cells[c]);
+      for (uint32_t u : units) {
+        const bool speaks = graph_.units[u].rank_index == graph_.units[units[0]].rank_index;
+        if (!(HasLead(kind) && graph_.units[u].is_head)) use(u, graph_.units[u].step, speaks);
+      }
+    }
+  };
+  const auto lighten = [&](const std::vector<double>& observed, std::vector<double>& ideal, double CellStats::*own, double sigma, double share) {
+    std::vector<double> levels;
+    for (size_t c = first_cell; c < last_cell; ++c) levels.push_back(stats_[c].*own);
+    const double usual = MedianInPlace(std::span(levels));
+    scratch.clear();
+    for_each([&](uint32_t u, int32_t step, bool speaks) {
+      if (speaks) scratch.push_back({step, observed[u]});
+    });
+    const std::vector<StepValue> light = FindLightSteps(std::span(scratch), {.ns = usual, .sigma = sigma, .least_share = share});
+    if (light.empty()) return;
+    const auto earlier = [](const StepValue& v, int32_t step) { return v.step < step; };
+    for_each([&](uint32_t u, int32_t step, bool) {
+      const auto found = std::lower_bound(light.begin(), light.end(), step, earlier);
+      if (found != light.end() && found->step == step) ideal[u] = Scaled(ideal[u], usual, found->ns);
+    });
+  };
+  if (HasWork(kind)) lighten(graph_.work, timing.work, &CellStats::own_work, spread.work_sigma, kStageNoise);
+  if (HasLead(kind)) lighten(graph_.lead, timing.lead, &CellStats::own_lead, spread.lead_sigma, kStageLeadNoise);
 }
 
 void TypicalValues::Level(Timing& timing) const {

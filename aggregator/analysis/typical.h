@@ -13,6 +13,7 @@
 
 #include "aggregator/analysis/classes.h"
 #include "aggregator/analysis/graph.h"
+#include "aggregator/analysis/light_steps.h"
 #include "aggregator/analysis/pieces.h"
 #include "aggregator/analysis/replay.h"
 
@@ -57,7 +58,7 @@ class TypicalValues {
       }
     }
   }
-  // Every unit takes its class's median: no straggler and no noise.
+  // Every unit takes its class's median, or less in steps that hold less of it for everybody (light_steps.h): no straggler and no noise.
   Timing Ideal() const;
   // Every rank and transfer owner is scaled to its class's median and keeps its noise, pauses included.
   void Level(Timing& timing) const;
@@ -79,6 +80,7 @@ class TypicalValues {
   };
   void FindHeads(uint32_t ranks);
   void LevelHeads(Timing& timing) const;
+  void LightenClass(size_t first_cell, size_t last_cell, Timing& timing, std::vector<StepValue>& scratch) const;
   void MeasureClass(size_t first_cell, size_t last_cell);
   void CompareStages();
   void CompareFamily(std::span<const StageFamily> family);

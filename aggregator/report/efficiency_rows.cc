@@ -26,7 +26,7 @@ void AddSerialisation(const analysis::Diagnosis& d, double most_compute, double 
   if (d.step_ns <= 0 || d.transfer_free_step_ns <= 0) return;
   row.transfer = d.transfer_free_step_ns / d.step_ns;
   row.serialisation = (most_compute / elapsed) / *row.transfer;
-  if (d.ideal_transfer_free_step_ns <= 0 || d.ideal_compute_ns <= 0) return;
+  if (!d.has_ideal || d.ideal_transfer_free_step_ns <= 0 || d.ideal_compute_ns <= 0) return;
   row.serialisation_typical = d.ideal_compute_ns / d.ideal_transfer_free_step_ns;
   row.serialisation_stragglers = *row.serialisation / *row.serialisation_typical;
 }
@@ -71,7 +71,7 @@ EfficiencyRow MakeEfficiencyRow(const RowInput& in) {
   row.load_balance_data = split.data;
   row.load_balance_tensor = split.tensor;
   AddSerialisation(in.diagnosis, static_cast<double>(std::max_element(compute.begin(), compute.end())->ns()), static_cast<double>(elapsed.ns()), row);
-  if (in.diagnosis.step_ns > 0) row.critical_communication_ns_per_step = in.diagnosis.critical_communication_ns;
+  if (in.diagnosis.has_ideal && in.diagnosis.step_ns > 0) row.critical_communication_ns_per_step = in.diagnosis.critical_communication_ns;
   AddGroups(in, compute, active, elapsed, row);
   return row;
 }

@@ -137,6 +137,7 @@ struct Range {
   double high = 0;
 };
 
+// Without an ideal step (analysis/diagnosis.h) only step_ns and the floor are known. ratio is below 1 by no more than the floor.
 struct SlowdownRow {
   std::optional<double> step_ns, ideal_step_ns, ratio, lost_ns_per_step;
   std::optional<double> noise_floor_ns_per_step;  // nullopt with fewer than 3 steps

@@ -349,10 +349,12 @@ TEST(RealTraces, NsysOfTwoGpus) {
   if (!capture) GTEST_SKIP() << "the trace is not there, or could not be read and has failed the test above";
   const Report report = Analyze(*capture).report;
   tests::CheckedJson(report);
+  tests::ExpectConsistent(report);
+  // GPU 0's timer lies 14 us beside its host's clock in most steps.
+  ASSERT_TRUE(report.slowdown.ratio.has_value());
+  EXPECT_GT(*report.slowdown.ratio, 1.0);
+  EXPECT_LT(*report.slowdown.ratio, 1.1);
   ASSERT_EQ(report.ranks.size(), 2u);
-  for (const RankRow& r : report.ranks) {
-    EXPECT_EQ(r.compute + r.exposed_transfer + r.exposed_wait + r.exposed_unsplit + r.exposed_memory + r.idle, r.span);
-  }
   EXPECT_EQ(capture->ranks[0].activities.size() + capture->ranks[1].activities.size(), 4010u + 1020u + 269u);
   EXPECT_EQ(report.ranks[0].communication, Nanos(17172652));
   EXPECT_EQ(report.ranks[1].communication, Nanos(8229100));

@@ -381,5 +381,23 @@ TEST(ReportVerdict, WhatIfsAreThoseOfAPlainSimulation) {
   }
 }
 
+// Each rank does less of another kernel: the medians add up to a step that nobody has.
+TEST(ReportVerdict, WhereNoStepIsTypicalTheReportSaysSoAndClaimsNoSlowdown) {
+  PlainJob job = Uniform(3, 8, 3);
+  for (size_t r = 0; r < 3; ++r) {
+    for (auto& step : job.lengths[r]) {
+      for (size_t i = 0; i < 3; ++i) step[i] = i == r ? 100 : 1000;
+    }
+  }
+  const Report report = ReportOf(job);
+  EXPECT_NEAR(report.slowdown.step_ns.value(), Compute(job).steps[0], 1e-3);
+  EXPECT_FALSE(report.slowdown.ideal_step_ns || report.slowdown.ratio || report.slowdown.interval || report.slowdown.lost_ns_per_step);
+  EXPECT_FALSE(report.waiting || report.efficiency.serialisation_typical || report.efficiency.critical_communication_ns_per_step);
+  EXPECT_FALSE(report.steps[0].ranks[0].lost);
+  EXPECT_THAT(report.capture.notes, Contains(HasSubstr("no ideal step is known")));
+  const std::string text = RenderText(report, {.width = 200});
+  EXPECT_THAT(text, testing::AllOf(testing::StartsWith("UNDECIDED"), HasSubstr("ideal not known"), testing::Not(HasSubstr("SLOWDOWN"))));
+}
+
 }  // namespace
 }  // namespace lockstep::report

@@ -118,6 +118,11 @@ void AddNotes(const RowInput& in, const std::vector<std::string>& hosts, Capture
     row.notes.push_back("the replay left out " + std::to_string(in.diagnosis.cut_edges) + " of " +
                         std::to_string(in.diagnosis.edges) + " dependencies that the records contradict");
   }
+  if (!in.diagnosis.has_ideal) {
+    row.notes.push_back("no ideal step is known, so neither is the slowdown: with each kind of work at its median over ranks and steps a step would take " +
+                        analysis::LengthText(in.diagnosis.ideal_step_ns) + ", longer than the " + analysis::LengthText(in.diagnosis.step_ns) +
+                        " observed. Ranks that take turns in what they do, or steps that hold different work, have no typical step");
+  }
   if (in.matches.partial > 0) {
     const Nanos most = analysis::MostUnseenWait(in.capture, in.matches, in.times, in.steps) / static_cast<int64_t>(std::max<size_t>(1, in.steps.count()));
     row.notes.push_back(std::to_string(in.matches.partial) +
@@ -260,7 +265,7 @@ std::vector<StepRow> MakeStepRows(const RowInput& in) {
     for (size_t k = 0; k < times.size() && k < rows.size(); ++k) {
       StepRankRow& row = rows[k].ranks[r];
       row = {.rank = in.capture.ranks[r].rank, .duration = times[k].duration, .self = times[k].self, .wait = times[k].wait, .overlap = times[k].overlap};
-      if (r < in.diagnosis.rank_step_lost.size()) row.lost = Nanos(std::llround(in.diagnosis.rank_step_lost[r][k]));
+      if (in.diagnosis.has_ideal && r < in.diagnosis.rank_step_lost.size()) row.lost = Nanos(std::llround(in.diagnosis.rank_step_lost[r][k]));
       compute[k][r] = times[k].compute;
       active[k][r] = times[k].active;
     }

@@ -70,6 +70,7 @@ SlowdownRow MakeSlowdownRow(const RowInput& in) {
   row.noise_floor_ns_per_step = d.noise_floor_ns;
   if (d.step_durations.empty() || d.step_ns <= 0) return row;
   row.step_ns = d.step_ns;
+  if (!d.has_ideal) return row;
   row.ideal_step_ns = d.ideal_step_ns;
   if (d.ideal_step_ns > 0) {
     row.ratio = d.step_ns / d.ideal_step_ns;
@@ -97,7 +98,7 @@ std::vector<StragglerRow> MakeStragglerRows(const RowInput& in) {
     }
     row.cause = std::string(analysis::CauseName(f.cause));
     row.lost_ns_per_step = f.lost_ns;
-    if (in.diagnosis.lost_ns > 0) row.share = f.lost_ns / in.diagnosis.lost_ns;
+    if (in.diagnosis.has_ideal && in.diagnosis.lost_ns > 0) row.share = f.lost_ns / in.diagnosis.lost_ns;
     row.gain_ns_per_step = f.gain_ns;
     if (in.steps.count() >= analysis::kLeastSteps) row.gain_interval = Range{f.gain_interval.low, f.gain_interval.high};
     row.verdict = VerdictName(f.verdict);

@@ -109,6 +109,10 @@ class Writer {
           2, Tone::kWarn);
       return;
     }
+    if (r_.stragglers.empty() && r_.slowdown.step_ns && !r_.slowdown.ideal_step_ns) {
+      page_.Say(kAlways, "UNDECIDED no rank is seen to hold the others back, but no step is typical of this job: what is lost is not known", 2, Tone::kWarn);
+      return;
+    }
     if (r_.stragglers.empty()) {
       std::string line = r_.capture.missing_ranks.empty() ? "HEALTHY no rank holds the others back" : "HEALTHY no recorded rank holds the others back";
       if (r_.slowdown.noise_floor_ns_per_step) {
@@ -156,9 +160,11 @@ class Writer {
                                    : absl::StrFormat("  steps %d-%d", r_.steps.front().step, r_.steps.back().step);
     }
     const SlowdownRow& s = r_.slowdown;
+    if (s.step_ns && !s.ideal_step_ns) line += "  STEP " + LengthText(*s.step_ns) + "  ideal not known";
     if (s.step_ns && s.ideal_step_ns) {
       line += absl::StrFormat("  STEP %s  ideal %s", LengthText(*s.step_ns), LengthText(*s.ideal_step_ns));
-      if (s.ratio) line += absl::StrFormat("  SLOWDOWN %.3fx", *s.ratio);
+      // Shorter than the ideal one a step is only by chance (model.h).
+      if (s.ratio) line += *s.ratio < 1 ? "  no SLOWDOWN beyond chance" : absl::StrFormat("  SLOWDOWN %.3fx", *s.ratio);
       if (s.interval) line += absl::StrFormat(" [%.3f, %.3f]", s.interval->low, s.interval->high);
       line += "  lost " + LengthText(*s.lost_ns_per_step) + " per step";
       const double hours = 24.0 * static_cast<double>(r_.ranks.size()) * *s.lost_ns_per_step / *s.step_ns;

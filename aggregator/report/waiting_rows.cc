@@ -11,7 +11,7 @@ constexpr double kLeastCell = 1e-4;
 
 std::optional<WaitingRow> MakeWaitingRow(const RowInput& in) {
   const analysis::Waiting& w = in.diagnosis.waiting;
-  if (w.suffered_ns.empty()) return std::nullopt;
+  if (w.suffered_ns.empty() || !in.diagnosis.has_ideal) return std::nullopt;
   WaitingRow row{.waited_ns_per_step = w.waited_ns, .unexplained_ns_per_step = w.unexplained_ns, .by_host = w.by_host};
   const std::vector<std::string> hosts = HostNames(in.capture);
   if (w.by_host) {

@@ -71,6 +71,8 @@ inline void ExpectConsistent(const report::Report& made) {
     EXPECT_EQ(r.compute + r.exposed_transfer + r.exposed_wait + r.exposed_unsplit + r.exposed_memory + r.idle, r.span);
   }
   if (!made.slowdown.lost_ns_per_step) return;
+  // Beyond chance nothing is slower than what is typical; with few steps what is chance is 2 % of a step.
+  EXPECT_GE(*made.slowdown.lost_ns_per_step, -made.slowdown.noise_floor_ns_per_step.value_or(0.02 * *made.slowdown.step_ns));
   double sum = *made.slowdown.noise_ns_per_step + *made.slowdown.unlisted_ns_per_step + *made.slowdown.unexplained_ns_per_step;
   for (const report::StragglerRow& s : made.stragglers) sum += s.lost_ns_per_step;
   EXPECT_NEAR(sum, *made.slowdown.lost_ns_per_step, 1e-6 * std::abs(*made.slowdown.lost_ns_per_step) + 1e-6);
