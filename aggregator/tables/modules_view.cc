@@ -22,7 +22,7 @@ std::vector<ColumnOf<R>> Columns() {
       Make<R>("host_ns", "ns", "on the host, with what it called", [](const R& r) { return r.host; }),
       Make<R>("self_host_ns", "ns", "without the modules and operators in it; of module hierarchies: of its own operators", [](const R& r) { return r.self_host; }),
       Make<R>("device_ns", "ns", "of the device activities launched in it", [](const R& r) { return r.device; }),
-      Make<R>("self_device_ns", "ns", "launched by no module or operator in it; of module hierarchies: by its own operators",
+      Make<R>("self_device_ns", "ns", "of those, launched in no module in it",
               [](const R& r) { return r.self_device; }),
       Make<R>("mean_ns", "ns", "of a call: on the device or, where it did nothing there, on the host",
               [](const R& r) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "aggregator/tables/view_columns.h"
 #include "aggregator/views/overview.h"
 
@@ -15,8 +16,8 @@ constexpr std::string_view kTensorBoard = "tb";
 
 constexpr SubTable kTables[] = {
     {"ranks", "each rank's device, how busy and how full it was, and where the mean step went",
-     "rank,device,gpu_utilization_fraction,sm_efficiency_fraction,occupancy_fraction,tensor_core_fraction,step_ns,kernel_ns,memcpy_ns,memset_ns,"
-     "communication_ns,runtime_ns,dataloader_ns,cpu_exec_ns,other_ns"},
+     "rank,device,gpu_utilization_fraction,sm_efficiency_fraction,occupancy_fraction,step_ns,kernel_ns,memcpy_ns,communication_ns,runtime_ns,"
+     "dataloader_ns,cpu_exec_ns,other_ns,tensor_core_fraction,memset_ns"},
     {kSteps, "where each step went", "rank,step,step_ns,kernel_ns,memcpy_ns,memset_ns,communication_ns,runtime_ns,dataloader_ns,cpu_exec_ns,other_ns"},
     {kRecommendations, "what to do, with the number behind it", "recommendation"},
 };
@@ -109,28 +110,56 @@ std::vector<views::RankOverview> Overviews(const ViewInput& input, bool tensorbo
   return rows;
 }
 
-MadeView Recommendations(const ViewInput& input) {
-  return {GridOf<std::string>({"overview_recommendations", "What to do."}, input.analysis().report.recommendations,
+// Of the ranks together: the mean of a figure over those that tell.
+std::optional<double> MeanOf(const std::vector<views::RankOverview>& ranks, std::optional<double> views::RankOverview::*figure) {
+  double sum = 0;
+  int n = 0;
+  for (const views::RankOverview& rank : ranks) {
+    if (!(rank.*figure)) continue;
+    sum += *(rank.*figure);
+    ++n;
+  }
+  return n == 0 ? std::nullopt : std::optional(sum / n);
+}
+
+// The report's, and what torch-tb-profiler said besides; its limits.
+std::vector<std::string> RecommendationsOf(const ViewInput& input, const std::vector<views::RankOverview>& ranks) {
+  constexpr double kLeastUtilization = 0.5, kLeastEligible = 0.01;
+  std::vector<std::string> out = input.analysis().report.recommendations;
+  const auto busy = MeanOf(ranks, &views::RankOverview::gpu_utilization);
+  if (busy && *busy < kLeastUtilization) {
+    out.push_back(absl::StrFormat("the GPUs run kernels %.0f%% of the time: give them larger batches, or the host less to do between launches", *busy * 100));
+  }
+  const auto eligible = MeanOf(ranks, &views::RankOverview::eligible_fraction);
+  const auto used = MeanOf(ranks, &views::RankOverview::eligible_tensor_core_fraction);
+  if (eligible && *eligible > kLeastEligible && used && *used == 0) {
+    out.push_back(absl::StrFormat("operators that could use tensor cores take %.0f%% of the kernels' time, and none of it does: train in mixed precision",
+                                  *eligible * 100));
+  }
+  return out;
+}
+
+MadeView Recommendations(const ViewInput& input, const std::vector<views::RankOverview>& ranks) {
+  return {GridOf<std::string>({"overview_recommendations", "What to do."}, RecommendationsOf(input, ranks),
                               {Make<std::string>("recommendation", "", "with the number behind it", [](const std::string& r) { return r; })}),
           {}};
 }
 
 MadeView MakeOverview(const ViewInput& input, const ViewOptions& options) {
-  if (options.table == kRecommendations) return Recommendations(input);
-  const bool tensorboard = options.method == kTensorBoard;
-  std::vector<Row> rows;
+  const std::vector<views::RankOverview> ranks = Overviews(input, options.method == kTensorBoard);
+  if (options.table == kRecommendations) return Recommendations(input, ranks);
   const bool each = options.table == kSteps || options.Has(GroupBy::kStep);
-  for (views::RankOverview& rank : Overviews(input, tensorboard)) {
-    const std::vector<views::StepTime> steps = rank.steps;
-    if (!each) rows.push_back({rank, std::nullopt, rank.mean, !steps.empty()});
-    rank.steps.clear();
-    for (const views::StepTime& step : steps) {
-      if (each) rows.push_back({rank, step.number, step.breakdown});
+  std::vector<Row> rows;
+  for (const views::RankOverview& rank : ranks) {
+    if (!each) {
+      rows.push_back({rank, std::nullopt, rank.mean, !rank.steps.empty()});
+      continue;
     }
+    for (const views::StepTime& step : rank.steps) rows.push_back({{.rank = rank.rank}, step.number, step.breakdown});
   }
   std::vector<std::string> notes = NotesOnFrames(input.capture);
   if (each) return {GridOf({"overview_steps", "Where each step went."}, std::move(rows), StepColumns()), std::move(notes)};
-  for (const std::string& recommendation : input.analysis().report.recommendations) notes.push_back(recommendation);
+  for (std::string& recommendation : RecommendationsOf(input, ranks)) notes.push_back(std::move(recommendation));
   return {GridOf({"overview", "Each rank's device and its mean step."}, std::move(rows), RankColumns()), std::move(notes)};
 }
 

@@ -76,9 +76,9 @@ std::string Lower(std::string text) {
 }
 
 int64_t NanosOf(simdjson::dom::element value) {
-  if (value.is_int64()) return value.get_int64().value() * 1000;
-  // Digits behind the point as they stand: a double of 1.7e15 us would lose them.
-  const std::string text = simdjson::to_string(value);
+  int64_t whole = 0;
+  if (value.get_int64().get(whole) == simdjson::SUCCESS) return whole * 1000;
+  // Of a time since 1970 a double holds a quarter of a microsecond.
   double number = 0;
   if (value.get_double().get(number) != simdjson::SUCCESS) return 0;
   return static_cast<int64_t>(std::llround(static_cast<long double>(number) * 1000));
@@ -87,7 +87,8 @@ int64_t NanosOf(simdjson::dom::element value) {
 std::string Word(simdjson::dom::element row, const char* key) {
   simdjson::dom::element value;
   if (row[key].get(value) != simdjson::SUCCESS) return "";
-  return value.is_string() ? std::string(value.get_string().value()) : simdjson::to_string(value);
+  std::string_view text;
+  return value.get_string().get(text) == simdjson::SUCCESS ? std::string(text) : simdjson::to_string(value);
 }
 
 double Number(simdjson::dom::element args, const char* key, double otherwise) {
@@ -118,7 +119,8 @@ File Parsed(const std::string& path) {
   EXPECT_EQ(document["traceEvents"].get_array().get(rows), simdjson::SUCCESS);
   const simdjson::padded_string none(std::string("{}"));
   simdjson::dom::parser none_parser;
-  const simdjson::dom::element no_args = none_parser.parse(none).value();
+  simdjson::dom::element no_args;
+  EXPECT_EQ(none_parser.parse(none).get(no_args), simdjson::SUCCESS);
   for (const simdjson::dom::element row : rows) {
     simdjson::dom::element args = no_args;
     if (row["args"].get(args) != simdjson::SUCCESS) args = no_args;
@@ -253,7 +255,8 @@ TEST(RealViews, KernelsAreWhatTheRowsOfTheFileSumTo) {
       k.blocks += a.blocks * static_cast<double>(length);
       k.occupancy += a.occupancy * static_cast<double>(length);
     }
-    const std::vector<views::KernelRow> rows = views::KernelsOf(Read({files[0]}), {});
+    const store::Capture capture = Read({files[0]});
+    const std::vector<views::KernelRow> rows = views::KernelsOf(capture, {});
     EXPECT_EQ(rows.size(), kernels.size()) << set;
     for (const views::KernelRow& row : rows) {
       const Kernel& k = kernels[std::string(row.name)];
@@ -285,7 +288,8 @@ TEST(RealViews, MemoryIsWhatTheRowsOfTheFileSumTo) {
     }
     if (!around.empty()) sums[{m.memory_device, around.back()->name}].self_increase += m.bytes;
   }
-  const views::Memory memory = views::MemoryOf(Read(files));
+  const store::Capture capture = Read(files);
+  const views::Memory memory = views::MemoryOf(capture);
   EXPECT_EQ(memory.allocator_events, file.memory.size());
   EXPECT_EQ(memory.without_address, file.memory.size()) << "PyTorch 1.9";
   EXPECT_TRUE(memory.lives.empty());
@@ -338,6 +342,32 @@ TEST(RealViews, EveryArrowFromForwardToBackwardIsALink) {
   }
 }
 
+simdjson::dom::element Get(simdjson::dom::element of, const std::string& key) {
+  simdjson::dom::element value;
+  EXPECT_EQ(of[key].get(value), simdjson::SUCCESS) << key;
+  return value;
+}
+
+std::vector<simdjson::dom::element> ListOf(simdjson::dom::element of) {
+  simdjson::dom::array array;
+  EXPECT_EQ(of.get_array().get(array), simdjson::SUCCESS);
+  return {array.begin(), array.end()};
+}
+
+std::vector<simdjson::dom::element> FieldsOf(simdjson::dom::element of) {
+  simdjson::dom::object object;
+  EXPECT_EQ(of.get_object().get(object), simdjson::SUCCESS);
+  std::vector<simdjson::dom::element> values;
+  for (const simdjson::dom::key_value_pair field : object) values.push_back(field.value);
+  return values;
+}
+
+double Double(simdjson::dom::element of) {
+  double value = NAN;
+  EXPECT_EQ(of.get_double().get(value), simdjson::SUCCESS);
+  return value;
+}
+
 // The same of torch-tb-profiler, read once.
 class Reference {
  public:
@@ -346,7 +376,7 @@ class Reference {
     there_ = std::filesystem::exists(path) && parser_.load(path.string()).get(document_) == simdjson::SUCCESS;
   }
   bool there() const { return there_; }
-  simdjson::dom::element Set(const std::string& set) { return document_["sets"][set].value(); }
+  simdjson::dom::element Set(const std::string& set) { return Get(Get(document_, "sets"), set); }
 
  private:
   simdjson::dom::parser parser_;
@@ -356,11 +386,27 @@ class Reference {
 
 double Us(Nanos time) { return static_cast<double>(time.ns()) / 1000; }
 
-double At(simdjson::dom::element list, size_t i) { return list.get_array().value().at(i).get_double().value(); }
+double At(simdjson::dom::element list, size_t i) { return Double(ListOf(list).at(i)); }
 
 // Traces of single ranks are read under their own number; the reference calls each worker0.
 std::string WorkerOf(const store::Capture& capture, RankId rank) {
   return "worker" + std::to_string(capture.ranks.size() == 1 ? 0 : rank.value());
+}
+
+// It keeps stamps as doubles of microseconds since 1970, a quarter of one apart; ours are whole nanoseconds. Thousands of kernels that touch
+// make that much of a step.
+double Slack(const std::string& set) { return set == "ns_timestamps" ? 7 : 0.001; }
+
+// A figure of the worker's one GPU; null: unknown.
+void ExpectFigure(simdjson::dom::element worker, const char* key, std::optional<double> got, double unit) {
+  for (const simdjson::dom::element field : FieldsOf(Get(worker, key))) {
+    double want = 0;
+    if (field.get_double().get(want) == simdjson::SUCCESS) {
+      EXPECT_NEAR(got.value_or(-1) * unit, want, 5e-5 * unit) << key;
+    } else {
+      EXPECT_FALSE(got) << key;
+    }
+  }
 }
 
 constexpr const char* kReferenceSets[] = {"bert_ddp_2rank", "param_dlrm_8rank", "ns_timestamps", "v100_step_pair_rank3", "resnet50_ddp_2rank"};
@@ -378,25 +424,17 @@ TEST(RealViews, TheOverviewIsTensorBoardsByItsRule) {
     if (files.empty()) GTEST_SKIP() << "not tested: " << set << " is not there (../shared/traces)";
     const store::Capture capture = Read(files);
     for (const views::RankOverview& row : views::OverviewOf(capture, {}, views::OverviewRule::kTensorBoard)) {
-      const simdjson::dom::element want = reference.Set(set)["workers"][WorkerOf(capture, row.rank)].value();
-      const simdjson::dom::element steps = want["per_step_costs_us"].value();
-      ASSERT_EQ(row.steps.size(), steps.get_array().value().size()) << set;
-      for (size_t i = 0; i < row.steps.size(); ++i) {
-        const simdjson::dom::element step = steps.get_array().value().at(i).value();
+      const simdjson::dom::element want = Get(Get(reference.Set(set), "workers"), WorkerOf(capture, row.rank));
+      const std::vector<simdjson::dom::element> steps = ListOf(Get(want, "per_step_costs_us"));
+      ASSERT_EQ(row.steps.size(), steps.size()) << set;
+      for (size_t i = 0; i < steps.size(); ++i) {
         for (const auto& [name, kind] : kKinds) {
-          EXPECT_NEAR(Us(row.steps[i].breakdown.*kind), step[name].get_double().value(), 0.5) << set << " rank " << row.rank.value() << " " << name;
+          EXPECT_NEAR(Us(row.steps[i].breakdown.*kind), Double(Get(steps[i], name)), Slack(set)) << set << " rank " << row.rank.value() << " " << name;
         }
       }
-      for (const auto& [key, got] : {std::pair("gpu_utilization", row.gpu_utilization), std::pair("est_sm_efficiency", row.sm_efficiency)}) {
-        double value = 0;
-        for (const auto field : want[key].get_object().value()) {
-          if (field.value.get_double().get(value) == simdjson::SUCCESS) EXPECT_NEAR(got.value_or(-1), value, 1e-4) << set << " " << key;
-        }
-      }
-      double occupancy = 0;
-      for (const auto field : want["est_achieved_occupancy"].get_object().value()) {
-        if (field.value.get_double().get(occupancy) == simdjson::SUCCESS) EXPECT_NEAR(row.occupancy.value_or(-1) * 100, occupancy, 0.01) << set;
-      }
+      ExpectFigure(want, "gpu_utilization", row.gpu_utilization, 1);
+      ExpectFigure(want, "est_sm_efficiency", row.sm_efficiency, 1);
+      ExpectFigure(want, "est_achieved_occupancy", row.occupancy, 100);
     }
   }
 }
@@ -408,13 +446,13 @@ TEST(RealViews, TheDistributedViewIsTensorBoardsByItsRule) {
     const std::vector<std::string> files = FilesOf(set);
     if (files.empty()) GTEST_SKIP() << "not tested: " << set << " is not there (../shared/traces)";
     const store::Capture capture = Read(files);
-    const simdjson::dom::element want = reference.Set(set)["distributed"].value();
+    const simdjson::dom::element want = Get(reference.Set(set), "distributed");
     const views::Distributed got = views::DistributedOf({capture, {}, {}, {}}, views::CommunicationRule::kTensorBoard, views::OpRanks::kEach);
     for (const views::CommunicationStep& row : got.steps) {
       const std::string worker = WorkerOf(capture, row.rank);
       const std::string step = row.mean ? "all" : row.step ? std::to_string(*row.step) : "null";
       simdjson::dom::element values;
-      const double slack = row.mean ? 1.01 : 0.5;  // it cuts means to whole microseconds
+      const double slack = Slack(set) + (row.mean ? 1 : 0);  // it cuts means to whole microseconds
       if (want["steps_to_overlap"][step][worker].get(values) == simdjson::SUCCESS) {
         EXPECT_NEAR(Us(row.computation), At(values, 0), slack) << set << " " << step << " " << worker;
         EXPECT_NEAR(Us(row.overlap), At(values, 1), slack) << set << " " << step << " " << worker;
@@ -426,14 +464,14 @@ TEST(RealViews, TheDistributedViewIsTensorBoardsByItsRule) {
       EXPECT_NEAR(Us(row.wait), At(values, 1), slack) << set << " " << step << " " << worker;
     }
     size_t ops = 0;
-    for (const auto worker : want["comm_ops"].get_object().value()) ops += worker.value.get_object().value().size();
+    for (const simdjson::dom::element worker : FieldsOf(Get(want, "comm_ops"))) ops += FieldsOf(worker).size();
     EXPECT_EQ(got.ops.size(), ops) << set;
     for (const views::CommunicationOp& op : got.ops) {
-      const simdjson::dom::element of = want["comm_ops"][WorkerOf(capture, op.rank)][std::string(op.name)].value();
-      EXPECT_EQ(op.calls, of["Calls"].get_uint64().value()) << set;
-      EXPECT_EQ(op.bytes, of["Total Size (bytes)"].get_int64().value()) << set;
-      EXPECT_NEAR(Us(op.latency), of["Total Latency (us)"].get_double().value(), 0.5) << set;
-      EXPECT_NEAR(Us(*op.transfer), of["Data Transfer Time (us)"].get_double().value(), 0.5) << set;
+      const simdjson::dom::element of = Get(Get(Get(want, "comm_ops"), WorkerOf(capture, op.rank)), std::string(op.name));
+      EXPECT_EQ(static_cast<double>(op.calls), Double(Get(of, "Calls"))) << set;
+      EXPECT_EQ(static_cast<double>(op.bytes.value_or(-1)), Double(Get(of, "Total Size (bytes)"))) << set;
+      EXPECT_NEAR(Us(op.latency), Double(Get(of, "Total Latency (us)")), Slack(set)) << set;
+      EXPECT_NEAR(Us(*op.transfer), Double(Get(of, "Data Transfer Time (us)")), Slack(set)) << set;
     }
   }
 }

@@ -25,7 +25,7 @@ store::Capture SmallJob() {
   }
   store::Capture capture = t.Build();
   for (uint32_t rank = 0; rank < 2; ++rank) {
-    views::FramesBuilder(capture).Frame("aten::mm", 1, 8).With("[[2, 2], [2, 2]]", "a.py(1): f").Frame("aten::relu", 101, 108).Allocation(3, 4096).To(rank);
+    views::FramesBuilder(capture).Frame("nn.Module: Net_0", 0, 50, store::FrameKind::kModule).Frame("aten::mm", 1, 8).With("[[2, 2], [2, 2]]", "a.py(1): f").Frame("aten::relu", 101, 108).Allocation(3, 4096).To(rank);
   }
   store::Finish(capture);
   return capture;

@@ -111,13 +111,15 @@ void AddFromFrames(const store::Capture& capture, const Process& process, RankId
     const HostNode& node = tree.nodes[i];
     if (node.parent != kNone) path_of[i] = path_of[node.parent];
     if (kind_of(i) == FrameKind::kModule) {
+      // What a module in it launched is not its own.
+      if (path_of[i] != Paths::kRoot) table.RowAt(rank, paths.Text(path_of[i])).self_device -= node.device;
       path_of[i] = paths.In(path_of[i], WithoutPrefix(capture.Text(frames.frames[node.frame].name)));
       ModuleRow& row = table.RowAt(rank, paths.Text(path_of[i]));
       ++row.occurrences;
       row.host += node.host;
       row.self_host += node.self_host;
       row.device += node.device;
-      row.self_device += node.self_device;
+      row.self_device += node.device;
     } else if (kind_of(i) == FrameKind::kOperator && node.parent != kNone && kind_of(node.parent) == FrameKind::kModule) {
       ++table.RowAt(rank, paths.Text(path_of[i])).operators;
     }

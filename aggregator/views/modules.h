@@ -25,7 +25,7 @@ struct ModuleRow {
   uint64_t occurrences = 0;  // kHierarchy: not known, 0
   uint64_t operators = 0;    // those that it called itself: neither a module in it nor an operator did
   Nanos host, self_host;     // self: without modules and operators in it; kHierarchy: of the operators that it called itself
-  Nanos device, self_device;  // self: launched in it, by no module or operator in it; kHierarchy: as self_host
+  Nanos device, self_device;  // self: not launched in a module in it; kHierarchy: as self_host
 };
 
 struct Modules {
