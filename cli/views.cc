@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -24,7 +25,7 @@ using tables::View;
 
 struct Flags {
   std::vector<std::string> paths;
-  std::string sort_by, group_by, columns, ranks, output;
+  std::string sort_by, group_by, columns, ranks, output, table, method;
   bool ascending = false, csv = false, json = false, plain = false;
   int top = -1;    // negative: not said
   int width = -1;  // negative: the terminal's
@@ -38,7 +39,7 @@ std::string GroupNames(const View& view) {
 }
 
 absl::StatusOr<tables::ViewOptions> OptionsOf(const View& view, const Flags& flags) {
-  tables::ViewOptions options{.stack_depth = flags.stack_depth};
+  tables::ViewOptions options{.stack_depth = flags.stack_depth, .table = flags.table, .method = flags.method};
   for (const auto word : absl::StrSplit(flags.group_by, ',', absl::SkipEmpty())) {
     const std::string name(word);
     const auto group = std::find_if(view.groupings.begin(), view.groupings.end(), [&](const tables::GroupName& g) { return g.name == name; });
@@ -58,7 +59,7 @@ std::string_view ColumnOf(const View& view, const std::string& name) {
   return name;
 }
 
-absl::Status Arrange(const View& view, const Flags& flags, Grid& grid) {
+absl::Status Arrange(const View& view, const Flags& flags, const tables::ViewOptions& options, Grid& grid) {
   if (!flags.sort_by.empty()) {
     const std::string_view column = ColumnOf(view, flags.sort_by);
     LOCKSTEP_ASSIGN_OR_RETURN(const size_t place, grid.Find(column));
@@ -67,7 +68,7 @@ absl::Status Arrange(const View& view, const Flags& flags, Grid& grid) {
     LOCKSTEP_RETURN_IF_ERROR(grid.SortBy(column, ascending ? tables::SortOrder::kAscending : tables::SortOrder::kDescending));
   }
   const bool for_people = !flags.csv && !flags.json && !flags.plain;
-  const std::string chosen = !flags.columns.empty() ? flags.columns : for_people ? std::string(view.columns) : "";
+  const std::string chosen = !flags.columns.empty() ? flags.columns : for_people ? std::string(view.ColumnsOf(options)) : "";
   if (!chosen.empty()) {
     std::vector<std::string> words = absl::StrSplit(chosen, ',', absl::SkipEmpty());
     std::vector<std::string_view> columns;
@@ -129,8 +130,13 @@ ExitCode Show(const View& view, const Flags& flags) {
   if (!view.needs_all_ranks) KeepRanks(*capture, *ranks);
   tables::MadeView made = view.make({.capture = *capture, .analysis = analyze}, *options);
   progress.Clear();
+  if (view.needs_all_ranks && !flags.ranks.empty()) {
+    std::set<int64_t> wanted;
+    for (const uint32_t place : *ranks) wanted.insert(capture->ranks[place].rank.value());
+    made.grid.KeepWhere("rank", wanted);
+  }
   const size_t all_rows = made.grid.rows();
-  if (absl::Status s = Arrange(view, flags, made.grid); !s.ok()) return Fail(s);
+  if (absl::Status s = Arrange(view, flags, *options, made.grid); !s.ok()) return Fail(s);
   ReportFlags print;
   print.output = flags.output;
   std::string text;
@@ -155,6 +161,13 @@ std::string About(const View& view) {
     absl::StrAppend(&text, "\nRows can be told apart (--group-by, several with commas) by\n");
     for (const tables::GroupName& g : view.groupings) absl::StrAppend(&text, absl::StrFormat("  %-8s %s\n", std::string(g.name), std::string(g.about)));
   }
+  const auto list = [&](const char* title, const auto& choices) {
+    if (choices.empty()) return;
+    absl::StrAppend(&text, "\n", title, "\n");
+    for (const auto& c : choices) absl::StrAppend(&text, absl::StrFormat("  %-15s %s\n", std::string(c.name), std::string(c.about)));
+  };
+  list("Tables (--table; the first where it is not said)", view.tables);
+  list("Methods (--method; the first where it is not said)", view.methods);
   absl::StrAppend(&text, "\nColumns: `lockstep ", std::string(view.name), " INPUT --json` names all with unit and meaning.");
   if (!view.aliases.empty()) {
     absl::StrAppend(&text, " Other tools' names work too:\n  ",
@@ -175,6 +188,13 @@ void AddOne(const View& view, CLI::App& app, Chosen& chosen) {
   if (std::any_of(view.groupings.begin(), view.groupings.end(), [](const tables::GroupName& g) { return g.group == tables::GroupBy::kStack; })) {
     sub->add_option("--stack-depth", flags->stack_depth, "Calls that count with --group-by stack")->check(CLI::Range(1, 1000))->capture_default_str();
   }
+  const auto choose = [&](const char* flag, std::string& into, const auto& choices, const char* help) {
+    std::vector<std::string> names;
+    for (const auto& c : choices) names.emplace_back(c.name);
+    if (!names.empty()) sub->add_option(flag, into, help)->check(CLI::IsMember(names));
+  };
+  choose("--table", flags->table, view.tables, "Which of its tables");
+  choose("--method", flags->method, view.methods, "By whose rule");
   sub->add_option("-c,--columns", flags->columns, "Columns and their order, with commas");
   sub->add_option("--ranks", flags->ranks, "Only these, as in 0-7,12");
   sub->add_option("--top", flags->top, "Rows; 0: all. Where it is not said, 20 on a terminal and all in files")->check(CLI::Range(0, 1000000000));

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "aggregator/analysis/occupancy.h"
+
 namespace lockstep::analysis {
 namespace {
 
@@ -98,10 +100,10 @@ std::optional<double> AchievedOccupancy(const store::RankData& rank) {
   double weighted = 0, time = 0;
   for (const store::DeviceActivity& a : rank.activities) {
     if (a.kind != store::ActivityKind::kKernel || a.detail >= rank.kernel_details.size()) continue;
-    const float percent = rank.kernel_details[a.detail].occupancy_percent;
-    if (percent < 0) continue;
+    const std::optional<double> occupancy = EstimatedOccupancy(rank.kernel_details[a.detail], rank.properties);
+    if (!occupancy) continue;
     const auto duration = static_cast<double>((a.end - a.start).ns());
-    weighted += duration * percent / 100.0;
+    weighted += duration * *occupancy;
     time += duration;
   }
   if (time <= 0) return std::nullopt;

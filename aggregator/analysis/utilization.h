@@ -29,7 +29,7 @@ struct UtilizationSeries {
 // `width` > 0. No bins without kernels, or where there would be more than `most`.
 UtilizationSeries MeasureUtilization(const store::RankData& rank, Nanos width, size_t most);
 
-// Mean over kernels, weighted by duration, of the occupancy that the trace states. nullopt where it states none.
+// Mean over kernels, weighted by duration, of EstimatedOccupancy (occupancy.h). nullopt where that is known of none.
 std::optional<double> AchievedOccupancy(const store::RankData& rank);
 
 // Part of the compute kernels' time in kernels whose name says that they use tensor cores. nullopt without compute kernels.

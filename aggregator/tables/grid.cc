@@ -83,6 +83,13 @@ absl::Status Grid::Select(const std::vector<std::string_view>& columns) {
   return absl::OkStatus();
 }
 
+void Grid::KeepWhere(std::string_view column, const std::set<int64_t>& numbers) {
+  const auto place = Find(column);
+  if (!place.ok()) return;
+  const Cells& cells = cells_[*place];
+  std::erase_if(order_, [&](uint32_t row) { return !cells.IsNull(row) && !numbers.contains(cells.numbers()[row]); });
+}
+
 void Grid::Truncate(size_t rows) {
   if (rows < order_.size()) order_.resize(rows);
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -34,6 +35,8 @@ class Grid final : public TableSink {
   // Only these, in this order; all columns are still there for SortBy() before it. kInvalidArgument as above.
   absl::Status Select(const std::vector<std::string_view>& columns);
   void Truncate(size_t rows);
+  // Only rows with one of these numbers in that column, or with none; all where there is no such column.
+  void KeepWhere(std::string_view column, const std::set<int64_t>& numbers);
 
   // Everything that is left, in its order, then Finish().
   absl::Status Write(TableSink& sink) const;

@@ -25,6 +25,8 @@ std::vector<ColumnOf<Row>> Columns() {
       Make<R>("kind", "", "operator, or annotation (record_function, NVTX)", [](const R& r) { return r.op.kind; }),
       Make<R>("self_host_fraction", "fraction", "of the self host time of all rows", [](const R& r) { return Ratio(r.op.self_host, r.totals->self_host); }),
       Make<R>("self_host_ns", "ns", "on the host, without what it called", [](const R& r) { return r.op.self_host; }),
+      Make<R>("self_runtime_ns", "ns", "of self_host_ns, in CUDA's calls (torch-tb-profiler's Self Host Duration is without them)",
+              [](const R& r) { return r.op.self_runtime; }),
       Make<R>("host_fraction", "fraction", "of the self host time of all rows", [](const R& r) { return Ratio(r.op.host, r.totals->self_host); }),
       Make<R>("host_ns", "ns", "on the host, with what it called", [](const R& r) { return r.op.host; }),
       Make<R>("host_mean_ns", "ns", "host_ns over calls", [](const R& r) { return r.op.host / static_cast<int64_t>(r.op.calls); }),

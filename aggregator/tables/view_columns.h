@@ -34,9 +34,17 @@ inline std::optional<double> Ratio(Nanos part, Nanos whole) {
 // What a view that needs operators says where there are none; empty where there are some.
 std::vector<std::string> NotesOnFrames(const store::Capture& capture);
 
+// What times are shown from: the first stamp, or the begin of the window, of the rank's entries.
+HostTime BeginOf(const store::Capture& capture, RankId rank);
+
 // The rows of Views(), each in its file.
-View OpsView();      // ops_view.cc
-View KernelsView();  // kernels_view.cc
+View OpsView();          // ops_view.cc
+View KernelsView();      // kernels_view.cc
+View DistributedView();  // distributed_view.cc
+View LinksView();        // links_view.cc
+View MemoryView();       // memory_view.cc
+View ModulesView();      // modules_view.cc
+View OverviewView();     // overview_view.cc
 
 }  // namespace lockstep::tables
 

@@ -10,6 +10,13 @@ namespace lockstep::tables {
 
 bool ViewOptions::Has(GroupBy what) const { return std::find(group_by.begin(), group_by.end(), what) != group_by.end(); }
 
+std::string_view View::ColumnsOf(const ViewOptions& options) const {
+  for (const SubTable& t : tables) {
+    if (options.table.empty() || options.table == t.name) return t.columns;
+  }
+  return columns;
+}
+
 std::vector<std::string> NotesOnFrames(const store::Capture& capture) {
   size_t without = 0;
   for (const store::RankData& rank : capture.ranks) {
@@ -21,8 +28,16 @@ std::vector<std::string> NotesOnFrames(const store::Capture& capture) {
                             "torch.autograd.profiler.emit_nvtx(record_shapes=True), or give traces of PyTorch's profiler")};
 }
 
+HostTime BeginOf(const store::Capture& capture, RankId rank) {
+  HostTime begin = HostTime::Max();
+  for (const store::RankData& r : capture.ranks) {
+    if (r.rank == rank) begin = std::min(begin, r.window.start);
+  }
+  return begin;
+}
+
 std::span<const View> Views() {
-  static const std::array kViews = {OpsView(), KernelsView()};
+  static const std::array kViews = {OverviewView(), OpsView(), KernelsView(), MemoryView(), ModulesView(), DistributedView(), LinksView()};
   return kViews;
 }
 

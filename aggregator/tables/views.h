@@ -18,11 +18,13 @@
 namespace lockstep::tables {
 
 // By what rows of a view can be told apart.
-enum class GroupBy : uint8_t { kRank, kShape, kStack, kLaunch };
+enum class GroupBy : uint8_t { kRank, kShape, kStack, kLaunch, kStep };
 
 struct ViewOptions {
   std::vector<GroupBy> group_by;
   int stack_depth = 5;  // calls, with kStack
+  std::string_view table;   // one of View::tables; empty: the first
+  std::string_view method;  // one of View::methods; empty: the first
   bool Has(GroupBy what) const;
 };
 
@@ -50,16 +52,33 @@ struct GroupName {
   std::string_view about;
 };
 
+// A view of several tables: each has its columns.
+struct SubTable {
+  std::string_view name;
+  std::string_view about;
+  std::string_view columns;  // shown on a terminal where -c says nothing
+};
+
+// By whose rule a view computes.
+struct Method {
+  std::string_view name;
+  std::string_view about;
+};
+
 struct View {
   std::string_view name;   // of the command
   std::string_view about;  // one line
   std::string_view text;   // what --help says below
   std::span<const GroupName> groupings;
-  std::string_view columns;  // shown on a terminal where -c says nothing
+  std::string_view columns;  // shown on a terminal where -c says nothing; with `tables` theirs are
+  std::span<const SubTable> tables = {};  // empty: one, without a name
+  std::span<const Method> methods = {};   // empty: one
   std::span<const Alias> aliases;
   bool (*needs_frames)(const ViewOptions& options) = nullptr;  // trace::HostDetail::kFrames; null: never
   bool needs_all_ranks = false;  // ranks that are not asked for are part of what is computed
   MadeView (*make)(const ViewInput& input, const ViewOptions& options);
+
+  std::string_view ColumnsOf(const ViewOptions& options) const;
 };
 
 std::span<const View> Views();

@@ -25,7 +25,7 @@ store::Capture SmallJob() {
   }
   store::Capture capture = t.Build();
   for (uint32_t rank = 0; rank < 2; ++rank) {
-    views::FramesBuilder(capture).Frame("aten::mm", 1, 8).With("[[2, 2], [2, 2]]", "a.py(1): f").Frame("aten::relu", 101, 108).Allocation(3, 4096).To(rank);
+    views::FramesBuilder(capture).Frame("nn.Module: Net_0", 0, 50, store::FrameKind::kModule).Frame("aten::mm", 1, 8).With("[[2, 2], [2, 2]]", "a.py(1): f").Frame("aten::relu", 101, 108).Allocation(3, 4096).To(rank);
   }
   store::Finish(capture);
   return capture;
@@ -50,10 +50,26 @@ TEST_P(AllViews, ColumnsEndInTheirUnitAndSayWhatTheyMean) {
     EXPECT_FALSE(column.meaning.empty()) << column.name;
     EXPECT_TRUE(column.name.ends_with(column.unit)) << column.name << " " << column.unit;
   }
-  for (const auto shown : absl::StrSplit(absl::string_view(view().columns.data(), view().columns.size()), ',')) {
-    EXPECT_TRUE(names.count(std::string_view(shown.data(), shown.size()))) << shown;
-  }
   for (const Alias& alias : view().aliases) EXPECT_TRUE(names.count(alias.column)) << alias.name;
+}
+
+TEST_P(AllViews, EveryTableByEveryMethodHasTheColumnsThatAreShown) {
+  const store::Capture capture = SmallJob();
+  std::vector<ViewOptions> all = {{}};
+  for (const SubTable& t : view().tables) all.push_back({.table = t.name});
+  for (const Method& m : view().methods) {
+    all.push_back({.method = m.name});
+    for (const SubTable& t : view().tables) all.push_back({.table = t.name, .method = m.name});
+  }
+  for (const ViewOptions& options : all) {
+    MadeView made = Make(capture, options);
+    const std::string_view shown = view().ColumnsOf(options);
+    std::vector<std::string_view> columns;
+    for (const auto name : absl::StrSplit(absl::string_view(shown.data(), shown.size()), ',')) columns.emplace_back(name.data(), name.size());
+    EXPECT_TRUE(made.grid.Select(columns).ok()) << options.table << " " << made.grid.Select(columns);
+    std::set<std::string_view> names;
+    for (const Column& column : made.grid.table().columns) EXPECT_TRUE(names.insert(column.name).second) << column.name;
+  }
 }
 
 TEST_P(AllViews, EveryGroupingMakesATable) {

@@ -1,6 +1,7 @@
 // WriteKineto(): one entry of a capture as the JSON that PyTorch's profiler writes (docs/formats/kineto.md).
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "aggregator/analysis/occupancy.h"
 #include "aggregator/trace/job_shift.h"
 #include "aggregator/trace/json_text.h"
 #include "aggregator/trace/kineto_header.h"
@@ -261,7 +263,9 @@ class KinetoWriter {
       if (d.warps_per_sm >= 0) out_.Add(", \"warps per SM\": ", d.warps_per_sm);
       out_.Add(", \"grid\": [", d.grid[0], ", ", d.grid[1], ", ", d.grid[2], "], \"block\": [", d.block[0],
                ", ", d.block[1], ", ", d.block[2], "]");
-      if (d.occupancy_percent >= 0) out_.Add(", \"est. achieved occupancy %\": ", d.occupancy_percent);
+      if (const auto occupancy = analysis::EstimatedOccupancy(d, rank_.properties)) {
+        out_.Add(", \"est. achieved occupancy %\": ", d.occupancy_percent >= 0 ? d.occupancy_percent : std::round(static_cast<float>(*occupancy) * 100));
+      }
       Graph(d.graph, d.graph_node);
     }
     if (a.collective < rank_.collectives.size())

@@ -31,6 +31,18 @@ class FramesBuilder {
     frames_.details.push_back({.shapes = capture_.strings.Intern(shapes), .stack = capture_.strings.Intern(stack)});
     return *this;
   }
+  // Of the last frame.
+  FramesBuilder& Detail(store::FrameDetail detail) {
+    frames_.frames.back().detail = static_cast<uint32_t>(frames_.details.size());
+    frames_.details.push_back(detail);
+    return *this;
+  }
+  // What the allocator told at the last Allocation().
+  FramesBuilder& Told(int64_t allocated, int64_t reserved) {
+    frames_.allocations.back().allocated = allocated;
+    frames_.allocations.back().reserved = reserved;
+    return *this;
+  }
   FramesBuilder& Allocation(double at_us, int64_t bytes, int32_t device = 0, uint64_t address = 0, int64_t thread = 1) {
     frames_.allocations.push_back(
         {.time = store::TimelineBuilder::At(at_us), .thread = ThreadId(thread), .bytes = bytes, .address = address, .device = device});

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
+#include "aggregator/analysis/occupancy.h"
 #include "aggregator/analysis/utilization.h"
 #include "aggregator/views/host_tree.h"
 #include "aggregator/views/operators.h"
@@ -115,7 +116,7 @@ class Table {
     all_ += length;
     if (detail == nullptr) return;
     means_[it->second].blocks.Add(analysis::BlocksPerSm(*detail, rank.properties.sms), length);
-    means_[it->second].occupancy.Add(detail->occupancy_percent >= 0 ? std::optional(detail->occupancy_percent / 100.0) : std::nullopt, length);
+    means_[it->second].occupancy.Add(analysis::EstimatedOccupancy(*detail, rank.properties), length);
   }
 
   const store::Capture& capture_;

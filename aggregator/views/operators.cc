@@ -60,6 +60,7 @@ class Table {
     const store::HostFrames& frames = *process.frames;
     const HostTree tree = BuildHostTree(capture_, process, kOperatorsAndAnnotations);
     const std::vector<NodeMemory> memory = MemoryOf(frames, tree);
+    const std::vector<Nanos> runtime = RuntimeTimes(process, tree);
     const auto [self_tensor, tensor] = TensorCoreTimes(tree);
     for (size_t i = 0; i < tree.nodes.size(); ++i) {
       const HostNode& node = tree.nodes[i];
@@ -67,6 +68,7 @@ class Table {
       ++row.calls;
       row.self_host += node.self_host;
       row.host += node.host;
+      row.self_runtime += std::min(runtime[i], node.self_host);
       row.self_device += node.self_device;
       row.device += node.device;
       row.self_tensor_core += self_tensor[i];
@@ -119,6 +121,18 @@ class Table {
                                               .shapes = capture_.Text(key.shapes),
                                               .stack = std::string(key.stack),
                                               .tensor_core_eligible = IsTensorCoreEligible(capture_.Text(key.name))});
+  }
+
+  // By node. Driver calls lie in those of the runtime.
+  std::vector<Nanos> RuntimeTimes(const Process& process, const HostTree& tree) const {
+    std::vector<Nanos> times(tree.nodes.size());
+    for (const uint32_t entry : process.entries) {
+      for (const store::ApiCall& call : capture_.ranks[entry].api_calls) {
+        const uint32_t node = call.driver ? kNone : tree.At(*process.frames, call.thread, call.start);
+        if (node != kNone) times[node] += call.end - call.start;
+      }
+    }
+    return times;
   }
 
   // By node: its own, and with all that lies in it.

@@ -34,6 +34,7 @@ struct OperatorRow {
   std::string stack;
   uint64_t calls = 0;
   Nanos self_host, host;
+  Nanos self_runtime;  // the part of self_host in CUDA's runtime calls that it made itself
   Nanos self_device, device;
   Nanos self_tensor_core, tensor_core;  // parts of the device time in kernels whose name says that they use tensor cores
   bool tensor_core_eligible = false;    // of the operators that can use them

@@ -12,6 +12,8 @@ using store::TimelineBuilder;
 
 Nanos Us(double us) { return Nanos(static_cast<int64_t>(us * 1000)); }
 
+constexpr double kLaunchUs = 2;  // of a launch that TimelineBuilder adds
+
 store::Capture TwoRanks() {
   TimelineBuilder t;
   for (int rank = 0; rank < 2; ++rank) {
@@ -55,6 +57,8 @@ TEST(Operators, SumOverCallsAndRanks) {
   EXPECT_EQ(Named(ops, "forward").kind, "annotation");
   EXPECT_EQ(Named(ops, "forward").device, Us(100));
   EXPECT_FALSE(Named(ops, "aten::relu").tensor_core_eligible);
+  EXPECT_EQ(Named(ops, "aten::addmm").self_runtime, Us(2 * kLaunchUs));
+  EXPECT_EQ(linear.self_runtime, Us(2 * kLaunchUs)) << "of the second linear; the first one's is its addmm's";
   EXPECT_EQ(ops.totals.self_device, Us(220));
   EXPECT_EQ(ops.totals.self_host, Us(2 * (55 + 10)));
 }
