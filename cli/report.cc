@@ -29,14 +29,14 @@ ExitCode Report(const Flags& flags) {
   auto folder = FindOrFetchCapture(flags.capture, flags.aggregator, fetched);
   if (!folder.ok()) return Fail(folder.status());
   Progress progress;
-  auto capture = ReadPaths({*folder}, progress);
+  auto capture = ReadPaths({*folder}, progress, DetailFor(flags.report));
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
   ReportFlags print = flags.report;
   print.source = flags.capture;
   print.has_traces = HasTraces(print.source);
-  const report::Report report = report::Analyze(*capture).report;
+  const report::Analysis analysis = report::Analyze(*capture);
   progress.Clear();
-  return PrintReport(report, print);
+  return PrintReport(*capture, analysis, print);
 }
 
 }  // namespace
