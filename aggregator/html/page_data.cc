@@ -23,7 +23,7 @@ constexpr size_t kMostRowsOfAView = 300;
 // Members of one object, each a document of its own.
 class Members {
  public:
-  void Add(std::string_view name, std::string_view document) { absl::StrAppend(&text_, text_.empty() ? "{\"" : ",\"", name, "\":", document); }
+  void Add(const char* name, const std::string& document) { absl::StrAppend(&text_, text_.empty() ? "{\"" : ",\"", name, "\":", document); }
   std::string Take() { return absl::StrCat(text_, "}"); }
 
  private:
@@ -142,7 +142,7 @@ std::string ViewsOf(const PageInput& input, const store::Capture& capture) {
     if (rows == 0) continue;
     made.grid.Truncate(kMostRowsOfAView);
     if (rows > kMostRowsOfAView) {
-      made.notes.push_back(absl::StrCat("the first ", kMostRowsOfAView, " of ", rows, " rows; lockstep ", view.name, " prints all"));
+      made.notes.push_back(absl::StrCat("the first ", kMostRowsOfAView, " of ", rows, " rows; lockstep ", std::string(view.name), " prints all"));
     }
     Members members;
     members.Add("about", TextOf(view.about));
