@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <optional>
 
 namespace lockstep::html {
@@ -62,7 +63,15 @@ std::vector<ChosenRank> ChooseRanks(const store::Capture& capture, const Report&
     return std::any_of(report.stragglers.begin(), report.stragglers.end(),
                        [&](const auto& s) { return std::find(s.ranks.begin(), s.ranks.end(), rank) != s.ranks.end(); });
   };
-  const auto may = [&](uint32_t i) { return i != *first && i != *victim && !accused(report.ranks[i].rank); };
+  const auto free = [&](uint32_t i) { return i != *first && i != *victim && !accused(report.ranks[i].rank); };
+  // Of another stage of a pipeline even a healthy rank looks different: one that did as many things is the better picture.
+  const auto alike = [&](uint32_t i) {
+    const auto mine = static_cast<double>(capture.ranks[*first].activities.size());
+    return free(i) && std::abs(static_cast<double>(capture.ranks[i].activities.size()) - mine) <= 0.02 * mine;
+  };
+  bool any_alike = false;
+  for (uint32_t i = 0; i < report.ranks.size(); ++i) any_alike |= alike(i);
+  const auto may = [&](uint32_t i) { return any_alike ? alike(i) : free(i); };
   for (uint32_t i = 0; i < report.ranks.size(); ++i) {
     if (may(i)) computes.push_back(report.ranks[i].compute);
   }

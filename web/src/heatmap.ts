@@ -15,7 +15,7 @@ function rgb(hex: string): number[] {
 export function heatmap(page: Page): HTMLElement {
   const { steps, report } = page;
   const rows = report.ranks.length, columns = steps.numbers.length;
-  const about = 'Dark orange cells are what a rank’s own work cost the job in that step; blue is time that it gained. One row is one rank.';
+  const about = 'Orange is what a rank’s own work cost the job in that step; blue is time that it gained. One row is one rank.';
   if (columns === 0) return section('heat', 'Lost time by step and rank', about, h('p', {}, 'No whole step was recorded.'));
   let measure: Measure = 'lost';
   let at = { step: 0, row: 0 };

@@ -19,7 +19,7 @@ export interface TableOptions<R> {
 
 // Above this many rows, those out of sight are not in the document.
 const MOST_ROWS_AT_ONCE = 300;
-const ROW_HEIGHT = 31;
+const USUAL_ROW_HEIGHT = 31;
 const ROWS_AROUND = 20;
 
 const textOf = (cell: Cell) => (cell == null ? '–' : typeof cell === 'boolean' ? (cell ? 'yes' : 'no') : String(cell));
@@ -28,6 +28,7 @@ export function table<R>(columns: Column<R>[], rows: R[], options: TableOptions<
   let sort = options.sort ?? null;
   let shown = rows;
   let first = -1;
+  let rowHeight = USUAL_ROW_HEIGHT;
   const body = h('tbody');
   const head = h('tr');
   const element = h('table', {}, h('caption', { hidden: '' }, options.caption), h('thead', {}, head), body);
@@ -60,14 +61,15 @@ export function table<R>(columns: Column<R>[], rows: R[], options: TableOptions<
     return h('tr', { 'aria-hidden': 'true' }, td);
   };
   const fill = (again: boolean) => {
+    rowHeight = body.querySelector<HTMLElement>('tr:not([aria-hidden])')?.offsetHeight || rowHeight;
     const all = shown.length <= MOST_ROWS_AT_ONCE;
-    const from = all ? 0 : Math.max(0, Math.floor(scroll.scrollTop / ROW_HEIGHT) - ROWS_AROUND);
+    const from = all ? 0 : Math.max(0, Math.floor(scroll.scrollTop / rowHeight) - ROWS_AROUND);
     if (!again && Math.abs(from - first) < ROWS_AROUND / 2) return;
     first = from;
-    const to = all ? shown.length : Math.min(shown.length, from + Math.ceil(scroll.clientHeight / ROW_HEIGHT) + 3 * ROWS_AROUND);
+    const to = all ? shown.length : Math.min(shown.length, from + Math.ceil(scroll.clientHeight / rowHeight) + 3 * ROWS_AROUND);
     const parts: HTMLElement[] = shown.slice(from, to).map(rowOf);
-    if (from > 0) parts.unshift(space(from * ROW_HEIGHT));
-    if (to < shown.length) parts.push(space((shown.length - to) * ROW_HEIGHT));
+    if (from > 0) parts.unshift(space(from * rowHeight));
+    if (to < shown.length) parts.push(space((shown.length - to) * rowHeight));
     body.replaceChildren(...parts);
   };
   const arrange = () => {
@@ -83,7 +85,7 @@ export function table<R>(columns: Column<R>[], rows: R[], options: TableOptions<
       });
     }
     heads.forEach((th, k) => th.setAttribute('aria-sort', sort?.column === k ? (sort.down ? 'descending' : 'ascending') : 'none'));
-    told.textContent = shown.length === rows.length ? `${rows.length} rows` : `${shown.length} of ${rows.length} rows`;
+    told.textContent = shown.length === rows.length ? `${rows.length} ${rows.length === 1 ? 'row' : 'rows'}` : `${shown.length} of ${rows.length} rows`;
     scroll.scrollTop = 0;
     fill(true);
   };

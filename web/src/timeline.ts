@@ -25,7 +25,7 @@ function boxAt(lane: Lane, ns: number): number {
 
 export function timelinePart(page: Page): HTMLElement {
   const { timeline } = page;
-  const about = 'What the three ranks’ GPUs did around the step that cost most. Light parts of communication are waiting.';
+  const about = 'What the three ranks’ GPUs did around the step that cost most. The pale part of communication is waiting.';
   if (timeline.ranks.length === 0) return section('timeline', 'Timeline', about, h('p', {}, 'Nothing was recorded.'));
   let from = 0, to = timeline.length_ns;
   let cursor: number | null = null;
@@ -198,7 +198,7 @@ export function timelinePart(page: Page): HTMLElement {
   tell();
   const merged = timeline.ranks.reduce((sum, r) => sum + r.lanes.reduce((s, l) => s + l.merged, 0), 0);
   return section('timeline', 'Timeline', about,
-    legend([['compute', 'compute'], ['comm', 'communication, transferring'], ['wait', 'waiting in it'], ['memory', 'copies']]),
+    legend([['compute', 'compute'], ['comm', 'communication, transferring'], ['waiting', 'waiting in it'], ['memory', 'copies']]),
     h('div', { class: 'tools' }, button('+', 'zoom in', () => zoom(0.5, (from + to) / 2)), button('−', 'zoom out', () => zoom(2, (from + to) / 2)),
       button('whole', 'show the whole window', () => view(0, timeline.length_ns)),
       h('span', { class: 'count' }, h('kbd', {}, '←'), ' ', h('kbd', {}, '→'), ' move, ', h('kbd', {}, '+'), ' ', h('kbd', {}, '−'), ' zoom, ', h('kbd', {}, '↑'), ' ', h('kbd', {}, '↓'), ' lane, ', h('kbd', {}, 'n'), ' ', h('kbd', {}, 'p'), ' box')),

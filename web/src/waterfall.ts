@@ -23,7 +23,7 @@ function barsOf(page: Page): Bar[] {
   add(`${more.length} smaller causes`, more.reduce((sum, f) => sum + f.lost_ns_per_step, 0), 'cause');
   add('noise', s.noise_ns_per_step, 'rest');
   add('too small to name', s.unlisted_ns_per_step, 'rest');
-  add('beside collectives', s.unexplained_ns_per_step, 'rest');
+  add('unexplained, in waits', s.unexplained_ns_per_step, 'rest');
   bars.push({ name: 'observed step', kind: 'ideal', from: 0, to: s.step_ns });
   return bars;
 }
