@@ -25,7 +25,7 @@ export function verdict(page: Page): HTMLElement {
     best && figure('Confidence', best.confidence == null ? '–' : percent(best.confidence, 0), `verdict: ${best.verdict}`));
   const list = (items: string[]) => items.length > 0 && h('ul', {}, ...items.map((i) => h('li', {}, i)));
   return h('section', { class: `card verdict ${WORDS[word] ?? 'warn'}`, id: 'verdict', 'aria-label': 'Verdict' },
-    h('p', { class: 'sentence' }, h('span', { class: 'word' }, word), rest.join(' ')),
+    h('p', { class: 'sentence' }, h('span', { class: 'word' }, word), ' ', rest.join(' ')),
     list(best ? best.evidence : report.not_the_cause), figures);
 }
 
