@@ -32,6 +32,7 @@ const style = await bundle('style.css');
 const policy = `default-src 'none'; script-src ${hashOf(script)}; style-src ${hashOf(style)}; img-src data:; base-uri 'none'; form-action 'none'`;
 // Replacements as functions: a '$' of the code is no pattern.
 const page = readFileSync(join(src, 'page.html'), 'utf8')
+  .replace('{{licence}}', () => readFileSync(join(modules, 'uplot/LICENSE'), 'utf8').replaceAll('--', '- -'))
   .replace('{{policy}}', () => policy)
   .replace('{{style}}', () => style)
   .replace('{{script}}', () => script);
