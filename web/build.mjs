@@ -41,7 +41,9 @@ writeFileSync(join(out, 'page.html'), page);
 const bytes = Buffer.from(page, 'utf8');
 const lines = [];
 for (let i = 0; i < bytes.length; i += 32) lines.push([...bytes.subarray(i, i + 32)].join(','));
-writeFileSync(join(out, 'page_template.cc'), `// Made by web/build.mjs.
+writeFileSync(
+  join(out, 'page_template.cc'),
+  `// Made by web/build.mjs.
 #include "aggregator/html/page.h"
 
 namespace lockstep::html {
@@ -55,4 +57,5 @@ ${lines.join(',\n')}};
 std::string_view PageTemplate() { return {reinterpret_cast<const char*>(kBytes), sizeof(kBytes)}; }
 
 }  // namespace lockstep::html
-`);
+`,
+);

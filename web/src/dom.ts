@@ -1,7 +1,11 @@
 // Elements by hand. Text goes in as text only: names in a trace may hold anything.
 type Child = Node | string | null | undefined | false;
 
-export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Record<string, string> = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Record<string, string> = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   element.append(...(children.filter(Boolean) as (Node | string)[]));
@@ -16,7 +20,13 @@ export function svg(tag: string, attributes: Record<string, string | number> = {
 }
 
 export function section(id: string, title: string, about: string, ...children: Child[]): HTMLElement {
-  return h('section', { class: 'card', id, 'aria-labelledby': `${id}-title` }, h('h2', { id: `${id}-title` }, title), h('p', { class: 'about' }, about), ...children);
+  return h(
+    'section',
+    { class: 'card', id, 'aria-labelledby': `${id}-title` },
+    h('h2', { id: `${id}-title` }, title),
+    h('p', { class: 'about' }, about),
+    ...children,
+  );
 }
 
 export const colour = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -27,9 +37,19 @@ export class Drawing {
   width = 0;
   height = 0;
   private queued = false;
-  constructor(label: string, private readonly heightOf: (width: number) => number, private readonly draw: (g: CanvasRenderingContext2D, d: Drawing) => void) {
+  constructor(
+    label: string,
+    private readonly heightOf: (width: number) => number,
+    private readonly draw: (g: CanvasRenderingContext2D, d: Drawing) => void,
+  ) {
     this.canvas = h('canvas', { tabindex: '0', role: 'application', 'aria-label': label });
-    new ResizeObserver(() => this.redraw()).observe(this.canvas);
+    // The width is told, not asked for: asking makes the browser lay the page out again, once for each picture.
+    new ResizeObserver((entries) => {
+      const width = entries[entries.length - 1].contentRect.width;
+      if (width === this.width) return;
+      this.width = width;
+      this.redraw();
+    }).observe(this.canvas);
     addEventListener('themechange', () => this.redraw());
   }
   redraw(): void {
@@ -37,12 +57,12 @@ export class Drawing {
     this.queued = true;
     requestAnimationFrame(() => {
       this.queued = false;
-      const width = this.canvas.clientWidth;
+      const width = this.width;
       if (width === 0) return;
-      this.width = width;
       this.height = this.heightOf(width);
       const scale = devicePixelRatio || 1;
-      const w = Math.round(width * scale), hh = Math.round(this.height * scale);
+      const w = Math.round(width * scale),
+        hh = Math.round(this.height * scale);
       if (this.canvas.width !== w) this.canvas.width = w;
       if (this.canvas.height !== hh) {
         this.canvas.height = hh;

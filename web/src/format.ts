@@ -1,7 +1,12 @@
 // Numbers as people read them: three digits, the unit that fits. Unknown is a dash, never 0.
 import type { Known } from './data';
 
-const UNITS: [number, string][] = [[1e9, 's'], [1e6, 'ms'], [1e3, 'us'], [1, 'ns']];
+const UNITS: [number, string][] = [
+  [1e9, 's'],
+  [1e6, 'ms'],
+  [1e3, 'us'],
+  [1, 'ns'],
+];
 
 const digits = (value: number) => {
   const size = Math.abs(value);
@@ -15,18 +20,20 @@ export function time(ns: Known | undefined): string {
   return `${unit === 'ns' ? Math.round(ns) : digits(ns / size)} ${unit}`;
 }
 
-export const percent = (part: Known | undefined, places = 1) => (part == null || Number.isNaN(part) ? '–' : `${(100 * part).toFixed(places)}%`);
+export const percent = (part: Known | undefined, places = 1) =>
+  part == null || Number.isNaN(part) ? '–' : `${(100 * part).toFixed(places)}%`;
 
 export function bytes(n: Known | undefined): string {
   if (n == null) return '–';
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   let k = 0;
-  while (Math.abs(n) >= 1024 && k < units.length - 1) n /= 1024, ++k;
+  while (Math.abs(n) >= 1024 && k < units.length - 1) ((n /= 1024), ++k);
   return `${k === 0 ? n : digits(n)} ${units[k]}`;
 }
 
 export const count = (n: Known | undefined) => (n == null ? '–' : n.toLocaleString('en'));
-export const interval = (range: ArrayLike<number> | null, text: (n: number) => string) => (range ? `[${text(range[0])}, ${text(range[1])}]` : '');
+export const interval = (range: ArrayLike<number> | null, text: (n: number) => string) =>
+  range ? `[${text(range[0])}, ${text(range[1])}]` : '';
 
 // "0-3, 7": long lists cut.
 export function ranks(list: number[], most = 8): string {

@@ -32,7 +32,10 @@ function themeButton(): HTMLElement {
     dispatchEvent(new CustomEvent('themechange'));
   };
   dark.addEventListener('change', apply);
-  button.addEventListener('click', () => { chosen = !(chosen ?? dark.matches); apply(); });
+  button.addEventListener('click', () => {
+    chosen = !(chosen ?? dark.matches);
+    apply();
+  });
   apply();
   return button;
 }
@@ -41,8 +44,16 @@ function about(page: Page): string {
   const c = page.report.capture;
   const start = c.start_unix_ns ? new Date(c.start_unix_ns / 1e6).toISOString().slice(0, 19).replace('T', ' ') + ' UTC' : '';
   const n = page.steps.numbers;
-  return [`job ${c.job}`, `${page.report.ranks.length} ranks on ${c.hosts} ${c.hosts === 1 ? 'host' : 'hosts'}`, n.length > 0 && `steps ${n[0]}–${n[n.length - 1]}`,
-    c.duration_ns && `window ${time(c.duration_ns)}`, start, page.source].filter(Boolean).join(' · ');
+  return [
+    `job ${c.job}`,
+    `${page.report.ranks.length} ranks on ${c.hosts} ${c.hosts === 1 ? 'host' : 'hosts'}`,
+    n.length > 0 && `steps ${n[0]}–${n[n.length - 1]}`,
+    c.duration_ns && `window ${time(c.duration_ns)}`,
+    start,
+    page.source,
+  ]
+    .filter(Boolean)
+    .join(' · ');
 }
 
 async function main(): Promise<void> {
@@ -51,7 +62,13 @@ async function main(): Promise<void> {
   try {
     page = await readPage();
   } catch (error) {
-    app.replaceChildren(h('p', { role: 'alert' }, `This report's data could not be read: ${error}. Was the file cut short? Make it again: lockstep report CAPTURE --format html -o report.html`));
+    app.replaceChildren(
+      h(
+        'p',
+        { role: 'alert' },
+        `This report's data could not be read: ${error}. Was the file cut short? Make it again: lockstep report CAPTURE --format html -o report.html`,
+      ),
+    );
     return;
   }
   document.title = `Lockstep: ${page.verdict.slice(0, 80)}`;
@@ -60,9 +77,14 @@ async function main(): Promise<void> {
   app.replaceChildren(
     h('a', { href: '#content', class: 'skip' }, 'To the report'),
     h('header', { class: 'top' }, h('h1', {}, 'Lockstep report'), h('span', { class: 'job' }, about(page)), theme),
-    h('nav', { class: 'parts', 'aria-label': 'Parts of the report' }, h('ul', {}, ...PARTS.map(([id, name]) => h('li', {}, h('a', { href: `#${id}` }, name))))),
+    h(
+      'nav',
+      { class: 'parts', 'aria-label': 'Parts of the report' },
+      h('ul', {}, ...PARTS.map(([id, name]) => h('li', {}, h('a', { href: `#${id}` }, name)))),
+    ),
     content,
-    h('footer', { class: 'card' }, h('p', {}, `Made by lockstep ${page.version}. This file asks nobody for anything.`)));
+    h('footer', { class: 'card' }, h('p', {}, `Made by lockstep ${page.version}. This file asks nobody for anything.`)),
+  );
   content.append(verdict(page), trust(page));
   // One part a frame: the verdict is there at once, and a large job keeps the page answering.
   for (const [, , make] of PARTS) {

@@ -7,8 +7,8 @@ export interface Column<R> {
   about?: string;
   number?: boolean;
   wrap?: boolean;
-  value: (row: R) => Cell;                  // to sort and search by
-  show?: (row: R) => string | HTMLElement;  // else the value
+  value: (row: R) => Cell; // to sort and search by
+  show?: (row: R) => string | HTMLElement; // else the value
 }
 export interface TableOptions<R> {
   caption: string;
@@ -38,7 +38,14 @@ export function table<R>(columns: Column<R>[], rows: R[], options: TableOptions<
   const haystack = new Map<R, string>();
   const words = (row: R) => {
     let text = haystack.get(row);
-    if (text === undefined) haystack.set(row, (text = columns.map((c) => textOf(c.value(row))).join('\n').toLowerCase()));
+    if (text === undefined)
+      haystack.set(
+        row,
+        (text = columns
+          .map((c) => textOf(c.value(row)))
+          .join('\n')
+          .toLowerCase()),
+      );
     return text;
   };
 
@@ -79,13 +86,19 @@ export function table<R>(columns: Column<R>[], rows: R[], options: TableOptions<
       const value = columns[sort.column].value;
       const sign = sort.down ? -1 : 1;
       shown.sort((a, b) => {
-        const x = value(a), y = value(b);
-        if (x == null || y == null) return x == null ? (y == null ? 0 : 1) : -1;  // unknown last either way
+        const x = value(a),
+          y = value(b);
+        if (x == null || y == null) return x == null ? (y == null ? 0 : 1) : -1; // unknown last either way
         return sign * (typeof x === 'string' ? x.localeCompare(String(y), undefined, { numeric: true }) : Number(x) - Number(y));
       });
     }
-    heads.forEach((th, k) => th.setAttribute('aria-sort', sort?.column === k ? (sort.down ? 'descending' : 'ascending') : 'none'));
-    told.textContent = shown.length === rows.length ? `${rows.length} ${rows.length === 1 ? 'row' : 'rows'}` : `${shown.length} of ${rows.length} rows`;
+    heads.forEach((th, k) =>
+      th.setAttribute('aria-sort', sort?.column === k ? (sort.down ? 'descending' : 'ascending') : 'none'),
+    );
+    told.textContent =
+      shown.length === rows.length
+        ? `${rows.length} ${rows.length === 1 ? 'row' : 'rows'}`
+        : `${shown.length} of ${rows.length} rows`;
     scroll.scrollTop = 0;
     fill(true);
   };
