@@ -21,7 +21,8 @@ const DESK = { width: 1280, height: 900 },
   PHONE = { width: 375, height: 740 };
 const page = (name) => join(out, `${name}.html`);
 const analyze = (name) => {
-  execFileSync(lockstep, ['analyze', join(jobs, `${name}.timeline`), '--format', 'html', '-o', page(name)], { stdio: 'inherit' });
+  // By its bare name: it stands on the page.
+  execFileSync(lockstep, ['analyze', `${name}.timeline`, '--format', 'html', '-o', page(name)], { stdio: 'inherit', cwd: jobs });
   return page(name);
 };
 
@@ -274,10 +275,10 @@ test('report.html', async (t) => {
         search: `const i = document.querySelector('#partition input'); i.value = '77'; i.dispatchEvent(new Event('input'))`,
       };
       for (const [name, act] of Object.entries(acts)) {
-        const first = await answer(act),
-          second = await answer(act);
-        console.log(`${name}: ${first.toFixed(0)} ms, again ${second.toFixed(0)} ms`);
-        assert.ok(Math.min(first, second) < 100, `${name}: ${first} ms, ${second} ms`);
+        const times = [];
+        for (let k = 0; k < 5; ++k) times.push(Math.round(await answer(act)));
+        console.log(`${name}: answered after ${times.join(', ')} ms`);
+        assert.ok(Math.min(...times) < 100, `${name}: ${times} ms`);
       }
       // Rows out of sight are not in the document.
       await tab.locator('#partition input').fill('');

@@ -49,9 +49,17 @@ export function table<R>(columns: Column<R>[], rows: R[], options: TableOptions<
     return text;
   };
 
+  const rowsOf = new WeakMap<HTMLTableRowElement, R>();
+  const mark = () => {
+    if (!options.chosen) return;
+    for (const tr of body.rows) {
+      const row = rowsOf.get(tr);
+      if (row) tr.classList.toggle('chosen', options.chosen(row));
+    }
+  };
   const rowOf = (row: R) => {
     const tr = h('tr');
-    if (options.chosen?.(row)) tr.className = 'chosen';
+    if (options.chosen) rowsOf.set(tr, row);
     for (const c of columns) {
       const content = c.show ? c.show(row) : textOf(c.value(row));
       const td = h('td', { class: c.number ? 'number' : c.wrap && shown.length <= MOST_ROWS_AT_ONCE ? 'wrap' : 'text' }, content);
@@ -78,6 +86,7 @@ export function table<R>(columns: Column<R>[], rows: R[], options: TableOptions<
     if (from > 0) parts.unshift(space(from * rowHeight));
     if (to < shown.length) parts.push(space((shown.length - to) * rowHeight));
     body.replaceChildren(...parts);
+    mark();
   };
   const arrange = () => {
     const wanted = search.value.trim().toLowerCase();
@@ -115,7 +124,7 @@ export function table<R>(columns: Column<R>[], rows: R[], options: TableOptions<
   });
   search.addEventListener('input', arrange);
   scroll.addEventListener('scroll', () => fill(false), { passive: true });
-  if (options.chosen) addEventListener('rankchosen', () => fill(true));
+  if (options.chosen) addEventListener('rankchosen', mark);
   arrange();
   return h('div', {}, h('div', { class: 'tools' }, search, told), scroll);
 }
