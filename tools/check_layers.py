@@ -36,7 +36,7 @@ ALLOWED = {
     "aggregator": ["aggregator/ingest", "aggregator/align", "aggregator/store", "aggregator/analysis", "aggregator/report",
                    "aggregator/trace", "common/columns", "common/metrics", "common/rpc", "lockstep/v1", "common/base"],
     "cli": ["aggregator", "aggregator/ingest", "aggregator/align", "aggregator/store", "aggregator/analysis",
-            "aggregator/report", "aggregator/tables", "aggregator/html", "aggregator/views", "aggregator/trace", "common/scenario", "common/columns", "common/rpc", "lockstep/v1",
+            "aggregator/report", "aggregator/tables", "aggregator/html", "aggregator/views", "aggregator/trace", "common/scenario", "common/columns", "common/metrics", "common/rpc", "lockstep/v1",
             "common/base"],
     "tests": None,
     "bench": None,

@@ -36,11 +36,15 @@ export function heatmap(page: Page): HTMLElement {
         .filter((v) => !Number.isNaN(v))
         .map((v) => (measure === 'duration' ? v : Math.abs(v)))
         .sort();
-      s = { low: measure === 'duration' ? (sorted[0] ?? 0) : 0, high: sorted[Math.floor(0.995 * (sorted.length - 1))] ?? 1 };
+      const high = sorted[Math.floor(0.995 * (sorted.length - 1))] ?? 1;
+      // A healthy job looks pale: what does not stand out of the noise is not made dark.
+      const noise = report.slowdown.noise_floor_ns_per_step ?? 0;
+      s = { low: measure === 'duration' ? (sorted[0] ?? 0) : 0, high: measure === 'lost' ? Math.max(high, 4 * noise) : high };
       scales.set(measure, s);
     }
     return s;
   };
+  const darkest = h('span', { class: 'count' });
   const readout = h('p', { class: 'readout', role: 'status', 'aria-live': 'polite' });
   const cellHeight = Math.max(rows > 400 ? 1 : 2, Math.min(18, Math.floor(420 / rows)));
   const picture = document.createElement('canvas');
@@ -53,6 +57,7 @@ export function heatmap(page: Page): HTMLElement {
       more = rgb(colour('heat-more')),
       less = rgb(colour('heat-less'));
     const { low, high } = scale();
+    darkest.textContent = `darkest: ${time(high)} or more`;
     const values = data();
     for (let k = 0; k < columns; ++k) {
       for (let r = 0; r < rows; ++r) {
@@ -169,6 +174,7 @@ export function heatmap(page: Page): HTMLElement {
       'div',
       { class: 'tools' },
       h('label', {}, 'Show', select),
+      darkest,
       h('span', { class: 'count' }, 'point or use the arrow keys; a click chooses the rank everywhere'),
     ),
     h('div', { class: 'picture' }, drawing.canvas),
