@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "aggregator/html/page.h"
 #include "aggregator/server.h"
 #include "aggregator/store/file_sink.h"
 #include "aggregator/store/records_manifest.h"
@@ -58,7 +59,7 @@ report::TextOptions TextFor(const ReportFlags& flags) {
 }
 
 void AddOutputFlags(CLI::App& app, ReportFlags& flags) {
-  app.add_option("--format", flags.format, "text or json")->capture_default_str();
+  app.add_option("--format", flags.format, "text, json, or html: one file for a browser")->capture_default_str();
   app.add_option("-o,--output", flags.output, "A file instead of stdout");
 }
 
@@ -72,13 +73,11 @@ void AddReportFlags(CLI::App& app, ReportFlags& flags) {
 }
 
 absl::Status CheckReportFlags(const ReportFlags& flags) {
-  if (flags.format == "text" || flags.format == "json") return absl::OkStatus();
-  if (flags.format == "html" || flags.format == "csv") {
-    return absl::UnimplementedError(
-        absl::StrCat("--format ", flags.format, " is not available in this version; text and json are"));
+  if (flags.format == "text" || flags.format == "json" || flags.format == "html") return absl::OkStatus();
+  if (flags.format == "csv") {
+    return absl::UnimplementedError("--format csv: a report is many tables; lockstep export CAPTURE --format csv -o FOLDER writes them");
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--format ", flags.format, " is not known; choose text or json"));
+  return absl::InvalidArgumentError(absl::StrCat("--format ", flags.format, " is not known; choose text, json or html"));
 }
 
 bool HasStraggler(const report::Report& report) {
@@ -96,11 +95,22 @@ ExitCode PrintText(const std::string& text, const ReportFlags& flags) {
   return ExitCode::kDone;
 }
 
-ExitCode PrintReport(const report::Report& report, const ReportFlags& flags) {
+trace::HostDetail DetailFor(const ReportFlags& flags) {
+  return flags.format == "html" ? trace::HostDetail::kFrames : trace::HostDetail::kUnions;
+}
+
+ExitCode PrintReport(const store::Capture& capture, const report::Analysis& analysis, const ReportFlags& flags) {
+  const report::Report& report = analysis.report;
   auto sink = OpenOutput(flags.output);
   if (!sink.ok()) return Fail(ExitCode::kFailed, std::string(sink.status().message()));
-  absl::Status written = flags.format == "json" ? report::WriteJson(report, **sink)
-                                                : (*sink)->Append(report::RenderText(report, TextFor(flags)));
+  absl::Status written;
+  if (flags.format == "json") {
+    written = report::WriteJson(report, **sink);
+  } else if (flags.format == "html") {
+    written = html::WritePage({.capture = capture, .analysis = analysis, .source = flags.source}, **sink);
+  } else {
+    written = (*sink)->Append(report::RenderText(report, TextFor(flags)));
+  }
   if (written.ok()) written = (*sink)->Finish();
   if (!written.ok()) return Fail(ExitCode::kFailed, std::string(written.message()));
   return flags.exit_code && HasStraggler(report) ? ExitCode::kStraggler : ExitCode::kDone;

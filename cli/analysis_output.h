@@ -29,15 +29,17 @@ struct ReportFlags {
 void AddReportFlags(CLI::App& app, ReportFlags& flags);
 // --format and -o only.
 void AddOutputFlags(CLI::App& app, ReportFlags& flags);
-// kUnimplemented for formats of later versions.
+// kInvalidArgument: no such format.
 absl::Status CheckReportFlags(const ReportFlags& flags);
 
 // How wide and colourful text to that output is.
 report::TextOptions TextFor(const ReportFlags& flags);
 // Writes a whole document to where the flags say.
 ExitCode PrintText(const std::string& text, const ReportFlags& flags);
-// Prints as the flags say, and gives the exit code.
-ExitCode PrintReport(const report::Report& report, const ReportFlags& flags);
+// Prints as the flags say, and gives the exit code. `analysis` is of that capture.
+ExitCode PrintReport(const store::Capture& capture, const report::Analysis& analysis, const ReportFlags& flags);
+// How much of the host's calls that output needs: the page shows views that need all.
+trace::HostDetail DetailFor(const ReportFlags& flags);
 
 // Is it a capture's folder with a merged trace in it?
 bool HasTraces(const std::string& path);

@@ -30,7 +30,7 @@ struct AnalyzeFlags {
 ExitCode Analyze(const AnalyzeFlags& flags) {
   if (absl::Status s = CheckReportFlags(flags.report); !s.ok()) return Fail(s);
   Progress progress;
-  auto capture = ReadPaths(flags.paths, progress);
+  auto capture = ReadPaths(flags.paths, progress, DetailFor(flags.report));
   // Whatever is wrong with the input, it is the input that cannot be used.
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
   report::AnalyzeOptions options;
@@ -39,9 +39,9 @@ ExitCode Analyze(const AnalyzeFlags& flags) {
   // `lockstep whatif` takes one path.
   if (flags.paths.size() == 1) print.source = flags.paths[0];
   print.has_traces = !print.source.empty() && HasTraces(print.source);
-  const report::Report report = report::Analyze(*capture, options).report;
+  const report::Analysis analysis = report::Analyze(*capture, options);
   progress.Clear();
-  return PrintReport(report, print);
+  return PrintReport(*capture, analysis, print);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "aggregator/html/page.h"
 #include "aggregator/store/file_sink.h"
 #include "aggregator/store/records_manifest.h"
 #include "common/base/fd.h"
@@ -60,11 +61,14 @@ absl::Status CaptureFolder::AppendRecords(const std::string& file, std::string_v
   return absl::OkStatus();
 }
 
-absl::Status CaptureFolder::WriteReports(const report::Analysis& analysis) {
+absl::Status CaptureFolder::WriteReports(const store::Capture& capture, const report::Analysis& analysis) {
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> json,
                             store::OpenAtomicFile(partial_ + "/report.json"));
   LOCKSTEP_RETURN_IF_ERROR(report::WriteJson(analysis.report, *json));
   LOCKSTEP_RETURN_IF_ERROR(json->Finish());
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> page, store::OpenAtomicFile(partial_ + "/report.html"));
+  LOCKSTEP_RETURN_IF_ERROR(html::WritePage({.capture = capture, .analysis = analysis, .source = final_}, *page));
+  LOCKSTEP_RETURN_IF_ERROR(page->Finish());
   return WriteText(partial_ + "/report.txt", report::RenderText(analysis.report, {.source = final_, .has_traces = fs::exists(partial_ + "/merged.pftrace")}));
 }
 

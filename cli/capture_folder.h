@@ -1,4 +1,4 @@
-// The folder that `lockstep trace` leaves: report.json, report.txt, merged.pftrace, traces/ and records/.
+// The folder that `lockstep trace` leaves: report.json, report.txt, report.html, merged.pftrace, traces/ and records/.
 #ifndef LOCKSTEP_CLI_CAPTURE_FOLDER_H_
 #define LOCKSTEP_CLI_CAPTURE_FOLDER_H_
 
@@ -30,7 +30,7 @@ class CaptureFolder {
   absl::Status AppendRecords(const std::string& file, std::string_view bytes);
 
   // After WriteTraces: the report names them.
-  absl::Status WriteReports(const report::Analysis& analysis);
+  absl::Status WriteReports(const store::Capture& capture, const report::Analysis& analysis);
   absl::Status WriteTraces(const store::Capture& capture, const report::Analysis& analysis,
                            const std::vector<const ExportFormat*>& formats);
   // Gives the folder its name, in place of what had it.

@@ -111,10 +111,10 @@ absl::Status TraceSession::WriteFolder(ExitCode& code) {
   const report::Analysis analysis = report::Analyze(capture);
   progress_.Show("writing traces");
   LOCKSTEP_RETURN_IF_ERROR(folder.WriteTraces(capture, analysis, output_.formats));
-  LOCKSTEP_RETURN_IF_ERROR(folder.WriteReports(analysis));
+  LOCKSTEP_RETURN_IF_ERROR(folder.WriteReports(capture, analysis));
   LOCKSTEP_RETURN_IF_ERROR(folder.Commit());
   progress_.Clear();
-  const ExitCode printed = PrintReport(analysis.report, {.exit_code = output_.exit_code, .source = folder.name(), .has_traces = HasTraces(folder.name())});
+  const ExitCode printed = PrintReport(capture, analysis, {.exit_code = output_.exit_code, .source = folder.name(), .has_traces = HasTraces(folder.name())});
   if (code == ExitCode::kDone) code = printed;
   Say(absl::StrCat("wrote ", folder.name()));
   return absl::OkStatus();

@@ -1,6 +1,7 @@
 #include "aggregator/analysis/collective_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "aggregator/analysis/stats.h"
@@ -67,7 +68,12 @@ CollectiveSummary Finished(Gathered& g) {
   }
   if (!g.skews.empty()) {
     int64_t sum = 0;
-    for (int64_t s : g.skews) sum += s;
+    for (int64_t s : g.skews) {
+      sum += s;
+      const size_t bin = SkewBin(Nanos(s));
+      if (row.skew_counts.size() <= bin) row.skew_counts.resize(bin + 1);
+      ++row.skew_counts[bin];
+    }
     row.skew_mean = Nanos(sum / static_cast<int64_t>(g.skews.size()));
     row.skew_p50 = Nanos(PercentileInPlace(g.skews, 0.5));
     row.skew_p99 = Nanos(PercentileInPlace(g.skews, 0.99));
@@ -84,6 +90,11 @@ CollectiveSummary Finished(Gathered& g) {
 }
 
 }  // namespace
+
+size_t SkewBin(Nanos skew) {
+  if (skew < Nanos::Micros(1)) return 0;
+  return 1 + static_cast<size_t>(2 * std::log2(static_cast<double>(skew.ns()) * 1e-3));
+}
 
 double BusFactor(CollectiveOp op, int32_t group_size) {
   if (group_size <= 1) return 1;

@@ -85,7 +85,10 @@ store::Capture WithCommunication(const store::Capture& capture, const std::regex
 Analysis Analyze(const store::Capture& capture, const AnalyzeOptions& options) {
   if (options.communication_pattern.empty()) return AnalyzeFinished(capture, options.threads);
   try {
-    return AnalyzeFinished(WithCommunication(capture, std::regex(options.communication_pattern)), options.threads);
+    auto copy = std::make_shared<const store::Capture>(WithCommunication(capture, std::regex(options.communication_pattern)));
+    Analysis out = AnalyzeFinished(*copy, options.threads);
+    out.reclassified = std::move(copy);
+    return out;
   } catch (const std::regex_error&) {
     Analysis out = AnalyzeFinished(capture, options.threads);
     out.report.capture.notes.push_back("'" + options.communication_pattern +

@@ -124,6 +124,7 @@ struct CollectiveRow {
   Nanos duration;                // summed over members and instances
   std::optional<Nanos> wait, transfer;
   std::optional<Nanos> skew_mean, skew_p50, skew_p99, skew_max;
+  std::vector<uint32_t> skew_counts;  // instances by analysis::SkewBin(); for pictures, not in the document
   std::optional<double> algbw_gbps, busbw_gbps;
   struct Last {
     RankId rank;

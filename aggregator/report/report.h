@@ -5,6 +5,7 @@
 #ifndef LOCKSTEP_AGGREGATOR_REPORT_REPORT_H_
 #define LOCKSTEP_AGGREGATOR_REPORT_REPORT_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct Analysis {
   align::ClockModel clock;
   analysis::Steps steps;
   Report report;
+  // What `matches` and `steps` are of where a communication pattern made a capture of its own; null: the one that was given.
+  std::shared_ptr<const store::Capture> reclassified;
 };
 
 // Pure: the same capture gives the same analysis. `capture` must be Finish()ed.
@@ -45,6 +48,9 @@ struct TextOptions {
 // For a person on call, in 20 lines of 100 columns (more where the terminal is narrower): the first two are enough to page the right
 // one. What does not fit is left out, least important first; the document has all of it.
 std::string RenderText(const Report& report, const TextOptions& options = {});
+
+// The first sentence of that text: who it is, how sure, and what fixing it gains.
+std::string VerdictSentence(const Report& report);
 
 // One JSON document, schema lockstep.report/1, ending in a newline.
 absl::Status WriteJson(const Report& report, store::ByteSink& sink);

@@ -308,6 +308,7 @@ std::vector<CollectiveRow> MakeCollectiveRows(const RowInput& in) {
                       .skew_p50 = s.skew_p50,
                       .skew_p99 = s.skew_p99,
                       .skew_max = s.skew_max,
+                      .skew_counts = s.skew_counts,
                       .algbw_gbps = s.algorithm_gbps,
                       .busbw_gbps = s.bus_gbps};
     for (const auto& [rank_index, times] : s.last_arrivals) {

@@ -366,4 +366,10 @@ class Writer {
 
 std::string RenderText(const Report& report, const TextOptions& options) { return Writer(report, options).Run(); }
 
+std::string VerdictSentence(const Report& report) {
+  constexpr int kOneLine = 1 << 20;
+  const std::string text = RenderText(report, {.width = kOneLine});
+  return text.substr(0, text.find('\n'));
+}
+
 }  // namespace lockstep::report

@@ -154,6 +154,7 @@ class Shape(unittest.TestCase):
         for _, package, version in lines:
             self.assertGreater((self.folder / "licenses" / package).stat().st_size, 500, package)
             self.assertRegex(version, r"\d")
+        self.assertIn("MIT", (self.folder / "licenses" / "uplot").read_text(), "what is in the page of report.html")
 
 
 class Chroot:

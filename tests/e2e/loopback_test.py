@@ -36,7 +36,7 @@ class Loopback(unittest.TestCase):
         report = self.capture("--fault", "slow_gpu", "--fault-rank", "3", "--fault-size", "0.2")
         self.assert_named(report, 3, "slow_gpu")
         capture = self.work / "capture"
-        for name in ("report.json", "report.txt", "merged.pftrace", "records/manifest.json"):
+        for name in ("report.json", "report.txt", "report.html", "merged.pftrace", "records/manifest.json"):
             self.assertTrue((capture / name).is_file(), name)
         traces = sorted((capture / "traces").glob("*.pt.trace.json.gz"))
         self.assertEqual(len(traces), 8)

@@ -70,6 +70,8 @@ echo "$needed" | while read -r soname path; do
   printf '%-32s %s %s\n' "$soname" "$package" "$(dpkg-query -W -f='${Version}' "$package" | head -n 1)"
   [ -e "$root/licenses/$package" ] || cp "/usr/share/doc/$package/copyright" "$root/licenses/$package"
 done > "$root/licenses/LIBRARIES"
+# Of what is not a library of its own but in the page of report.html.
+cp "$built/web/node_modules/uplot/LICENSE" "$root/licenses/uplot"
 chmod 755 "$root"/lib/*
 
 gcc -O2 -Wall -Wextra -Werror -static -o "$root/bin/lockstep" deploy/bundle/starter.c

@@ -30,9 +30,11 @@ without_services() {
 
 # install SECTION...: installs what is missing of them, and starts no service.
 install() {
-  local missing=() name
+  local missing=() name provided
+  # A package may come inside another one: the nodejs of node's makers has npm, and conflicts with Debian's.
+  provided=$(dpkg-query -W -f='${db:Status-Status} ${Provides}\n' | sed -n 's/^installed //p' | tr ',' '\n' | sed 's/(.*//; s/ //g')
   for name in $(packages "$@"); do
-    dpkg-query -W -f='${Status}' "$name" 2>/dev/null | grep -q '^install ok installed' || missing+=("$name")
+    dpkg-query -W -f='${Status}' "$name" 2>/dev/null | grep -q '^install ok installed' || grep -qxF "$name" <<<"$provided" || missing+=("$name")
   done
   [ ${#missing[@]} -eq 0 ] && return
   command -v apt-get >/dev/null || die "these packages are missing and there is no apt-get: ${missing[*]}"

@@ -1,0 +1,86 @@
+// Elements by hand. Text goes in as text only: names in a trace may hold anything.
+type Child = Node | string | null | undefined | false;
+
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Record<string, string> = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...(children.filter(Boolean) as (Node | string)[]));
+  return element;
+}
+
+export function svg(tag: string, attributes: Record<string, string | number> = {}, ...children: Child[]): SVGElement {
+  const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  element.append(...(children.filter(Boolean) as (Node | string)[]));
+  return element;
+}
+
+export function section(id: string, title: string, about: string, ...children: Child[]): HTMLElement {
+  return h(
+    'section',
+    { class: 'card', id, 'aria-labelledby': `${id}-title` },
+    h('h2', { id: `${id}-title` }, title),
+    h('p', { class: 'about' }, about),
+    ...children,
+  );
+}
+
+export const colour = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+// A canvas as sharp as the screen, drawn again when its width or the theme changes.
+export class Drawing {
+  readonly canvas: HTMLCanvasElement;
+  width = 0;
+  height = 0;
+  private queued = false;
+  constructor(
+    label: string,
+    private readonly heightOf: (width: number) => number,
+    private readonly draw: (g: CanvasRenderingContext2D, d: Drawing) => void,
+  ) {
+    this.canvas = h('canvas', { tabindex: '0', role: 'application', 'aria-label': label });
+    // The width is told, not asked for: asking makes the browser lay the page out again, once for each picture.
+    new ResizeObserver((entries) => {
+      const width = entries[entries.length - 1].contentRect.width;
+      if (width === this.width) return;
+      this.width = width;
+      this.redraw();
+    }).observe(this.canvas);
+    addEventListener('themechange', () => this.redraw());
+  }
+  redraw(): void {
+    if (this.queued) return;
+    this.queued = true;
+    requestAnimationFrame(() => {
+      this.queued = false;
+      const width = this.width;
+      if (width === 0) return;
+      this.height = this.heightOf(width);
+      const scale = devicePixelRatio || 1;
+      const w = Math.round(width * scale),
+        hh = Math.round(this.height * scale);
+      if (this.canvas.width !== w) this.canvas.width = w;
+      if (this.canvas.height !== hh) {
+        this.canvas.height = hh;
+        this.canvas.style.height = `${this.height}px`;
+      }
+      const g = this.canvas.getContext('2d')!;
+      g.setTransform(scale, 0, 0, scale, 0, 0);
+      g.clearRect(0, 0, width, this.height);
+      g.font = '12px system-ui, "DejaVu Sans", sans-serif';
+      this.draw(g, this);
+    });
+  }
+}
+
+// Which rank the reader has chosen; pictures mark it.
+let chosenRank: number | null = null;
+export const chosen = () => chosenRank;
+export function choose(rank: number | null): void {
+  chosenRank = rank;
+  dispatchEvent(new CustomEvent('rankchosen'));
+}

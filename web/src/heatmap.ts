@@ -1,0 +1,183 @@
+// Step x rank: what each rank's own work cost in each step.
+import type { Page } from './data';
+import { choose, chosen, colour, Drawing, h, section } from './dom';
+import { time } from './format';
+
+const LEFT = 54,
+  TOP = 4,
+  BOTTOM = 34;
+
+type Measure = 'lost' | 'wait' | 'duration';
+const MEASURES: [Measure, string][] = [
+  ['lost', 'lost time'],
+  ['wait', 'waiting'],
+  ['duration', 'duration'],
+];
+
+function rgb(hex: string): number[] {
+  return [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+}
+
+export function heatmap(page: Page): HTMLElement {
+  const { steps, report } = page;
+  const rows = report.ranks.length,
+    columns = steps.numbers.length;
+  const about = 'Orange is what a rank’s own work cost the job in that step; blue is time that it gained. One row is one rank.';
+  if (columns === 0) return section('heat', 'Lost time by step and rank', about, h('p', {}, 'No whole step was recorded.'));
+  let measure: Measure = 'lost';
+  let at = { step: 0, row: 0 };
+  const data = () => (measure === 'lost' ? steps.lost : measure === 'wait' ? steps.wait : steps.cell_duration);
+  // The 99.5th percentile is as dark as it gets, so that one odd cell does not hide the rest.
+  const scales = new Map<Measure, { low: number; high: number }>();
+  const scale = () => {
+    let s = scales.get(measure);
+    if (!s) {
+      const sorted = data()
+        .filter((v) => !Number.isNaN(v))
+        .map((v) => (measure === 'duration' ? v : Math.abs(v)))
+        .sort();
+      const high = sorted[Math.floor(0.995 * (sorted.length - 1))] ?? 1;
+      // A healthy job looks pale: what does not stand out of the noise is not made dark.
+      const noise = report.slowdown.noise_floor_ns_per_step ?? 0;
+      s = { low: measure === 'duration' ? (sorted[0] ?? 0) : 0, high: measure === 'lost' ? Math.max(high, 4 * noise) : high };
+      scales.set(measure, s);
+    }
+    return s;
+  };
+  const darkest = h('span', { class: 'count' });
+  const readout = h('p', { class: 'readout', role: 'status', 'aria-live': 'polite' });
+  const cellHeight = Math.max(rows > 400 ? 1 : 2, Math.min(18, Math.floor(420 / rows)));
+  const picture = document.createElement('canvas');
+  picture.width = columns;
+  picture.height = rows;
+  const paint = () => {
+    const g = picture.getContext('2d')!;
+    const image = g.createImageData(columns, rows);
+    const zero = rgb(colour('heat-zero')),
+      more = rgb(colour('heat-more')),
+      less = rgb(colour('heat-less'));
+    const { low, high } = scale();
+    darkest.textContent = `darkest: ${time(high)} or more`;
+    const values = data();
+    for (let k = 0; k < columns; ++k) {
+      for (let r = 0; r < rows; ++r) {
+        const value = values[k * rows + r];
+        const to = (r * columns + k) * 4;
+        if (Number.isNaN(value)) continue;
+        const part = Math.min(1, Math.sqrt(Math.abs(value - low) / Math.max(1, high - low)));
+        const end = value < low ? less : more;
+        for (let c = 0; c < 3; ++c) image.data[to + c] = zero[c] + part * (end[c] - zero[c]);
+        image.data[to + 3] = 255;
+      }
+    }
+    g.putImageData(image, 0, 0);
+  };
+  const area = (d: Drawing) => ({ width: d.width - LEFT - 4, height: rows * cellHeight });
+  const drawing = new Drawing(
+    'Lost time by step and rank. Arrow keys move, Enter chooses the rank.',
+    () => rows * cellHeight + TOP + BOTTOM,
+    (g, d) => {
+      const { width, height } = area(d);
+      g.imageSmoothingEnabled = false;
+      g.drawImage(picture, LEFT, TOP, width, height);
+      g.fillStyle = colour('soft');
+      g.textAlign = 'right';
+      g.textBaseline = 'middle';
+      const every = Math.max(1, Math.ceil(14 / cellHeight));
+      const stride = every <= 1 ? 1 : 2 ** Math.ceil(Math.log2(every));
+      for (let r = 0; r < rows; r += stride) g.fillText(String(report.ranks[r].rank), LEFT - 6, TOP + (r + 0.5) * cellHeight);
+      g.textBaseline = 'top';
+      g.textAlign = 'center';
+      const labels = Math.max(1, Math.ceil(columns / Math.max(2, width / 60)));
+      for (let k = 0; k < columns; k += labels)
+        g.fillText(String(steps.numbers[k]), LEFT + ((k + 0.5) * width) / columns, TOP + height + 4);
+      g.fillText('step', LEFT + width / 2, TOP + height + 19);
+      const frame = (row: number, name: string) => {
+        g.strokeStyle = colour(name);
+        g.lineWidth = 2;
+        g.strokeRect(LEFT - 1, TOP + row * cellHeight - 1, width + 2, cellHeight + 2);
+      };
+      const marked = report.ranks.findIndex((r) => r.rank === chosen());
+      if (marked >= 0) frame(marked, 'mark');
+      g.strokeStyle = colour('ink');
+      g.lineWidth = 2;
+      g.strokeRect(
+        LEFT + (at.step * width) / columns,
+        TOP + at.row * cellHeight,
+        Math.max(3, width / columns),
+        Math.max(3, cellHeight),
+      );
+    },
+  );
+  const tell = () => {
+    const k = at.step * rows + at.row,
+      rank = report.ranks[at.row];
+    readout.textContent = `step ${steps.numbers[at.step]}, rank ${rank.rank} on ${rank.host}: lost ${time(steps.lost[k])}, waited ${time(steps.wait[k])}, took ${time(steps.cell_duration[k])}`;
+    drawing.redraw();
+  };
+  const place = (event: MouseEvent) => {
+    const box = drawing.canvas.getBoundingClientRect();
+    const { width } = area(drawing);
+    const step = Math.floor(((event.clientX - box.left - LEFT) / width) * columns),
+      row = Math.floor((event.clientY - box.top - TOP) / cellHeight);
+    if (step < 0 || step >= columns || row < 0 || row >= rows) return false;
+    at = { step, row };
+    tell();
+    return true;
+  };
+  drawing.canvas.addEventListener('mousemove', place);
+  drawing.canvas.addEventListener('click', (e) => {
+    if (place(e)) choose(report.ranks[at.row].rank);
+  });
+  drawing.canvas.addEventListener('keydown', (e) => {
+    const by: Record<string, [number, number]> = {
+      ArrowLeft: [-1, 0],
+      ArrowRight: [1, 0],
+      ArrowUp: [0, -1],
+      ArrowDown: [0, 1],
+      PageUp: [0, -16],
+      PageDown: [0, 16],
+      Home: [-columns, 0],
+      End: [columns, 0],
+    };
+    if (e.key === 'Enter' || e.key === ' ') choose(report.ranks[at.row].rank);
+    else if (by[e.key])
+      at = {
+        step: Math.min(columns - 1, Math.max(0, at.step + by[e.key][0])),
+        row: Math.min(rows - 1, Math.max(0, at.row + by[e.key][1])),
+      };
+    else return;
+    e.preventDefault();
+    tell();
+  });
+  const select = h('select', {}, ...MEASURES.map(([m, name]) => h('option', { value: m }, name)));
+  select.addEventListener('change', () => {
+    measure = select.value as Measure;
+    paint();
+    drawing.redraw();
+  });
+  addEventListener('themechange', paint);
+  addEventListener('rankchosen', () => drawing.redraw());
+  paint();
+  // The cursor begins at the worst cell.
+  let worst = 0;
+  steps.lost.forEach((v, k) => {
+    if (v > (steps.lost[worst] || 0)) worst = k;
+  });
+  at = { step: Math.floor(worst / rows), row: worst % rows };
+  tell();
+  return section(
+    'heat',
+    'Lost time by step and rank',
+    about,
+    h(
+      'div',
+      { class: 'tools' },
+      h('label', {}, 'Show', select),
+      darkest,
+      h('span', { class: 'count' }, 'point or use the arrow keys; a click chooses the rank everywhere'),
+    ),
+    h('div', { class: 'picture' }, drawing.canvas),
+    readout,
+  );
+}

@@ -1,0 +1,168 @@
+// Who waited for whom, as a matrix of ranks or, in large jobs, of hosts; and the largest of it as a table.
+import type { Page, Waiting } from './data';
+import { choose, chosen, colour, Drawing, h, section } from './dom';
+import { count, percent, time } from './format';
+import { table } from './table';
+
+const LEFT = 62,
+  TOP = 22,
+  BOTTOM = 8;
+
+function matrix(waiting: Waiting): HTMLElement {
+  const n = waiting.places.length;
+  const by = new Map(waiting.cells.map((c) => [c.causer * n + c.victim, c.wait_ns_per_step]));
+  const most = Math.max(1, ...waiting.cells.map((c) => c.wait_ns_per_step));
+  const first = waiting.cells.reduce(
+    (a, c) => (c.wait_ns_per_step > a.wait_ns_per_step ? c : a),
+    waiting.cells[0] ?? { causer: 0, victim: 0, wait_ns_per_step: 0 },
+  );
+  let at = { causer: first.causer, victim: first.victim };
+  const name = (k: number) => (waiting.level === 'rank' ? `rank ${waiting.places[k]}` : String(waiting.places[k]));
+  const readout = h('p', { class: 'readout', role: 'status', 'aria-live': 'polite' });
+  const sideOf = (width: number) => Math.max(3, Math.min(26, Math.floor((width - LEFT - 4) / n)));
+  const drawing = new Drawing(
+    'Who waited for whom. Arrow keys move, Enter chooses the rank.',
+    (width) => n * sideOf(width) + TOP + BOTTOM,
+    (g, d) => {
+      const side = sideOf(d.width);
+      g.fillStyle = colour('heat-zero');
+      g.fillRect(LEFT, TOP, n * side, n * side);
+      for (const c of waiting.cells) {
+        g.globalAlpha = Math.sqrt(Math.max(0, c.wait_ns_per_step) / most);
+        g.fillStyle = colour('heat-more');
+        g.fillRect(LEFT + c.victim * side, TOP + c.causer * side, side - (side > 6 ? 1 : 0), side - (side > 6 ? 1 : 0));
+      }
+      g.globalAlpha = 1;
+      g.fillStyle = colour('soft');
+      const every = 2 ** Math.max(0, Math.ceil(Math.log2(14 / side))),
+        across = 2 ** Math.max(0, Math.ceil(Math.log2(24 / side)));
+      const short = (k: number) => {
+        const t = String(waiting.places[k]);
+        return t.length > 8 ? `${t.slice(0, 7)}…` : t;
+      };
+      g.textBaseline = 'middle';
+      g.textAlign = 'right';
+      for (let k = 0; k < n; k += every) g.fillText(short(k), LEFT - 5, TOP + (k + 0.5) * side);
+      g.textAlign = 'center';
+      if (waiting.level === 'rank') for (let k = 0; k < n; k += across) g.fillText(short(k), LEFT + (k + 0.5) * side, TOP - 9);
+      const marked = waiting.places.findIndex((p) => Number(p) === chosen());
+      g.lineWidth = 2;
+      if (waiting.level === 'rank' && marked >= 0) {
+        g.strokeStyle = colour('mark');
+        g.strokeRect(LEFT - 1, TOP + marked * side - 1, n * side + 1, side + 1);
+      }
+      g.strokeStyle = colour('ink');
+      g.strokeRect(LEFT + at.victim * side, TOP + at.causer * side, side, side);
+    },
+  );
+  const tell = () => {
+    readout.textContent = `${name(at.victim)} waited ${time(by.get(at.causer * n + at.victim) ?? 0)} per step for ${name(at.causer)}`;
+    drawing.redraw();
+  };
+  const place = (e: MouseEvent) => {
+    const box = drawing.canvas.getBoundingClientRect(),
+      side = sideOf(drawing.width);
+    const victim = Math.floor((e.clientX - box.left - LEFT) / side),
+      causer = Math.floor((e.clientY - box.top - TOP) / side);
+    if (victim < 0 || causer < 0 || victim >= n || causer >= n) return false;
+    at = { causer, victim };
+    tell();
+    return true;
+  };
+  const take = () => {
+    if (waiting.level === 'rank') choose(Number(waiting.places[at.causer]));
+  };
+  drawing.canvas.addEventListener('mousemove', place);
+  drawing.canvas.addEventListener('click', (e) => {
+    if (place(e)) take();
+  });
+  drawing.canvas.addEventListener('keydown', (e) => {
+    const step: Record<string, [number, number]> = {
+      ArrowLeft: [-1, 0],
+      ArrowRight: [1, 0],
+      ArrowUp: [0, -1],
+      ArrowDown: [0, 1],
+    };
+    if (e.key === 'Enter') take();
+    else if (step[e.key])
+      at = {
+        victim: Math.min(n - 1, Math.max(0, at.victim + step[e.key][0])),
+        causer: Math.min(n - 1, Math.max(0, at.causer + step[e.key][1])),
+      };
+    else return;
+    e.preventDefault();
+    tell();
+  });
+  addEventListener('rankchosen', () => drawing.redraw());
+  tell();
+  return h(
+    'div',
+    {},
+    h(
+      'p',
+      { class: 'count' },
+      `Rows: who was waited for. Columns: who waited. ${waiting.level === 'host' ? 'Hosts, since there are more than 64 ranks.' : ''}`,
+    ),
+    h('div', { class: 'picture' }, drawing.canvas),
+    readout,
+  );
+}
+
+export function waitingPart(page: Page): HTMLElement {
+  const waiting = page.report.waiting;
+  const about = 'Waiting that a job of typical ranks would not have, per step, summed over those who waited.';
+  if (!waiting || waiting.places.length === 0)
+    return section('waiting', 'Who waits for whom', about, h('p', {}, 'Nothing could be replayed, so waiting has no causer.'));
+  type Causer = Waiting['causers'][number];
+  const all = Math.max(1, waiting.waited_ns_per_step);
+  const total = (c: Causer) => c.direct_ns_per_step + c.passed_on_ns_per_step;
+  const causers = table<Causer>(
+    [
+      { name: 'rank', number: true, value: (c) => c.rank },
+      { name: 'host', value: (c) => c.host },
+      {
+        name: 'waited for it',
+        number: true,
+        value: total,
+        show: (c) => `${time(total(c))} (${percent(total(c) / all, 0)})`,
+        about: 'per step, over all who waited',
+      },
+      {
+        name: 'direct',
+        number: true,
+        value: (c) => c.direct_ns_per_step,
+        show: (c) => time(c.direct_ns_per_step),
+        about: 'it came last itself',
+      },
+      {
+        name: 'passed on',
+        number: true,
+        value: (c) => c.passed_on_ns_per_step,
+        show: (c) => time(c.passed_on_ns_per_step),
+        about: 'through others that waited for it',
+      },
+      { name: 'ranks that waited', number: true, value: (c) => c.victims, show: (c) => count(c.victims) },
+      { name: 'path', wrap: true, value: (c) => c.path },
+    ],
+    waiting.causers,
+    { caption: 'who was waited for', chosen: (c) => c.rank === chosen(), onChoose: (c) => choose(c.rank) },
+  );
+  const pairs = table<Waiting['cells'][number]>(
+    [
+      { name: waiting.level === 'rank' ? 'rank that waited' : 'host that waited', value: (c) => waiting.places[c.victim] },
+      { name: 'for', value: (c) => waiting.places[c.causer] },
+      { name: 'per step', number: true, value: (c) => c.wait_ns_per_step, show: (c) => time(c.wait_ns_per_step) },
+      { name: 'of all', number: true, value: (c) => c.wait_ns_per_step / all, show: (c) => percent(c.wait_ns_per_step / all) },
+    ],
+    waiting.cells,
+    { caption: 'pairs', sort: { column: 2, down: true } },
+  );
+  return section(
+    'waiting',
+    'Who waits for whom',
+    `${about} In all ${time(waiting.waited_ns_per_step)}, of which ${time(waiting.unexplained_ns_per_step)} has no causer.`,
+    h('div', { class: 'pair' }, matrix(waiting), h('div', {}, h('h3', {}, 'Pairs'), pairs)),
+    h('h3', {}, 'Who was waited for'),
+    causers,
+  );
+}
