@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -47,7 +49,14 @@ class Reference {
  public:
   Reference() {
     const std::filesystem::path path = Shared() / "reference" / "tb_plugin.json";
-    there_ = std::filesystem::exists(path) && parser_.load(path.string()).get(document_) == simdjson::SUCCESS;
+    there_ = std::filesystem::exists(path);
+    if (!there_) return;
+    std::ifstream file(path);
+    std::string text(std::istreambuf_iterator<char>(file), {});
+    // Of a trace without steps it wrote a length that 64 bits do not hold.
+    const std::string too_long = "-18446744073709551615";
+    for (size_t at = text.find(too_long); at != std::string::npos; at = text.find(too_long)) text.replace(at, too_long.size(), "0");
+    EXPECT_EQ(parser_.parse(simdjson::padded_string(text)).get(document_), simdjson::SUCCESS);
   }
   bool there() const { return there_; }
   simdjson::dom::element Set(const std::string& set) { return Get(Get(document_, "sets"), set); }
