@@ -81,7 +81,8 @@ std::optional<double> EstimatedOccupancy(const store::KernelDetail& detail, cons
   if (detail.occupancy_percent >= 0) return detail.occupancy_percent / 100.0;
   const std::optional<int32_t> resident = ResidentBlocks(detail, device);
   const std::optional<double> in_grid = BlocksPerSm(detail, device.sms);
-  if (!resident || !in_grid) return std::nullopt;
+  // It ran, so one block fits: the records are wrong.
+  if (!resident || *resident == 0 || !in_grid) return std::nullopt;
   const double blocks = std::min<double>(*resident, *in_grid);
   return blocks * static_cast<double>(ThreadsOf(detail)) / static_cast<double>(MaxThreads(*LimitsOf(device), device));
 }

@@ -20,7 +20,8 @@ std::optional<int32_t> ResidentBlocks(const store::KernelDetail& detail, const s
 std::optional<double> TheoreticalOccupancy(const store::KernelDetail& detail, const store::DeviceProperties& device);
 
 // Kineto's "est. achieved occupancy %" as a fraction: as the source states it, else the threads of the kernel that a multiprocessor has
-// at once (no more than fit, no more than there are) over the most that it takes. nullopt: not stated, and it cannot be told.
+// at once (no more than fit, no more than there are) over the most that it takes. nullopt: not stated, and it cannot
+// be told, or the kernel would not fit at all.
 std::optional<double> EstimatedOccupancy(const store::KernelDetail& detail, const store::DeviceProperties& device);
 
 }  // namespace lockstep::analysis

@@ -58,6 +58,7 @@ TEST(Occupancy, WhatTheSourceStatesStandsAndWhatNobodyTellsIsUnknown) {
   EXPECT_NEAR(*EstimatedOccupancy(stated, Device(7, 0)), 0.37, 1e-9);
   EXPECT_FALSE(EstimatedOccupancy(Kernel(256, 32), Device(0, 0)));
   EXPECT_FALSE(EstimatedOccupancy(Kernel(256, 0), Device(7, 0))) << "no registers told";
+  EXPECT_FALSE(EstimatedOccupancy(Kernel(1024, 255), Device(7, 0))) << "what ran fits";
   EXPECT_FALSE(EstimatedOccupancy(Kernel(256, 32), Device(7, 0, 0))) << "how many multiprocessors?";
 }
 
