@@ -4,6 +4,7 @@
 #include <spawn.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <utility>
 
@@ -14,7 +15,7 @@
 namespace lockstep::cli {
 namespace {
 
-// Written once, where `report` is large and the reader slow.
+// A page of megabytes to a slow reader.
 constexpr Nanos kTimeToRead = Nanos::Seconds(60);
 
 }  // namespace

@@ -137,7 +137,8 @@ std::string TimelineOf(const Timeline& timeline, PackedData& data) {
 std::string ViewsOf(const PageInput& input, const store::Capture& capture) {
   std::string all = "[";
   for (const tables::View& view : tables::Views()) {
-    tables::MadeView made = view.make({.capture = capture, .analysis = [&]() -> const report::Analysis& { return input.analysis; }}, {});
+    const auto analysis = [&]() -> const report::Analysis& { return input.analysis; };
+    tables::MadeView made = view.make({.capture = capture, .analysis = analysis}, {});
     const size_t rows = made.grid.rows();
     if (rows == 0) continue;
     made.grid.Truncate(kMostRowsOfAView);

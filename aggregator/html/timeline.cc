@@ -93,8 +93,8 @@ class LaneFiller {
   bool last_narrow_ = false;
 };
 
-std::vector<Lane> LanesOf(const RankData& rank, const std::vector<analysis::Part>& parts, const align::ClockModel& clock, JobInterval window,
-                          Names& names) {
+std::vector<Lane> LanesOf(const RankData& rank, const std::vector<analysis::Part>& parts, const align::ClockModel& clock,
+                          JobInterval window, Names& names) {
   std::vector<Lane> lanes(kLanes);
   std::vector<LaneFiller> fillers;
   const Nanos finest(std::max<int64_t>(1, window.length().ns() / kFinest));
@@ -105,7 +105,9 @@ std::vector<Lane> LanesOf(const RankData& rank, const std::vector<analysis::Part
   for (const DeviceActivity& a : rank.activities) {
     const JobInterval at{clock.ToJob(rank.host, a.start), clock.ToJob(rank.host, a.end)};
     if (at.end <= window.start || at.start >= window.end || at.length() <= Nanos()) continue;
-    Box box{.start = std::max(at.start, window.start) - window.start, .end = std::min(at.end, window.end) - window.start, .name_at = names.At(a)};
+    Box box{.start = std::max(at.start, window.start) - window.start,
+            .end = std::min(at.end, window.end) - window.start,
+            .name_at = names.At(a)};
     // A box that the window cuts would show the wrong part of its wait.
     if (a.collective < parts.size() && parts[a.collective].split && at.start >= window.start) box.wait = parts[a.collective].wait;
     fillers[LaneOf(a)].Add(box);

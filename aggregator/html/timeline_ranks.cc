@@ -33,7 +33,8 @@ std::optional<uint32_t> VictimOf(const Report& report, uint32_t culprit) {
     const report::WaitingRow::Cell* most = nullptr;
     for (const auto& cell : report.waiting->cells) {
       const auto& places = report.waiting->places;
-      const bool of_it = cell.causer < places.size() && cell.victim < places.size() && places[cell.causer] == name && places[cell.victim] != name;
+      if (cell.causer >= places.size() || cell.victim >= places.size()) continue;
+      const bool of_it = places[cell.causer] == name && places[cell.victim] != name;
       if (of_it && (most == nullptr || cell.wait_ns_per_step > most->wait_ns_per_step)) most = &cell;
     }
     if (most != nullptr) {

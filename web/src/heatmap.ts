@@ -29,6 +29,12 @@ export function heatmap(page: Page): HTMLElement {
   const data = () => (measure === 'lost' ? steps.lost : measure === 'wait' ? steps.wait : steps.cell_duration);
   // The 99.5th percentile is as dark as it gets, so that one odd cell does not hide the rest.
   const scales = new Map<Measure, { low: number; high: number }>();
+  // One rank among a thousand is less than the odd cells: what the worst one loses in the mean is dark, too.
+  const worstMean = () => {
+    const sums = new Float64Array(rows);
+    steps.lost.forEach((v, k) => (sums[k % rows] += v || 0));
+    return sums.reduce((a, b) => Math.max(a, b), 0) / columns;
+  };
   const scale = () => {
     let s = scales.get(measure);
     if (!s) {
@@ -39,7 +45,7 @@ export function heatmap(page: Page): HTMLElement {
       const high = sorted[Math.floor(0.995 * (sorted.length - 1))] ?? 1;
       // A healthy job looks pale: what does not stand out of the noise is not made dark.
       const noise = report.slowdown.noise_floor_ns_per_step ?? 0;
-      s = { low: measure === 'duration' ? (sorted[0] ?? 0) : 0, high: measure === 'lost' ? Math.max(high, 4 * noise) : high };
+      s = { low: measure === 'duration' ? (sorted[0] ?? 0) : 0, high: measure === 'lost' ? Math.max(high, 4 * noise, worstMean()) : high };
       scales.set(measure, s);
     }
     return s;

@@ -20,7 +20,7 @@ export interface TableOptions<R> {
 // Above this many rows, those out of sight are not in the document.
 const MOST_ROWS_AT_ONCE = 100;
 const USUAL_ROW_HEIGHT = 31;
-const ROWS_AROUND = 20;
+const ROWS_AROUND = 8;
 
 const textOf = (cell: Cell) => (cell == null ? '–' : typeof cell === 'boolean' ? (cell ? 'yes' : 'no') : String(cell));
 
@@ -104,6 +104,8 @@ export function table<R>(columns: Column<R>[], rows: R[], options: TableOptions<
         return sign * (typeof x === 'string' ? x.localeCompare(String(y), undefined, { numeric: true }) : Number(x) - Number(y));
       });
     }
+    scroll.scrollTop = 0;
+    fill(true);
     heads.forEach((th, k) =>
       th.setAttribute('aria-sort', sort?.column === k ? (sort.down ? 'descending' : 'ascending') : 'none'),
     );
@@ -111,8 +113,6 @@ export function table<R>(columns: Column<R>[], rows: R[], options: TableOptions<
       shown.length === rows.length
         ? `${rows.length} ${rows.length === 1 ? 'row' : 'rows'}`
         : `${shown.length} of ${rows.length} rows`;
-    scroll.scrollTop = 0;
-    fill(true);
   };
   const heads = columns.map((c, k) => {
     const button = h('button', { type: 'button' }, c.name);
