@@ -18,7 +18,7 @@
 namespace lockstep::tables {
 
 // By what rows of a view can be told apart.
-enum class GroupBy : uint8_t { kRank, kShape, kStack, kLaunch };
+enum class GroupBy : uint8_t { kRank, kShape, kStack, kLaunch, kLayer, kOperator };
 
 struct ViewOptions {
   std::vector<GroupBy> group_by;
@@ -58,6 +58,7 @@ struct View {
   std::string_view columns;  // shown on a terminal where -c says nothing
   std::span<const Alias> aliases;
   bool (*needs_frames)(const ViewOptions& options) = nullptr;  // trace::HostDetail::kFrames; null: never
+  bool groups_are_sums = false;  // a row is one event where no grouping is asked for
   bool needs_all_ranks = false;  // ranks that are not asked for are part of what is computed
   MadeView (*make)(const ViewInput& input, const ViewOptions& options);
 };
