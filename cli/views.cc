@@ -64,9 +64,14 @@ ExitCode Show(const View& view, const Flags& flags) {
     if (!analysis) analysis = report::Analyze(*capture);
     return *analysis;
   };
-  if (!view.needs_all_ranks) KeepRanks(*capture, *ranks);
-  tables::MadeView made = view.make({.capture = *capture, .analysis = analyze}, *options);
   progress.Clear();
+  std::vector<RankId> only;
+  if (!view.needs_all_ranks) {
+    KeepRanks(*capture, *ranks);
+  } else if (!flags.ranks.empty()) {
+    for (const uint32_t place : *ranks) only.push_back(capture->ranks[place].rank);
+  }
+  tables::MadeView made = view.make({.capture = *capture, .analysis = analyze, .only = std::move(only)}, *options);
   return PrintView({.name = view.name, .columns = view.columns, .aliases = view.aliases}, flags.table, std::move(made));
 }
 

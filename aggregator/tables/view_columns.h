@@ -36,6 +36,7 @@ std::vector<std::string> NotesOnFrames(const store::Capture& capture);
 
 // The rows of Views(), each in its file.
 View OpsView();      // ops_view.cc
+View HostView();     // host_view.cc
 View KernelsView();  // kernels_view.cc
 View LayersView();   // layers_view.cc
 

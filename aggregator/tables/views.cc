@@ -22,7 +22,7 @@ std::vector<std::string> NotesOnFrames(const store::Capture& capture) {
 }
 
 std::span<const View> Views() {
-  static const std::array kViews = {OpsView(), KernelsView(), LayersView()};
+  static const std::array kViews = {OpsView(), KernelsView(), LayersView(), HostView()};
   return kViews;
 }
 

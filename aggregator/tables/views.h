@@ -30,6 +30,7 @@ struct ViewOptions {
 struct ViewInput {
   const store::Capture& capture;
   std::function<const report::Analysis&()> analysis;
+  std::vector<RankId> only = {};  // of a view that needs all ranks, whose rows are wanted; empty: all
 };
 
 struct MadeView {

@@ -21,7 +21,7 @@ store::Capture SmallJob() {
   TimelineBuilder t;
   const uint32_t group = t.Group("dp", {0, 1});
   for (int rank = 0; rank < 2; ++rank) {
-    t.Rank(rank).Step(1, 0, 100).Kernel("volta_h884gemm", 10, 20, 7, 5).AllReduce(group, 40, 20, 4096).Step(2, 100, 100).Kernel("relu", 110, 20, 7, 105).AllReduce(group, 140, 20, 4096);
+    t.Rank(rank).Step(1, 0, 100).Kernel("volta_h884gemm", 10, 20, 7, 5).AllReduce(group, 40, 20, 4096).StreamSynchronize(15, 45, 20).Step(2, 100, 100).Kernel("relu", 110, 20, 7, 105).AllReduce(group, 140, 20, 4096);
   }
   store::Capture capture = t.Build();
   for (uint32_t rank = 0; rank < 2; ++rank) {
