@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <optional>
 
 #include "aggregator/align/clock_model.h"
@@ -19,6 +20,12 @@ std::optional<store::Capture> Read(const std::string& path) {
   auto capture = trace::ReadInput(std::vector<std::string>{file.string()}, {.host = trace::HostDetail::kFrames});
   EXPECT_TRUE(capture.ok()) << capture.status();
   return capture.ok() ? std::optional(std::move(*capture)) : std::nullopt;
+}
+
+analysis::Steps StepsOf(const store::Capture& capture) {
+  std::vector<analysis::CallIndex> calls;
+  for (const store::RankData& rank : capture.ranks) calls.emplace_back(rank);
+  return analysis::FindSteps(capture, align::ClockModel(), calls);
 }
 
 const views::LayerRow* Find(const views::Layers& layers, std::string_view op, views::Direction direction) {
@@ -58,9 +65,33 @@ TEST(RealLayers, AnNsysExportHasOperators) {
   const auto capture = Read("nsys_h100_2gpu/mfu_2gpu_before.sqlite.gz");
   if (!capture) GTEST_SKIP() << "the export is not there (../shared/traces)";
   const views::Layers layers = views::LayersOf(*capture, views::LayerGrouping::kOperator);
-  const views::LayerRow* addmm = Find(layers, "addmm", views::Direction::kForward);
-  ASSERT_NE(addmm, nullptr);
-  EXPECT_FALSE(addmm->flop) << "without shapes nothing is counted";
+  const views::LayerRow* linear = Find(layers, "linear", views::Direction::kForward);
+  ASSERT_NE(linear, nullptr);
+  EXPECT_FALSE(linear->flop) << "without shapes nothing is counted";
+}
+
+// HTA's TraceDiff of the same five steps (device ops, commit f4d0062) prints these counts, sums in microseconds and numbers of names.
+TEST(RealDiff, AgreesWithHta) {
+  const auto control = Read("v100_step_pair_rank3/control.json.gz");
+  const auto test = Read("v100_step_pair_rank1/test.json.gz");
+  if (!control || !test) GTEST_SKIP() << "the traces are not there (../shared/traces)";
+  const analysis::Steps before = StepsOf(*control);
+  const analysis::Steps after = StepsOf(*test);
+  const views::TraceDiff diff = views::DiffOf({*control, before}, {*test, after}, views::DiffKey::kKernel);
+  EXPECT_EQ(diff.rows.size(), 201u);
+  std::map<views::Change, int> changes;
+  for (const views::DiffRow& row : diff.rows) ++changes[row.change];
+  EXPECT_EQ(changes[views::Change::kAdded], 27);
+  EXPECT_EQ(changes[views::Change::kDeleted], 66);
+  EXPECT_EQ(changes[views::Change::kIncreased], 15);
+  EXPECT_EQ(changes[views::Change::kDecreased], 9);
+  EXPECT_EQ(changes[views::Change::kUnchanged], 84);
+  const views::DiffRow& first = diff.rows.at(0);
+  EXPECT_EQ(first.key, "Memcpy DtoD (Device -> Device)");
+  EXPECT_EQ(first.before.count, 15u);
+  EXPECT_EQ(first.after.count, 3840u);
+  EXPECT_EQ(first.before.total, Nanos::Micros(2280));
+  EXPECT_EQ(first.after.total, Nanos::Micros(77270));
 }
 
 TEST(RealHost, EveryCallIsSharedOutToTheNanosecond) {

@@ -57,17 +57,17 @@ class ProcessWaits {
       if (role == analysis::CallRole::kSynchronizes) {
         const AwaitedWork::Target target = work.TargetOf(call);
         out.unnamed += target.told ? 0 : 1;
-        Cut(entry, call, work.Unfinished(target, {call.start, call.end}));
+        Cut(entry, call, work, work.Unfinished(target, {call.start, call.end}));
       } else if (role == analysis::CallRole::kCopies) {
         const uint32_t copy = work.BlockingCopy(call);
         if (copy == kNone) continue;
-        Cut(entry, call, work.Unfinished({.stream = rank.activities[copy].stream, .launched_before = call.start}, {call.start, call.end}));
+        Cut(entry, call, work, work.Unfinished({.stream = rank.activities[copy].stream, .launched_before = call.start}, {call.start, call.end}));
       }
     }
   }
 
   // Shares the call's length out among what ran in it.
-  void Cut(uint32_t entry, const store::ApiCall& call, const std::vector<uint32_t>& work) {
+  void Cut(uint32_t entry, const store::ApiCall& call, const AwaitedWork& all, const std::vector<uint32_t>& work) {
     const store::RankData& rank = capture_.ranks[entry];
     Waiting& w = RowOf(call);
     ++w.row.calls;
@@ -80,13 +80,27 @@ class ProcessWaits {
       while (!running.empty() && rank.activities[running.top()].end <= at) running.pop();
       HostTime until = next < work.size() ? std::min(call.end, rank.activities[work[next]].start) : call.end;
       if (running.empty()) {
-        (next < work.size() ? w.row.latency : w.row.after) += until - at;
+        if (next < work.size()) {
+          ChargeGap(entry, {at, until}, all.EndedBefore({at, until}, call.start), w);
+        } else {
+          w.row.after += until - at;
+        }
       } else {
         until = std::min(until, rank.activities[running.top()].end);
         Charge(entry, running.top(), {at, until}, w);
       }
       at = until;
     }
+  }
+
+  // The awaited work does not run. `other` is what its stream waited for, if anything.
+  void ChargeGap(uint32_t entry, const HostInterval& gap, uint32_t other, Waiting& w) {
+    w.row.latency += gap.end - gap.start;
+    if (other == kNone) return;
+    const store::DeviceActivity& a = capture_.ranks[entry].activities[other];
+    const HostInterval part{std::max(gap.start, a.start), a.end};
+    w.row.latency -= part.end - part.start;
+    Charge(entry, other, part, w);
   }
 
   void Charge(uint32_t entry, uint32_t activity, const HostInterval& part, Waiting& w) {

@@ -6,7 +6,8 @@
 //   compute + copy + transfer + other ranks + latency + after == blocked
 //
 // At each moment the running activity that ends last is what is waited for; of a communication kernel the part that the analysis found to
-// be waiting goes to other ranks, the rest to transfer. Latency: awaited work is launched and does not run. After: all of it has ended.
+// be waiting goes to other ranks, the rest to transfer. Where awaited work does not run and starts as work of another stream ends, its
+// stream waited for that one. Latency: awaited work is launched and does not run for no such reason. After: all of it has ended.
 #ifndef LOCKSTEP_AGGREGATOR_VIEWS_HOST_WAITS_H_
 #define LOCKSTEP_AGGREGATOR_VIEWS_HOST_WAITS_H_
 

@@ -88,6 +88,19 @@ TEST(HostWaits, OfSeveralStreamsTheOneThatEndsLast) {
   EXPECT_EQ(waits.unnamed, 1u);
 }
 
+TEST(HostWaits, AStreamThatWaitsForAnotherIsNotIdle) {
+  TimelineBuilder t;
+  // The copy starts 2 after the kernel of the other stream has ended.
+  t.Rank(0).Kernel("other", 5, 45, 8, 1).Kernel("copy kernel", 52, 3, 7, 2).StreamSynchronize(7, 20, 35);
+  const store::Capture capture = t.Build();
+  const HostWaits waits = HostWaitsOf(capture, TimesOf(capture), {});
+  ASSERT_EQ(waits.rows.size(), 1u);
+  EXPECT_EQ(waits.rows[0].awaited.at(0).name, "other");
+  EXPECT_EQ(waits.rows[0].awaited[0].time, Nanos::Micros(30));
+  EXPECT_EQ(waits.rows[0].latency, Nanos::Micros(2));
+  ExpectWhole(waits.rows[0]);
+}
+
 TEST(HostWaits, ACopyBlocksWhereItsCallStaysForItsEnd) {
   TimelineBuilder t;
   t.Rank(0).Kernel("gemm", 10, 30, 9, 1).Copy(4096, 40, 5, 9, 20).Copy(4096, 60, 5, 9, 50);
