@@ -41,7 +41,8 @@ std::vector<ColumnOf<R>> Columns() {
       Make<R>("transfer_ns", "ns", "for communication, less what its kernels waited themselves", [](const R& r) { return r.transfer; }),
       Make<R>("other_ranks_ns", "ns", "for ranks that came late to communication; null: not known, and part of transfer_ns",
               [](const R& r) { return r.other_ranks; }),
-      Make<R>("latency_ns", "ns", "for work that was launched and did not run yet", [](const R& r) { return r.latency; }),
+      Make<R>("queued_ns", "ns", "for work that did not run yet, while the device ran other work", [](const R& r) { return r.queued; }),
+      Make<R>("latency_ns", "ns", "for work that did not run yet, while the device ran nothing", [](const R& r) { return r.latency; }),
       Make<R>("after_ns", "ns", "when all of it had ended", [](const R& r) { return r.after; }),
       Make<R>("waited_for", "", "kernels and copies with their share of blocked_ns, and the operator that launched them", [](const R& r) { return AwaitedText(r); }),
   };
@@ -65,7 +66,7 @@ View HostView() {
           .about = "what the host's synchronising calls really waited for",
           .text = "A profiler of the host blames the call that synchronises. Each call's time is given here to the kernels and copies that it waited\n"
                   "for, to ranks that came late to communication, and to work that did not run yet. --ranks selects rows; waits are found with all.\n",
-          .columns = "rank,operator,range,call,calls,blocked_ns,compute_ns,copy_ns,transfer_ns,other_ranks_ns,latency_ns,after_ns,waited_for",
+          .columns = "rank,operator,range,call,calls,blocked_ns,compute_ns,copy_ns,transfer_ns,other_ranks_ns,queued_ns,latency_ns,after_ns,waited_for",
           .needs_frames = [](const ViewOptions&) { return true; },
           .needs_all_ranks = true,
           .make = &MakeHost};

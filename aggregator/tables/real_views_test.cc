@@ -101,7 +101,7 @@ TEST(RealHost, EveryCallIsSharedOutToTheNanosecond) {
   const views::HostWaits waits = views::HostWaitsOf(*capture, times, {});
   ASSERT_FALSE(waits.rows.empty());
   for (const views::HostWaitRow& r : waits.rows) {
-    EXPECT_EQ(r.compute + r.copy + r.transfer + r.other_ranks.value_or(Nanos()) + r.latency + r.after, r.blocked) << r.call;
+    EXPECT_EQ(r.compute + r.copy + r.transfer + r.other_ranks.value_or(Nanos()) + r.queued + r.latency + r.after, r.blocked) << r.call;
   }
 }
 

@@ -77,15 +77,4 @@ std::vector<uint32_t> AwaitedWork::Unfinished(const Target& target, const HostIn
   return found;
 }
 
-uint32_t AwaitedWork::EndedBefore(const HostInterval& gap, HostTime launched_before) const {
-  const auto begin = std::upper_bound(latest_.begin(), latest_.end(), gap.start) - latest_.begin();
-  uint32_t last = kNone;
-  for (auto i = static_cast<uint32_t>(begin); i < rank_.activities.size() && rank_.activities[i].start < gap.end; ++i) {
-    const store::DeviceActivity& a = rank_.activities[i];
-    if (a.end <= gap.start || a.end > gap.end || a.end + kHandOver < gap.end || launched_[i] > launched_before) continue;
-    if (last == kNone || a.end > rank_.activities[last].end) last = i;
-  }
-  return last;
-}
-
 }  // namespace lockstep::views

@@ -32,12 +32,6 @@ class AwaitedWork {
   // Activities that the target holds and that run in the wait, in the order of their starts.
   std::vector<uint32_t> Unfinished(const Target& target, const HostInterval& wait) const;
 
-  // What kept the target's stream from going on at the gap's end, where that was not the launch: a stream that waits for an event of another
-  // one starts when that one's work ends. Of all streams the activity that ended last, at most kHandOver before; store::kNone: none.
-  uint32_t EndedBefore(const HostInterval& gap, HostTime launched_before) const;
-  // From the end of what an event stands for to the start of what waits for it, generously.
-  static constexpr Nanos kHandOver = Nanos::Micros(10);
-
  private:
   const store::RankData& rank_;
   const analysis::CallIndex calls_;

@@ -23,6 +23,30 @@ struct Waiting {
   bool unsplit = false;
 };
 
+enum class Later : uint8_t { kSomething, kNothing };
+
+// Cuts `whole` into stretches of the running activity that ends last and stretches where none of `work` runs, which are told whether any
+// comes later. `work` is in the order of starts.
+template <typename OnRun, typename OnGap>
+void Sweep(const std::vector<store::DeviceActivity>& activities, const HostInterval& whole, const std::vector<uint32_t>& work, const OnRun& on_run,
+           const OnGap& on_gap) {
+  const auto ends_first = [&](uint32_t a, uint32_t b) { return std::tie(activities[a].end, a) < std::tie(activities[b].end, b); };
+  std::priority_queue<uint32_t, std::vector<uint32_t>, decltype(ends_first)> running(ends_first);
+  size_t next = 0;
+  for (HostTime at = whole.start; at < whole.end;) {
+    while (next < work.size() && activities[work[next]].start <= at) running.push(work[next++]);
+    while (!running.empty() && activities[running.top()].end <= at) running.pop();
+    HostTime until = next < work.size() ? std::min(whole.end, activities[work[next]].start) : whole.end;
+    if (running.empty()) {
+      on_gap(HostInterval{at, until}, next < work.size() ? Later::kSomething : Later::kNothing);
+    } else {
+      until = std::min(until, activities[running.top()].end);
+      on_run(running.top(), HostInterval{at, until});
+    }
+    at = until;
+  }
+}
+
 // The waits of one process.
 class ProcessWaits {
  public:
@@ -68,39 +92,23 @@ class ProcessWaits {
 
   // Shares the call's length out among what ran in it.
   void Cut(uint32_t entry, const store::ApiCall& call, const AwaitedWork& all, const std::vector<uint32_t>& work) {
-    const store::RankData& rank = capture_.ranks[entry];
     Waiting& w = RowOf(call);
     ++w.row.calls;
     w.row.blocked += call.end - call.start;
-    const auto ends_first = [&](uint32_t a, uint32_t b) { return std::tie(rank.activities[a].end, a) < std::tie(rank.activities[b].end, b); };
-    std::priority_queue<uint32_t, std::vector<uint32_t>, decltype(ends_first)> running(ends_first);
-    size_t next = 0;
-    for (HostTime at = call.start; at < call.end;) {
-      while (next < work.size() && rank.activities[work[next]].start <= at) running.push(work[next++]);
-      while (!running.empty() && rank.activities[running.top()].end <= at) running.pop();
-      HostTime until = next < work.size() ? std::min(call.end, rank.activities[work[next]].start) : call.end;
-      if (running.empty()) {
-        if (next < work.size()) {
-          ChargeGap(entry, {at, until}, all.EndedBefore({at, until}, call.start), w);
-        } else {
-          w.row.after += until - at;
-        }
-      } else {
-        until = std::min(until, rank.activities[running.top()].end);
-        Charge(entry, running.top(), {at, until}, w);
+    const auto& activities = capture_.ranks[entry].activities;
+    const auto charge = [&](uint32_t activity, const HostInterval& part) { Charge(entry, activity, part, w); };
+    Sweep(activities, {call.start, call.end}, work, charge, [&](const HostInterval& gap, Later later) {
+      if (later == Later::kNothing) {
+        w.row.after += gap.end - gap.start;
+        return;
       }
-      at = until;
-    }
-  }
-
-  // The awaited work does not run. `other` is what its stream waited for, if anything.
-  void ChargeGap(uint32_t entry, const HostInterval& gap, uint32_t other, Waiting& w) {
-    w.row.latency += gap.end - gap.start;
-    if (other == kNone) return;
-    const store::DeviceActivity& a = capture_.ranks[entry].activities[other];
-    const HostInterval part{std::max(gap.start, a.start), a.end};
-    w.row.latency -= part.end - part.start;
-    Charge(entry, other, part, w);
+      const auto queue = [&](uint32_t activity, const HostInterval& part) {
+        w.row.queued += part.end - part.start;
+        w.awaited[{activities[activity].name, LaunchedBy(entry, activity)}] += part.end - part.start;
+      };
+      const auto idle = [&](const HostInterval& part, Later) { w.row.latency += part.end - part.start; };
+      Sweep(activities, gap, all.Unfinished({.stream = std::nullopt, .launched_before = call.start}, gap), queue, idle);
+    });
   }
 
   void Charge(uint32_t entry, uint32_t activity, const HostInterval& part, Waiting& w) {

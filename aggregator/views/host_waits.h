@@ -3,11 +3,11 @@
 // A profiler of the host blames the call that synchronises; the time is that of the device work it waits for. A call waits for what was
 // launched before it on the stream, the event or the device that it names. Its length is cut, to the nanosecond, into
 //
-//   compute + copy + transfer + other ranks + latency + after == blocked
+//   compute + copy + transfer + other ranks + queued + latency + after == blocked
 //
-// At each moment the running activity that ends last is what is waited for; of a communication kernel the part that the analysis found to
-// be waiting goes to other ranks, the rest to transfer. Where awaited work does not run and starts as work of another stream ends, its
-// stream waited for that one. Latency: awaited work is launched and does not run for no such reason. After: all of it has ended.
+// At each moment the running awaited activity that ends last is what is waited for; of a communication kernel the part that the analysis
+// found to be waiting goes to other ranks, the rest to transfer. Queued: awaited work is launched and does not run, and the device runs
+// other work that was launched before the call. Latency: it runs nothing. After: all awaited work has ended.
 #ifndef LOCKSTEP_AGGREGATOR_VIEWS_HOST_WAITS_H_
 #define LOCKSTEP_AGGREGATOR_VIEWS_HOST_WAITS_H_
 
@@ -21,7 +21,7 @@
 
 namespace lockstep::views {
 
-// A kernel or copy that was waited for, and the operator that launched it.
+// A kernel or copy that was waited for, or that awaited work stood behind, and the operator that launched it.
 struct Awaited {
   std::string_view name;
   std::string_view launched_by;  // innermost operator; empty: not known
@@ -37,7 +37,7 @@ struct HostWaitRow {
   std::string_view range;      // innermost annotation around it; empty: none
   uint64_t calls = 0;
   Nanos blocked;
-  Nanos compute, copy, transfer, latency, after;
+  Nanos compute, copy, transfer, queued, latency, after;
   std::optional<Nanos> other_ranks;  // nullopt: some of the communication could not be split, and is all in `transfer`
   std::vector<Awaited> awaited;      // the most time first
 };

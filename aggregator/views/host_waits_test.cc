@@ -18,13 +18,13 @@ analysis::CollectiveTimes TimesOf(const store::Capture& capture) {
 }
 
 void ExpectWhole(const HostWaitRow& row) {
-  EXPECT_EQ(row.compute + row.copy + row.transfer + row.other_ranks.value_or(Nanos()) + row.latency + row.after, row.blocked);
+  EXPECT_EQ(row.compute + row.copy + row.transfer + row.other_ranks.value_or(Nanos()) + row.queued + row.latency + row.after, row.blocked);
 }
 
 TEST(HostWaits, ACallIsBlamedOnTheWorkOfItsStream) {
   TimelineBuilder t;
   // On the stream: before the call's start, a gap of 5, and 10 more; it returns 3 after the end.
-  t.Rank(0).Kernel("gemm", 10, 30, 7, 1).Kernel("relu", 45, 10, 7, 2).Kernel("elsewhere", 20, 60, 8, 3).StreamSynchronize(7, 20, 38);
+  t.Rank(0).Kernel("gemm", 10, 30, 7, 1).Kernel("relu", 45, 10, 7, 2).Kernel("elsewhere", 62, 10, 8, 3).StreamSynchronize(7, 20, 38);
   t.Rank(0).Kernel("later", 57, 5, 7, 56);
   store::Capture capture = t.Build();
   FramesBuilder(capture).Frame("aten::mm", 0.5, 1.5).Frame("aten::item", 18, 60).Frame("aten::_local_scalar_dense", 19, 59).To(0);
@@ -88,16 +88,18 @@ TEST(HostWaits, OfSeveralStreamsTheOneThatEndsLast) {
   EXPECT_EQ(waits.unnamed, 1u);
 }
 
-TEST(HostWaits, AStreamThatWaitsForAnotherIsNotIdle) {
+TEST(HostWaits, WorkThatStandsBehindOtherStreamsIsQueued) {
   TimelineBuilder t;
-  // The copy starts 2 after the kernel of the other stream has ended.
-  t.Rank(0).Kernel("other", 5, 45, 8, 1).Kernel("copy kernel", 52, 3, 7, 2).StreamSynchronize(7, 20, 35);
+  t.Rank(0).Kernel("other", 5, 45, 8, 1).Kernel("reduce", 52, 3, 7, 2).StreamSynchronize(7, 20, 35);
+  t.Rank(0).Kernel("later", 50, 1, 9, 40);
   const store::Capture capture = t.Build();
   const HostWaits waits = HostWaitsOf(capture, TimesOf(capture), {});
   ASSERT_EQ(waits.rows.size(), 1u);
+  EXPECT_EQ(waits.rows[0].queued, Nanos::Micros(30));
+  EXPECT_EQ(waits.rows[0].latency, Nanos::Micros(2)) << "what was launched during the call is in nobody's way";
+  EXPECT_EQ(waits.rows[0].compute, Nanos::Micros(3));
   EXPECT_EQ(waits.rows[0].awaited.at(0).name, "other");
   EXPECT_EQ(waits.rows[0].awaited[0].time, Nanos::Micros(30));
-  EXPECT_EQ(waits.rows[0].latency, Nanos::Micros(2));
   ExpectWhole(waits.rows[0]);
 }
 
