@@ -152,8 +152,6 @@ struct RuleOf {
   size_t inputs;
 };
 
-constexpr size_t kAll = 64;
-
 const absl::flat_hash_map<std::string_view, RuleOf>& Rules() {
   static const auto& rules = *new absl::flat_hash_map<std::string_view, RuleOf>([] {
     absl::flat_hash_map<std::string_view, RuleOf> r;
