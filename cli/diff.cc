@@ -9,6 +9,7 @@
 #include "cli/analysis_output.h"
 #include "cli/choose_ranks.h"
 #include "cli/command.h"
+#include "cli/progress.h"
 #include "cli/view_output.h"
 
 namespace lockstep::cli {
@@ -47,10 +48,10 @@ struct Side {
   analysis::Steps steps;
 };
 
-absl::StatusOr<Side> Read(const std::string& path, const std::string& ranks, DiffKey key) {
+absl::StatusOr<Side> Read(const std::string& path, const std::string& ranks, DiffKey key, Progress& progress) {
   auto paths = FindCaptures({path});
   if (!paths.ok()) return paths.status();
-  auto capture = ReadPaths(*paths, key == DiffKey::kOperator ? trace::HostDetail::kFrames : trace::HostDetail::kUnions);
+  auto capture = ReadPaths(*paths, progress, key == DiffKey::kOperator ? trace::HostDetail::kFrames : trace::HostDetail::kUnions);
   if (!capture.ok()) return capture.status();
   const auto places = ChooseRanks(*capture, ranks);
   if (!places.ok()) return places.status();
@@ -64,9 +65,11 @@ ExitCode Diff(const Flags& flags) {
   if (absl::Status s = CheckTableFlags(flags.table); !s.ok()) return Fail(ExitCode::kUsage, std::string(s.message()));
   const std::optional<DiffKey> key = KeyOf(flags.by);
   if (!key) return Fail(ExitCode::kUsage, absl::StrCat("--by ", flags.by, ": one of kernel, operator, collective, step"));
-  const auto before = Read(flags.before, flags.ranks_before, *key);
+  Progress progress;
+  const auto before = Read(flags.before, flags.ranks_before, *key, progress);
+  const auto after = before.ok() ? Read(flags.after, flags.ranks_after, *key, progress) : absl::StatusOr<Side>(absl::CancelledError());
+  progress.Clear();
   if (!before.ok()) return Fail(ExitCode::kUsage, std::string(before.status().message()));
-  const auto after = Read(flags.after, flags.ranks_after, *key);
   if (!after.ok()) return Fail(ExitCode::kUsage, std::string(after.status().message()));
   return PrintView({.name = "diff", .columns = tables::kDiffColumns, .aliases = {}}, flags.table,
                    tables::MakeDiff({before->capture, before->steps}, {after->capture, after->steps}, *key));

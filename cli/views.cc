@@ -11,6 +11,7 @@
 #include "cli/analysis_output.h"
 #include "cli/choose_ranks.h"
 #include "cli/command.h"
+#include "cli/progress.h"
 #include "cli/view_output.h"
 
 namespace lockstep::cli {
@@ -64,7 +65,6 @@ ExitCode Show(const View& view, const Flags& flags) {
     if (!analysis) analysis = report::Analyze(*capture);
     return *analysis;
   };
-  progress.Clear();
   std::vector<RankId> only;
   if (!view.needs_all_ranks) {
     KeepRanks(*capture, *ranks);
@@ -72,6 +72,7 @@ ExitCode Show(const View& view, const Flags& flags) {
     for (const uint32_t place : *ranks) only.push_back(capture->ranks[place].rank);
   }
   tables::MadeView made = view.make({.capture = *capture, .analysis = analyze, .only = std::move(only)}, *options);
+  progress.Clear();
   return PrintView({.name = view.name, .columns = view.columns, .aliases = view.aliases}, flags.table, std::move(made));
 }
 
