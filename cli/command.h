@@ -31,6 +31,7 @@ void AddAnalyze(CLI::App& app, Chosen& chosen);
 void AddWhatIf(CLI::App& app, Chosen& chosen);
 void AddExport(CLI::App& app, Chosen& chosen);
 void AddViews(CLI::App& app, Chosen& chosen);
+void AddDiff(CLI::App& app, Chosen& chosen);
 void AddDoctor(CLI::App& app, Chosen& chosen);
 void AddCompletion(CLI::App& app, Chosen& chosen);
 void AddMan(CLI::App& app, Chosen& chosen);

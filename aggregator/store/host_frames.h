@@ -32,6 +32,7 @@ struct HostFrame {
 struct FrameDetail {
   NameId shapes = kNoName;   // of the arguments, as JSON: "[[64, 3, 7, 7], []]"
   NameId types = kNoName;    // of the arguments, as JSON: "[\"float\", \"Scalar\"]"
+  NameId values = kNoName;   // of the arguments that are no tensors, as JSON: "[\"\", \"[2, 2]\"]"; one with a name: "stride=[2, 2]"
   NameId stack = kNoName;    // innermost call first, separated by ';'
   NameId modules = kNoName;  // "A(Top).L1(Sub)…", where PyTorch wrote it on operators
   int64_t sequence = -1;     // PyTorch's number that a forward operator and its backward share; -1: none

@@ -45,6 +45,8 @@ View LinksView();        // links_view.cc
 View MemoryView();       // memory_view.cc
 View ModulesView();      // modules_view.cc
 View OverviewView();     // overview_view.cc
+View HostView();         // host_view.cc
+View LayersView();       // layers_view.cc
 
 }  // namespace lockstep::tables
 

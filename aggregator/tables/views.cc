@@ -37,7 +37,8 @@ HostTime BeginOf(const store::Capture& capture, RankId rank) {
 }
 
 std::span<const View> Views() {
-  static const std::array kViews = {OverviewView(), OpsView(), KernelsView(), MemoryView(), ModulesView(), DistributedView(), LinksView()};
+  static const std::array kViews = {OverviewView(), OpsView(),         KernelsView(), MemoryView(), ModulesView(),
+                                    DistributedView(), LayersView(), HostView(), LinksView()};
   return kViews;
 }
 

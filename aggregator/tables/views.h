@@ -18,7 +18,7 @@
 namespace lockstep::tables {
 
 // By what rows of a view can be told apart.
-enum class GroupBy : uint8_t { kRank, kShape, kStack, kLaunch, kStep };
+enum class GroupBy : uint8_t { kRank, kShape, kStack, kLaunch, kStep, kLayer, kOperator };
 
 struct ViewOptions {
   std::vector<GroupBy> group_by;
@@ -32,6 +32,7 @@ struct ViewOptions {
 struct ViewInput {
   const store::Capture& capture;
   std::function<const report::Analysis&()> analysis;
+  std::vector<RankId> only = {};  // of a view that needs all ranks, whose rows are wanted; empty: all
 };
 
 struct MadeView {
@@ -75,6 +76,7 @@ struct View {
   std::span<const Method> methods = {};   // empty: one
   std::span<const Alias> aliases;
   bool (*needs_frames)(const ViewOptions& options) = nullptr;  // trace::HostDetail::kFrames; null: never
+  bool groups_are_sums = false;  // a row is one event where no grouping is asked for
   bool needs_all_ranks = false;  // ranks that are not asked for are part of what is computed
   MadeView (*make)(const ViewInput& input, const ViewOptions& options);
 

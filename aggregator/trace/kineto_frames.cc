@@ -58,6 +58,7 @@ void KinetoCollector::AddFrame(const KinetoRow& row, store::FrameKind kind, Host
   const RowArgs& args = row.args;
   const store::FrameDetail detail{.shapes = InternArgument(args.shapes),
                                   .types = InternArgument(args.types),
+                                  .values = InternArgument(args.values),
                                   .stack = InternArgument(args.stack),
                                   .modules = InternArgument(args.modules),
                                   .sequence = Number(args.forward_sequence).value_or(-1),

@@ -188,6 +188,7 @@ std::string_view* FrameField(const char* key, RowArgs& args) {
       break;
     case 'C':
       if (Is(key, "Call stack")) return &args.stack;
+      if (Is(key, "Concrete Inputs")) return &args.values;
       break;
     case 'M':
       if (Is(key, "Module Hierarchy")) return &args.modules;

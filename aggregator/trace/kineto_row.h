@@ -37,8 +37,8 @@ struct RowArgs {
   std::string_view bytes;
   std::string_view lockstep;  // what our own writer says about rows it made up
   std::string_view sync_kind, wait_on_stream, wait_on_event, event_recorded_by;
-  // Frames of the host, with HostDetail::kFrames. `shapes` and `types` are whole lists.
-  std::string_view shapes, types, stack, modules, forward_thread, forward_sequence, python_id, python_parent;
+  // Frames of the host, with HostDetail::kFrames. `shapes`, `types` and `values` are whole lists.
+  std::string_view shapes, types, values, stack, modules, forward_thread, forward_sequence, python_id, python_parent;
   std::string_view memory_bytes, memory_address, memory_device, memory_device_type, allocated, reserved;
   // Collectives.
   std::string_view collective, dtype, in_elements, out_elements, group_size, in_split, out_split;

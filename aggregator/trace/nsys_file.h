@@ -45,6 +45,7 @@ struct NsysProcess {
   std::vector<NsysDevice> devices;
   std::vector<store::ApiCall> api_calls;
   std::vector<store::HostRange> ranges;  // `domain` holds the number, not a name
+  std::vector<store::HostRange> operator_ranges;  // of PyTorch's emit_nvtx; only with HostDetail::kFrames
   std::vector<uint32_t> open_ranges;     // places of those without an end
   std::map<int64_t, NameId> domains;
   std::vector<NcclCall> nccl_calls;

@@ -72,7 +72,7 @@ struct Outcome {
   std::string why;  // as the end of a sentence that begins with the file's name
 };
 
-Outcome ReadOne(NsysInput& input, const RowProgress& progress) {
+Outcome ReadOne(NsysInput& input, HostDetail host, const RowProgress& progress) {
   TemporaryFile inflated;
   const bool plain = LiesUncompressed(input.from.path);
   std::string broken_off;
@@ -87,7 +87,7 @@ Outcome ReadOne(NsysInput& input, const RowProgress& progress) {
     const std::string cut = broken_off.empty() ? "" : absl::StrCat(" (", broken_off, ")");
     return {.why = absl::StrCat(" ", database.status().message(), cut, "; copy it again")};
   }
-  NsysFile file = ReadNsys(*database, progress);
+  NsysFile file = ReadNsys(*database, progress, host);
   if (!broken_off.empty()) file.damage = absl::StrCat("breaks off: ", broken_off);
   if (!file.has_own_tables) return {.rows = std::move(file)};
   store::Capture capture = ReadOwnCapture(*database, std::move(file), input.from.path);
@@ -126,7 +126,7 @@ absl::StatusOr<store::Capture> ReadNsysInput(std::vector<NsysInput> inputs, cons
   Progress progress(options, inputs);
   std::vector<Outcome> outcomes(inputs.size());
   ParallelFor(static_cast<unsigned>(std::max(1, options.threads)), inputs.size(),
-              [&](unsigned, size_t i) { outcomes[i] = ReadOne(inputs[i], progress.Of(i, inputs[i].bytes)); });
+              [&](unsigned, size_t i) { outcomes[i] = ReadOne(inputs[i], options.host, progress.Of(i, inputs[i].bytes)); });
   std::vector<ReadNsysFile> files;
   std::vector<std::string> notes;
   for (size_t i = 0; i < inputs.size(); ++i) {

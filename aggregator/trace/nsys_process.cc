@@ -1,10 +1,12 @@
 // TakeNsysRows(): the rows of a process as entries of a capture.
+#include <memory>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "aggregator/trace/deal_calls.h"
 #include "aggregator/trace/nest_ranges.h"
 #include "aggregator/trace/nsys_capture.h"
+#include "aggregator/trace/nvtx_frames.h"
 
 namespace lockstep::trace {
 namespace {
@@ -34,6 +36,15 @@ class Names {
   absl::flat_hash_map<NameId, NameId> known_;
 };
 
+// Null: no operators were kept. The other ranges lie around them.
+std::shared_ptr<const store::HostFrames> TakeFrames(Names& names, NsysProcess& process, store::StringTable& strings) {
+  if (process.operator_ranges.empty()) return nullptr;
+  names.Move(process.operator_ranges);
+  std::vector<store::HostRange> all = std::move(process.operator_ranges);
+  all.insert(all.end(), process.ranges.begin(), process.ranges.end());
+  return std::make_shared<const store::HostFrames>(FramesOfRanges(all, strings));
+}
+
 }  // namespace
 
 std::vector<RankData> TakeNsysRows(const store::StringTable& from, NsysProcess& process, store::StringTable& strings) {
@@ -58,10 +69,12 @@ std::vector<RankData> TakeNsysRows(const store::StringTable& from, NsysProcess& 
   names.Move(process.thread_names);
   for (store::HostRange& range : process.ranges) range.domain = names.Of(range.domain);
   NestRanges(process.ranges);
+  const std::shared_ptr<const store::HostFrames> frames = TakeFrames(names, process, strings);
   DealApiCalls(std::move(process.api_calls), entries);
   const store::HostUnions unions{process.operators.Take(), process.data_loader.Take()};
   for (RankData& entry : entries) {
     entry.unions = unions;
+    entry.frames = frames;
     entry.thread_names = process.thread_names;
     if (&entry != &entries.back()) entry.ranges = process.ranges;
   }

@@ -29,8 +29,8 @@ std::string_view OperatorName(std::string_view text) {
 
 class RangeReader {
  public:
-  RangeReader(const SqliteDatabase& database, NsysStrings& strings, NsysProgress& progress, NsysFile& file)
-      : payloads_(database, file.losses), strings_(strings), progress_(progress), file_(file) {
+  RangeReader(const SqliteDatabase& database, HostDetail host, NsysStrings& strings, NsysProgress& progress, NsysFile& file)
+      : payloads_(database, file.losses), host_(host), strings_(strings), progress_(progress), file_(file) {
     constexpr const char* kColumns[] = {"start", "end", "eventType", "globalTid", "text", "textId", "domainId", "binaryData"};
     TableScan scan(database, "NVTX_EVENTS", kColumns, 4, file.losses);
     file.has_ranges = scan.exists();
@@ -76,10 +76,13 @@ class RangeReader {
     if (!times) return scan.Refuse("no clock can have made its stamps");
     Widen(process, *times);
     std::string_view name = text;
-    if (const std::string_view op = OperatorName(text); !op.empty()) {
+    // An export of ours has an operator as the range that it was.
+    const std::string_view op = file_.has_own_tables ? "" : OperatorName(text);
+    if (!op.empty()) {
       if (NamesDataLoader(op)) process.data_loader.Add(times->start, times->end);
       if (!NamesDataLoader(op) && !op.starts_with("nccl:") && !op.starts_with("ProfilerStep#")) {
         process.operators.Add(times->start, times->end);
+        if (host_ == HostDetail::kFrames) AddOperatorRange(*times, ThreadId(nsys::TidOf(thread)), text, process);
         return;
       }
       name = op;
@@ -98,6 +101,14 @@ class RangeReader {
     process.ranges.push_back(range);
   }
 
+  // With all that its name says, for its frame.
+  void AddOperatorRange(const HostInterval& times, ThreadId thread, std::string_view text, NsysProcess& process) {
+    store::HostRange range{.start = times.start, .end = times.end};
+    range.name = file_.strings.Intern(std::string(text));
+    range.thread = thread;
+    process.operator_ranges.push_back(range);
+  }
+
   void EndOpenRanges(NsysProcess& process) {
     for (const uint32_t place : process.open_ranges) process.ranges[place].end = std::max(process.window.end, process.ranges[place].start);
     for (store::HostRange& range : process.ranges) {
@@ -107,6 +118,7 @@ class RangeReader {
   }
 
   NsysPayloads payloads_;
+  const HostDetail host_;
   NsysStrings& strings_;
   NsysProgress& progress_;
   NsysFile& file_;
@@ -114,8 +126,8 @@ class RangeReader {
 
 }  // namespace
 
-void ReadNsysRanges(const SqliteDatabase& database, NsysStrings& strings, NsysProgress& progress, NsysFile& file) {
-  RangeReader(database, strings, progress, file);
+void ReadNsysRanges(const SqliteDatabase& database, HostDetail host, NsysStrings& strings, NsysProgress& progress, NsysFile& file) {
+  RangeReader(database, host, strings, progress, file);
 }
 
 }  // namespace lockstep::trace

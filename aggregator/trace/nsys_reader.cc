@@ -22,8 +22,8 @@ constexpr size_t kNeeded = 3;
 
 class NsysReader {
  public:
-  NsysReader(const SqliteDatabase& database, const RowProgress& progress)
-      : database_(database), strings_(database, file_), progress_(database, progress) {}
+  NsysReader(const SqliteDatabase& database, const RowProgress& progress, HostDetail host)
+      : database_(database), host_(host), strings_(database, file_), progress_(database, progress) {}
 
   NsysFile Read() {
     file_.damage = database_.damage();
@@ -36,7 +36,7 @@ class NsysReader {
     Syncs();
     Events();
     Calls();
-    ReadNsysRanges(database_, strings_, progress_, file_);
+    ReadNsysRanges(database_, host_, strings_, progress_, file_);
     Processes();
     Threads();
     MpiRanks();
@@ -297,6 +297,7 @@ class NsysReader {
   }
 
   const SqliteDatabase& database_;
+  const HostDetail host_;
   NsysFile file_;
   NsysStrings strings_;
   NsysProgress progress_;
@@ -308,6 +309,8 @@ class NsysReader {
 
 }  // namespace
 
-NsysFile ReadNsys(const SqliteDatabase& database, const RowProgress& progress) { return NsysReader(database, progress).Read(); }
+NsysFile ReadNsys(const SqliteDatabase& database, const RowProgress& progress, HostDetail host) {
+  return NsysReader(database, progress, host).Read();
+}
 
 }  // namespace lockstep::trace

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "aggregator/trace/nsys_file.h"
+#include "aggregator/trace/readers.h"
 #include "aggregator/trace/sqlite_database.h"
 
 namespace lockstep::trace {
@@ -15,7 +16,7 @@ using RowProgress = std::function<void(uint64_t done, uint64_t total)>;
 
 // Reads whatever can be read, table by table in the order of the file; what cannot is in the result. Memory follows the rows that are
 // kept, and of strings only those that rows name are looked up.
-NsysFile ReadNsys(const SqliteDatabase& database, const RowProgress& progress);
+NsysFile ReadNsys(const SqliteDatabase& database, const RowProgress& progress, HostDetail host = HostDetail::kUnions);
 
 }  // namespace lockstep::trace
 

@@ -16,6 +16,7 @@
 #include "aggregator/trace/kineto_capture.h"
 #include "aggregator/trace/kineto_reader.h"
 #include "aggregator/trace/nsys_input.h"
+#include "aggregator/trace/nvtx_frames.h"
 #include "aggregator/trace/readers.h"
 #include "aggregator/trace/sqlite_database.h"
 #include "aggregator/trace/timeline_reader.h"
@@ -174,6 +175,7 @@ absl::StatusOr<store::Capture> LoadCapture(const std::string& folder, const Read
   JoinRecordedTraces(std::move(recorded->traces), std::move(files), capture);
   store::Finish(capture);
   align::InferGroups(capture);
+  if (options.host == HostDetail::kFrames) AddNvtxFrames(capture);
   return std::move(capture);
 }
 
@@ -195,6 +197,7 @@ absl::StatusOr<store::Capture> ReadInput(std::span<const std::string> paths, con
   if (capture->id.empty()) capture->id = NameOf(input->traces);
   store::Finish(*capture);
   align::InferGroups(*capture);
+  if (options.host == HostDetail::kFrames) AddNvtxFrames(*capture);
   return capture;
 }
 

@@ -27,8 +27,17 @@ class FramesBuilder {
   }
   // Of the last frame.
   FramesBuilder& With(std::string_view shapes, std::string_view stack = "") {
-    frames_.frames.back().detail = static_cast<uint32_t>(frames_.details.size());
-    frames_.details.push_back({.shapes = capture_.strings.Intern(shapes), .stack = capture_.strings.Intern(stack)});
+    Detail().shapes = capture_.strings.Intern(shapes);
+    Detail().stack = capture_.strings.Intern(stack);
+    return *this;
+  }
+  FramesBuilder& Types(std::string_view types) {
+    Detail().types = capture_.strings.Intern(types);
+    return *this;
+  }
+  FramesBuilder& Sequence(int64_t sequence, int64_t forward_thread = 0) {
+    Detail().sequence = sequence;
+    Detail().forward_thread = ThreadId(forward_thread);
     return *this;
   }
   // Of the last frame.
@@ -57,6 +66,15 @@ class FramesBuilder {
   }
 
  private:
+  store::FrameDetail& Detail() {
+    store::HostFrame& frame = frames_.frames.back();
+    if (frame.detail == store::kNone) {
+      frame.detail = static_cast<uint32_t>(frames_.details.size());
+      frames_.details.emplace_back();
+    }
+    return frames_.details[frame.detail];
+  }
+
   store::Capture& capture_;
   store::HostFrames frames_;
 };
