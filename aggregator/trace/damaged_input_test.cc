@@ -1,41 +1,23 @@
 // Every kind of damage, as whole files: what is read of each, what is said to be lost and where, or the sentence that refuses it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
-#include <zlib.h>
 
-#include <filesystem>
-#include <fstream>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "aggregator/trace/input_files_fixture.h"
 #include "aggregator/trace/kineto_text.h"
 #include "aggregator/trace/readers.h"
 
 namespace lockstep::trace {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-std::string Gzip(std::string_view text) {
-  z_stream z = {};
-  EXPECT_EQ(deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string out(deflateBound(&z, text.size()) + 64, '\0');
-  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  z.avail_in = static_cast<uInt>(text.size());
-  z.next_out = reinterpret_cast<Bytef*>(out.data());
-  z.avail_out = static_cast<uInt>(out.size());
-  EXPECT_EQ(deflate(&z, Z_FINISH), Z_STREAM_END);
-  out.resize(z.total_out);
-  deflateEnd(&z);
-  return out;
-}
 
 std::string Png() { return std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\1\0", 20) + std::string(4000, '\xB7'); }
 
@@ -45,25 +27,12 @@ std::string Changed(std::string text, std::string_view from, std::string_view to
   return at == std::string::npos ? text : text.replace(at, from.size(), to);
 }
 
-class DamagedInputTest : public ::testing::Test {
+class DamagedInputTest : public InputFilesTest {
  protected:
-  void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) / ("damaged_input_" + std::to_string(::getpid()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string Write(const std::string& name, std::string_view content) {
-    const fs::path path = folder_ / name;
-    std::ofstream(path, std::ios::binary) << content;
-    return path.string();
-  }
   absl::StatusOr<store::Capture> Read(const std::string& name, std::string_view content) {
     const std::vector<std::string> paths = {Write(name, content)};
     return ReadInput(paths, {});
   }
-  fs::path folder_;
 };
 
 // Three kernels, at 1, 2 and 3 ms; `second` stands in for the one in the middle.

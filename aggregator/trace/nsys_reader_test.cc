@@ -1,11 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 
+#include "aggregator/trace/input_files_fixture.h"
 #include "aggregator/trace/nsys_text.h"
 #include "aggregator/trace/readers.h"
 
@@ -23,25 +22,13 @@ using ::testing::Not;
 constexpr int64_t kEpoch = 1700000000000000000;
 
 // Exports as Nsight Systems writes them, in few rows.
-class NsysReaderTest : public ::testing::Test {
+class NsysReaderTest : public InputFilesTest {
  protected:
-  void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) / ("nsys_reader_" + std::to_string(::getpid()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string Write(const std::string& name, const std::string& sql) { return WriteBytes(name, SqliteImage(sql)); }
-  std::string WriteBytes(const std::string& name, const std::string& bytes) {
-    const std::string path = (folder_ / name).string();
-    std::ofstream(path, std::ios::binary) << bytes;
-    return path;
-  }
+  std::string WriteSql(const std::string& name, const std::string& sql) const { return Write(name, SqliteImage(sql)); }
   absl::StatusOr<store::Capture> Read(const std::string& path) { return ReadInput(std::vector<std::string>{path}, {}); }
   // The capture of one file with these rows.
   store::Capture Import(const std::string& sql) {
-    auto capture = Read(Write("job.sqlite", sql));
+    auto capture = Read(WriteSql("job.sqlite", sql));
     EXPECT_TRUE(capture.ok()) << capture.status();
     return capture.ok() ? std::move(*capture) : store::Capture();
   }
@@ -79,7 +66,6 @@ class NsysReaderTest : public ::testing::Test {
   }
   static HostTime At(int64_t t) { return HostTime(kEpoch - 5000 + t); }
 
-  fs::path folder_;
 };
 
 TEST_F(NsysReaderTest, RowsOfAProcessBecomeARank) {
@@ -155,22 +141,22 @@ TEST_F(NsysReaderTest, TheLaunchersVariableNamesTheOnlyProcessOfAFile) {
     return Tables() + Kernel(80 + rank, 0, "1", "2", 1, 1) +
            "INSERT INTO META_DATA_CAPTURE VALUES('PROCESS_0:ENVIRONMENT_VARIABLE','OMPI_COMM_WORLD_RANK=\"" + std::to_string(rank) + "\"');";
   };
-  Write("a.sqlite", export_of(1));
-  Write("b.sqlite", export_of(0));
+  WriteSql("a.sqlite", export_of(1));
+  WriteSql("b.sqlite", export_of(0));
   const auto c = Read(folder_.string());
   ASSERT_TRUE(c.ok()) << c.status();
   ASSERT_EQ(c->ranks.size(), 2u);
   EXPECT_EQ(c->ranks[0].pid, 80);
   EXPECT_EQ(c->ranks[0].rank_source, "environment");
-  const std::string twice = Write("c.sqlite", export_of(1));
+  const std::string twice = WriteSql("c.sqlite", export_of(1));
   const auto refused = Read(folder_.string());
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(std::string(refused.status().message()), AllOf(HasSubstr("a.sqlite"), HasSubstr(twice), HasSubstr("rank 1")));
 }
 
 TEST_F(NsysReaderTest, NumbersInFileNamesComeBeforePlaces) {
-  Write("rank7.sqlite", Tables() + Kernel(80, 0, "1", "2", 1, 1));
-  Write("rank3.sqlite", Tables() + Kernel(81, 0, "1", "2", 1, 1));
+  WriteSql("rank7.sqlite", Tables() + Kernel(80, 0, "1", "2", 1, 1));
+  WriteSql("rank3.sqlite", Tables() + Kernel(81, 0, "1", "2", 1, 1));
   const auto c = Read(folder_.string());
   ASSERT_TRUE(c.ok()) << c.status();
   EXPECT_EQ(c->ranks[0].rank, RankId(3));
@@ -299,17 +285,17 @@ TEST_F(NsysReaderTest, MissingTablesAreTold) {
 }
 
 TEST_F(NsysReaderTest, WithoutDeviceActivityItIsNoInput) {
-  const auto refused = Read(Write("job.sqlite", Tables()));
+  const auto refused = Read(WriteSql("job.sqlite", Tables()));
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(std::string(refused.status().message()), AllOf(HasSubstr("job.sqlite"), HasSubstr("--trace=cuda")));
-  const auto other = Read(Write("bookmarks.sqlite", "CREATE TABLE moz_places(id INTEGER PRIMARY KEY, url TEXT);"));
+  const auto other = Read(WriteSql("bookmarks.sqlite", "CREATE TABLE moz_places(id INTEGER PRIMARY KEY, url TEXT);"));
   ASSERT_FALSE(other.ok());
   EXPECT_THAT(std::string(other.status().message()), HasSubstr("bookmarks.sqlite"));
 }
 
 TEST_F(NsysReaderTest, OtherFilesOfAFolderAreLeftOutAndNamed) {
-  Write("job.sqlite", Tables() + Kernel(70, 0, "300", "400", 1, 31));
-  WriteBytes("notes.json", "{}");
+  WriteSql("job.sqlite", Tables() + Kernel(70, 0, "300", "400", 1, 31));
+  Write("notes.json", "{}");
   const auto c = Read(folder_.string());
   ASSERT_TRUE(c.ok()) << c.status();
   EXPECT_THAT(c->notes, Contains(HasSubstr("notes.json is no nsys export")));
@@ -321,7 +307,7 @@ TEST_F(NsysReaderTest, OtherFilesOfAFolderAreLeftOutAndNamed) {
 TEST_F(NsysReaderTest, ProgressEndsAtMostAtTheFilesSize) {
   std::string sql = Tables() + "BEGIN;";
   for (int i = 0; i < 20000; ++i) sql += Call(70, 71, i, i + 1, 4, i);
-  const std::string path = Write("job.sqlite", sql + "COMMIT;" + Kernel(70, 0, "300", "400", 1, 31));
+  const std::string path = WriteSql("job.sqlite", sql + "COMMIT;" + Kernel(70, 0, "300", "400", 1, 31));
   uint64_t last = 0, total = 0;
   int calls = 0;
   const auto c = ReadInput(std::vector<std::string>{path}, {.threads = 1, .progress = [&](uint64_t done, uint64_t of) {

@@ -1,13 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <atomic>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
+#include "aggregator/trace/input_files_fixture.h"
 #include "aggregator/trace/kineto_text.h"
 #include "aggregator/trace/readers.h"
 #include "aggregator/trace/trace_files.h"
@@ -20,28 +19,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class ReadInputTest : public ::testing::Test {
+class ReadInputTest : public InputFilesTest {
  protected:
-  void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) / ("read_input_" + std::to_string(::getpid()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string Write(const std::string& name, const std::string& content) {
-    const fs::path path = folder_ / name;
-    fs::create_directories(path.parent_path());
-    std::ofstream(path, std::ios::binary) << content;
-    return path.string();
-  }
-  std::string WriteGzip(const std::string& name, const std::string& content) {
-    const std::string path = (folder_ / name).string();
-    gzFile file = gzopen(path.c_str(), "wb6");
-    gzwrite(file, content.data(), static_cast<unsigned>(content.size()));
-    gzclose(file);
-    return path;
-  }
+  std::string WriteGzip(const std::string& name, const std::string& content) { return Write(name, Gzip(content)); }
   static std::string Rank(int rank, int world) {
     return R"("distributedInfo": {"backend": "nccl", "rank": )" + std::to_string(rank) +
            R"(, "world_size": )" + std::to_string(world) + "}, ";
@@ -61,7 +41,6 @@ class ReadInputTest : public ::testing::Test {
     return ranks;
   }
 
-  fs::path folder_;
   const std::vector<std::string> rows_ = {KernelRow("1", "1"),
                                           KernelRow("3", "1", "ncclDevKernel_AllReduce_Sum_f32(x)")};
 };

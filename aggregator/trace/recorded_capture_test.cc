@@ -1,6 +1,5 @@
 // LoadCapture(): records and what PyTorch's profiler wrote, as one capture.
 #include <unistd.h>
-#include <zlib.h>
 
 #include <filesystem>
 #include <string>
@@ -8,6 +7,7 @@
 
 #include "absl/strings/str_join.h"
 #include "aggregator/store/records_writer.h"
+#include "aggregator/trace/input_files_fixture.h"
 #include "aggregator/trace/kineto_text.h"
 #include "aggregator/trace/readers.h"
 #include "common/columns/columns.h"
@@ -23,20 +23,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr int64_t kT0 = 1'790'000'000'000'000'000;
-
-std::string Gzip(const std::string& text) {
-  std::string out(text.size() + 1000, '\0');
-  z_stream stream{};
-  deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
 
 // An all-reduce of both ranks, as PyTorch describes it.
 std::string Trace(const std::string& members = "") {
