@@ -188,8 +188,8 @@ TEST_F(ProgramTest, BeginsAndEndsThatContradictEachOtherAreRefused) {
   }
 }
 
-TEST_F(ProgramTest, WhatALaterVersionWillDoIsRefusedInWords) {
-  EXPECT_THAT(Run("lockstep report x --format html").err, HasSubstr("not available in this version"));
+TEST_F(ProgramTest, FormatsThatAreNotThereAreNamed) {
+  EXPECT_THAT(Run("lockstep report x --format csv").err, HasSubstr("lockstep export"));
   EXPECT_THAT(Run("lockstep export x --format otf -o y").err, HasSubstr("there is no format \"otf\"; there are kineto, perfetto"));
 }
 

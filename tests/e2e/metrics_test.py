@@ -301,7 +301,7 @@ class Metrics(unittest.TestCase):
 
     def test_the_pages_are_what_the_documentation_lists(self):
         with Programs(self.work) as programs:
-            programs.trace("capture", "1s")
+            programs.trace("capture", "3s")
             daemon, aggregator = programs.pages()
             self.check_families("lockstepd", daemon)
             seen = self.check_families("lockstep-aggregator", aggregator)

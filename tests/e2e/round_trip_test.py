@@ -13,7 +13,16 @@ from live_job import LiveJob  # noqa: E402
 BIN = pathlib.Path(sys.argv.pop(1)).resolve()
 RANKS = 4
 # What a folder of Kineto traces does not say (docs/formats/kineto.md).
-KINETO_LACKS = {".capture.id", ".capture.job", ".capture.source"}
+# Notes: what the reader of records counted in them.
+KINETO_LACKS = {".capture.id", ".capture.job", ".capture.source", ".capture.notes"}
+
+
+def kineto_keeps(difference):
+    """Of occupancy Kineto has whole percents."""
+    place, recorded, read = difference
+    if place.endswith(".achieved_occupancy"):
+        return abs(recorded - read) > 0.005
+    return place not in KINETO_LACKS
 
 
 def differences(a, b, path=""):
@@ -76,7 +85,7 @@ class RoundTrip(unittest.TestCase):
 
     def test_as_kineto_traces(self):
         found = differences(by_group(self.report), by_group(self.again("kineto", "traces")))
-        self.assertEqual([d for d in found if d[0] not in KINETO_LACKS], [])
+        self.assertEqual([d for d in found if kineto_keeps(d)], [])
 
 
 if __name__ == "__main__":

@@ -145,9 +145,9 @@ int Main(int argc, char** argv) {
     if (std::strcmp(argv[k], "--steps") == 0 && k + 1 < argc) shape.steps = std::max(1, std::atoi(argv[++k]));
   }
   SplitMix random(1);
-  const store::Capture capture = MakeCapture(shape, random);
-  report::Analysis analysis;
-  analysis.matches.instance_of.resize(capture.ranks.size());
+  store::Capture capture = MakeCapture(shape, random);
+  store::Finish(capture);
+  report::Analysis analysis = report::Analyze(capture);
   analysis.report = MakeReport(shape, capture, random);
   Out out;
   absl::Status written = html::WritePage({.capture = capture, .analysis = analysis, .source = shape.Name("made-up")}, out);
