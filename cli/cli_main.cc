@@ -82,6 +82,7 @@ int Main(int argc, char** argv) {
   AddExport(app, chosen);
   AddViews(app, chosen);
   AddDiff(app, chosen);
+  AddProfile(app, chosen);
   AddDoctor(app, chosen);
   AddCompletion(app, chosen);
   AddMan(app, chosen);

@@ -241,6 +241,18 @@ TEST_F(ProgramTest, InputThatCannotBeUsedIsOneSentenceAndCode2) {
   EXPECT_THAT(none.err, HasSubstr("no capture no-such-capture"));
 }
 
+TEST_F(ProgramTest, ProfilesOfPythonAreLaidSideBySide) {
+  fs::copy_file(LOCKSTEP_SOURCE_DIR "/tests/golden/python/rank_3.cprofile", folder_ + "/rank_3.cprofile");
+  fs::copy_file(folder_ + "/rank_3.cprofile", folder_ + "/rank_0.cprofile");
+  const Result both = Run("lockstep profile rank_*.cprofile --csv --top 1 --sort-by ncalls -c function,ncalls,ranks");
+  EXPECT_EQ(both.out, "function,calls,ranks\r\nrecurse,15,2\r\n") << both.err;
+  const Result each = Run("lockstep profile rank_*.cprofile --by-rank --csv --top 2 --sort-by cumtime -c rank,function");
+  EXPECT_EQ(each.out, "rank,function\r\n0,main\r\n3,main\r\n") << each.err;
+  const Result none = Run("echo nothing > rank_1.cprofile; lockstep profile rank_1.cprofile");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("rank_1.cprofile is no profile of cProfile"));
+}
+
 TEST_F(ProgramTest, LongWorkShowsHowFarItIsOnATerminalAndNowhereElse) {
   WriteCapture(folder_ + "/cap");
   const std::string cleared = "\r\x1b[K";

@@ -207,7 +207,7 @@ void Gpu::RecordEvent(Stream& stream, Event& event, uint32_t correlation) {
     record.device_id = static_cast<uint32_t>(stream.device);
     item->timed = [this, record](const Item& i) {
       cupti::CudaEvent2 told = record;
-      told.device_timestamp = static_cast<uint64_t>(i.end_ns + RealtimeNs() - MonotonicNs());
+      told.device_timestamp = static_cast<uint64_t>(i.end_ns + RealtimeAheadNs());
       activity_.RecordLater(&told, sizeof told, i.end_ns);
     };
   }

@@ -195,7 +195,7 @@ void Communicator::Exchange(const NcclTask& task) {
 void Communicator::DeviceEvents(const Running& running) {
   const std::vector<void*>& parents = running.task_events;
   const uint32_t mask = running.mask;
-  const int64_t real = RealtimeNs() - MonotonicNs();
+  const int64_t real = RealtimeAheadNs();
   const auto timer = [&](int64_t ns) {
     return static_cast<uint64_t>((ns + real) / kGlobalTimerStepNs * kGlobalTimerStepNs);
   };
