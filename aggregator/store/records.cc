@@ -196,6 +196,11 @@ class Loader {
       Note(absl::StrCat(RankName(data), ": ", tables.names_lost,
                         " records are kept without their name, which was lost"));
     }
+    if (tables.begun_unseen > 0) {
+      Note(absl::StrCat(RankName(data), ": ", tables.begun_unseen,
+                        tables.begun_unseen == 1 ? " range" : " ranges",
+                        " had begun before the client was told of the capture: no name, and no begin"));
+    }
   }
 
   void ReadRecordsFile(const ManifestFile& file, ProcessTables& tables) {

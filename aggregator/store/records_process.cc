@@ -219,7 +219,12 @@ void ProcessTables::AddRanges(const BlockRows& rows) {
     const auto length =
         static_cast<int64_t>(static_cast<uint64_t>(r.end.ns()) - static_cast<uint64_t>(r.start.ns()));
     if (!Accept(Kind::kRange, r.start.ns(), length)) continue;
-    r.name = Name(rows.U64(c::kName, i));
+    const uint64_t name = rows.U64(c::kName, i);
+    if (name == 0 && r.start_unknown) {
+      ++begun_unseen;
+    } else {
+      r.name = Name(name);
+    }
     if (rows.U64(c::kDomain, i) != 0) r.domain = Name(rows.U64(c::kDomain, i));
     r.thread = ThreadId(rows.I64(c::kThread, i));
     r.depth = rows.U32(c::kDepth, i);

@@ -75,7 +75,8 @@ class ProcessTables {
   ProcessObjects objects;
   std::vector<std::pair<uint64_t, CorrelationId>>
       launches;             // our launch serial, a correlation that was made under it
-  uint64_t names_lost = 0;  // rows kept without their name
+  uint64_t names_lost = 0;    // rows kept without their name
+  uint64_t begun_unseen = 0;  // ranges that began before the client listened: no name, and no begin but the window's
   RowCounts read = {};
   RowCounts refused = {};
 

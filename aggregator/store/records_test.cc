@@ -17,7 +17,9 @@ namespace {
 
 using columns::BlockBuilder;
 using columns::Kind;
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 namespace fs = std::filesystem;
 
 constexpr int64_t kT0 = 1'700'000'000'000'000'000;
@@ -264,6 +266,17 @@ TEST_F(RecordsTest, ARangeThatWasOpenAtTheEdgesOfTheWindowTakesTheWindowsStamp) 
   EXPECT_EQ(capture.ranks[0].ranges[0].start, HostTime(kT0));
   EXPECT_EQ(capture.ranks[0].ranges[0].end, HostTime(kT0 + 300));
   EXPECT_EQ(capture.ranks[0].ranges[1].end, HostTime(kT0 + 1'000'000));
+}
+
+TEST_F(RecordsTest, ARangeWhoseBeginNobodySawHasNoNameThatCouldBeLost) {
+  namespace c = columns::range;
+  Append(0, Block(Kind::kRange, 1, {Row(Kind::kRange, {{c::kStart, 0}, {c::kDuration, kT0 + 300}, {c::kName, 0}, {c::kFlags, 1}})}));
+  Close();
+  const Capture capture = Load();
+  ASSERT_EQ(capture.ranks[0].ranges.size(), 1u);
+  EXPECT_EQ(capture.ranks[0].ranges[0].name, kNoName);
+  EXPECT_THAT(capture.notes, Contains(HasSubstr("1 range had begun before the client was told of the capture")));
+  EXPECT_THAT(capture.notes, Not(Contains(HasSubstr("lost"))));
 }
 
 TEST_F(RecordsTest, HostileStampsAreRefusedAndCounted) {
