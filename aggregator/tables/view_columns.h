@@ -47,6 +47,7 @@ View ModulesView();      // modules_view.cc
 View OverviewView();     // overview_view.cc
 View HostView();         // host_view.cc
 View LayersView();       // layers_view.cc
+View DeviceView();       // device_view.cc
 
 }  // namespace lockstep::tables
 

@@ -38,7 +38,7 @@ HostTime BeginOf(const store::Capture& capture, RankId rank) {
 
 std::span<const View> Views() {
   static const std::array kViews = {OverviewView(), OpsView(),         KernelsView(), MemoryView(), ModulesView(),
-                                    DistributedView(), LayersView(), HostView(), LinksView()};
+                                    DistributedView(), DeviceView(), LayersView(), HostView(), LinksView()};
   return kViews;
 }
 
