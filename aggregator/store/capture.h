@@ -167,7 +167,7 @@ struct Capture {
   std::string_view Text(NameId id) const { return strings.Text(id); }
 };
 
-// Puts a filled capture in order: sorts every table, classifies communication kernels by name where no metadata did,
+// Puts a filled capture in order: sorts every table, names copies that have none, classifies communication kernels by name where no metadata did,
 // gives every communication kernel its Collective, marks step ranges, and infers world size and groups that the source left
 // out (one group of all ranks when nothing says otherwise). Idempotent.
 void Finish(Capture& capture);

@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "aggregator/store/capture.h"
+#include "aggregator/store/copy_name.h"
 #include "aggregator/store/kernel_name.h"
 #include "common/base/step_name.h"
 
@@ -117,6 +118,21 @@ void DemangleKernels(StringTable& strings, std::vector<RankData>& ranks) {
         const std::string name = DemangledKernelName(strings.Text(a.name));
         if (!name.empty()) it->second = strings.Intern(name);
       }
+      a.name = it->second;
+    }
+  }
+}
+
+// Sources that count copies by kind give them no names.
+void NameCopies(StringTable& strings, std::vector<RankData>& ranks) {
+  absl::flat_hash_map<uint32_t, NameId> names;
+  for (RankData& rank : ranks) {
+    for (DeviceActivity& a : rank.activities) {
+      if (a.kind == ActivityKind::kKernel || a.name != kNoName || a.detail >= rank.copy_details.size()) continue;
+      const CopyDetail& d = rank.copy_details[a.detail];
+      const bool set = a.kind == ActivityKind::kMemset;
+      const auto [it, fresh] = names.try_emplace(uint32_t{set} << 24 | uint32_t{d.copy_kind} << 16 | uint32_t{d.src_kind} << 8 | d.dst_kind);
+      if (fresh) it->second = strings.Intern(CopyName(a.kind, d));
       a.name = it->second;
     }
   }
@@ -286,6 +302,7 @@ void GiveGroups(Capture& capture) {
 
 void Finish(Capture& capture) {
   DemangleKernels(capture.strings, capture.ranks);
+  NameCopies(capture.strings, capture.ranks);
   NameClasses classes(capture.strings);
   for (RankData& rank : capture.ranks) {
     SortByStart(rank.api_calls);

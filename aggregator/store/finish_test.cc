@@ -100,6 +100,20 @@ TEST_F(FinishTest, KernelsUnderTheirLinkerNamesAreRecognised) {
   EXPECT_EQ(r.activities[0].name, r.activities[1].name);
 }
 
+TEST_F(FinishTest, CopiesWithoutANameAreCalledByTheirKind) {
+  RankData& r = AddRank(0);
+  r.copy_details = {{.copy_kind = 1, .src_kind = 2, .dst_kind = 3}, {.dst_kind = 3}};
+  r.activities = {Kernel(0, 10, ""), Kernel(20, 30, ""), Kernel(40, 50, "Memcpy of the source's own")};
+  for (size_t i = 0; i < 3; ++i) {
+    r.activities[i].kind = i == 1 ? ActivityKind::kMemset : ActivityKind::kMemcpy;
+    r.activities[i].detail = i % 2;
+  }
+  Finish(capture_);
+  EXPECT_EQ(capture_.Text(r.activities[0].name), "Memcpy HtoD (Pinned -> Device)");
+  EXPECT_EQ(capture_.Text(r.activities[1].name), "Memset (Device)");
+  EXPECT_EQ(capture_.Text(r.activities[2].name), "Memcpy of the source's own");
+}
+
 TEST_F(FinishTest, ACopyNamedLikeACollectiveStaysACopy) {
   RankData& r = AddRank(0);
   r.activities = {Kernel(0, 10, kAllReduce)};

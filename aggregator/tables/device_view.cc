@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "aggregator/tables/view_columns.h"
-#include "aggregator/trace/kineto_links.h"
 #include "aggregator/views/device_time.h"
 #include "aggregator/views/launch_stats.h"
 
@@ -138,9 +137,8 @@ std::vector<Named<Of>> WithNames(std::vector<Of> rows, const store::Capture& cap
   return named;
 }
 
-BorrowedOrMade NameOf(const store::Capture& capture, const views::WorkName& work) {
-  if (work.copy != nullptr) return {.made = trace::CopyName(work.kind, *work.copy)};
-  return {.borrowed = Known(capture.Text(work.name))};
+std::optional<std::string_view> NameOf(const store::Capture& capture, const std::optional<NameId>& name) {
+  return name ? Known(capture.Text(*name)) : std::nullopt;
 }
 
 std::optional<Nanos> Mean(Nanos sum, uint64_t count) {
@@ -153,7 +151,7 @@ Grid LaunchGrid(const store::Capture& capture, DeviceRule rule, views::LaunchRan
       {"device_launches", "How late work started after its launch."}, WithNames(views::LaunchStatsOf(capture, ranks, rule), capture),
       {
           Make<R>("rank", "", "whose; null: all", [](const R& r) { return Known(r.row.rank); }),
-          Make<R>("name", "", "of the kernel, copy or set; null: all", [](const R& r) { return r.row.work ? NameOf(*r.capture, *r.row.work) : BorrowedOrMade(); }),
+          Make<R>("name", "", "of the kernel, copy or set; null: all", [](const R& r) { return NameOf(*r.capture, r.row.name); }),
           Make<R>("calls", "", "whose launch was recorded", [](const R& r) { return r.row.calls; }),
           Make<R>("delay_ns", "ns", "sum, from the end of the call to the start on the device", [](const R& r) { return r.row.delay; }),
           Make<R>("mean_delay_ns", "ns", "of a call", [](const R& r) { return Mean(r.row.delay, r.row.calls); }),
@@ -187,7 +185,7 @@ Grid CopyGrid(const store::Capture& capture, DeviceRule rule) {
                    {
                        Make<R>("rank", "", "whose", [](const R& r) { return r.row.rank; }),
                        Make<R>("device", "", "its number", [](const R& r) { return r.row.device; }),
-                       Make<R>("name", "", "kind of copy or set", [](const R& r) { return NameOf(*r.capture, r.row.work); }),
+                       Make<R>("name", "", "kind of copy or set", [](const R& r) { return NameOf(*r.capture, r.row.name); }),
                        Make<R>("copies", "", "how many", [](const R& r) { return r.row.copies; }),
                        Make<R>("unknown", "", "of them without known bytes or length: in no rate", [](const R& r) { return r.row.unknown; }),
                        Make<R>("bytes", "bytes", "of the others", [](const R& r) { return r.row.bytes; }),

@@ -8,7 +8,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "aggregator/tables/event_rows.h"
 #include "aggregator/tables/tables.h"
-#include "aggregator/trace/kineto_links.h"
 
 namespace lockstep::tables {
 namespace {
@@ -80,12 +79,6 @@ const store::CopyDetail* CopyOf(const ActivityRow& r) {
   return has ? &r.rank->copy_details[r.row->detail] : nullptr;
 }
 
-BorrowedOrMade ActivityName(const ActivityRow& r) {
-  const store::CopyDetail* copy = CopyOf(r);
-  const bool made = r.row->name == kNoName && copy != nullptr;
-  return {.borrowed = r.Text(r.row->name), .made = made ? trace::CopyName(r.row->kind, *copy) : std::string()};
-}
-
 std::string_view KindName(ActivityKind kind) {
   constexpr std::string_view kNames[] = {"kernel", "memcpy", "memset"};
   return kNames[static_cast<size_t>(kind)];
@@ -141,7 +134,7 @@ std::unique_ptr<TableSource> DeviceActivities() {
       WithRank<R>({
           Make<R>("stream", "", "CUPTI's number", [](const R& r) { return r.row->stream; }),
           Make<R>("kind", "", "kernel, memcpy, memset", [](const R& r) { return KindName(r.row->kind); }),
-          Make<R>("name", "", "of the kernel; of a copy what it goes from and to", Named<ActivityName>()),
+          Make<R>("name", "", "of the kernel; of a copy what it goes from and to", [](const R& r) { return r.Text(r.row->name); }),
           Start<R>(),
           Duration<R>(),
           Make<R>("communication", "", "metadata first, name second, the user's rule third",

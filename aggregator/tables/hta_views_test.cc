@@ -123,7 +123,7 @@ TEST_F(HtaViews, LaunchesAreItsLaunchStatistics) {
     const store::Capture capture = Read(files);
     std::map<std::string, views::LaunchStat> all;
     for (const views::LaunchStat& row : views::LaunchStatsOf(capture, views::LaunchRanks::kEach, DeviceRule::kHta)) {
-      if (!row.work) all[std::to_string(Place(capture, row.rank))] = row;
+      if (!row.name) all[std::to_string(Place(capture, row.rank))] = row;
     }
     for (const auto [rank, want] : LaunchStats(set)) {
       const views::LaunchStat& row = all[std::string(rank)];

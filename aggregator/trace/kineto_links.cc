@@ -41,12 +41,6 @@ Elements ElementsOf(CollectiveOp op, int64_t counted, int64_t group_size) {
   }
 }
 
-std::string_view MemoryName(uint8_t kind) {
-  constexpr std::string_view kNames[] = {"Unknown", "Pageable", "Pinned",        "Device",
-                                         "Array",   "Managed",  "Device Static", "Managed Static"};
-  return kNames[kind < std::size(kNames) ? kind : 0];
-}
-
 }  // namespace
 
 KinetoLinks::KinetoLinks(const store::Capture& capture, const store::RankData& rank)
@@ -163,13 +157,6 @@ void WriteCollectiveArgs(const store::Capture& capture, const Collective& c, Jso
   if (c.sequence < 0) return;
   // PyTorch's number counts per group; NCCL's own counts per operation and would be mistaken for it.
   out.Add(c.source == store::MatchSource::kGroupSequence ? ", \"Seq\": " : ", \"NCCL Seq\": ", c.sequence);
-}
-
-std::string CopyName(store::ActivityKind kind, const store::CopyDetail& d) {
-  if (kind == store::ActivityKind::kMemset)
-    return absl::StrCat("Memset (", std::string(MemoryName(d.dst_kind == 0 ? 3 : d.dst_kind)), ")");
-  return absl::StrCat(std::string(CopyKindName(d.copy_kind)), " (", std::string(MemoryName(d.src_kind)),
-                      " -> ", std::string(MemoryName(d.dst_kind)), ")");
 }
 
 }  // namespace lockstep::trace

@@ -54,9 +54,6 @@ class KinetoLinks {
 // The collective arguments of a kernel row, each with a comma in front; nothing where nothing is known beyond the name.
 void WriteCollectiveArgs(const store::Capture& capture, const store::Collective& collective, JsonText& out);
 
-// "Memcpy HtoD (Pinned -> Device)", as PyTorch's profiler names copies and sets.
-std::string CopyName(store::ActivityKind kind, const store::CopyDetail& detail);
-
 }  // namespace lockstep::trace
 
 #endif  // LOCKSTEP_AGGREGATOR_TRACE_KINETO_LINKS_H_

@@ -123,13 +123,6 @@ std::string_view TorchElementType(std::string_view datatype) {
   return torch;
 }
 
-std::string_view CopyKindName(uint8_t copy_kind) {
-  constexpr std::array<std::string_view, 11> kNames = {
-      "Memcpy",      "Memcpy HtoD", "Memcpy DtoH", "Memcpy HtoA", "Memcpy AtoH", "Memcpy AtoA",
-      "Memcpy AtoD", "Memcpy DtoA", "Memcpy DtoD", "Memcpy HtoH", "Memcpy PtoP"};
-  return kNames[copy_kind < kNames.size() ? copy_kind : 0];
-}
-
 bool NamesDataLoader(std::string_view name) {
   return name.starts_with("enumerate(DataLoader)") || name.starts_with("DataLoader") ||
          (name.starts_with("_") && name.find("DataLoaderIter") != std::string_view::npos);

@@ -16,8 +16,6 @@ std::string_view TorchAnnotation(store::CollectiveOp op);
 std::string_view TorchDatatype(std::string_view datatype);
 // "ncclFloat32" and "Float" → "float": the C++ type, as in "Input type"; TensorBoard's plugin counts no bytes of other spellings.
 std::string_view TorchElementType(std::string_view datatype);
-// "Memcpy HtoD (Pinned -> Device)" of CUPTI's numbers, for copies whose source kept no name.
-std::string_view CopyKindName(uint8_t copy_kind);
 // PyTorch's own ranges and operators around the wait for the next batch.
 bool NamesDataLoader(std::string_view name);
 

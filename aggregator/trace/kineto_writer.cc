@@ -242,10 +242,7 @@ class KinetoWriter {
 
   std::string NameOf(const store::DeviceActivity& a) const {
     if (a.name != kNoName) return std::string(Text(a.name));
-    if (a.kind == ActivityKind::kKernel) return "unknown";
-    const store::CopyDetail* d =
-        a.detail < rank_.copy_details.size() ? &rank_.copy_details[a.detail] : nullptr;
-    return d == nullptr ? "Memcpy" : CopyName(a.kind, *d);
+    return a.kind == ActivityKind::kKernel ? "unknown" : "Memcpy";
   }
 
   uint32_t ContextOf(const store::DeviceActivity& a) const {

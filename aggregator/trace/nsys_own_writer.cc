@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "aggregator/store/copy_name.h"
 #include "aggregator/trace/nsys_own_names.h"
 #include "aggregator/trace/nsys_schema.h"
 #include "aggregator/trace/nsys_writer.h"
@@ -143,6 +144,7 @@ class OwnWriter {
     ForRanks([&](size_t i, const RankData& rank) {
       for (const store::DeviceActivity& a : rank.activities) {
         if (a.kind == store::ActivityKind::kKernel || a.name == kNoName) continue;
+        if (a.detail < rank.copy_details.size() && Text(a.name) == store::CopyName(a.kind, rank.copy_details[a.detail])) continue;
         insert.Row(i, At(i, a.start), At(i, a.end), a.stream.value(), a.correlation.value(), a.name.value());
       }
     });

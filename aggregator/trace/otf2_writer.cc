@@ -12,7 +12,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "aggregator/trace/kineto_links.h"
 #include "aggregator/trace/nested_lanes.h"
 #include "aggregator/trace/otf2_archive.h"
 #include "aggregator/trace/otf2_collective.h"
@@ -89,9 +88,7 @@ class RankWriter {
       const OTF2_RegionRole role = a.communication ? Otf2RoleOf(op) : OTF2_RegionRole{OTF2_REGION_ROLE_FUNCTION};
       return Cached({a.name, kNoName}, {"kernel", role, OTF2_PARADIGM_CUDA}, kernels_[role]);
     }
-    if (a.name != kNoName) return Cached({a.name, kNoName}, {"copy", OTF2_REGION_ROLE_DATA_TRANSFER, OTF2_PARADIGM_CUDA}, copies_);
-    const store::CopyDetail detail = a.detail < rank_.copy_details.size() ? rank_.copy_details[a.detail] : store::CopyDetail{};
-    return definitions().Region(CopyName(a.kind, detail), "", OTF2_REGION_ROLE_DATA_TRANSFER, OTF2_PARADIGM_CUDA);
+    return Cached({a.name, kNoName}, {"copy", OTF2_REGION_ROLE_DATA_TRANSFER, OTF2_PARADIGM_CUDA}, copies_);
   }
 
   OTF2_RegionRef Cached(RegionName name, const RegionUse& use, RegionCache& cache) {

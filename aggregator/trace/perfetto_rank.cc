@@ -12,7 +12,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "aggregator/analysis/utilization.h"
-#include "aggregator/trace/kineto_links.h"
 #include "aggregator/trace/nested_lanes.h"
 #include "aggregator/trace/stream_lanes.h"
 
@@ -274,16 +273,7 @@ class RankWriter {
         a.detail < rank_.copy_details.size() ? rank_.copy_details[a.detail] : store::CopyDetail{};
     annotations_.push_back({.name = "bytes", .text = "", .number = detail.bytes});
     slice.annotations = annotations_;
-    if (a.name != kNoName) {
-      Closed(a.start, a.end, slice, Text(a.name));
-      return;
-    }
-    // A live copy has no name of its own; equal kinds share one, behind the names of synchronisations.
-    const uint32_t kind = (a.kind == ActivityKind::kMemset ? 1u << 12 : 0u) +
-                          (uint32_t{detail.copy_kind} & 15) * 256 + (uint32_t{detail.src_kind} & 15) * 16 +
-                          (uint32_t{detail.dst_kind} & 15);
-    slice.name = NameId(static_cast<uint32_t>(capture_.strings.size()) + 16 + kind);
-    Closed(a.start, a.end, slice, CopyName(a.kind, detail));
+    Closed(a.start, a.end, slice, Text(a.name));
   }
 
   Flow CollectiveFlow(const store::DeviceActivity& a) const {

@@ -37,34 +37,19 @@ struct Launches {
   }
 };
 
-using WorkKey = std::tuple<store::ActivityKind, uint32_t, uint8_t, uint8_t, uint8_t>;
-
-WorkName NameOf(const store::RankData& rank, const store::DeviceActivity& a) {
-  WorkName work{.kind = a.kind, .name = a.name};
-  const bool described = a.kind != store::ActivityKind::kKernel && a.name == kNoName && a.detail < rank.copy_details.size();
-  if (described) work.copy = &rank.copy_details[a.detail];
-  return work;
-}
-
-WorkKey KeyOf(const WorkName& work) {
-  if (work.copy == nullptr) return {work.kind, work.name.value(), 0, 0, 0};
-  return {work.kind, 0, work.copy->copy_kind, work.copy->src_kind, work.copy->dst_kind};
-}
-
 bool CountsForHta(std::string_view call) {
   return call == "cudaLaunchKernel" || call == "cudaLaunchKernelExC" || call == "cudaMemcpyAsync" || call == "cudaMemsetAsync";
 }
 
 class LaunchTable {
  public:
-  void Add(const store::RankData& rank, RankId shown, const DeviceWork& w) {
-    const WorkName work = NameOf(rank, *w.activity);
+  void Add(RankId shown, const DeviceWork& w) {
     auto& all = all_[shown];
     all.stat.rank = shown;
     all.Add(w);
-    auto& one = named_[{shown, KeyOf(work)}];
+    auto& one = named_[{shown, w.activity->name}];
     one.stat.rank = shown;
-    one.stat.work = work;
+    one.stat.name = w.activity->name;
     one.Add(w);
   }
   std::vector<LaunchStat> Rows() {
@@ -72,7 +57,7 @@ class LaunchTable {
     for (auto& [rank, all] : all_) {
       rows.push_back(all.Done());
       const auto first = static_cast<std::ptrdiff_t>(rows.size());
-      for (auto at = named_.lower_bound({rank, WorkKey()}); at != named_.end() && at->first.first == rank; ++at) rows.push_back(at->second.Done());
+      for (auto at = named_.lower_bound({rank, NameId()}); at != named_.end() && at->first.first == rank; ++at) rows.push_back(at->second.Done());
       std::stable_sort(rows.begin() + first, rows.end(), [](const LaunchStat& a, const LaunchStat& b) { return a.delay > b.delay; });
     }
     return rows;
@@ -80,7 +65,7 @@ class LaunchTable {
 
  private:
   std::map<RankId, Launches> all_;
-  std::map<std::pair<RankId, WorkKey>, Launches> named_;
+  std::map<std::pair<RankId, NameId>, Launches> named_;
 };
 
 // Changes of a step function over time.
@@ -134,7 +119,7 @@ std::vector<LaunchStat> LaunchStatsOf(const store::Capture& capture, LaunchRanks
   for (const store::RankData& rank : capture.ranks) {
     for (const DeviceWork& w : DeviceWorkOf(rank, rule)) {
       if (w.launch == nullptr || (rule == DeviceRule::kHta && !CountsForHta(capture.Text(w.launch->name)))) continue;
-      table.Add(rank, ranks == LaunchRanks::kEach ? rank.rank : kNoRank, w);
+      table.Add(ranks == LaunchRanks::kEach ? rank.rank : kNoRank, w);
     }
   }
   return table.Rows();
@@ -161,13 +146,12 @@ std::vector<StreamQueue> StreamQueuesOf(const store::Capture& capture, DeviceRul
 std::vector<CopyRate> CopyRatesOf(const store::Capture& capture, DeviceRule rule) {
   std::vector<CopyRate> out;
   for (const store::RankData& rank : capture.ranks) {
-    std::map<WorkKey, Copies> kinds;
+    std::map<NameId, Copies> kinds;
     for (const DeviceWork& w : DeviceWorkOf(rank, rule)) {
       const store::DeviceActivity& a = *w.activity;
       if (a.kind == store::ActivityKind::kKernel) continue;
-      const WorkName work = NameOf(rank, a);
-      Copies& copies = kinds[KeyOf(work)];
-      copies.rate.rank = rank.rank, copies.rate.device = rank.device, copies.rate.work = work;
+      Copies& copies = kinds[a.name];
+      copies.rate.rank = rank.rank, copies.rate.device = rank.device, copies.rate.name = a.name;
       ++copies.rate.copies;
       const Nanos length = a.end - a.start;
       const uint64_t bytes = a.detail < rank.copy_details.size() ? rank.copy_details[a.detail].bytes : 0;

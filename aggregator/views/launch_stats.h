@@ -12,24 +12,17 @@
 
 namespace lockstep::views {
 
-// A kernel, copy or set by what it is.
-struct WorkName {
-  store::ActivityKind kind = store::ActivityKind::kKernel;
-  NameId name;
-  const store::CopyDetail* copy = nullptr;  // names copies and sets that have no name of their own: live captures' and nsys'
-};
-
 enum class LaunchRanks : uint8_t { kTogether, kEach };
 
 // HTA's limits.
 inline constexpr Nanos kLongCall = Nanos::Micros(50);
 inline constexpr Nanos kLateStart = Nanos::Micros(100);
 
-// Of all pieces of work of one name, of which the launch was recorded. Delay: from the end of the call to the start on the device, nothing
+// Of all kernels, copies and sets of one name, of which the launch was recorded. Delay: from the end of the call to the start on the device, nothing
 // where the device was there first.
 struct LaunchStat {
   RankId rank = kNoRank;               // kNoRank: all
-  std::optional<WorkName> work;        // nullopt: all
+  std::optional<NameId> name;          // nullopt: all
   uint64_t calls = 0;
   Nanos host, device, delay;           // sums
   Nanos median_delay, longest_delay;
@@ -61,7 +54,7 @@ std::vector<StreamQueue> StreamQueuesOf(const store::Capture& capture, DeviceRul
 struct CopyRate {
   RankId rank;
   DeviceId device;
-  WorkName work;
+  NameId name;
   uint64_t copies = 0;
   uint64_t bytes = 0;
   uint64_t unknown = 0;  // copies that do not tell their bytes, or took no time; they are in no rate
