@@ -35,7 +35,7 @@ constexpr char kAbout[] =
 struct Flags {
   std::vector<std::string> listen;
   std::string token_file;
-  std::string metrics;
+  std::string http;
   std::string state_dir = DefaultStateDir();
   size_t keep_captures = Retention().captures;
   uint64_t keep_bytes = Retention().bytes;
@@ -50,10 +50,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "user of the machine can reach it; a socket's folder must be closed to others")
       ->required();
   app.add_option("--token-file", flags.token_file,
-                 "The secret that opens the TCP port and that of --metrics; made, mode 0600, where it is missing");
-  app.add_option("--metrics", flags.metrics,
-                 "IP:PORT to answer Prometheus (/metrics) and health checks (/healthz) at, as in 127.0.0.1:9465; port 0: any free one. "
-                 "Every request must carry the token, so it needs --token-file. Off by default");
+                 "The secret that opens the TCP port and that of --http; made, mode 0600, where it is missing");
+  app.add_option("--http,--metrics", flags.http,
+                 "IP:PORT for browsers (an index of jobs and captures, and the captures' reports, read-only), Prometheus (/metrics) and "
+                 "health checks (/healthz), as in 127.0.0.1:9465; port 0: any free one. All of it only for those who have the token, so it "
+                 "needs --token-file. Off by default");
   app.add_option("--state-dir", flags.state_dir, "Where captures are kept")->capture_default_str();
   app.add_option("--keep-captures", flags.keep_captures, "Captures to keep; the oldest go first")
       ->capture_default_str();
@@ -114,7 +115,7 @@ int AggregatorMain(int argc, char** argv) {
   ServerOptions options;
   options.listen = flags.listen;
   options.state_dir = flags.state_dir;
-  options.metrics = flags.metrics;
+  options.http = flags.http;
   options.retention = {flags.keep_captures, flags.keep_bytes};
   if (!flags.quiet) {
     options.log = [](const std::string& line) {
@@ -134,7 +135,10 @@ int AggregatorMain(int argc, char** argv) {
   }
   // For scripts: the line says that it is ready, and where.
   for (const std::string& address : (*server)->addresses()) std::printf("listening on %s\n", address.c_str());
-  if (!(*server)->metrics_address().empty()) std::printf("metrics on %s\n", (*server)->metrics_address().c_str());
+  if (const std::string http = (*server)->http_address(); !http.empty()) {
+    std::printf("metrics on %s\n", http.c_str());
+    std::printf("pages on http://%s/\n", http.c_str());
+  }
   std::fflush(stdout);
   if (flags.until_exit > 0) EndWith(flags.until_exit);
   int signal = 0;

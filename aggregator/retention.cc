@@ -4,21 +4,12 @@
 #include <filesystem>
 #include <utility>
 
+#include "aggregator/store/folder_size.h"
+
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-
-uint64_t BytesBelow(const fs::path& folder) {
-  uint64_t total = 0;
-  std::error_code error;
-  for (auto it = fs::recursive_directory_iterator(folder, error); it != fs::recursive_directory_iterator();
-       it.increment(error)) {
-    if (error) break;
-    if (it->is_regular_file(error) && !it->is_symlink(error)) total += it->file_size(error);
-  }
-  return total;
-}
 
 // Name and bytes, oldest first.
 std::vector<std::pair<std::string, uint64_t>> CapturesIn(const std::string& folder) {
@@ -26,7 +17,7 @@ std::vector<std::pair<std::string, uint64_t>> CapturesIn(const std::string& fold
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     if (entry.is_directory(error) && !entry.is_symlink(error)) {
-      captures.emplace_back(entry.path().filename().string(), BytesBelow(entry.path()));
+      captures.emplace_back(entry.path().filename().string(), store::FolderBytes(entry.path().string()));
     }
   }
   std::sort(captures.begin(), captures.end());

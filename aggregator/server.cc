@@ -11,11 +11,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "aggregator/html/page.h"
 #include "aggregator/ingest/control_service.h"
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/ingest_service.h"
 #include "aggregator/report/report.h"
 #include "aggregator/server_metrics.h"
+#include "aggregator/site/sign_in.h"
+#include "aggregator/site/site.h"
 #include "aggregator/store/file_sink.h"
 #include "aggregator/trace/readers.h"
 #include "common/metrics/endpoint.h"
@@ -27,6 +30,8 @@ namespace lockstep {
 namespace {
 
 constexpr char kVersion[] = "lockstep-aggregator " LOCKSTEP_VERSION;
+// A report of megabytes to a slow reader.
+constexpr Nanos kTimeToRead = Nanos::Seconds(60);
 
 absl::Status MakeFolders(const std::string& state_dir) {
   std::error_code error;
@@ -46,8 +51,13 @@ absl::Status WriteWhole(const std::string& path, const std::string& text) {
   return sink->Finish();
 }
 
-absl::StatusOr<report::Report> WriteReports(const std::string& folder) {
-  LOCKSTEP_ASSIGN_OR_RETURN(store::Capture capture, trace::LoadCapture(folder, {}));
+enum class Page { kNo, kYes };
+
+absl::StatusOr<report::Report> WriteReports(const std::string& folder, Page page) {
+  trace::ReadOptions options;
+  // The page shows the operators too.
+  if (page == Page::kYes) options.host = trace::HostDetail::kFrames;
+  LOCKSTEP_ASSIGN_OR_RETURN(store::Capture capture, trace::LoadCapture(folder, options));
   report::Analysis analysis = report::Analyze(capture);
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> json,
                             store::OpenAtomicFile(folder + "/report.json"));
@@ -55,6 +65,11 @@ absl::StatusOr<report::Report> WriteReports(const std::string& folder) {
   LOCKSTEP_RETURN_IF_ERROR(json->Finish());
   LOCKSTEP_RETURN_IF_ERROR(
       WriteWhole(folder + "/report.txt", report::RenderText(analysis.report, {.source = analysis.report.capture.id})));
+  if (page == Page::kYes) {
+    LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> html, store::OpenAtomicFile(folder + "/report.html"));
+    LOCKSTEP_RETURN_IF_ERROR(html::WritePage({.capture = capture, .analysis = analysis, .source = analysis.report.capture.id}, *html));
+    LOCKSTEP_RETURN_IF_ERROR(html->Finish());
+  }
   return std::move(analysis.report);
 }
 
@@ -97,24 +112,33 @@ class GrpcServer final : public Server {
     return absl::OkStatus();
   }
 
-  absl::Status OpenMetrics() {
-    if (options_.metrics.empty()) return absl::OkStatus();
+  absl::Status OpenHttp() {
+    if (options_.http.empty()) return absl::OkStatus();
     metrics_.NoteStore(MeasureStore(hub_.options().captures_folder));
     metrics::HttpServerOptions http;
-    http.address = options_.metrics;
+    http.address = options_.http;
+    http.flag = "--http";
     http.token = options_.token;
+    http.answer_time = kTimeToRead;
+    LOCKSTEP_ASSIGN_OR_RETURN(site::SignIn sign_in, site::SignIn::Make());
+    LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address address, rpc::Address::Parse(options_.http));
+    site::SiteOptions pages{.program = kVersion, .listen = addresses_};
+    if (!site::IsLoopbackHost(address.host())) pages.port = site::SiteOptions::Port::kAnywhere;
+    site_ = std::make_unique<site::Site>(std::move(pages), hub_, std::move(sign_in), &ingest::MonoNow);
+    http.admit = [this](const metrics::HttpRequest& request) { return site_->Admits(request); };
     metrics::EndpointSource source;
     source.fill = [this](metrics::Page& page) {
       metrics_.AddTo(hub_, calls_, page);
       return absl::OkStatus();
     };
     source.health = [this]() -> absl::StatusOr<std::string> { return absl::StrCat("ok daemons=", hub_.stats().daemons); };
+    source.others = [this](const metrics::HttpRequest& request) { return site_->Answer(request); };
     LOCKSTEP_ASSIGN_OR_RETURN(endpoint_, metrics::Endpoint::Start(std::move(http), "lockstep_aggregator", std::move(source)));
     return absl::OkStatus();
   }
 
   const std::vector<std::string>& addresses() const override { return addresses_; }
-  std::string metrics_address() const override { return endpoint_ == nullptr ? "" : endpoint_->address(); }
+  std::string http_address() const override { return endpoint_ == nullptr ? "" : endpoint_->address(); }
   bool WaitForDaemon(Nanos at_most) override { return hub_.WaitForDaemon(at_most); }
 
   void Shutdown() override {
@@ -137,7 +161,7 @@ class GrpcServer final : public Server {
     if (options_.analysis == ServerAnalysis::kHere && finished.t0_ns() != 0) {
       // Records are what counts; a report can be made from them again.
       const MonoTime begun = ingest::MonoNow();
-      absl::StatusOr<report::Report> report = WriteReports(folder);
+      absl::StatusOr<report::Report> report = WriteReports(folder, options_.http.empty() ? Page::kNo : Page::kYes);
       if (!report.ok()) options_.log(absl::StrCat("no report in ", folder, ": ", report.status().message()));
       metrics_.NoteReport(report.ok() ? std::optional(*std::move(report)) : std::nullopt, ingest::MonoNow() - begun,
                           clock_.Now() - JobTime());
@@ -157,7 +181,9 @@ class GrpcServer final : public Server {
   ingest::ControlService control_;
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::string> addresses_;
-  // Null where it is off. Last: its thread calls into the rest.
+  // Null where it is off, as the next.
+  std::unique_ptr<site::Site> site_;
+  // Last: its thread calls into the rest.
   std::unique_ptr<metrics::Endpoint> endpoint_;
 };
 
@@ -167,7 +193,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   LOCKSTEP_RETURN_IF_ERROR(MakeFolders(options.state_dir));
   auto server = std::make_unique<GrpcServer>(std::move(options));
   LOCKSTEP_RETURN_IF_ERROR(server->Listen());
-  LOCKSTEP_RETURN_IF_ERROR(server->OpenMetrics());
+  LOCKSTEP_RETURN_IF_ERROR(server->OpenHttp());
   return server;
 }
 

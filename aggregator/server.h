@@ -25,8 +25,9 @@ struct ServerOptions {
   rpc::Token token;
   std::string state_dir;  // made, mode 0700, where it is missing
   Retention retention;
-  // Where Prometheus is answered (common/metrics/http_server.h); empty: nowhere.
-  std::string metrics;
+  // Where Prometheus is answered and the pages are (common/metrics/http_server.h, aggregator/site/site.h); empty: nowhere. Where it is
+  // not empty, each capture's report.html is made too.
+  std::string http;
   ServerAnalysis analysis = ServerAnalysis::kHere;
   ingest::SessionLimits limits;
   // One line about something an operator wants to know; any thread.
@@ -42,8 +43,8 @@ class Server {
 
   // Where it listens, one for each of options.listen; port 0 is told as the port that it got.
   virtual const std::vector<std::string>& addresses() const = 0;
-  // Where Prometheus is answered; empty: nowhere.
-  virtual std::string metrics_address() const = 0;
+  // Of options.http, with the port that it got; empty: nowhere.
+  virtual std::string http_address() const = 0;
   // Whether a daemon is connected and has told its ranks, after waiting for it.
   virtual bool WaitForDaemon(Nanos at_most) = 0;
   // Ends captures (what they have is kept) and refuses what comes.

@@ -153,14 +153,14 @@ TEST_F(ServerTest, OldCapturesAreRetiredAndToldOf) {
 
 TEST_F(ServerTest, PrometheusReadsWhatWasDoneAndEachJobsLastReport) {
   options_.token = *rpc::Token::Random();
-  options_.metrics = "127.0.0.1:0";
+  options_.http = "127.0.0.1:0";
   const auto server = Server::Start(options_);
   ASSERT_TRUE(server.ok()) << server.status();
   CaptureOnce(**server);
-  EXPECT_THAT(metrics::Get((*server)->metrics_address(), "/metrics"), HasSubstr("401 Unauthorized"));
+  EXPECT_THAT(metrics::Get((*server)->http_address(), "/metrics"), HasSubstr("401 Unauthorized"));
   const std::string bearer = "Authorization: Bearer " + options_.token.text() + "\r\n";
-  EXPECT_THAT(metrics::BodyOf(metrics::Get((*server)->metrics_address(), "/healthz", bearer)), MatchesRegex("ok daemons=[01]\n"));
-  const std::string page = metrics::Get((*server)->metrics_address(), "/metrics", bearer);
+  EXPECT_THAT(metrics::BodyOf(metrics::Get((*server)->http_address(), "/healthz", bearer)), MatchesRegex("ok daemons=[01]\n"));
+  const std::string page = metrics::Get((*server)->http_address(), "/metrics", bearer);
   for (const char* line :
        {"captures_total{outcome=\"complete\"} 1", "ingested_records_total 1", "ingested_messages_total{kind=\"end\"} 1", "reports_total{outcome=\"written\"} 1",
         "store_captures 1", "rpc_requests_total{method=\"Control.Trace\",code=\"OK\"} 1", "http_requests_total{code=\"401\"} 1",
@@ -168,15 +168,15 @@ TEST_F(ServerTest, PrometheusReadsWhatWasDoneAndEachJobsLastReport) {
     EXPECT_THAT(page, HasSubstr(std::string("\nlockstep_aggregator_") + line));
   }
   // The same port again: what Prometheus is to read must not go elsewhere.
-  options_.metrics = (*server)->metrics_address();
+  options_.http = (*server)->http_address();
   options_.listen = {"unix:" + folder_ + "/s2"};
   const auto second = Server::Start(options_);
   ASSERT_FALSE(second.ok());
-  EXPECT_THAT(std::string(second.status().message()), HasSubstr("give another --metrics"));
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("give another --http"));
 }
 
 TEST_F(ServerTest, WithoutATokenPrometheusGetsNoPort) {
-  options_.metrics = "127.0.0.1:0";
+  options_.http = "127.0.0.1:0";
   const auto server = Server::Start(options_);
   ASSERT_FALSE(server.ok());
   EXPECT_THAT(std::string(server.status().message()), HasSubstr("--token-file"));

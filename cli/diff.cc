@@ -26,11 +26,13 @@ constexpr char kAbout[] =
     "Examples:\n"
     "  lockstep diff before/ after/\n"
     "  lockstep diff control.json.gz test.json.gz --by operator --top 50\n"
-    "  lockstep diff before/ after/ --by collective --csv -o diff.csv\n";
+    "  lockstep diff before/ after/ --by collective --csv -o diff.csv\n"
+    "  lockstep diff before/ after/ --exit-code || echo 'after/ has a straggler, or cannot be used'\n";
 
 struct Flags {
   std::string before, after, by = "kernel";
   std::string ranks_before, ranks_after;
+  bool exit_code = false;
   TableFlags table;
 };
 
@@ -42,10 +44,10 @@ std::optional<DiffKey> KeyOf(const std::string& word) {
   return std::nullopt;
 }
 
-// A capture with its steps.
+// A capture with its analysis.
 struct Side {
   store::Capture capture;
-  analysis::Steps steps;
+  report::Analysis analysis;
 };
 
 absl::StatusOr<Side> Read(const std::string& path, const std::string& ranks, DiffKey key, Progress& progress) {
@@ -57,7 +59,7 @@ absl::StatusOr<Side> Read(const std::string& path, const std::string& ranks, Dif
   if (!places.ok()) return places.status();
   KeepRanks(*capture, *places);
   Side side{.capture = std::move(*capture)};
-  side.steps = report::Analyze(side.capture).steps;
+  side.analysis = report::Analyze(side.capture);
   return side;
 }
 
@@ -71,8 +73,11 @@ ExitCode Diff(const Flags& flags) {
   progress.Clear();
   if (!before.ok()) return Fail(ExitCode::kUsage, std::string(before.status().message()));
   if (!after.ok()) return Fail(ExitCode::kUsage, std::string(after.status().message()));
-  return PrintView({.name = "diff", .columns = tables::kDiffColumns, .aliases = {}}, flags.table,
-                   tables::MakeDiff({before->capture, before->steps}, {after->capture, after->steps}, *key));
+  const ExitCode printed =
+      PrintView({.name = "diff", .columns = tables::kDiffColumns, .aliases = {}}, flags.table,
+                tables::MakeDiff({before->capture, before->analysis.steps}, {after->capture, after->analysis.steps}, *key));
+  if (printed != ExitCode::kDone || !flags.exit_code) return printed;
+  return HasStraggler(after->analysis.report) ? ExitCode::kStraggler : ExitCode::kDone;
 }
 
 }  // namespace
@@ -86,6 +91,7 @@ void AddDiff(CLI::App& app, Chosen& chosen) {
   sub->add_option("--ranks-a", flags->ranks_before, "Only these of A, as in 0-7,12");
   sub->add_option("--ranks-b", flags->ranks_after, "Only these of B");
   AddTableFlags(*sub, flags->table);
+  sub->add_flag("--exit-code", flags->exit_code, "Exit 3 when B has a straggler with verdict sure or likely");
   sub->callback([flags, &chosen] { chosen.action = [flags] { return Diff(*flags); }; });
 }
 

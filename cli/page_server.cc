@@ -26,8 +26,9 @@ absl::StatusOr<std::unique_ptr<PageServer>> PageServer::Start(std::string page) 
   out->page_ = std::move(page);
   out->path_ = absl::StrCat("/", token.text(), "/");
   metrics::HttpServerOptions options{.address = "127.0.0.1:0", .token = {}};
-  options.request_time = kTimeToRead;
-  const auto answer = [&server = *out, token](const std::string& path, const metrics::HttpCounts&) -> metrics::HttpResponse {
+  options.answer_time = kTimeToRead;
+  const auto answer = [&server = *out, token](const metrics::HttpRequest& request, const metrics::HttpCounts&) -> metrics::HttpResponse {
+    const std::string& path = request.path;
     const bool ours = path.size() == server.path_.size() && path.front() == '/' && path.back() == '/' &&
                       token.Matches(std::string_view(path).substr(1, path.size() - 2));
     if (!ours) return {.status = 404, .body = "nothing is here\n"};

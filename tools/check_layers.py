@@ -32,8 +32,9 @@ ALLOWED = {
     "aggregator/html": ["aggregator/tables", "aggregator/report", "aggregator/analysis", "aggregator/align", "aggregator/store", "common/base"],
     "aggregator/ingest": ["aggregator/align", "aggregator/store", "common/columns", "common/metrics", "common/rpc", "lockstep/v1",
                           "common/base"],
+    "aggregator/site": ["aggregator/ingest", "aggregator/report", "aggregator/store", "common/metrics", "common/rpc", "lockstep/v1", "common/base"],
     # The server: wires ingest, store, analysis and report together; lockstep-aggregator and the CLI run it.
-    "aggregator": ["aggregator/ingest", "aggregator/align", "aggregator/store", "aggregator/analysis", "aggregator/report",
+    "aggregator": ["aggregator/site", "aggregator/html", "aggregator/ingest", "aggregator/align", "aggregator/store", "aggregator/analysis", "aggregator/report",
                    "aggregator/trace", "common/columns", "common/metrics", "common/rpc", "lockstep/v1", "common/base"],
     "cli": ["aggregator", "aggregator/ingest", "aggregator/align", "aggregator/store", "aggregator/analysis",
             "aggregator/report", "aggregator/tables", "aggregator/html", "aggregator/views", "aggregator/trace", "common/scenario", "common/columns", "common/metrics", "common/rpc", "lockstep/v1",

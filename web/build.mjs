@@ -1,6 +1,8 @@
-// build.mjs SRC MODULES OUT: bundles SRC/main.ts and SRC/style.css into OUT/page.html, and that into OUT/page_template.cc.
+// build.mjs SRC MODULES OUT: bundles SRC/main.ts and SRC/style.css into OUT/page.html (report.html without data), SRC/index.ts and
+// SRC/index.css into OUT/index.html (the aggregator's page), and each into a C++ source.
 //
-// The page may load nothing and run nothing but what is in it: its policy names this script and this style sheet by their hashes.
+// A page may load nothing and run nothing but what is in it: its policy names its script and its style sheet by their hashes. The
+// aggregator's asks its own server, and nobody else.
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -27,26 +29,29 @@ const bundle = async (entry) => {
 };
 
 const hashOf = (text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
-const script = (await bundle('main.ts')).replaceAll('</script', '<\\/script');
-const style = await bundle('style.css');
-const policy = `default-src 'none'; script-src ${hashOf(script)}; style-src ${hashOf(style)}; img-src data:; base-uri 'none'; form-action 'none'`;
-// Replacements as functions: a '$' of the code is no pattern.
-const page = readFileSync(join(src, 'page.html'), 'utf8')
-  .replace('{{licence}}', () => readFileSync(join(modules, 'uplot/LICENSE'), 'utf8').replaceAll('--', '- -'))
-  .replace('{{policy}}', () => policy)
-  .replace('{{style}}', () => style)
-  .replace('{{script}}', () => script);
-writeFileSync(join(out, 'page.html'), page);
 
-const bytes = Buffer.from(page, 'utf8');
-const lines = [];
-for (let i = 0; i < bytes.length; i += 32) lines.push([...bytes.subarray(i, i + 32)].join(','));
-writeFileSync(
-  join(out, 'page_template.cc'),
-  `// Made by web/build.mjs.
-#include "aggregator/html/page.h"
+// A page, as PAGE.html in OUT and as the C++ function that returns it.
+async function make({ page, script: entry, style: sheet, extraPolicy = '', header, space, name }) {
+  const script = (await bundle(entry)).replaceAll('</script', '<\\/script');
+  const style = await bundle(sheet);
+  const policy = `default-src 'none'; script-src ${hashOf(script)}; style-src ${hashOf(style)}; img-src data:; ${extraPolicy}base-uri 'none'; form-action 'none'`;
+  // Replacements as functions: a '$' of the code is no pattern.
+  const text = readFileSync(join(src, page), 'utf8')
+    .replace('{{licence}}', () => readFileSync(join(modules, 'uplot/LICENSE'), 'utf8').replaceAll('--', '- -'))
+    .replace('{{policy}}', () => policy)
+    .replace('{{style}}', () => style)
+    .replace('{{script}}', () => script);
+  writeFileSync(join(out, page), text);
 
-namespace lockstep::html {
+  const bytes = Buffer.from(text, 'utf8');
+  const lines = [];
+  for (let i = 0; i < bytes.length; i += 32) lines.push([...bytes.subarray(i, i + 32)].join(','));
+  writeFileSync(
+    join(out, page.replace('.html', '_template.cc')),
+    `// Made by web/build.mjs.
+#include "${header}"
+
+namespace lockstep::${space} {
 namespace {
 
 const unsigned char kBytes[] = {
@@ -54,8 +59,20 @@ ${lines.join(',\n')}};
 
 }  // namespace
 
-std::string_view PageTemplate() { return {reinterpret_cast<const char*>(kBytes), sizeof(kBytes)}; }
+std::string_view ${name}() { return {reinterpret_cast<const char*>(kBytes), sizeof(kBytes)}; }
 
-}  // namespace lockstep::html
+}  // namespace lockstep::${space}
 `,
-);
+  );
+}
+
+await make({ page: 'page.html', script: 'main.ts', style: 'style.css', header: 'aggregator/html/page.h', space: 'html', name: 'PageTemplate' });
+await make({
+  page: 'index.html',
+  script: 'index.ts',
+  style: 'index.css',
+  extraPolicy: "connect-src 'self'; ",
+  header: 'aggregator/site/site.h',
+  space: 'site',
+  name: 'IndexPage',
+});

@@ -12,8 +12,6 @@
 namespace lockstep::ingest {
 namespace {
 
-constexpr uint32_t kProtocolMin = 1;
-constexpr uint32_t kProtocolMax = 1;
 constexpr size_t kMostExchanges = 8192;  // per node: minutes at a capture's rate
 constexpr size_t kMostFinished = 32;     // captures that Status still tells about
 constexpr size_t kMostAbsent = 1024;     // daemons that went away and may come back
@@ -30,8 +28,6 @@ std::string NewCaptureId(JobTime now) {
   if (::getrandom(&random, sizeof(random), 0) != sizeof(random)) random = static_cast<uint32_t>(now.ns());
   return absl::StrFormat("%s-%06x", text, random & 0xFFFFFF);
 }
-
-Nanos RoundTrip(const store::ClockExchange& e) { return (e.t4 - e.t1) - (e.t3 - e.t2); }
 
 }  // namespace
 
@@ -92,6 +88,7 @@ void Hub::Disconnect(const DaemonKey& key, const DaemonConnection* connection) {
     if (it == daemons_.end() || it->second.connection.get() != connection) return;
     it->second.connection = nullptr;
     host = it->second.host_name;
+    NoteSeen(it->second.ranks);
     // Its acknowledged sequence is all that is worth keeping, and not for ever.
     for (auto old = daemons_.begin(); daemons_.size() > kMostAbsent && old != daemons_.end();) {
       old = old->second.connection == nullptr && old != it ? daemons_.erase(old) : std::next(old);
@@ -108,7 +105,9 @@ std::optional<uint64_t> Hub::Handle(const DaemonKey& key, const DaemonConnection
     const auto it = daemons_.find(key);
     if (it == daemons_.end() || it->second.connection.get() != connection) return std::nullopt;
     if (message.has_ranks()) {
+      NoteSeen(it->second.ranks);
       it->second.ranks.assign(message.ranks().ranks().begin(), message.ranks().ranks().end());
+      NoteSeen(it->second.ranks);
       it->second.told_ranks = true;
       changed_.notify_all();
       return std::nullopt;
@@ -261,59 +260,6 @@ absl::Status Hub::Stop(const std::string& capture) {
   }
   session->Stop();
   return absl::OkStatus();
-}
-
-void Hub::FillClock(const Exchanges& exchanges, v1::DaemonStatus& status) {
-  constexpr size_t kNewest = 64;
-  const store::ClockExchange* best = nullptr;
-  size_t seen = 0;
-  for (auto e = exchanges.rbegin(); e != exchanges.rend() && seen < kNewest; ++e, ++seen) {
-    if (best == nullptr || RoundTrip(*e) < RoundTrip(*best)) best = &*e;
-  }
-  if (best == nullptr) return;
-  status.set_clock_offset_ns(((best->t1.ns() - best->t2.ns()) + (best->t4.ns() - best->t3.ns())) / 2);
-  status.set_clock_bound_ns(std::max<int64_t>(RoundTrip(*best).ns() / 2, 1));
-}
-
-v1::StatusReply Hub::Status(const std::string& job) const {
-  v1::StatusReply reply;
-  reply.mutable_version()->set_protocol_min(kProtocolMin);
-  reply.mutable_version()->set_protocol_max(kProtocolMax);
-  std::vector<std::shared_ptr<CaptureSession>> sessions = Sessions();
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& [key, daemon] : daemons_) {
-      if (daemon.connection == nullptr) continue;
-      v1::DaemonStatus& status = *reply.add_daemons();
-      status.set_node_id(key.node_id);
-      status.set_host_name(daemon.host_name);
-      status.set_version(daemon.version);
-      status.set_connected_ns(daemon.connected.ns());
-      for (const v1::Rank& rank : daemon.ranks) {
-        if (job.empty() || rank.job() == job) *status.add_ranks() = rank;
-      }
-      if (const auto it = clocks_.find(key.node_id); it != clocks_.end()) FillClock(it->second, status);
-    }
-    for (const v1::CaptureStatus& status : finished_) {
-      if (job.empty() || status.job() == job) *reply.add_captures() = status;
-    }
-  }
-  for (const auto& session : sessions) {
-    if (job.empty() || session->selection().job == job) *reply.add_captures() = session->Status();
-  }
-  return reply;
-}
-
-HubStats Hub::stats() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  HubStats stats = counts_;
-  for (const auto& daemon : daemons_) {
-    if (daemon.second.connection == nullptr) continue;
-    ++stats.daemons;
-    stats.ranks += daemon.second.ranks.size();
-  }
-  stats.captures_running = sessions_.size();
-  return stats;
 }
 
 bool Hub::WaitForDaemon(Nanos at_most) {

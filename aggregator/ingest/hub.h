@@ -57,6 +57,25 @@ struct HubStats {
   uint64_t missing = 0;     // that never came, and that no gap explains
 };
 
+// A job's name and its user: two users' jobs never merge.
+struct JobKey {
+  std::string job;
+  uint32_t uid = 0;
+  auto operator<=>(const JobKey&) const = default;
+};
+struct SeenJob {
+  int32_t world_size = 0;
+  JobTime last_seen;  // when a daemon last told of it, or left
+};
+
+// A capture that has not ended, its report included: "closed" while that is made.
+struct RunningCapture {
+  v1::CaptureStatus status;
+  uint32_t uid = 0;
+  int32_t world_size = 0;
+  size_t missing_ranks = 0;
+};
+
 class Hub {
  public:
   // `clock` must outlive the hub.
@@ -79,6 +98,9 @@ class Hub {
   // kNotFound where no such capture runs.
   absl::Status Stop(const std::string& capture);
   v1::StatusReply Status(const std::string& job) const;
+  std::vector<RunningCapture> Running() const;
+  // The last 256 jobs, those that are gone too.
+  std::map<JobKey, SeenJob> SeenJobs() const;
   // Waits until a connected daemon has told its ranks.
   bool WaitForDaemon(Nanos at_most);
   // Ends running captures and closes all connections; what comes afterwards is refused.
@@ -104,11 +126,15 @@ class Hub {
     std::shared_ptr<std::mutex> order = std::make_shared<std::mutex>();
   };
   using Exchanges = std::deque<store::ClockExchange>;
+  static constexpr uint32_t kProtocolMin = 1;
+  static constexpr uint32_t kProtocolMax = 1;
 
   std::shared_ptr<CaptureSession> SessionOf(const std::string& capture) const;
   std::vector<std::shared_ptr<CaptureSession>> Sessions() const;
   std::optional<uint64_t> HandleData(const DaemonKey& key, const v1::FromDaemon& message);
   void Count(const std::function<void(HubStats&)>& add);
+  // The lock is held.
+  void NoteSeen(const std::vector<v1::Rank>& ranks);
   std::optional<uint64_t> Sequenced(const DaemonKey& key, uint64_t first, uint64_t last,
                                     const std::string& capture,
                                     const std::function<void(CaptureSession&)>& store);
@@ -118,6 +144,7 @@ class Hub {
   SessionEnvironment Environment();
   Nanos RoundTripP99(const std::string& node_id) const;
   std::vector<SeenRank> Seen(size_t& daemons) const;
+  static Nanos RoundTrip(const store::ClockExchange& e) { return (e.t4 - e.t1) - (e.t3 - e.t2); }
   static void FillClock(const Exchanges& exchanges, v1::DaemonStatus& status);
 
   const HubOptions options_;
@@ -129,6 +156,7 @@ class Hub {
   std::map<std::string, Exchanges> clocks_;  // by node
   std::map<std::string, std::shared_ptr<CaptureSession>> sessions_;
   std::deque<v1::CaptureStatus> finished_;  // the newest last
+  std::map<JobKey, SeenJob> seen_jobs_;
   HubStats counts_;                         // without its first three
   metrics::LossTable losses_{{"cupti", "client", "ring", "spool", "wire", "store", "other"}};
 };

@@ -272,6 +272,7 @@ absl::Status WriteJson(const Report& report, store::ByteSink& sink) {
   JsonOut out;
   out.BeginObject();
   out.Member("schema", "lockstep.report/1");
+  out.Member("verdict", VerdictSentence(report));
   WriteCapture(out, report.capture);
   WriteArray(out, "ranks", report.ranks, [&](const RankRow& r) { WriteRank(out, r); });
   WriteArray(out, "steps", report.steps, [&](const StepRow& s) { WriteStep(out, s); });

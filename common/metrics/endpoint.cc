@@ -10,8 +10,8 @@ namespace lockstep::metrics {
 namespace {
 
 constexpr int kNotFound = 404, kUnavailable = 503;
-// All that HttpServer and this file answer with.
-constexpr int kStatuses[] = {200, 400, 401, kNotFound, 405, 413, 431, kUnavailable, 505};
+// All that HttpServer, this file and the program's other paths answer with.
+constexpr int kStatuses[] = {200, 400, 401, 403, kNotFound, 405, 413, 431, kUnavailable, 505};
 
 HttpResponse Line(int status, absl::string_view text) {
   HttpResponse response;
@@ -25,22 +25,24 @@ HttpResponse Line(int status, absl::string_view text) {
 absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Start(HttpServerOptions options, std::string prefix, EndpointSource source) {
   if (options.token.empty()) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "--metrics ", options.address, ": a TCP port is open to every user of its machine, so none is opened without a token; give --token-file"));
+        options.flag, " ", options.address, ": a TCP port is open to every user of its machine, so none is opened without a token; give --token-file"));
   }
   std::unique_ptr<Endpoint> endpoint(new Endpoint(std::move(prefix), std::move(source)));
   LOCKSTEP_ASSIGN_OR_RETURN(
-      endpoint->server_, HttpServer::Start(std::move(options), [raw = endpoint.get()](const std::string& path, const HttpCounts& so_far) {
-        return raw->Answer(path, so_far);
+      endpoint->server_, HttpServer::Start(std::move(options), [raw = endpoint.get()](const HttpRequest& request, const HttpCounts& so_far) {
+        return raw->Answer(request, so_far);
       }));
   return endpoint;
 }
 
-HttpResponse Endpoint::Answer(const std::string& path, const HttpCounts& so_far) const {
+HttpResponse Endpoint::Answer(const HttpRequest& request, const HttpCounts& so_far) const {
+  const std::string& path = request.path;
   if (path == "/metrics") return AnswerMetrics(so_far);
   if (path == "/healthz") {
     const absl::StatusOr<std::string> health = source_.health();
     return health.ok() ? Line(200, *health) : Line(kUnavailable, health.status().message());
   }
+  if (source_.others) return source_.others(request);
   return Line(kNotFound, "there are /metrics and /healthz here");
 }
 

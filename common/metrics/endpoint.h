@@ -1,4 +1,5 @@
-// What a program shows to those who operate it, at one port: /metrics for Prometheus and /healthz for whoever restarts what is dead.
+// What a program shows to those who operate it, at one port: /metrics for Prometheus, /healthz for whoever restarts what is dead, and what
+// the program adds.
 #ifndef LOCKSTEP_COMMON_METRICS_ENDPOINT_H_
 #define LOCKSTEP_COMMON_METRICS_ENDPOINT_H_
 
@@ -20,6 +21,8 @@ struct EndpointSource {
   std::function<absl::Status(Page& page)> fill;
   // One line. An error is answered with 503 and its text.
   std::function<absl::StatusOr<std::string>()> health;
+  // Every other path; null: there is none.
+  std::function<HttpResponse(const HttpRequest& request)> others;
 };
 
 class Endpoint {
@@ -34,7 +37,7 @@ class Endpoint {
 
  private:
   Endpoint(std::string prefix, EndpointSource source) : prefix_(std::move(prefix)), source_(std::move(source)) {}
-  HttpResponse Answer(const std::string& path, const HttpCounts& so_far) const;
+  HttpResponse Answer(const HttpRequest& request, const HttpCounts& so_far) const;
   HttpResponse AnswerMetrics(const HttpCounts& so_far) const;
   void AddHttpCounts(const HttpCounts& counts, Page& page) const;
 

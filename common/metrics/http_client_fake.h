@@ -44,7 +44,7 @@ class FakeHttpClient {
 // The whole answer, status line first. `headers`: each with its line end.
 inline std::string Get(const std::string& address, const std::string& path, const std::string& headers = "") {
   FakeHttpClient client(address);
-  client.Send("GET " + path + " HTTP/1.1\r\nHost: test\r\n" + headers + "\r\n");
+  client.Send("GET " + path + " HTTP/1.1\r\nHost: " + address + "\r\n" + headers + "\r\n");
   return client.Receive();
 }
 

@@ -1,6 +1,8 @@
 #include "common/metrics/http_request.h"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -52,9 +54,10 @@ int ParseRequestLine(std::string_view line, HttpRequest& request, std::string_vi
   return request.head || method == "GET" ? request.status : kMethodNotAllowed;
 }
 
+
+// Those that were seen; their values may be empty.
 struct Seen {
-  int hosts = 0;
-  int authorizations = 0;
+  bool host = false, authorization = false, cookie = false;
 };
 
 int ParseHeader(std::string_view line, HttpRequest& request, Seen& seen) {
@@ -62,11 +65,13 @@ int ParseHeader(std::string_view line, HttpRequest& request, Seen& seen) {
   if (colon == std::string_view::npos || !IsToken(line.substr(0, colon))) return kBadRequest;
   const std::string name = absl::AsciiStrToLower(absl::string_view(line.data(), colon));
   const std::string_view value = Trim(line.substr(colon + 1));
-  // What two readers may take for two different things is what attacks are made of.
-  if (name == "host" && ++seen.hosts > 1) return kBadRequest;
-  if (name == "authorization") {
-    if (++seen.authorizations > 1) return kBadRequest;
-    request.authorization = value;
+  for (const auto& [known, place, before] : {std::tuple("host", &request.host, &seen.host),
+                                             std::tuple("authorization", &request.authorization, &seen.authorization),
+                                             std::tuple("cookie", &request.cookie, &seen.cookie)}) {
+    if (name != known) continue;
+    // What two readers may take for two different things is what attacks are made of.
+    if (std::exchange(*before, true)) return kBadRequest;
+    *place = value;
   }
   if (name == "transfer-encoding" || (name == "content-length" && value != "0")) return kContentTooLarge;
   return request.status;
@@ -96,7 +101,7 @@ std::optional<HttpRequest> ParseHttpRequest(std::string_view received) {
     if (line.find_first_of(kLineEnd) != std::string_view::npos) return Refused(kBadRequest);
     if (const int status = ParseHeader(line, request, seen); status != request.status) return Refused(status);
   }
-  if (version == "HTTP/1.1" && seen.hosts == 0) return Refused(kBadRequest);
+  if (version == "HTTP/1.1" && !seen.host) return Refused(kBadRequest);
   return request;
 }
 

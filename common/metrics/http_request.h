@@ -1,4 +1,4 @@
-// The little of HTTP that a scrape needs: the head of one GET or HEAD request.
+// The little of HTTP that a scrape or a page needs: the head of one GET or HEAD request.
 #ifndef LOCKSTEP_COMMON_METRICS_HTTP_REQUEST_H_
 #define LOCKSTEP_COMMON_METRICS_HTTP_REQUEST_H_
 
@@ -9,7 +9,7 @@
 
 namespace lockstep::metrics {
 
-// A head that is longer is refused. Prometheus sends some 300 bytes.
+// A head that is longer is refused. Prometheus sends some 300 bytes, a browser some 700 and its cookies.
 inline constexpr size_t kLargestRequest = 8u << 10;
 
 struct HttpRequest {
@@ -18,7 +18,10 @@ struct HttpRequest {
   int status = 200;
   bool head = false;          // HEAD: the answer goes without its body
   std::string path;           // without the query; not decoded
-  std::string authorization;  // the header's value
+  // The headers' values; empty where there is none.
+  std::string authorization;
+  std::string host;
+  std::string cookie;
 };
 
 // Nothing while the head is not complete. What follows the head is not looked at: each connection answers one request. Pure.

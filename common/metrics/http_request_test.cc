@@ -67,6 +67,8 @@ TEST(HttpRequest, NonsenseIsABadRequest) {
                                      std::string("GET / HTTP/1.0\r\nA : x\r\n\r\n"),
                                      std::string("GET / HTTP/1.0\r\n: x\r\n\r\n"),
                                      std::string("GET / HTTP/1.0\r\nAuthorization: a\r\nAuthorization: b\r\n\r\n"),
+                                     std::string("GET / HTTP/1.0\r\nCookie: a\r\nCookie: a\r\n\r\n"),
+                                     std::string("GET / HTTP/1.0\r\nAuthorization:\r\nAuthorization: b\r\n\r\n"),
                                      std::string("GET / HTTP/1.0\nHost: x\r\n\r\n"),
                                      std::string("GET / HTTP/1.0\r\nX: a\rb\r\n\r\n"),
                                      std::string("GET /\0 HTTP/1.0\r\n\r\n", 20),

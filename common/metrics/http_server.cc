@@ -4,7 +4,9 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -25,6 +27,8 @@ constexpr Nanos kNoDescriptorsPause = Nanos::Millis(100);
 constexpr int kBacklog = 16;
 // Of a caller that goes on sending: reading all of it would be work that anybody can give us.
 constexpr size_t kMostThrownAway = 64u << 10;
+// Of a file, before the next connection has its turn.
+constexpr uint64_t kMostAtOnce = 1u << 20;
 
 MonoTime Now() {
   timespec t{};
@@ -38,7 +42,7 @@ struct SocketAddress {
   bool loopback = false;
 };
 
-absl::StatusOr<SocketAddress> Resolve(const rpc::Address& address) {
+absl::StatusOr<SocketAddress> Resolve(const rpc::Address& address, const std::string& flag) {
   SocketAddress out;
   auto& v4 = reinterpret_cast<sockaddr_in&>(out.bytes);
   auto& v6 = reinterpret_cast<sockaddr_in6&>(out.bytes);
@@ -59,7 +63,7 @@ absl::StatusOr<SocketAddress> Resolve(const rpc::Address& address) {
     return out;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("--metrics ", address.target(), ": Prometheus is answered at an IP address of this machine, as in 127.0.0.1:9464"));
+      absl::StrCat(flag, " ", address.target(), ": an IP address of this machine and a port are wanted, as in 127.0.0.1:9464"));
 }
 
 std::string TextOf(const SocketAddress& address) {
@@ -74,12 +78,12 @@ std::string TextOf(const SocketAddress& address) {
   return absl::StrCat("[", text, "]:", ntohs(v6.sin6_port));
 }
 
-absl::StatusOr<Fd> Listen(SocketAddress& address, const std::string& name) {
+absl::StatusOr<Fd> Listen(SocketAddress& address, const HttpServerOptions& options) {
   Fd fd(socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.bytes), address.length) != 0 || listen(fd.get(), kBacklog) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot listen on ", name, " for Prometheus: give another --metrics address"));
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot listen on ", options.address, ": give another ", options.flag, " address"));
   }
   getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address.bytes), &address.length);
   return fd;
@@ -95,6 +99,8 @@ const char* Reason(int status) {
       return "Unauthorized";
     case 404:
       return "Not Found";
+    case 403:
+      return "Forbidden";
     case 405:
       return "Method Not Allowed";
     case 413:
@@ -114,12 +120,12 @@ const char* Reason(int status) {
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(HttpServerOptions options, Answer answer) {
   LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address parsed, rpc::Address::Parse(options.address));
-  LOCKSTEP_ASSIGN_OR_RETURN(SocketAddress address, Resolve(parsed));
+  LOCKSTEP_ASSIGN_OR_RETURN(SocketAddress address, Resolve(parsed, options.flag));
   if (!address.loopback && options.token.empty()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("--metrics ", options.address, ": no port beyond this machine without a token; give --token-file, or 127.0.0.1"));
+        absl::StrCat(options.flag, " ", options.address, ": no port beyond this machine without a token; give --token-file, or 127.0.0.1"));
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(Fd listener, Listen(address, options.address));
+  LOCKSTEP_ASSIGN_OR_RETURN(Fd listener, Listen(address, options));
   Fd wakeup(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wakeup.ok()) return absl::ErrnoToStatus(errno, "cannot make the descriptor that ends the metrics thread");
   return std::unique_ptr<HttpServer>(
@@ -199,7 +205,8 @@ bool HttpServer::Turn(Connection& connection) {
   if (!request) return true;
   connection.answered = true;
   connection.received.clear();
-  connection.answer = Respond(*request);
+  Respond(*request, connection);
+  connection.until = Now() + options_.answer_time;
   return Send(connection);
 }
 
@@ -217,10 +224,21 @@ bool HttpServer::Receive(Connection& connection) {
 }
 
 bool HttpServer::Send(Connection& connection) {
-  const ssize_t n = send(connection.fd.get(), connection.answer.data(), connection.answer.size(), MSG_NOSIGNAL);
-  if (n < 0) return errno == EAGAIN || errno == EINTR;
-  connection.answer.erase(0, static_cast<size_t>(n));
-  if (!connection.answer.empty()) return true;
+  if (const size_t left = connection.answer.size() - connection.sent; left > 0) {
+    const ssize_t n = send(connection.fd.get(), connection.answer.data() + connection.sent, left, MSG_NOSIGNAL);
+    if (n < 0) return errno == EAGAIN || errno == EINTR;
+    connection.sent += static_cast<size_t>(n);
+    if (connection.sent < connection.answer.size()) return true;
+  }
+  if (connection.file_left > 0) {
+    const ssize_t n = sendfile(connection.fd.get(), connection.file.get(), nullptr, std::min(connection.file_left, kMostAtOnce));
+    if (n < 0) return errno == EAGAIN || errno == EINTR;
+    if (n == 0) return false;
+    connection.file_left -= static_cast<uint64_t>(n);
+    if (connection.file_left > 0) return true;
+  }
+  connection.answer = std::string();
+  connection.file.reset();
   // Closed at once, unread bytes of the caller would make the kernel take the answer back.
   connection.finished = true;
   return shutdown(connection.fd.get(), SHUT_WR) == 0;
@@ -228,27 +246,38 @@ bool HttpServer::Send(Connection& connection) {
 
 bool HttpServer::Allowed(const HttpRequest& request) const {
   constexpr absl::string_view kScheme = "bearer ";
-  if (options_.token.empty()) return true;
+  if (options_.token.empty() || (options_.admit && options_.admit(request))) return true;
   if (!absl::StartsWithIgnoreCase(request.authorization, kScheme)) return false;
   return options_.token.Matches(std::string_view(request.authorization).substr(kScheme.size()));
 }
 
-std::string HttpServer::Respond(const HttpRequest& request) {
+void HttpServer::Respond(const HttpRequest& request, Connection& connection) {
   HttpResponse response;
   response.status = request.status;
   if (response.status == 200 && !Allowed(request)) response.status = 401;
   if (response.status == 200) {
-    response = answer_(request.path, counts_);
+    response = answer_(request, counts_);
   } else {
     response.body = absl::StrCat(Reason(response.status), "\n");
   }
+  struct stat file {};
+  if (response.file.ok() && (fstat(response.file.get(), &file) != 0 || !S_ISREG(file.st_mode))) {
+    response = {.status = 404, .body = "no such file\n"};
+    file = {};
+  }
   ++counts_.answered[response.status];
   std::string text = absl::StrCat("HTTP/1.1 ", response.status, " ", Reason(response.status), "\r\nContent-Type: ", response.content_type,
-                                  "\r\nContent-Length: ", response.body.size(), "\r\nCache-Control: no-store\r\nConnection: close\r\n",
+                                  "\r\nContent-Length: ", response.body.size() + static_cast<uint64_t>(file.st_size), "\r\nCache-Control: no-store\r\n",
+                                  "X-Content-Type-Options: nosniff\r\nConnection: close\r\n",
                                   response.status == 401 ? "WWW-Authenticate: Bearer\r\n" : "",
-                                  response.status == 405 ? "Allow: GET, HEAD\r\n" : "", "\r\n");
-  if (!request.head) text += response.body;
-  return text;
+                                  response.status == 405 ? "Allow: GET, HEAD\r\n" : "");
+  for (const auto& [name, value] : response.headers) absl::StrAppend(&text, name, ": ", value, "\r\n");
+  text += "\r\n";
+  connection.answer = std::move(text);
+  if (request.head) return;
+  connection.answer += response.body;
+  connection.file = std::move(response.file);
+  connection.file_left = static_cast<uint64_t>(file.st_size);
 }
 
 }  // namespace lockstep::metrics

@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -29,13 +30,21 @@ struct HttpResponse {
   int status = 200;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
+  std::vector<std::pair<std::string, std::string>> headers;  // besides those that every answer has
+  // Where it is open, this regular file from its beginning follows the body. Its length is told before it is read: one that shrinks
+  // meanwhile ends the connection.
+  Fd file;
 };
 
 struct HttpServerOptions {
-  std::string address;  // IP:PORT, [IPv6]:PORT or localhost:PORT; port 0 takes a free one
+  std::string address;             // IP:PORT, [IPv6]:PORT or localhost:PORT; port 0 takes a free one
+  std::string flag = "--metrics";  // that named it, for messages
   rpc::Token token;     // empty: loopback only, and nobody is asked for one
+  // Lets a request in that does not carry the token; null: none. On the server's thread.
+  std::function<bool(const HttpRequest&)> admit;
   size_t most_connections = 16;
-  Nanos request_time = Nanos::Seconds(5);  // from the connection to its answer's last byte
+  Nanos request_time = Nanos::Seconds(5);  // from the connection to the request's end
+  Nanos answer_time = Nanos::Seconds(5);   // from there to the answer's last byte
 };
 
 // Since the server started.
@@ -48,7 +57,7 @@ struct HttpCounts {
 class HttpServer {
  public:
   // Called on the server's thread, one request at a time; while it runs nobody else is served.
-  using Answer = std::function<HttpResponse(const std::string& path, const HttpCounts& so_far)>;
+  using Answer = std::function<HttpResponse(const HttpRequest& request, const HttpCounts& so_far)>;
 
   // kInvalidArgument, kFailedPrecondition: the address, with the remedy.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(HttpServerOptions options, Answer answer);
@@ -65,7 +74,10 @@ class HttpServer {
     Fd fd;
     MonoTime until;
     std::string received;
-    std::string answer;  // what is left to send of it
+    std::string answer;
+    size_t sent = 0;  // of it
+    Fd file;  // what follows it
+    uint64_t file_left = 0;
     bool answered = false;
     bool finished = false;  // all is sent; a little of what still comes is thrown away, so that the answer is not lost with it
     size_t thrown_away = 0;
@@ -78,7 +90,8 @@ class HttpServer {
   bool Turn(Connection& connection);
   bool Receive(Connection& connection);
   bool Send(Connection& connection);
-  std::string Respond(const HttpRequest& request);
+  // Makes the connection's answer.
+  void Respond(const HttpRequest& request, Connection& connection);
   bool Allowed(const HttpRequest& request) const;
   void CloseOverdue();
 

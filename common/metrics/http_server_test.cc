@@ -1,6 +1,10 @@
 #include "common/metrics/http_server.h"
 
+#include <fcntl.h>
+
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,11 +26,17 @@ class HttpServerTest : public testing::Test {
  protected:
   HttpServerTest() { options_.address = "127.0.0.1:0"; }
   void Start() {
-    auto server = HttpServer::Start(options_, [this](const std::string& path, const HttpCounts& so_far) {
+    auto server = HttpServer::Start(options_, [this](const HttpRequest& request, const HttpCounts& so_far) {
+      const std::string& path = request.path;
       HttpResponse response;
       if (path == "/counts") {
         response.body = std::to_string(so_far.displaced) + " displaced, " + std::to_string(so_far.timed_out) + " timed out, " +
                         std::to_string(so_far.answered.count(401) ? so_far.answered.at(401) : 0) + " without token";
+      } else if (path == "/file") {
+        response.file = Fd(open(file_.c_str(), O_RDONLY | O_CLOEXEC));
+        response.body = "first\n";
+      } else if (path == "/folder") {
+        response.file = Fd(open(testing::TempDir().c_str(), O_RDONLY | O_CLOEXEC));
       } else {
         response.body = path == "/large" ? large_ : "this is " + path;
       }
@@ -37,6 +47,7 @@ class HttpServerTest : public testing::Test {
   }
   std::string Ask(const std::string& path, const std::string& headers = "") { return Get(server_->address(), path, headers); }
 
+  const std::string file_ = testing::TempDir() + "http_server_test.file";
   const std::string large_ = std::string(8u << 20, 'x');
   HttpServerOptions options_;
   std::unique_ptr<HttpServer> server_;
@@ -47,7 +58,7 @@ TEST_F(HttpServerTest, AnswersAndCloses) {
   EXPECT_THAT(server_->address(), MatchesRegex("127\\.0\\.0\\.1:[1-9][0-9]+"));
   EXPECT_EQ(Ask("/a?b"),
             "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 10\r\nCache-Control: no-store\r\n"
-            "Connection: close\r\n\r\nthis is /a");
+            "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\nthis is /a");
 }
 
 TEST_F(HttpServerTest, HeadHasNoBody) {
@@ -62,6 +73,29 @@ TEST_F(HttpServerTest, HeadHasNoBody) {
 TEST_F(HttpServerTest, ALargeAnswerArrivesWhole) {
   Start();
   EXPECT_EQ(BodyOf(Ask("/large")), large_);
+}
+
+TEST_F(HttpServerTest, AFileFollowsTheBody) {
+  std::ofstream(file_) << large_ << "end";
+  Start();
+  const std::string answer = Ask("/file");
+  EXPECT_THAT(answer, HasSubstr("\r\nContent-Length: " + std::to_string(large_.size() + 9) + "\r\n"));
+  EXPECT_EQ(BodyOf(answer), "first\n" + large_ + "end");
+  FakeHttpClient head(server_->address());
+  head.Send("HEAD /file HTTP/1.0\r\n\r\n");
+  EXPECT_EQ(BodyOf(head.Receive()), "");
+  std::filesystem::remove(file_);
+  EXPECT_EQ(BodyOf(Ask("/file")), "first\n") << "a file that is not open is none";
+  EXPECT_THAT(Ask("/folder"), StartsWith("HTTP/1.1 404 "));
+}
+
+TEST_F(HttpServerTest, WhoIsAdmittedNeedsNoToken) {
+  options_.token = *rpc::Token::FromText(kToken);
+  options_.admit = [](const HttpRequest& request) { return request.path == "/open" && request.cookie == "a=b" && !request.host.empty(); };
+  Start();
+  EXPECT_THAT(Ask("/open", "Cookie: a=b\r\n"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(Ask("/open"), StartsWith("HTTP/1.1 401 "));
+  EXPECT_THAT(Ask("/other", "Cookie: a=b\r\n"), StartsWith("HTTP/1.1 401 "));
 }
 
 TEST_F(HttpServerTest, WithATokenEveryRequestNeedsIt) {
@@ -121,6 +155,7 @@ TEST_F(HttpServerTest, SlowAndSilentCallersKeepNobodyOut) {
 
 TEST_F(HttpServerTest, ACallerThatTakesTooLongIsDropped) {
   options_.request_time = Nanos::Millis(200);
+  options_.answer_time = Nanos::Millis(200);
   Start();
   FakeHttpClient trickle(server_->address());
   FakeHttpClient deaf(server_->address());  // takes no byte of an answer that no socket buffer holds

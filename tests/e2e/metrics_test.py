@@ -310,7 +310,7 @@ class Metrics(unittest.TestCase):
                                         (programs.aggregator_metrics, "/healthz", (200, "ok daemons=1\n"))):
                 self.assertEqual(get(address, path, programs.token), want)
                 self.assertEqual(get(address, path)[0], 401)
-                self.assertEqual(get(address, "/", programs.token)[0], 404)
+                self.assertEqual(get(address, "/nothing", programs.token)[0], 404)
             self.measure(programs)
             programs.aggregator.send_signal(signal.SIGTERM)
             programs.aggregator.wait(20)

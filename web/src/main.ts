@@ -4,6 +4,7 @@ import { time } from './format';
 import { heatmap } from './heatmap';
 import { collectives, partition, tables, trust, verdict } from './page_parts';
 import { seriesPart } from './series';
+import { themeButton } from './theme';
 import { timelinePart } from './timeline';
 import { waitingPart } from './waiting';
 import { waterfall } from './waterfall';
@@ -18,27 +19,6 @@ const PARTS: [string, string, (page: Page) => HTMLElement][] = [
   ['series', 'Over time', seriesPart],
   ['tables', 'Tables', tables],
 ];
-
-// Follows the system until the reader says otherwise; a file has no memory to keep that in.
-function themeButton(): HTMLElement {
-  const dark = matchMedia('(prefers-color-scheme: dark)');
-  let chosen: boolean | null = null;
-  const button = h('button', { type: 'button' });
-  const apply = () => {
-    const isDark = chosen ?? dark.matches;
-    document.documentElement.dataset.theme = isDark ? 'dark' : 'light';
-    button.textContent = isDark ? 'Light' : 'Dark';
-    button.setAttribute('aria-label', isDark ? 'use light colours' : 'use dark colours');
-    dispatchEvent(new CustomEvent('themechange'));
-  };
-  dark.addEventListener('change', apply);
-  button.addEventListener('click', () => {
-    chosen = !(chosen ?? dark.matches);
-    apply();
-  });
-  apply();
-  return button;
-}
 
 function about(page: Page): string {
   const c = page.report.capture;

@@ -27,7 +27,16 @@ const textOf = (cell: Cell) => (cell == null ? '–' : typeof cell === 'boolean'
 // Digits that nobody sees are not searched.
 const searched = (cell: Cell) => (typeof cell === 'number' && !Number.isInteger(cell) ? '' : textOf(cell));
 
-export function table<R>(columns: Column<R>[], rows: R[], options: TableOptions<R>): HTMLElement {
+export interface LiveTable<R> {
+  element: HTMLElement;
+  // Other rows, in the order, search and place that the reader has chosen.
+  update(rows: R[]): void;
+}
+
+export const table = <R>(columns: Column<R>[], rows: R[], options: TableOptions<R>): HTMLElement =>
+  liveTable(columns, rows, options).element;
+
+export function liveTable<R>(columns: Column<R>[], rows: R[], options: TableOptions<R>): LiveTable<R> {
   let sort = options.sort ?? null;
   let shown = rows;
   let first = -1;
@@ -91,7 +100,7 @@ export function table<R>(columns: Column<R>[], rows: R[], options: TableOptions<
     body.replaceChildren(...parts);
     mark();
   };
-  const arrange = () => {
+  const arrange = (top = true) => {
     const wanted = search.value.trim().toLowerCase();
     shown = wanted ? rows.filter((row) => words(row).includes(wanted)) : rows.slice();
     if (sort) {
@@ -104,7 +113,7 @@ export function table<R>(columns: Column<R>[], rows: R[], options: TableOptions<
         return sign * (typeof x === 'string' ? x.localeCompare(String(y), undefined, { numeric: true }) : Number(x) - Number(y));
       });
     }
-    scroll.scrollTop = 0;
+    if (top) scroll.scrollTop = 0;
     fill(true);
     heads.forEach((th, k) =>
       th.setAttribute('aria-sort', sort?.column === k ? (sort.down ? 'descending' : 'ascending') : 'none'),
@@ -125,9 +134,17 @@ export function table<R>(columns: Column<R>[], rows: R[], options: TableOptions<
     head.append(th);
     return th;
   });
-  search.addEventListener('input', arrange);
+  search.addEventListener('input', () => arrange());
   scroll.addEventListener('scroll', () => fill(false), { passive: true });
   if (options.chosen) addEventListener('rankchosen', mark);
   arrange();
-  return h('div', {}, h('div', { class: 'tools' }, search, told), scroll);
+  const update = (others: R[]) => {
+    rows = others;
+    haystack.clear();
+    // A link keeps the focus though its row is made again.
+    const link = document.activeElement?.closest('tbody') === body ? document.activeElement.getAttribute('href') : null;
+    arrange(false);
+    if (link) [...body.querySelectorAll('a')].find((a) => a.getAttribute('href') === link)?.focus({ preventScroll: true });
+  };
+  return { element: h('div', {}, h('div', { class: 'tools' }, search, told), scroll), update };
 }

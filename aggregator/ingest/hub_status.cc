@@ -1,0 +1,96 @@
+// What the hub tells of itself.
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "aggregator/ingest/hub.h"
+
+namespace lockstep::ingest {
+namespace {
+
+// Whoever starts jobs names them.
+constexpr size_t kMostSeenJobs = 256;
+
+}  // namespace
+
+void Hub::FillClock(const Exchanges& exchanges, v1::DaemonStatus& status) {
+  constexpr size_t kNewest = 64;
+  const store::ClockExchange* best = nullptr;
+  size_t seen = 0;
+  for (auto e = exchanges.rbegin(); e != exchanges.rend() && seen < kNewest; ++e, ++seen) {
+    if (best == nullptr || RoundTrip(*e) < RoundTrip(*best)) best = &*e;
+  }
+  if (best == nullptr) return;
+  status.set_clock_offset_ns(((best->t1.ns() - best->t2.ns()) + (best->t4.ns() - best->t3.ns())) / 2);
+  status.set_clock_bound_ns(std::max<int64_t>(RoundTrip(*best).ns() / 2, 1));
+}
+
+v1::StatusReply Hub::Status(const std::string& job) const {
+  v1::StatusReply reply;
+  reply.mutable_version()->set_protocol_min(kProtocolMin);
+  reply.mutable_version()->set_protocol_max(kProtocolMax);
+  std::vector<std::shared_ptr<CaptureSession>> sessions = Sessions();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [key, daemon] : daemons_) {
+      if (daemon.connection == nullptr) continue;
+      v1::DaemonStatus& status = *reply.add_daemons();
+      status.set_node_id(key.node_id);
+      status.set_host_name(daemon.host_name);
+      status.set_version(daemon.version);
+      status.set_connected_ns(daemon.connected.ns());
+      for (const v1::Rank& rank : daemon.ranks) {
+        if (job.empty() || rank.job() == job) *status.add_ranks() = rank;
+      }
+      if (const auto it = clocks_.find(key.node_id); it != clocks_.end()) FillClock(it->second, status);
+    }
+    for (const v1::CaptureStatus& status : finished_) {
+      if (job.empty() || status.job() == job) *reply.add_captures() = status;
+    }
+  }
+  for (const auto& session : sessions) {
+    if (job.empty() || session->selection().job == job) *reply.add_captures() = session->Status();
+  }
+  return reply;
+}
+
+HubStats Hub::stats() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  HubStats stats = counts_;
+  for (const auto& daemon : daemons_) {
+    if (daemon.second.connection == nullptr) continue;
+    ++stats.daemons;
+    stats.ranks += daemon.second.ranks.size();
+  }
+  stats.captures_running = sessions_.size();
+  return stats;
+}
+
+std::vector<RunningCapture> Hub::Running() const {
+  std::vector<RunningCapture> out;
+  for (const auto& session : Sessions()) {
+    const Selection& selection = session->selection();
+    out.push_back({session->Status(), selection.uid, selection.world_size, selection.missing_ranks.size()});
+  }
+  return out;
+}
+
+void Hub::NoteSeen(const std::vector<v1::Rank>& ranks) {
+  for (const v1::Rank& rank : ranks) {
+    SeenJob& seen = seen_jobs_[{rank.job(), rank.uid()}];
+    seen.world_size = std::max(seen.world_size, rank.world_size());
+    seen.last_seen = clock_.Now();
+  }
+  while (seen_jobs_.size() > kMostSeenJobs) {
+    seen_jobs_.erase(std::min_element(seen_jobs_.begin(), seen_jobs_.end(),
+                                      [](const auto& a, const auto& b) { return a.second.last_seen < b.second.last_seen; }));
+  }
+}
+
+std::map<JobKey, SeenJob> Hub::SeenJobs() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return seen_jobs_;
+}
+
+}  // namespace lockstep::ingest

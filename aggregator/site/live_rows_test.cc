@@ -1,0 +1,89 @@
+#include "aggregator/site/live_rows.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::site {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class JobRowsTest : public ::testing::Test {
+ protected:
+  void Add(const std::string& host, const std::string& job, uint32_t uid, int32_t rank, int32_t world_size) {
+    v1::DaemonStatus* daemon = nullptr;
+    for (v1::DaemonStatus& d : *status_.mutable_daemons()) {
+      if (d.host_name() == host) daemon = &d;
+    }
+    if (daemon == nullptr) daemon = status_.add_daemons();
+    daemon->set_host_name(host);
+    v1::Rank& r = *daemon->add_ranks();
+    r.set_job(job);
+    r.set_uid(uid);
+    r.set_rank(rank);
+    seen_[{job, uid}] = {world_size, JobTime(1000)};
+  }
+  v1::StatusReply status_;
+  std::map<ingest::JobKey, ingest::SeenJob> seen_;
+};
+
+TEST_F(JobRowsTest, ARankOnTwoDevicesIsOneAndHostsAreSorted) {
+  Add("b", "train", 7, 1, 2);
+  Add("a", "train", 7, 0, 2);
+  Add("a", "train", 7, 0, 2);
+  const std::vector<JobRow> rows = JobRows(status_, seen_);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].ranks, 2u);
+  EXPECT_EQ(rows[0].world_size, 2u);
+  EXPECT_EQ(rows[0].state, "running");
+  EXPECT_THAT(rows[0].hosts, ElementsAre("a", "b"));
+}
+
+TEST_F(JobRowsTest, TwoUsersJobsOfOneNameAreTwo) {
+  Add("a", "train", 7, 0, 2);
+  Add("a", "train", 8, 0, 1);
+  const std::vector<JobRow> rows = JobRows(status_, seen_);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].state, "incomplete") << "one of its two ranks is missing";
+  EXPECT_EQ(rows[1].state, "running");
+}
+
+TEST_F(JobRowsTest, ThoseThatAreGoneComeLastAndTheNewestOfThemFirst) {
+  Add("a", "here", 7, -1, 0);
+  seen_[{"old", 7}] = {8, JobTime(2000)};
+  seen_[{"older", 7}] = {8, JobTime(1500)};
+  const std::vector<JobRow> rows = JobRows(status_, seen_);
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].job, "here");
+  EXPECT_EQ(rows[0].ranks, 1u) << "a process that nothing gives a rank can be captured too";
+  EXPECT_EQ(rows[0].world_size, std::nullopt);
+  EXPECT_EQ(rows[1].job, "old");
+  EXPECT_EQ(rows[1].state, "gone");
+  EXPECT_THAT(rows[1].hosts, IsEmpty());
+  EXPECT_EQ(rows[2].last_seen, JobTime(1500));
+}
+
+TEST(RunningRowTest, SaysWhatItsRanksDo) {
+  ingest::RunningCapture capture;
+  capture.status.set_capture("20260301-120000-0a1b2c");
+  capture.status.set_job("train");
+  capture.status.set_phase("arming");
+  capture.status.set_records(12);
+  capture.world_size = 4;
+  capture.missing_ranks = 1;
+  for (const auto state : {v1::RankState::ARMED, v1::RankState::ARMED, v1::RankState::FAILED}) capture.status.add_states()->set_state(state);
+  CaptureRow row = RunningRow(capture);
+  EXPECT_EQ(row.state, "arming");
+  EXPECT_EQ(row.text, "2 armed, 1 failed");
+  EXPECT_EQ(row.ranks, 3u);
+  EXPECT_EQ(row.missing_ranks, 1u);
+  EXPECT_EQ(row.records, 12u);
+  EXPECT_EQ(row.lost_records, std::nullopt) << "not known before it ends";
+  EXPECT_THAT(row.files, IsEmpty());
+  capture.status.set_phase("closed");
+  EXPECT_EQ(RunningRow(capture).state, "analysing");
+}
+
+}  // namespace
+}  // namespace lockstep::site

@@ -1,0 +1,47 @@
+#include "aggregator/site/sign_in.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "common/rpc/status_macros.h"
+
+namespace lockstep::site {
+namespace {
+
+constexpr char kPrefix[] = "/s/";
+constexpr absl::string_view kCookie = "lockstep=";
+
+}  // namespace
+
+absl::StatusOr<SignIn> SignIn::Make() {
+  LOCKSTEP_ASSIGN_OR_RETURN(rpc::Token path, rpc::Token::Random());
+  LOCKSTEP_ASSIGN_OR_RETURN(rpc::Token cookie, rpc::Token::Random());
+  return SignIn(std::move(path), std::move(cookie));
+}
+
+std::optional<std::string_view> SignIn::Inside(const metrics::HttpRequest& request) const {
+  std::string_view path = request.path;
+  constexpr std::string_view prefix = kPrefix;
+  if (path.substr(0, prefix.size()) != prefix) return std::nullopt;
+  path.remove_prefix(prefix.size());
+  const size_t end = path.find('/');
+  if (end == std::string_view::npos || !path_.Matches(path.substr(0, end))) return std::nullopt;
+  for (absl::string_view cookie : absl::StrSplit(request.cookie, ';')) {
+    cookie = absl::StripAsciiWhitespace(cookie);
+    if (absl::ConsumePrefix(&cookie, kCookie) && cookie_.Matches({cookie.data(), cookie.size()})) return path.substr(end);
+  }
+  return std::nullopt;
+}
+
+metrics::HttpResponse SignIn::Grant() const {
+  metrics::HttpResponse response;
+  response.content_type = "application/json";
+  response.body = absl::StrCat("{\"base\": \"", kPrefix, path_.text(), "/\"}\n");
+  // Not Secure: there is no TLS at this port. Strict: no other page's link or form brings it along.
+  response.headers.emplace_back("Set-Cookie",
+                                absl::StrCat(kCookie, cookie_.text(), "; Path=", kPrefix, path_.text(), "/; HttpOnly; SameSite=Strict"));
+  return response;
+}
+
+}  // namespace lockstep::site

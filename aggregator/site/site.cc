@@ -1,0 +1,140 @@
+#include "aggregator/site/site.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "aggregator/site/live_rows.h"
+
+namespace lockstep::site {
+namespace {
+
+using metrics::HttpRequest;
+using metrics::HttpResponse;
+
+constexpr int kForbidden = 403, kNotFound = 404;
+// Reading reports for the first time; the port's thread answers nobody else meanwhile.
+constexpr Nanos kMostReading = Nanos::Millis(100);
+constexpr std::string_view kApi = "/api/index.json", kCaptures = "/captures/";
+
+// Loads nothing, is in no frame, and has no origin of its own: whatever names in a report could do to its page, the session is out of reach.
+constexpr char kReportPolicy[] = "sandbox allow-scripts; frame-ancestors 'none'";
+constexpr char kPagePolicy[] = "frame-ancestors 'none'";  // the rest stands in the page
+constexpr char kDataPolicy[] = "default-src 'none'; sandbox; frame-ancestors 'none'";
+
+struct FileType {
+  std::string_view name;
+  const char* content_type;
+  const char* policy;
+};
+constexpr FileType kTypes[] = {
+    {"report.html", "text/html; charset=utf-8", kReportPolicy},
+    {"report.json", "application/json", kDataPolicy},
+    {"report.txt", "text/plain; charset=utf-8", kDataPolicy},
+};
+static_assert(std::size(kTypes) == std::size(KeptCaptures::kFiles));
+
+HttpResponse Refused(int status, const char* text) {
+  HttpResponse response;
+  response.status = status;
+  response.body = text;
+  response.headers.emplace_back("Content-Security-Policy", kDataPolicy);
+  return response;
+}
+
+// Of a Host header: without its port and brackets.
+std::string_view HostOf(std::string_view header) {
+  if (!header.empty() && header.front() == '[') {
+    const size_t end = header.find(']');
+    return end == std::string_view::npos ? std::string_view() : header.substr(1, end - 1);
+  }
+  return header.substr(0, header.find(':'));
+}
+
+}  // namespace
+
+bool IsLoopbackHost(std::string_view host) {
+  if (host == "localhost" || host == "::1") return true;
+  const bool digits = std::all_of(host.begin(), host.end(), [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
+  return digits && host.substr(0, 4) == "127.";
+}
+
+Site::Site(SiteOptions options, const ingest::Hub& hub, SignIn sign_in, std::function<MonoTime()> now)
+    : options_(std::move(options)), hub_(hub), sign_in_(std::move(sign_in)), kept_(hub.options().captures_folder, std::move(now)) {}
+
+bool Site::Admits(const HttpRequest& request) const { return request.path == "/" || sign_in_.Inside(request).has_value(); }
+
+HttpResponse Site::Answer(const HttpRequest& request) {
+  HttpResponse response;
+  if (options_.port == SiteOptions::Port::kLoopback && !IsLoopbackHost(HostOf(request.host))) {
+    response = Refused(kForbidden, "this port is known as 127.0.0.1 and localhost; a proxy before it has to say so too (Host)\n");
+  } else {
+    response = Find(request);
+  }
+  response.headers.emplace_back("Referrer-Policy", "no-referrer");
+  response.headers.emplace_back("X-Frame-Options", "DENY");
+  response.headers.emplace_back("Cross-Origin-Resource-Policy", "same-origin");
+  response.headers.emplace_back("Cross-Origin-Opener-Policy", "same-origin");
+  return response;
+}
+
+HttpResponse Site::Find(const HttpRequest& request) {
+  if (request.path == "/session") return sign_in_.Grant();
+  HttpResponse response;
+  if (request.path == "/") {
+    response.content_type = "text/html; charset=utf-8";
+    response.body = IndexPage();
+    response.headers.emplace_back("Content-Security-Policy", kPagePolicy);
+    return response;
+  }
+  const std::string_view path = sign_in_.Inside(request).value_or(request.path);
+  if (path == kApi) {
+    response.content_type = "application/json";
+    response.body = IndexToJson(MakeIndex());
+    response.headers.emplace_back("Content-Security-Policy", kDataPolicy);
+    return response;
+  }
+  if (path.substr(0, kCaptures.size()) == kCaptures) return CaptureFile(path.substr(kCaptures.size()));
+  return Refused(kNotFound, "nothing is here; the index is at /\n");
+}
+
+HttpResponse Site::CaptureFile(std::string_view below) {
+  const size_t slash = below.find('/');
+  const std::string id(below.substr(0, slash));
+  const std::string_view name = slash == std::string_view::npos ? std::string_view() : below.substr(slash + 1);
+  const auto type = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const FileType& t) { return t.name == name; });
+  HttpResponse response;
+  // Of an address that is asked for before the index was.
+  if (kept_.rows().count(id) == 0) Refresh();
+  if (type != std::end(kTypes)) response.file = kept_.Open(id, type->name);
+  if (!response.file.ok()) return Refused(kNotFound, "no such file is kept here: the capture has none, still runs, or retention has taken it\n");
+  response.content_type = type->content_type;
+  response.headers.emplace_back("Content-Security-Policy", type->policy);
+  return response;
+}
+
+std::vector<ingest::RunningCapture> Site::Refresh() {
+  // Before the folder is looked at: one that ends meanwhile is shown as running, not twice.
+  std::vector<ingest::RunningCapture> running = hub_.Running();
+  std::set<std::string> ids;
+  for (const ingest::RunningCapture& capture : running) ids.insert(capture.status.capture());
+  kept_.Refresh(ids, kMostReading);
+  return running;
+}
+
+Index Site::MakeIndex() {
+  Index index;
+  index.program = options_.program;
+  index.listen = options_.listen;
+  const v1::StatusReply status = hub_.Status("");
+  index.daemons = static_cast<uint64_t>(status.daemons_size());
+  index.jobs = JobRows(status, hub_.SeenJobs());
+  for (const ingest::RunningCapture& capture : Refresh()) index.captures.push_back(RunningRow(capture));
+  index.unread = kept_.unread();
+  for (const auto& [id, row] : kept_.rows()) index.captures.push_back(row);
+  std::sort(index.captures.begin(), index.captures.end(), [](const CaptureRow& a, const CaptureRow& b) { return a.id > b.id; });
+  return index;
+}
+
+}  // namespace lockstep::site

@@ -1,0 +1,61 @@
+// What the index of a full store costs.
+#include <benchmark/benchmark.h>
+
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "aggregator/site/site.h"
+#include "aggregator/site/site_fixture.h"
+
+namespace lockstep::site {
+namespace {
+
+std::string IdOf(int i) { return absl::StrFormat("20260301-%06d-0a1b2c", i); }
+
+metrics::HttpRequest IndexRequest() {
+  metrics::HttpRequest request;
+  request.path = "/api/index.json";
+  request.host = "localhost";
+  return request;
+}
+
+struct Store {
+  explicit Store(int captures) {
+    for (int i = 0; i < captures; ++i) folder.Add(IdOf(i));
+    options.captures_folder = folder.path();
+  }
+  CapturesFolder folder;
+  ingest::HubOptions options;
+  ingest::SystemClock clock;
+};
+
+// Every later one.
+void BM_Index(benchmark::State& state) {
+  Store store(static_cast<int>(state.range(0)));
+  const ingest::Hub hub(store.options, store.clock);
+  Site site({.program = "bench", .listen = {}}, hub, *SignIn::Make(), &ingest::MonoNow);
+  size_t bytes = 0;
+  // The first ones read what is kept, 100 ms at a time.
+  while (site.Answer(IndexRequest()).body.find("\"unread\": 0") == std::string::npos) {
+  }
+  for (auto _ : state) {
+    bytes = site.Answer(IndexRequest()).body.size();
+    benchmark::DoNotOptimize(bytes);
+  }
+  state.counters["bytes"] = static_cast<double>(bytes);
+}
+BENCHMARK(BM_Index)->Arg(100)->Arg(1000)->Unit(benchmark::kMillisecond);
+
+// The first look at a store: its files are read.
+void BM_FirstLook(benchmark::State& state) {
+  Store store(static_cast<int>(state.range(0)));
+  for (auto _ : state) {
+    KeptCaptures kept(store.folder.path(), &ingest::MonoNow);
+    kept.Refresh({}, Nanos::Seconds(60));
+    benchmark::DoNotOptimize(kept.rows().size());
+  }
+}
+BENCHMARK(BM_FirstLook)->Arg(100)->Arg(1000)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace lockstep::site

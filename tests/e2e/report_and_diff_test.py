@@ -1,0 +1,136 @@
+"""`lockstep report --open` and `lockstep diff` as programs, on two captures of one live job: in the second, one kernel takes three times as long
+on one rank."""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from live_job import LiveJob, report_of  # noqa: E402
+
+BIN = pathlib.Path(sys.argv.pop(1))
+RANKS = 4
+SLOW_RANK = 1
+KERNEL = "flash_fwd_kernel"
+
+
+def slowed(scenario):
+    """The scenario with that kernel three times as long on that rank, and the kernel's name."""
+    names = re.findall(r"^name (\S+)$", scenario, flags=re.M)
+    (number,) = [i for i, name in enumerate(names) if KERNEL in name]
+    out, rank, changed = [], -1, 0
+    for line in scenario.splitlines():
+        rank += line.startswith("rank ")
+        words = line.split()
+        if rank == SLOW_RANK and words[0] == "kernel" and words[2] == f"n{number}":
+            line = re.sub(r"own=(\d+)", lambda m: f"own={3 * int(m[1])}", line)
+            changed += 1
+        out.append(line)
+    assert changed > 0, "no kernel was slowed: this tests nothing"
+    return "\n".join(out) + "\n"
+
+
+class ReportAndDiff(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="lockstep-diff-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.work = pathlib.Path(folder.name)
+        before = cls.work / "before.scenario"
+        subprocess.run([BIN / "lockstep-sim-rank", "--ranks", str(RANKS), "--write-scenario", before], check=True)
+        (cls.work / "after.scenario").write_text(slowed(before.read_text()))
+        for name in ("before", "after"):
+            with LiveJob(BIN, cls.work / f"job_{name}", ranks=RANKS,
+                         rank_args=("--forever", "--time-scale", "4", "--scenario", cls.work / f"{name}.scenario")) as job:
+                job.wait_for_ranks()
+                done = job.trace(cls.work / name, "--duration", "3s")
+                assert done.returncode == 0, done.stdout + done.stderr
+
+    def cli(self, *args):
+        return subprocess.run([str(BIN / "lockstep"), *map(str, args)], cwd=self.work, text=True, capture_output=True, timeout=120)
+
+    def rows(self, *args):
+        done = self.cli("diff", *args, "--json")
+        self.assertIn(done.returncode, (0, 3), done.stderr)
+        return done.returncode, json.loads(done.stdout)["rows"]
+
+    def test_the_changed_kernel_is_the_first_row_either_way(self):
+        _, rows = self.rows("before", "after")
+        self.assertIn(KERNEL, rows[0]["name"])
+        # Three times as long on one rank of four: on average half as long again.
+        self.assertAlmostEqual(rows[0]["ratio"], 1.5, delta=0.1)
+        self.assertGreater(rows[0]["difference_ns"], 0)
+        _, back = self.rows("after", "before")
+        self.assertEqual(back[0]["name"], rows[0]["name"])
+        self.assertAlmostEqual(back[0]["ratio"], 1 / rows[0]["ratio"], delta=1e-6)
+        _, one = self.rows("before", "after", "--ranks-a", SLOW_RANK, "--ranks-b", SLOW_RANK)
+        self.assertAlmostEqual(one[0]["ratio"], 3, delta=0.2)
+        _, other = self.rows("before", "after", "--ranks-a", 0, "--ranks-b", 0)
+        (kernel,) = [row for row in other if row["name"] == rows[0]["name"]]
+        self.assertAlmostEqual(kernel["ratio"], 1, delta=0.1)
+        text = self.cli("diff", "before", "after")
+        self.assertEqual(text.returncode, 0, text.stderr)
+        self.assertIn(KERNEL, text.stdout)
+
+    def test_the_exit_code_tells_of_a_straggler_in_b(self):
+        self.assertIn(report_of(self.work / "after")["stragglers"][0]["verdict"], ("sure", "likely"))
+        self.assertEqual(self.rows("before", "after", "--exit-code")[0], 3)
+        self.assertEqual(self.rows("before", "after")[0], 0)
+        self.assertEqual(self.rows("after", "before", "--exit-code")[0], 0)
+        self.assertEqual(self.cli("diff", "before", "nowhere", "--exit-code").returncode, 2)
+
+    def test_open_shows_the_page_in_the_browser_and_ends_with_a_signal(self):
+        told, browser = self.work / "told", self.work / "browser"
+        # A browser that loads the page, as one does, and says what it got.
+        browser.write_text(f"#!{sys.executable}\nimport sys, urllib.request\n"
+                           "answer = urllib.request.urlopen(sys.argv[1], timeout=20)\n"
+                           f"open({str(told) + '.partial'!r}, 'wb').write(sys.argv[1].encode() + b'\\n' + answer.read())\n"
+                           f"import os; os.rename({str(told) + '.partial'!r}, {str(told)!r})\n")
+        browser.chmod(0o755)
+        for end in (signal.SIGINT, signal.SIGTERM):
+            told.unlink(missing_ok=True)
+            process = subprocess.Popen([str(BIN / "lockstep"), "report", "after", "--open"], cwd=self.work, text=True, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, env={**os.environ, "BROWSER": str(browser)})
+            try:
+                url = process.stdout.readline().strip()
+                self.assertRegex(url, r"^http://127\.0\.0\.1:\d+/[0-9a-f]{64}/$")
+                deadline = time.monotonic() + 30
+                while not told.exists() and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                asked, page = told.read_text().split("\n", 1)
+                self.assertEqual(asked, url)
+                self.assertTrue(page.startswith("<!doctype html>"))
+                self.assertIn('id="lockstep-data"', page)
+                with self.assertRaises(urllib.error.HTTPError) as refused:
+                    urllib.request.urlopen(url.rsplit("/", 2)[0] + "/")
+                self.assertEqual(refused.exception.code, 404)
+                self.assertIsNone(process.poll(), "it stays until it is told to end")
+            finally:
+                process.send_signal(end)
+                out, said = process.communicate(timeout=20)
+            self.assertEqual(process.returncode, 0, said)
+            self.assertIn("until Ctrl-C", said)
+            with self.assertRaises(urllib.error.URLError):
+                urllib.request.urlopen(url, timeout=5)
+
+    def test_open_without_a_browser_says_where_the_page_is(self):
+        process = subprocess.Popen([str(BIN / "lockstep"), "report", "after", "--open"], cwd=self.work, text=True, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env={**os.environ, "BROWSER": "/nowhere/browser"})
+        url = process.stdout.readline().strip()
+        self.assertTrue(urllib.request.urlopen(url, timeout=20).read().startswith(b"<!doctype html>"))
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 0, said)
+        self.assertIn("no browser was started", said)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,79 @@
+// The aggregator's side: who may ask, and what it answers (docs/formats/index.md).
+type Known = number | null;
+
+export interface Job {
+  job: string;
+  uid: number;
+  state: 'running' | 'incomplete' | 'gone';
+  ranks: number;
+  world_size: Known;
+  hosts: string[];
+  last_seen_unix_ns: number;
+}
+
+export interface Capture {
+  id: string;
+  job: string;
+  uid: Known;
+  state: string;
+  text: string;
+  start_unix_ns: Known;
+  duration_ns: Known;
+  world_size: Known;
+  ranks: Known;
+  missing_ranks: Known;
+  hosts: Known;
+  steps: Known;
+  records: Known;
+  lost_records: Known;
+  bytes: Known;
+  slowdown_ratio: Known;
+  culprit_ranks: number[];
+  cause: string | null;
+  verdict: string | null;
+  gain_ns_per_step: Known;
+  files: string[];
+}
+
+export interface Index {
+  schema: string;
+  program: string;
+  listen: string[];
+  daemons: number;
+  unread: number;
+  jobs: Job[];
+  captures: Capture[];
+}
+
+export class NotAllowed extends Error {}
+
+const SCHEMA = 'lockstep.index/1';
+const KEPT = 'lockstep-session';
+const PATIENCE_MS = 10_000;
+const ask = (path: string, headers: Record<string, string> = {}) =>
+  fetch(path, { headers, cache: 'no-store', signal: AbortSignal.timeout(PATIENCE_MS) });
+
+// The path below which the session is; without its cookie it opens nothing, so it may be kept for other tabs.
+export const session = {
+  get: () => localStorage.getItem(KEPT),
+  forget: () => localStorage.removeItem(KEPT),
+  // False where the token is another one's.
+  async open(token: string): Promise<boolean> {
+    const answer = await ask('session', { Authorization: `Bearer ${token}` });
+    if (answer.status === 401) return false;
+    if (!answer.ok) throw new Error((await answer.text()).trim());
+    localStorage.setItem(KEPT, (await answer.json()).base);
+    return true;
+  },
+};
+
+// The document as text too: the same text means that nothing has changed.
+export async function readIndex(base: string): Promise<{ text: string; index: Index }> {
+  const answer = await ask(`${base}api/index.json`);
+  if (answer.status === 401) throw new NotAllowed();
+  if (!answer.ok) throw new Error(`${answer.status}: ${(await answer.text()).trim()}`);
+  const text = await answer.text();
+  const index: Index = JSON.parse(text);
+  if (index.schema !== SCHEMA) throw new Error(`it speaks ${index.schema}, and this page ${SCHEMA}: load the page again`);
+  return { text, index };
+}
