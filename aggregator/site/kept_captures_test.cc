@@ -39,7 +39,7 @@ TEST_F(KeptCapturesTest, ACaptureIsWhatItsReportAndItsManifestSay) {
   folder_.Add(kId);
   const CaptureRow& row = Look(kId);
   EXPECT_EQ(row.state, "done");
-  EXPECT_EQ(row.job, "train");
+  EXPECT_EQ(row.job, "llama-7b");
   EXPECT_EQ(row.uid, 1000u);
   EXPECT_THAT(row.text, StartsWith("STRAGGLER rank 1 (host-a"));
   EXPECT_THAT(row.culprit_ranks, ElementsAre(1));

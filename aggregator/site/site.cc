@@ -75,7 +75,6 @@ HttpResponse Site::Answer(const HttpRequest& request) {
   response.headers.emplace_back("Referrer-Policy", "no-referrer");
   response.headers.emplace_back("X-Frame-Options", "DENY");
   response.headers.emplace_back("Cross-Origin-Resource-Policy", "same-origin");
-  response.headers.emplace_back("Cross-Origin-Opener-Policy", "same-origin");
   return response;
 }
 

@@ -29,7 +29,7 @@ class CapturesFolder {
   static store::Manifest SomeManifest(const std::string& id) {
     store::Manifest m;
     m.id = id;
-    m.job = "train";
+    m.job = "llama-7b";
     m.uid = 1000;
     m.world_size = 2;
     m.t0 = JobTime(1'700'000'000'000'000'000);
@@ -59,6 +59,7 @@ class CapturesFolder {
     r.capture.steps = 12;
     r.capture.losses.push_back({RankId(1), "ring", "kernel", 25, 0, 0, "full"});
     r.capture.matching.matched_fraction = 1;
+    for (int rank = 0; rank < 2; ++rank) r.ranks.push_back({.rank = RankId(rank), .host = "host-a", .span = Nanos::Seconds(2)});
     r.slowdown.step_ns = 1.1e8;
     r.slowdown.ideal_step_ns = 1e8;
     r.slowdown.ratio = 1.1;

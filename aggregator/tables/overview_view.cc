@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "aggregator/tables/recommendations.h"
 #include "aggregator/tables/view_columns.h"
 #include "aggregator/views/overview.h"
 
@@ -110,37 +111,8 @@ std::vector<views::RankOverview> Overviews(const ViewInput& input, bool tensorbo
   return rows;
 }
 
-// Of the ranks together: the mean of a figure over those that tell.
-std::optional<double> MeanOf(const std::vector<views::RankOverview>& ranks, std::optional<double> views::RankOverview::*figure) {
-  double sum = 0;
-  int n = 0;
-  for (const views::RankOverview& rank : ranks) {
-    if (!(rank.*figure)) continue;
-    sum += *(rank.*figure);
-    ++n;
-  }
-  return n == 0 ? std::nullopt : std::optional(sum / n);
-}
-
-// The report's, and what torch-tb-profiler said besides; its limits.
-std::vector<std::string> RecommendationsOf(const ViewInput& input, const std::vector<views::RankOverview>& ranks) {
-  constexpr double kLeastUtilization = 0.5, kLeastEligible = 0.01;
-  std::vector<std::string> out = input.analysis().report.recommendations;
-  const auto busy = MeanOf(ranks, &views::RankOverview::gpu_utilization);
-  if (busy && *busy < kLeastUtilization) {
-    out.push_back(absl::StrFormat("the GPUs run kernels %.0f%% of the time: give them larger batches, or the host less to do between launches", *busy * 100));
-  }
-  const auto eligible = MeanOf(ranks, &views::RankOverview::eligible_fraction);
-  const auto used = MeanOf(ranks, &views::RankOverview::eligible_tensor_core_fraction);
-  if (eligible && *eligible > kLeastEligible && used && *used == 0) {
-    out.push_back(absl::StrFormat("operators that could use tensor cores take %.0f%% of the kernels' time, and none of it does: train in mixed precision",
-                                  *eligible * 100));
-  }
-  return out;
-}
-
 MadeView Recommendations(const ViewInput& input, const std::vector<views::RankOverview>& ranks) {
-  return {GridOf<std::string>({"overview_recommendations", "What to do."}, RecommendationsOf(input, ranks),
+  return {GridOf<std::string>({"overview_recommendations", "What to do."}, RecommendationsOf(input.capture, input.analysis().report, ranks),
                               {Make<std::string>("recommendation", "", "with the number behind it", [](const std::string& r) { return r; })}),
           {}};
 }
@@ -159,7 +131,7 @@ MadeView MakeOverview(const ViewInput& input, const ViewOptions& options) {
   }
   std::vector<std::string> notes = NotesOnFrames(input.capture);
   if (each) return {GridOf({"overview_steps", "Where each step went."}, std::move(rows), StepColumns()), std::move(notes)};
-  for (std::string& recommendation : RecommendationsOf(input, ranks)) notes.push_back(std::move(recommendation));
+  for (std::string& recommendation : RecommendationsOf(input.capture, input.analysis().report, ranks)) notes.push_back(std::move(recommendation));
   return {GridOf({"overview", "Each rank's device and its mean step."}, std::move(rows), RankColumns()), std::move(notes)};
 }
 
