@@ -13,6 +13,7 @@
 #include "aggregator/html/timeline.h"
 #include "aggregator/html/timeline_ranks.h"
 #include "aggregator/report/written_job.h"
+#include "aggregator/store/timeline_builder.h"
 
 namespace lockstep::html {
 namespace {
@@ -164,13 +165,32 @@ TEST(TimelineTest, ShowsThreeRanksOfWhichTheFirstIsTheCulprit) {
   report::Analysis analysis = report::Analyze(job.capture);
   report::StragglerRow found{.kind = "rank", .ranks = {analysis.report.ranks[1].rank}};
   analysis.report.stragglers = {found};
-  const auto chosen = ChooseRanks(job.capture, analysis.report);
+  const auto chosen = ChooseRanks(job.capture, analysis);
   ASSERT_THAT(chosen, SizeIs(3));
   EXPECT_EQ(chosen[0].index, 1u);
   EXPECT_EQ(chosen[0].part, "culprit");
   EXPECT_NE(chosen[1].index, 1u);
   EXPECT_NE(chosen[2].index, chosen[1].index);
   EXPECT_NE(chosen[2].index, 1u);
+}
+
+TEST(TimelineTest, TheHealthyRankIsOfTheCulpritsStage) {
+  // Four ranks beside culprit and victim, all alike by what they did.
+  store::TimelineBuilder t;
+  for (int rank = 0; rank < 6; ++rank) t.Rank(rank).Step(1, 0, 100).Kernel("gemm", 10, 50 + rank);
+  const store::Capture capture = t.Build();
+  report::Analysis analysis = report::Analyze(capture);
+  analysis.report.stragglers = {{.kind = "rank", .ranks = {RankId(5)}}};
+  for (const uint32_t peer : {0u, 1u, 3u}) {
+    analysis.stage_of = {0, 0, 0, 0, 0, 1};
+    analysis.stage_of[peer] = 1;
+    const auto chosen = ChooseRanks(capture, analysis);
+    ASSERT_THAT(chosen, SizeIs(3));
+    if (chosen[1].index == peer) continue;  // who waited most is told by the records
+    EXPECT_EQ(chosen[2].index, peer);
+  }
+  analysis.stage_of = {0, 0, 0, 0, 0, 1};
+  EXPECT_THAT(ChooseRanks(capture, analysis), SizeIs(3)) << "alone in its stage: another one is better than none";
 }
 
 TEST(TimelineTest, NothingIsShownOfNothing) {

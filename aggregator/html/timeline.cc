@@ -152,7 +152,7 @@ JobInterval WindowOf(const store::Capture& capture, const report::Analysis& anal
 
 Timeline MakeTimeline(const store::Capture& capture, const report::Analysis& analysis) {
   Timeline out;
-  const std::vector<ChosenRank> chosen = ChooseRanks(capture, analysis.report);
+  const std::vector<ChosenRank> chosen = ChooseRanks(capture, analysis);
   if (chosen.empty()) return out;
   std::vector<analysis::StepSpan> spans;
   if (analysis.steps.found()) spans = analysis::SpansOf(capture, analysis.clock, analysis.steps);

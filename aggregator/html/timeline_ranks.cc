@@ -49,7 +49,8 @@ std::optional<uint32_t> VictimOf(const Report& report, uint32_t culprit) {
 
 }  // namespace
 
-std::vector<ChosenRank> ChooseRanks(const store::Capture& capture, const Report& report) {
+std::vector<ChosenRank> ChooseRanks(const store::Capture& capture, const report::Analysis& analysis) {
+  const Report& report = analysis.report;
   if (report.ranks.empty() || report.ranks.size() != capture.ranks.size()) return {};
   const bool found = !report.stragglers.empty() && !report.stragglers[0].ranks.empty();
   std::optional<uint32_t> first = found ? IndexOf(report, report.stragglers[0].ranks[0]) : std::nullopt;
@@ -65,8 +66,11 @@ std::vector<ChosenRank> ChooseRanks(const store::Capture& capture, const Report&
                        [&](const auto& s) { return std::find(s.ranks.begin(), s.ranks.end(), rank) != s.ranks.end(); });
   };
   const auto free = [&](uint32_t i) { return i != *first && i != *victim && !accused(report.ranks[i].rank); };
-  // Of another stage of a pipeline even a healthy rank looks different: one that did as many things is the better picture.
+  // Of another stage of a pipeline even a healthy rank looks different. Where stages are not known, one that did as many things is the
+  // better picture.
+  const bool stages = analysis.stage_of.size() == capture.ranks.size() && analysis.stage_of[*first] >= 0;
   const auto alike = [&](uint32_t i) {
+    if (stages) return free(i) && analysis.stage_of[i] == analysis.stage_of[*first];
     const auto mine = static_cast<double>(capture.ranks[*first].activities.size());
     return free(i) && std::abs(static_cast<double>(capture.ranks[i].activities.size()) - mine) <= 0.02 * mine;
   };

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "aggregator/report/model.h"
+#include "aggregator/report/report.h"
 #include "aggregator/store/capture.h"
 
 namespace lockstep::html {
@@ -16,8 +16,8 @@ struct ChosenRank {
   std::string part;  // TimelineRank::part
 };
 
-// The culprit first; fewer than three where there are no more, none in a capture without ranks. `report` is of that capture.
-std::vector<ChosenRank> ChooseRanks(const store::Capture& capture, const report::Report& report);
+// The culprit first; fewer than three where there are no more, none in a capture without ranks. `analysis` is of that capture.
+std::vector<ChosenRank> ChooseRanks(const store::Capture& capture, const report::Analysis& analysis);
 
 }  // namespace lockstep::html
 

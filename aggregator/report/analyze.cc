@@ -44,6 +44,7 @@ Analysis AnalyzeFinished(const store::Capture& capture, unsigned asked) {
   report.waiting = MakeWaitingRow(rows);
   report.efficiency = MakeEfficiencyRow(rows);
   report.recommendations = MakeRecommendations(report);
+  if (diagnosis.layout.stages > 0) out.stage_of = std::move(diagnosis.layout.stage_of);
   out.steps = std::move(p.steps);
   out.matches = std::move(p.matches);
   out.clock = std::move(p.clock);

@@ -5,6 +5,7 @@
 #ifndef LOCKSTEP_AGGREGATOR_REPORT_REPORT_H_
 #define LOCKSTEP_AGGREGATOR_REPORT_REPORT_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct Analysis {
   align::Matches matches;
   align::ClockModel clock;
   analysis::Steps steps;
+  std::vector<int32_t> stage_of;  // by rank index: its pipeline stage, -1: unknown; empty without pipelines
   Report report;
   // What `matches` and `steps` are of where a communication pattern made a capture of its own; null: the one that was given.
   std::shared_ptr<const store::Capture> reclassified;

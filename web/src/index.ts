@@ -65,12 +65,7 @@ function captureColumns(base: string): Column<Capture>[] {
       value: (c) => c.id,
       show: (c) => (c.files.includes('report.html') ? file(c, 'report.html', c.id) : c.id),
     },
-    { name: 'job', value: (c) => c.job },
-    {
-      name: 'state',
-      value: (c) => c.state,
-      show: (c) => badge(c.state),
-    },
+    { name: 'state', value: (c) => c.state, show: (c) => badge(c.state) },
     {
       name: 'verdict',
       wrap: true,
@@ -80,6 +75,7 @@ function captureColumns(base: string): Column<Capture>[] {
         return LOOKS[word] ? h('span', {}, badge(word), ' ', rest.join(' ')) : c.text || '–';
       },
     },
+    { name: 'job', value: (c) => c.job },
     { name: 'who', value: who, show: (c) => who(c) || '–' },
     { name: 'cause', value: (c) => c.cause },
     {
@@ -131,7 +127,7 @@ function captureColumns(base: string): Column<Capture>[] {
 // What to type where nothing is here yet. The address is one that the reader's machine may reach by another name.
 function teach(what: 'daemons' | 'jobs' | 'captures', index: Index): HTMLElement {
   const address = index.listen.find((a) => !a.startsWith('unix:')) ?? index.listen[0] ?? 'HOST:PORT';
-  const token = address.startsWith('unix:') ? '' : ' --token-file TOKEN';
+  const token = address.startsWith('unix:') ? '' : ' --token-file FILE';
   const lines = {
     daemons: ['No node is connected. On each node:', `lockstepd --aggregator ${address}${token}`],
     jobs: ['No job is here. Start one under Lockstep:', 'mpiexec -n 8 lockstep run -- python train.py'],
