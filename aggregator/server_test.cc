@@ -175,6 +175,26 @@ TEST_F(ServerTest, PrometheusReadsWhatWasDoneAndEachJobsLastReport) {
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("give another --http"));
 }
 
+TEST_F(ServerTest, ACaptureHasAPageWhereThereIsAPortToSeeItAt) {
+  const auto without = Server::Start(options_);
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_FALSE(fs::exists(CapturesFolder(options_.state_dir) + "/" + CaptureOnce(**without) + "/report.html"));
+  (*without)->Shutdown();
+  options_.token = *rpc::Token::Random();
+  options_.http = "127.0.0.1:0";
+  options_.listen = {"unix:" + folder_ + "/s2"};
+  const auto server = Server::Start(options_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string id = CaptureOnce(**server), bearer = "Authorization: Bearer " + options_.token.text() + "\r\n";
+  const std::string index = metrics::BodyOf(metrics::Get((*server)->http_address(), "/api/index.json", bearer));
+  EXPECT_THAT(index, HasSubstr("\"id\": \"" + id + "\""));
+  EXPECT_THAT(index, HasSubstr("\"report.html\""));
+  const std::string page = metrics::Get((*server)->http_address(), "/captures/" + id + "/report.html", bearer);
+  EXPECT_THAT(page.substr(0, 20), HasSubstr("200 OK"));
+  EXPECT_NE(page.find("id=\"lockstep-data\""), std::string::npos);
+  EXPECT_THAT(metrics::Get((*server)->http_address(), "/captures/" + id + "/report.html"), HasSubstr("401 Unauthorized"));
+}
+
 TEST_F(ServerTest, WithoutATokenPrometheusGetsNoPort) {
   options_.http = "127.0.0.1:0";
   const auto server = Server::Start(options_);

@@ -289,12 +289,16 @@ TEST_F(HubTest, StopFromAnotherThreadEndsALongCapture) {
         if (event.has_progress() && event.progress().phase() == "capturing") {
           const v1::StatusReply status = hub.Status("");
           ASSERT_EQ(status.captures_size(), 1);
+          ASSERT_EQ(hub.Running().size(), 1u);
+          EXPECT_EQ(hub.Running()[0].status.phase(), "capturing");
+          EXPECT_EQ(hub.Running()[0].world_size, 1);
           EXPECT_TRUE(hub.Stop(status.captures(0).capture()).ok());
         }
       },
       [](const std::string&, v1::TraceFinished&) {});
   EXPECT_EQ(finished.outcome(), v1::TraceFinished::COMPLETE) << finished.text();
   EXPECT_FALSE(hub.Stop("no-such").ok());
+  EXPECT_TRUE(hub.Running().empty());
   hub.Shutdown();
 }
 
@@ -310,6 +314,30 @@ TEST_F(HubTest, ANewConnectionOfADaemonReplacesTheOldOne) {
   EXPECT_EQ(hub.Status("").daemons(0).ranks_size(), 1) << "what still comes over the old one is not heard";
   hub.Disconnect(old.key(), &old.inbox());
   EXPECT_EQ(hub.Status("").daemons_size(), 1) << "nor its end";
+}
+
+TEST_F(HubTest, AJobIsRememberedUntilOthersHaveCome) {
+  TestClock clock;
+  Hub hub(options_, clock);
+  Daemon daemon(hub, 0, 8);
+  const JobKey key{"job", 0};
+  ASSERT_EQ(hub.SeenJobs().count(key), 1u);
+  EXPECT_EQ(hub.SeenJobs().at(key).world_size, 8);
+  const JobTime left = clock.Now() + Nanos::Seconds(30);
+  clock.Set(left);
+  hub.Disconnect(daemon.key(), &daemon.inbox());
+  EXPECT_EQ(hub.SeenJobs().at(key).last_seen, left) << "it was there until then";
+  // Whoever starts jobs names them.
+  Daemon other(hub, 1, 1);
+  for (int i = 0; i < 300; ++i) {
+    clock.Set(clock.Now() + Nanos::Seconds(1));
+    v1::FromDaemon message;
+    message.mutable_ranks()->add_ranks()->set_job("job " + std::to_string(i));
+    other.Up(message);
+  }
+  EXPECT_EQ(hub.SeenJobs().size(), 256u);
+  EXPECT_EQ(hub.SeenJobs().count({"job 299", 0}), 1u);
+  EXPECT_EQ(hub.SeenJobs().count(key), 0u) << "the one that was seen longest ago";
 }
 
 TEST_F(HubTest, RanksStartFourRoundTripsFromNow) {

@@ -4,7 +4,7 @@
 // address and the token. Screenshots go into OUT. The programs are started here, in the order in which somebody would, and ended here.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -256,6 +256,38 @@ test("the aggregator's page", async (t) => {
       await tab.waitForSelector('#connection.good', PATIENCE);
       await tab.waitForFunction(() => document.querySelectorAll('#captures tbody .state.good').length === 2, null, PATIENCE);
       await tab.waitForFunction(() => /4 of 4/.test(document.querySelector('#jobs')?.innerText ?? ''), null, PATIENCE);
+    });
+  });
+
+  await t.test('a thousand captures are looked into bit by bit, and answer in 100 ms', async () => {
+    const [first] = readdirSync(plan.captures).sort();
+    for (let k = 0; k < 1000; ++k) cpSync(join(plan.captures, first), join(plan.captures, `20260101-${String(k).padStart(6, '0')}-000000`), { recursive: true });
+    await signedIn(browser, {}, async (tab) => {
+      await tab.waitForFunction(() => /^1002 rows/.test(document.querySelector('#captures .count')?.innerText ?? ''), null, PATIENCE);
+      assert.ok((await tab.locator('#captures tbody tr').count()) < 100, 'rows out of sight are not in the document');
+      const base = JSON.parse(await tab.evaluate(() => JSON.stringify({ ...localStorage })))['lockstep-session'];
+      const asked = await tab.evaluate(async (path) => {
+        const times = [];
+        for (let k = 0; k < 10; ++k) {
+          const began = performance.now();
+          await (await fetch(path)).text();
+          times.push(Math.round(performance.now() - began));
+        }
+        return times;
+      }, `${base}api/index.json`);
+      const sorted = await tab.evaluate(async () => {
+        const times = [];
+        for (let k = 0; k < 5; ++k) {
+          const began = performance.now();
+          document.querySelectorAll('#captures th button')[k].click();
+          await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+          times.push(Math.round(performance.now() - began));
+        }
+        return times;
+      });
+      console.log(`1,002 captures: index after ${asked.join(', ')} ms; sorted after ${sorted.join(', ')} ms`);
+      assert.ok(Math.min(...asked) < 100, `index: ${asked} ms`);
+      assert.ok(Math.min(...sorted) < 100, `sort: ${sorted} ms`);
     });
   });
 

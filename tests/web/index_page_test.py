@@ -41,11 +41,12 @@ with tempfile.TemporaryDirectory(prefix="lockstep-index-") as folder:
         "url": f"http://{http}/",
         "token": token,
         "env": job.env,
-        "aggregator": [bin_dir / "lockstep-aggregator", "--listen", address, "--token-file", token_file, "--http", http, "--state-dir", work / "state"],
+        "aggregator": [bin_dir / "lockstep-aggregator", "--listen", address, "--token-file", token_file, "--http", http, "--state-dir", work / "state", "--keep-captures", "2000"],
         "daemon": [bin_dir / "lockstepd", "--socket", job.socket, "--aggregator", address, "--token-file", token_file, "--log", work / "daemon.log"],
         "ranks": job.command,
         "trace": [bin_dir / "lockstep", "trace", "--aggregator", address, "--token-file", token_file, "-o"],
         "work": work,
+        "captures": work / "state" / "captures",
     }
     (work / "plan.json").write_text(json.dumps(plan, default=str))
     os.environ.pop("NODE_OPTIONS", None)
