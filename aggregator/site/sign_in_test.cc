@@ -43,7 +43,7 @@ TEST(SignInTest, TheSessionIsAPathAndACookieAndNeitherAlone) {
     EXPECT_FALSE(sign_in.Inside(Request(browser.base + "api/index.json", cookie))) << cookie;
   }
   for (const std::string& path : {std::string("/"), std::string("/s/"), std::string("/s//api/index.json"), std::string("/api/index.json"),
-                                  browser.base.substr(0, browser.base.size() - 1), "/s/0" + browser.base.substr(4) + "api/index.json",
+                                  browser.base.substr(0, browser.base.size() - 1), "/s/x" + browser.base.substr(4) + "api/index.json",
                                   browser.base.substr(2) + "api/index.json", "/" + browser.base + "api/index.json"}) {
     EXPECT_FALSE(sign_in.Inside(Request(path, browser.cookie))) << path;
   }
