@@ -296,7 +296,7 @@ test("the aggregator's page", async (t) => {
       await programs[2].end();
       await tab.waitForFunction(() => document.querySelector('#jobs tbody .state')?.innerText === 'gone', null, PATIENCE);
       const [job] = await rows(tab, 'jobs');
-      assert.match(job[5], /^\d{4}-\d\d-\d\d /);
+      assert.match(job[5], /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+$/);
     });
   });
 });

@@ -19,7 +19,7 @@ const LOOKS: Record<string, string> = {
 };
 
 const when = (ns: number | null) =>
-  ns == null ? '–' : new Date(ns / 1e6).toLocaleString('sv-SE', { timeZoneName: 'short' }).replace('T', ' ');
+  ns == null ? '–' : new Date(ns / 1e6).toLocaleString('sv-SE', { timeZoneName: 'short' });
 const badge = (word: string, looks = LOOKS[word] ?? (RUNNING.includes(word) ? 'busy' : '')) =>
   h('span', { class: `state ${looks}` }, word);
 
