@@ -89,6 +89,12 @@ class ClientServerTest : public testing::Test, private ClientEvents {
   }
 
   void OnRanksChanged() override {}
+  void OnClientProfile(const ProcessId&, const ring::Profile& profile, Fd file) override {
+    std::lock_guard lock(mutex_);
+    profile_bytes_ = profile.bytes;
+    profile_file_ = std::move(file);
+    changed_.notify_all();
+  }
   void OnClientState(const ProcessId&, const ring::State& state) override {
     std::lock_guard lock(mutex_);
     states_.push_back(state);
@@ -115,6 +121,8 @@ class ClientServerTest : public testing::Test, private ClientEvents {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<ring::State> states_;
+  uint64_t profile_bytes_ = 0;
+  Fd profile_file_;
   std::vector<std::string> gone_;
 };
 
