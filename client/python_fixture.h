@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_CLIENT_PYTHON_FIXTURE_H_
 #define LOCKSTEP_CLIENT_PYTHON_FIXTURE_H_
 
+#include <atomic>
 #include <deque>
 #include <mutex>
 #include <string>
@@ -43,9 +44,9 @@ struct PythonFake {
   std::string begin_trouble;
   bool raises = false;
   std::string profile = "a profile";
-  int begun = 0;
-  int ended = 0;
-  int prepared = 0;
+  std::atomic<int> begun{0};
+  std::atomic<int> ended{0};
+  std::atomic<int> prepared{0};
   int last = 0;
 };
 

@@ -12,7 +12,7 @@ try:
 except ImportError:
     _lsprof = None
 
-_OURS = __file__ if "__file__" in globals() else "<lockstep>"
+_OURS = sys._getframe().f_code.co_filename  # "<lockstep>" where the client runs it
 _DISABLE = "<method 'disable' of '_lsprof.Profiler' objects>"
 _running = None
 _watches_forks = False

@@ -162,6 +162,26 @@ TEST_F(ClientServerTest, PassesStatesOnAndMessagesDown) {
   EXPECT_EQ(States()[0].capture, 9u);
 }
 
+TEST_F(ClientServerTest, PassesProfilesOnWithTheirFile) {
+  Open();
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_));
+  ASSERT_TRUE(client.Register(""));
+  auto profile = FakeClient::Make<ring::Profile>(ring::MessageType::kProfile);
+  profile.bytes = 9;
+  Fd file(memfd_create("profile", MFD_CLOEXEC));
+  ASSERT_TRUE(client.SendBytes(&profile, sizeof(profile), file.get()));
+  ASSERT_TRUE(WaitFor([&] { return profile_bytes_ == 9; }));
+  {
+    std::lock_guard lock(mutex_);
+    EXPECT_TRUE(profile_file_.ok());
+  }
+  // One that is cut off breaks the protocol.
+  profile.header.bytes = 100;
+  ASSERT_TRUE(client.SendBytes(&profile, 100));
+  ASSERT_TRUE(WaitFor([&] { return gone_.size() == 1; }));
+}
+
 TEST_F(ClientServerTest, GivesEachSegmentANumberOfItsOwn) {
   Open();
   std::set<uint64_t> seen;
