@@ -24,10 +24,9 @@ def begin():
     try:
         if _lsprof is None:
             return "this Python comes without the module _lsprof"
-        # Before 3.12 Python itself would put ours in the other's place.
-        other = sys.getprofile()
+        other = _other()
         if other is not None:
-            return "another profiler is active: " + type(other).__name__
+            return "another profiler is active: " + other
         profiler = _lsprof.Profiler()
         _watch_forks()
         profiler.enable()
@@ -48,6 +47,14 @@ def end():
         return marshal.dumps(_stats(profiler.getstats()))
     except Exception as error:
         return _told(error)
+
+
+def _other():
+    """The profiler that is there already, by name, or None. Before 3.12 Python would put ours in its place."""
+    if sys.getprofile() is not None:
+        return type(sys.getprofile()).__name__
+    monitoring = getattr(sys, "monitoring", None)
+    return None if monitoring is None else monitoring.get_tool(monitoring.PROFILER_ID)
 
 
 def _told(error):

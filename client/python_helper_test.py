@@ -102,18 +102,15 @@ class PythonHelper(unittest.TestCase):
             told = ours["begin"]()
         finally:
             other.disable()
-        self.assertRegex(told, "another profil|Another profil")
+        self.assertRegex(told, "^another profiler is active: c?Prof")
         self.assertIsInstance(ours["end"](), str)
         heard = []
         sys.setprofile(lambda *event: heard.append(event[1]))
         told = ours["begin"]()
         leaf(1)
         sys.setprofile(None)
-        if sys.version_info < (3, 12):
-            self.assertIn("another profiler is active: function", told)
+        self.assertEqual(told, "another profiler is active: function")
         self.assertIn("call", heard)
-        if told is None:
-            ours["end"]()
 
     def test_exceptions_become_a_sentence(self):
         ours = helper()
