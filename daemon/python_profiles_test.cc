@@ -60,7 +60,7 @@ class PythonProfilesTest : public testing::Test {
   }
 
   SystemClock clock_;
-  metrics::LossTable losses_;
+  metrics::LossTable losses_{{"ring", "spool"}};
   std::shared_ptr<Spool> spool_ = std::make_shared<Spool>(1u << 20, clock_, losses_);
   std::unique_ptr<EventLoop> loop_ = *EventLoop::Create(clock_);
   PythonProfiles profiles_{*loop_, clock_};
