@@ -168,7 +168,8 @@ class PythonHelper(unittest.TestCase):
                     "module = {'__builtins__': __builtins__}\nexec(compile(source, '<lockstep>', 'exec'), module)\n"
                     "assert module['begin']() is None\nassert isinstance(module['end'](), bytes)")
             for flags in ([], ["-I"], ["-S"], ["-W", "error"]):
-                done = subprocess.run([sys.executable, *flags, "-c", code], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+                done = subprocess.run([sys.executable, *flags, "-c", code], cwd=folder,
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
                 self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""), flags)
 
 
