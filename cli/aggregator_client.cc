@@ -224,6 +224,7 @@ absl::StatusOr<std::unique_ptr<TemporaryFolder>> FetchToTemporary(const Aggregat
   LOCKSTEP_RETURN_IF_ERROR(client->Fetch(capture, [&](const std::string& file, std::string_view bytes) {
     return target.AppendRecords(file, bytes);
   }));
+  LOCKSTEP_RETURN_IF_ERROR(target.WriteProfiles());
   LOCKSTEP_RETURN_IF_ERROR(target.Commit());
   return folder;
 }

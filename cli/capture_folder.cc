@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <numeric>
 
@@ -78,6 +79,28 @@ absl::Status CaptureFolder::WriteTraces(const store::Capture& capture, const rep
   std::iota(all.begin(), all.end(), 0u);
   for (const ExportFormat* format : formats) {
     LOCKSTEP_RETURN_IF_ERROR(format->write({.capture = capture, .analysis = analysis, .ranks = all, .output = absl::StrCat(partial_, "/", format->in_folder)}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CaptureFolder::WriteProfiles() {
+  std::map<RankId, store::TraceFileOwner> of_ranks;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(records(), error)) {
+    const auto owner = store::ParseTraceFileName(entry.path().filename().string());
+    if (!owner || owner->kind != store::TraceFileKind::kPythonProfile || owner->rank < RankId(0)) continue;
+    const auto [known, made] = of_ranks.try_emplace(owner->rank, *owner);
+    if (known->second.process < owner->process) known->second = *owner;
+  }
+  const std::string folder = partial_ + "/profiles";
+  if (!of_ranks.empty()) fs::create_directory(folder, error);
+  for (const auto& [rank, owner] : of_ranks) {
+    const std::string from = absl::StrCat(records(), "/", store::TraceFileName(owner));
+    const std::string to = absl::StrCat(folder, "/rank_", rank.value(), ".cprofile");
+    // One file under two names where the file system can.
+    fs::create_hard_link(from, to, error);
+    if (error) fs::copy_file(from, to, error);
+    if (error) return absl::UnavailableError(absl::StrCat("cannot write ", to, ": ", error.message()));
   }
   return absl::OkStatus();
 }

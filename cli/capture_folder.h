@@ -33,6 +33,8 @@ class CaptureFolder {
   absl::Status WriteReports(const store::Capture& capture, const report::Analysis& analysis);
   absl::Status WriteTraces(const store::Capture& capture, const report::Analysis& analysis,
                            const std::vector<const ExportFormat*>& formats);
+  // profiles/rank_N.cprofile of what records/ has of them; nothing where it has none. Of two processes with one rank the later one's.
+  absl::Status WriteProfiles();
   // Gives the folder its name, in place of what had it.
   absl::Status Commit();
 

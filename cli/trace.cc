@@ -39,6 +39,7 @@ constexpr char kAbout[] =
     "  lockstep trace --steps 5                                five whole training steps, the same on every rank\n"
     "  lockstep trace --start-on-step 5000 --steps 3\n"
     "  lockstep trace --start-on-range validation\n"
+    "  lockstep trace --python-profile -o slow && lockstep profile slow\n"
     "Steps are ranges of NVTX named \"step 17\", \"iteration 17\" or \"ProfilerStep#17\", or marked by "
     "lockstep.h.\n"
     "PyTorch's own profiler counts steps of optimizers instead, and several ranks begin at a multiple of 100.\n"
@@ -54,7 +55,7 @@ struct Flags {
   std::string ranks, start_at, activities = kAllActivities, via = "auto", arm_timeout = "10s";
   std::string output, formats = "kineto,perfetto", daemon;
   WindowFlags window;
-  bool force = false, no_wait = false, exit_code = false;
+  bool force = false, no_wait = false, exit_code = false, python_profile = false;
   AggregatorFlags aggregator;
 };
 
@@ -75,6 +76,7 @@ absl::StatusOr<v1::TraceRequest> MakeRequest(const Flags& flags) {
   request.set_arm_timeout_ns(arm_timeout.ns());
   LOCKSTEP_ASSIGN_OR_RETURN(const AskedActivities activities, ParseActivities(flags.activities));
   request.set_activities(trigger ? WithTrigger(activities.recorded, *trigger) : activities.recorded);
+  if (flags.python_profile) request.set_activities(request.activities() | v1::RECORDED_ACTIVITY_PYTHON_PROFILE);
   request.set_framework(activities.framework);
   request.set_via(flags.via);
   if (flags.via == "cupti" && activities.framework != 0) {
@@ -195,6 +197,9 @@ void AddTrace(CLI::App& app, Chosen& chosen) {
                   "What to record; where asked for also memory, nccl-channels (the GPU's time in each channel of a collective), nccl-proxy "
                   "(what network operations waited for), and of PyTorch jobs cpu_op, python, modules and shapes")
       ->capture_default_str();
+  sub->add_flag("--python-profile", flags->python_profile,
+                "Also profile the main thread of each rank's Python, from the capture's begin to its end: profiles/rank_N.cprofile, for "
+                "`lockstep profile`, pstats and snakeviz; slows Python code while it lasts");
   sub->add_option("--via", flags->via,
                   "cupti: by Lockstep's client; kineto: by PyTorch's own profiler, in jobs with KINETO_USE_DAEMON, which needs up to 15 s to "
                   "start; auto: kineto where no client is loaded, only PyTorch records what is asked for, or another tool holds CUPTI")

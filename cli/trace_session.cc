@@ -111,6 +111,7 @@ absl::Status TraceSession::WriteFolder(ExitCode& code) {
   const report::Analysis analysis = report::Analyze(capture);
   progress_.Show("writing traces");
   LOCKSTEP_RETURN_IF_ERROR(folder.WriteTraces(capture, analysis, output_.formats));
+  LOCKSTEP_RETURN_IF_ERROR(folder.WriteProfiles());
   LOCKSTEP_RETURN_IF_ERROR(folder.WriteReports(capture, analysis));
   LOCKSTEP_RETURN_IF_ERROR(folder.Commit());
   progress_.Clear();

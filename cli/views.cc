@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "aggregator/tables/views.h"
+#include "aggregator/trace/python_profile.h"
 #include "cli/analysis_output.h"
 #include "cli/choose_ranks.h"
 #include "cli/command.h"
@@ -45,6 +46,15 @@ absl::StatusOr<tables::ViewOptions> OptionsOf(const View& view, const Flags& fla
   return options;
 }
 
+// What the calls of the host were made by stands elsewhere.
+void NoteProfiles(const std::vector<std::string>& paths, tables::MadeView& made) {
+  for (const std::string& path : paths) {
+    const size_t profiles = trace::PythonProfilesIn(path).size();
+    if (profiles == 0) continue;
+    made.notes.push_back(absl::StrCat("there are profiles of Python of ", profiles, " ranks: `lockstep profile ", path, "`"));
+  }
+}
+
 ExitCode Show(const View& view, const Flags& flags) {
   if (absl::Status s = CheckTableFlags(flags.table); !s.ok()) return Fail(ExitCode::kUsage, std::string(s.message()));
   const auto options = OptionsOf(view, flags);
@@ -74,6 +84,7 @@ ExitCode Show(const View& view, const Flags& flags) {
   }
   tables::MadeView made = view.make({.capture = *capture, .analysis = analyze, .only = std::move(only)}, *options);
   progress.Clear();
+  if (view.name == "host") NoteProfiles(*paths, made);
   if (view.needs_all_ranks && !flags.ranks.empty()) {
     std::set<int64_t> wanted;
     for (const uint32_t place : *ranks) wanted.insert(capture->ranks[place].rank.value());

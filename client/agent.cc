@@ -19,6 +19,8 @@ constexpr Nanos kBetweenContextLooks = Nanos::Millis(5);
 // ARM without START: the daemon has forgotten us.
 constexpr Nanos kArmedLimit = Nanos::Seconds(120);
 constexpr Nanos kBetweenStepReports = Nanos::Seconds(1);
+// After the window, for Python's main thread to come out of a call of native code. The daemon gives up 15 s after the window.
+constexpr Nanos kPythonLimit = Nanos::Seconds(5);
 
 const char* NameOf(ring::Begin begin) {
   switch (begin) {
@@ -87,6 +89,7 @@ Nanos Agent::Turn(EntryKind entry) {
   if (capture_.state() == Capture::State::kWindow) {
     if (exiting_.load()) capture_.EndWindow();
     tick_in_ = capture_.Tick();
+    FollowPython();
     if (tick_in_ == Nanos() || exiting_.load()) {
       FinishCapture();
       return Nanos();
@@ -129,6 +132,7 @@ Nanos Agent::WaitForMessage() const {
 void Agent::Lost() {
   connection_.Close();
   if (capture_.state() != Capture::State::kIdle) capture_.Abort();
+  python_.Abort();
   capturing_.store(false);
 }
 
@@ -198,6 +202,7 @@ void Agent::Handle(const Message& message) {
 
 void Agent::OnArm(const ring::Arm& arm) {
   capture_.Abort();  // one capture at a time: the newest
+  python_.Abort();
   capture_number_ = arm.capture;
   capturing_.store(true);
   ring::State fields{};
@@ -211,6 +216,8 @@ void Agent::OnArm(const ring::Arm& arm) {
       std::memcpy(fields.holder, holder->c_str(), holder->size());
     }
     capturing_.store(false);
+  } else if ((arm.activities & ring::kActivityPythonProfile) != 0 && daemon_minor_ >= ring::kMinorWithPythonProfiles) {
+    python_.Arm();
   }
   if (!SendState(armed ? ring::ClientState::kArmed : ring::ClientState::kFailed, fields)) Lost();
 }
@@ -256,6 +263,7 @@ void Agent::Fail(const Sentence& why) {
   ring::State fields{};
   std::memcpy(fields.text, why.c_str(), why.size());
   capture_.Abort();
+  python_.Abort();
   SendState(ring::ClientState::kFailed, fields);
   capturing_.store(false);
 }
@@ -302,8 +310,37 @@ void Agent::OnStop(const ring::Stop& stop) {
     return;
   }
   capture_.Abort();
+  python_.Abort();
   capturing_.store(false);
   if (!SendState(ring::ClientState::kIdle, {})) Lost();
+}
+
+void Agent::FollowPython() {
+  if (!python_.wanted()) return;
+  const HostInterval window = capture_.window();
+  const HostTime now = timing_.realtime();
+  if (now >= window.start && now < window.end) python_.Begin();
+  if (now >= window.end || exiting_.load()) python_.End();
+}
+
+bool Agent::SendPythonProfile() {
+  if (!python_.wanted()) return true;
+  python_.End();
+  const MonoTime until = timing_.monotonic() + kPythonLimit;
+  while (!python_.over() && !exiting_.load() && timing_.monotonic() < until) timing_.pause(Nanos::Millis(2));
+  PythonProfileResult result = python_.Take();
+  if (!result.file.ok() && exiting_.load()) {
+    result.trouble.Clear();
+    result.trouble << "the program ended before its profile could be taken";
+  }
+  ring::Profile message{};
+  message.header = {ring::kHandshakeMagic, ring::MessageType::kProfile, sizeof message};
+  message.capture = capture_number_;
+  message.bytes = result.file.ok() ? result.bytes : 0;
+  message.begin_ns = result.window.start.ns();
+  message.end_ns = result.window.end.ns();
+  std::memcpy(message.text, result.trouble.c_str(), result.trouble.size());
+  return connection_.Send(&message, sizeof message, result.file.get());
 }
 
 void Agent::FinishCapture() {
@@ -322,7 +359,7 @@ void Agent::FinishCapture() {
     }
   }
   std::memcpy(fields.text, note.c_str(), note.size());
-  const bool sent = SendState(ring::ClientState::kDone, fields);
+  const bool sent = SendPythonProfile() && SendState(ring::ClientState::kDone, fields);
   capturing_.store(false);
   if (!sent) Lost();
 }
@@ -337,6 +374,7 @@ void Agent::ForgetInChild() {
   connection_.Forget();
   memfd_.Forget();
   segment_ = ring::ClientSegment();
+  python_.ForgetInChild();
   capturing_.store(false);
 }
 

@@ -10,6 +10,7 @@
 #include "client/connection.h"
 #include "client/descriptor.h"
 #include "client/identity.h"
+#include "client/python_profile.h"
 #include "client/timing.h"
 #include "common/base/socket_path.h"
 #include "common/ring/client_segment.h"
@@ -31,8 +32,8 @@ using SocketSearchFn = SocketSearch (*)();
 
 class Agent {
  public:
-  constexpr Agent(const Timing& timing, Capture& capture, SocketSearchFn search)
-      : timing_(timing), capture_(capture), search_(search) {}
+  constexpr Agent(const Timing& timing, Capture& capture, PythonProfile& python, SocketSearchFn search)
+      : timing_(timing), capture_(capture), python_(python), search_(search) {}
 
   // Before the thread runs.
   void SetOptions(const AgentOptions& options) { options_ = options; }
@@ -61,6 +62,10 @@ class Agent {
   // A capture that looks for its trigger, after a tick: tells what has changed.
   void FollowTrigger();
   void Fail(const Sentence& why);
+  // Begins and ends the Python profile with the window.
+  void FollowPython();
+  // Waits for it and sends it. False: the connection is lost.
+  bool SendPythonProfile();
   void FinishCapture();
   void Lost();
   bool SendState(ring::ClientState state, const ring::State& fields);
@@ -68,6 +73,7 @@ class Agent {
 
   const Timing& timing_;
   Capture& capture_;
+  PythonProfile& python_;
   SocketSearchFn search_;
   AgentOptions options_;
   Connection connection_;

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "client/agent.h"
+#include "client/python_fixture.h"
 #include "tests/abi/support/fake_cupti.h"
 #include "tests/abi/support/fake_daemon.h"
 
@@ -34,7 +35,7 @@ class AgentTest : public testing::Test {
                        }});
     current_ = capture_.get();
     EXPECT_TRUE(capture_->recorder().Init(nullptr));
-    agent_ = std::make_unique<Agent>(kSystemTiming, *capture_,
+    agent_ = std::make_unique<Agent>(kSystemTiming, *capture_, python_,
                                      [] { return SocketSearch{.environment = socket_.c_str()}; });
   }
   ~AgentTest() override {
@@ -109,6 +110,7 @@ class AgentTest : public testing::Test {
   FakeDaemon daemon_;
   FakeCupti cupti_;
   std::unique_ptr<Capture> capture_;
+  PythonProfile python_{kSystemTiming, kPythonFake};
   std::unique_ptr<Agent> agent_;
   std::thread thread_;
   std::atomic<bool> stop_{false};

@@ -197,6 +197,7 @@ Nanos Capture::Tick() {
   if (left > Nanos() && left < wait) wait = left;
   const Nanos until_begin = begins - kShortlyBefore;
   if (until_begin > Nanos() && until_begin < wait) wait = until_begin;
+  if (begins > Nanos() && begins < wait) wait = begins;  // what begins with T0 by our thread's hand
   return wait;
 }
 

@@ -60,6 +60,8 @@ class Capture {
   void OnProfilerCall(ProfilerCall call);
   // The window is open, now.
   bool recording() const { return gate_.capture.load(std::memory_order_relaxed) != 0 && window_.Contains(clock_.now()); }
+  // Empty while it is not open.
+  HostInterval window() const { return window_.open() ? HostInterval{window_.t0(), window_.t1()} : HostInterval{}; }
   uint64_t serial() const { return gate_.capture.load(std::memory_order_relaxed); }
   HostTime now() const { return clock_.now(); }
   NcclCalls& nccl_calls() { return calls_; }

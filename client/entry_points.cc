@@ -15,6 +15,7 @@
 #include "client/nccl_plugin.h"
 #include "client/nvtx_chain.h"
 #include "client/nvtx_injection.h"
+#include "client/python_profile.h"
 #include "client/timing.h"
 #include "common/foreign/cupti.h"
 #include "common/foreign/nvtx.h"
@@ -37,7 +38,8 @@ SocketSearch SearchOfThisProcess();
 
 constinit Gate g_gate;
 constinit Capture g_capture(g_gate, kSystemTiming, OpenCuptiOfThisProcess, {OnRequested, OnCompleted});
-constinit Agent g_agent(kSystemTiming, g_capture, SearchOfThisProcess);
+constinit PythonProfile g_python(kSystemTiming, kProcessPython);
+constinit Agent g_agent(kSystemTiming, g_capture, g_python, SearchOfThisProcess);
 constinit NcclChain g_nccl_chain;
 constinit std::atomic<bool> g_started{false};
 // In a child of a process that had started: nothing works there, and nothing starts.

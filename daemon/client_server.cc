@@ -179,6 +179,12 @@ absl::Status ClientServer::OnPacket(Connection& connection, const std::byte* byt
     OnState(connection, state);
     return absl::OkStatus();
   }
+  if (header.type == ring::MessageType::kProfile && connection.registered) {
+    ring::Profile profile{};
+    LOCKSTEP_RETURN_IF_ERROR(Read(bytes, length, sizeof(profile), profile));
+    events_.OnClientProfile(connection.process, profile, std::move(descriptor));
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(absl::StrCat("message type ", static_cast<uint32_t>(header.type),
                                                  " does not belong ",
                                                  connection.registered ? "after" : "before", " the hello"));

@@ -32,6 +32,8 @@ class ClientEvents {
   // The registry has changed: a process came, changed or went.
   virtual void OnRanksChanged() = 0;
   virtual void OnClientState(const ProcessId& process, const ring::State& state) = 0;
+  // `file`: as it came, or none; nobody has looked at it.
+  virtual void OnClientProfile(const ProcessId& process, const ring::Profile& profile, Fd file) = 0;
   // Before it leaves the registry. `why` goes on with "while …".
   virtual void OnClientGone(const ProcessId& process, const std::string& why) = 0;
 };

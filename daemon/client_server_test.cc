@@ -89,6 +89,12 @@ class ClientServerTest : public testing::Test, private ClientEvents {
   }
 
   void OnRanksChanged() override {}
+  void OnClientProfile(const ProcessId&, const ring::Profile& profile, Fd file) override {
+    std::lock_guard lock(mutex_);
+    profile_bytes_ = profile.bytes;
+    profile_file_ = std::move(file);
+    changed_.notify_all();
+  }
   void OnClientState(const ProcessId&, const ring::State& state) override {
     std::lock_guard lock(mutex_);
     states_.push_back(state);
@@ -115,6 +121,8 @@ class ClientServerTest : public testing::Test, private ClientEvents {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<ring::State> states_;
+  uint64_t profile_bytes_ = 0;
+  Fd profile_file_;
   std::vector<std::string> gone_;
 };
 
@@ -152,6 +160,26 @@ TEST_F(ClientServerTest, PassesStatesOnAndMessagesDown) {
   client.SendState(9, ring::ClientState::kArmed);
   ASSERT_TRUE(WaitFor([&] { return states_.size() == 1; }));
   EXPECT_EQ(States()[0].capture, 9u);
+}
+
+TEST_F(ClientServerTest, PassesProfilesOnWithTheirFile) {
+  Open();
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_));
+  ASSERT_TRUE(client.Register(""));
+  auto profile = FakeClient::Make<ring::Profile>(ring::MessageType::kProfile);
+  profile.bytes = 9;
+  Fd file(memfd_create("profile", MFD_CLOEXEC));
+  ASSERT_TRUE(client.SendBytes(&profile, sizeof(profile), file.get()));
+  ASSERT_TRUE(WaitFor([&] { return profile_bytes_ == 9; }));
+  {
+    std::lock_guard lock(mutex_);
+    EXPECT_TRUE(profile_file_.ok());
+  }
+  // One that is cut off breaks the protocol.
+  profile.header.bytes = 100;
+  ASSERT_TRUE(client.SendBytes(&profile, 100));
+  ASSERT_TRUE(WaitFor([&] { return gone_.size() == 1; }));
 }
 
 TEST_F(ClientServerTest, GivesEachSegmentANumberOfItsOwn) {

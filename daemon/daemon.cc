@@ -52,7 +52,8 @@ Daemon::Daemon(Options options, const Clock& clock, Log& log, std::unique_ptr<Ev
       captures_(clock, *this),
       last_active_(clock.Monotonic()),
       kineto_captures_(clock, *this),
-      drainer_(std::make_unique<Drainer>(clock)) {}
+      drainer_(std::make_unique<Drainer>(clock)),
+      python_profiles_(*loop_, clock) {}
 
 Daemon::~Daemon() {
   endpoint_.reset();
@@ -230,6 +231,7 @@ uint64_t Daemon::BeginDrain(UplinkId uplink, const ProcessId& process, const std
     kineto_targets_[process] = {capture, links_.at(uplink).uplink->spool()};
     return 0;
   }
+  python_profiles_.Expect(process, capture, links_.at(uplink).uplink->spool());
   const std::shared_ptr<DaemonSegment> segment = clients_->SegmentOf(process);
   return drainer_->Begin(process, segment, segment->incarnation(), capture,
                          links_.at(uplink).uplink->spool());
@@ -240,10 +242,12 @@ void Daemon::EndDrain(const ProcessId& process, uint64_t number, const HostInter
   drainer_->End(process, {window, [this, process, number](uint64_t records, std::function<void()> add_end) {
                             loop_->Post([this, process, number, records, add_end = std::move(add_end)] {
                               log_.Info("capture_drained", {{"pid", process.pid}, {"records", records}});
-                              // Before anybody hears of it: the answer may be to capture the process again.
-                              captures_.OnDrained(process, number, records);
-                              add_end();
-                              CapturesChanged();
+                              python_profiles_.Send(process, number, [this, process, number, records, add_end] {
+                                // Before anybody hears of it: the answer may be to capture the process again.
+                                captures_.OnDrained(process, number, records);
+                                add_end();
+                                CapturesChanged();
+                              });
                             });
                           }});
 }
@@ -258,6 +262,7 @@ void Daemon::AbandonDrain(UplinkId uplink, const ProcessId& process, const std::
     kineto_targets_.erase(process);
   } else {
     drainer_->Abandon(process);
+    python_profiles_.Forget(process);
   }
   const auto link = links_.find(uplink);
   if (link != links_.end()) link->second.uplink->spool()->Forget(capture);
@@ -309,6 +314,10 @@ void Daemon::OnClientState(const ProcessId& process, const ring::State& state) {
   if (ByKineto(process)) return;  // late words of an earlier capture
   captures_.OnClientState(process, state);
   CapturesChanged();
+}
+
+void Daemon::OnClientProfile(const ProcessId& process, const ring::Profile& profile, Fd file) {
+  if (!ByKineto(process)) python_profiles_.OnProfile(process, profile, std::move(file));
 }
 
 void Daemon::OnClientGone(const ProcessId& process, const std::string& why) {

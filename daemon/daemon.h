@@ -27,6 +27,7 @@
 #include "daemon/kineto_server.h"
 #include "daemon/log.h"
 #include "daemon/options.h"
+#include "daemon/python_profiles.h"
 #include "daemon/registry.h"
 #include "daemon/told_processes.h"
 #include "daemon/uplink.h"
@@ -91,6 +92,7 @@ class Daemon final : private ClientEvents,
   // ClientEvents.
   void OnRanksChanged() override;
   void OnClientState(const ProcessId& process, const ring::State& state) override;
+  void OnClientProfile(const ProcessId& process, const ring::Profile& profile, Fd file) override;
   void OnClientGone(const ProcessId& process, const std::string& why) override;
 
   // CapturePorts.
@@ -198,6 +200,7 @@ class Daemon final : private ClientEvents,
   std::unique_ptr<ClientServer> clients_;
   std::unique_ptr<ControlServer> control_;
   std::unique_ptr<Drainer> drainer_;
+  PythonProfiles python_profiles_;
   // Null where Kineto is off.
   std::unique_ptr<KinetoServer> kineto_server_;
   std::unique_ptr<KinetoProcesses> kineto_processes_;

@@ -120,6 +120,7 @@ bool Daemon::ChoosePath(UplinkId, const ProcessId& process, const std::string& c
 bool Daemon::GoOverToKineto(UplinkId uplink, const ProcessId& process, const std::string& capture, uint32_t framework) {
   if (!ChoosePath(uplink, process, capture, framework)) return false;
   drainer_->Abandon(process);
+  python_profiles_.Forget(process);
   BeginDrain(uplink, process, capture);
   return true;
 }

@@ -109,6 +109,8 @@ class CaptureSession {
     std::string refused;
     bool trace_failed = false;
     uint64_t trace_bytes = 0;
+    HostInterval profile_window;  // of its Python profile
+    std::string no_profile;       // why there is none, as far as it was told
     bool armed = false;
     bool ended = false;
     MonoTime gone_since;            // 0: not gone
@@ -162,6 +164,9 @@ class CaptureSession {
   // It has begun to go through PyTorch's profiler, though its client was chosen.
   void NoteGoneOver(Process& process, const v1::RankState& state);
   void LoseTrace(size_t process, const std::string& reason);
+  // A piece of its Python profile.
+  absl::Status OnPythonProfile(size_t process, const v1::TraceFile& piece);
+  void NoteProfiles(const std::vector<store::ManifestProcess>& processes, std::vector<std::string>& notes) const;
   v1::FromAggregator StartMessage() const;
   Nanos TriggerTimeout() const;
   bool triggered() const { return request_.trigger().begin() != v1::Trigger::AT_T0; }

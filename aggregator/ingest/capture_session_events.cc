@@ -174,7 +174,7 @@ void CaptureSession::Discard(size_t process, const std::string& stage, uint32_t 
 }
 
 void CaptureSession::LoseTrace(size_t process, const std::string& reason) {
-  writer_->DropTrace(static_cast<uint32_t>(process));
+  writer_->DropTrace({.process = static_cast<uint32_t>(process)});
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (std::exchange(processes_[process].trace_failed, true)) return;
@@ -190,25 +190,53 @@ absl::Status CaptureSession::OnTraceFile(const DaemonKey& from, const v1::TraceF
     std::lock_guard<std::mutex> lock(mutex_);
     last_news_ = MonoNow();
     i = Find(from, piece.process());
-    if (i == processes_.size() || !processes_[i].kineto)
-      return absl::NotFoundError("the trace file is of a process that is not captured through Kineto here");
+    const bool profile = piece.kind() == v1::TraceFile::PYTHON_PROFILE;
+    const bool asked = (request_.activities() & v1::RECORDED_ACTIVITY_PYTHON_PROFILE) != 0;
+    if (i == processes_.size() || (profile ? !asked : !processes_[i].kineto))
+      return absl::NotFoundError(absl::StrCat("the ", profile ? "profile" : "trace file", " is of a process of which none was asked for here"));
     if (phase_ == Phase::kClosed)
       return absl::FailedPreconditionError("the trace file came after the capture was closed");
+  }
+  if (piece.kind() == v1::TraceFile::PYTHON_PROFILE) return OnPythonProfile(i, piece);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
     failed = processes_[i].trace_failed;
     processes_[i].trace_bytes += piece.data().size();
   }
   if (failed) return absl::OkStatus();
-  const auto process = static_cast<uint32_t>(i);
+  const store::TraceFileOwner owner{RankId(processes_[i].seen.rank.rank()), static_cast<uint32_t>(i)};
   if (!piece.given_up().empty()) {
     // The daemon tells the loss with the process's end.
-    writer_->DropTrace(process);
+    writer_->DropTrace(owner);
     std::lock_guard<std::mutex> lock(mutex_);
     processes_[i].trace_failed = true;
     return absl::OkStatus();
   }
-  absl::Status s = writer_->AppendTrace(process, RankId(processes_[i].seen.rank.rank()), piece.offset(), piece.data());
-  if (s.ok() && piece.last()) s = writer_->FinishTrace(process);
+  absl::Status s = writer_->AppendTrace(owner, piece.offset(), piece.data());
+  if (s.ok() && piece.last()) s = writer_->FinishTrace(owner);
   if (!s.ok()) LoseTrace(i, std::string(s.message()));
+  return s;
+}
+
+absl::Status CaptureSession::OnPythonProfile(size_t process, const v1::TraceFile& piece) {
+  const store::TraceFileOwner owner{RankId(processes_[process].seen.rank.rank()), static_cast<uint32_t>(process),
+                                    store::TraceFileKind::kPythonProfile};
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!processes_[process].no_profile.empty()) return absl::OkStatus();
+    processes_[process].profile_window = {HostTime(piece.begin_host_ns()), HostTime(piece.end_host_ns())};
+  }
+  absl::Status s;
+  std::string why = piece.given_up();
+  if (why.empty()) {
+    s = writer_->AppendTrace(owner, piece.offset(), piece.data());
+    if (s.ok() && piece.last()) s = writer_->FinishTrace(owner);
+    why = std::string(s.message());
+  }
+  if (why.empty()) return s;
+  writer_->DropTrace(owner);
+  std::lock_guard<std::mutex> lock(mutex_);
+  processes_[process].no_profile = why;
   return s;
 }
 
@@ -243,7 +271,7 @@ void CaptureSession::OnEnd(const DaemonKey& from, const v1::CaptureEnd& end) {
   if (process.kineto) {
     process.state.set_trace_bytes(process.trace_bytes);
     // Done, and nothing is here.
-    process.trace_failed = process.trace_failed || writer_->Trace(static_cast<uint32_t>(i)).name.empty();
+    process.trace_failed = process.trace_failed || writer_->Trace(static_cast<uint32_t>(i), store::TraceFileKind::kKineto).name.empty();
   }
   const v1::RankState::State state = process.state.state();
   const bool told = state == v1::RankState::FAILED || state == v1::RankState::GONE;

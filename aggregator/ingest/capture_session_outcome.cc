@@ -108,7 +108,9 @@ store::Manifest CaptureSession::MakeManifest() const {
     p.via = process.kineto ? "kineto" : "cupti";
     if (writer_ != nullptr) {
       p.files = writer_->Files(static_cast<uint32_t>(i));
-      p.trace = writer_->Trace(static_cast<uint32_t>(i));
+      p.trace = writer_->Trace(static_cast<uint32_t>(i), store::TraceFileKind::kKineto);
+      const store::ManifestTrace profile = writer_->Trace(static_cast<uint32_t>(i), store::TraceFileKind::kPythonProfile);
+      if (!profile.name.empty()) p.python_profile = {profile.name, profile.bytes, process.profile_window};
     }
     if (!process.ended) {
       m.complete = false;
@@ -129,9 +131,31 @@ store::Manifest CaptureSession::MakeManifest() const {
     }
     m.processes.push_back(std::move(p));
   }
+  if (writer_ != nullptr && (request_.activities() & v1::RECORDED_ACTIVITY_PYTHON_PROFILE) != 0) NoteProfiles(m.processes, m.notes);
   std::sort(m.missing_ranks.begin(), m.missing_ranks.end());
   m.missing_ranks.erase(std::unique(m.missing_ranks.begin(), m.missing_ranks.end()), m.missing_ranks.end());
   return m;
+}
+
+void CaptureSession::NoteProfiles(const std::vector<store::ManifestProcess>& processes, std::vector<std::string>& notes) const {
+  constexpr Nanos kLate = Nanos::Millis(100);
+  for (size_t i = 0; i < processes.size(); ++i) {
+    const store::ManifestProcess& p = processes[i];
+    const Process& process = processes_[i];
+    if (!p.python_profile.name.empty()) {
+      const HostInterval taken = p.python_profile.window;
+      if (p.window.end > p.window.start && (taken.start - p.window.start > kLate || taken.end - p.window.end > kLate)) {
+        notes.push_back(absl::StrFormat(
+            "the Python profile of rank %d begins %.0f ms after the capture and ends %.0f ms after it: its main thread was in native code",
+            p.rank.value(), (taken.start - p.window.start).millis(), (taken.end - p.window.end).millis()));
+      }
+      continue;
+    }
+    const char* otherwise = process.kineto ? "it was captured by PyTorch's profiler: --activities python records its functions there"
+                            : p.state == "done" ? "its client or its daemon is too old to take one"
+                                                : "it did not come to the end of the capture";
+    notes.push_back(absl::StrCat("no Python profile of rank ", p.rank.value(), ": ", process.no_profile.empty() ? otherwise : process.no_profile));
+  }
 }
 
 v1::TraceFinished CaptureSession::Outcome() const {

@@ -140,7 +140,7 @@ class Loader {
   // Of a capture without a manifest.
   void FindTrace(const std::string& name) {
     const std::optional<TraceFileOwner> owner = ParseTraceFileName(name);
-    if (!owner.has_value()) return;
+    if (!owner.has_value() || owner->kind != TraceFileKind::kKineto) return;
     ManifestProcess& process = manifest_.processes.emplace_back();
     process.rank = owner->rank;
     process.rank_source = "the name of the trace file";

@@ -66,6 +66,10 @@ std::string ProcessJson(const ManifestProcess& p) {
   if (!p.trace.name.empty()) {
     absl::StrAppend(&out, ", \"trace\": {\"name\": ", JsonQuoted(p.trace.name), ", \"bytes\": ", p.trace.bytes, "}");
   }
+  if (const ManifestPythonProfile& profile = p.python_profile; !profile.name.empty()) {
+    absl::StrAppend(&out, ", \"python_profile\": {\"name\": ", JsonQuoted(profile.name), ", \"bytes\": ", profile.bytes,
+                    ", \"begin_host_ns\": ", profile.window.start.ns(), ", \"end_host_ns\": ", profile.window.end.ns(), "}");
+  }
   absl::StrAppend(&out, ",\n     \"files\": [");
   absl::StrAppend(
       &out, absl::StrJoin(p.files, ", ", [](std::string* o, const ManifestFile& f) { *o += FileJson(f); }),
@@ -175,6 +179,11 @@ ManifestProcess ProcessFrom(const object& o, size_t hosts) {
   if (o["trace"].get(trace) == simdjson::SUCCESS) {
     p.trace = {Str(trace, "name"), static_cast<uint64_t>(Int(trace, "bytes"))};
   }
+  object profile;
+  if (o["python_profile"].get(profile) == simdjson::SUCCESS) {
+    p.python_profile = {Str(profile, "name"), static_cast<uint64_t>(Int(profile, "bytes")),
+                        {HostTime(Int(profile, "begin_host_ns")), HostTime(Int(profile, "end_host_ns"))}};
+  }
   EachObject(o, "files", [&](const object& f) { p.files.push_back(FileFrom(f)); });
   EachObject(o, "losses", [&](const object& l) { p.losses.push_back(LossFrom(l)); });
   return p;
@@ -256,17 +265,18 @@ std::string RecordsFileName(const RecordsFile& file) {
   return absl::StrFormat("r%s.p%05u.%u.lsr", RankInName(file.rank), file.process, file.number);
 }
 
-std::string TraceFileName(RankId rank, uint32_t process) {
-  return absl::StrFormat("r%s.p%05u.kineto.json.gz", RankInName(rank), process);
+std::string TraceFileName(const TraceFileOwner& owner) {
+  const char* suffix = owner.kind == TraceFileKind::kKineto ? "kineto.json.gz" : "cprofile";
+  return absl::StrFormat("r%s.p%05u.%s", RankInName(owner.rank), owner.process, suffix);
 }
 
 std::optional<TraceFileOwner> ParseTraceFileName(std::string_view name) {
   const std::vector<std::string> parts = absl::StrSplit(std::string(name), '.');
   TraceFileOwner owner;
-  if (parts.size() != 5 || parts[2] != "kineto" || parts[3] != "json" || parts[4] != "gz" ||
-      !ParseOwner(parts, &owner.rank, &owner.process)) {
-    return {};
-  }
+  const bool kineto = parts.size() == 5 && parts[2] == "kineto" && parts[3] == "json" && parts[4] == "gz";
+  const bool profile = parts.size() == 3 && parts[2] == "cprofile";
+  if (!(kineto || profile) || !ParseOwner(parts, &owner.rank, &owner.process)) return {};
+  owner.kind = kineto ? TraceFileKind::kKineto : TraceFileKind::kPythonProfile;
   return owner;
 }
 

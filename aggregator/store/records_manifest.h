@@ -34,6 +34,13 @@ struct ManifestTrace {
   uint64_t bytes = 0;
 };
 
+// What Python's profiler took of a process, as cProfile writes it, and when it did; bytes 0: there is none.
+struct ManifestPythonProfile {
+  std::string name;  // plain file name
+  uint64_t bytes = 0;
+  HostInterval window;  // on the host's clock
+};
+
 struct ManifestProcess {
   RankId rank = kNoRank;
   uint32_t host = kNone;  // into Manifest::hosts
@@ -51,6 +58,7 @@ struct ManifestProcess {
   // How it was captured: "cupti" or "kineto".
   std::string via = "cupti";
   ManifestTrace trace;
+  ManifestPythonProfile python_profile;
   std::vector<ManifestFile> files;
   std::vector<Loss> losses;
 };
@@ -85,12 +93,14 @@ struct RecordsFile {
 std::string RecordsFileName(const RecordsFile& file);
 std::optional<RecordsFile> ParseRecordsFileName(std::string_view name);
 
-// Of a ManifestTrace.
-std::string TraceFileName(RankId rank, uint32_t process);
+// A file that came whole from a process's host: a ManifestTrace or a ManifestPythonProfile.
+enum class TraceFileKind : uint8_t { kKineto, kPythonProfile };
 struct TraceFileOwner {
   RankId rank = kNoRank;
   uint32_t process = 0;  // place in Manifest::processes
+  TraceFileKind kind = TraceFileKind::kKineto;
 };
+std::string TraceFileName(const TraceFileOwner& owner);
 std::optional<TraceFileOwner> ParseTraceFileName(std::string_view name);
 
 // Is it a name this program would give a file: no folders, nothing hidden?

@@ -29,6 +29,7 @@ TEST(RecordsManifest, SurvivesAWriteAndARead) {
   p.files = {{"r.lsr", 12, {}}};
   p.files[0].rows[2] = 44;
   p.losses = {{"ring", "kernel", 3, "full", HostTime(1), HostTime(2)}};
+  p.python_profile = {"r00007.p00000.cprofile", 41, {HostTime(-4), HostTime(7)}};
   m.processes = {p};
   auto back = ParseManifest(ManifestToJson(m));
   ASSERT_TRUE(back.ok()) << back.status();
@@ -44,6 +45,9 @@ TEST(RecordsManifest, SurvivesAWriteAndARead) {
   EXPECT_EQ(back->processes[0].window, p.window);
   EXPECT_EQ(back->processes[0].files[0].rows[2], 44u);
   EXPECT_EQ(back->processes[0].losses[0].records, 3u);
+  EXPECT_EQ(back->processes[0].python_profile.name, p.python_profile.name);
+  EXPECT_EQ(back->processes[0].python_profile.bytes, 41u);
+  EXPECT_EQ(back->processes[0].python_profile.window, p.python_profile.window);
 }
 
 TEST(RecordsManifest, AnotherSchemaIsRefusedByName) {
@@ -65,6 +69,16 @@ TEST(RecordsFileNames, SayWhoseTheyAre) {
   for (const char* bad :
        {"", "a.lsr", "r1.p1.1.txt", "r-2.p1.1.lsr", "...lsr", "r1.q1.1.lsr", "r99999999999.p1.1.lsr"}) {
     EXPECT_FALSE(ParseRecordsFileName(bad).has_value()) << bad;
+  }
+  for (const TraceFileKind kind : {TraceFileKind::kKineto, TraceFileKind::kPythonProfile}) {
+    const auto owner = ParseTraceFileName(TraceFileName({RankId(12), 3, kind}));
+    ASSERT_TRUE(owner.has_value());
+    EXPECT_EQ(owner->rank, RankId(12));
+    EXPECT_EQ(owner->process, 3u);
+    EXPECT_EQ(owner->kind, kind);
+  }
+  for (const char* bad : {"", "rank_1.cprofile", "r1.p1.1.cprofile", "r1.p1.cprofile.gz", "r1.p1.kineto.json"}) {
+    EXPECT_FALSE(ParseTraceFileName(bad).has_value()) << bad;
   }
   for (const char* bad : {"", ".", "..", "../x", "a/b", ".hidden", "a b"})
     EXPECT_FALSE(IsPlainFileName(bad)) << bad;

@@ -90,11 +90,11 @@ absl::Status RecordsWriter::Append(SegmentKey key, RankId rank, std::string_view
   return absl::OkStatus();
 }
 
-absl::Status RecordsWriter::AppendTrace(uint32_t process, RankId rank, uint64_t offset, std::string_view bytes) {
+absl::Status RecordsWriter::AppendTrace(const TraceFileOwner& owner, uint64_t offset, std::string_view bytes) {
   std::lock_guard<std::mutex> lock(traces_mutex_);
-  TraceWriting& trace = traces_[process];
+  TraceWriting& trace = traces_[KeyOf(owner)];
   if (trace.entry.name.empty()) {
-    trace.entry.name = TraceFileName(rank, process);
+    trace.entry.name = TraceFileName(owner);
     const std::string path = absl::StrCat(records_, "/", trace.entry.name, kPartial);
     trace.fd.reset(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
     if (!trace.fd.ok()) {
@@ -114,9 +114,9 @@ absl::Status RecordsWriter::AppendTrace(uint32_t process, RankId rank, uint64_t 
   return written;
 }
 
-absl::Status RecordsWriter::FinishTrace(uint32_t process) {
+absl::Status RecordsWriter::FinishTrace(const TraceFileOwner& owner) {
   std::lock_guard<std::mutex> lock(traces_mutex_);
-  TraceWriting& trace = traces_[process];
+  TraceWriting& trace = traces_[KeyOf(owner)];
   if (trace.broken || trace.whole || !trace.fd.ok()) return absl::DataLossError("there is no trace file to finish");
   const std::string path = absl::StrCat(records_, "/", trace.entry.name);
   if (::fdatasync(trace.fd.get()) != 0 || ::rename((path + kPartial).c_str(), path.c_str()) != 0) {
@@ -128,18 +128,21 @@ absl::Status RecordsWriter::FinishTrace(uint32_t process) {
   return absl::OkStatus();
 }
 
-void RecordsWriter::DropTrace(uint32_t process) {
+void RecordsWriter::DropTrace(const TraceFileOwner& owner) {
   std::lock_guard<std::mutex> lock(traces_mutex_);
-  const auto it = traces_.find(process);
-  if (it == traces_.end() || it->second.whole) return;
-  it->second.broken = true;
-  it->second.fd.reset();
-  ::unlink(absl::StrCat(records_, "/", it->second.entry.name, kPartial).c_str());
+  if (const auto it = traces_.find(KeyOf(owner)); it != traces_.end()) Drop(it->second);
 }
 
-ManifestTrace RecordsWriter::Trace(uint32_t process) const {
+void RecordsWriter::Drop(TraceWriting& trace) {
+  if (trace.whole) return;
+  trace.broken = true;
+  trace.fd.reset();
+  ::unlink(absl::StrCat(records_, "/", trace.entry.name, kPartial).c_str());
+}
+
+ManifestTrace RecordsWriter::Trace(uint32_t process, TraceFileKind kind) const {
   std::lock_guard<std::mutex> lock(traces_mutex_);
-  const auto it = traces_.find(process);
+  const auto it = traces_.find({process, kind});
   return it == traces_.end() || !it->second.whole ? ManifestTrace() : it->second.entry;
 }
 
@@ -175,12 +178,10 @@ absl::Status RecordsWriter::Close(const Manifest& manifest) {
       file->broken = true;
     }
   }
-  std::vector<uint32_t> traces;
   {
     std::lock_guard<std::mutex> lock(traces_mutex_);
-    for (const auto& [process, trace] : traces_) traces.push_back(process);
+    for (auto& [key, trace] : traces_) Drop(trace);
   }
-  for (const uint32_t process : traces) DropTrace(process);
   if (absl::Status s = WriteManifest(absl::StrCat(records_, "/", kManifestName), manifest); !s.ok()) return s;
   ::unlink(absl::StrCat(records_, "/", kOpenManifestName).c_str());
   return absl::OkStatus();

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -40,17 +41,17 @@ class RecordsWriter {
   // file.
   absl::Status Append(SegmentKey key, RankId rank, std::string_view blocks);
 
-  // A piece of the process's trace file, in order: `offset` is where the last one ended. The file gets its name with FinishTrace and is
-  // not there before. kInvalidArgument: out of order; any error ends the file.
-  absl::Status AppendTrace(uint32_t process, RankId rank, uint64_t offset, std::string_view bytes);
-  absl::Status FinishTrace(uint32_t process);
+  // A piece of a process's file of that kind, in order: `offset` is where the last one ended. The file gets its name with FinishTrace and
+  // is not there before. kInvalidArgument: out of order; any error ends the file.
+  absl::Status AppendTrace(const TraceFileOwner& owner, uint64_t offset, std::string_view bytes);
+  absl::Status FinishTrace(const TraceFileOwner& owner);
   // Throws away what came of it.
-  void DropTrace(uint32_t process);
+  void DropTrace(const TraceFileOwner& owner);
 
   // The files of a process as they are now.
   std::vector<ManifestFile> Files(uint32_t process) const;
-  // Its trace file, once it is whole.
-  ManifestTrace Trace(uint32_t process) const;
+  // Its file of that kind, once it is whole.
+  ManifestTrace Trace(uint32_t process, TraceFileKind kind) const;
   uint64_t bytes() const;
 
   // Syncs, then writes the manifest, which completes records/. Called once, after the last Append.
@@ -81,7 +82,10 @@ class RecordsWriter {
   std::map<SegmentKey, std::unique_ptr<File>> files_;
   // One process's pieces come on one thread, so these are written under the lock of all.
   mutable std::mutex traces_mutex_;
-  std::map<uint32_t, TraceWriting> traces_;
+  using TraceKey = std::pair<uint32_t, TraceFileKind>;  // by process
+  static TraceKey KeyOf(const TraceFileOwner& owner) { return {owner.process, owner.kind}; }
+  void Drop(TraceWriting& trace);
+  std::map<TraceKey, TraceWriting> traces_;
 };
 
 }  // namespace lockstep::store

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <set>
@@ -9,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "aggregator/store/records_manifest.h"
 #include "aggregator/trace/python_marshal.h"
 #include "aggregator/trace/trace_files.h"
 
@@ -53,6 +55,13 @@ absl::StatusOr<std::string> ReadWhole(const std::string& path) {
   return std::move(text).str();
 }
 
+// As users name them, or as records/ does.
+std::optional<RankId> RankOf(const std::string& path) {
+  const auto owner = store::ParseTraceFileName(std::filesystem::path(path).filename().string());
+  if (owner && owner->rank >= RankId(0)) return owner->rank;
+  return RankInFileName(path);
+}
+
 }  // namespace
 
 absl::StatusOr<PythonProfile> ParsePythonProfile(std::string_view bytes, const std::string& path) {
@@ -73,6 +82,19 @@ absl::StatusOr<PythonProfile> ParsePythonProfile(std::string_view bytes, const s
   return profile;
 }
 
+std::vector<std::string> PythonProfilesIn(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> found;
+  for (const fs::path& place : {fs::path(folder) / "profiles", fs::path(folder) / "records", fs::path(folder)}) {
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(place, error)) {
+      if (entry.path().extension() == ".cprofile") found.push_back(entry.path().string());
+    }
+    if (!found.empty()) break;
+  }
+  return found;
+}
+
 absl::StatusOr<std::vector<PythonProfile>> ReadPythonProfiles(const std::vector<std::string>& paths) {
   std::vector<std::string> sorted = paths;
   std::sort(sorted.begin(), sorted.end(), NaturallyBefore);
@@ -84,7 +106,7 @@ absl::StatusOr<std::vector<PythonProfile>> ReadPythonProfiles(const std::vector<
     auto parsed = ParsePythonProfile(*bytes, path);
     if (!parsed.ok()) return parsed.status();
     PythonProfile& profile = *parsed;
-    profile.rank = RankInFileName(path).value_or(RankId(static_cast<int32_t>(profiles.size())));
+    profile.rank = RankOf(path).value_or(RankId(static_cast<int32_t>(profiles.size())));
     if (!seen.insert(profile.rank).second) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": there is another profile of rank ", profile.rank.value(), "; give one file per rank"));
     }

@@ -14,6 +14,9 @@ namespace lockstep::trace {
 // kInvalidArgument: the file is no profile; the sentence names it and says where it breaks off.
 absl::StatusOr<store::PythonProfile> ParsePythonProfile(std::string_view bytes, const std::string& path);
 
+// The profiles of a capture's folder, or of any other: all *.cprofile in its profiles/, else in its records/, else in itself.
+std::vector<std::string> PythonProfilesIn(const std::string& folder);
+
 // Each rank by its file's name ("rank_3.cprofile"), else by its place in the list. kInvalidArgument: no profile, two of one rank.
 absl::StatusOr<std::vector<store::PythonProfile>> ReadPythonProfiles(const std::vector<std::string>& paths);
 

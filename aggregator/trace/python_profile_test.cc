@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -12,6 +13,7 @@ namespace lockstep::trace {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // Written by Python 3.11's cProfile: main() calls recurse(4) three times, which calls leaf().
 const std::string kGolden = LOCKSTEP_SOURCE_DIR "/tests/golden/python/rank_3.cprofile";
@@ -46,6 +48,27 @@ TEST(PythonProfile, IsWhatPstatsSaysOfTheFile) {
   EXPECT_EQ(recurse.self, Nanos(8142));
   EXPECT_EQ(recurse.total, Nanos(17958));
   EXPECT_EQ(Named(profile, "<built-in method builtins.sum>").file, "~");
+}
+
+TEST(PythonProfile, ACapturesAreFoundInItsFoldersAndKnowTheirRank) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(testing::TempDir()) / "lockstep-python-profiles";
+  fs::remove_all(folder);
+  EXPECT_THAT(PythonProfilesIn(folder.string()), IsEmpty());
+  fs::create_directories(folder / "records");
+  fs::copy_file(kGolden, folder / "records" / "r00005.p00001.cprofile");
+  std::ofstream(folder / "records" / "manifest.json") << "{}";
+  const std::vector<std::string> kept = PythonProfilesIn(folder.string());
+  ASSERT_EQ(kept.size(), 1u);
+  const auto profiles = ReadPythonProfiles(kept);
+  ASSERT_TRUE(profiles.ok()) << profiles.status();
+  EXPECT_EQ(profiles->at(0).rank, RankId(5));
+  fs::create_directories(folder / "profiles");
+  fs::copy_file(kGolden, folder / "profiles" / "rank_7.cprofile");
+  const std::vector<std::string> made = PythonProfilesIn(folder.string());
+  ASSERT_EQ(made.size(), 1u) << "not each twice";
+  EXPECT_THAT(made[0], HasSubstr("rank_7.cprofile"));
+  fs::remove_all(folder);
 }
 
 TEST(PythonProfile, TwoOfOneRankAreRefused) {

@@ -68,9 +68,9 @@ class RecordedCaptureTest : public testing::Test {
     writer_ = *store::RecordsWriter::Create(Folder(), manifest_);
     for (uint32_t p = 0; p < traces.size(); ++p) {
       if (traces[p].empty()) continue;
-      ASSERT_TRUE(writer_->AppendTrace(p, manifest_.processes[p].rank, 0, traces[p]).ok());
-      ASSERT_TRUE(writer_->FinishTrace(p).ok());
-      manifest_.processes[p].trace = writer_->Trace(p);
+      ASSERT_TRUE(writer_->AppendTrace({manifest_.processes[p].rank, p}, 0, traces[p]).ok());
+      ASSERT_TRUE(writer_->FinishTrace({manifest_.processes[p].rank, p}).ok());
+      manifest_.processes[p].trace = writer_->Trace(p, store::TraceFileKind::kKineto);
     }
   }
   void WriteKernels(uint32_t process) {
@@ -198,9 +198,9 @@ TEST_F(RecordedCaptureTest, WithoutItsManifestTheNamesTellWhoseTheTracesAre) {
 
 TEST_F(RecordedCaptureTest, AFileThatWasNeverFinishedIsNotThere) {
   writer_ = *store::RecordsWriter::Create(Folder(), manifest_);
-  ASSERT_TRUE(writer_->AppendTrace(0, RankId(0), 0, "abc").ok());
-  EXPECT_FALSE(writer_->AppendTrace(0, RankId(0), 7, "x").ok());
-  EXPECT_FALSE(writer_->FinishTrace(0).ok()) << "it ended with the piece that did not fit";
+  ASSERT_TRUE(writer_->AppendTrace({RankId(0), 0}, 0, "abc").ok());
+  EXPECT_FALSE(writer_->AppendTrace({RankId(0), 0}, 7, "x").ok());
+  EXPECT_FALSE(writer_->FinishTrace({RankId(0), 0}).ok()) << "it ended with the piece that did not fit";
   ASSERT_TRUE(writer_->Close(manifest_).ok());
   size_t files = 0;
   for ([[maybe_unused]] const auto& entry : fs::directory_iterator(Folder() + "/records")) ++files;

@@ -293,6 +293,12 @@ TEST(GoldenTest, EveryMessageIsWrittenByteForByte) {
   held.refusal = Refusal::kHeld;
   std::strcpy(held.holder, "NVIDIA Nsight Systems");
   Append(&messages, MessageType::kState, held);
+  Profile profile{};
+  profile.capture = 17;
+  profile.bytes = 41'000;
+  profile.begin_ns = 1'700'000'000'001'000'000;
+  profile.end_ns = 1'700'000'002'000'500'000;
+  Append(&messages, MessageType::kProfile, profile);
   ExpectGolden("handshake.bin", messages);
 }
 

@@ -9,6 +9,7 @@
 //   State waiting    ──▶                                     (again whenever the step changes, once a second at most)
 //                    ◀──  Start                             only after kReportStep: the step that all ranks begin at
 //   State capturing  ──▶                                     at T0, or when the trigger came
+//   Profile          ──▶ (+ memfd by SCM_RIGHTS)             before State done, where Arm asked for it
 //   State done       ──▶                                     after T1, or after Stop
 //                    ◀──  Stop                               early end
 //
@@ -25,7 +26,7 @@
 namespace lockstep::ring {
 
 enum class MessageType : uint32_t {
-  kHello = 1, kWelcome = 2, kRefuse = 3, kArm = 4, kStart = 5, kStop = 6, kState = 7,
+  kHello = 1, kWelcome = 2, kRefuse = 3, kArm = 4, kStart = 5, kStop = 6, kState = 7, kProfile = 8,
 };
 
 struct MessageHeader {
@@ -74,6 +75,7 @@ enum Activities : uint32_t {
   kActivityMemory = 1u << 8,
   kActivityNcclKernelTimes = 1u << 9,  // KernelChannelRecord; implies kActivityNccl, as the next
   kActivityNcclProxy = 1u << 10,       // ProxyOpRecord
+  kActivityPythonProfile = 1u << 11,   // no record: a Profile; since 1.4
 };
 // Driver means the launch calls only; memory and what follows it are opt-in.
 inline constexpr uint32_t kDefaultActivities = 0xFF;
@@ -158,6 +160,19 @@ struct State {
 static_assert(sizeof(State) == 400);
 inline constexpr uint32_t kStateBytes_1_0 = 296;
 inline constexpr uint32_t kStateBytes_1_1 = 328;  // and 1.2
+
+// What Python's profiler took of the process's main thread, for that capture, with the file as cProfile writes it: a memory file sealed
+// against change. Since 1.4; not sent to a daemon whose Welcome says less.
+struct Profile {
+  MessageHeader header;
+  uint64_t capture;
+  uint64_t bytes;    // of the file, at most kMostProfileBytes; 0: there is none
+  int64_t begin_ns;  // the client's CLOCK_REALTIME: when the profiler was begun and ended in truth
+  int64_t end_ns;
+  char text[240];  // why there is none
+};
+static_assert(sizeof(Profile) == 288);
+inline constexpr uint64_t kMostProfileBytes = 64u << 20;
 
 }  // namespace lockstep::ring
 

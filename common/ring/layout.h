@@ -31,9 +31,10 @@ namespace lockstep::ring {
 inline constexpr uint64_t kMagic = 0x31504554534B434Cull;  // "LCKSTEP1" in memory
 inline constexpr uint32_t kLayoutMajor = 1;
 // 1: triggers in handshake.h, kinds and counters behind the first ones. 2: devices, contexts, streams, memory. 3: who holds CUPTI, in
-// handshake.h.
-inline constexpr uint32_t kLayoutMinor = 3;
+// handshake.h. 4: profiles of Python, in handshake.h.
+inline constexpr uint32_t kLayoutMinor = 4;
 inline constexpr uint32_t kMinorWithObjects = 2;
+inline constexpr uint32_t kMinorWithPythonProfiles = 4;
 inline constexpr uint32_t kMaxRings = 64;
 // Kinds and loss reasons of minor version 0, for which the header's first counters have places; and the places of the
 // counters appended behind them for all that came later.

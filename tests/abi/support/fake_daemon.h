@@ -112,6 +112,12 @@ class FakeDaemon {
     if (!Receive(ring::MessageType::kState, &state, milliseconds)) return std::nullopt;
     return state;
   }
+  // Its file, if one came with it, is in `offered`.
+  std::optional<ring::Profile> WaitForProfile(int milliseconds = 8000) {
+    ring::Profile profile{};
+    if (!Receive(ring::MessageType::kProfile, &profile, milliseconds)) return std::nullopt;
+    return profile;
+  }
   // True when the client hung up.
   bool PeerGone(int milliseconds) {
     pollfd wait{peer_.get(), POLLIN, 0};
