@@ -74,6 +74,7 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   Chosen chosen;
   AddRun(app, chosen);
+  AddJob(app, chosen);
   AddTrace(app, chosen);
   AddStatus(app, chosen);
   AddReport(app, chosen);

@@ -24,6 +24,7 @@ struct Chosen {
 CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& about);
 
 void AddRun(CLI::App& app, Chosen& chosen);
+void AddJob(CLI::App& app, Chosen& chosen);
 void AddTrace(CLI::App& app, Chosen& chosen);
 void AddStatus(CLI::App& app, Chosen& chosen);
 void AddReport(CLI::App& app, Chosen& chosen);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/job_name.h"
 
 namespace lockstep::ingest {
 namespace {
@@ -193,7 +194,7 @@ std::vector<SeenRank> Hub::Seen(size_t& daemons) const {
   return out;
 }
 
-absl::StatusOr<std::shared_ptr<CaptureSession>> Hub::Begin(const v1::TraceRequest& request,
+absl::StatusOr<std::shared_ptr<CaptureSession>> Hub::Begin(const v1::TraceRequest& request, const Caller& caller,
                                                            v1::TraceFinished& finished) {
   if (request.duration_ns() <= 0 || request.duration_ns() > kLongestCaptureNs) {
     return absl::InvalidArgumentError(
@@ -201,9 +202,9 @@ absl::StatusOr<std::shared_ptr<CaptureSession>> Hub::Begin(const v1::TraceReques
   }
   size_t daemons = 0;
   const std::vector<SeenRank> seen = Seen(daemons);
-  Selection selection = Select(request, seen, daemons);
+  Selection selection = Select(request, caller, seen, daemons);
   if (!selection.error.empty()) {
-    finished.set_outcome(v1::TraceFinished::NO_SUCH_JOB);
+    finished.set_outcome(selection.denied ? v1::TraceFinished::DENIED : v1::TraceFinished::NO_SUCH_JOB);
     return absl::NotFoundError(selection.error);
   }
   if (absl::Status s = CheckVia(request, selection); !s.ok()) return s;
@@ -226,12 +227,12 @@ absl::StatusOr<std::shared_ptr<CaptureSession>> Hub::Begin(const v1::TraceReques
   return shared;
 }
 
-v1::TraceFinished Hub::Trace(const v1::TraceRequest& request, const CaptureSession::Emit& emit,
+v1::TraceFinished Hub::Trace(const v1::TraceRequest& request, const Caller& caller, const CaptureSession::Emit& emit,
                              const After& after) {
   v1::TraceFinished finished;
   finished.set_outcome(v1::TraceFinished::FAILED);
   const MonoTime begun = MonoNow();
-  auto session = Begin(request, finished);
+  auto session = Begin(request, caller, finished);
   if (!session.ok()) {
     finished.set_text(std::string(session.status().message()));
     Count([&](HubStats& counts) { ++counts.captures[finished.outcome()]; });
@@ -247,17 +248,20 @@ v1::TraceFinished Hub::Trace(const v1::TraceRequest& request, const CaptureSessi
   sessions_.erase(id);
   ++counts_.captures[finished.outcome()];
   counts_.capture_took.Observe(MonoNow() - begun);
-  finished_.push_back(status);
+  finished_.push_back({(*session)->selection().uid, status});
   if (finished_.size() > kMostFinished) finished_.pop_front();
   changed_.notify_all();
   return finished;
 }
 
-absl::Status Hub::Stop(const std::string& capture) {
+absl::Status Hub::Stop(const std::string& capture, const Caller& caller) {
   const auto session = SessionOf(capture);
   if (session == nullptr) {
     return absl::NotFoundError(
         absl::StrCat("no capture ", capture, " runs here; `lockstep status` lists those that do"));
+  }
+  if (const uid_t owner = session->selection().uid; !caller.MayUse(owner)) {
+    return absl::PermissionDeniedError(absl::StrCat("capture ", capture, " is of user ", owner, "'s job, and you are user ", caller.uid()));
   }
   session->Stop();
   return absl::OkStatus();
@@ -275,7 +279,8 @@ void Hub::FillClock(const Exchanges& exchanges, v1::DaemonStatus& status) {
   status.set_clock_bound_ns(std::max<int64_t>(RoundTrip(*best).ns() / 2, 1));
 }
 
-v1::StatusReply Hub::Status(const std::string& job) const {
+v1::StatusReply Hub::Status(const std::string& job, const Caller& caller) const {
+  const auto shown = [&](const std::string& name, uid_t owner) { return caller.MayUse(owner) && (job.empty() || name == job); };
   v1::StatusReply reply;
   reply.mutable_version()->set_protocol_min(kProtocolMin);
   reply.mutable_version()->set_protocol_max(kProtocolMax);
@@ -290,16 +295,17 @@ v1::StatusReply Hub::Status(const std::string& job) const {
       status.set_version(daemon.version);
       status.set_connected_ns(daemon.connected.ns());
       for (const v1::Rank& rank : daemon.ranks) {
-        if (job.empty() || rank.job() == job) *status.add_ranks() = rank;
+        const JobNames names = {rank.job(), rank.job_source(), rank.scheduler_job()};
+        if (caller.MayUse(rank.uid()) && (job.empty() || MeansJob(job, names))) *status.add_ranks() = rank;
       }
       if (const auto it = clocks_.find(key.node_id); it != clocks_.end()) FillClock(it->second, status);
     }
-    for (const v1::CaptureStatus& status : finished_) {
-      if (job.empty() || status.job() == job) *reply.add_captures() = status;
+    for (const FinishedCapture& capture : finished_) {
+      if (shown(capture.status.job(), capture.uid)) *reply.add_captures() = capture.status;
     }
   }
   for (const auto& session : sessions) {
-    if (job.empty() || session->selection().job == job) *reply.add_captures() = session->Status();
+    if (shown(session->selection().job, session->selection().uid)) *reply.add_captures() = session->Status();
   }
   return reply;
 }

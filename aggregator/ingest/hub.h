@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "aggregator/ingest/callers.h"
 #include "aggregator/ingest/capture_session.h"
 #include "aggregator/ingest/clock.h"
 #include "aggregator/ingest/daemon_connection.h"
@@ -74,11 +75,12 @@ class Hub {
   // Runs one capture on this thread. `after` runs when records/ is complete and may change how it is told to
   // have ended.
   using After = std::function<void(const std::string& folder, v1::TraceFinished&)>;
-  v1::TraceFinished Trace(const v1::TraceRequest& request, const CaptureSession::Emit& emit,
+  v1::TraceFinished Trace(const v1::TraceRequest& request, const Caller& caller, const CaptureSession::Emit& emit,
                           const After& after);
-  // kNotFound where no such capture runs.
-  absl::Status Stop(const std::string& capture);
-  v1::StatusReply Status(const std::string& job) const;
+  // kNotFound where no such capture runs, kPermissionDenied where it is another user's.
+  absl::Status Stop(const std::string& capture, const Caller& caller);
+  // Ranks and captures that the caller may use.
+  v1::StatusReply Status(const std::string& job, const Caller& caller) const;
   // Waits until a connected daemon has told its ranks.
   bool WaitForDaemon(Nanos at_most);
   // Ends running captures and closes all connections; what comes afterwards is refused.
@@ -113,7 +115,7 @@ class Hub {
                                     const std::string& capture,
                                     const std::function<void(CaptureSession&)>& store);
   void AddClocks(const DaemonKey& key, const v1::ClockSamples& samples);
-  absl::StatusOr<std::shared_ptr<CaptureSession>> Begin(const v1::TraceRequest& request,
+  absl::StatusOr<std::shared_ptr<CaptureSession>> Begin(const v1::TraceRequest& request, const Caller& caller,
                                                         v1::TraceFinished& finished);
   SessionEnvironment Environment();
   Nanos RoundTripP99(const std::string& node_id) const;
@@ -128,7 +130,11 @@ class Hub {
   std::map<DaemonKey, Daemon> daemons_;
   std::map<std::string, Exchanges> clocks_;  // by node
   std::map<std::string, std::shared_ptr<CaptureSession>> sessions_;
-  std::deque<v1::CaptureStatus> finished_;  // the newest last
+  struct FinishedCapture {
+    uid_t uid = 0;
+    v1::CaptureStatus status;
+  };
+  std::deque<FinishedCapture> finished_;  // the newest last
   HubStats counts_;                         // without its first three
   metrics::LossTable losses_{{"cupti", "client", "ring", "spool", "wire", "store", "other"}};
 };

@@ -117,7 +117,7 @@ class IngestTest : public ::testing::Test {
   }
   int SeenRanks() {
     int n = 0;
-    const v1::StatusReply status = hub_->Status("");
+    const v1::StatusReply status = hub_->Status("", Caller::All());
     for (const auto& daemon : status.daemons()) n += daemon.ranks_size();
     return n;
   }
