@@ -55,6 +55,50 @@ TEST(Selection, AJobIsChosenByName) {
   EXPECT_THAT(s.error, HasSubstr("a (rank 0), b (rank 0)"));
 }
 
+SeenRank OfSlurm(const std::string& job, const std::string& number, int32_t rank = 0, uint32_t uid = 1000) {
+  SeenRank s = Seen(rank, 1, job, uid);
+  s.rank.set_job_source("Slurm");
+  s.rank.set_scheduler_job(number);
+  return s;
+}
+
+Selection Named(const std::string& job, const std::vector<SeenRank>& seen, const Caller& caller = Caller::All()) {
+  v1::TraceRequest request;
+  request.set_job(job);
+  return Select(request, caller, seen, 1);
+}
+
+TEST(Selection, AJobOfSlurmsMeansItsStepsAndIfThereAreSeveralTheyAreNamed) {
+  EXPECT_EQ(Named("123", {OfSlurm("123.0", "123"), OfSlurm("124.0", "124")}).job, "123.0");
+  const Selection several = Named("123", {OfSlurm("123.0", "123"), OfSlurm("123.1", "123")});
+  EXPECT_THAT(several.error, HasSubstr("123.0 (rank 0), 123.1 (rank 0)"));
+  EXPECT_FALSE(several.denied);
+  EXPECT_EQ(Named("123", {OfSlurm("123", "123"), OfSlurm("123.1", "123")}).job, "123") << "the batch script's own";
+  EXPECT_EQ(Named("1000:123", {OfSlurm("123.0", "123"), OfSlurm("123.0", "123", 0, 1001)}).uid, 1000u);
+}
+
+TEST(Selection, ATaskOfAnArrayGoesByEachOfItsNames) {
+  const std::vector<SeenRank> seen = {OfSlurm("50_3.0", "50"), OfSlurm("50_4.0", "51")};
+  for (const char* name : {"50_4", "50_4.0", "51"}) EXPECT_EQ(Named(name, seen).job, "50_4.0") << name;
+  EXPECT_THAT(Named("50", seen).error, HasSubstr("50_3.0 (rank 0), 50_4.0 (rank 0)"));
+}
+
+TEST(Selection, AnotherUsersJobIsDeniedAndNothingElseIsToldOfIt) {
+  const std::vector<SeenRank> seen = {OfSlurm("123.0", "123", 0, 1000), OfSlurm("124.0", "124", 0, 1001)};
+  const Selection denied = Named("123", seen, Caller::User(1001));
+  EXPECT_TRUE(denied.denied);
+  EXPECT_THAT(denied.error, HasSubstr("job 123.0 is user 1000's, and you are user 1001"));
+  EXPECT_EQ(Named("124", seen, Caller::User(1001)).error, "");
+  EXPECT_EQ(Select({}, Caller::User(1001), seen, 1).job, "124.0") << "the only one of theirs";
+  const Selection none = Named("125", seen, Caller::User(1001));
+  EXPECT_FALSE(none.denied);
+  EXPECT_EQ(none.error.find("123"), std::string::npos) << none.error;
+  EXPECT_EQ(Named("123", seen, Caller::User(0)).error, "") << "root";
+  v1::TraceRequest by_pid;
+  by_pid.add_pids(100);
+  EXPECT_TRUE(Select(by_pid, Caller::User(1002), seen, 1).denied);
+}
+
 TEST(Selection, TwoUsersJobsOfOneNameNeverMerge) {
   v1::TraceRequest request;
   request.set_job("a");

@@ -49,7 +49,9 @@ static bool is_mode(const char* text) { return !strcmp(text, "auto") || !strcmp(
 
 static int on_option(int value, const char* argument, int remote) {
   (void)value, (void)remote;
-  const char* mode = argument == NULL || argument[0] == '\0' ? "auto" : argument;
+  // From sbatch to the srun in its script Slurm hands an option without a value on as this word.
+  const bool no_value = argument == NULL || argument[0] == '\0' || !strcmp(argument, "(null)");
+  const char* mode = no_value ? "auto" : argument;
   if (!strcmp(mode, "off")) {
     settings.mode[0] = '\0';
     return ESPANK_SUCCESS;
