@@ -175,9 +175,13 @@ void Prepare(const RunFlags& flags) {
   environment.Set(kNvtx, *library);
   environment.Set(kNccl, *library);
   if (flags.mode == "auto") SetKineto(environment, daemon->client_socket);
+  const char* socket = std::getenv(kSocket);
+  const bool found_socket = socket != nullptr && daemon->client_socket == socket;
   SetSocket(daemon->client_socket, flags);
   if (flags.preload) Preload(*library);
   std::vector<std::string> names = environment.set();
+  // In a step whose batch script has had it said, once is enough.
+  if (flags.print_environment && names.empty() && found_socket) return;
   names.push_back(kSocket);
   if (flags.preload) names.push_back("LD_PRELOAD");
   Say(absl::StrCat("set ", absl::StrJoin(names, ", "), "; daemon at ", daemon->client_socket));

@@ -36,6 +36,8 @@ enum {
   kFirstSpecialStep = 0x7fffffff,  // batch script, interactive and extern step lie above
 };
 
+static const uint32_t kNoNumber = 0xfffffffe;  // NO_VAL in slurm.h; above it lies INFINITE
+
 static const char kOptionName[] = "lockstep";
 static const char kExport[] = "export ";
 
@@ -219,10 +221,11 @@ static void tell_daemon(spank_t spank) {
   add_number(&words, "--tasks", item(spank, S_JOB_TOTAL_TASK_COUNT, 0));
   const uint32_t step = item(spank, S_JOB_STEPID, UINT32_MAX);
   if (step < kFirstSpecialStep) add_number(&words, "--step", step);
-  const uint32_t array = item(spank, S_JOB_ARRAY_ID, 0);
-  if (array != 0) {
+  // Of a job that is no array's, Slurm gives the first as 0 or as no number, and the second as no number, by the way the step came.
+  const uint32_t array = item(spank, S_JOB_ARRAY_ID, 0), task = item(spank, S_JOB_ARRAY_TASK_ID, UINT32_MAX);
+  if (array != 0 && array < kNoNumber && task < kNoNumber) {
     add_number(&words, "--array-job", array);
-    add_number(&words, "--array-task", item(spank, S_JOB_ARRAY_TASK_ID, 0));
+    add_number(&words, "--array-task", task);
   }
   const uint32_t leader = het_leader(spank);
   if (leader != 0) add_number(&words, "--het-leader", leader);
