@@ -10,7 +10,7 @@ import unittest
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests" / "support"))
 from live_job import report_of  # noqa: E402
-from slurm_cluster import NODES, Cluster, enter, run  # noqa: E402
+from slurm_cluster import NODES, USERS, Cluster, enter, run  # noqa: E402
 from verdict import CAUSES  # noqa: E402
 
 BIN = pathlib.Path(sys.argv[1]).resolve()
@@ -20,6 +20,13 @@ SIM_RANK = "/opt/lockstep/bin/lockstep-sim-rank"
 TRAIN = f"""\
 import os, sys
 os.execv("{SIM_RANK}", ["lockstep-sim-rank", "--forever", "--seed", "7", *sys.argv[1:]])
+"""
+# A rank alone, whose environment has nothing of Slurm's left but what is given.
+ALONE = f"""\
+import os, sys
+kept = {{name: value for name, value in os.environ.items() if name.startswith(("CUDA_", "NVTX_", "NCCL_", "KINETO_", "LOCKSTEP_", "HOME", "PATH"))}}
+given = dict(word.split("=", 1) for word in sys.argv[1:])
+os.execve("{SIM_RANK}", "lockstep-sim-rank --forever --dp 1 --tp 1 --pp 1".split(), {{**kept, **given}})
 """
 SLOW_RANK = 5
 SLOWED = f"--ranks-per-host 4 --fault slow_gpu --fault-rank {SLOW_RANK} --fault-size 0.2"
@@ -46,8 +53,9 @@ class Slurm(unittest.TestCase):
         for name in NODES:
             cls.cluster.nodes[name].sh(block("admin-node").replace("lockstepd.log", f"lockstepd-{name}.log"))
         cls.cluster.root(block("admin-everywhere"))
-        pathlib.Path("/home/alice/train.py").write_text(TRAIN)
-        pathlib.Path("/home/bob/train.py").write_text(TRAIN)
+        for user in USERS:
+            pathlib.Path("/home", user, "train.py").write_text(TRAIN)
+            pathlib.Path("/home", user, "alone.py").write_text(ALONE)
         cls.cluster.wait_until(lambda: len(cls.status("alice")["daemons"]) == 2, "two daemons", cls.cluster.logs)
 
     def tearDown(self):
@@ -157,13 +165,12 @@ class Slurm(unittest.TestCase):
         self.assertEqual(report_of("/home/alice/task")["capture"]["job"], f"{array}_4.0")
 
     def test_lost_and_forged_environments(self):
-        job = self.submit("alice", "srun --mpi=pmix -n1 env -u SLURM_JOB_ID -u SLURM_JOBID -u SLURM_STEP_ID -u SLURM_STEPID "
-                                   "python3 train.py --dp 1 --tp 1 --pp 1", "--lockstep", "-n1", "-w n1")
+        job = self.submit("alice", "srun -n1 python3 alone.py", "--lockstep", "-n1", "-w n1")
         lost = self.wait_for_ranks(1)
         self.assertEqual([(r["job"], r["job_by_scheduler"]) for r in lost], [(f"{job}.0", True)])
         # On the same node, under her job's name, and with her variables.
-        forged = self.submit("bob", f"srun --mpi=pmix -n1 --overlap env LOCKSTEP_JOB={job}.0 python3 train.py --dp 1 --tp 1 --pp 1 &\n"
-                                    f"srun --mpi=pmix -n1 --overlap env SLURM_JOB_ID={job} python3 train.py --dp 1 --tp 1 --pp 1 &\nwait",
+        forged = self.submit("bob", f"srun -n1 --overlap python3 alone.py LOCKSTEP_JOB={job}.0 &\n"
+                                    f"srun -n1 --overlap python3 alone.py SLURM_JOB_ID={job} &\nwait",
                              "--lockstep", "-n1", "-w n1")
         mine = self.wait_for_ranks(1, user="bob")
         self.assertEqual(len(mine), 1)
@@ -180,7 +187,7 @@ class Slurm(unittest.TestCase):
         node = self.cluster.nodes["n2"]
         node.sh(f"kill -9 $(pgrep -f 'slurmstepd: \\[{job}.0\\]')")
         self.assert_ended("n2", f"{job}.0")
-        node.sh("pkill -9 -f lockstep-sim-rank || true")
+        node.sh("pkill -9 lockstep-sim-ra || true")
 
     def test_a_job_without_the_option_is_left_alone(self):
         done = self.cluster.login("alice", "srun -n1 env")
@@ -218,8 +225,7 @@ class Slurm(unittest.TestCase):
         self.assertEqual({rank["job"] for rank in self.wait_for_ranks(2)}, {f"{job}.0"})
         self.cluster.login("alice", f"lockstep trace --job {job} --duration 500ms -o prolog")
         self.assertEqual(len(report_of("/home/alice/prolog")["ranks"]), 2)
-        forged = f"srun --mpi=pmix -n1 env LOCKSTEP_JOB={job} python3 train.py --dp 1 --tp 1 --pp 1"
-        self.submit("bob", forged, "-n1", "-w n1", env={"LOCKSTEP": "1"})
+        self.submit("bob", f"srun -n1 python3 alone.py LOCKSTEP_JOB={job}", "-n1", "-w n1", env={"LOCKSTEP": "1"})
         self.cluster.wait_until(lambda: f"belongs to job {job}, which is user 12001's" in self.daemon_log("n1"), "the refusal", self.cluster.logs)
         self.cluster.login("alice", f"scancel {job}")
         self.assert_ended("n1", job)
