@@ -29,6 +29,7 @@ SlurmdLogFile=/mnt/slurmd-%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
 JobAcctGatherType=jobacct_gather/none
 SlurmdParameters=config_overrides
 SchedulerParameters=sched_interval=1,bf_interval=1
