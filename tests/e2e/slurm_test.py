@@ -164,6 +164,11 @@ class Slurm(unittest.TestCase):
         self.cluster.login("alice", f"lockstep trace --job {array}_4 --duration 500ms -o task")
         self.assertEqual(report_of("/home/alice/task")["capture"]["job"], f"{array}_4.0")
 
+    def test_a_heterogeneous_step_is_one_job(self):
+        job = self.submit("alice", "srun --lockstep --het-group=0,1 python3 alone.py", "-n1", "-w n1", ":", "-n1", "-w n2")
+        ranks = self.wait_for_ranks(2)
+        self.assertEqual([(r["job"], r["job_by_scheduler"]) for r in ranks], [(f"{job}.0", True)] * 2)
+
     def test_lost_and_forged_environments(self):
         job = self.submit("alice", "srun -n1 python3 alone.py", "--lockstep", "-n1", "-w n1")
         lost = self.wait_for_ranks(1)
