@@ -173,7 +173,8 @@ void AddAggregatorFlags(CLI::App& app, AggregatorFlags& flags) {
   app.add_option("--aggregator", flags.address,
                  "HOST:PORT or unix:PATH of a lockstep-aggregator that sees all nodes")
       ->envname("LOCKSTEP_AGGREGATOR");
-  app.add_option("--token-file", flags.token_file, "The aggregator's token file; without it MUNGE says who you are, where the aggregator runs with --munge")
+  app.add_option("--token-file", flags.token_file,
+                 "The aggregator's token file; without it MUNGE says who you are, where the aggregator runs with --munge")
       ->envname("LOCKSTEP_TOKEN_FILE");
 }
 

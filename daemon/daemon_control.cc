@@ -42,7 +42,8 @@ v1::StatusReply Daemon::Status(uid_t caller, const v1::StatusRequest& request) {
   daemon.set_version(kDaemonVersion);
   daemon.set_kineto(DescribeKineto());
   for (v1::Rank& rank : registry_.Ranks(scope)) {
-    if (request.job().empty() || MeansJob(request.job(), {rank.job(), rank.job_source(), rank.scheduler_job()})) *daemon.add_ranks() = std::move(rank);
+    const bool asked = request.job().empty() || MeansJob(request.job(), {rank.job(), rank.job_source(), rank.scheduler_job()});
+    if (asked) *daemon.add_ranks() = std::move(rank);
   }
   for (auto& [id, link] : links_) {
     if (link.dialled) continue;

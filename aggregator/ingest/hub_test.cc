@@ -235,7 +235,8 @@ TEST_F(HubTest, DaemonsAskersAndOnlookersAtOnceLoseNothing) {
   });
   std::vector<std::string> captures;
   for (int i = 0; i < kCaptures; ++i) {
-    const v1::TraceFinished finished = hub.Trace(Request(), Caller::All(), [](const v1::TraceEvent&) {}, [](const std::string&, v1::TraceFinished&) {});
+    const v1::TraceFinished finished =
+        hub.Trace(Request(), Caller::All(), [](const v1::TraceEvent&) {}, [](const std::string&, v1::TraceFinished&) {});
     EXPECT_EQ(finished.outcome(), v1::TraceFinished::COMPLETE) << finished.text();
     captures.push_back(finished.capture());
   }

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,16 +65,25 @@ std::string ReadAll(int fd, SteadyTime until) {
   return text;
 }
 
+// A file to read `text` from: a pipe would raise SIGPIPE where the program ends without reading.
+absl::StatusOr<Fd> FileWith(const std::string& text) {
+  Fd file(::memfd_create("lockstep-munge", MFD_CLOEXEC));
+  if (!file.ok() || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) || ::lseek(file.get(), 0, SEEK_SET) != 0) {
+    return absl::ErrnoToStatus(errno, "cannot make a file in memory");
+  }
+  return file;
+}
+
 // Runs a program to its end, at most until `timeout`; then it is killed.
 absl::StatusOr<Ended> Run(const std::vector<std::string>& words, const std::string& input, Nanos timeout) {
-  LOCKSTEP_ASSIGN_OR_RETURN(Pipe in, MakePipe());
+  LOCKSTEP_ASSIGN_OR_RETURN(const Fd in, FileWith(input));
   LOCKSTEP_ASSIGN_OR_RETURN(Pipe out, MakePipe());
   std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   posix_spawn_file_actions_t streams;
   posix_spawn_file_actions_init(&streams);
-  posix_spawn_file_actions_adddup2(&streams, in.read.get(), STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&streams, in.get(), STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&streams, out.write.get(), STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&streams, out.write.get(), STDERR_FILENO);
   posix_spawnattr_t attributes;
@@ -87,11 +97,7 @@ absl::StatusOr<Ended> Run(const std::vector<std::string>& words, const std::stri
   posix_spawn_file_actions_destroy(&streams);
   posix_spawnattr_destroy(&attributes);
   if (failed != 0) return absl::ErrnoToStatus(failed, absl::StrCat("cannot run ", words[0]));
-  in.read.reset();
   out.write.reset();
-  // A pipe holds more than the longest credential, so this never waits.
-  const bool given = ::write(in.write.get(), input.data(), input.size()) == static_cast<ssize_t>(input.size());
-  in.write.reset();
   Ended ended;
   const SteadyTime until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(timeout.ns());
   ended.out = ReadAll(out.read.get(), until);
@@ -101,7 +107,7 @@ absl::StatusOr<Ended> Run(const std::vector<std::string>& words, const std::stri
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (late) return absl::DeadlineExceededError(absl::StrCat(words[0], " did not end in time: does munged hang?"));
-  ended.well = given && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  ended.well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
   return ended;
 }
 

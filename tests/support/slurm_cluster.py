@@ -88,8 +88,10 @@ class Node:
 
     def __init__(self, name):
         self.name = name
-        own = f"hostname {name}; mount -t tmpfs -o mode=1777 none /tmp; mount -t tmpfs -o mode=755 none /run/lockstep; exec {sys.executable} -c \"$1\""
-        self.holder = subprocess.Popen(["unshare", "--mount", "--pid", "--uts", "--fork", "--mount-proc", "--kill-child", "sh", "-c", own, "sh", FIRST_PROCESS])
+        own = (f"hostname {name}; mount -t tmpfs -o mode=1777 none /tmp; mount -t tmpfs -o mode=755 none /run/lockstep; "
+               f'exec {sys.executable} -c "$1"')
+        self.holder = subprocess.Popen(["unshare", "--mount", "--pid", "--uts", "--fork", "--mount-proc", "--kill-child",
+                                        "sh", "-c", own, "sh", FIRST_PROCESS])
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
             children = run("pgrep", "-P", self.holder.pid, check=False).stdout.split()
