@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -48,7 +48,8 @@ struct Ended {
   std::string out;  // stdout and stderr, as they came
 };
 
-std::string ReadAll(int fd, SteadyTime until) {
+// Nothing when the writer has not closed it by then, or writes without end.
+std::optional<std::string> ReadAll(int fd, SteadyTime until) {
   std::string text;
   char buffer[1024];
   while (text.size() < 4 * kLongest) {
@@ -56,13 +57,13 @@ std::string ReadAll(int fd, SteadyTime until) {
     pollfd poll = {fd, POLLIN, 0};
     const int ready = left <= 0 ? 0 : ::poll(&poll, 1, static_cast<int>(left));
     if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) break;
+    if (ready <= 0) return std::nullopt;
     const ssize_t n = ::read(fd, buffer, sizeof(buffer));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
+    if (n <= 0) return text;
     text.append(buffer, static_cast<size_t>(n));
   }
-  return text;
+  return std::nullopt;
 }
 
 // A file to read `text` from: a pipe would raise SIGPIPE where the program ends without reading.
@@ -98,17 +99,14 @@ absl::StatusOr<Ended> Run(const std::vector<std::string>& words, const std::stri
   posix_spawnattr_destroy(&attributes);
   if (failed != 0) return absl::ErrnoToStatus(failed, absl::StrCat("cannot run ", words[0]));
   out.write.reset();
-  Ended ended;
   const SteadyTime until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(timeout.ns());
-  ended.out = ReadAll(out.read.get(), until);
-  const bool late = std::chrono::steady_clock::now() >= until;
-  if (late) ::kill(child, SIGKILL);
+  std::optional<std::string> said = ReadAll(out.read.get(), until);
+  if (!said) ::kill(child, SIGKILL);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (late) return absl::DeadlineExceededError(absl::StrCat(words[0], " did not end in time: does munged hang?"));
-  ended.well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  return ended;
+  if (!said) return absl::DeadlineExceededError(absl::StrCat(words[0], " did not end in time: does munged hang?"));
+  return Ended{WIFEXITED(status) && WEXITSTATUS(status) == 0, *std::move(said)};
 }
 
 std::vector<std::string> Words(const std::string& program, const std::string& socket) {
