@@ -74,7 +74,6 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   Chosen chosen;
   AddRun(app, chosen);
-  AddJob(app, chosen);
   AddTrace(app, chosen);
   AddStatus(app, chosen);
   AddReport(app, chosen);
@@ -85,6 +84,7 @@ int Main(int argc, char** argv) {
   AddDiff(app, chosen);
   AddProfile(app, chosen);
   AddDoctor(app, chosen);
+  AddJob(app, chosen);
   AddCompletion(app, chosen);
   AddMan(app, chosen);
   const int parsed = Parse(app, TakeCommand(argc, argv, chosen));

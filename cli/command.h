@@ -24,7 +24,6 @@ struct Chosen {
 CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& about);
 
 void AddRun(CLI::App& app, Chosen& chosen);
-void AddJob(CLI::App& app, Chosen& chosen);
 void AddTrace(CLI::App& app, Chosen& chosen);
 void AddStatus(CLI::App& app, Chosen& chosen);
 void AddReport(CLI::App& app, Chosen& chosen);
@@ -35,6 +34,7 @@ void AddViews(CLI::App& app, Chosen& chosen);
 void AddDiff(CLI::App& app, Chosen& chosen);
 void AddProfile(CLI::App& app, Chosen& chosen);
 void AddDoctor(CLI::App& app, Chosen& chosen);
+void AddJob(CLI::App& app, Chosen& chosen);
 void AddCompletion(CLI::App& app, Chosen& chosen);
 void AddMan(CLI::App& app, Chosen& chosen);
 
