@@ -29,6 +29,8 @@ constexpr char kAbout[] =
     "  lockstep-aggregator --listen 0.0.0.0:7077 --token-file ~/.lockstep-token\n"
     "      for a cluster: give every lockstepd --aggregator THISHOST:7077 and the same token file, then\n"
     "      lockstep trace --aggregator THISHOST:7077 --token-file ~/.lockstep-token --duration 2s\n"
+    "  lockstep-aggregator --listen 0.0.0.0:7077 --token-file /etc/lockstep/token --munge\n"
+    "      for a Slurm cluster: everybody traces their own jobs, by lockstep trace --aggregator THISHOST:7077 --job ID\n"
     "  lockstep-aggregator --listen unix:$XDG_RUNTIME_DIR/lockstep/aggregator.sock\n"
     "      for one node: no token is needed where only you can enter the folder\n";
 
@@ -39,6 +41,8 @@ struct Flags {
   std::string state_dir = DefaultStateDir();
   size_t keep_captures = Retention().captures;
   uint64_t keep_bytes = Retention().bytes;
+  bool munge = false;
+  std::string munge_socket;
   int until_exit = 0;
   bool quiet = false;
 };
@@ -55,6 +59,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "IP:PORT for browsers (an index of jobs and captures, and the captures' reports, read-only), Prometheus (/metrics) and "
                  "health checks (/healthz), as in 127.0.0.1:9465; port 0: any free one. All of it only for those who have the token, so it "
                  "needs --token-file. Off by default");
+  app.add_flag("--munge", flags.munge,
+               "Know callers by MUNGE as well: each user of the cluster sees and captures their own jobs, without a token file. "
+               "Daemons still need the token");
+  app.add_option("--munge-socket", flags.munge_socket, "munged's socket; default: where munge has it");
   app.add_option("--state-dir", flags.state_dir, "Where captures are kept")->capture_default_str();
   app.add_option("--keep-captures", flags.keep_captures, "Captures to keep; the oldest go first")
       ->capture_default_str();
@@ -126,6 +134,9 @@ int AggregatorMain(int argc, char** argv) {
     auto token = rpc::Token::LoadOrCreate(flags.token_file);
     if (!token.ok()) return Fail(token.status(), kUsage);
     options.token = *std::move(token);
+  }
+  if (flags.munge || !flags.munge_socket.empty()) {
+    options.credentials = std::make_shared<rpc::MungePrograms>(rpc::MungePrograms::Settings{.socket = flags.munge_socket});
   }
   auto server = Server::Start(std::move(options));
   if (!server.ok()) {

@@ -79,7 +79,7 @@ class GrpcServer final : public Server {
       : options_(std::move(options)),
         hub_(MakeHubOptions(options_), clock_),
         ingest_(hub_, calls_, clock_, options_.token),
-        control_(hub_, calls_, options_.token, kVersion,
+        control_(hub_, calls_, ingest::Callers(options_.token, options_.credentials), kVersion,
                  [this](const std::string& folder, v1::TraceFinished& finished) {
                    AfterCapture(folder, finished);
                  }) {}

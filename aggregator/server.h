@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "aggregator/ingest/capture_session.h"
 #include "aggregator/retention.h"
+#include "common/rpc/munge.h"
 #include "common/rpc/token.h"
 
 namespace lockstep {
@@ -23,6 +24,8 @@ struct ServerOptions {
   // HOST:PORT (with a token only) or unix:PATH (in a folder only this user can enter).
   std::vector<std::string> listen;
   rpc::Token token;
+  // By which callers of Control are known, each for their own jobs; null: not, the token alone opens.
+  std::shared_ptr<const rpc::CallerCredentials> credentials;
   std::string state_dir;  // made, mode 0700, where it is missing
   Retention retention;
   // Where Prometheus is answered and the pages are (common/metrics/http_server.h, aggregator/site/site.h); empty: nowhere. Where it is

@@ -10,7 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "aggregator/server.h"
 #include "cli/capture_folder.h"
+#include "common/rpc/address.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/munge.h"
 #include "common/rpc/status.h"
 #include "common/rpc/status_macros.h"
 #include "lockstep/v1/control.grpc.pb.h"
@@ -29,30 +31,31 @@ std::string FromEnvironment(const char* name) {
 
 class GrpcClient final : public AggregatorClient {
  public:
-  GrpcClient(std::shared_ptr<grpc::Channel> channel, rpc::Token token)
-      : stub_(v1::Control::NewStub(channel)), token_(std::move(token)) {}
+  // Null `credentials`: the token, or nothing, says who calls.
+  GrpcClient(std::shared_ptr<grpc::Channel> channel, rpc::Token token, std::unique_ptr<rpc::CallerCredentials> credentials)
+      : stub_(v1::Control::NewStub(channel)), token_(std::move(token)), credentials_(std::move(credentials)) {}
 
   absl::StatusOr<std::unique_ptr<v1::StatusReply>> Status(const std::string& job) override {
     grpc::ClientContext context;
-    rpc::Prepare(context, token_, kAnswerWithin);
+    Prepare(context, kAnswerWithin);
     v1::StatusRequest request;
     request.set_job(job);
     auto reply = std::make_unique<v1::StatusReply>();
-    LOCKSTEP_RETURN_IF_ERROR(rpc::FromGrpc(stub_->Status(&context, request, reply.get())));
+    LOCKSTEP_RETURN_IF_ERROR(Told(stub_->Status(&context, request, reply.get())));
     return reply;
   }
 
   absl::Status Trace(const v1::TraceRequest& request,
                      const std::function<void(const v1::TraceEvent&)>& on_event) override {
     auto context = std::make_shared<grpc::ClientContext>();
-    rpc::Prepare(*context, token_, Nanos::Max());
+    Prepare(*context, Nanos::Max());
     SetTracing(context);
     const auto reader = stub_->Trace(context.get(), request);
     v1::TraceEvent event;
     while (reader->Read(&event)) on_event(event);
     const grpc::Status status = reader->Finish();
     SetTracing(nullptr);
-    return rpc::FromGrpc(status);
+    return Told(status);
   }
 
   void CancelTrace() override {
@@ -62,18 +65,18 @@ class GrpcClient final : public AggregatorClient {
 
   absl::Status Stop(const std::string& capture) override {
     grpc::ClientContext context;
-    rpc::Prepare(context, token_, kAnswerWithin);
+    Prepare(context, kAnswerWithin);
     v1::StopRequest request;
     request.set_capture(capture);
     v1::StopReply reply;
-    return rpc::FromGrpc(stub_->Stop(&context, request, &reply));
+    return Told(stub_->Stop(&context, request, &reply));
   }
 
   absl::Status Fetch(
       const std::string& capture,
       const std::function<absl::Status(const std::string&, std::string_view)>& on_bytes) override {
     grpc::ClientContext context;
-    rpc::Prepare(context, token_, kFetchWithin);
+    Prepare(context, kFetchWithin);
     v1::FetchRequest request;
     request.set_capture(capture);
     const auto reader = stub_->Fetch(&context, request);
@@ -91,12 +94,30 @@ class GrpcClient final : public AggregatorClient {
       reader->Finish();
       return written;
     }
-    LOCKSTEP_RETURN_IF_ERROR(rpc::FromGrpc(reader->Finish()));
+    LOCKSTEP_RETURN_IF_ERROR(Told(reader->Finish()));
     if (!whole) return absl::DataLossError(absl::StrCat("the aggregator sent ", file, " only in part"));
     return absl::OkStatus();
   }
 
  private:
+  // A credential is good for one call.
+  void Prepare(grpc::ClientContext& context, Nanos deadline) {
+    rpc::Prepare(context, token_, deadline);
+    if (credentials_ == nullptr) return;
+    const absl::StatusOr<std::string> credential = credentials_->Make();
+    if (credential.ok()) context.AddMetadata(rpc::kMungeMetadata, *credential);
+    std::lock_guard<std::mutex> lock(mutex_);
+    no_credential_ = credential.ok() ? "" : std::string(credential.status().message());
+  }
+
+  // Where the aggregator asks who calls, why that was not said belongs to the answer.
+  absl::Status Told(const grpc::Status& answer) {
+    const absl::Status status = rpc::FromGrpc(answer);
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!absl::IsUnauthenticated(status) || no_credential_.empty()) return status;
+    return absl::UnauthenticatedError(absl::StrCat(status.message(), " (no MUNGE credential: ", no_credential_, ")"));
+  }
+
   void SetTracing(std::shared_ptr<grpc::ClientContext> context) {
     std::lock_guard<std::mutex> lock(mutex_);
     tracing_ = std::move(context);
@@ -104,7 +125,9 @@ class GrpcClient final : public AggregatorClient {
 
   std::unique_ptr<v1::Control::Stub> stub_;
   rpc::Token token_;
+  std::unique_ptr<rpc::CallerCredentials> credentials_;
   std::mutex mutex_;
+  std::string no_credential_;
   std::shared_ptr<grpc::ClientContext> tracing_;
 };
 
@@ -150,7 +173,8 @@ void AddAggregatorFlags(CLI::App& app, AggregatorFlags& flags) {
   app.add_option("--aggregator", flags.address,
                  "HOST:PORT or unix:PATH of a lockstep-aggregator that sees all nodes")
       ->envname("LOCKSTEP_AGGREGATOR");
-  app.add_option("--token-file", flags.token_file, "The aggregator's token file")
+  app.add_option("--token-file", flags.token_file,
+                 "The aggregator's token file; without it MUNGE says who you are, where the aggregator runs with --munge")
       ->envname("LOCKSTEP_TOKEN_FILE");
 }
 
@@ -182,7 +206,13 @@ absl::StatusOr<std::unique_ptr<AggregatorClient>> ConnectAggregator(const Aggreg
                                                     kAnswerWithin.seconds(),
                                                     " s: is lockstep-aggregator running there?"));
   }
-  return std::make_unique<GrpcClient>(std::move(channel), std::move(token));
+  // Over TCP without the token a cluster's user says who they are; a socket needs neither.
+  std::unique_ptr<rpc::CallerCredentials> credentials;
+  LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address address, rpc::Address::Parse(flags.address));
+  if (token.empty() && !address.is_unix()) {
+    credentials = std::make_unique<rpc::MungePrograms>(rpc::MungePrograms::Settings{});
+  }
+  return std::make_unique<GrpcClient>(std::move(channel), std::move(token), std::move(credentials));
 }
 
 absl::StatusOr<std::unique_ptr<v1::StatusReply>> DaemonStatus(const std::string& control_socket,

@@ -84,6 +84,7 @@ int Main(int argc, char** argv) {
   AddDiff(app, chosen);
   AddProfile(app, chosen);
   AddDoctor(app, chosen);
+  AddJob(app, chosen);
   AddCompletion(app, chosen);
   AddMan(app, chosen);
   const int parsed = Parse(app, TakeCommand(argc, argv, chosen));

@@ -194,7 +194,7 @@ TEST_F(ProgramTest, FormatsThatAreNotThereAreNamed) {
 }
 
 TEST_F(ProgramTest, HelpTeachesWithExamples) {
-  for (const char* command : {"run", "trace", "status", "report", "analyze", "whatif", "export", "doctor"}) {
+  for (const char* command : {"run", "job", "trace", "status", "report", "analyze", "whatif", "export", "doctor"}) {
     const Result help = Run(std::string("lockstep ") + command + " --help");
     EXPECT_EQ(help.code, 0) << command;
     EXPECT_THAT(help.out, HasSubstr("Example")) << command;

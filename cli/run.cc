@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +52,7 @@ struct RunFlags {
   std::string daemon;
   bool preload = false;
   bool with_aggregator = false;
+  bool print_environment = false;
 };
 
 struct Variable {
@@ -160,7 +162,9 @@ void Prepare(const RunFlags& flags) {
     Say(absl::StrCat(library.status().message(), "; the command runs without Lockstep"));
     return;
   }
-  auto daemon = DaemonFinder(flags.daemon).FindOrStart(siblings, kReadyWithin);
+  const DaemonFinder finder(flags.daemon);
+  // Who only asks is a launcher's plugin, which cannot wait; there the site runs the daemon.
+  auto daemon = flags.print_environment ? finder.Find() : finder.FindOrStart(siblings, kReadyWithin);
   if (!daemon.ok()) {
     Say(absl::StrCat(daemon.status().message(), "; the command runs without Lockstep"));
     return;
@@ -171,9 +175,13 @@ void Prepare(const RunFlags& flags) {
   environment.Set(kNvtx, *library);
   environment.Set(kNccl, *library);
   if (flags.mode == "auto") SetKineto(environment, daemon->client_socket);
+  const char* socket = std::getenv(kSocket);
+  const bool found_socket = socket != nullptr && daemon->client_socket == socket;
   SetSocket(daemon->client_socket, flags);
   if (flags.preload) Preload(*library);
   std::vector<std::string> names = environment.set();
+  // In a step whose batch script has had it said, once is enough.
+  if (flags.print_environment && names.empty() && found_socket) return;
   names.push_back(kSocket);
   if (flags.preload) names.push_back("LD_PRELOAD");
   Say(absl::StrCat("set ", absl::StrJoin(names, ", "), "; daemon at ", daemon->client_socket));
@@ -190,7 +198,35 @@ ExitCode Exec(const std::vector<std::string>& command) {
   std::_Exit(error == ENOENT ? 127 : 126);
 }
 
+std::map<std::string, std::string> Variables() {
+  std::map<std::string, std::string> variables;
+  for (char** v = environ; *v != nullptr; ++v) {
+    const std::string line = *v;
+    const size_t equals = line.find('=');
+    if (equals != std::string::npos) variables.emplace(line.substr(0, equals), line.substr(equals + 1));
+  }
+  return variables;
+}
+
+// As Slurm reads it from a TaskProlog: a value goes to the line's end, unquoted.
+ExitCode PrintEnvironment(const RunFlags& flags) {
+  const std::map<std::string, std::string> before = Variables();
+  Prepare(flags);
+  for (const auto& [name, value] : Variables()) {
+    const auto old = before.find(name);
+    if (old != before.end() && old->second == value) continue;
+    if (value.find('\n') != std::string::npos) {
+      Say(absl::StrCat(name, " holds a line break, which cannot be handed on: it stays as it was"));
+      continue;
+    }
+    std::printf("export %s=%s\n", name.c_str(), value.c_str());
+  }
+  return ExitCode::kDone;
+}
+
 ExitCode Run(const RunFlags& flags, const Chosen& chosen) {
+  if (flags.print_environment && !chosen.has_command && !flags.with_aggregator) return PrintEnvironment(flags);
+  if (flags.print_environment) return Fail(ExitCode::kUsage, "--print-environment runs no command and starts no aggregator");
   if (!chosen.has_command || chosen.command.empty()) {
     return Fail(ExitCode::kUsage, "run needs the command after --, as in: lockstep run -- python train.py");
   }
@@ -217,6 +253,9 @@ void AddRun(CLI::App& app, Chosen& chosen) {
   sub->add_flag("--with-aggregator", flags->with_aggregator,
                 "Start an aggregator for the length of the command and hand its address and token file to "
                 "what it starts");
+  sub->add_flag("--print-environment", flags->print_environment,
+                "Run nothing: print what would be set as `export NAME=VALUE` lines, as Slurm's TaskProlog hands it to a task. "
+                "No daemon is started");
   sub->callback([flags, &chosen] { chosen.action = [flags, &chosen] { return Run(*flags, chosen); }; });
 }
 

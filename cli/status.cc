@@ -62,6 +62,7 @@ std::string RankJson(const v1::Rank& r) {
                       ", \"incarnation\": ", r.incarnation(), ", \"program\": ", JsonQuoted(r.program())) +
          absl::StrCat(", \"rank_source\": ", JsonQuoted(r.rank_source()),
                       ", \"job_source\": ", JsonQuoted(r.job_source()),
+                      ", \"job_by_scheduler\": ", r.job_by_scheduler() ? "true" : "false",
                       ", \"client_version\": ", JsonQuoted(r.client_version()), ", \"cupti_version\": ",
                       r.cupti_version() != 0 ? absl::StrCat(r.cupti_version()) : std::string("null"),
                       ", \"via\": ", JsonQuoted(r.via()), ", \"kineto\": ", r.kineto() ? "true" : "false", ", \"cupti_holder\": ",
@@ -129,7 +130,8 @@ std::string DaemonText(const v1::DaemonStatus& d) {
   for (const auto& [job, ranks] : jobs) {
     std::vector<int32_t> numbers;
     for (const v1::Rank* rank : ranks) numbers.push_back(rank->rank());
-    absl::StrAppend(&out, "  job ", job.first, " (uid ", job.second, ", ", ranks[0]->job_source(), "): rank",
+    absl::StrAppend(&out, "  job ", job.first, " (uid ", job.second, ", ", ranks[0]->job_source(),
+                    ranks[0]->job_by_scheduler() ? " itself" : "", "): rank",
                     ranks.size() == 1 ? " " : "s ", ingest::RankList(numbers), " of ", ranks[0]->world_size(),
                     "\n");
     for (const v1::Rank* rank : ranks) {

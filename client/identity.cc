@@ -41,6 +41,7 @@ constexpr const char* kVariables[] = {
     "SLURM_ARRAY_TASK_ID",
     "SLURM_PROCID",
     "SLURM_NTASKS",
+    "SLURM_STEP_NUM_TASKS",
     "SLURM_LOCALID",
     "PMI_RANK",
     "PMI_SIZE",

@@ -59,12 +59,13 @@ bool NoteCupti(const ring::State& state, RegisteredProcess& process) {
 }  // namespace
 
 ClientServer::ClientServer(ClientServerOptions options, ListeningSocket socket, EventLoop& loop,
-                           const ProcessTable& processes, Registry& registry, ClientVisits& visits, ClientEvents& events,
-                           Log& log)
+                           const ProcessTable& processes, const SchedulerJobs& jobs, Registry& registry, ClientVisits& visits,
+                           ClientEvents& events, Log& log)
     : options_(options),
       socket_(std::move(socket)),
       loop_(loop),
       processes_(processes),
+      jobs_(jobs),
       registry_(registry),
       visits_(visits),
       events_(events),
@@ -249,6 +250,10 @@ void ClientServer::DrainOldSegment(const Connection& connection, Fd descriptor) 
 
 absl::Status ClientServer::Register(Connection& connection, const ring::Hello& hello) {
   LOCKSTEP_ASSIGN_OR_RETURN(const ProcessInfo info, FindProcess(connection));
+  const std::optional<ProcessInfo> parent = processes_.Find(info.parent_pid);
+  const std::string variables(hello.identity, strnlen(hello.identity, sizeof(hello.identity)));
+  Identity identity = Identify({variables, info.id, parent ? parent->id : ProcessId{}});
+  LOCKSTEP_RETURN_IF_ERROR(jobs_.Judge(info, connection.peer.uid, identity));
   ring::SegmentOptions options = options_.segment;
   options.incarnation = next_incarnation_++;
   LOCKSTEP_ASSIGN_OR_RETURN(connection.segment, DaemonSegment::Create(options));
@@ -260,9 +265,7 @@ absl::Status ClientServer::Register(Connection& connection, const ring::Hello& h
   RegisteredProcess process;
   process.id = info.id;
   process.uid = connection.peer.uid;
-  const std::optional<ProcessInfo> parent = processes_.Find(info.parent_pid);
-  const std::string variables(hello.identity, strnlen(hello.identity, sizeof(hello.identity)));
-  process.identity = Identify({variables, info.id, parent ? parent->id : ProcessId{}});
+  process.identity = std::move(identity);
   process.program = FieldText(hello.program);
   process.client_version = FieldText(hello.version);
   process.layout_minor = hello.layout_minor;
@@ -343,6 +346,11 @@ bool ClientServer::SendBytes(const ProcessId& process, const void* bytes, size_t
   // Not from within: the caller is in the middle of a capture's bookkeeping.
   loop_.Post([this, id] { Close(id, "it takes no messages"); });
   return false;
+}
+
+void ClientServer::Disconnect(const ProcessId& process, const std::string& why) {
+  const auto it = by_process_.find(process);
+  if (it != by_process_.end()) Close(it->second, why);
 }
 
 std::shared_ptr<DaemonSegment> ClientServer::SegmentOf(const ProcessId& process) const {

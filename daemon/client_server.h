@@ -21,6 +21,7 @@
 #include "daemon/log.h"
 #include "daemon/process.h"
 #include "daemon/registry.h"
+#include "daemon/scheduler_jobs.h"
 #include "daemon/socket.h"
 
 namespace lockstep::daemon {
@@ -51,8 +52,8 @@ class ClientServer {
  public:
   // All references outlive this.
   ClientServer(ClientServerOptions options, ListeningSocket socket, EventLoop& loop,
-               const ProcessTable& processes, Registry& registry, ClientVisits& visits, ClientEvents& events,
-               Log& log);
+               const ProcessTable& processes, const SchedulerJobs& jobs, Registry& registry, ClientVisits& visits,
+               ClientEvents& events, Log& log);
   ~ClientServer();
 
   absl::Status Start();
@@ -62,6 +63,8 @@ class ClientServer {
   bool Send(const ProcessId& process, const Message& message) {
     return SendBytes(process, &message, sizeof(message));
   }
+  // Its capture ends as if it had left. A client that lives comes back.
+  void Disconnect(const ProcessId& process, const std::string& why);
   // Null when it is not connected.
   std::shared_ptr<DaemonSegment> SegmentOf(const ProcessId& process) const;
 
@@ -107,6 +110,7 @@ class ClientServer {
   const ListeningSocket socket_;
   EventLoop& loop_;
   const ProcessTable& processes_;
+  const SchedulerJobs& jobs_;
   Registry& registry_;
   ClientVisits& visits_;
   ClientEvents& events_;

@@ -38,7 +38,7 @@ class ClientServerTest : public testing::Test, private ClientEvents {
   void Open() {
     ClientEvents& events = *this;
     server_ = std::make_unique<ClientServer>(options_, *ListeningSocket::Open(path_, SOCK_SEQPACKET, 0600),
-                                             *loop_, processes_, registry_, visits_, events, log_);
+                                             *loop_, processes_, jobs_, registry_, visits_, events, log_);
     ASSERT_TRUE(server_->Start().ok());
     thread_ = std::thread([this] { loop_->Run(); });
   }
@@ -114,6 +114,7 @@ class ClientServerTest : public testing::Test, private ClientEvents {
   std::unique_ptr<EventLoop> loop_ = *EventLoop::Create(clock_);
   TableOfProcesses processes_;
   Registry registry_;
+  SchedulerJobs jobs_{processes_};
   ClientVisits visits_{clock_};
   ClientServerOptions options_;
   std::unique_ptr<ClientServer> server_;

@@ -8,6 +8,7 @@
 #include <future>
 
 #include "common/rpc/server.h"
+#include "common/rpc/status.h"
 #include "common/rpc/status_macros.h"
 #include "lockstep/v1/control.grpc.pb.h"
 
@@ -54,6 +55,27 @@ class NodeService final : public v1::Node::Service {
       });
     });
     return Wait(future, reply);
+  }
+
+  grpc::Status BeginJob(grpc::ServerContext*, const v1::BeginJobRequest* request, v1::BeginJobReply* reply) override {
+    const Running running(calls_);
+    auto answer = std::make_shared<std::promise<absl::StatusOr<v1::BeginJobReply>>>();
+    auto future = answer->get_future();
+    loop_.Post([this, answer, request = *request] { answer->set_value(handler_.BeginJob(caller_, request)); });
+    absl::StatusOr<v1::BeginJobReply> begun;
+    if (grpc::Status waited = Wait(future, &begun); !waited.ok()) return waited;
+    if (begun.ok()) *reply = *std::move(begun);
+    return rpc::ToGrpc(begun.status());
+  }
+
+  grpc::Status EndJob(grpc::ServerContext*, const v1::EndJobRequest* request, v1::EndJobReply*) override {
+    const Running running(calls_);
+    auto answer = std::make_shared<std::promise<absl::Status>>();
+    auto future = answer->get_future();
+    loop_.Post([this, answer, request = *request] { answer->set_value(handler_.EndJob(caller_, request)); });
+    absl::Status ended;
+    if (grpc::Status waited = Wait(future, &ended); !waited.ok()) return waited;
+    return rpc::ToGrpc(ended);
   }
 
   void Stop() { stopping_ = true; }

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "daemon/event_loop.h"
 #include "daemon/log.h"
 #include "daemon/socket.h"
@@ -30,6 +31,9 @@ class ControlHandler {
   // `done` is called once, on any thread, with an empty text when the aggregator has registered the daemon.
   virtual void Dial(uid_t caller, const v1::DialRequest& request,
                     std::function<void(std::string error)> done) = 0;
+  // kPermissionDenied where the caller is not the scheduler's user.
+  virtual absl::StatusOr<v1::BeginJobReply> BeginJob(uid_t caller, const v1::BeginJobRequest& request) = 0;
+  virtual absl::Status EndJob(uid_t caller, const v1::EndJobRequest& request) = 0;
 };
 
 struct ControlServerOptions {

@@ -34,14 +34,14 @@ std::string FolderOf(const std::string& path) {
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options, const Clock& clock,
                                                        const ProcessTable& processes, Log& log) {
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<EventLoop> loop, EventLoop::Create(clock));
-  std::unique_ptr<Daemon> daemon(new Daemon(options, clock, log, std::move(loop)));
+  std::unique_ptr<Daemon> daemon(new Daemon(options, clock, processes, log, std::move(loop)));
   LOCKSTEP_RETURN_IF_ERROR(daemon->OpenSockets(processes));
   LOCKSTEP_RETURN_IF_ERROR(daemon->AddConfiguredAggregators());
   LOCKSTEP_RETURN_IF_ERROR(daemon->OpenMetrics());
   return daemon;
 }
 
-Daemon::Daemon(Options options, const Clock& clock, Log& log, std::unique_ptr<EventLoop> loop)
+Daemon::Daemon(Options options, const Clock& clock, const ProcessTable& processes, Log& log, std::unique_ptr<EventLoop> loop)
     : options_(std::move(options)),
       clock_(clock),
       log_(log),
@@ -49,6 +49,7 @@ Daemon::Daemon(Options options, const Clock& clock, Log& log, std::unique_ptr<Ev
       node_id_(CleanText(options_.node_id.empty() ? ReadBootId() : options_.node_id, 256)),
       host_name_(CleanText(ReadHostName(), 256)),
       owner_(geteuid()),
+      jobs_(processes),
       captures_(clock, *this),
       last_active_(clock.Monotonic()),
       kineto_captures_(clock, *this),
@@ -92,8 +93,8 @@ absl::Status Daemon::OpenSockets(const ProcessTable& processes) {
   client_options.owner = owner_;
   client_options.segment.main_ring_bytes = options_.ring_bytes;
   client_options.segment.thread_ring_bytes = options_.thread_ring_bytes;
-  clients_ = std::make_unique<ClientServer>(client_options, std::move(clients), *loop_, processes, registry_,
-                                            visits_, events, log_);
+  clients_ = std::make_unique<ClientServer>(client_options, std::move(clients), *loop_, processes, jobs_,
+                                            registry_, visits_, events, log_);
   LOCKSTEP_RETURN_IF_ERROR(clients_->Start());
   log_.Info("listening", {{"socket", options_.socket}, {"node", node_id_}, {"pid", getpid()}});
   return absl::OkStatus();

@@ -29,6 +29,7 @@
 #include "daemon/options.h"
 #include "daemon/python_profiles.h"
 #include "daemon/registry.h"
+#include "daemon/scheduler_jobs.h"
 #include "daemon/told_processes.h"
 #include "daemon/uplink.h"
 
@@ -68,8 +69,9 @@ class Daemon final : private ClientEvents,
   static constexpr Nanos kStopWait = Nanos::Seconds(4);
   static constexpr Nanos kFlushWait = Nanos::Seconds(2);
   static constexpr Nanos kRanksPause = Nanos::Millis(5);
+  static constexpr Nanos kStartersEvery = Nanos::Seconds(1);
 
-  Daemon(Options options, const Clock& clock, Log& log, std::unique_ptr<EventLoop> loop);
+  Daemon(Options options, const Clock& clock, const ProcessTable& processes, Log& log, std::unique_ptr<EventLoop> loop);
   absl::Status OpenSockets(const ProcessTable& processes);
   // A name that somebody else has is no error: status tells.
   absl::Status OpenKineto(const ProcessTable& processes);
@@ -143,6 +145,13 @@ class Daemon final : private ClientEvents,
   v1::StatusReply Status(uid_t caller, const v1::StatusRequest& request) override;
   void Dial(uid_t caller, const v1::DialRequest& request,
             std::function<void(std::string error)> done) override;
+  absl::StatusOr<v1::BeginJobReply> BeginJob(uid_t caller, const v1::BeginJobRequest& request) override;
+  absl::Status EndJob(uid_t caller, const v1::EndJobRequest& request) override;
+  // Only root and this daemon's user speak for a scheduler.
+  absl::Status CheckScheduler(uid_t caller) const;
+  void WatchStarters();
+  // Captures in them end; who outlives a step is from then on what it says it is.
+  void ForgetSteps(const std::vector<SchedulerStep>& steps);
   absl::Status TryDial(uid_t caller, const v1::DialRequest& request,
                        std::function<void(std::string error)>& done);
 
@@ -161,6 +170,8 @@ class Daemon final : private ClientEvents,
   const uid_t owner_;
   metrics::LossTable losses_{{"cupti", "client", "ring", "spool"}};
   Fd lock_;
+  SchedulerJobs jobs_;
+  std::optional<EventLoop::TimerId> starters_timer_;
   Registry registry_;
   ClientVisits visits_{clock_};
   Captures captures_;

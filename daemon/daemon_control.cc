@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/job_name.h"
 #include "common/rpc/address.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_macros.h"
@@ -41,7 +42,8 @@ v1::StatusReply Daemon::Status(uid_t caller, const v1::StatusRequest& request) {
   daemon.set_version(kDaemonVersion);
   daemon.set_kineto(DescribeKineto());
   for (v1::Rank& rank : registry_.Ranks(scope)) {
-    if (request.job().empty() || rank.job() == request.job()) *daemon.add_ranks() = std::move(rank);
+    const bool asked = request.job().empty() || MeansJob(request.job(), {rank.job(), rank.job_source(), rank.scheduler_job()});
+    if (asked) *daemon.add_ranks() = std::move(rank);
   }
   for (auto& [id, link] : links_) {
     if (link.dialled) continue;

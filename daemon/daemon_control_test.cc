@@ -99,6 +99,43 @@ TEST_F(Control, SaysWhyItCannotDial) {
   EXPECT_NE(Dial(refuses.address()).find("too new"), std::string::npos);
 }
 
+class JobControl : public Control {
+ protected:
+  grpc::Status Begin(v1::Node::Stub& stub, uint32_t job, uid_t uid, int32_t pid, v1::BeginJobReply* reply) {
+    grpc::ClientContext context;
+    rpc::Prepare(context, rpc::Token(), Nanos::Seconds(10));
+    v1::BeginJobRequest request;
+    request.set_job(job);
+    request.set_uid(uid);
+    request.set_step(0);
+    request.set_pid(pid);
+    return stub.BeginJob(&context, request, reply);
+  }
+};
+
+TEST_F(JobControl, AStepThatTheSchedulerBeganHasItsProcessesUntilItEnds) {
+  StartDaemon();
+  v1::BeginJobReply reply;
+  // This process started the clients, as slurmstepd does.
+  const grpc::Status begun = Begin(*Stub(), 4711, geteuid(), getpid(), &reply);
+  ASSERT_TRUE(begun.ok()) << begun.error_message();
+  EXPECT_EQ(reply.name(), "4711.0");
+  const pid_t pid = StartClient(0, 10, "ok");
+  ASSERT_TRUE(WaitForRanks(1));
+  EXPECT_EQ(aggregator_->seen().ranks[0].job(), "job") << "LOCKSTEP_JOB is the user's own choice";
+  EXPECT_EQ(aggregator_->seen().ranks[0].scheduler_job(), "4711");
+  EXPECT_TRUE(aggregator_->seen().ranks[0].job_by_scheduler());
+  EXPECT_EQ(aggregator_->seen().ranks[0].process().pid(), pid);
+
+  grpc::ClientContext context;
+  rpc::Prepare(context, rpc::Token(), Nanos::Seconds(10));
+  v1::EndJobRequest end;
+  end.set_job(4711);
+  v1::EndJobReply ended;
+  EXPECT_TRUE(Stub()->EndJob(&context, end, &ended).ok());
+  EXPECT_EQ(Begin(*Stub(), 4711, geteuid(), 1 << 28, &reply).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
 // A connection made with another user's identity, as the kernel tells it. Linux keeps that per thread.
 Fd ConnectAs(uid_t uid, const std::string& path) {
   Fd socket;
@@ -109,6 +146,22 @@ Fd ConnectAs(uid_t uid, const std::string& path) {
   });
   other.join();
   return socket;
+}
+
+TEST_F(JobControl, OnlyTheSchedulersUserSpeaksForIt) {
+  if (geteuid() != 0) {
+    std::cout << "only root can be somebody else: run this test as root to see that others are refused\n";
+    return;
+  }
+  ASSERT_EQ(chmod(folder_.path().c_str(), 0755), 0);
+  StartDaemon(With::kNothing);
+  auto stub = v1::Node::NewStub(*rpc::ConnectOver(ConnectAs(65534, folder_.path() + "/control.sock")));
+  v1::BeginJobReply reply;
+  EXPECT_EQ(Begin(*stub, 4711, 65534, 0, &reply).error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  grpc::ClientContext context;
+  rpc::Prepare(context, rpc::Token(), Nanos::Seconds(10));
+  v1::EndJobReply ended;
+  EXPECT_EQ(stub->EndJob(&context, v1::EndJobRequest(), &ended).error_code(), grpc::StatusCode::PERMISSION_DENIED);
 }
 
 TEST_F(Control, ServesEachUserForTheirOwnRanksOnly) {

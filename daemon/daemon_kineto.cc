@@ -69,8 +69,8 @@ absl::Status Daemon::OpenKineto(const ProcessTable& processes) {
     });
   });
   KinetoEvents& events = *this;
-  kineto_processes_ = std::make_unique<KinetoProcesses>(KinetoProcessesSettings{}, *loop_, clock_, processes, *kineto_server_,
-                                                        registry_, events, log_);
+  kineto_processes_ = std::make_unique<KinetoProcesses>(KinetoProcessesSettings{}, *loop_, clock_, processes, jobs_,
+                                                        *kineto_server_, registry_, events, log_);
   kineto_files_ = std::make_unique<KinetoFiles>(KinetoFilesSettings{});
   kineto_server_->Start();
   log_.Info("kineto", {{"state", kineto_server_->Describe()}});

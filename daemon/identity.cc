@@ -5,6 +5,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/job_name.h"
 #include "daemon/text.h"
 
 namespace lockstep::daemon {
@@ -55,15 +56,14 @@ std::string SlurmStep(const Variables& v) {
   return step;
 }
 
+// In every component of a heterogeneous job the first one's.
+std::string SlurmNumber(const Variables& v) {
+  const std::string job = v.Text("SLURM_JOB_ID");
+  return job.empty() ? v.Text("SLURM_JOBID") : job;
+}
+
 std::string SlurmJob(const Variables& v) {
-  std::string job = v.Text("SLURM_JOB_ID");
-  if (job.empty()) job = v.Text("SLURM_JOBID");
-  if (job.empty()) return "";
-  const std::string array_job = v.Text("SLURM_ARRAY_JOB_ID");
-  const std::string array_task = v.Text("SLURM_ARRAY_TASK_ID");
-  if (!array_job.empty() && !array_task.empty()) job = absl::StrCat(array_job, "_", array_task);
-  const std::string step = SlurmStep(v);
-  return step.empty() ? job : absl::StrCat(job, ".", step);
+  return SlurmJobName({SlurmNumber(v), v.Text("SLURM_ARRAY_JOB_ID"), v.Text("SLURM_ARRAY_TASK_ID"), SlurmStep(v)});
 }
 
 std::string TorchrunJob(const Variables& v) {
@@ -142,15 +142,17 @@ void FindRank(const Variables& v, Identity& identity) {
 
 void FindJob(const Variables& v, const IdentityInput& input, Identity& identity) {
   const std::pair<const char*, std::string> candidates[] = {
-      {"LOCKSTEP", v.Text("LOCKSTEP_JOB")}, {"Slurm", SlurmJob(v)},       {"torchrun", TorchrunJob(v)},
+      {"LOCKSTEP", v.Text("LOCKSTEP_JOB")}, {kSlurmSource, SlurmJob(v)},  {"torchrun", TorchrunJob(v)},
       {"PMIx", v.Text("PMIX_NAMESPACE")},   {"PBS", v.Text("PBS_JOBID")}, {"LSF", LsfJob(v)},
       {"Flux", v.Text("FLUX_JOB_ID")},
   };
   for (const auto& [source, job] : candidates) {
     identity.job = CleanText(job, kLongestJob);
     identity.job_source = source;
-    if (!identity.job.empty()) return;
+    if (!identity.job.empty()) break;
   }
+  if (identity.job_source == kSlurmSource) identity.scheduler_job = CleanText(SlurmNumber(v), kLongestJob);
+  if (!identity.job.empty()) return;
   // A process without launcher is a job by itself; its shell has started many.
   const bool alone = identity.rank_source == "single" || input.launcher.pid <= 1;
   const ProcessId& named_by = alone ? input.self : input.launcher;
@@ -159,6 +161,13 @@ void FindJob(const Variables& v, const IdentityInput& input, Identity& identity)
 }
 
 }  // namespace
+
+std::string SlurmJobName(const SlurmNumbers& numbers) {
+  if (numbers.job.empty()) return "";
+  std::string name = numbers.job;
+  if (!numbers.array_job.empty() && !numbers.array_task.empty()) name = absl::StrCat(numbers.array_job, "_", numbers.array_task);
+  return numbers.step.empty() ? name : absl::StrCat(name, ".", numbers.step);
+}
 
 Identity Identify(const IdentityInput& input) {
   const Variables variables(input.variables);

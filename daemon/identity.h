@@ -24,12 +24,22 @@ struct Identity {
   std::string job;
   std::string
       job_source;  // "LOCKSTEP", "Slurm", "torchrun", "PMIx", "PBS", "LSF", "Flux", "launcher", "process"
+  // Slurm's own number of the job; empty: none. An array's task and its job name differ from it.
+  std::string scheduler_job;
+  bool job_by_scheduler = false;  // SchedulerJobs knows it, not only the environment
   int32_t rank = 0;
   int32_t world_size = 0;   // 0: not known
   int32_t local_rank = -1;  // -1: not known
   // "LOCKSTEP", "torchrun", "OMPI", "PMIx", "Slurm", "PMI", "Flux", "PALS", "JSM", "single"
   std::string rank_source;
 };
+
+// Slurm's numbers as text; what is not there is empty.
+struct SlurmNumbers {
+  std::string job, array_job, array_task, step;
+};
+// "JOB", "JOB.STEP", "ARRAY_TASK" or "ARRAY_TASK.STEP"; one rule for what the environment says and what Slurm itself says.
+std::string SlurmJobName(const SlurmNumbers& numbers);
 
 // The job's name is at most 128 characters of valid UTF-8 without control characters.
 Identity Identify(const IdentityInput& input);

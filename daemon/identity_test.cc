@@ -59,6 +59,13 @@ const Case kCases[] = {
      "SLURM_JOB_ID=1240\nSLURM_ARRAY_JOB_ID=1234\nSLURM_ARRAY_TASK_ID=6\nSLURM_STEP_ID=0\nSLURM_PROCID="
      "0\nSLURM_NTASKS=1\n",
      "1234_6.0", "Slurm", 0, 1, -1, "Slurm"},
+    // As Slurm 22.05 sets them in the second component, whose own number is 3.
+    {"a heterogeneous step is one job by its first component",
+     "SLURM_JOB_ID=2\nSLURM_STEP_ID=0\nSLURM_PROCID=4\nSLURM_NTASKS=5\nSLURM_STEP_NUM_TASKS=5\nSLURM_LOCALID=2\n", "2.0", "Slurm", 4, 5, 2,
+     "Slurm"},
+    {"the only task of the last node, where the first has seven",
+     "SLURM_JOB_ID=8\nSLURM_STEP_ID=0\nSLURM_PROCID=7\nSLURM_NTASKS=8\nSLURM_STEP_NUM_TASKS=8\nSLURM_LOCALID=0\nPMIX_RANK=7\n", "8.0", "Slurm", 7, 8,
+     0, "PMIx"},
     {"a batch script is no task of a step", "SLURM_JOB_ID=1234\nSLURM_PROCID=0\nSLURM_NTASKS=8\n", "1234",
      "Slurm", 0, 1, 0, "single"},
     {"nor is an interactive step",
@@ -103,6 +110,11 @@ TEST(Identity, IsFoundInWhatEveryLauncherSets) {
     EXPECT_EQ(got.local_rank, c.local_rank);
     EXPECT_EQ(got.rank_source, c.rank_source);
   }
+}
+
+TEST(Identity, KeepsSlurmsOwnNumberOfAnArraysTask) {
+  EXPECT_EQ(Identify({"SLURM_JOB_ID=1240\nSLURM_ARRAY_JOB_ID=1234\nSLURM_ARRAY_TASK_ID=6\n", kSelf, kLauncher}).scheduler_job, "1240");
+  EXPECT_EQ(Identify({"LOCKSTEP_JOB=mine\nSLURM_JOB_ID=1240\n", kSelf, kLauncher}).scheduler_job, "") << "Slurm did not name the job";
 }
 
 TEST(Identity, OfARankWhoseLauncherIsGoneIsItsOwnProcess) {

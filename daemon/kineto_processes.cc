@@ -22,12 +22,13 @@ std::string TraceFolderOf(const std::string& environment) {
 }  // namespace
 
 KinetoProcesses::KinetoProcesses(KinetoProcessesSettings settings, EventLoop& loop, const Clock& clock,
-                                 const ProcessTable& processes, KinetoServer& server, Registry& registry, KinetoEvents& events,
-                                 Log& log)
+                                 const ProcessTable& processes, const SchedulerJobs& jobs, KinetoServer& server,
+                                 Registry& registry, KinetoEvents& events, Log& log)
     : settings_(std::move(settings)),
       loop_(loop),
       clock_(clock),
       processes_(processes),
+      jobs_(jobs),
       server_(server),
       registry_(registry),
       events_(events),
@@ -84,6 +85,10 @@ void KinetoProcesses::BecomeRank(Known& known) {
   process.id = id;
   process.uid = known.client.last.uid;
   process.identity = Identify({environment, id, parent ? parent->id : ProcessId{}});
+  if (const absl::Status own = jobs_.Judge(*info, process.uid, process.identity); !own.ok()) {
+    log_.Warning("kineto_refused", {{"pid", id.pid}, {"uid", process.uid}, {"reason", own.message()}});
+    return;
+  }
   std::string program = ReadProcFile(settings_.places, id.pid, "comm");
   while (!program.empty() && program.back() == '\n') program.pop_back();
   process.program = CleanText(program, kLongestProgram);

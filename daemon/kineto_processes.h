@@ -19,6 +19,7 @@
 #include "daemon/log.h"
 #include "daemon/process_traits.h"
 #include "daemon/registry.h"
+#include "daemon/scheduler_jobs.h"
 
 namespace lockstep::daemon {
 
@@ -44,7 +45,7 @@ class KinetoProcesses {
  public:
   // All references outlive this.
   KinetoProcesses(KinetoProcessesSettings settings, EventLoop& loop, const Clock& clock, const ProcessTable& processes,
-                  KinetoServer& server, Registry& registry, KinetoEvents& events, Log& log);
+                  const SchedulerJobs& jobs, KinetoServer& server, Registry& registry, KinetoEvents& events, Log& log);
   ~KinetoProcesses();
 
   void OnPolls(const std::vector<KinetoPoll>& polls);
@@ -75,6 +76,7 @@ class KinetoProcesses {
   EventLoop& loop_;
   const Clock& clock_;
   const ProcessTable& processes_;
+  const SchedulerJobs& jobs_;
   KinetoServer& server_;
   Registry& registry_;
   KinetoEvents& events_;

@@ -113,6 +113,8 @@ void ToProto(const RegisteredProcess& process, v1::Rank* rank) {
   rank->set_world_size(process.identity.world_size);
   rank->set_local_rank(process.identity.local_rank);
   rank->set_job(process.identity.job);
+  rank->set_scheduler_job(process.identity.scheduler_job);
+  rank->set_job_by_scheduler(process.identity.job_by_scheduler);
   rank->set_rank_source(process.identity.rank_source);
   rank->set_job_source(process.identity.job_source);
   rank->set_program(process.program);

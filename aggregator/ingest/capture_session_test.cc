@@ -200,7 +200,7 @@ TEST_F(CaptureSessionTest, TheStartReachesADaemonThatWasAwayForAMoment) {
   auto running = Trace(Nanos::Millis(500));
   const std::string id = ArmAll(a);
   a.Break();
-  for (int i = 0; i < 200 && hub_->Status("").daemons_size() > 1; ++i)
+  for (int i = 0; i < 200 && hub_->Status("", Caller::All()).daemons_size() > 1; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   ArmAll(b);
   const v1::Start start = WaitForStart(b);

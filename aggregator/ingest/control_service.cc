@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -59,27 +61,29 @@ absl::Status SendFile(const std::string& folder, const std::string& name,
 
 grpc::Status ControlService::Status(grpc::ServerContext* context, const v1::StatusRequest* request,
                                     v1::StatusReply* reply) {
-  if (absl::Status allowed = token_.Check(*context); !allowed.ok()) return calls_.Ended(RpcMethod::kStatus, rpc::ToGrpc(allowed));
-  *reply = hub_.Status(request->job());
+  const absl::StatusOr<Caller> caller = callers_.Of(*context);
+  if (!caller.ok()) return calls_.Ended(RpcMethod::kStatus, rpc::ToGrpc(caller.status()));
+  *reply = hub_.Status(request->job(), *caller);
   reply->mutable_version()->set_program(version_);
   return calls_.Ended(RpcMethod::kStatus, grpc::Status::OK);
 }
 
 grpc::Status ControlService::Trace(grpc::ServerContext* context, const v1::TraceRequest* request,
                                    grpc::ServerWriter<v1::TraceEvent>* writer) {
-  if (absl::Status allowed = token_.Check(*context); !allowed.ok()) return calls_.Ended(RpcMethod::kTrace, rpc::ToGrpc(allowed));
+  const absl::StatusOr<Caller> caller = callers_.Of(*context);
+  if (!caller.ok()) return calls_.Ended(RpcMethod::kTrace, rpc::ToGrpc(caller.status()));
   std::string capture;
   bool left = false;
   const auto emit = [&](const v1::TraceEvent& event) {
     if (event.has_accepted()) capture = event.accepted().capture();
     if (!left && writer->Write(event) && !context->IsCancelled()) return;
     // Who asked is gone: the capture ends, and what there is of it is kept here.
-    if (!left && !capture.empty()) hub_.Stop(capture).IgnoreError();
+    if (!left && !capture.empty()) hub_.Stop(capture, *caller).IgnoreError();
     left = true;
   };
   v1::TraceEvent last;
   *last.mutable_finished() =
-      hub_.Trace(*request, emit, [&](const std::string& folder, v1::TraceFinished& finished) {
+      hub_.Trace(*request, *caller, emit, [&](const std::string& folder, v1::TraceFinished& finished) {
         v1::TraceEvent analysing;
         analysing.mutable_progress()->set_phase("analysing");
         emit(analysing);
@@ -91,18 +95,31 @@ grpc::Status ControlService::Trace(grpc::ServerContext* context, const v1::Trace
 
 grpc::Status ControlService::Stop(grpc::ServerContext* context, const v1::StopRequest* request,
                                   v1::StopReply*) {
-  absl::Status status = token_.Check(*context);
-  if (status.ok()) status = hub_.Stop(request->capture());
-  return calls_.Ended(RpcMethod::kStop, rpc::ToGrpc(status));
+  const absl::StatusOr<Caller> caller = callers_.Of(*context);
+  return calls_.Ended(RpcMethod::kStop, rpc::ToGrpc(caller.ok() ? hub_.Stop(request->capture(), *caller) : caller.status()));
 }
 
 grpc::Status ControlService::Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,
                                    grpc::ServerWriter<v1::FetchChunk>* writer) {
-  const absl::Status allowed = token_.Check(*context);
-  return calls_.Ended(RpcMethod::kFetch, allowed.ok() ? SendRecords(request->capture(), *writer) : rpc::ToGrpc(allowed));
+  const absl::StatusOr<Caller> caller = callers_.Of(*context);
+  return calls_.Ended(RpcMethod::kFetch,
+                      caller.ok() ? SendRecords(*caller, request->capture(), *writer) : rpc::ToGrpc(caller.status()));
 }
 
-grpc::Status ControlService::SendRecords(const std::string& id, grpc::ServerWriter<v1::FetchChunk>& writer) const {
+absl::Status ControlService::CheckOwner(const Caller& caller, const std::string& records, const std::string& id) const {
+  if (caller.may_use_all()) return absl::OkStatus();
+  const std::string path = absl::StrCat(records, "/", store::kManifestName);
+  std::ifstream file(path, std::ios::binary);
+  const absl::StatusOr<store::Manifest> manifest = store::ParseManifest(std::string(std::istreambuf_iterator<char>(file), {}));
+  if (!manifest.ok()) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("whose capture ", id, " is cannot be told, since it has no readable manifest: only who has the aggregator's token gets it"));
+  }
+  if (caller.MayUse(manifest->uid)) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat("capture ", id, " is user ", manifest->uid, "'s, and you are user ", caller.uid()));
+}
+
+grpc::Status ControlService::SendRecords(const Caller& caller, const std::string& id, grpc::ServerWriter<v1::FetchChunk>& writer) const {
   const std::string records = absl::StrCat(hub_.options().captures_folder, "/", id, "/records");
   std::error_code error;
   if (!store::IsPlainFileName(id) || !std::filesystem::is_directory(records, error)) {
@@ -113,6 +130,7 @@ grpc::Status ControlService::SendRecords(const std::string& id, grpc::ServerWrit
     return {grpc::StatusCode::FAILED_PRECONDITION,
             absl::StrCat("capture ", id, " still runs: wait until it has ended")};
   }
+  if (absl::Status own = CheckOwner(caller, records, id); !own.ok()) return rpc::ToGrpc(own);
   for (const std::string& name : FilesOf(records)) {
     if (absl::Status s = SendFile(records, name, writer); !s.ok()) return rpc::ToGrpc(s);
   }

@@ -6,9 +6,9 @@
 
 #include <string>
 
+#include "aggregator/ingest/callers.h"
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/rpc_counts.h"
-#include "common/rpc/token.h"
 #include "lockstep/v1/control.grpc.pb.h"
 
 namespace lockstep::ingest {
@@ -16,8 +16,8 @@ namespace lockstep::ingest {
 // One thread of gRPC's per call: callers are people. `hub` and `calls` must outlive the server.
 class ControlService final : public v1::Control::Service {
  public:
-  ControlService(Hub& hub, RpcCounts& calls, rpc::Token token, std::string version, Hub::After after)
-      : hub_(hub), calls_(calls), token_(std::move(token)), version_(std::move(version)), after_(std::move(after)) {}
+  ControlService(Hub& hub, RpcCounts& calls, Callers callers, std::string version, Hub::After after)
+      : hub_(hub), calls_(calls), callers_(std::move(callers)), version_(std::move(version)), after_(std::move(after)) {}
 
   grpc::Status Status(grpc::ServerContext* context, const v1::StatusRequest* request,
                       v1::StatusReply* reply) override;
@@ -29,11 +29,13 @@ class ControlService final : public v1::Control::Service {
                      grpc::ServerWriter<v1::FetchChunk>* writer) override;
 
  private:
-  grpc::Status SendRecords(const std::string& id, grpc::ServerWriter<v1::FetchChunk>& writer) const;
+  // kPermissionDenied where it is another user's.
+  absl::Status CheckOwner(const Caller& caller, const std::string& records, const std::string& id) const;
+  grpc::Status SendRecords(const Caller& caller, const std::string& id, grpc::ServerWriter<v1::FetchChunk>& writer) const;
 
   Hub& hub_;
   RpcCounts& calls_;
-  const rpc::Token token_;
+  const Callers callers_;
   const std::string version_;
   const Hub::After after_;
 };

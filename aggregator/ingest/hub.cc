@@ -192,7 +192,7 @@ std::vector<SeenRank> Hub::Seen(size_t& daemons) const {
   return out;
 }
 
-absl::StatusOr<std::shared_ptr<CaptureSession>> Hub::Begin(const v1::TraceRequest& request,
+absl::StatusOr<std::shared_ptr<CaptureSession>> Hub::Begin(const v1::TraceRequest& request, const Caller& caller,
                                                            v1::TraceFinished& finished) {
   if (request.duration_ns() <= 0 || request.duration_ns() > kLongestCaptureNs) {
     return absl::InvalidArgumentError(
@@ -200,9 +200,9 @@ absl::StatusOr<std::shared_ptr<CaptureSession>> Hub::Begin(const v1::TraceReques
   }
   size_t daemons = 0;
   const std::vector<SeenRank> seen = Seen(daemons);
-  Selection selection = Select(request, seen, daemons);
+  Selection selection = Select(request, caller, seen, daemons);
   if (!selection.error.empty()) {
-    finished.set_outcome(v1::TraceFinished::NO_SUCH_JOB);
+    finished.set_outcome(selection.denied ? v1::TraceFinished::DENIED : v1::TraceFinished::NO_SUCH_JOB);
     return absl::NotFoundError(selection.error);
   }
   if (absl::Status s = CheckVia(request, selection); !s.ok()) return s;
@@ -225,12 +225,12 @@ absl::StatusOr<std::shared_ptr<CaptureSession>> Hub::Begin(const v1::TraceReques
   return shared;
 }
 
-v1::TraceFinished Hub::Trace(const v1::TraceRequest& request, const CaptureSession::Emit& emit,
+v1::TraceFinished Hub::Trace(const v1::TraceRequest& request, const Caller& caller, const CaptureSession::Emit& emit,
                              const After& after) {
   v1::TraceFinished finished;
   finished.set_outcome(v1::TraceFinished::FAILED);
   const MonoTime begun = MonoNow();
-  auto session = Begin(request, finished);
+  auto session = Begin(request, caller, finished);
   if (!session.ok()) {
     finished.set_text(std::string(session.status().message()));
     Count([&](HubStats& counts) { ++counts.captures[finished.outcome()]; });
@@ -246,17 +246,20 @@ v1::TraceFinished Hub::Trace(const v1::TraceRequest& request, const CaptureSessi
   sessions_.erase(id);
   ++counts_.captures[finished.outcome()];
   counts_.capture_took.Observe(MonoNow() - begun);
-  finished_.push_back(status);
+  finished_.push_back({(*session)->selection().uid, status});
   if (finished_.size() > kMostFinished) finished_.pop_front();
   changed_.notify_all();
   return finished;
 }
 
-absl::Status Hub::Stop(const std::string& capture) {
+absl::Status Hub::Stop(const std::string& capture, const Caller& caller) {
   const auto session = SessionOf(capture);
   if (session == nullptr) {
     return absl::NotFoundError(
         absl::StrCat("no capture ", capture, " runs here; `lockstep status` lists those that do"));
+  }
+  if (const uid_t owner = session->selection().uid; !caller.MayUse(owner)) {
+    return absl::PermissionDeniedError(absl::StrCat("capture ", capture, " is of user ", owner, "'s job, and you are user ", caller.uid()));
   }
   session->Stop();
   return absl::OkStatus();

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "aggregator/ingest/callers.h"
 #include "aggregator/ingest/capture_session.h"
 #include "aggregator/ingest/clock.h"
 #include "aggregator/ingest/daemon_connection.h"
@@ -93,11 +94,12 @@ class Hub {
   // Runs one capture on this thread. `after` runs when records/ is complete and may change how it is told to
   // have ended.
   using After = std::function<void(const std::string& folder, v1::TraceFinished&)>;
-  v1::TraceFinished Trace(const v1::TraceRequest& request, const CaptureSession::Emit& emit,
+  v1::TraceFinished Trace(const v1::TraceRequest& request, const Caller& caller, const CaptureSession::Emit& emit,
                           const After& after);
-  // kNotFound where no such capture runs.
-  absl::Status Stop(const std::string& capture);
-  v1::StatusReply Status(const std::string& job) const;
+  // kNotFound where no such capture runs, kPermissionDenied where it is another user's.
+  absl::Status Stop(const std::string& capture, const Caller& caller);
+  // Ranks and captures that the caller may use.
+  v1::StatusReply Status(const std::string& job, const Caller& caller) const;
   std::vector<RunningCapture> Running() const;
   // The last 256 jobs, those that are gone too.
   std::map<JobKey, SeenJob> SeenJobs() const;
@@ -139,7 +141,7 @@ class Hub {
                                     const std::string& capture,
                                     const std::function<void(CaptureSession&)>& store);
   void AddClocks(const DaemonKey& key, const v1::ClockSamples& samples);
-  absl::StatusOr<std::shared_ptr<CaptureSession>> Begin(const v1::TraceRequest& request,
+  absl::StatusOr<std::shared_ptr<CaptureSession>> Begin(const v1::TraceRequest& request, const Caller& caller,
                                                         v1::TraceFinished& finished);
   SessionEnvironment Environment();
   Nanos RoundTripP99(const std::string& node_id) const;
@@ -155,7 +157,11 @@ class Hub {
   std::map<DaemonKey, Daemon> daemons_;
   std::map<std::string, Exchanges> clocks_;  // by node
   std::map<std::string, std::shared_ptr<CaptureSession>> sessions_;
-  std::deque<v1::CaptureStatus> finished_;  // the newest last
+  struct FinishedCapture {
+    uid_t uid = 0;
+    v1::CaptureStatus status;
+  };
+  std::deque<FinishedCapture> finished_;  // the newest last
   std::map<JobKey, SeenJob> seen_jobs_;
   HubStats counts_;                         // without its first three
   metrics::LossTable losses_{{"cupti", "client", "ring", "spool", "wire", "store", "other"}};

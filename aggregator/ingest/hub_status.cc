@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "aggregator/ingest/hub.h"
+#include "common/base/job_name.h"
 
 namespace lockstep::ingest {
 namespace {
@@ -26,7 +27,8 @@ void Hub::FillClock(const Exchanges& exchanges, v1::DaemonStatus& status) {
   status.set_clock_bound_ns(std::max<int64_t>(RoundTrip(*best).ns() / 2, 1));
 }
 
-v1::StatusReply Hub::Status(const std::string& job) const {
+v1::StatusReply Hub::Status(const std::string& job, const Caller& caller) const {
+  const auto shown = [&](const std::string& name, uid_t owner) { return caller.MayUse(owner) && (job.empty() || name == job); };
   v1::StatusReply reply;
   reply.mutable_version()->set_protocol_min(kProtocolMin);
   reply.mutable_version()->set_protocol_max(kProtocolMax);
@@ -41,16 +43,17 @@ v1::StatusReply Hub::Status(const std::string& job) const {
       status.set_version(daemon.version);
       status.set_connected_ns(daemon.connected.ns());
       for (const v1::Rank& rank : daemon.ranks) {
-        if (job.empty() || rank.job() == job) *status.add_ranks() = rank;
+        const JobNames names = {rank.job(), rank.job_source(), rank.scheduler_job()};
+        if (caller.MayUse(rank.uid()) && (job.empty() || MeansJob(job, names))) *status.add_ranks() = rank;
       }
       if (const auto it = clocks_.find(key.node_id); it != clocks_.end()) FillClock(it->second, status);
     }
-    for (const v1::CaptureStatus& status : finished_) {
-      if (job.empty() || status.job() == job) *reply.add_captures() = status;
+    for (const FinishedCapture& capture : finished_) {
+      if (shown(capture.status.job(), capture.uid)) *reply.add_captures() = capture.status;
     }
   }
   for (const auto& session : sessions) {
-    if (job.empty() || session->selection().job == job) *reply.add_captures() = session->Status();
+    if (shown(session->selection().job, session->selection().uid)) *reply.add_captures() = session->Status();
   }
   return reply;
 }

@@ -177,7 +177,7 @@ TEST_F(HubTest, WhatIsSentTwiceOrNeverOrLostIsCounted) {
   Hub hub(options_, clock_);
   Daemon daemon(hub, 0, 1);
   std::jthread capture([&] {
-    hub.Trace(Request(), [](const v1::TraceEvent&) {}, [](const std::string&, v1::TraceFinished&) {});
+    hub.Trace(Request(), Caller::All(), [](const v1::TraceEvent&) {}, [](const std::string&, v1::TraceFinished&) {});
   });
   const auto arm = daemon.inbox().Next();  // the first is the Register
   const std::string id = daemon.inbox().Next()->arm().capture();
@@ -229,14 +229,14 @@ TEST_F(HubTest, DaemonsAskersAndOnlookersAtOnceLoseNothing) {
   for (auto& daemon : daemons) threads.emplace_back([&daemon] { daemon->Serve(); });
   std::jthread onlooker([&hub](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
-      hub.Status("");
+      hub.Status("", Caller::All());
       hub.stats();
     }
   });
   std::vector<std::string> captures;
   for (int i = 0; i < kCaptures; ++i) {
-    const v1::TraceFinished finished = hub.Trace(
-        Request(), [](const v1::TraceEvent&) {}, [](const std::string&, v1::TraceFinished&) {});
+    const v1::TraceFinished finished =
+        hub.Trace(Request(), Caller::All(), [](const v1::TraceEvent&) {}, [](const std::string&, v1::TraceFinished&) {});
     EXPECT_EQ(finished.outcome(), v1::TraceFinished::COMPLETE) << finished.text();
     captures.push_back(finished.capture());
   }
@@ -283,21 +283,20 @@ TEST_F(HubTest, StopFromAnotherThreadEndsALongCapture) {
   });
   v1::TraceRequest request = Request();
   request.set_duration_ns(Nanos::Seconds(300).ns());
-  const v1::TraceFinished finished = hub.Trace(
-      request,
+  const v1::TraceFinished finished = hub.Trace(request, Caller::All(),
       [&hub](const v1::TraceEvent& event) {
         if (event.has_progress() && event.progress().phase() == "capturing") {
-          const v1::StatusReply status = hub.Status("");
+          const v1::StatusReply status = hub.Status("", Caller::All());
           ASSERT_EQ(status.captures_size(), 1);
           ASSERT_EQ(hub.Running().size(), 1u);
           EXPECT_EQ(hub.Running()[0].status.phase(), "capturing");
           EXPECT_EQ(hub.Running()[0].world_size, 1);
-          EXPECT_TRUE(hub.Stop(status.captures(0).capture()).ok());
+          EXPECT_TRUE(hub.Stop(status.captures(0).capture(), Caller::All()).ok());
         }
       },
       [](const std::string&, v1::TraceFinished&) {});
   EXPECT_EQ(finished.outcome(), v1::TraceFinished::COMPLETE) << finished.text();
-  EXPECT_FALSE(hub.Stop("no-such").ok());
+  EXPECT_FALSE(hub.Stop("no-such", Caller::All()).ok());
   EXPECT_TRUE(hub.Running().empty());
   hub.Shutdown();
 }
@@ -311,9 +310,9 @@ TEST_F(HubTest, ANewConnectionOfADaemonReplacesTheOldOne) {
   v1::FromDaemon ranks;
   ranks.mutable_ranks();
   old.Up(ranks);
-  EXPECT_EQ(hub.Status("").daemons(0).ranks_size(), 1) << "what still comes over the old one is not heard";
+  EXPECT_EQ(hub.Status("", Caller::All()).daemons(0).ranks_size(), 1) << "what still comes over the old one is not heard";
   hub.Disconnect(old.key(), &old.inbox());
-  EXPECT_EQ(hub.Status("").daemons_size(), 1) << "nor its end";
+  EXPECT_EQ(hub.Status("", Caller::All()).daemons_size(), 1) << "nor its end";
 }
 
 TEST_F(HubTest, AJobIsRememberedUntilOthersHaveCome) {
@@ -374,8 +373,7 @@ TEST_F(HubTest, RanksStartFourRoundTripsFromNow) {
       daemon.Up(up);
     }
   });
-  const auto finished = hub.Trace(
-      Request(), [](const v1::TraceEvent&) {}, [](const std::string&, v1::TraceFinished&) {});
+  const auto finished = hub.Trace(Request(), Caller::All(), [](const v1::TraceEvent&) {}, [](const std::string&, v1::TraceFinished&) {});
   EXPECT_EQ(finished.outcome(), v1::TraceFinished::COMPLETE) << finished.text();
 }
 
@@ -385,8 +383,7 @@ TEST_F(HubTest, AnImpossibleDurationIsRefusedBeforeAnythingRuns) {
   v1::TraceRequest request = Request();
   for (const int64_t ns : {int64_t{0}, int64_t{-5}, Nanos::Seconds(3600).ns(), Nanos::Max().ns()}) {
     request.set_duration_ns(ns);
-    const auto finished = hub.Trace(
-        request, [](const v1::TraceEvent&) {}, [](const std::string&, v1::TraceFinished&) {});
+    const auto finished = hub.Trace(request, Caller::All(), [](const v1::TraceEvent&) {}, [](const std::string&, v1::TraceFinished&) {});
     EXPECT_EQ(finished.outcome(), v1::TraceFinished::FAILED);
     EXPECT_THAT(finished.text(), HasSubstr("--duration"));
   }
@@ -396,7 +393,7 @@ TEST_F(HubTest, AnImpossibleDurationIsRefusedBeforeAnythingRuns) {
 TEST_F(HubTest, AClockIsToldByItsBestExchange) {
   Hub hub(options_, clock_);
   Daemon daemon(hub, 0, 1);
-  EXPECT_EQ(hub.Status("").daemons(0).clock_bound_ns(), 0) << "unknown";
+  EXPECT_EQ(hub.Status("", Caller::All()).daemons(0).clock_bound_ns(), 0) << "unknown";
   v1::FromDaemon samples;
   // The daemon's clock is 1000 ahead; the second exchange was quick.
   for (const int64_t trip : {500, 20, 300}) {
@@ -407,8 +404,8 @@ TEST_F(HubTest, AClockIsToldByItsBestExchange) {
     s.set_t4_ns(1'000'000 + trip);
   }
   daemon.Up(samples);
-  EXPECT_EQ(hub.Status("").daemons(0).clock_offset_ns(), 1000);
-  EXPECT_EQ(hub.Status("").daemons(0).clock_bound_ns(), 10);
+  EXPECT_EQ(hub.Status("", Caller::All()).daemons(0).clock_offset_ns(), 1000);
+  EXPECT_EQ(hub.Status("", Caller::All()).daemons(0).clock_bound_ns(), 10);
 }
 
 }  // namespace

@@ -70,7 +70,8 @@ class IngestTest : public ::testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  void Serve(SessionLimits limits = Quick(), const std::string& token = "") {
+  void Serve(SessionLimits limits = Quick(), const std::string& token = "",
+             std::shared_ptr<const rpc::CallerCredentials> credentials = nullptr) {
     HubOptions options;
     options.captures_folder = folder_ + "/captures";
     options.limits = limits;
@@ -78,7 +79,7 @@ class IngestTest : public ::testing::Test {
     rpc::Token secret;
     if (!token.empty()) secret = *rpc::Token::FromText(token);
     ingest_ = std::make_unique<IngestService>(*hub_, calls_, clock_, secret);
-    control_ = std::make_unique<ControlService>(*hub_, calls_, secret, "test",
+    control_ = std::make_unique<ControlService>(*hub_, calls_, Callers(secret, std::move(credentials)), "test",
                                                 [](const std::string&, v1::TraceFinished&) {});
     grpc::ServerBuilder builder;
     rpc::Configure(builder);
@@ -117,7 +118,7 @@ class IngestTest : public ::testing::Test {
   }
   int SeenRanks() {
     int n = 0;
-    const v1::StatusReply status = hub_->Status("");
+    const v1::StatusReply status = hub_->Status("", Caller::All());
     for (const auto& daemon : status.daemons()) n += daemon.ranks_size();
     return n;
   }

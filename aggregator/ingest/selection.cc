@@ -6,8 +6,10 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/job_name.h"
 #include "common/base/number_runs.h"
 
 namespace lockstep::ingest {
@@ -49,15 +51,28 @@ std::string NothingSeen(size_t daemons) {
       "wait until it has initialised CUDA; `lockstep status` shows what is seen");
 }
 
-bool NamesJob(const std::string& wanted, const JobKey& job) {
-  return wanted == job.first || wanted == absl::StrCat(job.second, ":", job.first);
+bool NamesExactly(const std::string& wanted, const SeenRank& seen) {
+  return wanted == seen.rank.job() || wanted == absl::StrCat(seen.rank.uid(), ":", seen.rank.job());
+}
+
+bool Means(const std::string& wanted, const SeenRank& seen) {
+  const v1::Rank& rank = seen.rank;
+  const JobNames names = {rank.job(), rank.job_source(), rank.scheduler_job()};
+  const std::string owner = absl::StrCat(rank.uid(), ":");
+  return MeansJob(wanted, names) || (absl::StartsWith(wanted, owner) && MeansJob(std::string_view(wanted).substr(owner.size()), names));
+}
+
+// A batch script's own processes are called by the job, its steps by the job and a number: who names the first means it.
+void KeepNamed(const std::string& wanted, std::vector<SeenRank>& ranks) {
+  const bool exact = std::any_of(ranks.begin(), ranks.end(), [&](const SeenRank& s) { return NamesExactly(wanted, s); });
+  std::erase_if(ranks, [&](const SeenRank& s) { return exact ? !NamesExactly(wanted, s) : !Means(wanted, s); });
 }
 
 // Leaves what the request's job, pids or `all` choose; a sentence where that is not one job's ranks.
 std::string ChooseJob(const v1::TraceRequest& request, std::vector<SeenRank>& ranks) {
   const std::string found = DescribeJobs(ranks);
   if (!request.job().empty()) {
-    std::erase_if(ranks, [&](const SeenRank& s) { return !NamesJob(request.job(), KeyOf(s)); });
+    KeepNamed(request.job(), ranks);
     if (ranks.empty()) {
       return absl::StrCat("no job is named ", request.job(), "; there ",
                           found.find(", ") == std::string::npos ? "is " : "are ", found,
@@ -78,6 +93,18 @@ std::string ChooseJob(const v1::TraceRequest& request, std::vector<SeenRank>& ra
                         DescribeJobs(ranks), ": name one with --job");
   }
   return "";
+}
+
+// A sentence where the caller asks for what only somebody else has.
+std::string AnothersJob(const v1::TraceRequest& request, const Caller& caller, const std::vector<SeenRank>& own,
+                        const std::vector<SeenRank>& all) {
+  const std::set<int32_t> pids(request.pids().begin(), request.pids().end());
+  const auto asked = [&](const SeenRank& s) { return Means(request.job(), s) || pids.contains(s.rank.process().pid()); };
+  if ((request.job().empty() && pids.empty()) || std::any_of(own.begin(), own.end(), asked)) return "";
+  const auto found = std::find_if(all.begin(), all.end(), asked);
+  if (found == all.end()) return "";
+  return absl::StrCat("job ", found->rank.job(), " is user ", found->rank.uid(), "'s, and you are user ", caller.uid(),
+                      ": only its user, root and who holds the aggregator's token capture it");
 }
 
 }  // namespace
@@ -119,13 +146,17 @@ absl::Status CheckVia(const v1::TraceRequest& request, const Selection& selectio
 
 std::string RankList(std::vector<int32_t> ranks) { return NumberRuns(std::move(ranks), 3); }
 
-Selection Select(const v1::TraceRequest& request, const std::vector<SeenRank>& seen, size_t daemons) {
+Selection Select(const v1::TraceRequest& request, const Caller& caller, const std::vector<SeenRank>& seen, size_t daemons) {
   Selection selection;
-  if (seen.empty()) {
+  std::vector<SeenRank> ranks = seen;
+  std::erase_if(ranks, [&](const SeenRank& s) { return !caller.MayUse(s.rank.uid()); });
+  selection.error = AnothersJob(request, caller, ranks, seen);
+  selection.denied = !selection.error.empty();
+  if (selection.denied) return selection;
+  if (ranks.empty()) {
     selection.error = NothingSeen(daemons);
     return selection;
   }
-  std::vector<SeenRank> ranks = seen;
   selection.error = ChooseJob(request, ranks);
   if (!selection.error.empty()) return selection;
   std::tie(selection.job, selection.uid) = KeyOf(ranks[0]);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "aggregator/ingest/callers.h"
 #include "lockstep/v1/control.pb.h"
 
 namespace lockstep::ingest {
@@ -32,11 +33,13 @@ struct Selection {
   std::vector<int32_t> missing_ranks;  // asked for, or of the job's world, and seen by no daemon
   // Not empty: nothing is to be traced; what was found instead and what to do.
   std::string error;
+  bool denied = false;  // there is such a job, and it is another user's
 };
 
 // `daemons` counts those connected, for the error's sentence. A job is (name, uid); the name alone will do
-// while one user has a job of that name, "UID:NAME" always does.
-Selection Select(const v1::TraceRequest& request, const std::vector<SeenRank>& seen, size_t daemons);
+// while one user has a job of that name, "UID:NAME" always does; a job of Slurm's means its steps (MeansJob). The caller's own ranks
+// only are looked at, and of others' no more is told than that a job is another's.
+Selection Select(const v1::TraceRequest& request, const Caller& caller, const std::vector<SeenRank>& seen, size_t daemons);
 
 // How a rank is captured: TraceRequest.via, and where that is "auto" what its daemon says leads to it.
 struct ChosenPath {

@@ -126,7 +126,7 @@ Index Site::MakeIndex() {
   Index index;
   index.program = options_.program;
   index.listen = options_.listen;
-  const v1::StatusReply status = hub_.Status("");
+  const v1::StatusReply status = hub_.Status("", ingest::Caller::All());
   index.daemons = static_cast<uint64_t>(status.daemons_size());
   index.jobs = JobRows(status, hub_.SeenJobs());
   for (const ingest::RunningCapture& capture : Refresh()) index.captures.push_back(RunningRow(capture));

@@ -102,7 +102,7 @@ class Shape(unittest.TestCase):
 
     def test_the_folder_holds_the_promised_parts_and_no_links_out_of_it(self):
         self.assertEqual({p.name for p in self.folder.iterdir()},
-                         {"bin", "lib", "libexec", "licenses", "gpu-check", "docs", "include", "README.md", "VERSION"})
+                         {"bin", "lib", "libexec", "licenses", "gpu-check", "slurm", "docs", "include", "README.md", "VERSION"})
         self.assertEqual({p.name for p in (self.folder / "bin").iterdir()}, PROGRAMS)
         self.assertEqual({p.name for p in (self.folder / "libexec").iterdir()}, PROGRAMS)
         self.assertEqual([p for p in self.folder.rglob("*") if p.is_symlink()], [])

@@ -4,6 +4,7 @@
 #   libexec/   the programs
 #   lib/       the loader, libc and every library the programs were built against, once; liblockstep_client.so
 #   licenses/  of those libraries, by Debian package, and the list of both
+#   slurm/     the Slurm plugin, to be compiled on the cluster, and the prologs that stand in for it (docs/slurm.md)
 #   gpu-check/ what ./dev gpu-check runs, for machines without this repository; train_loop in it where nvcc has built one
 . tools/dev/lib.sh
 
@@ -78,6 +79,8 @@ gcc -O2 -Wall -Wextra -Werror -static -o "$root/bin/lockstep" deploy/bundle/star
 strip "$root/bin/lockstep"
 for program in lockstepd lockstep-aggregator; do ln "$root/bin/lockstep" "$root/bin/$program"; done
 
+mkdir "$root/slurm"
+cp deploy/slurm/spank_lockstep.c deploy/slurm/*.sh "$root/slurm/"
 cp -r tools/gpu_check "$root/gpu-check"
 rm -f "$root"/gpu-check/*_test.py
 if [ -e "$built/bin/lockstep_train_loop_nvcc" ]; then
@@ -87,7 +90,7 @@ else
 fi
 find "$root" -name __pycache__ -prune -exec rm -rf {} +
 cp README.md VERSION "$root/"
-cp docs/bundle.md docs/gpu-check.md docs/triggers.md "$root/docs/"
+cp docs/bundle.md docs/gpu-check.md docs/slurm.md docs/triggers.md "$root/docs/"
 cp client/lockstep.h "$root/include/"
 
 rm -rf "${out:?}/$name"

@@ -1,0 +1,131 @@
+// Who may see, capture, stop and fetch what, over real gRPC, where callers are known by credentials.
+#include "aggregator/ingest/control_service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "aggregator/ingest/ingest_fixture.h"
+
+namespace lockstep::ingest {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kToken[] = "0123456789abcdef0123456789abcdef";
+constexpr uid_t kAlice = 1000;  // FakeDaemon's ranks are hers
+
+class Names final : public rpc::CallerCredentials {
+ public:
+  absl::StatusOr<std::string> Make() const override { return absl::UnavailableError("the test makes them"); }
+  absl::StatusOr<uid_t> Read(const std::string& credential) const override {
+    if (credential == "alice") return kAlice;
+    if (credential == "bob") return kAlice + 1;
+    if (credential == "root") return 0;
+    return absl::UnauthenticatedError("forged");
+  }
+};
+
+class ControlServiceTest : public IngestTest {
+ protected:
+  void SetUp() override {
+    IngestTest::SetUp();
+    Serve(Quick(), kToken, std::make_shared<Names>());
+    FakeDaemon& daemon = Daemon("n0", 1);
+    ASSERT_EQ(daemon.Connect(kToken).refused(), "");
+    daemon.SendRanks(0, 1, 1);
+    for (int i = 0; i < 200 && SeenRanks() < 1; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  static std::unique_ptr<grpc::ClientContext> As(const std::string& name) {
+    auto context = std::make_unique<grpc::ClientContext>();
+    if (name == "token") context->AddMetadata(rpc::kTokenMetadata, kToken);
+    if (name != "token" && !name.empty()) context->AddMetadata(rpc::kMungeMetadata, name);
+    return context;
+  }
+  // Ranks shown; -1: refused.
+  int Shown(const std::string& name) {
+    v1::StatusReply reply;
+    if (!stub_->Status(As(name).get(), {}, &reply).ok()) return -1;
+    return reply.daemons_size() == 1 ? reply.daemons(0).ranks_size() : -2;
+  }
+  TraceRun TraceAs(const std::string& name, const std::string& job) {
+    v1::TraceRequest request;
+    request.set_job(job);
+    request.set_duration_ns(Nanos::Millis(50).ns());
+    request.set_activities(0xFF);
+    TraceRun run;
+    const auto context = As(name);
+    auto reader = stub_->Trace(context.get(), request);
+    v1::TraceEvent event;
+    while (reader->Read(&event)) {
+      if (event.has_finished()) run.finished = event.finished();
+    }
+    run.status = reader->Finish();
+    return run;
+  }
+  grpc::StatusCode FetchAs(const std::string& name, const std::string& capture) {
+    v1::FetchRequest request;
+    request.set_capture(capture);
+    const auto context = As(name);
+    auto reader = stub_->Fetch(context.get(), request);
+    v1::FetchChunk chunk;
+    while (reader->Read(&chunk)) {
+    }
+    return reader->Finish().error_code();
+  }
+  grpc::StatusCode StopAs(const std::string& name, const std::string& capture) {
+    v1::StopRequest request;
+    request.set_capture(capture);
+    v1::StopReply reply;
+    return stub_->Stop(As(name).get(), request, &reply).error_code();
+  }
+  std::string JobOfTheRank() {
+    const v1::StatusReply status = hub_->Status("", Caller::All());
+    return status.daemons(0).ranks(0).job();
+  }
+};
+
+TEST_F(ControlServiceTest, EverybodySeesTheirOwn) {
+  EXPECT_EQ(Shown("alice"), 1);
+  EXPECT_EQ(Shown("bob"), 0);
+  EXPECT_EQ(Shown("root"), 1);
+  EXPECT_EQ(Shown("token"), 1);
+  EXPECT_EQ(Shown(""), -1);
+  EXPECT_EQ(Shown("mallory"), -1);
+}
+
+TEST_F(ControlServiceTest, AWrongTokenIsNotMadeGoodByACredential) {
+  auto context = As("alice");
+  context->AddMetadata(rpc::kTokenMetadata, "wrong-token-wrong-token");
+  v1::StatusReply reply;
+  EXPECT_EQ(stub_->Status(context.get(), {}, &reply).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+}
+
+TEST_F(ControlServiceTest, ACaptureIsItsOwnersAlone) {
+  const std::string job = JobOfTheRank();
+  const TraceRun denied = TraceAs("bob", job);
+  EXPECT_EQ(denied.finished.outcome(), v1::TraceFinished::DENIED);
+  EXPECT_THAT(denied.finished.text(), HasSubstr("is user 1000's, and you are user 1001"));
+  EXPECT_EQ(TraceAs("mallory", job).status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+
+  auto running = std::async(std::launch::async, [&] { return TraceAs("alice", job); });
+  FakeDaemon& daemon = *daemons_[0];
+  const std::string id = ArmAll(daemon);
+  EXPECT_EQ(StopAs("bob", id), grpc::StatusCode::PERMISSION_DENIED);
+  WaitForStart(daemon);
+  daemon.SendEnd(1, id, 0);
+  EXPECT_EQ(running.get().finished.outcome(), v1::TraceFinished::COMPLETE);
+
+  EXPECT_EQ(FetchAs("bob", id), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(FetchAs("", id), grpc::StatusCode::UNAUTHENTICATED);
+  for (const char* name : {"alice", "root", "token"}) EXPECT_EQ(FetchAs(name, id), grpc::StatusCode::OK) << name;
+  v1::StatusReply reply;
+  ASSERT_TRUE(stub_->Status(As("bob").get(), {}, &reply).ok());
+  EXPECT_EQ(reply.captures_size(), 0);
+
+  std::filesystem::remove(folder_ + "/captures/" + id + "/records/manifest.json");
+  EXPECT_EQ(FetchAs("alice", id), grpc::StatusCode::PERMISSION_DENIED) << "whose it is cannot be told";
+  EXPECT_EQ(FetchAs("token", id), grpc::StatusCode::OK);
+}
+
+}  // namespace
+}  // namespace lockstep::ingest
