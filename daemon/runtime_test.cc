@@ -179,12 +179,17 @@ TEST(OptionsTest, WrongOnesEndWithTwoAndHelpWithZero) {
 
 TEST(Sockets, AreNotPutWhereOthersCouldReplaceThem) {
   TempFolder folder;
+  const mode_t before = umask(077);
   const std::string open_to_all = folder.path() + "/open";
   ASSERT_EQ(mkdir(open_to_all.c_str(), 0777), 0);
   ASSERT_EQ(chmod(open_to_all.c_str(), 0777), 0);
   EXPECT_EQ(PrepareSocketFolder(open_to_all).code(), absl::StatusCode::kPermissionDenied);
   EXPECT_TRUE(PrepareSocketFolder(folder.path() + "/new").ok());
+  struct stat made {};
+  ASSERT_EQ(stat((folder.path() + "/new").c_str(), &made), 0);
+  EXPECT_EQ(made.st_mode & 0777, geteuid() == 0 ? 0755u : 0700u) << "whatever the umask";
   EXPECT_FALSE(PrepareSocketFolder(folder.path() + "/missing/deeper").ok());
+  umask(before);
 }
 
 TEST(Sockets, ReplaceADeadOneAndRemoveOnlyTheirOwn) {

@@ -41,7 +41,9 @@ def enter_namespace():
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     probe = ("mount -t tmpfs none /mnt && mkdir /mnt/u /mnt/w /mnt/r && "
              "mount -t overlay -o lowerdir=/,upperdir=/mnt/u,workdir=/mnt/w none /mnt/r && chroot /mnt/r true")
-    for how in (["unshare", "-m"], ["unshare", "-Urm"]):
+    # With processes of their own, none of which outlives the test.
+    processes = ["--pid", "--fork", "--kill-child", "--mount-proc"]
+    for how in (["unshare", "-m", *processes], ["unshare", "-Urm", *processes]):
         if subprocess.run([*how, "sh", "-c", probe], capture_output=True).returncode == 0:
             os.environ[INSIDE] = " ".join(how)
             os.execvp(how[0], [*how, sys.executable, *sys.argv])
@@ -452,6 +454,7 @@ class MinimalContainer(unittest.TestCase):
             target = root / library.lstrip("/")
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(library, target)
+        print(f"minimal root: {sum(1 for p in root.rglob('*') if p.is_file())} files")
         for source, at in (("/proc", "proc"), (room.sockets, "run/lockstep"), ("/dev/shm", "dev/shm")):
             output("mount", "--rbind", source, root / at)
             room.mounts.append(root / at)
@@ -472,8 +475,6 @@ class MinimalContainer(unittest.TestCase):
         report = json.loads((room.folder / "capture/report.json").read_text())
         self.assertEqual([r["rank"] for r in report["ranks"]], [0])
         self.assertGreater(report["ranks"][0]["compute_ns"], 0)
-        files = sum(1 for p in root.rglob("*") if p.is_file() and not str(p).startswith((f"{root}/proc", f"{root}/dev", f"{root}/run")))
-        print(f"minimal root: {files} files")
 
 
 def tearDownModule():
