@@ -3,15 +3,11 @@ leaving anything.
 
 They are installed with dpkg into a root of its own: this machine's files seen through an overlay, so that what changed lies apart and
 can be looked at. Mounts and chroots in namespaces of its own, as root or as a user under `unshare -Urm`."""
-import configparser
-import hashlib
 import json
 import os
 import pathlib
 import re
-import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +16,7 @@ import unittest
 SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 sys.path.insert(0, str(SUPPORT))
 from launch_room import Room, wait_until  # noqa: E402
+from machine_root import USER, BootedMachine, Machine, output, run  # noqa: E402
 
 INSIDE = "LOCKSTEP_TEST_IN_NAMESPACE"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -28,11 +25,6 @@ VERSION = (ROOT / "VERSION").read_text().strip()
 COMPONENTS = ("client", "daemon", "aggregator", "cli")
 # Debian 10's.
 OLDEST_LIBC = (2, 28)
-USER = 4242
-# What dpkg and the tools that make users write beside what packages bring.
-BOOKKEEPING = re.compile(r"var/lib/dpkg/.*|var/log/.*|var/cache/(ldconfig|man|debconf|apt)/.*|etc/(passwd|group|shadow|gshadow|subuid|subgid)-?"
-                         r"|etc/\.pwd\.lock|var/lib/systemd/deb-systemd-helper-(enabled|masked)")
-
 
 def enter_namespace():
     """Runs this script again where it may mount an overlay and chroot. Where it may not, the tests that need it say so."""
@@ -48,17 +40,6 @@ def enter_namespace():
             os.environ[INSIDE] = " ".join(how)
             os.execvp(how[0], [*how, sys.executable, *sys.argv])
     os.environ[INSIDE] = ""
-
-
-def run(*command, **kwargs):
-    return subprocess.run([str(word) for word in command], **{"text": True, "capture_output": True, "timeout": 300, **kwargs})
-
-
-def output(*command, **kwargs):
-    done = run(*command, **kwargs)
-    if done.returncode != 0:
-        raise RuntimeError(f"{command}: {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 class Packages:
@@ -191,137 +172,13 @@ class Units(unittest.TestCase):
             self.assertLessEqual(float(level[1]), most)
 
 
-class Machine:
-    """A root that looks like this machine, with nothing of Lockstep and no traffic between the two: /run and /tmp are its own."""
-
-    def __init__(self):
-        self.work = pathlib.Path(tempfile.mkdtemp(prefix="lk-m"))
-        self.mounts = []
-        self._mount("-t", "tmpfs", "none", self.work)
-        for name in ("upper", "work", "root"):
-            (self.work / name).mkdir()
-        self.upper, self.root = self.work / "upper", self.work / "root"
-        self._mount("-t", "overlay", "-o", f"lowerdir=/,upperdir={self.upper},workdir={self.work / 'work'}", "none", self.root)
-        for name in ("run", "tmp"):
-            self._mount("-t", "tmpfs", "-o", f"mode={'1777' if name == 'tmp' else '755'}", "none", self.root / name)
-        for name in ("proc", "dev"):
-            self._mount("--rbind", f"/{name}", self.root / name)
-        # The simulated ranks, which are no part of any package.
-        (self.root / "run/built").mkdir()
-        self._mount("--bind", BIN.parent, self.root / "run/built")
-        self.processes = []
-        self.whole_root = self._may_become_others()
-
-    def _mount(self, *words):
-        output("mount", *words)
-        self.mounts.append(words[-1])
-
-    @staticmethod
-    def _may_become_others():
-        return run("setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups", "true").returncode == 0
-
-    def close(self):
-        for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-                process.wait(10)
-        for mount in reversed(self.mounts):
-            subprocess.run(["umount", "-l", mount], check=True)
-        self.work.rmdir()
-
-    def enter(self):
-        os.chroot(self.root)
-        os.chdir("/")
-
-    @staticmethod
-    def _environment(env):
-        return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp", "DEBIAN_FRONTEND": "noninteractive",
-                "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1", **(env or {})}
-
-    def as_user(self, name):
-        if not self.whole_root:
-            return []
-        ids = (str(USER), str(USER)) if name is None else (name, name)
-        return ["setpriv", "--reuid", ids[0], "--regid", ids[1], "--clear-groups", "--"]
-
-    def run(self, *command, env=None):
-        return run(*command, preexec_fn=self.enter, env=self._environment(env))
-
-    def start(self, *command, env=None):
-        said = self.work / f"said-{len(self.processes)}"
-        with open(said, "w") as out:
-            process = subprocess.Popen([str(word) for word in command], preexec_fn=self.enter, env=self._environment(env),
-                                       stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-        process.said = said
-        self.processes.append(process)
-        return process
-
-    def start_service(self, unit, user=None):
-        """As the installed unit says, up to READY=1."""
-        reader = configparser.RawConfigParser(strict=False)
-        reader.read_string((self.root / "usr/lib/systemd/system" / unit).read_text())
-        service = reader["Service"]
-        assert service["Type"] == "notify"
-        ready = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        path = self.root / "tmp" / f"notify-{len(self.processes)}"
-        ready.bind(str(path))
-        path.chmod(0o666)
-        ready.settimeout(20)
-        env = {"NOTIFY_SOCKET": f"/tmp/{path.name}"}
-        before = self.as_user(user) if user else []
-        if "StateDirectory" in service:
-            folder = f"/var/lib/{service['StateDirectory']}"
-            self.must("install", "-d", "-m", service["StateDirectoryMode"], *(["-o", user, "-g", user] if before else []), folder)
-            env["STATE_DIRECTORY"] = folder
-        process = self.start(*before, *shlex.split(service["ExecStart"]), env=env)
-        with ready:
-            try:
-                told = ready.recv(100)
-            except TimeoutError:
-                raise AssertionError(f"{unit} was not ready: {process.said.read_text()}") from None
-        assert told == b"READY=1", told
-        path.unlink()
-        return process
-
-    def must(self, *command, env=None):
-        done = self.run(*command, env=env)
-        if done.returncode != 0:
-            raise AssertionError(f"{command}: {done.returncode}\n{done.stdout}{done.stderr}")
-        return done.stdout
-
-    def changes(self):
-        """Paths that differ from the machine's, without bookkeeping. What was removed shows as a device of number 0."""
-        found = set()
-        for path in self.upper.rglob("*"):
-            name = path.relative_to(self.upper).as_posix()
-            if (not path.is_dir() or path.is_symlink()) and not BOOKKEEPING.fullmatch(name):
-                found.add(name)
-            elif path.is_dir() and not path.is_symlink() and not (pathlib.Path("/") / name).exists() and not BOOKKEEPING.fullmatch(name):
-                found.add(name + "/")
-        return found
-
-    def accounts(self):
-        return {name: hashlib.sha256((self.root / "etc" / name).read_bytes()).hexdigest() for name in ("passwd", "group", "shadow", "gshadow")}
-
-    def running(self):
-        """Of ours, in this root."""
-        found = []
-        for entry in pathlib.Path("/proc").iterdir():
-            try:
-                if entry.name.isdigit() and (entry / "comm").read_text().startswith("lockstep") and os.path.samefile(entry / "root", self.root):
-                    found.append((entry / "comm").read_text().strip())
-            except OSError:
-                continue
-        return found
-
-
 class Installed(unittest.TestCase):
     """One life of an installation, in order: the tests' names begin with their place."""
 
     @classmethod
     def setUpClass(cls):
         Packages.make()
-        cls.machine = Machine()
+        cls.machine = Machine(BIN.parent)
         cls.addClassCleanup(cls.machine.close)
         cls.accounts = cls.machine.accounts()
         if "lockstep-" in cls.machine.must("dpkg-query", "-W", "-f", "${Package}\n"):
@@ -430,6 +287,82 @@ class Installed(unittest.TestCase):
         self.assertEqual(self.machine.running(), [])
 
 
+class UnderSystemd(unittest.TestCase):
+    """The units as systemd runs them, with all that they take away from the programs."""
+
+    @classmethod
+    def setUpClass(cls):
+        Packages.make()
+        cls.machine = BootedMachine(BIN.parent)
+        cls.addClassCleanup(cls.machine.close)
+        if not cls.machine.whole_root or not cls.machine.boot():
+            print("systemd does not run in a namespace here: the units were not started by it\n" + cls.machine.boot_log())
+            raise unittest.SkipTest("systemd does not run in a namespace here")
+
+    def state(self, unit):
+        return self.machine.run("systemctl", "is-active", unit).stdout.strip()
+
+    def journal(self, unit):
+        return self.machine.run("journalctl", "--no-pager", "-o", "cat", "-u", unit).stdout
+
+    def ranks(self):
+        done = self.machine.run(*self.machine.as_user(None), "lockstep", "status", "--format", "json")
+        return sorted(r["rank"] for d in json.loads(done.stdout)["daemons"] for r in d["ranks"]) if done.returncode == 0 else []
+
+    def test_it_starts_serves_comes_back_and_goes(self):
+        machine = self.machine
+        debs = machine.root / "root/debs"
+        debs.mkdir()
+        for file in Packages.files.values():
+            shutil.copy(file, debs)
+        machine.must("sh", "-c", "dpkg --install /root/debs/*.deb")
+        self.assertEqual((self.state("lockstepd"), self.state("lockstep-aggregator")), ("active", "inactive"), self.journal("lockstepd"))
+
+        # A user's job, and a trace whose socket lies where only that user may go.
+        user = machine.as_user(None)
+        rank = ["/run/built/bin/lockstep-sim-rank", "--forever", "--seed", "7"]
+        job = machine.start(*user, "mpiexec", "--oversubscribe", "--bind-to", "none", "-n", "2", "lockstep", "run", "--", *rank)
+        wait_until(lambda: self.ranks() == [0, 1], "both ranks", lambda: job.said.read_text() + self.journal("lockstepd"), 60)
+        machine.must(*user, "mkdir", "-m", "700", "/tmp/own")
+        done = machine.run(*user, "lockstep", "trace", "--duration", "1s", "-o", "/tmp/own/capture", env={"TMPDIR": "/tmp/own"})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+        # It dies and comes back, and its ranks with it.
+        machine.must("systemctl", "kill", "--signal", "SEGV", "lockstepd")
+        wait_until(lambda: self.journal("lockstepd").count(" listening ") == 2 and self.ranks() == [0, 1], "the ranks' return",
+                   lambda: self.journal("lockstepd"), 30)
+
+        # Both ends of a cluster, with one token, as docs/install.md has it.
+        machine.must("sh", "-c", "printf 'listen = 127.0.0.1:7077\ntoken-file = /var/lib/lockstep/token\n' >> /etc/lockstep/aggregator.conf")
+        machine.must("systemctl", "enable", "--now", "lockstep-aggregator")
+        machine.must("install", "-m", "600", "/var/lib/lockstep/token", "/etc/lockstep/token")
+        machine.must("sh", "-c", "printf 'aggregator = 127.0.0.1:7077\ntoken-file = /etc/lockstep/token\n' >> /etc/lockstep/lockstepd.conf")
+        machine.must("lockstep", "config", "check")
+        machine.must("systemctl", "restart", "lockstepd")
+        remote = ["--aggregator", "127.0.0.1:7077", "--token-file", "/etc/lockstep/token"]
+        wait_until(lambda: "ranks 0, 1 of 2" in machine.run("lockstep", "status", *remote).stdout, "the aggregator's view",
+                   lambda: machine.run("lockstep", "status", *remote).stdout + self.journal("lockstep-aggregator"), 30)
+        machine.must("lockstep", "trace", *remote, "--duration", "1s", "-o", "/root/capture")
+        self.assertEqual(len(machine.must("ls", "/var/lib/lockstep/captures").split()), 1)
+
+        # A mistake in the settings is told, and not tried again and again.
+        machine.must("sh", "-c", "echo 'ring-byts = 8 MiB' >> /etc/lockstep/lockstepd.conf")
+        self.assertNotEqual(machine.run("systemctl", "restart", "lockstepd").returncode, 0)
+        self.assertEqual(self.state("lockstepd"), "failed")
+        self.assertIn("there is no key ring-byts; did you mean ring-bytes?", self.journal("lockstepd"))
+        machine.must("sed", "-i", "/ring-byts/d", "/etc/lockstep/lockstepd.conf")
+        machine.must("systemctl", "restart", "lockstepd")
+
+        machine.must("sh", "-c", "dpkg --purge lockstep-client lockstep-daemon lockstep-aggregator lockstep-cli")
+        self.assertEqual(machine.run("pgrep", "-x", "lockstepd|lockstep-aggreg").stdout, "")
+        for path in ("/run/lockstep", "/var/lib/lockstep", "/etc/lockstep/lockstepd.conf", "/usr/bin/lockstepd"):
+            self.assertNotEqual(machine.run("test", "-e", path).returncode, 0, path)
+        self.assertNotEqual(machine.run("getent", "passwd", "lockstep").returncode, 0)
+        # What an administrator has put there is theirs.
+        self.assertEqual(machine.must("ls", "/etc/lockstep"), "token\n")
+        self.assertIsNone(job.poll(), "the job runs on")
+
+
 class MinimalContainer(unittest.TestCase):
     """The package of the client is all that a container needs: libc's own libraries, the program and what the program links."""
 
@@ -485,5 +418,5 @@ if __name__ == "__main__":
     enter_namespace()
     if not os.environ[INSIDE]:
         print("this machine lets neither root nor a user mount an overlay in a namespace: no package was installed")
-        del Installed, MinimalContainer
+        del Installed, MinimalContainer, UnderSystemd
     unittest.main(verbosity=2, argv=sys.argv[:1] + sys.argv[2:])
