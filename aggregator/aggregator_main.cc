@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,7 +17,9 @@
 #include "CLI/CLI.hpp"
 #include "aggregator/server.h"
 #include "common/base/fd.h"
+#include "common/base/service_manager.h"
 #include "common/rpc/channel.h"
+#include "common/settings/settings.h"
 
 namespace lockstep {
 namespace {
@@ -34,11 +38,18 @@ constexpr char kAbout[] =
     "  lockstep-aggregator --listen unix:$XDG_RUNTIME_DIR/lockstep/aggregator.sock\n"
     "      for one node: no token is needed where only you can enter the folder\n";
 
+// A service's folder is where its unit has it (StateDirectory=); systemd names several with colons between.
+std::string ServiceStateDir() {
+  const char* folders = std::getenv("STATE_DIRECTORY");
+  if (folders == nullptr || folders[0] != '/') return DefaultStateDir();
+  return std::string(folders, std::strcspn(folders, ":"));
+}
+
 struct Flags {
   std::vector<std::string> listen;
   std::string token_file;
   std::string http;
-  std::string state_dir = DefaultStateDir();
+  std::string state_dir = ServiceStateDir();
   size_t keep_captures = Retention().captures;
   uint64_t keep_bytes = Retention().bytes;
   bool munge = false;
@@ -63,13 +74,14 @@ void AddFlags(CLI::App& app, Flags& flags) {
                "Know callers by MUNGE as well: each user of the cluster sees and captures their own jobs, without a token file. "
                "Daemons still need the token");
   app.add_option("--munge-socket", flags.munge_socket, "munged's socket; default: where munge has it");
-  app.add_option("--state-dir", flags.state_dir, "Where captures are kept")->capture_default_str();
+  app.add_option("--state-dir", flags.state_dir, "Where captures are kept. Without it $STATE_DIRECTORY, which systemd sets, or lockstep in $XDG_STATE_HOME; else /var/lib/lockstep "
+                 "for root and ~/.local/state/lockstep for others");
   app.add_option("--keep-captures", flags.keep_captures, "Captures to keep; the oldest go first")
       ->capture_default_str();
   app.add_option("--keep-bytes", flags.keep_bytes, "Bytes of captures to keep; the oldest go first")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("20 GiB");
-  app.add_option("--until-exit", flags.until_exit, "End when the process with this pid does");
+  app.add_option("--until-exit", flags.until_exit, "End when the process with this pid does")->configurable(false);
   app.add_flag("--quiet", flags.quiet, "Log nothing on stderr");
   app.set_version_flag("--version", "lockstep-aggregator " LOCKSTEP_VERSION);
 }
@@ -109,15 +121,18 @@ int Fail(const absl::Status& status, int code) {
 
 }  // namespace
 
-int AggregatorMain(int argc, char** argv) {
+int AggregatorMain(int argc, char** argv, char** environment) {
   CLI::App app(kAbout);
   Flags flags;
   AddFlags(app, flags);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kDone : kUsage;
-  }
+  settings::Settings settings(app,
+                              {.name = "lockstep-aggregator",
+                               .version = "lockstep-aggregator " LOCKSTEP_VERSION,
+                               .prefix = "LOCKSTEP_AGGREGATOR_",
+                               .file_name = "aggregator.conf",
+                               .defaults_here = {{"state-dir", flags.state_dir}}},
+                              environment);
+  if (const std::optional<int> code = settings.Parse(argc, argv)) return *code;
   const sigset_t signals = BlockEndSignals();
   rpc::PrepareProcess();
   ServerOptions options;
@@ -152,8 +167,11 @@ int AggregatorMain(int argc, char** argv) {
   }
   std::fflush(stdout);
   if (flags.until_exit > 0) EndWith(flags.until_exit);
+  const char* manager = std::getenv(kServiceManagerVariable);
+  TellServiceManager(manager, kServiceReady);
   int signal = 0;
   ::sigwait(&signals, &signal);
+  TellServiceManager(manager, kServiceStopping);
   (*server)->Shutdown();
   return kDone;
 }

@@ -6,5 +6,5 @@
 
 int main(int argc, char** argv) {
   lockstep::BeginProgram("lockstep-aggregator", environ);
-  return lockstep::AggregatorMain(argc, argv);
+  return lockstep::AggregatorMain(argc, argv, environ);
 }

@@ -42,9 +42,7 @@ std::string WrongCommand(const CLI::App& app, const std::vector<std::string>& wo
     if (sub->check_name(words[0])) return "";
     known += (known.empty() ? "" : ", ") + sub->get_name();
   }
-  for (const char* later : {"top", "config"}) {
-    if (words[0] == later) return words[0] + " is not available in this version; there are " + known;
-  }
+  if (words[0] == "top") return words[0] + " is not available in this version; there are " + known;
   return "there is no command " + words[0] + "; there are " + known;
 }
 
@@ -84,6 +82,7 @@ int Main(int argc, char** argv) {
   AddDiff(app, chosen);
   AddProfile(app, chosen);
   AddDoctor(app, chosen);
+  AddConfig(app, chosen);
   AddJob(app, chosen);
   AddCompletion(app, chosen);
   AddMan(app, chosen);

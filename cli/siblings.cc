@@ -42,7 +42,7 @@ absl::StatusOr<std::string> Siblings::Program(const std::string& name) const {
 }
 
 absl::StatusOr<std::string> Siblings::ClientLibrary() const {
-  return Find(folder_, kClientLibrary, R_OK, {"", "/../lib", "/../lib/lockstep", "/../libexec"});
+  return Find(folder_, kClientLibrary, R_OK, {"", "/../lib", "/../lib/lockstep", "/../lib/" LOCKSTEP_MULTIARCH "/lockstep", "/../lib64/lockstep", "/../libexec"});
 }
 
 }  // namespace lockstep::cli

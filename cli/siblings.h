@@ -8,7 +8,8 @@
 
 namespace lockstep::cli {
 
-// Searches relative to the file that runs: beside it, ../bin, ../libexec, ../lib. In a bundle that file is
+// Searches relative to the file that runs: beside it, ../bin, ../libexec, ../lib, and for the client
+// library the folders that systems have under ../lib for one processor. In a bundle that file is
 // the bundle's own loader in lib/, so the static starters in ../bin come before the real programs in
 // ../libexec, which cannot start without them.
 class Siblings {
@@ -21,6 +22,8 @@ class Siblings {
   // kNotFound names the places.
   absl::StatusOr<std::string> Program(const std::string& name) const;
   absl::StatusOr<std::string> ClientLibrary() const;
+  // Where the running file lies.
+  const std::string& folder() const { return folder_; }
 
  private:
   std::string folder_;

@@ -214,9 +214,12 @@ absl::Status ClientServer::OnHello(Connection& connection, const ring::Hello& he
   loop_.Cancel(connection.hello_timer);
   connection.who = WhoSays(hello);
   if (hello.layout_major != ring::kLayoutMajor) {
-    return absl::FailedPreconditionError(absl::StrCat("the client speaks layout ", hello.layout_major,
-                                                      ", this daemon ", ring::kLayoutMajor,
-                                                      ": use a client and a daemon of one release"));
+    // Hello's fields up to `version` stay where they are in every layout.
+    return absl::FailedPreconditionError(
+        absl::StrCat("the client is version ", FieldText(hello.version), " and speaks layout ", hello.layout_major, ", the daemon is ",
+                     LOCKSTEP_VERSION, " and speaks ", ring::kLayoutMajor, ": install ",
+                     hello.layout_major < ring::kLayoutMajor ? "the daemon's release of lockstep-client where the job runs"
+                                                             : "the client's release of lockstep-daemon on this node"));
   }
   if (hello.has_segment != 0 && descriptor.ok()) DrainOldSegment(connection, std::move(descriptor));
   LOCKSTEP_RETURN_IF_ERROR(Register(connection, hello));

@@ -248,9 +248,37 @@ TEST_F(ClientServerTest, RefusesAnotherLayoutByName) {
   ASSERT_TRUE(client.Connect(path_));
   auto hello = FakeClient::MakeHello("");
   hello.layout_major = 99;
+  std::strcpy(hello.version, "9.8.7");
   client.Send(hello);
-  EXPECT_NE(Refusal(client).find("layout 99"), std::string::npos);
+  EXPECT_EQ(Refusal(client), absl::StrCat("the client is version 9.8.7 and speaks layout 99, the daemon is " LOCKSTEP_VERSION
+                                          " and speaks ", ring::kLayoutMajor, ": install the client's release of lockstep-daemon on this node"));
 }
+
+TEST_F(ClientServerTest, TellsAClientOfAnOlderLayoutToBeUpdated) {
+  Open();
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_));
+  auto hello = FakeClient::MakeHello("");
+  hello.layout_major = ring::kLayoutMajor - 1;
+  client.Send(hello);
+  EXPECT_NE(Refusal(client).find("install the daemon's release of lockstep-client where the job runs"), std::string::npos);
+}
+
+// What a client of another release does otherwise, as long as the major version is the same.
+class OtherMinorTest : public ClientServerTest, public testing::WithParamInterface<uint32_t> {};
+
+TEST_P(OtherMinorTest, IsAnsweredWithTheOlderOfBothAndUnderstood) {
+  Open();
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_));
+  auto hello = FakeClient::MakeHello("LOCKSTEP_RANK=1\nLOCKSTEP_WORLD_SIZE=2\n");
+  hello.layout_minor = GetParam();
+  ASSERT_TRUE(client.Send(hello));
+  const auto welcome = client.Expect<ring::Welcome>(ring::MessageType::kWelcome);
+  ASSERT_TRUE(welcome);
+  EXPECT_EQ(welcome->layout_minor, std::min(GetParam(), ring::kLayoutMinor));
+}
+INSTANTIATE_TEST_SUITE_P(Minor, OtherMinorTest, testing::Range(0u, ring::kLayoutMinor + 2));
 
 TEST_F(ClientServerTest, RefusesAProcessThatProcDoesNotShow) {
   processes_.hidden = true;

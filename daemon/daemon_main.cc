@@ -9,10 +9,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
 #include "common/base/fd.h"
+#include "common/base/service_manager.h"
 #include "common/rpc/channel.h"
 #include "daemon/daemon.h"
 #include "daemon/options.h"
@@ -66,9 +68,9 @@ class EndSignals {
 
 }  // namespace
 
-int DaemonMain(int argc, char** argv) {
+int DaemonMain(int argc, char** argv, char** environment) {
   int exit_code = 0;
-  const std::optional<Options> options = ParseOptions(argc, argv, &exit_code);
+  const std::optional<Options> options = ParseOptions(argc, argv, environment, &exit_code);
   if (!options) return exit_code;
   EndSignals signals;
   rpc::PrepareProcess();
@@ -84,11 +86,15 @@ int DaemonMain(int argc, char** argv) {
   }
   const SystemClock clock;
   const ProcFs processes;
-  Log log(log_file.ok() ? log_file.get() : STDERR_FILENO, options->log_level, clock);
+  Log log(log_file.ok() ? log_file.get() : STDERR_FILENO, options->log_level, clock, options->log_format);
   auto daemon = Daemon::Create(*options, clock, processes, log);
   if (!daemon.ok()) return Fail(std::string(daemon.status().message()).c_str());
   signals.Watch(**daemon);
+  // Its sockets are there: whatever is ordered after it may start.
+  const char* manager = std::getenv(kServiceManagerVariable);
+  TellServiceManager(manager, kServiceReady);
   (*daemon)->Run();
+  TellServiceManager(manager, kServiceStopping);
   signals.Leave();
   return 0;
 }

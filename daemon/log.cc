@@ -22,18 +22,43 @@ std::string TimeText(HostTime t) {
   return absl::StrFormat("%s.%03dZ", text, t.ns() / 1'000'000 % 1000);
 }
 
-void AppendValue(const std::string& value, std::string& line) {
-  const std::string clean = CleanText(value, kLongestValue);
-  if (!clean.empty() && clean.find_first_of(" \"=") == std::string::npos) {
-    line += clean;
-    return;
-  }
+// CleanText has left no control character, so that this is a JSON string too.
+void AppendQuoted(const std::string& clean, std::string& line) {
   line += '"';
   for (char c : clean) {
     if (c == '"' || c == '\\') line += '\\';
     line += c;
   }
   line += '"';
+}
+
+std::string TextLine(const std::string& time, const char* level, const char* event, std::initializer_list<LogField> fields, uint64_t suppressed) {
+  std::string line = absl::StrCat(time, " ", level, " ", event);
+  for (const LogField& field : fields) {
+    absl::StrAppend(&line, " ", field.key, "=");
+    const std::string clean = CleanText(field.value, kLongestValue);
+    if (!clean.empty() && clean.find_first_of(" \"=") == std::string::npos) {
+      line += clean;
+    } else {
+      AppendQuoted(clean, line);
+    }
+  }
+  if (suppressed > 0) absl::StrAppend(&line, " lines_suppressed_before=", suppressed);
+  return line;
+}
+
+std::string JsonLine(const std::string& time, const char* level, const char* event, std::initializer_list<LogField> fields, uint64_t suppressed) {
+  std::string line = absl::StrCat("{\"time\":\"", time, "\",\"level\":\"", level, "\",\"event\":\"", event, "\"");
+  for (const LogField& field : fields) {
+    absl::StrAppend(&line, ",\"", field.key, "\":");
+    if (field.is_number) {
+      line += field.value;
+    } else {
+      AppendQuoted(CleanText(field.value, kLongestValue), line);
+    }
+  }
+  if (suppressed > 0) absl::StrAppend(&line, ",\"lines_suppressed_before\":", suppressed);
+  return line + "}";
 }
 
 }  // namespace
@@ -64,13 +89,10 @@ void Log::Write(LogLevel level, const char* event, std::initializer_list<LogFiel
   if (level < least_) return;
   uint64_t suppressed = 0;
   if (!Allowed(level, clock_.Monotonic(), &suppressed)) return;
-  std::string line =
-      absl::StrCat(TimeText(clock_.Realtime()), " ", kLevelNames[static_cast<int>(level)], " ", event);
-  for (const LogField& field : fields) {
-    absl::StrAppend(&line, " ", field.key, "=");
-    AppendValue(field.value, line);
-  }
-  if (suppressed > 0) absl::StrAppend(&line, " lines_suppressed_before=", suppressed);
+  const std::string time = TimeText(clock_.Realtime());
+  const char* level_name = kLevelNames[static_cast<int>(level)];
+  std::string line = format_ == LogFormat::kJson ? JsonLine(time, level_name, event, fields, suppressed)
+                                                 : TextLine(time, level_name, event, fields, suppressed);
   line += '\n';
   // One write, so that lines of several threads do not mix. A log that cannot be written must not stop
   // anything.

@@ -1,4 +1,5 @@
-// The daemon's log: one line per event, `time level event key=value …`, to a descriptor.
+// The daemon's log: one line per event, to a descriptor: `time level event key=value …`, or a JSON object with the members
+// time, level, event and those of the event, numbers as numbers.
 //
 // Bounded: above kLinesPerSecond lines are dropped and the next line that gets through says how many, so that
 // a client that misbehaves in a loop cannot fill a disk. Any thread.
@@ -10,6 +11,7 @@
 #include <initializer_list>
 #include <mutex>
 #include <string>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/fd.h"
@@ -18,12 +20,14 @@
 namespace lockstep::daemon {
 
 enum class LogLevel : uint8_t { kDebug, kInfo, kWarning, kError };
+enum class LogFormat : uint8_t { kText, kJson };
 
 struct LogField {
   template <typename T>
-  LogField(const char* k, const T& v) : key(k), value(absl::StrCat(v)) {}
+  LogField(const char* k, const T& v) : key(k), value(absl::StrCat(v)), is_number(std::is_integral_v<T>) {}
   const char* key;
   std::string value;
+  bool is_number;
 };
 
 struct LogCounts {
@@ -36,7 +40,8 @@ class Log {
   static constexpr int kLinesPerSecond = 200;
 
   // Does not own `fd`.
-  Log(int fd, LogLevel least, const Clock& clock) : fd_(fd), least_(least), clock_(clock) {}
+  Log(int fd, LogLevel least, const Clock& clock, LogFormat format = LogFormat::kText)
+      : fd_(fd), least_(least), format_(format), clock_(clock) {}
 
   void Debug(const char* event, std::initializer_list<LogField> fields = {}) {
     Write(LogLevel::kDebug, event, fields);
@@ -59,6 +64,7 @@ class Log {
 
   const int fd_;
   const LogLevel least_;
+  const LogFormat format_;
   const Clock& clock_;
   mutable std::mutex mutex_;
   MonoTime second_;

@@ -6,5 +6,5 @@
 
 int main(int argc, char** argv) {
   lockstep::BeginProgram("lockstepd", environ);
-  return lockstep::daemon::DaemonMain(argc, argv);
+  return lockstep::daemon::DaemonMain(argc, argv, environ);
 }

@@ -8,11 +8,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/socket_path.h"
+#include "common/settings/settings.h"
 
 namespace lockstep::daemon {
 namespace {
-
-constexpr int kUsage = 2;
 
 constexpr char kAbout[] =
     "lockstepd is Lockstep's daemon: one per node. Ranks register with it, and when a capture is asked for "
@@ -39,13 +38,15 @@ std::string CheckDuration(std::string& text) {
 // As text: they become what they mean when all is parsed.
 struct OptionTexts {
   std::string idle_exit;
+  std::string log_format = "text";
   std::string log_level = "info";
   std::string kineto = "on";
 };
 
 void AddOptions(CLI::App& app, Options& options, OptionTexts& texts) {
-  app.add_option("--socket", options.socket, "Where clients connect; control.sock lies in the same folder")
-      ->default_str(DefaultSocket());
+  app.add_option("--socket", options.socket,
+                 "Where clients connect; control.sock lies in the same folder. Without it /run/lockstep/client.sock for root, and for "
+                 "others lockstep/client.sock in $XDG_RUNTIME_DIR or /tmp/lockstep-UID/client.sock");
   app.add_option("--aggregator", options.aggregators,
                  "HOST:PORT or unix:PATH of an aggregator to stay connected to, as often as wanted. Without "
                  "one the daemon waits "
@@ -93,6 +94,9 @@ void AddOptions(CLI::App& app, Options& options, OptionTexts& texts) {
   app.add_option("--log-level", texts.log_level, "debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->default_str("info");
+  app.add_option("--log-format", texts.log_format, "text, or json: one object per line")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->default_str("text");
   app.set_version_flag("--version", kDaemonVersion);
   app.footer(kFooter);
 }
@@ -131,15 +135,20 @@ absl::StatusOr<Nanos> ParseDuration(const std::string& text) {
   return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is no duration: write 10s, 500ms or 2m"));
 }
 
-std::optional<Options> ParseOptions(int argc, char** argv, int* exit_code) {
+std::optional<Options> ParseOptions(int argc, const char* const* argv, const char* const* environment, int* exit_code) {
   CLI::App app(kAbout, "lockstepd");
   Options options;
   OptionTexts texts;
   AddOptions(app, options, texts);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    *exit_code = app.exit(error) == 0 ? 0 : kUsage;
+  settings::Settings settings(app,
+                              {.name = "lockstepd",
+                               .version = kDaemonVersion,
+                               .prefix = "LOCKSTEPD_",
+                               .file_name = "lockstepd.conf",
+                               .defaults_here = {{"socket", DefaultSocket()}}},
+                              environment);
+  if (const std::optional<int> code = settings.Parse(argc, argv)) {
+    *exit_code = *code;
     return std::nullopt;
   }
   if (options.socket.empty()) options.socket = DefaultSocket();
@@ -147,6 +156,7 @@ std::optional<Options> ParseOptions(int argc, char** argv, int* exit_code) {
   options.kineto = texts.kineto == "off"   ? Options::Kineto::kOff
                    : texts.kineto == "own" ? Options::Kineto::kOwn
                                            : Options::Kineto::kOn;
+  options.log_format = texts.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
   options.log_level = texts.log_level == "debug"     ? LogLevel::kDebug
                       : texts.log_level == "warning" ? LogLevel::kWarning
                       : texts.log_level == "error"   ? LogLevel::kError

@@ -1,4 +1,4 @@
-// What lockstepd is told on its command line.
+// What lockstepd is told: flags, environment and a file (common/settings/).
 #ifndef LOCKSTEP_DAEMON_OPTIONS_H_
 #define LOCKSTEP_DAEMON_OPTIONS_H_
 
@@ -31,11 +31,12 @@ struct Options {
   std::optional<Nanos> idle_exit;  // nothing: stays
   std::string log_file;            // empty: stderr
   LogLevel log_level = LogLevel::kInfo;
+  LogFormat log_format = LogFormat::kText;
 };
 
-// Nothing when the program is to end now, with `*exit_code`: --help and --version (0), a wrong argument (2,
-// said on stderr).
-std::optional<Options> ParseOptions(int argc, char** argv, int* exit_code);
+// Nothing when the program is to end now, with `*exit_code`: --help and the like (0), a wrong argument, variable or file (2,
+// said on stderr). `environment` as main gets it.
+std::optional<Options> ParseOptions(int argc, const char* const* argv, const char* const* environment, int* exit_code);
 
 // "10s", "250ms", "2m", "1h", "0".
 absl::StatusOr<Nanos> ParseDuration(const std::string& text);

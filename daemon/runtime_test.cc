@@ -18,6 +18,7 @@
 #include "daemon/socket.h"
 #include "daemon/temp_folder_fake.h"
 #include "gtest/gtest.h"
+#include "simdjson.h"
 
 namespace lockstep::daemon {
 namespace {
@@ -87,6 +88,33 @@ TEST(LogLines, QuoteWhatNeedsItAndCarryNoControlCharacters) {
   EXPECT_EQ(ReadAll(path).substr(24), " warning client pid=12 why=\"a \\\"b\\\" c\" bytes=x?y empty=\"\"\n");
 }
 
+TEST(LogLines, AreObjectsWhereThatIsAskedFor) {
+  TempFolder folder;
+  const std::string path = folder.path() + "/log";
+  Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  FakeClock clock;
+  Log log(fd.get(), LogLevel::kInfo, clock, LogFormat::kJson);
+  log.Warning("client", {{"pid", 12}, {"why", "a \"b\" c\\"}, {"bytes", "x\ny"}, {"empty", ""}});
+  for (int i = 0; i < Log::kLinesPerSecond; ++i) log.Info("again");
+  clock.Advance(Nanos::Seconds(2));
+  log.Info("later");
+  const std::string text = ReadAll(path);
+  simdjson::dom::parser parser;
+  int objects = 0;
+  for (const simdjson::dom::element line : parser.parse_many(text)) {
+    ASSERT_EQ(std::string(line["time"].get_c_str()).size(), 24u);
+    if (objects++ > 0) continue;
+    EXPECT_EQ(std::string(line["level"].get_c_str()), "warning");
+    EXPECT_EQ(std::string(line["event"].get_c_str()), "client");
+    EXPECT_EQ(line["pid"].get_int64().value(), 12);
+    EXPECT_EQ(std::string(line["why"].get_c_str()), "a \"b\" c\\");
+    EXPECT_EQ(std::string(line["bytes"].get_c_str()), "x?y");
+    EXPECT_EQ(std::string(line["empty"].get_c_str()), "");
+  }
+  EXPECT_EQ(objects, Log::kLinesPerSecond + 1);
+  EXPECT_NE(text.find(",\"lines_suppressed_before\":1}\n"), std::string::npos);
+}
+
 TEST(LogLines, AreBoundedPerSecondAndSayHowManyAreMissing) {
   TempFolder folder;
   const std::string path = folder.path() + "/log";
@@ -113,7 +141,8 @@ TEST(Durations, NeedAUnit) {
 
 std::optional<Options> Parse(std::vector<const char*> argv, int* exit_code) {
   argv.insert(argv.begin(), "lockstepd");
-  return ParseOptions(static_cast<int>(argv.size()), const_cast<char**>(argv.data()), exit_code);
+  const char* environment[] = {nullptr};
+  return ParseOptions(static_cast<int>(argv.size()), argv.data(), environment, exit_code);
 }
 
 TEST(OptionsTest, ReadSizesDurationsAndLists) {
@@ -150,12 +179,17 @@ TEST(OptionsTest, WrongOnesEndWithTwoAndHelpWithZero) {
 
 TEST(Sockets, AreNotPutWhereOthersCouldReplaceThem) {
   TempFolder folder;
+  const mode_t before = umask(077);
   const std::string open_to_all = folder.path() + "/open";
   ASSERT_EQ(mkdir(open_to_all.c_str(), 0777), 0);
   ASSERT_EQ(chmod(open_to_all.c_str(), 0777), 0);
   EXPECT_EQ(PrepareSocketFolder(open_to_all).code(), absl::StatusCode::kPermissionDenied);
   EXPECT_TRUE(PrepareSocketFolder(folder.path() + "/new").ok());
+  struct stat made {};
+  ASSERT_EQ(stat((folder.path() + "/new").c_str(), &made), 0);
+  EXPECT_EQ(made.st_mode & 0777, geteuid() == 0 ? 0755u : 0700u) << "whatever the umask";
   EXPECT_FALSE(PrepareSocketFolder(folder.path() + "/missing/deeper").ok());
+  umask(before);
 }
 
 TEST(Sockets, ReplaceADeadOneAndRemoveOnlyTheirOwn) {

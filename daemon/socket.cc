@@ -32,7 +32,9 @@ absl::StatusOr<Peer> PeerOf(int socket) {
 
 absl::Status PrepareSocketFolder(const std::string& folder) {
   const mode_t mode = geteuid() == 0 ? 0755 : 0700;
-  if (mkdir(folder.c_str(), mode) != 0 && errno != EEXIST) {
+  // The umask may take from mkdir's mode what other users need to reach root's daemon.
+  const bool made = mkdir(folder.c_str(), mode) == 0;
+  if (made ? chmod(folder.c_str(), mode) != 0 : errno != EEXIST) {
     return absl::ErrnoToStatus(errno,
                                absl::StrCat("cannot make folder ", folder, " for the daemon's sockets"));
   }

@@ -1,0 +1,109 @@
+# ./dev deb: OUT/lockstep-{client,daemon,aggregator,cli}_<version>_<architecture>.deb (docs/install.md).
+#
+# By dpkg-deb and not by CPack: CPack's generator writes neither a changelog nor a copyright file, and computes dependencies for
+# binaries in the build tree only. What is in a package is what `cmake --install --component` installs.
+. tools/dev/lib.sh
+
+preset=release built= out=build
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --preset) preset=${2:?"--preset needs a name"}; shift ;;
+    --built) built=${2:?"--built needs a folder"}; shift ;;
+    -o|--out) out=${2:?"$1 needs a folder"}; shift ;;
+    *) echo "usage: ./dev deb [--preset release|dev] [--built DIR] [-o DIR]
+  Writes four packages, of client, daemon, aggregator and CLI, into DIR (build).
+  --built DIR   of the build tree DIR as it is: installs and builds nothing
+  DEBFULLNAME and DEBEMAIL name the maintainer, as in Debian's own tools" >&2
+       case "$1" in -h|--help) exit 0 ;; *) exit 2 ;; esac ;;
+  esac
+  shift
+done
+
+programs="lockstep lockstepd lockstep-aggregator"
+if [ -z "$built" ]; then
+  install build deb
+  say "building ($preset)"
+  # shellcheck disable=SC2086
+  configure_and_build "$preset" $programs lockstep_client
+  built=build/$preset
+fi
+for tool in dpkg-deb dpkg-shlibdeps; do
+  command -v $tool >/dev/null || die "there is no $tool: apt-get install dpkg dpkg-dev"
+done
+
+version=$(cat VERSION)-1
+architecture=$(dpkg --print-architecture)
+multiarch=$(dpkg-architecture -q DEB_HOST_MULTIARCH)
+maintainer="${DEBFULLNAME:-Lockstep packages} <${DEBEMAIL:-root@$(hostname -f 2>/dev/null || hostname)}>"
+# The same sources make the same packages, byte for byte.
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y VERSION)}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$out"
+
+# stage PACKAGE: what is installed, as Debian has it.
+stage() {
+  local component=$1 root=$2
+  DESTDIR=$root cmake --install "$built" --prefix /usr --component "$component" >/dev/null
+  # A build tree that was configured for another prefix says lib.
+  if [ "$component" = client ] && [ -d "$root/usr/lib/lockstep" ]; then
+    mkdir -p "$root/usr/lib/$multiarch"
+    mv "$root/usr/lib/lockstep" "$root/usr/lib/$multiarch/"
+  fi
+  find "$root" -type f \( -name '*.so' -o -path '*/bin/*' \) -exec strip --strip-unneeded --remove-section=.comment --remove-section=.note {} +
+  find "$root/usr" -name '*.so' -exec chmod 644 {} +
+  [ ! -d "$root/usr/share/man" ] || find "$root/usr/share/man" -type f -exec gzip -9n {} +
+}
+
+# documents COMPONENT ROOT
+documents() {
+  local package=lockstep-$1 doc=$2/usr/share/doc/lockstep-$1
+  mkdir -p "$doc"
+  cp deploy/deb/copyright.in "$doc/copyright"
+  if [ "$1" = cli ] || [ "$1" = aggregator ]; then
+    cat deploy/deb/copyright_uplot.in >> "$doc/copyright"
+    sed 's/^$/./; s/^/ /' "$built/web/node_modules/uplot/LICENSE" >> "$doc/copyright"
+  fi
+  printf '%s (%s) unstable; urgency=medium\n\n  * Built from the sources of this version.\n\n -- %s  %s\n' "$package" "$version" "$maintainer" \
+    "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n > "$doc/changelog.Debian.gz"
+  if [ "$1" = cli ]; then cp docs/install.md docs/operate.md docs/launching.md README.md "$doc/"; fi
+}
+
+# shared_libraries ROOT: the packages that its binaries need, in the versions they need them.
+shared_libraries() {
+  local binaries
+  mapfile -t binaries < <(find "$1/usr" -type f \( -name '*.so' -o -path '*/bin/*' \))
+  mkdir -p "$work/source/debian"
+  printf 'Source: lockstep\n\nPackage: lockstep\nArchitecture: any\n' > "$work/source/debian/control"
+  (cd "$work/source" && dpkg-shlibdeps -O "${binaries[@]}" 2>/dev/null) | sed -n 's/^shlibs:Depends=//p' | grep . ||
+    die "dpkg-shlibdeps found nothing that ${binaries[*]} need"
+}
+
+# control COMPONENT ROOT: its stanza, filled in.
+control() {
+  local libraries
+  libraries=$(shared_libraries "$2")
+  awk -v package="Package: lockstep-$1" -v fields="Version: $version\nArchitecture: $architecture\nMaintainer: $maintainer\nPriority: optional\nSource: lockstep\nInstalled-Size: $(du -sk --exclude=DEBIAN "$2" | cut -f1)" \
+      -v libraries="$libraries" '
+    /^#/ {next} /^$/ {inside = 0} $0 == package {inside = 1; print; print fields; next}
+    inside {sub(/@SHLIBS@/, libraries); print}' deploy/deb/control.in
+}
+
+package() {
+  local component=$1 root=$work/$1 script
+  stage "$component" "$root"
+  documents "$component" "$root"
+  mkdir -p "$root/DEBIAN"
+  control "$component" "$root" > "$root/DEBIAN/control"
+  for script in postinst prerm postrm; do
+    [ ! -e "deploy/deb/$component.$script" ] || command install -m 755 "deploy/deb/$component.$script" "$root/DEBIAN/$script"
+  done
+  if [ -d "$root/etc" ]; then (cd "$root" && find etc -type f -printf '/%p\n' | sort > DEBIAN/conffiles); fi
+  (cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum > DEBIAN/md5sums)
+  chmod -R u=rwX,go=rX "$root"
+  dpkg-deb --root-owner-group -Zxz --build "$root" "$out" >/dev/null
+  local file=$out/lockstep-${component}_${version}_$architecture.deb
+  echo "$file: $(($(stat -c %s "$file") / 1000)) kB"
+}
+
+for component in client daemon aggregator cli; do package $component; done
