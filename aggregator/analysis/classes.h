@@ -1,11 +1,11 @@
 // Units that do the same thing and can be compared: across steps, and across ranks that run the same program.
 //
 // A token says what a unit does (kernel with its grid and block, copy with its bytes, host call with what it launches,
-// collective with operation, bytes, group size and whether it leaves a host). A class is a token, how often it occurs in the step, and
-// the how-manieth this is: ranks whose steps hold the same number of a token are peers for it, and its n-th occurrence means the same
-// on each. In a pipeline each stage has classes of its own, since stages run forward and backward passes in different orders; classes of
-// one token and number in several stages are a family, and what they take all together can be compared. What a rank runs beyond what
-// nearly all its peers do (surplus.h) has classes of its own, for which the typical is nothing.
+// collective with its operation, bytes and group size). A class is a token, how often it occurs in the step, and the how-manieth
+// this is: ranks whose steps hold the same number of a token are peers for it, and its n-th occurrence means the same on each. In a
+// pipeline each stage has classes of its own, since stages run forward and backward passes in different orders; classes of one
+// token and number in several stages are a family, and what they take all together can be compared. What a rank runs beyond what nearly
+// all its peers do (surplus.h) has classes of its own, for which the typical is nothing.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_CLASSES_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_CLASSES_H_
 

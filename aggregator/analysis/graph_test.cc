@@ -281,36 +281,6 @@ store::Capture Training(int ranks, int steps, std::mt19937& random, double noise
   return t.Build();
 }
 
-// Shards inside hosts and replicas between them exchange as many bytes among as many ranks, at the same time.
-TEST(Typical, TransfersInsideAHostAndBetweenHostsAreNotCompared) {
-  TimelineBuilder t;
-  const uint32_t groups[] = {t.Group("shards 0", {0, 1}), t.Group("shards 1", {2, 3}), t.Group("replicas 0", {0, 2}), t.Group("replicas 1", {1, 3})};
-  for (int s = 0; s < 3; ++s) {
-    for (int r = 0; r < 4; ++r) {
-      store::RankTimeline& rank = t.Rank(r, r < 2 ? "one" : "other");
-      const double begin = 1000 * s;
-      rank.Step(s, begin, 900);
-      for (const uint32_t group : {groups[r / 2], groups[2 + r % 2]}) {
-        const bool inside = group < groups[2];
-        const double start = begin + (inside == (s % 2 == 0) ? 10 : 400);
-        rank.Communication({.group = group, .source = store::MatchSource::kNcclSequence, .sequence = s, .bytes = 1 << 20}, start, inside ? 50 : 300, inside ? 15 : 16);
-      }
-    }
-  }
-  const Built b(t.Build());
-  const Classes classes = Classify(b.graph, *b.input);
-  size_t cells = 0;
-  for (const Cell& cell : classes.cells) {
-    if (cell.kind != UnitKind::kTransfer) continue;
-    ++cells;
-    for (const Cell& other : classes.cells) {
-      if (other.kind != UnitKind::kTransfer || other.klass != cell.klass) continue;
-      EXPECT_EQ(classes.owners[other.owner].group < groups[2], classes.owners[cell.owner].group < groups[2]);
-    }
-  }
-  EXPECT_EQ(cells, 4u);
-}
-
 TEST(Typical, MakingTheSlowRankLikeItsPeersGivesBackWhatItCost) {
   for (const double factor : {1.05, 1.2, 1.5}) {
     std::mt19937 random(12);

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/base/median.h"
-
 namespace lockstep::analysis {
 namespace {
 
@@ -15,29 +13,19 @@ constexpr double kMedianError = 1.25;
 // Old traces have whole microseconds, at both ends.
 constexpr double kRoundingNs = 2'000;
 
-// Half of what is normal lies so far above the middle: robust, and blind to how many steps are light and by how much.
-double SigmaAbove(std::span<const StepValue> values, double usual) {
-  std::vector<double> above;
-  for (const StepValue& v : values) {
-    if (v.ns >= usual) above.push_back(v.ns - usual);
-  }
-  return 1.4826 * MedianInPlace(std::span(above));
-}
-
 }  // namespace
 
 std::vector<StepValue> FindLightSteps(std::span<StepValue> values, const Usual& usual) {
   std::vector<StepValue> light;
   const double least = std::max(usual.least_share * std::fabs(usual.ns), kRoundingNs);
   if (std::none_of(values.begin(), values.end(), [&](const StepValue& v) { return v.ns < usual.ns - least; })) return light;
-  const double sigma = SigmaAbove(values, usual.ns);
   const auto earlier = [](const StepValue& a, const StepValue& b) { return a.step < b.step; };
   if (!std::is_sorted(values.begin(), values.end(), earlier)) std::sort(values.begin(), values.end(), earlier);
   for (auto first = values.begin(); first != values.end();) {
     const auto last = std::upper_bound(first, values.end(), *first, earlier);
     const auto middle = first + (last - first) / 2;
     std::nth_element(first, middle, last, [](const StepValue& a, const StepValue& b) { return a.ns < b.ns; });
-    const double error = kMedianError * sigma / std::sqrt(static_cast<double>(last - first));
+    const double error = kMedianError * usual.sigma / std::sqrt(static_cast<double>(last - first));
     if (usual.ns - middle->ns > std::max(least, kSurely * error)) light.push_back(*middle);
     first = last;
   }

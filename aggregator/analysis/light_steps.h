@@ -19,15 +19,14 @@ struct StepValue {
   double ns;
 };
 
-// What a class usually takes, over all steps and ranks.
+// What a class usually takes, over all steps and ranks, and how much one value varies from step to step: a robust sigma.
 struct Usual {
-  double ns;
+  double ns, sigma;
   double least_share;  // of `ns`: a difference of less is none
 };
 
 // The steps in which the middle one of the class's values (of an even number the larger) is clearly below the usual, ascending, with that
-// value. One value per step of each rank or group: the more there are, the smaller a difference is told from chance. How much they vary is
-// seen above the usual, where no light step is. Reorders `values`.
+// value. One value per step of each rank or group: the more there are, the smaller a difference is told from chance. Reorders `values`.
 std::vector<StepValue> FindLightSteps(std::span<StepValue> values, const Usual& usual);
 
 }  // namespace lockstep::analysis

@@ -1,48 +1,24 @@
 #include "aggregator/analysis/tokens.h"
 
-#include <span>
-
-#include "absl/container/flat_hash_map.h"
 #include "common/base/split_mix.h"
 
 namespace lockstep::analysis {
 namespace {
 
-// By group: do its recorded members lie on several hosts?
-std::vector<uint8_t> GroupsBetweenHosts(const store::Capture& capture) {
-  absl::flat_hash_map<RankId, uint32_t> host_of;
-  for (const store::RankData& rank : capture.ranks) host_of.try_emplace(rank.rank, rank.host);
-  std::vector<uint8_t> between;
-  for (const store::Group& group : capture.groups) {
-    uint32_t host = store::kNone;
-    between.push_back(0);
-    for (const RankId member : group.members) {
-      const auto known = host_of.find(member);
-      if (known == host_of.end()) continue;
-      if (host != store::kNone && host != known->second) between.back() = 1;
-      host = known->second;
-    }
-  }
-  return between;
-}
-
-uint64_t TokenOfTransfer(const GraphInput& input, const store::RankData& rank, const store::DeviceActivity& a, uint64_t kind,
-                         std::span<const uint8_t> between_hosts) {
+uint64_t TokenOfTransfer(const GraphInput& input, const store::RankData& rank, const store::DeviceActivity& a, uint64_t kind) {
   const store::Collective& c = rank.collectives[a.collective];
-  const bool known = c.group < input.capture.groups.size();
-  const int32_t size = known ? input.capture.groups[c.group].size : 0;
-  // Inside a host and between hosts are different paths, also for as many bytes among as many ranks.
-  const uint64_t what = HashCombine(HashCombine(kind, static_cast<uint64_t>(c.op)), known ? between_hosts[c.group] : 0);
+  const int32_t size = c.group < input.capture.groups.size() ? input.capture.groups[c.group].size : 0;
+  const uint64_t what = HashCombine(kind, static_cast<uint64_t>(c.op));
   const uint64_t token = HashCombine(what, HashCombine(static_cast<uint64_t>(c.bytes), static_cast<uint64_t>(size)));
   // Of unknown bytes two communicators of one size need not move the same; ranks that run one program number their streams alike.
   return c.bytes < 0 ? HashCombine(token, a.stream.value()) : token;
 }
 
-uint64_t TokenOfDevice(const GraphInput& input, const Unit& unit, std::span<const uint8_t> between_hosts) {
+uint64_t TokenOfDevice(const GraphInput& input, const Unit& unit) {
   const store::RankData& rank = input.capture.ranks[unit.rank_index];
   const store::DeviceActivity& a = rank.activities[unit.source];
   const auto kind = static_cast<uint64_t>(unit.kind) + 1;
-  if (unit.kind == UnitKind::kTransfer && a.collective < rank.collectives.size()) return TokenOfTransfer(input, rank, a, kind, between_hosts);
+  if (unit.kind == UnitKind::kTransfer && a.collective < rank.collectives.size()) return TokenOfTransfer(input, rank, a, kind);
   uint64_t token = HashCombine(kind, a.name.value());
   if (unit.kind == UnitKind::kCopy) {
     if (a.detail >= rank.copy_details.size()) return HashCombine(token, static_cast<uint64_t>(a.kind));
@@ -59,11 +35,10 @@ uint64_t TokenOfDevice(const GraphInput& input, const Unit& unit, std::span<cons
 
 std::vector<uint64_t> NameTokens(const Graph& graph, const GraphInput& input) {
   std::vector<uint64_t> tokens(graph.units.size(), 0), launched(graph.units.size(), 0);
-  const std::vector<uint8_t> between_hosts = GroupsBetweenHosts(input.capture);
   for (uint32_t u = 0; u < graph.units.size(); ++u) {
     const Unit& unit = graph.units[u];
     if (!IsHostUnit(unit.kind)) {
-      tokens[u] = TokenOfDevice(input, unit, between_hosts);
+      tokens[u] = TokenOfDevice(input, unit);
       continue;
     }
     const store::ApiCall& call = input.capture.ranks[unit.rank_index].api_calls[unit.source];

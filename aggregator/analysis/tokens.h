@@ -9,9 +9,8 @@
 
 namespace lockstep::analysis {
 
-// By unit. A kernel is its name with its grid and block, a copy its bytes and direction, a collective its operation, bytes, group
-// size and whether the group leaves a host, a host call its name and what it launches: "the launch of an attention kernel" is a
-// token. Pure; any thread.
+// By unit. A kernel is its name with its grid and block, a copy its bytes and direction, a collective its operation, bytes and group
+// size, a host call its name and what it launches: "the launch of an attention kernel" is a token. Pure; any thread.
 std::vector<uint64_t> NameTokens(const Graph& graph, const GraphInput& input);
 
 }  // namespace lockstep::analysis

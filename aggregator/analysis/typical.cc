@@ -293,6 +293,7 @@ Timing TypicalValues::Ideal() const {
 void TypicalValues::LightenClass(size_t first_cell, size_t last_cell, Timing& timing, std::vector<StepValue>& scratch) const {
   if (first_cell == last_cell) return;
   const UnitKind kind = classes_.cells[first_cell].kind;
+  const ClassSpread& spread = spread_[classes_.cells[first_cell].klass];
   // use(unit, step, whether it speaks for its owner: the members of a group take one transfer together).
   const auto for_each = [&](const auto& use) {
     for (size_t c = first_cell; c < last_cell; ++c) {
@@ -303,7 +304,7 @@ void TypicalValues::LightenClass(size_t first_cell, size_t last_cell, Timing& ti
       }
     }
   };
-  const auto lighten = [&](const std::vector<double>& observed, std::vector<double>& ideal, double CellStats::*own, double share) {
+  const auto lighten = [&](const std::vector<double>& observed, std::vector<double>& ideal, double CellStats::*own, double sigma, double share) {
     std::vector<double> levels;
     for (size_t c = first_cell; c < last_cell; ++c) levels.push_back(stats_[c].*own);
     const double usual = MedianInPlace(std::span(levels));
@@ -311,7 +312,7 @@ void TypicalValues::LightenClass(size_t first_cell, size_t last_cell, Timing& ti
     for_each([&](uint32_t u, int32_t step, bool speaks) {
       if (speaks) scratch.push_back({step, observed[u]});
     });
-    const std::vector<StepValue> light = FindLightSteps(std::span(scratch), {.ns = usual, .least_share = share});
+    const std::vector<StepValue> light = FindLightSteps(std::span(scratch), {.ns = usual, .sigma = sigma, .least_share = share});
     if (light.empty()) return;
     const auto earlier = [](const StepValue& v, int32_t step) { return v.step < step; };
     for_each([&](uint32_t u, int32_t step, bool) {
@@ -319,8 +320,8 @@ void TypicalValues::LightenClass(size_t first_cell, size_t last_cell, Timing& ti
       if (found != light.end() && found->step == step) ideal[u] = Scaled(ideal[u], usual, found->ns);
     });
   };
-  if (HasWork(kind)) lighten(graph_.work, timing.work, &CellStats::own_work, kStageNoise);
-  if (HasLead(kind)) lighten(graph_.lead, timing.lead, &CellStats::own_lead, kStageLeadNoise);
+  if (HasWork(kind)) lighten(graph_.work, timing.work, &CellStats::own_work, spread.work_sigma, kStageNoise);
+  if (HasLead(kind)) lighten(graph_.lead, timing.lead, &CellStats::own_lead, spread.lead_sigma, kStageLeadNoise);
 }
 
 void TypicalValues::Level(Timing& timing) const {
