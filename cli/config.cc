@@ -4,6 +4,8 @@
 
 #include <cerrno>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
@@ -88,11 +90,14 @@ void AddConfig(CLI::App& app, Chosen& chosen) {
                              "  lockstep config check\n"
                              "  lockstep config check ./lockstepd.conf\n"
                              "  lockstepd --example-config > lockstepd.conf\n");
-  auto action = std::make_shared<std::string>();
-  auto files = std::make_shared<std::vector<std::string>>();
-  sub->add_option("ACTION", *action, "check")->required()->check(CLI::IsMember({"check"}));
-  sub->add_option("FILE", *files, "Files whose names begin with lockstepd or aggregator");
-  sub->callback([files, &chosen] { chosen.action = [files] { return CheckAll(*files); }; });
+  struct Flags {
+    std::string action;
+    std::vector<std::string> files;
+  };
+  auto flags = std::make_shared<Flags>();
+  sub->add_option("ACTION", flags->action, "check")->required()->check(CLI::IsMember({"check"}));
+  sub->add_option("FILE", flags->files, "Files whose names begin with lockstepd or aggregator");
+  sub->callback([flags, &chosen] { chosen.action = [flags] { return CheckAll(flags->files); }; });
 }
 
 }  // namespace lockstep::cli

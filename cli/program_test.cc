@@ -253,6 +253,16 @@ TEST_F(ProgramTest, ProfilesOfPythonAreLaidSideBySide) {
   EXPECT_THAT(none.err, HasSubstr("rank_1.cprofile is no profile of cProfile"));
 }
 
+TEST_F(ProgramTest, SettingsAreCheckedByTheProgramTheyAreFor) {
+  const Result right = Run("lockstep config check " LOCKSTEP_SOURCE_DIR "/deploy/config/lockstepd.conf");
+  EXPECT_EQ(right.code, 0) << right.err;
+  EXPECT_THAT(right.out, HasSubstr("# lockstepd "));
+  const Result wrong = Run("echo 'tokenfile = /x' > aggregator.conf; lockstep config check aggregator.conf");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("aggregator.conf:1"));
+  EXPECT_EQ(Run("lockstep config chekc").code, 2);
+}
+
 TEST_F(ProgramTest, LongWorkShowsHowFarItIsOnATerminalAndNowhereElse) {
   WriteCapture(folder_ + "/cap");
   const std::string cleared = "\r\x1b[K";

@@ -147,7 +147,7 @@ std::string ViewsOf(const PageInput& input, const store::Capture& capture) {
     }
     Members members;
     members.Add("about", TextOf(view.about));
-    members.Add("shown", TextOf(view.columns));
+    members.Add("shown", TextOf(view.ColumnsOf({})));
     members.Add("table", tables::JsonTable(view.name, made));
     absl::StrAppend(&all, all.size() > 1 ? "," : "", members.Take());
   }
