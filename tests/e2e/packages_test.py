@@ -55,6 +55,12 @@ class Packages:
         cls.files = {c: next(cls.work.glob(f"lockstep-{c}_{VERSION}-1_*.deb")) for c in COMPONENTS}
 
     @classmethod
+    def copy_into(cls, folder):
+        folder.mkdir()
+        for file in cls.files.values():
+            shutil.copy(file, folder)
+
+    @classmethod
     def remove(cls):
         if cls.work:
             shutil.rmtree(cls.work, ignore_errors=True)
@@ -183,9 +189,7 @@ class Installed(unittest.TestCase):
         cls.accounts = cls.machine.accounts()
         if "lockstep-" in cls.machine.must("dpkg-query", "-W", "-f", "${Package}\n"):
             raise unittest.SkipTest("this machine has the packages of Lockstep installed already")
-        (cls.machine.root / "run/debs").mkdir()
-        for file in Packages.files.values():
-            shutil.copy(file, cls.machine.root / "run/debs")
+        Packages.copy_into(cls.machine.root / "run/debs")
         cls.debs = [f"/run/debs/{file.name}" for file in Packages.files.values()]
 
     def test_1_they_install_and_what_is_there_is_whole(self):
@@ -311,11 +315,8 @@ class UnderSystemd(unittest.TestCase):
 
     def test_it_starts_serves_comes_back_and_goes(self):
         machine = self.machine
-        debs = machine.root / "root/debs"
-        debs.mkdir()
-        for file in Packages.files.values():
-            shutil.copy(file, debs)
-        machine.must("sh", "-c", "dpkg --install /root/debs/*.deb")
+        Packages.copy_into(machine.root / "var/tmp/debs")
+        machine.must("sh", "-c", "dpkg --install /var/tmp/debs/*.deb")
         self.assertEqual((self.state("lockstepd"), self.state("lockstep-aggregator")), ("active", "inactive"), self.journal("lockstepd"))
 
         # A user's job, and a trace whose socket lies where only that user may go.
@@ -342,7 +343,7 @@ class UnderSystemd(unittest.TestCase):
         remote = ["--aggregator", "127.0.0.1:7077", "--token-file", "/etc/lockstep/token"]
         wait_until(lambda: "ranks 0, 1 of 2" in machine.run("lockstep", "status", *remote).stdout, "the aggregator's view",
                    lambda: machine.run("lockstep", "status", *remote).stdout + self.journal("lockstep-aggregator"), 30)
-        machine.must("lockstep", "trace", *remote, "--duration", "1s", "-o", "/root/capture")
+        machine.must("lockstep", "trace", *remote, "--duration", "1s", "-o", "/var/tmp/capture")
         self.assertEqual(len(machine.must("ls", "/var/lib/lockstep/captures").split()), 1)
 
         # A mistake in the settings is told, and not tried again and again.

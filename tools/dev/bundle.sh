@@ -24,12 +24,9 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-programs="lockstep lockstepd lockstep-aggregator"
 if [ -z "$built" ]; then
   install build
-  say "building ($preset)"
-  # shellcheck disable=SC2086
-  configure_and_build "$preset" $programs lockstep_client
+  build_installed "$preset"
   built=build/$preset
   # For gpu-check; only where CMake has found nvcc and NCCL.
   if ninja -C "$built" -t query lockstep_train_loop_nvcc >/dev/null 2>&1; then

@@ -19,12 +19,9 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-programs="lockstep lockstepd lockstep-aggregator"
 if [ -z "$built" ]; then
   install build deb
-  say "building ($preset)"
-  # shellcheck disable=SC2086
-  configure_and_build "$preset" $programs lockstep_client
+  build_installed "$preset"
   built=build/$preset
 fi
 for tool in dpkg-deb dpkg-shlibdeps; do

@@ -71,6 +71,16 @@ configure_and_build() {
   cmake --build --preset "$preset" -- -j "$(jobs)" "$@" >&2
 }
 
+# What is installed, besides the client library.
+programs="lockstep lockstepd lockstep-aggregator"
+
+# build_installed PRESET
+build_installed() {
+  say "building ($1)"
+  # shellcheck disable=SC2086
+  configure_and_build "$1" $programs lockstep_client
+}
+
 # As root Open MPI asks to be told twice; a laptop has fewer cores than ranks.
 if [ "$(id -u)" = 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
