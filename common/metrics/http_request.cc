@@ -46,14 +46,14 @@ int ParseRequestLine(std::string_view line, HttpRequest& request, std::string_vi
   const std::string_view method = Cut(line, " ");
   const std::string_view target = Cut(line, " ");
   version = line;
-  if (!IsToken(method) || target.empty() || target[0] != '/') return kBadRequest;
+  // A tab is allowed in a header's value only.
+  if (!IsToken(method) || target.empty() || target[0] != '/' || target.find('\t') != std::string_view::npos) return kBadRequest;
   if (!absl::StartsWith(absl::string_view(version.data(), version.size()), "HTTP/")) return kBadRequest;
   if (version != "HTTP/1.1" && version != "HTTP/1.0") return kVersionNotSupported;
   request.head = method == "HEAD";
   request.path = target.substr(0, target.find('?'));
   return request.head || method == "GET" ? request.status : kMethodNotAllowed;
 }
-
 
 // Those that were seen; their values may be empty.
 struct Seen {
@@ -86,7 +86,9 @@ bool HasControls(std::string_view head) {
 
 std::optional<HttpRequest> ParseHttpRequest(std::string_view received) {
   const size_t end = received.find(kHeadEnd);
-  if (std::min(end, received.size()) > kLargestRequest) return Refused(kHeaderTooLarge);
+  // What was received so far may end in the head's end, but for its last byte: that is not counted either.
+  const bool too_long = end == std::string_view::npos ? received.size() >= kLargestRequest + kHeadEnd.size() : end > kLargestRequest;
+  if (too_long) return Refused(kHeaderTooLarge);
   if (end == std::string_view::npos) return std::nullopt;
   std::string_view head = received.substr(0, end);
   if (HasControls(head)) return Refused(kBadRequest);

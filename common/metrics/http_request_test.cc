@@ -48,7 +48,14 @@ TEST(HttpRequest, RefusalsHaveTheirStatus) {
   EXPECT_EQ(StatusOf("GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"), 413);
   EXPECT_EQ(StatusOf("GET / HTTP/1.0\r\nX: " + std::string(kLargestRequest, 'x')), 431) << "before its end has come";
   EXPECT_EQ(StatusOf("GET / HTTP/1.0\r\nX: " + std::string(kLargestRequest, 'x') + "\r\n\r\n"), 431);
-  EXPECT_EQ(StatusOf(std::string(kLargestRequest + 1, '\r')), 431);
+  EXPECT_EQ(StatusOf(std::string(kLargestRequest + 4, '\r')), 431);
+}
+
+TEST(HttpRequest, TheLongestHeadIsReadHoweverItArrives) {
+  const std::string start = "GET / HTTP/1.0\r\nX: ";
+  const std::string head = start + std::string(kLargestRequest - start.size(), 'x') + "\r\n\r\n";
+  for (size_t missing = 4; missing > 0; --missing) EXPECT_EQ(StatusOf(head.substr(0, head.size() - missing)), 0) << missing;
+  EXPECT_EQ(StatusOf(head), 200);
 }
 
 TEST(HttpRequest, NonsenseIsABadRequest) {
@@ -58,6 +65,7 @@ TEST(HttpRequest, NonsenseIsABadRequest) {
                                      std::string(" GET / HTTP/1.0\r\n\r\n"),
                                      std::string("GET  / HTTP/1.0\r\n\r\n"),
                                      std::string("GET metrics HTTP/1.0\r\n\r\n"),
+                                     std::string("GET /a\tb HTTP/1.0\r\n\r\n"),
                                      std::string("GET http://x/ HTTP/1.0\r\n\r\n"),
                                      std::string("GET / FTP/1.0\r\n\r\n"),
                                      std::string("GET / HTTP/1.1\r\n\r\n"),
