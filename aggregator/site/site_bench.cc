@@ -59,3 +59,5 @@ BENCHMARK(BM_FirstLook)->Arg(100)->Arg(1000)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace lockstep::site
+
+BENCHMARK_MAIN();
