@@ -26,6 +26,15 @@ std::string_view ColumnOf(const ShownTable& shown, const std::string& name) {
   return name;
 }
 
+absl::Status Filter(const ShownTable& shown, const TableFlags& flags, Grid& grid) {
+  for (const std::string& where : flags.where) {
+    const size_t equals = where.find('=');
+    if (equals == std::string::npos) return absl::InvalidArgumentError(absl::StrCat("--where ", where, ": COLUMN=TEXT is wanted, as in --where name=gemm"));
+    LOCKSTEP_RETURN_IF_ERROR(grid.KeepHolding(ColumnOf(shown, where.substr(0, equals)), std::string_view(where).substr(equals + 1)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Arrange(const ShownTable& shown, const TableFlags& flags, Grid& grid) {
   if (!flags.sort_by.empty()) {
     const std::string_view column = ColumnOf(shown, flags.sort_by);
@@ -78,6 +87,9 @@ std::string TextOf(const tables::MadeView& made, size_t all_rows, int width) {
 void AddTableFlags(CLI::App& app, TableFlags& flags) {
   app.add_option("--sort-by", flags.sort_by, "Column: the most first, texts by the alphabet");
   app.add_flag("--ascending", flags.ascending, "The least first");
+  app.add_option("--where", flags.where, "COLUMN=TEXT: only rows with that text in that column, or that number; several: all must hold")
+      ->type_name("COLUMN=TEXT")
+      ->take_all();
   app.add_option("-c,--columns", flags.columns, "Columns and their order, with commas");
   app.add_option("--top", flags.top, "Rows; 0: all. Where it is not said, 20 on a terminal and all in files")->check(CLI::Range(0, 1000000000));
   app.add_option("-w,--width", flags.width, "Characters of a line; 0: as wide as it gets")->check(CLI::Range(0, 100000));
@@ -93,6 +105,7 @@ absl::Status CheckTableFlags(const TableFlags& flags) {
 }
 
 ExitCode PrintView(const ShownTable& shown, const TableFlags& flags, tables::MadeView made) {
+  if (absl::Status s = Filter(shown, flags, made.grid); !s.ok()) return Fail(s);
   const size_t all_rows = made.grid.rows();
   if (absl::Status s = Arrange(shown, flags, made.grid); !s.ok()) return Fail(s);
   ReportFlags print;

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
@@ -15,6 +16,7 @@ namespace lockstep::cli {
 
 struct TableFlags {
   std::string sort_by, columns, output;
+  std::vector<std::string> where;  // COLUMN=TEXT
   bool ascending = false, csv = false, json = false, plain = false;
   int top = -1;    // negative: not said
   int width = -1;  // negative: the terminal's

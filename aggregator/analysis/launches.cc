@@ -48,4 +48,15 @@ uint32_t CallIndex::Search(CorrelationId correlation) const {
   return it != sorted_.end() && it->correlation == correlation ? it->call : store::kNone;
 }
 
+std::vector<DeviceWork> DeviceWorkOf(const store::RankData& rank) {
+  const CallIndex calls(rank);
+  std::vector<DeviceWork> work;
+  work.reserve(rank.activities.size());
+  for (const store::DeviceActivity& a : rank.activities) {
+    const uint32_t call = calls.Of(a.correlation);
+    work.push_back({&a, call == store::kNone ? nullptr : &rank.api_calls[call]});
+  }
+  return work;
+}
+
 }  // namespace lockstep::analysis

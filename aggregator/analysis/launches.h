@@ -35,6 +35,15 @@ class CallIndex {
   std::vector<Entry> sorted_;  // otherwise
 };
 
+// A piece of a device's work with the call that launched it.
+struct DeviceWork {
+  const store::DeviceActivity* activity;
+  const store::ApiCall* launch;  // null: not recorded
+};
+
+// All of it, in the order of starts. Points into `rank`.
+std::vector<DeviceWork> DeviceWorkOf(const store::RankData& rank);
+
 }  // namespace lockstep::analysis
 
 #endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_LAUNCHES_H_

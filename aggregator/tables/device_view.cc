@@ -16,7 +16,8 @@ namespace {
 using views::DeviceRule;
 using views::DeviceTime;
 
-constexpr std::string_view kTypes = "types", kIdle = "idle", kLaunches = "launches", kQueues = "queues", kCopies = "copies";
+constexpr std::string_view kTypes = "types", kIdle = "idle", kLaunches = "launches", kQueues = "queues", kCopies = "copies",
+                           kQueueSeries = "queue-series", kCopySeries = "copy-series";
 constexpr std::string_view kHta = "hta";
 
 constexpr SubTable kTables[] = {
@@ -28,6 +29,8 @@ constexpr SubTable kTables[] = {
      "rank,name,calls,mean_delay_ns,median_delay_ns,max_delay_ns,late_starts,mean_host_ns,mean_device_ns,shorter_than_call,long_calls"},
     {kQueues, "how much work waited on each stream", "rank,stream,launches,mean_queued,max_queued,full_ns"},
     {kCopies, "how fast copies and sets were", "rank,name,copies,bytes,busy_ns,bytes_per_s,peak_bytes_per_s"},
+    {kQueueSeries, "how much work waited on each stream, over time: a row for each change", "rank,stream,start_ns,queued"},
+    {kCopySeries, "how fast copies and sets were, over time: a row for each change", "rank,name,start_ns,bytes_per_s"},
 };
 
 constexpr Method kMethods[] = {
@@ -195,6 +198,51 @@ Grid CopyGrid(const store::Capture& capture, DeviceRule rule) {
                    });
 }
 
+// A point of a series with what its time and its name are shown by.
+template <typename Point>
+struct Dated {
+  Point point;
+  Nanos after;
+  const store::Capture* capture;
+};
+
+template <typename Point>
+std::vector<Dated<Point>> WithTimes(const std::vector<Point>& points, const store::Capture& capture) {
+  std::map<RankId, HostTime> begins;
+  std::vector<Dated<Point>> out;
+  out.reserve(points.size());
+  for (const Point& p : points) {
+    const auto [begin, fresh] = begins.try_emplace(p.rank);
+    if (fresh) begin->second = BeginOf(capture, p.rank);
+    out.push_back({p, p.at - begin->second, &capture});
+  }
+  return out;
+}
+
+Grid QueueSeriesGrid(const store::Capture& capture, DeviceRule rule) {
+  using R = Dated<views::QueuePoint>;
+  return GridOf<R>({"device_queue_series", "How much work waited on each stream, over time."}, WithTimes(views::QueueSeriesOf(capture, rule), capture),
+                   {
+                       Make<R>("rank", "", "whose", [](const R& r) { return r.point.rank; }),
+                       Make<R>("device", "", "its number", [](const R& r) { return r.point.device; }),
+                       Make<R>("stream", "", "of the device", [](const R& r) { return r.point.stream; }),
+                       Make<R>("start_ns", "ns", "from the begin of the rank's capture on", [](const R& r) { return r.after; }),
+                       Make<R>("queued", "", "work launched and not started, until the stream's next row", [](const R& r) { return r.point.queued; }),
+                   });
+}
+
+Grid CopySeriesGrid(const store::Capture& capture, DeviceRule rule) {
+  using R = Dated<views::CopyRatePoint>;
+  return GridOf<R>({"device_copy_series", "How fast copies and sets were, over time."}, WithTimes(views::CopyRateSeriesOf(capture, rule), capture),
+                   {
+                       Make<R>("rank", "", "whose", [](const R& r) { return r.point.rank; }),
+                       Make<R>("device", "", "its number", [](const R& r) { return r.point.device; }),
+                       Make<R>("name", "", "kind of copy or set", [](const R& r) { return NameOf(*r.capture, r.point.name); }),
+                       Make<R>("start_ns", "ns", "from the begin of the rank's capture on", [](const R& r) { return r.after; }),
+                       Make<R>("bytes_per_s", "bytes_per_s", "of all that run at once, until the kind's next row", [](const R& r) { return r.point.bytes_per_s; }),
+                   });
+}
+
 MadeView MakeDevice(const ViewInput& input, const ViewOptions& options) {
   const DeviceRule rule = options.method == kHta ? DeviceRule::kHta : DeviceRule::kLockstep;
   const auto ranks = options.Has(GroupBy::kRank) ? views::LaunchRanks::kEach : views::LaunchRanks::kTogether;
@@ -204,6 +252,8 @@ MadeView MakeDevice(const ViewInput& input, const ViewOptions& options) {
   if (options.table == kLaunches) return {LaunchGrid(capture, rule, ranks), {}};
   if (options.table == kQueues) return {QueueGrid(capture, rule), {}};
   if (options.table == kCopies) return {CopyGrid(capture, rule), {}};
+  if (options.table == kQueueSeries) return {QueueSeriesGrid(capture, rule), {}};
+  if (options.table == kCopySeries) return {CopySeriesGrid(capture, rule), {}};
   return {TimeGrid(capture, rule), {}};
 }
 

@@ -1,6 +1,7 @@
 #include "aggregator/tables/grid.h"
 
 #include <algorithm>
+#include <charconv>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -29,6 +30,19 @@ bool Less(const Cells& cells, CellType type, size_t a, size_t b) {
       return cells.doubles()[a] < cells.doubles()[b];
     default:
       return cells.numbers()[a] < cells.numbers()[b];
+  }
+}
+
+bool Holds(const Cells& cells, CellType type, size_t row, std::string_view wanted) {
+  const auto is = [&](auto value) {
+    char digits[32];
+    return std::string_view(digits, static_cast<size_t>(std::to_chars(digits, digits + sizeof digits, value).ptr - digits)) == wanted;
+  };
+  switch (type) {
+    case CellType::kText: return cells.texts()[row].find(wanted) != std::string_view::npos;
+    case CellType::kDouble: return is(cells.doubles()[row]);
+    case CellType::kBool: return wanted == (cells.numbers()[row] != 0 ? "true" : "false");
+    default: return is(cells.numbers()[row]);
   }
 }
 
@@ -88,6 +102,15 @@ void Grid::KeepWhere(std::string_view column, const std::set<int64_t>& numbers) 
   if (!place.ok()) return;
   const Cells& cells = cells_[*place];
   std::erase_if(order_, [&](uint32_t row) { return !cells.IsNull(row) && !numbers.contains(cells.numbers()[row]); });
+}
+
+absl::Status Grid::KeepHolding(std::string_view column, std::string_view wanted) {
+  const auto place = Find(column);
+  if (!place.ok()) return place.status();
+  const Cells& cells = cells_[*place];
+  const CellType type = table_.columns[*place].type;
+  std::erase_if(order_, [&](uint32_t row) { return cells.IsNull(row) || !Holds(cells, type, row, wanted); });
+  return absl::OkStatus();
 }
 
 void Grid::Truncate(size_t rows) {

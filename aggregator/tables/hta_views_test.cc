@@ -10,6 +10,7 @@
 
 #include "aggregator/tables/real_trace_fixture.h"
 #include "aggregator/views/device_time.h"
+#include "aggregator/views/kernel_sequences.h"
 #include "aggregator/views/launch_stats.h"
 
 namespace lockstep::tables {
@@ -130,6 +131,34 @@ TEST_F(HtaViews, LaunchesAreItsLaunchStatistics) {
       EXPECT_EQ(static_cast<double>(row.shorter_than_call), Number(want, "short"));
     }
   }
+}
+
+// Of its get_queue_length_time_series(): how many launches, and how often the length is another afterwards.
+TEST_F(HtaViews, QueuesChangeWhenItsDo) {
+  const std::map<StreamId, std::pair<uint64_t, size_t>> theirs = {
+      {StreamId(7), {7900, 15544}}, {StreamId(14), {240, 480}}, {StreamId(15), {50, 100}}, {StreamId(16), {120, 240}}};
+  const store::Capture capture = Read(FilesOf("v100_step_pair_rank1"));
+  std::map<StreamId, std::pair<uint64_t, size_t>> ours;
+  for (const views::StreamQueue& queue : views::StreamQueuesOf(capture, DeviceRule::kHta)) ours[queue.stream].first = queue.launches;
+  for (const views::QueuePoint& point : views::QueueSeriesOf(capture, DeviceRule::kHta)) ++ours[point.stream].second;
+  EXPECT_EQ(ours, theirs);
+}
+
+// What get_frequent_cuda_kernel_sequences() says with the last step, microseconds of device and host.
+TEST_F(HtaViews, SequencesAreItsFrequentOnes) {
+  using Said = std::tuple<size_t, uint64_t, Nanos, Nanos>;
+  const auto us = [](int64_t n) { return Nanos::Micros(n); };
+  const std::map<std::string, std::vector<Said>> theirs = {
+      {"aten::linear", {{3, 84, us(3503), us(7374)}, {3, 12, us(3421), us(1543)}}},
+      {"aten::addmm", {{3, 84, us(3503), us(6511)}, {3, 12, us(3421), us(1381)}}},
+      {"autograd::engine::evaluate_function: NativeLayerNormBackward0", {{3, 90, us(4768), us(10424)}}},
+      {"Optimizer.step#FusedAdam.step", {{8, 6, us(12281), us(14091)}}}};
+  const store::Capture capture = Read(FilesOf("v100_step_pair_rank1"));
+  std::map<std::string, std::vector<Said>> ours;
+  for (const views::KernelSequence& row : views::KernelSequencesOf(capture, views::LaunchRanks::kTogether).rows) {
+    if (theirs.contains(std::string(row.op))) ours[std::string(row.op)].emplace_back(row.work.size(), row.calls, row.device, row.host);
+  }
+  EXPECT_EQ(ours, theirs);
 }
 
 }  // namespace

@@ -1,6 +1,13 @@
 // lockstep ops: PyTorch's key_averages() and torch-tb-profiler's operator view.
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "aggregator/tables/view_columns.h"
+#include "aggregator/views/kernel_sequences.h"
 #include "aggregator/views/operators.h"
 
 namespace lockstep::tables {
@@ -77,7 +84,53 @@ constexpr Alias kAliases[] = {
     {"count", "calls"},
 };
 
+struct SequenceRow {
+  views::KernelSequence of;
+  const store::Capture* capture;
+};
+
+std::string TextOf(const SequenceRow& row) {
+  return absl::StrJoin(row.of.work, " | ", [&](std::string* out, NameId name) { out->append(row.capture->Text(name)); });
+}
+
+constexpr std::string_view kSequences = "sequences";
+
+constexpr SubTable kTables[] = {
+    {"operators", "what each cost",
+     "rank,name,self_host_fraction,self_host_ns,host_fraction,host_ns,host_mean_ns,self_device_ns,self_device_fraction,device_ns,device_mean_ns,"
+     "calls,shapes,stack"},
+    {kSequences, "what they have the device do in the same order again and again (Holistic Trace Analysis' frequent kernel sequences)",
+     "rank,name,calls,pieces,device_ns,device_mean_ns,host_mean_ns,sequence"},
+};
+
+MadeView MakeSequences(const ViewInput& input, const ViewOptions& options) {
+  using R = SequenceRow;
+  const auto ranks = options.Has(GroupBy::kRank) ? views::LaunchRanks::kEach : views::LaunchRanks::kTogether;
+  views::KernelSequences sequences = views::KernelSequencesOf(input.capture, ranks);
+  std::vector<R> rows;
+  for (views::KernelSequence& of : sequences.rows) rows.push_back({std::move(of), &input.capture});
+  MadeView view{
+      GridOf<R>({"kernel_sequences", "What operators have the device do in the same order again and again."}, std::move(rows),
+                {
+                    Make<R>("rank", "", "null: all", [](const R& r) { return Known(r.of.rank); }),
+                    Make<R>("name", "", "of the operator or range; those inside it have rows of their own", [](const R& r) { return r.of.op; }),
+                    Make<R>("calls", "", "that had just this done", [](const R& r) { return r.of.calls; }),
+                    Make<R>("pieces", "", "kernels, copies and sets of a call", [](const R& r) { return r.of.work.size(); }),
+                    Make<R>("device_ns", "ns", "sum of their lengths, of all calls", [](const R& r) { return r.of.device; }),
+                    Make<R>("device_mean_ns", "ns", "of a call", [](const R& r) { return r.of.device / static_cast<int64_t>(r.of.calls); }),
+                    Make<R>("host_ns", "ns", "on the host, of all calls", [](const R& r) { return r.of.host; }),
+                    Make<R>("host_mean_ns", "ns", "of a call", [](const R& r) { return r.of.host / static_cast<int64_t>(r.of.calls); }),
+                    Make<R>("sequence", "", "in the order in which they started", [](const R& r) { return BorrowedOrMade{.made = TextOf(r)}; }),
+                }),
+      NotesOnFrames(input.capture)};
+  if (sequences.longer != 0) {
+    view.notes.push_back(absl::StrCat(sequences.longer, " calls had more than ", views::kLongestSequence, " kernels, copies and sets: no sequence"));
+  }
+  return view;
+}
+
 MadeView MakeOps(const ViewInput& input, const ViewOptions& options) {
+  if (options.table == kSequences) return MakeSequences(input, options);
   const views::Operators operators = views::OperatorsOf(
       input.capture, {.by_rank = options.Has(GroupBy::kRank),
                       .by_shape = options.Has(GroupBy::kShape),
@@ -99,8 +152,7 @@ View OpsView() {
           .text = "The table of PyTorch's key_averages() and of torch-tb-profiler's operator view. Device time is the sum of the kernels, copies and\n"
                   "sets that were launched in a call; concurrent ones each count whole.\n",
           .groupings = kGroupings,
-          .columns = "rank,name,self_host_fraction,self_host_ns,host_fraction,host_ns,host_mean_ns,self_device_ns,self_device_fraction,device_ns,"
-                     "device_mean_ns,calls,shapes,stack",
+          .tables = kTables,
           .aliases = kAliases,
           .needs_frames = [](const ViewOptions&) { return true; },
           .make = &MakeOps};

@@ -42,6 +42,23 @@ TEST(TextTable, UnitsAreThoseOfPeople) {
       << "columns are as wide as their cells";
 }
 
+TEST(Grid, RowsThatHoldATextOrANumberAreKept) {
+  const auto kept = [](std::string_view column, std::string_view wanted) {
+    Grid grid = SomeRows({{"gemm_a", 5, 0.25, 7}, {"relu", 50, std::nullopt, -2}, {"gemm_b", 5, 0.5, std::nullopt}});
+    EXPECT_TRUE(grid.KeepHolding(column, wanted).ok());
+    std::string names;
+    for (size_t i = 0; i < grid.rows(); ++i) names.append(grid.cells(0).texts()[grid.RowAt(i)]).append(" ");
+    return names;
+  };
+  EXPECT_EQ(kept("name", "gemm"), "gemm_a gemm_b ");
+  EXPECT_EQ(kept("name", ""), "gemm_a relu gemm_b ");
+  EXPECT_EQ(kept("total_ns", "5"), "gemm_a gemm_b ") << "50 is another number";
+  EXPECT_EQ(kept("share_fraction", "0.5"), "gemm_b ");
+  EXPECT_EQ(kept("size_bytes", "-2"), "relu ");
+  EXPECT_EQ(kept("size_bytes", ""), "") << "no number is empty, and what is unknown holds nothing";
+  EXPECT_FALSE(SomeRows({}).KeepHolding("nope", "x").ok());
+}
+
 TEST(TextTable, WhatDoesNotFitIsCutOrNamed) {
   const std::string text = TextTable(SomeRows({{kLong, 10, 0.5, 1}}), 60);
   EXPECT_THAT(text, HasSubstr("void cutlass::"));

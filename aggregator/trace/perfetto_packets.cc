@@ -119,10 +119,10 @@ TrackId PerfettoPackets::ChildTrack(TrackId parent, std::string_view name, int32
   return Child(parent, name, order, [] {});
 }
 
-TrackId PerfettoPackets::CounterTrack(TrackId parent, std::string_view name, int32_t order) {
-  return Child(parent, name, order, [this] {
+TrackId PerfettoPackets::CounterTrack(TrackId parent, std::string_view name, std::string_view unit, int32_t order) {
+  return Child(parent, name, order, [this, unit] {
     const auto counter = out_.BeginShort(track_field::kCounter);
-    out_.Text(counter_field::kUnitName, "%");
+    out_.Text(counter_field::kUnitName, unit);
     out_.End(counter);
   });
 }

@@ -64,7 +64,7 @@ class PerfettoPackets {
   TrackId ChildTrack(TrackId parent, std::string_view name, int32_t order);
 
   // A track of one value over time, shown in percent.
-  TrackId CounterTrack(TrackId parent, std::string_view name, int32_t order);
+  TrackId CounterTrack(TrackId parent, std::string_view name, std::string_view unit, int32_t order);
   void Count(JobTime at, TrackId counter, double value);
 
   // `text` is the slice's name. Slices of one track nest or follow one another; begins and ends of a track

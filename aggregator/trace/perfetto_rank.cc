@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "aggregator/analysis/device_load.h"
 #include "aggregator/analysis/utilization.h"
 #include "aggregator/trace/nested_lanes.h"
 #include "aggregator/trace/stream_lanes.h"
@@ -99,11 +100,25 @@ class RankWriter {
     const analysis::UtilizationSeries series = analysis::MeasureUtilization(rank_, width, kCounterValues + 1);
     WriteCounter("GPU busy", kCountersOrder, series, series.busy);
     WriteCounter("SM efficiency", kCountersOrder + 1, series, series.sm_efficiency);
+    const std::vector<analysis::DeviceWork> work = analysis::DeviceWorkOf(rank_);
+    for (auto& [stream, queue] : analysis::QueuesOf(work)) {
+      WriteLevels(absl::StrCat("queued on stream ", stream.value()), "pieces of work", 1, kCountersOrder + 2, std::move(queue.levels));
+    }
+    for (auto& [name, copies] : analysis::CopiesOf(rank_, work)) {
+      const std::string kind(name == kNoName ? std::string_view("copies") : Text(name));
+      WriteLevels(absl::StrCat("rate of ", kind), "GB/s", 1e-9, kCountersOrder + 3, std::move(copies.levels));
+    }
+  }
+
+  void WriteLevels(const std::string& name, std::string_view unit, double scale, int32_t order, std::vector<analysis::Level> levels) {
+    if (levels.empty()) return;
+    const TrackId track = out_.CounterTrack(process_, name, unit, order);
+    for (const analysis::Level& level : analysis::Thinned(std::move(levels), kCounterValues)) out_.Count(At(level.at), track, level.value * scale);
   }
 
   void WriteCounter(std::string_view name, int32_t order, const analysis::UtilizationSeries& series, const std::vector<double>& values) {
     if (values.empty()) return;
-    const TrackId track = out_.CounterTrack(process_, name, order);
+    const TrackId track = out_.CounterTrack(process_, name, "%", order);
     HostTime at = series.start;
     double shown = -1;
     for (const double value : values) {

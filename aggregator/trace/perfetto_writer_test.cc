@@ -309,6 +309,16 @@ TEST_F(PerfettoWriterTest, CountersSayHowBusyTheDeviceIsAndHowWellFilled) {
   EXPECT_NEAR(AreaOf(viewer.counters.at("rank 0 · node0 · GPU 4/SM efficiency")), 0.5 * (1000 + 17000) + 0.5 * 300, 1);
 }
 
+TEST_F(PerfettoWriterTest, CountersSayHowMuchWaitsOnAStreamAndHowFastCopiesAre) {
+  Fill(1);
+  const Viewer viewer(Bytes());
+  using Values = std::vector<std::pair<int64_t, double>>;
+  EXPECT_EQ(viewer.counters.at("rank 0 · node0 · GPU 4/queued on stream 7"), (Values{{kStart + 100, 1}, {kStart + 1000, 0}}));
+  // A MiB within a microsecond.
+  EXPECT_EQ(viewer.counters.at("rank 0 · node0 · GPU 4/rate of Memcpy DtoH (Device -> Pageable)"), (Values{{kStart + 40000, 1048.576}, {kStart + 41000, 0}}));
+  EXPECT_FALSE(viewer.counters.contains("rank 0 · node0 · GPU 4/queued on stream 20")) << "its launches were not recorded";
+}
+
 TEST_F(PerfettoWriterTest, WithoutGridsThereIsNoCounterOfThem) {
   Fill(1);
   EXPECT_FALSE(Viewer(Bytes()).counters.contains("rank 0 · node0 · GPU 4/SM efficiency"));

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "aggregator/analysis/launches.h"
-
 namespace lockstep::views {
 namespace {
 
@@ -22,16 +20,9 @@ HostTime LastStep(const store::RankData& rank) {
 }  // namespace
 
 std::vector<DeviceWork> DeviceWorkOf(const store::RankData& rank, DeviceRule rule) {
-  const analysis::CallIndex calls(rank);
+  std::vector<DeviceWork> work = analysis::DeviceWorkOf(rank);
   const HostTime until = rule == DeviceRule::kHta ? LastStep(rank) : HostTime::Max();
-  std::vector<DeviceWork> work;
-  work.reserve(rank.activities.size());
-  for (const store::DeviceActivity& a : rank.activities) {
-    const uint32_t call = calls.Of(a.correlation);
-    const store::ApiCall* launch = call == store::kNone ? nullptr : &rank.api_calls[call];
-    if (until != HostTime::Max() && (launch == nullptr || launch->start >= until)) continue;
-    work.push_back({&a, launch});
-  }
+  if (until != HostTime::Max()) std::erase_if(work, [&](const DeviceWork& w) { return w.launch == nullptr || w.launch->start >= until; });
   return work;
 }
 

@@ -1,10 +1,11 @@
-// What counts of a device's work, each piece with the call that launched it.
+// What counts of a device's work.
 #ifndef LOCKSTEP_AGGREGATOR_VIEWS_DEVICE_WORK_H_
 #define LOCKSTEP_AGGREGATOR_VIEWS_DEVICE_WORK_H_
 
 #include <cstdint>
 #include <vector>
 
+#include "aggregator/analysis/launches.h"
 #include "aggregator/store/capture.h"
 
 namespace lockstep::views {
@@ -16,10 +17,7 @@ enum class DeviceRule : uint8_t {
   kHta,
 };
 
-struct DeviceWork {
-  const store::DeviceActivity* activity;
-  const store::ApiCall* launch;  // null: not recorded
-};
+using analysis::DeviceWork;
 
 // In the order of starts. Points into `rank`.
 std::vector<DeviceWork> DeviceWorkOf(const store::RankData& rank, DeviceRule rule);

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
-#include "aggregator/analysis/intervals.h"
+#include "aggregator/analysis/device_load.h"
 #include "common/base/median.h"
 
 namespace lockstep::views {
@@ -68,48 +68,29 @@ class LaunchTable {
   std::map<std::pair<RankId, NameId>, Launches> named_;
 };
 
-// Changes of a step function over time.
-struct Change {
-  HostTime at;
-  double by;
-};
-
-StreamQueue QueueOf(StreamQueue queue, std::vector<Change>& changes) {
-  std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.at < b.at; });
-  double length = 0, area = 0;
-  HostTime since = changes.front().at;
-  for (const Change& c : changes) {
-    const Nanos lasted = c.at - since;
-    area += length * static_cast<double>(lasted.ns());
-    if (length >= static_cast<double>(kFullQueue)) queue.full += lasted;
-    since = c.at;
-    length += c.by;
-    queue.longest = std::max(queue.longest, static_cast<uint64_t>(std::max(0.0, length)));
+// HTA counts only work that was launched by itself: none of a graph's.
+std::map<StreamId, analysis::QueueLevels> QueuesOf(const store::Capture& capture, const store::RankData& rank, DeviceRule rule) {
+  std::vector<DeviceWork> work = DeviceWorkOf(rank, rule);
+  if (rule == DeviceRule::kHta) {
+    std::erase_if(work, [&](const DeviceWork& w) { return w.launch == nullptr || !CountsForHta(capture.Text(w.launch->name)); });
   }
-  const Nanos span = changes.back().at - changes.front().at;
-  if (span > Nanos()) queue.mean = area / static_cast<double>(span.ns());
-  return queue;
+  return analysis::QueuesOf(work);
 }
 
-struct Copies {
-  CopyRate rate;
-  std::vector<HostInterval> ran;
-  std::vector<Change> changes;
-};
-
-CopyRate RateOf(Copies& copies) {
-  CopyRate& rate = copies.rate;
-  rate.busy = analysis::Measure(analysis::Normalize(std::move(copies.ran)));
-  if (copies.changes.empty()) return rate;
-  rate.bytes_per_s = static_cast<double>(rate.bytes) * 1e9 / static_cast<double>(rate.busy.ns());
-  std::sort(copies.changes.begin(), copies.changes.end(), [](const Change& a, const Change& b) { return std::tie(a.at, a.by) < std::tie(b.at, b.by); });
-  double now = 0, peak = 0;
-  for (const Change& c : copies.changes) {
-    now += c.by;
-    peak = std::max(peak, now);
+StreamQueue QueueOf(StreamQueue queue, const std::vector<analysis::Level>& levels) {
+  if (levels.empty()) return queue;
+  double area = 0, longest = 0;
+  for (size_t i = 0; i < levels.size(); ++i) {
+    longest = std::max(longest, levels[i].value);
+    if (i + 1 == levels.size()) break;
+    const Nanos lasted = levels[i + 1].at - levels[i].at;
+    area += levels[i].value * static_cast<double>(lasted.ns());
+    if (levels[i].value >= static_cast<double>(kFullQueue)) queue.full += lasted;
   }
-  rate.peak_bytes_per_s = peak;
-  return rate;
+  queue.longest = static_cast<uint64_t>(longest);
+  const Nanos span = levels.back().at - levels.front().at;
+  if (span > Nanos()) queue.mean = area / static_cast<double>(span.ns());
+  return queue;
 }
 
 }  // namespace
@@ -128,17 +109,9 @@ std::vector<LaunchStat> LaunchStatsOf(const store::Capture& capture, LaunchRanks
 std::vector<StreamQueue> StreamQueuesOf(const store::Capture& capture, DeviceRule rule) {
   std::vector<StreamQueue> out;
   for (const store::RankData& rank : capture.ranks) {
-    std::map<StreamId, std::pair<StreamQueue, std::vector<Change>>> streams;
-    for (const DeviceWork& w : DeviceWorkOf(rank, rule)) {
-      if (w.launch == nullptr) continue;
-      auto& [queue, changes] = streams[w.activity->stream];
-      queue.rank = rank.rank, queue.device = rank.device, queue.stream = w.activity->stream;
-      ++queue.launches;
-      // Stamps of host and device may cross by a few microseconds: it never was queued then.
-      changes.push_back({w.launch->start, 1});
-      changes.push_back({std::max(w.launch->start, w.activity->start), -1});
+    for (const auto& [stream, queue] : QueuesOf(capture, rank, rule)) {
+      out.push_back(QueueOf({.rank = rank.rank, .device = rank.device, .stream = stream, .launches = queue.launches}, queue.levels));
     }
-    for (auto& [stream, s] : streams) out.push_back(QueueOf(s.first, s.second));
   }
   return out;
 }
@@ -146,28 +119,44 @@ std::vector<StreamQueue> StreamQueuesOf(const store::Capture& capture, DeviceRul
 std::vector<CopyRate> CopyRatesOf(const store::Capture& capture, DeviceRule rule) {
   std::vector<CopyRate> out;
   for (const store::RankData& rank : capture.ranks) {
-    std::map<NameId, Copies> kinds;
-    for (const DeviceWork& w : DeviceWorkOf(rank, rule)) {
-      const store::DeviceActivity& a = *w.activity;
-      if (a.kind == store::ActivityKind::kKernel) continue;
-      Copies& copies = kinds[a.name];
-      copies.rate.rank = rank.rank, copies.rate.device = rank.device, copies.rate.name = a.name;
-      ++copies.rate.copies;
-      const Nanos length = a.end - a.start;
-      const uint64_t bytes = a.detail < rank.copy_details.size() ? rank.copy_details[a.detail].bytes : 0;
-      if (bytes == 0 || length <= Nanos()) {
-        ++copies.rate.unknown;
-        continue;
-      }
-      copies.rate.bytes += bytes;
-      copies.ran.push_back({a.start, a.end});
-      const double rate = static_cast<double>(bytes) * 1e9 / static_cast<double>(length.ns());
-      copies.changes.push_back({a.start, rate});
-      copies.changes.push_back({a.end, -rate});
-    }
     const auto first = static_cast<std::ptrdiff_t>(out.size());
-    for (auto& [kind, copies] : kinds) out.push_back(RateOf(copies));
+    for (const auto& [name, copies] : analysis::CopiesOf(rank, DeviceWorkOf(rank, rule))) {
+      CopyRate& rate = out.emplace_back(CopyRate{.rank = rank.rank,
+                                                 .device = rank.device,
+                                                 .name = name,
+                                                 .copies = copies.copies,
+                                                 .bytes = copies.bytes,
+                                                 .unknown = copies.unknown,
+                                                 .busy = copies.busy});
+      if (copies.levels.empty()) continue;
+      rate.bytes_per_s = static_cast<double>(rate.bytes) * 1e9 / static_cast<double>(rate.busy.ns());
+      double peak = 0;
+      for (const analysis::Level& level : copies.levels) peak = std::max(peak, level.value);
+      rate.peak_bytes_per_s = peak;
+    }
     std::stable_sort(out.begin() + first, out.end(), [](const CopyRate& a, const CopyRate& b) { return a.bytes > b.bytes; });
+  }
+  return out;
+}
+
+std::vector<QueuePoint> QueueSeriesOf(const store::Capture& capture, DeviceRule rule) {
+  std::vector<QueuePoint> out;
+  for (const store::RankData& rank : capture.ranks) {
+    for (const auto& [stream, queue] : QueuesOf(capture, rank, rule)) {
+      for (const analysis::Level& level : queue.levels) {
+        out.push_back({rank.rank, rank.device, stream, level.at, static_cast<uint64_t>(level.value)});
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<CopyRatePoint> CopyRateSeriesOf(const store::Capture& capture, DeviceRule rule) {
+  std::vector<CopyRatePoint> out;
+  for (const store::RankData& rank : capture.ranks) {
+    for (const auto& [name, copies] : analysis::CopiesOf(rank, DeviceWorkOf(rank, rule))) {
+      for (const analysis::Level& level : copies.levels) out.push_back({rank.rank, rank.device, name, level.at, level.value});
+    }
   }
   return out;
 }

@@ -64,6 +64,26 @@ struct CopyRate {
 };
 std::vector<CopyRate> CopyRatesOf(const store::Capture& capture, DeviceRule rule);
 
+// From `at` until the stream's next point. A row for each moment at which it changes, stream by stream.
+struct QueuePoint {
+  RankId rank;
+  DeviceId device;
+  StreamId stream;
+  HostTime at;
+  uint64_t queued = 0;
+};
+std::vector<QueuePoint> QueueSeriesOf(const store::Capture& capture, DeviceRule rule);
+
+// The same of a kind of copy.
+struct CopyRatePoint {
+  RankId rank;
+  DeviceId device;
+  NameId name;
+  HostTime at;
+  double bytes_per_s = 0;
+};
+std::vector<CopyRatePoint> CopyRateSeriesOf(const store::Capture& capture, DeviceRule rule);
+
 }  // namespace lockstep::views
 
 #endif  // LOCKSTEP_AGGREGATOR_VIEWS_LAUNCH_STATS_H_
