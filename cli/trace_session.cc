@@ -107,7 +107,8 @@ absl::Status TraceSession::WriteFolder(ExitCode& code) {
       finished_.capture(),
       [&](const std::string& file, std::string_view bytes) { return folder.AppendRecords(file, bytes); }));
   progress_.Show("analysing");
-  LOCKSTEP_ASSIGN_OR_RETURN(store::Capture capture, trace::LoadCapture(folder.partial(), {}));
+  // The page shows the operators too.
+  LOCKSTEP_ASSIGN_OR_RETURN(store::Capture capture, trace::LoadCapture(folder.partial(), {.host = trace::HostDetail::kFrames}));
   const report::Analysis analysis = report::Analyze(capture);
   progress_.Show("writing traces");
   LOCKSTEP_RETURN_IF_ERROR(folder.WriteTraces(capture, analysis, output_.formats));

@@ -2,6 +2,7 @@
 import gzip
 import json
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -54,6 +55,10 @@ class Loopback(unittest.TestCase):
         for rank in range(8):
             self.assertRegex(self.trace_output.stderr, rf"rank {rank} .*: done")
         self.assertIn("rank 3", self.trace_output.stdout.splitlines()[0])
+        # The page of the capture is the whole one, with the views that need each range of the host.
+        again = self.work / "again.html"
+        subprocess.run([str(BIN / "lockstep"), "report", str(capture), "--format", "html", "-o", str(again)], check=True, capture_output=True)
+        self.assertEqual(again.read_bytes(), (capture / "report.html").read_bytes())
 
     def test_a_stalled_host_is_named(self):
         self.assert_named(self.capture("--fault", "host_stall", "--fault-rank", "6", "--fault-size", "0.15"), 6, "host_stall")
