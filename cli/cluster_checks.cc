@@ -1,6 +1,7 @@
 #include "cli/cluster_checks.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -166,10 +167,13 @@ void CheckStore(const v1::AggregatorStatus& status, std::vector<Finding>& findin
 }
 
 void CheckAccess(const v1::AggregatorStatus& status, std::vector<Finding>& findings) {
-  const bool tcp = std::any_of(status.listen().begin(), status.listen().end(), [](const std::string& a) { return a.rfind("unix:", 0) != 0; });
+  const bool beyond = std::any_of(status.listen().begin(), status.listen().end(), [](const std::string& address) {
+    constexpr const char* kHere[] = {"unix:", "127.", "localhost:", "[::1]:"};
+    return std::none_of(std::begin(kHere), std::end(kHere), [&](const char* here) { return address.rfind(here, 0) == 0; });
+  });
   const std::string ports = absl::StrCat("access: listens on ", absl::StrJoin(status.listen(), ", "), status.http().empty() ? "" : absl::StrCat(", pages and metrics on ", status.http()));
   findings.push_back({Verdict::kWorks, absl::StrCat(ports, "; callers are known by ", status.token() ? "token" : "the socket's folder", status.munge() ? " and MUNGE" : "")});
-  if (tcp) findings.push_back({Verdict::kNote, "access: nothing is encrypted on the way (there is no TLS): use a network of your own, or a tunnel"});
+  if (beyond) findings.push_back({Verdict::kNote, "access: nothing is encrypted on the way (there is no TLS): use a network of your own, or a tunnel"});
   if (!status.audit()) {
     findings.push_back({Verdict::kNote, "audit log: off; --audit-log FILE keeps who did what"});
   } else if (status.audit_lines_failed() > 0) {
