@@ -30,19 +30,27 @@ void AddRoffOption(const OptionHelp& option, std::string& out) {
 }
 
 void AddRoffText(const std::string& text, std::string& out) {
-  bool literal = false;
+  bool literal = false, gap = false, begun = false;
   for (const absl::string_view view : absl::StrSplit(text, '\n')) {
     const std::string line(view);
+    if (line.empty()) {
+      // Of several, and of those at the ends, nothing is left.
+      gap = begun;
+      continue;
+    }
     const bool indented = line.starts_with("  ");
-    if (indented != literal) absl::StrAppend(&out, indented ? ".PP\n.nf\n" : ".fi\n");
-    literal = indented;
+    if (literal && !indented) out += ".fi\n";
     if (line == "Examples:") {
       out += ".SH EXAMPLES\n";
-    } else if (line.empty()) {
-      out += ".PP\n";
-    } else {
-      absl::StrAppend(&out, Roff(line), "\n");
+      literal = gap = begun = false;
+      continue;
     }
+    if (begun && (gap || indented != literal)) out += literal && indented ? "\n" : ".PP\n";
+    if (indented && !literal) out += ".nf\n";
+    absl::StrAppend(&out, Roff(line), "\n");
+    literal = indented;
+    gap = false;
+    begun = true;
   }
   if (literal) out += ".fi\n";
 }

@@ -52,6 +52,8 @@ class Packages:
         if cls.work:
             return
         cls.work = pathlib.Path(tempfile.mkdtemp(prefix="lk-deb-"))
+        # As whoever hands packages on has to; without it the maintainer is root of the machine that builds.
+        os.environ["DEBEMAIL"] = "packages@example.org"
         output("bash", ROOT / "tools/dev/deb.sh", "--built", BIN.parent, "-o", cls.work, cwd=ROOT)
         cls.files = {c: next(cls.work.glob(f"lockstep-{c}_{VERSION}-1_*.deb")) for c in COMPONENTS}
 
