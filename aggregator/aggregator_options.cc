@@ -47,9 +47,10 @@ struct OptionTexts {
 };
 
 void AddKeeping(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
-  app.add_option("--state-dir", options.state_dir,
-                 "Where captures are kept. Without it $STATE_DIRECTORY, which systemd sets, or lockstep in $XDG_STATE_HOME; else /var/lib/lockstep "
-                 "for root and ~/.local/state/lockstep for others");
+  app.add_option(
+      "--state-dir", options.state_dir,
+      "Where captures are kept. Without it $STATE_DIRECTORY, which systemd sets, or lockstep in $XDG_STATE_HOME; else /var/lib/lockstep "
+      "for root and ~/.local/state/lockstep for others");
   app.add_option("--keep-captures", options.retention.captures, "Captures to keep; the oldest go first")->capture_default_str();
   app.add_option("--keep-bytes", options.retention.bytes, "Bytes of captures to keep; the oldest go first")
       ->transform(CLI::AsSizeValue(false))
@@ -88,7 +89,9 @@ void AddOptions(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
 std::vector<settings::Clash> CheckOptions(const AggregatorOptions& options, const OptionTexts& texts) {
   using Weight = settings::Clash::Weight;
   std::vector<settings::Clash> clashes;
-  const auto add = [&](Weight weight, std::vector<std::string> keys, const std::string& text) { clashes.push_back({weight, std::move(keys), text}); };
+  const auto add = [&](Weight weight, std::vector<std::string> keys, const std::string& text) {
+    clashes.push_back({weight, std::move(keys), text});
+  };
   const auto refuse = [&](std::vector<std::string> keys, const absl::Status& status) {
     if (!status.ok()) add(Weight::kError, std::move(keys), std::string(status.message()));
   };
@@ -100,18 +103,22 @@ std::vector<settings::Clash> CheckOptions(const AggregatorOptions& options, cons
     refuse({"listen"}, address.ok() ? rpc::MayListen(*address, token) : address.status());
     tcp = tcp || (address.ok() && !address->is_unix());
     const bool any_port = address.ok() && !address->is_unix() && address->port() == 0;
-    if (!any_port && !seen.insert(text).second) add(Weight::kError, {"listen"}, absl::StrCat("--listen ", text, " is given twice: leave one out"));
+    if (!any_port && !seen.insert(text).second)
+      add(Weight::kError, {"listen"}, absl::StrCat("--listen ", text, " is given twice: leave one out"));
   }
   if (!options.http.empty()) {
     refuse({"http", "token-file"}, metrics::MayOpen(options.http, "--http", token));
-    if (seen.count(options.http) != 0) add(Weight::kError, {"http", "listen"}, absl::StrCat("--http and --listen are both ", options.http, ": give two ports"));
+    if (seen.count(options.http) != 0)
+      add(Weight::kError, {"http", "listen"}, absl::StrCat("--http and --listen are both ", options.http, ": give two ports"));
   }
-  if (options.munge && !tcp) add(Weight::kWarning, {"munge", "listen"}, "--munge knows callers from other machines, and --listen names no TCP port");
+  if (options.munge && !tcp)
+    add(Weight::kWarning, {"munge", "listen"}, "--munge knows callers from other machines, and --listen names no TCP port");
   if (texts.audit != kNoAudit && !texts.audit.empty() && texts.audit == options.log.file) {
     add(Weight::kError, {"audit-log", "log"}, "--audit-log and --log are one file: give two, since they are kept and read by others");
   }
   if (!texts.keep_age.empty() && settings::ParseDuration(texts.keep_age).value_or(Nanos()) < Nanos::Seconds(60)) {
-    add(Weight::kError, {"keep-age"}, absl::StrCat("--keep-age ", texts.keep_age, ": a capture would go while it is read; give a minute or more, as in 30d"));
+    add(Weight::kError, {"keep-age"},
+        absl::StrCat("--keep-age ", texts.keep_age, ": a capture would go while it is read; give a minute or more, as in 30d"));
   }
   return clashes;
 }
@@ -125,17 +132,18 @@ std::optional<AggregatorOptions> ParseAggregatorOptions(int argc, char** argv, c
   options.state_dir = ServiceStateDir();
   const std::string usual_state_dir = options.state_dir;
   AddOptions(app, options, texts);
-  settings::Settings settings(app,
-                              {.name = "lockstep-aggregator",
-                               .version = kVersion,
-                               .summary = "receives, analyses and keeps captures of GPU jobs",
-                               .prefix = "LOCKSTEP_AGGREGATOR_",
-                               .file_name = "aggregator.conf",
-                               .defaults_here = {{"state-dir", usual_state_dir}},
-                               .files = {{"/var/lib/lockstep/captures", "A folder for each capture: records, report.json, report.txt, report.html."},
-                                         {"/var/lib/lockstep/audit.jsonl", "Who did what, unless --audit-log names another file."}},
-                               .rules = [&] { return CheckOptions(options, texts); }},
-                              environment);
+  settings::Settings settings(
+      app,
+      {.name = "lockstep-aggregator",
+       .version = kVersion,
+       .summary = "receives, analyses and keeps captures of GPU jobs",
+       .prefix = "LOCKSTEP_AGGREGATOR_",
+       .file_name = "aggregator.conf",
+       .defaults_here = {{"state-dir", usual_state_dir}},
+       .files = {{"/var/lib/lockstep/captures", "A folder for each capture: records, report.json, report.txt, report.html."},
+                 {"/var/lib/lockstep/audit.jsonl", "Who did what, unless --audit-log names another file."}},
+       .rules = [&] { return CheckOptions(options, texts); }},
+      environment);
   if (const std::optional<int> code = settings.Parse(argc, argv)) {
     *exit_code = *code;
     return std::nullopt;

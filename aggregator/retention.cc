@@ -71,7 +71,9 @@ bool IsOld(const std::string& name, const Retention& limits, std::optional<JobTi
 std::optional<JobTime> CaptureTime(const std::string& name) {
   std::tm utc = {};
   int read = 0;
-  if (std::sscanf(name.c_str(), "%4d%2d%2d-%2d%2d%2d-%n", &utc.tm_year, &utc.tm_mon, &utc.tm_mday, &utc.tm_hour, &utc.tm_min, &utc.tm_sec, &read) != 6 || read != 16) {
+  if (std::sscanf(name.c_str(), "%4d%2d%2d-%2d%2d%2d-%n", &utc.tm_year, &utc.tm_mon, &utc.tm_mday, &utc.tm_hour, &utc.tm_min, &utc.tm_sec,
+                  &read) != 6 ||
+      read != 16) {
     return std::nullopt;
   }
   utc.tm_year -= 1900;

@@ -136,7 +136,8 @@ class GrpcServer final : public Server {
     http.admit = [this](const metrics::HttpRequest& request) { return site_->Admits(request); };
     http.refused = [this](const metrics::HttpRequest& request) {
       // Its first part only: below /s/ a path is half of a session's secret.
-      audit_.Refused("http", {"", std::nullopt, request.peer}, "neither the token nor a session", {{"path", request.path.substr(0, request.path.find('/', 1))}});
+      audit_.Refused("http", {"", std::nullopt, request.peer}, "neither the token nor a session",
+                     {{"path", request.path.substr(0, request.path.find('/', 1))}});
     };
     metrics::EndpointSource source;
     source.fill = [this](metrics::Page& page) {

@@ -80,11 +80,15 @@ std::string FindingsToText(const std::vector<Finding>& findings) {
 }
 
 std::string FindingsToJson(const std::vector<Finding>& findings) {
-  return absl::StrCat("{\"schema\": \"lockstep.doctor/1\",\n \"findings\": [", absl::StrJoin(findings, ",\n  ", [](std::string* out, const Finding& finding) {
-                        const size_t colon = finding.text.find(": ");
-                        absl::StrAppend(out, "{\"verdict\": \"", VerdictName(finding.verdict), "\", \"about\": ", store::JsonQuoted(finding.text.substr(0, colon)),
-                                        ", \"text\": ", store::JsonQuoted(colon == std::string::npos ? "" : finding.text.substr(colon + 2)), "}");
-                      }),
+  return absl::StrCat("{\"schema\": \"lockstep.doctor/1\",\n \"findings\": [",
+                      absl::StrJoin(findings, ",\n  ",
+                                    [](std::string* out, const Finding& finding) {
+                                      const size_t colon = finding.text.find(": ");
+                                      absl::StrAppend(out, "{\"verdict\": \"", VerdictName(finding.verdict),
+                                                      "\", \"about\": ", store::JsonQuoted(finding.text.substr(0, colon)), ", \"text\": ",
+                                                      store::JsonQuoted(colon == std::string::npos ? "" : finding.text.substr(colon + 2)),
+                                                      "}");
+                                    }),
                       "]}\n");
 }
 

@@ -84,7 +84,8 @@ absl::Status Daemon::OpenKineto(const ProcessTable& processes) {
 }
 
 DynoTriggered Daemon::Trigger(uid_t caller, const DynoTrigger& trigger) {
-  AuditLog::Call call = audit_.Begin("dyno", Local(caller), {{"job", trigger.job == 0 ? "" : absl::StrCat(trigger.job)}, {"pids", absl::StrJoin(trigger.pids, ",")}});
+  AuditLog::Call call = audit_.Begin(
+      "dyno", Local(caller), {{"job", trigger.job == 0 ? "" : absl::StrCat(trigger.job)}, {"pids", absl::StrJoin(trigger.pids, ",")}});
   DynoTriggered done;
   for (const KinetoPoll& poll : kineto_processes_->Match(caller, trigger.job, trigger.pids)) {
     if (done.matched.size() >= static_cast<size_t>(trigger.most)) break;

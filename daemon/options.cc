@@ -98,21 +98,26 @@ void AddOptions(CLI::App& app, Options& options, OptionTexts& texts) {
 std::vector<settings::Clash> CheckOptions(const Options& options) {
   using Weight = settings::Clash::Weight;
   std::vector<settings::Clash> clashes;
-  const auto add = [&](Weight weight, std::vector<std::string> keys, const std::string& text) { clashes.push_back({weight, std::move(keys), text}); };
+  const auto add = [&](Weight weight, std::vector<std::string> keys, const std::string& text) {
+    clashes.push_back({weight, std::move(keys), text});
+  };
   const rpc::HasToken token = options.token_file.empty() ? rpc::HasToken::kNo : rpc::HasToken::kYes;
   if (!options.metrics.empty()) {
-    if (const absl::Status s = metrics::MayOpen(options.metrics, "--metrics", token); !s.ok()) add(Weight::kError, {"metrics", "token-file"}, std::string(s.message()));
+    if (const absl::Status s = metrics::MayOpen(options.metrics, "--metrics", token); !s.ok())
+      add(Weight::kError, {"metrics", "token-file"}, std::string(s.message()));
   }
   for (const std::string& text : options.aggregators) {
     const absl::StatusOr<rpc::Address> address = rpc::Address::Parse(text);
     if (!address.ok()) {
       add(Weight::kError, {"aggregator"}, std::string(address.status().message()));
     } else if (!address->is_unix() && token == rpc::HasToken::kNo) {
-      add(Weight::kWarning, {"aggregator"}, absl::StrCat("--aggregator ", text, ": an aggregator at a TCP port lets nobody in without its token; give --token-file"));
+      add(Weight::kWarning, {"aggregator"},
+          absl::StrCat("--aggregator ", text, ": an aggregator at a TCP port lets nobody in without its token; give --token-file"));
     }
   }
   if (options.thread_ring_bytes > options.ring_bytes) {
-    add(Weight::kWarning, {"thread-ring-bytes", "ring-bytes"}, "--thread-ring-bytes is larger than --ring-bytes, which holds all of a rank's GPU records");
+    add(Weight::kWarning, {"thread-ring-bytes", "ring-bytes"},
+        "--thread-ring-bytes is larger than --ring-bytes, which holds all of a rank's GPU records");
   }
   if (!options.audit_file.empty() && options.audit_file == options.log_file) {
     add(Weight::kError, {"audit-log", "log"}, "--audit-log and --log are one file: give two, since they are kept and read by others");

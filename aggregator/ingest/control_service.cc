@@ -132,7 +132,8 @@ grpc::Status ControlService::Trace(grpc::ServerContext* context, const v1::Trace
         after_(folder, finished);
       });
   emit(last);
-  call.End(OutcomeWord(last.finished().outcome()), last.finished().text(), {{"capture", capture}, {"captured_job", job}, {"captured_ranks", captured_ranks}});
+  call.End(OutcomeWord(last.finished().outcome()), last.finished().text(),
+           {{"capture", capture}, {"captured_job", job}, {"captured_ranks", captured_ranks}});
   return calls_.Ended(RpcMethod::kTrace, grpc::Status::OK);
 }
 
@@ -170,7 +171,8 @@ absl::Status ControlService::CheckOwner(const Caller& caller, const std::string&
   return absl::PermissionDeniedError(absl::StrCat("capture ", id, " is user ", manifest->uid, "'s, and you are user ", caller.uid()));
 }
 
-absl::Status ControlService::SendRecords(const Caller& caller, const std::string& id, grpc::ServerWriter<v1::FetchChunk>& writer, Sent& sent) const {
+absl::Status ControlService::SendRecords(const Caller& caller, const std::string& id, grpc::ServerWriter<v1::FetchChunk>& writer,
+                                         Sent& sent) const {
   // Until the last byte is sent: retention waits for it.
   const std::unique_ptr<CaptureUse::Hold> hold = use_.Read(id);
   const std::string records = absl::StrCat(hub_.options().captures_folder, "/", id, "/records");

@@ -22,7 +22,8 @@ class ControlService final : public v1::Control::Service {
   // Adds what the server knows of itself to a Status. Any thread.
   using Describe = std::function<void(v1::AggregatorStatus&)>;
 
-  ControlService(Hub& hub, RpcCounts& calls, CaptureUse& use, AuditLog& audit, Callers callers, std::string version, Describe describe, Hub::After after)
+  ControlService(Hub& hub, RpcCounts& calls, CaptureUse& use, AuditLog& audit, Callers callers, std::string version, Describe describe,
+                 Hub::After after)
       : hub_(hub),
         calls_(calls),
         use_(use),

@@ -141,7 +141,8 @@ TEST_F(ControlServiceTest, WhoDidWhatIsKeptAndNoSecretWithIt) {
   const std::string id = ArmAll(daemon);
   {
     std::lock_guard<std::mutex> lock(audited_mutex_);
-    EXPECT_THAT(audited_.back(), AllOf(HasSubstr("\"by\":\"munge\",\"uid\":1000,"), HasSubstr("\"stage\":\"begin\""))) << "before the capture has ended";
+    EXPECT_THAT(audited_.back(), AllOf(HasSubstr("\"by\":\"munge\",\"uid\":1000,"), HasSubstr("\"stage\":\"begin\"")))
+        << "before the capture has ended";
   }
   WaitForStart(daemon);
   daemon.SendEnd(1, id, 0);
@@ -158,9 +159,11 @@ TEST_F(ControlServiceTest, WhoDidWhatIsKeptAndNoSecretWithIt) {
   std::lock_guard<std::mutex> lock(audited_mutex_);
   const std::string capture = "\"capture\":\"" + id + "\"";
   EXPECT_THAT(audited_,
-              ElementsAre(AllOf(HasSubstr("\"what\":\"trace\""), HasSubstr("\"uid\":1001,"), HasSubstr("\"stage\":\"begin\",\"job\":\"" + job + "\",\"ranks\":\"all\"")),
+              ElementsAre(AllOf(HasSubstr("\"what\":\"trace\""), HasSubstr("\"uid\":1001,"),
+                                HasSubstr("\"stage\":\"begin\",\"job\":\"" + job + "\",\"ranks\":\"all\"")),
                           AllOf(HasSubstr("\"result\":\"denied\""), HasSubstr("is user 1000's, and you are user 1001")),
-                          AllOf(HasSubstr("\"what\":\"trace\""), HasSubstr("\"result\":\"refused\",\"text\":\"forged\"")), HasSubstr("\"duration_ns\":50000000"),
+                          AllOf(HasSubstr("\"what\":\"trace\""), HasSubstr("\"result\":\"refused\",\"text\":\"forged\"")),
+                          HasSubstr("\"duration_ns\":50000000"),
                           AllOf(HasSubstr("\"result\":\"complete\""), HasSubstr(capture), HasSubstr("\"captured_ranks\":1")),
                           AllOf(HasSubstr("\"what\":\"stop\",\"by\":\"token\""), HasSubstr(capture)), HasSubstr("\"result\":\"not_found\""),
                           HasSubstr("\"what\":\"fetch\""), AllOf(HasSubstr("\"result\":\"denied\""), HasSubstr("\"files\":0,\"bytes\":0")),

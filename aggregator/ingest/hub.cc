@@ -94,7 +94,8 @@ v1::Register Hub::Connect(const v1::DaemonHello& hello, std::shared_ptr<DaemonCo
   }
   if (replaced != nullptr) replaced->Close();
   for (const auto& session : Sessions()) session->OnDaemonBack(key);
-  options_.log(LogLevel::kInfo, "daemon_connected", {{"host", hello.host_name()}, {"node", hello.node_id()}, {"version", hello.version().program()}});
+  options_.log(LogLevel::kInfo, "daemon_connected",
+               {{"host", hello.host_name()}, {"node", hello.node_id()}, {"version", hello.version().program()}});
   return reply;
 }
 
@@ -262,7 +263,8 @@ v1::TraceFinished Hub::Trace(const v1::TraceRequest& request, const Caller& call
   }
   const std::string& id = (*session)->id();
   const Selection& selection = (*session)->selection();
-  options_.log(LogLevel::kInfo, "capture_begins", {{"capture", id}, {"job", selection.job}, {"uid", selection.uid}, {"ranks", selection.ranks.size()}});
+  options_.log(LogLevel::kInfo, "capture_begins",
+               {{"capture", id}, {"job", selection.job}, {"uid", selection.uid}, {"ranks", selection.ranks.size()}});
   finished = (*session)->Run(emit);
   after(absl::StrCat(options_.captures_folder, "/", id), finished);
   options_.log(finished.outcome() == v1::TraceFinished::COMPLETE ? LogLevel::kInfo : LogLevel::kWarning, "capture_ended",

@@ -67,12 +67,13 @@ std::vector<v1::AbsentDaemon> Hub::Absent() const {
   std::map<std::string, const Daemon*> last;  // by node
   for (const auto& entry : daemons_) {
     const Daemon*& known = last[entry.first.node_id];
-    const bool newer = known == nullptr || entry.second.connection != nullptr || (known->connection == nullptr && entry.second.left > known->left);
+    const bool newer =
+        known == nullptr || entry.second.connection != nullptr || (known->connection == nullptr && entry.second.left > known->left);
     if (newer) known = &entry.second;
   }
   for (const auto& entry : last) {
     const Nanos away = clock_.Now() - entry.second->left;
-    if (entry.second->connection != nullptr || entry.second->host_name.empty() || away > kRemembered) continue;
+    if (entry.second->connection != nullptr || entry.second->left == JobTime() || away > kRemembered) continue;
     v1::AbsentDaemon& absent = out.emplace_back();
     absent.set_node_id(entry.first);
     absent.set_host_name(entry.second->host_name);

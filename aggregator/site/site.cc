@@ -61,7 +61,11 @@ bool IsLoopbackHost(std::string_view host) {
 }
 
 Site::Site(SiteOptions options, const ingest::Hub& hub, SignIn sign_in, AuditLog& audit, std::function<MonoTime()> now)
-    : options_(std::move(options)), hub_(hub), sign_in_(std::move(sign_in)), audit_(audit), kept_(hub.options().captures_folder, std::move(now)) {}
+    : options_(std::move(options)),
+      hub_(hub),
+      sign_in_(std::move(sign_in)),
+      audit_(audit),
+      kept_(hub.options().captures_folder, std::move(now)) {}
 
 bool Site::Admits(const HttpRequest& request) const { return request.path == "/" || sign_in_.Inside(request).has_value(); }
 

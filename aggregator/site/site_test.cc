@@ -42,7 +42,8 @@ class SiteTest : public ::testing::Test {
     ingest::HubOptions hub;
     hub.captures_folder = folder_.path();
     hub_ = std::make_unique<ingest::Hub>(hub, clock_);
-    site_ = std::make_unique<Site>(SiteOptions{.program = "test", .listen = {"127.0.0.1:7077"}, .port = port}, *hub_, *SignIn::Make(), audit_, &ingest::MonoNow);
+    site_ = std::make_unique<Site>(SiteOptions{.program = "test", .listen = {"127.0.0.1:7077"}, .port = port}, *hub_, *SignIn::Make(),
+                                   audit_, &ingest::MonoNow);
     metrics::HttpServerOptions options;
     options.address = "127.0.0.1:0";
     options.token = *rpc::Token::FromText(kToken);

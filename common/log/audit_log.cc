@@ -52,9 +52,11 @@ std::string AuditLog::Head(const char* what, const AuditCaller& caller) {
   return head;
 }
 
-void AuditLog::Write(std::string_view head, const char* stage, const char* result, std::string_view text, std::initializer_list<LogField> fields) {
+void AuditLog::Write(std::string_view head, const char* stage, const char* result, std::string_view text,
+                     std::initializer_list<LogField> fields) {
   if (sink_ == nullptr) return;
-  std::string line = absl::StrCat("{\"v\":", kVersion, ",\"time\":\"", TimeText(clock_.Realtime()), "\"", absl::string_view(head.data(), head.size()));
+  std::string line =
+      absl::StrCat("{\"v\":", kVersion, ",\"time\":\"", TimeText(clock_.Realtime()), "\"", absl::string_view(head.data(), head.size()));
   AppendField("stage", stage, line);
   if (result != nullptr) AppendField("result", result, line);
   if (!text.empty()) AppendField("text", text, line);

@@ -1,5 +1,5 @@
-// The log of lockstepd and lockstep-aggregator: one line per event, to a descriptor: `time level event key=value …`, or a JSON object with the members
-// time, level, event and those of the event, numbers as numbers.
+// The log of lockstepd and lockstep-aggregator: one line per event, to a descriptor: `time level event key=value …`, or a JSON object with
+// the members time, level, event and those of the event, numbers as numbers.
 //
 // Bounded: above kLinesPerSecond lines are dropped and the next line that gets through says how many, so that
 // a client that misbehaves in a loop cannot fill a disk. Any thread.

@@ -18,8 +18,9 @@ void AddFiles(const Program& program, std::string& out) {
 
 std::string ServicePage(const CLI::App& app, const Program& program) {
   const CommandHelp help = OptionTable(app)[0];
-  std::string out = absl::StrCat(".TH ", Roff(absl::AsciiStrToUpper(program.name)), " 8 \"\" \"", program.version, "\"\n.SH NAME\n", Roff(program.name),
-                                 " \\- ", Roff(program.summary), "\n.SH SYNOPSIS\n.B ", Roff(program.name), "\n[\\fIOPTIONS\\fR]\n.SH DESCRIPTION\n");
+  std::string out =
+      absl::StrCat(".TH ", Roff(absl::AsciiStrToUpper(program.name)), " 8 \"\" \"", program.version, "\"\n.SH NAME\n", Roff(program.name),
+                   " \\- ", Roff(program.summary), "\n.SH SYNOPSIS\n.B ", Roff(program.name), "\n[\\fIOPTIONS\\fR]\n.SH DESCRIPTION\n");
   AddRoffText(help.about, out);
   out += ".SH OPTIONS\n";
   for (OptionHelp option : help.options) {
@@ -33,8 +34,10 @@ std::string ServicePage(const CLI::App& app, const Program& program) {
     AddRoffText(help.text, out);
   }
   AddFiles(program, out);
-  out += ".SH EXIT STATUS\n.TP\n0\nIt was told to end.\n.TP\n1\nIt could not go on; stderr and the log say why.\n.TP\n2\n"
-         "It cannot run with these settings; stderr names each that is wrong.\n.SH SEE ALSO\n.BR lockstep (1),\n.BR lockstepd (8),\n.BR lockstep\\-aggregator (8)\n";
+  out +=
+      ".SH EXIT STATUS\n.TP\n0\nIt was told to end.\n.TP\n1\nIt could not go on; stderr and the log say why.\n.TP\n2\n"
+      "It cannot run with these settings; stderr names each that is wrong.\n.SH SEE ALSO\n.BR lockstep (1),\n.BR lockstepd (8),\n.BR "
+      "lockstep\\-aggregator (8)\n";
   return out;
 }
 

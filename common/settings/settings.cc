@@ -127,8 +127,8 @@ bool Settings::HoldsRules(const Values& values) const {
     }
     const bool error = clash.weight == Clash::Weight::kError;
     holds = holds && !error;
-    std::fprintf(stderr, "%s: %s%s%s\n", program_.name.c_str(), error ? "" : "warning: ", places.empty() ? "" : (absl::StrJoin(places, ", ") + ": ").c_str(),
-                 clash.text.c_str());
+    std::fprintf(stderr, "%s: %s%s%s\n", program_.name.c_str(),
+                 error ? "" : "warning: ", places.empty() ? "" : (absl::StrJoin(places, ", ") + ": ").c_str(), clash.text.c_str());
   }
   return holds;
 }

@@ -173,8 +173,9 @@ TEST_F(SettingsTest, TheManualPageHasEveryOptionAndItsVariable) {
   CaptureStdout();
   EXPECT_EQ(Parse({"--man-page"}), kDone);
   const std::string page = GetCapturedStdout();
-  for (const char* part : {".TH TESTER 8 \"\" \"tester 1\"\n.SH NAME\ntester \\- tests\n", "\\fB\\-\\-size\\fR \\fIUINT\\fR", "environment: TESTER_SIZE or OLD_SIZE.\n",
-                           "\\fB\\-\\-config\\fR", ".I /etc/lockstep/f.conf\n", ".SH EXIT STATUS\n"}) {
+  for (const char* part :
+       {".TH TESTER 8 \"\" \"tester 1\"\n.SH NAME\ntester \\- tests\n", "\\fB\\-\\-size\\fR \\fIUINT\\fR",
+        "environment: TESTER_SIZE or OLD_SIZE.\n", "\\fB\\-\\-config\\fR", ".I /etc/lockstep/f.conf\n", ".SH EXIT STATUS\n"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }
   EXPECT_EQ(page.find("TESTER_CONFIG.\n"), std::string::npos) << "it is no key";
