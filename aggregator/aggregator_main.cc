@@ -9,82 +9,23 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <thread>
-#include <vector>
+#include <utility>
 
-#include "CLI/CLI.hpp"
+#include "aggregator/aggregator_options.h"
 #include "aggregator/server.h"
+#include "common/base/clock.h"
 #include "common/base/fd.h"
 #include "common/base/service_manager.h"
+#include "common/log/log.h"
 #include "common/rpc/channel.h"
-#include "common/settings/settings.h"
+#include "common/settings/log_options.h"
 
 namespace lockstep {
 namespace {
 
 constexpr int kDone = 0, kFailed = 1, kUsage = 2;
-
-constexpr char kAbout[] =
-    "lockstep-aggregator receives what the daemons of a job's nodes capture, analyses it and keeps it.\n"
-    "\n"
-    "Examples:\n"
-    "  lockstep-aggregator --listen 0.0.0.0:7077 --token-file ~/.lockstep-token\n"
-    "      for a cluster: give every lockstepd --aggregator THISHOST:7077 and the same token file, then\n"
-    "      lockstep trace --aggregator THISHOST:7077 --token-file ~/.lockstep-token --duration 2s\n"
-    "  lockstep-aggregator --listen 0.0.0.0:7077 --token-file /etc/lockstep/token --munge\n"
-    "      for a Slurm cluster: everybody traces their own jobs, by lockstep trace --aggregator THISHOST:7077 --job ID\n"
-    "  lockstep-aggregator --listen unix:$XDG_RUNTIME_DIR/lockstep/aggregator.sock\n"
-    "      for one node: no token is needed where only you can enter the folder\n";
-
-// A service's folder is where its unit has it (StateDirectory=); systemd names several with colons between.
-std::string ServiceStateDir() {
-  const char* folders = std::getenv("STATE_DIRECTORY");
-  if (folders == nullptr || folders[0] != '/') return DefaultStateDir();
-  return std::string(folders, std::strcspn(folders, ":"));
-}
-
-struct Flags {
-  std::vector<std::string> listen;
-  std::string token_file;
-  std::string http;
-  std::string state_dir = ServiceStateDir();
-  size_t keep_captures = Retention().captures;
-  uint64_t keep_bytes = Retention().bytes;
-  bool munge = false;
-  std::string munge_socket;
-  int until_exit = 0;
-  bool quiet = false;
-};
-
-void AddFlags(CLI::App& app, Flags& flags) {
-  app.add_option("--listen", flags.listen,
-                 "HOST:PORT (port 0: any free one) or unix:PATH, as often as wanted. A TCP port needs "
-                 "--token-file, since every "
-                 "user of the machine can reach it; a socket's folder must be closed to others")
-      ->required();
-  app.add_option("--token-file", flags.token_file,
-                 "The secret that opens the TCP port and that of --http; made, mode 0600, where it is missing");
-  app.add_option("--http,--metrics", flags.http,
-                 "IP:PORT for browsers (an index of jobs and captures, and the captures' reports, read-only), Prometheus (/metrics) and "
-                 "health checks (/healthz), as in 127.0.0.1:9465; port 0: any free one. All of it only for those who have the token, so it "
-                 "needs --token-file. Off by default");
-  app.add_flag("--munge", flags.munge,
-               "Know callers by MUNGE as well: each user of the cluster sees and captures their own jobs, without a token file. "
-               "Daemons still need the token");
-  app.add_option("--munge-socket", flags.munge_socket, "munged's socket; default: where munge has it");
-  app.add_option("--state-dir", flags.state_dir, "Where captures are kept. Without it $STATE_DIRECTORY, which systemd sets, or lockstep in $XDG_STATE_HOME; else /var/lib/lockstep "
-                 "for root and ~/.local/state/lockstep for others");
-  app.add_option("--keep-captures", flags.keep_captures, "Captures to keep; the oldest go first")
-      ->capture_default_str();
-  app.add_option("--keep-bytes", flags.keep_bytes, "Bytes of captures to keep; the oldest go first")
-      ->transform(CLI::AsSizeValue(false))
-      ->default_str("20 GiB");
-  app.add_option("--until-exit", flags.until_exit, "End when the process with this pid does")->configurable(false);
-  app.add_flag("--quiet", flags.quiet, "Log nothing on stderr");
-  app.set_version_flag("--version", "lockstep-aggregator " LOCKSTEP_VERSION);
-}
 
 // Blocked before any thread starts, so that they reach sigwait and nobody else.
 sigset_t BlockEndSignals() {
@@ -114,66 +55,88 @@ void EndWith(pid_t pid) {
   }).detach();
 }
 
-int Fail(const absl::Status& status, int code) {
-  std::fprintf(stderr, "lockstep-aggregator: %s\n", std::string(status.message()).c_str());
+// Before there is a log, or where it is for people: a sentence. Programs that read the log find it there.
+int Fail(const LogSink& log, LogFormat format, const absl::Status& status, int code) {
+  if (format == LogFormat::kJson) {
+    log(LogLevel::kError, "start_failed", {{"reason", status.message()}});
+  } else {
+    std::fprintf(stderr, "lockstep-aggregator: %s\n", std::string(status.message()).c_str());
+  }
   return code;
 }
 
-}  // namespace
+// For scripts, on stdout: that it is ready, and where. A log that is JSON has no other lines beside it.
+void TellWhere(const Server& server, const LogSink& log, LogFormat format) {
+  const auto tell = [&](const char* event, const char* words, const std::string& address) {
+    log(LogLevel::kInfo, event, {{"address", address}});
+    if (format == LogFormat::kText) std::printf("%s on %s\n", words, address.c_str());
+  };
+  for (const std::string& address : server.addresses()) tell("listening", "listening", address);
+  if (const std::string http = server.http_address(); !http.empty()) {
+    tell("metrics", "metrics", http);
+    tell("pages", "pages", "http://" + http + "/");
+  }
+  std::fflush(stdout);
+}
 
-int AggregatorMain(int argc, char** argv, char** environment) {
-  CLI::App app(kAbout);
-  Flags flags;
-  AddFlags(app, flags);
-  settings::Settings settings(app,
-                              {.name = "lockstep-aggregator",
-                               .version = "lockstep-aggregator " LOCKSTEP_VERSION,
-                               .prefix = "LOCKSTEP_AGGREGATOR_",
-                               .file_name = "aggregator.conf",
-                               .defaults_here = {{"state-dir", flags.state_dir}}},
-                              environment);
-  if (const std::optional<int> code = settings.Parse(argc, argv)) return *code;
-  const sigset_t signals = BlockEndSignals();
-  rpc::PrepareProcess();
-  ServerOptions options;
-  options.listen = flags.listen;
-  options.state_dir = flags.state_dir;
-  options.http = flags.http;
-  options.retention = {flags.keep_captures, flags.keep_bytes};
-  if (!flags.quiet) {
-    options.log = [](const std::string& line) {
-      std::fprintf(stderr, "lockstep-aggregator: %s\n", line.c_str());
-    };
+ServerOptions ToServer(const AggregatorOptions& options, const LogSink& log) {
+  ServerOptions out;
+  out.listen = options.listen;
+  out.state_dir = options.state_dir;
+  out.http = options.http;
+  out.retention = options.retention;
+  out.audit_file = options.audit_file;
+  out.log = log;
+  if (options.munge || !options.munge_socket.empty()) {
+    out.credentials = std::make_shared<rpc::MungePrograms>(rpc::MungePrograms::Settings{.socket = options.munge_socket});
   }
-  if (!flags.token_file.empty()) {
-    auto token = rpc::Token::LoadOrCreate(flags.token_file);
-    if (!token.ok()) return Fail(token.status(), kUsage);
-    options.token = *std::move(token);
+  return out;
+}
+
+int Serve(const AggregatorOptions& options, const LogSink& log, const sigset_t& signals) {
+  const LogFormat format = options.log.format();
+  ServerOptions server_options = ToServer(options, log);
+  if (!options.token_file.empty()) {
+    auto token = rpc::Token::LoadOrCreate(options.token_file);
+    if (!token.ok()) return Fail(log, format, token.status(), kUsage);
+    server_options.token = *std::move(token);
   }
-  if (flags.munge || !flags.munge_socket.empty()) {
-    options.credentials = std::make_shared<rpc::MungePrograms>(rpc::MungePrograms::Settings{.socket = flags.munge_socket});
-  }
-  auto server = Server::Start(std::move(options));
+  auto server = Server::Start(std::move(server_options));
   if (!server.ok()) {
     const bool usage = server.status().code() == absl::StatusCode::kInvalidArgument ||
                        server.status().code() == absl::StatusCode::kFailedPrecondition;
-    return Fail(server.status(), usage ? kUsage : kFailed);
+    return Fail(log, format, server.status(), usage ? kUsage : kFailed);
   }
-  // For scripts: the line says that it is ready, and where.
-  for (const std::string& address : (*server)->addresses()) std::printf("listening on %s\n", address.c_str());
-  if (const std::string http = (*server)->http_address(); !http.empty()) {
-    std::printf("metrics on %s\n", http.c_str());
-    std::printf("pages on http://%s/\n", http.c_str());
-  }
-  std::fflush(stdout);
-  if (flags.until_exit > 0) EndWith(flags.until_exit);
+  TellWhere(**server, log, format);
+  if (options.until_exit > 0) EndWith(options.until_exit);
   const char* manager = std::getenv(kServiceManagerVariable);
   TellServiceManager(manager, kServiceReady);
   int signal = 0;
   ::sigwait(&signals, &signal);
   TellServiceManager(manager, kServiceStopping);
+  log(LogLevel::kInfo, "stopping", {});
   (*server)->Shutdown();
+  log(LogLevel::kInfo, "stopped", {});
   return kDone;
+}
+
+}  // namespace
+
+int AggregatorMain(int argc, char** argv, char** environment) {
+  int exit_code = kDone;
+  const std::optional<AggregatorOptions> options = ParseAggregatorOptions(argc, argv, environment, &exit_code);
+  if (!options) return exit_code;
+  const sigset_t signals = BlockEndSignals();
+  rpc::PrepareProcess();
+  const absl::StatusOr<Fd> file = settings::OpenLog(options->log.file);
+  if (!file.ok()) return Fail(&LogNothing, LogFormat::kText, file.status(), kUsage);
+  const SystemClock clock;
+  Log log(file->ok() ? file->get() : STDERR_FILENO, options->log.level(), clock, options->log.format());
+  LogSink sink = &LogNothing;
+  if (!options->quiet) {
+    sink = [&log](LogLevel level, const char* event, std::initializer_list<LogField> fields) { log.Write(level, event, fields); };
+  }
+  return Serve(*options, sink, signals);
 }
 
 }  // namespace lockstep

@@ -1,9 +1,13 @@
 #include "aggregator/retention.h"
 
+#include <time.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "aggregator/store/folder_size.h"
 
 namespace lockstep {
@@ -11,47 +15,111 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Name and bytes, oldest first.
-std::vector<std::pair<std::string, uint64_t>> CapturesIn(const std::string& folder) {
-  std::vector<std::pair<std::string, uint64_t>> captures;
+// No capture's name begins so.
+constexpr char kAside[] = ".removing-";
+
+struct Kept {
+  std::string name;
+  uint64_t bytes = 0;
+};
+
+// Oldest first.
+std::vector<Kept> CapturesIn(const std::string& folder) {
+  std::vector<Kept> captures;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.is_directory(error) && !entry.is_symlink(error)) {
-      captures.emplace_back(entry.path().filename().string(), store::FolderBytes(entry.path().string()));
-    }
+    const std::string name = entry.path().filename().string();
+    if (name[0] == '.' || !entry.is_directory(error) || entry.is_symlink(error)) continue;
+    captures.push_back({name, store::FolderBytes(entry.path().string())});
   }
-  std::sort(captures.begin(), captures.end());
+  std::sort(captures.begin(), captures.end(), [](const Kept& a, const Kept& b) { return a.name < b.name; });
   return captures;
 }
 
-StoreUse UseOf(const std::vector<std::pair<std::string, uint64_t>>& captures) {
+StoreUse UseOf(const std::vector<Kept>& captures) {
   StoreUse use;
   use.captures = captures.size();
-  for (const auto& capture : captures) use.bytes += capture.second;
+  for (const Kept& capture : captures) use.bytes += capture.bytes;
   return use;
+}
+
+// What an earlier life did not get to remove.
+void RemoveLeftovers(const std::string& folder) {
+  std::error_code error;
+  std::vector<fs::path> leftovers;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().filename().string().rfind(kAside, 0) == 0) leftovers.push_back(entry.path());
+  }
+  for (const fs::path& path : leftovers) fs::remove_all(path, error);
+}
+
+std::error_code Remove(const std::string& folder, const std::string& name) {
+  std::error_code error;
+  const fs::path aside = fs::path(folder) / absl::StrCat(kAside, name);
+  fs::rename(fs::path(folder) / name, aside, error);
+  if (!error) fs::remove_all(aside, error);
+  return error;
+}
+
+bool IsOld(const std::string& name, const Retention& limits, std::optional<JobTime> now) {
+  const std::optional<JobTime> begun = CaptureTime(name);
+  return limits.age && now && begun && *now - *begun > *limits.age;
 }
 
 }  // namespace
 
+std::optional<JobTime> CaptureTime(const std::string& name) {
+  std::tm utc = {};
+  int read = 0;
+  if (std::sscanf(name.c_str(), "%4d%2d%2d-%2d%2d%2d-%n", &utc.tm_year, &utc.tm_mon, &utc.tm_mday, &utc.tm_hour, &utc.tm_min, &utc.tm_sec,
+                  &read) != 6 ||
+      read != 16) {
+    return std::nullopt;
+  }
+  utc.tm_year -= 1900;
+  utc.tm_mon -= 1;
+  const std::tm written = utc;
+  const std::time_t seconds = ::timegm(&utc);
+  // timegm takes the 40th of a month for a day of the next.
+  if (seconds < 0 || utc.tm_mday != written.tm_mday || utc.tm_mon != written.tm_mon || utc.tm_hour != written.tm_hour) return std::nullopt;
+  return JobTime(static_cast<int64_t>(seconds) * 1'000'000'000);
+}
+
 StoreUse MeasureStore(const std::string& folder) { return UseOf(CapturesIn(folder)); }
 
-Retired Retire(const std::string& folder, const Retention& limits, const std::function<bool(const std::string&)>& in_use) {
-  const std::vector<std::pair<std::string, uint64_t>> captures = CapturesIn(folder);
+Retired Retire(const std::string& folder, const Retention& limits, std::optional<JobTime> now, ingest::CaptureUse& use,
+               const std::function<bool(const std::string&)>& in_use) {
+  RemoveLeftovers(folder);
+  const std::vector<Kept> captures = CapturesIn(folder);
   Retired retired;
   StoreUse& left = retired.left;
   left = UseOf(captures);
-  std::error_code error;
-  for (size_t i = 0; i + 1 < captures.size() && (left.captures > limits.captures || left.bytes > limits.bytes); ++i) {
-    const auto& [name, size] = captures[i];
-    if (in_use(name)) continue;
-    fs::remove_all(fs::path(folder) / name, error);
-    if (error) continue;
+  for (size_t i = 0; i < captures.size(); ++i) {
+    const Kept& capture = captures[i];
+    const bool newest = i + 1 == captures.size();
+    const char* reason = IsOld(capture.name, limits, now)             ? "age"
+                         : !newest && left.captures > limits.captures ? "captures"
+                         : !newest && left.bytes > limits.bytes       ? "bytes"
+                                                                      : nullptr;
+    if (reason == nullptr || in_use(capture.name) || !use.BeginRemoval(capture.name)) continue;
+    const std::error_code error = Remove(folder, capture.name);
+    use.EndRemoval(capture.name);
+    if (error) {
+      retired.failed.push_back(absl::StrCat("capture ", capture.name, " cannot be removed from ", folder, ": ", error.message()));
+      continue;
+    }
     --left.captures;
-    left.bytes -= size;
-    retired.bytes += size;
-    retired.names.push_back(name);
+    left.bytes -= capture.bytes;
+    retired.captures.push_back({capture.name, capture.bytes, reason});
   }
   return retired;
+}
+
+bool SteadyTime::Trusts(JobTime now, MonoTime mono) {
+  const Nanos difference = Nanos(now.ns() - mono.ns());
+  const bool steady = !difference_ || std::max(difference - *difference_, *difference_ - difference) <= kLargestStep;
+  difference_ = difference;
+  return steady;
 }
 
 }  // namespace lockstep

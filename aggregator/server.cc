@@ -1,6 +1,7 @@
 #include "aggregator/server.h"
 
 #include <grpcpp/grpcpp.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "aggregator/housekeeper.h"
 #include "aggregator/html/page.h"
 #include "aggregator/ingest/control_service.h"
 #include "aggregator/ingest/hub.h"
@@ -21,6 +23,8 @@
 #include "aggregator/site/site.h"
 #include "aggregator/store/file_sink.h"
 #include "aggregator/trace/readers.h"
+#include "common/base/clock.h"
+#include "common/log/audit_log.h"
 #include "common/metrics/endpoint.h"
 #include "common/rpc/address.h"
 #include "common/rpc/server.h"
@@ -75,11 +79,15 @@ absl::StatusOr<report::Report> WriteReports(const std::string& folder, Page page
 
 class GrpcServer final : public Server {
  public:
-  explicit GrpcServer(ServerOptions options)
+  GrpcServer(ServerOptions options, std::unique_ptr<LineSink> audit_lines)
       : options_(std::move(options)),
+        audit_(MakeAuditOptions(options_), std::move(audit_lines), host_clock_),
         hub_(MakeHubOptions(options_), clock_),
-        ingest_(hub_, calls_, clock_, options_.token),
-        control_(hub_, calls_, ingest::Callers(options_.token, options_.credentials), kVersion,
+        housekeeper_({.folder = CapturesFolder(options_.state_dir), .retention = options_.retention, .log = options_.log}, clock_, use_,
+                     [this](const std::string& id) { return hub_.IsWriting(id); }, audit_, metrics_),
+        ingest_(hub_, calls_, audit_, clock_, options_.token),
+        control_(hub_, calls_, use_, audit_, ingest::Callers(options_.token, options_.credentials), kVersion,
+                 [this](v1::AggregatorStatus& status) { Describe(status); },
                  [this](const std::string& folder, v1::TraceFinished& finished) {
                    AfterCapture(folder, finished);
                  }) {}
@@ -124,11 +132,16 @@ class GrpcServer final : public Server {
     LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address address, rpc::Address::Parse(options_.http));
     site::SiteOptions pages{.program = kVersion, .listen = addresses_};
     if (!site::IsLoopbackHost(address.host())) pages.port = site::SiteOptions::Port::kAnywhere;
-    site_ = std::make_unique<site::Site>(std::move(pages), hub_, std::move(sign_in), &ingest::MonoNow);
+    site_ = std::make_unique<site::Site>(std::move(pages), hub_, std::move(sign_in), audit_, &ingest::MonoNow);
     http.admit = [this](const metrics::HttpRequest& request) { return site_->Admits(request); };
+    http.refused = [this](const metrics::HttpRequest& request) {
+      // Its first part only: below /s/ a path is half of a session's secret.
+      audit_.Refused("http", {"", std::nullopt, request.peer}, "neither the token nor a session",
+                     {{"path", request.path.substr(0, request.path.find('/', 1))}});
+    };
     metrics::EndpointSource source;
     source.fill = [this](metrics::Page& page) {
-      metrics_.AddTo(hub_, calls_, page);
+      metrics_.AddTo(hub_, calls_, audit_.counts(), page);
       return absl::OkStatus();
     };
     source.health = [this]() -> absl::StatusOr<std::string> { return absl::StrCat("ok daemons=", hub_.stats().daemons); };
@@ -141,7 +154,13 @@ class GrpcServer final : public Server {
   std::string http_address() const override { return endpoint_ == nullptr ? "" : endpoint_->address(); }
   bool WaitForDaemon(Nanos at_most) override { return hub_.WaitForDaemon(at_most); }
 
+  // The CLI's own for one capture keeps nothing, so there is nothing to tidy.
+  void StartHousekeeping() {
+    if (options_.analysis == ServerAnalysis::kHere) housekeeper_.Start();
+  }
+
   void Shutdown() override {
+    housekeeper_.Stop();
     endpoint_.reset();
     hub_.Shutdown();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
@@ -149,6 +168,13 @@ class GrpcServer final : public Server {
   }
 
  private:
+  static AuditLog::Options MakeAuditOptions(const ServerOptions& options) {
+    uint64_t session = 0;
+    // Blocks only before the machine has its first entropy; then it always gives 8 bytes.
+    [[maybe_unused]] const ssize_t n = ::getrandom(&session, sizeof(session), 0);
+    return {.program = kVersion, .session = session, .user_name = &SystemUserName, .log = options.log};
+  }
+
   static ingest::HubOptions MakeHubOptions(const ServerOptions& options) {
     ingest::HubOptions hub;
     hub.captures_folder = CapturesFolder(options.state_dir);
@@ -157,26 +183,52 @@ class GrpcServer final : public Server {
     return hub;
   }
 
-  void AfterCapture(const std::string& folder, v1::TraceFinished& finished) {
-    if (options_.analysis == ServerAnalysis::kHere && finished.t0_ns() != 0) {
-      // Records are what counts; a report can be made from them again.
-      const MonoTime begun = ingest::MonoNow();
-      absl::StatusOr<report::Report> report = WriteReports(folder, options_.http.empty() ? Page::kNo : Page::kYes);
-      if (!report.ok()) options_.log(absl::StrCat("no report in ", folder, ": ", report.status().message()));
-      metrics_.NoteReport(report.ok() ? std::optional(*std::move(report)) : std::nullopt, ingest::MonoNow() - begun,
-                          clock_.Now() - JobTime());
+  void Describe(v1::AggregatorStatus& status) const {
+    for (const std::string& address : addresses_) status.add_listen(address);
+    status.set_token(!options_.token.empty());
+    status.set_munge(options_.credentials != nullptr);
+    if (endpoint_ != nullptr) status.set_http(endpoint_->address());
+    std::error_code error;
+    const std::filesystem::space_info space = std::filesystem::space(options_.state_dir, error);
+    if (!error) {
+      status.set_state_free_bytes(space.available);
+      status.set_state_total_bytes(space.capacity);
     }
-    const Retired retired = Retire(hub_.options().captures_folder, options_.retention,
-                                   [this](const std::string& id) { return hub_.IsWriting(id); });
-    for (const std::string& name : retired.names) options_.log(absl::StrCat("capture ", name, " was removed: retention"));
-    metrics_.NoteRetired(retired);
+    const StoreUse store = metrics_.store();
+    status.set_store_captures(store.captures);
+    status.set_store_bytes(store.bytes);
+    status.set_keep_captures(options_.retention.captures);
+    status.set_keep_bytes(options_.retention.bytes);
+    status.set_keep_age_ns(options_.retention.age.value_or(Nanos()).ns());
+    status.set_audit(!options_.audit_file.empty());
+    status.set_audit_lines_failed(audit_.counts().failed);
+  }
+
+  void AfterCapture(const std::string& folder, v1::TraceFinished& finished) {
+    Analyse(folder, finished);
+    if (options_.analysis == ServerAnalysis::kHere) housekeeper_.Tidy();
+  }
+
+  void Analyse(const std::string& folder, const v1::TraceFinished& finished) {
+    if (options_.analysis != ServerAnalysis::kHere || finished.t0_ns() == 0) return;
+    const std::unique_ptr<ingest::CaptureUse::Hold> hold = use_.Read(std::filesystem::path(folder).filename().string());
+    // Records are what counts; a report can be made from them again.
+    const MonoTime begun = ingest::MonoNow();
+    absl::StatusOr<report::Report> report = WriteReports(folder, options_.http.empty() ? Page::kNo : Page::kYes);
+    if (!report.ok()) options_.log(LogLevel::kError, "report_failed", {{"folder", folder}, {"reason", report.status().message()}});
+    metrics_.NoteReport(report.ok() ? std::optional(*std::move(report)) : std::nullopt, ingest::MonoNow() - begun,
+                        clock_.Now() - JobTime());
   }
 
   const ServerOptions options_;
   const ingest::SystemClock clock_;
+  const SystemClock host_clock_;
+  AuditLog audit_;
   ingest::Hub hub_;
   ingest::RpcCounts calls_;
+  ingest::CaptureUse use_;
   ServerMetrics metrics_;
+  Housekeeper housekeeper_;
   ingest::IngestService ingest_;
   ingest::ControlService control_;
   std::unique_ptr<grpc::Server> server_;
@@ -191,9 +243,14 @@ class GrpcServer final : public Server {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   LOCKSTEP_RETURN_IF_ERROR(MakeFolders(options.state_dir));
-  auto server = std::make_unique<GrpcServer>(std::move(options));
+  std::unique_ptr<LineSink> audit_lines;
+  if (!options.audit_file.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(audit_lines, LineFile::Open(options.audit_file));
+  }
+  auto server = std::make_unique<GrpcServer>(std::move(options), std::move(audit_lines));
   LOCKSTEP_RETURN_IF_ERROR(server->Listen());
   LOCKSTEP_RETURN_IF_ERROR(server->OpenHttp());
+  server->StartHousekeeping();
   return server;
 }
 

@@ -3,7 +3,6 @@
 #ifndef LOCKSTEP_AGGREGATOR_SERVER_H_
 #define LOCKSTEP_AGGREGATOR_SERVER_H_
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "aggregator/ingest/capture_session.h"
 #include "aggregator/retention.h"
+#include "common/log/log.h"
 #include "common/rpc/munge.h"
 #include "common/rpc/token.h"
 
@@ -33,8 +33,9 @@ struct ServerOptions {
   std::string http;
   ServerAnalysis analysis = ServerAnalysis::kHere;
   ingest::SessionLimits limits;
-  // One line about something an operator wants to know; any thread.
-  std::function<void(const std::string&)> log = [](const std::string&) {};
+  // Who did what (common/log/audit_log.h); made where it is missing. Empty: it is not kept.
+  std::string audit_file;
+  LogSink log = &LogNothing;
 };
 
 // Any thread, but Shutdown once. The destructor shuts down too.

@@ -64,11 +64,19 @@ void ServerMetrics::NoteStore(const StoreUse& use) {
 void ServerMetrics::NoteRetired(const Retired& retired) {
   std::lock_guard<std::mutex> lock(mutex_);
   store_ = retired.left;
-  retired_captures_ += retired.names.size();
-  retired_bytes_ += retired.bytes;
+  for (const RetiredCapture& capture : retired.captures) {
+    RetiredCount& count = retired_[capture.reason];
+    ++count.captures;
+    count.bytes += capture.bytes;
+  }
 }
 
-void ServerMetrics::AddTo(const ingest::Hub& hub, const ingest::RpcCounts& calls, Page& page) const {
+StoreUse ServerMetrics::store() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return store_;
+}
+
+void ServerMetrics::AddTo(const ingest::Hub& hub, const ingest::RpcCounts& calls, const AuditCounts& audit, Page& page) const {
   const ingest::HubStats stats = hub.stats();
   page.Gauge("lockstep_aggregator_build_info", "1; the version is the label.").Count(1, {{"version", LOCKSTEP_VERSION}});
   page.Gauge("lockstep_aggregator_daemons", "Daemons that are connected.").Count(stats.daemons);
@@ -76,6 +84,10 @@ void ServerMetrics::AddTo(const ingest::Hub& hub, const ingest::RpcCounts& calls
   AddCaptures(stats, page);
   AddIngest(hub, stats, page);
   calls.Write(page.Counter("lockstep_aggregator_rpc_requests_total", "Calls that were answered, and streams that have ended."));
+  page.Counter("lockstep_aggregator_audit_lines_total", "Lines of the audit log, by what became of them.")
+      .Count(audit.failed, {{"outcome", "failed"}})
+      .Count(audit.suppressed, {{"outcome", "suppressed"}})
+      .Count(audit.written, {{"outcome", "written"}});
   std::lock_guard<std::mutex> lock(mutex_);
   AddReports(page);
   AddStore(page);
@@ -90,11 +102,13 @@ void ServerMetrics::AddReports(Page& page) const {
 }
 
 void ServerMetrics::AddStore(Page& page) const {
-  page.Gauge("lockstep_aggregator_store_captures", "Captures that were kept when the last one ended.").Count(store_.captures);
-  page.Gauge("lockstep_aggregator_store_bytes", "Bytes of the captures that were kept when the last one ended.").Count(store_.bytes);
-  page.Counter("lockstep_aggregator_retired_captures_total", "Captures that were removed to keep within --keep-captures and --keep-bytes.")
-      .Count(retired_captures_);
-  page.Counter("lockstep_aggregator_retired_bytes_total", "Bytes of those captures.").Count(retired_bytes_);
+  page.Gauge("lockstep_aggregator_store_captures", "Captures that were kept when it was last looked.").Count(store_.captures);
+  page.Gauge("lockstep_aggregator_store_bytes", "Bytes of those captures.").Count(store_.bytes);
+  const auto captures = page.Counter("lockstep_aggregator_retired_captures_total",
+                                     "Captures that were removed to keep within --keep-age, --keep-bytes and --keep-captures.");
+  for (const auto& [limit, count] : retired_) captures.Count(count.captures, {{"limit", limit}});
+  const auto bytes = page.Counter("lockstep_aggregator_retired_bytes_total", "Bytes of those captures.");
+  for (const auto& [limit, count] : retired_) bytes.Count(count.bytes, {{"limit", limit}});
 }
 
 void ServerMetrics::AddJobs(Page& page) const {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "aggregator/report/model.h"
 #include "aggregator/retention.h"
 #include "common/base/time.h"
+#include "common/log/audit_log.h"
 #include "common/metrics/page.h"
 
 namespace lockstep {
@@ -20,14 +22,13 @@ namespace lockstep {
 // Any thread.
 class ServerMetrics {
  public:
-  // Whether the page names jobs and what their last reports said: only where not every user of the machine may read it.
-
   // A report was made of a capture; nullopt: it could not be. `now`: since 1970.
   void NoteReport(const std::optional<report::Report>& report, Nanos took, Nanos now);
   void NoteStore(const StoreUse& use);
   void NoteRetired(const Retired& retired);
 
-  void AddTo(const ingest::Hub& hub, const ingest::RpcCounts& calls, metrics::Page& page) const;
+  void AddTo(const ingest::Hub& hub, const ingest::RpcCounts& calls, const AuditCounts& audit, metrics::Page& page) const;
+  StoreUse store() const;
 
  private:
   // Whoever starts jobs names them, so their number has to be bounded: the oldest report's job goes.
@@ -40,6 +41,10 @@ class ServerMetrics {
     uint64_t stragglers = 0;
     Nanos reported_at;
   };
+  struct RetiredCount {
+    uint64_t captures = 0;
+    uint64_t bytes = 0;
+  };
   void AddReports(metrics::Page& page) const;
   void AddStore(metrics::Page& page) const;
   void AddJobs(metrics::Page& page) const;
@@ -49,8 +54,7 @@ class ServerMetrics {
   uint64_t reports_failed_ = 0;
   metrics::DurationHistogram report_took_;
   StoreUse store_;
-  uint64_t retired_captures_ = 0;
-  uint64_t retired_bytes_ = 0;
+  std::map<std::string, RetiredCount> retired_{{"age", {}}, {"bytes", {}}, {"captures", {}}};  // by limit
   std::deque<Job> jobs_;  // the newest report last
 };
 

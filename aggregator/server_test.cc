@@ -133,11 +133,11 @@ TEST_F(ServerTest, TheCallersAnalysisIsNotDoneTwice) {
 
 TEST_F(ServerTest, OldCapturesAreRetiredAndToldOf) {
   std::mutex mutex;
-  std::vector<std::string> lines;
+  std::vector<std::string> removed;
   options_.retention.captures = 2;
-  options_.log = [&](const std::string& line) {
+  options_.log = [&](LogLevel, const char* event, std::initializer_list<LogField> fields) {
     std::lock_guard<std::mutex> lock(mutex);
-    lines.push_back(line);
+    if (std::string(event) == "capture_removed") removed.push_back(fields.begin()->value);
   };
   fs::create_directories(CapturesFolder(options_.state_dir) + "/20200101-000000-000000/records");
   fs::create_directories(CapturesFolder(options_.state_dir) + "/20200102-000000-000000/records");
@@ -148,7 +148,7 @@ TEST_F(ServerTest, OldCapturesAreRetiredAndToldOf) {
   EXPECT_TRUE(fs::exists(CapturesFolder(options_.state_dir) + "/20200102-000000-000000"));
   EXPECT_TRUE(fs::exists(CapturesFolder(options_.state_dir) + "/" + id));
   std::lock_guard<std::mutex> lock(mutex);
-  EXPECT_THAT(lines, ::testing::Contains("capture 20200101-000000-000000 was removed: retention"));
+  EXPECT_THAT(removed, ElementsAre("20200101-000000-000000"));
 }
 
 TEST_F(ServerTest, PrometheusReadsWhatWasDoneAndEachJobsLastReport) {
@@ -200,26 +200,6 @@ TEST_F(ServerTest, WithoutATokenPrometheusGetsNoPort) {
   const auto server = Server::Start(options_);
   ASSERT_FALSE(server.ok());
   EXPECT_THAT(std::string(server.status().message()), HasSubstr("--token-file"));
-}
-
-TEST(Retire, TakesTheOldestUntilTheBytesFitAndSparesWhatIsInUseAndTheNewest) {
-  char pattern[] = "/tmp/lockstep-retire-XXXXXX";
-  const std::string folder = ::mkdtemp(pattern);
-  for (const char* name : {"a", "b", "c", "d"}) {
-    fs::create_directory(folder + "/" + name);
-    std::ofstream(folder + "/" + name + "/x") << std::string(1000, 'x');
-  }
-  const auto in_use = [](const std::string& name) { return name == "b"; };
-  EXPECT_THAT(Retire(folder, {.captures = 100, .bytes = 10000}, in_use).names, ::testing::IsEmpty());
-  const Retired retired = Retire(folder, {.captures = 100, .bytes = 2500}, in_use);
-  EXPECT_THAT(retired.names, ElementsAre("a", "c"));
-  EXPECT_EQ(retired.bytes, 2000u);
-  EXPECT_EQ(retired.left.captures, 2u);
-  EXPECT_EQ(retired.left.bytes, MeasureStore(folder).bytes);
-  EXPECT_THAT(Retire(folder, {.captures = 0, .bytes = 0}, in_use).names, ::testing::IsEmpty())
-      << "in use, and the newest";
-  EXPECT_THAT(Retire(folder + "/none", {}, in_use).names, ::testing::IsEmpty());
-  fs::remove_all(folder);
 }
 
 }  // namespace

@@ -11,6 +11,10 @@
 namespace lockstep::cli {
 namespace {
 
+using settings::CommandHelp;
+using settings::OptionHelp;
+using settings::OptionTable;
+
 // First sentence, without what shells would read as theirs.
 std::string Brief(const std::string& about) {
   const std::string sentence = about.substr(0, about.find_first_of(".;\n"));

@@ -15,6 +15,10 @@
 namespace lockstep::cli {
 namespace {
 
+using settings::CommandHelp;
+using settings::OptionHelp;
+using settings::OptionTable;
+
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

@@ -1,6 +1,7 @@
 // lockstep doctor: what works here and what does not, with the fix.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/aggregator_client.h"
+#include "cli/cluster_checks.h"
 #include "cli/command.h"
 #include "cli/daemon_socket.h"
 #include "cli/doctor_checks.h"
@@ -27,7 +29,9 @@ constexpr char kAbout[] =
     "\n"
     "Examples:\n"
     "  lockstep doctor                 this machine\n"
-    "  lockstep doctor --pid 4711      why this process is, or is not, captured\n";
+    "  lockstep doctor --pid 4711      why this process is, or is not, captured\n"
+    "  lockstep doctor --cluster --aggregator head:7077 --token-file ~/.lockstep-token\n"
+    "                                  the aggregator, its nodes and their ranks\n";
 
 Finding FromStatus(const char* what, const absl::StatusOr<std::string>& found) {
   if (found.ok()) return {Verdict::kWorks, absl::StrCat(what, ": ", *found)};
@@ -165,35 +169,52 @@ std::vector<Finding> ExamineMachine(const std::string& daemon) {
   return findings;
 }
 
-ExitCode Tell(const std::vector<Finding>& findings) {
-  bool broken = false;
-  for (const Finding& finding : findings) {
-    broken |= finding.verdict == Verdict::kBroken;
-    const char* mark = finding.verdict == Verdict::kWorks  ? "ok    "
-                       : finding.verdict == Verdict::kNote ? "note  "
-                                                           : "broken";
-    std::printf("%s  %s\n", mark, finding.text.c_str());
-  }
+struct Flags {
+  std::string daemon, job, format = "text";
+  int32_t pid = 0;
+  bool cluster = false;
+  AggregatorFlags aggregator;
+};
+
+ExitCode Tell(const std::vector<Finding>& findings, const std::string& format) {
+  std::fputs((format == "json" ? FindingsToJson(findings) : FindingsToText(findings)).c_str(), stdout);
+  const bool broken = std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.verdict == Verdict::kBroken; });
   return broken ? ExitCode::kFailed : ExitCode::kDone;
 }
 
-ExitCode DoctorOfProcess(const std::string& daemon, int32_t pid) {
-  const auto process = ViewProcess("/", pid);
+ExitCode DoctorOfCluster(const Flags& flags) {
+  if (!flags.aggregator.given()) {
+    return Fail(ExitCode::kUsage, "doctor --cluster asks an aggregator: give --aggregator HOST:PORT, or set LOCKSTEP_AGGREGATOR");
+  }
+  rpc::PrepareProcess();
+  auto client = ConnectAggregator(flags.aggregator);
+  if (!client.ok()) return Fail(client.status());
+  const auto reply = (*client)->Status(flags.job);
+  if (!reply.ok()) return Fail(reply.status());
+  return Tell(CheckCluster(**reply, LOCKSTEP_VERSION), flags.format);
+}
+
+ExitCode Doctor(const Flags& flags) {
+  if (flags.cluster) return DoctorOfCluster(flags);
+  if (!flags.job.empty()) return Fail(ExitCode::kUsage, "--job is for --cluster; a process is examined by --pid");
+  if (flags.pid == 0) return Tell(ExamineMachine(flags.daemon), flags.format);
+  const auto process = ViewProcess("/", flags.pid);
   if (!process.ok()) return Fail(process.status());
-  return Tell(ExamineProcess(daemon, *process));
+  return Tell(ExamineProcess(flags.daemon, *process), flags.format);
 }
 
 }  // namespace
 
 void AddDoctor(CLI::App& app, Chosen& chosen) {
   CLI::App* sub = AddCommand(app, "doctor", kAbout);
-  auto daemon = std::make_shared<std::string>();
-  sub->add_option("--daemon", *daemon, "The client socket of the daemon to look for");
-  auto pid = std::make_shared<int32_t>(0);
-  sub->add_option("--pid", *pid, "Examine this running process instead")->check(CLI::PositiveNumber);
-  sub->callback([daemon, pid, &chosen] {
-    chosen.action = [daemon, pid] { return *pid != 0 ? DoctorOfProcess(*daemon, *pid) : Tell(ExamineMachine(*daemon)); };
-  });
+  auto flags = std::make_shared<Flags>();
+  sub->add_option("--daemon", flags->daemon, "The client socket of the daemon to look for");
+  CLI::Option* pid = sub->add_option("--pid", flags->pid, "Examine this running process instead")->check(CLI::PositiveNumber);
+  sub->add_flag("--cluster", flags->cluster, "Examine the aggregator, its daemons and their ranks instead")->excludes(pid);
+  sub->add_option("--job", flags->job, "With --cluster: only this job's ranks");
+  sub->add_option("--format", flags->format, "text or json")->check(CLI::IsMember({"text", "json"}))->capture_default_str();
+  AddAggregatorFlags(*sub, flags->aggregator);
+  sub->callback([flags, &chosen] { chosen.action = [flags] { return Doctor(*flags); }; });
 }
 
 }  // namespace lockstep::cli

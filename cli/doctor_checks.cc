@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "aggregator/store/records_json.h"
 
 namespace lockstep::cli {
 namespace {
@@ -66,7 +67,30 @@ int CudaMajorOf(uint32_t version) {
   return version >= 19 ? 12 : 11;
 }
 
+const char* VerdictName(Verdict verdict) {
+  return verdict == Verdict::kWorks ? "ok" : verdict == Verdict::kNote ? "note" : "broken";
+}
+
 }  // namespace
+
+std::string FindingsToText(const std::vector<Finding>& findings) {
+  std::string out;
+  for (const Finding& finding : findings) absl::StrAppendFormat(&out, "%-6s  %s\n", VerdictName(finding.verdict), finding.text);
+  return out;
+}
+
+std::string FindingsToJson(const std::vector<Finding>& findings) {
+  return absl::StrCat("{\"schema\": \"lockstep.doctor/1\",\n \"findings\": [",
+                      absl::StrJoin(findings, ",\n  ",
+                                    [](std::string* out, const Finding& finding) {
+                                      const size_t colon = finding.text.find(": ");
+                                      absl::StrAppend(out, "{\"verdict\": \"", VerdictName(finding.verdict),
+                                                      "\", \"about\": ", store::JsonQuoted(finding.text.substr(0, colon)), ", \"text\": ",
+                                                      store::JsonQuoted(colon == std::string::npos ? "" : finding.text.substr(colon + 2)),
+                                                      "}");
+                                    }),
+                      "]}\n");
+}
 
 std::optional<std::string> DriverModuleVersion(const fs::path& root) {
   std::istringstream words(FirstLine(root / "proc/driver/nvidia/version"));

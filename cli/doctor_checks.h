@@ -19,6 +19,10 @@ struct Finding {
   std::string text;
 };
 
+// What `lockstep doctor` prints, and its --format json: docs/formats/doctor.md.
+std::string FindingsToText(const std::vector<Finding>& findings);
+std::string FindingsToJson(const std::vector<Finding>& findings);
+
 // The NVIDIA kernel module's version ("580.65.06"), nullopt where none is loaded.
 std::optional<std::string> DriverModuleVersion(const std::filesystem::path& root);
 

@@ -5,57 +5,21 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "aggregator/store/file_sink.h"
 #include "cli/analysis_output.h"
 #include "cli/command.h"
 #include "common/rpc/status_macros.h"
+#include "common/settings/roff.h"
 
 namespace lockstep::cli {
 namespace {
 
-// Text as roff takes it: a leading dot or quote would be a command, a hyphen a line's break.
-std::string Roff(const std::string& text) {
-  std::string out = absl::StrReplaceAll(text, {{"\\", "\\e"}, {"-", "\\-"}});
-  if (!out.empty() && (out[0] == '.' || out[0] == '\'')) out.insert(0, "\\&");
-  return out;
-}
+using settings::CommandHelp;
+using settings::OptionHelp;
+using settings::OptionTable;
+using settings::Roff;
 
 std::string NameOf(const CommandHelp& command) { return command.name.empty() ? "lockstep" : absl::StrCat("lockstep-", command.name); }
-
-void AddOption(const OptionHelp& option, std::string& out) {
-  std::vector<std::string> names;
-  for (const std::string& name : option.names) names.push_back("\\fB" + Roff(name) + "\\fR");
-  if (names.empty()) names.push_back("\\fI" + Roff(option.positional) + "\\fR");
-  absl::StrAppend(&out, ".TP\n", absl::StrJoin(names, ", "));
-  if (!option.value.empty() && !option.names.empty()) absl::StrAppend(&out, " \\fI", Roff(option.value), "\\fR");
-  const bool ends = option.about.ends_with('.') || option.about.ends_with(']');
-  absl::StrAppend(&out, "\n", Roff(option.about), ends ? "\n" : ".\n");
-  if (!option.choices.empty()) absl::StrAppend(&out, "One of: ", Roff(absl::StrJoin(option.choices, ", ")), ".\n");
-  if (!option.preset.empty()) absl::StrAppend(&out, "Without it: ", Roff(option.preset), ".\n");
-  if (!option.variable.empty()) absl::StrAppend(&out, "Also from the environment: ", Roff(option.variable), ".\n");
-}
-
-// Prose is filled; what is indented, and examples, stay as they stand.
-void AddText(const std::string& text, std::string& out) {
-  bool literal = false;
-  for (const absl::string_view view : absl::StrSplit(text, '\n')) {
-    const std::string line(view);
-    const bool indented = line.starts_with("  ");
-    if (indented != literal) absl::StrAppend(&out, indented ? ".PP\n.nf\n" : ".fi\n");
-    literal = indented;
-    if (line == "Examples:") {
-      out += ".SH EXAMPLES\n";
-    } else if (line.empty()) {
-      out += ".PP\n";
-    } else {
-      absl::StrAppend(&out, Roff(line), "\n");
-    }
-  }
-  if (literal) out += ".fi\n";
-}
 
 }  // namespace
 
@@ -78,10 +42,10 @@ std::string ManPage(const CommandHelp& command, const std::vector<CommandHelp>& 
   const std::string rest = command.about.size() > about.size() ? command.about.substr(about.size() + 1) : "";
   if (!rest.empty()) {
     out += ".SH DESCRIPTION\n";
-    AddText(rest, out);
+    settings::AddRoffText(rest, out);
   }
   out += ".SH OPTIONS\n";
-  for (const OptionHelp& option : command.options) AddOption(option, out);
+  for (const OptionHelp& option : command.options) settings::AddRoffOption(option, out);
   if (command.name.empty()) {
     out += ".SH COMMANDS\n";
     for (const CommandHelp& other : all) {
@@ -90,7 +54,7 @@ std::string ManPage(const CommandHelp& command, const std::vector<CommandHelp>& 
   }
   if (!command.text.empty()) {
     out += ".SH MORE\n";
-    AddText(command.text, out);
+    settings::AddRoffText(command.text, out);
   }
   return out;
 }

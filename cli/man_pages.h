@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "cli/option_table.h"
+#include "common/settings/option_table.h"
 
 namespace lockstep::cli {
 
 // roff with man(7)'s macros, for section 1. `all` is listed in the page of the program itself.
-std::string ManPage(const CommandHelp& command, const std::vector<CommandHelp>& all);
+std::string ManPage(const settings::CommandHelp& command, const std::vector<settings::CommandHelp>& all);
 // "lockstep.1", "lockstep-trace.1".
-std::string ManFileName(const CommandHelp& command);
+std::string ManFileName(const settings::CommandHelp& command);
 
 }  // namespace lockstep::cli
 

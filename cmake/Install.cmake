@@ -35,6 +35,16 @@ lockstep_install_service(daemon lockstepd.service lockstepd.conf)
 lockstep_install_service(aggregator lockstep-aggregator.service aggregator.conf)
 
 # Made by the program that was built, so that they cannot fall behind it.
+function(lockstep_install_service_page component program)
+  install(CODE "
+    set(page \"${CMAKE_BINARY_DIR}/install/${program}.8\")
+    execute_process(COMMAND \"$<TARGET_FILE:${program}>\" --man-page OUTPUT_FILE \"\${page}\" COMMAND_ERROR_IS_FATAL ANY)
+    file(INSTALL \"\${page}\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATAROOTDIR}/man/man8\")"
+    COMPONENT ${component})
+endfunction()
+lockstep_install_service_page(daemon lockstepd)
+lockstep_install_service_page(aggregator lockstep-aggregator)
+
 install(CODE "
   set(program \"$<TARGET_FILE:lockstep>\")
   set(made \"${CMAKE_BINARY_DIR}/install\")

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/text.h"
+#include "common/log/clean_text.h"
 
 namespace lockstep::daemon {
 namespace {

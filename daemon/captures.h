@@ -23,10 +23,10 @@
 #include <string>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/time.h"
 #include "common/metrics/histogram.h"
 #include "common/ring/handshake.h"
-#include "daemon/clock.h"
 #include "daemon/kineto_config.h"
 #include "daemon/process.h"
 #include "lockstep/v1/control.pb.h"

@@ -8,9 +8,9 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "common/log/clean_text.h"
 #include "common/ring/socket_io.h"
 #include "common/rpc/status_macros.h"
-#include "daemon/text.h"
 
 namespace lockstep::daemon {
 namespace {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/time.h"
-#include "daemon/clock.h"
 #include "daemon/process.h"
 
 namespace lockstep::daemon {

@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "daemon/clock.h"
+#include "common/base/clock.h"
 
 namespace lockstep::daemon {
 

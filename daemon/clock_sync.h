@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/clock.h"
+#include "common/base/clock.h"
 #include "daemon/offset_estimator.h"
 #include "lockstep/v1/ingest.pb.h"
 

@@ -140,19 +140,19 @@ void ControlServer::AcceptAll() {
     const absl::StatusOr<Peer> peer = PeerOf(socket->get());
     if (!peer.ok()) continue;
     if (options_.owner != 0 && peer->uid != 0 && peer->uid != options_.owner) {
-      log_.Warning("control_refused", {{"uid", peer->uid}, {"pid", peer->pid}});
+      handler_.ControlRefused(peer->uid, peer->pid, "it is another user's daemon");
       continue;
     }
-    PerUser* user = ServerFor(peer->uid);
+    PerUser* user = ServerFor(peer->uid, peer->pid);
     if (user != nullptr) grpc::AddInsecureChannelFromFd(user->server.get(), socket->release());
   }
 }
 
-ControlServer::PerUser* ControlServer::ServerFor(uid_t uid) {
+ControlServer::PerUser* ControlServer::ServerFor(uid_t uid, pid_t pid) {
   const auto it = servers_.find(uid);
   if (it != servers_.end()) return it->second.get();
   if (servers_.size() >= options_.most_users) {
-    log_.Warning("control_refused", {{"uid", uid}, {"reason", "too many users"}});
+    handler_.ControlRefused(uid, pid, "too many users");
     return nullptr;
   }
   auto user = std::make_unique<PerUser>(uid, options_.call_timeout, loop_, handler_);

@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/log/log.h"
 #include "daemon/event_loop.h"
-#include "daemon/log.h"
 #include "daemon/socket.h"
 #include "lockstep/v1/control.pb.h"
 
@@ -34,6 +34,8 @@ class ControlHandler {
   // kPermissionDenied where the caller is not the scheduler's user.
   virtual absl::StatusOr<v1::BeginJobReply> BeginJob(uid_t caller, const v1::BeginJobRequest& request) = 0;
   virtual absl::Status EndJob(uid_t caller, const v1::EndJobRequest& request) = 0;
+  // Somebody's connection was closed before they could ask anything.
+  virtual void ControlRefused(uid_t caller, pid_t pid, const char* reason) = 0;
 };
 
 struct ControlServerOptions {
@@ -58,7 +60,7 @@ class ControlServer {
  private:
   struct PerUser;
   void AcceptAll();
-  PerUser* ServerFor(uid_t uid);
+  PerUser* ServerFor(uid_t uid, pid_t pid);
 
   const ControlServerOptions options_;
   const ListeningSocket socket_;

@@ -9,10 +9,10 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "common/log/clean_text.h"
 #include "common/rpc/address.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_macros.h"
-#include "daemon/text.h"
 
 namespace lockstep::daemon {
 namespace {
@@ -34,17 +34,27 @@ std::string FolderOf(const std::string& path) {
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options, const Clock& clock,
                                                        const ProcessTable& processes, Log& log) {
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<EventLoop> loop, EventLoop::Create(clock));
-  std::unique_ptr<Daemon> daemon(new Daemon(options, clock, processes, log, std::move(loop)));
+  std::unique_ptr<LineSink> audit_lines;
+  if (!options.audit_file.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(audit_lines, LineFile::Open(options.audit_file));
+  }
+  std::unique_ptr<Daemon> daemon(new Daemon(options, clock, processes, log, std::move(loop), std::move(audit_lines)));
   LOCKSTEP_RETURN_IF_ERROR(daemon->OpenSockets(processes));
   LOCKSTEP_RETURN_IF_ERROR(daemon->AddConfiguredAggregators());
   LOCKSTEP_RETURN_IF_ERROR(daemon->OpenMetrics());
   return daemon;
 }
 
-Daemon::Daemon(Options options, const Clock& clock, const ProcessTable& processes, Log& log, std::unique_ptr<EventLoop> loop)
+Daemon::Daemon(Options options, const Clock& clock, const ProcessTable& processes, Log& log, std::unique_ptr<EventLoop> loop,
+               std::unique_ptr<LineSink> audit_lines)
     : options_(std::move(options)),
       clock_(clock),
       log_(log),
+      audit_({.program = kDaemonVersion,
+              .session = RandomNumber(),
+              .user_name = &SystemUserName,
+              .log = [&log](LogLevel level, const char* event, std::initializer_list<LogField> fields) { log.Write(level, event, fields); }},
+             std::move(audit_lines), clock),
       loop_(std::move(loop)),
       node_id_(CleanText(options_.node_id.empty() ? ReadBootId() : options_.node_id, 256)),
       host_name_(CleanText(ReadHostName(), 256)),
@@ -108,6 +118,7 @@ UplinkOptions Daemon::MakeUplinkOptions(const std::string& name) const {
   options.host_name = host_name_;
   options.version = kDaemonVersion;
   options.session = RandomNumber();
+  options.spool_limit_bytes = options_.spool_bytes;
   return options;
 }
 
@@ -124,7 +135,9 @@ absl::Status Daemon::AddConfiguredAggregators() {
     options.connect = [address](const std::string& redirect) {
       return rpc::Connect(redirect.empty() ? address : redirect);
     };
-    AddLink(std::move(options), Scope::All()).uplink->Start();
+    Link& link = AddLink(std::move(options), Scope::All());
+    link.who = {"aggregator", std::nullopt, address};
+    link.uplink->Start();
   }
   return absl::OkStatus();
 }
@@ -373,6 +386,7 @@ void Daemon::HandleRequest(UplinkId uplink, const v1::FromAggregator& request) {
       log_.Info(
           "arm",
           {{"capture", request.arm().capture()}, {"ranks", request.arm().processes_size()}, {"from", from}});
+      audit_.Note("arm", link->second.who, "ok", {{"capture", request.arm().capture()}, {"captured_ranks", request.arm().processes_size()}});
       captures_.OnArm(uplink, request.arm());
       break;
     case v1::FromAggregator::kStart:
@@ -384,6 +398,7 @@ void Daemon::HandleRequest(UplinkId uplink, const v1::FromAggregator& request) {
     case v1::FromAggregator::kStop:
       log_.Info("stop",
                 {{"capture", request.stop().capture()}, {"abort", request.stop().abort() ? "yes" : "no"}});
+      audit_.Note("stop", link->second.who, "ok", {{"capture", request.stop().capture()}});
       captures_.OnStop(uplink, request.stop());
       break;
     default:

@@ -11,12 +11,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "common/log/audit_log.h"
+#include "common/log/log.h"
 #include "common/metrics/endpoint.h"
 #include "common/metrics/loss_table.h"
 #include "daemon/captures.h"
 #include "daemon/client_server.h"
 #include "daemon/client_visits.h"
-#include "daemon/clock.h"
 #include "daemon/control_server.h"
 #include "daemon/drainer.h"
 #include "daemon/dyno_server.h"
@@ -25,7 +27,6 @@
 #include "daemon/kineto_files.h"
 #include "daemon/kineto_processes.h"
 #include "daemon/kineto_server.h"
-#include "daemon/log.h"
 #include "daemon/options.h"
 #include "daemon/python_profiles.h"
 #include "daemon/registry.h"
@@ -61,6 +62,7 @@ class Daemon final : private ClientEvents,
     std::unique_ptr<Uplink> uplink;
     Scope scope = Scope::All();
     bool dialled = false;
+    AuditCaller who;  // on whose behalf it captures
     // Of the Dial that waits for it.
     std::function<void(std::string error)> dialled_done;
   };
@@ -71,7 +73,8 @@ class Daemon final : private ClientEvents,
   static constexpr Nanos kRanksPause = Nanos::Millis(5);
   static constexpr Nanos kStartersEvery = Nanos::Seconds(1);
 
-  Daemon(Options options, const Clock& clock, const ProcessTable& processes, Log& log, std::unique_ptr<EventLoop> loop);
+  Daemon(Options options, const Clock& clock, const ProcessTable& processes, Log& log, std::unique_ptr<EventLoop> loop,
+         std::unique_ptr<LineSink> audit_lines);
   absl::Status OpenSockets(const ProcessTable& processes);
   // A name that somebody else has is no error: status tells.
   absl::Status OpenKineto(const ProcessTable& processes);
@@ -147,8 +150,11 @@ class Daemon final : private ClientEvents,
             std::function<void(std::string error)> done) override;
   absl::StatusOr<v1::BeginJobReply> BeginJob(uid_t caller, const v1::BeginJobRequest& request) override;
   absl::Status EndJob(uid_t caller, const v1::EndJobRequest& request) override;
+  void ControlRefused(uid_t caller, pid_t pid, const char* reason) override;
+  // Who is connected to a local socket, as the kernel says.
+  static AuditCaller Local(uid_t caller) { return {"kernel", caller, ""}; }
   // Only root and this daemon's user speak for a scheduler.
-  absl::Status CheckScheduler(uid_t caller) const;
+  absl::Status CheckScheduler(uid_t caller, const char* what);
   void WatchStarters();
   // Captures in them end; who outlives a step is from then on what it says it is.
   void ForgetSteps(const std::vector<SchedulerStep>& steps);
@@ -164,6 +170,7 @@ class Daemon final : private ClientEvents,
   const Options options_;
   const Clock& clock_;
   Log& log_;
+  AuditLog audit_;
   const std::unique_ptr<EventLoop> loop_;
   const std::string node_id_;
   const std::string host_name_;

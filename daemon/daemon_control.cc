@@ -76,12 +76,23 @@ v1::StatusReply Daemon::Status(uid_t caller, const v1::StatusRequest& request) {
 
 void Daemon::Dial(uid_t caller, const v1::DialRequest& request, std::function<void(std::string error)> done) {
   last_active_ = clock_.Monotonic();
+  // The answer may come much later, on another thread.
+  auto call = std::make_shared<AuditLog::Call>(audit_.Begin("dial", Local(caller), {{"address", request.address()}}));
+  done = [call, done = std::move(done)](std::string error) {
+    call->End(error.empty() ? "ok" : "failed", error);
+    done(std::move(error));
+  };
   const absl::Status status =
       stopping_ ? absl::UnavailableError("the daemon is ending") : TryDial(caller, request, done);
   if (status.ok()) return;
   log_.Warning("dial_refused",
                {{"uid", caller}, {"address", request.address()}, {"reason", status.message()}});
   done(std::string(status.message()));
+}
+
+void Daemon::ControlRefused(uid_t caller, pid_t pid, const char* reason) {
+  log_.Warning("control_refused", {{"uid", caller}, {"pid", pid}, {"reason", reason}});
+  audit_.Refused("connect", Local(caller), reason, {{"pid", pid}});
 }
 
 absl::Status Daemon::TryDial(uid_t caller, const v1::DialRequest& request,
@@ -115,6 +126,7 @@ absl::Status Daemon::TryDial(uid_t caller, const v1::DialRequest& request,
   options.connect = [shared](const std::string&) { return rpc::ConnectOver(std::move(*shared)); };
   Link& link = AddLink(std::move(options), Scope::Of(caller));
   link.dialled = true;
+  link.who = Local(caller);
   link.dialled_done = std::move(done);
   link.uplink->Start();
   return absl::OkStatus();

@@ -3,11 +3,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "common/rpc/channel.h"
 #include "daemon/client_fake.h"
@@ -85,6 +88,33 @@ TEST_F(Control, EndsTheCaptureOfADialledAggregatorThatWentAway) {
   Capture("c2");
   ASSERT_TRUE(WaitForEnds(1));
   EXPECT_EQ(aggregator_->seen().LastState("c2", pid).state(), v1::RankState::DONE);
+}
+
+TEST_F(Control, WhoDialledAndCapturedIsAudited) {
+  options_.audit_file = folder_.path() + "/audit.jsonl";
+  StartDaemon(With::kNothing);
+  const pid_t pid = StartClient(0, 10);
+  ASSERT_EQ(Dial(aggregator_->address()), "");
+  ASSERT_TRUE(WaitForRanks(1));
+  Capture("c1");
+  ASSERT_TRUE(WaitForEnds(1));
+  EXPECT_EQ(aggregator_->seen().LastState("c1", pid).state(), v1::RankState::DONE);
+  EXPECT_NE(Dial("127.0.0.1:9"), "");
+  StopDaemon();
+  std::ifstream file(options_.audit_file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  const std::string by_kernel = "\"by\":\"kernel\",\"uid\":" + std::to_string(geteuid());
+  const auto count = [&](const std::string& part) {
+    return std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
+      return line.find(part) != std::string::npos && line.find(by_kernel) != std::string::npos;
+    });
+  };
+  EXPECT_EQ(count("\"what\":\"dial\""), 4);
+  EXPECT_EQ(count("\"stage\":\"end\",\"result\":\"ok\""), 1);
+  EXPECT_EQ(count("\"stage\":\"end\",\"result\":\"failed\",\"text\":\"the daemon dials only Unix sockets"), 1);
+  EXPECT_EQ(count("\"what\":\"arm\""), 1);
+  EXPECT_EQ(count("\"capture\":\"c1\",\"captured_ranks\":1"), 1);
 }
 
 TEST_F(Control, SaysWhyItCannotDial) {

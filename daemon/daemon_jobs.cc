@@ -5,14 +5,16 @@
 
 namespace lockstep::daemon {
 
-absl::Status Daemon::CheckScheduler(uid_t caller) const {
+absl::Status Daemon::CheckScheduler(uid_t caller, const char* what) {
   if (caller == 0 || caller == owner_) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat("only root and user ", owner_, " tell this daemon whose a job is, and you are user ", caller));
+  const std::string why = absl::StrCat("only root and user ", owner_, " tell this daemon whose a job is, and you are user ", caller);
+  audit_.Refused(what, Local(caller), why);
+  return absl::PermissionDeniedError(why);
 }
 
 absl::StatusOr<v1::BeginJobReply> Daemon::BeginJob(uid_t caller, const v1::BeginJobRequest& request) {
   last_active_ = clock_.Monotonic();
-  LOCKSTEP_RETURN_IF_ERROR(CheckScheduler(caller));
+  LOCKSTEP_RETURN_IF_ERROR(CheckScheduler(caller, "begin_job"));
   absl::StatusOr<std::string> name = jobs_.Begin(request);
   if (!name.ok()) {
     log_.Warning("job_not_begun", {{"job", request.job()}, {"reason", name.status().message()}});
@@ -27,7 +29,7 @@ absl::StatusOr<v1::BeginJobReply> Daemon::BeginJob(uid_t caller, const v1::Begin
 
 absl::Status Daemon::EndJob(uid_t caller, const v1::EndJobRequest& request) {
   last_active_ = clock_.Monotonic();
-  LOCKSTEP_RETURN_IF_ERROR(CheckScheduler(caller));
+  LOCKSTEP_RETURN_IF_ERROR(CheckScheduler(caller, "end_job"));
   ForgetSteps(jobs_.End(request.job()));
   return absl::OkStatus();
 }

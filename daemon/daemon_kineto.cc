@@ -8,10 +8,11 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/status_macros.h"
+#include "absl/strings/str_join.h"
 #include "common/base/kineto_folder.h"
+#include "common/log/clean_text.h"
+#include "common/rpc/status_macros.h"
 #include "daemon/daemon.h"
-#include "daemon/text.h"
 
 namespace lockstep::daemon {
 namespace {
@@ -83,6 +84,8 @@ absl::Status Daemon::OpenKineto(const ProcessTable& processes) {
 }
 
 DynoTriggered Daemon::Trigger(uid_t caller, const DynoTrigger& trigger) {
+  AuditLog::Call call = audit_.Begin(
+      "dyno", Local(caller), {{"job", trigger.job == 0 ? "" : absl::StrCat(trigger.job)}, {"pids", absl::StrJoin(trigger.pids, ",")}});
   DynoTriggered done;
   for (const KinetoPoll& poll : kineto_processes_->Match(caller, trigger.job, trigger.pids)) {
     if (done.matched.size() >= static_cast<size_t>(trigger.most)) break;
@@ -95,6 +98,7 @@ DynoTriggered Daemon::Trigger(uid_t caller, const DynoTrigger& trigger) {
     dyno_offers_[poll.process] = {clock_.Monotonic(), false};
     kineto_server_->Offer(poll.process, trigger.config);
   }
+  call.End("ok", "", {{"captured_ranks", done.triggered.size()}});
   log_.Info("dyno_trigger", {{"uid", caller}, {"matched", done.matched.size()}, {"triggered", done.triggered.size()}, {"busy", done.busy}});
   return done;
 }

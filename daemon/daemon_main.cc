@@ -1,21 +1,19 @@
 #include "daemon/daemon_main.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <thread>
 
 #include "common/base/fd.h"
 #include "common/base/service_manager.h"
 #include "common/rpc/channel.h"
+#include "common/settings/log_options.h"
 #include "daemon/daemon.h"
 #include "daemon/options.h"
 
@@ -77,18 +75,18 @@ int DaemonMain(int argc, char** argv, char** environment) {
   RaiseDescriptorLimit();
   umask(077);
 
-  Fd log_file;
-  if (!options->log_file.empty()) {
-    log_file.reset(
-        open(options->log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!log_file.ok())
-      return Fail(("cannot write log file " + options->log_file + ": " + std::strerror(errno)).c_str());
-  }
+  const absl::StatusOr<Fd> log_file = settings::OpenLog(options->log_file);
+  if (!log_file.ok()) return Fail(std::string(log_file.status().message()).c_str());
   const SystemClock clock;
   const ProcFs processes;
-  Log log(log_file.ok() ? log_file.get() : STDERR_FILENO, options->log_level, clock, options->log_format);
+  Log log(log_file->ok() ? log_file->get() : STDERR_FILENO, options->log_level, clock, options->log_format);
   auto daemon = Daemon::Create(*options, clock, processes, log);
-  if (!daemon.ok()) return Fail(std::string(daemon.status().message()).c_str());
+  if (!daemon.ok()) {
+    // Who reads JSON finds it where the rest is.
+    if (options->log_format == LogFormat::kText) return Fail(std::string(daemon.status().message()).c_str());
+    log.Error("start_failed", {{"reason", daemon.status().message()}});
+    return kFailed;
+  }
   signals.Watch(**daemon);
   // Its sockets are there: whatever is ordered after it may start.
   const char* manager = std::getenv(kServiceManagerVariable);

@@ -151,6 +151,11 @@ void Daemon::AddMetrics(metrics::Page& page) const {
   }
   page.Counter("lockstep_daemon_log_lines_dropped_total", "Lines that were not written since there were too many in one second.")
       .Count(log.suppressed);
+  const AuditCounts audit = audit_.counts();
+  page.Counter("lockstep_daemon_audit_lines_total", "Lines of the audit log, by what became of them.")
+      .Count(audit.failed, {{"outcome", "failed"}})
+      .Count(audit.suppressed, {{"outcome", "suppressed"}})
+      .Count(audit.written, {{"outcome", "written"}});
 }
 
 void Daemon::AddCaptureMetrics(metrics::Page& page) const {

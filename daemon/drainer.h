@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "daemon/batcher.h"
-#include "daemon/clock.h"
 #include "daemon/daemon_segment.h"
 #include "daemon/process.h"
 #include "daemon/spool.h"

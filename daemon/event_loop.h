@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/base/clock.h"
 #include "common/base/fd.h"
 #include "common/base/time.h"
-#include "daemon/clock.h"
 
 namespace lockstep::daemon {
 

@@ -6,7 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/job_name.h"
-#include "daemon/text.h"
+#include "common/log/clean_text.h"
 
 namespace lockstep::daemon {
 namespace {

@@ -1,6 +1,6 @@
 #include "daemon/identity.h"
 
-#include "daemon/text.h"
+#include "common/log/clean_text.h"
 #include "gtest/gtest.h"
 
 namespace lockstep::daemon {

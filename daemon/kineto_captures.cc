@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "daemon/text.h"
+#include "common/log/clean_text.h"
 
 namespace lockstep::daemon {
 namespace {

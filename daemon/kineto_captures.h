@@ -19,9 +19,9 @@
 #include <optional>
 #include <string>
 
+#include "common/base/clock.h"
 #include "common/base/time.h"
 #include "common/ring/handshake.h"
-#include "daemon/clock.h"
 #include "daemon/kineto_config.h"
 #include "daemon/kineto_files.h"
 #include "daemon/kineto_server.h"

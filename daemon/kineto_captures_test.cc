@@ -1,7 +1,7 @@
 #include "daemon/kineto_captures.h"
 
+#include "common/log/clean_text.h"
 #include "daemon/clock_fake.h"
-#include "daemon/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

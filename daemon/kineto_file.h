@@ -13,9 +13,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/clock.h"
 #include "common/base/fd.h"
 #include "common/base/time.h"
-#include "daemon/clock.h"
 #include "daemon/process.h"
 #include "lockstep/v1/ingest.pb.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/log/clean_text.h"
 #include "daemon/identity.h"
-#include "daemon/text.h"
 
 namespace lockstep::daemon {
 namespace {

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "common/base/fd.h"
+#include "common/log/log.h"
 #include "daemon/event_loop.h"
 #include "daemon/kineto_captures.h"
 #include "daemon/kineto_server.h"
-#include "daemon/log.h"
 #include "daemon/process_traits.h"
 #include "daemon/registry.h"
 #include "daemon/scheduler_jobs.h"

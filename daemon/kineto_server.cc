@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/kineto_folder.h"
-#include "daemon/text.h"
+#include "common/log/clean_text.h"
 
 namespace lockstep::daemon {
 namespace {

@@ -20,9 +20,9 @@
 #include <thread>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/fd.h"
 #include "common/base/time.h"
-#include "daemon/clock.h"
 #include "daemon/kineto_protocol.h"
 #include "daemon/process.h"
 

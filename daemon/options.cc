@@ -5,9 +5,12 @@
 #include <cstdlib>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/socket_path.h"
+#include "common/metrics/endpoint.h"
+#include "common/rpc/address.h"
+#include "common/settings/duration.h"
+#include "common/settings/log_options.h"
 #include "common/settings/settings.h"
 
 namespace lockstep::daemon {
@@ -30,16 +33,10 @@ constexpr char kFooter[] =
     "but its log and\n"
     "its sockets. `lockstep status` shows what it sees.";
 
-std::string CheckDuration(std::string& text) {
-  const absl::StatusOr<Nanos> parsed = ParseDuration(text);
-  return parsed.ok() ? "" : std::string(parsed.status().message());
-}
-
 // As text: they become what they mean when all is parsed.
 struct OptionTexts {
   std::string idle_exit;
-  std::string log_format = "text";
-  std::string log_level = "info";
+  settings::LogOptions log;
   std::string kineto = "on";
 };
 
@@ -89,16 +86,43 @@ void AddOptions(CLI::App& app, Options& options, OptionTexts& texts) {
                  "IP:PORT to answer Prometheus (/metrics) and health checks (/healthz) at, as in 127.0.0.1:9464; port 0: any free one, "
                  "told in the log. Every request must carry the token, so it needs --token-file. Off by default");
   app.add_option("--idle-exit", texts.idle_exit, "End after so long without client and request, as in 10s")
-      ->check(CLI::Validator(CheckDuration, "DURATION"));
-  app.add_option("--log", options.log_file, "File to append the log to; default: stderr");
-  app.add_option("--log-level", texts.log_level, "debug, info, warning or error")
-      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
-      ->default_str("info");
-  app.add_option("--log-format", texts.log_format, "text, or json: one object per line")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->default_str("text");
+      ->check(CLI::Validator(settings::CheckDuration, "DURATION"));
+  settings::AddLogOptions(app, texts.log);
+  app.add_option("--audit-log", options.audit_file,
+                 "File to append to who began or was refused what here, a JSON object per line, mode 0600. Off by default");
   app.set_version_flag("--version", kDaemonVersion);
   app.footer(kFooter);
+}
+
+// What each option alone does not tell. Of files nothing is read: who checks may be another user than who runs.
+std::vector<settings::Clash> CheckOptions(const Options& options) {
+  using Weight = settings::Clash::Weight;
+  std::vector<settings::Clash> clashes;
+  const auto add = [&](Weight weight, std::vector<std::string> keys, const std::string& text) {
+    clashes.push_back({weight, std::move(keys), text});
+  };
+  const rpc::HasToken token = options.token_file.empty() ? rpc::HasToken::kNo : rpc::HasToken::kYes;
+  if (!options.metrics.empty()) {
+    if (const absl::Status s = metrics::MayOpen(options.metrics, "--metrics", token); !s.ok())
+      add(Weight::kError, {"metrics", "token-file"}, std::string(s.message()));
+  }
+  for (const std::string& text : options.aggregators) {
+    const absl::StatusOr<rpc::Address> address = rpc::Address::Parse(text);
+    if (!address.ok()) {
+      add(Weight::kError, {"aggregator"}, std::string(address.status().message()));
+    } else if (!address->is_unix() && token == rpc::HasToken::kNo) {
+      add(Weight::kWarning, {"aggregator"},
+          absl::StrCat("--aggregator ", text, ": an aggregator at a TCP port lets nobody in without its token; give --token-file"));
+    }
+  }
+  if (options.thread_ring_bytes > options.ring_bytes) {
+    add(Weight::kWarning, {"thread-ring-bytes", "ring-bytes"},
+        "--thread-ring-bytes is larger than --ring-bytes, which holds all of a rank's GPU records");
+  }
+  if (!options.audit_file.empty() && options.audit_file == options.log_file) {
+    add(Weight::kError, {"audit-log", "log"}, "--audit-log and --log are one file: give two, since they are kept and read by others");
+  }
+  return clashes;
 }
 
 }  // namespace
@@ -115,26 +139,6 @@ std::string DefaultSocket() {
   return places.place[places.count - 1].path;
 }
 
-absl::StatusOr<Nanos> ParseDuration(const std::string& text) {
-  static constexpr struct {
-    const char* unit;
-    double ns;
-  } kUnits[] = {{"ms", 1e6}, {"us", 1e3}, {"ns", 1}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}, {"", 1e9}};
-  const size_t digits = text.find_first_not_of("0123456789.");
-  const std::string number = text.substr(0, digits);
-  const std::string unit = digits == std::string::npos ? "" : text.substr(digits);
-  double value = 0;
-  if (absl::SimpleAtod(number, &value)) {
-    for (const auto& candidate : kUnits) {
-      // A bare number but 0 leaves the unit to guessing.
-      if (unit != candidate.unit || (unit.empty() && value != 0)) continue;
-      const double ns = value * candidate.ns;
-      if (ns <= 9e18) return Nanos(static_cast<int64_t>(ns));
-    }
-  }
-  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is no duration: write 10s, 500ms or 2m"));
-}
-
 std::optional<Options> ParseOptions(int argc, const char* const* argv, const char* const* environment, int* exit_code) {
   CLI::App app(kAbout, "lockstepd");
   Options options;
@@ -143,24 +147,25 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, const cha
   settings::Settings settings(app,
                               {.name = "lockstepd",
                                .version = kDaemonVersion,
+                               .summary = "Lockstep's daemon: captures of a node's GPU ranks",
                                .prefix = "LOCKSTEPD_",
                                .file_name = "lockstepd.conf",
-                               .defaults_here = {{"socket", DefaultSocket()}}},
+                               .defaults_here = {{"socket", DefaultSocket()}},
+                               .files = {{"/run/lockstep/client.sock", "Where ranks connect; control.sock beside it is for the command line."}},
+                               .rules = [&] { return CheckOptions(options); }},
                               environment);
   if (const std::optional<int> code = settings.Parse(argc, argv)) {
     *exit_code = *code;
     return std::nullopt;
   }
   if (options.socket.empty()) options.socket = DefaultSocket();
-  if (!texts.idle_exit.empty()) options.idle_exit = *ParseDuration(texts.idle_exit);
+  if (!texts.idle_exit.empty()) options.idle_exit = *settings::ParseDuration(texts.idle_exit);
   options.kineto = texts.kineto == "off"   ? Options::Kineto::kOff
                    : texts.kineto == "own" ? Options::Kineto::kOwn
                                            : Options::Kineto::kOn;
-  options.log_format = texts.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
-  options.log_level = texts.log_level == "debug"     ? LogLevel::kDebug
-                      : texts.log_level == "warning" ? LogLevel::kWarning
-                      : texts.log_level == "error"   ? LogLevel::kError
-                                               : LogLevel::kInfo;
+  options.log_file = texts.log.file;
+  options.log_level = texts.log.level();
+  options.log_format = texts.log.format();
   return options;
 }
 

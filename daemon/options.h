@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "common/base/time.h"
-#include "daemon/log.h"
+#include "common/log/log.h"
 
 namespace lockstep::daemon {
 
@@ -30,6 +29,7 @@ struct Options {
   std::string metrics;                // where Prometheus is answered; empty: nowhere
   std::optional<Nanos> idle_exit;  // nothing: stays
   std::string log_file;            // empty: stderr
+  std::string audit_file;          // empty: none is kept
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
 };
@@ -37,9 +37,6 @@ struct Options {
 // Nothing when the program is to end now, with `*exit_code`: --help and the like (0), a wrong argument, variable or file (2,
 // said on stderr). `environment` as main gets it.
 std::optional<Options> ParseOptions(int argc, const char* const* argv, const char* const* environment, int* exit_code);
-
-// "10s", "250ms", "2m", "1h", "0".
-absl::StatusOr<Nanos> ParseDuration(const std::string& text);
 
 // Where a daemon of this user listens when nobody says where.
 std::string DefaultSocket();

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/text.h"
+#include "common/log/clean_text.h"
 
 namespace lockstep::daemon {
 namespace {

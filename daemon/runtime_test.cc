@@ -10,10 +10,10 @@
 #include <iterator>
 #include <thread>
 
+#include "common/log/log.h"
 #include "daemon/clock_fake.h"
 #include "daemon/clock_sync.h"
 #include "daemon/event_loop.h"
-#include "daemon/log.h"
 #include "daemon/options.h"
 #include "daemon/socket.h"
 #include "daemon/temp_folder_fake.h"
@@ -127,16 +127,6 @@ TEST(LogLines, AreBoundedPerSecondAndSayHowManyAreMissing) {
   clock.Advance(Nanos::Seconds(2));
   log.Info("later");
   EXPECT_NE(ReadAll(path).find("lines_suppressed_before=9800"), std::string::npos);
-}
-
-TEST(Durations, NeedAUnit) {
-  EXPECT_EQ(*ParseDuration("10s"), Nanos::Seconds(10));
-  EXPECT_EQ(*ParseDuration("1.5s"), Nanos::Millis(1500));
-  EXPECT_EQ(*ParseDuration("250ms"), Nanos::Millis(250));
-  EXPECT_EQ(*ParseDuration("2m"), Nanos::Seconds(120));
-  EXPECT_EQ(*ParseDuration("0"), Nanos());
-  for (const char* bad : {"", "10", "s", "-1s", "1x", "1e99h", "10 s", "1.2.3s"})
-    EXPECT_FALSE(ParseDuration(bad).ok()) << bad;
 }
 
 std::optional<Options> Parse(std::vector<const char*> argv, int* exit_code) {

@@ -18,10 +18,10 @@
 #include <mutex>
 #include <string>
 
+#include "common/base/clock.h"
 #include "common/base/time.h"
 #include "common/columns/schema.h"
 #include "common/metrics/loss_table.h"
-#include "daemon/clock.h"
 #include "daemon/process.h"
 #include "lockstep/v1/ingest.pb.h"
 

@@ -14,9 +14,9 @@
 #include "absl/strings/str_split.h"
 #include "common/base/client_entry.h"
 #include "common/base/other_process.h"
+#include "common/log/clean_text.h"
 #include "daemon/process.h"
 #include "daemon/process_traits.h"
-#include "daemon/text.h"
 
 namespace lockstep::daemon {
 namespace {

@@ -225,6 +225,7 @@ absl::Status Uplink::Handshake(Stream& stream) {
   spool_ready_ = true;
   lock.unlock();
   if (!stream.Write(ranks)) return absl::UnavailableError("the stream broke before the ranks");
+  health_told_.reset();
   connected_at_ns_ = clock_.Realtime().ns();
   ++registrations_;
   up_ = true;
@@ -268,6 +269,16 @@ void Uplink::OnMessage(const v1::FromAggregator& message) {
   }
 }
 
+v1::DaemonHealth Uplink::Health() const {
+  const SpoolStats stats = spool_->stats();
+  v1::DaemonHealth health;
+  health.set_spool_bytes(stats.bytes);
+  health.set_spool_limit_bytes(options_.spool_limit_bytes);
+  health.set_spool_dropped_records(stats.dropped_records);
+  health.set_registrations(registrations_);
+  return health;
+}
+
 bool Uplink::NextMessage(v1::FromDaemon& message) {
   message.Clear();
   {
@@ -286,6 +297,11 @@ bool Uplink::NextMessage(v1::FromDaemon& message) {
   }
   if (std::vector<v1::ClockSample> samples = clock_sync_.TakeSamples(); !samples.empty()) {
     for (v1::ClockSample& sample : samples) *message.mutable_clock()->add_samples() = std::move(sample);
+    return true;
+  }
+  if (const MonoTime now = clock_.Monotonic(); !health_told_ || now - *health_told_ >= kHealthPause) {
+    health_told_ = now;
+    *message.mutable_health() = Health();
     return true;
   }
   return spool_->Take(message);

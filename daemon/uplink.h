@@ -23,11 +23,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "common/log/log.h"
 #include "common/rpc/token.h"
 #include "daemon/captures.h"
-#include "daemon/clock.h"
 #include "daemon/clock_sync.h"
-#include "daemon/log.h"
 #include "daemon/spool.h"
 #include "lockstep/v1/ingest.grpc.pb.h"
 
@@ -60,6 +60,7 @@ struct UplinkOptions {
   std::string host_name;
   std::string version;
   uint64_t session = 0;  // random
+  uint64_t spool_limit_bytes = 0;  // to be told
   Nanos register_timeout = Nanos::Seconds(10);
 };
 
@@ -96,6 +97,8 @@ class Uplink {
  private:
   using Stream = grpc::ClientReaderWriter<v1::FromDaemon, v1::FromAggregator>;
   static constexpr size_t kMostStates = 4096;
+  // As often as clocks are exchanged where nothing is captured, which is what wakes the writer.
+  static constexpr Nanos kHealthPause = Nanos::Seconds(9);
 
   void Run();
   absl::Status RunStream(bool* registered);
@@ -107,6 +110,7 @@ class Uplink {
   bool NextMessage(v1::FromDaemon& message);
   bool WaitConnected(grpc::Channel& channel);
   void Wake();
+  v1::DaemonHealth Health() const;
 
   const UplinkOptions options_;
   const std::shared_ptr<Spool> spool_;
@@ -128,6 +132,7 @@ class Uplink {
   std::deque<v1::RankStates> states_;
   std::optional<v1::Register> registered_;
   std::string redirect_;
+  std::optional<MonoTime> health_told_;  // the writer's
   std::string trouble_;
   grpc::ClientContext* context_ = nullptr;  // of the stream that runs
   std::thread thread_;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "common/log/audit_log.h"
 #include "common/rpc/munge.h"
 #include "common/rpc/token.h"
 
@@ -25,12 +26,23 @@ class Caller {
   bool may_use_all() const { return all_; }
   bool MayUse(uid_t owner) const { return all_ || owner == uid_; }
   uid_t uid() const { return uid_; }
+  // As the audit log names them.
+  const AuditCaller& who() const { return who_; }
+  Caller KnownAs(AuditCaller who) const {
+    Caller same = *this;
+    same.who_ = std::move(who);
+    return same;
+  }
 
  private:
   Caller(bool all, uid_t uid) : all_(all), uid_(uid) {}
   bool all_;
   uid_t uid_;
+  AuditCaller who_;
 };
+
+// From where somebody calls of whom nothing more is known.
+AuditCaller CallerAt(const grpc::ServerContextBase& context);
 
 // Any thread.
 class Callers {

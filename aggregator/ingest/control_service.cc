@@ -8,9 +8,12 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "aggregator/store/records_manifest.h"
 #include "common/base/fd.h"
 #include "common/rpc/status.h"
@@ -36,8 +39,7 @@ std::vector<std::string> FilesOf(const std::string& records) {
   return names;
 }
 
-absl::Status SendFile(const std::string& folder, const std::string& name,
-                      grpc::ServerWriter<v1::FetchChunk>& writer) {
+absl::Status SendFile(const std::string& folder, const std::string& name, grpc::ServerWriter<v1::FetchChunk>& writer, uint64_t& bytes) {
   const std::string path = absl::StrCat(folder, "/", name);
   Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
@@ -50,6 +52,7 @@ absl::Status SendFile(const std::string& folder, const std::string& name,
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
     data.resize(static_cast<size_t>(n));
+    bytes += data.size();
     chunk.set_last_of_file(n == 0);
     if (!writer.Write(chunk)) return absl::CancelledError("the caller left");
     if (n == 0) return absl::OkStatus();
@@ -57,25 +60,64 @@ absl::Status SendFile(const std::string& folder, const std::string& name,
   }
 }
 
+std::string_view Text(const absl::Status& status) { return {status.message().data(), status.message().size()}; }
+
+const char* ResultWord(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return "ok";
+    case absl::StatusCode::kPermissionDenied:
+      return "denied";
+    case absl::StatusCode::kNotFound:
+      return "not_found";
+    case absl::StatusCode::kCancelled:
+      return "cancelled";
+    default:
+      return "failed";
+  }
+}
+
 }  // namespace
+
+grpc::Status ControlService::Refuse(const char* what, RpcMethod method, const grpc::ServerContext& context, const absl::Status& why) {
+  audit_.Refused(what, CallerAt(context), Text(why));
+  return calls_.Ended(method, rpc::ToGrpc(why));
+}
 
 grpc::Status ControlService::Status(grpc::ServerContext* context, const v1::StatusRequest* request,
                                     v1::StatusReply* reply) {
   const absl::StatusOr<Caller> caller = callers_.Of(*context);
-  if (!caller.ok()) return calls_.Ended(RpcMethod::kStatus, rpc::ToGrpc(caller.status()));
+  if (!caller.ok()) return Refuse("status", RpcMethod::kStatus, *context, caller.status());
   *reply = hub_.Status(request->job(), *caller);
   reply->mutable_version()->set_program(version_);
+  describe_(*reply->mutable_aggregator());
+  for (v1::AbsentDaemon& absent : hub_.Absent()) *reply->mutable_aggregator()->add_absent() = std::move(absent);
   return calls_.Ended(RpcMethod::kStatus, grpc::Status::OK);
 }
 
 grpc::Status ControlService::Trace(grpc::ServerContext* context, const v1::TraceRequest* request,
                                    grpc::ServerWriter<v1::TraceEvent>* writer) {
   const absl::StatusOr<Caller> caller = callers_.Of(*context);
-  if (!caller.ok()) return calls_.Ended(RpcMethod::kTrace, rpc::ToGrpc(caller.status()));
-  std::string capture;
+  if (!caller.ok()) return Refuse("trace", RpcMethod::kTrace, *context, caller.status());
+  const std::vector<int32_t> ranks(request->ranks().begin(), request->ranks().end());
+  AuditLog::Call call = audit_.Begin("trace", caller->who(),
+                                     {{"job", request->job()},
+                                      {"ranks", ranks.empty() ? "all" : RankList(ranks)},
+                                      {"pids", absl::StrJoin(request->pids(), ",")},
+                                      {"activities", request->activities()},
+                                      {"framework", request->framework()},
+                                      {"via", request->via()},
+                                      {"duration_ns", request->duration_ns()},
+                                      {"trigger", request->has_trigger() ? "yes" : "no"}});
+  std::string capture, job;
+  size_t captured_ranks = 0;
   bool left = false;
   const auto emit = [&](const v1::TraceEvent& event) {
-    if (event.has_accepted()) capture = event.accepted().capture();
+    if (event.has_accepted()) {
+      capture = event.accepted().capture();
+      job = event.accepted().job();
+      captured_ranks = static_cast<size_t>(event.accepted().ranks_size());
+    }
     if (!left && writer->Write(event) && !context->IsCancelled()) return;
     // Who asked is gone: the capture ends, and what there is of it is kept here.
     if (!left && !capture.empty()) hub_.Stop(capture, *caller).IgnoreError();
@@ -90,20 +132,30 @@ grpc::Status ControlService::Trace(grpc::ServerContext* context, const v1::Trace
         after_(folder, finished);
       });
   emit(last);
+  call.End(OutcomeWord(last.finished().outcome()), last.finished().text(),
+           {{"capture", capture}, {"captured_job", job}, {"captured_ranks", captured_ranks}});
   return calls_.Ended(RpcMethod::kTrace, grpc::Status::OK);
 }
 
 grpc::Status ControlService::Stop(grpc::ServerContext* context, const v1::StopRequest* request,
                                   v1::StopReply*) {
   const absl::StatusOr<Caller> caller = callers_.Of(*context);
-  return calls_.Ended(RpcMethod::kStop, rpc::ToGrpc(caller.ok() ? hub_.Stop(request->capture(), *caller) : caller.status()));
+  if (!caller.ok()) return Refuse("stop", RpcMethod::kStop, *context, caller.status());
+  AuditLog::Call call = audit_.Begin("stop", caller->who(), {{"capture", request->capture()}});
+  const absl::Status stopped = hub_.Stop(request->capture(), *caller);
+  call.End(ResultWord(stopped), Text(stopped));
+  return calls_.Ended(RpcMethod::kStop, rpc::ToGrpc(stopped));
 }
 
 grpc::Status ControlService::Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,
                                    grpc::ServerWriter<v1::FetchChunk>* writer) {
   const absl::StatusOr<Caller> caller = callers_.Of(*context);
-  return calls_.Ended(RpcMethod::kFetch,
-                      caller.ok() ? SendRecords(*caller, request->capture(), *writer) : rpc::ToGrpc(caller.status()));
+  if (!caller.ok()) return Refuse("fetch", RpcMethod::kFetch, *context, caller.status());
+  AuditLog::Call call = audit_.Begin("fetch", caller->who(), {{"capture", request->capture()}});
+  Sent sent;
+  const absl::Status status = SendRecords(*caller, request->capture(), *writer, sent);
+  call.End(ResultWord(status), Text(status), {{"files", sent.files}, {"bytes", sent.bytes}});
+  return calls_.Ended(RpcMethod::kFetch, rpc::ToGrpc(status));
 }
 
 absl::Status ControlService::CheckOwner(const Caller& caller, const std::string& records, const std::string& id) const {
@@ -119,22 +171,22 @@ absl::Status ControlService::CheckOwner(const Caller& caller, const std::string&
   return absl::PermissionDeniedError(absl::StrCat("capture ", id, " is user ", manifest->uid, "'s, and you are user ", caller.uid()));
 }
 
-grpc::Status ControlService::SendRecords(const Caller& caller, const std::string& id, grpc::ServerWriter<v1::FetchChunk>& writer) const {
+absl::Status ControlService::SendRecords(const Caller& caller, const std::string& id, grpc::ServerWriter<v1::FetchChunk>& writer,
+                                         Sent& sent) const {
+  // Until the last byte is sent: retention waits for it.
+  const std::unique_ptr<CaptureUse::Hold> hold = use_.Read(id);
   const std::string records = absl::StrCat(hub_.options().captures_folder, "/", id, "/records");
   std::error_code error;
-  if (!store::IsPlainFileName(id) || !std::filesystem::is_directory(records, error)) {
-    return {grpc::StatusCode::NOT_FOUND,
-            absl::StrCat("no capture ", id, " is kept here: it was never made, or retention has taken it")};
+  if (hold == nullptr || !store::IsPlainFileName(id) || !std::filesystem::is_directory(records, error)) {
+    return absl::NotFoundError(absl::StrCat("no capture ", id, " is kept here: it was never made, or retention has taken it"));
   }
-  if (hub_.IsWriting(id)) {
-    return {grpc::StatusCode::FAILED_PRECONDITION,
-            absl::StrCat("capture ", id, " still runs: wait until it has ended")};
-  }
-  if (absl::Status own = CheckOwner(caller, records, id); !own.ok()) return rpc::ToGrpc(own);
+  if (hub_.IsWriting(id)) return absl::FailedPreconditionError(absl::StrCat("capture ", id, " still runs: wait until it has ended"));
+  LOCKSTEP_RETURN_IF_ERROR(CheckOwner(caller, records, id));
   for (const std::string& name : FilesOf(records)) {
-    if (absl::Status s = SendFile(records, name, writer); !s.ok()) return rpc::ToGrpc(s);
+    LOCKSTEP_RETURN_IF_ERROR(SendFile(records, name, writer, sent.bytes));
+    ++sent.files;
   }
-  return grpc::Status::OK;
+  return absl::OkStatus();
 }
 
 }  // namespace lockstep::ingest

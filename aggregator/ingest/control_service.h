@@ -4,20 +4,34 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <functional>
 #include <string>
 
 #include "aggregator/ingest/callers.h"
+#include "aggregator/ingest/capture_use.h"
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/rpc_counts.h"
+#include "common/log/audit_log.h"
 #include "lockstep/v1/control.grpc.pb.h"
 
 namespace lockstep::ingest {
 
-// One thread of gRPC's per call: callers are people. `hub` and `calls` must outlive the server.
+// One thread of gRPC's per call: callers are people. All references must outlive the server.
 class ControlService final : public v1::Control::Service {
  public:
-  ControlService(Hub& hub, RpcCounts& calls, Callers callers, std::string version, Hub::After after)
-      : hub_(hub), calls_(calls), callers_(std::move(callers)), version_(std::move(version)), after_(std::move(after)) {}
+  // Adds what the server knows of itself to a Status. Any thread.
+  using Describe = std::function<void(v1::AggregatorStatus&)>;
+
+  ControlService(Hub& hub, RpcCounts& calls, CaptureUse& use, AuditLog& audit, Callers callers, std::string version, Describe describe,
+                 Hub::After after)
+      : hub_(hub),
+        calls_(calls),
+        use_(use),
+        audit_(audit),
+        callers_(std::move(callers)),
+        version_(std::move(version)),
+        describe_(std::move(describe)),
+        after_(std::move(after)) {}
 
   grpc::Status Status(grpc::ServerContext* context, const v1::StatusRequest* request,
                       v1::StatusReply* reply) override;
@@ -29,14 +43,24 @@ class ControlService final : public v1::Control::Service {
                      grpc::ServerWriter<v1::FetchChunk>* writer) override;
 
  private:
+  // What a Fetch has sent.
+  struct Sent {
+    size_t files = 0;
+    uint64_t bytes = 0;
+  };
+  // Of a call whose caller is not known: audited and counted.
+  grpc::Status Refuse(const char* what, RpcMethod method, const grpc::ServerContext& context, const absl::Status& why);
   // kPermissionDenied where it is another user's.
   absl::Status CheckOwner(const Caller& caller, const std::string& records, const std::string& id) const;
-  grpc::Status SendRecords(const Caller& caller, const std::string& id, grpc::ServerWriter<v1::FetchChunk>& writer) const;
+  absl::Status SendRecords(const Caller& caller, const std::string& id, grpc::ServerWriter<v1::FetchChunk>& writer, Sent& sent) const;
 
   Hub& hub_;
   RpcCounts& calls_;
+  CaptureUse& use_;
+  AuditLog& audit_;
   const Callers callers_;
   const std::string version_;
+  const Describe describe_;
   const Hub::After after_;
 };
 

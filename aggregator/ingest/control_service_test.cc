@@ -4,11 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "aggregator/ingest/ingest_fixture.h"
 
 namespace lockstep::ingest {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr char kToken[] = "0123456789abcdef0123456789abcdef";
@@ -125,6 +130,70 @@ TEST_F(ControlServiceTest, ACaptureIsItsOwnersAlone) {
   std::filesystem::remove(folder_ + "/captures/" + id + "/records/manifest.json");
   EXPECT_EQ(FetchAs("alice", id), grpc::StatusCode::PERMISSION_DENIED) << "whose it is cannot be told";
   EXPECT_EQ(FetchAs("token", id), grpc::StatusCode::OK);
+}
+
+TEST_F(ControlServiceTest, WhoDidWhatIsKeptAndNoSecretWithIt) {
+  const std::string job = JobOfTheRank();
+  TraceAs("bob", job);
+  TraceAs("mallory", job);
+  auto running = std::async(std::launch::async, [&] { return TraceAs("alice", job); });
+  FakeDaemon& daemon = *daemons_[0];
+  const std::string id = ArmAll(daemon);
+  {
+    std::lock_guard<std::mutex> lock(audited_mutex_);
+    EXPECT_THAT(audited_.back(), AllOf(HasSubstr("\"by\":\"munge\",\"uid\":1000,"), HasSubstr("\"stage\":\"begin\"")))
+        << "before the capture has ended";
+  }
+  WaitForStart(daemon);
+  daemon.SendEnd(1, id, 0);
+  running.get();
+  StopAs("token", id);
+  FetchAs("bob", id);
+  FetchAs("token", id);
+  v1::StatusReply reply;
+  auto context = std::make_unique<grpc::ClientContext>();
+  context->AddMetadata(rpc::kTokenMetadata, "wrong-token-wrong-token");
+  EXPECT_FALSE(stub_->Status(context.get(), {}, &reply).ok());
+  EXPECT_NE(Daemon("n1", 2).Connect("wrong-token-wrong-token").credits(), 16u);
+
+  std::lock_guard<std::mutex> lock(audited_mutex_);
+  const std::string capture = "\"capture\":\"" + id + "\"";
+  EXPECT_THAT(audited_,
+              ElementsAre(AllOf(HasSubstr("\"what\":\"trace\""), HasSubstr("\"uid\":1001,"),
+                                HasSubstr("\"stage\":\"begin\",\"job\":\"" + job + "\",\"ranks\":\"all\"")),
+                          AllOf(HasSubstr("\"result\":\"denied\""), HasSubstr("is user 1000's, and you are user 1001")),
+                          AllOf(HasSubstr("\"what\":\"trace\""), HasSubstr("\"result\":\"refused\",\"text\":\"forged\"")),
+                          HasSubstr("\"duration_ns\":50000000"),
+                          AllOf(HasSubstr("\"result\":\"complete\""), HasSubstr(capture), HasSubstr("\"captured_ranks\":1")),
+                          AllOf(HasSubstr("\"what\":\"stop\",\"by\":\"token\""), HasSubstr(capture)), HasSubstr("\"result\":\"not_found\""),
+                          HasSubstr("\"what\":\"fetch\""), AllOf(HasSubstr("\"result\":\"denied\""), HasSubstr("\"files\":0,\"bytes\":0")),
+                          AllOf(HasSubstr("\"what\":\"fetch\",\"by\":\"token\""), HasSubstr("\"stage\":\"begin\"")),
+                          AllOf(HasSubstr("\"stage\":\"end\",\"result\":\"ok\""), ContainsRegex("\"files\":[1-9][0-9]*,\"bytes\":[1-9]")),
+                          AllOf(HasSubstr("\"what\":\"status\""), HasSubstr("\"result\":\"refused\"")), HasSubstr("\"what\":\"connect\"")));
+  for (const std::string& line : audited_) {
+    for (const char* secret : {kToken, "wrong-token", "alice"}) EXPECT_EQ(line.find(secret), std::string::npos) << line;
+  }
+}
+
+TEST_F(ControlServiceTest, WhatIsBeingFetchedIsNotRemovedUnderItsReader) {
+  const std::string id = "20260101-000000-00000a", folder = folder_ + "/captures/" + id + "/records";
+  std::filesystem::create_directories(folder);
+  // More than the stream holds on its way.
+  constexpr size_t kBytes = 32u << 20;
+  for (const char* name : {"r0.p00000.0.lsr", "r0.p00000.1.lsr"}) std::ofstream(folder + "/" + name) << std::string(kBytes, 'x');
+  v1::FetchRequest request;
+  request.set_capture(id);
+  const auto context = As("token");
+  auto reader = stub_->Fetch(context.get(), request);
+  v1::FetchChunk chunk;
+  ASSERT_TRUE(reader->Read(&chunk));
+  size_t bytes = chunk.data().size();
+  EXPECT_FALSE(use_.BeginRemoval(id)) << "what retention asks before it removes";
+  while (reader->Read(&chunk)) bytes += chunk.data().size();
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(bytes, 2 * kBytes);
+  for (int i = 0; i < 200 && !use_.BeginRemoval(id); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(FetchAs("token", id), grpc::StatusCode::NOT_FOUND) << "it is being removed";
 }
 
 }  // namespace

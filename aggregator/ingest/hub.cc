@@ -31,6 +31,23 @@ std::string NewCaptureId(JobTime now) {
 
 }  // namespace
 
+const char* OutcomeWord(v1::TraceFinished::Outcome outcome) {
+  switch (outcome) {
+    case v1::TraceFinished::COMPLETE:
+      return "complete";
+    case v1::TraceFinished::PARTIAL:
+      return "partial";
+    case v1::TraceFinished::NO_SUCH_JOB:
+      return "no_such_job";
+    case v1::TraceFinished::DENIED:
+      return "denied";
+    case v1::TraceFinished::TIMED_OUT:
+      return "timed_out";
+    default:
+      return "failed";
+  }
+}
+
 Hub::Hub(HubOptions options, const Clock& clock) : options_(std::move(options)), clock_(clock) {}
 Hub::~Hub() { Shutdown(); }
 
@@ -43,6 +60,7 @@ v1::Register Hub::Connect(const v1::DaemonHello& hello, std::shared_ptr<DaemonCo
         "this aggregator speaks protocol %u to %u and the daemon %u to %u: install the same version of "
         "Lockstep on both",
         kProtocolMin, kProtocolMax, hello.version().protocol_min(), hello.version().protocol_max()));
+    options_.log(LogLevel::kWarning, "daemon_refused", {{"host", hello.host_name()}, {"reason", reply.refused()}});
     return reply;
   }
   if (hello.node_id().empty()) {
@@ -71,12 +89,13 @@ v1::Register Hub::Connect(const v1::DaemonHello& hello, std::shared_ptr<DaemonCo
     connection->Send(message);
     replaced = std::exchange(daemon.connection, std::move(connection));
     daemon.host_name = hello.host_name();
-    daemon.version = hello.version().program();
+    daemon.version = hello.version();
     daemon.connected = clock_.Now();
   }
   if (replaced != nullptr) replaced->Close();
   for (const auto& session : Sessions()) session->OnDaemonBack(key);
-  options_.log(absl::StrCat("daemon of ", hello.host_name(), " connected"));
+  options_.log(LogLevel::kInfo, "daemon_connected",
+               {{"host", hello.host_name()}, {"node", hello.node_id()}, {"version", hello.version().program()}});
   return reply;
 }
 
@@ -87,6 +106,7 @@ void Hub::Disconnect(const DaemonKey& key, const DaemonConnection* connection) {
     const auto it = daemons_.find(key);
     if (it == daemons_.end() || it->second.connection.get() != connection) return;
     it->second.connection = nullptr;
+    it->second.left = clock_.Now();
     host = it->second.host_name;
     NoteSeen(it->second.ranks);
     // Its acknowledged sequence is all that is worth keeping, and not for ever.
@@ -95,7 +115,7 @@ void Hub::Disconnect(const DaemonKey& key, const DaemonConnection* connection) {
     }
     changed_.notify_all();
   }
-  options_.log(absl::StrCat("daemon of ", host, " left"));
+  options_.log(LogLevel::kInfo, "daemon_left", {{"host", host}, {"node", key.node_id}});
 }
 
 std::optional<uint64_t> Hub::Handle(const DaemonKey& key, const DaemonConnection* connection,
@@ -112,6 +132,11 @@ std::optional<uint64_t> Hub::Handle(const DaemonKey& key, const DaemonConnection
       changed_.notify_all();
       return std::nullopt;
     }
+  }
+  if (message.has_health()) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (const auto it = daemons_.find(key); it != daemons_.end()) it->second.health = message.health();
+    return std::nullopt;
   }
   if (message.has_states()) {
     if (auto session = SessionOf(message.states().capture())) session->OnStates(key, message.states());
@@ -237,10 +262,13 @@ v1::TraceFinished Hub::Trace(const v1::TraceRequest& request, const Caller& call
     return finished;
   }
   const std::string& id = (*session)->id();
-  options_.log(absl::StrCat("capture ", id, " of job ", (*session)->selection().job, " begins"));
+  const Selection& selection = (*session)->selection();
+  options_.log(LogLevel::kInfo, "capture_begins",
+               {{"capture", id}, {"job", selection.job}, {"uid", selection.uid}, {"ranks", selection.ranks.size()}});
   finished = (*session)->Run(emit);
   after(absl::StrCat(options_.captures_folder, "/", id), finished);
-  options_.log(absl::StrCat("capture ", id, " ended", finished.text().empty() ? "" : ": ", finished.text()));
+  options_.log(finished.outcome() == v1::TraceFinished::COMPLETE ? LogLevel::kInfo : LogLevel::kWarning, "capture_ended",
+               {{"capture", id}, {"job", selection.job}, {"outcome", OutcomeWord(finished.outcome())}, {"text", finished.text()}});
   const v1::CaptureStatus status = (*session)->Status();
   std::lock_guard<std::mutex> lock(mutex_);
   sessions_.erase(id);

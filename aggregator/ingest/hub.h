@@ -22,6 +22,7 @@
 #include "aggregator/ingest/clock.h"
 #include "aggregator/ingest/daemon_connection.h"
 #include "aggregator/ingest/selection.h"
+#include "common/log/log.h"
 #include "common/metrics/histogram.h"
 #include "common/metrics/loss_table.h"
 #include "lockstep/v1/control.pb.h"
@@ -33,8 +34,7 @@ struct HubOptions {
   std::string captures_folder;  // one folder per capture is made here; must exist
   uint32_t credits = 16;        // batches a daemon may have unacknowledged
   SessionLimits limits;
-  // One line about something an operator wants to know; any thread.
-  std::function<void(const std::string&)> log = [](const std::string&) {};
+  LogSink log = &LogNothing;
 };
 
 // Since the hub was made, but for the first three.
@@ -69,6 +69,9 @@ struct SeenJob {
   JobTime last_seen;  // when a daemon last told of it, or left
 };
 
+// As the log, the audit log and metrics spell it.
+const char* OutcomeWord(v1::TraceFinished::Outcome outcome);
+
 // A capture that has not ended, its report included: "closed" while that is made.
 struct RunningCapture {
   v1::CaptureStatus status;
@@ -100,6 +103,8 @@ class Hub {
   absl::Status Stop(const std::string& capture, const Caller& caller);
   // Ranks and captures that the caller may use.
   v1::StatusReply Status(const std::string& job, const Caller& caller) const;
+  // The last daemon of each node that has none connected and had one within a day.
+  std::vector<v1::AbsentDaemon> Absent() const;
   std::vector<RunningCapture> Running() const;
   // The last 256 jobs, those that are gone too.
   std::map<JobKey, SeenJob> SeenJobs() const;
@@ -118,7 +123,9 @@ class Hub {
   struct Daemon {
     std::shared_ptr<DaemonConnection> connection;  // null while it is away
     std::string host_name;
-    std::string version;
+    v1::Version version;
+    std::optional<v1::DaemonHealth> health;
+    JobTime left;  // where it is away
     std::vector<v1::Rank> ranks;
     bool told_ranks = false;
     uint64_t acked = 0;

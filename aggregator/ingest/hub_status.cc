@@ -40,7 +40,9 @@ v1::StatusReply Hub::Status(const std::string& job, const Caller& caller) const 
       v1::DaemonStatus& status = *reply.add_daemons();
       status.set_node_id(key.node_id);
       status.set_host_name(daemon.host_name);
-      status.set_version(daemon.version);
+      status.set_version(daemon.version.program());
+      *status.mutable_protocol() = daemon.version;
+      if (daemon.health) *status.mutable_health() = *daemon.health;
       status.set_connected_ns(daemon.connected.ns());
       for (const v1::Rank& rank : daemon.ranks) {
         const JobNames names = {rank.job(), rank.job_source(), rank.scheduler_job()};
@@ -56,6 +58,28 @@ v1::StatusReply Hub::Status(const std::string& job, const Caller& caller) const 
     if (shown(session->selection().job, session->selection().uid)) *reply.add_captures() = session->Status();
   }
   return reply;
+}
+
+std::vector<v1::AbsentDaemon> Hub::Absent() const {
+  constexpr Nanos kRemembered = Nanos::Seconds(86400);
+  std::vector<v1::AbsentDaemon> out;
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::map<std::string, const Daemon*> last;  // by node
+  for (const auto& entry : daemons_) {
+    const Daemon*& known = last[entry.first.node_id];
+    const bool newer =
+        known == nullptr || entry.second.connection != nullptr || (known->connection == nullptr && entry.second.left > known->left);
+    if (newer) known = &entry.second;
+  }
+  for (const auto& entry : last) {
+    const Nanos away = clock_.Now() - entry.second->left;
+    if (entry.second->connection != nullptr || entry.second->left == JobTime() || away > kRemembered) continue;
+    v1::AbsentDaemon& absent = out.emplace_back();
+    absent.set_node_id(entry.first);
+    absent.set_host_name(entry.second->host_name);
+    absent.set_away_ns(away.ns());
+  }
+  return out;
 }
 
 HubStats Hub::stats() const {

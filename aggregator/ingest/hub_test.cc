@@ -218,6 +218,23 @@ TEST_F(HubTest, WhatIsSentTwiceOrNeverOrLostIsCounted) {
   EXPECT_THAT(page.text(), HasSubstr("{stage=\"other\",kind=\"kernel\"} 7\n"));
 }
 
+TEST_F(HubTest, HowADaemonDoesIsToldAndWhoIsAwayIsRemembered) {
+  Hub hub(options_, clock_);
+  Daemon daemon(hub, 0, 1);
+  EXPECT_FALSE(hub.Status("", Caller::All()).daemons(0).has_health()) << "an older daemon never tells";
+  v1::FromDaemon message;
+  message.mutable_health()->set_spool_bytes(7);
+  EXPECT_EQ(daemon.Up(message), std::nullopt) << "it has no number to acknowledge";
+  EXPECT_EQ(hub.Status("", Caller::All()).daemons(0).health().spool_bytes(), 7u);
+  EXPECT_TRUE(hub.Absent().empty());
+  hub.Disconnect(daemon.key(), &daemon.inbox());
+  ASSERT_EQ(hub.Absent().size(), 1u);
+  EXPECT_EQ(hub.Absent()[0].node_id(), daemon.key().node_id);
+  EXPECT_LT(hub.Absent()[0].away_ns(), Nanos::Seconds(60).ns());
+  Daemon again(hub, 0, 1);
+  EXPECT_TRUE(hub.Absent().empty());
+}
+
 TEST_F(HubTest, DaemonsAskersAndOnlookersAtOnceLoseNothing) {
   constexpr int kDaemons = 8;
   constexpr int kCaptures = 5;

@@ -10,6 +10,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -55,6 +56,20 @@ struct TraceRun {
   }
 };
 
+class KeptLines final : public LineSink {
+ public:
+  KeptLines(std::vector<std::string>& lines, std::mutex& mutex) : lines_(lines), mutex_(mutex) {}
+  absl::Status Append(std::string_view line) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    lines_.emplace_back(line);
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<std::string>& lines_;
+  std::mutex& mutex_;
+};
+
 class IngestTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -78,9 +93,9 @@ class IngestTest : public ::testing::Test {
     hub_ = std::make_unique<Hub>(options, clock_);
     rpc::Token secret;
     if (!token.empty()) secret = *rpc::Token::FromText(token);
-    ingest_ = std::make_unique<IngestService>(*hub_, calls_, clock_, secret);
-    control_ = std::make_unique<ControlService>(*hub_, calls_, Callers(secret, std::move(credentials)), "test",
-                                                [](const std::string&, v1::TraceFinished&) {});
+    ingest_ = std::make_unique<IngestService>(*hub_, calls_, audit_, clock_, secret);
+    control_ = std::make_unique<ControlService>(*hub_, calls_, use_, audit_, Callers(secret, std::move(credentials)), "test",
+                                                [](v1::AggregatorStatus&) {}, [](const std::string&, v1::TraceFinished&) {});
     grpc::ServerBuilder builder;
     rpc::Configure(builder);
     address_ = "unix:" + folder_ + "/s";
@@ -181,6 +196,12 @@ class IngestTest : public ::testing::Test {
   SystemClock clock_;
   std::unique_ptr<Hub> hub_;
   RpcCounts calls_;
+  CaptureUse use_;
+  // Lines of the audit log, the oldest first. By `audited_mutex_` while calls run.
+  std::vector<std::string> audited_;
+  std::mutex audited_mutex_;
+  lockstep::SystemClock audit_clock_;
+  AuditLog audit_{{.program = "test", .session = 1, .user_name = nullptr}, std::make_unique<KeptLines>(audited_, audited_mutex_), audit_clock_};
   std::unique_ptr<IngestService> ingest_;
   std::unique_ptr<ControlService> control_;
   std::unique_ptr<grpc::Server> server_;

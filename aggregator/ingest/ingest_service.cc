@@ -136,7 +136,9 @@ class StreamReactor final : public Reactor {
 }  // namespace
 
 Reactor* IngestService::Stream(grpc::CallbackServerContext* context) {
-  return new StreamReactor(hub_, calls_, token_.Check(*context));
+  const absl::Status allowed = token_.Check(*context);
+  if (!allowed.ok()) audit_.Refused("connect", CallerAt(*context), {allowed.message().data(), allowed.message().size()});
+  return new StreamReactor(hub_, calls_, allowed);
 }
 
 grpc::ServerUnaryReactor* IngestService::Ping(grpc::CallbackServerContext* context,

@@ -7,6 +7,7 @@
 #include "aggregator/ingest/clock.h"
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/rpc_counts.h"
+#include "common/log/audit_log.h"
 #include "common/rpc/token.h"
 #include "lockstep/v1/ingest.grpc.pb.h"
 
@@ -15,8 +16,8 @@ namespace lockstep::ingest {
 // gRPC's own threads call it. References must outlive the server it is registered with.
 class IngestService final : public v1::Ingest::CallbackService {
  public:
-  IngestService(Hub& hub, RpcCounts& calls, const Clock& clock, rpc::Token token)
-      : hub_(hub), calls_(calls), clock_(clock), token_(std::move(token)) {}
+  IngestService(Hub& hub, RpcCounts& calls, AuditLog& audit, const Clock& clock, rpc::Token token)
+      : hub_(hub), calls_(calls), audit_(audit), clock_(clock), token_(std::move(token)) {}
 
   grpc::ServerBidiReactor<v1::FromDaemon, v1::FromAggregator>* Stream(
       grpc::CallbackServerContext* context) override;
@@ -26,6 +27,7 @@ class IngestService final : public v1::Ingest::CallbackService {
  private:
   Hub& hub_;
   RpcCounts& calls_;
+  AuditLog& audit_;
   const Clock& clock_;
   const rpc::Token token_;
 };

@@ -60,8 +60,12 @@ bool IsLoopbackHost(std::string_view host) {
   return digits && host.substr(0, 4) == "127.";
 }
 
-Site::Site(SiteOptions options, const ingest::Hub& hub, SignIn sign_in, std::function<MonoTime()> now)
-    : options_(std::move(options)), hub_(hub), sign_in_(std::move(sign_in)), kept_(hub.options().captures_folder, std::move(now)) {}
+Site::Site(SiteOptions options, const ingest::Hub& hub, SignIn sign_in, AuditLog& audit, std::function<MonoTime()> now)
+    : options_(std::move(options)),
+      hub_(hub),
+      sign_in_(std::move(sign_in)),
+      audit_(audit),
+      kept_(hub.options().captures_folder, std::move(now)) {}
 
 bool Site::Admits(const HttpRequest& request) const { return request.path == "/" || sign_in_.Inside(request).has_value(); }
 
@@ -79,7 +83,10 @@ HttpResponse Site::Answer(const HttpRequest& request) {
 }
 
 HttpResponse Site::Find(const HttpRequest& request) {
-  if (request.path == "/session") return sign_in_.Grant();
+  if (request.path == "/session") {
+    audit_.Note("session", {"token", std::nullopt, request.peer}, "ok", {});
+    return sign_in_.Grant();
+  }
   HttpResponse response;
   if (request.path == "/") {
     response.content_type = "text/html; charset=utf-8";
@@ -94,11 +101,11 @@ HttpResponse Site::Find(const HttpRequest& request) {
     response.headers.emplace_back("Content-Security-Policy", kDataPolicy);
     return response;
   }
-  if (path.substr(0, kCaptures.size()) == kCaptures) return CaptureFile(path.substr(kCaptures.size()));
+  if (path.substr(0, kCaptures.size()) == kCaptures) return CaptureFile(request, path.substr(kCaptures.size()));
   return Refused(kNotFound, "nothing is here; the index is at /\n");
 }
 
-HttpResponse Site::CaptureFile(std::string_view below) {
+HttpResponse Site::CaptureFile(const HttpRequest& request, std::string_view below) {
   const size_t slash = below.find('/');
   const std::string id(below.substr(0, slash));
   const std::string_view name = slash == std::string_view::npos ? std::string_view() : below.substr(slash + 1);
@@ -108,6 +115,9 @@ HttpResponse Site::CaptureFile(std::string_view below) {
   if (kept_.rows().count(id) == 0) Refresh();
   if (type != std::end(kTypes)) response.file = kept_.Open(id, type->name);
   if (!response.file.ok()) return Refused(kNotFound, "no such file is kept here: the capture has none, still runs, or retention has taken it\n");
+  // Before a byte of it leaves.
+  const char* by = sign_in_.Inside(request) ? "session" : "token";
+  audit_.Note("read", {by, std::nullopt, request.peer}, "ok", {{"capture", id}, {"file", std::string(type->name)}});
   response.content_type = type->content_type;
   response.headers.emplace_back("Content-Security-Policy", type->policy);
   return response;

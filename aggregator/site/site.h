@@ -1,4 +1,4 @@
-// The aggregator's pages: what is there, and who may see it. Read-only. docs/operate.md says how it is used, docs/decisions/0007 why so.
+// The aggregator's pages: what is there, and who may see it. Read-only. docs/operations.md says how it is used, docs/decisions/0007 why so.
 //
 //   /                      the page: the same for everybody, without a word of what is here
 //   /session               for the token, where the rest is for a browser (sign_in.h); below that, or here with the token:
@@ -18,6 +18,7 @@
 #include "aggregator/site/index.h"
 #include "aggregator/site/kept_captures.h"
 #include "aggregator/site/sign_in.h"
+#include "common/log/audit_log.h"
 #include "common/metrics/http_request.h"
 #include "common/metrics/http_server.h"
 
@@ -36,8 +37,8 @@ struct SiteOptions {
 // One thread: that of the port.
 class Site {
  public:
-  // `hub` outlives it, and so does what `now`, a clock that only goes forward, stands on.
-  Site(SiteOptions options, const ingest::Hub& hub, SignIn sign_in, std::function<MonoTime()> now);
+  // `hub` and `audit` outlive it, and so does what `now`, a clock that only goes forward, stands on.
+  Site(SiteOptions options, const ingest::Hub& hub, SignIn sign_in, AuditLog& audit, std::function<MonoTime()> now);
 
   // Whether the request needs no token.
   bool Admits(const metrics::HttpRequest& request) const;
@@ -46,13 +47,14 @@ class Site {
 
  private:
   metrics::HttpResponse Find(const metrics::HttpRequest& request);
-  metrics::HttpResponse CaptureFile(std::string_view below);
+  metrics::HttpResponse CaptureFile(const metrics::HttpRequest& request, std::string_view below);
   std::vector<ingest::RunningCapture> Refresh();
   Index MakeIndex();
 
   const SiteOptions options_;
   const ingest::Hub& hub_;
   const SignIn sign_in_;
+  AuditLog& audit_;
   KeptCaptures kept_;
 };
 

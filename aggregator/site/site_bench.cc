@@ -27,13 +27,15 @@ struct Store {
   CapturesFolder folder;
   ingest::HubOptions options;
   ingest::SystemClock clock;
+  SystemClock audit_clock;
+  AuditLog audit{{.program = "bench", .user_name = nullptr}, nullptr, audit_clock};
 };
 
 // Every later one.
 void BM_Index(benchmark::State& state) {
   Store store(static_cast<int>(state.range(0)));
   const ingest::Hub hub(store.options, store.clock);
-  Site site({.program = "bench", .listen = {}}, hub, *SignIn::Make(), &ingest::MonoNow);
+  Site site({.program = "bench", .listen = {}}, hub, *SignIn::Make(), store.audit, &ingest::MonoNow);
   size_t bytes = 0;
   // The first ones read what is kept, 100 ms at a time.
   while (site.Answer(IndexRequest()).body.find("\"unread\": 0") == std::string::npos) {

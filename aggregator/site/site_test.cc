@@ -18,6 +18,19 @@ using ::testing::StartsWith;
 constexpr char kToken[] = "0123456789abcdef0123456789abcdef";
 constexpr char kId[] = "20260301-120000-0a1b2c";
 
+// Only the port's thread writes, and a test reads after it was answered.
+class KeptLines final : public LineSink {
+ public:
+  explicit KeptLines(std::vector<std::string>& lines) : lines_(lines) {}
+  absl::Status Append(std::string_view line) override {
+    lines_.emplace_back(line);
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<std::string>& lines_;
+};
+
 class SiteTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -29,7 +42,8 @@ class SiteTest : public ::testing::Test {
     ingest::HubOptions hub;
     hub.captures_folder = folder_.path();
     hub_ = std::make_unique<ingest::Hub>(hub, clock_);
-    site_ = std::make_unique<Site>(SiteOptions{.program = "test", .listen = {"127.0.0.1:7077"}, .port = port}, *hub_, *SignIn::Make(), &ingest::MonoNow);
+    site_ = std::make_unique<Site>(SiteOptions{.program = "test", .listen = {"127.0.0.1:7077"}, .port = port}, *hub_, *SignIn::Make(),
+                                   audit_, &ingest::MonoNow);
     metrics::HttpServerOptions options;
     options.address = "127.0.0.1:0";
     options.token = *rpc::Token::FromText(kToken);
@@ -53,6 +67,9 @@ class SiteTest : public ::testing::Test {
 
   CapturesFolder folder_;
   ingest::SystemClock clock_;
+  SystemClock audit_clock_;
+  std::vector<std::string> audited_;
+  AuditLog audit_{{.program = "test", .user_name = nullptr}, std::make_unique<KeptLines>(audited_), audit_clock_};
   std::unique_ptr<ingest::Hub> hub_;
   std::unique_ptr<Site> site_;
   std::unique_ptr<metrics::HttpServer> server_;
@@ -162,6 +179,19 @@ TEST_F(SiteTest, DamagedRequestsGetNothingOfACapture) {
     EXPECT_THAT(request->path, ::testing::AnyOf(base_ + "captures/" + kId + "/report.txt")) << damaged;
   }
   EXPECT_GT(served, 0) << "some damage does not matter; else nothing was tested";
+}
+
+TEST_F(SiteTest, WhoOpenedASessionAndReadWhatIsKept) {
+  Open();
+  Ask(base_ + "captures/" + kId + "/report.txt", cookie_);
+  Ask(std::string("/captures/") + kId + "/report.json", Bearer());
+  Ask(base_ + "captures/none/report.txt", cookie_);
+  ASSERT_EQ(audited_.size(), 3u);
+  EXPECT_THAT(audited_[0], HasSubstr("\"what\":\"session\",\"by\":\"token\",\"peer\":\"127.0.0.1:"));
+  EXPECT_THAT(audited_[1], HasSubstr("\"what\":\"read\",\"by\":\"session\""));
+  EXPECT_THAT(audited_[1], HasSubstr(std::string("\"capture\":\"") + kId + "\",\"file\":\"report.txt\""));
+  EXPECT_THAT(audited_[2], HasSubstr("\"by\":\"token\""));
+  for (const std::string& line : audited_) EXPECT_EQ(line.find(base_.substr(3, 60)), std::string::npos) << line;
 }
 
 }  // namespace

@@ -22,11 +22,16 @@ HttpResponse Line(int status, absl::string_view text) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Start(HttpServerOptions options, std::string prefix, EndpointSource source) {
-  if (options.token.empty()) {
+absl::Status MayOpen(const std::string& address, const std::string& flag, rpc::HasToken token) {
+  if (token == rpc::HasToken::kNo) {
     return absl::FailedPreconditionError(absl::StrCat(
-        options.flag, " ", options.address, ": a TCP port is open to every user of its machine, so none is opened without a token; give --token-file"));
+        flag, " ", address, ": a TCP port is open to every user of its machine, so none is opened without a token; give --token-file"));
   }
+  return HttpServer::CheckAddress(address, flag);
+}
+
+absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Start(HttpServerOptions options, std::string prefix, EndpointSource source) {
+  LOCKSTEP_RETURN_IF_ERROR(MayOpen(options.address, options.flag, options.token.empty() ? rpc::HasToken::kNo : rpc::HasToken::kYes));
   std::unique_ptr<Endpoint> endpoint(new Endpoint(std::move(prefix), std::move(source)));
   LOCKSTEP_ASSIGN_OR_RETURN(
       endpoint->server_, HttpServer::Start(std::move(options), [raw = endpoint.get()](const HttpRequest& request, const HttpCounts& so_far) {

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/metrics/http_server.h"
 #include "common/metrics/page.h"
+#include "common/rpc/server.h"
 
 namespace lockstep::metrics {
 
@@ -24,6 +25,9 @@ struct EndpointSource {
   // Every other path; null: there is none.
   std::function<HttpResponse(const HttpRequest& request)> others;
 };
+
+// Whether an endpoint may be opened at that address: what Start holds to, and settings are checked by. `flag` named it.
+absl::Status MayOpen(const std::string& address, const std::string& flag, rpc::HasToken token);
 
 class Endpoint {
  public:

@@ -22,6 +22,7 @@ struct HttpRequest {
   std::string authorization;
   std::string host;
   std::string cookie;
+  std::string peer;  // who is connected, as IP:PORT; the server adds it
 };
 
 // Nothing while the head is not complete. What follows the head is not looked at: each connection answers one request. Pure.

@@ -118,6 +118,11 @@ const char* Reason(int status) {
 
 }  // namespace
 
+absl::Status HttpServer::CheckAddress(const std::string& address, const std::string& flag) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address parsed, rpc::Address::Parse(address));
+  return Resolve(parsed, flag).status();
+}
+
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(HttpServerOptions options, Answer answer) {
   LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address parsed, rpc::Address::Parse(options.address));
   LOCKSTEP_ASSIGN_OR_RETURN(SocketAddress address, Resolve(parsed, options.flag));
@@ -174,7 +179,9 @@ void HttpServer::Run() {
 
 void HttpServer::Accept() {
   for (int i = 0; i < kBacklog; ++i) {
-    Fd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    SocketAddress peer;
+    peer.length = sizeof(peer.bytes);
+    Fd fd(accept4(listener_.get(), reinterpret_cast<sockaddr*>(&peer.bytes), &peer.length, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd.ok()) {
       // The connection stays in the queue, which would wake this thread again and again.
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) accept_again_ = Now() + kNoDescriptorsPause;
@@ -186,6 +193,7 @@ void HttpServer::Accept() {
     }
     Connection& connection = connections_.emplace_back();
     connection.fd = std::move(fd);
+    connection.peer = TextOf(peer);
     connection.until = Now() + options_.request_time;
   }
 }
@@ -201,8 +209,9 @@ bool HttpServer::Turn(Connection& connection) {
   if (!connection.answer.empty()) return Send(connection);
   if (!Receive(connection)) return false;
   if (connection.answered) return true;
-  const std::optional<HttpRequest> request = ParseHttpRequest(connection.received);
+  std::optional<HttpRequest> request = ParseHttpRequest(connection.received);
   if (!request) return true;
+  request->peer = connection.peer;
   connection.answered = true;
   connection.received.clear();
   Respond(*request, connection);
@@ -254,7 +263,10 @@ bool HttpServer::Allowed(const HttpRequest& request) const {
 void HttpServer::Respond(const HttpRequest& request, Connection& connection) {
   HttpResponse response;
   response.status = request.status;
-  if (response.status == 200 && !Allowed(request)) response.status = 401;
+  if (response.status == 200 && !Allowed(request)) {
+    response.status = 401;
+    options_.refused(request);
+  }
   if (response.status == 200) {
     response = answer_(request, counts_);
   } else {

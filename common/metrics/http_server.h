@@ -42,6 +42,8 @@ struct HttpServerOptions {
   rpc::Token token;     // empty: loopback only, and nobody is asked for one
   // Lets a request in that does not carry the token; null: none. On the server's thread.
   std::function<bool(const HttpRequest&)> admit;
+  // Told of each request that is answered 401. On the server's thread.
+  std::function<void(const HttpRequest&)> refused = [](const HttpRequest&) {};
   size_t most_connections = 16;
   Nanos request_time = Nanos::Seconds(5);  // from the connection to the request's end
   Nanos answer_time = Nanos::Seconds(5);   // from there to the answer's last byte
@@ -61,6 +63,8 @@ class HttpServer {
 
   // kInvalidArgument, kFailedPrecondition: the address, with the remedy.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(HttpServerOptions options, Answer answer);
+  // kInvalidArgument: Start would not take the address for what it is.
+  static absl::Status CheckAddress(const std::string& address, const std::string& flag);
   // Ends when the answer that runs has returned. No call of `answer` follows.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
@@ -72,6 +76,7 @@ class HttpServer {
  private:
   struct Connection {
     Fd fd;
+    std::string peer;
     MonoTime until;
     std::string received;
     std::string answer;

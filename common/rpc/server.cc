@@ -59,14 +59,18 @@ void Configure(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
 }
 
+absl::Status MayListen(const Address& address, HasToken token) {
+  if (address.is_unix() || token == HasToken::kYes) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("no TCP port without a token, ", address.target(),
+                                                    " included: every user of the machine could use it; give --token-file"));
+}
+
 absl::Status Listen(grpc::ServerBuilder& builder, const Address& address, const Token& token, int* port) {
   if (address.is_unix()) {
     LOCKSTEP_RETURN_IF_ERROR(CheckFolder(address.path()));
     LOCKSTEP_RETURN_IF_ERROR(RemoveDeadSocket(address.path()));
-  } else if (token.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("no TCP port without a token, ", address.target(),
-                     " included: every user of the machine could use it; give --token-file"));
+  } else {
+    LOCKSTEP_RETURN_IF_ERROR(MayListen(address, token.empty() ? HasToken::kNo : HasToken::kYes));
   }
   builder.AddListeningPort(address.target(), grpc::InsecureServerCredentials(), port);
   return absl::OkStatus();

@@ -15,6 +15,10 @@ namespace lockstep::rpc {
 // Message sizes, keepalive, no port sharing: before anything is added to `builder`.
 void Configure(grpc::ServerBuilder& builder);
 
+// Whether a server may be opened at that address: what Listen holds to, and settings are checked by. kFailedPrecondition with the remedy.
+enum class HasToken { kNo, kYes };
+absl::Status MayListen(const Address& address, HasToken token);
+
 // Adds the port. A TCP port, loopback included, is open to every user of the machine: kFailedPrecondition
 // without a token. The folder of a Unix socket must belong to this user and be closed to others
 // (kPermissionDenied). A dead socket file of this user is removed. `*port` gets the TCP port once the server

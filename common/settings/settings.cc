@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "common/settings/example_file.h"
+#include "common/settings/service_page.h"
 #include "common/settings/settings_file.h"
 
 namespace lockstep::settings {
@@ -51,6 +52,7 @@ Settings::Settings(CLI::App& app, Program program, const char* const* environmen
       ->configurable(false);
   app.add_flag("--print-config", print_, "Print each key's value and where it is from, and end")->configurable(false);
   app.add_flag("--example-config", example_, "Print a configuration file that explains every key, and end")->configurable(false);
+  app.add_flag("--man-page", page_, "Print the manual page, and end")->configurable(false);
   app.footer(absl::StrCat(app.get_footer(), app.get_footer().empty() ? "" : "\n\n", "Each option is also taken from the environment: --log-level from ",
                           VariableOf("log-level"), ", and so on; a comma separates several values."));
 }
@@ -102,6 +104,33 @@ void Settings::ReadEnvironment(Values& values) {
       break;
     }
   }
+}
+
+void Settings::WarnOfUnknownVariables() const {
+  std::vector<std::string> known = {VariableOf(kConfig)};
+  for (const std::string& key : Keys()) known.push_back(VariableOf(key));
+  for (const char* const* variable = environment_; variable != nullptr && *variable != nullptr; ++variable) {
+    const std::string name(*variable, std::strcspn(*variable, "="));
+    if (name.rfind(program_.prefix, 0) != 0 || std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const std::string nearest = NearestWord(name, known);
+    std::fprintf(stderr, "%s: warning: %s is the variable of no key and is not read%s\n", program_.name.c_str(), name.c_str(),
+                 nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?").c_str());
+  }
+}
+
+bool Settings::HoldsRules(const Values& values) const {
+  bool holds = true;
+  for (const Clash& clash : program_.rules()) {
+    std::vector<std::string> places;
+    for (const std::string& key : clash.keys) {
+      if (const auto told = values.find(key); told != values.end()) places.push_back(told->second[0].origin);
+    }
+    const bool error = clash.weight == Clash::Weight::kError;
+    holds = holds && !error;
+    std::fprintf(stderr, "%s: %s%s%s\n", program_.name.c_str(),
+                 error ? "" : "warning: ", places.empty() ? "" : (absl::StrJoin(places, ", ") + ": ").c_str(), clash.text.c_str());
+  }
+  return holds;
 }
 
 void Settings::ReadFile(const std::string& path, Values& values) {
@@ -195,9 +224,14 @@ std::optional<int> Settings::Parse(int argc, const char* const* argv) {
     std::fputs(ExampleFile(app_, program_).c_str(), stdout);
     return kDone;
   }
+  if (given.count("man-page") != 0) {
+    std::fputs(ServicePage(app_, program_).c_str(), stdout);
+    return kDone;
+  }
   // Help is there whatever a file says.
   Values values;
   if (given.count("help") == 0 && given.count("version") == 0) {
+    WarnOfUnknownVariables();
     ReadEnvironment(values);
     std::string file = FlagValue(flags, kConfig);
     if (const char* named = Variable(VariableOf(kConfig)); file.empty() && named != nullptr) file = named;
@@ -206,9 +240,10 @@ std::optional<int> Settings::Parse(int argc, const char* const* argv) {
     for (const std::string& key : given) values.erase(key);
   }
   if (const std::optional<int> code = ParseWith(flags, values)) return code;
-  if (!print_) return std::nullopt;
-  Print(values);
-  return kDone;
+  const bool holds = HoldsRules(values);
+  if (print_) Print(values);
+  if (!holds) return kUsage;
+  return print_ ? std::optional<int>(kDone) : std::nullopt;
 }
 
 }  // namespace lockstep::settings

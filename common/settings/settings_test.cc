@@ -52,7 +52,15 @@ class SettingsTest : public testing::Test {
     return GetCapturedStderr();
   }
 
-  const Program program_{.name = "tester", .version = "tester 1", .prefix = "TESTER_", .file_name = "f.conf", .defaults_here = {{"name", "me"}}};
+  std::vector<Clash> clashes_;
+  const Program program_{.name = "tester",
+                         .version = "tester 1",
+                         .summary = "tests",
+                         .prefix = "TESTER_",
+                         .file_name = "f.conf",
+                         .defaults_here = {{"name", "me"}},
+                         .files = {},
+                         .rules = [this] { return clashes_; }};
   char folder_[32] = "/tmp/lockstep-settings-XXXXXX";
   std::string file_;
   uint64_t size_ = 0;
@@ -136,6 +144,41 @@ TEST_F(SettingsTest, TheExampleExplainsEveryKeyAndIsTakenAsItStands) {
   EXPECT_EQ(example.find("#config"), std::string::npos);
   Write(example);
   EXPECT_EQ(Parse({"--config", file_.c_str()}), std::nullopt);
+}
+
+TEST_F(SettingsTest, AVariableOfNoKeyIsNamedAndTheProgramRuns) {
+  CaptureStderr();
+  EXPECT_EQ(Parse({}, {"TESTER_SICE=2KiB", "TESTER_CONFIG=", "TESTER_NAME=a", "TESTERS=1", "TESTER_ABCDEFGHIJK=1"}), std::nullopt);
+  EXPECT_EQ(GetCapturedStderr(),
+            "tester: warning: TESTER_SICE is the variable of no key and is not read; did you mean TESTER_SIZE?\n"
+            "tester: warning: TESTER_ABCDEFGHIJK is the variable of no key and is not read\n");
+}
+
+TEST_F(SettingsTest, RulesBetweenKeysHoldAtAStartAndAtACheckAlikeAndNameThePlaces) {
+  Write("size = 2 KiB\nname = a\n");
+  clashes_ = {{Clash::Weight::kWarning, {"name"}, "a is an odd name"}};
+  CaptureStderr();
+  EXPECT_EQ(Parse({"--config", file_.c_str()}), std::nullopt);
+  EXPECT_EQ(GetCapturedStderr(), "tester: warning: " + file_ + ":2: a is an odd name\n");
+  clashes_.push_back({Clash::Weight::kError, {"size", "quiet"}, "they do not fit"});
+  const std::string at_start = ErrorsOf({"--config", file_.c_str()});
+  CaptureStdout();
+  const std::string at_check = ErrorsOf({"--config", file_.c_str(), "--print-config"});
+  EXPECT_THAT(GetCapturedStdout(), HasSubstr("size"));
+  EXPECT_EQ(at_start, at_check);
+  EXPECT_THAT(at_start, HasSubstr("tester: " + file_ + ":1: they do not fit\n"));
+}
+
+TEST_F(SettingsTest, TheManualPageHasEveryOptionAndItsVariable) {
+  CaptureStdout();
+  EXPECT_EQ(Parse({"--man-page"}), kDone);
+  const std::string page = GetCapturedStdout();
+  for (const char* part :
+       {".TH TESTER 8 \"\" \"tester 1\"\n.SH NAME\ntester \\- tests\n", "\\fB\\-\\-size\\fR \\fIUINT\\fR",
+        "environment: TESTER_SIZE or OLD_SIZE.\n", "\\fB\\-\\-config\\fR", ".I /etc/lockstep/f.conf\n", ".SH EXIT STATUS\n"}) {
+    EXPECT_THAT(page, HasSubstr(part));
+  }
+  EXPECT_EQ(page.find("TESTER_CONFIG.\n"), std::string::npos) << "it is no key";
 }
 
 }  // namespace

@@ -3,6 +3,7 @@ leaving anything.
 
 They are installed with dpkg into a root of its own: this machine's files seen through an overlay, so that what changed lies apart and
 can be looked at. Mounts and chroots in namespaces of its own, as root or as a user under `unshare -Urm`."""
+import gzip
 import json
 import os
 import pathlib
@@ -51,6 +52,8 @@ class Packages:
         if cls.work:
             return
         cls.work = pathlib.Path(tempfile.mkdtemp(prefix="lk-deb-"))
+        # As whoever hands packages on has to; without it the maintainer is root of the machine that builds.
+        os.environ["DEBEMAIL"] = "packages@example.org"
         output("bash", ROOT / "tools/dev/deb.sh", "--built", BIN.parent, "-o", cls.work, cwd=ROOT)
         cls.files = {c: next(cls.work.glob(f"lockstep-{c}_{VERSION}-1_*.deb")) for c in COMPONENTS}
 
@@ -90,9 +93,10 @@ class Contents(unittest.TestCase):
         doc = [f"/usr/share/doc/lockstep-{{}}/{name}" for name in ("changelog.Debian.gz", "copyright")]
         expected = {
             "client": {f"/usr/lib/{self.multiarch}/lockstep/liblockstep_client.so", "/usr/include/lockstep.h"},
-            "daemon": {"/usr/bin/lockstepd", "/etc/lockstep/lockstepd.conf", "/usr/lib/systemd/system/lockstepd.service"},
+            "daemon": {"/usr/bin/lockstepd", "/etc/lockstep/lockstepd.conf", "/usr/lib/systemd/system/lockstepd.service",
+                       "/usr/share/man/man8/lockstepd.8.gz"},
             "aggregator": {"/usr/bin/lockstep-aggregator", "/etc/lockstep/aggregator.conf",
-                           "/usr/lib/systemd/system/lockstep-aggregator.service"},
+                           "/usr/lib/systemd/system/lockstep-aggregator.service", "/usr/share/man/man8/lockstep-aggregator.8.gz"},
             "cli": {"/usr/bin/lockstep", "/usr/share/bash-completion/completions/lockstep", "/usr/share/zsh/vendor-completions/_lockstep",
                     "/usr/share/fish/vendor_completions.d/lockstep.fish", "/usr/share/man/man1/lockstep.1.gz"},
         }
@@ -107,6 +111,31 @@ class Contents(unittest.TestCase):
                 self.assertEqual(mode, "-rwxr-xr-x" if path.startswith("/usr/bin/") else "-rw-r--r--", path)
         pages = [p for p in contents("cli") if "/man1/" in p]
         self.assertGreater(len(pages), 15, "a page for each command")
+
+    def test_manual_pages_are_valid_and_those_of_the_programs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for component in COMPONENTS:
+                output("dpkg-deb", "-x", Packages.files[component], folder)
+            pages = {p.name.removesuffix(".gz"): gzip.decompress(p.read_bytes()).decode() for p in pathlib.Path(folder).rglob("*.[18].gz")}
+        for program in ("lockstepd", "lockstep-aggregator"):
+            self.assertEqual(pages[f"{program}.8"], output(BIN / program, "--man-page"))
+        for name, page in pages.items():
+            if shutil.which("groff"):
+                said = subprocess.run(["groff", "-man", "-ww", "-z", "-Tutf8"], input=page, text=True, capture_output=True)
+                self.assertEqual((said.returncode, said.stderr), (0, ""), name)
+            if shutil.which("mandoc"):
+                said = subprocess.run(["mandoc", "-Tlint", "-Wwarning"], input=page, text=True, capture_output=True)
+                # No date: a page is made by every build, and the same sources make the same package.
+                faults = [line for line in said.stdout.splitlines() if "missing date" not in line]
+                self.assertEqual(faults, [], name)
+
+    @unittest.skipUnless(shutil.which("lintian"), "Debian: lintian")
+    def test_lintian_finds_what_install_md_explains_and_no_more(self):
+        said = output("lintian", "--allow-root", "--tag-display-limit", "0", *Packages.files.values())
+        tags = {match.group(1) for match in re.finditer(r"^[EW]: [\w-]+(?: \w+)?: ([\w-]+)", said, flags=re.M)}
+        page = (ROOT / "docs/install.md").read_text()
+        explained = set(re.findall(r"^\| `([\w-]+)` \|", page[page.index("lintian"):], flags=re.M))
+        self.assertEqual(tags, explained, said)
 
     def test_configuration_is_kept_over_upgrades_and_says_what_the_program_says(self):
         for component, name, program in (("daemon", "lockstepd.conf", "lockstepd"), ("aggregator", "aggregator.conf", "lockstep-aggregator")):

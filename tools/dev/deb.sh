@@ -63,7 +63,7 @@ documents() {
   fi
   printf '%s (%s) unstable; urgency=medium\n\n  * Built from the sources of this version.\n\n -- %s  %s\n' "$package" "$version" "$maintainer" \
     "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n > "$doc/changelog.Debian.gz"
-  if [ "$1" = cli ]; then cp docs/install.md docs/operate.md docs/launching.md README.md "$doc/"; fi
+  if [ "$1" = cli ]; then cp docs/install.md docs/operations.md docs/launching.md README.md "$doc/"; fi
 }
 
 # shared_libraries ROOT: the packages that its binaries need, in the versions they need them.

@@ -1,38 +1,18 @@
-#include "daemon/log.h"
+#include "common/log/log.h"
 
 #include <unistd.h>
 
-#include <ctime>
+#include "common/log/clean_text.h"
+#include "common/log/line_text.h"
 
-#include "absl/strings/str_format.h"
-#include "daemon/text.h"
-
-namespace lockstep::daemon {
+namespace lockstep {
 namespace {
 
 constexpr const char* kLevelNames[] = {"debug", "info", "warning", "error"};
 constexpr size_t kLongestValue = 500;
 
-std::string TimeText(HostTime t) {
-  const time_t seconds = t.ns() / 1'000'000'000;
-  tm utc{};
-  gmtime_r(&seconds, &utc);
-  char text[32];
-  strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
-  return absl::StrFormat("%s.%03dZ", text, t.ns() / 1'000'000 % 1000);
-}
-
-// CleanText has left no control character, so that this is a JSON string too.
-void AppendQuoted(const std::string& clean, std::string& line) {
-  line += '"';
-  for (char c : clean) {
-    if (c == '"' || c == '\\') line += '\\';
-    line += c;
-  }
-  line += '"';
-}
-
-std::string TextLine(const std::string& time, const char* level, const char* event, std::initializer_list<LogField> fields, uint64_t suppressed) {
+std::string TextLine(const std::string& time, const char* level, const char* event, std::initializer_list<LogField> fields,
+                     uint64_t suppressed) {
   std::string line = absl::StrCat(time, " ", level, " ", event);
   for (const LogField& field : fields) {
     absl::StrAppend(&line, " ", field.key, "=");
@@ -40,21 +20,22 @@ std::string TextLine(const std::string& time, const char* level, const char* eve
     if (!clean.empty() && clean.find_first_of(" \"=") == std::string::npos) {
       line += clean;
     } else {
-      AppendQuoted(clean, line);
+      AppendQuoted(clean, kLongestValue, line);
     }
   }
   if (suppressed > 0) absl::StrAppend(&line, " lines_suppressed_before=", suppressed);
   return line;
 }
 
-std::string JsonLine(const std::string& time, const char* level, const char* event, std::initializer_list<LogField> fields, uint64_t suppressed) {
+std::string JsonLine(const std::string& time, const char* level, const char* event, std::initializer_list<LogField> fields,
+                     uint64_t suppressed) {
   std::string line = absl::StrCat("{\"time\":\"", time, "\",\"level\":\"", level, "\",\"event\":\"", event, "\"");
   for (const LogField& field : fields) {
     absl::StrAppend(&line, ",\"", field.key, "\":");
     if (field.is_number) {
       line += field.value;
     } else {
-      AppendQuoted(CleanText(field.value, kLongestValue), line);
+      AppendQuoted(field.value, kLongestValue, line);
     }
   }
   if (suppressed > 0) absl::StrAppend(&line, ",\"lines_suppressed_before\":", suppressed);
@@ -99,4 +80,4 @@ void Log::Write(LogLevel level, const char* event, std::initializer_list<LogFiel
   [[maybe_unused]] const ssize_t written = write(fd_, line.data(), line.size());
 }
 
-}  // namespace lockstep::daemon
+}  // namespace lockstep

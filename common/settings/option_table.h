@@ -1,13 +1,13 @@
-// Every command and option as data, taken from the parser itself: what completions and man pages are made from.
-#ifndef LOCKSTEP_CLI_OPTION_TABLE_H_
-#define LOCKSTEP_CLI_OPTION_TABLE_H_
+// Every command and option as data, taken from the parser itself: what completions and manual pages are made from.
+#ifndef LOCKSTEP_COMMON_SETTINGS_OPTION_TABLE_H_
+#define LOCKSTEP_COMMON_SETTINGS_OPTION_TABLE_H_
 
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 
-namespace lockstep::cli {
+namespace lockstep::settings {
 
 struct OptionHelp {
   std::vector<std::string> names;    // "-o", "--output"; empty: a positional one
@@ -30,6 +30,6 @@ struct CommandHelp {
 // The program first, then its commands in the order of --help.
 std::vector<CommandHelp> OptionTable(const CLI::App& app);
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::settings
 
-#endif  // LOCKSTEP_CLI_OPTION_TABLE_H_
+#endif  // LOCKSTEP_COMMON_SETTINGS_OPTION_TABLE_H_

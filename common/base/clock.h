@@ -1,14 +1,14 @@
 // The host's clocks, handed in so that tests set the time.
-#ifndef LOCKSTEP_DAEMON_CLOCK_H_
-#define LOCKSTEP_DAEMON_CLOCK_H_
+#ifndef LOCKSTEP_COMMON_BASE_CLOCK_H_
+#define LOCKSTEP_COMMON_BASE_CLOCK_H_
 
 #include <ctime>
 
 #include "common/base/time.h"
 
-namespace lockstep::daemon {
+namespace lockstep {
 
-// Implemented by: SystemClock, and FakeClock in tests. Any thread.
+// Implemented by: SystemClock, and the tests' own. Any thread.
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -29,6 +29,6 @@ class SystemClock final : public Clock {
   }
 };
 
-}  // namespace lockstep::daemon
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_DAEMON_CLOCK_H_
+#endif  // LOCKSTEP_COMMON_BASE_CLOCK_H_

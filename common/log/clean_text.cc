@@ -1,8 +1,8 @@
-#include "daemon/text.h"
+#include "common/log/clean_text.h"
 
 #include <cstdint>
 
-namespace lockstep::daemon {
+namespace lockstep {
 namespace {
 
 // Length of the well-formed UTF-8 sequence at the start of `text`, 0 when there is none.
@@ -42,4 +42,4 @@ std::string CleanText(std::string_view text, size_t most) {
   return clean;
 }
 
-}  // namespace lockstep::daemon
+}  // namespace lockstep

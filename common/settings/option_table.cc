@@ -1,9 +1,9 @@
-#include "cli/option_table.h"
+#include "common/settings/option_table.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-namespace lockstep::cli {
+namespace lockstep::settings {
 namespace {
 
 // Of "TEXT:{auto,cupti}" and its like.
@@ -42,4 +42,4 @@ std::vector<CommandHelp> OptionTable(const CLI::App& app) {
   return table;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::settings

@@ -1,12 +1,12 @@
-// Text from clients, made fit for protobuf strings, logs and terminals.
-#ifndef LOCKSTEP_DAEMON_TEXT_H_
-#define LOCKSTEP_DAEMON_TEXT_H_
+// Text from elsewhere, made fit for protobuf strings, logs and terminals.
+#ifndef LOCKSTEP_COMMON_LOG_CLEAN_TEXT_H_
+#define LOCKSTEP_COMMON_LOG_CLEAN_TEXT_H_
 
 #include <cstddef>
 #include <string>
 #include <string_view>
 
-namespace lockstep::daemon {
+namespace lockstep {
 
 // Valid UTF-8 without control characters: each byte that is neither becomes '?'. Cut to `most` bytes, between
 // characters.
@@ -20,6 +20,6 @@ std::string FieldText(const char (&field)[N]) {
   return CleanText(std::string_view(field, length), N);
 }
 
-}  // namespace lockstep::daemon
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_DAEMON_TEXT_H_
+#endif  // LOCKSTEP_COMMON_LOG_CLEAN_TEXT_H_

@@ -1,23 +1,24 @@
-// The daemon's log: one line per event, to a descriptor: `time level event key=value …`, or a JSON object with the members
-// time, level, event and those of the event, numbers as numbers.
+// The log of lockstepd and lockstep-aggregator: one line per event, to a descriptor: `time level event key=value …`, or a JSON object with
+// the members time, level, event and those of the event, numbers as numbers.
 //
 // Bounded: above kLinesPerSecond lines are dropped and the next line that gets through says how many, so that
 // a client that misbehaves in a loop cannot fill a disk. Any thread.
-#ifndef LOCKSTEP_DAEMON_LOG_H_
-#define LOCKSTEP_DAEMON_LOG_H_
+#ifndef LOCKSTEP_COMMON_LOG_LOG_H_
+#define LOCKSTEP_COMMON_LOG_LOG_H_
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <mutex>
 #include <string>
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
 #include "common/base/fd.h"
-#include "daemon/clock.h"
 
-namespace lockstep::daemon {
+namespace lockstep {
 
 enum class LogLevel : uint8_t { kDebug, kInfo, kWarning, kError };
 enum class LogFormat : uint8_t { kText, kJson };
@@ -55,11 +56,11 @@ class Log {
   void Error(const char* event, std::initializer_list<LogField> fields = {}) {
     Write(LogLevel::kError, event, fields);
   }
+  void Write(LogLevel level, const char* event, std::initializer_list<LogField> fields);
   // Lines since the beginning.
   LogCounts counts() const;
 
  private:
-  void Write(LogLevel level, const char* event, std::initializer_list<LogField> fields);
   bool Allowed(LogLevel level, MonoTime now, uint64_t* suppressed);
 
   const int fd_;
@@ -73,6 +74,10 @@ class Log {
   LogCounts counts_;
 };
 
-}  // namespace lockstep::daemon
+// For code that runs with and without a log: one event. Implemented by: a Log's Write, and tests. Any thread.
+using LogSink = std::function<void(LogLevel level, const char* event, std::initializer_list<LogField> fields)>;
+inline void LogNothing(LogLevel, const char*, std::initializer_list<LogField>) {}
 
-#endif  // LOCKSTEP_DAEMON_LOG_H_
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COMMON_LOG_LOG_H_

@@ -1,0 +1,61 @@
+#include "aggregator/housekeeper.h"
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+namespace lockstep {
+
+Housekeeper::Housekeeper(HousekeeperOptions options, const ingest::Clock& clock, ingest::CaptureUse& use,
+                         std::function<bool(const std::string&)> in_use, AuditLog& audit, ServerMetrics& metrics)
+    : options_(std::move(options)), clock_(clock), use_(use), in_use_(std::move(in_use)), audit_(audit), metrics_(metrics) {}
+
+Housekeeper::~Housekeeper() { Stop(); }
+
+void Housekeeper::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Housekeeper::Stop() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Housekeeper::Run() {
+  const auto stopping = [this] { return stopping_; };
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stopping_) {
+    lock.unlock();
+    Tidy();
+    lock.lock();
+    changed_.wait_for(lock, std::chrono::nanoseconds(options_.period.ns()), stopping);
+  }
+}
+
+void Housekeeper::Tidy() {
+  std::lock_guard<std::mutex> lock(tidying_);
+  std::optional<JobTime> now = clock_.Now();
+  if (!steady_.Trusts(*now, options_.mono())) {
+    now.reset();
+    if (options_.retention.age) {
+      options_.log(LogLevel::kWarning, "clock_stepped", {{"text", "the time of day has stepped: no capture is removed for its age this time"}});
+    }
+  }
+  const Retired retired = Retire(options_.folder, options_.retention, now, use_, in_use_);
+  Tell(retired);
+  metrics_.NoteRetired(retired);
+}
+
+void Housekeeper::Tell(const Retired& retired) {
+  for (const RetiredCapture& capture : retired.captures) {
+    options_.log(LogLevel::kInfo, "capture_removed", {{"capture", capture.name}, {"limit", capture.reason}, {"bytes", capture.bytes}});
+    audit_.Note("retire", {"program", std::nullopt, ""}, "ok", {{"capture", capture.name}, {"limit", capture.reason}, {"bytes", capture.bytes}});
+  }
+  for (const std::string& reason : retired.failed) options_.log(LogLevel::kError, "capture_not_removed", {{"reason", reason}});
+}
+
+}  // namespace lockstep

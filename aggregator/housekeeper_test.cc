@@ -1,0 +1,101 @@
+#include "aggregator/housekeeper.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+namespace lockstep {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class SetClock final : public ingest::Clock {
+ public:
+  JobTime Now() const override { return JobTime(ns); }
+  std::atomic<int64_t> ns = 0;
+};
+
+class KeptLines final : public LineSink {
+ public:
+  explicit KeptLines(std::vector<std::string>& lines) : lines_(lines) {}
+  absl::Status Append(std::string_view line) override {
+    lines_.emplace_back(line);
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<std::string>& lines_;
+};
+
+class HousekeeperTest : public ::testing::Test {
+ protected:
+  HousekeeperTest() {
+    char pattern[] = "/tmp/lockstep-house-XXXXXX";
+    folder_ = ::mkdtemp(pattern);
+    fs::create_directory(folder_ + "/20260101-000000-00000a");
+    fs::create_directory(folder_ + "/20260201-000000-00000b");
+    clock_.ns = CaptureTime("20260202-000000-000000")->ns();
+  }
+  ~HousekeeperTest() override { fs::remove_all(folder_); }
+  HousekeeperOptions Options(Nanos period = Nanos::Seconds(3600)) {
+    HousekeeperOptions options;
+    options.folder = folder_;
+    options.retention.age = Nanos::Seconds(30 * 86400);
+    options.period = period;
+    options.mono = [this] { return MonoTime(mono_ns_); };
+    options.log = [this](LogLevel, const char* event, std::initializer_list<LogField>) { events_.emplace_back(event); };
+    return options;
+  }
+  bool Exists(const std::string& name) const { return fs::exists(folder_ + "/" + name); }
+
+  std::string folder_;
+  SetClock clock_;
+  std::atomic<int64_t> mono_ns_ = 0;
+  ingest::CaptureUse use_;
+  ServerMetrics metrics_;
+  std::vector<std::string> events_, audited_;
+  SystemClock audit_clock_;
+  AuditLog audit_{{.program = "test", .session = 1, .user_name = nullptr}, std::make_unique<KeptLines>(audited_), audit_clock_};
+};
+
+TEST_F(HousekeeperTest, WhatItRemovesIsLoggedAuditedAndCounted) {
+  Housekeeper house(Options(), clock_, use_, [](const std::string&) { return false; }, audit_, metrics_);
+  house.Tidy();
+  EXPECT_FALSE(Exists("20260101-000000-00000a"));
+  EXPECT_TRUE(Exists("20260201-000000-00000b"));
+  EXPECT_THAT(events_, ElementsAre("capture_removed"));
+  EXPECT_THAT(audited_, ElementsAre(::testing::AllOf(HasSubstr("\"what\":\"retire\""), HasSubstr("\"limit\":\"age\""))));
+  EXPECT_EQ(metrics_.store().captures, 1u);
+}
+
+TEST_F(HousekeeperTest, AClockThatStepsAheadTakesNothing) {
+  Housekeeper house(Options(), clock_, use_, [](const std::string&) { return false; }, audit_, metrics_);
+  house.Tidy();
+  clock_.ns += Nanos::Seconds(365 * 86400).ns();
+  house.Tidy();
+  EXPECT_TRUE(Exists("20260201-000000-00000b"));
+  EXPECT_THAT(events_, ElementsAre("capture_removed", "clock_stepped"));
+}
+
+TEST_F(HousekeeperTest, CapturesGrowOldWithoutAnythingHappening) {
+  Housekeeper house(Options(Nanos::Millis(5)), clock_, use_, [](const std::string&) { return false; }, audit_, metrics_);
+  house.Start();
+  // Both clocks a month on, in steps that no clock is suspected for.
+  for (int i = 0; i < 400 && Exists("20260201-000000-00000b"); ++i) {
+    const int64_t day = Nanos::Seconds(86400).ns();
+    mono_ns_ += day;
+    clock_.ns += day;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  house.Stop();
+  EXPECT_FALSE(Exists("20260201-000000-00000b"));
+}
+
+}  // namespace
+}  // namespace lockstep

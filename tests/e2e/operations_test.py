@@ -1,0 +1,219 @@
+"""The five things that go wrong, as docs/operations.md has them: each is made to happen with the real programs, and what they print is the
+page's text. A block ```text symptom-NAME of the page is the text; a word in capitals in it stands for what differs each time."""
+import json
+import os
+import pathlib
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+from live_job import LiveJob  # noqa: E402
+
+BIN = pathlib.Path(sys.argv.pop(1))
+PAGE = (ROOT / "docs/operations.md").read_text()
+SYMPTOMS = dict(re.findall(r"^```text symptom-([a-z-]+)\n(.*?)^```$", PAGE, flags=re.M | re.S))
+VARIABLE = re.compile(r"\b(ADDRESS|BYTES|CAPTURE|FILE|HOST|JOB|N|PID|RANKS|REASON|SECONDS|STAGES|UID)\b")
+SHOWN = set()
+
+
+def pattern_of(line):
+    return "".join(".+?" if VARIABLE.fullmatch(part) else re.escape(part) for part in VARIABLE.split(line))
+
+
+class Operations(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="lk-operations-")
+        self.addCleanup(folder.cleanup)
+        self.work = pathlib.Path(folder.name)
+        self.token_file = self.work / "token"
+        self.token = secrets.token_hex(16)
+        self.write_token(self.token_file, self.token)
+
+    def write_token(self, path, token):
+        path.write_text(token + "\n")
+        path.chmod(0o600)
+
+    def assert_shown(self, name, printed):
+        """Each line of the page's block is a line of `printed`, from its first letter on."""
+        SHOWN.add(name)
+        lines = SYMPTOMS[name].splitlines()
+        self.assertTrue(lines)
+        for line in lines:
+            self.assertRegex(printed, re.compile("^" + pattern_of(line) + "$", re.M), f"symptom-{name}")
+
+    def aggregator(self, *args, log_format="json"):
+        """Address and pages' address of one that ends with the test."""
+        self.log = self.work / "aggregator.log"
+        process = subprocess.Popen(
+            [str(BIN / "lockstep-aggregator"), "--listen", "127.0.0.1:0", "--token-file", str(self.token_file), "--http", "127.0.0.1:0",
+             "--state-dir", str(self.work / "state"), "--log", str(self.log), "--log-format", log_format, *map(str, args)], stdin=subprocess.DEVNULL)
+        self.addCleanup(process.wait, 20)
+        self.addCleanup(process.terminate)
+        self.wait(lambda: self.events("pages"))
+        return self.events("listening")[0]["address"], self.events("metrics")[0]["address"]
+
+    def events(self, name):
+        text = self.log.read_text() if self.log.exists() else ""
+        return [event for event in map(json.loads, text.splitlines()) if event["event"] == name]
+
+    def audited(self, **members):
+        lines = map(json.loads, (self.work / "state" / "audit.jsonl").read_text().splitlines())
+        return [line for line in lines if members.items() <= line.items()]
+
+    def metrics(self, address, beginning, token=None):
+        """The sum of the samples whose lines begin so."""
+        request = urllib.request.Request(f"http://{address}/metrics", headers={"Authorization": f"Bearer {token or self.token}"})
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            found = re.findall("^" + re.escape(beginning) + r".*? ?(\S+)$", answer.read().decode(), re.M)
+        self.assertTrue(found, beginning)
+        return sum(map(float, found))
+
+    def metric(self, address, sample, token=None):
+        return self.metrics(address, sample + " ", token)
+
+    def wait(self, holds, timeout=30):
+        deadline = time.monotonic() + timeout
+        while not (found := holds()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.assertTrue(found)
+        return found
+
+    def job(self, ranks=2, rank_args=(), **kwargs):
+        return LiveJob(BIN, self.work / "job", ranks=ranks, rank_args=("--forever", "--seed", "11", *rank_args), **kwargs)
+
+    def daemon(self, job, address, *args):
+        """Before the job's own would be started; its log."""
+        log = self.work / "lockstepd.log"
+        process = subprocess.Popen(
+            [str(BIN / "lockstepd"), "--socket", str(job.socket), "--aggregator", address, "--token-file", str(self.token_file), "--log", str(log),
+             "--log-format", "json", *map(str, args)], stdin=subprocess.DEVNULL)
+        self.addCleanup(process.wait, 20)
+        self.addCleanup(process.terminate)
+        self.wait(lambda: log.exists() and "listening" in log.read_text())
+        return log
+
+    def reach(self, address):
+        return ("--aggregator", address, "--token-file", self.token_file)
+
+    def doctor(self, job, address, *args):
+        return job.cli("doctor", "--cluster", *self.reach(address), *args)
+
+    def test_a_rank_never_came(self):
+        address, _ = self.aggregator()
+        # Two processes of a job that says it has three.
+        job = self.job(rank_command=["sh", "-c", 'LOCKSTEP_RANK=$OMPI_COMM_WORLD_RANK LOCKSTEP_WORLD_SIZE=3 exec "$0" "$@"', str(BIN / "lockstep-sim-rank"),
+                                     "--truth", str(self.work), "--forever", "--seed", "11"])
+        self.daemon(job, address)
+        with job:
+            job.wait_for_ranks()
+            done = self.wait(lambda: (d := self.doctor(job, address)).returncode == 1 and d)
+            self.assert_shown("rank-missing", done.stdout)
+            document = json.loads(self.doctor(job, address, "--format", "json").stdout)
+            self.assertIn("broken", [f["verdict"] for f in document["findings"]])
+            trace = job.trace(self.work / "out", *self.reach(address), "--duration", "300ms")
+            self.assertEqual(trace.returncode, 7, trace.stderr)
+            self.assert_shown("rank-missing-trace", trace.stdout + trace.stderr)
+            self.assertTrue(self.audited(what="trace", stage="end", result="partial"))
+
+    def test_a_rank_does_not_answer(self):
+        address, metrics = self.aggregator()
+        job = self.job()
+        self.daemon(job, address)
+        with job:
+            status = job.wait_for_ranks()
+            pid = next(r["pid"] for d in status["daemons"] for r in d["ranks"] if r["rank"] == 1)
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                trace = job.trace(self.work / "out", *self.reach(address), "--duration", "300ms", "--arm-timeout", "2s")
+            finally:
+                os.kill(pid, signal.SIGCONT)
+            self.assert_shown("rank-silent", trace.stdout + trace.stderr)
+            self.assertIn(trace.returncode, (6, 7))
+            ended = self.events("capture_ended")[0]
+            self.assertIn(ended["outcome"], ("partial", "timed_out"))
+            self.assertEqual(self.metric(metrics, 'lockstep_aggregator_captures_total{outcome="%s"}' % ended["outcome"]), 1)
+
+    def test_the_token_is_another(self):
+        address, metrics = self.aggregator()
+        job = self.job()
+        right, self.token_file = self.token_file, self.work / "other"
+        self.write_token(self.token_file, secrets.token_hex(16))
+        log = self.daemon(job, address, "--metrics", "127.0.0.1:0")
+        with job:
+            job.wait_for_ranks()
+            status = self.wait(lambda: (s := job.cli("status")).stdout.count("is not reached: ") and s)
+            refused = job.cli("status", *self.reach(address))
+            self.assert_shown("token-status", status.stdout)
+            self.assertEqual(refused.returncode, 5)
+            self.assert_shown("token-cli", refused.stderr)
+            self.assertIn("uplink_down", log.read_text())
+            daemon_metrics = next(e["address"] for e in map(json.loads, log.read_text().splitlines()) if e["event"] == "metrics")
+            other = self.token_file.read_text().strip()
+            self.assertEqual(self.metric(daemon_metrics, 'lockstep_daemon_uplink_connected{aggregator="%s"}' % address, other), 0)
+            self.token_file = right
+            done = self.doctor(job, address)
+            self.assertEqual(done.returncode, 1)
+            self.assert_shown("token-doctor", done.stdout)
+        self.assertTrue(self.audited(what="connect", result="refused"))
+        self.assertTrue(self.audited(what="status", result="refused"))
+        kept = (self.work / "state" / "audit.jsonl").read_text()
+        self.assertNotIn(self.token, kept)
+        self.assertNotIn(other, kept)
+        self.assertGreater(self.metric(metrics, 'lockstep_aggregator_rpc_requests_total{method="Ingest.Stream",code="UNAUTHENTICATED"}'), 0)
+
+    def test_records_are_lost(self):
+        address, _ = self.aggregator()
+        job = self.job(ranks=4, rank_args=("--layers", "14", "--matmul", "20us"))
+        log = self.daemon(job, address, "--ring-bytes", "64KiB", "--metrics", "127.0.0.1:0")
+        with job:
+            job.wait_for_ranks()
+            trace = job.trace(self.work / "out", *self.reach(address), "--duration", "2s")
+            self.assertEqual(trace.returncode, 0, trace.stderr)
+            self.assert_shown("losses", trace.stdout)
+            metrics = next(e["address"] for e in map(json.loads, log.read_text().splitlines()) if e["event"] == "metrics")
+            # Of whatever kind: which record meets a full ring is chance.
+            self.assertGreater(self.metrics(metrics, 'lockstep_daemon_lost_records_total{stage="ring",'), 0)
+
+    def test_a_capture_is_gone(self):
+        address, metrics = self.aggregator("--keep-captures", "1")
+        job = self.job()
+        self.daemon(job, address)
+        with job:
+            job.wait_for_ranks()
+            for name in ("first", "second"):
+                trace = job.trace(self.work / name, *self.reach(address), "--duration", "300ms")
+                self.assertEqual(trace.returncode, 0, trace.stderr)
+            gone = self.wait(lambda: self.events("capture_removed"))[0]
+            self.assertEqual(gone["limit"], "captures")
+            asked = job.cli("report", gone["capture"], *self.reach(address))
+            self.assertEqual(asked.returncode, 4, asked.stderr)
+            self.assert_shown("capture-gone", asked.stderr)
+            self.assertEqual(self.metric(metrics, 'lockstep_aggregator_retired_captures_total{limit="captures"}'), 1)
+        removed = self.audited(what="retire")
+        self.assertEqual([line["capture"] for line in removed], [gone["capture"]])
+        begun, ended = self.audited(what="fetch", id=self.audited(what="fetch", result="not_found")[0]["id"])
+        self.assertEqual((begun["stage"], ended["stage"], begun["capture"]), ("begin", "end", gone["capture"]))
+
+    def test_settings_do_not_fit(self):
+        file = self.work / "aggregator.conf"
+        file.write_text("listen = 0.0.0.0:7077\n")
+        check = subprocess.run([BIN / "lockstep", "config", "check", file], text=True, capture_output=True)
+        start = subprocess.run([BIN / "lockstep-aggregator", "--config", file], text=True, capture_output=True)
+        self.assertEqual((check.returncode, start.returncode), (2, 2))
+        self.assertEqual(check.stderr, start.stderr)
+        self.assert_shown("settings", start.stderr)
+
+    def test_zz_every_symptom_of_the_page_was_provoked(self):
+        self.assertEqual(SHOWN, set(SYMPTOMS))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
