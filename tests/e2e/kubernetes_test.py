@@ -1,0 +1,165 @@
+"""deploy/kubernetes/ run without a cluster: what docs/kubernetes.md has a user type is typed, and the pods that come of it run as a kubelet
+would run them (tests/support/pod_runner.py): their own command lines, rights, volumes and paths."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import sys
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "tests" / "support"))
+from kubernetes_cluster import Cluster  # noqa: E402
+from live_job import report_of  # noqa: E402
+from pod_runner import ADDRESS, Image, enter, run, wait_until  # noqa: E402
+from verdict import CAUSES  # noqa: E402
+
+BIN, KUBECTL = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
+PAGE = (REPOSITORY / "docs" / "kubernetes.md").read_text()
+VERSION = (REPOSITORY / "VERSION").read_text().strip()
+SLOW_RANK = 2
+# A user's program, and what a user's image for the MPI operator has: sshd, of which only what mpirun asks of it is there.
+TRAIN = f"""\
+import os, sys
+os.execv("/workspace/bin/lockstep-sim-rank", ["lockstep-sim-rank", "--forever", "--seed", "7", "--fault", "slow_gpu",
+         "--fault-rank", "{SLOW_RANK}", "--fault-size", "0.3", *sys.argv[1:]])
+"""
+SSHD = """\
+#!/usr/bin/python3
+import os, socket
+door = socket.socket(socket.AF_UNIX)
+door.bind("\\0sshd-" + os.uname().nodename)
+door.listen()
+while True:
+    caller, _ = door.accept()
+    if os.fork() == 0:
+        command, streams, _, _ = socket.recv_fds(caller, 65536, 3)
+        child = os.fork()
+        if child == 0:
+            os.setsid()
+            for number, stream in enumerate(streams):
+                os.dup2(stream, number)
+            # As sshd does: nothing of the container's environment.
+            os.execve("/bin/sh", ["sh", "-c", command.decode()], {"PATH": "/usr/bin:/bin", "HOME": "/root", "USER": "root"})
+        caller.send(bytes([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 255]))
+        os._exit(0)
+"""
+SSH = """\
+#!/usr/bin/python3
+import socket, sys, time
+words = sys.argv[1:]
+while words[0].startswith("-"):
+    words = words[2:] if words[0] in ("-o", "-l", "-p") else words[1:]
+for _ in range(100):
+    to = socket.socket(socket.AF_UNIX)
+    try:
+        to.connect("\\0sshd-" + words[0].split(".")[0])
+        break
+    except OSError:
+        time.sleep(0.1)
+socket.send_fds(to, [" ".join(words[1:]).encode()], [0, 1, 2])
+sys.exit((to.recv(1) or b"\\1")[0])
+"""
+
+
+def block(name):
+    """The commands of docs/kubernetes.md behind <!-- run: name -->, or the file behind <!-- file: name -->."""
+    found = re.search(rf"<!-- (?:run|file): {re.escape(name)} -->\n```(?:sh|yaml)\n(.*?)```", PAGE, re.S)
+    if not found:
+        raise AssertionError(f"docs/kubernetes.md has no block {name}")
+    return found.group(1)
+
+
+class Images:
+    """Made once: ours by its Containerfile out of this build's bundle, the user's out of this machine."""
+    made = None
+
+    @classmethod
+    def make(cls):
+        if cls.made:
+            return cls.made
+        work = pathlib.Path("/mnt/images")
+        (work / "busybox/bin").mkdir(parents=True)
+        run("cp", "/bin/busybox", work / "busybox/bin")
+        run("/bin/busybox", "--install", "-s", work / "busybox/bin")
+        for link in (work / "busybox/bin").iterdir():
+            if link.is_symlink():
+                link.unlink()
+                link.symlink_to("busybox")
+        run("bash", REPOSITORY / "tools/dev/bundle.sh", "--built", BIN.parent, "--out", work / "build", "--level", "1", cwd=REPOSITORY, timeout=300)
+        ours = Image.build(REPOSITORY / "deploy/kubernetes/image/Containerfile", work / "build", {"busybox:1.36": work / "busybox"}, {}, work / "lockstep")
+        user = work / "user"
+        for folder in ("workspace/bin", "workspace/lib", "usr/sbin", "usr/bin", "opt/lockstep", "run", "tmp"):
+            (user / folder).mkdir(parents=True)
+        (user / "tmp").chmod(0o1777)
+        shutil.copy(BIN / "lockstep-sim-rank", user / "workspace/bin")
+        shutil.copy(BIN.parent / "lib/liblockstep_sim_cupti.so", user / "workspace/lib")
+        (user / "workspace/train.py").write_text(TRAIN)
+        for path, text in (("usr/sbin/sshd", SSHD), ("usr/bin/ssh", SSH)):
+            (user / path).write_text(text)
+            (user / path).chmod(0o755)
+        # This machine's own /tmp and /run are not the user's image's.
+        for name in ("tmp", "run"):
+            os.setxattr(user / name, "trusted.overlay.opaque", b"y")
+        cls.made = {f"lockstep:{VERSION}": ours, "my-training:latest": Image(user, "/", env={"OMPI_MCA_rmaps_base_oversubscribe": "1"})}
+        return cls.made
+
+
+class ClusterTest(unittest.TestCase):
+    def setUp(self):
+        self.cluster = Cluster(KUBECTL, Images.make())
+        self.addCleanup(self.cluster.stop)
+        # Where a user's shell is: a checkout.
+        self.folder = self.cluster.node.work / "checkout"
+        self.folder.mkdir()
+        (self.folder / "deploy").symlink_to(REPOSITORY / "deploy")
+
+    def type(self, name, **kwargs):
+        return self.cluster.sh(block(name), self.folder, **kwargs)
+
+    def logs(self):
+        return "".join(f"--- {pod.name}/{name}\n{container.log()[-3000:]}" for pod in self.cluster.node.pods for name, container in pod.containers.items())
+
+    def ranks(self, namespace):
+        done = self.cluster.container(namespace, "deploy/lockstep-aggregator").exec("lockstep", "status", "--format", "json", check=False)
+        return [(daemon, rank) for daemon in json.loads(done.stdout)["daemons"] for rank in daemon["ranks"]] if done.stdout else []
+
+    def wait_for_ranks(self, namespace, count):
+        wait_until(lambda: len(self.ranks(namespace)) >= count, f"{count} ranks", self.logs, 60)
+        return self.ranks(namespace)
+
+    def get(self, port, path, token=None):
+        request = urllib.request.Request(f"http://{ADDRESS}:{port}{path}", headers={"Authorization": f"Bearer {token}"} if token else {})
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, ""
+
+
+class NodeDaemon(ClusterTest):
+    def test_an_mpi_job_over_two_pods_is_captured_from_the_aggregators_pod(self):
+        self.type("install")
+        aggregator = self.cluster.wait_ready("lockstep", "deploy/lockstep-aggregator")
+        daemon = self.cluster.wait_ready("lockstep-daemon", "DaemonSet/lockstepd")
+        self.type("mpijob")
+        ranks = self.wait_for_ranks("lockstep", 4)
+        self.assertEqual(sorted(rank["rank"] for _, rank in ranks), [0, 1, 2, 3])
+        self.assertEqual({rank["job"] for _, rank in ranks}, {"team-a.train"})
+        self.assertEqual({d["host"] for d, _ in ranks}, {"gpu-node-1"})
+        traced = self.type("trace")
+        self.assertIn(f"rank {SLOW_RANK} ", traced.stdout.splitlines()[0], traced.stdout + traced.stderr)
+
+
+def tearDownModule():
+    shutil.rmtree("/mnt/images", ignore_errors=True)
+
+
+if __name__ == "__main__":
+    enter()
+    del sys.argv[1:3]
+    unittest.main(verbosity=2)
