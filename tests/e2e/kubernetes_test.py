@@ -24,9 +24,11 @@ VERSION = (REPOSITORY / "VERSION").read_text().strip()
 SLOW_RANK = 2
 # A user's program, and what a user's image for the MPI operator has: sshd, of which only what mpirun asks of it is there.
 TRAIN = f"""\
-import os, sys
-os.execv("/workspace/bin/lockstep-sim-rank", ["lockstep-sim-rank", "--forever", "--seed", "7", "--fault", "slow_gpu",
-         "--fault-rank", "{SLOW_RANK}", "--fault-size", "0.3", *sys.argv[1:]])
+import os
+ranks = int(os.environ["OMPI_COMM_WORLD_SIZE"])
+layout = ["--dp", "2", "--tp", "1", "--pp", "1"] if ranks == 2 else []
+os.execv("/workspace/bin/lockstep-sim-rank", ["lockstep-sim-rank", "--forever", "--seed", "7", *layout, "--fault", "slow_gpu",
+         "--fault-rank", str(min({SLOW_RANK}, ranks - 1)), "--fault-size", "0.3"])
 """
 SSHD = """\
 #!/usr/bin/python3
@@ -111,7 +113,7 @@ class Images:
 
 class ClusterTest(unittest.TestCase):
     def setUp(self):
-        self.cluster = Cluster(KUBECTL, Images.make())
+        self.cluster = Cluster(KUBECTL, Images.make(), BIN)
         self.addCleanup(self.cluster.stop)
         # Where a user's shell is: a checkout.
         self.folder = self.cluster.node.work / "checkout"
@@ -132,6 +134,9 @@ class ClusterTest(unittest.TestCase):
         wait_until(lambda: len(self.ranks(namespace)) >= count, f"{count} ranks", self.logs, 60)
         return self.ranks(namespace)
 
+    def report(self, container):
+        return json.loads(container.exec("lockstep", "report", "/tmp/capture", "--format", "json").stdout)
+
     def get(self, port, path, token=None):
         request = urllib.request.Request(f"http://{ADDRESS}:{port}{path}", headers={"Authorization": f"Bearer {token}"} if token else {})
         try:
@@ -142,17 +147,104 @@ class ClusterTest(unittest.TestCase):
 
 
 class NodeDaemon(ClusterTest):
+    """A daemon for the node, and an aggregator for all."""
+
+    def setUp(self):
+        super().setUp()
+        for name in ("namespaces", "install", "check", "binding"):
+            self.type(name)
+        self.aggregator = self.cluster.wait_ready("lockstep", "deploy/lockstep-aggregator")
+        self.daemon = self.cluster.wait_ready("lockstep-daemon", "DaemonSet/lockstepd")
+        self.cluster.namespaces["team-a"] = {}
+
     def test_an_mpi_job_over_two_pods_is_captured_from_the_aggregators_pod(self):
-        self.type("install")
-        aggregator = self.cluster.wait_ready("lockstep", "deploy/lockstep-aggregator")
-        daemon = self.cluster.wait_ready("lockstep-daemon", "DaemonSet/lockstepd")
         self.type("mpijob")
         ranks = self.wait_for_ranks("lockstep", 4)
         self.assertEqual(sorted(rank["rank"] for _, rank in ranks), [0, 1, 2, 3])
         self.assertEqual({rank["job"] for _, rank in ranks}, {"team-a.train"})
-        self.assertEqual({d["host"] for d, _ in ranks}, {"gpu-node-1"})
+        self.assertEqual({d["host"] for d, _ in ranks}, {"gpu-node-1"}, "not the name of the daemon's pod")
+        namespaces = {os.readlink(f"/proc/{rank['pid']}/ns/pid") for _, rank in ranks}
+        self.assertEqual(len(namespaces | {os.readlink("/proc/self/ns/pid")}), 3, "two workers', and the node's")
         traced = self.type("trace")
-        self.assertIn(f"rank {SLOW_RANK} ", traced.stdout.splitlines()[0], traced.stdout + traced.stderr)
+        self.assertIn("rank 2 ", traced.stdout, traced.stderr)
+        report = self.report(self.aggregator)
+        self.assertEqual((report["capture"]["job"], report["capture"]["world_size"], report["capture"]["missing_ranks"]), ("team-a.train", 4, []))
+        self.assertEqual(report["stragglers"][0]["ranks"], [SLOW_RANK])
+        self.assertIn(report["stragglers"][0]["cause"], CAUSES["slow_gpu"])
+        self.assertEqual(report["capture"]["losses"], [])
+        self.assertIn("<html", (self.folder / "report.html").read_text()[:300])
+        # From the user's own machine, which here has the same network.
+        self.type("forward")
+        self.assertEqual(report_of(self.folder / "capture")["stragglers"][0]["ranks"], [SLOW_RANK])
+        self.assert_health_and_metrics()
+        self.assert_nothing_stays()
+
+    def assert_health_and_metrics(self):
+        token = (self.folder / "token").read_text()
+        for name, container, port in (("daemon", self.daemon, 9464), ("aggregator", self.aggregator, 9465)):
+            took = container.probe("livenessProbe")
+            print(f"{name}'s liveness probe took {took * 1000:.0f} ms", file=sys.stderr)
+            self.assertEqual(self.get(port, "/healthz")[0], 401)
+            code, page = self.get(port, "/healthz", token)
+            self.assertEqual((code, "uplink" in page or name == "aggregator"), (200, True), page)
+            self.assertIn("lockstep_", self.get(port, "/metrics", token)[1])
+        for line in self.daemon.log().splitlines():
+            json.loads(line)
+
+    def assert_nothing_stays(self):
+        for owner in ("MPIJob/train-launcher", "train-worker-0", "train-worker-1"):
+            self.cluster.pod("team-a", owner).stop()
+        wait_until(lambda: not self.ranks("lockstep"), "no ranks", self.logs)
+        rings = [link for link in (f"/proc/{self.daemon.pid()}/fd/{fd}" for fd in os.listdir(f"/proc/{self.daemon.pid()}/fd"))
+                 if "memfd" in os.readlink(link)]
+        self.assertEqual(rings, [])
+        self.cluster.stop()
+        self.assertEqual([p for p in comms() if p.startswith("lockstep")], [])
+
+    def test_a_job_by_the_component_is_captured(self):
+        self.type("component")
+        self.assertEqual({(rank["job"], rank["rank"]) for _, rank in self.wait_for_ranks("lockstep", 2)}, {("team-a.train", 0), ("team-a.train", 1)})
+        self.type("trace")
+        self.assertEqual(self.report(self.aggregator)["stragglers"][0]["ranks"], [1])
+
+    def test_the_daemon_has_what_it_needs_and_nothing_else(self):
+        status = pathlib.Path(f"/proc/{self.daemon.pid()}/status").read_text()
+        held = int(re.search(r"CapEff:\s*(\w+)", status)[1], 16)
+        self.assertEqual(held, 1 << 19, "CAP_SYS_PTRACE")
+        self.assertIn("NoNewPrivs:\t1", status)
+        status = pathlib.Path(f"/proc/{self.aggregator.pid()}/status").read_text()
+        self.assertEqual(int(re.search(r"CapEff:\s*(\w+)", status)[1], 16), 0)
+        self.assertIn("Uid:\t7077", status)
+        self.assertNotEqual(self.daemon.exec("touch", "/opt/lockstep/x", check=False).returncode, 0)
+
+    def test_a_namespace_that_admits_no_host_path_refuses_the_job(self):
+        self.cluster.namespaces["team-a"] = {"pod-security.kubernetes.io/enforce": "baseline"}
+        refused = self.type("component", check=False)
+        self.assertIn("violate PodSecurity baseline: hostPath volume lockstep-socket", refused.stderr)
+
+
+class InPodDaemon(ClusterTest):
+    """Nothing of the node: a restricted namespace."""
+
+    def test_a_job_that_brings_its_daemon_is_captured_by_its_teams_aggregator(self):
+        self.type("team")
+        aggregator = self.cluster.wait_ready("team-a", "deploy/lockstep-aggregator")
+        self.type("team-job")
+        ranks = self.wait_for_ranks("team-a", 2)
+        self.assertEqual({(d["host"], rank["job"], rank["uid"]) for d, rank in ranks}, {("gpu-node-1", "team-a.train", 1000)})
+        self.type("team-trace")
+        self.assertEqual(self.report(aggregator)["stragglers"][0]["ranks"], [1])
+
+
+def comms():
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit():
+                found.append((entry / "comm").read_text().strip())
+        except OSError:
+            continue
+    return found
 
 
 def tearDownModule():

@@ -34,9 +34,10 @@ def build(spec):
     root = pathlib.Path(spec["root"])
     upper = pathlib.Path(spec["scratch"])
     mount("-t", "overlay", "-o", f"lowerdir={spec['image']},upperdir={upper / 'upper'},workdir={upper / 'work'}", "none", root)
-    for folder in ("proc", "dev", "etc", "tmp"):
+    for folder in ("proc", "sys", "dev", "etc", "tmp"):
         (root / folder).mkdir(exist_ok=True)
     mount("-t", "proc", "none", root / "proc")
+    mount("-t", "sysfs", "-o", "ro", "none", root / "sys")
     mount("-t", "tmpfs", "-o", "mode=755", "none", root / "dev")
     for device in ("null", "zero", "full", "random", "urandom"):
         (root / "dev" / device).touch()

@@ -1,7 +1,7 @@
 """A stand-in for a cluster of one node: what `kubectl apply` is given becomes pods of pod_runner.py, as the controllers of each kind would
 make them. Namespaces admit what their PodSecurity level admits. Everything else that the API server would do is not done."""
+import base64
 import json
-import os
 import pathlib
 import shlex
 import socket
@@ -31,10 +31,10 @@ sys.exit(code)
 
 
 class Cluster:
-    """`kubectl`: the real one, which renders."""
+    """`kubectl`: the real one, which renders. `programs`: the folder of the user's own `lockstep`."""
 
-    def __init__(self, kubectl, images, node_name="gpu-node-1"):
-        self.kubectl = kubectl
+    def __init__(self, kubectl, images, programs, node_name="gpu-node-1"):
+        self.kubectl, self.programs = kubectl, programs
         self.node = Node(node_name)
         self.node.images.update(images)
         self.namespaces, self.pods = {"default": {}}, {}
@@ -54,7 +54,7 @@ class Cluster:
     # ---- what a user types
 
     def sh(self, script, folder, check=True, timeout=120):
-        env = {"PATH": f"{self.shell}:/usr/local/bin:/usr/bin:/bin", "CLUSTER": str(self.node.work / "cluster.sock"), "HOME": str(folder)}
+        env = {"PATH": f"{self.shell}:{self.programs}:/usr/local/bin:/usr/bin:/bin", "CLUSTER": str(self.node.work / "cluster.sock"), "HOME": str(folder)}
         return run("sh", "-ec", script, env=env, cwd=folder, check=check, timeout=timeout)
 
     def _serve(self):
@@ -105,6 +105,12 @@ class Cluster:
             command = words[words.index("--") + 1:]
             done = self.container(namespace, words[1]).exec(*command, check=False)
             return done.returncode, done.stdout, done.stderr
+        if words[:3] == ["get", "secret", words[2]] and words[3:] == ["-o", "jsonpath={.data.token}"]:
+            return 0, base64.b64encode(self.node.secrets[(namespace, words[2])]["token"]).decode(), ""
+        if words[0] == "port-forward":
+            # All pods are at one address, the user's machine too.
+            self.pod(namespace, words[1])
+            return 0, "", ""
         if words[0] == "rollout":
             return 0, "", ""
         raise ValueError(f"no such command here: kubectl {shlex.join(words)}")
@@ -148,7 +154,7 @@ class Cluster:
         replicas, slots = job["spec"]["mpiReplicaSpecs"], job["spec"]["slotsPerWorker"]
         workers = [f"{name}-worker-{i}" for i in range(replicas["Worker"]["replicas"])]
         addresses = [f"{worker}.{name}.{namespace}.svc" for worker in workers]
-        self.node.names.update({address: ADDRESS for address in addresses})
+        # Their names are in no /etc/hosts here: with one network for all pods mpirun would take them for itself.
         for worker in workers:
             self.start(worker, namespace, with_metadata(replicas["Worker"]["template"], {"training.kubeflow.org/job-name": name,
                                                                                          "training.kubeflow.org/job-role": "worker"}), f"MPIJob/{name}")

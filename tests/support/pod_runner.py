@@ -137,6 +137,8 @@ class Node:
         return pod
 
     def stop(self):
+        for pod in self.pods:
+            pod.end(15)
         for pod in reversed(self.pods):
             pod.stop()
 
@@ -179,9 +181,18 @@ class Pod:
             self.containers[each["name"]] = Container(self, each)
             self.containers[each["name"]].start()
 
-    def stop(self):
+    def end(self, how):
         for container in self.containers.values():
-            container.stop()
+            container.end(how)
+
+    def stop(self, patience=5):
+        self.end(15)
+        for container in self.containers.values():
+            try:
+                container.process.wait(patience)
+            except subprocess.TimeoutExpired:
+                container.end(9)
+                container.process.wait(10)
 
     def field(self, path):
         found = re.fullmatch(r"metadata\.(labels|annotations)\['(.+)'\]", path)
@@ -249,14 +260,12 @@ class Container:
                                             stdout=out, stderr=out, start_new_session=True)
         return self.process
 
-    def stop(self):
-        if self.process.poll() is None:
-            os.kill(self.pid(), 15)
-            try:
-                self.process.wait(20)
-            except subprocess.TimeoutExpired:
-                os.kill(self.pid(), 9)
-                self.process.wait(10)
+    def end(self, how):
+        try:
+            if self.process.poll() is None:
+                os.kill(self.pid(), how)
+        except (ProcessLookupError, FileNotFoundError, IndexError):
+            pass  # it has just ended
 
     def log(self):
         return self.said.read_text(errors="replace")
