@@ -25,10 +25,8 @@ SLOW_RANK = 2
 # A user's program, and what a user's image for the MPI operator has: sshd, of which only what mpirun asks of it is there.
 TRAIN = f"""\
 import os
-ranks = int(os.environ["OMPI_COMM_WORLD_SIZE"])
-layout = ["--dp", "2", "--tp", "1", "--pp", "1"] if ranks == 2 else []
-os.execv("/workspace/bin/lockstep-sim-rank", ["lockstep-sim-rank", "--forever", "--seed", "7", *layout, "--fault", "slow_gpu",
-         "--fault-rank", str(min({SLOW_RANK}, ranks - 1)), "--fault-size", "0.3"])
+os.execv("/workspace/bin/lockstep-sim-rank", ["lockstep-sim-rank", "--forever", "--seed", "7", "--fault", "slow_gpu", "--fault-rank", "{SLOW_RANK}",
+         "--fault-size", "0.3"])
 """
 SSHD = """\
 #!/usr/bin/python3
@@ -99,6 +97,9 @@ class Images:
             (user / folder).mkdir(parents=True)
         (user / "tmp").chmod(0o1777)
         shutil.copy(BIN / "lockstep-sim-rank", user / "workspace/bin")
+        # A program for CUDA, on the simulated stack.
+        shutil.copy(BIN / "lockstep_train_loop", user / "workspace/bin")
+        shutil.copytree(BIN.parent / "lib/sim_stack", user / "workspace/stack", symlinks=True)
         shutil.copy(BIN.parent / "lib/liblockstep_sim_cupti.so", user / "workspace/lib")
         (user / "workspace/train.py").write_text(TRAIN)
         for path, text in (("usr/sbin/sshd", SSHD), ("usr/bin/ssh", SSH)):
@@ -203,9 +204,37 @@ class NodeDaemon(ClusterTest):
 
     def test_a_job_by_the_component_is_captured(self):
         self.type("component")
-        self.assertEqual({(rank["job"], rank["rank"]) for _, rank in self.wait_for_ranks("lockstep", 2)}, {("team-a.train", 0), ("team-a.train", 1)})
+        ranks = self.wait_for_ranks("lockstep", 4)
+        self.assertEqual(sorted((rank["job"], rank["rank"]) for _, rank in ranks), [("team-a.train", i) for i in range(4)])
         self.type("trace")
-        self.assertEqual(self.report(self.aggregator)["stragglers"][0]["ranks"], [1])
+        self.assertEqual(self.report(self.aggregator)["stragglers"][0]["ranks"], [SLOW_RANK])
+
+    def test_a_rank_of_another_user_that_did_not_come_is_named(self):
+        """For which the daemon reads what that user's process has in /proc."""
+        self.assertIn("has dropped the variables", self.warning_of_a_lost_rank(self.daemon))
+
+    def test_without_its_one_capability_it_could_not_be_named(self):
+        self.daemon.end(15)
+        self.daemon.process.wait(20)
+        (daemon,) = [t for t in self.cluster.rendered("deploy/kubernetes/base", self.folder) if t["kind"] == "DaemonSet"]
+        daemon["metadata"]["name"] = "powerless"
+        del daemon["spec"]["template"]["spec"]["containers"][0]["securityContext"]["capabilities"]["add"]
+        self.cluster.apply(daemon)
+        self.assertEqual(self.warning_of_a_lost_rank(self.cluster.wait_ready("lockstep-daemon", "DaemonSet/powerless")), "")
+
+    def warning_of_a_lost_rank(self, daemon):
+        """A job of user 1000, whose script drops the environment between `lockstep run` and the program: the first warning, if any comes."""
+        job = block("component").replace("restartPolicy: Never", "restartPolicy: Never\n      securityContext: {runAsUser: 1000, runAsGroup: 1000}")
+        lost = ["env", "-i", "LD_LIBRARY_PATH=/workspace/stack", "SIMGPU_KERNELS=*matmul*=20ms", "/workspace/bin/lockstep_train_loop", "--id-file",
+                "/tmp/id", "--steps", "0"]
+        self.cluster.sh(re.sub(r"command: \[.*\]", "command: " + json.dumps(lost), job), self.folder)
+        deadline = time.monotonic() + 16
+        while time.monotonic() < deadline:
+            status = json.loads(daemon.exec("lockstep", "status", "--format", "json").stdout)
+            if status["daemons"][0]["warnings"]:
+                return status["daemons"][0]["warnings"][0]
+            time.sleep(0.5)
+        return ""
 
     def test_the_daemon_has_what_it_needs_and_nothing_else(self):
         status = pathlib.Path(f"/proc/{self.daemon.pid()}/status").read_text()
@@ -230,10 +259,10 @@ class InPodDaemon(ClusterTest):
         self.type("team")
         aggregator = self.cluster.wait_ready("team-a", "deploy/lockstep-aggregator")
         self.type("team-job")
-        ranks = self.wait_for_ranks("team-a", 2)
+        ranks = self.wait_for_ranks("team-a", 4)
         self.assertEqual({(d["host"], rank["job"], rank["uid"]) for d, rank in ranks}, {("gpu-node-1", "team-a.train", 1000)})
         self.type("team-trace")
-        self.assertEqual(self.report(aggregator)["stragglers"][0]["ranks"], [1])
+        self.assertEqual(self.report(aggregator)["stragglers"][0]["ranks"], [SLOW_RANK])
 
 
 def comms():

@@ -83,10 +83,10 @@ class Cluster:
         if words[0] == "apply":
             option, path = words[1:]
             if option == "-k":
-                text = run(self.kubectl, "kustomize", folder / path).stdout
+                things = self.rendered(path, folder)
             else:
-                text = given if path == "-" else (folder / path).read_text()
-            return 0, "".join(self.apply(each) for each in yaml.safe_load_all(text) if each), ""
+                things = yaml.safe_load_all(given if path == "-" else (folder / path).read_text())
+            return 0, "".join(self.apply(each) for each in things if each), ""
         if words[:2] == ["create", "namespace"]:
             return 0, self.apply({"kind": "Namespace", "metadata": {"name": words[2]}}), ""
         if words[:3] == ["create", "secret", "generic"]:
@@ -114,6 +114,9 @@ class Cluster:
         if words[0] == "rollout":
             return 0, "", ""
         raise ValueError(f"no such command here: kubectl {shlex.join(words)}")
+
+    def rendered(self, path, folder):
+        return list(yaml.safe_load_all(run(self.kubectl, "kustomize", folder / path).stdout))
 
     # ---- what the controllers do
 
