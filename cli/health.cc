@@ -68,7 +68,9 @@ class Conversation {
       const ssize_t n = ::recv(socket_.get(), part, sizeof(part), 0);
       if (n == 0) return all;
       if (n > 0) all.append(part, static_cast<size_t>(n));
-      if (all.size() > kLongestAnswer) return absl::UnavailableError(absl::StrCat(address_, " is no /healthz of Lockstep's: it does not stop talking"));
+      if (all.size() > kLongestAnswer) {
+        return absl::UnavailableError(absl::StrCat(address_, " is no /healthz of Lockstep's: it does not stop talking"));
+      }
       if (n < 0 && errno == EAGAIN) LOCKSTEP_RETURN_IF_ERROR(Wait(POLLIN));
       if (n < 0 && errno != EAGAIN && errno != EINTR) return Failed("no answer from");
     }

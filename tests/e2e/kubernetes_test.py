@@ -25,8 +25,8 @@ SLOW_RANK = 2
 # A user's program, and what a user's image for the MPI operator has: sshd, of which only what mpirun asks of it is there.
 TRAIN = f"""\
 import os
-os.execv("/workspace/bin/lockstep-sim-rank", ["lockstep-sim-rank", "--forever", "--seed", "7", "--fault", "slow_gpu", "--fault-rank", "{SLOW_RANK}",
-         "--fault-size", "0.3"])
+os.execv("/workspace/bin/lockstep-sim-rank", ["lockstep-sim-rank", "--forever", "--seed", "7", "--fault", "slow_gpu",
+         "--fault-rank", "{SLOW_RANK}", "--fault-size", "0.3"])
 """
 SSHD = """\
 #!/usr/bin/python3
@@ -90,8 +90,10 @@ class Images:
             if link.is_symlink():
                 link.unlink()
                 link.symlink_to("busybox")
-        run("bash", REPOSITORY / "tools/dev/bundle.sh", "--built", BIN.parent, "--out", work / "build", "--level", "1", cwd=REPOSITORY, timeout=300)
-        ours = Image.build(REPOSITORY / "deploy/kubernetes/image/Containerfile", work / "build", {"busybox:1.36": work / "busybox"}, {}, work / "lockstep")
+        run("bash", REPOSITORY / "tools/dev/bundle.sh", "--built", BIN.parent, "--out", work / "build", "--level", "1", cwd=REPOSITORY,
+            timeout=300)
+        ours = Image.build(REPOSITORY / "deploy/kubernetes/image/Containerfile", context=work / "build",
+                           bases={"busybox:1.36": work / "busybox"}, into=work / "lockstep")
         user = work / "user"
         for folder in ("workspace/bin", "workspace/lib", "usr/sbin", "usr/bin", "opt/lockstep", "run", "tmp"):
             (user / folder).mkdir(parents=True)
@@ -125,7 +127,8 @@ class ClusterTest(unittest.TestCase):
         return self.cluster.sh(block(name), self.folder, **kwargs)
 
     def logs(self):
-        return "".join(f"--- {pod.name}/{name}\n{container.log()[-3000:]}" for pod in self.cluster.node.pods for name, container in pod.containers.items())
+        return "".join(f"--- {pod.name}/{name}\n{container.log()[-3000:]}" for pod in self.cluster.node.pods
+                       for name, container in pod.containers.items())
 
     def ranks(self, namespace):
         done = self.cluster.container(namespace, "deploy/lockstep-aggregator").exec("lockstep", "status", "--format", "json", check=False)
@@ -169,10 +172,10 @@ class NodeDaemon(ClusterTest):
         traced = self.type("trace")
         self.assertIn("rank 2 ", traced.stdout, traced.stderr)
         report = self.report(self.aggregator)
-        self.assertEqual((report["capture"]["job"], report["capture"]["world_size"], report["capture"]["missing_ranks"]), ("team-a.train", 4, []))
+        capture = report["capture"]
+        self.assertEqual((capture["job"], capture["world_size"], capture["missing_ranks"], capture["losses"]), ("team-a.train", 4, [], []))
         self.assertEqual(report["stragglers"][0]["ranks"], [SLOW_RANK])
         self.assertIn(report["stragglers"][0]["cause"], CAUSES["slow_gpu"])
-        self.assertEqual(report["capture"]["losses"], [])
         self.assertIn("<html", (self.folder / "report.html").read_text()[:300])
         # From the user's own machine, which here has the same network.
         self.type("forward")
@@ -210,36 +213,45 @@ class NodeDaemon(ClusterTest):
         self.assertEqual(self.report(self.aggregator)["stragglers"][0]["ranks"], [SLOW_RANK])
 
     def test_a_rank_of_another_user_that_did_not_come_is_named(self):
-        """For which the daemon reads what that user's process has in /proc."""
-        self.assertIn("has dropped the variables", self.warning_of_a_lost_rank(self.daemon))
+        """For which the daemon reads what that user's process has in /proc, and no other right would do."""
+        first = self.warning_of_a_lost_rank(self.daemon, "first")
+        self.assertIn("rank 3 (pid ", first, self.logs())
+        self.assertIn("what `lockstep run` became has dropped the variables", first)
+        for lacking in ("DAC_READ_SEARCH", "SYS_PTRACE"):
+            with self.subTest(lacking):
+                self.daemon.end(15)
+                self.daemon.process.wait(20)
+                self.daemon = self.start_daemon_without(lacking)
+                self.assertNotIn("rank 3 (pid ", self.warning_of_a_lost_rank(self.daemon, lacking.lower().replace("_", "-")))
 
-    def test_without_its_one_capability_it_could_not_be_named(self):
-        self.daemon.end(15)
-        self.daemon.process.wait(20)
+    def start_daemon_without(self, capability):
         (daemon,) = [t for t in self.cluster.rendered("deploy/kubernetes/base", self.folder) if t["kind"] == "DaemonSet"]
-        daemon["metadata"]["name"] = "powerless"
-        del daemon["spec"]["template"]["spec"]["containers"][0]["securityContext"]["capabilities"]["add"]
+        daemon["metadata"]["name"] = f"without-{capability.lower().replace('_', '-')}"
+        daemon["spec"]["template"]["spec"]["containers"][0]["securityContext"]["capabilities"]["add"].remove(capability)
         self.cluster.apply(daemon)
-        self.assertEqual(self.warning_of_a_lost_rank(self.cluster.wait_ready("lockstep-daemon", "DaemonSet/powerless")), "")
+        return self.cluster.wait_ready("lockstep-daemon", f"DaemonSet/{daemon['metadata']['name']}")
 
-    def warning_of_a_lost_rank(self, daemon):
-        """A job of user 1000, whose script drops the environment between `lockstep run` and the program: the first warning, if any comes."""
-        job = block("component").replace("restartPolicy: Never", "restartPolicy: Never\n      securityContext: {runAsUser: 1000, runAsGroup: 1000}")
-        lost = ["env", "-i", "LD_LIBRARY_PATH=/workspace/stack", "SIMGPU_KERNELS=*matmul*=20ms", "/workspace/bin/lockstep_train_loop", "--id-file",
-                "/tmp/id", "--steps", "0"]
+    def warning_of_a_lost_rank(self, daemon, name):
+        """A job of user 1000, whose script drops the environment between `lockstep run` and the program: what is said of it, if anything."""
+        user = "restartPolicy: Never\n      securityContext: {runAsUser: 1000, runAsGroup: 1000}"
+        job = block("component").replace("restartPolicy: Never", user).replace("name: train\n  namespace", f"name: {name}\n  namespace")
+        lost = ["env", "-i", "OMPI_COMM_WORLD_RANK=3", "LD_LIBRARY_PATH=/workspace/stack", "SIMGPU_KERNELS=*matmul*=20ms",
+                "/workspace/bin/lockstep_train_loop", "--id-file", "/tmp/id", "--steps", "0"]
         self.cluster.sh(re.sub(r"command: \[.*\]", "command: " + json.dumps(lost), job), self.folder)
+        pid = self.cluster.container("team-a", f"{name}-0").pid()
         deadline = time.monotonic() + 16
         while time.monotonic() < deadline:
             status = json.loads(daemon.exec("lockstep", "status", "--format", "json").stdout)
-            if status["daemons"][0]["warnings"]:
-                return status["daemons"][0]["warnings"][0]
+            told = [warning for warning in status["daemons"][0]["warnings"] if f"pid {pid}, " in warning]
+            if told:
+                return told[0]
             time.sleep(0.5)
         return ""
 
     def test_the_daemon_has_what_it_needs_and_nothing_else(self):
         status = pathlib.Path(f"/proc/{self.daemon.pid()}/status").read_text()
         held = int(re.search(r"CapEff:\s*(\w+)", status)[1], 16)
-        self.assertEqual(held, 1 << 19, "CAP_SYS_PTRACE")
+        self.assertEqual(held, 1 << 19 | 1 << 2, "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH")
         self.assertIn("NoNewPrivs:\t1", status)
         status = pathlib.Path(f"/proc/{self.aggregator.pid()}/status").read_text()
         self.assertEqual(int(re.search(r"CapEff:\s*(\w+)", status)[1], 16), 0)

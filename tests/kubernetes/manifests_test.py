@@ -1,5 +1,5 @@
-"""deploy/kubernetes/ as files: everything is rendered by kubectl's kustomize and by helm, both render the same, each object is one that the API
-takes, names that refer to others find them, and the page's YAML is YAML. tests/e2e/kubernetes_test.py runs them."""
+"""deploy/kubernetes/ as files: everything is rendered by kubectl's kustomize and by helm, both render the same, each object is one that the
+API takes, names that refer to others find them, and so is the page's YAML. tests/e2e/kubernetes_test.py runs them."""
 import json
 import pathlib
 import re
@@ -96,7 +96,8 @@ class ObjectsTest(unittest.TestCase):
             for pod in pods(thing):
                 self.assert_pod(pod["spec"], names, namespace)
             if kind in ("DaemonSet", "Deployment"):
-                self.assertLessEqual(thing["spec"]["selector"]["matchLabels"].items(), thing["spec"]["template"]["metadata"]["labels"].items())
+                labels = thing["spec"]["template"]["metadata"]["labels"]
+                self.assertLessEqual(thing["spec"]["selector"]["matchLabels"].items(), labels.items())
             if kind in ("Service", "PodMonitor", "NetworkPolicy"):
                 self.assert_selects(thing, names, namespace)
 
@@ -178,8 +179,9 @@ class Objects(ObjectsTest):
                 self.assertEqual(pod_security.violations(level, after["spec"]["template"]["spec"]), [])
                 for key in set(old) - {"command"}:
                     self.assertEqual(old[key], new[key])
-                kept = {key: value for key, value in after["spec"]["template"]["spec"].items() if key not in ("containers", "initContainers", "volumes")}
-                self.assertEqual(kept, {k: v for k, v in before["spec"]["template"]["spec"].items() if k != "containers"})
+                was, is_now = (each["spec"]["template"]["spec"] for each in (before, after))
+                ours = {"containers", "initContainers", "volumes"}
+                self.assertEqual({k: v for k, v in is_now.items() if k not in ours}, {k: v for k, v in was.items() if k not in ours})
 
     def test_levels_are_what_the_page_says(self):
         for thing in kustomize(KUBERNETES / "base"):
@@ -187,7 +189,8 @@ class Objects(ObjectsTest):
                 if thing["kind"] == "Deployment":
                     self.assertEqual(pod_security.violations("restricted", pod["spec"]), [])
                 else:
-                    self.assertEqual(sorted(pod_security.baseline(pod["spec"])), ["hostPID", "hostPath volume sockets", "lockstepd has SYS_PTRACE"])
+                    self.assertEqual(sorted(pod_security.baseline(pod["spec"])),
+                                     ["hostPID", "hostPath volume sockets", "lockstepd has DAC_READ_SEARCH", "lockstepd has SYS_PTRACE"])
         spaces = {t["metadata"]["name"]: t["metadata"]["labels"] for t in kustomize(KUBERNETES / "base") if t["kind"] == "Namespace"}
         self.assertEqual({name: labels["pod-security.kubernetes.io/enforce"] for name, labels in spaces.items()},
                          {"lockstep": "restricted", "lockstep-daemon": "privileged"})
@@ -238,15 +241,18 @@ class Chart(ObjectsTest):
             (thing,) = one(options, kind)
             return thing["spec"]["template"]["spec"]
 
-        named = pod(['image={"repository":"registry.example/lockstep","tag":"9","pullSecrets":[{"name":"pull"}],"pullPolicy":"Always"}'], "DaemonSet")
+        image = {"repository": "registry.example/lockstep", "tag": "9", "pullSecrets": [{"name": "pull"}], "pullPolicy": "Always"}
+        named = pod([f"image={json.dumps(image)}"], "DaemonSet")
         self.assertEqual(named["containers"][0]["image"], "registry.example/lockstep:9")
         self.assertEqual((named["imagePullSecrets"], named["containers"][0]["imagePullPolicy"]), ([{"name": "pull"}], "Always"))
         self.assertEqual(one(["daemon.enabled=false"], "DaemonSet"), [])
-        moved = pod(['daemon.socketFolder="/run/other"', 'daemon.tolerations=[]', 'daemon.affinity=null', 'tokenSecret="mine"'], "DaemonSet")
+        settings = ['daemon.socketFolder="/run/other"', 'daemon.tolerations=[]', 'daemon.affinity=null', 'tokenSecret="mine"']
+        moved = pod(settings, "DaemonSet")
         self.assertEqual(moved["volumes"], [{"name": "sockets", "hostPath": {"path": "/run/other", "type": "DirectoryOrCreate"}},
                                             {"name": "token", "secret": {"secretName": "mine", "defaultMode": 0o400}}])
         self.assertFalse({"tolerations", "affinity"} & set(moved))
-        more = pod(['daemon.env=[{"name":"LOCKSTEPD_SPOOL_BYTES","value":"256MiB"}]', 'daemon.resources={"limits":{"memory":"2Gi"}}'], "DaemonSet")["containers"][0]
+        settings = ['daemon.env=[{"name":"LOCKSTEPD_SPOOL_BYTES","value":"256MiB"}]', 'daemon.resources={"limits":{"memory":"2Gi"}}']
+        (more,) = pod(settings, "DaemonSet")["containers"]
         self.assertEqual((more["env"][-1]["value"], more["resources"]["limits"]), ("256MiB", {"memory": "2Gi"}))
         (spread,) = one(["daemon.maxUnavailable=3"], "DaemonSet")
         self.assertEqual(spread["spec"]["updateStrategy"]["rollingUpdate"], {"maxUnavailable": 3})
@@ -254,7 +260,8 @@ class Chart(ObjectsTest):
         self.assertEqual(one(['daemon.namespace="elsewhere"'], "DaemonSet")[0]["metadata"]["namespace"], "elsewhere")
         (claim,) = one(['aggregator.storage={"size":"1Gi","storageClassName":"fast"}'], "PersistentVolumeClaim")
         self.assertEqual((claim["spec"]["resources"]["requests"], claim["spec"]["storageClassName"]), ({"storage": "1Gi"}, "fast"))
-        for option, volume in (("ephemeral=true", {"emptyDir": {}}), ('existingClaim="given"', {"persistentVolumeClaim": {"claimName": "given"}})):
+        for option, volume in (("ephemeral=true", {"emptyDir": {}}),
+                               ('existingClaim="given"', {"persistentVolumeClaim": {"claimName": "given"}})):
             self.assertEqual(one([f"aggregator.storage.{option}"], "PersistentVolumeClaim"), [])
             self.assertEqual(pod([f"aggregator.storage.{option}"], "Deployment")["volumes"][0], {"name": "captures", **volume})
         self.assertEqual(one(["networkPolicy.enabled=false"], "NetworkPolicy"), [])
@@ -274,7 +281,8 @@ class Chart(ObjectsTest):
     def test_the_release_is_named_once(self):
         chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
         self.assertEqual((chart["version"], chart["appVersion"]), (VERSION, VERSION))
-        for path in [*KUBERNETES.rglob("kustomization.yaml"), KUBERNETES / "image/Containerfile", REPOSITORY / "docs/kubernetes.md", *EXAMPLES]:
+        others = [KUBERNETES / "image/Containerfile", REPOSITORY / "docs/kubernetes.md"]
+        for path in [*KUBERNETES.rglob("kustomization.yaml"), *others, *EXAMPLES]:
             for found in re.findall(r"(?:newTag: |VERSION=|lockstep:)(\d[\w.]*)", path.read_text()):
                 self.assertEqual(found, VERSION, path)
 

