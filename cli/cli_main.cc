@@ -82,6 +82,7 @@ int Main(int argc, char** argv) {
   AddDiff(app, chosen);
   AddProfile(app, chosen);
   AddDoctor(app, chosen);
+  AddHealth(app, chosen);
   AddConfig(app, chosen);
   AddJob(app, chosen);
   AddCompletion(app, chosen);

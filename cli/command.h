@@ -34,6 +34,7 @@ void AddViews(CLI::App& app, Chosen& chosen);
 void AddDiff(CLI::App& app, Chosen& chosen);
 void AddProfile(CLI::App& app, Chosen& chosen);
 void AddDoctor(CLI::App& app, Chosen& chosen);
+void AddHealth(CLI::App& app, Chosen& chosen);
 void AddConfig(CLI::App& app, Chosen& chosen);
 void AddJob(CLI::App& app, Chosen& chosen);
 void AddCompletion(CLI::App& app, Chosen& chosen);

@@ -57,7 +57,7 @@ Daemon::Daemon(Options options, const Clock& clock, const ProcessTable& processe
              std::move(audit_lines), clock),
       loop_(std::move(loop)),
       node_id_(CleanText(options_.node_id.empty() ? ReadBootId() : options_.node_id, 256)),
-      host_name_(CleanText(ReadHostName(), 256)),
+      host_name_(CleanText(options_.node_name.empty() ? ReadHostName() : options_.node_name, 256)),
       owner_(geteuid()),
       jobs_(processes),
       captures_(clock, *this),

@@ -51,6 +51,7 @@ TEST_F(Control, ShowsTheRanksOverASocketOfThisUsers) {
   ASSERT_TRUE(status.ok()) << status.error_message();
   ASSERT_EQ(reply.daemons_size(), 1);
   EXPECT_EQ(reply.daemons(0).node_id(), "test-node");
+  EXPECT_EQ(reply.daemons(0).host_name(), "test-name");
   ASSERT_EQ(reply.daemons(0).ranks_size(), 1);
   EXPECT_EQ(reply.daemons(0).ranks(0).job(), "mine");
   EXPECT_EQ(reply.daemons(0).ranks(0).rank(), 1);

@@ -33,6 +33,7 @@ class DaemonTest : public testing::Test {
   void SetUp() override {
     options_.socket = folder_.path() + "/client.sock";
     options_.node_id = "test-node";
+    options_.node_name = "test-name";
     options_.log_level = LogLevel::kError;
     FakeAggregator::Options fake;
     fake.address = "unix:" + folder_.path() + "/aggregator.sock";

@@ -50,10 +50,13 @@ void AddOptions(CLI::App& app, Options& options, OptionTexts& texts) {
                  "for `lockstep trace` on this node")
       ->envname("LOCKSTEP_AGGREGATOR");
   app.add_option("--token-file", options.token_file,
-                 "The aggregators' secret, and that of --metrics: a file that only you can read (mode 0600)")
+                 "The aggregators' secret, and that of --metrics: a file that only you can read (mode 0600), or root's for a group of yours")
       ->envname("LOCKSTEP_TOKEN_FILE");
   app.add_option("--node-id", options.node_id, "Tells this node from others; default: the machine's boot id")
       ->envname("LOCKSTEP_NODE_ID");
+  app.add_option("--node-name", options.node_name,
+                 "What reports call this node; default: its host name, which in a container is the container's")
+      ->envname("LOCKSTEP_NODE_NAME");
   app.add_option("--ring-bytes", options.ring_bytes,
                  "Shared memory per rank for GPU records; larger "
                  "rides out longer pauses of this daemon")

@@ -19,6 +19,7 @@ struct Options {
   std::vector<std::string> aggregators;
   std::string token_file;
   std::string node_id;
+  std::string node_name;  // shown for this node; empty: the host's name
   uint64_t ring_bytes = 8u << 20;
   uint64_t thread_ring_bytes = 256u << 10;
   size_t spool_bytes = 64u << 20;

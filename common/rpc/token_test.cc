@@ -1,6 +1,7 @@
 #include "common/rpc/token.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -63,6 +64,28 @@ TEST_F(TokenFiles, ThatOthersCanReadAreRefusedWithTheRemedy) {
   const absl::Status status = Token::Load(path_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_NE(std::string(status.message()).find("chmod 600 " + path_), std::string::npos);
+}
+
+TEST_F(TokenFiles, OfRootMayBeReadableForAGroup) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make such a file";
+  ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
+  const auto as_other = [&](mode_t mode) {
+    Write("0123456789abcdef\n", mode);
+    EXPECT_EQ(chown(path_.c_str(), 0, 4242), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      if (setresgid(4242, 4242, 4242) != 0 || setresuid(4242, 4242, 4242) != 0) _exit(100);
+      const absl::Status status = Token::Load(path_).status();
+      _exit(status.ok() ? 0 : absl::IsPermissionDenied(status) ? 1 : 2);
+    }
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    return WEXITSTATUS(status);
+  };
+  EXPECT_EQ(as_other(0440), 0);
+  EXPECT_EQ(as_other(0640), 0);
+  EXPECT_EQ(as_other(0460), 1) << "whose group may change it";
+  EXPECT_EQ(as_other(0444), 1) << "that everybody may read";
 }
 
 TEST_F(TokenFiles, ThatAreLinksOrMissingOrNonsenseAreRefused) {
