@@ -140,11 +140,13 @@ absl::StatusOr<std::string> DaemonFinder::PlaceToStart() const {
                     verdict == FolderVerdict::kUsable ? "its folder is not writable" : Explain(verdict));
     return false;
   };
-  // Who names a place wants the daemon there, and nowhere else.
+  // Who names a place wants the daemon there, and nowhere else. But a launcher hands its own node's variable to others, where the
+  // folder may not exist: a user's runtime folder is made at a login.
   for (int i = 0; i < places.count; ++i) {
     const bool named = places.place[i].origin == SocketOrigin::kArgument ||
                        places.place[i].origin == SocketOrigin::kEnvironment;
     if (named && usable(places.place[i])) return std::string(places.place[i].path);
+    if (named && places.place[i].origin == SocketOrigin::kEnvironment && ::access(FolderOf(places.place[i].path).c_str(), F_OK) != 0) continue;
     if (named) return absl::PermissionDeniedError(absl::StrCat("no daemon can be started at ", why));
   }
   for (int i = places.count - 1; i >= 0; --i) {
