@@ -81,7 +81,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--keep-bytes", flags.keep_bytes, "Bytes of captures to keep; the oldest go first")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("20 GiB");
-  app.add_option("--until-exit", flags.until_exit, "End when the process with this pid does")->configurable(false);
+  app.add_option("--until-exit", flags.until_exit, "End when the process with this pid does, and remove the token file")->configurable(false);
   app.add_flag("--quiet", flags.quiet, "Log nothing on stderr");
   app.set_version_flag("--version", "lockstep-aggregator " LOCKSTEP_VERSION);
 }
@@ -173,6 +173,7 @@ int AggregatorMain(int argc, char** argv, char** environment) {
   ::sigwait(&signals, &signal);
   TellServiceManager(manager, kServiceStopping);
   (*server)->Shutdown();
+  if (flags.until_exit > 0 && !flags.token_file.empty()) std::remove(flags.token_file.c_str());
   return kDone;
 }
 

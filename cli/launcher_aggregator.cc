@@ -108,8 +108,11 @@ absl::Status StartLauncherAggregator(const Siblings& siblings, Nanos ready_withi
   std::filesystem::create_directories(folder, error);
   if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", folder, ": ", error.message()));
   std::filesystem::permissions(start.state_dir, std::filesystem::perms::owner_all, error);
-  start.token_file = absl::StrCat(folder, "/", start.pid, ".token");
-  start.log = absl::StrCat(folder, "/", start.pid, ".log");
+  // Two login nodes may share the folder.
+  char host[256] = {};
+  ::gethostname(host, sizeof(host) - 1);
+  start.token_file = absl::StrCat(folder, "/", host, "-", start.pid, ".token");
+  start.log = absl::StrCat(folder, "/", host, "-", start.pid, ".log");
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot make a pipe");
   Fd in(pipe[0]), out(pipe[1]);

@@ -3,10 +3,10 @@ own; /home and /opt are shared, as a cluster's are. Users alice and bob. `ssh NO
 as sshd leaves it; a launcher that starts its helpers by ssh needs nothing else.
 
 Needs root. `enter` runs the calling script again as the first process of new namespaces, so that all ends with it."""
+import contextlib
 import json
 import os
 import pathlib
-import pwd
 import shutil
 import socket
 import struct
@@ -135,14 +135,16 @@ class Sshd:
                                      env=login_env(user))
             for stream in streams:
                 os.close(stream)
-            caller.send(str(child.wait() & 255).encode())
+            code = child.wait()
+            with contextlib.suppress(BrokenPipeError):  # the caller was killed meanwhile
+                caller.send(str(code & 255).encode())
 
 
 class Nodes:
     """`bin_dir` holds the programs; inside they are under /opt/lockstep."""
 
     def __init__(self, bin_dir, names=("a", "b")):
-        self.bin, self.names = pathlib.Path(bin_dir), names
+        self.bin, self.names, self.given = pathlib.Path(bin_dir), names, []
 
     def start(self):
         run("mount", "--make-rprivate", "/")
@@ -164,6 +166,9 @@ class Nodes:
         for name in ("bin", "lib"):
             (target := pathlib.Path("/mnt/opt/lockstep", name)).mkdir()
             run("mount", "--bind", self.bin.parent / name, target)
+        for folder, at in self.given:
+            (target := pathlib.Path("/mnt" + at)).mkdir()
+            run("mount", "--bind", folder, target)
         run("mount", "--rbind", "/mnt/opt", "/opt")
         run("mount", "-t", "tmpfs", "-o", "mode=755", "none", "/home")
         pathlib.Path("/home/root").mkdir(mode=0o700)
@@ -182,6 +187,10 @@ class Nodes:
     def __getitem__(self, name):
         return self.nodes[name]
 
+    def give(self, folder, at):
+        """A folder of this machine, at the same path on every node; before `start`."""
+        self.given.append((pathlib.Path(folder), at))
+
     def leftovers(self):
         return {name: found for name, node in self.nodes.items() if (found := node.processes())}
 
@@ -189,10 +198,6 @@ class Nodes:
 def ranks_of(status):
     """Of `lockstep status --format json`."""
     return [rank for daemon in json.loads(status)["daemons"] for rank in daemon["ranks"]] if status else []
-
-
-def home_of(user):
-    return pathlib.Path(pwd.getpwnam(user).pw_dir)
 
 
 def wait_until(condition, what, detail=lambda: "", seconds=30):
