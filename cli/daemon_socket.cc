@@ -117,6 +117,12 @@ std::vector<DaemonFinder::Place> DaemonFinder::Places() const {
 absl::StatusOr<DaemonPlace> DaemonFinder::Find() const {
   const SocketPlaces order = SearchOrder(argument_);
   for (int i = 0; i < order.count; ++i) {
+    const FolderVerdict verdict = JudgeSocketFolder(order.place[i].path, ::geteuid());
+    const bool untrusted = verdict == FolderVerdict::kForeignOwner || verdict == FolderVerdict::kOthersMayWrite;
+    // Who names one is not to get another's answer in its place.
+    if (order.place[i].origin == SocketOrigin::kArgument && untrusted) {
+      return absl::PermissionDeniedError(absl::StrCat("--daemon ", order.place[i].path, ": ", Explain(verdict)));
+    }
     // Only the one that is meant: a daemon remembers who asked.
     if (WhyNot(order.place[i].path).empty()) return PlaceOf(order.place[i].path);
   }
