@@ -90,7 +90,7 @@ class InARoot:
 
     def inside(self, *command):
         """In namespaces of its own for pids and mounts, as a container is."""
-        return ["unshare", "--mount", "--pid", "--fork", "--kill-child", f"--mount-proc={self.root}/proc", "--root", self.root, "--wd", "/", "--",
+        return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--root", self.root, "--wd", "/", "--",
                 *map(str, command)]
 
     def start(self, socket, steps=0, ranks=2):
@@ -134,7 +134,7 @@ class InARoot:
         def lockstep(*words):
             return subprocess.run([str(word) for word in (*here, *words)], capture_output=True, text=True, env={}, timeout=60)
 
-        wait_until(lambda: "ranks 0-1 of 2" in lockstep("status").stdout, "two ranks", lambda: job.said.read_text() + lockstep("status").stdout)
+        wait_until(lambda: "ranks 0, 1 of 2" in lockstep("status").stdout, "two ranks", lambda: job.said.read_text() + lockstep("status").stdout)
         self.assertIn("daemon at /tmp/lockstep-", job.said.read_text())
         done = lockstep("trace", "--duration", "1s", "-o", "/tmp/capture")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
