@@ -46,8 +46,8 @@ JobAggregator JobAggregator::OfEnvironment() {
   job.address_ = address;
   job.token_file_ = Value(kTokenFileVariable);
   job.of_launcher_ = !Value(kLaunchVariable).empty();
-  const auto token = job.token_file_.empty() ? absl::StatusOr<rpc::Token>(absl::InvalidArgumentError(absl::StrCat(kTokenFileVariable, " is not set")))
-                                             : rpc::Token::Load(job.token_file_);
+  absl::StatusOr<rpc::Token> token = absl::InvalidArgumentError(absl::StrCat(kTokenFileVariable, " is not set"));
+  if (!job.token_file_.empty()) token = rpc::Token::Load(job.token_file_);
   if (!token.ok()) {
     Say(absl::StrCat("the aggregator at ", address, " will not see this node's ranks: ", token.status().message(),
                      "; its token must be readable on every node: share the folder, or set XDG_STATE_HOME to one that is shared"));

@@ -22,8 +22,8 @@ struct IdentityInput {
 
 struct Identity {
   std::string job;
-  std::string
-      job_source;  // "LOCKSTEP", "Slurm", "torchrun", "PMIx", "PBS", "LSF", "Flux", "PALS", "MASTER_ADDR", "lockstep run", "launcher", "process"
+  // "LOCKSTEP", "Slurm", "torchrun", "PMIx", "PBS", "LSF", "Flux", "PALS", "MASTER_ADDR", "lockstep run", "launcher", "process"
+  std::string job_source;
   // What the scheduler calls the job that the process is in; empty: none. The job's own name may be another: of an array's task, or
   // the launcher's.
   std::string scheduler_job;

@@ -1,5 +1,6 @@
 """Which job and which rank a process is, with real processes under `lockstep run`: two ranks for each launcher, with the variables that it
-sets. The launchers themselves are stood in for; what they set is from their documentation, named beside each."""
+sets. The launchers themselves are stood in for: what Open MPI, MPICH and Slurm set was seen here, what the others set is from the names
+that public job scripts and frameworks read of them."""
 import os
 import pathlib
 import signal
@@ -26,41 +27,54 @@ HYDRA = dict(PMI_RANK="{r}", PMI_SIZE=2, MPI_LOCALRANKID="{r}", MPI_LOCALNRANKS=
 TORCH = dict(RANK="{r}", LOCAL_RANK="{r}", WORLD_SIZE=2, LOCAL_WORLD_SIZE=2, MASTER_PORT=29400)
 STEP = dict(SLURM_JOB_ID=1234, SLURM_STEP_ID=3, SLURM_PROCID="{r}", SLURM_NTASKS=2, SLURM_STEP_NUM_TASKS=2, SLURM_LOCALID="{r}")
 LSF = dict(LSB_JOBID=12, LSB_JOBINDEX=0)
+JSRUN = dict(JSM_NAMESPACE_RANK="{r}", JSM_NAMESPACE_SIZE=2, JSM_NAMESPACE_LOCAL_RANK="{r}")
+PALS = dict(PALS_RANKID="{r}", PALS_LOCAL_RANKID="{r}")
+FLUX = dict(FLUX_JOB_ID="f2Abc", FLUX_TASK_RANK="{r}", FLUX_JOB_SIZE=2, FLUX_TASK_LOCAL_ID="{r}")
+MVAPICH = dict(MV2_COMM_WORLD_RANK="{r}", MV2_COMM_WORLD_SIZE=2, MV2_COMM_WORLD_LOCAL_RANK="{r}")
+HOROVOD = dict(HOROVOD_RANK="{r}", HOROVOD_SIZE=2, HOROVOD_LOCAL_RANK="{r}")
 
 # What it is, what is set, the job's name ("pid-": by its launcher), who named it, the rank's source, and other names for --job.
 # None for the world size: it is in none of the variables.
 SETS = [
-    ("Open MPI 4 (dumped from its mpiexec)", both(**OPEN_MPI), "3735552", "PMIx", "OMPI", 2, ()),
+    ("Open MPI 4", both(**OPEN_MPI), "3735552", "PMIx", "OMPI", 2, ()),
     ("OpenPBS, Open MPI", both(**OPEN_MPI, PBS_JOBID="88.head", PBS_NODEFILE="/var/spool/pbs/aux/88.head"), "3735552", "PMIx", "OMPI", 2,
      ("88.head", "88")),
     ("OpenPBS, MPICH", both(**HYDRA, PBS_JOBID="88.head"), "88.head", "PBS", "PMI", 2, ("88",)),
-    ("an OpenPBS array's element, MPICH", both(**HYDRA, PBS_JOBID="88[3].head", PBS_ARRAY_INDEX=3), "88[3].head", "PBS", "PMI", 2, ("88[3]",)),
-    ("Cray PALS in PBS (intro_mpi(3), PALS's mpiexec(1))",
-     both(PBS_JOBID="88.head", PALS_APID="0e1c", PALS_RANKID="{r}", PALS_LOCAL_RANKID="{r}", PMI_RANK="{r}", PMI_SIZE=2, PMI_LOCAL_RANK="{r}"),
+    ("an OpenPBS array's element, MPICH",
+     both(**HYDRA, PBS_JOBID="88[3].head", PBS_ARRAY_INDEX=3), "88[3].head", "PBS", "PMI", 2, ("88[3]",)),
+    ("Cray PALS in PBS",
+     both(PBS_JOBID="88.head", PALS_APID="0e1c", **PALS, PMI_RANK="{r}", PMI_SIZE=2, PMI_LOCAL_RANK="{r}"),
      "88.head", "PBS", "PMI", 2, ("88",)),
-    ("Cray PALS without PMI's variables", both(PALS_APID="0e1c-77", PALS_RANKID="{r}", PALS_LOCAL_RANKID="{r}"), "0e1c-77", "PALS", "PALS", None, ()),
-    ("LSF, jsrun (jsrun(1))", both(**LSF, JSM_NAMESPACE_RANK="{r}", JSM_NAMESPACE_SIZE=2, JSM_NAMESPACE_LOCAL_RANK="{r}"), "12", "LSF", "JSM", 2, ()),
+    ("Cray PALS without PMI's variables", both(PALS_APID="0e1c-77", **PALS), "0e1c-77", "PALS", "PALS", None, ()),
+    ("LSF, jsrun", both(**LSF, **JSRUN), "12", "LSF", "JSM", 2, ()),
     ("LSF, IBM Spectrum MPI under jsrun",
      both(**LSF, **OPEN_MPI, JSM_NAMESPACE_RANK="{r}", JSM_NAMESPACE_SIZE=2), "3735552", "PMIx", "OMPI", 2, ("12",)),
-    ("an LSF array's element, blaunch and Hydra", both(LSB_JOBID=12, LSB_JOBINDEX=4, LSF_PM_TASKID=1, **HYDRA), "12[4]", "LSF", "PMI", 2, ()),
-    ("Flux (flux-environment(7))", both(FLUX_JOB_ID="f2Abc", FLUX_TASK_RANK="{r}", FLUX_JOB_SIZE=2, FLUX_TASK_LOCAL_ID="{r}"), "f2Abc", "Flux", "Flux", 2, ()),
-    ("Flux, -o pmi=pmix", both(FLUX_JOB_ID="f2Abc", FLUX_TASK_RANK="{r}", FLUX_JOB_SIZE=2, FLUX_TASK_LOCAL_ID="{r}", PMIX_RANK="{r}", PMIX_NAMESPACE="f2Abc"),
+    ("an LSF array's element, blaunch and Hydra",
+     both(LSB_JOBID=12, LSB_JOBINDEX=4, LSF_PM_TASKID=1, **HYDRA), "12[4]", "LSF", "PMI", 2, ()),
+    ("Flux", both(**FLUX), "f2Abc", "Flux", "Flux", 2, ()),
+    ("Flux, -o pmi=pmix", both(**FLUX, PMIX_RANK="{r}", PMIX_NAMESPACE="f2Abc"),
      "f2Abc", "PMIx", "PMIx", 2, ()),
-    ("Flux, its simple PMI", both(FLUX_JOB_ID="f2Abc", FLUX_TASK_RANK="{r}", FLUX_JOB_SIZE=2, FLUX_TASK_LOCAL_ID="{r}", PMI_RANK="{r}", PMI_SIZE=2),
+    ("Flux, its simple PMI", both(**FLUX, PMI_RANK="{r}", PMI_SIZE=2),
      "f2Abc", "Flux", "PMI", 2, ()),
     ("srun", both(**STEP), "1234.3", "Slurm", "Slurm", 2, ("1234",)),
     ("srun --mpi=pmi2", both(**STEP, PMI_RANK="{r}", PMI_SIZE=2), "1234.3", "Slurm", "Slurm", 2, ("1234",)),
     ("srun --mpi=pmix", both(**STEP, PMIX_RANK="{r}", PMIX_NAMESPACE="slurm.pmix.1234.3"), "1234.3", "Slurm", "PMIx", 2, ("1234",)),
     ("Intel MPI, MPICH (Hydra), no scheduler", both(**HYDRA, I_MPI_HYDRA_BOOTSTRAP="ssh"), "pid-", "launcher", "PMI", 2, ()),
-    ("the same under lockstep run --with-aggregator", both(**HYDRA, LOCKSTEP_LAUNCH="launch-head:7-8"), "launch-head:7-8", "lockstep run", "PMI", 2, ()),
-    ("MVAPICH2 (its user guide)", both(MV2_COMM_WORLD_RANK="{r}", MV2_COMM_WORLD_SIZE=2, MV2_COMM_WORLD_LOCAL_RANK="{r}"), "pid-", "launcher", "MVAPICH", 2, ()),
+    ("the same under lockstep run --with-aggregator",
+     both(**HYDRA, LOCKSTEP_LAUNCH="launch-head:7-8"), "launch-head:7-8", "lockstep run", "PMI", 2, ()),
+    ("MVAPICH2", both(**MVAPICH), "pid-", "launcher", "MVAPICH", 2, ()),
     ("Cray aprun in PBS", both(PBS_JOBID="88.head", ALPS_APP_PE="{r}"), "88.head", "PBS", "ALPS", None, ()),
-    ("Horovod (horovodrun, Gloo)", both(HOROVOD_RANK="{r}", HOROVOD_SIZE=2, HOROVOD_LOCAL_RANK="{r}"), "pid-", "launcher", "Horovod", 2, ()),
-    ("DeepSpeed's launcher", both(**TORCH, MASTER_ADDR="node1", CROSS_RANK=0, LOCAL_SIZE=2), "node1:29400", "MASTER_ADDR", "torchrun", 2, ()),
-    ("accelerate launch, one node", both(**TORCH, MASTER_ADDR="127.0.0.1", ACCELERATE_MIXED_PRECISION="no"), "pid-", "launcher", "torchrun", 2, ()),
-    ("Ray Train", both(**TORCH, MASTER_ADDR="10.0.0.7", NODE_RANK=0, RAY_JOB_ID="01000000"), "10.0.0.7:29400", "MASTER_ADDR", "torchrun", 2, ()),
-    ("torchrun under srun", both(**STEP, **TORCH, MASTER_ADDR="node1", TORCHELASTIC_RUN_ID="none"), "1234.3", "Slurm", "torchrun", 2, ("1234",)),
-    ("what the user says", both(**STEP, **OPEN_MPI, LOCKSTEP_JOB="mine", LOCKSTEP_RANK="{r}", LOCKSTEP_WORLD_SIZE=2), "mine", "LOCKSTEP", "LOCKSTEP", 2, ()),
+    ("Horovod (horovodrun, Gloo)", both(**HOROVOD), "pid-", "launcher", "Horovod", 2, ()),
+    ("DeepSpeed's launcher",
+     both(**TORCH, MASTER_ADDR="node1", CROSS_RANK=0, LOCAL_SIZE=2), "node1:29400", "MASTER_ADDR", "torchrun", 2, ()),
+    ("accelerate launch, one node",
+     both(**TORCH, MASTER_ADDR="127.0.0.1", ACCELERATE_MIXED_PRECISION="no"), "pid-", "launcher", "torchrun", 2, ()),
+    ("Ray Train",
+     both(**TORCH, MASTER_ADDR="10.0.0.7", NODE_RANK=0, RAY_JOB_ID="01000000"), "10.0.0.7:29400", "MASTER_ADDR", "torchrun", 2, ()),
+    ("torchrun under srun",
+     both(**STEP, **TORCH, MASTER_ADDR="node1", TORCHELASTIC_RUN_ID="none"), "1234.3", "Slurm", "torchrun", 2, ("1234",)),
+    ("what the user says",
+     both(**STEP, **OPEN_MPI, LOCKSTEP_JOB="mine", LOCKSTEP_RANK="{r}", LOCKSTEP_WORLD_SIZE=2), "mine", "LOCKSTEP", "LOCKSTEP", 2, ()),
 ]
 
 

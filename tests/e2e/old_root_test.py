@@ -98,7 +98,8 @@ class InARoot:
         for name in (self.root / "tmp").glob("id*"):
             name.unlink()
         each = f"{LOCKSTEP} run -- /app/lockstep_train_loop --id-file /tmp/id --steps {steps}"
-        script = "".join(f"RANK={rank} LOCAL_RANK={rank} WORLD_SIZE={ranks} {each} & " for rank in range(ranks)) + "wait"
+        script = "".join(f"RANK={rank} LOCAL_RANK={rank} WORLD_SIZE={ranks} {each} & all=\"$all $!\"; " for rank in range(ranks))
+        script += "for rank in $all; do wait $rank || exit 1; done"
         env = {"PATH": "/bin:/usr/bin", "LD_LIBRARY_PATH": "/app", "SIMGPU_KERNELS": "*matmul*=20ms", "LOCKSTEP_JOB": "old"}
         if socket:
             env["LOCKSTEP_SOCKET"] = socket
@@ -107,7 +108,8 @@ class InARoot:
     def assert_report(self, folder, ranks=2):
         report = report_of(folder)
         self.assertEqual(len(report["ranks"]), ranks)
-        self.assertEqual((report["capture"]["world_size"], report["capture"]["missing_ranks"], report["capture"]["losses"]), (ranks, [], []))
+        capture = report["capture"]
+        self.assertEqual((capture["world_size"], capture["missing_ranks"], capture["losses"]), (ranks, [], []))
         self.assertTrue(all(rank["compute_ns"] > 0 and rank["communication_ns"] > 0 for rank in report["ranks"]), report["ranks"])
         self.assertGreater(report["capture"]["matching"]["by"]["nccl_seq"], 0, report["capture"]["matching"])
 
@@ -134,7 +136,8 @@ class InARoot:
         def lockstep(*words):
             return subprocess.run([str(word) for word in (*here, *words)], capture_output=True, text=True, env={}, timeout=60)
 
-        wait_until(lambda: "ranks 0, 1 of 2" in lockstep("status").stdout, "two ranks", lambda: job.said.read_text() + lockstep("status").stdout)
+        wait_until(lambda: "ranks 0, 1 of 2" in lockstep("status").stdout, "two ranks",
+                   lambda: job.said.read_text() + lockstep("status").stdout)
         self.assertIn("daemon at /tmp/lockstep-", job.said.read_text())
         done = lockstep("trace", "--duration", "1s", "-o", "/tmp/capture")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -144,7 +147,7 @@ class InARoot:
         self.room.start_daemon()
         job = self.start("/run/lockstep/client.sock", steps=5)
         self.assertEqual(job.wait(60), 0, job.said.read_text())
-        self.assertEqual(job.said.read_text().count("every sum is right"), 2)
+        self.assertEqual(job.said.read_text().count("every sum is right"), 1)
 
 
 class Debian11(InARoot, unittest.TestCase):

@@ -98,6 +98,11 @@ class Node:
         with open(said, "wb") as out:
             return subprocess.Popen(self.as_user(user, script), stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=login_env(user, env))
 
+    def clear(self):
+        """Ends all that runs there and empties /tmp and /run."""
+        every = "for p in /proc/[0-9]*; do p=${p#/proc/}; [ $p -gt 1 ] && [ $p != $$ ] && kill -9 $p; done"
+        run(*self.inside("sh", "-c", f"{every}; rm -rf /tmp/* /tmp/.[!.]* /run/*; true"), check=False)
+
     def processes(self):
         """(user id, command line) of what runs there, but the first process and what asks."""
         lines = run(*self.inside("ps", "-eo", "pid,uid,args", "--no-headers"), env=clean_env()).stdout.splitlines()
@@ -154,7 +159,8 @@ class Nodes:
             run("ip", *words.split())
         (boot_ids := pathlib.Path("/mnt/boot-ids")).mkdir()
         names = ("head", *self.names)
-        pathlib.Path("/etc/hosts").write_text("127.0.0.1 localhost\n" + "".join(f"10.79.0.{i + 1} {name}\n" for i, name in enumerate(names)))
+        hosts = "".join(f"10.79.0.{i + 1} {name}\n" for i, name in enumerate(names))
+        pathlib.Path("/etc/hosts").write_text(f"127.0.0.1 localhost\n{hosts}")
         self.nodes = {name: Node(name, i + 1, boot_ids) for i, name in enumerate(names)}
         self.sshd = Sshd(self.nodes)
 
