@@ -116,6 +116,7 @@ int Serve(const AggregatorOptions& options, const LogSink& log, const sigset_t& 
   TellServiceManager(manager, kServiceStopping);
   log(LogLevel::kInfo, "stopping", {});
   (*server)->Shutdown();
+  if (options.until_exit > 0 && !options.token_file.empty()) std::remove(options.token_file.c_str());
   log(LogLevel::kInfo, "stopped", {});
   return kDone;
 }

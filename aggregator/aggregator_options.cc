@@ -79,7 +79,7 @@ void AddOptions(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
                "Daemons still need the token");
   app.add_option("--munge-socket", options.munge_socket, "munged's socket; default: where munge has it");
   AddKeeping(app, options, texts);
-  app.add_option("--until-exit", options.until_exit, "End when the process with this pid does")->configurable(false);
+  app.add_option("--until-exit", options.until_exit, "End when the process with this pid does, and remove the token file")->configurable(false);
   settings::AddLogOptions(app, options.log);
   app.add_flag("--quiet", options.quiet, "Log nothing");
   app.set_version_flag("--version", kVersion);

@@ -22,7 +22,7 @@ class DaemonFinder {
  public:
   explicit DaemonFinder(std::string argument);
 
-  // The first place that answers. kNotFound tells of each place why not.
+  // The first place that answers. kNotFound tells of each place why not, kPermissionDenied why `argument` is not trusted.
   absl::StatusOr<DaemonPlace> Find() const;
   // Find, or a new daemon at the place that was asked for, else at the last usable one. Of several processes
   // at once, one starts it and the others wait. kDeadlineExceeded: it did not answer in time, its log is

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "aggregator/server.h"
 #include "cli/command.h"
+#include "cli/job_aggregator.h"
 #include "common/base/fd.h"
 
 namespace lockstep::cli {
@@ -107,8 +108,11 @@ absl::Status StartLauncherAggregator(const Siblings& siblings, Nanos ready_withi
   std::filesystem::create_directories(folder, error);
   if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", folder, ": ", error.message()));
   std::filesystem::permissions(start.state_dir, std::filesystem::perms::owner_all, error);
-  start.token_file = absl::StrCat(folder, "/", start.pid, ".token");
-  start.log = absl::StrCat(folder, "/", start.pid, ".log");
+  // Two login nodes may share the folder.
+  char host[256] = {};
+  ::gethostname(host, sizeof(host) - 1);
+  start.token_file = absl::StrCat(folder, "/", host, "-", start.pid, ".token");
+  start.log = absl::StrCat(folder, "/", host, "-", start.pid, ".log");
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot make a pipe");
   Fd in(pipe[0]), out(pipe[1]);
@@ -122,8 +126,10 @@ absl::Status StartLauncherAggregator(const Siblings& siblings, Nanos ready_withi
   auto port = ReadPort(in.get(), ready_within, start.log);
   if (!port.ok()) return port.status();
   const std::string address = absl::StrCat(OwnAddress(), ":", *port);
-  ::setenv("LOCKSTEP_AGGREGATOR", address.c_str(), 1);
-  ::setenv("LOCKSTEP_TOKEN_FILE", start.token_file.c_str(), 1);
+  SetForAllNodes(kAggregatorVariable, address);
+  SetForAllNodes(kTokenFileVariable, start.token_file);
+  // Of two launchers with one address only one lives.
+  SetForAllNodes(kLaunchVariable, absl::StrCat("launch-", address, "-", start.pid));
   Say(absl::StrCat("aggregator at ", address, "; trace with: lockstep trace --aggregator ", address,
                    " --token-file ", start.token_file, " --duration 2s"));
   return absl::OkStatus();

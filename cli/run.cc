@@ -18,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "cli/command.h"
 #include "cli/daemon_socket.h"
+#include "cli/job_aggregator.h"
 #include "cli/launcher_aggregator.h"
 #include "cli/siblings.h"
 #include "common/base/client_entry.h"
@@ -164,10 +165,16 @@ void Prepare(const RunFlags& flags) {
   }
   const DaemonFinder finder(flags.daemon);
   // Who only asks is a launcher's plugin, which cannot wait; there the site runs the daemon.
+  const JobAggregator aggregator = JobAggregator::OfEnvironment();
+  aggregator.BeginDaemonStart();
   auto daemon = flags.print_environment ? finder.Find() : finder.FindOrStart(siblings, kReadyWithin);
+  aggregator.EndDaemonStart();
   if (!daemon.ok()) {
     Say(absl::StrCat(daemon.status().message(), "; the command runs without Lockstep"));
     return;
+  }
+  if (absl::Status s = aggregator.HandTo(*daemon); !s.ok()) {
+    Say(absl::StrCat("the daemon at ", daemon->client_socket, " did not take the job's aggregator on: ", s.message()));
   }
   Environment environment;
   const bool cupti = flags.mode != "nccl";
@@ -235,6 +242,7 @@ ExitCode Run(const RunFlags& flags, const Chosen& chosen) {
       Say(absl::StrCat("no aggregator was started: ", s.message(), "; captures are limited to one node"));
     }
   }
+  AdoptFromLauncher();
   Prepare(flags);
   return Exec(chosen.command);
 }

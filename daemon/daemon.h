@@ -61,12 +61,18 @@ class Daemon final : private ClientEvents,
   struct Link {
     std::unique_ptr<Uplink> uplink;
     Scope scope = Scope::All();
+    // Dialled by `lockstep trace` for one capture.
     bool dialled = false;
     AuditCaller who;  // on whose behalf it captures
+    // Whose `lockstep run` has handed a job's aggregator to this daemon.
+    std::optional<uid_t> handed_by;
     // Of the Dial that waits for it.
     std::function<void(std::string error)> dialled_done;
+    bool configured() const { return !dialled && !handed_by.has_value(); }
   };
   static constexpr size_t kMostDialled = 16;
+  static constexpr size_t kMostHanded = 256;
+  static constexpr size_t kMostHandedByOne = 16;
   static constexpr int kMostPendingRequests = 256;
   static constexpr Nanos kStopWait = Nanos::Seconds(4);
   static constexpr Nanos kFlushWait = Nanos::Seconds(2);
@@ -160,6 +166,8 @@ class Daemon final : private ClientEvents,
   void ForgetSteps(const std::vector<SchedulerStep>& steps);
   absl::Status TryDial(uid_t caller, const v1::DialRequest& request,
                        std::function<void(std::string error)>& done);
+  // A job's aggregator, at a port.
+  absl::Status TakeOn(uid_t caller, const v1::DialRequest& request);
 
   // UplinkEvents: other threads.
   void OnUplinkUp(UplinkId uplink) override;

@@ -46,7 +46,7 @@ v1::StatusReply Daemon::Status(uid_t caller, const v1::StatusRequest& request) {
     if (asked) *daemon.add_ranks() = std::move(rank);
   }
   for (auto& [id, link] : links_) {
-    if (link.dialled) continue;
+    if (link.dialled || (link.handed_by.has_value() && caller != 0 && *link.handed_by != caller)) continue;
     const OffsetEstimate offset = link.uplink->Offset();
     if (offset.known && daemon.clock_bound_ns() == 0) {
       daemon.set_clock_offset_ns(offset.offset.ns());
@@ -98,10 +98,12 @@ void Daemon::ControlRefused(uid_t caller, pid_t pid, const char* reason) {
 absl::Status Daemon::TryDial(uid_t caller, const v1::DialRequest& request,
                              std::function<void(std::string error)>& done) {
   LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address address, rpc::Address::Parse(request.address()));
-  if (!address.is_unix() || address.path()[0] != '/') {
-    return absl::InvalidArgumentError(
-        "the daemon dials only Unix sockets by absolute path; name others with lockstepd --aggregator");
+  if (!address.is_unix()) {
+    LOCKSTEP_RETURN_IF_ERROR(TakeOn(caller, request));
+    done("");
+    return absl::OkStatus();
   }
+  if (address.path()[0] != '/') return absl::InvalidArgumentError("the daemon dials Unix sockets by absolute path only");
   const auto dialled =
       std::count_if(links_.begin(), links_.end(), [](const auto& link) { return link.second.dialled; });
   if (static_cast<size_t>(dialled) >= kMostDialled) {
@@ -128,6 +130,36 @@ absl::Status Daemon::TryDial(uid_t caller, const v1::DialRequest& request,
   link.dialled = true;
   link.who = Local(caller);
   link.dialled_done = std::move(done);
+  link.uplink->Start();
+  return absl::OkStatus();
+}
+
+absl::Status Daemon::TakeOn(uid_t caller, const v1::DialRequest& request) {
+  size_t all = 0;
+  size_t own = 0;
+  for (const auto& [id, link] : links_) {
+    // Each rank of a job hands it over; and the daemon's user may have configured it.
+    const bool same = link.uplink->options().name == request.address();
+    if (same && (link.handed_by == caller || (link.configured() && caller == owner_))) return absl::OkStatus();
+    all += link.handed_by.has_value();
+    own += link.handed_by == caller;
+  }
+  if (all >= kMostHanded || own >= kMostHandedByOne) {
+    return absl::ResourceExhaustedError(absl::StrCat("this daemon holds ", own, " aggregators of yours and ", all,
+                                                     " in all: one that has ended is forgotten after a minute"));
+  }
+  // A port without a token is open to every user of its machine.
+  LOCKSTEP_ASSIGN_OR_RETURN(rpc::Token token, rpc::Token::FromText(request.token()));
+  UplinkOptions options = MakeUplinkOptions(request.address());
+  options.token = std::move(token);
+  options.mode = UplinkOptions::Mode::kWhileThere;
+  options.connect = [address = request.address()](const std::string& redirect) {
+    return rpc::Connect(redirect.empty() ? address : redirect);
+  };
+  Link& link = AddLink(std::move(options), Scope::Of(caller));
+  link.handed_by = caller;
+  link.who = Local(caller);
+  log_.Info("aggregator_handed_over", {{"uid", caller}, {"address", request.address()}});
   link.uplink->Start();
   return absl::OkStatus();
 }

@@ -28,11 +28,12 @@ class Control : public DaemonTest {
     EXPECT_TRUE(socket.ok()) << socket.status();
     return v1::Node::NewStub(*rpc::ConnectOver(*std::move(socket)));
   }
-  std::string Dial(const std::string& address) {
+  std::string Dial(const std::string& address, const std::string& token = "") {
     grpc::ClientContext context;
     rpc::Prepare(context, rpc::Token(), Nanos::Seconds(10));
     v1::DialRequest request;
     request.set_address(address);
+    request.set_token(token);
     v1::DialReply reply;
     const grpc::Status status = Stub()->Dial(&context, request, &reply);
     return status.ok() ? reply.error() : "rpc: " + status.error_message();
@@ -118,10 +119,37 @@ TEST_F(Control, WhoDialledAndCapturedIsAudited) {
   EXPECT_EQ(count("\"capture\":\"c1\",\"captured_ranks\":1"), 1);
 }
 
+TEST_F(Control, TakesAJobsAggregatorOnOnceAndComesBackToIt) {
+  StartDaemon(With::kNothing);
+  const rpc::Token token = *rpc::Token::Random();
+  FakeAggregator::Options fake;
+  fake.address = "127.0.0.1:0";
+  fake.token = token;
+  aggregator_ = std::make_unique<FakeAggregator>(fake);
+  StartClient(0, 10);
+  // Each rank of the job does.
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(Dial(aggregator_->address(), token.text()), "");
+  ASSERT_TRUE(WaitForRanks(1));
+  EXPECT_EQ(aggregator_->seen().streams, 1);
+  aggregator_->BreakStream();
+  ASSERT_TRUE(aggregator_->WaitFor([](const Seen& s) { return s.streams == 2; }));
+  Capture("c1");
+  EXPECT_TRUE(WaitForEnds(1));
+}
+
+TEST_F(Control, HoldsOnlySoManyAggregatorsOfOneUser) {
+  StartDaemon(With::kNothing);
+  const std::string token = rpc::Token::Random()->text();
+  for (int port = 1; port <= 16; ++port) EXPECT_EQ(Dial("127.0.0.1:" + std::to_string(port), token), "");
+  EXPECT_NE(Dial("127.0.0.1:17", token).find("forgotten after a minute"), std::string::npos);
+  EXPECT_EQ(Dial("127.0.0.1:3", token), "") << "one of them";
+}
+
 TEST_F(Control, SaysWhyItCannotDial) {
   StartDaemon(With::kNothing);
   EXPECT_NE(Dial("unix:" + folder_.path() + "/nobody").find("nobody"), std::string::npos);
-  EXPECT_NE(Dial("127.0.0.1:9").find("Unix"), std::string::npos);
+  EXPECT_NE(Dial("127.0.0.1:9").find("token"), std::string::npos) << "a port without a token is everybody's";
+  EXPECT_NE(Dial("unix:relative").find("absolute"), std::string::npos);
   EXPECT_NE(Dial("nonsense").find("nonsense"), std::string::npos);
   FakeAggregator::Options fake;
   fake.address = "unix:" + folder_.path() + "/refuses.sock";

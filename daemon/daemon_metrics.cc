@@ -122,7 +122,7 @@ absl::StatusOr<std::string> Daemon::Health() const {
   bool configured = false;
   bool up = true;
   for (const auto& link : links_) {
-    if (link.second.dialled) continue;
+    if (!link.second.configured()) continue;
     configured = true;
     up = up && link.second.uplink->up();
   }
@@ -188,8 +188,9 @@ void Daemon::AddUplinkMetrics(metrics::Page& page) const {
   all[kDialled].spool.AddCounts(gone_spools_);
   for (const auto& link : links_) {
     const Uplink& uplink = *link.second.uplink;
-    all[link.second.dialled ? kDialled : uplink.options().name].Add(uplink);
-    if (!link.second.dialled) configured[uplink.options().name].Add(uplink);
+    // What jobs bring along comes and goes: no label for each.
+    all[link.second.configured() ? uplink.options().name : kDialled].Add(uplink);
+    if (link.second.configured()) configured[uplink.options().name].Add(uplink);
     dialled += link.second.dialled;
   }
   page.Gauge("lockstep_daemon_uplinks_dialled", "Aggregators that `lockstep trace` runs for one capture and that are connected.")

@@ -1,8 +1,10 @@
 #include "daemon/identity.h"
 
+#include <array>
 #include <optional>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/job_name.h"
@@ -13,6 +15,8 @@ namespace {
 
 constexpr int32_t kMostRanks = 1 << 24;
 constexpr size_t kLongestJob = 128;
+constexpr char kTorchrunSource[] = "torchrun";
+constexpr char kSingleSource[] = "single";
 // Slurm numbers the steps that are no srun (batch script, interactive, extern) from here up.
 constexpr uint32_t kFirstSpecialSlurmStep = 0xFFFFFFF0;
 
@@ -41,6 +45,15 @@ class Variables {
     if (text.empty() || !absl::SimpleAtoi(text, &value) || value < 0 || value > kMostRanks)
       return std::nullopt;
     return value;
+  }
+  // Of the first that has one.
+  template <size_t N>
+  std::optional<int32_t> Number(const std::array<const char*, N>& names) const {
+    for (const char* name : names) {
+      const std::optional<int32_t> value = name == nullptr ? std::nullopt : Number(name);
+      if (value) return value;
+    }
+    return std::nullopt;
   }
 
  private:
@@ -77,29 +90,48 @@ std::string LsfJob(const Variables& v) {
   return job.empty() || index.empty() || index == "0" ? job : absl::StrCat(job, "[", index, "]");
 }
 
+// Two nodes of a job have the same rendezvous, and only one job at a time listens there; a loopback address is of one node, where the
+// launcher names the job.
+std::string RendezvousJob(const Variables& v, const Identity& identity) {
+  const std::string host = v.Text("MASTER_ADDR");
+  const std::string port = v.Text("MASTER_PORT");
+  if (identity.rank_source != kTorchrunSource || host.empty() || port.empty()) return "";
+  if (host == "localhost" || absl::StartsWith(host, "127.") || host == "::1" || host == "0.0.0.0") return "";
+  return absl::StrCat(host, ":", port);
+}
+
+// The first that is set counts.
+using Names = std::array<const char*, 3>;
+
 struct RankRule {
   const char* source;
   const char* rank;
-  const char* world_size;
-  const char* local_rank;
+  Names world_size;
+  Names local_rank;
   // The rule holds only where all three are set.
   bool needs_all;
 };
 
 // In the contract's order. Slurm's is made by hand, between PMIx and PMI.
 constexpr RankRule kBeforeSlurm[] = {
-    {"LOCKSTEP", "LOCKSTEP_RANK", "LOCKSTEP_WORLD_SIZE", "LOCKSTEP_LOCAL_RANK", false},
+    {"LOCKSTEP", "LOCKSTEP_RANK", {"LOCKSTEP_WORLD_SIZE"}, {"LOCKSTEP_LOCAL_RANK"}, false},
     // RANK alone is common in scripts, and the node's number for some operators.
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", true},
-    {"OMPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", false},
-    {"PMIx", "PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", false},
+    {kTorchrunSource, "RANK", {"WORLD_SIZE"}, {"LOCAL_RANK"}, true},
+    {"OMPI", "OMPI_COMM_WORLD_RANK", {"OMPI_COMM_WORLD_SIZE"}, {"OMPI_COMM_WORLD_LOCAL_RANK"}, false},
+    // PMIx itself keeps the size to its protocol.
+    {"PMIx", "PMIX_RANK", {"SLURM_STEP_NUM_TASKS", "FLUX_JOB_SIZE", "JSM_NAMESPACE_SIZE"},
+     {"SLURM_LOCALID", "FLUX_TASK_LOCAL_ID", "JSM_NAMESPACE_LOCAL_RANK"}, false},
 };
-constexpr RankRule kSlurm = {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", false};
+constexpr RankRule kSlurm = {"Slurm", "SLURM_PROCID", {"SLURM_STEP_NUM_TASKS"}, {"SLURM_LOCALID"}, false};
 constexpr RankRule kAfterSlurm[] = {
-    {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", false},
-    {"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", false},
-    {"PALS", "PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID", false},
-    {"JSM", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK", false},
+    {"PMI", "PMI_RANK", {"PMI_SIZE"}, {"MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID"}, false},
+    {"Flux", "FLUX_TASK_RANK", {"FLUX_JOB_SIZE"}, {"FLUX_TASK_LOCAL_ID"}, false},
+    {"PALS", "PALS_RANKID", {"PALS_SIZE"}, {"PALS_LOCAL_RANKID"}, false},
+    {"JSM", "JSM_NAMESPACE_RANK", {"JSM_NAMESPACE_SIZE"}, {"JSM_NAMESPACE_LOCAL_RANK"}, false},
+    // Beyond the contract's list, in no launcher together.
+    {"MVAPICH", "MV2_COMM_WORLD_RANK", {"MV2_COMM_WORLD_SIZE"}, {"MV2_COMM_WORLD_LOCAL_RANK"}, false},
+    {"ALPS", "ALPS_APP_PE", {}, {}, false},
+    {"Horovod", "HOROVOD_RANK", {"HOROVOD_SIZE"}, {"HOROVOD_LOCAL_RANK"}, false},
 };
 
 bool Apply(const RankRule& rule, const Variables& v, Identity& identity) {
@@ -137,24 +169,41 @@ void FindRank(const Variables& v, Identity& identity) {
   identity.rank = 0;
   identity.world_size = 1;
   identity.local_rank = 0;
-  identity.rank_source = "single";
+  identity.rank_source = kSingleSource;
+}
+
+// Under Slurm only where it has named the job: SchedulerJobs knows whose its numbers are.
+std::string SchedulerJob(const Variables& v, const std::string& job_source) {
+  if (job_source == kSlurmSource) return SlurmNumber(v);
+  for (const std::string& job : {v.Text("PBS_JOBID"), LsfJob(v), v.Text("FLUX_JOB_ID")}) {
+    if (!job.empty()) return SlurmNumber(v).empty() ? job : "";
+  }
+  return "";
 }
 
 void FindJob(const Variables& v, const IdentityInput& input, Identity& identity) {
   const std::pair<const char*, std::string> candidates[] = {
-      {"LOCKSTEP", v.Text("LOCKSTEP_JOB")}, {kSlurmSource, SlurmJob(v)},  {"torchrun", TorchrunJob(v)},
-      {"PMIx", v.Text("PMIX_NAMESPACE")},   {"PBS", v.Text("PBS_JOBID")}, {"LSF", LsfJob(v)},
+      {"LOCKSTEP", v.Text("LOCKSTEP_JOB")},
+      {kSlurmSource, SlurmJob(v)},
+      {kTorchrunSource, TorchrunJob(v)},
+      {"PMIx", v.Text("PMIX_NAMESPACE")},
+      {"PBS", v.Text("PBS_JOBID")},
+      {"LSF", LsfJob(v)},
       {"Flux", v.Text("FLUX_JOB_ID")},
+      // Beyond the contract's list: what is the same on all nodes, where the launcher's pid is not.
+      {"PALS", v.Text("PALS_APID")},
+      {"MASTER_ADDR", RendezvousJob(v, identity)},
+      {"lockstep run", identity.rank_source == kSingleSource ? "" : v.Text("LOCKSTEP_LAUNCH")},
   };
   for (const auto& [source, job] : candidates) {
     identity.job = CleanText(job, kLongestJob);
     identity.job_source = source;
     if (!identity.job.empty()) break;
   }
-  if (identity.job_source == kSlurmSource) identity.scheduler_job = CleanText(SlurmNumber(v), kLongestJob);
+  identity.scheduler_job = CleanText(SchedulerJob(v, identity.job_source), kLongestJob);
   if (!identity.job.empty()) return;
   // A process without launcher is a job by itself; its shell has started many.
-  const bool alone = identity.rank_source == "single" || input.launcher.pid <= 1;
+  const bool alone = identity.rank_source == kSingleSource || input.launcher.pid <= 1;
   const ProcessId& named_by = alone ? input.self : input.launcher;
   identity.job = absl::StrCat("pid-", named_by.pid, "-", named_by.start_ticks);
   identity.job_source = alone ? "process" : "launcher";

@@ -22,15 +22,16 @@ struct IdentityInput {
 
 struct Identity {
   std::string job;
-  std::string
-      job_source;  // "LOCKSTEP", "Slurm", "torchrun", "PMIx", "PBS", "LSF", "Flux", "launcher", "process"
-  // Slurm's own number of the job; empty: none. An array's task and its job name differ from it.
+  // "LOCKSTEP", "Slurm", "torchrun", "PMIx", "PBS", "LSF", "Flux", "PALS", "MASTER_ADDR", "lockstep run", "launcher", "process"
+  std::string job_source;
+  // What the scheduler calls the job that the process is in; empty: none. The job's own name may be another: of an array's task, or
+  // the launcher's.
   std::string scheduler_job;
   bool job_by_scheduler = false;  // SchedulerJobs knows it, not only the environment
   int32_t rank = 0;
   int32_t world_size = 0;   // 0: not known
   int32_t local_rank = -1;  // -1: not known
-  // "LOCKSTEP", "torchrun", "OMPI", "PMIx", "Slurm", "PMI", "Flux", "PALS", "JSM", "single"
+  // "LOCKSTEP", "torchrun", "OMPI", "PMIx", "Slurm", "PMI", "Flux", "PALS", "JSM", "MVAPICH", "ALPS", "Horovod", "single"
   std::string rank_source;
 };
 

@@ -28,7 +28,8 @@ constexpr int kMostAncestors = 64;
 constexpr size_t kShown = 128;
 
 // Launchers' names for a rank, the ones people look for first.
-constexpr const char* kRankNames[] = {"LOCKSTEP_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID", "PMI_RANK"};
+constexpr const char* kRankNames[] = {"LOCKSTEP_RANK",  "RANK",        "OMPI_COMM_WORLD_RANK", "PMIX_RANK",           "SLURM_PROCID", "PMI_RANK",
+                                      "FLUX_TASK_RANK", "PALS_RANKID", "JSM_NAMESPACE_RANK",   "MV2_COMM_WORLD_RANK", "ALPS_APP_PE",  "HOROVOD_RANK"};
 
 bool IsOurProgram(const std::string& name) {
   return name == "lockstepd" || name == "lockstep" || absl::StartsWith(name, "lockstep-aggreg");

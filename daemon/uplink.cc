@@ -100,11 +100,15 @@ void Uplink::SendStates(v1::RankStates states) {
 
 void Uplink::Run() {
   rpc::Backoff backoff(options_.session);
+  MonoTime last_there = clock_.Monotonic();
   while (true) {
     bool registered = false;
     const absl::Status status = RunStream(&registered);
     up_ = false;
-    bool last = options_.mode == UplinkOptions::Mode::kOnce;
+    const MonoTime now = clock_.Monotonic();
+    if (registered) last_there = now;
+    const bool gone = options_.mode == UplinkOptions::Mode::kWhileThere && now - last_there >= options_.gone_after;
+    bool last = options_.mode == UplinkOptions::Mode::kOnce || gone;
     bool news = false;
     {
       std::lock_guard lock(mutex_);

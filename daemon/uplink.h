@@ -53,9 +53,10 @@ struct UplinkOptions {
   std::string name;  // for the log
   rpc::Token token;
   // kReconnect: whenever the stream breaks, for ever. kOnce: the channel is connected already, and when it
-  // breaks, that is it.
-  enum class Mode : uint8_t { kReconnect, kOnce };
+  // breaks, that is it. kWhileThere: as kReconnect, until no attempt has succeeded for `gone_after`.
+  enum class Mode : uint8_t { kReconnect, kOnce, kWhileThere };
   Mode mode = Mode::kReconnect;
+  Nanos gone_after = Nanos::Seconds(60);
   std::string node_id;
   std::string host_name;
   std::string version;

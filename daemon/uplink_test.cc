@@ -136,6 +136,21 @@ TEST_F(UplinkTest, WaitsForAnAggregatorThatIsNotThereYet) {
   EXPECT_TRUE(Eventually([&] { return ups_ == 1; }));
 }
 
+TEST_F(UplinkTest, ForgetsAJobsAggregatorThatDoesNotComeBack) {
+  UplinkOptions job;
+  job.mode = UplinkOptions::Mode::kWhileThere;
+  job.gone_after = Nanos::Millis(400);
+  job.register_timeout = Nanos::Millis(100);
+  auto aggregator = MakeAggregator("a");
+  Open(aggregator->address(), job);
+  ASSERT_TRUE(Eventually([&] { return ups_ == 1; }));
+  aggregator->BreakStream();
+  ASSERT_TRUE(Eventually([&] { return ups_ == 2; }));
+  EXPECT_FALSE(last_);
+  aggregator.reset();
+  EXPECT_TRUE(Eventually([&] { return last_; }));
+}
+
 TEST_F(UplinkTest, SendsItsToken) {
   FakeAggregator::Options options;
   options.address = "127.0.0.1:0";

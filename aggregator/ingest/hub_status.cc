@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "aggregator/ingest/hub.h"
@@ -35,6 +37,13 @@ v1::StatusReply Hub::Status(const std::string& job, const Caller& caller) const 
   std::vector<std::shared_ptr<CaptureSession>> sessions = Sessions();
   {
     std::lock_guard<std::mutex> lock(mutex_);
+    // Whole jobs, as a capture takes them: on some nodes a rank may not know the scheduler's name for its job.
+    std::set<std::pair<std::string, uint32_t>> meant;
+    for (const auto& [key, daemon] : daemons_) {
+      for (const v1::Rank& rank : daemon.ranks) {
+        if (MeansJob(job, {rank.job(), rank.job_source(), rank.scheduler_job()})) meant.insert({rank.job(), rank.uid()});
+      }
+    }
     for (const auto& [key, daemon] : daemons_) {
       if (daemon.connection == nullptr) continue;
       v1::DaemonStatus& status = *reply.add_daemons();
@@ -45,8 +54,8 @@ v1::StatusReply Hub::Status(const std::string& job, const Caller& caller) const 
       if (daemon.health) *status.mutable_health() = *daemon.health;
       status.set_connected_ns(daemon.connected.ns());
       for (const v1::Rank& rank : daemon.ranks) {
-        const JobNames names = {rank.job(), rank.job_source(), rank.scheduler_job()};
-        if (caller.MayUse(rank.uid()) && (job.empty() || MeansJob(job, names))) *status.add_ranks() = rank;
+        const bool asked = job.empty() || meant.contains({rank.job(), rank.uid()});
+        if (caller.MayUse(rank.uid()) && asked) *status.add_ranks() = rank;
       }
       if (const auto it = clocks_.find(key.node_id); it != clocks_.end()) FillClock(it->second, status);
     }

@@ -65,7 +65,12 @@ bool Means(const std::string& wanted, const SeenRank& seen) {
 // A batch script's own processes are called by the job, its steps by the job and a number: who names the first means it.
 void KeepNamed(const std::string& wanted, std::vector<SeenRank>& ranks) {
   const bool exact = std::any_of(ranks.begin(), ranks.end(), [&](const SeenRank& s) { return NamesExactly(wanted, s); });
-  std::erase_if(ranks, [&](const SeenRank& s) { return exact ? !NamesExactly(wanted, s) : !Means(wanted, s); });
+  // Whole jobs: what ssh started on other nodes knows its launcher's name for the job, not the scheduler's.
+  std::set<JobKey> meant;
+  for (const SeenRank& s : ranks) {
+    if (exact ? NamesExactly(wanted, s) : Means(wanted, s)) meant.insert(KeyOf(s));
+  }
+  std::erase_if(ranks, [&](const SeenRank& s) { return !meant.contains(KeyOf(s)); });
 }
 
 // Leaves what the request's job, pids or `all` choose; a sentence where that is not one job's ranks.

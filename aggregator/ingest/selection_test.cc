@@ -77,6 +77,15 @@ TEST(Selection, AJobOfSlurmsMeansItsStepsAndIfThereAreSeveralTheyAreNamed) {
   EXPECT_EQ(Named("1000:123", {OfSlurm("123.0", "123"), OfSlurm("123.0", "123", 0, 1001)}).uid, 1000u);
 }
 
+TEST(Selection, AJobIsMeantWholeThoughSomeRanksDoNotKnowTheSchedulersName) {
+  SeenRank told = OfSlurm("3735552", "88.head", 0);
+  SeenRank by_ssh = OfSlurm("3735552", "", 1);
+  for (SeenRank* seen : {&told, &by_ssh}) seen->rank.set_job_source("PMIx");
+  const Selection selection = Named("88", {told, by_ssh, OfSlurm("124.0", "124")});
+  EXPECT_EQ(selection.job, "3735552");
+  EXPECT_EQ(selection.ranks.size(), 2u);
+}
+
 TEST(Selection, ATaskOfAnArrayGoesByEachOfItsNames) {
   const std::vector<SeenRank> seen = {OfSlurm("50_3.0", "50"), OfSlurm("50_4.0", "51")};
   for (const char* name : {"50_4", "50_4.0", "51"}) EXPECT_EQ(Named(name, seen).job, "50_4.0") << name;

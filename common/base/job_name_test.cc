@@ -24,5 +24,12 @@ TEST(JobName, OnlySlurmsNamesAreTakenApart) {
   EXPECT_FALSE(MeansJob("sweep_4", own));
 }
 
+TEST(JobName, ALaunchersJobIsMeantByTheSchedulersNumberToo) {
+  const JobNames pbs = {"3735552", "PMIx", "88[4].head.cluster"};
+  for (const char* wanted : {"3735552", "88[4].head.cluster", "88[4]"}) EXPECT_TRUE(MeansJob(wanted, pbs)) << wanted;
+  for (const char* wanted : {"", "88", "88[4].head", "8"}) EXPECT_FALSE(MeansJob(wanted, pbs)) << wanted;
+  EXPECT_TRUE(MeansJob("f2Abc", {"1", "PMIx", "f2Abc"}));
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -1,0 +1,188 @@
+"""The bundle and the client in roots that are older and smaller than the machine they were built on: Debian 11 (glibc 2.31), and one that
+holds busybox, the bundle and a program with its libraries. The ranks are processes on the old glibc, with the client in them; they
+are captured from outside the root, and from inside.
+
+Packages come from Debian's mirror, once (build/debs). Where it cannot be reached this fails and says so. Mounts, chroots and pids in
+namespaces of its own, as root or as a user under `unshare -Urm`."""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SUPPORT))
+from debs import Debs  # noqa: E402
+from launch_room import Room, may_mount, wait_until  # noqa: E402
+from live_job import report_of  # noqa: E402
+from old_root import TRIPLET, link_for, make_root, newest_symbol, run  # noqa: E402
+
+INSIDE = "LOCKSTEP_TEST_IN_NAMESPACE"
+BIN = pathlib.Path(sys.argv[1]).resolve()
+BUILD = BIN.parent
+GLIBC = (2, 31)
+# What the promise of the floor says (docs/bundle.md).
+FLOOR = (2, 17)
+LOCKSTEP = "/opt/lockstep/bin/lockstep"
+# What the program needs of its libc and C++ runtime, besides the loader.
+LIBRARIES = ["libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libgcc_s.so.1"]
+
+
+def enter_namespace():
+    """Runs this script again where it may mount and chroot."""
+    if INSIDE in os.environ:
+        return
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
+    for how in (["-m"], ["-Urm"]):
+        if may_mount(*how):
+            os.environ[INSIDE] = " ".join(how)
+            os.execvp("unshare", ["unshare", *how, sys.executable, *sys.argv])
+    sys.exit("this machine lets neither root nor a user mount in a namespace: what runs in an old root cannot be tested")
+
+
+class Made:
+    """The roots, made once."""
+    @classmethod
+    def make(cls):
+        cls.work = pathlib.Path(tempfile.mkdtemp(prefix="lk-o"))
+        unittest.addModuleCleanup(shutil.rmtree, cls.work, ignore_errors=True)
+        run(["bash", ROOT / "tools/dev/bundle.sh", "--built", BUILD, "--out", cls.work / "out", "--level", "1"], cwd=ROOT)
+        cls.bundle = cls.work / "bundle"
+        cls.bundle.mkdir()
+        run(["tar", "-C", cls.bundle, "--strip-components=1", "--zstd", "-xf", next((cls.work / "out").glob("*.tar.zst"))])
+        cls.old = cls.work / "debian11"
+        make_root(BUILD, "bullseye", cls.old)
+        link_for(cls.old, BUILD, "bin/lockstep_train_loop", cls.work / "app")
+        cls.minimal = cls.work / "minimal"
+        cls.make_minimal()
+        for root in (cls.old, cls.minimal):
+            shutil.copytree(cls.bundle, root / "opt/lockstep")
+            shutil.copytree(cls.work / "app", root / "app")
+            (root / "run/lockstep").mkdir(parents=True)
+
+    @classmethod
+    def make_minimal(cls):
+        Debs(BUILD / "debs").unpack(["busybox-static"], cls.work / "busybox")
+        for folder in ("bin", "lib64", "lib", "proc", "dev", "tmp", "run"):
+            (cls.minimal / folder).mkdir(parents=True)
+        shutil.copy(cls.work / "busybox/bin/busybox", cls.minimal / "bin/busybox")
+        for name in ("sh", "sleep", "env"):
+            (cls.minimal / "bin" / name).symlink_to("busybox")
+        shutil.copy(cls.old / f"lib/{TRIPLET}/ld-2.31.so", cls.minimal / "lib64/ld-linux-x86-64.so.2")
+        for name in LIBRARIES:
+            shutil.copy(cls.old / f"lib/{TRIPLET}" / name, cls.minimal / "lib" / name)
+        shutil.copy(cls.old / f"usr/lib/{TRIPLET}/libstdc++.so.6", cls.minimal / "lib/libstdc++.so.6")
+
+
+class InARoot:
+    """What holds in each of them."""
+
+    def setUp(self):
+        self.room = Room(BIN)
+        self.addCleanup(self.room.close)
+        self.root = self.root_of()
+        for path, at in (("/dev", "dev"), (self.room.sockets, "run/lockstep")):
+            subprocess.run(["mount", "--rbind", path, self.root / at], check=True)
+            self.room.mounts.append(self.root / at)
+
+    def inside(self, *command):
+        """In namespaces of its own for pids and mounts, as a container is."""
+        return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--root", self.root, "--wd", "/", "--",
+                *map(str, command)]
+
+    def start(self, socket, steps=0, ranks=2):
+        """The program under `lockstep run`, all ranks in one container."""
+        for name in (self.root / "tmp").glob("id*"):
+            name.unlink()
+        each = f"{LOCKSTEP} run -- /app/lockstep_train_loop --id-file /tmp/id --steps {steps}"
+        script = "".join(f"RANK={rank} LOCAL_RANK={rank} WORLD_SIZE={ranks} {each} & all=\"$all $!\"; " for rank in range(ranks))
+        script += "for rank in $all; do wait $rank || exit 1; done"
+        env = {"PATH": "/bin:/usr/bin", "LD_LIBRARY_PATH": "/app", "SIMGPU_KERNELS": "*matmul*=20ms", "LOCKSTEP_JOB": "old"}
+        if socket:
+            env["LOCKSTEP_SOCKET"] = socket
+        return self.room.start(self.inside("/bin/sh", "-c", script), whole_env=env)
+
+    def assert_report(self, folder, ranks=2):
+        report = report_of(folder)
+        self.assertEqual(len(report["ranks"]), ranks)
+        capture = report["capture"]
+        self.assertEqual((capture["world_size"], capture["missing_ranks"], capture["losses"]), (ranks, [], []))
+        self.assertTrue(all(rank["compute_ns"] > 0 and rank["communication_ns"] > 0 for rank in report["ranks"]), report["ranks"])
+        self.assertGreater(report["capture"]["matching"]["by"]["nccl_seq"], 0, report["capture"]["matching"])
+
+    def test_ranks_inside_are_captured_from_outside(self):
+        self.room.start_daemon()
+        job = self.start("/run/lockstep/client.sock")
+        wait_until(lambda: len(self.room.status()["ranks"]) == 2, "two ranks", lambda: job.said.read_text() + str(self.room.status()))
+        for rank in self.room.status()["ranks"]:
+            maps = pathlib.Path(f"/proc/{rank['pid']}/maps").read_text()
+            self.assertIn("/opt/lockstep/lib/liblockstep_client.so", maps)
+            self.assertIn(self.LIBC, maps)
+            self.assertNotIn("/opt/lockstep/lib/libc.so.6", maps, "the bundle's own libc is for its own programs")
+        done = self.room.run("trace", "--duration", "1s", "-o", self.room.folder / "capture")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assert_report(self.room.folder / "capture")
+
+    def test_the_bundle_inside_does_it_all(self):
+        """A daemon that `lockstep run` starts in there, and status and trace in there."""
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777", "none", self.root / "tmp"], check=True)
+        self.room.mounts.append(self.root / "tmp")
+        job = self.start(None)
+        here = ["unshare", "--mount", "--root", self.root, "--wd", "/", "--", LOCKSTEP]
+
+        def lockstep(*words):
+            return subprocess.run([str(word) for word in (*here, *words)], capture_output=True, text=True, env={}, timeout=60)
+
+        wait_until(lambda: "ranks 0, 1 of 2" in lockstep("status").stdout, "two ranks",
+                   lambda: job.said.read_text() + lockstep("status").stdout)
+        self.assertIn("daemon at /tmp/lockstep-", job.said.read_text())
+        done = lockstep("trace", "--duration", "1s", "-o", "/tmp/capture")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assert_report(self.root / "tmp/capture")
+
+    def test_the_program_runs_to_its_end_unharmed(self):
+        self.room.start_daemon()
+        job = self.start("/run/lockstep/client.sock", steps=5)
+        self.assertEqual(job.wait(60), 0, job.said.read_text())
+        self.assertEqual(job.said.read_text().count("every sum is right"), 1)
+
+
+class Debian11(InARoot, unittest.TestCase):
+    LIBC = "/libc-2.31.so"
+
+    def root_of(self):
+        return Made.old
+
+    def test_what_the_files_ask_for(self):
+        says = subprocess.run(self.inside(f"/lib/{TRIPLET}/libc.so.6"), capture_output=True, text=True, check=True).stdout
+        self.assertIn("version 2.31", says)
+        for path in (Made.work / "app").iterdir():
+            self.assertLessEqual(newest_symbol(path), GLIBC, path)
+        client = newest_symbol(Made.bundle / "lib/liblockstep_client.so")
+        print(f"the client asks for glibc {client[0]}.{client[1]}")
+        self.assertLessEqual(client, FLOOR)
+
+
+class Minimal(InARoot, unittest.TestCase):
+    LIBC = "/lib/libc.so.6"
+
+    def root_of(self):
+        return Made.minimal
+
+    def test_a_static_command_runs_as_without(self):
+        self.room.start_daemon()
+        done = subprocess.run(self.inside(LOCKSTEP, "run", "--", "/bin/env"), capture_output=True, text=True, check=True,
+                              env={"LOCKSTEP_SOCKET": "/run/lockstep/client.sock"})
+        self.assertIn("CUDA_INJECTION64_PATH=/opt/lockstep/lib/liblockstep_client.so\n", done.stdout)
+
+
+def setUpModule():
+    Made.make()
+
+
+if __name__ == "__main__":
+    enter_namespace()
+    unittest.main(verbosity=2, argv=sys.argv[:1] + sys.argv[2:])

@@ -1,0 +1,46 @@
+"""Debian packages as files, not installed: what a test needs of another release, or beside what the machine has. Fetched once by apt's own
+client, into the folder that is given. Needs no root."""
+import os
+import pathlib
+import subprocess
+
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+
+class Debs:
+    def __init__(self, folder, suite=None, mirror="http://deb.debian.org/debian"):
+        """`suite`: of another release, by sources of its own; else as the machine is set up."""
+        self.folder = pathlib.Path(folder) / (suite or "machine")
+        self.suite, self.mirror = suite, mirror
+
+    def _apt(self, command, *words):
+        options = ["-o", "APT::Sandbox::User="]
+        if self.suite:
+            sources = self.folder / "sources.list"
+            sources.write_text(f"deb [signed-by={KEYRING}] {self.mirror} {self.suite} main\n")
+            for name in ("lists/partial", "cache/archives/partial"):
+                (self.folder / name).mkdir(parents=True, exist_ok=True)
+            (self.folder / "status").touch()
+            options += ["-o", f"Dir::Etc::SourceList={sources}", "-o", "Dir::Etc::SourceParts=/dev/null", "-o", f"Dir::State={self.folder}",
+                        "-o", f"Dir::State::status={self.folder / 'status'}", "-o", f"Dir::Cache={self.folder / 'cache'}"]
+        done = subprocess.run(["apt-get", "-q", *options, command, *words], cwd=self.folder, capture_output=True, text=True, timeout=300,
+                              env={**os.environ, "LC_ALL": "C.UTF-8"})
+        if done.returncode != 0:
+            raise RuntimeError(f"apt-get {command} {' '.join(words)} ({self.suite or 'this release'}): {done.returncode}; this test needs a "
+                               f"package mirror, or these packages in {self.folder}\n{done.stdout}{done.stderr}")
+
+    def _have(self, package):
+        return next(self.folder.glob(f"{package}_*.deb"), None)
+
+    def unpack(self, packages, root):
+        """Into `root`, as dpkg would, without running anything of theirs."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if missing := [package for package in packages if not self._have(package)]:
+            if self.suite:
+                self._apt("update")
+            self._apt("download", *missing)
+        pathlib.Path(root).mkdir(parents=True, exist_ok=True)
+        for package in packages:
+            # dpkg-deb -x puts the archive's folders over links such as bin -> usr/bin.
+            tar = subprocess.run(["dpkg-deb", "--fsys-tarfile", self._have(package)], check=True, capture_output=True).stdout
+            subprocess.run(["tar", "-C", root, "--keep-directory-symlink", "-xf", "-"], input=tar, check=True)
