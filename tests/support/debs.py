@@ -8,16 +8,26 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
 class Debs:
-    def __init__(self, folder, suite=None, mirror="http://deb.debian.org/debian"):
-        """`suite`: of another release, by sources of its own; else as the machine is set up."""
+    def __init__(self, folder, suite=None):
+        """`suite`: of another release, from where this machine has its own; else as the machine is set up."""
         self.folder = pathlib.Path(folder) / (suite or "machine")
-        self.suite, self.mirror = suite, mirror
+        self.suite = suite
+
+    @staticmethod
+    def _mirror():
+        """Where this machine's own release comes from, and not its security updates."""
+        done = subprocess.run(["apt-get", "indextargets", "--format", "$(SUITE) $(REPO_URI)", "Created-By: Packages", "Component: main"],
+                              capture_output=True, text=True, check=True)
+        mirrors = [uri for suite, uri in (line.split() for line in done.stdout.splitlines()) if "security" not in suite and "security" not in uri]
+        if not mirrors:
+            raise RuntimeError("apt knows no mirror: run `apt-get update`")
+        return mirrors[0]
 
     def _apt(self, command, *words):
         options = ["-o", "APT::Sandbox::User="]
         if self.suite:
             sources = self.folder / "sources.list"
-            sources.write_text(f"deb [signed-by={KEYRING}] {self.mirror} {self.suite} main\n")
+            sources.write_text(f"deb [signed-by={KEYRING}] {self._mirror()} {self.suite} main\n")
             for name in ("lists/partial", "cache/archives/partial"):
                 (self.folder / name).mkdir(parents=True, exist_ok=True)
             (self.folder / "status").touch()
