@@ -146,7 +146,10 @@ TEST_F(UplinkTest, ForgetsAJobsAggregatorThatDoesNotComeBack) {
   ASSERT_TRUE(Eventually([&] { return ups_ == 1; }));
   aggregator->BreakStream();
   ASSERT_TRUE(Eventually([&] { return ups_ == 2; }));
-  EXPECT_FALSE(last_);
+  {
+    std::lock_guard lock(mutex_);
+    EXPECT_FALSE(last_);
+  }
   aggregator.reset();
   EXPECT_TRUE(Eventually([&] { return last_; }));
 }
