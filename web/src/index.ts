@@ -18,8 +18,18 @@ const LOOKS: Record<string, string> = {
   UNDECIDED: 'warn',
 };
 
+// Each spelled out: told only the zone, some hours come with one digit.
+const STAMP: Intl.DateTimeFormatOptions = {
+  year: 'numeric',
+  month: '2-digit',
+  day: '2-digit',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  timeZoneName: 'short',
+};
 const when = (ns: number | null) =>
-  ns == null ? '–' : new Date(ns / 1e6).toLocaleString('sv-SE', { timeZoneName: 'short' });
+  ns == null ? '–' : new Date(ns / 1e6).toLocaleString('sv-SE', STAMP);
 const badge = (word: string, looks = LOOKS[word] ?? (RUNNING.includes(word) ? 'busy' : '')) =>
   h('span', { class: `state ${looks}` }, word);
 
