@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,21 +20,28 @@ namespace fs = std::filesystem;
 // No capture's name begins so.
 constexpr char kAside[] = ".removing-";
 
+// Of a capture's name: the second in which it began.
+constexpr size_t kSecondLength = sizeof("20260301-120000") - 1;
+
 struct Kept {
   std::string name;
   uint64_t bytes = 0;
+  fs::file_time_type changed;
+  std::string_view second() const { return std::string_view(name).substr(0, kSecondLength); }
 };
 
-// Oldest first.
+// Oldest first. What follows the second in a name is chance: of one second, the one that was written last is the newest.
 std::vector<Kept> CapturesIn(const std::string& folder) {
   std::vector<Kept> captures;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     if (name[0] == '.' || !entry.is_directory(error) || entry.is_symlink(error)) continue;
-    captures.push_back({name, store::FolderBytes(entry.path().string())});
+    captures.push_back({name, store::FolderBytes(entry.path().string()), entry.last_write_time(error)});
   }
-  std::sort(captures.begin(), captures.end(), [](const Kept& a, const Kept& b) { return a.name < b.name; });
+  std::sort(captures.begin(), captures.end(), [](const Kept& a, const Kept& b) {
+    return std::forward_as_tuple(a.second(), a.changed, a.name) < std::forward_as_tuple(b.second(), b.changed, b.name);
+  });
   return captures;
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -44,6 +45,14 @@ TEST_F(RetireTest, TakesTheOldestUntilTheBytesFitAndSparesWhatIsInUseAndTheNewes
   EXPECT_EQ(last_.left.bytes, MeasureStore(folder_).bytes);
   EXPECT_THAT(Names({.captures = 0, .bytes = 0, .age = std::nullopt}, std::nullopt, "b"), IsEmpty()) << "in use, and the newest";
   EXPECT_THAT(Retire(folder_ + "/none", {}, std::nullopt, use_, [](const std::string&) { return false; }).captures, IsEmpty());
+}
+
+TEST_F(RetireTest, OfOneSecondTheOneThatWasWrittenLastIsTheNewest) {
+  const std::string last = "20260101-000000-00000a", first = "20260101-000000-ffffff";
+  for (const std::string& name : {first, last}) Add(name);
+  const auto now = fs::last_write_time(folder_ + "/" + last);
+  fs::last_write_time(folder_ + "/" + first, now - std::chrono::milliseconds(300));
+  EXPECT_THAT(Names({.captures = 1, .bytes = 1 << 20, .age = std::nullopt}), ElementsAre(first + " captures"));
 }
 
 TEST_F(RetireTest, TakesWhatIsTooOldTheNewestTooAndNothingOfTheFutureOrOfAnotherName) {
