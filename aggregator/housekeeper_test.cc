@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <thread>
 
+#include "common/log/line_sink_fake.h"
+
 namespace lockstep {
 namespace {
 
@@ -19,18 +21,6 @@ class SetClock final : public ingest::Clock {
  public:
   JobTime Now() const override { return JobTime(ns); }
   std::atomic<int64_t> ns = 0;
-};
-
-class KeptLines final : public LineSink {
- public:
-  explicit KeptLines(std::vector<std::string>& lines) : lines_(lines) {}
-  absl::Status Append(std::string_view line) override {
-    lines_.emplace_back(line);
-    return absl::OkStatus();
-  }
-
- private:
-  std::vector<std::string>& lines_;
 };
 
 class HousekeeperTest : public ::testing::Test {
@@ -59,9 +49,10 @@ class HousekeeperTest : public ::testing::Test {
   std::atomic<int64_t> mono_ns_ = 0;
   ingest::CaptureUse use_;
   ServerMetrics metrics_;
-  std::vector<std::string> events_, audited_;
+  std::vector<std::string> events_;
+  KeptLines audited_;
   SystemClock audit_clock_;
-  AuditLog audit_{{.program = "test", .session = 1, .user_name = nullptr}, std::make_unique<KeptLines>(audited_), audit_clock_};
+  AuditLog audit_{{.program = "test", .session = 1, .user_name = nullptr}, std::make_unique<FakeLineSink>(audited_), audit_clock_};
 };
 
 TEST_F(HousekeeperTest, WhatItRemovesIsLoggedAuditedAndCounted) {
@@ -70,7 +61,7 @@ TEST_F(HousekeeperTest, WhatItRemovesIsLoggedAuditedAndCounted) {
   EXPECT_FALSE(Exists("20260101-000000-00000a"));
   EXPECT_TRUE(Exists("20260201-000000-00000b"));
   EXPECT_THAT(events_, ElementsAre("capture_removed"));
-  EXPECT_THAT(audited_, ElementsAre(::testing::AllOf(HasSubstr("\"what\":\"retire\""), HasSubstr("\"limit\":\"age\""))));
+  EXPECT_THAT(audited_.lines(), ElementsAre(::testing::AllOf(HasSubstr("\"what\":\"retire\""), HasSubstr("\"limit\":\"age\""))));
   EXPECT_EQ(metrics_.store().captures, 1u);
 }
 

@@ -139,11 +139,8 @@ TEST_F(ControlServiceTest, WhoDidWhatIsKeptAndNoSecretWithIt) {
   auto running = std::async(std::launch::async, [&] { return TraceAs("alice", job); });
   FakeDaemon& daemon = *daemons_[0];
   const std::string id = ArmAll(daemon);
-  {
-    std::lock_guard<std::mutex> lock(audited_mutex_);
-    EXPECT_THAT(audited_.back(), AllOf(HasSubstr("\"by\":\"munge\",\"uid\":1000,"), HasSubstr("\"stage\":\"begin\"")))
-        << "before the capture has ended";
-  }
+  EXPECT_THAT(audited_.lines().back(), AllOf(HasSubstr("\"by\":\"munge\",\"uid\":1000,"), HasSubstr("\"stage\":\"begin\"")))
+      << "before the capture has ended";
   WaitForStart(daemon);
   daemon.SendEnd(1, id, 0);
   running.get();
@@ -156,9 +153,8 @@ TEST_F(ControlServiceTest, WhoDidWhatIsKeptAndNoSecretWithIt) {
   EXPECT_FALSE(stub_->Status(context.get(), {}, &reply).ok());
   EXPECT_NE(Daemon("n1", 2).Connect("wrong-token-wrong-token").credits(), 16u);
 
-  std::lock_guard<std::mutex> lock(audited_mutex_);
   const std::string capture = "\"capture\":\"" + id + "\"";
-  EXPECT_THAT(audited_,
+  EXPECT_THAT(audited_.lines(),
               ElementsAre(AllOf(HasSubstr("\"what\":\"trace\""), HasSubstr("\"uid\":1001,"),
                                 HasSubstr("\"stage\":\"begin\",\"job\":\"" + job + "\",\"ranks\":\"all\"")),
                           AllOf(HasSubstr("\"result\":\"denied\""), HasSubstr("is user 1000's, and you are user 1001")),
@@ -170,7 +166,7 @@ TEST_F(ControlServiceTest, WhoDidWhatIsKeptAndNoSecretWithIt) {
                           AllOf(HasSubstr("\"what\":\"fetch\",\"by\":\"token\""), HasSubstr("\"stage\":\"begin\"")),
                           AllOf(HasSubstr("\"stage\":\"end\",\"result\":\"ok\""), ContainsRegex("\"files\":[1-9][0-9]*,\"bytes\":[1-9]")),
                           AllOf(HasSubstr("\"what\":\"status\""), HasSubstr("\"result\":\"refused\"")), HasSubstr("\"what\":\"connect\"")));
-  for (const std::string& line : audited_) {
+  for (const std::string& line : audited_.lines()) {
     for (const char* secret : {kToken, "wrong-token", "alice"}) EXPECT_EQ(line.find(secret), std::string::npos) << line;
   }
 }

@@ -21,6 +21,7 @@
 #include "aggregator/ingest/ingest_service.h"
 #include "aggregator/store/records.h"
 #include "common/columns/columns.h"
+#include "common/log/line_sink_fake.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/server.h"
 #include "gtest/gtest.h"
@@ -54,20 +55,6 @@ struct TraceRun {
     }
     return out;
   }
-};
-
-class KeptLines final : public LineSink {
- public:
-  KeptLines(std::vector<std::string>& lines, std::mutex& mutex) : lines_(lines), mutex_(mutex) {}
-  absl::Status Append(std::string_view line) override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    lines_.emplace_back(line);
-    return absl::OkStatus();
-  }
-
- private:
-  std::vector<std::string>& lines_;
-  std::mutex& mutex_;
 };
 
 class IngestTest : public ::testing::Test {
@@ -197,11 +184,10 @@ class IngestTest : public ::testing::Test {
   std::unique_ptr<Hub> hub_;
   RpcCounts calls_;
   CaptureUse use_;
-  // Lines of the audit log, the oldest first. By `audited_mutex_` while calls run.
-  std::vector<std::string> audited_;
-  std::mutex audited_mutex_;
+  // Lines of the audit log, the oldest first.
+  KeptLines audited_;
   lockstep::SystemClock audit_clock_;
-  AuditLog audit_{{.program = "test", .session = 1, .user_name = nullptr}, std::make_unique<KeptLines>(audited_, audited_mutex_), audit_clock_};
+  AuditLog audit_{{.program = "test", .session = 1, .user_name = nullptr}, std::make_unique<FakeLineSink>(audited_), audit_clock_};
   std::unique_ptr<IngestService> ingest_;
   std::unique_ptr<ControlService> control_;
   std::unique_ptr<grpc::Server> server_;

@@ -3,6 +3,7 @@
 #include <random>
 
 #include "aggregator/site/site_fixture.h"
+#include "common/log/line_sink_fake.h"
 #include "common/metrics/http_client_fake.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -17,19 +18,6 @@ using ::testing::StartsWith;
 
 constexpr char kToken[] = "0123456789abcdef0123456789abcdef";
 constexpr char kId[] = "20260301-120000-0a1b2c";
-
-// Only the port's thread writes, and a test reads after it was answered.
-class KeptLines final : public LineSink {
- public:
-  explicit KeptLines(std::vector<std::string>& lines) : lines_(lines) {}
-  absl::Status Append(std::string_view line) override {
-    lines_.emplace_back(line);
-    return absl::OkStatus();
-  }
-
- private:
-  std::vector<std::string>& lines_;
-};
 
 class SiteTest : public ::testing::Test {
  protected:
@@ -68,8 +56,8 @@ class SiteTest : public ::testing::Test {
   CapturesFolder folder_;
   ingest::SystemClock clock_;
   SystemClock audit_clock_;
-  std::vector<std::string> audited_;
-  AuditLog audit_{{.program = "test", .user_name = nullptr}, std::make_unique<KeptLines>(audited_), audit_clock_};
+  KeptLines audited_;
+  AuditLog audit_{{.program = "test", .user_name = nullptr}, std::make_unique<FakeLineSink>(audited_), audit_clock_};
   std::unique_ptr<ingest::Hub> hub_;
   std::unique_ptr<Site> site_;
   std::unique_ptr<metrics::HttpServer> server_;
@@ -186,12 +174,13 @@ TEST_F(SiteTest, WhoOpenedASessionAndReadWhatIsKept) {
   Ask(base_ + "captures/" + kId + "/report.txt", cookie_);
   Ask(std::string("/captures/") + kId + "/report.json", Bearer());
   Ask(base_ + "captures/none/report.txt", cookie_);
-  ASSERT_EQ(audited_.size(), 3u);
-  EXPECT_THAT(audited_[0], HasSubstr("\"what\":\"session\",\"by\":\"token\",\"peer\":\"127.0.0.1:"));
-  EXPECT_THAT(audited_[1], HasSubstr("\"what\":\"read\",\"by\":\"session\""));
-  EXPECT_THAT(audited_[1], HasSubstr(std::string("\"capture\":\"") + kId + "\",\"file\":\"report.txt\""));
-  EXPECT_THAT(audited_[2], HasSubstr("\"by\":\"token\""));
-  for (const std::string& line : audited_) EXPECT_EQ(line.find(base_.substr(3, 60)), std::string::npos) << line;
+  const std::vector<std::string> audited = audited_.lines();
+  ASSERT_EQ(audited.size(), 3u);
+  EXPECT_THAT(audited[0], HasSubstr("\"what\":\"session\",\"by\":\"token\",\"peer\":\"127.0.0.1:"));
+  EXPECT_THAT(audited[1], HasSubstr("\"what\":\"read\",\"by\":\"session\""));
+  EXPECT_THAT(audited[1], HasSubstr(std::string("\"capture\":\"") + kId + "\",\"file\":\"report.txt\""));
+  EXPECT_THAT(audited[2], HasSubstr("\"by\":\"token\""));
+  for (const std::string& line : audited) EXPECT_EQ(line.find(base_.substr(3, 60)), std::string::npos) << line;
 }
 
 }  // namespace
