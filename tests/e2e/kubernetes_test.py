@@ -15,7 +15,8 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests" / "support"))
 from kubernetes_cluster import Cluster  # noqa: E402
 from live_job import report_of  # noqa: E402
-from pod_runner import ADDRESS, Image, enter, run, wait_until  # noqa: E402
+from pod_runner import ADDRESS, Image, enter, run  # noqa: E402
+from waiting import wait_until  # noqa: E402
 from verdict import CAUSES  # noqa: E402
 
 BIN, KUBECTL = (pathlib.Path(word).resolve() for word in sys.argv[1:3])

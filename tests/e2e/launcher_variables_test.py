@@ -9,7 +9,8 @@ import unittest
 
 SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 sys.path.insert(0, str(SUPPORT))
-from launch_room import Room, wait_until  # noqa: E402
+from launch_room import Room  # noqa: E402
+from waiting import wait_until  # noqa: E402
 from nodes import ranks_of  # noqa: E402
 
 BIN = pathlib.Path(sys.argv[1]).resolve()

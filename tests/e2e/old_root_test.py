@@ -16,7 +16,8 @@ SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SUPPORT))
 from debs import Debs  # noqa: E402
-from launch_room import Room, may_mount, wait_until  # noqa: E402
+from launch_room import Room, may_mount  # noqa: E402
+from waiting import wait_until  # noqa: E402
 from live_job import report_of  # noqa: E402
 from old_root import TRIPLET, link_for, make_root, newest_symbol, run  # noqa: E402
 

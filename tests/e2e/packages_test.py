@@ -16,7 +16,8 @@ import unittest
 
 SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 sys.path.insert(0, str(SUPPORT))
-from launch_room import Room, wait_until  # noqa: E402
+from launch_room import Room  # noqa: E402
+from waiting import wait_until  # noqa: E402
 from machine_root import USER, BootedMachine, Machine, output, run  # noqa: E402
 
 INSIDE = "LOCKSTEP_TEST_IN_NAMESPACE"

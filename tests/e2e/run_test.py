@@ -15,7 +15,8 @@ import unittest
 
 SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 sys.path.insert(0, str(SUPPORT))
-from launch_room import Container, Room, may_mount, wait_until  # noqa: E402
+from launch_room import Container, Room, may_mount  # noqa: E402
+from waiting import wait_until  # noqa: E402
 from live_job import report_of  # noqa: E402
 
 INSIDE = "LOCKSTEP_TEST_IN_NAMESPACE"

@@ -11,6 +11,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests" / "support"))
 from live_job import report_of  # noqa: E402
 from slurm_cluster import NODES, USERS, Cluster, enter, run  # noqa: E402
+from waiting import wait_until  # noqa: E402
 from verdict import CAUSES  # noqa: E402
 
 BIN = pathlib.Path(sys.argv[1]).resolve()
@@ -49,18 +50,18 @@ class Slurm(unittest.TestCase):
         cls.cluster.root(block("admin-build"))
         cls.cluster.root(block("admin-head"))
         token = pathlib.Path("/etc/lockstep/token")
-        cls.cluster.wait_until(token.exists, "the token", cls.cluster.logs)
+        wait_until(token.exists, "the token", cls.cluster.logs)
         for name in NODES:
             cls.cluster.nodes[name].sh(block("admin-node").replace("lockstepd.log", f"lockstepd-{name}.log"))
         cls.cluster.root(block("admin-everywhere"))
         for user in USERS:
             pathlib.Path("/home", user, "train.py").write_text(TRAIN)
             pathlib.Path("/home", user, "alone.py").write_text(ALONE)
-        cls.cluster.wait_until(lambda: len(cls.status("alice")["daemons"]) == 2, "two daemons", cls.cluster.logs)
+        wait_until(lambda: len(cls.status("alice")["daemons"]) == 2, "two daemons", cls.cluster.logs)
 
     def tearDown(self):
         self.cluster.root("scancel -u alice; scancel -u bob")
-        self.cluster.wait_until(lambda: not self.cluster.root("squeue -h").stdout.strip(), "an empty queue", self.cluster.logs, seconds=40)
+        wait_until(lambda: not self.cluster.root("squeue -h").stdout.strip(), "an empty queue", self.cluster.logs, seconds=40)
 
     # ---- what the tests say
 
@@ -74,7 +75,7 @@ class Slurm(unittest.TestCase):
         return [rank for daemon in cls.status(user, job)["daemons"] for rank in daemon["ranks"]]
 
     def wait_for_ranks(self, count, user="alice", job=""):
-        self.cluster.wait_until(lambda: len(self.ranks(user, job)) >= count, f"{count} ranks", self.cluster.logs)
+        wait_until(lambda: len(self.ranks(user, job)) >= count, f"{count} ranks", self.cluster.logs)
         return self.ranks(user, job)
 
     def submit(self, user, tasks, *options, env=None):
@@ -86,7 +87,7 @@ class Slurm(unittest.TestCase):
         return pathlib.Path(f"/var/log/lockstepd-{name}.log").read_text()
 
     def assert_ended(self, name, job):
-        self.cluster.wait_until(lambda: f"job_ended job={job} " in self.daemon_log(name),
+        wait_until(lambda: f"job_ended job={job} " in self.daemon_log(name),
                                 f"{name}'s daemon to forget {job}", self.cluster.logs, seconds=10)
 
     def assert_denied(self, done, text):
@@ -127,7 +128,7 @@ class Slurm(unittest.TestCase):
         self.cluster.login("alice", f"scancel {job}")
         for name in NODES:
             self.assert_ended(name, f"{job}.0")
-            self.cluster.wait_until(lambda: not self.leftover(name), f"{name} to be empty", lambda: str(self.leftover(name)))
+            wait_until(lambda: not self.leftover(name), f"{name} to be empty", lambda: str(self.leftover(name)))
         said = pathlib.Path(f"/home/alice/slurm-{job}.out").read_text()
         lines = [line for line in said.splitlines() if line.startswith("lockstep: set ")]
         self.assertEqual(len(lines), 1, f"the script's, which its tasks inherit: {said}")
@@ -231,7 +232,7 @@ class Slurm(unittest.TestCase):
         self.cluster.login("alice", f"lockstep trace --job {job} --duration 500ms -o prolog")
         self.assertEqual(len(report_of("/home/alice/prolog")["ranks"]), 2)
         self.submit("bob", f"srun -n1 python3 alone.py LOCKSTEP_JOB={job}", "-n1", "-w n1", env={"LOCKSTEP": "1"})
-        self.cluster.wait_until(lambda: f"belongs to job {job}, which is user 12001's" in self.daemon_log("n1"), "the refusal", self.cluster.logs)
+        wait_until(lambda: f"belongs to job {job}, which is user 12001's" in self.daemon_log("n1"), "the refusal", self.cluster.logs)
         self.cluster.login("alice", f"scancel {job}")
         self.assert_ended("n1", job)
         self.assertNotIn("LOCKSTEP_SOCKET", self.cluster.login("alice", "srun -n1 env").stdout)

@@ -7,7 +7,8 @@ import unittest
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests" / "support"))
 from live_job import report_of  # noqa: E402
-from nodes import USERS, Nodes, enter, ranks_of, wait_until  # noqa: E402
+from nodes import USERS, Nodes, enter, ranks_of  # noqa: E402
+from waiting import wait_until  # noqa: E402
 
 BIN = pathlib.Path(sys.argv[1]).resolve()
 NOT_FOUND, DENIED = 4, 5

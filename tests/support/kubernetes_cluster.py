@@ -12,7 +12,8 @@ import threading
 import yaml
 
 import pod_security
-from pod_runner import ADDRESS, Node, run, wait_until
+from pod_runner import ADDRESS, Node, run
+from waiting import wait_until
 
 WITHOUT_PODS = {"ServiceAccount", "PersistentVolumeClaim", "PersistentVolume", "NetworkPolicy", "Role", "RoleBinding", "PriorityClass"}
 # A program of the image under test: hands what it is called with to the cluster, and says what that answers.

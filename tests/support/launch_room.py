@@ -7,7 +7,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
+
+from waiting import wait_until
 
 # Where the programs in a container find what they need; nothing of Lockstep's is under any of these.
 FROM_THE_HOST = ["/bin", "/lib", "/lib64", "/usr/bin", "/usr/lib", "/etc/ld.so.cache"]
@@ -155,14 +156,6 @@ class Container:
 
     def gpu_env(self, **more):
         return self.room.gpu_env(stack="/app/lib", **more)
-
-
-def wait_until(condition, what, detail=lambda: "", seconds=20):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: not within {seconds} s\n{detail()}")
-        time.sleep(0.05)
 
 
 def may_mount(*unshare):

@@ -16,6 +16,7 @@ import threading
 import time
 import uuid
 
+import own_namespaces
 from slurm_cluster import FIRST_PROCESS, clean_env, run
 
 INSIDE = "LOCKSTEP_TEST_IN_NODES"
@@ -37,21 +38,8 @@ with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
 
 
 def enter():
-    """Only returns inside. Exits with 77, ctest's "skipped", where that cannot be had."""
-    os.environ["PATH"] += ":/usr/sbin:/sbin"
-    if os.environ.get(INSIDE):
-        return
-    missing = [program for program in PROGRAMS if not shutil.which(program)]
-    if missing or os.geteuid() != 0:
-        print(f"not tested: needs root, {', '.join(missing)} (./dev install)")
-        sys.exit(77)
-    how = ["unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--mount-proc", "--kill-child"]
-    probe = "mount -t tmpfs none /mnt && ip link add probe0 type bridge && ip link add probe1 type veth peer name probe2"
-    if subprocess.run([*how, "sh", "-c", probe], capture_output=True).returncode != 0:
-        print("not tested: this machine allows root no namespaces of its own, or no bridge in them")
-        sys.exit(77)
-    os.environ[INSIDE] = "1"
-    sys.exit(subprocess.run([*how, sys.executable, *sys.argv]).returncode)
+    own_namespaces.enter(INSIDE, PROGRAMS, "mount -t tmpfs none /mnt && ip link add probe0 type bridge && ip link add probe1 type veth peer name probe2",
+                         "./dev install")
 
 
 class Node:
@@ -204,11 +192,3 @@ class Nodes:
 def ranks_of(status):
     """Of `lockstep status --format json`."""
     return [rank for daemon in json.loads(status)["daemons"] for rank in daemon["ranks"]] if status else []
-
-
-def wait_until(condition, what, detail=lambda: "", seconds=30):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: not within {seconds} s\n{detail()}")
-        time.sleep(0.1)

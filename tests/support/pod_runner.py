@@ -71,15 +71,6 @@ def run(*command, check=True, **kwargs):
     return done
 
 
-def wait_until(condition, what, detail=lambda: "", seconds=30):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"{what}: not within {seconds} s\n{detail()}")
-
-
 def known(kind, fields):
     strange = set(fields) - HONOURED[kind] - WITHOUT_MEANING[kind]
     if strange:

@@ -11,6 +11,9 @@ import sys
 import tempfile
 import time
 
+import own_namespaces
+from waiting import wait_until
+
 INSIDE = "LOCKSTEP_TEST_IN_CLUSTER"
 ADDRESS = "10.78.0.1"
 USERS = {"alice": 12001, "bob": 12002}
@@ -43,21 +46,7 @@ NodeName=n2 NodeAddr={ADDRESS} Port=17002 CPUs=8
 
 
 def enter():
-    """Only returns inside. Exits with 77, ctest's "skipped", where that cannot be had."""
-    os.environ["PATH"] += ":/usr/sbin:/sbin"
-    if os.environ.get(INSIDE):
-        return
-    missing = [program for program in PROGRAMS if not shutil.which(program)]
-    if missing or os.geteuid() != 0:
-        print(f"not tested: needs root, {', '.join(missing)} (./dev install --all)")
-        sys.exit(77)
-    how = ["unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--mount-proc", "--kill-child"]
-    probe = "mount -t tmpfs none /mnt && ip link add probe0 type veth peer name probe1"
-    if subprocess.run([*how, "sh", "-c", probe], capture_output=True).returncode != 0:
-        print("not tested: this machine allows root no namespaces of its own")
-        sys.exit(77)
-    os.environ[INSIDE] = "1"
-    sys.exit(subprocess.run([*how, sys.executable, *sys.argv]).returncode)
+    own_namespaces.enter(INSIDE, PROGRAMS, "mount -t tmpfs none /mnt && ip link add probe0 type veth peer name probe1", "./dev install --all")
 
 
 def run(*command, check=True, timeout=30, **kwargs):
@@ -139,7 +128,7 @@ class Cluster:
         for name in NODES:
             self.nodes[name] = node = Node(name)
             node.sh(f"slurmd -N {name}")
-        self.wait_until(lambda: run("sinfo", "-h", "-o", "%T %D").stdout.strip() == "idle 2", "two idle nodes", self.logs)
+        wait_until(lambda: run("sinfo", "-h", "-o", "%T %D").stdout.strip() == "idle 2", "two idle nodes", self.logs)
 
     def _file_systems(self):
         run("mount", "--make-rprivate", "/")
@@ -198,11 +187,3 @@ class Cluster:
         files = [*pathlib.Path("/mnt").glob("*.log"), *pathlib.Path("/var/log").glob("lockstep*"), *pathlib.Path("/home/alice").glob("*.out")]
         return "".join(f"\n--- {path}\n{path.read_text(errors='replace')[-2500:]}" for path in files)
 
-    @staticmethod
-    def wait_until(condition, what, detail=lambda: "", seconds=30):
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            if condition():
-                return
-            time.sleep(0.1)
-        raise AssertionError(f"{what}: not within {seconds} s{detail()}")
