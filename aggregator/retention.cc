@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "aggregator/store/folder_size.h"
+#include "common/base/read_files.h"
 
 namespace lockstep {
 namespace {
@@ -34,7 +35,7 @@ struct Kept {
 std::vector<Kept> CapturesIn(const std::string& folder) {
   std::vector<Kept> captures;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
+  for (const fs::directory_entry& entry : FolderEntries(folder)) {
     const std::string name = entry.path().filename().string();
     if (name[0] == '.' || !entry.is_directory(error) || entry.is_symlink(error)) continue;
     captures.push_back({name, store::FolderBytes(entry.path().string()), entry.last_write_time(error)});
@@ -55,11 +56,9 @@ StoreUse UseOf(const std::vector<Kept>& captures) {
 // What an earlier life did not get to remove.
 void RemoveLeftovers(const std::string& folder) {
   std::error_code error;
-  std::vector<fs::path> leftovers;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().filename().string().rfind(kAside, 0) == 0) leftovers.push_back(entry.path());
+  for (const fs::directory_entry& entry : FolderEntries(folder)) {
+    if (entry.path().filename().string().rfind(kAside, 0) == 0) fs::remove_all(entry.path(), error);
   }
-  for (const fs::path& path : leftovers) fs::remove_all(path, error);
 }
 
 std::error_code Remove(const std::string& folder, const std::string& name) {

@@ -15,6 +15,7 @@
 #include "aggregator/store/file_sink.h"
 #include "aggregator/store/records_manifest.h"
 #include "common/base/fd.h"
+#include "common/base/read_files.h"
 #include "common/rpc/status_macros.h"
 
 namespace lockstep::cli {
@@ -70,7 +71,8 @@ absl::Status CaptureFolder::WriteReports(const store::Capture& capture, const re
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> page, store::OpenAtomicFile(partial_ + "/report.html"));
   LOCKSTEP_RETURN_IF_ERROR(html::WritePage({.capture = capture, .analysis = analysis, .source = final_}, *page));
   LOCKSTEP_RETURN_IF_ERROR(page->Finish());
-  return WriteText(partial_ + "/report.txt", report::RenderText(analysis.report, {.source = final_, .has_traces = fs::exists(partial_ + "/merged.pftrace")}));
+  std::error_code ignored;
+  return WriteText(partial_ + "/report.txt", report::RenderText(analysis.report, {.source = final_, .has_traces = fs::exists(partial_ + "/merged.pftrace", ignored)}));
 }
 
 absl::Status CaptureFolder::WriteTraces(const store::Capture& capture, const report::Analysis& analysis,
@@ -86,7 +88,7 @@ absl::Status CaptureFolder::WriteTraces(const store::Capture& capture, const rep
 absl::Status CaptureFolder::WriteProfiles() {
   std::map<RankId, store::TraceFileOwner> of_ranks;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(records(), error)) {
+  for (const fs::directory_entry& entry : FolderEntries(records())) {
     const auto owner = store::ParseTraceFileName(entry.path().filename().string());
     if (!owner || owner->kind != store::TraceFileKind::kPythonProfile || owner->rank < RankId(0)) continue;
     const auto [known, made] = of_ranks.try_emplace(owner->rank, *owner);

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "aggregator/store/records_json.h"
+#include "common/base/read_files.h"
 
 namespace lockstep::cli {
 namespace {
@@ -33,8 +34,7 @@ struct Running {
 
 std::vector<Running> RunningPrograms(const fs::path& root) {
   std::vector<Running> out;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(root / "proc", error)) {
+  for (const fs::directory_entry& entry : FolderEntries(root / "proc")) {
     const std::string pid = entry.path().filename().string();
     if (!std::all_of(pid.begin(), pid.end(), absl::ascii_isdigit)) continue;
     const std::string name = FirstLine(entry.path() / "comm");
@@ -140,13 +140,12 @@ std::vector<Finding> CheckSharing(const fs::path& root) {
   if (!mps.empty()) {
     out.push_back({Verdict::kNote, absl::StrCat("MPS: ", mps, ": ranks that share a GPU run at the same time, so each one's kernels look longer than alone")});
   }
-  std::error_code error;
   std::vector<std::string> cut;
-  for (const fs::directory_entry& gpu : fs::directory_iterator(root / "proc/driver/nvidia/capabilities", error)) {
+  for (const fs::directory_entry& gpu : FolderEntries(root / "proc/driver/nvidia/capabilities")) {
     std::error_code none;
     const fs::path instances = gpu.path() / "mig";
     if (!absl::StartsWith(gpu.path().filename().string(), "gpu") || !fs::is_directory(instances, none)) continue;
-    for (const fs::directory_entry& instance : fs::directory_iterator(instances, none)) {
+    for (const fs::directory_entry& instance : FolderEntries(instances)) {
       if (absl::StartsWith(instance.path().filename().string(), "gi")) {
         cut.push_back(gpu.path().filename().string());
         break;

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <set>
 
@@ -18,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/client_entry.h"
 #include "common/base/other_process.h"
+#include "common/base/read_files.h"
 #include "common/base/socket_path.h"
 
 namespace lockstep::cli {
@@ -54,10 +53,9 @@ Finding Broken(const Parts&... parts) {
 }
 
 absl::StatusOr<std::string> ReadAll(const fs::path& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::ErrnoToStatus(errno, path.string());
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  std::optional<std::string> text = FileText(path.string());
+  if (!text.has_value()) return absl::ErrnoToStatus(errno, path.string());
+  return *std::move(text);
 }
 
 // Other people's bytes, on their way to a terminal.

@@ -9,14 +9,13 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/base/read_files.h"
 #include "common/rpc/status_macros.h"
 #include "daemon/kineto_protocol.h"
 #include "daemon/options.h"
@@ -101,8 +100,8 @@ std::optional<uid_t> CallerOf(int fd) {
   if (getpeername(fd, reinterpret_cast<sockaddr*>(&client), &length) != 0) return std::nullopt;
   length = sizeof(server);
   if (getsockname(fd, reinterpret_cast<sockaddr*>(&server), &length) != 0) return std::nullopt;
-  std::ifstream table(client.ss_family == AF_INET ? "/proc/net/tcp" : "/proc/net/tcp6");
-  return OwnerOfConnection({std::istreambuf_iterator<char>(table), {}}, Hex(client), Hex(server));
+  const std::optional<std::string> table = FileText(client.ss_family == AF_INET ? "/proc/net/tcp" : "/proc/net/tcp6");
+  return OwnerOfConnection(table.value_or(""), Hex(client), Hex(server));
 }
 
 }  // namespace

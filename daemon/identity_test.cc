@@ -1,5 +1,7 @@
 #include "daemon/identity.h"
 
+#include <filesystem>
+
 #include "common/log/clean_text.h"
 #include "gtest/gtest.h"
 
@@ -184,6 +186,15 @@ TEST(ProcStat, OfThisProcessIsFound) {
   EXPECT_EQ(info->parent_pid, getppid());
   EXPECT_GT(info->id.start_ticks, 0u);
   EXPECT_FALSE(ProcFs().Find(0).has_value());
+}
+
+// It did once end the daemon: its exception went through the loop.
+TEST(ProcStat, OfAProcessThatEndsWhileItIsReadIsNotFound) {
+  char folder[] = "/tmp/lk-proc-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  std::filesystem::create_directories(std::string(folder) + "/70/stat");  // opens, and cannot be read
+  EXPECT_FALSE(ProcFs(folder).Find(70).has_value());
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -284,12 +284,13 @@ void KinetoServer::SweepLitter(const Socket& socket) const {
   clock_gettime(CLOCK_REALTIME, &now);
   std::error_code error;
   int looked_at = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(socket.folder, error)) {
-    const std::string path = entry.path().string();
+  // Step by step: a folder that everybody may write to holds any number. The step of a range's loop throws.
+  for (std::filesystem::directory_iterator entry(socket.folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string path = entry->path().string();
     struct stat info {};
     sockaddr_un address{};
     if (++looked_at > kMostLitter) return;
-    if (!absl::StartsWith(entry.path().filename().string(), kKinetoClientPrefix) || lstat(path.c_str(), &info) != 0 ||
+    if (!absl::StartsWith(entry->path().filename().string(), kKinetoClientPrefix) || lstat(path.c_str(), &info) != 0 ||
         !S_ISSOCK(info.st_mode) || now.tv_sec - info.st_mtim.tv_sec < kLitterSeconds) {
       continue;
     }

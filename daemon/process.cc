@@ -3,12 +3,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <iterator>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "common/base/read_files.h"
 
 namespace lockstep::daemon {
 namespace {
@@ -16,11 +15,6 @@ namespace {
 // Of the fields behind the program's name, counted from the state, which is field 3 of the file.
 constexpr size_t kParentField = 1;
 constexpr size_t kStartTicksField = 19;
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 }  // namespace
 
@@ -38,7 +32,7 @@ std::optional<ProcessInfo> ParseProcStat(const std::string& text) {
 }
 
 std::optional<ProcessInfo> ProcFs::Find(int32_t pid) const {
-  return ParseProcStat(ReadFile(root_ + "/" + std::to_string(pid) + "/stat"));
+  return ParseProcStat(FileText(root_ + "/" + std::to_string(pid) + "/stat").value_or(""));
 }
 
 Fd OpenPidFd(pid_t pid) {
@@ -50,7 +44,7 @@ Fd OpenPidFd(pid_t pid) {
 }
 
 std::string ReadBootId() {
-  std::string id = ReadFile("/proc/sys/kernel/random/boot_id");
+  std::string id = FileText("/proc/sys/kernel/random/boot_id").value_or("");
   while (!id.empty() && id.back() == '\n') id.pop_back();
   return id;
 }

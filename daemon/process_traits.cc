@@ -1,14 +1,13 @@
 #include "daemon/process_traits.h"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/base/read_files.h"
 
 namespace lockstep::daemon {
 namespace {
@@ -18,8 +17,7 @@ namespace fs = std::filesystem;
 }  // namespace
 
 std::string ReadProcFile(const ProcPlaces& places, int32_t pid, const char* name) {
-  std::ifstream file(absl::StrCat(places.proc, "/", pid, "/", name), std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return FileText(absl::StrCat(places.proc, "/", pid, "/", name)).value_or("");
 }
 
 bool CudaIsUp(const ProcPlaces& places, int32_t pid, const std::string& maps) {
@@ -27,7 +25,7 @@ bool CudaIsUp(const ProcPlaces& places, int32_t pid, const std::string& maps) {
   const std::string control = places.dev + "/nvidiactl";
   std::error_code error;
   if (!fs::exists(control, error)) return true;
-  for (const auto& entry : fs::directory_iterator(absl::StrCat(places.proc, "/", pid, "/fd"), error)) {
+  for (const fs::directory_entry& entry : FolderEntries(absl::StrCat(places.proc, "/", pid, "/fd"))) {
     std::error_code gone;
     if (fs::read_symlink(entry.path(), gone) == control) return true;
   }

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -14,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/client_entry.h"
 #include "common/base/other_process.h"
+#include "common/base/read_files.h"
 #include "common/log/clean_text.h"
 #include "daemon/process.h"
 #include "daemon/process_traits.h"
@@ -182,8 +182,7 @@ std::string ToldProcesses::Why(const Candidate& candidate, const std::string& ma
 
 std::vector<int32_t> ToldProcesses::Pids(uid_t uid) const {
   std::vector<int32_t> pids;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(settings_.proc, error)) {
+  for (const fs::directory_entry& entry : FolderEntries(settings_.proc)) {
     int32_t pid = 0;
     struct stat owner = {};
     if (!absl::SimpleAtoi(entry.path().filename().string(), &pid) || ::stat(entry.path().c_str(), &owner) != 0) continue;

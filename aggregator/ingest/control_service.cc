@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -16,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "aggregator/store/records_manifest.h"
 #include "common/base/fd.h"
+#include "common/base/read_files.h"
 #include "common/rpc/status.h"
 #include "common/rpc/status_macros.h"
 
@@ -28,7 +27,7 @@ constexpr size_t kChunkBytes = 256 * 1024;
 std::vector<std::string> FilesOf(const std::string& records) {
   std::vector<std::string> names;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(records, error)) {
+  for (const std::filesystem::directory_entry& entry : FolderEntries(records)) {
     const std::string name = entry.path().filename().string();
     if (store::ParseRecordsFileName(name).has_value() || store::ParseTraceFileName(name).has_value()) names.push_back(name);
   }
@@ -161,8 +160,7 @@ grpc::Status ControlService::Fetch(grpc::ServerContext* context, const v1::Fetch
 absl::Status ControlService::CheckOwner(const Caller& caller, const std::string& records, const std::string& id) const {
   if (caller.may_use_all()) return absl::OkStatus();
   const std::string path = absl::StrCat(records, "/", store::kManifestName);
-  std::ifstream file(path, std::ios::binary);
-  const absl::StatusOr<store::Manifest> manifest = store::ParseManifest(std::string(std::istreambuf_iterator<char>(file), {}));
+  const absl::StatusOr<store::Manifest> manifest = store::ParseManifest(FileText(path).value_or(""));
   if (!manifest.ok()) {
     return absl::PermissionDeniedError(
         absl::StrCat("whose capture ", id, " is cannot be told, since it has no readable manifest: only who has the aggregator's token gets it"));

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "aggregator/store/folder_size.h"
 #include "aggregator/store/records_manifest.h"
+#include "common/base/read_files.h"
 #include "simdjson.h"
 
 namespace lockstep::site {
@@ -107,7 +108,7 @@ std::string WhyFailed(const absl::StatusOr<store::Manifest>& manifest, const std
 void KeptCaptures::Refresh(const std::set<std::string>& running, Nanos at_most) {
   std::vector<std::string> ids;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder_, error)) {
+  for (const fs::directory_entry& entry : FolderEntries(folder_)) {
     std::string id = entry.path().filename().string();
     if (store::IsPlainFileName(id) && running.count(id) == 0 && entry.is_directory(error) && !entry.is_symlink(error)) ids.push_back(std::move(id));
   }

@@ -13,6 +13,7 @@
 #include "aggregator/store/unseen_graphs.h"
 #include "aggregator/store/records_process.h"
 #include "aggregator/store/records_timings.h"
+#include "common/base/read_files.h"
 #include "common/columns/columns.h"
 
 namespace lockstep::store {
@@ -93,9 +94,7 @@ class Loader {
   // Files that the manifest does not list are found by their names: it may be missing or older than they are.
   void FindFiles() {
     std::vector<std::string> names;
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(folder_, error))
-      names.push_back(entry.path().filename().string());
+    for (const fs::directory_entry& entry : FolderEntries(folder_)) names.push_back(entry.path().filename().string());
     std::sort(names.begin(), names.end());
     std::map<uint32_t, size_t> made;  // process number in a name → place, where no manifest has it
     for (const std::string& name : names) {

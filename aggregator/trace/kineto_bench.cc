@@ -8,8 +8,6 @@
 #include <zlib.h>
 
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -17,6 +15,7 @@
 #include "aggregator/trace/kineto_reader.h"
 #include "aggregator/trace/kineto_text.h"
 #include "aggregator/trace/trace_document.h"
+#include "common/base/read_files.h"
 
 namespace lockstep::trace {
 namespace {
@@ -72,8 +71,7 @@ const Input& TheInput() {
   static const Input input = [] {
     Input made;
     if (const char* path = std::getenv("LOCKSTEP_BENCH_TRACE")) {
-      std::ifstream file(path, std::ios::binary);
-      made.packed.assign(std::istreambuf_iterator<char>(file), {});
+      made.packed = FileText(path).value_or("");
     } else {
       made.packed = Compress(Generate());
     }

@@ -13,6 +13,7 @@
 #include "aggregator/store/records_manifest.h"
 #include "aggregator/trace/python_marshal.h"
 #include "aggregator/trace/trace_files.h"
+#include "common/base/read_files.h"
 
 namespace lockstep::trace {
 namespace {
@@ -86,8 +87,7 @@ std::vector<std::string> PythonProfilesIn(const std::string& folder) {
   namespace fs = std::filesystem;
   std::vector<std::string> found;
   for (const fs::path& place : {fs::path(folder) / "profiles", fs::path(folder) / "records", fs::path(folder)}) {
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(place, error)) {
+    for (const fs::directory_entry& entry : FolderEntries(place)) {
       if (entry.path().extension() == ".cprofile") found.push_back(entry.path().string());
     }
     if (!found.empty()) break;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -90,7 +91,10 @@ std::vector<ReadFile> ReadAll(std::vector<Opened> opened, const ReadOptions& opt
 
 // What to call an import: the folder it came from, or the file.
 std::string NameOf(const std::vector<TraceFile>& files) {
-  const std::filesystem::path first = std::filesystem::absolute(files.front().path).lexically_normal();
+  // Where the working directory is gone no path is absolute.
+  std::error_code error;
+  std::filesystem::path first = std::filesystem::absolute(files.front().path, error).lexically_normal();
+  if (error) first = files.front().path;
   return files.size() == 1 ? first.filename().string() : first.parent_path().filename().string();
 }
 

@@ -5,14 +5,13 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/base/read_files.h"
 
 namespace lockstep::metrics {
 namespace {
@@ -24,15 +23,10 @@ struct Stat {
   uint64_t resident_bytes = 0;
 };
 
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 // Fields of proc(5), counted from the one after the program's name, which may hold anything.
 std::optional<Stat> ReadStat(const std::string& proc) {
   constexpr size_t kUserTime = 11, kSystemTime = 12, kStart = 19, kVirtualBytes = 20, kResidentPages = 21;
-  const std::string text = ReadFile(proc + "/self/stat");
+  const std::string text = FileText(proc + "/self/stat").value_or("");
   const size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
   const std::vector<std::string> fields = absl::StrSplit(text.substr(name_end + 1), ' ', absl::SkipEmpty());
@@ -52,7 +46,7 @@ std::optional<Stat> ReadStat(const std::string& proc) {
 }
 
 std::optional<Nanos> ReadBootTime(const std::string& proc) {
-  for (const std::string& line : std::vector<std::string>(absl::StrSplit(ReadFile(proc + "/stat"), '\n'))) {
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(FileText(proc + "/stat").value_or(""), '\n'))) {
     int64_t seconds = 0;
     if (line.rfind("btime ", 0) == 0 && absl::SimpleAtoi(line.substr(6), &seconds)) return Nanos::Seconds(seconds);
   }

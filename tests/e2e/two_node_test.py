@@ -158,7 +158,8 @@ class TwoNodes(unittest.TestCase):
               f"{hosts['b']['drift_ppm'] - hosts['a']['drift_ppm']:.2f} ppm of {DRIFT_PPM}; methods "
               f"{hosts['a']['method']}/{hosts['b']['method']}", file=sys.stderr)
         self.assertLessEqual(abs(estimated - injected), clock["bound_ns"], clock)
-        self.assertLess(clock["bound_ns"], 1_000_000, "a bound that says nothing")
+        # How much smaller it is depends on how soon a busy machine answers (docs/measurements.md).
+        self.assertLess(clock["bound_ns"], AHEAD_NS / 2, "a bound that does not tell b's clock from a's says nothing")
 
     def assert_named(self, report, rank, fault):
         self.assertTrue(report["stragglers"], json.dumps(report["slowdown"]))
