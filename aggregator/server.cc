@@ -17,6 +17,7 @@
 #include "aggregator/ingest/control_service.h"
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/ingest_service.h"
+#include "aggregator/live/samplers.h"
 #include "aggregator/report/report.h"
 #include "aggregator/server_metrics.h"
 #include "aggregator/site/sign_in.h"
@@ -37,6 +38,9 @@ constexpr char kVersion[] = "lockstep-aggregator " LOCKSTEP_VERSION;
 // A report of megabytes to a slow reader.
 constexpr Nanos kTimeToRead = Nanos::Seconds(60);
 
+// Where samples lie while they are looked at, by id.
+std::string SamplesFolder(const std::string& state_dir) { return state_dir + "/samples"; }
+
 absl::Status MakeFolders(const std::string& state_dir) {
   std::error_code error;
   const bool there = std::filesystem::is_directory(state_dir, error);
@@ -46,6 +50,10 @@ absl::Status MakeFolders(const std::string& state_dir) {
         absl::StrCat("cannot make ", state_dir, ": ", error.message(), "; give --state-dir"));
   if (!there && ::chmod(state_dir.c_str(), 0700) != 0)
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot close ", state_dir));
+  // What an aggregator that was killed left there: nobody wants it.
+  std::filesystem::remove_all(SamplesFolder(state_dir), error);
+  std::filesystem::create_directory(SamplesFolder(state_dir), error);
+  if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", SamplesFolder(state_dir), ": ", error.message()));
   return absl::OkStatus();
 }
 
@@ -86,7 +94,8 @@ class GrpcServer final : public Server {
         housekeeper_({.folder = CapturesFolder(options_.state_dir), .retention = options_.retention, .log = options_.log}, clock_, use_,
                      [this](const std::string& id) { return hub_.IsWriting(id); }, audit_, metrics_),
         ingest_(hub_, calls_, audit_, clock_, options_.token),
-        control_(hub_, calls_, use_, audit_, ingest::Callers(options_.token, options_.credentials), kVersion,
+        samplers_(hub_, {.log = options_.log}),
+        control_(hub_, samplers_, calls_, use_, audit_, ingest::Callers(options_.token, options_.credentials), kVersion,
                  [this](v1::AggregatorStatus& status) { Describe(status); },
                  [this](const std::string& folder, v1::TraceFinished& finished) {
                    AfterCapture(folder, finished);
@@ -162,6 +171,7 @@ class GrpcServer final : public Server {
   void Shutdown() override {
     housekeeper_.Stop();
     endpoint_.reset();
+    samplers_.Shutdown();
     hub_.Shutdown();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
     server_ = nullptr;
@@ -178,6 +188,7 @@ class GrpcServer final : public Server {
   static ingest::HubOptions MakeHubOptions(const ServerOptions& options) {
     ingest::HubOptions hub;
     hub.captures_folder = CapturesFolder(options.state_dir);
+    hub.samples_folder = SamplesFolder(options.state_dir);
     hub.limits = options.limits;
     hub.log = options.log;
     return hub;
@@ -230,6 +241,7 @@ class GrpcServer final : public Server {
   ServerMetrics metrics_;
   Housekeeper housekeeper_;
   ingest::IngestService ingest_;
+  live::Samplers samplers_;
   ingest::ControlService control_;
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::string> addresses_;

@@ -23,6 +23,12 @@ void AddCaptures(const ingest::HubStats& stats, Page& page) {
     const auto it = stats.captures.find(outcome);
     ended.Count(it == stats.captures.end() ? 0 : it->second, {{"outcome", name}});
   }
+  const auto samples = page.Counter("lockstep_aggregator_samples_total", "Short captures for `lockstep top` that have ended, by how.");
+  for (const auto& [outcome, name] :
+       {std::pair(Outcome::COMPLETE, "complete"), {Outcome::FAILED, "failed"}, {Outcome::PARTIAL, "partial"}, {Outcome::TIMED_OUT, "timed_out"}}) {
+    const auto it = stats.samples.find(outcome);
+    samples.Count(it == stats.samples.end() ? 0 : it->second, {{"outcome", name}});
+  }
   page.Histogram("lockstep_aggregator_capture_duration_seconds", "From the request to the report.", stats.capture_took);
 }
 

@@ -50,12 +50,14 @@ class GrpcClient final : public AggregatorClient {
     auto context = std::make_shared<grpc::ClientContext>();
     Prepare(*context, Nanos::Max());
     SetTracing(context);
-    const auto reader = stub_->Trace(context.get(), request);
-    v1::TraceEvent event;
-    while (reader->Read(&event)) on_event(event);
-    const grpc::Status status = reader->Finish();
-    SetTracing(nullptr);
-    return Told(status);
+    return Follow<v1::TraceEvent>(*stub_->Trace(context.get(), request), on_event);
+  }
+
+  absl::Status Watch(const v1::WatchRequest& request, const std::function<void(const v1::WatchEvent&)>& on_event) override {
+    auto context = std::make_shared<grpc::ClientContext>();
+    Prepare(*context, Nanos::Max());
+    SetTracing(context);
+    return Follow<v1::WatchEvent>(*stub_->Watch(context.get(), request), on_event);
   }
 
   void CancelTrace() override {
@@ -118,6 +120,15 @@ class GrpcClient final : public AggregatorClient {
     return absl::UnauthenticatedError(absl::StrCat(status.message(), " (no MUNGE credential: ", no_credential_, ")"));
   }
 
+  template <typename Event>
+  absl::Status Follow(grpc::ClientReader<Event>& reader, const std::function<void(const Event&)>& on_event) {
+    Event event;
+    while (reader.Read(&event)) on_event(event);
+    const grpc::Status status = reader.Finish();
+    SetTracing(nullptr);
+    return Told(status);
+  }
+
   void SetTracing(std::shared_ptr<grpc::ClientContext> context) {
     std::lock_guard<std::mutex> lock(mutex_);
     tracing_ = std::move(context);
@@ -148,13 +159,14 @@ class InProcess final : public LocalAggregator {
   std::unique_ptr<AggregatorClient> client_;
 };
 
-absl::Status Dial(const std::string& control_socket, const std::string& address) {
+absl::Status Dial(const std::string& control_socket, const std::string& address, Sharing sharing) {
   LOCKSTEP_ASSIGN_OR_RETURN(auto channel, rpc::Connect(absl::StrCat("unix:", control_socket)));
   const auto stub = v1::Node::NewStub(channel);
   grpc::ClientContext context;
   rpc::Prepare(context, rpc::Token(), kDaemonWithin);
   v1::DialRequest request;
   request.set_address(address);
+  request.set_shared(sharing == Sharing::kShared);
   v1::DialReply reply;
   const absl::Status status = rpc::FromGrpc(stub->Dial(&context, request, &reply));
   if (status.code() == absl::StatusCode::kDeadlineExceeded) {
@@ -228,7 +240,7 @@ absl::StatusOr<std::unique_ptr<v1::StatusReply>> DaemonStatus(const std::string&
   return reply;
 }
 
-absl::StatusOr<std::unique_ptr<LocalAggregator>> StartLocalAggregator(const std::string& control_socket) {
+absl::StatusOr<std::unique_ptr<LocalAggregator>> StartLocalAggregator(const std::string& control_socket, Sharing sharing) {
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<TemporaryFolder> folder, TemporaryFolder::Make());
   ServerOptions options;
   const std::string address = absl::StrCat("unix:", folder->path(), "/aggregator.sock");
@@ -236,7 +248,7 @@ absl::StatusOr<std::unique_ptr<LocalAggregator>> StartLocalAggregator(const std:
   options.state_dir = folder->path() + "/state";
   options.analysis = ServerAnalysis::kByTheCaller;
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(std::move(options)));
-  LOCKSTEP_RETURN_IF_ERROR(Dial(control_socket, address));
+  LOCKSTEP_RETURN_IF_ERROR(Dial(control_socket, address, sharing));
   if (!server->WaitForDaemon(kDaemonWithin)) {
     return absl::DeadlineExceededError(
         absl::StrCat("the daemon at ", control_socket, " was asked to connect and did not within ",

@@ -16,6 +16,8 @@ namespace lockstep::v1 {
 class TraceRequest;
 class TraceEvent;
 class StatusReply;
+class WatchRequest;
+class WatchEvent;
 }  // namespace lockstep::v1
 
 namespace lockstep::cli {
@@ -41,7 +43,7 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// Implemented by: the gRPC client (aggregator_client.cc). Any thread; one Trace at a time.
+// Implemented by: the gRPC client (aggregator_client.cc). Any thread; one Trace or Watch at a time.
 class AggregatorClient {
  public:
   virtual ~AggregatorClient() = default;
@@ -49,7 +51,9 @@ class AggregatorClient {
   // Calls `on_event` for each event until the last. kUnavailable: the aggregator went away.
   virtual absl::Status Trace(const v1::TraceRequest& request,
                              const std::function<void(const v1::TraceEvent&)>& on_event) = 0;
-  // Ends the running Trace at once, whatever becomes of the capture. From another thread.
+  // Samples of a running job (live.proto), until it has ended. kUnimplemented: the aggregator is too old.
+  virtual absl::Status Watch(const v1::WatchRequest& request, const std::function<void(const v1::WatchEvent&)>& on_event) = 0;
+  // Ends the running Trace at once, whatever becomes of the capture, or Watch. From another thread.
   virtual void CancelTrace() = 0;
   virtual absl::Status Stop(const std::string& capture) = 0;
   // Pieces of the files of records/, in order; the last file is the manifest.
@@ -70,7 +74,9 @@ class LocalAggregator {
   virtual ~LocalAggregator() = default;
   virtual AggregatorClient& client() = 0;
 };
-absl::StatusOr<std::unique_ptr<LocalAggregator>> StartLocalAggregator(const std::string& control_socket);
+// kShared: other programs of this user may join it, as DaemonStatus tells them.
+enum class Sharing { kAlone, kShared };
+absl::StatusOr<std::unique_ptr<LocalAggregator>> StartLocalAggregator(const std::string& control_socket, Sharing sharing = Sharing::kAlone);
 
 // The capture as `capture` in a temporary folder.
 absl::StatusOr<std::unique_ptr<TemporaryFolder>> FetchToTemporary(const AggregatorFlags& flags,

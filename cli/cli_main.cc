@@ -15,6 +15,7 @@ constexpr char kAbout[] =
     "  mpiexec -n 8 lockstep run -- python train.py        start the job\n"
     "  lockstep trace --duration 2s                        capture it, whenever you like, and read the "
     "report\n"
+    "  lockstep top                                        watch it live\n"
     "  lockstep analyze ./traces                           the same report of recorded Kineto/PyTorch "
     "traces\n";
 
@@ -42,7 +43,6 @@ std::string WrongCommand(const CLI::App& app, const std::vector<std::string>& wo
     if (sub->check_name(words[0])) return "";
     known += (known.empty() ? "" : ", ") + sub->get_name();
   }
-  if (words[0] == "top") return words[0] + " is not available in this version; there are " + known;
   return "there is no command " + words[0] + "; there are " + known;
 }
 
@@ -74,6 +74,7 @@ int Main(int argc, char** argv) {
   AddRun(app, chosen);
   AddTrace(app, chosen);
   AddStatus(app, chosen);
+  AddTop(app, chosen);
   AddReport(app, chosen);
   AddAnalyze(app, chosen);
   AddWhatIf(app, chosen);

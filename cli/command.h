@@ -26,6 +26,7 @@ CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& 
 void AddRun(CLI::App& app, Chosen& chosen);
 void AddTrace(CLI::App& app, Chosen& chosen);
 void AddStatus(CLI::App& app, Chosen& chosen);
+void AddTop(CLI::App& app, Chosen& chosen);
 void AddReport(CLI::App& app, Chosen& chosen);
 void AddAnalyze(CLI::App& app, Chosen& chosen);
 void AddWhatIf(CLI::App& app, Chosen& chosen);

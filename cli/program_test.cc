@@ -159,8 +159,11 @@ TEST_F(ProgramTest, ArgumentsThatMeanNothingAreNamedWithCode2) {
   EXPECT_THAT(
       wrong.err,
       HasSubstr(
-          "there is no command frobnicate; there are run, trace, status, report, analyze, whatif, export, "));
-  EXPECT_THAT(Run("lockstep top x").err, HasSubstr("top is not available in this version"));
+          "there is no command frobnicate; there are run, trace, status, top, report, analyze, whatif, export, "));
+  EXPECT_EQ(Run("lockstep top x").code, 2);
+  EXPECT_EQ(Run("lockstep top --every 5").code, 2);
+  EXPECT_EQ(Run("lockstep top --once --count 2").code, 2);
+  EXPECT_EQ(Run("lockstep top --sort-by beauty").code, 2);
   const Result option = Run("lockstep trace --no-such-option");
   EXPECT_EQ(option.code, 2);
   EXPECT_THAT(option.err, HasSubstr("--no-such-option"));

@@ -40,6 +40,7 @@ class FakeAggregator final : public AggregatorClient {
     }
     return end;
   }
+  absl::Status Watch(const v1::WatchRequest&, const std::function<void(const v1::WatchEvent&)>&) override { return end; }
   void CancelTrace() override {
     std::lock_guard<std::mutex> lock(mutex);
     cancelled = true;

@@ -64,6 +64,7 @@ Captures::Capture* Captures::Add(UplinkId uplink, const v1::Arm& arm) {
   capture.id = arm.capture();
   capture.uplink = uplink;
   capture.number = next_number_++;
+  capture.sample = arm.sample();
   capture.begun = clock_.Monotonic();
   Nanos timeout(arm.timeout_ns());
   if (timeout <= Nanos()) timeout = limits_.arm_timeout;
@@ -103,13 +104,36 @@ void Captures::RefuseProcess(Capture& capture, Member& member, v1::RankState::St
   ports_.SendEnd(capture.uplink, member.process, capture.id);
 }
 
+void Captures::GiveWay(Capture& sample, const std::string& to) {
+  std::vector<Member*> leaving;
+  for (Member& member : sample.members) {
+    if (member.phase == Phase::kEnded) continue;
+    if (member.phase != Phase::kDraining) SendStop(sample, member, StopMode::kAbort);
+    ports_.AbandonDrain(sample.uplink, member.process, sample.id);
+    member.state.set_refusal(v1::RankState::CAPTURED);
+    leaving.push_back(&member);
+  }
+  // Abandoning took away all that waited to be sent of the sample, ends included.
+  for (Member& member : sample.members) {
+    const bool left = std::find(leaving.begin(), leaving.end(), &member) != leaving.end();
+    if (!left) ports_.SendEnd(sample.uplink, member.process, sample.id);
+    if (left) RefuseProcess(sample, member, v1::RankState::FAILED, absl::StrCat("the sample gave way to capture ", to));
+  }
+  NoteEnd(sample);
+}
+
 void Captures::ArmProcess(Capture& capture, const ProcessId& process, const v1::Arm& arm) {
   Capture* other = nullptr;
-  const bool busy = FindMember(process, &other) != nullptr;
+  bool busy = FindMember(process, &other) != nullptr;
+  if (busy && other->sample && !capture.sample && ports_.MayCapture(capture.uplink, process)) {
+    GiveWay(*other, capture.id);
+    busy = false;
+  }
   Member& member = capture.members.emplace_back();
   member.process = process;
   ToProto(process, member.state.mutable_process());
   if (busy) {
+    member.state.set_refusal(v1::RankState::CAPTURED);
     return RefuseProcess(
         capture, member, v1::RankState::FAILED,
         absl::StrCat("it is in capture ", other->id, " already: try again when that has ended"));
@@ -201,7 +225,7 @@ void Captures::Abort(Capture& capture) {
     ports_.AbandonDrain(capture.uplink, member.process, capture.id);
     member.phase = Phase::kEnded;
   }
-  if (!capture.counted) ++counts_.aborted;
+  if (!capture.counted) ++CountsOf(capture).aborted;
   captures_.remove_if([&](const Capture& c) { return &c == &capture; });
 }
 

@@ -134,8 +134,10 @@ class Captures {
   bool Busy(UplinkId uplink) const;
   bool Busy() const;
   std::vector<v1::CaptureStatus> Status() const;
+  // Samples are counted by themselves.
   const CaptureCounts& counts() const { return counts_; }
-  // Those that have not ended.
+  const CaptureCounts& sample_counts() const { return sample_counts_; }
+  // Those that have not ended, samples included.
   size_t running() const;
 
  private:
@@ -156,6 +158,7 @@ class Captures {
     std::string id;
     UplinkId uplink = 0;
     uint64_t number = 0;  // of ring::Arm
+    bool sample = false;
     std::vector<Member> members;
     MonoTime deadline;  // of the phase: to arm, to get a Start, to be done
     MonoTime kineto_deadline = MonoTime::Max();
@@ -176,6 +179,8 @@ class Captures {
   Capture* Add(UplinkId uplink, const v1::Arm& arm);
   Member* FindMember(const ProcessId& process, Capture** capture);
   void RefuseProcess(Capture& capture, Member& member, v1::RankState::State state, const std::string& text);
+  // All processes of a sample leave it, and nothing of it is kept.
+  void GiveWay(Capture& sample, const std::string& to);
   void ArmProcess(Capture& capture, const ProcessId& process, const v1::Arm& arm);
   bool GoOver(Capture& capture, Member& member, const ring::State& refused);
   bool Possible(const Capture& capture) const;
@@ -191,6 +196,7 @@ class Captures {
   void Abort(Capture& capture);
   void NoteEnd(Capture& capture);
   void CountEnd(Capture& capture);
+  CaptureCounts& CountsOf(const Capture& capture) { return capture.sample ? sample_counts_ : counts_; }
   void TickCapture(Capture& capture, MonoTime now);
   enum class Of : uint8_t { kAll, kClients, kKineto };
   void TimeOut(Capture& capture, std::initializer_list<Phase> phases, Of of, const std::string& text);
@@ -203,6 +209,7 @@ class Captures {
   std::set<ProcessId> unsettled_;
   uint64_t next_number_ = 1;
   CaptureCounts counts_;
+  CaptureCounts sample_counts_;
 };
 
 }  // namespace lockstep::daemon

@@ -29,16 +29,17 @@ void Captures::NoteEnd(Capture& capture) {
 
 void Captures::CountEnd(Capture& capture) {
   if (std::exchange(capture.counted, true)) return;
-  counts_.took.Observe(*capture.ended_at - capture.begun);
+  CaptureCounts& counts = CountsOf(capture);
+  counts.took.Observe(*capture.ended_at - capture.begun);
   size_t done = 0;
   for (const Member& member : capture.members) {
     const v1::RankState::State state = member.state.state();
-    ++(state == v1::RankState::DONE   ? counts_.processes_done
-       : state == v1::RankState::GONE ? counts_.processes_gone
-                                      : counts_.processes_failed);
+    ++(state == v1::RankState::DONE   ? counts.processes_done
+       : state == v1::RankState::GONE ? counts.processes_gone
+                                      : counts.processes_failed);
     done += state == v1::RankState::DONE;
   }
-  ++(done == 0 ? counts_.failed : done == capture.members.size() ? counts_.complete : counts_.partial);
+  ++(done == 0 ? counts.failed : done == capture.members.size() ? counts.complete : counts.partial);
 }
 
 void Captures::TimeOut(Capture& capture, std::initializer_list<Phase> phases, Of of, const std::string& text) {

@@ -386,7 +386,10 @@ void Daemon::HandleRequest(UplinkId uplink, const v1::FromAggregator& request) {
       log_.Info(
           "arm",
           {{"capture", request.arm().capture()}, {"ranks", request.arm().processes_size()}, {"from", from}});
-      audit_.Note("arm", link->second.who, "ok", {{"capture", request.arm().capture()}, {"captured_ranks", request.arm().processes_size()}});
+      audit_.Note("arm", link->second.who, "ok",
+                  {{"capture", request.arm().capture()},
+                   {"captured_ranks", request.arm().processes_size()},
+                   {"sample", request.arm().sample() ? "yes" : "no"}});
       captures_.OnArm(uplink, request.arm());
       break;
     case v1::FromAggregator::kStart:

@@ -66,6 +66,8 @@ class Daemon final : private ClientEvents,
     AuditCaller who;  // on whose behalf it captures
     // Whose `lockstep run` has handed a job's aggregator to this daemon.
     std::optional<uid_t> handed_by;
+    // Dialled by this user for other programs of theirs too.
+    std::optional<uid_t> shared_by;
     // Of the Dial that waits for it.
     std::function<void(std::string error)> dialled_done;
     bool configured() const { return !dialled && !handed_by.has_value(); }

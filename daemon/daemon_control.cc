@@ -46,6 +46,8 @@ v1::StatusReply Daemon::Status(uid_t caller, const v1::StatusRequest& request) {
     if (asked) *daemon.add_ranks() = std::move(rank);
   }
   for (auto& [id, link] : links_) {
+    // Not even to root: who joins trusts what it says.
+    if (link.shared_by == caller && link.uplink->up()) daemon.add_shared_aggregators(link.uplink->options().name);
     if (link.dialled || (link.handed_by.has_value() && caller != 0 && *link.handed_by != caller)) continue;
     const OffsetEstimate offset = link.uplink->Offset();
     if (offset.known && daemon.clock_bound_ns() == 0) {
@@ -129,6 +131,7 @@ absl::Status Daemon::TryDial(uid_t caller, const v1::DialRequest& request,
   Link& link = AddLink(std::move(options), Scope::Of(caller));
   link.dialled = true;
   link.who = Local(caller);
+  if (request.shared()) link.shared_by = caller;
   link.dialled_done = std::move(done);
   link.uplink->Start();
   return absl::OkStatus();

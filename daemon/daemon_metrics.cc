@@ -166,6 +166,12 @@ void Daemon::AddCaptureMetrics(metrics::Page& page) const {
       .Count(counts.complete, {{"outcome", "complete"}})
       .Count(counts.failed, {{"outcome", "failed"}})
       .Count(counts.partial, {{"outcome", "partial"}});
+  const CaptureCounts& samples = captures_.sample_counts();
+  page.Counter("lockstep_daemon_samples_total", "Short captures for `lockstep top` that have ended, as the above.")
+      .Count(samples.aborted, {{"outcome", "aborted"}})
+      .Count(samples.complete, {{"outcome", "complete"}})
+      .Count(samples.failed, {{"outcome", "failed"}})
+      .Count(samples.partial, {{"outcome", "partial"}});
   page.Counter("lockstep_daemon_captured_processes_total", "Processes in captures that have ended.")
       .Count(counts.processes_done, {{"outcome", "done"}})
       .Count(counts.processes_failed, {{"outcome", "failed"}})

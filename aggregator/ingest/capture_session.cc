@@ -270,6 +270,7 @@ v1::FromAggregator CaptureSession::ArmMessage(const DaemonKey& daemon) const {
   arm.set_timeout_ns(request_.arm_timeout_ns() > 0 ? request_.arm_timeout_ns()
                                                    : env_.limits.arm_timeout.ns());
   arm.set_framework(request_.framework());
+  arm.set_sample(env_.purpose == Purpose::kSample);
   for (const Process& process : processes_) {
     if (process.seen.daemon != daemon || !process.refused.empty()) continue;
     *arm.add_processes() = process.seen.rank.process();

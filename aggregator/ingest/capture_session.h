@@ -46,10 +46,14 @@ struct SessionLimits {
   Nanos progress = Nanos::Millis(200);     // between progress events
 };
 
+// A sample is for `lockstep top`: it gives way to captures, and its folder is removed when it has been looked at.
+enum class Purpose : uint8_t { kCapture, kSample };
+
 // What the session needs of the hub. Called without the session's lock, but for `lost`.
 struct SessionEnvironment {
   const Clock* clock = nullptr;
   SessionLimits limits;
+  Purpose purpose = Purpose::kCapture;
   // To one daemon; false when it is not connected. Then the session sends again when OnDaemonBack tells.
   std::function<bool(const DaemonKey&, const v1::FromAggregator&)> send;
   // Clock exchanges with a node since `from`, and its 99th-percentile round trip.
@@ -92,6 +96,7 @@ class CaptureSession {
 
   const std::string& id() const { return id_; }
   const Selection& selection() const { return selection_; }
+  Purpose purpose() const { return env_.purpose; }
   v1::CaptureStatus Status() const;
   // The processes it holds: one process is in one capture at a time.
   bool Holds(const std::string& node_id, const v1::ProcessKey& process) const;

@@ -76,6 +76,24 @@ const char* ResultWord(const absl::Status& status) {
   }
 }
 
+class StreamSink final : public WatchSink {
+ public:
+  StreamSink(const grpc::ServerContext& context, grpc::ServerWriter<v1::WatchEvent>& writer) : context_(context), writer_(writer) {}
+  bool Write(const v1::WatchEvent& event) override {
+    written_ = written_ && writer_.Write(event);
+    samples_ += event.has_sample();
+    return !left();
+  }
+  bool left() const override { return !written_ || context_.IsCancelled(); }
+  uint64_t samples() const { return samples_; }
+
+ private:
+  const grpc::ServerContext& context_;
+  grpc::ServerWriter<v1::WatchEvent>& writer_;
+  bool written_ = true;
+  uint64_t samples_ = 0;
+};
+
 }  // namespace
 
 grpc::Status ControlService::Refuse(const char* what, RpcMethod method, const grpc::ServerContext& context, const absl::Status& why) {
@@ -155,6 +173,18 @@ grpc::Status ControlService::Fetch(grpc::ServerContext* context, const v1::Fetch
   const absl::Status status = SendRecords(*caller, request->capture(), *writer, sent);
   call.End(ResultWord(status), Text(status), {{"files", sent.files}, {"bytes", sent.bytes}});
   return calls_.Ended(RpcMethod::kFetch, rpc::ToGrpc(status));
+}
+
+grpc::Status ControlService::Watch(grpc::ServerContext* context, const v1::WatchRequest* request,
+                                   grpc::ServerWriter<v1::WatchEvent>* writer) {
+  const absl::StatusOr<Caller> caller = callers_.Of(*context);
+  if (!caller.ok()) return Refuse("watch", RpcMethod::kWatch, *context, caller.status());
+  AuditLog::Call call =
+      audit_.Begin("watch", caller->who(), {{"job", request->job()}, {"every_ns", request->every_ns()}, {"window_ns", request->window_ns()}});
+  StreamSink sink(*context, *writer);
+  const absl::Status watched = samples_.Watch(*request, *caller, sink);
+  call.End(ResultWord(watched), Text(watched), {{"samples", sink.samples()}});
+  return calls_.Ended(RpcMethod::kWatch, rpc::ToGrpc(watched));
 }
 
 absl::Status ControlService::CheckOwner(const Caller& caller, const std::string& records, const std::string& id) const {

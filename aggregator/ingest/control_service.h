@@ -11,6 +11,7 @@
 #include "aggregator/ingest/capture_use.h"
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/rpc_counts.h"
+#include "aggregator/ingest/sample_source.h"
 #include "common/log/audit_log.h"
 #include "lockstep/v1/control.grpc.pb.h"
 
@@ -22,9 +23,10 @@ class ControlService final : public v1::Control::Service {
   // Adds what the server knows of itself to a Status. Any thread.
   using Describe = std::function<void(v1::AggregatorStatus&)>;
 
-  ControlService(Hub& hub, RpcCounts& calls, CaptureUse& use, AuditLog& audit, Callers callers, std::string version, Describe describe,
-                 Hub::After after)
+  ControlService(Hub& hub, SampleSource& samples, RpcCounts& calls, CaptureUse& use, AuditLog& audit, Callers callers, std::string version,
+                 Describe describe, Hub::After after)
       : hub_(hub),
+        samples_(samples),
         calls_(calls),
         use_(use),
         audit_(audit),
@@ -41,6 +43,8 @@ class ControlService final : public v1::Control::Service {
                     v1::StopReply* reply) override;
   grpc::Status Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,
                      grpc::ServerWriter<v1::FetchChunk>* writer) override;
+  grpc::Status Watch(grpc::ServerContext* context, const v1::WatchRequest* request,
+                     grpc::ServerWriter<v1::WatchEvent>* writer) override;
 
  private:
   // What a Fetch has sent.
@@ -55,6 +59,7 @@ class ControlService final : public v1::Control::Service {
   absl::Status SendRecords(const Caller& caller, const std::string& id, grpc::ServerWriter<v1::FetchChunk>& writer, Sent& sent) const;
 
   Hub& hub_;
+  SampleSource& samples_;
   RpcCounts& calls_;
   CaptureUse& use_;
   AuditLog& audit_;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/rpc/status_macros.h"
 
 namespace lockstep::ingest {
 namespace {
@@ -177,8 +178,9 @@ Nanos Hub::RoundTripP99(const std::string& node_id) const {
   return std::clamp(Nanos(trips[at]), Nanos(), Nanos::Seconds(1));
 }
 
-SessionEnvironment Hub::Environment() {
+SessionEnvironment Hub::Environment(Purpose purpose) {
   SessionEnvironment env;
+  env.purpose = purpose;
   env.clock = &clock_;
   env.limits = options_.limits;
   env.send = [this](const DaemonKey& key, const v1::FromAggregator& message) {
@@ -217,21 +219,24 @@ std::vector<SeenRank> Hub::Seen(size_t& daemons) const {
   return out;
 }
 
-absl::StatusOr<std::shared_ptr<CaptureSession>> Hub::Begin(const v1::TraceRequest& request, const Caller& caller,
-                                                           v1::TraceFinished& finished) {
+absl::StatusOr<Selection> Hub::Resolve(const v1::TraceRequest& request, const Caller& caller) const {
+  size_t daemons = 0;
+  const std::vector<SeenRank> seen = Seen(daemons);
+  Selection selection = Select(request, caller, seen, daemons);
+  if (selection.error.empty()) return selection;
+  return selection.denied ? absl::PermissionDeniedError(selection.error) : absl::NotFoundError(selection.error);
+}
+
+absl::StatusOr<std::shared_ptr<CaptureSession>> Hub::Begin(const v1::TraceRequest& request, const Caller& caller, Purpose purpose) {
   if (request.duration_ns() <= 0 || request.duration_ns() > kLongestCaptureNs) {
     return absl::InvalidArgumentError(
         "a capture lasts more than 0 and at most 10 minutes: give --duration, as in --duration 2s");
   }
-  size_t daemons = 0;
-  const std::vector<SeenRank> seen = Seen(daemons);
-  Selection selection = Select(request, caller, seen, daemons);
-  if (!selection.error.empty()) {
-    finished.set_outcome(selection.denied ? v1::TraceFinished::DENIED : v1::TraceFinished::NO_SUCH_JOB);
-    return absl::NotFoundError(selection.error);
-  }
-  if (absl::Status s = CheckVia(request, selection); !s.ok()) return s;
+  LOCKSTEP_ASSIGN_OR_RETURN(Selection selection, Resolve(request, caller));
+  LOCKSTEP_RETURN_IF_ERROR(CheckVia(request, selection));
   for (const auto& session : Sessions()) {
+    // The daemons take a sample's ranks out of it.
+    if (purpose == Purpose::kCapture && session->purpose() == Purpose::kSample) continue;
     for (const SeenRank& s : selection.ranks) {
       if (!session->Holds(s.daemon.node_id, s.rank.process())) continue;
       return absl::FailedPreconditionError(absl::StrCat("rank ", s.rank.rank(), " of job ", selection.job,
@@ -240,8 +245,8 @@ absl::StatusOr<std::shared_ptr<CaptureSession>> Hub::Begin(const v1::TraceReques
     }
   }
   const std::string id = NewCaptureId(clock_.Now());
-  auto session = CaptureSession::Create(id, absl::StrCat(options_.captures_folder, "/", id),
-                                        std::move(selection), request, Environment());
+  const std::string& folder = purpose == Purpose::kSample ? options_.samples_folder : options_.captures_folder;
+  auto session = CaptureSession::Create(id, absl::StrCat(folder, "/", id), std::move(selection), request, Environment(purpose));
   if (!session.ok()) return session.status();
   std::lock_guard<std::mutex> lock(mutex_);
   if (closing_) return absl::UnavailableError("the aggregator is ending");
@@ -255,8 +260,10 @@ v1::TraceFinished Hub::Trace(const v1::TraceRequest& request, const Caller& call
   v1::TraceFinished finished;
   finished.set_outcome(v1::TraceFinished::FAILED);
   const MonoTime begun = MonoNow();
-  auto session = Begin(request, caller, finished);
+  auto session = Begin(request, caller, Purpose::kCapture);
   if (!session.ok()) {
+    if (absl::IsNotFound(session.status())) finished.set_outcome(v1::TraceFinished::NO_SUCH_JOB);
+    if (absl::IsPermissionDenied(session.status())) finished.set_outcome(v1::TraceFinished::DENIED);
     finished.set_text(std::string(session.status().message()));
     Count([&](HubStats& counts) { ++counts.captures[finished.outcome()]; });
     return finished;

@@ -32,6 +32,7 @@ namespace lockstep::ingest {
 
 struct HubOptions {
   std::string captures_folder;  // one folder per capture is made here; must exist
+  std::string samples_folder;   // the same for samples; empty: there are none
   uint32_t credits = 16;        // batches a daemon may have unacknowledged
   SessionLimits limits;
   LogSink log = &LogNothing;
@@ -43,6 +44,7 @@ struct HubStats {
   size_t ranks = 0;    // of those
   size_t captures_running = 0;
   std::map<v1::TraceFinished::Outcome, uint64_t> captures;
+  std::map<v1::TraceFinished::Outcome, uint64_t> samples;
   metrics::DurationHistogram capture_took;  // from the request to the report
   // Stored messages of daemons, and what was in them.
   uint64_t batches = 0;
@@ -99,6 +101,12 @@ class Hub {
   using After = std::function<void(const std::string& folder, v1::TraceFinished&)>;
   v1::TraceFinished Trace(const v1::TraceRequest& request, const Caller& caller, const CaptureSession::Emit& emit,
                           const After& after);
+  // The same for a sample, whose folder is gone when this returns. kFailedPrecondition: another capture has one of its ranks, or
+  // took it; kNotFound, kPermissionDenied: the job's.
+  absl::StatusOr<v1::TraceFinished> Sample(const v1::TraceRequest& request, const Caller& caller, const CaptureSession::Emit& emit,
+                                           const After& after);
+  // The ranks that the request means now. kNotFound, kPermissionDenied.
+  absl::StatusOr<Selection> Resolve(const v1::TraceRequest& request, const Caller& caller) const;
   // kNotFound where no such capture runs, kPermissionDenied where it is another user's.
   absl::Status Stop(const std::string& capture, const Caller& caller);
   // Ranks and captures that the caller may use.
@@ -148,9 +156,8 @@ class Hub {
                                     const std::string& capture,
                                     const std::function<void(CaptureSession&)>& store);
   void AddClocks(const DaemonKey& key, const v1::ClockSamples& samples);
-  absl::StatusOr<std::shared_ptr<CaptureSession>> Begin(const v1::TraceRequest& request, const Caller& caller,
-                                                        v1::TraceFinished& finished);
-  SessionEnvironment Environment();
+  absl::StatusOr<std::shared_ptr<CaptureSession>> Begin(const v1::TraceRequest& request, const Caller& caller, Purpose purpose);
+  SessionEnvironment Environment(Purpose purpose);
   Nanos RoundTripP99(const std::string& node_id) const;
   std::vector<SeenRank> Seen(size_t& daemons) const;
   static Nanos RoundTrip(const store::ClockExchange& e) { return (e.t4 - e.t1) - (e.t3 - e.t2); }

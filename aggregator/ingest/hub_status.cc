@@ -64,6 +64,7 @@ v1::StatusReply Hub::Status(const std::string& job, const Caller& caller) const 
     }
   }
   for (const auto& session : sessions) {
+    if (session->purpose() == Purpose::kSample) continue;
     if (shown(session->selection().job, session->selection().uid)) *reply.add_captures() = session->Status();
   }
   return reply;
@@ -99,13 +100,15 @@ HubStats Hub::stats() const {
     ++stats.daemons;
     stats.ranks += daemon.second.ranks.size();
   }
-  stats.captures_running = sessions_.size();
+  stats.captures_running = static_cast<size_t>(
+      std::count_if(sessions_.begin(), sessions_.end(), [](const auto& s) { return s.second->purpose() == Purpose::kCapture; }));
   return stats;
 }
 
 std::vector<RunningCapture> Hub::Running() const {
   std::vector<RunningCapture> out;
   for (const auto& session : Sessions()) {
+    if (session->purpose() == Purpose::kSample) continue;
     const Selection& selection = session->selection();
     out.push_back({session->Status(), selection.uid, selection.world_size, selection.missing_ranks.size()});
   }

@@ -57,12 +57,28 @@ struct TraceRun {
   }
 };
 
+// Tells what the test put in, and then that the job has ended.
+class FakeSamples final : public SampleSource {
+ public:
+  absl::Status Watch(const v1::WatchRequest& request, const Caller&, WatchSink& sink) override {
+    asked = request;
+    for (const v1::WatchEvent& event : events) {
+      if (!sink.Write(event)) return absl::CancelledError("left");
+    }
+    return end;
+  }
+  v1::WatchRequest asked;
+  std::vector<v1::WatchEvent> events;
+  absl::Status end;
+};
+
 class IngestTest : public ::testing::Test {
  protected:
   void SetUp() override {
     char pattern[] = "/tmp/lockstep-ingest-XXXXXX";
     folder_ = ::mkdtemp(pattern);
     std::filesystem::create_directory(folder_ + "/captures");
+    std::filesystem::create_directory(folder_ + "/samples");
   }
   void TearDown() override {
     for (auto& daemon : daemons_) daemon->Break();
@@ -76,12 +92,13 @@ class IngestTest : public ::testing::Test {
              std::shared_ptr<const rpc::CallerCredentials> credentials = nullptr) {
     HubOptions options;
     options.captures_folder = folder_ + "/captures";
+    options.samples_folder = folder_ + "/samples";
     options.limits = limits;
     hub_ = std::make_unique<Hub>(options, clock_);
     rpc::Token secret;
     if (!token.empty()) secret = *rpc::Token::FromText(token);
     ingest_ = std::make_unique<IngestService>(*hub_, calls_, audit_, clock_, secret);
-    control_ = std::make_unique<ControlService>(*hub_, calls_, use_, audit_, Callers(secret, std::move(credentials)), "test",
+    control_ = std::make_unique<ControlService>(*hub_, samples_, calls_, use_, audit_, Callers(secret, std::move(credentials)), "test",
                                                 [](v1::AggregatorStatus&) {}, [](const std::string&, v1::TraceFinished&) {});
     grpc::ServerBuilder builder;
     rpc::Configure(builder);
@@ -188,6 +205,7 @@ class IngestTest : public ::testing::Test {
   KeptLines audited_;
   lockstep::SystemClock audit_clock_;
   AuditLog audit_{{.program = "test", .session = 1, .user_name = nullptr}, std::make_unique<FakeLineSink>(audited_), audit_clock_};
+  FakeSamples samples_;
   std::unique_ptr<IngestService> ingest_;
   std::unique_ptr<ControlService> control_;
   std::unique_ptr<grpc::Server> server_;

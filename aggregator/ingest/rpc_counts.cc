@@ -3,7 +3,8 @@
 namespace lockstep::ingest {
 namespace {
 
-constexpr const char* kMethodNames[] = {"Ingest.Stream", "Ingest.Ping", "Control.Status", "Control.Trace", "Control.Stop", "Control.Fetch"};
+constexpr const char* kMethodNames[] = {"Ingest.Stream", "Ingest.Ping",   "Control.Status", "Control.Trace",
+                                        "Control.Stop",  "Control.Fetch", "Control.Watch"};
 // By number, as gRPC spells them.
 constexpr const char* kCodeNames[] = {"OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
                                       "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",

@@ -83,6 +83,10 @@ void JsonOut::Before() {
 }
 
 void JsonOut::NewLine() {
+  if (layout_ == Layout::kOneLine) {
+    if (out_.back() == ',') out_ += ' ';
+    return;
+  }
   out_ += '\n';
   out_.append(levels_.size() * 2, ' ');
 }

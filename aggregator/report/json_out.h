@@ -16,6 +16,10 @@ namespace lockstep::report {
 
 class JsonOut {
  public:
+  // kOneLine: for documents that come one per line.
+  enum class Layout : uint8_t { kIndented, kOneLine };
+  explicit JsonOut(Layout layout = Layout::kIndented) : layout_(layout) {}
+
   // Names the next value inside an object.
   JsonOut& Key(std::string_view name);
 
@@ -64,6 +68,7 @@ class JsonOut {
     bool any = false;
     bool array = false;
   };
+  const Layout layout_;
   std::string out_;
   std::vector<Level> levels_;
   bool after_key_ = false;

@@ -28,6 +28,7 @@ struct Fault {
   double size = 0;         // fraction of the healthy step
   Nanos extra;             // kHostStall: per step
   int64_t factor_ppm = 0;  // others: by how much durations grow
+  uint32_t from_step = 0;  // healthy before
 };
 
 struct Knobs {

@@ -155,6 +155,8 @@ Plan MakePlan(const scenario::Scenario& s, const RankOptions& options) {
   plan.healthy_step = MeanTurn(s, healthy);
   plan.faulty_step =
       plan.fault.kind == FaultKind::kNone ? plan.healthy_step : MeanTurn(s, DryRun(s, knobs, steps));
+  // After the dry run, which may be shorter than the healthy part.
+  plan.fault.from_step = options.fault_from_step;
   return plan;
 }
 

@@ -76,6 +76,7 @@ void AddFault(CLI::App& app, RankOptions* o) {
          "random-or-none")
       ->type_name("KIND");
   app.add_option("--fault-rank", o->fault_rank, "the rank that has it");
+  app.add_option("--fault-from-step", o->fault_from_step, "healthy before this step; truth tells of the faulty ones")->capture_default_str();
   app.add_option("--fault-size", o->fault_size, "fraction of the healthy step")
       ->check(CLI::Range(0.0, 10.0))
       ->capture_default_str();

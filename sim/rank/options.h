@@ -29,6 +29,7 @@ struct RankOptions {
   FaultKind fault = FaultKind::kNone;
   uint32_t fault_rank = 0;
   double fault_size = 0.15;
+  uint32_t fault_from_step = 0;
   double pause_probability = 0;
   Nanos pause = Nanos::Millis(20);
   double drop_fraction = 0;

@@ -113,10 +113,10 @@ std::string CountsText(const Lists& lists) {
 std::string FaultText(const Truth& t) {
   return fmt::format(
              "  \"fault\": {{\"kind\": \"{}\", \"rank\": {}, \"size\": {}, \"extra_ns_per_step\": {}, "
-             "\"factor_ppm\": {}}},\n",
+             "\"factor_ppm\": {}, \"from_step\": {}}},\n",
              std::string(FaultName(t.fault.kind)),
              t.fault.kind == FaultKind::kNone ? -1 : static_cast<int64_t>(t.fault.rank), t.fault.size,
-             t.fault.extra.ns(), t.fault.factor_ppm) +
+             t.fault.extra.ns(), t.fault.factor_ppm, t.fault.from_step) +
          fmt::format("  \"healthy_step_ns\": {}, \"faulty_step_ns\": {}, \"lost_ns_per_step\": {},\n",
                      t.healthy_step.ns(), t.faulty_step.ns(), (t.faulty_step - t.healthy_step).ns());
 }

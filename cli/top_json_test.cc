@@ -1,0 +1,39 @@
+#include "cli/top_json.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "cli/top_fixture.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::cli {
+namespace {
+
+TEST(TopJson, EveryKindOfLine) {
+  TopModel model;
+  std::string made;
+  v1::WatchEvent unknown = SampleOf(1, Health::kHealthy);
+  v1::Sample& sample = *unknown.mutable_sample();
+  sample.clear_step_ns();
+  sample.clear_last_step();
+  sample.clear_clock_bound_ns();
+  sample.mutable_ranks(0)->clear_lost_ns_per_step();
+  v1::WatchEvent ended;
+  ended.mutable_ended()->set_samples(2);
+  for (const v1::WatchEvent& event : {PaceOf(2), unknown, PauseOf(kFirstBegin + 9 * kSecond), SampleOf(2, Health::kRank5Slow), ended}) {
+    model.Add(event);
+    made += TopToJson(model, event);
+  }
+  const std::string path = absl::StrCat(LOCKSTEP_GOLDEN, "/top/top_v1.jsonl");
+  std::ifstream file(path, std::ios::binary);
+  const std::string golden(std::istreambuf_iterator<char>(file), {});
+  if (golden != made) std::ofstream(path + ".actual", std::ios::binary) << made;
+  EXPECT_EQ(golden, made) << path;
+  EXPECT_EQ(std::count(made.begin(), made.end(), '\n'), 4) << "one line each, and none for the pace";
+}
+
+}  // namespace
+}  // namespace lockstep::cli
