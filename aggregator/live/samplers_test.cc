@@ -22,11 +22,13 @@ class Watcher final : public ingest::WatchSink {
   bool Write(const v1::WatchEvent& event) override {
     events.push_back(event);
     got += event.has_sample();
+    pauses += event.has_pause();
     return got < samples_;
   }
   bool left() const override { return leave; }
   std::vector<v1::WatchEvent> events;
   std::atomic<size_t> got = 0;
+  std::atomic<size_t> pauses = 0;
   std::atomic<bool> leave = false;
 
  private:
@@ -116,7 +118,8 @@ TEST_F(SamplersTest, TwoWhoWatchShareThem) {
   auto watching = std::async(std::launch::async, [&] { return samplers_->Watch(Request(), Caller::All(), first); });
   while (first.got == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_TRUE(absl::IsCancelled(samplers_->Watch(Request(Nanos::Seconds(30)), Caller::All(), second)));
-  EXPECT_TRUE(absl::IsCancelled(watching.get()));
+  const absl::Status watched = watching.get();
+  EXPECT_TRUE(absl::IsCancelled(watched)) << watched;
   EXPECT_EQ(second.events[0].pace().watchers(), 2u);
   EXPECT_EQ(second.events[0].pace().every_ns(), Nanos::Seconds(1).ns()) << "the more frequent";
   EXPECT_EQ(second.events[1].sample().number(), 1u) << "what was there before";
@@ -141,12 +144,13 @@ TEST_F(SamplersTest, ACaptureThatRunsComesFirst) {
   Watcher watcher(100);
   auto watching = std::async(std::launch::async, [&] { return samplers_->Watch(Request(), Caller::All(), watcher); });
   while (hub_->Status("", Caller::All()).captures_size() != 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  while (watcher.pauses == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_TRUE(hub_->Stop(id, Caller::All()).ok());
   daemon.SendEnd(1, id, 0);
   capture.get();
   watcher.leave = true;
-  EXPECT_TRUE(absl::IsCancelled(watching.get()));
+  const absl::Status watched = watching.get();
+  EXPECT_TRUE(absl::IsCancelled(watched)) << watched;
   ASSERT_GE(watcher.events.size(), 2u);
   EXPECT_TRUE(watcher.events[1].pause().gave_way());
   EXPECT_THAT(watcher.events[1].pause().reason(), HasSubstr("is being captured already (" + id));
@@ -167,9 +171,10 @@ TEST_F(SamplersTest, ASampleThatGivesWayIsNotRead) {
   state.set_text("the sample gave way to capture x");
   daemon.Write(taken);
   daemon.SendEnd(1, arm.capture(), 0);
-  while (hub_->stats().samples.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  while (watcher.pauses == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   watcher.leave = true;
-  EXPECT_TRUE(absl::IsCancelled(watching.get()));
+  const absl::Status watched = watching.get();
+  EXPECT_TRUE(absl::IsCancelled(watched)) << watched;
   ASSERT_GE(watcher.events.size(), 2u);
   EXPECT_EQ(watcher.events[1].pause().reason(), "rank 0: the sample gave way to capture x");
   EXPECT_EQ(read_, 0);
