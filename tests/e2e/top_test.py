@@ -239,8 +239,8 @@ class BesideARunningJob(unittest.TestCase):
             report = report_of(out)
             self.assertEqual(len(report["ranks"]), RANKS)
             self.assertEqual(report["stragglers"][0]["ranks"], [2])
-            # What was in flight when a sample was broken off has no stamps, and lies before this capture's begin.
-            self.assertLess(sum(loss["records"] for loss in report["capture"]["losses"]), 16 * RANKS, report["capture"]["losses"])
+            # What was queued when a sample was broken off: the first of each stream counts, and a rank has seven.
+            self.assertLessEqual(sum(loss["records"] for loss in report["capture"]["losses"]), 7 * RANKS, report["capture"]["losses"])
             self.assertLessEqual({loss["reason"] for loss in report["capture"]["losses"]},
                                  {"their stamps were missing or ended before they started"})
             paused, _ = lines.until(lambda line: line["event"] == "pause")
