@@ -2,15 +2,21 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "cli/top_fixture.h"
+#include "common/base/read_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/json_schema.h"
 
 namespace lockstep::cli {
 namespace {
+
+using ::testing::IsEmpty;
 
 TEST(TopJson, EveryKindOfLine) {
   TopModel model;
@@ -28,11 +34,14 @@ TEST(TopJson, EveryKindOfLine) {
     made += TopToJson(model, event);
   }
   const std::string path = absl::StrCat(LOCKSTEP_GOLDEN, "/top/top_v1.jsonl");
-  std::ifstream file(path, std::ios::binary);
-  const std::string golden(std::istreambuf_iterator<char>(file), {});
+  const std::string golden = FileText(path).value_or("");
   if (golden != made) std::ofstream(path + ".actual", std::ios::binary) << made;
   EXPECT_EQ(golden, made) << path;
   EXPECT_EQ(std::count(made.begin(), made.end(), '\n'), 4) << "one line each, and none for the pace";
+  const std::string schema = FileText(absl::StrCat(LOCKSTEP_SOURCE_DIR, "/docs/formats/top.schema.json")).value();
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(made, '\n', absl::SkipEmpty()))) {
+    EXPECT_THAT(tests::SchemaErrors(schema, line), IsEmpty()) << line;
+  }
 }
 
 }  // namespace
