@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "common/scenario/generator.h"
+#include "sim/engine/rank_engine.h"
 
 namespace lockstep::sim {
 namespace {
@@ -49,6 +51,39 @@ TEST(DryRun, TheDefaultStepIsAsLongAndAsBusyAsPromised) {
     EXPECT_LE(kernels, 400);
     EXPECT_GE(kernels, 150);
   }
+}
+
+// One rank alone, paced by its own virtual time.
+class Alone final : public CollectiveResolver, public RankObserver {
+ public:
+  void Enter(OpRun, VirtualTime) override { ADD_FAILURE() << "it has no collectives"; }
+  void OnCallStart(OpRun run, VirtualTime start) override { first_.try_emplace(run.step, start); }
+  void OnCallEnd(OpRun, VirtualTime, VirtualTime) override {}
+  void OnMark(OpRun, VirtualTime) override {}
+  void OnDevice(OpRun run, VirtualTime start, VirtualTime) override { first_device_.try_emplace(run.step, start); }
+  std::map<uint32_t, VirtualTime> first_, first_device_;  // by step
+};
+
+TEST(RankEngine, AStepThatIsHeldBeginsNoSoonerAndTheOthersFollow) {
+  const Scenario s = Parsed("name k\nrank host=a device=0\nstream id=7\nthread id=0\ncall t0 r211 gap=10 own=5\nkernel s0 n0 gap=2 own=1000\n"
+                            "call t0 r131 gap=1 own=3 wait=s0 tail=-4\n");
+  const Program program = Compile(s, 0);
+  const Model model(program, {});
+  Alone free, held;
+  RankEngine as_ever(program, model, free, free), waits(program, model, held, held);
+  waits.HoldStep(2, VirtualTime(Nanos::Seconds(5).ns()));
+  for (RankEngine* engine : {&as_ever, &waits}) {
+    engine->AllowSteps(4);
+    engine->RunUntil(VirtualTime(Nanos::Seconds(60).ns()));
+    EXPECT_TRUE(engine->Finished());
+  }
+  ASSERT_EQ(free.first_.size(), 4u);
+  ASSERT_LT(free.first_[3].ns(), Nanos::Seconds(5).ns());
+  EXPECT_EQ(held.first_[1], free.first_[1]);
+  const Nanos by = held.first_[2] - free.first_[2];
+  EXPECT_GE(held.first_[2].ns(), Nanos::Seconds(5).ns());
+  EXPECT_GE(held.first_device_[2].ns(), Nanos::Seconds(5).ns());
+  EXPECT_EQ(held.first_[3] - free.first_[3], by);
 }
 
 TEST(DryRun, TheSameSeedGivesTheSameStampsAndAnotherSeedOthers) {

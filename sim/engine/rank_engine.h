@@ -55,6 +55,9 @@ class RankEngine {
   // The host may begin steps below `limit`.
   void AllowSteps(uint32_t limit);
 
+  // Nothing of `step`, which must not have begun, happens before `until`.
+  void HoldStep(uint32_t step, VirtualTime until) { holds_[step] = until; }
+
   // When the host wants to act next; nothing while it waits for a collective, or when all allowed steps are
   // over.
   std::optional<VirtualTime> NextHostTime() const;
@@ -114,6 +117,7 @@ class RankEngine {
   std::vector<std::pair<uint32_t, uint32_t>> resolved_;  // (step, node) whose edges are still to be followed
   std::vector<uint64_t> channel_next_;                   // next place to enter
   std::map<std::pair<uint32_t, uint64_t>, Parked> parked_;
+  std::map<uint32_t, VirtualTime> holds_;  // by step; of those that have not begun
 };
 
 }  // namespace lockstep::sim

@@ -250,7 +250,7 @@ int RunRank(const RankOptions& options, MpiWorld& world) {
        options.profile_steps});
   RankEngine engine(program, model, resolver, recorder);
   Pacer pacer(rank, engine, resolver, vote, recorder, *cupti, clock,
-              {StepCount(*s, options, plan), [] { return g_stop != 0; }});
+              {StepCount(*s, options, plan), options.hold_when_late, [] { return g_stop != 0; }});
   const PacerEnd end = pacer.Run();
   if (end == PacerEnd::kGaveUp) world.Abandon();
   truth.complete = true;

@@ -76,10 +76,10 @@ StepVote::~StepVote() {
   if (!finalized && open_.empty()) MPI_Comm_free(&comm_);
 }
 
-void StepVote::Cast(bool stop) {
+void StepVote::Cast(const Wish& mine) {
   Ballot& ballot = open_.emplace_back();
-  ballot.mine = stop ? 1 : 0;
-  MPI_Iallreduce(&ballot.mine, &ballot.all, 1, MPI_INT, MPI_MAX, comm_, &ballot.request);
+  ballot.mine = {mine.stop ? 1 : 0, mine.hold_until.ns()};
+  MPI_Iallreduce(ballot.mine.data(), ballot.all.data(), static_cast<int>(ballot.mine.size()), MPI_INT64_T, MPI_MAX, comm_, &ballot.request);
 }
 
 uint32_t StepVote::Limit() {
@@ -87,7 +87,9 @@ uint32_t StepVote::Limit() {
     int done = 0;
     MPI_Test(&open_.front().request, &done, MPI_STATUS_IGNORE);
     if (!done) break;
-    stopped_ |= open_.front().all != 0;
+    const auto [stop, hold_until_ns] = open_.front().all;
+    stopped_ |= stop != 0;
+    if (!stopped_ && hold_until_ns > 0) holds_.push_back({limit_, VirtualTime(hold_until_ns)});
     if (!stopped_) ++limit_;
     open_.pop_front();
   }

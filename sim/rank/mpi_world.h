@@ -4,9 +4,11 @@
 
 #include <mpi.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <utility>
 #include <vector>
 
 #include "common/base/time.h"
@@ -43,26 +45,39 @@ class MpiWorld {
 };
 
 // Ranks agree on the last step: each says at the beginning of a step whether it wants to end, and the step
-// after the next begins only when all have said no.
+// after the next begins only when all have said no. That step begins nowhere before the latest time that one of them asked for.
 class StepVote {
  public:
+  struct Wish {
+    bool stop = false;
+    VirtualTime hold_until;  // 0: does not mind
+  };
+  struct Hold {
+    uint32_t step = 0;
+    VirtualTime until;
+  };
   StepVote();
   ~StepVote();
   // At the beginning of each step, in order.
-  void Cast(bool stop);
+  void Cast(const Wish& mine);
   // Steps below this may begin.
   uint32_t Limit();
+  // Those of the steps that Limit has let begin that are to wait, each told once.
+  std::vector<Hold> TakeHolds() { return std::exchange(holds_, {}); }
   bool stopping() const { return stopped_; }
   bool waiting() const { return !open_.empty(); }
 
  private:
+  // What is asked for: to stop, and the time in virtual nanoseconds. The greatest counts.
+  using Votes = std::array<int64_t, 2>;
   struct Ballot {
     MPI_Request request;
-    int mine;
-    int all;
+    Votes mine;
+    Votes all;
   };
   MPI_Comm comm_ = MPI_COMM_NULL;
   std::deque<Ballot> open_;
+  std::vector<Hold> holds_;
   uint32_t limit_ = 2;
   bool stopped_ = false;
 };

@@ -134,6 +134,10 @@ int ParseOptions(int argc, char** argv, RankOptions* o) {
   app.add_flag("--forever", o->forever, "until SIGTERM or SIGINT");
   app.add_option("--time-scale", o->time_scale, "everything takes this many times as long, for slow machines")
       ->check(CLI::Range(1, 1000));
+  Nanos hold = Nanos::Millis(250);
+  auto* hold_given = AddDuration(app, "--hold-when-late", &hold,
+                                 "a job that is later than this waits at its next step but one until it is in time again, on all ranks alike; "
+                                 "stamps then depend on how busy the machine is (250ms with --forever, else never)");
   app.add_option("--seed", o->seed, "of all random draws")->capture_default_str();
   app.add_option("--profile-every", o->profile_every, "call cudaProfilerStart every so many steps");
   app.add_option("--profile-steps", o->profile_steps, "and cudaProfilerStop so many steps later (2)");
@@ -147,6 +151,7 @@ int ParseOptions(int argc, char** argv, RankOptions* o) {
   } catch (const CLI::ParseError& e) {
     return e.get_exit_code() == 0 ? app.exit(e) : (app.exit(e, std::cout, std::cerr), 2);
   }
+  if (o->forever || hold_given->count() > 0) o->hold_when_late = hold;
   const bool sizes = shape->count("--data-parallel") + shape->count("--tensor-parallel") +
                          shape->count("--pipeline-parallel") >
                      0;

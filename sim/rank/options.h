@@ -3,6 +3,7 @@
 #define LOCKSTEP_SIM_RANK_OPTIONS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "common/base/time.h"
@@ -23,6 +24,7 @@ struct RankOptions {
   Nanos duration = Nanos::Seconds(20);
   bool forever = false;
   uint32_t time_scale = 1;
+  std::optional<Nanos> hold_when_late;
 
   uint64_t seed = 1;
   FaultChoice fault_choice = FaultChoice::kNamed;

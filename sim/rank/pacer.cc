@@ -37,6 +37,7 @@ PacerEnd Pacer::Run() {
   while (true) {
     bool moved = resolver_.Progress(engine_);
     const uint32_t limit = std::min(vote_.Limit(), last);
+    HoldSteps();
     engine_.AllowSteps(limit);
     const VirtualTime now = Now();
     WarnWhenBehind(now);
@@ -56,7 +57,23 @@ PacerEnd Pacer::Run() {
 }
 
 void Pacer::CastVotes() {
-  for (; votes_ < recorder_.steps_begun(); ++votes_) vote_.Cast(options_.stop_asked());
+  for (; votes_ < recorder_.steps_begun(); ++votes_) {
+    StepVote::Wish wish{.stop = options_.stop_asked()};
+    const VirtualTime now = Now();
+    if (options_.hold_when_late && now - recorder_.history().step_starts[votes_] > *options_.hold_when_late) wish.hold_until = now;
+    vote_.Cast(wish);
+  }
+}
+
+void Pacer::HoldSteps() {
+  for (const StepVote::Hold& hold : vote_.TakeHolds()) {
+    engine_.HoldStep(hold.step, hold.until);
+    const MonoTime wall = MachineMonotonic();
+    if (rank_ != 0 || (held_at_ && wall - *held_at_ < kWarnEvery)) continue;
+    held_at_ = wall;
+    fprintf(stderr, "lockstep-sim-rank: the machine is too slow for these ranks: step %u waits for it (--time-scale 2 gives it twice the time)\n",
+            hold.step);
+  }
 }
 
 void Pacer::WarnWhenBehind(VirtualTime now) {

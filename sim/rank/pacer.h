@@ -21,6 +21,8 @@ class Pacer {
  public:
   struct Options {
     std::optional<uint32_t> steps;  // nothing: until asked to stop
+    // A job that is later than this waits at its next step but one until it is in time again, on all ranks alike; nothing: never.
+    std::optional<Nanos> hold_when_late;
     std::function<bool()> stop_asked;
   };
   Pacer(uint32_t rank, RankEngine& engine, MpiResolver& resolver, StepVote& vote,
@@ -32,6 +34,7 @@ class Pacer {
 
  private:
   void CastVotes();
+  void HoldSteps();
   void WarnWhenBehind(VirtualTime now);
   void Sleep(bool moved);
   VirtualTime Now() const { return clock_.FromWall(MachineMonotonic()); }
@@ -48,6 +51,7 @@ class Pacer {
   int64_t nap_ns_ = 0;
   std::optional<MonoTime> stop_asked_at_;
   std::optional<MonoTime> warned_at_;
+  std::optional<MonoTime> held_at_;
 };
 
 }  // namespace lockstep::sim

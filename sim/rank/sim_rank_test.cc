@@ -5,9 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
@@ -69,6 +71,15 @@ class SimRank : public ::testing::Test {
       records.push_back(r);
     }
     return records;
+  }
+
+  // Virtual nanoseconds, of a truth file.
+  static std::vector<int64_t> StepStarts(const std::string& truth) {
+    const size_t name = truth.find("step_start_virtual_ns"), from = truth.find('[', name), to = truth.find(']', from);
+    std::string numbers = truth.substr(from + 1, to - from - 1);
+    std::replace(numbers.begin(), numbers.end(), ',', ' ');
+    std::istringstream in(numbers);
+    return {std::istream_iterator<int64_t>(in), std::istream_iterator<int64_t>()};
   }
 
   // Lines of a rank's tool file, split into words.
@@ -314,6 +325,38 @@ TEST_F(SimRank, AStoppedRankStopsTheOthersAndTheyCatchUp) {
   waitpid(pid, &status, 0);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   EXPECT_THAT(Slurp(Out("t/truth-0.json")), HasSubstr("\"complete\": true"));
+}
+
+// As a real job does, and unlike one whose stamps must be those of the dry run.
+TEST_F(SimRank, AJobThatIsLateWaitsOnAllRanksAlikeIfItMay) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    execlp(LOCKSTEP_MPIEXEC, "mpiexec", "--oversubscribe", "-n", "2", LOCKSTEP_SIM_RANK_PATH, "--steps", "60", "--hold-when-late", "300ms",
+           "--truth", Out("t").c_str(), static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  for (int i = 0; i < 200 && !fs::exists(Out("t/truth-1.json")); ++i) usleep(50'000);
+  // Amid its 3.3 s.
+  usleep(1'300'000);
+  const std::string early = Slurp(Out("t/truth-1.json"));
+  const pid_t rank1 = static_cast<pid_t>(std::stol(early.substr(early.find("\"pid\": ") + 7)));
+  kill(rank1, SIGSTOP);
+  usleep(2'000'000);
+  kill(rank1, SIGCONT);
+  int status = 0;
+  waitpid(pid, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  std::vector<std::vector<int64_t>> starts;
+  for (const char* name : {"t/truth-0.json", "t/truth-1.json"}) starts.push_back(StepStarts(Slurp(Out(name))));
+  ASSERT_EQ(starts[0].size(), 60u);
+  ASSERT_EQ(starts[1].size(), 60u);
+  const auto gap = [](const std::vector<int64_t>& of, size_t step) { return of[step] - of[step - 1]; };
+  size_t longest = 1;
+  for (size_t step = 2; step < 60; ++step) {
+    if (gap(starts[0], step) > gap(starts[0], longest)) longest = step;
+  }
+  EXPECT_GT(gap(starts[0], longest), 1'000'000'000);
+  EXPECT_EQ(starts[0][longest], starts[1][longest]);
 }
 
 TEST_F(SimRank, RunsAloneWithoutALauncher) {
