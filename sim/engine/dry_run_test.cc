@@ -86,6 +86,20 @@ TEST(RankEngine, AStepThatIsHeldBeginsNoSoonerAndTheOthersFollow) {
   EXPECT_EQ(held.first_[3] - free.first_[3], by);
 }
 
+TEST(RankEngine, TurnsOfALoopThatWasHeldStayTheirPeriodApart) {
+  const Scenario s = Parsed("pacing loop 4000\nname k\nrank host=a device=0\nstream id=7\nthread id=0\ncall t0 r211 gap=10 own=5\nkernel s0 n0 gap=2 own=1000\n");
+  const Program program = Compile(s, 0);
+  const Model model(program, {});
+  Alone held;
+  RankEngine engine(program, model, held, held);
+  engine.HoldStep(1, VirtualTime(50'000));
+  engine.AllowSteps(4);
+  engine.RunUntil(VirtualTime(1'000'000));
+  std::vector<int64_t> begins;
+  for (const auto& step : held.first_) begins.push_back(step.second.ns());
+  EXPECT_EQ(begins, (std::vector<int64_t>{10, 50'010, 54'010, 58'010}));
+}
+
 TEST(DryRun, TheSameSeedGivesTheSameStampsAndAnotherSeedOthers) {
   const Scenario s = Transformer();
   const WorldHistory a = DryRun(s, {}, 4), b = DryRun(s, {}, 4), c = DryRun(s, {.seed = 2}, 4);

@@ -31,11 +31,12 @@ void RankEngine::AllowSteps(uint32_t limit) {
 void RankEngine::BeginStep() {
   const scenario::Scenario& s = *program_.scenario;
   const uint32_t step = next_step_++;
-  VirtualTime origin(s.pacing == scenario::Pacing::kLoop ? s.period.ns() * step : 0);
+  const VirtualTime planned(s.pacing == scenario::Pacing::kLoop ? s.period.ns() * step : 0);
   if (const auto hold = holds_.find(step); hold != holds_.end()) {
-    origin = std::max(origin, hold->second);
+    held_ = std::max(held_, hold->second - planned);
     holds_.erase(hold);
   }
+  const VirtualTime origin = planned + held_;
   const size_t n = program_.nodes.size();
   Step& fresh = steps_.emplace_back();
   fresh.base.assign(n, origin);

@@ -55,7 +55,7 @@ class RankEngine {
   // The host may begin steps below `limit`.
   void AllowSteps(uint32_t limit);
 
-  // Nothing of `step`, which must not have begun, happens before `until`.
+  // Nothing of `step`, which must not have begun, happens before `until`. Turns of a loop stay their period apart from then on.
   void HoldStep(uint32_t step, VirtualTime until) { holds_[step] = until; }
 
   // When the host wants to act next; nothing while it waits for a collective, or when all allowed steps are
@@ -118,6 +118,7 @@ class RankEngine {
   std::vector<uint64_t> channel_next_;                   // next place to enter
   std::map<std::pair<uint32_t, uint64_t>, Parked> parked_;
   std::map<uint32_t, VirtualTime> holds_;  // by step; of those that have not begun
+  Nanos held_;                             // by how much turns begin later than planned
 };
 
 }  // namespace lockstep::sim
