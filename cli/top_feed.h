@@ -34,11 +34,10 @@ class TopFeed {
   TopFeed(const TopFeed&) = delete;
   TopFeed& operator=(const TopFeed&) = delete;
 
-  // One thread calls these four.
+  // One thread calls these three.
   void Start();
   // Watching ends, and with the last who watches sampling.
   void Stop();
-  bool running() const { return thread_.joinable(); }
   struct News {
     std::vector<v1::WatchEvent> events;
     // Nothing more comes, and why; OK where the job has ended.

@@ -9,6 +9,7 @@ import pathlib
 import secrets
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,8 @@ class Node:
 
 
 class TwoNodes(unittest.TestCase):
+    bounds_ns = []  # of all captures
+
     @classmethod
     def setUpClass(cls):
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
@@ -158,7 +161,8 @@ class TwoNodes(unittest.TestCase):
               f"{hosts['b']['drift_ppm'] - hosts['a']['drift_ppm']:.2f} ppm of {DRIFT_PPM}; methods "
               f"{hosts['a']['method']}/{hosts['b']['method']}", file=sys.stderr)
         self.assertLessEqual(abs(estimated - injected), clock["bound_ns"], clock)
-        # How much smaller it is depends on how soon a busy machine answers (docs/measurements.md).
+        # How much smaller one is depends on how soon a busy machine answers (docs/measurements.md); all together: the last test.
+        self.bounds_ns.append(clock["bound_ns"])
         self.assertLess(clock["bound_ns"], AHEAD_NS / 2, "a bound that does not tell b's clock from a's says nothing")
 
     def assert_named(self, report, rank, fault):
@@ -188,6 +192,11 @@ class TwoNodes(unittest.TestCase):
 
     def test_a_healthy_job_is_not_blamed(self):
         self.assertEqual(self.capture("--seed", "7", "--fault", "none")["stragglers"], [])
+
+    def test_z_most_bounds_are_below_a_millisecond(self):
+        if not self.bounds_ns:
+            self.skipTest("judges the bounds of the captures above, and none was asked for")
+        self.assertLess(statistics.median(self.bounds_ns), 1_000_000, self.bounds_ns)
 
 
 if __name__ == "__main__":
