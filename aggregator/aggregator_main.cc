@@ -15,12 +15,12 @@
 
 #include "aggregator/aggregator_options.h"
 #include "aggregator/server.h"
-#include "common/base/clock.h"
-#include "common/base/fd.h"
-#include "common/base/service_manager.h"
-#include "common/log/log.h"
-#include "common/rpc/channel.h"
-#include "common/settings/log_options.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/service_manager.h"
+#include "base/log/log.h"
+#include "base/rpc/channel.h"
+#include "base/settings/log_options.h"
 
 namespace lockstep {
 namespace {

@@ -8,11 +8,11 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "aggregator/server.h"
-#include "common/metrics/endpoint.h"
-#include "common/rpc/address.h"
-#include "common/rpc/server.h"
-#include "common/settings/duration.h"
-#include "common/settings/settings.h"
+#include "base/metrics/endpoint.h"
+#include "base/rpc/address.h"
+#include "base/rpc/server.h"
+#include "base/settings/duration.h"
+#include "base/settings/settings.h"
 
 namespace lockstep {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "aggregator/retention.h"
-#include "common/settings/log_options.h"
+#include "base/settings/log_options.h"
 
 namespace lockstep {
 

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "aggregator/report/report.h"
-#include "aggregator/store/records.h"
-#include "aggregator/store/records_blocks.h"
-#include "aggregator/store/records_writer.h"
-#include "common/columns/columns.h"
+#include "report/report.h"
+#include "capture/store/records.h"
+#include "capture/store/records_blocks.h"
+#include "capture/store/records_writer.h"
+#include "wire/columns/columns.h"
 
 namespace lockstep {
 namespace {

@@ -10,11 +10,11 @@
 #include <thread>
 
 #include "aggregator/ingest/capture_use.h"
-#include "aggregator/ingest/clock.h"
+#include "aggregator/nodes/clock.h"
 #include "aggregator/retention.h"
 #include "aggregator/server_metrics.h"
-#include "common/log/audit_log.h"
-#include "common/log/log.h"
+#include "base/log/audit_log.h"
+#include "base/log/log.h"
 
 namespace lockstep {
 

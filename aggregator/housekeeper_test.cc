@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "common/log/line_sink_fake.h"
+#include "base/log/line_sink_fake.h"
 
 namespace lockstep {
 namespace {

@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "aggregator/aggregator_main.h"
-#include "common/base/program_start.h"
+#include "base/program_start.h"
 
 int main(int argc, char** argv) {
   lockstep::BeginProgram("lockstep-aggregator", environ);

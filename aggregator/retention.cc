@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "aggregator/store/folder_size.h"
-#include "common/base/read_files.h"
+#include "base/files/folder_size.h"
+#include "base/files/read_files.h"
 
 namespace lockstep {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "aggregator/ingest/capture_use.h"
-#include "common/base/time.h"
+#include "base/time.h"
 
 namespace lockstep {
 

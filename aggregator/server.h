@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "aggregator/ingest/capture_session.h"
+#include "aggregator/captures/capture_session.h"
 #include "aggregator/retention.h"
-#include "common/log/log.h"
-#include "common/rpc/munge.h"
-#include "common/rpc/token.h"
+#include "base/log/log.h"
+#include "base/rpc/munge.h"
+#include "base/rpc/token.h"
 
 namespace lockstep {
 

@@ -11,11 +11,11 @@
 
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/rpc_counts.h"
-#include "aggregator/report/model.h"
+#include "report/model.h"
 #include "aggregator/retention.h"
-#include "common/base/time.h"
-#include "common/log/audit_log.h"
-#include "common/metrics/page.h"
+#include "base/time.h"
+#include "base/log/audit_log.h"
+#include "base/metrics/page.h"
 
 namespace lockstep {
 

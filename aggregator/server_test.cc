@@ -11,9 +11,9 @@
 #include <mutex>
 
 #include "aggregator/ingest/fake_daemon.h"
-#include "common/columns/columns.h"
-#include "common/metrics/http_client_fake.h"
-#include "common/rpc/channel.h"
+#include "wire/columns/columns.h"
+#include "base/http/http_client_fake.h"
+#include "base/rpc/channel.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/v1/control.grpc.pb.h"

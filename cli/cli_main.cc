@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <exception>
 
-#include "cli/command.h"
+#include "cli/common/command.h"
 
 namespace lockstep::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "cli/analysis_output.h"
-#include "cli/command.h"
+#include "cli/common/analysis_output.h"
+#include "cli/common/command.h"
 
 namespace lockstep::cli {
 namespace {

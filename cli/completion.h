@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/settings/option_table.h"
+#include "base/settings/option_table.h"
 
 namespace lockstep::cli {
 

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string>
 
-#include "cli/command.h"
+#include "cli/common/command.h"
 #include "cli/man_pages.h"
 
 namespace lockstep::cli {

@@ -5,11 +5,11 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "aggregator/store/file_sink.h"
-#include "cli/analysis_output.h"
-#include "cli/command.h"
-#include "common/rpc/status_macros.h"
-#include "common/settings/roff.h"
+#include "base/files/file_sink.h"
+#include "cli/common/analysis_output.h"
+#include "cli/common/command.h"
+#include "base/rpc/status_macros.h"
+#include "base/settings/roff.h"
 
 namespace lockstep::cli {
 namespace {

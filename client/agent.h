@@ -10,10 +10,10 @@
 #include "client/connection.h"
 #include "client/descriptor.h"
 #include "client/identity.h"
-#include "client/python_profile.h"
-#include "client/timing.h"
-#include "common/base/socket_path.h"
-#include "common/ring/client_segment.h"
+#include "client/python/python_profile.h"
+#include "client/record/timing.h"
+#include "base/socket_path.h"
+#include "wire/ring/client_segment.h"
 
 namespace lockstep::client {
 

@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "client/agent.h"
-#include "client/python_fixture.h"
+#include "client/python/python_fixture.h"
 #include "tests/abi/support/fake_cupti.h"
 #include "tests/abi/support/fake_daemon.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "client/agent_fixture.h"
-#include "common/foreign/cupti.h"
+#include "wire/foreign/cupti.h"
 
 namespace lockstep::client {
 namespace {

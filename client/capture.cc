@@ -1,6 +1,6 @@
 #include "client/capture.h"
 
-#include "common/ring/handshake.h"
+#include "wire/ring/handshake.h"
 
 namespace lockstep::client {
 namespace {

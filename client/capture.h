@@ -5,18 +5,18 @@
 
 #include <cstdint>
 
-#include "client/arena.h"
-#include "client/cupti_api.h"
-#include "client/cupti_source.h"
+#include "client/record/arena.h"
+#include "client/cupti/cupti_api.h"
+#include "client/cupti/cupti_source.h"
 #include "client/gate.h"
-#include "client/nccl_calls.h"
-#include "client/nccl_source.h"
-#include "client/nvtx_source.h"
-#include "client/recorder.h"
-#include "client/text.h"
-#include "client/timing.h"
-#include "client/trigger.h"
-#include "common/ring/client_segment.h"
+#include "client/nvtx/nccl_calls.h"
+#include "client/nccl/nccl_source.h"
+#include "client/nvtx/nvtx_source.h"
+#include "client/record/recorder.h"
+#include "client/record/text.h"
+#include "client/record/timing.h"
+#include "client/record/trigger.h"
+#include "wire/ring/client_segment.h"
 
 namespace lockstep::client {
 

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "common/ring/socket_io.h"
+#include "wire/ring/socket_io.h"
 
 namespace lockstep::client {
 

@@ -8,11 +8,11 @@
 #include <cstring>
 
 #include "client/descriptor.h"
-#include "client/text.h"
-#include "common/base/fd.h"
-#include "common/base/socket_path.h"
-#include "common/base/time.h"
-#include "common/ring/handshake.h"
+#include "client/record/text.h"
+#include "base/fd.h"
+#include "base/socket_path.h"
+#include "base/time.h"
+#include "wire/ring/handshake.h"
 
 namespace lockstep::client {
 

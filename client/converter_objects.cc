@@ -1,7 +1,7 @@
 // Converter's records of devices, contexts and streams, which have no stamps, and of memory operations.
 #include <cstring>
 
-#include "client/converter.h"
+#include "client/cupti/converter.h"
 
 namespace lockstep::client {
 namespace {

@@ -1,6 +1,6 @@
 // CuptiSource, our thread: from the window's opening until its last record has come back.
-#include "client/cupti_source.h"
-#include "common/ring/handshake.h"
+#include "client/cupti/cupti_source.h"
+#include "wire/ring/handshake.h"
 
 namespace lockstep::client {
 namespace {

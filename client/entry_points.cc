@@ -11,14 +11,14 @@
 
 #include "client/agent.h"
 #include "client/capture.h"
-#include "client/cupti_api.h"
-#include "client/nccl_plugin.h"
-#include "client/nvtx_chain.h"
-#include "client/nvtx_injection.h"
-#include "client/python_profile.h"
-#include "client/timing.h"
-#include "common/foreign/cupti.h"
-#include "common/foreign/nvtx.h"
+#include "client/cupti/cupti_api.h"
+#include "client/nccl/nccl_plugin.h"
+#include "client/nvtx/nvtx_chain.h"
+#include "client/nvtx/nvtx_injection.h"
+#include "client/python/python_profile.h"
+#include "client/record/timing.h"
+#include "wire/foreign/cupti.h"
+#include "wire/foreign/nvtx.h"
 
 #define LOCKSTEP_EXPORT extern "C" __attribute__((visibility("default")))
 #define LOCKSTEP_API __attribute__((visibility("default")))

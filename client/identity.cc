@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "client/text.h"
-#include "common/ring/layout.h"
+#include "client/record/text.h"
+#include "wire/ring/layout.h"
 
 #ifndef LOCKSTEP_VERSION
 #error "the build passes the version"

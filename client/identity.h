@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "common/ring/handshake.h"
+#include "wire/ring/handshake.h"
 
 namespace lockstep::client {
 

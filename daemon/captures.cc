@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "common/log/clean_text.h"
+#include "base/log/clean_text.h"
 
 namespace lockstep::daemon {
 namespace {

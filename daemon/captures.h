@@ -23,12 +23,12 @@
 #include <string>
 #include <vector>
 
-#include "common/base/clock.h"
-#include "common/base/time.h"
-#include "common/metrics/histogram.h"
-#include "common/ring/handshake.h"
-#include "daemon/kineto_config.h"
-#include "daemon/process.h"
+#include "base/clock.h"
+#include "base/time.h"
+#include "base/metrics/histogram.h"
+#include "wire/ring/handshake.h"
+#include "daemon/kineto/kineto_config.h"
+#include "daemon/node/process.h"
 #include "lockstep/v1/control.pb.h"
 #include "lockstep/v1/ingest.pb.h"
 

@@ -7,9 +7,9 @@
 #include <chrono>
 #include <future>
 
-#include "common/rpc/server.h"
-#include "common/rpc/status.h"
-#include "common/rpc/status_macros.h"
+#include "base/rpc/server.h"
+#include "base/rpc/status.h"
+#include "base/rpc/status_macros.h"
 #include "lockstep/v1/control.grpc.pb.h"
 
 namespace lockstep::daemon {

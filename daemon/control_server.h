@@ -12,9 +12,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/log/log.h"
-#include "daemon/event_loop.h"
-#include "daemon/socket.h"
+#include "base/log/log.h"
+#include "daemon/node/event_loop.h"
+#include "daemon/node/socket.h"
 #include "lockstep/v1/control.pb.h"
 
 namespace grpc {

@@ -9,10 +9,10 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "common/log/clean_text.h"
-#include "common/rpc/address.h"
-#include "common/rpc/channel.h"
-#include "common/rpc/status_macros.h"
+#include "base/log/clean_text.h"
+#include "base/rpc/address.h"
+#include "base/rpc/channel.h"
+#include "base/rpc/status_macros.h"
 
 namespace lockstep::daemon {
 namespace {

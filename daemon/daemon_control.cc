@@ -5,10 +5,10 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/job_name.h"
-#include "common/rpc/address.h"
-#include "common/rpc/channel.h"
-#include "common/rpc/status_macros.h"
+#include "base/job_name.h"
+#include "base/rpc/address.h"
+#include "base/rpc/channel.h"
+#include "base/rpc/status_macros.h"
 #include "daemon/daemon.h"
 
 namespace lockstep::daemon {

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/rpc/channel.h"
-#include "daemon/client_fake.h"
+#include "base/rpc/channel.h"
+#include "daemon/clients/client_fake.h"
 #include "daemon/daemon_fixture.h"
 #include "gtest/gtest.h"
 #include "lockstep/v1/control.grpc.pb.h"

@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/aggregator_fake.h"
+#include "daemon/uplink/aggregator_fake.h"
 #include "daemon/daemon.h"
-#include "daemon/temp_folder_fake.h"
+#include "daemon/node/temp_folder_fake.h"
 
 extern char** environ;
 

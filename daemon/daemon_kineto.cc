@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/base/kineto_folder.h"
-#include "common/log/clean_text.h"
-#include "common/rpc/status_macros.h"
+#include "base/kineto_folder.h"
+#include "base/log/clean_text.h"
+#include "base/rpc/status_macros.h"
 #include "daemon/daemon.h"
 
 namespace lockstep::daemon {

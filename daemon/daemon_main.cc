@@ -10,10 +10,10 @@
 #include <cstdlib>
 #include <thread>
 
-#include "common/base/fd.h"
-#include "common/base/service_manager.h"
-#include "common/rpc/channel.h"
-#include "common/settings/log_options.h"
+#include "base/fd.h"
+#include "base/service_manager.h"
+#include "base/rpc/channel.h"
+#include "base/settings/log_options.h"
 #include "daemon/daemon.h"
 #include "daemon/options.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/status_macros.h"
+#include "base/rpc/status_macros.h"
 #include "daemon/daemon.h"
 
 namespace lockstep::daemon {

@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "common/base/fd.h"
-#include "common/metrics/http_client_fake.h"
-#include "common/rpc/token.h"
+#include "base/fd.h"
+#include "base/http/http_client_fake.h"
+#include "base/rpc/token.h"
 #include "daemon/daemon_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -8,7 +8,7 @@
 
 #include <thread>
 
-#include "daemon/client_fake.h"
+#include "daemon/clients/client_fake.h"
 #include "daemon/daemon_fixture.h"
 #include "gtest/gtest.h"
 

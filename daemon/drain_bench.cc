@@ -6,10 +6,10 @@
 #include <ctime>
 #include <vector>
 
-#include "common/ring/client_segment.h"
-#include "daemon/batcher.h"
-#include "daemon/client_fake.h"
-#include "daemon/daemon_segment.h"
+#include "wire/ring/client_segment.h"
+#include "daemon/drain/batcher.h"
+#include "daemon/clients/client_fake.h"
+#include "daemon/clients/daemon_segment.h"
 
 namespace lockstep::daemon {
 namespace {

@@ -1,7 +1,7 @@
 // lockstepd: the daemon of a node.
 #include <unistd.h>
 
-#include "common/base/program_start.h"
+#include "base/program_start.h"
 #include "daemon/daemon_main.h"
 
 int main(int argc, char** argv) {

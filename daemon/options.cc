@@ -6,12 +6,12 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
-#include "common/base/socket_path.h"
-#include "common/metrics/endpoint.h"
-#include "common/rpc/address.h"
-#include "common/settings/duration.h"
-#include "common/settings/log_options.h"
-#include "common/settings/settings.h"
+#include "base/socket_path.h"
+#include "base/metrics/endpoint.h"
+#include "base/rpc/address.h"
+#include "base/settings/duration.h"
+#include "base/settings/log_options.h"
+#include "base/settings/settings.h"
 
 namespace lockstep::daemon {
 namespace {

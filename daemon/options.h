@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/time.h"
-#include "common/log/log.h"
+#include "base/time.h"
+#include "base/log/log.h"
 
 namespace lockstep::daemon {
 

@@ -10,13 +10,13 @@
 #include <iterator>
 #include <thread>
 
-#include "common/log/log.h"
-#include "daemon/clock_fake.h"
-#include "daemon/clock_sync.h"
-#include "daemon/event_loop.h"
+#include "base/log/log.h"
+#include "daemon/node/clock_fake.h"
+#include "daemon/uplink/clock_sync.h"
+#include "daemon/node/event_loop.h"
 #include "daemon/options.h"
-#include "daemon/socket.h"
-#include "daemon/temp_folder_fake.h"
+#include "daemon/node/socket.h"
+#include "daemon/node/temp_folder_fake.h"
 #include "gtest/gtest.h"
 #include "simdjson.h"
 

@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "aggregator/analysis/classes.h"
-#include "aggregator/analysis/excess.h"
-#include "aggregator/analysis/graph.h"
-#include "aggregator/analysis/pieces.h"
+#include "analysis/compare/classes.h"
+#include "analysis/compare/excess.h"
+#include "analysis/replay/graph.h"
+#include "analysis/compare/pieces.h"
 
 namespace lockstep::analysis {
 

@@ -1,6 +1,6 @@
 #include "aggregator/analysis/tokens.h"
 
-#include "common/base/split_mix.h"
+#include "base/split_mix.h"
 
 namespace lockstep::analysis {
 namespace {

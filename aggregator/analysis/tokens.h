@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "aggregator/analysis/graph.h"
+#include "analysis/replay/graph.h"
 
 namespace lockstep::analysis {
 

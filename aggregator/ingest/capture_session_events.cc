@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "aggregator/ingest/capture_session.h"
-#include "aggregator/store/records_blocks.h"
-#include "common/columns/schema.h"
+#include "aggregator/captures/capture_session.h"
+#include "capture/store/records_blocks.h"
+#include "wire/columns/schema.h"
 
 namespace lockstep::ingest {
 namespace {

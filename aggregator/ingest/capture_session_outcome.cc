@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "aggregator/ingest/capture_session.h"
+#include "aggregator/captures/capture_session.h"
 
 namespace lockstep::ingest {
 namespace {

@@ -1,7 +1,7 @@
 // When a capture's ranks begin: at a time, at a step that all can still meet, or by their profilers' count of iterations.
 #include <algorithm>
 
-#include "aggregator/ingest/capture_session.h"
+#include "aggregator/captures/capture_session.h"
 
 namespace lockstep::ingest {
 namespace {

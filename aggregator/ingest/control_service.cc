@@ -12,11 +12,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "aggregator/store/records_manifest.h"
-#include "common/base/fd.h"
-#include "common/base/read_files.h"
-#include "common/rpc/status.h"
-#include "common/rpc/status_macros.h"
+#include "capture/store/records_manifest.h"
+#include "base/fd.h"
+#include "base/files/read_files.h"
+#include "base/rpc/status.h"
+#include "base/rpc/status_macros.h"
 
 namespace lockstep::ingest {
 namespace {

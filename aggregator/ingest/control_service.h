@@ -7,12 +7,12 @@
 #include <functional>
 #include <string>
 
-#include "aggregator/ingest/callers.h"
+#include "aggregator/captures/callers.h"
 #include "aggregator/ingest/capture_use.h"
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/rpc_counts.h"
 #include "aggregator/ingest/sample_source.h"
-#include "common/log/audit_log.h"
+#include "base/log/audit_log.h"
 #include "lockstep/v1/control.grpc.pb.h"
 
 namespace lockstep::ingest {

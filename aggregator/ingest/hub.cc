@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/rpc/status_macros.h"
+#include "base/rpc/status_macros.h"
 
 namespace lockstep::ingest {
 namespace {

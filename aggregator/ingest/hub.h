@@ -17,14 +17,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "aggregator/ingest/callers.h"
-#include "aggregator/ingest/capture_session.h"
-#include "aggregator/ingest/clock.h"
-#include "aggregator/ingest/daemon_connection.h"
-#include "aggregator/ingest/selection.h"
-#include "common/log/log.h"
-#include "common/metrics/histogram.h"
-#include "common/metrics/loss_table.h"
+#include "aggregator/captures/callers.h"
+#include "aggregator/captures/capture_session.h"
+#include "aggregator/nodes/clock.h"
+#include "aggregator/nodes/daemon_connection.h"
+#include "aggregator/captures/selection.h"
+#include "base/log/log.h"
+#include "base/metrics/histogram.h"
+#include "wire/losses/loss_table.h"
 #include "lockstep/v1/control.pb.h"
 #include "lockstep/v1/ingest.pb.h"
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "aggregator/ingest/hub.h"
-#include "common/rpc/status_macros.h"
+#include "base/rpc/status_macros.h"
 
 namespace lockstep::ingest {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "aggregator/ingest/hub.h"
-#include "common/base/job_name.h"
+#include "base/job_name.h"
 
 namespace lockstep::ingest {
 namespace {

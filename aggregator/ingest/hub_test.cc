@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "aggregator/store/records.h"
-#include "common/columns/columns.h"
+#include "capture/store/records.h"
+#include "wire/columns/columns.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

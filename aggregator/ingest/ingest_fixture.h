@@ -19,11 +19,11 @@
 #include "aggregator/ingest/fake_daemon.h"
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/ingest_service.h"
-#include "aggregator/store/records.h"
-#include "common/columns/columns.h"
-#include "common/log/line_sink_fake.h"
-#include "common/rpc/channel.h"
-#include "common/rpc/server.h"
+#include "capture/store/records.h"
+#include "wire/columns/columns.h"
+#include "base/log/line_sink_fake.h"
+#include "base/rpc/channel.h"
+#include "base/rpc/server.h"
 #include "gtest/gtest.h"
 
 namespace lockstep::ingest {

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <utility>
 
-#include "common/rpc/status.h"
+#include "base/rpc/status.h"
 
 namespace lockstep::ingest {
 namespace {

@@ -4,11 +4,11 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include "aggregator/ingest/clock.h"
+#include "aggregator/nodes/clock.h"
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/rpc_counts.h"
-#include "common/log/audit_log.h"
-#include "common/rpc/token.h"
+#include "base/log/audit_log.h"
+#include "base/rpc/token.h"
 #include "lockstep/v1/ingest.grpc.pb.h"
 
 namespace lockstep::ingest {

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/metrics/page.h"
+#include "base/metrics/page.h"
 
 namespace lockstep::ingest {
 

@@ -3,7 +3,7 @@
 #define LOCKSTEP_AGGREGATOR_INGEST_SAMPLE_SOURCE_H_
 
 #include "absl/status/status.h"
-#include "aggregator/ingest/callers.h"
+#include "aggregator/captures/callers.h"
 #include "lockstep/v1/live.pb.h"
 
 namespace lockstep::ingest {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "aggregator/analysis/steps.h"
+#include "analysis/prepare/steps.h"
 
 namespace lockstep::live {
 namespace {

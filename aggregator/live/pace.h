@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/base/time.h"
+#include "base/time.h"
 
 namespace lockstep::live {
 

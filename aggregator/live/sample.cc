@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "aggregator/analysis/steps.h"
+#include "analysis/prepare/steps.h"
 #include "aggregator/trace/readers.h"
-#include "common/rpc/status_macros.h"
+#include "base/rpc/status_macros.h"
 
 namespace lockstep::live {
 namespace {

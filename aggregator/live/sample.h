@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "aggregator/live/pace.h"
-#include "aggregator/report/report.h"
-#include "aggregator/store/capture.h"
+#include "report/report.h"
+#include "capture/model/capture.h"
 #include "lockstep/v1/live.pb.h"
 
 namespace lockstep::live {

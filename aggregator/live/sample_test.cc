@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "aggregator/report/written_job.h"
+#include "report/written_job_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "aggregator/live/job_sampler.h"
-#include "common/rpc/status_macros.h"
+#include "base/rpc/status_macros.h"
 
 namespace lockstep::live {
 

@@ -18,7 +18,7 @@
 #include "aggregator/ingest/sample_source.h"
 #include "aggregator/live/pace.h"
 #include "aggregator/live/sample.h"
-#include "common/log/log.h"
+#include "base/log/log.h"
 
 namespace lockstep::live {
 

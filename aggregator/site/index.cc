@@ -1,6 +1,6 @@
 #include "aggregator/site/index.h"
 
-#include "aggregator/report/json_out.h"
+#include "base/json/json_out.h"
 
 namespace lockstep::site {
 namespace {

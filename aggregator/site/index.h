@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/time.h"
+#include "base/time.h"
 
 namespace lockstep::site {
 

@@ -13,9 +13,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "aggregator/store/folder_size.h"
-#include "aggregator/store/records_manifest.h"
-#include "common/base/read_files.h"
+#include "base/files/folder_size.h"
+#include "capture/store/records_manifest.h"
+#include "base/files/read_files.h"
 #include "simdjson.h"
 
 namespace lockstep::site {

@@ -13,8 +13,8 @@
 #include <string_view>
 
 #include "aggregator/site/index.h"
-#include "common/base/fd.h"
-#include "common/base/time.h"
+#include "base/fd.h"
+#include "base/time.h"
 
 namespace lockstep::site {
 

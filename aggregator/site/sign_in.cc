@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "common/rpc/status_macros.h"
+#include "base/rpc/status_macros.h"
 
 namespace lockstep::site {
 namespace {

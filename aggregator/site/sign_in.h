@@ -12,9 +12,9 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "common/metrics/http_request.h"
-#include "common/metrics/http_server.h"
-#include "common/rpc/token.h"
+#include "base/http/http_request.h"
+#include "base/http/http_server.h"
+#include "base/rpc/token.h"
 
 namespace lockstep::site {
 

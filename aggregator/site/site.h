@@ -18,9 +18,9 @@
 #include "aggregator/site/index.h"
 #include "aggregator/site/kept_captures.h"
 #include "aggregator/site/sign_in.h"
-#include "common/log/audit_log.h"
-#include "common/metrics/http_request.h"
-#include "common/metrics/http_server.h"
+#include "base/log/audit_log.h"
+#include "base/http/http_request.h"
+#include "base/http/http_server.h"
 
 namespace lockstep::site {
 

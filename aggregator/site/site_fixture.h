@@ -8,9 +8,9 @@
 #include <fstream>
 #include <string>
 
-#include "aggregator/report/report.h"
-#include "aggregator/store/byte_sink.h"
-#include "aggregator/store/records_manifest.h"
+#include "report/report.h"
+#include "base/files/byte_sink.h"
+#include "capture/store/records_manifest.h"
 
 namespace lockstep::site {
 

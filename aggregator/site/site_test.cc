@@ -3,8 +3,8 @@
 #include <random>
 
 #include "aggregator/site/site_fixture.h"
-#include "common/log/line_sink_fake.h"
-#include "common/metrics/http_client_fake.h"
+#include "base/log/line_sink_fake.h"
+#include "base/http/http_client_fake.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

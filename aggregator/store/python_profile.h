@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/ids.h"
-#include "common/base/time.h"
+#include "base/ids.h"
+#include "base/time.h"
 
 namespace lockstep::store {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "aggregator/trace/decimal_time.h"
-#include "aggregator/trace/kineto_collector.h"
+#include "formats/common/decimal_time.h"
+#include "formats/kineto/kineto_collector.h"
 
 namespace lockstep::trace {
 namespace {

@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "aggregator/trace/nsys_capture.h"
+#include "formats/nsys/nsys_capture.h"
 #include "aggregator/trace/nsys_own_names.h"
 #include "aggregator/trace/nsys_own_rows.h"
-#include "aggregator/trace/nsys_rows.h"
-#include "aggregator/trace/nsys_schema.h"
+#include "formats/nsys/nsys_rows.h"
+#include "formats/nsys/nsys_schema.h"
 
 namespace lockstep::trace {
 namespace {

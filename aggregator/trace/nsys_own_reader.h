@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "aggregator/store/capture.h"
-#include "aggregator/trace/nsys_file.h"
-#include "aggregator/trace/sqlite_database.h"
+#include "capture/model/capture.h"
+#include "formats/nsys/nsys_file.h"
+#include "formats/nsys/sqlite_database.h"
 
 namespace lockstep::trace {
 

@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
-#include "aggregator/store/capture.h"
-#include "aggregator/trace/nsys_rows.h"
-#include "aggregator/trace/table_scan.h"
+#include "capture/model/capture.h"
+#include "formats/nsys/nsys_rows.h"
+#include "formats/nsys/table_scan.h"
 
 namespace lockstep::trace {
 

@@ -4,11 +4,11 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "aggregator/store/copy_name.h"
+#include "capture/model/copy_name.h"
 #include "aggregator/trace/nsys_own_names.h"
-#include "aggregator/trace/nsys_schema.h"
-#include "aggregator/trace/nsys_writer.h"
-#include "common/base/step_name.h"
+#include "formats/nsys/nsys_schema.h"
+#include "formats/nsys/nsys_writer.h"
+#include "base/step_name.h"
 
 namespace lockstep::trace {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "aggregator/store/capture.h"
+#include "capture/model/capture.h"
 
 namespace lockstep::trace {
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "aggregator/align/clock_model.h"
-#include "aggregator/align/match.h"
-#include "aggregator/store/byte_sink.h"
-#include "aggregator/store/capture.h"
+#include "capture/align/clock_model.h"
+#include "capture/align/match.h"
+#include "base/files/byte_sink.h"
+#include "capture/model/capture.h"
 
 namespace lockstep::trace {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "aggregator/store/capture.h"
+#include "capture/model/capture.h"
 
 namespace lockstep::views {
 

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <string>
 
-#include "common/foreign/cuda_runtime.h"
-#include "common/foreign/cupti.h"
+#include "wire/foreign/cuda_runtime.h"
+#include "wire/foreign/cupti.h"
 #include "sim/device/gpu.h"
 
 #define LOCKSTEP_SIM_EXPORT extern "C" __attribute__((visibility("default")))

@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "common/foreign/cuda_runtime.h"
-#include "common/foreign/cupti.h"
+#include "wire/foreign/cuda_runtime.h"
+#include "wire/foreign/cupti.h"
 
 namespace lockstep::sim {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "common/foreign/cupti.h"
+#include "wire/foreign/cupti.h"
 
 namespace lockstep::sim {
 

@@ -10,8 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/foreign/cupti.h"
-#include "sim/cupti/knobs.h"
+#include "wire/foreign/cupti.h"
+#include "sim/cupti/cupti_settings.h"
 
 namespace lockstep::sim {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/foreign/cupti_records.h"
+#include "wire/foreign/cupti_records.h"
 
 namespace lockstep::sim {
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/foreign/cupti.h"
+#include "wire/foreign/cupti.h"
 
 namespace lockstep::sim {
 

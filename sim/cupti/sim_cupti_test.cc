@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/foreign/cupti.h"
+#include "wire/foreign/cupti.h"
 #include "sim/cupti/core.h"
 #include "sim/cupti/record_size.h"
 

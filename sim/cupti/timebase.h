@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include "common/foreign/cupti.h"
+#include "wire/foreign/cupti.h"
 
 namespace lockstep::sim {
 

@@ -18,7 +18,7 @@
 #include "sim/device/activity.h"
 #include "sim/device/host_callbacks.h"
 #include "sim/device/kernel_model.h"
-#include "sim/device/knobs.h"
+#include "sim/device/device_settings.h"
 #include "sim/device/memory.h"
 #include "sim/device/timeline.h"
 

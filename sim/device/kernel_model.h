@@ -9,7 +9,7 @@
 #include <string>
 
 #include "sim/cupti/device_record.h"
-#include "sim/device/knobs.h"
+#include "sim/device/device_settings.h"
 
 namespace lockstep::sim {
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <mutex>
 
-#include "common/foreign/cupti_records.h"
+#include "wire/foreign/cupti_records.h"
 #include "sim/cupti/device_record.h"
 
 namespace lockstep::sim {

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/foreign/cupti.h"
+#include "wire/foreign/cupti.h"
 #include "sim/cupti/core.h"
 
 #define LOCKSTEP_SIM_EXPORT extern "C" __attribute__((visibility("default")))

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/time.h"
-#include "common/scenario/scenario.h"
+#include "base/time.h"
+#include "scenario/scenario.h"
 #include "sim/engine/model.h"
 
 namespace lockstep::sim {

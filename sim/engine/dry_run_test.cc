@@ -7,7 +7,7 @@
 #include <map>
 #include <sstream>
 
-#include "common/scenario/generator.h"
+#include "scenario/generator.h"
 #include "sim/engine/rank_engine.h"
 
 namespace lockstep::sim {

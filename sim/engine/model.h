@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/time.h"
+#include "base/time.h"
 #include "sim/engine/program.h"
 
 namespace lockstep::sim {

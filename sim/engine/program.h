@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/scenario/scenario.h"
+#include "scenario/scenario.h"
 
 namespace lockstep::sim {
 

@@ -13,7 +13,7 @@
 #include <queue>
 #include <vector>
 
-#include "common/base/time.h"
+#include "base/time.h"
 #include "sim/engine/model.h"
 #include "sim/engine/program.h"
 

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/foreign/nccl.h"
+#include "wire/foreign/nccl.h"
 #include "sim/device/gpu.h"
 #include "sim/nccl/profiler.h"
 #include "sim/nccl/shared_world.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "common/foreign/nvtx_payload.h"
+#include "wire/foreign/nvtx_payload.h"
 
 namespace lockstep::sim {
 namespace {

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <utility>
 
-#include "common/foreign/nccl_profiler_old.h"
+#include "wire/foreign/nccl_profiler_old.h"
 
 namespace lockstep::sim {
 namespace {

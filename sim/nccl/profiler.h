@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "common/foreign/nccl_profiler.h"
+#include "wire/foreign/nccl_profiler.h"
 
 namespace lockstep::sim {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/foreign/nccl.h"
+#include "wire/foreign/nccl.h"
 
 namespace lockstep::sim {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "common/foreign/nccl_profiler.h"
-#include "common/foreign/nvtx.h"
+#include "wire/foreign/nccl_profiler.h"
+#include "wire/foreign/nvtx.h"
 #include "sim/cupti/core.h"
 
 namespace lockstep::sim {

@@ -11,8 +11,8 @@
 #include <memory>
 #include <optional>
 
-#include "common/scenario/generator.h"
-#include "common/scenario/scenario.h"
+#include "scenario/generator.h"
+#include "scenario/scenario.h"
 #include "sim/engine/dry_run.h"
 #include "sim/rank/loaders.h"
 #include "sim/rank/mpi_world.h"

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/time.h"
-#include "common/scenario/scenario.h"
+#include "base/time.h"
+#include "scenario/scenario.h"
 #include "sim/engine/rank_engine.h"
 
 namespace lockstep::sim {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/foreign/nccl_profiler.h"
-#include "common/scenario/scenario.h"
+#include "wire/foreign/nccl_profiler.h"
+#include "scenario/scenario.h"
 #include "sim/engine/program.h"
 
 namespace lockstep::sim {

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "common/base/time.h"
-#include "common/scenario/generator.h"
+#include "base/time.h"
+#include "scenario/generator.h"
 #include "sim/engine/model.h"
 #include "sim/rank/process_clock.h"
 

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "common/base/time.h"
+#include "base/time.h"
 
 namespace lockstep::sim {
 

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "common/scenario/generator.h"
+#include "scenario/generator.h"
 #include "sim/engine/dry_run.h"
 #include "sim/rank/process_clock.h"
 

@@ -1,8 +1,8 @@
 // Our declarations of CUDA's runtime API, of NCCL's and of NVTX payload schemas against the real headers, where a CUDA
 // toolkit is installed.
 #define LOCKSTEP_FOREIGN_TYPES_ONLY
-#include "common/foreign/cuda_runtime.h"
-#include "common/foreign/nccl.h"
+#include "wire/foreign/cuda_runtime.h"
+#include "wire/foreign/nccl.h"
 // The real ones last: they make macros of names that ours give to constants.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>

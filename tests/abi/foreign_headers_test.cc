@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "common/foreign/cupti.h"
-#include "common/foreign/nvtx.h"
-#include "common/foreign/nvtx_payload.h"
+#include "wire/foreign/cupti.h"
+#include "wire/foreign/nvtx.h"
+#include "wire/foreign/nvtx_payload.h"
 #include "sim/cupti/record_size.h"
 
 namespace {

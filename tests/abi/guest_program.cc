@@ -18,8 +18,8 @@
 #include <fstream>
 #include <string>
 
-#include "common/foreign/cupti.h"
-#include "common/foreign/nvtx.h"
+#include "wire/foreign/cupti.h"
+#include "wire/foreign/nvtx.h"
 
 namespace {
 

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/ring/handshake.h"
+#include "wire/ring/handshake.h"
 #include "tests/abi/support/fake_daemon.h"
 
 namespace lockstep::client {

@@ -8,8 +8,8 @@
 #include <cuda_runtime.h>
 #include <nccl.h>
 #else
-#include "common/foreign/cuda_runtime.h"
-#include "common/foreign/nccl.h"
+#include "wire/foreign/cuda_runtime.h"
+#include "wire/foreign/nccl.h"
 using namespace lockstep::foreign::cudart;   // NOLINT: the names are CUDA's
 using namespace lockstep::foreign::ncclapi;  // NOLINT
 #endif

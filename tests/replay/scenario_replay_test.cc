@@ -7,12 +7,12 @@
 #include <map>
 #include <tuple>
 
-#include "aggregator/align/clock_model.h"
-#include "aggregator/align/match.h"
+#include "capture/align/clock_model.h"
+#include "capture/align/match.h"
 #include "aggregator/trace/readers.h"
-#include "aggregator/trace/scenario_writer.h"
+#include "formats/scenario/scenario_writer.h"
 #include "aggregator/trace/writers.h"
-#include "common/scenario/generator.h"
+#include "scenario/generator.h"
 #include "sim/engine/dry_run.h"
 #include "tests/support/sim_capture.h"
 

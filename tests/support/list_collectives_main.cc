@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "aggregator/align/clock_model.h"
-#include "aggregator/align/match.h"
-#include "aggregator/analysis/collectives.h"
-#include "aggregator/analysis/graph.h"
-#include "aggregator/analysis/prepared.h"
-#include "aggregator/report/report.h"
+#include "capture/align/clock_model.h"
+#include "capture/align/match.h"
+#include "analysis/prepare/collectives.h"
+#include "analysis/replay/graph.h"
+#include "analysis/replay/prepared.h"
+#include "report/report.h"
 #include "aggregator/trace/readers.h"
 
 namespace {

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-#include "aggregator/report/report.h"
+#include "report/report.h"
 #include "gtest/gtest.h"
 #include "tests/support/json_schema.h"
 

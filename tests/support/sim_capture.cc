@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "aggregator/align/infer_groups.h"
+#include "capture/infer/infer_groups.h"
 #include "sim/engine/program.h"
 
 namespace lockstep::tests {

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "aggregator/store/capture.h"
-#include "common/base/time.h"
-#include "common/scenario/scenario.h"
+#include "capture/model/capture.h"
+#include "base/time.h"
+#include "scenario/scenario.h"
 #include "sim/engine/dry_run.h"
 
 namespace lockstep::tests {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "aggregator/store/capture.h"
+#include "capture/model/capture.h"
 
 namespace lockstep::tests {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "aggregator/store/capture.h"
+#include "capture/model/capture.h"
 
 namespace lockstep::tests {
 

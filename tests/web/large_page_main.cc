@@ -8,8 +8,8 @@
 #include <cstring>
 #include <string>
 
-#include "aggregator/html/page.h"
-#include "common/base/split_mix.h"
+#include "web/page/page.h"
+#include "base/split_mix.h"
 
 namespace lockstep {
 namespace {

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "common/foreign/cuda_runtime.h"
-#include "common/foreign/nccl.h"
+#include "wire/foreign/cuda_runtime.h"
+#include "wire/foreign/nccl.h"
 
 using namespace lockstep::foreign::cudart;
 using namespace lockstep::foreign::ncclapi;

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "common/foreign/nvtx_payload.h"
+#include "wire/foreign/nvtx_payload.h"
 
 namespace {
 

@@ -13,8 +13,8 @@
 #include <mutex>
 #include <type_traits>
 
-#include "common/foreign/nccl_profiler.h"
-#include "common/foreign/nccl_profiler_old.h"
+#include "wire/foreign/nccl_profiler.h"
+#include "wire/foreign/nccl_profiler_old.h"
 
 namespace {
 

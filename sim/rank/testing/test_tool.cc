@@ -16,9 +16,9 @@
 #include <mutex>
 #include <string>
 
-#include "common/foreign/cupti.h"
-#include "common/foreign/nccl_profiler.h"
-#include "common/foreign/nvtx.h"
+#include "wire/foreign/cupti.h"
+#include "wire/foreign/nccl_profiler.h"
+#include "wire/foreign/nvtx.h"
 
 namespace {
 

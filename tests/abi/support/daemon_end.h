@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "common/ring/client_segment.h"
-#include "common/ring/reader.h"
-#include "common/ring/segment.h"
+#include "wire/ring/client_segment.h"
+#include "wire/ring/reader.h"
+#include "wire/ring/segment.h"
 
 namespace lockstep::client {
 

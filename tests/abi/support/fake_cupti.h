@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "client/cupti_api.h"
-#include "common/foreign/cupti.h"
+#include "client/cupti/cupti_api.h"
+#include "wire/foreign/cupti.h"
 
 namespace lockstep::client {
 

@@ -15,9 +15,9 @@
 #include <optional>
 #include <string>
 
-#include "common/base/fd.h"
-#include "common/ring/handshake.h"
-#include "common/ring/socket_io.h"
+#include "base/fd.h"
+#include "wire/ring/handshake.h"
+#include "wire/ring/socket_io.h"
 #include "tests/abi/support/daemon_end.h"
 
 namespace lockstep::client {

@@ -1,0 +1,202 @@
+#include "aggregator/captures/selection.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::ingest {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+SeenRank Seen(int32_t rank, int32_t world, const std::string& job = "a", uint32_t uid = 1000,
+              const std::string& node = "n0") {
+  SeenRank s;
+  s.daemon = {node, 1};
+  s.host_name = node;
+  s.rank.set_rank(rank);
+  s.rank.set_world_size(world);
+  s.rank.set_job(job);
+  s.rank.set_uid(uid);
+  s.rank.mutable_process()->set_pid(100 + rank);
+  return s;
+}
+
+std::vector<int32_t> Ranks(const Selection& s) {
+  std::vector<int32_t> out;
+  for (const SeenRank& r : s.ranks) out.push_back(r.rank.rank());
+  return out;
+}
+
+TEST(Selection, TheOnlyJobNeedsNoName) {
+  const Selection s = Select({}, Caller::All(), {Seen(1, 2), Seen(0, 2)}, 1);
+  EXPECT_THAT(s.error, IsEmpty());
+  EXPECT_EQ(s.job, "a");
+  EXPECT_EQ(s.uid, 1000u);
+  EXPECT_EQ(s.world_size, 2);
+  EXPECT_THAT(Ranks(s), ElementsAre(0, 1));
+  EXPECT_THAT(s.missing_ranks, IsEmpty());
+}
+
+TEST(Selection, OfSeveralJobsNoneIsGuessedAndAllAreNamed) {
+  const Selection s = Select({}, Caller::All(), {Seen(0, 2, "a"), Seen(1, 2, "a"), Seen(0, 1, "b")}, 1);
+  EXPECT_THAT(s.error, HasSubstr("a (ranks 0, 1), b (rank 0)"));
+  EXPECT_THAT(s.error, HasSubstr("--job"));
+}
+
+TEST(Selection, AJobIsChosenByName) {
+  v1::TraceRequest request;
+  request.set_job("b");
+  EXPECT_THAT(Ranks(Select(request, Caller::All(), {Seen(0, 2, "a"), Seen(0, 1, "b")}, 1)), ElementsAre(0));
+  request.set_job("c");
+  const Selection s = Select(request, Caller::All(), {Seen(0, 2, "a"), Seen(0, 1, "b")}, 1);
+  EXPECT_THAT(s.error, HasSubstr("no job is named c"));
+  EXPECT_THAT(s.error, HasSubstr("a (rank 0), b (rank 0)"));
+}
+
+SeenRank OfSlurm(const std::string& job, const std::string& number, int32_t rank = 0, uint32_t uid = 1000) {
+  SeenRank s = Seen(rank, 1, job, uid);
+  s.rank.set_job_source("Slurm");
+  s.rank.set_scheduler_job(number);
+  return s;
+}
+
+Selection Named(const std::string& job, const std::vector<SeenRank>& seen, const Caller& caller = Caller::All()) {
+  v1::TraceRequest request;
+  request.set_job(job);
+  return Select(request, caller, seen, 1);
+}
+
+TEST(Selection, AJobOfSlurmsMeansItsStepsAndIfThereAreSeveralTheyAreNamed) {
+  EXPECT_EQ(Named("123", {OfSlurm("123.0", "123"), OfSlurm("124.0", "124")}).job, "123.0");
+  const Selection several = Named("123", {OfSlurm("123.0", "123"), OfSlurm("123.1", "123")});
+  EXPECT_THAT(several.error, HasSubstr("123.0 (rank 0), 123.1 (rank 0)"));
+  EXPECT_FALSE(several.denied);
+  EXPECT_EQ(Named("123", {OfSlurm("123", "123"), OfSlurm("123.1", "123")}).job, "123") << "the batch script's own";
+  EXPECT_EQ(Named("1000:123", {OfSlurm("123.0", "123"), OfSlurm("123.0", "123", 0, 1001)}).uid, 1000u);
+}
+
+TEST(Selection, AJobIsMeantWholeThoughSomeRanksDoNotKnowTheSchedulersName) {
+  SeenRank told = OfSlurm("3735552", "88.head", 0);
+  SeenRank by_ssh = OfSlurm("3735552", "", 1);
+  for (SeenRank* seen : {&told, &by_ssh}) seen->rank.set_job_source("PMIx");
+  const Selection selection = Named("88", {told, by_ssh, OfSlurm("124.0", "124")});
+  EXPECT_EQ(selection.job, "3735552");
+  EXPECT_EQ(selection.ranks.size(), 2u);
+}
+
+TEST(Selection, ATaskOfAnArrayGoesByEachOfItsNames) {
+  const std::vector<SeenRank> seen = {OfSlurm("50_3.0", "50"), OfSlurm("50_4.0", "51")};
+  for (const char* name : {"50_4", "50_4.0", "51"}) EXPECT_EQ(Named(name, seen).job, "50_4.0") << name;
+  EXPECT_THAT(Named("50", seen).error, HasSubstr("50_3.0 (rank 0), 50_4.0 (rank 0)"));
+}
+
+TEST(Selection, AnotherUsersJobIsDeniedAndNothingElseIsToldOfIt) {
+  const std::vector<SeenRank> seen = {OfSlurm("123.0", "123", 0, 1000), OfSlurm("124.0", "124", 0, 1001)};
+  const Selection denied = Named("123", seen, Caller::User(1001));
+  EXPECT_TRUE(denied.denied);
+  EXPECT_THAT(denied.error, HasSubstr("job 123.0 is user 1000's, and you are user 1001"));
+  EXPECT_EQ(Named("124", seen, Caller::User(1001)).error, "");
+  EXPECT_EQ(Select({}, Caller::User(1001), seen, 1).job, "124.0") << "the only one of theirs";
+  const Selection none = Named("125", seen, Caller::User(1001));
+  EXPECT_FALSE(none.denied);
+  EXPECT_EQ(none.error.find("123"), std::string::npos) << none.error;
+  EXPECT_EQ(Named("123", seen, Caller::User(0)).error, "") << "root";
+  v1::TraceRequest by_pid;
+  by_pid.add_pids(100);
+  EXPECT_TRUE(Select(by_pid, Caller::User(1002), seen, 1).denied);
+}
+
+TEST(Selection, TwoUsersJobsOfOneNameNeverMerge) {
+  v1::TraceRequest request;
+  request.set_job("a");
+  const std::vector<SeenRank> seen = {Seen(0, 1, "a", 1000), Seen(0, 1, "a", 1001)};
+  EXPECT_THAT(Select(request, Caller::All(), seen, 1).error, HasSubstr("1000:a (rank 0), 1001:a (rank 0)"));
+  request.set_job("1001:a");
+  const Selection s = Select(request, Caller::All(), seen, 1);
+  EXPECT_THAT(s.error, IsEmpty());
+  EXPECT_EQ(s.uid, 1001u);
+  EXPECT_EQ(s.ranks.size(), 1u);
+}
+
+TEST(Selection, RanksOfTheWorldThatNobodySeesAreMissing) {
+  const Selection s = Select({}, Caller::All(), {Seen(0, 8), Seen(1, 8), Seen(5, 8)}, 1);
+  EXPECT_THAT(s.missing_ranks, ElementsAre(2, 3, 4, 6, 7));
+  v1::TraceRequest request;
+  request.add_ranks(1);
+  request.add_ranks(7);
+  const Selection chosen = Select(request, Caller::All(), {Seen(0, 8), Seen(1, 8)}, 1);
+  EXPECT_THAT(Ranks(chosen), ElementsAre(1));
+  EXPECT_THAT(chosen.missing_ranks, ElementsAre(7)) << "only what was asked for";
+}
+
+TEST(Selection, ARequestForRanksThatAreNotThereSaysWhichAre) {
+  v1::TraceRequest request;
+  request.add_ranks(6);
+  EXPECT_THAT(Select(request, Caller::All(), {Seen(0, 4), Seen(1, 4)}, 1).error,
+              HasSubstr("has no rank 6 here; it has 0, 1"));
+}
+
+TEST(Selection, PidsChooseProcessesAndUnknownOnesAreNamed) {
+  v1::TraceRequest request;
+  request.add_pids(101);
+  const Selection s = Select(request, Caller::All(), {Seen(0, 2), Seen(1, 2)}, 1);
+  EXPECT_THAT(Ranks(s), ElementsAre(1));
+  EXPECT_THAT(s.missing_ranks, IsEmpty()) << "who names processes does not ask for the world";
+  request.add_pids(4711);
+  EXPECT_THAT(Select(request, Caller::All(), {Seen(0, 2), Seen(1, 2)}, 1).error, HasSubstr("no GPU process with pid 4711"));
+}
+
+TEST(Selection, NothingThereSaysWhatToDo) {
+  EXPECT_THAT(Select({}, Caller::All(), {}, 0).error, HasSubstr("no daemon is connected"));
+  EXPECT_THAT(Select({}, Caller::All(), {}, 1).error, HasSubstr("lockstep run -- COMMAND"));
+}
+
+TEST(Selection, TwoLivingProcessesOfOneRankAreBothChosen) {
+  SeenRank twin = Seen(0, 2);
+  twin.rank.mutable_process()->set_pid(999);
+  EXPECT_EQ(Select({}, Caller::All(), {Seen(0, 2), twin, Seen(1, 2)}, 1).ranks.size(), 3u);
+}
+
+TEST(Selection, AnAbsurdWorldSizeCostsNoMemory) {
+  const Selection s = Select({}, Caller::All(), {Seen(0, std::numeric_limits<int32_t>::max())}, 1);
+  EXPECT_LE(s.missing_ranks.size(), size_t{1} << 20);
+}
+
+v1::Rank Reached(const char* via, bool kineto) {
+  v1::Rank rank;
+  rank.set_via(via);
+  rank.set_kineto(kineto);
+  return rank;
+}
+
+TEST(ChoosePath, TakesTheClientWhereThereIsOneUnlessPyTorchIsNeeded) {
+  v1::TraceRequest request;
+  EXPECT_FALSE(ChoosePath(request, Reached("cupti", true)).kineto);
+  EXPECT_FALSE(ChoosePath(request, Reached("", false)).kineto) << "of an older daemon";
+  EXPECT_TRUE(ChoosePath(request, Reached("kineto", true)).kineto);
+  request.set_framework(v1::FRAMEWORK_PYTHON);
+  EXPECT_TRUE(ChoosePath(request, Reached("cupti", true)).kineto);
+  EXPECT_THAT(ChoosePath(request, Reached("cupti", false)).refused, HasSubstr("KINETO_USE_DAEMON"));
+}
+
+TEST(ChoosePath, TakesWhatWasAskedForOrSaysWhyNot) {
+  v1::TraceRequest request;
+  request.set_via("kineto");
+  EXPECT_TRUE(ChoosePath(request, Reached("cupti", true)).kineto);
+  EXPECT_THAT(ChoosePath(request, Reached("cupti", false)).refused, HasSubstr("KINETO_USE_DAEMON"));
+  request.set_via("cupti");
+  EXPECT_FALSE(ChoosePath(request, Reached("cupti", true)).kineto);
+  EXPECT_THAT(ChoosePath(request, Reached("kineto", true)).refused, HasSubstr("--via kineto"));
+  request.set_via("nsys");
+  EXPECT_FALSE(CheckVia(request, {}).ok());
+}
+
+TEST(RankList, IsShort) {
+  EXPECT_EQ(RankList({3, 1, 2, 0, 7, 9, 10, 10}), "0-3, 7, 9, 10");
+  EXPECT_EQ(RankList({}), "");
+}
+
+}  // namespace
+}  // namespace lockstep::ingest

@@ -1,0 +1,48 @@
+// How much longer a rank's kernels take than its peers': by what limits them, and beside communication or alone.
+#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_KERNEL_RATIOS_H_
+#define LOCKSTEP_AGGREGATOR_ANALYSIS_KERNEL_RATIOS_H_
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "analysis/compare/classes.h"
+#include "analysis/compare/excess.h"
+#include "analysis/compare/kernel_kind.h"
+#include "analysis/compare/typical.h"
+
+namespace lockstep::analysis {
+
+struct TimeRatio {
+  double own_ns = 0;    // medians of its classes, summed over their units
+  double peers_ns = 0;  // its peers' for the same
+  uint32_t classes = 0;
+  double ratio() const { return peers_ns > 0 ? own_ns / peers_ns : 1; }
+  double excess_ns() const { return own_ns - peers_ns; }
+};
+
+// Kernels that the rank runs and its peers do not (surplus.h).
+struct ExtraKernels {
+  double ns = 0;
+  uint32_t count = 0;
+  NameId most{};  // what most of that time is in
+};
+
+struct KernelRatios {
+  TimeRatio all;  // without the extra ones
+  ExtraKernels extra;
+  std::array<TimeRatio, kKernelKinds> by_kind;
+  TimeRatio alone, beside;  // in the middle of which nothing else, or communication or a copy, was going on
+  // Part of the time that is in slower classes: of all kernels, and of those that arithmetic limits.
+  double slower_share = 0, slower_math_share = 0;
+  const TimeRatio& Of(KernelKind kind) const { return by_kind[static_cast<size_t>(kind)]; }
+};
+
+// Of several ranks together. In the slow steps only, for ranks that have them.
+KernelRatios CompareKernels(const GraphInput& input, const Graph& graph, const Classes& classes, const TypicalValues& typical,
+                            const Excess& excess, const KernelKinds& kinds, std::span<const uint32_t> rank_indices);
+
+}  // namespace lockstep::analysis
+
+#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_KERNEL_RATIOS_H_

@@ -1,0 +1,346 @@
+#include "analysis/compare/typical.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/prepare/stats.h"
+#include "base/median.h"
+
+namespace lockstep::analysis {
+namespace {
+
+// What still stands out of a class after scaling is a pause or an interruption, not noise.
+constexpr double kOutlierSigmas = 6.0;
+constexpr double kOutlierShare = 0.25;
+constexpr double kWorkFloorNs = 5'000;
+constexpr double kLeadFloorNs = 100'000;
+// Stages that differ by less than this are alike.
+constexpr double kStageNoise = 0.01;
+constexpr double kStageLeadNoise = 0.05;
+
+}  // namespace
+
+TypicalValues::TypicalValues(const Graph& graph, const Classes& classes, bool steady)
+    : graph_(graph), classes_(classes), stats_(classes.cells.size()), spread_(classes.count), first_cell_(classes.count + 1) {
+  size_t next = 0;
+  for (uint32_t k = 0; k < classes.count; ++k) {
+    first_cell_[k] = static_cast<uint32_t>(next);
+    while (next < classes.cells.size() && classes.cells[next].klass == k) ++next;
+    if (next > first_cell_[k]) MeasureClass(first_cell_[k], next);
+  }
+  first_cell_[classes.count] = static_cast<uint32_t>(next);
+  CompareStages();
+  uint32_t ranks = 0;
+  for (const Unit& u : graph.units) ranks = std::max(ranks, u.rank_index + 1);
+  rank_cells_.resize(ranks);
+  heads_.resize(ranks);
+  if (!steady) FindHeads(ranks);
+  for (uint32_t c = 0; c < classes.cells.size(); ++c) {
+    const Cell& cell = classes.cells[c];
+    auto& lists = cell.kind == UnitKind::kTransfer ? owner_cells_ : rank_cells_;
+    if (cell.owner >= lists.size()) lists.resize(cell.owner + 1);
+    lists[cell.owner].push_back(c);
+  }
+}
+
+// What one occurrence of the token takes in this stage on average: median over its ranks.
+double TypicalValues::StageMean(const StageFamily& family, double CellStats::*value) const {
+  std::vector<std::pair<uint32_t, double>> sums;  // by rank
+  for (uint32_t k = family.first; k < family.first + family.length; ++k) {
+    for (uint32_t c = first_cell_[k]; c < first_cell_[k + 1]; ++c) sums.emplace_back(classes_.cells[c].owner, stats_[c].*value);
+  }
+  std::sort(sums.begin(), sums.end());
+  std::vector<double> by_rank;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    if (i == 0 || sums[i].first != sums[i - 1].first) by_rank.push_back(0);
+    by_rank.back() += sums[i].second / family.length;
+  }
+  return MedianInPlace(std::span(by_rank));
+}
+
+// Inside a stage its ranks are typical of each other; a stage is compared with the others by what the same kernels take there all
+// together, and how long its hosts think before the same calls. A fix makes nobody slower, so only a slower stage has another
+// yardstick than its own.
+void TypicalValues::CompareStages() {
+  const std::vector<StageFamily>& families = classes_.stage_families;
+  for (size_t first = 0; first < families.size();) {
+    size_t last = first + 1;
+    while (last < families.size() && families[last].family == families[first].family) ++last;
+    if (last - first > 1) CompareFamily(std::span(families).subspan(first, last - first));
+    first = last;
+  }
+}
+
+void TypicalValues::CompareFamily(std::span<const StageFamily> family) {
+  const auto first_cell = [&](const StageFamily& f) { return first_cell_[f.first]; };
+  const auto end_cell = [&](const StageFamily& f) { return first_cell_[f.first + f.length]; };
+  if (first_cell(family[0]) == end_cell(family[0])) return;
+  const bool host = HasLead(classes_.cells[first_cell(family[0])].kind);
+  std::vector<double> means;
+  for (const StageFamily& f : family) means.push_back(StageMean(f, host ? &CellStats::own_lead : &CellStats::own_work));
+  std::vector<double> sorted = means;
+  std::sort(sorted.begin(), sorted.end());
+  for (size_t i = 0; i < family.size(); ++i) {
+    const double own = means[i];
+    if (own <= 0) continue;
+    const double others = SortedMedianWithout(sorted, own), all = SortedMedian(sorted);
+    for (uint32_t c = first_cell(family[i]); c < end_cell(family[i]); ++c) {
+      CellStats& s = stats_[c];
+      s.has_peers = true;
+      if (host) {
+        if (own - others <= kStageLeadNoise * own) continue;
+        s.peer_lead -= own - others;
+        s.all_lead -= own - others;
+        continue;
+      }
+      if (1 - others / own > kStageNoise) s.peer_work *= others / own;
+      if (std::fabs(1 - all / own) > kStageNoise) s.all_work *= all / own;
+    }
+  }
+}
+
+// With few steps a rank's offset at the begin of the window is real lateness and has no other steps to be compared with.
+void TypicalValues::FindHeads(uint32_t ranks) {
+  std::vector<uint32_t> earliest(ranks, store::kNone);
+  for (uint32_t u = 0; u < graph_.units.size(); ++u) {
+    const Unit& unit = graph_.units[u];
+    if (!unit.is_head || unit.step < 0 || !IsHostUnit(unit.kind)) continue;
+    uint32_t& best = earliest[unit.rank_index];
+    if (best == store::kNone || graph_.start[u] < graph_.start[best]) best = u;
+  }
+  std::vector<double> starts;
+  for (uint32_t u : earliest) {
+    if (u != store::kNone) starts.push_back(graph_.lead[u]);
+  }
+  if (starts.size() < 2) return;
+  std::sort(starts.begin(), starts.end());
+  for (uint32_t r = 0; r < ranks; ++r) {
+    if (earliest[r] == store::kNone) continue;
+    heads_[r] = {earliest[r], SortedMedianWithout(starts, graph_.lead[earliest[r]]), SortedMedian(starts)};
+  }
+}
+
+void TypicalValues::MeasureClass(size_t first_cell, size_t last_cell) {
+  const bool host = HasLead(classes_.cells[first_cell].kind), works = HasWork(classes_.cells[first_cell].kind);
+  std::vector<double> scratch, work_medians, lead_medians, work_residuals, lead_residuals;
+  const auto median = [&](const Cell& cell, const std::vector<double>& values, std::vector<double>& residuals) {
+    scratch.clear();
+    for (uint32_t u : classes_.UnitsOf(cell)) {
+      if (!(host && graph_.units[u].is_head)) scratch.push_back(values[u]);
+    }
+    if (scratch.empty()) return 0.0;
+    const double middle = MedianInPlace(std::span(scratch));
+    for (double v : scratch) residuals.push_back(std::fabs(v - middle));
+    return middle;
+  };
+  for (size_t c = first_cell; c < last_cell; ++c) {
+    if (works) stats_[c].own_work = median(classes_.cells[c], graph_.work, work_residuals);
+    work_medians.push_back(stats_[c].own_work);
+    if (!host) continue;
+    stats_[c].own_lead = median(classes_.cells[c], graph_.lead, lead_residuals);
+    lead_medians.push_back(stats_[c].own_lead);
+  }
+  std::sort(work_medians.begin(), work_medians.end());
+  std::sort(lead_medians.begin(), lead_medians.end());
+  for (size_t c = first_cell; c < last_cell; ++c) {
+    CellStats& s = stats_[c];
+    if (classes_.surplus[classes_.cells[c].klass] != 0) {
+      s.has_peers = true;
+      continue;
+    }
+    s.has_peers = last_cell - first_cell > 1;
+    s.all_work = SortedMedian(work_medians);
+    s.peer_work = s.has_peers ? SortedMedianWithout(work_medians, s.own_work) : s.own_work;
+    if (!host) continue;
+    s.all_lead = SortedMedian(lead_medians);
+    s.peer_lead = s.has_peers ? SortedMedianWithout(lead_medians, s.own_lead) : s.own_lead;
+  }
+  ClassSpread& spread = spread_[classes_.cells[first_cell].klass];
+  spread.work_sigma = 1.4826 * MedianInPlace(std::span(work_residuals));
+  spread.lead_sigma = 1.4826 * MedianInPlace(std::span(lead_residuals));
+}
+
+bool TypicalValues::Selected(UnitKind kind, uint32_t aspects) {
+  switch (kind) {
+    case UnitKind::kKernel: return (aspects & kKernels) != 0;
+    case UnitKind::kCopy: return (aspects & kCopies) != 0;
+    case UnitKind::kTransfer: return false;
+    default: return (aspects & kHost) != 0;
+  }
+}
+
+double TypicalValues::Cut(double value, double typical, double sigma, double floor) const {
+  const double allowed = std::max({kOutlierSigmas * sigma, kOutlierShare * std::fabs(typical), floor});
+  return value - typical > allowed ? typical : value;
+}
+
+double TypicalValues::Toward(double observed, double typical, double strength) { return observed + strength * (typical - observed); }
+
+bool TypicalValues::OpensStep(uint32_t unit) const {
+  const Unit& u = graph_.units[unit];
+  return (IsHostUnit(u.kind) || !graph_.HasHost(u.rank_index)) && (unit == 0 || graph_.units[unit - 1].rank_index != u.rank_index || graph_.units[unit - 1].step != u.step);
+}
+
+double TypicalValues::LevelLead(uint32_t unit, double change) const {
+  return graph_.lead[unit] + (OpensStep(unit) ? std::min(change, 0.0) : change);
+}
+
+// A part of what it took, or, where the typical is more, so much more: scaling up by much would turn any outlier into seconds.
+double TypicalValues::Scaled(double work, double own, double typical) {
+  if (own > 0 && typical == 0) return std::max(0.0, work - own);
+  return own > 0 && typical > 0 && typical < own ? work * (typical / own) : work + (typical - own);
+}
+
+void TypicalValues::ScaleCell(size_t cell, const CellStats& s, double strength, Timing& timing) const {
+  const ClassSpread& spread = spread_[classes_.cells[cell].klass];
+  const bool host = HasLead(classes_.cells[cell].kind), works = HasWork(classes_.cells[cell].kind);
+  for (uint32_t u : classes_.UnitsOf(classes_.cells[cell])) {
+    const double work = Scaled(graph_.work[u], s.own_work, s.peer_work);
+    if (works) timing.work[u] = Toward(graph_.work[u], Cut(work, s.peer_work, spread.work_sigma, kWorkFloorNs), strength);
+    if (!host || graph_.units[u].is_head) continue;
+    const double lead = LevelLead(u, s.peer_lead - s.own_lead);
+    timing.lead[u] = Toward(graph_.lead[u], Cut(lead, s.peer_lead, spread.lead_sigma, kLeadFloorNs), strength);
+  }
+}
+
+// The cell with the medians of those of its class that are not in `fixed`, which are sorted, as its peers.
+CellStats TypicalValues::BesideOthers(size_t cell, std::span<const uint32_t> fixed, std::vector<double>& scratch) const {
+  CellStats stats = stats_[cell];
+  const uint32_t klass = classes_.cells[cell].klass;
+  if (classes_.surplus[klass] != 0) return stats;
+  const auto median = [&](double CellStats::*value) {
+    scratch.clear();
+    auto next = fixed.begin();
+    for (uint32_t c = first_cell_[klass]; c < first_cell_[klass + 1]; ++c) {
+      if (next != fixed.end() && *next == c) {
+        ++next;
+      } else {
+        scratch.push_back(stats_[c].*value);
+      }
+    }
+    return MedianInPlace(std::span(scratch));
+  };
+  stats.peer_work = median(&CellStats::own_work);
+  if (HasLead(classes_.cells[cell].kind)) stats.peer_lead = median(&CellStats::own_lead);
+  return stats;
+}
+
+void TypicalValues::MakeTypical(const Fix& fix, Timing& timing) const {
+  std::vector<uint32_t> cells;
+  for (uint32_t r : fix.rank_indices) {
+    for (uint32_t c : CellsOfRank(r)) {
+      if (Selected(classes_.cells[c].kind, fix.aspects)) cells.push_back(c);
+    }
+    if ((fix.aspects & kHead) == 0 || HeadOf(r) == store::kNone) continue;
+    timing.lead[heads_[r].unit] = Toward(graph_.lead[heads_[r].unit], heads_[r].peer_lead, fix.strength);
+  }
+  for (uint32_t o : fix.owners) {
+    if (o < owner_cells_.size()) cells.insert(cells.end(), owner_cells_[o].begin(), owner_cells_[o].end());
+  }
+  // Cells are sorted by class, so those of one class lie together.
+  std::sort(cells.begin(), cells.end());
+  cells.erase(std::unique(cells.begin(), cells.end()), cells.end());
+  std::vector<double> scratch;
+  for (size_t first = 0; first < cells.size();) {
+    size_t last = first;
+    while (last < cells.size() && classes_.cells[cells[last]].klass == classes_.cells[cells[first]].klass) ++last;
+    const std::span<const uint32_t> together = std::span(cells).subspan(first, last - first);
+    const uint32_t klass = classes_.cells[cells[first]].klass;
+    const bool alone = together.size() == 1 || together.size() == first_cell_[klass + 1] - first_cell_[klass];
+    CellStats outside;
+    if (!alone) outside = BesideOthers(together[0], together, scratch);
+    for (uint32_t c : together) {
+      CellStats stats = stats_[c];
+      if (!alone) {
+        stats.peer_work = outside.peer_work;
+        stats.peer_lead = outside.peer_lead;
+      }
+      ScaleCell(c, stats, fix.strength, timing);
+    }
+    first = last;
+  }
+  for (const Piece& p : fix.pieces) {
+    std::vector<double>& values = p.node == StartOf(UnitOf(p.node)) ? timing.lead : timing.work;
+    values[UnitOf(p.node)] -= fix.strength * p.ns;
+  }
+}
+
+void TypicalValues::MakeUnitsTypical(std::span<const uint8_t> chosen, double strength, Timing& timing) const {
+  for (size_t c = 0; c < stats_.size(); ++c) {
+    const std::span<const uint32_t> units = classes_.UnitsOf(classes_.cells[c]);
+    if (std::any_of(units.begin(), units.end(), [&](uint32_t u) { return chosen[u] != 0; })) ScaleCell(c, stats_[c], strength, timing);
+  }
+}
+
+Timing TypicalValues::Ideal() const {
+  Timing timing = ObservedTiming(graph_);
+  for (size_t c = 0; c < stats_.size(); ++c) {
+    const bool host = HasLead(classes_.cells[c].kind), works = HasWork(classes_.cells[c].kind);
+    for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
+      if (works) timing.work[u] = stats_[c].all_work;
+      if (host && !graph_.units[u].is_head) timing.lead[u] = OpensStep(u) ? std::min(stats_[c].own_lead, stats_[c].all_lead) : stats_[c].all_lead;
+    }
+  }
+  std::vector<StepValue> scratch;
+  for (uint32_t k = 0; k < classes_.count; ++k) {
+    if (classes_.surplus[k] == 0) LightenClass(first_cell_[k], first_cell_[k + 1], timing, scratch);
+  }
+  LevelHeads(timing);
+  return timing;
+}
+
+// In a light step of its class a unit takes less than its median by as much as the class does.
+void TypicalValues::LightenClass(size_t first_cell, size_t last_cell, Timing& timing, std::vector<StepValue>& scratch) const {
+  if (first_cell == last_cell) return;
+  const UnitKind kind = classes_.cells[first_cell].kind;
+  const ClassSpread& spread = spread_[classes_.cells[first_cell].klass];
+  // use(unit, step, whether it speaks for its owner: the members of a group take one transfer together).
+  const auto for_each = [&](const auto& use) {
+    for (size_t c = first_cell; c < last_cell; ++c) {
+      const std::span<const uint32_t> units = classes_.UnitsOf(classes_.cells[c]);
+      for (uint32_t u : units) {
+        const bool speaks = graph_.units[u].rank_index == graph_.units[units[0]].rank_index;
+        if (!(HasLead(kind) && graph_.units[u].is_head)) use(u, graph_.units[u].step, speaks);
+      }
+    }
+  };
+  const auto lighten = [&](const std::vector<double>& observed, std::vector<double>& ideal, double CellStats::*own, double sigma, double share) {
+    std::vector<double> levels;
+    for (size_t c = first_cell; c < last_cell; ++c) levels.push_back(stats_[c].*own);
+    const double usual = MedianInPlace(std::span(levels));
+    scratch.clear();
+    for_each([&](uint32_t u, int32_t step, bool speaks) {
+      if (speaks) scratch.push_back({step, observed[u]});
+    });
+    const std::vector<StepValue> light = FindLightSteps(std::span(scratch), {.ns = usual, .sigma = sigma, .least_share = share});
+    if (light.empty()) return;
+    const auto earlier = [](const StepValue& v, int32_t step) { return v.step < step; };
+    for_each([&](uint32_t u, int32_t step, bool) {
+      const auto found = std::lower_bound(light.begin(), light.end(), step, earlier);
+      if (found != light.end() && found->step == step) ideal[u] = Scaled(ideal[u], usual, found->ns);
+    });
+  };
+  if (HasWork(kind)) lighten(graph_.work, timing.work, &CellStats::own_work, spread.work_sigma, kStageNoise);
+  if (HasLead(kind)) lighten(graph_.lead, timing.lead, &CellStats::own_lead, spread.lead_sigma, kStageLeadNoise);
+}
+
+void TypicalValues::Level(Timing& timing) const {
+  for (size_t c = 0; c < stats_.size(); ++c) {
+    const CellStats& s = stats_[c];
+    const bool host = HasLead(classes_.cells[c].kind), works = HasWork(classes_.cells[c].kind);
+    const ClassSpread& spread = spread_[classes_.cells[c].klass];
+    for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
+      if (works) timing.work[u] = Cut(Scaled(graph_.work[u], s.own_work, s.all_work), s.all_work, spread.work_sigma, kWorkFloorNs);
+      if (host && !graph_.units[u].is_head) timing.lead[u] = Cut(LevelLead(u, s.all_lead - s.own_lead), s.all_lead, spread.lead_sigma, kLeadFloorNs);
+    }
+  }
+  LevelHeads(timing);
+}
+
+void TypicalValues::LevelHeads(Timing& timing) const {
+  for (const Head& head : heads_) {
+    if (head.unit != store::kNone) timing.lead[head.unit] = head.all_lead;
+  }
+}
+
+}  // namespace lockstep::analysis

@@ -1,0 +1,458 @@
+// The rules of causes: each on a job that has the fault, and on one that nearly has it.
+#include "analysis/explain/causes.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "analysis/explain/diagnosis.h"
+#include "analysis/replay/prepared.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/small_job.h"
+
+namespace lockstep::analysis {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using tests::CallAt;
+using tests::JobKernel;
+using tests::KernelAt;
+using tests::SmallJob;
+using tests::TransferAt;
+
+Diagnosis DiagnoseJob(const SmallJob& job) {
+  const store::Capture capture = tests::CaptureOf(job);
+  const Prepared prepared(capture, 1);
+  return Diagnose(prepared.input());
+}
+
+std::string Told(const Diagnosis& d) {
+  std::string out;
+  for (const Finding& f : d.findings) {
+    out += std::string(CulpritKindName(f.kind)) + " [";
+    for (uint32_t r : f.rank_indices) out += std::to_string(r) + " ";
+    out += "] " + std::string(CauseName(f.cause)) + " verdict " + std::to_string(static_cast<int>(f.verdict)) + " lost " + LengthText(f.lost_ns) + " gain " +
+           LengthText(f.gain_ns) + "\n";
+    for (const std::string& e : f.evidence) out += "    " + e + "\n";
+  }
+  out += "  floor " + LengthText(d.noise_floor_ns.value_or(-1)) + " of " + LengthText(d.step_ns) + "\n";
+  for (const std::string& n : d.not_the_cause) out += "  not: " + n + "\n";
+  return out;
+}
+
+// The first finding names exactly these ranks, of this kind, with this cause.
+void ExpectFirst(const Diagnosis& d, CulpritKind kind, std::vector<uint32_t> ranks, Cause cause) {
+  ASSERT_FALSE(d.findings.empty()) << Told(d);
+  const Finding& f = d.findings[0];
+  EXPECT_EQ(CulpritKindName(f.kind), CulpritKindName(kind)) << Told(d);
+  EXPECT_EQ(CauseName(f.cause), CauseName(cause)) << Told(d);
+  std::vector<uint32_t> named = f.rank_indices;
+  std::sort(named.begin(), named.end());
+  EXPECT_EQ(named, ranks) << Told(d);
+  EXPECT_FALSE(f.evidence.empty());
+  double sum = d.noise_ns + d.unlisted_ns + d.unexplained_ns;
+  for (const Finding& each : d.findings) sum += each.lost_ns;
+  EXPECT_NEAR(sum, d.lost_ns, 1e-6 * std::max(1.0, std::fabs(d.lost_ns)));
+}
+
+bool Memory(JobKernel k) { return k == JobKernel::kElement || k == JobKernel::kOptimizer; }
+
+TEST(Causes, ASlowClockSlowsMatrixProductsMostWhetherAloneOrNot) {
+  SmallJob job;
+  job.kernel = [](const KernelAt& k) { return k.rank == 5 ? 1 + (Memory(k.kernel) ? 0.02 : 0.08) : 1.0; };
+  const Diagnosis d = DiagnoseJob(job);
+  ExpectFirst(d, CulpritKind::kRank, {5}, Cause::kGpuClock);
+  EXPECT_EQ(d.findings[0].verdict, Verdict::kSure) << Told(d);
+}
+
+// One replica has a microbatch more than the others.
+SmallJob WithMoreToDo(std::function<bool(int rank)> busy) {
+  SmallJob job;
+  job.more = [busy = std::move(busy)](const KernelAt& k) { return busy(k.rank) && k.microbatch == 1 && k.kernel != JobKernel::kOptimizer ? 1 : 0; };
+  return job;
+}
+
+TEST(Causes, WhoRunsMoreOfTheSameKernelsIsNamedForThatAndForNoFaultOfItsDevice) {
+  const Diagnosis d = DiagnoseJob(WithMoreToDo([](int rank) { return rank == 5; }));
+  ExpectFirst(d, CulpritKind::kRank, {5}, Cause::kUnknown);
+  EXPECT_EQ(d.findings.size(), 1u) << Told(d);
+  EXPECT_EQ(d.findings[0].verdict, Verdict::kLikely) << Told(d);
+  EXPECT_THAT(d.findings[0].evidence, Contains(HasSubstr("kernels more per step than its peers")));
+  // All that it waits for would be gone.
+  EXPECT_GT(d.findings[0].gain_ns, 0.9 * d.lost_ns) << Told(d);
+}
+
+TEST(Causes, RanksThatAllDoMoreInAStepAreAlike) {
+  SmallJob job;
+  job.more = [](const KernelAt& k) { return k.step % 4 == 0 && k.kernel == JobKernel::kElement ? 1 : 0; };
+  EXPECT_TRUE(DiagnoseJob(job).findings.empty());
+}
+
+TEST(Causes, SlowMemorySlowsWhatStreamsThroughIt) {
+  SmallJob job;
+  job.kernel = [](const KernelAt& k) { return k.rank == 2 && Memory(k.kernel) ? 1.6 : 1.0; };
+  ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {2}, Cause::kGpuMemory);
+}
+
+TEST(Causes, WhatIsSlowOnlyBesideCommunicationIsContention) {
+  SmallJob job;
+  job.layers = 4;
+  job.kernel = [](const KernelAt& k) { return k.beside ? (k.rank == 3 ? 1.5 : 1.05) : 1.0; };
+  ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {3}, Cause::kContention);
+}
+
+TEST(Causes, EverythingSlowIsNoContentionAlthoughSomeOfItRunsBesideCommunication) {
+  SmallJob job;
+  job.layers = 4;
+  job.kernel = [](const KernelAt& k) { return (k.beside ? 1.05 : 1.0) * (k.rank == 3 ? 1.1 : 1.0); };
+  ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {3}, Cause::kGpuClock);
+}
+
+TEST(Causes, AHostThatIsLateBeforeTheFirstCopyOfEachStepWaitsForData) {
+  SmallJob job;
+  job.gap_us = [](const CallAt& c) { return c.rank == 1 && c.head ? 900.0 : 0.0; };
+  ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {1}, Cause::kDataLoader);
+}
+
+TEST(Causes, AHostThatIsLateEverywhereLaunchesSlowly) {
+  SmallJob job;
+  job.gap_us = [](const CallAt& c) { return c.rank == 4 && !c.end ? 250.0 : 0.0; };
+  ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {4}, Cause::kHostLaunch);
+}
+
+TEST(Causes, AllRanksOfOneHostLaunchingSlowlyAreItsProcessors) {
+  SmallJob job;
+  job.data_parallel = 8;
+  job.ranks_per_host = 4;
+  job.gap_us = [](const CallAt& c) { return c.host == 2 && !c.end ? 250.0 : 0.0; };
+  ExpectFirst(DiagnoseJob(job), CulpritKind::kHost, {8, 9, 10, 11}, Cause::kCpuContention);
+}
+
+// All of a stage's ranks are slow, so only other stages tell.
+TEST(Causes, AHostThatIsAWholeStageIsComparedWithTheOtherStages) {
+  for (const int slow : {0, 1}) {
+    SmallJob job;
+    job.data_parallel = 2, job.pipeline = 2;
+    job.ranks_per_host = 4;
+    job.gap_us = [slow](const CallAt& c) { return c.host == slow && !c.end ? 250.0 : 0.0; };
+    const std::vector<uint32_t> ranks = slow == 0 ? std::vector<uint32_t>{0, 1, 2, 3} : std::vector<uint32_t>{4, 5, 6, 7};
+    ExpectFirst(DiagnoseJob(job), CulpritKind::kHost, ranks, Cause::kCpuContention);
+  }
+}
+
+TEST(Causes, PausesAtChangingPlacesOfOneRankAreItsOwn) {
+  SmallJob job;
+  job.gap_us = [](const CallAt& c) { return c.rank == 6 && c.step % 4 == 1 && c.place == 3 + (c.step * 5) % 17 ? 20'000.0 : 0.0; };
+  ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {6}, Cause::kHostPause);
+}
+
+TEST(Causes, ShortPausesAreCountedInTheEvidence) {
+  SmallJob job;
+  job.gap_us = [](const CallAt& c) { return c.rank == 6 && c.step % 4 == 1 && c.place >= 3 + c.step % 5 && c.place < 8 + c.step % 5 ? 1'500.0 : 0.0; };
+  const Diagnosis d = DiagnoseJob(job);
+  ExpectFirst(d, CulpritKind::kRank, {6}, Cause::kHostPause);
+  ASSERT_FALSE(d.findings.empty());
+  EXPECT_THAT(d.findings[0].evidence[0], HasSubstr("its host stops for up to 1.50 ms in 5 of 19 steps, at 9 places"));
+}
+
+TEST(Causes, PausesThatWanderOverTheRanksAreNobodys) {
+  SmallJob job;
+  job.gap_us = [](const CallAt& c) { return (c.rank * 3 + c.step) % 8 == 0 && c.place == 3 + (c.rank * 7 + c.step * 5) % 20 ? 20'000.0 : 0.0; };
+  const Diagnosis d = DiagnoseJob(job);
+  ExpectFirst(d, CulpritKind::kJob, {0, 1, 2, 3, 4, 5, 6, 7}, Cause::kHostPause);
+}
+
+TEST(Causes, TimeInCallsThatAllocateIsTheAllocators) {
+  SmallJob job;
+  const auto here = [](const CallAt& c) { return c.rank == 7 && c.step % 3 == 1 && c.place == 4 + (c.step * 5) % 17; };
+  job.gap_us = [here](const CallAt& c) { return here(c) ? 20'000.0 : 0.0; };
+  job.gap_call = [here](const CallAt& c) { return here(c) ? std::string("cudaFree") : std::string(); };
+  const Diagnosis d = DiagnoseJob(job);
+  ExpectFirst(d, CulpritKind::kRank, {7}, Cause::kHostAllocator);
+  EXPECT_THAT(d.findings[0].evidence[0], HasSubstr("cudaFree"));
+}
+
+TEST(Causes, StopsInARhythmAreCheckpointsOfAllOrOfRankZero) {
+  for (const bool alone : {false, true}) {
+    SmallJob job;
+    job.gap_us = [alone](const CallAt& c) { return c.end && c.step % 5 == 4 && (!alone || c.rank == 0) ? 30'000.0 : 0.0; };
+    const Diagnosis d = DiagnoseJob(job);
+    if (alone) {
+      ExpectFirst(d, CulpritKind::kRank, {0}, Cause::kCheckpoint);
+    } else {
+      ExpectFirst(d, CulpritKind::kJob, {0, 1, 2, 3, 4, 5, 6, 7}, Cause::kCheckpoint);
+    }
+  }
+}
+
+TEST(Causes, SlowCopiesAreNamedAsSuch) {
+  SmallJob job;
+  job.copy = [](int rank, int) { return rank == 2 ? 8.0 : 1.0; };
+  ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {2}, Cause::kCopy);
+}
+
+bool Has(const std::vector<int>& members, int rank) { return std::find(members.begin(), members.end(), rank) != members.end(); }
+
+TEST(Causes, ARankAllOfWhoseTransfersAreSlowHasABadLink) {
+  SmallJob job;
+  job.transfer = [](const TransferAt& t) { return Has(t.members, 5) && t.members.size() < 8 ? 2.0 : 1.0; };
+  ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {5}, Cause::kSlowLink);
+}
+
+TEST(Causes, AHostAllOfWhoseWaysOutAreSlowHasABadCard) {
+  SmallJob job;
+  job.data_parallel = 2;
+  job.tensor_parallel = 4;
+  job.pipeline = 3;
+  job.ranks_per_host = 4;
+  job.transfer = [](const TransferAt& t) {
+    const bool touches = std::any_of(t.members.begin(), t.members.end(), [](int m) { return m >= 8 && m < 12; });
+    return touches && t.between_hosts && t.members.size() < 24 ? 3.0 : 1.0;
+  };
+  ExpectFirst(DiagnoseJob(job), CulpritKind::kHost, {8, 9, 10, 11}, Cause::kSlowLink);
+}
+
+TEST(Causes, OneSlowGroupWhoseMembersAreOtherwiseFineIsThatGroup) {
+  SmallJob job;
+  job.transfer = [](const TransferAt& t) { return t.members == std::vector<int>{2, 3} ? 4.0 : 1.0; };
+  ExpectFirst(DiagnoseJob(job), CulpritKind::kGroup, {2, 3}, Cause::kSlowLink);
+}
+
+TEST(Causes, NowTheseNowThoseTransfersAreCongestion) {
+  SmallJob job;
+  job.data_parallel = 4;
+  job.tensor_parallel = 4;
+  job.ranks_per_host = 4;
+  job.transfer = [](const TransferAt& t) { return t.between_hosts && t.members.size() == 4 && (t.members[0] * 7 + t.step * 3) % 5 < 2 ? 4.0 : 1.0; };
+  const Diagnosis d = DiagnoseJob(job);
+  ASSERT_FALSE(d.findings.empty());
+  EXPECT_EQ(CauseName(d.findings[0].cause), "congestion") << Told(d);
+  EXPECT_EQ(CulpritKindName(d.findings[0].kind), "job");
+}
+
+// Four stages of two replicas.
+SmallJob Pipeline() {
+  SmallJob job;
+  job.data_parallel = 2;
+  job.pipeline = 4;
+  job.microbatches = 4;
+  job.layers = 1;
+  return job;
+}
+
+TEST(Causes, AStageWithMoreToDoIsImbalanceOfStages) {
+  SmallJob job = Pipeline();
+  job.kernel = [](const KernelAt& k) { return k.stage == 3 ? 1.15 : 1.0; };
+  ExpectFirst(DiagnoseJob(job), CulpritKind::kStage, {12, 13, 14, 15}, Cause::kStageImbalance);
+}
+
+TEST(Causes, AStageWithMoreToDoForAWhileIsNoRanks) {
+  SmallJob job = Pipeline();
+  job.kernel = [](const KernelAt& k) { return k.stage == 1 && k.step >= 6 && k.step < 13 ? 1.15 : 1.0; };
+  const Diagnosis d = DiagnoseJob(job);
+  ExpectFirst(d, CulpritKind::kStage, {4, 5, 6, 7}, Cause::kStageImbalance);
+  EXPECT_EQ(d.findings.size(), 1u) << Told(d);
+  EXPECT_THAT(d.findings[0].evidence[0], HasSubstr("all its ranks alike"));
+}
+
+// Beside the slow one the other stage is the slower in the rest of the steps.
+TEST(Causes, OfTwoStagesTheOneThatTakesLongerNowAndThenIsNamed) {
+  for (const int slow : {0, 1}) {
+    for (const uint64_t seed : {1, 2, 3, 4, 5}) {
+      SmallJob job;
+      job.data_parallel = 8, job.tensor_parallel = 1, job.pipeline = 2, job.steps = 12, job.seed = seed;
+      job.kernel = [slow](const KernelAt& k) { return k.stage == slow && (k.step == 3 || k.step == 4 || k.step == 8 || k.step == 10) ? 1.2 : 1.0; };
+      std::vector<uint32_t> ranks(8);
+      std::iota(ranks.begin(), ranks.end(), slow == 0 ? 0u : 8u);
+      ExpectFirst(DiagnoseJob(job), CulpritKind::kStage, ranks, Cause::kStageImbalance);
+    }
+  }
+}
+
+TEST(Causes, OneSlowRankOfAStageIsNoImbalanceOfStages) {
+  SmallJob job = Pipeline();
+  job.kernel = [](const KernelAt& k) { return k.rank == 13 ? 1.15 : 1.0; };
+  ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {13}, Cause::kGpuClock);
+}
+
+double Sequence(uint64_t seed, int replica, int step, int microbatch) {
+  std::mt19937_64 random(seed + static_cast<uint64_t>(((step * 64) + replica) * 64 + microbatch) * 0x9E3779B97F4A7C15ull);
+  random.discard(3);
+  return std::max(0.3, 1 + 0.25 * std::normal_distribution<double>(0, 1)(random));
+}
+
+TEST(Causes, AttentionThatVariesFromMicrobatchToMicrobatchIsTheSequences) {
+  SmallJob job;
+  job.microbatches = 4;
+  job.kernel = [](const KernelAt& k) { return k.kernel == JobKernel::kAttention ? Sequence(5, k.replica, k.step, k.microbatch) : 1.0; };
+  const Diagnosis d = DiagnoseJob(job);
+  ExpectFirst(d, CulpritKind::kData, {}, Cause::kSequenceImbalance);
+  EXPECT_GT(d.findings[0].gain_ns, 0.01 * d.step_ns) << Told(d);
+}
+
+TEST(Causes, DriftOfWholeRanksIsNoSequences) {
+  SmallJob job;
+  job.drift = [](int rank, int step) { return Sequence(9, rank, step, 0) > 1 ? 1.02 : 0.98; };
+  for (const Finding& f : DiagnoseJob(job).findings) EXPECT_NE(CauseName(f.cause), "sequence_imbalance");
+}
+
+TEST(Causes, ExpertsWithMoreTokensAreImbalanceOfExpertsAndASlowGpuIsNot) {
+  SmallJob job;
+  job.experts = true;
+  job.tensor_parallel = 1;
+  job.data_parallel = 8;
+  job.kernel = [](const KernelAt& k) { return k.kernel == JobKernel::kExperts ? (k.rank == 3 ? 1.5 : 0.93) : 1.0; };
+  ExpectFirst(DiagnoseJob(job), CulpritKind::kData, {3}, Cause::kExpertImbalance);
+  job.kernel = [](const KernelAt& k) { return k.rank == 3 ? 1.15 : 1.0; };
+  ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {3}, Cause::kGpuClock);
+}
+
+// Whoever gets more tokens computes longer and is sent to longer: evening them out takes both away.
+TEST(Causes, EvenExpertsGainTheirUnevenExchangesToo) {
+  SmallJob even;
+  even.experts = true;
+  even.tensor_parallel = 1;
+  even.data_parallel = 8;
+  even.tokens = [](int) { return 1.0; };
+  SmallJob job = even;
+  job.tokens = [](int rank) { return rank == 3 ? 1.7 : 0.9; };
+  job.kernel = [](const KernelAt& k) { return k.kernel == JobKernel::kExperts ? (k.rank == 3 ? 1.7 : 0.9) : 1.0; };
+  const Diagnosis d = DiagnoseJob(job);
+  ExpectFirst(d, CulpritKind::kData, {3}, Cause::kExpertImbalance);
+  const double truth = d.step_ns - DiagnoseJob(even).step_ns;
+  EXPECT_NEAR(d.findings[0].gain_ns, truth, 0.05 * truth);
+}
+
+TEST(Causes, WhatSlowsEverybodyAtOnceIsCommon) {
+  SmallJob job;
+  job.kernel = [](const KernelAt& k) { return k.step >= 11 ? 1.12 : 1.0; };
+  const Diagnosis d = DiagnoseJob(job);
+  ExpectFirst(d, CulpritKind::kJob, {0, 1, 2, 3, 4, 5, 6, 7}, Cause::kCommon);
+  ASSERT_TRUE(d.findings[0].since_step.has_value());
+  EXPECT_EQ(*d.findings[0].since_step, 111);
+}
+
+TEST(Causes, AnEpisodeIsNamedWithItsFirstAndLastStep) {
+  SmallJob job;
+  job.steps = 30;
+  job.kernel = [](const KernelAt& k) { return k.rank == 4 && k.step >= 12 && k.step < 20 ? 1.15 : 1.0; };
+  const Diagnosis d = DiagnoseJob(job);
+  ExpectFirst(d, CulpritKind::kRank, {4}, Cause::kGpuClock);
+  EXPECT_EQ(d.findings[0].since_step, 112);
+  EXPECT_EQ(d.findings[0].until_step, 119);
+}
+
+TEST(Causes, ARankThatIsSlowNowAndThenIsNamed) {
+  SmallJob job;
+  job.steps = 30;
+  job.kernel = [](const KernelAt& k) { return k.rank == 4 && (k.step == 4 || k.step == 13 || k.step == 14 || k.step == 25) ? 1.4 : 1.0; };
+  ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {4}, Cause::kGpuClock);
+}
+
+TEST(Causes, OfTwoEqualPeersNoneIsNamedAlone) {
+  SmallJob job;
+  job.data_parallel = 2;
+  job.tensor_parallel = 1;
+  job.kernel = [](const KernelAt& k) { return k.rank == 1 ? 1.2 : 1.0; };
+  const Diagnosis d = DiagnoseJob(job);
+  ExpectFirst(d, CulpritKind::kGroup, {0, 1}, Cause::kGpuClock);
+  EXPECT_EQ(d.findings[0].verdict, Verdict::kUndecided);
+  EXPECT_FALSE(d.findings[0].told_apart);
+}
+
+TEST(Causes, OfTwoEqualPeersTheOneThatWasFasterBeforeIsNamed) {
+  SmallJob job;
+  job.data_parallel = 2;
+  job.tensor_parallel = 1;
+  job.steps = 30;
+  job.kernel = [](const KernelAt& k) { return k.rank == 1 && k.step >= 14 ? 1.2 : 1.0; };
+  ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {1}, Cause::kGpuClock);
+}
+
+TEST(Causes, TwoEquallySlowRanksAreBothNamed) {
+  SmallJob job;
+  job.kernel = [](const KernelAt& k) { return k.rank == 1 || k.rank == 6 ? 1.1 : 1.0; };
+  const Diagnosis d = DiagnoseJob(job);
+  ASSERT_EQ(d.findings.size(), 2u) << Told(d);
+  std::vector<uint32_t> named = {d.findings[0].rank_indices[0], d.findings[1].rank_indices[0]};
+  std::sort(named.begin(), named.end());
+  EXPECT_EQ(named, (std::vector<uint32_t>{1, 6}));
+}
+
+TEST(Causes, ASlowHostIsOneEntryAndNotEight) {
+  SmallJob job;
+  job.data_parallel = 8;
+  job.ranks_per_host = 4;
+  job.kernel = [](const KernelAt& k) { return k.rank / 4 == 1 ? 1 + (Memory(k.kernel) ? 0.03 : 0.1) : 1.0; };
+  const Diagnosis d = DiagnoseJob(job);
+  ExpectFirst(d, CulpritKind::kHost, {4, 5, 6, 7}, Cause::kGpuClock);
+  EXPECT_EQ(d.findings.size(), 1u) << Told(d);
+}
+
+TEST(Causes, AGpuThreePercentSlowAmongManyIsNamedFromTwentySteps) {
+  for (const int replicas : {4, 16}) {
+    SmallJob job;
+    job.data_parallel = replicas;
+    job.kernel = [](const KernelAt& k) { return k.rank == 3 ? 1.03 : 1.0; };
+    ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {3}, Cause::kGpuClock);
+  }
+}
+
+TEST(Causes, HealthyJobsStayHealthyWhateverTheirNoise) {
+  int called = 0, jobs = 0;
+  std::string said;
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  constexpr int kSeeds = 2;
+#else
+  constexpr int kSeeds = 12;
+#endif
+  for (const double noise : {0.005, 0.01, 0.03}) {
+    for (const bool drifts : {false, true}) {
+      for (int seed = 0; seed < kSeeds; ++seed) {
+        SmallJob job;
+        job.seed = static_cast<uint64_t>(seed) * 31 + 7;
+        job.noise = noise;
+        job.ranks_per_host = 4;
+        std::map<std::pair<int, int>, double> factors;
+        std::mt19937_64 random(job.seed);
+        std::normal_distribution<double> normal(0, noise / 2);
+        for (int who = 0; who < 10; ++who) {
+          double value = normal(random);
+          for (int step = 0; step < job.steps; ++step) {
+            value = 0.6 * value + 0.8 * normal(random);
+            factors[{who, step}] = 1 + value;
+          }
+        }
+        if (drifts) job.drift = [&](int rank, int step) { return factors[{rank, step}] * factors[{8 + rank / 4, step}]; };
+        const Diagnosis d = DiagnoseJob(job);
+        ++jobs;
+        if (d.findings.empty()) continue;
+        ++called;
+        said += Told(d);
+      }
+    }
+  }
+  EXPECT_LE(called, jobs / 100) << called << " of " << jobs << "\n" << said;
+}
+
+TEST(Causes, WithTwoStepsNothingIsDecided) {
+  SmallJob job;
+  job.steps = 2;
+  job.kernel = [](const KernelAt& k) { return k.rank == 5 ? 1.3 : 1.0; };
+  const Diagnosis d = DiagnoseJob(job);
+  EXPECT_FALSE(d.noise_floor_ns.has_value());
+  for (const Finding& f : d.findings) EXPECT_EQ(f.verdict, Verdict::kUndecided);
+}
+
+TEST(Causes, EveryCauseOfTheContractHasItsName) {
+  const std::vector<std::string> names = {"unknown", "gpu_clock", "gpu_memory", "contention", "host_launch", "data_loader", "host_pause", "host_allocator",
+                                          "cpu_contention", "slow_link", "congestion", "stage_imbalance", "sequence_imbalance", "expert_imbalance", "copy",
+                                          "checkpoint", "common", "victim"};
+  for (size_t i = 0; i < names.size(); ++i) EXPECT_EQ(CauseName(static_cast<Cause>(i)), names[i]);
+}
+
+}  // namespace
+}  // namespace lockstep::analysis

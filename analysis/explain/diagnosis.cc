@@ -1,0 +1,245 @@
+#include "analysis/explain/diagnosis.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "analysis/explain/causes.h"
+#include "analysis/explain/chance.h"
+#include "analysis/explain/explain.h"
+#include "analysis/gains/gains.h"
+#include "analysis/explain/verdicts.h"
+#include "base/median.h"
+
+namespace lockstep::analysis {
+namespace {
+
+// Without a noise floor (too few steps) only what costs this part of the step is listed.
+constexpr double kListedWithoutFloor = 0.02;
+
+class Diagnostician {
+ public:
+  explicit Diagnostician(const GraphInput& input) : in_(input), gains_(input) {}
+
+  Diagnosis Run() {
+    out_.edges = gains_.graph().edges;
+    out_.cut_edges = gains_.graph().cut_edges;
+    if (gains_.empty()) return std::move(out_);
+    gains_.Measure();
+    TakeFigures();
+    SetNoiseFloor();
+    out_.has_ideal = out_.lost_ns >= -Floor();
+    if (Matched() >= kMatchedForVerdict && AllGraphsSeen()) {
+      if (gains_.steps() >= kLeastSteps) {
+        ListExplanations();
+      } else {
+        ListCostliestRanks();
+      }
+    }
+    TraceWaiting();
+    Balance();
+    if (gains_.steps() >= kLeastSteps) out_.not_the_cause = NotTheCause(in_, gains_, seen_, out_.findings, Floor());
+    return std::move(out_);
+  }
+
+ private:
+  // Where a graph's kernels are missing a rank that works seems to idle.
+  bool AllGraphsSeen() const {
+    return std::all_of(in_.capture.ranks.begin(), in_.capture.ranks.end(), [](const store::RankData& r) { return r.unseen_graph_launches == 0; });
+  }
+  double Matched() const { return in_.matches.MatchedFraction().value_or(1); }
+
+  void TraceWaiting() {
+    out_.layout = gains_.layout();
+    std::vector<uint32_t> named;
+    for (const Finding& f : out_.findings) {
+      // What everybody does is nobody's delay.
+      if (f.kind != CulpritKind::kJob && f.kind != CulpritKind::kData) named.insert(named.end(), f.rank_indices.begin(), f.rank_indices.end());
+    }
+    out_.waiting = SummarizeWaiting(in_, gains_, out_.layout, named);
+  }
+
+  void TakeFigures() {
+    out_.step_durations = gains_.step_durations();
+    out_.step_ns = gains_.step_ns();
+    out_.transfer_free_step_ns = gains_.transfer_free_step_ns();
+    out_.ideal_transfer_free_step_ns = gains_.ideal_transfer_free_step_ns();
+    MeasureIdealCompute();
+    out_.lost_ns = gains_.lost_ns();
+    out_.ideal_step_ns = gains_.ideal_step_ns();
+    out_.noise_ns = gains_.levelled_step_ns() - out_.ideal_step_ns;
+    const Interval95 step = BootstrapMean(out_.step_durations);
+    if (out_.ideal_step_ns > 0) out_.ratio_interval = {step.low / out_.ideal_step_ns, step.high / out_.ideal_step_ns};
+    out_.rank_step_lost = gains_.rank_step_costs();
+    out_.rank_gain_bounds = gains_.rank_gain_bounds();
+    for (const auto& gains : gains_.rank_gains()) {
+      out_.rank_gains.push_back(gains.empty() ? std::numeric_limits<double>::quiet_NaN() : Mean(gains));
+    }
+    for (double cost : gains_.owner_costs()) out_.critical_communication_ns += cost;
+  }
+
+  void MeasureIdealCompute() {
+    std::vector<double> compute(in_.capture.ranks.size(), 0);
+    for (uint32_t u = 0; u < gains_.graph().units.size(); ++u) {
+      const Unit& unit = gains_.graph().units[u];
+      if (unit.step >= 0 && unit.kind == UnitKind::kKernel) compute[unit.rank_index] += gains_.ideal().work[u];
+    }
+    out_.ideal_compute_ns = *std::max_element(compute.begin(), compute.end()) / static_cast<double>(gains_.steps());
+  }
+
+  // What the split charges to the costliest rank when ranks are alike: their labels permuted within blocks of steps.
+  void SetNoiseFloor() {
+    if (gains_.steps() < kLeastSteps) return;
+    out_.noise_floor_ns = std::max(kLeastShare * out_.step_ns, PermutedTop(gains_.rank_step_costs()));
+  }
+
+  double Floor() const { return out_.noise_floor_ns.value_or(kListedWithoutFloor * out_.step_ns); }
+
+  // ---- with enough steps
+
+  void ListExplanations() {
+    seen_ = Explain(in_, gains_, gains_.layout());
+    for (Explanation& e : seen_.list) {
+      Finding f{.kind = e.kind, .rank_indices = std::move(e.rank_indices), .told_apart = e.told_apart, .cause = e.cause};
+      f.lost_ns = gains_.LostTo(e.pieces);
+      f.fix.pieces = std::move(e.pieces);
+      f.evidence = std::move(e.evidence);
+      f.late = e.late;
+      rule_shares_.push_back(e.rule_share);
+      out_.findings.push_back(std::move(f));
+    }
+    KeepCostly();
+    ShareAmongEquals();
+    Order();
+    out_.fixes = GreedyFixes(gains_, Fixes(), Floor());
+    for (size_t i = 0; i < out_.findings.size(); ++i) {
+      Finding& f = out_.findings[i];
+      Judge(f, Floor(), rule_shares_[i], gains_.steps(), Matched());
+      DateFinding(f, in_, gains_.graph());
+      CountDelayed(f, in_, out_.step_ns);
+    }
+  }
+
+  std::vector<Fix> Fixes() const {
+    std::vector<Fix> fixes;
+    for (const Finding& f : out_.findings) fixes.push_back(f.fix);
+    return fixes;
+  }
+
+  template <typename Keep>
+  void Filter(const Keep& keep) {
+    size_t kept = 0;
+    for (size_t i = 0; i < out_.findings.size(); ++i) {
+      if (!keep(out_.findings[i])) continue;
+      std::swap(out_.findings[kept], out_.findings[i]);
+      std::swap(rule_shares_[kept++], rule_shares_[i]);
+    }
+    out_.findings.resize(kept);
+    rule_shares_.resize(kept);
+  }
+
+  // What costs less than the floor, alone and beside what else there is, is not worth a line.
+  void KeepCostly() {
+    for (int round = 0; round < 2; ++round) {
+      const std::vector<Fix> fixes = Fixes();
+      const std::vector<std::vector<double>> alone = gains_.OfEach(fixes);
+      const std::vector<std::vector<double>> beside = GainsBesideOthers(gains_, fixes);
+      for (size_t i = 0; i < fixes.size(); ++i) {
+        out_.findings[i].gain_per_step = alone[i];
+        out_.findings[i].gain_beside_others = beside[i];
+      }
+      const size_t before = out_.findings.size();
+      Filter([&](const Finding& f) {
+        const double gain = std::max(Mean(f.gain_per_step), Mean(f.gain_beside_others));
+        return std::max(f.lost_ns, Mean(f.gain_beside_others)) >= Floor() && gain >= Floor() / 2;
+      });
+      if (out_.findings.size() == before) return;
+    }
+  }
+
+  // Of two that hold everybody back together, the split charges the slower one alone. Where there are such, what it charges to
+  // all of them is shared fairly.
+  void ShareAmongEquals() {
+    for (Finding& f : out_.findings) f.hidden = f.lost_ns < Floor();
+    if (std::none_of(out_.findings.begin(), out_.findings.end(), [](const Finding& f) { return f.hidden; })) return;
+    const std::vector<std::vector<double>> shares = FairShares(gains_, Fixes());
+    double charged = 0, shared = 0;
+    for (size_t i = 0; i < shares.size(); ++i) {
+      charged += out_.findings[i].lost_ns;
+      shared += Mean(shares[i]);
+    }
+    if (shared <= 0 || charged <= 0) return;
+    for (size_t i = 0; i < shares.size(); ++i) {
+      Finding& f = out_.findings[i];
+      f.lost_ns = Mean(shares[i]) * charged / shared;
+      if (f.kind != CulpritKind::kRank || f.rank_indices.size() != 1) continue;
+      std::vector<double>& by_step = out_.rank_step_lost[f.rank_indices[0]];
+      for (size_t k = 0; k < by_step.size(); ++k) by_step[k] = shares[i][k] * charged / shared;
+    }
+    Filter([&](const Finding& f) { return f.lost_ns >= Floor(); });
+  }
+
+  void Order() {
+    std::vector<size_t> order(out_.findings.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return out_.findings[a].lost_ns > out_.findings[b].lost_ns; });
+    std::vector<Finding> findings;
+    std::vector<double> shares;
+    for (size_t i : order) {
+      findings.push_back(std::move(out_.findings[i]));
+      shares.push_back(rule_shares_[i]);
+    }
+    out_.findings = std::move(findings);
+    rule_shares_ = std::move(shares);
+  }
+
+  // ---- with too few
+
+  void ListCostliestRanks() {
+    const Excess excess(in_, gains_.graph(), gains_.classes(), gains_.typical(), {});
+    const KernelKinds kinds(in_.capture);
+    const CauseRules rules(in_, gains_, excess, kinds);
+    for (uint32_t r = 0; r < in_.capture.ranks.size(); ++r) {
+      const RankCost& cost = gains_.rank_costs()[r];
+      if (cost.total() < Floor()) continue;
+      CauseFinding cause = rules.OfCost(r, cost);
+      Finding f{.rank_indices = {r}, .cause = cause.cause, .lost_ns = cost.total()};
+      f.fix.rank_indices = {r};
+      f.evidence = std::move(cause.evidence);
+      f.late = cause.late;
+      f.gain_per_step = gains_.Of(f.fix);
+      f.gain_beside_others = f.gain_per_step;
+      out_.findings.push_back(std::move(f));
+    }
+    rule_shares_.assign(out_.findings.size(), 0);
+    Order();
+    out_.fixes = GreedyFixes(gains_, Fixes(), Floor());
+    for (Finding& f : out_.findings) {
+      Judge(f, Floor(), 0, gains_.steps(), Matched());
+      CountDelayed(f, in_, out_.step_ns);
+    }
+  }
+
+  // Listed + noise + unlisted + unexplained == lost.
+  void Balance() {
+    double listed = 0, charged = 0;
+    for (const Finding& f : out_.findings) listed += f.lost_ns;
+    for (const RankCost& c : gains_.rank_costs()) charged += c.total();
+    for (double c : gains_.owner_costs()) charged += c;
+    out_.unlisted_ns = charged - listed - out_.noise_ns;
+    out_.unexplained_ns = out_.lost_ns - listed - out_.noise_ns - out_.unlisted_ns;
+  }
+
+  const GraphInput& in_;
+  Gains gains_;
+  Explanations seen_;
+  std::vector<double> rule_shares_;  // by finding
+  Diagnosis out_;
+};
+
+}  // namespace
+
+Diagnosis Diagnose(const GraphInput& input) { return Diagnostician(input).Run(); }
+
+}  // namespace lockstep::analysis

@@ -1,0 +1,398 @@
+#include "aggregator/analysis/links.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "analysis/prepare/stats.h"
+
+namespace lockstep::analysis {
+namespace {
+
+using store::kNone;
+
+// Slow is what takes this much longer than its peers and stands out of the others' spread.
+constexpr double kSlowRatio = 1.08;
+constexpr double kSlowSigmas = 4.0;
+// In a single step by more.
+constexpr double kSlowStepRatio = 1.15;
+constexpr double kSlowStepSigmas = 6.0;
+// A culprit's groups are slow together in most of the steps in which any of them is.
+constexpr double kTogether = 0.75;
+constexpr double kFixed = 0.8;
+constexpr size_t kSeveral = 3;
+// So many groups have a middle one.
+constexpr size_t kLeastForMiddle = 4;
+// What kernels beside it add to a transfer.
+constexpr double kMostByWork = 0.1;
+
+}  // namespace
+
+bool OnSetClock(const GraphInput& input, std::span<const uint32_t> rank_indices) {
+  return std::any_of(rank_indices.begin(), rank_indices.end(), [&](uint32_t r) {
+    const uint32_t host = input.capture.ranks[r].host;
+    return host < input.clock.hosts().size() && input.clock.hosts()[host].step_noticed;
+  });
+}
+
+namespace {
+
+class Finder {
+ public:
+  Finder(const GraphInput& input, const Graph& graph, const Classes& classes, const Excess& excess)
+      : in_(input), graph_(graph), classes_(classes), excess_(excess), steps_(input.steps.count()) {}
+
+  LinkFindings Run() {
+    Compare();
+    if (out_.compared.empty()) return std::move(out_);
+    Mark();
+    CoverByCulprits();
+    if (changing_ >= kSeveral) {
+      // So many links that are each bad now and then are traffic.
+      traffic_ = true;
+      out_.slow.clear();
+      taken_.clear();
+      for (size_t i = 0; i < left_.size(); ++i) left_[i] = out_.compared[i].slow;
+      CoverByCulprits();
+    }
+    CoverRest();
+    if (out_.slow.empty()) return std::move(out_);
+    cells_of_owner_.resize(classes_.owners.size());
+    for (uint32_t c = 0; c < classes_.cells.size(); ++c) {
+      if (classes_.cells[c].kind == UnitKind::kTransfer) cells_of_owner_[classes_.cells[c].owner].push_back(c);
+    }
+    for (SlowLink& link : out_.slow) Describe(link);
+    return std::move(out_);
+  }
+
+ private:
+  void Compare() {
+    row_of_.assign(classes_.owners.size(), kNone);
+    for (uint32_t o = 0; o < classes_.owners.size(); ++o) {
+      const ExcessSeries& series = excess_.OfOwner(o);
+      if (series.typical_ns <= 0) continue;
+      TransferComparison row{.owner = o, .between_hosts = BetweenHosts(o), .excess_ns = series.by_step};
+      row.slow.assign(steps_, 0);
+      row_of_[o] = static_cast<uint32_t>(out_.compared.size());
+      out_.compared.push_back(std::move(row));
+    }
+    TakeOffStages();
+    for (TransferComparison& row : out_.compared) row.ratio = 1 + Median(row.excess_ns) / Typical(row);
+  }
+
+  // Groups of one stage have the same work beside them, which slows them alike.
+  void TakeOffStages() {
+    std::map<int32_t, std::vector<uint32_t>> stages;
+    for (uint32_t i = 0; i < out_.compared.size(); ++i) {
+      const int32_t stage = excess_.StageOfOwner(out_.compared[i].owner);
+      if (stage >= 0) stages[stage].push_back(i);
+    }
+    for (const auto& [stage, rows] : stages) {
+      if (rows.size() < kLeastForMiddle) continue;
+      std::vector<double> middles;
+      for (uint32_t i : rows) middles.push_back(Median(out_.compared[i].excess_ns) / Typical(out_.compared[i]));
+      // A bad card slows half of a small stage's groups, and may well slow all of them: of two in the middle the faster one, and no
+      // more than such work can do.
+      const auto faster = middles.begin() + static_cast<std::ptrdiff_t>((middles.size() - 1) / 2);
+      std::nth_element(middles.begin(), faster, middles.end());
+      const double middle = std::clamp(*faster, -kMostByWork, kMostByWork);
+      for (uint32_t i : rows) {
+        for (double& e : out_.compared[i].excess_ns) e -= middle * Typical(out_.compared[i]);
+      }
+    }
+  }
+
+  bool BetweenHosts(uint32_t owner) const {
+    const auto& members = classes_.owners[owner].rank_indices;
+    return std::any_of(members.begin(), members.end(), [&](uint32_t r) { return HostOf(r) != HostOf(members[0]); });
+  }
+  uint32_t HostOf(uint32_t r) const { return in_.capture.ranks[r].host; }
+
+  // Half of them at least are taken to be healthy.
+  static double HealthySigma(std::vector<double> ratios) {
+    std::sort(ratios.begin(), ratios.end());
+    ratios.resize((ratios.size() + 1) / 2);
+    return RobustSigma(ratios);
+  }
+
+  void Mark() {
+    std::vector<double> ratios, cells;
+    for (const TransferComparison& row : out_.compared) {
+      ratios.push_back(row.ratio);
+      for (double e : row.excess_ns) cells.push_back(e / Typical(row));
+    }
+    const double limit = std::max(kSlowRatio, 1 + kSlowSigmas * HealthySigma(ratios));
+    const double step_limit = std::max(kSlowStepRatio - 1, kSlowStepSigmas * HealthySigma(cells));
+    for (TransferComparison& row : out_.compared) {
+      // Over many steps a small excess is sure; in one of them only a large one.
+      const bool fixed = row.ratio > limit;
+      // A clock that is set makes transfers longer or shorter in a step, or from a step on.
+      const bool set = OnSetClock(in_, classes_.owners[row.owner].rank_indices);
+      size_t slow = 0;
+      for (size_t k = 0; k < steps_; ++k) {
+        row.slow[k] = fixed || (!set && row.excess_ns[k] > step_limit * Typical(row)) ? 1 : 0;
+        slow += row.slow[k];
+      }
+      row.slow_steps = static_cast<double>(slow) / static_cast<double>(steps_);
+      left_.push_back(row.slow);
+    }
+  }
+
+  double Typical(const TransferComparison& row) const { return excess_.OfOwner(row.owner).typical_ns; }
+
+  // ---- culprits
+
+  struct Suspect {
+    LinkKind kind;
+    std::vector<uint32_t> ranks, hosts;
+    bool leaves_host = false;
+    std::vector<uint32_t> rows;  // all of them must be slow together
+  };
+
+  std::vector<Suspect> Suspects() const {
+    std::map<uint32_t, std::vector<uint32_t>> of_rank, of_rank_outside, of_host;
+    std::map<uint32_t, std::set<uint32_t>> ranks_outside;
+    for (uint32_t i = 0; i < out_.compared.size(); ++i) {
+      for (uint32_t r : classes_.owners[out_.compared[i].owner].rank_indices) {
+        of_rank[r].push_back(i);
+        if (!out_.compared[i].between_hosts) continue;
+        of_rank_outside[r].push_back(i);
+        ranks_outside[HostOf(r)].insert(r);
+        if (of_host[HostOf(r)].empty() || of_host[HostOf(r)].back() != i) of_host[HostOf(r)].push_back(i);
+      }
+    }
+    std::vector<Suspect> suspects;
+    for (const auto& [r, rows] : of_rank) {
+      suspects.push_back({LinkKind::kRank, {r}, {}, false, rows});
+      const auto outside = of_rank_outside.find(r);
+      if (outside != of_rank_outside.end() && outside->second.size() < rows.size()) {
+        suspects.push_back({LinkKind::kRank, {r}, {}, true, outside->second});
+      }
+    }
+    for (const auto& [h, rows] : of_host) {
+      if (ranks_outside[h].size() < 2 || rows.size() < 2) continue;
+      suspects.push_back({LinkKind::kHost, {ranks_outside[h].begin(), ranks_outside[h].end()}, {h}, true, rows});
+    }
+    return suspects;
+  }
+
+  // Steps in which all of its transfers are slow, and the time beyond typical in them that nobody explains yet.
+  struct Fit {
+    double explained = 0;  // ns
+    double together = 0;   // of the excess of its rows in slow steps
+    std::vector<uint8_t> steps;
+  };
+
+  Fit FitOf(const Suspect& suspect) const {
+    Fit fit;
+    fit.steps.assign(steps_, 0);
+    double any = 0;
+    for (size_t k = 0; k < steps_; ++k) {
+      bool all = true;
+      double excess = 0, fresh = 0;
+      for (uint32_t i : suspect.rows) {
+        const TransferComparison& row = out_.compared[i];
+        all &= row.slow[k] != 0;
+        if (row.slow[k] != 0) excess += std::max(0.0, row.excess_ns[k]);
+        if (left_[i][k] != 0) fresh += std::max(0.0, row.excess_ns[k]);
+      }
+      any += excess;
+      if (!all) continue;
+      fit.steps[k] = 1;
+      fit.together += excess;
+      fit.explained += fresh;
+    }
+    fit.together = any > 0 ? fit.together / any : 0;
+    return fit;
+  }
+
+  // Those that explain most first. A suspect with a single group explains it no better than the group's other members.
+  void CoverByCulprits() {
+    const std::vector<Suspect> suspects = Suspects();
+    while (true) {
+      double most = 0;
+      Fit best_fit;
+      std::vector<const Suspect*> best;
+      for (const Suspect& s : suspects) {
+        if (s.rows.size() < 2) continue;
+        Fit fit = FitOf(s);
+        if (fit.together < kTogether || fit.explained <= 0) continue;
+        if (traffic_ && !Fixed(fit.steps)) continue;
+        if (fit.explained > most * (1 + 1e-9)) {
+          most = fit.explained;
+          best_fit = std::move(fit);
+          best.clear();
+        }
+        if (fit.explained >= most * (1 - 1e-9) || best.empty()) best.push_back(&s);
+      }
+      if (best.empty()) return;
+      changing_ += Fixed(best_fit.steps) ? 0 : 1;
+      AddCulprit(best, best_fit.steps);
+    }
+  }
+
+  bool Fixed(const std::vector<uint8_t>& steps) const {
+    return static_cast<double>(std::count(steps.begin(), steps.end(), 1)) >= kFixed * static_cast<double>(steps_);
+  }
+
+  void AddCulprit(const std::vector<const Suspect*>& equals, const std::vector<uint8_t>& steps) {
+    const Suspect& first = *equals.front();
+    SlowLink link{.kind = first.kind, .rank_indices = first.ranks, .hosts = first.hosts, .leaves_host = first.leaves_host};
+    // Of equals only those that share everything cannot be told apart.
+    for (const Suspect* other : equals) {
+      if (other == &first || other->rows != first.rows || other->kind != first.kind) continue;
+      link.told_apart = false;
+      for (uint32_t r : other->ranks) {
+        if (std::find(link.rank_indices.begin(), link.rank_indices.end(), r) == link.rank_indices.end()) link.rank_indices.push_back(r);
+      }
+      link.hosts.insert(link.hosts.end(), other->hosts.begin(), other->hosts.end());
+    }
+    Take(link, first.rows, steps);
+  }
+
+  // Takes the rows' slow steps away and adds what they hold to the link.
+  void Take(SlowLink& link, const std::vector<uint32_t>& rows, const std::vector<uint8_t>& steps) {
+    for (uint32_t i : rows) {
+      bool any = false;
+      for (size_t k = 0; k < steps_; ++k) {
+        if (steps[k] == 0 || left_[i][k] == 0) continue;
+        left_[i][k] = 0;
+        any = true;
+        taken_[{static_cast<uint32_t>(out_.slow.size()), i}].push_back(static_cast<uint32_t>(k));
+      }
+      if (any) link.owners.push_back(out_.compared[i].owner);
+    }
+    out_.slow.push_back(std::move(link));
+  }
+
+  // What is left: single groups that are always slow, and groups that are slow now and then.
+  void CoverRest() {
+    std::vector<uint32_t> fixed, changing;
+    for (uint32_t i = 0; i < out_.compared.size(); ++i) {
+      const auto left = static_cast<double>(std::count(left_[i].begin(), left_[i].end(), 1));
+      if (left == 0) continue;
+      (left >= kFixed * static_cast<double>(steps_) ? fixed : changing).push_back(i);
+    }
+    for (uint32_t i : fixed) AddGroup(i);
+    // What happened in one step only is an incident, or a clock that was set.
+    std::set<size_t> steps;
+    for (uint32_t i : changing) {
+      for (size_t k = 0; k < steps_; ++k) {
+        if (left_[i][k] != 0) steps.insert(k);
+      }
+    }
+    if (steps.size() < 2) return;
+    // One group that is slow for a while is that group's path; several at different times are traffic.
+    if (changing.size() == 1) {
+      AddGroup(changing[0]);
+    } else if (changing.size() > 1) {
+      SlowLink link{.kind = LinkKind::kCongestion};
+      for (uint32_t i : changing) {
+        for (uint32_t r : classes_.owners[out_.compared[i].owner].rank_indices) link.rank_indices.push_back(r);
+      }
+      std::sort(link.rank_indices.begin(), link.rank_indices.end());
+      link.rank_indices.erase(std::unique(link.rank_indices.begin(), link.rank_indices.end()), link.rank_indices.end());
+      Take(link, changing, std::vector<uint8_t>(steps_, 1));
+    }
+  }
+
+  void AddGroup(uint32_t i) {
+    SlowLink link{.kind = LinkKind::kGroup};
+    // Members with nothing else to show for themselves are suspects, the others are cleared.
+    std::vector<uint32_t> suspects;
+    for (uint32_t r : classes_.owners[out_.compared[i].owner].rank_indices) {
+      const std::vector<uint32_t>& rows = RowsOfRank(r);
+      const bool cleared = std::any_of(rows.begin(), rows.end(), [&](uint32_t other) { return other != i && out_.compared[other].slow_steps < kFixed; });
+      if (!cleared) suspects.push_back(r);
+    }
+    const auto& members = classes_.owners[out_.compared[i].owner].rank_indices;
+    if (suspects.empty() || suspects.size() == members.size()) {
+      // All cleared, or none: it is what they share. In the latter case it may as well be one of them.
+      link.rank_indices = members;
+      link.surely = suspects.empty();
+    } else {
+      link.kind = LinkKind::kRank;
+      link.rank_indices = suspects;
+      link.told_apart = suspects.size() == 1;
+    }
+    Take(link, {i}, std::vector<uint8_t>(steps_, 1));
+  }
+
+  const std::vector<uint32_t>& RowsOfRank(uint32_t r) {
+    if (rows_of_rank_.empty()) {
+      rows_of_rank_.resize(in_.capture.ranks.size());
+      for (uint32_t i = 0; i < out_.compared.size(); ++i) {
+        for (uint32_t member : classes_.owners[out_.compared[i].owner].rank_indices) rows_of_rank_[member].push_back(i);
+      }
+    }
+    return rows_of_rank_[r];
+  }
+
+  // ---- figures
+
+  void Describe(SlowLink& link) {
+    const auto number = static_cast<uint32_t>(&link - out_.slow.data());
+    double own = 0, peers = 0;
+    std::set<uint32_t> steps;
+    // By taken owner and step: part of its work that is beyond typical.
+    std::map<uint32_t, std::vector<double>> beyond;
+    for (auto it = taken_.lower_bound({number, 0}); it != taken_.end() && it->first.first == number; ++it) {
+      const TransferComparison& row = out_.compared[it->first.second];
+      std::vector<double>& of_owner = beyond.try_emplace(row.owner, steps_, 0.0).first->second;
+      for (uint32_t k : it->second) {
+        own += Typical(row) + row.excess_ns[k];
+        peers += Typical(row);
+        steps.insert(k);
+        const double took = Typical(row) + row.excess_ns[k];
+        if (took > 0) of_owner[k] = row.excess_ns[k] / took;
+      }
+    }
+    link.ratio = peers > 0 ? own / peers : 1;
+    link.slow_steps = static_cast<double>(steps.size()) / static_cast<double>(steps_);
+    std::vector<uint8_t> of_link(in_.capture.ranks.size(), 0);
+    for (uint32_t r : link.rank_indices) of_link[r] = 1;
+    for (const TransferComparison& row : out_.compared) {
+      if (row.slow_steps != 0) continue;
+      const auto& members = classes_.owners[row.owner].rank_indices;
+      if (std::any_of(members.begin(), members.end(), [&](uint32_t r) { return of_link[r] != 0; })) ++link.inside_normal;
+    }
+    AddPieces(link, beyond);
+  }
+
+  // In the order of the cells.
+  void AddPieces(SlowLink& link, const std::map<uint32_t, std::vector<double>>& beyond) {
+    std::vector<uint32_t> cells;
+    for (const auto& [owner, by_step] : beyond) cells.insert(cells.end(), cells_of_owner_[owner].begin(), cells_of_owner_[owner].end());
+    std::sort(cells.begin(), cells.end());
+    for (uint32_t c : cells) {
+      const std::vector<double>& by_step = beyond.at(classes_.cells[c].owner);
+      for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
+        const int32_t k = graph_.units[u].step;
+        if (k >= 0 && by_step[static_cast<size_t>(k)] != 0) link.pieces.push_back({EndOf(u), graph_.work[u] * by_step[static_cast<size_t>(k)]});
+      }
+    }
+  }
+
+  const GraphInput& in_;
+  const Graph& graph_;
+  const Classes& classes_;
+  const Excess& excess_;
+  size_t steps_;
+  std::vector<uint32_t> row_of_;             // by owner
+  std::vector<std::vector<uint32_t>> cells_of_owner_;  // of transfers
+  std::vector<std::vector<uint32_t>> rows_of_rank_;    // built where first needed
+  std::vector<std::vector<uint8_t>> left_;   // by row and step: slow and not yet explained
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> taken_;  // (link, row): steps
+  size_t changing_ = 0;   // culprits found that are not slow throughout
+  bool traffic_ = false;  // then there are so many that only those that are count
+  LinkFindings out_;
+};
+
+}  // namespace
+
+LinkFindings FindSlowLinks(const GraphInput& input, const Graph& graph, const Classes& classes, const Excess& excess) {
+  return Finder(input, graph, classes, excess).Run();
+}
+
+}  // namespace lockstep::analysis

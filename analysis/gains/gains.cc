@@ -1,0 +1,247 @@
+#include "analysis/gains/gains.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/parallel.h"
+
+namespace lockstep::analysis {
+namespace {
+
+using store::kNone;
+
+// Of the ranks of a large job that cannot gain anything worth a word so many are replayed all the same, spread evenly: they show
+// what ranks gain and lose by chance.
+constexpr size_t kSampledRanks = 16;
+// A thread that replays holds the times and durations of every unit; together they stay within this.
+constexpr size_t kReplayBytes = size_t{2} << 30;
+// Timing, moments and what is added to them, and what contention reads.
+constexpr size_t kBytesPerUnit = 7 * sizeof(double) + 3 * (sizeof(double) + 2 * sizeof(uint32_t));
+// Points of the split: a large job's replays take longer, and its sum is exact with any number.
+constexpr size_t kLargeGraph = 2'000'000;
+constexpr int kSplitReplays = 96, kSplitReplaysOfLarge = 32;
+// Replays until kernels and the collectives beside them agree, and when they do: part of a step.
+constexpr int kContentionRounds = 5;
+constexpr double kSettled = 1e-4;
+
+}  // namespace
+
+Gains::Gains(const GraphInput& input)
+    : in_(input),
+      steps_(input.steps.count()),
+      layout_(InferLayout(input.capture, input.matches, input.times, input.steps)),
+      graph_(BuildGraph(input)),
+      classes_(Classify(graph_, input, &layout_)),
+      typical_(graph_, classes_, steps_ >= kLeastSteps) {
+  const size_t fit = std::max<size_t>(1, kReplayBytes / (kBytesPerUnit * std::max<size_t>(1, graph_.units.size())));
+  workers_.resize(std::min<size_t>(ThreadCount(input.threads), fit));
+  if (empty()) return;
+  program_.emplace(graph_, steps_, FirstEnd(graph_, input));
+  Worker& worker = WorkerOf(0);
+  worker.replay.Rerun(worker.timing, {});
+  step_durations_ = worker.replay.StepDurations();
+  step_ns_ = worker.replay.StepTime();
+  rank_gain_bounds_ = Bounds(worker.replay.CriticalPath());
+}
+
+unsigned Gains::Threads() const { return static_cast<unsigned>(workers_.size()); }
+
+// Made where it is first needed, by the thread that needs it.
+Gains::Worker& Gains::WorkerOf(unsigned thread) {
+  std::unique_ptr<Worker>& worker = workers_[thread];
+  if (!worker) worker.reset(new Worker{Replay(*program_), ContentionPlacer(*program_), ObservedTiming(graph_), {}});
+  return *worker;
+}
+
+void Gains::Measure() {
+  if (empty()) return;
+  ideal_ = typical_.Ideal();
+  const std::vector<uint32_t> ranks = RanksToReplay();
+  rank_gains_.resize(in_.capture.ranks.size());
+  // The split takes longest, so it goes first.
+  ParallelFor(Threads(), 1 + kVariants + ranks.size(), [&](unsigned thread, size_t piece) {
+    if (piece == 0) {
+      const AttributionLimits limits{.replays = graph_.units.size() > kLargeGraph ? kSplitReplaysOfLarge : kSplitReplays};
+      split_ = Attribute(*program_, ideal_, limits, &ideal_moments_);
+    } else if (piece <= kVariants) {
+      MeasureVariant(static_cast<Variant>(piece - 1), WorkerOf(thread));
+    } else {
+      const uint32_t r = ranks[piece - 1 - kVariants];
+      rank_gains_[r] = Gain(WorkerOf(thread), {.rank_indices = {r}, .owners = {}});
+    }
+  });
+  GatherCosts();
+}
+
+// All of a small job; of a large one those whose bound could be named, and a sample of the others.
+std::vector<uint32_t> Gains::RanksToReplay() const {
+  const size_t count = in_.capture.ranks.size();
+  std::vector<uint32_t> ranks;
+  const size_t stride = std::max<size_t>(1, count / kSampledRanks);
+  for (uint32_t r = 0; r < count; ++r) {
+    const bool sampled = count <= kReplayedRanks || r % stride == stride / 2;
+    if (sampled || rank_gain_bounds_[r] >= kLeastShare * step_ns_) ranks.push_back(r);
+  }
+  return ranks;
+}
+
+// use(unit) for every unit that the fix may change, some of them twice.
+template <typename Use>
+void Gains::ForEachUnit(const Fix& fix, const Use& use) const {
+  for (uint32_t r : fix.rank_indices) {
+    for (uint32_t u = graph_.rank_begin[r]; u < graph_.rank_begin[r + 1]; ++u) use(u);
+  }
+  typical_.ForEachTransfer(fix.owners, use);
+  for (const Piece& p : fix.pieces) use(UnitOf(p.node));
+}
+
+void Gains::Restore(const Fix& fix, Timing& timing) const {
+  ForEachUnit(fix, [&](uint32_t u) {
+    timing.lead[u] = graph_.lead[u];
+    timing.work[u] = graph_.work[u];
+  });
+}
+
+// Replays the worker's timing, in which `fix` is made. What the fix before changed is what was observed again.
+void Gains::ReplayFix(Worker& worker, const Fix& fix) const {
+  const size_t before = worker.touched.size();
+  ForEachUnit(fix, [&](uint32_t u) { worker.touched.push_back(u); });
+  worker.replay.Rerun(worker.timing, worker.touched);
+  worker.touched.erase(worker.touched.begin(), worker.touched.begin() + static_cast<std::ptrdiff_t>(before));
+  SettleContention(worker, Sweeps::kChanges);
+}
+
+// What waits less beside a kernel slows it less, which moves what waits: repeated until it hardly does. What was replayed before is the
+// worker's timing, and is again afterwards.
+void Gains::SettleContention(Worker& worker, Sweeps sweeps) const {
+  if (graph_.occupying.empty()) return;
+  double before = worker.replay.StepTime();
+  std::vector<uint32_t> placed;
+  for (int round = 0; round < kContentionRounds; ++round) {
+    const size_t known = placed.size();
+    worker.contention.Place(worker.replay, worker.timing, placed);
+    if (placed.size() == known) break;
+    if (sweeps == Sweeps::kWhole) {
+      worker.replay.Run(worker.timing);
+    } else {
+      worker.replay.Rerun(worker.timing, std::span(placed).subspan(known));
+    }
+    const double now = worker.replay.StepTime();
+    if (std::fabs(now - before) < kSettled * step_ns_) break;
+    before = now;
+  }
+  for (uint32_t u : placed) worker.timing.beside[u] = graph_.beside[u];
+  if (sweeps == Sweeps::kChanges) worker.touched.insert(worker.touched.end(), placed.begin(), placed.end());
+}
+
+std::vector<double> Gains::GainNow(const Replay& replay) const {
+  std::vector<double> gain = replay.StepDurations();
+  for (size_t k = 0; k < gain.size(); ++k) gain[k] = step_durations_[k] - gain[k];
+  return gain;
+}
+
+std::vector<double> Gains::Gain(Worker& worker, const Fix& fix) const {
+  typical_.MakeTypical(fix, worker.timing);
+  ReplayFix(worker, fix);
+  Restore(fix, worker.timing);
+  return GainNow(worker.replay);
+}
+
+std::vector<double> Gains::Of(const Fix& fix) {
+  if (empty()) return {};
+  return Gain(WorkerOf(0), fix);
+}
+
+std::vector<std::vector<double>> Gains::OfEach(std::span<const Fix> fixes) {
+  std::vector<std::vector<double>> gains(fixes.size());
+  if (empty()) return gains;
+  ParallelFor(Threads(), fixes.size(), [&](unsigned thread, size_t i) { gains[i] = Gain(WorkerOf(thread), fixes[i]); });
+  return gains;
+}
+
+double Gains::LostTo(const Pieces& pieces) const {
+  double sum = 0;
+  for (const Piece& p : pieces) sum += split_.weight[p.node] * p.ns;
+  return steps_ == 0 ? 0 : PerStep(sum);
+}
+
+std::vector<double> Gains::OfTiming(const std::function<void(Timing&)>& change) {
+  if (empty()) return {};
+  Worker& worker = WorkerOf(0);
+  change(worker.timing);
+  worker.replay.Run(worker.timing);
+  SettleContention(worker, Sweeps::kWhole);
+  worker.timing = ObservedTiming(graph_);
+  return GainNow(worker.replay);
+}
+
+std::vector<double> Gains::Bounds(const std::vector<PathNode>& path) const {
+  std::vector<double> bounds(in_.capture.ranks.size(), 0);
+  std::vector<uint8_t> done(bounds.size(), 0);
+  // Only ranks on the path are made typical, each beside its own peers.
+  Timing typical = ObservedTiming(graph_);
+  for (const PathNode& node : path) {
+    const uint32_t u = UnitOf(node.node);
+    const uint32_t r = graph_.units[u].rank_index;
+    if (graph_.units[u].kind == UnitKind::kTransfer && node.node % 2 != 0) continue;
+    if (done[r] == 0) typical_.MakeTypical({.rank_indices = {r}, .owners = {}}, typical);
+    done[r] = 1;
+    bounds[r] += PerStep(node.weight * (node.node % 2 == 0 ? graph_.lead[u] - typical.lead[u] : graph_.work[u] - typical.work[u]));
+  }
+  return bounds;
+}
+
+void Gains::MeasureVariant(Variant variant, Worker& worker) {
+  if (variant == kLevelled) typical_.Level(worker.timing);
+  if (variant == kIdealTransferFree || variant == kIdeal) worker.timing = ideal_;
+  if (variant == kLevelled || variant == kIdeal) {
+    worker.replay.Run(worker.timing);
+    SettleContention(worker, Sweeps::kWhole);
+    (variant == kLevelled ? levelled_step_ns_ : ideal_step_ns_) = worker.replay.StepTime();
+  } else {
+    // What lies before the first used step stays: steps are counted from where it really ended.
+    for (uint32_t u = 0; u < graph_.units.size(); ++u) {
+      if (graph_.units[u].kind == UnitKind::kTransfer && graph_.units[u].step >= 0) worker.timing.work[u] = 0;
+    }
+    worker.replay.Run(worker.timing);
+    (variant == kTransferFree ? transfer_free_step_ns_ : ideal_transfer_free_step_ns_) = worker.replay.StepTime();
+  }
+  worker.timing = ObservedTiming(graph_);
+}
+
+// The additive split, gathered per rank and kind of unit and per rank and step, and per group for transfers.
+void Gains::GatherCosts() {
+  const size_t ranks = in_.capture.ranks.size();
+  lost_ns_ = step_ns_ - ideal_step_ns_;
+  rank_costs_.resize(ranks);
+  rank_step_costs_.assign(ranks, std::vector<double>(steps_, 0));
+  owner_costs_.assign(classes_.owners.size(), 0);
+  for (uint32_t u = 0; u < graph_.units.size(); ++u) {
+    if (split_.cost[u] == 0) continue;
+    const Unit& unit = graph_.units[u];
+    RankCost& rank = rank_costs_[unit.rank_index];
+    // What a device idled is its host's.
+    const double idle = IsHostUnit(unit.kind) ? 0 : split_.weight[StartOf(u)] * (graph_.lead[u] - ideal_.lead[u]);
+    const double cost = PerStep(split_.cost[u] - idle);
+    rank.host += PerStep(idle);
+    if (unit.kind == UnitKind::kTransfer) {
+      if (unit.instance != kNone) owner_costs_[classes_.owner_of_instance[unit.instance]] += cost;
+      rank_step_costs_[unit.rank_index][static_cast<size_t>(std::max(0, unit.step))] += idle;
+      continue;
+    }
+    // Only units of used steps differ from what is typical, but for what a rank brought along from before the window.
+    rank_step_costs_[unit.rank_index][static_cast<size_t>(std::max(0, unit.step))] += split_.cost[u];
+    if (u == typical_.HeadOf(unit.rank_index)) {
+      rank.head += cost;
+    } else if (unit.kind == UnitKind::kKernel) {
+      rank.kernels += cost;
+    } else if (unit.kind == UnitKind::kCopy) {
+      rank.copies += cost;
+    } else {
+      rank.host += cost;
+    }
+  }
+}
+
+}  // namespace lockstep::analysis

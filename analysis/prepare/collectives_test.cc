@@ -1,0 +1,336 @@
+#include "analysis/prepare/collectives.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <random>
+#include <string>
+
+#include "analysis/time/collective_table.h"
+#include "capture/model/timeline_builder_fixture.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::analysis {
+namespace {
+
+using store::CollectiveOp;
+using store::TimelineBuilder;
+
+struct Timed {
+  store::Capture capture;
+  align::Matches matches;
+  align::ClockModel clock;
+  CollectiveTimes times;
+
+  explicit Timed(store::Capture c) : capture(std::move(c)) {
+    matches = align::Match(capture);
+    clock = align::EstimateClocks(capture, matches);
+    times = TimeCollectives(capture, matches, clock);
+  }
+  Nanos Wait(size_t rank, size_t collective) const { return times.parts[rank][collective].wait; }
+};
+
+TEST(Collectives, InASymmetricOperationEverybodyWaitsForTheOneThatStaysShortest) {
+  TimelineBuilder t;
+  const uint32_t all = t.Group("all", {0, 1, 2});
+  t.Rank(0).AllReduce(all, 0, 100);
+  t.Rank(1).AllReduce(all, 60, 40);
+  t.Rank(2).AllReduce(all, 90, 10);
+  const Timed a(t.Build());
+  EXPECT_EQ(a.Wait(0, 0), Nanos::Micros(90));
+  EXPECT_EQ(a.Wait(1, 0), Nanos::Micros(30));
+  EXPECT_EQ(a.Wait(2, 0), Nanos());
+  EXPECT_EQ(a.times.parts[0][0].wait_by_clock, Nanos::Micros(90));
+  EXPECT_EQ(a.times.instances[0].transfer, Nanos::Micros(10));
+  EXPECT_EQ(a.times.caused_wait[2], Nanos::Micros(120));
+  EXPECT_EQ(a.times.times_last[2], 1u);
+  EXPECT_EQ(a.times.disagreeing, 0u);
+}
+
+TEST(Collectives, WaitingOfASymmetricOperationDoesNotMoveWithTheClocks) {
+  TimelineBuilder t;
+  const uint32_t all = t.Group("all", {0, 1});
+  t.Rank(0, "a").AllReduce(all, 0, 100).AllReduce(all, 200, 30);
+  t.Rank(1, "b").AllReduce(all, 9060, 40).AllReduce(all, 9200, 30);  // this host is 9 ms ahead
+  const Timed a(t.Build());
+  EXPECT_EQ(a.Wait(0, 0), Nanos::Micros(60));
+  EXPECT_EQ(a.times.caused_wait[1], Nanos::Micros(60));
+}
+
+TEST(Collectives, ABroadcastsRootNeverWaitsAndItsReceiversWaitForIt) {
+  TimelineBuilder t;
+  const uint32_t all = t.Group("all", {0, 1});
+  const store::CollectiveSpec broadcast{.op = CollectiveOp::kBroadcast, .group = all, .root = 0};
+  t.Rank(0).Communication(broadcast, 50, 20);
+  t.Rank(1).Communication(broadcast, 0, 70);
+  t.Rank(0).Communication(broadcast, 100, 200);
+  t.Rank(1).Communication(broadcast, 250, 50);
+  const Timed a(t.Build());
+  EXPECT_EQ(a.Wait(0, 0), Nanos());
+  EXPECT_EQ(a.Wait(1, 0), Nanos::Micros(50));
+  EXPECT_EQ(a.Wait(0, 1), Nanos()) << "a root that is early owes nobody a wait";
+  EXPECT_EQ(a.Wait(1, 1), Nanos());
+  EXPECT_EQ(a.times.caused_wait[0], Nanos::Micros(50));
+}
+
+TEST(Collectives, AReducesLeavesNeverWait) {
+  TimelineBuilder t;
+  const uint32_t all = t.Group("all", {0, 1, 2});
+  const store::CollectiveSpec reduce{.op = CollectiveOp::kReduce, .group = all, .root = 1};
+  t.Rank(0).Communication(reduce, 0, 10);
+  t.Rank(1).Communication(reduce, 20, 90);
+  t.Rank(2).Communication(reduce, 100, 10);
+  const Timed a(t.Build());
+  EXPECT_EQ(a.Wait(0, 0), Nanos());
+  EXPECT_EQ(a.Wait(1, 0), Nanos::Micros(80));
+  EXPECT_EQ(a.Wait(2, 0), Nanos());
+  EXPECT_EQ(a.times.caused_wait[2], Nanos::Micros(80));
+}
+
+TEST(Collectives, OnlyTheReceiverOfAMessageWaits) {
+  TimelineBuilder t;
+  const uint32_t pair = t.Group("stages", {0, 1});
+  for (int i = 0; i < 4; ++i) {
+    const double at = 300.0 * i;
+    t.Rank(0).Communication({.op = CollectiveOp::kSend, .group = pair, .peer = 1}, at + 50, 15);
+    t.Rank(1).Communication({.op = CollectiveOp::kReceive, .group = pair, .peer = 0}, at + 10, 55);
+  }
+  const Timed a(t.Build());
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(a.Wait(0, i), Nanos());
+    EXPECT_EQ(a.Wait(1, i), Nanos::Micros(40));
+  }
+  EXPECT_EQ(a.times.caused_wait[0], Nanos::Micros(160));
+}
+
+TEST(Collectives, TheSenderOfAMessageThatNoBufferHoldsWaitsForItsReceiver) {
+  for (const bool buffered : {true, false}) {
+    TimelineBuilder t;
+    const uint32_t pair = t.Group("pair", {0, 1});
+    for (int i = 0; i < 6; ++i) {
+      const double at = 1000.0 * i;
+      // The receiver comes 200 us late; a transfer takes 20.
+      t.Rank(0).Communication({.op = CollectiveOp::kSend, .group = pair, .bytes = 1 << 20, .peer = 1}, at, buffered ? 20 : 220);
+      t.Rank(1).Communication({.op = CollectiveOp::kReceive, .group = pair, .bytes = 1 << 20, .peer = 0}, at + 200, 20);
+    }
+    const Timed a(t.Build());
+    ASSERT_FALSE(a.matches.instances.empty());
+    for (const InstanceTiming& timing : a.times.instances) EXPECT_EQ(timing.rendezvous, !buffered);
+    EXPECT_EQ(a.Wait(0, 2), Nanos::Micros(buffered ? 0 : 200));
+    EXPECT_EQ(a.Wait(1, 2), Nanos());
+  }
+}
+
+TEST(Collectives, OneWayOperationsShorterThanTheClocksBoundStayUnsplit) {
+  TimelineBuilder t;
+  const uint32_t all = t.Group("all", {0, 1});
+  const store::CollectiveSpec broadcast{.op = CollectiveOp::kBroadcast, .group = all, .root = 0};
+  t.Rank(0, "a").Communication(broadcast, 0, 20).AllReduce(all, 100, 5000);
+  t.Rank(1, "b").Communication(broadcast, 0, 30).AllReduce(all, 110, 4990);
+  const Timed a(t.Build());
+  EXPECT_GT(a.clock.bound(), Nanos::Micros(30));
+  EXPECT_FALSE(a.times.parts[1][0].split);
+  EXPECT_TRUE(a.times.parts[0][0].split) << "the root waits for nobody, whatever the clocks";
+  EXPECT_TRUE(a.times.parts[0][1].split);
+}
+
+TEST(Collectives, AnUnnamedRootIsFoundByWhoNobodyContradicts) {
+  TimelineBuilder t;
+  const uint32_t all = t.Group("all", {0, 1});
+  const store::CollectiveSpec broadcast{.op = CollectiveOp::kBroadcast, .group = all};
+  // Rank 0 ended before rank 1 began, so rank 1 is not the root.
+  t.Rank(0).Communication(broadcast, 0, 20).Communication(broadcast, 500, 20);
+  t.Rank(1).Communication(broadcast, 300, 25).Communication(broadcast, 400, 125);
+  const Timed a(t.Build());
+  EXPECT_TRUE(a.times.parts[1][1].split);
+  EXPECT_EQ(a.Wait(1, 1), Nanos::Micros(100));
+  EXPECT_EQ(a.Wait(0, 1), Nanos());
+}
+
+TEST(Collectives, ARootThatCannotBeToldLeavesTheOperationUnsplit) {
+  TimelineBuilder t;
+  const uint32_t all = t.Group("all", {0, 1});
+  const store::CollectiveSpec broadcast{.op = CollectiveOp::kBroadcast, .group = all};
+  t.Rank(0).Communication(broadcast, 0, 50);
+  t.Rank(1).Communication(broadcast, 10, 45);
+  const Timed a(t.Build());
+  EXPECT_FALSE(a.times.parts[0][0].split);
+  EXPECT_FALSE(a.times.parts[1][0].split);
+}
+
+TEST(Collectives, AnInstanceThatLacksARankIsUnsplitAndWhatTheOthersWaitedForEachOtherIsTheLeast) {
+  TimelineBuilder t;
+  const uint32_t all = t.Group("all", {0, 1, 2});
+  t.Rank(0).AllReduce(all, 0, 100);
+  t.Rank(1).AllReduce(all, 60, 40);
+  const Timed a(t.Build());
+  EXPECT_FALSE(a.times.parts[0][0].split);
+  EXPECT_TRUE(a.times.instances[0].partial);
+  EXPECT_EQ(a.Wait(0, 0), Nanos::Micros(60)) << "at least: rank 2 may have come later still";
+  EXPECT_EQ(a.times.caused_wait[1], Nanos::Micros(60));
+}
+
+TEST(Collectives, AMemberWhoseRecordIsMissingWhileItsRankWasRecordedLeavesTheOthersUnsplitToo) {
+  TimelineBuilder t;
+  const uint32_t all = t.Group("all", {0, 1, 2});
+  for (int i = 0; i < 5; ++i) {
+    for (int r = 0; r < 3; ++r) {
+      if (i == 2 && r == 2) continue;
+      t.Rank(r).Communication({.group = all, .source = store::MatchSource::kNcclSequence, .sequence = i}, 1000.0 * i + 20 * r, 100 - 20.0 * r);
+    }
+  }
+  const Timed a(t.Build());
+  EXPECT_EQ(a.matches.partial, 1u);
+  EXPECT_EQ(a.matches.MatchedFraction(), 1.0);
+  EXPECT_FALSE(a.times.parts[0][2].split);
+  EXPECT_TRUE(a.times.parts[0][3].split);
+}
+
+TEST(Collectives, ALastArriverThatIsHeldUpItselfDidNotWait) {
+  TimelineBuilder t;
+  const uint32_t all = t.Group("all", {0, 1, 2});
+  for (int i = 0; i < 20; ++i) {
+    const double at = 1000.0 * i;
+    // The eleventh time rank 2, which comes last, is interrupted while it transfers; the others are through by then.
+    t.Rank(0).AllReduce(all, at, 330);
+    t.Rank(1).AllReduce(all, at + 100, 230);
+    t.Rank(2).AllReduce(all, at + 300, i == 10 ? 600 : 30);
+  }
+  const Timed a(t.Build());
+  EXPECT_EQ(a.times.stalled, 1u);
+  EXPECT_EQ(a.Wait(0, 10), Nanos::Micros(300));
+  EXPECT_EQ(a.Wait(1, 10), Nanos::Micros(200));
+  EXPECT_EQ(a.Wait(2, 10), Nanos());
+  EXPECT_EQ(a.times.instances[10].transfer, Nanos::Micros(30));
+  EXPECT_EQ(a.times.instances[10].stalled, Nanos::Micros(570));
+  EXPECT_EQ(a.times.disagreeing, 0u);
+}
+
+// Sixteen ranks on four hosts whose clocks are off by up to a millisecond: every operation against what really happened.
+TEST(Collectives, WaitsAreRightToMicrosecondsOnClocksThatAreNot) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  constexpr int kRuns = 2;
+#else
+  constexpr int kRuns = 12;
+#endif
+  std::mt19937_64 random(2718);
+  std::exponential_distribution<double> one(1);
+  std::uniform_real_distribution<double> unit(-1, 1);
+  std::normal_distribution<double> normal(0, 1);
+  std::vector<double> errors;
+  size_t members = 0, unsplit = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    constexpr int kRanks = 16;
+    struct {
+      double offset, drift;
+    } clocks[4];
+    for (auto& c : clocks) c = {1000 * unit(random), 50e-6 * unit(random)};
+    const auto local = [&](int r, double us) { return us + clocks[r / 4].offset + clocks[r / 4].drift * us; };
+    TimelineBuilder t;
+    std::vector<int32_t> list;
+    for (int r = 0; r < kRanks; ++r) list.push_back(r);
+    const uint32_t all = t.Group("all", list);
+    const CollectiveOp ops[] = {CollectiveOp::kAllReduce, CollectiveOp::kAllGather,   CollectiveOp::kBroadcast, CollectiveOp::kReduceScatter,
+                                CollectiveOp::kReduce,    CollectiveOp::kAllToAllV,   CollectiveOp::kScatter,   CollectiveOp::kGather};
+    std::vector<std::vector<double>> truth(kRanks);
+    for (int i = 0; i < 120; ++i) {
+      const CollectiveOp op = ops[i % 8];
+      const int root = (i / 8) % kRanks;
+      const double transfer = 80 * (1 + (i / 16) % 3) * (1 + 0.03 * normal(random)), at = 20'000.0 * i;
+      double start[kRanks], last = 0;
+      for (double& s : start) {
+        s = at + 600 * one(random);
+        last = std::max(last, s);
+      }
+      const bool from_root = op == CollectiveOp::kBroadcast || op == CollectiveOp::kScatter, to_root = op == CollectiveOp::kReduce || op == CollectiveOp::kGather;
+      for (int r = 0; r < kRanks; ++r) {
+        double needed = last;
+        if (from_root) needed = start[root];
+        if (to_root) needed = r == root ? last : start[r];
+        const double wait = std::max(0.0, needed - start[r]);
+        const double end = start[r] + wait + transfer + 3 * one(random);
+        truth[static_cast<size_t>(r)].push_back(wait);
+        const bool rooted = from_root || to_root;
+        t.Rank(r, "host" + std::to_string(r / 4))
+            .Communication({.op = op, .group = all, .source = store::MatchSource::kGroupSequence, .sequence = i, .bytes = rooted ? 1 << 20 : 1 << 22, .root = rooted ? root : -1},
+                           local(r, start[r]), local(r, end) - local(r, start[r]));
+      }
+    }
+    const Timed a(t.Build());
+    for (size_t r = 0; r < kRanks; ++r) {
+      for (size_t i = 0; i < truth[r].size(); ++i) {
+        ++members;
+        if (!a.times.parts[r][i].split) {
+          ++unsplit;
+          continue;
+        }
+        errors.push_back(std::fabs(static_cast<double>(a.Wait(r, i).ns()) / 1000 - truth[r][i]));
+      }
+    }
+  }
+  std::sort(errors.begin(), errors.end());
+  const double p99 = errors[errors.size() * 99 / 100];
+  std::cout << "wait/transfer split on clocks 1 ms off: median error " << errors[errors.size() / 2] << " us, p99 " << p99 << " us, " << unsplit << " of " << members
+            << " unsplit\n";
+  EXPECT_LE(p99, 20);
+}
+
+TEST(Collectives, CausedWaitingSumsToAllWaiting) {
+  std::mt19937 random(9);
+  for (int trial = 0; trial < 50; ++trial) {
+    TimelineBuilder t;
+    const uint32_t all = t.Group("all", {0, 1, 2, 3});
+    for (int r = 0; r < 4; ++r) {
+      double now = 0;
+      for (int i = 0; i < 10; ++i) {
+        const double end = 400.0 * (i + 1);
+        const double start = now + static_cast<double>(random() % 300);
+        t.Rank(r).AllReduce(all, start, end - start);
+        now = end;
+      }
+    }
+    const Timed a(t.Build());
+    Nanos waited, caused;
+    for (size_t r = 0; r < 4; ++r) {
+      caused += a.times.caused_wait[r];
+      for (const Part& p : a.times.parts[r]) waited += p.wait;
+    }
+    EXPECT_EQ(waited, caused);
+  }
+}
+
+TEST(CollectiveTable, BandwidthsFollowNcclsConventions) {
+  TimelineBuilder t;
+  const uint32_t all = t.Group("dp", {0, 1, 2, 3});
+  for (int r = 0; r < 4; ++r) {
+    t.Rank(r).AllReduce(all, 0, 100, 1'000'000);
+    t.Rank(r).Communication({.op = CollectiveOp::kAllGather, .group = all, .bytes = 1'000'000}, 200, 100);
+  }
+  const Timed a(t.Build());
+  const auto table = SummarizeCollectives(a.capture, a.matches, a.clock, a.times);
+  ASSERT_EQ(table.size(), 2u);
+  EXPECT_EQ(table[0].op, CollectiveOp::kAllReduce);
+  EXPECT_DOUBLE_EQ(table[0].algorithm_gbps.value(), 10.0);  // 1 MB in 100 us
+  EXPECT_DOUBLE_EQ(table[0].bus_gbps.value(), 15.0);        // 2 * 3 / 4
+  EXPECT_DOUBLE_EQ(table[1].algorithm_gbps.value(), 40.0);  // four parts of 1 MB
+  EXPECT_DOUBLE_EQ(table[1].bus_gbps.value(), 30.0);        // 3 / 4
+}
+
+TEST(CollectiveTable, WithoutBytesThereIsNoBandwidth) {
+  TimelineBuilder t;
+  const uint32_t all = t.Group("dp", {0, 1});
+  t.Rank(0).AllReduce(all, 0, 100);
+  t.Rank(1).AllReduce(all, 50, 50);
+  const Timed a(t.Build());
+  const auto table = SummarizeCollectives(a.capture, a.matches, a.clock, a.times);
+  ASSERT_EQ(table.size(), 1u);
+  EXPECT_FALSE(table[0].bytes.has_value());
+  EXPECT_FALSE(table[0].bus_gbps.has_value());
+  EXPECT_EQ(table[0].wait, Nanos::Micros(50));
+  EXPECT_EQ(table[0].skew_max, Nanos::Micros(50));
+  EXPECT_THAT(table[0].last_arrivals, testing::ElementsAre(testing::Pair(1u, 1u)));
+}
+
+}  // namespace
+}  // namespace lockstep::analysis

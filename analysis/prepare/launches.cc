@@ -1,0 +1,62 @@
+#include "analysis/prepare/launches.h"
+
+#include <algorithm>
+
+namespace lockstep::analysis {
+namespace {
+
+// A table is worth its memory while at least one slot in this many is used.
+constexpr uint64_t kSparsest = 16;
+
+}  // namespace
+
+CallIndex::CallIndex(const store::RankData& rank) {
+  uint32_t least = UINT32_MAX, greatest = 0;
+  size_t known = 0;
+  for (const store::ApiCall& call : rank.api_calls) {
+    const uint32_t c = call.correlation.value();
+    if (c == 0) continue;
+    ++known;
+    least = std::min(least, c);
+    greatest = std::max(greatest, c);
+  }
+  if (known == 0) return;
+  const uint64_t range = uint64_t{greatest} - least + 1;
+  const bool dense = range <= known * kSparsest + 1024;
+  if (dense) {
+    least_ = least;
+    table_.assign(range, store::kNone);
+  } else {
+    sorted_.reserve(known);
+  }
+  for (uint32_t i = 0; i < rank.api_calls.size(); ++i) {
+    const CorrelationId c = rank.api_calls[i].correlation;
+    if (c.value() == 0) continue;
+    if (!dense) {
+      sorted_.push_back({c, i});
+    } else if (table_[c.value() - least_] == store::kNone) {
+      table_[c.value() - least_] = i;
+    }
+  }
+  std::stable_sort(sorted_.begin(), sorted_.end(),
+                   [](const Entry& a, const Entry& b) { return a.correlation < b.correlation; });
+}
+
+uint32_t CallIndex::Search(CorrelationId correlation) const {
+  const auto it = std::lower_bound(sorted_.begin(), sorted_.end(), correlation,
+                                   [](const Entry& e, CorrelationId c) { return e.correlation < c; });
+  return it != sorted_.end() && it->correlation == correlation ? it->call : store::kNone;
+}
+
+std::vector<DeviceWork> DeviceWorkOf(const store::RankData& rank) {
+  const CallIndex calls(rank);
+  std::vector<DeviceWork> work;
+  work.reserve(rank.activities.size());
+  for (const store::DeviceActivity& a : rank.activities) {
+    const uint32_t call = calls.Of(a.correlation);
+    work.push_back({&a, call == store::kNone ? nullptr : &rank.api_calls[call]});
+  }
+  return work;
+}
+
+}  // namespace lockstep::analysis

@@ -1,0 +1,69 @@
+#include "analysis/prepare/stats.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/split_mix.h"
+
+namespace lockstep::analysis {
+namespace {
+
+constexpr int kDraws = 200;
+// Steps close together are alike (a warm GPU stays warm), so they are drawn in blocks.
+constexpr size_t kBlock = 5;
+
+}  // namespace
+
+double RobustSigma(std::vector<double> values) {
+  const double middle = MedianInPlace(std::span<double>(values));
+  for (double& v : values) v = std::fabs(v - middle);
+  return 1.4826 * MedianInPlace(std::span<double>(values));
+}
+
+int64_t PercentileInPlace(std::span<int64_t> values, double q) {
+  if (values.empty()) return 0;
+  const auto place = static_cast<size_t>(std::ceil(q * static_cast<double>(values.size())));
+  const size_t k = std::min(values.size() - 1, place == 0 ? 0 : place - 1);
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(k), values.end());
+  return values[k];
+}
+
+namespace {
+
+// Sorted means of the resamples.
+std::vector<double> Resample(std::span<const double> per_step) {
+  const size_t n = per_step.size();
+  // Blocks only where enough of them fit; fewer than 20 steps are drawn one by one.
+  const size_t block = n >= 4 * kBlock ? kBlock : 1;
+  SplitMix random(0x10C57EB5);
+  std::vector<double> means(kDraws);
+  for (double& mean : means) {
+    double sum = 0;
+    size_t taken = 0;
+    while (taken < n) {
+      const size_t first = random.Next() % n;
+      for (size_t i = 0; i < block && taken < n; ++i, ++taken) sum += per_step[(first + i) % n];
+    }
+    mean = sum / static_cast<double>(n);
+  }
+  std::sort(means.begin(), means.end());
+  return means;
+}
+
+}  // namespace
+
+Interval95 BootstrapMean(std::span<const double> per_step) {
+  if (per_step.empty()) return {0, 0};
+  const std::vector<double> means = Resample(per_step);
+  return {means[static_cast<size_t>(kDraws * 0.025)], means[static_cast<size_t>(kDraws * 0.975) - 1]};
+}
+
+double BootstrapFractionAbove(std::span<const double> per_step, double threshold) {
+  if (per_step.empty()) return 0;
+  const std::vector<double> means = Resample(per_step);
+  const auto above = means.end() - std::upper_bound(means.begin(), means.end(), threshold);
+  return static_cast<double>(above) / kDraws;
+}
+
+}  // namespace lockstep::analysis

@@ -1,0 +1,242 @@
+#include "analysis/prepare/steps.h"
+
+#include <random>
+#include <string>
+
+#include "analysis/time/step_breakdown.h"
+#include "analysis/time/step_table.h"
+#include "capture/model/timeline_builder_fixture.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::analysis {
+namespace {
+
+using store::TimelineBuilder;
+using testing::Each;
+using testing::ElementsAre;
+
+Steps StepsOf(const store::Capture& capture) {
+  std::vector<CallIndex> calls;
+  for (const auto& rank : capture.ranks) calls.emplace_back(rank);
+  return FindSteps(capture, align::ClockModel(), calls);
+}
+
+TEST(Steps, WorkLaunchedInAStepIsItsWheneverTheDeviceGotToIt) {
+  TimelineBuilder t;
+  t.Rank(0).Step(5, 0, 100).Step(6, 100, 100).Kernel("k", 150, 30, 7, 90).Kernel("k", 190, 30, 7, 120);
+  const store::Capture capture = t.Build();
+  const Steps steps = StepsOf(capture);
+  EXPECT_THAT(steps.names, ElementsAre(5, 6));
+  EXPECT_THAT(steps.ranks[0].of_activity, ElementsAre(0, 1));
+  EXPECT_EQ(steps.ranks[0].steps[0].device_end, TimelineBuilder::At(180));
+}
+
+TEST(Steps, WithoutLaunchesWorkAcrossAnEndBelongsToTheStepWithMostOfIt) {
+  TimelineBuilder t;
+  t.Rank(0).Step(5, 0, 100).Step(6, 100, 100).Kernel("k", 10, 60, 7).Kernel("prefetch", 95, 60, 8).Kernel("tail", 80, 25, 7).Kernel("k", 130, 60, 7);
+  const store::Capture capture = t.Build();
+  const Steps steps = StepsOf(capture);
+  EXPECT_THAT(steps.ranks[0].of_activity, ElementsAre(0, 0, 1, 1));
+}
+
+TEST(Steps, WithoutLaunchesAReceivePostedEarlyBelongsToTheStepInWhichItEnds) {
+  TimelineBuilder t;
+  const uint32_t g = t.Group("g", {0, 1});
+  t.Rank(0).Step(5, 0, 1000).Step(6, 1000, 1000).Kernel("k", 10, 900, 7);
+  t.Rank(0).Communication({.op = store::CollectiveOp::kReceive, .group = g, .peer = 1}, 400, 900).Kernel("k", 1400, 500, 7);
+  t.Rank(0).AllReduce(g, 1700, 300);
+  const store::Capture capture = t.Build();
+  const Steps steps = StepsOf(capture);
+  EXPECT_THAT(steps.ranks[0].of_activity, ElementsAre(0, 1, 1, 1));
+}
+
+TEST(Steps, WithoutRangesTheWholeWindowIsOneStep) {
+  TimelineBuilder t;
+  t.Rank(0).Kernel("k", 0, 10).Kernel("k", 20, 10);
+  const Steps steps = StepsOf(t.Build());
+  EXPECT_FALSE(steps.found());
+  EXPECT_EQ(steps.count(), 1u);
+  EXPECT_THAT(steps.ranks[0].of_activity, Each(0));
+}
+
+TEST(Steps, StepsThatSomeRankHasNotRecordedWholeAreLeftOut) {
+  TimelineBuilder t;
+  for (int r = 0; r < 2; ++r) {
+    for (int k = 0; k < 6; ++k) t.Rank(r).Step(10 + k, 100.0 * k, 100).Kernel("k", 100.0 * k + 10, 50, 7, 100.0 * k + 5);
+  }
+  t.Rank(1).data().ranges.front().start_unknown = true;
+  t.Rank(0).data().ranges.back().end_unknown = true;
+  const Steps steps = StepsOf(t.Build());
+  EXPECT_THAT(steps.names, ElementsAre(11, 12, 13, 14));
+  EXPECT_EQ(steps.partial, 2u);
+  EXPECT_THAT(steps.ranks[0].of_activity, ElementsAre(kBeforeSteps, 0, 1, 2, 3, kAfterSteps));
+}
+
+TEST(Steps, OnlyTheStepsThatWereAskedForAreUsed) {
+  TimelineBuilder t;
+  for (int rank : {0, 1}) {
+    for (int step = 4; step <= 9; ++step) t.Rank(rank).Step(step, step * 100, 100).Kernel("k", step * 100 + 10, 50, 7, step * 100 + 1);
+  }
+  store::Capture capture = t.Build();
+  capture.wanted_steps = store::StepSpan{5, 3};
+  const Steps steps = StepsOf(capture);
+  EXPECT_THAT(steps.names, ElementsAre(5, 6, 7));
+  EXPECT_THAT(steps.ranks[0].of_activity, ElementsAre(kBeforeSteps, 0, 1, 2, kAfterSteps, kAfterSteps));
+  EXPECT_EQ(steps.partial, 0u) << "what leads in and out was not asked for";
+}
+
+TEST(Steps, AStubAtTheEndIsNoStep) {
+  TimelineBuilder t;
+  t.Rank(0).Api("cudaMalloc", -50, 1);
+  for (int k = 0; k < 5; ++k) {
+    t.Rank(0).Step(k, 100.0 * k, 100);
+    for (int i = 0; i < (k == 4 ? 1 : 10); ++i) t.Rank(0).Kernel("k", 100.0 * k + 10 + i, 1, 7, 100.0 * k + 5 + i);
+  }
+  EXPECT_THAT(StepsOf(t.Build()).names, ElementsAre(0, 1, 2, 3));
+}
+
+TEST(Steps, ABeginThatNothingPrecedesIsLeftOutWhereStepsAreToSpare) {
+  for (const int count : {3, 6}) {
+    TimelineBuilder t;
+    for (int k = 0; k < count; ++k) t.Rank(0).Step(k, 100.0 * k, 100).Kernel("k", 100.0 * k + 10, 50, 7, 100.0 * k + 5);
+    EXPECT_EQ(StepsOf(t.Build()).count(), static_cast<size_t>(count == 3 ? 3 : 5));
+  }
+}
+
+TEST(Steps, RepeatedNumbersAreToldApartByWhenTheyRan) {
+  TimelineBuilder t;
+  for (int turn = 0; turn < 4; ++turn) {
+    t.Rank(0).Step(10, 1000.0 * turn, 900).Kernel("k", 1000.0 * turn + 10, 50, 7, 1000.0 * turn + 5);
+    if (turn > 0) t.Rank(1).Step(10, 1000.0 * turn + 80, 820).Kernel("k", 1000.0 * turn + 90, 50, 7, 1000.0 * turn + 85);
+  }
+  const Steps steps = StepsOf(t.Build());
+  ASSERT_EQ(steps.count(), 3u);
+  for (size_t k = 0; k < 3; ++k) {
+    EXPECT_EQ(steps.ranks[1].steps[k].host.start - steps.ranks[0].steps[k].host.start, Nanos::Micros(80));
+  }
+}
+
+TEST(Steps, AHoleBreaksTheChainAndTheLongerRunIsKept) {
+  TimelineBuilder t;
+  for (int k : {1, 2, 4, 5, 6, 7}) {
+    for (int r = 0; r < 2; ++r) t.Rank(r).Step(k, 100.0 * k, 100).Kernel("k", 100.0 * k + 10, 50, 7, 100.0 * k + 5);
+  }
+  t.Rank(0).Step(3, 300, 100);  // only one rank recorded step 3
+  EXPECT_THAT(StepsOf(t.Build()).names, ElementsAre(4, 5, 6, 7));
+}
+
+// A rank that repeats a program of eight kernels every `period_us`, two of them once per period, with a pause before each.
+void Repeat(TimelineBuilder& t, int rank, int times, double period_us, double begin_us = 0) {
+  for (int k = 0; k < times; ++k) {
+    const double at = begin_us + period_us * k;
+    for (int i = 0; i < 6; ++i) t.Rank(rank).Kernel(i % 2 == 0 ? "gemm" : "norm", at + 10 + 8 * i, 6, 7, at + 5 + 8 * i);
+    t.Rank(rank).Kernel("loss", at + 60, 6, 7, at + 55).Kernel("adam", at + 70, 6, 7, at + 65);
+  }
+}
+
+TEST(Steps, ARangeOfAnyNameThatComesOncePerStepOnEveryRankIsOne) {
+  TimelineBuilder t;
+  for (int r = 0; r < 2; ++r) {
+    Repeat(t, r, 5, 100);
+    for (int k = 0; k < 5; ++k) {
+      t.Rank(r).Range("train " + std::to_string(7 + k) + " of 500", 100.0 * k, 95);
+      t.Rank(r).Range("forward", 100.0 * k + 1, 40);
+    }
+  }
+  const Steps steps = StepsOf(t.Build());
+  EXPECT_EQ(steps.source, StepSource::kNamedRanges);
+  EXPECT_THAT(steps.how, testing::HasSubstr("\"train # of #\""));
+  EXPECT_EQ(steps.count(), 4u) << "nothing leads into the first";
+}
+
+TEST(Steps, ARangeThatIsNotOnEveryRankOrHoldsOnlyAPartIsNone) {
+  TimelineBuilder t;
+  for (int r = 0; r < 2; ++r) {
+    for (int k = 0; k < 2; ++k) t.Rank(r).Kernel("k", 100.0 * k + 10, 30, 7, 100.0 * k + 5);
+    for (int k = 0; k < 6; ++k) t.Rank(r).Range("forward", 30.0 * k, 4);
+  }
+  for (int k = 0; k < 6; ++k) t.Rank(0).Range("log", 100.0 * k, 100);
+  EXPECT_FALSE(StepsOf(t.Build()).found());
+}
+
+TEST(Steps, NothingMarksThemButThePeriodDoes) {
+  TimelineBuilder t;
+  for (int r = 0; r < 2; ++r) Repeat(t, r, 8, 200, 30.0 * r);
+  const store::Capture capture = t.Build();
+  const Steps steps = StepsOf(capture);
+  EXPECT_EQ(steps.source, StepSource::kPeriod);
+  EXPECT_THAT(steps.how, testing::HasSubstr("0.2 ms"));
+  EXPECT_THAT(steps.how, testing::HasSubstr("each begins at gemm")) << "after the pause, not in the midst of the work: " << steps.how;
+  ASSERT_GE(steps.count(), 5u);
+  for (size_t r = 0; r < 2; ++r) {
+    for (const RankStep& s : steps.ranks[r].steps) EXPECT_EQ(s.activities, 8u);
+  }
+}
+
+TEST(Steps, APeriodWithinTheStepIsNotTakenForIt) {
+  // Four microbatches per step, and what comes once per step behind them.
+  TimelineBuilder t;
+  for (int r = 0; r < 2; ++r) {
+    double now = 0;
+    for (int k = 0; k < 6; ++k) {
+      for (int m = 0; m < 4; ++m) {
+        for (const char* name : {"embed", "attention", "gelu", "loss"}) {
+          t.Rank(r).Kernel(name, now + 2, 8, 7, now);
+          now += 10;
+        }
+      }
+      for (const char* name : {"norm", "adam"}) {
+        t.Rank(r).Kernel(name, now + 2, 8, 7, now);
+        now += 10;
+      }
+      now += 30;
+    }
+  }
+  const Steps steps = StepsOf(t.Build());
+  EXPECT_EQ(steps.source, StepSource::kPeriod);
+  for (const RankStep& s : steps.ranks[0].steps) EXPECT_EQ(s.activities, 18u);
+}
+
+TEST(Steps, WithoutAPeriodTheWindowIsTheStep) {
+  TimelineBuilder t;
+  std::mt19937 random(3);
+  double now = 0;
+  for (int i = 0; i < 80; ++i) {
+    now += 10 + static_cast<double>(random() % 90);
+    t.Rank(0).Kernel("kernel " + std::to_string(random() % 12), now, 5, 7, now - 2);
+  }
+  EXPECT_EQ(StepsOf(t.Build()).count(), 1u);
+}
+
+TEST(StepBreakdown, EveryKindTakesFromWhatTheOnesBeforeLeftAndTheySumToTheStep) {
+  TimelineBuilder t;
+  const uint32_t pair = t.Group("pair", {0});
+  t.Rank(0).Step(0, 0, 100).Range("DataLoader.__next__", 0, 20).Kernel("k", 30, 20, 7, 25).Copy(8, 40, 20).AllReduce(pair, 55, 25);
+  const store::Capture capture = t.Build();
+  const StepBreakdown b = BreakDownSteps(capture, capture.ranks[0], StepsOf(capture).ranks[0]);
+  EXPECT_EQ(b.kernel, Nanos::Micros(20));
+  EXPECT_EQ(b.memcpy, Nanos::Micros(10));
+  EXPECT_EQ(b.communication, Nanos::Micros(20));
+  EXPECT_EQ(b.dataloader, Nanos::Micros(20));
+  EXPECT_EQ(b.runtime, Nanos::Micros(2));
+  EXPECT_EQ(b.kernel + b.memcpy + b.memset + b.communication + b.runtime + b.dataloader + b.cpu_exec + b.other, Nanos::Micros(100));
+}
+
+TEST(StepTable, SelfIsTheStepWithoutWaiting) {
+  TimelineBuilder t;
+  const uint32_t pair = t.Group("pair", {0, 1});
+  t.Rank(0).Step(0, 0, 100).Kernel("k", 10, 20, 7, 5).AllReduce(pair, 30, 60);
+  t.Rank(1).Step(0, 0, 100).Kernel("k", 10, 65, 7, 5).AllReduce(pair, 75, 15);
+  const store::Capture capture = t.Build();
+  const align::Matches matches = align::Match(capture);
+  const CollectiveTimes times = TimeCollectives(capture, matches, align::EstimateClocks(capture, matches));
+  const auto rows = TimeSteps(capture.ranks[0], StepsOf(capture).ranks[0], times.parts[0]);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].duration, Nanos::Micros(100));
+  EXPECT_EQ(rows[0].wait, Nanos::Micros(45));
+  EXPECT_EQ(rows[0].self, Nanos::Micros(55));
+}
+
+}  // namespace
+}  // namespace lockstep::analysis

@@ -1,0 +1,155 @@
+#include "analysis/replay/attribution.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+
+#include "analysis/replay/critical_path.h"
+#include "analysis/replay/line_replay.h"
+
+namespace lockstep::analysis {
+namespace {
+
+// Of a step's length nothing below a nanosecond is real.
+constexpr double kExactNs = 1;
+
+class Splitter {
+ public:
+  Splitter(const Program& program, const Timing& ideal)
+      : program_(program), graph_(program.graph()), ideal_(ideal), line_(program, ideal, Observed(graph_, ideal)), paths_(program) {
+    out_.cost.assign(graph_.units.size(), 0.0);
+    out_.weight.assign(2 * graph_.units.size(), 0.0f);
+  }
+
+  Attribution Run(const AttributionLimits& limits, std::vector<double>* at_ideal) {
+    Evaluate(std::array{0.0, 1.0});
+    if (at_ideal != nullptr) {
+      const Moments moments = line_.MomentsOf(0);
+      at_ideal->resize(2 * graph_.units.size());
+      for (uint32_t s = 0; s < program_.slots(); ++s) (*at_ideal)[program_.NodeOf(s)] = moments[s];
+    }
+    out_.lost = points_[1].total - points_[0].total;
+    Open(0, 1);
+    const double enough = std::max(kExactNs, limits.tolerance * std::fabs(out_.lost));
+    while (out_.replays < limits.replays) {
+      const std::vector<Interval> worst = TakeWorst(enough, std::min<size_t>(LineReplay::kPoints, static_cast<size_t>(limits.replays - out_.replays)));
+      if (worst.empty()) break;
+      Refine(worst);
+    }
+    for (const Interval& i : open_) {
+      out_.unrefined = std::max(out_.unrefined, i.height);
+      Charge(i);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  struct Point {
+    double at;
+    double total;
+    double slope = 0;
+    std::vector<PathNode> path;  // only moments whose unit differs between ideal and observed
+  };
+  // Between two points; at `meet` their tangents do, at most `height` below the curve.
+  struct Interval {
+    uint32_t low, high;
+    double meet;
+    double height;
+  };
+
+  double Difference(NodeRef node) const {
+    const uint32_t u = UnitOf(node);
+    return node % 2 == 0 ? graph_.lead[u] - ideal_.lead[u] : graph_.work[u] - ideal_.work[u];
+  }
+
+  // What collectives add beside a kernel stays what it is.
+  static Timing Observed(const Graph& graph, const Timing& ideal) { return {graph.lead, graph.work, ideal.beside}; }
+
+  // One more point for each value, at the end.
+  void Evaluate(std::span<const double> at) {
+    line_.Run(at);
+    out_.replays += static_cast<int>(at.size());
+    for (size_t i = 0; i < at.size(); ++i) {
+      Point point{.at = at[i], .total = line_.TotalTime(i)};
+      for (const PathNode& node : paths_.Find(line_.MomentsOf(i), line_.End(i))) {
+        const double difference = Difference(node.node);
+        if (difference == 0) continue;
+        point.slope += node.weight * difference;
+        point.path.push_back(node);
+      }
+      points_.push_back(std::move(point));
+    }
+  }
+
+  // Best first: where the curve could lie highest above its tangents. At most `count`, all above `enough`; they are open no more.
+  std::vector<Interval> TakeWorst(double enough, size_t count) {
+    const auto open = static_cast<std::ptrdiff_t>(std::min(count, open_.size()));
+    std::partial_sort(open_.begin(), open_.begin() + open, open_.end(), [](const Interval& a, const Interval& b) {
+      return a.height != b.height ? a.height > b.height : a.low < b.low;
+    });
+    const auto end = std::find_if(open_.begin(), open_.begin() + open, [&](const Interval& i) { return i.height <= enough; });
+    std::vector<Interval> worst(open_.begin(), end);
+    open_.erase(open_.begin(), end);
+    return worst;
+  }
+
+  // The curve is convex: it lies above both tangents and below the chord.
+  void Open(uint32_t low, uint32_t high) {
+    const Point& a = points_[low];
+    const Point& b = points_[high];
+    const double width = b.at - a.at, bend = b.slope - a.slope;
+    Interval i{low, high, a.at + width / 2, 0};
+    if (bend > 0 && width > 0) {
+      i.meet = std::clamp((a.total - a.slope * a.at - b.total + b.slope * b.at) / bend, a.at, b.at);
+      i.height = bend * (i.meet - a.at) * (b.at - i.meet) / width;
+    }
+    open_.push_back(i);
+  }
+
+  void Refine(const std::vector<Interval>& intervals) {
+    std::vector<double> at;
+    for (const Interval& i : intervals) at.push_back(i.meet);
+    auto middle = static_cast<uint32_t>(points_.size());
+    Evaluate(at);
+    for (const Interval& i : intervals) {
+      const Point& a = points_[i.low];
+      if (points_[middle].total - (a.total + a.slope * (i.meet - a.at)) <= kExactNs) {
+        Charge(i);
+      } else {
+        Open(i.low, middle);
+        Open(middle, i.high);
+      }
+      ++middle;
+    }
+  }
+
+  void Charge(const Interval& i) {
+    Charge(points_[i.low], i.meet - points_[i.low].at);
+    Charge(points_[i.high], points_[i.high].at - i.meet);
+  }
+
+  void Charge(const Point& point, double width) {
+    for (const PathNode& node : point.path) {
+      out_.cost[UnitOf(node.node)] += width * node.weight * Difference(node.node);
+      out_.weight[node.node] += static_cast<float>(width * node.weight);
+    }
+  }
+
+  const Program& program_;
+  const Graph& graph_;
+  const Timing& ideal_;
+  LineReplay line_;
+  PathFinder paths_;
+  std::vector<Point> points_;
+  std::vector<Interval> open_;
+  Attribution out_;
+};
+
+}  // namespace
+
+Attribution Attribute(const Program& program, const Timing& ideal, const AttributionLimits& limits, std::vector<double>* at_ideal) {
+  return Splitter(program, ideal).Run(limits, at_ideal);
+}
+
+}  // namespace lockstep::analysis

@@ -1,0 +1,91 @@
+#include "analysis/replay/lost_members.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "capture/align/group_members.h"
+#include "analysis/replay/shared_follows.h"
+
+namespace lockstep::analysis {
+namespace {
+
+using align::Instance;
+using align::Member;
+
+// A kernel that was launched before begins so soon after the one it waits for; members leave so far apart.
+constexpr double kSoonNs = 20'000;
+// Clocks that are known less well do not tell.
+constexpr Nanos kMostApart = Nanos::Micros(20);
+
+class Finder {
+ public:
+  Finder(const GraphInput& input, const std::vector<RankUnits>& ranks, const Graph& graph)
+      : in_(input), ranks_(ranks), g_(graph), groups_(input.capture) {}
+
+  std::vector<Follow> Run() {
+    for (const Instance& instance : in_.matches.instances) {
+      if (!instance.usable || instance.complete || !align::LeavesTogether(instance.op)) continue;
+      for (uint32_t r : groups_.Participants(instance.group)) {
+        const bool here = std::any_of(instance.members.begin(), instance.members.end(), [r](const Member& m) { return m.rank_index == r; });
+        if (!here && !in_.capture.ranks[r].losses.empty()) Look(instance, r);
+      }
+    }
+    std::sort(found_.begin(), found_.end(), [](const Follow& a, const Follow& b) { return a.unit != b.unit ? a.unit < b.unit : a.from < b.from; });
+    return std::move(found_);
+  }
+
+ private:
+  uint32_t UnitOfMember(const Member& m) const {
+    return ranks_[m.rank_index].first_device + in_.capture.ranks[m.rank_index].collectives[m.collective].activity;
+  }
+
+  // The one whose clock is nearest to the rank's.
+  std::optional<Follow> Nearest(const Instance& instance, uint32_t r, double& tolerance) const {
+    std::optional<Follow> best;
+    Nanos least = Nanos::Max();
+    for (const Member& m : instance.members) {
+      const Nanos bound = PairBound(in_.clock, in_.capture.ranks[m.rank_index].host, in_.capture.ranks[r].host);
+      if (bound > kMostApart || (best && bound >= least)) continue;
+      least = bound;
+      best = Follow{UnitOfMember(m), 0};
+    }
+    if (best) tolerance = static_cast<double>(least.ns()) + kRoundingNs;
+    return best;
+  }
+
+  void Look(const Instance& instance, uint32_t r) {
+    double tolerance = 0;
+    std::optional<Follow> follow = Nearest(instance, r, tolerance);
+    if (!follow) return;
+    const double left = g_.end[follow->from];
+    const auto first = g_.start.begin() + ranks_[r].first_device, last = g_.start.begin() + ranks_[r].end;
+    for (auto next = std::lower_bound(first, last, left - kSoonNs - tolerance); next != last && *next <= left + kSoonNs + tolerance; ++next) {
+      follow->unit = static_cast<uint32_t>(next - g_.start.begin());
+      if (!WaitedForMore(follow->unit, *next)) continue;
+      found_.push_back(*follow);
+      return;
+    }
+  }
+
+  // What it is known to wait for was done long before it began.
+  bool WaitedForMore(uint32_t unit, double start) const {
+    const auto preds = g_.StartPreds(unit);
+    return !preds.empty() && std::all_of(preds.begin(), preds.end(), [&](NodeRef p) {
+      return (p % 2 == 0 ? g_.start[UnitOf(p)] : g_.end[UnitOf(p)]) < start - kSoonNs;
+    });
+  }
+
+  const GraphInput& in_;
+  const std::vector<RankUnits>& ranks_;
+  const Graph& g_;
+  align::GroupMembers groups_;
+  std::vector<Follow> found_;
+};
+
+}  // namespace
+
+void FollowLostMembers(const GraphInput& input, const std::vector<RankUnits>& ranks, Graph& graph) {
+  InsertFollows(Finder(input, ranks, graph).Run(), graph);
+}
+
+}  // namespace lockstep::analysis

@@ -1,0 +1,25 @@
+#include "analysis/replay/prepared.h"
+
+namespace lockstep::analysis {
+namespace {
+
+std::vector<CallIndex> IndexCalls(const store::Capture& capture) {
+  std::vector<CallIndex> calls;
+  calls.reserve(capture.ranks.size());
+  for (const store::RankData& rank : capture.ranks) calls.emplace_back(rank);
+  return calls;
+}
+
+}  // namespace
+
+Prepared::Prepared(const store::Capture& of, unsigned with_threads)
+    : capture(of),
+      threads(with_threads),
+      matches(align::Match(of)),
+      clock(align::EstimateClocks(of, matches)),
+      calls(IndexCalls(of)),
+      steps(FindSteps(of, clock, calls)),
+      times(TimeCollectives(of, matches, clock)),
+      names(of) {}
+
+}  // namespace lockstep::analysis

@@ -1,0 +1,35 @@
+// How well ranks are used: the efficiencies of POP and TALP on GPU ranks, and what part of an imbalance each dimension of the
+// job's layout has. Pure; any thread.
+#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_EFFICIENCY_H_
+#define LOCKSTEP_AGGREGATOR_ANALYSIS_EFFICIENCY_H_
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "analysis/prepare/stages.h"
+#include "base/time.h"
+
+namespace lockstep::analysis {
+
+// parallel == load_balance * communication * orchestration. All null where nothing computes or no time passes.
+struct Efficiency {
+  std::optional<double> parallel;       // mean compute / elapsed
+  std::optional<double> load_balance;   // mean compute / most compute
+  std::optional<double> communication;  // most compute / most activity
+  std::optional<double> orchestration;  // most activity / elapsed
+};
+// Unions per rank: of compute kernels, and of all device activity. `elapsed`: of all ranks together.
+Efficiency EfficiencyOf(std::span<const Nanos> compute, std::span<const Nanos> active, Nanos elapsed);
+
+// Factors of load_balance; their product is it. Null for a dimension that the job does not have or that was not recognised.
+struct LoadBalance {
+  std::optional<double> stage;   // between pipeline stages
+  std::optional<double> data;    // between the replicas of a stage
+  std::optional<double> tensor;  // inside tensor groups
+};
+LoadBalance SplitLoadBalance(std::span<const Nanos> compute, const Layout& layout);
+
+}  // namespace lockstep::analysis
+
+#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_EFFICIENCY_H_

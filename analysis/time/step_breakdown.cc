@@ -1,0 +1,97 @@
+#include "analysis/time/step_breakdown.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace lockstep::analysis {
+namespace {
+
+using store::ActivityKind;
+using Set = IntervalSet<HostTime>;
+
+Set Ranges(const store::Capture& capture, const store::RankData& rank, bool loader) {
+  std::vector<HostInterval> out;
+  for (const store::HostRange& r : rank.ranges) {
+    const bool is_loader = capture.Text(r.name).find("DataLoader") != std::string_view::npos;
+    if (loader ? is_loader : r.kind == store::RangeKind::kOperator && !is_loader) out.push_back({r.start, r.end});
+  }
+  return Normalize(std::move(out));
+}
+
+}  // namespace
+
+StepKinds KindsOf(const store::Capture& capture, const store::RankData& rank) {
+  StepKinds kinds;
+  for (const store::DeviceActivity& a : rank.activities) {
+    Set& set = a.kind == ActivityKind::kMemcpy   ? kinds.memcpy
+               : a.kind == ActivityKind::kMemset ? kinds.memset
+               : a.communication                 ? kinds.communication
+                                                 : kinds.kernel;
+    AppendInOrder(set, {a.start, a.end});
+  }
+  for (const store::ApiCall& c : rank.api_calls) AppendInOrder(kinds.runtime, {c.start, c.end});
+  kinds.dataloader = Union(rank.unions.data_loader, Ranges(capture, rank, true));
+  kinds.cpu_exec = Union(rank.unions.operators, Ranges(capture, rank, false));
+  return kinds;
+}
+
+std::vector<HostInterval> StepSlots(const RankSteps& steps) {
+  std::vector<HostInterval> slots;
+  HostTime before = HostTime::Min();
+  for (const RankStep& s : steps.steps) {
+    const HostTime start = std::max(before, s.host.start);
+    before = std::max({start, s.host.end, s.device_end});
+    slots.push_back({start, before});
+  }
+  return slots;
+}
+
+std::vector<StepBreakdown> BreakDown(const StepKinds& kinds, const std::vector<HostInterval>& slots) {
+  std::vector<StepBreakdown> out;
+  out.reserve(slots.size());
+  for (const HostInterval& slot : slots) {
+    StepBreakdown& b = out.emplace_back();
+    Set left = Normalize(std::vector{slot});
+    const auto take = [&](const Set& kind, Nanos& into) {
+      const Set here = Clip(kind, slot);
+      into = Measure(Intersect(here, left));
+      left = Subtract(left, here);
+    };
+    take(kinds.kernel, b.kernel);
+    take(kinds.memcpy, b.memcpy);
+    take(kinds.memset, b.memset);
+    take(kinds.communication, b.communication);
+    take(kinds.runtime, b.runtime);
+    take(kinds.dataloader, b.dataloader);
+    take(kinds.cpu_exec, b.cpu_exec);
+    b.other = Measure(left);
+  }
+  return out;
+}
+
+StepBreakdown MeanOf(const std::vector<StepBreakdown>& steps) {
+  StepBreakdown mean;
+  if (steps.empty()) return mean;
+  Nanos total;
+  for (const StepBreakdown& s : steps) total += s.Total();
+  const auto n = static_cast<int64_t>(steps.size());
+  Nanos taken;
+  const auto of = [&](Nanos StepBreakdown::*kind) {
+    for (const StepBreakdown& s : steps) mean.*kind += s.*kind;
+    mean.*kind = mean.*kind / n;
+    taken += mean.*kind;
+  };
+  for (Nanos StepBreakdown::*kind : {&StepBreakdown::kernel, &StepBreakdown::memcpy, &StepBreakdown::memset, &StepBreakdown::communication,
+                                     &StepBreakdown::runtime, &StepBreakdown::dataloader, &StepBreakdown::cpu_exec}) {
+    of(kind);
+  }
+  // Means are cut to whole nanoseconds; what that loses is here, so that they sum to the mean step.
+  mean.other = total / n - taken;
+  return mean;
+}
+
+StepBreakdown BreakDownSteps(const store::Capture& capture, const store::RankData& rank, const RankSteps& steps) {
+  return MeanOf(BreakDown(KindsOf(capture, rank), StepSlots(steps)));
+}
+
+}  // namespace lockstep::analysis

@@ -1,0 +1,27 @@
+// Any bytes as a request, whole and as they arrive. What is accepted must be what was asked for, and more bytes never change an answer.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+#include "base/http/http_request.h"
+
+using lockstep::metrics::HttpRequest;
+using lockstep::metrics::ParseHttpRequest;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  const std::optional<HttpRequest> whole = ParseHttpRequest(bytes);
+  for (size_t length = 0; length < size; length += 1 + size / 64) {
+    const std::optional<HttpRequest> part = ParseHttpRequest(bytes.substr(0, length));
+    if (!part) continue;
+    if (!whole || whole->status != part->status || whole->path != part->path) std::abort();
+  }
+  if (!whole || whole->status != 200) return 0;
+  const bool plain =
+      std::all_of(whole->path.begin(), whole->path.end(), [](char c) { return static_cast<unsigned char>(c) > ' ' && c != '?'; });
+  if (whole->path.empty() || whole->path[0] != '/' || !plain) std::abort();
+  return 0;
+}

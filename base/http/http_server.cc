@@ -1,0 +1,295 @@
+#include "base/http/http_server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/rpc/address.h"
+#include "base/rpc/status_macros.h"
+
+namespace lockstep::metrics {
+namespace {
+
+constexpr Nanos kNoDescriptorsPause = Nanos::Millis(100);
+constexpr int kBacklog = 16;
+// Of a caller that goes on sending: reading all of it would be work that anybody can give us.
+constexpr size_t kMostThrownAway = 64u << 10;
+// Of a file, before the next connection has its turn.
+constexpr uint64_t kMostAtOnce = 1u << 20;
+
+MonoTime Now() {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return MonoTime(t.tv_sec * int64_t{1'000'000'000} + t.tv_nsec);
+}
+
+struct SocketAddress {
+  sockaddr_storage bytes{};
+  socklen_t length = 0;
+  bool loopback = false;
+};
+
+absl::StatusOr<SocketAddress> Resolve(const rpc::Address& address, const std::string& flag) {
+  SocketAddress out;
+  auto& v4 = reinterpret_cast<sockaddr_in&>(out.bytes);
+  auto& v6 = reinterpret_cast<sockaddr_in6&>(out.bytes);
+  const std::string host = address.host() == "localhost" ? "127.0.0.1" : address.host();
+  const auto port = htons(static_cast<uint16_t>(address.port()));
+  if (inet_pton(AF_INET, host.c_str(), &v4.sin_addr) == 1) {
+    v4.sin_family = AF_INET;
+    v4.sin_port = port;
+    out.length = sizeof(v4);
+    out.loopback = (ntohl(v4.sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
+    return out;
+  }
+  if (!address.is_unix() && inet_pton(AF_INET6, host.c_str(), &v6.sin6_addr) == 1) {
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = port;
+    out.length = sizeof(v6);
+    out.loopback = IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr);
+    return out;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, " ", address.target(), ": an IP address of this machine and a port are wanted, as in 127.0.0.1:9464"));
+}
+
+std::string TextOf(const SocketAddress& address) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (address.bytes.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address.bytes);
+    inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
+    return absl::StrCat(text, ":", ntohs(v4.sin_port));
+  }
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address.bytes);
+  inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
+  return absl::StrCat("[", text, "]:", ntohs(v6.sin6_port));
+}
+
+absl::StatusOr<Fd> Listen(SocketAddress& address, const HttpServerOptions& options) {
+  Fd fd(socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int on = 1;
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.bytes), address.length) != 0 || listen(fd.get(), kBacklog) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot listen on ", options.address, ": give another ", options.flag, " address"));
+  }
+  getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address.bytes), &address.length);
+  return fd;
+}
+
+const char* Reason(int status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 404:
+      return "Not Found";
+    case 403:
+      return "Forbidden";
+    case 405:
+      return "Method Not Allowed";
+    case 413:
+      return "Content Too Large";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 503:
+      return "Service Unavailable";
+    case 505:
+      return "HTTP Version Not Supported";
+    default:
+      return "Internal Server Error";
+  }
+}
+
+}  // namespace
+
+absl::Status HttpServer::CheckAddress(const std::string& address, const std::string& flag) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address parsed, rpc::Address::Parse(address));
+  return Resolve(parsed, flag).status();
+}
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(HttpServerOptions options, Answer answer) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address parsed, rpc::Address::Parse(options.address));
+  LOCKSTEP_ASSIGN_OR_RETURN(SocketAddress address, Resolve(parsed, options.flag));
+  if (!address.loopback && options.token.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(options.flag, " ", options.address, ": no port beyond this machine without a token; give --token-file, or 127.0.0.1"));
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(Fd listener, Listen(address, options));
+  Fd wakeup(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wakeup.ok()) return absl::ErrnoToStatus(errno, "cannot make the descriptor that ends the metrics thread");
+  return std::unique_ptr<HttpServer>(
+      new HttpServer(std::move(options), std::move(answer), std::move(listener), std::move(wakeup), TextOf(address)));
+}
+
+HttpServer::HttpServer(HttpServerOptions options, Answer answer, Fd listener, Fd wakeup, std::string address)
+    : options_(std::move(options)),
+      answer_(std::move(answer)),
+      listener_(std::move(listener)),
+      wakeup_(std::move(wakeup)),
+      address_(std::move(address)),
+      thread_([this] { Run(); }) {}
+
+HttpServer::~HttpServer() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = write(wakeup_.get(), &one, sizeof(one));
+  thread_.join();
+}
+
+void HttpServer::Run() {
+  std::vector<pollfd> polls;
+  while (true) {
+    const MonoTime now = Now();
+    MonoTime until = connections_.empty() ? MonoTime::Max() : connections_.front().until;
+    for (const Connection& connection : connections_) until = std::min(until, connection.until);
+    const bool accepts = now >= accept_again_;
+    if (!accepts) until = std::min(until, accept_again_);
+    // A negative descriptor is passed over.
+    polls.assign({{wakeup_.get(), POLLIN, 0}, {accepts ? listener_.get() : -1, POLLIN, 0}});
+    for (const Connection& connection : connections_) {
+      polls.push_back({connection.fd.get(), static_cast<short>(connection.answer.empty() ? POLLIN : POLLOUT), 0});
+    }
+    const int wait_ms = until == MonoTime::Max() ? -1 : static_cast<int>(std::max<int64_t>((until - now).ns() / 1'000'000 + 1, 0));
+    if (poll(polls.data(), polls.size(), wait_ms) < 0 && errno != EINTR) return;
+    if (polls[0].revents != 0) return;
+    // Before new ones come, so that the numbers of both still match.
+    for (size_t i = connections_.size(); i-- > 0;) {
+      if (polls[i + 2].revents == 0 || Turn(connections_[i])) continue;
+      connections_.erase(connections_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    CloseOverdue();
+    if (polls[1].revents != 0) Accept();
+  }
+}
+
+void HttpServer::Accept() {
+  for (int i = 0; i < kBacklog; ++i) {
+    SocketAddress peer;
+    peer.length = sizeof(peer.bytes);
+    Fd fd(accept4(listener_.get(), reinterpret_cast<sockaddr*>(&peer.bytes), &peer.length, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd.ok()) {
+      // The connection stays in the queue, which would wake this thread again and again.
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) accept_again_ = Now() + kNoDescriptorsPause;
+      return;
+    }
+    if (connections_.size() >= options_.most_connections) {
+      connections_.erase(connections_.begin());
+      ++counts_.displaced;
+    }
+    Connection& connection = connections_.emplace_back();
+    connection.fd = std::move(fd);
+    connection.peer = TextOf(peer);
+    connection.until = Now() + options_.request_time;
+  }
+}
+
+void HttpServer::CloseOverdue() {
+  const MonoTime now = Now();
+  const auto overdue = std::stable_partition(connections_.begin(), connections_.end(), [&](const Connection& c) { return c.until > now; });
+  counts_.timed_out += static_cast<uint64_t>(std::count_if(overdue, connections_.end(), [](const Connection& c) { return !c.finished; }));
+  connections_.erase(overdue, connections_.end());
+}
+
+bool HttpServer::Turn(Connection& connection) {
+  if (!connection.answer.empty()) return Send(connection);
+  if (!Receive(connection)) return false;
+  if (connection.answered) return true;
+  std::optional<HttpRequest> request = ParseHttpRequest(connection.received);
+  if (!request) return true;
+  request->peer = connection.peer;
+  connection.answered = true;
+  connection.received.clear();
+  Respond(*request, connection);
+  connection.until = Now() + options_.answer_time;
+  return Send(connection);
+}
+
+bool HttpServer::Receive(Connection& connection) {
+  char part[4096];
+  const ssize_t n = recv(connection.fd.get(), part, sizeof(part), 0);
+  if (n < 0) return errno == EAGAIN || errno == EINTR;
+  if (n == 0) return false;
+  if (connection.answered) {
+    connection.thrown_away += static_cast<size_t>(n);
+  } else {
+    connection.received.append(part, static_cast<size_t>(n));
+  }
+  return connection.thrown_away <= kMostThrownAway;
+}
+
+bool HttpServer::Send(Connection& connection) {
+  if (const size_t left = connection.answer.size() - connection.sent; left > 0) {
+    const ssize_t n = send(connection.fd.get(), connection.answer.data() + connection.sent, left, MSG_NOSIGNAL);
+    if (n < 0) return errno == EAGAIN || errno == EINTR;
+    connection.sent += static_cast<size_t>(n);
+    if (connection.sent < connection.answer.size()) return true;
+  }
+  if (connection.file_left > 0) {
+    const ssize_t n = sendfile(connection.fd.get(), connection.file.get(), nullptr, std::min(connection.file_left, kMostAtOnce));
+    if (n < 0) return errno == EAGAIN || errno == EINTR;
+    if (n == 0) return false;
+    connection.file_left -= static_cast<uint64_t>(n);
+    if (connection.file_left > 0) return true;
+  }
+  connection.answer = std::string();
+  connection.file.reset();
+  // Closed at once, unread bytes of the caller would make the kernel take the answer back.
+  connection.finished = true;
+  return shutdown(connection.fd.get(), SHUT_WR) == 0;
+}
+
+bool HttpServer::Allowed(const HttpRequest& request) const {
+  constexpr absl::string_view kScheme = "bearer ";
+  if (options_.token.empty() || (options_.admit && options_.admit(request))) return true;
+  if (!absl::StartsWithIgnoreCase(request.authorization, kScheme)) return false;
+  return options_.token.Matches(std::string_view(request.authorization).substr(kScheme.size()));
+}
+
+void HttpServer::Respond(const HttpRequest& request, Connection& connection) {
+  HttpResponse response;
+  response.status = request.status;
+  if (response.status == 200 && !Allowed(request)) {
+    response.status = 401;
+    options_.refused(request);
+  }
+  if (response.status == 200) {
+    response = answer_(request, counts_);
+  } else {
+    response.body = absl::StrCat(Reason(response.status), "\n");
+  }
+  struct stat file {};
+  if (response.file.ok() && (fstat(response.file.get(), &file) != 0 || !S_ISREG(file.st_mode))) {
+    response = {.status = 404, .body = "no such file\n"};
+    file = {};
+  }
+  ++counts_.answered[response.status];
+  std::string text = absl::StrCat("HTTP/1.1 ", response.status, " ", Reason(response.status), "\r\nContent-Type: ", response.content_type,
+                                  "\r\nContent-Length: ", response.body.size() + static_cast<uint64_t>(file.st_size), "\r\nCache-Control: no-store\r\n",
+                                  "X-Content-Type-Options: nosniff\r\nConnection: close\r\n",
+                                  response.status == 401 ? "WWW-Authenticate: Bearer\r\n" : "",
+                                  response.status == 405 ? "Allow: GET, HEAD\r\n" : "");
+  for (const auto& [name, value] : response.headers) absl::StrAppend(&text, name, ": ", value, "\r\n");
+  text += "\r\n";
+  connection.answer = std::move(text);
+  if (request.head) return;
+  connection.answer += response.body;
+  connection.file = std::move(response.file);
+  connection.file_left = static_cast<uint64_t>(file.st_size);
+}
+
+}  // namespace lockstep::metrics

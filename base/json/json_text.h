@@ -1,0 +1,115 @@
+// Builds JSON text piece by piece: the writer of Kineto traces.
+#ifndef LOCKSTEP_AGGREGATOR_TRACE_JSON_TEXT_H_
+#define LOCKSTEP_AGGREGATOR_TRACE_JSON_TEXT_H_
+
+#include <charconv>
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "base/files/byte_sink.h"
+#include "base/json/utf8.h"
+#include "base/time.h"
+
+namespace lockstep::trace {
+
+// A string value: escaped; bytes that are no UTF-8 become question marks.
+struct Quoted {
+  std::string_view text;
+};
+
+// Collects text and hands it on in large pieces. The first error of the sink is kept and ends all output. One
+// thread.
+class JsonText {
+ public:
+  // `sink` outlives the text.
+  explicit JsonText(store::ByteSink& sink) : sink_(sink) { text_.reserve(kFlushAt + 4096); }
+
+  // Text as it stands, numbers in decimal, Nanos as microseconds with exactly three decimals, Quoted as a
+  // JSON string.
+  template <typename... Pieces>
+  void Add(const Pieces&... pieces) {
+    (Put(pieces), ...);
+  }
+
+  // After each row.
+  void FlushIfLarge() {
+    if (text_.size() >= kFlushAt) Flush();
+  }
+  absl::Status Finish() {
+    Flush();
+    return status_;
+  }
+
+ private:
+  void Put(std::string_view raw) { text_.append(raw); }
+
+  template <typename T>
+  requires(std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char>) void Put(T value) {
+    char digits[24];
+    text_.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+  }
+
+  // Shortest text that reads back as the same float.
+  void Put(float value) {
+    char digits[48];
+    text_.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+  }
+
+  void Put(Nanos ns) {
+    const bool negative = ns < Nanos();
+    const uint64_t magnitude = negative ? -static_cast<uint64_t>(ns.ns()) : static_cast<uint64_t>(ns.ns());
+    if (negative) text_.push_back('-');
+    Put(magnitude / 1000);
+    const auto fraction = static_cast<int>(magnitude % 1000);
+    const char decimals[4] = {'.', static_cast<char>('0' + fraction / 100),
+                              static_cast<char>('0' + fraction / 10 % 10),
+                              static_cast<char>('0' + fraction % 10)};
+    text_.append(decimals, sizeof decimals);
+  }
+
+  void Put(Quoted quoted) {
+    std::string_view text = quoted.text;
+    text_.push_back('"');
+    while (!text.empty()) {
+      const size_t length = Utf8Length(text);
+      PutCharacter(text.substr(0, length), text.front());
+      text.remove_prefix(length == 0 ? 1 : length);
+    }
+    text_.push_back('"');
+  }
+
+  void PutCharacter(std::string_view sequence, char c) {
+    constexpr std::string_view kHex = "0123456789abcdef";
+    if (sequence.empty()) {
+      text_.push_back('?');
+    } else if (c == '"' || c == '\\') {
+      text_.push_back('\\');
+      text_.push_back(c);
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      text_.append("\\u00");
+      text_.push_back(kHex[static_cast<unsigned char>(c) >> 4]);
+      text_.push_back(kHex[c & 15]);
+    } else {
+      text_.append(sequence);
+    }
+  }
+
+  static constexpr size_t kFlushAt = 128 * 1024;
+
+  void Flush() {
+    if (status_.ok()) status_ = sink_.Append(text_);
+    text_.clear();
+  }
+
+  store::ByteSink& sink_;
+  std::string text_;
+  absl::Status status_;
+};
+
+}  // namespace lockstep::trace
+
+#endif  // LOCKSTEP_AGGREGATOR_TRACE_JSON_TEXT_H_

@@ -1,0 +1,59 @@
+#include "base/log/line_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace lockstep {
+
+absl::StatusOr<std::unique_ptr<LineFile>> LineFile::Open(std::string path) {
+  std::unique_ptr<LineFile> file(new LineFile(std::move(path)));
+  if (absl::Status s = file->Reopen(); !s.ok()) return s;
+  return file;
+}
+
+absl::Status LineFile::Reopen() {
+  // Without waiting: it could be a pipe that nobody reads.
+  Fd fd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+  if (!fd.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path_, " to append to it"));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot examine ", path_));
+  if (!S_ISREG(info.st_mode)) return absl::FailedPreconditionError(absl::StrCat(path_, " is no regular file: name another"));
+  if ((info.st_mode & 077) != 0) {
+    return absl::PermissionDeniedError(absl::StrCat(path_, " is open to other users: chmod 600 ", path_));
+  }
+  fd_ = std::move(fd);
+  torn_ = false;
+  return absl::OkStatus();
+}
+
+bool LineFile::Moved() const {
+  struct stat here {}, named {};
+  if (!fd_.ok() || ::fstat(fd_.get(), &here) != 0) return true;
+  return ::lstat(path_.c_str(), &named) != 0 || here.st_dev != named.st_dev || here.st_ino != named.st_ino;
+}
+
+absl::Status LineFile::Append(std::string_view line) {
+  if (Moved()) {
+    if (absl::Status s = Reopen(); !s.ok()) return s;
+  }
+  const std::string bytes = absl::StrCat(torn_ ? "\n" : "", absl::string_view(line.data(), line.size()), "\n");
+  ssize_t n = 0;
+  do {
+    n = ::write(fd_.get(), bytes.data(), bytes.size());
+  } while (n < 0 && errno == EINTR);
+  if (n == static_cast<ssize_t>(bytes.size())) {
+    torn_ = false;
+    return absl::OkStatus();
+  }
+  if (n > 0) torn_ = true;
+  return n < 0 ? absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path_))
+               : absl::ResourceExhaustedError(absl::StrCat("cannot write ", path_, ": its disk is full"));
+}
+
+}  // namespace lockstep

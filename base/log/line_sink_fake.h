@@ -1,0 +1,46 @@
+// For tests: a sink that keeps its lines where the test can read them.
+#ifndef LOCKSTEP_COMMON_LOG_LINE_SINK_FAKE_H_
+#define LOCKSTEP_COMMON_LOG_LINE_SINK_FAKE_H_
+
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/log/line_file.h"
+
+namespace lockstep {
+
+// Outlives the sink, which belongs to whoever writes. Any thread.
+class KeptLines {
+ public:
+  std::vector<std::string> lines() const {
+    std::lock_guard lock(mutex_);
+    return lines_;
+  }
+  void Add(std::string_view line) {
+    std::lock_guard lock(mutex_);
+    lines_.emplace_back(line);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
+
+class FakeLineSink final : public LineSink {
+ public:
+  explicit FakeLineSink(KeptLines& kept) : kept_(kept) {}
+  absl::Status Append(std::string_view line) override {
+    kept_.Add(line);
+    return absl::OkStatus();
+  }
+
+ private:
+  KeptLines& kept_;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COMMON_LOG_LINE_SINK_FAKE_H_

@@ -1,0 +1,29 @@
+#include "base/log/line_text.h"
+
+#include <ctime>
+
+#include "absl/strings/str_format.h"
+#include "base/log/clean_text.h"
+
+namespace lockstep {
+
+std::string TimeText(HostTime t) {
+  const time_t seconds = t.ns() / 1'000'000'000;
+  tm utc{};
+  gmtime_r(&seconds, &utc);
+  char text[32];
+  strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
+  return absl::StrFormat("%s.%03dZ", text, t.ns() / 1'000'000 % 1000);
+}
+
+void AppendQuoted(std::string_view text, size_t most, std::string& line) {
+  line += '"';
+  // No control character is left, so that these two are all that JSON wants escaped.
+  for (char c : CleanText(text, most)) {
+    if (c == '"' || c == '\\') line += '\\';
+    line += c;
+  }
+  line += '"';
+}
+
+}  // namespace lockstep

@@ -1,0 +1,16 @@
+// What the kernel says of this process, under the names that Prometheus' own client libraries use.
+#ifndef LOCKSTEP_COMMON_METRICS_PROCESS_STATS_H_
+#define LOCKSTEP_COMMON_METRICS_PROCESS_STATS_H_
+
+#include <string>
+
+#include "base/metrics/page.h"
+
+namespace lockstep::metrics {
+
+// `proc` is /proc, or a folder of a test. A file that cannot be read leaves its families without samples. Any thread.
+void AddProcessStats(const std::string& proc, Page& page);
+
+}  // namespace lockstep::metrics
+
+#endif  // LOCKSTEP_COMMON_METRICS_PROCESS_STATS_H_

@@ -1,0 +1,255 @@
+#include "capture/align/clock_fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <span>
+
+#include "base/median.h"
+
+namespace lockstep::align {
+namespace {
+
+constexpr size_t kEnoughSamples = 5;
+constexpr size_t kMostForSlope = 200;  // Theil-Sen looks at every pair
+constexpr size_t kLeastForSlope = 8;
+// A correction must exceed this many standard errors, and this part of what one sample may be off, or as often by what samples differ:
+// over a slow link ends are apart by parts of a transfer, and by other parts each time.
+constexpr double kSigmas = 3.0;
+constexpr double kBlurShare = 0.25;
+constexpr double kMadToSigma = 1.4826;
+// Twice the blur of the sharpest is still as good; ten times is used only when there is nothing else.
+constexpr double kAsSharp = 2.0;
+constexpr double kBluntest = 10.0;
+// Slack is tried from here by doubling. Constraints that need more than a second belong to different things.
+constexpr Nanos kFirstSlack = Nanos::Micros(1);
+constexpr Nanos kLastSlack = Nanos::Seconds(1);
+
+// Ends that keep another distance from some moment on, by so many times what they scatter and by this at least: a clock was set.
+constexpr double kStepSigmas = 10, kLeastStepNs = 50e3;
+constexpr size_t kLeastBesideStep = 4;
+constexpr size_t kMostParted = 64;
+// What contradicts the line by more than this is no exit skew; and how many of the limits must be left without such.
+constexpr double kStrangeNs = 10e3, kFewStrangers = 0.9;
+
+// Large operations over a slow link end far apart on agreeing clocks, so only the sharpest samples say anything.
+void KeepSharpest(std::vector<LeadSample>& samples) {
+  std::sort(samples.begin(), samples.end(), [](const LeadSample& a, const LeadSample& b) { return a.blur < b.blur; });
+  const double least = static_cast<double>(samples.front().blur.ns());
+  size_t keep = 0;
+  while (keep < samples.size()) {
+    const double blur = static_cast<double>(samples[keep].blur.ns());
+    const bool sharp = blur <= kAsSharp * least + 5000.0;
+    const bool needed = keep < kEnoughSamples && blur <= kBluntest * least;
+    if (!sharp && !needed) break;
+    ++keep;
+  }
+  samples.resize(std::max<size_t>(1, keep));
+}
+
+struct LineWithError {
+  OffsetLine line;
+  double error_ns;
+};
+
+LineWithError RobustLine(const std::vector<LeadSample>& samples, HostTime origin) {
+  std::vector<double> x, y;
+  for (const LeadSample& s : samples) {
+    x.push_back(static_cast<double>((s.at - origin).ns()));
+    y.push_back(static_cast<double>(s.lead.ns()));
+  }
+  OffsetLine line;
+  const size_t stride = std::max<size_t>(1, (samples.size() + kMostForSlope - 1) / kMostForSlope);
+  std::vector<double> slopes;
+  for (size_t i = 0; i < x.size(); i += stride) {
+    for (size_t j = i + stride; j < x.size(); j += stride) {
+      if (x[i] != x[j]) slopes.push_back((y[j] - y[i]) / (x[j] - x[i]));
+    }
+  }
+  if (samples.size() >= kLeastForSlope && !slopes.empty()) {
+    line.drift = Median(slopes);
+    double sum = 0, squares = 0;
+    std::vector<double> residuals;
+    for (size_t i = 0; i < x.size(); ++i) {
+      sum += x[i];
+      residuals.push_back(y[i] - line.drift * x[i]);
+    }
+    const double mean = sum / static_cast<double>(x.size());
+    for (double v : x) squares += (v - mean) * (v - mean);
+    const double middle = Median(residuals);
+    for (double& r : residuals) r = std::fabs(r - middle);
+    const double sigma = std::max(kMadToSigma * Median(residuals), 1.0);
+    if (std::fabs(line.drift) < kSigmas * 1.25 * sigma / std::sqrt(squares)) line.drift = 0;
+  }
+  for (size_t i = 0; i < y.size(); ++i) y[i] -= line.drift * x[i];
+  line.offset_ns = Median(y);
+  for (double& v : y) v = std::fabs(v - line.offset_ns);
+  const double spread = kMadToSigma * Median(y);
+  const double blur = static_cast<double>(samples[samples.size() / 2].blur.ns());
+  const double by_blur = kBlurShare * blur / kSigmas;
+  const double least = samples.size() >= kLeastForSlope ? std::min(by_blur, spread) : by_blur;
+  const double error = std::max(1.25 * spread / std::sqrt(static_cast<double>(y.size())), least);
+  if (line.drift == 0 && std::fabs(line.offset_ns) < kSigmas * error) line.offset_ns = 0;
+  return {line, error};
+}
+
+// Where ends tell nothing, limits from both sides do: messages that go both ways take about as long either way.
+void TakeMiddle(const OffsetRegion& region, HostInterval window, ClockFit& fit) {
+  const HostTime middle = window.start + (window.end - window.start) / 2;
+  const OffsetRegion::Range range = region.At(middle);
+  const double width = range.high_ns - range.low_ns;
+  if (!std::isfinite(width)) return;
+  fit.error_ns = kBlurShare * width / 2;
+  const double lead = (range.low_ns + range.high_ns) / 2;
+  if (std::fabs(lead) < fit.error_ns) return;
+  fit.line.offset_ns = lead;
+}
+
+// How far the region is from the line at a moment.
+double Away(const OffsetRegion& region, const ClockFit& fit, HostTime t) {
+  const OffsetRegion::Range range = region.At(t);
+  const double lead = fit.line.offset_ns + fit.line.drift * static_cast<double>((t - fit.origin).ns());
+  return std::max(range.high_ns - lead, lead - range.low_ns);
+}
+
+void SetBound(ClockFit& fit, double worst) {
+  // Rounding: one nanosecond for the offset, one for the line.
+  if (worst < 1e17) fit.bound = Nanos(static_cast<int64_t>(std::ceil(worst))) + Nanos(2);
+}
+
+// The moments between which one clock was set.
+struct Gap {
+  HostTime last_before, first_after;
+};
+
+// Up to some moment one line obeys all limits, from some moment on another does. nullopt when that is not so.
+std::optional<Gap> GapOfLimits(const OffsetRegion& region) {
+  const std::vector<HostTime> moments = region.Moments();
+  if (moments.size() < 2) return std::nullopt;
+  // The last moment up to which everything fits, and the first from which everything does.
+  size_t good = 0, bad = moments.size() - 1;
+  while (bad - good > 1) {
+    const size_t middle = (good + bad) / 2;
+    (region.Part(moments.front(), moments[middle]).Solve(kFirstSlack) ? good : bad) = middle;
+  }
+  const size_t before = good;
+  good = moments.size() - 1;
+  bad = 0;
+  while (good - bad > 1) {
+    const size_t middle = (good + bad) / 2;
+    (region.Part(moments[middle], moments.back()).Solve(kFirstSlack) ? good : bad) = middle;
+  }
+  const size_t after = good;
+  if (after > before + 1) return std::nullopt;  // more than one step
+  return Gap{after == 0 ? moments[0] : moments[after - 1], moments[std::min(before + 1, moments.size() - 1)]};
+}
+
+double Scatter(std::span<const LeadSample> samples, double middle) {
+  std::vector<double> apart;
+  for (const LeadSample& s : samples) apart.push_back(std::fabs(static_cast<double>(s.lead.ns()) - middle));
+  return kMadToSigma * Median(std::move(apart));
+}
+
+double MiddleLead(std::span<const LeadSample> samples) {
+  std::vector<double> leads;
+  for (const LeadSample& s : samples) leads.push_back(static_cast<double>(s.lead.ns()));
+  return Median(std::move(leads));
+}
+
+// Limits of long operations are too loose to show that a clock was set by less than that; ends, which keep one distance before and
+// another one from some moment on, show it. `samples` by time.
+std::optional<Gap> GapOfSamples(std::span<const LeadSample> samples) {
+  std::optional<Gap> best;
+  double clearest = 1;
+  const auto [least, most] = std::minmax_element(samples.begin(), samples.end(), [](const LeadSample& a, const LeadSample& b) { return a.lead < b.lead; });
+  if (least == samples.end() || static_cast<double>((most->lead - least->lead).ns()) <= kLeastStepNs) return best;
+  const size_t stride = std::max<size_t>(1, samples.size() / kMostParted);
+  for (size_t at = kLeastBesideStep; at + kLeastBesideStep <= samples.size(); at += stride) {
+    const double before = MiddleLead(samples.first(at)), after = MiddleLead(samples.subspan(at));
+    if (std::fabs(after - before) <= clearest * kLeastStepNs) continue;
+    const double scatter = std::max(Scatter(samples.first(at), before), Scatter(samples.subspan(at), after));
+    const double clear = std::fabs(after - before) / (kStepSigmas * scatter + kLeastStepNs);
+    if (clear <= clearest) continue;
+    clearest = clear;
+    // With a stride the moment is not known better than that.
+    best = Gap{samples[at - std::min(stride, at)].at, samples[std::min(at + stride - 1, samples.size() - 1)].at};
+  }
+  return best;
+}
+
+void KeepLongerSide(std::vector<LeadSample>& samples, const Gap& gap) {
+  const bool first = gap.last_before - samples.front().at >= samples.back().at - gap.first_after;
+  std::erase_if(samples, [&](const LeadSample& s) { return first ? s.at > gap.last_before : s.at < gap.first_after; });
+}
+
+// One clock was set once, in this gap. False when the limits of either side contradict each other all the same.
+bool FitAcrossStep(const OffsetRegion& region, HostInterval window, const Gap& gap, ClockFit& fit) {
+  const std::vector<HostTime> moments = region.Moments();
+  if (moments.empty()) return false;
+  OffsetRegion first = region.Part(moments.front(), gap.last_before);
+  OffsetRegion second = region.Part(gap.first_after, moments.back());
+  if (!first.Solve(kFirstSlack) || !second.Solve(kFirstSlack)) return false;
+  // The line stays where the longer side puts it.
+  const bool longer_first = gap.last_before - moments.front() >= moments.back() - gap.first_after;
+  fit.line = (longer_first ? first : second).Clip(fit.line);
+  fit.stepped = true;
+  SetBound(fit, std::max({Away(first, fit, window.start), Away(first, fit, gap.first_after), Away(second, fit, gap.last_before), Away(second, fit, window.end)}));
+  return fit.bound != Nanos::Max();
+}
+
+// A few limits that contradict the others in between, with the same line before and after them, come from kernels that were taken for
+// one collective and are not.
+bool LeaveOutStrangers(const std::optional<Gap>& gap, const ClockFit& fit, OffsetRegion& region) {
+  const std::vector<HostTime> moments = region.Moments();
+  const auto beside = [&](HostTime from, HostTime to) {
+    return static_cast<size_t>(std::count_if(moments.begin(), moments.end(), [&](HostTime t) { return t >= from && t <= to; }));
+  };
+  std::vector<OffsetRegion> candidates;
+  if (gap && beside(moments.front(), gap->last_before) >= kLeastBesideStep && beside(gap->first_after, moments.back()) >= kLeastBesideStep) {
+    candidates.push_back(region.Without(gap->last_before, gap->first_after));
+  }
+  if (!gap && std::isfinite(fit.error_ns)) candidates.push_back(region.Obeyed(fit.line, kStepSigmas * fit.error_ns + kStrangeNs));
+  for (OffsetRegion& c : candidates) {
+    if (static_cast<double>(c.constraints()) < kFewStrangers * static_cast<double>(region.constraints()) || !c.Solve(kFirstSlack * 2)) continue;
+    region = std::move(c);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+ClockFit FitLead(std::vector<LeadSample> samples, OffsetRegion& region, HostInterval window) {
+  ClockFit fit;
+  fit.origin = region.origin();
+  std::sort(samples.begin(), samples.end(), [](const LeadSample& a, const LeadSample& b) { return a.at < b.at; });
+  const std::optional<Gap> by_samples = GapOfSamples(samples);
+  if (!samples.empty()) {
+    if (by_samples) KeepLongerSide(samples, *by_samples);
+    KeepSharpest(samples);
+    const LineWithError found = RobustLine(samples, fit.origin);
+    fit.line = found.line;
+    fit.error_ns = found.error_ns;
+  }
+  if (by_samples && FitAcrossStep(region, window, *by_samples, fit)) return fit;
+  if (!region.Solve(kFirstSlack * 2)) {
+    const std::optional<Gap> by_limits = GapOfLimits(region);
+    if (!LeaveOutStrangers(by_limits, fit, region) && by_limits && FitAcrossStep(region, window, *by_limits, fit)) return fit;
+  }
+  Nanos slack;
+  while (!region.Solve(slack)) {
+    slack = slack == Nanos() ? kFirstSlack : slack * 2;
+    if (slack > kLastSlack) {
+      fit.contradicted = true;
+      return fit;
+    }
+  }
+  fit.stepped = slack > kFirstSlack * 2;
+  if (samples.empty()) TakeMiddle(region, window, fit);
+  fit.line = region.Clip(fit.line);
+  // The region's edges are convex and concave over time, so the ends of the window are the worst of it.
+  SetBound(fit, std::max(Away(region, fit, window.start), Away(region, fit, window.end)) + 2 * static_cast<double>(slack.ns()));
+  return fit;
+}
+
+}  // namespace lockstep::align

@@ -1,0 +1,460 @@
+#include "capture/align/clock_model.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iostream>
+#include <random>
+
+#include "capture/align/network_clock.h"
+#include "capture/model/timeline_builder_fixture.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::align {
+namespace {
+
+using store::CollectiveOp;
+using store::TimelineBuilder;
+
+struct TrueClock {
+  double offset_us = 0;
+  double drift = 0;
+  double Local(double job_us) const { return job_us + offset_us + drift * job_us; }
+};
+
+// How far the model is from the truth about the difference of two hosts, at a moment of the job.
+double PairErrorUs(const ClockModel& model, const std::vector<TrueClock>& truth, uint32_t a, uint32_t b, double job_us) {
+  const JobTime of_a = model.ToJob(a, TimelineBuilder::At(truth[a].Local(job_us)));
+  const JobTime of_b = model.ToJob(b, TimelineBuilder::At(truth[b].Local(job_us)));
+  return static_cast<double>((of_a - of_b).ns()) / 1000.0;
+}
+
+double BoundUs(const ClockModel& model) { return static_cast<double>(model.bound().ns()) / 1000.0; }
+
+std::vector<TrueClock> DrawClocks(size_t hosts, std::mt19937_64& random) {
+  std::uniform_real_distribution<double> unit(-1, 1);
+  std::vector<TrueClock> clocks;
+  for (size_t h = 0; h < hosts; ++h) clocks.push_back({unit(random) * 10'000, unit(random) * 50e-6});
+  return clocks;
+}
+
+// Ranks on hosts of their own that meet in all-reduces, arriving at random.
+store::Capture Meetings(const std::vector<TrueClock>& clocks, int count, double every_us, double transfer_us, std::mt19937_64& random) {
+  std::exponential_distribution<double> one(1);
+  TimelineBuilder t;
+  std::vector<int32_t> members;
+  for (size_t r = 0; r < clocks.size(); ++r) members.push_back(static_cast<int32_t>(r));
+  const uint32_t all = t.Group("all", members);
+  for (int i = 0; i < count; ++i) {
+    std::vector<double> arrivals;
+    double last = 0;
+    for (size_t r = 0; r < clocks.size(); ++r) {
+      arrivals.push_back(every_us * (i + 1) + 500 * one(random));
+      last = std::max(last, arrivals.back());
+    }
+    const double end = last + transfer_us * (1 + 0.05 * one(random));
+    for (size_t r = 0; r < clocks.size(); ++r) {
+      const double start = clocks[r].Local(arrivals[r]);
+      t.Rank(static_cast<int32_t>(r), "host" + std::to_string(r)).AllReduce(all, start, clocks[r].Local(end + 2 * one(random)) - start);
+    }
+  }
+  return t.Build();
+}
+
+TEST(ClockModel, OneHostIsItsOwnJobClock) {
+  TimelineBuilder t;
+  const uint32_t g = t.Group("g", {0, 1});
+  t.Rank(0).AllReduce(g, 0, 10);
+  t.Rank(1).AllReduce(g, 5, 900);
+  const store::Capture capture = t.Build();
+  const ClockModel model = EstimateClocks(capture, Match(capture));
+  EXPECT_EQ(model.bound(), Nanos());
+  EXPECT_EQ(model.ToJob(0, HostTime(12345)).ns(), 12345);
+}
+
+TEST(ClockModel, CollectivesFindOffsetAndDriftAndTheBoundIsNeverViolated) {
+  std::mt19937_64 random(17);
+  double worst = 0;
+  for (int trial = 0; trial < 120; ++trial) {
+    const double transfer = trial % 3 == 0 ? 20 : trial % 3 == 1 ? 80 : 500;
+    const auto clocks = DrawClocks(4, random);
+    const store::Capture capture = Meetings(clocks, 120, 50'000, transfer, random);
+    const ClockModel model = EstimateClocks(capture, Match(capture));
+    for (uint32_t h = 1; h < 4; ++h) {
+      EXPECT_EQ(model.hosts()[h].method == ClockMethod::kCollectives || model.hosts()[h].bound == Nanos(), true);
+      for (const double at : {50'000.0, 3'000'000.0, 6'000'000.0}) {
+        const double error = std::fabs(PairErrorUs(model, clocks, 0, h, at));
+        EXPECT_LE(error, BoundUs(model)) << "trial " << trial;
+        worst = std::max(worst, error / (1 + transfer / 80));
+      }
+    }
+  }
+  EXPECT_LT(worst, 12) << "microseconds, where the bound is some hundred";
+}
+
+// ---- any job: is the bound ever too small?
+
+struct Trouble {
+  double offset_us, drift_ppm;
+  double exit_skew_us;  // mean, anew for each rank and time
+  double exit_bias_us;  // a host's own, always the same
+  double step_us;       // one host's clock is set by this much in the middle; 0: none is
+};
+
+struct Ticking {
+  TrueClock clock;
+  double step_at_us = 1e18, step_us = 0;
+  double Local(double job_us) const { return clock.Local(job_us) + (job_us >= step_at_us ? step_us : 0); }
+};
+
+TEST(ClockModel, TheBoundIsNeverTooSmallWhateverTheClocksAndTheExits) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  constexpr int kRuns = 24;
+#else
+  constexpr int kRuns = 400;
+#endif
+  std::mt19937_64 random(20'251'121);
+  std::exponential_distribution<double> one(1);
+  std::uniform_real_distribution<double> unit(-1, 1);
+  int noticed = 0, stepped = 0;
+  std::vector<double> errors;
+  for (int run = 0; run < kRuns; ++run) {
+    const double steps[] = {0, 0, 0, 0, 0, 0, 0, 2'000 + 20'000 * std::fabs(unit(random))};
+    const Trouble trouble{run % 2 == 0 ? 1'000.0 : 50'000.0, std::array{0.0, 5.0, 50.0, 100.0}[static_cast<size_t>(run / 2) % 4],
+                          std::array{2.0, 5.0, 20.0}[static_cast<size_t>(run) % 3], run % 5 == 0 ? 5.0 : 0.0, steps[run % 8]};
+    constexpr int kHosts = 3, kRanks = 6;
+    constexpr double kLength = 4e6;
+    std::vector<Ticking> clocks(kHosts);
+    std::vector<double> bias;
+    for (Ticking& c : clocks) {
+      c.clock = {unit(random) * trouble.offset_us, unit(random) * trouble.drift_ppm * 1e-6};
+      bias.push_back(trouble.exit_bias_us * std::fabs(unit(random)));
+    }
+    if (trouble.step_us != 0) {
+      ++stepped;
+      clocks[static_cast<size_t>(run / 8) % kHosts].step_at_us = kLength * (0.3 + 0.2 * (1 + unit(random)));
+      clocks[static_cast<size_t>(run / 8) % kHosts].step_us = (run / 8) % 2 == 0 ? trouble.step_us : -trouble.step_us;
+    }
+    const double transfer = std::array{20.0, 80.0, 500.0}[static_cast<size_t>(run / 3) % 3];
+    TimelineBuilder t;
+    const uint32_t all = t.Group("all", {0, 1, 2, 3, 4, 5});
+    for (int i = 0; i < 100; ++i) {
+      double start[kRanks], last = 0;
+      for (double& s : start) {
+        s = kLength / 100 * (i + 0.3) + 400 * one(random);
+        last = std::max(last, s);
+      }
+      for (int r = 0; r < kRanks; ++r) {
+        const size_t h = static_cast<size_t>(r) / 2;
+        const double end = last + transfer + bias[h] + trouble.exit_skew_us * one(random);
+        const double from = clocks[h].Local(start[r]);
+        t.Rank(r, "host" + std::to_string(h)).AllReduce(all, from, clocks[h].Local(end) - from);
+      }
+    }
+    const store::Capture capture = t.Build();
+    const ClockModel model = EstimateClocks(capture, Match(capture));
+    for (uint32_t a = 0; a < kHosts; ++a) {
+      for (uint32_t b = a + 1; b < kHosts; ++b) {
+        double worst = 0;
+        for (int k = 0; k <= 10; ++k) {
+          const double at = kLength * (0.01 + 0.098 * k);
+          const JobTime of_a = model.ToJob(a, TimelineBuilder::At(clocks[a].Local(at))), of_b = model.ToJob(b, TimelineBuilder::At(clocks[b].Local(at)));
+          worst = std::max(worst, std::fabs(static_cast<double>((of_a - of_b).ns()) / 1000.0));
+        }
+        const Nanos bound = model.hosts()[a].bound + model.hosts()[b].bound;
+        EXPECT_LE(worst, static_cast<double>(bound.ns()) / 1000.0) << "run " << run << " hosts " << a << ", " << b << " step " << trouble.step_us << " drift " << trouble.drift_ppm;
+        if (trouble.step_us == 0) errors.push_back(worst);
+      }
+    }
+    if (trouble.step_us != 0) {
+      noticed += std::any_of(model.hosts().begin(), model.hosts().end(), [](const HostClock& h) { return h.step_noticed; }) ? 1 : 0;
+    } else {
+      for (const HostClock& h : model.hosts()) EXPECT_FALSE(h.step_noticed) << "run " << run;
+    }
+  }
+  EXPECT_EQ(noticed, stepped);
+  std::sort(errors.begin(), errors.end());
+  std::cout << "clock error: median " << errors[errors.size() / 2] << " us, p99 " << errors[errors.size() * 99 / 100] << " us\n";
+}
+
+TEST(ClockModel, AgreeingClocksGetNoCorrectionFromLargeOperationsThatEndApart) {
+  // DDP over a slow link: all-reduces of 50 ms whose ends lie up to 1.5 ms apart, one small one of 250 us.
+  std::mt19937_64 random(2);
+  TimelineBuilder t;
+  const uint32_t all = t.Group("all", {0, 1});
+  for (int i = 0; i < 30; ++i) {
+    const double start = 100'000.0 * i;
+    const bool small = i % 15 == 0;
+    const double apart = small ? 13 : 300 + static_cast<double>(random() % 1200);
+    t.Rank(0, "a").AllReduce(all, start, small ? 3'700 : 52'000);
+    t.Rank(1, "b").AllReduce(all, start + 3'400, (small ? 300 : 48'600) + apart);
+  }
+  const store::Capture capture = t.Build();
+  const ClockModel model = EstimateClocks(capture, Match(capture));
+  EXPECT_LT(std::fabs(PairErrorUs(model, {{}, {}}, 0, 1, 1'500'000)), 40);
+  EXPECT_GE(BoundUs(model), std::fabs(PairErrorUs(model, {{}, {}}, 0, 1, 1'500'000)));
+}
+
+TEST(ClockModel, ABroadcastThatAReceiverClearlyWaitedForTellsTheOffset) {
+  TimelineBuilder t;
+  const uint32_t all = t.Group("all", {0, 1});
+  const store::CollectiveSpec broadcast{.op = CollectiveOp::kBroadcast, .group = all};
+  for (int i = 0; i < 6; ++i) {
+    const double at = 50'000.0 * i;
+    t.Rank(0, "a").Communication(broadcast, at + 20'000, 75);
+    t.Rank(1, "b").Communication(broadcast, at + 7'000 + 4'000, 16'090);  // 7 ms ahead
+    t.Rank(0, "a").AllReduce(all, at + 25'000, 15'000);
+    t.Rank(1, "b").AllReduce(all, at + 25'000 + 7'000, 16'000);
+  }
+  const store::Capture capture = t.Build();
+  const ClockModel model = EstimateClocks(capture, Match(capture));
+  EXPECT_LT(std::fabs(PairErrorUs(model, {{}, {7'000, 0}}, 0, 1, 100'000)), 40);
+}
+
+TEST(ClockModel, ASenderThatLeftBeforeItsReceiverCameSaysNothingAboutTheReceiversClock) {
+  std::mt19937_64 random(51);
+  for (int trial = 0; trial < 40; ++trial) {
+    const auto clocks = DrawClocks(2, random);
+    store::Capture capture;
+    {
+      TimelineBuilder t;
+      const uint32_t all = t.Group("all", {0, 1});
+      const auto put = [&](int r, const store::CollectiveSpec& spec, double from, double to) {
+        const double start = clocks[static_cast<size_t>(r)].Local(from);
+        t.Rank(r, "h" + std::to_string(r)).Communication(spec, start, clocks[static_cast<size_t>(r)].Local(to) - start);
+      };
+      for (int i = 0; i < 60; ++i) {
+        const double at = 20'000.0 * i, early = static_cast<double>(random() % 900);
+        put(0, {.group = all, .source = store::MatchSource::kGroupSequence, .sequence = i}, at, at + 1200);
+        put(1, {.group = all, .source = store::MatchSource::kGroupSequence, .sequence = i}, at + early, at + 1200);
+        // Buffered: sent in 50 us, fetched 3 ms later, when all of it is there.
+        put(0, {.op = CollectiveOp::kSend, .group = all, .peer = 1}, at + 5'000, at + 5'050);
+        put(1, {.op = CollectiveOp::kReceive, .group = all, .peer = 0}, at + 8'000, at + 8'020);
+      }
+      capture = t.Build();
+    }
+    const ClockModel model = EstimateClocks(capture, Match(capture));
+    for (const double at : {10'000.0, 600'000.0, 1'190'000.0}) {
+      EXPECT_LE(std::fabs(PairErrorUs(model, clocks, 0, 1, at)), BoundUs(model)) << "trial " << trial;
+    }
+    EXPECT_FALSE(model.hosts()[0].step_noticed || model.hosts()[1].step_noticed);
+  }
+}
+
+TEST(ClockModel, MessagesThatGoBothWaysTellTheOffsetThoughSendersLeaveEarly) {
+  const std::vector<TrueClock> clocks = {{}, {4'321, 0}};
+  TimelineBuilder t;
+  const uint32_t all = t.Group("all", {0, 1});
+  const auto put = [&](int r, const store::CollectiveSpec& spec, double from, double to) {
+    t.Rank(r, "h" + std::to_string(r)).Communication(spec, clocks[static_cast<size_t>(r)].Local(from), to - from);
+  };
+  for (int i = 0; i < 20; ++i) {
+    const double at = 20'000.0 * i;
+    for (const int from : {0, 1}) {
+      // The receiver has been waiting for 4 ms; the message takes 600 us, and its sender leaves after 200.
+      put(from, {.op = CollectiveOp::kSend, .group = all, .peer = 1 - from}, at + 10'000.0 * from, at + 10'000.0 * from + 200);
+      put(1 - from, {.op = CollectiveOp::kReceive, .group = all, .peer = from}, at + 10'000.0 * from - 4'000, at + 10'000.0 * from + 600);
+    }
+  }
+  const store::Capture capture = t.Build();
+  const ClockModel model = EstimateClocks(capture, Match(capture));
+  EXPECT_LT(std::fabs(PairErrorUs(model, clocks, 0, 1, 200'000)), 2);
+  EXPECT_GE(BoundUs(model), 600) << "that both ways take equally long is likely, not certain";
+}
+
+// Two hosts in long all-reduces whose limits leave 15 ms either way.
+store::Capture LongOperations(double set_by_us, double stray_us) {
+  TimelineBuilder t;
+  const uint32_t all = t.Group("all", {0, 1});
+  for (int i = 0; i < 40; ++i) {
+    const double at = 50'000.0 * (i + 1), early = 100.0 * (i % 7);
+    const double ahead = 700 + (i >= 25 ? set_by_us : 0) + (i == 12 ? stray_us : 0);
+    t.Rank(0, "a").AllReduce(all, at, 15'000);
+    t.Rank(1, "b").AllReduce(all, at - early + ahead, 15'000 + early + (i % 3));
+  }
+  return t.Build();
+}
+
+TEST(ClockModel, AClockSetByLessThanLongOperationsLimitItIsNoticedByTheirEnds) {
+  const std::vector<TrueClock> before = {{}, {700, 0}}, after = {{}, {2'700, 0}};
+  const store::Capture capture = LongOperations(2'000, 0);
+  const ClockModel model = EstimateClocks(capture, Match(capture));
+  EXPECT_TRUE(model.hosts()[0].step_noticed || model.hosts()[1].step_noticed);
+  EXPECT_LT(std::fabs(PairErrorUs(model, before, 0, 1, 100'000)), 3) << "the longer side";
+  EXPECT_GE(BoundUs(model), std::fabs(PairErrorUs(model, after, 0, 1, 2'000'000)));
+}
+
+TEST(ClockModel, OneStrangerAmongTheMatchesIsNoSetClock) {
+  const store::Capture capture = LongOperations(0, 40'000);
+  const ClockModel model = EstimateClocks(capture, Match(capture));
+  EXPECT_FALSE(model.hosts()[0].step_noticed || model.hosts()[1].step_noticed);
+  EXPECT_LT(std::fabs(PairErrorUs(model, {{}, {700, 0}}, 0, 1, 100'000)), 3);
+  EXPECT_LT(BoundUs(model), 17'000);
+}
+
+TEST(ClockModel, HostsThatEachCameLastOnceLimitEachOtherThroughThirds) {
+  // Rank 0 never comes last, so nothing limits how far it is behind the others but what it does with rank 3 alone.
+  TimelineBuilder t;
+  const uint32_t all = t.Group("all", {0, 1, 2, 3}), pair = t.Group("pair", {0, 3});
+  const auto meet = [&](uint32_t group, std::initializer_list<int> ranks, int last, double at) {
+    for (const int r : ranks) {
+      const double early = r == last ? 0 : 5'000;
+      t.Rank(r, "h" + std::to_string(r)).AllReduce(group, at - early, 100 + early);
+    }
+  };
+  for (int i = 0; i < 12; ++i) {
+    const double at = 100'000.0 * (i + 1);
+    for (const int last : {1, 2, 3}) meet(all, {0, 1, 2, 3}, last, at + 10'000.0 * last);
+    meet(pair, {0, 3}, 0, at + 50'000);
+  }
+  const store::Capture capture = t.Build();
+  const ClockModel model = EstimateClocks(capture, Match(capture));
+  EXPECT_LT(BoundUs(model), 700) << "100 us operations; alone with the others rank 0 is only known within 5 ms";
+}
+
+TEST(ClockModel, HostsThatShareNoCollectiveAreUnknown) {
+  TimelineBuilder t;
+  const uint32_t a = t.Group("a", {0, 1});
+  for (int i = 0; i < 5; ++i) {
+    t.Rank(0, "x").AllReduce(a, 1000.0 * i, 50);
+    t.Rank(1, "y").AllReduce(a, 1000.0 * i, 50);
+    t.Rank(2, "z").Kernel("k", 1000.0 * i, 50);
+  }
+  const store::Capture capture = t.Build();
+  const ClockModel model = EstimateClocks(capture, Match(capture));
+  EXPECT_EQ(model.hosts()[2].bound, Nanos::Max());
+  EXPECT_EQ(model.hosts()[2].method, ClockMethod::kNone);
+  EXPECT_EQ(model.bound(), Nanos::Max());
+}
+
+TEST(ClockModel, HostsMeetThroughOthersWithTheBoundsAdded) {
+  std::mt19937_64 random(23);
+  const auto clocks = DrawClocks(3, random);
+  TimelineBuilder t;
+  const uint32_t ab = t.Group("ab", {0, 1});
+  const uint32_t bc = t.Group("bc", {1, 2});
+  for (int i = 0; i < 60; ++i) {
+    for (const auto& [group, first] : {std::pair(ab, 0), std::pair(bc, 1)}) {
+      const double late = 20'000.0 * i + (first == 0 ? 0 : 7'000);
+      for (int r : {first, first + 1}) {
+        const double start = late + static_cast<double>(random() % 400);
+        t.Rank(r, "h" + std::to_string(r)).AllReduce(group, clocks[static_cast<size_t>(r)].Local(start),
+                                                     clocks[static_cast<size_t>(r)].Local(late + 450) - clocks[static_cast<size_t>(r)].Local(start));
+      }
+    }
+  }
+  const store::Capture capture = t.Build();
+  const ClockModel model = EstimateClocks(capture, Match(capture));
+  EXPECT_LT(std::fabs(PairErrorUs(model, clocks, 0, 2, 600'000)), 20);
+  EXPECT_NE(model.bound(), Nanos::Max());
+}
+
+// ---- network
+
+std::vector<store::ClockExchange> Exchanges(const TrueClock& clock, int count, double every_us, std::mt19937_64& random) {
+  std::exponential_distribution<double> one(1);
+  std::vector<store::ClockExchange> out;
+  for (int i = 0; i < count; ++i) {
+    const double sent = every_us * i;
+    const double there = 30 + 60 * one(random), back = 30 + 20 * one(random);
+    const double arrived = sent + there, answered = arrived + 5;
+    out.push_back({TimelineBuilder::At(clock.Local(sent)), JobTime(TimelineBuilder::At(arrived).ns()),
+                   JobTime(TimelineBuilder::At(answered).ns()), TimelineBuilder::At(clock.Local(answered + back)),
+                   MonoTime(static_cast<int64_t>((answered + back) * 1000))});
+  }
+  return out;
+}
+
+TEST(NetworkClock, TheBoundCoversTheTruthAndShrinksToTheBestRoundTrip) {
+  std::mt19937_64 random(31);
+  for (int trial = 0; trial < 200; ++trial) {
+    const TrueClock clock = DrawClocks(1, random)[0];
+    const auto exchanges = Exchanges(clock, 60, 50'000, random);
+    const HostInterval window{TimelineBuilder::At(clock.Local(0)), TimelineBuilder::At(clock.Local(3'000'000))};
+    const auto found = ClockFromNetwork(exchanges, window);
+    ASSERT_TRUE(found.has_value());
+    const ClockModel model({*found});
+    for (const double at : {0.0, 1'500'000.0, 3'000'000.0}) {
+      const Nanos error = model.ToJob(0, TimelineBuilder::At(clock.Local(at))) - JobTime(TimelineBuilder::At(at).ns());
+      EXPECT_LE(std::llabs(error.ns()), found->bound.ns());
+    }
+    EXPECT_LT(found->bound, Nanos::Micros(150));
+    EXPECT_FALSE(found->step_noticed);
+  }
+}
+
+TEST(NetworkClock, AnAnswerThatComesLateIsNoStep) {
+  std::mt19937_64 random(8);
+  const TrueClock clock{10'000, 50e-6};
+  auto exchanges = Exchanges(clock, 60, 50'000, random);
+  for (size_t i = 0; i < exchanges.size(); i += 5) {
+    exchanges[i].t4 += Nanos::Millis(16);
+    exchanges[i].monotonic += Nanos::Millis(16);
+  }
+  const auto found = ClockFromNetwork(exchanges, {exchanges.front().t1, exchanges.back().t4});
+  ASSERT_TRUE(found.has_value());
+  EXPECT_FALSE(found->step_noticed);
+  EXPECT_LT(found->bound, Nanos::Micros(150));
+}
+
+TEST(NetworkClock, AStepOfRealtimeIsNoticedAndTheLongerSideIsFitted) {
+  std::mt19937_64 random(5);
+  auto exchanges = Exchanges({1000, 0}, 20, 100'000, random);
+  auto after = Exchanges({51'000, 0}, 60, 100'000, random);
+  for (auto& e : after) {
+    const Nanos shift = Nanos::Micros(2'000'000);
+    e.t1 += shift;
+    e.t2 += shift;
+    e.t3 += shift;
+    e.t4 += shift;
+    e.monotonic += shift;
+  }
+  exchanges.insert(exchanges.end(), after.begin(), after.end());
+  const HostInterval later{TimelineBuilder::At(3'000'000), TimelineBuilder::At(7'000'000)};
+  const auto found = ClockFromNetwork(exchanges, later);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_TRUE(found->step_noticed);
+  EXPECT_NEAR(static_cast<double>(found->offset.ns()), 51e6, 1e5);
+  EXPECT_LT(found->bound, Nanos::Millis(1)) << "the step lies before the window";
+  const HostInterval across{TimelineBuilder::At(1'000'000), TimelineBuilder::At(4'000'000)};
+  EXPECT_GE(ClockFromNetwork(exchanges, across)->bound, Nanos::Millis(49));
+}
+
+TEST(NetworkClock, ImpossibleExchangesAreLeftOut) {
+  std::mt19937_64 random(6);
+  auto exchanges = Exchanges({1000, 0}, 20, 100'000, random);
+  exchanges.push_back({HostTime(500), JobTime(900), JobTime(100), HostTime(0), MonoTime(1)});
+  const auto found = ClockFromNetwork(exchanges, {TimelineBuilder::At(0), TimelineBuilder::At(2'000'000)});
+  ASSERT_TRUE(found.has_value());
+  EXPECT_NEAR(static_cast<double>(found->offset.ns()), 1e6, 1e5);
+  EXPECT_FALSE(ClockFromNetwork({}, {}).has_value());
+}
+
+TEST(ClockModel, CollectivesSharpenWhatTheNetworkKnows) {
+  std::mt19937_64 random(41);
+  for (int trial = 0; trial < 40; ++trial) {
+    const auto clocks = DrawClocks(2, random);
+    store::Capture capture = Meetings(clocks, 100, 30'000, 15, random);
+    for (size_t h = 0; h < 2; ++h) capture.hosts[h].exchanges = Exchanges(clocks[h], 60, 50'000, random);
+    const ClockModel model = EstimateClocks(capture, Match(capture));
+    for (const double at : {50'000.0, 1'500'000.0, 3'000'000.0}) {
+      EXPECT_LE(std::fabs(PairErrorUs(model, clocks, 0, 1, at)), BoundUs(model));
+      EXPECT_LT(std::fabs(PairErrorUs(model, clocks, 0, 1, at)), 40);
+    }
+  }
+}
+
+TEST(ClockModel, AStepSeenInTheRanksOwnReadingsWidensTheBound) {
+  std::mt19937_64 random(43);
+  store::Capture capture = Meetings(DrawClocks(2, random), 40, 30'000, 15, random);
+  const HostTime at = TimelineBuilder::At(0);
+  capture.ranks[1].clocks = {{.realtime = at, .monotonic = MonoTime(0)},
+                             {.realtime = at + Nanos::Seconds(1), .monotonic = MonoTime(1'000'000'000)},
+                             {.realtime = at + Nanos::Millis(2050), .monotonic = MonoTime(2'000'000'000)}};
+  const ClockModel model = EstimateClocks(capture, Match(capture));
+  EXPECT_TRUE(model.hosts()[1].step_noticed);
+  EXPECT_GE(model.hosts()[1].bound, Nanos::Millis(49));
+}
+
+}  // namespace
+}  // namespace lockstep::align

@@ -1,0 +1,245 @@
+#include "capture/align/message_match.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <utility>
+
+#include "capture/align/call_places.h"
+#include "capture/align/transfer_match.h"
+#include "base/median.h"
+
+namespace lockstep::align {
+namespace {
+
+using store::Collective;
+using store::CollectiveOp;
+
+constexpr size_t kLeastMeetings = 2;
+// Messages are matched again with better clocks where more than the window's edges are left.
+constexpr int kRounds = 3;
+constexpr double kNearlyAll = 0.99;
+
+using Pairs = std::vector<std::pair<uint32_t, uint32_t>>;
+
+class Messages {
+ public:
+  Messages(const store::Capture& capture, const GroupMembers& groups, const ClockModel& clock, std::span<const Instance> instances, Fates& fates)
+      : capture_(capture), groups_(groups), clock_(clock), instances_(instances), fates_(fates), calls_(capture.ranks.size()) {
+    FindMeetings();
+  }
+
+  std::vector<Instance> Run() {
+    std::map<std::tuple<uint32_t, int32_t, int32_t>, Sides> by_pair;  // group, source, destination
+    for (uint32_t r = 0; r < capture_.ranks.size(); ++r) {
+      const store::RankData& rank = capture_.ranks[r];
+      for (uint32_t i = 0; i < rank.collectives.size(); ++i) {
+        const Collective& c = rank.collectives[i];
+        if (c.group >= capture_.groups.size() || !NamesItsPeer(c)) continue;
+        const int32_t own = groups_.Place(c.group, r);
+        if (own < 0) continue;
+        const bool sends = c.op == CollectiveOp::kSend;
+        Sides& sides = by_pair[{c.group, sends ? own : c.peer, sends ? c.peer : own}];
+        (sends ? sides.sends : sides.receives)[rank.activities[c.activity].stream].push_back({r, i});
+      }
+    }
+    for (const auto& [key, sides] : by_pair) MatchStreams(std::get<0>(key), sides);
+    return std::move(out_);
+  }
+
+ private:
+  using ByStream = std::map<StreamId, std::vector<Member>>;
+  struct Sides {
+    ByStream sends, receives;
+  };
+
+  const Collective& At(const Member& m) const { return capture_.ranks[m.rank_index].collectives[m.collective]; }
+  uint32_t HostOf(const Member& m) const { return capture_.ranks[m.rank_index].host; }
+
+  // Where both sides use several streams (activations and gradients between the same two ranks), each stream keeps its own order, and
+  // which belongs to which is told by how many there are and how steady the transfers come out.
+  void MatchStreams(uint32_t group, const Sides& sides) {
+    if (sides.sends.size() < 2 || sides.receives.size() < 2) {
+      MatchPair(group, Merged(sides.sends), Merged(sides.receives));
+      return;
+    }
+    struct Candidate {
+      double misfit;
+      StreamId send, receive;
+    };
+    std::vector<Candidate> candidates;
+    for (const auto& [send, from] : sides.sends) {
+      for (const auto& [receive, to] : sides.receives) candidates.push_back({Misfit(from, to), send, receive});
+    }
+    std::sort(candidates.begin(), candidates.end(),
+              [](const Candidate& a, const Candidate& b) { return std::tuple(a.misfit, a.send, a.receive) < std::tuple(b.misfit, b.send, b.receive); });
+    ByStream sends = sides.sends, receives = sides.receives;
+    for (const Candidate& c : candidates) {
+      if (!sends.contains(c.send) || !receives.contains(c.receive)) continue;
+      MatchPair(group, sends[c.send], receives[c.receive]);
+      sends.erase(c.send);
+      receives.erase(c.receive);
+    }
+    MatchPair(group, Merged(sends), Merged(receives));
+  }
+
+  static std::vector<Member> Merged(const ByStream& by_stream) {
+    std::vector<Member> out;
+    for (const auto& [stream, members] : by_stream) out.insert(out.end(), members.begin(), members.end());
+    std::sort(out.begin(), out.end(), [](const Member& a, const Member& b) { return std::pair(a.rank_index, a.collective) < std::pair(b.rank_index, b.collective); });
+    return out;
+  }
+
+  // 0 for streams that answer each other one by one and equally fast.
+  double Misfit(const std::vector<Member>& sends, const std::vector<Member>& receives) {
+    const auto from = OnJobClock(sends), to = OnJobClock(receives);
+    const Pairs pairs = PairTransfers(from, to, ClocksOf(sends[0], receives[0]));
+    if (pairs.empty()) return INFINITY;
+    std::vector<double> transfers;
+    for (const auto& [i, j] : pairs) transfers.push_back(static_cast<double>((to[j].end - std::max(from[i].start, to[j].start)).ns()));
+    const double typical = UpperMedianInPlace(transfers);
+    double away = 0;
+    for (double t : transfers) away += std::fabs(t - typical) / static_cast<double>(transfers.size());
+    const auto most = static_cast<double>(std::max(sends.size(), receives.size()));
+    return (most - static_cast<double>(pairs.size())) / most + away / (std::fabs(typical) + away + 1e3);
+  }
+
+  TransferClocks ClocksOf(const Member& sender, const Member& receiver) const {
+    const uint32_t a = sender.rank_index, b = receiver.rank_index;
+    TransferClocks out;
+    out.bound = HostOf(sender) == HostOf(receiver) ? Nanos() : clock_.bound();
+    out.lost = CallPlaces::AnyLost(capture_.ranks[a]) || CallPlaces::AnyLost(capture_.ranks[b]);
+    // What both meet in least often: once a step.
+    const std::vector<uint32_t>* seldom = nullptr;
+    for (const auto& [group, instances] : meetings_) {
+      if (groups_.Place(group, a) < 0 || groups_.Place(group, b) < 0) continue;
+      if (seldom == nullptr || instances.size() < seldom->size()) seldom = &instances;
+    }
+    if (seldom == nullptr) return out;
+    for (uint32_t n : *seldom) {
+      const std::optional<JobTime> sent = EndOf(instances_[n], a), received = EndOf(instances_[n], b);
+      if (sent && received) out.meetings.push_back({static_cast<double>((*sent - JobTime()).ns()), static_cast<double>((*received - JobTime()).ns())});
+    }
+    std::sort(out.meetings.begin(), out.meetings.end(), [](const Meeting& x, const Meeting& y) { return x.sender_ns < y.sender_ns; });
+    return out;
+  }
+
+  std::optional<JobTime> EndOf(const Instance& instance, uint32_t rank) const {
+    const auto& members = instance.members;
+    const auto m = std::lower_bound(members.begin(), members.end(), rank, [](const Member& x, uint32_t r) { return x.rank_index < r; });
+    if (m == members.end() || m->rank_index != rank) return std::nullopt;
+    return clock_.ToJob(HostOf(*m), capture_.ranks[rank].activities[At(*m).activity].end);
+  }
+
+  void FindMeetings() {
+    for (uint32_t n = 0; n < instances_.size(); ++n) {
+      if (instances_[n].members.size() > 1 && LeavesTogether(instances_[n].op)) meetings_[instances_[n].group].push_back(n);
+    }
+    std::erase_if(meetings_, [](const auto& m) { return m.second.size() < kLeastMeetings; });
+  }
+
+  void MatchPair(uint32_t group, const std::vector<Member>& sends, const std::vector<Member>& receives) {
+    if (sends.empty() || receives.empty()) {
+      // The other rank's records are not there at all.
+      for (const auto* side : {&sends, &receives}) {
+        for (const Member& m : *side) fates_[m.rank_index][m.collective] = Fate::kPartnerLost;
+      }
+      return;
+    }
+    const Pairs pairs = PairTransfers(OnJobClock(sends), OnJobClock(receives), ClocksOf(sends[0], receives[0]));
+    if (!pairs.empty()) {
+      ExplainUnpaired(sends, pairs.front().first, pairs.back().first, receives[0]);
+      ExplainUnpaired(receives, pairs.front().second, pairs.back().second, sends[0]);
+    }
+    for (const auto& [send, receive] : pairs) {
+      Instance instance{.group = group, .op = CollectiveOp::kSendReceive, .source = At(sends[send]).source, .members = {sends[send], receives[receive]}};
+      if (instance.members[0].rank_index > instance.members[1].rank_index) std::swap(instance.members[0], instance.members[1]);
+      instance.complete = instance.usable = true;
+      out_.push_back(std::move(instance));
+    }
+  }
+
+  // Before the first pair and after the last the other's window had not begun or was over; between them a record was lost.
+  void ExplainUnpaired(const std::vector<Member>& side, uint32_t first, uint32_t last, const Member& other) {
+    const store::RankData& rank = capture_.ranks[other.rank_index];
+    const Nanos bound = HostOf(side[0]) == HostOf(other) ? Nanos() : clock_.bound();
+    const JobTime over = bound == Nanos::Max() ? JobTime::Min() : clock_.ToJob(rank.host, rank.activities.back().end) - bound;
+    for (uint32_t i = 0; i < side.size(); ++i) {
+      Fate fate = i < first || i > last ? Fate::kCutByWindow : Fate::kPartnerLost;
+      // What was received while the sender's window lasted was sent in it.
+      if (i > last && At(side[i]).op == CollectiveOp::kReceive && EndOf(side[i]) < over) fate = Fate::kUnmatched;
+      fates_[side[i].rank_index][side[i].collective] = fate;
+    }
+  }
+
+  JobTime EndOf(const Member& m) const { return clock_.ToJob(HostOf(m), capture_.ranks[m.rank_index].activities[At(m).activity].end); }
+
+  std::vector<TransferSide> OnJobClock(const std::vector<Member>& members) {
+    std::vector<TransferSide> out;
+    const std::optional<std::vector<int64_t>> places = PlacesOf(members);
+    for (const Member& m : members) {
+      const store::DeviceActivity& a = capture_.ranks[m.rank_index].activities[At(m).activity];
+      const int64_t place = places ? (*places)[out.size()] + kBeforeTheFirst : -1;
+      out.push_back({clock_.ToJob(HostOf(m), a.start), clock_.ToJob(HostOf(m), a.end), place});
+    }
+    return out;
+  }
+
+  // Where nothing was lost, places are what they seem.
+  std::optional<std::vector<int64_t>> PlacesOf(const std::vector<Member>& members) {
+    const uint32_t r = members[0].rank_index;
+    const store::RankData& rank = capture_.ranks[r];
+    if (!CallPlaces::AnyLost(rank)) {
+      std::vector<int64_t> seen(members.size());
+      std::iota(seen.begin(), seen.end(), int64_t{0});
+      return seen;
+    }
+    if (!calls_[r]) calls_[r].emplace(rank);
+    std::vector<uint32_t> collectives;
+    for (const Member& m : members) collectives.push_back(m.collective);
+    return calls_[r]->Of(rank, collectives);
+  }
+
+  // Places count from the window's first whole step.
+  static constexpr int64_t kBeforeTheFirst = int64_t{1} << 32;
+
+  const store::Capture& capture_;
+  const GroupMembers& groups_;
+  const ClockModel& clock_;
+  std::span<const Instance> instances_;
+  std::map<uint32_t, std::vector<uint32_t>> meetings_;  // by group: instances that everybody leaves together
+  Fates& fates_;
+  std::vector<std::optional<CallPlaces>> calls_;  // by rank, made when needed
+  std::vector<Instance> out_;
+};
+
+}  // namespace
+
+bool NamesItsPeer(const Collective& c) { return (c.op == CollectiveOp::kSend || c.op == CollectiveOp::kReceive) && c.peer >= 0; }
+
+// Hosts that hardly meet but in messages have clocks that are hardly known before, and messages that are matched by them in part only;
+// those tell the clocks better.
+void AppendMessages(const store::Capture& capture, const GroupMembers& groups, ClockModel& clock, Matches& matches, Fates& fates) {
+  size_t kernels = 0;
+  for (const store::RankData& rank : capture.ranks) kernels += static_cast<size_t>(std::count_if(rank.collectives.begin(), rank.collectives.end(), NamesItsPeer));
+  if (kernels == 0) return;
+  const size_t collectives = matches.instances.size();
+  const Fates before = fates;
+  for (int round = 0; round < kRounds; ++round) {
+    Fates found = before;
+    std::vector<Instance> messages = Messages(capture, groups, clock, std::span(matches.instances).first(collectives), found).Run();
+    if (round > 0 && messages.size() <= matches.instances.size() - collectives) return;
+    matches.instances.resize(collectives);
+    matches.instances.insert(matches.instances.end(), std::make_move_iterator(messages.begin()), std::make_move_iterator(messages.end()));
+    fates = std::move(found);
+    if (static_cast<double>(2 * messages.size()) >= kNearlyAll * static_cast<double>(kernels)) return;
+    clock = EstimateClocks(capture, matches);
+  }
+}
+
+}  // namespace lockstep::align

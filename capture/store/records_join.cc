@@ -1,0 +1,169 @@
+#include "capture/store/records_join.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_format.h"
+
+namespace lockstep::store {
+namespace {
+
+uint32_t GroupOf(uint64_t comm, GroupIndex& index, Capture& capture) {
+  const auto [it, made] = index.emplace(comm, static_cast<uint32_t>(capture.groups.size()));
+  if (made) {
+    Group group;
+    group.key = absl::StrFormat("%016x", comm);
+    capture.groups.push_back(std::move(group));
+  }
+  return it->second;
+}
+
+// The kernels that each launch serial was pushed for, in launch order, and the one that each row belongs to.
+class Launches {
+ public:
+  Launches(const ProcessTables& tables, const StringTable& strings) : tables_(tables), strings_(strings) {
+    absl::flat_hash_map<CorrelationId, uint64_t> serial_of;
+    for (const auto& [serial, correlation] : tables.launches) {
+      first_ = std::min(first_, serial);
+      last_ = std::max(last_, serial);
+      serial_of[correlation] = serial;
+      kernels_.try_emplace(serial);
+    }
+    const auto& activities = tables.data.activities;
+    for (uint32_t i = 0; i < activities.size(); ++i) {
+      if (activities[i].kind != ActivityKind::kKernel || activities[i].correlation == CorrelationId()) continue;
+      if (auto it = serial_of.find(activities[i].correlation); it != serial_of.end())
+        kernels_[it->second].push_back(i);
+    }
+    for (auto& [serial, kernels] : kernels_) {
+      std::sort(kernels.begin(), kernels.end(), [&](uint32_t a, uint32_t b) {
+        return activities[a].correlation < activities[b].correlation;
+      });
+    }
+    for (const NcclRow& row : tables.nccl) {
+      if (row.from_nvtx && row.launch != 0) calls_[row.launch].push_back(&row);
+    }
+  }
+
+  bool Knows(uint64_t serial) const { return kernels_.contains(serial); }
+  // Serials count up: what lies outside those seen was launched outside the window.
+  bool Outside(uint64_t serial) const { return serial != 0 && (serial <= first_ || serial >= last_); }
+
+  // kNone: its kernel is not in the capture, or (*ambiguous) several could be it.
+  uint32_t KernelOf(const NcclRow& row, bool* ambiguous) const {
+    const std::vector<uint32_t>& all = kernels_.at(row.launch);
+    std::vector<uint32_t> kernels;
+    for (const uint32_t i : all) {
+      if (Class(i).communication) kernels.push_back(i);
+    }
+    if (kernels.empty()) return all.size() == 1 ? all[0] : kNone;
+    // The plugin's serial is pushed around one launch.
+    if (kernels.size() == 1 || !row.from_nvtx) return kernels[0];
+    return OfCall(row, kernels, ambiguous);
+  }
+
+ private:
+  NameClass Class(uint32_t activity) const {
+    return ClassifyKernelName(strings_.Text(tables_.data.activities[activity].name));
+  }
+
+  // The serial of an NVTX range is pushed around a call, which may be the end of a group of many operations in many
+  // kernels. NCCL launches what differs in its own order, so only what is alike is told apart by order.
+  uint32_t OfCall(const NcclRow& row, std::vector<uint32_t> kernels, bool* ambiguous) const {
+    const CollectiveOp family = KernelFamily(row.op);
+    std::erase_if(kernels, [&](uint32_t i) { return KernelFamily(Class(i).op) != family; });
+    if (kernels.size() == 1) return kernels[0];
+    size_t calls = 0;
+    size_t place = 0;
+    bool alike = true;
+    for (const NcclRow* call : calls_.at(row.launch)) {
+      if (KernelFamily(call->op) != family) continue;
+      if (call == &row) place = calls;
+      alike = alike && call->bytes == row.bytes && call->comm == row.comm;
+      ++calls;
+    }
+    if (alike && calls == kernels.size() && !kernels.empty()) return kernels[place];
+    *ambiguous = true;
+    return kNone;
+  }
+
+  const ProcessTables& tables_;
+  const StringTable& strings_;
+  absl::flat_hash_map<uint64_t, std::vector<uint32_t>> kernels_;
+  absl::flat_hash_map<uint64_t, std::vector<const NcclRow*>> calls_;
+  uint64_t first_ = std::numeric_limits<uint64_t>::max();
+  uint64_t last_ = 0;
+};
+
+int64_t BytesOf(const NcclRow& row, const StringTable& strings) {
+  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  if (row.from_nvtx) return row.bytes <= kMost ? static_cast<int64_t>(row.bytes) : -1;
+  const auto element = static_cast<uint64_t>(ElementBytes(strings.Text(row.datatype)));
+  return element > 0 && row.count <= kMost / element ? static_cast<int64_t>(row.count * element) : -1;
+}
+
+}  // namespace
+
+GroupIndex MakeGroups(const std::vector<ProcessTables>& processes, const std::vector<RankId>& ranks,
+                      Capture& capture) {
+  GroupIndex index;
+  // By rank in the group. Sparse: a claimed size costs no memory.
+  std::vector<absl::flat_hash_map<int32_t, RankId>> members;
+  for (size_t p = 0; p < processes.size(); ++p) {
+    for (const CommunicatorRow& row : processes[p].communicators) {
+      if (row.ranks < 1 || row.rank < 0 || row.rank >= row.ranks) continue;
+      const uint32_t g = GroupOf(row.comm, index, capture);
+      Group& group = capture.groups[g];
+      if (group.name.empty()) group.name = std::string(capture.Text(row.name));
+      group.size = std::max(group.size, row.ranks);
+      if (members.size() < capture.groups.size()) members.resize(capture.groups.size());
+      members[g][row.rank] = ranks[p];
+    }
+    for (const NcclRow& row : processes[p].nccl) {
+      if (row.comm != 0) GroupOf(row.comm, index, capture);
+    }
+  }
+  for (size_t g = 0; g < members.size(); ++g) {
+    Group& group = capture.groups[g];
+    if (members[g].size() != static_cast<size_t>(group.size)) continue;
+    group.members.resize(members[g].size());
+    for (const auto& [rank, world] : members[g]) group.members[static_cast<size_t>(rank)] = world;
+  }
+  return index;
+}
+
+uint64_t JoinCollectives(const GroupIndex& groups, const StringTable& strings, ProcessTables& tables) {
+  RankData& data = tables.data;
+  const Launches launches(tables, strings);
+  uint64_t unjoined = 0;
+  for (const NcclRow& row : tables.nccl) {
+    if (row.launch == 0 || !launches.Knows(row.launch)) {
+      if (!launches.Outside(row.launch)) ++unjoined;
+      continue;
+    }
+    bool ambiguous = false;
+    const uint32_t activity = launches.KernelOf(row, &ambiguous);
+    if (ambiguous) ++unjoined;
+    if (activity == kNone) continue;
+    Collective c;
+    c.activity = activity;
+    const auto group = row.comm != 0 ? groups.find(row.comm) : groups.end();
+    c.group = group != groups.end() ? group->second : kNone;
+    c.op = row.op;
+    c.source = row.local_sequence ? MatchSource::kOrder : MatchSource::kNcclSequence;
+    c.sequence = row.local_sequence ? -1 : row.sequence;
+    c.bytes = BytesOf(row, strings);
+    c.root = row.root;
+    c.peer = row.peer;
+    c.datatype = row.datatype;
+    c.reduction = row.reduction;
+    c.operation = row.operation;
+    DeviceActivity& kernel = data.activities[activity];
+    kernel.communication = true;
+    if (kernel.collective == kNone) kernel.collective = static_cast<uint32_t>(data.collectives.size());
+    data.collectives.push_back(c);
+  }
+  return unjoined;
+}
+
+}  // namespace lockstep::store

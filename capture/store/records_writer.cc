@@ -1,0 +1,190 @@
+#include "capture/store/records_writer.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "base/files/file_sink.h"
+
+namespace lockstep::store {
+namespace {
+
+constexpr char kPartial[] = ".partial";
+
+absl::Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
+    }
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteManifest(const std::string& path, const Manifest& manifest) {
+  auto sink = OpenAtomicFile(path);
+  if (!sink.ok()) return sink.status();
+  if (absl::Status s = (*sink)->Append(ManifestToJson(manifest)); !s.ok()) return s;
+  return (*sink)->Finish();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RecordsWriter>> RecordsWriter::Create(const std::string& folder,
+                                                                     const Manifest& open) {
+  const std::string records = folder + "/records";
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", folder));
+  }
+  if (::mkdir(records.c_str(), 0700) != 0)
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", records));
+  const std::string manifest = absl::StrCat(records, "/", kOpenManifestName);
+  if (absl::Status s = WriteManifest(manifest, open); !s.ok()) return s;
+  return std::unique_ptr<RecordsWriter>(new RecordsWriter(records));
+}
+
+absl::StatusOr<RecordsWriter::File*> RecordsWriter::Open(SegmentKey key, RankId rank) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_ptr<File>& file = files_[key];
+  if (file == nullptr) {
+    // The numbers keep two processes that claim one rank, and two segments of one process, apart.
+    auto made = std::make_unique<File>();
+    made->entry.name = RecordsFileName({rank, key.process, static_cast<uint32_t>(files_.size())});
+    const std::string path = absl::StrCat(records_, "/", made->entry.name);
+    made->fd.reset(
+        ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
+    if (!made->fd.ok()) {
+      const int error = errno;
+      files_.erase(key);
+      return absl::ErrnoToStatus(error, absl::StrCat("cannot create ", path));
+    }
+    file = std::move(made);
+  }
+  return file.get();
+}
+
+absl::Status RecordsWriter::Append(SegmentKey key, RankId rank, std::string_view blocks) {
+  const BlockWalk walk = WalkBlocks(blocks);
+  if (!walk.damage.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("a batch ", walk.damage, " at byte ", walk.end));
+  }
+  auto opened = Open(key, rank);
+  if (!opened.ok()) return opened.status();
+  File& file = **opened;
+  std::lock_guard<std::mutex> lock(file.mutex);
+  const std::string path = absl::StrCat(records_, "/", file.entry.name);
+  if (file.broken) return absl::DataLossError(absl::StrCat("writing ", path, " failed before"));
+  if (absl::Status s = WriteAll(file.fd.get(), blocks, path); !s.ok()) {
+    // A torn block can be cut off again; where even that fails, its reader stops at it.
+    file.broken = ::ftruncate(file.fd.get(), static_cast<off_t>(file.entry.bytes)) != 0;
+    return s;
+  }
+  file.entry.bytes += blocks.size();
+  const RowCounts rows = CountRows(walk.blocks);
+  for (size_t kind = 0; kind < rows.size(); ++kind) file.entry.rows[kind] += rows[kind];
+  return absl::OkStatus();
+}
+
+absl::Status RecordsWriter::AppendTrace(const TraceFileOwner& owner, uint64_t offset, std::string_view bytes) {
+  std::lock_guard<std::mutex> lock(traces_mutex_);
+  TraceWriting& trace = traces_[KeyOf(owner)];
+  if (trace.entry.name.empty()) {
+    trace.entry.name = TraceFileName(owner);
+    const std::string path = absl::StrCat(records_, "/", trace.entry.name, kPartial);
+    trace.fd.reset(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
+    if (!trace.fd.ok()) {
+      trace.broken = true;
+      return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", path));
+    }
+  }
+  if (trace.broken || trace.whole) return absl::DataLossError(absl::StrCat(trace.entry.name, " has ended already"));
+  if (offset != trace.entry.bytes) {
+    trace.broken = true;
+    return absl::InvalidArgumentError(
+        absl::StrCat("a piece of ", trace.entry.name, " at byte ", offset, " came where ", trace.entry.bytes, " was due"));
+  }
+  absl::Status written = WriteAll(trace.fd.get(), bytes, absl::StrCat(records_, "/", trace.entry.name));
+  trace.broken = !written.ok();
+  trace.entry.bytes += bytes.size();
+  return written;
+}
+
+absl::Status RecordsWriter::FinishTrace(const TraceFileOwner& owner) {
+  std::lock_guard<std::mutex> lock(traces_mutex_);
+  TraceWriting& trace = traces_[KeyOf(owner)];
+  if (trace.broken || trace.whole || !trace.fd.ok()) return absl::DataLossError("there is no trace file to finish");
+  const std::string path = absl::StrCat(records_, "/", trace.entry.name);
+  if (::fdatasync(trace.fd.get()) != 0 || ::rename((path + kPartial).c_str(), path.c_str()) != 0) {
+    trace.broken = true;
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot complete ", path));
+  }
+  trace.fd.reset();
+  trace.whole = true;
+  return absl::OkStatus();
+}
+
+void RecordsWriter::DropTrace(const TraceFileOwner& owner) {
+  std::lock_guard<std::mutex> lock(traces_mutex_);
+  if (const auto it = traces_.find(KeyOf(owner)); it != traces_.end()) Drop(it->second);
+}
+
+void RecordsWriter::Drop(TraceWriting& trace) {
+  if (trace.whole) return;
+  trace.broken = true;
+  trace.fd.reset();
+  ::unlink(absl::StrCat(records_, "/", trace.entry.name, kPartial).c_str());
+}
+
+ManifestTrace RecordsWriter::Trace(uint32_t process, TraceFileKind kind) const {
+  std::lock_guard<std::mutex> lock(traces_mutex_);
+  const auto it = traces_.find({process, kind});
+  return it == traces_.end() || !it->second.whole ? ManifestTrace() : it->second.entry;
+}
+
+std::vector<ManifestFile> RecordsWriter::Files(uint32_t process) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<ManifestFile> out;
+  for (auto it = files_.lower_bound({process, 0}); it != files_.end() && it->first.process == process; ++it) {
+    std::lock_guard<std::mutex> file_lock(it->second->mutex);
+    out.push_back(it->second->entry);
+  }
+  return out;
+}
+
+uint64_t RecordsWriter::bytes() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  uint64_t total = 0;
+  for (const auto& [key, file] : files_) {
+    std::lock_guard<std::mutex> file_lock(file->mutex);
+    total += file->entry.bytes;
+  }
+  return total;
+}
+
+absl::Status RecordsWriter::Close(const Manifest& manifest) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [key, file] : files_) {
+      std::lock_guard<std::mutex> file_lock(file->mutex);
+      if (::fdatasync(file->fd.get()) != 0) {
+        return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", records_, "/", file->entry.name));
+      }
+      file->fd.reset();
+      file->broken = true;
+    }
+  }
+  {
+    std::lock_guard<std::mutex> lock(traces_mutex_);
+    for (auto& [key, trace] : traces_) Drop(trace);
+  }
+  if (absl::Status s = WriteManifest(absl::StrCat(records_, "/", kManifestName), manifest); !s.ok()) return s;
+  ::unlink(absl::StrCat(records_, "/", kOpenManifestName).c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace lockstep::store

@@ -1,0 +1,54 @@
+#include "capture/store/unrecorded_graphs.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+
+namespace lockstep::store {
+namespace {
+
+// What is launched so shortly before the window's end may run behind it.
+constexpr Nanos kMayRunLater = Nanos::Millis(50);
+
+// CUPTI's callback ids of cudaGraphLaunch and cuGraphLaunch, each with its per-thread-stream form.
+bool LaunchesGraph(const ApiCall& call) {
+  return call.driver ? call.cbid == 514 || call.cbid == 515 : call.cbid == 311 || call.cbid == 312;
+}
+
+struct Launch {
+  HostTime at;
+  CorrelationId correlation;
+};
+
+}  // namespace
+
+uint64_t UnseenGraphLaunches(const RankData& rank) {
+  std::vector<Launch> launches;
+  absl::flat_hash_set<uint32_t> seen_calls;  // the runtime's call and the driver's under it share their correlation
+  for (const ApiCall& call : rank.api_calls) {
+    if (LaunchesGraph(call) && seen_calls.insert(call.correlation.value()).second) launches.push_back({call.end, call.correlation});
+  }
+  if (launches.empty()) return 0;
+  absl::flat_hash_set<uint32_t> recorded;
+  uint32_t last_run = 0;  // of what was launched in the window
+  bool graph_without_launch = false;
+  for (const DeviceActivity& a : rank.activities) {
+    last_run = std::max(last_run, a.correlation.value());
+    const bool kernel = a.kind == ActivityKind::kKernel;
+    const uint32_t graph = a.detail == kNone ? 0
+                           : kernel          ? rank.kernel_details[a.detail].graph
+                                             : rank.copy_details[a.detail].graph;
+    if (graph == 0) continue;  // of a call of its own, whatever its number: CUPTI 13.0 gives graphs' launches those of others
+    recorded.insert(a.correlation.value());
+    graph_without_launch |= a.correlation == CorrelationId(0);
+  }
+  // A CUPTI whose correlations of graphs cannot be trusted: that some were recorded is all there is to know.
+  if (graph_without_launch) return 0;
+  return static_cast<uint64_t>(std::count_if(launches.begin(), launches.end(), [&](const Launch& launch) {
+    if (recorded.contains(launch.correlation.value())) return false;
+    return launch.correlation.value() < last_run || launch.at + kMayRunLater < rank.window.end;
+  }));
+}
+
+}  // namespace lockstep::store

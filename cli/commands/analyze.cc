@@ -1,0 +1,59 @@
+// lockstep analyze: the report of recorded traces, without a job.
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "cli/common/analysis_output.h"
+#include "cli/common/command.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr char kAbout[] =
+    "Analyse recorded traces: which rank holds the others back, why, and what fixing it would gain.\n"
+    "\n"
+    "Reads folders that lockstep trace wrote; Kineto/PyTorch traces (.json, .json.gz), one per rank, a folder or\n"
+    "files; SQLite exports of Nsight Systems (nsys export --type sqlite --include-blobs=true), or one of ours; and a\n"
+    "job's own timeline, one file for all ranks (docs/formats/timeline.md).\n"
+    "\n"
+    "Examples:\n"
+    "  lockstep analyze ./traces\n"
+    "  lockstep analyze rank0.json.gz rank1.json.gz --format json -o report.json\n"
+    "  lockstep analyze job.sqlite\n"
+    "  lockstep analyze ./traces --exit-code || echo 'a straggler, or no usable input'\n";
+
+struct AnalyzeFlags {
+  std::vector<std::string> paths;
+  std::string communication;
+  ReportFlags report;
+};
+
+ExitCode Analyze(const AnalyzeFlags& flags) {
+  if (absl::Status s = CheckReportFlags(flags.report); !s.ok()) return Fail(s);
+  Progress progress;
+  auto capture = ReadPaths(flags.paths, progress, DetailFor(flags.report));
+  // Whatever is wrong with the input, it is the input that cannot be used.
+  if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
+  report::AnalyzeOptions options;
+  options.communication_pattern = flags.communication;
+  ReportFlags print = flags.report;
+  // `lockstep whatif` takes one path.
+  if (flags.paths.size() == 1) print.source = flags.paths[0];
+  print.has_traces = !print.source.empty() && HasTraces(print.source);
+  const report::Analysis analysis = report::Analyze(*capture, options);
+  progress.Clear();
+  return PrintReport(*capture, analysis, print);
+}
+
+}  // namespace
+
+void AddAnalyze(CLI::App& app, Chosen& chosen) {
+  CLI::App* sub = AddCommand(app, "analyze", kAbout);
+  auto flags = std::make_shared<AnalyzeFlags>();
+  sub->add_option("PATH", flags->paths, "Files and folders")->required();
+  sub->add_option("--communication", flags->communication,
+                  "Regular expression on kernel names that are communication besides the known ones");
+  AddReportFlags(*sub, flags->report);
+  sub->callback([flags, &chosen] { chosen.action = [flags] { return Analyze(*flags); }; });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,101 @@
+// lockstep export: a capture as somebody else's format.
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/common/analysis_output.h"
+#include "cli/common/choose_ranks.h"
+#include "cli/common/command.h"
+#include "cli/common/export_formats.h"
+#include "base/rpc/status_macros.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr char kExamples[] =
+    "\n"
+    "Examples:\n"
+    "  lockstep export ./lockstep-4711-20260301-120000 --format perfetto -o merged.pftrace\n"
+    "  lockstep export ./traces --format kineto --ranks 0-3 -o kineto/\n"
+    "  lockstep export ./traces --format nsys-sqlite -o job.sqlite\n"
+    "  lockstep export ./traces --format scenario -o job.scenario\n";
+
+std::string About() {
+  std::string text = "Write a capture, or recorded traces, in another format.\n\n";
+  for (const ExportFormat& f : ExportFormats()) absl::StrAppend(&text, absl::StrFormat("  %-12s %s\n", f.name, f.about));
+  return text + kExamples;
+}
+
+struct Flags {
+  std::string input, format, ranks, output;
+  bool merged = false;
+  bool force = false;
+};
+
+absl::StatusOr<const ExportFormat*> CheckFlags(const Flags& flags) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const ExportFormat* format, FindFormat(flags.format));
+  if (flags.merged && format->shape == ExportShape::kFilePerRank) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--merged: ", format->name, " has one file per rank; --format perfetto has all ranks in one"));
+  }
+  std::error_code error;
+  if (!flags.force && std::filesystem::exists(flags.output, error)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(flags.output, " is there already: choose another -o, or replace it with --force"));
+  }
+  return format;
+}
+
+ExitCode Export(const Flags& flags) {
+  const auto format = CheckFlags(flags);
+  if (!format.ok()) return Fail(format.status());
+  auto input = FindCapture(flags.input);
+  if (!input.ok()) return Fail(input.status());
+  Progress progress;
+  auto capture = ReadPaths({*input}, progress);
+  if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
+  auto ranks = ChooseRanks(*capture, flags.ranks);
+  if (!ranks.ok()) {
+    progress.Clear();
+    return Fail(ranks.status());
+  }
+  // Files of single ranks are on the clock of all; a file of several knows of no others.
+  const bool whole_job = (*format)->shape == ExportShape::kFilePerRank;
+  if (!whole_job) {
+    KeepRanks(*capture, *ranks);
+    ranks->resize(capture->ranks.size());
+    std::iota(ranks->begin(), ranks->end(), 0u);
+  }
+  const report::Analysis analysis = report::Analyze(*capture);
+  ExportJob job{.capture = *capture, .analysis = analysis, .ranks = *ranks, .output = flags.output};
+  if (progress.visible()) {
+    progress.Show("writing");
+    job.progress = [&progress](uint64_t done, uint64_t total) {
+      progress.Show(absl::StrCat("writing, ", Percent(done, total), " %"));
+    };
+  }
+  const absl::Status written = (*format)->write(job);
+  progress.Clear();
+  if (!written.ok()) return Fail(written);
+  Say(absl::StrCat("wrote ", flags.output));
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+void AddExport(CLI::App& app, Chosen& chosen) {
+  CLI::App* sub = AddCommand(app, "export", About());
+  auto flags = std::make_shared<Flags>();
+  sub->add_option("CAPTURE", flags->input, "A capture's folder or id, or recorded traces")->required();
+  sub->add_option("--format", flags->format, FormatNames())->required();
+  sub->add_option("--ranks", flags->ranks, "Only these, as in 0-7,12");
+  sub->add_flag("--merged", flags->merged, "All ranks in one file: a check, since the format decides");
+  sub->add_flag("--force", flags->force, "Replace what is there");
+  sub->add_option("-o,--output", flags->output, "File or folder to write")->required();
+  sub->callback([flags, &chosen] { chosen.action = [flags] { return Export(*flags); }; });
+}
+
+}  // namespace lockstep::cli

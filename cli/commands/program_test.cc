@@ -1,0 +1,493 @@
+// The program lockstep as a shell sees it: arguments, exit codes, what goes to which stream.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <thread>
+
+#include "capture/store/records_writer.h"
+#include "wire/columns/columns.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+namespace fs = std::filesystem;
+
+struct Result {
+  int code = -1;
+  std::string out, err;
+};
+
+class ProgramTest : public ::testing::Test {
+ protected:
+  ProgramTest() {
+    char pattern[] = "/tmp/lk-program-XXXXXX";
+    folder_ = ::mkdtemp(pattern);
+    ::setenv("LOCKSTEP_SOCKET", Socket().c_str(), 1);
+    ::setenv("XDG_STATE_HOME", (folder_ + "/state").c_str(), 1);
+    for (const char* name :
+         {"LOCKSTEP_AGGREGATOR", "LOCKSTEP_TOKEN_FILE", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH",
+          "NCCL_PROFILER_PLUGIN", "KINETO_USE_DAEMON", "KINETO_IPC_SOCKET_DIR", "LD_PRELOAD"}) {
+      ::unsetenv(name);
+    }
+  }
+  ~ProgramTest() override {
+    for (const pid_t pid : Daemons()) ::kill(pid, SIGTERM);
+    for (int i = 0; i < 200 && !Daemons().empty(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_TRUE(Daemons().empty()) << "the daemon did not end on SIGTERM";
+    fs::remove_all(folder_);
+  }
+
+  std::string Socket() const { return folder_ + "/client.sock"; }
+
+  // Through a shell, as people do; `lockstep` is the built program.
+  Result Run(const std::string& command) const {
+    const std::string err = folder_ + "/.err";
+    Result result = RunWith(command, ::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), [] {});
+    result.err = Read(err);
+    return result;
+  }
+  // The same with stderr on a terminal.
+  Result RunOnTerminal(const std::string& command) const {
+    const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    EXPECT_TRUE(terminal >= 0 && ::grantpt(terminal) == 0 && ::unlockpt(terminal) == 0);
+    std::string shown;
+    Result result = RunWith(command, ::open(::ptsname(terminal), O_RDWR | O_NOCTTY | O_CLOEXEC), [terminal, &shown] {
+      char piece[4096];
+      // Ends with EIO when nobody has the other side open.
+      for (ssize_t n = 0; (n = ::read(terminal, piece, sizeof piece)) > 0;) shown.append(piece, static_cast<size_t>(n));
+    });
+    ::close(terminal);
+    result.err = shown;
+    return result;
+  }
+  // `err` becomes the command's stderr and is closed here; `meanwhile` runs beside the command.
+  Result RunWith(const std::string& command, int err, const std::function<void()>& meanwhile) const {
+    const std::string line = "lockstep() { \"" LOCKSTEP_PROGRAM
+                             "\" \"$@\"; };"
+                             "lockstep_aggregator() { exec \"" LOCKSTEP_PROGRAM
+                             "-aggregator\" \"$@\"; };"
+                             "wait_for() { for i in $(seq 200); do [ -s $1 ] && return; sleep 0.05; done; };"
+                             "cd " +
+                             folder_ + "; " + command;
+    const std::string out = folder_ + "/.out";
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::dup2(::open("/dev/null", O_RDONLY), 0);
+      ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
+      ::dup2(err, 2);
+      ::execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
+      ::_exit(99);
+    }
+    ::close(err);
+    meanwhile();
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), Read(out), ""};
+  }
+  static std::string Read(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    std::stringstream text;
+    text << in.rdbuf();
+    return text.str();
+  }
+  // Two ranks, a hundred kernels each.
+  static void WriteCapture(const std::string& folder) {
+    store::Manifest manifest;
+    manifest.id = fs::path(folder).filename();
+    manifest.job = "4711";
+    manifest.world_size = 2;
+    manifest.complete = true;
+    manifest.hosts = {{"node", "n0", {}}};
+    for (int rank = 0; rank < 2; ++rank) {
+      store::ManifestProcess process;
+      process.rank = RankId(rank);
+      process.host = 0;
+      process.window = {HostTime(0), HostTime(1'000'000)};
+      process.state = "done";
+      manifest.processes.push_back(process);
+    }
+    auto writer = *store::RecordsWriter::Create(folder, manifest);
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      columns::BlockBuilder builder(columns::Kind::kKernel);
+      for (uint64_t i = 0; i < 100; ++i) {
+        std::vector<uint64_t> row(columns::Schema(columns::Kind::kKernel).size(), 0);
+        row[columns::kernel::kStart] = 1'000 + i * 1'000;
+        row[columns::kernel::kDuration] = 500 + rank;
+        row[columns::kernel::kDevice] = rank;
+        builder.Append(row);
+      }
+      std::string blocks;
+      builder.Encode(1, 0, blocks);
+      ASSERT_TRUE(writer->Append({rank, 1}, RankId(static_cast<int32_t>(rank)), blocks).ok());
+      manifest.processes[rank].files = writer->Files(rank);
+    }
+    ASSERT_TRUE(writer->Close(manifest).ok());
+  }
+  // Processes whose command line names this test's socket.
+  std::vector<pid_t> Daemons() const {
+    std::vector<pid_t> found;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator("/proc", error)) {
+      const int pid = std::atoi(entry.path().filename().c_str());
+      if (pid <= 0 || Read(entry.path() / "comm") != "lockstepd\n") continue;
+      if (Read(entry.path() / "cmdline").find(Socket()) != std::string::npos) found.push_back(pid);
+    }
+    return found;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(ProgramTest, ArgumentsThatMeanNothingAreNamedWithCode2) {
+  EXPECT_EQ(Run("lockstep").code, 2);
+  const Result wrong = Run("lockstep frobnicate");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(
+      wrong.err,
+      HasSubstr(
+          "there is no command frobnicate; there are run, trace, status, top, report, analyze, whatif, export, "));
+  EXPECT_EQ(Run("lockstep top x").code, 2);
+  EXPECT_EQ(Run("lockstep top --every 5").code, 2);
+  EXPECT_EQ(Run("lockstep top --once --count 2").code, 2);
+  EXPECT_EQ(Run("lockstep top --sort-by beauty").code, 2);
+  const Result option = Run("lockstep trace --no-such-option");
+  EXPECT_EQ(option.code, 2);
+  EXPECT_THAT(option.err, HasSubstr("--no-such-option"));
+  EXPECT_THAT(option.out, IsEmpty());
+  EXPECT_EQ(Run("lockstep trace --job a --all").code, 2);
+  EXPECT_EQ(Run("lockstep trace --duration 2").code, 2);
+  EXPECT_EQ(Run("lockstep trace --duration 0s").code, 2);
+  EXPECT_EQ(Run("lockstep trace --ranks x").code, 2);
+  EXPECT_EQ(Run("lockstep trace --activities pm_sampling").code, 2);
+  EXPECT_EQ(Run("lockstep trace --activities python --via cupti").code, 2) << "only PyTorch records that";
+  EXPECT_EQ(Run("lockstep trace --via nsys").code, 2);
+  EXPECT_EQ(Run("lockstep trace --formats otf3").code, 2);
+  EXPECT_EQ(Run("lockstep report x --format yaml").code, 2);
+  EXPECT_EQ(Run("lockstep analyze").code, 2);
+  EXPECT_EQ(Run("lockstep whatif x").code, 2) << "what is to be fixed?";
+  EXPECT_EQ(Run("lockstep whatif x --fix rank").code, 2);
+  EXPECT_EQ(Run("lockstep whatif x --fix rank=1 --scale 0.5 --strength 0.5").code, 2);
+}
+
+TEST_F(ProgramTest, BeginsAndEndsThatContradictEachOtherAreRefused) {
+  for (const char* options : {"--steps 3 --duration 2s", "--start-on-step 5 --start-on-range r", "--start-on-range r --start-on-profiler-api",
+                              "--steps 0", "--start-on-step x", "--steps 3 --trigger-timeout 0s", "--via cupti --activities python"}) {
+    const Result r = Run(std::string("lockstep trace ") + options);
+    EXPECT_EQ(r.code, 2) << options << r.err;
+  }
+}
+
+TEST_F(ProgramTest, FormatsThatAreNotThereAreNamed) {
+  EXPECT_THAT(Run("lockstep report x --format csv").err, HasSubstr("lockstep export"));
+  EXPECT_THAT(Run("lockstep export x --format otf -o y").err, HasSubstr("there is no format \"otf\"; there are kineto, perfetto"));
+}
+
+TEST_F(ProgramTest, HelpTeachesWithExamples) {
+  for (const char* command : {"run", "job", "trace", "status", "report", "analyze", "whatif", "export", "doctor"}) {
+    const Result help = Run(std::string("lockstep ") + command + " --help");
+    EXPECT_EQ(help.code, 0) << command;
+    EXPECT_THAT(help.out, HasSubstr("Example")) << command;
+    EXPECT_THAT(help.out, HasSubstr(std::string("lockstep ") + command)) << command;
+  }
+  const Result version = Run("lockstep --version");
+  EXPECT_EQ(version.code, 0);
+  EXPECT_THAT(version.out, ::testing::MatchesRegex("lockstep [0-9.]+\n"));
+}
+
+TEST_F(ProgramTest, WithoutADaemonTraceAndStatusSaySoAndWhatToDo) {
+  const Result trace = Run("lockstep trace --duration 1s");
+  EXPECT_EQ(trace.code, 4);
+  EXPECT_THAT(trace.err, HasSubstr(Socket()));
+  EXPECT_THAT(trace.err, HasSubstr("lockstep run -- COMMAND"));
+  EXPECT_THAT(trace.out, IsEmpty());
+  const Result status = Run("lockstep status --format json");
+  EXPECT_EQ(status.code, 4);
+  EXPECT_THAT(status.out, HasSubstr("\"daemons\": []")) << "still one document";
+}
+
+TEST_F(ProgramTest, AnAggregatorThatDoesNotAnswerTimesOut) {
+  const Result r = Run("lockstep status --aggregator unix:" + folder_ + "/nobody.sock");
+  EXPECT_EQ(r.code, 6);
+  EXPECT_THAT(r.err, HasSubstr("no aggregator answers at unix:" + folder_));
+  EXPECT_EQ(Run("lockstep trace --aggregator nonsense").code, 2);
+  const Result token = Run("touch t; chmod 644 t; lockstep status --aggregator localhost:1 --token-file t");
+  EXPECT_EQ(token.code, 5);
+}
+
+TEST_F(ProgramTest, InputThatCannotBeUsedIsOneSentenceAndCode2) {
+  for (const char* command :
+       {"lockstep analyze nothing-here",
+        "echo '{\"traceEvents\": [' > broken.json; lockstep analyze broken.json",
+        "mkdir empty; lockstep analyze empty", "echo hello > hello.json; lockstep analyze hello.json",
+        "mkdir capture; lockstep report capture"}) {
+    const Result r = Run(command);
+    EXPECT_EQ(r.code, 2) << command << "\n" << r.err;
+    EXPECT_THAT(r.out, IsEmpty()) << command;
+    EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << command << "\n" << r.err;
+  }
+  const Result none = Run("lockstep report no-such-capture");
+  EXPECT_EQ(none.code, 4);
+  EXPECT_THAT(none.err, HasSubstr("no capture no-such-capture"));
+}
+
+TEST_F(ProgramTest, ProfilesOfPythonAreLaidSideBySide) {
+  fs::copy_file(LOCKSTEP_SOURCE_DIR "/tests/golden/python/rank_3.cprofile", folder_ + "/rank_3.cprofile");
+  fs::copy_file(folder_ + "/rank_3.cprofile", folder_ + "/rank_0.cprofile");
+  const Result both = Run("lockstep profile rank_*.cprofile --csv --top 1 --sort-by ncalls -c function,ncalls,ranks");
+  EXPECT_EQ(both.out, "function,calls,ranks\r\nrecurse,15,2\r\n") << both.err;
+  const Result each = Run("lockstep profile rank_*.cprofile --by-rank --csv --top 2 --sort-by cumtime -c rank,function");
+  EXPECT_EQ(each.out, "rank,function\r\n0,main\r\n3,main\r\n") << each.err;
+  const Result none = Run("echo nothing > rank_1.cprofile; lockstep profile rank_1.cprofile");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("rank_1.cprofile is no profile of cProfile"));
+}
+
+TEST_F(ProgramTest, SettingsAreCheckedByTheProgramTheyAreFor) {
+  const Result right = Run("lockstep config check " LOCKSTEP_SOURCE_DIR "/deploy/config/lockstepd.conf");
+  EXPECT_EQ(right.code, 0) << right.err;
+  EXPECT_THAT(right.out, HasSubstr("# lockstepd "));
+  const Result wrong = Run("echo 'tokenfile = /x' > aggregator.conf; lockstep config check aggregator.conf");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("aggregator.conf:1"));
+  EXPECT_EQ(Run("lockstep config chekc").code, 2);
+}
+
+TEST_F(ProgramTest, LongWorkShowsHowFarItIsOnATerminalAndNowhereElse) {
+  WriteCapture(folder_ + "/cap");
+  const std::string cleared = "\r\x1b[K";
+  ASSERT_EQ(Run("lockstep export cap --format kineto -o traces").err, "lockstep: wrote traces\n");
+  for (const std::string command :
+       {"report cap", "analyze cap", "analyze traces", "whatif cap --fix op=.* --scale 0.5", "export cap --format kineto -o a",
+        "export cap --format csv -o b", "export cap --format nsys-sqlite -o c.sqlite", "export cap --format scenario -o d.scenario"}) {
+    const bool writes = command.starts_with("export");
+    const Result shown = RunOnTerminal("lockstep " + command);
+    EXPECT_EQ(shown.code, 0) << shown.err;
+    EXPECT_THAT(shown.err, HasSubstr("\rreading 0 of 0 MiB, 100 %" + cleared.substr(1))) << command;
+    EXPECT_THAT(shown.err, HasSubstr("\ranalysing" + cleared.substr(1))) << command;
+    if (writes) {
+      EXPECT_THAT(shown.err, HasSubstr("\rwriting")) << command;
+    }
+    EXPECT_NE(shown.err.rfind(cleared), std::string::npos) << "nothing of it stays: " << command;
+    EXPECT_GT(shown.err.rfind(cleared), shown.err.rfind(writes ? "writing" : "analysing")) << command;
+  }
+  EXPECT_THAT(RunOnTerminal("lockstep export cap --format csv -o e").err, HasSubstr("writing, 100 %"));
+  const Result wrong = RunOnTerminal("lockstep export cap --ranks 7 --format csv -o f");
+  EXPECT_EQ(wrong.code, 4);
+  EXPECT_THAT(wrong.err, HasSubstr(cleared + "lockstep: the capture has no rank 7")) << "an error begins its own line";
+  for (const std::string command : {"report cap", "analyze traces", "whatif cap --fix op=.* --scale 0.5"}) {
+    EXPECT_THAT(Run("lockstep " + command).err, IsEmpty()) << command;
+  }
+}
+
+TEST_F(ProgramTest, AnOutputThatExistsIsNotOverwritten) {
+  const Result r = Run("mkdir there; lockstep trace -o there");
+  EXPECT_EQ(r.code, 2);
+  EXPECT_THAT(r.err, HasSubstr("--force"));
+  EXPECT_EQ(Run("touch x; lockstep export . --format perfetto -o x").code, 2);
+}
+
+TEST_F(ProgramTest, RunBecomesTheCommand) {
+  EXPECT_EQ(Run("lockstep run -- sh -c 'exit 42'").code, 42);
+  EXPECT_EQ(Run("lockstep run -- no-such-command").code, 127);
+  EXPECT_EQ(Run("lockstep run -- /etc/passwd").code, 126);
+  const Result pids =
+      Run("\"" LOCKSTEP_PROGRAM "\" run -- sh -c 'echo $$' > a & echo $! > b; wait; cmp a b && echo same");
+  EXPECT_EQ(pids.out, "same\n") << "same pid";
+  EXPECT_EQ(Run("lockstep run -- sh -c 'echo \"$@\"' x --help -- y").out, "--help -- y\n")
+      << "its arguments are not ours";
+  EXPECT_EQ(Run("lockstep run -- sh -c 'kill -PIPE $$'").code, 128 + SIGPIPE)
+      << "its signals are as they were";
+  EXPECT_EQ(Run("lockstep run").code, 2);
+  EXPECT_EQ(Run("lockstep run sh -c true").code, 2);
+}
+
+TEST_F(ProgramTest, RunSetsVariablesAndLeavesAloneWhatIsSet) {
+  const Result plain = Run("lockstep run -- env");
+  EXPECT_EQ(plain.code, 0);
+  for (const char* name :
+       {"CUDA_INJECTION64_PATH=", "NVTX_INJECTION64_PATH=", "NCCL_PROFILER_PLUGIN=", "KINETO_USE_DAEMON=1"}) {
+    EXPECT_THAT(plain.out, HasSubstr(std::string("\n") + name));
+  }
+  EXPECT_THAT(plain.out, HasSubstr("LOCKSTEP_SOCKET=" + Socket()));
+  EXPECT_THAT(plain.out, HasSubstr("\nKINETO_IPC_SOCKET_DIR=" + folder_ + "/kineto\n"));
+  EXPECT_THAT(Run("KINETO_USE_DAEMON=1 lockstep run -- env").out, Not(HasSubstr("KINETO_IPC_SOCKET_DIR")))
+      << "who has set that may mean dynolog";
+  EXPECT_THAT(plain.out, Not(HasSubstr("LD_PRELOAD")));
+  EXPECT_THAT(plain.err, HasSubstr("lockstep: set CUDA_INJECTION64_PATH"));
+  EXPECT_EQ(std::count(plain.err.begin(), plain.err.end(), '\n'), 1) << plain.err;
+  const Result taken = Run("CUDA_INJECTION64_PATH=/opt/other.so lockstep run -- env");
+  EXPECT_THAT(taken.out, HasSubstr("CUDA_INJECTION64_PATH=/opt/other.so"));
+  EXPECT_THAT(taken.err,
+              HasSubstr("CUDA_INJECTION64_PATH is set already (/opt/other.so) and left alone: GPU kernels"));
+  const Result chained =
+      Run("NVTX_INJECTION64_PATH=/opt/tool.so NCCL_PROFILER_PLUGIN=inspector lockstep run -- env");
+  EXPECT_THAT(chained.out, HasSubstr("\nLOCKSTEP_NVTX_CHAIN=/opt/tool.so"));
+  EXPECT_THAT(chained.out, HasSubstr("\nLOCKSTEP_NCCL_CHAIN=inspector"));
+  EXPECT_THAT(chained.out, Not(HasSubstr("NVTX_INJECTION64_PATH=/opt/tool.so")));
+  EXPECT_THAT(chained.out, Not(HasSubstr("NCCL_PROFILER_PLUGIN=inspector")));
+  EXPECT_THAT(chained.err, HasSubstr("NVTX_INJECTION64_PATH was /opt/tool.so"));
+  const Result refused = Run("NCCL_PROFILER_PLUGIN=none lockstep run -- env");
+  EXPECT_THAT(refused.out, HasSubstr("NCCL_PROFILER_PLUGIN=none"));
+  EXPECT_THAT(refused.out, Not(HasSubstr("LOCKSTEP_NCCL_CHAIN")));
+  EXPECT_THAT(Run("lockstep run --preload -- env").out, HasSubstr("LD_PRELOAD=/"));
+  const Result beside = Run("CUDA_INJECTION64_PATH=/opt/other.so lockstep run --preload -- env");
+  EXPECT_THAT(beside.out, HasSubstr("CUDA_INJECTION64_PATH=/opt/other.so"));
+  EXPECT_THAT(beside.err, HasSubstr("before NCCL's first communicator"));
+  const Result kineto = Run("KINETO_USE_DAEMON=0 lockstep run -- env");
+  EXPECT_THAT(kineto.out, HasSubstr("KINETO_USE_DAEMON=0"));
+  EXPECT_THAT(kineto.err, HasSubstr("KINETO_USE_DAEMON is set already (0) and left alone"));
+  const Result nccl = Run("lockstep run --mode nccl -- env");
+  EXPECT_THAT(nccl.out, Not(HasSubstr("CUDA_INJECTION64_PATH")));
+  EXPECT_THAT(nccl.out, HasSubstr("NCCL_PROFILER_PLUGIN"));
+}
+
+TEST_F(ProgramTest, AnotherInstallationsClientMakesWayForOurs) {
+  // As an outer `lockstep run` leaves it, in a container where only the inner one's files are.
+  const Result r = Run("export CUDA_INJECTION64_PATH=/host/lib/liblockstep_client.so NVTX_INJECTION64_PATH=/host/lib/liblockstep_client.so "
+                       "NCCL_PROFILER_PLUGIN=/host/lib/liblockstep_client.so LD_PRELOAD=/host/lib/liblockstep_client.so; "
+                       "lockstep run --preload -- env");
+  EXPECT_THAT(r.out, Not(HasSubstr("/host/lib")));
+  EXPECT_THAT(r.out, Not(HasSubstr("_CHAIN=")));
+  EXPECT_THAT(r.out, HasSubstr("CUDA_INJECTION64_PATH=/"));
+}
+
+TEST_F(ProgramTest, EightAtOnceStartOneDaemonThatHoldsNoPipe) {
+  const auto began = std::chrono::steady_clock::now();
+  // `cat` ends when the last holder of the pipe does.
+  const Result r = Run("for i in 1 2 3 4 5 6 7 8; do lockstep run -- echo rank & done | cat; wait");
+  EXPECT_EQ(r.out, "rank\nrank\nrank\nrank\nrank\nrank\nrank\nrank\n");
+  EXPECT_EQ(Daemons().size(), 1u);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(8))
+      << "not held until the daemon ended";
+  const Result status = Run("lockstep status --format json");
+  EXPECT_EQ(status.code, 0) << status.err;
+  EXPECT_THAT(status.out, HasSubstr("\"ranks\": []"));
+}
+
+TEST_F(ProgramTest, ATraceOfNobodySaysThatNobodyIsThere) {
+  Run("lockstep run -- true");
+  const Result r = Run("lockstep trace --duration 100ms -o out");
+  EXPECT_EQ(r.code, 4) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("no GPU process has registered"));
+  EXPECT_FALSE(fs::exists(folder_ + "/out"));
+  EXPECT_FALSE(fs::exists(folder_ + "/out.partial"));
+}
+
+TEST_F(ProgramTest, WithoutADaemonsPlaceTheCommandRunsAllTheSame) {
+  const Result r = Run("chmod 777 .; lockstep run -- echo ran; chmod 700 .");
+  EXPECT_EQ(r.code, 0);
+  EXPECT_EQ(r.out, "ran\n");
+  EXPECT_THAT(r.err, HasSubstr("the command runs without Lockstep"));
+  EXPECT_TRUE(Daemons().empty());
+}
+
+TEST_F(ProgramTest, TheLaunchersAggregatorIsHandedOnAndEndsWithIt) {
+  const Result r = Run("lockstep run --with-aggregator -- sh -c 'lockstep() { \"" LOCKSTEP_PROGRAM
+                       "\" \"$@\"; }; env; for i in $(seq 100); do lockstep status | grep \"^node \" && "
+                       "break; sleep 0.1; done'");
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("LOCKSTEP_AGGREGATOR="));
+  EXPECT_THAT(r.out, HasSubstr("LOCKSTEP_TOKEN_FILE=" + folder_ + "/state/lockstep/launchers/"));
+  EXPECT_THAT(r.err, HasSubstr("aggregator at "));
+  // `lockstep status` inside asked it, by what the environment says.
+  EXPECT_THAT(r.out, HasSubstr("node "));
+  const auto left = [this] {
+    int n = 0;
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+      const std::string line = Read(entry.path() / "cmdline");
+      n += line.find("lockstep-aggregator") != std::string::npos && line.find(folder_) != std::string::npos;
+    }
+    return n;
+  };
+  for (int i = 0; i < 250 && left() > 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(left(), 0);
+}
+
+TEST_F(ProgramTest, ACaptureThatAnAggregatorKeepsIsReportedAndExported) {
+  const std::string kept = folder_ + "/state/lockstep/captures";
+  fs::create_directories(kept);
+  WriteCapture(kept + "/20260301-120000-0a1b2c");
+  const Result local = Run("lockstep report 20260301-120000-0a1b2c --format json");
+  EXPECT_EQ(local.code, 0) << local.err;
+  EXPECT_THAT(local.out, HasSubstr("\"schema\": \"lockstep.report/1\""));
+  // Another user of the aggregator does not see its folder.
+  const Result remote =
+      Run("lockstep_aggregator --listen unix:" + folder_ +
+          "/a.sock --quiet > line & wait_for line; XDG_STATE_HOME=/nowhere lockstep report "
+          "20260301-120000-0a1b2c --aggregator unix:" +
+          folder_ + "/a.sock --format json; echo code $?; XDG_STATE_HOME=/nowhere lockstep report other " +
+          "--aggregator unix:" + folder_ + "/a.sock; echo code $?; kill $!; wait $!; echo aggregator $?");
+  EXPECT_EQ(remote.out, local.out + "code 0\ncode 4\naggregator 0\n");
+  EXPECT_THAT(remote.err, HasSubstr("no capture other is kept here"));
+  const Result text = Run("lockstep report 20260301-120000-0a1b2c --exit-code -o report.txt");
+  EXPECT_EQ(text.code, 0) << "too few steps blame nobody: " << text.err;
+  EXPECT_THAT(text.out, IsEmpty());
+  EXPECT_GT(fs::file_size(folder_ + "/report.txt"), 100u);
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format kineto -o kineto").code, 0);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ + "/kineto"), fs::directory_iterator()), 2);
+  EXPECT_EQ(Run("lockstep analyze kineto --format json > again.json").code, 0);
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format kineto --ranks 1 -o one.json.gz").code, 0);
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format kineto -o two.json.gz").code, 2)
+      << "two ranks, one file";
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format kineto --ranks 5 -o five").code, 4);
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format perfetto -o m.pftrace").code, 0);
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format scenario -o job.scenario").code, 0);
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format otf2 -o archive").code, 0);
+  EXPECT_TRUE(fs::exists(folder_ + "/archive/traces.otf2"));
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format csv -o tables").code, 0);
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format parquet --ranks 1 -o tables --force").code, 0);
+  EXPECT_TRUE(fs::exists(folder_ + "/tables/ranks.csv"));
+  EXPECT_TRUE(fs::exists(folder_ + "/tables/ranks.parquet"));
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format csv -o kernels.csv.gz").code, 0);
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format csv -o krnls.csv").code, 2) << "no such table";
+  EXPECT_EQ(Run("lockstep export kineto --format perfetto --merged -o n.pftrace").code, 0);
+  const Result what_if = Run("lockstep whatif 20260301-120000-0a1b2c --fix rank=1 --scale 0.5");
+  EXPECT_EQ(what_if.code, 0) << what_if.err;
+  EXPECT_THAT(what_if.out, HasSubstr("IF rank 1"));
+  EXPECT_THAT(what_if.out, HasSubstr("NOT MODELLED transfers and copies"));
+  EXPECT_THAT(Run("lockstep whatif kineto --fix rank=1 --format json").out, HasSubstr("\"schema\": \"lockstep.whatif/1\""));
+  const Result nobody = Run("lockstep whatif kineto --fix rank=9");
+  EXPECT_EQ(nobody.code, 2);
+  EXPECT_THAT(nobody.err, HasSubstr("there are 0-1"));
+  EXPECT_THAT(nobody.out, IsEmpty());
+  EXPECT_EQ(Run("lockstep whatif no-such-capture --fix rank=1").code, 4);
+}
+
+TEST_F(ProgramTest, AnAggregatorOpensNoPortWithoutATokenAndEndsCleanly) {
+  const Result open = Run("lockstep_aggregator --listen 127.0.0.1:0");
+  EXPECT_EQ(open.code, 2);
+  EXPECT_THAT(open.err, HasSubstr("--token-file"));
+  const Result r =
+      Run("lockstep_aggregator --listen 127.0.0.1:0 --token-file token > line & wait_for line; stat -c %a "
+          "token; lockstep status --aggregator $(cut -d' ' -f3 line) --token-file token; "
+          "kill $!; wait $!; echo ended $?");
+  EXPECT_EQ(r.out, "600\nno daemon is connected\nended 0\n") << r.err;
+  EXPECT_EQ(Run("lockstep_aggregator").code, 2);
+  EXPECT_EQ(Run("lockstep_aggregator --version").code, 0);
+}
+
+TEST_F(ProgramTest, DoctorSaysWhatIsThere) {
+  const Result r = Run("lockstep doctor");
+  EXPECT_THAT(r.out, HasSubstr("ok      client library: "));
+  EXPECT_THAT(r.out, HasSubstr("daemon: none answers"));
+  EXPECT_THAT(Run("NCCL_PROFILER_PLUGIN=x lockstep doctor").out, HasSubstr("note    NCCL_PROFILER_PLUGIN"));
+  EXPECT_THAT(Run("CUDA_INJECTION64_PATH=x lockstep doctor").out, HasSubstr("broken  CUDA_INJECTION64_PATH"));
+  EXPECT_THAT(Run("LOCKSTEP_CUPTI_LIB=/nowhere lockstep doctor").out, HasSubstr("broken  CUPTI: LOCKSTEP_CUPTI_LIB names /nowhere"));
+}
+
+}  // namespace
+}  // namespace lockstep::cli

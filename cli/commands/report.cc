@@ -1,0 +1,83 @@
+// lockstep report: the report of a capture, again or in another format.
+#include <csignal>
+#include <cstdio>
+#include <memory>
+
+#include "web/page/page.h"
+#include "cli/common/aggregator_client.h"
+#include "cli/common/analysis_output.h"
+#include "cli/common/command.h"
+#include "cli/common/page_server.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr char kAbout[] =
+    "Print the report of a capture: a folder that lockstep trace wrote, or the id of one that an aggregator "
+    "keeps.\n"
+    "\n"
+    "Examples:\n"
+    "  lockstep report ./lockstep-4711-20260301-120000\n"
+    "  lockstep report 20260301-120000-0a1b2c --format json\n"
+    "  lockstep report 20260301-120000-0a1b2c --open\n"
+    "  lockstep report 20260301-120000-0a1b2c --aggregator head:7077 --token-file ~/.lockstep-token\n";
+
+struct Flags {
+  std::string capture;
+  bool open = false;
+  AggregatorFlags aggregator;
+  ReportFlags report;
+};
+
+// Serves the page until SIGINT or SIGTERM.
+ExitCode OpenPage(const store::Capture& capture, const report::Analysis& analysis, const std::string& source) {
+  store::StringSink page;
+  if (absl::Status s = html::WritePage({.capture = capture, .analysis = analysis, .source = source}, page); !s.ok()) return Fail(s);
+  // Before the server's thread starts, which is not to have them.
+  sigset_t ends;
+  ::sigemptyset(&ends);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&ends, signal);
+  ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  auto server = PageServer::Start(page.text());
+  if (!server.ok()) return Fail(server.status());
+  std::printf("%s\n", (*server)->url().c_str());
+  std::fflush(stdout);
+  const bool opened = OpenInBrowser((*server)->url());
+  Say(opened ? "the report is there until Ctrl-C" : "no browser was started ($BROWSER, xdg-open): open that address; it is there until Ctrl-C");
+  int signal = 0;
+  ::sigwait(&ends, &signal);
+  return ExitCode::kDone;
+}
+
+ExitCode Report(const Flags& flags) {
+  if (absl::Status s = CheckReportFlags(flags.report); !s.ok()) return Fail(s);
+  std::unique_ptr<TemporaryFolder> fetched;
+  auto folder = FindOrFetchCapture(flags.capture, flags.aggregator, fetched);
+  if (!folder.ok()) return Fail(folder.status());
+  Progress progress;
+  auto capture = ReadPaths({*folder}, progress, flags.open ? trace::HostDetail::kFrames : DetailFor(flags.report));
+  if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
+  ReportFlags print = flags.report;
+  print.source = flags.capture;
+  print.has_traces = HasTraces(print.source);
+  const report::Analysis analysis = report::Analyze(*capture);
+  progress.Clear();
+  if (flags.open) return OpenPage(*capture, analysis, print.source);
+  return PrintReport(*capture, analysis, print);
+}
+
+}  // namespace
+
+void AddReport(CLI::App& app, Chosen& chosen) {
+  CLI::App* sub = AddCommand(app, "report", kAbout);
+  auto flags = std::make_shared<Flags>();
+  sub->add_option("CAPTURE", flags->capture, "A capture's folder or id")->required();
+  AddAggregatorFlags(*sub, flags->aggregator);
+  AddReportFlags(*sub, flags->report);
+  sub->add_flag("--open", flags->open, "Show it in a browser ($BROWSER or xdg-open), from a port of this machine, until Ctrl-C")
+      ->excludes(sub->get_option("--format"))
+      ->excludes(sub->get_option("--output"));
+  sub->callback([flags, &chosen] { chosen.action = [flags] { return Report(*flags); }; });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,226 @@
+// lockstep trace: a capture of a running job.
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <memory>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "aggregator/nodes/clock.h"
+#include "cli/common/command.h"
+#include "cli/common/daemon_socket.h"
+#include "cli/commands/detach.h"
+#include "cli/commands/trace_session.h"
+#include "cli/commands/trigger_flags.h"
+#include "cli/common/values.h"
+#include "base/rpc/channel.h"
+#include "base/rpc/status_macros.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr char kAbout[] =
+    "Capture a running job and say which rank holds the others back.\n"
+    "\n"
+    "Without --aggregator the ranks of this node are captured, through the daemon that `lockstep run` has "
+    "started. The\n"
+    "result is a folder with the report, a trace per rank and one of all ranks; the report is printed as "
+    "well.\n"
+    "\n"
+    "Examples:\n"
+    "  lockstep trace --duration 2s                            the only job there is\n"
+    "  lockstep trace --job 4711 --ranks 0-7,12 --duration 500ms -o slow-%j\n"
+    "  lockstep trace --aggregator head:7077 --token-file ~/.lockstep-token\n"
+    "  lockstep trace --duration 10s --no-wait                 go on working; the folder appears when it is "
+    "done\n"
+    "  lockstep trace --steps 5                                five whole training steps, the same on every rank\n"
+    "  lockstep trace --start-on-step 5000 --steps 3\n"
+    "  lockstep trace --start-on-range validation\n"
+    "  lockstep trace --python-profile -o slow && lockstep profile slow\n"
+    "Steps are ranges of NVTX named \"step 17\", \"iteration 17\" or \"ProfilerStep#17\", or marked by "
+    "lockstep.h.\n"
+    "PyTorch's own profiler counts steps of optimizers instead, and several ranks begin at a multiple of 100.\n"
+    "\n"
+    "Exit codes: 0 done, 1 failed, 2 usage, 3 with --exit-code: a straggler, 4 no such job, 5 denied, 6 "
+    "timed out,\n"
+    "7 ranks are missing.\n";
+
+struct Flags {
+  std::string job;
+  std::vector<int32_t> pids;
+  bool all = false;
+  std::string ranks, start_at, activities = kAllActivities, via = "auto", arm_timeout = "10s";
+  std::string output, formats = "kineto,perfetto", daemon;
+  WindowFlags window;
+  bool force = false, no_wait = false, exit_code = false, python_profile = false;
+  AggregatorFlags aggregator;
+};
+
+absl::StatusOr<v1::TraceRequest> MakeRequest(const Flags& flags) {
+  v1::TraceRequest request;
+  request.set_job(flags.job);
+  for (const int32_t pid : flags.pids) request.add_pids(pid);
+  request.set_all(flags.all);
+  if (!flags.ranks.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<int32_t> ranks, ParseRanks(flags.ranks));
+    for (const int32_t rank : ranks) request.add_ranks(rank);
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<v1::Trigger> trigger, ParseTrigger(flags.window));
+  if (trigger) *request.mutable_trigger() = *trigger;
+  LOCKSTEP_ASSIGN_OR_RETURN(const Nanos duration, ParseWindowLength(flags.window.duration));
+  request.set_duration_ns(duration.ns());
+  LOCKSTEP_ASSIGN_OR_RETURN(const Nanos arm_timeout, ParseDuration(flags.arm_timeout));
+  request.set_arm_timeout_ns(arm_timeout.ns());
+  LOCKSTEP_ASSIGN_OR_RETURN(const AskedActivities activities, ParseActivities(flags.activities));
+  request.set_activities(trigger ? WithTrigger(activities.recorded, *trigger) : activities.recorded);
+  if (flags.python_profile) request.set_activities(request.activities() | v1::RECORDED_ACTIVITY_PYTHON_PROFILE);
+  request.set_framework(activities.framework);
+  request.set_via(flags.via);
+  if (flags.via == "cupti" && activities.framework != 0) {
+    return absl::InvalidArgumentError("--via cupti cannot record cpu_op, python, modules and shapes: they are PyTorch's");
+  }
+  if (!flags.start_at.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const JobTime start, ParseStartAt(flags.start_at, ingest::SystemClock().Now()));
+    request.set_start_at_unix_ns(start.ns());
+  }
+  return request;
+}
+
+// SIGINT and SIGTERM end the capture, not this process. They must be blocked before any other thread starts.
+class Interruptions {
+ public:
+  Interruptions() {
+    ::sigemptyset(&set_);
+    ::sigaddset(&set_, SIGINT);
+    ::sigaddset(&set_, SIGTERM);
+    ::pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+  }
+  void Watch(TraceSession& session) {
+    thread_ = std::jthread([this, &session](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        const timespec wait = {0, 50'000'000};
+        if (::sigtimedwait(&set_, nullptr, &wait) > 0) session.Interrupt();
+      }
+    });
+  }
+  void Unwatch() { thread_ = {}; }
+
+ private:
+  sigset_t set_;
+  std::jthread thread_;
+};
+
+ExitCode RunTrace(const Flags& flags, const v1::TraceRequest& request, TraceOutput output) {
+  Interruptions interruptions;
+  rpc::PrepareProcess();
+  std::unique_ptr<LocalAggregator> local;
+  std::unique_ptr<AggregatorClient> remote;
+  AggregatorClient* client = nullptr;
+  if (flags.aggregator.given()) {
+    auto connected = ConnectAggregator(flags.aggregator);
+    if (!connected.ok()) return Fail(connected.status());
+    remote = *std::move(connected);
+    client = remote.get();
+  } else {
+    auto daemon = DaemonFinder(flags.daemon).Find();
+    if (!daemon.ok()) return Fail(daemon.status());
+    auto started = StartLocalAggregator(daemon->control_socket);
+    if (!started.ok()) return Fail(started.status());
+    local = *std::move(started);
+    client = &local->client();
+  }
+  TraceSession session(*client, std::move(output));
+  interruptions.Watch(session);
+  const ExitCode code = session.Run(request);
+  interruptions.Unwatch();
+  return code;
+}
+
+ExitCode Trace(const Flags& flags) {
+  auto request = MakeRequest(flags);
+  if (!request.ok()) return Fail(request.status());
+  auto formats = ParseFormats(flags.formats);
+  if (!formats.ok()) return Fail(formats.status());
+  TraceOutput output;
+  output.pattern = flags.output;
+  output.overwrite = flags.force ? Overwrite::kForce : Overwrite::kNever;
+  output.formats = *formats;
+  output.exit_code = flags.exit_code;
+  // Known before anything runs, where no token depends on the job.
+  if (flags.output.find('%') == std::string::npos && !flags.output.empty()) {
+    if (absl::Status s = CheckOutput(flags.output, output.overwrite); !s.ok()) return Fail(s);
+  }
+  if (!flags.no_wait) return RunTrace(flags, *request, std::move(output));
+  return Detach([&](const std::function<void(const std::string&)>& started) {
+    output.accepted = started;
+    return RunTrace(flags, *request, output);
+  });
+}
+
+void AddSelection(CLI::App& sub, Flags& flags) {
+  auto* job = sub.add_option(
+      "--job", flags.job, "The job's id; needed where there are several. UID:ID where two users share one");
+  auto* pid = sub.add_option("--pid", flags.pids, "GPU processes by pid");
+  auto* all = sub.add_flag("--all", flags.all, "Every rank that is seen");
+  job->excludes(pid)->excludes(all);
+  pid->excludes(all);
+  sub.add_option("--ranks", flags.ranks, "Only these, as in 0-7,12");
+}
+
+void AddWindow(CLI::App& sub, Flags& flags) {
+  WindowFlags& window = flags.window;
+  auto* duration = sub.add_option("--duration", window.duration, "How long, as in 2s or 500ms [2s]");
+  auto* steps = sub.add_option("--steps", window.steps, "How many training steps instead, the same ones on all ranks");
+  duration->excludes(steps);
+  sub.add_option("--start-at", flags.start_at, "Not before: +500ms, or a time as in 2026-03-01T12:00:00Z");
+  auto* step = sub.add_option("--start-on-step", window.start_on_step, "Begin when each rank comes to this training step");
+  auto* range = sub.add_option("--start-on-range", window.start_on_range,
+                               "Begin with the next NVTX range of this name (or NAME@DOMAIN), and end with it where neither --duration nor --steps is given");
+  auto* profiler = sub.add_flag("--start-on-profiler-api", window.start_on_profiler_api,
+                                "Begin at cudaProfilerStart or lockstep_profiler_start, and end at the call that stops");
+  step->excludes(range)->excludes(profiler);
+  range->excludes(profiler);
+  sub.add_option("--trigger-timeout", window.timeout, "How long to wait for such a begin, and then for its end")->capture_default_str();
+}
+
+}  // namespace
+
+void AddTrace(CLI::App& app, Chosen& chosen) {
+  CLI::App* sub = AddCommand(app, "trace", kAbout);
+  auto flags = std::make_shared<Flags>();
+  AddSelection(*sub, *flags);
+  AddWindow(*sub, *flags);
+  sub->add_option("--activities", flags->activities,
+                  "What to record; where asked for also memory, nccl-channels (the GPU's time in each channel of a collective), nccl-proxy "
+                  "(what network operations waited for), and of PyTorch jobs cpu_op, python, modules and shapes")
+      ->capture_default_str();
+  sub->add_flag("--python-profile", flags->python_profile,
+                "Also profile the main thread of each rank's Python, from the capture's begin to its end: profiles/rank_N.cprofile, for "
+                "`lockstep profile`, pstats and snakeviz; slows Python code while it lasts");
+  sub->add_option("--via", flags->via,
+                  "cupti: by Lockstep's client; kineto: by PyTorch's own profiler, in jobs with KINETO_USE_DAEMON, which needs up to 15 s to "
+                  "start; auto: kineto where no client is loaded, only PyTorch records what is asked for, or another tool holds CUPTI")
+      ->check(CLI::IsMember({"auto", "cupti", "kineto"}))
+      ->capture_default_str();
+  sub->add_option("--arm-timeout", flags->arm_timeout,
+                  "How long to wait for ranks to get ready; others go ahead without them")
+      ->capture_default_str();
+  sub->add_option(
+      "-o,--output", flags->output,
+      "The folder to write; %h host, %p pid, %r ranks, %j job, %q{ENV}. Without it ./lockstep-JOB-TIME");
+  sub->add_flag("--force", flags->force, "Replace a capture that has this name");
+  sub->add_option("--formats", flags->formats, absl::StrCat("Traces to write, of ", FormatNames(), "; or none"))
+      ->capture_default_str();
+  sub->add_flag("--no-wait", flags->no_wait,
+                "Return when the capture is under way; it is written by a process of its own");
+  sub->add_flag("--exit-code", flags->exit_code,
+                "Exit 3 when there is a straggler with verdict sure or likely");
+  sub->add_option("--daemon", flags->daemon, "The client socket of the daemon to ask");
+  AddAggregatorFlags(*sub, flags->aggregator);
+  sub->callback([flags, &chosen] { chosen.action = [flags] { return Trace(*flags); }; });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,206 @@
+#include "cli/commands/trace_session.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "aggregator/captures/selection.h"
+#include "report/report.h"
+#include "aggregator/trace/readers.h"
+#include "cli/common/analysis_output.h"
+#include "cli/common/command.h"
+#include "cli/commands/trigger_flags.h"
+#include "cli/common/values.h"
+#include "base/rpc/status_macros.h"
+
+namespace lockstep::cli {
+namespace {
+
+std::string HostName() {
+  char host[256] = {};
+  ::gethostname(host, sizeof(host) - 1);
+  return host;
+}
+
+ExitCode CodeOf(v1::TraceFinished::Outcome outcome) {
+  switch (outcome) {
+    case v1::TraceFinished::COMPLETE:
+      return ExitCode::kDone;
+    case v1::TraceFinished::PARTIAL:
+      return ExitCode::kPartial;
+    case v1::TraceFinished::NO_SUCH_JOB:
+      return ExitCode::kNotFound;
+    case v1::TraceFinished::DENIED:
+      return ExitCode::kDenied;
+    case v1::TraceFinished::TIMED_OUT:
+      return ExitCode::kTimedOut;
+    default:
+      return ExitCode::kFailed;
+  }
+}
+
+std::string StateWords(const v1::RankProgress& rank) {
+  const v1::RankState& state = rank.state();
+  switch (state.state()) {
+    case v1::RankState::SEEN:
+      if (state.went_over()) return absl::StrCat("goes through PyTorch's profiler: ", state.text());
+      return state.text().empty() ? "seen" : absl::StrCat("seen, ", state.text());
+    case v1::RankState::ARMED:
+      return "armed";
+    case v1::RankState::CAPTURING:
+      return state.late_ns() > 0 ? absl::StrCat("capturing, late by ", FormatDuration(Nanos(state.late_ns())))
+                                 : "capturing";
+    case v1::RankState::WAITING:
+      return state.step_ns() > 0 ? absl::StrCat("waiting, at step ", state.step()) : "waiting";
+    case v1::RankState::DONE:
+      if (state.trace_bytes() > 0) {
+        return absl::StrFormat("done, a trace of %.1f MB (gzip), lost %d", static_cast<double>(state.trace_bytes()) * 1e-6, rank.lost());
+      }
+      return absl::StrCat("done, ", state.records(), " records, lost ", rank.lost(),
+                          state.text().empty() ? "" : absl::StrCat("; ", state.text()));
+    case v1::RankState::FAILED:
+      return absl::StrCat("failed: ", state.text());
+    case v1::RankState::GONE:
+      return absl::StrCat("gone: ", state.text(),
+                          rank.lost() > 0 ? absl::StrCat(", lost ", rank.lost()) : "");
+    default:
+      return "unknown";
+  }
+}
+
+}  // namespace
+
+ExitCode TraceSession::Run(const v1::TraceRequest& request) {
+  waits_for_ = BeginWords(request.trigger());
+  const absl::Status status = client_.Trace(request, [this](const v1::TraceEvent& event) { OnEvent(event); });
+  progress_.Clear();
+  if (!refused_.ok()) return Fail(refused_);
+  if (!status.ok() && finished_.outcome() == v1::TraceFinished::OUTCOME_UNSPECIFIED) {
+    if (status.code() == absl::StatusCode::kCancelled)
+      return Fail(ExitCode::kFailed, "given up; nothing was written");
+    if (status.code() == absl::StatusCode::kUnavailable) {
+      return Fail(ExitCode::kFailed,
+                  absl::StrCat("the aggregator went away (", std::string(status.message()),
+                               "): what it had is under its state folder; nothing was written here"));
+    }
+    return Fail(status);
+  }
+  ExitCode code = CodeOf(finished_.outcome());
+  if (!finished_.text().empty()) Say(finished_.text());
+  // Without a T0 nothing ran, so there is nothing to write.
+  if (finished_.t0_ns() == 0) return code == ExitCode::kDone ? ExitCode::kFailed : code;
+  if (absl::Status written = WriteFolder(code); !written.ok())
+    return Fail(ExitCode::kFailed, std::string(written.message()));
+  return code;
+}
+
+absl::Status TraceSession::WriteFolder(ExitCode& code) {
+  LOCKSTEP_ASSIGN_OR_RETURN(CaptureFolder folder, CaptureFolder::Create(folder_));
+  progress_.Show("fetching records");
+  LOCKSTEP_RETURN_IF_ERROR(client_.Fetch(
+      finished_.capture(),
+      [&](const std::string& file, std::string_view bytes) { return folder.AppendRecords(file, bytes); }));
+  progress_.Show("analysing");
+  // The page shows the operators too.
+  LOCKSTEP_ASSIGN_OR_RETURN(store::Capture capture, trace::LoadCapture(folder.partial(), {.host = trace::HostDetail::kFrames}));
+  const report::Analysis analysis = report::Analyze(capture);
+  progress_.Show("writing traces");
+  LOCKSTEP_RETURN_IF_ERROR(folder.WriteTraces(capture, analysis, output_.formats));
+  LOCKSTEP_RETURN_IF_ERROR(folder.WriteProfiles());
+  LOCKSTEP_RETURN_IF_ERROR(folder.WriteReports(capture, analysis));
+  LOCKSTEP_RETURN_IF_ERROR(folder.Commit());
+  progress_.Clear();
+  const ExitCode printed = PrintReport(capture, analysis, {.exit_code = output_.exit_code, .source = folder.name(), .has_traces = HasTraces(folder.name())});
+  if (code == ExitCode::kDone) code = printed;
+  Say(absl::StrCat("wrote ", folder.name()));
+  return absl::OkStatus();
+}
+
+void TraceSession::OnEvent(const v1::TraceEvent& event) {
+  if (event.has_accepted()) OnAccepted(event.accepted());
+  if (event.has_rank()) OnRank(event.rank());
+  if (event.has_progress()) OnProgress(event.progress());
+  if (event.has_finished()) finished_ = event.finished();
+}
+
+void TraceSession::OnAccepted(const v1::TraceAccepted& accepted) {
+  std::vector<int32_t> ranks;
+  for (const v1::Rank& rank : accepted.ranks()) ranks.push_back(rank.rank());
+  OutputTokens tokens;
+  tokens.host = HostName();
+  tokens.pid = std::to_string(::getpid());
+  std::string list = ingest::RankList(ranks);
+  std::erase(list, ' ');
+  tokens.ranks = list;
+  tokens.job = accepted.job();
+  tokens.environment = [](const char* name) { return std::getenv(name); };
+  absl::StatusOr<std::string> folder = DefaultOutputName(accepted.job(), std::time(nullptr));
+  if (!output_.pattern.empty()) folder = ExpandOutputName(output_.pattern, tokens);
+  refused_ = folder.ok() ? CheckOutput(*folder, output_.overwrite) : folder.status();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    capture_ = accepted.capture();
+  }
+  if (!refused_.ok()) {
+    client_.CancelTrace();
+    return;
+  }
+  folder_ = *folder;
+  progress_.Clear();
+  Say(absl::StrCat("capture ", accepted.capture(), ": job ", accepted.job(), ", rank",
+                   ranks.size() == 1 ? " " : "s ", ingest::RankList(ranks), " of ",
+                   accepted.world_size() > 0 ? accepted.world_size() : static_cast<int32_t>(ranks.size())));
+  if (accepted.missing_ranks_size() > 0) {
+    const std::vector<int32_t> missing(accepted.missing_ranks().begin(), accepted.missing_ranks().end());
+    Say(absl::StrCat("missing: rank", missing.size() == 1 ? " " : "s ", ingest::RankList(missing),
+                     ", which no daemon here sees"));
+  }
+  output_.accepted(folder_);
+}
+
+void TraceSession::OnRank(const v1::RankProgress& rank) {
+  if (!refused_.ok()) return;
+  progress_.Clear();
+  Say(absl::StrFormat("rank %d (%s, pid %d): %s", rank.rank(), rank.host_name(), rank.state().process().pid(),
+                      StateWords(rank)));
+}
+
+void TraceSession::OnProgress(const v1::TraceProgress& progress) {
+  std::string line = progress.phase();
+  if (progress.waiting() > 0) {
+    absl::StrAppend(&line, " for ", waits_for_, " on ", progress.waiting(), progress.waiting() == 1 ? " rank" : " ranks");
+    if (progress.step() > 0) absl::StrAppend(&line, ", at step ", progress.step());
+  }
+  if (progress.phase() == "starting" && !std::exchange(start_told_, true)) {
+    progress_.Clear();
+    Say(absl::StrFormat("all ranks start together in %.1f s; PyTorch's profiler needs up to 15 s", Nanos(progress.remaining_ns()).seconds()));
+  }
+  // An armed rank may wait long; while records flow their number says more.
+  if (progress.remaining_ns() > 0 && progress.phase() != "draining") {
+    absl::StrAppend(&line, absl::StrFormat(", %.1f s left", Nanos(progress.remaining_ns()).seconds()));
+  }
+  if (progress.records() > 0) absl::StrAppend(&line, ", ", progress.records(), " records");
+  progress_.Show(line);
+}
+
+void TraceSession::Interrupt() {
+  std::string capture;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    capture = capture_;
+  }
+  if (interrupts_++ == 0 && !capture.empty()) {
+    progress_.Clear();
+    Say("stopping; what was captured is kept (once more to give up)");
+    if (client_.Stop(capture).ok()) return;
+  }
+  client_.CancelTrace();
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,60 @@
+// One capture as `lockstep trace` runs it, from the request to the folder.
+#ifndef LOCKSTEP_CLI_TRACE_SESSION_H_
+#define LOCKSTEP_CLI_TRACE_SESSION_H_
+
+#include <atomic>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/common/aggregator_client.h"
+#include "cli/common/capture_folder.h"
+#include "cli/common/exit_code.h"
+#include "cli/common/output_name.h"
+#include "cli/common/progress.h"
+#include "lockstep/v1/control.pb.h"
+
+namespace lockstep::cli {
+
+struct TraceOutput {
+  std::string pattern;  // -o, with tokens; empty: a name of its own
+  Overwrite overwrite = Overwrite::kNever;
+  std::vector<const ExportFormat*> formats = *ParseFormats("kineto,perfetto");
+  bool exit_code = false;
+  // Called once the capture is under way, with the folder it will be in.
+  std::function<void(const std::string& folder)> accepted = [](const std::string&) {};
+};
+
+class TraceSession {
+ public:
+  TraceSession(AggregatorClient& client, TraceOutput output) : client_(client), output_(std::move(output)) {}
+
+  // Runs the capture, writes the folder and prints the report on stdout.
+  ExitCode Run(const v1::TraceRequest& request);
+  // Ends the capture and keeps what there is; the second time it gives up at once. From another thread.
+  void Interrupt();
+
+ private:
+  void OnEvent(const v1::TraceEvent& event);
+  void OnAccepted(const v1::TraceAccepted& accepted);
+  void OnRank(const v1::RankProgress& rank);
+  void OnProgress(const v1::TraceProgress& progress);
+  absl::Status WriteFolder(ExitCode& code);
+
+  AggregatorClient& client_;
+  const TraceOutput output_;
+  Progress progress_;
+  std::mutex mutex_;
+  std::string capture_;  // guarded by mutex_: Interrupt reads it
+  std::string folder_;
+  std::string waits_for_;  // in words
+  bool start_told_ = false;
+  absl::Status refused_;  // why the folder cannot be written
+  v1::TraceFinished finished_;
+  std::atomic<int> interrupts_{0};
+};
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_TRACE_SESSION_H_

@@ -1,0 +1,285 @@
+// `lockstep trace` from the first event to the folder, with an aggregator that says what the test wants.
+#include "cli/commands/trace_session.h"
+
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "capture/store/records_writer.h"
+#include "wire/columns/columns.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::cli {
+namespace {
+
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class FakeAggregator final : public AggregatorClient {
+ public:
+  absl::StatusOr<std::unique_ptr<v1::StatusReply>> Status(const std::string&) override {
+    return std::make_unique<v1::StatusReply>();
+  }
+  absl::Status Trace(const v1::TraceRequest&,
+                     const std::function<void(const v1::TraceEvent&)>& on_event) override {
+    for (const v1::TraceEvent& event : events) {
+      if (cancelled) return absl::CancelledError("cancelled");
+      on_event(event);
+    }
+    if (wait_for_stop) {
+      std::unique_lock<std::mutex> lock(mutex);
+      changed.wait_for(lock, std::chrono::seconds(5), [&] { return !stopped.empty() || cancelled; });
+      if (cancelled) return absl::CancelledError("cancelled");
+      on_event(last);
+    }
+    return end;
+  }
+  absl::Status Watch(const v1::WatchRequest&, const std::function<void(const v1::WatchEvent&)>&) override { return end; }
+  void CancelTrace() override {
+    std::lock_guard<std::mutex> lock(mutex);
+    cancelled = true;
+    changed.notify_all();
+  }
+  absl::Status Stop(const std::string& capture) override {
+    std::lock_guard<std::mutex> lock(mutex);
+    stopped = capture;
+    changed.notify_all();
+    return absl::OkStatus();
+  }
+  absl::Status Fetch(
+      const std::string&,
+      const std::function<absl::Status(const std::string&, std::string_view)>& on_bytes) override {
+    for (const auto& [name, bytes] : files) {
+      const size_t half = bytes.size() / 2;
+      if (absl::Status s = on_bytes(name, std::string_view(bytes).substr(0, half)); !s.ok()) return s;
+      if (absl::Status s = on_bytes(name, std::string_view(bytes).substr(half)); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<v1::TraceEvent> events;
+  v1::TraceEvent last;
+  bool wait_for_stop = false;
+  absl::Status end;
+  std::vector<std::pair<std::string, std::string>> files;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool cancelled = false;
+  std::string stopped;
+};
+
+class TraceSessionTest : public ::testing::Test {
+ protected:
+  TraceSessionTest() {
+    char pattern[] = "/tmp/lockstep-session-XXXXXX";
+    folder_ = ::mkdtemp(pattern);
+    output_.pattern = folder_ + "/capture";
+    MakeRecords();
+    v1::TraceEvent accepted;
+    accepted.mutable_accepted()->set_capture("c1");
+    accepted.mutable_accepted()->set_job("4711");
+    accepted.mutable_accepted()->set_world_size(1);
+    accepted.mutable_accepted()->add_ranks()->set_rank(0);
+    aggregator_.events = {accepted};
+  }
+  ~TraceSessionTest() override { fs::remove_all(folder_); }
+
+  void MakeRecords() {
+    store::Manifest manifest;
+    manifest.id = "c1";
+    manifest.job = "4711";
+    manifest.world_size = 1;
+    manifest.complete = true;
+    manifest.hosts = {{"node", "n0", {}}};
+    store::ManifestProcess process;
+    process.rank = RankId(0);
+    process.host = 0;
+    process.window = {HostTime(0), HostTime(1'000'000)};
+    manifest.processes = {process};
+    auto writer = *store::RecordsWriter::Create(folder_ + "/made", manifest);
+    columns::BlockBuilder builder(columns::Kind::kKernel);
+    for (uint64_t i = 0; i < 100; ++i) {
+      std::vector<uint64_t> row(columns::Schema(columns::Kind::kKernel).size(), 0);
+      row[columns::kernel::kStart] = 1000 + i * 100;
+      row[columns::kernel::kDuration] = 50;
+      builder.Append(row);
+    }
+    std::string blocks;
+    builder.Encode(1, 0, blocks);
+    ASSERT_TRUE(writer->Append({0, 1}, RankId(0), blocks).ok());
+    manifest.processes[0].files = writer->Files(0);
+    const std::string name = manifest.processes[0].files[0].name;
+    ASSERT_TRUE(writer->Close(manifest).ok());
+    aggregator_.files = {{name, blocks}, {"manifest.json", Read(folder_ + "/made/records/manifest.json")}};
+  }
+
+  static v1::TraceEvent Finished(v1::TraceFinished::Outcome outcome, const std::string& text = "",
+                                 int64_t t0 = 5) {
+    v1::TraceEvent event;
+    event.mutable_finished()->set_outcome(outcome);
+    event.mutable_finished()->set_capture("c1");
+    event.mutable_finished()->set_text(text);
+    event.mutable_finished()->set_t0_ns(t0);
+    return event;
+  }
+  static std::string Read(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    std::stringstream text;
+    text << in.rdbuf();
+    return text.str();
+  }
+  // Runs the session with stdout and stderr caught.
+  ExitCode Run() {
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
+    const ExitCode code = TraceSession(aggregator_, output_).Run({});
+    stdout_ = ::testing::internal::GetCapturedStdout();
+    stderr_ = ::testing::internal::GetCapturedStderr();
+    return code;
+  }
+
+  std::string folder_;
+  FakeAggregator aggregator_;
+  TraceOutput output_;
+  std::string stdout_, stderr_;
+};
+
+TEST_F(TraceSessionTest, ACompleteCaptureLeavesTheWholeFolderAndPrintsTheReport) {
+  aggregator_.events.push_back(Finished(v1::TraceFinished::COMPLETE));
+  EXPECT_EQ(Run(), ExitCode::kDone) << stderr_;
+  for (const char* name : {"report.json", "report.txt", "merged.pftrace", "records/manifest.json"}) {
+    EXPECT_TRUE(fs::exists(folder_ + "/capture/" + name)) << name;
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ + "/capture/traces"), fs::directory_iterator()), 1);
+  for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
+    EXPECT_THAT(entry.path().string(), ::testing::Not(HasSubstr(".partial")));
+  }
+  EXPECT_FALSE(stdout_.empty());
+  EXPECT_THAT(stdout_, ::testing::Not(HasSubstr("lockstep: "))) << "stdout holds the report only";
+  EXPECT_THAT(stderr_, HasSubstr("wrote " + folder_ + "/capture"));
+}
+
+TEST_F(TraceSessionTest, MissingRanksAreNamedAndTheCodeSaysPartial) {
+  aggregator_.events[0].mutable_accepted()->set_world_size(3);
+  aggregator_.events[0].mutable_accepted()->add_missing_ranks(1);
+  aggregator_.events[0].mutable_accepted()->add_missing_ranks(2);
+  aggregator_.events.push_back(Finished(v1::TraceFinished::PARTIAL, "ranks 1, 2 reached no daemon"));
+  EXPECT_EQ(Run(), ExitCode::kPartial);
+  EXPECT_THAT(stderr_, HasSubstr("missing: ranks 1, 2"));
+  EXPECT_THAT(stderr_, HasSubstr("reached no daemon"));
+  EXPECT_TRUE(fs::exists(folder_ + "/capture/report.json")) << "what there is, is written";
+}
+
+TEST_F(TraceSessionTest, EachRankIsAcknowledgedByName) {
+  v1::TraceEvent event;
+  event.mutable_rank()->set_rank(0);
+  event.mutable_rank()->set_host_name("n0");
+  event.mutable_rank()->mutable_state()->mutable_process()->set_pid(99);
+  for (const auto state : {v1::RankState::SEEN, v1::RankState::ARMED, v1::RankState::CAPTURING}) {
+    event.mutable_rank()->mutable_state()->set_state(state);
+    aggregator_.events.push_back(event);
+  }
+  event.mutable_rank()->mutable_state()->set_state(v1::RankState::DONE);
+  event.mutable_rank()->mutable_state()->set_records(12);
+  event.mutable_rank()->set_lost(3);
+  aggregator_.events.push_back(event);
+  event.mutable_rank()->mutable_state()->set_state(v1::RankState::FAILED);
+  event.mutable_rank()->mutable_state()->set_text("CUPTI is held by another tool");
+  aggregator_.events.push_back(event);
+  event.mutable_rank()->set_rank(1);
+  event.mutable_rank()->mutable_state()->set_state(v1::RankState::SEEN);
+  event.mutable_rank()->mutable_state()->set_went_over(true);
+  aggregator_.events.push_back(event);
+  aggregator_.events.push_back(Finished(v1::TraceFinished::COMPLETE));
+  Run();
+  EXPECT_THAT(stderr_, HasSubstr("rank 1 (n0, pid 99): goes through PyTorch's profiler: CUPTI is held by another tool"));
+  for (const char* line :
+       {"rank 0 (n0, pid 99): seen", "rank 0 (n0, pid 99): armed", "rank 0 (n0, pid 99): capturing",
+        "rank 0 (n0, pid 99): done, 12 records, lost 3", "rank 0 (n0, pid 99): failed: CUPTI is held"}) {
+    EXPECT_THAT(stderr_, HasSubstr(line));
+  }
+}
+
+TEST_F(TraceSessionTest, NothingIsWrittenWhereNothingRan) {
+  aggregator_.events = {Finished(v1::TraceFinished::NO_SUCH_JOB, "no job is named x; there is 4711", 0)};
+  EXPECT_EQ(Run(), ExitCode::kNotFound);
+  EXPECT_THAT(stderr_, HasSubstr("no job is named x"));
+  EXPECT_FALSE(fs::exists(folder_ + "/capture"));
+  aggregator_.events = {Finished(v1::TraceFinished::TIMED_OUT, "nobody armed", 0)};
+  EXPECT_EQ(Run(), ExitCode::kTimedOut);
+  aggregator_.events = {Finished(v1::TraceFinished::DENIED, "not yours", 0)};
+  EXPECT_EQ(Run(), ExitCode::kDenied);
+}
+
+TEST_F(TraceSessionTest, AFolderThatExistsStopsTheCaptureAtOnce) {
+  fs::create_directories(folder_ + "/capture/records");
+  aggregator_.events.push_back(Finished(v1::TraceFinished::COMPLETE));
+  EXPECT_EQ(Run(), ExitCode::kUsage);
+  EXPECT_TRUE(aggregator_.cancelled);
+  EXPECT_THAT(stderr_, HasSubstr("--force"));
+}
+
+TEST_F(TraceSessionTest, ForceReplacesTheOldCaptureAsAWhole) {
+  fs::create_directories(folder_ + "/capture/records");
+  std::ofstream(folder_ + "/capture/old") << "old";
+  output_.overwrite = Overwrite::kForce;
+  aggregator_.events.push_back(Finished(v1::TraceFinished::COMPLETE));
+  EXPECT_EQ(Run(), ExitCode::kDone) << stderr_;
+  EXPECT_FALSE(fs::exists(folder_ + "/capture/old"));
+  EXPECT_TRUE(fs::exists(folder_ + "/capture/report.json"));
+}
+
+TEST_F(TraceSessionTest, TokensInTheNameAreFilledIn) {
+  output_.pattern = folder_ + "/%j-%r";
+  aggregator_.events.push_back(Finished(v1::TraceFinished::COMPLETE));
+  EXPECT_EQ(Run(), ExitCode::kDone) << stderr_;
+  EXPECT_TRUE(fs::exists(folder_ + "/4711-0/report.json"));
+}
+
+TEST_F(TraceSessionTest, AnInterruptStopsTheCaptureAndKeepsIt) {
+  aggregator_.wait_for_stop = true;
+  aggregator_.last = Finished(v1::TraceFinished::COMPLETE);
+  TraceSession session(aggregator_, output_);
+  ::testing::internal::CaptureStdout();
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    session.Interrupt();
+  });
+  EXPECT_EQ(session.Run({}), ExitCode::kDone);
+  other.join();
+  ::testing::internal::GetCapturedStdout();
+  EXPECT_EQ(aggregator_.stopped, "c1");
+  EXPECT_TRUE(fs::exists(folder_ + "/capture/report.json"));
+}
+
+TEST_F(TraceSessionTest, AnAggregatorThatSendsAPathIsNotFollowed) {
+  aggregator_.files[0].first = "../../escape";
+  aggregator_.events.push_back(Finished(v1::TraceFinished::COMPLETE));
+  EXPECT_EQ(Run(), ExitCode::kFailed);
+  EXPECT_FALSE(fs::exists(folder_ + "/escape"));
+  EXPECT_THAT(stderr_, HasSubstr("none of a capture's"));
+}
+
+TEST_F(TraceSessionTest, AnAggregatorThatGoesAwayIsOneSentence) {
+  aggregator_.end = absl::UnavailableError("socket closed");
+  EXPECT_EQ(Run(), ExitCode::kFailed);
+  EXPECT_THAT(stderr_, HasSubstr("the aggregator went away"));
+}
+
+TEST_F(TraceSessionTest, OnlyTheFormatsAskedForAreWritten) {
+  output_.formats = *ParseFormats("perfetto");
+  aggregator_.events.push_back(Finished(v1::TraceFinished::COMPLETE));
+  EXPECT_EQ(Run(), ExitCode::kDone) << stderr_;
+  EXPECT_FALSE(fs::exists(folder_ + "/capture/traces"));
+  EXPECT_TRUE(fs::exists(folder_ + "/capture/merged.pftrace"));
+  EXPECT_FALSE(ParseFormats("kineto,otf").ok());
+}
+
+}  // namespace
+}  // namespace lockstep::cli

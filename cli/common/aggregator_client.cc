@@ -1,0 +1,274 @@
+#include "cli/common/aggregator_client.h"
+
+#include <grpcpp/grpcpp.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "aggregator/server.h"
+#include "cli/common/capture_folder.h"
+#include "base/rpc/address.h"
+#include "base/rpc/channel.h"
+#include "base/rpc/munge.h"
+#include "base/rpc/status.h"
+#include "base/rpc/status_macros.h"
+#include "lockstep/v1/control.grpc.pb.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr Nanos kAnswerWithin = Nanos::Seconds(5);
+constexpr Nanos kFetchWithin = Nanos::Seconds(600);
+constexpr Nanos kDaemonWithin = Nanos::Seconds(5);
+
+std::string FromEnvironment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+class GrpcClient final : public AggregatorClient {
+ public:
+  // Null `credentials`: the token, or nothing, says who calls.
+  GrpcClient(std::shared_ptr<grpc::Channel> channel, rpc::Token token, std::unique_ptr<rpc::CallerCredentials> credentials)
+      : stub_(v1::Control::NewStub(channel)), token_(std::move(token)), credentials_(std::move(credentials)) {}
+
+  absl::StatusOr<std::unique_ptr<v1::StatusReply>> Status(const std::string& job) override {
+    grpc::ClientContext context;
+    Prepare(context, kAnswerWithin);
+    v1::StatusRequest request;
+    request.set_job(job);
+    auto reply = std::make_unique<v1::StatusReply>();
+    LOCKSTEP_RETURN_IF_ERROR(Told(stub_->Status(&context, request, reply.get())));
+    return reply;
+  }
+
+  absl::Status Trace(const v1::TraceRequest& request,
+                     const std::function<void(const v1::TraceEvent&)>& on_event) override {
+    auto context = std::make_shared<grpc::ClientContext>();
+    Prepare(*context, Nanos::Max());
+    SetTracing(context);
+    return Follow<v1::TraceEvent>(*stub_->Trace(context.get(), request), on_event);
+  }
+
+  absl::Status Watch(const v1::WatchRequest& request, const std::function<void(const v1::WatchEvent&)>& on_event) override {
+    auto context = std::make_shared<grpc::ClientContext>();
+    Prepare(*context, Nanos::Max());
+    SetTracing(context);
+    return Follow<v1::WatchEvent>(*stub_->Watch(context.get(), request), on_event);
+  }
+
+  void CancelTrace() override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (tracing_ != nullptr) tracing_->TryCancel();
+  }
+
+  absl::Status Stop(const std::string& capture) override {
+    grpc::ClientContext context;
+    Prepare(context, kAnswerWithin);
+    v1::StopRequest request;
+    request.set_capture(capture);
+    v1::StopReply reply;
+    return Told(stub_->Stop(&context, request, &reply));
+  }
+
+  absl::Status Fetch(
+      const std::string& capture,
+      const std::function<absl::Status(const std::string&, std::string_view)>& on_bytes) override {
+    grpc::ClientContext context;
+    Prepare(context, kFetchWithin);
+    v1::FetchRequest request;
+    request.set_capture(capture);
+    const auto reader = stub_->Fetch(&context, request);
+    v1::FetchChunk chunk;
+    std::string file;
+    bool whole = true;
+    absl::Status written;
+    while (written.ok() && reader->Read(&chunk)) {
+      if (!chunk.name().empty()) file = chunk.name();
+      written = on_bytes(file, chunk.data());
+      whole = chunk.last_of_file();
+    }
+    if (!written.ok()) {
+      context.TryCancel();
+      reader->Finish();
+      return written;
+    }
+    LOCKSTEP_RETURN_IF_ERROR(Told(reader->Finish()));
+    if (!whole) return absl::DataLossError(absl::StrCat("the aggregator sent ", file, " only in part"));
+    return absl::OkStatus();
+  }
+
+ private:
+  // A credential is good for one call.
+  void Prepare(grpc::ClientContext& context, Nanos deadline) {
+    rpc::Prepare(context, token_, deadline);
+    if (credentials_ == nullptr) return;
+    const absl::StatusOr<std::string> credential = credentials_->Make();
+    if (credential.ok()) context.AddMetadata(rpc::kMungeMetadata, *credential);
+    std::lock_guard<std::mutex> lock(mutex_);
+    no_credential_ = credential.ok() ? "" : std::string(credential.status().message());
+  }
+
+  // Where the aggregator asks who calls, why that was not said belongs to the answer.
+  absl::Status Told(const grpc::Status& answer) {
+    const absl::Status status = rpc::FromGrpc(answer);
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!absl::IsUnauthenticated(status) || no_credential_.empty()) return status;
+    return absl::UnauthenticatedError(absl::StrCat(status.message(), " (no MUNGE credential: ", no_credential_, ")"));
+  }
+
+  template <typename Event>
+  absl::Status Follow(grpc::ClientReader<Event>& reader, const std::function<void(const Event&)>& on_event) {
+    Event event;
+    while (reader.Read(&event)) on_event(event);
+    const grpc::Status status = reader.Finish();
+    SetTracing(nullptr);
+    return Told(status);
+  }
+
+  void SetTracing(std::shared_ptr<grpc::ClientContext> context) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    tracing_ = std::move(context);
+  }
+
+  std::unique_ptr<v1::Control::Stub> stub_;
+  rpc::Token token_;
+  std::unique_ptr<rpc::CallerCredentials> credentials_;
+  std::mutex mutex_;
+  std::string no_credential_;
+  std::shared_ptr<grpc::ClientContext> tracing_;
+};
+
+class InProcess final : public LocalAggregator {
+ public:
+  InProcess(std::unique_ptr<TemporaryFolder> folder, std::unique_ptr<Server> server,
+            std::unique_ptr<AggregatorClient> client)
+      : folder_(std::move(folder)), server_(std::move(server)), client_(std::move(client)) {}
+  ~InProcess() override {
+    client_ = nullptr;
+    server_ = nullptr;
+  }
+  AggregatorClient& client() override { return *client_; }
+
+ private:
+  std::unique_ptr<TemporaryFolder> folder_;
+  std::unique_ptr<Server> server_;
+  std::unique_ptr<AggregatorClient> client_;
+};
+
+absl::Status Dial(const std::string& control_socket, const std::string& address, Sharing sharing) {
+  LOCKSTEP_ASSIGN_OR_RETURN(auto channel, rpc::Connect(absl::StrCat("unix:", control_socket)));
+  const auto stub = v1::Node::NewStub(channel);
+  grpc::ClientContext context;
+  rpc::Prepare(context, rpc::Token(), kDaemonWithin);
+  v1::DialRequest request;
+  request.set_address(address);
+  request.set_shared(sharing == Sharing::kShared);
+  v1::DialReply reply;
+  const absl::Status status = rpc::FromGrpc(stub->Dial(&context, request, &reply));
+  if (status.code() == absl::StatusCode::kDeadlineExceeded) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("the daemon at ", control_socket, " does not answer: see its log beside the socket"));
+  }
+  LOCKSTEP_RETURN_IF_ERROR(status);
+  if (!reply.error().empty())
+    return absl::UnavailableError(absl::StrCat("the daemon cannot reach this command: ", reply.error()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddAggregatorFlags(CLI::App& app, AggregatorFlags& flags) {
+  app.add_option("--aggregator", flags.address,
+                 "HOST:PORT or unix:PATH of a lockstep-aggregator that sees all nodes")
+      ->envname("LOCKSTEP_AGGREGATOR");
+  app.add_option("--token-file", flags.token_file,
+                 "The aggregator's token file; without it MUNGE says who you are, where the aggregator runs with --munge")
+      ->envname("LOCKSTEP_TOKEN_FILE");
+}
+
+absl::StatusOr<std::unique_ptr<TemporaryFolder>> TemporaryFolder::Make() {
+  const std::string root = FromEnvironment("TMPDIR");
+  // A Unix socket will lie in it: 107 bytes are all there is.
+  constexpr size_t kLongestRoot = 60;
+  std::string path =
+      absl::StrCat(root.empty() || root.size() > kLongestRoot ? "/tmp" : root, "/lockstep-XXXXXX");
+  if (::mkdtemp(path.data()) == nullptr)
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make a folder as ", path));
+  return std::unique_ptr<TemporaryFolder>(new TemporaryFolder(path));
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code error;
+  std::filesystem::remove_all(path_, error);
+}
+
+absl::StatusOr<std::unique_ptr<AggregatorClient>> ConnectAggregator(const AggregatorFlags& flags) {
+  rpc::Token token;
+  if (!flags.token_file.empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(token, rpc::Token::Load(flags.token_file));
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(auto channel, rpc::Connect(flags.address));
+  const auto deadline = std::chrono::system_clock::now() + std::chrono::nanoseconds(kAnswerWithin.ns());
+  if (!channel->WaitForConnected(deadline)) {
+    return absl::DeadlineExceededError(absl::StrCat("no aggregator answers at ", flags.address, " within ",
+                                                    kAnswerWithin.seconds(),
+                                                    " s: is lockstep-aggregator running there?"));
+  }
+  // Over TCP without the token a cluster's user says who they are; a socket needs neither.
+  std::unique_ptr<rpc::CallerCredentials> credentials;
+  LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address address, rpc::Address::Parse(flags.address));
+  if (token.empty() && !address.is_unix()) {
+    credentials = std::make_unique<rpc::MungePrograms>(rpc::MungePrograms::Settings{});
+  }
+  return std::make_unique<GrpcClient>(std::move(channel), std::move(token), std::move(credentials));
+}
+
+absl::StatusOr<std::unique_ptr<v1::StatusReply>> DaemonStatus(const std::string& control_socket,
+                                                              const std::string& job) {
+  LOCKSTEP_ASSIGN_OR_RETURN(auto channel, rpc::Connect(absl::StrCat("unix:", control_socket)));
+  const auto stub = v1::Node::NewStub(channel);
+  grpc::ClientContext context;
+  rpc::Prepare(context, rpc::Token(), kAnswerWithin);
+  v1::StatusRequest request;
+  request.set_job(job);
+  auto reply = std::make_unique<v1::StatusReply>();
+  LOCKSTEP_RETURN_IF_ERROR(rpc::FromGrpc(stub->Status(&context, request, reply.get())));
+  return reply;
+}
+
+absl::StatusOr<std::unique_ptr<LocalAggregator>> StartLocalAggregator(const std::string& control_socket, Sharing sharing) {
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<TemporaryFolder> folder, TemporaryFolder::Make());
+  ServerOptions options;
+  const std::string address = absl::StrCat("unix:", folder->path(), "/aggregator.sock");
+  options.listen = {address};
+  options.state_dir = folder->path() + "/state";
+  options.analysis = ServerAnalysis::kByTheCaller;
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(std::move(options)));
+  LOCKSTEP_RETURN_IF_ERROR(Dial(control_socket, address, sharing));
+  if (!server->WaitForDaemon(kDaemonWithin)) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("the daemon at ", control_socket, " was asked to connect and did not within ",
+                     kDaemonWithin.seconds(), " s: see its log beside the socket"));
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<AggregatorClient> client, ConnectAggregator({address, ""}));
+  return std::make_unique<InProcess>(std::move(folder), std::move(server), std::move(client));
+}
+
+absl::StatusOr<std::unique_ptr<TemporaryFolder>> FetchToTemporary(const AggregatorFlags& flags,
+                                                                  const std::string& capture) {
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<TemporaryFolder> folder, TemporaryFolder::Make());
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<AggregatorClient> client, ConnectAggregator(flags));
+  LOCKSTEP_ASSIGN_OR_RETURN(CaptureFolder target, CaptureFolder::Create(folder->path() + "/capture"));
+  LOCKSTEP_RETURN_IF_ERROR(client->Fetch(capture, [&](const std::string& file, std::string_view bytes) {
+    return target.AppendRecords(file, bytes);
+  }));
+  LOCKSTEP_RETURN_IF_ERROR(target.WriteProfiles());
+  LOCKSTEP_RETURN_IF_ERROR(target.Commit());
+  return folder;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,170 @@
+#include "cli/common/analysis_output.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "web/page/page.h"
+#include "aggregator/server.h"
+#include "base/files/file_sink.h"
+#include "capture/store/records_manifest.h"
+#include "aggregator/trace/readers.h"
+#include "cli/common/command.h"
+
+namespace lockstep::cli {
+namespace {
+
+// Whole document in memory is no cost beside the capture, and a broken pipe cannot leave half a document in a
+// file.
+class StdoutSink final : public store::ByteSink {
+ public:
+  absl::Status Append(std::string_view bytes) override {
+    if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size()) return absl::OkStatus();
+    return absl::ErrnoToStatus(errno, "cannot write to stdout");
+  }
+  absl::Status Finish() override {
+    if (std::fflush(stdout) == 0) return absl::OkStatus();
+    return absl::ErrnoToStatus(errno, "cannot write to stdout");
+  }
+};
+
+absl::StatusOr<std::unique_ptr<store::ByteSink>> OpenOutput(const std::string& path) {
+  if (path.empty() || path == "-") return std::make_unique<StdoutSink>();
+  return store::OpenAtomicFile(path);
+}
+
+}  // namespace
+
+report::TextOptions TextFor(const ReportFlags& flags) {
+  report::TextOptions options;
+  options.top = flags.top;
+  options.source = flags.source;
+  options.has_traces = flags.has_traces;
+  const bool terminal = flags.output.empty() && ::isatty(STDOUT_FILENO) == 1;
+  const char* no_color = std::getenv("NO_COLOR");
+  options.color = terminal && (no_color == nullptr || no_color[0] == '\0');
+  winsize size = {};
+  if (terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    constexpr int kNarrowest = 60, kWidest = 160;
+    options.width = std::clamp<int>(size.ws_col, kNarrowest, kWidest);
+  }
+  return options;
+}
+
+void AddOutputFlags(CLI::App& app, ReportFlags& flags) {
+  app.add_option("--format", flags.format, "text, json, or html: one file for a browser")->capture_default_str();
+  app.add_option("-o,--output", flags.output, "A file instead of stdout");
+}
+
+void AddReportFlags(CLI::App& app, ReportFlags& flags) {
+  AddOutputFlags(app, flags);
+  app.add_option("--top", flags.top, "Rows of each list in the text")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  app.add_flag("--exit-code", flags.exit_code,
+               "Exit 3 when there is a straggler with verdict sure or likely");
+}
+
+absl::Status CheckReportFlags(const ReportFlags& flags) {
+  if (flags.format == "text" || flags.format == "json" || flags.format == "html") return absl::OkStatus();
+  if (flags.format == "csv") {
+    return absl::UnimplementedError("--format csv: a report is many tables; lockstep export CAPTURE --format csv -o FOLDER writes them");
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--format ", flags.format, " is not known; choose text, json or html"));
+}
+
+bool HasStraggler(const report::Report& report) {
+  return std::any_of(report.stragglers.begin(), report.stragglers.end(), [](const report::StragglerRow& s) {
+    return s.verdict == "sure" || s.verdict == "likely";
+  });
+}
+
+ExitCode PrintText(const std::string& text, const ReportFlags& flags) {
+  auto sink = OpenOutput(flags.output);
+  if (!sink.ok()) return Fail(ExitCode::kFailed, std::string(sink.status().message()));
+  absl::Status written = (*sink)->Append(text);
+  if (written.ok()) written = (*sink)->Finish();
+  if (!written.ok()) return Fail(ExitCode::kFailed, std::string(written.message()));
+  return ExitCode::kDone;
+}
+
+trace::HostDetail DetailFor(const ReportFlags& flags) {
+  return flags.format == "html" ? trace::HostDetail::kFrames : trace::HostDetail::kUnions;
+}
+
+ExitCode PrintReport(const store::Capture& capture, const report::Analysis& analysis, const ReportFlags& flags) {
+  const report::Report& report = analysis.report;
+  auto sink = OpenOutput(flags.output);
+  if (!sink.ok()) return Fail(ExitCode::kFailed, std::string(sink.status().message()));
+  absl::Status written;
+  if (flags.format == "json") {
+    written = report::WriteJson(report, **sink);
+  } else if (flags.format == "html") {
+    written = html::WritePage({.capture = capture, .analysis = analysis, .source = flags.source}, **sink);
+  } else {
+    written = (*sink)->Append(report::RenderText(report, TextFor(flags)));
+  }
+  if (written.ok()) written = (*sink)->Finish();
+  if (!written.ok()) return Fail(ExitCode::kFailed, std::string(written.message()));
+  return flags.exit_code && HasStraggler(report) ? ExitCode::kStraggler : ExitCode::kDone;
+}
+
+bool HasTraces(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(std::filesystem::path(path) / "merged.pftrace", error);
+}
+
+absl::StatusOr<store::Capture> ReadPaths(const std::vector<std::string>& paths, Progress& progress, trace::HostDetail host) {
+  trace::ReadOptions options{.host = host};
+  if (progress.visible()) {
+    options.progress = [&progress](uint64_t done, uint64_t total) {
+      progress.Show(absl::StrCat("reading ", done >> 20, " of ", total >> 20, " MiB, ", Percent(done, total), " %"));
+    };
+  }
+  auto capture = trace::ReadInput(paths, options);
+  if (capture.ok()) {
+    progress.Show("analysing");
+  } else {
+    progress.Clear();
+  }
+  return capture;
+}
+
+absl::StatusOr<std::string> FindCapture(const std::string& name) {
+  std::error_code error;
+  if (std::filesystem::exists(name, error)) return name;
+  const std::string folder = absl::StrCat(CapturesFolder(DefaultStateDir()), "/", name);
+  if (store::IsPlainFileName(name) && std::filesystem::is_directory(folder, error)) return folder;
+  return absl::NotFoundError(absl::StrCat(
+      "no capture ", name, ": it is neither a folder here nor kept in ", CapturesFolder(DefaultStateDir()),
+      "; name a folder that lockstep trace wrote, or give --aggregator HOST:PORT"));
+}
+
+absl::StatusOr<std::vector<std::string>> FindCaptures(const std::vector<std::string>& names) {
+  std::vector<std::string> found;
+  for (const std::string& name : names) {
+    auto path = FindCapture(name);
+    if (!path.ok()) return path.status();
+    found.push_back(*std::move(path));
+  }
+  return found;
+}
+
+absl::StatusOr<std::string> FindOrFetchCapture(const std::string& name, const AggregatorFlags& aggregator,
+                                               std::unique_ptr<TemporaryFolder>& fetched) {
+  absl::StatusOr<std::string> folder = FindCapture(name);
+  if (folder.ok() || !aggregator.given()) return folder;
+  auto temporary = FetchToTemporary(aggregator, name);
+  if (!temporary.ok()) return temporary.status();
+  fetched = *std::move(temporary);
+  return fetched->path() + "/capture";
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,126 @@
+#include "cli/common/capture_folder.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "web/page/page.h"
+#include "base/files/file_sink.h"
+#include "capture/store/records_manifest.h"
+#include "base/fd.h"
+#include "base/files/read_files.h"
+#include "base/rpc/status_macros.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status WriteText(const std::string& path, const std::string& text) {
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> sink, store::OpenAtomicFile(path));
+  LOCKSTEP_RETURN_IF_ERROR(sink->Append(text));
+  return sink->Finish();
+}
+
+}  // namespace
+
+absl::StatusOr<CaptureFolder> CaptureFolder::Create(const std::string& final_name) {
+  std::string name = final_name;
+  while (name.size() > 1 && name.back() == '/') name.pop_back();
+  CaptureFolder folder(name);
+  std::error_code error;
+  fs::remove_all(folder.partial_, error);
+  fs::create_directories(folder.records(), error);
+  if (error)
+    return absl::PermissionDeniedError(absl::StrCat("cannot make ", folder.partial_, ": ", error.message()));
+  return folder;
+}
+
+absl::Status CaptureFolder::AppendRecords(const std::string& file, std::string_view bytes) {
+  const bool manifest = file == store::kManifestName || file == store::kOpenManifestName;
+  // The name comes over the wire.
+  const bool of_a_process = store::ParseRecordsFileName(file).has_value() || store::ParseTraceFileName(file).has_value();
+  if (!store::IsPlainFileName(file) || !(manifest || of_a_process)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the aggregator sent a file named \"", file, "\", which is none of a capture's"));
+  }
+  const std::string path = absl::StrCat(records(), "/", file);
+  Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!fd.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", path));
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd.get(), bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CaptureFolder::WriteReports(const store::Capture& capture, const report::Analysis& analysis) {
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> json,
+                            store::OpenAtomicFile(partial_ + "/report.json"));
+  LOCKSTEP_RETURN_IF_ERROR(report::WriteJson(analysis.report, *json));
+  LOCKSTEP_RETURN_IF_ERROR(json->Finish());
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> page, store::OpenAtomicFile(partial_ + "/report.html"));
+  LOCKSTEP_RETURN_IF_ERROR(html::WritePage({.capture = capture, .analysis = analysis, .source = final_}, *page));
+  LOCKSTEP_RETURN_IF_ERROR(page->Finish());
+  std::error_code ignored;
+  return WriteText(partial_ + "/report.txt", report::RenderText(analysis.report, {.source = final_, .has_traces = fs::exists(partial_ + "/merged.pftrace", ignored)}));
+}
+
+absl::Status CaptureFolder::WriteTraces(const store::Capture& capture, const report::Analysis& analysis,
+                                        const std::vector<const ExportFormat*>& formats) {
+  std::vector<uint32_t> all(capture.ranks.size());
+  std::iota(all.begin(), all.end(), 0u);
+  for (const ExportFormat* format : formats) {
+    LOCKSTEP_RETURN_IF_ERROR(format->write({.capture = capture, .analysis = analysis, .ranks = all, .output = absl::StrCat(partial_, "/", format->in_folder)}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CaptureFolder::WriteProfiles() {
+  std::map<RankId, store::TraceFileOwner> of_ranks;
+  std::error_code error;
+  for (const fs::directory_entry& entry : FolderEntries(records())) {
+    const auto owner = store::ParseTraceFileName(entry.path().filename().string());
+    if (!owner || owner->kind != store::TraceFileKind::kPythonProfile || owner->rank < RankId(0)) continue;
+    const auto [known, made] = of_ranks.try_emplace(owner->rank, *owner);
+    if (known->second.process < owner->process) known->second = *owner;
+  }
+  const std::string folder = partial_ + "/profiles";
+  if (!of_ranks.empty()) fs::create_directory(folder, error);
+  for (const auto& [rank, owner] : of_ranks) {
+    const std::string from = absl::StrCat(records(), "/", store::TraceFileName(owner));
+    const std::string to = absl::StrCat(folder, "/rank_", rank.value(), ".cprofile");
+    // One file under two names where the file system can.
+    fs::create_hard_link(from, to, error);
+    if (error) fs::copy_file(from, to, error);
+    if (error) return absl::UnavailableError(absl::StrCat("cannot write ", to, ": ", error.message()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CaptureFolder::Commit() {
+  std::error_code error;
+  // CheckOutput has made sure that this is a capture which --force may replace.
+  const std::string old = final_ + ".old.partial";
+  if (fs::exists(final_, error)) {
+    fs::remove_all(old, error);
+    fs::rename(final_, old, error);
+  }
+  fs::rename(partial_, final_, error);
+  if (error)
+    return absl::UnavailableError(
+        absl::StrCat("cannot rename ", partial_, " to ", final_, ": ", error.message()));
+  fs::remove_all(old, error);
+  return absl::OkStatus();
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,66 @@
+#include "cli/common/page_server.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/rpc/status_macros.h"
+#include "base/rpc/token.h"
+
+namespace lockstep::cli {
+namespace {
+
+// A page of megabytes to a slow reader.
+constexpr Nanos kTimeToRead = Nanos::Seconds(60);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PageServer>> PageServer::Start(std::string page) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Token token, rpc::Token::Random());
+  std::unique_ptr<PageServer> out(new PageServer());
+  out->page_ = std::move(page);
+  out->path_ = absl::StrCat("/", token.text(), "/");
+  metrics::HttpServerOptions options{.address = "127.0.0.1:0", .token = {}};
+  options.answer_time = kTimeToRead;
+  const auto answer = [&server = *out, token](const metrics::HttpRequest& request, const metrics::HttpCounts&) -> metrics::HttpResponse {
+    const std::string& path = request.path;
+    const bool ours = path.size() == server.path_.size() && path.front() == '/' && path.back() == '/' &&
+                      token.Matches(std::string_view(path).substr(1, path.size() - 2));
+    if (!ours) return {.status = 404, .body = "nothing is here\n"};
+    return {.content_type = "text/html; charset=utf-8", .body = server.page_};
+  };
+  LOCKSTEP_ASSIGN_OR_RETURN(out->server_, metrics::HttpServer::Start(std::move(options), answer));
+  out->url_ = absl::StrCat("http://", out->server_->address(), out->path_);
+  return out;
+}
+
+bool OpenInBrowser(const std::string& url) {
+  const char* chosen = std::getenv("BROWSER");
+  std::string program = chosen != nullptr && chosen[0] != '\0' ? chosen : "xdg-open";
+  std::string address = url;
+  char* const arguments[] = {program.data(), address.data(), nullptr};
+  posix_spawn_file_actions_t streams;
+  posix_spawn_file_actions_init(&streams);
+  // What a browser has to say is nothing that a report is about.
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) posix_spawn_file_actions_addopen(&streams, fd, "/dev/null", O_RDWR, 0);
+  // SIGINT is for us, and is blocked here: neither is the browser's affair.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+  pid_t child = -1;
+  const int failed = posix_spawnp(&child, program.c_str(), &streams, &attributes, arguments, environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&streams);
+  return failed == 0;
+}
+
+}  // namespace lockstep::cli

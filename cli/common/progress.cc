@@ -1,0 +1,29 @@
+#include "cli/common/progress.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace lockstep::cli {
+
+Progress::Progress() : visible_(::isatty(STDERR_FILENO) == 1) {}
+
+void Progress::Show(const std::string& line) {
+  if (!visible_) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (line == shown_) return;
+  // Carriage return and "erase to the end of the line": no colour, so NO_COLOR has nothing to say here.
+  std::fprintf(stderr, "\r%s\x1b[K", line.c_str());
+  std::fflush(stderr);
+  shown_ = line;
+}
+
+void Progress::Clear() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (shown_.empty()) return;
+  std::fprintf(stderr, "\r\x1b[K");
+  std::fflush(stderr);
+  shown_.clear();
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,107 @@
+#include "cli/common/values.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/time.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct Activity {
+  const char* name;
+  AskedActivities bits;
+};
+// The bits of ring::Activities and v1::FrameworkActivity, as the protocol carries them.
+constexpr Activity kActivities[] = {{"kernel", {1u << 0}},       {"memcpy", {1u << 1}},    {"memset", {1u << 2}},
+                                    {"runtime", {1u << 3}},      {"driver", {1u << 4}},    {"sync", {1u << 5}},
+                                    {"nvtx", {1u << 6}},         {"nccl", {1u << 7}},      {"memory", {1u << 8}},
+                                    {"nccl-channels", {1u << 9}}, {"nccl-proxy", {1u << 10}},
+                                    {"cpu_op", {0, 1u << 0}},    {"python", {0, 1u << 1}}, {"modules", {0, 1u << 2}},
+                                    {"shapes", {0, 1u << 3}}};
+
+}  // namespace
+
+absl::StatusOr<Nanos> ParseDuration(const std::string& text) {
+  const auto refuse = [&] {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", text, "\" is no length of time: write it as 2s, 500ms or 1m"));
+  };
+  const size_t unit_at = text.find_first_not_of("0123456789.");
+  if (unit_at == std::string::npos || unit_at == 0) return refuse();
+  const std::string unit = text.substr(unit_at);
+  double scale = 0;
+  if (unit == "ns") scale = 1;
+  if (unit == "us") scale = 1e3;
+  if (unit == "ms") scale = 1e6;
+  if (unit == "s") scale = 1e9;
+  if (unit == "m" || unit == "min") scale = 60e9;
+  double number = 0;
+  constexpr double kLongestNs = 1e18;
+  if (scale == 0 || !absl::SimpleAtod(text.substr(0, unit_at), &number) || number * scale > kLongestNs)
+    return refuse();
+  return Nanos(std::llround(number * scale));
+}
+
+absl::StatusOr<std::vector<int32_t>> ParseRanks(const std::string& text) {
+  std::vector<int32_t> ranks;
+  const auto refuse = [&] {
+    return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is no list of ranks: write it as 0-7,12"));
+  };
+  constexpr int32_t kMostRanks = 1 << 20;
+  for (const std::string& part : std::vector<std::string>(absl::StrSplit(text, ','))) {
+    const std::vector<std::string> ends = absl::StrSplit(part, absl::MaxSplits('-', 1));
+    int32_t first = 0, last = 0;
+    if (!absl::SimpleAtoi(ends[0], &first) || first < 0) return refuse();
+    last = first;
+    if (ends.size() == 2 && !absl::SimpleAtoi(ends[1], &last)) return refuse();
+    if (last < first || last >= kMostRanks) return refuse();
+    for (int32_t rank = first; rank <= last; ++rank) ranks.push_back(rank);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+absl::StatusOr<AskedActivities> ParseActivities(const std::string& text) {
+  AskedActivities asked;
+  for (const std::string& name : std::vector<std::string>(absl::StrSplit(text, ','))) {
+    const auto* found = std::find_if(std::begin(kActivities), std::end(kActivities),
+                                     [&](const Activity& a) { return name == a.name; });
+    if (found == std::end(kActivities)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "\"", name, "\" is no activity this version records: choose from ", kAllActivities, ",", kMoreActivities,
+          ", and of PyTorch jobs cpu_op,python,modules,shapes"));
+    }
+    asked.recorded |= found->bits.recorded;
+    asked.framework |= found->bits.framework;
+  }
+  return asked;
+}
+
+absl::StatusOr<JobTime> ParseStartAt(const std::string& text, JobTime now) {
+  if (text.substr(0, 1) == "+") {
+    auto after = ParseDuration(text.substr(1));
+    if (!after.ok()) return after.status();
+    return now + *after;
+  }
+  absl::Time time;
+  std::string error;
+  if (!absl::ParseTime(absl::RFC3339_full, text, &time, &error)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", text, "\" is no time to start at: write it as +500ms or 2026-03-01T12:00:00Z"));
+  }
+  return JobTime(absl::ToUnixNanos(time));
+}
+
+std::string FormatDuration(Nanos length) {
+  if (length < Nanos::Millis(1)) return absl::StrFormat("%.3g us", static_cast<double>(length.ns()) * 1e-3);
+  if (length < Nanos::Seconds(1)) return absl::StrFormat("%.3g ms", length.millis());
+  return absl::StrFormat("%.4g s", length.seconds());
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,181 @@
+#include "cli/doctor/doctor_checks.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "capture/store/records_json.h"
+#include "base/files/read_files.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string FirstLine(const fs::path& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+struct Running {
+  std::string name;  // as the kernel cuts it: 15 characters
+  std::string pid;
+};
+
+std::vector<Running> RunningPrograms(const fs::path& root) {
+  std::vector<Running> out;
+  for (const fs::directory_entry& entry : FolderEntries(root / "proc")) {
+    const std::string pid = entry.path().filename().string();
+    if (!std::all_of(pid.begin(), pid.end(), absl::ascii_isdigit)) continue;
+    const std::string name = FirstLine(entry.path() / "comm");
+    if (!name.empty()) out.push_back({name, pid});
+  }
+  return out;
+}
+
+std::string PidsOf(const std::vector<Running>& running, const std::vector<std::string>& names) {
+  std::vector<std::string> found;
+  for (const Running& program : running) {
+    if (std::find(names.begin(), names.end(), program.name) != names.end()) found.push_back(absl::StrCat(program.name, " (pid ", program.pid, ")"));
+  }
+  return absl::StrJoin(found, ", ");
+}
+
+bool IsVersion(const std::string& word) {
+  return absl::StrContains(word, '.') &&
+         std::all_of(word.begin(), word.end(), [](char c) { return absl::ascii_isdigit(c) || c == '.'; });
+}
+
+std::string CuptiVersionText(uint32_t version) {
+  if (version >= 100000) return absl::StrFormat("%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+  return absl::StrCat("API version ", version);
+}
+
+// cuptiGetVersion counts 1..28 up to CUDA 12.9 Update 1, then xxyyzz.
+int CudaMajorOf(uint32_t version) {
+  if (version >= 100000) return static_cast<int>(version / 10000);
+  return version >= 19 ? 12 : 11;
+}
+
+const char* VerdictName(Verdict verdict) {
+  return verdict == Verdict::kWorks ? "ok" : verdict == Verdict::kNote ? "note" : "broken";
+}
+
+}  // namespace
+
+std::string FindingsToText(const std::vector<Finding>& findings) {
+  std::string out;
+  for (const Finding& finding : findings) absl::StrAppendFormat(&out, "%-6s  %s\n", VerdictName(finding.verdict), finding.text);
+  return out;
+}
+
+std::string FindingsToJson(const std::vector<Finding>& findings) {
+  return absl::StrCat("{\"schema\": \"lockstep.doctor/1\",\n \"findings\": [",
+                      absl::StrJoin(findings, ",\n  ",
+                                    [](std::string* out, const Finding& finding) {
+                                      const size_t colon = finding.text.find(": ");
+                                      absl::StrAppend(out, "{\"verdict\": \"", VerdictName(finding.verdict),
+                                                      "\", \"about\": ", store::JsonQuoted(finding.text.substr(0, colon)), ", \"text\": ",
+                                                      store::JsonQuoted(colon == std::string::npos ? "" : finding.text.substr(colon + 2)),
+                                                      "}");
+                                    }),
+                      "]}\n");
+}
+
+std::optional<std::string> DriverModuleVersion(const fs::path& root) {
+  std::istringstream words(FirstLine(root / "proc/driver/nvidia/version"));
+  for (std::string word; words >> word;) {
+    if (IsVersion(word)) return word;
+  }
+  return std::nullopt;
+}
+
+Finding CheckGpuAccess(const fs::path& root) {
+  const fs::path control = root / "dev/nvidiactl";
+  const std::optional<std::string> driver = DriverModuleVersion(root);
+  const std::string version = driver ? absl::StrCat(", driver ", *driver) : "";
+  if (::access(control.c_str(), F_OK) != 0) {
+    if (driver) {
+      return {Verdict::kBroken, absl::StrCat("GPU: the driver is loaded", version, " and /dev/nvidiactl is not here: in a container, ask for the GPUs (--gpus all, --nv)")};
+    }
+    return {Verdict::kNote, "GPU: none on this machine; captures work on simulated ranks, and analyze works everywhere"};
+  }
+  if (::access(control.c_str(), R_OK | W_OK) != 0) {
+    return {Verdict::kBroken, absl::StrCat("GPU: /dev/nvidiactl is there", version, " and may not be used: ask for access to it")};
+  }
+  return {Verdict::kWorks, absl::StrCat("GPU: /dev/nvidiactl is there and may be used", version)};
+}
+
+Finding JudgeCupti(const std::string& library, uint32_t version, int driver_cuda) {
+  constexpr uint32_t kDeadlocks = 130000;
+  constexpr uint32_t kDriverLaunches = 23;  // 12.5
+  const std::string name = absl::StrCat("CUPTI: ", library, ", ", CuptiVersionText(version));
+  if (version == kDeadlocks) {
+    return {Verdict::kBroken, absl::StrCat(name, ": it deadlocks when kernel records are switched off; CUDA 13.0 Update 1 or later works")};
+  }
+  if (driver_cuda > 0 && CudaMajorOf(version) > driver_cuda / 1000) {
+    return {Verdict::kBroken, absl::StrFormat("%s: the driver is for CUDA %d.%d, which is older; install a newer driver, or set LOCKSTEP_CUPTI_LIB to a "
+                                              "CUPTI of CUDA %d",
+                                              name, driver_cuda / 1000, driver_cuda % 1000 / 10, driver_cuda / 1000)};
+  }
+  if (version < kDriverLaunches) {
+    return {Verdict::kNote, absl::StrCat(name, ": before 12.5 the launches of NCCL's kernels cannot be recorded, so collectives are matched by order")};
+  }
+  return {Verdict::kWorks, name};
+}
+
+std::vector<Finding> CheckSharing(const fs::path& root) {
+  std::vector<Finding> out;
+  const std::string mps = PidsOf(RunningPrograms(root), {"nvidia-cuda-mps", "nvidia-cuda-mps-", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server"});
+  if (!mps.empty()) {
+    out.push_back({Verdict::kNote, absl::StrCat("MPS: ", mps, ": ranks that share a GPU run at the same time, so each one's kernels look longer than alone")});
+  }
+  std::vector<std::string> cut;
+  for (const fs::directory_entry& gpu : FolderEntries(root / "proc/driver/nvidia/capabilities")) {
+    std::error_code none;
+    const fs::path instances = gpu.path() / "mig";
+    if (!absl::StartsWith(gpu.path().filename().string(), "gpu") || !fs::is_directory(instances, none)) continue;
+    for (const fs::directory_entry& instance : FolderEntries(instances)) {
+      if (absl::StartsWith(instance.path().filename().string(), "gi")) {
+        cut.push_back(gpu.path().filename().string());
+        break;
+      }
+    }
+  }
+  std::sort(cut.begin(), cut.end());
+  if (!cut.empty()) {
+    out.push_back({Verdict::kNote, absl::StrCat("MIG: ", absl::StrJoin(cut, ", "),
+                                                " cut into instances: a rank has one of them, and its kernels compare with those of equal instances only")});
+  }
+  return out;
+}
+
+std::vector<Finding> CheckRivals(const fs::path& root) {
+  std::vector<Finding> out;
+  const std::vector<Running> running = RunningPrograms(root);
+  const std::string profilers = PidsOf(running, {"nsys", "nsys-launcher", "ncu", "nv-nsight-cu-cl", "compute-sanitiz", "cuda-gdb"});
+  if (!profilers.empty()) {
+    out.push_back({Verdict::kNote, absl::StrCat("profilers: ", profilers, ": a process they follow cannot be captured at the same time")});
+  }
+  const std::string dcgm = PidsOf(running, {"nv-hostengine", "dcgm-exporter"});
+  if (!dcgm.empty()) {
+    out.push_back({Verdict::kNote, absl::StrCat("DCGM: ", dcgm, ": where it watches profiling metrics it holds the GPU's counters; captures do not need them")});
+  }
+  const std::string dynolog = PidsOf(running, {"dynolog"});
+  if (!dynolog.empty()) {
+    out.push_back({Verdict::kNote, absl::StrCat("dynolog: ", dynolog, ": it owns the socket that PyTorch jobs ask; jobs under `lockstep run` ask ours")});
+  }
+  return out;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,111 @@
+#include "cli/top/top_feed.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/rpc/status_macros.h"
+
+namespace lockstep::cli {
+namespace {
+
+// What another try does not change.
+bool IsFinal(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kUnimplemented:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+TopFeed::TopFeed(Connect connect, v1::WatchRequest request, Nanos retry_after)
+    : connect_(std::move(connect)), request_(std::move(request)), retry_after_(retry_after), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+void TopFeed::Start() {
+  thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
+}
+
+void TopFeed::Stop() {
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  // Between a stop that came and a call that has only now begun nobody would cancel it: again and again, until it has ended.
+  std::jthread cancel([this](const std::stop_token& done) {
+    while (!done.stop_requested()) {
+      {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (client_ != nullptr) client_->CancelTrace();
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  });
+  thread_.join();
+  thread_ = {};
+}
+
+TopFeed::News TopFeed::Take() {
+  uint64_t count = 0;
+  if (::read(wake_.get(), &count, sizeof(count)) < 0) count = 0;  // there was none
+  std::lock_guard<std::mutex> lock(mutex_);
+  return std::exchange(news_, {});
+}
+
+void TopFeed::Tell(std::optional<v1::WatchEvent> event, std::optional<absl::Status> end) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (event) news_.events.push_back(*std::move(event));
+    if (end) news_.end = std::move(end);
+  }
+  const uint64_t one = 1;
+  // A full counter is readable already.
+  if (::write(wake_.get(), &one, sizeof(one)) < 0) return;
+}
+
+absl::Status TopFeed::WatchOnce(const std::stop_token& stop, bool& any) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const TopSource source, connect_());
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    client_ = source.client;
+  }
+  absl::Status status = absl::CancelledError("stopped");
+  if (!stop.stop_requested()) {
+    status = source.client->Watch(request_, [&](const v1::WatchEvent& event) {
+      any = true;
+      Tell(event, std::nullopt);
+    });
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  client_ = nullptr;
+  return status;
+}
+
+void TopFeed::Run(const std::stop_token& stop) {
+  bool seen = false;
+  absl::Status status;
+  for (int left = kMostTries; left > 0 && !stop.stop_requested(); --left) {
+    bool any = false;
+    status = WatchOnce(stop, any);
+    seen = seen || any;
+    if (any) left = kMostTries;
+    if (status.ok() || stop.stop_requested()) break;
+    // What was there and is not any more has ended.
+    if (absl::IsNotFound(status) && seen) status = absl::OkStatus();
+    if (status.ok() || IsFinal(status)) break;
+    std::this_thread::sleep_for(std::chrono::nanoseconds(retry_after_.ns()));
+  }
+  if (absl::IsUnimplemented(status)) {
+    status = absl::FailedPreconditionError("the aggregator is older than this command and cannot sample jobs: install the same version there");
+  }
+  if (!stop.stop_requested()) Tell(std::nullopt, status);
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,142 @@
+#include "cli/top/top_feed.h"
+
+#include <poll.h>
+
+#include <atomic>
+#include <condition_variable>
+
+#include "cli/top/top_fixture.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lockstep/v1/control.pb.h"
+
+namespace lockstep::cli {
+namespace {
+
+// Sends its events, and then ends as it is told or waits to be cancelled.
+class FakeClient final : public AggregatorClient {
+ public:
+  explicit FakeClient(std::vector<v1::WatchEvent> events, std::optional<absl::Status> end) : events_(std::move(events)), end_(std::move(end)) {}
+  absl::StatusOr<std::unique_ptr<v1::StatusReply>> Status(const std::string&) override { return std::make_unique<v1::StatusReply>(); }
+  absl::Status Trace(const v1::TraceRequest&, const std::function<void(const v1::TraceEvent&)>&) override { return absl::OkStatus(); }
+  absl::Status Watch(const v1::WatchRequest&, const std::function<void(const v1::WatchEvent&)>& on_event) override {
+    for (const v1::WatchEvent& event : events_) on_event(event);
+    if (end_) return *end_;
+    std::unique_lock<std::mutex> lock(mutex_);
+    const bool cancelled = changed_.wait_for(lock, std::chrono::seconds(20), [this] { return cancelled_; });
+    return cancelled ? absl::CancelledError("cancelled") : absl::InternalError("nobody cancelled");
+  }
+  void CancelTrace() override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    cancelled_ = true;
+    changed_.notify_all();
+  }
+  absl::Status Stop(const std::string&) override { return absl::OkStatus(); }
+  absl::Status Fetch(const std::string&, const std::function<absl::Status(const std::string&, std::string_view)>&) override {
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::vector<v1::WatchEvent> events_;
+  const std::optional<absl::Status> end_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool cancelled_ = false;
+};
+
+TopSource SourceOf(std::vector<v1::WatchEvent> events, std::optional<absl::Status> end) {
+  TopSource source;
+  source.remote = std::make_unique<FakeClient>(std::move(events), std::move(end));
+  source.client = source.remote.get();
+  return source;
+}
+
+struct Told {
+  std::vector<v1::WatchEvent> events;
+  std::optional<absl::Status> end;
+};
+
+// Until the end, or so many events.
+Told Collect(TopFeed& feed, size_t events) {
+  Told told;
+  while (!told.end && told.events.size() < events) {
+    pollfd wake = {feed.wake_fd(), POLLIN, 0};
+    if (::poll(&wake, 1, 20'000) != 1) break;
+    TopFeed::News news = feed.Take();
+    told.events.insert(told.events.end(), news.events.begin(), news.events.end());
+    if (news.end) told.end = news.end;
+  }
+  return told;
+}
+
+constexpr size_t kAll = 1000;
+
+TEST(TopFeed, TellsWhatComesAndThatTheJobHasEnded) {
+  TopFeed feed([] { return SourceOf({PaceOf(), SampleOf(1, Health::kHealthy)}, absl::OkStatus()); }, {}, Nanos::Millis(1));
+  feed.Start();
+  const Told told = Collect(feed, kAll);
+  EXPECT_EQ(told.events.size(), 2u);
+  ASSERT_TRUE(told.end.has_value());
+  EXPECT_TRUE(told.end->ok());
+}
+
+TEST(TopFeed, AnAggregatorThatGoesIsReplaced) {
+  int calls = 0;
+  TopFeed feed(
+      [&calls]() -> absl::StatusOr<TopSource> {
+        ++calls;
+        if (calls == 2) return absl::UnavailableError("nobody there yet");
+        return SourceOf({SampleOf(static_cast<uint64_t>(calls), Health::kHealthy)},
+                        calls == 1 ? absl::UnavailableError("gone") : absl::OkStatus());
+      },
+      {}, Nanos::Millis(1));
+  feed.Start();
+  const Told told = Collect(feed, kAll);
+  EXPECT_EQ(told.events.size(), 2u);
+  EXPECT_TRUE(told.end.has_value() && told.end->ok());
+  EXPECT_EQ(calls, 3);
+}
+
+TEST(TopFeed, GivesUpWhereNobodyComesBack) {
+  int calls = 0;
+  TopFeed feed(
+      [&calls]() -> absl::StatusOr<TopSource> {
+        ++calls;
+        return absl::UnavailableError("the daemon is away");
+      },
+      {}, Nanos::Millis(1));
+  feed.Start();
+  const Told told = Collect(feed, kAll);
+  ASSERT_TRUE(told.end.has_value());
+  EXPECT_EQ(told.end->message(), "the daemon is away");
+  EXPECT_LE(calls, 5);
+}
+
+TEST(TopFeed, NoSuchJobIsAnErrorAtFirstAndItsEndLater) {
+  TopFeed never([] { return SourceOf({}, absl::NotFoundError("no job is named x")); }, {}, Nanos::Millis(1));
+  never.Start();
+  EXPECT_TRUE(absl::IsNotFound(*Collect(never, kAll).end));
+  TopFeed later([] { return SourceOf({SampleOf(1, Health::kHealthy)}, absl::NotFoundError("no job is named x")); }, {}, Nanos::Millis(1));
+  later.Start();
+  EXPECT_TRUE(Collect(later, kAll).end->ok());
+}
+
+TEST(TopFeed, AnOlderAggregatorIsNamedAsThat) {
+  TopFeed feed([] { return SourceOf({}, absl::UnimplementedError("")); }, {}, Nanos::Millis(1));
+  feed.Start();
+  EXPECT_THAT(Collect(feed, kAll).end->message(), testing::HasSubstr("install the same version"));
+}
+
+TEST(TopFeed, StopsAndStartsAgain) {
+  TopFeed feed([] { return SourceOf({SampleOf(1, Health::kHealthy)}, std::nullopt); }, {}, Nanos::Millis(1));
+  for (int i = 0; i < 3; ++i) {
+    feed.Start();
+    const Told told = Collect(feed, 1);
+    EXPECT_EQ(told.events.size(), 1u);
+    feed.Stop();
+    EXPECT_FALSE(feed.Take().end.has_value()) << "that was asked for";
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::cli

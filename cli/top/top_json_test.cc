@@ -1,0 +1,48 @@
+#include "cli/top/top_json.h"
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "cli/top/top_fixture.h"
+#include "base/files/read_files.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/json_schema.h"
+
+namespace lockstep::cli {
+namespace {
+
+using ::testing::IsEmpty;
+
+TEST(TopJson, EveryKindOfLine) {
+  TopModel model;
+  std::string made;
+  v1::WatchEvent unknown = SampleOf(1, Health::kHealthy);
+  v1::Sample& sample = *unknown.mutable_sample();
+  sample.clear_step_ns();
+  sample.clear_last_step();
+  sample.clear_clock_bound_ns();
+  sample.mutable_ranks(0)->clear_lost_ns_per_step();
+  v1::WatchEvent ended;
+  ended.mutable_ended()->set_samples(2);
+  for (const v1::WatchEvent& event : {PaceOf(2), unknown, PauseOf(kFirstBegin + 9 * kSecond), SampleOf(2, Health::kRank5Slow), ended}) {
+    model.Add(event);
+    made += TopToJson(model, event);
+  }
+  const std::string path = absl::StrCat(LOCKSTEP_GOLDEN, "/top/top_v1.jsonl");
+  const std::string golden = FileText(path).value_or("");
+  if (golden != made) std::ofstream(path + ".actual", std::ios::binary) << made;
+  EXPECT_EQ(golden, made) << path;
+  EXPECT_EQ(std::count(made.begin(), made.end(), '\n'), 4) << "one line each, and none for the pace";
+  const std::string schema = FileText(absl::StrCat(LOCKSTEP_SOURCE_DIR, "/docs/formats/top.schema.json")).value();
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(made, '\n', absl::SkipEmpty()))) {
+    EXPECT_THAT(tests::SchemaErrors(schema, line), IsEmpty()) << line;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::cli

@@ -1,0 +1,180 @@
+// An event of NCCL's profiler plugin as NcclSource takes it, whatever version of the plugin ABI it came through.
+#ifndef LOCKSTEP_CLIENT_NCCL_EVENT_H_
+#define LOCKSTEP_CLIENT_NCCL_EVENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "wire/foreign/nccl_profiler.h"
+#include "wire/foreign/nccl_profiler_old.h"
+
+namespace lockstep::client {
+
+// Whether a sequence number means the same on every rank.
+enum class Sequence : uint8_t { kOfTheGroup, kOfThisRank };
+
+// Texts are NCCL's and valid during the call only. Null or 0 where the version or the type does not tell.
+struct NcclEvent {
+  uint64_t type = 0;  // foreign::nccl::EventType
+  void* parent = nullptr;
+  // ---- kEventColl, kEventP2p ----
+  uint64_t comm = 0;  // before version 4, which alone does not tell it at init
+  const char* comm_name = nullptr;
+  int32_t rank = -1;  // in the communicator
+  const char* function = nullptr;
+  const char* datatype = nullptr;
+  const char* algorithm = nullptr;
+  const char* protocol = nullptr;
+  const char* reduction = nullptr;
+  uint64_t sequence = 0;
+  Sequence sequence_of = Sequence::kOfTheGroup;
+  uint64_t count = 0;
+  int32_t root = 0;
+  int32_t peer = -1;
+  uint32_t channels = 0;
+  // ---- kEventProxyOp, kEventKernelChannel ----
+  uint32_t channel = 0;
+  int32_t pid = 0;  // of the process that owns the parent
+  uint32_t steps = 0;
+  uint32_t chunk_bytes = 0;
+  bool is_send = false;
+  uint64_t gpu_timer_ns = 0;
+};
+
+template <size_t n>
+const char* NcclText(const char* const (&texts)[n], size_t number) {
+  return number < n ? texts[number] : nullptr;
+}
+
+template <typename Descriptor>
+NcclEvent EventHead(const Descriptor& from) {
+  NcclEvent event;
+  event.type = from.type;
+  event.parent = from.parent;
+  event.rank = from.rank;
+  return event;
+}
+
+template <typename Op>
+void TakeProxyOp(const Op& op, NcclEvent& event) {
+  event.pid = op.pid;
+  event.channel = op.channel;
+  event.peer = op.peer;
+  event.steps = static_cast<uint32_t>(op.steps);
+  event.chunk_bytes = static_cast<uint32_t>(op.chunk_bytes);
+  event.is_send = op.is_send != 0;
+}
+
+inline NcclEvent EventOf(const foreign::nccl::EventDescriptorV1& from) {
+  namespace nccl = foreign::nccl;
+  NcclEvent event = EventHead(from);
+  if (event.type == nccl::kEventColl) {
+    event.comm = from.coll.comm;
+    event.comm_name = from.coll.name;
+    event.function = NcclText(nccl::kFunctions, from.coll.function);
+    event.datatype = NcclText(nccl::kDatatypes, from.coll.datatype);
+    event.algorithm = NcclText(nccl::kAlgorithms, from.coll.algorithm);
+    event.protocol = NcclText(nccl::kProtocols, from.coll.protocol);
+    // Functions that reduce nothing leave anything there.
+    if (event.function != nullptr && std::strstr(event.function, "Reduce") != nullptr)
+      event.reduction = nccl::ReductionName(from.coll.reduction);
+    event.sequence = from.coll.sequence;
+    event.sequence_of = Sequence::kOfThisRank;
+    event.count = from.coll.count;
+    event.root = from.coll.root;
+    event.channels = from.coll.channels;
+  } else if (event.type == nccl::kEventP2p) {
+    event.comm = from.p2p.comm;
+    event.comm_name = from.p2p.name;
+    event.function = NcclText(nccl::kFunctions, from.p2p.function);
+    event.datatype = NcclText(nccl::kDatatypes, from.p2p.datatype);
+    event.count = from.p2p.count;
+    event.peer = from.p2p.peer;
+  } else if (event.type == nccl::kEventProxyOp) {
+    TakeProxyOp(from.proxy_op, event);
+  }
+  return event;
+}
+
+// Versions 2 and 3, whose fields have the same names.
+template <typename Descriptor>
+NcclEvent EventOfTexts(const Descriptor& from, Sequence sequence_of) {
+  namespace nccl = foreign::nccl;
+  NcclEvent event = EventHead(from);
+  if (event.type == nccl::kEventColl) {
+    event.comm = from.coll.comm;
+    event.comm_name = from.coll.name;
+    event.function = from.coll.function;
+    event.datatype = from.coll.datatype;
+    event.algorithm = from.coll.algorithm;
+    event.protocol = from.coll.protocol;
+    event.sequence = from.coll.sequence;
+    event.sequence_of = sequence_of;
+    event.count = from.coll.count;
+    event.root = from.coll.root;
+    event.channels = from.coll.channels;
+  } else if (event.type == nccl::kEventP2p) {
+    event.comm = from.p2p.comm;
+    event.comm_name = from.p2p.name;
+    event.function = from.p2p.function;
+    event.datatype = from.p2p.datatype;
+    event.count = from.p2p.count;
+    event.peer = from.p2p.peer;
+  } else if (event.type == nccl::kEventProxyOp) {
+    TakeProxyOp(from.proxy_op, event);
+  }
+  return event;
+}
+
+inline NcclEvent EventOf(const foreign::nccl::EventDescriptorV2& from) {
+  return EventOfTexts(from, Sequence::kOfThisRank);
+}
+
+inline NcclEvent EventOf(const foreign::nccl::EventDescriptorV3& from) {
+  NcclEvent event = EventOfTexts(from, Sequence::kOfTheGroup);
+  if (event.type == foreign::nccl::kEventKernelChannel) event.channel = from.kernel_channel;
+  return event;
+}
+
+// Version 4 and later: what is common to them.
+inline void TakeDetail(const foreign::nccl::EventDetail& detail, NcclEvent& event) {
+  namespace nccl = foreign::nccl;
+  if (event.type == nccl::kEventColl) {
+    event.function = detail.coll.function;
+    event.datatype = detail.coll.datatype;
+    event.algorithm = detail.coll.algorithm;
+    event.protocol = detail.coll.protocol;
+    event.sequence = detail.coll.sequence;
+    event.count = detail.coll.count;
+    event.root = detail.coll.root;
+    event.channels = detail.coll.channels;
+  } else if (event.type == nccl::kEventP2p) {
+    event.function = detail.p2p.function;
+    event.datatype = detail.p2p.datatype;
+    event.count = detail.p2p.count;
+    event.peer = detail.p2p.peer;
+    event.channels = detail.p2p.channels;
+  } else if (event.type == nccl::kEventProxyOp) {
+    TakeProxyOp(detail.proxy_op, event);
+  } else if (event.type == nccl::kEventKernelChannel) {
+    event.channel = detail.kernel_channel.channel;
+    event.gpu_timer_ns = detail.kernel_channel.gpu_timer_ns;
+  }
+}
+
+inline NcclEvent EventOf(const foreign::nccl::EventDescriptorV4& from) {
+  NcclEvent event = EventHead(from);
+  TakeDetail(from.detail, event);
+  return event;
+}
+
+inline NcclEvent EventOf(const foreign::nccl::EventDescriptor& from) {
+  NcclEvent event = EventHead(from);
+  TakeDetail(from.detail, event);
+  return event;
+}
+
+}  // namespace lockstep::client
+
+#endif  // LOCKSTEP_CLIENT_NCCL_EVENT_H_

@@ -1,0 +1,358 @@
+#include "client/nccl/nccl_source.h"
+
+#include <unistd.h>
+
+#include <cstring>
+
+#include "wire/ring/handshake.h"
+
+namespace lockstep::client {
+namespace {
+
+namespace nccl = foreign::nccl;
+namespace cupti = foreign::cupti;
+using ring::RecordKind;
+
+constexpr int32_t kCaptureMask = nccl::kEventGroup | nccl::kEventColl | nccl::kEventP2p |
+                                 nccl::kEventGroupApi | nccl::kEventCollApi | nccl::kEventP2pApi |
+                                 nccl::kEventKernelLaunch;
+
+// Handles: what they are is all a stop needs to know. Of addresses that are multiples of 4 (NcclHandle::kOther).
+alignas(4) char g_nothing_to_stop;
+alignas(4) char g_pushed_launch;
+
+int32_t MaskOf(uint32_t activities) {
+  int32_t mask = kCaptureMask;
+  if (activities & ring::kActivityNcclKernelTimes) mask |= nccl::kEventKernelChannel;
+  if (activities & ring::kActivityNcclProxy) mask |= nccl::kEventProxyOp | nccl::kEventProxyStep;
+  return mask;
+}
+
+// What NCCL emits when it is asked for `mask`: the ancestors too.
+int32_t WithAncestors(int32_t mask) {
+  constexpr int32_t kOfOperations = nccl::kEventColl | nccl::kEventP2p;
+  if (mask & nccl::kEventNetPlugin) mask |= nccl::kEventProxyStep;
+  if (mask & nccl::kEventProxyStep) mask |= nccl::kEventProxyOp;
+  if (mask & (nccl::kEventProxyOp | nccl::kEventKernelChannel)) mask |= kOfOperations;
+  if (mask & nccl::kEventColl) mask |= nccl::kEventGroup | nccl::kEventCollApi;
+  if (mask & nccl::kEventP2p) mask |= nccl::kEventGroup | nccl::kEventP2pApi;
+  if (mask & (kCaptureMask & ~kOfOperations)) mask |= nccl::kEventGroupApi;
+  return mask;
+}
+
+// In bytes, of the types NCCL's plugin names; 0: unknown.
+uint64_t ElementBytes(const char* datatype) {
+  if (datatype == nullptr) return 0;
+  const size_t length = std::strlen(datatype);
+  if (std::strstr(datatype, "loat8") != nullptr) return 1;
+  if (length >= 2 && std::strcmp(datatype + length - 2, "64") == 0) return 8;
+  if (length >= 2 && std::strcmp(datatype + length - 2, "32") == 0) return 4;
+  if (length >= 2 && std::strcmp(datatype + length - 2, "16") == 0) return 2;
+  return length >= 1 && datatype[length - 1] == '8' ? 1 : 0;
+}
+
+}  // namespace
+
+void NcclSource::Ask(int32_t bits) {
+  int32_t* word = mask_.load(std::memory_order_acquire);
+  if (word != nullptr) {
+    const int32_t there = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+    // What is there and was not written by us is the chained plugin's wish. Alone, nobody else writes.
+    const int32_t before = asked_.load(std::memory_order_relaxed);
+    if (!chained_.load(std::memory_order_relaxed)) {
+      others_.store(0);
+    } else if (before == 0 || there != (others_.load() | before)) {
+      others_.store(there);
+    }
+    __atomic_store_n(word, others_.load() | bits, __ATOMIC_RELEASE);
+  }
+  asked_.store(bits);
+}
+
+void NcclSource::Refresh() { Ask(asked_.load(std::memory_order_relaxed)); }
+
+bool NcclSource::OthersWant(uint64_t type) const {
+  // While nothing of ours is asked for, whatever comes was asked for by the other.
+  return asked_.load(std::memory_order_relaxed) == 0 ||
+         (static_cast<uint64_t>(WithAncestors(others_.load(std::memory_order_relaxed))) & type) != 0;
+}
+
+void NcclSource::CountNoPlace(uint64_t type) {
+  if (gate_.nccl.load(std::memory_order_relaxed) == 0) return;
+  if (type != nccl::kEventColl && type != nccl::kEventP2p) return;
+  ThreadSlot* slot = recorder_.Enter();
+  if (slot == nullptr) return;
+  slot->ring.Lose(ring::LossReason::kNoPlace,
+                  type == nccl::kEventColl ? RecordKind::kCollective : RecordKind::kPointToPoint);
+  recorder_.Leave(*slot);
+}
+
+uint32_t NcclSource::Intern(ThreadSlot& slot, const char* text) {
+  return text == nullptr || text[0] == '\0' ? 0 : slot.names.Intern(slot.ring, text, std::strlen(text));
+}
+
+NcclSource::Communicator* NcclSource::TakePlace() {
+  for (Communicator& place : communicators_) {
+    uint32_t expected = Communicator::kFree;
+    if (place.state.compare_exchange_strong(expected, Communicator::kFilling)) {
+      place.chained = nullptr;
+      place.is_chained = false;
+      return &place;
+    }
+  }
+  return nullptr;
+}
+
+NcclSource::Communicator* NcclSource::OnInitUnnamed(int32_t* mask) {
+  mask_.store(mask, std::memory_order_release);
+  Ask(asked_.load());
+  Communicator* made = TakePlace();
+  if (made != nullptr) made->state.store(Communicator::kUnnamed, std::memory_order_release);
+  return made;
+}
+
+NcclSource::Communicator* NcclSource::OnInit(uint64_t id, int32_t* mask, const char* name, int32_t nodes,
+                                             int32_t ranks, int32_t rank) {
+  mask_.store(mask, std::memory_order_release);
+  Ask(asked_.load());
+  Communicator* made = TakePlace();
+  if (made == nullptr) return nullptr;
+  Fill(*made, id, name, nodes, ranks, rank);
+  if (gate_.nccl.load() == 0) return made;
+  ThreadSlot* slot = recorder_.Enter();
+  if (slot == nullptr) {
+    recorder_.CountNoRing(RecordKind::kCommunicator);
+    return made;
+  }
+  WriteCommunicator(*slot, *made);
+  recorder_.Leave(*slot);
+  return made;
+}
+
+void NcclSource::Fill(Communicator& place, uint64_t id, const char* name, int32_t nodes, int32_t ranks,
+                      int32_t rank) {
+  place.id = id;
+  place.rank = rank;
+  place.ranks = ranks;
+  place.nodes = nodes;
+  size_t length = name == nullptr ? 0 : std::strlen(name);
+  if (length > Communicator::kNameBytes - 1) length = Communicator::kNameBytes - 1;
+  if (length > 0) std::memcpy(place.name, name, length);
+  place.name[length] = '\0';
+  place.state.store(Communicator::kLiving, std::memory_order_release);
+}
+
+// Several threads may see the first event of a communicator at once; one of them fills it in.
+void NcclSource::Learn(ThreadSlot& slot, Communicator& communicator, const NcclEvent& event) {
+  uint32_t expected = Communicator::kUnnamed;
+  if (event.comm == 0 || !communicator.state.compare_exchange_strong(expected, Communicator::kFilling)) return;
+  Fill(communicator, event.comm, event.comm_name, 0, 0, event.rank);
+  WriteCommunicator(slot, communicator);
+}
+
+void NcclSource::OnFinalize(Communicator* communicator) {
+  if (communicator != nullptr) communicator->state.store(Communicator::kFree, std::memory_order_release);
+}
+
+void NcclSource::WriteCommunicator(ThreadSlot& slot, const Communicator& communicator) {
+  const uint32_t name = Intern(slot, communicator.name);
+  if (auto* to = slot.ring.New<ring::CommunicatorRecord>()) {
+    to->comm = communicator.id;
+    to->name = name;
+    to->rank = communicator.rank;
+    to->ranks = communicator.ranks;
+    to->nodes = communicator.nodes;
+    to->device_plus_1 = 0;
+    to->reserved0 = 0;
+  }
+  slot.ring.Commit();
+}
+
+void NcclSource::WriteCommunicators(ThreadSlot& slot) {
+  for (const Communicator& communicator : communicators_) {
+    if (communicator.state.load(std::memory_order_acquire) == Communicator::kLiving)
+      WriteCommunicator(slot, communicator);
+  }
+}
+
+void NcclSource::Begin(const CuptiApi* api, uint32_t activities) {
+  push_.store(api == nullptr ? nullptr : api->PushExternalCorrelationId);
+  pop_.store(api == nullptr ? nullptr : api->PopExternalCorrelationId);
+  for (PairCount& pair : pairs_) {
+    pair.key.store(0, std::memory_order_relaxed);
+    pair.next.store(0, std::memory_order_relaxed);
+  }
+  proxy_.Begin(gate_.nccl.load(), ::getpid());
+  Ask(MaskOf(activities));
+}
+
+// The pop stays: the stop of a launch that pushed may still come.
+void NcclSource::End() {
+  Ask(0);
+  push_.store(nullptr);
+}
+
+void* NcclSource::OnStart(Communicator* communicator, const NcclEvent& event) {
+  if (gate_.nccl.load(std::memory_order_relaxed) == 0) return &g_nothing_to_stop;
+  const bool living = communicator != nullptr &&
+                      communicator->state.load(std::memory_order_acquire) == Communicator::kLiving;
+  const uint64_t comm = event.comm != 0 ? event.comm : living ? communicator->id : 0;
+  switch (event.type) {
+    case nccl::kEventProxyOp:
+    case nccl::kEventProxyStep:
+    case nccl::kEventKernelChannel: {
+      // NCCL emits an operation for each channel it is asked to time.
+      void* followed = (static_cast<uint64_t>(asked_.load(std::memory_order_relaxed)) & event.type) != 0
+                           ? proxy_.OnStart(comm, event)
+                           : nullptr;
+      return followed != nullptr ? followed : &g_nothing_to_stop;
+    }
+    default:
+      break;
+  }
+  ThreadSlot* slot = recorder_.Enter();
+  if (slot == nullptr) {
+    if (event.type == nccl::kEventColl) recorder_.CountNoRing(RecordKind::kCollective);
+    if (event.type == nccl::kEventP2p) recorder_.CountNoRing(RecordKind::kPointToPoint);
+    return &g_nothing_to_stop;
+  }
+  if (communicator != nullptr && !living) Learn(*slot, *communicator, event);
+  void* handle = &g_nothing_to_stop;
+  switch (event.type) {
+    case nccl::kEventGroupApi:
+      slot->launch = 0;
+      break;  // a new call: the last one's kernel is not its own
+    case nccl::kEventKernelLaunch:
+      handle = LaunchStarts(*slot);
+      break;
+    case nccl::kEventColl:
+      handle = Collective(*slot, comm, event);
+      break;
+    case nccl::kEventP2p:
+      handle = PointToPoint(*slot, comm, event);
+      break;
+    default:
+      break;
+  }
+  recorder_.Leave(*slot);
+  return handle;
+}
+
+uint64_t NcclSource::NewLaunch() {
+  if (push_.load(std::memory_order_acquire) == nullptr || pop_.load(std::memory_order_relaxed) == nullptr)
+    return 0;
+  return next_launch_.fetch_add(1, std::memory_order_relaxed);
+}
+
+bool NcclSource::Push(uint64_t launch) {
+  const auto push = push_.load(std::memory_order_acquire);
+  return launch != 0 && push != nullptr &&
+         push(cupti::ExternalCorrelationKind::kCustom2, launch) == cupti::Result::kSuccess;
+}
+
+void NcclSource::Unpush() {
+  const auto pop = pop_.load(std::memory_order_acquire);
+  uint64_t last = 0;
+  if (pop != nullptr) pop(cupti::ExternalCorrelationKind::kCustom2, &last);
+}
+
+void NcclSource::UnpushAll() {
+  constexpr int kMost = 64;
+  const auto pop = pop_.load(std::memory_order_acquire);
+  uint64_t last = 0;
+  for (int i = 0; pop != nullptr && i < kMost; ++i) {
+    if (pop(cupti::ExternalCorrelationKind::kCustom2, &last) != cupti::Result::kSuccess) return;
+  }
+}
+
+void* NcclSource::LaunchStarts(ThreadSlot& slot) {
+  const uint64_t serial = NewLaunch();
+  if (!Push(serial)) return &g_nothing_to_stop;
+  slot.launch = serial;
+  return &g_pushed_launch;
+}
+
+void NcclSource::OnStop(void* handle) {
+  if (handle == &g_pushed_launch) return Unpush();
+  if (KindOfHandle(handle) == NcclHandle::kProxy) proxy_.OnStop(handle);
+}
+
+void* NcclSource::Collective(ThreadSlot& slot, uint64_t comm, const NcclEvent& event) {
+  const HostTime now = clock_.now();
+  if (!window_.Contains(now)) {
+    ++slot.outside;
+    return &g_nothing_to_stop;
+  }
+  const char* reduces = event.reduction;
+  if (reduces == nullptr && slot.nccl.reductions > 0 && event.function != nullptr)
+    reduces = slot.nccl.Take(event.function, comm, event.count * ElementBytes(event.datatype));
+  const uint32_t function = Intern(slot, event.function);
+  const uint32_t datatype = Intern(slot, event.datatype);
+  const uint32_t algorithm = Intern(slot, event.algorithm);
+  const uint32_t protocol = Intern(slot, event.protocol);
+  const uint32_t reduction = Intern(slot, reduces);
+  const uint64_t operation = NewOperation();
+  if (auto* to = slot.ring.New<ring::CollectiveRecord>()) {
+    to->header.flags = event.sequence_of == Sequence::kOfThisRank ? ring::kSequenceIsLocal : 0;
+    to->enqueued_ns = now.ns();
+    to->comm = comm;
+    to->sequence = event.sequence;
+    to->launch = slot.launch;
+    to->count = event.count;
+    to->function = function;
+    to->datatype = datatype;
+    to->algorithm = algorithm;
+    to->protocol = protocol;
+    to->root = event.root;
+    to->channels = event.channels;
+    to->bytes = 0;
+    to->operation = operation;
+    to->reduction = reduction;
+    to->reserved0 = 0;
+  }
+  slot.ring.Commit();
+  return OperationHandle(operation);
+}
+
+void* NcclSource::PointToPoint(ThreadSlot& slot, uint64_t comm, const NcclEvent& event) {
+  const HostTime now = clock_.now();
+  const uint16_t direction =
+      event.function != nullptr && std::strcmp(event.function, "Send") == 0 ? ring::kP2pSend : 0;
+  // Counted whether or not it is recorded: the peers must agree on the numbers of those inside the window.
+  const uint64_t sequence = NextInPair(comm, event.peer, direction);
+  if (!window_.Contains(now)) {
+    ++slot.outside;
+    return &g_nothing_to_stop;
+  }
+  const uint32_t datatype = Intern(slot, event.datatype);
+  const uint64_t operation = NewOperation();
+  if (auto* to = slot.ring.New<ring::PointToPointRecord>()) {
+    to->header.flags = direction;
+    to->enqueued_ns = now.ns();
+    to->comm = comm;
+    to->sequence = sequence;
+    to->launch = slot.launch;
+    to->count = event.count;
+    to->datatype = datatype;
+    to->peer = event.peer;
+    to->bytes = 0;
+    to->operation = operation;
+  }
+  slot.ring.Commit();
+  return OperationHandle(operation);
+}
+
+uint64_t NcclSource::NextInPair(uint64_t communicator, int32_t peer, uint16_t direction) {
+  uint64_t key = (communicator ^ static_cast<uint64_t>(static_cast<uint32_t>(peer)) << 1 ^ direction) *
+                 0x9E3779B97F4A7C15ull;
+  key |= 1;  // 0 is a free place
+  for (uint32_t probe = 0; probe < kPairs; ++probe) {
+    PairCount& pair = pairs_[((key >> 32 ^ key) + probe) & (kPairs - 1)];
+    uint64_t there = pair.key.load(std::memory_order_relaxed);
+    if (there == 0 && pair.key.compare_exchange_strong(there, key)) there = key;
+    if (there == key) return pair.next.fetch_add(1, std::memory_order_relaxed);
+  }
+  return 0;
+}
+
+}  // namespace lockstep::client

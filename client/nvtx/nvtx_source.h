@@ -1,0 +1,141 @@
+// NVTX ranges and marks, and the steps of lockstep.h, as a source of records. Reads nothing of NVTX but what
+// an injection is handed; keeps domains and registered strings for the life of the process, in fixed memory.
+//
+// Any thread. While idle each call is one load and a branch (Gate::nvtx).
+#ifndef LOCKSTEP_CLIENT_NVTX_SOURCE_H_
+#define LOCKSTEP_CLIENT_NVTX_SOURCE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "client/gate.h"
+#include "client/nvtx/nvtx_payload.h"
+#include "client/record/recorder.h"
+#include "client/record/timing.h"
+#include "client/record/trigger.h"
+#include "wire/foreign/nvtx.h"
+
+namespace lockstep::client {
+
+// Text of a range; empty is no text.
+struct RangeMessage {
+  const char* text = "";
+  size_t length = 0;
+};
+
+// The domain of lockstep.h's own ranges.
+inline constexpr std::string_view kLockstepDomain = "lockstep";
+
+class NvtxSource {
+ public:
+  constexpr NvtxSource(Gate& gate, Recorder& recorder, const ActivityClock& clock, const Window& window,
+                       Trigger& trigger)
+      : gate_(gate), recorder_(recorder), clock_(clock), window_(window), trigger_(trigger) {}
+
+  bool idle() const { return gate_.nvtx.load(std::memory_order_relaxed) == 0; }
+
+  // ---- the application's threads; domain null = the default domain ----
+  // Nesting depth on this thread, or kNoPushPopTracking while idle.
+  int Push(const void* domain, RangeMessage message, uint64_t payload);
+  int Pop(const void* domain);
+  void Mark(const void* domain, RangeMessage message, uint64_t payload);
+  foreign::nvtx::RangeId Start(const void* domain, RangeMessage message, uint64_t payload);
+  void End(foreign::nvtx::RangeId id);
+
+  // Handles for the application to pass back. A full table gives a handle without a name.
+  foreign::nvtx::DomainHandle CreateDomain(const char* name);
+  foreign::nvtx::StringHandle RegisterString(const char* text, size_t length);
+  RangeMessage Registered(foreign::nvtx::StringHandle handle) const;
+  // Schemas and enumerations of payloads.
+  NvtxSchemas& schemas() { return schemas_; }
+  // Whether `domain` is NCCL's, made through us.
+  bool IsNccl(const void* domain) const;
+  // A host thread's name, cut to fit; kept while idle too. The last one counts; a full table drops new threads.
+  void NameThread(uint32_t thread, RangeMessage name);
+
+  // ---- our thread, at the end of a capture (see Recorder::End) ----
+  // Writes the ranges still open on a thread.
+  void CloseOpen(ThreadSlot& slot);
+  // Writes the start/end ranges still open, through any slot of our own.
+  void CloseStarted(ThreadSlot& slot);
+  // Every thread name known, at the start of a window.
+  void WriteThreadNames(ThreadSlot& slot);
+  // Forgets start/end ranges of an earlier capture.
+  void Begin(uint64_t capture) { capture_ = capture; }
+
+ private:
+  static constexpr uint32_t kDomains = 256;
+  static constexpr uint32_t kDomainName = 64;
+  static constexpr uint32_t kStrings = 4096;
+  static constexpr uint32_t kStringBytes = 256u << 10;
+  static constexpr uint32_t kStarted = 256;  // start/end ranges open at a time
+  static constexpr uint32_t kStartedText = 256;
+  static constexpr uint32_t kThreads = 256;  // named
+  static constexpr uint32_t kThreadName = 64;
+
+  struct Domain {
+    char name[kDomainName];
+    bool is_nccl;
+  };
+  struct NamedThread {
+    std::atomic<uint32_t> thread{0};  // 0: free
+    std::atomic<uint32_t> length{0};  // 0: being filled in
+    char name[kThreadName] = {};
+  };
+  struct StringPlace {
+    const char* text;
+    uint32_t length;
+  };
+  // A start/end range: may end on another thread, so it carries its text.
+  struct Started {
+    std::atomic<uint64_t> id{0};  // 0 free, kFilling while being written
+    HostTime start;
+    const void* domain = nullptr;
+    uint64_t payload = 0;
+    uint32_t thread = 0;
+    uint32_t length = 0;
+    char text[kStartedText] = {};
+  };
+  static constexpr uint64_t kFilling = ~uint64_t{0};
+
+  struct Finished {
+    HostTime start;
+    HostTime end;
+    bool start_known = true;  // pushed while tracking was on
+    bool end_known = true;
+  };
+
+  RangeText Keep(ThreadSlot& slot, RangeMessage message);
+  uint32_t Define(ThreadSlot& slot, RangeText text);
+  // Empty for the default domain and for those of another injection.
+  std::string_view NameOf(const void* domain) const;
+  uint32_t DomainName(ThreadSlot& slot, const void* domain);
+  // A range began: the window may begin or end with it.
+  void TellTrigger(const void* domain, RangeMessage message, uint64_t key, HostTime now);
+  static void WriteThreadName(ThreadSlot& slot, uint32_t thread, RangeMessage name);
+  void Write(ThreadSlot& slot, const OpenRange& range, const Finished& times, uint32_t depth,
+             uint32_t thread);
+
+  Gate& gate_;
+  Recorder& recorder_;
+  const ActivityClock& clock_;
+  const Window& window_;
+  Trigger& trigger_;
+  uint64_t capture_ = 0;
+  std::atomic<uint32_t> domains_used_{0};
+  std::atomic<uint32_t> strings_used_{0};
+  std::atomic<uint32_t> string_bytes_used_{0};
+  std::atomic<uint64_t> next_started_{1};
+  Domain domains_[kDomains] = {};
+  StringPlace strings_[kStrings] = {};
+  char string_bytes_[kStringBytes] = {};
+  Started started_[kStarted];
+  NamedThread threads_[kThreads];
+  NvtxSchemas schemas_;
+};
+
+}  // namespace lockstep::client
+
+#endif  // LOCKSTEP_CLIENT_NVTX_SOURCE_H_

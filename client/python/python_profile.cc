@@ -1,0 +1,190 @@
+#include "client/python/python_profile.h"
+
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "wire/ring/handshake.h"
+
+namespace lockstep::client {
+namespace {
+
+constexpr char kBusy[] =
+    "its main thread ran no Python code in time: it was in one call of native code, or the training runs in another thread";
+
+bool WriteAll(int file, const char* bytes, size_t size) {
+  while (size > 0) {
+    const long written = ::syscall(SYS_write, file, bytes, size);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes += written;
+    size -= static_cast<size_t>(written);
+  }
+  return true;
+}
+
+}  // namespace
+
+int SealedFile(const void* bytes, size_t size) {
+  const int file = static_cast<int>(::syscall(SYS_memfd_create, "lockstep-profile", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (file < 0) return -1;
+  if (WriteAll(file, static_cast<const char*>(bytes), size) &&
+      ::fcntl(file, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0) {
+    return file;
+  }
+  ::close(file);
+  return -1;
+}
+
+bool PythonProfile::Change(Phase from, Phase to) {
+  uint64_t expected = Word(number_, from);
+  return word_.compare_exchange_strong(expected, Word(number_, to));
+}
+
+// ---- our thread ----
+
+void PythonProfile::Arm() {
+  Abort();
+  not_asked_.Clear();
+  word_.store(Word(++number_, Phase::kArmed));
+  if (python_.find(&not_asked_)) python_.post(&OnPrepare, this);
+}
+
+void PythonProfile::Begin() {
+  if (phase() != Phase::kArmed || !not_asked_.empty()) return;
+  Change(Phase::kArmed, Phase::kAsked);
+  if (!python_.post(&OnBegin, this)) not_asked_ << "its Python takes no calls: it is ending, or has too many to make";
+}
+
+void PythonProfile::End() {
+  const bool asked = phase() == Phase::kAsked || phase() == Phase::kRunning;
+  if (!asked || !not_asked_.empty()) return;
+  // The main thread may be about to begin.
+  if (!Change(Phase::kAsked, Phase::kEnding) && !Change(Phase::kRunning, Phase::kEnding)) return;
+  if (!python_.post(&OnEnd, this)) not_asked_ << "its Python ended before the capture did";
+}
+
+bool PythonProfile::over() const { return !not_asked_.empty() || phase() == Phase::kOver || phase() == Phase::kArmed; }
+
+PythonProfileResult PythonProfile::Take() {
+  PythonProfileResult result;
+  if (!not_asked_.empty()) {
+    result.trouble = not_asked_;
+  } else if (phase() == Phase::kOver) {
+    result.file.reset(file_);
+    result.bytes = bytes_;
+    result.window = window_;
+    result.trouble = trouble_;
+    file_ = -1;
+  } else {
+    result.trouble << (phase() == Phase::kArmed ? "the capture was over before it was asked" : kBusy);
+  }
+  Abort();
+  return result;
+}
+
+void PythonProfile::Abort() {
+  const uint64_t before = word_.exchange(0);
+  const auto was = static_cast<Phase>(before & 0xFF);
+  if (was == Phase::kOver && file_ >= 0) {
+    ::close(file_);
+    file_ = -1;
+  }
+  // It would slow the program down for ever.
+  if (was == Phase::kRunning) python_.post(&OnEnd, this);
+}
+
+// ---- Python's main thread ----
+
+int PythonProfile::OnPrepare(void* self) {
+  auto& profile = *static_cast<PythonProfile*>(self);
+  Sentence unheard;  // the begin tells
+  return profile.python_.prepare(&unheard) == PythonRan::kRaised ? -1 : 0;
+}
+
+int PythonProfile::OnBegin(void* self) {
+  auto& profile = *static_cast<PythonProfile*>(self);
+  const uint64_t word = profile.word_.load(std::memory_order_acquire);
+  if (static_cast<Phase>(word & 0xFF) != Phase::kAsked) return 0;
+  const uint64_t number = word >> 8;
+  Sentence trouble;
+  if (profile.profiling_ != 0 && profile.Forget() == PythonRan::kRaised) return -1;
+  const PythonRan ran = profile.python_.begin(&trouble);
+  const bool running = ran == PythonRan::kDone;
+  uint64_t expected = word;
+  if (running) {
+    profile.profiling_ = number;
+    profile.window_ = {profile.timing_.realtime(), HostTime()};
+    if (profile.word_.compare_exchange_strong(expected, Word(number, Phase::kRunning)) || expected == Word(number, Phase::kEnding)) return 0;
+    return profile.Forget() == PythonRan::kRaised ? -1 : 0;
+  }
+  profile.KeepTrouble(trouble);
+  if (!profile.word_.compare_exchange_strong(expected, Word(number, Phase::kOver))) {
+    expected = Word(number, Phase::kEnding);
+    profile.word_.compare_exchange_strong(expected, Word(number, Phase::kOver));
+  }
+  return ran == PythonRan::kRaised ? -1 : 0;
+}
+
+int PythonProfile::OnEnd(void* self) {
+  auto& profile = *static_cast<PythonProfile*>(self);
+  const uint64_t number = profile.profiling_;
+  const uint64_t ending = profile.word_.load(std::memory_order_acquire);
+  const bool due = static_cast<Phase>(ending & 0xFF) == Phase::kEnding;
+  if (number == 0) {
+    // The begin was not made in time.
+    if (!due) return 0;
+    Sentence busy;
+    busy << kBusy;
+    profile.KeepTrouble(busy);
+    uint64_t expected = ending;
+    profile.word_.compare_exchange_strong(expected, Word(ending >> 8, Phase::kOver));
+    return 0;
+  }
+  if (ending != Word(number, Phase::kEnding)) return profile.Forget() == PythonRan::kRaised ? -1 : 0;
+  profile.profiling_ = 0;
+  profile.trouble_.Clear();
+  profile.file_ = -1;
+  profile.window_.end = profile.timing_.realtime();
+  const ProfileTaker taker{
+      [](void* context, const void* bytes, size_t size) { static_cast<PythonProfile*>(context)->Keep(bytes, size); }, self};
+  Sentence trouble;
+  const PythonRan ran = profile.python_.end(taker, &trouble);
+  if (ran != PythonRan::kDone) profile.KeepTrouble(trouble);
+  uint64_t expected = ending;
+  if (!profile.word_.compare_exchange_strong(expected, Word(number, Phase::kOver)) && profile.file_ >= 0) {
+    ::close(profile.file_);
+    profile.file_ = -1;
+  }
+  return ran == PythonRan::kRaised ? -1 : 0;
+}
+
+PythonRan PythonProfile::Forget() {
+  profiling_ = 0;
+  Sentence unheard;
+  return python_.end({[](void*, const void*, size_t) {}, nullptr}, &unheard);
+}
+
+void PythonProfile::Keep(const void* bytes, size_t size) {
+  bytes_ = size;
+  if (size > ring::kMostProfileBytes) {
+    trouble_ << "its profile has " << static_cast<uint64_t>(size >> 20) << " MiB, more than the " << uint64_t{ring::kMostProfileBytes >> 20}
+             << " that are taken";
+    return;
+  }
+  file_ = SealedFile(bytes, size);
+  if (file_ < 0) trouble_ << "there was no memory to keep its profile in";
+}
+
+void PythonProfile::KeepTrouble(const Sentence& trouble) {
+  file_ = -1;
+  bytes_ = 0;
+  window_ = {};
+  trouble_ = trouble;
+  if (trouble_.empty()) trouble_ << "an exception of the program's came in between";
+}
+
+}  // namespace lockstep::client

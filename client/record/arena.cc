@@ -1,0 +1,36 @@
+#include "client/record/arena.h"
+
+#include <sys/mman.h>
+
+#include "client/gate.h"
+
+namespace lockstep::client {
+
+bool Arena::Reserve(size_t bytes) {
+  void* base =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) return false;
+  ::madvise(base, bytes, MADV_DONTFORK);
+  base_ = static_cast<std::byte*>(base);
+  bytes_ = bytes;
+  used_ = 0;
+  return true;
+}
+
+Memory Arena::Take(size_t bytes) {
+  const size_t rounded = (bytes + kPageBytes - 1) & ~(kPageBytes - 1);
+  if (rounded > bytes_ - used_) return {};
+  Memory part{base_ + used_, rounded};
+  used_ += rounded;
+  return part;
+}
+
+void Arena::Discard(Memory part) { ::madvise(part.data, part.bytes, MADV_DONTNEED); }
+
+void Arena::Touch(Memory part) {
+  for (size_t offset = 0; offset < part.bytes; offset += kPageBytes) {
+    *static_cast<volatile std::byte*>(part.data + offset) = std::byte{0};
+  }
+}
+
+}  // namespace lockstep::client

@@ -1,0 +1,29 @@
+#include "client/record/timing.h"
+
+#include <x86intrin.h>
+
+namespace lockstep::client {
+
+void TakeClockSnapshot(const ActivityClock& clock, int tries, ring::ClockRecord* out) {
+  int64_t best_gap = INT64_MAX;
+  for (int i = 0; i < tries; ++i) {
+    // REALTIME first and last: the gap is the uncertainty of every other reading against it.
+    const int64_t before = ReadClock(CLOCK_REALTIME);
+    const int64_t monotonic = ReadClock(CLOCK_MONOTONIC);
+    const int64_t raw = ReadClock(CLOCK_MONOTONIC_RAW);
+    const uint64_t tsc = __rdtsc();
+    const int64_t cupti = clock.is_cupti() ? clock.now().ns() : 0;
+    const int64_t after = ReadClock(CLOCK_REALTIME);
+    const int64_t gap = after - before;
+    if (gap < 0 || gap >= best_gap) continue;
+    best_gap = gap;
+    out->realtime_ns = before + gap / 2;
+    out->monotonic_ns = monotonic;
+    out->monotonic_raw_ns = raw;
+    out->tsc = tsc;
+    out->cupti_ns = cupti;
+    out->gap_ns = gap;
+  }
+}
+
+}  // namespace lockstep::client

@@ -1,0 +1,90 @@
+// Time as the client sees it: the host's clocks, the clock of CUPTI's stamps, and the window of a capture.
+#ifndef LOCKSTEP_CLIENT_TIMING_H_
+#define LOCKSTEP_CLIENT_TIMING_H_
+
+#include <time.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/time.h"
+#include "wire/foreign/cupti.h"
+#include "wire/ring/record.h"
+
+namespace lockstep::client {
+
+inline int64_t ReadClock(clockid_t id) {
+  timespec t;
+  ::clock_gettime(id, &t);
+  return static_cast<int64_t>(t.tv_sec) * 1000000000 + t.tv_nsec;
+}
+
+// The host's clocks and a way to wait; a test hands in its own. Function pointers, not virtual functions:
+// pure virtual ones would pull in libstdc++.
+struct Timing {
+  HostTime (*realtime)();
+  MonoTime (*monotonic)();
+  void (*pause)(Nanos);
+};
+
+inline constexpr Timing kSystemTiming = {
+    [] { return HostTime(ReadClock(CLOCK_REALTIME)); },
+    [] { return MonoTime(ReadClock(CLOCK_MONOTONIC)); },
+    [](Nanos d) {
+      timespec t{d.ns() / 1000000000, d.ns() % 1000000000};
+      ::nanosleep(&t, nullptr);
+    },
+};
+
+// The clock that CUPTI stamps records with: cuptiGetTimestamp once CUPTI is open, CLOCK_REALTIME before.
+// Ranges and NCCL events are stamped with it too, so that all records of a process share one clock. Any
+// thread.
+class ActivityClock {
+ public:
+  constexpr ActivityClock() = default;
+  void Use(foreign::cupti::GetTimestampFn fn) { fn_.store(fn, std::memory_order_release); }
+
+  HostTime now() const {
+    const auto fn = fn_.load(std::memory_order_acquire);
+    uint64_t ns;
+    if (fn != nullptr && fn(&ns) == foreign::cupti::Result::kSuccess)
+      return HostTime(static_cast<int64_t>(ns));
+    return HostTime(ReadClock(CLOCK_REALTIME));
+  }
+  bool is_cupti() const { return fn_.load(std::memory_order_acquire) != nullptr; }
+
+ private:
+  std::atomic<foreign::cupti::GetTimestampFn> fn_{nullptr};
+};
+
+// [T0, T1) of the running capture; closed while a capture is only armed. Written by our thread, read by any.
+class Window {
+ public:
+  constexpr Window() = default;
+  void Open(HostTime t0, HostTime t1) {
+    t1_.store(t1.ns(), std::memory_order_relaxed);
+    t0_.store(t0.ns(), std::memory_order_release);
+  }
+  // An earlier end; never a later one.
+  void EndAt(HostTime t1) {
+    if (t1.ns() < t1_.load(std::memory_order_relaxed)) t1_.store(t1.ns(), std::memory_order_relaxed);
+  }
+  void Close() { t0_.store(kNever, std::memory_order_release); }
+
+  bool open() const { return t0_.load(std::memory_order_acquire) != kNever; }
+  HostTime t0() const { return HostTime(t0_.load(std::memory_order_acquire)); }
+  HostTime t1() const { return HostTime(t1_.load(std::memory_order_relaxed)); }
+  bool Contains(HostTime t) const { return t >= t0() && t < t1(); }
+
+ private:
+  static constexpr int64_t kNever = HostTime::Max().ns();
+  std::atomic<int64_t> t0_{kNever};
+  std::atomic<int64_t> t1_{kNever};
+};
+
+// All clocks read together, the set with the least gap of `tries`. Only the clock fields are filled in.
+void TakeClockSnapshot(const ActivityClock& clock, int tries, ring::ClockRecord* out);
+
+}  // namespace lockstep::client
+
+#endif  // LOCKSTEP_CLIENT_TIMING_H_

@@ -1,0 +1,434 @@
+// The client socket against peers that keep the protocol, and peers that do not.
+#include "daemon/clients/client_server.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "daemon/clients/client_fake.h"
+#include "daemon/node/temp_folder_fake.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::daemon {
+namespace {
+
+using std::chrono::milliseconds;
+
+class TableOfProcesses final : public ProcessTable {
+ public:
+  std::optional<ProcessInfo> Find(int32_t pid) const override {
+    if (hidden) return std::nullopt;
+    return ProcessInfo{{pid, 555}, 1};
+  }
+  bool hidden = false;
+};
+
+// The daemon's side runs on a thread of its own, the test is the client.
+class ClientServerTest : public testing::Test, private ClientEvents {
+ protected:
+  void SetUp() override {
+    options_.segment.main_ring_bytes = 64u << 10;
+    options_.segment.ring_count = 4;
+    options_.owner = getuid();
+  }
+  void Open() {
+    ClientEvents& events = *this;
+    server_ = std::make_unique<ClientServer>(options_, *ListeningSocket::Open(path_, SOCK_SEQPACKET, 0600),
+                                             *loop_, processes_, jobs_, registry_, visits_, events, log_);
+    ASSERT_TRUE(server_->Start().ok());
+    thread_ = std::thread([this] { loop_->Run(); });
+  }
+  void TearDown() override {
+    loop_->Stop();
+    if (thread_.joinable()) thread_.join();
+    server_.reset();
+  }
+  template <typename F>
+  void OnLoop(F f) {
+    bool done = false;
+    loop_->Post([&] {
+      f();
+      std::lock_guard lock(mutex_);
+      done = true;
+      changed_.notify_all();
+    });
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return done; });
+  }
+  bool WaitFor(const std::function<bool()>& condition) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(10), condition);
+  }
+  // Why clients went so far: a copy, for the loop's thread goes on adding.
+  std::vector<std::string> Gone() {
+    std::lock_guard lock(mutex_);
+    return gone_;
+  }
+  std::vector<ring::State> States() {
+    std::lock_guard lock(mutex_);
+    return states_;
+  }
+  std::string Refusal(FakeClient& client) {
+    const auto refuse = client.Expect<ring::Refuse>(ring::MessageType::kRefuse);
+    return refuse ? refuse->reason : "(none)";
+  }
+  size_t Registered() {
+    size_t size = 0;
+    OnLoop([&] { size = registry_.size(); });
+    return size;
+  }
+  // Another client is served while `nasty` is at it.
+  void ExpectService() {
+    FakeClient client;
+    ASSERT_TRUE(client.Connect(path_));
+    EXPECT_TRUE(client.Register("LOCKSTEP_JOB=fine\n"));
+  }
+
+  void OnRanksChanged() override {}
+  void OnClientProfile(const ProcessId&, const ring::Profile& profile, Fd file) override {
+    std::lock_guard lock(mutex_);
+    profile_bytes_ = profile.bytes;
+    profile_file_ = std::move(file);
+    changed_.notify_all();
+  }
+  void OnClientState(const ProcessId&, const ring::State& state) override {
+    std::lock_guard lock(mutex_);
+    states_.push_back(state);
+    changed_.notify_all();
+  }
+  void OnClientGone(const ProcessId&, const std::string& why) override {
+    std::lock_guard lock(mutex_);
+    gone_.push_back(why);
+    changed_.notify_all();
+  }
+
+  TempFolder folder_;
+  const std::string path_ = folder_.path() + "/client.sock";
+  SystemClock clock_;
+  Fd null_{open("/dev/null", O_WRONLY | O_CLOEXEC)};
+  Log log_{null_.get(), LogLevel::kError, clock_};
+  std::unique_ptr<EventLoop> loop_ = *EventLoop::Create(clock_);
+  TableOfProcesses processes_;
+  Registry registry_;
+  SchedulerJobs jobs_{processes_};
+  ClientVisits visits_{clock_};
+  ClientServerOptions options_;
+  std::unique_ptr<ClientServer> server_;
+  std::thread thread_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<ring::State> states_;
+  uint64_t profile_bytes_ = 0;
+  Fd profile_file_;
+  std::vector<std::string> gone_;
+};
+
+TEST_F(ClientServerTest, RegistersAClientAndGivesItASealedSegment) {
+  Open();
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_));
+  ASSERT_TRUE(client.Register("LOCKSTEP_JOB=j\nLOCKSTEP_RANK=3\nLOCKSTEP_WORLD_SIZE=4\n"));
+  EXPECT_EQ(fcntl(client.memfd(), F_GET_SEALS) & (F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL),
+            F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
+  OnLoop([&] {
+    const auto ranks = registry_.Ranks(Scope::All());
+    ASSERT_EQ(ranks.size(), 1u);
+    EXPECT_EQ(ranks[0].process().pid(), getpid());
+    EXPECT_EQ(ranks[0].process().start_ticks(), 555u);
+    EXPECT_EQ(ranks[0].uid(), getuid());
+    EXPECT_EQ(ranks[0].rank(), 3);
+    EXPECT_EQ(ranks[0].program(), "fake_client");
+  });
+  client.Disconnect();
+  ASSERT_TRUE(WaitFor([&] { return gone_.size() == 1; }));
+  EXPECT_EQ(Registered(), 0u);
+}
+
+TEST_F(ClientServerTest, PassesStatesOnAndMessagesDown) {
+  Open();
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_));
+  ASSERT_TRUE(client.Register(""));
+  OnLoop([&] {
+    EXPECT_TRUE(server_->Send({getpid(), 555}, FakeClient::Make<ring::Arm>(ring::MessageType::kArm)));
+    EXPECT_FALSE(server_->Send({getpid(), 556}, FakeClient::Make<ring::Arm>(ring::MessageType::kArm)));
+  });
+  EXPECT_TRUE(client.Expect<ring::Arm>(ring::MessageType::kArm));
+  client.SendState(9, ring::ClientState::kArmed);
+  ASSERT_TRUE(WaitFor([&] { return states_.size() == 1; }));
+  EXPECT_EQ(States()[0].capture, 9u);
+}
+
+TEST_F(ClientServerTest, PassesProfilesOnWithTheirFile) {
+  Open();
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_));
+  ASSERT_TRUE(client.Register(""));
+  auto profile = FakeClient::Make<ring::Profile>(ring::MessageType::kProfile);
+  profile.bytes = 9;
+  Fd file(memfd_create("profile", MFD_CLOEXEC));
+  ASSERT_TRUE(client.SendBytes(&profile, sizeof(profile), file.get()));
+  ASSERT_TRUE(WaitFor([&] { return profile_bytes_ == 9; }));
+  {
+    std::lock_guard lock(mutex_);
+    EXPECT_TRUE(profile_file_.ok());
+  }
+  // One that is cut off breaks the protocol.
+  profile.header.bytes = 100;
+  ASSERT_TRUE(client.SendBytes(&profile, 100));
+  ASSERT_TRUE(WaitFor([&] { return gone_.size() == 1; }));
+}
+
+TEST_F(ClientServerTest, GivesEachSegmentANumberOfItsOwn) {
+  Open();
+  std::set<uint64_t> seen;
+  for (int i = 0; i < 3; ++i) {
+    FakeClient client;
+    ASSERT_TRUE(client.Connect(path_));
+    ASSERT_TRUE(client.Register(""));
+    EXPECT_TRUE(seen.insert(client.segment().header().incarnation).second);
+  }
+}
+
+TEST_F(ClientServerTest, OneProcessIsOneEntry) {
+  Open();
+  FakeClient first;
+  FakeClient second;
+  ASSERT_TRUE(first.Connect(path_) && first.Register(""));
+  ASSERT_TRUE(second.Connect(path_) && second.Register(""));
+  EXPECT_EQ(Registered(), 1u);
+  EXPECT_EQ(first.Receive(std::chrono::seconds(5)), FakeClient::Got::kClosed);
+  ASSERT_TRUE(WaitFor([&] { return gone_.size() == 1; }));
+  EXPECT_EQ(Gone()[0], "it connected anew");
+}
+
+TEST_F(ClientServerTest, DrainsTheSegmentThatAClientKeptAndGivesItANewOne) {
+  Open();
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_) && client.Register(""));
+  const uint64_t before = client.segment().header().incarnation;
+  ring::ClaimRing(client.segment().ring(0), 1);
+  ring::RingWriter writer = client.segment().Writer(0);
+  EXPECT_EQ(FakeClient::WriteKernels(writer, 10, 1, FakeClient::Names::kDefine), 10u);
+  const int kept = fcntl(client.memfd(), F_DUPFD_CLOEXEC, 0);
+  client.Disconnect();
+
+  FakeClient again;
+  ASSERT_TRUE(again.Connect(path_));
+  auto hello = FakeClient::MakeHello("");
+  hello.has_segment = 1;
+  ASSERT_TRUE(again.Send(hello, kept));
+  close(kept);
+  const auto welcome = again.Expect<ring::Welcome>(ring::MessageType::kWelcome);
+  ASSERT_TRUE(welcome.has_value());
+  EXPECT_NE(welcome->incarnation, before);
+  EXPECT_EQ(client.segment().ring(0).tail.load(), client.segment().ring(0).head.load());
+}
+
+TEST_F(ClientServerTest, TakesNoSegmentThatCouldShrinkUnderIt) {
+  Open();
+  Fd loose(memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(loose.get(), 1 << 20), 0);
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_));
+  auto hello = FakeClient::MakeHello("");
+  hello.has_segment = 1;
+  ASSERT_TRUE(client.Send(hello, loose.get()));
+  // It gets a new one all the same.
+  EXPECT_TRUE(client.Expect<ring::Welcome>(ring::MessageType::kWelcome));
+}
+
+TEST_F(ClientServerTest, RefusesAnotherLayoutByName) {
+  Open();
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_));
+  auto hello = FakeClient::MakeHello("");
+  hello.layout_major = 99;
+  std::strcpy(hello.version, "9.8.7");
+  client.Send(hello);
+  EXPECT_EQ(Refusal(client), absl::StrCat("the client is version 9.8.7 and speaks layout 99, the daemon is " LOCKSTEP_VERSION
+                                          " and speaks ", ring::kLayoutMajor, ": install the client's release of lockstep-daemon on this node"));
+}
+
+TEST_F(ClientServerTest, TellsAClientOfAnOlderLayoutToBeUpdated) {
+  Open();
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_));
+  auto hello = FakeClient::MakeHello("");
+  hello.layout_major = ring::kLayoutMajor - 1;
+  client.Send(hello);
+  EXPECT_NE(Refusal(client).find("install the daemon's release of lockstep-client where the job runs"), std::string::npos);
+}
+
+// What a client of another release does otherwise, as long as the major version is the same.
+class OtherMinorTest : public ClientServerTest, public testing::WithParamInterface<uint32_t> {};
+
+TEST_P(OtherMinorTest, IsAnsweredWithTheOlderOfBothAndUnderstood) {
+  Open();
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_));
+  auto hello = FakeClient::MakeHello("LOCKSTEP_RANK=1\nLOCKSTEP_WORLD_SIZE=2\n");
+  hello.layout_minor = GetParam();
+  ASSERT_TRUE(client.Send(hello));
+  const auto welcome = client.Expect<ring::Welcome>(ring::MessageType::kWelcome);
+  ASSERT_TRUE(welcome);
+  EXPECT_EQ(welcome->layout_minor, std::min(GetParam(), ring::kLayoutMinor));
+}
+INSTANTIATE_TEST_SUITE_P(Minor, OtherMinorTest, testing::Range(0u, ring::kLayoutMinor + 2));
+
+TEST_F(ClientServerTest, RefusesAProcessThatProcDoesNotShow) {
+  processes_.hidden = true;
+  Open();
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_));
+  client.Send(FakeClient::MakeHello(""));
+  EXPECT_NE(Refusal(client).find("/proc"), std::string::npos);
+}
+
+TEST_F(ClientServerTest, WhoIsRefusedIsRememberedByRankProgramAndReason) {
+  processes_.hidden = true;
+  Open();
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_));
+  client.Send(FakeClient::MakeHello("LOCKSTEP_RANK=3\nLOCKSTEP_WORLD_SIZE=4\n"));
+  Refusal(client);
+  std::vector<std::string> refusals;
+  OnLoop([&] { refusals = visits_.Refusals(getuid()); });
+  ASSERT_EQ(refusals.size(), 1u);
+  EXPECT_NE(refusals[0].find("rank 3 (fake_client"), std::string::npos) << refusals[0];
+  EXPECT_NE(refusals[0].find("/proc"), std::string::npos) << refusals[0];
+}
+
+TEST_F(ClientServerTest, WhoOnlyLooksWhetherSomebodyListensIsRemembered) {
+  Open();
+  bool asked = false;
+  OnLoop([&] { asked = visits_.HasAsked({getpid(), 555}); });
+  EXPECT_FALSE(asked);
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_));
+  client.Disconnect();
+  for (int tries = 0; tries < 500 && !asked; ++tries) {
+    OnLoop([&] { asked = visits_.HasAsked({getpid(), 555}); });
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_TRUE(asked);
+}
+
+TEST_F(ClientServerTest, RefusesOtherUsersAtAUsersDaemon) {
+  options_.owner = getuid() + 1;
+  Open();
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_));
+  EXPECT_NE(Refusal(client).find("belongs to user"), std::string::npos);
+}
+
+TEST_F(ClientServerTest, TakesAsManyClientsOfAUserAsItMayAndNoMore) {
+  options_.most_clients_per_user = 2;
+  Open();
+  FakeClient a;
+  FakeClient b;
+  FakeClient c;
+  ASSERT_TRUE(a.Connect(path_) && b.Connect(path_) && c.Connect(path_));
+  EXPECT_NE(Refusal(c).find("as many clients"), std::string::npos);
+  a.Disconnect();
+  b.Disconnect();
+  // The daemon's side notices in its own time.
+  for (int tries = 0; tries < 500; ++tries) {
+    FakeClient d;
+    ASSERT_TRUE(d.Connect(path_));
+    if (d.Register("")) return;
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  FAIL() << "the places of those that left were not given on";
+}
+
+TEST_F(ClientServerTest, DropsAClientThatSaysNothing) {
+  options_.hello_timeout = Nanos::Millis(50);
+  Open();
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_));
+  EXPECT_NE(Refusal(client).find("no hello"), std::string::npos);
+}
+
+TEST_F(ClientServerTest, RefusesWhatIsNoMessageAndServesOthers) {
+  Open();
+  const auto hello = FakeClient::MakeHello("");
+  auto wrong_magic = hello;
+  wrong_magic.header.magic ^= 1;
+  auto wrong_length = hello;
+  wrong_length.header.bytes = 12;
+  auto wrong_type = hello;
+  wrong_type.header.type = ring::MessageType::kWelcome;
+  auto state_first = FakeClient::Make<ring::State>(ring::MessageType::kState);
+  const std::string too_long(5000, 'x');
+  const auto refused = [&](const void* bytes, size_t length) {
+    FakeClient client;
+    EXPECT_TRUE(client.Connect(path_));
+    EXPECT_TRUE(client.SendBytes(bytes, length));
+    EXPECT_NE(Refusal(client), "(none)");
+    EXPECT_EQ(client.Receive(std::chrono::seconds(5)), FakeClient::Got::kClosed);
+  };
+  refused(&wrong_magic, sizeof(wrong_magic));
+  refused(&wrong_length, sizeof(wrong_length));
+  refused(&wrong_type, sizeof(wrong_type));
+  refused(&state_first, sizeof(state_first));
+  refused(&hello, sizeof(hello) - 8);
+  refused("x", 1);
+  refused(too_long.data(), too_long.size());
+  EXPECT_EQ(Registered(), 0u);
+  ExpectService();
+}
+
+TEST_F(ClientServerTest, RefusesASecondHello) {
+  Open();
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_) && client.Register(""));
+  client.Send(FakeClient::MakeHello(""));
+  EXPECT_NE(Refusal(client).find("after the hello"), std::string::npos);
+  ASSERT_TRUE(WaitFor([&] { return gone_.size() == 1; }));
+}
+
+TEST_F(ClientServerTest, SurvivesGarbage) {
+  Open();
+  std::mt19937_64 random(4);
+  for (int round = 0; round < 300; ++round) {
+    FakeClient client;
+    ASSERT_TRUE(client.Connect(path_));
+    if (random() % 2 == 0) client.Register("");
+    for (int packet = 0; packet < 5; ++packet) {
+      ring::Hello bytes;
+      auto* raw = reinterpret_cast<unsigned char*>(&bytes);
+      for (size_t i = 0; i < sizeof(bytes); ++i) raw[i] = static_cast<unsigned char>(random());
+      const size_t length = 1 + random() % sizeof(bytes);
+      if (random() % 2 == 0) {
+        bytes.header = {ring::kHandshakeMagic, static_cast<ring::MessageType>(random() % 9),
+                        static_cast<uint32_t>(length)};
+      }
+      const bool with_descriptor = random() % 3 == 0;
+      client.SendBytes(&bytes, length, with_descriptor ? null_.get() : -1);
+    }
+  }
+  ExpectService();
+}
+
+TEST_F(ClientServerTest, DropsAClientThatTakesNoMessages) {
+  Open();
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_) && client.Register(""));
+  bool taken = true;
+  for (int i = 0; i < 100'000 && taken; ++i) {
+    OnLoop([&] {
+      taken = server_->Send({getpid(), 555}, FakeClient::Make<ring::Arm>(ring::MessageType::kArm));
+    });
+  }
+  EXPECT_FALSE(taken);
+  ASSERT_TRUE(WaitFor([&] { return gone_.size() == 1; }));
+  EXPECT_EQ(Gone()[0], "it takes no messages");
+}
+
+}  // namespace
+}  // namespace lockstep::daemon

@@ -1,0 +1,189 @@
+#include "daemon/drain/drainer.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "daemon/drain/losses.h"
+
+namespace lockstep::daemon {
+namespace {
+
+// What an earlier capture left, and what is said of it.
+void DiscardAll(DaemonSegment& segment) {
+  segment.Discard();
+  segment.TakeLosses();
+  segment.TakeUnknown();
+}
+
+}  // namespace
+
+Drainer::Drainer(const Clock& clock) : clock_(clock), scratch_(kScratchBytes), thread_([this] { Run(); }) {}
+
+Drainer::~Drainer() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+uint64_t Drainer::Begin(const ProcessId& process, std::shared_ptr<DaemonSegment> segment,
+                        uint64_t incarnation, const std::string& capture, std::shared_ptr<Spool> spool) {
+  DiscardAll(*segment);
+  const uint64_t epoch = segment->NextEpoch();
+  auto active = std::make_shared<Active>(BatchIdentity{capture, process, incarnation, epoch});
+  active->segment = std::move(segment);
+  active->spool = std::move(spool);
+  active->flushed = clock_.Monotonic();
+  {
+    std::lock_guard lock(mutex_);
+    active_[process] = std::move(active);
+  }
+  changed_.notify_all();
+  return epoch;
+}
+
+std::shared_ptr<Drainer::Active> Drainer::Find(const ProcessId& process) {
+  std::lock_guard lock(mutex_);
+  const auto it = active_.find(process);
+  return it == active_.end() ? nullptr : it->second;
+}
+
+void Drainer::Restart(const ProcessId& process) {
+  const std::shared_ptr<Active> active = Find(process);
+  if (active == nullptr) return;
+  std::lock_guard busy(active->busy);
+  DiscardAll(*active->segment);
+  active->batcher = Batcher(active->identity);
+}
+
+void Drainer::End(const ProcessId& process, DrainEnd end) {
+  {
+    std::lock_guard lock(mutex_);
+    const auto it = active_.find(process);
+    if (it == active_.end() || it->second->ending) return;
+    it->second->end = std::move(end);
+    it->second->ending = true;
+    hurry_ = true;
+  }
+  changed_.notify_all();
+}
+
+void Drainer::Abandon(const ProcessId& process) {
+  std::shared_ptr<Active> active;
+  {
+    std::lock_guard lock(mutex_);
+    const auto it = active_.find(process);
+    if (it == active_.end()) return;
+    active = it->second;
+    active_.erase(it);
+  }
+  std::lock_guard busy(active->busy);
+  active->abandoned = true;
+}
+
+void Drainer::Run() {
+  std::unique_lock lock(mutex_);
+  Nanos pause = kShortestPause;
+  while (!stopping_) {
+    if (active_.empty()) {
+      changed_.wait(lock, [&] { return stopping_ || !active_.empty(); });
+      pause = kShortestPause;
+      continue;
+    }
+    std::vector<std::shared_ptr<Active>> all;
+    for (const auto& [id, active] : active_) all.push_back(active);
+    hurry_ = false;
+    lock.unlock();
+    const Nanos wanted = DrainAll(all);
+    pause = std::min(wanted, pause * 2);
+    lock.lock();
+    changed_.wait_for(lock, std::chrono::nanoseconds(pause.ns()), [&] { return stopping_ || hurry_; });
+  }
+}
+
+// Returns how long to pause: the more there was, the shorter.
+Nanos Drainer::DrainAll(const std::vector<std::shared_ptr<Active>>& all) {
+  constexpr uint64_t kLittle = 8u << 10;
+  Nanos pause = kLongestPause;
+  for (const std::shared_ptr<Active>& active : all) {
+    bool ending = false;
+    {
+      std::lock_guard lock(mutex_);
+      ending = active->ending;
+    }
+    std::unique_lock busy(active->busy);
+    if (active->abandoned) continue;
+    const DaemonSegment::Turn turn = DrainOnce(*active);
+    if (turn.most_pending > kLittle || !turn.drained) {
+      pause = kShortestPause;
+    } else if (turn.records > 0) {
+      pause = std::min(pause, kShortestPause * 4);
+    }
+    if (active->batcher.full() || clock_.Monotonic() - active->flushed > kBatchAge) Flush(*active);
+    if (ending) Finish(*active);
+  }
+  return pause;
+}
+
+DaemonSegment::Turn Drainer::DrainOnce(Active& active) {
+  uint64_t bytes = 0;
+  const DaemonSegment::Turn turn =
+      active.segment->Drain(scratch_, kTurnBytes, [&](const ring::RecordView& record) {
+        bytes += record.bytes.size();
+        active.batcher.Add(record);
+        if (active.batcher.full()) Flush(active);
+      });
+  ++turns_;
+  records_ += turn.records;
+  bytes_ += bytes;
+  for (std::string& sentence : active.segment->TakeBroken()) active.broken.push_back(std::move(sentence));
+  return turn;
+}
+
+void Drainer::Flush(Active& active) {
+  active.flushed = clock_.Monotonic();
+  std::optional<BatchData> batch = active.batcher.Flush();
+  if (batch) active.spool->Add(*std::move(batch));
+}
+
+void Drainer::Finish(Active& active) {
+  // A client that is done writes no more; one that lies about it gets no more than this.
+  for (int turn = 0; turn < kMostLastTurns && !DrainOnce(active).drained; ++turn) {
+  }
+  Flush(active);
+  v1::CaptureEnd message;
+  message.set_capture(active.identity.capture);
+  ToProto(active.identity.process, message.mutable_process());
+  message.set_t0_host_ns(active.end.window.start.ns());
+  message.set_t1_host_ns(active.end.window.end.ns());
+  AddLosses(active.segment->TakeLosses(), active.end.window, message);
+  for (size_t kind = 0; kind < columns::kKinds; ++kind) {
+    const bool string = static_cast<columns::Kind>(kind) == columns::Kind::kString;
+    AddLoss("ring", static_cast<columns::Kind>(kind), active.batcher.refused()[kind],
+            string ? "the process defined more names than a capture may" : "they ended before they started",
+            active.end.window, message);
+  }
+  AddLoss("ring", static_cast<columns::Kind>(0), active.segment->TakeUnknown(), "this daemon does not know their kind: the client is newer than lockstepd",
+          active.end.window, message);
+  // How many records an unreadable ring held nobody can tell: each counts as one, of no kind.
+  for (const std::string& sentence : active.broken) {
+    AddLoss("ring", static_cast<columns::Kind>(0), 1, sentence, active.end.window, message);
+  }
+  std::function<void(uint64_t, std::function<void()>)> done;
+  {
+    std::lock_guard lock(mutex_);
+    done = std::move(active.end.done);
+    const auto it = active_.find(active.identity.process);
+    if (it != active_.end() && it->second.get() == &active) active_.erase(it);
+  }
+  const auto add_end = [spool = active.spool, end = std::move(message)] { spool->AddEnd(end); };
+  if (done) {
+    done(active.batcher.records(), add_end);
+  } else {
+    add_end();
+  }
+}
+
+}  // namespace lockstep::daemon

@@ -1,0 +1,21 @@
+// A client's loss counters in the words of report.json.
+#ifndef LOCKSTEP_DAEMON_LOSSES_H_
+#define LOCKSTEP_DAEMON_LOSSES_H_
+
+#include <string>
+
+#include "base/time.h"
+#include "wire/columns/schema.h"
+#include "wire/ring/reader.h"
+#include "lockstep/v1/ingest.pb.h"
+
+namespace lockstep::daemon {
+
+// Adds one Loss per (reason, kind) that is not zero.
+void AddLosses(const ring::LossCounts& counts, const HostInterval& window, v1::CaptureEnd& end);
+void AddLoss(const std::string& stage, columns::Kind kind, uint64_t records, const std::string& reason,
+             const HostInterval& window, v1::CaptureEnd& end);
+
+}  // namespace lockstep::daemon
+
+#endif  // LOCKSTEP_DAEMON_LOSSES_H_

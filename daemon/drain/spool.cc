@@ -1,0 +1,277 @@
+#include "daemon/drain/spool.h"
+
+#include <algorithm>
+
+namespace lockstep::daemon {
+namespace {
+
+// Of an entry besides its blocks: message, deque, strings.
+constexpr size_t kEntryOverhead = 512;
+// Whatever the aggregator grants; what is in flight cannot be dropped.
+constexpr uint32_t kMostInFlight = 64;
+constexpr char kStage[] = "spool";
+
+bool SameProcess(const v1::ProcessKey& a, const v1::ProcessKey& b) {
+  return a.pid() == b.pid() && a.start_ticks() == b.start_ticks();
+}
+
+void AddLoss(v1::Gap& gap, uint32_t kind, uint64_t records, const HostInterval& span) {
+  for (v1::Loss& loss : *gap.mutable_losses()) {
+    if (loss.kind() != kind) continue;
+    loss.set_records(loss.records() + records);
+    loss.set_from_ns(std::min(loss.from_ns(), span.start.ns()));
+    loss.set_to_ns(std::max(loss.to_ns(), span.end.ns()));
+    return;
+  }
+  v1::Loss* loss = gap.add_losses();
+  loss->set_stage(kStage);
+  loss->set_kind(kind);
+  loss->set_records(records);
+  loss->set_reason("the daemon's spool was full: the aggregator did not keep up or was away");
+  loss->set_from_ns(span.start.ns());
+  loss->set_to_ns(span.end.ns());
+}
+
+const std::string& CaptureOf(const v1::FromDaemon& message) {
+  switch (message.message_case()) {
+    case v1::FromDaemon::kBatch:
+      return message.batch().capture();
+    case v1::FromDaemon::kGap:
+      return message.gap().capture();
+    case v1::FromDaemon::kTraceFile:
+      return message.trace_file().capture();
+    default:
+      return message.end().capture();
+  }
+}
+
+void SetSequence(v1::FromDaemon& message, uint64_t sequence) {
+  switch (message.message_case()) {
+    case v1::FromDaemon::kBatch:
+      message.mutable_batch()->set_sequence(sequence);
+      break;
+    case v1::FromDaemon::kGap:
+      message.mutable_gap()->set_first_sequence(sequence);
+      message.mutable_gap()->set_last_sequence(sequence);
+      break;
+    case v1::FromDaemon::kTraceFile:
+      message.mutable_trace_file()->set_sequence(sequence);
+      break;
+    default:
+      message.mutable_end()->set_sequence(sequence);
+      break;
+  }
+}
+
+}  // namespace
+
+void SpoolStats::AddCounts(const SpoolStats& other) {
+  dropped_records += other.dropped_records;
+  sent += other.sent;
+  resent += other.resent;
+  acknowledged += other.acknowledged;
+}
+
+void Spool::OnReady(std::function<void()> ready) {
+  std::lock_guard lock(ready_mutex_);
+  ready_ = std::move(ready);
+}
+
+void Spool::CallReady() {
+  std::lock_guard lock(ready_mutex_);
+  if (ready_) ready_();
+}
+
+void Spool::Add(BatchData batch) {
+  Entry entry;
+  entry.bytes = batch.blocks.size() + kEntryOverhead;
+  entry.definition_bytes = batch.definition_bytes;
+  entry.rows = batch.rows;
+  entry.span = batch.span;
+  v1::Batch* message = entry.message.mutable_batch();
+  message->set_capture(std::move(batch.capture));
+  ToProto(batch.process, message->mutable_process());
+  message->set_incarnation(batch.incarnation);
+  message->set_blocks(std::move(batch.blocks));
+  uint64_t rows = 0;
+  for (uint64_t n : batch.rows) rows += n;
+  message->set_rows(rows);
+  Append(std::move(entry));
+}
+
+void Spool::AddEnd(v1::CaptureEnd end) {
+  for (const v1::Loss& loss : end.losses()) losses_.Add(loss.stage(), loss.kind(), loss.records());
+  Entry entry;
+  entry.bytes = kEntryOverhead + end.ByteSizeLong();
+  *entry.message.mutable_end() = std::move(end);
+  Append(std::move(entry));
+}
+
+bool Spool::AddTraceFile(v1::TraceFile piece) {
+  Entry entry;
+  entry.bytes = kEntryOverhead + piece.data().size();
+  const bool must = !piece.given_up().empty();
+  *entry.message.mutable_trace_file() = std::move(piece);
+  {
+    std::lock_guard lock(mutex_);
+    // One at least must go, however small the spool is.
+    const bool room = trace_file_bytes_ == 0 || trace_file_bytes_ + entry.bytes <= cap_bytes_ / 2;
+    if (!room && !must) return false;
+    Push(std::move(entry));
+  }
+  CallReady();
+  return true;
+}
+
+void Spool::Append(Entry entry) {
+  {
+    std::lock_guard lock(mutex_);
+    Push(std::move(entry));
+  }
+  CallReady();
+}
+
+void Spool::Push(Entry entry) {
+  entry.added = clock_.Monotonic();
+  Count(entry, 1);
+  entries_.push_back(std::move(entry));
+  MakeRoom();
+}
+
+void Spool::Count(const Entry& entry, int sign) {
+  const size_t change = sign > 0 ? entry.bytes : size_t{0} - entry.bytes;
+  bytes_ += change;
+  if (entry.message.has_trace_file()) trace_file_bytes_ += change;
+}
+
+void Spool::MakeRoom() {
+  size_t index = 0;
+  while (bytes_ > cap_bytes_) {
+    while (index < entries_.size() && (entries_[index].sequence != 0 || !entries_[index].message.has_batch()))
+      ++index;
+    if (index == entries_.size()) return;  // the rest is in flight, or carries no records
+    TurnIntoGap(index);
+  }
+}
+
+void Spool::TurnIntoGap(size_t index) {
+  const Entry dropped = std::move(entries_[index]);
+  const v1::Batch& batch = dropped.message.batch();
+  bytes_ -= dropped.bytes;
+
+  Entry* gap = UnsentGap(batch.capture(), batch.process(), index);
+  const bool merged = gap != nullptr;
+  if (!merged) {
+    gap = &entries_[index];
+    *gap = Entry{};
+    gap->bytes = kEntryOverhead;
+    gap->added = dropped.added;
+    bytes_ += gap->bytes;
+    gap->message.mutable_gap()->set_capture(batch.capture());
+    *gap->message.mutable_gap()->mutable_process() = batch.process();
+  }
+  v1::Gap& message = *gap->message.mutable_gap();
+  message.mutable_definitions()->append(batch.blocks(), 0, dropped.definition_bytes);
+  gap->bytes += dropped.definition_bytes;
+  bytes_ += dropped.definition_bytes;
+  for (uint32_t kind = 0; kind < dropped.rows.size(); ++kind) {
+    if (dropped.rows[kind] == 0) continue;
+    AddLoss(message, kind, dropped.rows[kind], dropped.span);
+    dropped_records_ += dropped.rows[kind];
+    losses_.Add(kStage, kind, dropped.rows[kind]);
+  }
+  // Last, because it moves the entries that `gap` may be among.
+  if (merged) entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(index));
+}
+
+Spool::Entry* Spool::UnsentGap(const std::string& capture, const v1::ProcessKey& process, size_t before) {
+  for (size_t i = 0; i < before; ++i) {
+    Entry& entry = entries_[i];
+    if (entry.sequence == 0 && entry.message.has_gap() && entry.message.gap().capture() == capture &&
+        SameProcess(entry.message.gap().process(), process)) {
+      return &entry;
+    }
+  }
+  return nullptr;
+}
+
+void Spool::Forget(const std::string& capture) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(entries_, [&](const Entry& entry) {
+    const bool drop = entry.sequence == 0 && CaptureOf(entry.message) == capture;
+    if (drop) Count(entry, -1);
+    return drop;
+  });
+}
+
+bool Spool::Take(v1::FromDaemon& message) {
+  std::lock_guard lock(mutex_);
+  if (in_flight_ >= std::min(credits_, kMostInFlight)) return false;
+  // What is in flight cannot be dropped, so it may never fill the spool. One at least must go.
+  if (in_flight_ > 0 && in_flight_bytes_ >= cap_bytes_ / 2) return false;
+  const auto it = std::find_if(entries_.begin(), entries_.end(), [](const Entry& e) { return !e.in_flight; });
+  if (it == entries_.end()) return false;
+  if (it->sequence == 0) {
+    it->sequence = next_sequence_++;
+    SetSequence(it->message, it->sequence);
+  } else {
+    ++resent_;
+  }
+  it->in_flight = true;
+  ++in_flight_;
+  in_flight_bytes_ += it->bytes;
+  message = it->message;
+  return true;
+}
+
+void Spool::Retire(uint64_t through) {
+  while (!entries_.empty() && entries_.front().sequence != 0 && entries_.front().sequence <= through) {
+    const Entry& entry = entries_.front();
+    if (entry.in_flight) {
+      --in_flight_;
+      in_flight_bytes_ -= entry.bytes;
+    }
+    Count(entry, -1);
+    acknowledged_ = entry.sequence;
+    entries_.pop_front();
+  }
+}
+
+void Spool::Acknowledge(uint64_t through, uint32_t credits) {
+  {
+    std::lock_guard lock(mutex_);
+    Retire(through);
+    credits_ = credits;
+  }
+  CallReady();
+}
+
+void Spool::Resume(uint64_t stored_through, uint32_t credits) {
+  std::lock_guard lock(mutex_);
+  Retire(stored_through);
+  for (Entry& entry : entries_) entry.in_flight = false;
+  in_flight_ = 0;
+  in_flight_bytes_ = 0;
+  credits_ = credits;
+}
+
+SpoolStats Spool::stats() const {
+  std::lock_guard lock(mutex_);
+  SpoolStats stats;
+  stats.bytes = bytes_;
+  stats.entries = entries_.size();
+  stats.in_flight = in_flight_;
+  if (!entries_.empty()) stats.oldest_age = clock_.Monotonic() - entries_.front().added;
+  stats.dropped_records = dropped_records_;
+  stats.sent = next_sequence_ - 1;
+  stats.resent = resent_;
+  stats.acknowledged = acknowledged_;
+  return stats;
+}
+
+bool Spool::empty() const {
+  std::lock_guard lock(mutex_);
+  return entries_.empty();
+}
+
+}  // namespace lockstep::daemon

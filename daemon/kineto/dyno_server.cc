@@ -1,0 +1,223 @@
+#include "daemon/kineto/dyno_server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/files/read_files.h"
+#include "base/rpc/status_macros.h"
+#include "daemon/kineto/kineto_protocol.h"
+#include "daemon/options.h"
+#include "simdjson.h"
+
+namespace lockstep::daemon {
+namespace {
+
+using simdjson::dom::element;
+using simdjson::dom::object;
+
+std::string Text(const object& call, std::string_view key) {
+  std::string_view text;
+  return call[key].get(text) == simdjson::SUCCESS ? std::string(text) : std::string();
+}
+
+// What is no number, or does not fit, is `otherwise`.
+int64_t Number(const element& value, int64_t otherwise) {
+  constexpr double kExact = 9e15;
+  int64_t whole = 0;
+  if (value.get(whole) == simdjson::SUCCESS) return whole;
+  double number = 0;
+  return value.get(number) == simdjson::SUCCESS && std::abs(number) < kExact ? static_cast<int64_t>(number) : otherwise;
+}
+int64_t Number(const object& call, std::string_view key, int64_t otherwise) {
+  element value;
+  return call[key].get(value) == simdjson::SUCCESS ? Number(value, otherwise) : otherwise;
+}
+
+// `why` is a sentence of ours: nothing in it needs escaping.
+std::string Failed(const std::string& why) { return absl::StrCat("{\"error\":\"", why, "\"}"); }
+
+std::string Pids(const std::vector<int32_t>& pids) { return absl::StrCat("[", absl::StrJoin(pids, ","), "]"); }
+
+std::string AnswerTrigger(const object& call, uid_t caller, DynoHandler& handler) {
+  DynoTrigger trigger;
+  trigger.config = Text(call, "config");
+  if (trigger.config.empty() || trigger.config.size() > kLargestKinetoConfig) {
+    return Failed(absl::StrCat("config has ", trigger.config.size(), " bytes: between 1 and ", kLargestKinetoConfig, " can be passed on"));
+  }
+  trigger.job = Number(call, "job_id", 0);
+  trigger.most = static_cast<int32_t>(std::clamp<int64_t>(Number(call, "process_limit", trigger.most), 0, 4096));
+  simdjson::dom::array pids;
+  if (call["pids"].get(pids) == simdjson::SUCCESS) {
+    for (const element& pid : pids) {
+      const int64_t number = Number(pid, -1);
+      trigger.pids.push_back(number < 0 || number > INT32_MAX ? -1 : static_cast<int32_t>(number));
+    }
+  }
+  const DynoTriggered done = handler.Trigger(caller, trigger);
+  return absl::StrCat("{\"processesMatched\":", Pids(done.matched), ",\"eventProfilersTriggered\":[],\"activityProfilersTriggered\":", Pids(done.triggered),
+                      ",\"eventProfilersBusy\":0,\"activityProfilersBusy\":", done.busy, "}");
+}
+
+// As the kernel's tables write an address: each 32-bit word in the host's order.
+std::string Hex(const sockaddr_storage& address) {
+  std::string out;
+  uint16_t port = 0;
+  const auto add = [&out](const void* bytes, size_t words) {
+    for (size_t i = 0; i < words; ++i) {
+      uint32_t word = 0;
+      std::memcpy(&word, static_cast<const char*>(bytes) + 4 * i, sizeof(word));
+      absl::StrAppendFormat(&out, "%08X", word);
+    }
+  };
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    add(&v4.sin_addr, 1);
+    port = ntohs(v4.sin_port);
+  } else {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+    add(&v6.sin6_addr, 4);
+    port = ntohs(v6.sin6_port);
+  }
+  return absl::StrFormat("%s:%04X", out, port);
+}
+
+std::optional<uid_t> CallerOf(int fd) {
+  sockaddr_storage client{};
+  sockaddr_storage server{};
+  socklen_t length = sizeof(client);
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&client), &length) != 0) return std::nullopt;
+  length = sizeof(server);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&server), &length) != 0) return std::nullopt;
+  const std::optional<std::string> table = FileText(client.ss_family == AF_INET ? "/proc/net/tcp" : "/proc/net/tcp6");
+  return OwnerOfConnection(table.value_or(""), Hex(client), Hex(server));
+}
+
+}  // namespace
+
+std::optional<uid_t> OwnerOfConnection(const std::string& table, const std::string& client, const std::string& server) {
+  constexpr size_t kLocal = 1;
+  constexpr size_t kRemote = 2;
+  constexpr size_t kUid = 7;
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(table, '\n'))) {
+    const std::vector<std::string> fields = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    if (fields.size() <= kUid || fields[kLocal] != client || fields[kRemote] != server) continue;
+    uint32_t uid = 0;
+    if (absl::SimpleAtoi(fields[kUid], &uid)) return uid;
+  }
+  return std::nullopt;
+}
+
+std::string AnswerDyno(const std::string& json, uid_t caller, DynoHandler& handler) {
+  simdjson::dom::parser parser;
+  object call;
+  if (parser.parse(json).get(call) != simdjson::SUCCESS) return Failed("the call is no JSON object");
+  const std::string function = Text(call, "fn");
+  if (function == "getStatus") return "{\"status\":1}";
+  if (function == "getVersion") return absl::StrCat("{\"version\":\"", kDaemonVersion, "\"}");
+  // Spelled as dynolog spells it.
+  if (function == "setKinetOnDemandRequest") return AnswerTrigger(call, caller, handler);
+  return Failed("lockstepd answers getStatus, getVersion and setKinetOnDemandRequest");
+}
+
+DynoServer::~DynoServer() {
+  while (!connections_.empty()) Close(connections_.begin()->first);
+  for (const Listener& listener : listeners_) loop_.Unwatch(listener.watch);
+}
+
+absl::Status DynoServer::Start(uint16_t port) {
+  LOCKSTEP_RETURN_IF_ERROR(Listen(AF_INET, port));
+  // A machine without IPv6 is served all the same.
+  Listen(AF_INET6, port_).IgnoreError();
+  return absl::OkStatus();
+}
+
+absl::Status DynoServer::Listen(int family, uint16_t port) {
+  Fd fd(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int on = 1;
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  sockaddr_storage address{};
+  socklen_t length = 0;
+  if (family == AF_INET) {
+    auto& v4 = reinterpret_cast<sockaddr_in&>(address);
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(port);
+    v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    length = sizeof(v4);
+  } else {
+    setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+    auto& v6 = reinterpret_cast<sockaddr_in6&>(address);
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(port);
+    v6.sin6_addr = in6addr_loopback;
+    length = sizeof(v6);
+  }
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 || listen(fd.get(), 16) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot listen on loopback port ", port, " for dyno: give another --dyno-port"));
+  }
+  length = sizeof(address);
+  getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length);
+  if (family == AF_INET) port_ = ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
+  const int raw = fd.get();
+  LOCKSTEP_ASSIGN_OR_RETURN(const EventLoop::WatchId watch, loop_.Watch(raw, [this, raw] { Accept(raw); }));
+  listeners_.push_back({std::move(fd), watch});
+  return absl::OkStatus();
+}
+
+void DynoServer::Accept(int listener) {
+  Fd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!fd.ok() || connections_.size() >= kMostConnections) return;
+  // Whom the kernel does not name gets no answer.
+  const std::optional<uid_t> caller = CallerOf(fd.get());
+  if (!caller) return;
+  const uint64_t id = next_id_++;
+  const auto watch = loop_.Watch(fd.get(), [this, id] { OnReadable(id); });
+  if (!watch.ok()) return;
+  Connection& connection = connections_[id];
+  connection.fd = std::move(fd);
+  connection.caller = *caller;
+  connection.watch = *watch;
+  connection.timer = loop_.After(kCallTime, [this, id] { Close(id); });
+}
+
+void DynoServer::Close(uint64_t id) {
+  const auto it = connections_.find(id);
+  if (it == connections_.end()) return;
+  loop_.Unwatch(it->second.watch);
+  loop_.Cancel(it->second.timer);
+  connections_.erase(it);
+}
+
+void DynoServer::OnReadable(uint64_t id) {
+  Connection& connection = connections_.at(id);
+  char part[4096];
+  const ssize_t n = recv(connection.fd.get(), part, sizeof(part), 0);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (n <= 0) return Close(id);
+  connection.received.append(part, static_cast<size_t>(n));
+  int32_t length = 0;
+  if (connection.received.size() < sizeof(length)) return;
+  std::memcpy(&length, connection.received.data(), sizeof(length));
+  if (length < 0 || static_cast<size_t>(length) > kLargestCall) return Close(id);
+  if (connection.received.size() < sizeof(length) + static_cast<size_t>(length)) return;
+  const std::string json = AnswerDyno(connection.received.substr(sizeof(length), static_cast<size_t>(length)), connection.caller, handler_);
+  const auto answer_length = static_cast<int32_t>(json.size());
+  std::string answer(reinterpret_cast<const char*>(&answer_length), sizeof(answer_length));
+  answer += json;
+  // Small enough for any socket's buffer; a caller that reads nothing loses the rest.
+  send(connection.fd.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  Close(id);
+}
+
+}  // namespace lockstep::daemon

@@ -1,0 +1,92 @@
+// dynolog's remote calls, for `dyno gputrace` and its kin: off unless `--dyno-port` names a port. docs/formats/kineto_ipc.md.
+//
+// Somebody else's protocol without any authentication, so it is bound to what a local socket can still tell: it listens on loopback only,
+// and who calls is the user that the kernel's table of connections names for the other end. A caller reaches their own processes, and
+// what they hand to them is their own business: the text is passed on as it is. Root's calls reach everybody's.
+#ifndef LOCKSTEP_DAEMON_DYNO_SERVER_H_
+#define LOCKSTEP_DAEMON_DYNO_SERVER_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/fd.h"
+#include "daemon/node/event_loop.h"
+
+namespace lockstep::daemon {
+
+struct DynoTrigger {
+  std::string config;
+  int64_t job = 0;            // SLURM_JOB_ID; 0: any
+  std::vector<int32_t> pids;  // the processes', or their ancestors'; none, or 0: all
+  int32_t most = 1000;
+};
+struct DynoTriggered {
+  std::vector<int32_t> matched;
+  std::vector<int32_t> triggered;  // the request waits for them
+  int32_t busy = 0;
+};
+
+// Implemented by: Daemon, and tests. The main thread.
+class DynoHandler {
+ public:
+  virtual ~DynoHandler() = default;
+  virtual DynoTriggered Trigger(uid_t caller, const DynoTrigger& trigger) = 0;
+};
+
+// Which user's socket is connected from `client` to `server`, both as "ADDRESS:PORT" in the kernel's hexadecimal, according to the text
+// of /proc/net/tcp or tcp6. Pure.
+std::optional<uid_t> OwnerOfConnection(const std::string& table, const std::string& client, const std::string& server);
+
+// The answer to one call, both JSON. Pure but for the handler.
+std::string AnswerDyno(const std::string& json, uid_t caller, DynoHandler& handler);
+
+// The main thread.
+class DynoServer {
+ public:
+  DynoServer(EventLoop& loop, DynoHandler& handler) : loop_(loop), handler_(handler) {}
+  ~DynoServer();
+
+  // 127.0.0.1 and, where the machine has it, ::1. Port 0 takes a free one.
+  absl::Status Start(uint16_t port);
+  uint16_t port() const { return port_; }
+
+ private:
+  struct Listener {
+    Fd fd;
+    EventLoop::WatchId watch = 0;
+  };
+  struct Connection {
+    Fd fd;
+    uid_t caller = 0;
+    EventLoop::WatchId watch = 0;
+    EventLoop::TimerId timer = 0;
+    std::string received;
+  };
+  static constexpr size_t kMostConnections = 16;
+  static constexpr size_t kLargestCall = 64u << 10;
+  static constexpr Nanos kCallTime = Nanos::Seconds(5);
+
+  absl::Status Listen(int family, uint16_t port);
+  void Accept(int listener);
+  void OnReadable(uint64_t id);
+  void Close(uint64_t id);
+
+  EventLoop& loop_;
+  DynoHandler& handler_;
+  uint16_t port_ = 0;
+  std::vector<Listener> listeners_;
+  std::map<uint64_t, Connection> connections_;
+  uint64_t next_id_ = 1;
+};
+
+}  // namespace lockstep::daemon
+
+#endif  // LOCKSTEP_DAEMON_DYNO_SERVER_H_

@@ -1,0 +1,253 @@
+#include "daemon/kineto/kineto_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/rpc/status_macros.h"
+#include "daemon/kineto/kineto_config.h"
+
+namespace lockstep::daemon {
+namespace {
+
+constexpr size_t kPieceBytes = 256u << 10;
+constexpr std::chrono::milliseconds kRoomPause(20);
+constexpr char kWriting[] = ".tmp";
+constexpr unsigned char kGzipMagic[] = {0x1F, 0x8B};
+
+// Level 1 takes a trace to a tenth; more costs the node's processors, which belong to the job.
+class Gzip {
+ public:
+  enum class Input { kMore, kEnd };
+  Gzip() { ok_ = deflateInit2(&stream_, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK; }
+  ~Gzip() { deflateEnd(&stream_); }
+  Gzip(const Gzip&) = delete;
+  Gzip& operator=(const Gzip&) = delete;
+
+  // Appends to `out`; false where zlib refuses.
+  bool Add(const char* bytes, size_t length, Input input, std::string& out) {
+    if (!ok_) return false;
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes));
+    stream_.avail_in = static_cast<uInt>(length);
+    std::vector<char> part(kPieceBytes);
+    do {
+      stream_.next_out = reinterpret_cast<Bytef*>(part.data());
+      stream_.avail_out = static_cast<uInt>(part.size());
+      if (deflate(&stream_, input == Input::kEnd ? Z_FINISH : Z_NO_FLUSH) == Z_STREAM_ERROR) return false;
+      out.append(part.data(), part.size() - stream_.avail_out);
+    } while (stream_.avail_out == 0);
+    return true;
+  }
+
+ private:
+  z_stream stream_{};
+  bool ok_ = false;
+};
+
+// Cuts what it is given into pieces and waits for room.
+class Pieces {
+ public:
+  Pieces(const KinetoPut& put, const std::function<bool()>& cancelled, const Clock& clock, Nanos wait, uint64_t* sent)
+      : put_(put), cancelled_(cancelled), clock_(clock), wait_(wait), sent_(sent) {}
+  std::string& buffer() { return buffer_; }
+
+  absl::Status PutWhole() {
+    size_t from = 0;
+    for (; buffer_.size() - from >= kPieceBytes; from += kPieceBytes) {
+      LOCKSTEP_RETURN_IF_ERROR(PutOne(buffer_.substr(from, kPieceBytes), false));
+    }
+    buffer_.erase(0, from);
+    return absl::OkStatus();
+  }
+  absl::Status PutLast() {
+    LOCKSTEP_RETURN_IF_ERROR(PutWhole());
+    return PutOne(std::move(buffer_), true);
+  }
+
+ private:
+  absl::Status PutOne(std::string data, bool last) {
+    v1::TraceFile piece;
+    piece.set_offset(*sent_);
+    piece.set_last(last);
+    *sent_ += data.size();
+    piece.set_data(std::move(data));
+    const MonoTime until = clock_.Monotonic() + wait_;
+    while (true) {
+      if (cancelled_()) return absl::CancelledError("it was not wanted any more");
+      if (put_(piece)) return absl::OkStatus();
+      if (clock_.Monotonic() >= until) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat("the daemon's spool had no room for it within ", wait_.seconds(),
+                         " s: the aggregator did not keep up or was away; raise --spool-bytes"));
+      }
+      std::this_thread::sleep_for(kRoomPause);
+    }
+  }
+
+  const KinetoPut& put_;
+  const std::function<bool()>& cancelled_;
+  const Clock& clock_;
+  const Nanos wait_;
+  uint64_t* const sent_;
+  std::string buffer_;
+};
+
+}  // namespace
+
+bool KinetoFile::ProcessLives() const {
+  const auto info = ProcFs(settings_.proc).Find(spec_.process.pid);
+  return info && info->id == spec_.process && !info->ended;
+}
+
+// Through the process's own root: its /tmp need not be the daemon's. Where that is closed to us both are usually the same.
+Fd KinetoFile::OpenFolder(const std::string& folder) const {
+  constexpr int kFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+  const std::string as_seen = absl::StrCat(settings_.proc, "/", spec_.process.pid, "/root", folder);
+  Fd fd(open(as_seen.c_str(), kFlags));
+  // Between opening and looking the pid may have got another owner.
+  if (fd.ok() && ProcessLives()) return fd;
+  return Fd(open(folder.c_str(), kFlags));
+}
+
+std::string KinetoFile::NameOf(Named named) const {
+  return named == Named::kOurs ? KinetoFileName(spec_.session, spec_.client_pid) : KinetoFallbackName(spec_.client_pid);
+}
+
+bool KinetoFile::LooksWhole(Named named) {
+  struct stat info {};
+  if (fstatat(FolderOf(named), NameOf(named).c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode) ||
+      info.st_uid != spec_.uid) {
+    return false;
+  }
+  const HostTime changed(info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec);
+  if (named == Named::kFallback && changed < spec_.not_before) return false;
+  if (seen_writing_) return true;
+  const MonoTime now = clock_.Monotonic();
+  if (info.st_size != last_size_) {
+    last_size_ = info.st_size;
+    size_since_ = now;
+  }
+  return now - size_since_ >= settings_.settled;
+}
+
+void KinetoFile::OpenFolders() {
+  if (std::exchange(opened_, true)) return;
+  folder_ = OpenFolder(spec_.folder);
+  fallback_folder_ = OpenFolder(settings_.fallback_folder);
+}
+
+KinetoFileStage KinetoFile::Look() {
+  OpenFolders();
+  if (whole_) return KinetoFileStage::kWhole;
+  bool writing = false;
+  for (const Named named : {Named::kOurs, Named::kFallback}) {
+    struct stat info {};
+    const std::string name = NameOf(named);
+    if (fstatat(FolderOf(named), (name + kWriting).c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && info.st_uid == spec_.uid &&
+        (named == Named::kOurs || info.st_mtim.tv_sec >= spec_.not_before.ns() / 1'000'000'000)) {
+      writing = true;
+      continue;
+    }
+    if (!LooksWhole(named)) continue;
+    found_ = named;
+    whole_ = true;
+    return KinetoFileStage::kWhole;
+  }
+  seen_writing_ = seen_writing_ || writing;
+  return writing || last_size_ >= 0 ? KinetoFileStage::kWriting : KinetoFileStage::kNone;
+}
+
+absl::StatusOr<Fd> KinetoFile::Open() {
+  const std::string name = NameOf(found_);
+  // A pipe must not hold us up, nor a link lead us elsewhere.
+  Fd fd(openat(FolderOf(found_), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+  if (!fd.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", name));
+  struct stat info {};
+  if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != spec_.uid || info.st_nlink != 1) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(name, " is not a plain file of user ", spec_.uid, " with one name, and was left alone"));
+  }
+  if (static_cast<uint64_t>(info.st_size) > settings_.most_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(name, " has ", info.st_size, " bytes and at most ", settings_.most_bytes,
+                                                     " are taken: ask for a shorter time"));
+  }
+  return fd;
+}
+
+absl::Status KinetoFile::SendAll(int fd, const KinetoPut& put, const std::function<bool()>& cancelled, uint64_t* sent) {
+  Pieces pieces(put, cancelled, clock_, settings_.wait_for_room, sent);
+  std::unique_ptr<Gzip> gzip;
+  std::vector<char> part(kPieceBytes);
+  // It may still grow: no more than was allowed.
+  for (uint64_t taken = 0; taken <= settings_.most_bytes;) {
+    const ssize_t n = read(fd, part.data(), part.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", NameOf(found_)));
+    const auto length = static_cast<size_t>(n);
+    // The name says nothing: some builds write gzip, some do not.
+    if (taken == 0 && !(length >= sizeof(kGzipMagic) && std::equal(std::begin(kGzipMagic), std::end(kGzipMagic), part.begin(),
+                                                                    [](unsigned char a, char b) { return a == static_cast<unsigned char>(b); }))) {
+      gzip = std::make_unique<Gzip>();
+    }
+    if (length == 0) {
+      if (taken == 0) return absl::DataLossError(absl::StrCat(NameOf(found_), " is empty"));
+      if (gzip && !gzip->Add(nullptr, 0, Gzip::Input::kEnd, pieces.buffer())) return absl::InternalError("zlib failed");
+      return pieces.PutLast();
+    }
+    taken += length;
+    if (!gzip) {
+      pieces.buffer().append(part.data(), length);
+    } else if (!gzip->Add(part.data(), length, Gzip::Input::kMore, pieces.buffer())) {
+      return absl::InternalError("zlib failed");
+    }
+    LOCKSTEP_RETURN_IF_ERROR(pieces.PutWhole());
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(NameOf(found_), " grew beyond ", settings_.most_bytes, " bytes"));
+}
+
+KinetoShipped KinetoFile::Send(const KinetoPut& put, const std::function<bool()>& cancelled) {
+  KinetoShipped shipped;
+  const KinetoFileStage stage = Look();
+  if (stage != KinetoFileStage::kWhole) {
+    shipped.trouble = stage == KinetoFileStage::kWriting
+                          ? "its trace file was never completed"
+                          : absl::StrCat("no trace file appeared as ", spec_.folder, "/", NameOf(Named::kOurs));
+    return shipped;
+  }
+  const auto fd = Open();
+  const absl::Status status = fd.ok() ? SendAll(fd->get(), put, cancelled, &shipped.bytes) : fd.status();
+  if (status.ok()) return shipped;
+  shipped.trouble = std::string(status.message());
+  if (shipped.bytes > 0) {
+    v1::TraceFile end;
+    end.set_offset(shipped.bytes);
+    end.set_given_up(shipped.trouble);
+    put(std::move(end));
+  }
+  return shipped;
+}
+
+void KinetoFile::Remove() {
+  // A capture may be given up before anybody has looked.
+  OpenFolders();
+  if (!folder_.ok()) return;
+  const std::string name = NameOf(Named::kOurs);
+  for (const std::string& each : {name, name + kWriting}) {
+    struct stat info {};
+    if (each != name && ProcessLives()) continue;
+    if (fstatat(folder_.get(), each.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && info.st_uid == spec_.uid) {
+      unlinkat(folder_.get(), each.c_str(), 0);
+    }
+  }
+}
+
+}  // namespace lockstep::daemon

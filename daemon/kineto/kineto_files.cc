@@ -1,0 +1,198 @@
+#include "daemon/kineto/kineto_files.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace lockstep::daemon {
+namespace {
+
+constexpr std::chrono::milliseconds kLastWait(500);
+
+// From here on the thread opens files as this user: by system call, since the C library would change every thread. Its other rights
+// stay.
+bool BecomeForFiles(uid_t uid, gid_t gid) {
+  if (geteuid() != 0 || uid == 0) return true;
+  syscall(SYS_setgroups, 0, nullptr);
+  syscall(SYS_setfsgid, gid);
+  syscall(SYS_setfsuid, uid);
+  // Neither call tells whether it worked; a second one tells what holds.
+  return syscall(SYS_setfsuid, -1) == static_cast<long>(uid) && syscall(SYS_setfsgid, -1) == static_cast<long>(gid);
+}
+
+}  // namespace
+
+// A thread and what it is to do. Shared with the thread, which may hang in a file system longer than the daemon lives.
+class KinetoFiles::Worker : public std::enable_shared_from_this<Worker> {
+ public:
+  Worker(User user, const KinetoFilesSettings& settings) : user_(user), settings_(settings) {}
+
+  void Start() {
+    std::thread([self = shared_from_this()] { self->Run(); }).detach();
+  }
+
+  // From here on no callback runs, and the thread ends when it can.
+  void Stop() {
+    std::unique_lock lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+    ended_.wait_for(lock, kLastWait, [&] { return has_ended_; });
+    std::lock_guard calling(callbacks_);
+    deaf_ = true;
+  }
+
+  void Watch(uint64_t id, KinetoFileSpec spec, std::function<void(KinetoFileStage)> changed) {
+    auto job = std::make_shared<Job>(KinetoFile(std::move(spec), settings_, clock_));
+    job->changed = std::move(changed);
+    std::lock_guard lock(mutex_);
+    jobs_[id] = std::move(job);
+    changed_.notify_all();
+  }
+
+  void Ship(uint64_t id, MonoTime until, KinetoPut put, std::function<void(KinetoShipped)> done) {
+    std::lock_guard lock(mutex_);
+    const auto job = jobs_.find(id);
+    if (job == jobs_.end()) return;
+    job->second->discard_until = until;
+    job->second->put = std::move(put);
+    job->second->done = std::move(done);
+    job->second->ship = true;
+    hurry_ = true;
+    changed_.notify_all();
+  }
+
+  void Discard(uint64_t id, MonoTime until) {
+    std::lock_guard lock(mutex_);
+    const auto job = jobs_.find(id);
+    if (job == jobs_.end()) return;
+    job->second->discard_until = until;
+    job->second->unwanted = true;
+    hurry_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  struct Job {
+    explicit Job(KinetoFile f) : file(std::move(f)) {}
+    KinetoFile file;  // the thread's
+    KinetoFileStage stage = KinetoFileStage::kNone;
+    std::function<void(KinetoFileStage)> changed;
+    // Under the worker's mutex until the thread has seen `ship`.
+    bool ship = false;
+    KinetoPut put;
+    std::function<void(KinetoShipped)> done;
+    MonoTime discard_until;
+    std::atomic<bool> unwanted = false;
+  };
+
+  void Run();
+  struct Orders {
+    bool ship = false;
+    MonoTime discard_until;
+  };
+  // True when the job is over.
+  bool Turn(Job& job, const Orders& orders);
+  template <typename Callback, typename... Args>
+  void Call(const Callback& callback, Args... args) {
+    std::lock_guard calling(callbacks_);
+    if (!deaf_) callback(args...);
+  }
+
+  const User user_;
+  const KinetoFilesSettings settings_;
+  const SystemClock clock_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::condition_variable ended_;
+  std::map<uint64_t, std::shared_ptr<Job>> jobs_;
+  std::atomic<bool> stopping_ = false;
+  bool hurry_ = false;
+  bool has_ended_ = false;
+
+  std::mutex callbacks_;
+  bool deaf_ = false;
+};
+
+void KinetoFiles::Worker::Run() {
+  const bool may = BecomeForFiles(user_.first, user_.second);
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    changed_.wait_for(lock, std::chrono::nanoseconds(settings_.look_every.ns()), [&] { return stopping_ || hurry_; });
+    if (jobs_.empty()) changed_.wait(lock, [&] { return stopping_ || !jobs_.empty(); });
+    hurry_ = false;
+    const std::vector<std::pair<uint64_t, std::shared_ptr<Job>>> jobs(jobs_.begin(), jobs_.end());
+    for (const auto& [id, job] : jobs) {
+      const Orders orders{std::exchange(job->ship, false), job->discard_until};
+      lock.unlock();
+      // Without the user's identity nothing is touched: then no file ever appears.
+      const bool over = may ? Turn(*job, orders) : orders.ship;
+      if (!may && orders.ship) Call(job->done, KinetoShipped{0, "the daemon could not take on the user's identity to read files"});
+      lock.lock();
+      if (over) jobs_.erase(id);
+      if (stopping_) break;
+    }
+  }
+  has_ended_ = true;
+  ended_.notify_all();
+}
+
+bool KinetoFiles::Worker::Turn(Job& job, const Orders& orders) {
+  if (orders.ship) {
+    const auto put = [&](v1::TraceFile piece) {
+      bool taken = true;
+      Call([&] { taken = job.put(std::move(piece)); });
+      return taken;
+    };
+    const KinetoShipped shipped = job.file.Send(put, [&] { return job.unwanted || stopping_; });
+    job.unwanted = true;
+    Call(job.done, shipped);
+  }
+  if (job.unwanted) {
+    job.file.Remove();
+    return clock_.Monotonic() >= orders.discard_until || !job.file.ProcessLives();
+  }
+  const KinetoFileStage stage = job.file.Look();
+  if (stage != job.stage) {
+    job.stage = stage;
+    Call(job.changed, stage);
+  }
+  return false;
+}
+
+KinetoFiles::~KinetoFiles() {
+  for (auto& [user, worker] : workers_) worker->Stop();
+}
+
+KinetoFiles::Worker* KinetoFiles::WorkerOf(const KinetoFileId& id) {
+  const auto worker = workers_.find({id.uid, id.gid});
+  return worker == workers_.end() || id.number == 0 ? nullptr : worker->second.get();
+}
+
+KinetoFileId KinetoFiles::Watch(KinetoFileSpec spec, std::function<void(KinetoFileStage)> changed) {
+  const KinetoFileId id{spec.uid, spec.gid, next_number_++};
+  std::shared_ptr<Worker>& worker = workers_[{spec.uid, spec.gid}];
+  if (worker == nullptr) {
+    worker = std::make_shared<Worker>(User{spec.uid, spec.gid}, settings_);
+    worker->Start();
+  }
+  worker->Watch(id.number, std::move(spec), std::move(changed));
+  return id;
+}
+
+void KinetoFiles::Ship(const KinetoFileId& id, MonoTime until, KinetoPut put, std::function<void(KinetoShipped)> done) {
+  if (Worker* worker = WorkerOf(id)) worker->Ship(id.number, until, std::move(put), std::move(done));
+}
+
+void KinetoFiles::Discard(const KinetoFileId& id, MonoTime until) {
+  if (Worker* worker = WorkerOf(id)) worker->Discard(id.number, until);
+}
+
+}  // namespace lockstep::daemon

@@ -1,0 +1,293 @@
+// Trace files on a real disk: what is taken, what is left alone, what is removed.
+#include "daemon/kineto/kineto_files.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <fstream>
+#include <mutex>
+#include <thread>
+
+#include "daemon/kineto/kineto_config.h"
+#include "daemon/node/temp_folder_fake.h"
+#include "gmock/gmock.h"
+
+namespace lockstep::daemon {
+namespace {
+
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+std::string Inflate(const std::string& bytes) {
+  z_stream stream{};
+  EXPECT_EQ(inflateInit2(&stream, 15 + 16), Z_OK);
+  std::string out(64u << 20, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(inflate(&stream, Z_FINISH), Z_STREAM_END);
+  out.resize(stream.total_out);
+  inflateEnd(&stream);
+  return out;
+}
+
+class KinetoFileTest : public testing::Test {
+ protected:
+  KinetoFileTest() {
+    settings_.settled = Nanos();
+    settings_.look_every = Nanos::Millis(5);
+    settings_.wait_for_room = Nanos::Millis(50);
+    settings_.fallback_folder = folder_.path() + "/fallback";
+    fs::create_directory(settings_.fallback_folder);
+  }
+  KinetoFileSpec Spec() const {
+    KinetoFileSpec spec;
+    spec.process = ProcFs().Find(getpid())->id;
+    spec.uid = geteuid();
+    spec.gid = getegid();
+    spec.client_pid = 42;
+    spec.folder = folder_.path();
+    spec.session = "s";
+    return spec;
+  }
+  std::string Path() const { return folder_.path() + "/" + KinetoFileName("s", 42); }
+  static void Write(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+  KinetoShipped Send(KinetoFile& file) {
+    return file.Send(
+        [this](v1::TraceFile piece) {
+          EXPECT_EQ(piece.offset(), sent_.size());
+          sent_ += piece.data();
+          last_ = piece.last();
+          given_up_ = piece.given_up();
+          return true;
+        },
+        [] { return false; });
+  }
+
+  TempFolder folder_;
+  KinetoFilesSettings settings_;
+  SystemClock clock_;
+  std::string sent_;
+  bool last_ = false;
+  std::string given_up_;
+};
+
+TEST_F(KinetoFileTest, IsThereWhenItsNameIs) {
+  KinetoFile file(Spec(), settings_, clock_);
+  EXPECT_EQ(file.Look(), KinetoFileStage::kNone);
+  Write(Path() + ".tmp", "{");
+  EXPECT_EQ(file.Look(), KinetoFileStage::kWriting);
+  fs::rename(Path() + ".tmp", Path());
+  EXPECT_EQ(file.Look(), KinetoFileStage::kWhole);
+  const KinetoShipped shipped = Send(file);
+  EXPECT_EQ(shipped.trouble, "");
+  EXPECT_EQ(shipped.bytes, sent_.size());
+  EXPECT_TRUE(last_);
+  EXPECT_EQ(Inflate(sent_), "{");
+  file.Remove();
+  EXPECT_FALSE(fs::exists(Path()));
+}
+
+TEST_F(KinetoFileTest, IsRemovedThoughNobodyHasLooked) {
+  KinetoFile file(Spec(), settings_, clock_);
+  Write(Path(), "{}");
+  file.Remove();
+  EXPECT_FALSE(fs::exists(Path()));
+}
+
+TEST_F(KinetoFileTest, OneThatIsWrittenUnderItsNameAtOnceIsWaitedFor) {
+  settings_.settled = Nanos::Millis(60);
+  KinetoFile file(Spec(), settings_, clock_);
+  Write(Path(), "{");
+  EXPECT_NE(file.Look(), KinetoFileStage::kWhole);
+  std::this_thread::sleep_for(std::chrono::milliseconds(40));
+  Write(Path(), "{\"a\"");
+  EXPECT_NE(file.Look(), KinetoFileStage::kWhole) << "it grows";
+  std::this_thread::sleep_for(std::chrono::milliseconds(80));
+  EXPECT_EQ(file.Look(), KinetoFileStage::kWhole);
+}
+
+TEST_F(KinetoFileTest, ALargeFileGoesInPiecesAndGzipAsItIs) {
+  std::string text;
+  for (int i = 0; text.size() < (3u << 20); ++i) text += std::to_string(i * 2654435761u);
+  Write(Path(), text);
+  KinetoFile file(Spec(), settings_, clock_);
+  file.Look();
+  EXPECT_EQ(Send(file).trouble, "");
+  EXPECT_GT(sent_.size(), 1u << 20);
+  const std::string zipped = sent_;
+  EXPECT_TRUE(Inflate(zipped) == text);
+  // The suffix says nothing.
+  Write(Path(), zipped);
+  sent_.clear();
+  KinetoFile again(Spec(), settings_, clock_);
+  again.Look();
+  EXPECT_EQ(Send(again).trouble, "");
+  EXPECT_TRUE(sent_ == zipped);
+}
+
+TEST_F(KinetoFileTest, WhatIsNotAPlainFileOfTheirsIsLeftAlone) {
+  Write(folder_.path() + "/secret", "x");
+  fs::create_symlink(folder_.path() + "/secret", Path());
+  KinetoFile link(Spec(), settings_, clock_);
+  EXPECT_EQ(link.Look(), KinetoFileStage::kNone);
+  fs::remove(Path());
+  ASSERT_EQ(mkfifo(Path().c_str(), 0600), 0);
+  KinetoFile pipe(Spec(), settings_, clock_);
+  EXPECT_EQ(pipe.Look(), KinetoFileStage::kNone) << "and does not hang";
+  fs::remove(Path());
+  fs::create_hard_link(folder_.path() + "/secret", Path());
+  KinetoFile second_name(Spec(), settings_, clock_);
+  second_name.Look();
+  EXPECT_THAT(Send(second_name).trouble, HasSubstr("not a plain file"));
+  EXPECT_EQ(sent_, "");
+  fs::remove(Path());
+  KinetoFileSpec other = Spec();
+  other.uid = geteuid() + 1;
+  Write(Path(), "x");
+  KinetoFile others(other, settings_, clock_);
+  EXPECT_EQ(others.Look(), KinetoFileStage::kNone);
+  others.Remove();
+  EXPECT_TRUE(fs::exists(Path()));
+}
+
+TEST_F(KinetoFileTest, SwappedForALinkAtTheLastMomentItIsNotFollowed) {
+  Write(Path(), "x");
+  KinetoFile file(Spec(), settings_, clock_);
+  EXPECT_EQ(file.Look(), KinetoFileStage::kWhole);
+  Write(folder_.path() + "/secret", "secret");
+  fs::remove(Path());
+  fs::create_symlink(folder_.path() + "/secret", Path());
+  EXPECT_THAT(Send(file).trouble, HasSubstr("cannot open"));
+  EXPECT_EQ(sent_, "");
+}
+
+TEST_F(KinetoFileTest, AClientThatRefusesOurFolderIsFoundWhereItWritesInstead) {
+  KinetoFileSpec spec = Spec();
+  spec.not_before = clock_.Realtime() - Nanos::Seconds(10);
+  const std::string path = settings_.fallback_folder + "/" + KinetoFallbackName(42);
+  Write(path, "old");
+  fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  KinetoFile old(spec, settings_, clock_);
+  EXPECT_EQ(old.Look(), KinetoFileStage::kNone) << "it is of another day";
+  Write(path, "new");
+  KinetoFile file(spec, settings_, clock_);
+  EXPECT_EQ(file.Look(), KinetoFileStage::kWhole);
+  EXPECT_EQ(Send(file).trouble, "");
+  EXPECT_EQ(Inflate(sent_), "new");
+  file.Remove();
+  EXPECT_TRUE(fs::exists(path)) << "not of our naming";
+}
+
+TEST_F(KinetoFileTest, WithoutRoomItGivesUpAndSaysSo) {
+  Write(Path(), std::string(100, 'x'));
+  KinetoFile file(Spec(), settings_, clock_);
+  file.Look();
+  std::string gave_up;
+  const KinetoShipped shipped = file.Send(
+      [&](v1::TraceFile piece) {
+        gave_up = piece.given_up();
+        return !piece.given_up().empty();
+      },
+      [] { return false; });
+  EXPECT_THAT(shipped.trouble, HasSubstr("--spool-bytes"));
+  EXPECT_EQ(gave_up, shipped.trouble);
+}
+
+TEST_F(KinetoFileTest, TooLargeAFileIsNotTaken) {
+  settings_.most_bytes = 10;
+  Write(Path(), std::string(11, 'x'));
+  KinetoFile file(Spec(), settings_, clock_);
+  file.Look();
+  EXPECT_THAT(Send(file).trouble, HasSubstr("shorter time"));
+}
+
+TEST_F(KinetoFileTest, AnEmptyFileIsNoTrace) {
+  Write(Path(), "");
+  KinetoFile file(Spec(), settings_, clock_);
+  file.Look();
+  EXPECT_THAT(Send(file).trouble, HasSubstr("empty"));
+}
+
+class KinetoFilesTest : public KinetoFileTest {
+ protected:
+  bool WaitFor(const std::function<bool()>& condition) {
+    for (int i = 0; i < 1000; ++i) {
+      {
+        std::lock_guard lock(mutex_);
+        if (condition()) return true;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  }
+  KinetoFileId Watch(KinetoFiles& files) {
+    return files.Watch(Spec(), [this](KinetoFileStage stage) {
+      std::lock_guard lock(mutex_);
+      stages_.push_back(stage);
+    });
+  }
+  void Ship(KinetoFiles& files, const KinetoFileId& id, MonoTime until) {
+    files.Ship(
+        id, until,
+        [this](v1::TraceFile piece) {
+          std::lock_guard lock(mutex_);
+          sent_ += piece.data();
+          return true;
+        },
+        [this](KinetoShipped shipped) {
+          std::lock_guard lock(mutex_);
+          shipped_.push_back(std::move(shipped));
+        });
+  }
+  std::mutex mutex_;
+  std::vector<KinetoFileStage> stages_;
+  std::vector<KinetoShipped> shipped_;
+};
+
+TEST_F(KinetoFilesTest, AreWatchedSentAndRemoved) {
+  KinetoFiles files(settings_);
+  const KinetoFileId id = Watch(files);
+  Write(Path() + ".tmp", "{}");
+  ASSERT_TRUE(WaitFor([&] { return stages_ == std::vector{KinetoFileStage::kWriting}; }));
+  fs::rename(Path() + ".tmp", Path());
+  ASSERT_TRUE(WaitFor([&] { return stages_.size() == 2 && stages_[1] == KinetoFileStage::kWhole; }));
+  Ship(files, id, clock_.Monotonic());
+  ASSERT_TRUE(WaitFor([&] { return shipped_.size() == 1; }));
+  EXPECT_EQ(shipped_[0].trouble, "");
+  EXPECT_EQ(Inflate(sent_), "{}");
+  EXPECT_TRUE(WaitFor([&] { return !fs::exists(Path()); }));
+}
+
+TEST_F(KinetoFilesTest, WhatComesAfterwardsIsRemoved) {
+  KinetoFiles files(settings_);
+  const KinetoFileId id = Watch(files);
+  Ship(files, id, clock_.Monotonic() + Nanos::Seconds(20));
+  ASSERT_TRUE(WaitFor([&] { return shipped_.size() == 1; }));
+  EXPECT_THAT(shipped_[0].trouble, HasSubstr("no trace file appeared"));
+  Write(Path(), "{}");
+  EXPECT_TRUE(WaitFor([&] { return !fs::exists(Path()); }));
+  EXPECT_TRUE(stages_.empty());
+}
+
+TEST_F(KinetoFilesTest, EndWhileOneIsSent) {
+  Write(Path(), std::string(1000, 'x'));
+  settings_.wait_for_room = Nanos::Seconds(60);
+  auto files = std::make_unique<KinetoFiles>(settings_);
+  std::atomic<int> tries = 0;
+  files->Ship(
+      Watch(*files), clock_.Monotonic(), [&](const v1::TraceFile&) { return ++tries < 0; }, [](const KinetoShipped&) {});
+  ASSERT_TRUE(WaitFor([&] { return tries > 0; }));
+  files.reset();
+  const int after = tries;
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(tries, after) << "no callback after the end";
+}
+
+}  // namespace
+}  // namespace lockstep::daemon

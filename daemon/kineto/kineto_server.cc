@@ -1,0 +1,363 @@
+#include "daemon/kineto/kineto_server.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <filesystem>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/kineto_folder.h"
+#include "base/log/clean_text.h"
+
+namespace lockstep::daemon {
+namespace {
+
+constexpr int kDatagramsPerTurn = 64;
+constexpr int kSweepMillis = 60'000;
+// Younger sockets may be bound and not yet used.
+constexpr int64_t kLitterSeconds = 120;
+constexpr int kMostLitter = 1000;  // looked at in one sweep, so that answers are not held up
+
+// Both kinds of name end in a zero that counts: the clients' own code binds and sends so.
+socklen_t AbstractAddress(const std::string& name, sockaddr_un* address) {
+  *address = {};
+  address->sun_family = AF_UNIX;
+  std::memcpy(address->sun_path + 1, name.data(), name.size());
+  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size() + 1);
+}
+
+socklen_t PathAddress(const std::string& path, sockaddr_un* address) {
+  *address = {};
+  address->sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(address->sun_path)) return 0;
+  std::memcpy(address->sun_path, path.data(), path.size());
+  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
+}
+
+// Somebody who receives there, as opposed to the file of a process that is gone.
+bool Answers(const sockaddr_un& address, socklen_t length) {
+  const Fd probe(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0 ||
+         (errno != ECONNREFUSED && errno != ENOENT);
+}
+
+std::string PathOf(const std::string& folder) { return absl::StrCat(folder, "/", kKinetoSocketName); }
+
+}  // namespace
+
+struct KinetoServer::Datagram {
+  std::array<std::byte, kLargestKinetoRequest + 1> bytes;
+  size_t length = 0;
+  sockaddr_un from{};
+  socklen_t from_length = 0;
+  ucred peer{};
+  bool has_peer = false;
+};
+
+KinetoServer::KinetoServer(KinetoServerOptions options, const Clock& clock, const ProcessTable& processes,
+                           std::function<void()> ready)
+    : options_(std::move(options)), clock_(clock), processes_(processes), ready_(std::move(ready)) {}
+
+KinetoServer::~KinetoServer() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  if (thread_.joinable()) {
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = write(wakeup_.get(), &one, sizeof(one));
+    thread_.join();
+  }
+  for (const Socket& socket : sockets_) {
+    const std::string path = PathOf(socket.folder);
+    struct stat info {};
+    if (!socket.folder.empty() && lstat(path.c_str(), &info) == 0 && info.st_dev == socket.device &&
+        info.st_ino == socket.inode) {
+      unlink(path.c_str());
+    }
+  }
+}
+
+void KinetoServer::Start() {
+  if (options_.abstract_name) Bind("");
+  for (const std::string& folder : options_.folders) Bind(folder);
+  wakeup_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (sockets_.empty() || !wakeup_.ok()) return;
+  thread_ = std::thread([this] { Run(); });
+}
+
+void KinetoServer::Bind(const std::string& folder) {
+  const std::string shown = folder.empty() ? absl::StrCat("the abstract name ", kKinetoSocketName) : PathOf(folder);
+  sockaddr_un address{};
+  const socklen_t length = folder.empty() ? AbstractAddress(kKinetoSocketName, &address) : PathAddress(PathOf(folder), &address);
+  Fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (length == 0 || !fd.ok()) {
+    troubles_.push_back(absl::StrCat(shown, " cannot be bound: its path is too long"));
+    return;
+  }
+  // A real dynolog keeps its name; a file that nobody answers at is replaced.
+  if (!folder.empty() && !Answers(address, length)) unlink(PathOf(folder).c_str());
+  // Before the first datagram can come: one without credentials is from nobody.
+  const int on = 1;
+  setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+  // Not under another name first, as with our other sockets: clients compare the path that an answer comes from.
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
+    troubles_.push_back(errno == EADDRINUSE
+                            ? absl::StrCat(shown, " belongs to another daemon (dynolog, or another user's lockstepd)")
+                            : absl::StrCat(shown, " cannot be bound: ", std::strerror(errno)));
+    return;
+  }
+  Socket socket{std::move(fd), folder};
+  struct stat info {};
+  if (!folder.empty()) {
+    // Who may ask is decided by credentials; whoever can enter the folder may knock.
+    chmod(PathOf(folder).c_str(), 0666);
+    if (lstat(PathOf(folder).c_str(), &info) == 0) {
+      socket.device = info.st_dev;
+      socket.inode = info.st_ino;
+    }
+  }
+  sockets_.push_back(std::move(socket));
+}
+
+void KinetoServer::Run() {
+  std::vector<pollfd> waits;
+  for (const Socket& socket : sockets_) waits.push_back({socket.fd.get(), POLLIN, 0});
+  waits.push_back({wakeup_.get(), POLLIN, 0});
+  MonoTime sweep_at = clock_.Monotonic();
+  while (true) {
+    poll(waits.data(), waits.size(), kSweepMillis);
+    {
+      std::lock_guard lock(mutex_);
+      if (stopping_) return;
+    }
+    for (size_t i = 0; i < sockets_.size(); ++i) {
+      for (int n = 0; n < kDatagramsPerTurn && ReceiveOne(sockets_[i]); ++n) {
+      }
+    }
+    if (clock_.Monotonic() < sweep_at) continue;
+    sweep_at = clock_.Monotonic() + Nanos::Millis(kSweepMillis);
+    for (const Socket& socket : sockets_) SweepLitter(socket);
+  }
+}
+
+bool KinetoServer::ReceiveOne(const Socket& socket) {
+  Datagram datagram;
+  iovec part{datagram.bytes.data(), datagram.bytes.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(64)> control;
+  msghdr message{};
+  message.msg_name = &datagram.from;
+  message.msg_namelen = sizeof(datagram.from);
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t n = recvmsg(socket.fd.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (n < 0) return errno == EINTR;
+  datagram.length = static_cast<size_t>(n);
+  datagram.from_length = message.msg_namelen;
+  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
+    if (c->cmsg_level != SOL_SOCKET) continue;
+    if (c->cmsg_type == SCM_CREDENTIALS && c->cmsg_len >= CMSG_LEN(sizeof(ucred))) {
+      std::memcpy(&datagram.peer, CMSG_DATA(c), sizeof(ucred));
+      datagram.has_peer = true;
+    } else if (c->cmsg_type == SCM_RIGHTS) {
+      // The protocol passes no descriptors; what somebody slips in is closed.
+      for (size_t offset = 0; CMSG_LEN(offset + sizeof(int)) <= c->cmsg_len; offset += sizeof(int)) {
+        int fd = -1;
+        std::memcpy(&fd, CMSG_DATA(c) + offset, sizeof(fd));
+        close(fd);
+      }
+    }
+  }
+  OnDatagram(socket, datagram);
+  return true;
+}
+
+void KinetoServer::OnDatagram(const Socket& socket, const Datagram& datagram) {
+  if (!datagram.has_peer) return;
+  const auto request = ParseKinetoRequest(std::span(datagram.bytes).first(datagram.length));
+  if (!request.ok()) {
+    std::lock_guard lock(mutex_);
+    ++damaged_;
+    return;
+  }
+  const std::string answer = Answer(*request, datagram.peer);
+  if (!answer.empty()) SendTo(socket, datagram, answer);
+}
+
+std::string KinetoServer::Answer(const KinetoRequest& request, const ucred& peer) {
+  // Nothing pending: a client without an answer would wait 90 ms for it, whoever it belongs to.
+  const bool poll = request.kind == KinetoRequest::Kind::kPoll;
+  const std::string nothing = poll ? EncodeKinetoPollReply("") : EncodeKinetoRegisterReply(-1);
+  if (options_.owner != 0 && peer.uid != options_.owner) {
+    std::lock_guard lock(mutex_);
+    ++strangers_;
+    return nothing;
+  }
+  const std::optional<ProcessInfo> info = peer.pid > 0 ? processes_.Find(peer.pid) : std::nullopt;
+  if (!info) {
+    std::lock_guard lock(mutex_);
+    ++unseen_;
+    return nothing;
+  }
+  if (poll) return AnswerPoll(request, peer, info->id);
+  std::lock_guard lock(mutex_);
+  const auto same_user = per_user_.find(peer.uid);
+  return EncodeKinetoRegisterReply(static_cast<int32_t>(same_user == per_user_.end() ? 1 : same_user->second + 1));
+}
+
+KinetoServer::Client* KinetoServer::FindOrAdd(const ProcessId& process, const ucred& peer) {
+  const auto found = clients_.find(process);
+  if (found != clients_.end()) return &found->second;
+  size_t& same_user = per_user_[peer.uid];
+  if (clients_.size() >= options_.most_processes || same_user >= options_.most_processes_per_user) {
+    ++turned_away_;
+    if (same_user == 0) per_user_.erase(peer.uid);
+    return nullptr;
+  }
+  ++same_user;
+  Client& client = clients_[process];
+  client.poll.process = process;
+  client.poll.uid = peer.uid;
+  return &client;
+}
+
+std::string KinetoServer::AnswerPoll(const KinetoRequest& request, const ucred& peer, const ProcessId& process) {
+  bool tell = false;
+  std::string answer;
+  {
+    std::lock_guard lock(mutex_);
+    Client* client = FindOrAdd(process, peer);
+    if (client == nullptr) return EncodeKinetoPollReply("");
+    KinetoPoll& poll = client->poll;
+    poll.gid = peer.gid;
+    poll.claimed_pids = request.pids;
+    poll.job = request.job;
+    poll.at = clock_.Monotonic();
+    ++poll.polls;
+    poll.idle = (request.wants & KinetoRequest::kActivities) != 0;
+    poll.busy = poll.busy || !poll.idle;
+    poll.tells_busy = (request.wants & KinetoRequest::kEvents) == 0;
+    const bool offer = poll.idle && !client->offer.empty();
+    poll.offered = poll.offered || offer;
+    answer = EncodeKinetoPollReply(offer ? client->offer : std::string());
+    client->news = true;
+    tell = !told_;
+    told_ = true;
+  }
+  if (tell) ready_();
+  return answer;
+}
+
+// A file's name is the sender's word: it must lie in the folder where we listen and be the sender's socket, or root's daemon could be
+// made to write to others.
+void KinetoServer::SendTo(const Socket& socket, const Datagram& datagram, const std::string& answer) const {
+  constexpr size_t kFamily = offsetof(sockaddr_un, sun_path);
+  if (datagram.from_length <= kFamily) return;  // it has bound no name
+  const size_t length = std::min<size_t>(datagram.from_length, sizeof(sockaddr_un)) - kFamily;
+  if (datagram.from.sun_path[0] != '\0') {
+    const std::string path(datagram.from.sun_path, strnlen(datagram.from.sun_path, length));
+    struct stat info {};
+    if (socket.folder.empty() || path.substr(0, path.rfind('/')) != socket.folder || lstat(path.c_str(), &info) != 0 ||
+        !S_ISSOCK(info.st_mode) || info.st_uid != datagram.peer.uid) {
+      return;
+    }
+  }
+  // Full means that it does not read: it will ask again.
+  sendto(socket.fd.get(), answer.data(), answer.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
+         reinterpret_cast<const sockaddr*>(&datagram.from), datagram.from_length);
+}
+
+// Clients leave their sockets' files behind. Those that nobody has open are removed.
+void KinetoServer::SweepLitter(const Socket& socket) const {
+  if (socket.folder.empty()) return;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  std::error_code error;
+  int looked_at = 0;
+  // Step by step: a folder that everybody may write to holds any number. The step of a range's loop throws.
+  for (std::filesystem::directory_iterator entry(socket.folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string path = entry->path().string();
+    struct stat info {};
+    sockaddr_un address{};
+    if (++looked_at > kMostLitter) return;
+    if (!absl::StartsWith(entry->path().filename().string(), kKinetoClientPrefix) || lstat(path.c_str(), &info) != 0 ||
+        !S_ISSOCK(info.st_mode) || now.tv_sec - info.st_mtim.tv_sec < kLitterSeconds) {
+      continue;
+    }
+    const socklen_t length = PathAddress(path, &address);
+    if (length != 0 && !Answers(address, length)) unlink(path.c_str());
+  }
+}
+
+void KinetoServer::Offer(const ProcessId& process, std::string config) {
+  std::lock_guard lock(mutex_);
+  const auto client = clients_.find(process);
+  if (client == clients_.end()) return;
+  client->second.poll.busy = false;
+  client->second.offer = std::move(config);
+}
+
+void KinetoServer::Withdraw(const ProcessId& process) {
+  std::lock_guard lock(mutex_);
+  const auto client = clients_.find(process);
+  if (client != clients_.end()) client->second.offer.clear();
+}
+
+void KinetoServer::Forget(const ProcessId& process) {
+  std::lock_guard lock(mutex_);
+  const auto client = clients_.find(process);
+  if (client == clients_.end()) return;
+  const auto user = per_user_.find(client->second.poll.uid);
+  if (user != per_user_.end() && --user->second == 0) per_user_.erase(user);
+  clients_.erase(client);
+}
+
+std::vector<KinetoPoll> KinetoServer::TakePolls() {
+  std::lock_guard lock(mutex_);
+  told_ = false;
+  std::vector<KinetoPoll> polls;
+  for (auto& [id, client] : clients_) {
+    if (!std::exchange(client.news, false)) continue;
+    polls.push_back(client.poll);
+    client.poll.polls = 0;
+    client.poll.offered = false;
+    client.poll.busy = false;
+  }
+  return polls;
+}
+
+uint64_t KinetoServer::dropped() const {
+  std::lock_guard lock(mutex_);
+  return damaged_;
+}
+
+std::string KinetoServer::Describe() const {
+  std::vector<std::string> parts;
+  for (const Socket& socket : sockets_) {
+    parts.push_back(socket.folder.empty() ? absl::StrCat("answers at the abstract name ", kKinetoSocketName)
+                                          : absl::StrCat("answers at ", PathOf(socket.folder)));
+  }
+  parts.insert(parts.end(), troubles_.begin(), troubles_.end());
+  std::lock_guard lock(mutex_);
+  if (strangers_ > 0) parts.push_back(absl::StrCat("passed over ", strangers_, " requests of other users"));
+  if (unseen_ > 0) {
+    parts.push_back(absl::StrCat("passed over ", unseen_,
+                                 " requests of processes whose pid it cannot see (run the container in the host's pid namespace, or "
+                                 "the daemon in the host's: hostPID)"));
+  }
+  if (turned_away_ > 0) parts.push_back(absl::StrCat("turned away ", turned_away_, " requests: it serves as many processes as it takes"));
+  if (damaged_ > 0) parts.push_back(absl::StrCat("dropped ", damaged_, " datagrams that are no requests"));
+  return CleanText(absl::StrJoin(parts, "; "), 1024);
+}
+
+}  // namespace lockstep::daemon

@@ -1,0 +1,236 @@
+#include "daemon/node/expected_processes.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/client_entry.h"
+#include "base/other_process.h"
+#include "base/files/read_files.h"
+#include "base/log/clean_text.h"
+#include "daemon/node/process.h"
+#include "daemon/node/process_traits.h"
+
+namespace lockstep::daemon {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kSocketVariable[] = "LOCKSTEP_SOCKET";
+constexpr int kMostAncestors = 64;
+constexpr size_t kShown = 128;
+
+// Launchers' names for a rank, the ones people look for first.
+constexpr const char* kRankNames[] = {"LOCKSTEP_RANK",  "RANK",        "OMPI_COMM_WORLD_RANK", "PMIX_RANK",           "SLURM_PROCID", "PMI_RANK",
+                                      "FLUX_TASK_RANK", "PALS_RANKID", "JSM_NAMESPACE_RANK",   "MV2_COMM_WORLD_RANK", "ALPS_APP_PE",  "HOROVOD_RANK"};
+
+bool IsOurProgram(const std::string& name) {
+  return name == "lockstepd" || name == "lockstep" || absl::StartsWith(name, "lockstep-aggreg");
+}
+
+std::string FolderOf(const std::string& path) { return fs::path(path).parent_path().string(); }
+
+}  // namespace
+
+bool ToldProcesses::WithRegisteredAncestor(int32_t pid) const {
+  const ProcFs processes(settings_.proc);
+  for (int i = 0; i < kMostAncestors && pid > 1; ++i) {
+    if (known_.registered(pid)) return true;
+    const auto info = processes.Find(pid);
+    if (!info) return false;
+    pid = info->parent_pid;
+  }
+  return false;
+}
+
+ToldProcesses::Kin ToldProcesses::ReadKin(int32_t pid) const {
+  const auto info = ProcFs(settings_.proc).Find(pid);
+  if (!info) return {};
+  const bool told = known_.asked(info->id) || TellsOfUs(pid, EnvironmentOf(pid));
+  return {info->parent_pid, told && !IsOurProgram(NameOf(pid))};
+}
+
+int32_t ToldProcesses::NearestTold(int32_t pid, Family& family) const {
+  for (int i = 0; i < kMostAncestors && pid > 1; ++i) {
+    auto known = family.find(pid);
+    if (known == family.end()) known = family.emplace(pid, ReadKin(pid)).first;
+    if (known->second.told) return pid;
+    pid = known->second.parent;
+  }
+  return 0;
+}
+
+bool ToldProcesses::OldEnough(int32_t pid) const {
+  const auto info = ProcFs(settings_.proc).Find(pid);
+  std::ifstream file(settings_.proc + "/uptime");
+  double up = 0;
+  if (!info || !(file >> up)) return false;
+  const double started = static_cast<double>(info->id.start_ticks) / static_cast<double>(settings_.ticks_per_second);
+  return up - started >= settings_.patience.seconds();
+}
+
+bool ToldProcesses::Sees(int32_t pid, const std::string& path) const {
+  struct stat found = {};
+  return StatAsSeenBy(settings_.proc, pid, path, &found);
+}
+
+bool ToldProcesses::IsOurSocket(int32_t pid, const std::string& path) const {
+  struct stat theirs = {};
+  struct stat ours = {};
+  if (StatAsSeenBy(settings_.proc, pid, path, &theirs) && ::stat(settings_.socket.c_str(), &ours) == 0) {
+    return theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
+  }
+  return path == settings_.socket;
+}
+
+bool ToldProcesses::TellsOfUs(int32_t pid, const Environment& environment) const {
+  const auto socket = environment.find(kSocketVariable);
+  return socket != environment.end() && IsOurSocket(pid, socket->second);
+}
+
+std::string ToldProcesses::NameOf(int32_t pid) const {
+  std::string name = ReadProcFile(places(), pid, "comm");
+  if (!name.empty() && name.back() == '\n') name.pop_back();
+  return CleanText(name, kShown);
+}
+
+ToldProcesses::Candidate ToldProcesses::Judge(int32_t pid, Family& family) const {
+  Candidate found{.pid = pid, .environment = EnvironmentOf(pid)};
+  const auto socket = found.environment.find(kSocketVariable);
+  if (socket != found.environment.end()) {
+    if (IsOurSocket(pid, socket->second)) {
+      found.tie = Tie::kToldByEnvironment;
+      return found;
+    }
+    // Another daemon's, unless it leads nowhere: then the value is of another mount namespace.
+    if (Sees(pid, socket->second)) return found;
+  }
+  found.told = NearestTold(pid, family);
+  if (found.told != 0) {
+    found.tie = Tie::kBelowOneWhoWasTold;
+  } else if (socket == found.environment.end() &&
+             std::any_of(std::begin(kRankNames), std::end(kRankNames),
+                         [&](const char* name) { return found.environment.count(name) > 0; })) {
+    found.tie = Tie::kRankNobodyTold;
+  }
+  return found;
+}
+
+std::string ToldProcesses::WhyLoadedAndSilent(const Candidate& candidate) const {
+  const auto told = candidate.environment.find(kSocketVariable);
+  const std::string socket = told == candidate.environment.end() ? settings_.socket : told->second;
+  if (!Sees(candidate.pid, socket)) {
+    return absl::StrCat("the client is loaded, but ", CleanText(socket, kShown),
+                        " is not there for it: mount its folder into the container");
+  }
+  struct stat folder = {};
+  if (StatAsSeenBy(settings_.proc, candidate.pid, FolderOf(socket), &folder) && !MapsUser(settings_.proc, candidate.pid, folder.st_uid)) {
+    return absl::StrCat("the client is loaded, but user ", folder.st_uid, ", to whom the folder of ", CleanText(socket, kShown),
+                        " belongs, does not exist in the container's user namespace, so the folder is not trusted: let `lockstep run` in "
+                        "the container start a daemon of its own");
+  }
+  const auto injection = candidate.environment.find(kCudaInjection);
+  if (injection != candidate.environment.end() && !injection->second.empty() && !absl::EndsWith(injection->second, kClientLibrary)) {
+    return absl::StrCat(kCudaInjection, " is ", CleanText(injection->second, kShown),
+                        ", another tool's; the client is preloaded and starts with NCCL's first communicator, which has not come");
+  }
+  return "the client is loaded and did not connect: it runs in another pid namespace (use hostPID), or as a user whom this daemon "
+         "does not serve";
+}
+
+std::string ToldProcesses::WhyDropped(const Candidate& candidate) const {
+  if (candidate.tie == Tie::kRankNobodyTold) {
+    return absl::StrCat("no `lockstep run` told it of a daemon, or its launcher has dropped what that set (ssh, srun --export=NONE): ",
+                        kRunBeforeProgram);
+  }
+  const auto socket = candidate.environment.find(kSocketVariable);
+  if (socket != candidate.environment.end()) {
+    return absl::StrCat(kSocketVariable, " is ", CleanText(socket->second, kShown),
+                        ", which is not there for it: mount its folder into the container");
+  }
+  if (candidate.told == candidate.pid) {
+    return absl::StrCat("what `lockstep run` became has dropped the variables that it set (env -i, sudo, srun --export=NONE): ", kRunBeforeProgram);
+  }
+  return absl::StrCat("a launcher below ", NameOf(candidate.told), " (pid ", candidate.told,
+                      ") has dropped the variables that `lockstep run` set (env -i, sudo, srun --export=NONE, ssh): ", kRunBeforeProgram);
+}
+
+std::string ToldProcesses::Why(const Candidate& candidate, const std::string& maps) const {
+  if (absl::StrContains(maps, kClientLibrary)) return WhyLoadedAndSilent(candidate);
+  const auto injection = candidate.environment.find(kCudaInjection);
+  if (candidate.tie != Tie::kToldByEnvironment) return WhyDropped(candidate);
+  if (injection == candidate.environment.end() || injection->second.empty()) {
+    return absl::StrCat(kCudaInjection, " is not in its environment: a launcher or script has dropped it; ", kRunBeforeProgram);
+  }
+  const std::string value = CleanText(injection->second, kShown);
+  if (!absl::EndsWith(injection->second, kClientLibrary)) {
+    return absl::StrCat(kCudaInjection, " is ", value, ": somebody else has set it, and CUDA loads one library only");
+  }
+  if (!Sees(candidate.pid, injection->second)) {
+    return absl::StrCat(value, " is not there for it: mount the folder into the container");
+  }
+  return absl::StrCat("CUDA has not loaded ", value, ": is it readable for its user, and does the program link CUDA statically with "
+                      "injection switched off? lockstep run --preload loads it otherwise");
+}
+
+std::vector<int32_t> ToldProcesses::Pids(uid_t uid) const {
+  std::vector<int32_t> pids;
+  for (const fs::directory_entry& entry : FolderEntries(settings_.proc)) {
+    int32_t pid = 0;
+    struct stat owner = {};
+    if (!absl::SimpleAtoi(entry.path().filename().string(), &pid) || ::stat(entry.path().c_str(), &owner) != 0) continue;
+    if (uid == 0 || owner.st_uid == uid) pids.push_back(pid);
+  }
+  std::sort(pids.begin(), pids.end());
+  return pids;
+}
+
+ToldProcesses::Environment ToldProcesses::EnvironmentOf(int32_t pid) const {
+  Environment environment;
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(ReadProcFile(places(), pid, "environ"), '\0'))) {
+    if (const size_t equals = line.find('='); equals != std::string::npos) {
+      environment.emplace(line.substr(0, equals), line.substr(equals + 1));
+    }
+  }
+  return environment;
+}
+
+bool ToldProcesses::AnyLives(uid_t uid) const {
+  const std::vector<int32_t> pids = Pids(uid);
+  return std::any_of(pids.begin(), pids.end(), [this](int32_t pid) {
+    const Environment environment = EnvironmentOf(pid);
+    if (environment.count(kSocketVariable) > 0) return TellsOfUs(pid, environment) && !IsOurProgram(NameOf(pid));
+    const auto info = ProcFs(settings_.proc).Find(pid);
+    return info.has_value() && known_.asked(info->id) && !IsOurProgram(NameOf(pid));
+  });
+}
+
+std::vector<std::string> ToldProcesses::Unreached(uid_t uid) const {
+  std::vector<std::string> found;
+  Family family;
+  for (const int32_t pid : Pids(uid)) {
+    const Candidate candidate = Judge(pid, family);
+    if (candidate.tie == Tie::kNone || known_.refused(pid)) continue;
+    if (candidate.tie != Tie::kToldByEnvironment && known_.by_profiler(pid)) continue;
+    const std::string maps = ReadProcFile(places(), pid, "maps");
+    if (!CudaIsUp(places(), pid, maps) || !OldEnough(pid) || WithRegisteredAncestor(pid)) continue;
+    std::string who = absl::StrCat("pid ", pid, ", ", NameOf(pid));
+    for (const char* name : kRankNames) {
+      if (const auto rank = candidate.environment.find(name); rank != candidate.environment.end()) {
+        who = absl::StrCat("rank ", CleanText(rank->second, kShown), " (", who, ")");
+        break;
+      }
+    }
+    found.push_back(absl::StrCat(who, " uses a GPU and has not reached this daemon: ", Why(candidate, maps)));
+  }
+  return found;
+}
+
+}  // namespace lockstep::daemon

@@ -1,0 +1,69 @@
+// A client process on this node, named by what the kernel says of it.
+#ifndef LOCKSTEP_DAEMON_PROCESS_H_
+#define LOCKSTEP_DAEMON_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/fd.h"
+#include "lockstep/v1/common.pb.h"
+
+namespace lockstep::daemon {
+
+struct ProcessId {
+  int32_t pid = 0;           // in the daemon's pid namespace
+  uint64_t start_ticks = 0;  // field 22 of /proc/<pid>/stat: a reused pid differs here
+  auto operator<=>(const ProcessId&) const = default;
+
+  template <typename H>
+  friend H AbslHashValue(H h, const ProcessId& id) {
+    return H::combine(std::move(h), id.pid, id.start_ticks);
+  }
+};
+
+inline ProcessId FromProto(const v1::ProcessKey& key) { return {key.pid(), key.start_ticks()}; }
+inline void ToProto(const ProcessId& id, v1::ProcessKey* key) {
+  key->set_pid(id.pid);
+  key->set_start_ticks(id.start_ticks);
+}
+
+struct ProcessInfo {
+  ProcessId id;
+  int32_t parent_pid = 0;
+  bool ended = false;  // its parent has not taken note yet
+};
+
+// Implemented by: ProcFs, and a table in tests. Any thread.
+class ProcessTable {
+ public:
+  virtual ~ProcessTable() = default;
+  // Nothing when there is no such process, or the kernel hides it.
+  virtual std::optional<ProcessInfo> Find(int32_t pid) const = 0;
+};
+
+class ProcFs final : public ProcessTable {
+ public:
+  explicit ProcFs(std::string root = "/proc") : root_(std::move(root)) {}
+  std::optional<ProcessInfo> Find(int32_t pid) const override;
+
+ private:
+  const std::string root_;
+};
+
+// Readable once the process has ended; none where the kernel has no such descriptors.
+Fd OpenPidFd(pid_t pid);
+
+// Of /proc/<pid>/stat; the program's name in it may hold any character.
+std::optional<ProcessInfo> ParseProcStat(const std::string& text);
+
+// The machine's boot id, or an empty string where the kernel gives none.
+std::string ReadBootId();
+std::string ReadHostName();
+
+}  // namespace lockstep::daemon
+
+#endif  // LOCKSTEP_DAEMON_PROCESS_H_

@@ -1,0 +1,124 @@
+#include "daemon/node/scheduler_jobs.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/job_name.h"
+
+namespace lockstep::daemon {
+namespace {
+
+constexpr int kMostAncestors = 64;
+
+std::string NameOf(const v1::BeginJobRequest& request, const std::string& number) {
+  SlurmNumbers numbers;
+  numbers.job = number;
+  if (request.array_job() != 0 && request.has_array_task()) {
+    numbers.array_job = absl::StrCat(request.array_job());
+    numbers.array_task = absl::StrCat(request.array_task());
+  }
+  if (request.has_step()) numbers.step = absl::StrCat(request.step());
+  return SlurmJobName(numbers);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> SchedulerJobs::Begin(const v1::BeginJobRequest& request) {
+  if (request.job() == 0) return absl::InvalidArgumentError("a job needs its number");
+  SchedulerStep step;
+  step.job = request.job();
+  step.uid = request.uid();
+  step.scheduler_job = absl::StrCat(request.het_leader() != 0 ? request.het_leader() : request.job());
+  step.name = NameOf(request, step.scheduler_job);
+  step.own_name = NameOf(request, absl::StrCat(request.job()));
+  step.tasks = std::max(request.tasks(), 0);
+  if (request.pid() != 0) {
+    const std::optional<ProcessInfo> starter = processes_.Find(request.pid());
+    if (!starter || starter->ended) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("there is no process ", request.pid(), " that the daemon can see: it must be in the daemon's pid namespace"));
+    }
+    step.starter = starter->id;
+  }
+  // A job has several processes of Slurm's on a node that are no step: its batch script's, and the one that waits beside all steps.
+  Take([&](const SchedulerStep& old) {
+    return old.job == step.job && (old.uid != step.uid || (old.name == step.name && old.starter == step.starter));
+  });
+  if (steps_.size() >= kMost) return absl::ResourceExhaustedError(absl::StrCat("the daemon keeps at most ", kMost, " steps"));
+  steps_.push_back(std::move(step));
+  return steps_.back().name;
+}
+
+template <typename Condition>
+std::vector<SchedulerStep> SchedulerJobs::Take(const Condition& condition) {
+  const auto first = std::stable_partition(steps_.begin(), steps_.end(), [&](const SchedulerStep& s) { return !condition(s); });
+  std::vector<SchedulerStep> taken(std::make_move_iterator(first), std::make_move_iterator(steps_.end()));
+  steps_.erase(first, steps_.end());
+  return taken;
+}
+
+std::vector<SchedulerStep> SchedulerJobs::End(uint32_t job) {
+  return Take([&](const SchedulerStep& step) { return step.job == job; });
+}
+
+std::vector<SchedulerStep> SchedulerJobs::EndOfDeadStarters() {
+  return Take([&](const SchedulerStep& step) {
+    if (step.starter.pid == 0) return false;
+    const std::optional<ProcessInfo> now = processes_.Find(step.starter.pid);
+    return !now || now->id != step.starter || now->ended;
+  });
+}
+
+bool SchedulerJobs::HasStarters() const {
+  return std::any_of(steps_.begin(), steps_.end(), [](const SchedulerStep& step) { return step.starter.pid != 0; });
+}
+
+const SchedulerStep* SchedulerJobs::StepAbove(const ProcessInfo& process) const {
+  if (!HasStarters()) return nullptr;
+  std::optional<ProcessInfo> ancestor = process;
+  for (int i = 0; i < kMostAncestors && ancestor; ++i) {
+    for (const SchedulerStep& step : steps_) {
+      if (step.starter.pid != 0 && step.starter == ancestor->id) return &step;
+    }
+    if (ancestor->parent_pid <= 1) break;
+    ancestor = processes_.Find(ancestor->parent_pid);
+  }
+  return nullptr;
+}
+
+absl::Status SchedulerJobs::CheckClaim(uid_t uid, const Identity& identity) const {
+  for (const SchedulerStep& step : steps_) {
+    if (step.uid == uid) continue;
+    const std::string number = absl::StrCat(step.job);
+    const bool theirs = MeansJob(identity.job, {step.own_name, kSlurmSource, number}) || identity.scheduler_job == number ||
+                        MeansJob(step.own_name, {identity.job, kSlurmSource, identity.scheduler_job});
+    if (!theirs) continue;
+    return absl::PermissionDeniedError(absl::StrCat("it says that it belongs to job ", identity.job, ", which is user ", step.uid,
+                                                    "'s as Slurm says, and it is user ", uid,
+                                                    "'s: unset LOCKSTEP_JOB and Slurm's variables, which it has from elsewhere"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SchedulerJobs::Judge(const ProcessInfo& process, uid_t uid, Identity& identity) const {
+  const SchedulerStep* step = StepAbove(process);
+  if (step != nullptr && step->uid != uid) {
+    return absl::PermissionDeniedError(absl::StrCat("it runs in Slurm's job ", step->name, ", which is user ", step->uid,
+                                                    "'s, as user ", uid, ": only the job's user is captured in it"));
+  }
+  // A name of the user's own choice stays (contract.md), as long as it is not somebody else's job.
+  if (step != nullptr && identity.job_source != "LOCKSTEP") {
+    identity.job = step->name;
+    identity.job_source = kSlurmSource;
+  }
+  if (step != nullptr) {
+    identity.scheduler_job = step->scheduler_job;
+    identity.job_by_scheduler = true;
+    if (identity.rank_source == kSlurmSource && identity.world_size == 0 && step->tasks > identity.rank) identity.world_size = step->tasks;
+  }
+  return CheckClaim(uid, identity);
+}
+
+}  // namespace lockstep::daemon

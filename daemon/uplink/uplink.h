@@ -1,0 +1,144 @@
+// The stream to one aggregator: registers, sends ranks, states, batches and clock samples up, hands requests
+// down.
+//
+// Its own threads: one writes (and connects anew, with back-off), one reads, one exchanges clocks. What
+// arrives goes to UplinkEvents on one of those threads. Batches come from the spool, so a broken stream loses
+// nothing: after the next Register what was not stored is sent again under the same numbers.
+#ifndef LOCKSTEP_DAEMON_UPLINK_H_
+#define LOCKSTEP_DAEMON_UPLINK_H_
+
+#include <grpcpp/channel.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "base/log/log.h"
+#include "base/rpc/token.h"
+#include "daemon/captures.h"
+#include "daemon/uplink/clock_sync.h"
+#include "daemon/drain/spool.h"
+#include "lockstep/v1/ingest.grpc.pb.h"
+
+namespace lockstep::daemon {
+
+// Implemented by: Daemon, and tests. Any thread; must not block.
+class UplinkEvents {
+ public:
+  virtual ~UplinkEvents() = default;
+  // Registered, and the ranks are on their way.
+  virtual void OnUplinkUp(UplinkId uplink) = 0;
+  // The stream broke, or never came about. `last`: there will be no other.
+  virtual void OnUplinkDown(UplinkId uplink, const absl::Status& why, bool last) = 0;
+  // Arm, Start or Stop.
+  virtual void OnRequest(UplinkId uplink, const v1::FromAggregator& request) = 0;
+};
+
+struct UplinkOptions {
+  UplinkId id = 0;
+  // Makes the channel anew for each attempt; `redirect` is empty or the address that the aggregator named.
+  // Called on the uplink's thread.
+  std::function<absl::StatusOr<std::shared_ptr<grpc::Channel>>(const std::string& redirect)> connect;
+  std::string name;  // for the log
+  rpc::Token token;
+  // kReconnect: whenever the stream breaks, for ever. kOnce: the channel is connected already, and when it
+  // breaks, that is it. kWhileThere: as kReconnect, until no attempt has succeeded for `gone_after`.
+  enum class Mode : uint8_t { kReconnect, kOnce, kWhileThere };
+  Mode mode = Mode::kReconnect;
+  Nanos gone_after = Nanos::Seconds(60);
+  std::string node_id;
+  std::string host_name;
+  std::string version;
+  uint64_t session = 0;  // random
+  uint64_t spool_limit_bytes = 0;  // to be told
+  Nanos register_timeout = Nanos::Seconds(10);
+};
+
+class Uplink {
+ public:
+  // All references outlive this.
+  Uplink(UplinkOptions options, std::shared_ptr<Spool> spool, const Clock& clock, UplinkEvents& events,
+         Log& log);
+  // Breaks the stream and waits for the threads.
+  ~Uplink();
+  Uplink(const Uplink&) = delete;
+  Uplink& operator=(const Uplink&) = delete;
+
+  void Start();
+  // Waits, at most so long, until the aggregator has acknowledged all there is.
+  void Flush(Nanos at_most);
+
+  // The whole list; the latest counts. Any thread, as all below.
+  void SetRanks(std::vector<v1::Rank> ranks);
+  void SendStates(v1::RankStates states);
+  void SetClockPace(ClockPace pace) { clock_sync_.SetPace(pace); }
+  OffsetEstimate Offset() const { return clock_sync_.Estimate(); }
+
+  bool up() const { return up_; }
+  // Why it is not up, as of the last attempt.
+  std::string trouble();
+  const std::shared_ptr<Spool>& spool() const { return spool_; }
+  const UplinkOptions& options() const { return options_; }
+  // When it was registered last; 0 before.
+  HostTime connected_at() const { return HostTime(connected_at_ns_); }
+  // How often it has been.
+  uint64_t registrations() const { return registrations_; }
+
+ private:
+  using Stream = grpc::ClientReaderWriter<v1::FromDaemon, v1::FromAggregator>;
+  static constexpr size_t kMostStates = 4096;
+  // As often as clocks are exchanged where nothing is captured, which is what wakes the writer.
+  static constexpr Nanos kHealthPause = Nanos::Seconds(9);
+
+  void Run();
+  absl::Status RunStream(bool* registered);
+  absl::Status Handshake(Stream& stream);
+  void ReadLoop(Stream& stream);
+  void OnMessage(const v1::FromAggregator& message);
+  absl::Status WriteLoop(Stream& stream);
+  // The next message to write, ranks and states before data; false when there is none.
+  bool NextMessage(v1::FromDaemon& message);
+  bool WaitConnected(grpc::Channel& channel);
+  void Wake();
+  v1::DaemonHealth Health() const;
+
+  const UplinkOptions options_;
+  const std::shared_ptr<Spool> spool_;
+  const Clock& clock_;
+  UplinkEvents& events_;
+  Log& log_;
+  ClockSync clock_sync_;
+  std::atomic<bool> up_ = false;
+  std::atomic<int64_t> connected_at_ns_ = 0;
+  std::atomic<uint64_t> registrations_ = 0;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  bool broken_ = false;  // the reader saw the stream's end
+  bool spool_ready_ = false;
+  bool ranks_changed_ = false;
+  std::vector<v1::Rank> ranks_;
+  std::deque<v1::RankStates> states_;
+  std::optional<v1::Register> registered_;
+  std::string redirect_;
+  std::optional<MonoTime> health_told_;  // the writer's
+  std::string trouble_;
+  grpc::ClientContext* context_ = nullptr;  // of the stream that runs
+  std::thread thread_;
+};
+
+}  // namespace lockstep::daemon
+
+#endif  // LOCKSTEP_DAEMON_UPLINK_H_

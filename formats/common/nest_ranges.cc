@@ -1,0 +1,22 @@
+#include "formats/common/nest_ranges.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace lockstep::trace {
+
+void NestRanges(std::vector<store::HostRange>& ranges) {
+  std::stable_sort(ranges.begin(), ranges.end(), [](const store::HostRange& a, const store::HostRange& b) {
+    return a.start != b.start ? a.start < b.start : a.end > b.end;
+  });
+  absl::flat_hash_map<ThreadId, std::vector<HostTime>> open;
+  for (store::HostRange& range : ranges) {
+    std::vector<HostTime>& ends = open[range.thread];
+    while (!ends.empty() && ends.back() <= range.start && ends.back() < range.end) ends.pop_back();
+    range.depth = static_cast<uint32_t>(ends.size());
+    ends.push_back(range.end);
+  }
+}
+
+}  // namespace lockstep::trace

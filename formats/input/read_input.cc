@@ -1,0 +1,208 @@
+// ReadInput(): files and folders of a command line into one capture.
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "capture/infer/infer_groups.h"
+#include "capture/store/records.h"
+#include "formats/common/byte_source.h"
+#include "formats/kineto/kineto_capture.h"
+#include "formats/kineto/kineto_reader.h"
+#include "formats/nsys/nsys_input.h"
+#include "formats/common/nvtx_frames.h"
+#include "aggregator/trace/readers.h"
+#include "formats/nsys/sqlite_database.h"
+#include "formats/timeline/timeline_reader.h"
+#include "formats/common/trace_files.h"
+
+namespace lockstep::trace {
+namespace {
+
+struct Opened {
+  TraceFile from;
+  OpenedTrace trace;
+};
+
+absl::StatusOr<std::vector<Opened>> OpenAll(const std::vector<TraceFile>& files) {
+  std::vector<Opened> opened;
+  for (const TraceFile& file : files) {
+    auto trace = OpenTrace(file.path);
+    if (!trace.ok()) return trace.status();
+    opened.push_back({file, std::move(*trace)});
+  }
+  return opened;
+}
+
+// Sums what all files have read so far.
+class Progress {
+ public:
+  Progress(const ReadOptions& options, uint64_t total) : options_(options), total_(total) {}
+  void Advance(uint64_t bytes) {
+    const uint64_t done = done_ += bytes;
+    if (options_.progress) options_.progress(done, total_);
+  }
+
+ private:
+  const ReadOptions& options_;
+  uint64_t total_;
+  std::atomic<uint64_t> done_{0};
+};
+
+std::vector<ReadFile> ReadAll(std::vector<Opened> opened, const ReadOptions& options) {
+  uint64_t total = 0;
+  for (const Opened& o : opened) total += o.trace.bytes;
+  Progress progress(options, total);
+  const size_t threads = std::max(1, options.threads);
+  // As many files as threads: one thread each, whose caches then hold a block from inflating to parsing.
+  // Fewer: each file's inflating runs beside its parsing.
+  const ReadMode mode = 2 * opened.size() <= threads ? ReadMode::kPipeline : ReadMode::kOneThread;
+  std::vector<size_t> largest_first(opened.size());
+  for (size_t i = 0; i < opened.size(); ++i) largest_first[i] = i;
+  std::stable_sort(largest_first.begin(), largest_first.end(),
+                   [&opened](size_t a, size_t b) { return opened[a].trace.bytes > opened[b].trace.bytes; });
+  std::vector<ReadFile> files(opened.size());
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t turn = next++; turn < opened.size(); turn = next++) {
+      Opened& o = opened[largest_first[turn]];
+      uint64_t reported = 0;
+      KinetoFile content = ReadKineto(*o.trace.source, mode, options.host, [&](uint64_t consumed) {
+        progress.Advance(consumed - reported);
+        reported = consumed;
+      });
+      o.trace.source.reset();
+      files[largest_first[turn]] = {std::move(o.from), std::move(content)};
+    }
+  };
+  std::vector<std::thread> helpers;
+  for (size_t i = 1; i < std::min(threads, opened.size()); ++i) helpers.emplace_back(work);
+  work();
+  for (std::thread& helper : helpers) helper.join();
+  return files;
+}
+
+// What to call an import: the folder it came from, or the file.
+std::string NameOf(const std::vector<TraceFile>& files) {
+  // Where the working directory is gone no path is absolute.
+  std::error_code error;
+  std::filesystem::path first = std::filesystem::absolute(files.front().path, error).lexically_normal();
+  if (error) first = files.front().path;
+  return files.size() == 1 ? first.filename().string() : first.parent_path().filename().string();
+}
+
+absl::StatusOr<store::Capture> ReadOneTimeline(Opened& opened, const ReadOptions& options) {
+  const uint64_t total = opened.trace.bytes;
+  return ReadTimeline(*opened.trace.source, opened.from.path, [&options, total](uint64_t done) {
+    if (options.progress) options.progress(done, total);
+  });
+}
+
+// The one timeline among the files, if there is one; it holds a whole job, so nothing may stand beside it.
+absl::StatusOr<Opened*> FindTimeline(std::vector<Opened>& opened) {
+  for (Opened& o : opened) {
+    if (!IsTimeline(Peek(o.trace.source, kTimelineMagic.size()))) continue;
+    if (opened.size() == 1) return &o;
+    return absl::InvalidArgumentError(
+        absl::StrCat(o.from.path, " is the timeline of a whole job; give it alone, without other traces"));
+  }
+  return nullptr;
+}
+
+// nullopt: none of the files is an nsys export. Beside one that was found in a folder other traces are left out, since nobody said which
+// are meant.
+absl::StatusOr<std::optional<store::Capture>> ReadNsysAmong(std::vector<Opened>& opened, const ReadOptions& options) {
+  std::vector<NsysInput> inputs;
+  std::vector<Opened> others;
+  for (Opened& o : opened) {
+    if (IsSqlite(Peek(o.trace.source, kSqliteMagicBytes))) {
+      inputs.push_back({o.from, std::move(o.trace.source), o.trace.bytes});
+    } else {
+      others.push_back(std::move(o));
+    }
+  }
+  if (inputs.empty()) {
+    opened = std::move(others);
+    return std::nullopt;
+  }
+  for (const Opened& o : others) {
+    if (!o.from.named) continue;
+    return absl::InvalidArgumentError(absl::StrCat(o.from.path, " is no nsys export and ", inputs.front().from.path,
+                                                   " is one; give one kind of traces at a time"));
+  }
+  auto capture = ReadNsysInput(std::move(inputs), options);
+  if (!capture.ok()) return capture.status();
+  for (const Opened& o : others) capture->notes.push_back(absl::StrCat(o.from.path, " is no nsys export (left out)"));
+  return std::move(*capture);
+}
+
+// Files of one kind.
+absl::StatusOr<store::Capture> ReadOpened(std::vector<Opened> opened, const ReadOptions& options) {
+  auto nsys = ReadNsysAmong(opened, options);
+  if (!nsys.ok()) return nsys.status();
+  if (*nsys) return std::move(**nsys);
+  const auto timeline = FindTimeline(opened);
+  if (!timeline.ok()) return timeline.status();
+  return *timeline != nullptr ? ReadOneTimeline(**timeline, options) : JoinKinetoFiles(ReadAll(std::move(opened), options));
+}
+
+}  // namespace
+
+absl::StatusOr<store::Capture> LoadCapture(const std::string& folder, const ReadOptions& options) {
+  auto recorded = store::ReadRecords(folder, options.progress);
+  if (!recorded.ok()) return recorded.status();
+  store::Capture& capture = recorded->capture;
+  std::vector<Opened> opened;
+  std::vector<size_t> place_of;  // of the opened, among the traces
+  for (size_t i = 0; i < recorded->traces.size(); ++i) {
+    store::RecordedTrace& trace = recorded->traces[i];
+    if (trace.path.empty()) continue;
+    auto source = OpenTrace(trace.path);
+    if (source.ok()) {
+      opened.push_back({{trace.path, true}, std::move(*source)});
+      place_of.push_back(i);
+    } else {
+      trace.path.clear();
+      trace.text = std::string(source.status().message());
+    }
+  }
+  std::vector<ReadFile> files(recorded->traces.size());
+  std::vector<ReadFile> read = ReadAll(std::move(opened), options);
+  for (size_t i = 0; i < read.size(); ++i) files[place_of[i]] = std::move(read[i]);
+  JoinRecordedTraces(std::move(recorded->traces), std::move(files), capture);
+  store::Finish(capture);
+  align::InferGroups(capture);
+  if (options.host == HostDetail::kFrames) AddNvtxFrames(capture);
+  return std::move(capture);
+}
+
+absl::StatusOr<store::Capture> ReadInput(std::span<const std::string> paths, const ReadOptions& options) {
+  auto input = FindInputFiles(paths);
+  if (!input.ok()) return input.status();
+  if (!input->captures.empty()) {
+    if (input->captures.size() == 1 && input->traces.empty()) {
+      return LoadCapture(input->captures.front(), options);
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat(input->captures.front(),
+                     " is a capture of its own; give it alone, without other captures or traces"));
+  }
+  auto opened = OpenAll(input->traces);
+  if (!opened.ok()) return absl::InvalidArgumentError(opened.status().message());
+  auto capture = ReadOpened(std::move(*opened), options);
+  if (!capture.ok()) return capture.status();
+  if (capture->id.empty()) capture->id = NameOf(input->traces);
+  store::Finish(*capture);
+  align::InferGroups(*capture);
+  if (options.host == HostDetail::kFrames) AddNvtxFrames(*capture);
+  return capture;
+}
+
+}  // namespace lockstep::trace

@@ -1,0 +1,68 @@
+// Hands event blocks from the thread that reads to the thread that parses, and the emptied ones back.
+#ifndef LOCKSTEP_AGGREGATOR_TRACE_BLOCK_QUEUE_H_
+#define LOCKSTEP_AGGREGATOR_TRACE_BLOCK_QUEUE_H_
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "formats/kineto/trace_document.h"
+
+namespace lockstep::trace {
+
+// One reader, one parser. At most kBlocks blocks exist, so memory is bounded whoever is slower.
+class BlockQueue {
+ public:
+  // Reader: an empty block to fill; waits while all are full.
+  EventBlock TakeEmpty() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !empty_.empty() || made_ < kBlocks; });
+    if (empty_.empty()) {
+      ++made_;
+      return {};
+    }
+    return Pop(empty_);
+  }
+  void PushFull(EventBlock block) { Push(full_, std::move(block)); }
+  void Close() {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    changed_.notify_all();
+  }
+
+  // Parser: the next block in order; nullopt when the reader closed and all are taken.
+  std::optional<EventBlock> TakeFull() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !full_.empty() || closed_; });
+    if (full_.empty()) return std::nullopt;
+    return Pop(full_);
+  }
+  void PushEmpty(EventBlock block) { Push(empty_, std::move(block)); }
+
+ private:
+  static constexpr int kBlocks = 4;
+
+  static EventBlock Pop(std::deque<EventBlock>& blocks) {
+    EventBlock block = std::move(blocks.front());
+    blocks.pop_front();
+    return block;
+  }
+  void Push(std::deque<EventBlock>& blocks, EventBlock block) {
+    std::lock_guard lock(mutex_);
+    blocks.push_back(std::move(block));
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<EventBlock> full_;
+  std::deque<EventBlock> empty_;
+  int made_ = 0;
+  bool closed_ = false;
+};
+
+}  // namespace lockstep::trace
+
+#endif  // LOCKSTEP_AGGREGATOR_TRACE_BLOCK_QUEUE_H_

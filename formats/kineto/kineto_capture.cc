@@ -1,0 +1,427 @@
+#include "formats/kineto/kineto_capture.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "formats/common/assign_api_calls.h"
+#include "formats/common/nest_ranges.h"
+
+namespace lockstep::trace {
+namespace {
+
+using store::Capture;
+using store::RankData;
+
+// Why a file gives nothing to analyse, as the end of a sentence that begins with its name; empty: it does.
+std::string WhyUnusable(const KinetoFile& file) {
+  const std::string cut = file.broken_off.empty() ? "" : absl::StrCat(": ", file.broken_off);
+  if (!file.is_json)
+    return absl::StrCat(" is no JSON", cut, "; give a trace that PyTorch's profiler or Lockstep wrote");
+  if (!file.has_events) {
+    if (!cut.empty()) return absl::StrCat(" is damaged before its first row", cut, "; copy it again");
+    return " is JSON but no trace: it has no \"traceEvents\"";
+  }
+  if (file.devices.empty()) {
+    if (!cut.empty())
+      return absl::StrCat(" holds no device activity before it breaks off", cut, "; copy it again");
+    if (file.damage.count() != 0)
+      return absl::StrCat(" holds no device activity that can be read; ", file.damage.Describe());
+    return " holds no device activity; record it with ProfilerActivity.CUDA";
+  }
+  return "";
+}
+
+// Unrelated JSON beside traces (a report, a configuration) is normal; everything else in a folder deserves
+// more attention.
+absl::Status DropUnusable(std::vector<ReadFile>& files, Capture& capture) {
+  std::vector<ReadFile> usable;
+  std::string first_reason;
+  const bool only = files.size() == 1;
+  for (ReadFile& file : files) {
+    const std::string why = WhyUnusable(file.content);
+    if (why.empty()) {
+      usable.push_back(std::move(file));
+      continue;
+    }
+    std::string sentence = absl::StrCat(file.from.path, why);
+    if (file.from.named || only) return absl::InvalidArgumentError(sentence);
+    if (first_reason.empty()) first_reason = sentence;
+    capture.notes.push_back(absl::StrCat(sentence, " (left out)"));
+  }
+  if (usable.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("none of the ", files.size(), " files can be used; the first: ", first_reason));
+  }
+  // Half a trace beside whole ones would look like a rank that did less.
+  const auto whole = [](const ReadFile& f) { return f.content.broken_off.empty(); };
+  if (std::any_of(usable.begin(), usable.end(), whole)) {
+    for (const ReadFile& file : usable) {
+      if (whole(file)) continue;
+      capture.notes.push_back(absl::StrCat(file.from.path, " is damaged (", file.content.broken_off,
+                                           ") and left out; alone it is read up to the damage"));
+    }
+    std::erase_if(usable, [&whole](const ReadFile& f) { return !whole(f); });
+  }
+  files = std::move(usable);
+  return absl::OkStatus();
+}
+
+struct Named {
+  RankId rank;
+  std::string source;
+};
+
+Named NameRank(const ReadFile& file, size_t place) {
+  if (file.content.rank) return {*file.content.rank, "distributedInfo"};
+  if (const auto rank = RankInFileName(file.from.path)) return {*rank, "file name"};
+  return {RankId(static_cast<int32_t>(place)), "position"};
+}
+
+absl::Status CheckRanksDiffer(const std::vector<ReadFile>& files, const std::vector<Named>& names) {
+  absl::flat_hash_map<RankId, size_t> first;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const auto [it, fresh] = first.try_emplace(names[i].rank, i);
+    if (fresh) continue;
+    const std::string what = names[i].source == "distributedInfo" ? "say that they are" : "would both be";
+    return absl::InvalidArgumentError(absl::StrCat(files[it->second].from.path, " and ", files[i].from.path,
+                                                   " ", what, " rank ", names[i].rank.value(),
+                                                   "; give one file per rank"));
+  }
+  return absl::OkStatus();
+}
+
+class Hosts {
+ public:
+  explicit Hosts(Capture& capture) : capture_(capture) {}
+  uint32_t Of(const ReadFile& file, RankId rank) {
+    std::string id = file.content.host_name;
+    if (id.empty()) id = NodeInFileName(file.from.path);
+    if (id.empty()) id = absl::StrCat("rank ", rank.value());
+    const auto [it, fresh] = known_.try_emplace(id, static_cast<uint32_t>(capture_.hosts.size()));
+    if (fresh) capture_.hosts.push_back({.id = id, .name = id});
+    return it->second;
+  }
+
+ private:
+  Capture& capture_;
+  absl::flat_hash_map<std::string, uint32_t> known_;
+};
+
+class Groups {
+ public:
+  explicit Groups(Capture& capture) : capture_(capture) {}
+  // Places of a file's groups in the capture's table.
+  std::vector<uint32_t> Add(const std::vector<store::Group>& groups) {
+    std::vector<uint32_t> places;
+    for (const store::Group& group : groups) {
+      const auto [it, fresh] = known_.try_emplace(group.key, static_cast<uint32_t>(capture_.groups.size()));
+      if (fresh) capture_.groups.push_back(group);
+      places.push_back(it->second);
+    }
+    return places;
+  }
+
+ private:
+  Capture& capture_;
+  absl::flat_hash_map<std::string, uint32_t> known_;
+};
+
+// Stamps onto the absolute clock, names into the capture's table.
+class Rebase {
+ public:
+  Rebase(const KinetoFile& file, store::StringTable& strings) : base_(file.base) {
+    names_.reserve(file.strings.size());
+    for (uint32_t i = 0; i < file.strings.size(); ++i)
+      names_.push_back(strings.Intern(file.strings.Text(NameId(i))));
+  }
+  template <typename Row>
+  void Times(std::vector<Row>& rows) const {
+    if (base_ == Nanos()) return;
+    for (Row& row : rows) {
+      row.start = Shift(row.start);
+      row.end = Shift(row.end);
+    }
+  }
+  template <typename Row>
+  void TimesAndNames(std::vector<Row>& rows) const {
+    for (Row& row : rows) {
+      row.start = Shift(row.start);
+      row.end = Shift(row.end);
+      row.name = names_[row.name.value()];
+    }
+  }
+  NameId Name(NameId id) const { return names_[id.value()]; }
+  // A base and a stamp that are both hostile must not overflow; such a sum is as wrong as its parts.
+  HostTime Shift(HostTime t) const { return ShiftBy(base_, t); }
+  static HostTime ShiftBy(Nanos base, HostTime t) {
+    int64_t sum = 0;
+    return __builtin_add_overflow(t.ns(), base.ns(), &sum) ? t : HostTime(sum);
+  }
+
+ private:
+  Nanos base_;
+  std::vector<NameId> names_;
+};
+
+void RebaseDetail(const Rebase& rebase, store::FrameDetail& detail) {
+  for (NameId* name : {&detail.shapes, &detail.types, &detail.stack, &detail.modules}) *name = rebase.Name(*name);
+}
+
+// Null where the file has none.
+std::shared_ptr<const store::HostFrames> TakeFrames(store::HostFrames&& read, const Rebase& rebase) {
+  if (read.frames.empty() && read.allocations.empty()) return nullptr;
+  auto taken = std::make_shared<store::HostFrames>(std::move(read));
+  rebase.TimesAndNames(taken->frames);
+  for (store::FrameDetail& detail : taken->details) RebaseDetail(rebase, detail);
+  for (store::AllocationEvent& event : taken->allocations) event.time = rebase.Shift(event.time);
+  // Of frames that begin and end together the source wrote the outer one first, or has told by its ids; the order of the file is kept.
+  std::stable_sort(taken->frames.begin(), taken->frames.end(), [](const store::HostFrame& a, const store::HostFrame& b) {
+    return std::tie(a.thread, a.start, b.end) < std::tie(b.thread, b.start, a.end);
+  });
+  std::stable_sort(taken->allocations.begin(), taken->allocations.end(),
+                   [](const store::AllocationEvent& a, const store::AllocationEvent& b) { return a.time < b.time; });
+  return taken;
+}
+
+void DealSyncs(const std::vector<KinetoSync>& syncs, std::span<RankData> entries) {
+  for (const KinetoSync& sync : syncs) {
+    size_t entry = 0;
+    for (size_t i = 0; i < entries.size(); ++i) {
+      if (entries[i].device == sync.device) entry = i;
+    }
+    entries[entry].syncs.push_back(sync.sync);
+    if (sync.record.event != store::kNone) entries[entry].event_records.push_back(sync.record);
+  }
+}
+
+// Our writer ends a step a nanosecond early where the next begins (docs/formats/kineto.md).
+void CloseSteps(const KinetoFile& file, std::vector<store::HostRange>& ranges) {
+  std::map<ThreadId, store::HostRange*> before;
+  for (store::HostRange& range : ranges) {
+    if (!file.strings.Text(range.name).starts_with("ProfilerStep#")) continue;
+    store::HostRange*& last = before[range.thread];
+    if (last != nullptr && last->end < range.start && last->end + Nanos(1) == range.start) last->end = range.start;
+    last = &range;
+  }
+}
+
+// Over what the rows say.
+void TakeOwn(const KinetoFile& file, const Rebase& rebase, RankData& rank) {
+  rank.window = {rebase.Shift(file.own->window.start), rebase.Shift(file.own->window.end)};
+  rank.incarnation = file.own->incarnation;
+  if (rank.has_properties) rank.properties.uuid = file.own->device_uuid;
+}
+
+void AddLosses(const KinetoFile& file, RankData& rank) {
+  if (file.damage.count() == 0 && file.broken_off.empty()) return;
+  std::string reason = file.damage.Describe();
+  if (!file.broken_off.empty()) absl::StrAppend(&reason, reason.empty() ? "" : "; ", file.broken_off);
+  rank.losses.push_back({.stage = "import",
+                         .kind = "",
+                         // A file that breaks off lost at least the row it breaks off in.
+                         .records = std::max<uint64_t>(file.damage.count(), file.broken_off.empty() ? 0 : 1),
+                         .reason = std::move(reason),
+                         .from = rank.window.start,
+                         .to = rank.window.end});
+}
+
+// The file's rows become one entry per device.
+void AddRanks(ReadFile read, const Named& name, uint32_t host, const std::vector<uint32_t>& groups,
+              Capture& capture) {
+  KinetoFile& file = read.content;
+  const Rebase rebase(file, capture.strings);
+  const size_t first = capture.ranks.size();
+  for (KinetoDevice& device : file.devices) {
+    RankData& rank = capture.ranks.emplace_back();
+    rank.rank = name.rank;
+    rank.rank_source = name.source;
+    rank.host = host;
+    rank.device = device.device;
+    rank.pid = file.pid;
+    rank.source_file = read.from.path;
+    rank.window = {rebase.Shift(file.window.start), rebase.Shift(file.window.end)};
+    if (const auto it = file.properties.find(device.device.value()); it != file.properties.end()) {
+      rank.properties = it->second;
+      rank.has_properties = true;
+    }
+    if (file.own) TakeOwn(file, rebase, rank);
+    rank.activities = std::move(device.activities);
+    rank.kernel_details = std::move(device.kernel_details);
+    rank.copy_details = std::move(device.copy_details);
+    rank.collectives = std::move(device.collectives);
+    rebase.TimesAndNames(rank.activities);
+    for (store::Collective& c : rank.collectives) {
+      if (c.group != store::kNone) c.group = groups[c.group];
+      c.datatype = rebase.Name(c.datatype);
+    }
+  }
+  const std::span<RankData> entries(capture.ranks.data() + first, capture.ranks.size() - first);
+  if (file.own) CloseSteps(file, file.ranges);
+  rebase.TimesAndNames(file.api_calls);
+  rebase.TimesAndNames(file.ranges);
+  NestRanges(file.ranges);
+  DealApiCalls(std::move(file.api_calls), entries);
+  DealSyncs(file.syncs, entries);
+  for (RankData& entry : entries) rebase.Times(entry.syncs);
+  if (const std::string gaps = DescribeClosedGaps(file.operators, file.data_loader); !gaps.empty())
+    capture.notes.push_back(absl::StrCat(read.from.path, gaps));
+  store::HostUnions unions{file.operators.Take(), file.data_loader.Take()};
+  rebase.Times(unions.operators);
+  rebase.Times(unions.data_loader);
+  const std::shared_ptr<const store::HostFrames> frames = TakeFrames(std::move(file.frames), rebase);
+  for (RankData& entry : entries) entry.frames = frames;
+  for (RankData& entry : entries.subspan(1)) {
+    entry.ranges = file.ranges;
+    entry.unions = unions;
+  }
+  entries[0].ranges = std::move(file.ranges);
+  entries[0].unions = std::move(unions);
+  if (file.own) {
+    for (store::Loss& loss : file.own->losses) {
+      loss.from = entries[0].window.start;
+      loss.to = entries[0].window.end;
+      entries[0].losses.push_back(std::move(loss));
+    }
+  }
+  AddLosses(file, entries[0]);
+}
+
+void NoteInference(const std::vector<Named>& names, Capture& capture) {
+  const auto by_place =
+      std::count_if(names.begin(), names.end(), [](const Named& n) { return n.source == "position"; });
+  if (by_place != 0) {
+    capture.notes.push_back(
+        absl::StrCat("the rank of ", by_place, " of ", names.size(),
+                     " files is its place in the sorted list: neither the trace nor its name says it"));
+  }
+}
+
+// One communicator that some ranks know by NCCL's id and others by PyTorch's name would be two. Without names all are found by who
+// meets whom.
+void ForgetGroups(Capture& capture) {
+  capture.groups.clear();
+  for (RankData& rank : capture.ranks) {
+    for (store::Collective& c : rank.collectives) {
+      c.group = store::kNone;
+      c.sequence = c.root = c.peer = -1;
+      c.source = store::MatchSource::kOrder;
+    }
+  }
+  capture.notes.push_back(
+      "some ranks were captured through CUPTI and some by PyTorch's profiler: their collectives are matched by order");
+}
+
+// Its communication kernels get their collectives only with Finish.
+bool HasWork(const Capture& capture) {
+  return std::any_of(capture.ranks.begin(), capture.ranks.end(), [](const RankData& r) { return !r.activities.empty(); });
+}
+
+// What the capture knows of the process goes over what the file says of itself; times stay the file's.
+void TakeIdentity(const RankData& known, RankData& entry) {
+  entry.pid = known.pid;
+  entry.incarnation = known.incarnation;
+  entry.program = known.program;
+  entry.losses.insert(entry.losses.end(), known.losses.begin(), known.losses.end());
+}
+
+// Empty: the file can be used.
+std::string WhyNoRows(const store::RecordedTrace& trace, const KinetoFile& file) {
+  if (!trace.path.empty()) return WhyUnusable(file);
+  return trace.text.empty() ? " left no trace" : absl::StrCat(" left no trace: ", trace.text);
+}
+
+// Profilers that began by their count of iterations, each at its own time, may have begun at different ones: those whose rows lie wholly
+// outside the rows of the trace that meets most others on its host. Where all were given one window, nobody is a stray.
+std::vector<bool> FindStrays(const std::vector<store::RecordedTrace>& traces, const std::vector<ReadFile>& files) {
+  const auto usable = [&](size_t i) { return WhyNoRows(traces[i], files[i].content).empty(); };
+  const auto rows = [&](size_t i) {
+    const KinetoFile& file = files[i].content;
+    return HostInterval{Rebase::ShiftBy(file.base, file.window.start), Rebase::ShiftBy(file.base, file.window.end)};
+  };
+  const auto meet = [&](size_t a, size_t b) { return rows(a).start <= rows(b).end && rows(b).start <= rows(a).end; };
+  std::map<uint32_t, std::vector<size_t>> of_host;
+  for (size_t i = 0; i < traces.size(); ++i) {
+    if (usable(i)) of_host[traces[i].rank.host].push_back(i);
+  }
+  std::vector<bool> strays(traces.size());
+  for (const auto& [host, members] : of_host) {
+    const HostInterval& given = traces[members[0]].rank.window;
+    const bool one_window = std::all_of(members.begin(), members.end(), [&, &all = traces](size_t i) {
+      return all[i].rank.window.start == given.start && all[i].rank.window.end == given.end;
+    });
+    if (one_window) continue;
+    const auto met = [&, &of = members](size_t i) { return std::count_if(of.begin(), of.end(), [&](size_t j) { return meet(i, j); }); };
+    const size_t reference =
+        *std::max_element(members.begin(), members.end(), [&](size_t a, size_t b) { return met(a) < met(b); });
+    for (const size_t i : members) strays[i] = !meet(i, reference);
+  }
+  return strays;
+}
+
+}  // namespace
+
+void JoinRecordedTraces(std::vector<store::RecordedTrace> traces, std::vector<ReadFile> files, Capture& capture) {
+  const bool mixed = HasWork(capture);
+  // Half a trace beside whole ones would look like a rank that did less.
+  const bool whole = !capture.ranks.empty() || std::any_of(files.begin(), files.end(), [](const ReadFile& f) {
+    return f.content.has_events && f.content.broken_off.empty();
+  });
+  const size_t recorded = capture.ranks.size();
+  const std::vector<bool> strays = FindStrays(traces, files);
+  Groups groups(capture);
+  for (size_t i = 0; i < traces.size(); ++i) {
+    const RankData& known = traces[i].rank;
+    KinetoFile& content = files[i].content;
+    std::string why = WhyNoRows(traces[i], content);
+    if (why.empty() && whole && !content.broken_off.empty()) {
+      why = absl::StrCat(" is damaged (", content.broken_off, ") and left out; alone it is read up to the damage");
+    }
+    if (why.empty() && strays[i]) {
+      why = " is of other steps than most, and left out: it was asked on the other side of a multiple of 100 iterations; capture again, or "
+            "with --duration";
+    }
+    if (!why.empty()) {
+      capture.notes.push_back(absl::StrCat("rank ", known.rank.value(), ", captured by PyTorch's profiler,",
+                                           traces[i].path.empty() ? "" : absl::StrCat(" is missing: ", traces[i].path),
+                                           why));
+      capture.missing_ranks.push_back(known.rank);
+      continue;
+    }
+    if (content.rank && *content.rank != known.rank) {
+      capture.notes.push_back(absl::StrCat("rank ", known.rank.value(), " (by ", known.rank_source, ") calls itself rank ",
+                                           content.rank->value(), " in its trace; the first counts"));
+    }
+    const size_t first = capture.ranks.size();
+    const std::vector<uint32_t> places = groups.Add(content.groups);
+    AddRanks(std::move(files[i]), {known.rank, known.rank_source}, known.host, places, capture);
+    for (size_t r = first; r < capture.ranks.size(); ++r) TakeIdentity(known, capture.ranks[r]);
+  }
+  if (mixed && capture.ranks.size() > recorded) ForgetGroups(capture);
+}
+
+absl::StatusOr<Capture> JoinKinetoFiles(std::vector<ReadFile> files) {
+  Capture capture;
+  if (absl::Status status = DropUnusable(files, capture); !status.ok()) return status;
+  std::vector<Named> names;
+  for (size_t i = 0; i < files.size(); ++i) names.push_back(NameRank(files[i], i));
+  if (absl::Status status = CheckRanksDiffer(files, names); !status.ok()) return status;
+  NoteInference(names, capture);
+  Hosts hosts(capture);
+  Groups groups(capture);
+  for (size_t i = 0; i < files.size(); ++i) {
+    capture.world_size = std::max(capture.world_size, files[i].content.world_size);
+    const uint32_t host = hosts.Of(files[i], names[i].rank);
+    const std::vector<uint32_t> places = groups.Add(files[i].content.groups);
+    AddRanks(std::move(files[i]), names[i], host, places, capture);
+  }
+  return capture;
+}
+
+}  // namespace lockstep::trace

@@ -1,0 +1,374 @@
+// WriteKineto(): one entry of a capture as the JSON that PyTorch's profiler writes (docs/formats/kineto.md).
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "analysis/time/occupancy.h"
+#include "formats/common/job_shift.h"
+#include "base/json/json_text.h"
+#include "formats/kineto/kineto_header.h"
+#include "formats/kineto/kineto_links.h"
+#include "formats/common/kineto_names.h"
+#include "formats/common/stream_lanes.h"
+#include "aggregator/trace/writers.h"
+
+namespace lockstep::trace {
+namespace {
+
+using store::ActivityKind;
+using store::Capture;
+using store::RankData;
+
+// Ranks share a base. Readers hold microseconds in doubles: from an hour ago those keep the nanosecond, from the quarter year ago that
+// libkineto counts from they do not, and steps that follow one another would overlap.
+constexpr int64_t kHourNs = int64_t{3600} * 1000000000;
+// Tracks of a stream's further lanes, out of the way of stream numbers.
+constexpr uint64_t kLaneStep = 10000000;
+constexpr uint64_t kProgressEvery = 16384;
+constexpr int64_t kGpuSortIndex = 5000000;
+
+class KinetoWriter {
+ public:
+  KinetoWriter(const Capture& capture, uint32_t rank_index, const align::ClockModel& clock, store::ByteSink& sink, const KinetoOptions& options)
+      : capture_(capture),
+        rank_index_(rank_index),
+        rank_(capture.ranks[rank_index]),
+        options_(options),
+        clock_(clock),
+        out_(sink),
+        links_(capture, rank_),
+        pid_(rank_.pid != 0 ? rank_.pid : 1000000 + rank_.rank.value()) {
+    int64_t earliest = JobTime::Max().ns();
+    for (const RankData& r : capture.ranks) {
+      earliest = std::min(earliest, (r.window.start + JobShift(clock, r)).ns());
+    }
+    base_ = Nanos(earliest > 0 ? earliest / kHourNs * kHourNs : 0);
+    shift_ = JobShift(clock, rank_) - base_;
+  }
+
+  absl::Status Write() {
+    WriteKinetoHeader(capture_, rank_, clock_, base_, shift_ + base_, out_);
+    Names();
+    for (size_t i = 0; i < rank_.ranges.size(); ++i, Advance()) Range(rank_.ranges[i], EndBefore(i));
+    for (size_t i = 0; i < rank_.api_calls.size(); ++i, Advance()) Call(rank_.api_calls[i]);
+    for (uint32_t i = 0; i < rank_.activities.size(); ++i, Advance()) Activity(i);
+    for (size_t i = 0; i < rank_.syncs.size(); ++i, Advance()) SyncRow(rank_.syncs[i]);
+    MemoryRows();
+    Footer();
+    return out_.Finish();
+  }
+
+ private:
+  Nanos Ts(HostTime t) const { return Nanos(t.ns()) + shift_; }
+  std::string_view Text(NameId id) const { return capture_.Text(id); }
+
+  void Advance() {
+    if (++done_ % kProgressEvery != 0 || !options_.progress) return;
+    options_.progress(done_, rank_.ranges.size() + rank_.api_calls.size() + rank_.activities.size() + rank_.syncs.size());
+  }
+
+  JsonText& NewRow() {
+    out_.FlushIfLarge();
+    out_.Add(first_row_ ? "\n" : ",\n");
+    first_row_ = false;
+    return out_;
+  }
+
+  void NameRow(std::string_view kind, int64_t pid, uint64_t tid, std::string_view key,
+               std::string_view text) {
+    NewRow().Add("{\"ph\": \"M\", \"name\": ", Quoted{kind}, ", \"ts\": ", Ts(rank_.window.start),
+                 ", \"pid\": ", pid, ", \"tid\": ", tid, ", \"args\": {", Quoted{key}, ": ", Quoted{text},
+                 "}}");
+  }
+  void SortRow(std::string_view kind, int64_t pid, uint64_t tid, int64_t index) {
+    NewRow().Add("{\"ph\": \"M\", \"name\": ", Quoted{kind}, ", \"ts\": ", Ts(rank_.window.start),
+                 ", \"pid\": ", pid, ", \"tid\": ", tid, ", \"args\": {\"sort_index\": ", index, "}}");
+  }
+
+  void Names() {
+    const int64_t device = rank_.device.value();
+    const std::string program = rank_.program.empty() ? "python" : rank_.program;
+    NameRow("process_name", pid_, 0, "name", program);
+    NameRow("process_labels", pid_, 0, "labels", "CPU");
+    SortRow("process_sort_index", pid_, 0, pid_);
+    NameRow("process_name", device, 0, "name", program);
+    NameRow("process_labels", device, 0, "labels", absl::StrCat("GPU ", device));
+    SortRow("process_sort_index", device, 0, kGpuSortIndex + device);
+    NewRow().Add(
+        "{\"ph\": \"X\", \"cat\": \"Trace\", \"name\": \"PyTorch Profiler (0)\", \"pid\": \"Spans\", "
+        "\"tid\": \"PyTorch Profiler\", \"ts\": ",
+        Ts(rank_.window.start), ", \"dur\": ", rank_.window.length(), ", \"args\": {\"Op count\": 0}}");
+    if (!NeedsStep()) return;
+    // TensorBoard's plugin shows nonsense for a trace without any step.
+    NewRow().Add("{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": \"ProfilerStep#0\", \"pid\": ",
+                 pid_, ", \"tid\": ", pid_, ", \"ts\": ", Ts(rank_.window.start),
+                 ", \"dur\": ", rank_.window.length(), ", \"args\": {\"lockstep\": \"inferred\"}}");
+  }
+
+  bool NeedsStep() const {
+    return std::none_of(rank_.ranges.begin(), rank_.ranges.end(),
+                        [](const store::HostRange& r) { return r.kind == store::RangeKind::kStep; });
+  }
+
+  // HTA knows steps under one name only, and drops every device row of a trace that has such steps and no
+  // launches.
+  std::string RangeName(const store::HostRange& range) const {
+    const std::string_view name = Text(range.name);
+    const bool profiler_step = name.starts_with("ProfilerStep#");
+    if (range.kind != store::RangeKind::kStep || profiler_step != rank_.api_calls.empty())
+      return std::string(name);
+    size_t digits = name.size();
+    while (digits > 0 && std::isdigit(static_cast<unsigned char>(name[digits - 1])) != 0) --digits;
+    return absl::StrCat(profiler_step ? "step " : "ProfilerStep#", std::string(name.substr(digits)));
+  }
+
+  void Thread(ThreadId thread) {
+    if (!threads_.insert(thread).second) return;
+    NameRow("thread_name", pid_, static_cast<uint64_t>(thread.value()), "name",
+            absl::StrCat("thread ", thread.value()));
+  }
+
+  // A step that ends where the next begins is written a nanosecond shorter: added up in doubles they would overlap.
+  HostTime EndBefore(size_t index) const {
+    const store::HostRange& range = rank_.ranges[index];
+    if (range.kind != store::RangeKind::kStep || range.end <= range.start) return range.end;
+    const auto next = std::find_if(rank_.ranges.begin() + static_cast<ptrdiff_t>(index) + 1, rank_.ranges.end(), [&](const store::HostRange& r) {
+      return r.start > range.end || (r.kind == store::RangeKind::kStep && r.thread == range.thread);
+    });
+    const bool abuts = next != rank_.ranges.end() && next->kind == store::RangeKind::kStep && next->start == range.end;
+    return abuts ? range.end - Nanos(1) : range.end;
+  }
+
+  void Range(const store::HostRange& range, HostTime end) {
+    Thread(range.thread);
+    NewRow().Add("{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": ", Quoted{RangeName(range)},
+                 ", \"pid\": ", pid_, ", \"tid\": ", range.thread.value(), ", \"ts\": ", Ts(range.start),
+                 ", \"dur\": ", end - range.start, ", \"args\": {");
+    const uint64_t id = links_.ExternalId(range);
+    if (id != 0) out_.Add("\"External id\": ", id);
+    if (const std::string_view open = OpenRange(range); !open.empty()) out_.Add(id != 0 ? ", " : "", "\"lockstep\": ", Quoted{open});
+    out_.Add("}}");
+  }
+
+  // Where it reaches beyond the window; the reader has the same words.
+  static std::string_view OpenRange(const store::HostRange& range) {
+    if (range.start_unknown && range.end_unknown) return kOpenBoth;
+    return range.start_unknown ? kOpenBegin : range.end_unknown ? kOpenEnd : "";
+  }
+
+  void Call(const store::ApiCall& call) {
+    Thread(call.thread);
+    const uint32_t id = call.correlation.value();
+    NewRow().Add("{\"ph\": \"X\", \"cat\": ", call.driver ? "\"cuda_driver\"" : "\"cuda_runtime\"",
+                 ", \"name\": ", Quoted{Text(call.name)}, ", \"pid\": ", pid_,
+                 ", \"tid\": ", call.thread.value(), ", \"ts\": ", Ts(call.start),
+                 ", \"dur\": ", call.end - call.start, ", \"args\": {\"cbid\": ", call.cbid,
+                 ", \"correlation\": ", id, "}}");
+    if (!links_.Launches(call.correlation)) return;
+    NewRow().Add("{\"ph\": \"s\", \"id\": ", id, ", \"pid\": ", pid_, ", \"tid\": ", call.thread.value(),
+                 ", \"ts\": ", Ts(call.start), ", \"cat\": \"ac2g\", \"name\": \"ac2g\"}");
+    for (uint32_t collective : links_.CollectivesWithoutRange(call.correlation)) {
+      if (IsAnnotated(call) && AllRanksHave(collective)) Annotation(collective, call);
+    }
+  }
+
+  // TensorBoard's plugin compares the k-th of one worker with the k-th of the others, and shows nothing where their numbers differ, as
+  // they do outside of the steps that all ranks have whole.
+  bool IsAnnotated(const store::ApiCall& call) const {
+    return options_.annotated.length() <= Nanos() || (call.start >= options_.annotated.start && call.start < options_.annotated.end);
+  }
+  bool AllRanksHave(uint32_t collective) const {
+    const align::Matches* matches = options_.matches;
+    if (matches == nullptr || rank_index_ >= matches->instance_of.size() || collective >= matches->instance_of[rank_index_].size()) return true;
+    const uint32_t instance = matches->instance_of[rank_index_][collective];
+    return instance < matches->instances.size() && matches->instances[instance].complete;
+  }
+
+  // What PyTorch would have had open around the launch: TensorBoard's plugin finds communication by it.
+  void Annotation(uint32_t index, const store::ApiCall& launch) {
+    const store::Collective& c = rank_.collectives[index];
+    NewRow().Add("{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": ", Quoted{TorchAnnotation(c.op)},
+                 ", \"pid\": ", pid_, ", \"tid\": ", launch.thread.value(), ", \"ts\": ", Ts(launch.start),
+                 ", \"dur\": ", launch.end - launch.start,
+                 ", \"args\": {\"External id\": ", launch.correlation.value());
+    const int size = store::ElementBytes(Text(c.datatype));
+    if (c.bytes >= 0 && size != 0) {
+      out_.Add(", \"Input Dims\": [[", c.bytes / size, "]], \"Input type\": [",
+               Quoted{TorchElementType(Text(c.datatype))}, "]");
+    }
+    out_.Add(", \"lockstep\": \"inferred\"}}");
+  }
+
+  void Stream(uint64_t tid, StreamId stream, uint32_t lane) {
+    if (!stream_rows_.insert(tid).second) return;
+    const std::string lane_text = lane == 0 ? "" : absl::StrCat("(lane ", lane + 1, ") ");
+    NameRow("thread_name", rank_.device.value(), tid, "name",
+            absl::StrCat("stream ", stream.value(), " ", lane_text));
+    SortRow("thread_sort_index", rank_.device.value(), tid, stream.value());
+  }
+
+  void Activity(uint32_t index) {
+    const store::DeviceActivity& a = rank_.activities[index];
+    const uint32_t lane = lanes_.Place(a.stream, a.start, a.end);
+    const uint64_t tid = a.stream.value() + lane * kLaneStep;
+    const int64_t device = rank_.device.value();
+    Stream(tid, a.stream, lane);
+    constexpr std::string_view kCategories[] = {"kernel", "gpu_memcpy", "gpu_memset"};
+    NewRow().Add("{\"ph\": \"X\", \"cat\": ", Quoted{kCategories[static_cast<size_t>(a.kind)]},
+                 ", \"name\": ", Quoted{NameOf(a)}, ", \"pid\": ", device, ", \"tid\": ", tid,
+                 ", \"ts\": ", Ts(a.start), ", \"dur\": ", a.end - a.start, ", \"args\": {");
+    if (const uint64_t id = links_.ExternalId(a)) out_.Add("\"External id\": ", id, ", ");
+    if (a.kind == ActivityKind::kKernel) out_.Add("\"queued\": 0, ");
+    out_.Add("\"device\": ", device, ", \"context\": ", ContextOf(a), ", \"stream\": ", a.stream.value(),
+             ", \"correlation\": ", a.correlation.value());
+    if (a.kind == ActivityKind::kKernel) {
+      KernelArgs(a);
+    } else {
+      CopyArgs(a);
+    }
+    out_.Add("}}");
+    if (!links_.IsLaunched(a.correlation)) return;
+    NewRow().Add("{\"ph\": \"f\", \"id\": ", a.correlation.value(), ", \"pid\": ", device, ", \"tid\": ", tid,
+                 ", \"ts\": ", Ts(a.start), ", \"cat\": \"ac2g\", \"name\": \"ac2g\", \"bp\": \"e\"}");
+  }
+
+  std::string NameOf(const store::DeviceActivity& a) const {
+    if (a.name != kNoName) return std::string(Text(a.name));
+    return a.kind == ActivityKind::kKernel ? "unknown" : "Memcpy";
+  }
+
+  uint32_t ContextOf(const store::DeviceActivity& a) const {
+    if (a.kind == ActivityKind::kKernel)
+      return a.detail < rank_.kernel_details.size() ? rank_.kernel_details[a.detail].context.value() : 0;
+    return a.detail < rank_.copy_details.size() ? rank_.copy_details[a.detail].context.value() : 0;
+  }
+
+  void KernelArgs(const store::DeviceActivity& a) {
+    if (a.detail < rank_.kernel_details.size()) {
+      const store::KernelDetail& d = rank_.kernel_details[a.detail];
+      out_.Add(", \"registers per thread\": ", d.registers,
+               ", \"shared memory\": ", uint64_t{d.static_shared_bytes} + d.dynamic_shared_bytes);
+      if (d.blocks_per_sm >= 0) out_.Add(", \"blocks per SM\": ", d.blocks_per_sm);
+      if (d.warps_per_sm >= 0) out_.Add(", \"warps per SM\": ", d.warps_per_sm);
+      out_.Add(", \"grid\": [", d.grid[0], ", ", d.grid[1], ", ", d.grid[2], "], \"block\": [", d.block[0],
+               ", ", d.block[1], ", ", d.block[2], "]");
+      if (const auto occupancy = analysis::EstimatedOccupancy(d, rank_.properties)) {
+        out_.Add(", \"est. achieved occupancy %\": ", d.occupancy_percent >= 0 ? d.occupancy_percent : std::round(static_cast<float>(*occupancy) * 100));
+      }
+      Graph(d.graph, d.graph_node);
+    }
+    if (a.collective < rank_.collectives.size())
+      WriteCollectiveArgs(capture_, rank_.collectives[a.collective], out_);
+  }
+
+  void CopyArgs(const store::DeviceActivity& a) {
+    if (a.detail >= rank_.copy_details.size()) return;
+    const store::CopyDetail& d = rank_.copy_details[a.detail];
+    out_.Add(", \"bytes\": ", d.bytes);
+    if (a.end > a.start) {
+      out_.Add(", \"memory bandwidth (GB/s)\": ",
+               static_cast<float>(d.bytes) / static_cast<float>((a.end - a.start).ns()));
+    }
+    Graph(d.graph, d.graph_node);
+  }
+
+  void Graph(uint32_t graph, uint64_t node) {
+    if (graph != 0) out_.Add(", \"graph id\": ", graph, ", \"graph node id\": ", node);
+  }
+
+  void SyncRow(const store::Sync& sync) {
+    constexpr std::string_view kNames[] = {"Sync", "Event Sync", "Stream Wait Event", "Stream Sync",
+                                           "Context Sync"};
+    const auto type = std::min<size_t>(static_cast<size_t>(sync.type), std::size(kNames) - 1);
+    const bool has_stream = sync.stream.value() != store::kNone;
+    const int64_t device = rank_.device.value();
+    NewRow().Add("{\"ph\": \"X\", \"cat\": \"cuda_sync\", \"name\": ", Quoted{kNames[type]},
+                 ", \"pid\": ", device, ", \"tid\": ");
+    // A stream's own waits get a track of their own beside its activity, as in libkineto.
+    out_.Add(has_stream ? int64_t{sync.stream.value()} + 1000000 : int64_t{-1}, ", \"ts\": ", Ts(sync.start),
+             ", \"dur\": ", sync.end - sync.start, ", \"args\": {\"cuda_sync_kind\": ", Quoted{kNames[type]});
+    if (sync.event != store::kNone) out_.Add(", \"wait_on_cuda_event_id\": ", sync.event);
+    if (const store::EventRecord* record = links_.RecordFor(sync)) {
+      out_.Add(", \"wait_on_stream\": ", record->stream.value(), ", \"wait_on_cuda_event_record_corr_id\": ", record->correlation.value());
+    }
+    out_.Add(", \"stream\": ", has_stream ? int64_t{sync.stream.value()} : int64_t{-1},
+             ", \"correlation\": ", sync.correlation.value(), ", \"device\": ", device, "}}");
+  }
+
+  // As PyTorch's profiler tells of memory, on the thread that asked for it. What was allocated ahead of the window is not known, so
+  // there are no totals.
+  void MemoryRows() {
+    if (rank_.memory_ops.empty()) return;
+    absl::flat_hash_map<CorrelationId, ThreadId> callers;
+    for (const store::ApiCall& call : rank_.api_calls) callers.emplace(call.correlation, call.thread);
+    constexpr uint8_t kPageable = 1, kPinned = 2;  // CUpti_ActivityMemoryKind: the host's
+    constexpr int kCpu = 0, kCuda = 1;             // c10::DeviceType
+    for (const store::MemoryOp& op : rank_.memory_ops) {
+      const auto caller = callers.find(op.correlation);
+      const bool on_host = op.memory_kind == kPageable || op.memory_kind == kPinned;
+      NewRow().Add("{\"ph\": \"i\", \"cat\": \"cpu_instant_event\", \"name\": \"[memory]\", \"pid\": ", pid_,
+                   ", \"tid\": ", caller != callers.end() ? caller->second.value() : pid_, ", \"ts\": ", Ts(op.time),
+                   ", \"s\": \"t\", \"args\": {\"Device Type\": ", on_host ? kCpu : kCuda,
+                   ", \"Device Id\": ", on_host ? int64_t{-1} : int64_t{rank_.device.value()}, ", \"Addr\": ", op.address,
+                   ", \"Bytes\": ", op.release ? "-" : "", op.bytes, ", \"correlation\": ", op.correlation.value(), "}}");
+    }
+  }
+
+  void Footer() {
+    NewRow().Add(
+        "{\"ph\": \"i\", \"name\": \"Record Window End\", \"s\": \"g\", \"pid\": \"\", \"tid\": \"\", "
+        "\"ts\": ",
+        Ts(rank_.window.end), "}\n],\n\"traceName\": ",
+        Quoted{KinetoFileName(capture_, static_cast<uint32_t>(&rank_ - capture_.ranks.data()))}, "\n}\n");
+  }
+
+  const Capture& capture_;
+  const uint32_t rank_index_;
+  const RankData& rank_;
+  const KinetoOptions options_;
+  const align::ClockModel& clock_;
+  JsonText out_;
+  KinetoLinks links_;
+  int64_t pid_;
+  Nanos base_;
+  Nanos shift_;
+  bool first_row_ = true;
+  uint64_t done_ = 0;
+  StreamLanes lanes_;
+  absl::flat_hash_set<ThreadId> threads_;
+  absl::flat_hash_set<uint64_t> stream_rows_;
+};
+
+}  // namespace
+
+absl::Status WriteKineto(const Capture& capture, uint32_t rank_index, const align::ClockModel& clock, store::ByteSink& sink,
+                         const KinetoOptions& options) {
+  if (rank_index >= capture.ranks.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no entry ", rank_index, " in a capture of ", capture.ranks.size()));
+  }
+  return KinetoWriter(capture, rank_index, clock, sink, options).Write();
+}
+
+std::string KinetoFileName(const Capture& capture, uint32_t rank_index) {
+  const RankData& rank = capture.ranks[rank_index];
+  std::string host = rank.host < capture.hosts.size() ? capture.hosts[rank.host].name : "host";
+  for (char& c : host) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-') c = '-';
+  }
+  // Entries of one rank (several devices, or one that came back) would share a name: tools only look at the
+  // digits' being there.
+  int64_t milliseconds = rank.window.start.ns() / 1000000;
+  for (uint32_t i = 0; i < rank_index; ++i) milliseconds += capture.ranks[i].rank == rank.rank ? 1 : 0;
+  return absl::StrCat(host, "_", rank.rank.value(), ".", milliseconds, ".pt.trace.json.gz");
+}
+
+}  // namespace lockstep::trace

@@ -1,0 +1,152 @@
+#include "formats/nsys/nsys_input.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "formats/nsys/nsys_capture.h"
+#include "aggregator/trace/nsys_own_reader.h"
+#include "formats/nsys/nsys_reader.h"
+#include "formats/nsys/sqlite_database.h"
+#include "base/fd.h"
+#include "base/parallel.h"
+
+namespace lockstep::trace {
+namespace {
+
+constexpr size_t kBlock = size_t{1} << 20;
+
+bool LiesUncompressed(const std::string& path) {
+  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  char first[kSqliteMagicBytes] = {};
+  return fd.ok() && ::pread(fd.get(), first, sizeof first, 0) == static_cast<ssize_t>(sizeof first) && IsSqlite({first, sizeof first});
+}
+
+// Written and opened by name; the name is gone before anything is read.
+class TemporaryFile {
+ public:
+  TemporaryFile() = default;
+  ~TemporaryFile() { Remove(); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  absl::Status Fill(ByteSource& source) {
+    std::error_code ignored;
+    path_ = (std::filesystem::temp_directory_path(ignored) / "lockstep-nsys-XXXXXX").string();
+    Fd fd(::mkostemp(path_.data(), O_CLOEXEC));
+    if (!fd.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", std::exchange(path_, "")));
+    std::vector<char> block(kBlock);
+    while (const size_t read = source.Read(block)) {
+      for (size_t written = 0; written < read;) {
+        const ssize_t n = ::write(fd.get(), block.data() + written, read - written);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot inflate into ", path_, "; set TMPDIR to a folder with room"));
+        written += static_cast<size_t>(n);
+      }
+    }
+    return absl::OkStatus();
+  }
+  void Remove() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+    path_.clear();
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// What became of one file: rows, a whole capture of ours, or a reason.
+struct Outcome {
+  std::optional<NsysFile> rows;
+  std::optional<store::Capture> own;
+  std::string why;  // as the end of a sentence that begins with the file's name
+};
+
+Outcome ReadOne(NsysInput& input, HostDetail host, const RowProgress& progress) {
+  TemporaryFile inflated;
+  const bool plain = LiesUncompressed(input.from.path);
+  std::string broken_off;
+  if (!plain) {
+    if (absl::Status s = inflated.Fill(*input.source); !s.ok()) return {.why = absl::StrCat(": ", s.message())};
+    broken_off = input.source->damage();
+  }
+  input.source.reset();
+  auto database = SqliteDatabase::OpenFile(plain ? input.from.path : inflated.path());
+  inflated.Remove();
+  if (!database.ok()) {
+    const std::string cut = broken_off.empty() ? "" : absl::StrCat(" (", broken_off, ")");
+    return {.why = absl::StrCat(" ", database.status().message(), cut, "; copy it again")};
+  }
+  NsysFile file = ReadNsys(*database, progress, host);
+  if (!broken_off.empty()) file.damage = absl::StrCat("breaks off: ", broken_off);
+  if (!file.has_own_tables) return {.rows = std::move(file)};
+  store::Capture capture = ReadOwnCapture(*database, std::move(file), input.from.path);
+  if (capture.ranks.empty()) return {.why = " is an export of Lockstep without a rank that can be read; export it again"};
+  return {.own = std::move(capture)};
+}
+
+// Rows of all files as bytes of all files.
+class Progress {
+ public:
+  Progress(const ReadOptions& options, const std::vector<NsysInput>& inputs) : options_(options), done_(inputs.size()) {
+    for (const NsysInput& input : inputs) total_ += input.bytes;
+  }
+  RowProgress Of(size_t place, uint64_t bytes) {
+    if (!options_.progress) return nullptr;
+    return [this, place, bytes](uint64_t rows, uint64_t of) {
+      const std::lock_guard lock(mutex_);
+      const double part = of == 0 ? 1 : std::min(1.0, static_cast<double>(rows) / static_cast<double>(of));
+      done_[place] = static_cast<uint64_t>(static_cast<double>(bytes) * part);
+      uint64_t sum = 0;
+      for (const uint64_t d : done_) sum += d;
+      options_.progress(sum, total_);
+    };
+  }
+
+ private:
+  const ReadOptions& options_;
+  std::mutex mutex_;
+  std::vector<uint64_t> done_;
+  uint64_t total_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<store::Capture> ReadNsysInput(std::vector<NsysInput> inputs, const ReadOptions& options) {
+  Progress progress(options, inputs);
+  std::vector<Outcome> outcomes(inputs.size());
+  ParallelFor(static_cast<unsigned>(std::max(1, options.threads)), inputs.size(),
+              [&](unsigned, size_t i) { outcomes[i] = ReadOne(inputs[i], options.host, progress.Of(i, inputs[i].bytes)); });
+  std::vector<ReadNsysFile> files;
+  std::vector<std::string> notes;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const TraceFile& from = inputs[i].from;
+    if (outcomes[i].own) {
+      if (inputs.size() == 1) return std::move(*outcomes[i].own);
+      return absl::InvalidArgumentError(absl::StrCat(from.path, " is a whole capture that Lockstep exported; give it alone, without other traces"));
+    }
+    if (outcomes[i].rows) {
+      files.push_back({from, std::move(*outcomes[i].rows)});
+      continue;
+    }
+    const std::string sentence = absl::StrCat(from.path, outcomes[i].why);
+    if (from.named || inputs.size() == 1) return absl::InvalidArgumentError(sentence);
+    notes.push_back(absl::StrCat(sentence, " (left out)"));
+  }
+  if (files.empty()) return absl::InvalidArgumentError(notes.front());
+  auto capture = JoinNsysFiles(std::move(files));
+  if (capture.ok()) capture->notes.insert(capture->notes.begin(), notes.begin(), notes.end());
+  return capture;
+}
+
+}  // namespace lockstep::trace

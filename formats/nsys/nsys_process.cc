@@ -1,0 +1,85 @@
+// TakeNsysRows(): the rows of a process as entries of a capture.
+#include <memory>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "formats/common/assign_api_calls.h"
+#include "formats/common/nest_ranges.h"
+#include "formats/nsys/nsys_capture.h"
+#include "formats/common/nvtx_frames.h"
+
+namespace lockstep::trace {
+namespace {
+
+using store::RankData;
+
+constexpr char kWholeGraphs[] =
+    "CUDA graphs recorded as wholes, without their kernels; record with --cuda-graph-trace=node";
+
+// The file's names in the capture's table, each moved once.
+class Names {
+ public:
+  Names(const store::StringTable& from, store::StringTable& to) : from_(from), to_(to) {}
+  NameId Of(NameId id) {
+    const auto [it, fresh] = known_.try_emplace(id, kNoName);
+    if (fresh) it->second = to_.Intern(from_.Text(id));
+    return it->second;
+  }
+  template <typename Row>
+  void Move(std::vector<Row>& rows) {
+    for (Row& row : rows) row.name = Of(row.name);
+  }
+
+ private:
+  const store::StringTable& from_;
+  store::StringTable& to_;
+  absl::flat_hash_map<NameId, NameId> known_;
+};
+
+// Null: no operators were kept. The other ranges lie around them.
+std::shared_ptr<const store::HostFrames> TakeFrames(Names& names, NsysProcess& process, store::StringTable& strings) {
+  if (process.operator_ranges.empty()) return nullptr;
+  names.Move(process.operator_ranges);
+  std::vector<store::HostRange> all = std::move(process.operator_ranges);
+  all.insert(all.end(), process.ranges.begin(), process.ranges.end());
+  return std::make_shared<const store::HostFrames>(FramesOfRanges(all, strings));
+}
+
+}  // namespace
+
+std::vector<RankData> TakeNsysRows(const store::StringTable& from, NsysProcess& process, store::StringTable& strings) {
+  Names names(from, strings);
+  std::vector<RankData> entries;
+  for (NsysDevice& device : process.devices) {
+    RankData& entry = entries.emplace_back();
+    entry.device = device.device;
+    entry.window = process.window;
+    entry.activities = std::move(device.activities);
+    entry.kernel_details = std::move(device.kernel_details);
+    entry.copy_details = std::move(device.copy_details);
+    entry.syncs = std::move(device.syncs);
+    entry.event_records = std::move(device.event_records);
+    names.Move(entry.activities);
+    entry.unseen_graph_launches = device.graphs;
+    if (device.graphs > 0) entry.losses.push_back({"import", "kernel", device.graphs, kWholeGraphs, entry.window.start, entry.window.end});
+  }
+  if (entries.empty()) return entries;
+  names.Move(process.api_calls);
+  names.Move(process.ranges);
+  names.Move(process.thread_names);
+  for (store::HostRange& range : process.ranges) range.domain = names.Of(range.domain);
+  NestRanges(process.ranges);
+  const std::shared_ptr<const store::HostFrames> frames = TakeFrames(names, process, strings);
+  DealApiCalls(std::move(process.api_calls), entries);
+  const store::HostUnions unions{process.operators.Take(), process.data_loader.Take()};
+  for (RankData& entry : entries) {
+    entry.unions = unions;
+    entry.frames = frames;
+    entry.thread_names = process.thread_names;
+    if (&entry != &entries.back()) entry.ranges = process.ranges;
+  }
+  entries.back().ranges = std::move(process.ranges);
+  return entries;
+}
+
+}  // namespace lockstep::trace

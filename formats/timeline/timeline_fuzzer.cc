@@ -1,0 +1,39 @@
+// Any bytes as a timeline. Whatever is kept must be in order.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "formats/common/byte_source.h"
+#include "formats/timeline/timeline_reader.h"
+
+namespace {
+
+using namespace lockstep;
+
+void Read(std::string_view text) {
+  trace::MemorySource source(text);
+  auto capture = trace::ReadTimeline(source, "fuzz.timeline", nullptr);
+  if (!capture.ok()) return;
+  store::Finish(*capture);
+  for (const store::RankData& rank : capture->ranks) {
+    if (rank.host >= capture->hosts.size()) std::abort();
+    for (const store::DeviceActivity& a : rank.activities) {
+      if (a.end < a.start || a.name.value() >= capture->strings.size()) std::abort();
+    }
+    for (const store::Collective& c : rank.collectives) {
+      if (c.activity >= rank.activities.size() || c.group >= capture->groups.size()) std::abort();
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string bytes(reinterpret_cast<const char*>(data), size);
+  Read(bytes);
+  // Most random text has no first line; behind one it reaches further.
+  Read("lockstep-timeline 1\nhost a\ngroup g g 0-3\nname x\nrank 0 host=0\n" + bytes + "\nend\n");
+  return 0;
+}

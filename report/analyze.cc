@@ -1,0 +1,101 @@
+// The one call that makes a report: matching, clocks, times, verdict, rows.
+#include <future>
+#include <regex>
+#include <utility>
+
+#include "capture/infer/infer_groups.h"
+#include "analysis/explain/diagnosis.h"
+#include "analysis/replay/prepared.h"
+#include "analysis/time/time_partition.h"
+#include "report/report.h"
+#include "report/rows.h"
+#include "base/parallel.h"
+
+namespace lockstep::report {
+namespace {
+
+Analysis AnalyzeFinished(const store::Capture& capture, unsigned asked) {
+  const unsigned threads = ThreadCount(asked);
+  analysis::Prepared p(capture, threads);
+  // The verdict takes most of the time and shares nothing with the rest but what is read-only by now. (Without a thread to spare
+  // it runs where it is asked for.)
+  const auto policy = threads > 1 ? std::launch::async | std::launch::deferred : std::launch::deferred;
+  std::future<analysis::Diagnosis> verdict = std::async(policy, [&p] { return analysis::Diagnose(p.input()); });
+  std::vector<analysis::TimePartition> partitions(capture.ranks.size());
+  ParallelFor(threads, capture.ranks.size(), [&](unsigned, size_t r) {
+    partitions[r] = analysis::PartitionTime(capture, capture.ranks[r], p.times.parts[r]);
+  });
+  analysis::Diagnosis diagnosis;
+  const RowInput rows{capture, p.matches, p.clock, p.times, p.steps, partitions, diagnosis, threads};
+  Analysis out;
+  Report& report = out.report;
+  report.ranks = MakeRankRows(rows);
+  AddRankEfficiencies(rows, report.ranks);
+  report.step_breakdown = MakeBreakdownRows(rows);
+  report.collectives = MakeCollectiveRows(rows);
+  diagnosis = verdict.get();
+  AddRankGains(diagnosis, report.ranks);
+  report.capture = MakeCaptureRow(rows);
+  report.steps = MakeStepRows(rows);
+  report.slowdown = MakeSlowdownRow(rows);
+  report.stragglers = MakeStragglerRows(rows);
+  report.fixes = MakeFixRows(rows);
+  report.not_the_cause = diagnosis.not_the_cause;
+  report.waiting = MakeWaitingRow(rows);
+  report.efficiency = MakeEfficiencyRow(rows);
+  report.recommendations = MakeRecommendations(report);
+  if (diagnosis.layout.stages > 0) out.stage_of = std::move(diagnosis.layout.stage_of);
+  out.steps = std::move(p.steps);
+  out.matches = std::move(p.matches);
+  out.clock = std::move(p.clock);
+  return out;
+}
+
+// The same capture with the user's kernels marked as communication; ids of strings stay what they are.
+store::Capture WithCommunication(const store::Capture& capture, const std::regex& pattern) {
+  store::Capture copy;
+  copy.id = capture.id;
+  copy.job = capture.job;
+  copy.live = capture.live;
+  copy.world_size = capture.world_size;
+  copy.missing_ranks = capture.missing_ranks;
+  copy.notes = capture.notes;
+  copy.hosts = capture.hosts;
+  copy.groups = capture.groups;
+  copy.ranks = capture.ranks;
+  std::vector<char> named;
+  for (uint32_t i = 0; i < capture.strings.size(); ++i) {
+    const std::string text(capture.Text(NameId(i)));
+    copy.strings.Intern(text);
+    named.push_back(std::regex_search(text, pattern) ? 1 : 0);
+  }
+  for (store::RankData& rank : copy.ranks) {
+    for (store::DeviceActivity& a : rank.activities) {
+      if (a.kind == store::ActivityKind::kKernel && a.name.value() < named.size() && named[a.name.value()] != 0) {
+        a.communication = true;
+      }
+    }
+  }
+  store::Finish(copy);
+  align::InferGroups(copy);
+  return copy;
+}
+
+}  // namespace
+
+Analysis Analyze(const store::Capture& capture, const AnalyzeOptions& options) {
+  if (options.communication_pattern.empty()) return AnalyzeFinished(capture, options.threads);
+  try {
+    auto copy = std::make_shared<const store::Capture>(WithCommunication(capture, std::regex(options.communication_pattern)));
+    Analysis out = AnalyzeFinished(*copy, options.threads);
+    out.reclassified = std::move(copy);
+    return out;
+  } catch (const std::regex_error&) {
+    Analysis out = AnalyzeFinished(capture, options.threads);
+    out.report.capture.notes.push_back("'" + options.communication_pattern +
+                                       "' is no regular expression; the rule for communication kernels was left out");
+    return out;
+  }
+}
+
+}  // namespace lockstep::report

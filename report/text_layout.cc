@@ -1,0 +1,82 @@
+#include "report/text_layout.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "analysis/explain/causes.h"
+
+namespace lockstep::report {
+namespace {
+
+std::string_view Code(Tone tone) {
+  switch (tone) {
+    case Tone::kBad: return "\x1b[1;31m";
+    case Tone::kGood: return "\x1b[1;32m";
+    case Tone::kWarn: return "\x1b[1;33m";
+    case Tone::kTitle: return "\x1b[1m";
+    case Tone::kPlain: return "";
+  }
+  return "";
+}
+
+// Control characters of a job's name must not reach a terminal.
+std::string Printable(std::string_view text) {
+  std::string out;
+  for (char c : text) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
+  return out;
+}
+
+}  // namespace
+
+std::string TextLayout::Paint(std::string_view text, Tone tone) const {
+  if (!color_ || tone == Tone::kPlain) return std::string(text);
+  return std::string(Code(tone)) + std::string(text) + "\x1b[0m";
+}
+
+void TextLayout::Line(std::string_view raw, size_t hang, Tone tone) {
+  const std::string text = Printable(raw);
+  const auto width = static_cast<size_t>(width_);
+  size_t at = 0;
+  bool first = true;
+  do {
+    const size_t indent = first ? 0 : hang;
+    size_t length = text.size() - at;
+    if (indent + length > width) {
+      length = width - indent;
+      const size_t blank = text.rfind(' ', at + length);
+      if (blank != std::string::npos && blank > at + indent) length = blank - at;
+    }
+    std::string line(indent, ' ');
+    const std::string piece = text.substr(at, length);
+    if (first) {
+      const size_t word = std::min(piece.find(' ') == std::string::npos ? piece.size() : piece.find(' '), piece.size());
+      line += Paint(piece.substr(0, word), tone) + piece.substr(word);
+    } else {
+      line += piece;
+    }
+    while (!line.empty() && line.back() == ' ') line.pop_back();
+    out_ += line + "\n";
+    at += length;
+    while (at < text.size() && text[at] == ' ') ++at;
+    first = false;
+  } while (at < text.size());
+}
+
+std::string Text(Nanos length) { return analysis::LengthText(static_cast<double>(length.ns())); }
+
+std::string Percent(double fraction) {
+  const double p = 100 * fraction;
+  return absl::StrFormat("%.*f%%", std::fabs(p) < 9.95 ? 1 : 0, p);
+}
+
+std::string RankList(const std::vector<RankId>& ranks, size_t most) {
+  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size() && i < most; ++i) {
+    out += (i > 0 ? ", " : "") + std::to_string(ranks[i].value());
+  }
+  if (ranks.size() > most) out += absl::StrFormat(" and %d more", ranks.size() - most);
+  return out;
+}
+
+}  // namespace lockstep::report

@@ -1,0 +1,167 @@
+// What a person on call reads, to the letter.
+#include <algorithm>
+
+#include "report/actions.h"
+#include "report/report.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::report {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+std::ptrdiff_t Lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+
+Report Job(int ranks) {
+  Report r;
+  r.capture.job = "gpt-70b";
+  r.capture.hosts = 2;
+  r.capture.steps = 10;
+  r.capture.clock_bound = Nanos::Micros(24);
+  r.capture.matching.matched_fraction = 0.9997;
+  for (int i = 0; i < ranks; ++i) {
+    r.ranks.push_back({.rank = RankId(i), .host = i < ranks / 2 ? "n045" : "n046", .device = static_cast<uint32_t>(i % (ranks / 2)),
+                       .span = Nanos::Seconds(1), .compute = Nanos::Millis(720), .communication = Nanos::Millis(260), .overlap = Nanos::Millis(100),
+                       .exposed_transfer = Nanos::Millis(60), .exposed_wait = Nanos::Millis(100 + i), .exposed_memory = Nanos::Millis(4),
+                       .idle = Nanos::Millis(16), .caused_wait = Nanos::Millis(i == 3 ? 6200 : 40)});
+  }
+  for (int k = 0; k < 10; ++k) r.steps.push_back({.step = 4110 + k, .duration = Nanos::Millis(984)});
+  r.slowdown = {.step_ns = 984e6, .ideal_step_ns = 884e6, .ratio = 1.113, .lost_ns_per_step = 100e6, .noise_floor_ns_per_step = 4.9e6,
+                .interval = Range{1.104, 1.122}, .noise_ns_per_step = 8e6, .unlisted_ns_per_step = 2e6, .unexplained_ns_per_step = 0};
+  r.efficiency.factors = {.parallel = 0.72, .load_balance = 0.87, .communication = 0.84, .orchestration = 0.99};
+  r.efficiency.serialisation = 0.89;
+  r.efficiency.transfer = 0.93;
+  r.not_the_cause = {"network: transfers of all 12 comparable groups and pairs within 0.4% of their peers' (worst 1.2 MAD)",
+                     "hosts and data loading: at most 12.0 us per step on any rank"};
+  return r;
+}
+
+StragglerRow SlowGpu() {
+  return {.kind = "rank", .ranks = {RankId(3)}, .hosts = {"n045"}, .cause = "gpu_clock", .lost_ns_per_step = 90e6, .share = 0.9, .gain_ns_per_step = 88e6,
+          .gain_interval = Range{84e6, 91e6}, .verdict = "sure", .confidence = 0.99, .since_step = 4113, .excess_before_ns = 1e5,
+          .excess_since_ns = 128e6, .evidence = {"kernels +18.4% (z 21): matrix products +19.0%, memory-bound +4.1%", "more"}, .delayed_ranks = 7,
+          .action = "read clocks, power limit and temperature of GPU 3 of n045; replace it if they stay low", .fix = "replace GPU 3 of n045"};
+}
+
+Report WithSlowGpu() {
+  Report r = Job(8);
+  r.stragglers.push_back(SlowGpu());
+  r.fixes.push_back({.entries = {0}, .gain_ns_per_step = 88e6, .gain_interval = Range{84e6, 91e6}});
+  r.recommendations = {r.stragglers[0].action};
+  return r;
+}
+
+TEST(TextReport, AStragglerInTwentyLines) {
+  const std::string text = RenderText(WithSlowGpu(), {.width = 110, .source = "./lockstep-4711", .has_traces = true});
+  EXPECT_EQ(text, R"(STRAGGLER rank 3 (n045 GPU 3): gpu_clock, sure. Fixing it gains 88.0 ms (8.9%) [84.0 ms, 91.0 ms] per step
+job gpt-70b  8 ranks on 2 hosts  steps 4110-4119  STEP 984 ms  ideal 884 ms  SLOWDOWN 1.113x [1.104, 1.122]
+  lost 100 ms per step = 20 GPU-hours a day  matched 99.97%  clocks within 24.0 us
+WHY (adds up to 100 ms per step)
+    90.0 ms   90%  rank 3 (n045 GPU 3)        GPU clock  sure 0.99  kernels +18.4% (z 21): matrix products ...
+    8.00 ms    8%  noise                      noise floor of one rank 4.90 ms
+    2.00 ms    2%  the rest                   each too small to name, or the network's
+FIX -> GAIN per step:  replace GPU 3 of n045: 88.0 ms (8.9%) [84.0 ms, 91.0 ms]
+WAITING the others waited for rank 3 620 ms per step (96%)
+TIME compute 72%  exposed transfer 6.0%  exposed wait 10%  copies 0.4%  idle 1.6%  overlap 38%
+POP parallel efficiency 0.72 = load balance 0.87 x communication 0.84 x orchestration 0.99; serialisation
+  0.89, transfer 0.93
+NOT THE CAUSE  network: transfers of all 12 comparable groups and pairs within 0.4% of their peers' (worst 1.2
+  MAD);  hosts and data loading: at most 12.0 us per step on any rank
+TREND rank 3 (n045 GPU 3) 100 us per step beyond its peers before step 4113, 128 ms from then on
+DO read clocks, power limit and temperature of GPU 3 of n045; replace it if they stay low
+TRY lockstep whatif ./lockstep-4711 --fix rank=3
+OPEN ./lockstep-4711/merged.pftrace in ui.perfetto.dev: rank 3 beside rank 7, which waited, step 4113
+)");
+}
+
+TEST(TextReport, HealthyIsSaidPlainlyAndShort) {
+  Report r = Job(8);
+  for (RankRow& row : r.ranks) row.caused_wait = Nanos::Millis(40);
+  const std::string text = RenderText(r, {.width = 110, .source = "x"});
+  EXPECT_THAT(text, StartsWith("HEALTHY no rank holds the others back by more than 4.90 ms per step (noise floor)\njob gpt-70b"));
+  EXPECT_THAT(text, Not(HasSubstr("FIX")));
+  EXPECT_THAT(text, Not(HasSubstr("TRY")));
+  EXPECT_LE(Lines(text), 20);
+}
+
+TEST(TextReport, APairIsUndecidedAndNamesBoth) {
+  Report r = WithSlowGpu();
+  StragglerRow& s = r.stragglers[0];
+  s.kind = "group";
+  s.ranks = {RankId(1), RankId(0)};
+  s.verdict = "undecided";
+  s.confidence = 0.5;
+  s.fix = "replace GPU 1 of n045";
+  const std::string text = RenderText(r, {.width = 110});
+  EXPECT_THAT(text, StartsWith("UNDECIDED one of ranks 1, 0: gpu_clock, undecided. Fixing it gains 88.0 ms"));
+}
+
+TEST(TextReport, HostsStagesDataAndTheJobAreNamedAsSuch) {
+  const auto first = [](const std::string& kind, int ranks, std::vector<std::string> hosts) {
+    Report r = WithSlowGpu();
+    StragglerRow& s = r.stragglers[0];
+    s.kind = kind;
+    s.ranks.clear();
+    for (int i = 0; i < ranks; ++i) s.ranks.push_back(RankId(i));
+    s.hosts = std::move(hosts);
+    const std::string text = RenderText(r, {.width = 110});
+    return text.substr(0, text.find(':'));
+  };
+  EXPECT_EQ(first("host", 4, {"n045"}), "STRAGGLER host n045 (4 ranks)");
+  EXPECT_EQ(first("stage", 4, {"n045"}), "STRAGGLER one stage (ranks 0, 1, 2 and 1 more)");
+  EXPECT_EQ(first("data", 0, {}), "STRAGGLER the data");
+  EXPECT_EQ(first("data", 1, {"n045"}), "STRAGGLER data of rank 0");
+  EXPECT_EQ(first("job", 8, {"n045", "n046"}), "STRAGGLER all ranks");
+  EXPECT_EQ(first("group", 2, {"n045"}), "STRAGGLER group of ranks 0, 1");
+}
+
+TEST(TextReport, HoweverMuchThereIsToSayItStaysAPageAndItsFirstLinesStay) {
+  Report r = WithSlowGpu();
+  for (int i = 0; i < 30; ++i) {
+    r.stragglers.push_back(SlowGpu());
+    r.stragglers.back().lost_ns_per_step = 1e6;
+    r.capture.notes.push_back("note " + std::to_string(i) + std::string(150, 'x'));
+    r.recommendations.push_back("do " + std::to_string(i));
+    r.not_the_cause.push_back(std::string(200, 'y'));
+  }
+  for (const int width : {100, 110, 160}) {
+    const std::string text = RenderText(r, {.width = width, .top = 8});
+    EXPECT_LE(Lines(text), 20) << text;
+    EXPECT_THAT(text, StartsWith("STRAGGLER rank 3 (n045 GPU 3): gpu_clock, sure."));
+    EXPECT_THAT(text, HasSubstr("WHY (adds up to"));
+    EXPECT_THAT(text, HasSubstr("DO read clocks"));
+  }
+}
+
+TEST(TextReport, CommandsAreQuotedAsAShellReadsThem) {
+  const std::string text = RenderText(WithSlowGpu(), {.width = 110, .source = "my job's traces"});
+  EXPECT_THAT(text, HasSubstr("TRY lockstep whatif 'my job'\\''s traces' --fix rank=3"));
+}
+
+TEST(TextReport, TheLinesOfWhyAddUp) {
+  const Report r = WithSlowGpu();
+  double sum = r.slowdown.noise_ns_per_step.value() + r.slowdown.unlisted_ns_per_step.value() + r.slowdown.unexplained_ns_per_step.value();
+  for (const StragglerRow& s : r.stragglers) sum += s.lost_ns_per_step;
+  EXPECT_DOUBLE_EQ(sum, *r.slowdown.lost_ns_per_step);
+}
+
+TEST(Actions, EveryCauseHasOneVerbAndWordsForItself) {
+  using analysis::Cause;
+  using analysis::CulpritKind;
+  const ActionTarget target{.gpu = "GPU 3 of n045", .host = "n045", .ranks = "rank 3"};
+  for (int i = 0; i <= static_cast<int>(Cause::kVictim); ++i) {
+    const auto cause = static_cast<Cause>(i);
+    const std::string name(analysis::CauseName(cause));
+    EXPECT_NE(CauseInWords(name), name) << name;
+    for (const CulpritKind kind : {CulpritKind::kRank, CulpritKind::kHost, CulpritKind::kStage, CulpritKind::kGroup, CulpritKind::kData, CulpritKind::kJob}) {
+      EXPECT_FALSE(FixVerb(cause, kind, target).empty()) << name;
+      EXPECT_EQ(ActionFor(cause, kind, target).empty(), cause == Cause::kUnknown || cause == Cause::kVictim) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::report

@@ -1,0 +1,133 @@
+#include "scenario/scenario.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <random>
+#include <string>
+
+#include "scenario/generator.h"
+
+namespace lockstep::scenario {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Text(const Scenario& s) {
+  std::string text;
+  EXPECT_TRUE(Write(s, [&](std::string_view part) {
+                text += part;
+                return absl::OkStatus();
+              }).ok());
+  return text;
+}
+
+std::string ErrorOf(const std::string& text) {
+  const absl::StatusOr<Scenario> s = Parse(text, "f");
+  EXPECT_FALSE(s.ok()) << text;
+  return std::string(s.status().message());
+}
+
+constexpr char kRank[] = "rank host=a device=0\nstream id=7\nthread id=0\n";
+
+TEST(Scenario, WhatIsWrittenReadsBackTheSame) {
+  const Scenario s = *MakeTransformer({});
+  const std::string text = Text(s);
+  const absl::StatusOr<Scenario> back = Parse(text, "f");
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(Text(*back), text);
+  ASSERT_EQ(back->ranks.size(), 8u);
+  EXPECT_EQ(back->ranks[7].program.size(), s.ranks[7].program.size());
+  EXPECT_EQ(back->names, s.names);
+}
+
+TEST(Scenario, AnyTextSurvivesAsAName) {
+  Scenario s;
+  s.ranks.push_back({"ho st\n%", 0, {}, {0}, {}});
+  Op push;
+  push.kind = OpKind::kPush;
+  push.name = s.AddName("a b%20\x01\xff\n");
+  s.ranks[0].program.push_back(push);
+  const absl::StatusOr<Scenario> back = Parse(Text(s), "f");
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->names[0], "a b%20\x01\xff\n");
+  EXPECT_EQ(back->ranks[0].host, "ho st\n%");
+}
+
+TEST(Scenario, ErrorsNameFileLineAndRemedy) {
+  const std::string head = "lockstep-scenario 1\n";
+  EXPECT_THAT(ErrorOf(""), HasSubstr("empty"));
+  EXPECT_THAT(ErrorOf("{\"traceEvents\": []}\n"), HasSubstr("f:1: this is not a scenario"));
+  EXPECT_THAT(ErrorOf(head + kRank + "launch t0\n"), HasSubstr("f:5: `launch` is no operation"));
+  EXPECT_THAT(ErrorOf(head + kRank + "call t0 211\n"), HasSubstr("callback id"));
+  EXPECT_THAT(ErrorOf(head + kRank + "call t0 r211 gap=99999999999999999999\n"),
+              HasSubstr("f:5: a time is a whole number"));
+  EXPECT_THAT(ErrorOf(head + kRank + "call t0 r211 gap=1.5\n"), HasSubstr("a time is a whole number"));
+  EXPECT_THAT(ErrorOf(head + kRank + "call t3 r211\n"), HasSubstr("line 5: its thread is not declared"));
+  EXPECT_THAT(ErrorOf(head + kRank + "call t0 r211\nkernel s0 n0\n"),
+              HasSubstr("line 6: its name is not declared"));
+  EXPECT_THAT(ErrorOf(head + kRank + "pop t0\n"), HasSubstr("pop without a push"));
+  EXPECT_THAT(ErrorOf(head + kRank), HasSubstr("no call, push or pop"));
+  EXPECT_THAT(ErrorOf(head), HasSubstr("no ranks"));
+  EXPECT_THAT(ErrorOf(head + "pacing loop 0\n" + kRank + "call t0 r1\n"), HasSubstr("period above 0"));
+  EXPECT_THAT(ErrorOf(head + "call t0 r1\n"), HasSubstr("below a `rank` line"));
+}
+
+TEST(Scenario, RanksThatWouldWaitForEachOtherForEverAreRefused) {
+  const std::string head = "lockstep-scenario 1\nname k\ngroup comm=1 name=g members=0,1\n";
+  const std::string reduce = "call t0 d652\ncoll s0 n0 g0 all_reduce\n";
+  EXPECT_THAT(ErrorOf(head + kRank + reduce + reduce + kRank + reduce), HasSubstr("group g0: ranks 0 and 1"));
+  EXPECT_THAT(ErrorOf(head + kRank + "call t0 d652\ncoll s0 n0 g0 send peer=1\n" + kRank + "call t0 r1\n"),
+              HasSubstr("rank 0 sends 1 times to rank 1, which receives 0 times"));
+  EXPECT_THAT(
+      ErrorOf(head + kRank + "call t0 d652\ncoll s0 n0 g0 broadcast peer=2\n" + kRank + "call t0 r1\n"),
+      HasSubstr("peer must be"));
+  EXPECT_THAT(ErrorOf("lockstep-scenario 1\nname k\ngroup comm=1 name=g members=0,0\n" + std::string(kRank) +
+                      "call t0 r1\n"),
+              HasSubstr("different ranks"));
+}
+
+TEST(Scenario, DamagedTextNeverCrashesTheReader) {
+  const std::string good =
+      Text(*MakeTransformer({.data_parallel = 1, .layers_per_stage = 1, .microbatches = 1}));
+  std::mt19937 random(7);
+  int accepted = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string bad = good;
+    const int kind = static_cast<int>(random() % 3);
+    if (kind == 0) bad.resize(random() % bad.size());
+    for (int k = 0; kind == 1 && k < 3; ++k) bad[random() % bad.size()] = static_cast<char>(random());
+    if (kind == 2) bad.erase(random() % bad.size(), random() % 40);
+    accepted += Parse(bad, "f").ok();
+  }
+  EXPECT_LT(accepted, 3000);
+}
+
+TEST(Scenario, AMissingFileIsNamed) {
+  EXPECT_THAT(std::string(ReadFile("/nonexistent/x.scenario").status().message()),
+              HasSubstr("/nonexistent/x.scenario"));
+}
+
+TEST(Generator, EveryUsualShapeIsValidAndAbsurdOnesAreRefused) {
+  for (uint32_t ranks : {1u, 2u, 3u, 4u, 6u, 8u, 16u, 64u}) {
+    const TransformerShape shape = ShapeFor(ranks);
+    EXPECT_EQ(shape.ranks(), ranks);
+    EXPECT_TRUE(MakeTransformer(shape).ok()) << ranks;
+  }
+  EXPECT_FALSE(MakeTransformer({.data_parallel = 0}).ok());
+  EXPECT_FALSE(MakeTransformer({.data_parallel = 4000, .tensor_parallel = 4000}).ok());
+  EXPECT_FALSE(MakeTransformer({.microbatches = 100000}).ok());
+}
+
+TEST(Generator, RolesHaveTheirOwnKernelNames) {
+  const Scenario s = *MakeTransformer({});
+  int nccl = 0;
+  for (const std::string& name : s.names) nccl += name.rfind("ncclDevKernel_", 0) == 0;
+  EXPECT_EQ(nccl, 4);
+  EXPECT_GT(s.names.size(), 15u);
+}
+
+}  // namespace
+}  // namespace lockstep::scenario

@@ -1,0 +1,349 @@
+// What the simulated CUPTI does as the release it says it is, the faults it shows on request, and its
+// callback API. The environment is read when the library is opened, so each test opens a copy of its own.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "wire/foreign/cupti.h"
+#include "sim/cupti/core.h"
+#include "sim/cupti/cupti_settings.h"
+
+namespace lockstep::sim {
+namespace {
+
+namespace cupti = foreign::cupti;
+using cupti::ActivityKind;
+using cupti::Result;
+
+int64_t Now(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+}
+int64_t Mono() { return Now(CLOCK_MONOTONIC); }
+
+bool g_refuse = false;
+std::vector<std::vector<uint8_t>> g_buffers;
+
+void Requested(uint8_t** buffer, size_t* bytes, size_t* max_records) {
+  *max_records = 0;
+  *bytes = 4096;
+  *buffer = g_refuse ? nullptr : static_cast<uint8_t*>(aligned_alloc(8, *bytes));
+}
+void Completed(cupti::Context, uint32_t, uint8_t* buffer, size_t, size_t valid) {
+  g_buffers.emplace_back(buffer, buffer + valid);
+  free(buffer);
+}
+
+class Habits : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    g_refuse = false;
+    g_buffers.clear();
+    std::filesystem::remove_all(folder_);
+  }
+
+  void Open(const char* version = nullptr, const char* faults = nullptr) {
+    char path[] = "/tmp/sim-cupti-XXXXXX";
+    ASSERT_NE(mkdtemp(path), nullptr);
+    folder_ = path;
+    std::filesystem::copy_file(LOCKSTEP_SIM_CUPTI_PATH, folder_ + "/libcupti.so.13");
+    version == nullptr ? unsetenv("SIMGPU_CUPTI_VERSION") : setenv("SIMGPU_CUPTI_VERSION", version, 1);
+    faults == nullptr ? unsetenv("SIMGPU_CUPTI_FAULTS") : setenv("SIMGPU_CUPTI_FAULTS", faults, 1);
+    library_ = dlopen((folder_ + "/libcupti.so.13").c_str(), RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library_, nullptr) << dlerror();
+    core_ = Find<SimCoreFn>(kSimCoreSymbol)(kSimCoreVersion);
+    const SimDevice device{3, "Simulated GPU", nullptr, 0, 4};
+    core_->attach(&device);
+    EXPECT_FALSE(core_->used());
+    EXPECT_EQ(
+        Find<cupti::ActivityRegisterCallbacksFn>("cuptiActivityRegisterCallbacks")(Requested, Completed),
+        Result::kSuccess);
+    EXPECT_TRUE(core_->used());
+  }
+  template <typename Fn>
+  Fn Find(const char* name) {
+    void* symbol = dlsym(library_, name);
+    EXPECT_NE(symbol, nullptr) << name;
+    return reinterpret_cast<Fn>(symbol);
+  }
+  void Enable(ActivityKind kind) {
+    EXPECT_EQ(Find<cupti::ActivityEnableFn>("cuptiActivityEnable")(kind), Result::kSuccess);
+  }
+  void Flush() { Find<cupti::ActivityFlushAllFn>("cuptiActivityFlushAll")(0); }
+  // The size that the library itself steps by: what the client asks at run time.
+  size_t SteppedSize(ActivityKind kind) {
+    const auto next = Find<cupti::ActivityGetNextRecordFn>("cuptiActivityGetNextRecord");
+    alignas(8) uint8_t bytes[1024] = {};
+    const auto filler = static_cast<uint32_t>(ActivityKind::kRuntime);
+    for (size_t at = 8; at < sizeof bytes; at += 8) std::memcpy(bytes + at, &filler, sizeof filler);
+    std::memcpy(bytes, &kind, sizeof kind);
+    cupti::Activity* record = nullptr;
+    if (next(bytes, sizeof bytes, &record) != Result::kSuccess) return 0;
+    if (next(bytes, sizeof bytes, &record) != Result::kSuccess) return 0;
+    return static_cast<size_t>(reinterpret_cast<uint8_t*>(record) - bytes);
+  }
+  void RunKernel(uint32_t correlation, uint32_t graph = 0) {
+    cupti::Kernel10 k{};
+    k.kind = ActivityKind::kConcurrentKernel;
+    k.correlation_id = correlation;
+    k.graph_id = graph;
+    const int64_t now = Now(CLOCK_REALTIME);
+    core_->complete(core_->launch(&k, sizeof k), now - 2000, now - 1000, Mono(), Keep::kDeliver);
+  }
+  void MakeCall(uint32_t correlation, uint32_t cbid = cupti::runtime_cbid::kLaunchKernel) {
+    cupti::Api a{};
+    a.kind = ActivityKind::kRuntime;
+    a.cbid = cbid;
+    a.correlation_id = correlation;
+    a.end = static_cast<uint64_t>(Now(CLOCK_REALTIME));
+    a.start = a.end - 500;
+    core_->record(&a, sizeof a, {cupti::CallbackDomain::kRuntimeApi, cbid}, 1, Mono(), Keep::kDeliver);
+  }
+  template <typename Record>
+  std::vector<Record> All(ActivityKind kind) {
+    std::vector<Record> found;
+    const auto next = Find<cupti::ActivityGetNextRecordFn>("cuptiActivityGetNextRecord");
+    for (auto& buffer : g_buffers) {
+      cupti::Activity* record = nullptr;
+      while (next(buffer.data(), buffer.size(), &record) == Result::kSuccess) {
+        if (record->kind != kind) continue;
+        found.emplace_back();
+        const auto left =
+            static_cast<size_t>(buffer.data() + buffer.size() - reinterpret_cast<uint8_t*>(record));
+        std::memcpy(&found.back(), record, std::min(sizeof(Record), left));
+      }
+    }
+    return found;
+  }
+
+  std::string folder_;
+  void* library_ = nullptr;
+  const SimCore* core_ = nullptr;
+};
+
+TEST_F(Habits, AReleaseHasItsRecordSizes) {
+  struct Row {
+    const char* version;
+    size_t kernel, copy, set, peer, sync;
+  };
+  constexpr Row kRows[] = {{"13", 160, 72, 72, 80, 40},     {"14", 160, 80, 80, 88, 40},
+                           {"15", 168, 80, 80, 88, 40},     {"17", 176, 88, 88, 96, 40},
+                           {"18", 200, 88, 88, 96, 40},     {"21", 208, 88, 88, 96, 40},
+                           {"26", 208, 96, 88, 96, 56},     {"28", 208, 96, 88, 96, 56},
+                           {"130000", 216, 96, 88, 96, 56}, {"130001", 216, 96, 88, 96, 56}};
+  for (const Row& row : kRows) {
+    Open(row.version);
+    uint32_t version = 0;
+    EXPECT_EQ(Find<cupti::GetVersionFn>("cuptiGetVersion")(&version), Result::kSuccess);
+    EXPECT_EQ(std::to_string(version), row.version);
+    EXPECT_EQ(SteppedSize(ActivityKind::kConcurrentKernel), row.kernel) << row.version;
+    EXPECT_EQ(SteppedSize(ActivityKind::kMemcpy), row.copy) << row.version;
+    EXPECT_EQ(SteppedSize(ActivityKind::kMemset), row.set) << row.version;
+    EXPECT_EQ(SteppedSize(ActivityKind::kMemcpyPeer), row.peer) << row.version;
+    EXPECT_EQ(SteppedSize(ActivityKind::kSynchronization), row.sync) << row.version;
+    Enable(ActivityKind::kConcurrentKernel);
+    RunKernel(1);
+    RunKernel(2);
+    Flush();
+    ASSERT_EQ(g_buffers.size(), 1u) << row.version;
+    EXPECT_EQ(g_buffers[0].size(), 2 * row.kernel) << row.version;
+    TearDown();
+  }
+}
+
+TEST_F(Habits, ANumberThatIsNoneIsIgnored) {
+  const char* trouble = nullptr;
+  EXPECT_EQ(CuptiKnobs::Parse("twelve", nullptr, &trouble).version, cupti::kVersion_13_0U1);
+  EXPECT_STREQ(trouble, "twelve");
+  const CuptiKnobs knobs = CuptiKnobs::Parse("26", "drop=3,graph_correlation,nonsense", &trouble);
+  EXPECT_EQ(knobs.version, 26u);
+  EXPECT_EQ(knobs.drop, 3u);
+  EXPECT_TRUE(knobs.graph_correlation);
+  EXPECT_NE(trouble, nullptr);
+}
+
+TEST_F(Habits, BelowTwelveNineARefusedBufferIsACrash) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  Open("26");
+  Enable(ActivityKind::kConcurrentKernel);
+  g_refuse = true;
+  RunKernel(1);
+  EXPECT_DEATH(core_->pump(Mono()), "refused a buffer");
+}
+
+TEST_F(Habits, HostRecordsStandInTheirThreadsBuffersUntilThatIsSwitchedOff) {
+  Open();
+  Enable(ActivityKind::kRuntime);
+  MakeCall(1);
+  std::thread([&] { MakeCall(2); }).join();
+  Flush();
+  EXPECT_EQ(g_buffers.size(), 2u);
+  size_t bytes = 1;
+  uint8_t off = 0;
+  EXPECT_EQ(Find<cupti::ActivitySetAttributeFn>("cuptiActivitySetAttribute")(
+                cupti::Attribute::kPerThreadActivityBuffer, &bytes, &off),
+            Result::kSuccess);
+  g_buffers.clear();
+  MakeCall(3);
+  std::thread([&] { MakeCall(4); }).join();
+  Flush();
+  EXPECT_EQ(g_buffers.size(), 1u);
+  EXPECT_EQ(All<cupti::Api>(ActivityKind::kRuntime).size(), 2u);
+}
+
+// Half the rate of CLOCK_REALTIME, and far from it.
+uint64_t StolenClock() { return 1'000'000'000'000'000 + static_cast<uint64_t>(Now(CLOCK_REALTIME)) / 2; }
+bool Stolen(uint64_t stamp) { return stamp > StolenClock() - 1'000'000'000 && stamp <= StolenClock(); }
+
+TEST_F(Habits, AStolenClockReachesHostRecordsAndLeavesDeviceOnesWhereTheyWere) {
+  Open();
+  Enable(ActivityKind::kRuntime);
+  Enable(ActivityKind::kConcurrentKernel);
+  const auto steal =
+      Find<cupti::ActivityRegisterTimestampCallbackFn>("cuptiActivityRegisterTimestampCallback");
+  EXPECT_EQ(steal(StolenClock), Result::kSuccess);
+  usleep(3000);
+  uint64_t stamp = 0;
+  Find<cupti::GetTimestampFn>("cuptiGetTimestamp")(&stamp);
+  EXPECT_TRUE(Stolen(stamp)) << stamp;
+  MakeCall(1);
+  RunKernel(1);
+  Flush();
+  const auto calls = All<cupti::Api>(ActivityKind::kRuntime);
+  const auto kernels = All<cupti::Kernel10>(ActivityKind::kConcurrentKernel);
+  ASSERT_EQ(calls.size(), 1u);
+  ASSERT_EQ(kernels.size(), 1u);
+  EXPECT_TRUE(Stolen(calls[0].start)) << calls[0].start;
+  EXPECT_NEAR(static_cast<double>(calls[0].end - calls[0].start), 250.0, 25.0) << "the rate of that clock";
+  EXPECT_FALSE(Stolen(kernels[0].start));
+  EXPECT_EQ(kernels[0].end - kernels[0].start, 1000u);
+  EXPECT_EQ(steal(nullptr), Result::kSuccess);
+  Find<cupti::GetTimestampFn>("cuptiGetTimestamp")(&stamp);
+  EXPECT_FALSE(Stolen(stamp));
+}
+
+TEST_F(Habits, FromThirteenThreeDeviceRecordsFollowAStolenClock) {
+  Open("130303");
+  Enable(ActivityKind::kConcurrentKernel);
+  Find<cupti::ActivityRegisterTimestampCallbackFn>("cuptiActivityRegisterTimestampCallback")(StolenClock);
+  RunKernel(1);
+  Flush();
+  const auto kernels = All<cupti::Kernel10>(ActivityKind::kConcurrentKernel);
+  ASSERT_EQ(kernels.size(), 1u);
+  EXPECT_TRUE(Stolen(kernels[0].start)) << kernels[0].start;
+}
+
+TEST_F(Habits, FaultsComeWhenAskedFor) {
+  Open(nullptr, "zero_stamps=2,drop=5");
+  Enable(ActivityKind::kConcurrentKernel);
+  for (uint32_t i = 1; i <= 10; ++i) RunKernel(i);
+  Flush();
+  size_t zero = 0;
+  for (const auto& k : All<cupti::Kernel10>(ActivityKind::kConcurrentKernel))
+    zero += k.start == 0 && k.end == 0;
+  EXPECT_EQ(All<cupti::Kernel10>(ActivityKind::kConcurrentKernel).size(), 8u);
+  EXPECT_EQ(zero, 4u);
+  size_t dropped = 0;
+  Find<cupti::ActivityGetNumDroppedRecordsFn>("cuptiActivityGetNumDroppedRecords")(nullptr, 0, &dropped);
+  EXPECT_EQ(dropped, 2u);
+}
+
+TEST_F(Habits, FromTheSecondSessionGraphsHaveWrongCorrelationsOnRequest) {
+  Open(nullptr, "graph_correlation");
+  const auto disable = Find<cupti::ActivityDisableFn>("cuptiActivityDisable");
+  for (int session = 0; session < 2; ++session) {
+    Enable(ActivityKind::kConcurrentKernel);
+    RunKernel(40, 1);
+    RunKernel(50);
+    Flush();
+    disable(ActivityKind::kConcurrentKernel);
+  }
+  std::vector<uint32_t> correlations;
+  for (const auto& k : All<cupti::Kernel10>(ActivityKind::kConcurrentKernel))
+    correlations.push_back(k.correlation_id);
+  EXPECT_EQ(correlations, (std::vector<uint32_t>{40, 50, 41, 50}));
+}
+
+TEST_F(Habits, AStreamMadeLaterIsReportedAndDumped) {
+  Open();
+  Enable(ActivityKind::kStream);
+  cupti::Stream s{};
+  s.kind = ActivityKind::kStream;
+  s.stream_id = 21;
+  int handle = 0;
+  core_->object(&s, sizeof s, &handle);
+  uint32_t id = 0;
+  EXPECT_EQ(Find<cupti::GetStreamIdExFn>("cuptiGetStreamIdEx")(nullptr, &handle, 0, &id), Result::kSuccess);
+  EXPECT_EQ(id, 21u);
+  Find<cupti::ActivityEnableAndDumpFn>("cuptiActivityEnableAndDump")(ActivityKind::kStream);
+  core_->object_gone(ActivityKind::kStream, 21);
+  Find<cupti::ActivityEnableAndDumpFn>("cuptiActivityEnableAndDump")(ActivityKind::kStream);
+  Flush();
+  EXPECT_EQ(All<cupti::Stream>(ActivityKind::kStream).size(), 2u) << "when made, and while it was there";
+}
+
+struct Seen {
+  int entered = 0, left = 0;
+  uint64_t carried = 0;
+};
+void OnCall(void* user, cupti::CallbackDomain, uint32_t, const void* data) {
+  auto* seen = static_cast<Seen*>(user);
+  const auto& call = *static_cast<const cupti::CallbackData*>(data);
+  if (call.site == cupti::CallbackSite::kEnter) {
+    ++seen->entered;
+    *call.correlation_data = 77;
+  } else {
+    ++seen->left;
+    seen->carried = *call.correlation_data;
+  }
+}
+
+TEST_F(Habits, OneSubscriberHoldsThePlaceAndTheNextLearnsItsName) {
+  Open();
+  const auto subscribe = Find<cupti::SubscribeV2Fn>("cuptiSubscribe_v2");
+  Seen seen;
+  void *first = nullptr, *second = nullptr;
+  cupti::SubscriberParams mine{sizeof mine, "kineto", nullptr, 0};
+  EXPECT_EQ(subscribe(&first, OnCall, &seen, &mine), Result::kSuccess);
+  char holder[64] = {};
+  cupti::SubscriberParams other{sizeof other, "other", holder, sizeof holder};
+  EXPECT_EQ(subscribe(&second, OnCall, &seen, &other), Result::kMultipleSubscribersNotSupported);
+  EXPECT_STREQ(holder, "CUPTI for kineto");
+  EXPECT_EQ(Find<cupti::SubscribeFn>("cuptiSubscribe")(&second, OnCall, &seen),
+            Result::kMultipleSubscribersNotSupported);
+
+  const auto enable = Find<cupti::EnableCallbackFn>("cuptiEnableCallback");
+  EXPECT_EQ(enable(1, first, cupti::CallbackDomain::kRuntimeApi, 211), Result::kSuccess);
+  uint64_t carried = 0;
+  SimCallSite site{cupti::CallbackDomain::kRuntimeApi, 211, {}};
+  site.data.correlation_data = &carried;
+  core_->call(&site);
+  site.data.site = cupti::CallbackSite::kExit;
+  core_->call(&site);
+  site.cbid = 20;
+  core_->call(&site);
+  EXPECT_EQ(seen.entered, 1);
+  EXPECT_EQ(seen.left, 1);
+  EXPECT_EQ(seen.carried, 77u);
+
+  const auto unsubscribe = Find<cupti::UnsubscribeFn>("cuptiUnsubscribe");
+  EXPECT_EQ(unsubscribe(second), Result::kInvalidParameter);
+  EXPECT_EQ(unsubscribe(first), Result::kSuccess);
+  site.cbid = 211;
+  core_->call(&site);
+  EXPECT_EQ(seen.left, 1);
+  EXPECT_EQ(Find<cupti::SubscribeFn>("cuptiSubscribe")(&second, OnCall, &seen), Result::kSuccess);
+}
+
+}  // namespace
+}  // namespace lockstep::sim

@@ -1,0 +1,103 @@
+// Every view: its columns are named as they say, its groupings and aliases are there, and it makes a table of any capture.
+#include "views/catalog/views.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "absl/strings/str_split.h"
+#include "capture/model/timeline_builder_fixture.h"
+#include "views/catalog/json_table.h"
+#include "views/tables/text_table.h"
+#include "views/host/frames_fixture.h"
+
+namespace lockstep::tables {
+namespace {
+
+using store::TimelineBuilder;
+
+store::Capture SmallJob() {
+  TimelineBuilder t;
+  const uint32_t group = t.Group("dp", {0, 1});
+  for (int rank = 0; rank < 2; ++rank) {
+    t.Rank(rank).Step(1, 0, 100).Kernel("volta_h884gemm", 10, 20, 7, 5).AllReduce(group, 40, 20, 4096).StreamSynchronize(15, 45, 20).Step(2, 100, 100).Kernel("relu", 110, 20, 7, 105).AllReduce(group, 140, 20, 4096);
+  }
+  store::Capture capture = t.Build();
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    views::FramesBuilder(capture).Frame("nn.Module: Net_0", 0, 50, store::FrameKind::kModule).Frame("aten::mm", 1, 8).With("[[2, 2], [2, 2]]", "a.py(1): f").Frame("aten::relu", 101, 108).Allocation(3, 4096).To(rank);
+  }
+  store::Finish(capture);
+  return capture;
+}
+
+class AllViews : public ::testing::TestWithParam<size_t> {
+ protected:
+  const View& view() const { return Views()[GetParam()]; }
+  MadeView Make(const store::Capture& capture, const ViewOptions& options = {}) {
+    const report::Analysis analysis = report::Analyze(capture);
+    return view().make({.capture = capture, .analysis = [&]() -> const report::Analysis& { return analysis; }}, options);
+  }
+};
+
+TEST_P(AllViews, ColumnsEndInTheirUnitAndSayWhatTheyMean) {
+  const store::Capture capture = SmallJob();
+  const MadeView made = Make(capture);
+  EXPECT_GT(made.grid.rows(), 0u);
+  std::set<std::string_view> names;
+  for (const Column& column : made.grid.table().columns) {
+    EXPECT_TRUE(names.insert(column.name).second) << column.name;
+    EXPECT_FALSE(column.meaning.empty()) << column.name;
+    EXPECT_TRUE(column.name.ends_with(column.unit)) << column.name << " " << column.unit;
+  }
+  for (const Alias& alias : view().aliases) EXPECT_TRUE(names.count(alias.column)) << alias.name;
+}
+
+TEST_P(AllViews, EveryTableByEveryMethodHasTheColumnsThatAreShown) {
+  const store::Capture capture = SmallJob();
+  std::vector<ViewOptions> all = {{}};
+  for (const SubTable& t : view().tables) all.push_back({.table = t.name});
+  for (const Method& m : view().methods) {
+    all.push_back({.method = m.name});
+    for (const SubTable& t : view().tables) all.push_back({.table = t.name, .method = m.name});
+  }
+  for (const ViewOptions& options : all) {
+    MadeView made = Make(capture, options);
+    const std::string_view shown = view().ColumnsOf(options);
+    std::vector<std::string_view> columns;
+    for (const auto name : absl::StrSplit(absl::string_view(shown.data(), shown.size()), ',')) columns.emplace_back(name.data(), name.size());
+    EXPECT_TRUE(made.grid.Select(columns).ok()) << options.table << " " << made.grid.Select(columns);
+    std::set<std::string_view> names;
+    for (const Column& column : made.grid.table().columns) EXPECT_TRUE(names.insert(column.name).second) << column.name;
+  }
+}
+
+TEST_P(AllViews, EveryGroupingMakesATable) {
+  const store::Capture capture = SmallJob();
+  const size_t rows = Make(capture).grid.rows();
+  for (const GroupName& group : view().groupings) {
+    const size_t grouped = Make(capture, {.group_by = {group.group}}).grid.rows();
+    if (view().groups_are_sums) {
+      EXPECT_LE(grouped, rows) << group.name;
+      EXPECT_GT(grouped, 0u) << group.name;
+    } else {
+      EXPECT_GE(grouped, rows) << group.name;
+    }
+  }
+}
+
+TEST_P(AllViews, AnEmptyCaptureMakesAnEmptyTableOrOneThatSaysSo) {
+  TimelineBuilder t;
+  t.Rank(0);
+  store::Capture capture = t.Build();
+  store::Finish(capture);
+  const MadeView made = Make(capture);
+  EXPECT_FALSE(TextTable(made.grid, 80).empty());
+  EXPECT_THAT(JsonTable(view().name, made), ::testing::HasSubstr("\"rows\""));
+}
+
+INSTANTIATE_TEST_SUITE_P(Views, AllViews, ::testing::Range<size_t>(0, Views().size()),
+                         [](const auto& view) { return std::string(Views()[view.param].name); });
+
+}  // namespace
+}  // namespace lockstep::tables

@@ -1,0 +1,29 @@
+#include "views/device/device_work.h"
+
+#include <algorithm>
+
+namespace lockstep::views {
+namespace {
+
+// When the last of several steps began; the end of time where there are fewer: HTA then leaves out nothing.
+HostTime LastStep(const store::RankData& rank) {
+  size_t steps = 0;
+  HostTime last = HostTime::Min();
+  for (const store::HostRange& range : rank.ranges) {
+    if (range.kind != store::RangeKind::kStep) continue;
+    ++steps;
+    last = std::max(last, range.start);
+  }
+  return steps < 2 ? HostTime::Max() : last;
+}
+
+}  // namespace
+
+std::vector<DeviceWork> DeviceWorkOf(const store::RankData& rank, DeviceRule rule) {
+  std::vector<DeviceWork> work = analysis::DeviceWorkOf(rank);
+  const HostTime until = rule == DeviceRule::kHta ? LastStep(rank) : HostTime::Max();
+  if (until != HostTime::Max()) std::erase_if(work, [&](const DeviceWork& w) { return w.launch == nullptr || w.launch->start >= until; });
+  return work;
+}
+
+}  // namespace lockstep::views

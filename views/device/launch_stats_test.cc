@@ -1,0 +1,81 @@
+#include "views/device/launch_stats.h"
+
+#include <gtest/gtest.h>
+
+#include "capture/model/timeline_builder_fixture.h"
+
+namespace lockstep::views {
+namespace {
+
+using store::TimelineBuilder;
+
+Nanos Us(int64_t us) { return Nanos::Micros(us); }
+
+// Of the launches that the builder makes.
+Nanos CallLength(const store::Capture& capture) { return capture.ranks[0].api_calls[0].end - capture.ranks[0].api_calls[0].start; }
+
+TEST(LaunchStats, DelayIsFromTheEndOfTheCallAndNeverLessThanNothing) {
+  TimelineBuilder t;
+  t.Rank(0).Kernel("gemm", 50, 100, 7, 10).Kernel("gemm", 400, 100, 7, 20).Kernel("tiny", 30.5, 0.5, 8, 30).Kernel("unlaunched", 600, 5);
+  const store::Capture capture = t.Build();
+  const Nanos call = CallLength(capture);
+  const auto rows = LaunchStatsOf(capture, LaunchRanks::kTogether, DeviceRule::kLockstep);
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_FALSE(rows[0].name);
+  EXPECT_EQ(rows[0].calls, 3u);
+  EXPECT_EQ(rows[0].late_starts, 1u);
+  ASSERT_TRUE(rows[1].name);
+  EXPECT_EQ(capture.Text(*rows[1].name), "gemm");
+  EXPECT_EQ(rows[1].delay, Us(40) + Us(380) - call - call);
+  EXPECT_EQ(rows[1].longest_delay, Us(380) - call);
+  EXPECT_EQ(rows[1].device, Us(200));
+  EXPECT_EQ(capture.Text(*rows[2].name), "tiny");
+  EXPECT_GE(rows[2].delay, Nanos());
+  EXPECT_EQ(rows[2].shorter_than_call, call > Nanos(500) ? 1u : 0u);
+}
+
+TEST(StreamQueues, AreAsLongAsWhatWasLaunchedAndHasNotStarted) {
+  TimelineBuilder t;
+  t.Rank(0).Kernel("a", 10, 30, 7, 0).Kernel("b", 40, 30, 7, 2).Kernel("c", 70, 30, 7, 4);
+  const auto queues = StreamQueuesOf(t.Build(), DeviceRule::kLockstep);
+  ASSERT_EQ(queues.size(), 1u);
+  EXPECT_EQ(queues[0].launches, 3u);
+  EXPECT_EQ(queues[0].longest, 3u);
+  // a waits 10, b 38, c 66, over 70.
+  EXPECT_NEAR(queues[0].mean, 114.0 / 70, 1e-9);
+  EXPECT_EQ(queues[0].full, Nanos());
+}
+
+TEST(StreamQueues, AFullQueueIsTimed) {
+  TimelineBuilder t;
+  for (int i = 0; i < 1100; ++i) t.Rank(0).Kernel("k", 5000 + i, 1, 7, i);
+  const auto queues = StreamQueuesOf(t.Build(), DeviceRule::kLockstep);
+  EXPECT_EQ(queues[0].longest, 1100u);
+  // The 1,024th launch is at 1,023; the kernel after which fewer wait starts at 5,076.
+  EXPECT_EQ(queues[0].full, Us(5076 - 1023));
+}
+
+TEST(CopyRates, AreBytesOverTheTimeThatCopiesRanAndThoseAtOnceAddUp) {
+  TimelineBuilder t;
+  t.Rank(0).Copy(1'000'000, 0, 100, 9, -1, 1).Copy(1'000'000, 50, 100, 10, -1, 1).Copy(2'000'000, 200, 50, 9, -1, 2).Copy(0, 300, 5, 9, -1, 2);
+  store::Capture capture = t.Build();
+  for (store::DeviceActivity& a : capture.ranks[0].activities) a.name = kNoName;
+  store::Finish(capture);
+  const auto rates = CopyRatesOf(capture, DeviceRule::kLockstep);
+  ASSERT_EQ(rates.size(), 2u);
+  for (const CopyRate& rate : rates) {
+    if (capture.Text(rate.name).starts_with("Memcpy HtoD")) {
+      EXPECT_EQ(rate.busy, Us(150));
+      EXPECT_NEAR(rate.bytes_per_s.value_or(0), 2e6 / 150e-6, 1);
+      EXPECT_NEAR(rate.peak_bytes_per_s.value_or(0), 2e10, 1);
+      EXPECT_EQ(rate.unknown, 0u);
+    } else {
+      EXPECT_NEAR(rate.bytes_per_s.value_or(0), 4e10, 1);
+      EXPECT_EQ(rate.unknown, 1u);
+      EXPECT_EQ(rate.copies, 2u);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::views

@@ -1,0 +1,162 @@
+#include "views/device/trace_diff.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "views/host/process.h"
+
+namespace lockstep::views {
+namespace {
+
+using store::ActivityKind;
+using store::FrameKind;
+using store::kNone;
+
+struct Sum {
+  uint64_t count = 0;
+  Nanos total;
+};
+using Sums = absl::flat_hash_map<std::string, Sum>;
+
+// One capture's sums. With `in_steps`, only of what lies in used steps.
+class Summing {
+ public:
+  enum class Scope { kAll, kSteps };
+  Summing(const DiffInput& input, Scope scope) : capture_(input.capture), steps_(input.steps), scope_(scope) {}
+
+  Sums Of(DiffKey key) {
+    switch (key) {
+      case DiffKey::kKernel:
+        AddActivities();
+        break;
+      case DiffKey::kOperator:
+        AddOperators();
+        break;
+      case DiffKey::kCollective:
+        AddCollectives();
+        break;
+      case DiffKey::kStep:
+        AddSteps();
+        break;
+    }
+    return std::move(sums_);
+  }
+
+ private:
+  void Add(std::string&& key, Nanos length) {
+    Sum& sum = sums_[std::move(key)];
+    ++sum.count;
+    sum.total += length;
+  }
+  bool Counts(uint32_t entry, uint32_t activity) const {
+    return scope_ == Scope::kAll || steps_.ranks[entry].of_activity[activity] >= 0;
+  }
+
+  void AddActivities() {
+    for (uint32_t entry = 0; entry < capture_.ranks.size(); ++entry) {
+      const store::RankData& rank = capture_.ranks[entry];
+      for (uint32_t i = 0; i < rank.activities.size(); ++i) {
+        const store::DeviceActivity& a = rank.activities[i];
+        if (!Counts(entry, i)) continue;
+        std::string name(capture_.Text(a.name));
+        if (name.empty()) name = a.kind == ActivityKind::kMemcpy ? "Memcpy" : a.kind == ActivityKind::kMemset ? "Memset" : "(unnamed)";
+        Add(std::move(name), a.end - a.start);
+      }
+    }
+  }
+
+  // Does it begin in a used step of the process?
+  bool InStep(uint32_t entry, HostTime start) const {
+    if (scope_ == Scope::kAll) return true;
+    const std::vector<analysis::RankStep>& steps = steps_.ranks[entry].steps;
+    const auto after = std::upper_bound(steps.begin(), steps.end(), start, [](HostTime t, const analysis::RankStep& s) { return t < s.host.start; });
+    return after != steps.begin() && start < std::prev(after)->host.end;
+  }
+
+  void AddOperators() {
+    for (const Process& process : ProcessesOf(capture_)) {
+      if (process.frames == nullptr) continue;
+      for (const store::HostFrame& frame : process.frames->frames) {
+        if (frame.kind != FrameKind::kOperator && frame.kind != FrameKind::kAnnotation) continue;
+        // Each has a name of its own.
+        const std::string_view name = capture_.Text(frame.name);
+        if (InStep(process.entries[0], frame.start)) Add(name.starts_with("ProfilerStep#") ? "ProfilerStep" : std::string(name), frame.end - frame.start);
+      }
+    }
+  }
+
+  void AddCollectives() {
+    for (uint32_t entry = 0; entry < capture_.ranks.size(); ++entry) {
+      const store::RankData& rank = capture_.ranks[entry];
+      for (const store::Collective& c : rank.collectives) {
+        if (c.activity == kNone || !Counts(entry, c.activity)) continue;
+        const int32_t size = c.group == kNone ? 0 : capture_.groups[c.group].size;
+        const std::string who = size == 0 ? "an unknown group" : absl::StrCat(size, size == 1 ? " rank" : " ranks");
+        const store::DeviceActivity& a = rank.activities[c.activity];
+        Add(absl::StrCat(std::string(store::CollectiveOpName(c.op)), " of ", who), a.end - a.start);
+      }
+    }
+  }
+
+  void AddSteps() {
+    for (const analysis::RankSteps& rank : steps_.ranks) {
+      for (size_t i = 0; i < rank.steps.size(); ++i) {
+        const analysis::RankStep& step = rank.steps[i];
+        Add(absl::StrCat("step ", i), std::max(step.host.end, step.device_end) - step.host.start);
+      }
+    }
+  }
+
+  const store::Capture& capture_;
+  const analysis::Steps& steps_;
+  const Scope scope_;
+  Sums sums_;
+};
+
+Change ChangeOf(const DiffRow& row, uint64_t parts_before, uint64_t parts_after) {
+  if (row.before.count == 0) return Change::kAdded;
+  if (row.after.count == 0) return Change::kDeleted;
+  // As counts per part, without rounding.
+  const uint64_t before = row.before.count * parts_after;
+  const uint64_t after = row.after.count * parts_before;
+  return after > before ? Change::kIncreased : after < before ? Change::kDecreased : Change::kUnchanged;
+}
+
+}  // namespace
+
+TraceDiff DiffOf(const DiffInput& before, const DiffInput& after, DiffKey key) {
+  TraceDiff diff;
+  diff.per_step = before.steps.found() && after.steps.found() && before.steps.count() > 0 && after.steps.count() > 0;
+  diff.steps_before = before.steps.count();
+  diff.steps_after = after.steps.count();
+  diff.ranks_before = before.capture.ranks.size();
+  diff.ranks_after = after.capture.ranks.size();
+  // A step is one of its own already.
+  const bool by_steps = diff.per_step && key != DiffKey::kStep;
+  const uint64_t parts_before = std::max<uint64_t>(1, diff.ranks_before * (by_steps ? diff.steps_before : 1));
+  const uint64_t parts_after = std::max<uint64_t>(1, diff.ranks_after * (by_steps ? diff.steps_after : 1));
+  const auto scope = diff.per_step ? Summing::Scope::kSteps : Summing::Scope::kAll;
+
+  absl::flat_hash_map<std::string, DiffRow> rows;
+  for (const auto& [name, sum] : Summing(before, scope).Of(key)) {
+    rows[name].before = {sum.count, sum.total, sum.total / static_cast<int64_t>(parts_before)};
+  }
+  for (const auto& [name, sum] : Summing(after, scope).Of(key)) {
+    rows[name].after = {sum.count, sum.total, sum.total / static_cast<int64_t>(parts_after)};
+  }
+  for (auto& [name, row] : rows) {
+    row.key = name;
+    row.difference = row.after.normal - row.before.normal;
+    row.change = ChangeOf(row, parts_before, parts_after);
+    diff.rows.push_back(std::move(row));
+  }
+  std::sort(diff.rows.begin(), diff.rows.end(), [](const DiffRow& a, const DiffRow& b) {
+    const auto size = [](const DiffRow& r) { return r.difference < Nanos() ? Nanos() - r.difference : r.difference; };
+    return std::tuple(size(b), a.key) < std::tuple(size(a), b.key);
+  });
+  return diff;
+}
+
+}  // namespace lockstep::views

@@ -1,0 +1,70 @@
+#include "views/tables/cells.h"
+
+#include <algorithm>
+
+#include "base/json/utf8.h"
+
+namespace lockstep::tables {
+namespace {
+
+bool IsAscii(std::string_view text) {
+  return std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+}
+
+bool IsUtf8(std::string_view text) {
+  if (IsAscii(text)) return true;
+  while (!text.empty()) {
+    const size_t length = trace::Utf8Length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+std::string Repaired(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t length = trace::Utf8Length(text);
+    if (length == 0) out.push_back('?');
+    out.append(text.substr(0, length));
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return out;
+}
+
+}  // namespace
+
+void Cells::Clear() {
+  present_.clear();
+  nulls_ = 0;
+  numbers_.clear();
+  doubles_.clear();
+  texts_.clear();
+  made_.clear();
+}
+
+void Cells::Add(double value) {
+  doubles_.push_back(std::isfinite(value) ? value : 0);
+  std::isfinite(value) ? Present() : Null();
+}
+
+void Cells::Add(std::string_view text) {
+  if (!IsUtf8(text)) return Add(Repaired(text));
+  texts_.push_back(text);
+  Present();
+}
+
+void Cells::Add(std::string&& text) {
+  made_.push_back(IsUtf8(text) ? std::move(text) : Repaired(text));
+  texts_.emplace_back(made_.back());
+  Present();
+}
+
+void Cells::Add(BorrowedOrMade&& text) {
+  if (text.borrowed) return Add(*text.borrowed);
+  if (!text.made.empty()) return Add(std::move(text.made));
+  texts_.emplace_back();
+  Null();
+}
+
+}  // namespace lockstep::tables

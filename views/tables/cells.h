@@ -1,0 +1,115 @@
+// One column's cells for a run of rows.
+#ifndef LOCKSTEP_AGGREGATOR_TABLES_CELLS_H_
+#define LOCKSTEP_AGGREGATOR_TABLES_CELLS_H_
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+
+namespace lockstep::tables {
+
+enum class CellType : uint8_t { kBool, kInt32, kInt64, kDouble, kText };
+
+// A text that is borrowed where somebody holds it and made where nobody does; null with neither.
+struct BorrowedOrMade {
+  std::optional<std::string_view> borrowed;
+  std::string made;
+};
+
+// Values lie densely, one for each row; a null has an arbitrary one. Which of the three vectors is filled follows from the
+// column's type: whole numbers and truth values, doubles, texts. Reused from batch to batch. One thread.
+class Cells {
+ public:
+  Cells() = default;
+  // A copy's texts would point into the original.
+  Cells(const Cells&) = delete;
+  Cells& operator=(const Cells&) = delete;
+  Cells(Cells&&) = default;
+  Cells& operator=(Cells&&) = default;
+
+  size_t size() const { return present_.size(); }
+  bool IsNull(size_t row) const { return present_[row] == 0; }
+  size_t nulls() const { return nulls_; }
+  const std::vector<uint8_t>& present() const { return present_; }
+  const std::vector<int64_t>& numbers() const { return numbers_; }
+  const std::vector<double>& doubles() const { return doubles_; }
+  // UTF-8. Valid until Clear(), and no longer than what they were made from.
+  const std::vector<std::string_view>& texts() const { return texts_; }
+
+  void Clear();
+
+  template <typename T>
+  requires std::is_integral_v<T>
+  void Add(T value) { numbers_.push_back(static_cast<int64_t>(value)), Present(); }
+  void Add(Nanos value) { Add(value.ns()); }
+  template <ClockDomain D>
+  void Add(Stamp<D> value) { Add(value.ns()); }
+  template <typename Tag, typename Rep>
+  void Add(Id<Tag, Rep> value) { Add(value.value()); }
+  // What is no number is unknown.
+  void Add(double value);
+  // Bytes that are no UTF-8 become question marks.
+  void Add(std::string_view text);
+  void Add(std::string&& text);
+  void Add(BorrowedOrMade&& text);
+
+  template <typename T>
+  void Add(std::optional<T>&& value) {
+    if (value) return Add(*std::move(value));
+    if constexpr (std::is_same_v<T, double>) {
+      doubles_.push_back(0);
+    } else if constexpr (std::is_convertible_v<T, std::string_view>) {
+      texts_.emplace_back();
+    } else {
+      numbers_.push_back(0);
+    }
+    Null();
+  }
+
+ private:
+  void Present() { present_.push_back(1); }
+  void Null() { present_.push_back(0), ++nulls_; }
+
+  std::vector<uint8_t> present_;
+  size_t nulls_ = 0;
+  std::vector<int64_t> numbers_;
+  std::vector<double> doubles_;
+  std::vector<std::string_view> texts_;
+  std::deque<std::string> made_;  // texts that nobody else holds
+};
+
+// The type of a column whose cells are made of a T.
+template <typename T>
+struct CellTypeOf {
+  static constexpr CellType kType = std::is_same_v<T, bool>                             ? CellType::kBool
+                                    : std::is_same_v<T, double>                         ? CellType::kDouble
+                                    : std::is_convertible_v<T, std::string_view>        ? CellType::kText
+                                    : std::is_integral_v<T> && (sizeof(T) < 4 || std::is_same_v<T, int32_t>) ? CellType::kInt32
+                                                                                        : CellType::kInt64;
+  static constexpr bool kMayBeNull = std::is_same_v<T, double>;
+};
+template <typename Tag, typename Rep>
+struct CellTypeOf<Id<Tag, Rep>> : CellTypeOf<Rep> {};
+template <>
+struct CellTypeOf<BorrowedOrMade> : CellTypeOf<std::string_view> {
+  static constexpr bool kMayBeNull = true;
+};
+template <typename T>
+struct CellTypeOf<std::optional<T>> {
+  static constexpr CellType kType = CellTypeOf<T>::kType;
+  static constexpr bool kMayBeNull = true;
+};
+
+}  // namespace lockstep::tables
+
+#endif  // LOCKSTEP_AGGREGATOR_TABLES_CELLS_H_

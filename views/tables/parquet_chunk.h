@@ -1,0 +1,66 @@
+// One column of one row group, as Parquet's pages.
+#ifndef LOCKSTEP_AGGREGATOR_TABLES_PARQUET_CHUNK_H_
+#define LOCKSTEP_AGGREGATOR_TABLES_PARQUET_CHUNK_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <zstd.h>
+
+#include "absl/status/status.h"
+#include "views/tables/table.h"
+
+namespace lockstep::tables {
+
+// The specification's numbers.
+enum class ParquetType : int32_t { kBoolean = 0, kInt32 = 1, kInt64 = 2, kDouble = 5, kByteArray = 6 };
+enum class ParquetEncoding : int32_t { kPlain = 0, kRle = 3, kDeltaBinaryPacked = 5, kRleDictionary = 8 };
+
+ParquetType ParquetTypeOf(CellType type);
+
+// Offsets count from the chunk's first byte.
+struct ParquetChunk {
+  std::string bytes;
+  uint64_t uncompressed_bytes = 0;
+  std::optional<uint64_t> dictionary_at;
+  uint64_t data_at = 0;
+  ParquetEncoding encoding = ParquetEncoding::kPlain;
+  size_t nulls = 0;
+  // Of whole numbers, where there is one.
+  std::optional<int64_t> least, most;
+};
+
+// Compresses pages with zstd. One thread; one is enough for a file.
+class ParquetChunkWriter {
+ public:
+  ParquetChunkWriter() : zstd_(ZSTD_createCCtx(), &ZSTD_freeCCtx) {}
+
+  // kResourceExhausted: a text too large for a page, or no memory to compress in.
+  absl::Status Write(const Column& column, const Cells& cells, ParquetChunk& chunk);
+
+ private:
+  struct PageKind;
+
+  absl::Status WriteTexts(const Column& column, const Cells& cells, ParquetChunk& chunk);
+  absl::Status WriteDictionary(std::span<const std::string_view> texts, ParquetChunk& chunk);
+  absl::Status WritePlainTexts(const Column& column, const Cells& cells, ParquetChunk& chunk);
+  // `page` with its header; cells [first, first + rows) are in it.
+  absl::Status AddDataPage(std::string_view page, size_t rows, ParquetChunk& chunk);
+  absl::Status AddPage(std::string_view page, const PageKind& kind, ParquetChunk& chunk);
+
+  std::unique_ptr<ZSTD_CCtx, size_t (*)(ZSTD_CCtx*)> zstd_;
+  std::string page_;
+  std::string compressed_;
+  std::vector<uint32_t> small_;     // levels, then indices
+  std::vector<int64_t> numbers_;    // those that are not null
+  std::vector<double> doubles_;
+};
+
+}  // namespace lockstep::tables
+
+#endif  // LOCKSTEP_AGGREGATOR_TABLES_PARQUET_CHUNK_H_

@@ -1,0 +1,49 @@
+#include "views/tables/tables.h"
+
+namespace lockstep::tables {
+namespace {
+
+struct ColumnRow {
+  const Table* table;
+  const Column* column;
+};
+
+std::string_view TypeName(CellType type) {
+  constexpr std::string_view kNames[] = {"bool", "int32", "int64", "double", "text"};
+  return kNames[static_cast<size_t>(type)];
+}
+
+std::vector<ColumnOf<ColumnRow>> ColumnsOfColumns() {
+  using R = ColumnRow;
+  return {
+      Make<R>("table", "", "file that has the column", [](const R& r) { return r.table->name; }),
+      Make<R>("column", "", "its name there", [](const R& r) { return r.column->name; }),
+      Make<R>("type", "", "bool, int32, int64, double, text", [](const R& r) { return TypeName(r.column->type); }),
+      Make<R>("unit", "", "null: none",
+              [](const R& r) { return r.column->unit.empty() ? std::nullopt : std::optional(r.column->unit); }),
+      Make<R>("may_be_null", "", "null is unknown or does not apply, never 0", [](const R& r) { return r.column->may_be_null; }),
+      Make<R>("meaning", "", "in words", [](const R& r) { return r.column->meaning; }),
+  };
+}
+
+}  // namespace
+
+std::unique_ptr<TableSource> ColumnsTable(const Sources& sources) {
+  std::vector<ColumnRow> rows;
+  for (const auto& source : sources) {
+    for (const Column& column : source->table().columns) rows.push_back({&source->table(), &column});
+  }
+  return std::make_unique<RowsTable<ColumnRow>>(TableTitle{"columns", "The columns of all other tables."}, std::move(rows), ColumnsOfColumns());
+}
+
+Sources AllTables() {
+  Sources sources;
+  AddReportTables(sources);
+  AddCollectiveTables(sources);
+  AddEventTables(sources);
+  AddNcclTables(sources);
+  sources.push_back(ColumnsTable(sources));
+  return sources;
+}
+
+}  // namespace lockstep::tables

@@ -1,0 +1,364 @@
+// The tables of a job with every kind of row, as both formats write them, against golden files and against each other.
+#include "views/tables/tables.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "report/report.h"
+#include "capture/model/timeline_builder_fixture.h"
+#include "views/tables/csv_sink.h"
+#include "aggregator/tables/parquet_decoder_fixture.h"
+#include "views/tables/parquet_sink.h"
+#include "views/tables/write_tables.h"
+#include "aggregator/trace/readers.h"
+
+namespace lockstep::tables {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+const std::string kGolden = LOCKSTEP_SOURCE_DIR "/tests/golden/";
+using Grid = std::vector<std::vector<std::optional<std::string>>>;
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// RFC 4180, written for this test: rows of fields; an empty field without quotes is null.
+Grid ParseCsv(const std::string& text) {
+  Grid rows;
+  for (size_t at = 0; at < text.size();) {
+    std::vector<std::optional<std::string>> row;
+    for (bool more = true; more;) {
+      std::optional<std::string> field;
+      if (text[at] == '"') {
+        field = "";
+        for (++at; text[at] != '"' || text[at + 1] == '"'; ++at) {
+          field->push_back(text[at]);
+          if (text[at] == '"') ++at;
+        }
+        ++at;
+      } else {
+        const size_t end = text.find_first_of(",\r", at);
+        if (end > at) field = text.substr(at, end - at);
+        at = end;
+      }
+      more = text[at] == ',';
+      ++at;
+      row.push_back(field);
+    }
+    EXPECT_EQ(text[at], '\n');
+    ++at;
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+// As it was written when the format was made. What differs lies beside the test as NAME.actual.
+void ExpectGolden(const std::string& name, const std::string& actual) {
+  const std::string path = kGolden + name;
+  if (ReadFile(path) == actual) return;
+  const std::string mine = fs::path(name).filename().string() + ".actual";
+  std::ofstream(mine, std::ios::binary) << actual;
+  ADD_FAILURE() << "differs from " << path << "; what came out is in ./" << mine;
+}
+
+class TablesTest : public ::testing::Test {
+ protected:
+  void Load(store::Capture capture) {
+    capture_ = std::move(capture);
+    analysis_ = report::Analyze(capture_);
+  }
+  // Every statement of the timeline format: kernels, copies, sets, collectives, messages, ranges, losses.
+  void LoadEveryStatement() {
+    const std::vector<std::string> paths = {kGolden + "timeline/every_statement_v1.timeline"};
+    auto capture = trace::ReadInput(paths, {});
+    ASSERT_TRUE(capture.ok()) << capture.status();
+    Load(*std::move(capture));
+  }
+  Input input() const { return {capture_, analysis_}; }
+
+  std::string Csv(const TableSource& source) const {
+    store::StringSink bytes;
+    CsvSink sink(source.table(), bytes);
+    EXPECT_TRUE(source.Write(input(), sink).ok());
+    return bytes.text();
+  }
+  std::string Parquet(const TableSource& source) const {
+    store::StringSink bytes;
+    ParquetSink sink(source.table(), bytes);
+    EXPECT_TRUE(source.Write(input(), sink).ok());
+    return bytes.text();
+  }
+  Grid Rows(const std::string& name) const {
+    for (const auto& source : all_) {
+      if (source->table().name == name) return ParseCsv(Csv(*source));
+    }
+    ADD_FAILURE() << "no table " << name;
+    return {};
+  }
+  // By column name.
+  static std::map<std::string, std::optional<std::string>> Named(const Grid& grid, size_t row) {
+    std::map<std::string, std::optional<std::string>> out;
+    for (size_t i = 0; i < grid.at(0).size(); ++i) out[*grid[0][i]] = grid.at(row)[i];
+    return out;
+  }
+
+  store::Capture capture_;
+  report::Analysis analysis_;
+  const Sources all_ = AllTables();
+};
+
+TEST_F(TablesTest, NamesAreUniqueAndSayTheirUnit) {
+  std::set<std::string_view> tables;
+  for (const auto& source : all_) {
+    const Table& table = source->table();
+    EXPECT_TRUE(tables.insert(table.name).second) << table.name;
+    EXPECT_FALSE(table.meaning.empty());
+    std::set<std::string_view> columns;
+    for (const Column& column : table.columns) {
+      EXPECT_TRUE(columns.insert(column.name).second) << table.name << "." << column.name;
+      EXPECT_FALSE(column.meaning.empty()) << table.name << "." << column.name;
+      if (column.unit.empty()) continue;
+      const std::string unit(column.unit);
+      const bool said = column.name == unit || column.name.ends_with("_" + unit) || column.name.ends_with("_" + unit + "_per_step");
+      EXPECT_TRUE(said) << table.name << "." << column.name << " in " << unit;
+    }
+  }
+  EXPECT_EQ(tables.size(), 17u);
+}
+
+// Tables of the report are left out: their figures change when the analysis gets better, the format does not.
+TEST_F(TablesTest, WhatWasRecordedIsAsInTheGoldenFiles) {
+  LoadEveryStatement();
+  const std::set<std::string_view> golden = {"losses",    "collective_instances", "kernels", "device_activities",
+                                             "api_calls", "ranges",               "columns", "memory_operations"};
+  size_t compared = 0;
+  for (const auto& source : all_) {
+    if (golden.count(source->table().name) == 0) continue;
+    ExpectGolden("csv/" + std::string(source->table().name) + ".csv", Csv(*source));
+    ++compared;
+  }
+  EXPECT_EQ(compared, golden.size());
+}
+
+// Compressed bytes may differ from one zstd to the next: what they say may not.
+TEST_F(TablesTest, AnOldParquetFileSaysTheSame) {
+  LoadEveryStatement();
+  for (const auto& source : all_) {
+    if (source->table().name != "device_activities") continue;
+    const std::string now = Parquet(*source);
+    const DecodedTable written = DecodeParquet(now);
+    const std::string kept = ReadFile(kGolden + "parquet/device_activities.parquet");
+    const DecodedTable old = DecodeParquet(kept);
+    EXPECT_EQ(old.columns.size(), written.columns.size());
+    for (size_t i = 0; i < std::min(old.columns.size(), written.columns.size()); ++i) {
+      EXPECT_EQ(old.columns[i].name, written.columns[i].name);
+      EXPECT_EQ(old.columns[i].type, written.columns[i].type) << old.columns[i].name;
+      EXPECT_EQ(old.columns[i].optional, written.columns[i].optional) << old.columns[i].name;
+      EXPECT_EQ(old.columns[i].cells, written.columns[i].cells) << old.columns[i].name;
+    }
+    if (HasFailure()) ExpectGolden("parquet/device_activities.parquet", now);
+  }
+}
+
+TEST_F(TablesTest, BothFormatsHoldTheSameCells) {
+  LoadEveryStatement();
+  for (const auto& source : all_) {
+    const Table& table = source->table();
+    const Grid csv = ParseCsv(Csv(*source));
+    const DecodedTable parquet = DecodeParquet(Parquet(*source));
+    EXPECT_EQ(parquet.name, table.name);
+    ASSERT_EQ(parquet.columns.size(), table.columns.size()) << table.name;
+    for (size_t i = 0; i < table.columns.size(); ++i) {
+      EXPECT_EQ(csv[0][i], table.columns[i].name);
+      EXPECT_EQ(parquet.columns[i].name, table.columns[i].name);
+      ASSERT_EQ(parquet.columns[i].cells.size(), csv.size() - 1) << table.name;
+      for (size_t row = 1; row < csv.size(); ++row) {
+        EXPECT_EQ(parquet.columns[i].cells[row - 1], csv[row][i]) << table.name << "." << table.columns[i].name << " row " << row;
+        EXPECT_TRUE(csv[row][i] || table.columns[i].may_be_null) << table.name << "." << table.columns[i].name;
+      }
+    }
+  }
+}
+
+TEST_F(TablesTest, CollectivesSayWhoWaited) {
+  store::TimelineBuilder t;
+  const uint32_t dp = t.Group("dp", {0, 1});
+  t.Rank(0).Kernel("gemm", 0, 100).AllReduce(dp, 100, 50, 4096);
+  t.Rank(1).Kernel("gemm", 0, 140).AllReduce(dp, 140, 10, 4096);
+  t.Rank(1).Communication({.group = dp, .bytes = 64}, 400, 10);
+  Load(t.Build());
+  const Grid rows = Rows("collective_instances");
+  ASSERT_EQ(rows.size(), 4u);
+  auto first = Named(rows, 1);
+  EXPECT_EQ(first["instance"], "0");
+  EXPECT_EQ(first["group"], "dp");
+  EXPECT_EQ(first["op"], "all_reduce");
+  EXPECT_EQ(first["rank"], "0");
+  EXPECT_EQ(first["duration_ns"], "50000");
+  EXPECT_EQ(first["wait_ns"], "40000");
+  EXPECT_EQ(first["transfer_ns"], "10000");
+  EXPECT_EQ(first["last"], "false");
+  EXPECT_EQ(first["bytes"], "4096");
+  EXPECT_EQ(first["root"], std::nullopt);
+  EXPECT_EQ(Named(rows, 2)["last"], "true");
+  EXPECT_EQ(Named(rows, 2)["wait_ns"], "0");
+  // Nobody met the third one.
+  EXPECT_EQ(Named(rows, 3)["wait_ns"], std::nullopt);
+  EXPECT_EQ(Named(rows, 3)["complete"], "false");
+}
+
+TEST_F(TablesTest, KernelsAreSummedByNameAndTheMostCostlyComesFirst) {
+  store::TimelineBuilder t;
+  t.Rank(0).Kernel("small", 0, 10).Kernel("big", 20, 30).Kernel("small", 60, 5).Copy(1000, 80, 2);
+  t.Rank(1).Kernel("small", 0, 10);
+  Load(t.Build());
+  const Grid rows = Rows("kernels");
+  ASSERT_EQ(rows.size(), 4u) << "no copies";
+  EXPECT_EQ(Named(rows, 1)["name"], "big");
+  auto small = Named(rows, 2);
+  EXPECT_EQ(small["rank"], "0");
+  EXPECT_EQ(small["count"], "2");
+  EXPECT_EQ(small["total_ns"], "15000");
+  EXPECT_EQ(small["mean_ns"], "7500");
+  EXPECT_EQ(small["min_ns"], "5000");
+  EXPECT_EQ(small["max_ns"], "10000");
+  EXPECT_EQ(Named(rows, 3)["rank"], "1");
+}
+
+TEST_F(TablesTest, MemoryOperationsSayWhatTheirPoolHolds) {
+  store::TimelineBuilder t;
+  std::vector<store::MemoryOp>& operations = t.Rank(0).Kernel("gemm", 0, 10).data().memory_ops;
+  operations.push_back({.time = store::TimelineBuilder::At(1), .address = 4096, .bytes = 512, .stream = StreamId(store::kNone)});
+  operations.push_back({.time = store::TimelineBuilder::At(2),
+                        .correlation = CorrelationId(9),
+                        .address = 4096,
+                        .bytes = 512,
+                        .stream = StreamId(7),
+                        .pool_bytes = 8192,
+                        .pool = store::MemoryPoolType::kOwn,
+                        .release = true});
+  Load(t.Build());
+  const Grid rows = Rows("memory_operations");
+  ASSERT_EQ(rows.size(), 3u);
+  auto first = Named(rows, 1);
+  EXPECT_EQ(first["release"], "false");
+  EXPECT_EQ(first["stream"], std::nullopt);
+  EXPECT_EQ(first["pool_bytes"], std::nullopt) << "of no pool";
+  auto second = Named(rows, 2);
+  EXPECT_EQ(second["time_ns"], std::to_string(store::TimelineBuilder::kEpochNs + 2000));
+  EXPECT_EQ(second["release"], "true");
+  EXPECT_EQ(second["stream"], "7");
+  EXPECT_EQ(second["correlation"], "9");
+  EXPECT_EQ(second["pool_bytes"], "8192");
+}
+
+TEST_F(TablesTest, WhatNcclTellsBesideItsKernelsNamesTheCollectiveItIsOf) {
+  store::TimelineBuilder t;
+  store::RankData& rank = t.Rank(0).Kernel("gemm", 0, 10).data();
+  rank.channel_timings = {{.start = store::TimelineBuilder::At(1), .end = store::TimelineBuilder::At(4), .operation = 77, .channel = 3, .on_gpu_clock = true}};
+  rank.proxy_ops = {{.start = store::TimelineBuilder::At(2),
+                     .end = store::TimelineBuilder::At(9),
+                     .channel = 1,
+                     .steps = 8,
+                     .steps_seen = 6,
+                     .bytes = 4096,
+                     .network_wait = Nanos(2500),
+                     .is_send = true}};
+  rank.gpu_timer = {.offset = Nanos(-40), .spread = Nanos(15), .kernels = 12};
+  Load(t.Build());
+  auto channel = Named(Rows("channel_timings"), 1);
+  EXPECT_EQ(channel["operation"], "77");
+  EXPECT_EQ(channel["channel"], "3");
+  EXPECT_EQ(channel["duration_ns"], "3000");
+  EXPECT_EQ(channel["on_gpu_clock"], "true");
+  auto network = Named(Rows("network_operations"), 1);
+  EXPECT_EQ(network["operation"], std::nullopt);
+  EXPECT_EQ(network["group"], std::nullopt);
+  EXPECT_EQ(network["peer"], std::nullopt);
+  EXPECT_EQ(network["send"], "true");
+  EXPECT_EQ(network["network_wait_ns"], "2500");
+  EXPECT_EQ(network["gpu_wait_ns"], "0");
+  auto timer = Named(Rows("gpu_timers"), 1);
+  EXPECT_EQ(timer["offset_ns"], "-40");
+  EXPECT_EQ(timer["spread_ns"], "15");
+  EXPECT_EQ(timer["kernels"], "12");
+}
+
+TEST_F(TablesTest, TablesOfTheReportHaveItsRows) {
+  LoadEveryStatement();
+  const report::Report& report = analysis_.report;
+  EXPECT_EQ(Rows("ranks").size() - 1, report.ranks.size());
+  EXPECT_EQ(Rows("steps").size() - 1, report.steps.size());
+  EXPECT_EQ(Rows("step_breakdown").size() - 1, report.step_breakdown.size());
+  EXPECT_EQ(Rows("collectives").size() - 1, report.collectives.size());
+  EXPECT_EQ(Rows("stragglers").size() - 1, report.stragglers.size());
+  EXPECT_EQ(Rows("losses").size() - 1, report.capture.losses.size());
+  ASSERT_FALSE(report.ranks.empty());
+  EXPECT_EQ(Named(Rows("ranks"), 1)["compute_ns"], std::to_string(report.ranks[0].compute.ns()));
+}
+
+class WriteTablesTest : public TablesTest {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/lockstep-tables-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    folder_ = name;
+    LoadEveryStatement();
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::string folder_;
+};
+
+TEST_F(WriteTablesTest, AFolderGetsEveryTableAndProgressReachesItsEnd) {
+  for (const TableFormat format : {TableFormat::kCsv, TableFormat::kParquet}) {
+    const std::string ending = format == TableFormat::kCsv ? ".csv" : ".parquet";
+    std::vector<std::pair<uint64_t, uint64_t>> seen;
+    const auto progress = [&](uint64_t done, uint64_t total) { seen.emplace_back(done, total); };
+    ASSERT_TRUE(WriteTables(input(), format, folder_ + "/all", progress).ok());
+    for (const auto& source : all_) EXPECT_TRUE(fs::exists(folder_ + "/all/" + std::string(source->table().name) + ending));
+    ASSERT_FALSE(seen.empty());
+    EXPECT_EQ(seen.back().first, seen.back().second);
+    for (size_t i = 1; i < seen.size(); ++i) EXPECT_GE(seen[i].first, seen[i - 1].first);
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ + "/all"), fs::directory_iterator()), static_cast<int>(2 * all_.size()));
+}
+
+TEST_F(WriteTablesTest, AFileGetsTheTableOfItsName) {
+  ASSERT_TRUE(WriteTables(input(), TableFormat::kCsv, folder_ + "/kernels.csv").ok());
+  EXPECT_THAT(ReadFile(folder_ + "/kernels.csv"), HasSubstr("total_ns"));
+  ASSERT_TRUE(WriteTables(input(), TableFormat::kCsv, folder_ + "/ranges.csv.gz").ok());
+  EXPECT_EQ(ReadFile(folder_ + "/ranges.csv.gz").substr(0, 2), "\x1F\x8B");
+  ASSERT_TRUE(WriteTables(input(), TableFormat::kParquet, folder_ + "/ranks.parquet").ok());
+  EXPECT_EQ(DecodeParquet(ReadFile(folder_ + "/ranks.parquet")).name, "ranks");
+  const absl::Status unknown = WriteTables(input(), TableFormat::kCsv, folder_ + "/rnks.csv");
+  EXPECT_EQ(unknown.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(unknown.message()), HasSubstr("\"rnks\" is no table"));
+  EXPECT_THAT(std::string(unknown.message()), HasSubstr("device_activities"));
+  EXPECT_FALSE(fs::exists(folder_ + "/rnks.csv"));
+}
+
+TEST_F(WriteTablesTest, WhatCannotBeWrittenIsSaidWithItsPlace) {
+  std::ofstream(folder_ + "/file") << "x";
+  const absl::Status status = WriteTables(input(), TableFormat::kParquet, folder_ + "/file/below");
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr(folder_ + "/file/below"));
+}
+
+}  // namespace
+}  // namespace lockstep::tables

@@ -1,0 +1,226 @@
+#include "views/tables/text_table.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "analysis/explain/causes.h"
+#include "base/json/utf8.h"
+
+namespace lockstep::tables {
+namespace {
+
+constexpr size_t kGap = 2;
+// What a text column keeps of its width: the first says what a row is of.
+constexpr size_t kLeastFirst = 32;
+constexpr size_t kLeastOther = 16;
+
+// Characters, not bytes.
+size_t WidthOf(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+size_t BytesOf(std::string_view text, size_t characters) {
+  size_t at = 0;
+  while (characters-- > 0 && at < text.size()) at += std::max<size_t>(1, trace::Utf8Length(text.substr(at)));
+  return at;
+}
+
+std::string CutInTheMiddle(const std::string& text, size_t width) {
+  const size_t size = WidthOf(text);
+  if (size <= width) return text;
+  const size_t tail = (width - 1) / 3;
+  const size_t head = width - 1 - tail;
+  return text.substr(0, BytesOf(text, head)) + "…" + text.substr(BytesOf(text, size - tail));
+}
+
+// Three digits and a prefix of a thousand: "17.5 M".
+std::string Scaled(double value, double thousand, const char* unit) {
+  constexpr std::array kPrefixes = {"", "k", "M", "G", "T", "P"};
+  size_t i = 0;
+  for (; std::fabs(value) >= thousand && i + 1 < kPrefixes.size(); ++i) value /= thousand;
+  const double shown = std::fabs(value);
+  const int digits = i == 0 || shown >= 99.95 ? 0 : shown >= 9.995 ? 1 : 2;
+  return absl::StrFormat("%.*f %s%s", digits, value, kPrefixes[i], unit);
+}
+
+std::string NumberText(std::string_view unit, double value) {
+  if (unit == "ns") return analysis::LengthText(value);
+  if (unit == "bytes") return Scaled(value, 1024, "B");
+  if (unit == "bytes_per_s") return Scaled(value, 1000, "B/s");
+  if (unit == "flop") return Scaled(value, 1000, "FLOP");
+  if (unit == "flop_per_s") return Scaled(value, 1000, "FLOP/s");
+  if (unit == "fraction") return absl::StrFormat("%.*f%%", std::fabs(value) < 0.0995 ? 2 : 1, 100 * value);
+  return absl::StrFormat("%.3g", value);
+}
+
+struct Shown {
+  size_t column = 0;
+  bool text = false;
+  std::string header;
+  std::vector<std::string> cells;
+  size_t width = 0;
+};
+
+std::vector<Shown> Format(const Grid& grid) {
+  std::vector<Shown> out;
+  for (size_t c = 0; c < grid.table().columns.size(); ++c) {
+    const Column& column = grid.table().columns[c];
+    Shown shown{.column = c, .text = column.type == CellType::kText, .header = HeaderOf(column)};
+    shown.width = WidthOf(shown.header);
+    bool any = false;
+    for (size_t row = 0; row < grid.rows(); ++row) {
+      shown.cells.push_back(CellText(column, grid.cells(c), grid.RowAt(row)));
+      shown.width = std::max(shown.width, WidthOf(shown.cells.back()));
+      any = any || !grid.cells(c).IsNull(grid.RowAt(row));
+    }
+    if (any || grid.rows() == 0) out.push_back(std::move(shown));
+  }
+  return out;
+}
+
+size_t TotalWidth(const std::vector<Shown>& columns) {
+  size_t total = columns.empty() ? 0 : kGap * (columns.size() - 1);
+  for (const Shown& column : columns) total += column.width;
+  return total;
+}
+
+// Returns the names of the columns that had to go.
+std::vector<std::string_view> Fit(const Grid& grid, size_t width, std::vector<Shown>& columns) {
+  std::vector<std::string_view> left_out;
+  const auto spare = [&columns](size_t i) -> size_t {
+    if (!columns[i].text) return 0;
+    const bool first = std::none_of(columns.begin(), columns.begin() + static_cast<ptrdiff_t>(i), [](const Shown& c) { return c.text; });
+    const size_t least = first ? kLeastFirst : kLeastOther;
+    return columns[i].width > least ? columns[i].width - least : 0;
+  };
+  const auto shrink = [&] {
+    while (TotalWidth(columns) > width) {
+      size_t most = 0;
+      for (size_t i = 1; i < columns.size(); ++i) {
+        if (spare(i) > spare(most)) most = i;
+      }
+      if (spare(most) == 0) return false;
+      columns[most].width -= std::min(spare(most), TotalWidth(columns) - width);
+    }
+    return true;
+  };
+  const std::vector<size_t> wanted = [&] {
+    std::vector<size_t> widths;
+    for (const Shown& column : columns) widths.push_back(column.width);
+    return widths;
+  }();
+  while (!shrink() && columns.size() > 1) {
+    left_out.insert(left_out.begin(), grid.table().columns[columns.back().column].name);
+    columns.pop_back();
+    for (size_t i = 0; i < columns.size(); ++i) columns[i].width = wanted[i];
+  }
+  return left_out;
+}
+
+void AddCellTo(std::string& line, const Shown& column, const std::string& text, bool last) {
+  const std::string cell = column.text ? CutInTheMiddle(text, column.width) : text;
+  const std::string pad(column.width - std::min(column.width, WidthOf(cell)), ' ');
+  if (column.text) {
+    line += cell;
+    if (!last) line += pad;
+  } else {
+    line += pad + cell;
+  }
+  if (!last) line.append(kGap, ' ');
+}
+
+}  // namespace
+
+std::string HeaderOf(const Column& column) {
+  std::string name(column.name);
+  const std::string unit = absl::StrCat("_", std::string(column.unit));
+  if (!column.unit.empty() && name.ends_with(unit)) {
+    name.resize(name.size() - unit.size());
+    if (column.unit == "fraction") name += " %";
+  }
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
+}
+
+std::string CellText(const Column& column, const Cells& cells, size_t row) {
+  if (cells.IsNull(row)) return "-";
+  switch (column.type) {
+    case CellType::kText:
+      // A line of a table is one line.
+      return absl::StrReplaceAll(absl::string_view(cells.texts()[row].data(), cells.texts()[row].size()), {{"\n", " "}, {"\r", " "}, {"\t", " "}});
+    case CellType::kBool:
+      return cells.numbers()[row] != 0 ? "yes" : "no";
+    case CellType::kDouble:
+      return NumberText(column.unit, cells.doubles()[row]);
+    default:
+      return column.unit.empty() ? absl::StrCat(cells.numbers()[row]) : NumberText(column.unit, static_cast<double>(cells.numbers()[row]));
+  }
+}
+
+std::string TextTable(const Grid& grid, int width) {
+  std::vector<Shown> columns = Format(grid);
+  const std::vector<std::string_view> left_out = width > 0 ? Fit(grid, static_cast<size_t>(width), columns) : std::vector<std::string_view>();
+  std::string out;
+  const auto add_line = [&](const auto& cell_of) {
+    std::string line;
+    for (const Shown& column : columns) AddCellTo(line, column, cell_of(column), &column == &columns.back());
+    out += line + "\n";
+  };
+  add_line([](const Shown& column) { return column.header; });
+  std::string rule;
+  for (const Shown& column : columns) rule += std::string(column.width, '-') + (&column == &columns.back() ? "" : std::string(kGap, ' '));
+  out += rule + "\n";
+  for (size_t row = 0; row < grid.rows(); ++row) {
+    add_line([row](const Shown& column) { return column.cells[row]; });
+  }
+  if (!left_out.empty()) {
+    absl::StrAppend(&out, "not shown for want of width: ",
+                    absl::StrJoin(left_out, ", ", [](std::string* to, std::string_view name) { to->append(name); }),
+                    " (-w 0 shows all, -c chooses)\n");
+  }
+  return out;
+}
+
+std::string PlainTable(const Grid& grid) {
+  std::string out;
+  for (size_t row = 0; row < grid.rows(); ++row) {
+    for (size_t c = 0; c < grid.table().columns.size(); ++c) {
+      const Column& column = grid.table().columns[c];
+      const Cells& cells = grid.cells(c);
+      const size_t at = grid.RowAt(row);
+      std::string text = "-";
+      if (!cells.IsNull(at)) {
+        switch (column.type) {
+          case CellType::kText:
+            text = cells.texts()[at];
+            std::replace_if(text.begin(), text.end(), [](char x) { return static_cast<unsigned char>(x) <= ' '; }, '_');
+            if (text.empty()) text = "-";
+            break;
+          case CellType::kBool:
+            text = cells.numbers()[at] != 0 ? "1" : "0";
+            break;
+          case CellType::kDouble: {
+            char digits[32];
+            text.assign(digits, std::to_chars(digits, digits + sizeof digits, cells.doubles()[at]).ptr);
+            break;
+          }
+          default:
+            text = absl::StrCat(cells.numbers()[at]);
+        }
+      }
+      out += (c == 0 ? "" : " ") + text;
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+}  // namespace lockstep::tables

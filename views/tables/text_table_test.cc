@@ -1,0 +1,101 @@
+#include "views/tables/text_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "views/catalog/view_columns.h"
+
+namespace lockstep::tables {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Row {
+  std::string name;
+  int64_t ns = 0;
+  std::optional<double> share;
+  std::optional<int64_t> bytes;
+};
+
+Grid SomeRows(std::vector<Row> rows) {
+  using R = Row;
+  return GridOf<Row>({"some", "Rows."}, std::move(rows),
+                     {Make<R>("name", "", "", [](const R& r) { return std::string_view(r.name); }), Make<R>("total_ns", "ns", "", [](const R& r) { return r.ns; }),
+                      Make<R>("share_fraction", "fraction", "", [](const R& r) { return r.share; }),
+                      Make<R>("size_bytes", "bytes", "", [](const R& r) { return r.bytes; })});
+}
+
+const std::string kLong = "void cutlass::Kernel<cutlass_80_tensorop_f16_s16816gemm_256x128_32x3_tn_align8>(Params)";
+
+TEST(TextTable, UnitsAreThoseOfPeople) {
+  const std::string text = TextTable(SomeRows({{"a", 4'212'000'000, 0.3601, 18'833'000'000}, {"b", 950, 0.0004, -2048}}), 0);
+  EXPECT_EQ(text,
+            "name   total  share %      size\n"
+            "----  ------  -------  --------\n"
+            "a     4.21 s    36.0%   17.5 GB\n"
+            "b     950 ns    0.04%  -2.00 kB\n")
+      << "columns are as wide as their cells";
+}
+
+TEST(Grid, RowsThatHoldATextOrANumberAreKept) {
+  const auto kept = [](std::string_view column, std::string_view wanted) {
+    Grid grid = SomeRows({{"gemm_a", 5, 0.25, 7}, {"relu", 50, std::nullopt, -2}, {"gemm_b", 5, 0.5, std::nullopt}});
+    EXPECT_TRUE(grid.KeepHolding(column, wanted).ok());
+    std::string names;
+    for (size_t i = 0; i < grid.rows(); ++i) names.append(grid.cells(0).texts()[grid.RowAt(i)]).append(" ");
+    return names;
+  };
+  EXPECT_EQ(kept("name", "gemm"), "gemm_a gemm_b ");
+  EXPECT_EQ(kept("name", ""), "gemm_a relu gemm_b ");
+  EXPECT_EQ(kept("total_ns", "5"), "gemm_a gemm_b ") << "50 is another number";
+  EXPECT_EQ(kept("share_fraction", "0.5"), "gemm_b ");
+  EXPECT_EQ(kept("size_bytes", "-2"), "relu ");
+  EXPECT_EQ(kept("size_bytes", ""), "") << "no number is empty, and what is unknown holds nothing";
+  EXPECT_FALSE(SomeRows({}).KeepHolding("nope", "x").ok());
+}
+
+TEST(TextTable, WhatDoesNotFitIsCutOrNamed) {
+  const std::string text = TextTable(SomeRows({{kLong, 10, 0.5, 1}}), 60);
+  EXPECT_THAT(text, HasSubstr("void cutlass::"));
+  EXPECT_THAT(text, HasSubstr("(Params)"));
+  EXPECT_THAT(text, HasSubstr("…"));
+  EXPECT_THAT(text, Not(HasSubstr("not shown")));
+  const std::string narrow = TextTable(SomeRows({{kLong, 10, 0.5, 1}}), 50);
+  EXPECT_THAT(narrow, HasSubstr("not shown for want of width: size_bytes"));
+  size_t at = 0;
+  for (size_t end; (end = narrow.find('\n', at)) != std::string::npos && narrow.compare(at, 3, "not") != 0; at = end + 1) {
+    size_t characters = 0;
+    for (size_t i = at; i < end; ++i) characters += (static_cast<unsigned char>(narrow[i]) & 0xC0) != 0x80;
+    EXPECT_LE(characters, 50u);
+  }
+}
+
+TEST(TextTable, AColumnOfUnknownsIsNotShown) {
+  EXPECT_THAT(TextTable(SomeRows({{"a", 1, {}, {}}}), 0), Not(HasSubstr("share")));
+  EXPECT_THAT(TextTable(SomeRows({{"a", 1, {}, 3}, {"b", 1, 0.1, 3}}), 0), HasSubstr("share"));
+}
+
+TEST(PlainTable, IsOneWordAValue) {
+  EXPECT_EQ(PlainTable(SomeRows({{"a b\tc", 12, 0.25, {}}, {"", 1, {}, 7}})), "a_b_c 12 0.25 -\n- 1 - 7\n");
+}
+
+TEST(Grid, SortsSelectsAndTruncates) {
+  Grid grid = SomeRows({{"a", 2, {}, 5}, {"b", 3, 0.5, 5}, {"c", 2, 0.7, 5}});
+  ASSERT_TRUE(grid.SortBy("total_ns", SortOrder::kDescending).ok());
+  EXPECT_EQ(PlainTable(grid), "b 3 0.5 5\na 2 - 5\nc 2 0.7 5\n") << "what is equal stays in order";
+  ASSERT_TRUE(grid.SortBy("share_fraction", SortOrder::kAscending).ok());
+  ASSERT_TRUE(grid.Select({"total_ns", "name"}).ok());
+  EXPECT_EQ(PlainTable(grid), "3 b\n2 c\n2 a\n") << "the unknown last";
+  grid.Truncate(1);
+  EXPECT_EQ(PlainTable(grid), "3 b\n");
+  const absl::Status wrong = grid.SortBy("size", SortOrder::kAscending);
+  EXPECT_THAT(std::string(wrong.message()), HasSubstr("there are total_ns, name"));
+}
+
+}  // namespace
+}  // namespace lockstep::tables

@@ -1,0 +1,178 @@
+#include "web/page/page_data.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "web/page/packed_data.h"
+#include "web/page/timeline.h"
+#include "base/json/json_out.h"
+#include "views/catalog/json_table.h"
+#include "views/catalog/views.h"
+
+namespace lockstep::html {
+namespace {
+
+using report::JsonOut;
+using report::Report;
+
+constexpr size_t kMostRowsOfAView = 300;
+
+// Members of one object, each a document of its own.
+class Members {
+ public:
+  void Add(const char* name, const std::string& document) { absl::StrAppend(&text_, text_.empty() ? "{\"" : ",\"", name, "\":", document); }
+  std::string Take() { return absl::StrCat(text_, "}"); }
+
+ private:
+  std::string text_;
+};
+
+void WriteAt(JsonOut& out, std::string_view name, NumbersAt at) {
+  out.Key(name).BeginArray();
+  out.Value(uint64_t{at.first});
+  out.Value(uint64_t{at.count});
+  out.EndArray();
+}
+
+std::string TextOf(std::string_view text) {
+  JsonOut out;
+  out.Value(text);
+  return out.Take();
+}
+
+// report.json but for its steps, which would be most of it: StepsOf() has them as numbers.
+absl::StatusOr<std::string> ReportWithoutSteps(const Report& report) {
+  Report rest = report;
+  rest.steps.clear();
+  store::StringSink sink;
+  if (absl::Status s = report::WriteJson(rest, sink); !s.ok()) return s;
+  return sink.text();
+}
+
+// Cells by step, then in the order of report.ranks.
+std::string StepsOf(const Report& report, PackedData& data) {
+  constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> lost, duration, wait, step_duration, parallel;
+  std::vector<int64_t> numbers;
+  const auto known = [](const std::optional<Nanos>& length) { return length ? static_cast<float>(length->ns()) : kUnknown; };
+  for (const report::StepRow& step : report.steps) {
+    numbers.push_back(step.step);
+    step_duration.push_back(static_cast<float>(step.duration.ns()));
+    parallel.push_back(step.efficiency.parallel ? static_cast<float>(*step.efficiency.parallel) : kUnknown);
+    for (const report::StepRankRow& cell : step.ranks) {
+      lost.push_back(known(cell.lost));
+      duration.push_back(static_cast<float>(cell.duration.ns()));
+      wait.push_back(known(cell.wait));
+    }
+  }
+  JsonOut out;
+  out.BeginObject();
+  out.Member("numbers", numbers);
+  WriteAt(out, "duration", data.AddRounded(step_duration));
+  WriteAt(out, "parallel", data.AddRounded(parallel));
+  WriteAt(out, "cell_lost", data.AddRounded(lost));
+  WriteAt(out, "cell_duration", data.AddRounded(duration));
+  WriteAt(out, "cell_wait", data.AddRounded(wait));
+  out.EndObject();
+  return out.Take();
+}
+
+// In the order of report.collectives.
+std::string SkewsOf(const Report& report) {
+  JsonOut out;
+  out.BeginArray();
+  for (const report::CollectiveRow& row : report.collectives) out.Value(row.skew_counts);
+  out.EndArray();
+  return out.Take();
+}
+
+void WriteLane(JsonOut& out, const Lane& lane, PackedData& data) {
+  out.BeginObject();
+  out.Member("name", lane.name);
+  out.Member("merged", lane.merged);
+  WriteAt(out, "start", data.AddExact(lane.start));
+  WriteAt(out, "length", data.AddRounded(lane.length));
+  WriteAt(out, "wait", data.AddRounded(lane.wait));
+  WriteAt(out, "name_at", data.AddExact(lane.name_at));
+  WriteAt(out, "count", data.AddExact(lane.count));
+  out.EndObject();
+}
+
+std::string TimelineOf(const Timeline& timeline, PackedData& data) {
+  JsonOut out;
+  out.BeginObject();
+  out.Member("length_ns", timeline.window.length());
+  out.Member("names", timeline.names);
+  out.Key("steps").BeginArray();
+  for (const analysis::StepSpan& step : timeline.steps) {
+    out.BeginObject();
+    out.Member("step", step.name);
+    out.Member("start_ns", step.start - timeline.window.start);
+    out.Member("end_ns", step.end - timeline.window.start);
+    out.EndObject();
+  }
+  out.EndArray();
+  out.Key("ranks").BeginArray();
+  for (const TimelineRank& rank : timeline.ranks) {
+    out.BeginObject();
+    out.Member("rank", rank.rank);
+    out.Member("part", rank.part);
+    out.Key("lanes").BeginArray();
+    for (const Lane& lane : rank.lanes) WriteLane(out, lane, data);
+    out.EndArray();
+    out.Member("busy_start_ns", rank.busy_start - timeline.window.start);
+    out.Member("busy_width_ns", rank.busy_width);
+    WriteAt(out, "busy", data.AddRounded(rank.busy));
+    out.EndObject();
+  }
+  out.EndArray();
+  out.EndObject();
+  return out.Take();
+}
+
+// Every view that has rows, as it is without options; those of many rows cut.
+std::string ViewsOf(const PageInput& input, const store::Capture& capture) {
+  std::string all = "[";
+  for (const tables::View& view : tables::Views()) {
+    const auto analysis = [&]() -> const report::Analysis& { return input.analysis; };
+    tables::MadeView made = view.make({.capture = capture, .analysis = analysis}, {});
+    const size_t rows = made.grid.rows();
+    if (rows == 0) continue;
+    made.grid.Truncate(kMostRowsOfAView);
+    if (rows > kMostRowsOfAView) {
+      made.notes.push_back(absl::StrCat("the first ", kMostRowsOfAView, " of ", rows, " rows; lockstep ", std::string(view.name), " prints all"));
+    }
+    Members members;
+    members.Add("about", TextOf(view.about));
+    members.Add("shown", TextOf(view.ColumnsOf({})));
+    members.Add("table", tables::JsonTable(view.name, made));
+    absl::StrAppend(&all, all.size() > 1 ? "," : "", members.Take());
+  }
+  return all + "]";
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> PageData(const PageInput& input) {
+  const Report& report = input.analysis.report;
+  const store::Capture& capture = input.analysis.reclassified ? *input.analysis.reclassified : input.capture;
+  absl::StatusOr<std::string> rest = ReportWithoutSteps(report);
+  if (!rest.ok()) return rest.status();
+  PackedData data;
+  Members members;
+  members.Add("version", TextOf(LOCKSTEP_VERSION));
+  members.Add("source", TextOf(input.source));
+  members.Add("verdict", TextOf(report::VerdictSentence(report)));
+  members.Add("text", TextOf(report::RenderText(report, {.source = input.source})));
+  members.Add("report", *rest);
+  members.Add("steps", StepsOf(report, data));
+  members.Add("skews", SkewsOf(report));
+  members.Add("timeline", TimelineOf(MakeTimeline(capture, input.analysis), data));
+  members.Add("views", ViewsOf(input, capture));
+  return data.Seal(members.Take());
+}
+
+}  // namespace lockstep::html

@@ -1,0 +1,204 @@
+#include "web/page/page.h"
+
+#include <gmock/gmock.h>
+#include <zlib.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "absl/strings/escaping.h"
+#include "web/page/packed_data.h"
+#include "web/page/timeline.h"
+#include "web/page/timeline_ranks.h"
+#include "report/written_job_fixture.h"
+#include "capture/model/timeline_builder_fixture.h"
+
+namespace lockstep::html {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+constexpr std::string_view kOpening = R"(id="lockstep-data">)";
+
+std::string Page(const store::Capture& capture, const report::Analysis& analysis) {
+  store::StringSink sink;
+  EXPECT_TRUE(WritePage({.capture = capture, .analysis = analysis, .source = "x</script>"}, sink).ok());
+  return sink.text();
+}
+
+std::string DataOf(const std::string& page) {
+  const size_t begin = page.find(kOpening) + kOpening.size();
+  return page.substr(begin, page.find('<', begin) - begin);
+}
+
+// What the page reads: the JSON, and the numbers behind it.
+struct Unpacked {
+  std::string json;
+  std::vector<float> numbers;
+};
+
+Unpacked Unpack(const std::string& base64) {
+  std::string packed;
+  EXPECT_TRUE(absl::Base64Unescape(base64, &packed));
+  std::string bytes(64u << 20, '\0');
+  z_stream stream{};
+  inflateInit2(&stream, 15 + 16);
+  stream.next_in = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_in = static_cast<uInt>(packed.size());
+  stream.next_out = reinterpret_cast<Bytef*>(bytes.data());
+  stream.avail_out = static_cast<uInt>(bytes.size());
+  EXPECT_EQ(inflate(&stream, Z_FINISH), Z_STREAM_END);
+  bytes.resize(stream.total_out);
+  inflateEnd(&stream);
+  uint32_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  EXPECT_EQ(length % 4, 0u);
+  Unpacked out{.json = bytes.substr(4, length), .numbers = std::vector<float>((bytes.size() - 4 - length) / 4)};
+  std::memcpy(out.numbers.data(), bytes.data() + 4 + length, out.numbers.size() * 4);
+  return out;
+}
+
+TEST(PackedDataTest, GivesBackWhatWasPutIn) {
+  PackedData data;
+  const NumbersAt exact = data.AddExact(std::vector<float>{1.5f, 16777215.0f});
+  const NumbersAt rounded = data.AddRounded(std::vector<float>{123456789.0f, -3.0f, std::numeric_limits<float>::infinity(), 0.0f,
+                                                               std::numeric_limits<float>::max()});
+  const auto sealed = data.Seal("{\"a\":1}");
+  ASSERT_TRUE(sealed.ok());
+  const Unpacked out = Unpack(*sealed);
+  EXPECT_EQ(out.json, "{\"a\":1} ");
+  ASSERT_THAT(out.numbers, SizeIs(7));
+  EXPECT_EQ(exact.first, 0u);
+  EXPECT_EQ(rounded.first, 2u);
+  EXPECT_EQ(rounded.count, 5u);
+  EXPECT_EQ(out.numbers[0], 1.5f);
+  EXPECT_EQ(out.numbers[1], 16777215.0f);
+  EXPECT_NEAR(out.numbers[2], 123456789.0f, 123456789.0f / 4096);
+  EXPECT_EQ(std::bit_cast<uint32_t>(out.numbers[2]) & 0x7FFu, 0u) << "the low bits are what does not compress";
+  EXPECT_EQ(out.numbers[3], -3.0f);
+  EXPECT_TRUE(std::isnan(out.numbers[4])) << "an infinity is unknown";
+  EXPECT_EQ(out.numbers[5], 0.0f);
+  EXPECT_TRUE(std::isfinite(out.numbers[6]));
+}
+
+TEST(PageTest, LoadsNothingAndStaysSmall) {
+  const std::string page(PageTemplate());
+  EXPECT_THAT(page, SizeIs(testing::Le(500'000u)));
+  EXPECT_THAT(page, HasSubstr("default-src 'none'; script-src 'sha256-"));
+  for (const char* asks : {"<script src", "<link rel=\"stylesheet\"", "@import", "url(http", "fetch("}) EXPECT_THAT(page, Not(HasSubstr(asks)));
+}
+
+// A job in which every name would like to be markup.
+TEST(PageTest, NoNameGetsOutOfTheData) {
+  report::WrittenJob job = report::WriteJob(1);
+  for (store::Host& host : job.capture.hosts) host.name = "</script><script>alert(1)</script>";
+  for (store::Group& group : job.capture.groups) group.name = "<!--<script>";
+  job.capture.job = "\"}<img src=x onerror=alert(1)>\xff";
+  const report::Analysis analysis = report::Analyze(job.capture);
+  const std::string page = Page(job.capture, analysis), data = DataOf(page);
+  EXPECT_EQ(page.size() - data.size(), PageTemplate().size() - std::strlen("<!--LOCKSTEP_DATA-->"));
+  EXPECT_EQ(data.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="), std::string::npos);
+  EXPECT_THAT(Unpack(data).json, HasSubstr("</script><script>alert(1)</script>"));
+}
+
+TEST(PageTest, HasACellForEachStepAndRank) {
+  for (const uint64_t seed : {2, 3, 4, 5}) {
+    const report::WrittenJob job = report::WriteJob(seed);
+    const report::Analysis analysis = report::Analyze(job.capture);
+    const Unpacked out = Unpack(DataOf(Page(job.capture, analysis)));
+    const size_t cells = analysis.report.steps.size() * job.capture.ranks.size();
+    size_t first = 0;
+    const size_t key = out.json.find("\"cell_duration\"");
+    ASSERT_NE(key, std::string::npos);
+    size_t count = 0;
+    ASSERT_EQ(std::sscanf(out.json.c_str() + key, "\"cell_duration\": [ %zu, %zu", &first, &count), 2) << out.json.substr(key, 80);
+    ASSERT_EQ(count, cells);
+    size_t at = first;
+    for (const report::StepRow& step : analysis.report.steps) {
+      for (const report::StepRankRow& cell : step.ranks) {
+        const auto ns = static_cast<float>(cell.duration.ns());
+        EXPECT_NEAR(out.numbers[at++], ns, ns / 4096);
+      }
+    }
+  }
+}
+
+TEST(TimelineTest, BoxesLieInTheWindowAndEveryRecordIsInOne) {
+  for (const uint64_t seed : {2, 3, 4, 5, 6}) {
+    const report::WrittenJob job = report::WriteJob(seed);
+    const report::Analysis analysis = report::Analyze(job.capture);
+    const Timeline timeline = MakeTimeline(job.capture, analysis);
+    ASSERT_THAT(timeline.ranks, SizeIs(3));
+    const auto length = static_cast<float>(timeline.window.length().ns());
+    for (const TimelineRank& row : timeline.ranks) {
+      uint64_t shown = 0, recorded = 0;
+      for (const Lane& lane : row.lanes) {
+        ASSERT_EQ(lane.start.size(), lane.length.size());
+        for (size_t k = 0; k < lane.start.size(); ++k) {
+          EXPECT_GE(lane.start[k], 0);
+          EXPECT_LE(lane.start[k] + lane.length[k], length * 1.001f);
+          EXPECT_LT(lane.name_at[k], static_cast<float>(timeline.names.size()));
+          EXPECT_FALSE(lane.wait[k] > lane.length[k] * 1.001f);
+          shown += static_cast<uint64_t>(lane.count[k]);
+        }
+      }
+      for (const store::RankData& rank : job.capture.ranks) {
+        if (rank.rank != row.rank) continue;
+        for (const store::DeviceActivity& a : rank.activities) {
+          const JobTime start = analysis.clock.ToJob(rank.host, a.start), end = analysis.clock.ToJob(rank.host, a.end);
+          if (end > timeline.window.start && start < timeline.window.end && end > start) ++recorded;
+        }
+      }
+      EXPECT_EQ(shown, recorded);
+      EXPECT_THAT(row.busy, Not(IsEmpty()));
+    }
+  }
+}
+
+TEST(TimelineTest, ShowsThreeRanksOfWhichTheFirstIsTheCulprit) {
+  const report::WrittenJob job = report::WriteJob(7);
+  report::Analysis analysis = report::Analyze(job.capture);
+  report::StragglerRow found{.kind = "rank", .ranks = {analysis.report.ranks[1].rank}};
+  analysis.report.stragglers = {found};
+  const auto chosen = ChooseRanks(job.capture, analysis);
+  ASSERT_THAT(chosen, SizeIs(3));
+  EXPECT_EQ(chosen[0].index, 1u);
+  EXPECT_EQ(chosen[0].part, "culprit");
+  EXPECT_NE(chosen[1].index, 1u);
+  EXPECT_NE(chosen[2].index, chosen[1].index);
+  EXPECT_NE(chosen[2].index, 1u);
+}
+
+TEST(TimelineTest, TheHealthyRankIsOfTheCulpritsStage) {
+  // Four ranks beside culprit and victim, all alike by what they did.
+  store::TimelineBuilder t;
+  for (int rank = 0; rank < 6; ++rank) t.Rank(rank).Step(1, 0, 100).Kernel("gemm", 10, 50 + rank);
+  const store::Capture capture = t.Build();
+  report::Analysis analysis = report::Analyze(capture);
+  analysis.report.stragglers = {{.kind = "rank", .ranks = {RankId(5)}}};
+  for (const uint32_t peer : {0u, 1u, 3u}) {
+    analysis.stage_of = {0, 0, 0, 0, 0, 1};
+    analysis.stage_of[peer] = 1;
+    const auto chosen = ChooseRanks(capture, analysis);
+    ASSERT_THAT(chosen, SizeIs(3));
+    if (chosen[1].index == peer) continue;  // who waited most is told by the records
+    EXPECT_EQ(chosen[2].index, peer);
+  }
+  analysis.stage_of = {0, 0, 0, 0, 0, 1};
+  EXPECT_THAT(ChooseRanks(capture, analysis), SizeIs(3)) << "alone in its stage: another one is better than none";
+}
+
+TEST(TimelineTest, NothingIsShownOfNothing) {
+  const store::Capture empty;
+  const report::Analysis analysis = report::Analyze(empty);
+  EXPECT_THAT(MakeTimeline(empty, analysis).ranks, IsEmpty());
+  EXPECT_THAT(Unpack(DataOf(Page(empty, analysis))).json, HasSubstr("NOTHING RECORDED"));
+}
+
+}  // namespace
+}  // namespace lockstep::html

@@ -1,0 +1,175 @@
+#include "web/page/timeline.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "analysis/prepare/collectives.h"
+#include "analysis/time/utilization.h"
+#include "web/page/timeline_ranks.h"
+
+namespace lockstep::html {
+namespace {
+
+using store::DeviceActivity;
+using store::RankData;
+
+constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
+// Boxes narrower than this part of the window are drawn together with their neighbours: zoomed in by 20, that is a pixel.
+constexpr int64_t kFinest = 20000;
+constexpr size_t kMostBoxes = 6000;   // of a lane
+constexpr size_t kLongestName = 160;  // templates have names of kilobytes
+constexpr int64_t kBins = 400;
+// Without steps a window may be minutes long, of which nobody would see anything.
+constexpr Nanos kLongestWindow = Nanos::Seconds(2);
+
+enum LaneKind : size_t { kCompute, kCommunication, kCopies, kLanes };
+constexpr const char* kLaneNames[kLanes] = {"compute", "communication", "copies"};
+
+LaneKind LaneOf(const DeviceActivity& a) {
+  if (a.kind != store::ActivityKind::kKernel) return kCopies;
+  return a.communication ? kCommunication : kCompute;
+}
+
+// Names by id, in the order in which they are first drawn.
+class Names {
+ public:
+  Names(const store::Capture& capture, std::vector<std::string>& out) : capture_(capture), out_(out) {}
+  float At(const DeviceActivity& a) {
+    const auto [it, fresh] = places_.try_emplace(a.name, out_.size());
+    if (fresh) {
+      std::string name(capture_.Text(a.name));
+      if (name.empty()) name = a.kind == store::ActivityKind::kKernel ? "kernel" : "copy";
+      if (name.size() > kLongestName) name = name.substr(0, kLongestName) + "...";
+      out_.push_back(std::move(name));
+    }
+    return static_cast<float>(it->second);
+  }
+
+ private:
+  const store::Capture& capture_;
+  std::vector<std::string>& out_;
+  absl::flat_hash_map<NameId, size_t> places_;
+};
+
+struct Box {
+  Nanos start, end;  // from the window's start on
+  float name_at = 0;
+  std::optional<Nanos> wait;
+};
+
+// Puts boxes into a lane; what is too narrow to be seen goes into the one before where that is as narrow and near.
+class LaneFiller {
+ public:
+  LaneFiller(Lane& lane, Nanos finest) : lane_(lane), finest_(finest) {}
+  void Add(const Box& box) {
+    const bool narrow = box.end - box.start < finest_;
+    const bool full = lane_.start.size() >= kMostBoxes;
+    if (!lane_.start.empty() && (full || (narrow && last_narrow_ && box.start - last_end_ < finest_))) {
+      last_end_ = std::max(last_end_, box.end);
+      lane_.length.back() = static_cast<float>((last_end_ - last_start_).ns());
+      lane_.wait.back() = kUnknown;
+      lane_.count.back() += 1;
+      ++lane_.merged;
+      last_narrow_ = full || last_end_ - last_start_ < finest_;
+      return;
+    }
+    last_start_ = box.start;
+    last_end_ = box.end;
+    last_narrow_ = narrow;
+    lane_.start.push_back(static_cast<float>(box.start.ns()));
+    lane_.length.push_back(static_cast<float>((box.end - box.start).ns()));
+    lane_.wait.push_back(box.wait ? static_cast<float>(box.wait->ns()) : kUnknown);
+    lane_.name_at.push_back(box.name_at);
+    lane_.count.push_back(1);
+  }
+
+ private:
+  Lane& lane_;
+  const Nanos finest_;
+  Nanos last_start_, last_end_;
+  bool last_narrow_ = false;
+};
+
+std::vector<Lane> LanesOf(const RankData& rank, const std::vector<analysis::Part>& parts, const align::ClockModel& clock,
+                          JobInterval window, Names& names) {
+  std::vector<Lane> lanes(kLanes);
+  std::vector<LaneFiller> fillers;
+  const Nanos finest(std::max<int64_t>(1, window.length().ns() / kFinest));
+  for (size_t k = 0; k < kLanes; ++k) {
+    lanes[k].name = kLaneNames[k];
+    fillers.emplace_back(lanes[k], finest);
+  }
+  for (const DeviceActivity& a : rank.activities) {
+    const JobInterval at{clock.ToJob(rank.host, a.start), clock.ToJob(rank.host, a.end)};
+    if (at.end <= window.start || at.start >= window.end || at.length() <= Nanos()) continue;
+    Box box{.start = std::max(at.start, window.start) - window.start,
+            .end = std::min(at.end, window.end) - window.start,
+            .name_at = names.At(a)};
+    // A box that the window cuts would show the wrong part of its wait.
+    if (a.collective < parts.size() && parts[a.collective].split && at.start >= window.start) box.wait = parts[a.collective].wait;
+    fillers[LaneOf(a)].Add(box);
+  }
+  return lanes;
+}
+
+void AddBusy(const RankData& rank, const align::ClockModel& clock, TimelineRank& out) {
+  HostTime first = HostTime::Max(), last = HostTime::Min();
+  for (const DeviceActivity& a : rank.activities) {
+    first = std::min(first, a.start);
+    last = std::max(last, a.end);
+  }
+  if (first >= last) return;
+  const Nanos width((last - first).ns() / kBins + 1);
+  const analysis::UtilizationSeries series = analysis::MeasureUtilization(rank, width, kBins + 1);
+  out.busy_start = clock.ToJob(rank.host, series.start);
+  out.busy_width = series.width;
+  out.busy.assign(series.busy.begin(), series.busy.end());
+}
+
+// The step in which that rank cost most and the one after it.
+JobInterval WindowOf(const store::Capture& capture, const report::Analysis& analysis, const std::vector<analysis::StepSpan>& spans,
+                     uint32_t culprit) {
+  if (spans.empty()) {
+    const RankData& rank = capture.ranks[culprit];
+    const JobTime start = analysis.clock.ToJob(rank.host, rank.window.start);
+    return {start, std::min(analysis.clock.ToJob(rank.host, rank.window.end), start + kLongestWindow)};
+  }
+  size_t worst = 0;
+  Nanos most = Nanos(std::numeric_limits<int64_t>::min());
+  for (size_t k = 0; k < analysis.report.steps.size() && k < spans.size(); ++k) {
+    const auto& ranks = analysis.report.steps[k].ranks;
+    const Nanos lost = culprit < ranks.size() ? ranks[culprit].lost.value_or(Nanos()) : Nanos();
+    if (lost > most) most = lost, worst = k;
+  }
+  const size_t last = std::min(worst + 1, spans.size() - 1);
+  return {spans[worst].start, std::max(spans[last].end, spans[worst].end)};
+}
+
+}  // namespace
+
+Timeline MakeTimeline(const store::Capture& capture, const report::Analysis& analysis) {
+  Timeline out;
+  const std::vector<ChosenRank> chosen = ChooseRanks(capture, analysis);
+  if (chosen.empty()) return out;
+  std::vector<analysis::StepSpan> spans;
+  if (analysis.steps.found()) spans = analysis::SpansOf(capture, analysis.clock, analysis.steps);
+  out.window = WindowOf(capture, analysis, spans, chosen[0].index);
+  for (const analysis::StepSpan& span : spans) {
+    if (span.end > out.window.start && span.start < out.window.end) out.steps.push_back(span);
+  }
+  const analysis::CollectiveTimes times = analysis::TimeCollectives(capture, analysis.matches, analysis.clock);
+  Names names(capture, out.names);
+  for (const ChosenRank& c : chosen) {
+    const RankData& rank = capture.ranks[c.index];
+    TimelineRank row{.rank = rank.rank, .part = c.part};
+    row.lanes = LanesOf(rank, times.parts[c.index], analysis.clock, out.window, names);
+    AddBusy(rank, analysis.clock, row);
+    out.ranks.push_back(std::move(row));
+  }
+  return out;
+}
+
+}  // namespace lockstep::html

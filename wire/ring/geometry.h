@@ -1,0 +1,87 @@
+// Where the rings of a segment lie, read out of its headers once, checked, and from then on trusted only from
+// this private copy: the headers stay writable for the peer. Used by both sides; free of the standard
+// library's run time.
+#ifndef LOCKSTEP_COMMON_RING_GEOMETRY_H_
+#define LOCKSTEP_COMMON_RING_GEOMETRY_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "wire/ring/layout.h"
+
+namespace lockstep::ring {
+
+// Two records of the greatest size fit in the smallest ring, so that padding to its end never makes one
+// impossible.
+inline constexpr uint64_t kMinRingBytes = 2ull * kMaxRecordBytes;
+// Above it a segment is not one of ours.
+inline constexpr uint64_t kMaxSegmentBytes = 1ull << 32;
+
+struct RingPlace {
+  uint64_t offset = 0;    // of the first byte in the segment
+  uint64_t capacity = 0;  // power of two
+};
+
+struct SegmentGeometry {
+  uint64_t segment_bytes = 0;
+  uint64_t incarnation = 0;
+  uint32_t ring_count = 0;
+  RingPlace rings[kMaxRings] = {};
+};
+
+enum class GeometryError : uint8_t { kNone = 0, kTooSmall, kMagic, kLayout, kRings };
+
+inline const char* Explain(GeometryError error) {
+  switch (error) {
+    case GeometryError::kNone:
+      return "no error";
+    case GeometryError::kTooSmall:
+      return "the segment is smaller than its headers";
+    case GeometryError::kMagic:
+      return "the segment does not start with its magic number";
+    case GeometryError::kLayout:
+      return "the segment's layout is of another major version";
+    case GeometryError::kRings:
+      return "the segment's rings overlap, leave it, or have a size that is no power of two";
+  }
+  return "unknown error";
+}
+
+inline constexpr uint64_t RingHeadersEnd() { return kHeaderBytes + kMaxRings * sizeof(RingHeader); }
+
+inline RingHeader* RingHeaderAt(std::byte* base, uint32_t index) {
+  return reinterpret_cast<RingHeader*>(base + kHeaderBytes) + index;
+}
+
+// `bytes` is the size the kernel reports for the mapped object, not a number of the peer's.
+inline GeometryError ReadGeometry(std::byte* base, uint64_t bytes, SegmentGeometry* out) {
+  if (bytes < RingHeadersEnd() || bytes > kMaxSegmentBytes) return GeometryError::kTooSmall;
+  const auto* header = reinterpret_cast<const volatile SegmentHeader*>(base);
+  if (header->magic != kMagic) return GeometryError::kMagic;
+  if (header->layout_major != kLayoutMajor) return GeometryError::kLayout;
+  SegmentGeometry geometry;
+  geometry.segment_bytes = header->segment_bytes;
+  geometry.incarnation = header->incarnation;
+  geometry.ring_count = header->ring_count;
+  if (geometry.segment_bytes != bytes || header->ring_header_offset != kHeaderBytes)
+    return GeometryError::kRings;
+  if (geometry.ring_count == 0 || geometry.ring_count > kMaxRings) return GeometryError::kRings;
+  uint64_t free_from = RingHeadersEnd();
+  for (uint32_t i = 0; i < geometry.ring_count; ++i) {
+    const volatile RingHeader* ring = RingHeaderAt(base, i);
+    RingPlace place{ring->offset, ring->capacity};
+    const bool power_of_two = place.capacity != 0 && (place.capacity & (place.capacity - 1)) == 0;
+    if (!power_of_two || place.capacity < kMinRingBytes || place.capacity > bytes)
+      return GeometryError::kRings;
+    if (place.offset % 64 != 0 || place.offset < free_from) return GeometryError::kRings;
+    if (place.offset > bytes - place.capacity) return GeometryError::kRings;
+    free_from = place.offset + place.capacity;
+    geometry.rings[i] = place;
+  }
+  *out = geometry;
+  return GeometryError::kNone;
+}
+
+}  // namespace lockstep::ring
+
+#endif  // LOCKSTEP_COMMON_RING_GEOMETRY_H_
