@@ -17,9 +17,9 @@
 #include "aggregator/server.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/service_manager.h"
 #include "base/log/log.h"
 #include "base/rpc/channel.h"
+#include "base/service_manager.h"
 #include "base/settings/log_options.h"
 
 namespace lockstep {
@@ -88,7 +88,8 @@ ServerOptions ToServer(const AggregatorOptions& options, const LogSink& log) {
   out.audit_file = options.audit_file;
   out.log = log;
   if (options.munge || !options.munge_socket.empty()) {
-    out.credentials = std::make_shared<rpc::MungePrograms>(rpc::MungePrograms::Settings{.socket = options.munge_socket});
+    out.credentials =
+        std::make_shared<rpc::MungePrograms>(rpc::MungePrograms::Settings{.socket = options.munge_socket});
   }
   return out;
 }
@@ -125,7 +126,8 @@ int Serve(const AggregatorOptions& options, const LogSink& log, const sigset_t& 
 
 int AggregatorMain(int argc, char** argv, char** environment) {
   int exit_code = kDone;
-  const std::optional<AggregatorOptions> options = ParseAggregatorOptions(argc, argv, environment, &exit_code);
+  const std::optional<AggregatorOptions> options =
+      ParseAggregatorOptions(argc, argv, environment, &exit_code);
   if (!options) return exit_code;
   const sigset_t signals = BlockEndSignals();
   rpc::PrepareProcess();
@@ -135,7 +137,9 @@ int AggregatorMain(int argc, char** argv, char** environment) {
   Log log(file->ok() ? file->get() : STDERR_FILENO, options->log.level(), clock, options->log.format());
   LogSink sink = &LogNothing;
   if (!options->quiet) {
-    sink = [&log](LogLevel level, const char* event, std::initializer_list<LogField> fields) { log.Write(level, event, fields); };
+    sink = [&log](LogLevel level, const char* event, std::initializer_list<LogField> fields) {
+      log.Write(level, event, fields);
+    };
   }
   return Serve(*options, sink, signals);
 }

@@ -4,8 +4,8 @@
 
 namespace lockstep {
 
-// Runs until SIGTERM or SIGINT and returns the exit code of docs (contract: 0 done, 1 failed, 2 usage). `environment` as main
-// gets it.
+// Runs until SIGTERM or SIGINT and returns the exit code of docs (contract: 0 done, 1 failed, 2 usage).
+// `environment` as main gets it.
 int AggregatorMain(int argc, char** argv, char** environment);
 
 }  // namespace lockstep

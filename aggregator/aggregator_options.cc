@@ -29,7 +29,8 @@ constexpr char kAbout[] =
     "      for a cluster: give every lockstepd --aggregator THISHOST:7077 and the same token file, then\n"
     "      lockstep trace --aggregator THISHOST:7077 --token-file ~/.lockstep-token --duration 2s\n"
     "  lockstep-aggregator --listen 0.0.0.0:7077 --token-file /etc/lockstep/token --munge\n"
-    "      for a Slurm cluster: everybody traces their own jobs, by lockstep trace --aggregator THISHOST:7077 --job ID\n"
+    "      for a Slurm cluster: everybody traces their own jobs, by lockstep trace --aggregator "
+    "THISHOST:7077 --job ID\n"
     "  lockstep-aggregator --listen unix:$XDG_RUNTIME_DIR/lockstep/aggregator.sock\n"
     "      for one node: no token is needed where only you can enter the folder\n";
 
@@ -47,18 +48,22 @@ struct OptionTexts {
 };
 
 void AddKeeping(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
-  app.add_option(
-      "--state-dir", options.state_dir,
-      "Where captures are kept. Without it $STATE_DIRECTORY, which systemd sets, or lockstep in $XDG_STATE_HOME; else /var/lib/lockstep "
-      "for root and ~/.local/state/lockstep for others");
-  app.add_option("--keep-captures", options.retention.captures, "Captures to keep; the oldest go first")->capture_default_str();
+  app.add_option("--state-dir", options.state_dir,
+                 "Where captures are kept. Without it $STATE_DIRECTORY, which systemd sets, or lockstep in "
+                 "$XDG_STATE_HOME; else /var/lib/lockstep "
+                 "for root and ~/.local/state/lockstep for others");
+  app.add_option("--keep-captures", options.retention.captures, "Captures to keep; the oldest go first")
+      ->capture_default_str();
   app.add_option("--keep-bytes", options.retention.bytes, "Bytes of captures to keep; the oldest go first")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("20 GiB");
-  app.add_option("--keep-age", texts.keep_age, "How long a capture is kept, as in 30d or 12h. Without it as long as the other two limits let it")
+  app.add_option(
+         "--keep-age", texts.keep_age,
+         "How long a capture is kept, as in 30d or 12h. Without it as long as the other two limits let it")
       ->check(CLI::Validator(settings::CheckDuration, "DURATION"));
   app.add_option("--audit-log", texts.audit,
-                 "File to append to who captured, stopped, fetched, read or was refused what, a JSON object per line, mode 0600; off: none. "
+                 "File to append to who captured, stopped, fetched, read or was refused what, a JSON object "
+                 "per line, mode 0600; off: none. "
                  "Without it audit.jsonl in --state-dir");
 }
 
@@ -68,24 +73,31 @@ void AddOptions(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
                  "--token-file, since every "
                  "user of the machine can reach it; a socket's folder must be closed to others")
       ->required();
-  app.add_option("--token-file", options.token_file,
-                 "The secret that opens the TCP port and that of --http; made, mode 0600, where it is missing");
+  app.add_option(
+      "--token-file", options.token_file,
+      "The secret that opens the TCP port and that of --http; made, mode 0600, where it is missing");
   app.add_option("--http,--metrics", options.http,
-                 "IP:PORT for browsers (an index of jobs and captures, and the captures' reports, read-only), Prometheus (/metrics) and "
-                 "health checks (/healthz), as in 127.0.0.1:9465; port 0: any free one. All of it only for those who have the token, so it "
+                 "IP:PORT for browsers (an index of jobs and captures, and the captures' reports, "
+                 "read-only), Prometheus (/metrics) and "
+                 "health checks (/healthz), as in 127.0.0.1:9465; port 0: any free one. All of it only for "
+                 "those who have the token, so it "
                  "needs --token-file. Off by default");
   app.add_flag("--munge", options.munge,
-               "Know callers by MUNGE as well: each user of the cluster sees and captures their own jobs, without a token file. "
+               "Know callers by MUNGE as well: each user of the cluster sees and captures their own jobs, "
+               "without a token file. "
                "Daemons still need the token");
   app.add_option("--munge-socket", options.munge_socket, "munged's socket; default: where munge has it");
   AddKeeping(app, options, texts);
-  app.add_option("--until-exit", options.until_exit, "End when the process with this pid does, and remove the token file")->configurable(false);
+  app.add_option("--until-exit", options.until_exit,
+                 "End when the process with this pid does, and remove the token file")
+      ->configurable(false);
   settings::AddLogOptions(app, options.log);
   app.add_flag("--quiet", options.quiet, "Log nothing");
   app.set_version_flag("--version", kVersion);
 }
 
-// What each option alone does not tell. Of files nothing is read: who checks may be another user than who runs.
+// What each option alone does not tell. Of files nothing is read: who checks may be another user than who
+// runs.
 std::vector<settings::Clash> CheckOptions(const AggregatorOptions& options, const OptionTexts& texts) {
   using Weight = settings::Clash::Weight;
   std::vector<settings::Clash> clashes;
@@ -109,23 +121,29 @@ std::vector<settings::Clash> CheckOptions(const AggregatorOptions& options, cons
   if (!options.http.empty()) {
     refuse({"http", "token-file"}, metrics::MayOpen(options.http, "--http", token));
     if (seen.count(options.http) != 0)
-      add(Weight::kError, {"http", "listen"}, absl::StrCat("--http and --listen are both ", options.http, ": give two ports"));
+      add(Weight::kError, {"http", "listen"},
+          absl::StrCat("--http and --listen are both ", options.http, ": give two ports"));
   }
   if (options.munge && !tcp)
-    add(Weight::kWarning, {"munge", "listen"}, "--munge knows callers from other machines, and --listen names no TCP port");
+    add(Weight::kWarning, {"munge", "listen"},
+        "--munge knows callers from other machines, and --listen names no TCP port");
   if (texts.audit != kNoAudit && !texts.audit.empty() && texts.audit == options.log.file) {
-    add(Weight::kError, {"audit-log", "log"}, "--audit-log and --log are one file: give two, since they are kept and read by others");
+    add(Weight::kError, {"audit-log", "log"},
+        "--audit-log and --log are one file: give two, since they are kept and read by others");
   }
-  if (!texts.keep_age.empty() && settings::ParseDuration(texts.keep_age).value_or(Nanos()) < Nanos::Seconds(60)) {
+  if (!texts.keep_age.empty() &&
+      settings::ParseDuration(texts.keep_age).value_or(Nanos()) < Nanos::Seconds(60)) {
     add(Weight::kError, {"keep-age"},
-        absl::StrCat("--keep-age ", texts.keep_age, ": a capture would go while it is read; give a minute or more, as in 30d"));
+        absl::StrCat("--keep-age ", texts.keep_age,
+                     ": a capture would go while it is read; give a minute or more, as in 30d"));
   }
   return clashes;
 }
 
 }  // namespace
 
-std::optional<AggregatorOptions> ParseAggregatorOptions(int argc, char** argv, char** environment, int* exit_code) {
+std::optional<AggregatorOptions> ParseAggregatorOptions(int argc, char** argv, char** environment,
+                                                        int* exit_code) {
   CLI::App app(kAbout);
   AggregatorOptions options;
   OptionTexts texts;
@@ -140,7 +158,8 @@ std::optional<AggregatorOptions> ParseAggregatorOptions(int argc, char** argv, c
        .prefix = "LOCKSTEP_AGGREGATOR_",
        .file_name = "aggregator.conf",
        .defaults_here = {{"state-dir", usual_state_dir}},
-       .files = {{"/var/lib/lockstep/captures", "A folder for each capture: records, report.json, report.txt, report.html."},
+       .files = {{"/var/lib/lockstep/captures",
+                  "A folder for each capture: records, report.json, report.txt, report.html."},
                  {"/var/lib/lockstep/audit.jsonl", "Who did what, unless --audit-log names another file."}},
        .rules = [&] { return CheckOptions(options, texts); }},
       environment);
@@ -149,7 +168,8 @@ std::optional<AggregatorOptions> ParseAggregatorOptions(int argc, char** argv, c
     return std::nullopt;
   }
   if (!texts.keep_age.empty()) options.retention.age = *settings::ParseDuration(texts.keep_age);
-  if (texts.audit != kNoAudit) options.audit_file = texts.audit.empty() ? options.state_dir + "/audit.jsonl" : texts.audit;
+  if (texts.audit != kNoAudit)
+    options.audit_file = texts.audit.empty() ? options.state_dir + "/audit.jsonl" : texts.audit;
   return options;
 }
 

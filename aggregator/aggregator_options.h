@@ -25,9 +25,10 @@ struct AggregatorOptions {
   std::string audit_file;  // empty: none is kept
 };
 
-// Nothing when the program is to end now, with `*exit_code`: --help and the like (0), a wrong argument, variable or file (2,
-// said on stderr). `environment` as main gets it.
-std::optional<AggregatorOptions> ParseAggregatorOptions(int argc, char** argv, char** environment, int* exit_code);
+// Nothing when the program is to end now, with `*exit_code`: --help and the like (0), a wrong argument,
+// variable or file (2, said on stderr). `environment` as main gets it.
+std::optional<AggregatorOptions> ParseAggregatorOptions(int argc, char** argv, char** environment,
+                                                        int* exit_code);
 
 }  // namespace lockstep
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "report/report.h"
 #include "capture/store/records.h"
 #include "capture/store/records_blocks.h"
 #include "capture/store/records_writer.h"
+#include "report/report.h"
 #include "wire/columns/columns.h"
 
 namespace lockstep {

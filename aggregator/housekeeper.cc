@@ -7,8 +7,14 @@
 namespace lockstep {
 
 Housekeeper::Housekeeper(HousekeeperOptions options, const ingest::Clock& clock, ingest::CaptureUse& use,
-                         std::function<bool(const std::string&)> in_use, AuditLog& audit, ServerMetrics& metrics)
-    : options_(std::move(options)), clock_(clock), use_(use), in_use_(std::move(in_use)), audit_(audit), metrics_(metrics) {}
+                         std::function<bool(const std::string&)> in_use, AuditLog& audit,
+                         ServerMetrics& metrics)
+    : options_(std::move(options)),
+      clock_(clock),
+      use_(use),
+      in_use_(std::move(in_use)),
+      audit_(audit),
+      metrics_(metrics) {}
 
 Housekeeper::~Housekeeper() { Stop(); }
 
@@ -42,7 +48,8 @@ void Housekeeper::Tidy() {
   if (!steady_.Trusts(*now, options_.mono())) {
     now.reset();
     if (options_.retention.age) {
-      options_.log(LogLevel::kWarning, "clock_stepped", {{"text", "the time of day has stepped: no capture is removed for its age this time"}});
+      options_.log(LogLevel::kWarning, "clock_stepped",
+                   {{"text", "the time of day has stepped: no capture is removed for its age this time"}});
     }
   }
   const Retired retired = Retire(options_.folder, options_.retention, now, use_, in_use_);
@@ -52,10 +59,13 @@ void Housekeeper::Tidy() {
 
 void Housekeeper::Tell(const Retired& retired) {
   for (const RetiredCapture& capture : retired.captures) {
-    options_.log(LogLevel::kInfo, "capture_removed", {{"capture", capture.name}, {"limit", capture.reason}, {"bytes", capture.bytes}});
-    audit_.Note("retire", {"program", std::nullopt, ""}, "ok", {{"capture", capture.name}, {"limit", capture.reason}, {"bytes", capture.bytes}});
+    options_.log(LogLevel::kInfo, "capture_removed",
+                 {{"capture", capture.name}, {"limit", capture.reason}, {"bytes", capture.bytes}});
+    audit_.Note("retire", {"program", std::nullopt, ""}, "ok",
+                {{"capture", capture.name}, {"limit", capture.reason}, {"bytes", capture.bytes}});
   }
-  for (const std::string& reason : retired.failed) options_.log(LogLevel::kError, "capture_not_removed", {{"reason", reason}});
+  for (const std::string& reason : retired.failed)
+    options_.log(LogLevel::kError, "capture_not_removed", {{"reason", reason}});
 }
 
 }  // namespace lockstep

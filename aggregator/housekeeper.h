@@ -1,5 +1,5 @@
-// Keeps the aggregator's captures within their limits: at the start, after each capture, and from time to time, since captures grow old
-// without anything happening.
+// Keeps the aggregator's captures within their limits: at the start, after each capture, and from time to
+// time, since captures grow old without anything happening.
 #ifndef LOCKSTEP_AGGREGATOR_HOUSEKEEPER_H_
 #define LOCKSTEP_AGGREGATOR_HOUSEKEEPER_H_
 
@@ -30,8 +30,8 @@ struct HousekeeperOptions {
 class Housekeeper {
  public:
   // All references outlive it, and what `in_use` stands on.
-  Housekeeper(HousekeeperOptions options, const ingest::Clock& clock, ingest::CaptureUse& use, std::function<bool(const std::string&)> in_use,
-              AuditLog& audit, ServerMetrics& metrics);
+  Housekeeper(HousekeeperOptions options, const ingest::Clock& clock, ingest::CaptureUse& use,
+              std::function<bool(const std::string&)> in_use, AuditLog& audit, ServerMetrics& metrics);
   ~Housekeeper();
   Housekeeper(const Housekeeper&) = delete;
   Housekeeper& operator=(const Housekeeper&) = delete;

@@ -39,7 +39,9 @@ class HousekeeperTest : public ::testing::Test {
     options.retention.age = Nanos::Seconds(30 * 86400);
     options.period = period;
     options.mono = [this] { return MonoTime(mono_ns_); };
-    options.log = [this](LogLevel, const char* event, std::initializer_list<LogField>) { events_.emplace_back(event); };
+    options.log = [this](LogLevel, const char* event, std::initializer_list<LogField>) {
+      events_.emplace_back(event);
+    };
     return options;
   }
   bool Exists(const std::string& name) const { return fs::exists(folder_ + "/" + name); }
@@ -52,21 +54,26 @@ class HousekeeperTest : public ::testing::Test {
   std::vector<std::string> events_;
   KeptLines audited_;
   SystemClock audit_clock_;
-  AuditLog audit_{{.program = "test", .session = 1, .user_name = nullptr}, std::make_unique<FakeLineSink>(audited_), audit_clock_};
+  AuditLog audit_{{.program = "test", .session = 1, .user_name = nullptr},
+                  std::make_unique<FakeLineSink>(audited_),
+                  audit_clock_};
 };
 
 TEST_F(HousekeeperTest, WhatItRemovesIsLoggedAuditedAndCounted) {
-  Housekeeper house(Options(), clock_, use_, [](const std::string&) { return false; }, audit_, metrics_);
+  Housekeeper house(
+      Options(), clock_, use_, [](const std::string&) { return false; }, audit_, metrics_);
   house.Tidy();
   EXPECT_FALSE(Exists("20260101-000000-00000a"));
   EXPECT_TRUE(Exists("20260201-000000-00000b"));
   EXPECT_THAT(events_, ElementsAre("capture_removed"));
-  EXPECT_THAT(audited_.lines(), ElementsAre(::testing::AllOf(HasSubstr("\"what\":\"retire\""), HasSubstr("\"limit\":\"age\""))));
+  EXPECT_THAT(audited_.lines(), ElementsAre(::testing::AllOf(HasSubstr("\"what\":\"retire\""),
+                                                             HasSubstr("\"limit\":\"age\""))));
   EXPECT_EQ(metrics_.store().captures, 1u);
 }
 
 TEST_F(HousekeeperTest, AClockThatStepsAheadTakesNothing) {
-  Housekeeper house(Options(), clock_, use_, [](const std::string&) { return false; }, audit_, metrics_);
+  Housekeeper house(
+      Options(), clock_, use_, [](const std::string&) { return false; }, audit_, metrics_);
   house.Tidy();
   clock_.ns += Nanos::Seconds(365 * 86400).ns();
   house.Tidy();
@@ -75,7 +82,8 @@ TEST_F(HousekeeperTest, AClockThatStepsAheadTakesNothing) {
 }
 
 TEST_F(HousekeeperTest, CapturesGrowOldWithoutAnythingHappening) {
-  Housekeeper house(Options(Nanos::Millis(5)), clock_, use_, [](const std::string&) { return false; }, audit_, metrics_);
+  Housekeeper house(
+      Options(Nanos::Millis(5)), clock_, use_, [](const std::string&) { return false; }, audit_, metrics_);
   house.Start();
   // Both clocks a month on, in steps that no clock is suspected for.
   for (int i = 0; i < 400 && Exists("20260201-000000-00000b"); ++i) {

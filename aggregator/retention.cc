@@ -31,7 +31,8 @@ struct Kept {
   std::string_view second() const { return std::string_view(name).substr(0, kSecondLength); }
 };
 
-// Oldest first. What follows the second in a name is chance: of one second, the one that was written last is the newest.
+// Oldest first. What follows the second in a name is chance: of one second, the one that was written last is
+// the newest.
 std::vector<Kept> CapturesIn(const std::string& folder) {
   std::vector<Kept> captures;
   std::error_code error;
@@ -41,7 +42,8 @@ std::vector<Kept> CapturesIn(const std::string& folder) {
     captures.push_back({name, store::FolderBytes(entry.path().string()), entry.last_write_time(error)});
   }
   std::sort(captures.begin(), captures.end(), [](const Kept& a, const Kept& b) {
-    return std::forward_as_tuple(a.second(), a.changed, a.name) < std::forward_as_tuple(b.second(), b.changed, b.name);
+    return std::forward_as_tuple(a.second(), a.changed, a.name) <
+           std::forward_as_tuple(b.second(), b.changed, b.name);
   });
   return captures;
 }
@@ -79,8 +81,8 @@ bool IsOld(const std::string& name, const Retention& limits, std::optional<JobTi
 std::optional<JobTime> CaptureTime(const std::string& name) {
   std::tm utc = {};
   int read = 0;
-  if (std::sscanf(name.c_str(), "%4d%2d%2d-%2d%2d%2d-%n", &utc.tm_year, &utc.tm_mon, &utc.tm_mday, &utc.tm_hour, &utc.tm_min, &utc.tm_sec,
-                  &read) != 6 ||
+  if (std::sscanf(name.c_str(), "%4d%2d%2d-%2d%2d%2d-%n", &utc.tm_year, &utc.tm_mon, &utc.tm_mday,
+                  &utc.tm_hour, &utc.tm_min, &utc.tm_sec, &read) != 6 ||
       read != 16) {
     return std::nullopt;
   }
@@ -89,14 +91,16 @@ std::optional<JobTime> CaptureTime(const std::string& name) {
   const std::tm written = utc;
   const std::time_t seconds = ::timegm(&utc);
   // timegm takes the 40th of a month for a day of the next.
-  if (seconds < 0 || utc.tm_mday != written.tm_mday || utc.tm_mon != written.tm_mon || utc.tm_hour != written.tm_hour) return std::nullopt;
+  if (seconds < 0 || utc.tm_mday != written.tm_mday || utc.tm_mon != written.tm_mon ||
+      utc.tm_hour != written.tm_hour)
+    return std::nullopt;
   return JobTime(static_cast<int64_t>(seconds) * 1'000'000'000);
 }
 
 StoreUse MeasureStore(const std::string& folder) { return UseOf(CapturesIn(folder)); }
 
-Retired Retire(const std::string& folder, const Retention& limits, std::optional<JobTime> now, ingest::CaptureUse& use,
-               const std::function<bool(const std::string&)>& in_use) {
+Retired Retire(const std::string& folder, const Retention& limits, std::optional<JobTime> now,
+               ingest::CaptureUse& use, const std::function<bool(const std::string&)>& in_use) {
   RemoveLeftovers(folder);
   const std::vector<Kept> captures = CapturesIn(folder);
   Retired retired;
@@ -113,7 +117,8 @@ Retired Retire(const std::string& folder, const Retention& limits, std::optional
     const std::error_code error = Remove(folder, capture.name);
     use.EndRemoval(capture.name);
     if (error) {
-      retired.failed.push_back(absl::StrCat("capture ", capture.name, " cannot be removed from ", folder, ": ", error.message()));
+      retired.failed.push_back(
+          absl::StrCat("capture ", capture.name, " cannot be removed from ", folder, ": ", error.message()));
       continue;
     }
     --left.captures;
@@ -125,7 +130,8 @@ Retired Retire(const std::string& folder, const Retention& limits, std::optional
 
 bool SteadyTime::Trusts(JobTime now, MonoTime mono) {
   const Nanos difference = Nanos(now.ns() - mono.ns());
-  const bool steady = !difference_ || std::max(difference - *difference_, *difference_ - difference) <= kLargestStep;
+  const bool steady =
+      !difference_ || std::max(difference - *difference_, *difference_ - difference) <= kLargestStep;
   difference_ = difference;
   return steady;
 }

@@ -40,18 +40,21 @@ struct Retired {
   StoreUse left;
 };
 
-// When the capture of this name began, by the clock of the aggregator that named it; nothing where the name is none of ours.
+// When the capture of this name began, by the clock of the aggregator that named it; nothing where the name
+// is none of ours.
 std::optional<JobTime> CaptureTime(const std::string& name);
 
-// Removes the captures of `folder` that are older than the limit, the newest too, and then the oldest (their names sort by time) until both
-// other limits hold, the newest never. Those that `in_use` names, or that somebody reads, stay. Without `now` no age is known, and
-// nothing is removed for it; what is from the future is not old. A capture is moved aside before it is removed, so that none is seen in
-// part; what an earlier process had moved aside goes too.
-Retired Retire(const std::string& folder, const Retention& limits, std::optional<JobTime> now, ingest::CaptureUse& use,
-               const std::function<bool(const std::string&)>& in_use);
+// Removes the captures of `folder` that are older than the limit, the newest too, and then the oldest (their
+// names sort by time) until both other limits hold, the newest never. Those that `in_use` names, or that
+// somebody reads, stay. Without `now` no age is known, and nothing is removed for it; what is from the future
+// is not old. A capture is moved aside before it is removed, so that none is seen in part; what an earlier
+// process had moved aside goes too.
+Retired Retire(const std::string& folder, const Retention& limits, std::optional<JobTime> now,
+               ingest::CaptureUse& use, const std::function<bool(const std::string&)>& in_use);
 
-// Whether the time of day can be trusted to tell ages: it went as the monotonic clock did since it was asked last. After a step, in either
-// direction, it is trusted again when it was steady from one asking to the next. One thread.
+// Whether the time of day can be trusted to tell ages: it went as the monotonic clock did since it was asked
+// last. After a step, in either direction, it is trusted again when it was steady from one asking to the
+// next. One thread.
 class SteadyTime {
  public:
   bool Trusts(JobTime now, MonoTime mono);

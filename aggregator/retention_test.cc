@@ -26,7 +26,8 @@ class RetireTest : public ::testing::Test {
     fs::create_directories(folder_ + "/" + name);
     std::ofstream(folder_ + "/" + name + "/x") << std::string(1000, 'x');
   }
-  std::vector<std::string> Names(const Retention& limits, std::optional<JobTime> now = std::nullopt, const std::string& writing = "") {
+  std::vector<std::string> Names(const Retention& limits, std::optional<JobTime> now = std::nullopt,
+                                 const std::string& writing = "") {
     std::vector<std::string> names;
     last_ = Retire(folder_, limits, now, use_, [&](const std::string& name) { return name == writing; });
     for (const RetiredCapture& capture : last_.captures) names.push_back(capture.name + " " + capture.reason);
@@ -40,11 +41,15 @@ class RetireTest : public ::testing::Test {
 TEST_F(RetireTest, TakesTheOldestUntilTheBytesFitAndSparesWhatIsInUseAndTheNewest) {
   for (const char* name : {"a", "b", "c", "d"}) Add(name);
   EXPECT_THAT(Names({.captures = 100, .bytes = 10000, .age = std::nullopt}), IsEmpty());
-  EXPECT_THAT(Names({.captures = 100, .bytes = 2500, .age = std::nullopt}, std::nullopt, "b"), ElementsAre("a bytes", "c bytes"));
+  EXPECT_THAT(Names({.captures = 100, .bytes = 2500, .age = std::nullopt}, std::nullopt, "b"),
+              ElementsAre("a bytes", "c bytes"));
   EXPECT_EQ(last_.left.captures, 2u);
   EXPECT_EQ(last_.left.bytes, MeasureStore(folder_).bytes);
-  EXPECT_THAT(Names({.captures = 0, .bytes = 0, .age = std::nullopt}, std::nullopt, "b"), IsEmpty()) << "in use, and the newest";
-  EXPECT_THAT(Retire(folder_ + "/none", {}, std::nullopt, use_, [](const std::string&) { return false; }).captures, IsEmpty());
+  EXPECT_THAT(Names({.captures = 0, .bytes = 0, .age = std::nullopt}, std::nullopt, "b"), IsEmpty())
+      << "in use, and the newest";
+  EXPECT_THAT(
+      Retire(folder_ + "/none", {}, std::nullopt, use_, [](const std::string&) { return false; }).captures,
+      IsEmpty());
 }
 
 TEST_F(RetireTest, OfOneSecondTheOneThatWasWrittenLastIsTheNewest) {
@@ -52,11 +57,14 @@ TEST_F(RetireTest, OfOneSecondTheOneThatWasWrittenLastIsTheNewest) {
   for (const std::string& name : {first, last}) Add(name);
   const auto now = fs::last_write_time(folder_ + "/" + last);
   fs::last_write_time(folder_ + "/" + first, now - std::chrono::milliseconds(300));
-  EXPECT_THAT(Names({.captures = 1, .bytes = 1 << 20, .age = std::nullopt}), ElementsAre(first + " captures"));
+  EXPECT_THAT(Names({.captures = 1, .bytes = 1 << 20, .age = std::nullopt}),
+              ElementsAre(first + " captures"));
 }
 
 TEST_F(RetireTest, TakesWhatIsTooOldTheNewestTooAndNothingOfTheFutureOrOfAnotherName) {
-  for (const char* name : {"20260101-000000-00000a", "20260115-120000-00000b", "20270101-000000-00000c", "mine"}) Add(name);
+  for (const char* name :
+       {"20260101-000000-00000a", "20260115-120000-00000b", "20270101-000000-00000c", "mine"})
+    Add(name);
   const JobTime now = *CaptureTime("20260201-000000-000000");
   const Retention month = {.captures = 100, .bytes = 1 << 20, .age = Nanos::Seconds(30 * 86400)};
   EXPECT_THAT(Names(month), IsEmpty()) << "the time is not known";
@@ -90,7 +98,8 @@ TEST_F(RetireTest, WhatAnEarlierLifeHalfRemovedIsFinished) {
 
 TEST(CaptureTime, ReadsOurNamesAlone) {
   EXPECT_EQ(CaptureTime("19700102-000001-00000a"), JobTime(86'401'000'000'000));
-  for (const char* other : {"", "a", "20260101", "20261301-000000-a", "20260132-000000-a", "20260101-250000-a", "2026010a-000000-a"}) {
+  for (const char* other : {"", "a", "20260101", "20261301-000000-a", "20260132-000000-a",
+                            "20260101-250000-a", "2026010a-000000-a"}) {
     EXPECT_EQ(CaptureTime(other), std::nullopt) << other;
   }
 }

@@ -13,23 +13,23 @@
 
 #include "absl/strings/str_cat.h"
 #include "aggregator/housekeeper.h"
-#include "web/page/page.h"
 #include "aggregator/ingest/control_service.h"
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/ingest_service.h"
 #include "aggregator/live/samplers.h"
-#include "report/report.h"
 #include "aggregator/server_metrics.h"
 #include "aggregator/site/sign_in.h"
 #include "aggregator/site/site.h"
-#include "base/files/file_sink.h"
 #include "aggregator/trace/readers.h"
 #include "base/clock.h"
+#include "base/files/file_sink.h"
 #include "base/log/audit_log.h"
 #include "base/metrics/endpoint.h"
 #include "base/rpc/address.h"
 #include "base/rpc/server.h"
 #include "base/rpc/status_macros.h"
+#include "report/report.h"
+#include "web/page/page.h"
 
 namespace lockstep {
 namespace {
@@ -53,7 +53,9 @@ absl::Status MakeFolders(const std::string& state_dir) {
   // What an aggregator that was killed left there: nobody wants it.
   std::filesystem::remove_all(SamplesFolder(state_dir), error);
   std::filesystem::create_directory(SamplesFolder(state_dir), error);
-  if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", SamplesFolder(state_dir), ": ", error.message()));
+  if (error)
+    return absl::PermissionDeniedError(
+        absl::StrCat("cannot make ", SamplesFolder(state_dir), ": ", error.message()));
   return absl::OkStatus();
 }
 
@@ -75,11 +77,13 @@ absl::StatusOr<report::Report> WriteReports(const std::string& folder, Page page
                             store::OpenAtomicFile(folder + "/report.json"));
   LOCKSTEP_RETURN_IF_ERROR(report::WriteJson(analysis.report, *json));
   LOCKSTEP_RETURN_IF_ERROR(json->Finish());
-  LOCKSTEP_RETURN_IF_ERROR(
-      WriteWhole(folder + "/report.txt", report::RenderText(analysis.report, {.source = analysis.report.capture.id})));
+  LOCKSTEP_RETURN_IF_ERROR(WriteWhole(
+      folder + "/report.txt", report::RenderText(analysis.report, {.source = analysis.report.capture.id})));
   if (page == Page::kYes) {
-    LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> html, store::OpenAtomicFile(folder + "/report.html"));
-    LOCKSTEP_RETURN_IF_ERROR(html::WritePage({.capture = capture, .analysis = analysis, .source = analysis.report.capture.id}, *html));
+    LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> html,
+                              store::OpenAtomicFile(folder + "/report.html"));
+    LOCKSTEP_RETURN_IF_ERROR(html::WritePage(
+        {.capture = capture, .analysis = analysis, .source = analysis.report.capture.id}, *html));
     LOCKSTEP_RETURN_IF_ERROR(html->Finish());
   }
   return std::move(analysis.report);
@@ -91,15 +95,19 @@ class GrpcServer final : public Server {
       : options_(std::move(options)),
         audit_(MakeAuditOptions(options_), std::move(audit_lines), host_clock_),
         hub_(MakeHubOptions(options_), clock_),
-        housekeeper_({.folder = CapturesFolder(options_.state_dir), .retention = options_.retention, .log = options_.log}, clock_, use_,
-                     [this](const std::string& id) { return hub_.IsWriting(id); }, audit_, metrics_),
+        housekeeper_(
+            {.folder = CapturesFolder(options_.state_dir),
+             .retention = options_.retention,
+             .log = options_.log},
+            clock_, use_, [this](const std::string& id) { return hub_.IsWriting(id); }, audit_, metrics_),
         ingest_(hub_, calls_, audit_, clock_, options_.token),
         samplers_(hub_, {.log = options_.log}),
-        control_(hub_, samplers_, calls_, use_, audit_, ingest::Callers(options_.token, options_.credentials), kVersion,
-                 [this](v1::AggregatorStatus& status) { Describe(status); },
-                 [this](const std::string& folder, v1::TraceFinished& finished) {
-                   AfterCapture(folder, finished);
-                 }) {}
+        control_(
+            hub_, samplers_, calls_, use_, audit_, ingest::Callers(options_.token, options_.credentials),
+            kVersion, [this](v1::AggregatorStatus& status) { Describe(status); },
+            [this](const std::string& folder, v1::TraceFinished& finished) {
+              AfterCapture(folder, finished);
+            }) {}
   ~GrpcServer() override { Shutdown(); }
 
   absl::Status Listen() {
@@ -141,7 +149,8 @@ class GrpcServer final : public Server {
     LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address address, rpc::Address::Parse(options_.http));
     site::SiteOptions pages{.program = kVersion, .listen = addresses_};
     if (!site::IsLoopbackHost(address.host())) pages.port = site::SiteOptions::Port::kAnywhere;
-    site_ = std::make_unique<site::Site>(std::move(pages), hub_, std::move(sign_in), audit_, &ingest::MonoNow);
+    site_ =
+        std::make_unique<site::Site>(std::move(pages), hub_, std::move(sign_in), audit_, &ingest::MonoNow);
     http.admit = [this](const metrics::HttpRequest& request) { return site_->Admits(request); };
     http.refused = [this](const metrics::HttpRequest& request) {
       // Its first part only: below /s/ a path is half of a session's secret.
@@ -153,9 +162,12 @@ class GrpcServer final : public Server {
       metrics_.AddTo(hub_, calls_, audit_.counts(), page);
       return absl::OkStatus();
     };
-    source.health = [this]() -> absl::StatusOr<std::string> { return absl::StrCat("ok daemons=", hub_.stats().daemons); };
+    source.health = [this]() -> absl::StatusOr<std::string> {
+      return absl::StrCat("ok daemons=", hub_.stats().daemons);
+    };
     source.others = [this](const metrics::HttpRequest& request) { return site_->Answer(request); };
-    LOCKSTEP_ASSIGN_OR_RETURN(endpoint_, metrics::Endpoint::Start(std::move(http), "lockstep_aggregator", std::move(source)));
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        endpoint_, metrics::Endpoint::Start(std::move(http), "lockstep_aggregator", std::move(source)));
     return absl::OkStatus();
   }
 
@@ -222,13 +234,17 @@ class GrpcServer final : public Server {
 
   void Analyse(const std::string& folder, const v1::TraceFinished& finished) {
     if (options_.analysis != ServerAnalysis::kHere || finished.t0_ns() == 0) return;
-    const std::unique_ptr<ingest::CaptureUse::Hold> hold = use_.Read(std::filesystem::path(folder).filename().string());
+    const std::unique_ptr<ingest::CaptureUse::Hold> hold =
+        use_.Read(std::filesystem::path(folder).filename().string());
     // Records are what counts; a report can be made from them again.
     const MonoTime begun = ingest::MonoNow();
-    absl::StatusOr<report::Report> report = WriteReports(folder, options_.http.empty() ? Page::kNo : Page::kYes);
-    if (!report.ok()) options_.log(LogLevel::kError, "report_failed", {{"folder", folder}, {"reason", report.status().message()}});
-    metrics_.NoteReport(report.ok() ? std::optional(*std::move(report)) : std::nullopt, ingest::MonoNow() - begun,
-                        clock_.Now() - JobTime());
+    absl::StatusOr<report::Report> report =
+        WriteReports(folder, options_.http.empty() ? Page::kNo : Page::kYes);
+    if (!report.ok())
+      options_.log(LogLevel::kError, "report_failed",
+                   {{"folder", folder}, {"reason", report.status().message()}});
+    metrics_.NoteReport(report.ok() ? std::optional(*std::move(report)) : std::nullopt,
+                        ingest::MonoNow() - begun, clock_.Now() - JobTime());
   }
 
   const ServerOptions options_;

@@ -28,8 +28,8 @@ struct ServerOptions {
   std::shared_ptr<const rpc::CallerCredentials> credentials;
   std::string state_dir;  // made, mode 0700, where it is missing
   Retention retention;
-  // Where Prometheus is answered and the pages are (common/metrics/http_server.h, aggregator/site/site.h); empty: nowhere. Where it is
-  // not empty, each capture's report.html is made too.
+  // Where Prometheus is answered and the pages are (common/metrics/http_server.h, aggregator/site/site.h);
+  // empty: nowhere. Where it is not empty, each capture's report.html is made too.
   std::string http;
   ServerAnalysis analysis = ServerAnalysis::kHere;
   ingest::SessionLimits limits;

@@ -11,11 +11,11 @@
 
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/rpc_counts.h"
-#include "report/model.h"
 #include "aggregator/retention.h"
-#include "base/time.h"
 #include "base/log/audit_log.h"
 #include "base/metrics/page.h"
+#include "base/time.h"
+#include "report/model.h"
 
 namespace lockstep {
 
@@ -27,7 +27,8 @@ class ServerMetrics {
   void NoteStore(const StoreUse& use);
   void NoteRetired(const Retired& retired);
 
-  void AddTo(const ingest::Hub& hub, const ingest::RpcCounts& calls, const AuditCounts& audit, metrics::Page& page) const;
+  void AddTo(const ingest::Hub& hub, const ingest::RpcCounts& calls, const AuditCounts& audit,
+             metrics::Page& page) const;
   StoreUse store() const;
 
  private:

@@ -11,12 +11,12 @@
 #include <mutex>
 
 #include "aggregator/ingest/fake_daemon.h"
-#include "wire/columns/columns.h"
 #include "base/http/http_client_fake.h"
 #include "base/rpc/channel.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/v1/control.grpc.pb.h"
+#include "wire/columns/columns.h"
 
 namespace lockstep {
 namespace {
@@ -159,11 +159,13 @@ TEST_F(ServerTest, PrometheusReadsWhatWasDoneAndEachJobsLastReport) {
   CaptureOnce(**server);
   EXPECT_THAT(metrics::Get((*server)->http_address(), "/metrics"), HasSubstr("401 Unauthorized"));
   const std::string bearer = "Authorization: Bearer " + options_.token.text() + "\r\n";
-  EXPECT_THAT(metrics::BodyOf(metrics::Get((*server)->http_address(), "/healthz", bearer)), MatchesRegex("ok daemons=[01]\n"));
+  EXPECT_THAT(metrics::BodyOf(metrics::Get((*server)->http_address(), "/healthz", bearer)),
+              MatchesRegex("ok daemons=[01]\n"));
   const std::string page = metrics::Get((*server)->http_address(), "/metrics", bearer);
   for (const char* line :
-       {"captures_total{outcome=\"complete\"} 1", "ingested_records_total 1", "ingested_messages_total{kind=\"end\"} 1", "reports_total{outcome=\"written\"} 1",
-        "store_captures 1", "rpc_requests_total{method=\"Control.Trace\",code=\"OK\"} 1", "http_requests_total{code=\"401\"} 1",
+       {"captures_total{outcome=\"complete\"} 1", "ingested_records_total 1",
+        "ingested_messages_total{kind=\"end\"} 1", "reports_total{outcome=\"written\"} 1", "store_captures 1",
+        "rpc_requests_total{method=\"Control.Trace\",code=\"OK\"} 1", "http_requests_total{code=\"401\"} 1",
         "rpc_requests_total{method=\"Ingest.Stream\",code=\"UNAUTHENTICATED\"} 0", "job_stragglers{job="}) {
     EXPECT_THAT(page, HasSubstr(std::string("\nlockstep_aggregator_") + line));
   }
@@ -178,21 +180,26 @@ TEST_F(ServerTest, PrometheusReadsWhatWasDoneAndEachJobsLastReport) {
 TEST_F(ServerTest, ACaptureHasAPageWhereThereIsAPortToSeeItAt) {
   const auto without = Server::Start(options_);
   ASSERT_TRUE(without.ok()) << without.status();
-  EXPECT_FALSE(fs::exists(CapturesFolder(options_.state_dir) + "/" + CaptureOnce(**without) + "/report.html"));
+  EXPECT_FALSE(
+      fs::exists(CapturesFolder(options_.state_dir) + "/" + CaptureOnce(**without) + "/report.html"));
   (*without)->Shutdown();
   options_.token = *rpc::Token::Random();
   options_.http = "127.0.0.1:0";
   options_.listen = {"unix:" + folder_ + "/s2"};
   const auto server = Server::Start(options_);
   ASSERT_TRUE(server.ok()) << server.status();
-  const std::string id = CaptureOnce(**server), bearer = "Authorization: Bearer " + options_.token.text() + "\r\n";
-  const std::string index = metrics::BodyOf(metrics::Get((*server)->http_address(), "/api/index.json", bearer));
+  const std::string id = CaptureOnce(**server),
+                    bearer = "Authorization: Bearer " + options_.token.text() + "\r\n";
+  const std::string index =
+      metrics::BodyOf(metrics::Get((*server)->http_address(), "/api/index.json", bearer));
   EXPECT_THAT(index, HasSubstr("\"id\": \"" + id + "\""));
   EXPECT_THAT(index, HasSubstr("\"report.html\""));
-  const std::string page = metrics::Get((*server)->http_address(), "/captures/" + id + "/report.html", bearer);
+  const std::string page =
+      metrics::Get((*server)->http_address(), "/captures/" + id + "/report.html", bearer);
   EXPECT_THAT(page.substr(0, 20), HasSubstr("200 OK"));
   EXPECT_NE(page.find("id=\"lockstep-data\""), std::string::npos);
-  EXPECT_THAT(metrics::Get((*server)->http_address(), "/captures/" + id + "/report.html"), HasSubstr("401 Unauthorized"));
+  EXPECT_THAT(metrics::Get((*server)->http_address(), "/captures/" + id + "/report.html"),
+              HasSubstr("401 Unauthorized"));
 }
 
 TEST_F(ServerTest, WithoutATokenPrometheusGetsNoPort) {

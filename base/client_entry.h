@@ -1,4 +1,5 @@
-// How the client gets into a process, as `lockstep run`, `lockstep doctor` and the daemon name it to each other and to the user.
+// How the client gets into a process, as `lockstep run`, `lockstep doctor` and the daemon name it to each
+// other and to the user.
 #ifndef LOCKSTEP_COMMON_BASE_CLIENT_ENTRY_H_
 #define LOCKSTEP_COMMON_BASE_CLIENT_ENTRY_H_
 

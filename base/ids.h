@@ -22,7 +22,9 @@ class Id {
 
   // For absl and std hash containers.
   template <typename H>
-  friend H AbslHashValue(H h, const Id& id) { return H::combine(static_cast<H&&>(h), id.value_); }
+  friend H AbslHashValue(H h, const Id& id) {
+    return H::combine(static_cast<H&&>(h), id.value_);
+  }
 
  private:
   Rep value_{};
@@ -40,7 +42,8 @@ using ThreadId = Id<struct ThreadTag, int64_t>;
 // Index into a capture's string table; 0 is the unknown string.
 using NameId = Id<struct NameTag, uint32_t>;
 inline constexpr NameId kNoName{};
-// A string of one client process: valid in one (incarnation, epoch), see common/ring/record.h. 0 is no string.
+// A string of one client process: valid in one (incarnation, epoch), see common/ring/record.h. 0 is no
+// string.
 using StringId = Id<struct StringTag, uint32_t>;
 
 inline constexpr RankId kNoRank{-1};

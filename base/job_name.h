@@ -1,5 +1,5 @@
-// Which jobs `--job` means: a job's own name, the number of the scheduler's job that it runs in, and for Slurm's jobs the shorter names
-// that Slurm's commands take.
+// Which jobs `--job` means: a job's own name, the number of the scheduler's job that it runs in, and for
+// Slurm's jobs the shorter names that Slurm's commands take.
 #ifndef LOCKSTEP_COMMON_BASE_JOB_NAME_H_
 #define LOCKSTEP_COMMON_BASE_JOB_NAME_H_
 
@@ -10,10 +10,10 @@ namespace lockstep {
 inline constexpr char kSlurmSource[] = "Slurm";
 
 struct JobNames {
-  std::string_view name;           // of Slurm "JOB", "JOB.STEP", "ARRAY_TASK" or "ARRAY_TASK.STEP"
-  std::string_view source;         // who named it; only where that is kSlurmSource the name is taken apart
-  // Slurm's own number of an array's task, which is in SLURM_JOB_ID there; of a job that Slurm has not named, what PBS, LSF or Flux calls
-  // the job that it runs in, of PBS also without the server's name. May be empty.
+  std::string_view name;    // of Slurm "JOB", "JOB.STEP", "ARRAY_TASK" or "ARRAY_TASK.STEP"
+  std::string_view source;  // who named it; only where that is kSlurmSource the name is taken apart
+  // Slurm's own number of an array's task, which is in SLURM_JOB_ID there; of a job that Slurm has not named,
+  // what PBS, LSF or Flux calls the job that it runs in, of PBS also without the server's name. May be empty.
   std::string_view scheduler_job;
 };
 
@@ -21,7 +21,8 @@ struct JobNames {
 inline bool MeansJob(std::string_view wanted, const JobNames& job) {
   if (wanted == job.name) return true;
   if (wanted.empty()) return false;
-  if (job.source != kSlurmSource) return wanted == job.scheduler_job || wanted == job.scheduler_job.substr(0, job.scheduler_job.find('.'));
+  if (job.source != kSlurmSource)
+    return wanted == job.scheduler_job || wanted == job.scheduler_job.substr(0, job.scheduler_job.find('.'));
   const std::string_view whole = job.name.substr(0, job.name.find('.'));
   const std::string_view step = job.name.substr(whole.size());
   if (wanted == whole || wanted == whole.substr(0, whole.find('_'))) return true;

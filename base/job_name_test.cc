@@ -8,13 +8,16 @@ namespace {
 TEST(JobName, AStepIsMeantByItsJobToo) {
   const JobNames step = {"123.0", "Slurm", "123"};
   for (const char* wanted : {"123", "123.0"}) EXPECT_TRUE(MeansJob(wanted, step)) << wanted;
-  for (const char* wanted : {"", "12", "1234", "123.", "123.00", "123.1", "123_0"}) EXPECT_FALSE(MeansJob(wanted, step)) << wanted;
+  for (const char* wanted : {"", "12", "1234", "123.", "123.00", "123.1", "123_0"})
+    EXPECT_FALSE(MeansJob(wanted, step)) << wanted;
 }
 
 TEST(JobName, AnArraysTaskIsMeantByTheArrayTheTaskAndItsOwnNumber) {
   const JobNames task = {"123_4.1", "Slurm", "130"};
-  for (const char* wanted : {"123", "123_4", "123_4.1", "130", "130.1"}) EXPECT_TRUE(MeansJob(wanted, task)) << wanted;
-  for (const char* wanted : {"123_", "123_40", "123.1", "130.0", "13", "1301", "4"}) EXPECT_FALSE(MeansJob(wanted, task)) << wanted;
+  for (const char* wanted : {"123", "123_4", "123_4.1", "130", "130.1"})
+    EXPECT_TRUE(MeansJob(wanted, task)) << wanted;
+  for (const char* wanted : {"123_", "123_40", "123.1", "130.0", "13", "1301", "4"})
+    EXPECT_FALSE(MeansJob(wanted, task)) << wanted;
 }
 
 TEST(JobName, OnlySlurmsNamesAreTakenApart) {
@@ -26,7 +29,8 @@ TEST(JobName, OnlySlurmsNamesAreTakenApart) {
 
 TEST(JobName, ALaunchersJobIsMeantByTheSchedulersNumberToo) {
   const JobNames pbs = {"3735552", "PMIx", "88[4].head.cluster"};
-  for (const char* wanted : {"3735552", "88[4].head.cluster", "88[4]"}) EXPECT_TRUE(MeansJob(wanted, pbs)) << wanted;
+  for (const char* wanted : {"3735552", "88[4].head.cluster", "88[4]"})
+    EXPECT_TRUE(MeansJob(wanted, pbs)) << wanted;
   for (const char* wanted : {"", "88", "88[4].head", "8"}) EXPECT_FALSE(MeansJob(wanted, pbs)) << wanted;
   EXPECT_TRUE(MeansJob("f2Abc", {"1", "PMIx", "f2Abc"}));
 }

@@ -50,14 +50,17 @@ inline double SortedMedian(const std::vector<double>& sorted) {
 // The same without one element of that value; there must be two or more.
 inline double SortedMedianWithout(const std::vector<double>& sorted, double value) {
   const size_t n = sorted.size() - 1;
-  const auto skip = static_cast<size_t>(std::lower_bound(sorted.begin(), sorted.end(), value) - sorted.begin());
+  const auto skip =
+      static_cast<size_t>(std::lower_bound(sorted.begin(), sorted.end(), value) - sorted.begin());
   const auto at = [&](size_t i) { return sorted[i < skip ? i : i + 1]; };
   return n % 2 == 1 ? at(n / 2) : (at(n / 2 - 1) + at(n / 2)) / 2;
 }
 
 // 0 for none.
 inline double Mean(std::span<const double> values) {
-  return values.empty() ? 0 : std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  return values.empty()
+             ? 0
+             : std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 }  // namespace lockstep

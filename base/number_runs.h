@@ -1,4 +1,5 @@
-// Numbers as a sentence lists them: ascending, each once, runs of them by their ends ("0-5, 7"). Pure, any thread.
+// Numbers as a sentence lists them: ascending, each once, runs of them by their ends ("0-5, 7"). Pure, any
+// thread.
 #ifndef LOCKSTEP_COMMON_BASE_NUMBER_RUNS_H_
 #define LOCKSTEP_COMMON_BASE_NUMBER_RUNS_H_
 

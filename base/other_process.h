@@ -1,4 +1,5 @@
-// What another process of this machine sees, by /proc: files in its mount namespace, users in its user namespace. Any thread.
+// What another process of this machine sees, by /proc: files in its mount namespace, users in its user
+// namespace. Any thread.
 #ifndef LOCKSTEP_COMMON_BASE_OTHER_PROCESS_H_
 #define LOCKSTEP_COMMON_BASE_OTHER_PROCESS_H_
 
@@ -18,8 +19,8 @@
 
 namespace lockstep {
 
-// stat of an absolute path as that process would have it, links followed in its root. `proc` is where /proc is. False: nothing there,
-// or not for us to see.
+// stat of an absolute path as that process would have it, links followed in its root. `proc` is where /proc
+// is. False: nothing there, or not for us to see.
 inline bool StatAsSeenBy(const std::string& proc, int32_t pid, const std::string& path, struct stat* found) {
   const std::string root = proc + "/" + std::to_string(pid) + "/root";
   const Fd folder(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -34,7 +35,8 @@ inline bool StatAsSeenBy(const std::string& proc, int32_t pid, const std::string
   return (errno == ENOSYS || errno == EPERM) && ::stat((root + path).c_str(), found) == 0;
 }
 
-// Does this user, a number of ours, exist in the user namespace of the process? As if so where /proc does not tell.
+// Does this user, a number of ours, exist in the user namespace of the process? As if so where /proc does not
+// tell.
 inline bool MapsUser(const std::string& proc, int32_t pid, uid_t uid) {
   struct stat theirs = {};
   struct stat ours = {};

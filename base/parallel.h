@@ -1,7 +1,7 @@
 // Independent pieces of work on the cores there are.
 //
-// The result must not depend on who does which piece: each piece writes to places of its own, and whoever joins them does so in
-// the order of the pieces.
+// The result must not depend on who does which piece: each piece writes to places of its own, and whoever
+// joins them does so in the order of the pieces.
 #ifndef LOCKSTEP_COMMON_BASE_PARALLEL_H_
 #define LOCKSTEP_COMMON_BASE_PARALLEL_H_
 
@@ -17,11 +17,13 @@
 namespace lockstep {
 
 // `asked`: 0 stands for as many as the machine has.
-inline unsigned ThreadCount(unsigned asked) { return asked > 0 ? asked : std::max(1u, std::thread::hardware_concurrency()); }
+inline unsigned ThreadCount(unsigned asked) {
+  return asked > 0 ? asked : std::max(1u, std::thread::hardware_concurrency());
+}
 
-// Calls work(worker, piece) for every piece in [0, pieces), each once, on at most `threads` threads (at least one: the
-// caller's). `worker` is below `threads` and stands for one thread: memory of its own needs no lock. The first exception
-// ends the run and is thrown here. Returns when all is done.
+// Calls work(worker, piece) for every piece in [0, pieces), each once, on at most `threads` threads (at least
+// one: the caller's). `worker` is below `threads` and stands for one thread: memory of its own needs no lock.
+// The first exception ends the run and is thrown here. Returns when all is done.
 template <typename Work>
 void ParallelFor(unsigned threads, size_t pieces, Work work) {
   std::atomic<size_t> next{0};

@@ -27,9 +27,10 @@ TEST(ParallelFor, NothingToDoIsDoneAtOnce) {
 
 TEST(ParallelFor, AnExceptionOfAPieceIsTheCallers) {
   for (const unsigned threads : {1u, 3u}) {
-    EXPECT_THROW(ParallelFor(threads, 100, [](unsigned, size_t piece) {
-                   if (piece == 40) throw std::runtime_error("piece 40");
-                 }),
+    EXPECT_THROW(ParallelFor(threads, 100,
+                             [](unsigned, size_t piece) {
+                               if (piece == 40) throw std::runtime_error("piece 40");
+                             }),
                  std::runtime_error);
   }
 }

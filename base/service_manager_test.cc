@@ -12,7 +12,8 @@ namespace {
 // A manager's socket at `name`, as systemd spells it.
 class Manager {
  public:
-  explicit Manager(const std::string& name) : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+  explicit Manager(const std::string& name)
+      : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, name.data(), name.size());
@@ -51,7 +52,8 @@ TEST(ServiceManager, IsToldAtAnAbstractName) {
 }
 
 TEST(ServiceManager, ThatIsNotThereIsNoMatter) {
-  for (const char* nobody : {"", "@", "relative", "/nowhere/at/all"}) TellServiceManager(nobody, kServiceReady);
+  for (const char* nobody : {"", "@", "relative", "/nowhere/at/all"})
+    TellServiceManager(nobody, kServiceReady);
   TellServiceManager(nullptr, kServiceReady);
   const std::string endless = "/" + std::string(200, 'x');
   TellServiceManager(endless.c_str(), kServiceReady);

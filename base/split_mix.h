@@ -1,5 +1,5 @@
-// Random numbers and hashes that are the same for the same seed on every machine: SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom
-// number generators", 2014). One thread.
+// Random numbers and hashes that are the same for the same seed on every machine: SplitMix64 (Steele, Lea,
+// Flood, "Fast splittable pseudorandom number generators", 2014). One thread.
 #ifndef LOCKSTEP_COMMON_BASE_SPLIT_MIX_H_
 #define LOCKSTEP_COMMON_BASE_SPLIT_MIX_H_
 

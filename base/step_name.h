@@ -1,5 +1,6 @@
-// Names that mark training steps: "ProfilerStep#12", "step 12", "Iteration_12". One rule for the client, which may begin and end a
-// capture at such a range, and for the analysis, which cuts a capture into steps by them. Header-only: the client uses it.
+// Names that mark training steps: "ProfilerStep#12", "step 12", "Iteration_12". One rule for the client,
+// which may begin and end a capture at such a range, and for the analysis, which cuts a capture into steps by
+// them. Header-only: the client uses it.
 #ifndef LOCKSTEP_COMMON_BASE_STEP_NAME_H_
 #define LOCKSTEP_COMMON_BASE_STEP_NAME_H_
 
@@ -8,8 +9,8 @@
 
 namespace lockstep {
 
-// A word for a step, in any case, then blanks, '_', '#' or ':', and nothing but a number of at most 18 digits. True: a step, and *number
-// is its own; after "ProfilerStep#" other text counts as number 0.
+// A word for a step, in any case, then blanks, '_', '#' or ':', and nothing but a number of at most 18
+// digits. True: a step, and *number is its own; after "ProfilerStep#" other text counts as number 0.
 constexpr bool NamesStep(std::string_view name, uint64_t* number) {
   constexpr std::string_view kProfiler = "ProfilerStep#";
   constexpr std::string_view kWords[] = {"iteration", "step", "iter"};
@@ -36,7 +37,8 @@ constexpr bool NamesStep(std::string_view name, uint64_t* number) {
     }
     if (!same) continue;
     std::string_view rest = name.substr(word.size());
-    while (!rest.empty() && (rest[0] == ' ' || rest[0] == '_' || rest[0] == '#' || rest[0] == ':')) rest.remove_prefix(1);
+    while (!rest.empty() && (rest[0] == ' ' || rest[0] == '_' || rest[0] == '#' || rest[0] == ':'))
+      rest.remove_prefix(1);
     return digits(rest);
   }
   return false;

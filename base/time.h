@@ -1,8 +1,8 @@
 // Time with its clock in the type.
 //
-// A `Stamp<D>` is a point on clock D, in nanoseconds; a `Nanos` is a length of time. Stamps of different clocks
-// neither subtract nor compare, so a host's clock cannot be mistaken for the job's. Header-only and free of the
-// standard library's run-time part: the injected client uses it.
+// A `Stamp<D>` is a point on clock D, in nanoseconds; a `Nanos` is a length of time. Stamps of different
+// clocks neither subtract nor compare, so a host's clock cannot be mistaken for the job's. Header-only and
+// free of the standard library's run-time part: the injected client uses it.
 #ifndef LOCKSTEP_COMMON_BASE_TIME_H_
 #define LOCKSTEP_COMMON_BASE_TIME_H_
 
@@ -32,17 +32,23 @@ class Nanos {
   constexpr Nanos operator-(Nanos o) const { return Nanos(ns_ - o.ns_); }
   constexpr Nanos operator*(int64_t k) const { return Nanos(ns_ * k); }
   constexpr Nanos operator/(int64_t k) const { return Nanos(ns_ / k); }
-  constexpr Nanos& operator+=(Nanos o) { ns_ += o.ns_; return *this; }
-  constexpr Nanos& operator-=(Nanos o) { ns_ -= o.ns_; return *this; }
+  constexpr Nanos& operator+=(Nanos o) {
+    ns_ += o.ns_;
+    return *this;
+  }
+  constexpr Nanos& operator-=(Nanos o) {
+    ns_ -= o.ns_;
+    return *this;
+  }
 
  private:
   int64_t ns_ = 0;
 };
 
 // kHostRealtime   CLOCK_REALTIME of the host that made the stamp: what CUPTI reports on Linux.
-// kHostMonotonic  CLOCK_MONOTONIC of that host: never steps; used for waiting and to notice a stepped REALTIME.
-// kJob            the one clock of a capture: the reference host's REALTIME (aggregator/align maps hosts onto it).
-// kVirtual        the simulated rank's clock (sim/), nanoseconds since the simulation began.
+// kHostMonotonic  CLOCK_MONOTONIC of that host: never steps; used for waiting and to notice a stepped
+// REALTIME. kJob            the one clock of a capture: the reference host's REALTIME (aggregator/align maps
+// hosts onto it). kVirtual        the simulated rank's clock (sim/), nanoseconds since the simulation began.
 enum class ClockDomain : uint8_t { kHostRealtime = 1, kHostMonotonic = 2, kJob = 3, kVirtual = 4 };
 
 template <ClockDomain D>
@@ -59,7 +65,10 @@ class Stamp {
   constexpr Nanos operator-(Stamp o) const { return Nanos(ns_ - o.ns_); }
   constexpr Stamp operator+(Nanos d) const { return Stamp(ns_ + d.ns()); }
   constexpr Stamp operator-(Nanos d) const { return Stamp(ns_ - d.ns()); }
-  constexpr Stamp& operator+=(Nanos d) { ns_ += d.ns(); return *this; }
+  constexpr Stamp& operator+=(Nanos d) {
+    ns_ += d.ns();
+    return *this;
+  }
 
  private:
   int64_t ns_ = 0;

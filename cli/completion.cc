@@ -18,12 +18,15 @@ using settings::OptionTable;
 // First sentence, without what shells would read as theirs.
 std::string Brief(const std::string& about) {
   const std::string sentence = about.substr(0, about.find_first_of(".;\n"));
-  return absl::StrReplaceAll(sentence, {{"'", ""}, {"[", "("}, {"]", ")"}, {":", " "}, {"\\", ""}, {"`", ""}, {"$", ""}, {"\"", ""}});
+  return absl::StrReplaceAll(
+      sentence,
+      {{"'", ""}, {"[", "("}, {"]", ")"}, {":", " "}, {"\\", ""}, {"`", ""}, {"$", ""}, {"\"", ""}});
 }
 
 std::string NamesOf(const CommandHelp& command) {
   std::vector<std::string> names;
-  for (const OptionHelp& option : command.options) names.insert(names.end(), option.names.begin(), option.names.end());
+  for (const OptionHelp& option : command.options)
+    names.insert(names.end(), option.names.begin(), option.names.end());
   return absl::StrJoin(names, " ");
 }
 
@@ -37,11 +40,14 @@ std::string BashValues(const CommandHelp& command) {
       files.insert(files.end(), option.names.begin(), option.names.end());
       continue;
     }
-    absl::StrAppend(&out, "        ", command.name, ":", absl::StrJoin(option.names, absl::StrCat("|", command.name, ":")),
-                    ") COMPREPLY=($(compgen -W '", absl::StrJoin(option.choices, " "), "' -- \"$cur\")); return ;;\n");
+    absl::StrAppend(&out, "        ", command.name, ":",
+                    absl::StrJoin(option.names, absl::StrCat("|", command.name, ":")),
+                    ") COMPREPLY=($(compgen -W '", absl::StrJoin(option.choices, " "),
+                    "' -- \"$cur\")); return ;;\n");
   }
   if (!files.empty()) {
-    absl::StrAppend(&out, "        ", command.name, ":", absl::StrJoin(files, absl::StrCat("|", command.name, ":")),
+    absl::StrAppend(&out, "        ", command.name, ":",
+                    absl::StrJoin(files, absl::StrCat("|", command.name, ":")),
                     ") COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n");
   }
   return out;
@@ -54,11 +60,13 @@ std::string BashCompletion(const std::vector<CommandHelp>& table) {
   std::string options, values;
   for (const CommandHelp& command : table) {
     if (!command.name.empty()) commands.push_back(command.name);
-    absl::StrAppend(&options, "        ", command.name.empty() ? "''" : command.name, ") words='", NamesOf(command), "' ;;\n");
+    absl::StrAppend(&options, "        ", command.name.empty() ? "''" : command.name, ") words='",
+                    NamesOf(command), "' ;;\n");
     if (!command.name.empty()) absl::StrAppend(&values, BashValues(command));
   }
   return absl::StrCat(
-      "# bash completion of lockstep: source it, or put it into ~/.local/share/bash-completion/completions/lockstep\n"
+      "# bash completion of lockstep: source it, or put it into "
+      "~/.local/share/bash-completion/completions/lockstep\n"
       "_lockstep() {\n"
       "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command= words= i\n"
       "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
@@ -70,7 +78,8 @@ std::string BashCompletion(const std::vector<CommandHelp>& table) {
       "    if [[ $command == run ]]; then\n"
       "        for ((i = 2; i < COMP_CWORD; i++)); do\n"
       "            if [[ ${COMP_WORDS[i]} == -- ]]; then\n"
-      "                if ((i + 1 == COMP_CWORD)); then COMPREPLY=($(compgen -c -- \"$cur\")); else COMPREPLY=($(compgen -f -- \"$cur\")); fi\n"
+      "                if ((i + 1 == COMP_CWORD)); then COMPREPLY=($(compgen -c -- \"$cur\")); else "
+      "COMPREPLY=($(compgen -f -- \"$cur\")); fi\n"
       "                return\n"
       "            fi\n"
       "        done\n"
@@ -102,10 +111,13 @@ std::string ZshCompletion(const std::vector<CommandHelp>& table) {
     absl::StrAppend(&cases, "    ", command.name, ")\n      _arguments -s");
     for (const OptionHelp& option : command.options) {
       const std::string brief = Brief(option.about);
-      const std::string value = option.value.empty()     ? ""
-                                : option.choices.empty() ? absl::StrCat(":", option.value, ":_files")
-                                                         : absl::StrCat(":", option.value, ":(", absl::StrJoin(option.choices, " "), ")");
-      for (const std::string& name : option.names) absl::StrAppend(&cases, " \\\n        '", name, "[", brief, "]", value, "'");
+      const std::string value =
+          option.value.empty() ? ""
+          : option.choices.empty()
+              ? absl::StrCat(":", option.value, ":_files")
+              : absl::StrCat(":", option.value, ":(", absl::StrJoin(option.choices, " "), ")");
+      for (const std::string& name : option.names)
+        absl::StrAppend(&cases, " \\\n        '", name, "[", brief, "]", value, "'");
       if (option.names.empty()) absl::StrAppend(&cases, " \\\n        '*:", option.positional, ":_files'");
     }
     if (command.name == "run") absl::StrAppend(&cases, " \\\n        '*::command:_normal'");
@@ -136,9 +148,12 @@ std::string ZshCompletion(const std::vector<CommandHelp>& table) {
 std::string FishCompletion(const std::vector<CommandHelp>& table) {
   std::string out = "# fish completion of lockstep: put it into ~/.config/fish/completions/lockstep.fish\n";
   for (const CommandHelp& command : table) {
-    const std::string when = command.name.empty() ? "__fish_use_subcommand" : absl::StrCat("__fish_seen_subcommand_from ", command.name);
+    const std::string when = command.name.empty()
+                                 ? "__fish_use_subcommand"
+                                 : absl::StrCat("__fish_seen_subcommand_from ", command.name);
     if (!command.name.empty()) {
-      absl::StrAppend(&out, "complete -c lockstep -n __fish_use_subcommand -f -a ", command.name, " -d '", Brief(command.about), "'\n");
+      absl::StrAppend(&out, "complete -c lockstep -n __fish_use_subcommand -f -a ", command.name, " -d '",
+                      Brief(command.about), "'\n");
     }
     for (const OptionHelp& option : command.options) {
       if (option.names.empty()) continue;
@@ -158,20 +173,26 @@ std::string FishCompletion(const std::vector<CommandHelp>& table) {
 }
 
 void AddCompletion(CLI::App& app, Chosen& chosen) {
-  CLI::App* sub = AddCommand(app, "completion",
-                             "Print the completion of commands and options for a shell.\n"
-                             "\n"
-                             "Examples:\n"
-                             "  lockstep completion bash > ~/.local/share/bash-completion/completions/lockstep\n"
-                             "  lockstep completion zsh > ~/.zfunc/_lockstep\n"
-                             "  lockstep completion fish > ~/.config/fish/completions/lockstep.fish\n"
-                             "  source <(lockstep completion bash)                      this shell only\n");
+  CLI::App* sub =
+      AddCommand(app, "completion",
+                 "Print the completion of commands and options for a shell.\n"
+                 "\n"
+                 "Examples:\n"
+                 "  lockstep completion bash > ~/.local/share/bash-completion/completions/lockstep\n"
+                 "  lockstep completion zsh > ~/.zfunc/_lockstep\n"
+                 "  lockstep completion fish > ~/.config/fish/completions/lockstep.fish\n"
+                 "  source <(lockstep completion bash)                      this shell only\n");
   auto shell = std::make_shared<std::string>();
-  sub->add_option("SHELL", *shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  sub->add_option("SHELL", *shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   sub->callback([&app, shell, &chosen] {
     chosen.action = [&app, shell] {
       const std::vector<CommandHelp> table = OptionTable(app);
-      return PrintText(*shell == "bash" ? BashCompletion(table) : *shell == "zsh" ? ZshCompletion(table) : FishCompletion(table), {});
+      return PrintText(*shell == "bash"  ? BashCompletion(table)
+                       : *shell == "zsh" ? ZshCompletion(table)
+                                         : FishCompletion(table),
+                       {});
     };
   });
 }

@@ -9,8 +9,8 @@
 
 namespace lockstep::cli {
 
-// Scripts that complete commands, options, the values that an option takes where they are known, and files elsewhere; behind
-// `lockstep run --` the user's command. They run nothing of ours.
+// Scripts that complete commands, options, the values that an option takes where they are known, and files
+// elsewhere; behind `lockstep run --` the user's command. They run nothing of ours.
 std::string BashCompletion(const std::vector<settings::CommandHelp>& table);
 std::string ZshCompletion(const std::vector<settings::CommandHelp>& table);
 std::string FishCompletion(const std::vector<settings::CommandHelp>& table);

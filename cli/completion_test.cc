@@ -66,8 +66,9 @@ std::string Completed(const std::string& words) {
   const std::string folder = ::testing::TempDir() + "/completion";
   std::filesystem::create_directories(folder);
   std::ofstream(folder + "/script") << BashCompletion(Table());
-  const std::string command = "cd " + folder + " && bash -c 'source ./script; COMP_WORDS=(" + words +
-                              "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _lockstep; printf \"%s\\n\" \"${COMPREPLY[@]}\"'";
+  const std::string command =
+      "cd " + folder + " && bash -c 'source ./script; COMP_WORDS=(" + words +
+      "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _lockstep; printf \"%s\\n\" \"${COMPREPLY[@]}\"'";
   std::string out;
   FILE* pipe = ::popen(command.c_str(), "r");
   for (int c; (c = std::fgetc(pipe)) != EOF;) out.push_back(static_cast<char>(c));
@@ -96,7 +97,9 @@ TEST(OtherShells, HaveEveryCommandAndOption) {
     for (const OptionHelp& option : command.options) {
       for (const std::string& name : option.names) {
         EXPECT_THAT(zsh, HasSubstr("'" + name + "["));
-        if (name.starts_with("--")) { EXPECT_THAT(fish, HasSubstr(" -l " + name.substr(2))); }
+        if (name.starts_with("--")) {
+          EXPECT_THAT(fish, HasSubstr(" -l " + name.substr(2)));
+        }
       }
     }
   }
@@ -110,7 +113,8 @@ TEST(ManPages, AreRoffThatManWouldTake) {
   EXPECT_THAT(page, HasSubstr("\\fB\\-\\-start\\-on\\-step\\fR"));
   for (size_t at = 0; (at = page.find("\n.", at)) != std::string::npos; ++at) {
     const std::string request = page.substr(at + 2, 2);
-    EXPECT_THAT((std::vector<std::string>{"TP", "SH", "PP", "nf", "fi", "B ", "BR", "TH"}), Contains(request)) << page.substr(at + 1, 40);
+    EXPECT_THAT((std::vector<std::string>{"TP", "SH", "PP", "nf", "fi", "B ", "BR", "TH"}), Contains(request))
+        << page.substr(at + 1, 40);
   }
   EXPECT_EQ(ManFileName(table[0]), "lockstep.1");
   EXPECT_THAT(ManPage(table[0], table), HasSubstr("lockstep\\-trace"));

@@ -1,8 +1,8 @@
 // lockstep: the command line.
 #include <unistd.h>
 
-#include "cli/common/command.h"
 #include "base/program_start.h"
+#include "cli/common/command.h"
 
 int main(int argc, char** argv) {
   lockstep::BeginProgram("lockstep", environ);

@@ -6,10 +6,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/files/file_sink.h"
-#include "cli/common/analysis_output.h"
-#include "cli/common/command.h"
 #include "base/rpc/status_macros.h"
 #include "base/settings/roff.h"
+#include "cli/common/analysis_output.h"
+#include "cli/common/command.h"
 
 namespace lockstep::cli {
 namespace {
@@ -19,7 +19,9 @@ using settings::OptionHelp;
 using settings::OptionTable;
 using settings::Roff;
 
-std::string NameOf(const CommandHelp& command) { return command.name.empty() ? "lockstep" : absl::StrCat("lockstep-", command.name); }
+std::string NameOf(const CommandHelp& command) {
+  return command.name.empty() ? "lockstep" : absl::StrCat("lockstep-", command.name);
+}
 
 }  // namespace
 
@@ -27,9 +29,11 @@ std::string ManFileName(const CommandHelp& command) { return NameOf(command) + "
 
 std::string ManPage(const CommandHelp& command, const std::vector<CommandHelp>& all) {
   const std::string title = absl::AsciiStrToUpper(NameOf(command));
-  std::string out = absl::StrCat(".TH ", Roff(title), " 1 \"\" \"lockstep " LOCKSTEP_VERSION "\"\n.SH NAME\n", Roff(NameOf(command)), " \\- ");
+  std::string out = absl::StrCat(".TH ", Roff(title), " 1 \"\" \"lockstep " LOCKSTEP_VERSION "\"\n.SH NAME\n",
+                                 Roff(NameOf(command)), " \\- ");
   const std::string about = command.about.substr(0, command.about.find('\n'));
-  absl::StrAppend(&out, Roff(about), "\n.SH SYNOPSIS\n.B lockstep", command.name.empty() ? "" : " " + command.name, "\n");
+  absl::StrAppend(&out, Roff(about), "\n.SH SYNOPSIS\n.B lockstep",
+                  command.name.empty() ? "" : " " + command.name, "\n");
   if (command.name.empty()) {
     out += "\\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n";
   } else {
@@ -49,7 +53,8 @@ std::string ManPage(const CommandHelp& command, const std::vector<CommandHelp>& 
   if (command.name.empty()) {
     out += ".SH COMMANDS\n";
     for (const CommandHelp& other : all) {
-      if (!other.name.empty()) absl::StrAppend(&out, ".TP\n.BR ", Roff(NameOf(other)), " (1)\n", Roff(other.about), "\n");
+      if (!other.name.empty())
+        absl::StrAppend(&out, ".TP\n.BR ", Roff(NameOf(other)), " (1)\n", Roff(other.about), "\n");
     }
   }
   if (!command.text.empty()) {
@@ -66,7 +71,8 @@ absl::Status WriteAll(const std::vector<CommandHelp>& table, const std::string& 
   std::filesystem::create_directories(folder, error);
   if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", folder, ": ", error.message()));
   for (const CommandHelp& command : table) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const auto file, store::OpenAtomicFile(absl::StrCat(folder, "/", ManFileName(command))));
+    LOCKSTEP_ASSIGN_OR_RETURN(const auto file,
+                              store::OpenAtomicFile(absl::StrCat(folder, "/", ManFileName(command))));
     LOCKSTEP_RETURN_IF_ERROR(file->Append(ManPage(command, table)));
     LOCKSTEP_RETURN_IF_ERROR(file->Finish());
   }
@@ -98,7 +104,9 @@ void AddMan(CLI::App& app, Chosen& chosen) {
   auto folder = std::make_shared<std::string>();
   sub->add_option("COMMAND", *name, "Without it the program's own page");
   sub->add_option("-o,--output", *folder, "A folder for the pages of all commands");
-  sub->callback([&app, name, folder, &chosen] { chosen.action = [&app, name, folder] { return Show(OptionTable(app), *name, *folder); }; });
+  sub->callback([&app, name, folder, &chosen] {
+    chosen.action = [&app, name, folder] { return Show(OptionTable(app), *name, *folder); };
+  });
 }
 
 }  // namespace lockstep::cli

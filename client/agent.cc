@@ -14,12 +14,14 @@ constexpr Nanos kWelcomeLimit = Nanos::Seconds(5);
 // How often an idle thread looks whether its descriptors are still its own.
 constexpr Nanos kIdleWait = Nanos::Seconds(5);
 constexpr Nanos kArmedWait = Nanos::Millis(100);
-// A context that is made is followed by work soon; a graph takes longer than this to be captured and instantiated.
+// A context that is made is followed by work soon; a graph takes longer than this to be captured and
+// instantiated.
 constexpr Nanos kBetweenContextLooks = Nanos::Millis(5);
 // ARM without START: the daemon has forgotten us.
 constexpr Nanos kArmedLimit = Nanos::Seconds(120);
 constexpr Nanos kBetweenStepReports = Nanos::Seconds(1);
-// After the window, for Python's main thread to come out of a call of native code. The daemon gives up 15 s after the window.
+// After the window, for Python's main thread to come out of a call of native code. The daemon gives up 15 s
+// after the window.
 constexpr Nanos kPythonLimit = Nanos::Seconds(5);
 
 const char* NameOf(ring::Begin begin) {
@@ -216,7 +218,8 @@ void Agent::OnArm(const ring::Arm& arm) {
       std::memcpy(fields.holder, holder->c_str(), holder->size());
     }
     capturing_.store(false);
-  } else if ((arm.activities & ring::kActivityPythonProfile) != 0 && daemon_minor_ >= ring::kMinorWithPythonProfiles) {
+  } else if ((arm.activities & ring::kActivityPythonProfile) != 0 &&
+             daemon_minor_ >= ring::kMinorWithPythonProfiles) {
     python_.Arm();
   }
   if (!SendState(armed ? ring::ClientState::kArmed : ring::ClientState::kFailed, fields)) Lost();
@@ -274,7 +277,8 @@ void Agent::FollowTrigger() {
   Sentence why;
   if (capture_.state() == Capture::State::kWindow) {
     if (trigger.step_missed() && !step_agreed_) {
-      why << "step " << start_.step << " had passed: the first that began was step " << at.step << "; ask for a later one";
+      why << "step " << start_.step << " had passed: the first that began was step " << at.step
+          << "; ask for a later one";
       return Fail(why);
     }
     ring::State fields{};
@@ -303,7 +307,8 @@ void Agent::FollowTrigger() {
 
 void Agent::OnStop(const ring::Stop& stop) {
   if (stop.capture != capture_number_ || capture_.state() == Capture::State::kIdle) return;
-  if (capture_.state() == Capture::State::kLooking) tick_in_ = capture_.Tick();  // it may have opened just now
+  if (capture_.state() == Capture::State::kLooking)
+    tick_in_ = capture_.Tick();  // it may have opened just now
   if (stop.abort == 0 && capture_.state() == Capture::State::kWindow) {
     capture_.EndWindow();
     stopped_ = true;

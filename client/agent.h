@@ -6,19 +6,19 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/socket_path.h"
 #include "client/capture.h"
 #include "client/connection.h"
 #include "client/descriptor.h"
 #include "client/identity.h"
 #include "client/python/python_profile.h"
 #include "client/record/timing.h"
-#include "base/socket_path.h"
 #include "wire/ring/client_segment.h"
 
 namespace lockstep::client {
 
-// Whether CUPTI is set up before anybody asks for a capture: LOCKSTEP_PREPARE. A CUDA graph that was instantiated before replays without
-// records of its kernels; being set up may cost the steps something.
+// Whether CUPTI is set up before anybody asks for a capture: LOCKSTEP_PREPARE. A CUDA graph that was
+// instantiated before replays without records of its kernels; being set up may cost the steps something.
 enum class Prepare : uint8_t { kNever, kAtFirstContext };
 
 struct AgentOptions {

@@ -1,5 +1,5 @@
-// CUPTI's buffers in a capture: records that come late or never, that CUPTI drops for want of a buffer, and buffers
-// that several threads complete at once. What is lost is counted.
+// CUPTI's buffers in a capture: records that come late or never, that CUPTI drops for want of a buffer, and
+// buffers that several threads complete at once. What is lost is counted.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// What goes wrong around a capture: a CUPTI that fails, is too broken or is absent, and a daemon that dies or sends
-// nonsense. The application runs on, nothing stays switched on, and the daemon gets a sentence.
+// What goes wrong around a capture: a CUPTI that fails, is too broken or is absent, and a daemon that dies or
+// sends nonsense. The application runs on, nothing stays switched on, and the daemon gets a sentence.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -111,7 +111,8 @@ TEST_F(AgentTest, WhoHoldsCuptiIsNamedWhereItCannotBeUsed) {
 }
 
 TEST_F(AgentTest, NobodyIsSubscribedForLong) {
-  cupti_.Locked([](FakeCupti& f) { f.fail["cuptiActivityRegisterCallbacks"] = cupti::Result::kNotCompatible; });
+  cupti_.Locked(
+      [](FakeCupti& f) { f.fail["cuptiActivityRegisterCallbacks"] = cupti::Result::kNotCompatible; });
   ConnectAndWelcome();
   ASSERT_TRUE(daemon_.Arm(1));
   ASSERT_EQ(daemon_.WaitForState()->state, ClientState::kFailed);
@@ -130,7 +131,8 @@ TEST_F(AgentTest, AProfilerThatTakesTheClockInTheWindowIsSaidAndCounted) {
   const auto done = daemon_.WaitForState();
   ASSERT_TRUE(done && done->state == ClientState::kDone);
   EXPECT_STREQ(done->text,
-               "another profiler replaced CUPTI's clock in the window, so records are missing; CUPTI's subscriber in this process is kineto");
+               "another profiler replaced CUPTI's clock in the window, so records are missing; CUPTI's "
+               "subscriber in this process is kineto");
   EXPECT_EQ(daemon_.end->Lost(ring::LossReason::kContested, RecordKind::kPad), 1u);
 }
 
@@ -140,7 +142,8 @@ TEST_F(AgentTest, PreparedCuptiWasOnForAMomentAndRecordsNothing) {
   agent_->SetOptions({Prepare::kAtFirstContext, [] { return context.load(); }});
   ConnectAndWelcome();
   kSystemTiming.pause(Nanos::Millis(50));
-  cupti_.Locked([](FakeCupti& f) { EXPECT_EQ(f.calls.count("cuptiActivityEnable"), 0u) << "no context yet"; });
+  cupti_.Locked(
+      [](FakeCupti& f) { EXPECT_EQ(f.calls.count("cuptiActivityEnable"), 0u) << "no context yet"; });
   context = true;
   kSystemTiming.pause(Nanos::Millis(100));
   cupti_.Locked([](FakeCupti& f) {
@@ -174,7 +177,9 @@ class AgentGraphTest : public AgentTest {
   }
 };
 
-TEST_F(AgentGraphTest, TheFirstCaptureKeepsCorrelationsOfGraphs) { EXPECT_EQ(CorrelationOfGraphKernel(), 99u); }
+TEST_F(AgentGraphTest, TheFirstCaptureKeepsCorrelationsOfGraphs) {
+  EXPECT_EQ(CorrelationOfGraphKernel(), 99u);
+}
 
 TEST_F(AgentGraphTest, PreparingCountsAsACaptureOfACuptiWhoseLaterOnesHaveWrongCorrelations) {
   agent_->SetOptions({Prepare::kAtFirstContext, nullptr});

@@ -1,5 +1,5 @@
-// For tests of the agent: an agent between a fake CUPTI and a fake daemon, each of which the test moves by hand. One
-// test at a time in a process; whatever the test left running ends with the fixture.
+// For tests of the agent: an agent between a fake CUPTI and a fake daemon, each of which the test moves by
+// hand. One test at a time in a process; whatever the test left running ends with the fixture.
 #ifndef LOCKSTEP_CLIENT_AGENT_FIXTURE_H_
 #define LOCKSTEP_CLIENT_AGENT_FIXTURE_H_
 
@@ -99,8 +99,8 @@ class AgentTest : public testing::Test {
     return t0_;
   }
 
-  // CUPTI calls back without a word of whose it is, and the agent looks for its socket by itself: what the test that
-  // runs has to do with that lies where they can reach it.
+  // CUPTI calls back without a word of whose it is, and the agent looks for its socket by itself: what the
+  // test that runs has to do with that lies where they can reach it.
   static inline Gate gate_;
   static inline Capture* current_ = nullptr;
   static inline FakeCupti* reachable_ = nullptr;  // null: no CUPTI library in this process

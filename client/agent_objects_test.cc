@@ -34,8 +34,8 @@ class AgentObjectsTest : public AgentTest {
     return kinds;
   }
 
-  const std::vector<RecordKind> kAll = {RecordKind::kDevice, RecordKind::kDevice, RecordKind::kContext, RecordKind::kStream,
-                                        RecordKind::kStream};
+  const std::vector<RecordKind> kAll = {RecordKind::kDevice, RecordKind::kDevice, RecordKind::kContext,
+                                        RecordKind::kStream, RecordKind::kStream};
 };
 
 TEST_F(AgentObjectsTest, WhatThereWasBeforeIsToldOfInEveryCapture) {
@@ -68,7 +68,9 @@ TEST_F(AgentObjectsTest, BeforeATriggerHasComeTheyAreTold) {
   start.duration_ns = Nanos::Millis(50).ns();
   start.t1_realtime_ns = kSystemTiming.realtime().ns() + Nanos::Millis(300).ns();
   ASSERT_TRUE(daemon_.Send(ring::MessageType::kStart, start));
-  for (int i = 0; i < 3000 && cupti_.Locked([](FakeCupti& f) { return f.enabled.count(ActivityKind::kStream); }) == 0; ++i) {
+  for (int i = 0;
+       i < 3000 && cupti_.Locked([](FakeCupti& f) { return f.enabled.count(ActivityKind::kStream); }) == 0;
+       ++i) {
     kSystemTiming.pause(Nanos::Millis(1));
   }
   EXPECT_TRUE(cupti_.Enabled(ActivityKind::kDevice));
@@ -102,7 +104,8 @@ TEST_F(AgentObjectsTest, ADaemonThatDoesNotKnowThemIsSentNone) {
 TEST_F(AgentObjectsTest, RecordsOfALayoutThatNobodyKnowsAreNotAskedFor) {
   cupti_.sizes[ActivityKind::kDevice] = cupti::kDeviceBytesOldest - 16;
   ConnectAndWelcome();
-  EXPECT_EQ(Capture(1), (std::vector<RecordKind>{RecordKind::kContext, RecordKind::kStream, RecordKind::kStream}));
+  EXPECT_EQ(Capture(1),
+            (std::vector<RecordKind>{RecordKind::kContext, RecordKind::kStream, RecordKind::kStream}));
   EXPECT_EQ(daemon_.end->LostInAll(), 0u);
 }
 

@@ -1,4 +1,5 @@
-// The agent and Python: the profile is begun and ended with the window, and handed over before the capture's end is told.
+// The agent and Python: the profile is begun and ended with the window, and handed over before the capture's
+// end is told.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// The agent, turn by turn, between a fake CUPTI and a fake daemon: the life of a capture, from the first word to the
-// daemon until the process ends.
+// The agent, turn by turn, between a fake CUPTI and a fake daemon: the life of a capture, from the first word
+// to the daemon until the process ends.
 #include "client/agent.h"
 
 #include <gmock/gmock.h>

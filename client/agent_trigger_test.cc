@@ -61,7 +61,8 @@ class AgentTriggerTest : public AgentTest {
   std::vector<std::string> Ranges() {
     std::vector<std::string> names;
     for (const auto& record : daemon_.end->Drain()) {
-      if (record.header.kind == RecordKind::kRange) names.push_back(daemon_.end->strings[record.as<ring::RangeRecord>().name]);
+      if (record.header.kind == RecordKind::kRange)
+        names.push_back(daemon_.end->strings[record.as<ring::RangeRecord>().name]);
     }
     return names;
   }
@@ -147,7 +148,8 @@ TEST_F(AgentTriggerTest, TheProfilerApiIsSeenInCuptisRecords) {
   Wait(ClientState::kDone);
   std::vector<uint32_t> kernels;
   for (const auto& record : daemon_.end->Drain()) {
-    if (record.header.kind == RecordKind::kKernel) kernels.push_back(record.as<ring::KernelRecord>().correlation);
+    if (record.header.kind == RecordKind::kKernel)
+      kernels.push_back(record.as<ring::KernelRecord>().correlation);
   }
   EXPECT_EQ(kernels, std::vector<uint32_t>{2});
 }
@@ -176,7 +178,8 @@ TEST_F(AgentTriggerTest, ATriggerThatNeverComesFailsWithASentenceAndLeavesNothin
     state = daemon_.WaitForState();
   } while (state && state->state == ClientState::kWaiting);
   ASSERT_TRUE(state && state->state == ClientState::kFailed);
-  EXPECT_STREQ(state->text, "that step did not come within the time to wait for it; the last step that began was 4");
+  EXPECT_STREQ(state->text,
+               "that step did not come within the time to wait for it; the last step that began was 4");
   EXPECT_FALSE(cupti_.Enabled(cupti::ActivityKind::kConcurrentKernel));
 }
 

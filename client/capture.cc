@@ -12,7 +12,8 @@ constexpr uint32_t kNcclActivities =
     ring::kActivityNccl | ring::kActivityNcclKernelTimes | ring::kActivityNcclProxy;
 constexpr Nanos kBetweenFlushes = Nanos::Millis(150);
 constexpr Nanos kBetweenClocks = Nanos::Seconds(1);
-// While a trigger is looked for: how soon our thread sees what a handler, or CUPTI's record of a call, has seen.
+// While a trigger is looked for: how soon our thread sees what a handler, or CUPTI's record of a call, has
+// seen.
 constexpr Nanos kLookingTick = Nanos::Millis(10);
 constexpr Nanos kLongestTick = Nanos::Millis(50);  // also how late an ending process is noticed
 constexpr Nanos kShortlyBefore = Nanos::Millis(10);

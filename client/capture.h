@@ -5,13 +5,13 @@
 
 #include <cstdint>
 
-#include "client/record/arena.h"
 #include "client/cupti/cupti_api.h"
 #include "client/cupti/cupti_source.h"
 #include "client/gate.h"
-#include "client/nvtx/nccl_calls.h"
 #include "client/nccl/nccl_source.h"
+#include "client/nvtx/nccl_calls.h"
 #include "client/nvtx/nvtx_source.h"
+#include "client/record/arena.h"
 #include "client/record/recorder.h"
 #include "client/record/text.h"
 #include "client/record/timing.h"
@@ -59,9 +59,13 @@ class Capture {
   enum class ProfilerCall : uint8_t { kStart, kStop };
   void OnProfilerCall(ProfilerCall call);
   // The window is open, now.
-  bool recording() const { return gate_.capture.load(std::memory_order_relaxed) != 0 && window_.Contains(clock_.now()); }
+  bool recording() const {
+    return gate_.capture.load(std::memory_order_relaxed) != 0 && window_.Contains(clock_.now());
+  }
   // Empty while it is not open.
-  HostInterval window() const { return window_.open() ? HostInterval{window_.t0(), window_.t1()} : HostInterval{}; }
+  HostInterval window() const {
+    return window_.open() ? HostInterval{window_.t0(), window_.t1()} : HostInterval{};
+  }
   uint64_t serial() const { return gate_.capture.load(std::memory_order_relaxed); }
   HostTime now() const { return clock_.now(); }
   NcclCalls& nccl_calls() { return calls_; }
@@ -71,7 +75,8 @@ class Capture {
   enum class State : uint8_t { kIdle, kArmed, kLooking, kWindow };
   State state() const { return state_; }
   uint32_t cupti_version() const { return cupti_.version(); }
-  // The last Arm failed because another tool in this process holds CUPTI; null: for another reason, or not at all.
+  // The last Arm failed because another tool in this process holds CUPTI; null: for another reason, or not at
+  // all.
   const HolderName* holder() const { return cupti_refused_ && cupti_.held() ? &cupti_.holder() : nullptr; }
 
   // Has CUPTI set itself up and record nothing. Whatever fails is told when a capture is armed.

@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <cstring>
 
-#include "client/descriptor.h"
-#include "client/record/text.h"
 #include "base/fd.h"
 #include "base/socket_path.h"
 #include "base/time.h"
+#include "client/descriptor.h"
+#include "client/record/text.h"
 #include "wire/ring/handshake.h"
 
 namespace lockstep::client {
@@ -25,8 +25,8 @@ struct Message {
   Fd descriptor;
 
   ring::MessageType type() const;
-  // The message with what it has of T's fields, the others 0; false when it is another type or shorter than `least`, T's oldest length.
-  // Longer is fine: a newer daemon may append fields.
+  // The message with what it has of T's fields, the others 0; false when it is another type or shorter than
+  // `least`, T's oldest length. Longer is fine: a newer daemon may append fields.
   template <typename T>
   bool Read(ring::MessageType wanted, size_t least, T* out) const {
     if (type() != wanted || length < least) return false;

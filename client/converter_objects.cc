@@ -20,7 +20,8 @@ void Converter::Device(const cupti::Device5& from) {
   const uint32_t name = TextOf(from.name);
   auto* to = ring_.New<ring::DeviceRecord>();
   if (to == nullptr) return;
-  if (size >= cupti::kDeviceBytesWithVisibility && from.is_cuda_visible == 0) to->header.flags |= ring::kDeviceHidden;
+  if (size >= cupti::kDeviceBytesWithVisibility && from.is_cuda_visible == 0)
+    to->header.flags |= ring::kDeviceHidden;
   if (with_mig && from.is_mig_enabled != 0) to->header.flags |= ring::kDeviceMig;
   if (from.ecc_enabled != 0) to->header.flags |= ring::kDeviceEcc;
   to->device = from.id;
@@ -72,7 +73,8 @@ void Converter::Stream(const cupti::Stream& from) {
 }
 
 void Converter::MemoryOp(const cupti::Memory4& from) {
-  if (options_.sizes.memory < cupti::kMemoryBytesOldest || from.operation == cupti::MemoryOperation::kInvalid) return LoseUnknown();
+  if (options_.sizes.memory < cupti::kMemoryBytesOldest || from.operation == cupti::MemoryOperation::kInvalid)
+    return LoseUnknown();
   if (!Keep(from.timestamp, from.timestamp, RecordKind::kMemoryOp, kNoLane)) return;
   const bool own_pool = from.pool.type == cupti::MemoryPool::kLocal;
   const bool with_utilized = options_.sizes.memory >= cupti::kMemoryBytesWithUtilized;

@@ -37,7 +37,8 @@ void CuptiSource::DescribeObjects() {
                   {ActivityKind::kContext, cupti::kContextBytesOldest},
                   {ActivityKind::kStream, sizeof(cupti::Stream)}};
   for (const auto& object : kObjects) {
-    if (RecordBytes(api_, object.kind) < object.least_bytes || enable(object.kind) != Result::kSuccess) continue;
+    if (RecordBytes(api_, object.kind) < object.least_bytes || enable(object.kind) != Result::kSuccess)
+      continue;
     Remember(Undo::kDisable, static_cast<uint32_t>(object.kind));
   }
 }

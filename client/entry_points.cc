@@ -109,8 +109,8 @@ void* RunAgent(void*) {
   return nullptr;
 }
 
-// Of any device of this process, by the driver it has loaded. Where the driver cannot tell, as if one were there: to be set up too early
-// is to be set up.
+// Of any device of this process, by the driver it has loaded. Where the driver cannot tell, as if one were
+// there: to be set up too early is to be set up.
 bool ContextUp() {
   using StateFn = int (*)(int device, uint32_t* flags, int* active);
   using CountFn = int (*)(int* count);
@@ -133,7 +133,8 @@ bool ContextUp() {
   return false;
 }
 
-// LOCKSTEP_PREPARE: always, never or auto. Auto is never, as long as what being set up costs has not been measured on a GPU.
+// LOCKSTEP_PREPARE: always, never or auto. Auto is never, as long as what being set up costs has not been
+// measured on a GPU.
 AgentOptions OptionsOfThisProcess() {
   const char* prepare = ::secure_getenv("LOCKSTEP_PREPARE");
   const bool always = prepare != nullptr && std::strcmp(prepare, "always") == 0;
@@ -172,8 +173,8 @@ bool NamesUs(const char* value) {
   return value != nullptr && std::strstr(value, "lockstep_client") != nullptr;
 }
 
-// The tool that NVTX_INJECTION64_PATH named before us, as `lockstep run` hands it on. Loaded once, by whichever library
-// uses NVTX first; one that comes meanwhile waits.
+// The tool that NVTX_INJECTION64_PATH named before us, as `lockstep run` hands it on. Loaded once, by
+// whichever library uses NVTX first; one that comes meanwhile waits.
 const NvtxTool& ChainedNvtxTool() {
   enum : uint32_t { kNot, kLoading, kLoaded };
   static constinit std::atomic<uint32_t> state{kNot};
@@ -254,7 +255,8 @@ void lockstep_step_begin(uint64_t step) {
   size_t length = 5;
   char digits[20];
   size_t count = 0;
-  for (uint64_t rest = step; rest != 0 || count == 0; rest /= 10) digits[count++] = static_cast<char>('0' + rest % 10);
+  for (uint64_t rest = step; rest != 0 || count == 0; rest /= 10)
+    digits[count++] = static_cast<char>('0' + rest % 10);
   while (count > 0) text[length++] = digits[--count];
   g_capture.nvtx().Push(domain, {text, length}, step);
 }

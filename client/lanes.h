@@ -2,9 +2,9 @@
 //
 // Work on one stream starts in order, and so do the calls of one thread. A lane that was seen inside the
 // window and then starting something behind it has nothing of the window left; when that holds for all,
-// nothing is missing and the drain need not wait. Records without stamps wait in their lane until it is known what they are: CUPTI
-// lost the stamps where the lane goes on with others, and they have not run yet where it does not. Written by the converting
-// thread; unfinished() is read by any.
+// nothing is missing and the drain need not wait. Records without stamps wait in their lane until it is known
+// what they are: CUPTI lost the stamps where the lane goes on with others, and they have not run yet where it
+// does not. Written by the converting thread; unfinished() is read by any.
 #ifndef LOCKSTEP_CLIENT_LANES_H_
 #define LOCKSTEP_CLIENT_LANES_H_
 

@@ -117,7 +117,9 @@ void Captures::GiveWay(Capture& sample, const std::string& to) {
   for (Member& member : sample.members) {
     const bool left = std::find(leaving.begin(), leaving.end(), &member) != leaving.end();
     if (!left) ports_.SendEnd(sample.uplink, member.process, sample.id);
-    if (left) RefuseProcess(sample, member, v1::RankState::FAILED, absl::StrCat("the sample gave way to capture ", to));
+    if (left)
+      RefuseProcess(sample, member, v1::RankState::FAILED,
+                    absl::StrCat("the sample gave way to capture ", to));
   }
   NoteEnd(sample);
 }
@@ -143,16 +145,18 @@ void Captures::ArmProcess(Capture& capture, const ProcessId& process, const v1::
                          absl::StrCat("process ", process.pid, " is not here any more"));
   }
   const auto names = [&](const auto& keys) {
-    return std::any_of(keys.begin(), keys.end(), [&](const v1::ProcessKey& key) { return FromProto(key) == process; });
+    return std::any_of(keys.begin(), keys.end(),
+                       [&](const v1::ProcessKey& key) { return FromProto(key) == process; });
   };
   member.kineto = names(arm.kineto());
   member.kineto_if_held = names(arm.kineto_if_held());
   member.framework = arm.framework();
   if (!ports_.ChoosePath(capture.uplink, process, capture.id,
                          member.kineto ? std::optional<uint32_t>(arm.framework()) : std::nullopt)) {
-    return RefuseProcess(capture, member, v1::RankState::FAILED,
-                         member.kineto ? "it does not ask for PyTorch's on-demand traces any more"
-                                       : "Lockstep's client in it is not connected any more: --via kineto may reach it");
+    return RefuseProcess(
+        capture, member, v1::RankState::FAILED,
+        member.kineto ? "it does not ask for PyTorch's on-demand traces any more"
+                      : "Lockstep's client in it is not connected any more: --via kineto may reach it");
   }
   Set(capture, member, v1::RankState::SEEN);
   member.arm = Make<ring::Arm>(ring::MessageType::kArm);
@@ -164,12 +168,14 @@ void Captures::ArmProcess(Capture& capture, const ProcessId& process, const v1::
   }
 }
 
-// A client that has failed has nothing on (handshake.h), so the two ways never meet in the process. False: it stays failed.
+// A client that has failed has nothing on (handshake.h), so the two ways never meet in the process. False: it
+// stays failed.
 bool Captures::GoOver(Capture& capture, Member& member, const ring::State& refused) {
   member.state.set_refusal(v1::RankState::HELD);
   member.state.set_holder(FieldText(refused.holder));
   // Once the start is set it is too near for a profiler that has yet to warm up.
-  if (!member.kineto_if_held || member.kineto || member.phase != Phase::kArming || capture.started) return false;
+  if (!member.kineto_if_held || member.kineto || member.phase != Phase::kArming || capture.started)
+    return false;
   if (!ports_.GoOverToKineto(capture.uplink, member.process, capture.id, member.framework)) return false;
   member.kineto = true;
   member.state.set_went_over(true);
@@ -273,7 +279,8 @@ void Captures::OnClientState(const ProcessId& process, const ring::State& state)
       Set(*capture, *member, v1::RankState::CAPTURING);
       return;
     case ring::ClientState::kDone:
-      if (member->phase != Phase::kStarted && member->phase != Phase::kWaiting && member->phase != Phase::kCapturing)
+      if (member->phase != Phase::kStarted && member->phase != Phase::kWaiting &&
+          member->phase != Phase::kCapturing)
         return;
       member->state.set_records(state.records);
       member->state.set_outside_window(state.outside_window);
@@ -297,10 +304,12 @@ void Captures::OnClientState(const ProcessId& process, const ring::State& state)
     }
     case ring::ClientState::kIdle:
       if (member->phase == Phase::kWaiting) {
-        EndMember(*capture, *member, v1::RankState::FAILED, "the capture was stopped before its trigger came");
+        EndMember(*capture, *member, v1::RankState::FAILED,
+                  "the capture was stopped before its trigger came");
       }
       // What keeps it from being armed.
-      if (member->phase == Phase::kArming && member->kineto) Set(*capture, *member, v1::RankState::SEEN, FieldText(state.text));
+      if (member->phase == Phase::kArming && member->kineto)
+        Set(*capture, *member, v1::RankState::SEEN, FieldText(state.text));
       return;
   }
 }
@@ -348,7 +357,8 @@ bool Captures::Busy() const {
 }
 
 size_t Captures::running() const {
-  return static_cast<size_t>(std::count_if(captures_.begin(), captures_.end(), [](const Capture& c) { return !c.ended_at; }));
+  return static_cast<size_t>(
+      std::count_if(captures_.begin(), captures_.end(), [](const Capture& c) { return !c.ended_at; }));
 }
 
 std::vector<v1::CaptureStatus> Captures::Status() const {

@@ -4,8 +4,9 @@
 //                                                                   └─(client: done)─▶ draining ─(rings
 //                                                                   empty)─▶ ended
 //
-// A client that cannot be armed since another tool holds CUPTI gives way to PyTorch's profiler before the start, where the Arm allows
-// it: one way per process, and the capture goes on as if that way had been chosen.
+// A client that cannot be armed since another tool holds CUPTI gives way to PyTorch's profiler before the
+// start, where the Arm allows it: one way per process, and the capture goes on as if that way had been
+// chosen.
 //
 // A process that fails, dies or does not answer in time goes from wherever it is to draining, with the
 // reason: what it captured is kept. So every process that an Arm names and that was accepted gets exactly one
@@ -24,13 +25,13 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/time.h"
 #include "base/metrics/histogram.h"
-#include "wire/ring/handshake.h"
+#include "base/time.h"
 #include "daemon/kineto/kineto_config.h"
 #include "daemon/node/process.h"
 #include "lockstep/v1/control.pb.h"
 #include "lockstep/v1/ingest.pb.h"
+#include "wire/ring/handshake.h"
 
 namespace lockstep::daemon {
 
@@ -44,16 +45,20 @@ class CapturePorts {
   virtual bool SendToClient(const ProcessId& process, const ring::Arm& message) = 0;
   virtual bool SendToClient(const ProcessId& process, const ring::Start& message) = 0;
   virtual bool SendToClient(const ProcessId& process, const ring::Stop& message) = 0;
-  // The start of a process that goes through PyTorch's profiler, where that counts iterations instead of looking at the clock.
-  virtual bool StartIterations(const ProcessId& process, const KinetoIterations& iterations, HostTime give_up) = 0;
+  // The start of a process that goes through PyTorch's profiler, where that counts iterations instead of
+  // looking at the clock.
+  virtual bool StartIterations(const ProcessId& process, const KinetoIterations& iterations,
+                               HostTime give_up) = 0;
 
-  // The process is about to be armed: through PyTorch's profiler if `framework` is set (v1::FrameworkActivity bits), else through its
-  // client. The calls below go that way until its drain has ended. False: that way does not lead there.
+  // The process is about to be armed: through PyTorch's profiler if `framework` is set (v1::FrameworkActivity
+  // bits), else through its client. The calls below go that way until its drain has ended. False: that way
+  // does not lead there.
   virtual bool ChoosePath(UplinkId uplink, const ProcessId& process, const std::string& capture,
                           std::optional<uint32_t> framework) = 0;
-  // The same for a process whose client was chosen and cannot be armed: it leaves that way, with all that came by it, for PyTorch's
-  // profiler. False: that way does not lead there, and nothing has changed.
-  virtual bool GoOverToKineto(UplinkId uplink, const ProcessId& process, const std::string& capture, uint32_t framework) = 0;
+  // The same for a process whose client was chosen and cannot be armed: it leaves that way, with all that
+  // came by it, for PyTorch's profiler. False: that way does not lead there, and nothing has changed.
+  virtual bool GoOverToKineto(UplinkId uplink, const ProcessId& process, const std::string& capture,
+                              uint32_t framework) = 0;
   // From Start to T0, for the process to begin with it.
   virtual Nanos Lead(const ProcessId& process) = 0;
   // Here, and within what the uplink may see.
@@ -82,7 +87,7 @@ struct CaptureLimits {
   Nanos wait_for_done = Nanos::Seconds(15);    // beyond T1
   // The same for PyTorch's profiler, which processes and writes all it has before a byte can be had.
   Nanos wait_for_kineto = Nanos::Seconds(200);
-  Nanos keep_ended = Nanos::Seconds(60);       // so that a returning aggregator hears how it ended
+  Nanos keep_ended = Nanos::Seconds(60);  // so that a returning aggregator hears how it ended
   Nanos longest_window = Nanos::Seconds(24 * 3600);
   // Of one aggregator, which may be any user's: more processes in one Arm are passed over, more captures
   // refused.
@@ -94,8 +99,8 @@ struct CaptureLimits {
 struct CaptureCounts {
   uint64_t complete = 0;  // every process of it here is done
   uint64_t partial = 0;
-  uint64_t failed = 0;    // none is
-  uint64_t aborted = 0;   // nothing of it was wanted any more
+  uint64_t failed = 0;   // none is
+  uint64_t aborted = 0;  // nothing of it was wanted any more
   uint64_t processes_done = 0;
   uint64_t processes_failed = 0;
   uint64_t processes_gone = 0;

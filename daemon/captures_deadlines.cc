@@ -42,7 +42,8 @@ void Captures::CountEnd(Capture& capture) {
   ++(done == 0 ? counts.failed : done == capture.members.size() ? counts.complete : counts.partial);
 }
 
-void Captures::TimeOut(Capture& capture, std::initializer_list<Phase> phases, Of of, const std::string& text) {
+void Captures::TimeOut(Capture& capture, std::initializer_list<Phase> phases, Of of,
+                       const std::string& text) {
   for (Member& member : capture.members) {
     if (std::find(phases.begin(), phases.end(), member.phase) == phases.end()) continue;
     if (of != Of::kAll && (of == Of::kKineto) != member.kineto) continue;
@@ -57,16 +58,20 @@ void Captures::TickCapture(Capture& capture, MonoTime now) {
     TimeOut(capture, {Phase::kArming}, Of::kClients,
             "it did not arm in time: the process may be stopped, or stuck in a CUDA call");
     TimeOut(capture, {Phase::kArming}, Of::kKineto,
-            "it did not arm in time: its profiler is busy (torch.profiler, or another on-demand trace), or it has stopped asking");
+            "it did not arm in time: its profiler is busy (torch.profiler, or another on-demand trace), or "
+            "it has stopped asking");
   }
   if (now >= capture.kineto_deadline) {
     capture.kineto_deadline = MonoTime::Max();
-    TimeOut(capture, {Phase::kArming, Phase::kArmed, Phase::kStarted, Phase::kWaiting, Phase::kCapturing}, Of::kKineto,
-            absl::StrCat("its profiler left no trace within ", Seconds(limits_.wait_for_kineto), " after the window"));
+    TimeOut(capture, {Phase::kArming, Phase::kArmed, Phase::kStarted, Phase::kWaiting, Phase::kCapturing},
+            Of::kKineto,
+            absl::StrCat("its profiler left no trace within ", Seconds(limits_.wait_for_kineto),
+                         " after the window"));
   }
   if (now < capture.deadline) return;
   if (capture.started) {
-    TimeOut(capture, {Phase::kArming, Phase::kArmed, Phase::kStarted, Phase::kWaiting, Phase::kCapturing}, Of::kClients,
+    TimeOut(capture, {Phase::kArming, Phase::kArmed, Phase::kStarted, Phase::kWaiting, Phase::kCapturing},
+            Of::kClients,
             absl::StrCat("it did not report the end within ", Seconds(limits_.wait_for_done),
                          " after the window"));
   } else {

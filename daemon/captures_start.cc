@@ -1,4 +1,5 @@
-// How the members of a capture are started: by a time, by their client's trigger, or by their profiler's count of iterations.
+// How the members of a capture are started: by a time, by their client's trigger, or by their profiler's
+// count of iterations.
 #include <algorithm>
 #include <cstring>
 
@@ -17,7 +18,8 @@ ring::Start MakeStart(uint64_t capture, const HostInterval& window) {
   return message;
 }
 
-// The enums of both have the same numbers. A longer range than fits is cut, and then found nowhere: the CLI refuses it.
+// The enums of both have the same numbers. A longer range than fits is cut, and then found nowhere: the CLI
+// refuses it.
 void ToClient(const v1::Trigger& trigger, ring::Start& start) {
   start.begin = static_cast<ring::Begin>(trigger.begin());
   start.end = static_cast<ring::End>(trigger.end());
@@ -26,11 +28,14 @@ void ToClient(const v1::Trigger& trigger, ring::Start& start) {
   start.duration_ns = trigger.duration_ns();
   std::memcpy(start.range, trigger.range().data(), std::min(trigger.range().size(), sizeof(start.range)));
 }
-static_assert(static_cast<int>(ring::Begin::kAtStep) == v1::Trigger::AT_STEP && static_cast<int>(ring::Begin::kAtRange) == v1::Trigger::AT_RANGE &&
+static_assert(static_cast<int>(ring::Begin::kAtStep) == v1::Trigger::AT_STEP &&
+              static_cast<int>(ring::Begin::kAtRange) == v1::Trigger::AT_RANGE &&
               static_cast<int>(ring::Begin::kAtProfilerStart) == v1::Trigger::AT_PROFILER_START &&
               static_cast<int>(ring::Begin::kReportStep) == v1::Trigger::AT_COMMON_STEP);
-static_assert(static_cast<int>(ring::End::kAfterDuration) == v1::Trigger::AFTER_DURATION && static_cast<int>(ring::End::kAfterSteps) == v1::Trigger::AFTER_STEPS &&
-              static_cast<int>(ring::End::kAtRangeEnd) == v1::Trigger::AT_RANGE_END && static_cast<int>(ring::End::kAtProfilerStop) == v1::Trigger::AT_PROFILER_STOP);
+static_assert(static_cast<int>(ring::End::kAfterDuration) == v1::Trigger::AFTER_DURATION &&
+              static_cast<int>(ring::End::kAfterSteps) == v1::Trigger::AFTER_STEPS &&
+              static_cast<int>(ring::End::kAtRangeEnd) == v1::Trigger::AT_RANGE_END &&
+              static_cast<int>(ring::End::kAtProfilerStop) == v1::Trigger::AT_PROFILER_STOP);
 
 }  // namespace
 
@@ -44,7 +49,8 @@ void Captures::OnStart(UplinkId uplink, const v1::Start& start) {
   capture->trigger = start.trigger();
   capture->kineto_begin = start.kineto_begin();
   capture->kineto_multiple = start.kineto_multiple();
-  capture->kineto_window = {ports_.ToHost(uplink, JobTime(start.kineto_t0_ns())), ports_.ToHost(uplink, JobTime(start.kineto_t1_ns()))};
+  capture->kineto_window = {ports_.ToHost(uplink, JobTime(start.kineto_t0_ns())),
+                            ports_.ToHost(uplink, JobTime(start.kineto_t1_ns()))};
   capture->window = {ports_.ToHost(uplink, JobTime(start.t0_ns())),
                      ports_.ToHost(uplink, JobTime(start.t1_ns()))};
   const Nanos length = capture->window.end - capture->window.start;
@@ -53,9 +59,9 @@ void Captures::OnStart(UplinkId uplink, const v1::Start& start) {
     for (Member& member : capture->members) {
       if (member.phase == Phase::kEnded || member.phase == Phase::kDraining) continue;
       SendStop(*capture, member, StopMode::kAbort);
-      EndMember(
-          *capture, member, v1::RankState::FAILED,
-          absl::StrFormat("the window is impossible: %.3g s long, ending in %.3g s", length.seconds(), ahead.seconds()));
+      EndMember(*capture, member, v1::RankState::FAILED,
+                absl::StrFormat("the window is impossible: %.3g s long, ending in %.3g s", length.seconds(),
+                                ahead.seconds()));
     }
     return;
   }
@@ -67,7 +73,8 @@ void Captures::OnStart(UplinkId uplink, const v1::Start& start) {
   capture->deadline = end + limits_.wait_for_done;
   const MonoTime kineto_end = clock_.Monotonic() + (capture->kineto_window.end - clock_.Realtime());
   capture->kineto_deadline =
-      (capture->kineto_begin == v1::Start::IN_WINDOW ? std::max(end, kineto_end) : end) + limits_.wait_for_kineto;
+      (capture->kineto_begin == v1::Start::IN_WINDOW ? std::max(end, kineto_end) : end) +
+      limits_.wait_for_kineto;
   for (Member& member : capture->members) {
     const bool waits = step_agreed && member.phase == Phase::kWaiting && !member.kineto;
     if (member.phase == Phase::kArmed || waits) SendStart(*capture, member);
@@ -79,10 +86,12 @@ bool Captures::Possible(const Capture& capture) const {
   const Nanos length = capture.window.end - capture.window.start;
   if (!within(length) || capture.window.end - clock_.Realtime() > limits_.longest_window) return false;
   if (capture.kineto_begin == v1::Start::IN_WINDOW &&
-      (!within(capture.kineto_window.length()) || capture.kineto_window.end - clock_.Realtime() > limits_.longest_window)) {
+      (!within(capture.kineto_window.length()) ||
+       capture.kineto_window.end - clock_.Realtime() > limits_.longest_window)) {
     return false;
   }
-  const bool by_duration = capture.trigger.begin() != v1::Trigger::AT_T0 && capture.trigger.end() == v1::Trigger::AFTER_DURATION;
+  const bool by_duration =
+      capture.trigger.begin() != v1::Trigger::AT_T0 && capture.trigger.end() == v1::Trigger::AFTER_DURATION;
   return !by_duration || within(Nanos(capture.trigger.duration_ns()));
 }
 
@@ -92,7 +101,8 @@ void Captures::SendStart(Capture& capture, Member& member) {
     if (member.kineto) return StartKineto(capture, member);
     if (!ports_.KnowsTriggers(member.process)) {
       return RefuseStart(capture, member,
-                         "its client library is older than this daemon and knows no other begin than a time: restart the job");
+                         "its client library is older than this daemon and knows no other begin than a time: "
+                         "restart the job");
     }
     ToClient(capture.trigger, message);
   }
@@ -120,19 +130,23 @@ void Captures::StartKineto(Capture& capture, Member& member) {
       break;
     }
     case v1::Start::BY_ITERATION: {
-      if (trigger.end() != v1::Trigger::AFTER_STEPS || (!at_step && trigger.begin() != v1::Trigger::AT_COMMON_STEP)) {
+      if (trigger.end() != v1::Trigger::AFTER_STEPS ||
+          (!at_step && trigger.begin() != v1::Trigger::AT_COMMON_STEP)) {
         return RefuseStart(capture, member,
-                           "PyTorch's profiler begins at a time, or counts steps and ends by them: give --duration or --steps alone, or "
+                           "PyTorch's profiler begins at a time, or counts steps and ends by them: give "
+                           "--duration or --steps alone, or "
                            "--start-on-step with --steps");
       }
-      KinetoIterations iterations{.multiple = std::max<uint64_t>(capture.kineto_multiple, 1), .count = trigger.steps()};
+      KinetoIterations iterations{.multiple = std::max<uint64_t>(capture.kineto_multiple, 1),
+                                  .count = trigger.steps()};
       if (at_step) iterations.first = trigger.step();
       taken = ports_.StartIterations(member.process, iterations, capture.window.end);
       break;
     }
     default:
       return RefuseStart(capture, member,
-                         "PyTorch's profiler counts steps of its own, and the other ranks' carry numbers: give --steps without "
+                         "PyTorch's profiler counts steps of its own, and the other ranks' carry numbers: "
+                         "give --steps without "
                          "--start-on-step, or --duration");
   }
   member.phase = Phase::kStarted;

@@ -57,11 +57,13 @@ class NodeService final : public v1::Node::Service {
     return Wait(future, reply);
   }
 
-  grpc::Status BeginJob(grpc::ServerContext*, const v1::BeginJobRequest* request, v1::BeginJobReply* reply) override {
+  grpc::Status BeginJob(grpc::ServerContext*, const v1::BeginJobRequest* request,
+                        v1::BeginJobReply* reply) override {
     const Running running(calls_);
     auto answer = std::make_shared<std::promise<absl::StatusOr<v1::BeginJobReply>>>();
     auto future = answer->get_future();
-    loop_.Post([this, answer, request = *request] { answer->set_value(handler_.BeginJob(caller_, request)); });
+    loop_.Post(
+        [this, answer, request = *request] { answer->set_value(handler_.BeginJob(caller_, request)); });
     absl::StatusOr<v1::BeginJobReply> begun;
     if (grpc::Status waited = Wait(future, &begun); !waited.ok()) return waited;
     if (begun.ok()) *reply = *std::move(begun);

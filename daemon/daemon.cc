@@ -38,22 +38,24 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options, c
   if (!options.audit_file.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(audit_lines, LineFile::Open(options.audit_file));
   }
-  std::unique_ptr<Daemon> daemon(new Daemon(options, clock, processes, log, std::move(loop), std::move(audit_lines)));
+  std::unique_ptr<Daemon> daemon(
+      new Daemon(options, clock, processes, log, std::move(loop), std::move(audit_lines)));
   LOCKSTEP_RETURN_IF_ERROR(daemon->OpenSockets(processes));
   LOCKSTEP_RETURN_IF_ERROR(daemon->AddConfiguredAggregators());
   LOCKSTEP_RETURN_IF_ERROR(daemon->OpenMetrics());
   return daemon;
 }
 
-Daemon::Daemon(Options options, const Clock& clock, const ProcessTable& processes, Log& log, std::unique_ptr<EventLoop> loop,
-               std::unique_ptr<LineSink> audit_lines)
+Daemon::Daemon(Options options, const Clock& clock, const ProcessTable& processes, Log& log,
+               std::unique_ptr<EventLoop> loop, std::unique_ptr<LineSink> audit_lines)
     : options_(std::move(options)),
       clock_(clock),
       log_(log),
       audit_({.program = kDaemonVersion,
               .session = RandomNumber(),
               .user_name = &SystemUserName,
-              .log = [&log](LogLevel level, const char* event, std::initializer_list<LogField> fields) { log.Write(level, event, fields); }},
+              .log = [&log](LogLevel level, const char* event,
+                            std::initializer_list<LogField> fields) { log.Write(level, event, fields); }},
              std::move(audit_lines), clock),
       loop_(std::move(loop)),
       node_id_(CleanText(options_.node_id.empty() ? ReadBootId() : options_.node_id, 256)),
@@ -146,7 +148,8 @@ Daemon::Link& Daemon::AddLink(UplinkOptions options, Scope scope) {
   Link& link = links_[next_uplink_++];
   link.scope = scope;
   UplinkEvents& events = *this;
-  link.uplink = std::make_unique<Uplink>(std::move(options), std::make_shared<Spool>(options_.spool_bytes, clock_, losses_),
+  link.uplink = std::make_unique<Uplink>(std::move(options),
+                                         std::make_shared<Spool>(options_.spool_bytes, clock_, losses_),
                                          clock_, events, log_);
   link.uplink->SetRanks(registry_.Ranks(scope));
   return link;
@@ -164,7 +167,8 @@ void Daemon::CheckIdle() {
   const bool dialled =
       std::any_of(links_.begin(), links_.end(), [](const auto& link) { return link.second.dialled; });
   const bool kineto = kineto_processes_ != nullptr && kineto_processes_->ranks() > 0;
-  if (clients_->connections() > 0 || kineto || control_->calls() > 0 || dialled || captures_.Busy()) last_active_ = now;
+  if (clients_->connections() > 0 || kineto || control_->calls() > 0 || dialled || captures_.Busy())
+    last_active_ = now;
   if (now - last_active_ >= *options_.idle_exit && Told().AnyLives(geteuid())) last_active_ = now;
   if (now - last_active_ >= *options_.idle_exit) {
     log_.Info("idle", {{"seconds", options_.idle_exit->seconds()}});
@@ -256,12 +260,14 @@ void Daemon::EndDrain(const ProcessId& process, uint64_t number, const HostInter
   drainer_->End(process, {window, [this, process, number](uint64_t records, std::function<void()> add_end) {
                             loop_->Post([this, process, number, records, add_end = std::move(add_end)] {
                               log_.Info("capture_drained", {{"pid", process.pid}, {"records", records}});
-                              python_profiles_.Send(process, number, [this, process, number, records, add_end] {
-                                // Before anybody hears of it: the answer may be to capture the process again.
-                                captures_.OnDrained(process, number, records);
-                                add_end();
-                                CapturesChanged();
-                              });
+                              python_profiles_.Send(process, number,
+                                                    [this, process, number, records, add_end] {
+                                                      // Before anybody hears of it: the answer may be to
+                                                      // capture the process again.
+                                                      captures_.OnDrained(process, number, records);
+                                                      add_end();
+                                                      CapturesChanged();
+                                                    });
                             });
                           }});
 }

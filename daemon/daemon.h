@@ -15,24 +15,24 @@
 #include "base/log/audit_log.h"
 #include "base/log/log.h"
 #include "base/metrics/endpoint.h"
-#include "wire/losses/loss_table.h"
 #include "daemon/captures.h"
 #include "daemon/clients/client_server.h"
 #include "daemon/clients/connection_attempts.h"
 #include "daemon/control_server.h"
 #include "daemon/drain/drainer.h"
+#include "daemon/drain/python_profiles.h"
 #include "daemon/kineto/dyno_server.h"
-#include "daemon/node/event_loop.h"
 #include "daemon/kineto/kineto_captures.h"
 #include "daemon/kineto/kineto_files.h"
 #include "daemon/kineto/kineto_processes.h"
 #include "daemon/kineto/kineto_server.h"
-#include "daemon/options.h"
-#include "daemon/drain/python_profiles.h"
+#include "daemon/node/event_loop.h"
+#include "daemon/node/expected_processes.h"
 #include "daemon/node/registry.h"
 #include "daemon/node/scheduler_jobs.h"
-#include "daemon/node/expected_processes.h"
+#include "daemon/options.h"
 #include "daemon/uplink/uplink.h"
+#include "wire/losses/loss_table.h"
 
 namespace lockstep::daemon {
 
@@ -81,8 +81,8 @@ class Daemon final : private ClientEvents,
   static constexpr Nanos kRanksPause = Nanos::Millis(5);
   static constexpr Nanos kStartersEvery = Nanos::Seconds(1);
 
-  Daemon(Options options, const Clock& clock, const ProcessTable& processes, Log& log, std::unique_ptr<EventLoop> loop,
-         std::unique_ptr<LineSink> audit_lines);
+  Daemon(Options options, const Clock& clock, const ProcessTable& processes, Log& log,
+         std::unique_ptr<EventLoop> loop, std::unique_ptr<LineSink> audit_lines);
   absl::Status OpenSockets(const ProcessTable& processes);
   // A name that somebody else has is no error: status tells.
   absl::Status OpenKineto(const ProcessTable& processes);
@@ -112,12 +112,14 @@ class Daemon final : private ClientEvents,
   bool SendToClient(const ProcessId& process, const ring::Arm& message) override;
   bool SendToClient(const ProcessId& process, const ring::Start& message) override;
   bool SendToClient(const ProcessId& process, const ring::Stop& message) override;
-  bool StartIterations(const ProcessId& process, const KinetoIterations& iterations, HostTime give_up) override;
+  bool StartIterations(const ProcessId& process, const KinetoIterations& iterations,
+                       HostTime give_up) override;
   bool MayCapture(UplinkId uplink, const ProcessId& process) override;
   bool KnowsTriggers(const ProcessId& process) override;
   bool ChoosePath(UplinkId uplink, const ProcessId& process, const std::string& capture,
                   std::optional<uint32_t> framework) override;
-  bool GoOverToKineto(UplinkId uplink, const ProcessId& process, const std::string& capture, uint32_t framework) override;
+  bool GoOverToKineto(UplinkId uplink, const ProcessId& process, const std::string& capture,
+                      uint32_t framework) override;
   Nanos Lead(const ProcessId& process) override;
   uint64_t BeginDrain(UplinkId uplink, const ProcessId& process, const std::string& capture) override;
   void EndDrain(const ProcessId& process, uint64_t number, const HostInterval& window) override;

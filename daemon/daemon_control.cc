@@ -15,7 +15,8 @@ namespace lockstep::daemon {
 
 ToldProcesses Daemon::Told() const {
   std::error_code error;
-  return ToldProcesses({.socket = std::filesystem::absolute(options_.socket, error).string(), .ticks_per_second = sysconf(_SC_CLK_TCK)},
+  return ToldProcesses({.socket = std::filesystem::absolute(options_.socket, error).string(),
+                        .ticks_per_second = sysconf(_SC_CLK_TCK)},
                        {.registered = [this](int32_t pid) { return registry_.HasPid(pid); },
                         .by_profiler = [this](int32_t pid) { return registry_.HasProfiledPid(pid); },
                         .refused = [this](int32_t pid) { return visits_.IsRefused(pid); },
@@ -26,7 +27,8 @@ ToldProcesses Daemon::Told() const {
 void Daemon::AddMissing(uid_t caller, v1::DaemonStatus& daemon) const {
   for (std::string& warning : Told().Unreached(caller)) daemon.add_warnings(std::move(warning));
   // The daemon's owner also hears of others' processes, which a container may have made of his own.
-  for (std::string& warning : visits_.Refusals(caller == owner_ ? 0 : caller)) daemon.add_warnings(std::move(warning));
+  for (std::string& warning : visits_.Refusals(caller == owner_ ? 0 : caller))
+    daemon.add_warnings(std::move(warning));
 }
 
 v1::StatusReply Daemon::Status(uid_t caller, const v1::StatusRequest& request) {
@@ -42,12 +44,14 @@ v1::StatusReply Daemon::Status(uid_t caller, const v1::StatusRequest& request) {
   daemon.set_version(kDaemonVersion);
   daemon.set_kineto(DescribeKineto());
   for (v1::Rank& rank : registry_.Ranks(scope)) {
-    const bool asked = request.job().empty() || MeansJob(request.job(), {rank.job(), rank.job_source(), rank.scheduler_job()});
+    const bool asked = request.job().empty() ||
+                       MeansJob(request.job(), {rank.job(), rank.job_source(), rank.scheduler_job()});
     if (asked) *daemon.add_ranks() = std::move(rank);
   }
   for (auto& [id, link] : links_) {
     // Not even to root: who joins trusts what it says.
-    if (link.shared_by == caller && link.uplink->up()) daemon.add_shared_aggregators(link.uplink->options().name);
+    if (link.shared_by == caller && link.uplink->up())
+      daemon.add_shared_aggregators(link.uplink->options().name);
     if (link.dialled || (link.handed_by.has_value() && caller != 0 && *link.handed_by != caller)) continue;
     const OffsetEstimate offset = link.uplink->Offset();
     if (offset.known && daemon.clock_bound_ns() == 0) {
@@ -79,7 +83,8 @@ v1::StatusReply Daemon::Status(uid_t caller, const v1::StatusRequest& request) {
 void Daemon::Dial(uid_t caller, const v1::DialRequest& request, std::function<void(std::string error)> done) {
   last_active_ = clock_.Monotonic();
   // The answer may come much later, on another thread.
-  auto call = std::make_shared<AuditLog::Call>(audit_.Begin("dial", Local(caller), {{"address", request.address()}}));
+  auto call =
+      std::make_shared<AuditLog::Call>(audit_.Begin("dial", Local(caller), {{"address", request.address()}}));
   done = [call, done = std::move(done)](std::string error) {
     call->End(error.empty() ? "ok" : "failed", error);
     done(std::move(error));
@@ -105,7 +110,8 @@ absl::Status Daemon::TryDial(uid_t caller, const v1::DialRequest& request,
     done("");
     return absl::OkStatus();
   }
-  if (address.path()[0] != '/') return absl::InvalidArgumentError("the daemon dials Unix sockets by absolute path only");
+  if (address.path()[0] != '/')
+    return absl::InvalidArgumentError("the daemon dials Unix sockets by absolute path only");
   const auto dialled =
       std::count_if(links_.begin(), links_.end(), [](const auto& link) { return link.second.dialled; });
   if (static_cast<size_t>(dialled) >= kMostDialled) {
@@ -143,13 +149,15 @@ absl::Status Daemon::TakeOn(uid_t caller, const v1::DialRequest& request) {
   for (const auto& [id, link] : links_) {
     // Each rank of a job hands it over; and the daemon's user may have configured it.
     const bool same = link.uplink->options().name == request.address();
-    if (same && (link.handed_by == caller || (link.configured() && caller == owner_))) return absl::OkStatus();
+    if (same && (link.handed_by == caller || (link.configured() && caller == owner_)))
+      return absl::OkStatus();
     all += link.handed_by.has_value();
     own += link.handed_by == caller;
   }
   if (all >= kMostHanded || own >= kMostHandedByOne) {
-    return absl::ResourceExhaustedError(absl::StrCat("this daemon holds ", own, " aggregators of yours and ", all,
-                                                     " in all: one that has ended is forgotten after a minute"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("this daemon holds ", own, " aggregators of yours and ", all,
+                     " in all: one that has ended is forgotten after a minute"));
   }
   // A port without a token is open to every user of its machine.
   LOCKSTEP_ASSIGN_OR_RETURN(rpc::Token token, rpc::Token::FromText(request.token()));

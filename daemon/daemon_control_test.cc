@@ -192,7 +192,8 @@ TEST_F(JobControl, AStepThatTheSchedulerBeganHasItsProcessesUntilItEnds) {
   end.set_job(4711);
   v1::EndJobReply ended;
   EXPECT_TRUE(Stub()->EndJob(&context, end, &ended).ok());
-  EXPECT_EQ(Begin(*Stub(), 4711, geteuid(), 1 << 28, &reply).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Begin(*Stub(), 4711, geteuid(), 1 << 28, &reply).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
 }
 
 // A connection made with another user's identity, as the kernel tells it. Linux keeps that per thread.
@@ -220,7 +221,8 @@ TEST_F(JobControl, OnlyTheSchedulersUserSpeaksForIt) {
   grpc::ClientContext context;
   rpc::Prepare(context, rpc::Token(), Nanos::Seconds(10));
   v1::EndJobReply ended;
-  EXPECT_EQ(stub->EndJob(&context, v1::EndJobRequest(), &ended).error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(stub->EndJob(&context, v1::EndJobRequest(), &ended).error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
 }
 
 TEST_F(Control, ServesEachUserForTheirOwnRanksOnly) {

@@ -1,5 +1,5 @@
-// For tests of the whole daemon: one in this process, with real sockets, real gRPC, an aggregator that the test moves
-// by hand, and client processes. Whatever the test left running ends with the fixture.
+// For tests of the whole daemon: one in this process, with real sockets, real gRPC, an aggregator that the
+// test moves by hand, and client processes. Whatever the test left running ends with the fixture.
 #ifndef LOCKSTEP_DAEMON_DAEMON_FIXTURE_H_
 #define LOCKSTEP_DAEMON_DAEMON_FIXTURE_H_
 
@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/uplink/aggregator_fake.h"
 #include "daemon/daemon.h"
 #include "daemon/node/temp_folder_fake.h"
+#include "daemon/uplink/aggregator_fake.h"
 
 extern char** environ;
 

@@ -23,7 +23,8 @@ constexpr size_t kLongestName = 64;
 std::string SessionName(const std::string& capture) {
   std::string name;
   for (const char c : capture) {
-    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_';
+    const bool plain =
+        (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_';
     name.push_back(plain ? c : '_');
   }
   name.resize(std::min(name.size(), kLongestName));
@@ -33,8 +34,9 @@ std::string SessionName(const std::string& capture) {
 // Clients bind sockets of their own in it, so with root's daemon everybody may write there, as in /tmp.
 absl::Status PrepareKinetoFolder(const std::string& folder) {
   if (folder.size() > kLongestKinetoFolder) {
-    return absl::InvalidArgumentError(absl::StrCat(folder, " is too long for the sockets that PyTorch's clients make in it: at most ",
-                                                   kLongestKinetoFolder, " characters"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, " is too long for the sockets that PyTorch's clients make in it: at most ",
+                     kLongestKinetoFolder, " characters"));
   }
   const mode_t mode = geteuid() == 0 ? 01777 : 0700;
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
@@ -44,7 +46,9 @@ absl::Status PrepareKinetoFolder(const std::string& folder) {
   if (lstat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid()) {
     return absl::PermissionDeniedError(absl::StrCat(folder, " is no folder of this user"));
   }
-  return chmod(folder.c_str(), mode) == 0 ? absl::OkStatus() : absl::ErrnoToStatus(errno, absl::StrCat("cannot set the mode of ", folder));
+  return chmod(folder.c_str(), mode) == 0
+             ? absl::OkStatus()
+             : absl::ErrnoToStatus(errno, absl::StrCat("cannot set the mode of ", folder));
 }
 
 }  // namespace
@@ -70,8 +74,8 @@ absl::Status Daemon::OpenKineto(const ProcessTable& processes) {
     });
   });
   KinetoEvents& events = *this;
-  kineto_processes_ = std::make_unique<KinetoProcesses>(KinetoProcessesSettings{}, *loop_, clock_, processes, jobs_,
-                                                        *kineto_server_, registry_, events, log_);
+  kineto_processes_ = std::make_unique<KinetoProcesses>(KinetoProcessesSettings{}, *loop_, clock_, processes,
+                                                        jobs_, *kineto_server_, registry_, events, log_);
   kineto_files_ = std::make_unique<KinetoFiles>(KinetoFilesSettings{});
   kineto_server_->Start();
   log_.Info("kineto", {{"state", kineto_server_->Describe()}});
@@ -84,8 +88,9 @@ absl::Status Daemon::OpenKineto(const ProcessTable& processes) {
 }
 
 DynoTriggered Daemon::Trigger(uid_t caller, const DynoTrigger& trigger) {
-  AuditLog::Call call = audit_.Begin(
-      "dyno", Local(caller), {{"job", trigger.job == 0 ? "" : absl::StrCat(trigger.job)}, {"pids", absl::StrJoin(trigger.pids, ",")}});
+  AuditLog::Call call = audit_.Begin("dyno", Local(caller),
+                                     {{"job", trigger.job == 0 ? "" : absl::StrCat(trigger.job)},
+                                      {"pids", absl::StrJoin(trigger.pids, ",")}});
   DynoTriggered done;
   for (const KinetoPoll& poll : kineto_processes_->Match(caller, trigger.job, trigger.pids)) {
     if (done.matched.size() >= static_cast<size_t>(trigger.most)) break;
@@ -99,7 +104,10 @@ DynoTriggered Daemon::Trigger(uid_t caller, const DynoTrigger& trigger) {
     kineto_server_->Offer(poll.process, trigger.config);
   }
   call.End("ok", "", {{"captured_ranks", done.triggered.size()}});
-  log_.Info("dyno_trigger", {{"uid", caller}, {"matched", done.matched.size()}, {"triggered", done.triggered.size()}, {"busy", done.busy}});
+  log_.Info("dyno_trigger", {{"uid", caller},
+                             {"matched", done.matched.size()},
+                             {"triggered", done.triggered.size()},
+                             {"busy", done.busy}});
   return done;
 }
 
@@ -108,10 +116,12 @@ void Daemon::EndDynoOffer(const ProcessId& process) {
 }
 
 std::string Daemon::DescribeKineto() const {
-  return kineto_server_ == nullptr ? "off: lockstepd was started with --kineto off" : kineto_server_->Describe();
+  return kineto_server_ == nullptr ? "off: lockstepd was started with --kineto off"
+                                   : kineto_server_->Describe();
 }
 
-bool Daemon::ChoosePath(UplinkId, const ProcessId& process, const std::string& capture, std::optional<uint32_t> framework) {
+bool Daemon::ChoosePath(UplinkId, const ProcessId& process, const std::string& capture,
+                        std::optional<uint32_t> framework) {
   if (!framework) return clients_->SegmentOf(process) != nullptr;
   if (kineto_processes_ == nullptr) return false;
   std::optional<KinetoClient> client = kineto_processes_->Find(process);
@@ -121,7 +131,8 @@ bool Daemon::ChoosePath(UplinkId, const ProcessId& process, const std::string& c
   return true;
 }
 
-bool Daemon::GoOverToKineto(UplinkId uplink, const ProcessId& process, const std::string& capture, uint32_t framework) {
+bool Daemon::GoOverToKineto(UplinkId uplink, const ProcessId& process, const std::string& capture,
+                            uint32_t framework) {
   if (!ChoosePath(uplink, process, capture, framework)) return false;
   drainer_->Abandon(process);
   python_profiles_.Forget(process);
@@ -156,7 +167,9 @@ void Daemon::OnKinetoGone(const ProcessId& process, const std::string& why) {
   CapturesChanged();
 }
 
-void Daemon::Offer(const ProcessId& process, std::string config) { kineto_server_->Offer(process, std::move(config)); }
+void Daemon::Offer(const ProcessId& process, std::string config) {
+  kineto_server_->Offer(process, std::move(config));
+}
 
 void Daemon::Withdraw(const ProcessId& process) { kineto_server_->Withdraw(process); }
 
@@ -164,12 +177,13 @@ KinetoFileId Daemon::WatchFile(KinetoFileSpec spec) {
   const ProcessId process = spec.process;
   // The first look may come before the number is known here.
   auto number = std::make_shared<std::atomic<uint64_t>>(0);
-  const KinetoFileId file = kineto_files_->Watch(std::move(spec), [this, process, number](KinetoFileStage stage) {
-    loop_->Post([this, process, number, stage] {
-      kineto_captures_.OnFile(process, *number, stage);
-      KinetoChanged();
-    });
-  });
+  const KinetoFileId file =
+      kineto_files_->Watch(std::move(spec), [this, process, number](KinetoFileStage stage) {
+        loop_->Post([this, process, number, stage] {
+          kineto_captures_.OnFile(process, *number, stage);
+          KinetoChanged();
+        });
+      });
   *number = file.number;
   return file;
 }
@@ -206,9 +220,12 @@ void Daemon::EndKineto(const ProcessId& process, uint64_t number, const HostInte
   end.set_t0_host_ns(window.start.ns());
   end.set_t1_host_ns(window.end.ns());
   const auto finish = [this, process, number, target, end, taken](const KinetoShipped& shipped) {
-    log_.Info("kineto_shipped", {{"pid", process.pid}, {"bytes", shipped.bytes}, {"trouble", shipped.trouble}});
+    log_.Info("kineto_shipped",
+              {{"pid", process.pid}, {"bytes", shipped.bytes}, {"trouble", shipped.trouble}});
     kineto_counts_.bytes += shipped.bytes;
-    ++(!taken.whole && shipped.bytes == 0 ? kineto_counts_.missing : shipped.trouble.empty() ? kineto_counts_.sent : kineto_counts_.failed);
+    ++(!taken.whole && shipped.bytes == 0 ? kineto_counts_.missing
+       : shipped.trouble.empty()          ? kineto_counts_.sent
+                                          : kineto_counts_.failed);
     v1::CaptureEnd told = end;
     // Where there was none to be sent, the process's state says why.
     if (!shipped.trouble.empty() && (taken.whole || shipped.bytes > 0)) {

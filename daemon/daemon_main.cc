@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "base/fd.h"
-#include "base/service_manager.h"
 #include "base/rpc/channel.h"
+#include "base/service_manager.h"
 #include "base/settings/log_options.h"
 #include "daemon/daemon.h"
 #include "daemon/options.h"

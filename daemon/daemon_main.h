@@ -4,7 +4,8 @@
 
 namespace lockstep::daemon {
 
-// 0 after a clean end, 1 when it cannot run, 2 for wrong arguments or settings. `environment` as main gets it.
+// 0 after a clean end, 1 when it cannot run, 2 for wrong arguments or settings. `environment` as main gets
+// it.
 int DaemonMain(int argc, char** argv, char** environment);
 
 }  // namespace lockstep::daemon

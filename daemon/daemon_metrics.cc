@@ -27,7 +27,8 @@ absl::StatusOr<T> Ask(EventLoop& loop, std::function<T()> question) {
   std::future<T> future = answer->get_future();
   loop.Post([answer, question = std::move(question)] { answer->set_value(question()); });
   if (future.wait_for(kLoopAnswers) != std::future_status::ready) {
-    return absl::DeadlineExceededError(absl::StrCat("the daemon's main loop has not answered for ", kLoopAnswers.count(), " s"));
+    return absl::DeadlineExceededError(
+        absl::StrCat("the daemon's main loop has not answered for ", kLoopAnswers.count(), " s"));
   }
   return future.get();
 }
@@ -75,10 +76,11 @@ void AddSpools(const Rows& rows, size_t limit, metrics::Page& page) {
   };
   each(page.Gauge("lockstep_daemon_spool_bytes", "Memory of what an aggregator has not stored yet."),
        [](const Row& row) { return row.spool.bytes; });
-  page.Gauge("lockstep_daemon_spool_limit_bytes", "Memory beyond which the oldest records of a spool are dropped (--spool-bytes).")
+  page.Gauge("lockstep_daemon_spool_limit_bytes",
+             "Memory beyond which the oldest records of a spool are dropped (--spool-bytes).")
       .Count(limit);
-  const auto age =
-      page.Gauge("lockstep_daemon_spool_oldest_age_seconds", "How long the oldest entry of a spool has waited; 0 when none waits.");
+  const auto age = page.Gauge("lockstep_daemon_spool_oldest_age_seconds",
+                              "How long the oldest entry of a spool has waited; 0 when none waits.");
   for (const auto& row : rows) age.Seconds(row.second.spool.oldest_age, {{"aggregator", row.first}});
   each(page.Counter("lockstep_daemon_batches_sent_total",
                     "Batches, gaps, ends of captures and pieces of trace files that were sent, each once."),
@@ -130,26 +132,34 @@ absl::StatusOr<std::string> Daemon::Health() const {
 }
 
 void Daemon::AddMetrics(metrics::Page& page) const {
-  page.Gauge("lockstep_daemon_build_info", "1; the version is the label.").Count(1, {{"version", LOCKSTEP_VERSION}});
+  page.Gauge("lockstep_daemon_build_info", "1; the version is the label.")
+      .Count(1, {{"version", LOCKSTEP_VERSION}});
   page.Gauge("lockstep_daemon_ranks", "Processes that can be captured now.").Count(registry_.size());
   page.Gauge("lockstep_daemon_clients", "Connections to the client socket.").Count(clients_->connections());
   AddRefused(clients_->refused(), page);
   const DrainStats drained = drainer_->stats();
-  page.Counter("lockstep_daemon_drained_records_total", "Records taken out of the ranks' rings.").Count(drained.records);
-  page.Counter("lockstep_daemon_drained_bytes_total", "Bytes of those records in the rings.").Count(drained.bytes);
+  page.Counter("lockstep_daemon_drained_records_total", "Records taken out of the ranks' rings.")
+      .Count(drained.records);
+  page.Counter("lockstep_daemon_drained_bytes_total", "Bytes of those records in the rings.")
+      .Count(drained.bytes);
   losses_.Write(
-      page.Counter("lockstep_daemon_lost_records_total", "Records that were lost up to here, by the stage that lost them and their kind."));
+      page.Counter("lockstep_daemon_lost_records_total",
+                   "Records that were lost up to here, by the stage that lost them and their kind."));
   AddCaptureMetrics(page);
   AddUplinkMetrics(page);
-  const auto wakeups = page.Counter("lockstep_daemon_wakeups_total", "How often a thread of the daemon woke up to look for work.");
+  const auto wakeups = page.Counter("lockstep_daemon_wakeups_total",
+                                    "How often a thread of the daemon woke up to look for work.");
   wakeups.Count(drained.turns, {{"thread", "drain"}}).Count(loop_->wakeups(), {{"thread", "main"}});
   const LogCounts log = log_.counts();
   const auto lines = page.Counter("lockstep_daemon_log_lines_total", "Lines written to the log.");
-  for (const auto& [level, name] :
-       {std::pair(LogLevel::kDebug, "debug"), {LogLevel::kInfo, "info"}, {LogLevel::kWarning, "warning"}, {LogLevel::kError, "error"}}) {
+  for (const auto& [level, name] : {std::pair(LogLevel::kDebug, "debug"),
+                                    {LogLevel::kInfo, "info"},
+                                    {LogLevel::kWarning, "warning"},
+                                    {LogLevel::kError, "error"}}) {
     lines.Count(log.written[static_cast<size_t>(level)], {{"level", name}});
   }
-  page.Counter("lockstep_daemon_log_lines_dropped_total", "Lines that were not written since there were too many in one second.")
+  page.Counter("lockstep_daemon_log_lines_dropped_total",
+               "Lines that were not written since there were too many in one second.")
       .Count(log.suppressed);
   const AuditCounts audit = audit_.counts();
   page.Counter("lockstep_daemon_audit_lines_total", "Lines of the audit log, by what became of them.")
@@ -161,13 +171,15 @@ void Daemon::AddMetrics(metrics::Page& page) const {
 void Daemon::AddCaptureMetrics(metrics::Page& page) const {
   const CaptureCounts& counts = captures_.counts();
   page.Gauge("lockstep_daemon_captures_running", "Captures that have not ended.").Count(captures_.running());
-  page.Counter("lockstep_daemon_captures_total", "Captures that have ended, by what became of the processes on this node.")
+  page.Counter("lockstep_daemon_captures_total",
+               "Captures that have ended, by what became of the processes on this node.")
       .Count(counts.aborted, {{"outcome", "aborted"}})
       .Count(counts.complete, {{"outcome", "complete"}})
       .Count(counts.failed, {{"outcome", "failed"}})
       .Count(counts.partial, {{"outcome", "partial"}});
   const CaptureCounts& samples = captures_.sample_counts();
-  page.Counter("lockstep_daemon_samples_total", "Short captures for `lockstep top` that have ended, as the above.")
+  page.Counter("lockstep_daemon_samples_total",
+               "Short captures for `lockstep top` that have ended, as the above.")
       .Count(samples.aborted, {{"outcome", "aborted"}})
       .Count(samples.complete, {{"outcome", "complete"}})
       .Count(samples.failed, {{"outcome", "failed"}})
@@ -176,14 +188,16 @@ void Daemon::AddCaptureMetrics(metrics::Page& page) const {
       .Count(counts.processes_done, {{"outcome", "done"}})
       .Count(counts.processes_failed, {{"outcome", "failed"}})
       .Count(counts.processes_gone, {{"outcome", "gone"}});
-  page.Histogram("lockstep_daemon_capture_duration_seconds", "From the request to arm to the end of the last process on this node.",
-                 counts.took);
+  page.Histogram("lockstep_daemon_capture_duration_seconds",
+                 "From the request to arm to the end of the last process on this node.", counts.took);
   page.Counter("lockstep_daemon_kineto_files_total", "Trace files expected of PyTorch's profiler.")
       .Count(kineto_counts_.failed, {{"outcome", "failed"}})
       .Count(kineto_counts_.missing, {{"outcome", "missing"}})
       .Count(kineto_counts_.sent, {{"outcome", "sent"}});
-  page.Counter("lockstep_daemon_kineto_bytes_total", "Bytes of those files that were sent.").Count(kineto_counts_.bytes);
-  page.Counter("lockstep_daemon_kineto_datagrams_dropped_total", "Datagrams at the profiler's socket that are no requests.")
+  page.Counter("lockstep_daemon_kineto_bytes_total", "Bytes of those files that were sent.")
+      .Count(kineto_counts_.bytes);
+  page.Counter("lockstep_daemon_kineto_datagrams_dropped_total",
+               "Datagrams at the profiler's socket that are no requests.")
       .Count(kineto_server_ == nullptr ? 0 : kineto_server_->dropped());
 }
 
@@ -199,18 +213,23 @@ void Daemon::AddUplinkMetrics(metrics::Page& page) const {
     if (link.second.configured()) configured[uplink.options().name].Add(uplink);
     dialled += link.second.dialled;
   }
-  page.Gauge("lockstep_daemon_uplinks_dialled", "Aggregators that `lockstep trace` runs for one capture and that are connected.")
+  page.Gauge("lockstep_daemon_uplinks_dialled",
+             "Aggregators that `lockstep trace` runs for one capture and that are connected.")
       .Count(dialled);
-  const auto up = page.Gauge("lockstep_daemon_uplink_connected", "1 while the stream to a configured aggregator stands, else 0.");
+  const auto up = page.Gauge("lockstep_daemon_uplink_connected",
+                             "1 while the stream to a configured aggregator stands, else 0.");
   for (const auto& row : configured) up.Count(row.second.up ? 1 : 0, {{"aggregator", row.first}});
-  const auto registrations =
-      page.Counter("lockstep_daemon_uplink_registrations_total", "How often the stream to a configured aggregator came about.");
-  for (const auto& row : configured) registrations.Count(row.second.registrations, {{"aggregator", row.first}});
-  const auto offset = page.Gauge("lockstep_daemon_clock_offset_seconds", "This node's clock minus the aggregator's.");
+  const auto registrations = page.Counter("lockstep_daemon_uplink_registrations_total",
+                                          "How often the stream to a configured aggregator came about.");
+  for (const auto& row : configured)
+    registrations.Count(row.second.registrations, {{"aggregator", row.first}});
+  const auto offset =
+      page.Gauge("lockstep_daemon_clock_offset_seconds", "This node's clock minus the aggregator's.");
   for (const auto& row : configured) {
     if (row.second.offset.known) offset.Seconds(row.second.offset.offset, {{"aggregator", row.first}});
   }
-  const auto bound = page.Gauge("lockstep_daemon_clock_offset_bound_seconds", "The offset's error is not larger.");
+  const auto bound =
+      page.Gauge("lockstep_daemon_clock_offset_bound_seconds", "The offset's error is not larger.");
   for (const auto& row : configured) {
     if (row.second.offset.known) bound.Seconds(row.second.offset.bound, {{"aggregator", row.first}});
   }

@@ -71,7 +71,8 @@ TEST_F(DaemonMetricsTest, HealthTellsOfTheUplink) {
   options_.aggregators = {"unix:" + folder_.path() + "/nobody.sock"};
   StartDaemon(With::kNothing);
   EXPECT_EQ(Health(), "ok uplink=down\n");
-  EXPECT_EQ(Value(Page(), "lockstep_daemon_uplink_connected{aggregator=\"" + options_.aggregators[0] + "\"}"), 0);
+  EXPECT_EQ(Value(Page(), "lockstep_daemon_uplink_connected{aggregator=\"" + options_.aggregators[0] + "\"}"),
+            0);
 }
 
 TEST_F(DaemonMetricsTest, AMainLoopThatHangsIsTold) {

@@ -1,5 +1,5 @@
-// The whole daemon in this process, with real sockets, real gRPC, and client processes: captures, what goes wrong in
-// them, and the daemon's own end.
+// The whole daemon in this process, with real sockets, real gRPC, and client processes: captures, what goes
+// wrong in them, and the daemon's own end.
 #include "daemon/daemon.h"
 
 #include <signal.h>
@@ -118,7 +118,8 @@ TEST_F(DaemonTest, CountsWhatOnlyANewerDaemonWouldKnow) {
     const Seen seen = aggregator_->seen();
     EXPECT_EQ(seen.Rows(kKernel, pid), 10 * round);
     EXPECT_EQ(seen.Lost(static_cast<columns::Kind>(0), "ring", pid), 3 * round);
-    EXPECT_NE(seen.ends.back().losses(0).reason().find("the client is newer than lockstepd"), std::string::npos);
+    EXPECT_NE(seen.ends.back().losses(0).reason().find("the client is newer than lockstepd"),
+              std::string::npos);
   }
 }
 

@@ -6,10 +6,10 @@
 #include <ctime>
 #include <vector>
 
-#include "wire/ring/client_segment.h"
-#include "daemon/drain/batcher.h"
 #include "daemon/clients/client_fake.h"
 #include "daemon/clients/daemon_segment.h"
+#include "daemon/drain/batcher.h"
+#include "wire/ring/client_segment.h"
 
 namespace lockstep::daemon {
 namespace {

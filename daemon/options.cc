@@ -6,12 +6,12 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
-#include "base/socket_path.h"
 #include "base/metrics/endpoint.h"
 #include "base/rpc/address.h"
 #include "base/settings/duration.h"
 #include "base/settings/log_options.h"
 #include "base/settings/settings.h"
+#include "base/socket_path.h"
 
 namespace lockstep::daemon {
 namespace {
@@ -42,7 +42,8 @@ struct OptionTexts {
 
 void AddOptions(CLI::App& app, Options& options, OptionTexts& texts) {
   app.add_option("--socket", options.socket,
-                 "Where clients connect; control.sock lies in the same folder. Without it /run/lockstep/client.sock for root, and for "
+                 "Where clients connect; control.sock lies in the same folder. Without it "
+                 "/run/lockstep/client.sock for root, and for "
                  "others lockstep/client.sock in $XDG_RUNTIME_DIR or /tmp/lockstep-UID/client.sock");
   app.add_option("--aggregator", options.aggregators,
                  "HOST:PORT or unix:PATH of an aggregator to stay connected to, as often as wanted. Without "
@@ -50,12 +51,14 @@ void AddOptions(CLI::App& app, Options& options, OptionTexts& texts) {
                  "for `lockstep trace` on this node")
       ->envname("LOCKSTEP_AGGREGATOR");
   app.add_option("--token-file", options.token_file,
-                 "The aggregators' secret, and that of --metrics: a file that only you can read (mode 0600), or root's for a group of yours")
+                 "The aggregators' secret, and that of --metrics: a file that only you can read (mode 0600), "
+                 "or root's for a group of yours")
       ->envname("LOCKSTEP_TOKEN_FILE");
   app.add_option("--node-id", options.node_id, "Tells this node from others; default: the machine's boot id")
       ->envname("LOCKSTEP_NODE_ID");
-  app.add_option("--node-name", options.node_name,
-                 "What reports call this node; default: its host name, which in a container is the container's")
+  app.add_option(
+         "--node-name", options.node_name,
+         "What reports call this node; default: its host name, which in a container is the container's")
       ->envname("LOCKSTEP_NODE_NAME");
   app.add_option("--ring-bytes", options.ring_bytes,
                  "Shared memory per rank for GPU records; larger "
@@ -77,27 +80,33 @@ void AddOptions(CLI::App& app, Options& options, OptionTexts& texts) {
       ->default_str("64 MiB")
       ->envname("LOCKSTEP_SPOOL_BYTES");
   app.add_option("--kineto", texts.kineto,
-                 "Answer PyTorch jobs that were started with KINETO_USE_DAEMON: on, at the socket name dynolog unless somebody else "
+                 "Answer PyTorch jobs that were started with KINETO_USE_DAEMON: on, at the socket name "
+                 "dynolog unless somebody else "
                  "has it; own, only to jobs that `lockstep run` has sent here; off")
       ->check(CLI::IsMember({"on", "own", "off"}))
       ->default_str("on")
       ->envname("LOCKSTEP_KINETO");
   app.add_option("--dyno-port", options.dyno_port,
-                 "Answer `dyno` (dynolog's command line) at this port of 127.0.0.1 and ::1, each user for their own processes; "
+                 "Answer `dyno` (dynolog's command line) at this port of 127.0.0.1 and ::1, each user for "
+                 "their own processes; "
                  "dynolog's is 1778. Off by default");
-  app.add_option("--metrics", options.metrics,
-                 "IP:PORT to answer Prometheus (/metrics) and health checks (/healthz) at, as in 127.0.0.1:9464; port 0: any free one, "
-                 "told in the log. Every request must carry the token, so it needs --token-file. Off by default");
+  app.add_option(
+      "--metrics", options.metrics,
+      "IP:PORT to answer Prometheus (/metrics) and health checks (/healthz) at, as in 127.0.0.1:9464; port "
+      "0: any free one, "
+      "told in the log. Every request must carry the token, so it needs --token-file. Off by default");
   app.add_option("--idle-exit", texts.idle_exit, "End after so long without client and request, as in 10s")
       ->check(CLI::Validator(settings::CheckDuration, "DURATION"));
   settings::AddLogOptions(app, texts.log);
   app.add_option("--audit-log", options.audit_file,
-                 "File to append to who began or was refused what here, a JSON object per line, mode 0600. Off by default");
+                 "File to append to who began or was refused what here, a JSON object per line, mode 0600. "
+                 "Off by default");
   app.set_version_flag("--version", kDaemonVersion);
   app.footer(kFooter);
 }
 
-// What each option alone does not tell. Of files nothing is read: who checks may be another user than who runs.
+// What each option alone does not tell. Of files nothing is read: who checks may be another user than who
+// runs.
 std::vector<settings::Clash> CheckOptions(const Options& options) {
   using Weight = settings::Clash::Weight;
   std::vector<settings::Clash> clashes;
@@ -115,7 +124,8 @@ std::vector<settings::Clash> CheckOptions(const Options& options) {
       add(Weight::kError, {"aggregator"}, std::string(address.status().message()));
     } else if (!address->is_unix() && token == rpc::HasToken::kNo) {
       add(Weight::kWarning, {"aggregator"},
-          absl::StrCat("--aggregator ", text, ": an aggregator at a TCP port lets nobody in without its token; give --token-file"));
+          absl::StrCat("--aggregator ", text,
+                       ": an aggregator at a TCP port lets nobody in without its token; give --token-file"));
     }
   }
   if (options.thread_ring_bytes > options.ring_bytes) {
@@ -123,7 +133,8 @@ std::vector<settings::Clash> CheckOptions(const Options& options) {
         "--thread-ring-bytes is larger than --ring-bytes, which holds all of a rank's GPU records");
   }
   if (!options.audit_file.empty() && options.audit_file == options.log_file) {
-    add(Weight::kError, {"audit-log", "log"}, "--audit-log and --log are one file: give two, since they are kept and read by others");
+    add(Weight::kError, {"audit-log", "log"},
+        "--audit-log and --log are one file: give two, since they are kept and read by others");
   }
   return clashes;
 }
@@ -142,21 +153,24 @@ std::string DefaultSocket() {
   return places.place[places.count - 1].path;
 }
 
-std::optional<Options> ParseOptions(int argc, const char* const* argv, const char* const* environment, int* exit_code) {
+std::optional<Options> ParseOptions(int argc, const char* const* argv, const char* const* environment,
+                                    int* exit_code) {
   CLI::App app(kAbout, "lockstepd");
   Options options;
   OptionTexts texts;
   AddOptions(app, options, texts);
-  settings::Settings settings(app,
-                              {.name = "lockstepd",
-                               .version = kDaemonVersion,
-                               .summary = "Lockstep's daemon: captures of a node's GPU ranks",
-                               .prefix = "LOCKSTEPD_",
-                               .file_name = "lockstepd.conf",
-                               .defaults_here = {{"socket", DefaultSocket()}},
-                               .files = {{"/run/lockstep/client.sock", "Where ranks connect; control.sock beside it is for the command line."}},
-                               .rules = [&] { return CheckOptions(options); }},
-                              environment);
+  settings::Settings settings(
+      app,
+      {.name = "lockstepd",
+       .version = kDaemonVersion,
+       .summary = "Lockstep's daemon: captures of a node's GPU ranks",
+       .prefix = "LOCKSTEPD_",
+       .file_name = "lockstepd.conf",
+       .defaults_here = {{"socket", DefaultSocket()}},
+       .files = {{"/run/lockstep/client.sock",
+                  "Where ranks connect; control.sock beside it is for the command line."}},
+       .rules = [&] { return CheckOptions(options); }},
+      environment);
   if (const std::optional<int> code = settings.Parse(argc, argv)) {
     *exit_code = *code;
     return std::nullopt;

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/time.h"
 #include "base/log/log.h"
+#include "base/time.h"
 
 namespace lockstep::daemon {
 
@@ -28,16 +28,17 @@ struct Options {
   Kineto kineto = Kineto::kOn;
   std::optional<uint16_t> dyno_port;  // nothing: dynolog's remote calls are not answered
   std::string metrics;                // where Prometheus is answered; empty: nowhere
-  std::optional<Nanos> idle_exit;  // nothing: stays
-  std::string log_file;            // empty: stderr
-  std::string audit_file;          // empty: none is kept
+  std::optional<Nanos> idle_exit;     // nothing: stays
+  std::string log_file;               // empty: stderr
+  std::string audit_file;             // empty: none is kept
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
 };
 
-// Nothing when the program is to end now, with `*exit_code`: --help and the like (0), a wrong argument, variable or file (2,
-// said on stderr). `environment` as main gets it.
-std::optional<Options> ParseOptions(int argc, const char* const* argv, const char* const* environment, int* exit_code);
+// Nothing when the program is to end now, with `*exit_code`: --help and the like (0), a wrong argument,
+// variable or file (2, said on stderr). `environment` as main gets it.
+std::optional<Options> ParseOptions(int argc, const char* const* argv, const char* const* environment,
+                                    int* exit_code);
 
 // Where a daemon of this user listens when nobody says where.
 std::string DefaultSocket();

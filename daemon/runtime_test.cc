@@ -12,11 +12,11 @@
 
 #include "base/log/log.h"
 #include "daemon/node/clock_fake.h"
-#include "daemon/uplink/clock_sync.h"
 #include "daemon/node/event_loop.h"
-#include "daemon/options.h"
 #include "daemon/node/socket.h"
 #include "daemon/node/temp_folder_fake.h"
+#include "daemon/options.h"
+#include "daemon/uplink/clock_sync.h"
 #include "gtest/gtest.h"
 #include "simdjson.h"
 

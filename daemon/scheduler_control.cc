@@ -7,7 +7,8 @@ namespace lockstep::daemon {
 
 absl::Status Daemon::CheckScheduler(uid_t caller, const char* what) {
   if (caller == 0 || caller == owner_) return absl::OkStatus();
-  const std::string why = absl::StrCat("only root and user ", owner_, " tell this daemon whose a job is, and you are user ", caller);
+  const std::string why = absl::StrCat("only root and user ", owner_,
+                                       " tell this daemon whose a job is, and you are user ", caller);
   audit_.Refused(what, Local(caller), why);
   return absl::PermissionDeniedError(why);
 }
@@ -20,7 +21,8 @@ absl::StatusOr<v1::BeginJobReply> Daemon::BeginJob(uid_t caller, const v1::Begin
     log_.Warning("job_not_begun", {{"job", request.job()}, {"reason", name.status().message()}});
     return name.status();
   }
-  log_.Info("job_begun", {{"job", *name}, {"number", request.job()}, {"uid", request.uid()}, {"pid", request.pid()}});
+  log_.Info("job_begun",
+            {{"job", *name}, {"number", request.job()}, {"uid", request.uid()}, {"pid", request.pid()}});
   if (!starters_timer_) WatchStarters();
   v1::BeginJobReply reply;
   reply.set_name(*std::move(name));

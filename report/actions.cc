@@ -12,29 +12,49 @@ std::string ActionFor(Cause cause, CulpritKind kind, const ActionTarget& t) {
   const bool host = kind == CulpritKind::kHost;
   switch (cause) {
     case Cause::kGpuClock:
-      return host ? "read power cap, temperature and cooling of all GPUs of " + t.host + "; drain it if they stay slow"
+      return host ? "read power cap, temperature and cooling of all GPUs of " + t.host +
+                        "; drain it if they stay slow"
                   : "read clocks, power limit and temperature of " + t.gpu + "; replace it if they stay low";
-    case Cause::kGpuMemory: return "read row-remap and ECC counters of " + t.gpu + "; replace it if they grow";
-    case Cause::kContention: return "lower the channels of communication that runs beside compute on " + t.gpu + ", or find what else uses this GPU";
-    case Cause::kHostLaunch: return "pin the process of " + t.ranks + " to cores near its GPU, or capture its launches in a CUDA graph";
-    case Cause::kDataLoader: return "give the input pipeline of " + t.ranks + " more workers and prefetch; check the storage it reads";
+    case Cause::kGpuMemory:
+      return "read row-remap and ECC counters of " + t.gpu + "; replace it if they grow";
+    case Cause::kContention:
+      return "lower the channels of communication that runs beside compute on " + t.gpu +
+             ", or find what else uses this GPU";
+    case Cause::kHostLaunch:
+      return "pin the process of " + t.ranks +
+             " to cores near its GPU, or capture its launches in a CUDA graph";
+    case Cause::kDataLoader:
+      return "give the input pipeline of " + t.ranks +
+             " more workers and prefetch; check the storage it reads";
     case Cause::kHostPause:
-      return kind == CulpritKind::kJob ? "run garbage collection on all ranks at the same step (disable the automatic one)"
-                                       : "find what stops the process of " + t.ranks + ": garbage collection, logging, a lock";
-    case Cause::kHostAllocator: return "reserve memory ahead on " + t.ranks + " (caching allocator, no frees in the step) and load modules before training";
-    case Cause::kCpuContention: return "find other processes on " + t.host + " and free its cores; pin the ranks";
+      return kind == CulpritKind::kJob
+                 ? "run garbage collection on all ranks at the same step (disable the automatic one)"
+                 : "find what stops the process of " + t.ranks + ": garbage collection, logging, a lock";
+    case Cause::kHostAllocator:
+      return "reserve memory ahead on " + t.ranks +
+             " (caching allocator, no frees in the step) and load modules before training";
+    case Cause::kCpuContention:
+      return "find other processes on " + t.host + " and free its cores; pin the ranks";
     case Cause::kSlowLink:
       return host ? "check the network card of " + t.host + ": link speed, error counters, cable"
                   : "check link speed and error counters of " + t.gpu + " (NVLink, PCIe, NIC)";
-    case Cause::kCongestion: return "look at congestion counters of the switches between these hosts; move or shape other traffic";
-    case Cause::kStageImbalance: return "move layers off this stage, so that all stages compute equally long";
-    case Cause::kSequenceImbalance: return "balance batches by the sum of squared sequence lengths, over replicas and microbatches";
-    case Cause::kExpertImbalance: return "balance the experts: auxiliary loss, capacity factor, or move hot experts to different ranks";
-    case Cause::kCopy: return "check PCIe generation and width of " + t.gpu + ", and whether its host buffers are pinned";
-    case Cause::kCheckpoint: return "write checkpoints asynchronously, or less often";
-    case Cause::kCommon: return "look for what changed for the whole job at that step: power cap, code, data, other jobs";
+    case Cause::kCongestion:
+      return "look at congestion counters of the switches between these hosts; move or shape other traffic";
+    case Cause::kStageImbalance:
+      return "move layers off this stage, so that all stages compute equally long";
+    case Cause::kSequenceImbalance:
+      return "balance batches by the sum of squared sequence lengths, over replicas and microbatches";
+    case Cause::kExpertImbalance:
+      return "balance the experts: auxiliary loss, capacity factor, or move hot experts to different ranks";
+    case Cause::kCopy:
+      return "check PCIe generation and width of " + t.gpu + ", and whether its host buffers are pinned";
+    case Cause::kCheckpoint:
+      return "write checkpoints asynchronously, or less often";
+    case Cause::kCommon:
+      return "look for what changed for the whole job at that step: power cap, code, data, other jobs";
     case Cause::kUnknown:
-    case Cause::kVictim: return "";
+    case Cause::kVictim:
+      return "";
   }
   return "";
 }
@@ -43,38 +63,64 @@ std::string FixVerb(Cause cause, CulpritKind kind, const ActionTarget& t) {
   const bool host = kind == CulpritKind::kHost;
   switch (cause) {
     case Cause::kGpuClock:
-    case Cause::kGpuMemory: return host ? "drain " + t.host : "replace " + t.gpu;
-    case Cause::kContention: return "separate communication from compute on " + t.gpu;
-    case Cause::kHostLaunch: return "speed up the host of " + t.ranks;
-    case Cause::kDataLoader: return "feed " + t.ranks + " in time";
-    case Cause::kHostPause: return kind == CulpritKind::kJob ? "align the stops of all ranks" : "stop the pauses of " + t.ranks;
-    case Cause::kHostAllocator: return "reserve memory ahead on " + t.ranks;
-    case Cause::kCpuContention: return "free the CPUs of " + t.host;
-    case Cause::kSlowLink: return host ? "repair the network card of " + t.host : "repair the link of " + (kind == CulpritKind::kGroup ? t.ranks : t.gpu);
-    case Cause::kCongestion: return "clear the paths between hosts";
-    case Cause::kStageImbalance: return "even out the stages";
-    case Cause::kSequenceImbalance: return "balance sequence lengths";
-    case Cause::kExpertImbalance: return "balance the experts";
-    case Cause::kCopy: return "repair PCIe of " + t.gpu;
-    case Cause::kCheckpoint: return "write checkpoints asynchronously";
-    case Cause::kCommon: return "undo the change";
+    case Cause::kGpuMemory:
+      return host ? "drain " + t.host : "replace " + t.gpu;
+    case Cause::kContention:
+      return "separate communication from compute on " + t.gpu;
+    case Cause::kHostLaunch:
+      return "speed up the host of " + t.ranks;
+    case Cause::kDataLoader:
+      return "feed " + t.ranks + " in time";
+    case Cause::kHostPause:
+      return kind == CulpritKind::kJob ? "align the stops of all ranks" : "stop the pauses of " + t.ranks;
+    case Cause::kHostAllocator:
+      return "reserve memory ahead on " + t.ranks;
+    case Cause::kCpuContention:
+      return "free the CPUs of " + t.host;
+    case Cause::kSlowLink:
+      return host ? "repair the network card of " + t.host
+                  : "repair the link of " + (kind == CulpritKind::kGroup ? t.ranks : t.gpu);
+    case Cause::kCongestion:
+      return "clear the paths between hosts";
+    case Cause::kStageImbalance:
+      return "even out the stages";
+    case Cause::kSequenceImbalance:
+      return "balance sequence lengths";
+    case Cause::kExpertImbalance:
+      return "balance the experts";
+    case Cause::kCopy:
+      return "repair PCIe of " + t.gpu;
+    case Cause::kCheckpoint:
+      return "write checkpoints asynchronously";
+    case Cause::kCommon:
+      return "undo the change";
     case Cause::kUnknown:
-    case Cause::kVictim: return "make " + t.ranks + " like its peers";
+    case Cause::kVictim:
+      return "make " + t.ranks + " like its peers";
   }
   return "";
 }
 
 std::string CauseInWords(const std::string& cause) {
   static constexpr std::pair<std::string_view, std::string_view> kWords[] = {
-      {"gpu_clock", "GPU clock"},           {"gpu_memory", "GPU memory"},
-      {"contention", "contention on the GPU"}, {"host_launch", "slow launches"},
-      {"data_loader", "data loader"},       {"host_pause", "host pauses"},
-      {"host_allocator", "allocation"},     {"cpu_contention", "CPU contention"},
-      {"slow_link", "slow link"},           {"congestion", "network congestion"},
-      {"stage_imbalance", "stage size"},    {"sequence_imbalance", "sequence lengths"},
-      {"expert_imbalance", "expert load"},  {"copy", "slow copies"},
-      {"checkpoint", "checkpoints"},        {"common", "slower everywhere"},
-      {"victim", "waits only"},             {"unknown", "cause unknown"}};
+      {"gpu_clock", "GPU clock"},
+      {"gpu_memory", "GPU memory"},
+      {"contention", "contention on the GPU"},
+      {"host_launch", "slow launches"},
+      {"data_loader", "data loader"},
+      {"host_pause", "host pauses"},
+      {"host_allocator", "allocation"},
+      {"cpu_contention", "CPU contention"},
+      {"slow_link", "slow link"},
+      {"congestion", "network congestion"},
+      {"stage_imbalance", "stage size"},
+      {"sequence_imbalance", "sequence lengths"},
+      {"expert_imbalance", "expert load"},
+      {"copy", "slow copies"},
+      {"checkpoint", "checkpoints"},
+      {"common", "slower everywhere"},
+      {"victim", "waits only"},
+      {"unknown", "cause unknown"}};
   for (const auto& [name, words] : kWords) {
     if (name == cause) return std::string(words);
   }

@@ -11,7 +11,7 @@ namespace lockstep::report {
 
 // Whom it lies with, as a person finds it: "GPU 3 of node7", "node7", "stage 2", …
 struct ActionTarget {
-  std::string gpu;    // the first rank's GPU and host; empty where there is no rank
+  std::string gpu;  // the first rank's GPU and host; empty where there is no rank
   std::string host;
   std::string ranks;  // "rank 3", "ranks 3, 4 and 2 more"
 };

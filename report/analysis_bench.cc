@@ -1,5 +1,5 @@
-// The whole analysis of a capture beside its floor, measured in one run: one sweep over every device row that adds up
-// what kernels, communication and copies took.
+// The whole analysis of a capture beside its floor, measured in one run: one sweep over every device row that
+// adds up what kernels, communication and copies took.
 //
 // Input: 8 simulated ranks captured for 2 s; LOCKSTEP_BENCH_TRACES names a folder of real traces instead.
 #include <benchmark/benchmark.h>
@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "aggregator/trace/readers.h"
 #include "analysis/explain/diagnosis.h"
 #include "analysis/replay/prepared.h"
 #include "analysis/time/time_partition.h"
 #include "report/report.h"
-#include "aggregator/trace/readers.h"
 #include "scenario/generator.h"
 #include "sim/engine/dry_run.h"
 #include "tests/support/sim_capture.h"
@@ -43,7 +43,8 @@ const store::Capture& Input() {
 // Device rows and host calls: what the analysis reads.
 int64_t Rows() {
   int64_t rows = 0;
-  for (const store::RankData& r : Input().ranks) rows += static_cast<int64_t>(r.activities.size() + r.api_calls.size());
+  for (const store::RankData& r : Input().ranks)
+    rows += static_cast<int64_t>(r.activities.size() + r.api_calls.size());
   return rows;
 }
 
@@ -93,7 +94,8 @@ BENCHMARK(WriteReport)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 // ---- large jobs: ranks, steps, threads
 
-// About 40 device units per rank and step, no host calls; one rank 5 % slow. The last one is kept: they are large.
+// About 40 device units per rank and step, no host calls; one rank 5 % slow. The last one is kept: they are
+// large.
 const store::Capture& LargeJob(int64_t ranks, int64_t steps) {
   static store::Capture* kept = nullptr;
   static int64_t kept_ranks = 0, kept_steps = 0;
@@ -156,8 +158,12 @@ void LargeReport(benchmark::State& state) {
 }
 
 void LargeJobs(benchmark::internal::Benchmark* bench) {
-  for (const auto& [ranks, steps] : {std::pair(1024, 1), std::pair(9984, 1), std::pair(1024, 20)}) bench->Args({ranks, steps, 1});
-  bench->Args({9984, 1, 2})->ArgNames({"ranks", "steps", "threads"})->Unit(benchmark::kMillisecond)->UseRealTime();
+  for (const auto& [ranks, steps] : {std::pair(1024, 1), std::pair(9984, 1), std::pair(1024, 20)})
+    bench->Args({ranks, steps, 1});
+  bench->Args({9984, 1, 2})
+      ->ArgNames({"ranks", "steps", "threads"})
+      ->Unit(benchmark::kMillisecond)
+      ->UseRealTime();
 }
 BENCHMARK(LargeSweep)->Apply(LargeJobs);
 BENCHMARK(LargeVerdict)->Apply(LargeJobs);

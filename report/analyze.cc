@@ -3,13 +3,13 @@
 #include <regex>
 #include <utility>
 
-#include "capture/infer/infer_groups.h"
 #include "analysis/explain/diagnosis.h"
 #include "analysis/replay/prepared.h"
 #include "analysis/time/time_partition.h"
+#include "base/parallel.h"
+#include "capture/infer/infer_groups.h"
 #include "report/report.h"
 #include "report/rows.h"
-#include "base/parallel.h"
 
 namespace lockstep::report {
 namespace {
@@ -17,10 +17,11 @@ namespace {
 Analysis AnalyzeFinished(const store::Capture& capture, unsigned asked) {
   const unsigned threads = ThreadCount(asked);
   analysis::Prepared p(capture, threads);
-  // The verdict takes most of the time and shares nothing with the rest but what is read-only by now. (Without a thread to spare
-  // it runs where it is asked for.)
+  // The verdict takes most of the time and shares nothing with the rest but what is read-only by now.
+  // (Without a thread to spare it runs where it is asked for.)
   const auto policy = threads > 1 ? std::launch::async | std::launch::deferred : std::launch::deferred;
-  std::future<analysis::Diagnosis> verdict = std::async(policy, [&p] { return analysis::Diagnose(p.input()); });
+  std::future<analysis::Diagnosis> verdict =
+      std::async(policy, [&p] { return analysis::Diagnose(p.input()); });
   std::vector<analysis::TimePartition> partitions(capture.ranks.size());
   ParallelFor(threads, capture.ranks.size(), [&](unsigned, size_t r) {
     partitions[r] = analysis::PartitionTime(capture, capture.ranks[r], p.times.parts[r]);
@@ -71,7 +72,8 @@ store::Capture WithCommunication(const store::Capture& capture, const std::regex
   }
   for (store::RankData& rank : copy.ranks) {
     for (store::DeviceActivity& a : rank.activities) {
-      if (a.kind == store::ActivityKind::kKernel && a.name.value() < named.size() && named[a.name.value()] != 0) {
+      if (a.kind == store::ActivityKind::kKernel && a.name.value() < named.size() &&
+          named[a.name.value()] != 0) {
         a.communication = true;
       }
     }
@@ -86,14 +88,16 @@ store::Capture WithCommunication(const store::Capture& capture, const std::regex
 Analysis Analyze(const store::Capture& capture, const AnalyzeOptions& options) {
   if (options.communication_pattern.empty()) return AnalyzeFinished(capture, options.threads);
   try {
-    auto copy = std::make_shared<const store::Capture>(WithCommunication(capture, std::regex(options.communication_pattern)));
+    auto copy = std::make_shared<const store::Capture>(
+        WithCommunication(capture, std::regex(options.communication_pattern)));
     Analysis out = AnalyzeFinished(*copy, options.threads);
     out.reclassified = std::move(copy);
     return out;
   } catch (const std::regex_error&) {
     Analysis out = AnalyzeFinished(capture, options.threads);
-    out.report.capture.notes.push_back("'" + options.communication_pattern +
-                                       "' is no regular expression; the rule for communication kernels was left out");
+    out.report.capture.notes.push_back(
+        "'" + options.communication_pattern +
+        "' is no regular expression; the rule for communication kernels was left out");
     return out;
   }
 }

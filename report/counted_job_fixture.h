@@ -1,4 +1,5 @@
-// For tests: written jobs with their reports, and what plain counting makes of a written job. Unions are counted microsecond by microsecond.
+// For tests: written jobs with their reports, and what plain counting makes of a written job. Unions are
+// counted microsecond by microsecond.
 #ifndef LOCKSTEP_AGGREGATOR_REPORT_COUNTED_JOB_FIXTURE_H_
 #define LOCKSTEP_AGGREGATOR_REPORT_COUNTED_JOB_FIXTURE_H_
 
@@ -8,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "gtest/gtest.h"
 #include "report/report.h"
 #include "report/written_job_fixture.h"
-#include "gtest/gtest.h"
 #include "tests/support/report_check.h"
 
 namespace lockstep::report {
@@ -78,7 +79,9 @@ inline Clock Marked(const WrittenJob& job, size_t rank, const std::function<bool
   return clock;
 }
 
-inline bool IsCompute(const WrittenOp& op) { return op.kind == store::ActivityKind::kKernel && !op.communication; }
+inline bool IsCompute(const WrittenOp& op) {
+  return op.kind == store::ActivityKind::kKernel && !op.communication;
+}
 inline bool IsMemory(const WrittenOp& op) { return op.kind != store::ActivityKind::kKernel; }
 
 inline int64_t LatestStart(const WrittenCollective& c) {
@@ -104,7 +107,8 @@ inline int64_t WaitOf(const WrittenCollective& c, size_t member) {
   return std::clamp<int64_t>(needed - own.start, 0, own.length());
 }
 
-// Whom the others waited for: who stayed shortest; where only some wait, the one who caused it. Negative: nobody.
+// Whom the others waited for: who stayed shortest; where only some wait, the one who caused it. Negative:
+// nobody.
 inline int LastArriver(const WrittenCollective& c) {
   if (c.root < 0) {
     size_t last = 0;
@@ -127,7 +131,8 @@ inline int LastArriver(const WrittenCollective& c) {
 }
 
 // The four factors from unions by rank, in the unit of `elapsed`.
-inline void ExpectFactors(const EfficiencyFactors& row, const std::vector<double>& compute, const std::vector<double>& active, double elapsed) {
+inline void ExpectFactors(const EfficiencyFactors& row, const std::vector<double>& compute,
+                          const std::vector<double>& active, double elapsed) {
   double sum = 0, most = 0, most_active = 0;
   for (size_t i = 0; i < compute.size(); ++i) {
     sum += compute[i];

@@ -30,8 +30,10 @@ std::vector<std::string> DeviceNotes(const store::Capture& capture, const std::v
   std::vector<std::string> notes;
   if (by_name.size() > 1) {
     std::vector<std::string> kinds;
-    for (const auto& [name, ranks] : by_name) kinds.push_back(absl::StrCat(name, " (", RankList(ranks, kRanksNamed), ")"));
-    notes.push_back(absl::StrCat("the ranks do not run on the same kind of device: ", absl::StrJoin(kinds, ", ")));
+    for (const auto& [name, ranks] : by_name)
+      kinds.push_back(absl::StrCat(name, " (", RankList(ranks, kRanksNamed), ")"));
+    notes.push_back(
+        absl::StrCat("the ranks do not run on the same kind of device: ", absl::StrJoin(kinds, ", ")));
   }
   for (const auto& [device, ranks] : by_device) {
     if (ranks.size() < 2) continue;

@@ -9,8 +9,8 @@
 
 namespace lockstep::report {
 
-// Ranks on devices of different kinds, several ranks on one device. Says nothing of ranks whose device is not known. `hosts`: the
-// names of the capture's hosts.
+// Ranks on devices of different kinds, several ranks on one device. Says nothing of ranks whose device is not
+// known. `hosts`: the names of the capture's hosts.
 std::vector<std::string> DeviceNotes(const store::Capture& capture, const std::vector<std::string>& hosts);
 
 }  // namespace lockstep::report

@@ -27,18 +27,23 @@ std::vector<std::string> NotesOf(std::vector<store::RankData> ranks) {
 }
 
 TEST(DeviceNotes, AUniformJobNeedsNone) {
-  EXPECT_THAT(NotesOf({Rank(0, "H100", "GPU-a"), Rank(1, "H100", "GPU-b"), Rank(2, "H100", "GPU-a", 1)}), IsEmpty());
+  EXPECT_THAT(NotesOf({Rank(0, "H100", "GPU-a"), Rank(1, "H100", "GPU-b"), Rank(2, "H100", "GPU-a", 1)}),
+              IsEmpty());
   EXPECT_THAT(NotesOf({Rank(0, "", ""), Rank(1, "", "")}), IsEmpty());
 }
 
 TEST(DeviceNotes, DevicesOfDifferentKindsAreNamedWithTheirRanks) {
-  EXPECT_THAT(NotesOf({Rank(0, "H100", "GPU-a"), Rank(1, "A100", "GPU-b"), Rank(2, "H100", "GPU-c"), Rank(3, "", "")}),
-              ElementsAre("the ranks do not run on the same kind of device: A100 (rank 1), H100 (ranks 0, 2)"));
+  EXPECT_THAT(
+      NotesOf(
+          {Rank(0, "H100", "GPU-a"), Rank(1, "A100", "GPU-b"), Rank(2, "H100", "GPU-c"), Rank(3, "", "")}),
+      ElementsAre("the ranks do not run on the same kind of device: A100 (rank 1), H100 (ranks 0, 2)"));
 }
 
 TEST(DeviceNotes, RanksOnOneDeviceAreNamed) {
-  EXPECT_THAT(NotesOf({Rank(0, "H100", "GPU-a"), Rank(1, "H100", "GPU-a"), Rank(2, "H100", "GPU-a", 1)}),
-              ElementsAre("ranks 0, 1 share one device of node0 (GPU-a): the kernels of one wait for those of the other"));
+  EXPECT_THAT(
+      NotesOf({Rank(0, "H100", "GPU-a"), Rank(1, "H100", "GPU-a"), Rank(2, "H100", "GPU-a", 1)}),
+      ElementsAre(
+          "ranks 0, 1 share one device of node0 (GPU-a): the kernels of one wait for those of the other"));
 }
 
 TEST(DeviceNotes, ARankThatCameBackDoesNotShareWithItself) {

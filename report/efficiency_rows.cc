@@ -20,8 +20,8 @@ Nanos Elapsed(const RowInput& in) {
   return first < last ? last - first : Nanos();
 }
 
-// What the dependencies alone allow: in a typical job (the pipeline's bubble, the order of collectives), and what of that
-// stragglers take.
+// What the dependencies alone allow: in a typical job (the pipeline's bubble, the order of collectives), and
+// what of that stragglers take.
 void AddSerialisation(const analysis::Diagnosis& d, double most_compute, double elapsed, EfficiencyRow& row) {
   if (d.step_ns <= 0 || d.transfer_free_step_ns <= 0) return;
   row.transfer = d.transfer_free_step_ns / d.step_ns;
@@ -31,10 +31,13 @@ void AddSerialisation(const analysis::Diagnosis& d, double most_compute, double 
   row.serialisation_stragglers = *row.serialisation / *row.serialisation_typical;
 }
 
-void AddGroups(const RowInput& in, std::span<const Nanos> compute, std::span<const Nanos> active, Nanos elapsed, EfficiencyRow& row) {
+void AddGroups(const RowInput& in, std::span<const Nanos> compute, std::span<const Nanos> active,
+               Nanos elapsed, EfficiencyRow& row) {
   std::vector<std::vector<uint32_t>> members(in.capture.groups.size());
   for (const align::Instance& instance : in.matches.instances) {
-    if (!instance.complete || instance.group >= members.size() || instance.members.size() <= members[instance.group].size()) continue;
+    if (!instance.complete || instance.group >= members.size() ||
+        instance.members.size() <= members[instance.group].size())
+      continue;
     members[instance.group].clear();
     for (const align::Member& m : instance.members) members[instance.group].push_back(m.rank_index);
   }
@@ -54,7 +57,9 @@ void AddGroups(const RowInput& in, std::span<const Nanos> compute, std::span<con
 
 }  // namespace
 
-EfficiencyFactors ToRow(const analysis::Efficiency& e) { return {e.parallel, e.load_balance, e.communication, e.orchestration}; }
+EfficiencyFactors ToRow(const analysis::Efficiency& e) {
+  return {e.parallel, e.load_balance, e.communication, e.orchestration};
+}
 
 EfficiencyRow MakeEfficiencyRow(const RowInput& in) {
   EfficiencyRow row;
@@ -70,15 +75,18 @@ EfficiencyRow MakeEfficiencyRow(const RowInput& in) {
   row.load_balance_stage = split.stage;
   row.load_balance_data = split.data;
   row.load_balance_tensor = split.tensor;
-  AddSerialisation(in.diagnosis, static_cast<double>(std::max_element(compute.begin(), compute.end())->ns()), static_cast<double>(elapsed.ns()), row);
-  if (in.diagnosis.has_ideal && in.diagnosis.step_ns > 0) row.critical_communication_ns_per_step = in.diagnosis.critical_communication_ns;
+  AddSerialisation(in.diagnosis, static_cast<double>(std::max_element(compute.begin(), compute.end())->ns()),
+                   static_cast<double>(elapsed.ns()), row);
+  if (in.diagnosis.has_ideal && in.diagnosis.step_ns > 0)
+    row.critical_communication_ns_per_step = in.diagnosis.critical_communication_ns;
   AddGroups(in, compute, active, elapsed, row);
   return row;
 }
 
 void AddRankEfficiencies(const RowInput& in, std::vector<RankRow>& rows) {
   const auto elapsed = static_cast<double>(Elapsed(in).ns());
-  for (size_t r = 0; r < rows.size() && elapsed > 0; ++r) rows[r].parallel_efficiency = static_cast<double>(in.partitions[r].compute.ns()) / elapsed;
+  for (size_t r = 0; r < rows.size() && elapsed > 0; ++r)
+    rows[r].parallel_efficiency = static_cast<double>(in.partitions[r].compute.ns()) / elapsed;
 }
 
 }  // namespace lockstep::report

@@ -276,8 +276,10 @@ absl::Status WriteJson(const Report& report, store::ByteSink& sink) {
   WriteCapture(out, report.capture);
   WriteArray(out, "ranks", report.ranks, [&](const RankRow& r) { WriteRank(out, r); });
   WriteArray(out, "steps", report.steps, [&](const StepRow& s) { WriteStep(out, s); });
-  WriteArray(out, "step_breakdown", report.step_breakdown, [&](const BreakdownRow& b) { WriteBreakdown(out, b); });
-  WriteArray(out, "collectives", report.collectives, [&](const CollectiveRow& c) { WriteCollective(out, c); });
+  WriteArray(out, "step_breakdown", report.step_breakdown,
+             [&](const BreakdownRow& b) { WriteBreakdown(out, b); });
+  WriteArray(out, "collectives", report.collectives,
+             [&](const CollectiveRow& c) { WriteCollective(out, c); });
   WriteSlowdown(out, report.slowdown);
   WriteArray(out, "stragglers", report.stragglers, [&](const StragglerRow& s) { WriteStraggler(out, s); });
   WriteTail(out, report);

@@ -1,7 +1,7 @@
 // The report as a value. Names and meaning are those of report.json in docs/formats/report.md.
 //
-// Filled by Analyze (report.h), printed by the JSON and text writers. A plain value: copyable, any thread. nullopt is the
-// document's null: unknown, never 0.
+// Filled by Analyze (report.h), printed by the JSON and text writers. A plain value: copyable, any thread.
+// nullopt is the document's null: unknown, never 0.
 #ifndef LOCKSTEP_AGGREGATOR_REPORT_MODEL_H_
 #define LOCKSTEP_AGGREGATOR_REPORT_MODEL_H_
 
@@ -81,13 +81,15 @@ struct RankRow {
   Nanos unsplit;
   std::optional<Nanos> wait_by_clock;
   Nanos caused_wait;  // waiting of other ranks that this one ended by arriving last, in the used steps
-  // Begin of its steps after that on the earliest rank (median); of its first stamp in an import without step ranges.
+  // Begin of its steps after that on the earliest rank (median); of its first stamp in an import without step
+  // ranges.
   std::optional<Nanos> late_from_before;
   std::optional<double> gpu_utilization, sm_efficiency, achieved_occupancy, tensor_core_fraction;
-  // The step gets this much shorter with the rank made typical; nullopt where that was not replayed since it is at most the second.
+  // The step gets this much shorter with the rank made typical; nullopt where that was not replayed since it
+  // is at most the second.
   std::optional<double> gain_ns_per_step, gain_at_most_ns_per_step;
   std::optional<double> parallel_efficiency;  // compute over what elapsed for all ranks together
-  std::string source_file;  // of an import; not in the document
+  std::string source_file;                    // of an import; not in the document
 };
 
 // parallel == load_balance * communication * orchestration.
@@ -138,11 +140,12 @@ struct Range {
   double high = 0;
 };
 
-// Without an ideal step (analysis/diagnosis.h) only step_ns and the floor are known. ratio is below 1 by no more than the floor.
+// Without an ideal step (analysis/diagnosis.h) only step_ns and the floor are known. ratio is below 1 by no
+// more than the floor.
 struct SlowdownRow {
   std::optional<double> step_ns, ideal_step_ns, ratio, lost_ns_per_step;
   std::optional<double> noise_floor_ns_per_step;  // nullopt with fewer than 3 steps
-  std::optional<Range> interval;  // of ratio
+  std::optional<Range> interval;                  // of ratio
   std::optional<double> noise_ns_per_step, unlisted_ns_per_step, unexplained_ns_per_step;
 };
 
@@ -160,7 +163,8 @@ struct StragglerRow {
   std::optional<int64_t> since_step;
   std::optional<int64_t> until_step;  // nullopt: up to the last one
   double affected_steps = 1;          // part of the steps
-  // Its own work beyond its peers', per step: before since_step, where the window holds that, and in the affected steps.
+  // Its own work beyond its peers', per step: before since_step, where the window holds that, and in the
+  // affected steps.
   std::optional<double> excess_before_ns, excess_since_ns;
   double caused_wait_ns_per_step = 0;
   std::vector<std::string> evidence;
@@ -193,7 +197,7 @@ struct WaitingRow {
     uint32_t causer, victim;  // into places
     double wait_ns_per_step;
   };
-  std::vector<Cell> cells;      // by causer, then victim; what is next to nothing is left out
+  std::vector<Cell> cells;  // by causer, then victim; what is next to nothing is left out
 };
 
 struct EfficiencyRow {

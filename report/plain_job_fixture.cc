@@ -22,7 +22,8 @@ double LevelOf(const Lengths& lengths, size_t r, size_t i) {
 double TypicalOf(const Lengths& lengths, size_t i, const std::vector<size_t>& without) {
   std::vector<double> levels;
   for (size_t r = 0; r < lengths.size(); ++r) {
-    if (std::find(without.begin(), without.end(), r) == without.end()) levels.push_back(LevelOf(lengths, r, i));
+    if (std::find(without.begin(), without.end(), r) == without.end())
+      levels.push_back(LevelOf(lengths, r, i));
   }
   return MiddleOf(levels);
 }
@@ -40,7 +41,9 @@ double MiddleOf(std::vector<double> v) {
 
 PlainJob Uniform(int ranks, int used, int kernels) {
   PlainJob job{.ranks = ranks, .steps = used + 1, .kernels = kernels};
-  job.lengths.assign(static_cast<size_t>(ranks), std::vector(static_cast<size_t>(job.steps), std::vector<int>(static_cast<size_t>(kernels), 0)));
+  job.lengths.assign(
+      static_cast<size_t>(ranks),
+      std::vector(static_cast<size_t>(job.steps), std::vector<int>(static_cast<size_t>(kernels), 0)));
   for (auto& rank : job.lengths) {
     for (auto& step : rank) {
       for (int i = 0; i < kernels; ++i) step[static_cast<size_t>(i)] = 200 + 40 * i;
@@ -81,7 +84,8 @@ store::Capture CaptureOf(const PlainJob& job) {
   int64_t begin = 0;
   for (size_t k = 0; k < job.transfers.size(); ++k) {
     std::vector<int64_t> came;
-    for (const auto& rank : job.lengths) came.push_back(std::accumulate(rank[k].begin(), rank[k].end(), begin) + kGapUs * (job.kernels + 1));
+    for (const auto& rank : job.lengths)
+      came.push_back(std::accumulate(rank[k].begin(), rank[k].end(), begin) + kGapUs * (job.kernels + 1));
     const int64_t end = *std::max_element(came.begin(), came.end()) + job.transfers[k];
     for (int r = 0; r < job.ranks; ++r) {
       store::RankTimeline& rank = t.Rank(r);
@@ -91,9 +95,13 @@ store::Capture CaptureOf(const PlainJob& job) {
         at += kGapUs + length;
       }
       const int64_t start = came[static_cast<size_t>(r)];
-      rank.Communication({.group = world, .source = store::MatchSource::kNcclSequence, .sequence = static_cast<int64_t>(k), .bytes = 1 << 20},
+      rank.Communication({.group = world,
+                          .source = store::MatchSource::kNcclSequence,
+                          .sequence = static_cast<int64_t>(k),
+                          .bytes = 1 << 20},
                          static_cast<double>(start), static_cast<double>(end - start));
-      rank.Step(kFirstStep - 1 + static_cast<int>(k), static_cast<double>(begin + 1), static_cast<double>(end - begin - 1));
+      rank.Step(kFirstStep - 1 + static_cast<int>(k), static_cast<double>(begin + 1),
+                static_cast<double>(end - begin - 1));
     }
     begin = end;
   }
@@ -109,9 +117,12 @@ Lengths LengthsOf(const PlainJob& job) {
   return out;
 }
 
-std::vector<double> TransfersOf(const PlainJob& job) { return {job.transfers.begin() + 1, job.transfers.end()}; }
+std::vector<double> TransfersOf(const PlainJob& job) {
+  return {job.transfers.begin() + 1, job.transfers.end()};
+}
 
-std::vector<double> StepsOf(const PlainJob& job, const Lengths& lengths, const std::vector<double>& transfers) {
+std::vector<double> StepsOf(const PlainJob& job, const Lengths& lengths,
+                            const std::vector<double>& transfers) {
   std::vector<double> steps;
   for (size_t k = 0; k < transfers.size(); ++k) {
     double most = 0;
@@ -121,7 +132,8 @@ std::vector<double> StepsOf(const PlainJob& job, const Lengths& lengths, const s
   return steps;
 }
 
-void Scale(Lengths& lengths, const Lengths& observed, const std::vector<size_t>& ranks, const std::vector<size_t>& without) {
+void Scale(Lengths& lengths, const Lengths& observed, const std::vector<size_t>& ranks,
+           const std::vector<size_t>& without) {
   for (size_t r : ranks) {
     for (size_t i = 0; i < observed[r][0].size(); ++i) {
       const double typical = TypicalOf(observed, i, without), level = LevelOf(observed, r, i);
@@ -159,7 +171,8 @@ Computed Compute(const PlainJob& job) {
       double most = 0, last = 0;
       for (const auto& other : observed) most = std::max(most, Sum(other[k]));
       for (const auto& other : observed) last += Sum(other[k]) == most ? 1 : 0;
-      if (Sum(observed[r][k]) == most) c.bounds[r] += 1000 * (most - Sum(fixed[r][k])) / last / static_cast<double>(steps);
+      if (Sum(observed[r][k]) == most)
+        c.bounds[r] += 1000 * (most - Sum(fixed[r][k])) / last / static_cast<double>(steps);
     }
   }
   constexpr int kPoints = 2000;
@@ -173,7 +186,8 @@ Computed Compute(const PlainJob& job) {
       for (double b : beyond) most = std::max(most, way * b);
       double last = 0;
       for (double b : beyond) last += way * b == most ? 1 : 0;
-      for (size_t r = 0; r < ranks; ++r) c.lost[r][k] += way * beyond[r] == most ? 1000 * beyond[r] / last / kPoints : 0;
+      for (size_t r = 0; r < ranks; ++r)
+        c.lost[r][k] += way * beyond[r] == most ? 1000 * beyond[r] / last / kPoints : 0;
     }
   }
   return c;
@@ -206,12 +220,15 @@ std::vector<double> AllResamples(const std::vector<double>& per_step) {
 
 double PartAbove(const std::vector<double>& per_step, double floor) {
   const std::vector<double> all = AllResamples(per_step);
-  return static_cast<double>(std::count_if(all.begin(), all.end(), [&](double m) { return m > floor; })) / static_cast<double>(all.size());
+  return static_cast<double>(std::count_if(all.begin(), all.end(), [&](double m) { return m > floor; })) /
+         static_cast<double>(all.size());
 }
 
 void ExpectInterval(const Range& said, const std::vector<double>& per_step, double scale) {
   const std::vector<double> all = AllResamples(per_step);
-  const auto part = [&](auto take) { return static_cast<double>(std::count_if(all.begin(), all.end(), take)) / static_cast<double>(all.size()); };
+  const auto part = [&](auto take) {
+    return static_cast<double>(std::count_if(all.begin(), all.end(), take)) / static_cast<double>(all.size());
+  };
   const double slack = 1e-9 * std::abs(MeanOf(per_step) * scale) + 1e-9;
   EXPECT_LE(part([&](double m) { return m * scale < said.low - slack; }), 0.07);
   EXPECT_GE(part([&](double m) { return m * scale <= said.low + slack; }), 0.002);

@@ -1,6 +1,7 @@
-// For tests: jobs so plain that a few lines simulate them. Kernels one after the other, and an all-reduce of all ranks at the end of each
-// step; no host records. What if, the split and the ideal step are then sums and maxima, which Compute() takes from the lengths alone,
-// by the definitions in docs/analysis.md. Lengths are microseconds; results are nanoseconds.
+// For tests: jobs so plain that a few lines simulate them. Kernels one after the other, and an all-reduce of
+// all ranks at the end of each step; no host records. What if, the split and the ideal step are then sums and
+// maxima, which Compute() takes from the lengths alone, by the definitions in docs/analysis.md. Lengths are
+// microseconds; results are nanoseconds.
 #ifndef LOCKSTEP_AGGREGATOR_REPORT_PLAIN_JOB_H_
 #define LOCKSTEP_AGGREGATOR_REPORT_PLAIN_JOB_H_
 
@@ -8,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "report/model.h"
 #include "capture/model/capture.h"
+#include "report/model.h"
 
 namespace lockstep::report {
 
@@ -45,16 +46,18 @@ Lengths LengthsOf(const PlainJob& job);
 std::vector<double> TransfersOf(const PlainJob& job);  // [used step]
 
 // Of each used step.
-std::vector<double> StepsOf(const PlainJob& job, const Lengths& lengths, const std::vector<double>& transfers);
+std::vector<double> StepsOf(const PlainJob& job, const Lengths& lengths,
+                            const std::vector<double>& transfers);
 
 // The ranks' kernels scaled to what is typical: of the ranks that are not `without`.
-void Scale(Lengths& lengths, const Lengths& observed, const std::vector<size_t>& ranks, const std::vector<size_t>& without);
+void Scale(Lengths& lengths, const Lengths& observed, const std::vector<size_t>& ranks,
+           const std::vector<size_t>& without);
 
 struct Computed {
   std::vector<double> steps, levelled;
   double ideal = 0;
-  std::vector<double> gains, bounds;             // by rank
-  std::vector<std::vector<double>> lost;         // [rank][step]: integral over the way from typical to observed
+  std::vector<double> gains, bounds;      // by rank
+  std::vector<std::vector<double>> lost;  // [rank][step]: integral over the way from typical to observed
   double critical_communication = 0;
   double ideal_compute = 0, ideal_transfer = 0;
 };
@@ -73,7 +76,8 @@ double MiddleOf(std::vector<double> v);
 std::vector<double> AllResamples(const std::vector<double>& per_step);
 // Of them, the part above.
 double PartAbove(const std::vector<double>& per_step, double floor);
-// Whether these are the 2.5 % and 97.5 % quantiles of `scale` times the resamples' means, as well as 200 draws tell them.
+// Whether these are the 2.5 % and 97.5 % quantiles of `scale` times the resamples' means, as well as 200
+// draws tell them.
 void ExpectInterval(const Range& said, const std::vector<double>& per_step, double scale = 1);
 
 }  // namespace lockstep::report

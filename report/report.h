@@ -1,7 +1,7 @@
 // The report: one value that the text, JSON and HTML writers print, and the one call that makes it.
 //
-// Fields mirror report.json (docs/formats/report.md, schema lockstep.report/1); std::nullopt is the document's null:
-// unknown, never 0.
+// Fields mirror report.json (docs/formats/report.md, schema lockstep.report/1); std::nullopt is the
+// document's null: unknown, never 0.
 #ifndef LOCKSTEP_AGGREGATOR_REPORT_REPORT_H_
 #define LOCKSTEP_AGGREGATOR_REPORT_REPORT_H_
 
@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "analysis/prepare/steps.h"
+#include "base/files/byte_sink.h"
 #include "capture/align/clock_model.h"
 #include "capture/align/match.h"
-#include "analysis/prepare/steps.h"
-#include "report/model.h"
-#include "base/files/byte_sink.h"
 #include "capture/model/capture.h"
+#include "report/model.h"
 
 namespace lockstep::report {
 
@@ -25,14 +25,16 @@ struct AnalyzeOptions {
   unsigned threads = 0;  // 0: as many as the machine has; the bytes of the report are the same for any number
 };
 
-// Everything that is computed from a capture: what the report prints, and what the trace writers need besides.
+// Everything that is computed from a capture: what the report prints, and what the trace writers need
+// besides.
 struct Analysis {
   align::Matches matches;
   align::ClockModel clock;
   analysis::Steps steps;
   std::vector<int32_t> stage_of;  // by rank index: its pipeline stage, -1: unknown; empty without pipelines
   Report report;
-  // What `matches` and `steps` are of where a communication pattern made a capture of its own; null: the one that was given.
+  // What `matches` and `steps` are of where a communication pattern made a capture of its own; null: the one
+  // that was given.
   std::shared_ptr<const store::Capture> reclassified;
 };
 
@@ -40,15 +42,16 @@ struct Analysis {
 Analysis Analyze(const store::Capture& capture, const AnalyzeOptions& options = {});
 
 struct TextOptions {
-  int width = 100;    // columns of the terminal
+  int width = 100;  // columns of the terminal
   bool color = false;
-  int top = 5;        // rows of each list, at most 8
+  int top = 5;  // rows of each list, at most 8
   // How a command line names this capture (a folder, an id, a file); empty: no commands are printed.
   std::string source;
   bool has_traces = false;  // `source` is a capture's folder, with merged.pftrace in it
 };
-// For a person on call, in 20 lines of 100 columns (more where the terminal is narrower): the first two are enough to page the right
-// one. What does not fit is left out, least important first; the document has all of it.
+// For a person on call, in 20 lines of 100 columns (more where the terminal is narrower): the first two are
+// enough to page the right one. What does not fit is left out, least important first; the document has all of
+// it.
 std::string RenderText(const Report& report, const TextOptions& options = {});
 
 // The first sentence of that text: who it is, how sure, and what fixing it gains.

@@ -1,13 +1,14 @@
-// The numbers of the report's `capture` (window, clocks, matching, losses) against what was written, and against true clocks.
+// The numbers of the report's `capture` (window, clocks, matching, losses) against what was written, and
+// against true clocks.
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <random>
 #include <set>
 
-#include "report/report.h"
 #include "capture/model/timeline_builder_fixture.h"
 #include "gtest/gtest.h"
+#include "report/report.h"
 #include "tests/support/report_check.h"
 
 namespace lockstep::report {
@@ -18,7 +19,8 @@ using store::TimelineBuilder;
 
 // ---- matching
 
-// All members leave an instance at once, 1 ms after the one before; who is not in `recorded` has no record of it.
+// All members leave an instance at once, 1 ms after the one before; who is not in `recorded` has no record of
+// it.
 struct Instance {
   std::vector<int> recorded;
   bool conflict = false;
@@ -44,7 +46,8 @@ void Write(Communicator& c, uint32_t stream, std::mt19937_64& random, TimelineBu
       const bool numbered = c.source == MatchSource::kNcclSequence || c.source == MatchSource::kGroupSequence;
       const int64_t bytes = c.instances[n].conflict && r == recorded[0] ? 4096 : 1024;
       const int64_t sequence = numbered ? static_cast<int64_t>(7 + n) : -1;
-      t.Rank(r).Communication({.group = group, .source = c.source, .sequence = sequence, .bytes = bytes}, start, end - start, stream);
+      t.Rank(r).Communication({.group = group, .source = c.source, .sequence = sequence, .bytes = bytes},
+                              start, end - start, stream);
       if (c.source != MatchSource::kGraph) continue;
       store::RankData& data = t.Rank(r).data();
       data.activities.back().detail = static_cast<uint32_t>(data.kernel_details.size());
@@ -54,7 +57,8 @@ void Write(Communicator& c, uint32_t stream, std::mt19937_64& random, TimelineBu
 }
 
 // Lost here and there, cut at the edges, sometimes contradictory.
-Communicator Drawn(const std::string& key, const std::vector<int>& members, MatchSource source, std::mt19937_64& random) {
+Communicator Drawn(const std::string& key, const std::vector<int>& members, MatchSource source,
+                   std::mt19937_64& random) {
   Communicator c{.key = key, .members = members, .source = source};
   const size_t count = 40;
   std::map<int, size_t> first, last;
@@ -66,7 +70,8 @@ Communicator Drawn(const std::string& key, const std::vector<int>& members, Matc
     Instance i{.conflict = n == 20 || n == 30};
     for (int r : members) {
       const bool in_window = n >= first[r] && n < last[r];
-      // Nothing is lost at the edges of a window, nor of those that contradict each other: what the window held stays known.
+      // Nothing is lost at the edges of a window, nor of those that contradict each other: what the window
+      // held stays known.
       const bool safe = n < 4 || n >= count - 4 || i.conflict;
       if (in_window && (safe || random() % 6 != 0)) i.recorded.push_back(r);
     }
@@ -80,8 +85,8 @@ struct Counted {
   std::map<int, int64_t> waited, transferred, unsplit, caused;  // by rank, microseconds
 };
 
-// Nobody needs a clock: who stayed shortest came last, and the others waited for what they stayed longer. Who lacks a member waited that
-// much at least, and how much more nobody knows.
+// Nobody needs a clock: who stayed shortest came last, and the others waited for what they stayed longer. Who
+// lacks a member waited that much at least, and how much more nobody knows.
 void AddTimes(const Instance& i, bool usable, bool complete, Counted& out) {
   const size_t last = static_cast<size_t>(std::min_element(i.stays.begin(), i.stays.end()) - i.stays.begin());
   for (size_t m = 0; m < i.recorded.size(); ++m) {
@@ -108,7 +113,8 @@ void Count(const Communicator& c, const std::set<int>& ranks, Counted& out) {
     }
     bool cut = false;
     for (int r : c.members) {
-      if (!ranks.contains(r) || std::find(i.recorded.begin(), i.recorded.end(), r) != i.recorded.end()) continue;
+      if (!ranks.contains(r) || std::find(i.recorded.begin(), i.recorded.end(), r) != i.recorded.end())
+        continue;
       bool before = false, after = false;
       for (size_t m = 0; m < c.instances.size(); ++m) {
         const auto& there = c.instances[m].recorded;
@@ -139,12 +145,14 @@ TEST(ReportCapture, MatchingCountsWhatWasWrittenByEachWayAndWhatLacksAMemberIsUn
     const int ranks = 4 + static_cast<int>(random() % 5);
     std::vector<int> all;
     for (int r = 0; r < ranks; ++r) all.push_back(r);
-    std::vector<Communicator> groups = {Drawn("by number", all, MatchSource::kNcclSequence, random),
-                                        Drawn("by the framework's", {0, 2, 3}, MatchSource::kGroupSequence, random),
-                                        // Rank 20 was never recorded.
-                                        Drawn("with one missing", {0, 1, 2, 20}, MatchSource::kNcclSequence, random)};
+    std::vector<Communicator> groups = {
+        Drawn("by number", all, MatchSource::kNcclSequence, random),
+        Drawn("by the framework's", {0, 2, 3}, MatchSource::kGroupSequence, random),
+        // Rank 20 was never recorded.
+        Drawn("with one missing", {0, 1, 2, 20}, MatchSource::kNcclSequence, random)};
     for (Instance& i : groups[2].instances) std::erase(i.recorded, 20);
-    const auto whole = [&](const char* key, std::vector<int> members, MatchSource source, store::GroupOrigin origin) {
+    const auto whole = [&](const char* key, std::vector<int> members, MatchSource source,
+                           store::GroupOrigin origin) {
       Communicator c{.key = key, .members = members, .source = source, .origin = origin};
       c.instances.assign(5 + random() % 20, {.recorded = members});
       groups.push_back(c);
@@ -177,7 +185,8 @@ TEST(ReportCapture, MatchingCountsWhatWasWrittenByEachWayAndWhatLacksAMemberIsUn
     EXPECT_EQ(said.unmatched, sum.unmatched);
     EXPECT_EQ(said.cut_by_window, sum.cut);
     EXPECT_EQ(said.partner_lost, sum.lost);
-    EXPECT_NEAR(said.matched_fraction.value(), static_cast<double>(sum.matched) / static_cast<double>(sum.matched + sum.unmatched), 1e-12);
+    EXPECT_NEAR(said.matched_fraction.value(),
+                static_cast<double>(sum.matched) / static_cast<double>(sum.matched + sum.unmatched), 1e-12);
     for (const RankRow& rank : report.ranks) {
       const int r = rank.rank.value();
       EXPECT_EQ(rank.wait, Nanos::Micros(sum.waited[r]));
@@ -185,7 +194,8 @@ TEST(ReportCapture, MatchingCountsWhatWasWrittenByEachWayAndWhatLacksAMemberIsUn
       EXPECT_EQ(rank.unsplit, Nanos::Micros(sum.unsplit[r]));
       EXPECT_EQ(rank.caused_wait, Nanos::Micros(sum.caused[r]));
     }
-    for (const uint64_t n : {sum.partial, sum.conflicts, sum.cut, sum.lost}) EXPECT_GT(n, 0u) << "what does not happen is not tested";
+    for (const uint64_t n : {sum.partial, sum.conflicts, sum.cut, sum.lost})
+      EXPECT_GT(n, 0u) << "what does not happen is not tested";
   }
 }
 
@@ -200,7 +210,8 @@ struct TrueClock {
 std::vector<store::ClockExchange> ExchangesOf(const TrueClock& clock, std::mt19937_64& random) {
   std::vector<store::ClockExchange> out;
   for (double at = 0; at < 3'000'000; at += 50'000) {
-    const double there = at + 20 + static_cast<double>(random() % 280), back = there + 10 + 20 + static_cast<double>(random() % 280);
+    const double there = at + 20 + static_cast<double>(random() % 280),
+                 back = there + 10 + 20 + static_cast<double>(random() % 280);
     out.push_back({.t1 = TimelineBuilder::At(clock.Local(at)),
                    .t2 = JobTime(TimelineBuilder::At(there).ns()),
                    .t3 = JobTime(TimelineBuilder::At(there + 10).ns()),
@@ -227,7 +238,8 @@ TEST(ReportCapture, TheWindowAndEveryHostsClockAreThoseThatWereWrittenWithinTheB
       for (size_t h = 0; h < hosts; ++h) came.push_back(20'000.0 * i + static_cast<double>(random() % 800));
       const double end = *std::max_element(came.begin(), came.end()) + 60;
       for (size_t h = 0; h < hosts; ++h) {
-        const double start = clocks[h].Local(came[h]), stop = clocks[h].Local(end + static_cast<double>(random() % 3));
+        const double start = clocks[h].Local(came[h]),
+                     stop = clocks[h].Local(end + static_cast<double>(random() % 3));
         t.Rank(members[h], "host" + std::to_string(h)).AllReduce(all, start, stop - start);
       }
     }
@@ -241,32 +253,42 @@ TEST(ReportCapture, TheWindowAndEveryHostsClockAreThoseThatWereWrittenWithinTheB
     ASSERT_EQ(row.clocks.size(), hosts);
     EXPECT_EQ(row.hosts, hosts);
     // A host's stamp on the job's clock, by what the rows say.
-    const auto middle = static_cast<double>(row.start_unix_ns.value()) + static_cast<double>(row.duration.value().ns() / 2);
+    const auto middle =
+        static_cast<double>(row.start_unix_ns.value()) + static_cast<double>(row.duration.value().ns() / 2);
     const auto to_job = [&](size_t h, HostTime at) {
-      const double offset = static_cast<double>(row.clocks[h].offset.value().ns()), drift = row.clocks[h].drift_ppm.value() * 1e-6;
+      const double offset = static_cast<double>(row.clocks[h].offset.value().ns()),
+                   drift = row.clocks[h].drift_ppm.value() * 1e-6;
       return middle + (static_cast<double>(at.ns() - static_cast<int64_t>(middle)) - offset) / (1 + drift);
     };
     const align::ClockModel& clock = analysis.clock;
     double first = 1e300, last = 0;
     for (size_t h = 0; h < hosts; ++h) {
       for (const HostTime at : {capture.ranks[h].window.start, capture.ranks[h].window.end}) {
-        EXPECT_NEAR(to_job(h, at), static_cast<double>(clock.ToJob(static_cast<uint32_t>(h), at).ns()), 2000) << "what all other numbers use";
+        EXPECT_NEAR(to_job(h, at), static_cast<double>(clock.ToJob(static_cast<uint32_t>(h), at).ns()), 2000)
+            << "what all other numbers use";
       }
       first = std::min(first, to_job(h, capture.ranks[h].window.start));
       last = std::max(last, to_job(h, capture.ranks[h].window.end));
     }
-    EXPECT_NEAR(first, static_cast<double>(*row.start_unix_ns), 2000) << "doubles of the epoch hold a quarter of a microsecond";
+    EXPECT_NEAR(first, static_cast<double>(*row.start_unix_ns), 2000)
+        << "doubles of the epoch hold a quarter of a microsecond";
     EXPECT_NEAR(last - first, static_cast<double>(row.duration->ns()), 2000);
     int64_t widest = 0;
     size_t references = 0, found = 0;
     for (size_t a = 0; a < hosts; ++a) {
       EXPECT_EQ(row.clocks[a].host, "host" + std::to_string(a));
       // One host's clock is the job's: it is neither ahead nor uncertain.
-      references += row.clocks[a].method == "none" && row.clocks[a].offset == Nanos() && row.clocks[a].bound == Nanos() ? 1 : 0;
+      references +=
+          row.clocks[a].method == "none" && row.clocks[a].offset == Nanos() && row.clocks[a].bound == Nanos()
+              ? 1
+              : 0;
       found += row.clocks[a].method != "none" && *row.clocks[a].bound > Nanos() ? 1 : 0;
       if (asked) {
-        const double truly = 1000 * (clocks[a].Local((middle - TimelineBuilder::kEpochNs) / 1000) - (middle - TimelineBuilder::kEpochNs) / 1000);
-        EXPECT_NEAR(static_cast<double>(row.clocks[a].offset->ns()), truly, static_cast<double>(row.clocks[a].bound->ns())) << "ahead of the job's clock";
+        const double truly = 1000 * (clocks[a].Local((middle - TimelineBuilder::kEpochNs) / 1000) -
+                                     (middle - TimelineBuilder::kEpochNs) / 1000);
+        EXPECT_NEAR(static_cast<double>(row.clocks[a].offset->ns()), truly,
+                    static_cast<double>(row.clocks[a].bound->ns()))
+            << "ahead of the job's clock";
         EXPECT_TRUE(row.clocks[a].method == "network" || row.clocks[a].method == "both");
       } else {
         EXPECT_NE(row.clocks[a].method, "network");
@@ -274,10 +296,13 @@ TEST(ReportCapture, TheWindowAndEveryHostsClockAreThoseThatWereWrittenWithinTheB
       for (size_t b = a + 1; b < hosts; ++b) {
         const int64_t bound = (row.clocks[a].bound.value() + row.clocks[b].bound.value()).ns();
         widest = std::max(widest, bound);
-        // The two clocks in the middle and at both ends of the window: what the rows say is as far apart as it truly is.
+        // The two clocks in the middle and at both ends of the window: what the rows say is as far apart as
+        // it truly is.
         for (const double at_us : {0.0, 600'000.0, 1'200'000.0, 3'000'000.0}) {
-          const double said_a = to_job(a, TimelineBuilder::At(clocks[a].Local(at_us))), said_b = to_job(b, TimelineBuilder::At(clocks[b].Local(at_us)));
-          EXPECT_LE(std::fabs(said_a - said_b), static_cast<double>(bound) + 1000) << "hosts " << a << " and " << b;
+          const double said_a = to_job(a, TimelineBuilder::At(clocks[a].Local(at_us))),
+                       said_b = to_job(b, TimelineBuilder::At(clocks[b].Local(at_us)));
+          EXPECT_LE(std::fabs(said_a - said_b), static_cast<double>(bound) + 1000)
+              << "hosts " << a << " and " << b;
         }
       }
     }
@@ -295,14 +320,20 @@ TEST(ReportCapture, OnOneClockTheWindowIsFromTheFirstStampToTheLast) {
     TimelineBuilder t;
     int64_t first = INT64_MAX, last = 0;
     for (int r = 0; r < 5; ++r) {
-      const int64_t begin = static_cast<int64_t>(random() % 900), length = 1 + static_cast<int64_t>(random() % 500);
+      const int64_t begin = static_cast<int64_t>(random() % 900),
+                    length = 1 + static_cast<int64_t>(random() % 500);
       t.Rank(r).Kernel("k", static_cast<double>(begin), static_cast<double>(length));
       // A kernel may outlive what the capture asked for.
-      t.Rank(r).data().window = {TimelineBuilder::At(static_cast<double>(begin) - 5), TimelineBuilder::At(static_cast<double>(begin + 20))};
+      t.Rank(r).data().window = {TimelineBuilder::At(static_cast<double>(begin) - 5),
+                                 TimelineBuilder::At(static_cast<double>(begin + 20))};
       first = std::min(first, begin - 5);
       last = std::max(last, begin + std::max<int64_t>(20, length));
-      t.Rank(r).data().losses.push_back({.stage = r % 2 == 0 ? "ring" : "wire", .kind = "kernel", .records = random() % 1000, .reason = "full",
-                                         .from = TimelineBuilder::At(static_cast<double>(begin)), .to = TimelineBuilder::At(static_cast<double>(begin + 7))});
+      t.Rank(r).data().losses.push_back({.stage = r % 2 == 0 ? "ring" : "wire",
+                                         .kind = "kernel",
+                                         .records = random() % 1000,
+                                         .reason = "full",
+                                         .from = TimelineBuilder::At(static_cast<double>(begin)),
+                                         .to = TimelineBuilder::At(static_cast<double>(begin + 7))});
       t.Rank(r).data().pid = 100 + r;
       t.Rank(r).data().device = DeviceId(static_cast<uint32_t>(r % 3));
     }

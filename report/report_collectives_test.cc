@@ -1,10 +1,11 @@
-// Every number of the report's collectives and efficiency counted out of what was written. Nothing here calls what makes the numbers.
+// Every number of the report's collectives and efficiency counted out of what was written. Nothing here calls
+// what makes the numbers.
 #include <map>
 #include <optional>
 #include <utility>
 
-#include "report/counted_job_fixture.h"
 #include "gmock/gmock.h"
+#include "report/counted_job_fixture.h"
 
 namespace lockstep::report {
 namespace {
@@ -74,17 +75,20 @@ void ExpectRow(const CollectiveRow& row, const Totals& t, CollectiveOp op, size_
   ASSERT_EQ(row.algbw_gbps.has_value(), t.moving > 0);
   const double algorithm = t.moving > 0 ? t.moved / t.moving : 0;
   EXPECT_NEAR(row.algbw_gbps.value_or(0), algorithm, 1e-9 * algorithm);
-  EXPECT_NEAR(row.busbw_gbps.value_or(0), BusFactorOf(op, static_cast<double>(ranks)) * algorithm, 1e-9 * algorithm);
+  EXPECT_NEAR(row.busbw_gbps.value_or(0), BusFactorOf(op, static_cast<double>(ranks)) * algorithm,
+              1e-9 * algorithm);
   std::vector<std::pair<int, uint64_t>> expected(t.last.begin(), t.last.end()), said;
-  std::stable_sort(expected.begin(), expected.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::stable_sort(expected.begin(), expected.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
   for (const CollectiveRow::Last& l : row.last_arrivals) said.emplace_back(l.rank.value(), l.count);
   EXPECT_THAT(said, ElementsAreArray(expected));
 }
 
 TEST(ReportCollectives, AreTheSumsMeansAndPercentilesOfTheirInstances) {
-  constexpr std::pair<CollectiveOp, const char*> kOps[] = {{CollectiveOp::kAllReduce, "all_reduce"}, {CollectiveOp::kAllGather, "all_gather"},
-                                                           {CollectiveOp::kReduceScatter, "reduce_scatter"}, {CollectiveOp::kAllToAll, "all_to_all"},
-                                                           {CollectiveOp::kBroadcast, "broadcast"}, {CollectiveOp::kReduce, "reduce"}};
+  constexpr std::pair<CollectiveOp, const char*> kOps[] = {
+      {CollectiveOp::kAllReduce, "all_reduce"},         {CollectiveOp::kAllGather, "all_gather"},
+      {CollectiveOp::kReduceScatter, "reduce_scatter"}, {CollectiveOp::kAllToAll, "all_to_all"},
+      {CollectiveOp::kBroadcast, "broadcast"},          {CollectiveOp::kReduce, "reduce"}};
   ForEachJob([&](const WrittenJob& job, const Report& report) {
     size_t rows = 0;
     for (size_t g = 0; g < job.groups.size(); ++g) {
@@ -93,8 +97,9 @@ TEST(ReportCollectives, AreTheSumsMeansAndPercentilesOfTheirInstances) {
         if (totals.skews.empty()) continue;
         SCOPED_TRACE(job.names[g] + " " + op.second);
         ++rows;
-        const auto row = std::find_if(report.collectives.begin(), report.collectives.end(),
-                                      [&](const CollectiveRow& c) { return c.group == job.names[g] && c.op == op.second; });
+        const auto row = std::find_if(
+            report.collectives.begin(), report.collectives.end(),
+            [&](const CollectiveRow& c) { return c.group == job.names[g] && c.op == op.second; });
         ASSERT_NE(row, report.collectives.end());
         ExpectRow(*row, totals, op.first, job.groups[g].size());
       }
@@ -108,17 +113,22 @@ TEST(ReportEfficiencies, AreTheirUnionsOverWhatElapsed) {
     int64_t first = LastOf(job), last = 0;
     std::vector<double> compute, active;
     for (size_t r = 0; r < job.ranks.size(); ++r) {
-      for (const WrittenOp& op : job.ranks[r].ops) first = std::min(first, op.time.start), last = std::max(last, op.time.end);
-      const Clock computes = Marked(job, r, IsCompute), all = Marked(job, r, [](const WrittenOp&) { return true; });
+      for (const WrittenOp& op : job.ranks[r].ops)
+        first = std::min(first, op.time.start), last = std::max(last, op.time.end);
+      const Clock computes = Marked(job, r, IsCompute),
+                  all = Marked(job, r, [](const WrittenOp&) { return true; });
       compute.push_back(static_cast<double>(Count(all.size(), [&](size_t t) { return computes[t]; })));
       active.push_back(static_cast<double>(Count(all.size(), [&](size_t t) { return all[t]; })));
     }
     const auto elapsed = static_cast<double>(last - first);
     ExpectFactors(report.efficiency.factors, compute, active, elapsed);
-    for (size_t r = 0; r < job.ranks.size(); ++r) EXPECT_NEAR(report.ranks[r].parallel_efficiency.value(), compute[r] / elapsed, 1e-12);
+    for (size_t r = 0; r < job.ranks.size(); ++r)
+      EXPECT_NEAR(report.ranks[r].parallel_efficiency.value(), compute[r] / elapsed, 1e-12);
     size_t groups = 0;
     for (size_t g = 1; g < job.groups.size(); ++g) {
-      const bool met = std::any_of(job.collectives.begin(), job.collectives.end(), [&](const WrittenCollective& c) { return c.group == static_cast<int>(g); });
+      const bool met =
+          std::any_of(job.collectives.begin(), job.collectives.end(),
+                      [&](const WrittenCollective& c) { return c.group == static_cast<int>(g); });
       if (!met) continue;
       ASSERT_LT(groups, report.efficiency.groups.size());
       const EfficiencyRow::Group& row = report.efficiency.groups[groups++];

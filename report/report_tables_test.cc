@@ -1,5 +1,5 @@
-// Every number of the report's ranks, steps and step_breakdown counted out of what was written, microsecond by microsecond. Nothing here
-// calls what makes the numbers.
+// Every number of the report's ranks, steps and step_breakdown counted out of what was written, microsecond
+// by microsecond. Nothing here calls what makes the numbers.
 #include "report/counted_job_fixture.h"
 
 namespace lockstep::report {
@@ -14,8 +14,10 @@ TEST(ReportTables, OneRowPerRankWithItsPlaceAndNoStepThatIsNotWhole) {
     EXPECT_EQ(report.capture.steps, report.steps.size());
     EXPECT_EQ(report.capture.world_size, static_cast<int32_t>(job.ranks.size()));
     EXPECT_EQ(report.capture.hosts, 1u);
-    for (size_t r = 0; r < job.ranks.size(); ++r) EXPECT_EQ(report.ranks[r].rank, RankId(static_cast<int32_t>(r)));
-    for (size_t k = 0; k < report.steps.size(); ++k) EXPECT_EQ(report.steps[k].step, 100 + kFirstUsed + static_cast<int>(k));
+    for (size_t r = 0; r < job.ranks.size(); ++r)
+      EXPECT_EQ(report.ranks[r].rank, RankId(static_cast<int32_t>(r)));
+    for (size_t k = 0; k < report.steps.size(); ++k)
+      EXPECT_EQ(report.steps[k].step, 100 + kFirstUsed + static_cast<int>(k));
   });
 }
 
@@ -30,7 +32,8 @@ TEST(ReportTables, ARanksTimeIsWhatCountingItsMicrosecondsGives) {
       int64_t waited = 0, transferred = 0, by_clock = 0, caused = 0;
       for (const WrittenCollective& c : job.collectives) {
         if (LastArriver(c) == static_cast<int>(r) && c.step >= kFirstUsed) {
-          for (size_t i = 0; i < c.ranks.size(); ++i) caused += c.ranks[i] == static_cast<int>(r) ? 0 : WaitOf(c, i);
+          for (size_t i = 0; i < c.ranks.size(); ++i)
+            caused += c.ranks[i] == static_cast<int>(r) ? 0 : WaitOf(c, i);
         }
         for (size_t i = 0; i < c.ranks.size(); ++i) {
           if (c.ranks[i] != static_cast<int>(r)) continue;
@@ -43,7 +46,8 @@ TEST(ReportTables, ARanksTimeIsWhatCountingItsMicrosecondsGives) {
         }
       }
       int64_t first = job.ranks[r].ops[0].time.start, last = 0;
-      for (const WrittenOp& op : job.ranks[r].ops) first = std::min(first, op.time.start), last = std::max(last, op.time.end);
+      for (const WrittenOp& op : job.ranks[r].ops)
+        first = std::min(first, op.time.start), last = std::max(last, op.time.end);
       const size_t n = compute.size();
       const auto count = [&](const std::function<bool(size_t)>& yes) { return Micros(Count(n, yes)); };
       EXPECT_EQ(row.span, Micros(last - first));
@@ -55,7 +59,8 @@ TEST(ReportTables, ARanksTimeIsWhatCountingItsMicrosecondsGives) {
       EXPECT_EQ(row.exposed_transfer, count([&](size_t t) { return transfer[t] && !compute[t]; }));
       EXPECT_EQ(row.exposed_wait, count([&](size_t t) { return wait[t] && !compute[t] && !transfer[t]; }));
       EXPECT_EQ(row.exposed_unsplit, Nanos());
-      EXPECT_EQ(row.exposed_memory, count([&](size_t t) { return memory[t] && !compute[t] && !communication[t]; }));
+      EXPECT_EQ(row.exposed_memory,
+                count([&](size_t t) { return memory[t] && !compute[t] && !communication[t]; }));
       const int64_t busy = Count(n, [&](size_t t) { return memory[t] || compute[t] || communication[t]; });
       EXPECT_EQ(row.idle, Micros(last - first - busy));
       EXPECT_EQ(row.wait, Micros(waited));
@@ -63,9 +68,12 @@ TEST(ReportTables, ARanksTimeIsWhatCountingItsMicrosecondsGives) {
       EXPECT_EQ(row.unsplit, Nanos());
       EXPECT_EQ(row.wait_by_clock, Micros(by_clock));
       EXPECT_EQ(row.caused_wait, Micros(caused));
-      const auto part = [&](Nanos a, Nanos b) { return static_cast<double>(a.ns()) / static_cast<double>(b.ns()); };
+      const auto part = [&](Nanos a, Nanos b) {
+        return static_cast<double>(a.ns()) / static_cast<double>(b.ns());
+      };
       EXPECT_NEAR(row.overlap_fraction.value(), part(row.overlap, row.communication), 1e-12);
-      EXPECT_NEAR(row.gpu_utilization.value(), part(count([&](size_t t) { return compute[t] || communication[t]; }), row.span), 1e-12);
+      EXPECT_NEAR(row.gpu_utilization.value(),
+                  part(count([&](size_t t) { return compute[t] || communication[t]; }), row.span), 1e-12);
     }
   });
 }
@@ -91,9 +99,11 @@ TEST(ReportTables, HowWellKernelsFillTheDeviceIsTheMeanOverTheirMicroseconds) {
       double filled = 0;
       for (double b : blocks) filled += std::min(1.0, b);
       ASSERT_EQ(row.sm_efficiency.has_value(), any_blocks);
-      EXPECT_NEAR(row.sm_efficiency.value_or(0), any_blocks ? filled * 1000 / static_cast<double>(row.span.ns()) : 0, 1e-6);
+      EXPECT_NEAR(row.sm_efficiency.value_or(0),
+                  any_blocks ? filled * 1000 / static_cast<double>(row.span.ns()) : 0, 1e-6);
       ASSERT_EQ(row.achieved_occupancy.has_value(), with_occupancy > 0);
-      EXPECT_NEAR(row.achieved_occupancy.value_or(0), with_occupancy > 0 ? occupied / with_occupancy : 0, 1e-6);
+      EXPECT_NEAR(row.achieved_occupancy.value_or(0), with_occupancy > 0 ? occupied / with_occupancy : 0,
+                  1e-6);
       EXPECT_NEAR(row.tensor_core_fraction.value(), tensor / compute, 1e-9);
       stated += any_blocks && with_occupancy > 0 && tensor > 0 && tensor < compute ? 1 : 0;
     }
@@ -118,7 +128,8 @@ TEST(ReportTables, HowLateARankComesIsTheMiddleOfWhatItsStepsShow) {
   });
 }
 
-// On one rank: from the end of its step before, or the begin of its range, to the end of its range or of the work launched in it.
+// On one rank: from the end of its step before, or the begin of its range, to the end of its range or of the
+// work launched in it.
 Stretch SlotOf(const WrittenRank& rank, int step, int first_used) {
   const auto end = [&](int k) {
     int64_t last = rank.steps[static_cast<size_t>(k)].end;
@@ -151,18 +162,22 @@ TEST(ReportTables, AStepIsWhatCountingItsMicrosecondsGivesOnEveryRank) {
       for (size_t r = 0; r < job.ranks.size(); ++r) {
         const StepRankRow& row = report.steps[k].ranks[r];
         const Stretch slot = SlotOf(job.ranks[r], step, kFirstUsed);
-        const Clock compute = Marked(job, r, [&](const WrittenOp& op) { return IsCompute(op) && op.step == step; });
-        const Clock communication = Marked(job, r, [&](const WrittenOp& op) { return op.communication && op.step == step; });
+        const Clock compute =
+            Marked(job, r, [&](const WrittenOp& op) { return IsCompute(op) && op.step == step; });
+        const Clock communication =
+            Marked(job, r, [&](const WrittenOp& op) { return op.communication && op.step == step; });
         const Clock active = Marked(job, r, [&](const WrittenOp& op) { return op.step == step; });
         Clock wait(compute.size(), 0);
         for (const WrittenCollective& c : job.collectives) {
           for (size_t i = 0; i < c.ranks.size(); ++i) {
-            if (c.step == step && c.ranks[i] == static_cast<int>(r)) Mark(wait, {c.times[i].start, c.times[i].start + WaitOf(c, i)});
+            if (c.step == step && c.ranks[i] == static_cast<int>(r))
+              Mark(wait, {c.times[i].start, c.times[i].start + WaitOf(c, i)});
           }
         }
         const size_t n = compute.size();
-        const int64_t waited =
-            Count(n, [&](size_t t) { return wait[t] && static_cast<int64_t>(t) >= slot.start && static_cast<int64_t>(t) < slot.end; });
+        const int64_t waited = Count(n, [&](size_t t) {
+          return wait[t] && static_cast<int64_t>(t) >= slot.start && static_cast<int64_t>(t) < slot.end;
+        });
         EXPECT_EQ(row.duration, Micros(slot.length()));
         EXPECT_EQ(row.wait, Micros(waited));
         EXPECT_EQ(row.self, Micros(slot.length() - waited));
@@ -182,15 +197,19 @@ TEST(ReportTables, EveryMicrosecondOfTheStepsIsTheFirstKindThatWasGoingOn) {
     for (size_t r = 0; r < job.ranks.size(); ++r) {
       const WrittenRank& rank = job.ranks[r];
       const auto n = static_cast<size_t>(LastOf(job));
-      const auto kind = [&](ActivityKind k) { return Marked(job, r, [k](const WrittenOp& op) { return op.kind == k && !op.communication; }); };
+      const auto kind = [&](ActivityKind k) {
+        return Marked(job, r, [k](const WrittenOp& op) { return op.kind == k && !op.communication; });
+      };
       const auto stretches = [&](const std::vector<Stretch>& list) {
         Clock clock(n, 0);
         for (const Stretch& s : list) Mark(clock, s);
         return clock;
       };
-      const std::vector<Clock> kinds = {kind(ActivityKind::kKernel), kind(ActivityKind::kMemcpy), kind(ActivityKind::kMemset),
-                                        Marked(job, r, [](const WrittenOp& op) { return op.communication; }),
-                                        stretches(rank.calls), stretches(rank.loaders), stretches(rank.operators)};
+      const std::vector<Clock> kinds = {
+          kind(ActivityKind::kKernel), kind(ActivityKind::kMemcpy),
+          kind(ActivityKind::kMemset), Marked(job, r, [](const WrittenOp& op) { return op.communication; }),
+          stretches(rank.calls),       stretches(rank.loaders),
+          stretches(rank.operators)};
       Clock in_steps(n, 0);
       for (int k = kFirstUsed; k < job.steps; ++k) Mark(in_steps, SlotOf(rank, k, kFirstUsed));
       std::vector<int64_t> us(kinds.size() + 1, 0);
@@ -201,12 +220,15 @@ TEST(ReportTables, EveryMicrosecondOfTheStepsIsTheFirstKindThatWasGoingOn) {
         ++us[first];
       }
       const BreakdownRow& b = report.step_breakdown[r];
-      const std::vector<Nanos> said = {b.kernel, b.memcpy, b.memset, b.communication, b.runtime, b.dataloader, b.cpu_exec, b.other};
+      const std::vector<Nanos> said = {b.kernel,  b.memcpy,     b.memset,   b.communication,
+                                       b.runtime, b.dataloader, b.cpu_exec, b.other};
       const auto steps = static_cast<int64_t>(report.steps.size());
       int64_t sum = 0, said_sum = 0;
       for (size_t i = 0; i < said.size(); ++i) {
         // Each one but the rest is rounded down.
-        EXPECT_NEAR(static_cast<double>(said[i].ns()), static_cast<double>(us[i] * 1000) / static_cast<double>(steps), 8) << "kind " << i;
+        EXPECT_NEAR(static_cast<double>(said[i].ns()),
+                    static_cast<double>(us[i] * 1000) / static_cast<double>(steps), 8)
+            << "kind " << i;
         sum += us[i] * 1000;
         said_sum += said[i].ns();
       }

@@ -3,9 +3,9 @@
 #include <random>
 
 #include "capture/model/timeline_builder_fixture.h"
-#include "scenario/generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "scenario/generator.h"
 #include "sim/engine/dry_run.h"
 #include "tests/support/report_check.h"
 #include "tests/support/sim_capture.h"
@@ -50,7 +50,8 @@ TEST(Report, AFaultIsNamedInTheFirstLineWithItsCauseGainAndVerdict) {
   CheckedJson(report);
   ExpectConsistent(report);
   const std::string text = RenderText(report, {.width = 160});
-  EXPECT_THAT(FirstLine(text), StartsWith("STRAGGLER rank 5 (node0 GPU 5): gpu_clock, sure. Fixing it gains "));
+  EXPECT_THAT(FirstLine(text),
+              StartsWith("STRAGGLER rank 5 (node0 GPU 5): gpu_clock, sure. Fixing it gains "));
   EXPECT_THAT(Lines(text)[1], HasSubstr("SLOWDOWN"));
   ASSERT_FALSE(report.stragglers.empty());
   EXPECT_EQ(report.stragglers[0].kind, "rank");
@@ -118,14 +119,20 @@ TEST(Report, WithTooFewStepsTheFirstLineSaysHowManyAreMissingAndNothingIsSure) {
   EXPECT_FALSE(report.slowdown.noise_floor_ns_per_step.has_value());
   for (const StragglerRow& s : report.stragglers) EXPECT_EQ(s.verdict, "undecided");
   const std::string missing = std::to_string(3 - report.capture.steps);
-  EXPECT_THAT(FirstLine(RenderText(report, {.width = 200})), testing::AllOf(StartsWith("UNDECIDED"), HasSubstr("a verdict needs 3: capture " + missing + " more")));
+  EXPECT_THAT(
+      FirstLine(RenderText(report, {.width = 200})),
+      testing::AllOf(StartsWith("UNDECIDED"), HasSubstr("a verdict needs 3: capture " + missing + " more")));
 }
 
 TEST(Report, LatenessIsThatOfTheStepsAndNotOfAWindowThatOpensInTheirMidst) {
   TimelineBuilder t;
   const uint32_t g = t.Group("world", {0, 1});
   // The window opens at 0, in the middle of step 0: rank 0's next record comes late, rank 1's at once.
-  t.Rank(0).Kernel("tail", 900, 50).Step(1, 1000, 900).Kernel("k", 1100, 100, 7, 1010).AllReduce(g, 1200, 500);
+  t.Rank(0)
+      .Kernel("tail", 900, 50)
+      .Step(1, 1000, 900)
+      .Kernel("k", 1100, 100, 7, 1010)
+      .AllReduce(g, 1200, 500);
   t.Rank(1).Kernel("tail", 10, 50).Step(1, 1400, 500).Kernel("k", 1500, 100, 7, 1410).AllReduce(g, 1600, 100);
   store::Capture capture = t.Build();
   capture.live = true;
@@ -134,7 +141,8 @@ TEST(Report, LatenessIsThatOfTheStepsAndNotOfAWindowThatOpensInTheirMidst) {
   ASSERT_EQ(report.capture.steps, 1u);
   EXPECT_EQ(report.ranks[0].late_from_before, Nanos());
   EXPECT_EQ(report.ranks[1].late_from_before, Nanos::Micros(400));
-  EXPECT_THAT(RenderText(report, {.width = 200}), HasSubstr("LATE rank 1 came 400 us late from before the window, cause unknown"));
+  EXPECT_THAT(RenderText(report, {.width = 200}),
+              HasSubstr("LATE rank 1 came 400 us late from before the window, cause unknown"));
 }
 
 TEST(Report, LatenessIsNullWhereALiveWindowOpenedOnAllRanksAtOnceAndNothingMarksTheSteps) {
@@ -180,7 +188,8 @@ TEST(Report, RanksWithoutAnythingAndMissingOnesAreSaid) {
 TEST(Report, LossesStandBesideTheNumbersTheyWeaken) {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 0, 10);
-  t.Rank(0).data().losses.push_back({.stage = "ring", .kind = "kernel", .records = 512, .reason = "ring full"});
+  t.Rank(0).data().losses.push_back(
+      {.stage = "ring", .kind = "kernel", .records = 512, .reason = "ring full"});
   const Report report = Analyze(t.Build()).report;
   CheckedJson(report);
   ASSERT_EQ(report.capture.losses.size(), 1u);
@@ -194,7 +203,9 @@ TEST(Report, UnmatchedCommunicationMakesAVerdictUndecided) {
   for (int r = 0; r < 2; ++r) {
     for (int k = 0; k < 8; ++k) {
       t.Rank(r).Step(k, 100.0 * k, 100).Kernel("k", 100.0 * k + 10, 20, 7, 100.0 * k + 5);
-      t.Rank(r).Communication({.group = g, .source = store::MatchSource::kGroupSequence, .sequence = 100 * r + k}, 100.0 * k + 40, 30);
+      t.Rank(r).Communication(
+          {.group = g, .source = store::MatchSource::kGroupSequence, .sequence = 100 * r + k}, 100.0 * k + 40,
+          30);
     }
   }
   const Report report = Analyze(t.Build()).report;
@@ -211,7 +222,10 @@ TEST(Report, ARankOfWhichNothingWasRecordedLeavesBounds) {
     for (int k = 0; k < 8; ++k) {
       // Rank 1 comes 20 us after rank 0, and in every second step somebody else 40 us after both.
       const double unseen = k % 2 == 0 ? 40 : 0;
-      t.Rank(r).Step(k, 200.0 * k, 200).Kernel("k", 200.0 * k + 10, 20, 7, 200.0 * k + 5).AllReduce(g, 200.0 * k + 40 + 20 * r, 50 - 20 * r + unseen);
+      t.Rank(r)
+          .Step(k, 200.0 * k, 200)
+          .Kernel("k", 200.0 * k + 10, 20, 7, 200.0 * k + 5)
+          .AllReduce(g, 200.0 * k + 40 + 20 * r, 50 - 20 * r + unseen);
     }
   }
   store::Capture capture = t.Build();
@@ -223,7 +237,8 @@ TEST(Report, ARankOfWhichNothingWasRecordedLeavesBounds) {
   EXPECT_FALSE(report.ranks[0].wait.has_value()) << "who lacks a member is not split";
   const std::string text = RenderText(report, {.width = 300});
   EXPECT_THAT(text, StartsWith("HEALTHY no recorded rank holds the others back"));
-  EXPECT_THAT(text, HasSubstr("8 collectives lack ranks or records: what the others waited for each other is the least it can be, and they waited for the "
+  EXPECT_THAT(text, HasSubstr("8 collectives lack ranks or records: what the others waited for each other is "
+                              "the least it can be, and they waited for the "
                               "missing at most 17.1 us per step"));
 }
 
@@ -249,7 +264,8 @@ TEST(Report, ARuleThatIsNoExpressionIsSaidAndLeftOut) {
 TEST(Report, HostileNamesReachNeitherTheTerminalNorBreakTheDocument) {
   TimelineBuilder t;
   const uint32_t g = t.Group("\x1b[31m\xff\n\"", {0, 1});
-  for (int r = 0; r < 2; ++r) t.Rank(r, "host\x1b]0;owned\x07").Kernel("\xc3\x28", 0, 10).AllReduce(g, 20.0 + r, 10.0 - r);
+  for (int r = 0; r < 2; ++r)
+    t.Rank(r, "host\x1b]0;owned\x07").Kernel("\xc3\x28", 0, 10).AllReduce(g, 20.0 + r, 10.0 - r);
   store::Capture capture = t.Build();
   capture.job = "\x1b[2J job";
   capture.notes.push_back("note \r\n\x9b");
@@ -271,7 +287,8 @@ TEST(Report, EveryLineFitsTheWidthAndColourIsOnlyThereWhenAsked) {
 
 TEST(Report, WidthsOfNonsenseAreSurvived) {
   const Report report = Analyze(Simulated(sim::FaultKind::kNone, 1, 0, Nanos::Millis(500))).report;
-  for (const int width : {-5, 0, 1, 100000}) EXPECT_FALSE(RenderText(report, {.width = width, .top = -3}).empty());
+  for (const int width : {-5, 0, 1, 100000})
+    EXPECT_FALSE(RenderText(report, {.width = width, .top = -3}).empty());
 }
 
 TEST(Report, RandomRecordsNeverBreakAnyPromise) {
@@ -289,13 +306,35 @@ TEST(Report, RandomRecordsNeverBreakAnyPromise) {
         const double launch = random() % 3 == 0 ? -1 : now - static_cast<double>(random() % 50) + 5;
         const auto op = static_cast<store::CollectiveOp>(random() % 14);
         switch (random() % 7) {
-          case 0: rank.Communication({.op = op, .group = random() % 2 ? a : b, .bytes = static_cast<int64_t>(random() % 100) - 1, .root = static_cast<int32_t>(random() % 6) - 1, .peer = static_cast<int32_t>(random() % 6) - 1}, now, length); break;
-          case 1: rank.Communication({.op = op, .group = b, .source = store::MatchSource::kNcclSequence, .sequence = static_cast<int64_t>(random() % 30)}, now, length); break;
-          case 2: rank.Copy(random() % 100, now, length, 9, launch); break;
-          case 3: rank.StreamSynchronize(random() % 20, now, length); break;
-          case 4: rank.Step(static_cast<int>(random() % 8), now, length * 5); break;
-          case 5: rank.Range("DataLoader", now, length); break;
-          default: rank.Kernel("k", now, length, random() % 3, launch);
+          case 0:
+            rank.Communication({.op = op,
+                                .group = random() % 2 ? a : b,
+                                .bytes = static_cast<int64_t>(random() % 100) - 1,
+                                .root = static_cast<int32_t>(random() % 6) - 1,
+                                .peer = static_cast<int32_t>(random() % 6) - 1},
+                               now, length);
+            break;
+          case 1:
+            rank.Communication({.op = op,
+                                .group = b,
+                                .source = store::MatchSource::kNcclSequence,
+                                .sequence = static_cast<int64_t>(random() % 30)},
+                               now, length);
+            break;
+          case 2:
+            rank.Copy(random() % 100, now, length, 9, launch);
+            break;
+          case 3:
+            rank.StreamSynchronize(random() % 20, now, length);
+            break;
+          case 4:
+            rank.Step(static_cast<int>(random() % 8), now, length * 5);
+            break;
+          case 5:
+            rank.Range("DataLoader", now, length);
+            break;
+          default:
+            rank.Kernel("k", now, length, random() % 3, launch);
         }
       }
     }

@@ -1,5 +1,5 @@
-// The numbers of the verdict, and the answers of what-ifs, against jobs so plain that a few lines simulate them (plain_job.h). Nothing here
-// calls what makes the numbers.
+// The numbers of the verdict, and the answers of what-ifs, against jobs so plain that a few lines simulate
+// them (plain_job.h). Nothing here calls what makes the numbers.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -9,10 +9,10 @@
 
 #include "absl/strings/str_format.h"
 #include "analysis/gains/whatif.h"
-#include "report/plain_job_fixture.h"
-#include "report/report.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "report/plain_job_fixture.h"
+#include "report/report.h"
 #include "tests/support/report_check.h"
 
 namespace lockstep::report {
@@ -39,7 +39,8 @@ TEST(ReportVerdict, StepIdealNoiseGainsAndTheSplitAreThoseOfAPlainSimulation) {
     const Report report = ReportOf(job);
     const Computed c = Compute(job);
     const double step = MeanOf(c.steps), lost = step - c.ideal;
-    for (size_t k = 0; k < c.steps.size(); ++k) EXPECT_EQ(static_cast<double>(report.steps[k].duration.ns()), c.steps[k]);
+    for (size_t k = 0; k < c.steps.size(); ++k)
+      EXPECT_EQ(static_cast<double>(report.steps[k].duration.ns()), c.steps[k]);
     EXPECT_NEAR(report.slowdown.step_ns.value(), step, 1e-3);
     EXPECT_NEAR(report.slowdown.ideal_step_ns.value(), c.ideal, 1e-3);
     EXPECT_NEAR(report.slowdown.ratio.value(), step / c.ideal, 1e-9);
@@ -49,14 +50,17 @@ TEST(ReportVerdict, StepIdealNoiseGainsAndTheSplitAreThoseOfAPlainSimulation) {
     double charged = c.critical_communication * static_cast<double>(c.steps.size()), listed = 0;
     for (const auto& rank : c.lost) charged += Sum(rank);
     for (const StragglerRow& s : report.stragglers) listed += s.lost_ns_per_step;
-    const double unlisted = charged / static_cast<double>(c.steps.size()) - listed - (MeanOf(c.levelled) - c.ideal);
+    const double unlisted =
+        charged / static_cast<double>(c.steps.size()) - listed - (MeanOf(c.levelled) - c.ideal);
     EXPECT_NEAR(report.slowdown.unlisted_ns_per_step.value(), unlisted, 2e-3 * lost);
-    EXPECT_NEAR(report.slowdown.unexplained_ns_per_step.value(), 0, 2e-3 * lost) << "no kernel runs beside a collective";
+    EXPECT_NEAR(report.slowdown.unexplained_ns_per_step.value(), 0, 2e-3 * lost)
+        << "no kernel runs beside a collective";
     for (size_t r = 0; r < c.gains.size(); ++r) {
       EXPECT_NEAR(report.ranks[r].gain_ns_per_step.value(), c.gains[r], 1e-3) << "rank " << r;
       EXPECT_NEAR(report.ranks[r].gain_at_most_ns_per_step.value(), c.bounds[r], 1e-3) << "rank " << r;
       for (size_t k = 0; k < c.steps.size(); ++k) {
-        EXPECT_NEAR(static_cast<double>(report.steps[k].ranks[r].lost.value().ns()), c.lost[r][k], 2e-3 * lost * static_cast<double>(c.steps.size()) + 1)
+        EXPECT_NEAR(static_cast<double>(report.steps[k].ranks[r].lost.value().ns()), c.lost[r][k],
+                    2e-3 * lost * static_cast<double>(c.steps.size()) + 1)
             << "rank " << r << " step " << k;
       }
     }
@@ -73,7 +77,8 @@ TEST(ReportVerdict, EfficienciesOfDependenciesAreThoseOfAPlainSimulation) {
     double elapsed = -1000.0 * kGapUs, compute = 0, sum = 0;
     for (size_t k = 0; k < job.transfers.size(); ++k) {
       double most = 0;
-      for (const auto& rank : job.lengths) most = std::max(most, 1000.0 * std::accumulate(rank[k].begin(), rank[k].end(), 0));
+      for (const auto& rank : job.lengths)
+        most = std::max(most, 1000.0 * std::accumulate(rank[k].begin(), rank[k].end(), 0));
       elapsed += most + 1000.0 * (kGapUs * (job.kernels + 1) + job.transfers[k]);
     }
     for (const auto& rank : job.lengths) {
@@ -111,7 +116,8 @@ void ExpectOneCulprit(const PlainJob& healthy, const Culprit& culprit) {
   const PlainJob job = With(healthy, {culprit});
   const Report report = ReportOf(job);
   const std::vector<double> gain = GainOf(healthy, {culprit}, 1);
-  const double part = static_cast<double>(culprit.steps.size()) / job.used(), extra = 1000.0 * culprit.extra * job.kernels;
+  const double part = static_cast<double>(culprit.steps.size()) / job.used(),
+               extra = 1000.0 * culprit.extra * job.kernels;
   ASSERT_EQ(report.stragglers.size(), 1u);
   const StragglerRow& s = report.stragglers[0];
   EXPECT_THAT(s.ranks, ElementsAre(RankId(static_cast<int32_t>(culprit.rank))));
@@ -125,7 +131,9 @@ void ExpectOneCulprit(const PlainJob& healthy, const Culprit& culprit) {
   EXPECT_NEAR(s.confidence.value(), above, 4 * std::sqrt(above * (1 - above) / 200) + 0.005);
   EXPECT_EQ(s.since_step, kFirstStep + static_cast<int64_t>(culprit.steps.front()));
   const bool over = culprit.steps.back() + 1 < static_cast<size_t>(job.used());
-  EXPECT_EQ(s.until_step, over ? std::optional<int64_t>(kFirstStep + static_cast<int64_t>(culprit.steps.back())) : std::nullopt);
+  EXPECT_EQ(
+      s.until_step,
+      over ? std::optional<int64_t>(kFirstStep + static_cast<int64_t>(culprit.steps.back())) : std::nullopt);
   EXPECT_NEAR(s.affected_steps, part, 1e-12);
   EXPECT_NEAR(s.excess_since_ns.value(), extra, 1);
   ASSERT_EQ(s.excess_before_ns.has_value(), culprit.steps.front() > 0);
@@ -133,7 +141,9 @@ void ExpectOneCulprit(const PlainJob& healthy, const Culprit& culprit) {
   // All others waited for it, and for nobody else.
   EXPECT_EQ(s.delayed_ranks, static_cast<uint32_t>(job.ranks - 1));
   EXPECT_NEAR(s.caused_wait_ns_per_step, extra * part * (job.ranks - 1), 1e-3);
-  EXPECT_THAT(s.evidence, Contains(HasSubstr(absl::StrFormat("last in %d of %d collectives", culprit.steps.size(), job.used()))));
+  EXPECT_THAT(
+      s.evidence,
+      Contains(HasSubstr(absl::StrFormat("last in %d of %d collectives", culprit.steps.size(), job.used()))));
   ASSERT_TRUE(report.waiting.has_value());
   const WaitingRow& w = *report.waiting;
   EXPECT_NEAR(w.waited_ns_per_step, extra * part * (job.ranks - 1), 1);
@@ -156,20 +166,23 @@ void ExpectOneCulprit(const PlainJob& healthy, const Culprit& culprit) {
 }
 
 TEST(ReportVerdict, OneCulpritsNumbersAreThoseOfTheJobWithoutIt) {
-  const std::vector<std::vector<size_t>> in = {{0, 1, 2, 3, 4, 5, 6}, {3, 4, 5, 6}, {4, 5}, {0, 1, 2}, {0, 6}, {0, 1, 6}};
+  const std::vector<std::vector<size_t>> in = {
+      {0, 1, 2, 3, 4, 5, 6}, {3, 4, 5, 6}, {4, 5}, {0, 1, 2}, {0, 6}, {0, 1, 6}};
   std::mt19937_64 random(5);
   for (size_t i = 0; i < in.size(); ++i) {
     SCOPED_TRACE("steps, case " + std::to_string(i));
     const int ranks = 6 + static_cast<int>(random() % 5);
-    ExpectOneCulprit(Uniform(ranks, 7, 5), {1 + random() % static_cast<uint64_t>(ranks - 1), 40 + static_cast<int>(random() % 40), in[i]});
+    ExpectOneCulprit(Uniform(ranks, 7, 5), {1 + random() % static_cast<uint64_t>(ranks - 1),
+                                            40 + static_cast<int>(random() % 40), in[i]});
   }
 }
 
 // ---- several
 
-// What to fix first, as (gain, set of bits), largest gain first: always what adds most; where nothing adds anything alone, the fewest that
-// do together; and whoever gains something alone.
-std::vector<std::pair<double, unsigned>> SetsOf(const std::function<double(unsigned)>& gain, unsigned count, double floor) {
+// What to fix first, as (gain, set of bits), largest gain first: always what adds most; where nothing adds
+// anything alone, the fewest that do together; and whoever gains something alone.
+std::vector<std::pair<double, unsigned>> SetsOf(const std::function<double(unsigned)>& gain, unsigned count,
+                                                double floor) {
   std::vector<std::pair<double, unsigned>> sets;
   unsigned fixed = 0;
   const unsigned all = (1u << count) - 1;
@@ -177,7 +190,8 @@ std::vector<std::pair<double, unsigned>> SetsOf(const std::function<double(unsig
     unsigned best = 0;
     for (int size = 1; size <= static_cast<int>(count) && best == 0; ++size) {
       for (unsigned set = 1; set <= all; ++set) {
-        if ((set & fixed) != 0 || __builtin_popcount(set) != size || gain(fixed | set) - gain(fixed) < floor) continue;
+        if ((set & fixed) != 0 || __builtin_popcount(set) != size || gain(fixed | set) - gain(fixed) < floor)
+          continue;
         if (best == 0 || gain(fixed | set) > gain(fixed | best)) best = set;
       }
     }
@@ -214,7 +228,8 @@ TEST(ReportVerdict, SharesAndSetsOfFixesAreThoseOfEveryOrderAndEverySet) {
                                                    {{3, 90, always}, {6, 70, always}, {7, 40, always}},
                                                    {{2, 60, {0, 1, 2}}, {9, 70, {5, 6}}}};
   for (const std::vector<Culprit>& culprits : cases) {
-    SCOPED_TRACE(std::to_string(culprits.size()) + " culprits, the second by " + std::to_string(culprits[1].extra));
+    SCOPED_TRACE(std::to_string(culprits.size()) + " culprits, the second by " +
+                 std::to_string(culprits[1].extra));
     const PlainJob healthy = Uniform(13, 7, 5);
     const Report report = ReportOf(With(healthy, culprits));
     ASSERT_EQ(report.stragglers.size(), culprits.size());
@@ -233,7 +248,8 @@ TEST(ReportVerdict, SharesAndSetsOfFixesAreThoseOfEveryOrderAndEverySet) {
       ++orders;
     } while (std::next_permutation(order.begin(), order.end()));
     std::map<int32_t, unsigned> bit_of;  // by rank
-    for (size_t i = 0; i < culprits.size(); ++i) bit_of[static_cast<int32_t>(culprits[i].rank)] = static_cast<unsigned>(i);
+    for (size_t i = 0; i < culprits.size(); ++i)
+      bit_of[static_cast<int32_t>(culprits[i].rank)] = static_cast<unsigned>(i);
     std::vector<unsigned> bit_of_entry;
     for (const StragglerRow& s : report.stragglers) {
       ASSERT_EQ(s.ranks.size(), 1u);
@@ -243,7 +259,8 @@ TEST(ReportVerdict, SharesAndSetsOfFixesAreThoseOfEveryOrderAndEverySet) {
       EXPECT_NEAR(s.lost_ns_per_step, share[bit] / orders, 1);
       EXPECT_NEAR(s.gain_ns_per_step.value(), gain(1u << bit), 1);
     }
-    const auto sets = SetsOf(gain, static_cast<unsigned>(culprits.size()), *report.slowdown.noise_floor_ns_per_step);
+    const auto sets =
+        SetsOf(gain, static_cast<unsigned>(culprits.size()), *report.slowdown.noise_floor_ns_per_step);
     ASSERT_EQ(report.fixes.size(), sets.size());
     for (size_t i = 0; i < sets.size(); ++i) {
       unsigned said = 0;
@@ -257,7 +274,8 @@ TEST(ReportVerdict, SharesAndSetsOfFixesAreThoseOfEveryOrderAndEverySet) {
 
 // ---- chance
 
-// Largest mean over the blocks' rows when each row's values may be at any rank, relative to the first row: every labelling there is.
+// Largest mean over the blocks' rows when each row's values may be at any rank, relative to the first row:
+// every labelling there is.
 std::vector<double> EveryTop(const std::vector<std::vector<double>>& rows) {
   std::vector<std::vector<double>> sums = {rows[0]};
   for (size_t b = 1; b < rows.size(); ++b) {
@@ -273,7 +291,8 @@ std::vector<double> EveryTop(const std::vector<std::vector<double>>& rows) {
     sums = std::move(next);
   }
   std::vector<double> tops;
-  for (const auto& s : sums) tops.push_back(*std::max_element(s.begin(), s.end()) / static_cast<double>(rows.size()));
+  for (const auto& s : sums)
+    tops.push_back(*std::max_element(s.begin(), s.end()) / static_cast<double>(rows.size()));
   return tops;
 }
 
@@ -294,7 +313,9 @@ TEST(ReportVerdict, TheNoiseFloorIsWhatEveryLabellingOfTheRanksGives) {
     for (size_t b = 0; b < 4; ++b) {
       std::vector<double> row;
       for (size_t r = 0; r < 4; ++r) {
-        const auto cell = [&](size_t k) { return static_cast<double>(report.steps[k].ranks[r].lost.value().ns()); };
+        const auto cell = [&](size_t k) {
+          return static_cast<double>(report.steps[k].ranks[r].lost.value().ns());
+        };
         row.push_back((cell(2 * b) + cell(2 * b + 1)) / 2);
       }
       std::sort(row.begin(), row.end());
@@ -303,10 +324,13 @@ TEST(ReportVerdict, TheNoiseFloorIsWhatEveryLabellingOfTheRanksGives) {
     }
     std::vector<double> tops = EveryTop(rows);
     std::sort(tops.begin(), tops.end());
-    const double least = 0.005 * *report.slowdown.step_ns, floor = report.slowdown.noise_floor_ns_per_step.value();
+    const double least = 0.005 * *report.slowdown.step_ns,
+                 floor = report.slowdown.noise_floor_ns_per_step.value();
     ASSERT_GE(floor, least * (1 - 1e-12));
     // The 99 % quantile, as well as 200 draws tell it.
-    const auto at = [&](double q) { return tops[static_cast<size_t>(q * static_cast<double>(tops.size() - 1))]; };
+    const auto at = [&](double q) {
+      return tops[static_cast<size_t>(q * static_cast<double>(tops.size() - 1))];
+    };
     EXPECT_LE(floor, std::max(least, tops.back()) + 2);
     EXPECT_GE(floor, at(0.96) - 2);
     above_least += floor > least * (1 + 1e-12) ? 1 : 0;
@@ -324,7 +348,8 @@ TEST(ReportVerdict, WhatIfsAreThoseOfAPlainSimulation) {
     const analysis::Prepared prepared(capture);
     const Lengths observed = LengthsOf(job);
     const std::vector<double> transfers = TransfersOf(job), before = StepsOf(job, observed, transfers);
-    const auto ask = [&](const char* fix, std::optional<double> scale, double strength, const Lengths& lengths, const std::vector<double>& moved) {
+    const auto ask = [&](const char* fix, std::optional<double> scale, double strength,
+                         const Lengths& lengths, const std::vector<double>& moved) {
       SCOPED_TRACE(fix);
       const auto targets = analysis::ParseFixTargets(fix);
       ASSERT_TRUE(targets.ok());
@@ -340,7 +365,8 @@ TEST(ReportVerdict, WhatIfsAreThoseOfAPlainSimulation) {
         EXPECT_NEAR(said->gain_per_step[k], before[k] - after[k], 1e-3);
         changed += moved[k] != transfers[k] ? static_cast<uint64_t>(job.ranks) : 0;
         for (size_t r = 0; r < observed.size(); ++r) {
-          for (size_t i = 0; i < observed[r][k].size(); ++i) changed += lengths[r][k][i] != observed[r][k][i] ? 1 : 0;
+          for (size_t i = 0; i < observed[r][k].size(); ++i)
+            changed += lengths[r][k][i] != observed[r][k][i] ? 1 : 0;
         }
       }
       for (const analysis::WhatIfPart& p : said->parts) named += p.units;
@@ -356,7 +382,8 @@ TEST(ReportVerdict, WhatIfsAreThoseOfAPlainSimulation) {
     Scale(lengths, observed, {1}, {1});
     ask("rank=1", {}, 1, lengths, transfers);
     for (size_t k = 0; k < before.size(); ++k) {
-      for (size_t i = 0; i < lengths[1][k].size(); ++i) lengths[1][k][i] = 0.5 * (lengths[1][k][i] + observed[1][k][i]);
+      for (size_t i = 0; i < lengths[1][k].size(); ++i)
+        lengths[1][k][i] = 0.5 * (lengths[1][k][i] + observed[1][k][i]);
     }
     ask("rank=1", {}, 0.5, lengths, transfers);
     lengths = observed;
@@ -391,12 +418,15 @@ TEST(ReportVerdict, WhereNoStepIsTypicalTheReportSaysSoAndClaimsNoSlowdown) {
   }
   const Report report = ReportOf(job);
   EXPECT_NEAR(report.slowdown.step_ns.value(), Compute(job).steps[0], 1e-3);
-  EXPECT_FALSE(report.slowdown.ideal_step_ns || report.slowdown.ratio || report.slowdown.interval || report.slowdown.lost_ns_per_step);
-  EXPECT_FALSE(report.waiting || report.efficiency.serialisation_typical || report.efficiency.critical_communication_ns_per_step);
+  EXPECT_FALSE(report.slowdown.ideal_step_ns || report.slowdown.ratio || report.slowdown.interval ||
+               report.slowdown.lost_ns_per_step);
+  EXPECT_FALSE(report.waiting || report.efficiency.serialisation_typical ||
+               report.efficiency.critical_communication_ns_per_step);
   EXPECT_FALSE(report.steps[0].ranks[0].lost);
   EXPECT_THAT(report.capture.notes, Contains(HasSubstr("no ideal step is known")));
   const std::string text = RenderText(report, {.width = 200});
-  EXPECT_THAT(text, testing::AllOf(testing::StartsWith("UNDECIDED"), HasSubstr("ideal not known"), testing::Not(HasSubstr("SLOWDOWN"))));
+  EXPECT_THAT(text, testing::AllOf(testing::StartsWith("UNDECIDED"), HasSubstr("ideal not known"),
+                                   testing::Not(HasSubstr("SLOWDOWN"))));
 }
 
 }  // namespace

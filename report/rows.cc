@@ -9,8 +9,8 @@
 #include "analysis/time/collective_table.h"
 #include "analysis/time/step_breakdown.h"
 #include "analysis/time/step_table.h"
-#include "report/device_notes.h"
 #include "base/parallel.h"
+#include "report/device_notes.h"
 
 namespace lockstep::report {
 namespace {
@@ -25,10 +25,14 @@ Nanos LeadAt(const align::HostClock& clock, JobTime t) {
 
 std::string MethodName(align::ClockMethod method) {
   switch (method) {
-    case align::ClockMethod::kNetwork: return "network";
-    case align::ClockMethod::kCollectives: return "collectives";
-    case align::ClockMethod::kBoth: return "both";
-    case align::ClockMethod::kNone: return "none";
+    case align::ClockMethod::kNetwork:
+      return "network";
+    case align::ClockMethod::kCollectives:
+      return "collectives";
+    case align::ClockMethod::kBoth:
+      return "both";
+    case align::ClockMethod::kNone:
+      return "none";
   }
   return "none";
 }
@@ -59,7 +63,8 @@ HostTime LastStamp(const RankData& rank) {
 
 void AddLosses(const store::Capture& capture, CaptureRow& row) {
   for (const RankData& rank : capture.ranks) {
-    if (rank.unseen_graph_launches > 0) row.graphs_not_visible.push_back({rank.rank, rank.unseen_graph_launches});
+    if (rank.unseen_graph_launches > 0)
+      row.graphs_not_visible.push_back({rank.rank, rank.unseen_graph_launches});
     for (const store::Loss& loss : rank.losses) {
       row.losses.push_back({.rank = rank.rank,
                             .stage = loss.stage,
@@ -96,11 +101,12 @@ void AddClocks(const RowInput& in, const std::vector<std::string>& hosts, Captur
   for (size_t h = 0; h < in.clock.hosts().size(); ++h) {
     const align::HostClock& clock = in.clock.hosts()[h];
     const auto bound = Known(clock.bound);
-    row.clocks.push_back({.host = hosts[h],
-                          .offset = bound ? std::optional(middle ? LeadAt(clock, *middle) : clock.offset) : std::nullopt,
-                          .drift_ppm = bound ? std::optional(clock.drift * 1e6) : std::nullopt,
-                          .bound = bound,
-                          .method = MethodName(clock.method)});
+    row.clocks.push_back(
+        {.host = hosts[h],
+         .offset = bound ? std::optional(middle ? LeadAt(clock, *middle) : clock.offset) : std::nullopt,
+         .drift_ppm = bound ? std::optional(clock.drift * 1e6) : std::nullopt,
+         .bound = bound,
+         .method = MethodName(clock.method)});
   }
 }
 
@@ -119,24 +125,32 @@ void AddNotes(const RowInput& in, const std::vector<std::string>& hosts, Capture
                         std::to_string(in.diagnosis.edges) + " dependencies that the records contradict");
   }
   if (!in.diagnosis.has_ideal) {
-    row.notes.push_back("no ideal step is known, so neither is the slowdown: with each kind of work at its median over ranks and steps a step would take " +
-                        analysis::LengthText(in.diagnosis.ideal_step_ns) + ", longer than the " + analysis::LengthText(in.diagnosis.step_ns) +
-                        " observed. Ranks that take turns in what they do, or steps that hold different work, have no typical step");
+    row.notes.push_back(
+        "no ideal step is known, so neither is the slowdown: with each kind of work at its median over ranks "
+        "and steps a step would take " +
+        analysis::LengthText(in.diagnosis.ideal_step_ns) + ", longer than the " +
+        analysis::LengthText(in.diagnosis.step_ns) +
+        " observed. Ranks that take turns in what they do, or steps that hold different work, have no "
+        "typical step");
   }
   if (in.matches.partial > 0) {
-    const Nanos most = analysis::MostUnseenWait(in.capture, in.matches, in.times, in.steps) / static_cast<int64_t>(std::max<size_t>(1, in.steps.count()));
+    const Nanos most = analysis::MostUnseenWait(in.capture, in.matches, in.times, in.steps) /
+                       static_cast<int64_t>(std::max<size_t>(1, in.steps.count()));
     row.notes.push_back(std::to_string(in.matches.partial) +
-                        " collectives lack ranks or records: what the others waited for each other is the least it can be, and they waited for the "
+                        " collectives lack ranks or records: what the others waited for each other is the "
+                        "least it can be, and they waited for the "
                         "missing at most " +
                         analysis::LengthText(static_cast<double>(most.ns())) + " per step");
   }
   if (in.times.stalled > 0) {
     row.notes.push_back(std::to_string(in.times.stalled) +
-                        " collectives were held up on the rank that came last, while the others were through: that is no waiting of theirs");
+                        " collectives were held up on the rank that came last, while the others were "
+                        "through: that is no waiting of theirs");
   }
   if (in.times.disagreeing > 0) {
-    row.notes.push_back(std::to_string(in.times.disagreeing) +
-                        " collectives whose waiting differs between durations and clocks by more than the clocks' bound");
+    row.notes.push_back(
+        std::to_string(in.times.disagreeing) +
+        " collectives whose waiting differs between durations and clocks by more than the clocks' bound");
   }
 }
 
@@ -157,7 +171,8 @@ std::vector<std::optional<Nanos>> LatenessFromBefore(const RowInput& in) {
   std::vector<std::optional<Nanos>> late(in.capture.ranks.size());
   if (in.clock.bound() == Nanos::Max()) return late;
   if (in.steps.marked()) return analysis::StepLateness(in.capture, in.clock, in.steps);
-  // A live window opens on all ranks at one moment: which record comes first then says nothing about the rank.
+  // A live window opens on all ranks at one moment: which record comes first then says nothing about the
+  // rank.
   if (in.capture.live) return late;
   std::vector<JobTime> first;
   JobTime earliest = JobTime::Max();
@@ -185,7 +200,8 @@ CaptureRow MakeCaptureRow(const RowInput& in) {
   row.partial = !c.missing_ranks.empty();
   JobTime first = JobTime::Max(), last = JobTime::Min();
   for (const RankData& rank : c.ranks) {
-    const HostTime start = c.live && rank.window.end > rank.window.start ? rank.window.start : FirstStamp(c, rank);
+    const HostTime start =
+        c.live && rank.window.end > rank.window.start ? rank.window.start : FirstStamp(c, rank);
     if (start == HostTime::Max()) continue;
     first = std::min(first, in.clock.ToJob(rank.host, start));
     last = std::max(last, in.clock.ToJob(rank.host, LastStamp(rank)));
@@ -211,35 +227,36 @@ std::vector<RankRow> MakeRankRows(const RowInput& in) {
   for (size_t r = 0; r < in.capture.ranks.size(); ++r) {
     const RankData& rank = in.capture.ranks[r];
     const analysis::TimePartition& p = in.partitions[r];
-    rows.push_back({.rank = rank.rank,
-                    .host = rank.host < hosts.size() ? hosts[rank.host] : "",
-                    .device = rank.device.value(),
-                    .device_name = KnownText(rank.properties.name),
-                    .device_uuid = KnownText(rank.properties.uuid),
-                    .pid = rank.pid,
-                    .incarnation = rank.incarnation,
-                    .span = p.span,
-                    .compute = p.compute,
-                    .communication = p.communication,
-                    .memory = p.memory,
-                    .overlap = p.overlap,
-                    .overlap_fraction = p.overlap_fraction,
-                    .exposed_communication = p.exposed_communication,
-                    .exposed_transfer = p.exposed_transfer,
-                    .exposed_wait = p.exposed_wait,
-                    .exposed_unsplit = p.exposed_unsplit,
-                    .exposed_memory = p.exposed_memory,
-                    .idle = p.idle,
-                    .wait = p.wait,
-                    .transfer = p.transfer,
-                    .unsplit = p.unsplit,
-                    .wait_by_clock = in.clock.bound() == Nanos::Max() ? std::nullopt : std::optional(p.wait_by_clock),
-                    .caused_wait = caused[r],
-                    .late_from_before = late[r],
-                    .gpu_utilization = p.gpu_utilization,
-                    .sm_efficiency = p.sm_efficiency,
-                    .achieved_occupancy = p.achieved_occupancy,
-                    .tensor_core_fraction = p.tensor_core_fraction});
+    rows.push_back(
+        {.rank = rank.rank,
+         .host = rank.host < hosts.size() ? hosts[rank.host] : "",
+         .device = rank.device.value(),
+         .device_name = KnownText(rank.properties.name),
+         .device_uuid = KnownText(rank.properties.uuid),
+         .pid = rank.pid,
+         .incarnation = rank.incarnation,
+         .span = p.span,
+         .compute = p.compute,
+         .communication = p.communication,
+         .memory = p.memory,
+         .overlap = p.overlap,
+         .overlap_fraction = p.overlap_fraction,
+         .exposed_communication = p.exposed_communication,
+         .exposed_transfer = p.exposed_transfer,
+         .exposed_wait = p.exposed_wait,
+         .exposed_unsplit = p.exposed_unsplit,
+         .exposed_memory = p.exposed_memory,
+         .idle = p.idle,
+         .wait = p.wait,
+         .transfer = p.transfer,
+         .unsplit = p.unsplit,
+         .wait_by_clock = in.clock.bound() == Nanos::Max() ? std::nullopt : std::optional(p.wait_by_clock),
+         .caused_wait = caused[r],
+         .late_from_before = late[r],
+         .gpu_utilization = p.gpu_utilization,
+         .sm_efficiency = p.sm_efficiency,
+         .achieved_occupancy = p.achieved_occupancy,
+         .tensor_core_fraction = p.tensor_core_fraction});
     rows.back().source_file = rank.source_file;
   }
   return rows;
@@ -256,28 +273,37 @@ std::vector<StepRow> MakeStepRows(const RowInput& in) {
   std::vector<StepRow> rows(in.steps.count());
   for (size_t k = 0; k < rows.size(); ++k) {
     rows[k].step = in.steps.names[k];
-    if (k < in.diagnosis.step_durations.size()) rows[k].duration = Nanos(static_cast<int64_t>(in.diagnosis.step_durations[k]));
+    if (k < in.diagnosis.step_durations.size())
+      rows[k].duration = Nanos(static_cast<int64_t>(in.diagnosis.step_durations[k]));
     rows[k].ranks.resize(in.capture.ranks.size());
   }
-  std::vector<std::vector<Nanos>> compute(rows.size(), std::vector<Nanos>(in.capture.ranks.size())), active = compute;
+  std::vector<std::vector<Nanos>> compute(rows.size(), std::vector<Nanos>(in.capture.ranks.size())),
+      active = compute;
   ParallelFor(in.threads, in.capture.ranks.size(), [&](unsigned, size_t r) {
     const auto times = analysis::TimeSteps(in.capture.ranks[r], in.steps.ranks[r], in.times.parts[r]);
     for (size_t k = 0; k < times.size() && k < rows.size(); ++k) {
       StepRankRow& row = rows[k].ranks[r];
-      row = {.rank = in.capture.ranks[r].rank, .duration = times[k].duration, .self = times[k].self, .wait = times[k].wait, .overlap = times[k].overlap};
-      if (in.diagnosis.has_ideal && r < in.diagnosis.rank_step_lost.size()) row.lost = Nanos(std::llround(in.diagnosis.rank_step_lost[r][k]));
+      row = {.rank = in.capture.ranks[r].rank,
+             .duration = times[k].duration,
+             .self = times[k].self,
+             .wait = times[k].wait,
+             .overlap = times[k].overlap};
+      if (in.diagnosis.has_ideal && r < in.diagnosis.rank_step_lost.size())
+        row.lost = Nanos(std::llround(in.diagnosis.rank_step_lost[r][k]));
       compute[k][r] = times[k].compute;
       active[k][r] = times[k].active;
     }
   });
-  for (size_t k = 0; k < rows.size(); ++k) rows[k].efficiency = ToRow(analysis::EfficiencyOf(compute[k], active[k], rows[k].duration));
+  for (size_t k = 0; k < rows.size(); ++k)
+    rows[k].efficiency = ToRow(analysis::EfficiencyOf(compute[k], active[k], rows[k].duration));
   return rows;
 }
 
 std::vector<BreakdownRow> MakeBreakdownRows(const RowInput& in) {
   std::vector<BreakdownRow> rows(in.capture.ranks.size());
   ParallelFor(in.threads, rows.size(), [&](unsigned, size_t r) {
-    const analysis::StepBreakdown b = analysis::BreakDownSteps(in.capture, in.capture.ranks[r], in.steps.ranks[r]);
+    const analysis::StepBreakdown b =
+        analysis::BreakDownSteps(in.capture, in.capture.ranks[r], in.steps.ranks[r]);
     rows[r] = {.rank = in.capture.ranks[r].rank,
                .kernel = b.kernel,
                .memcpy = b.memcpy,

@@ -4,15 +4,15 @@
 
 #include <vector>
 
+#include "analysis/explain/diagnosis.h"
+#include "analysis/prepare/collectives.h"
+#include "analysis/prepare/steps.h"
+#include "analysis/time/efficiency.h"
+#include "analysis/time/time_partition.h"
 #include "capture/align/clock_model.h"
 #include "capture/align/match.h"
-#include "analysis/prepare/collectives.h"
-#include "analysis/explain/diagnosis.h"
-#include "analysis/time/efficiency.h"
-#include "analysis/prepare/steps.h"
-#include "analysis/time/time_partition.h"
-#include "report/model.h"
 #include "capture/model/capture.h"
+#include "report/model.h"
 
 namespace lockstep::report {
 
@@ -47,8 +47,9 @@ std::vector<std::string> MakeRecommendations(const Report& report);
 // Nodes may share a name (--node-id on one machine, containers): then the id tells them apart.
 std::vector<std::string> HostNames(const store::Capture& capture);
 
-// How much later than on the earliest rank each rank's steps begin, on the job's clock, by rank index (median over the
-// steps); in imports without step ranges the same of their first stamps. Null where neither can be known.
+// How much later than on the earliest rank each rank's steps begin, on the job's clock, by rank index (median
+// over the steps); in imports without step ranges the same of their first stamps. Null where neither can be
+// known.
 std::vector<std::optional<Nanos>> LatenessFromBefore(const RowInput& in);
 
 }  // namespace lockstep::report

@@ -27,9 +27,12 @@ std::string HostOf(const store::Capture& capture, uint32_t rank_index) {
 
 std::string VerdictName(analysis::Verdict verdict) {
   switch (verdict) {
-    case analysis::Verdict::kSure: return "sure";
-    case analysis::Verdict::kLikely: return "likely";
-    case analysis::Verdict::kUndecided: return "undecided";
+    case analysis::Verdict::kSure:
+      return "sure";
+    case analysis::Verdict::kLikely:
+      return "likely";
+    case analysis::Verdict::kUndecided:
+      return "undecided";
   }
   return "undecided";
 }
@@ -58,8 +61,9 @@ void AddLateness(const RowInput& in, const Finding& f, StragglerRow& row) {
     if (late && static_cast<double>(late->ns()) < kWorthSaying * in.diagnosis.step_ns) late.reset();
   }
   if (!late) return;
-  row.evidence.push_back("came " + LengthText(static_cast<double>(late->ns())) + " late from before the window" +
-                         (f.late && in.steps.count() > 1 ? " of each step" : "") + ": what it did before is not in the capture");
+  row.evidence.push_back(
+      "came " + LengthText(static_cast<double>(late->ns())) + " late from before the window" +
+      (f.late && in.steps.count() > 1 ? " of each step" : "") + ": what it did before is not in the capture");
 }
 
 }  // namespace
@@ -74,7 +78,8 @@ SlowdownRow MakeSlowdownRow(const RowInput& in) {
   row.ideal_step_ns = d.ideal_step_ns;
   if (d.ideal_step_ns > 0) {
     row.ratio = d.step_ns / d.ideal_step_ns;
-    if (d.step_durations.size() >= analysis::kLeastSteps) row.interval = Range{d.ratio_interval.low, d.ratio_interval.high};
+    if (d.step_durations.size() >= analysis::kLeastSteps)
+      row.interval = Range{d.ratio_interval.low, d.ratio_interval.high};
   }
   row.lost_ns_per_step = d.lost_ns;
   row.noise_ns_per_step = d.noise_ns;
@@ -100,7 +105,8 @@ std::vector<StragglerRow> MakeStragglerRows(const RowInput& in) {
     row.lost_ns_per_step = f.lost_ns;
     if (in.diagnosis.has_ideal && in.diagnosis.lost_ns > 0) row.share = f.lost_ns / in.diagnosis.lost_ns;
     row.gain_ns_per_step = f.gain_ns;
-    if (in.steps.count() >= analysis::kLeastSteps) row.gain_interval = Range{f.gain_interval.low, f.gain_interval.high};
+    if (in.steps.count() >= analysis::kLeastSteps)
+      row.gain_interval = Range{f.gain_interval.low, f.gain_interval.high};
     row.verdict = VerdictName(f.verdict);
     row.confidence = f.confidence;
     row.since_step = f.since_step;
@@ -123,7 +129,9 @@ std::vector<FixRow> MakeFixRows(const RowInput& in) {
   std::vector<FixRow> rows;
   for (const analysis::FixSet& set : in.diagnosis.fixes) {
     const std::vector<double>& gains = set.gain_per_step;
-    FixRow row{.entries = set.entries, .gain_ns_per_step = std::accumulate(gains.begin(), gains.end(), 0.0) / static_cast<double>(gains.size())};
+    FixRow row{.entries = set.entries,
+               .gain_ns_per_step =
+                   std::accumulate(gains.begin(), gains.end(), 0.0) / static_cast<double>(gains.size())};
     if (gains.size() >= analysis::kLeastSteps) {
       const analysis::Interval95 interval = analysis::BootstrapMean(gains);
       row.gain_interval = Range{interval.low, interval.high};
@@ -136,8 +144,9 @@ std::vector<FixRow> MakeFixRows(const RowInput& in) {
 std::vector<std::string> MakeRecommendations(const Report& report) {
   std::vector<std::string> out;
   if (report.capture.steps < analysis::kLeastSteps && !report.ranks.empty()) {
-    out.push_back(absl::StrFormat("capture %d more whole steps: a verdict needs at least %d, effects of a few percent about 20",
-                                  analysis::kLeastSteps - report.capture.steps, analysis::kLeastSteps));
+    out.push_back(absl::StrFormat(
+        "capture %d more whole steps: a verdict needs at least %d, effects of a few percent about 20",
+        analysis::kLeastSteps - report.capture.steps, analysis::kLeastSteps));
   }
   for (const StragglerRow& s : report.stragglers) {
     if (!s.action.empty()) out.push_back(s.action);
@@ -149,11 +158,13 @@ std::vector<std::string> MakeRecommendations(const Report& report) {
   }
   for (const BreakdownRow& b : report.step_breakdown) {
     loader += b.dataloader;
-    step += b.kernel + b.memcpy + b.memset + b.communication + b.runtime + b.dataloader + b.cpu_exec + b.other;
+    step +=
+        b.kernel + b.memcpy + b.memset + b.communication + b.runtime + b.dataloader + b.cpu_exec + b.other;
   }
   if (span > Nanos() && exposed.ns() * 10 > span.ns()) {
-    out.push_back(absl::StrFormat("%.0f%% of the time is transfer that nothing hides: overlap it with compute, or send less",
-                                  100.0 * static_cast<double>(exposed.ns()) / static_cast<double>(span.ns())));
+    out.push_back(absl::StrFormat(
+        "%.0f%% of the time is transfer that nothing hides: overlap it with compute, or send less",
+        100.0 * static_cast<double>(exposed.ns()) / static_cast<double>(span.ns())));
   }
   if (step > Nanos() && loader.ns() * 20 > step.ns()) {
     out.push_back(absl::StrFormat("%.0f%% of the step waits for the data loader: more workers, or prefetch",

@@ -11,11 +11,16 @@ namespace {
 
 std::string_view Code(Tone tone) {
   switch (tone) {
-    case Tone::kBad: return "\x1b[1;31m";
-    case Tone::kGood: return "\x1b[1;32m";
-    case Tone::kWarn: return "\x1b[1;33m";
-    case Tone::kTitle: return "\x1b[1m";
-    case Tone::kPlain: return "";
+    case Tone::kBad:
+      return "\x1b[1;31m";
+    case Tone::kGood:
+      return "\x1b[1;32m";
+    case Tone::kWarn:
+      return "\x1b[1;33m";
+    case Tone::kTitle:
+      return "\x1b[1m";
+    case Tone::kPlain:
+      return "";
   }
   return "";
 }
@@ -50,7 +55,8 @@ void TextLayout::Line(std::string_view raw, size_t hang, Tone tone) {
     std::string line(indent, ' ');
     const std::string piece = text.substr(at, length);
     if (first) {
-      const size_t word = std::min(piece.find(' ') == std::string::npos ? piece.size() : piece.find(' '), piece.size());
+      const size_t word =
+          std::min(piece.find(' ') == std::string::npos ? piece.size() : piece.find(' '), piece.size());
       line += Paint(piece.substr(0, word), tone) + piece.substr(word);
     } else {
       line += piece;

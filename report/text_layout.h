@@ -17,7 +17,8 @@ class TextLayout {
  public:
   TextLayout(int width, bool color) : width_(width < 40 ? 40 : width), color_(color) {}
 
-  // One paragraph: what does not fit is continued below, indented by `hang`. The first word of it gets the tone.
+  // One paragraph: what does not fit is continued below, indented by `hang`. The first word of it gets the
+  // tone.
   void Line(std::string_view text, size_t hang = 2, Tone tone = Tone::kPlain);
   std::string Take() { return std::move(out_); }
 

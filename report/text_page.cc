@@ -13,7 +13,8 @@ constexpr int kNarrowest = 40;
 
 }  // namespace
 
-TextPage::TextPage(const TextOptions& options) : line_width_(options.width), color_(options.color), width_(std::max(options.width, kNarrowest)) {}
+TextPage::TextPage(const TextOptions& options)
+    : line_width_(options.width), color_(options.color), width_(std::max(options.width, kNarrowest)) {}
 
 void TextPage::Say(Priority priority, std::string_view text, size_t hang, Tone tone) {
   TextLayout layout(line_width_, color_);

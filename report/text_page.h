@@ -23,7 +23,8 @@ class TextPage {
   void Say(Priority priority, std::string_view text, size_t hang = 2, Tone tone = Tone::kPlain);
   // One line, the end of which may go.
   void SayShort(Priority priority, std::string text, Tone tone = Tone::kPlain);
-  // What fits in twenty lines at the usual width, in as many more as it is narrower; what matters least is left out first, from the end.
+  // What fits in twenty lines at the usual width, in as many more as it is narrower; what matters least is
+  // left out first, from the end.
   std::string Take();
 
  private:

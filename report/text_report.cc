@@ -26,7 +26,10 @@ constexpr size_t kMostFixes = 3, kMostInnocents = 3, kMostActions = 3, kRanksOfA
 class Writer {
  public:
   Writer(const Report& report, const TextOptions& options)
-      : r_(report), options_(options), page_(options), top_(static_cast<size_t>(std::clamp(options.top, 1, kMostRows))) {}
+      : r_(report),
+        options_(options),
+        page_(options),
+        top_(static_cast<size_t>(std::clamp(options.top, 1, kMostRows))) {}
 
   std::string Run() {
     Verdict();
@@ -47,19 +50,25 @@ class Writer {
   double Steps() const { return std::max(1.0, static_cast<double>(r_.capture.steps)); }
 
   const RankRow* RowOf(RankId rank) const {
-    const auto row = std::find_if(r_.ranks.begin(), r_.ranks.end(), [&](const RankRow& r) { return r.rank == rank; });
+    const auto row =
+        std::find_if(r_.ranks.begin(), r_.ranks.end(), [&](const RankRow& r) { return r.rank == rank; });
     return row == r_.ranks.end() ? nullptr : &*row;
   }
 
   std::string Who(const StragglerRow& s) const {
     if (s.kind == "data") return s.ranks.empty() ? "the data" : "data of " + RankList(s.ranks, 3);
-    if (s.kind == "job") return s.ranks.empty() || s.ranks.size() == r_.ranks.size() ? "all ranks" : "the job (" + RankList(s.ranks, 3) + ")";
-    if (s.kind == "host" && s.hosts.size() == 1) return absl::StrFormat("host %s (%d ranks)", s.hosts[0], s.ranks.size());
+    if (s.kind == "job")
+      return s.ranks.empty() || s.ranks.size() == r_.ranks.size() ? "all ranks"
+                                                                  : "the job (" + RankList(s.ranks, 3) + ")";
+    if (s.kind == "host" && s.hosts.size() == 1)
+      return absl::StrFormat("host %s (%d ranks)", s.hosts[0], s.ranks.size());
     if (s.kind == "stage") return absl::StrFormat("one stage (%s)", RankList(s.ranks, 3));
     std::string who = RankList(s.ranks, 3);
-    if (s.kind == "group" && s.ranks.size() > 1) return (s.verdict == "undecided" ? "one of " : "group of ") + who;
+    if (s.kind == "group" && s.ranks.size() > 1)
+      return (s.verdict == "undecided" ? "one of " : "group of ") + who;
     if (s.ranks.size() == 1) {
-      if (const RankRow* row = RowOf(s.ranks[0])) who += absl::StrFormat(" (%s GPU %d)", row->host, row->device);
+      if (const RankRow* row = RowOf(s.ranks[0]))
+        who += absl::StrFormat(" (%s GPU %d)", row->host, row->device);
     }
     return who;
   }
@@ -82,7 +91,8 @@ class Writer {
         ranks.push_back(row.rank);
       }
       page_.Say(kAlways,
-                absl::StrFormat("UNDECIDED the kernels of %d launches of CUDA graphs on %s were not recorded: the graphs are older than CUPTI. "
+                absl::StrFormat("UNDECIDED the kernels of %d launches of CUDA graphs on %s were not "
+                                "recorded: the graphs are older than CUPTI. "
                                 "Start the job with LOCKSTEP_PREPARE=always",
                                 launches, RankList(ranks, 16)),
                 2, Tone::kWarn);
@@ -93,37 +103,47 @@ class Writer {
       return;
     }
     if (r_.capture.steps < analysis::kLeastSteps) {
-      std::string line = absl::StrFormat("UNDECIDED %d step%s recorded whole, a verdict needs %d: capture %d more.", r_.capture.steps,
-                                         r_.capture.steps == 1 ? "" : "s", analysis::kLeastSteps,
-                                         analysis::kLeastSteps - r_.capture.steps);
+      std::string line = absl::StrFormat(
+          "UNDECIDED %d step%s recorded whole, a verdict needs %d: capture %d more.", r_.capture.steps,
+          r_.capture.steps == 1 ? "" : "s", analysis::kLeastSteps, analysis::kLeastSteps - r_.capture.steps);
       if (const RankRow* most = MostWaitedFor()) {
-        line += absl::StrFormat(" So far the others wait for rank %d (%s of their waiting per step)", most->rank.value(),
+        line += absl::StrFormat(" So far the others wait for rank %d (%s of their waiting per step)",
+                                most->rank.value(),
                                 LengthText(static_cast<double>(most->caused_wait.ns()) / Steps()));
       }
       page_.Say(kAlways, line, 2, Tone::kWarn);
       return;
     }
     if (r_.capture.matching.matched_fraction.value_or(1) < analysis::kMatchedForVerdict) {
-      page_.Say(kAlways, "UNDECIDED only " + Percent(*r_.capture.matching.matched_fraction) +
-                       " of the communication could be matched across ranks: who waits for whom is not known",
-          2, Tone::kWarn);
+      page_.Say(kAlways,
+                "UNDECIDED only " + Percent(*r_.capture.matching.matched_fraction) +
+                    " of the communication could be matched across ranks: who waits for whom is not known",
+                2, Tone::kWarn);
       return;
     }
     if (r_.stragglers.empty() && r_.slowdown.step_ns && !r_.slowdown.ideal_step_ns) {
-      page_.Say(kAlways, "UNDECIDED no rank is seen to hold the others back, but no step is typical of this job: what is lost is not known", 2, Tone::kWarn);
+      page_.Say(kAlways,
+                "UNDECIDED no rank is seen to hold the others back, but no step is typical of this job: what "
+                "is lost is not known",
+                2, Tone::kWarn);
       return;
     }
     if (r_.stragglers.empty()) {
-      std::string line = r_.capture.missing_ranks.empty() ? "HEALTHY no rank holds the others back" : "HEALTHY no recorded rank holds the others back";
+      std::string line = r_.capture.missing_ranks.empty() ? "HEALTHY no rank holds the others back"
+                                                          : "HEALTHY no recorded rank holds the others back";
       if (r_.slowdown.noise_floor_ns_per_step) {
-        line += absl::StrFormat(" by more than %s per step (noise floor)", LengthText(*r_.slowdown.noise_floor_ns_per_step));
+        line += absl::StrFormat(" by more than %s per step (noise floor)",
+                                LengthText(*r_.slowdown.noise_floor_ns_per_step));
       }
       page_.Say(kAlways, line, 2, Tone::kGood);
       return;
     }
     const StragglerRow& s = r_.stragglers[0];
-    std::string line = absl::StrFormat("%s %s: %s, %s.", s.verdict == "undecided" ? "UNDECIDED" : "STRAGGLER", Who(s), s.cause, s.verdict);
-    if (s.gain_ns_per_step) line += " Fixing it gains " + Gain(*s.gain_ns_per_step, s.gain_interval) + " per step" + GainWithOthers(*s.gain_ns_per_step);
+    std::string line = absl::StrFormat("%s %s: %s, %s.", s.verdict == "undecided" ? "UNDECIDED" : "STRAGGLER",
+                                       Who(s), s.cause, s.verdict);
+    if (s.gain_ns_per_step)
+      line += " Fixing it gains " + Gain(*s.gain_ns_per_step, s.gain_interval) + " per step" +
+              GainWithOthers(*s.gain_ns_per_step);
     if (r_.stragglers.size() > 1) line += absl::StrFormat("; %d more below", r_.stragglers.size() - 1);
     page_.Say(kAlways, line, 2, s.verdict == "undecided" ? Tone::kWarn : Tone::kBad);
   }
@@ -146,45 +166,56 @@ class Writer {
 
   std::string Gain(double gain, const std::optional<Range>& interval) const {
     std::string text = LengthText(gain);
-    if (r_.slowdown.step_ns && *r_.slowdown.step_ns > 0) text += " (" + Percent(gain / *r_.slowdown.step_ns) + ")";
+    if (r_.slowdown.step_ns && *r_.slowdown.step_ns > 0)
+      text += " (" + Percent(gain / *r_.slowdown.step_ns) + ")";
     if (interval) text += absl::StrFormat(" [%s, %s]", LengthText(interval->low), LengthText(interval->high));
     return text;
   }
 
   void Overview() {
     const CaptureRow& c = r_.capture;
-    std::string line = absl::StrFormat("job %s  %d ranks on %d host%s", c.job.empty() ? "(unnamed)" : c.job, r_.ranks.size(), c.hosts,
-                                       c.hosts == 1 ? "" : "s");
+    std::string line = absl::StrFormat("job %s  %d ranks on %d host%s", c.job.empty() ? "(unnamed)" : c.job,
+                                       r_.ranks.size(), c.hosts, c.hosts == 1 ? "" : "s");
     if (!r_.steps.empty()) {
-      line += r_.steps.size() == 1 ? absl::StrFormat("  step %d", r_.steps[0].step)
-                                   : absl::StrFormat("  steps %d-%d", r_.steps.front().step, r_.steps.back().step);
+      line += r_.steps.size() == 1
+                  ? absl::StrFormat("  step %d", r_.steps[0].step)
+                  : absl::StrFormat("  steps %d-%d", r_.steps.front().step, r_.steps.back().step);
     }
     const SlowdownRow& s = r_.slowdown;
     if (s.step_ns && !s.ideal_step_ns) line += "  STEP " + LengthText(*s.step_ns) + "  ideal not known";
     if (s.step_ns && s.ideal_step_ns) {
       line += absl::StrFormat("  STEP %s  ideal %s", LengthText(*s.step_ns), LengthText(*s.ideal_step_ns));
       // Shorter than the ideal one a step is only by chance (model.h).
-      if (s.ratio) line += *s.ratio < 1 ? "  no SLOWDOWN beyond chance" : absl::StrFormat("  SLOWDOWN %.3fx", *s.ratio);
+      if (s.ratio)
+        line += *s.ratio < 1 ? "  no SLOWDOWN beyond chance" : absl::StrFormat("  SLOWDOWN %.3fx", *s.ratio);
       if (s.interval) line += absl::StrFormat(" [%.3f, %.3f]", s.interval->low, s.interval->high);
       line += "  lost " + LengthText(*s.lost_ns_per_step) + " per step";
       const double hours = 24.0 * static_cast<double>(r_.ranks.size()) * *s.lost_ns_per_step / *s.step_ns;
-      if (*s.step_ns > 0 && hours >= 1 && r_.steps.size() >= analysis::kLeastSteps) line += absl::StrFormat(" = %.0f GPU-hours a day", hours);
+      if (*s.step_ns > 0 && hours >= 1 && r_.steps.size() >= analysis::kLeastSteps)
+        line += absl::StrFormat(" = %.0f GPU-hours a day", hours);
     }
-    if (c.matching.matched_fraction) line += absl::StrFormat("  matched %.4g%%", 100 * *c.matching.matched_fraction);
+    if (c.matching.matched_fraction)
+      line += absl::StrFormat("  matched %.4g%%", 100 * *c.matching.matched_fraction);
     if (c.hosts > 1) line += c.clock_bound ? "  clocks within " + Text(*c.clock_bound) : "  clocks unknown";
     page_.Say(kAlways, line);
-    if (!c.missing_ranks.empty()) page_.Say(kAlways, "MISSING " + RankList(c.missing_ranks, 16) + ": nothing was recorded of them", 2, Tone::kWarn);
+    if (!c.missing_ranks.empty())
+      page_.Say(kAlways, "MISSING " + RankList(c.missing_ranks, 16) + ": nothing was recorded of them", 2,
+                Tone::kWarn);
   }
 
   // "kernels +18% (z 21)": of several kinds of evidence the first says why.
   void WhyRow(double lost, const std::string& what, const std::string& detail) {
-    const double share = r_.slowdown.lost_ns_per_step && *r_.slowdown.lost_ns_per_step > 0 ? lost / *r_.slowdown.lost_ns_per_step : 0;
-    page_.SayShort(kAlways, absl::StrFormat("  %9s %5s  %-26s %s", LengthText(lost), absl::StrFormat("%.0f%%", 100 * share), what, detail));
+    const double share = r_.slowdown.lost_ns_per_step && *r_.slowdown.lost_ns_per_step > 0
+                             ? lost / *r_.slowdown.lost_ns_per_step
+                             : 0;
+    page_.SayShort(kAlways, absl::StrFormat("  %9s %5s  %-26s %s", LengthText(lost),
+                                            absl::StrFormat("%.0f%%", 100 * share), what, detail));
   }
 
   void Why() {
     if (!r_.slowdown.lost_ns_per_step) return;
-    page_.Say(kAlways, "WHY (adds up to " + LengthText(*r_.slowdown.lost_ns_per_step) + " per step)", 2, Tone::kTitle);
+    page_.Say(kAlways, "WHY (adds up to " + LengthText(*r_.slowdown.lost_ns_per_step) + " per step)", 2,
+              Tone::kTitle);
     for (size_t i = 0; i < r_.stragglers.size() && i < top_; ++i) {
       const StragglerRow& s = r_.stragglers[i];
       std::string detail = CauseInWords(s.cause) + "  " + s.verdict;
@@ -194,12 +225,15 @@ class Writer {
     }
     double more = 0;
     for (size_t i = top_; i < r_.stragglers.size(); ++i) more += r_.stragglers[i].lost_ns_per_step;
-    if (r_.stragglers.size() > top_) WhyRow(more, absl::StrFormat("%d more", r_.stragglers.size() - top_), "--format json lists all");
+    if (r_.stragglers.size() > top_)
+      WhyRow(more, absl::StrFormat("%d more", r_.stragglers.size() - top_), "--format json lists all");
     const SlowdownRow& s = r_.slowdown;
     std::string floor;
-    if (s.noise_floor_ns_per_step) floor = "noise floor of one rank " + LengthText(*s.noise_floor_ns_per_step);
+    if (s.noise_floor_ns_per_step)
+      floor = "noise floor of one rank " + LengthText(*s.noise_floor_ns_per_step);
     WhyRow(s.noise_ns_per_step.value_or(0), "noise", floor);
-    WhyRow(s.unlisted_ns_per_step.value_or(0) + s.unexplained_ns_per_step.value_or(0), "the rest", "each too small to name, or the network's");
+    WhyRow(s.unlisted_ns_per_step.value_or(0) + s.unexplained_ns_per_step.value_or(0), "the rest",
+           "each too small to name, or the network's");
   }
 
   void Fixes() {
@@ -229,24 +263,37 @@ class Writer {
       communication += r.communication;
     }
     if (span <= Nanos()) return;
-    const auto part = [&](Nanos n) { return Percent(static_cast<double>(n.ns()) / static_cast<double>(span.ns())); };
-    std::string line = "TIME compute " + part(compute) + "  exposed transfer " + part(transfer) + "  exposed wait " + part(wait);
+    const auto part = [&](Nanos n) {
+      return Percent(static_cast<double>(n.ns()) / static_cast<double>(span.ns()));
+    };
+    std::string line = "TIME compute " + part(compute) + "  exposed transfer " + part(transfer) +
+                       "  exposed wait " + part(wait);
     if (unsplit > Nanos()) line += "  exposed, not split " + part(unsplit);
     line += "  copies " + part(memory) + "  idle " + part(idle);
-    if (communication > Nanos()) line += "  overlap " + Percent(static_cast<double>(overlap.ns()) / static_cast<double>(communication.ns()));
+    if (communication > Nanos())
+      line +=
+          "  overlap " + Percent(static_cast<double>(overlap.ns()) / static_cast<double>(communication.ns()));
     page_.Say(kUseful, line, 2, Tone::kTitle);
     const EfficiencyRow& e = r_.efficiency;
     if (e.factors.parallel) {
-      line = absl::StrFormat("POP parallel efficiency %.2f = load balance %.2f x communication %.2f x orchestration %.2f", *e.factors.parallel,
-                             e.factors.load_balance.value_or(0), e.factors.communication.value_or(0), e.factors.orchestration.value_or(0));
+      line = absl::StrFormat(
+          "POP parallel efficiency %.2f = load balance %.2f x communication %.2f x orchestration %.2f",
+          *e.factors.parallel, e.factors.load_balance.value_or(0), e.factors.communication.value_or(0),
+          e.factors.orchestration.value_or(0));
       std::string balance;
-      for (const auto& [name, value] : {std::pair("stages", e.load_balance_stage), {"replicas", e.load_balance_data}, {"shards", e.load_balance_tensor}}) {
-        if (value && e.factors.load_balance && *value < 0.995) balance += absl::StrFormat("%s %s %.2f", balance.empty() ? "; balance of" : ",", name, *value);
+      for (const auto& [name, value] : {std::pair("stages", e.load_balance_stage),
+                                        {"replicas", e.load_balance_data},
+                                        {"shards", e.load_balance_tensor}}) {
+        if (value && e.factors.load_balance && *value < 0.995)
+          balance += absl::StrFormat("%s %s %.2f", balance.empty() ? "; balance of" : ",", name, *value);
       }
       line += balance;
-      if (e.transfer && e.serialisation) line += absl::StrFormat("; serialisation %.2f, transfer %.2f", *e.serialisation, *e.transfer);
-      if (e.critical_communication_ns_per_step && r_.slowdown.lost_ns_per_step && *e.critical_communication_ns_per_step > 0.1 * *r_.slowdown.lost_ns_per_step) {
-        line += absl::StrFormat("; slow transfers cost %s per step", LengthText(*e.critical_communication_ns_per_step));
+      if (e.transfer && e.serialisation)
+        line += absl::StrFormat("; serialisation %.2f, transfer %.2f", *e.serialisation, *e.transfer);
+      if (e.critical_communication_ns_per_step && r_.slowdown.lost_ns_per_step &&
+          *e.critical_communication_ns_per_step > 0.1 * *r_.slowdown.lost_ns_per_step) {
+        line += absl::StrFormat("; slow transfers cost %s per step",
+                                LengthText(*e.critical_communication_ns_per_step));
       }
       page_.Say(kAside, line, 2, Tone::kTitle);
     }
@@ -255,7 +302,8 @@ class Writer {
   void NotTheCause() {
     if (r_.not_the_cause.empty()) return;
     std::string line = "NOT THE CAUSE";
-    for (size_t i = 0; i < r_.not_the_cause.size() && i < kMostInnocents; ++i) line += (i > 0 ? ";  " : "  ") + r_.not_the_cause[i];
+    for (size_t i = 0; i < r_.not_the_cause.size() && i < kMostInnocents; ++i)
+      line += (i > 0 ? ";  " : "  ") + r_.not_the_cause[i];
     page_.Say(kUseful, line, 2, Tone::kTitle);
   }
 
@@ -268,13 +316,14 @@ class Writer {
     if (!begins && !ends && s.affected_steps >= kNearlyAll) return;
     std::string line = "TREND " + Who(s);
     if (begins && s.excess_before_ns && s.excess_since_ns) {
-      line += absl::StrFormat(" %s per step beyond its peers before step %d, %s from then on", LengthText(*s.excess_before_ns), *s.since_step,
-                              LengthText(*s.excess_since_ns));
+      line += absl::StrFormat(" %s per step beyond its peers before step %d, %s from then on",
+                              LengthText(*s.excess_before_ns), *s.since_step, LengthText(*s.excess_since_ns));
     } else {
       line += begins ? absl::StrFormat(" since step %d", *s.since_step) : " from the first step on";
     }
     if (ends) line += absl::StrFormat("; last seen in step %d", *s.until_step);
-    if (s.affected_steps < kNearlyAll) line += absl::StrFormat("; in %.0f%% of the steps", 100 * s.affected_steps);
+    if (s.affected_steps < kNearlyAll)
+      line += absl::StrFormat("; in %.0f%% of the steps", 100 * s.affected_steps);
     page_.Say(kImportant, line, 2, Tone::kTitle);
   }
 
@@ -287,15 +336,19 @@ class Writer {
       lost += l.records;
       if (stages.find(l.stage) == std::string::npos) stages += (stages.empty() ? "" : ", ") + l.stage;
     }
-    if (lost > 0) page_.Say(kImportant, absl::StrFormat("LOST %d records (at: %s): the numbers above are without them", lost, stages), 2, Tone::kWarn);
+    if (lost > 0)
+      page_.Say(kImportant,
+                absl::StrFormat("LOST %d records (at: %s): the numbers above are without them", lost, stages),
+                2, Tone::kWarn);
     const MatchingRow& m = r_.capture.matching;
     // A window's edges always cut a few.
     if (m.matched_fraction.value_or(1) < kNearlyAll || m.conflicts > 0) {
       page_.Say(kImportant,
-          absl::StrFormat("UNMATCHED %d communication kernels have no partners on every rank of their group, %d contradict them; their "
-                          "waiting is not split",
-                          m.unmatched, m.conflicts),
-          2, Tone::kWarn);
+                absl::StrFormat("UNMATCHED %d communication kernels have no partners on every rank of their "
+                                "group, %d contradict them; their "
+                                "waiting is not split",
+                                m.unmatched, m.conflicts),
+                2, Tone::kWarn);
     }
     for (const std::string& note : r_.capture.notes) page_.Say(kAside, "NOTE " + note, 2, Tone::kWarn);
   }
@@ -319,7 +372,8 @@ class Writer {
       if (s.ranks.size() > kRanksOfACommand) return;
     }
     if (fix.empty()) return;
-    page_.Say(kUseful, "TRY lockstep whatif " + Quoted(options_.source) + " --fix " + Quoted(fix), 2, Tone::kTitle);
+    page_.Say(kUseful, "TRY lockstep whatif " + Quoted(options_.source) + " --fix " + Quoted(fix), 2,
+              Tone::kTitle);
   }
 
   // Where to look: the culprit beside one that waited for it and one that did neither.
@@ -348,7 +402,8 @@ class Writer {
   // As a shell reads one word.
   static std::string Quoted(const std::string& word) {
     const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
-      return std::isalnum(c) != 0 || std::string_view("-_./=,:+@%").find(static_cast<char>(c)) != std::string_view::npos;
+      return std::isalnum(c) != 0 ||
+             std::string_view("-_./=,:+@%").find(static_cast<char>(c)) != std::string_view::npos;
     });
     if (plain) return word;
     std::string out = "'";
@@ -364,7 +419,9 @@ class Writer {
 
 }  // namespace
 
-std::string RenderText(const Report& report, const TextOptions& options) { return Writer(report, options).Run(); }
+std::string RenderText(const Report& report, const TextOptions& options) {
+  return Writer(report, options).Run();
+}
 
 std::string VerdictSentence(const Report& report) {
   constexpr int kOneLine = 1 << 20;

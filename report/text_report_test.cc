@@ -1,10 +1,10 @@
 // What a person on call reads, to the letter.
 #include <algorithm>
 
-#include "report/actions.h"
-#include "report/report.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "report/actions.h"
+#include "report/report.h"
 
 namespace lockstep::report {
 namespace {
@@ -23,27 +23,57 @@ Report Job(int ranks) {
   r.capture.clock_bound = Nanos::Micros(24);
   r.capture.matching.matched_fraction = 0.9997;
   for (int i = 0; i < ranks; ++i) {
-    r.ranks.push_back({.rank = RankId(i), .host = i < ranks / 2 ? "n045" : "n046", .device = static_cast<uint32_t>(i % (ranks / 2)),
-                       .span = Nanos::Seconds(1), .compute = Nanos::Millis(720), .communication = Nanos::Millis(260), .overlap = Nanos::Millis(100),
-                       .exposed_transfer = Nanos::Millis(60), .exposed_wait = Nanos::Millis(100 + i), .exposed_memory = Nanos::Millis(4),
-                       .idle = Nanos::Millis(16), .caused_wait = Nanos::Millis(i == 3 ? 6200 : 40)});
+    r.ranks.push_back({.rank = RankId(i),
+                       .host = i < ranks / 2 ? "n045" : "n046",
+                       .device = static_cast<uint32_t>(i % (ranks / 2)),
+                       .span = Nanos::Seconds(1),
+                       .compute = Nanos::Millis(720),
+                       .communication = Nanos::Millis(260),
+                       .overlap = Nanos::Millis(100),
+                       .exposed_transfer = Nanos::Millis(60),
+                       .exposed_wait = Nanos::Millis(100 + i),
+                       .exposed_memory = Nanos::Millis(4),
+                       .idle = Nanos::Millis(16),
+                       .caused_wait = Nanos::Millis(i == 3 ? 6200 : 40)});
   }
   for (int k = 0; k < 10; ++k) r.steps.push_back({.step = 4110 + k, .duration = Nanos::Millis(984)});
-  r.slowdown = {.step_ns = 984e6, .ideal_step_ns = 884e6, .ratio = 1.113, .lost_ns_per_step = 100e6, .noise_floor_ns_per_step = 4.9e6,
-                .interval = Range{1.104, 1.122}, .noise_ns_per_step = 8e6, .unlisted_ns_per_step = 2e6, .unexplained_ns_per_step = 0};
-  r.efficiency.factors = {.parallel = 0.72, .load_balance = 0.87, .communication = 0.84, .orchestration = 0.99};
+  r.slowdown = {.step_ns = 984e6,
+                .ideal_step_ns = 884e6,
+                .ratio = 1.113,
+                .lost_ns_per_step = 100e6,
+                .noise_floor_ns_per_step = 4.9e6,
+                .interval = Range{1.104, 1.122},
+                .noise_ns_per_step = 8e6,
+                .unlisted_ns_per_step = 2e6,
+                .unexplained_ns_per_step = 0};
+  r.efficiency.factors = {
+      .parallel = 0.72, .load_balance = 0.87, .communication = 0.84, .orchestration = 0.99};
   r.efficiency.serialisation = 0.89;
   r.efficiency.transfer = 0.93;
-  r.not_the_cause = {"network: transfers of all 12 comparable groups and pairs within 0.4% of their peers' (worst 1.2 MAD)",
-                     "hosts and data loading: at most 12.0 us per step on any rank"};
+  r.not_the_cause = {
+      "network: transfers of all 12 comparable groups and pairs within 0.4% of their peers' (worst 1.2 MAD)",
+      "hosts and data loading: at most 12.0 us per step on any rank"};
   return r;
 }
 
 StragglerRow SlowGpu() {
-  return {.kind = "rank", .ranks = {RankId(3)}, .hosts = {"n045"}, .cause = "gpu_clock", .lost_ns_per_step = 90e6, .share = 0.9, .gain_ns_per_step = 88e6,
-          .gain_interval = Range{84e6, 91e6}, .verdict = "sure", .confidence = 0.99, .since_step = 4113, .excess_before_ns = 1e5,
-          .excess_since_ns = 128e6, .evidence = {"kernels +18.4% (z 21): matrix products +19.0%, memory-bound +4.1%", "more"}, .delayed_ranks = 7,
-          .action = "read clocks, power limit and temperature of GPU 3 of n045; replace it if they stay low", .fix = "replace GPU 3 of n045"};
+  return {.kind = "rank",
+          .ranks = {RankId(3)},
+          .hosts = {"n045"},
+          .cause = "gpu_clock",
+          .lost_ns_per_step = 90e6,
+          .share = 0.9,
+          .gain_ns_per_step = 88e6,
+          .gain_interval = Range{84e6, 91e6},
+          .verdict = "sure",
+          .confidence = 0.99,
+          .since_step = 4113,
+          .excess_before_ns = 1e5,
+          .excess_since_ns = 128e6,
+          .evidence = {"kernels +18.4% (z 21): matrix products +19.0%, memory-bound +4.1%", "more"},
+          .delayed_ranks = 7,
+          .action = "read clocks, power limit and temperature of GPU 3 of n045; replace it if they stay low",
+          .fix = "replace GPU 3 of n045"};
 }
 
 Report WithSlowGpu() {
@@ -55,8 +85,11 @@ Report WithSlowGpu() {
 }
 
 TEST(TextReport, AStragglerInTwentyLines) {
-  const std::string text = RenderText(WithSlowGpu(), {.width = 110, .source = "./lockstep-4711", .has_traces = true});
-  EXPECT_EQ(text, R"(STRAGGLER rank 3 (n045 GPU 3): gpu_clock, sure. Fixing it gains 88.0 ms (8.9%) [84.0 ms, 91.0 ms] per step
+  const std::string text =
+      RenderText(WithSlowGpu(), {.width = 110, .source = "./lockstep-4711", .has_traces = true});
+  EXPECT_EQ(
+      text,
+      R"(STRAGGLER rank 3 (n045 GPU 3): gpu_clock, sure. Fixing it gains 88.0 ms (8.9%) [84.0 ms, 91.0 ms] per step
 job gpt-70b  8 ranks on 2 hosts  steps 4110-4119  STEP 984 ms  ideal 884 ms  SLOWDOWN 1.113x [1.104, 1.122]
   lost 100 ms per step = 20 GPU-hours a day  matched 99.97%  clocks within 24.0 us
 WHY (adds up to 100 ms per step)
@@ -81,7 +114,10 @@ TEST(TextReport, HealthyIsSaidPlainlyAndShort) {
   Report r = Job(8);
   for (RankRow& row : r.ranks) row.caused_wait = Nanos::Millis(40);
   const std::string text = RenderText(r, {.width = 110, .source = "x"});
-  EXPECT_THAT(text, StartsWith("HEALTHY no rank holds the others back by more than 4.90 ms per step (noise floor)\njob gpt-70b"));
+  EXPECT_THAT(
+      text,
+      StartsWith(
+          "HEALTHY no rank holds the others back by more than 4.90 ms per step (noise floor)\njob gpt-70b"));
   EXPECT_THAT(text, Not(HasSubstr("FIX")));
   EXPECT_THAT(text, Not(HasSubstr("TRY")));
   EXPECT_LE(Lines(text), 20);
@@ -143,7 +179,8 @@ TEST(TextReport, CommandsAreQuotedAsAShellReadsThem) {
 
 TEST(TextReport, TheLinesOfWhyAddUp) {
   const Report r = WithSlowGpu();
-  double sum = r.slowdown.noise_ns_per_step.value() + r.slowdown.unlisted_ns_per_step.value() + r.slowdown.unexplained_ns_per_step.value();
+  double sum = r.slowdown.noise_ns_per_step.value() + r.slowdown.unlisted_ns_per_step.value() +
+               r.slowdown.unexplained_ns_per_step.value();
   for (const StragglerRow& s : r.stragglers) sum += s.lost_ns_per_step;
   EXPECT_DOUBLE_EQ(sum, *r.slowdown.lost_ns_per_step);
 }
@@ -156,9 +193,11 @@ TEST(Actions, EveryCauseHasOneVerbAndWordsForItself) {
     const auto cause = static_cast<Cause>(i);
     const std::string name(analysis::CauseName(cause));
     EXPECT_NE(CauseInWords(name), name) << name;
-    for (const CulpritKind kind : {CulpritKind::kRank, CulpritKind::kHost, CulpritKind::kStage, CulpritKind::kGroup, CulpritKind::kData, CulpritKind::kJob}) {
+    for (const CulpritKind kind : {CulpritKind::kRank, CulpritKind::kHost, CulpritKind::kStage,
+                                   CulpritKind::kGroup, CulpritKind::kData, CulpritKind::kJob}) {
       EXPECT_FALSE(FixVerb(cause, kind, target).empty()) << name;
-      EXPECT_EQ(ActionFor(cause, kind, target).empty(), cause == Cause::kUnknown || cause == Cause::kVictim) << name;
+      EXPECT_EQ(ActionFor(cause, kind, target).empty(), cause == Cause::kUnknown || cause == Cause::kVictim)
+          << name;
     }
   }
 }

@@ -27,10 +27,13 @@ void DelayCosts(const WaitingRow& w, TextPage& page) {
     const WaitingRow::Causer& c = w.causers[i];
     const double total = c.direct_ns_per_step + c.passed_on_ns_per_step;
     // Ranks that are as bad as each other are told of together; what is far less is noise beside the first.
-    if (i > 0 && total < kWorthALine * (w.causers[0].direct_ns_per_step + w.causers[0].passed_on_ns_per_step)) break;
-    std::string line = absl::StrFormat("WAITING %d rank%s waited for rank %d", c.victims, c.victims == 1 ? "" : "s", c.rank.value());
+    if (i > 0 && total < kWorthALine * (w.causers[0].direct_ns_per_step + w.causers[0].passed_on_ns_per_step))
+      break;
+    std::string line = absl::StrFormat("WAITING %d rank%s waited for rank %d", c.victims,
+                                       c.victims == 1 ? "" : "s", c.rank.value());
     if (c.victims > 0) line += absl::StrFormat(": mean %s per step", LengthText(total / c.victims));
-    line += absl::StrFormat(" (%s of all such waiting); direct %s, passed on %s", Percent(total / w.waited_ns_per_step), Percent(c.direct_ns_per_step / total),
+    line += absl::StrFormat(" (%s of all such waiting); direct %s, passed on %s",
+                            Percent(total / w.waited_ns_per_step), Percent(c.direct_ns_per_step / total),
                             Percent(c.passed_on_ns_per_step / total));
     if (!c.path.empty()) line += "; path " + c.path;
     page.Say(i == 0 ? kUseful : kAside, line, 2, Tone::kTitle);
@@ -47,13 +50,15 @@ void CausedWaits(const Report& report, TextPage& page) {
   }
   if (all <= Nanos()) return;
   const double steps = std::max(1.0, static_cast<double>(report.capture.steps));
-  std::stable_sort(order.begin(), order.end(), [](const RankRow* a, const RankRow* b) { return a->caused_wait > b->caused_wait; });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const RankRow* a, const RankRow* b) { return a->caused_wait > b->caused_wait; });
   std::string line = "WAITING the others waited for";
   for (size_t i = 0; i < order.size() && i < kMostWaitedFor; ++i) {
     const double share = static_cast<double>(order[i]->caused_wait.ns()) / static_cast<double>(all.ns());
     if (i > 0 && share < kNotableShare) break;
-    line += absl::StrFormat("%s rank %d %s per step (%s)", i > 0 ? "," : "", order[i]->rank.value(),
-                            LengthText(static_cast<double>(order[i]->caused_wait.ns()) / steps), Percent(share));
+    line +=
+        absl::StrFormat("%s rank %d %s per step (%s)", i > 0 ? "," : "", order[i]->rank.value(),
+                        LengthText(static_cast<double>(order[i]->caused_wait.ns()) / steps), Percent(share));
   }
   page.Say(kUseful, line, 2, Tone::kTitle);
 }
@@ -63,12 +68,16 @@ void Lateness(const Report& report, TextPage& page) {
   for (const RankRow& r : report.ranks) {
     if (r.late_from_before && (late == nullptr || *r.late_from_before > *late->late_from_before)) late = &r;
   }
-  if (late != nullptr && report.capture.steps < analysis::kLeastSteps && *late->late_from_before > Nanos::Micros(100)) {
+  if (late != nullptr &&
+      report.capture.steps<analysis::kLeastSteps&& * late->late_from_before> Nanos::Micros(100)) {
     std::string clock;
-    if (report.capture.clock_bound && *report.capture.clock_bound > *late->late_from_before) clock = " (within clock error)";
-    page.Say(kImportant, absl::StrFormat("LATE rank %d came %s late from before the window, cause unknown: what it did before is not in the capture%s",
-                                    late->rank.value(), Text(*late->late_from_before), clock),
-        2, Tone::kTitle);
+    if (report.capture.clock_bound && *report.capture.clock_bound > *late->late_from_before)
+      clock = " (within clock error)";
+    page.Say(kImportant,
+             absl::StrFormat("LATE rank %d came %s late from before the window, cause unknown: what it did "
+                             "before is not in the capture%s",
+                             late->rank.value(), Text(*late->late_from_before), clock),
+             2, Tone::kTitle);
   }
 }
 

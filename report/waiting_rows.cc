@@ -12,13 +12,15 @@ constexpr double kLeastCell = 1e-4;
 std::optional<WaitingRow> MakeWaitingRow(const RowInput& in) {
   const analysis::Waiting& w = in.diagnosis.waiting;
   if (w.suffered_ns.empty() || !in.diagnosis.has_ideal) return std::nullopt;
-  WaitingRow row{.waited_ns_per_step = w.waited_ns, .unexplained_ns_per_step = w.unexplained_ns, .by_host = w.by_host};
+  WaitingRow row{
+      .waited_ns_per_step = w.waited_ns, .unexplained_ns_per_step = w.unexplained_ns, .by_host = w.by_host};
   const std::vector<std::string> hosts = HostNames(in.capture);
   if (w.by_host) {
     row.places = hosts;
     row.places.resize(w.places);
   } else {
-    for (const store::RankData& rank : in.capture.ranks) row.places.push_back(std::to_string(rank.rank.value()));
+    for (const store::RankData& rank : in.capture.ranks)
+      row.places.push_back(std::to_string(rank.rank.value()));
   }
   for (const analysis::Waiting::Causer& c : w.causers) {
     const store::RankData& rank = in.capture.ranks[c.rank_index];

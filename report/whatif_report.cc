@@ -31,15 +31,21 @@ std::string HowText(const WhatIfRequest& request) {
 std::string RenderWhatIf(const WhatIfRequest& request, const WhatIfResult& r, const TextOptions& options) {
   TextLayout out(options.width, options.color);
   const double part = r.step_ns > 0 ? r.gain_ns / r.step_ns : 0;
-  std::string line = absl::StrFormat("STEP %s instead of %s: ", LengthText(r.new_step_ns), LengthText(r.step_ns));
-  line += r.gain_ns >= 0 ? absl::StrFormat("gain %s per step (%s)", LengthText(r.gain_ns), Percent(part))
-                         : absl::StrFormat("loss of %s per step (%s)", LengthText(-r.gain_ns), Percent(-part));
-  if (r.gain_interval) line += absl::StrFormat(" [%s, %s]", LengthText(r.gain_interval->low), LengthText(r.gain_interval->high));
+  std::string line =
+      absl::StrFormat("STEP %s instead of %s: ", LengthText(r.new_step_ns), LengthText(r.step_ns));
+  line += r.gain_ns >= 0
+              ? absl::StrFormat("gain %s per step (%s)", LengthText(r.gain_ns), Percent(part))
+              : absl::StrFormat("loss of %s per step (%s)", LengthText(-r.gain_ns), Percent(-part));
+  if (r.gain_interval)
+    line += absl::StrFormat(" [%s, %s]", LengthText(r.gain_interval->low), LengthText(r.gain_interval->high));
   line += absl::StrFormat(", over %d step%s", r.steps, r.steps == 1 ? "" : "s");
   out.Line(line, 2, r.gain_ns > 0 ? Tone::kGood : Tone::kWarn);
   const std::string how = HowText(request);
-  for (const WhatIfPart& p : r.parts) out.Line(absl::StrFormat("IF %s: %d units %s", p.what, p.units, how), 2, Tone::kTitle);
-  out.Line(absl::StrFormat("CHANGED %d of %d units; all others keep what they were observed to take", r.units_changed, r.units), 2, Tone::kTitle);
+  for (const WhatIfPart& p : r.parts)
+    out.Line(absl::StrFormat("IF %s: %d units %s", p.what, p.units, how), 2, Tone::kTitle);
+  out.Line(absl::StrFormat("CHANGED %d of %d units; all others keep what they were observed to take",
+                           r.units_changed, r.units),
+           2, Tone::kTitle);
   for (const std::string& note : r.notes) out.Line("NOTE " + note, 2, Tone::kWarn);
   out.Line(absl::StrFormat("NOT MODELLED %s", absl::StrJoin(kNotModelled, "; ")), 2, Tone::kTitle);
   return out.Take();

@@ -1,4 +1,5 @@
-// A what-if's answer, as text for a person and as one JSON document (schema lockstep.whatif/1, docs/formats/whatif.md).
+// A what-if's answer, as text for a person and as one JSON document (schema lockstep.whatif/1,
+// docs/formats/whatif.md).
 #ifndef LOCKSTEP_AGGREGATOR_REPORT_WHATIF_REPORT_H_
 #define LOCKSTEP_AGGREGATOR_REPORT_WHATIF_REPORT_H_
 
@@ -9,7 +10,8 @@
 
 namespace lockstep::report {
 
-std::string RenderWhatIf(const analysis::WhatIfRequest& request, const analysis::WhatIfResult& result, const TextOptions& options = {});
+std::string RenderWhatIf(const analysis::WhatIfRequest& request, const analysis::WhatIfResult& result,
+                         const TextOptions& options = {});
 
 // Ends in a newline.
 std::string WhatIfJson(const analysis::WhatIfRequest& request, const analysis::WhatIfResult& result);

@@ -68,7 +68,8 @@ class Writer {
     for (size_t r = 0; r < job_.ranks.size(); ++r) {
       store::RankData& data = Rank(r).data();
       data.properties.sms = kMultiprocessors;
-      data.window = {store::TimelineBuilder::At(0), store::TimelineBuilder::At(static_cast<double>(host_[r]))};
+      data.window = {store::TimelineBuilder::At(0),
+                     store::TimelineBuilder::At(static_cast<double>(host_[r]))};
     }
     job_.capture = builder_.Build();
     return std::move(job_);
@@ -92,8 +93,9 @@ class Writer {
     item.meets = Draw(0, 3) > 0;
     item.all = Draw(0, 1) == 0;
     item.beside = Draw(0, 1) == 0;
-    constexpr CollectiveOp kOps[] = {CollectiveOp::kAllReduce, CollectiveOp::kAllGather, CollectiveOp::kReduceScatter,
-                                     CollectiveOp::kAllToAll,  CollectiveOp::kBroadcast, CollectiveOp::kReduce};
+    constexpr CollectiveOp kOps[] = {CollectiveOp::kAllReduce,     CollectiveOp::kAllGather,
+                                     CollectiveOp::kReduceScatter, CollectiveOp::kAllToAll,
+                                     CollectiveOp::kBroadcast,     CollectiveOp::kReduce};
     item.op = kOps[Draw(0, 5)];
     if (item.op == CollectiveOp::kBroadcast || item.op == CollectiveOp::kReduce) item.root = Draw(0, 1);
     item.bytes = Draw(0, 5) == 0 ? -1 : 1024 * Draw(1, 4000);
@@ -124,7 +126,8 @@ class Writer {
     job_.ranks[r].steps.push_back({begin_, begin_});
     Stretch loads{begin_ + 1, begin_ + 1 + Draw(0, 60)};
     job_.ranks[r].loaders.push_back(loads);
-    Rank(r).Range("enumerate(DataLoader)", static_cast<double>(loads.start), static_cast<double>(loads.length()));
+    Rank(r).Range("enumerate(DataLoader)", static_cast<double>(loads.start),
+                  static_cast<double>(loads.length()));
     launch_[r] = loads.end + 1;
     AddOperator(r, {launch_[r], launch_[r] + Draw(30, 120)});
     const bool copies = step % 2 == 0;
@@ -132,7 +135,9 @@ class Writer {
     const int64_t start = std::max(compute_[r], launch_[r]), length = Draw(10, 50);
     Rank(r).Copy(4096, static_cast<double>(start), static_cast<double>(length), 7, launch);
     if (!copies) Rank(r).data().activities.back().kind = ActivityKind::kMemset;
-    job_.ranks[r].ops.push_back({.time = {start, start + length}, .kind = copies ? ActivityKind::kMemcpy : ActivityKind::kMemset, .step = step});
+    job_.ranks[r].ops.push_back({.time = {start, start + length},
+                                 .kind = copies ? ActivityKind::kMemcpy : ActivityKind::kMemset,
+                                 .step = step});
     compute_[r] = start + length + Draw(0, 4);
   }
 
@@ -142,7 +147,8 @@ class Writer {
     Rank(r).data().ranges.back().kind = store::RangeKind::kOperator;
   }
 
-  // Of the next call, or a negative number where none is recorded. Afterwards launch_ is when the device may begin.
+  // Of the next call, or a negative number where none is recorded. Afterwards launch_ is when the device may
+  // begin.
   double Launch(size_t r) {
     const int64_t at = launch_[r];
     launch_[r] += 4;
@@ -153,15 +159,21 @@ class Writer {
 
   void RunKernel(size_t r, int step, const Item& item) {
     const double launch = Launch(r);
-    WrittenOp op{.tensor_cores = item.name.tensor_cores, .step = step, .blocks = item.blocks, .occupancy = item.occupancy};
+    WrittenOp op{.tensor_cores = item.name.tensor_cores,
+                 .step = step,
+                 .blocks = item.blocks,
+                 .occupancy = item.occupancy};
     op.time.start = std::max(compute_[r], launch_[r]);
     op.time.end = op.time.start + item.length + Draw(0, 30) + (r == 1 ? 25 : 0);
-    Rank(r).Kernel(item.name.name, static_cast<double>(op.time.start), static_cast<double>(op.time.length()), 7, launch);
+    Rank(r).Kernel(item.name.name, static_cast<double>(op.time.start), static_cast<double>(op.time.length()),
+                   7, launch);
     store::RankData& data = Rank(r).data();
     data.activities.back().detail = static_cast<uint32_t>(data.kernel_details.size());
     data.kernel_details.emplace_back();
     store::KernelDetail& detail = data.kernel_details.back();
-    if (item.blocks >= 0 && item.states_grid) detail.grid[0] = static_cast<uint32_t>(item.blocks * kMultiprocessors + 0.5), detail.grid[1] = detail.grid[2] = 1;
+    if (item.blocks >= 0 && item.states_grid)
+      detail.grid[0] = static_cast<uint32_t>(item.blocks * kMultiprocessors + 0.5),
+      detail.grid[1] = detail.grid[2] = 1;
     if (item.blocks >= 0 && !item.states_grid) detail.blocks_per_sm = static_cast<float>(item.blocks);
     if (item.occupancy >= 0) detail.occupancy_percent = static_cast<float>(item.occupancy * 100);
     job_.ranks[r].ops.push_back(op);
@@ -181,7 +193,8 @@ class Writer {
 
   void Meet(size_t g, int step, const Item& item) {
     const std::vector<int>& ranks = job_.groups[g];
-    WrittenCollective c{.group = static_cast<int>(g), .op = item.op, .bytes = item.bytes, .step = step, .ranks = ranks};
+    WrittenCollective c{
+        .group = static_cast<int>(g), .op = item.op, .bytes = item.bytes, .step = step, .ranks = ranks};
     if (item.root >= 0) c.root = ranks[static_cast<size_t>(item.root)];
     int64_t latest = 0, root_came = 0;
     std::vector<double> launches;
@@ -196,7 +209,8 @@ class Writer {
     for (size_t i = 0; i < ranks.size(); ++i) {
       const bool is_root = ranks[i] == c.root;
       int64_t met = latest;
-      if (c.op == CollectiveOp::kBroadcast) met = is_root ? c.times[i].start : std::max(c.times[i].start, root_came);
+      if (c.op == CollectiveOp::kBroadcast)
+        met = is_root ? c.times[i].start : std::max(c.times[i].start, root_came);
       if (c.op == CollectiveOp::kReduce) met = is_root ? latest : c.times[i].start;
       c.times[i].end = met + item.transfer + Draw(0, 3);
       WriteMember(c, i, item, launches[i]);
@@ -208,13 +222,14 @@ class Writer {
   void WriteMember(const WrittenCollective& c, size_t i, const Item& item, double launch) {
     const auto r = static_cast<size_t>(c.ranks[i]);
     const auto group = static_cast<uint32_t>(c.group);
-    Rank(r).Communication({.op = c.op,
-                           .group = group,
-                           .source = c.group == 0 ? store::MatchSource::kNcclSequence : store::MatchSource::kGroupSequence,
-                           .sequence = sequence_[group],
-                           .bytes = c.bytes,
-                           .root = item.root},
-                          static_cast<double>(c.times[i].start), static_cast<double>(c.times[i].length()), 15, launch);
+    Rank(r).Communication(
+        {.op = c.op,
+         .group = group,
+         .source = c.group == 0 ? store::MatchSource::kNcclSequence : store::MatchSource::kGroupSequence,
+         .sequence = sequence_[group],
+         .bytes = c.bytes,
+         .root = item.root},
+        static_cast<double>(c.times[i].start), static_cast<double>(c.times[i].length()), 15, launch);
     job_.ranks[r].ops.push_back({.time = c.times[i], .communication = true, .step = c.step});
     network_[r] = c.times[i].end + 1;
     if (!item.beside) compute_[r] = std::max(compute_[r], network_[r]);
@@ -222,7 +237,8 @@ class Writer {
 
   // The host waits for its device.
   void End(size_t r, int step) {
-    const int64_t from = launch_[r] + 2, until = std::max({from + 3, compute_[r], network_[r], memory_[r]}) + Draw(1, 6);
+    const int64_t from = launch_[r] + 2,
+                  until = std::max({from + 3, compute_[r], network_[r], memory_[r]}) + Draw(1, 6);
     if (with_calls_) {
       Rank(r).Api("cudaDeviceSynchronize", static_cast<double>(from), static_cast<double>(until - from));
       job_.ranks[r].calls.push_back({from, until});
@@ -239,8 +255,9 @@ class Writer {
   store::TimelineBuilder builder_;
   std::vector<Item> items_;
   int64_t begin_ = 0;
-  std::vector<int64_t> host_, compute_, network_, memory_, launch_;  // by rank: from when on each of them is free
-  std::vector<int64_t> sequence_;                           // by group
+  std::vector<int64_t> host_, compute_, network_, memory_,
+      launch_;                     // by rank: from when on each of them is free
+  std::vector<int64_t> sequence_;  // by group
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// For tests: a small random job that is written record by record, with what no record says kept beside it: which step an operation
-// belongs to, who met whom. All stamps are whole microseconds of one clock, so whatever the report says can be counted out.
+// For tests: a small random job that is written record by record, with what no record says kept beside it:
+// which step an operation belongs to, who met whom. All stamps are whole microseconds of one clock, so
+// whatever the report says can be counted out.
 #ifndef LOCKSTEP_AGGREGATOR_REPORT_WRITTEN_JOB_H_
 #define LOCKSTEP_AGGREGATOR_REPORT_WRITTEN_JOB_H_
 
@@ -49,12 +50,13 @@ struct WrittenJob {
   std::vector<std::string> names;        // of the groups
   std::vector<WrittenRank> ranks;
   std::vector<WrittenCollective> collectives;
-  int steps = 0;       // written; nothing leads into the first one, so the report leaves it out
+  int steps = 0;  // written; nothing leads into the first one, so the report leaves it out
   store::Capture capture;
 };
 
-// 4 to 16 ranks, 5 to 8 steps: compute kernels, copies and sets, collectives of all and of neighbours, some of them beside the
-// kernels; ranks that come late into their steps. Every other seed has no host calls. All that is drawn follows from the seed.
+// 4 to 16 ranks, 5 to 8 steps: compute kernels, copies and sets, collectives of all and of neighbours, some
+// of them beside the kernels; ranks that come late into their steps. Every other seed has no host calls. All
+// that is drawn follows from the seed.
 WrittenJob WriteJob(uint64_t seed);
 
 }  // namespace lockstep::report

@@ -2,9 +2,9 @@
 #include <charconv>
 #include <fstream>
 
+#include "fmt/format.h"
 #include "scenario/scenario.h"
 #include "scenario/text.h"
-#include "fmt/format.h"
 
 namespace lockstep::scenario {
 namespace {

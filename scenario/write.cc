@@ -1,8 +1,8 @@
 #include <iterator>
 
+#include "fmt/format.h"
 #include "scenario/scenario.h"
 #include "scenario/text.h"
-#include "fmt/format.h"
 
 namespace lockstep::scenario {
 namespace {

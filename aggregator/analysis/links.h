@@ -1,5 +1,5 @@
-// Slow links: groups and pairs whose transfers take longer than those of others that do the same, and what they have in common: a
-// rank, the network card of a host, one path, or nothing that stays.
+// Slow links: groups and pairs whose transfers take longer than those of others that do the same, and what
+// they have in common: a rank, the network card of a host, one path, or nothing that stays.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_LINKS_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_LINKS_H_
 
@@ -9,8 +9,8 @@
 
 #include "analysis/compare/classes.h"
 #include "analysis/compare/excess.h"
-#include "analysis/replay/graph.h"
 #include "analysis/compare/pieces.h"
+#include "analysis/replay/graph.h"
 
 namespace lockstep::analysis {
 
@@ -36,14 +36,15 @@ struct SlowLink {
   std::vector<uint32_t> rank_indices;  // of kRank more than one: nothing tells them apart
   std::vector<uint32_t> hosts;         // of kHost: likewise
   bool told_apart = true;
-  bool surely = true;                  // else one of its members may be to blame, which nothing else shows
-  bool alone = false;                  // nothing can be compared with it: slow is what takes longer than in its own fast steps
-  bool leaves_host = false;            // only what leaves the host is slow, what stays inside is not
-  std::vector<uint32_t> owners;        // the slow groups and pairs it explains
-  double ratio = 1;                    // of all of them together, in the slow steps
-  double slow_steps = 1;               // part of the steps in which they are slow
-  uint32_t inside_normal = 0;          // comparable groups and pairs of the same ranks that are not slow
-  Pieces pieces;                         // what is beyond typical
+  bool surely = true;  // else one of its members may be to blame, which nothing else shows
+  bool alone =
+      false;  // nothing can be compared with it: slow is what takes longer than in its own fast steps
+  bool leaves_host = false;      // only what leaves the host is slow, what stays inside is not
+  std::vector<uint32_t> owners;  // the slow groups and pairs it explains
+  double ratio = 1;              // of all of them together, in the slow steps
+  double slow_steps = 1;         // part of the steps in which they are slow
+  uint32_t inside_normal = 0;    // comparable groups and pairs of the same ranks that are not slow
+  Pieces pieces;                 // what is beyond typical
 };
 
 struct LinkFindings {
@@ -54,7 +55,8 @@ struct LinkFindings {
 // Is any of them on a host whose clock was set while the capture ran?
 bool OnSetClock(const GraphInput& input, std::span<const uint32_t> rank_indices);
 
-LinkFindings FindSlowLinks(const GraphInput& input, const Graph& graph, const Classes& classes, const Excess& excess);
+LinkFindings FindSlowLinks(const GraphInput& input, const Graph& graph, const Classes& classes,
+                           const Excess& excess);
 
 }  // namespace lockstep::analysis
 

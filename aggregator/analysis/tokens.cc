@@ -5,12 +5,15 @@
 namespace lockstep::analysis {
 namespace {
 
-uint64_t TokenOfTransfer(const GraphInput& input, const store::RankData& rank, const store::DeviceActivity& a, uint64_t kind) {
+uint64_t TokenOfTransfer(const GraphInput& input, const store::RankData& rank, const store::DeviceActivity& a,
+                         uint64_t kind) {
   const store::Collective& c = rank.collectives[a.collective];
   const int32_t size = c.group < input.capture.groups.size() ? input.capture.groups[c.group].size : 0;
   const uint64_t what = HashCombine(kind, static_cast<uint64_t>(c.op));
-  const uint64_t token = HashCombine(what, HashCombine(static_cast<uint64_t>(c.bytes), static_cast<uint64_t>(size)));
-  // Of unknown bytes two communicators of one size need not move the same; ranks that run one program number their streams alike.
+  const uint64_t token =
+      HashCombine(what, HashCombine(static_cast<uint64_t>(c.bytes), static_cast<uint64_t>(size)));
+  // Of unknown bytes two communicators of one size need not move the same; ranks that run one program number
+  // their streams alike.
   return c.bytes < 0 ? HashCombine(token, a.stream.value()) : token;
 }
 
@@ -18,7 +21,8 @@ uint64_t TokenOfDevice(const GraphInput& input, const Unit& unit) {
   const store::RankData& rank = input.capture.ranks[unit.rank_index];
   const store::DeviceActivity& a = rank.activities[unit.source];
   const auto kind = static_cast<uint64_t>(unit.kind) + 1;
-  if (unit.kind == UnitKind::kTransfer && a.collective < rank.collectives.size()) return TokenOfTransfer(input, rank, a, kind);
+  if (unit.kind == UnitKind::kTransfer && a.collective < rank.collectives.size())
+    return TokenOfTransfer(input, rank, a, kind);
   uint64_t token = HashCombine(kind, a.name.value());
   if (unit.kind == UnitKind::kCopy) {
     if (a.detail >= rank.copy_details.size()) return HashCombine(token, static_cast<uint64_t>(a.kind));
@@ -28,7 +32,8 @@ uint64_t TokenOfDevice(const GraphInput& input, const Unit& unit) {
   if (a.detail >= rank.kernel_details.size()) return token;
   const store::KernelDetail& d = rank.kernel_details[a.detail];
   token = HashCombine(token, (uint64_t{d.grid[0]} << 32) | d.grid[1]);
-  return HashCombine(token, (uint64_t{d.grid[2]} << 32) | (uint64_t{d.block[0]} << 20) | (uint64_t{d.block[1]} << 10) | d.block[2]);
+  return HashCombine(token, (uint64_t{d.grid[2]} << 32) | (uint64_t{d.block[0]} << 20) |
+                                (uint64_t{d.block[1]} << 10) | d.block[2]);
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ AuditCaller CallerAt(const grpc::ServerContextBase& context) {
   AuditCaller who;
   // "ipv4:10.0.0.7:41234", "ipv6:%5B::1%5D:41234", "unix:".
   const std::string peer = context.peer();
-  if (absl::StartsWith(peer, "ipv")) who.peer = absl::StrReplaceAll(peer.substr(peer.find(':') + 1), {{"%5B", "["}, {"%5D", "]"}});
+  if (absl::StartsWith(peer, "ipv"))
+    who.peer = absl::StrReplaceAll(peer.substr(peer.find(':') + 1), {{"%5B", "["}, {"%5D", "]"}});
   return who;
 }
 
@@ -33,10 +34,12 @@ absl::StatusOr<Caller> Callers::Of(const grpc::ServerContextBase& context) const
   }
   if (credential == metadata.end()) {
     return absl::UnauthenticatedError(
-        "this aggregator knows its callers by MUNGE, and no credential came: call it from a machine of the cluster on which munged runs, "
+        "this aggregator knows its callers by MUNGE, and no credential came: call it from a machine of the "
+        "cluster on which munged runs, "
         "or give --token-file");
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(const uid_t uid, credentials_->Read(std::string(credential->second.data(), credential->second.size())));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const uid_t uid, credentials_->Read(std::string(credential->second.data(), credential->second.size())));
   AuditCaller who = CallerAt(context);
   who.by = "munge";
   who.uid = uid;

@@ -47,7 +47,8 @@ AuditCaller CallerAt(const grpc::ServerContextBase& context);
 // Any thread.
 class Callers {
  public:
-  // Null `credentials`: only the token opens. With neither, everybody who can connect is let in for all: a socket in a folder of one user.
+  // Null `credentials`: only the token opens. With neither, everybody who can connect is let in for all: a
+  // socket in a folder of one user.
   Callers(rpc::Token token, std::shared_ptr<const rpc::CallerCredentials> credentials)
       : token_(std::move(token)), credentials_(std::move(credentials)) {}
 

@@ -131,7 +131,8 @@ void CaptureSession::Capture(const Emit& emit) {
   if (triggered()) {
     // A begin that comes at the last moment, and then its end.
     const v1::Trigger& trigger = request_.trigger();
-    until = until + (trigger.end() == v1::Trigger::AFTER_DURATION ? Nanos(trigger.duration_ns()) : TriggerTimeout());
+    until = until +
+            (trigger.end() == v1::Trigger::AFTER_DURATION ? Nanos(trigger.duration_ns()) : TriggerTimeout());
   }
   WaitFor(emit, until, [this] { return stopping_ || AllSettled(); });
 }
@@ -169,11 +170,11 @@ void CaptureSession::Drain(const Emit& emit) {
       unfinished = true;
       if (process.state.state() == v1::RankState::GONE || process.state.state() == v1::RankState::FAILED)
         continue;
-      SetState(process, v1::RankState::GONE,
-               abandoned_ != MonoTime()
-                   ? std::string("the aggregator ended before its last records came")
-                   : absl::StrCat("its last records did not come: nothing was heard for ",
-                                  quiet.seconds(), " s"));
+      SetState(
+          process, v1::RankState::GONE,
+          abandoned_ != MonoTime()
+              ? std::string("the aggregator ended before its last records came")
+              : absl::StrCat("its last records did not come: nothing was heard for ", quiet.seconds(), " s"));
     }
   }
   if (!unfinished) return;
@@ -281,7 +282,8 @@ v1::FromAggregator CaptureSession::ArmMessage(const DaemonKey& daemon) const {
 }
 
 bool CaptureSession::AnyKineto() const {
-  return std::any_of(processes_.begin(), processes_.end(), [](const Process& p) { return p.kineto && p.refused.empty(); });
+  return std::any_of(processes_.begin(), processes_.end(),
+                     [](const Process& p) { return p.kineto && p.refused.empty(); });
 }
 
 bool CaptureSession::Settled(const Process& process) const {

@@ -3,8 +3,9 @@
 //   arming ──all armed, or --arm-timeout──▶ capturing ──T1, or Stop──▶ draining ──all ended, or too quiet──▶
 //   closed
 //
-// With a trigger each rank opens and closes its window by itself; capturing lasts until all have, or have waited in vain. Steps that
-// are counted from no step in particular begin at one that all ranks can still meet: they say where they are, and are told.
+// With a trigger each rank opens and closes its window by itself; capturing lasts until all have, or have
+// waited in vain. Steps that are counted from no step in particular begin at one that all ranks can still
+// meet: they say where they are, and are told.
 //
 // Every phase has a deadline, so a capture always ends; what was captured until then is kept. One thread runs
 // Run(); the On… calls come from the daemons' streams, any thread, and only note what happened.
@@ -24,8 +25,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "aggregator/nodes/clock.h"
 #include "aggregator/captures/selection.h"
+#include "aggregator/nodes/clock.h"
 #include "capture/store/records_writer.h"
 #include "lockstep/v1/control.pb.h"
 #include "lockstep/v1/ingest.pb.h"
@@ -33,20 +34,22 @@
 namespace lockstep::ingest {
 
 struct SessionLimits {
-  Nanos arm_timeout = Nanos::Seconds(10);  // where the request names none
-  Nanos least_lead = Nanos::Millis(50);    // from START to T0
-  Nanos longest_lead = Nanos::Seconds(60); // the same, whatever a rank says it needs
-  Nanos gone_wait = Nanos::Seconds(5);     // for the last records of a process that is gone
-  Nanos quiet = Nanos::Seconds(10);        // draining: nothing came from any daemon that owes something
-  Nanos drain = Nanos::Seconds(120);       // draining, all in all
-  // The last two for captures with ranks that PyTorch's profiler captures: it processes for minutes, and then sends all at once.
+  Nanos arm_timeout = Nanos::Seconds(10);   // where the request names none
+  Nanos least_lead = Nanos::Millis(50);     // from START to T0
+  Nanos longest_lead = Nanos::Seconds(60);  // the same, whatever a rank says it needs
+  Nanos gone_wait = Nanos::Seconds(5);      // for the last records of a process that is gone
+  Nanos quiet = Nanos::Seconds(10);         // draining: nothing came from any daemon that owes something
+  Nanos drain = Nanos::Seconds(120);        // draining, all in all
+  // The last two for captures with ranks that PyTorch's profiler captures: it processes for minutes, and then
+  // sends all at once.
   Nanos kineto_quiet = Nanos::Seconds(30);
   Nanos kineto_drain = Nanos::Seconds(600);
   Nanos abandon_wait = Nanos::Seconds(3);  // draining, when the aggregator ends
   Nanos progress = Nanos::Millis(200);     // between progress events
 };
 
-// A sample is for `lockstep top`: it gives way to captures, and its folder is removed when it has been looked at.
+// A sample is for `lockstep top`: it gives way to captures, and its folder is removed when it has been looked
+// at.
 enum class Purpose : uint8_t { kCapture, kSample };
 
 // What the session needs of the hub. Called without the session's lock, but for `lost`.
@@ -59,8 +62,10 @@ struct SessionEnvironment {
   // Clock exchanges with a node since `from`, and its 99th-percentile round trip.
   std::function<std::vector<store::ClockExchange>(const std::string& node_id, JobTime from)> exchanges;
   std::function<Nanos(const std::string& node_id)> round_trip_p99;
-  // Each loss that the capture's report will show; `kind` is columns::Kind, 0 for none. With the session's lock: it must not call back.
-  std::function<void(const std::string& stage, uint32_t kind, uint64_t records)> lost = [](const std::string&, uint32_t, uint64_t) {};
+  // Each loss that the capture's report will show; `kind` is columns::Kind, 0 for none. With the session's
+  // lock: it must not call back.
+  std::function<void(const std::string& stage, uint32_t kind, uint64_t records)> lost =
+      [](const std::string&, uint32_t, uint64_t) {};
 };
 
 class CaptureSession {
@@ -151,7 +156,8 @@ class CaptureSession {
   // Place in processes_, or its size.
   size_t Find(const DaemonKey& from, const v1::ProcessKey& process) const;
   // `kind`: columns::Kind, 0 for none.
-  void Discard(size_t process, const std::string& stage, uint32_t kind, uint64_t rows, const std::string& reason);
+  void Discard(size_t process, const std::string& stage, uint32_t kind, uint64_t rows,
+               const std::string& reason);
   void AppendLosses(const google::protobuf::RepeatedPtrField<v1::Loss>& losses, Process& process);
   // Appends to the process's file. Without the lock: a slow disk must not hold up the other daemons.
   absl::Status Write(size_t process, uint64_t incarnation, uint64_t rows, const std::string& blocks);
@@ -171,11 +177,13 @@ class CaptureSession {
   void LoseTrace(size_t process, const std::string& reason);
   // A piece of its Python profile.
   absl::Status OnPythonProfile(size_t process, const v1::TraceFile& piece);
-  void NoteProfiles(const std::vector<store::ManifestProcess>& processes, std::vector<std::string>& notes) const;
+  void NoteProfiles(const std::vector<store::ManifestProcess>& processes,
+                    std::vector<std::string>& notes) const;
   v1::FromAggregator StartMessage() const;
   Nanos TriggerTimeout() const;
   bool triggered() const { return request_.trigger().begin() != v1::Trigger::AT_T0; }
-  // The step that every waiting rank can begin at when it is told of it `ahead` of now; nullopt when none has told its own.
+  // The step that every waiting rank can begin at when it is told of it `ahead` of now; nullopt when none has
+  // told its own.
   std::optional<uint64_t> CommonStep(Nanos ahead) const;
   v1::FromAggregator ArmMessage(const DaemonKey& daemon) const;
   void SetState(Process& process, v1::RankState::State state, const std::string& text);

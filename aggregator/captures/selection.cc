@@ -59,12 +59,15 @@ bool Means(const std::string& wanted, const SeenRank& seen) {
   const v1::Rank& rank = seen.rank;
   const JobNames names = {rank.job(), rank.job_source(), rank.scheduler_job()};
   const std::string owner = absl::StrCat(rank.uid(), ":");
-  return MeansJob(wanted, names) || (absl::StartsWith(wanted, owner) && MeansJob(std::string_view(wanted).substr(owner.size()), names));
+  return MeansJob(wanted, names) ||
+         (absl::StartsWith(wanted, owner) && MeansJob(std::string_view(wanted).substr(owner.size()), names));
 }
 
-// A batch script's own processes are called by the job, its steps by the job and a number: who names the first means it.
+// A batch script's own processes are called by the job, its steps by the job and a number: who names the
+// first means it.
 void KeepNamed(const std::string& wanted, std::vector<SeenRank>& ranks) {
-  const bool exact = std::any_of(ranks.begin(), ranks.end(), [&](const SeenRank& s) { return NamesExactly(wanted, s); });
+  const bool exact =
+      std::any_of(ranks.begin(), ranks.end(), [&](const SeenRank& s) { return NamesExactly(wanted, s); });
   // Whole jobs: what ssh started on other nodes knows its launcher's name for the job, not the scheduler's.
   std::set<JobKey> meant;
   for (const SeenRank& s : ranks) {
@@ -101,15 +104,17 @@ std::string ChooseJob(const v1::TraceRequest& request, std::vector<SeenRank>& ra
 }
 
 // A sentence where the caller asks for what only somebody else has.
-std::string AnothersJob(const v1::TraceRequest& request, const Caller& caller, const std::vector<SeenRank>& own,
-                        const std::vector<SeenRank>& all) {
+std::string AnothersJob(const v1::TraceRequest& request, const Caller& caller,
+                        const std::vector<SeenRank>& own, const std::vector<SeenRank>& all) {
   const std::set<int32_t> pids(request.pids().begin(), request.pids().end());
-  const auto asked = [&](const SeenRank& s) { return Means(request.job(), s) || pids.contains(s.rank.process().pid()); };
+  const auto asked = [&](const SeenRank& s) {
+    return Means(request.job(), s) || pids.contains(s.rank.process().pid());
+  };
   if ((request.job().empty() && pids.empty()) || std::any_of(own.begin(), own.end(), asked)) return "";
   const auto found = std::find_if(all.begin(), all.end(), asked);
   if (found == all.end()) return "";
-  return absl::StrCat("job ", found->rank.job(), " is user ", found->rank.uid(), "'s, and you are user ", caller.uid(),
-                      ": only its user, root and who holds the aggregator's token capture it");
+  return absl::StrCat("job ", found->rank.job(), " is user ", found->rank.uid(), "'s, and you are user ",
+                      caller.uid(), ": only its user, root and who holds the aggregator's token capture it");
 }
 
 }  // namespace
@@ -121,24 +126,30 @@ ChosenPath ChoosePath(const v1::TraceRequest& request, const v1::Rank& rank) {
   if (request.via() == "kineto" || (request.via() != "cupti" && (!client || (framework && rank.kineto())))) {
     path.kineto = true;
     if (!rank.kineto()) {
-      path.refused = "it does not ask for PyTorch's on-demand traces: start it with KINETO_USE_DAEMON=1 (lockstep run sets it)";
+      path.refused =
+          "it does not ask for PyTorch's on-demand traces: start it with KINETO_USE_DAEMON=1 (lockstep run "
+          "sets it)";
     }
     return path;
   }
   path.kineto_if_held = request.via() != "cupti" && client && rank.kineto();
-  if (!client) path.refused = "Lockstep's client is not loaded in it: --via kineto reaches it, or start it with lockstep run";
+  if (!client)
+    path.refused =
+        "Lockstep's client is not loaded in it: --via kineto reaches it, or start it with lockstep run";
   if (client && framework) {
     path.refused =
-        "what was asked for only PyTorch records, and it does not ask for PyTorch's on-demand traces: start it with KINETO_USE_DAEMON=1, "
+        "what was asked for only PyTorch records, and it does not ask for PyTorch's on-demand traces: start "
+        "it with KINETO_USE_DAEMON=1, "
         "or leave those activities out";
   }
   return path;
 }
 
 absl::Status CheckVia(const v1::TraceRequest& request, const Selection& selection) {
-  if (!request.via().empty() && request.via() != "auto" && request.via() != "cupti" && request.via() != "kineto") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--via ", request.via(), " is not known to this aggregator: give auto, cupti or kineto"));
+  if (!request.via().empty() && request.via() != "auto" && request.via() != "cupti" &&
+      request.via() != "kineto") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--via ", request.via(), " is not known to this aggregator: give auto, cupti or kineto"));
   }
   std::string first;
   for (const SeenRank& seen : selection.ranks) {
@@ -146,12 +157,14 @@ absl::Status CheckVia(const v1::TraceRequest& request, const Selection& selectio
     if (path.refused.empty()) return absl::OkStatus();
     if (first.empty()) first = path.refused;
   }
-  return absl::FailedPreconditionError(absl::StrCat("no rank of job ", selection.job, " can be captured like that; the first: ", first));
+  return absl::FailedPreconditionError(
+      absl::StrCat("no rank of job ", selection.job, " can be captured like that; the first: ", first));
 }
 
 std::string RankList(std::vector<int32_t> ranks) { return NumberRuns(std::move(ranks), 3); }
 
-Selection Select(const v1::TraceRequest& request, const Caller& caller, const std::vector<SeenRank>& seen, size_t daemons) {
+Selection Select(const v1::TraceRequest& request, const Caller& caller, const std::vector<SeenRank>& seen,
+                 size_t daemons) {
   Selection selection;
   std::vector<SeenRank> ranks = seen;
   std::erase_if(ranks, [&](const SeenRank& s) { return !caller.MayUse(s.rank.uid()); });

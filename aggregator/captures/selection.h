@@ -37,14 +37,16 @@ struct Selection {
 };
 
 // `daemons` counts those connected, for the error's sentence. A job is (name, uid); the name alone will do
-// while one user has a job of that name, "UID:NAME" always does; a job of Slurm's means its steps (MeansJob). The caller's own ranks
-// only are looked at, and of others' no more is told than that a job is another's.
-Selection Select(const v1::TraceRequest& request, const Caller& caller, const std::vector<SeenRank>& seen, size_t daemons);
+// while one user has a job of that name, "UID:NAME" always does; a job of Slurm's means its steps (MeansJob).
+// The caller's own ranks only are looked at, and of others' no more is told than that a job is another's.
+Selection Select(const v1::TraceRequest& request, const Caller& caller, const std::vector<SeenRank>& seen,
+                 size_t daemons);
 
 // How a rank is captured: TraceRequest.via, and where that is "auto" what its daemon says leads to it.
 struct ChosenPath {
-  bool kineto = false;          // through PyTorch's profiler
-  bool kineto_if_held = false;  // through its client, and where that finds CUPTI held through PyTorch's profiler
+  bool kineto = false;  // through PyTorch's profiler
+  bool kineto_if_held =
+      false;            // through its client, and where that finds CUPTI held through PyTorch's profiler
   std::string refused;  // not empty: it cannot be captured as was asked, and why
 };
 ChosenPath ChoosePath(const v1::TraceRequest& request, const v1::Rank& rank);

@@ -62,7 +62,8 @@ SeenRank OfSlurm(const std::string& job, const std::string& number, int32_t rank
   return s;
 }
 
-Selection Named(const std::string& job, const std::vector<SeenRank>& seen, const Caller& caller = Caller::All()) {
+Selection Named(const std::string& job, const std::vector<SeenRank>& seen,
+                const Caller& caller = Caller::All()) {
   v1::TraceRequest request;
   request.set_job(job);
   return Select(request, caller, seen, 1);
@@ -73,7 +74,8 @@ TEST(Selection, AJobOfSlurmsMeansItsStepsAndIfThereAreSeveralTheyAreNamed) {
   const Selection several = Named("123", {OfSlurm("123.0", "123"), OfSlurm("123.1", "123")});
   EXPECT_THAT(several.error, HasSubstr("123.0 (rank 0), 123.1 (rank 0)"));
   EXPECT_FALSE(several.denied);
-  EXPECT_EQ(Named("123", {OfSlurm("123", "123"), OfSlurm("123.1", "123")}).job, "123") << "the batch script's own";
+  EXPECT_EQ(Named("123", {OfSlurm("123", "123"), OfSlurm("123.1", "123")}).job, "123")
+      << "the batch script's own";
   EXPECT_EQ(Named("1000:123", {OfSlurm("123.0", "123"), OfSlurm("123.0", "123", 0, 1001)}).uid, 1000u);
 }
 
@@ -145,7 +147,8 @@ TEST(Selection, PidsChooseProcessesAndUnknownOnesAreNamed) {
   EXPECT_THAT(Ranks(s), ElementsAre(1));
   EXPECT_THAT(s.missing_ranks, IsEmpty()) << "who names processes does not ask for the world";
   request.add_pids(4711);
-  EXPECT_THAT(Select(request, Caller::All(), {Seen(0, 2), Seen(1, 2)}, 1).error, HasSubstr("no GPU process with pid 4711"));
+  EXPECT_THAT(Select(request, Caller::All(), {Seen(0, 2), Seen(1, 2)}, 1).error,
+              HasSubstr("no GPU process with pid 4711"));
 }
 
 TEST(Selection, NothingThereSaysWhatToDo) {

@@ -24,10 +24,11 @@ std::string KindText(uint32_t kind) {
 
 }  // namespace
 
-void CaptureSession::AppendLosses(const google::protobuf::RepeatedPtrField<v1::Loss>& losses, Process& process) {
+void CaptureSession::AppendLosses(const google::protobuf::RepeatedPtrField<v1::Loss>& losses,
+                                  Process& process) {
   for (const v1::Loss& loss : losses) {
-    process.losses.push_back({loss.stage(), KindText(loss.kind()), loss.records(), loss.reason(), HostTime(loss.from_ns()),
-                              HostTime(loss.to_ns())});
+    process.losses.push_back({loss.stage(), KindText(loss.kind()), loss.records(), loss.reason(),
+                              HostTime(loss.from_ns()), HostTime(loss.to_ns())});
     env_.lost(loss.stage(), loss.kind(), loss.records());
   }
 }
@@ -158,7 +159,8 @@ absl::Status CaptureSession::Write(size_t process, uint64_t incarnation, uint64_
   return s;
 }
 
-void CaptureSession::Discard(size_t process, const std::string& stage, uint32_t kind, uint64_t rows, const std::string& reason) {
+void CaptureSession::Discard(size_t process, const std::string& stage, uint32_t kind, uint64_t rows,
+                             const std::string& reason) {
   std::lock_guard<std::mutex> lock(mutex_);
   env_.lost(stage, kind, rows);
   std::vector<store::Loss>& losses = processes_[process].losses;
@@ -193,7 +195,8 @@ absl::Status CaptureSession::OnTraceFile(const DaemonKey& from, const v1::TraceF
     const bool profile = piece.kind() == v1::TraceFile::PYTHON_PROFILE;
     const bool asked = (request_.activities() & v1::RECORDED_ACTIVITY_PYTHON_PROFILE) != 0;
     if (i == processes_.size() || (profile ? !asked : !processes_[i].kineto))
-      return absl::NotFoundError(absl::StrCat("the ", profile ? "profile" : "trace file", " is of a process of which none was asked for here"));
+      return absl::NotFoundError(absl::StrCat("the ", profile ? "profile" : "trace file",
+                                              " is of a process of which none was asked for here"));
     if (phase_ == Phase::kClosed)
       return absl::FailedPreconditionError("the trace file came after the capture was closed");
   }
@@ -219,8 +222,8 @@ absl::Status CaptureSession::OnTraceFile(const DaemonKey& from, const v1::TraceF
 }
 
 absl::Status CaptureSession::OnPythonProfile(size_t process, const v1::TraceFile& piece) {
-  const store::TraceFileOwner owner{RankId(processes_[process].seen.rank.rank()), static_cast<uint32_t>(process),
-                                    store::TraceFileKind::kPythonProfile};
+  const store::TraceFileOwner owner{RankId(processes_[process].seen.rank.rank()),
+                                    static_cast<uint32_t>(process), store::TraceFileKind::kPythonProfile};
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!processes_[process].no_profile.empty()) return absl::OkStatus();
@@ -271,7 +274,9 @@ void CaptureSession::OnEnd(const DaemonKey& from, const v1::CaptureEnd& end) {
   if (process.kineto) {
     process.state.set_trace_bytes(process.trace_bytes);
     // Done, and nothing is here.
-    process.trace_failed = process.trace_failed || writer_->Trace(static_cast<uint32_t>(i), store::TraceFileKind::kKineto).name.empty();
+    process.trace_failed =
+        process.trace_failed ||
+        writer_->Trace(static_cast<uint32_t>(i), store::TraceFileKind::kKineto).name.empty();
   }
   const v1::RankState::State state = process.state.state();
   const bool told = state == v1::RankState::FAILED || state == v1::RankState::GONE;

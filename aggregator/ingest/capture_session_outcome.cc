@@ -29,7 +29,8 @@ std::string StateName(RankState::State state, Ended ended) {
 std::string WayOut(const RankState& state, const v1::Rank& rank) {
   if (state.refusal() != RankState::HELD || state.went_over()) return "";
   return rank.kineto() ? "; --via auto captures it by PyTorch's own profiler"
-                       : "; end that tool, or start a PyTorch job with KINETO_USE_DAEMON=1 and its own profiler is used";
+                       : "; end that tool, or start a PyTorch job with KINETO_USE_DAEMON=1 and its own "
+                         "profiler is used";
 }
 
 const char* RanksWord(size_t n) { return n == 1 ? "rank " : "ranks "; }
@@ -51,7 +52,8 @@ v1::CaptureStatus CaptureSession::Status() const {
 
 JobInterval CaptureSession::Window() const {
   if (!triggered()) return {t0_, t1_};
-  // Each rank's own, on the clock of its host: the hosts' clocks are told apart by those who read the manifest.
+  // Each rank's own, on the clock of its host: the hosts' clocks are told apart by those who read the
+  // manifest.
   JobInterval all{JobTime::Max(), JobTime()};
   for (const Process& process : processes_) {
     if (!process.ended || process.state.state() != RankState::DONE) continue;
@@ -109,7 +111,8 @@ store::Manifest CaptureSession::MakeManifest() const {
     if (writer_ != nullptr) {
       p.files = writer_->Files(static_cast<uint32_t>(i));
       p.trace = writer_->Trace(static_cast<uint32_t>(i), store::TraceFileKind::kKineto);
-      const store::ManifestTrace profile = writer_->Trace(static_cast<uint32_t>(i), store::TraceFileKind::kPythonProfile);
+      const store::ManifestTrace profile =
+          writer_->Trace(static_cast<uint32_t>(i), store::TraceFileKind::kPythonProfile);
       if (!profile.name.empty()) p.python_profile = {profile.name, profile.bytes, process.profile_window};
     }
     if (!process.ended) {
@@ -120,10 +123,12 @@ store::Manifest CaptureSession::MakeManifest() const {
       m.notes.push_back(absl::StrFormat("rank %d was late by %.3f ms: it learned of the start after it",
                                         p.rank.value(), p.late.millis()));
     }
-    if (p.state == "done" && !p.text.empty()) m.notes.push_back(absl::StrFormat("rank %d: %s", p.rank.value(), p.text));
+    if (p.state == "done" && !p.text.empty())
+      m.notes.push_back(absl::StrFormat("rank %d: %s", p.rank.value(), p.text));
     if (!process.held.empty()) {
-      m.notes.push_back(absl::StrFormat("rank %d was captured by PyTorch's profiler, since its client found CUPTI held by %s",
-                                        p.rank.value(), process.held));
+      m.notes.push_back(absl::StrFormat(
+          "rank %d was captured by PyTorch's profiler, since its client found CUPTI held by %s",
+          p.rank.value(), process.held));
     }
     if (p.state == "failed" || p.state == "gone") {
       m.notes.push_back(
@@ -131,30 +136,37 @@ store::Manifest CaptureSession::MakeManifest() const {
     }
     m.processes.push_back(std::move(p));
   }
-  if (writer_ != nullptr && (request_.activities() & v1::RECORDED_ACTIVITY_PYTHON_PROFILE) != 0) NoteProfiles(m.processes, m.notes);
+  if (writer_ != nullptr && (request_.activities() & v1::RECORDED_ACTIVITY_PYTHON_PROFILE) != 0)
+    NoteProfiles(m.processes, m.notes);
   std::sort(m.missing_ranks.begin(), m.missing_ranks.end());
   m.missing_ranks.erase(std::unique(m.missing_ranks.begin(), m.missing_ranks.end()), m.missing_ranks.end());
   return m;
 }
 
-void CaptureSession::NoteProfiles(const std::vector<store::ManifestProcess>& processes, std::vector<std::string>& notes) const {
+void CaptureSession::NoteProfiles(const std::vector<store::ManifestProcess>& processes,
+                                  std::vector<std::string>& notes) const {
   constexpr Nanos kLate = Nanos::Millis(100);
   for (size_t i = 0; i < processes.size(); ++i) {
     const store::ManifestProcess& p = processes[i];
     const Process& process = processes_[i];
     if (!p.python_profile.name.empty()) {
       const HostInterval taken = p.python_profile.window;
-      if (p.window.end > p.window.start && (taken.start - p.window.start > kLate || taken.end - p.window.end > kLate)) {
+      if (p.window.end > p.window.start &&
+          (taken.start - p.window.start > kLate || taken.end - p.window.end > kLate)) {
         notes.push_back(absl::StrFormat(
-            "the Python profile of rank %d begins %.0f ms after the capture and ends %.0f ms after it: its main thread was in native code",
+            "the Python profile of rank %d begins %.0f ms after the capture and ends %.0f ms after it: its "
+            "main thread was in native code",
             p.rank.value(), (taken.start - p.window.start).millis(), (taken.end - p.window.end).millis()));
       }
       continue;
     }
-    const char* otherwise = process.kineto ? "it was captured by PyTorch's profiler: --activities python records its functions there"
-                            : p.state == "done" ? "its client or its daemon is too old to take one"
-                                                : "it did not come to the end of the capture";
-    notes.push_back(absl::StrCat("no Python profile of rank ", p.rank.value(), ": ", process.no_profile.empty() ? otherwise : process.no_profile));
+    const char* otherwise =
+        process.kineto
+            ? "it was captured by PyTorch's profiler: --activities python records its functions there"
+        : p.state == "done" ? "its client or its daemon is too old to take one"
+                            : "it did not come to the end of the capture";
+    notes.push_back(absl::StrCat("no Python profile of rank ", p.rank.value(), ": ",
+                                 process.no_profile.empty() ? otherwise : process.no_profile));
   }
 }
 
@@ -187,8 +199,9 @@ v1::TraceFinished CaptureSession::Outcome() const {
     const std::string why =
         lost ? absl::StrCat(state == RankState::FAILED ? "failed" : "gone", ": ", process.state.text(),
                             WayOut(process.state, process.seen.rank))
-             : process.trace_failed ? std::string("finished, and their trace files did not get here: the losses say why")
-                                    : std::string("did not finish");
+        : process.trace_failed
+            ? std::string("finished, and their trace files did not get here: the losses say why")
+            : std::string("did not finish");
     failed[why].push_back(process.seen.rank.rank());
   }
   for (const auto& [why, ranks] : failed) {

@@ -1,4 +1,5 @@
-// When a capture's ranks begin: at a time, at a step that all can still meet, or by their profilers' count of iterations.
+// When a capture's ranks begin: at a time, at a step that all can still meet, or by their profilers' count of
+// iterations.
 #include <algorithm>
 
 #include "aggregator/captures/capture_session.h"
@@ -38,7 +39,8 @@ Nanos CaptureSession::LongestLead() const {
   Nanos lead = env_.limits.least_lead;
   // Who needs longest to begin with the others decides for all.
   for (const Process& process : processes_) {
-    if (process.armed) lead = std::max(lead, std::min(Nanos(process.state.lead_ns()), env_.limits.longest_lead));
+    if (process.armed)
+      lead = std::max(lead, std::min(Nanos(process.state.lead_ns()), env_.limits.longest_lead));
   }
   return lead;
 }
@@ -72,8 +74,10 @@ JobInterval CaptureSession::WindowOfSteps(Nanos ahead) const {
   // One step more on the clients' side: the device runs behind its host.
   const uint64_t behind = *common_step_ + request_.trigger().steps() + 1;
   for (const Process& process : processes_) {
-    if (process.kineto || process.state.state() != v1::RankState::WAITING || process.state.step() >= behind) continue;
-    end = std::max(end, process.step_told + Nanos(process.state.step_ns()) * static_cast<int64_t>(behind - process.state.step()));
+    if (process.kineto || process.state.state() != v1::RankState::WAITING || process.state.step() >= behind)
+      continue;
+    end = std::max(end, process.step_told + Nanos(process.state.step_ns()) *
+                                                static_cast<int64_t>(behind - process.state.step()));
   }
   return {start, end + (end - env_.clock->Now()) / kSlackPart + kSlack};
 }
@@ -83,7 +87,8 @@ std::optional<uint64_t> CaptureSession::CommonStep(Nanos ahead) const {
   constexpr uint64_t kSpare = 3;
   std::optional<uint64_t> common;
   for (const Process& process : processes_) {
-    if (process.kineto || process.state.state() != v1::RankState::WAITING || process.state.step_ns() == 0) continue;
+    if (process.kineto || process.state.state() != v1::RankState::WAITING || process.state.step_ns() == 0)
+      continue;
     const Nanos since = env_.clock->Now() - process.step_told + ahead;
     const auto passed = static_cast<uint64_t>(std::max<int64_t>(since.ns(), 0) / process.state.step_ns());
     common = std::max(common.value_or(0), process.state.step() + passed + kSpare);
@@ -100,7 +105,8 @@ void CaptureSession::AgreeOnStep(const Emit& emit) {
   }
   WaitFor(emit, until, [this] {
     return stopping_ || std::all_of(processes_.begin(), processes_.end(), [](const Process& p) {
-             const bool lost = p.state.state() == v1::RankState::FAILED || p.state.state() == v1::RankState::GONE;
+             const bool lost =
+                 p.state.state() == v1::RankState::FAILED || p.state.state() == v1::RankState::GONE;
              const bool waits = p.armed && !p.kineto && !p.ended && !lost;
              return !waits || p.state.step_ns() > 0;
            });

@@ -134,12 +134,16 @@ TEST_F(CaptureSessionTest, RanksAgreeOnAStepThatAllCanStillBegin) {
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   a.SendWaiting(id, 0, 100, Nanos::Seconds(1));
   const auto agreed = [](FakeDaemon& daemon) {
-    return daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_start() && m.start().trigger().begin() == v1::Trigger::AT_STEP; })
+    return daemon
+        .WaitFor([](const v1::FromAggregator& m) {
+          return m.has_start() && m.start().trigger().begin() == v1::Trigger::AT_STEP;
+        })
         .start();
   };
   const v1::Start start = agreed(a);
   EXPECT_EQ(agreed(b).trigger().step(), start.trigger().step());
-  EXPECT_GT(start.trigger().step(), 102u) << "the furthest rank is in step 101, and the step before is to be recorded too";
+  EXPECT_GT(start.trigger().step(), 102u)
+      << "the furthest rank is in step 101, and the step before is to be recorded too";
   EXPECT_LT(start.trigger().step(), 110u) << "and not long after";
   a.SendEnd(1, id, 0);
   b.SendEnd(1, id, 1);
@@ -159,8 +163,11 @@ TEST_F(CaptureSessionTest, ShortStepsAreGivenMoreOfThem) {
   const std::string id = ArmAll(daemon);
   WaitForStart(daemon);
   daemon.SendWaiting(id, 0, 1000, Nanos::Millis(1));
-  const v1::Start start =
-      daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_start() && m.start().trigger().begin() == v1::Trigger::AT_STEP; }).start();
+  const v1::Start start = daemon
+                              .WaitFor([](const v1::FromAggregator& m) {
+                                return m.has_start() && m.start().trigger().begin() == v1::Trigger::AT_STEP;
+                              })
+                              .start();
   EXPECT_GE(start.trigger().step(), 1053u) << "50 ms pass until everybody knows";
   daemon.SendEnd(1, id, 0);
   EXPECT_EQ(running.get().finished.outcome(), v1::TraceFinished::COMPLETE);

@@ -12,11 +12,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "capture/store/records_manifest.h"
 #include "base/fd.h"
 #include "base/files/read_files.h"
 #include "base/rpc/status.h"
 #include "base/rpc/status_macros.h"
+#include "capture/store/records_manifest.h"
 
 namespace lockstep::ingest {
 namespace {
@@ -29,7 +29,8 @@ std::vector<std::string> FilesOf(const std::string& records) {
   std::error_code error;
   for (const std::filesystem::directory_entry& entry : FolderEntries(records)) {
     const std::string name = entry.path().filename().string();
-    if (store::ParseRecordsFileName(name).has_value() || store::ParseTraceFileName(name).has_value()) names.push_back(name);
+    if (store::ParseRecordsFileName(name).has_value() || store::ParseTraceFileName(name).has_value())
+      names.push_back(name);
   }
   std::sort(names.begin(), names.end());
   for (const char* manifest : {store::kOpenManifestName, store::kManifestName}) {
@@ -38,7 +39,8 @@ std::vector<std::string> FilesOf(const std::string& records) {
   return names;
 }
 
-absl::Status SendFile(const std::string& folder, const std::string& name, grpc::ServerWriter<v1::FetchChunk>& writer, uint64_t& bytes) {
+absl::Status SendFile(const std::string& folder, const std::string& name,
+                      grpc::ServerWriter<v1::FetchChunk>& writer, uint64_t& bytes) {
   const std::string path = absl::StrCat(folder, "/", name);
   Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
@@ -59,7 +61,9 @@ absl::Status SendFile(const std::string& folder, const std::string& name, grpc::
   }
 }
 
-std::string_view Text(const absl::Status& status) { return {status.message().data(), status.message().size()}; }
+std::string_view Text(const absl::Status& status) {
+  return {status.message().data(), status.message().size()};
+}
 
 const char* ResultWord(const absl::Status& status) {
   switch (status.code()) {
@@ -78,7 +82,8 @@ const char* ResultWord(const absl::Status& status) {
 
 class StreamSink final : public WatchSink {
  public:
-  StreamSink(const grpc::ServerContext& context, grpc::ServerWriter<v1::WatchEvent>& writer) : context_(context), writer_(writer) {}
+  StreamSink(const grpc::ServerContext& context, grpc::ServerWriter<v1::WatchEvent>& writer)
+      : context_(context), writer_(writer) {}
   bool Write(const v1::WatchEvent& event) override {
     written_ = written_ && writer_.Write(event);
     samples_ += event.has_sample();
@@ -96,7 +101,8 @@ class StreamSink final : public WatchSink {
 
 }  // namespace
 
-grpc::Status ControlService::Refuse(const char* what, RpcMethod method, const grpc::ServerContext& context, const absl::Status& why) {
+grpc::Status ControlService::Refuse(const char* what, RpcMethod method, const grpc::ServerContext& context,
+                                    const absl::Status& why) {
   audit_.Refused(what, CallerAt(context), Text(why));
   return calls_.Ended(method, rpc::ToGrpc(why));
 }
@@ -108,7 +114,8 @@ grpc::Status ControlService::Status(grpc::ServerContext* context, const v1::Stat
   *reply = hub_.Status(request->job(), *caller);
   reply->mutable_version()->set_program(version_);
   describe_(*reply->mutable_aggregator());
-  for (v1::AbsentDaemon& absent : hub_.Absent()) *reply->mutable_aggregator()->add_absent() = std::move(absent);
+  for (v1::AbsentDaemon& absent : hub_.Absent())
+    *reply->mutable_aggregator()->add_absent() = std::move(absent);
   return calls_.Ended(RpcMethod::kStatus, grpc::Status::OK);
 }
 
@@ -179,36 +186,43 @@ grpc::Status ControlService::Watch(grpc::ServerContext* context, const v1::Watch
                                    grpc::ServerWriter<v1::WatchEvent>* writer) {
   const absl::StatusOr<Caller> caller = callers_.Of(*context);
   if (!caller.ok()) return Refuse("watch", RpcMethod::kWatch, *context, caller.status());
-  AuditLog::Call call =
-      audit_.Begin("watch", caller->who(), {{"job", request->job()}, {"every_ns", request->every_ns()}, {"window_ns", request->window_ns()}});
+  AuditLog::Call call = audit_.Begin(
+      "watch", caller->who(),
+      {{"job", request->job()}, {"every_ns", request->every_ns()}, {"window_ns", request->window_ns()}});
   StreamSink sink(*context, *writer);
   const absl::Status watched = samples_.Watch(*request, *caller, sink);
   call.End(ResultWord(watched), Text(watched), {{"samples", sink.samples()}});
   return calls_.Ended(RpcMethod::kWatch, rpc::ToGrpc(watched));
 }
 
-absl::Status ControlService::CheckOwner(const Caller& caller, const std::string& records, const std::string& id) const {
+absl::Status ControlService::CheckOwner(const Caller& caller, const std::string& records,
+                                        const std::string& id) const {
   if (caller.may_use_all()) return absl::OkStatus();
   const std::string path = absl::StrCat(records, "/", store::kManifestName);
   const absl::StatusOr<store::Manifest> manifest = store::ParseManifest(FileText(path).value_or(""));
   if (!manifest.ok()) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("whose capture ", id, " is cannot be told, since it has no readable manifest: only who has the aggregator's token gets it"));
+    return absl::PermissionDeniedError(absl::StrCat("whose capture ", id,
+                                                    " is cannot be told, since it has no readable manifest: "
+                                                    "only who has the aggregator's token gets it"));
   }
   if (caller.MayUse(manifest->uid)) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat("capture ", id, " is user ", manifest->uid, "'s, and you are user ", caller.uid()));
+  return absl::PermissionDeniedError(
+      absl::StrCat("capture ", id, " is user ", manifest->uid, "'s, and you are user ", caller.uid()));
 }
 
-absl::Status ControlService::SendRecords(const Caller& caller, const std::string& id, grpc::ServerWriter<v1::FetchChunk>& writer,
-                                         Sent& sent) const {
+absl::Status ControlService::SendRecords(const Caller& caller, const std::string& id,
+                                         grpc::ServerWriter<v1::FetchChunk>& writer, Sent& sent) const {
   // Until the last byte is sent: retention waits for it.
   const std::unique_ptr<CaptureUse::Hold> hold = use_.Read(id);
   const std::string records = absl::StrCat(hub_.options().captures_folder, "/", id, "/records");
   std::error_code error;
   if (hold == nullptr || !store::IsPlainFileName(id) || !std::filesystem::is_directory(records, error)) {
-    return absl::NotFoundError(absl::StrCat("no capture ", id, " is kept here: it was never made, or retention has taken it"));
+    return absl::NotFoundError(
+        absl::StrCat("no capture ", id, " is kept here: it was never made, or retention has taken it"));
   }
-  if (hub_.IsWriting(id)) return absl::FailedPreconditionError(absl::StrCat("capture ", id, " still runs: wait until it has ended"));
+  if (hub_.IsWriting(id))
+    return absl::FailedPreconditionError(
+        absl::StrCat("capture ", id, " still runs: wait until it has ended"));
   LOCKSTEP_RETURN_IF_ERROR(CheckOwner(caller, records, id));
   for (const std::string& name : FilesOf(records)) {
     LOCKSTEP_RETURN_IF_ERROR(SendFile(records, name, writer, sent.bytes));

@@ -23,8 +23,8 @@ class ControlService final : public v1::Control::Service {
   // Adds what the server knows of itself to a Status. Any thread.
   using Describe = std::function<void(v1::AggregatorStatus&)>;
 
-  ControlService(Hub& hub, SampleSource& samples, RpcCounts& calls, CaptureUse& use, AuditLog& audit, Callers callers, std::string version,
-                 Describe describe, Hub::After after)
+  ControlService(Hub& hub, SampleSource& samples, RpcCounts& calls, CaptureUse& use, AuditLog& audit,
+                 Callers callers, std::string version, Describe describe, Hub::After after)
       : hub_(hub),
         samples_(samples),
         calls_(calls),
@@ -53,10 +53,12 @@ class ControlService final : public v1::Control::Service {
     uint64_t bytes = 0;
   };
   // Of a call whose caller is not known: audited and counted.
-  grpc::Status Refuse(const char* what, RpcMethod method, const grpc::ServerContext& context, const absl::Status& why);
+  grpc::Status Refuse(const char* what, RpcMethod method, const grpc::ServerContext& context,
+                      const absl::Status& why);
   // kPermissionDenied where it is another user's.
   absl::Status CheckOwner(const Caller& caller, const std::string& records, const std::string& id) const;
-  absl::Status SendRecords(const Caller& caller, const std::string& id, grpc::ServerWriter<v1::FetchChunk>& writer, Sent& sent) const;
+  absl::Status SendRecords(const Caller& caller, const std::string& id,
+                           grpc::ServerWriter<v1::FetchChunk>& writer, Sent& sent) const;
 
   Hub& hub_;
   SampleSource& samples_;

@@ -38,7 +38,8 @@ class ControlServiceTest : public IngestTest {
     FakeDaemon& daemon = Daemon("n0", 1);
     ASSERT_EQ(daemon.Connect(kToken).refused(), "");
     daemon.SendRanks(0, 1, 1);
-    for (int i = 0; i < 200 && SeenRanks() < 1; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    for (int i = 0; i < 200 && SeenRanks() < 1; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   static std::unique_ptr<grpc::ClientContext> As(const std::string& name) {
     auto context = std::make_unique<grpc::ClientContext>();
@@ -122,7 +123,8 @@ TEST_F(ControlServiceTest, ACaptureIsItsOwnersAlone) {
 
   EXPECT_EQ(FetchAs("bob", id), grpc::StatusCode::PERMISSION_DENIED);
   EXPECT_EQ(FetchAs("", id), grpc::StatusCode::UNAUTHENTICATED);
-  for (const char* name : {"alice", "root", "token"}) EXPECT_EQ(FetchAs(name, id), grpc::StatusCode::OK) << name;
+  for (const char* name : {"alice", "root", "token"})
+    EXPECT_EQ(FetchAs(name, id), grpc::StatusCode::OK) << name;
   v1::StatusReply reply;
   ASSERT_TRUE(stub_->Status(As("bob").get(), {}, &reply).ok());
   EXPECT_EQ(reply.captures_size(), 0);
@@ -139,7 +141,8 @@ TEST_F(ControlServiceTest, WhoDidWhatIsKeptAndNoSecretWithIt) {
   auto running = std::async(std::launch::async, [&] { return TraceAs("alice", job); });
   FakeDaemon& daemon = *daemons_[0];
   const std::string id = ArmAll(daemon);
-  EXPECT_THAT(audited_.lines().back(), AllOf(HasSubstr("\"by\":\"munge\",\"uid\":1000,"), HasSubstr("\"stage\":\"begin\"")))
+  EXPECT_THAT(audited_.lines().back(),
+              AllOf(HasSubstr("\"by\":\"munge\",\"uid\":1000,"), HasSubstr("\"stage\":\"begin\"")))
       << "before the capture has ended";
   WaitForStart(daemon);
   daemon.SendEnd(1, id, 0);
@@ -154,20 +157,26 @@ TEST_F(ControlServiceTest, WhoDidWhatIsKeptAndNoSecretWithIt) {
   EXPECT_NE(Daemon("n1", 2).Connect("wrong-token-wrong-token").credits(), 16u);
 
   const std::string capture = "\"capture\":\"" + id + "\"";
-  EXPECT_THAT(audited_.lines(),
-              ElementsAre(AllOf(HasSubstr("\"what\":\"trace\""), HasSubstr("\"uid\":1001,"),
-                                HasSubstr("\"stage\":\"begin\",\"job\":\"" + job + "\",\"ranks\":\"all\"")),
-                          AllOf(HasSubstr("\"result\":\"denied\""), HasSubstr("is user 1000's, and you are user 1001")),
-                          AllOf(HasSubstr("\"what\":\"trace\""), HasSubstr("\"result\":\"refused\",\"text\":\"forged\"")),
-                          HasSubstr("\"duration_ns\":50000000"),
-                          AllOf(HasSubstr("\"result\":\"complete\""), HasSubstr(capture), HasSubstr("\"captured_ranks\":1")),
-                          AllOf(HasSubstr("\"what\":\"stop\",\"by\":\"token\""), HasSubstr(capture)), HasSubstr("\"result\":\"not_found\""),
-                          HasSubstr("\"what\":\"fetch\""), AllOf(HasSubstr("\"result\":\"denied\""), HasSubstr("\"files\":0,\"bytes\":0")),
-                          AllOf(HasSubstr("\"what\":\"fetch\",\"by\":\"token\""), HasSubstr("\"stage\":\"begin\"")),
-                          AllOf(HasSubstr("\"stage\":\"end\",\"result\":\"ok\""), ContainsRegex("\"files\":[1-9][0-9]*,\"bytes\":[1-9]")),
-                          AllOf(HasSubstr("\"what\":\"status\""), HasSubstr("\"result\":\"refused\"")), HasSubstr("\"what\":\"connect\"")));
+  EXPECT_THAT(
+      audited_.lines(),
+      ElementsAre(
+          AllOf(HasSubstr("\"what\":\"trace\""), HasSubstr("\"uid\":1001,"),
+                HasSubstr("\"stage\":\"begin\",\"job\":\"" + job + "\",\"ranks\":\"all\"")),
+          AllOf(HasSubstr("\"result\":\"denied\""), HasSubstr("is user 1000's, and you are user 1001")),
+          AllOf(HasSubstr("\"what\":\"trace\""), HasSubstr("\"result\":\"refused\",\"text\":\"forged\"")),
+          HasSubstr("\"duration_ns\":50000000"),
+          AllOf(HasSubstr("\"result\":\"complete\""), HasSubstr(capture), HasSubstr("\"captured_ranks\":1")),
+          AllOf(HasSubstr("\"what\":\"stop\",\"by\":\"token\""), HasSubstr(capture)),
+          HasSubstr("\"result\":\"not_found\""), HasSubstr("\"what\":\"fetch\""),
+          AllOf(HasSubstr("\"result\":\"denied\""), HasSubstr("\"files\":0,\"bytes\":0")),
+          AllOf(HasSubstr("\"what\":\"fetch\",\"by\":\"token\""), HasSubstr("\"stage\":\"begin\"")),
+          AllOf(HasSubstr("\"stage\":\"end\",\"result\":\"ok\""),
+                ContainsRegex("\"files\":[1-9][0-9]*,\"bytes\":[1-9]")),
+          AllOf(HasSubstr("\"what\":\"status\""), HasSubstr("\"result\":\"refused\"")),
+          HasSubstr("\"what\":\"connect\"")));
   for (const std::string& line : audited_.lines()) {
-    for (const char* secret : {kToken, "wrong-token", "alice"}) EXPECT_EQ(line.find(secret), std::string::npos) << line;
+    for (const char* secret : {kToken, "wrong-token", "alice"})
+      EXPECT_EQ(line.find(secret), std::string::npos) << line;
   }
 }
 
@@ -176,7 +185,8 @@ TEST_F(ControlServiceTest, WhatIsBeingFetchedIsNotRemovedUnderItsReader) {
   std::filesystem::create_directories(folder);
   // More than the stream holds on its way.
   constexpr size_t kBytes = 32u << 20;
-  for (const char* name : {"r0.p00000.0.lsr", "r0.p00000.1.lsr"}) std::ofstream(folder + "/" + name) << std::string(kBytes, 'x');
+  for (const char* name : {"r0.p00000.0.lsr", "r0.p00000.1.lsr"})
+    std::ofstream(folder + "/" + name) << std::string(kBytes, 'x');
   v1::FetchRequest request;
   request.set_capture(id);
   const auto context = As("token");
@@ -188,7 +198,8 @@ TEST_F(ControlServiceTest, WhatIsBeingFetchedIsNotRemovedUnderItsReader) {
   while (reader->Read(&chunk)) bytes += chunk.data().size();
   EXPECT_TRUE(reader->Finish().ok());
   EXPECT_EQ(bytes, 2 * kBytes);
-  for (int i = 0; i < 200 && !use_.BeginRemoval(id); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  for (int i = 0; i < 200 && !use_.BeginRemoval(id); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(FetchAs("token", id), grpc::StatusCode::NOT_FOUND) << "it is being removed";
 }
 

@@ -82,8 +82,8 @@ class FakeDaemon {
     return key;
   }
 
-  void SendTraceFile(uint64_t sequence, const std::string& capture, int rank, uint64_t offset, const std::string& data,
-                     const std::function<void(v1::TraceFile&)>& edit) {
+  void SendTraceFile(uint64_t sequence, const std::string& capture, int rank, uint64_t offset,
+                     const std::string& data, const std::function<void(v1::TraceFile&)>& edit) {
     v1::FromDaemon message;
     v1::TraceFile& piece = *message.mutable_trace_file();
     piece.set_sequence(sequence);
@@ -95,8 +95,8 @@ class FakeDaemon {
     Write(message);
   }
 
-  void SendState(const std::string& capture, int rank, v1::RankState::State state, const std::string& text = "",
-                 Nanos lead = Nanos()) {
+  void SendState(const std::string& capture, int rank, v1::RankState::State state,
+                 const std::string& text = "", Nanos lead = Nanos()) {
     v1::FromDaemon message;
     message.mutable_states()->set_capture(capture);
     v1::RankState& s = *message.mutable_states()->add_states();

@@ -61,7 +61,8 @@ v1::Register Hub::Connect(const v1::DaemonHello& hello, std::shared_ptr<DaemonCo
         "this aggregator speaks protocol %u to %u and the daemon %u to %u: install the same version of "
         "Lockstep on both",
         kProtocolMin, kProtocolMax, hello.version().protocol_min(), hello.version().protocol_max()));
-    options_.log(LogLevel::kWarning, "daemon_refused", {{"host", hello.host_name()}, {"reason", reply.refused()}});
+    options_.log(LogLevel::kWarning, "daemon_refused",
+                 {{"host", hello.host_name()}, {"reason", reply.refused()}});
     return reply;
   }
   if (hello.node_id().empty()) {
@@ -95,8 +96,9 @@ v1::Register Hub::Connect(const v1::DaemonHello& hello, std::shared_ptr<DaemonCo
   }
   if (replaced != nullptr) replaced->Close();
   for (const auto& session : Sessions()) session->OnDaemonBack(key);
-  options_.log(LogLevel::kInfo, "daemon_connected",
-               {{"host", hello.host_name()}, {"node", hello.node_id()}, {"version", hello.version().program()}});
+  options_.log(
+      LogLevel::kInfo, "daemon_connected",
+      {{"host", hello.host_name()}, {"node", hello.node_id()}, {"version", hello.version().program()}});
   return reply;
 }
 
@@ -202,7 +204,9 @@ SessionEnvironment Hub::Environment(Purpose purpose) {
     }
     return out;
   };
-  env.lost = [this](const std::string& stage, uint32_t kind, uint64_t records) { losses_.Add(stage, kind, records); };
+  env.lost = [this](const std::string& stage, uint32_t kind, uint64_t records) {
+    losses_.Add(stage, kind, records);
+  };
   env.round_trip_p99 = [this](const std::string& node_id) { return RoundTripP99(node_id); };
   return env;
 }
@@ -224,10 +228,12 @@ absl::StatusOr<Selection> Hub::Resolve(const v1::TraceRequest& request, const Ca
   const std::vector<SeenRank> seen = Seen(daemons);
   Selection selection = Select(request, caller, seen, daemons);
   if (selection.error.empty()) return selection;
-  return selection.denied ? absl::PermissionDeniedError(selection.error) : absl::NotFoundError(selection.error);
+  return selection.denied ? absl::PermissionDeniedError(selection.error)
+                          : absl::NotFoundError(selection.error);
 }
 
-absl::StatusOr<std::shared_ptr<CaptureSession>> Hub::Begin(const v1::TraceRequest& request, const Caller& caller, Purpose purpose) {
+absl::StatusOr<std::shared_ptr<CaptureSession>> Hub::Begin(const v1::TraceRequest& request,
+                                                           const Caller& caller, Purpose purpose) {
   if (request.duration_ns() <= 0 || request.duration_ns() > kLongestCaptureNs) {
     return absl::InvalidArgumentError(
         "a capture lasts more than 0 and at most 10 minutes: give --duration, as in --duration 2s");
@@ -245,8 +251,10 @@ absl::StatusOr<std::shared_ptr<CaptureSession>> Hub::Begin(const v1::TraceReques
     }
   }
   const std::string id = NewCaptureId(clock_.Now());
-  const std::string& folder = purpose == Purpose::kSample ? options_.samples_folder : options_.captures_folder;
-  auto session = CaptureSession::Create(id, absl::StrCat(folder, "/", id), std::move(selection), request, Environment(purpose));
+  const std::string& folder =
+      purpose == Purpose::kSample ? options_.samples_folder : options_.captures_folder;
+  auto session = CaptureSession::Create(id, absl::StrCat(folder, "/", id), std::move(selection), request,
+                                        Environment(purpose));
   if (!session.ok()) return session.status();
   std::lock_guard<std::mutex> lock(mutex_);
   if (closing_) return absl::UnavailableError("the aggregator is ending");
@@ -255,8 +263,8 @@ absl::StatusOr<std::shared_ptr<CaptureSession>> Hub::Begin(const v1::TraceReques
   return shared;
 }
 
-v1::TraceFinished Hub::Trace(const v1::TraceRequest& request, const Caller& caller, const CaptureSession::Emit& emit,
-                             const After& after) {
+v1::TraceFinished Hub::Trace(const v1::TraceRequest& request, const Caller& caller,
+                             const CaptureSession::Emit& emit, const After& after) {
   v1::TraceFinished finished;
   finished.set_outcome(v1::TraceFinished::FAILED);
   const MonoTime begun = MonoNow();
@@ -270,12 +278,17 @@ v1::TraceFinished Hub::Trace(const v1::TraceRequest& request, const Caller& call
   }
   const std::string& id = (*session)->id();
   const Selection& selection = (*session)->selection();
-  options_.log(LogLevel::kInfo, "capture_begins",
-               {{"capture", id}, {"job", selection.job}, {"uid", selection.uid}, {"ranks", selection.ranks.size()}});
+  options_.log(
+      LogLevel::kInfo, "capture_begins",
+      {{"capture", id}, {"job", selection.job}, {"uid", selection.uid}, {"ranks", selection.ranks.size()}});
   finished = (*session)->Run(emit);
   after(absl::StrCat(options_.captures_folder, "/", id), finished);
-  options_.log(finished.outcome() == v1::TraceFinished::COMPLETE ? LogLevel::kInfo : LogLevel::kWarning, "capture_ended",
-               {{"capture", id}, {"job", selection.job}, {"outcome", OutcomeWord(finished.outcome())}, {"text", finished.text()}});
+  options_.log(finished.outcome() == v1::TraceFinished::COMPLETE ? LogLevel::kInfo : LogLevel::kWarning,
+               "capture_ended",
+               {{"capture", id},
+                {"job", selection.job},
+                {"outcome", OutcomeWord(finished.outcome())},
+                {"text", finished.text()}});
   const v1::CaptureStatus status = (*session)->Status();
   std::lock_guard<std::mutex> lock(mutex_);
   sessions_.erase(id);
@@ -294,7 +307,8 @@ absl::Status Hub::Stop(const std::string& capture, const Caller& caller) {
         absl::StrCat("no capture ", capture, " runs here; `lockstep status` lists those that do"));
   }
   if (const uid_t owner = session->selection().uid; !caller.MayUse(owner)) {
-    return absl::PermissionDeniedError(absl::StrCat("capture ", capture, " is of user ", owner, "'s job, and you are user ", caller.uid()));
+    return absl::PermissionDeniedError(
+        absl::StrCat("capture ", capture, " is of user ", owner, "'s job, and you are user ", caller.uid()));
   }
   session->Stop();
   return absl::OkStatus();

@@ -19,14 +19,14 @@
 #include "absl/status/statusor.h"
 #include "aggregator/captures/callers.h"
 #include "aggregator/captures/capture_session.h"
+#include "aggregator/captures/selection.h"
 #include "aggregator/nodes/clock.h"
 #include "aggregator/nodes/daemon_connection.h"
-#include "aggregator/captures/selection.h"
 #include "base/log/log.h"
 #include "base/metrics/histogram.h"
-#include "wire/losses/loss_table.h"
 #include "lockstep/v1/control.pb.h"
 #include "lockstep/v1/ingest.pb.h"
+#include "wire/losses/loss_table.h"
 
 namespace lockstep::ingest {
 
@@ -99,12 +99,12 @@ class Hub {
   // Runs one capture on this thread. `after` runs when records/ is complete and may change how it is told to
   // have ended.
   using After = std::function<void(const std::string& folder, v1::TraceFinished&)>;
-  v1::TraceFinished Trace(const v1::TraceRequest& request, const Caller& caller, const CaptureSession::Emit& emit,
-                          const After& after);
-  // The same for a sample, whose folder is gone when this returns. kFailedPrecondition: another capture has one of its ranks, or
-  // took it; kNotFound, kPermissionDenied: the job's.
-  absl::StatusOr<v1::TraceFinished> Sample(const v1::TraceRequest& request, const Caller& caller, const CaptureSession::Emit& emit,
-                                           const After& after);
+  v1::TraceFinished Trace(const v1::TraceRequest& request, const Caller& caller,
+                          const CaptureSession::Emit& emit, const After& after);
+  // The same for a sample, whose folder is gone when this returns. kFailedPrecondition: another capture has
+  // one of its ranks, or took it; kNotFound, kPermissionDenied: the job's.
+  absl::StatusOr<v1::TraceFinished> Sample(const v1::TraceRequest& request, const Caller& caller,
+                                           const CaptureSession::Emit& emit, const After& after);
   // The ranks that the request means now. kNotFound, kPermissionDenied.
   absl::StatusOr<Selection> Resolve(const v1::TraceRequest& request, const Caller& caller) const;
   // kNotFound where no such capture runs, kPermissionDenied where it is another user's.
@@ -156,7 +156,8 @@ class Hub {
                                     const std::string& capture,
                                     const std::function<void(CaptureSession&)>& store);
   void AddClocks(const DaemonKey& key, const v1::ClockSamples& samples);
-  absl::StatusOr<std::shared_ptr<CaptureSession>> Begin(const v1::TraceRequest& request, const Caller& caller, Purpose purpose);
+  absl::StatusOr<std::shared_ptr<CaptureSession>> Begin(const v1::TraceRequest& request, const Caller& caller,
+                                                        Purpose purpose);
   SessionEnvironment Environment(Purpose purpose);
   Nanos RoundTripP99(const std::string& node_id) const;
   std::vector<SeenRank> Seen(size_t& daemons) const;
@@ -177,7 +178,7 @@ class Hub {
   };
   std::deque<FinishedCapture> finished_;  // the newest last
   std::map<JobKey, SeenJob> seen_jobs_;
-  HubStats counts_;                         // without its first three
+  HubStats counts_;  // without its first three
   metrics::LossTable losses_{{"cupti", "client", "ring", "spool", "wire", "store", "other"}};
 };
 

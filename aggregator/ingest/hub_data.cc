@@ -20,7 +20,8 @@ std::optional<uint64_t> Hub::HandleData(const DaemonKey& key, const v1::FromDaem
     const v1::Batch& batch = message.batch();
     return Sequenced(key, batch.sequence(), batch.sequence(), batch.capture(), [&](CaptureSession& session) {
       if (absl::Status s = session.OnBatch(key, batch); !s.ok()) {
-        return options_.log(LogLevel::kError, "batch_not_stored", {{"capture", batch.capture()}, {"reason", s.message()}});
+        return options_.log(LogLevel::kError, "batch_not_stored",
+                            {{"capture", batch.capture()}, {"reason", s.message()}});
       }
       Count([&](HubStats& counts) {
         ++counts.batches;
@@ -33,7 +34,8 @@ std::optional<uint64_t> Hub::HandleData(const DaemonKey& key, const v1::FromDaem
     const v1::TraceFile& piece = message.trace_file();
     return Sequenced(key, piece.sequence(), piece.sequence(), piece.capture(), [&](CaptureSession& session) {
       if (absl::Status s = session.OnTraceFile(key, piece); !s.ok()) {
-        return options_.log(LogLevel::kError, "trace_file_not_stored", {{"capture", piece.capture()}, {"reason", s.message()}});
+        return options_.log(LogLevel::kError, "trace_file_not_stored",
+                            {{"capture", piece.capture()}, {"reason", s.message()}});
       }
       Count([&](HubStats& counts) {
         ++counts.trace_pieces;
@@ -51,11 +53,10 @@ std::optional<uint64_t> Hub::HandleData(const DaemonKey& key, const v1::FromDaem
   }
   if (message.has_end()) {
     const v1::CaptureEnd& end = message.end();
-    return Sequenced(key, end.sequence(), end.sequence(), end.capture(),
-                     [&](CaptureSession& session) {
-                       session.OnEnd(key, end);
-                       Count([](HubStats& counts) { ++counts.ends; });
-                     });
+    return Sequenced(key, end.sequence(), end.sequence(), end.capture(), [&](CaptureSession& session) {
+      session.OnEnd(key, end);
+      Count([](HubStats& counts) { ++counts.ends; });
+    });
   }
   return std::nullopt;
 }
@@ -89,7 +90,8 @@ std::optional<uint64_t> Hub::Sequenced(const DaemonKey& key, uint64_t first, uin
   } else {
     std::lock_guard<std::mutex> lock(mutex_);
     if (counts_.discarded++ == 0)
-      options_.log(LogLevel::kWarning, "batches_discarded", {{"capture", capture}, {"text", "it does not run here"}});
+      options_.log(LogLevel::kWarning, "batches_discarded",
+                   {{"capture", capture}, {"text", "it does not run here"}});
   }
   std::lock_guard<std::mutex> lock(mutex_);
   daemons_[key].acked = last;

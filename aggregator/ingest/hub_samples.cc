@@ -11,9 +11,10 @@
 
 namespace lockstep::ingest {
 
-absl::StatusOr<v1::TraceFinished> Hub::Sample(const v1::TraceRequest& request, const Caller& caller, const CaptureSession::Emit& emit,
-                                              const After& after) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<CaptureSession> session, Begin(request, caller, Purpose::kSample));
+absl::StatusOr<v1::TraceFinished> Hub::Sample(const v1::TraceRequest& request, const Caller& caller,
+                                              const CaptureSession::Emit& emit, const After& after) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<CaptureSession> session,
+                            Begin(request, caller, Purpose::kSample));
   const std::string folder = absl::StrCat(options_.samples_folder, "/", session->id());
   std::string taken;
   v1::TraceFinished finished = session->Run([&](const v1::TraceEvent& event) {
@@ -27,7 +28,8 @@ absl::StatusOr<v1::TraceFinished> Hub::Sample(const v1::TraceRequest& request, c
   if (taken.empty()) after(folder, finished);
   std::error_code error;
   std::filesystem::remove_all(folder, error);
-  if (error) options_.log(LogLevel::kWarning, "sample_not_removed", {{"folder", folder}, {"reason", error.message()}});
+  if (error)
+    options_.log(LogLevel::kWarning, "sample_not_removed", {{"folder", folder}, {"reason", error.message()}});
   {
     std::lock_guard<std::mutex> lock(mutex_);
     sessions_.erase(session->id());

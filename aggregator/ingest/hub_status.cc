@@ -30,18 +30,22 @@ void Hub::FillClock(const Exchanges& exchanges, v1::DaemonStatus& status) {
 }
 
 v1::StatusReply Hub::Status(const std::string& job, const Caller& caller) const {
-  const auto shown = [&](const std::string& name, uid_t owner) { return caller.MayUse(owner) && (job.empty() || name == job); };
+  const auto shown = [&](const std::string& name, uid_t owner) {
+    return caller.MayUse(owner) && (job.empty() || name == job);
+  };
   v1::StatusReply reply;
   reply.mutable_version()->set_protocol_min(kProtocolMin);
   reply.mutable_version()->set_protocol_max(kProtocolMax);
   std::vector<std::shared_ptr<CaptureSession>> sessions = Sessions();
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    // Whole jobs, as a capture takes them: on some nodes a rank may not know the scheduler's name for its job.
+    // Whole jobs, as a capture takes them: on some nodes a rank may not know the scheduler's name for its
+    // job.
     std::set<std::pair<std::string, uint32_t>> meant;
     for (const auto& [key, daemon] : daemons_) {
       for (const v1::Rank& rank : daemon.ranks) {
-        if (MeansJob(job, {rank.job(), rank.job_source(), rank.scheduler_job()})) meant.insert({rank.job(), rank.uid()});
+        if (MeansJob(job, {rank.job(), rank.job_source(), rank.scheduler_job()}))
+          meant.insert({rank.job(), rank.uid()});
       }
     }
     for (const auto& [key, daemon] : daemons_) {
@@ -77,13 +81,14 @@ std::vector<v1::AbsentDaemon> Hub::Absent() const {
   std::map<std::string, const Daemon*> last;  // by node
   for (const auto& entry : daemons_) {
     const Daemon*& known = last[entry.first.node_id];
-    const bool newer =
-        known == nullptr || entry.second.connection != nullptr || (known->connection == nullptr && entry.second.left > known->left);
+    const bool newer = known == nullptr || entry.second.connection != nullptr ||
+                       (known->connection == nullptr && entry.second.left > known->left);
     if (newer) known = &entry.second;
   }
   for (const auto& entry : last) {
     const Nanos away = clock_.Now() - entry.second->left;
-    if (entry.second->connection != nullptr || entry.second->left == JobTime() || away > kRemembered) continue;
+    if (entry.second->connection != nullptr || entry.second->left == JobTime() || away > kRemembered)
+      continue;
     v1::AbsentDaemon& absent = out.emplace_back();
     absent.set_node_id(entry.first);
     absent.set_host_name(entry.second->host_name);
@@ -100,8 +105,10 @@ HubStats Hub::stats() const {
     ++stats.daemons;
     stats.ranks += daemon.second.ranks.size();
   }
-  stats.captures_running = static_cast<size_t>(
-      std::count_if(sessions_.begin(), sessions_.end(), [](const auto& s) { return s.second->purpose() == Purpose::kCapture; }));
+  stats.captures_running =
+      static_cast<size_t>(std::count_if(sessions_.begin(), sessions_.end(), [](const auto& s) {
+        return s.second->purpose() == Purpose::kCapture;
+      }));
   return stats;
 }
 
@@ -122,8 +129,9 @@ void Hub::NoteSeen(const std::vector<v1::Rank>& ranks) {
     seen.last_seen = clock_.Now();
   }
   while (seen_jobs_.size() > kMostSeenJobs) {
-    seen_jobs_.erase(std::min_element(seen_jobs_.begin(), seen_jobs_.end(),
-                                      [](const auto& a, const auto& b) { return a.second.last_seen < b.second.last_seen; }));
+    seen_jobs_.erase(std::min_element(seen_jobs_.begin(), seen_jobs_.end(), [](const auto& a, const auto& b) {
+      return a.second.last_seen < b.second.last_seen;
+    }));
   }
 }
 

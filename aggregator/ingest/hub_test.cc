@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "capture/store/records.h"
-#include "wire/columns/columns.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "wire/columns/columns.h"
 
 namespace lockstep::ingest {
 namespace {
@@ -177,7 +177,9 @@ TEST_F(HubTest, WhatIsSentTwiceOrNeverOrLostIsCounted) {
   Hub hub(options_, clock_);
   Daemon daemon(hub, 0, 1);
   std::jthread capture([&] {
-    hub.Trace(Request(), Caller::All(), [](const v1::TraceEvent&) {}, [](const std::string&, v1::TraceFinished&) {});
+    hub.Trace(
+        Request(), Caller::All(), [](const v1::TraceEvent&) {},
+        [](const std::string&, v1::TraceFinished&) {});
   });
   const auto arm = daemon.inbox().Next();  // the first is the Register
   const std::string id = daemon.inbox().Next()->arm().capture();
@@ -252,8 +254,9 @@ TEST_F(HubTest, DaemonsAskersAndOnlookersAtOnceLoseNothing) {
   });
   std::vector<std::string> captures;
   for (int i = 0; i < kCaptures; ++i) {
-    const v1::TraceFinished finished =
-        hub.Trace(Request(), Caller::All(), [](const v1::TraceEvent&) {}, [](const std::string&, v1::TraceFinished&) {});
+    const v1::TraceFinished finished = hub.Trace(
+        Request(), Caller::All(), [](const v1::TraceEvent&) {},
+        [](const std::string&, v1::TraceFinished&) {});
     EXPECT_EQ(finished.outcome(), v1::TraceFinished::COMPLETE) << finished.text();
     captures.push_back(finished.capture());
   }
@@ -300,7 +303,8 @@ TEST_F(HubTest, StopFromAnotherThreadEndsALongCapture) {
   });
   v1::TraceRequest request = Request();
   request.set_duration_ns(Nanos::Seconds(300).ns());
-  const v1::TraceFinished finished = hub.Trace(request, Caller::All(),
+  const v1::TraceFinished finished = hub.Trace(
+      request, Caller::All(),
       [&hub](const v1::TraceEvent& event) {
         if (event.has_progress() && event.progress().phase() == "capturing") {
           const v1::StatusReply status = hub.Status("", Caller::All());
@@ -327,7 +331,8 @@ TEST_F(HubTest, ANewConnectionOfADaemonReplacesTheOldOne) {
   v1::FromDaemon ranks;
   ranks.mutable_ranks();
   old.Up(ranks);
-  EXPECT_EQ(hub.Status("", Caller::All()).daemons(0).ranks_size(), 1) << "what still comes over the old one is not heard";
+  EXPECT_EQ(hub.Status("", Caller::All()).daemons(0).ranks_size(), 1)
+      << "what still comes over the old one is not heard";
   hub.Disconnect(old.key(), &old.inbox());
   EXPECT_EQ(hub.Status("", Caller::All()).daemons_size(), 1) << "nor its end";
 }
@@ -390,7 +395,8 @@ TEST_F(HubTest, RanksStartFourRoundTripsFromNow) {
       daemon.Up(up);
     }
   });
-  const auto finished = hub.Trace(Request(), Caller::All(), [](const v1::TraceEvent&) {}, [](const std::string&, v1::TraceFinished&) {});
+  const auto finished = hub.Trace(
+      Request(), Caller::All(), [](const v1::TraceEvent&) {}, [](const std::string&, v1::TraceFinished&) {});
   EXPECT_EQ(finished.outcome(), v1::TraceFinished::COMPLETE) << finished.text();
 }
 
@@ -400,7 +406,8 @@ TEST_F(HubTest, AnImpossibleDurationIsRefusedBeforeAnythingRuns) {
   v1::TraceRequest request = Request();
   for (const int64_t ns : {int64_t{0}, int64_t{-5}, Nanos::Seconds(3600).ns(), Nanos::Max().ns()}) {
     request.set_duration_ns(ns);
-    const auto finished = hub.Trace(request, Caller::All(), [](const v1::TraceEvent&) {}, [](const std::string&, v1::TraceFinished&) {});
+    const auto finished = hub.Trace(
+        request, Caller::All(), [](const v1::TraceEvent&) {}, [](const std::string&, v1::TraceFinished&) {});
     EXPECT_EQ(finished.outcome(), v1::TraceFinished::FAILED);
     EXPECT_THAT(finished.text(), HasSubstr("--duration"));
   }

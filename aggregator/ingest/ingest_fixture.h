@@ -19,12 +19,12 @@
 #include "aggregator/ingest/fake_daemon.h"
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/ingest_service.h"
-#include "capture/store/records.h"
-#include "wire/columns/columns.h"
 #include "base/log/line_sink_fake.h"
 #include "base/rpc/channel.h"
 #include "base/rpc/server.h"
+#include "capture/store/records.h"
 #include "gtest/gtest.h"
+#include "wire/columns/columns.h"
 
 namespace lockstep::ingest {
 
@@ -98,8 +98,9 @@ class IngestTest : public ::testing::Test {
     rpc::Token secret;
     if (!token.empty()) secret = *rpc::Token::FromText(token);
     ingest_ = std::make_unique<IngestService>(*hub_, calls_, audit_, clock_, secret);
-    control_ = std::make_unique<ControlService>(*hub_, samples_, calls_, use_, audit_, Callers(secret, std::move(credentials)), "test",
-                                                [](v1::AggregatorStatus&) {}, [](const std::string&, v1::TraceFinished&) {});
+    control_ = std::make_unique<ControlService>(
+        *hub_, samples_, calls_, use_, audit_, Callers(secret, std::move(credentials)), "test",
+        [](v1::AggregatorStatus&) {}, [](const std::string&, v1::TraceFinished&) {});
     grpc::ServerBuilder builder;
     rpc::Configure(builder);
     address_ = "unix:" + folder_ + "/s";
@@ -204,7 +205,9 @@ class IngestTest : public ::testing::Test {
   // Lines of the audit log, the oldest first.
   KeptLines audited_;
   lockstep::SystemClock audit_clock_;
-  AuditLog audit_{{.program = "test", .session = 1, .user_name = nullptr}, std::make_unique<FakeLineSink>(audited_), audit_clock_};
+  AuditLog audit_{{.program = "test", .session = 1, .user_name = nullptr},
+                  std::make_unique<FakeLineSink>(audited_),
+                  audit_clock_};
   FakeSamples samples_;
   std::unique_ptr<IngestService> ingest_;
   std::unique_ptr<ControlService> control_;

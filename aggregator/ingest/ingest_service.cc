@@ -48,7 +48,8 @@ class Connection final : public DaemonConnection {
   // Once, whoever comes first.
   void Finish(const grpc::Status& status) {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (Reactor* reactor = std::exchange(reactor_, nullptr)) reactor->Finish(calls_.Ended(RpcMethod::kStream, status));
+    if (Reactor* reactor = std::exchange(reactor_, nullptr))
+      reactor->Finish(calls_.Ended(RpcMethod::kStream, status));
     queue_.clear();
   }
 
@@ -57,7 +58,8 @@ class Connection final : public DaemonConnection {
     std::lock_guard<std::mutex> lock(mutex_);
     writing_ = message;
     if (Reactor* reactor = std::exchange(reactor_, nullptr)) {
-      reactor->StartWriteAndFinish(&writing_, grpc::WriteOptions(), calls_.Ended(RpcMethod::kStream, grpc::Status::OK));
+      reactor->StartWriteAndFinish(&writing_, grpc::WriteOptions(),
+                                   calls_.Ended(RpcMethod::kStream, grpc::Status::OK));
     }
   }
 
@@ -137,7 +139,8 @@ class StreamReactor final : public Reactor {
 
 Reactor* IngestService::Stream(grpc::CallbackServerContext* context) {
   const absl::Status allowed = token_.Check(*context);
-  if (!allowed.ok()) audit_.Refused("connect", CallerAt(*context), {allowed.message().data(), allowed.message().size()});
+  if (!allowed.ok())
+    audit_.Refused("connect", CallerAt(*context), {allowed.message().data(), allowed.message().size()});
   return new StreamReactor(hub_, calls_, allowed);
 }
 

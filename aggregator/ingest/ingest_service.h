@@ -4,9 +4,9 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include "aggregator/nodes/clock.h"
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/rpc_counts.h"
+#include "aggregator/nodes/clock.h"
 #include "base/log/audit_log.h"
 #include "base/rpc/token.h"
 #include "lockstep/v1/ingest.grpc.pb.h"

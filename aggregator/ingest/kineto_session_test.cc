@@ -1,4 +1,5 @@
-// Captures with ranks that PyTorch's profiler captures: a common later start, and trace files whole or not at all.
+// Captures with ranks that PyTorch's profiler captures: a common later start, and trace files whole or not at
+// all.
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -33,7 +34,8 @@ class KinetoSessionTest : public IngestTest {
       tell(rank);
     }
     daemon.Write(message);
-    for (int i = 0; i < 200 && SeenRanks() < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    for (int i = 0; i < 200 && SeenRanks() < 2; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     return daemon;
   }
   // Rank 0 has our client, rank 1 only asks for on-demand traces.
@@ -85,13 +87,15 @@ TEST_F(KinetoSessionTest, AllStartWhenTheSlowestWayCan) {
   EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::COMPLETE) << run.finished.text();
   std::string phases;
   for (const v1::TraceEvent& e : run.events) {
-    if (e.has_progress() && phases.find(e.progress().phase()) == std::string::npos) phases += e.progress().phase() + " ";
+    if (e.has_progress() && phases.find(e.progress().phase()) == std::string::npos)
+      phases += e.progress().phase() + " ";
     if (e.has_rank() && e.rank().rank() == 1 && e.rank().state().state() == v1::RankState::DONE) {
       EXPECT_EQ(e.rank().state().trace_bytes(), 7u);
     }
   }
   EXPECT_EQ(phases, "arming starting capturing draining analysing ");
-  EXPECT_THAT(Records(id), ElementsAre("manifest.json", "r00000.p00000.1.lsr", "r00001.p00001.kineto.json.gz"));
+  EXPECT_THAT(Records(id),
+              ElementsAre("manifest.json", "r00000.p00000.1.lsr", "r00001.p00001.kineto.json.gz"));
   std::ifstream file(folder_ + "/captures/" + id + "/records/r00001.p00001.kineto.json.gz");
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "abcdefg");
   const store::Capture records = Load(id);
@@ -175,7 +179,8 @@ TEST_F(KinetoSessionTest, WhatWasAskedForDecidesTheWay) {
   daemon.SendEnd(2, id, 1);
   const TraceRun run = running.get();
   EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::PARTIAL);
-  EXPECT_THAT(run.finished.text(), HasSubstr("rank 0 failed: it does not ask for PyTorch's on-demand traces"));
+  EXPECT_THAT(run.finished.text(),
+              HasSubstr("rank 0 failed: it does not ask for PyTorch's on-demand traces"));
 }
 
 TEST_F(KinetoSessionTest, AWayThatLeadsToNobodyIsRefusedAtOnce) {
@@ -196,7 +201,8 @@ class HeldSessionTest : public KinetoSessionTest {
     });
   }
   enum class Way { kClient, kWentOver };
-  static void SendHeld(FakeDaemon& daemon, const std::string& capture, int rank, v1::RankState::State state, Way way, Nanos lead = {}) {
+  static void SendHeld(FakeDaemon& daemon, const std::string& capture, int rank, v1::RankState::State state,
+                       Way way, Nanos lead = {}) {
     v1::FromDaemon message;
     message.mutable_states()->set_capture(capture);
     v1::RankState& s = *message.mutable_states()->add_states();
@@ -232,10 +238,13 @@ TEST_F(HeldSessionTest, ARankGoesOverAndAllShareItsStart) {
   const TraceRun run = running.get();
   EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::COMPLETE) << run.finished.text();
   EXPECT_EQ(run.States(1), "SEEN SEEN ARMED DONE ") << "the second tells the new way";
-  EXPECT_THAT(Records(id), ElementsAre("manifest.json", "r00000.p00000.1.lsr", "r00001.p00001.kineto.json.gz"));
+  EXPECT_THAT(Records(id),
+              ElementsAre("manifest.json", "r00000.p00000.1.lsr", "r00001.p00001.kineto.json.gz"));
   std::ifstream manifest(folder_ + "/captures/" + id + "/records/manifest.json");
   const std::string text(std::istreambuf_iterator<char>(manifest), {});
-  EXPECT_THAT(text, HasSubstr("rank 1 was captured by PyTorch's profiler, since its client found CUPTI held by nsys"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("rank 1 was captured by PyTorch's profiler, since its client found CUPTI held by nsys"));
 }
 
 TEST_F(HeldSessionTest, ByTheClientOnlyNobodyGoesOver) {
@@ -251,7 +260,8 @@ TEST_F(HeldSessionTest, ByTheClientOnlyNobodyGoesOver) {
   daemon.SendEnd(1, id, 0);
   const TraceRun run = running.get();
   EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::PARTIAL);
-  EXPECT_THAT(run.finished.text(), HasSubstr("rank 1 failed: CUPTI's subscriber is nsys; --via auto captures it"));
+  EXPECT_THAT(run.finished.text(),
+              HasSubstr("rank 1 failed: CUPTI's subscriber is nsys; --via auto captures it"));
 }
 
 class KinetoStepsTest : public KinetoSessionTest {
@@ -278,7 +288,8 @@ TEST_F(KinetoStepsTest, ProfilersAloneCountIterations) {
   const v1::Start start = WaitForStart(daemon);
   EXPECT_EQ(start.kineto_begin(), v1::Start::BY_ITERATION);
   EXPECT_EQ(start.kineto_multiple(), 1u) << "nobody else must begin at the same one";
-  EXPECT_LT(JobTime(start.t0_ns()) - clock_.Now(), Nanos::Seconds(5)) << "iterations are waited for from now on";
+  EXPECT_LT(JobTime(start.t0_ns()) - clock_.Now(), Nanos::Seconds(5))
+      << "iterations are waited for from now on";
   daemon.SendState(id, 1, v1::RankState::WAITING);
   daemon.SendTraceFile(1, id, 1, 0, "abc", Last);
   daemon.SendEnd(2, id, 1);
@@ -307,7 +318,9 @@ TEST_F(KinetoStepsTest, BesideClientsTheyRecordAWindowAroundTheAgreedSteps) {
   EXPECT_EQ(agreed.kineto_begin(), v1::Start::IN_WINDOW);
   EXPECT_GE(JobTime(agreed.kineto_t0_ns()) - before, Nanos::Millis(800)) << "its profiler needs that long";
   // It begins before the step does, and ends behind the third one.
-  const auto begin_of = [&](uint64_t step) { return before + Nanos::Millis(100) * static_cast<int64_t>(step - 40); };
+  const auto begin_of = [&](uint64_t step) {
+    return before + Nanos::Millis(100) * static_cast<int64_t>(step - 40);
+  };
   EXPECT_LT(JobTime(agreed.kineto_t0_ns()), begin_of(agreed.trigger().step()));
   EXPECT_GT(JobTime(agreed.kineto_t1_ns()), begin_of(agreed.trigger().step() + 4));
   EXPECT_LT(JobTime(agreed.kineto_t1_ns()) - JobTime(agreed.kineto_t0_ns()), Nanos::Seconds(3));

@@ -55,7 +55,8 @@ TEST_F(PythonProfileSessionTest, IsKeptWholeOrNotAtAllAndTheReasonIsTold) {
   daemon.SendTraceFile(5, id, 2, 7, "out of order", Last);
   for (int rank = 0; rank < 4; ++rank) daemon.SendEnd(static_cast<uint64_t>(6 + rank), id, rank);
   EXPECT_TRUE(daemon.WaitForAck(9));
-  EXPECT_EQ(running.get().finished.outcome(), v1::TraceFinished::COMPLETE) << "a capture is complete without it";
+  EXPECT_EQ(running.get().finished.outcome(), v1::TraceFinished::COMPLETE)
+      << "a capture is complete without it";
   const store::Manifest manifest = ManifestOf(id);
   EXPECT_EQ(manifest.processes[0].python_profile.name, "r00000.p00000.cprofile");
   EXPECT_EQ(manifest.processes[0].python_profile.bytes, 7u);
@@ -65,11 +66,13 @@ TEST_F(PythonProfileSessionTest, IsKeptWholeOrNotAtAllAndTheReasonIsTold) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "abcdefg");
   for (int rank = 1; rank < 4; ++rank) {
     EXPECT_TRUE(manifest.processes[static_cast<size_t>(rank)].python_profile.name.empty());
-    EXPECT_FALSE(fs::exists(RecordsOf(id) + "r0000" + std::to_string(rank) + ".p0000" + std::to_string(rank) + ".cprofile"));
+    EXPECT_FALSE(fs::exists(RecordsOf(id) + "r0000" + std::to_string(rank) + ".p0000" + std::to_string(rank) +
+                            ".cprofile"));
   }
   EXPECT_THAT(manifest.notes, Contains("no Python profile of rank 1: no room"));
   EXPECT_THAT(manifest.notes, Contains(HasSubstr("no Python profile of rank 2: ")));
-  EXPECT_THAT(manifest.notes, Contains("no Python profile of rank 3: its client or its daemon is too old to take one"));
+  EXPECT_THAT(manifest.notes,
+              Contains("no Python profile of rank 3: its client or its daemon is too old to take one"));
   EXPECT_EQ(manifest.notes.size(), 3u);
   EXPECT_EQ(Load(id).ranks.size(), 4u);
 }

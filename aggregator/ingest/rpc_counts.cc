@@ -6,17 +6,19 @@ namespace {
 constexpr const char* kMethodNames[] = {"Ingest.Stream", "Ingest.Ping",   "Control.Status", "Control.Trace",
                                         "Control.Stop",  "Control.Fetch", "Control.Watch"};
 // By number, as gRPC spells them.
-constexpr const char* kCodeNames[] = {"OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
-                                      "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
-                                      "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
-                                      "DATA_LOSS", "UNAUTHENTICATED"};
+constexpr const char* kCodeNames[] = {
+    "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+    "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+    "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+    "DATA_LOSS", "UNAUTHENTICATED"};
 
 }  // namespace
 
 grpc::Status RpcCounts::Ended(RpcMethod method, grpc::Status status) {
   const auto code = static_cast<size_t>(status.error_code());
   constexpr auto kUnknown = static_cast<size_t>(grpc::StatusCode::UNKNOWN);
-  counts_[static_cast<size_t>(method)][code < kCodes ? code : kUnknown].fetch_add(1, std::memory_order_relaxed);
+  counts_[static_cast<size_t>(method)][code < kCodes ? code : kUnknown].fetch_add(1,
+                                                                                  std::memory_order_relaxed);
   return status;
 }
 

@@ -21,8 +21,8 @@ class WatchSink {
 class SampleSource {
  public:
   virtual ~SampleSource() = default;
-  // Returns when the job has ended, the watcher left, or the aggregator ends (kUnavailable). kNotFound, kPermissionDenied,
-  // kInvalidArgument: with a sentence, before the first event.
+  // Returns when the job has ended, the watcher left, or the aggregator ends (kUnavailable). kNotFound,
+  // kPermissionDenied, kInvalidArgument: with a sentence, before the first event.
   virtual absl::Status Watch(const v1::WatchRequest& request, const Caller& caller, WatchSink& sink) = 0;
 };
 

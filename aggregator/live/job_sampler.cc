@@ -138,7 +138,8 @@ void JobSampler::Run(const std::stop_token& stop) {
     const v1::SamplingPace pace = PaceEvent().pace();
     due = std::max(from + Nanos(pace.every_ns()), MonoNow());
   }
-  options_.log(LogLevel::kInfo, "sampling_ended", {{"job", key_.job}, {"uid", key_.uid}, {"samples", samples_}});
+  options_.log(LogLevel::kInfo, "sampling_ended",
+               {{"job", key_.job}, {"uid", key_.uid}, {"samples", samples_}});
   if (stop.stop_requested()) return;
   v1::WatchEvent ended;
   ended.mutable_ended()->set_samples(samples_);
@@ -165,7 +166,8 @@ v1::TraceRequest JobSampler::Request(Nanos window) const {
   request.set_job(name_);
   request.set_duration_ns(window.ns());
   request.set_arm_timeout_ns(kArmTimeout.ns());
-  // PyTorch's profiler needs seconds to begin and writes a file each time: nothing to do to a job again and again.
+  // PyTorch's profiler needs seconds to begin and writes a file each time: nothing to do to a job again and
+  // again.
   request.set_via("cupti");
   return request;
 }
@@ -191,13 +193,15 @@ void JobSampler::TakeSample(const std::stop_token& stop) {
   absl::StatusOr<Summary> summary = absl::UnavailableError("no rank could be captured");
   const auto after = [&](const std::string& folder, const v1::TraceFinished& finished) {
     if (stop.stop_requested()) return;
-    if (finished.t0_ns() == 0 || finished.outcome() == v1::TraceFinished::FAILED || finished.outcome() == v1::TraceFinished::TIMED_OUT) {
+    if (finished.t0_ns() == 0 || finished.outcome() == v1::TraceFinished::FAILED ||
+        finished.outcome() == v1::TraceFinished::TIMED_OUT) {
       if (!finished.text().empty()) summary = absl::UnavailableError(finished.text());
       return;
     }
     summary = options_.read(folder);
   };
-  const absl::StatusOr<v1::TraceFinished> finished = hub_.Sample(Request(now.window), ingest::Caller::All(), emit, after);
+  const absl::StatusOr<v1::TraceFinished> finished =
+      hub_.Sample(Request(now.window), ingest::Caller::All(), emit, after);
   if (stop.stop_requested()) return;
   const absl::Status failed = !finished.ok() ? finished.status() : summary.status();
   // A job that ends amid a sample is told as ended.

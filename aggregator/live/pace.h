@@ -30,14 +30,14 @@ Pace MostFrequent(const std::vector<Pace>& asked);
 
 // What a sample told of the job's steps.
 struct StepsSeen {
-  uint32_t whole = 0;           // recorded whole on all ranks
-  uint32_t partial = 0;         // seen, and not whole
+  uint32_t whole = 0;    // recorded whole on all ranks
+  uint32_t partial = 0;  // seen, and not whole
   std::optional<double> length_ns;
 };
 
-// The pace of the next sample. Where too few steps fit into a window for a verdict it gets longer, up to kLongestWindow, and
-// samples rarer, so that the part of the time that is sampled stays what was asked for. `now` is the pace of the sample that
-// was just taken.
+// The pace of the next sample. Where too few steps fit into a window for a verdict it gets longer, up to
+// kLongestWindow, and samples rarer, so that the part of the time that is sampled stays what was asked for.
+// `now` is the pace of the sample that was just taken.
 Pace NextPace(const Pace& asked, const Pace& now, const StepsSeen& seen);
 
 }  // namespace lockstep::live

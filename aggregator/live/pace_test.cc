@@ -12,11 +12,13 @@ constexpr Pace kAsked{Nanos::Seconds(5), Nanos::Seconds(1)};
 
 TEST(Pace, BoundsAreNamed) {
   EXPECT_EQ(*CheckPace(Nanos::Seconds(5), Nanos::Seconds(1)), kAsked);
-  EXPECT_THAT(CheckPace(Nanos::Millis(900), Nanos::Millis(20)).status().message(), HasSubstr("--every is 0.9 s"));
+  EXPECT_THAT(CheckPace(Nanos::Millis(900), Nanos::Millis(20)).status().message(),
+              HasSubstr("--every is 0.9 s"));
   EXPECT_THAT(CheckPace(Nanos::Seconds(7200), Nanos::Millis(20)).status().message(), HasSubstr("1 s to 1 h"));
   EXPECT_THAT(CheckPace(Nanos::Seconds(5), Nanos()).status().message(), HasSubstr("--window"));
   EXPECT_THAT(CheckPace(Nanos::Seconds(60), Nanos::Seconds(11)).status().message(), HasSubstr("10 s"));
-  EXPECT_THAT(CheckPace(Nanos::Seconds(5), Nanos::Seconds(3)).status().message(), HasSubstr("give --every 6 s"));
+  EXPECT_THAT(CheckPace(Nanos::Seconds(5), Nanos::Seconds(3)).status().message(),
+              HasSubstr("give --every 6 s"));
   EXPECT_TRUE(CheckPace(Nanos::Seconds(6), Nanos::Seconds(3)).ok());
   EXPECT_FALSE(CheckPace(Nanos(-1), Nanos(-1)).ok());
 }
@@ -25,7 +27,8 @@ TEST(Pace, TheMostFrequentOfAllThatAreAskedFor) {
   const Pace often{Nanos::Seconds(2), Nanos::Millis(500)};
   EXPECT_EQ(MostFrequent({kAsked, often}), often);
   EXPECT_EQ(MostFrequent({often, kAsked}), often);
-  EXPECT_EQ(MostFrequent({kAsked, {Nanos::Seconds(5), Nanos::Millis(100)}}).window, Nanos::Millis(100)) << "and the shorter one";
+  EXPECT_EQ(MostFrequent({kAsked, {Nanos::Seconds(5), Nanos::Millis(100)}}).window, Nanos::Millis(100))
+      << "and the shorter one";
 }
 
 TEST(Pace, StaysWhereTheWindowHoldsEnoughSteps) {
@@ -36,7 +39,8 @@ TEST(Pace, GrowsWithTheStepsAtTheSameShare) {
   const Pace next = NextPace(kAsked, kAsked, {.whole = 1, .partial = 2, .length_ns = 600e6});
   EXPECT_EQ(next.window, Nanos::Seconds(3)) << "five steps of 0.6 s";
   EXPECT_EQ(next.every, Nanos::Seconds(15));
-  EXPECT_EQ(NextPace(kAsked, next, {.whole = 3, .partial = 2, .length_ns = 600e6}), next) << "kept while it does";
+  EXPECT_EQ(NextPace(kAsked, next, {.whole = 3, .partial = 2, .length_ns = 600e6}), next)
+      << "kept while it does";
 }
 
 TEST(Pace, DoublesWhereNotOneStepIsWhole) {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/prepare/steps.h"
 #include "aggregator/trace/readers.h"
+#include "analysis/prepare/steps.h"
 #include "base/rpc/status_macros.h"
 
 namespace lockstep::live {
@@ -50,7 +50,8 @@ void AddRanks(const report::Report& report, v1::Sample& sample) {
     rank.set_device(row.device);
     if (const auto at = per_step.find(row.rank); at != per_step.end() && at->second.steps > 0) {
       rank.set_self_ns_per_step(at->second.self_ns / static_cast<double>(at->second.steps));
-      if (at->second.replayed > 0) rank.set_lost_ns_per_step(at->second.lost_ns / static_cast<double>(at->second.replayed));
+      if (at->second.replayed > 0)
+        rank.set_lost_ns_per_step(at->second.lost_ns / static_cast<double>(at->second.replayed));
     }
     rank.set_span_ns(row.span.ns());
     rank.set_exposed_wait_ns(row.exposed_wait.ns());
@@ -58,7 +59,8 @@ void AddRanks(const report::Report& report, v1::Sample& sample) {
     rank.set_idle_ns(row.idle.ns());
     if (row.overlap_fraction) rank.set_overlap_fraction(*row.overlap_fraction);
     // Of a rank with several devices once.
-    if (const auto at = lost.find(row.rank); at != lost.end()) rank.set_lost_records(std::exchange(at->second, 0));
+    if (const auto at = lost.find(row.rank); at != lost.end())
+      rank.set_lost_records(std::exchange(at->second, 0));
   }
 }
 
@@ -82,7 +84,8 @@ void AddGroups(const report::Report& report, v1::Sample& sample) {
   for (const report::CollectiveRow& row : report.collectives) {
     if (row.skew_p99) rows.push_back(&row);
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return *a->skew_p99 > *b->skew_p99; });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto* a, const auto* b) { return *a->skew_p99 > *b->skew_p99; });
   if (rows.size() > kMostGroups) rows.resize(kMostGroups);
   for (const report::CollectiveRow* row : rows) {
     v1::SampleGroup& group = *sample.add_groups();
@@ -121,7 +124,8 @@ void AddLosses(const report::Report& report, v1::Sample& sample) {
 
 uint64_t RecordsOf(const store::Capture& capture) {
   uint64_t records = 0;
-  for (const store::RankData& rank : capture.ranks) records += rank.activities.size() + rank.api_calls.size() + rank.ranges.size();
+  for (const store::RankData& rank : capture.ranks)
+    records += rank.activities.size() + rank.api_calls.size() + rank.ranges.size();
   return records;
 }
 

@@ -6,9 +6,9 @@
 
 #include "absl/status/statusor.h"
 #include "aggregator/live/pace.h"
-#include "report/report.h"
 #include "capture/model/capture.h"
 #include "lockstep/v1/live.pb.h"
+#include "report/report.h"
 
 namespace lockstep::live {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "report/written_job_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "report/written_job_fixture.h"
 
 namespace lockstep::live {
 namespace {
@@ -32,7 +32,8 @@ TEST(Sample, SaysWhatTheReportSays) {
     EXPECT_EQ(sample.last_step(), report.steps.back().step);
     EXPECT_EQ(summary.steps.whole, report.capture.steps);
     EXPECT_LE(sample.groups_size(), 16);
-    for (int i = 1; i < sample.groups_size(); ++i) EXPECT_GE(sample.groups(i - 1).skew_p99_ns(), sample.groups(i).skew_p99_ns());
+    for (int i = 1; i < sample.groups_size(); ++i)
+      EXPECT_GE(sample.groups(i - 1).skew_p99_ns(), sample.groups(i).skew_p99_ns());
   }
 }
 
@@ -49,7 +50,8 @@ TEST(Sample, TheLastStepBeginsWhereItsFirstRankDoes) {
 
 TEST(Sample, LossesAreSummedByStageAndByRank) {
   report::WrittenJob job = report::WriteJob(1);
-  job.capture.ranks[0].losses = {{"ring", "kernel", 3, "the ring was full", {}, {}}, {"ring", "memcpy", 4, "the ring was full", {}, {}}};
+  job.capture.ranks[0].losses = {{"ring", "kernel", 3, "the ring was full", {}, {}},
+                                 {"ring", "memcpy", 4, "the ring was full", {}, {}}};
   job.capture.ranks[1].losses = {{"cupti", "", 5, "CUPTI dropped them", {}, {}}};
   const v1::Sample sample = Summarize(job.capture, report::Analyze(job.capture)).sample;
   ASSERT_EQ(sample.losses_size(), 2);

@@ -10,8 +10,10 @@ namespace lockstep::live {
 Samplers::Samplers(ingest::Hub& hub, SamplersOptions options) : hub_(hub), options_(std::move(options)) {}
 Samplers::~Samplers() { Shutdown(); }
 
-absl::Status Samplers::Watch(const v1::WatchRequest& request, const ingest::Caller& caller, ingest::WatchSink& sink) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const Pace pace, CheckPace(Nanos(request.every_ns()), Nanos(request.window_ns())));
+absl::Status Samplers::Watch(const v1::WatchRequest& request, const ingest::Caller& caller,
+                             ingest::WatchSink& sink) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Pace pace,
+                            CheckPace(Nanos(request.every_ns()), Nanos(request.window_ns())));
   v1::TraceRequest job;
   job.set_job(request.job());
   job.set_via("cupti");
@@ -25,7 +27,8 @@ absl::Status Samplers::Watch(const v1::WatchRequest& request, const ingest::Call
   return followed;
 }
 
-absl::StatusOr<std::shared_ptr<JobSampler>> Samplers::Join(const ingest::JobKey& key, const Pace& pace, uint64_t& ticket) {
+absl::StatusOr<std::shared_ptr<JobSampler>> Samplers::Join(const ingest::JobKey& key, const Pace& pace,
+                                                           uint64_t& ticket) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (closing_) return absl::UnavailableError("the aggregator is ending");
   std::shared_ptr<JobSampler>& sampler = jobs_[key];

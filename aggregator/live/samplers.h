@@ -1,7 +1,8 @@
 // Samples of running jobs, shared by all who watch them.
 //
-// One thread per job that somebody watches: it takes a short capture, has it analysed, tells everybody, and sleeps until the
-// next one is due. With the last watcher it ends. Nothing is kept but the last samples, for who joins later.
+// One thread per job that somebody watches: it takes a short capture, has it analysed, tells everybody, and
+// sleeps until the next one is due. With the last watcher it ends. Nothing is kept but the last samples, for
+// who joins later.
 #ifndef LOCKSTEP_AGGREGATOR_LIVE_SAMPLERS_H_
 #define LOCKSTEP_AGGREGATOR_LIVE_SAMPLERS_H_
 
@@ -39,13 +40,15 @@ class Samplers final : public ingest::SampleSource {
   Samplers(ingest::Hub& hub, SamplersOptions options);
   ~Samplers() override;
 
-  absl::Status Watch(const v1::WatchRequest& request, const ingest::Caller& caller, ingest::WatchSink& sink) override;
+  absl::Status Watch(const v1::WatchRequest& request, const ingest::Caller& caller,
+                     ingest::WatchSink& sink) override;
   // Ends all sampling; who watches is told, and who comes is refused.
   void Shutdown();
 
  private:
   // The job's, made where nobody watches it yet.
-  absl::StatusOr<std::shared_ptr<JobSampler>> Join(const ingest::JobKey& key, const Pace& pace, uint64_t& ticket);
+  absl::StatusOr<std::shared_ptr<JobSampler>> Join(const ingest::JobKey& key, const Pace& pace,
+                                                   uint64_t& ticket);
   void Leave(const ingest::JobKey& key, const std::shared_ptr<JobSampler>& sampler, uint64_t ticket);
 
   ingest::Hub& hub_;

@@ -83,7 +83,8 @@ class SamplersTest : public ingest::IngestTest {
   }
 
   size_t FoldersIn(const std::string& folder) const {
-    return static_cast<size_t>(std::distance(fs::directory_iterator(folder_ + "/" + folder), fs::directory_iterator()));
+    return static_cast<size_t>(
+        std::distance(fs::directory_iterator(folder_ + "/" + folder), fs::directory_iterator()));
   }
 
   std::unique_ptr<Samplers> samplers_;
@@ -115,7 +116,8 @@ TEST_F(SamplersTest, SamplesComeAndNothingStays) {
 TEST_F(SamplersTest, TwoWhoWatchShareThem) {
   Play(DaemonWithRanks("n0", 0, 1, 1));
   Watcher first(4), second(2);
-  auto watching = std::async(std::launch::async, [&] { return samplers_->Watch(Request(), Caller::All(), first); });
+  auto watching =
+      std::async(std::launch::async, [&] { return samplers_->Watch(Request(), Caller::All(), first); });
   while (first.got == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_TRUE(absl::IsCancelled(samplers_->Watch(Request(Nanos::Seconds(30)), Caller::All(), second)));
   const absl::Status watched = watching.get();
@@ -130,7 +132,8 @@ TEST_F(SamplersTest, TheEndOfTheJobIsTold) {
   ingest::FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
   Play(daemon);
   Watcher watcher(100);
-  auto watching = std::async(std::launch::async, [&] { return samplers_->Watch(Request(), Caller::All(), watcher); });
+  auto watching =
+      std::async(std::launch::async, [&] { return samplers_->Watch(Request(), Caller::All(), watcher); });
   while (watcher.got == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   daemon.SendRanks(0, 0, 1);
   EXPECT_TRUE(watching.get().ok());
@@ -142,8 +145,10 @@ TEST_F(SamplersTest, ACaptureThatRunsComesFirst) {
   auto capture = Trace(Nanos::Seconds(20));
   const std::string id = ArmAll(daemon);
   Watcher watcher(100);
-  auto watching = std::async(std::launch::async, [&] { return samplers_->Watch(Request(), Caller::All(), watcher); });
-  while (hub_->Status("", Caller::All()).captures_size() != 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  auto watching =
+      std::async(std::launch::async, [&] { return samplers_->Watch(Request(), Caller::All(), watcher); });
+  while (hub_->Status("", Caller::All()).captures_size() != 1)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   while (watcher.pauses == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_TRUE(hub_->Stop(id, Caller::All()).ok());
   daemon.SendEnd(1, id, 0);
@@ -160,7 +165,8 @@ TEST_F(SamplersTest, ACaptureThatRunsComesFirst) {
 TEST_F(SamplersTest, ASampleThatGivesWayIsNotRead) {
   ingest::FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
   Watcher watcher(100);
-  auto watching = std::async(std::launch::async, [&] { return samplers_->Watch(Request(), Caller::All(), watcher); });
+  auto watching =
+      std::async(std::launch::async, [&] { return samplers_->Watch(Request(), Caller::All(), watcher); });
   const auto arm = daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_arm(); }).arm();
   v1::FromDaemon taken;
   taken.mutable_states()->set_capture(arm.capture());
@@ -198,7 +204,9 @@ TEST_F(SamplersTest, WhoMayNotIsTurnedAway) {
 TEST_F(SamplersTest, ShutdownEndsAWatchThatWaits) {
   Play(DaemonWithRanks("n0", 0, 1, 1));
   Watcher watcher(100);
-  auto watching = std::async(std::launch::async, [&] { return samplers_->Watch(Request(Nanos::Seconds(600)), Caller::All(), watcher); });
+  auto watching = std::async(std::launch::async, [&] {
+    return samplers_->Watch(Request(Nanos::Seconds(600)), Caller::All(), watcher);
+  });
   while (watcher.got == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   samplers_->Shutdown();
   EXPECT_TRUE(absl::IsUnavailable(watching.get()));

@@ -1,4 +1,5 @@
-// The index of jobs and captures as a value, and as the document that the page asks for: lockstep.index/1, docs/formats/index.md.
+// The index of jobs and captures as a value, and as the document that the page asks for: lockstep.index/1,
+// docs/formats/index.md.
 #ifndef LOCKSTEP_AGGREGATOR_SITE_INDEX_H_
 #define LOCKSTEP_AGGREGATOR_SITE_INDEX_H_
 
@@ -14,10 +15,10 @@ namespace lockstep::site {
 struct JobRow {
   std::string job;
   uint32_t uid = 0;
-  uint32_t ranks = 0;                // that can be captured now
+  uint32_t ranks = 0;                  // that can be captured now
   std::optional<uint32_t> world_size;  // nullopt: no rank says
-  std::vector<std::string> hosts;    // of those ranks, sorted
-  std::string state;                 // "running", "incomplete", "gone"
+  std::vector<std::string> hosts;      // of those ranks, sorted
+  std::string state;                   // "running", "incomplete", "gone"
   JobTime last_seen;
 };
 
@@ -25,7 +26,8 @@ struct JobRow {
 struct CaptureRow {
   std::string id, job;
   std::optional<uint32_t> uid;
-  // "arming", "starting", "capturing", "draining", "analysing" while it runs; then "done", "partial" or "failed".
+  // "arming", "starting", "capturing", "draining", "analysing" while it runs; then "done", "partial" or
+  // "failed".
   std::string state;
   std::string text;  // what there is to say of the state; for one with a report its verdict
   std::optional<int64_t> start_unix_ns;
@@ -43,7 +45,8 @@ struct Index {
   std::string program;              // name and version of who answers
   std::vector<std::string> listen;  // where daemons and the CLI reach it
   uint64_t daemons = 0;
-  uint64_t unread = 0;  // kept captures that have not been looked into yet: the next document has more of them
+  uint64_t unread =
+      0;  // kept captures that have not been looked into yet: the next document has more of them
   std::vector<JobRow> jobs;
   std::vector<CaptureRow> captures;  // newest first
 };

@@ -28,7 +28,13 @@ Index Everything() {
   index.listen = {"127.0.0.1:7077", "unix:/run/lockstep/aggregator.sock"};
   index.daemons = 2;
   index.unread = 3;
-  index.jobs.push_back({"train \"big\" \xff", 1000, 8, 8, {"host-a", "host-b"}, "running", JobTime(1'700'000'000'000'000'001)});
+  index.jobs.push_back({"train \"big\" \xff",
+                        1000,
+                        8,
+                        8,
+                        {"host-a", "host-b"},
+                        "running",
+                        JobTime(1'700'000'000'000'000'001)});
   index.jobs.push_back({"alone", 0, 0, std::nullopt, {}, "gone", JobTime(1'600'000'000'000'000'000)});
   CaptureRow running;
   running.id = "20260301-130000-0a1b2c";

@@ -14,8 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/files/folder_size.h"
-#include "capture/store/records_manifest.h"
 #include "base/files/read_files.h"
+#include "capture/store/records_manifest.h"
 #include "simdjson.h"
 
 namespace lockstep::site {
@@ -30,9 +30,15 @@ std::optional<T> Get(const dom::element& from, std::string_view pointer) {
   if (from.at_pointer(pointer).get(value) != simdjson::SUCCESS) return std::nullopt;
   return static_cast<T>(value);
 }
-std::optional<int64_t> GetWhole(const dom::element& from, std::string_view pointer) { return Get<int64_t, int64_t>(from, pointer); }
-std::optional<uint32_t> GetCount(const dom::element& from, std::string_view pointer) { return Get<uint32_t, uint64_t>(from, pointer); }
-std::optional<double> GetNumber(const dom::element& from, std::string_view pointer) { return Get<double, double>(from, pointer); }
+std::optional<int64_t> GetWhole(const dom::element& from, std::string_view pointer) {
+  return Get<int64_t, int64_t>(from, pointer);
+}
+std::optional<uint32_t> GetCount(const dom::element& from, std::string_view pointer) {
+  return Get<uint32_t, uint64_t>(from, pointer);
+}
+std::optional<double> GetNumber(const dom::element& from, std::string_view pointer) {
+  return Get<double, double>(from, pointer);
+}
 std::optional<std::string> GetText(const dom::element& from, std::string_view pointer) {
   return Get<std::string, std::string_view>(from, pointer);
 }
@@ -55,10 +61,13 @@ void AddReport(const dom::element& report, CaptureRow& row) {
       if (const auto number = GetWhole(rank, "")) row.culprit_ranks.push_back(*number);
     }
   }
-  if (report.at_pointer("/capture/missing_ranks").get(list) == simdjson::SUCCESS) row.missing_ranks = list.size();
+  if (report.at_pointer("/capture/missing_ranks").get(list) == simdjson::SUCCESS)
+    row.missing_ranks = list.size();
   if (report.at_pointer("/capture/losses").get(list) == simdjson::SUCCESS) {
     row.lost_records = 0;
-    for (const dom::element& loss : list) *row.lost_records += static_cast<uint64_t>(std::max<int64_t>(GetWhole(loss, "/records").value_or(0), 0));
+    for (const dom::element& loss : list)
+      *row.lost_records +=
+          static_cast<uint64_t>(std::max<int64_t>(GetWhole(loss, "/records").value_or(0), 0));
   }
 }
 
@@ -66,7 +75,8 @@ absl::StatusOr<store::Manifest> ReadManifest(const std::string& folder) {
   absl::Status last;
   for (const char* name : {store::kManifestName, store::kOpenManifestName}) {
     simdjson::padded_string text;
-    if (simdjson::padded_string::load(absl::StrCat(folder, "/records/", name)).get(text) != simdjson::SUCCESS) continue;
+    if (simdjson::padded_string::load(absl::StrCat(folder, "/records/", name)).get(text) != simdjson::SUCCESS)
+      continue;
     auto manifest = store::ParseManifest(std::string_view(text));
     if (manifest.ok() || last.ok()) last = manifest.status();
     if (manifest.ok()) return manifest;
@@ -84,7 +94,8 @@ void AddManifest(const store::Manifest& manifest, CaptureRow& row) {
   row.records = 0;
   for (const store::ManifestProcess& process : manifest.processes) {
     ranks.insert(process.rank);
-    for (const store::ManifestFile& file : process.files) *row.records += std::accumulate(file.rows.begin(), file.rows.end(), uint64_t{0});
+    for (const store::ManifestFile& file : process.files)
+      *row.records += std::accumulate(file.rows.begin(), file.rows.end(), uint64_t{0});
   }
   row.ranks = static_cast<uint32_t>(ranks.size());
   if (manifest.t0 == JobTime()) return;
@@ -94,7 +105,8 @@ void AddManifest(const store::Manifest& manifest, CaptureRow& row) {
 
 // Why there is no report.
 std::string WhyFailed(const absl::StatusOr<store::Manifest>& manifest, const std::string& id) {
-  if (!manifest.ok()) return absl::StrCat("records/manifest.json cannot be used: ", manifest.status().message());
+  if (!manifest.ok())
+    return absl::StrCat("records/manifest.json cannot be used: ", manifest.status().message());
   for (const store::ManifestProcess& process : manifest->processes) {
     if (process.state == "done" || process.text.empty()) continue;
     return absl::StrCat("rank ", process.rank.value(), " ", process.state, ": ", process.text);
@@ -110,11 +122,16 @@ void KeptCaptures::Refresh(const std::set<std::string>& running, Nanos at_most) 
   std::error_code error;
   for (const fs::directory_entry& entry : FolderEntries(folder_)) {
     std::string id = entry.path().filename().string();
-    if (store::IsPlainFileName(id) && running.count(id) == 0 && entry.is_directory(error) && !entry.is_symlink(error)) ids.push_back(std::move(id));
+    if (store::IsPlainFileName(id) && running.count(id) == 0 && entry.is_directory(error) &&
+        !entry.is_symlink(error))
+      ids.push_back(std::move(id));
   }
   std::sort(ids.begin(), ids.end(), std::greater<>());
-  const auto here = [&](const std::string& id) { return std::binary_search(ids.begin(), ids.end(), id, std::greater<>()); };
-  for (auto row = rows_.begin(); row != rows_.end();) row = here(row->first) ? std::next(row) : rows_.erase(row);
+  const auto here = [&](const std::string& id) {
+    return std::binary_search(ids.begin(), ids.end(), id, std::greater<>());
+  };
+  for (auto row = rows_.begin(); row != rows_.end();)
+    row = here(row->first) ? std::next(row) : rows_.erase(row);
   const MonoTime until = now_() + at_most;
   unread_ = 0;
   bool any = false;
@@ -152,7 +169,9 @@ CaptureRow KeptCaptures::Read(const std::string& id) const {
 
 Fd KeptCaptures::Open(const std::string& id, std::string_view file) const {
   const auto row = rows_.find(id);
-  if (row == rows_.end() || std::find(row->second.files.begin(), row->second.files.end(), file) == row->second.files.end()) return Fd();
+  if (row == rows_.end() ||
+      std::find(row->second.files.begin(), row->second.files.end(), file) == row->second.files.end())
+    return Fd();
   return Fd(::open((fs::path(folder_) / id / file).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
 }
 

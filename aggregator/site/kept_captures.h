@@ -1,7 +1,7 @@
 // The captures that lie in the aggregator's folder, as rows of the index.
 //
-// A capture's files are read once, when it is first seen: what has ended does not change. So one look at a thousand captures is the
-// listing of a folder.
+// A capture's files are read once, when it is first seen: what has ended does not change. So one look at a
+// thousand captures is the listing of a folder.
 #ifndef LOCKSTEP_AGGREGATOR_SITE_KEPT_CAPTURES_H_
 #define LOCKSTEP_AGGREGATOR_SITE_KEPT_CAPTURES_H_
 
@@ -22,10 +22,11 @@ namespace lockstep::site {
 class KeptCaptures {
  public:
   // `now` is a clock that only goes forward.
-  KeptCaptures(std::string folder, std::function<MonoTime()> now) : folder_(std::move(folder)), now_(std::move(now)) {}
+  KeptCaptures(std::string folder, std::function<MonoTime()> now)
+      : folder_(std::move(folder)), now_(std::move(now)) {}
 
-  // Looks again: what is gone is forgotten; what is new is read, newest first, until `at_most` has passed (one at least). Those of
-  // `running` are left alone: their files are not complete.
+  // Looks again: what is gone is forgotten; what is new is read, newest first, until `at_most` has passed
+  // (one at least). Those of `running` are left alone: their files are not complete.
   void Refresh(const std::set<std::string>& running, Nanos at_most);
 
   // By id.

@@ -82,8 +82,9 @@ TEST_F(KeptCapturesTest, DamagedFilesAreARowThatSaysSo) {
   EXPECT_EQ(Look(kId).uid, std::nullopt);
 
   // A report whose members are of other types than ours.
-  folder_.Write(std::string(kLater) + "/report.json",
-                R"({"verdict": 7, "capture": {"job": [], "losses": [3, {"records": -4}], "steps": -1, "duration_ns": "x"},
+  folder_.Write(
+      std::string(kLater) + "/report.json",
+      R"({"verdict": 7, "capture": {"job": [], "losses": [3, {"records": -4}], "steps": -1, "duration_ns": "x"},
                     "stragglers": [{"ranks": ["a", 2], "cause": null, "gain_ns_per_step": "much"}], "slowdown": []})");
   folder_.AddManifest(CapturesFolder::SomeManifest(kLater));
   const CaptureRow& row = Look(kLater);
@@ -132,8 +133,10 @@ TEST_F(KeptCapturesTest, OnlyFoldersAreCapturesAndOnlyFilesAreServed) {
   kept_.Refresh({}, Nanos::Seconds(1));
   EXPECT_EQ(kept_.rows().size(), 1u);
   EXPECT_EQ(Text(kId, "report.html"), "not open");
-  for (const char* file : {"", "records", "../a_file", "records/manifest.json", "manifest.json"}) EXPECT_EQ(Text(kId, file), "not open") << file;
-  for (const char* id : {"", ".", "..", ".hidden", "a_file", "a_link"}) EXPECT_EQ(Text(id, "report.json"), "not open") << id;
+  for (const char* file : {"", "records", "../a_file", "records/manifest.json", "manifest.json"})
+    EXPECT_EQ(Text(kId, file), "not open") << file;
+  for (const char* id : {"", ".", "..", ".hidden", "a_file", "a_link"})
+    EXPECT_EQ(Text(id, "report.json"), "not open") << id;
 }
 
 }  // namespace

@@ -22,19 +22,27 @@ struct Here {
 
 const char* InWords(RankState::State state) {
   switch (state) {
-    case RankState::ARMED: return "armed";
-    case RankState::CAPTURING: return "recording";
-    case RankState::WAITING: return "waiting for their trigger";
-    case RankState::DONE: return "done";
-    case RankState::FAILED: return "failed";
-    case RankState::GONE: return "gone";
-    default: return "asked";
+    case RankState::ARMED:
+      return "armed";
+    case RankState::CAPTURING:
+      return "recording";
+    case RankState::WAITING:
+      return "waiting for their trigger";
+    case RankState::DONE:
+      return "done";
+    case RankState::FAILED:
+      return "failed";
+    case RankState::GONE:
+      return "gone";
+    default:
+      return "asked";
   }
 }
 
 }  // namespace
 
-std::vector<JobRow> JobRows(const v1::StatusReply& status, const std::map<ingest::JobKey, ingest::SeenJob>& seen) {
+std::vector<JobRow> JobRows(const v1::StatusReply& status,
+                            const std::map<ingest::JobKey, ingest::SeenJob>& seen) {
   std::map<ingest::JobKey, Here> here;
   for (const v1::DaemonStatus& daemon : status.daemons()) {
     for (const v1::Rank& rank : daemon.ranks()) {
@@ -78,7 +86,8 @@ CaptureRow RunningRow(const ingest::RunningCapture& capture) {
   row.records = status.records();
   std::map<RankState::State, int> by_state;
   for (const RankState& state : status.states()) ++by_state[state.state()];
-  for (const auto& [state, count] : by_state) absl::StrAppend(&row.text, row.text.empty() ? "" : ", ", count, " ", InWords(state));
+  for (const auto& [state, count] : by_state)
+    absl::StrAppend(&row.text, row.text.empty() ? "" : ", ", count, " ", InWords(state));
   return row;
 }
 

@@ -12,7 +12,8 @@
 namespace lockstep::site {
 
 // Running ones first, then those that were seen last. Pure.
-std::vector<JobRow> JobRows(const v1::StatusReply& status, const std::map<ingest::JobKey, ingest::SeenJob>& seen);
+std::vector<JobRow> JobRows(const v1::StatusReply& status,
+                            const std::map<ingest::JobKey, ingest::SeenJob>& seen);
 
 // A capture that has not ended. Pure.
 CaptureRow RunningRow(const ingest::RunningCapture& capture);

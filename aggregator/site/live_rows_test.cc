@@ -72,7 +72,8 @@ TEST(RunningRowTest, SaysWhatItsRanksDo) {
   capture.status.set_records(12);
   capture.world_size = 4;
   capture.missing_ranks = 1;
-  for (const auto state : {v1::RankState::ARMED, v1::RankState::ARMED, v1::RankState::FAILED}) capture.status.add_states()->set_state(state);
+  for (const auto state : {v1::RankState::ARMED, v1::RankState::ARMED, v1::RankState::FAILED})
+    capture.status.add_states()->set_state(state);
   CaptureRow row = RunningRow(capture);
   EXPECT_EQ(row.state, "arming");
   EXPECT_EQ(row.text, "2 armed, 1 failed");

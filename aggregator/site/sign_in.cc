@@ -29,7 +29,8 @@ std::optional<std::string_view> SignIn::Inside(const metrics::HttpRequest& reque
   if (end == std::string_view::npos || !path_.Matches(path.substr(0, end))) return std::nullopt;
   for (absl::string_view cookie : absl::StrSplit(request.cookie, ';')) {
     cookie = absl::StripAsciiWhitespace(cookie);
-    if (absl::ConsumePrefix(&cookie, kCookie) && cookie_.Matches({cookie.data(), cookie.size()})) return path.substr(end);
+    if (absl::ConsumePrefix(&cookie, kCookie) && cookie_.Matches({cookie.data(), cookie.size()}))
+      return path.substr(end);
   }
   return std::nullopt;
 }
@@ -39,8 +40,8 @@ metrics::HttpResponse SignIn::Grant() const {
   response.content_type = "application/json";
   response.body = absl::StrCat("{\"base\": \"", kPrefix, path_.text(), "/\"}\n");
   // Not Secure: there is no TLS at this port. Strict: no other page's link or form brings it along.
-  response.headers.emplace_back("Set-Cookie",
-                                absl::StrCat(kCookie, cookie_.text(), "; Path=", kPrefix, path_.text(), "/; HttpOnly; SameSite=Strict"));
+  response.headers.emplace_back("Set-Cookie", absl::StrCat(kCookie, cookie_.text(), "; Path=", kPrefix,
+                                                           path_.text(), "/; HttpOnly; SameSite=Strict"));
   return response;
 }
 

@@ -1,9 +1,11 @@
-// Who may see the aggregator's pages: a browser cannot be told to send the token with an address that somebody types.
+// Who may see the aggregator's pages: a browser cannot be told to send the token with an address that
+// somebody types.
 //
-// The page at / is the same for everybody and tells nothing. It sends the token once, as a scrape does (Authorization: Bearer), to
-// /session, and gets a path of 256 random bits and a cookie of as many for that path. Below the path, with the cookie, are the pages.
-// Neither is enough: a browser shows a cookie to every port of its host, those of other users of the machine too, but only for paths below
-// the cookie's own; and a path stands in the browser's history. Both live as long as this object.
+// The page at / is the same for everybody and tells nothing. It sends the token once, as a scrape does
+// (Authorization: Bearer), to /session, and gets a path of 256 random bits and a cookie of as many for that
+// path. Below the path, with the cookie, are the pages. Neither is enough: a browser shows a cookie to every
+// port of its host, those of other users of the machine too, but only for paths below the cookie's own; and a
+// path stands in the browser's history. Both live as long as this object.
 #ifndef LOCKSTEP_AGGREGATOR_SITE_SIGN_IN_H_
 #define LOCKSTEP_AGGREGATOR_SITE_SIGN_IN_H_
 

@@ -35,16 +35,20 @@ TEST(SignInTest, TheSessionIsAPathAndACookieAndNeitherAlone) {
   const SignIn sign_in = *SignIn::Make();
   const Browser browser(sign_in);
   EXPECT_THAT(browser.base, MatchesRegex("/s/[0-9a-f]{64}/"));
-  EXPECT_EQ(browser.cookie.find(browser.base.substr(3, 64)), std::string::npos) << "one does not tell the other";
+  EXPECT_EQ(browser.cookie.find(browser.base.substr(3, 64)), std::string::npos)
+      << "one does not tell the other";
   EXPECT_EQ(sign_in.Inside(Request(browser.base + "api/index.json", browser.cookie)), "/api/index.json");
   EXPECT_EQ(sign_in.Inside(Request(browser.base, "a=b; " + browser.cookie + "; c=d")), "/");
-  for (const std::string& cookie : {std::string(), std::string("lockstep="), browser.cookie + "0", "x" + browser.cookie,
-                                    browser.cookie.substr(0, browser.cookie.size() - 1)}) {
+  for (const std::string& cookie :
+       {std::string(), std::string("lockstep="), browser.cookie + "0", "x" + browser.cookie,
+        browser.cookie.substr(0, browser.cookie.size() - 1)}) {
     EXPECT_FALSE(sign_in.Inside(Request(browser.base + "api/index.json", cookie))) << cookie;
   }
-  for (const std::string& path : {std::string("/"), std::string("/s/"), std::string("/s//api/index.json"), std::string("/api/index.json"),
-                                  browser.base.substr(0, browser.base.size() - 1), "/s/x" + browser.base.substr(4) + "api/index.json",
-                                  browser.base.substr(2) + "api/index.json", "/" + browser.base + "api/index.json"}) {
+  for (const std::string& path :
+       {std::string("/"), std::string("/s/"), std::string("/s//api/index.json"),
+        std::string("/api/index.json"), browser.base.substr(0, browser.base.size() - 1),
+        "/s/x" + browser.base.substr(4) + "api/index.json", browser.base.substr(2) + "api/index.json",
+        "/" + browser.base + "api/index.json"}) {
     EXPECT_FALSE(sign_in.Inside(Request(path, browser.cookie))) << path;
   }
 }

@@ -18,7 +18,8 @@ constexpr int kForbidden = 403, kNotFound = 404;
 constexpr Nanos kMostReading = Nanos::Millis(100);
 constexpr std::string_view kApi = "/api/index.json", kCaptures = "/captures/";
 
-// Loads nothing, is in no frame, and has no origin of its own: whatever names in a report could do to its page, the session is out of reach.
+// Loads nothing, is in no frame, and has no origin of its own: whatever names in a report could do to its
+// page, the session is out of reach.
 constexpr char kReportPolicy[] = "sandbox allow-scripts; frame-ancestors 'none'";
 constexpr char kPagePolicy[] = "frame-ancestors 'none'";  // the rest stands in the page
 constexpr char kDataPolicy[] = "default-src 'none'; sandbox; frame-ancestors 'none'";
@@ -56,23 +57,29 @@ std::string_view HostOf(std::string_view header) {
 
 bool IsLoopbackHost(std::string_view host) {
   if (host == "localhost" || host == "::1") return true;
-  const bool digits = std::all_of(host.begin(), host.end(), [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
+  const bool digits =
+      std::all_of(host.begin(), host.end(), [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
   return digits && host.substr(0, 4) == "127.";
 }
 
-Site::Site(SiteOptions options, const ingest::Hub& hub, SignIn sign_in, AuditLog& audit, std::function<MonoTime()> now)
+Site::Site(SiteOptions options, const ingest::Hub& hub, SignIn sign_in, AuditLog& audit,
+           std::function<MonoTime()> now)
     : options_(std::move(options)),
       hub_(hub),
       sign_in_(std::move(sign_in)),
       audit_(audit),
       kept_(hub.options().captures_folder, std::move(now)) {}
 
-bool Site::Admits(const HttpRequest& request) const { return request.path == "/" || sign_in_.Inside(request).has_value(); }
+bool Site::Admits(const HttpRequest& request) const {
+  return request.path == "/" || sign_in_.Inside(request).has_value();
+}
 
 HttpResponse Site::Answer(const HttpRequest& request) {
   HttpResponse response;
   if (options_.port == SiteOptions::Port::kLoopback && !IsLoopbackHost(HostOf(request.host))) {
-    response = Refused(kForbidden, "this port is known as 127.0.0.1 and localhost; a proxy before it has to say so too (Host)\n");
+    response = Refused(
+        kForbidden,
+        "this port is known as 127.0.0.1 and localhost; a proxy before it has to say so too (Host)\n");
   } else {
     response = Find(request);
   }
@@ -101,23 +108,30 @@ HttpResponse Site::Find(const HttpRequest& request) {
     response.headers.emplace_back("Content-Security-Policy", kDataPolicy);
     return response;
   }
-  if (path.substr(0, kCaptures.size()) == kCaptures) return CaptureFile(request, path.substr(kCaptures.size()));
+  if (path.substr(0, kCaptures.size()) == kCaptures)
+    return CaptureFile(request, path.substr(kCaptures.size()));
   return Refused(kNotFound, "nothing is here; the index is at /\n");
 }
 
 HttpResponse Site::CaptureFile(const HttpRequest& request, std::string_view below) {
   const size_t slash = below.find('/');
   const std::string id(below.substr(0, slash));
-  const std::string_view name = slash == std::string_view::npos ? std::string_view() : below.substr(slash + 1);
-  const auto type = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const FileType& t) { return t.name == name; });
+  const std::string_view name =
+      slash == std::string_view::npos ? std::string_view() : below.substr(slash + 1);
+  const auto type =
+      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const FileType& t) { return t.name == name; });
   HttpResponse response;
   // Of an address that is asked for before the index was.
   if (kept_.rows().count(id) == 0) Refresh();
   if (type != std::end(kTypes)) response.file = kept_.Open(id, type->name);
-  if (!response.file.ok()) return Refused(kNotFound, "no such file is kept here: the capture has none, still runs, or retention has taken it\n");
+  if (!response.file.ok())
+    return Refused(
+        kNotFound,
+        "no such file is kept here: the capture has none, still runs, or retention has taken it\n");
   // Before a byte of it leaves.
   const char* by = sign_in_.Inside(request) ? "session" : "token";
-  audit_.Note("read", {by, std::nullopt, request.peer}, "ok", {{"capture", id}, {"file", std::string(type->name)}});
+  audit_.Note("read", {by, std::nullopt, request.peer}, "ok",
+              {{"capture", id}, {"file", std::string(type->name)}});
   response.content_type = type->content_type;
   response.headers.emplace_back("Content-Security-Policy", type->policy);
   return response;
@@ -142,7 +156,8 @@ Index Site::MakeIndex() {
   for (const ingest::RunningCapture& capture : Refresh()) index.captures.push_back(RunningRow(capture));
   index.unread = kept_.unread();
   for (const auto& [id, row] : kept_.rows()) index.captures.push_back(row);
-  std::sort(index.captures.begin(), index.captures.end(), [](const CaptureRow& a, const CaptureRow& b) { return a.id > b.id; });
+  std::sort(index.captures.begin(), index.captures.end(),
+            [](const CaptureRow& a, const CaptureRow& b) { return a.id > b.id; });
   return index;
 }
 

@@ -8,9 +8,9 @@
 #include <fstream>
 #include <string>
 
-#include "report/report.h"
 #include "base/files/byte_sink.h"
 #include "capture/store/records_manifest.h"
+#include "report/report.h"
 
 namespace lockstep::site {
 
@@ -59,7 +59,8 @@ class CapturesFolder {
     r.capture.steps = 12;
     r.capture.losses.push_back({RankId(1), "ring", "kernel", 25, 0, 0, "full"});
     r.capture.matching.matched_fraction = 1;
-    for (int rank = 0; rank < 2; ++rank) r.ranks.push_back({.rank = RankId(rank), .host = "host-a", .span = Nanos::Seconds(2)});
+    for (int rank = 0; rank < 2; ++rank)
+      r.ranks.push_back({.rank = RankId(rank), .host = "host-a", .span = Nanos::Seconds(2)});
     r.slowdown.step_ns = 1.1e8;
     r.slowdown.ideal_step_ns = 1e8;
     r.slowdown.ratio = 1.1;
@@ -81,7 +82,9 @@ class CapturesFolder {
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path) << text;
   }
-  void AddManifest(const store::Manifest& m) const { Write(m.id + "/records/manifest.json", store::ManifestToJson(m)); }
+  void AddManifest(const store::Manifest& m) const {
+    Write(m.id + "/records/manifest.json", store::ManifestToJson(m));
+  }
   // A capture with its report.
   void Add(const std::string& id) const {
     const store::Manifest manifest = SomeManifest(id);

@@ -3,8 +3,8 @@
 #include <random>
 
 #include "aggregator/site/site_fixture.h"
-#include "base/log/line_sink_fake.h"
 #include "base/http/http_client_fake.h"
+#include "base/log/line_sink_fake.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -30,19 +30,25 @@ class SiteTest : public ::testing::Test {
     ingest::HubOptions hub;
     hub.captures_folder = folder_.path();
     hub_ = std::make_unique<ingest::Hub>(hub, clock_);
-    site_ = std::make_unique<Site>(SiteOptions{.program = "test", .listen = {"127.0.0.1:7077"}, .port = port}, *hub_, *SignIn::Make(),
-                                   audit_, &ingest::MonoNow);
+    site_ = std::make_unique<Site>(SiteOptions{.program = "test", .listen = {"127.0.0.1:7077"}, .port = port},
+                                   *hub_, *SignIn::Make(), audit_, &ingest::MonoNow);
     metrics::HttpServerOptions options;
     options.address = "127.0.0.1:0";
     options.token = *rpc::Token::FromText(kToken);
     options.admit = [this](const metrics::HttpRequest& request) { return site_->Admits(request); };
     auto server = metrics::HttpServer::Start(
-        options, [this](const metrics::HttpRequest& request, const metrics::HttpCounts&) { return site_->Answer(request); });
+        options, [this](const metrics::HttpRequest& request, const metrics::HttpCounts&) {
+          return site_->Answer(request);
+        });
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
-  std::string Ask(const std::string& path, const std::string& headers = "") { return metrics::Get(server_->address(), path, headers); }
-  static std::string Bearer(const std::string& token = kToken) { return "Authorization: Bearer " + token + "\r\n"; }
+  std::string Ask(const std::string& path, const std::string& headers = "") {
+    return metrics::Get(server_->address(), path, headers);
+  }
+  static std::string Bearer(const std::string& token = kToken) {
+    return "Authorization: Bearer " + token + "\r\n";
+  }
   // As a browser does: the base and the Cookie header.
   void Open() {
     const std::string answer = Ask("/session", Bearer());
@@ -57,7 +63,8 @@ class SiteTest : public ::testing::Test {
   ingest::SystemClock clock_;
   SystemClock audit_clock_;
   KeptLines audited_;
-  AuditLog audit_{{.program = "test", .user_name = nullptr}, std::make_unique<FakeLineSink>(audited_), audit_clock_};
+  AuditLog audit_{
+      {.program = "test", .user_name = nullptr}, std::make_unique<FakeLineSink>(audited_), audit_clock_};
   std::unique_ptr<ingest::Hub> hub_;
   std::unique_ptr<Site> site_;
   std::unique_ptr<metrics::HttpServer> server_;
@@ -75,17 +82,22 @@ TEST_F(SiteTest, ThePageIsForEverybodyAndTellsNothing) {
 
 TEST_F(SiteTest, WithoutTheTokenThereIsNothingElse) {
   Open();
-  for (const std::string& path : {std::string("/session"), std::string("/api/index.json"), std::string("/captures/") + kId + "/report.html",
-                                  std::string("/s/"), std::string("/nothing"), base_ + "api/index.json", "/?token=" + std::string(kToken)}) {
+  for (const std::string& path :
+       {std::string("/session"), std::string("/api/index.json"),
+        std::string("/captures/") + kId + "/report.html", std::string("/s/"), std::string("/nothing"),
+        base_ + "api/index.json", "/?token=" + std::string(kToken)}) {
     const std::string answer = Ask(path);
     // A token in the address is not looked at: what comes is the page for everybody.
     EXPECT_THAT(answer.substr(0, 20), StartsWith(path[1] == '?' ? "HTTP/1.1 200 " : "HTTP/1.1 401 ")) << path;
     EXPECT_EQ(answer.find("llama-7b"), std::string::npos) << path;
   }
   for (const std::string& wrong : {std::string("x"), std::string(kToken) + "0", std::string(31, '0')}) {
-    EXPECT_THAT(Ask("/session", Bearer(wrong)), AllOf(StartsWith("HTTP/1.1 401 "), Not(HasSubstr("Set-Cookie")))) << wrong;
+    EXPECT_THAT(Ask("/session", Bearer(wrong)),
+                AllOf(StartsWith("HTTP/1.1 401 "), Not(HasSubstr("Set-Cookie"))))
+        << wrong;
   }
-  EXPECT_THAT(Ask(base_ + "api/index.json", "Cookie: lockstep=" + std::string(64, '0') + "\r\n"), StartsWith("HTTP/1.1 401 "));
+  EXPECT_THAT(Ask(base_ + "api/index.json", "Cookie: lockstep=" + std::string(64, '0') + "\r\n"),
+              StartsWith("HTTP/1.1 401 "));
   EXPECT_THAT(Ask("/api/index.json", cookie_), StartsWith("HTTP/1.1 401 ")) << "the cookie alone";
   EXPECT_THAT(Ask("/session", cookie_), StartsWith("HTTP/1.1 401 "));
 }
@@ -93,14 +105,19 @@ TEST_F(SiteTest, WithoutTheTokenThereIsNothingElse) {
 TEST_F(SiteTest, ASessionSeesTheIndexAndTheReports) {
   Open();
   const std::string index = metrics::BodyOf(Ask(base_ + "api/index.json", cookie_));
-  EXPECT_THAT(index, AllOf(HasSubstr("\"schema\": \"lockstep.index/1\""), HasSubstr(kId), HasSubstr("STRAGGLER rank 1")));
-  EXPECT_EQ(metrics::BodyOf(Ask("/api/index.json", Bearer())), index) << "for programs: the same with the token";
+  EXPECT_THAT(index, AllOf(HasSubstr("\"schema\": \"lockstep.index/1\""), HasSubstr(kId),
+                           HasSubstr("STRAGGLER rank 1")));
+  EXPECT_EQ(metrics::BodyOf(Ask("/api/index.json", Bearer())), index)
+      << "for programs: the same with the token";
   const std::string html = Ask(base_ + "captures/" + kId + "/report.html", cookie_);
   EXPECT_EQ(metrics::BodyOf(html), std::string("<!doctype html>the report of ") + kId);
   EXPECT_THAT(html, HasSubstr("\r\nContent-Type: text/html; charset=utf-8\r\n"));
-  EXPECT_THAT(html, HasSubstr("\r\nContent-Security-Policy: sandbox allow-scripts; frame-ancestors 'none'\r\n"));
-  EXPECT_THAT(Ask(base_ + "captures/" + kId + "/report.json", cookie_), HasSubstr("\r\nContent-Type: application/json\r\n"));
-  EXPECT_THAT(Ask(base_ + "captures/" + kId + "/report.txt", cookie_), HasSubstr("\r\nContent-Type: text/plain; charset=utf-8\r\n"));
+  EXPECT_THAT(html,
+              HasSubstr("\r\nContent-Security-Policy: sandbox allow-scripts; frame-ancestors 'none'\r\n"));
+  EXPECT_THAT(Ask(base_ + "captures/" + kId + "/report.json", cookie_),
+              HasSubstr("\r\nContent-Type: application/json\r\n"));
+  EXPECT_THAT(Ask(base_ + "captures/" + kId + "/report.txt", cookie_),
+              HasSubstr("\r\nContent-Type: text/plain; charset=utf-8\r\n"));
 }
 
 TEST_F(SiteTest, AReportIsThereBeforeTheIndexWasAskedFor) {
@@ -109,10 +126,12 @@ TEST_F(SiteTest, AReportIsThereBeforeTheIndexWasAskedFor) {
 
 TEST_F(SiteTest, EveryAnswerKeepsItsAddressAndItsFrameToItself) {
   Open();
-  for (const std::string& path : {std::string("/"), base_ + "api/index.json", base_ + "captures/" + kId + "/report.html", base_ + "nothing"}) {
+  for (const std::string& path : {std::string("/"), base_ + "api/index.json",
+                                  base_ + "captures/" + kId + "/report.html", base_ + "nothing"}) {
     const std::string answer = Ask(path, cookie_);
-    for (const char* header : {"Referrer-Policy: no-referrer", "X-Frame-Options: DENY", "X-Content-Type-Options: nosniff", "Cache-Control: no-store",
-                               "Cross-Origin-Resource-Policy: same-origin"}) {
+    for (const char* header :
+         {"Referrer-Policy: no-referrer", "X-Frame-Options: DENY", "X-Content-Type-Options: nosniff",
+          "Cache-Control: no-store", "Cross-Origin-Resource-Policy: same-origin"}) {
       EXPECT_THAT(answer, HasSubstr(std::string("\r\n") + header + "\r\n")) << path;
     }
     EXPECT_THAT(answer, HasSubstr("frame-ancestors 'none'")) << path;
@@ -124,10 +143,12 @@ TEST_F(SiteTest, PathsAreLookedUpAndNeverJoined) {
   Open();
   const std::string captures = base_ + "captures/";
   for (const std::string& path :
-       {captures, captures + kId, captures + kId + "/", captures + kId + "/records/manifest.json", captures + "../secret", captures + "..%2fsecret",
-        captures + kId + "/../../secret", captures + kId + "/%2e%2e/secret", captures + kId + "//report.html", captures + kId + "/report.html/",
-        captures + kId + "/report.html%00", captures + "/" + kId + "/report.html", captures + "./" + kId + "/report.html", captures + ".//report.html",
-        base_ + "api/", base_ + "api/index.json/", base_ + "/api/index.json", base_ + "API/index.json"}) {
+       {captures, captures + kId, captures + kId + "/", captures + kId + "/records/manifest.json",
+        captures + "../secret", captures + "..%2fsecret", captures + kId + "/../../secret",
+        captures + kId + "/%2e%2e/secret", captures + kId + "//report.html", captures + kId + "/report.html/",
+        captures + kId + "/report.html%00", captures + "/" + kId + "/report.html",
+        captures + "./" + kId + "/report.html", captures + ".//report.html", base_ + "api/",
+        base_ + "api/index.json/", base_ + "/api/index.json", base_ + "API/index.json"}) {
     EXPECT_THAT(Ask(path, cookie_), AllOf(StartsWith("HTTP/1.1 404 "), Not(HasSubstr("secret")))) << path;
   }
 }
@@ -138,11 +159,12 @@ TEST_F(SiteTest, AnotherNameForALoopbackPortIsRefused) {
     client.Send("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
     return client.Receive();
   };
-  for (const char* host : {"localhost", "localhost:1", "127.0.0.1", "127.0.0.1:8080", "127.1.2.3", "[::1]:80"}) {
+  for (const char* host :
+       {"localhost", "localhost:1", "127.0.0.1", "127.0.0.1:8080", "127.1.2.3", "[::1]:80"}) {
     EXPECT_THAT(ask(host), StartsWith("HTTP/1.1 200 ")) << host;
   }
-  for (const char* host : {"evil.example", "evil.example:9465", "127.0.0.1.evil.example", "localhost.evil.example", "127.evil.example:80", "[::2]", "[", "",
-                           "192.0.2.1"}) {
+  for (const char* host : {"evil.example", "evil.example:9465", "127.0.0.1.evil.example",
+                           "localhost.evil.example", "127.evil.example:80", "[::2]", "[", "", "192.0.2.1"}) {
     EXPECT_THAT(ask(host), StartsWith("HTTP/1.1 403 ")) << host;
   }
   Start(SiteOptions::Port::kAnywhere);
@@ -151,7 +173,8 @@ TEST_F(SiteTest, AnotherNameForALoopbackPortIsRefused) {
 
 TEST_F(SiteTest, DamagedRequestsGetNothingOfACapture) {
   Open();
-  const std::string whole = "GET " + base_ + "captures/" + kId + "/report.txt HTTP/1.1\r\nHost: localhost\r\n" + cookie_ + "\r\n";
+  const std::string whole =
+      "GET " + base_ + "captures/" + kId + "/report.txt HTTP/1.1\r\nHost: localhost\r\n" + cookie_ + "\r\n";
   std::mt19937 random(11);
   int served = 0;
   for (int i = 0; i < 20'000; ++i) {
@@ -180,7 +203,8 @@ TEST_F(SiteTest, WhoOpenedASessionAndReadWhatIsKept) {
   EXPECT_THAT(audited[1], HasSubstr("\"what\":\"read\",\"by\":\"session\""));
   EXPECT_THAT(audited[1], HasSubstr(std::string("\"capture\":\"") + kId + "\",\"file\":\"report.txt\""));
   EXPECT_THAT(audited[2], HasSubstr("\"by\":\"token\""));
-  for (const std::string& line : audited) EXPECT_EQ(line.find(base_.substr(3, 60)), std::string::npos) << line;
+  for (const std::string& line : audited)
+    EXPECT_EQ(line.find(base_.substr(3, 60)), std::string::npos) << line;
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What Python's cProfile counted in one rank: a row a function, summed over the profile's length. Plain values.
+// What Python's cProfile counted in one rank: a row a function, summed over the profile's length. Plain
+// values.
 #ifndef LOCKSTEP_AGGREGATOR_STORE_PYTHON_PROFILE_H_
 #define LOCKSTEP_AGGREGATOR_STORE_PYTHON_PROFILE_H_
 

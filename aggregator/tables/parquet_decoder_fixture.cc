@@ -72,19 +72,28 @@ Thrift ReadStruct(Bytes& in);
 Thrift ReadValue(Bytes& in, int type) {
   Thrift value;
   switch (type) {
-    case 1: value.number = 1; break;
-    case 2: break;
+    case 1:
+      value.number = 1;
+      break;
+    case 2:
+      break;
     case 5:
-    case 6: value.number = in.Signed(); break;
-    case 8: value.text = in.Take(in.Varint()); break;
+    case 6:
+      value.number = in.Signed();
+      break;
+    case 8:
+      value.text = in.Take(in.Varint());
+      break;
     case 9: {
       const uint8_t head = in.Byte();
       const uint64_t count = head >> 4 == 15 ? in.Varint() : head >> 4;
       for (uint64_t i = 0; i < count; ++i) value.list.push_back(ReadValue(in, head & 15));
       break;
     }
-    case 12: return ReadStruct(in);
-    default: Refuse("thrift type " + std::to_string(type));
+    case 12:
+      return ReadStruct(in);
+    default:
+      Refuse("thrift type " + std::to_string(type));
   }
   return value;
 }
@@ -131,7 +140,8 @@ std::vector<uint32_t> ReadHybrid(Bytes in, int width, size_t count) {
 std::vector<int64_t> ReadDelta(Bytes in, size_t count) {
   const uint64_t block = in.Varint();
   const uint64_t miniblocks = in.Varint();
-  if (in.Varint() != count || block % 128 != 0 || block / miniblocks % 32 != 0) Refuse("a header of differences is wrong");
+  if (in.Varint() != count || block % 128 != 0 || block / miniblocks % 32 != 0)
+    Refuse("a header of differences is wrong");
   std::vector<int64_t> out = {in.Signed()};
   while (out.size() < count) {
     const auto least = static_cast<uint64_t>(in.Signed());
@@ -141,7 +151,8 @@ std::vector<int64_t> ReadDelta(Bytes in, size_t count) {
       const uint64_t values = block / miniblocks;
       const std::string_view packed = in.Take(values * static_cast<uint64_t>(width) / 8);
       for (uint64_t i = 0; i < values && out.size() < count; ++i) {
-        out.push_back(static_cast<int64_t>(static_cast<uint64_t>(out.back()) + least + Bits(packed, i * static_cast<uint64_t>(width), width)));
+        out.push_back(static_cast<int64_t>(static_cast<uint64_t>(out.back()) + least +
+                                           Bits(packed, i * static_cast<uint64_t>(width), width)));
       }
     }
   }
@@ -159,7 +170,8 @@ std::string DoubleText(uint64_t bits) {
 
 class Chunk {
  public:
-  Chunk(std::string_view file, const Thrift& meta, DecodedColumn& column) : file_(file), meta_(meta), column_(column) {}
+  Chunk(std::string_view file, const Thrift& meta, DecodedColumn& column)
+      : file_(file), meta_(meta), column_(column) {}
 
   void Read() {
     const bool has_dictionary = meta_.Has(11);
@@ -174,7 +186,8 @@ class Chunk {
       uncompressed += left - in.left() + static_cast<size_t>(header[2].number);
       std::string page(static_cast<size_t>(header[2].number), '\0');
       const std::string_view packed = in.Take(static_cast<size_t>(header[3].number));
-      if (ZSTD_decompress(page.data(), page.size(), packed.data(), packed.size()) != page.size()) Refuse("a page does not decompress");
+      if (ZSTD_decompress(page.data(), page.size(), packed.data(), packed.size()) != page.size())
+        Refuse("a page does not decompress");
       header[1].number == 2 ? ReadDictionary(page, header[7]) : ReadPage(page, header[5]);
     }
     EXPECT_EQ(meta_[4].number, 6) << "zstd";
@@ -205,7 +218,8 @@ class Chunk {
     for (const uint32_t p : present) values += p;
     std::vector<std::string> texts = ReadValues(in, static_cast<int>(header[2].number), values);
     size_t next = 0;
-    for (const uint32_t p : present) column_.cells.push_back(p == 0 ? std::nullopt : std::optional(texts[next++]));
+    for (const uint32_t p : present)
+      column_.cells.push_back(p == 0 ? std::nullopt : std::optional(texts[next++]));
   }
 
   std::vector<std::string> ReadValues(Bytes& in, int encoding, size_t values) {
@@ -240,12 +254,23 @@ class Chunk {
     const std::string_view bits = column_.type == 0 ? in.Take((values + 7) / 8) : std::string_view();
     for (size_t i = 0; i < values; ++i) {
       switch (column_.type) {
-        case 0: out.emplace_back(Bits(bits, i, 1) != 0 ? "true" : "false"); break;
-        case 1: out.push_back(std::to_string(static_cast<int32_t>(in.Fixed(4)))); break;
-        case 2: out.push_back(std::to_string(static_cast<int64_t>(in.Fixed(8)))); break;
-        case 5: out.push_back(DoubleText(in.Fixed(8))); break;
-        case 6: out.emplace_back(in.Take(in.Fixed(4))); break;
-        default: Refuse("type " + std::to_string(column_.type));
+        case 0:
+          out.emplace_back(Bits(bits, i, 1) != 0 ? "true" : "false");
+          break;
+        case 1:
+          out.push_back(std::to_string(static_cast<int32_t>(in.Fixed(4))));
+          break;
+        case 2:
+          out.push_back(std::to_string(static_cast<int64_t>(in.Fixed(8))));
+          break;
+        case 5:
+          out.push_back(DoubleText(in.Fixed(8)));
+          break;
+        case 6:
+          out.emplace_back(in.Take(in.Fixed(4)));
+          break;
+        default:
+          Refuse("type " + std::to_string(column_.type));
       }
     }
   }
@@ -282,7 +307,8 @@ class Chunk {
 };
 
 DecodedTable Decode(std::string_view file) {
-  if (file.size() < 12 || file.substr(0, 4) != "PAR1" || file.substr(file.size() - 4) != "PAR1") Refuse("no Parquet file");
+  if (file.size() < 12 || file.substr(0, 4) != "PAR1" || file.substr(file.size() - 4) != "PAR1")
+    Refuse("no Parquet file");
   const uint64_t length = Bytes(file.substr(file.size() - 8)).Fixed(4);
   if (length > file.size() - 12) Refuse("the footer is longer than the file");
   Bytes footer(file.substr(file.size() - 8 - length, length));

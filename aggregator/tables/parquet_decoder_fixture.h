@@ -1,5 +1,5 @@
-// A Parquet reader for tests, written from the specification and sharing nothing with the writer: as much of the format as the writer
-// uses, and everything that it states about itself is checked.
+// A Parquet reader for tests, written from the specification and sharing nothing with the writer: as much of
+// the format as the writer uses, and everything that it states about itself is checked.
 #ifndef LOCKSTEP_AGGREGATOR_TABLES_PARQUET_DECODER_FIXTURE_H_
 #define LOCKSTEP_AGGREGATOR_TABLES_PARQUET_DECODER_FIXTURE_H_
 

@@ -54,7 +54,8 @@ void KinetoCollector::AddFrame(const KinetoRow& row, store::FrameKind kind, Host
   const std::string_view text = file_.strings.Text(name.id);
   if (text.starts_with("nn.Module: ")) kind = store::FrameKind::kModule;
   if (text.starts_with("ProfilerStep#")) kind = store::FrameKind::kAnnotation;
-  store::HostFrame frame{.start = start, .end = end, .name = name.id, .thread = ThreadOf(row.tid), .kind = kind};
+  store::HostFrame frame{
+      .start = start, .end = end, .name = name.id, .thread = ThreadOf(row.tid), .kind = kind};
   const RowArgs& args = row.args;
   const store::FrameDetail detail{.shapes = InternArgument(args.shapes),
                                   .types = InternArgument(args.types),
@@ -77,13 +78,14 @@ void KinetoCollector::AddAllocation(const KinetoRow& row, HostTime time) {
   if (row.name != "\"[memory]\"" || !bytes) return;
   const bool on_host = Number(row.args.memory_device_type) == 0;
   const std::optional<int64_t> device = Number(row.args.memory_device);
-  file_.frames.allocations.push_back({.time = time,
-                                      .thread = ThreadOf(row.tid),
-                                      .bytes = *bytes,
-                                      .address = Address(row.args.memory_address),
-                                      .device = on_host || !device || !std::in_range<int32_t>(*device) ? -1 : static_cast<int32_t>(*device),
-                                      .allocated = Number(row.args.allocated),
-                                      .reserved = Number(row.args.reserved)});
+  file_.frames.allocations.push_back(
+      {.time = time,
+       .thread = ThreadOf(row.tid),
+       .bytes = *bytes,
+       .address = Address(row.args.memory_address),
+       .device = on_host || !device || !std::in_range<int32_t>(*device) ? -1 : static_cast<int32_t>(*device),
+       .allocated = Number(row.args.allocated),
+       .reserved = Number(row.args.reserved)});
 }
 
 }  // namespace lockstep::trace

@@ -36,7 +36,8 @@ constexpr std::string_view NameOf(const std::array<std::string_view, kCount>& na
 }
 
 template <typename Enum, size_t kCount>
-constexpr std::optional<Enum> ValueOf(const std::array<std::string_view, kCount>& names, std::string_view name) {
+constexpr std::optional<Enum> ValueOf(const std::array<std::string_view, kCount>& names,
+                                      std::string_view name) {
   for (size_t i = 0; i < kCount; ++i) {
     if (names[i] == name) return static_cast<Enum>(i);
   }

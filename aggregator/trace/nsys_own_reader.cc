@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "formats/nsys/nsys_capture.h"
 #include "aggregator/trace/nsys_own_names.h"
 #include "aggregator/trace/nsys_own_rows.h"
+#include "formats/nsys/nsys_capture.h"
 #include "formats/nsys/nsys_rows.h"
 #include "formats/nsys/nsys_schema.h"
 
@@ -33,7 +33,8 @@ std::optional<int64_t> NumberIn(std::string_view text) {
 
 class OwnReader {
  public:
-  OwnReader(const SqliteDatabase& database, NsysFile file, const std::string& path) : database_(database), file_(std::move(file)), path_(path) {
+  OwnReader(const SqliteDatabase& database, NsysFile file, const std::string& path)
+      : database_(database), file_(std::move(file)), path_(path) {
     index_.base = file_.base;
   }
 
@@ -52,7 +53,8 @@ class OwnReader {
   }
 
  private:
-  // In the order of their numbers, so that names have the numbers that they had: sums over them come out the same to the last bit.
+  // In the order of their numbers, so that names have the numbers that they had: sums over them come out the
+  // same to the last bit.
   void Strings() {
     constexpr const char* kColumns[] = {"value"};
     TableScan scan(database_, "StringIds", kColumns, 1, file_.losses);
@@ -75,13 +77,15 @@ class OwnReader {
       if (name == nsys::kMetaSource) capture_.live = value == "live";
       if (name == nsys::kMetaNote) capture_.notes.push_back(value);
       if (!number || *number < 0) continue;
-      const auto small = static_cast<int32_t>(std::min<int64_t>(*number, std::numeric_limits<int32_t>::max()));
+      const auto small =
+          static_cast<int32_t>(std::min<int64_t>(*number, std::numeric_limits<int32_t>::max()));
       if (name == nsys::kMetaWorldSize) capture_.world_size = small;
       if (name == nsys::kMetaMissingRank) capture_.missing_ranks.push_back(RankId(small));
       if (name == nsys::kMetaFirstStep) first_step = number;
       if (name == nsys::kMetaSteps) steps = number;
     }
-    if (first_step && steps) capture_.wanted_steps = {static_cast<uint64_t>(*first_step), static_cast<uint64_t>(*steps)};
+    if (first_step && steps)
+      capture_.wanted_steps = {static_cast<uint64_t>(*first_step), static_cast<uint64_t>(*steps)};
   }
 
   void Hosts() {
@@ -98,7 +102,8 @@ class OwnReader {
     TableScan exchanges(database_, "LOCKSTEP_CLOCK_EXCHANGES", kExchange, 6, file_.losses);
     while (exchanges.Next()) {
       const auto host = hosts_.find(exchanges.IntegerOr<int64_t>(0, -1));
-      const store::ClockExchange e{HostTime(FarIn(exchanges, 1)), JobTime(FarIn(exchanges, 2)), JobTime(FarIn(exchanges, 3)), HostTime(FarIn(exchanges, 4)),
+      const store::ClockExchange e{HostTime(FarIn(exchanges, 1)), JobTime(FarIn(exchanges, 2)),
+                                   JobTime(FarIn(exchanges, 3)), HostTime(FarIn(exchanges, 4)),
                                    MonoTime(FarIn(exchanges, 5))};
       if (exchanges.Usable() && host != hosts_.end()) capture_.hosts[host->second].exchanges.push_back(e);
     }
@@ -113,7 +118,8 @@ class OwnReader {
       group.key = std::string(scan.Text(1));
       group.name = std::string(scan.Text(2));
       group.size = scan.IntegerOr<int32_t>(3, 0);
-      group.origin = nsys::ValueOf<store::GroupOrigin>(nsys::kOriginNames, scan.Text(4)).value_or(store::GroupOrigin::kStated);
+      group.origin = nsys::ValueOf<store::GroupOrigin>(nsys::kOriginNames, scan.Text(4))
+                         .value_or(store::GroupOrigin::kStated);
       if (!scan.Usable()) continue;
       index_.groups.try_emplace(id, static_cast<uint32_t>(capture_.groups.size()));
       capture_.groups.push_back(std::move(group));
@@ -161,8 +167,23 @@ class OwnReader {
       std::vector<RankData> entries = TakeNsysRows(file_.strings, process, capture_.strings);
       for (RankData& entry : entries) rows_.try_emplace({pid, entry.device}, std::move(entry));
     }
-    constexpr const char* kColumns[] = {"id", "rank", "host", "deviceId", "globalPid", "pid", "incarnation", "program", "rankSource", "windowStart",
-                                        "windowEnd", "clockShiftNs", "hasRanges", "gpuId", "unseenGraphLaunches", "gpuTimerOffset", "gpuTimerSpread",
+    constexpr const char* kColumns[] = {"id",
+                                        "rank",
+                                        "host",
+                                        "deviceId",
+                                        "globalPid",
+                                        "pid",
+                                        "incarnation",
+                                        "program",
+                                        "rankSource",
+                                        "windowStart",
+                                        "windowEnd",
+                                        "clockShiftNs",
+                                        "hasRanges",
+                                        "gpuId",
+                                        "unseenGraphLaunches",
+                                        "gpuTimerOffset",
+                                        "gpuTimerSpread",
                                         "gpuTimerKernels"};
     TableScan scan(database_, "LOCKSTEP_RANKS", kColumns, std::size(kColumns), file_.losses);
     while (scan.Next()) Rank(scan);
@@ -178,7 +199,8 @@ class OwnReader {
     RankData rank = rows != rows_.end() ? std::move(rows->second) : RankData();
     rank.rank = RankId(scan.IntegerOr<int32_t>(1, -1));
     const std::optional<int64_t> host = scan.Integer(2);
-    if (const auto known = host ? hosts_.find(*host) : hosts_.end(); known != hosts_.end()) rank.host = known->second;
+    if (const auto known = host ? hosts_.find(*host) : hosts_.end(); known != hosts_.end())
+      rank.host = known->second;
     rank.pid = scan.IntegerOr<int32_t>(5, 0);
     rank.incarnation = scan.IntegerOr<uint32_t>(6, 1);
     rank.program = std::string(scan.Text(7));
@@ -205,7 +227,8 @@ class OwnReader {
     Restore(entry, global_pid, Nanos(shift));
   }
 
-  // What the tables of Nsight Systems could not hold as it was: threads' numbers, the host's clock, ranges without a start or an end.
+  // What the tables of Nsight Systems could not hold as it was: threads' numbers, the host's clock, ranges
+  // without a start or an end.
   void Restore(RankData& entry, int64_t global_pid, Nanos shift) {
     const auto back = [shift](auto& rows) {
       for (auto& row : rows) {
@@ -221,7 +244,8 @@ class OwnReader {
     };
     if (!range_notes_.empty()) {
       for (store::HostRange& r : entry.ranges) {
-        const auto note = range_notes_.find({global_pid | r.thread.value(), r.start.ns() - file_.base.ns(), std::string(capture_.Text(r.name))});
+        const auto note = range_notes_.find({global_pid | r.thread.value(), r.start.ns() - file_.base.ns(),
+                                             std::string(capture_.Text(r.name))});
         if (note == range_notes_.end()) continue;
         r.kind = note->second.kind;
         r.start_unknown = note->second.start_unknown;

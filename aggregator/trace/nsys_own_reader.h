@@ -10,8 +10,8 @@
 
 namespace lockstep::trace {
 
-// `file` has own tables. Stamps are those of each rank's host again. Nothing there is trusted: numbers that lead nowhere are counted. Not
-// Finish()ed; without ranks when none can be read.
+// `file` has own tables. Stamps are those of each rank's host again. Nothing there is trusted: numbers that
+// lead nowhere are counted. Not Finish()ed; without ranks when none can be read.
 store::Capture ReadOwnCapture(const SqliteDatabase& database, NsysFile file, const std::string& path);
 
 }  // namespace lockstep::trace

@@ -19,7 +19,12 @@ using ActivityKey = std::tuple<size_t, int64_t, int64_t, StreamId, CorrelationId
 class OwnRows {
  public:
   OwnRows(const SqliteDatabase& database, const OwnIndex& index, NsysFile& file, Capture& capture)
-      : database_(database), index_(index), file_(file), losses_(file.losses), strings_(database, file), capture_(capture) {}
+      : database_(database),
+        index_(index),
+        file_(file),
+        losses_(file.losses),
+        strings_(database, file),
+        capture_(capture) {}
 
   void Read() {
     FindActivities();
@@ -44,9 +49,12 @@ class OwnRows {
     return nullptr;
   }
   size_t PlaceOf(const RankData& rank) const { return static_cast<size_t>(&rank - capture_.ranks.data()); }
-  HostTime HostStamp(const RankData& rank, int64_t file_time) const { return index_.HostStamp(PlaceOf(rank), file_time); }
+  HostTime HostStamp(const RankData& rank, int64_t file_time) const {
+    return index_.HostStamp(PlaceOf(rank), file_time);
+  }
 
-  ActivityKey Key(const RankData& rank, HostTime start, HostTime end, StreamId stream, CorrelationId correlation, bool kernel) const {
+  ActivityKey Key(const RankData& rank, HostTime start, HostTime end, StreamId stream,
+                  CorrelationId correlation, bool kernel) const {
     return {PlaceOf(rank), start.ns(), end.ns(), stream, correlation, kernel};
   }
 
@@ -54,40 +62,45 @@ class OwnRows {
     for (const RankData& rank : capture_.ranks) {
       for (uint32_t i = 0; i < rank.activities.size(); ++i) {
         const store::DeviceActivity& a = rank.activities[i];
-        activities_.try_emplace(Key(rank, a.start, a.end, a.stream, a.correlation, a.kind == store::ActivityKind::kKernel), i);
+        activities_.try_emplace(
+            Key(rank, a.start, a.end, a.stream, a.correlation, a.kind == store::ActivityKind::kKernel), i);
       }
     }
   }
 
   enum class Named { kKernel, kCopy };
-  // The row's cells that say which activity it means, from `first` on: start, end, stream, correlation. All are looked at before
-  // anything is made of them.
+  // The row's cells that say which activity it means, from `first` on: start, end, stream, correlation. All
+  // are looked at before anything is made of them.
   struct Reference {
     int64_t start, end;
     StreamId stream;
     CorrelationId correlation;
   };
   Reference ReadReference(TableScan& scan) {
-    return {FarIn(scan, 1), FarIn(scan, 2), StreamId(scan.IntegerOr<uint32_t>(3, 0)), CorrelationId(scan.IntegerOr<uint32_t>(4, 0))};
+    return {FarIn(scan, 1), FarIn(scan, 2), StreamId(scan.IntegerOr<uint32_t>(3, 0)),
+            CorrelationId(scan.IntegerOr<uint32_t>(4, 0))};
   }
   // nullptr, and counted: there is no such activity.
   store::DeviceActivity* Find(TableScan& scan, RankData& rank, const Reference& r, Named named) {
-    const auto it = activities_.find(Key(rank, HostStamp(rank, r.start), HostStamp(rank, r.end), r.stream, r.correlation, named == Named::kKernel));
+    const auto it = activities_.find(Key(rank, HostStamp(rank, r.start), HostStamp(rank, r.end), r.stream,
+                                         r.correlation, named == Named::kKernel));
     if (it != activities_.end()) return &rank.activities[it->second];
     scan.Refuse(named == Named::kKernel ? "there is no such kernel" : "there is no such copy");
     return nullptr;
   }
 
   void Collectives() {
-    constexpr const char* kColumns[] = {"rankId", "start", "end", "streamId", "correlationId", "communicator", "op", "matchedBy",
-                                        "sequence", "bytes", "root", "peer", "datatype", "reduction", "operation"};
+    constexpr const char* kColumns[] = {"rankId",       "start", "end",       "streamId",  "correlationId",
+                                        "communicator", "op",    "matchedBy", "sequence",  "bytes",
+                                        "root",         "peer",  "datatype",  "reduction", "operation"};
     TableScan scan(database_, "LOCKSTEP_COLLECTIVES", kColumns, std::size(kColumns), losses_);
     while (scan.Next()) {
       const Reference reference = ReadReference(scan);
       store::Collective c;
       c.group = index_.Group(scan.Integer(5));
       c.op = store::CollectiveOpFromText(scan.Text(6));
-      c.source = nsys::ValueOf<store::MatchSource>(nsys::kMatchNames, scan.Text(7)).value_or(store::MatchSource::kOrder);
+      c.source = nsys::ValueOf<store::MatchSource>(nsys::kMatchNames, scan.Text(7))
+                     .value_or(store::MatchSource::kOrder);
       c.sequence = scan.IntegerOr<int64_t>(8, -1);
       c.bytes = scan.IntegerOr<int64_t>(9, -1);
       c.root = scan.IntegerOr<int32_t>(10, -1);
@@ -107,7 +120,8 @@ class OwnRows {
   }
 
   void Occupancies() {
-    constexpr const char* kColumns[] = {"rankId", "start", "end", "streamId", "correlationId", "blocksPerSm", "warpsPerSm", "occupancyPercent"};
+    constexpr const char* kColumns[] = {"rankId",        "start",       "end",        "streamId",
+                                        "correlationId", "blocksPerSm", "warpsPerSm", "occupancyPercent"};
     TableScan scan(database_, "LOCKSTEP_KERNELS", kColumns, std::size(kColumns), losses_);
     while (scan.Next()) {
       const Reference reference = ReadReference(scan);
@@ -137,12 +151,14 @@ class OwnRows {
       const auto name = scan.IntegerOr<int64_t>(5, 0);
       RankData* rank = Entry(scan, 0);
       store::DeviceActivity* a = rank == nullptr ? nullptr : Find(scan, *rank, reference, Named::kCopy);
-      if (a != nullptr) a->name = capture_.strings.Intern(std::string(file_.strings.Text(strings_.Name(name))));
+      if (a != nullptr)
+        a->name = capture_.strings.Intern(std::string(file_.strings.Text(strings_.Name(name))));
     }
   }
 
   void Clocks() {
-    constexpr const char* kColumns[] = {"rankId", "realtime", "monotonic", "monotonicRaw", "tsc", "cupti", "gap"};
+    constexpr const char* kColumns[] = {"rankId", "realtime", "monotonic", "monotonicRaw",
+                                        "tsc",    "cupti",    "gap"};
     TableScan scan(database_, "LOCKSTEP_CLOCK_READINGS", kColumns, std::size(kColumns), losses_);
     while (scan.Next()) {
       store::ClockReading c;
@@ -165,7 +181,8 @@ class OwnRows {
       const int64_t end = FarIn(scan, 3);
       RankData* rank = Entry(scan, 0);
       if (rank == nullptr) continue;
-      (loader ? rank->unions.data_loader : rank->unions.operators).push_back({HostStamp(*rank, start), HostStamp(*rank, end)});
+      (loader ? rank->unions.data_loader : rank->unions.operators)
+          .push_back({HostStamp(*rank, start), HostStamp(*rank, end)});
     }
   }
 
@@ -188,8 +205,9 @@ class OwnRows {
   }
 
   void ProxyOps() {
-    constexpr const char* kColumns[] = {"rankId", "start", "end", "operation", "communicator", "peer", "channel", "steps", "stepsSeen", "bytes",
-                                        "gpuWaitNs", "peerWaitNs", "networkWaitNs", "flushWaitNs", "isSend"};
+    constexpr const char* kColumns[] = {
+        "rankId",    "start", "end",       "operation",  "communicator",  "peer",        "channel", "steps",
+        "stepsSeen", "bytes", "gpuWaitNs", "peerWaitNs", "networkWaitNs", "flushWaitNs", "isSend"};
     TableScan scan(database_, "LOCKSTEP_PROXY_OPS", kColumns, std::size(kColumns), losses_);
     while (scan.Next()) {
       store::ProxyOp p;

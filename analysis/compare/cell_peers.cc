@@ -7,7 +7,8 @@
 
 namespace lockstep::analysis {
 
-CellPeers::CellPeers(const Classes& classes, const TypicalValues& typical) : classes_(classes), typical_(typical) {
+CellPeers::CellPeers(const Classes& classes, const TypicalValues& typical)
+    : classes_(classes), typical_(typical) {
   first_cell_.assign(classes_.count + 1, 0);
   for (const Cell& c : classes_.cells) ++first_cell_[c.klass + 1];
   for (uint32_t k = 0; k < classes_.count; ++k) first_cell_[k + 1] += first_cell_[k];
@@ -19,7 +20,9 @@ void CellPeers::AddUpStages() {
   family_of_.assign(classes_.count, store::kNone);
   uint32_t family = store::kNone;
   for (const StageFamily& f : classes_.stage_families) {
-    if (first_cell_[f.first] == first_cell_[f.first + f.length] || classes_.cells[first_cell_[f.first]].kind != UnitKind::kKernel) continue;
+    if (first_cell_[f.first] == first_cell_[f.first + f.length] ||
+        classes_.cells[first_cell_[f.first]].kind != UnitKind::kKernel)
+      continue;
     if (families_.empty() || f.family != family) families_.emplace_back();
     family = f.family;
     for (uint32_t k = f.first; k < f.first + f.length; ++k) {
@@ -31,7 +34,8 @@ void CellPeers::AddUpStages() {
   }
   // One total for each rank: the mean over the occurrences.
   for (std::vector<StageTotal>& totals : families_) {
-    std::stable_sort(totals.begin(), totals.end(), [](const StageTotal& a, const StageTotal& b) { return a.rank_index < b.rank_index; });
+    std::stable_sort(totals.begin(), totals.end(),
+                     [](const StageTotal& a, const StageTotal& b) { return a.rank_index < b.rank_index; });
     size_t kept = 0;
     for (size_t i = 0; i < totals.size(); ++i) {
       if (kept > 0 && totals[kept - 1].rank_index == totals[i].rank_index) {
@@ -45,11 +49,13 @@ void CellPeers::AddUpStages() {
 }
 
 void CellPeers::CountPeers() {
-  std::vector<std::vector<std::pair<uint32_t, double>>> sizes;  // by rank index: how many do the same, time of it
+  std::vector<std::vector<std::pair<uint32_t, double>>>
+      sizes;  // by rank index: how many do the same, time of it
   for (uint32_t c = 0; c < classes_.cells.size(); ++c) {
     const Cell& cell = classes_.cells[c];
     if (cell.kind != UnitKind::kKernel) continue;
-    const uint32_t size = std::max(first_cell_[cell.klass + 1] - first_cell_[cell.klass], static_cast<uint32_t>(StageTotalsOf(cell.klass).size()));
+    const uint32_t size = std::max(first_cell_[cell.klass + 1] - first_cell_[cell.klass],
+                                   static_cast<uint32_t>(StageTotalsOf(cell.klass).size()));
     if (sizes.size() <= cell.owner) sizes.resize(cell.owner + 1);
     sizes[cell.owner].push_back({size, typical_.stats()[c].own_work * cell.count});
   }

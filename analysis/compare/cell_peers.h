@@ -1,5 +1,6 @@
-// Which ranks' work can be compared: cells of one class, and beyond that what the ranks of all pipeline stages take of the same
-// kernels all together, since stages run them in different orders. Read-only once built, any thread.
+// Which ranks' work can be compared: cells of one class, and beyond that what the ranks of all pipeline
+// stages take of the same kernels all together, since stages run them in different orders. Read-only once
+// built, any thread.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_CELL_PEERS_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_CELL_PEERS_H_
 
@@ -18,7 +19,8 @@ struct CellRange {
   uint32_t first, last;
 };
 
-// What one rank takes of kernels that several stages run: nanoseconds, the mean over their occurrences in the step.
+// What one rank takes of kernels that several stages run: nanoseconds, the mean over their occurrences in the
+// step.
 struct StageTotal {
   uint32_t rank_index;
   double work;
@@ -32,8 +34,8 @@ class CellPeers {
   CellRange CellsOf(uint32_t klass) const { return {first_cell_[klass], first_cell_[klass + 1]}; }
   // Of all stages' ranks, by rank; empty where only one stage does this.
   std::span<const StageTotal> StageTotalsOf(uint32_t klass) const;
-  // What the cell would take if its rank were like those of all stages, but for `left_out` (flags by rank index); nullopt: nobody else
-  // does the same.
+  // What the cell would take if its rank were like those of all stages, but for `left_out` (flags by rank
+  // index); nullopt: nobody else does the same.
   std::optional<double> WorkOfOtherStages(uint32_t cell, std::span<const uint8_t> left_out) const;
   // Ranks that most of this one's kernel time can be compared with, itself included; 1: nobody.
   uint32_t PeersOf(uint32_t rank_index) const { return rank_index < peers_.size() ? peers_[rank_index] : 1; }

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "analysis/compare/extra_work.h"
 #include "aggregator/analysis/tokens.h"
+#include "analysis/compare/extra_work.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -16,7 +16,11 @@ using store::kNone;
 class Classifier {
  public:
   Classifier(const Graph& graph, const GraphInput& input, const Layout* layout)
-      : g_(graph), in_(input), layout_(layout), token_(NameTokens(graph, input)), surplus_(graph, token_, input.steps.count(), layout) {
+      : g_(graph),
+        in_(input),
+        layout_(layout),
+        token_(NameTokens(graph, input)),
+        surplus_(graph, token_, input.steps.count(), layout) {
     if (layout_ == nullptr || layout_->stages < 2) return;
     std::vector<uint32_t> ranks(layout_->stages, 0);
     for (int32_t s : layout_->stage_of) {
@@ -44,10 +48,12 @@ class Classifier {
     for (uint32_t n = 0; n < in_.matches.instances.size(); ++n) {
       const align::Instance& instance = in_.matches.instances[n];
       if (!instance.usable) continue;
-      const bool pair = instance.complete && instance.members.size() == 2 && !in_.times.instances[n].symmetric;
+      const bool pair =
+          instance.complete && instance.members.size() == 2 && !in_.times.instances[n].symmetric;
       const uint32_t first = pair ? instance.members[0].rank_index : kNone;
       const uint32_t second = pair ? instance.members[1].rank_index : kNone;
-      const auto [it, fresh] = index.try_emplace({instance.group, first, second}, static_cast<uint32_t>(out_.owners.size()));
+      const auto [it, fresh] =
+          index.try_emplace({instance.group, first, second}, static_cast<uint32_t>(out_.owners.size()));
       if (fresh) {
         out_.owners.push_back({.group = instance.group, .is_pair = pair});
       }
@@ -61,8 +67,8 @@ class Classifier {
     }
   }
 
-  // A communication kernel without its partners, or whose partner has a clock that is not known well enough, holds waiting that
-  // nobody can tell from transfer.
+  // A communication kernel without its partners, or whose partner has a clock that is not known well enough,
+  // holds waiting that nobody can tell from transfer.
   bool Comparable(uint32_t u) const {
     const Unit& unit = g_.units[u];
     if (unit.step < 0 || unit.kind != UnitKind::kTransfer) return unit.step >= 0;
@@ -71,11 +77,11 @@ class Classifier {
   }
 
   // What a rank without host records idles before a transfer is known also where its waiting is not.
-  bool Classified(uint32_t u) const { return Comparable(u) || (g_.units[u].step >= 0 && !g_.HasHost(g_.units[u].rank_index)); }
-
-  bool IsHost(uint32_t u) const {
-    return IsHostUnit(g_.units[u].kind);
+  bool Classified(uint32_t u) const {
+    return Comparable(u) || (g_.units[u].step >= 0 && !g_.HasHost(g_.units[u].rank_index));
   }
+
+  bool IsHost(uint32_t u) const { return IsHostUnit(g_.units[u].kind); }
 
   uint32_t Dense(uint64_t token) {
     const auto [it, fresh] = dense_.try_emplace(token, static_cast<uint32_t>(total_.size()));
@@ -90,7 +96,8 @@ class Classifier {
     return it->second;
   }
 
-  // Kernels are compared inside their stage; so is all other work of a rank where its stage has other ranks to compare with.
+  // Kernels are compared inside their stage; so is all other work of a rank where its stage has other ranks
+  // to compare with.
   int32_t StageOf(uint32_t u) const {
     const Unit& unit = g_.units[u];
     if (layout_ == nullptr || layout_->stages < 2 || unit.kind == UnitKind::kTransfer) return -1;
@@ -129,7 +136,8 @@ class Classifier {
     for (uint32_t t : touched) {
       const uint32_t u = unit_of_[t];
       usual_[t] = total_[t];
-      if (!surplus_.empty()) usual_[t] = surplus_.UsualOf(g_.units[u].rank_index, step, token_[u]).value_or(total_[t]);
+      if (!surplus_.empty())
+        usual_[t] = surplus_.UsualOf(g_.units[u].rank_index, step, token_[u]).value_or(total_[t]);
       base_[t] = ClassesOf(t, usual_[t], StageOf(u));
       if (usual_[t] < total_[t]) surplus_base_[t] = SurplusClassesOf(t, total_[t] - usual_[t], StageOf(u));
     }
@@ -163,7 +171,8 @@ class Classifier {
   static bool InFamilies(UnitKind kind) { return kind == UnitKind::kKernel || kind == UnitKind::kHostCall; }
 
   void AddFamily(uint32_t token, uint32_t total, int32_t stage) {
-    const uint32_t family = families_.try_emplace({token, total}, static_cast<uint32_t>(families_.size())).first->second;
+    const uint32_t family =
+        families_.try_emplace({token, total}, static_cast<uint32_t>(families_.size())).first->second;
     out_.stage_families.push_back({family, stage, classes_, total});
   }
 
@@ -177,7 +186,9 @@ class Classifier {
     Classes& out = out_;
     out.count = classes_;
     std::sort(out.stage_families.begin(), out.stage_families.end(),
-              [](const StageFamily& a, const StageFamily& b) { return std::tie(a.family, a.stage) < std::tie(b.family, b.stage); });
+              [](const StageFamily& a, const StageFamily& b) {
+                return std::tie(a.family, a.stage) < std::tie(b.family, b.stage);
+              });
     std::vector<uint32_t> begin(classes_ + 1, 0);
     for (uint32_t c : class_of_) {
       if (c != kNone) ++begin[c + 1];
@@ -192,7 +203,8 @@ class Classifier {
       const auto first = out.units.begin() + begin[c];
       auto last = out.units.begin() + begin[c + 1];
       if (first == last) continue;
-      if (g_.units[*first].kind == UnitKind::kTransfer) last = std::stable_partition(first, last, [&](uint32_t u) { return Comparable(u); });
+      if (g_.units[*first].kind == UnitKind::kTransfer)
+        last = std::stable_partition(first, last, [&](uint32_t u) { return Comparable(u); });
       // Ranks are in order already; a group's members are not.
       if (g_.units[*first].kind == UnitKind::kTransfer) {
         std::stable_sort(first, last, [&](uint32_t a, uint32_t b) { return Owner(a) < Owner(b); });
@@ -210,13 +222,15 @@ class Classifier {
     return std::move(out_);
   }
 
-  // Without its calls a host's trouble shows as what the device idles. That is a rank's own also before a transfer; ranks of other
-  // stages idle at other places.
+  // Without its calls a host's trouble shows as what the device idles. That is a rank's own also before a
+  // transfer; ranks of other stages idle at other places.
   void AddIdle(const std::vector<uint32_t>& begin) {
     std::vector<uint8_t> silent(in_.capture.ranks.size());
     for (uint32_t r = 0; r < silent.size(); ++r) silent[r] = g_.HasHost(r) ? 0 : 1;
     if (std::find(silent.begin(), silent.end(), 1) == silent.end()) return;
-    const auto stage_of = [&](uint32_t u) { return layout_ != nullptr && several_each_ ? layout_->stage_of[g_.units[u].rank_index] : -1; };
+    const auto stage_of = [&](uint32_t u) {
+      return layout_ != nullptr && several_each_ ? layout_->stage_of[g_.units[u].rank_index] : -1;
+    };
     const auto key = [&](uint32_t u) { return std::tuple(stage_of(u), g_.units[u].rank_index, u); };
     std::vector<uint32_t> own;
     for (uint32_t c = 0; c < classes_; ++c) {
@@ -231,7 +245,8 @@ class Classifier {
         const uint32_t rank = g_.units[own[i]].rank_index;
         if (other_class || rank != out_.cells.back().owner) {
           out_.count += other_class ? 1 : 0;
-          out_.cells.push_back({out_.count - 1, rank, static_cast<uint32_t>(out_.units.size()), 0, UnitKind::kIdle});
+          out_.cells.push_back(
+              {out_.count - 1, rank, static_cast<uint32_t>(out_.units.size()), 0, UnitKind::kIdle});
         }
         out_.units.push_back(own[i]);
         ++out_.cells.back().count;
@@ -247,8 +262,10 @@ class Classifier {
   Surplus surplus_;
   std::vector<uint32_t> class_of_;
   absl::flat_hash_map<uint64_t, uint32_t> dense_;
-  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, int32_t>, uint32_t> class_base_;  // token, number in the step, stage
-  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, int32_t>, uint32_t> surplus_classes_;  // token, number beyond the usual, stage
+  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, int32_t>, uint32_t>
+      class_base_;  // token, number in the step, stage
+  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, int32_t>, uint32_t>
+      surplus_classes_;  // token, number beyond the usual, stage
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> families_;
   std::vector<uint32_t> total_, usual_, seen_, base_, surplus_base_, unit_of_;  // by dense token
   uint32_t classes_ = 0;
@@ -257,6 +274,8 @@ class Classifier {
 
 }  // namespace
 
-Classes Classify(const Graph& graph, const GraphInput& input, const Layout* layout) { return Classifier(graph, input, layout).Run(); }
+Classes Classify(const Graph& graph, const GraphInput& input, const Layout* layout) {
+  return Classifier(graph, input, layout).Run();
+}
 
 }  // namespace lockstep::analysis

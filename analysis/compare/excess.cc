@@ -21,8 +21,16 @@ constexpr size_t kLeastOfStage = 6;
 
 }  // namespace
 
-Excess::Excess(const GraphInput& input, const Graph& graph, const Classes& classes, const TypicalValues& typical, std::vector<int32_t> stage_of)
-    : in_(input), graph_(graph), classes_(classes), typical_(typical), steps_(input.steps.count()), peers_(classes, typical), pauses_(graph, classes, typical), stage_of_(std::move(stage_of)) {
+Excess::Excess(const GraphInput& input, const Graph& graph, const Classes& classes,
+               const TypicalValues& typical, std::vector<int32_t> stage_of)
+    : in_(input),
+      graph_(graph),
+      classes_(classes),
+      typical_(typical),
+      steps_(input.steps.count()),
+      peers_(classes, typical),
+      pauses_(graph, classes, typical),
+      stage_of_(std::move(stage_of)) {
   stage_of_.resize(input.capture.ranks.size(), -1);
   ranks_.resize(input.capture.ranks.size() * kWorkKinds);
   owners_.resize(classes.owners.size());
@@ -35,24 +43,33 @@ Excess::Excess(const GraphInput& input, const Graph& graph, const Classes& class
 }
 
 WorkKind Excess::KindOf(UnitKind kind) {
-  return kind == UnitKind::kKernel ? WorkKind::kKernels : kind == UnitKind::kCopy ? WorkKind::kCopies : WorkKind::kHost;
+  return kind == UnitKind::kKernel ? WorkKind::kKernels
+         : kind == UnitKind::kCopy ? WorkKind::kCopies
+                                   : WorkKind::kHost;
 }
 
 ExcessSeries& Excess::SeriesAt(const Cell& cell) {
-  return cell.kind == UnitKind::kTransfer ? owners_[cell.owner] : ranks_[cell.owner * kWorkKinds + static_cast<size_t>(KindOf(cell.kind))];
+  return cell.kind == UnitKind::kTransfer
+             ? owners_[cell.owner]
+             : ranks_[cell.owner * kWorkKinds + static_cast<size_t>(KindOf(cell.kind))];
 }
 const ExcessSeries& Excess::SeriesAt(const Cell& cell) const {
-  return cell.kind == UnitKind::kTransfer ? owners_[cell.owner] : ranks_[cell.owner * kWorkKinds + static_cast<size_t>(KindOf(cell.kind))];
+  return cell.kind == UnitKind::kTransfer
+             ? owners_[cell.owner]
+             : ranks_[cell.owner * kWorkKinds + static_cast<size_t>(KindOf(cell.kind))];
 }
 
 double Excess::CommonAt(const Cell& cell, uint32_t unit) const {
-  return common_.empty() || cell.kind != UnitKind::kKernel ? 0 : common_[static_cast<size_t>(graph_.units[unit].step)];
+  return common_.empty() || cell.kind != UnitKind::kKernel
+             ? 0
+             : common_[static_cast<size_t>(graph_.units[unit].step)];
 }
 
 // The rank's first host call of a step: what it idles before is not all its own.
 bool Excess::Opens(uint32_t unit) const {
   const Unit& u = graph_.units[unit];
-  return unit == 0 || graph_.units[unit - 1].rank_index != u.rank_index || graph_.units[unit - 1].step != u.step;
+  return unit == 0 || graph_.units[unit - 1].rank_index != u.rank_index ||
+         graph_.units[unit - 1].step != u.step;
 }
 
 void Excess::AddUp() {
@@ -61,11 +78,13 @@ void Excess::AddUp() {
     const Reference& peers = references_[c];
     if (!peers.known) continue;
     ExcessSeries& series = SeriesAt(cell);
-    series.typical_ns += (std::max(0.0, peers.work) + std::max(0.0, peers.lead)) * cell.count / static_cast<double>(steps_);
+    series.typical_ns +=
+        (std::max(0.0, peers.work) + std::max(0.0, peers.lead)) * cell.count / static_cast<double>(steps_);
     for (uint32_t u : classes_.UnitsOf(cell)) {
       double& step = series.by_step[static_cast<size_t>(graph_.units[u].step)];
       if (cell.kind != UnitKind::kIdle) step += graph_.work[u] - peers.work;
-      if (HasLead(cell.kind) && !graph_.units[u].is_head) step += graph_.lead[u] - peers.lead - pauses_.At(c, u);
+      if (HasLead(cell.kind) && !graph_.units[u].is_head)
+        step += graph_.lead[u] - peers.lead - pauses_.At(c, u);
     }
   }
 }
@@ -109,7 +128,8 @@ void Excess::FindCommon() {
   TakeOffMiddle();
 }
 
-// What the middle rank of a stage does in a step is taken off, so that regimes are those of a rank. Of few there is no middle one.
+// What the middle rank of a stage does in a step is taken off, so that regimes are those of a rank. Of few
+// there is no middle one.
 void Excess::TakeOffMiddle() {
   std::map<int32_t, std::vector<uint32_t>> stages;
   std::vector<uint32_t> all;
@@ -117,9 +137,11 @@ void Excess::TakeOffMiddle() {
     all.push_back(r);
     stages[stage_of_[r]].push_back(r);
   }
-  const std::vector<double> middle_of_all = all.size() < kLeastForMiddle ? std::vector<double>(steps_, 0) : MiddleOf(all);
+  const std::vector<double> middle_of_all =
+      all.size() < kLeastForMiddle ? std::vector<double>(steps_, 0) : MiddleOf(all);
   for (const auto& [stage, ranks] : stages) {
-    std::vector<double> middle = stage >= 0 && ranks.size() >= kLeastOfStage ? MiddleOf(ranks) : middle_of_all;
+    std::vector<double> middle =
+        stage >= 0 && ranks.size() >= kLeastOfStage ? MiddleOf(ranks) : middle_of_all;
     if (all.size() < kLeastForMiddle && !common_.empty()) middle = common_;
     for (uint32_t r : ranks) {
       ExcessSeries& s = ranks_[r * kWorkKinds];
@@ -131,7 +153,9 @@ void Excess::TakeOffMiddle() {
 int32_t Excess::StageOfOwner(uint32_t owner) const {
   const auto& members = classes_.owners[owner].rank_indices;
   const int32_t stage = stage_of_[members[0]];
-  return std::all_of(members.begin(), members.end(), [&](uint32_t r) { return stage_of_[r] == stage; }) ? stage : -1;
+  return std::all_of(members.begin(), members.end(), [&](uint32_t r) { return stage_of_[r] == stage; })
+             ? stage
+             : -1;
 }
 
 void Excess::FindRegimes() {
@@ -156,7 +180,8 @@ Excess::Level Excess::LevelOf(uint32_t c, bool slow) const {
   const auto median = [&](const std::vector<double>& values, bool work) {
     scratch.clear();
     for (uint32_t u : classes_.UnitsOf(cell)) {
-      if (series.regime.split() && series.regime.SlowAt(static_cast<size_t>(graph_.units[u].step)) != slow) continue;
+      if (series.regime.split() && series.regime.SlowAt(static_cast<size_t>(graph_.units[u].step)) != slow)
+        continue;
       if (work) {
         scratch.push_back(values[u] / (1 + CommonAt(cell, u)));
       } else if (!graph_.units[u].is_head) {
@@ -191,7 +216,8 @@ Excess::Reference Excess::ReferenceFor(uint32_t c, std::span<const uint8_t> left
   return {MedianInPlace(std::span(works)), MedianInPlace(std::span(leads)), true};
 }
 
-// As ReferenceFor with nobody left out, for all cells: sorted once per class, since classes of large jobs have thousands of cells.
+// As ReferenceFor with nobody left out, for all cells: sorted once per class, since classes of large jobs
+// have thousands of cells.
 void Excess::FindReferences() {
   references_.resize(classes_.cells.size());
   std::vector<double> works;
@@ -208,7 +234,8 @@ void Excess::FindReferences() {
       }
       if (reference.known || works.size() < 2) continue;
       const CellStats& s = typical_.stats()[c];
-      // No transfer is faster than its path, and one bad card may slow half of what leaves the hosts: the faster ones are the yardstick.
+      // No transfer is faster than its path, and one bad card may slow half of what leaves the hosts: the
+      // faster ones are the yardstick.
       if (classes_.cells[c].kind == UnitKind::kTransfer) {
         reference = {works[(works.size() - 1) / 4], 0, true};
         continue;
@@ -226,8 +253,10 @@ void Excess::AppendLevel(uint32_t c, const Reference& peers, Pieces& pieces) con
     const Level own = LevelOf(c, slow);
     const bool scales = own.work > 0 && peers.work > 0;
     for (uint32_t u : classes_.UnitsOf(cell)) {
-      if (series.regime.split() && series.regime.SlowAt(static_cast<size_t>(graph_.units[u].step)) != slow) continue;
-      const double work = scales ? graph_.work[u] / (1 + CommonAt(cell, u)) * (1 - peers.work / own.work) : own.work - peers.work;
+      if (series.regime.split() && series.regime.SlowAt(static_cast<size_t>(graph_.units[u].step)) != slow)
+        continue;
+      const double work = scales ? graph_.work[u] / (1 + CommonAt(cell, u)) * (1 - peers.work / own.work)
+                                 : own.work - peers.work;
       if (work != 0 && cell.kind != UnitKind::kIdle) pieces.push_back({EndOf(u), work});
       if (!HasLead(cell.kind) || graph_.units[u].is_head) continue;
       const double lead = own.lead - peers.lead;
@@ -241,7 +270,9 @@ std::vector<double> Excess::RelativeLevels(WorkKind kind) const {
   std::vector<double> beyond(in_.capture.ranks.size(), 0), typical(beyond), works, leads;
   for (uint32_t k = 0; k < classes_.count; ++k) {
     const auto [first, last] = peers_.CellsOf(k);
-    if (first == last || classes_.cells[first].kind == UnitKind::kTransfer || KindOf(classes_.cells[first].kind) != kind) continue;
+    if (first == last || classes_.cells[first].kind == UnitKind::kTransfer ||
+        KindOf(classes_.cells[first].kind) != kind)
+      continue;
     const std::span<const StageTotal> totals = peers_.StageTotalsOf(k);
     const bool by_family = last - first < kLeastOfStage && !totals.empty();
     const bool surplus = classes_.surplus[k] != 0;
@@ -262,13 +293,16 @@ std::vector<double> Excess::RelativeLevels(WorkKind kind) const {
       const Cell& cell = classes_.cells[c];
       const Regime& regime = SeriesAt(cell).regime;
       double slow = 0;
-      for (uint32_t u : classes_.UnitsOf(cell)) slow += regime.SlowAt(static_cast<size_t>(graph_.units[u].step)) ? 1 : 0;
+      for (uint32_t u : classes_.UnitsOf(cell))
+        slow += regime.SlowAt(static_cast<size_t>(graph_.units[u].step)) ? 1 : 0;
       const Level own = LevelOf(c, false);
       const Level when_slow = slow > 0 ? LevelOf(c, true) : own;
       Level middle{middle_work, middle_lead};
       if (by_family) {
-        const auto total = std::find_if(totals.begin(), totals.end(), [&](const StageTotal& t) { return t.rank_index == cell.owner; });
-        middle = {total->work > 0 ? typical_.stats()[c].own_work * middle_work / total->work : own.work, own.lead};
+        const auto total = std::find_if(totals.begin(), totals.end(),
+                                        [&](const StageTotal& t) { return t.rank_index == cell.owner; });
+        middle = {total->work > 0 ? typical_.stats()[c].own_work * middle_work / total->work : own.work,
+                  own.lead};
       }
       beyond[cell.owner] += (own.work + own.lead - middle.work - middle.lead) * (cell.count - slow) +
                             (when_slow.work + when_slow.lead - middle.work - middle.lead) * slow;
@@ -286,7 +320,8 @@ Pieces Excess::LevelPieces(std::span<const uint32_t> rank_indices, WorkKind kind
   for (uint32_t r : rank_indices) {
     for (uint32_t c : typical_.CellsOfRank(r)) {
       if (KindOf(classes_.cells[c].kind) != kind) continue;
-      Reference peers = rank_indices.size() == 1 && common_.empty() ? references_[c] : ReferenceFor(c, left_out);
+      Reference peers =
+          rank_indices.size() == 1 && common_.empty() ? references_[c] : ReferenceFor(c, left_out);
       // Where nobody is outside of the set, each one's own peers.
       if (!peers.known) peers = references_[c];
       if (peers.known) AppendLevel(c, peers, pieces);

@@ -1,9 +1,10 @@
 // What ranks and links take beyond their peers, step by step and unit by unit.
 //
-// A rank is compared with those that do the same: of its pipeline stage where that has enough ranks, else of all stages by what the
-// same kernels take all together. A rank's level is the median of each of its cells; where it was slow only in some steps, those steps have medians of their own.
-// What stands out of the level by itself is a pause. What all ranks' kernels take longer from some step on is nobody's: it is
-// taken off first and kept as the common factor. Source: docs/causes.md. Read-only once built, any thread.
+// A rank is compared with those that do the same: of its pipeline stage where that has enough ranks, else of
+// all stages by what the same kernels take all together. A rank's level is the median of each of its cells;
+// where it was slow only in some steps, those steps have medians of their own. What stands out of the level
+// by itself is a pause. What all ranks' kernels take longer from some step on is nobody's: it is taken off
+// first and kept as the common factor. Source: docs/causes.md. Read-only once built, any thread.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_EXCESS_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_EXCESS_H_
 
@@ -13,11 +14,11 @@
 
 #include "analysis/compare/cell_peers.h"
 #include "analysis/compare/classes.h"
-#include "analysis/replay/graph.h"
 #include "analysis/compare/host_pauses.h"
 #include "analysis/compare/pieces.h"
 #include "analysis/compare/regimes.h"
 #include "analysis/compare/typical.h"
+#include "analysis/replay/graph.h"
 
 namespace lockstep::analysis {
 
@@ -34,21 +35,25 @@ struct ExcessSeries {
 class Excess {
  public:
   // All of them must outlive it. `stage_of`: pipeline stage by rank index, negative where unknown.
-  Excess(const GraphInput& input, const Graph& graph, const Classes& classes, const TypicalValues& typical, std::vector<int32_t> stage_of);
+  Excess(const GraphInput& input, const Graph& graph, const Classes& classes, const TypicalValues& typical,
+         std::vector<int32_t> stage_of);
 
-  const ExcessSeries& OfRank(uint32_t rank_index, WorkKind kind) const { return ranks_[rank_index * kWorkKinds + static_cast<size_t>(kind)]; }
+  const ExcessSeries& OfRank(uint32_t rank_index, WorkKind kind) const {
+    return ranks_[rank_index * kWorkKinds + static_cast<size_t>(kind)];
+  }
   const ExcessSeries& OfOwner(uint32_t owner) const { return owners_[owner]; }
   // By how much all ranks' kernels take longer in each step than in the fast ones; empty: no shift.
   const std::vector<double>& common() const { return common_; }
   // Of the members, where it is one and known; else negative.
   int32_t StageOfOwner(uint32_t owner) const;
 
-  // By rank index: its level beyond the middle one of all ranks that do the same, relative to what those take; slow steps count as
-  // many as they are. One yardstick for all, for comparing ranks with each other. 0 where nobody does the same.
+  // By rank index: its level beyond the middle one of all ranks that do the same, relative to what those
+  // take; slow steps count as many as they are. One yardstick for all, for comparing ranks with each other. 0
+  // where nobody does the same.
   std::vector<double> RelativeLevels(WorkKind kind) const;
 
-  // What the ranks' levels are above those of the ranks outside of the set (of their own peers where a class has nobody
-  // outside), in all steps or in the slow ones of a split regime.
+  // What the ranks' levels are above those of the ranks outside of the set (of their own peers where a class
+  // has nobody outside), in all steps or in the slow ones of a split regime.
   Pieces LevelPieces(std::span<const uint32_t> rank_indices, WorkKind kind) const;
   Pieces PausePieces(uint32_t rank_index) const;
   Pieces CommonPieces() const;

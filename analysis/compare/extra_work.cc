@@ -22,7 +22,8 @@ std::optional<uint32_t> Usual(std::vector<uint32_t>& values) {
   // A value of two thirds covers the middle one.
   const uint32_t middle = values[values.size() / 2];
   const auto [first, last] = std::equal_range(values.begin(), values.end(), middle);
-  return 3 * (last - first) >= 2 * static_cast<ptrdiff_t>(values.size()) ? std::optional(middle) : std::nullopt;
+  return 3 * (last - first) >= 2 * static_cast<ptrdiff_t>(values.size()) ? std::optional(middle)
+                                                                         : std::nullopt;
 }
 
 class Finder {
@@ -31,10 +32,14 @@ class Finder {
   using Found = absl::flat_hash_map<Key, uint32_t>;
 
   Finder(const Graph& graph, std::span<const uint64_t> tokens, size_t steps)
-      : graph_(graph), tokens_(tokens), steps_(steps), ranks_(static_cast<uint32_t>(graph.rank_begin.empty() ? 0 : graph.rank_begin.size() - 1)),
+      : graph_(graph),
+        tokens_(tokens),
+        steps_(steps),
+        ranks_(static_cast<uint32_t>(graph.rank_begin.empty() ? 0 : graph.rank_begin.size() - 1)),
         kernels_(ranks_ * steps, 0) {
     for (const Unit& unit : graph.units) {
-      if (unit.kind == UnitKind::kKernel && unit.step >= 0) ++kernels_[At(unit.rank_index, static_cast<size_t>(unit.step))];
+      if (unit.kind == UnitKind::kKernel && unit.step >= 0)
+        ++kernels_[At(unit.rank_index, static_cast<size_t>(unit.step))];
     }
   }
 
@@ -87,13 +92,14 @@ class Finder {
     std::vector<Counts> counts(steps_);
     for (uint32_t u = graph_.rank_begin[r]; u < graph_.rank_begin[r + 1]; ++u) {
       const Unit& unit = graph_.units[u];
-      if (unit.kind != UnitKind::kTransfer && unit.step >= 0) ++counts[static_cast<size_t>(unit.step)][tokens_[u]];
+      if (unit.kind != UnitKind::kTransfer && unit.step >= 0)
+        ++counts[static_cast<size_t>(unit.step)][tokens_[u]];
     }
     return counts;
   }
 
-  void Compare(uint32_t r, double more, const std::vector<std::vector<Counts>>& others, const std::vector<std::optional<uint32_t>>& usual,
-               Found& found) const {
+  void Compare(uint32_t r, double more, const std::vector<std::vector<Counts>>& others,
+               const std::vector<std::optional<uint32_t>>& usual, Found& found) const {
     const std::vector<Counts> own = CountTokens(r);
     const absl::flat_hash_map<uint64_t, UnitKind> kinds = KindsOf(r);
     std::vector<std::pair<Key, uint32_t>> surplus;
@@ -119,7 +125,8 @@ class Finder {
 
   absl::flat_hash_map<uint64_t, UnitKind> KindsOf(uint32_t r) const {
     absl::flat_hash_map<uint64_t, UnitKind> kinds;
-    for (uint32_t u = graph_.rank_begin[r]; u < graph_.rank_begin[r + 1]; ++u) kinds.try_emplace(tokens_[u], graph_.units[u].kind);
+    for (uint32_t u = graph_.rank_begin[r]; u < graph_.rank_begin[r + 1]; ++u)
+      kinds.try_emplace(tokens_[u], graph_.units[u].kind);
     return kinds;
   }
 

@@ -37,12 +37,16 @@ Job JobOf(uint32_t ranks, const Number& number) {
   return job;
 }
 
-Surplus SurplusOf(const Job& job, const Layout* layout = nullptr) { return Surplus(job.graph, job.tokens, kSteps, layout); }
+Surplus SurplusOf(const Job& job, const Layout* layout = nullptr) {
+  return Surplus(job.graph, job.tokens, kSteps, layout);
+}
 
 uint32_t Ordinary(uint64_t token) { return token == kProduct ? 8 : token == kAdd ? 4 : 0; }
 
 TEST(Surplus, OfTheSameKernelsIsWhatGoesBeyondTheUsualNumber) {
-  const Job job = JobOf(4, [](uint32_t r, size_t, uint64_t token) { return Ordinary(token) + (r == 2 && token == kProduct ? 2 : 0); });
+  const Job job = JobOf(4, [](uint32_t r, size_t, uint64_t token) {
+    return Ordinary(token) + (r == 2 && token == kProduct ? 2 : 0);
+  });
   const Surplus surplus = SurplusOf(job);
   EXPECT_EQ(surplus.UsualOf(2, 3, kProduct), 8u);
   EXPECT_EQ(surplus.UsualOf(2, 3, kAdd), std::nullopt) << "as many as the others";
@@ -51,7 +55,8 @@ TEST(Surplus, OfTheSameKernelsIsWhatGoesBeyondTheUsualNumber) {
 
 TEST(Surplus, IsStepByStep) {
   const Job job = JobOf(4, [](uint32_t r, size_t s, uint64_t token) {
-    return Ordinary(token) + (s == 4 && token == kAdd ? 3 : 0) + (r == 2 && s < 2 && token == kProduct ? 1 : 0);
+    return Ordinary(token) + (s == 4 && token == kAdd ? 3 : 0) +
+           (r == 2 && s < 2 && token == kProduct ? 1 : 0);
   });
   const Surplus surplus = SurplusOf(job);
   EXPECT_EQ(surplus.UsualOf(2, 1, kProduct), 8u);
@@ -75,19 +80,27 @@ TEST(Surplus, IsNotAKernelThatFellIntoTheNextStep) {
 }
 
 TEST(Surplus, IsNotClaimedOfKernelsThatNobodyElseRuns) {
-  const Job job = JobOf(4, [](uint32_t r, size_t, uint64_t token) { return Ordinary(token) + (r == 2 && token == kRare ? 5 : 0); });
+  const Job job = JobOf(4, [](uint32_t r, size_t, uint64_t token) {
+    return Ordinary(token) + (r == 2 && token == kRare ? 5 : 0);
+  });
   EXPECT_TRUE(SurplusOf(job).empty());
 }
 
 TEST(Surplus, NeedsPeersThatAgree) {
-  const Number differs = [](uint32_t r, size_t, uint64_t token) { return Ordinary(token) + (token == kProduct ? r : 0); };
+  const Number differs = [](uint32_t r, size_t, uint64_t token) {
+    return Ordinary(token) + (token == kProduct ? r : 0);
+  };
   EXPECT_TRUE(SurplusOf(JobOf(8, differs)).empty());
-  const Number one = [](uint32_t r, size_t, uint64_t token) { return Ordinary(token) + (r == 1 && token == kProduct ? 2 : 0); };
+  const Number one = [](uint32_t r, size_t, uint64_t token) {
+    return Ordinary(token) + (r == 1 && token == kProduct ? 2 : 0);
+  };
   EXPECT_TRUE(SurplusOf(JobOf(2, one)).empty()) << "of two nobody knows which is the odd one";
 }
 
 TEST(Surplus, IsAmongTheRanksOfAStage) {
-  const Job job = JobOf(8, [](uint32_t r, size_t, uint64_t token) { return Ordinary(token) + (r >= 4 && token == kProduct ? 3 : 0) + (r == 6 && token == kAdd ? 1 : 0); });
+  const Job job = JobOf(8, [](uint32_t r, size_t, uint64_t token) {
+    return Ordinary(token) + (r >= 4 && token == kProduct ? 3 : 0) + (r == 6 && token == kAdd ? 1 : 0);
+  });
   Layout layout;
   layout.stages = 2;
   layout.stage_of = {0, 0, 0, 0, 1, 1, 1, 1};
@@ -98,7 +111,9 @@ TEST(Surplus, IsAmongTheRanksOfAStage) {
 
 // Of many ranks only some are asked.
 TEST(Surplus, IsFoundAmongHundreds) {
-  const Job job = JobOf(300, [](uint32_t r, size_t, uint64_t token) { return Ordinary(token) + (r % 50 == 7 && token == kProduct ? 1 + r / 50 : 0); });
+  const Job job = JobOf(300, [](uint32_t r, size_t, uint64_t token) {
+    return Ordinary(token) + (r % 50 == 7 && token == kProduct ? 1 + r / 50 : 0);
+  });
   const Surplus surplus = SurplusOf(job);
   for (uint32_t r = 7; r < 300; r += 50) EXPECT_EQ(surplus.UsualOf(r, 0, kProduct), 8u) << r;
 }

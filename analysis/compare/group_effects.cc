@@ -11,7 +11,8 @@ namespace {
 constexpr double kLeastEffect = 0.03;
 constexpr double kVarianceShare = 0.7;
 constexpr double kSlowestIn = 0.8;
-// In an episode so many of a stage's ranks take at least this part of what their middle one takes longer, and so many of the steps remain.
+// In an episode so many of a stage's ranks take at least this part of what their middle one takes longer, and
+// so many of the steps remain.
 constexpr double kRanksOfStage = 0.8, kOfMiddle = 0.5;
 constexpr size_t kLeastOfEach = 2;
 
@@ -45,7 +46,8 @@ Means MeansOf(std::span<const double> series, const Regime& regime) {
 }
 
 // By step, beside the median other stage.
-std::vector<double> BesideOthers(std::span<const double> own, const std::vector<std::vector<double>>& levels, uint32_t stage) {
+std::vector<double> BesideOthers(std::span<const double> own, const std::vector<std::vector<double>>& levels,
+                                 uint32_t stage) {
   std::vector<double> out(own.size(), 0), others;
   for (size_t k = 0; k < own.size(); ++k) {
     others.clear();
@@ -72,7 +74,8 @@ std::optional<StageEpisode> FindStageEpisode(std::span<const RankWork> works, ui
     const Means stage = MeansOf(ratio, regime);
     if (stage.usual <= 0) continue;
     StageEpisode e{.stage = s, .regime = regime, .effect = stage.slow / stage.usual - 1};
-    // Of two stages one is slower beside the other also where the other is faster than in the rest of the steps.
+    // Of two stages one is slower beside the other also where the other is faster than in the rest of the
+    // steps.
     const Means alone = MeansOf(levels[s], regime);
     if (alone.slow < (1 + kOfMiddle * e.effect) * alone.usual) continue;
     size_t ranks = 0, agree = 0;
@@ -82,7 +85,8 @@ std::optional<StageEpisode> FindStageEpisode(std::span<const RankWork> works, ui
       const Means own = MeansOf(BesideOthers(w.by_step, levels, s), regime);
       agree += own.slow >= (1 + kOfMiddle * e.effect) * own.usual ? 1 : 0;
     }
-    if (e.effect < kLeastEffect || static_cast<double>(agree) < kRanksOfStage * static_cast<double>(ranks)) continue;
+    if (e.effect < kLeastEffect || static_cast<double>(agree) < kRanksOfStage * static_cast<double>(ranks))
+      continue;
     if (!best || e.effect > best->effect) best = std::move(e);
   }
   return best;
@@ -126,22 +130,28 @@ StageEffect FindStageEffect(std::span<const RankWork> works, uint32_t stages) {
   size_t slowest = 0;
   const std::vector<std::vector<double>> levels = LevelsOf(works, stages);
   for (size_t k = 0; k < steps; ++k) {
-    slowest += std::all_of(levels.begin(), levels.end(), [&](const auto& of_stage) { return of_stage[k] <= levels[out.stage][k]; }) ? 1 : 0;
+    slowest += std::all_of(levels.begin(), levels.end(),
+                           [&](const auto& of_stage) { return of_stage[k] <= levels[out.stage][k]; })
+                   ? 1
+                   : 0;
   }
   out.steps_slowest = steps > 0 ? static_cast<double>(slowest) / static_cast<double>(steps) : 0;
-  out.found = out.effect >= kLeastEffect && out.variance_share >= kVarianceShare && out.steps_slowest >= kSlowestIn;
+  out.found =
+      out.effect >= kLeastEffect && out.variance_share >= kVarianceShare && out.steps_slowest >= kSlowestIn;
   return out;
 }
 
 std::vector<double> KernelTimeByStep(const Graph& graph, const GraphInput& input, uint32_t rank_index) {
   std::vector<double> sums(input.steps.count(), 0);
   for (uint32_t u = graph.rank_begin[rank_index]; u < graph.rank_begin[rank_index + 1]; ++u) {
-    if (graph.units[u].kind == UnitKind::kKernel && graph.units[u].step >= 0) sums[static_cast<size_t>(graph.units[u].step)] += graph.work[u];
+    if (graph.units[u].kind == UnitKind::kKernel && graph.units[u].step >= 0)
+      sums[static_cast<size_t>(graph.units[u].step)] += graph.work[u];
   }
   return sums;
 }
 
-Pieces ScaledKernels(const Graph& graph, std::span<const uint32_t> rank_indices, double share, const Regime& regime) {
+Pieces ScaledKernels(const Graph& graph, std::span<const uint32_t> rank_indices, double share,
+                     const Regime& regime) {
   Pieces pieces;
   for (uint32_t r : rank_indices) {
     for (uint32_t u = graph.rank_begin[r]; u < graph.rank_begin[r + 1]; ++u) {

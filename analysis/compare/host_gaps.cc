@@ -17,8 +17,14 @@ constexpr double kLongStopNs = 2e6;
 
 class Looker {
  public:
-  Looker(const GraphInput& input, const Graph& graph, const Classes& classes, const TypicalValues& typical, uint32_t rank_index)
-      : in_(input), graph_(graph), classes_(classes), typical_(typical), rank_(input.capture.ranks[rank_index]), rank_index_(rank_index) {
+  Looker(const GraphInput& input, const Graph& graph, const Classes& classes, const TypicalValues& typical,
+         uint32_t rank_index)
+      : in_(input),
+        graph_(graph),
+        classes_(classes),
+        typical_(typical),
+        rank_(input.capture.ranks[rank_index]),
+        rank_index_(rank_index) {
     for (uint32_t c : typical.CellsOfRank(rank_index)) {
       const Cell& cell = classes.cells[c];
       if (!HasLead(cell.kind)) continue;
@@ -88,11 +94,14 @@ class Looker {
     }
   }
 
-  double At(HostTime t) const { return static_cast<double>((in_.clock.ToJob(rank_.host, t) - graph_.origin).ns()); }
+  double At(HostTime t) const {
+    return static_cast<double>((in_.clock.ToJob(rank_.host, t) - graph_.origin).ns());
+  }
 
   std::string NameOf(uint32_t unit) const {
     const bool host = IsHostUnit(graph_.units[unit].kind);
-    const std::string_view name = in_.capture.Text(host ? Call(unit).name : rank_.activities[graph_.units[unit].source].name);
+    const std::string_view name =
+        in_.capture.Text(host ? Call(unit).name : rank_.activities[graph_.units[unit].source].name);
     return name.empty() ? (host ? "a host call" : "a kernel") : std::string(name.substr(0, kMostOfName));
   }
 
@@ -108,11 +117,14 @@ class Looker {
     out_.worst_peers_ns = PerStep(typical_.stats()[worst].peer_lead * classes_.cells[worst].count);
     out_.worst_call = NameOf(unit);
     uint32_t first = unit;
-    while (first > 0 && graph_.units[first - 1].rank_index == rank_index_ && graph_.units[first - 1].step == graph_.units[unit].step) --first;
+    while (first > 0 && graph_.units[first - 1].rank_index == rank_index_ &&
+           graph_.units[first - 1].step == graph_.units[unit].step)
+      --first;
     out_.worst_opens = first == unit;
     out_.worst_at_head = unit - first < kHeadCalls;
     out_.recorded = IsHostUnit(graph_.units[unit].kind);
-    out_.worst_copies = out_.recorded ? in_.names->Of(Call(unit).name) == CallRole::kCopies : graph_.units[unit].kind == UnitKind::kCopy;
+    out_.worst_copies = out_.recorded ? in_.names->Of(Call(unit).name) == CallRole::kCopies
+                                      : graph_.units[unit].kind == UnitKind::kCopy;
     if (graph_.units[unit].step >= 0) {
       const RankStep& step = in_.steps.ranks[rank_index_].steps[static_cast<size_t>(graph_.units[unit].step)];
       out_.worst_into_step_ns = graph_.start[unit] - At(step.host.start);
@@ -134,8 +146,9 @@ class Looker {
 
 }  // namespace
 
-HostPicture LookAtHost(const GraphInput& input, const Graph& graph, const Classes& classes, const TypicalValues& typical,
-                       uint32_t rank_index, const Pieces& level, const Pieces& pauses) {
+HostPicture LookAtHost(const GraphInput& input, const Graph& graph, const Classes& classes,
+                       const TypicalValues& typical, uint32_t rank_index, const Pieces& level,
+                       const Pieces& pauses) {
   return Looker(input, graph, classes, typical, rank_index).Run(level, pauses);
 }
 

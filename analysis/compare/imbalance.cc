@@ -27,8 +27,8 @@ struct Deviation {
   double relative;  // to its own rank's median
 };
 
-// Of kernels that follow each other, and of forward kernels with the backward ones of the same microbatch: where a step runs few
-// layers of each microbatch, only the latter have their data in common.
+// Of kernels that follow each other, and of forward kernels with the backward ones of the same microbatch:
+// where a step runs few layers of each microbatch, only the latter have their data in common.
 struct Sums {
   double square = 0, neighbours = 0, pairs = 0;
   uint64_t squares = 0, neighbour_count = 0, pair_count = 0;
@@ -41,8 +41,9 @@ struct Sums {
 };
 
 // One rank's kernels of one kind in time order.
-std::vector<Deviation> DeviationsOf(const GraphInput& in, const Graph& graph, const Classes& classes, const TypicalValues& typical,
-                                    const KernelKinds& kinds, uint32_t rank_index, KernelKind kind) {
+std::vector<Deviation> DeviationsOf(const GraphInput& in, const Graph& graph, const Classes& classes,
+                                    const TypicalValues& typical, const KernelKinds& kinds,
+                                    uint32_t rank_index, KernelKind kind) {
   std::vector<Deviation> out;
   const store::RankData& rank = in.capture.ranks[rank_index];
   for (uint32_t c : typical.CellsOfRank(rank_index)) {
@@ -61,14 +62,16 @@ double Clipped(double v) { return std::clamp(v, -1.5, 3.0); }
 
 class SequenceFinder {
  public:
-  SequenceFinder(const GraphInput& input, const Graph& graph, const Classes& classes, const TypicalValues& typical, const KernelKinds& kinds)
+  SequenceFinder(const GraphInput& input, const Graph& graph, const Classes& classes,
+                 const TypicalValues& typical, const KernelKinds& kinds)
       : in_(input), graph_(graph), classes_(classes), typical_(typical), kinds_(kinds) {}
 
   SequenceImbalance Run() {
     std::array<Sums, kKernelKinds> sums;
     const size_t ranks = in_.capture.ranks.size();
     for (uint32_t r = 0; r < ranks; ++r) {
-      for (const KernelKind kind : {KernelKind::kAttention, KernelKind::kMatrix}) Add(r, kind, sums[static_cast<size_t>(kind)]);
+      for (const KernelKind kind : {KernelKind::kAttention, KernelKind::kMatrix})
+        Add(r, kind, sums[static_cast<size_t>(kind)]);
     }
     const Sums& attention = sums[static_cast<size_t>(KernelKind::kAttention)];
     const Sums& matrix = sums[static_cast<size_t>(KernelKind::kMatrix)];
@@ -80,7 +83,8 @@ class SequenceFinder {
     out.rank_share = RankShare();
     // What every kernel does alike is the rank's speed; sequences touch attention more than matrix products.
     const bool more_than_others = out.spread > 1.3 * out.others_spread;
-    out.found = out.spread >= kLeastSpread && out.shared >= kSharedLeast && more_than_others && out.rank_share <= kRankShareMost && ranks > 1;
+    out.found = out.spread >= kLeastSpread && out.shared >= kSharedLeast && more_than_others &&
+                out.rank_share <= kRankShareMost && ranks > 1;
     if (out.found) MakePieces(out);
     return out;
   }
@@ -95,9 +99,11 @@ class SequenceFinder {
       if (kind == KernelKind::kAttention) {
         auto& steps = by_rank_[r];
         steps.resize(in_.steps.count());
-        steps[static_cast<size_t>(graph_.units[list[i].unit].step)] += own / static_cast<double>(std::max<size_t>(1, list.size() / in_.steps.count()));
+        steps[static_cast<size_t>(graph_.units[list[i].unit].step)] +=
+            own / static_cast<double>(std::max<size_t>(1, list.size() / in_.steps.count()));
       }
-      if (i + 1 == list.size() || graph_.units[list[i].unit].step != graph_.units[list[i + 1].unit].step) continue;
+      if (i + 1 == list.size() || graph_.units[list[i].unit].step != graph_.units[list[i + 1].unit].step)
+        continue;
       sums.neighbours += own * Clipped(list[i + 1].relative);
       ++sums.neighbour_count;
     }
@@ -112,7 +118,8 @@ class SequenceFinder {
       std::map<uint32_t, std::vector<double>> by_name;
       const int32_t step = graph_.units[list[begin].unit].step;
       for (; end < list.size() && graph_.units[list[end].unit].step == step; ++end) {
-        by_name[rank.activities[graph_.units[list[end].unit].source].name.value()].push_back(Clipped(list[end].relative));
+        by_name[rank.activities[graph_.units[list[end].unit].source].name.value()].push_back(
+            Clipped(list[end].relative));
       }
       begin = end;
       if (by_name.size() != 2) continue;
@@ -124,15 +131,19 @@ class SequenceFinder {
     }
   }
 
-  // Deviations are from the rank's own median, so what stays with a rank shows as runs of steps: variance of the means of the
-  // window's halves against that of steps.
+  // Deviations are from the rank's own median, so what stays with a rank shows as runs of steps: variance of
+  // the means of the window's halves against that of steps.
   double RankShare() const {
     double steps_square = 0, halves_square = 0;
     for (const auto& [rank, steps] : by_rank_) {
       const size_t half = steps.size() / 2;
       if (half < 2) return 0;
-      const double first = std::accumulate(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(half), 0.0) / static_cast<double>(half);
-      const double second = std::accumulate(steps.begin() + static_cast<std::ptrdiff_t>(half), steps.end(), 0.0) / static_cast<double>(steps.size() - half);
+      const double first =
+          std::accumulate(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(half), 0.0) /
+          static_cast<double>(half);
+      const double second =
+          std::accumulate(steps.begin() + static_cast<std::ptrdiff_t>(half), steps.end(), 0.0) /
+          static_cast<double>(steps.size() - half);
       halves_square += (first - second) * (first - second) / 4;
       const double mean = (first + second) / 2;
       for (double s : steps) steps_square += (s - mean) * (s - mean) / static_cast<double>(steps.size());
@@ -143,7 +154,8 @@ class SequenceFinder {
   // Attention follows the sequences; the deviation is what a kernel and its neighbours share.
   void MakePieces(SequenceImbalance& out) const {
     for (uint32_t r = 0; r < in_.capture.ranks.size(); ++r) {
-      const std::vector<Deviation> list = DeviationsOf(in_, graph_, classes_, typical_, kinds_, r, KernelKind::kAttention);
+      const std::vector<Deviation> list =
+          DeviationsOf(in_, graph_, classes_, typical_, kinds_, r, KernelKind::kAttention);
       double mean = 0;
       for (const Deviation& d : list) mean += Clipped(d.relative) / static_cast<double>(list.size());
       for (const Deviation& d : list) {
@@ -172,7 +184,8 @@ struct Routed {
 double Correlation(const std::vector<double>& x, const std::vector<double>& y) {
   if (x.size() < 4) return 0;
   const auto n = static_cast<double>(x.size());
-  const double mx = std::accumulate(x.begin(), x.end(), 0.0) / n, my = std::accumulate(y.begin(), y.end(), 0.0) / n;
+  const double mx = std::accumulate(x.begin(), x.end(), 0.0) / n,
+               my = std::accumulate(y.begin(), y.end(), 0.0) / n;
   double xx = 0, yy = 0, xy = 0;
   for (size_t i = 0; i < x.size(); ++i) {
     xx += (x[i] - mx) * (x[i] - mx);
@@ -183,10 +196,12 @@ double Correlation(const std::vector<double>& x, const std::vector<double>& y) {
 }
 
 bool IsExchange(store::CollectiveOp op) {
-  return op == store::CollectiveOp::kAllToAll || op == store::CollectiveOp::kAllToAllV || op == store::CollectiveOp::kSendReceive;
+  return op == store::CollectiveOp::kAllToAll || op == store::CollectiveOp::kAllToAllV ||
+         op == store::CollectiveOp::kSendReceive;
 }
 
-Routed RoutedTo(const GraphInput& in, const Graph& graph, const KernelKinds& kinds, uint32_t rank_index, uint32_t first, uint32_t last) {
+Routed RoutedTo(const GraphInput& in, const Graph& graph, const KernelKinds& kinds, uint32_t rank_index,
+                uint32_t first, uint32_t last) {
   Routed out;
   const store::RankData& rank = in.capture.ranks[rank_index];
   double bytes = -1;
@@ -208,13 +223,15 @@ Routed RoutedTo(const GraphInput& in, const Graph& graph, const KernelKinds& kin
   return out;
 }
 
-// An uneven exchange lasts as long as its busiest member has to receive: what it would be shorter with as many bytes for each. Nobody
-// gets slower.
-void AppendUnevenExchanges(const GraphInput& in, const Graph& graph, std::span<const uint32_t> unit_of_member, const align::Instance& instance, Pieces& pieces) {
+// An uneven exchange lasts as long as its busiest member has to receive: what it would be shorter with as
+// many bytes for each. Nobody gets slower.
+void AppendUnevenExchanges(const GraphInput& in, const Graph& graph, std::span<const uint32_t> unit_of_member,
+                           const align::Instance& instance, Pieces& pieces) {
   double mean = 0, most = 0, longest = 0;
   for (size_t m = 0; m < instance.members.size(); ++m) {
     const align::Member& member = instance.members[m];
-    const auto bytes = static_cast<double>(in.capture.ranks[member.rank_index].collectives[member.collective].bytes);
+    const auto bytes =
+        static_cast<double>(in.capture.ranks[member.rank_index].collectives[member.collective].bytes);
     if (bytes <= 0 || unit_of_member[m] == store::kNone) return;
     mean += bytes / static_cast<double>(instance.members.size());
     if (bytes <= most) continue;
@@ -235,8 +252,11 @@ Pieces UnevenExchanges(const GraphInput& in, const Graph& graph) {
     const Unit& unit = graph.units[u];
     if (unit.kind != UnitKind::kTransfer || unit.step < 0 || unit.instance == store::kNone) continue;
     const align::Instance& instance = in.matches.instances[unit.instance];
-    if ((instance.op != store::CollectiveOp::kAllToAllV && instance.op != store::CollectiveOp::kAllToAll) || !instance.complete) continue;
-    std::vector<uint32_t>& of = units.try_emplace(unit.instance, instance.members.size(), store::kNone).first->second;
+    if ((instance.op != store::CollectiveOp::kAllToAllV && instance.op != store::CollectiveOp::kAllToAll) ||
+        !instance.complete)
+      continue;
+    std::vector<uint32_t>& of =
+        units.try_emplace(unit.instance, instance.members.size(), store::kNone).first->second;
     for (size_t m = 0; m < of.size(); ++m) {
       if (instance.members[m].rank_index == unit.rank_index) of[m] = u;
     }
@@ -247,8 +267,8 @@ Pieces UnevenExchanges(const GraphInput& in, const Graph& graph) {
 
 }  // namespace
 
-SequenceImbalance FindSequenceImbalance(const GraphInput& input, const Graph& graph, const Classes& classes, const TypicalValues& typical,
-                                        const KernelKinds& kinds) {
+SequenceImbalance FindSequenceImbalance(const GraphInput& input, const Graph& graph, const Classes& classes,
+                                        const TypicalValues& typical, const KernelKinds& kinds) {
   return SequenceFinder(input, graph, classes, typical, kinds).Run();
 }
 

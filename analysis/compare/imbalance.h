@@ -13,29 +13,30 @@
 
 namespace lockstep::analysis {
 
-// Kernels that do the same in every step and still take differently long, together with their neighbours in time: what they are
-// given differs.
+// Kernels that do the same in every step and still take differently long, together with their neighbours in
+// time: what they are given differs.
 struct SequenceImbalance {
   bool found = false;
-  double spread = 0;           // relative standard deviation that neighbours share
-  double shared = 0;           // part of the variance that they share
-  double others_spread = 0;    // the same of matrix products
-  double rank_share = 0;       // part of the variance that stays with a rank: 0 when it moves freely
+  double spread = 0;         // relative standard deviation that neighbours share
+  double shared = 0;         // part of the variance that they share
+  double others_spread = 0;  // the same of matrix products
+  double rank_share = 0;     // part of the variance that stays with a rank: 0 when it moves freely
   bool attention_only = false;
-  Pieces pieces;                 // what makes every such kernel take its rank's mean
+  Pieces pieces;  // what makes every such kernel take its rank's mean
 };
-SequenceImbalance FindSequenceImbalance(const GraphInput& input, const Graph& graph, const Classes& classes, const TypicalValues& typical,
-                                        const KernelKinds& kinds);
+SequenceImbalance FindSequenceImbalance(const GraphInput& input, const Graph& graph, const Classes& classes,
+                                        const TypicalValues& typical, const KernelKinds& kinds);
 
 // Grouped matrix products that take as long as the tokens which their rank was sent.
 struct ExpertImbalance {
   bool found = false;
   std::vector<uint32_t> rank_indices;  // that got more than the mean, most first
-  double spread = 0;       // (most - mean) / mean of the ranks' times
-  double busiest = 1;      // ratio to the mean
-  double bytes_correlation = 0;  // of the time with the bytes of the all-to-all before it, over ranks and steps; 0: sizes are equal or unknown
-  Pieces pieces;             // what brings every rank to the mean
-  Pieces exchanges;          // and what their all-to-alls take longer because some receive more
+  double spread = 0;                   // (most - mean) / mean of the ranks' times
+  double busiest = 1;                  // ratio to the mean
+  double bytes_correlation = 0;  // of the time with the bytes of the all-to-all before it, over ranks and
+                                 // steps; 0: sizes are equal or unknown
+  Pieces pieces;                 // what brings every rank to the mean
+  Pieces exchanges;              // and what their all-to-alls take longer because some receive more
 };
 ExpertImbalance FindExpertImbalance(const GraphInput& input, const Graph& graph, const KernelKinds& kinds);
 

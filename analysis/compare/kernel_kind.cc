@@ -8,15 +8,20 @@
 namespace lockstep::analysis {
 namespace {
 
-constexpr std::array<std::string_view, 6> kGroupedWords = {"grouped", "group_gemm", "groupgemm", "moe", "expert", "gmm_"};
-constexpr std::array<std::string_view, 6> kAttentionWords = {"flash", "fmha", "attention", "attn", "sdpa", "_mha"};
-constexpr std::array<std::string_view, 16> kMatrixWords = {"gemm",     "cutlass", "cublas",    "xmma",   "wgrad", "dgrad",  "convolve", "conv2d",
-                                                           "matmul",   "nvjet",   "winograd",  "implicit", "splitk", "cijk_", "_mma_",    "fprop"};
+constexpr std::array<std::string_view, 6> kGroupedWords = {"grouped", "group_gemm", "groupgemm",
+                                                           "moe",     "expert",     "gmm_"};
+constexpr std::array<std::string_view, 6> kAttentionWords = {"flash", "fmha", "attention",
+                                                             "attn",  "sdpa", "_mha"};
+constexpr std::array<std::string_view, 16> kMatrixWords = {
+    "gemm",   "cutlass", "cublas",   "xmma",     "wgrad",  "dgrad", "convolve", "conv2d",
+    "matmul", "nvjet",   "winograd", "implicit", "splitk", "cijk_", "_mma_",    "fprop"};
 constexpr std::array<std::string_view, 37> kMemoryWords = {
-    "elementwise", "vectorized", "reduce",   "norm",      "softmax",    "dropout",    "embedding", "adam",   "sgd",    "multi_tensor",
-    "lamb",        "optimizer",  "copy",     "catarray",  "transpose",  "permute",    "gelu",      "relu",   "silu",   "swiglu",
-    "rope",        "rotary",     "indexing", "index_put", "gather",     "scatter",    "fill",      "cast",   "nll",    "cross_entropy",
-    "triton_poi",  "triton_red", "triton_per", "residual", "bias",      "pooling",    "activation"};
+    "elementwise", "vectorized",    "reduce",       "norm",       "softmax",    "dropout",  "embedding",
+    "adam",        "sgd",           "multi_tensor", "lamb",       "optimizer",  "copy",     "catarray",
+    "transpose",   "permute",       "gelu",         "relu",       "silu",       "swiglu",   "rope",
+    "rotary",      "indexing",      "index_put",    "gather",     "scatter",    "fill",     "cast",
+    "nll",         "cross_entropy", "triton_poi",   "triton_red", "triton_per", "residual", "bias",
+    "pooling",     "activation"};
 
 // A block of a matrix product works this long on its tile, one that streams through memory less.
 constexpr int64_t kWaveNs = 15'000;
@@ -24,7 +29,8 @@ constexpr int64_t kUsualMultiprocessors = 108;
 
 template <size_t N>
 bool HasAny(std::string_view name, const std::array<std::string_view, N>& words) {
-  return std::any_of(words.begin(), words.end(), [&](std::string_view w) { return name.find(w) != std::string_view::npos; });
+  return std::any_of(words.begin(), words.end(),
+                     [&](std::string_view w) { return name.find(w) != std::string_view::npos; });
 }
 
 }  // namespace
@@ -41,16 +47,19 @@ std::optional<KernelKind> KindByName(std::string_view kernel) {
 
 KernelKinds::KernelKinds(const store::Capture& capture) {
   by_name_.reserve(capture.strings.size());
-  for (uint32_t i = 0; i < capture.strings.size(); ++i) by_name_.push_back(KindByName(capture.Text(NameId(i))));
+  for (uint32_t i = 0; i < capture.strings.size(); ++i)
+    by_name_.push_back(KindByName(capture.Text(NameId(i))));
 }
 
 KernelKind KernelKinds::Of(const store::RankData& rank, const store::DeviceActivity& kernel) const {
-  if (kernel.name.value() < by_name_.size() && by_name_[kernel.name.value()]) return *by_name_[kernel.name.value()];
+  if (kernel.name.value() < by_name_.size() && by_name_[kernel.name.value()])
+    return *by_name_[kernel.name.value()];
   int64_t waves = 1;
   if (kernel.detail < rank.kernel_details.size()) {
     const store::KernelDetail& d = rank.kernel_details[kernel.detail];
     const int64_t blocks = std::max<int64_t>(1, int64_t{d.grid[0]} * d.grid[1] * d.grid[2]);
-    const int64_t sms = rank.has_properties && rank.properties.sms > 0 ? rank.properties.sms : kUsualMultiprocessors;
+    const int64_t sms =
+        rank.has_properties && rank.properties.sms > 0 ? rank.properties.sms : kUsualMultiprocessors;
     waves = (blocks + sms - 1) / sms;
   }
   return (kernel.end - kernel.start).ns() / waves >= kWaveNs ? KernelKind::kMatrix : KernelKind::kMemory;

@@ -1,7 +1,9 @@
-// What limits a kernel: the multiplier units, the memory, or the data it is given. Causes show in some kinds and not in others.
+// What limits a kernel: the multiplier units, the memory, or the data it is given. Causes show in some kinds
+// and not in others.
 //
-// By name, as libraries and compilers name their kernels; where the name tells nothing, by how long one wave of its blocks takes:
-// a tile of a matrix product keeps a block busy for tens of microseconds, a block that streams through memory is done in a few.
+// By name, as libraries and compilers name their kernels; where the name tells nothing, by how long one wave
+// of its blocks takes: a tile of a matrix product keeps a block busy for tens of microseconds, a block that
+// streams through memory is done in a few.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_KERNEL_KIND_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_KERNEL_KIND_H_
 

@@ -17,7 +17,8 @@ struct Span {
 };
 
 // When the rank's communication and copies were going on: sorted, disjoint.
-std::vector<Span> BusyBeside(const Graph& graph, std::span<const uint32_t> cells, const Classes& classes, uint32_t rank_index) {
+std::vector<Span> BusyBeside(const Graph& graph, std::span<const uint32_t> cells, const Classes& classes,
+                             uint32_t rank_index) {
   uint32_t first = store::kNone, last = 0;
   for (uint32_t c : cells) {
     for (uint32_t u : classes.UnitsOf(classes.cells[c])) {
@@ -30,7 +31,8 @@ std::vector<Span> BusyBeside(const Graph& graph, std::span<const uint32_t> cells
   while (first > 0 && graph.units[first - 1].rank_index == rank_index) --first;
   for (uint32_t u = first; u < graph.units.size() && graph.units[u].rank_index == rank_index; ++u) {
     const UnitKind kind = graph.units[u].kind;
-    if (kind == UnitKind::kTransfer || kind == UnitKind::kCopy) spans.push_back({graph.start[u], graph.end[u]});
+    if (kind == UnitKind::kTransfer || kind == UnitKind::kCopy)
+      spans.push_back({graph.start[u], graph.end[u]});
   }
   std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.start < b.start; });
   size_t kept = 0;
@@ -46,16 +48,18 @@ std::vector<Span> BusyBeside(const Graph& graph, std::span<const uint32_t> cells
 }
 
 double Covered(const std::vector<Span>& spans, double start, double end) {
-  auto at = std::upper_bound(spans.begin(), spans.end(), start, [](double t, const Span& s) { return t < s.end; });
+  auto at =
+      std::upper_bound(spans.begin(), spans.end(), start, [](double t, const Span& s) { return t < s.end; });
   double sum = 0;
-  for (; at != spans.end() && at->start < end; ++at) sum += std::min(end, at->end) - std::max(start, at->start);
+  for (; at != spans.end() && at->start < end; ++at)
+    sum += std::min(end, at->end) - std::max(start, at->start);
   return sum;
 }
 
 class Comparer {
  public:
-  Comparer(const GraphInput& input, const Graph& graph, const Classes& classes, const TypicalValues& typical, const Excess& excess,
-           const KernelKinds& kinds)
+  Comparer(const GraphInput& input, const Graph& graph, const Classes& classes, const TypicalValues& typical,
+           const Excess& excess, const KernelKinds& kinds)
       : in_(input), graph_(graph), classes_(classes), typical_(typical), excess_(excess), kinds_(kinds) {}
 
   void Add(uint32_t rank_index) {
@@ -64,14 +68,17 @@ class Comparer {
     const Regime& regime = excess_.OfRank(rank_index, WorkKind::kKernels).regime;
     for (uint32_t c : cells) {
       const Cell& cell = classes_.cells[c];
-      if (cell.kind == UnitKind::kKernel && classes_.surplus[cell.klass] != 0) AddExtra(cell, in_.capture.ranks[rank_index]);
-      if (cell.kind != UnitKind::kKernel || !excess_.has_reference(c) || excess_.ReferenceWork(c) <= 0) continue;
+      if (cell.kind == UnitKind::kKernel && classes_.surplus[cell.klass] != 0)
+        AddExtra(cell, in_.capture.ranks[rank_index]);
+      if (cell.kind != UnitKind::kKernel || !excess_.has_reference(c) || excess_.ReferenceWork(c) <= 0)
+        continue;
       const double peers = excess_.ReferenceWork(c);
       works_.clear();
       for (uint32_t u : classes_.UnitsOf(cell)) {
         if (regime.split() && !regime.SlowAt(static_cast<size_t>(graph_.units[u].step))) continue;
         works_.push_back(graph_.work[u]);
-        const double covered = Covered(busy, graph_.start[u], graph_.end[u]) / std::max(1.0, graph_.end[u] - graph_.start[u]);
+        const double covered =
+            Covered(busy, graph_.start[u], graph_.end[u]) / std::max(1.0, graph_.end[u] - graph_.start[u]);
         if (covered < 0.1) AddTime(out_.alone, graph_.work[u], peers, 1);
         if (covered > 0.5) AddTime(out_.beside, graph_.work[u], peers, 1);
       }
@@ -98,7 +105,8 @@ class Comparer {
     }
     if (out_.all.own_ns > 0) out_.slower_share = slower / out_.all.own_ns;
     if (math > 0) out_.slower_math_share = slower_math / math;
-    const auto most = std::max_element(extra_.begin(), extra_.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto most = std::max_element(extra_.begin(), extra_.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
     if (most != extra_.end()) out_.extra.most = NameId(most->first);
     return out_;
   }
@@ -137,8 +145,9 @@ class Comparer {
 
 }  // namespace
 
-KernelRatios CompareKernels(const GraphInput& input, const Graph& graph, const Classes& classes, const TypicalValues& typical,
-                            const Excess& excess, const KernelKinds& kinds, std::span<const uint32_t> rank_indices) {
+KernelRatios CompareKernels(const GraphInput& input, const Graph& graph, const Classes& classes,
+                            const TypicalValues& typical, const Excess& excess, const KernelKinds& kinds,
+                            std::span<const uint32_t> rank_indices) {
   Comparer comparer(input, graph, classes, typical, excess, kinds);
   for (uint32_t r : rank_indices) comparer.Add(r);
   return comparer.Take();

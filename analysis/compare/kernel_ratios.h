@@ -1,4 +1,5 @@
-// How much longer a rank's kernels take than its peers': by what limits them, and beside communication or alone.
+// How much longer a rank's kernels take than its peers': by what limits them, and beside communication or
+// alone.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_KERNEL_RATIOS_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_KERNEL_RATIOS_H_
 
@@ -40,8 +41,9 @@ struct KernelRatios {
 };
 
 // Of several ranks together. In the slow steps only, for ranks that have them.
-KernelRatios CompareKernels(const GraphInput& input, const Graph& graph, const Classes& classes, const TypicalValues& typical,
-                            const Excess& excess, const KernelKinds& kinds, std::span<const uint32_t> rank_indices);
+KernelRatios CompareKernels(const GraphInput& input, const Graph& graph, const Classes& classes,
+                            const TypicalValues& typical, const Excess& excess, const KernelKinds& kinds,
+                            std::span<const uint32_t> rank_indices);
 
 }  // namespace lockstep::analysis
 

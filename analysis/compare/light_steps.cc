@@ -18,9 +18,11 @@ constexpr double kRoundingNs = 2'000;
 std::vector<StepValue> FindLightSteps(std::span<StepValue> values, const Usual& usual) {
   std::vector<StepValue> light;
   const double least = std::max(usual.least_share * std::fabs(usual.ns), kRoundingNs);
-  if (std::none_of(values.begin(), values.end(), [&](const StepValue& v) { return v.ns < usual.ns - least; })) return light;
+  if (std::none_of(values.begin(), values.end(), [&](const StepValue& v) { return v.ns < usual.ns - least; }))
+    return light;
   const auto earlier = [](const StepValue& a, const StepValue& b) { return a.step < b.step; };
-  if (!std::is_sorted(values.begin(), values.end(), earlier)) std::sort(values.begin(), values.end(), earlier);
+  if (!std::is_sorted(values.begin(), values.end(), earlier))
+    std::sort(values.begin(), values.end(), earlier);
   for (auto first = values.begin(); first != values.end();) {
     const auto last = std::upper_bound(first, values.end(), *first, earlier);
     const auto middle = first + (last - first) / 2;

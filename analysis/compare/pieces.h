@@ -9,8 +9,8 @@
 
 namespace lockstep::analysis {
 
-// So much of a unit's lead (its start) or of its work (its end), in nanoseconds of that one unit. Negative: it took less than it
-// typically would.
+// So much of a unit's lead (its start) or of its work (its end), in nanoseconds of that one unit. Negative:
+// it took less than it typically would.
 struct Piece {
   NodeRef node;
   double ns;

@@ -13,8 +13,8 @@ constexpr size_t kLeastForRegime = 5;
 // Two heaps: this many sigmas between their edges, and between their middles.
 constexpr double kGapSigmas = 4.0;
 constexpr double kHeapSigmas = 7.0;
-// The noise within two heaps counts for so much more over the number of steps: noise alone is then cut as rarely as by what neighbours differ
-// by (1 in 100 of 5 steps, 1 in 250 of 10).
+// The noise within two heaps counts for so much more over the number of steps: noise alone is then cut as
+// rarely as by what neighbours differ by (1 in 100 of 5 steps, 1 in 250 of 10).
 constexpr double kFewSteps = 3.0;
 // A run: how sure its mean is another one, beyond the best of n * n / 2 runs of pure noise.
 constexpr double kRunSigmas = 2.0;
@@ -32,7 +32,8 @@ double StepSigma(std::span<const double> series) {
   return 1.4826 * Median(std::move(jumps)) / std::sqrt(2.0);
 }
 
-// Standard deviation around the two levels, larger the more neighbouring steps are alike: drift makes runs of its own.
+// Standard deviation around the two levels, larger the more neighbouring steps are alike: drift makes runs of
+// its own.
 double RestSigma(std::span<const double> series, const Regime& regime) {
   std::vector<double> levels[2];
   for (size_t i = 0; i < series.size(); ++i) levels[regime.slow[i]].push_back(series[i]);
@@ -50,7 +51,8 @@ double RestSigma(std::span<const double> series, const Regime& regime) {
   return std::sqrt(square / n * (1 + alike) / (1 - alike));
 }
 
-// Of the steps around the middles of two heaps. Few steps leave more to chance: they were cut where they lie furthest apart.
+// Of the steps around the middles of two heaps. Few steps leave more to chance: they were cut where they lie
+// furthest apart.
 double HeapSigma(std::span<const double> series, const Regime& regime) {
   const auto n = static_cast<double>(series.size());
   return RestSigma(series, regime) * std::sqrt(n / (n - 2)) * (1 + kFewSteps / (n - 2));
@@ -67,12 +69,17 @@ Regime TwoHeaps(std::span<const double> series, double least, double sigma) {
     cut = k;
   }
   if (cut == 0 || gap < least / 2) return {};
-  const auto middle = [&](size_t from, size_t to) { return Median({sorted.begin() + static_cast<std::ptrdiff_t>(from), sorted.begin() + static_cast<std::ptrdiff_t>(to)}); };
+  const auto middle = [&](size_t from, size_t to) {
+    return Median({sorted.begin() + static_cast<std::ptrdiff_t>(from),
+                   sorted.begin() + static_cast<std::ptrdiff_t>(to)});
+  };
   const double apart = middle(cut, sorted.size()) - middle(0, cut);
   if (apart < least) return {};
   Regime out;
   for (double v : series) out.slow.push_back(v >= sorted[cut] ? 1 : 0);
-  const auto stands_out = [&](double noise) { return gap >= kGapSigmas * noise && apart >= kHeapSigmas * noise; };
+  const auto stands_out = [&](double noise) {
+    return gap >= kGapSigmas * noise && apart >= kHeapSigmas * noise;
+  };
   if (stands_out(sigma)) return out;
   // Where levels change at every other step, that is what neighbouring steps differ by.
   const bool several_each = std::min(cut, sorted.size() - cut) >= 2;
@@ -94,7 +101,8 @@ Regime BestRun(std::span<const double> series, double least, double sigma, doubl
       const double mean_in = (sums[to] - sums[from]) / static_cast<double>(in);
       const double mean_out = (sums[n] - sums[to] + sums[from]) / static_cast<double>(out);
       const double difference = std::fabs(mean_in - mean_out);
-      const double z = difference * std::sqrt(static_cast<double>(in) * static_cast<double>(out) / static_cast<double>(n));
+      const double z =
+          difference * std::sqrt(static_cast<double>(in) * static_cast<double>(out) / static_cast<double>(n));
       if (difference < least || z <= best) continue;
       best = z;
       best_from = from;
@@ -104,7 +112,8 @@ Regime BestRun(std::span<const double> series, double least, double sigma, doubl
   }
   if (best < sigmas * sigma || best == 0) return {};
   Regime regime;
-  for (size_t i = 0; i < n; ++i) regime.slow.push_back((i >= best_from && i < best_to) == best_is_slow ? 1 : 0);
+  for (size_t i = 0; i < n; ++i)
+    regime.slow.push_back((i >= best_from && i < best_to) == best_is_slow ? 1 : 0);
   if (best < sigmas * RestSigma(series, regime)) return {};
   return regime;
 }

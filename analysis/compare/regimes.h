@@ -17,9 +17,9 @@ struct Regime {
   bool SlowAt(size_t step) const { return step < slow.size() && slow[step] != 0; }
 };
 
-// Cuts a series (one value per step, larger is slower) in two levels, where their distance is at least `least` and far beyond
-// what neighbouring steps differ by: either two heaps with a gap between them, wherever their steps lie, or one run of steps.
-// Needs 5 steps.
+// Cuts a series (one value per step, larger is slower) in two levels, where their distance is at least
+// `least` and far beyond what neighbouring steps differ by: either two heaps with a gap between them,
+// wherever their steps lie, or one run of steps. Needs 5 steps.
 Regime FindRegime(std::span<const double> series, double least);
 
 // Only as one run up to either end of the series or between: what has a begin.

@@ -49,21 +49,24 @@ TEST(Regimes, LevelsThatChangeAtEveryOtherStepAreFoundInFewSteps) {
     for (size_t k : slow) series[k] += 0.1;
     const Regime regime = FindRegime(series, 0.03);
     ASSERT_TRUE(regime.split()) << slow[0];
-    for (size_t k = 0; k < 9; ++k) EXPECT_EQ(regime.SlowAt(k), std::find(slow.begin(), slow.end(), k) != slow.end()) << k;
+    for (size_t k = 0; k < 9; ++k)
+      EXPECT_EQ(regime.SlowAt(k), std::find(slow.begin(), slow.end(), k) != slow.end()) << k;
   }
 }
 
 TEST(Regimes, OfFewStepsNoiseIsHardlyEverCut) {
   for (const size_t steps : {5u, 8u, 12u}) {
     int found = 0;
-    for (uint64_t seed = 0; seed < 2000; ++seed) found += FindRegime(Noise(steps, 0.03, seed + 5000), 0.015).split() ? 1 : 0;
+    for (uint64_t seed = 0; seed < 2000; ++seed)
+      found += FindRegime(Noise(steps, 0.03, seed + 5000), 0.015).split() ? 1 : 0;
     EXPECT_LE(found, 60) << steps;
   }
 }
 
 TEST(Regimes, NoiseHasNone) {
   int found = 0;
-  for (uint64_t seed = 0; seed < 300; ++seed) found += FindRegime(Noise(20, 0.03, seed + 100), 0.015).split() ? 1 : 0;
+  for (uint64_t seed = 0; seed < 300; ++seed)
+    found += FindRegime(Noise(20, 0.03, seed + 100), 0.015).split() ? 1 : 0;
   EXPECT_LE(found, 9);
 }
 

@@ -21,7 +21,11 @@ constexpr double kStageLeadNoise = 0.05;
 }  // namespace
 
 TypicalValues::TypicalValues(const Graph& graph, const Classes& classes, bool steady)
-    : graph_(graph), classes_(classes), stats_(classes.cells.size()), spread_(classes.count), first_cell_(classes.count + 1) {
+    : graph_(graph),
+      classes_(classes),
+      stats_(classes.cells.size()),
+      spread_(classes.count),
+      first_cell_(classes.count + 1) {
   size_t next = 0;
   for (uint32_t k = 0; k < classes.count; ++k) {
     first_cell_[k] = static_cast<uint32_t>(next);
@@ -47,7 +51,8 @@ TypicalValues::TypicalValues(const Graph& graph, const Classes& classes, bool st
 double TypicalValues::StageMean(const StageFamily& family, double CellStats::*value) const {
   std::vector<std::pair<uint32_t, double>> sums;  // by rank
   for (uint32_t k = family.first; k < family.first + family.length; ++k) {
-    for (uint32_t c = first_cell_[k]; c < first_cell_[k + 1]; ++c) sums.emplace_back(classes_.cells[c].owner, stats_[c].*value);
+    for (uint32_t c = first_cell_[k]; c < first_cell_[k + 1]; ++c)
+      sums.emplace_back(classes_.cells[c].owner, stats_[c].*value);
   }
   std::sort(sums.begin(), sums.end());
   std::vector<double> by_rank;
@@ -58,9 +63,9 @@ double TypicalValues::StageMean(const StageFamily& family, double CellStats::*va
   return MedianInPlace(std::span(by_rank));
 }
 
-// Inside a stage its ranks are typical of each other; a stage is compared with the others by what the same kernels take there all
-// together, and how long its hosts think before the same calls. A fix makes nobody slower, so only a slower stage has another
-// yardstick than its own.
+// Inside a stage its ranks are typical of each other; a stage is compared with the others by what the same
+// kernels take there all together, and how long its hosts think before the same calls. A fix makes nobody
+// slower, so only a slower stage has another yardstick than its own.
 void TypicalValues::CompareStages() {
   const std::vector<StageFamily>& families = classes_.stage_families;
   for (size_t first = 0; first < families.size();) {
@@ -77,7 +82,8 @@ void TypicalValues::CompareFamily(std::span<const StageFamily> family) {
   if (first_cell(family[0]) == end_cell(family[0])) return;
   const bool host = HasLead(classes_.cells[first_cell(family[0])].kind);
   std::vector<double> means;
-  for (const StageFamily& f : family) means.push_back(StageMean(f, host ? &CellStats::own_lead : &CellStats::own_work));
+  for (const StageFamily& f : family)
+    means.push_back(StageMean(f, host ? &CellStats::own_lead : &CellStats::own_work));
   std::vector<double> sorted = means;
   std::sort(sorted.begin(), sorted.end());
   for (size_t i = 0; i < family.size(); ++i) {
@@ -99,7 +105,8 @@ void TypicalValues::CompareFamily(std::span<const StageFamily> family) {
   }
 }
 
-// With few steps a rank's offset at the begin of the window is real lateness and has no other steps to be compared with.
+// With few steps a rank's offset at the begin of the window is real lateness and has no other steps to be
+// compared with.
 void TypicalValues::FindHeads(uint32_t ranks) {
   std::vector<uint32_t> earliest(ranks, store::kNone);
   for (uint32_t u = 0; u < graph_.units.size(); ++u) {
@@ -121,9 +128,11 @@ void TypicalValues::FindHeads(uint32_t ranks) {
 }
 
 void TypicalValues::MeasureClass(size_t first_cell, size_t last_cell) {
-  const bool host = HasLead(classes_.cells[first_cell].kind), works = HasWork(classes_.cells[first_cell].kind);
+  const bool host = HasLead(classes_.cells[first_cell].kind),
+             works = HasWork(classes_.cells[first_cell].kind);
   std::vector<double> scratch, work_medians, lead_medians, work_residuals, lead_residuals;
-  const auto median = [&](const Cell& cell, const std::vector<double>& values, std::vector<double>& residuals) {
+  const auto median = [&](const Cell& cell, const std::vector<double>& values,
+                          std::vector<double>& residuals) {
     scratch.clear();
     for (uint32_t u : classes_.UnitsOf(cell)) {
       if (!(host && graph_.units[u].is_head)) scratch.push_back(values[u]);
@@ -162,10 +171,14 @@ void TypicalValues::MeasureClass(size_t first_cell, size_t last_cell) {
 
 bool TypicalValues::Selected(UnitKind kind, uint32_t aspects) {
   switch (kind) {
-    case UnitKind::kKernel: return (aspects & kKernels) != 0;
-    case UnitKind::kCopy: return (aspects & kCopies) != 0;
-    case UnitKind::kTransfer: return false;
-    default: return (aspects & kHost) != 0;
+    case UnitKind::kKernel:
+      return (aspects & kKernels) != 0;
+    case UnitKind::kCopy:
+      return (aspects & kCopies) != 0;
+    case UnitKind::kTransfer:
+      return false;
+    default:
+      return (aspects & kHost) != 0;
   }
 }
 
@@ -174,18 +187,23 @@ double TypicalValues::Cut(double value, double typical, double sigma, double flo
   return value - typical > allowed ? typical : value;
 }
 
-double TypicalValues::Toward(double observed, double typical, double strength) { return observed + strength * (typical - observed); }
+double TypicalValues::Toward(double observed, double typical, double strength) {
+  return observed + strength * (typical - observed);
+}
 
 bool TypicalValues::OpensStep(uint32_t unit) const {
   const Unit& u = graph_.units[unit];
-  return (IsHostUnit(u.kind) || !graph_.HasHost(u.rank_index)) && (unit == 0 || graph_.units[unit - 1].rank_index != u.rank_index || graph_.units[unit - 1].step != u.step);
+  return (IsHostUnit(u.kind) || !graph_.HasHost(u.rank_index)) &&
+         (unit == 0 || graph_.units[unit - 1].rank_index != u.rank_index ||
+          graph_.units[unit - 1].step != u.step);
 }
 
 double TypicalValues::LevelLead(uint32_t unit, double change) const {
   return graph_.lead[unit] + (OpensStep(unit) ? std::min(change, 0.0) : change);
 }
 
-// A part of what it took, or, where the typical is more, so much more: scaling up by much would turn any outlier into seconds.
+// A part of what it took, or, where the typical is more, so much more: scaling up by much would turn any
+// outlier into seconds.
 double TypicalValues::Scaled(double work, double own, double typical) {
   if (own > 0 && typical == 0) return std::max(0.0, work - own);
   return own > 0 && typical > 0 && typical < own ? work * (typical / own) : work + (typical - own);
@@ -196,15 +214,19 @@ void TypicalValues::ScaleCell(size_t cell, const CellStats& s, double strength, 
   const bool host = HasLead(classes_.cells[cell].kind), works = HasWork(classes_.cells[cell].kind);
   for (uint32_t u : classes_.UnitsOf(classes_.cells[cell])) {
     const double work = Scaled(graph_.work[u], s.own_work, s.peer_work);
-    if (works) timing.work[u] = Toward(graph_.work[u], Cut(work, s.peer_work, spread.work_sigma, kWorkFloorNs), strength);
+    if (works)
+      timing.work[u] =
+          Toward(graph_.work[u], Cut(work, s.peer_work, spread.work_sigma, kWorkFloorNs), strength);
     if (!host || graph_.units[u].is_head) continue;
     const double lead = LevelLead(u, s.peer_lead - s.own_lead);
-    timing.lead[u] = Toward(graph_.lead[u], Cut(lead, s.peer_lead, spread.lead_sigma, kLeadFloorNs), strength);
+    timing.lead[u] =
+        Toward(graph_.lead[u], Cut(lead, s.peer_lead, spread.lead_sigma, kLeadFloorNs), strength);
   }
 }
 
 // The cell with the medians of those of its class that are not in `fixed`, which are sorted, as its peers.
-CellStats TypicalValues::BesideOthers(size_t cell, std::span<const uint32_t> fixed, std::vector<double>& scratch) const {
+CellStats TypicalValues::BesideOthers(size_t cell, std::span<const uint32_t> fixed,
+                                      std::vector<double>& scratch) const {
   CellStats stats = stats_[cell];
   const uint32_t klass = classes_.cells[cell].klass;
   if (classes_.surplus[klass] != 0) return stats;
@@ -243,7 +265,8 @@ void TypicalValues::MakeTypical(const Fix& fix, Timing& timing) const {
   std::vector<double> scratch;
   for (size_t first = 0; first < cells.size();) {
     size_t last = first;
-    while (last < cells.size() && classes_.cells[cells[last]].klass == classes_.cells[cells[first]].klass) ++last;
+    while (last < cells.size() && classes_.cells[cells[last]].klass == classes_.cells[cells[first]].klass)
+      ++last;
     const std::span<const uint32_t> together = std::span(cells).subspan(first, last - first);
     const uint32_t klass = classes_.cells[cells[first]].klass;
     const bool alone = together.size() == 1 || together.size() == first_cell_[klass + 1] - first_cell_[klass];
@@ -268,7 +291,8 @@ void TypicalValues::MakeTypical(const Fix& fix, Timing& timing) const {
 void TypicalValues::MakeUnitsTypical(std::span<const uint8_t> chosen, double strength, Timing& timing) const {
   for (size_t c = 0; c < stats_.size(); ++c) {
     const std::span<const uint32_t> units = classes_.UnitsOf(classes_.cells[c]);
-    if (std::any_of(units.begin(), units.end(), [&](uint32_t u) { return chosen[u] != 0; })) ScaleCell(c, stats_[c], strength, timing);
+    if (std::any_of(units.begin(), units.end(), [&](uint32_t u) { return chosen[u] != 0; }))
+      ScaleCell(c, stats_[c], strength, timing);
   }
 }
 
@@ -278,7 +302,8 @@ Timing TypicalValues::Ideal() const {
     const bool host = HasLead(classes_.cells[c].kind), works = HasWork(classes_.cells[c].kind);
     for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
       if (works) timing.work[u] = stats_[c].all_work;
-      if (host && !graph_.units[u].is_head) timing.lead[u] = OpensStep(u) ? std::min(stats_[c].own_lead, stats_[c].all_lead) : stats_[c].all_lead;
+      if (host && !graph_.units[u].is_head)
+        timing.lead[u] = OpensStep(u) ? std::min(stats_[c].own_lead, stats_[c].all_lead) : stats_[c].all_lead;
     }
   }
   std::vector<StepValue> scratch;
@@ -290,7 +315,8 @@ Timing TypicalValues::Ideal() const {
 }
 
 // In a light step of its class a unit takes less than its median by as much as the class does.
-void TypicalValues::LightenClass(size_t first_cell, size_t last_cell, Timing& timing, std::vector<StepValue>& scratch) const {
+void TypicalValues::LightenClass(size_t first_cell, size_t last_cell, Timing& timing,
+                                 std::vector<StepValue>& scratch) const {
   if (first_cell == last_cell) return;
   const UnitKind kind = classes_.cells[first_cell].kind;
   const ClassSpread& spread = spread_[classes_.cells[first_cell].klass];
@@ -304,7 +330,8 @@ void TypicalValues::LightenClass(size_t first_cell, size_t last_cell, Timing& ti
       }
     }
   };
-  const auto lighten = [&](const std::vector<double>& observed, std::vector<double>& ideal, double CellStats::*own, double sigma, double share) {
+  const auto lighten = [&](const std::vector<double>& observed, std::vector<double>& ideal,
+                           double CellStats::*own, double sigma, double share) {
     std::vector<double> levels;
     for (size_t c = first_cell; c < last_cell; ++c) levels.push_back(stats_[c].*own);
     const double usual = MedianInPlace(std::span(levels));
@@ -312,7 +339,8 @@ void TypicalValues::LightenClass(size_t first_cell, size_t last_cell, Timing& ti
     for_each([&](uint32_t u, int32_t step, bool speaks) {
       if (speaks) scratch.push_back({step, observed[u]});
     });
-    const std::vector<StepValue> light = FindLightSteps(std::span(scratch), {.ns = usual, .sigma = sigma, .least_share = share});
+    const std::vector<StepValue> light =
+        FindLightSteps(std::span(scratch), {.ns = usual, .sigma = sigma, .least_share = share});
     if (light.empty()) return;
     const auto earlier = [](const StepValue& v, int32_t step) { return v.step < step; };
     for_each([&](uint32_t u, int32_t step, bool) {
@@ -321,7 +349,8 @@ void TypicalValues::LightenClass(size_t first_cell, size_t last_cell, Timing& ti
     });
   };
   if (HasWork(kind)) lighten(graph_.work, timing.work, &CellStats::own_work, spread.work_sigma, kStageNoise);
-  if (HasLead(kind)) lighten(graph_.lead, timing.lead, &CellStats::own_lead, spread.lead_sigma, kStageLeadNoise);
+  if (HasLead(kind))
+    lighten(graph_.lead, timing.lead, &CellStats::own_lead, spread.lead_sigma, kStageLeadNoise);
 }
 
 void TypicalValues::Level(Timing& timing) const {
@@ -330,8 +359,12 @@ void TypicalValues::Level(Timing& timing) const {
     const bool host = HasLead(classes_.cells[c].kind), works = HasWork(classes_.cells[c].kind);
     const ClassSpread& spread = spread_[classes_.cells[c].klass];
     for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
-      if (works) timing.work[u] = Cut(Scaled(graph_.work[u], s.own_work, s.all_work), s.all_work, spread.work_sigma, kWorkFloorNs);
-      if (host && !graph_.units[u].is_head) timing.lead[u] = Cut(LevelLead(u, s.all_lead - s.own_lead), s.all_lead, spread.lead_sigma, kLeadFloorNs);
+      if (works)
+        timing.work[u] =
+            Cut(Scaled(graph_.work[u], s.own_work, s.all_work), s.all_work, spread.work_sigma, kWorkFloorNs);
+      if (host && !graph_.units[u].is_head)
+        timing.lead[u] =
+            Cut(LevelLead(u, s.all_lead - s.own_lead), s.all_lead, spread.lead_sigma, kLeadFloorNs);
     }
   }
   LevelHeads(timing);

@@ -1,9 +1,10 @@
 // What a unit would take if its rank (or its link) were like its peers.
 //
-// Peers' medians per class give the typical value; a rank is made typical by scaling each of its units by (peers' median /
-// own median) of its class, so its ordinary noise stays as it is, and by cutting what then still stands out (a pause) to the
-// typical value. Healthy ranks hardly change. Only what a rank idles before a step is never made longer: what it came early
-// for, the next step or a timer, is not in the capture. Source: docs/analysis.md, "Typical".
+// Peers' medians per class give the typical value; a rank is made typical by scaling each of its units by
+// (peers' median / own median) of its class, so its ordinary noise stays as it is, and by cutting what then
+// still stands out (a pause) to the typical value. Healthy ranks hardly change. Only what a rank idles before
+// a step is never made longer: what it came early for, the next step or a timer, is not in the capture.
+// Source: docs/analysis.md, "Typical".
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_TYPICAL_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_TYPICAL_H_
 
@@ -12,9 +13,9 @@
 #include <vector>
 
 #include "analysis/compare/classes.h"
-#include "analysis/replay/graph.h"
 #include "analysis/compare/light_steps.h"
 #include "analysis/compare/pieces.h"
+#include "analysis/replay/graph.h"
 #include "analysis/replay/replay.h"
 
 namespace lockstep::analysis {
@@ -40,11 +41,12 @@ struct CellStats {
 
 class TypicalValues {
  public:
-  // All three must outlive it. `steady`: enough steps were seen that a rank's offset at the window's begin means nothing.
+  // All three must outlive it. `steady`: enough steps were seen that a rank's offset at the window's begin
+  // means nothing.
   TypicalValues(const Graph& graph, const Classes& classes, bool steady);
 
-  // Changes `timing` of all units that `fix` names. Their yardstick are the peers outside of the fix; where a class has none
-  // there, each one's own peers.
+  // Changes `timing` of all units that `fix` names. Their yardstick are the peers outside of the fix; where a
+  // class has none there, each one's own peers.
   void MakeTypical(const Fix& fix, Timing& timing) const;
   // The classes that hold a chosen unit (flags by unit), each rank or owner of them beside its own peers.
   void MakeUnitsTypical(std::span<const uint8_t> chosen, double strength, Timing& timing) const;
@@ -58,7 +60,8 @@ class TypicalValues {
       }
     }
   }
-  // Every unit takes its class's median, or less in steps that hold less of it for everybody (light_steps.h): no straggler and no noise.
+  // Every unit takes its class's median, or less in steps that hold less of it for everybody (light_steps.h):
+  // no straggler and no noise.
   Timing Ideal() const;
   // Every rank and transfer owner is scaled to its class's median and keeps its noise, pauses included.
   void Level(Timing& timing) const;
@@ -66,10 +69,13 @@ class TypicalValues {
   // Is it the rank's first host call of a step? What lies before it is no work.
   bool OpensStep(uint32_t unit) const;
   // The unit that carries the rank's lateness from before the window, or kNone.
-  uint32_t HeadOf(uint32_t rank_index) const { return rank_index < heads_.size() ? heads_[rank_index].unit : store::kNone; }
+  uint32_t HeadOf(uint32_t rank_index) const {
+    return rank_index < heads_.size() ? heads_[rank_index].unit : store::kNone;
+  }
   // None for a rank without units.
   std::span<const uint32_t> CellsOfRank(uint32_t rank_index) const {
-    return rank_index < rank_cells_.size() ? std::span<const uint32_t>(rank_cells_[rank_index]) : std::span<const uint32_t>();
+    return rank_index < rank_cells_.size() ? std::span<const uint32_t>(rank_cells_[rank_index])
+                                           : std::span<const uint32_t>();
   }
   const std::vector<CellStats>& stats() const { return stats_; }  // as Classes::cells
   const Classes& classes() const { return classes_; }
@@ -80,7 +86,8 @@ class TypicalValues {
   };
   void FindHeads(uint32_t ranks);
   void LevelHeads(Timing& timing) const;
-  void LightenClass(size_t first_cell, size_t last_cell, Timing& timing, std::vector<StepValue>& scratch) const;
+  void LightenClass(size_t first_cell, size_t last_cell, Timing& timing,
+                    std::vector<StepValue>& scratch) const;
   void MeasureClass(size_t first_cell, size_t last_cell);
   void CompareStages();
   void CompareFamily(std::span<const StageFamily> family);
@@ -98,8 +105,8 @@ class TypicalValues {
   const Graph& graph_;
   const Classes& classes_;
   std::vector<CellStats> stats_;
-  std::vector<ClassSpread> spread_;               // by class
-  std::vector<uint32_t> first_cell_;              // of each class, and one past the last
+  std::vector<ClassSpread> spread_;                 // by class
+  std::vector<uint32_t> first_cell_;                // of each class, and one past the last
   std::vector<std::vector<uint32_t>> rank_cells_;   // by rank index
   std::vector<std::vector<uint32_t>> owner_cells_;  // by transfer owner
   // The rank's first host call in the window, where it is compared at all.

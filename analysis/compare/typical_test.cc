@@ -3,8 +3,8 @@
 
 #include <numeric>
 
-#include "analysis/gains/gains.h"
 #include "analysis/compare/light_steps.h"
+#include "analysis/gains/gains.h"
 #include "analysis/replay/prepared.h"
 #include "gtest/gtest.h"
 #include "tests/support/small_job.h"
@@ -49,7 +49,8 @@ TEST(Ideal, AHostThatThinksLessInSomeStepsOnAllRanksDoesSoInTheIdealOnes) {
   EXPECT_LT(slowdown.step_ns, 1.05 * slowdown.ideal_step_ns);
 }
 
-// What some ranks do faster, or everybody slower, in less than half of the steps leaves the typical value where it is.
+// What some ranks do faster, or everybody slower, in less than half of the steps leaves the typical value
+// where it is.
 TEST(Ideal, WhatFewRanksDoFasterOrEverybodyNowAndThenSlowerIsNoLessWork) {
   tests::SmallJob job;
   const Slowdown alike = SlowdownOf(job);
@@ -64,7 +65,9 @@ TEST(Ideal, WhatFewRanksDoFasterOrEverybodyNowAndThenSlowerIsNoLessWork) {
 
 std::vector<int32_t> LightOf(std::vector<StepValue> values, double sigma) {
   std::vector<int32_t> steps;
-  for (const StepValue& v : FindLightSteps(std::span(values), {.ns = 100'000, .sigma = sigma, .least_share = 0.01})) steps.push_back(v.step);
+  for (const StepValue& v :
+       FindLightSteps(std::span(values), {.ns = 100'000, .sigma = sigma, .least_share = 0.01}))
+    steps.push_back(v.step);
   return steps;
 }
 

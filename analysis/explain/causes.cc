@@ -13,7 +13,8 @@ constexpr double kExplains = 0.6;
 constexpr double kMostClasses = 0.8;
 // Beside communication so many times as much longer as alone: then it is what runs beside.
 constexpr double kBesideTimes = 3.0;
-// Memory-bound kernels so many times as much longer as those bound by arithmetic: then it is the memory. A slow clock does the reverse.
+// Memory-bound kernels so many times as much longer as those bound by arithmetic: then it is the memory. A
+// slow clock does the reverse.
 constexpr double kMemoryTimes = 1.5;
 constexpr double kLeastRatio = 0.003;
 // A checkpoint is written at one place of the step, which may be recorded as before or behind its end.
@@ -47,7 +48,8 @@ std::string LengthText(double ns) {
 }
 
 KernelRatios CauseRules::Kernels(std::span<const uint32_t> rank_indices) const {
-  return CompareKernels(in_, gains_.graph(), gains_.classes(), gains_.typical(), excess_, kinds_, rank_indices);
+  return CompareKernels(in_, gains_.graph(), gains_.classes(), gains_.typical(), excess_, kinds_,
+                        rank_indices);
 }
 
 CauseFinding CauseRules::OfKernels(std::span<const uint32_t> rank_indices, double z) const {
@@ -58,23 +60,28 @@ CauseFinding CauseRules::OfKernels(std::span<const uint32_t> rank_indices, doubl
   arithmetic.peers_ns += k.Of(KernelKind::kAttention).peers_ns + k.Of(KernelKind::kGrouped).peers_ns;
   const TimeRatio& memory = k.Of(KernelKind::kMemory);
   if (k.extra.ns > kExplains * (k.extra.ns + std::max(0.0, k.all.excess_ns()))) {
-    // Why it has more to do is not in the capture: a microbatch more, another shape of its data, a check that only it makes.
+    // Why it has more to do is not in the capture: a microbatch more, another shape of its data, a check that
+    // only it makes.
     const double steps = static_cast<double>(in_.steps.count()) * static_cast<double>(rank_indices.size());
-    out.evidence.push_back(absl::StrFormat("runs %.3g kernels more per step than its peers, %s of them, most of it in %s; the others take %s", k.extra.count / steps,
-                                           LengthText(k.extra.ns / steps), ShortName(in_.capture.Text(k.extra.most)), PercentText(k.all.ratio() - 1)));
+    out.evidence.push_back(absl::StrFormat(
+        "runs %.3g kernels more per step than its peers, %s of them, most of it in %s; the others take %s",
+        k.extra.count / steps, LengthText(k.extra.ns / steps), ShortName(in_.capture.Text(k.extra.most)),
+        PercentText(k.all.ratio() - 1)));
     out.rule_share = k.extra.ns / (k.extra.ns + std::max(0.0, k.all.excess_ns()));
     return out;
   }
   const double alone = k.alone.ratio() - 1, beside = k.beside.ratio() - 1;
   const double math = arithmetic.ratio() - 1, mem = memory.ratio() - 1;
-  out.evidence.push_back(absl::StrFormat("kernels %s (z %.0f): matrix products %s, memory-bound %s", PercentText(k.all.ratio() - 1), z,
-                                         PercentText(k.Of(KernelKind::kMatrix).ratio() - 1), PercentText(mem)));
+  out.evidence.push_back(absl::StrFormat(
+      "kernels %s (z %.0f): matrix products %s, memory-bound %s", PercentText(k.all.ratio() - 1), z,
+      PercentText(k.Of(KernelKind::kMatrix).ratio() - 1), PercentText(mem)));
   const double both = std::max(0.0, k.alone.excess_ns()) + std::max(0.0, k.beside.excess_ns());
   if (k.alone.peers_ns > 0 && k.beside.peers_ns > 0 && beside > kBesideTimes * std::max(alone, kLeastRatio) &&
       k.beside.excess_ns() > kExplains * both) {
     out.cause = Cause::kContention;
     out.rule_share = both > 0 ? k.beside.excess_ns() / both : 0;
-    out.evidence.push_back(absl::StrFormat("only beside communication and copies: %s there, %s alone", PercentText(beside), PercentText(alone)));
+    out.evidence.push_back(absl::StrFormat("only beside communication and copies: %s there, %s alone",
+                                           PercentText(beside), PercentText(alone)));
     return out;
   }
   if (memory.peers_ns > 0 && mem > kMemoryTimes * std::max(math, kLeastRatio) && mem > 0) {
@@ -86,13 +93,15 @@ CauseFinding CauseRules::OfKernels(std::span<const uint32_t> rank_indices, doubl
     out.cause = Cause::kGpuClock;
     out.rule_share = std::max(k.slower_share, k.slower_math_share);
     if (k.alone.peers_ns > 0 && k.beside.peers_ns > 0) {
-      out.evidence.push_back(absl::StrFormat("alone %s as beside communication %s; %.0f%% of their time is in slower kernels", PercentText(alone),
-                                             PercentText(beside), 100 * out.rule_share));
+      out.evidence.push_back(
+          absl::StrFormat("alone %s as beside communication %s; %.0f%% of their time is in slower kernels",
+                          PercentText(alone), PercentText(beside), 100 * out.rule_share));
     }
     return out;
   }
   out.rule_share = k.slower_share;
-  out.evidence.push_back(absl::StrFormat("only %.0f%% of their time is in slower kernels: neither clock nor memory", 100 * k.slower_share));
+  out.evidence.push_back(absl::StrFormat(
+      "only %.0f%% of their time is in slower kernels: neither clock nor memory", 100 * k.slower_share));
   return out;
 }
 
@@ -107,12 +116,15 @@ CauseFinding CauseRules::OfCopies(uint32_t rank_index) const {
   }
   out.cause = Cause::kCopy;
   out.rule_share = 1;
-  if (peers > 0) out.evidence.push_back(absl::StrFormat("its copies take %.1fx as long as its peers' copies of the same size", own / peers));
+  if (peers > 0)
+    out.evidence.push_back(
+        absl::StrFormat("its copies take %.1fx as long as its peers' copies of the same size", own / peers));
   return out;
 }
 
 CauseFinding CauseRules::OfHost(uint32_t rank_index, const Pieces& level, const Pieces& pauses) const {
-  const HostPicture host = LookAtHost(in_, gains_.graph(), gains_.classes(), gains_.typical(), rank_index, level, pauses);
+  const HostPicture host =
+      LookAtHost(in_, gains_.graph(), gains_.classes(), gains_.typical(), rank_index, level, pauses);
   CauseFinding out;
   if (host.total_ns <= 0) return out;
   const size_t steps = in_.steps.count();
@@ -120,17 +132,21 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index, const Pieces& level, const 
   if (host.in_calls_ns >= kExplains * host.total_ns) {
     out.cause = Cause::kHostAllocator;
     out.rule_share = host.in_calls_ns / host.total_ns;
-    out.evidence.push_back(absl::StrFormat("its host spends %s per step in %s while its peers launch", LengthText(host.in_calls_ns), host.call));
+    out.evidence.push_back(absl::StrFormat("its host spends %s per step in %s while its peers launch",
+                                           LengthText(host.in_calls_ns), host.call));
     return out;
   }
-  if (const uint32_t period = PeriodOf(host.long_stops.steps, steps); pausing && period > 0 && host.long_stops.places.size() <= kCheckpointPlaces) {
+  if (const uint32_t period = PeriodOf(host.long_stops.steps, steps);
+      pausing && period > 0 && host.long_stops.places.size() <= kCheckpointPlaces) {
     out.cause = Cause::kCheckpoint;
     out.rule_share = host.pauses_ns / host.total_ns;
-    out.evidence.push_back(absl::StrFormat("its host stops every %d steps, up to %s", period, LengthText(host.widest_pause_ns)));
+    out.evidence.push_back(
+        absl::StrFormat("its host stops every %d steps, up to %s", period, LengthText(host.widest_pause_ns)));
     return out;
   }
   const bool one_place = host.worst_ns >= kExplains * host.total_ns;
-  if (one_place && !pausing && host.worst_opens && in_.steps.marked() && host.worst_into_step_ns < (1 - kExplains) * host.worst_ns) {
+  if (one_place && !pausing && host.worst_opens && in_.steps.marked() &&
+      host.worst_into_step_ns < (1 - kExplains) * host.worst_ns) {
     out.rule_share = host.worst_ns / host.total_ns;
     out.late = StepLateness(in_.capture, in_.clock, in_.steps)[rank_index];
     return out;
@@ -138,11 +154,13 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index, const Pieces& level, const 
   const bool often = host.long_stops.steps.size() != 1 || !pausing;
   const char* silent = host.recorded ? "its host is silent" : "its device idles";
   // Without calls the step's first work stands for the copy.
-  if (one_place && often && host.worst_at_head && (host.worst_copies || (!host.recorded && host.worst_opens))) {
+  if (one_place && often && host.worst_at_head &&
+      (host.worst_copies || (!host.recorded && host.worst_opens))) {
     out.cause = Cause::kDataLoader;
     out.rule_share = host.worst_ns / host.total_ns;
-    out.evidence.push_back(absl::StrFormat("%s for %s per step before %s at the head of the step; its peers for %s", silent,
-                                           LengthText(host.worst_ns + host.worst_peers_ns), host.worst_call, LengthText(host.worst_peers_ns)));
+    out.evidence.push_back(absl::StrFormat(
+        "%s for %s per step before %s at the head of the step; its peers for %s", silent,
+        LengthText(host.worst_ns + host.worst_peers_ns), host.worst_call, LengthText(host.worst_peers_ns)));
     return out;
   }
   if (pausing) {
@@ -150,23 +168,25 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index, const Pieces& level, const 
     out.rule_share = host.pauses_ns / host.total_ns;
     // Beside long stops the short ones are not worth counting.
     const HostPicture::Stops& stops = host.long_stops.steps.empty() ? host.pauses : host.long_stops;
-    out.evidence.push_back(absl::StrFormat("its host stops for up to %s in %d of %d steps, at %d place%s, in no call that is recorded",
-                                           LengthText(host.widest_pause_ns), stops.steps.size(), steps, stops.places.size(),
-                                           stops.places.size() == 1 ? "" : "s"));
+    out.evidence.push_back(absl::StrFormat(
+        "its host stops for up to %s in %d of %d steps, at %d place%s, in no call that is recorded",
+        LengthText(host.widest_pause_ns), stops.steps.size(), steps, stops.places.size(),
+        stops.places.size() == 1 ? "" : "s"));
     return out;
   }
   if (one_place) {
     out.cause = Cause::kHostPause;
     out.rule_share = host.worst_ns / host.total_ns;
     out.evidence.push_back(absl::StrFormat("%s for %s per step before %s; its peers for %s", silent,
-                                           LengthText(host.worst_ns + host.worst_peers_ns), host.worst_call, LengthText(host.worst_peers_ns)));
+                                           LengthText(host.worst_ns + host.worst_peers_ns), host.worst_call,
+                                           LengthText(host.worst_peers_ns)));
     return out;
   }
   out.cause = Cause::kHostLaunch;
   out.rule_share = 1 - host.worst_ns / host.total_ns;
   out.evidence.push_back(absl::StrFormat("its %s %s per step longer than its peers', spread over %d places",
-                                         host.recorded ? "host takes" : "device idles", LengthText(host.total_ns),
-                                         host.places));
+                                         host.recorded ? "host takes" : "device idles",
+                                         LengthText(host.total_ns), host.places));
   return out;
 }
 
@@ -183,8 +203,9 @@ CauseFinding CauseRules::OfCost(uint32_t rank_index, const RankCost& cost) const
     const uint32_t ranks[] = {rank_index};
     return OfKernels(ranks, 0);
   }
-  out.evidence.push_back(absl::StrFormat("no single kind of work explains it: kernels %s, host %s, copies %s per step", LengthText(cost.kernels),
-                                         LengthText(cost.host), LengthText(cost.copies)));
+  out.evidence.push_back(
+      absl::StrFormat("no single kind of work explains it: kernels %s, host %s, copies %s per step",
+                      LengthText(cost.kernels), LengthText(cost.host), LengthText(cost.copies)));
   return out;
 }
 

@@ -1,4 +1,5 @@
-// Why a rank or a host is slow: rules in a fixed order, each with the numbers it rests on. Source: docs/causes.md.
+// Why a rank or a host is slow: rules in a fixed order, each with the numbers it rests on. Source:
+// docs/causes.md.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_CAUSES_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_CAUSES_H_
 
@@ -7,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "analysis/explain/cause_names.h"
 #include "analysis/compare/excess.h"
-#include "analysis/gains/gains.h"
 #include "analysis/compare/host_gaps.h"
 #include "analysis/compare/kernel_ratios.h"
+#include "analysis/explain/cause_names.h"
+#include "analysis/gains/gains.h"
 
 namespace lockstep::analysis {
 

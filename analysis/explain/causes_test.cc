@@ -34,7 +34,8 @@ std::string Told(const Diagnosis& d) {
   for (const Finding& f : d.findings) {
     out += std::string(CulpritKindName(f.kind)) + " [";
     for (uint32_t r : f.rank_indices) out += std::to_string(r) + " ";
-    out += "] " + std::string(CauseName(f.cause)) + " verdict " + std::to_string(static_cast<int>(f.verdict)) + " lost " + LengthText(f.lost_ns) + " gain " +
+    out += "] " + std::string(CauseName(f.cause)) + " verdict " +
+           std::to_string(static_cast<int>(f.verdict)) + " lost " + LengthText(f.lost_ns) + " gain " +
            LengthText(f.gain_ns) + "\n";
     for (const std::string& e : f.evidence) out += "    " + e + "\n";
   }
@@ -71,7 +72,9 @@ TEST(Causes, ASlowClockSlowsMatrixProductsMostWhetherAloneOrNot) {
 // One replica has a microbatch more than the others.
 SmallJob WithMoreToDo(std::function<bool(int rank)> busy) {
   SmallJob job;
-  job.more = [busy = std::move(busy)](const KernelAt& k) { return busy(k.rank) && k.microbatch == 1 && k.kernel != JobKernel::kOptimizer ? 1 : 0; };
+  job.more = [busy = std::move(busy)](const KernelAt& k) {
+    return busy(k.rank) && k.microbatch == 1 && k.kernel != JobKernel::kOptimizer ? 1 : 0;
+  };
   return job;
 }
 
@@ -138,36 +141,47 @@ TEST(Causes, AHostThatIsAWholeStageIsComparedWithTheOtherStages) {
     job.data_parallel = 2, job.pipeline = 2;
     job.ranks_per_host = 4;
     job.gap_us = [slow](const CallAt& c) { return c.host == slow && !c.end ? 250.0 : 0.0; };
-    const std::vector<uint32_t> ranks = slow == 0 ? std::vector<uint32_t>{0, 1, 2, 3} : std::vector<uint32_t>{4, 5, 6, 7};
+    const std::vector<uint32_t> ranks =
+        slow == 0 ? std::vector<uint32_t>{0, 1, 2, 3} : std::vector<uint32_t>{4, 5, 6, 7};
     ExpectFirst(DiagnoseJob(job), CulpritKind::kHost, ranks, Cause::kCpuContention);
   }
 }
 
 TEST(Causes, PausesAtChangingPlacesOfOneRankAreItsOwn) {
   SmallJob job;
-  job.gap_us = [](const CallAt& c) { return c.rank == 6 && c.step % 4 == 1 && c.place == 3 + (c.step * 5) % 17 ? 20'000.0 : 0.0; };
+  job.gap_us = [](const CallAt& c) {
+    return c.rank == 6 && c.step % 4 == 1 && c.place == 3 + (c.step * 5) % 17 ? 20'000.0 : 0.0;
+  };
   ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {6}, Cause::kHostPause);
 }
 
 TEST(Causes, ShortPausesAreCountedInTheEvidence) {
   SmallJob job;
-  job.gap_us = [](const CallAt& c) { return c.rank == 6 && c.step % 4 == 1 && c.place >= 3 + c.step % 5 && c.place < 8 + c.step % 5 ? 1'500.0 : 0.0; };
+  job.gap_us = [](const CallAt& c) {
+    return c.rank == 6 && c.step % 4 == 1 && c.place >= 3 + c.step % 5 && c.place < 8 + c.step % 5 ? 1'500.0
+                                                                                                   : 0.0;
+  };
   const Diagnosis d = DiagnoseJob(job);
   ExpectFirst(d, CulpritKind::kRank, {6}, Cause::kHostPause);
   ASSERT_FALSE(d.findings.empty());
-  EXPECT_THAT(d.findings[0].evidence[0], HasSubstr("its host stops for up to 1.50 ms in 5 of 19 steps, at 9 places"));
+  EXPECT_THAT(d.findings[0].evidence[0],
+              HasSubstr("its host stops for up to 1.50 ms in 5 of 19 steps, at 9 places"));
 }
 
 TEST(Causes, PausesThatWanderOverTheRanksAreNobodys) {
   SmallJob job;
-  job.gap_us = [](const CallAt& c) { return (c.rank * 3 + c.step) % 8 == 0 && c.place == 3 + (c.rank * 7 + c.step * 5) % 20 ? 20'000.0 : 0.0; };
+  job.gap_us = [](const CallAt& c) {
+    return (c.rank * 3 + c.step) % 8 == 0 && c.place == 3 + (c.rank * 7 + c.step * 5) % 20 ? 20'000.0 : 0.0;
+  };
   const Diagnosis d = DiagnoseJob(job);
   ExpectFirst(d, CulpritKind::kJob, {0, 1, 2, 3, 4, 5, 6, 7}, Cause::kHostPause);
 }
 
 TEST(Causes, TimeInCallsThatAllocateIsTheAllocators) {
   SmallJob job;
-  const auto here = [](const CallAt& c) { return c.rank == 7 && c.step % 3 == 1 && c.place == 4 + (c.step * 5) % 17; };
+  const auto here = [](const CallAt& c) {
+    return c.rank == 7 && c.step % 3 == 1 && c.place == 4 + (c.step * 5) % 17;
+  };
   job.gap_us = [here](const CallAt& c) { return here(c) ? 20'000.0 : 0.0; };
   job.gap_call = [here](const CallAt& c) { return here(c) ? std::string("cudaFree") : std::string(); };
   const Diagnosis d = DiagnoseJob(job);
@@ -178,7 +192,9 @@ TEST(Causes, TimeInCallsThatAllocateIsTheAllocators) {
 TEST(Causes, StopsInARhythmAreCheckpointsOfAllOrOfRankZero) {
   for (const bool alone : {false, true}) {
     SmallJob job;
-    job.gap_us = [alone](const CallAt& c) { return c.end && c.step % 5 == 4 && (!alone || c.rank == 0) ? 30'000.0 : 0.0; };
+    job.gap_us = [alone](const CallAt& c) {
+      return c.end && c.step % 5 == 4 && (!alone || c.rank == 0) ? 30'000.0 : 0.0;
+    };
     const Diagnosis d = DiagnoseJob(job);
     if (alone) {
       ExpectFirst(d, CulpritKind::kRank, {0}, Cause::kCheckpoint);
@@ -194,7 +210,9 @@ TEST(Causes, SlowCopiesAreNamedAsSuch) {
   ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {2}, Cause::kCopy);
 }
 
-bool Has(const std::vector<int>& members, int rank) { return std::find(members.begin(), members.end(), rank) != members.end(); }
+bool Has(const std::vector<int>& members, int rank) {
+  return std::find(members.begin(), members.end(), rank) != members.end();
+}
 
 TEST(Causes, ARankAllOfWhoseTransfersAreSlowHasABadLink) {
   SmallJob job;
@@ -209,7 +227,8 @@ TEST(Causes, AHostAllOfWhoseWaysOutAreSlowHasABadCard) {
   job.pipeline = 3;
   job.ranks_per_host = 4;
   job.transfer = [](const TransferAt& t) {
-    const bool touches = std::any_of(t.members.begin(), t.members.end(), [](int m) { return m >= 8 && m < 12; });
+    const bool touches =
+        std::any_of(t.members.begin(), t.members.end(), [](int m) { return m >= 8 && m < 12; });
     return touches && t.between_hosts && t.members.size() < 24 ? 3.0 : 1.0;
   };
   ExpectFirst(DiagnoseJob(job), CulpritKind::kHost, {8, 9, 10, 11}, Cause::kSlowLink);
@@ -226,7 +245,9 @@ TEST(Causes, NowTheseNowThoseTransfersAreCongestion) {
   job.data_parallel = 4;
   job.tensor_parallel = 4;
   job.ranks_per_host = 4;
-  job.transfer = [](const TransferAt& t) { return t.between_hosts && t.members.size() == 4 && (t.members[0] * 7 + t.step * 3) % 5 < 2 ? 4.0 : 1.0; };
+  job.transfer = [](const TransferAt& t) {
+    return t.between_hosts && t.members.size() == 4 && (t.members[0] * 7 + t.step * 3) % 5 < 2 ? 4.0 : 1.0;
+  };
   const Diagnosis d = DiagnoseJob(job);
   ASSERT_FALSE(d.findings.empty());
   EXPECT_EQ(CauseName(d.findings[0].cause), "congestion") << Told(d);
@@ -264,7 +285,9 @@ TEST(Causes, OfTwoStagesTheOneThatTakesLongerNowAndThenIsNamed) {
     for (const uint64_t seed : {1, 2, 3, 4, 5}) {
       SmallJob job;
       job.data_parallel = 8, job.tensor_parallel = 1, job.pipeline = 2, job.steps = 12, job.seed = seed;
-      job.kernel = [slow](const KernelAt& k) { return k.stage == slow && (k.step == 3 || k.step == 4 || k.step == 8 || k.step == 10) ? 1.2 : 1.0; };
+      job.kernel = [slow](const KernelAt& k) {
+        return k.stage == slow && (k.step == 3 || k.step == 4 || k.step == 8 || k.step == 10) ? 1.2 : 1.0;
+      };
       std::vector<uint32_t> ranks(8);
       std::iota(ranks.begin(), ranks.end(), slow == 0 ? 0u : 8u);
       ExpectFirst(DiagnoseJob(job), CulpritKind::kStage, ranks, Cause::kStageImbalance);
@@ -279,7 +302,8 @@ TEST(Causes, OneSlowRankOfAStageIsNoImbalanceOfStages) {
 }
 
 double Sequence(uint64_t seed, int replica, int step, int microbatch) {
-  std::mt19937_64 random(seed + static_cast<uint64_t>(((step * 64) + replica) * 64 + microbatch) * 0x9E3779B97F4A7C15ull);
+  std::mt19937_64 random(seed + static_cast<uint64_t>(((step * 64) + replica) * 64 + microbatch) *
+                                    0x9E3779B97F4A7C15ull);
   random.discard(3);
   return std::max(0.3, 1 + 0.25 * std::normal_distribution<double>(0, 1)(random));
 }
@@ -287,7 +311,9 @@ double Sequence(uint64_t seed, int replica, int step, int microbatch) {
 TEST(Causes, AttentionThatVariesFromMicrobatchToMicrobatchIsTheSequences) {
   SmallJob job;
   job.microbatches = 4;
-  job.kernel = [](const KernelAt& k) { return k.kernel == JobKernel::kAttention ? Sequence(5, k.replica, k.step, k.microbatch) : 1.0; };
+  job.kernel = [](const KernelAt& k) {
+    return k.kernel == JobKernel::kAttention ? Sequence(5, k.replica, k.step, k.microbatch) : 1.0;
+  };
   const Diagnosis d = DiagnoseJob(job);
   ExpectFirst(d, CulpritKind::kData, {}, Cause::kSequenceImbalance);
   EXPECT_GT(d.findings[0].gain_ns, 0.01 * d.step_ns) << Told(d);
@@ -304,7 +330,9 @@ TEST(Causes, ExpertsWithMoreTokensAreImbalanceOfExpertsAndASlowGpuIsNot) {
   job.experts = true;
   job.tensor_parallel = 1;
   job.data_parallel = 8;
-  job.kernel = [](const KernelAt& k) { return k.kernel == JobKernel::kExperts ? (k.rank == 3 ? 1.5 : 0.93) : 1.0; };
+  job.kernel = [](const KernelAt& k) {
+    return k.kernel == JobKernel::kExperts ? (k.rank == 3 ? 1.5 : 0.93) : 1.0;
+  };
   ExpectFirst(DiagnoseJob(job), CulpritKind::kData, {3}, Cause::kExpertImbalance);
   job.kernel = [](const KernelAt& k) { return k.rank == 3 ? 1.15 : 1.0; };
   ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {3}, Cause::kGpuClock);
@@ -319,7 +347,9 @@ TEST(Causes, EvenExpertsGainTheirUnevenExchangesToo) {
   even.tokens = [](int) { return 1.0; };
   SmallJob job = even;
   job.tokens = [](int rank) { return rank == 3 ? 1.7 : 0.9; };
-  job.kernel = [](const KernelAt& k) { return k.kernel == JobKernel::kExperts ? (k.rank == 3 ? 1.7 : 0.9) : 1.0; };
+  job.kernel = [](const KernelAt& k) {
+    return k.kernel == JobKernel::kExperts ? (k.rank == 3 ? 1.7 : 0.9) : 1.0;
+  };
   const Diagnosis d = DiagnoseJob(job);
   ExpectFirst(d, CulpritKind::kData, {3}, Cause::kExpertImbalance);
   const double truth = d.step_ns - DiagnoseJob(even).step_ns;
@@ -348,7 +378,9 @@ TEST(Causes, AnEpisodeIsNamedWithItsFirstAndLastStep) {
 TEST(Causes, ARankThatIsSlowNowAndThenIsNamed) {
   SmallJob job;
   job.steps = 30;
-  job.kernel = [](const KernelAt& k) { return k.rank == 4 && (k.step == 4 || k.step == 13 || k.step == 14 || k.step == 25) ? 1.4 : 1.0; };
+  job.kernel = [](const KernelAt& k) {
+    return k.rank == 4 && (k.step == 4 || k.step == 13 || k.step == 14 || k.step == 25) ? 1.4 : 1.0;
+  };
   ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {4}, Cause::kGpuClock);
 }
 
@@ -426,7 +458,10 @@ TEST(Causes, HealthyJobsStayHealthyWhateverTheirNoise) {
             factors[{who, step}] = 1 + value;
           }
         }
-        if (drifts) job.drift = [&](int rank, int step) { return factors[{rank, step}] * factors[{8 + rank / 4, step}]; };
+        if (drifts)
+          job.drift = [&](int rank, int step) {
+            return factors[{rank, step}] * factors[{8 + rank / 4, step}];
+          };
         const Diagnosis d = DiagnoseJob(job);
         ++jobs;
         if (d.findings.empty()) continue;
@@ -448,9 +483,24 @@ TEST(Causes, WithTwoStepsNothingIsDecided) {
 }
 
 TEST(Causes, EveryCauseOfTheContractHasItsName) {
-  const std::vector<std::string> names = {"unknown", "gpu_clock", "gpu_memory", "contention", "host_launch", "data_loader", "host_pause", "host_allocator",
-                                          "cpu_contention", "slow_link", "congestion", "stage_imbalance", "sequence_imbalance", "expert_imbalance", "copy",
-                                          "checkpoint", "common", "victim"};
+  const std::vector<std::string> names = {"unknown",
+                                          "gpu_clock",
+                                          "gpu_memory",
+                                          "contention",
+                                          "host_launch",
+                                          "data_loader",
+                                          "host_pause",
+                                          "host_allocator",
+                                          "cpu_contention",
+                                          "slow_link",
+                                          "congestion",
+                                          "stage_imbalance",
+                                          "sequence_imbalance",
+                                          "expert_imbalance",
+                                          "copy",
+                                          "checkpoint",
+                                          "common",
+                                          "victim"};
   for (size_t i = 0; i < names.size(); ++i) EXPECT_EQ(CauseName(static_cast<Cause>(i)), names[i]);
 }
 

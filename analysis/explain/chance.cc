@@ -14,7 +14,8 @@ namespace {
 
 constexpr int kDraws = 200;
 constexpr uint64_t kSeed = 0x5EEDF1;
-// More values than this per draw: fewer draws, so that a large job's floor costs no more than a few milliseconds.
+// More values than this per draw: fewer draws, so that a large job's floor costs no more than a few
+// milliseconds.
 constexpr size_t kValuesPerFloor = 4'000'000;
 constexpr int kLeastDraws = 50;
 constexpr double kQuantile = 0.99;
@@ -27,9 +28,11 @@ struct Quantile {
   size_t ranks;
   double sigmas;
 };
-// Of (largest - median) / sigma without the slowest quarter, for normal peers, 99 %: drawn 1,500 to 30,000 times. With fewer than
-// 6 peers the spread is not known well enough for that; there the error from step to step bounds it.
-constexpr Quantile kLargest[] = {{5, 6.5}, {6, 6.5}, {7, 5.8}, {8, 7.5}, {10, 5.9}, {12, 6.3}, {16, 6.1}, {24, 5.7}, {32, 5.6}, {64, 5.5}};
+// Of (largest - median) / sigma without the slowest quarter, for normal peers, 99 %: drawn 1,500 to 30,000
+// times. With fewer than 6 peers the spread is not known well enough for that; there the error from step to
+// step bounds it.
+constexpr Quantile kLargest[] = {{5, 6.5},  {6, 6.5},  {7, 5.8},  {8, 7.5},  {10, 5.9},
+                                 {12, 6.3}, {16, 6.1}, {24, 5.7}, {32, 5.6}, {64, 5.5}};
 
 double LargestSigmas(size_t ranks) {
   double sigmas = kLargest[0].sigmas;
@@ -39,7 +42,10 @@ double LargestSigmas(size_t ranks) {
   return sigmas;
 }
 
-size_t BlocksOf(size_t steps) { return std::clamp<size_t>((steps + kStepsPerBlock - 1) / kStepsPerBlock, std::min<size_t>(steps, 4), kMostBlocks); }
+size_t BlocksOf(size_t steps) {
+  return std::clamp<size_t>((steps + kStepsPerBlock - 1) / kStepsPerBlock, std::min<size_t>(steps, 4),
+                            kMostBlocks);
+}
 
 // Block means of one rank.
 std::vector<double> BlockMeans(const std::vector<double>& steps, size_t blocks) {
@@ -65,8 +71,8 @@ std::vector<double> Mirrored(std::vector<double> values) {
 
 namespace {
 
-// Of few the half that lies closest together are taken to be alike; of equally close halves the faster one, since nothing runs faster
-// than it can.
+// Of few the half that lies closest together are taken to be alike; of equally close halves the faster one,
+// since nothing runs faster than it can.
 struct Half {
   double middle;
   double width;
@@ -77,7 +83,9 @@ Half ClosestHalf(const std::vector<double>& sorted, double tolerance) {
   for (size_t i = 0; i + count <= sorted.size(); ++i) {
     const double width = sorted[i + count - 1] - sorted[i];
     if (width + tolerance >= best.width) continue;
-    best = {std::accumulate(sorted.begin() + static_cast<std::ptrdiff_t>(i), sorted.begin() + static_cast<std::ptrdiff_t>(i + count), 0.0) / static_cast<double>(count),
+    best = {std::accumulate(sorted.begin() + static_cast<std::ptrdiff_t>(i),
+                            sorted.begin() + static_cast<std::ptrdiff_t>(i + count), 0.0) /
+                static_cast<double>(count),
             width};
   }
   return best;
@@ -98,7 +106,8 @@ Chance ChanceAmong(std::span<const double> per_rank, double least_sigma) {
   } else if (n > 0) {
     out.middle = n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
     sorted.resize(n - std::max<size_t>(1, n / 4));
-    const double mean = std::accumulate(sorted.begin(), sorted.end(), 0.0) / static_cast<double>(sorted.size());
+    const double mean =
+        std::accumulate(sorted.begin(), sorted.end(), 0.0) / static_cast<double>(sorted.size());
     double squares = 0;
     for (double v : sorted) squares += (v - mean) * (v - mean);
     out.sigma = std::max(least_sigma, std::sqrt(squares / static_cast<double>(sorted.size() - 1)));
@@ -141,7 +150,8 @@ double StepError(const std::vector<std::vector<double>>& by_rank_and_step) {
     const double mean = std::accumulate(means.begin(), means.end(), 0.0) / static_cast<double>(means.size());
     double squares = 0;
     for (double m : means) squares += (m - mean) * (m - mean);
-    errors.push_back(std::sqrt(squares / static_cast<double>(means.size() - 1) / static_cast<double>(means.size())));
+    errors.push_back(
+        std::sqrt(squares / static_cast<double>(means.size() - 1) / static_cast<double>(means.size())));
   }
   return Median(std::move(errors));
 }

@@ -10,7 +10,8 @@ namespace lockstep::analysis {
 namespace {
 
 // Ranks that are alike but for what each keeps over the steps, and what it has from step to step.
-std::vector<std::vector<double>> Ranks(size_t ranks, size_t steps, double lasting, double per_step, uint64_t seed) {
+std::vector<std::vector<double>> Ranks(size_t ranks, size_t steps, double lasting, double per_step,
+                                       uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal(0, 1);
   std::vector<std::vector<double>> rows(ranks, std::vector<double>(steps));
@@ -23,7 +24,8 @@ std::vector<std::vector<double>> Ranks(size_t ranks, size_t steps, double lastin
 
 std::vector<double> Means(const std::vector<std::vector<double>>& rows) {
   std::vector<double> out;
-  for (const auto& row : rows) out.push_back(std::accumulate(row.begin(), row.end(), 0.0) / static_cast<double>(row.size()));
+  for (const auto& row : rows)
+    out.push_back(std::accumulate(row.begin(), row.end(), 0.0) / static_cast<double>(row.size()));
   return out;
 }
 

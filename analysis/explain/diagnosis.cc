@@ -8,8 +8,8 @@
 #include "analysis/explain/causes.h"
 #include "analysis/explain/chance.h"
 #include "analysis/explain/explain.h"
-#include "analysis/gains/gains.h"
 #include "analysis/explain/verdicts.h"
+#include "analysis/gains/gains.h"
 #include "base/median.h"
 
 namespace lockstep::analysis {
@@ -39,14 +39,16 @@ class Diagnostician {
     }
     TraceWaiting();
     Balance();
-    if (gains_.steps() >= kLeastSteps) out_.not_the_cause = NotTheCause(in_, gains_, seen_, out_.findings, Floor());
+    if (gains_.steps() >= kLeastSteps)
+      out_.not_the_cause = NotTheCause(in_, gains_, seen_, out_.findings, Floor());
     return std::move(out_);
   }
 
  private:
   // Where a graph's kernels are missing a rank that works seems to idle.
   bool AllGraphsSeen() const {
-    return std::all_of(in_.capture.ranks.begin(), in_.capture.ranks.end(), [](const store::RankData& r) { return r.unseen_graph_launches == 0; });
+    return std::all_of(in_.capture.ranks.begin(), in_.capture.ranks.end(),
+                       [](const store::RankData& r) { return r.unseen_graph_launches == 0; });
   }
   double Matched() const { return in_.matches.MatchedFraction().value_or(1); }
 
@@ -55,7 +57,8 @@ class Diagnostician {
     std::vector<uint32_t> named;
     for (const Finding& f : out_.findings) {
       // What everybody does is nobody's delay.
-      if (f.kind != CulpritKind::kJob && f.kind != CulpritKind::kData) named.insert(named.end(), f.rank_indices.begin(), f.rank_indices.end());
+      if (f.kind != CulpritKind::kJob && f.kind != CulpritKind::kData)
+        named.insert(named.end(), f.rank_indices.begin(), f.rank_indices.end());
     }
     out_.waiting = SummarizeWaiting(in_, gains_, out_.layout, named);
   }
@@ -70,7 +73,8 @@ class Diagnostician {
     out_.ideal_step_ns = gains_.ideal_step_ns();
     out_.noise_ns = gains_.levelled_step_ns() - out_.ideal_step_ns;
     const Interval95 step = BootstrapMean(out_.step_durations);
-    if (out_.ideal_step_ns > 0) out_.ratio_interval = {step.low / out_.ideal_step_ns, step.high / out_.ideal_step_ns};
+    if (out_.ideal_step_ns > 0)
+      out_.ratio_interval = {step.low / out_.ideal_step_ns, step.high / out_.ideal_step_ns};
     out_.rank_step_lost = gains_.rank_step_costs();
     out_.rank_gain_bounds = gains_.rank_gain_bounds();
     for (const auto& gains : gains_.rank_gains()) {
@@ -83,12 +87,15 @@ class Diagnostician {
     std::vector<double> compute(in_.capture.ranks.size(), 0);
     for (uint32_t u = 0; u < gains_.graph().units.size(); ++u) {
       const Unit& unit = gains_.graph().units[u];
-      if (unit.step >= 0 && unit.kind == UnitKind::kKernel) compute[unit.rank_index] += gains_.ideal().work[u];
+      if (unit.step >= 0 && unit.kind == UnitKind::kKernel)
+        compute[unit.rank_index] += gains_.ideal().work[u];
     }
-    out_.ideal_compute_ns = *std::max_element(compute.begin(), compute.end()) / static_cast<double>(gains_.steps());
+    out_.ideal_compute_ns =
+        *std::max_element(compute.begin(), compute.end()) / static_cast<double>(gains_.steps());
   }
 
-  // What the split charges to the costliest rank when ranks are alike: their labels permuted within blocks of steps.
+  // What the split charges to the costliest rank when ranks are alike: their labels permuted within blocks of
+  // steps.
   void SetNoiseFloor() {
     if (gains_.steps() < kLeastSteps) return;
     out_.noise_floor_ns = std::max(kLeastShare * out_.step_ns, PermutedTop(gains_.rank_step_costs()));
@@ -101,7 +108,10 @@ class Diagnostician {
   void ListExplanations() {
     seen_ = Explain(in_, gains_, gains_.layout());
     for (Explanation& e : seen_.list) {
-      Finding f{.kind = e.kind, .rank_indices = std::move(e.rank_indices), .told_apart = e.told_apart, .cause = e.cause};
+      Finding f{.kind = e.kind,
+                .rank_indices = std::move(e.rank_indices),
+                .told_apart = e.told_apart,
+                .cause = e.cause};
       f.lost_ns = gains_.LostTo(e.pieces);
       f.fix.pieces = std::move(e.pieces);
       f.evidence = std::move(e.evidence);
@@ -158,11 +168,12 @@ class Diagnostician {
     }
   }
 
-  // Of two that hold everybody back together, the split charges the slower one alone. Where there are such, what it charges to
-  // all of them is shared fairly.
+  // Of two that hold everybody back together, the split charges the slower one alone. Where there are such,
+  // what it charges to all of them is shared fairly.
   void ShareAmongEquals() {
     for (Finding& f : out_.findings) f.hidden = f.lost_ns < Floor();
-    if (std::none_of(out_.findings.begin(), out_.findings.end(), [](const Finding& f) { return f.hidden; })) return;
+    if (std::none_of(out_.findings.begin(), out_.findings.end(), [](const Finding& f) { return f.hidden; }))
+      return;
     const std::vector<std::vector<double>> shares = FairShares(gains_, Fixes());
     double charged = 0, shared = 0;
     for (size_t i = 0; i < shares.size(); ++i) {
@@ -183,7 +194,8 @@ class Diagnostician {
   void Order() {
     std::vector<size_t> order(out_.findings.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return out_.findings[a].lost_ns > out_.findings[b].lost_ns; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return out_.findings[a].lost_ns > out_.findings[b].lost_ns; });
     std::vector<Finding> findings;
     std::vector<double> shares;
     for (size_t i : order) {

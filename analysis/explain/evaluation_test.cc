@@ -7,8 +7,8 @@
 
 #include "analysis/explain/diagnosis.h"
 #include "analysis/replay/prepared.h"
-#include "scenario/generator.h"
 #include "gtest/gtest.h"
+#include "scenario/generator.h"
 #include "sim/engine/dry_run.h"
 #include "tests/support/sim_capture.h"
 
@@ -51,7 +51,8 @@ Job DrawJob(const scenario::Scenario& scenario, FaultKind kind, std::mt19937_64&
   const double size = 0.05 + 0.25 * static_cast<double>(random() % 1000) / 1000.0;
   EXPECT_TRUE(sim::SizeFault(scenario, kind, rank, size, sim::MeanStep(scenario, healthy), &job.knobs.fault));
   const auto faulty = sim::DryRun(scenario, job.knobs, kSteps);
-  job.true_cost = tests::TrueStep(faulty, job.options.from, job.options.to) - tests::TrueStep(healthy, job.options.from, job.options.to);
+  job.true_cost = tests::TrueStep(faulty, job.options.from, job.options.to) -
+                  tests::TrueStep(healthy, job.options.from, job.options.to);
   return job;
 }
 
@@ -61,11 +62,16 @@ store::Capture CaptureJob(const Job& job) {
 
 Cause ExpectedCause(FaultKind kind) {
   switch (kind) {
-    case FaultKind::kSlowGpu: return Cause::kGpuClock;
-    case FaultKind::kHostStall: return Cause::kDataLoader;
-    case FaultKind::kSlowLink: return Cause::kSlowLink;
-    case FaultKind::kCopy: return Cause::kCopy;
-    case FaultKind::kNone: break;
+    case FaultKind::kSlowGpu:
+      return Cause::kGpuClock;
+    case FaultKind::kHostStall:
+      return Cause::kDataLoader;
+    case FaultKind::kSlowLink:
+      return Cause::kSlowLink;
+    case FaultKind::kCopy:
+      return Cause::kCopy;
+    case FaultKind::kNone:
+      break;
   }
   return Cause::kUnknown;
 }
@@ -74,8 +80,9 @@ Cause ExpectedCause(FaultKind kind) {
 double CheckFault(const Job& job, const store::Capture& capture) {
   const FaultKind kind = job.knobs.fault.kind;
   const Diagnosis d = DiagnoseCapture(capture);
-  const std::string what = std::string(sim::FaultName(kind)) + " of " + std::to_string(job.knobs.fault.size) + " on rank " +
-                           std::to_string(job.knobs.fault.rank) + ", seed " + std::to_string(job.knobs.seed);
+  const std::string what = std::string(sim::FaultName(kind)) + " of " + std::to_string(job.knobs.fault.size) +
+                           " on rank " + std::to_string(job.knobs.fault.rank) + ", seed " +
+                           std::to_string(job.knobs.seed);
   if (d.findings.empty()) {
     ADD_FAILURE() << "nothing found: " << what;
     return 1;
@@ -93,7 +100,8 @@ double CheckFault(const Job& job, const store::Capture& capture) {
   return error;
 }
 
-// A sanitizer looks for errors in the code, not in the verdicts: every kind of fault twice will do, at 25 times the cost.
+// A sanitizer looks for errors in the code, not in the verdicts: every kind of fault twice will do, at 25
+// times the cost.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr int kFaults = 8, kHealthy = 2, kPairs = 3;
 #else
@@ -110,10 +118,12 @@ TEST(Evaluation, EveryFaultOnAnyRankIsNamedFirstWithItsCauseAndItsMilliseconds) 
     errors.push_back(CheckFault(job, CaptureJob(job)));
   }
   std::sort(errors.begin(), errors.end());
-  std::cout << "culprit's milliseconds: median error " << errors[errors.size() / 2] << ", worst " << errors.back() << "\n";
+  std::cout << "culprit's milliseconds: median error " << errors[errors.size() / 2] << ", worst "
+            << errors.back() << "\n";
 }
 
-// Each fault once as it is, once half as large and once not at all: what the replay of the first says of the other two.
+// Each fault once as it is, once half as large and once not at all: what the replay of the first says of the
+// other two.
 TEST(Evaluation, PredictedGainsOfHalfAndAllOfAFaultComeTrue) {
   std::mt19937_64 random(51);
   const scenario::Scenario scenario = *scenario::MakeTransformer({});
@@ -126,22 +136,30 @@ TEST(Evaluation, PredictedGainsOfHalfAndAllOfAFaultComeTrue) {
     const Prepared prepared(capture);
     const GraphInput input = prepared.input();
     Gains gains(input);
-    const Nanos step = tests::TrueStep(sim::DryRun(scenario, job.knobs, kSteps), job.options.from, job.options.to);
+    const Nanos step =
+        tests::TrueStep(sim::DryRun(scenario, job.knobs, kSteps), job.options.from, job.options.to);
     for (const double removed : {0.5, 1.0}) {
       sim::Knobs less = job.knobs;
-      less.fault.factor_ppm = static_cast<int64_t>(static_cast<double>(job.knobs.fault.factor_ppm) * (1 - removed));
-      less.fault.extra = Nanos(static_cast<int64_t>(static_cast<double>(job.knobs.fault.extra.ns()) * (1 - removed)));
-      const auto truth = static_cast<double>((step - tests::TrueStep(sim::DryRun(scenario, less, kSteps), job.options.from, job.options.to)).ns());
-      const std::vector<double> gain = gains.Of({.rank_indices = {job.knobs.fault.rank}, .owners = {}, .strength = removed});
-      const double predicted = std::accumulate(gain.begin(), gain.end(), 0.0) / static_cast<double>(gain.size());
+      less.fault.factor_ppm =
+          static_cast<int64_t>(static_cast<double>(job.knobs.fault.factor_ppm) * (1 - removed));
+      less.fault.extra =
+          Nanos(static_cast<int64_t>(static_cast<double>(job.knobs.fault.extra.ns()) * (1 - removed)));
+      const auto truth = static_cast<double>(
+          (step - tests::TrueStep(sim::DryRun(scenario, less, kSteps), job.options.from, job.options.to))
+              .ns());
+      const std::vector<double> gain =
+          gains.Of({.rank_indices = {job.knobs.fault.rank}, .owners = {}, .strength = removed});
+      const double predicted =
+          std::accumulate(gain.begin(), gain.end(), 0.0) / static_cast<double>(gain.size());
       errors.push_back(std::fabs(predicted / truth - 1));
-      EXPECT_LT(errors.back(), 0.08) << sim::FaultName(job.knobs.fault.kind) << " of " << job.knobs.fault.size << " on rank " << job.knobs.fault.rank << ", "
-                                     << removed << " removed, seed " << job.knobs.seed;
+      EXPECT_LT(errors.back(), 0.08) << sim::FaultName(job.knobs.fault.kind) << " of " << job.knobs.fault.size
+                                     << " on rank " << job.knobs.fault.rank << ", " << removed
+                                     << " removed, seed " << job.knobs.seed;
     }
   }
   std::sort(errors.begin(), errors.end());
-  std::cout << "predicted gain over " << errors.size() << " pairs: median error " << errors[errors.size() / 2] << ", p90 " << errors[errors.size() * 9 / 10]
-            << ", worst " << errors.back() << "\n";
+  std::cout << "predicted gain over " << errors.size() << " pairs: median error " << errors[errors.size() / 2]
+            << ", p90 " << errors[errors.size() * 9 / 10] << ", worst " << errors.back() << "\n";
   EXPECT_LT(errors[errors.size() / 2], 0.01);
   EXPECT_LT(errors[errors.size() * 9 / 10], 0.03);
 }
@@ -151,7 +169,8 @@ TEST(Evaluation, HealthyJobsBlameNobody) {
   const scenario::Scenario scenario = *scenario::MakeTransformer({});
   for (int i = 0; i < kHealthy; ++i) {
     const Diagnosis d = DiagnoseCapture(CaptureJob(DrawJob(scenario, FaultKind::kNone, random)));
-    EXPECT_TRUE(d.findings.empty()) << "rank " << d.findings[0].rank_indices[0] << " blamed with " << d.findings[0].lost_ns;
+    EXPECT_TRUE(d.findings.empty()) << "rank " << d.findings[0].rank_indices[0] << " blamed with "
+                                    << d.findings[0].lost_ns;
     ASSERT_TRUE(d.noise_floor_ns.has_value());
     EXPECT_LT(*d.noise_floor_ns, 0.02 * d.step_ns);
   }
@@ -217,20 +236,25 @@ TEST(Evaluation, WithoutStepMarksThePeriodGivesTheSameStepsAndTheSameVerdict) {
   std::mt19937_64 random(17);
   std::vector<scenario::TransformerShape> shapes(3);
   shapes[1].data_parallel = 4, shapes[1].tensor_parallel = 1, shapes[1].pipeline_parallel = 1;
-  shapes[2].data_parallel = 1, shapes[2].tensor_parallel = 2, shapes[2].pipeline_parallel = 4, shapes[2].microbatches = 8;
+  shapes[2].data_parallel = 1, shapes[2].tensor_parallel = 2, shapes[2].pipeline_parallel = 4,
+  shapes[2].microbatches = 8;
   for (int i = 0; i < kFaults / 4; ++i) {
-    const scenario::Scenario scenario = *scenario::MakeTransformer(shapes[static_cast<size_t>(i) % shapes.size()]);
+    const scenario::Scenario scenario =
+        *scenario::MakeTransformer(shapes[static_cast<size_t>(i) % shapes.size()]);
     const Job job = DrawJob(scenario, static_cast<FaultKind>(i % 5), random);
     store::Capture capture = CaptureJob(job);
     const Steps marked = StepsOf(capture);
-    for (store::RankData& rank : capture.ranks) std::erase_if(rank.ranges, [](const auto& range) { return range.kind == store::RangeKind::kStep; });
+    for (store::RankData& rank : capture.ranks)
+      std::erase_if(rank.ranges, [](const auto& range) { return range.kind == store::RangeKind::kStep; });
     const Steps found = StepsOf(capture);
     EXPECT_EQ(found.source, StepSource::kPeriod);
     EXPECT_NEAR(static_cast<double>(found.count()), static_cast<double>(marked.count()), 1.0);
     for (size_t r = 0; r < capture.ranks.size(); ++r) {
-      // The same length on every rank; what is one step's by its mark is one step's here, but for where it begins.
+      // The same length on every rank; what is one step's by its mark is one step's here, but for where it
+      // begins.
       for (size_t k = 1; k + 1 < found.count(); ++k) {
-        EXPECT_NEAR(static_cast<double>(found.ranks[r].steps[k].activities), static_cast<double>(marked.ranks[r].steps[1].activities), 2.0);
+        EXPECT_NEAR(static_cast<double>(found.ranks[r].steps[k].activities),
+                    static_cast<double>(marked.ranks[r].steps[1].activities), 2.0);
       }
     }
     if (job.knobs.fault.kind == FaultKind::kNone) {
@@ -251,13 +275,16 @@ TEST(Evaluation, TwoCulpritsAreBothNamedAndTheirJointGainIsKnown) {
   for (scenario::Op& op : both.ranks[6].program) {
     if (op.kind == scenario::OpKind::kCopy && op.bytes > 1'000'000) op.own = op.own * 40;
   }
-  ASSERT_TRUE(sim::SizeFault(scenario, FaultKind::kSlowGpu, 1, 0.15, sim::MeanStep(scenario, healthy), &knobs.fault));
+  ASSERT_TRUE(
+      sim::SizeFault(scenario, FaultKind::kSlowGpu, 1, 0.15, sim::MeanStep(scenario, healthy), &knobs.fault));
   tests::SimCaptureOptions options;
   options.from = VirtualTime(450'000'000);
   options.to = options.from + kWindow;
   const auto world = sim::DryRun(both, knobs, kSteps);
   const Diagnosis d = DiagnoseCapture(tests::CaptureOf(both, world, options));
-  const auto truth = static_cast<double>((tests::TrueStep(world, options.from, options.to) - tests::TrueStep(healthy, options.from, options.to)).ns());
+  const auto truth = static_cast<double>(
+      (tests::TrueStep(world, options.from, options.to) - tests::TrueStep(healthy, options.from, options.to))
+          .ns());
   ASSERT_EQ(d.findings.size(), 2u);
   std::vector<uint32_t> named = {d.findings[0].rank_indices[0], d.findings[1].rank_indices[0]};
   std::sort(named.begin(), named.end());
@@ -265,7 +292,8 @@ TEST(Evaluation, TwoCulpritsAreBothNamedAndTheirJointGainIsKnown) {
   ASSERT_FALSE(d.fixes.empty());
   EXPECT_EQ(d.fixes[0].entries, (std::vector<uint32_t>{0, 1}));
   const std::vector<double>& gain = d.fixes[0].gain_per_step;
-  EXPECT_NEAR(std::accumulate(gain.begin(), gain.end(), 0.0) / static_cast<double>(gain.size()), truth, 0.05 * truth);
+  EXPECT_NEAR(std::accumulate(gain.begin(), gain.end(), 0.0) / static_cast<double>(gain.size()), truth,
+              0.05 * truth);
 }
 
 TEST(Evaluation, TooFewStepsDecideNothing) {

@@ -6,15 +6,15 @@
 #include <numeric>
 
 #include "absl/strings/str_format.h"
+#include "analysis/compare/group_effects.h"
+#include "analysis/compare/imbalance.h"
 #include "analysis/explain/causes.h"
 #include "analysis/explain/chance.h"
-#include "analysis/compare/group_effects.h"
 #include "analysis/explain/host_merge.h"
-#include "analysis/compare/imbalance.h"
 #include "analysis/explain/link_causes.h"
 #include "analysis/explain/lone_links.h"
-#include "analysis/prepare/stats.h"
 #include "analysis/explain/stops.h"
+#include "analysis/prepare/stats.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -73,11 +73,15 @@ class Explainer {
   void FindCommon() {
     const std::vector<double>& common = excess_.common();
     if (common.empty()) return;
-    Explanation e{.kind = CulpritKind::kJob, .cause = Cause::kCommon, .rank_indices = AllRanks(), .pieces = excess_.CommonPieces()};
+    Explanation e{.kind = CulpritKind::kJob,
+                  .cause = Cause::kCommon,
+                  .rank_indices = AllRanks(),
+                  .pieces = excess_.CommonPieces()};
     const auto slow = std::find_if(common.begin(), common.end(), [](double f) { return f > 0; });
     e.excess_ns = SumPerStep(e.pieces, steps_) / ranks_;
-    e.evidence.push_back(absl::StrFormat("kernels of all ranks take %+.1f%% from step %d on; no rank differs from the others", 100 * *slow,
-                                         StepName(static_cast<size_t>(slow - common.begin()))));
+    e.evidence.push_back(
+        absl::StrFormat("kernels of all ranks take %+.1f%% from step %d on; no rank differs from the others",
+                        100 * *slow, StepName(static_cast<size_t>(slow - common.begin()))));
     out_.list.push_back(std::move(e));
   }
 
@@ -90,32 +94,47 @@ class Explainer {
   // ---- what the data does
 
   void FindUnevenData() {
-    SequenceImbalance sequence = FindSequenceImbalance(in_, gains_.graph(), gains_.classes(), gains_.typical(), kinds_);
+    SequenceImbalance sequence =
+        FindSequenceImbalance(in_, gains_.graph(), gains_.classes(), gains_.typical(), kinds_);
     out_.sequence_spread = sequence.spread;
     if (sequence.found) {
-      Explanation e{.kind = CulpritKind::kData, .cause = Cause::kSequenceImbalance, .rank_indices = {}, .pieces = std::move(sequence.pieces)};
+      Explanation e{.kind = CulpritKind::kData,
+                    .cause = Cause::kSequenceImbalance,
+                    .rank_indices = {},
+                    .pieces = std::move(sequence.pieces)};
       e.rule_share = sequence.shared;
       double beyond = 0;
       for (const Piece& p : e.pieces) beyond += std::max(0.0, p.ns);
       e.excess_ns = beyond / static_cast<double>(steps_) / ranks_;
-      e.evidence.push_back(absl::StrFormat("attention varies by %.0f%% from microbatch to microbatch, matrix products by %.1f%%; %.0f%% of it is shared by "
-                                           "the kernels of one microbatch, %.0f%% stays with a rank",
-                                           100 * sequence.spread, 100 * sequence.others_spread, 100 * std::min(1.0, sequence.shared),
-                                           100 * sequence.rank_share));
+      e.evidence.push_back(
+          absl::StrFormat("attention varies by %.0f%% from microbatch to microbatch, matrix products by "
+                          "%.1f%%; %.0f%% of it is shared by "
+                          "the kernels of one microbatch, %.0f%% stays with a rank",
+                          100 * sequence.spread, 100 * sequence.others_spread,
+                          100 * std::min(1.0, sequence.shared), 100 * sequence.rank_share));
       out_.list.push_back(std::move(e));
     }
     ExpertImbalance experts = FindExpertImbalance(in_, gains_.graph(), kinds_);
     if (!experts.found || experts.rank_indices.empty()) return;
     // A slow GPU slows its other kernels as well.
     const KernelRatios k = rules_.Kernels(experts.rank_indices);
-    const double routed = k.Of(KernelKind::kGrouped).ratio() - 1, other = k.Of(KernelKind::kMatrix).ratio() - 1;
+    const double routed = k.Of(KernelKind::kGrouped).ratio() - 1,
+                 other = k.Of(KernelKind::kMatrix).ratio() - 1;
     const bool follows = experts.bytes_correlation > kFollowsBytes;
     if (!follows && (routed <= 0 || routed < kRoutedTimes * std::max(0.0, other))) return;
     if (other > 0.5 * experts.spread && !follows) return;
-    Explanation e{.kind = CulpritKind::kData, .cause = Cause::kExpertImbalance, .rank_indices = experts.rank_indices, .pieces = std::move(experts.pieces)};
-    for (const Piece& p : e.pieces) e.excess_ns += std::max(0.0, p.ns) / static_cast<double>(steps_) / static_cast<double>(experts.rank_indices.size());
-    e.evidence.push_back(absl::StrFormat("experts' products take up to %.2fx the mean of all ranks, other matrix products there %.2fx%s", experts.busiest,
-                                         1 + other, follows ? absl::StrFormat("; they follow the bytes received (r = %.2f)", experts.bytes_correlation) : ""));
+    Explanation e{.kind = CulpritKind::kData,
+                  .cause = Cause::kExpertImbalance,
+                  .rank_indices = experts.rank_indices,
+                  .pieces = std::move(experts.pieces)};
+    for (const Piece& p : e.pieces)
+      e.excess_ns += std::max(0.0, p.ns) / static_cast<double>(steps_) /
+                     static_cast<double>(experts.rank_indices.size());
+    e.evidence.push_back(absl::StrFormat(
+        "experts' products take up to %.2fx the mean of all ranks, other matrix products there %.2fx%s",
+        experts.busiest, 1 + other,
+        follows ? absl::StrFormat("; they follow the bytes received (r = %.2f)", experts.bytes_correlation)
+                : ""));
     e.pieces.insert(e.pieces.end(), experts.exchanges.begin(), experts.exchanges.end());
     routed_.assign(ranks_, 0);
     for (uint32_t r : e.rank_indices) routed_[r] = 1;
@@ -133,7 +152,8 @@ class Explainer {
     }
   }
 
-  std::vector<std::vector<double>> KernelSteps(std::span<const uint32_t> ranks, std::span<const double> less) const {
+  std::vector<std::vector<double>> KernelSteps(std::span<const uint32_t> ranks,
+                                               std::span<const double> less) const {
     std::vector<std::vector<double>> rows;
     for (uint32_t r : ranks) {
       const ExcessSeries& s = excess_.OfRank(r, WorkKind::kKernels);
@@ -159,7 +179,9 @@ class Explainer {
     if (layout_.stages < 2 || ranks_ < 2 * layout_.stages) return;
     std::vector<RankWork> works;
     for (uint32_t r = 0; r < ranks_; ++r) {
-      if (layout_.stage_of[r] >= 0) works.push_back({r, static_cast<uint32_t>(layout_.stage_of[r]), KernelTimeByStep(gains_.graph(), in_, r)});
+      if (layout_.stage_of[r] >= 0)
+        works.push_back(
+            {r, static_cast<uint32_t>(layout_.stage_of[r]), KernelTimeByStep(gains_.graph(), in_, r)});
     }
     const StageEffect stage = FindStageEffect(works, layout_.stages);
     out_.stage_spread = stage.effect;
@@ -172,10 +194,12 @@ class Explainer {
     e.pieces = ScaledKernels(gains_.graph(), members, 1 - stage.others_ns / stage.own_ns);
     e.excess_ns = stage.own_ns - stage.others_ns;
     e.rule_share = stage.variance_share;
-    e.evidence.push_back(absl::StrFormat("stage %d of %d computes %s per step, the stages' mean is %s (%+.1f%%); stages explain %.0f%% of the differences "
-                                         "between ranks, in %.0f%% of the steps it is the slowest",
-                                         stage.stage, layout_.stages, LengthText(stage.own_ns), LengthText(stage.mean_ns), 100 * stage.effect,
-                                         100 * stage.variance_share, 100 * stage.steps_slowest));
+    e.evidence.push_back(
+        absl::StrFormat("stage %d of %d computes %s per step, the stages' mean is %s (%+.1f%%); stages "
+                        "explain %.0f%% of the differences "
+                        "between ranks, in %.0f%% of the steps it is the slowest",
+                        stage.stage, layout_.stages, LengthText(stage.own_ns), LengthText(stage.mean_ns),
+                        100 * stage.effect, 100 * stage.variance_share, 100 * stage.steps_slowest));
     // What its ranks share is the stage's.
     for (uint32_t r : members) group_effect_[r] = MedianOf(members);
     out_.list.push_back(std::move(e));
@@ -186,17 +210,22 @@ class Explainer {
     if (!found) return;
     const std::vector<uint32_t> members = layout_.RanksOf(static_cast<int32_t>(found->stage));
     Explanation e{.kind = CulpritKind::kStage, .cause = Cause::kStageImbalance, .rank_indices = members};
-    const double slow = static_cast<double>(std::count(found->regime.slow.begin(), found->regime.slow.end(), 1)) / static_cast<double>(steps_);
+    const double slow =
+        static_cast<double>(std::count(found->regime.slow.begin(), found->regime.slow.end(), 1)) /
+        static_cast<double>(steps_);
     e.pieces = ScaledKernels(gains_.graph(), members, found->effect / (1 + found->effect), found->regime);
     e.excess_ns = SumPerStep(e.pieces, steps_) / static_cast<double>(members.size());
-    e.evidence.push_back(absl::StrFormat("stage %d of %d computes %+.1f%% beside the other stages in %.0f%% of the steps, all its ranks alike", found->stage,
-                                         layout_.stages, 100 * found->effect, 100 * slow));
+    e.evidence.push_back(absl::StrFormat(
+        "stage %d of %d computes %+.1f%% beside the other stages in %.0f%% of the steps, all its ranks alike",
+        found->stage, layout_.stages, 100 * found->effect, 100 * slow));
     for (uint32_t r : members) group_effect_[r] = std::max(0.0, MedianOf(members));
     // Whoever waits for it is slowed by that, in the same steps.
     const std::vector<double>& common = excess_.common();
     bool same_steps = !common.empty();
-    for (size_t k = 0; k < common.size(); ++k) same_steps = same_steps && (common[k] > 0) == found->regime.SlowAt(k);
-    if (same_steps) std::erase_if(out_.list, [](const Explanation& other) { return other.cause == Cause::kCommon; });
+    for (size_t k = 0; k < common.size(); ++k)
+      same_steps = same_steps && (common[k] > 0) == found->regime.SlowAt(k);
+    if (same_steps)
+      std::erase_if(out_.list, [](const Explanation& other) { return other.cause == Cause::kCommon; });
     out_.list.push_back(std::move(e));
   }
 
@@ -234,7 +263,8 @@ class Explainer {
     std::move(found.begin(), found.end(), std::back_inserter(out_.list));
   }
 
-  // A clock that is set makes what runs just then longer or shorter on all ranks of its host: that is one step's work and no more.
+  // A clock that is set makes what runs just then longer or shorter on all ranks of its host: that is one
+  // step's work and no more.
   bool MayBeSetClock(uint32_t r) const {
     const uint32_t one[] = {r};
     if (!OnSetClock(in_, one)) return false;
@@ -247,8 +277,11 @@ class Explainer {
     const double typical = excess_.OfRank(r, WorkKind::kKernels).typical_ns;
     CauseFinding cause = rules_.OfKernels(one, chance.sigma > 0 ? beyond / chance.sigma : 0);
     const KernelRatios k = rules_.Kernels(one);
-    if (!routed_.empty() && routed_[r] != 0 && k.Of(KernelKind::kGrouped).excess_ns() > 0.5 * k.all.excess_ns()) return;
-    Explanation e{.cause = cause.cause, .rank_indices = {r}, .pieces = excess_.LevelPieces(one, WorkKind::kKernels)};
+    if (!routed_.empty() && routed_[r] != 0 &&
+        k.Of(KernelKind::kGrouped).excess_ns() > 0.5 * k.all.excess_ns())
+      return;
+    Explanation e{
+        .cause = cause.cause, .rank_indices = {r}, .pieces = excess_.LevelPieces(one, WorkKind::kKernels)};
     if (group_effect_[r] > 0) {
       for (Piece& p : e.pieces) p.ns *= beyond / (beyond + group_effect_[r]);
     }
@@ -269,8 +302,9 @@ class Explainer {
     e.kind = CulpritKind::kGroup;
     e.rank_indices.push_back(other);
     e.told_apart = false;
-    e.evidence.push_back(absl::StrFormat("ranks %d and %d have only each other to be compared with: rank %d is the slower one", RankNumber(r),
-                                         RankNumber(other), RankNumber(r)));
+    e.evidence.push_back(
+        absl::StrFormat("ranks %d and %d have only each other to be compared with: rank %d is the slower one",
+                        RankNumber(r), RankNumber(other), RankNumber(r)));
   }
 
   uint32_t PeerOf(uint32_t r) const {
@@ -282,7 +316,8 @@ class Explainer {
         const int64_t near = int64_t{c} + step;
         if (near < 0 || near >= static_cast<int64_t>(classes.cells.size())) continue;
         const Cell& other = classes.cells[static_cast<size_t>(near)];
-        if (other.klass == classes.cells[c].klass) shared[other.owner] += gains_.typical().stats()[c].own_work * classes.cells[c].count;
+        if (other.klass == classes.cells[c].klass)
+          shared[other.owner] += gains_.typical().stats()[c].own_work * classes.cells[c].count;
       }
     }
     uint32_t best = store::kNone;
@@ -324,7 +359,9 @@ class Explainer {
     }
     MergeRanksOfHosts({in_, excess_, rules_, pauses_}, WorkKind::kHost, found);
     // Alone each rank must stand out for itself.
-    std::erase_if(found, [&](const Explanation& e) { return e.kind == CulpritKind::kRank && lost[e.rank_indices[0]] < LeastNs(); });
+    std::erase_if(found, [&](const Explanation& e) {
+      return e.kind == CulpritKind::kRank && lost[e.rank_indices[0]] < LeastNs();
+    });
     std::move(found.begin(), found.end(), std::back_inserter(out_.list));
   }
 
@@ -352,15 +389,17 @@ class Explainer {
   CauseRules rules_;
   size_t steps_;
   uint32_t ranks_;
-  std::vector<Pieces> pauses_;           // by rank index, less what was found to be everybody's
-  std::vector<double> kernel_excess_;   // by rank index, relative
-  std::vector<double> group_effect_;    // of it, what its stage has
-  std::vector<uint8_t> routed_;         // by rank index: its experts get more than others'
+  std::vector<Pieces> pauses_;         // by rank index, less what was found to be everybody's
+  std::vector<double> kernel_excess_;  // by rank index, relative
+  std::vector<double> group_effect_;   // of it, what its stage has
+  std::vector<uint8_t> routed_;        // by rank index: its experts get more than others'
   Explanations out_;
 };
 
 }  // namespace
 
-Explanations Explain(const GraphInput& input, const Gains& gains, const Layout& layout) { return Explainer(input, gains, layout).Run(); }
+Explanations Explain(const GraphInput& input, const Gains& gains, const Layout& layout) {
+  return Explainer(input, gains, layout).Run();
+}
 
 }  // namespace lockstep::analysis

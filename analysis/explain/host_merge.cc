@@ -19,8 +19,10 @@ std::string HostName(const store::Capture& capture, uint32_t rank_index) {
   return capture.hosts[host].ShownName();
 }
 
-// What slows every launch on a host is its processors; anything else keeps the cause that most of its ranks have.
-CauseFinding HostCause(const store::Capture& capture, const std::vector<Explanation>& found, const std::vector<size_t>& entries) {
+// What slows every launch on a host is its processors; anything else keeps the cause that most of its ranks
+// have.
+CauseFinding HostCause(const store::Capture& capture, const std::vector<Explanation>& found,
+                       const std::vector<size_t>& entries) {
   std::map<Cause, size_t> votes;
   for (size_t i : entries) ++votes[found[i].cause];
   CauseFinding out;
@@ -34,7 +36,8 @@ CauseFinding HostCause(const store::Capture& capture, const std::vector<Explanat
   out.rule_share = static_cast<double>(most) / static_cast<double>(entries.size());
   for (size_t i : entries) {
     if (found[i].cause != out.cause || found[i].evidence.empty()) continue;
-    out.evidence.push_back(absl::StrFormat("rank %d: %s", capture.ranks[found[i].rank_indices[0]].rank.value(), found[i].evidence[0]));
+    out.evidence.push_back(absl::StrFormat(
+        "rank %d: %s", capture.ranks[found[i].rank_indices[0]].rank.value(), found[i].evidence[0]));
     break;
   }
   if (out.cause == Cause::kHostLaunch) out.cause = Cause::kCpuContention;
@@ -42,7 +45,8 @@ CauseFinding HostCause(const store::Capture& capture, const std::vector<Explanat
 }
 
 // The one entry of a host that stands for `entries` of `found`.
-Explanation OfHost(const HostMergeInput& known, WorkKind kind, const std::vector<Explanation>& found, const std::vector<size_t>& entries, uint32_t members) {
+Explanation OfHost(const HostMergeInput& known, WorkKind kind, const std::vector<Explanation>& found,
+                   const std::vector<size_t>& entries, uint32_t members) {
   const store::Capture& capture = known.input.capture;
   std::vector<uint32_t> ranks;
   Explanation e{.kind = CulpritKind::kHost};
@@ -52,14 +56,16 @@ Explanation OfHost(const HostMergeInput& known, WorkKind kind, const std::vector
   }
   e.rank_indices = ranks;
   e.pieces = known.excess.LevelPieces(ranks, kind);
-  CauseFinding cause = kind == WorkKind::kKernels ? known.rules.OfKernels(ranks, 0) : HostCause(capture, found, entries);
+  CauseFinding cause =
+      kind == WorkKind::kKernels ? known.rules.OfKernels(ranks, 0) : HostCause(capture, found, entries);
   if (kind == WorkKind::kHost) {
     for (uint32_t r : ranks) e.pieces.insert(e.pieces.end(), known.pauses[r].begin(), known.pauses[r].end());
   }
   e.cause = cause.cause;
   e.rule_share = cause.rule_share;
   e.evidence = std::move(cause.evidence);
-  e.evidence.push_back(absl::StrFormat("%d of %d ranks of %s, none of the other hosts' alike", entries.size(), members, HostName(capture, ranks[0])));
+  e.evidence.push_back(absl::StrFormat("%d of %d ranks of %s, none of the other hosts' alike", entries.size(),
+                                       members, HostName(capture, ranks[0])));
   return e;
 }
 
@@ -72,10 +78,14 @@ void MergeRanksOfHosts(const HostMergeInput& known, WorkKind kind, std::vector<E
   for (const store::RankData& rank : capture.ranks) ++ranks_of_host[rank.host];
   if (ranks_of_host.size() < 2) return;
   for (size_t i = 0; i < found.size(); ++i) {
-    if (found[i].kind == CulpritKind::kRank && !found[i].late) by_host[capture.ranks[found[i].rank_indices[0]].host].push_back(i);
+    if (found[i].kind == CulpritKind::kRank && !found[i].late)
+      by_host[capture.ranks[found[i].rank_indices[0]].host].push_back(i);
   }
   // Where all hosts are like that it is no host's.
-  std::erase_if(by_host, [&](const auto& h) { return ranks_of_host[h.first] < 2 || static_cast<double>(h.second.size()) < kNearlyAll * ranks_of_host[h.first]; });
+  std::erase_if(by_host, [&](const auto& h) {
+    return ranks_of_host[h.first] < 2 ||
+           static_cast<double>(h.second.size()) < kNearlyAll * ranks_of_host[h.first];
+  });
   if (by_host.size() == ranks_of_host.size()) return;
   std::vector<Explanation> merged;
   std::vector<uint8_t> taken(found.size(), 0);

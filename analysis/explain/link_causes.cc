@@ -8,19 +8,23 @@
 namespace lockstep::analysis {
 namespace {
 
-// How sure it is that a group is slow and not one of its members, where they are in no other that could be compared.
+// How sure it is that a group is slow and not one of its members, where they are in no other that could be
+// compared.
 constexpr double kOneOfItsMembers = 0.65;
 
 std::string OwnerName(const GraphInput& in, const Classes& classes, uint32_t owner) {
   const TransferOwner& o = classes.owners[owner];
   const std::string& group = in.capture.groups[o.group].name;
   if (!o.is_pair) return group;
-  return absl::StrFormat("%s between ranks %d and %d", group, in.capture.ranks[o.rank_indices[0]].rank.value(), in.capture.ranks[o.rank_indices[1]].rank.value());
+  return absl::StrFormat("%s between ranks %d and %d", group,
+                         in.capture.ranks[o.rank_indices[0]].rank.value(),
+                         in.capture.ranks[o.rank_indices[1]].rank.value());
 }
 
 }  // namespace
 
-std::vector<Explanation> ExplainLinks(const GraphInput& input, const Classes& classes, const LinkFindings& links) {
+std::vector<Explanation> ExplainLinks(const GraphInput& input, const Classes& classes,
+                                      const LinkFindings& links) {
   std::vector<Explanation> out;
   const auto steps = input.steps.count();
   for (const SlowLink& link : links.slow) {
@@ -29,31 +33,47 @@ std::vector<Explanation> ExplainLinks(const GraphInput& input, const Classes& cl
                   .told_apart = link.told_apart,
                   .pieces = link.pieces};
     switch (link.kind) {
-      case LinkKind::kRank: e.kind = link.rank_indices.size() == 1 ? CulpritKind::kRank : CulpritKind::kGroup; break;
-      case LinkKind::kHost: e.kind = CulpritKind::kHost; break;
-      case LinkKind::kGroup: e.kind = CulpritKind::kGroup; break;
-      case LinkKind::kCongestion: e.kind = CulpritKind::kJob; break;
+      case LinkKind::kRank:
+        e.kind = link.rank_indices.size() == 1 ? CulpritKind::kRank : CulpritKind::kGroup;
+        break;
+      case LinkKind::kHost:
+        e.kind = CulpritKind::kHost;
+        break;
+      case LinkKind::kGroup:
+        e.kind = CulpritKind::kGroup;
+        break;
+      case LinkKind::kCongestion:
+        e.kind = CulpritKind::kJob;
+        break;
     }
-    e.excess_ns = SumPerStep(e.pieces, steps) / static_cast<double>(std::max<size_t>(1, link.rank_indices.size()));
+    e.excess_ns =
+        SumPerStep(e.pieces, steps) / static_cast<double>(std::max<size_t>(1, link.rank_indices.size()));
     if (!link.surely) e.rule_share = kOneOfItsMembers;
     std::vector<std::string> names;
     for (uint32_t o : link.owners) names.push_back(OwnerName(input, classes, o));
     std::sort(names.begin(), names.end());
     names.erase(std::unique(names.begin(), names.end()), names.end());
-    if (names.size() > 4) names = {names[0], names[1], names[2], absl::StrFormat("%d more", names.size() - 3)};
-    const std::string when = link.slow_steps < 0.95 ? absl::StrFormat(" in %.0f%% of the steps", 100 * link.slow_steps) : "";
-    const std::string what = link.kind == LinkKind::kCongestion ? "of changing groups, with no member in common"
-                             : link.leaves_host                 ? "of all that leaves the host"
-                             : link.kind == LinkKind::kGroup    ? "of one group, whose members' other transfers are fine"
-                                                                : "of everything it shares with others";
+    if (names.size() > 4)
+      names = {names[0], names[1], names[2], absl::StrFormat("%d more", names.size() - 3)};
+    const std::string when =
+        link.slow_steps < 0.95 ? absl::StrFormat(" in %.0f%% of the steps", 100 * link.slow_steps) : "";
+    const std::string what =
+        link.kind == LinkKind::kCongestion ? "of changing groups, with no member in common"
+        : link.leaves_host                 ? "of all that leaves the host"
+        : link.kind == LinkKind::kGroup    ? "of one group, whose members' other transfers are fine"
+                                           : "of everything it shares with others";
     if (link.alone) {
-      e.evidence.push_back(absl::StrFormat("transfers of %s take %.2fx as long as in its fast steps%s; no other group does the same, so nothing says which member",
-                                           absl::StrJoin(names, ", "), link.ratio, when));
+      e.evidence.push_back(
+          absl::StrFormat("transfers of %s take %.2fx as long as in its fast steps%s; no other group does "
+                          "the same, so nothing says which member",
+                          absl::StrJoin(names, ", "), link.ratio, when));
       out.push_back(std::move(e));
       continue;
     }
-    e.evidence.push_back(absl::StrFormat("transfers %s take %.2fx as long as others' of the same size%s (%s); %d of its other groups are normal", what,
-                                         link.ratio, when, absl::StrJoin(names, ", "), link.inside_normal));
+    e.evidence.push_back(
+        absl::StrFormat("transfers %s take %.2fx as long as others' of the same size%s (%s); %d of its other "
+                        "groups are normal",
+                        what, link.ratio, when, absl::StrJoin(names, ", "), link.inside_normal));
     out.push_back(std::move(e));
   }
   return out;

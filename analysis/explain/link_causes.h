@@ -4,12 +4,13 @@
 
 #include <vector>
 
-#include "analysis/explain/explanation.h"
 #include "aggregator/analysis/links.h"
+#include "analysis/explain/explanation.h"
 
 namespace lockstep::analysis {
 
-std::vector<Explanation> ExplainLinks(const GraphInput& input, const Classes& classes, const LinkFindings& links);
+std::vector<Explanation> ExplainLinks(const GraphInput& input, const Classes& classes,
+                                      const LinkFindings& links);
 
 }  // namespace lockstep::analysis
 

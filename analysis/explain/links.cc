@@ -60,7 +60,8 @@ class Finder {
     if (out_.slow.empty()) return std::move(out_);
     cells_of_owner_.resize(classes_.owners.size());
     for (uint32_t c = 0; c < classes_.cells.size(); ++c) {
-      if (classes_.cells[c].kind == UnitKind::kTransfer) cells_of_owner_[classes_.cells[c].owner].push_back(c);
+      if (classes_.cells[c].kind == UnitKind::kTransfer)
+        cells_of_owner_[classes_.cells[c].owner].push_back(c);
     }
     for (SlowLink& link : out_.slow) Describe(link);
     return std::move(out_);
@@ -91,9 +92,10 @@ class Finder {
     for (const auto& [stage, rows] : stages) {
       if (rows.size() < kLeastForMiddle) continue;
       std::vector<double> middles;
-      for (uint32_t i : rows) middles.push_back(Median(out_.compared[i].excess_ns) / Typical(out_.compared[i]));
-      // A bad card slows half of a small stage's groups, and may well slow all of them: of two in the middle the faster one, and no
-      // more than such work can do.
+      for (uint32_t i : rows)
+        middles.push_back(Median(out_.compared[i].excess_ns) / Typical(out_.compared[i]));
+      // A bad card slows half of a small stage's groups, and may well slow all of them: of two in the middle
+      // the faster one, and no more than such work can do.
       const auto faster = middles.begin() + static_cast<std::ptrdiff_t>((middles.size() - 1) / 2);
       std::nth_element(middles.begin(), faster, middles.end());
       const double middle = std::clamp(*faster, -kMostByWork, kMostByWork);
@@ -105,7 +107,8 @@ class Finder {
 
   bool BetweenHosts(uint32_t owner) const {
     const auto& members = classes_.owners[owner].rank_indices;
-    return std::any_of(members.begin(), members.end(), [&](uint32_t r) { return HostOf(r) != HostOf(members[0]); });
+    return std::any_of(members.begin(), members.end(),
+                       [&](uint32_t r) { return HostOf(r) != HostOf(members[0]); });
   }
   uint32_t HostOf(uint32_t r) const { return in_.capture.ranks[r].host; }
 
@@ -172,12 +175,14 @@ class Finder {
     }
     for (const auto& [h, rows] : of_host) {
       if (ranks_outside[h].size() < 2 || rows.size() < 2) continue;
-      suspects.push_back({LinkKind::kHost, {ranks_outside[h].begin(), ranks_outside[h].end()}, {h}, true, rows});
+      suspects.push_back(
+          {LinkKind::kHost, {ranks_outside[h].begin(), ranks_outside[h].end()}, {h}, true, rows});
     }
     return suspects;
   }
 
-  // Steps in which all of its transfers are slow, and the time beyond typical in them that nobody explains yet.
+  // Steps in which all of its transfers are slow, and the time beyond typical in them that nobody explains
+  // yet.
   struct Fit {
     double explained = 0;  // ns
     double together = 0;   // of the excess of its rows in slow steps
@@ -207,7 +212,8 @@ class Finder {
     return fit;
   }
 
-  // Those that explain most first. A suspect with a single group explains it no better than the group's other members.
+  // Those that explain most first. A suspect with a single group explains it no better than the group's other
+  // members.
   void CoverByCulprits() {
     const std::vector<Suspect> suspects = Suspects();
     while (true) {
@@ -233,18 +239,23 @@ class Finder {
   }
 
   bool Fixed(const std::vector<uint8_t>& steps) const {
-    return static_cast<double>(std::count(steps.begin(), steps.end(), 1)) >= kFixed * static_cast<double>(steps_);
+    return static_cast<double>(std::count(steps.begin(), steps.end(), 1)) >=
+           kFixed * static_cast<double>(steps_);
   }
 
   void AddCulprit(const std::vector<const Suspect*>& equals, const std::vector<uint8_t>& steps) {
     const Suspect& first = *equals.front();
-    SlowLink link{.kind = first.kind, .rank_indices = first.ranks, .hosts = first.hosts, .leaves_host = first.leaves_host};
+    SlowLink link{.kind = first.kind,
+                  .rank_indices = first.ranks,
+                  .hosts = first.hosts,
+                  .leaves_host = first.leaves_host};
     // Of equals only those that share everything cannot be told apart.
     for (const Suspect* other : equals) {
       if (other == &first || other->rows != first.rows || other->kind != first.kind) continue;
       link.told_apart = false;
       for (uint32_t r : other->ranks) {
-        if (std::find(link.rank_indices.begin(), link.rank_indices.end(), r) == link.rank_indices.end()) link.rank_indices.push_back(r);
+        if (std::find(link.rank_indices.begin(), link.rank_indices.end(), r) == link.rank_indices.end())
+          link.rank_indices.push_back(r);
       }
       link.hosts.insert(link.hosts.end(), other->hosts.begin(), other->hosts.end());
     }
@@ -289,10 +300,12 @@ class Finder {
     } else if (changing.size() > 1) {
       SlowLink link{.kind = LinkKind::kCongestion};
       for (uint32_t i : changing) {
-        for (uint32_t r : classes_.owners[out_.compared[i].owner].rank_indices) link.rank_indices.push_back(r);
+        for (uint32_t r : classes_.owners[out_.compared[i].owner].rank_indices)
+          link.rank_indices.push_back(r);
       }
       std::sort(link.rank_indices.begin(), link.rank_indices.end());
-      link.rank_indices.erase(std::unique(link.rank_indices.begin(), link.rank_indices.end()), link.rank_indices.end());
+      link.rank_indices.erase(std::unique(link.rank_indices.begin(), link.rank_indices.end()),
+                              link.rank_indices.end());
       Take(link, changing, std::vector<uint8_t>(steps_, 1));
     }
   }
@@ -303,7 +316,9 @@ class Finder {
     std::vector<uint32_t> suspects;
     for (uint32_t r : classes_.owners[out_.compared[i].owner].rank_indices) {
       const std::vector<uint32_t>& rows = RowsOfRank(r);
-      const bool cleared = std::any_of(rows.begin(), rows.end(), [&](uint32_t other) { return other != i && out_.compared[other].slow_steps < kFixed; });
+      const bool cleared = std::any_of(rows.begin(), rows.end(), [&](uint32_t other) {
+        return other != i && out_.compared[other].slow_steps < kFixed;
+      });
       if (!cleared) suspects.push_back(r);
     }
     const auto& members = classes_.owners[out_.compared[i].owner].rank_indices;
@@ -323,7 +338,8 @@ class Finder {
     if (rows_of_rank_.empty()) {
       rows_of_rank_.resize(in_.capture.ranks.size());
       for (uint32_t i = 0; i < out_.compared.size(); ++i) {
-        for (uint32_t member : classes_.owners[out_.compared[i].owner].rank_indices) rows_of_rank_[member].push_back(i);
+        for (uint32_t member : classes_.owners[out_.compared[i].owner].rank_indices)
+          rows_of_rank_[member].push_back(i);
       }
     }
     return rows_of_rank_[r];
@@ -355,7 +371,8 @@ class Finder {
     for (const TransferComparison& row : out_.compared) {
       if (row.slow_steps != 0) continue;
       const auto& members = classes_.owners[row.owner].rank_indices;
-      if (std::any_of(members.begin(), members.end(), [&](uint32_t r) { return of_link[r] != 0; })) ++link.inside_normal;
+      if (std::any_of(members.begin(), members.end(), [&](uint32_t r) { return of_link[r] != 0; }))
+        ++link.inside_normal;
     }
     AddPieces(link, beyond);
   }
@@ -363,13 +380,15 @@ class Finder {
   // In the order of the cells.
   void AddPieces(SlowLink& link, const std::map<uint32_t, std::vector<double>>& beyond) {
     std::vector<uint32_t> cells;
-    for (const auto& [owner, by_step] : beyond) cells.insert(cells.end(), cells_of_owner_[owner].begin(), cells_of_owner_[owner].end());
+    for (const auto& [owner, by_step] : beyond)
+      cells.insert(cells.end(), cells_of_owner_[owner].begin(), cells_of_owner_[owner].end());
     std::sort(cells.begin(), cells.end());
     for (uint32_t c : cells) {
       const std::vector<double>& by_step = beyond.at(classes_.cells[c].owner);
       for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
         const int32_t k = graph_.units[u].step;
-        if (k >= 0 && by_step[static_cast<size_t>(k)] != 0) link.pieces.push_back({EndOf(u), graph_.work[u] * by_step[static_cast<size_t>(k)]});
+        if (k >= 0 && by_step[static_cast<size_t>(k)] != 0)
+          link.pieces.push_back({EndOf(u), graph_.work[u] * by_step[static_cast<size_t>(k)]});
       }
     }
   }
@@ -379,10 +398,10 @@ class Finder {
   const Classes& classes_;
   const Excess& excess_;
   size_t steps_;
-  std::vector<uint32_t> row_of_;             // by owner
+  std::vector<uint32_t> row_of_;                       // by owner
   std::vector<std::vector<uint32_t>> cells_of_owner_;  // of transfers
   std::vector<std::vector<uint32_t>> rows_of_rank_;    // built where first needed
-  std::vector<std::vector<uint8_t>> left_;   // by row and step: slow and not yet explained
+  std::vector<std::vector<uint8_t>> left_;             // by row and step: slow and not yet explained
   std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> taken_;  // (link, row): steps
   size_t changing_ = 0;   // culprits found that are not slow throughout
   bool traffic_ = false;  // then there are so many that only those that are count
@@ -391,7 +410,8 @@ class Finder {
 
 }  // namespace
 
-LinkFindings FindSlowLinks(const GraphInput& input, const Graph& graph, const Classes& classes, const Excess& excess) {
+LinkFindings FindSlowLinks(const GraphInput& input, const Graph& graph, const Classes& classes,
+                           const Excess& excess) {
   return Finder(input, graph, classes, excess).Run();
 }
 

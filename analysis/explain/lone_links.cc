@@ -79,7 +79,8 @@ class Finder {
     std::sort(ratios.begin(), ratios.end());
     ratios.resize((ratios.size() + 1) / 2);
     const double limit = Median(ratios) + std::max(kSlow, kSlowSigmas * RobustSigma(ratios));
-    for (size_t k = 0; k < slow.size(); ++k) slow[k] = past.usual[k] > 0 && past.took[k] > limit * past.usual[k] ? 1 : 0;
+    for (size_t k = 0; k < slow.size(); ++k)
+      slow[k] = past.usual[k] > 0 && past.took[k] > limit * past.usual[k] ? 1 : 0;
     return slow;
   }
 
@@ -94,7 +95,8 @@ class Finder {
       took += past.took[k];
       usual += past.usual[k];
     }
-    SlowLink link{.kind = runs > 1 ? LinkKind::kCongestion : LinkKind::kGroup, .rank_indices = classes_.owners[owner].rank_indices};
+    SlowLink link{.kind = runs > 1 ? LinkKind::kCongestion : LinkKind::kGroup,
+                  .rank_indices = classes_.owners[owner].rank_indices};
     link.surely = false;
     link.alone = true;
     link.owners = {owner};
@@ -104,7 +106,8 @@ class Finder {
       if (cell.kind != UnitKind::kTransfer || cell.owner != owner) continue;
       for (uint32_t u : classes_.UnitsOf(cell)) {
         const auto k = static_cast<size_t>(graph_.units[u].step);
-        if (slow[k] != 0 && past.took[k] > 0) link.pieces.push_back({EndOf(u), graph_.work[u] * (1 - past.usual[k] / past.took[k])});
+        if (slow[k] != 0 && past.took[k] > 0)
+          link.pieces.push_back({EndOf(u), graph_.work[u] * (1 - past.usual[k] / past.took[k])});
       }
     }
     return link;
@@ -120,7 +123,8 @@ class Finder {
 
 }  // namespace
 
-std::vector<SlowLink> FindSlowLoneGroups(const GraphInput& input, const Graph& graph, const Classes& classes, const Excess& excess) {
+std::vector<SlowLink> FindSlowLoneGroups(const GraphInput& input, const Graph& graph, const Classes& classes,
+                                         const Excess& excess) {
   return Finder(input, graph, classes, excess).Run();
 }
 

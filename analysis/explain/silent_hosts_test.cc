@@ -1,4 +1,5 @@
-// Captures that say less than usual: of hosts nothing, of a group nothing to compare it with, of a host's clock that it was set.
+// Captures that say less than usual: of hosts nothing, of a group nothing to compare it with, of a host's
+// clock that it was set.
 #include <algorithm>
 
 #include "analysis/explain/causes.h"
@@ -33,7 +34,8 @@ Diagnosis DiagnoseCapture(const store::Capture& capture) { return Diagnose(Prepa
 
 std::string First(const Diagnosis& d) {
   if (d.findings.empty()) return "nobody";
-  std::string out = std::string(CulpritKindName(d.findings[0].kind)) + " " + std::string(CauseName(d.findings[0].cause));
+  std::string out =
+      std::string(CulpritKindName(d.findings[0].kind)) + " " + std::string(CauseName(d.findings[0].cause));
   for (uint32_t r : d.findings[0].rank_indices) out += " " + std::to_string(r);
   return out;
 }
@@ -49,7 +51,9 @@ TEST(SilentHosts, WhatADeviceIdlesAtTheHeadOfEachStepIsItsHosts) {
 
 TEST(SilentHosts, StopsAtChangingPlacesAreTheirRanks) {
   SmallJob job;
-  job.gap_us = [](const CallAt& c) { return c.rank == 6 && c.step % 4 == 1 && c.place == 3 + (c.step * 5) % 17 ? 20'000.0 : 0.0; };
+  job.gap_us = [](const CallAt& c) {
+    return c.rank == 6 && c.step % 4 == 1 && c.place == 3 + (c.step * 5) % 17 ? 20'000.0 : 0.0;
+  };
   EXPECT_EQ(First(DiagnoseCapture(WithoutCalls(job))), "rank host_pause 6");
 }
 
@@ -117,7 +121,9 @@ TEST(Traffic, TransfersThatAreSlowInOneStepOnlyAccuseNobody) {
   job.data_parallel = 4;
   job.tensor_parallel = 4;
   job.ranks_per_host = 4;
-  job.transfer = [](const TransferAt& t) { return t.step == 7 && t.members.size() == 4 && t.members[0] >= 8 ? 20.0 : 1.0; };
+  job.transfer = [](const TransferAt& t) {
+    return t.step == 7 && t.members.size() == 4 && t.members[0] >= 8 ? 20.0 : 1.0;
+  };
   EXPECT_EQ(First(DiagnoseCapture(tests::CaptureOf(job))), "nobody");
 }
 
@@ -126,7 +132,10 @@ TEST(SetClocks, OneStepThatIsLongerOnAHostWhoseClockWasSetIsNobodysFault) {
   job.data_parallel = 8;
   job.ranks_per_host = 4;
   job.kernel = [](const KernelAt& k) {
-    return k.rank >= 4 && k.rank < 8 && k.step == 9 && !k.backward && k.microbatch == 0 && k.kernel == tests::JobKernel::kMatrix ? 40.0 : 1.0;
+    return k.rank >= 4 && k.rank < 8 && k.step == 9 && !k.backward && k.microbatch == 0 &&
+                   k.kernel == tests::JobKernel::kMatrix
+               ? 40.0
+               : 1.0;
   };
   const store::Capture capture = tests::CaptureOf(job);
   EXPECT_EQ(First(DiagnoseCapture(capture)).substr(0, 4), "host");

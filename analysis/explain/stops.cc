@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "absl/strings/str_format.h"
-#include "analysis/explain/causes.h"
 #include "analysis/compare/host_gaps.h"
+#include "analysis/explain/causes.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -20,7 +20,10 @@ constexpr double kLongStopNs = 2e6;
 class Finder {
  public:
   Finder(const GraphInput& input, const Graph& graph, const Excess& excess)
-      : graph_(graph), excess_(excess), steps_(input.steps.count()), ranks_(static_cast<uint32_t>(input.capture.ranks.size())) {}
+      : graph_(graph),
+        excess_(excess),
+        steps_(input.steps.count()),
+        ranks_(static_cast<uint32_t>(input.capture.ranks.size())) {}
 
   Stops Run() {
     out_.of_rank.resize(ranks_);
@@ -37,7 +40,9 @@ class Finder {
       for (size_t k = 0; k < steps_; ++k) stopped[k] += longest[k] >= kLongStopNs ? 1 : 0;
     }
     TakeStopsOfAll(stopped);
-    for (uint32_t r = 0; r < ranks_; ++r) total[r] = std::accumulate(out_.of_rank[r].begin(), out_.of_rank[r].end(), 0.0, [](double sum, const Piece& p) { return sum + p.ns; });
+    for (uint32_t r = 0; r < ranks_; ++r)
+      total[r] = std::accumulate(out_.of_rank[r].begin(), out_.of_rank[r].end(), 0.0,
+                                 [](double sum, const Piece& p) { return sum + p.ns; });
     TakeWanderingStops(total);
     return std::move(out_);
   }
@@ -51,7 +56,8 @@ class Finder {
     if (steps.empty()) return;
     Explanation e{.kind = CulpritKind::kJob, .rank_indices = AllRanks()};
     const auto at_once = [&](const Piece& p) {
-      return std::binary_search(steps.begin(), steps.end(), static_cast<uint32_t>(graph_.units[UnitOf(p.node)].step));
+      return std::binary_search(steps.begin(), steps.end(),
+                                static_cast<uint32_t>(graph_.units[UnitOf(p.node)].step));
     };
     for (Pieces& own : out_.of_rank) {
       std::copy_if(own.begin(), own.end(), std::back_inserter(e.pieces), at_once);
@@ -62,8 +68,11 @@ class Finder {
     e.cause = period > 0 ? Cause::kCheckpoint : Cause::kHostPause;
     e.rule_share = period > 0 || steps.size() > 1 ? 1 : 0.5;
     const double length = e.excess_ns * static_cast<double>(steps_) / static_cast<double>(steps.size());
-    e.evidence.push_back(period > 0 ? absl::StrFormat("all hosts stop together every %d steps, for %s each", period, LengthText(length))
-                                    : absl::StrFormat("all hosts stop together in %d of %d steps, for %s each", steps.size(), steps_, LengthText(length)));
+    e.evidence.push_back(period > 0
+                             ? absl::StrFormat("all hosts stop together every %d steps, for %s each", period,
+                                               LengthText(length))
+                             : absl::StrFormat("all hosts stop together in %d of %d steps, for %s each",
+                                               steps.size(), steps_, LengthText(length)));
     out_.shared.push_back(std::move(e));
   }
 
@@ -74,10 +83,12 @@ class Finder {
     for (uint32_t r = 0; r < ranks_; ++r) {
       if (total[r] > kLongStopNs) with.push_back(r);
     }
-    if (with.size() < kSeveralRanks || *std::max_element(total.begin(), total.end()) > kNobodysShare * all) return;
+    if (with.size() < kSeveralRanks || *std::max_element(total.begin(), total.end()) > kNobodysShare * all)
+      return;
     // A few of many ranks that each have their own trouble are no wandering trouble.
     std::vector<uint32_t> sorted = with;
-    std::stable_sort(sorted.begin(), sorted.end(), [&](uint32_t a, uint32_t b) { return total[a] > total[b]; });
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [&](uint32_t a, uint32_t b) { return total[a] > total[b]; });
     if (with.size() < ranks_ / 4) return;
     Explanation e{.kind = CulpritKind::kJob, .cause = Cause::kHostPause, .rank_indices = sorted};
     double longest = 0;
@@ -91,8 +102,9 @@ class Finder {
       out_.of_rank[r].clear();
     }
     e.excess_ns = SumPerStep(e.pieces, steps_);
-    e.evidence.push_back(absl::StrFormat("hosts stop now here, now there: %d stops of up to %s on %d ranks in %d steps", stops, LengthText(longest),
-                                         with.size(), steps_));
+    e.evidence.push_back(
+        absl::StrFormat("hosts stop now here, now there: %d stops of up to %s on %d ranks in %d steps", stops,
+                        LengthText(longest), with.size(), steps_));
     out_.shared.push_back(std::move(e));
   }
 
@@ -111,6 +123,8 @@ class Finder {
 
 }  // namespace
 
-Stops FindStops(const GraphInput& input, const Graph& graph, const Excess& excess) { return Finder(input, graph, excess).Run(); }
+Stops FindStops(const GraphInput& input, const Graph& graph, const Excess& excess) {
+  return Finder(input, graph, excess).Run();
+}
 
 }  // namespace lockstep::analysis

@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "absl/strings/str_format.h"
-#include "analysis/explain/causes.h"
 #include "analysis/compare/excess.h"
+#include "analysis/explain/causes.h"
 #include "analysis/prepare/stats.h"
 #include "base/median.h"
 
@@ -32,11 +32,14 @@ void Judge(Finding& f, double floor, double rule_share, size_t steps, double mat
   f.gain_ns = Mean(f.gain_per_step);
   f.gain_interval = BootstrapMean(f.gain_per_step);
   if (steps < kLeastSteps) return;
-  const std::vector<double>& decides = Mean(f.gain_beside_others) > f.gain_ns ? f.gain_beside_others : f.gain_per_step;
+  const std::vector<double>& decides =
+      Mean(f.gain_beside_others) > f.gain_ns ? f.gain_beside_others : f.gain_per_step;
   f.confidence = BootstrapFractionAbove(decides, floor);
   if (Mean(f.gain_beside_others) > f.gain_ns + floor) {
-    f.evidence.push_back(absl::StrFormat("alone it gains little because others are in the way too: with those fixed it still costs %s per step",
-                                         LengthText(Mean(f.gain_beside_others))));
+    f.evidence.push_back(
+        absl::StrFormat("alone it gains little because others are in the way too: with those fixed it still "
+                        "costs %s per step",
+                        LengthText(Mean(f.gain_beside_others))));
   }
   if (!f.told_apart) {
     // Which of them it is nobody can say; that it is one of them is another matter.
@@ -93,7 +96,9 @@ void CountDelayed(Finding& f, const GraphInput& in, double step_ns) {
     const align::Instance& instance = in.matches.instances[n];
     const InstanceTiming& timing = in.times.instances[n];
     if (StepOfInstance(in.capture, instance, timing, in.steps) < 0) continue;
-    if (std::any_of(instance.members.begin(), instance.members.end(), [&](const align::Member& m) { return named[m.rank_index] != 0; })) ++instances;
+    if (std::any_of(instance.members.begin(), instance.members.end(),
+                    [&](const align::Member& m) { return named[m.rank_index] != 0; }))
+      ++instances;
     if (named[instance.members[timing.last].rank_index] == 0) continue;
     ++times;
     for (const align::Member& m : instance.members) {
@@ -104,9 +109,10 @@ void CountDelayed(Finding& f, const GraphInput& in, double step_ns) {
   }
   const auto steps = static_cast<double>(in.steps.count());
   const double least = 1e-3 * step_ns * steps;
-  f.delayed_ranks = static_cast<uint32_t>(
-      std::count_if(waited.begin(), waited.end(), [&](Nanos w) { return static_cast<double>(w.ns()) > least; }));
-  f.evidence.push_back(absl::StrFormat("others waited %s per step for %s; last in %d of %d collectives", LengthText(static_cast<double>(sum.ns()) / steps),
+  f.delayed_ranks = static_cast<uint32_t>(std::count_if(
+      waited.begin(), waited.end(), [&](Nanos w) { return static_cast<double>(w.ns()) > least; }));
+  f.evidence.push_back(absl::StrFormat("others waited %s per step for %s; last in %d of %d collectives",
+                                       LengthText(static_cast<double>(sum.ns()) / steps),
                                        f.rank_indices.size() == 1 ? "it" : "them", times, instances));
 }
 
@@ -114,7 +120,8 @@ namespace {
 
 class Innocents {
  public:
-  Innocents(const GraphInput& input, const Gains& gains, const Explanations& seen, const std::vector<Finding>& findings, double floor)
+  Innocents(const GraphInput& input, const Gains& gains, const Explanations& seen,
+            const std::vector<Finding>& findings, double floor)
       : in_(input), gains_(gains), seen_(seen), findings_(findings), floor_(floor) {}
 
   std::vector<std::string> Run() {
@@ -128,7 +135,9 @@ class Innocents {
 
  private:
   bool Found(std::initializer_list<Cause> causes) const {
-    return std::any_of(findings_.begin(), findings_.end(), [&](const Finding& f) { return std::find(causes.begin(), causes.end(), f.cause) != causes.end(); });
+    return std::any_of(findings_.begin(), findings_.end(), [&](const Finding& f) {
+      return std::find(causes.begin(), causes.end(), f.cause) != causes.end();
+    });
   }
   int32_t RankNumber(uint32_t r) const { return in_.capture.ranks[r].rank.value(); }
 
@@ -142,28 +151,37 @@ class Innocents {
     }
     const double sigma = RobustSigma(ratios);
     const double mads = sigma > 0 ? (worst - 1) / (sigma / 1.4826) : 0;
-    std::string line = absl::StrFormat("network: transfers of all %d comparable groups and pairs within %.1f%% of their peers'",
-                                       static_cast<int>(seen_.links.compared.size()), 100 * (worst - 1));
+    std::string line = absl::StrFormat(
+        "network: transfers of all %d comparable groups and pairs within %.1f%% of their peers'",
+        static_cast<int>(seen_.links.compared.size()), 100 * (worst - 1));
     if (ratios.size() >= 4 && mads < 100) line += absl::StrFormat(" (worst %.1f MAD)", mads);
     out_.push_back(std::move(line));
   }
 
   void Kernels() {
-    if (Found({Cause::kGpuClock, Cause::kGpuMemory, Cause::kContention}) || seen_.slowest_rank == store::kNone || seen_.slowest_kernels > 1.03) return;
-    out_.push_back(absl::StrFormat("GPU speed: no rank's kernels take more than %.1f%% longer than its peers' (rank %d)", 100 * (seen_.slowest_kernels - 1),
-                                   RankNumber(seen_.slowest_rank)));
+    if (Found({Cause::kGpuClock, Cause::kGpuMemory, Cause::kContention}) ||
+        seen_.slowest_rank == store::kNone || seen_.slowest_kernels > 1.03)
+      return;
+    out_.push_back(
+        absl::StrFormat("GPU speed: no rank's kernels take more than %.1f%% longer than its peers' (rank %d)",
+                        100 * (seen_.slowest_kernels - 1), RankNumber(seen_.slowest_rank)));
   }
 
   void Hosts() {
-    if (Found({Cause::kDataLoader, Cause::kHostPause, Cause::kHostLaunch, Cause::kHostAllocator, Cause::kCpuContention, Cause::kCheckpoint})) return;
+    if (Found({Cause::kDataLoader, Cause::kHostPause, Cause::kHostLaunch, Cause::kHostAllocator,
+               Cause::kCpuContention, Cause::kCheckpoint}))
+      return;
     double host = 0;
     for (const RankCost& c : gains_.rank_costs()) host = std::max(host, c.host);
-    if (host < floor_) out_.push_back(absl::StrFormat("hosts and data loading: at most %s per step on any rank", LengthText(std::max(0.0, host))));
+    if (host < floor_)
+      out_.push_back(absl::StrFormat("hosts and data loading: at most %s per step on any rank",
+                                     LengthText(std::max(0.0, host))));
   }
 
   void Stages() {
     if (seen_.stage_spread <= 0 || Found({Cause::kStageImbalance}) || seen_.stage_spread > 0.03) return;
-    out_.push_back(absl::StrFormat("stages: the slowest computes %.1f%% more than their mean", 100 * seen_.stage_spread));
+    out_.push_back(absl::StrFormat("stages: the slowest computes %.1f%% more than their mean",
+                                   100 * seen_.stage_spread));
   }
 
   // The one that ends most waiting without being slow itself: to be named here, since others name it.
@@ -173,14 +191,17 @@ class Innocents {
     const auto steps = static_cast<double>(in_.steps.count());
     uint32_t most = store::kNone;
     for (uint32_t r = 0; r < caused.size(); ++r) {
-      if (std::any_of(findings_.begin(), findings_.end(), [&](const Finding& f) { return Named(f, r); })) continue;
+      if (std::any_of(findings_.begin(), findings_.end(), [&](const Finding& f) { return Named(f, r); }))
+        continue;
       if (most == store::kNone || caused[r] > caused[most]) most = r;
     }
     if (most == store::kNone || gains_.rank_costs()[most].total() >= floor_) return;
     const double waited = static_cast<double>(caused[most].ns()) / steps;
     if (waited < kWaitedFor * gains_.step_ns()) return;
-    out_.push_back(absl::StrFormat("rank %d: others wait %s per step for it, but its own work costs %s: it passes on what it waited itself",
-                                   RankNumber(most), LengthText(waited), LengthText(std::max(0.0, gains_.rank_costs()[most].total()))));
+    out_.push_back(absl::StrFormat(
+        "rank %d: others wait %s per step for it, but its own work costs %s: it passes on what it waited "
+        "itself",
+        RankNumber(most), LengthText(waited), LengthText(std::max(0.0, gains_.rank_costs()[most].total()))));
   }
 
   const GraphInput& in_;
@@ -193,8 +214,8 @@ class Innocents {
 
 }  // namespace
 
-std::vector<std::string> NotTheCause(const GraphInput& input, const Gains& gains, const Explanations& seen, const std::vector<Finding>& findings,
-                                     double floor) {
+std::vector<std::string> NotTheCause(const GraphInput& input, const Gains& gains, const Explanations& seen,
+                                     const std::vector<Finding>& findings, double floor) {
   return Innocents(input, gains, seen, findings, floor).Run();
 }
 

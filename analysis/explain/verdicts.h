@@ -11,8 +11,8 @@
 
 namespace lockstep::analysis {
 
-// Fills gain_ns, gain_interval, confidence and verdict from the gains per step. `floor`: per step. `rule_share`: of what it costs,
-// what the cause's rule explains.
+// Fills gain_ns, gain_interval, confidence and verdict from the gains per step. `floor`: per step.
+// `rule_share`: of what it costs, what the cause's rule explains.
 void Judge(Finding& finding, double floor, double rule_share, size_t steps, double matched);
 
 // Steps in which the finding's pieces cost, and what its own work was before and from then on.
@@ -22,8 +22,8 @@ void DateFinding(Finding& finding, const GraphInput& input, const Graph& graph);
 void CountDelayed(Finding& finding, const GraphInput& input, double step_ns);
 
 // What was looked at and is fine, with numbers.
-std::vector<std::string> NotTheCause(const GraphInput& input, const Gains& gains, const Explanations& seen, const std::vector<Finding>& findings,
-                                     double floor);
+std::vector<std::string> NotTheCause(const GraphInput& input, const Gains& gains, const Explanations& seen,
+                                     const std::vector<Finding>& findings, double floor);
 
 }  // namespace lockstep::analysis
 

@@ -21,7 +21,8 @@ double MiddleOf(std::vector<double> values) {
   return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
 }
 
-// Means of every resample: steps one by one where they are few, else blocks of five that may run over the end to the begin.
+// Means of every resample: steps one by one where they are few, else blocks of five that may run over the end
+// to the begin.
 std::vector<double> AllMeans(const std::vector<double>& steps) {
   const size_t n = steps.size(), block = n >= 20 ? 5 : 1;
   std::vector<double> sums = {0};
@@ -41,7 +42,8 @@ std::vector<double> AllMeans(const std::vector<double>& steps) {
 }
 
 double PartOf(const std::vector<double>& means, const auto& take) {
-  return static_cast<double>(std::count_if(means.begin(), means.end(), take)) / static_cast<double>(means.size());
+  return static_cast<double>(std::count_if(means.begin(), means.end(), take)) /
+         static_cast<double>(means.size());
 }
 
 std::vector<double> Drawn(std::mt19937_64& random, size_t steps, double about) {
@@ -61,14 +63,17 @@ TEST(Verdicts, ConfidenceIsThePartOfAllResamplesAboveTheFloor) {
     f.gain_per_step = Drawn(random, steps, 20 + static_cast<double>(random() % 60));
     f.gain_beside_others = Drawn(random, steps, 20 + static_cast<double>(random() % 60));
     const bool others = SumOf(f.gain_beside_others) > SumOf(f.gain_per_step);
-    const std::vector<double> alone = AllMeans(f.gain_per_step), decides = others ? AllMeans(f.gain_beside_others) : alone;
+    const std::vector<double> alone = AllMeans(f.gain_per_step),
+                              decides = others ? AllMeans(f.gain_beside_others) : alone;
     const double above = PartOf(decides, [&](double m) { return m > floor; });
     const double error = 4 * std::sqrt(above * (1 - above) / 200) + 0.005;  // of 200 draws
     Judge(f, floor, 1, steps, 1);
     EXPECT_NEAR(f.gain_ns, SumOf(f.gain_per_step) / static_cast<double>(steps), 1e-9);
     EXPECT_NEAR(f.confidence.value(), above, error);
     unsure += above > 0.02 && above < 0.98 ? 1 : 0;
-    EXPECT_EQ(f.verdict, *f.confidence >= 0.95 ? Verdict::kSure : *f.confidence >= 0.5 ? Verdict::kLikely : Verdict::kUndecided);
+    EXPECT_EQ(f.verdict, *f.confidence >= 0.95  ? Verdict::kSure
+                         : *f.confidence >= 0.5 ? Verdict::kLikely
+                                                : Verdict::kUndecided);
     // Quantiles of 200 draws.
     EXPECT_LE(PartOf(alone, [&](double m) { return m < f.gain_interval.low - 1e-9; }), 0.07);
     EXPECT_GE(PartOf(alone, [&](double m) { return m <= f.gain_interval.low + 1e-9; }), 0.002);
@@ -79,7 +84,8 @@ TEST(Verdicts, ConfidenceIsThePartOfAllResamplesAboveTheFloor) {
 }
 
 TEST(Verdicts, AWeakRuleLimitsTheConfidenceAndPeersThatNobodyTellsApartShareIt) {
-  const auto judged = [](double rule_share, std::vector<uint32_t> ranks, bool told_apart, Cause cause, double matched) {
+  const auto judged = [](double rule_share, std::vector<uint32_t> ranks, bool told_apart, Cause cause,
+                         double matched) {
     Finding f{.rank_indices = std::move(ranks), .told_apart = told_apart, .cause = cause};
     f.gain_per_step = f.gain_beside_others = {100, 110, 90, 105};
     Judge(f, 10, rule_share, 4, matched);
@@ -107,7 +113,8 @@ TEST(Verdicts, TheStepsItCostsInAreThoseWithHalfOfWhatTheCostlyOnesHave) {
   std::mt19937_64 random(3);
   int later = 0, over = 0, some = 0;
   for (int trial = 0; trial < 60; ++trial) {
-    const size_t steps = 3 + random() % 14, first = random() % steps, last = first + random() % (steps - first);
+    const size_t steps = 3 + random() % 14, first = random() % steps,
+                 last = first + random() % (steps - first);
     Steps names;
     for (size_t k = 0; k < steps; ++k) names.names.push_back(static_cast<int64_t>(200 + 3 * k));
     const GraphInput input{capture, matches, clock, times, names, calls, nullptr};
@@ -118,9 +125,15 @@ TEST(Verdicts, TheStepsItCostsInAreThoseWithHalfOfWhatTheCostlyOnesHave) {
     for (int32_t step = -2; step < static_cast<int32_t>(steps); ++step) {
       for (int i = 0; i < (step < 0 ? 1 : 6); ++i) {
         const auto unit = static_cast<uint32_t>(graph.units.size());
-        graph.units.push_back({.rank_index = 0, .step = step, .source = 0, .instance = store::kNone, .kind = UnitKind::kKernel, .is_head = false});
+        graph.units.push_back({.rank_index = 0,
+                               .step = step,
+                               .source = 0,
+                               .instance = store::kNone,
+                               .kind = UnitKind::kKernel,
+                               .is_head = false});
         if (random() % 4 == 0) continue;
-        const bool slow = step >= static_cast<int32_t>(first) && step <= static_cast<int32_t>(last) && trial % 5 != 0;
+        const bool slow =
+            step >= static_cast<int32_t>(first) && step <= static_cast<int32_t>(last) && trial % 5 != 0;
         const double ns = (slow ? 1000.0 : 0.0) + static_cast<double>(random() % 300);
         f.fix.pieces.push_back({random() % 2 == 0 ? StartOf(unit) : EndOf(unit), ns});
         if (step >= 0) own[static_cast<size_t>(step)] += ns;
@@ -142,7 +155,8 @@ TEST(Verdicts, TheStepsItCostsInAreThoseWithHalfOfWhatTheCostlyOnesHave) {
     for (size_t k = 0; k < affected.front(); ++k) before.push_back(own[k]);
     EXPECT_EQ(f.since_step, static_cast<int64_t>(200 + 3 * affected.front()));
     const bool ended = affected.back() + 1 < steps;
-    EXPECT_EQ(f.until_step, ended ? std::optional(static_cast<int64_t>(200 + 3 * affected.back())) : std::nullopt);
+    EXPECT_EQ(f.until_step,
+              ended ? std::optional(static_cast<int64_t>(200 + 3 * affected.back())) : std::nullopt);
     EXPECT_NEAR(f.steps_affected, static_cast<double>(affected.size()) / static_cast<double>(steps), 1e-12);
     EXPECT_NEAR(f.since_ns.value(), MiddleOf(in), 1e-9);
     ASSERT_EQ(f.before_ns.has_value(), !before.empty());

@@ -18,7 +18,8 @@ using store::kNone;
 
 // Less is rounding and the order in which kernels leave.
 constexpr double kLeastWaitNs = 2'000;
-// Of the origins of a wait in a large job, the largest so many are followed; what is left counts as unexplained.
+// Of the origins of a wait in a large job, the largest so many are followed; what is left counts as
+// unexplained.
 constexpr size_t kOrigins = 16;
 
 constexpr double kNever = -std::numeric_limits<double>::infinity();
@@ -54,7 +55,8 @@ class Coverage {
     double before;  // covered before it starts
   };
   double Before(double t) const {
-    auto after = std::upper_bound(merged_.begin(), merged_.end(), t, [](double at, const Interval& i) { return at < i.start; });
+    auto after = std::upper_bound(merged_.begin(), merged_.end(), t,
+                                  [](double at, const Interval& i) { return at < i.start; });
     if (after == merged_.begin()) return 0;
     --after;
     return after->before + std::min(t, after->end) - after->start;
@@ -66,7 +68,11 @@ class Coverage {
 class Accountant {
  public:
   Accountant(const GraphInput& input, const Gains& gains)
-      : in_(input), gains_(gains), graph_(gains.graph()), owners_(gains.classes().owners), excess_(input, gains) {}
+      : in_(input),
+        gains_(gains),
+        graph_(gains.graph()),
+        owners_(gains.classes().owners),
+        excess_(input, gains) {}
 
   DelayCost Run() {
     const size_t ranks = in_.capture.ranks.size();
@@ -87,7 +93,8 @@ class Accountant {
     // In the order of time: what a wait comes from ended before it.
     std::sort(pending_.begin(), pending_.end());
     for (const Pending& p : pending_) Charge(p);
-    for (std::vector<double>* values : {&out_.direct_ns, &out_.passed_on_ns, &out_.suffered_ns, &out_.matrix}) {
+    for (std::vector<double>* values :
+         {&out_.direct_ns, &out_.passed_on_ns, &out_.suffered_ns, &out_.matrix}) {
       for (double& v : *values) v /= Steps();
     }
     out_.waited_ns /= Steps();
@@ -103,7 +110,10 @@ class Accountant {
     out_.by_host = ranks > kMatrixRanks;
     for (uint32_t r = 0; r < ranks; ++r) {
       const uint32_t host = in_.capture.ranks[r].host;
-      out_.place_of.push_back(!out_.by_host ? r : host < in_.capture.hosts.size() ? host : static_cast<uint32_t>(in_.capture.hosts.size()));
+      out_.place_of.push_back(!out_.by_host ? r
+                              : host < in_.capture.hosts.size()
+                                  ? host
+                                  : static_cast<uint32_t>(in_.capture.hosts.size()));
       out_.places = std::max<size_t>(out_.places, out_.place_of.back() + 1);
     }
     out_.matrix.assign(out_.places * out_.places, 0);
@@ -126,7 +136,9 @@ class Accountant {
     double until;
     uint32_t instance, member;
     double ns;
-    bool operator<(const Pending& o) const { return std::tie(until, instance, member) < std::tie(o.until, o.instance, o.member); }
+    bool operator<(const Pending& o) const {
+      return std::tie(until, instance, member) < std::tie(o.until, o.instance, o.member);
+    }
   };
 
   // Every excess wait, and who met when.
@@ -137,11 +149,15 @@ class Accountant {
       const InstanceTiming& timing = in_.times.instances[n];
       if (!instance.usable) continue;
       // Places in an instance are those in its owner, so one that lost a record is left out.
-      if (instance.members.size() != gains_.classes().owners[gains_.classes().owner_of_instance[n]].rank_indices.size()) continue;
+      if (instance.members.size() !=
+          gains_.classes().owners[gains_.classes().owner_of_instance[n]].rank_indices.size())
+        continue;
       first_moment_[n] = moments_.size();
       for (const Member& m : instance.members) moments_.push_back(Moment(m));
       met_[gains_.classes().owner_of_instance[n]].push_back({moments_[first_moment_[n]], n});
-      if (!timing.split || timing.last == kNone || StepOfInstance(in_.capture, instance, timing, in_.steps) < 0) continue;
+      if (!timing.split || timing.last == kNone ||
+          StepOfInstance(in_.capture, instance, timing, in_.steps) < 0)
+        continue;
       const double latest = LatestIdealStart(instance);
       for (uint32_t i = 0; i < instance.members.size(); ++i) {
         if (i == timing.last) continue;
@@ -152,29 +168,35 @@ class Accountant {
     for (auto& list : met_) std::sort(list.begin(), list.end());
   }
 
-  // When the last of a collective's members came, in the typical job; never where they do not all wait for each other.
+  // When the last of a collective's members came, in the typical job; never where they do not all wait for
+  // each other.
   double LatestIdealStart(const Instance& instance) const {
     double latest = kNever;
     if (graph_.join_of[excess_.UnitOfMember(in_.capture, instance.members[0])] == kNone) return latest;
-    for (const Member& m : instance.members) latest = std::max(latest, gains_.ideal_moments()[StartOf(excess_.UnitOfMember(in_.capture, m))]);
+    for (const Member& m : instance.members)
+      latest = std::max(latest, gains_.ideal_moments()[StartOf(excess_.UnitOfMember(in_.capture, m))]);
     return latest;
   }
 
-  double Excess(const Instance& instance, const InstanceTiming& timing, const Member& m, double latest_of_all) const {
+  double Excess(const Instance& instance, const InstanceTiming& timing, const Member& m,
+                double latest_of_all) const {
     const Part& part = in_.times.parts[m.rank_index][m.collective];
     if (!part.split) return 0;
     const std::vector<double>& ideal = gains_.ideal_moments();
     const uint32_t u = excess_.UnitOfMember(in_.capture, m);
     double latest = std::max(ideal[StartOf(u)], latest_of_all);
     for (NodeRef p : graph_.Awaits(u)) latest = std::max(latest, ideal[p]);
-    const double start = graph_.start[u], ideal_start = ideal[StartOf(u)], wait = static_cast<double>(part.wait.ns());
+    const double start = graph_.start[u], ideal_start = ideal[StartOf(u)],
+                 wait = static_cast<double>(part.wait.ns());
     const double exposed = wait - compute_[m.rank_index].Within(start, start + wait);
-    const double ideal_exposed = latest - ideal_start - ideal_compute_[m.rank_index].Within(ideal_start, latest);
+    const double ideal_exposed =
+        latest - ideal_start - ideal_compute_[m.rank_index].Within(ideal_start, latest);
     const double excess = exposed - ideal_exposed;
     // What needs clocks is known to within their bound.
     double least = kLeastWaitNs;
     if (!timing.symmetric) {
-      const Nanos bound = PairBound(in_.clock, in_.capture.ranks[m.rank_index].host, in_.capture.ranks[instance.members[timing.last].rank_index].host);
+      const Nanos bound = PairBound(in_.clock, in_.capture.ranks[m.rank_index].host,
+                                    in_.capture.ranks[instance.members[timing.last].rank_index].host);
       if (bound == Nanos::Max()) return 0;
       least = std::max(least, static_cast<double>(bound.ns()));
     }
@@ -219,9 +241,11 @@ class Accountant {
     const Instance& instance = in_.matches.instances[pending.instance];
     const Member& victim = instance.members[pending.member];
     const Member& causer = instance.members[in_.times.instances[pending.instance].last];
-    const double causer_to = MomentIn(pending.instance, in_.times.instances[pending.instance].last), victim_to = pending.until;
+    const double causer_to = MomentIn(pending.instance, in_.times.instances[pending.instance].last),
+                 victim_to = pending.until;
     const uint32_t met = LastMeeting(victim.rank_index, victim_to, causer.rank_index, causer_to);
-    const double more = excess_.MoreThan(causer.rank_index, met_causer_, causer_to, victim.rank_index, met_victim_, victim_to);
+    const double more = excess_.MoreThan(causer.rank_index, met_causer_, causer_to, victim.rank_index,
+                                         met_victim_, victim_to);
     const auto [known, fresh] = inherited_.try_emplace({pending.instance, met}, kNone);
     if (fresh) known->second = InheritedOf(causer.rank_index, met_causer_, causer_to);
     const uint32_t inherited = known->second;
@@ -260,7 +284,9 @@ class Accountant {
     out_.unexplained_ns += left;
   }
 
-  double& Cell(uint32_t causer, uint32_t victim) { return out_.matrix[out_.place_of[causer] * out_.places + out_.place_of[victim]]; }
+  double& Cell(uint32_t causer, uint32_t victim) {
+    return out_.matrix[out_.place_of[causer] * out_.places + out_.place_of[victim]];
+  }
 
   // What the causer waited itself in between, and for whom.
   uint32_t InheritedOf(uint32_t causer, double from, double to) {
@@ -297,7 +323,9 @@ class Accountant {
       sums_[r] = 0;
     }
     const size_t most = out_.by_host ? kOrigins : kMatrixRanks;
-    std::sort(origins.begin(), origins.end(), [](const Origin& a, const Origin& b) { return a.part != b.part ? a.part > b.part : a.rank < b.rank; });
+    std::sort(origins.begin(), origins.end(), [](const Origin& a, const Origin& b) {
+      return a.part != b.part ? a.part > b.part : a.rank < b.rank;
+    });
     if (origins.size() > most) origins.resize(most);
     return origins;
   }
@@ -316,12 +344,14 @@ class Accountant {
   double met_causer_ = 0, met_victim_ = 0;
   std::vector<size_t> first_moment_;  // by instance used: of its members, into moments_
   std::vector<double> moments_;
-  std::vector<std::vector<std::pair<double, uint32_t>>> met_;  // by owner: when, by the first member's clock, and which instance
-  std::vector<uint32_t> marked_;                  // by owner: the causer's place in it
+  std::vector<std::vector<std::pair<double, uint32_t>>>
+      met_;                       // by owner: when, by the first member's clock, and which instance
+  std::vector<uint32_t> marked_;  // by owner: the causer's place in it
   std::vector<Pending> pending_;
-  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> inherited_;  // by instance and last meeting: into DelayCost::inherited
-  std::vector<std::vector<Origin>> origins_;          // by Inherited
-  std::vector<double> sums_;                          // by rank index, zero between uses
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t>
+      inherited_;                             // by instance and last meeting: into DelayCost::inherited
+  std::vector<std::vector<Origin>> origins_;  // by Inherited
+  std::vector<double> sums_;                  // by rank index, zero between uses
   std::vector<uint32_t> touched_;
   DelayCost out_;
 };

@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "analysis/replay/prepared.h"
-#include "scenario/generator.h"
 #include "gtest/gtest.h"
+#include "scenario/generator.h"
 #include "sim/engine/dry_run.h"
 #include "tests/support/sim_capture.h"
 
@@ -27,7 +27,8 @@ struct Solved {
   DelayCost cost;
 };
 
-std::unique_ptr<Solved> Solve(const scenario::TransformerShape& shape, FaultKind kind, uint32_t rank, double size) {
+std::unique_ptr<Solved> Solve(const scenario::TransformerShape& shape, FaultKind kind, uint32_t rank,
+                              double size) {
   const scenario::Scenario scenario = *scenario::MakeTransformer(shape);
   sim::Knobs knobs;
   knobs.seed = 17;
@@ -52,8 +53,8 @@ scenario::TransformerShape Shape(uint32_t data, uint32_t tensor, uint32_t pipeli
   return shape;
 }
 
-// Scalasca's direction: from the last wait to the first, each hands what it inherited from later ones on to the delays and
-// waits of who caused it.
+// Scalasca's direction: from the last wait to the first, each hands what it inherited from later ones on to
+// the delays and waits of who caused it.
 std::vector<double> Backward(const DelayCost& cost, double steps) {
   std::vector<double> longterm(cost.waits.size(), 0), by_causer(cost.direct_ns.size(), 0);
   for (size_t i = cost.waits.size(); i-- > 0;) {
@@ -65,7 +66,8 @@ std::vector<double> Backward(const DelayCost& cost, double steps) {
     const Inherited& from = cost.inherited[w.inherited];
     for (uint32_t j = from.first; j < from.last; ++j) {
       const uint32_t before = cost.waits_of[from.rank_index][j];
-      if (from.Has(cost.waits[before])) longterm[before] += (1 - w.own) * all * cost.waits[before].ns / from.ns;
+      if (from.Has(cost.waits[before]))
+        longterm[before] += (1 - w.own) * all * cost.waits[before].ns / from.ns;
     }
   }
   return by_causer;
@@ -76,18 +78,21 @@ TEST(DelayCost, ForwardAndBackwardInTimeAreTheSame) {
     const auto s = Solve(shape, FaultKind::kSlowGpu, 1, 0.15);
     const std::vector<double> backward = Backward(s->cost, static_cast<double>(s->gains->steps()));
     for (size_t r = 0; r < backward.size(); ++r) {
-      EXPECT_NEAR(s->cost.direct_ns[r] + s->cost.passed_on_ns[r], backward[r], 1e-6 * s->cost.waited_ns) << "rank " << r;
+      EXPECT_NEAR(s->cost.direct_ns[r] + s->cost.passed_on_ns[r], backward[r], 1e-6 * s->cost.waited_ns)
+          << "rank " << r;
     }
   }
 }
 
 TEST(DelayCost, EveryNanosecondOfWaitingIsSomebodysOrUnexplained) {
-  for (const FaultKind kind : {FaultKind::kNone, FaultKind::kSlowGpu, FaultKind::kHostStall, FaultKind::kCopy}) {
+  for (const FaultKind kind :
+       {FaultKind::kNone, FaultKind::kSlowGpu, FaultKind::kHostStall, FaultKind::kCopy}) {
     const auto s = Solve(Shape(2, 2, 2), kind, 3, 0.2);
     const DelayCost& c = s->cost;
     const auto sum = [](const std::vector<double>& v) { return std::accumulate(v.begin(), v.end(), 0.0); };
     EXPECT_NEAR(sum(c.suffered_ns), c.waited_ns, 1e-6 * c.waited_ns + 1);
-    EXPECT_NEAR(sum(c.direct_ns) + sum(c.passed_on_ns) + c.unexplained_ns, c.waited_ns, 1e-6 * c.waited_ns + 1);
+    EXPECT_NEAR(sum(c.direct_ns) + sum(c.passed_on_ns) + c.unexplained_ns, c.waited_ns,
+                1e-6 * c.waited_ns + 1);
     EXPECT_NEAR(sum(c.matrix), c.waited_ns - c.unexplained_ns, 1e-6 * c.waited_ns + 1);
     // Columns are victims: none is charged more waiting than it did.
     for (size_t v = 0; v < c.places; ++v) {
@@ -99,7 +104,8 @@ TEST(DelayCost, EveryNanosecondOfWaitingIsSomebodysOrUnexplained) {
 }
 
 // Of [from, to) the part in which no kernel of the rank computes; by the moments at which that can change.
-double Exposed(const Graph& g, uint32_t rank, double from, double to, const std::function<std::pair<double, double>(uint32_t)>& when) {
+double Exposed(const Graph& g, uint32_t rank, double from, double to,
+               const std::function<std::pair<double, double>(uint32_t)>& when) {
   std::vector<std::pair<double, int>> turns;
   for (uint32_t u = g.rank_begin[rank]; u < g.rank_begin[rank + 1]; ++u) {
     if (g.units[u].kind != UnitKind::kKernel) continue;
@@ -143,9 +149,11 @@ TEST(DelayCost, WaitsAreThoseATypicalJobWouldNotHave) {
       const Part& part = s->prepared->times.parts[g.units[u].rank_index][a.collective];
       const double wait = static_cast<double>(part.wait.ns());
       const uint32_t r = g.units[u].rank_index;
-      const double excess = Exposed(g, r, g.start[u], g.start[u] + wait, [&](uint32_t k) { return std::pair(g.start[k], g.end[k]); }) -
-                            Exposed(g, r, replay.At(StartOf(u)), latest,
-                                    [&](uint32_t k) { return std::pair(replay.At(StartOf(k)), replay.At(EndOf(k))); });
+      const double excess = Exposed(g, r, g.start[u], g.start[u] + wait,
+                                    [&](uint32_t k) { return std::pair(g.start[k], g.end[k]); }) -
+                            Exposed(g, r, replay.At(StartOf(u)), latest, [&](uint32_t k) {
+                              return std::pair(replay.At(StartOf(k)), replay.At(EndOf(k)));
+                            });
       if (excess <= 2000 || instance.members[timing.last].rank_index == g.units[u].rank_index) continue;
       waited += excess / static_cast<double>(s->gains->steps());
       ++count;
@@ -170,10 +178,12 @@ TEST(DelayCost, TheSlowRankIsWhoTheOthersWaitedFor) {
     EXPECT_EQ(path.victims, 7u);
     ASSERT_FALSE(path.hops.empty());
     std::vector<uint32_t> reached;
-    for (const DelayHop& h : path.hops) reached.insert(reached.end(), h.rank_indices.begin(), h.rank_indices.end());
+    for (const DelayHop& h : path.hops)
+      reached.insert(reached.end(), h.rank_indices.begin(), h.rank_indices.end());
     std::sort(reached.begin(), reached.end());
     EXPECT_EQ(reached.size(), 7u);
-    EXPECT_EQ(std::adjacent_find(reached.begin(), reached.end()), reached.end()) << "each rank is reached once";
+    EXPECT_EQ(std::adjacent_find(reached.begin(), reached.end()), reached.end())
+        << "each rank is reached once";
   }
 }
 

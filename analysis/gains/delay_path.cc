@@ -24,7 +24,7 @@ DelayPath FollowDelay(const DelayCost& cost, const Gains& gains, uint32_t causer
   // Of each wait, what goes back to the causer, and over how many meetings on average.
   std::vector<double> share(cost.waits.size(), 0), hops(cost.waits.size(), 0);
   std::vector<std::vector<double>> by_rank(cost.suffered_ns.size());  // ns by hop
-  std::vector<absl::flat_hash_map<uint32_t, double>> by_owner;  // ns, by hop
+  std::vector<absl::flat_hash_map<uint32_t, double>> by_owner;        // ns, by hop
   for (uint32_t i = 0; i < cost.waits.size(); ++i) {
     const ExcessWait& w = cost.waits[i];
     if (w.own < 0) continue;
@@ -101,7 +101,9 @@ class PathWords {
     if (std::find(reached_.begin(), reached_.end(), 0) == reached_.end()) return "all";
     if (const std::string stages = StagesText(hop); !stages.empty()) return stages;
     const size_t count = hop.rank_indices.size();
-    const std::string ranks = count == 1 ? absl::StrCat("rank ", in_.capture.ranks[hop.rank_indices[0]].rank.value()) : absl::StrCat(count, " ranks");
+    const std::string ranks = count == 1
+                                  ? absl::StrCat("rank ", in_.capture.ranks[hop.rank_indices[0]].rank.value())
+                                  : absl::StrCat(count, " ranks");
     return hop.owner == store::kNone ? ranks : absl::StrCat(OwnerText(hop.owner), " (", ranks, ")");
   }
 
@@ -116,7 +118,9 @@ class PathWords {
     }
     std::vector<std::string> names;
     for (size_t r = 0; r < reached_.size(); ++r) {
-      if (layout_.stage_of[r] >= 0 && touched[static_cast<size_t>(layout_.stage_of[r])] != 0 && reached_[r] == 0) return "";
+      if (layout_.stage_of[r] >= 0 && touched[static_cast<size_t>(layout_.stage_of[r])] != 0 &&
+          reached_[r] == 0)
+        return "";
     }
     for (uint32_t s = 0; s < layout_.stages; ++s) {
       if (touched[s] != 0) names.push_back(std::to_string(s));
@@ -144,21 +148,26 @@ constexpr size_t kHopsTold = 4;
 
 }  // namespace
 
-std::string PathText(const GraphInput& input, const Gains& gains, const Layout& layout, const DelayPath& path, uint32_t causer) {
+std::string PathText(const GraphInput& input, const Gains& gains, const Layout& layout, const DelayPath& path,
+                     uint32_t causer) {
   if (path.hops.empty()) return "";
   PathWords words(input, gains, layout, causer);
-  std::string text = absl::StrCat("rank ", input.capture.ranks[causer].rank.value(), "'s ", std::string(WorkOf(gains.rank_costs()[causer])));
+  std::string text = absl::StrCat("rank ", input.capture.ranks[causer].rank.value(), "'s ",
+                                  std::string(WorkOf(gains.rank_costs()[causer])));
   for (size_t i = 0; i < path.hops.size() && i < kHopsTold; ++i) {
     DelayHop hop = path.hops[i];
     if (i + 1 == kHopsTold) {
-      for (size_t j = i + 1; j < path.hops.size(); ++j) hop.rank_indices.insert(hop.rank_indices.end(), path.hops[j].rank_indices.begin(), path.hops[j].rank_indices.end());
+      for (size_t j = i + 1; j < path.hops.size(); ++j)
+        hop.rank_indices.insert(hop.rank_indices.end(), path.hops[j].rank_indices.begin(),
+                                path.hops[j].rank_indices.end());
     }
     absl::StrAppend(&text, " -> ", words.Next(hop));
   }
   return text;
 }
 
-Waiting SummarizeWaiting(const GraphInput& input, const Gains& gains, const Layout& layout, const std::vector<uint32_t>& also) {
+Waiting SummarizeWaiting(const GraphInput& input, const Gains& gains, const Layout& layout,
+                         const std::vector<uint32_t>& also) {
   DelayCost cost = CostDelays(input, gains);
   const auto total = [&](uint32_t r) { return cost.direct_ns[r] + cost.passed_on_ns[r]; };
   std::vector<uint32_t> order(cost.direct_ns.size());

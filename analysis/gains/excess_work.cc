@@ -9,7 +9,8 @@ ExcessWork::ExcessWork(const GraphInput& input, const Gains& gains)
     : graph_(gains.graph()), device_(graph_.units.size() + 1), host_(graph_.units.size() + 1) {
   const Timing& ideal = gains.ideal();
   for (uint32_t r = 0; r + 1 < graph_.rank_begin.size(); ++r) {
-    first_.push_back(graph_.rank_begin[r + 1] - static_cast<uint32_t>(input.capture.ranks[r].activities.size()));
+    first_.push_back(graph_.rank_begin[r + 1] -
+                     static_cast<uint32_t>(input.capture.ranks[r].activities.size()));
     double host = 0;
     for (uint32_t u = graph_.rank_begin[r]; u < first_[r]; ++u) {
       host += graph_.work[u] - ideal.work[u] + (graph_.units[u].is_head ? 0 : graph_.lead[u] - ideal.lead[u]);
@@ -22,15 +23,18 @@ ExcessWork::ExcessWork(const GraphInput& input, const Gains& gains)
       device_[u] = sum;
       // Up to and with the gap before the call that issued it.
       for (NodeRef p : graph_.StartPreds(u)) {
-        if (p % 2 == 0 && UnitOf(p) < first_[r] && UnitOf(p) >= graph_.rank_begin[r]) launched = host_[UnitOf(p)];
+        if (p % 2 == 0 && UnitOf(p) < first_[r] && UnitOf(p) >= graph_.rank_begin[r])
+          launched = host_[UnitOf(p)];
       }
       host_[u] = launched;
     }
   }
 }
 
-double ExcessWork::MoreThan(uint32_t causer, double causer_from, double causer_to, uint32_t victim, double victim_from, double victim_to) const {
-  const Sums of_causer = Between(causer, causer_from, causer_to), of_victim = Between(victim, victim_from, victim_to);
+double ExcessWork::MoreThan(uint32_t causer, double causer_from, double causer_to, uint32_t victim,
+                            double victim_from, double victim_to) const {
+  const Sums of_causer = Between(causer, causer_from, causer_to),
+             of_victim = Between(victim, victim_from, victim_to);
   double more = 0;
   for (size_t k = 0; k < kKinds; ++k) more += std::max(0.0, of_causer[k] - of_victim[k]);
   return more;
@@ -39,7 +43,8 @@ double ExcessWork::MoreThan(uint32_t causer, double causer_from, double causer_t
 // All that started by then, what starts at that moment included.
 ExcessWork::Sums ExcessWork::Until(uint32_t rank, double moment) const {
   const auto begin = graph_.start.begin();
-  const auto after = std::upper_bound(begin + first_[rank], begin + graph_.rank_begin[rank + 1], moment) - begin;
+  const auto after =
+      std::upper_bound(begin + first_[rank], begin + graph_.rank_begin[rank + 1], moment) - begin;
   if (after == first_[rank]) return {};
   Sums sum = device_[static_cast<size_t>(after) - 1];
   sum[kOfHost] = host_[static_cast<size_t>(after) - 1];

@@ -8,12 +8,9 @@
 namespace lockstep::analysis {
 namespace {
 
-constexpr std::pair<std::string_view, FixKind> kKinds[] = {{"rank", FixKind::kRank},
-                                                           {"host", FixKind::kHost},
-                                                           {"stage", FixKind::kStage},
-                                                           {"link", FixKind::kLink},
-                                                           {"group", FixKind::kGroup},
-                                                           {"op", FixKind::kOperation}};
+constexpr std::pair<std::string_view, FixKind> kKinds[] = {
+    {"rank", FixKind::kRank}, {"host", FixKind::kHost},   {"stage", FixKind::kStage},
+    {"link", FixKind::kLink}, {"group", FixKind::kGroup}, {"op", FixKind::kOperation}};
 
 std::optional<FixKind> KindAt(std::string_view text) {
   for (const auto& [name, kind] : kKinds) {
@@ -54,9 +51,13 @@ absl::StatusOr<std::vector<FixTarget>> ParseFixTargets(std::string_view text) {
     while (end != std::string_view::npos && !KindAt(text.substr(end + 1))) end = text.find(',', end + 1);
     const std::string_view one = text.substr(begin, end == std::string_view::npos ? end : end - begin);
     const auto kind = KindAt(one);
-    if (!kind) return absl::InvalidArgumentError(absl::StrCat("--fix ", std::string(text), ": '", std::string(one), "' is none of ", kFixGrammar));
+    if (!kind)
+      return absl::InvalidArgumentError(
+          absl::StrCat("--fix ", std::string(text), ": '", std::string(one), "' is none of ", kFixGrammar));
     const std::string_view value = one.substr(one.find('=') + 1);
-    if (value.empty()) return absl::InvalidArgumentError(absl::StrCat("--fix ", std::string(text), ": nothing stands behind '", std::string(one), "'; it takes ", kFixGrammar));
+    if (value.empty())
+      return absl::InvalidArgumentError(absl::StrCat("--fix ", std::string(text), ": nothing stands behind '",
+                                                     std::string(one), "'; it takes ", kFixGrammar));
     targets.push_back({*kind, std::string(value)});
     if (end == std::string_view::npos) break;
     begin = end + 1;

@@ -88,7 +88,8 @@ std::vector<std::vector<uint32_t>> Orders(size_t count) {
 
 class Greedy {
  public:
-  Greedy(Gains& gains, std::span<const Fix> fixes, double floor) : subsets_(gains, fixes), count_(fixes.size()), floor_(floor) {}
+  Greedy(Gains& gains, std::span<const Fix> fixes, double floor)
+      : subsets_(gains, fixes), count_(fixes.size()), floor_(floor) {}
 
   std::vector<FixSet> Run() {
     for (uint32_t e = 0; e < count_; ++e) left_.push_back(e);
@@ -124,7 +125,8 @@ class Greedy {
     return true;
   }
 
-  // Nobody adds anything alone: as many as it takes in their order, without those that the block can do without.
+  // Nobody adds anything alone: as many as it takes in their order, without those that the block can do
+  // without.
   bool AddBlock() {
     const double now = GainOf(chosen_);
     std::vector<uint32_t> block, set = chosen_;
@@ -152,12 +154,14 @@ class Greedy {
 
   void Choose(const std::vector<uint32_t>& entries) {
     chosen_.insert(chosen_.end(), entries.begin(), entries.end());
-    std::erase_if(left_, [&](uint32_t e) { return std::find(entries.begin(), entries.end(), e) != entries.end(); });
+    std::erase_if(left_,
+                  [&](uint32_t e) { return std::find(entries.begin(), entries.end(), e) != entries.end(); });
   }
 
   void Keep(std::vector<uint32_t> set) {
     std::sort(set.begin(), set.end());
-    const bool known = std::any_of(sets_.begin(), sets_.end(), [&](const FixSet& s) { return s.entries == set; });
+    const bool known =
+        std::any_of(sets_.begin(), sets_.end(), [&](const FixSet& s) { return s.entries == set; });
     if (!known) sets_.push_back({set, subsets_.Of(set)});
   }
 
@@ -203,7 +207,8 @@ std::vector<std::vector<double>> FairShares(Gains& gains, std::span<const Fix> f
   const std::vector<std::vector<uint32_t>> orders = Orders(fixes.size());
   std::vector<std::vector<uint32_t>> sets;
   for (const auto& order : orders) {
-    for (size_t n = 1; n <= order.size(); ++n) sets.emplace_back(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(n));
+    for (size_t n = 1; n <= order.size(); ++n)
+      sets.emplace_back(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(n));
   }
   subsets.Prepare(std::move(sets));
   std::vector<std::vector<double>> shares(fixes.size(), std::vector<double>(gains.steps(), 0));
@@ -213,13 +218,16 @@ std::vector<std::vector<double>> FairShares(Gains& gains, std::span<const Fix> f
     for (uint32_t e : order) {
       set.push_back(e);
       const std::vector<double>& now = subsets.Of(set);
-      for (size_t k = 0; k < now.size(); ++k) shares[e][k] += (now[k] - before[k]) / static_cast<double>(orders.size());
+      for (size_t k = 0; k < now.size(); ++k)
+        shares[e][k] += (now[k] - before[k]) / static_cast<double>(orders.size());
       before = now;
     }
   }
   return shares;
 }
 
-std::vector<FixSet> GreedyFixes(Gains& gains, std::span<const Fix> fixes, double floor) { return Greedy(gains, fixes, floor).Run(); }
+std::vector<FixSet> GreedyFixes(Gains& gains, std::span<const Fix> fixes, double floor) {
+  return Greedy(gains, fixes, floor).Run();
+}
 
 }  // namespace lockstep::analysis

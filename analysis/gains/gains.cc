@@ -11,8 +11,8 @@ namespace {
 
 using store::kNone;
 
-// Of the ranks of a large job that cannot gain anything worth a word so many are replayed all the same, spread evenly: they show
-// what ranks gain and lose by chance.
+// Of the ranks of a large job that cannot gain anything worth a word so many are replayed all the same,
+// spread evenly: they show what ranks gain and lose by chance.
 constexpr size_t kSampledRanks = 16;
 // A thread that replays holds the times and durations of every unit; together they stay within this.
 constexpr size_t kReplayBytes = size_t{2} << 30;
@@ -34,7 +34,8 @@ Gains::Gains(const GraphInput& input)
       graph_(BuildGraph(input)),
       classes_(Classify(graph_, input, &layout_)),
       typical_(graph_, classes_, steps_ >= kLeastSteps) {
-  const size_t fit = std::max<size_t>(1, kReplayBytes / (kBytesPerUnit * std::max<size_t>(1, graph_.units.size())));
+  const size_t fit =
+      std::max<size_t>(1, kReplayBytes / (kBytesPerUnit * std::max<size_t>(1, graph_.units.size())));
   workers_.resize(std::min<size_t>(ThreadCount(input.threads), fit));
   if (empty()) return;
   program_.emplace(graph_, steps_, FirstEnd(graph_, input));
@@ -50,7 +51,8 @@ unsigned Gains::Threads() const { return static_cast<unsigned>(workers_.size());
 // Made where it is first needed, by the thread that needs it.
 Gains::Worker& Gains::WorkerOf(unsigned thread) {
   std::unique_ptr<Worker>& worker = workers_[thread];
-  if (!worker) worker.reset(new Worker{Replay(*program_), ContentionPlacer(*program_), ObservedTiming(graph_), {}});
+  if (!worker)
+    worker.reset(new Worker{Replay(*program_), ContentionPlacer(*program_), ObservedTiming(graph_), {}});
   return *worker;
 }
 
@@ -62,7 +64,8 @@ void Gains::Measure() {
   // The split takes longest, so it goes first.
   ParallelFor(Threads(), 1 + kVariants + ranks.size(), [&](unsigned thread, size_t piece) {
     if (piece == 0) {
-      const AttributionLimits limits{.replays = graph_.units.size() > kLargeGraph ? kSplitReplaysOfLarge : kSplitReplays};
+      const AttributionLimits limits{.replays = graph_.units.size() > kLargeGraph ? kSplitReplaysOfLarge
+                                                                                  : kSplitReplays};
       split_ = Attribute(*program_, ideal_, limits, &ideal_moments_);
     } else if (piece <= kVariants) {
       MeasureVariant(static_cast<Variant>(piece - 1), WorkerOf(thread));
@@ -103,7 +106,8 @@ void Gains::Restore(const Fix& fix, Timing& timing) const {
   });
 }
 
-// Replays the worker's timing, in which `fix` is made. What the fix before changed is what was observed again.
+// Replays the worker's timing, in which `fix` is made. What the fix before changed is what was observed
+// again.
 void Gains::ReplayFix(Worker& worker, const Fix& fix) const {
   const size_t before = worker.touched.size();
   ForEachUnit(fix, [&](uint32_t u) { worker.touched.push_back(u); });
@@ -112,8 +116,8 @@ void Gains::ReplayFix(Worker& worker, const Fix& fix) const {
   SettleContention(worker, Sweeps::kChanges);
 }
 
-// What waits less beside a kernel slows it less, which moves what waits: repeated until it hardly does. What was replayed before is the
-// worker's timing, and is again afterwards.
+// What waits less beside a kernel slows it less, which moves what waits: repeated until it hardly does. What
+// was replayed before is the worker's timing, and is again afterwards.
 void Gains::SettleContention(Worker& worker, Sweeps sweeps) const {
   if (graph_.occupying.empty()) return;
   double before = worker.replay.StepTime();
@@ -156,7 +160,8 @@ std::vector<double> Gains::Of(const Fix& fix) {
 std::vector<std::vector<double>> Gains::OfEach(std::span<const Fix> fixes) {
   std::vector<std::vector<double>> gains(fixes.size());
   if (empty()) return gains;
-  ParallelFor(Threads(), fixes.size(), [&](unsigned thread, size_t i) { gains[i] = Gain(WorkerOf(thread), fixes[i]); });
+  ParallelFor(Threads(), fixes.size(),
+              [&](unsigned thread, size_t i) { gains[i] = Gain(WorkerOf(thread), fixes[i]); });
   return gains;
 }
 
@@ -187,7 +192,8 @@ std::vector<double> Gains::Bounds(const std::vector<PathNode>& path) const {
     if (graph_.units[u].kind == UnitKind::kTransfer && node.node % 2 != 0) continue;
     if (done[r] == 0) typical_.MakeTypical({.rank_indices = {r}, .owners = {}}, typical);
     done[r] = 1;
-    bounds[r] += PerStep(node.weight * (node.node % 2 == 0 ? graph_.lead[u] - typical.lead[u] : graph_.work[u] - typical.work[u]));
+    bounds[r] += PerStep(node.weight * (node.node % 2 == 0 ? graph_.lead[u] - typical.lead[u]
+                                                           : graph_.work[u] - typical.work[u]));
   }
   return bounds;
 }
@@ -205,7 +211,8 @@ void Gains::MeasureVariant(Variant variant, Worker& worker) {
       if (graph_.units[u].kind == UnitKind::kTransfer && graph_.units[u].step >= 0) worker.timing.work[u] = 0;
     }
     worker.replay.Run(worker.timing);
-    (variant == kTransferFree ? transfer_free_step_ns_ : ideal_transfer_free_step_ns_) = worker.replay.StepTime();
+    (variant == kTransferFree ? transfer_free_step_ns_ : ideal_transfer_free_step_ns_) =
+        worker.replay.StepTime();
   }
   worker.timing = ObservedTiming(graph_);
 }
@@ -222,7 +229,8 @@ void Gains::GatherCosts() {
     const Unit& unit = graph_.units[u];
     RankCost& rank = rank_costs_[unit.rank_index];
     // What a device idled is its host's.
-    const double idle = IsHostUnit(unit.kind) ? 0 : split_.weight[StartOf(u)] * (graph_.lead[u] - ideal_.lead[u]);
+    const double idle =
+        IsHostUnit(unit.kind) ? 0 : split_.weight[StartOf(u)] * (graph_.lead[u] - ideal_.lead[u]);
     const double cost = PerStep(split_.cost[u] - idle);
     rank.host += PerStep(idle);
     if (unit.kind == UnitKind::kTransfer) {
@@ -230,7 +238,8 @@ void Gains::GatherCosts() {
       rank_step_costs_[unit.rank_index][static_cast<size_t>(std::max(0, unit.step))] += idle;
       continue;
     }
-    // Only units of used steps differ from what is typical, but for what a rank brought along from before the window.
+    // Only units of used steps differ from what is typical, but for what a rank brought along from before the
+    // window.
     rank_step_costs_[unit.rank_index][static_cast<size_t>(std::max(0, unit.step))] += split_.cost[u];
     if (u == typical_.HeadOf(unit.rank_index)) {
       rank.head += cost;

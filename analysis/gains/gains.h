@@ -1,8 +1,10 @@
-// What the job would gain: one graph of the capture, replayed with parts of it made typical, and the split of the lost time.
+// What the job would gain: one graph of the capture, replayed with parts of it made typical, and the split of
+// the lost time.
 //
-// Measure() runs once what every verdict needs; after it the getters hold and Of() answers further what-ifs. Who is blamed for what
-// is decided elsewhere (diagnosis.cc, causes.h). Times are nanoseconds per step unless a name says otherwise. Uses
-// GraphInput::threads inside; called from one thread at a time. What it was made from must outlive it.
+// Measure() runs once what every verdict needs; after it the getters hold and Of() answers further what-ifs.
+// Who is blamed for what is decided elsewhere (diagnosis.cc, causes.h). Times are nanoseconds per step unless
+// a name says otherwise. Uses GraphInput::threads inside; called from one thread at a time. What it was made
+// from must outlive it.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_GAINS_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_GAINS_H_
 
@@ -13,14 +15,14 @@
 #include <span>
 #include <vector>
 
-#include "analysis/replay/attribution.h"
 #include "analysis/compare/classes.h"
+#include "analysis/compare/typical.h"
+#include "analysis/prepare/stages.h"
+#include "analysis/replay/attribution.h"
 #include "analysis/replay/contention.h"
 #include "analysis/replay/graph.h"
-#include "analysis/replay/schedule.h"
 #include "analysis/replay/replay.h"
-#include "analysis/prepare/stages.h"
-#include "analysis/compare/typical.h"
+#include "analysis/replay/schedule.h"
 
 namespace lockstep::analysis {
 
@@ -52,20 +54,24 @@ class Gains {
   // The same for any timing: `change` makes of the observed one what is to be replayed.
   std::vector<double> OfTiming(const std::function<void(Timing&)>& change);
 
-  // What the split charges to these pieces, per step: each as much of it as its moment was critical on the way from typical to observed.
+  // What the split charges to these pieces, per step: each as much of it as its moment was critical on the
+  // way from typical to observed.
   double LostTo(const Pieces& pieces) const;
 
   size_t steps() const { return steps_; }
   double step_ns() const { return step_ns_; }
-  double ideal_step_ns() const { return ideal_step_ns_; }  // every unit at its class's median, kernels slower beside what still waits
+  double ideal_step_ns() const {
+    return ideal_step_ns_;
+  }  // every unit at its class's median, kernels slower beside what still waits
   double lost_ns() const { return lost_ns_; }
-  double levelled_step_ns() const { return levelled_step_ns_; }            // every rank like its peers, noise kept
+  double levelled_step_ns() const { return levelled_step_ns_; }  // every rank like its peers, noise kept
   double transfer_free_step_ns() const { return transfer_free_step_ns_; }  // with transfers taking no time
   double ideal_transfer_free_step_ns() const { return ideal_transfer_free_step_ns_; }
   const std::vector<double>& step_durations() const { return step_durations_; }
-  const std::vector<RankCost>& rank_costs() const { return rank_costs_; }    // by rank index
-  const std::vector<double>& owner_costs() const { return owner_costs_; }    // of transfers, by owner
-  // Of one rank's own units in one step, not per step: [rank index][step]. Sums over the steps to rank_costs() times steps().
+  const std::vector<RankCost>& rank_costs() const { return rank_costs_; }  // by rank index
+  const std::vector<double>& owner_costs() const { return owner_costs_; }  // of transfers, by owner
+  // Of one rank's own units in one step, not per step: [rank index][step]. Sums over the steps to
+  // rank_costs() times steps().
   const std::vector<std::vector<double>>& rank_step_costs() const { return rank_step_costs_; }
   // Nanoseconds of all steps together, by unit.
   const Attribution& split() const { return split_; }
@@ -73,9 +79,10 @@ class Gains {
   const std::vector<double>& ideal_moments() const { return ideal_moments_; }
   const Timing& ideal() const { return ideal_; }
 
-  // By rank index and step: the gain of making that rank typical. No steps where it was not replayed, because it could not gain
-  // kLeastShare of a step; rank_gain_bounds() says what at most: what the critical path holds of its excess, since the step is a convex
-  // function of what units take and its tangent bounds it. Every rank of up to kReplayedRanks is replayed.
+  // By rank index and step: the gain of making that rank typical. No steps where it was not replayed, because
+  // it could not gain kLeastShare of a step; rank_gain_bounds() says what at most: what the critical path
+  // holds of its excess, since the step is a convex function of what units take and its tangent bounds it.
+  // Every rank of up to kReplayedRanks is replayed.
   const std::vector<std::vector<double>>& rank_gains() const { return rank_gains_; }
   const std::vector<double>& rank_gain_bounds() const { return rank_gain_bounds_; }
 
@@ -122,7 +129,8 @@ class Gains {
   Timing ideal_;
   Attribution split_;
   std::vector<double> ideal_moments_;
-  double step_ns_ = 0, ideal_step_ns_ = 0, lost_ns_ = 0, levelled_step_ns_ = 0, transfer_free_step_ns_ = 0, ideal_transfer_free_step_ns_ = 0;
+  double step_ns_ = 0, ideal_step_ns_ = 0, lost_ns_ = 0, levelled_step_ns_ = 0, transfer_free_step_ns_ = 0,
+         ideal_transfer_free_step_ns_ = 0;
   std::vector<double> step_durations_;
   std::vector<RankCost> rank_costs_;
   std::vector<double> owner_costs_;

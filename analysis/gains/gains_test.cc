@@ -7,10 +7,10 @@
 #include <random>
 
 #include "analysis/explain/diagnosis.h"
-#include "analysis/replay/prepared.h"
 #include "analysis/prepare/stages.h"
-#include "scenario/generator.h"
+#include "analysis/replay/prepared.h"
 #include "gtest/gtest.h"
+#include "scenario/generator.h"
 #include "sim/engine/dry_run.h"
 #include "tests/support/sim_capture.h"
 #include "tests/support/step_capture.h"
@@ -22,7 +22,9 @@ using sim::FaultKind;
 
 constexpr uint32_t kSteps = 12;
 
-double Mean(const std::vector<double>& v) { return std::accumulate(v.begin(), v.end(), 0.0) / static_cast<double>(v.size()); }
+double Mean(const std::vector<double>& v) {
+  return std::accumulate(v.begin(), v.end(), 0.0) / static_cast<double>(v.size());
+}
 
 struct Job {
   scenario::Scenario scenario;
@@ -44,7 +46,8 @@ Job Healthy(const scenario::TransformerShape& shape = {}) {
 Job With(FaultKind kind, uint32_t rank, double size, const scenario::TransformerShape& shape = {}) {
   Job job = Healthy(shape);
   const auto healthy = sim::DryRun(job.scenario, job.knobs, kSteps);
-  EXPECT_TRUE(sim::SizeFault(job.scenario, kind, rank, size, sim::MeanStep(job.scenario, healthy), &job.knobs.fault));
+  EXPECT_TRUE(
+      sim::SizeFault(job.scenario, kind, rank, size, sim::MeanStep(job.scenario, healthy), &job.knobs.fault));
   return job;
 }
 
@@ -52,13 +55,15 @@ Job With(FaultKind kind, uint32_t rank, double size, const scenario::Transformer
 void SlowDown(scenario::Scenario& scenario, const std::vector<uint32_t>& ranks, double factor) {
   for (uint32_t r : ranks) {
     for (scenario::Op& op : scenario.ranks[r].program) {
-      if (op.kind == scenario::OpKind::kKernel) op.own = Nanos(static_cast<int64_t>(static_cast<double>(op.own.ns()) * factor));
+      if (op.kind == scenario::OpKind::kKernel)
+        op.own = Nanos(static_cast<int64_t>(static_cast<double>(op.own.ns()) * factor));
     }
   }
 }
 
 TEST(Gains, NoRankGainsMoreThanTheCriticalPathHoldsOfItsExcess) {
-  for (const FaultKind kind : {FaultKind::kNone, FaultKind::kSlowGpu, FaultKind::kHostStall, FaultKind::kCopy}) {
+  for (const FaultKind kind :
+       {FaultKind::kNone, FaultKind::kSlowGpu, FaultKind::kHostStall, FaultKind::kCopy}) {
     const Job job = kind == FaultKind::kNone ? Healthy() : With(kind, 3, 0.1);
     const store::Capture capture = job.Capture();
     const Prepared prepared(capture);
@@ -111,7 +116,8 @@ TEST(Gains, TheSplitAddsUpToTheLostTimePerRankStepAndKind) {
     double ranks = 0, by_step = 0, transfers = 0;
     for (const RankCost& c : gains.rank_costs()) ranks += c.total();
     for (double c : gains.owner_costs()) transfers += c;
-    for (const auto& costs : gains.rank_step_costs()) by_step += std::accumulate(costs.begin(), costs.end(), 0.0);
+    for (const auto& costs : gains.rank_step_costs())
+      by_step += std::accumulate(costs.begin(), costs.end(), 0.0);
     EXPECT_NEAR(ranks + transfers, gains.lost_ns(), 1e-6 * std::fabs(gains.lost_ns()));
     EXPECT_NEAR(by_step, ranks * steps, 1e-6 * std::fabs(by_step));
   }
@@ -141,14 +147,18 @@ TEST(Gains, TheSplitIsTheMeanOfThePathsOnTheWayFromTypicalToObserved) {
     for (const PathNode& node : replay.CriticalPath()) {
       const uint32_t u = UnitOf(node.node);
       if (graph.units[u].kind == UnitKind::kTransfer) continue;
-      const double difference = node.node % 2 == 0 ? graph.lead[u] - gains.ideal().lead[u] : graph.work[u] - gains.ideal().work[u];
-      cost[graph.units[u].rank_index] += node.weight * difference / kPoints / static_cast<double>(gains.steps());
+      const double difference =
+          node.node % 2 == 0 ? graph.lead[u] - gains.ideal().lead[u] : graph.work[u] - gains.ideal().work[u];
+      cost[graph.units[u].rank_index] +=
+          node.weight * difference / kPoints / static_cast<double>(gains.steps());
     }
   }
-  for (uint32_t r = 0; r < 8; ++r) EXPECT_NEAR(gains.rank_costs()[r].total(), cost[r], 0.01 * gains.lost_ns()) << "rank " << r;
+  for (uint32_t r = 0; r < 8; ++r)
+    EXPECT_NEAR(gains.rank_costs()[r].total(), cost[r], 0.01 * gains.lost_ns()) << "rank " << r;
 }
 
-// Few units, many units and none changed, back and forth: following what moves gives what computing everything gives, to the bit.
+// Few units, many units and none changed, back and forth: following what moves gives what computing
+// everything gives, to the bit.
 TEST(Replay, ComputingOnlyWhatMovesGivesTheSameMoments) {
   scenario::TransformerShape shape;
   shape.data_parallel = 2, shape.tensor_parallel = 2, shape.pipeline_parallel = 2;
@@ -174,7 +184,8 @@ TEST(Replay, ComputingOnlyWhatMovesGivesTheSameMoments) {
     }
     following.Rerun(timing, changed);
     whole.Run(timing);
-    for (NodeRef n = 0; n < 2 * graph.units.size(); ++n) ASSERT_EQ(following.At(n), whole.At(n)) << "round " << round << ", moment " << n;
+    for (NodeRef n = 0; n < 2 * graph.units.size(); ++n)
+      ASSERT_EQ(following.At(n), whole.At(n)) << "round " << round << ", moment " << n;
     ASSERT_EQ(following.StepDurations(), whole.StepDurations()) << "round " << round;
   }
 }
@@ -192,7 +203,8 @@ TEST(Gains, RanksThatAreEqualInEveryRespectShareTheCost) {
   gains.Measure();
   EXPECT_GT(gains.rank_costs()[1].total(), 0.05 * gains.step_ns());
   EXPECT_NEAR(gains.rank_costs()[1].total(), gains.rank_costs()[2].total(), 1e-6 * gains.step_ns());
-  EXPECT_NEAR(gains.rank_costs()[1].total() + gains.rank_costs()[2].total(), gains.lost_ns(), 0.01 * gains.lost_ns());
+  EXPECT_NEAR(gains.rank_costs()[1].total() + gains.rank_costs()[2].total(), gains.lost_ns(),
+              0.01 * gains.lost_ns());
 }
 
 TEST(Gains, ThePathsWeightsAddUpToOneAtEveryCut) {
@@ -233,9 +245,10 @@ TEST(Diagnosis, TwoEqualStragglersAreBothNamedWithTheirJointGain) {
     std::vector<uint32_t> named = {d.findings[0].rank_indices[0], d.findings[1].rank_indices[0]};
     std::sort(named.begin(), named.end());
     EXPECT_EQ(named, (std::vector<uint32_t>{1, 2}));
-    const auto truth = static_cast<double>((sim::MeanStep(job.scenario, sim::DryRun(job.scenario, job.knobs, kSteps)) -
-                                            sim::MeanStep(healthy.scenario, sim::DryRun(healthy.scenario, healthy.knobs, kSteps)))
-                                               .ns());
+    const auto truth = static_cast<double>(
+        (sim::MeanStep(job.scenario, sim::DryRun(job.scenario, job.knobs, kSteps)) -
+         sim::MeanStep(healthy.scenario, sim::DryRun(healthy.scenario, healthy.knobs, kSteps)))
+            .ns());
     ASSERT_FALSE(d.fixes.empty());
     EXPECT_EQ(d.fixes[0].entries, (std::vector<uint32_t>{0, 1}));
     EXPECT_NEAR(Mean(d.fixes[0].gain_per_step), truth, 0.1 * truth);
@@ -281,11 +294,13 @@ TEST(Diagnosis, IsTheSameOnAnyNumberOfThreads) {
   for (const unsigned threads : {1u, 2u, 5u}) {
     const Prepared prepared(capture, threads);
     const Diagnosis d = Diagnose(prepared.input());
-    std::vector<double> values = {d.step_ns, d.ideal_step_ns, d.noise_ns, d.unlisted_ns, d.transfer_free_step_ns};
+    std::vector<double> values = {d.step_ns, d.ideal_step_ns, d.noise_ns, d.unlisted_ns,
+                                  d.transfer_free_step_ns};
     values.insert(values.end(), d.rank_gains.begin(), d.rank_gains.end());
     values.insert(values.end(), d.rank_gain_bounds.begin(), d.rank_gain_bounds.end());
     for (const auto& by_step : d.rank_step_lost) values.insert(values.end(), by_step.begin(), by_step.end());
-    for (const Finding& f : d.findings) values.insert(values.end(), f.gain_per_step.begin(), f.gain_per_step.end());
+    for (const Finding& f : d.findings)
+      values.insert(values.end(), f.gain_per_step.begin(), f.gain_per_step.end());
     if (first.empty()) first = values;
     EXPECT_EQ(values, first) << threads << " threads";
   }
@@ -307,9 +322,11 @@ TEST(Layout, StagesAndGroupsAreThoseOfTheGenerator) {
     const auto members = [&](uint32_t g) { return capture.groups[g].members; };
     const uint32_t in_stage = r % 4;
     EXPECT_EQ(members(layout.tensor_group_of[r]),
-              (std::vector<RankId>{RankId(static_cast<int32_t>(r - in_stage % 2)), RankId(static_cast<int32_t>(r - in_stage % 2 + 1))}));
+              (std::vector<RankId>{RankId(static_cast<int32_t>(r - in_stage % 2)),
+                                   RankId(static_cast<int32_t>(r - in_stage % 2 + 1))}));
     EXPECT_EQ(members(layout.data_group_of[r]),
-              (std::vector<RankId>{RankId(static_cast<int32_t>(r - in_stage + in_stage % 2)), RankId(static_cast<int32_t>(r - in_stage + in_stage % 2 + 2))}));
+              (std::vector<RankId>{RankId(static_cast<int32_t>(r - in_stage + in_stage % 2)),
+                                   RankId(static_cast<int32_t>(r - in_stage + in_stage % 2 + 2))}));
   }
   EXPECT_EQ(layout.RanksOf(3), (std::vector<uint32_t>{12, 13, 14, 15}));
 }
@@ -322,9 +339,12 @@ TEST(Layout, RanksOfDifferentStagesAreNotComparedKernelByKernel) {
   // One name, two sizes, in the order of the passes.
   for (scenario::Rank& rank : job.scenario.ranks) {
     for (scenario::Op& op : rank.program) {
-      if (op.kind != scenario::OpKind::kKernel || job.scenario.names[op.name].find("flash_bwd") == std::string::npos) continue;
+      if (op.kind != scenario::OpKind::kKernel ||
+          job.scenario.names[op.name].find("flash_bwd") == std::string::npos)
+        continue;
       for (const scenario::Op& other : rank.program) {
-        if (other.kind == scenario::OpKind::kKernel && job.scenario.names[other.name].find("flash_fwd") != std::string::npos) {
+        if (other.kind == scenario::OpKind::kKernel &&
+            job.scenario.names[other.name].find("flash_fwd") != std::string::npos) {
           op.name = other.name;
           op.geometry = other.geometry;
           break;

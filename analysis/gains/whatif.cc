@@ -36,11 +36,16 @@ std::string Listed(std::vector<std::string> names) {
 class Question {
  public:
   Question(const Prepared& prepared, const WhatIfRequest& request)
-      : p_(prepared), capture_(prepared.capture), request_(request), input_(prepared.input()), gains_(input_) {}
+      : p_(prepared),
+        capture_(prepared.capture),
+        request_(request),
+        input_(prepared.input()),
+        gains_(input_) {}
 
   absl::StatusOr<WhatIfResult> Run() {
     if (gains_.empty()) {
-      return absl::FailedPreconditionError("the capture holds no device work in a step that every rank recorded whole: nothing to replay");
+      return absl::FailedPreconditionError(
+          "the capture holds no device work in a step that every rank recorded whole: nothing to replay");
     }
     out_.steps = gains_.steps();
     out_.step_ns = gains_.step_ns();
@@ -62,12 +67,18 @@ class Question {
 
   absl::StatusOr<WhatIfPart> Select(const FixTarget& target) {
     switch (target.kind) {
-      case FixKind::kRank: return SelectRanks(target);
-      case FixKind::kHost: return SelectHost(target);
-      case FixKind::kStage: return SelectStage(target);
-      case FixKind::kLink: return SelectLinks(target);
-      case FixKind::kGroup: return SelectGroup(target);
-      case FixKind::kOperation: return SelectOperations(target);
+      case FixKind::kRank:
+        return SelectRanks(target);
+      case FixKind::kHost:
+        return SelectHost(target);
+      case FixKind::kStage:
+        return SelectStage(target);
+      case FixKind::kLink:
+        return SelectLinks(target);
+      case FixKind::kGroup:
+        return SelectGroup(target);
+      case FixKind::kOperation:
+        return SelectOperations(target);
     }
     return absl::InternalError("no such kind");
   }
@@ -78,7 +89,9 @@ class Question {
   absl::StatusOr<std::vector<uint32_t>> NumberedRanks(const FixTarget& target) const {
     const auto range = ParseRange(target.value);
     if (!range) {
-      return absl::InvalidArgumentError(absl::StrCat("--fix ", std::string(FixKindName(target.kind)), "=", target.value, ": a rank is a number, or a range as in 4-7"));
+      return absl::InvalidArgumentError(absl::StrCat("--fix ", std::string(FixKindName(target.kind)), "=",
+                                                     target.value,
+                                                     ": a rank is a number, or a range as in 4-7"));
     }
     std::vector<uint32_t> chosen;
     std::vector<int32_t> all;
@@ -87,14 +100,18 @@ class Question {
       all.push_back(rank);
       if (rank >= range->first && rank <= range->second) chosen.push_back(r);
     }
-    if (chosen.empty()) return absl::InvalidArgumentError(absl::StrCat("no rank ", target.value, " in this capture; there are ", NumberRuns(all, 2)));
+    if (chosen.empty())
+      return absl::InvalidArgumentError(
+          absl::StrCat("no rank ", target.value, " in this capture; there are ", NumberRuns(all, 2)));
     return chosen;
   }
 
   // "rank 5 (GPU 5 of node0)"
   std::string NameOfRanks(const FixTarget& target, const std::vector<uint32_t>& chosen) const {
     if (chosen.size() != 1) return absl::StrCat("ranks ", target.value);
-    return absl::StrCat("rank ", capture_.ranks[chosen[0]].rank.value(), " (GPU ", capture_.ranks[chosen[0]].device.value(), " of ", HostName(capture_.ranks[chosen[0]].host), ")");
+    return absl::StrCat("rank ", capture_.ranks[chosen[0]].rank.value(), " (GPU ",
+                        capture_.ranks[chosen[0]].device.value(), " of ",
+                        HostName(capture_.ranks[chosen[0]].host), ")");
   }
 
   absl::StatusOr<WhatIfPart> SelectRanks(const FixTarget& target) {
@@ -112,12 +129,18 @@ class Question {
     std::vector<uint32_t> chosen;
     for (uint32_t r = 0; r < capture_.ranks.size(); ++r) {
       const uint32_t host = capture_.ranks[r].host;
-      if (host < capture_.hosts.size() && (capture_.hosts[host].name == target.value || capture_.hosts[host].id == target.value)) chosen.push_back(r);
+      if (host < capture_.hosts.size() &&
+          (capture_.hosts[host].name == target.value || capture_.hosts[host].id == target.value))
+        chosen.push_back(r);
     }
-    if (!chosen.empty()) return TakeRanks(target, chosen, absl::StrCat("host ", target.value, " (", chosen.size(), chosen.size() == 1 ? " rank)" : " ranks)"));
+    if (!chosen.empty())
+      return TakeRanks(target, chosen,
+                       absl::StrCat("host ", target.value, " (", chosen.size(),
+                                    chosen.size() == 1 ? " rank)" : " ranks)"));
     std::vector<std::string> names;
     for (uint32_t h = 0; h < capture_.hosts.size(); ++h) names.push_back(HostName(h));
-    return absl::InvalidArgumentError(absl::StrCat("no host '", target.value, "' in this capture; there are ", Listed(names)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("no host '", target.value, "' in this capture; there are ", Listed(names)));
   }
 
   WhatIfPart TakeRanks(const FixTarget& target, const std::vector<uint32_t>& chosen, std::string what) {
@@ -139,7 +162,8 @@ class Question {
     changed_.work[u] = graph().work[u] * *request_.scale;
     const UnitKind kind = graph().units[u].kind;
     const bool host = kind == UnitKind::kHostCall || kind == UnitKind::kHostWait;
-    if (host && graph().lead[u] > 0 && !graph().units[u].is_head && !gains_.typical().OpensStep(u)) changed_.lead[u] = graph().lead[u] * *request_.scale;
+    if (host && graph().lead[u] > 0 && !graph().units[u].is_head && !gains_.typical().OpensStep(u))
+      changed_.lead[u] = graph().lead[u] * *request_.scale;
   }
 
   // ---- stages
@@ -148,16 +172,21 @@ class Question {
     const Layout& layout = gains_.layout();
     if (layout.stages == 0) {
       return absl::InvalidArgumentError(
-          "no pipeline stages were found in this capture: its ranks exchange no messages whose partners are recorded; name ranks instead");
+          "no pipeline stages were found in this capture: its ranks exchange no messages whose partners are "
+          "recorded; name ranks instead");
     }
     const auto range = ParseRange(target.value);
-    if (!range || range->first != range->second || range->first < 0 || range->first >= static_cast<int32_t>(layout.stages)) {
-      return absl::InvalidArgumentError(absl::StrCat("no stage ", target.value, " in this capture; there are stages 0-", layout.stages - 1, " (stage 0: ranks ",
-                                                     RanksText(layout.RanksOf(0)), ")"));
+    if (!range || range->first != range->second || range->first < 0 ||
+        range->first >= static_cast<int32_t>(layout.stages)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("no stage ", target.value, " in this capture; there are stages 0-", layout.stages - 1,
+                       " (stage 0: ranks ", RanksText(layout.RanksOf(0)), ")"));
     }
     const std::vector<uint32_t> chosen = layout.RanksOf(range->first);
     std::string what = absl::StrCat("stage ", target.value, " (ranks ", RanksText(chosen), ")");
-    if (!layout.first_known) out_.notes.push_back("which end of the pipeline comes first is not recorded: stage 0 is the one with the lowest rank");
+    if (!layout.first_known)
+      out_.notes.push_back(
+          "which end of the pipeline comes first is not recorded: stage 0 is the one with the lowest rank");
     if (request_.scale) return TakeRanks(target, chosen, std::move(what));
     return BalanceStage(target, layout, range->first, std::move(what));
   }
@@ -168,8 +197,8 @@ class Question {
     return NumberRuns(numbers, 2);
   }
 
-  // A stage has no peers in other stages for layers of its own: it is typical when its kernels take as long, all together, as
-  // those of the median stage.
+  // A stage has no peers in other stages for layers of its own: it is typical when its kernels take as long,
+  // all together, as those of the median stage.
   WhatIfPart BalanceStage(const FixTarget& target, const Layout& layout, int32_t stage, std::string what) {
     WhatIfPart part{.target = target, .what = std::move(what)};
     std::vector<double> others;
@@ -179,8 +208,10 @@ class Question {
     const std::vector<uint32_t> chosen = layout.RanksOf(stage);
     const double own = KernelTime(chosen), typical = Median(others);
     const double ratio = own > 0 ? std::min(1.0, 1 + request_.strength * (typical / own - 1)) : 1;
-    out_.notes.push_back(absl::StrFormat("stage %d: its kernels take %.3fx as long as those of the median other stage%s", stage,
-                                         typical > 0 ? own / typical : 1, ratio < 1 ? "" : "; it is not the longer one, so it stays as it is"));
+    out_.notes.push_back(
+        absl::StrFormat("stage %d: its kernels take %.3fx as long as those of the median other stage%s",
+                        stage, typical > 0 ? own / typical : 1,
+                        ratio < 1 ? "" : "; it is not the longer one, so it stays as it is"));
     for (uint32_t r : chosen) {
       part.ranks.push_back(capture_.ranks[r].rank);
       for (uint32_t u = graph().rank_begin[r]; u < graph().rank_begin[r + 1]; ++u) {
@@ -222,10 +253,15 @@ class Question {
     std::vector<uint32_t> chosen;
     for (uint32_t o = 0; o < classes().owners.size(); ++o) {
       const std::vector<uint32_t>& members = classes().owners[o].rank_indices;
-      if (std::find_first_of(ranks->begin(), ranks->end(), members.begin(), members.end()) != ranks->end()) chosen.push_back(o);
+      if (std::find_first_of(ranks->begin(), ranks->end(), members.begin(), members.end()) != ranks->end())
+        chosen.push_back(o);
     }
-    if (chosen.empty()) return absl::InvalidArgumentError(absl::StrCat("no transfer of ", NameOfRanks(target, *ranks), " was matched across ranks, so none can be changed"));
-    return TakeTransfers(target, chosen, absl::StrCat("the transfers of all groups and pairs of ", NameOfRanks(target, *ranks)));
+    if (chosen.empty())
+      return absl::InvalidArgumentError(absl::StrCat("no transfer of ", NameOfRanks(target, *ranks),
+                                                     " was matched across ranks, so none can be changed"));
+    return TakeTransfers(
+        target, chosen,
+        absl::StrCat("the transfers of all groups and pairs of ", NameOfRanks(target, *ranks)));
   }
 
   WhatIfPart TakeTransfers(const FixTarget& target, const std::vector<uint32_t>& chosen, std::string what) {
@@ -235,7 +271,8 @@ class Question {
     for (uint32_t o : chosen) {
       is_chosen[o] = 1;
       fix_.owners.push_back(o);
-      members.insert(members.end(), classes().owners[o].rank_indices.begin(), classes().owners[o].rank_indices.end());
+      members.insert(members.end(), classes().owners[o].rank_indices.begin(),
+                     classes().owners[o].rank_indices.end());
     }
     std::sort(members.begin(), members.end());
     members.erase(std::unique(members.begin(), members.end()), members.end());
@@ -243,7 +280,9 @@ class Question {
     for (uint32_t u = 0; u < graph().units.size(); ++u) {
       const Unit& unit = graph().units[u];
       if (unit.step < 0 || unit.kind != UnitKind::kTransfer || unit.instance == kNone) continue;
-      if (const uint32_t owner = classes().owner_of_instance[unit.instance]; owner == kNone || is_chosen[owner] == 0) continue;
+      if (const uint32_t owner = classes().owner_of_instance[unit.instance];
+          owner == kNone || is_chosen[owner] == 0)
+        continue;
       ++part.units;
       if (request_.scale) changed_.work[u] = graph().work[u] * *request_.scale;
     }
@@ -259,8 +298,12 @@ class Question {
     }
     std::sort(names.begin(), names.end());
     names.erase(std::unique(names.begin(), names.end()), names.end());
-    if (names.empty()) return absl::InvalidArgumentError("no collective of this capture could be matched across ranks, so no group's transfers can be changed");
-    return absl::InvalidArgumentError(absl::StrCat("no group '", target.value, "' with matched collectives in this capture; there are ", Listed(names)));
+    if (names.empty())
+      return absl::InvalidArgumentError(
+          "no collective of this capture could be matched across ranks, so no group's transfers can be "
+          "changed");
+    return absl::InvalidArgumentError(absl::StrCat(
+        "no group '", target.value, "' with matched collectives in this capture; there are ", Listed(names)));
   }
 
   // ---- operations
@@ -276,10 +319,13 @@ class Question {
     try {
       const std::regex pattern(target.value);
       for (uint32_t i = 0; i < matches.size(); ++i) {
-        matches[i] = std::regex_search(std::string(capture_.Text(NameId(i)).substr(0, kMatchedLength)), pattern) ? 1 : 0;
+        matches[i] =
+            std::regex_search(std::string(capture_.Text(NameId(i)).substr(0, kMatchedLength)), pattern) ? 1
+                                                                                                        : 0;
       }
     } catch (const std::regex_error&) {
-      return absl::InvalidArgumentError(absl::StrCat("--fix op=", target.value, ": this is no regular expression (ECMAScript, as grep -E reads them)"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--fix op=", target.value, ": this is no regular expression (ECMAScript, as grep -E reads them)"));
     }
     WhatIfPart part{.target = target, .what = absl::StrCat("operations that match '", target.value, "'")};
     std::vector<uint8_t> on_rank(capture_.ranks.size(), 0);
@@ -309,28 +355,33 @@ class Question {
     std::map<uint32_t, double> cost;
     for (uint32_t u = 0; u < graph().units.size(); ++u) {
       const Unit& unit = graph().units[u];
-      if (unit.step >= 0 && unit.kind != UnitKind::kHostWait) cost[NameIndex(unit)] += graph().end[u] - graph().start[u];
+      if (unit.step >= 0 && unit.kind != UnitKind::kHostWait)
+        cost[NameIndex(unit)] += graph().end[u] - graph().start[u];
     }
     std::vector<std::pair<double, uint32_t>> order;
     for (const auto& [name, ns] : cost) order.emplace_back(-ns, name);
     std::sort(order.begin(), order.end());
     std::vector<std::string> names;
-    for (size_t i = 0; i < order.size() && i < kNamed; ++i) names.push_back(std::string(capture_.Text(NameId(order[i].second)).substr(0, 60)));
-    return absl::InvalidArgumentError(absl::StrCat("nothing in the used steps has a name that matches '", target.value,
-                                                   "'; the most expensive operations are ", absl::StrJoin(names, "; ")));
+    for (size_t i = 0; i < order.size() && i < kNamed; ++i)
+      names.push_back(std::string(capture_.Text(NameId(order[i].second)).substr(0, 60)));
+    return absl::InvalidArgumentError(absl::StrCat("nothing in the used steps has a name that matches '",
+                                                   target.value, "'; the most expensive operations are ",
+                                                   absl::StrJoin(names, "; ")));
   }
 
   // ---- the replay
 
-  // Ranks and groups are compared with those outside of all that is fixed, so they come last. What two targets change takes the
-  // shorter of both.
+  // Ranks and groups are compared with those outside of all that is fixed, so they come last. What two
+  // targets change takes the shorter of both.
   void MakeRestTypical() {
     fix_.strength = request_.strength;
     Timing typical = ObservedTiming(graph());
     gains_.typical().MakeTypical(fix_, typical);
     for (uint32_t u = 0; u < graph().units.size(); ++u) {
-      changed_.work[u] = changed_.work[u] == graph().work[u] ? typical.work[u] : std::min(changed_.work[u], typical.work[u]);
-      changed_.lead[u] = changed_.lead[u] == graph().lead[u] ? typical.lead[u] : std::min(changed_.lead[u], typical.lead[u]);
+      changed_.work[u] =
+          changed_.work[u] == graph().work[u] ? typical.work[u] : std::min(changed_.work[u], typical.work[u]);
+      changed_.lead[u] =
+          changed_.lead[u] == graph().lead[u] ? typical.lead[u] : std::min(changed_.lead[u], typical.lead[u]);
     }
   }
 
@@ -339,24 +390,30 @@ class Question {
       if (changed_.work[u] != graph().work[u] || changed_.lead[u] != graph().lead[u]) ++out_.units_changed;
     }
     out_.gain_per_step = gains_.OfTiming([&](Timing& timing) { timing = changed_; });
-    out_.gain_ns = std::accumulate(out_.gain_per_step.begin(), out_.gain_per_step.end(), 0.0) / static_cast<double>(out_.steps);
+    out_.gain_ns = std::accumulate(out_.gain_per_step.begin(), out_.gain_per_step.end(), 0.0) /
+                   static_cast<double>(out_.steps);
     out_.new_step_ns = out_.step_ns - out_.gain_ns;
     if (out_.steps >= kLeastSteps) out_.gain_interval = BootstrapMean(out_.gain_per_step);
     if (out_.units_changed == 0) {
       out_.notes.push_back(request_.scale ? "nothing changed: the units have no duration of their own"
-                                          : "nothing changed: no other rank or group does the same, so nobody knows what would be typical; "
+                                          : "nothing changed: no other rank or group does the same, so "
+                                            "nobody knows what would be typical; "
                                             "--scale changes durations without peers");
     }
     if (out_.steps < kLeastSteps) {
-      out_.notes.push_back(absl::StrCat("only ", out_.steps, out_.steps == 1 ? " whole step" : " whole steps", ": an interval needs at least ", kLeastSteps));
+      out_.notes.push_back(absl::StrCat("only ", out_.steps, out_.steps == 1 ? " whole step" : " whole steps",
+                                        ": an interval needs at least ", kLeastSteps));
     }
     if (const double matched = p_.matches.MatchedFraction().value_or(1); matched < kMatchedForTrust) {
-      out_.notes.push_back(absl::StrFormat("only %.0f%% of the communication could be matched across ranks: who else would get faster is not known, so the "
-                                           "gain is too small",
-                                           100 * matched));
+      out_.notes.push_back(
+          absl::StrFormat("only %.0f%% of the communication could be matched across ranks: who else would "
+                          "get faster is not known, so the "
+                          "gain is too small",
+                          100 * matched));
     }
     if (graph().cut_edges * 1000 > graph().edges) {
-      out_.notes.push_back(absl::StrCat("the replay left out ", graph().cut_edges, " of ", graph().edges, " dependencies that the records contradict"));
+      out_.notes.push_back(absl::StrCat("the replay left out ", graph().cut_edges, " of ", graph().edges,
+                                        " dependencies that the records contradict"));
     }
   }
 
@@ -373,7 +430,8 @@ class Question {
 }  // namespace
 
 absl::StatusOr<WhatIfResult> WhatIf(const Prepared& prepared, const WhatIfRequest& request) {
-  if (request.targets.empty()) return absl::InvalidArgumentError(absl::StrCat("say what to fix: ", kFixGrammar));
+  if (request.targets.empty())
+    return absl::InvalidArgumentError(absl::StrCat("say what to fix: ", kFixGrammar));
   if (request.scale && !(*request.scale > 0 && *request.scale <= 1000)) {
     return absl::InvalidArgumentError("--scale is a factor above 0: 0.9 makes durations a tenth shorter");
   }

@@ -3,17 +3,17 @@
 
 #include <cmath>
 
-#include "scenario/generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "scenario/generator.h"
 #include "sim/engine/dry_run.h"
 #include "tests/support/sim_capture.h"
 
 namespace lockstep::analysis {
 namespace {
 
-using ::testing::HasSubstr;
 using sim::FaultKind;
+using ::testing::HasSubstr;
 
 constexpr uint32_t kSteps = 14;
 
@@ -38,7 +38,8 @@ sim::Knobs Fault(const scenario::Scenario& scenario, FaultKind kind, uint32_t ra
   return knobs;
 }
 
-WhatIfResult Ask(const store::Capture& capture, const std::string& fix, std::optional<double> scale = {}, double strength = 1) {
+WhatIfResult Ask(const store::Capture& capture, const std::string& fix, std::optional<double> scale = {},
+                 double strength = 1) {
   const Prepared prepared(capture);
   const auto targets = ParseFixTargets(fix);
   EXPECT_TRUE(targets.ok()) << targets.status();
@@ -64,8 +65,10 @@ TEST(WhatIf, HalfAndAllOfAFaultRemovedAreThoseJobs) {
     const double faulty = StepOf(scenario, knobs);
     for (const double strength : {0.5, 1.0}) {
       sim::Knobs less = knobs;
-      less.fault.factor_ppm = static_cast<int64_t>(static_cast<double>(knobs.fault.factor_ppm) * (1 - strength));
-      less.fault.extra = Nanos(static_cast<int64_t>(static_cast<double>(knobs.fault.extra.ns()) * (1 - strength)));
+      less.fault.factor_ppm =
+          static_cast<int64_t>(static_cast<double>(knobs.fault.factor_ppm) * (1 - strength));
+      less.fault.extra =
+          Nanos(static_cast<int64_t>(static_cast<double>(knobs.fault.extra.ns()) * (1 - strength)));
       const double truth = faulty - StepOf(scenario, less);
       const WhatIfResult r = Ask(capture, "rank=5", {}, strength);
       EXPECT_NEAR(r.gain_ns, truth, 0.05 * truth) << sim::FaultName(kind) << " by " << strength;
@@ -104,7 +107,8 @@ TEST(WhatIf, AnOperationScaledIsTheJobWithFasterKernels) {
   scenario::Scenario faster = scenario;
   for (scenario::Rank& rank : faster.ranks) {
     for (scenario::Op& op : rank.program) {
-      if (op.kind == scenario::OpKind::kKernel && faster.names[op.name].find("flash_") != std::string::npos) op.own = Nanos(op.own.ns() / 2);
+      if (op.kind == scenario::OpKind::kKernel && faster.names[op.name].find("flash_") != std::string::npos)
+        op.own = Nanos(op.own.ns() / 2);
     }
   }
   const double truth = StepOf(scenario, knobs) - StepOf(faster, knobs);

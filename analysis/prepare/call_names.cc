@@ -13,7 +13,8 @@ CallRole RoleOf(std::string_view name) {
   if (has("StreamWaitEvent")) return CallRole::kStreamWait;
   if (has("Synchronize")) return CallRole::kSynchronizes;
   if (has("Memcpy")) return CallRole::kCopies;
-  if (has("Malloc") || has("MemAlloc") || has("Free") || has("ModuleLoad") || has("LibraryLoad") || has("HostAlloc")) {
+  if (has("Malloc") || has("MemAlloc") || has("Free") || has("ModuleLoad") || has("LibraryLoad") ||
+      has("HostAlloc")) {
     return CallRole::kAllocates;
   }
   return CallRole::kOther;

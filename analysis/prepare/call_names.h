@@ -21,7 +21,9 @@ enum class CallRole : uint8_t {
 class CallNames {
  public:
   explicit CallNames(const store::Capture& capture);
-  CallRole Of(NameId name) const { return name.value() < roles_.size() ? roles_[name.value()] : CallRole::kOther; }
+  CallRole Of(NameId name) const {
+    return name.value() < roles_.size() ? roles_[name.value()] : CallRole::kOther;
+  }
 
  private:
   std::vector<CallRole> roles_;

@@ -27,11 +27,14 @@ constexpr int64_t kClearlyLonger = 3;
 // Ranks of one host share a clock, so how far apart they leave is measured where so many pairs did.
 constexpr size_t kLeastMeasured = 50;
 
-// The reference for transfers: of this many instances before it that do the same, the least, without the least tenth.
+// The reference for transfers: of this many instances before it that do the same, the least, without the
+// least tenth.
 constexpr size_t kReferenceInstances = 16;
 constexpr size_t kTrimmedOneIn = 10;
 
-const store::RankData& RankOf(const store::Capture& capture, const Member& m) { return capture.ranks[m.rank_index]; }
+const store::RankData& RankOf(const store::Capture& capture, const Member& m) {
+  return capture.ranks[m.rank_index];
+}
 const store::Collective& At(const store::Capture& capture, const Member& m) {
   return RankOf(capture, m).collectives[m.collective];
 }
@@ -79,7 +82,8 @@ class Timer {
     out_.caused_wait.resize(capture_.ranks.size());
     out_.times_last.resize(capture_.ranks.size());
     out_.parts.resize(capture_.ranks.size());
-    for (size_t r = 0; r < capture_.ranks.size(); ++r) out_.parts[r].resize(capture_.ranks[r].collectives.size());
+    for (size_t r = 0; r < capture_.ranks.size(); ++r)
+      out_.parts[r].resize(capture_.ranks[r].collectives.size());
     MeasureExitSkew();
     FindRoots();
     FindRendezvous();
@@ -88,16 +92,21 @@ class Timer {
   }
 
  private:
-  JobTime Start(const Member& m) const { return clock_.ToJob(RankOf(capture_, m).host, ActivityOf(capture_, m).start); }
-  JobTime End(const Member& m) const { return clock_.ToJob(RankOf(capture_, m).host, ActivityOf(capture_, m).end); }
+  JobTime Start(const Member& m) const {
+    return clock_.ToJob(RankOf(capture_, m).host, ActivityOf(capture_, m).start);
+  }
+  JobTime End(const Member& m) const {
+    return clock_.ToJob(RankOf(capture_, m).host, ActivityOf(capture_, m).end);
+  }
   // A reversed record counts as no time.
   Nanos Duration(const Member& m) const {
     return std::max(Nanos(), ActivityOf(capture_, m).end - ActivityOf(capture_, m).start);
   }
   Part& PartOf(const Member& m) { return out_.parts[m.rank_index][m.collective]; }
 
-  // A broadcast whose kernel name is all we know does not say its root. Causality often does: nobody ends before the root
-  // began, so every rank but the true root is sooner or later contradicted by more than the clocks' bound.
+  // A broadcast whose kernel name is all we know does not say its root. Causality often does: nobody ends
+  // before the root began, so every rank but the true root is sooner or later contradicted by more than the
+  // clocks' bound.
   void FindRoots() {
     struct Tally {
       std::vector<uint32_t> possible;  // instances that contradict nobody, by place in the member list
@@ -105,15 +114,19 @@ class Timer {
     };
     absl::flat_hash_map<std::pair<uint32_t, CollectiveOp>, Tally> tallies;
     for (const Instance& instance : matches_.instances) {
-      if (instance.op != CollectiveOp::kBroadcast || !instance.complete || StatedRoot(capture_, instance) >= 0) continue;
+      if (instance.op != CollectiveOp::kBroadcast || !instance.complete ||
+          StatedRoot(capture_, instance) >= 0)
+        continue;
       Tally& tally = tallies[{instance.group, instance.op}];
       tally.possible.resize(instance.members.size());
       ++tally.instances;
       for (size_t root = 0; root < instance.members.size(); ++root) {
-        const bool contradicted = std::any_of(instance.members.begin(), instance.members.end(), [&](const Member& m) {
-          const Nanos bound = PairBound(clock_, RankOf(capture_, m).host, RankOf(capture_, instance.members[root]).host);
-          return bound != Nanos::Max() && End(m) + bound < Start(instance.members[root]);
-        });
+        const bool contradicted =
+            std::any_of(instance.members.begin(), instance.members.end(), [&](const Member& m) {
+              const Nanos bound =
+                  PairBound(clock_, RankOf(capture_, m).host, RankOf(capture_, instance.members[root]).host);
+              return bound != Nanos::Max() && End(m) + bound < Start(instance.members[root]);
+            });
         tally.possible[root] += contradicted ? 0 : 1;
       }
     }
@@ -127,12 +140,14 @@ class Timer {
 
   // Which messages and on which way.
   std::pair<int64_t, bool> MessageKind(const Instance& instance) const {
-    const bool one_host = RankOf(capture_, instance.members[0]).host == RankOf(capture_, instance.members[1]).host;
+    const bool one_host =
+        RankOf(capture_, instance.members[0]).host == RankOf(capture_, instance.members[1]).host;
     return {At(capture_, instance.members[0]).bytes, one_host};
   }
 
-  // A message that fits a buffer is sent whether anybody receives or not; the sender of a larger one waits for the receiver. Nothing records
-  // which, but receivers that come late show it: the send had ended by then, or it had not.
+  // A message that fits a buffer is sent whether anybody receives or not; the sender of a larger one waits
+  // for the receiver. Nothing records which, but receivers that come late show it: the send had ended by
+  // then, or it had not.
   void FindRendezvous() {
     struct Votes {
       uint32_t waited = 0, left = 0;
@@ -167,7 +182,8 @@ class Timer {
     timing.symmetric = WaitsForAll(capture_, instance);
     if (!instance.usable) return;
     timing.partial = !instance.complete;
-    timing.rendezvous = instance.members.size() == 2 && IsTransfer(capture_, instance) && rendezvous_.contains(MessageKind(instance));
+    timing.rendezvous = instance.members.size() == 2 && IsTransfer(capture_, instance) &&
+                        rendezvous_.contains(MessageKind(instance));
     if (timing.symmetric) {
       TimeSymmetric(instance, latest, timing);
     } else {
@@ -192,23 +208,26 @@ class Timer {
       for (size_t i = 1; i < instance.members.size(); ++i) {
         const Member& a = instance.members[i - 1];
         const Member& b = instance.members[i];
-        if (RankOf(capture_, a).host != RankOf(capture_, b).host || RankOf(capture_, a).host == kNone) continue;
+        if (RankOf(capture_, a).host != RankOf(capture_, b).host || RankOf(capture_, a).host == kNone)
+          continue;
         const Nanos ends = ActivityOf(capture_, a).end - ActivityOf(capture_, b).end;
         apart.push_back(ends < Nanos() ? -ends.ns() : ends.ns());
       }
     }
-    if (apart.size() >= kLeastMeasured) usual_exit_skew_ = std::max(kExitSkew, Nanos(PercentileInPlace(apart, 0.99)));
+    if (apart.size() >= kLeastMeasured)
+      usual_exit_skew_ = std::max(kExitSkew, Nanos(PercentileInPlace(apart, 0.99)));
   }
 
-  // The last arriver by the clocks, where it stayed longer than somebody who came clearly earlier: it did not wait, so its own
-  // transfer was held up. kNone where durations and clocks agree on who came last.
+  // The last arriver by the clocks, where it stayed longer than somebody who came clearly earlier: it did not
+  // wait, so its own transfer was held up. kNone where durations and clocks agree on who came last.
   uint32_t StalledLast(const Instance& instance, uint32_t shortest, Nanos least) const {
     uint32_t latest = 0;
     for (uint32_t i = 1; i < instance.members.size(); ++i) {
       if (Start(instance.members[i]) > Start(instance.members[latest])) latest = i;
     }
     if (latest == shortest) return kNone;
-    const Nanos bound = PairBound(clock_, RankOf(capture_, instance.members[latest]).host, RankOf(capture_, instance.members[shortest]).host);
+    const Nanos bound = PairBound(clock_, RankOf(capture_, instance.members[latest]).host,
+                                  RankOf(capture_, instance.members[shortest]).host);
     if (bound == Nanos::Max()) return kNone;
     const Nanos clear = bound + ExitSkew(least);
     const bool came_later = Start(instance.members[latest]) - Start(instance.members[shortest]) > clear;
@@ -225,7 +244,9 @@ class Timer {
   }
 
   using TransferClass = std::tuple<uint32_t, CollectiveOp, int64_t>;  // group, operation, bytes
-  TransferClass ClassOf(const Instance& instance) const { return {instance.group, instance.op, At(capture_, instance.members[0]).bytes}; }
+  TransferClass ClassOf(const Instance& instance) const {
+    return {instance.group, instance.op, At(capture_, instance.members[0]).bytes};
+  }
 
   void Remember(const Instance& instance, Nanos transfer) {
     std::deque<Nanos>& recent = recent_[ClassOf(instance)];
@@ -262,13 +283,15 @@ class Timer {
       part.wait = i == stalled ? Nanos() : duration - timing.transfer;
       part.wait_by_clock = std::clamp(latest - Start(m), Nanos(), duration);
       const Nanos bound = PairBound(clock_, RankOf(capture_, m).host, last_host);
-      const Nanos apart = part.wait > part.wait_by_clock ? part.wait - part.wait_by_clock : part.wait_by_clock - part.wait;
+      const Nanos apart =
+          part.wait > part.wait_by_clock ? part.wait - part.wait_by_clock : part.wait_by_clock - part.wait;
       if (bound != Nanos::Max() && apart > bound + ExitSkew(timing.transfer)) disagrees = true;
     }
     out_.disagreeing += disagrees ? 1 : 0;
   }
 
-  // The member whose start this one needed last, or kNone when it needs nobody's; nullopt when roles are unknown.
+  // The member whose start this one needed last, or kNone when it needs nobody's; nullopt when roles are
+  // unknown.
   std::optional<uint32_t> Awaited(const Instance& instance, const InstanceTiming& timing, size_t to) const {
     if (timing.rendezvous) return static_cast<uint32_t>(1 - to);
     uint32_t awaited = kNone;
@@ -280,7 +303,8 @@ class Timer {
         if (root == found_root_.end()) return std::nullopt;
         needs = from == root->second;
       }
-      if (*needs && (awaited == kNone || Start(instance.members[from]) > Start(instance.members[awaited]))) awaited = from;
+      if (*needs && (awaited == kNone || Start(instance.members[from]) > Start(instance.members[awaited])))
+        awaited = from;
     }
     return awaited;
   }
@@ -366,7 +390,8 @@ std::optional<bool> Needs(const store::Capture& capture, const Instance& instanc
   return place == root;
 }
 
-int32_t StepOfInstance(const store::Capture& capture, const Instance& instance, const InstanceTiming& timing, const Steps& steps) {
+int32_t StepOfInstance(const store::Capture& capture, const Instance& instance, const InstanceTiming& timing,
+                       const Steps& steps) {
   if (!timing.split || timing.last == kNone) return kAfterSteps;
   const Member& m = instance.members[timing.last];
   const uint32_t activity = At(capture, m).activity;
@@ -374,8 +399,8 @@ int32_t StepOfInstance(const store::Capture& capture, const Instance& instance, 
   return activity < of_activity.size() ? of_activity[activity] : kAfterSteps;
 }
 
-std::vector<Nanos> CausedWaitInSteps(const store::Capture& capture, const align::Matches& matches, const CollectiveTimes& times,
-                                     const Steps& steps) {
+std::vector<Nanos> CausedWaitInSteps(const store::Capture& capture, const align::Matches& matches,
+                                     const CollectiveTimes& times, const Steps& steps) {
   std::vector<Nanos> caused(capture.ranks.size());
   for (size_t n = 0; n < matches.instances.size(); ++n) {
     const Instance& instance = matches.instances[n];
@@ -388,8 +413,11 @@ std::vector<Nanos> CausedWaitInSteps(const store::Capture& capture, const align:
   return caused;
 }
 
-Nanos MostUnseenWait(const store::Capture& capture, const align::Matches& matches, const CollectiveTimes& times, const Steps& steps) {
-  const auto class_of = [&](const Instance& i) { return std::tuple(i.group, i.op, At(capture, i.members[0]).bytes); };
+Nanos MostUnseenWait(const store::Capture& capture, const align::Matches& matches,
+                     const CollectiveTimes& times, const Steps& steps) {
+  const auto class_of = [&](const Instance& i) {
+    return std::tuple(i.group, i.op, At(capture, i.members[0]).bytes);
+  };
   absl::flat_hash_map<std::tuple<uint32_t, CollectiveOp, int64_t>, Nanos> shortest;
   for (size_t n = 0; n < matches.instances.size(); ++n) {
     if (!times.instances[n].split || !times.instances[n].symmetric) continue;
@@ -400,8 +428,10 @@ Nanos MostUnseenWait(const store::Capture& capture, const align::Matches& matche
   for (size_t n = 0; n < matches.instances.size(); ++n) {
     const InstanceTiming& timing = times.instances[n];
     const Instance& instance = matches.instances[n];
-    if (!timing.partial || !timing.symmetric || StepOfInstance(capture, instance, timing, steps) < 0) continue;
-    for (const Member& m : instance.members) by_rank[m.rank_index] += timing.transfer - shortest[class_of(instance)];
+    if (!timing.partial || !timing.symmetric || StepOfInstance(capture, instance, timing, steps) < 0)
+      continue;
+    for (const Member& m : instance.members)
+      by_rank[m.rank_index] += timing.transfer - shortest[class_of(instance)];
   }
   return by_rank.empty() ? Nanos() : *std::max_element(by_rank.begin(), by_rank.end());
 }

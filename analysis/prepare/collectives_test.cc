@@ -111,8 +111,10 @@ TEST(Collectives, TheSenderOfAMessageThatNoBufferHoldsWaitsForItsReceiver) {
     for (int i = 0; i < 6; ++i) {
       const double at = 1000.0 * i;
       // The receiver comes 200 us late; a transfer takes 20.
-      t.Rank(0).Communication({.op = CollectiveOp::kSend, .group = pair, .bytes = 1 << 20, .peer = 1}, at, buffered ? 20 : 220);
-      t.Rank(1).Communication({.op = CollectiveOp::kReceive, .group = pair, .bytes = 1 << 20, .peer = 0}, at + 200, 20);
+      t.Rank(0).Communication({.op = CollectiveOp::kSend, .group = pair, .bytes = 1 << 20, .peer = 1}, at,
+                              buffered ? 20 : 220);
+      t.Rank(1).Communication({.op = CollectiveOp::kReceive, .group = pair, .bytes = 1 << 20, .peer = 0},
+                              at + 200, 20);
     }
     const Timed a(t.Build());
     ASSERT_FALSE(a.matches.instances.empty());
@@ -177,7 +179,8 @@ TEST(Collectives, AMemberWhoseRecordIsMissingWhileItsRankWasRecordedLeavesTheOth
   for (int i = 0; i < 5; ++i) {
     for (int r = 0; r < 3; ++r) {
       if (i == 2 && r == 2) continue;
-      t.Rank(r).Communication({.group = all, .source = store::MatchSource::kNcclSequence, .sequence = i}, 1000.0 * i + 20 * r, 100 - 20.0 * r);
+      t.Rank(r).Communication({.group = all, .source = store::MatchSource::kNcclSequence, .sequence = i},
+                              1000.0 * i + 20 * r, 100 - 20.0 * r);
     }
   }
   const Timed a(t.Build());
@@ -192,7 +195,8 @@ TEST(Collectives, ALastArriverThatIsHeldUpItselfDidNotWait) {
   const uint32_t all = t.Group("all", {0, 1, 2});
   for (int i = 0; i < 20; ++i) {
     const double at = 1000.0 * i;
-    // The eleventh time rank 2, which comes last, is interrupted while it transfers; the others are through by then.
+    // The eleventh time rank 2, which comes last, is interrupted while it transfers; the others are through
+    // by then.
     t.Rank(0).AllReduce(all, at, 330);
     t.Rank(1).AllReduce(all, at + 100, 230);
     t.Rank(2).AllReduce(all, at + 300, i == 10 ? 600 : 30);
@@ -207,7 +211,8 @@ TEST(Collectives, ALastArriverThatIsHeldUpItselfDidNotWait) {
   EXPECT_EQ(a.times.disagreeing, 0u);
 }
 
-// Sixteen ranks on four hosts whose clocks are off by up to a millisecond: every operation against what really happened.
+// Sixteen ranks on four hosts whose clocks are off by up to a millisecond: every operation against what
+// really happened.
 TEST(Collectives, WaitsAreRightToMicrosecondsOnClocksThatAreNot) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   constexpr int kRuns = 2;
@@ -231,8 +236,10 @@ TEST(Collectives, WaitsAreRightToMicrosecondsOnClocksThatAreNot) {
     std::vector<int32_t> list;
     for (int r = 0; r < kRanks; ++r) list.push_back(r);
     const uint32_t all = t.Group("all", list);
-    const CollectiveOp ops[] = {CollectiveOp::kAllReduce, CollectiveOp::kAllGather,   CollectiveOp::kBroadcast, CollectiveOp::kReduceScatter,
-                                CollectiveOp::kReduce,    CollectiveOp::kAllToAllV,   CollectiveOp::kScatter,   CollectiveOp::kGather};
+    const CollectiveOp ops[] = {CollectiveOp::kAllReduce, CollectiveOp::kAllGather,
+                                CollectiveOp::kBroadcast, CollectiveOp::kReduceScatter,
+                                CollectiveOp::kReduce,    CollectiveOp::kAllToAllV,
+                                CollectiveOp::kScatter,   CollectiveOp::kGather};
     std::vector<std::vector<double>> truth(kRanks);
     for (int i = 0; i < 120; ++i) {
       const CollectiveOp op = ops[i % 8];
@@ -243,7 +250,8 @@ TEST(Collectives, WaitsAreRightToMicrosecondsOnClocksThatAreNot) {
         s = at + 600 * one(random);
         last = std::max(last, s);
       }
-      const bool from_root = op == CollectiveOp::kBroadcast || op == CollectiveOp::kScatter, to_root = op == CollectiveOp::kReduce || op == CollectiveOp::kGather;
+      const bool from_root = op == CollectiveOp::kBroadcast || op == CollectiveOp::kScatter,
+                 to_root = op == CollectiveOp::kReduce || op == CollectiveOp::kGather;
       for (int r = 0; r < kRanks; ++r) {
         double needed = last;
         if (from_root) needed = start[root];
@@ -253,7 +261,12 @@ TEST(Collectives, WaitsAreRightToMicrosecondsOnClocksThatAreNot) {
         truth[static_cast<size_t>(r)].push_back(wait);
         const bool rooted = from_root || to_root;
         t.Rank(r, "host" + std::to_string(r / 4))
-            .Communication({.op = op, .group = all, .source = store::MatchSource::kGroupSequence, .sequence = i, .bytes = rooted ? 1 << 20 : 1 << 22, .root = rooted ? root : -1},
+            .Communication({.op = op,
+                            .group = all,
+                            .source = store::MatchSource::kGroupSequence,
+                            .sequence = i,
+                            .bytes = rooted ? 1 << 20 : 1 << 22,
+                            .root = rooted ? root : -1},
                            local(r, start[r]), local(r, end) - local(r, start[r]));
       }
     }
@@ -271,8 +284,8 @@ TEST(Collectives, WaitsAreRightToMicrosecondsOnClocksThatAreNot) {
   }
   std::sort(errors.begin(), errors.end());
   const double p99 = errors[errors.size() * 99 / 100];
-  std::cout << "wait/transfer split on clocks 1 ms off: median error " << errors[errors.size() / 2] << " us, p99 " << p99 << " us, " << unsplit << " of " << members
-            << " unsplit\n";
+  std::cout << "wait/transfer split on clocks 1 ms off: median error " << errors[errors.size() / 2]
+            << " us, p99 " << p99 << " us, " << unsplit << " of " << members << " unsplit\n";
   EXPECT_LE(p99, 20);
 }
 

@@ -1,7 +1,9 @@
-// Launches that blocked because the device's queue was full: a host that is far ahead goes on only when the device got something done.
+// Launches that blocked because the device's queue was full: a host that is far ahead goes on only when the
+// device got something done.
 //
-// Nothing records that. Such a launch takes long, the queue is as long then as it ever is, and the launch returns when work of the
-// device ends. Without this a host that waits for its device looks slow of itself, and no fix on the device would gain anything beyond.
+// Nothing records that. Such a launch takes long, the queue is as long then as it ever is, and the launch
+// returns when work of the device ends. Without this a host that waits for its device looks slow of itself,
+// and no fix on the device would gain anything beyond.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_LAUNCH_QUEUE_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_LAUNCH_QUEUE_H_
 
@@ -26,7 +28,8 @@ struct BlockedLaunch {
 };
 
 // `calls` in start order. By call; none where no launch shows it.
-std::vector<BlockedLaunch> FindBlockedLaunches(std::span<const LaunchCall> calls, std::span<const QueuedWork> work);
+std::vector<BlockedLaunch> FindBlockedLaunches(std::span<const LaunchCall> calls,
+                                               std::span<const QueuedWork> work);
 
 }  // namespace lockstep::analysis
 

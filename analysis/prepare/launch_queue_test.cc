@@ -7,8 +7,8 @@
 namespace lockstep::analysis {
 namespace {
 
-// A host that launches as fast as it can into a queue of so many places; two streams, so that work ends in another order than it was
-// launched in. Truth: which launch waited for what.
+// A host that launches as fast as it can into a queue of so many places; two streams, so that work ends in
+// another order than it was launched in. Truth: which launch waited for what.
 struct QueueRun {
   std::vector<LaunchCall> calls;
   std::vector<QueuedWork> work;

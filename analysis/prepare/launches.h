@@ -9,7 +9,8 @@
 
 namespace lockstep::analysis {
 
-// Finds a rank's calls by correlation. Where several calls share one (a driver call inside a runtime call), the earliest.
+// Finds a rank's calls by correlation. Where several calls share one (a driver call inside a runtime call),
+// the earliest.
 class CallIndex {
  public:
   explicit CallIndex(const store::RankData& rank);

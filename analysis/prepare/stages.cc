@@ -12,8 +12,13 @@ using store::kNone;
 
 class Inference {
  public:
-  Inference(const store::Capture& capture, const align::Matches& matches, const CollectiveTimes& times, const Steps& steps)
-      : capture_(capture), matches_(matches), times_(times), steps_(steps), neighbours_(capture.ranks.size()) {}
+  Inference(const store::Capture& capture, const align::Matches& matches, const CollectiveTimes& times,
+            const Steps& steps)
+      : capture_(capture),
+        matches_(matches),
+        times_(times),
+        steps_(steps),
+        neighbours_(capture.ranks.size()) {}
 
   Layout Run() {
     const size_t ranks = capture_.ranks.size();
@@ -30,16 +35,20 @@ class Inference {
   }
 
  private:
-  CollectiveOp OpOf(const align::Member& m) const { return capture_.ranks[m.rank_index].collectives[m.collective].op; }
+  CollectiveOp OpOf(const align::Member& m) const {
+    return capture_.ranks[m.rank_index].collectives[m.collective].op;
+  }
 
   // Who sends to whom, and what each rank's first message of a step is.
   void FindNeighbours() {
     sends_first_.assign(capture_.ranks.size(), 0);
-    std::vector<std::vector<uint32_t>> first(capture_.ranks.size(), std::vector<uint32_t>(steps_.count(), kNone));
+    std::vector<std::vector<uint32_t>> first(capture_.ranks.size(),
+                                             std::vector<uint32_t>(steps_.count(), kNone));
     for (const Instance& instance : matches_.instances) {
       if (!instance.complete || instance.members.size() != 2) continue;
       const CollectiveOp a = OpOf(instance.members[0]), b = OpOf(instance.members[1]);
-      const bool message = (a == CollectiveOp::kSend && b == CollectiveOp::kReceive) || (a == CollectiveOp::kReceive && b == CollectiveOp::kSend);
+      const bool message = (a == CollectiveOp::kSend && b == CollectiveOp::kReceive) ||
+                           (a == CollectiveOp::kReceive && b == CollectiveOp::kSend);
       if (!message) continue;
       Connect(instance.members[0].rank_index, instance.members[1].rank_index);
       for (const align::Member& m : instance.members) {
@@ -52,7 +61,8 @@ class Inference {
     }
     for (size_t r = 0; r < first.size(); ++r) {
       for (uint32_t c : first[r]) {
-        if (c != kNone) sends_first_[r] += capture_.ranks[r].collectives[c].op == CollectiveOp::kSend ? 1 : -1;
+        if (c != kNone)
+          sends_first_[r] += capture_.ranks[r].collectives[c].op == CollectiveOp::kSend ? 1 : -1;
       }
     }
   }
@@ -111,7 +121,8 @@ class Inference {
     return members;
   }
 
-  // A chain from its first stage, or a ring from the one rank that sends before it receives. False for anything else.
+  // A chain from its first stage, or a ring from the one rank that sends before it receives. False for
+  // anything else.
   bool InOrder(std::vector<uint32_t>& members, bool& known) const {
     std::vector<uint32_t> ends, senders;
     for (uint32_t r : members) {
@@ -225,7 +236,8 @@ class Inference {
     for (size_t r = 0; r < choice.size(); ++r) {
       const Choice& c = choice[r];
       if (c.most == kNone) continue;
-      const bool tensor = c.second != kNone || static_cast<double>(groups_[c.most].instances) / steps > kTensorCalls;
+      const bool tensor =
+          c.second != kNone || static_cast<double>(groups_[c.most].instances) / steps > kTensorCalls;
       out_.tensor_group_of[r] = tensor ? c.most : kNone;
       out_.data_group_of[r] = tensor ? c.second : c.most;
     }
@@ -236,7 +248,8 @@ class Inference {
   const CollectiveTimes& times_;
   const Steps& steps_;
   std::vector<std::vector<uint32_t>> neighbours_;  // by rank index
-  std::vector<int32_t> sends_first_;               // by rank index: steps that begin with a send, less those with a receive
+  std::vector<int32_t>
+      sends_first_;  // by rank index: steps that begin with a send, less those with a receive
   std::vector<GroupUse> groups_;
   Layout out_;
 };
@@ -251,7 +264,8 @@ std::vector<uint32_t> Layout::RanksOf(int32_t stage) const {
   return ranks;
 }
 
-Layout InferLayout(const store::Capture& capture, const align::Matches& matches, const CollectiveTimes& times, const Steps& steps) {
+Layout InferLayout(const store::Capture& capture, const align::Matches& matches, const CollectiveTimes& times,
+                   const Steps& steps) {
   return Inference(capture, matches, times, steps).Run();
 }
 

@@ -20,8 +20,8 @@ struct Interval95 {
   double low;
   double high;
 };
-// Of the mean over steps: block bootstrap, 200 draws, the same for the same input. A single step has no interval beyond
-// itself.
+// Of the mean over steps: block bootstrap, 200 draws, the same for the same input. A single step has no
+// interval beyond itself.
 Interval95 BootstrapMean(std::span<const double> per_step);
 
 // Part of such resamples whose mean is above `threshold`.

@@ -64,9 +64,11 @@ struct Named {
 
 bool Regular(const std::vector<StepMark>& marks) {
   std::vector<double> intervals;
-  for (size_t i = 1; i < marks.size(); ++i) intervals.push_back(static_cast<double>((marks[i].host.start - marks[i - 1].host.start).ns()));
+  for (size_t i = 1; i < marks.size(); ++i)
+    intervals.push_back(static_cast<double>((marks[i].host.start - marks[i - 1].host.start).ns()));
   const double usual = Median(intervals);
-  const auto near = std::count_if(intervals.begin(), intervals.end(), [&](double x) { return std::fabs(x - usual) <= kRegular * usual; });
+  const auto near = std::count_if(intervals.begin(), intervals.end(),
+                                  [&](double x) { return std::fabs(x - usual) <= kRegular * usual; });
   return static_cast<double>(near) >= kMostly * static_cast<double>(intervals.size());
 }
 
@@ -83,7 +85,8 @@ double Held(const std::vector<HostTime>& issued, const std::vector<StepMark>& ma
 }
 
 // Per name without its numbers the marks that could be steps.
-std::map<std::string, std::vector<StepMark>> Candidates(const store::Capture& capture, const store::RankData& rank, const CallIndex& calls) {
+std::map<std::string, std::vector<StepMark>> Candidates(const store::Capture& capture,
+                                                        const store::RankData& rank, const CallIndex& calls) {
   std::map<NameId, std::string> bare;
   std::map<std::string, Named> named;
   for (const store::HostRange& range : rank.ranges) {
@@ -92,14 +95,18 @@ std::map<std::string, std::vector<StepMark>> Candidates(const store::Capture& ca
     if (fresh) it->second = WithoutNumbers(capture.Text(range.name));
     Named& n = named[it->second];
     n.nested |= !n.marks.empty() && range.start < n.marks.back().host.end;
-    n.marks.push_back({.host = {range.start, range.end}, .number = NumberIn(capture.Text(range.name)), .whole = !range.start_unknown && !range.end_unknown});
+    n.marks.push_back({.host = {range.start, range.end},
+                       .number = NumberIn(capture.Text(range.name)),
+                       .whole = !range.start_unknown && !range.end_unknown});
   }
   std::vector<HostTime> issued;
   for (const store::DeviceActivity& a : rank.activities) issued.push_back(Issued(rank, calls, a));
   std::sort(issued.begin(), issued.end());
   std::map<std::string, std::vector<StepMark>> out;
   for (auto& [name, n] : named) {
-    if (n.nested || n.marks.size() < kLeastTimes || name.empty() || !Regular(n.marks) || Held(issued, n.marks) < kHolds) continue;
+    if (n.nested || n.marks.size() < kLeastTimes || name.empty() || !Regular(n.marks) ||
+        Held(issued, n.marks) < kHolds)
+      continue;
     out.emplace(name, std::move(n.marks));
   }
   return out;
@@ -122,7 +129,8 @@ std::optional<MarkedSteps> StepsFromStepRanges(const store::Capture& capture) {
   return out;
 }
 
-std::optional<MarkedSteps> StepsFromNamedRanges(const store::Capture& capture, const std::vector<CallIndex>& calls) {
+std::optional<MarkedSteps> StepsFromNamedRanges(const store::Capture& capture,
+                                                const std::vector<CallIndex>& calls) {
   std::vector<std::map<std::string, std::vector<StepMark>>> of_rank;
   std::map<std::string, std::pair<size_t, Nanos>> everywhere;  // on how many ranks, length of all
   size_t active = 0;
@@ -146,8 +154,12 @@ std::optional<MarkedSteps> StepsFromNamedRanges(const store::Capture& capture, c
   }
   if (best == nullptr) return std::nullopt;
   MarkedSteps out;
-  for (auto& names : of_rank) out.of_rank.push_back(names.empty() ? std::vector<StepMark>() : std::move(names[*best]));
-  out.how = absl::StrFormat("nothing is called a step: the ranges named \"%s\" are taken for them, which every rank has one after the other", *best);
+  for (auto& names : of_rank)
+    out.of_rank.push_back(names.empty() ? std::vector<StepMark>() : std::move(names[*best]));
+  out.how = absl::StrFormat(
+      "nothing is called a step: the ranges named \"%s\" are taken for them, which every rank has one after "
+      "the other",
+      *best);
   return out;
 }
 

@@ -14,8 +14,8 @@
 namespace lockstep::analysis {
 namespace {
 
-// A token that comes at intervals of one length, give or take this part of it, most of the time. Lost records leave holes: whole
-// multiples of it.
+// A token that comes at intervals of one length, give or take this part of it, most of the time. Lost records
+// leave holes: whole multiples of it.
 constexpr double kJitter = 0.25;
 constexpr double kMostly = 0.75;
 constexpr int kLargestHole = 3;
@@ -24,10 +24,11 @@ constexpr size_t kLeastTimes = 3;
 constexpr double kSamePeriod = 0.06;
 // Every rank must have so many different kernels or copies of that period, ...
 constexpr size_t kLeastTokens = 2;
-// ... and of the different ones it runs not more than this part may come less often: a period within the step (a microbatch) leaves out
-// what is done once per step.
+// ... and of the different ones it runs not more than this part may come less often: a period within the step
+// (a microbatch) leaves out what is done once per step.
 constexpr double kMostRarer = 0.1;
-// Places within a period are compared in this many parts of it; ranks lag behind each other by up to so many of them.
+// Places within a period are compared in this many parts of it; ranks lag behind each other by up to so many
+// of them.
 constexpr size_t kPhases = 50;
 constexpr size_t kLag = 8;
 
@@ -45,7 +46,8 @@ uint64_t TokenOf(const store::RankData& rank, const store::DeviceActivity& a) {
     const store::KernelDetail& d = rank.kernel_details[a.detail];
     for (int i = 0; i < 3; ++i) token = HashCombine(token, (uint64_t{d.grid[i]} << 16) | d.block[i]);
   } else if (a.kind != store::ActivityKind::kKernel && a.detail < rank.copy_details.size()) {
-    token = HashCombine(HashCombine(token, rank.copy_details[a.detail].bytes), rank.copy_details[a.detail].copy_kind);
+    token = HashCombine(HashCombine(token, rank.copy_details[a.detail].bytes),
+                        rank.copy_details[a.detail].copy_kind);
   }
   return token;
 }
@@ -59,9 +61,11 @@ std::vector<Launch> LaunchesOf(const store::RankData& rank, const CallIndex& cal
   rows.reserve(rank.activities.size());
   for (const store::DeviceActivity& a : rank.activities) {
     const uint32_t call = calls.Of(a.correlation);
-    rows.push_back({{Issued(rank, calls, a), Nanos(), TokenOf(rank, a), a.name}, call == store::kNone ? a.end : rank.api_calls[call].end});
+    rows.push_back({{Issued(rank, calls, a), Nanos(), TokenOf(rank, a), a.name},
+                    call == store::kNone ? a.end : rank.api_calls[call].end});
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const Row& x, const Row& y) { return x.launch.issued < y.launch.issued; });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row& x, const Row& y) { return x.launch.issued < y.launch.issued; });
   std::vector<Launch> out;
   HostTime busy = rows.empty() ? HostTime() : rows.front().launch.issued;
   for (Row& row : rows) {
@@ -86,7 +90,9 @@ std::vector<Recurring> RecurringOf(const std::vector<Launch>& launches) {
   for (auto& [token, places] : by_token) {
     if (places.size() < kLeastTimes) continue;
     std::vector<double> intervals;
-    for (size_t i = 1; i < places.size(); ++i) intervals.push_back(static_cast<double>((launches[places[i]].issued - launches[places[i - 1]].issued).ns()));
+    for (size_t i = 1; i < places.size(); ++i)
+      intervals.push_back(
+          static_cast<double>((launches[places[i]].issued - launches[places[i - 1]].issued).ns()));
     const double usual = Median(intervals);
     const auto fits = [&](double x) {
       const double times = std::max(1.0, std::round(x / usual));
@@ -178,15 +184,18 @@ std::vector<InPeriod> DividePeriods(const RankView& view, const Recurring& marke
       after.push_back((view.launches[places[k]].issued - view.launches[marker.places[k]].issued).ns());
     }
     if (static_cast<double>(gaps.size()) < kMostly * static_cast<double>(periods)) continue;
-    out.push_back({std::move(places), Nanos(MedianInPlace(std::span(gaps))), Nanos(MedianInPlace(std::span(after)))});
+    out.push_back(
+        {std::move(places), Nanos(MedianInPlace(std::span(gaps))), Nanos(MedianInPlace(std::span(after)))});
   }
-  std::sort(out.begin(), out.end(), [](const InPeriod& x, const InPeriod& y) { return x.after_marker < y.after_marker; });
+  std::sort(out.begin(), out.end(),
+            [](const InPeriod& x, const InPeriod& y) { return x.after_marker < y.after_marker; });
   return out;
 }
 
 class Finder {
  public:
-  Finder(const store::Capture& capture, const align::ClockModel& clock, std::vector<RankView> views, double period)
+  Finder(const store::Capture& capture, const align::ClockModel& clock, std::vector<RankView> views,
+         double period)
       : capture_(capture), clock_(clock), views_(std::move(views)), period_(period) {}
 
   MarkedSteps Run() {
@@ -207,7 +216,9 @@ class Finder {
   }
 
  private:
-  JobTime JobOf(size_t v, HostTime t) const { return clock_.ToJob(capture_.ranks[views_[v].rank_index].host, t); }
+  JobTime JobOf(size_t v, HostTime t) const {
+    return clock_.ToJob(capture_.ranks[views_[v].rank_index].host, t);
+  }
 
   // How much later in the period than on the first rank a rank's marker comes, 0..1.
   void FindLead(size_t v) {
@@ -215,10 +226,14 @@ class Finder {
     for (uint32_t p : markers_[v]->places) {
       const JobTime at = JobOf(v, views_[v].launches[p].issued);
       const auto& reference = markers_[0]->places;
-      const auto after = std::upper_bound(reference.begin(), reference.end(), at, [&](JobTime t, uint32_t r) { return t < JobOf(0, views_[0].launches[r].issued); });
+      const auto after = std::upper_bound(reference.begin(), reference.end(), at, [&](JobTime t, uint32_t r) {
+        return t < JobOf(0, views_[0].launches[r].issued);
+      });
       if (after == reference.begin() || after == reference.end()) continue;
-      const JobTime from = JobOf(0, views_[0].launches[*(after - 1)].issued), to = JobOf(0, views_[0].launches[*after].issued);
-      leads.push_back(static_cast<double>((at - from).ns()) / std::max(1.0, static_cast<double>((to - from).ns())));
+      const JobTime from = JobOf(0, views_[0].launches[*(after - 1)].issued),
+                    to = JobOf(0, views_[0].launches[*after].issued);
+      leads.push_back(static_cast<double>((at - from).ns()) /
+                      std::max(1.0, static_cast<double>((to - from).ns())));
     }
     lead_.push_back(Median(std::move(leads)));
   }
@@ -288,9 +303,11 @@ class Finder {
       if (p != store::kNone) name = capture_.Text(views_[0].launches[p].name);
     }
     name = name.substr(0, name.find_first_of("(<"));
-    return absl::StrFormat("nothing marks the steps: %d of %.4g ms were found from what every rank launches periodically; each begins at %s, after the longest "
-                           "gap that recurs (%.3g ms)",
-                           steps, period_ * 1e-6, name.empty() ? "a launch" : std::string(name), cut.gap.millis());
+    return absl::StrFormat(
+        "nothing marks the steps: %d of %.4g ms were found from what every rank launches periodically; each "
+        "begins at %s, after the longest "
+        "gap that recurs (%.3g ms)",
+        steps, period_ * 1e-6, name.empty() ? "a launch" : std::string(name), cut.gap.millis());
   }
 
   const store::Capture& capture_;
@@ -304,7 +321,8 @@ class Finder {
 
 }  // namespace
 
-std::optional<MarkedSteps> StepsFromPeriod(const store::Capture& capture, const align::ClockModel& clock, const std::vector<CallIndex>& calls) {
+std::optional<MarkedSteps> StepsFromPeriod(const store::Capture& capture, const align::ClockModel& clock,
+                                           const std::vector<CallIndex>& calls) {
   std::vector<RankView> views;
   for (uint32_t r = 0; r < capture.ranks.size(); ++r) {
     if (capture.ranks[r].activities.empty()) continue;

@@ -11,7 +11,8 @@
 namespace lockstep::analysis {
 namespace {
 
-// A step with less device work than this part of the median is a stub at the edge of the window (tb_plugin's rule).
+// A step with less device work than this part of the median is a stub at the edge of the window (tb_plugin's
+// rule).
 constexpr double kStub = 0.8;
 constexpr size_t kStepsToSpare = 3;
 // What ends this soon after a step's end still is the step's last.
@@ -19,12 +20,13 @@ constexpr Nanos kEndsWith = Nanos::Micros(20);
 
 // Index of the range that holds `t` or, between ranges, of the one before it; -1 before the first.
 int32_t LastStarted(const std::vector<StepMark>& seen, HostTime t) {
-  const auto after = std::upper_bound(seen.begin(), seen.end(), t, [](HostTime at, const StepMark& s) { return at < s.host.start; });
+  const auto after = std::upper_bound(seen.begin(), seen.end(), t,
+                                      [](HostTime at, const StepMark& s) { return at < s.host.start; });
   return static_cast<int32_t>(after - seen.begin()) - 1;
 }
 
-// Where no launch is recorded at all, what runs across a step's end belongs to the step in which most of it lies; communication, which may
-// be posted long before, to that in which it ends.
+// Where no launch is recorded at all, what runs across a step's end belongs to the step in which most of it
+// lies; communication, which may be posted long before, to that in which it ends.
 HostTime PlaceWithoutLaunch(const store::DeviceActivity& a) {
   const Nanos length = a.end - a.start;
   return a.communication ? a.end - std::min(length / 10, kEndsWith) : a.start + length / 2;
@@ -41,8 +43,13 @@ bool NumbersAreNames(const std::vector<std::vector<StepMark>>& seen) {
 
 class StepFinder {
  public:
-  StepFinder(const store::Capture& capture, const align::ClockModel& clock, const std::vector<CallIndex>& calls)
-      : capture_(capture), clock_(clock), calls_(calls), seen_(capture.ranks.size()), raw_(capture.ranks.size()) {}
+  StepFinder(const store::Capture& capture, const align::ClockModel& clock,
+             const std::vector<CallIndex>& calls)
+      : capture_(capture),
+        clock_(clock),
+        calls_(calls),
+        seen_(capture.ranks.size()),
+        raw_(capture.ranks.size()) {}
 
   Steps Run() {
     Use(StepsFromStepRanges(capture_), StepSource::kRanges);
@@ -112,8 +119,8 @@ class StepFinder {
         best_first = run_first;
       }
     }
-    // How a rank came into its first step is only known when something of it was recorded before; with steps to spare such a
-    // begin is left out.
+    // How a rank came into its first step is only known when something of it was recorded before; with steps
+    // to spare such a begin is left out.
     if (best_length > kStepsToSpare && !RecordedBefore(best_first->second)) {
       ++best_first;
       --best_length;
@@ -148,7 +155,9 @@ class StepFinder {
       const HostTime begin = seen_[r][places[r]].host.start;
       const auto& calls = capture_.ranks[r].api_calls;
       if (!calls.empty() && calls.front().start >= begin) return false;
-      if (calls.empty() && !capture_.ranks[r].activities.empty() && capture_.ranks[r].activities.front().start >= begin) return false;
+      if (calls.empty() && !capture_.ranks[r].activities.empty() &&
+          capture_.ranks[r].activities.front().start >= begin)
+        return false;
     }
     return true;
   }
@@ -161,8 +170,8 @@ class StepFinder {
     return best;
   }
 
-  // Steps whose numbers repeat (a trace replayed in a loop) are told apart by when they ran: the place of the reference
-  // rank's step that this one overlaps most.
+  // Steps whose numbers repeat (a trace replayed in a loop) are told apart by when they ran: the place of the
+  // reference rank's step that this one overlaps most.
   int64_t PlaceByTime(size_t reference, size_t r, uint32_t k) const {
     if (r == reference) return k;
     const auto on_job = [&](size_t rank, const HostInterval& i) {
@@ -210,12 +219,15 @@ class StepFinder {
     out_.ranks.resize(capture_.ranks.size());
     for (size_t r = 0; r < capture_.ranks.size(); ++r) {
       const store::RankData& rank = capture_.ranks[r];
-      RankStep step{.host = rank.window, .device_end = rank.window.start,
+      RankStep step{.host = rank.window,
+                    .device_end = rank.window.start,
                     .activities = static_cast<uint32_t>(rank.activities.size())};
       if (!rank.activities.empty()) {
-        if (step.host.end <= step.host.start) step.host = {rank.activities.front().start, rank.activities.front().end};
+        if (step.host.end <= step.host.start)
+          step.host = {rank.activities.front().start, rank.activities.front().end};
         step.device_end = rank.activities.front().end;
-        for (const store::DeviceActivity& a : rank.activities) step.device_end = std::max(step.device_end, a.end);
+        for (const store::DeviceActivity& a : rank.activities)
+          step.device_end = std::max(step.device_end, a.end);
       }
       out_.ranks[r].steps = {step};
       out_.ranks[r].of_activity.assign(rank.activities.size(), 0);
@@ -232,7 +244,8 @@ class StepFinder {
 
 }  // namespace
 
-std::vector<std::optional<Nanos>> StepLateness(const store::Capture& capture, const align::ClockModel& clock, const Steps& steps) {
+std::vector<std::optional<Nanos>> StepLateness(const store::Capture& capture, const align::ClockModel& clock,
+                                               const Steps& steps) {
   const size_t n = capture.ranks.size();
   std::vector<std::optional<Nanos>> late(n);
   // What a period begins with need not be the same on all ranks.
@@ -255,18 +268,21 @@ std::vector<std::optional<Nanos>> StepLateness(const store::Capture& capture, co
   return late;
 }
 
-Steps FindSteps(const store::Capture& capture, const align::ClockModel& clock, const std::vector<CallIndex>& calls) {
+Steps FindSteps(const store::Capture& capture, const align::ClockModel& clock,
+                const std::vector<CallIndex>& calls) {
   return StepFinder(capture, clock, calls).Run();
 }
 
-std::vector<StepSpan> SpansOf(const store::Capture& capture, const align::ClockModel& clock, const Steps& steps) {
+std::vector<StepSpan> SpansOf(const store::Capture& capture, const align::ClockModel& clock,
+                              const Steps& steps) {
   std::vector<StepSpan> spans;
   for (size_t s = 0; s < steps.count(); ++s) {
     StepSpan span{.name = steps.names[s], .start = JobTime::Max(), .end = JobTime::Min()};
     for (size_t r = 0; r < steps.ranks.size(); ++r) {
       const RankStep& step = steps.ranks[r].steps[s];
       span.start = std::min(span.start, clock.ToJob(capture.ranks[r].host, step.host.start));
-      span.end = std::max(span.end, clock.ToJob(capture.ranks[r].host, std::max(step.host.end, step.device_end)));
+      span.end =
+          std::max(span.end, clock.ToJob(capture.ranks[r].host, std::max(step.host.end, step.device_end)));
     }
     if (span.start < span.end) spans.push_back(span);
   }

@@ -1,8 +1,8 @@
 // Training steps: which step each device activity and host call belongs to, and which steps are whole.
 //
-// A step is a ProfilerStep range (RangeKind::kStep) of the host, or what stands for one (step_marks.h); the device work launched inside it
-// is the step's, whenever the device got to it. Where nothing tells steps apart, the whole window is one. Only steps that every rank
-// recorded whole are used.
+// A step is a ProfilerStep range (RangeKind::kStep) of the host, or what stands for one (step_marks.h); the
+// device work launched inside it is the step's, whenever the device got to it. Where nothing tells steps
+// apart, the whole window is one. Only steps that every rank recorded whole are used.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_STEPS_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_STEPS_H_
 
@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "capture/align/clock_model.h"
 #include "analysis/prepare/launches.h"
+#include "capture/align/clock_model.h"
 #include "capture/model/capture.h"
 
 namespace lockstep::analysis {
@@ -25,14 +25,14 @@ inline constexpr int32_t kAfterSteps = -2;
 inline constexpr size_t kLeastSteps = 3;
 
 struct RankStep {
-  HostInterval host;      // the range
-  HostTime device_end;    // last end of the device work launched in it; host.end where there is none
+  HostInterval host;    // the range
+  HostTime device_end;  // last end of the device work launched in it; host.end where there is none
   uint32_t activities = 0;
 };
 
 struct RankSteps {
-  std::vector<RankStep> steps;              // one per used step
-  std::vector<int32_t> of_activity;         // index of a used step, kBeforeSteps or kAfterSteps
+  std::vector<RankStep> steps;       // one per used step
+  std::vector<int32_t> of_activity;  // index of a used step, kBeforeSteps or kAfterSteps
 };
 
 enum class StepSource : uint8_t { kWindow, kRanges, kNamedRanges, kPeriod };
@@ -48,19 +48,22 @@ struct Steps {
   bool marked() const { return source == StepSource::kRanges || source == StepSource::kNamedRanges; }
 };
 
-// How much later than on the earliest rank each rank's steps begin, on the job's clock: median over the steps, by rank index.
-// Null for ranks without step ranges.
-std::vector<std::optional<Nanos>> StepLateness(const store::Capture& capture, const align::ClockModel& clock, const Steps& steps);
+// How much later than on the earliest rank each rank's steps begin, on the job's clock: median over the
+// steps, by rank index. Null for ranks without step ranges.
+std::vector<std::optional<Nanos>> StepLateness(const store::Capture& capture, const align::ClockModel& clock,
+                                               const Steps& steps);
 
 // From the first rank's begin of a step to the end of the last one's device work for it, on the job's clock.
 struct StepSpan {
   int64_t name;
   JobTime start, end;
 };
-std::vector<StepSpan> SpansOf(const store::Capture& capture, const align::ClockModel& clock, const Steps& steps);
+std::vector<StepSpan> SpansOf(const store::Capture& capture, const align::ClockModel& clock,
+                              const Steps& steps);
 
 // `calls` has one index per rank.
-Steps FindSteps(const store::Capture& capture, const align::ClockModel& clock, const std::vector<CallIndex>& calls);
+Steps FindSteps(const store::Capture& capture, const align::ClockModel& clock,
+                const std::vector<CallIndex>& calls);
 
 }  // namespace lockstep::analysis
 

@@ -34,7 +34,13 @@ TEST(Steps, WorkLaunchedInAStepIsItsWheneverTheDeviceGotToIt) {
 
 TEST(Steps, WithoutLaunchesWorkAcrossAnEndBelongsToTheStepWithMostOfIt) {
   TimelineBuilder t;
-  t.Rank(0).Step(5, 0, 100).Step(6, 100, 100).Kernel("k", 10, 60, 7).Kernel("prefetch", 95, 60, 8).Kernel("tail", 80, 25, 7).Kernel("k", 130, 60, 7);
+  t.Rank(0)
+      .Step(5, 0, 100)
+      .Step(6, 100, 100)
+      .Kernel("k", 10, 60, 7)
+      .Kernel("prefetch", 95, 60, 8)
+      .Kernel("tail", 80, 25, 7)
+      .Kernel("k", 130, 60, 7);
   const store::Capture capture = t.Build();
   const Steps steps = StepsOf(capture);
   EXPECT_THAT(steps.ranks[0].of_activity, ElementsAre(0, 0, 1, 1));
@@ -44,7 +50,9 @@ TEST(Steps, WithoutLaunchesAReceivePostedEarlyBelongsToTheStepInWhichItEnds) {
   TimelineBuilder t;
   const uint32_t g = t.Group("g", {0, 1});
   t.Rank(0).Step(5, 0, 1000).Step(6, 1000, 1000).Kernel("k", 10, 900, 7);
-  t.Rank(0).Communication({.op = store::CollectiveOp::kReceive, .group = g, .peer = 1}, 400, 900).Kernel("k", 1400, 500, 7);
+  t.Rank(0)
+      .Communication({.op = store::CollectiveOp::kReceive, .group = g, .peer = 1}, 400, 900)
+      .Kernel("k", 1400, 500, 7);
   t.Rank(0).AllReduce(g, 1700, 300);
   const store::Capture capture = t.Build();
   const Steps steps = StepsOf(capture);
@@ -63,7 +71,8 @@ TEST(Steps, WithoutRangesTheWholeWindowIsOneStep) {
 TEST(Steps, StepsThatSomeRankHasNotRecordedWholeAreLeftOut) {
   TimelineBuilder t;
   for (int r = 0; r < 2; ++r) {
-    for (int k = 0; k < 6; ++k) t.Rank(r).Step(10 + k, 100.0 * k, 100).Kernel("k", 100.0 * k + 10, 50, 7, 100.0 * k + 5);
+    for (int k = 0; k < 6; ++k)
+      t.Rank(r).Step(10 + k, 100.0 * k, 100).Kernel("k", 100.0 * k + 10, 50, 7, 100.0 * k + 5);
   }
   t.Rank(1).data().ranges.front().start_unknown = true;
   t.Rank(0).data().ranges.back().end_unknown = true;
@@ -76,7 +85,8 @@ TEST(Steps, StepsThatSomeRankHasNotRecordedWholeAreLeftOut) {
 TEST(Steps, OnlyTheStepsThatWereAskedForAreUsed) {
   TimelineBuilder t;
   for (int rank : {0, 1}) {
-    for (int step = 4; step <= 9; ++step) t.Rank(rank).Step(step, step * 100, 100).Kernel("k", step * 100 + 10, 50, 7, step * 100 + 1);
+    for (int step = 4; step <= 9; ++step)
+      t.Rank(rank).Step(step, step * 100, 100).Kernel("k", step * 100 + 10, 50, 7, step * 100 + 1);
   }
   store::Capture capture = t.Build();
   capture.wanted_steps = store::StepSpan{5, 3};
@@ -91,7 +101,8 @@ TEST(Steps, AStubAtTheEndIsNoStep) {
   t.Rank(0).Api("cudaMalloc", -50, 1);
   for (int k = 0; k < 5; ++k) {
     t.Rank(0).Step(k, 100.0 * k, 100);
-    for (int i = 0; i < (k == 4 ? 1 : 10); ++i) t.Rank(0).Kernel("k", 100.0 * k + 10 + i, 1, 7, 100.0 * k + 5 + i);
+    for (int i = 0; i < (k == 4 ? 1 : 10); ++i)
+      t.Rank(0).Kernel("k", 100.0 * k + 10 + i, 1, 7, 100.0 * k + 5 + i);
   }
   EXPECT_THAT(StepsOf(t.Build()).names, ElementsAre(0, 1, 2, 3));
 }
@@ -99,7 +110,8 @@ TEST(Steps, AStubAtTheEndIsNoStep) {
 TEST(Steps, ABeginThatNothingPrecedesIsLeftOutWhereStepsAreToSpare) {
   for (const int count : {3, 6}) {
     TimelineBuilder t;
-    for (int k = 0; k < count; ++k) t.Rank(0).Step(k, 100.0 * k, 100).Kernel("k", 100.0 * k + 10, 50, 7, 100.0 * k + 5);
+    for (int k = 0; k < count; ++k)
+      t.Rank(0).Step(k, 100.0 * k, 100).Kernel("k", 100.0 * k + 10, 50, 7, 100.0 * k + 5);
     EXPECT_EQ(StepsOf(t.Build()).count(), static_cast<size_t>(count == 3 ? 3 : 5));
   }
 }
@@ -108,7 +120,8 @@ TEST(Steps, RepeatedNumbersAreToldApartByWhenTheyRan) {
   TimelineBuilder t;
   for (int turn = 0; turn < 4; ++turn) {
     t.Rank(0).Step(10, 1000.0 * turn, 900).Kernel("k", 1000.0 * turn + 10, 50, 7, 1000.0 * turn + 5);
-    if (turn > 0) t.Rank(1).Step(10, 1000.0 * turn + 80, 820).Kernel("k", 1000.0 * turn + 90, 50, 7, 1000.0 * turn + 85);
+    if (turn > 0)
+      t.Rank(1).Step(10, 1000.0 * turn + 80, 820).Kernel("k", 1000.0 * turn + 90, 50, 7, 1000.0 * turn + 85);
   }
   const Steps steps = StepsOf(t.Build());
   ASSERT_EQ(steps.count(), 3u);
@@ -120,17 +133,20 @@ TEST(Steps, RepeatedNumbersAreToldApartByWhenTheyRan) {
 TEST(Steps, AHoleBreaksTheChainAndTheLongerRunIsKept) {
   TimelineBuilder t;
   for (int k : {1, 2, 4, 5, 6, 7}) {
-    for (int r = 0; r < 2; ++r) t.Rank(r).Step(k, 100.0 * k, 100).Kernel("k", 100.0 * k + 10, 50, 7, 100.0 * k + 5);
+    for (int r = 0; r < 2; ++r)
+      t.Rank(r).Step(k, 100.0 * k, 100).Kernel("k", 100.0 * k + 10, 50, 7, 100.0 * k + 5);
   }
   t.Rank(0).Step(3, 300, 100);  // only one rank recorded step 3
   EXPECT_THAT(StepsOf(t.Build()).names, ElementsAre(4, 5, 6, 7));
 }
 
-// A rank that repeats a program of eight kernels every `period_us`, two of them once per period, with a pause before each.
+// A rank that repeats a program of eight kernels every `period_us`, two of them once per period, with a pause
+// before each.
 void Repeat(TimelineBuilder& t, int rank, int times, double period_us, double begin_us = 0) {
   for (int k = 0; k < times; ++k) {
     const double at = begin_us + period_us * k;
-    for (int i = 0; i < 6; ++i) t.Rank(rank).Kernel(i % 2 == 0 ? "gemm" : "norm", at + 10 + 8 * i, 6, 7, at + 5 + 8 * i);
+    for (int i = 0; i < 6; ++i)
+      t.Rank(rank).Kernel(i % 2 == 0 ? "gemm" : "norm", at + 10 + 8 * i, 6, 7, at + 5 + 8 * i);
     t.Rank(rank).Kernel("loss", at + 60, 6, 7, at + 55).Kernel("adam", at + 70, 6, 7, at + 65);
   }
 }
@@ -167,7 +183,8 @@ TEST(Steps, NothingMarksThemButThePeriodDoes) {
   const Steps steps = StepsOf(capture);
   EXPECT_EQ(steps.source, StepSource::kPeriod);
   EXPECT_THAT(steps.how, testing::HasSubstr("0.2 ms"));
-  EXPECT_THAT(steps.how, testing::HasSubstr("each begins at gemm")) << "after the pause, not in the midst of the work: " << steps.how;
+  EXPECT_THAT(steps.how, testing::HasSubstr("each begins at gemm"))
+      << "after the pause, not in the midst of the work: " << steps.how;
   ASSERT_GE(steps.count(), 5u);
   for (size_t r = 0; r < 2; ++r) {
     for (const RankStep& s : steps.ranks[r].steps) EXPECT_EQ(s.activities, 8u);
@@ -212,7 +229,12 @@ TEST(Steps, WithoutAPeriodTheWindowIsTheStep) {
 TEST(StepBreakdown, EveryKindTakesFromWhatTheOnesBeforeLeftAndTheySumToTheStep) {
   TimelineBuilder t;
   const uint32_t pair = t.Group("pair", {0});
-  t.Rank(0).Step(0, 0, 100).Range("DataLoader.__next__", 0, 20).Kernel("k", 30, 20, 7, 25).Copy(8, 40, 20).AllReduce(pair, 55, 25);
+  t.Rank(0)
+      .Step(0, 0, 100)
+      .Range("DataLoader.__next__", 0, 20)
+      .Kernel("k", 30, 20, 7, 25)
+      .Copy(8, 40, 20)
+      .AllReduce(pair, 55, 25);
   const store::Capture capture = t.Build();
   const StepBreakdown b = BreakDownSteps(capture, capture.ranks[0], StepsOf(capture).ranks[0]);
   EXPECT_EQ(b.kernel, Nanos::Micros(20));
@@ -220,7 +242,9 @@ TEST(StepBreakdown, EveryKindTakesFromWhatTheOnesBeforeLeftAndTheySumToTheStep) 
   EXPECT_EQ(b.communication, Nanos::Micros(20));
   EXPECT_EQ(b.dataloader, Nanos::Micros(20));
   EXPECT_EQ(b.runtime, Nanos::Micros(2));
-  EXPECT_EQ(b.kernel + b.memcpy + b.memset + b.communication + b.runtime + b.dataloader + b.cpu_exec + b.other, Nanos::Micros(100));
+  EXPECT_EQ(
+      b.kernel + b.memcpy + b.memset + b.communication + b.runtime + b.dataloader + b.cpu_exec + b.other,
+      Nanos::Micros(100));
 }
 
 TEST(StepTable, SelfIsTheStepWithoutWaiting) {

@@ -17,7 +17,11 @@ constexpr double kExactNs = 1;
 class Splitter {
  public:
   Splitter(const Program& program, const Timing& ideal)
-      : program_(program), graph_(program.graph()), ideal_(ideal), line_(program, ideal, Observed(graph_, ideal)), paths_(program) {
+      : program_(program),
+        graph_(program.graph()),
+        ideal_(ideal),
+        line_(program, ideal, Observed(graph_, ideal)),
+        paths_(program) {
     out_.cost.assign(graph_.units.size(), 0.0);
     out_.weight.assign(2 * graph_.units.size(), 0.0f);
   }
@@ -33,7 +37,8 @@ class Splitter {
     Open(0, 1);
     const double enough = std::max(kExactNs, limits.tolerance * std::fabs(out_.lost));
     while (out_.replays < limits.replays) {
-      const std::vector<Interval> worst = TakeWorst(enough, std::min<size_t>(LineReplay::kPoints, static_cast<size_t>(limits.replays - out_.replays)));
+      const std::vector<Interval> worst = TakeWorst(
+          enough, std::min<size_t>(LineReplay::kPoints, static_cast<size_t>(limits.replays - out_.replays)));
       if (worst.empty()) break;
       Refine(worst);
     }
@@ -64,7 +69,9 @@ class Splitter {
   }
 
   // What collectives add beside a kernel stays what it is.
-  static Timing Observed(const Graph& graph, const Timing& ideal) { return {graph.lead, graph.work, ideal.beside}; }
+  static Timing Observed(const Graph& graph, const Timing& ideal) {
+    return {graph.lead, graph.work, ideal.beside};
+  }
 
   // One more point for each value, at the end.
   void Evaluate(std::span<const double> at) {
@@ -82,13 +89,16 @@ class Splitter {
     }
   }
 
-  // Best first: where the curve could lie highest above its tangents. At most `count`, all above `enough`; they are open no more.
+  // Best first: where the curve could lie highest above its tangents. At most `count`, all above `enough`;
+  // they are open no more.
   std::vector<Interval> TakeWorst(double enough, size_t count) {
     const auto open = static_cast<std::ptrdiff_t>(std::min(count, open_.size()));
-    std::partial_sort(open_.begin(), open_.begin() + open, open_.end(), [](const Interval& a, const Interval& b) {
-      return a.height != b.height ? a.height > b.height : a.low < b.low;
-    });
-    const auto end = std::find_if(open_.begin(), open_.begin() + open, [&](const Interval& i) { return i.height <= enough; });
+    std::partial_sort(open_.begin(), open_.begin() + open, open_.end(),
+                      [](const Interval& a, const Interval& b) {
+                        return a.height != b.height ? a.height > b.height : a.low < b.low;
+                      });
+    const auto end = std::find_if(open_.begin(), open_.begin() + open,
+                                  [&](const Interval& i) { return i.height <= enough; });
     std::vector<Interval> worst(open_.begin(), end);
     open_.erase(open_.begin(), end);
     return worst;
@@ -148,7 +158,8 @@ class Splitter {
 
 }  // namespace
 
-Attribution Attribute(const Program& program, const Timing& ideal, const AttributionLimits& limits, std::vector<double>* at_ideal) {
+Attribution Attribute(const Program& program, const Timing& ideal, const AttributionLimits& limits,
+                      std::vector<double>* at_ideal) {
   return Splitter(program, ideal).Run(limits, at_ideal);
 }
 

@@ -13,7 +13,8 @@ namespace {
 using store::CollectiveOp;
 using store::kNone;
 
-// A share is measured on a rank with so many kernels of a kind, whose times beside collectives differ by this part of their length.
+// A share is measured on a rank with so many kernels of a kind, whose times beside collectives differ by this
+// part of their length.
 constexpr uint32_t kLeastKernels = 12;
 constexpr double kLeastSpread = 0.05;
 // Kernels of one name and shape that vary by more than this for other reasons do different things.
@@ -50,7 +51,8 @@ std::vector<Span>::const_iterator FirstAfter(const std::vector<Span>& spans, dou
 
 double Covered(const std::vector<Span>& spans, double begin, double end) {
   double sum = 0;
-  for (auto s = FirstAfter(spans, begin); s != spans.end() && s->begin < end; ++s) sum += std::min(end, s->end) - std::max(begin, s->begin);
+  for (auto s = FirstAfter(spans, begin); s != spans.end() && s->begin < end; ++s)
+    sum += std::min(end, s->end) - std::max(begin, s->begin);
   return sum;
 }
 
@@ -124,11 +126,13 @@ class Separator {
     uint64_t shape = 0;
     if (a.detail < rank.kernel_details.size()) {
       const store::KernelDetail& d = rank.kernel_details[a.detail];
-      for (const uint64_t part : {uint64_t{d.grid[0]}, uint64_t{d.grid[1]}, uint64_t{d.grid[2]}, uint64_t{d.block[0]}, uint64_t{d.block[1]}, uint64_t{d.block[2]}}) {
+      for (const uint64_t part : {uint64_t{d.grid[0]}, uint64_t{d.grid[1]}, uint64_t{d.grid[2]},
+                                  uint64_t{d.block[0]}, uint64_t{d.block[1]}, uint64_t{d.block[2]}}) {
         shape = shape * 0x9E3779B97F4A7C15ull + part;
       }
     }
-    const auto [it, fresh] = kinds_.try_emplace({a.name.value(), shape}, static_cast<uint32_t>(measured_.size()));
+    const auto [it, fresh] =
+        kinds_.try_emplace({a.name.value(), shape}, static_cast<uint32_t>(measured_.size()));
     if (fresh) {
       measured_.emplace_back();
       sums_.emplace_back();
@@ -140,7 +144,8 @@ class Separator {
     const store::RankData& rank = capture_.ranks[r];
     spans_.clear();
     for (uint32_t u = g_.rank_begin[r]; u < g_.rank_begin[r + 1]; ++u) {
-      if (g_.units[u].kind != UnitKind::kTransfer || !Occupies(rank, rank.activities[g_.units[u].source])) continue;
+      if (g_.units[u].kind != UnitKind::kTransfer || !Occupies(rank, rank.activities[g_.units[u].source]))
+        continue;
       g_.occupying.push_back(u);
       spans_.push_back({g_.start[u], g_.end[u]});
     }
@@ -156,7 +161,8 @@ class Separator {
     for (size_t k = 0; k < sums_.size(); ++k) {
       const Sums& s = sums_[k];
       if (s.n < kLeastKernels) continue;
-      const double xx = s.xx - s.x * s.x / s.n, xy = s.xy - s.x * s.y / s.n, yy = s.yy - s.y * s.y / s.n, mean = s.y / s.n;
+      const double xx = s.xx - s.x * s.x / s.n, xy = s.xy - s.x * s.y / s.n, yy = s.yy - s.y * s.y / s.n,
+                   mean = s.y / s.n;
       if (mean <= 0 || xx < s.n * kLeastSpread * kLeastSpread * mean * mean) continue;
       const double share = xy / xx, rest = std::max(0.0, yy - share * xy) / (s.n - 2);
       if (rest > kAlike * kAlike * mean * mean) continue;
@@ -167,7 +173,9 @@ class Separator {
   // Median by weight over the ranks; 0 where it may be chance.
   static double Share(std::vector<Measured>& ranks) {
     if (ranks.empty()) return 0;
-    std::sort(ranks.begin(), ranks.end(), [](const Measured& a, const Measured& b) { return std::pair(a.share, a.error) < std::pair(b.share, b.error); });
+    std::sort(ranks.begin(), ranks.end(), [](const Measured& a, const Measured& b) {
+      return std::pair(a.share, a.error) < std::pair(b.share, b.error);
+    });
     const auto weight = [](const Measured& m) { return 1 / std::max(1e-12, m.error * m.error); };
     double all = 0, seen = 0;
     for (const Measured& m : ranks) all += weight(m);
@@ -183,10 +191,10 @@ class Separator {
   const store::Capture& capture_;
   Graph& g_;
   absl::flat_hash_map<std::pair<uint32_t, uint64_t>, uint32_t> kinds_;  // name and shape
-  std::vector<uint32_t> kind_of_;                                      // by unit
-  std::vector<double> covered_;                                        // by unit
-  std::vector<Sums> sums_;                                             // of one rank, by kind
-  std::vector<std::vector<Measured>> measured_;                        // by kind
+  std::vector<uint32_t> kind_of_;                                       // by unit
+  std::vector<double> covered_;                                         // by unit
+  std::vector<Sums> sums_;                                              // of one rank, by kind
+  std::vector<std::vector<Measured>> measured_;                         // by kind
   std::vector<Span> spans_;
 };
 
@@ -202,7 +210,8 @@ ContentionPlacer::ContentionPlacer(const Program& program) : graph_(program.grap
   for (size_t i = 0; i < graph_.occupying.size();) {
     const uint32_t r = graph_.units[graph_.occupying[i]].rank_index;
     RankPart part{};
-    for (; i < graph_.occupying.size() && graph_.units[graph_.occupying[i]].rank_index == r; ++i, ++part.spans) {
+    for (; i < graph_.occupying.size() && graph_.units[graph_.occupying[i]].rank_index == r;
+         ++i, ++part.spans) {
       read(StartOf(graph_.occupying[i]));
       read(EndOf(graph_.occupying[i]));
     }
@@ -227,7 +236,8 @@ void ContentionPlacer::Place(const Replay& replay, Timing& timing, std::vector<u
     for (uint32_t i = 0; i < part.spans; ++i, moment += 2) spans.push_back({moment[0], moment[1]});
     Merge(spans);
     for (uint32_t i = 0; i < part.kernels; ++i, ++moment, ++kernel) {
-      const double added = std::max(0.0, SlowedBy(spans, *moment, timing.work[*kernel], graph_.beside_share[*kernel]));
+      const double added =
+          std::max(0.0, SlowedBy(spans, *moment, timing.work[*kernel], graph_.beside_share[*kernel]));
       if (std::fabs(added - timing.beside[*kernel]) < kNothingNs) continue;
       timing.beside[*kernel] = added;
       changed.push_back(*kernel);

@@ -13,10 +13,11 @@ namespace {
 
 using store::TimelineBuilder;
 
-// Two ranks compute eight kernels per step beside one all-reduce that both enter at once but for what rank 0's first kernel takes longer;
-// `share` of the time beside it is lost. Microseconds; the rules of the machine, run forward.
+// Two ranks compute eight kernels per step beside one all-reduce that both enter at once but for what rank
+// 0's first kernel takes longer; `share` of the time beside it is lost. Microseconds; the rules of the
+// machine, run forward.
 struct Job {
-  double slow = 1;       // rank 0's first kernel takes so many times as long
+  double slow = 1;  // rank 0's first kernel takes so many times as long
   double share = 0.2;
   double noise = 0.005;
   uint64_t seed = 1;
@@ -24,8 +25,10 @@ struct Job {
   static constexpr int kSteps = 10, kKernels = 8;
   static constexpr double kWork = 100, kTransfer = 150;
 
-  // Kernels one after the other from `at` on, the collective beside them from `begin` to `end`: when each ends.
-  void RunKernels(store::RankTimeline& rank, double at, double begin, double end, std::mt19937_64& random, double* last) const {
+  // Kernels one after the other from `at` on, the collective beside them from `begin` to `end`: when each
+  // ends.
+  void RunKernels(store::RankTimeline& rank, double at, double begin, double end, std::mt19937_64& random,
+                  double* last) const {
     for (int k = 0; k < kKernels; ++k) {
       double left = kWork * (1 + noise * std::normal_distribution<double>()(random)), t = at;
       const double before = std::max(0.0, std::min(left, begin - t));

@@ -68,7 +68,8 @@ void PathFinder::Visit(const Moments& at, uint32_t item, std::vector<PathNode>& 
 std::vector<PathNode> PathFinder::Find(const Moments& at, double end) {
   std::vector<PathNode> path;
   FindLast(at, end);
-  // One chain as long as nothing binds together; from a fork on, all branches in the reverse order of the program.
+  // One chain as long as nothing binds together; from a fork on, all branches in the reverse order of the
+  // program.
   while (ties_.size() == 1) {
     const uint32_t slot = ties_[0];
     if (IsBefore(slot)) return path;
@@ -78,7 +79,8 @@ std::vector<PathNode> PathFinder::Find(const Moments& at, double end) {
   if (ties_.empty()) return path;
   weight_.resize(program_.slots(), 0);
   Spread(1);
-  for (uint32_t i = program_.ItemOf(*std::max_element(ties_.begin(), ties_.end())) + 1; i > 0 && pending_ > 0; --i) {
+  for (uint32_t i = program_.ItemOf(*std::max_element(ties_.begin(), ties_.end())) + 1; i > 0 && pending_ > 0;
+       --i) {
     Visit(at, i - 1, path);
   }
   return path;

@@ -10,8 +10,8 @@
 
 namespace lockstep::analysis {
 
-// A moment on the critical path. Where several predecessors bind at once the path forks and its weight with it, in equal
-// parts; the weights of a cut through the path add up to 1.
+// A moment on the critical path. Where several predecessors bind at once the path forks and its weight with
+// it, in equal parts; the weights of a cut through the path add up to 1.
 struct PathNode {
   NodeRef node;
   double weight;
@@ -29,8 +29,9 @@ class PathFinder {
  public:
   explicit PathFinder(const Program& program) : program_(program) {}
 
-  // From `end`, when the last step ended, back to the begin of the first used step: a unit's end where its work was on the path, its
-  // start where its lead was. Symmetric ranks that bind at the same moment share it.
+  // From `end`, when the last step ended, back to the begin of the first used step: a unit's end where its
+  // work was on the path, its start where its lead was. Symmetric ranks that bind at the same moment share
+  // it.
   std::vector<PathNode> Find(const Moments& at, double end);
 
  private:
@@ -39,12 +40,14 @@ class PathFinder {
   void FindLast(const Moments& at, double end);
   void Visit(const Moments& at, uint32_t item, std::vector<PathNode>& path);
   void Spread(double weight);
-  bool IsBefore(uint32_t slot) const { return program_.graph().units[UnitOf(program_.NodeOf(slot))].step == kBeforeSteps; }
+  bool IsBefore(uint32_t slot) const {
+    return program_.graph().units[UnitOf(program_.NodeOf(slot))].step == kBeforeSteps;
+  }
 
   const Program& program_;
-  std::vector<uint32_t> ties_;   // slots
-  std::vector<double> weight_;   // by slot, where a forked path still is; none before the first fork
-  size_t pending_ = 0;           // moments with a weight that were not visited yet
+  std::vector<uint32_t> ties_;  // slots
+  std::vector<double> weight_;  // by slot, where a forked path still is; none before the first fork
+  size_t pending_ = 0;          // moments with a weight that were not visited yet
 };
 
 }  // namespace lockstep::analysis

@@ -35,7 +35,8 @@ uint32_t DeviceStreams::LastLaunchedBy(uint32_t stream, double moment) const {
   if (stream == kNone) return kNone;
   const StreamOps& ops = streams_[stream];
   const auto after = std::upper_bound(ops.launched.begin(), ops.launched.end(), moment);
-  return after == ops.launched.begin() ? kNone : ops.units[static_cast<size_t>(after - ops.launched.begin()) - 1];
+  return after == ops.launched.begin() ? kNone
+                                       : ops.units[static_cast<size_t>(after - ops.launched.begin()) - 1];
 }
 
 uint32_t DeviceStreams::FirstLaunchedAfter(uint32_t stream, double moment) const {
@@ -48,7 +49,8 @@ uint32_t DeviceStreams::FirstLaunchedAfter(uint32_t stream, double moment) const
 uint32_t DeviceStreams::LastEndedBy(uint32_t stream, uint32_t unit, double moment, const Graph& graph) const {
   const std::vector<uint32_t>& units = streams_[stream].units;
   const auto before = std::lower_bound(units.begin(), units.end(), unit);
-  const auto later = std::partition_point(units.begin(), before, [&](uint32_t u) { return graph.end[u] <= moment; });
+  const auto later =
+      std::partition_point(units.begin(), before, [&](uint32_t u) { return graph.end[u] <= moment; });
   return later == units.begin() ? kNone : *(later - 1);
 }
 
@@ -61,22 +63,24 @@ std::optional<double> DeviceStreams::ShortGap(const Graph& graph) const {
     }
   }
   if (gaps.empty()) return std::nullopt;
-  const auto place = gaps.begin() + static_cast<std::ptrdiff_t>(kShortest * static_cast<double>(gaps.size() - 1));
+  const auto place =
+      gaps.begin() + static_cast<std::ptrdiff_t>(kShortest * static_cast<double>(gaps.size() - 1));
   std::nth_element(gaps.begin(), place, gaps.end());
   return *place;
 }
 
 void EventRecords::Sort() {
   for (auto& [event, list] : records_) {
-    std::stable_sort(list.begin(), list.end(), [](const Recorded& a, const Recorded& b) { return a.at < b.at; });
+    std::stable_sort(list.begin(), list.end(),
+                     [](const Recorded& a, const Recorded& b) { return a.at < b.at; });
   }
 }
 
 uint32_t EventRecords::RecordedBefore(uint32_t event, double moment, const DeviceStreams& streams) const {
   const auto list = records_.find(event);
   if (list == records_.end()) return kNone;
-  const auto after =
-      std::upper_bound(list->second.begin(), list->second.end(), moment, [](double t, const Recorded& r) { return t < r.at; });
+  const auto after = std::upper_bound(list->second.begin(), list->second.end(), moment,
+                                      [](double t, const Recorded& r) { return t < r.at; });
   if (after == list->second.begin()) return kNone;
   return streams.LastLaunchedBy(streams.Find((after - 1)->stream), (after - 1)->at);
 }

@@ -1,6 +1,6 @@
-// The operations of one rank's streams in the order in which the host issued them, and what its events stand for: from a moment of
-// the host to the unit of the device. For rank_graph.h, which fills both unit by unit. Moments are nanoseconds after the graph's
-// origin, on the job's clock.
+// The operations of one rank's streams in the order in which the host issued them, and what its events stand
+// for: from a moment of the host to the unit of the device. For rank_graph.h, which fills both unit by unit.
+// Moments are nanoseconds after the graph's origin, on the job's clock.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_DEVICE_STREAMS_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_DEVICE_STREAMS_H_
 
@@ -25,8 +25,8 @@ struct StreamOps {
 
 class DeviceStreams {
  public:
-  // Returns the stream's place. `launched`: kNever where it is unknown; such a unit was issued no earlier than the one before it on
-  // its stream.
+  // Returns the stream's place. `launched`: kNever where it is unknown; such a unit was issued no earlier
+  // than the one before it on its stream.
   uint32_t Append(StreamId stream, uint32_t unit, double launched);
 
   size_t size() const { return streams_.size(); }
@@ -34,11 +34,12 @@ class DeviceStreams {
   const std::vector<StreamOps>& all() const { return streams_; }
   // Its place; store::kNone: nothing ran on it.
   uint32_t Find(StreamId stream) const;
-  // Of the stream at this place, the last unit issued at or before the moment, the first one after it; store::kNone: none, or no such
-  // stream.
+  // Of the stream at this place, the last unit issued at or before the moment, the first one after it;
+  // store::kNone: none, or no such stream.
   uint32_t LastLaunchedBy(uint32_t stream, double moment) const;
   uint32_t FirstLaunchedAfter(uint32_t stream, double moment) const;
-  // The last of the operations before `unit` on its stream, at this place, that had ended by the moment; store::kNone: none had.
+  // The last of the operations before `unit` on its stream, at this place, that had ended by the moment;
+  // store::kNone: none had.
   uint32_t LastEndedBy(uint32_t stream, uint32_t unit, double moment, const Graph& graph) const;
   // How long the device takes from one operation of a stream to the next; nullopt: no two lie apart.
   std::optional<double> ShortGap(const Graph& graph) const;

@@ -44,8 +44,10 @@ class Assembler {
     g_.origin = JobTime::Max();
     for (const store::RankData& rank : in_.capture.ranks) {
       most += rank.activities.size() + rank.api_calls.size();
-      if (!rank.activities.empty()) g_.origin = std::min(g_.origin, in_.clock.ToJob(rank.host, rank.activities.front().start));
-      if (!rank.api_calls.empty()) g_.origin = std::min(g_.origin, in_.clock.ToJob(rank.host, rank.api_calls.front().start));
+      if (!rank.activities.empty())
+        g_.origin = std::min(g_.origin, in_.clock.ToJob(rank.host, rank.activities.front().start));
+      if (!rank.api_calls.empty())
+        g_.origin = std::min(g_.origin, in_.clock.ToJob(rank.host, rank.api_calls.front().start));
     }
     if (g_.origin == JobTime::Max()) g_.origin = JobTime();
     g_.units.reserve(most);
@@ -66,14 +68,16 @@ class Assembler {
       const auto& collectives = in_.capture.ranks[m.rank_index].collectives;
       const uint32_t a = collectives[m.collective].activity;
       const bool shared_before = m.collective > 0 && collectives[m.collective - 1].activity == a;
-      const bool shared_after = m.collective + 1 < collectives.size() && collectives[m.collective + 1].activity == a;
+      const bool shared_after =
+          m.collective + 1 < collectives.size() && collectives[m.collective + 1].activity == a;
       if (shared_before || shared_after) return false;
     }
     return true;
   }
 
   double Tolerance(const Member& a, const Member& b) const {
-    const Nanos bound = PairBound(in_.clock, in_.capture.ranks[a.rank_index].host, in_.capture.ranks[b.rank_index].host);
+    const Nanos bound =
+        PairBound(in_.clock, in_.capture.ranks[a.rank_index].host, in_.capture.ranks[b.rank_index].host);
     if (bound == Nanos::Max()) return std::numeric_limits<double>::infinity();
     return static_cast<double>(bound.ns()) + kRoundingNs;
   }
@@ -104,7 +108,8 @@ class Assembler {
       }
     }
     const auto number = static_cast<uint32_t>(g_.joins.size());
-    g_.joins.push_back({static_cast<uint32_t>(g_.join_members.size()), static_cast<uint32_t>(instance.members.size())});
+    g_.joins.push_back(
+        {static_cast<uint32_t>(g_.join_members.size()), static_cast<uint32_t>(instance.members.size())});
     for (const Member& m : instance.members) {
       g_.join_members.push_back(UnitOfMember(m));
       g_.join_of[UnitOfMember(m)] = number;
@@ -128,7 +133,8 @@ class Assembler {
   }
 
   void PlaceAwaits() {
-    std::stable_sort(awaits_.begin(), awaits_.end(), [](const AwaitEdge& a, const AwaitEdge& b) { return a.unit < b.unit; });
+    std::stable_sort(awaits_.begin(), awaits_.end(),
+                     [](const AwaitEdge& a, const AwaitEdge& b) { return a.unit < b.unit; });
     g_.await_begin.assign(g_.units.size() + 1, 0);
     g_.awaits.reserve(awaits_.size());
     for (const AwaitEdge& e : awaits_) {
@@ -139,7 +145,9 @@ class Assembler {
     g_.edges += g_.start_preds.size() + g_.awaits.size();
   }
 
-  double Observed(NodeRef node) const { return node % 2 == 0 ? g_.start[UnitOf(node)] : g_.end[UnitOf(node)]; }
+  double Observed(NodeRef node) const {
+    return node % 2 == 0 ? g_.start[UnitOf(node)] : g_.end[UnitOf(node)];
+  }
 
   void MeasureLeads() {
     const size_t count = g_.units.size();
@@ -149,7 +157,8 @@ class Assembler {
       double ready = 0;
       const auto preds = g_.StartPreds(u);
       g_.units[u].is_head = preds.empty();
-      for (size_t i = 0; i < preds.size(); ++i) ready = i == 0 ? Observed(preds[i]) : std::max(ready, Observed(preds[i]));
+      for (size_t i = 0; i < preds.size(); ++i)
+        ready = i == 0 ? Observed(preds[i]) : std::max(ready, Observed(preds[i]));
       g_.lead[u] = g_.start[u] - ready;
       double running = g_.start[u];
       for (NodeRef p : g_.Awaits(u)) running = std::max(running, Observed(p));
@@ -164,8 +173,8 @@ class Assembler {
 
   // ---- topological order of starts, finishes and joins
 
-  // What is ordered: [0, n) the start of a unit (with its end, where nothing else decides it), [n, 2n) a finish that waits,
-  // [2n, ..) a join.
+  // What is ordered: [0, n) the start of a unit (with its end, where nothing else decides it), [n, 2n) a
+  // finish that waits, [2n, ..) a join.
   void OrderMoments() {
     const auto n = static_cast<uint32_t>(g_.units.size());
     const auto items = 2 * n + static_cast<uint32_t>(g_.joins.size());
@@ -206,8 +215,8 @@ class Assembler {
     g_.order.reserve(n + g_.joins.size());
     std::vector<uint32_t> ready;
     const auto is_real = [&](uint32_t item) { return item < n || item >= 2 * n || Waits(item - n); };
-    // Last in, first out follows one stream as far as it goes, which keeps a replay's memory accesses together. Seeding
-    // backwards makes the first rank's first unit the first to run.
+    // Last in, first out follows one stream as far as it goes, which keeps a replay's memory accesses
+    // together. Seeding backwards makes the first rank's first unit the first to run.
     for (uint32_t u = n; u > 0; --u) {
       if (missing[u - 1] == 0) ready.push_back(u - 1);
     }
@@ -225,10 +234,12 @@ class Assembler {
         }
       }
       if (g_.order.size() >= Expected(n)) return;
-      // Records that contradict each other made a cycle. The earliest start in it is taken as it was observed.
+      // Records that contradict each other made a cycle. The earliest start in it is taken as it was
+      // observed.
       if (by_start.empty()) {
         for (uint32_t u = 0; u < n; ++u) by_start.push_back(u);
-        std::stable_sort(by_start.begin(), by_start.end(), [&](uint32_t a, uint32_t b) { return g_.start[a] < g_.start[b]; });
+        std::stable_sort(by_start.begin(), by_start.end(),
+                         [&](uint32_t a, uint32_t b) { return g_.start[a] < g_.start[b]; });
       }
       while (oldest < n && done[by_start[oldest]]) ++oldest;
       if (oldest < n) {
@@ -263,13 +274,15 @@ class Assembler {
   // The unit starts when it was seen to, whatever came before.
   void CutAt(uint32_t unit) {
     ++g_.cut_edges;
-    for (uint32_t i = g_.start_begin[unit]; i < g_.start_begin[unit + 1]; ++i) g_.start_preds[i] = StartOf(unit);
+    for (uint32_t i = g_.start_begin[unit]; i < g_.start_begin[unit + 1]; ++i)
+      g_.start_preds[i] = StartOf(unit);
     g_.lead[unit] = g_.start[unit];
     g_.units[unit].is_head = true;
   }
 
   // Finishes that wait for one another: each ends as observed after its own start.
-  void CutFinishes(uint32_t n, const std::vector<uint32_t>& missing, std::vector<uint8_t>& done, std::vector<uint32_t>& ready) {
+  void CutFinishes(uint32_t n, const std::vector<uint32_t>& missing, std::vector<uint8_t>& done,
+                   std::vector<uint32_t>& ready) {
     for (uint32_t u = 0; u < n; ++u) {
       if (!Waits(u) || done[n + u] || missing[n + u] == 0) continue;
       for (uint32_t i = g_.await_begin[u]; i < g_.await_begin[u + 1]; ++i) g_.awaits[i] = StartOf(u);

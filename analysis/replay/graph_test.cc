@@ -3,12 +3,12 @@
 #include <memory>
 #include <random>
 
-#include "analysis/replay/attribution.h"
 #include "analysis/compare/classes.h"
-#include "analysis/replay/line_replay.h"
-#include "analysis/replay/schedule.h"
-#include "analysis/replay/replay.h"
 #include "analysis/compare/typical.h"
+#include "analysis/replay/attribution.h"
+#include "analysis/replay/line_replay.h"
+#include "analysis/replay/replay.h"
+#include "analysis/replay/schedule.h"
 #include "capture/model/timeline_builder_fixture.h"
 #include "gtest/gtest.h"
 
@@ -75,13 +75,26 @@ TEST(Graph, ReplayingWhatWasObservedGivesItBackToTheNanosecondWhateverTheRecords
         now += static_cast<double>(random() % 9000) / 1000.0;
         const double launch = random() % 5 == 0 ? -1 : now - static_cast<double>(random() % 4000) / 1000.0;
         switch (random() % 6) {
-          case 0: rank.AllReduce(all, now, static_cast<double>(random() % 20000) / 1000.0); break;
-          case 1: rank.Copy(8, now, 3, 9, launch); break;
-          case 2: rank.StreamSynchronize(7, now, static_cast<double>(random() % 8000) / 1000.0); break;
-          case 3: rank.Api("cudaDeviceSynchronize", now, 2); break;
-          case 4: rank.Communication({.op = CollectiveOp::kBroadcast, .group = all, .root = 1}, now, 4); break;
-          // Overlaps on one stream, launches after starts, zero lengths: records contradict each other in every way.
-          default: rank.Kernel("k", now, static_cast<double>(random() % 12000) / 1000.0 - 1, random() % 2 ? 7 : 8, launch);
+          case 0:
+            rank.AllReduce(all, now, static_cast<double>(random() % 20000) / 1000.0);
+            break;
+          case 1:
+            rank.Copy(8, now, 3, 9, launch);
+            break;
+          case 2:
+            rank.StreamSynchronize(7, now, static_cast<double>(random() % 8000) / 1000.0);
+            break;
+          case 3:
+            rank.Api("cudaDeviceSynchronize", now, 2);
+            break;
+          case 4:
+            rank.Communication({.op = CollectiveOp::kBroadcast, .group = all, .root = 1}, now, 4);
+            break;
+          // Overlaps on one stream, launches after starts, zero lengths: records contradict each other in
+          // every way.
+          default:
+            rank.Kernel("k", now, static_cast<double>(random() % 12000) / 1000.0 - 1, random() % 2 ? 7 : 8,
+                        launch);
         }
       }
     }
@@ -92,7 +105,8 @@ TEST(Graph, ReplayingWhatWasObservedGivesItBackToTheNanosecondWhateverTheRecords
 TEST(Graph, ALongerKernelDelaysWhatFollowsOnItsStreamAndEverybodyItMeets) {
   TimelineBuilder t;
   const uint32_t pair = t.Group("pair", {0, 1});
-  for (int r = 0; r < 2; ++r) t.Rank(r).Kernel("k", 0, 100, 15).AllReduce(pair, 102, 30).Kernel("after", 134, 20, 15);
+  for (int r = 0; r < 2; ++r)
+    t.Rank(r).Kernel("k", 0, 100, 15).AllReduce(pair, 102, 30).Kernel("after", 134, 20, 15);
   const Built b(t.Build());
   Replay replay = b.MakeReplay();
   Timing timing = ObservedTiming(b.graph);
@@ -120,7 +134,10 @@ TEST(Graph, ABlockingCallEndsWithTheWorkItWaitsForAndHoldsTheHost) {
 TEST(Graph, WhatRecordsSayIsBelievedAgainstStampsOfATimerThatLiesBesideTheHostsClock) {
   for (const double late : {-15.0, 15.0}) {
     TimelineBuilder t;
-    t.Rank(0).Kernel("k", 10 + late, 100, 7, 5).StreamSynchronize(7, 20, 92).Kernel("next", 130 + late, 10, 7, 120);
+    t.Rank(0)
+        .Kernel("k", 10 + late, 100, 7, 5)
+        .StreamSynchronize(7, 20, 92)
+        .Kernel("next", 130 + late, 10, 7, 120);
     const Built b(t.Build());
     EXPECT_EQ(b.graph.cut_edges, 0u) << late;
     ExpectIdentity(b);
@@ -132,10 +149,15 @@ TEST(Graph, WhatRecordsSayIsBelievedAgainstStampsOfATimerThatLiesBesideTheHostsC
   }
 }
 
-// Another thread's launch comes in between: the call cannot have waited for it, but for what was there before.
+// Another thread's launch comes in between: the call cannot have waited for it, but for what was there
+// before.
 TEST(Graph, AWaitThatCannotBeForTheLastLaunchIsForTheOneBefore) {
   TimelineBuilder t;
-  t.Rank(0).Kernel("k", 10, 100, 7, 5).Kernel("others", 111, 300, 7, 18).StreamSynchronize(7, 20, 92).Kernel("next", 130, 10, 9, 120);
+  t.Rank(0)
+      .Kernel("k", 10, 100, 7, 5)
+      .Kernel("others", 111, 300, 7, 18)
+      .StreamSynchronize(7, 20, 92)
+      .Kernel("next", 130, 10, 9, 120);
   const Built b(t.Build());
   EXPECT_EQ(b.graph.cut_edges, 1u);
   ExpectIdentity(b);
@@ -161,7 +183,8 @@ TEST(Graph, ALaunchThatFoundTheQueueFullReturnsEarlierWhenTheDeviceIsFaster) {
   Timing timing = ObservedTiming(b.graph);
   for (int i = 0; i < 80; ++i) timing.work[b.Device(0, static_cast<uint32_t>(i))] = 50'000;
   replay.Run(timing);
-  EXPECT_NEAR(replay.At(EndOf(b.Device(0, 79))), 10'000 + 80 * 51'000, 5'000) << "the host does not hold it up";
+  EXPECT_NEAR(replay.At(EndOf(b.Device(0, 79))), 10'000 + 80 * 51'000, 5'000)
+      << "the host does not hold it up";
 }
 
 TEST(Graph, AStreamWaitsForTheEventThatWasRecordedOnAnother) {
@@ -170,8 +193,11 @@ TEST(Graph, AStreamWaitsForTheEventThatWasRecordedOnAnother) {
   rank.Kernel("producer", 10, 100, 7, 5).Api("cudaEventRecord", 8, 1);
   rank.data().event_records.push_back({rank.data().api_calls.back().correlation, StreamId(7), 3});
   rank.Api("cudaStreamWaitEvent", 10, 1);
-  rank.data().syncs.push_back({.start = TimelineBuilder::At(10), .end = TimelineBuilder::At(11),
-                               .correlation = rank.data().api_calls.back().correlation, .stream = StreamId(20), .event = 3,
+  rank.data().syncs.push_back({.start = TimelineBuilder::At(10),
+                               .end = TimelineBuilder::At(11),
+                               .correlation = rank.data().api_calls.back().correlation,
+                               .stream = StreamId(20),
+                               .event = 3,
                                .type = store::SyncType::kStreamWaitEvent});
   rank.Kernel("consumer", 140, 10, 20, 12);
   const Built b(t.Build());
@@ -184,7 +210,10 @@ TEST(Graph, AStreamWaitsForTheEventThatWasRecordedOnAnother) {
 
 TEST(Graph, WithoutEventRecordsADependencyIsInferredFromAWaitAndTheTimes) {
   TimelineBuilder t;
-  t.Rank(0).Kernel("producer", 10, 100, 7, 5).Api("cudaStreamWaitEvent", 10, 1).Kernel("consumer", 111, 10, 20, 12);
+  t.Rank(0)
+      .Kernel("producer", 10, 100, 7, 5)
+      .Api("cudaStreamWaitEvent", 10, 1)
+      .Kernel("consumer", 111, 10, 20, 12);
   t.Rank(0).Kernel("unrelated", 150, 10, 21, 13);
   const Built b(t.Build());
   Replay replay = b.MakeReplay();
@@ -211,8 +240,12 @@ TEST(Graph, WithoutHostRecordsWhatBeginsAsAnotherStreamEndsFollowsItThoughStamps
 TEST(Graph, ASenderIsNotHeldByALateReceiver) {
   TimelineBuilder t;
   const uint32_t pair = t.Group("stages", {0, 1});
-  t.Rank(0).Communication({.op = CollectiveOp::kSend, .group = pair, .peer = 1}, 50, 20).Kernel("next", 71, 10, 15);
-  t.Rank(1).Kernel("k", 0, 10, 15).Communication({.op = CollectiveOp::kReceive, .group = pair, .peer = 0}, 11, 60);
+  t.Rank(0)
+      .Communication({.op = CollectiveOp::kSend, .group = pair, .peer = 1}, 50, 20)
+      .Kernel("next", 71, 10, 15);
+  t.Rank(1)
+      .Kernel("k", 0, 10, 15)
+      .Communication({.op = CollectiveOp::kReceive, .group = pair, .peer = 0}, 11, 60);
   const Built b(t.Build());
   Replay replay = b.MakeReplay();
   Timing timing = ObservedTiming(b.graph);
@@ -236,9 +269,12 @@ TEST(Graph, ContradictedEdgesAreCutAndCounted) {
 TEST(Graph, RecordsThatNeedEachOtherDoNotHangIt) {
   TimelineBuilder t;
   const uint32_t a = t.Group("a", {0, 1});
-  // Both ranks meet in two operations, in opposite orders on the same stream: a cycle that only damaged records have.
-  const auto first = store::CollectiveSpec{.group = a, .source = store::MatchSource::kNcclSequence, .sequence = 1};
-  const auto second = store::CollectiveSpec{.group = a, .source = store::MatchSource::kNcclSequence, .sequence = 2};
+  // Both ranks meet in two operations, in opposite orders on the same stream: a cycle that only damaged
+  // records have.
+  const auto first =
+      store::CollectiveSpec{.group = a, .source = store::MatchSource::kNcclSequence, .sequence = 1};
+  const auto second =
+      store::CollectiveSpec{.group = a, .source = store::MatchSource::kNcclSequence, .sequence = 2};
   t.Rank(0).Communication(first, 0, 50).Communication(second, 60, 50);
   t.Rank(1).Communication(second, 0, 90).Communication(first, 100, 50);
   const Built b(t.Build());
@@ -246,8 +282,10 @@ TEST(Graph, RecordsThatNeedEachOtherDoNotHangIt) {
   ExpectIdentity(b);
 }
 
-// Steps of compute and an all-reduce on `ranks` ranks, with launches ahead and a sync at the end; `extra` on one rank.
-store::Capture Training(int ranks, int steps, std::mt19937& random, double noise, int slow_rank, double factor) {
+// Steps of compute and an all-reduce on `ranks` ranks, with launches ahead and a sync at the end; `extra` on
+// one rank.
+store::Capture Training(int ranks, int steps, std::mt19937& random, double noise, int slow_rank,
+                        double factor) {
   std::normal_distribution<double> normal(0, 1);
   TimelineBuilder t;
   std::vector<int32_t> members;
@@ -272,7 +310,8 @@ store::Capture Training(int ranks, int steps, std::mt19937& random, double noise
     }
     const double end = last + 40;
     for (int r = 0; r < ranks; ++r) {
-      t.Rank(r).Communication({.group = all, .bytes = 1 << 20}, arrive[static_cast<size_t>(r)], end - arrive[static_cast<size_t>(r)], 15, begin + 18);
+      t.Rank(r).Communication({.group = all, .bytes = 1 << 20}, arrive[static_cast<size_t>(r)],
+                              end - arrive[static_cast<size_t>(r)], 15, begin + 18);
       t.Rank(r).StreamSynchronize(15, begin + 22, end + 3 - begin - 22);
       t.Rank(r).data().ranges.back().end = TimelineBuilder::At(end + 5);
     }
@@ -336,8 +375,10 @@ TEST(LineReplay, EachPointIsWhatAReplayOfItsTimingGives) {
         }
         replay.Run(mixed);
         EXPECT_NEAR(line.TotalTime(k), replay.TotalTime(), 1e-4);
-        for (NodeRef n = 0; n < 2 * b.graph.units.size(); ++n) ASSERT_NEAR(line.MomentsOf(k)[b.program->SlotOf(n)], replay.At(n), 1e-4) << n;
-        const std::vector<PathNode> found = paths.Find(line.MomentsOf(k), line.End(k)), wanted = replay.CriticalPath();
+        for (NodeRef n = 0; n < 2 * b.graph.units.size(); ++n)
+          ASSERT_NEAR(line.MomentsOf(k)[b.program->SlotOf(n)], replay.At(n), 1e-4) << n;
+        const std::vector<PathNode> found = paths.Find(line.MomentsOf(k), line.End(k)),
+                                    wanted = replay.CriticalPath();
         ASSERT_EQ(found.size(), wanted.size());
         for (size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i].node, wanted[i].node);
       }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "capture/align/group_members.h"
 #include "analysis/replay/shared_follows.h"
+#include "capture/align/group_members.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -26,17 +26,21 @@ class Finder {
     for (const Instance& instance : in_.matches.instances) {
       if (!instance.usable || instance.complete || !align::LeavesTogether(instance.op)) continue;
       for (uint32_t r : groups_.Participants(instance.group)) {
-        const bool here = std::any_of(instance.members.begin(), instance.members.end(), [r](const Member& m) { return m.rank_index == r; });
+        const bool here = std::any_of(instance.members.begin(), instance.members.end(),
+                                      [r](const Member& m) { return m.rank_index == r; });
         if (!here && !in_.capture.ranks[r].losses.empty()) Look(instance, r);
       }
     }
-    std::sort(found_.begin(), found_.end(), [](const Follow& a, const Follow& b) { return a.unit != b.unit ? a.unit < b.unit : a.from < b.from; });
+    std::sort(found_.begin(), found_.end(), [](const Follow& a, const Follow& b) {
+      return a.unit != b.unit ? a.unit < b.unit : a.from < b.from;
+    });
     return std::move(found_);
   }
 
  private:
   uint32_t UnitOfMember(const Member& m) const {
-    return ranks_[m.rank_index].first_device + in_.capture.ranks[m.rank_index].collectives[m.collective].activity;
+    return ranks_[m.rank_index].first_device +
+           in_.capture.ranks[m.rank_index].collectives[m.collective].activity;
   }
 
   // The one whose clock is nearest to the rank's.
@@ -44,7 +48,8 @@ class Finder {
     std::optional<Follow> best;
     Nanos least = Nanos::Max();
     for (const Member& m : instance.members) {
-      const Nanos bound = PairBound(in_.clock, in_.capture.ranks[m.rank_index].host, in_.capture.ranks[r].host);
+      const Nanos bound =
+          PairBound(in_.clock, in_.capture.ranks[m.rank_index].host, in_.capture.ranks[r].host);
       if (bound > kMostApart || (best && bound >= least)) continue;
       least = bound;
       best = Follow{UnitOfMember(m), 0};
@@ -59,7 +64,8 @@ class Finder {
     if (!follow) return;
     const double left = g_.end[follow->from];
     const auto first = g_.start.begin() + ranks_[r].first_device, last = g_.start.begin() + ranks_[r].end;
-    for (auto next = std::lower_bound(first, last, left - kSoonNs - tolerance); next != last && *next <= left + kSoonNs + tolerance; ++next) {
+    for (auto next = std::lower_bound(first, last, left - kSoonNs - tolerance);
+         next != last && *next <= left + kSoonNs + tolerance; ++next) {
       follow->unit = static_cast<uint32_t>(next - g_.start.begin());
       if (!WaitedForMore(follow->unit, *next)) continue;
       found_.push_back(*follow);

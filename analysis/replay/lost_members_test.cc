@@ -16,8 +16,8 @@ using store::MatchSource;
 constexpr int kSteps = 6;
 constexpr double kStepUs = 1'555;
 
-// Rank 0 computes 400 us longer than the others before they reduce; what follows begins when the reduction has ended. `lost`: the step
-// whose reduction rank 2 lacks.
+// Rank 0 computes 400 us longer than the others before they reduce; what follows begins when the reduction
+// has ended. `lost`: the step whose reduction rank 2 lacks.
 store::Capture Job(int lost) {
   store::TimelineBuilder t;
   const uint32_t all = t.Group("all", {0, 1, 2});
@@ -27,7 +27,11 @@ store::Capture Job(int lost) {
       const double at = kStepUs * s, work = r == 0 ? 1'000 : 600;
       rank.Step(s, at, kStepUs).Kernel("work", at, work);
       if (r != 2 || s != lost) {
-        rank.Communication({.op = CollectiveOp::kAllReduce, .group = all, .source = MatchSource::kNcclSequence, .sequence = s}, at + work + 1, 1'051 - work);
+        rank.Communication({.op = CollectiveOp::kAllReduce,
+                            .group = all,
+                            .source = MatchSource::kNcclSequence,
+                            .sequence = s},
+                           at + work + 1, 1'051 - work);
       }
       rank.Kernel("next", at + 1'054, 500);
     }
@@ -59,7 +63,8 @@ TEST(LostMembers, OnlyWhatWasIdleFollows) {
   const Graph graph = BuildGraph(prepared.input());
   size_t across = 0;
   for (uint32_t u = 0; u < graph.units.size(); ++u) {
-    for (NodeRef p : graph.StartPreds(u)) across += graph.units[UnitOf(p)].rank_index != graph.units[u].rank_index ? 1 : 0;
+    for (NodeRef p : graph.StartPreds(u))
+      across += graph.units[UnitOf(p)].rank_index != graph.units[u].rank_index ? 1 : 0;
   }
   EXPECT_EQ(across, 1u);
 }

@@ -4,13 +4,13 @@
 
 #include <vector>
 
-#include "capture/align/clock_model.h"
-#include "capture/align/match.h"
 #include "analysis/prepare/call_names.h"
 #include "analysis/prepare/collectives.h"
-#include "analysis/replay/graph.h"
 #include "analysis/prepare/launches.h"
 #include "analysis/prepare/steps.h"
+#include "analysis/replay/graph.h"
+#include "capture/align/clock_model.h"
+#include "capture/align/match.h"
 
 namespace lockstep::analysis {
 

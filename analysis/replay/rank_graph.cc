@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "analysis/replay/device_streams.h"
 #include "analysis/prepare/launch_queue.h"
+#include "analysis/replay/device_streams.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -18,17 +18,20 @@ using store::SyncType;
 
 constexpr uint8_t kDeviceToHost = 2;  // CUPTI's kind of copy
 
-// A device operation that starts this soon after another stream's ended, with a stream wait issued between, followed it; and below
-// the second a start needs no further explanation. On devices that take longer from one operation to the next: so many times that.
+// A device operation that starts this soon after another stream's ended, with a stream wait issued between,
+// followed it; and below the second a start needs no further explanation. On devices that take longer from
+// one operation to the next: so many times that.
 constexpr double kFollowsNs = 10'000, kFollowsGaps = 5;
 constexpr double kExplainedNs = 1'500, kExplainedGaps = 1.5;
-// So far apart a device's timer and its host's clock may lie in a profiler's records (14 us over many steps were seen). What a record
-// says of a launch or a wait is believed against stamps within that; what only stamps say is not.
+// So far apart a device's timer and its host's clock may lie in a profiler's records (14 us over many steps
+// were seen). What a record says of a launch or a wait is believed against stamps within that; what only
+// stamps say is not.
 constexpr double kTimersNs = 50'000;
 
 class Builder {
  public:
-  Builder(const GraphInput& input, uint32_t rank_index, Graph& graph, std::vector<AwaitEdge>& awaits, std::vector<Follow>& follows)
+  Builder(const GraphInput& input, uint32_t rank_index, Graph& graph, std::vector<AwaitEdge>& awaits,
+          std::vector<Follow>& follows)
       : in_(input),
         rank_(input.capture.ranks[rank_index]),
         steps_(input.steps.ranks[rank_index]),
@@ -53,7 +56,9 @@ class Builder {
   }
 
  private:
-  double At(HostTime t) const { return static_cast<double>((in_.clock.ToJob(rank_.host, t) - g_.origin).ns()); }
+  double At(HostTime t) const {
+    return static_cast<double>((in_.clock.ToJob(rank_.host, t) - g_.origin).ns());
+  }
   double CallStart(uint32_t call) const { return At(rank_.api_calls[call].start); }
 
   // ---- units
@@ -90,9 +95,11 @@ class Builder {
       const bool blocks = role == CallRole::kSynchronizes || launches_[i] == 2;
       if (launches_[i] == 0 && !blocks) continue;
       step = StepAt(call.start, step);
-      unit_of_call_[i] = Add(step, i, blocks ? UnitKind::kHostWait : UnitKind::kHostCall, call.start, call.end);
+      unit_of_call_[i] =
+          Add(step, i, blocks ? UnitKind::kHostWait : UnitKind::kHostCall, call.start, call.end);
     }
-    if (!std::is_sorted(stream_waits_.begin(), stream_waits_.end())) std::sort(stream_waits_.begin(), stream_waits_.end());
+    if (!std::is_sorted(stream_waits_.begin(), stream_waits_.end()))
+      std::sort(stream_waits_.begin(), stream_waits_.end());
     out_.first_device = static_cast<uint32_t>(g_.units.size());
   }
 
@@ -118,7 +125,8 @@ class Builder {
         const uint32_t n = in_.matches.instance_of[rank_index_][a.collective];
         if (n != kNone && in_.matches.instances[n].usable) g_.units.back().instance = n;
       }
-      stream_of_.push_back(streams_.Append(a.stream, unit, call_of_[i] == kNone ? kNever : CallStart(call_of_[i])));
+      stream_of_.push_back(
+          streams_.Append(a.stream, unit, call_of_[i] == kNone ? kNever : CallStart(call_of_[i])));
     }
   }
 
@@ -131,14 +139,15 @@ class Builder {
 
   // ---- edges between host calls
 
-  // A call follows the last one of its own thread and, since threads of one process hand work to each other, whichever call
-  // of the process had returned last.
+  // A call follows the last one of its own thread and, since threads of one process hand work to each other,
+  // whichever call of the process had returned last.
   void ChainHost() {
     std::vector<uint32_t> by_end;
     by_end.reserve(out_.first_device - out_.first);
     for (uint32_t u = out_.first; u < out_.first_device; ++u) by_end.push_back(u);
     const auto ends_earlier = [&](uint32_t a, uint32_t b) { return g_.end[a] < g_.end[b]; };
-    if (!std::is_sorted(by_end.begin(), by_end.end(), ends_earlier)) std::stable_sort(by_end.begin(), by_end.end(), ends_earlier);
+    if (!std::is_sorted(by_end.begin(), by_end.end(), ends_earlier))
+      std::stable_sort(by_end.begin(), by_end.end(), ends_earlier);
     absl::flat_hash_map<ThreadId, uint32_t> last_of_thread;
     ThreadId thread_now;
     uint32_t own = kNone;
@@ -213,7 +222,8 @@ class Builder {
   }
 
   bool IsDownload(const DeviceActivity& a) const {
-    return a.kind == ActivityKind::kMemcpy && a.detail < rank_.copy_details.size() && rank_.copy_details[a.detail].copy_kind == kDeviceToHost;
+    return a.kind == ActivityKind::kMemcpy && a.detail < rank_.copy_details.size() &&
+           rank_.copy_details[a.detail].copy_kind == kDeviceToHost;
   }
 
   // The last copy to the host that had ended by then, or kNone.
@@ -224,10 +234,12 @@ class Builder {
     return kNone;
   }
 
-  // Where no record explains a start: the operation of another stream that ended just before, if the host made the stream wait for
-  // something between this launch and the one before. Where no call of the host is recorded and the device had nothing to do, whatever
-  // ended last: what it idles from there on is the host's. Had it something to do, the last copy to the host: hosts wait for those.
-  void InferFollowing(uint32_t unit, uint32_t stream, double known, double previous_launch, double launch, const std::vector<uint32_t>& done) {
+  // Where no record explains a start: the operation of another stream that ended just before, if the host
+  // made the stream wait for something between this launch and the one before. Where no call of the host is
+  // recorded and the device had nothing to do, whatever ended last: what it idles from there on is the
+  // host's. Had it something to do, the last copy to the host: hosts wait for those.
+  void InferFollowing(uint32_t unit, uint32_t stream, double known, double previous_launch, double launch,
+                      const std::vector<uint32_t>& done) {
     const double start = g_.start[unit];
     if (!stream_waits_.empty() && launch != kNever) {
       const auto wait = std::upper_bound(stream_waits_.begin(), stream_waits_.end(), previous_launch);
@@ -248,7 +260,8 @@ class Builder {
         break;
       }
     }
-    if (silent && !idle && (latest == kNone || start - g_.end[latest] > follows_)) latest = LastDownload(start + kRoundingNs);
+    if (silent && !idle && (latest == kNone || start - g_.end[latest] > follows_))
+      latest = LastDownload(start + kRoundingNs);
     if (latest == kNone || g_.end[latest] <= known || !(silent || start - g_.end[latest] <= follows_)) return;
     AddStart(EndOf(latest));
     if (start - g_.end[latest] <= follows_) follows_seen_.push_back({latest, unit});
@@ -266,7 +279,8 @@ class Builder {
       const uint32_t call = calls_.Of(s.correlation);
       const double at = call == kNone ? At(s.start) : CallStart(call);
       const uint32_t before = events_.RecordedBefore(s.event, at, streams_);
-      const uint32_t next = before == kNone ? kNone : streams_.FirstLaunchedAfter(streams_.Find(s.stream), at);
+      const uint32_t next =
+          before == kNone ? kNone : streams_.FirstLaunchedAfter(streams_.Find(s.stream), at);
       if (next != kNone) event_edges_.push_back({EndOf(before), next});
     }
     std::stable_sort(event_edges_.begin(), event_edges_.end(),
@@ -307,7 +321,8 @@ class Builder {
       units.push_back(u);
     }
     const std::vector<BlockedLaunch> blocked = FindBlockedLaunches(launches, work);
-    for (const BlockedLaunch& b : blocked) awaits_.push_back({EndOf(out_.first_device + b.work), units[b.launch]});
+    for (const BlockedLaunch& b : blocked)
+      awaits_.push_back({EndOf(out_.first_device + b.work), units[b.launch]});
   }
 
   void BlockFor(uint32_t unit) {
@@ -317,7 +332,8 @@ class Builder {
       const uint32_t stream = streams_.Find(sync->stream);
       Await(stream, streams_.LastLaunchedBy(stream, g_.start[unit]), unit);
     } else if (sync != nullptr && sync->type == SyncType::kContext) {
-      for (uint32_t s = 0; s < streams_.size(); ++s) Await(s, streams_.LastLaunchedBy(s, g_.start[unit]), unit);
+      for (uint32_t s = 0; s < streams_.size(); ++s)
+        Await(s, streams_.LastLaunchedBy(s, g_.start[unit]), unit);
     } else if (sync != nullptr && sync->type == SyncType::kEvent && !events_.empty()) {
       const uint32_t awaited = events_.RecordedBefore(sync->event, g_.start[unit], streams_);
       if (awaited != kNone) Await(stream_of_[awaited - out_.first_device], awaited, unit);
@@ -326,8 +342,9 @@ class Builder {
     }
   }
 
-  // The call waits for this operation of a stream. Where that ended too late for it (another thread's launch came in between), for the
-  // last one before it that did not: a wait that nothing explains would be taken for the host's own time.
+  // The call waits for this operation of a stream. Where that ended too late for it (another thread's launch
+  // came in between), for the last one before it that did not: a wait that nothing explains would be taken
+  // for the host's own time.
   void Await(uint32_t stream, uint32_t device_unit, uint32_t unit) {
     if (device_unit == kNone) return;
     if (g_.end[device_unit] <= g_.end[unit] + kTimersNs) {
@@ -343,7 +360,8 @@ class Builder {
   void AwaitWhatEndedLast(uint32_t unit) {
     uint32_t latest = kNone;
     for (const StreamOps& s : streams_.all()) {
-      auto after = std::upper_bound(s.launched.begin(), s.launched.end(), g_.start[unit]) - s.launched.begin();
+      auto after =
+          std::upper_bound(s.launched.begin(), s.launched.end(), g_.start[unit]) - s.launched.begin();
       for (; after > 0; --after) {
         const uint32_t candidate = s.units[static_cast<size_t>(after) - 1];
         if (g_.end[candidate] <= g_.start[unit]) break;
@@ -369,9 +387,9 @@ class Builder {
   std::vector<AwaitEdge>& awaits_;
   std::vector<Follow>& follows_seen_;
   RankUnits out_;
-  std::vector<uint32_t> call_of_;    // by activity: its launch, or kNone
-  std::vector<uint32_t> stream_of_;  // by activity: into streams_
-  std::vector<uint8_t> launches_;    // by call: 1 issued device work, 2 blocks
+  std::vector<uint32_t> call_of_;       // by activity: its launch, or kNone
+  std::vector<uint32_t> stream_of_;     // by activity: into streams_
+  std::vector<uint8_t> launches_;       // by call: 1 issued device work, 2 blocks
   std::vector<uint32_t> unit_of_call_;  // by call, kNone where it is no unit
   absl::flat_hash_map<uint32_t, uint32_t> sync_of_call_;
   std::vector<double> stream_waits_;  // sorted
@@ -384,7 +402,8 @@ class Builder {
 
 }  // namespace
 
-RankUnits AppendRank(const GraphInput& input, uint32_t rank_index, Graph& graph, std::vector<AwaitEdge>& awaits, std::vector<Follow>& follows) {
+RankUnits AppendRank(const GraphInput& input, uint32_t rank_index, Graph& graph,
+                     std::vector<AwaitEdge>& awaits, std::vector<Follow>& follows) {
   return Builder(input, rank_index, graph, awaits, follows).Run();
 }
 

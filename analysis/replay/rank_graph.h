@@ -1,4 +1,5 @@
-// One rank's part of the replay graph: its units and every edge that does not leave the rank. Used by BuildGraph only.
+// One rank's part of the replay graph: its units and every edge that does not leave the rank. Used by
+// BuildGraph only.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_RANK_GRAPH_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_RANK_GRAPH_H_
 
@@ -26,9 +27,10 @@ struct RankUnits {
 // A contradiction within this is rounding: old traces have whole microseconds, at both ends.
 inline constexpr double kRoundingNs = 2'000;
 
-// Appends the rank's units with their stamps and start predecessors to `graph`, whose origin is set, its waits to `awaits`, and those of
-// the predecessors that only stamps tell to `follows`.
-RankUnits AppendRank(const GraphInput& input, uint32_t rank_index, Graph& graph, std::vector<AwaitEdge>& awaits, std::vector<Follow>& follows);
+// Appends the rank's units with their stamps and start predecessors to `graph`, whose origin is set, its
+// waits to `awaits`, and those of the predecessors that only stamps tell to `follows`.
+RankUnits AppendRank(const GraphInput& input, uint32_t rank_index, Graph& graph,
+                     std::vector<AwaitEdge>& awaits, std::vector<Follow>& follows);
 
 }  // namespace lockstep::analysis
 

@@ -103,7 +103,8 @@ void Replay::Recompute(uint32_t item) {
   const std::span<const uint32_t> preds = program_.Preds(item);
   double ready = preds.empty() ? 0 : time_[preds[0]];
   for (uint32_t p : preds) ready = std::max(ready, time_[p]);
-  for (uint32_t s = program_.FirstSlot(item); s < program_.FirstSlot(item + 1); ++s) Move(s, ready + added_[s]);
+  for (uint32_t s = program_.FirstSlot(item); s < program_.FirstSlot(item + 1); ++s)
+    Move(s, ready + added_[s]);
 }
 
 void Replay::Move(uint32_t slot, double to) {

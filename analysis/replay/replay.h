@@ -1,6 +1,7 @@
 // Running the replay graph with other leads and works than were observed.
 //
-// Run() goes through the whole program; Rerun() computes only what differs from the Rerun() before, with the same result to the bit.
+// Run() goes through the whole program; Rerun() computes only what differs from the Rerun() before, with the
+// same result to the bit.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_REPLAY_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_REPLAY_H_
 
@@ -34,7 +35,8 @@ class Replay {
   explicit Replay(const Program& program);
 
   void Run(const Timing& timing);
-  // The same, given that `timing` differs from that of the Rerun() before at most in these units, which may be named twice.
+  // The same, given that `timing` differs from that of the Rerun() before at most in these units, which may
+  // be named twice.
   void Rerun(const Timing& timing, std::span<const uint32_t> candidates);
 
   double At(NodeRef node) const { return AtSlot(program_.SlotOf(node)); }
@@ -44,7 +46,9 @@ class Replay {
   // From the end of the step before the first used one to that of the last.
   double TotalTime() const { return step_end_.empty() ? 0 : step_end_.back() - program_.first_end(); }
   // Mean over the steps.
-  double StepTime() const { return step_end_.empty() ? 0 : TotalTime() / static_cast<double>(step_end_.size()); }
+  double StepTime() const {
+    return step_end_.empty() ? 0 : TotalTime() / static_cast<double>(step_end_.size());
+  }
 
   // What decided when the last step ended (critical_path.h).
   std::vector<PathNode> CriticalPath();
@@ -61,11 +65,12 @@ class Replay {
 
   const Program& program_;
   PathFinder paths_;
-  std::vector<double> added_;  // by slot
-  std::vector<double> time_;   // by slot
+  std::vector<double> added_;         // by slot
+  std::vector<double> time_;          // by slot
   std::vector<double> last_of_step_;  // end of the last device work of each step
   std::vector<double> step_end_;
-  // For Rerun(): may it follow the run before, what is to be computed anew, and the steps of which what ended them moved forwards.
+  // For Rerun(): may it follow the run before, what is to be computed anew, and the steps of which what ended
+  // them moved forwards.
   bool is_known_ = false;
   std::vector<uint64_t> marked_;  // one bit per item
   std::vector<uint8_t> stale_steps_;

@@ -5,7 +5,8 @@
 
 namespace lockstep::analysis {
 
-Program::Program(const Graph& graph, size_t steps, double first_end) : graph_(graph), steps_(steps), first_end_(first_end) {
+Program::Program(const Graph& graph, size_t steps, double first_end)
+    : graph_(graph), steps_(steps), first_end_(first_end) {
   const size_t moments = 2 * graph.units.size();
   slot_.resize(moments);
   node_.reserve(moments);
@@ -27,7 +28,9 @@ void Program::AddMoment(NodeRef node) {
 }
 
 // The one before is complete.
-void Program::EndItem() { items_.push_back({static_cast<uint32_t>(preds_.size()), static_cast<uint32_t>(node_.size())}); }
+void Program::EndItem() {
+  items_.push_back({static_cast<uint32_t>(preds_.size()), static_cast<uint32_t>(node_.size())});
+}
 
 void Program::Compile() {
   const auto wait_for = [this](NodeRef node) { preds_.push_back(slot_[node]); };
@@ -94,7 +97,8 @@ double FirstEnd(const Graph& graph, const GraphInput& input) {
   double earliest = std::numeric_limits<double>::infinity();
   for (size_t r = 0; r < input.capture.ranks.size(); ++r) {
     if (input.steps.ranks[r].steps.empty() || input.capture.ranks[r].activities.empty()) continue;
-    const JobTime begin = input.clock.ToJob(input.capture.ranks[r].host, input.steps.ranks[r].steps.front().host.start);
+    const JobTime begin =
+        input.clock.ToJob(input.capture.ranks[r].host, input.steps.ranks[r].steps.front().host.start);
     earliest = std::min(earliest, static_cast<double>((begin - graph.origin).ns()));
   }
   return earliest == std::numeric_limits<double>::infinity() ? 0 : earliest;

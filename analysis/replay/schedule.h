@@ -1,6 +1,8 @@
-// The replay graph laid out for running: every moment has a slot, in an order in which each comes after what it depends on.
+// The replay graph laid out for running: every moment has a slot, in an order in which each comes after what
+// it depends on.
 //
-// A run goes through the slots forwards and reads what lies close behind, which is what makes it fast. Read-only once made, any thread.
+// A run goes through the slots forwards and reads what lies close behind, which is what makes it fast.
+// Read-only once made, any thread.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_PROGRAM_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_PROGRAM_H_
 
@@ -21,7 +23,8 @@ class Program {
     uint32_t first_slot;  // likewise
   };
 
-  // `graph` must outlive it. `first_end`: when the step before the first used one ended, fixed in every replay.
+  // `graph` must outlive it. `first_end`: when the step before the first used one ended, fixed in every
+  // replay.
   Program(const Graph& graph, size_t steps, double first_end);
 
   const Graph& graph() const { return graph_; }
@@ -73,7 +76,8 @@ class Program {
   std::vector<uint32_t> first_of_step_, ends_;
 };
 
-// End of the device work before the first used step; where there is none, the earliest begin of that step on any rank.
+// End of the device work before the first used step; where there is none, the earliest begin of that step on
+// any rank.
 double FirstEnd(const Graph& graph, const GraphInput& input);
 
 }  // namespace lockstep::analysis

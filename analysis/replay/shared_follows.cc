@@ -39,15 +39,22 @@ class Sharer {
     }
     ForEachCase([&](const Rule&, uint32_t from, uint32_t unit) {
       const auto preds = g_.StartPreds(unit);
-      if (Fits(from, unit) && std::find(preds.begin(), preds.end(), EndOf(from)) == preds.end()) added_.push_back({from, unit});
+      if (Fits(from, unit) && std::find(preds.begin(), preds.end(), EndOf(from)) == preds.end())
+        added_.push_back({from, unit});
     });
-    std::sort(added_.begin(), added_.end(), [](const Follow& a, const Follow& b) { return std::pair(a.unit, a.from) < std::pair(b.unit, b.from); });
-    added_.erase(std::unique(added_.begin(), added_.end(), [](const Follow& a, const Follow& b) { return a.unit == b.unit && a.from == b.from; }), added_.end());
+    std::sort(added_.begin(), added_.end(), [](const Follow& a, const Follow& b) {
+      return std::pair(a.unit, a.from) < std::pair(b.unit, b.from);
+    });
+    added_.erase(
+        std::unique(added_.begin(), added_.end(),
+                    [](const Follow& a, const Follow& b) { return a.unit == b.unit && a.from == b.from; }),
+        added_.end());
     InsertFollows(added_, g_);
   }
 
  private:
-  // Who is at a place follows the operation of a stream after which `later` more had started there before it did.
+  // Who is at a place follows the operation of a stream after which `later` more had started there before it
+  // did.
   struct Rule {
     uint32_t stream;
     uint32_t later;
@@ -91,7 +98,9 @@ class Sharer {
     }
   }
 
-  const store::DeviceActivity& ActivityOf(uint32_t unit) const { return capture_.ranks[g_.units[unit].rank_index].activities[g_.units[unit].source]; }
+  const store::DeviceActivity& ActivityOf(uint32_t unit) const {
+    return capture_.ranks[g_.units[unit].rank_index].activities[g_.units[unit].source];
+  }
 
   // Of one rank: its device units by stream, in the order of their starts.
   void ListStreams(uint32_t rank) {
@@ -104,7 +113,8 @@ class Sharer {
 
   // How many of the stream's units had started before this one.
   size_t StartedBefore(const std::vector<uint32_t>& stream, uint32_t unit) const {
-    const auto after = std::partition_point(stream.begin(), stream.end(), [&](uint32_t u) { return g_.start[u] < g_.start[unit]; });
+    const auto after = std::partition_point(stream.begin(), stream.end(),
+                                            [&](uint32_t u) { return g_.start[u] < g_.start[unit]; });
     return static_cast<size_t>(after - stream.begin());
   }
 
@@ -115,18 +125,23 @@ class Sharer {
       if (listed_ != g_.units[f.unit].rank_index) ListStreams(g_.units[f.unit].rank_index);
       const store::DeviceActivity& a = ActivityOf(f.from);
       const std::vector<uint32_t>& stream = StreamOf(a.stream.value()).units;
-      const auto at = static_cast<size_t>(std::lower_bound(stream.begin(), stream.end(), f.from) - stream.begin());
+      const auto at =
+          static_cast<size_t>(std::lower_bound(stream.begin(), stream.end(), f.from) - stream.begin());
       const size_t started = StartedBefore(stream, f.unit);
       if (started <= at || started - at > kMostLater) continue;
       const auto later = static_cast<uint32_t>(started - at - 1);
       std::vector<Rule>& rules = rules_[place_[f.unit]];
-      auto rule = std::find_if(rules.begin(), rules.end(), [&](const Rule& r) { return r.stream == a.stream.value() && r.later == later && r.name == a.name; });
-      if (rule == rules.end()) rule = rules.insert(rules.end(), {.stream = a.stream.value(), .later = later, .name = a.name});
+      auto rule = std::find_if(rules.begin(), rules.end(), [&](const Rule& r) {
+        return r.stream == a.stream.value() && r.later == later && r.name == a.name;
+      });
+      if (rule == rules.end())
+        rule = rules.insert(rules.end(), {.stream = a.stream.value(), .later = later, .name = a.name});
       ++rule->seen;
     }
   }
 
-  // One rank's units at the place of a rule, step by step, and how many of the rule's stream had started before each.
+  // One rank's units at the place of a rule, step by step, and how many of the rule's stream had started
+  // before each.
   struct Seen {
     uint32_t unit;
     int64_t step;
@@ -148,7 +163,8 @@ class Sharer {
         for (Rule& rule : rules->second) {
           std::vector<Seen>& seen = by_rule[&rule];
           if (seen.empty()) rules_of_rank.push_back(&rule);
-          seen.push_back({u, g_.units[u].step, static_cast<int64_t>(StartedBefore(StreamOf(rule.stream).units, u))});
+          seen.push_back(
+              {u, g_.units[u].step, static_cast<int64_t>(StartedBefore(StreamOf(rule.stream).units, u))});
         }
       }
       for (Rule* rule : rules_of_rank) UseOnRank(*rule, by_rule[rule], use);
@@ -211,7 +227,8 @@ void InsertFollows(std::span<const Follow> added, Graph& graph) {
   for (uint32_t u = 0; u < graph.units.size(); ++u) {
     const uint32_t first = graph.start_begin[u];
     graph.start_begin[u] = static_cast<uint32_t>(preds.size());
-    preds.insert(preds.end(), graph.start_preds.begin() + first, graph.start_preds.begin() + graph.start_begin[u + 1]);
+    preds.insert(preds.end(), graph.start_preds.begin() + first,
+                 graph.start_preds.begin() + graph.start_begin[u + 1]);
     for (; next < added.size() && added[next].unit == u; ++next) preds.push_back(EndOf(added[next].from));
   }
   graph.start_begin.back() = static_cast<uint32_t>(preds.size());

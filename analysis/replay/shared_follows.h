@@ -1,9 +1,10 @@
 // What one rank's device was seen to wait for, the others wait for as well.
 //
-// Where no record says what a device operation waits for, the one that ended just before it started shows it, but only the last of those
-// it waits for: a pass that receives its input and its parameters begins when the later of the two is there, and which that is differs
-// from rank to rank and step to step. Operations at the same place of the same program wait for the same, so what one was seen to follow,
-// all follow. Used by BuildGraph only.
+// Where no record says what a device operation waits for, the one that ended just before it started shows it,
+// but only the last of those it waits for: a pass that receives its input and its parameters begins when the
+// later of the two is there, and which that is differs from rank to rank and step to step. Operations at the
+// same place of the same program wait for the same, so what one was seen to follow, all follow. Used by
+// BuildGraph only.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_SHARED_FOLLOWS_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_SHARED_FOLLOWS_H_
 

@@ -23,7 +23,8 @@ std::string NameOf(const store::Capture& capture, const Graph& graph, uint32_t u
 }
 
 // Names of what a rank's unit of that name and step starts after, sorted.
-std::vector<std::string> Before(const store::Capture& capture, const Graph& graph, uint32_t rank, const std::string& name, int32_t step) {
+std::vector<std::string> Before(const store::Capture& capture, const Graph& graph, uint32_t rank,
+                                const std::string& name, int32_t step) {
   std::vector<std::string> names;
   for (uint32_t u = graph.rank_begin[rank]; u < graph.rank_begin[rank + 1]; ++u) {
     if (graph.units[u].step != step || NameOf(capture, graph, u) != name) continue;
@@ -40,7 +41,8 @@ void AddTail(store::RankTimeline& rank, double at) {
   for (int k = 0; k < 10; ++k) rank.Kernel("tail", at + 51 * k, 50, 7);
 }
 
-// A pass begins when its input and its parameters are there: rank 0 waits for the input, rank 1 for the parameters.
+// A pass begins when its input and its parameters are there: rank 0 waits for the input, rank 1 for the
+// parameters.
 TEST(SharedFollows, WhatBindsOnOneRankBindsAtTheSamePlaceOnAll) {
   TimelineBuilder t;
   for (int r = 0; r < 2; ++r) {
@@ -48,7 +50,8 @@ TEST(SharedFollows, WhatBindsOnOneRankBindsAtTheSamePlaceOnAll) {
     for (int s = 0; s < kSteps; ++s) {
       const double at = kStepUs * s;
       rank.Step(s, at, kStepUs);
-      rank.Kernel("input", at + 100, r == 0 ? 900 : 300, 8).Kernel("parameters", at + 100, r == 0 ? 300 : 900, 9);
+      rank.Kernel("input", at + 100, r == 0 ? 900 : 300, 8)
+          .Kernel("parameters", at + 100, r == 0 ? 300 : 900, 9);
       // Ends now before and now after the pass has begun, so nobody waits for it.
       rank.Kernel("beside", at + 200, s % 2 == 0 ? 100 : 2000, 10);
       rank.Kernel("pass", at + 1001, 5000, 7);
@@ -60,12 +63,14 @@ TEST(SharedFollows, WhatBindsOnOneRankBindsAtTheSamePlaceOnAll) {
   const Graph graph = BuildGraph(prepared.input());
   for (uint32_t r = 0; r < 2; ++r) {
     for (int32_t s = 1; s < kSteps - 1; ++s) {
-      EXPECT_EQ(Before(capture, graph, r, "pass", s), (Names{"input", "parameters", "tail"})) << "rank " << r << ", step " << s;
+      EXPECT_EQ(Before(capture, graph, r, "pass", s), (Names{"input", "parameters", "tail"}))
+          << "rank " << r << ", step " << s;
     }
   }
 }
 
-// In step 3 the host pauses before the first pass, and both messages come meanwhile: the pass still waits for the first one.
+// In step 3 the host pauses before the first pass, and both messages come meanwhile: the pass still waits for
+// the first one.
 TEST(SharedFollows, APauseThatLetsLaterOperationsOvertakeMovesNoEdge) {
   TimelineBuilder t;
   for (int s = 0; s < kSteps; ++s) {
@@ -86,9 +91,12 @@ TEST(SharedFollows, APauseThatLetsLaterOperationsOvertakeMovesNoEdge) {
     // The message that came 401 us before the pass would have begun without a pause.
     const double paused = firsts == 4 ? 3e6 : 0;
     const auto preds = graph.StartPreds(u);
-    EXPECT_TRUE(std::any_of(preds.begin(), preds.end(), [&](NodeRef p) {
-      return NameOf(capture, graph, UnitOf(p)) == "message" && graph.start[u] - paused - graph.start[UnitOf(p)] == 401e3;
-    })) << "step " << firsts - 1;
+    EXPECT_TRUE(std::any_of(preds.begin(), preds.end(),
+                            [&](NodeRef p) {
+                              return NameOf(capture, graph, UnitOf(p)) == "message" &&
+                                     graph.start[u] - paused - graph.start[UnitOf(p)] == 401e3;
+                            }))
+        << "step " << firsts - 1;
   }
   EXPECT_EQ(firsts, kSteps);
 }
@@ -100,7 +108,9 @@ TEST(SilentHosts, WhatStartsLateFollowsTheLastCopyToTheHost) {
     const double at = kStepUs * s;
     auto& rank = t.Rank(0);
     rank.Step(s, at, kStepUs);
-    rank.Kernel("pass", at + 400, 5000, 7).Copy(4, at + 5400, 2, 9, -1, 2).Kernel("gather", at + 5401, 4800, 15);
+    rank.Kernel("pass", at + 400, 5000, 7)
+        .Copy(4, at + 5400, 2, 9, -1, 2)
+        .Kernel("gather", at + 5401, 4800, 15);
     rank.Kernel("receive", at + 5900, 100, 28);
     AddTail(rank, at + 6002);
   }
@@ -109,7 +119,8 @@ TEST(SilentHosts, WhatStartsLateFollowsTheLastCopyToTheHost) {
   const Graph graph = BuildGraph(prepared.input());
   for (int32_t s = 1; s < kSteps - 1; ++s) {
     Names names = Before(capture, graph, 0, "receive", s);
-    EXPECT_TRUE(std::any_of(names.begin(), names.end(), [](const std::string& n) { return n == "Memcpy"; })) << "step " << s;
+    EXPECT_TRUE(std::any_of(names.begin(), names.end(), [](const std::string& n) { return n == "Memcpy"; }))
+        << "step " << s;
   }
 }
 

@@ -23,7 +23,8 @@ struct Gathered {
   std::map<uint32_t, uint64_t> last;
 };
 
-// NCCL's algorithm bandwidth counts the whole message: what one rank passes, times the ranks where each passes a part.
+// NCCL's algorithm bandwidth counts the whole message: what one rank passes, times the ranks where each
+// passes a part.
 double MessageBytes(CollectiveOp op, int64_t bytes, int32_t size) {
   const bool in_parts = op == CollectiveOp::kAllGather || op == CollectiveOp::kReduceScatter;
   return static_cast<double>(bytes) * (in_parts ? size : 1);
@@ -47,7 +48,8 @@ void Add(const store::Capture& capture, const align::ClockModel& clock, const Co
       out.wait += part.wait;
       out.transfer += duration - part.wait;
     }
-    comparable &= PairBound(clock, rank.host, capture.ranks[instance.members[0].rank_index].host) != Nanos::Max();
+    comparable &=
+        PairBound(clock, rank.host, capture.ranks[instance.members[0].rank_index].host) != Nanos::Max();
   }
   if (bytes < 0) out.bytes_known = false;
   out.bytes += std::max<int64_t>(0, bytes);
@@ -100,16 +102,21 @@ double BusFactor(CollectiveOp op, int32_t group_size) {
   if (group_size <= 1) return 1;
   const double n = group_size;
   switch (op) {
-    case CollectiveOp::kAllReduce: return 2 * (n - 1) / n;
+    case CollectiveOp::kAllReduce:
+      return 2 * (n - 1) / n;
     case CollectiveOp::kAllGather:
     case CollectiveOp::kReduceScatter:
-    case CollectiveOp::kAllToAll: return (n - 1) / n;
-    default: return 1;
+    case CollectiveOp::kAllToAll:
+      return (n - 1) / n;
+    default:
+      return 1;
   }
 }
 
-std::vector<CollectiveSummary> SummarizeCollectives(const store::Capture& capture, const align::Matches& matches,
-                                                    const align::ClockModel& clock, const CollectiveTimes& times) {
+std::vector<CollectiveSummary> SummarizeCollectives(const store::Capture& capture,
+                                                    const align::Matches& matches,
+                                                    const align::ClockModel& clock,
+                                                    const CollectiveTimes& times) {
   std::map<std::pair<uint32_t, CollectiveOp>, Gathered> rows;
   for (size_t n = 0; n < matches.instances.size(); ++n) {
     const align::Instance& instance = matches.instances[n];

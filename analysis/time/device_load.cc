@@ -13,8 +13,8 @@ struct Change {
   double by;
 };
 
-// One level for each moment at which it changes. Each change has its opposite, so where as many came as went it is nothing, whatever
-// the sums of fractions say.
+// One level for each moment at which it changes. Each change has its opposite, so where as many came as went
+// it is nothing, whatever the sums of fractions say.
 std::vector<Level> LevelsOf(std::vector<Change> changes) {
   std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.at < b.at; });
   std::vector<Level> levels;
@@ -51,7 +51,8 @@ std::map<StreamId, QueueLevels> QueuesOf(std::span<const DeviceWork> work) {
     changes.push_back({std::max(w.launch->start, w.activity->start), -1});
   }
   std::map<StreamId, QueueLevels> queues;
-  for (auto& [stream, s] : streams) queues[stream] = {.launches = s.first, .levels = LevelsOf(std::move(s.second))};
+  for (auto& [stream, s] : streams)
+    queues[stream] = {.launches = s.first, .levels = LevelsOf(std::move(s.second))};
   return queues;
 }
 

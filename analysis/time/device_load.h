@@ -1,6 +1,7 @@
 // How much device work was queued, and how fast copies were, over time.
 //
-// Both are step functions: a level holds from its moment to that of the next one; before the first one it is nothing.
+// Both are step functions: a level holds from its moment to that of the next one; before the first one it is
+// nothing.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_DEVICE_LOAD_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_DEVICE_LOAD_H_
 
@@ -31,14 +32,16 @@ std::map<StreamId, QueueLevels> QueuesOf(std::span<const DeviceWork> work);
 struct CopyLevels {
   uint64_t copies = 0;
   uint64_t bytes = 0;
-  uint64_t unknown = 0;       // copies that do not tell their bytes, or took no time; they are in nothing else here
-  Nanos busy;                 // when any of them ran
+  uint64_t unknown =
+      0;       // copies that do not tell their bytes, or took no time; they are in nothing else here
+  Nanos busy;  // when any of them ran
   std::vector<Level> levels;  // bytes per second; those at once add up
 };
 // By the name of the kind. `work` is of `rank`.
 std::map<NameId, CopyLevels> CopiesOf(const store::RankData& rank, std::span<const DeviceWork> work);
 
-// At most `most` levels (3 or more) that tell the same story: of each stretch of time the highest one, and the last.
+// At most `most` levels (3 or more) that tell the same story: of each stretch of time the highest one, and
+// the last.
 std::vector<Level> Thinned(std::vector<Level> levels, size_t most);
 
 }  // namespace lockstep::analysis

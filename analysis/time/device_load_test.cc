@@ -14,13 +14,18 @@ using store::TimelineBuilder;
 
 std::vector<std::pair<int64_t, double>> Shown(const std::vector<Level>& levels) {
   std::vector<std::pair<int64_t, double>> out;
-  for (const Level& level : levels) out.emplace_back((level.at - TimelineBuilder::At(0)).ns() / 1000, level.value);
+  for (const Level& level : levels)
+    out.emplace_back((level.at - TimelineBuilder::At(0)).ns() / 1000, level.value);
   return out;
 }
 
 TEST(DeviceLoad, AQueueGrowsWithLaunchesAndShrinksWithStarts) {
   TimelineBuilder t;
-  t.Rank(0).Kernel("a", 10, 30, 7, 0).Kernel("b", 40, 30, 7, 2).Kernel("unlaunched", 80, 1, 7).Kernel("other", 20, 1, 8, 5);
+  t.Rank(0)
+      .Kernel("a", 10, 30, 7, 0)
+      .Kernel("b", 40, 30, 7, 2)
+      .Kernel("unlaunched", 80, 1, 7)
+      .Kernel("other", 20, 1, 8, 5);
   const store::Capture capture = t.Build();
   const auto queues = QueuesOf(DeviceWorkOf(capture.ranks[0]));
   ASSERT_EQ(queues.size(), 2u);
@@ -47,7 +52,8 @@ TEST(DeviceLoad, CopiesAtOnceAddUpAndEndAtNothingWhateverTheirRates) {
   EXPECT_EQ(of.levels[3].value, 0);
 }
 
-// The story of a thinned series: it never lies under the true one at a moment where that is highest of its stretch, and ends with it.
+// The story of a thinned series: it never lies under the true one at a moment where that is highest of its
+// stretch, and ends with it.
 TEST(DeviceLoad, ThinnedLevelsKeepPeaksAndTheEnd) {
   std::mt19937 random(5);
   std::vector<Level> levels;
@@ -60,9 +66,11 @@ TEST(DeviceLoad, ThinnedLevelsKeepPeaksAndTheEnd) {
   const std::vector<Level> thin = Thinned(levels, 200);
   EXPECT_LE(thin.size(), 200u);
   EXPECT_GT(thin.size(), 100u);
-  EXPECT_TRUE(std::is_sorted(thin.begin(), thin.end(), [](const Level& a, const Level& b) { return a.at < b.at; }));
+  EXPECT_TRUE(
+      std::is_sorted(thin.begin(), thin.end(), [](const Level& a, const Level& b) { return a.at < b.at; }));
   const auto value_at = [](const std::vector<Level>& of, HostTime when) {
-    const auto later = std::upper_bound(of.begin(), of.end(), when, [](HostTime x, const Level& l) { return x < l.at; });
+    const auto later =
+        std::upper_bound(of.begin(), of.end(), when, [](HostTime x, const Level& l) { return x < l.at; });
     return later == of.begin() ? 0 : (later - 1)->value;
   };
   levels.pop_back();

@@ -1,5 +1,5 @@
-// How well ranks are used: the efficiencies of POP and TALP on GPU ranks, and what part of an imbalance each dimension of the
-// job's layout has. Pure; any thread.
+// How well ranks are used: the efficiencies of POP and TALP on GPU ranks, and what part of an imbalance each
+// dimension of the job's layout has. Pure; any thread.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_EFFICIENCY_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_EFFICIENCY_H_
 
@@ -12,7 +12,8 @@
 
 namespace lockstep::analysis {
 
-// parallel == load_balance * communication * orchestration. All null where nothing computes or no time passes.
+// parallel == load_balance * communication * orchestration. All null where nothing computes or no time
+// passes.
 struct Efficiency {
   std::optional<double> parallel;       // mean compute / elapsed
   std::optional<double> load_balance;   // mean compute / most compute
@@ -22,7 +23,8 @@ struct Efficiency {
 // Unions per rank: of compute kernels, and of all device activity. `elapsed`: of all ranks together.
 Efficiency EfficiencyOf(std::span<const Nanos> compute, std::span<const Nanos> active, Nanos elapsed);
 
-// Factors of load_balance; their product is it. Null for a dimension that the job does not have or that was not recognised.
+// Factors of load_balance; their product is it. Null for a dimension that the job does not have or that was
+// not recognised.
 struct LoadBalance {
   std::optional<double> stage;   // between pipeline stages
   std::optional<double> data;    // between the replicas of a stage

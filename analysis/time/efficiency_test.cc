@@ -12,7 +12,8 @@ namespace {
 
 std::vector<Nanos> Drawn(std::mt19937& random, size_t ranks) {
   std::vector<Nanos> lengths;
-  for (size_t r = 0; r < ranks; ++r) lengths.push_back(Nanos(1'000'000 + static_cast<int64_t>(random() % 500'000)));
+  for (size_t r = 0; r < ranks; ++r)
+    lengths.push_back(Nanos(1'000'000 + static_cast<int64_t>(random() % 500'000)));
   return lengths;
 }
 
@@ -48,7 +49,8 @@ TEST(Efficiency, OfNothingIsUnknown) {
 
 TEST(LoadBalance, ItsFactorsMultiplyToItInEveryLayout) {
   std::mt19937 random(2);
-  for (const Layout& layout : {Blocks(4, 2, 2), Blocks(0, 4, 4), Blocks(2, 8, 1), Blocks(0, 16, 1), Blocks(8, 1, 2)}) {
+  for (const Layout& layout :
+       {Blocks(4, 2, 2), Blocks(0, 4, 4), Blocks(2, 8, 1), Blocks(0, 16, 1), Blocks(8, 1, 2)}) {
     const std::vector<Nanos> compute = Drawn(random, layout.stage_of.size());
     const LoadBalance split = SplitLoadBalance(compute, layout);
     const double whole = *EfficiencyOf(compute, compute, Nanos(5'000'000)).load_balance;

@@ -1,7 +1,8 @@
 // Exact algebra on sets of instants, in integer nanoseconds.
 //
-// A set is a vector of half-open intervals: sorted, disjoint, not touching, none empty. Every function takes and
-// returns such sets; Normalize makes one from anything. All are O(n), Normalize O(n log n) unless already sorted.
+// A set is a vector of half-open intervals: sorted, disjoint, not touching, none empty. Every function takes
+// and returns such sets; Normalize makes one from anything. All are O(n), Normalize O(n log n) unless already
+// sorted.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_INTERVALS_H_
 #define LOCKSTEP_AGGREGATOR_ANALYSIS_INTERVALS_H_
 

@@ -11,8 +11,10 @@ store::DeviceProperties Device(int32_t major, int32_t minor, int32_t sms = 100) 
   return {.sms = sms, .compute_major = major, .compute_minor = minor};
 }
 
-store::KernelDetail Kernel(uint16_t threads, uint16_t registers, uint32_t shared = 0, uint32_t grid = 100000) {
-  return {.grid = {grid, 1, 1}, .block = {threads, 1, 1}, .registers = registers, .static_shared_bytes = shared};
+store::KernelDetail Kernel(uint16_t threads, uint16_t registers, uint32_t shared = 0,
+                           uint32_t grid = 100000) {
+  return {
+      .grid = {grid, 1, 1}, .block = {threads, 1, 1}, .registers = registers, .static_shared_bytes = shared};
 }
 
 TEST(Occupancy, EachResourceCanBeTheOneThatLimits) {

@@ -13,7 +13,8 @@ Set Ranges(const store::Capture& capture, const store::RankData& rank, bool load
   std::vector<HostInterval> out;
   for (const store::HostRange& r : rank.ranges) {
     const bool is_loader = capture.Text(r.name).find("DataLoader") != std::string_view::npos;
-    if (loader ? is_loader : r.kind == store::RangeKind::kOperator && !is_loader) out.push_back({r.start, r.end});
+    if (loader ? is_loader : r.kind == store::RangeKind::kOperator && !is_loader)
+      out.push_back({r.start, r.end});
   }
   return Normalize(std::move(out));
 }
@@ -81,8 +82,9 @@ StepBreakdown MeanOf(const std::vector<StepBreakdown>& steps) {
     mean.*kind = mean.*kind / n;
     taken += mean.*kind;
   };
-  for (Nanos StepBreakdown::*kind : {&StepBreakdown::kernel, &StepBreakdown::memcpy, &StepBreakdown::memset, &StepBreakdown::communication,
-                                     &StepBreakdown::runtime, &StepBreakdown::dataloader, &StepBreakdown::cpu_exec}) {
+  for (Nanos StepBreakdown::*kind :
+       {&StepBreakdown::kernel, &StepBreakdown::memcpy, &StepBreakdown::memset, &StepBreakdown::communication,
+        &StepBreakdown::runtime, &StepBreakdown::dataloader, &StepBreakdown::cpu_exec}) {
     of(kind);
   }
   // Means are cut to whole nanoseconds; what that loses is here, so that they sum to the mean step.
@@ -90,7 +92,8 @@ StepBreakdown MeanOf(const std::vector<StepBreakdown>& steps) {
   return mean;
 }
 
-StepBreakdown BreakDownSteps(const store::Capture& capture, const store::RankData& rank, const RankSteps& steps) {
+StepBreakdown BreakDownSteps(const store::Capture& capture, const store::RankData& rank,
+                             const RankSteps& steps) {
   return MeanOf(BreakDown(KindsOf(capture, rank), StepSlots(steps)));
 }
 

@@ -6,7 +6,8 @@
 
 namespace lockstep::analysis {
 
-std::vector<StepOfRank> TimeSteps(const store::RankData& rank, const RankSteps& steps, const std::vector<Part>& parts) {
+std::vector<StepOfRank> TimeSteps(const store::RankData& rank, const RankSteps& steps,
+                                  const std::vector<Part>& parts) {
   const size_t n = steps.steps.size();
   std::vector<StepOfRank> out(n);
   std::vector<IntervalSet<HostTime>> compute(n), communication(n), active(n);

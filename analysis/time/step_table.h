@@ -12,15 +12,17 @@
 namespace lockstep::analysis {
 
 struct StepOfRank {
-  Nanos duration;             // from its previous step's end, or the range's start, to the end of its work
-  std::optional<Nanos> wait;  // union of the waiting parts of its collectives; nullopt when all of them are unsplit
-  Nanos self;                 // duration without waiting
-  Nanos overlap;              // |compute and communication| of the step's activities
-  Nanos compute, active;      // unions of its compute kernels, and of all its device activity
+  Nanos duration;  // from its previous step's end, or the range's start, to the end of its work
+  std::optional<Nanos>
+      wait;       // union of the waiting parts of its collectives; nullopt when all of them are unsplit
+  Nanos self;     // duration without waiting
+  Nanos overlap;  // |compute and communication| of the step's activities
+  Nanos compute, active;  // unions of its compute kernels, and of all its device activity
 };
 
 // One row per used step.
-std::vector<StepOfRank> TimeSteps(const store::RankData& rank, const RankSteps& steps, const std::vector<Part>& parts);
+std::vector<StepOfRank> TimeSteps(const store::RankData& rank, const RankSteps& steps,
+                                  const std::vector<Part>& parts);
 
 }  // namespace lockstep::analysis
 

@@ -29,7 +29,8 @@ struct CommunicationParts {
 };
 
 // Each collective's stay cut in its parts. A communication kernel that belongs to no collective is unsplit.
-CommunicationParts CutCommunication(const store::RankData& rank, const std::vector<Part>& parts, TimePartition& out) {
+CommunicationParts CutCommunication(const store::RankData& rank, const std::vector<Part>& parts,
+                                    TimePartition& out) {
   std::vector<HostInterval> wait, transfer, unsplit;
   Nanos waited, transferred;
   bool any_split = false;
@@ -64,7 +65,8 @@ CommunicationParts CutCommunication(const store::RankData& rank, const std::vect
 
 }  // namespace
 
-TimePartition PartitionTime(const store::Capture& capture, const store::RankData& rank, const std::vector<Part>& parts) {
+TimePartition PartitionTime(const store::Capture& capture, const store::RankData& rank,
+                            const std::vector<Part>& parts) {
   TimePartition out;
   const CommunicationParts c = CutCommunication(rank, parts, out);
   if (rank.activities.empty()) return out;
@@ -87,7 +89,8 @@ TimePartition PartitionTime(const store::Capture& capture, const store::RankData
   out.exposed_memory = Measure(Subtract(u.memory, kernels));
   out.idle = out.span - Measure(Union(kernels, u.memory));
   if (out.communication > Nanos()) {
-    out.overlap_fraction = static_cast<double>(out.overlap.ns()) / static_cast<double>(out.communication.ns());
+    out.overlap_fraction =
+        static_cast<double>(out.overlap.ns()) / static_cast<double>(out.communication.ns());
   }
   if (out.span > Nanos()) {
     out.gpu_utilization = static_cast<double>(Measure(kernels).ns()) / static_cast<double>(out.span.ns());

@@ -1,6 +1,7 @@
 // Where each rank's time on its device went: report.json's `ranks`, by exact interval algebra.
 //
-//   compute + exposed transfer + exposed wait + exposed unsplit + exposed memory + idle == span, to the nanosecond.
+//   compute + exposed transfer + exposed wait + exposed unsplit + exposed memory + idle == span, to the
+//   nanosecond.
 //
 // On the rank's own clock, so no alignment touches these numbers.
 #ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_TIME_PARTITION_H_
@@ -28,7 +29,8 @@ struct TimePartition {
 };
 
 // `parts` are those of this rank.
-TimePartition PartitionTime(const store::Capture& capture, const store::RankData& rank, const std::vector<Part>& parts);
+TimePartition PartitionTime(const store::Capture& capture, const store::RankData& rank,
+                            const std::vector<Part>& parts);
 
 }  // namespace lockstep::analysis
 

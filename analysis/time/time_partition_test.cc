@@ -29,7 +29,8 @@ TimePartition PartitionOf(const Analysed& a, size_t rank) {
 }
 
 void ExpectSumsToSpan(const TimePartition& p) {
-  EXPECT_EQ(p.compute + p.exposed_transfer + p.exposed_wait + p.exposed_unsplit + p.exposed_memory + p.idle, p.span);
+  EXPECT_EQ(p.compute + p.exposed_transfer + p.exposed_wait + p.exposed_unsplit + p.exposed_memory + p.idle,
+            p.span);
   EXPECT_EQ(p.exposed_communication, p.communication - p.overlap);
 }
 
@@ -41,16 +42,22 @@ TimePartition BruteForce(const store::RankData& rank, const std::vector<Part>& p
   for (const auto& a : rank.activities) last = std::max(last, a.end);
   out.span = last - first;
   for (HostTime t = first; t < last; t += Nanos(1)) {
-    bool compute = false, communication = false, memory = false, wait = false, transfer = false, unsplit = false;
+    bool compute = false, communication = false, memory = false, wait = false, transfer = false,
+         unsplit = false;
     for (const auto& a : rank.activities) {
       if (t < a.start || t >= a.end) continue;
-      if (a.kind != store::ActivityKind::kKernel) memory = true;
-      else if (!a.communication) compute = true;
-      else communication = true;
+      if (a.kind != store::ActivityKind::kKernel)
+        memory = true;
+      else if (!a.communication)
+        compute = true;
+      else
+        communication = true;
       if (!a.communication) continue;
       const Part& part = parts[a.collective];
-      if (!part.split) unsplit = true;
-      else (t < a.start + part.wait ? wait : transfer) = true;
+      if (!part.split)
+        unsplit = true;
+      else
+        (t < a.start + part.wait ? wait : transfer) = true;
     }
     const Nanos one(1);
     if (compute) out.compute += one;
@@ -58,18 +65,25 @@ TimePartition BruteForce(const store::RankData& rank, const std::vector<Part>& p
     if (memory) out.memory += one;
     if (compute && communication) out.overlap += one;
     if (compute) continue;
-    if (transfer) out.exposed_transfer += one;
-    else if (wait) out.exposed_wait += one;
-    else if (unsplit) out.exposed_unsplit += one;
-    else if (memory && !communication) out.exposed_memory += one;
-    else if (!communication && !memory) out.idle += one;
+    if (transfer)
+      out.exposed_transfer += one;
+    else if (wait)
+      out.exposed_wait += one;
+    else if (unsplit)
+      out.exposed_unsplit += one;
+    else if (memory && !communication)
+      out.exposed_memory += one;
+    else if (!communication && !memory)
+      out.idle += one;
   }
   return out;
 }
 
 TEST(TimePartition, AgreesWithCountingEveryNanosecondOnRandomTimelines) {
   std::mt19937 random(5);
-  const auto drawn = [&](int below) { return static_cast<double>(random() % static_cast<unsigned>(below)) / 1000.0; };
+  const auto drawn = [&](int below) {
+    return static_cast<double>(random() % static_cast<unsigned>(below)) / 1000.0;
+  };
   for (int trial = 0; trial < 300; ++trial) {
     TimelineBuilder t;
     const uint32_t pair = t.Group("pair", {0, 1});

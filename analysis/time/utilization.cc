@@ -10,16 +10,32 @@
 namespace lockstep::analysis {
 namespace {
 
-constexpr std::array<std::string_view, 18> kTensorCoreMarks = {
-    "884",  "1688",  "16816", "i8816", "hmma",  "imma",      "wgmma",         "xmma_gemm", "xmma_fprop",
-    "gmma", "mma_f", "mma_b", "tcgen", "flash_", "tensorop", "nvjet", "cudnn_generated_fort", "cutlass_tensor"};
+constexpr std::array<std::string_view, 18> kTensorCoreMarks = {"884",
+                                                               "1688",
+                                                               "16816",
+                                                               "i8816",
+                                                               "hmma",
+                                                               "imma",
+                                                               "wgmma",
+                                                               "xmma_gemm",
+                                                               "xmma_fprop",
+                                                               "gmma",
+                                                               "mma_f",
+                                                               "mma_b",
+                                                               "tcgen",
+                                                               "flash_",
+                                                               "tensorop",
+                                                               "nvjet",
+                                                               "cudnn_generated_fort",
+                                                               "cutlass_tensor"};
 
 enum class WhichBlocks : uint8_t {
   kKnown,     // blocks per multiprocessor, of kernels that state them
   kAnyAsOne,  // every kernel counts one
 };
 
-// use(from, to, sum over the kernels that run between), from the first start to the last end; is there any kernel?
+// use(from, to, sum over the kernels that run between), from the first start to the last end; is there any
+// kernel?
 template <typename Use>
 bool SweepKernels(const store::RankData& rank, WhichBlocks which, Use use) {
   struct Edge {
@@ -31,7 +47,9 @@ bool SweepKernels(const store::RankData& rank, WhichBlocks which, Use use) {
     if (a.kind != store::ActivityKind::kKernel || a.end <= a.start) continue;
     double blocks = 1;
     if (which == WhichBlocks::kKnown) {
-      blocks = a.detail < rank.kernel_details.size() ? BlocksPerSm(rank.kernel_details[a.detail], rank.properties.sms).value_or(-1) : -1;
+      blocks = a.detail < rank.kernel_details.size()
+                   ? BlocksPerSm(rank.kernel_details[a.detail], rank.properties.sms).value_or(-1)
+                   : -1;
     }
     if (blocks < 0) continue;
     starts.push_back({a.start.ns(), blocks});
@@ -86,13 +104,17 @@ UtilizationSeries MeasureUtilization(const store::RankData& rank, Nanos width, s
     while (value > 0 && from < until) {
       const int64_t bin = (from - first.ns()) / width.ns();
       const int64_t end = std::min(until, first.ns() + (bin + 1) * width.ns());
-      to[static_cast<size_t>(bin)] += value * static_cast<double>(end - from) / static_cast<double>(width.ns());
+      to[static_cast<size_t>(bin)] +=
+          value * static_cast<double>(end - from) / static_cast<double>(width.ns());
       from = end;
     }
   };
-  SweepKernels(rank, WhichBlocks::kAnyAsOne, [&](int64_t from, int64_t to, double running) { add(series.busy, from, to, std::min(running, 1.0)); });
-  SweepKernels(rank, WhichBlocks::kKnown,
-               [&](int64_t from, int64_t to, double blocks) { add(series.sm_efficiency, from, to, std::clamp(blocks, 0.0, 1.0)); });
+  SweepKernels(rank, WhichBlocks::kAnyAsOne, [&](int64_t from, int64_t to, double running) {
+    add(series.busy, from, to, std::min(running, 1.0));
+  });
+  SweepKernels(rank, WhichBlocks::kKnown, [&](int64_t from, int64_t to, double blocks) {
+    add(series.sm_efficiency, from, to, std::clamp(blocks, 0.0, 1.0));
+  });
   return series;
 }
 
@@ -100,7 +122,8 @@ std::optional<double> AchievedOccupancy(const store::RankData& rank) {
   double weighted = 0, time = 0;
   for (const store::DeviceActivity& a : rank.activities) {
     if (a.kind != store::ActivityKind::kKernel || a.detail >= rank.kernel_details.size()) continue;
-    const std::optional<double> occupancy = EstimatedOccupancy(rank.kernel_details[a.detail], rank.properties);
+    const std::optional<double> occupancy =
+        EstimatedOccupancy(rank.kernel_details[a.detail], rank.properties);
     if (!occupancy) continue;
     const auto duration = static_cast<double>((a.end - a.start).ns());
     weighted += duration * *occupancy;
@@ -120,7 +143,8 @@ std::optional<double> TensorCoreFraction(const store::Capture& capture, const st
   std::vector<int8_t> known(capture.strings.size(), kUnknown);
   Nanos tensor, all;
   for (const store::DeviceActivity& a : rank.activities) {
-    if (a.kind != store::ActivityKind::kKernel || a.communication || a.name == kNoName || a.name.value() >= known.size()) {
+    if (a.kind != store::ActivityKind::kKernel || a.communication || a.name == kNoName ||
+        a.name.value() >= known.size()) {
       continue;
     }
     int8_t& yes = known[a.name.value()];

@@ -1,7 +1,8 @@
 // Where writers put their bytes.
 //
-// Implemented by: AtomicFile and GzipSink (aggregator/store/file_sink.h), StringSink (below, also the tests' fake).
-// One thread at a time. Finish() is called once, after the last Append; until it returned ok nothing is promised.
+// Implemented by: AtomicFile and GzipSink (aggregator/store/file_sink.h), StringSink (below, also the tests'
+// fake). One thread at a time. Finish() is called once, after the last Append; until it returned ok nothing
+// is promised.
 #ifndef LOCKSTEP_AGGREGATOR_STORE_BYTE_SINK_H_
 #define LOCKSTEP_AGGREGATOR_STORE_BYTE_SINK_H_
 

@@ -1,5 +1,5 @@
-// Files and folders that may go away while they are read, as those of a process do when it ends: the standard library's iterators throw then.
-// Nothing here throws but for want of memory. Any thread.
+// Files and folders that may go away while they are read, as those of a process do when it ends: the standard
+// library's iterators throw then. Nothing here throws but for want of memory. Any thread.
 #ifndef LOCKSTEP_COMMON_BASE_READ_FILES_H_
 #define LOCKSTEP_COMMON_BASE_READ_FILES_H_
 
@@ -17,7 +17,8 @@
 
 namespace lockstep {
 
-// All that the file holds, whatever size it says it has. Nothing where it cannot be read to its end: errno says why.
+// All that the file holds, whatever size it says it has. Nothing where it cannot be read to its end: errno
+// says why.
 inline std::optional<std::string> FileText(const std::string& path) {
   constexpr size_t kPart = 16 * 1024;
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -37,7 +38,8 @@ inline std::optional<std::string> FileText(const std::string& path) {
 inline std::vector<std::filesystem::directory_entry> FolderEntries(const std::filesystem::path& folder) {
   std::vector<std::filesystem::directory_entry> entries;
   std::error_code error;
-  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) entries.push_back(*it);
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    entries.push_back(*it);
   return entries;
 }
 

@@ -12,7 +12,9 @@ namespace fs = std::filesystem;
 
 class ReadFiles : public testing::Test {
  protected:
-  ReadFiles() : folder_(fs::path(testing::TempDir()) / ("read_files_" + std::to_string(::getpid()))) { fs::create_directories(folder_); }
+  ReadFiles() : folder_(fs::path(testing::TempDir()) / ("read_files_" + std::to_string(::getpid()))) {
+    fs::create_directories(folder_);
+  }
   ~ReadFiles() override { fs::remove_all(folder_); }
 
   const fs::path folder_;
@@ -29,7 +31,8 @@ TEST_F(ReadFiles, WholeFilesOfAnySize) {
 
 TEST_F(ReadFiles, TheKernelsThatSayTheyAreEmpty) {
   ASSERT_EQ(fs::file_size("/proc/self/stat"), 0u);
-  EXPECT_EQ(FileText("/proc/self/stat")->substr(0, 1 + std::to_string(::getpid()).size()), std::to_string(::getpid()) + " ");
+  EXPECT_EQ(FileText("/proc/self/stat")->substr(0, 1 + std::to_string(::getpid()).size()),
+            std::to_string(::getpid()) + " ");
 }
 
 TEST_F(ReadFiles, SayWhyNot) {
@@ -50,7 +53,8 @@ TEST_F(ReadFiles, EntriesOfFolders) {
   std::ofstream(folder_ / "a");
   fs::create_directory(folder_ / "b");
   std::vector<std::string> names;
-  for (const fs::directory_entry& entry : FolderEntries(folder_)) names.push_back(entry.path().filename().string());
+  for (const fs::directory_entry& entry : FolderEntries(folder_))
+    names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   EXPECT_EQ(names, (std::vector<std::string>{"a", "b"}));
   EXPECT_TRUE(FolderEntries(folder_ / "a").empty()) << "no folder";

@@ -27,12 +27,15 @@ class FakeHttpClient {
     connected_ = connect(fd_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0;
   }
   bool connected() const { return connected_; }
-  bool Send(const std::string& bytes) { return send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()); }
+  bool Send(const std::string& bytes) {
+    return send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+  }
   // All until the server closes.
   std::string Receive() {
     std::string all;
     char part[4096];
-    for (ssize_t n = 0; (n = recv(fd_.get(), part, sizeof(part), 0)) > 0;) all.append(part, static_cast<size_t>(n));
+    for (ssize_t n = 0; (n = recv(fd_.get(), part, sizeof(part), 0)) > 0;)
+      all.append(part, static_cast<size_t>(n));
     return all;
   }
 

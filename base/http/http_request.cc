@@ -11,7 +11,8 @@
 namespace lockstep::metrics {
 namespace {
 
-constexpr int kBadRequest = 400, kMethodNotAllowed = 405, kContentTooLarge = 413, kHeaderTooLarge = 431, kVersionNotSupported = 505;
+constexpr int kBadRequest = 400, kMethodNotAllowed = 405, kContentTooLarge = 413, kHeaderTooLarge = 431,
+              kVersionNotSupported = 505;
 constexpr std::string_view kLineEnd = "\r\n";
 constexpr std::string_view kHeadEnd = "\r\n\r\n";
 
@@ -47,7 +48,8 @@ int ParseRequestLine(std::string_view line, HttpRequest& request, std::string_vi
   const std::string_view target = Cut(line, " ");
   version = line;
   // A tab is allowed in a header's value only.
-  if (!IsToken(method) || target.empty() || target[0] != '/' || target.find('\t') != std::string_view::npos) return kBadRequest;
+  if (!IsToken(method) || target.empty() || target[0] != '/' || target.find('\t') != std::string_view::npos)
+    return kBadRequest;
   if (!absl::StartsWith(absl::string_view(version.data(), version.size()), "HTTP/")) return kBadRequest;
   if (version != "HTTP/1.1" && version != "HTTP/1.0") return kVersionNotSupported;
   request.head = method == "HEAD";
@@ -65,9 +67,10 @@ int ParseHeader(std::string_view line, HttpRequest& request, Seen& seen) {
   if (colon == std::string_view::npos || !IsToken(line.substr(0, colon))) return kBadRequest;
   const std::string name = absl::AsciiStrToLower(absl::string_view(line.data(), colon));
   const std::string_view value = Trim(line.substr(colon + 1));
-  for (const auto& [known, place, before] : {std::tuple("host", &request.host, &seen.host),
-                                             std::tuple("authorization", &request.authorization, &seen.authorization),
-                                             std::tuple("cookie", &request.cookie, &seen.cookie)}) {
+  for (const auto& [known, place, before] :
+       {std::tuple("host", &request.host, &seen.host),
+        std::tuple("authorization", &request.authorization, &seen.authorization),
+        std::tuple("cookie", &request.cookie, &seen.cookie)}) {
     if (name != known) continue;
     // What two readers may take for two different things is what attacks are made of.
     if (std::exchange(*before, true)) return kBadRequest;
@@ -78,8 +81,9 @@ int ParseHeader(std::string_view line, HttpRequest& request, Seen& seen) {
 }
 
 bool HasControls(std::string_view head) {
-  return std::any_of(head.begin(), head.end(),
-                     [](char c) { return (static_cast<unsigned char>(c) < ' ' && c != '\r' && c != '\n' && c != '\t') || c == 0x7F; });
+  return std::any_of(head.begin(), head.end(), [](char c) {
+    return (static_cast<unsigned char>(c) < ' ' && c != '\r' && c != '\n' && c != '\t') || c == 0x7F;
+  });
 }
 
 }  // namespace
@@ -87,7 +91,8 @@ bool HasControls(std::string_view head) {
 std::optional<HttpRequest> ParseHttpRequest(std::string_view received) {
   const size_t end = received.find(kHeadEnd);
   // What was received so far may end in the head's end, but for its last byte: that is not counted either.
-  const bool too_long = end == std::string_view::npos ? received.size() >= kLargestRequest + kHeadEnd.size() : end > kLargestRequest;
+  const bool too_long = end == std::string_view::npos ? received.size() >= kLargestRequest + kHeadEnd.size()
+                                                      : end > kLargestRequest;
   if (too_long) return Refused(kHeaderTooLarge);
   if (end == std::string_view::npos) return std::nullopt;
   std::string_view head = received.substr(0, end);
@@ -96,7 +101,8 @@ std::optional<HttpRequest> ParseHttpRequest(std::string_view received) {
   std::string_view version;
   const std::string_view first = Cut(head, kLineEnd);
   if (first.find_first_of(kLineEnd) != std::string_view::npos) return Refused(kBadRequest);
-  if (const int status = ParseRequestLine(first, request, version); status != request.status) return Refused(status);
+  if (const int status = ParseRequestLine(first, request, version); status != request.status)
+    return Refused(status);
   Seen seen;
   while (!head.empty()) {
     const std::string_view line = Cut(head, kLineEnd);

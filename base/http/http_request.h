@@ -13,11 +13,11 @@ namespace lockstep::metrics {
 inline constexpr size_t kLargestRequest = 8u << 10;
 
 struct HttpRequest {
-  // 200 where the request can be answered; else the status to refuse it with: 400 it is no HTTP, 405 neither GET nor HEAD, 413 it has a
-  // body, 431 it is too long, 505 neither HTTP/1.0 nor HTTP/1.1.
+  // 200 where the request can be answered; else the status to refuse it with: 400 it is no HTTP, 405 neither
+  // GET nor HEAD, 413 it has a body, 431 it is too long, 505 neither HTTP/1.0 nor HTTP/1.1.
   int status = 200;
-  bool head = false;          // HEAD: the answer goes without its body
-  std::string path;           // without the query; not decoded
+  bool head = false;  // HEAD: the answer goes without its body
+  std::string path;   // without the query; not decoded
   // The headers' values; empty where there is none.
   std::string authorization;
   std::string host;
@@ -25,7 +25,8 @@ struct HttpRequest {
   std::string peer;  // who is connected, as IP:PORT; the server adds it
 };
 
-// Nothing while the head is not complete. What follows the head is not looked at: each connection answers one request. Pure.
+// Nothing while the head is not complete. What follows the head is not looked at: each connection answers one
+// request. Pure.
 std::optional<HttpRequest> ParseHttpRequest(std::string_view received);
 
 }  // namespace lockstep::metrics

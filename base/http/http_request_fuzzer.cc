@@ -1,4 +1,5 @@
-// Any bytes as a request, whole and as they arrive. What is accepted must be what was asked for, and more bytes never change an answer.
+// Any bytes as a request, whole and as they arrive. What is accepted must be what was asked for, and more
+// bytes never change an answer.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -20,8 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (!whole || whole->status != part->status || whole->path != part->path) std::abort();
   }
   if (!whole || whole->status != 200) return 0;
-  const bool plain =
-      std::all_of(whole->path.begin(), whole->path.end(), [](char c) { return static_cast<unsigned char>(c) > ' ' && c != '?'; });
+  const bool plain = std::all_of(whole->path.begin(), whole->path.end(),
+                                 [](char c) { return static_cast<unsigned char>(c) > ' ' && c != '?'; });
   if (whole->path.empty() || whole->path[0] != '/' || !plain) std::abort();
   return 0;
 }

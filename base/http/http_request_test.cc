@@ -10,8 +10,10 @@ namespace {
 
 // As Prometheus 2.42 sends it.
 constexpr char kScrape[] =
-    "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:9464\r\nUser-Agent: Prometheus/2.42.0\r\nAccept: text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\n"
-    "Accept-Encoding: gzip\r\nAuthorization: Bearer 0123456789abcdef\r\nX-Prometheus-Scrape-Timeout-Seconds: 1\r\n\r\n";
+    "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:9464\r\nUser-Agent: Prometheus/2.42.0\r\nAccept: "
+    "text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\n"
+    "Accept-Encoding: gzip\r\nAuthorization: Bearer 0123456789abcdef\r\nX-Prometheus-Scrape-Timeout-Seconds: "
+    "1\r\n\r\n";
 
 int StatusOf(const std::string& request) {
   const auto parsed = ParseHttpRequest(request);
@@ -37,8 +39,10 @@ TEST(HttpRequest, WhatVariesIsReadToo) {
 
 TEST(HttpRequest, ItIsCompleteWithItsEmptyLineAndNotBefore) {
   const std::string whole = kScrape;
-  for (size_t length = 0; length < whole.size(); ++length) EXPECT_FALSE(ParseHttpRequest(whole.substr(0, length))) << length;
-  EXPECT_EQ(ParseHttpRequest(whole + "POST / HTTP/1.1\r\n\r\n")->path, "/metrics") << "one request per connection";
+  for (size_t length = 0; length < whole.size(); ++length)
+    EXPECT_FALSE(ParseHttpRequest(whole.substr(0, length))) << length;
+  EXPECT_EQ(ParseHttpRequest(whole + "POST / HTTP/1.1\r\n\r\n")->path, "/metrics")
+      << "one request per connection";
 }
 
 TEST(HttpRequest, RefusalsHaveTheirStatus) {
@@ -46,7 +50,8 @@ TEST(HttpRequest, RefusalsHaveTheirStatus) {
   EXPECT_EQ(StatusOf("GET /metrics HTTP/2.0\r\nHost: x\r\n\r\n"), 505);
   EXPECT_EQ(StatusOf("GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"), 413);
   EXPECT_EQ(StatusOf("GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"), 413);
-  EXPECT_EQ(StatusOf("GET / HTTP/1.0\r\nX: " + std::string(kLargestRequest, 'x')), 431) << "before its end has come";
+  EXPECT_EQ(StatusOf("GET / HTTP/1.0\r\nX: " + std::string(kLargestRequest, 'x')), 431)
+      << "before its end has come";
   EXPECT_EQ(StatusOf("GET / HTTP/1.0\r\nX: " + std::string(kLargestRequest, 'x') + "\r\n\r\n"), 431);
   EXPECT_EQ(StatusOf(std::string(kLargestRequest + 4, '\r')), 431);
 }
@@ -54,34 +59,36 @@ TEST(HttpRequest, RefusalsHaveTheirStatus) {
 TEST(HttpRequest, TheLongestHeadIsReadHoweverItArrives) {
   const std::string start = "GET / HTTP/1.0\r\nX: ";
   const std::string head = start + std::string(kLargestRequest - start.size(), 'x') + "\r\n\r\n";
-  for (size_t missing = 4; missing > 0; --missing) EXPECT_EQ(StatusOf(head.substr(0, head.size() - missing)), 0) << missing;
+  for (size_t missing = 4; missing > 0; --missing)
+    EXPECT_EQ(StatusOf(head.substr(0, head.size() - missing)), 0) << missing;
   EXPECT_EQ(StatusOf(head), 200);
 }
 
 TEST(HttpRequest, NonsenseIsABadRequest) {
-  for (const std::string& request : {std::string("\r\n\r\n"),
-                                     std::string("GET\r\n\r\n"),
-                                     std::string("GET / \r\n\r\n"),
-                                     std::string(" GET / HTTP/1.0\r\n\r\n"),
-                                     std::string("GET  / HTTP/1.0\r\n\r\n"),
-                                     std::string("GET metrics HTTP/1.0\r\n\r\n"),
-                                     std::string("GET /a\tb HTTP/1.0\r\n\r\n"),
-                                     std::string("GET http://x/ HTTP/1.0\r\n\r\n"),
-                                     std::string("GET / FTP/1.0\r\n\r\n"),
-                                     std::string("GET / HTTP/1.1\r\n\r\n"),
-                                     std::string("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"),
-                                     std::string("GET / HTTP/1.0\r\nNo colon\r\n\r\n"),
-                                     std::string("GET / HTTP/1.0\r\n folded: x\r\n\r\n"),
-                                     std::string("GET / HTTP/1.0\r\nA : x\r\n\r\n"),
-                                     std::string("GET / HTTP/1.0\r\n: x\r\n\r\n"),
-                                     std::string("GET / HTTP/1.0\r\nAuthorization: a\r\nAuthorization: b\r\n\r\n"),
-                                     std::string("GET / HTTP/1.0\r\nCookie: a\r\nCookie: a\r\n\r\n"),
-                                     std::string("GET / HTTP/1.0\r\nAuthorization:\r\nAuthorization: b\r\n\r\n"),
-                                     std::string("GET / HTTP/1.0\nHost: x\r\n\r\n"),
-                                     std::string("GET / HTTP/1.0\r\nX: a\rb\r\n\r\n"),
-                                     std::string("GET /\0 HTTP/1.0\r\n\r\n", 20),
-                                     std::string("GET /\x1b[2J HTTP/1.0\r\n\r\n"),
-                                     std::string("\x16\x03\x01\x02\x00\r\n\r\n", 9)}) {
+  for (const std::string& request :
+       {std::string("\r\n\r\n"),
+        std::string("GET\r\n\r\n"),
+        std::string("GET / \r\n\r\n"),
+        std::string(" GET / HTTP/1.0\r\n\r\n"),
+        std::string("GET  / HTTP/1.0\r\n\r\n"),
+        std::string("GET metrics HTTP/1.0\r\n\r\n"),
+        std::string("GET /a\tb HTTP/1.0\r\n\r\n"),
+        std::string("GET http://x/ HTTP/1.0\r\n\r\n"),
+        std::string("GET / FTP/1.0\r\n\r\n"),
+        std::string("GET / HTTP/1.1\r\n\r\n"),
+        std::string("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"),
+        std::string("GET / HTTP/1.0\r\nNo colon\r\n\r\n"),
+        std::string("GET / HTTP/1.0\r\n folded: x\r\n\r\n"),
+        std::string("GET / HTTP/1.0\r\nA : x\r\n\r\n"),
+        std::string("GET / HTTP/1.0\r\n: x\r\n\r\n"),
+        std::string("GET / HTTP/1.0\r\nAuthorization: a\r\nAuthorization: b\r\n\r\n"),
+        std::string("GET / HTTP/1.0\r\nCookie: a\r\nCookie: a\r\n\r\n"),
+        std::string("GET / HTTP/1.0\r\nAuthorization:\r\nAuthorization: b\r\n\r\n"),
+        std::string("GET / HTTP/1.0\nHost: x\r\n\r\n"),
+        std::string("GET / HTTP/1.0\r\nX: a\rb\r\n\r\n"),
+        std::string("GET /\0 HTTP/1.0\r\n\r\n", 20),
+        std::string("GET /\x1b[2J HTTP/1.0\r\n\r\n"),
+        std::string("\x16\x03\x01\x02\x00\r\n\r\n", 9)}) {
     EXPECT_EQ(StatusOf(request), 400) << request;
   }
 }

@@ -63,7 +63,8 @@ absl::StatusOr<SocketAddress> Resolve(const rpc::Address& address, const std::st
     return out;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(flag, " ", address.target(), ": an IP address of this machine and a port are wanted, as in 127.0.0.1:9464"));
+      absl::StrCat(flag, " ", address.target(),
+                   ": an IP address of this machine and a port are wanted, as in 127.0.0.1:9464"));
 }
 
 std::string TextOf(const SocketAddress& address) {
@@ -82,8 +83,10 @@ absl::StatusOr<Fd> Listen(SocketAddress& address, const HttpServerOptions& optio
   Fd fd(socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.bytes), address.length) != 0 || listen(fd.get(), kBacklog) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot listen on ", options.address, ": give another ", options.flag, " address"));
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.bytes), address.length) != 0 ||
+      listen(fd.get(), kBacklog) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot listen on ", options.address, ": give another ",
+                                                   options.flag, " address"));
   }
   getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address.bytes), &address.length);
   return fd;
@@ -128,13 +131,15 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(HttpServerOptions 
   LOCKSTEP_ASSIGN_OR_RETURN(SocketAddress address, Resolve(parsed, options.flag));
   if (!address.loopback && options.token.empty()) {
     return absl::FailedPreconditionError(
-        absl::StrCat(options.flag, " ", options.address, ": no port beyond this machine without a token; give --token-file, or 127.0.0.1"));
+        absl::StrCat(options.flag, " ", options.address,
+                     ": no port beyond this machine without a token; give --token-file, or 127.0.0.1"));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(Fd listener, Listen(address, options));
   Fd wakeup(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wakeup.ok()) return absl::ErrnoToStatus(errno, "cannot make the descriptor that ends the metrics thread");
-  return std::unique_ptr<HttpServer>(
-      new HttpServer(std::move(options), std::move(answer), std::move(listener), std::move(wakeup), TextOf(address)));
+  if (!wakeup.ok())
+    return absl::ErrnoToStatus(errno, "cannot make the descriptor that ends the metrics thread");
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(options), std::move(answer),
+                                                    std::move(listener), std::move(wakeup), TextOf(address)));
 }
 
 HttpServer::HttpServer(HttpServerOptions options, Answer answer, Fd listener, Fd wakeup, std::string address)
@@ -162,9 +167,12 @@ void HttpServer::Run() {
     // A negative descriptor is passed over.
     polls.assign({{wakeup_.get(), POLLIN, 0}, {accepts ? listener_.get() : -1, POLLIN, 0}});
     for (const Connection& connection : connections_) {
-      polls.push_back({connection.fd.get(), static_cast<short>(connection.answer.empty() ? POLLIN : POLLOUT), 0});
+      polls.push_back(
+          {connection.fd.get(), static_cast<short>(connection.answer.empty() ? POLLIN : POLLOUT), 0});
     }
-    const int wait_ms = until == MonoTime::Max() ? -1 : static_cast<int>(std::max<int64_t>((until - now).ns() / 1'000'000 + 1, 0));
+    const int wait_ms = until == MonoTime::Max()
+                            ? -1
+                            : static_cast<int>(std::max<int64_t>((until - now).ns() / 1'000'000 + 1, 0));
     if (poll(polls.data(), polls.size(), wait_ms) < 0 && errno != EINTR) return;
     if (polls[0].revents != 0) return;
     // Before new ones come, so that the numbers of both still match.
@@ -181,10 +189,12 @@ void HttpServer::Accept() {
   for (int i = 0; i < kBacklog; ++i) {
     SocketAddress peer;
     peer.length = sizeof(peer.bytes);
-    Fd fd(accept4(listener_.get(), reinterpret_cast<sockaddr*>(&peer.bytes), &peer.length, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    Fd fd(accept4(listener_.get(), reinterpret_cast<sockaddr*>(&peer.bytes), &peer.length,
+                  SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd.ok()) {
       // The connection stays in the queue, which would wake this thread again and again.
-      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) accept_again_ = Now() + kNoDescriptorsPause;
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+        accept_again_ = Now() + kNoDescriptorsPause;
       return;
     }
     if (connections_.size() >= options_.most_connections) {
@@ -200,8 +210,10 @@ void HttpServer::Accept() {
 
 void HttpServer::CloseOverdue() {
   const MonoTime now = Now();
-  const auto overdue = std::stable_partition(connections_.begin(), connections_.end(), [&](const Connection& c) { return c.until > now; });
-  counts_.timed_out += static_cast<uint64_t>(std::count_if(overdue, connections_.end(), [](const Connection& c) { return !c.finished; }));
+  const auto overdue = std::stable_partition(connections_.begin(), connections_.end(),
+                                             [&](const Connection& c) { return c.until > now; });
+  counts_.timed_out += static_cast<uint64_t>(
+      std::count_if(overdue, connections_.end(), [](const Connection& c) { return !c.finished; }));
   connections_.erase(overdue, connections_.end());
 }
 
@@ -234,13 +246,15 @@ bool HttpServer::Receive(Connection& connection) {
 
 bool HttpServer::Send(Connection& connection) {
   if (const size_t left = connection.answer.size() - connection.sent; left > 0) {
-    const ssize_t n = send(connection.fd.get(), connection.answer.data() + connection.sent, left, MSG_NOSIGNAL);
+    const ssize_t n =
+        send(connection.fd.get(), connection.answer.data() + connection.sent, left, MSG_NOSIGNAL);
     if (n < 0) return errno == EAGAIN || errno == EINTR;
     connection.sent += static_cast<size_t>(n);
     if (connection.sent < connection.answer.size()) return true;
   }
   if (connection.file_left > 0) {
-    const ssize_t n = sendfile(connection.fd.get(), connection.file.get(), nullptr, std::min(connection.file_left, kMostAtOnce));
+    const ssize_t n = sendfile(connection.fd.get(), connection.file.get(), nullptr,
+                               std::min(connection.file_left, kMostAtOnce));
     if (n < 0) return errno == EAGAIN || errno == EINTR;
     if (n == 0) return false;
     connection.file_left -= static_cast<uint64_t>(n);
@@ -278,11 +292,12 @@ void HttpServer::Respond(const HttpRequest& request, Connection& connection) {
     file = {};
   }
   ++counts_.answered[response.status];
-  std::string text = absl::StrCat("HTTP/1.1 ", response.status, " ", Reason(response.status), "\r\nContent-Type: ", response.content_type,
-                                  "\r\nContent-Length: ", response.body.size() + static_cast<uint64_t>(file.st_size), "\r\nCache-Control: no-store\r\n",
-                                  "X-Content-Type-Options: nosniff\r\nConnection: close\r\n",
-                                  response.status == 401 ? "WWW-Authenticate: Bearer\r\n" : "",
-                                  response.status == 405 ? "Allow: GET, HEAD\r\n" : "");
+  std::string text = absl::StrCat(
+      "HTTP/1.1 ", response.status, " ", Reason(response.status), "\r\nContent-Type: ", response.content_type,
+      "\r\nContent-Length: ", response.body.size() + static_cast<uint64_t>(file.st_size),
+      "\r\nCache-Control: no-store\r\n", "X-Content-Type-Options: nosniff\r\nConnection: close\r\n",
+      response.status == 401 ? "WWW-Authenticate: Bearer\r\n" : "",
+      response.status == 405 ? "Allow: GET, HEAD\r\n" : "");
   for (const auto& [name, value] : response.headers) absl::StrAppend(&text, name, ": ", value, "\r\n");
   text += "\r\n";
   connection.answer = std::move(text);

@@ -1,9 +1,12 @@
-// A small HTTP/1.1 server for pages that are read every few seconds: one thread, GET and HEAD, one request per connection.
+// A small HTTP/1.1 server for pages that are read every few seconds: one thread, GET and HEAD, one request
+// per connection.
 //
-// It bounds what a caller can take: connections, bytes of a request, time of a connection. When all connections are taken the oldest goes,
-// so that idle ones cannot keep a scrape out. Every byte is somebody else's.
+// It bounds what a caller can take: connections, bytes of a request, time of a connection. When all
+// connections are taken the oldest goes, so that idle ones cannot keep a scrape out. Every byte is somebody
+// else's.
 //
-// A port of this machine that is not loopback is opened only with a token. With one, each request must carry it
+// A port of this machine that is not loopback is opened only with a token. With one, each request must carry
+// it
 // (`Authorization: Bearer`), loopback or not.
 #ifndef LOCKSTEP_COMMON_METRICS_HTTP_SERVER_H_
 #define LOCKSTEP_COMMON_METRICS_HTTP_SERVER_H_
@@ -20,9 +23,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/fd.h"
-#include "base/time.h"
 #include "base/http/http_request.h"
 #include "base/rpc/token.h"
+#include "base/time.h"
 
 namespace lockstep::metrics {
 
@@ -31,15 +34,15 @@ struct HttpResponse {
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;  // besides those that every answer has
-  // Where it is open, this regular file from its beginning follows the body. Its length is told before it is read: one that shrinks
-  // meanwhile ends the connection.
+  // Where it is open, this regular file from its beginning follows the body. Its length is told before it is
+  // read: one that shrinks meanwhile ends the connection.
   Fd file;
 };
 
 struct HttpServerOptions {
   std::string address;             // IP:PORT, [IPv6]:PORT or localhost:PORT; port 0 takes a free one
   std::string flag = "--metrics";  // that named it, for messages
-  rpc::Token token;     // empty: loopback only, and nobody is asked for one
+  rpc::Token token;                // empty: loopback only, and nobody is asked for one
   // Lets a request in that does not carry the token; null: none. On the server's thread.
   std::function<bool(const HttpRequest&)> admit;
   // Told of each request that is answered 401. On the server's thread.
@@ -81,10 +84,11 @@ class HttpServer {
     std::string received;
     std::string answer;
     size_t sent = 0;  // of it
-    Fd file;  // what follows it
+    Fd file;          // what follows it
     uint64_t file_left = 0;
     bool answered = false;
-    bool finished = false;  // all is sent; a little of what still comes is thrown away, so that the answer is not lost with it
+    bool finished = false;  // all is sent; a little of what still comes is thrown away, so that the answer is
+                            // not lost with it
     size_t thrown_away = 0;
   };
 

@@ -32,8 +32,10 @@ class HttpServerTest : public testing::Test {
       const std::string& path = request.path;
       HttpResponse response;
       if (path == "/counts") {
-        response.body = std::to_string(so_far.displaced) + " displaced, " + std::to_string(so_far.timed_out) + " timed out, " +
-                        std::to_string(so_far.answered.count(401) ? so_far.answered.at(401) : 0) + " without token";
+        response.body = std::to_string(so_far.displaced) + " displaced, " + std::to_string(so_far.timed_out) +
+                        " timed out, " +
+                        std::to_string(so_far.answered.count(401) ? so_far.answered.at(401) : 0) +
+                        " without token";
       } else if (path == "/file") {
         response.file = Fd(open(file_.c_str(), O_RDONLY | O_CLOEXEC));
         response.body = "first\n";
@@ -49,7 +51,9 @@ class HttpServerTest : public testing::Test {
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
-  std::string Ask(const std::string& path, const std::string& headers = "") { return Get(server_->address(), path, headers); }
+  std::string Ask(const std::string& path, const std::string& headers = "") {
+    return Get(server_->address(), path, headers);
+  }
 
   const std::string file_ = testing::TempDir() + "http_server_test.file";
   const std::string large_ = std::string(8u << 20, 'x');
@@ -61,7 +65,8 @@ TEST_F(HttpServerTest, AnswersAndCloses) {
   Start();
   EXPECT_THAT(server_->address(), MatchesRegex("127\\.0\\.0\\.1:[1-9][0-9]+"));
   EXPECT_EQ(Ask("/a?b"),
-            "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 10\r\nCache-Control: no-store\r\n"
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: "
+            "10\r\nCache-Control: no-store\r\n"
             "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\nthis is /a");
 }
 
@@ -95,7 +100,9 @@ TEST_F(HttpServerTest, AFileFollowsTheBody) {
 
 TEST_F(HttpServerTest, WhoIsAdmittedNeedsNoToken) {
   options_.token = *rpc::Token::FromText(kToken);
-  options_.admit = [](const HttpRequest& request) { return request.path == "/open" && request.cookie == "a=b" && !request.host.empty(); };
+  options_.admit = [](const HttpRequest& request) {
+    return request.path == "/open" && request.cookie == "a=b" && !request.host.empty();
+  };
   Start();
   EXPECT_THAT(Ask("/open", "Cookie: a=b\r\n"), StartsWith("HTTP/1.1 200 "));
   EXPECT_THAT(Ask("/open"), StartsWith("HTTP/1.1 401 "));
@@ -107,12 +114,15 @@ TEST_F(HttpServerTest, WithATokenEveryRequestNeedsIt) {
   Start();
   EXPECT_THAT(Ask("/a"), StartsWith("HTTP/1.1 401 Unauthorized\r\n"));
   EXPECT_THAT(Ask("/a"), HasSubstr("\r\nWWW-Authenticate: Bearer\r\n"));
-  for (const std::string& wrong : {std::string("Bearer "), std::string("Bearer ") + kToken + "x", std::string("Bearer 0123456789abcdef"),
-                                   std::string("Basic ") + kToken, std::string(kToken)}) {
+  for (const std::string& wrong :
+       {std::string("Bearer "), std::string("Bearer ") + kToken + "x", std::string("Bearer 0123456789abcdef"),
+        std::string("Basic ") + kToken, std::string(kToken)}) {
     EXPECT_THAT(Ask("/none", "Authorization: " + wrong + "\r\n"), StartsWith("HTTP/1.1 401 ")) << wrong;
   }
-  EXPECT_THAT(Ask("/a", std::string("authorization: bearer ") + kToken + "\r\n"), StartsWith("HTTP/1.1 200 OK\r\n"));
-  EXPECT_THAT(Ask("/counts", std::string("Authorization: Bearer ") + kToken + "\r\n"), HasSubstr("7 without token"));
+  EXPECT_THAT(Ask("/a", std::string("authorization: bearer ") + kToken + "\r\n"),
+              StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(Ask("/counts", std::string("Authorization: Bearer ") + kToken + "\r\n"),
+              HasSubstr("7 without token"));
 }
 
 TEST_F(HttpServerTest, RefusalsAreTold) {
@@ -168,7 +178,8 @@ TEST_F(HttpServerTest, ACallerThatTakesTooLongIsDropped) {
   while (trickle.Send("x") && std::chrono::steady_clock::now() - start < std::chrono::seconds(5)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2)) << "byte by byte is no way to stay";
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2))
+      << "byte by byte is no way to stay";
   EXPECT_LT(deaf.Receive().size(), kHuge);
   EXPECT_THAT(Ask("/counts"), HasSubstr("2 timed out"));
 }
@@ -183,7 +194,8 @@ TEST_F(HttpServerTest, AddressesThatWillNotDoAreRefusedWithTheRemedy) {
   }
   for (const char* address : {"unix:/tmp/x", "9464", "head:9464", "127.0.0.1:70000"}) {
     options_.address = address;
-    EXPECT_EQ(HttpServer::Start(options_, nullptr).status().code(), absl::StatusCode::kInvalidArgument) << address;
+    EXPECT_EQ(HttpServer::Start(options_, nullptr).status().code(), absl::StatusCode::kInvalidArgument)
+        << address;
   }
   options_.address = "localhost:0";
   Start();

@@ -8,7 +8,9 @@ namespace {
 
 // Bytes of the well-formed UTF-8 sequence at `at`, 0 when it is none.
 size_t Utf8Length(std::string_view text, size_t at) {
-  const auto byte = [&](size_t i) { return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u; };
+  const auto byte = [&](size_t i) {
+    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u;
+  };
   const auto continues = [&](size_t i) { return (byte(i) & 0xC0u) == 0x80u; };
   const unsigned first = byte(0);
   if (first < 0x80) return 1;

@@ -1,5 +1,5 @@
-// A JSON writer for one deterministic document: members in the order they are written, two-space indentation, numbers that
-// read back as the same value. Invalid UTF-8 in texts becomes U+FFFD.
+// A JSON writer for one deterministic document: members in the order they are written, two-space indentation,
+// numbers that read back as the same value. Invalid UTF-8 in texts becomes U+FFFD.
 #ifndef LOCKSTEP_AGGREGATOR_REPORT_JSON_OUT_H_
 #define LOCKSTEP_AGGREGATOR_REPORT_JSON_OUT_H_
 

@@ -19,8 +19,10 @@ std::string Written(std::string_view text) {
 
 TEST(JsonOut, TextsReadBackAsTheyWere) {
   simdjson::dom::parser parser;
-  for (const std::string_view text : {std::string_view("plain"), std::string_view("quote \" back \\ slash / tab \t line \n"),
-                                      std::string_view("\x01\x1f\x7f"), std::string_view("R\xC3\xA9sum\xC3\xA9 \xF0\x9F\x98\x80"), std::string_view("nul \0 inside", 12)}) {
+  for (const std::string_view text :
+       {std::string_view("plain"), std::string_view("quote \" back \\ slash / tab \t line \n"),
+        std::string_view("\x01\x1f\x7f"), std::string_view("R\xC3\xA9sum\xC3\xA9 \xF0\x9F\x98\x80"),
+        std::string_view("nul \0 inside", 12)}) {
     const std::string json = Written(text);
     std::string_view back;
     ASSERT_EQ(parser.parse(json).get(back), simdjson::SUCCESS) << json;
@@ -43,7 +45,8 @@ TEST(JsonOut, BytesThatAreNoUtf8BecomeReplacementCharacters) {
 
 TEST(JsonOut, NumbersReadBackExactlyAndWhatIsNoNumberIsNull) {
   simdjson::dom::parser parser;
-  for (const double number : {0.1, 1e300, -1.0 / 3, 1'694'128'201'421'058'123.0, std::numeric_limits<double>::denorm_min()}) {
+  for (const double number :
+       {0.1, 1e300, -1.0 / 3, 1'694'128'201'421'058'123.0, std::numeric_limits<double>::denorm_min()}) {
     JsonOut out;
     out.Value(number);
     double back = 0;

@@ -55,8 +55,8 @@ std::string AuditLog::Head(const char* what, const AuditCaller& caller) {
 void AuditLog::Write(std::string_view head, const char* stage, const char* result, std::string_view text,
                      std::initializer_list<LogField> fields) {
   if (sink_ == nullptr) return;
-  std::string line =
-      absl::StrCat("{\"v\":", kVersion, ",\"time\":\"", TimeText(clock_.Realtime()), "\"", absl::string_view(head.data(), head.size()));
+  std::string line = absl::StrCat("{\"v\":", kVersion, ",\"time\":\"", TimeText(clock_.Realtime()), "\"",
+                                  absl::string_view(head.data(), head.size()));
   AppendField("stage", stage, line);
   if (result != nullptr) AppendField("result", result, line);
   if (!text.empty()) AppendField("text", text, line);
@@ -77,14 +77,16 @@ void AuditLog::Write(std::string_view head, const char* stage, const char* resul
   failing_ = true;
 }
 
-AuditLog::Call AuditLog::Begin(const char* what, const AuditCaller& caller, std::initializer_list<LogField> fields) {
+AuditLog::Call AuditLog::Begin(const char* what, const AuditCaller& caller,
+                               std::initializer_list<LogField> fields) {
   if (sink_ == nullptr) return Call(nullptr, "");
   std::string head = Head(what, caller);
   Write(head, "begin", nullptr, "", fields);
   return Call(this, std::move(head));
 }
 
-void AuditLog::Note(const char* what, const AuditCaller& caller, const char* result, std::initializer_list<LogField> fields) {
+void AuditLog::Note(const char* what, const AuditCaller& caller, const char* result,
+                    std::initializer_list<LogField> fields) {
   if (sink_ != nullptr) Write(Head(what, caller), "only", result, "", fields);
 }
 
@@ -101,7 +103,8 @@ bool AuditLog::MayRefuse() {
   return false;
 }
 
-void AuditLog::Refused(const char* what, const AuditCaller& caller, std::string_view reason, std::initializer_list<LogField> fields) {
+void AuditLog::Refused(const char* what, const AuditCaller& caller, std::string_view reason,
+                       std::initializer_list<LogField> fields) {
   if (sink_ != nullptr && MayRefuse()) Write(Head(what, caller), "only", "refused", reason, fields);
 }
 
@@ -110,7 +113,8 @@ AuditCounts AuditLog::counts() const {
   return counts_;
 }
 
-AuditLog::Call::Call(Call&& other) noexcept : log_(std::exchange(other.log_, nullptr)), head_(std::move(other.head_)) {}
+AuditLog::Call::Call(Call&& other) noexcept
+    : log_(std::exchange(other.log_, nullptr)), head_(std::move(other.head_)) {}
 
 AuditLog::Call::~Call() { End("unknown", ""); }
 
@@ -122,7 +126,8 @@ std::string SystemUserName(uid_t uid) {
   passwd entry = {};
   passwd* found = nullptr;
   std::vector<char> text(16u << 10);
-  return ::getpwuid_r(uid, &entry, text.data(), text.size(), &found) == 0 && found != nullptr ? found->pw_name : "";
+  return ::getpwuid_r(uid, &entry, text.data(), text.size(), &found) == 0 && found != nullptr ? found->pw_name
+                                                                                              : "";
 }
 
 }  // namespace lockstep

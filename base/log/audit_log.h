@@ -1,8 +1,8 @@
 // Who did what, when, and how it ended: one JSON object a line, docs/formats/audit.md.
 //
-// A call is written down before its effect and again, under the same id, when it is over; a refused one once. A line that cannot be written
-// stops nobody: it is counted, said once in the log, and the next line that is written says how many are missing. No secret is handed
-// to it.
+// A call is written down before its effect and again, under the same id, when it is over; a refused one once.
+// A line that cannot be written stops nobody: it is counted, said once in the log, and the next line that is
+// written says how many are missing. No secret is handed to it.
 #ifndef LOCKSTEP_COMMON_LOG_AUDIT_LOG_H_
 #define LOCKSTEP_COMMON_LOG_AUDIT_LOG_H_
 
@@ -25,8 +25,9 @@ namespace lockstep {
 
 // Who called, as far as that is known.
 struct AuditCaller {
-  // How it is known: "token", "munge", "kernel" (the socket's other end), "folder" (a socket that only its user can reach),
-  // "session" (a browser's), "program" (the one that writes the log); "" where nothing is known.
+  // How it is known: "token", "munge", "kernel" (the socket's other end), "folder" (a socket that only its
+  // user can reach), "session" (a browser's), "program" (the one that writes the log); "" where nothing is
+  // known.
   std::string by;
   std::optional<uid_t> uid;
   std::string peer;  // "10.0.0.7:41234"; empty: not known
@@ -56,7 +57,8 @@ class AuditLog {
   // Null `sink`: nothing is kept. `clock` outlives it.
   AuditLog(Options options, std::unique_ptr<LineSink> sink, const Clock& clock);
 
-  // A call that has begun. Destroyed without End it ends as "unknown", so that no call stays open. One thread.
+  // A call that has begun. Destroyed without End it ends as "unknown", so that no call stays open. One
+  // thread.
   class Call {
    public:
     Call(Call&& other) noexcept;
@@ -73,15 +75,18 @@ class AuditLog {
   };
   Call Begin(const char* what, const AuditCaller& caller, std::initializer_list<LogField> fields);
   // Of something that takes no time.
-  void Note(const char* what, const AuditCaller& caller, const char* result, std::initializer_list<LogField> fields);
-  void Refused(const char* what, const AuditCaller& caller, std::string_view reason, std::initializer_list<LogField> fields = {});
+  void Note(const char* what, const AuditCaller& caller, const char* result,
+            std::initializer_list<LogField> fields);
+  void Refused(const char* what, const AuditCaller& caller, std::string_view reason,
+               std::initializer_list<LogField> fields = {});
 
   AuditCounts counts() const;
 
  private:
   std::string Head(const char* what, const AuditCaller& caller);
   // `head` without the time.
-  void Write(std::string_view head, const char* stage, const char* result, std::string_view text, std::initializer_list<LogField> fields);
+  void Write(std::string_view head, const char* stage, const char* result, std::string_view text,
+             std::initializer_list<LogField> fields);
   bool MayRefuse();
 
   const Options options_;

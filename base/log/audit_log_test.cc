@@ -44,7 +44,8 @@ class AuditLogTest : public testing::Test {
     return {.program = "lockstep-aggregator 0.1.0",
             .session = 0xAB,
             .user_name = [](uid_t uid) { return std::string(uid == 1000 ? "alice" : ""); },
-            .log = [this](LogLevel, const char* event, std::initializer_list<LogField>) { events_.emplace_back(event); }};
+            .log = [this](LogLevel, const char* event,
+                          std::initializer_list<LogField>) { events_.emplace_back(event); }};
   }
   Lines lines_;
   std::vector<std::string> events_;
@@ -56,11 +57,13 @@ const AuditCaller kAlice = {"munge", 1000, "10.0.0.7:41234"};
 
 TEST_F(AuditLogTest, LinesAreThoseOfTheFormatsPage) {
   {
-    AuditLog::Call call = log_.Begin("trace", kAlice, {{"job", "4711"}, {"ranks", "0-3"}, {"duration_ns", 2'000'000'000}});
+    AuditLog::Call call =
+        log_.Begin("trace", kAlice, {{"job", "4711"}, {"ranks", "0-3"}, {"duration_ns", 2'000'000'000}});
     clock_.now += Nanos::Millis(2500);
     call.End("partial", "rank 3 is gone: \"it\nended\"", {{"capture", "20260301-120000-0000aa"}});
   }
-  log_.Note("retire", {"program", std::nullopt, ""}, "ok", {{"capture", "20260101-000000-000001"}, {"reason", "age"}, {"bytes", 42}});
+  log_.Note("retire", {"program", std::nullopt, ""}, "ok",
+            {{"capture", "20260101-000000-000001"}, {"reason", "age"}, {"bytes", 42}});
   log_.Refused("fetch", {"", std::nullopt, "10.0.0.8:5"}, "no token came");
   const std::string got = absl::StrJoin(lines_.kept, "\n") + "\n";
   const std::string path = LOCKSTEP_SOURCE_DIR "/tests/golden/audit/audit_v1.jsonl";
@@ -87,7 +90,8 @@ TEST_F(AuditLogTest, WhatCannotBeWrittenIsCountedSaidOnceAndNamedByTheNextLine) 
   log_.Note("session", kAlice, "ok", {});
   log_.Note("session", kAlice, "ok", {});
   EXPECT_THAT(events_, ElementsAre("audit_failed", "audit_works_again"));
-  EXPECT_THAT(lines_.kept, ElementsAre(HasSubstr("\"missing_before\":3}"), testing::Not(HasSubstr("missing_before"))));
+  EXPECT_THAT(lines_.kept,
+              ElementsAre(HasSubstr("\"missing_before\":3}"), testing::Not(HasSubstr("missing_before"))));
   EXPECT_EQ(log_.counts().failed, 3u);
   EXPECT_EQ(log_.counts().written, 2u);
 }

@@ -22,8 +22,10 @@ absl::Status LineFile::Reopen() {
   Fd fd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
   if (!fd.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path_, " to append to it"));
   struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot examine ", path_));
-  if (!S_ISREG(info.st_mode)) return absl::FailedPreconditionError(absl::StrCat(path_, " is no regular file: name another"));
+  if (::fstat(fd.get(), &info) != 0)
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot examine ", path_));
+  if (!S_ISREG(info.st_mode))
+    return absl::FailedPreconditionError(absl::StrCat(path_, " is no regular file: name another"));
   if ((info.st_mode & 077) != 0) {
     return absl::PermissionDeniedError(absl::StrCat(path_, " is open to other users: chmod 600 ", path_));
   }
@@ -33,7 +35,8 @@ absl::Status LineFile::Reopen() {
 }
 
 bool LineFile::Moved() const {
-  struct stat here {}, named {};
+  struct stat here {
+  }, named{};
   if (!fd_.ok() || ::fstat(fd_.get(), &here) != 0) return true;
   return ::lstat(path_.c_str(), &named) != 0 || here.st_dev != named.st_dev || here.st_ino != named.st_ino;
 }
@@ -42,7 +45,8 @@ absl::Status LineFile::Append(std::string_view line) {
   if (Moved()) {
     if (absl::Status s = Reopen(); !s.ok()) return s;
   }
-  const std::string bytes = absl::StrCat(torn_ ? "\n" : "", absl::string_view(line.data(), line.size()), "\n");
+  const std::string bytes =
+      absl::StrCat(torn_ ? "\n" : "", absl::string_view(line.data(), line.size()), "\n");
   ssize_t n = 0;
   do {
     n = ::write(fd_.get(), bytes.data(), bytes.size());

@@ -16,15 +16,18 @@ namespace lockstep {
 class LineSink {
  public:
   virtual ~LineSink() = default;
-  // `line` without its end. An error says where it could not be written; then nothing of it counts as written.
+  // `line` without its end. An error says where it could not be written; then nothing of it counts as
+  // written.
   virtual absl::Status Append(std::string_view line) = 0;
 };
 
-// Mode 0600 where it is made; opened to append only, so that several programs may share it, one write for each line. Before each line
-// it looks whether its path still leads to the file: one that was renamed or removed (logrotate) is followed by a new one, without a signal.
+// Mode 0600 where it is made; opened to append only, so that several programs may share it, one write for
+// each line. Before each line it looks whether its path still leads to the file: one that was renamed or
+// removed (logrotate) is followed by a new one, without a signal.
 class LineFile final : public LineSink {
  public:
-  // kPermissionDenied and others name the file and what to do. A link, or a file that others may read, is refused.
+  // kPermissionDenied and others name the file and what to do. A link, or a file that others may read, is
+  // refused.
   static absl::StatusOr<std::unique_ptr<LineFile>> Open(std::string path);
   absl::Status Append(std::string_view line) override;
 

@@ -71,7 +71,7 @@ TEST_F(LineFileTest, ALineThatDidNotFitIsNotGluedToTheNext) {
   auto file = LineFile::Open(path_);
   ASSERT_TRUE(file.ok()) << file.status();
   std::signal(SIGXFSZ, SIG_IGN);
-  rlimit before {};
+  rlimit before{};
   ::getrlimit(RLIMIT_FSIZE, &before);
   rlimit small = before;
   small.rlim_cur = 4;

@@ -11,8 +11,8 @@ namespace {
 constexpr const char* kLevelNames[] = {"debug", "info", "warning", "error"};
 constexpr size_t kLongestValue = 500;
 
-std::string TextLine(const std::string& time, const char* level, const char* event, std::initializer_list<LogField> fields,
-                     uint64_t suppressed) {
+std::string TextLine(const std::string& time, const char* level, const char* event,
+                     std::initializer_list<LogField> fields, uint64_t suppressed) {
   std::string line = absl::StrCat(time, " ", level, " ", event);
   for (const LogField& field : fields) {
     absl::StrAppend(&line, " ", field.key, "=");
@@ -27,9 +27,10 @@ std::string TextLine(const std::string& time, const char* level, const char* eve
   return line;
 }
 
-std::string JsonLine(const std::string& time, const char* level, const char* event, std::initializer_list<LogField> fields,
-                     uint64_t suppressed) {
-  std::string line = absl::StrCat("{\"time\":\"", time, "\",\"level\":\"", level, "\",\"event\":\"", event, "\"");
+std::string JsonLine(const std::string& time, const char* level, const char* event,
+                     std::initializer_list<LogField> fields, uint64_t suppressed) {
+  std::string line =
+      absl::StrCat("{\"time\":\"", time, "\",\"level\":\"", level, "\",\"event\":\"", event, "\"");
   for (const LogField& field : fields) {
     absl::StrAppend(&line, ",\"", field.key, "\":");
     if (field.is_number) {

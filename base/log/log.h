@@ -1,5 +1,6 @@
-// The log of lockstepd and lockstep-aggregator: one line per event, to a descriptor: `time level event key=value …`, or a JSON object with
-// the members time, level, event and those of the event, numbers as numbers.
+// The log of lockstepd and lockstep-aggregator: one line per event, to a descriptor: `time level event
+// key=value …`, or a JSON object with the members time, level, event and those of the event, numbers as
+// numbers.
 //
 // Bounded: above kLinesPerSecond lines are dropped and the next line that gets through says how many, so that
 // a client that misbehaves in a loop cannot fill a disk. Any thread.
@@ -75,7 +76,8 @@ class Log {
 };
 
 // For code that runs with and without a log: one event. Implemented by: a Log's Write, and tests. Any thread.
-using LogSink = std::function<void(LogLevel level, const char* event, std::initializer_list<LogField> fields)>;
+using LogSink =
+    std::function<void(LogLevel level, const char* event, std::initializer_list<LogField> fields)>;
 inline void LogNothing(LogLevel, const char*, std::initializer_list<LogField>) {}
 
 }  // namespace lockstep

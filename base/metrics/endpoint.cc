@@ -24,19 +24,24 @@ HttpResponse Line(int status, absl::string_view text) {
 
 absl::Status MayOpen(const std::string& address, const std::string& flag, rpc::HasToken token) {
   if (token == rpc::HasToken::kNo) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        flag, " ", address, ": a TCP port is open to every user of its machine, so none is opened without a token; give --token-file"));
+    return absl::FailedPreconditionError(absl::StrCat(flag, " ", address,
+                                                      ": a TCP port is open to every user of its machine, so "
+                                                      "none is opened without a token; give --token-file"));
   }
   return HttpServer::CheckAddress(address, flag);
 }
 
-absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Start(HttpServerOptions options, std::string prefix, EndpointSource source) {
-  LOCKSTEP_RETURN_IF_ERROR(MayOpen(options.address, options.flag, options.token.empty() ? rpc::HasToken::kNo : rpc::HasToken::kYes));
+absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Start(HttpServerOptions options, std::string prefix,
+                                                          EndpointSource source) {
+  LOCKSTEP_RETURN_IF_ERROR(MayOpen(options.address, options.flag,
+                                   options.token.empty() ? rpc::HasToken::kNo : rpc::HasToken::kYes));
   std::unique_ptr<Endpoint> endpoint(new Endpoint(std::move(prefix), std::move(source)));
   LOCKSTEP_ASSIGN_OR_RETURN(
-      endpoint->server_, HttpServer::Start(std::move(options), [raw = endpoint.get()](const HttpRequest& request, const HttpCounts& so_far) {
-        return raw->Answer(request, so_far);
-      }));
+      endpoint->server_,
+      HttpServer::Start(std::move(options),
+                        [raw = endpoint.get()](const HttpRequest& request, const HttpCounts& so_far) {
+                          return raw->Answer(request, so_far);
+                        }));
   return endpoint;
 }
 
@@ -53,7 +58,8 @@ HttpResponse Endpoint::Answer(const HttpRequest& request, const HttpCounts& so_f
 
 void Endpoint::AddHttpCounts(const HttpCounts& counts, Page& page) const {
   const std::string requests = prefix_ + "_http_requests_total";
-  const auto answered = page.Counter(requests, "Requests answered at the metrics port before this one, by HTTP status.");
+  const auto answered =
+      page.Counter(requests, "Requests answered at the metrics port before this one, by HTTP status.");
   for (const int status : kStatuses) {
     const auto it = counts.answered.find(status);
     answered.Count(it == counts.answered.end() ? 0 : it->second, {{"code", std::to_string(status)}});
@@ -66,7 +72,8 @@ void Endpoint::AddHttpCounts(const HttpCounts& counts, Page& page) const {
 
 HttpResponse Endpoint::AnswerMetrics(const HttpCounts& so_far) const {
   Page page;
-  if (const absl::Status filled = source_.fill(page); !filled.ok()) return Line(kUnavailable, filled.message());
+  if (const absl::Status filled = source_.fill(page); !filled.ok())
+    return Line(kUnavailable, filled.message());
   AddHttpCounts(so_far, page);
   AddProcessStats("/proc", page);
   HttpResponse response;

@@ -1,5 +1,5 @@
-// What a program shows to those who operate it, at one port: /metrics for Prometheus, /healthz for whoever restarts what is dead, and what
-// the program adds.
+// What a program shows to those who operate it, at one port: /metrics for Prometheus, /healthz for whoever
+// restarts what is dead, and what the program adds.
 #ifndef LOCKSTEP_COMMON_METRICS_ENDPOINT_H_
 #define LOCKSTEP_COMMON_METRICS_ENDPOINT_H_
 
@@ -26,21 +26,24 @@ struct EndpointSource {
   std::function<HttpResponse(const HttpRequest& request)> others;
 };
 
-// Whether an endpoint may be opened at that address: what Start holds to, and settings are checked by. `flag` named it.
+// Whether an endpoint may be opened at that address: what Start holds to, and settings are checked by. `flag`
+// named it.
 absl::Status MayOpen(const std::string& address, const std::string& flag, rpc::HasToken token);
 
 class Endpoint {
  public:
-  // `prefix`: of the program's own families, as in "lockstep_daemon". kFailedPrecondition without a token: a TCP port, on loopback too, is
-  // open to every user of the machine.
-  static absl::StatusOr<std::unique_ptr<Endpoint>> Start(HttpServerOptions options, std::string prefix, EndpointSource source);
+  // `prefix`: of the program's own families, as in "lockstep_daemon". kFailedPrecondition without a token: a
+  // TCP port, on loopback too, is open to every user of the machine.
+  static absl::StatusOr<std::unique_ptr<Endpoint>> Start(HttpServerOptions options, std::string prefix,
+                                                         EndpointSource source);
   // Waits for the call of the source that runs.
   ~Endpoint() = default;
 
   const std::string& address() const { return server_->address(); }
 
  private:
-  Endpoint(std::string prefix, EndpointSource source) : prefix_(std::move(prefix)), source_(std::move(source)) {}
+  Endpoint(std::string prefix, EndpointSource source)
+      : prefix_(std::move(prefix)), source_(std::move(source)) {}
   HttpResponse Answer(const HttpRequest& request, const HttpCounts& so_far) const;
   HttpResponse AnswerMetrics(const HttpCounts& so_far) const;
   void AddHttpCounts(const HttpCounts& counts, Page& page) const;

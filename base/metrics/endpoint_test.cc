@@ -29,13 +29,16 @@ class EndpointTest : public testing::Test {
     };
     HttpServerOptions options;
     options.address = "127.0.0.1:0";
-    EXPECT_THAT(std::string(Endpoint::Start(options, "lockstep_test", source).status().message()), HasSubstr("--token-file"));
+    EXPECT_THAT(std::string(Endpoint::Start(options, "lockstep_test", source).status().message()),
+                HasSubstr("--token-file"));
     options.token = *rpc::Token::FromText(kToken);
     auto endpoint = Endpoint::Start(options, "lockstep_test", source);
     ASSERT_TRUE(endpoint.ok()) << endpoint.status();
     endpoint_ = *std::move(endpoint);
   }
-  std::string Ask(const std::string& path) { return Get(endpoint_->address(), path, std::string("Authorization: Bearer ") + kToken + "\r\n"); }
+  std::string Ask(const std::string& path) {
+    return Get(endpoint_->address(), path, std::string("Authorization: Bearer ") + kToken + "\r\n");
+  }
 
   absl::Status trouble_;  // set while nobody asks
   std::unique_ptr<Endpoint> endpoint_;
@@ -48,12 +51,14 @@ TEST_F(EndpointTest, MetricsAreTheProgramsItsPortsAndTheProcesss) {
   EXPECT_THAT(answer, HasSubstr("\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"));
   EXPECT_THAT(answer, HasSubstr("\nlockstep_test_answer 42\n"));
   EXPECT_THAT(answer, HasSubstr("\nlockstep_test_http_requests_total{code=\"404\"} 1\n"));
-  EXPECT_THAT(answer, HasSubstr("\nlockstep_test_http_requests_total{code=\"200\"} 0\n")) << "this one is not answered yet";
+  EXPECT_THAT(answer, HasSubstr("\nlockstep_test_http_requests_total{code=\"200\"} 0\n"))
+      << "this one is not answered yet";
   EXPECT_THAT(answer, HasSubstr("\nprocess_resident_memory_bytes "));
 }
 
 TEST_F(EndpointTest, WithoutTheTokenNothingIsTold) {
-  for (const char* path : {"/metrics", "/healthz", "/nothing"}) EXPECT_THAT(Get(endpoint_->address(), path), StartsWith("HTTP/1.1 401 "));
+  for (const char* path : {"/metrics", "/healthz", "/nothing"})
+    EXPECT_THAT(Get(endpoint_->address(), path), StartsWith("HTTP/1.1 401 "));
 }
 
 TEST_F(EndpointTest, HealthIsOneLine) { EXPECT_EQ(BodyOf(Ask("/healthz")), "ok\n"); }

@@ -14,10 +14,11 @@ namespace lockstep::metrics {
 // Copyable. One thread at a time: whoever owns it guards it.
 class DurationHistogram {
  public:
-  // Captures and their analysis take from tenths of a second to the ten minutes that a capture may last at most.
-  static constexpr std::array<Nanos, 10> kBounds = {Nanos::Millis(100), Nanos::Millis(300), Nanos::Seconds(1),  Nanos::Seconds(3),
-                                                    Nanos::Seconds(5),  Nanos::Seconds(10), Nanos::Seconds(30), Nanos::Seconds(60),
-                                                    Nanos::Seconds(180), Nanos::Seconds(600)};
+  // Captures and their analysis take from tenths of a second to the ten minutes that a capture may last at
+  // most.
+  static constexpr std::array<Nanos, 10> kBounds = {
+      Nanos::Millis(100), Nanos::Millis(300), Nanos::Seconds(1),  Nanos::Seconds(3),   Nanos::Seconds(5),
+      Nanos::Seconds(10), Nanos::Seconds(30), Nanos::Seconds(60), Nanos::Seconds(180), Nanos::Seconds(600)};
 
   void Observe(Nanos took) {
     const auto bucket = std::lower_bound(kBounds.begin(), kBounds.end(), took) - kBounds.begin();

@@ -10,7 +10,8 @@
 namespace lockstep::metrics {
 namespace {
 
-// The length of the UTF-8 sequence that `text` begins with, 0 where that is none: a page with one such byte is refused as a whole.
+// The length of the UTF-8 sequence that `text` begins with, 0 where that is none: a page with one such byte
+// is refused as a whole.
 size_t SequenceLength(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const size_t length = byte(0) < 0x80                      ? 1
@@ -56,7 +57,8 @@ void AppendEscaped(std::string_view text, Where where, std::string& out) {
 std::string SecondsText(Nanos value) {
   constexpr uint64_t kPerSecond = 1'000'000'000;
   const bool negative = value < Nanos();
-  const uint64_t ns = negative ? uint64_t{0} - static_cast<uint64_t>(value.ns()) : static_cast<uint64_t>(value.ns());
+  const uint64_t ns =
+      negative ? uint64_t{0} - static_cast<uint64_t>(value.ns()) : static_cast<uint64_t>(value.ns());
   std::string fraction = absl::StrCat(kPerSecond + ns % kPerSecond).substr(1);
   fraction.erase(fraction.find_last_not_of('0') + 1);
   return absl::StrCat(negative ? "-" : "", ns / kPerSecond, fraction.empty() ? "" : ".", fraction);
@@ -94,19 +96,28 @@ const Page::Family& Page::Family::Write(std::string_view value, Labels labels) c
   return *this;
 }
 
-const Page::Family& Page::Family::Count(uint64_t value, Labels labels) const { return Write(absl::StrCat(value), labels); }
-const Page::Family& Page::Family::Seconds(Nanos value, Labels labels) const { return Write(SecondsText(value), labels); }
-const Page::Family& Page::Family::Number(double value, Labels labels) const { return Write(NumberText(value), labels); }
+const Page::Family& Page::Family::Count(uint64_t value, Labels labels) const {
+  return Write(absl::StrCat(value), labels);
+}
+const Page::Family& Page::Family::Seconds(Nanos value, Labels labels) const {
+  return Write(SecondsText(value), labels);
+}
+const Page::Family& Page::Family::Number(double value, Labels labels) const {
+  return Write(NumberText(value), labels);
+}
 
 void Page::Histogram(std::string_view name, std::string_view help, const DurationHistogram& histogram) {
   Begin(name, "histogram", help);
   uint64_t below = 0;
   for (size_t i = 0; i < DurationHistogram::kBounds.size(); ++i) {
     below += histogram.in_bucket(i);
-    Append({name, "_bucket{le=\"", SecondsText(DurationHistogram::kBounds[i]), "\"} ", std::to_string(below), "\n"}, text_);
+    Append({name, "_bucket{le=\"", SecondsText(DurationHistogram::kBounds[i]), "\"} ", std::to_string(below),
+            "\n"},
+           text_);
   }
   const std::string count = std::to_string(histogram.count());
-  Append({name, "_bucket{le=\"+Inf\"} ", count, "\n", name, "_sum ", SecondsText(histogram.sum()), "\n", name, "_count ", count, "\n"},
+  Append({name, "_bucket{le=\"+Inf\"} ", count, "\n", name, "_sum ", SecondsText(histogram.sum()), "\n", name,
+          "_count ", count, "\n"},
          text_);
 }
 

@@ -1,9 +1,11 @@
 // The page that Prometheus reads, in its text exposition format 0.0.4 (docs/formats/metrics.md).
 //
-// There is no registry: who is asked for a page fills a new one from what its parts have counted. Families and samples stand in the text
-// in the order in which they were added, so the same numbers give the same bytes. A family without samples is listed all the same.
+// There is no registry: who is asked for a page fills a new one from what its parts have counted. Families
+// and samples stand in the text in the order in which they were added, so the same numbers give the same
+// bytes. A family without samples is listed all the same.
 //
-// One thread. Names and help are ours; label values may be anybody's: they are escaped, and what is no UTF-8 is replaced.
+// One thread. Names and help are ours; label values may be anybody's: they are escaped, and what is no UTF-8
+// is replaced.
 #ifndef LOCKSTEP_COMMON_METRICS_PAGE_H_
 #define LOCKSTEP_COMMON_METRICS_PAGE_H_
 
@@ -12,8 +14,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/time.h"
 #include "base/metrics/histogram.h"
+#include "base/time.h"
 
 namespace lockstep::metrics {
 

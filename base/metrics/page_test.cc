@@ -4,11 +4,11 @@
 #include <limits>
 #include <string>
 
-#include "wire/columns/schema.h"
-#include "wire/losses/loss_table.h"
 #include "base/metrics/process_stats.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "wire/columns/schema.h"
+#include "wire/losses/loss_table.h"
 
 namespace lockstep::metrics {
 namespace {
@@ -18,7 +18,9 @@ using ::testing::Not;
 
 TEST(Page, IsWhatTheFormatSays) {
   Page page;
-  page.Counter("lockstep_x_total", "Xs.").Count(7, {{"stage", "ring"}, {"kind", "kernel"}}).Count(8, {{"stage", "spool"}});
+  page.Counter("lockstep_x_total", "Xs.")
+      .Count(7, {{"stage", "ring"}, {"kind", "kernel"}})
+      .Count(8, {{"stage", "spool"}});
   page.Gauge("lockstep_age_seconds", "Age.").Seconds(Nanos::Millis(1500));
   page.Gauge("lockstep_nothing", "Listed without samples.");
   EXPECT_EQ(page.text(),
@@ -45,7 +47,8 @@ TEST(Page, LabelsThatAreNoUtf8DoNotSpoilThePage) {
   EXPECT_EQ(value("a\xFF"
                   "b\xC3-\x80z"),
             "a?b?-?z");
-  EXPECT_EQ(value("\xC0\xAF \xED\xA0\x80 \xF4\x90\x80\x80 \xE6\x9D"), "?? ??? ???? ??") << "too long, surrogate, too far, cut off";
+  EXPECT_EQ(value("\xC0\xAF \xED\xA0\x80 \xF4\x90\x80\x80 \xE6\x9D"), "?? ??? ???? ??")
+      << "too long, surrogate, too far, cut off";
 }
 
 TEST(Page, SecondsAreExact) {
@@ -63,7 +66,12 @@ TEST(Page, SecondsAreExact) {
 
 TEST(Page, NumbersKeepTheirDigits) {
   Page page;
-  page.Gauge("g", "").Number(0.1).Number(1.1503).Number(std::nan("")).Number(-INFINITY).Count(std::numeric_limits<uint64_t>::max());
+  page.Gauge("g", "")
+      .Number(0.1)
+      .Number(1.1503)
+      .Number(std::nan(""))
+      .Number(-INFINITY)
+      .Count(std::numeric_limits<uint64_t>::max());
   EXPECT_THAT(page.text(), HasSubstr("g 0.1\ng 1.1503\ng NaN\ng -Inf\ng 18446744073709551615\n"));
 }
 
@@ -72,10 +80,12 @@ TEST(Page, AHistogramAddsUp) {
   for (const int ms : {50, 100, 101, 2000, 700'000}) histogram.Observe(Nanos::Millis(ms));
   Page page;
   page.Histogram("h_seconds", "H.", histogram);
-  EXPECT_THAT(page.text(), HasSubstr("# TYPE h_seconds histogram\nh_seconds_bucket{le=\"0.1\"} 2\nh_seconds_bucket{le=\"0.3\"} 3\n"
-                                     "h_seconds_bucket{le=\"1\"} 3\nh_seconds_bucket{le=\"3\"} 4\n"));
-  EXPECT_THAT(page.text(),
-              HasSubstr("h_seconds_bucket{le=\"600\"} 4\nh_seconds_bucket{le=\"+Inf\"} 5\nh_seconds_sum 702.251\nh_seconds_count 5\n"));
+  EXPECT_THAT(
+      page.text(),
+      HasSubstr("# TYPE h_seconds histogram\nh_seconds_bucket{le=\"0.1\"} 2\nh_seconds_bucket{le=\"0.3\"} 3\n"
+                "h_seconds_bucket{le=\"1\"} 3\nh_seconds_bucket{le=\"3\"} 4\n"));
+  EXPECT_THAT(page.text(), HasSubstr("h_seconds_bucket{le=\"600\"} 4\nh_seconds_bucket{le=\"+Inf\"} "
+                                     "5\nh_seconds_sum 702.251\nh_seconds_count 5\n"));
 }
 
 TEST(LossTable, ShowsEveryStageAndKindAndNoStageThatSomebodyMadeUp) {
@@ -96,8 +106,8 @@ TEST(LossTable, ShowsEveryStageAndKindAndNoStageThatSomebodyMadeUp) {
 TEST(ProcessStats, AreThisProcess) {
   Page page;
   AddProcessStats("/proc", page);
-  for (const char* family :
-       {"cpu_seconds_total", "resident_memory_bytes", "virtual_memory_bytes", "start_time_seconds", "open_fds", "max_fds"}) {
+  for (const char* family : {"cpu_seconds_total", "resident_memory_bytes", "virtual_memory_bytes",
+                             "start_time_seconds", "open_fds", "max_fds"}) {
     EXPECT_THAT(page.text(), HasSubstr(std::string("\nprocess_") + family + " ")) << page.text();
   }
   Page none;

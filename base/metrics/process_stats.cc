@@ -34,7 +34,8 @@ std::optional<Stat> ReadStat(const std::string& proc) {
   uint64_t user = 0, system = 0, start = 0, pages = 0;
   Stat stat;
   if (!absl::SimpleAtoi(fields[kUserTime], &user) || !absl::SimpleAtoi(fields[kSystemTime], &system) ||
-      !absl::SimpleAtoi(fields[kStart], &start) || !absl::SimpleAtoi(fields[kVirtualBytes], &stat.virtual_bytes) ||
+      !absl::SimpleAtoi(fields[kStart], &start) ||
+      !absl::SimpleAtoi(fields[kVirtualBytes], &stat.virtual_bytes) ||
       !absl::SimpleAtoi(fields[kResidentPages], &pages)) {
     return std::nullopt;
   }
@@ -46,9 +47,11 @@ std::optional<Stat> ReadStat(const std::string& proc) {
 }
 
 std::optional<Nanos> ReadBootTime(const std::string& proc) {
-  for (const std::string& line : std::vector<std::string>(absl::StrSplit(FileText(proc + "/stat").value_or(""), '\n'))) {
+  for (const std::string& line :
+       std::vector<std::string>(absl::StrSplit(FileText(proc + "/stat").value_or(""), '\n'))) {
     int64_t seconds = 0;
-    if (line.rfind("btime ", 0) == 0 && absl::SimpleAtoi(line.substr(6), &seconds)) return Nanos::Seconds(seconds);
+    if (line.rfind("btime ", 0) == 0 && absl::SimpleAtoi(line.substr(6), &seconds))
+      return Nanos::Seconds(seconds);
   }
   return std::nullopt;
 }
@@ -67,13 +70,15 @@ std::optional<uint64_t> CountDescriptors(const std::string& proc) {
 
 void AddProcessStats(const std::string& proc, Page& page) {
   const std::optional<Stat> stat = ReadStat(proc);
-  const auto processor = page.Counter("process_cpu_seconds_total", "Processor time of the process, user and system.");
+  const auto processor =
+      page.Counter("process_cpu_seconds_total", "Processor time of the process, user and system.");
   if (stat) processor.Seconds(stat->processor);
   const auto resident = page.Gauge("process_resident_memory_bytes", "Memory of the process that is in RAM.");
   if (stat) resident.Count(stat->resident_bytes);
   const auto virtual_bytes = page.Gauge("process_virtual_memory_bytes", "Address space of the process.");
   if (stat) virtual_bytes.Count(stat->virtual_bytes);
-  const auto started = page.Gauge("process_start_time_seconds", "When the process started, in seconds since 1970.");
+  const auto started =
+      page.Gauge("process_start_time_seconds", "When the process started, in seconds since 1970.");
   const std::optional<Nanos> boot = ReadBootTime(proc);
   if (stat && boot) started.Seconds(*boot + stat->started);
   const auto open = page.Gauge("process_open_fds", "File descriptors that are open.");

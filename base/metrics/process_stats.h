@@ -8,7 +8,8 @@
 
 namespace lockstep::metrics {
 
-// `proc` is /proc, or a folder of a test. A file that cannot be read leaves its families without samples. Any thread.
+// `proc` is /proc, or a folder of a test. A file that cannot be read leaves its families without samples. Any
+// thread.
 void AddProcessStats(const std::string& proc, Page& page);
 
 }  // namespace lockstep::metrics

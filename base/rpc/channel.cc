@@ -43,8 +43,8 @@ grpc::ChannelArguments Arguments() {
 void PrepareProcess() {
   setenv("GRPC_ENABLE_FORK_SUPPORT", "0", 1);
   setenv("GRPC_VERBOSITY", "NONE", 0);
-  // Held until the process ends: the library's own shutdown joins a thread that may sit in a poll for 10 s, which a third of all short
-  // captures had to wait for.
+  // Held until the process ends: the library's own shutdown joins a thread that may sit in a poll for 10 s,
+  // which a third of all short captures had to wait for.
   grpc_init();
 }
 

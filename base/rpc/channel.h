@@ -14,15 +14,15 @@
 
 #include "absl/status/statusor.h"
 #include "base/fd.h"
-#include "base/time.h"
 #include "base/rpc/token.h"
+#include "base/time.h"
 
 namespace lockstep::rpc {
 
 inline constexpr int kMaxMessageBytes = 16 << 20;
 
-// Once in main(), before anything of gRPC and behind the last fork. gRPC stays ready until the process ends, has no fork handlers, and
-// logs only where GRPC_VERBOSITY asks it to.
+// Once in main(), before anything of gRPC and behind the last fork. gRPC stays ready until the process ends,
+// has no fork handlers, and logs only where GRPC_VERBOSITY asks it to.
 void PrepareProcess();
 
 // `address` is HOST:PORT, unix:/path or unix:relative. kInvalidArgument for anything else. Connects on first

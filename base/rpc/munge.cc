@@ -53,7 +53,9 @@ std::optional<std::string> ReadAll(int fd, SteadyTime until) {
   std::string text;
   char buffer[1024];
   while (text.size() < 4 * kLongest) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now())
+            .count();
     pollfd poll = {fd, POLLIN, 0};
     const int ready = left <= 0 ? 0 : ::poll(&poll, 1, static_cast<int>(left));
     if (ready < 0 && errno == EINTR) continue;
@@ -69,7 +71,8 @@ std::optional<std::string> ReadAll(int fd, SteadyTime until) {
 // A file to read `text` from: a pipe would raise SIGPIPE where the program ends without reading.
 absl::StatusOr<Fd> FileWith(const std::string& text) {
   Fd file(::memfd_create("lockstep-munge", MFD_CLOEXEC));
-  if (!file.ok() || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) || ::lseek(file.get(), 0, SEEK_SET) != 0) {
+  if (!file.ok() || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+      ::lseek(file.get(), 0, SEEK_SET) != 0) {
     return absl::ErrnoToStatus(errno, "cannot make a file in memory");
   }
   return file;
@@ -105,7 +108,8 @@ absl::StatusOr<Ended> Run(const std::vector<std::string>& words, const std::stri
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (!said) return absl::DeadlineExceededError(absl::StrCat(words[0], " did not end in time: does munged hang?"));
+  if (!said)
+    return absl::DeadlineExceededError(absl::StrCat(words[0], " did not end in time: does munged hang?"));
   return Ended{WIFEXITED(status) && WEXITSTATUS(status) == 0, *std::move(said)};
 }
 
@@ -116,7 +120,8 @@ std::vector<std::string> Words(const std::string& program, const std::string& so
 }
 
 bool LooksLikeACredential(const std::string& text) {
-  return !text.empty() && text.size() <= kLongest && std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7F; });
+  return !text.empty() && text.size() <= kLongest &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7F; });
 }
 
 }  // namespace
@@ -127,29 +132,35 @@ absl::StatusOr<std::string> MungePrograms::Make() const {
   absl::StatusOr<Ended> ended = Run(words, "", settings_.timeout);
   if (!ended.ok()) return absl::UnavailableError(ended.status().message());
   const std::string text(absl::StripAsciiWhitespace(ended->out));
-  if (!ended->well || !LooksLikeACredential(text)) return absl::UnavailableError(absl::StrCat("munge says: ", text));
+  if (!ended->well || !LooksLikeACredential(text))
+    return absl::UnavailableError(absl::StrCat("munge says: ", text));
   return text;
 }
 
 absl::StatusOr<uid_t> MungePrograms::Read(const std::string& credential) const {
-  if (!LooksLikeACredential(credential)) return absl::UnauthenticatedError("what came is no MUNGE credential");
+  if (!LooksLikeACredential(credential))
+    return absl::UnauthenticatedError("what came is no MUNGE credential");
   std::vector<std::string> words = Words(settings_.unmunge, settings_.socket);
   for (const char* word : {"--numeric", "--keys=STATUS,UID"}) words.emplace_back(word);
   LOCKSTEP_ASSIGN_OR_RETURN(const Ended ended, Run(words, credential, settings_.timeout));
   // "NAME:  value" lines, an empty one, and what the credential carries.
   const size_t head = ended.out.find("\n\n");
-  const std::string payload = head == std::string::npos ? "" : std::string(absl::StripAsciiWhitespace(ended.out.substr(head)));
+  const std::string payload =
+      head == std::string::npos ? "" : std::string(absl::StripAsciiWhitespace(ended.out.substr(head)));
   int found = 0;
   uid_t uid = 0;
   for (const absl::string_view line : absl::StrSplit(ended.out.substr(0, head), '\n')) {
-    const std::pair<absl::string_view, absl::string_view> field = absl::StrSplit(line, absl::MaxSplits(':', 1));
+    const std::pair<absl::string_view, absl::string_view> field =
+        absl::StrSplit(line, absl::MaxSplits(':', 1));
     if (field.first == "UID" && absl::SimpleAtoi(field.second, &uid)) ++found;
   }
   if (!ended.well || found != 1) {
-    const std::string said(absl::StripAsciiWhitespace(ended.out.substr(0, std::min<size_t>(ended.out.find('\n'), 200))));
+    const std::string said(
+        absl::StripAsciiWhitespace(ended.out.substr(0, std::min<size_t>(ended.out.find('\n'), 200))));
     return absl::UnauthenticatedError(absl::StrCat("MUNGE does not vouch for the caller: ", said));
   }
-  if (payload != kPurpose) return absl::UnauthenticatedError("the MUNGE credential was not made for Lockstep");
+  if (payload != kPurpose)
+    return absl::UnauthenticatedError("the MUNGE credential was not made for Lockstep");
   return uid;
 }
 

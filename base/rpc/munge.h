@@ -1,7 +1,8 @@
 // Who a caller is, by MUNGE: the service that a Slurm cluster's machines already trust each other by.
 //
-// A credential says which user made it; it is decoded once and for a minute only. We run the programs `munge` and `unmunge`, whose
-// command lines are the same everywhere, rather than load a library into programs that bring their own libc.
+// A credential says which user made it; it is decoded once and for a minute only. We run the programs `munge`
+// and `unmunge`, whose command lines are the same everywhere, rather than load a library into programs that
+// bring their own libc.
 #ifndef LOCKSTEP_COMMON_RPC_MUNGE_H_
 #define LOCKSTEP_COMMON_RPC_MUNGE_H_
 

@@ -51,13 +51,18 @@ TEST_F(MungeTest, MakesACredentialForLockstepThatDoesNotLast) {
 }
 
 TEST_F(MungeTest, SaysWhyThereIsNone) {
-  EXPECT_THAT(MungePrograms({.munge = Program("echo 'munge: Error: Socket communication error' >&2; exit 6")}).Make().status().message(),
+  EXPECT_THAT(MungePrograms({.munge = Program("echo 'munge: Error: Socket communication error' >&2; exit 6")})
+                  .Make()
+                  .status()
+                  .message(),
               HasSubstr("Socket communication error"));
   EXPECT_TRUE(absl::IsUnavailable(MungePrograms({.munge = folder_ + "/none"}).Make().status()));
 }
 
 TEST_F(MungeTest, TellsWhoMadeIt) {
-  const auto uid = Read("read c; [ \"$c\" = MUNGE:AwQ: ] && printf 'STATUS:          Success (0)\\nUID:  12001\\n\\nlockstep-control'");
+  const auto uid = Read(
+      "read c; [ \"$c\" = MUNGE:AwQ: ] && printf 'STATUS:          Success (0)\\nUID:  "
+      "12001\\n\\nlockstep-control'");
   ASSERT_TRUE(uid.ok()) << uid.status();
   EXPECT_EQ(*uid, 12001u);
 }
@@ -76,7 +81,8 @@ TEST_F(MungeTest, BelievesNothingElse) {
   }
   const std::string good = "printf 'UID: 12001\\n\\nlockstep-control'";
   EXPECT_TRUE(Read(good).ok());
-  for (const std::string& credential : {std::string(), std::string("MUNGE: :"), std::string(5000, 'a'), std::string("MUNGE\n")}) {
+  for (const std::string& credential :
+       {std::string(), std::string("MUNGE: :"), std::string(5000, 'a'), std::string("MUNGE\n")}) {
     EXPECT_TRUE(absl::IsUnauthenticated(Read(good, credential).status())) << credential.size();
   }
 }

@@ -61,8 +61,9 @@ void Configure(grpc::ServerBuilder& builder) {
 
 absl::Status MayListen(const Address& address, HasToken token) {
   if (address.is_unix() || token == HasToken::kYes) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("no TCP port without a token, ", address.target(),
-                                                    " included: every user of the machine could use it; give --token-file"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("no TCP port without a token, ", address.target(),
+                   " included: every user of the machine could use it; give --token-file"));
 }
 
 absl::Status Listen(grpc::ServerBuilder& builder, const Address& address, const Token& token, int* port) {

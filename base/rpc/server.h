@@ -15,7 +15,8 @@ namespace lockstep::rpc {
 // Message sizes, keepalive, no port sharing: before anything is added to `builder`.
 void Configure(grpc::ServerBuilder& builder);
 
-// Whether a server may be opened at that address: what Listen holds to, and settings are checked by. kFailedPrecondition with the remedy.
+// Whether a server may be opened at that address: what Listen holds to, and settings are checked by.
+// kFailedPrecondition with the remedy.
 enum class HasToken { kNo, kYes };
 absl::Status MayListen(const Address& address, HasToken token);
 

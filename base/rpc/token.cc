@@ -33,7 +33,8 @@ absl::Status CheckFile(const std::string& path, const struct stat& info) {
     return absl::PermissionDeniedError(absl::StrCat("token file ", path, " belongs to user ", info.st_uid,
                                                     ": it must belong to you or root"));
   }
-  // Root's file may be for a group: root alone decides who is in it. So a Kubernetes secret reaches who is not root.
+  // Root's file may be for a group: root alone decides who is in it. So a Kubernetes secret reaches who is
+  // not root.
   const mode_t others = info.st_uid == 0 && geteuid() != 0 ? 037 : 077;
   if ((info.st_mode & others) != 0) {
     return absl::PermissionDeniedError(

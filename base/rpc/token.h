@@ -25,8 +25,9 @@ class Token {
 
   // kInvalidArgument for texts that are no token (under 16 or over 256 characters, not all printable ASCII).
   static absl::StatusOr<Token> FromText(std::string_view text);
-  // The file must be a regular one, owned by this user or root, and closed to group and others; root's may be readable for a group where
-  // this user is not root. kPermissionDenied says what is wrong with it and how to repair it.
+  // The file must be a regular one, owned by this user or root, and closed to group and others; root's may be
+  // readable for a group where this user is not root. kPermissionDenied says what is wrong with it and how to
+  // repair it.
   static absl::StatusOr<Token> Load(const std::string& path);
   // Makes the file (mode 0600, 256 random bits) where there is none. Of several processes doing so at once,
   // all get the same token.

@@ -67,7 +67,8 @@ TEST_F(TokenFiles, ThatOthersCanReadAreRefusedWithTheRemedy) {
 }
 
 TEST_F(TokenFiles, OfRootMayBeReadableForAGroup) {
-  // A file of root, read by somebody else: no other user can make the one or become the other. CI runs as root.
+  // A file of root, read by somebody else: no other user can make the one or become the other. CI runs as
+  // root.
   if (geteuid() != 0) GTEST_SKIP() << "only root can make such a file";
   ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
   const auto as_other = [&](mode_t mode) {

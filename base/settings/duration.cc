@@ -9,7 +9,8 @@ absl::StatusOr<Nanos> ParseDuration(const std::string& text) {
   static constexpr struct {
     const char* unit;
     double ns;
-  } kUnits[] = {{"ms", 1e6}, {"us", 1e3}, {"ns", 1}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}, {"d", 86400e9}, {"", 1e9}};
+  } kUnits[] = {{"ms", 1e6}, {"us", 1e3},   {"ns", 1},      {"s", 1e9},
+                {"m", 60e9}, {"h", 3600e9}, {"d", 86400e9}, {"", 1e9}};
   const size_t digits = text.find_first_not_of("0123456789.");
   const std::string number = text.substr(0, digits);
   const std::string unit = digits == std::string::npos ? "" : text.substr(digits);
@@ -22,7 +23,8 @@ absl::StatusOr<Nanos> ParseDuration(const std::string& text) {
       if (ns <= 9e18) return Nanos(static_cast<int64_t>(ns));
     }
   }
-  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is no duration: write 10s, 500ms, 2m, 12h or 30d"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", text, "\" is no duration: write 10s, 500ms, 2m, 12h or 30d"));
 }
 
 std::string CheckDuration(std::string& text) {

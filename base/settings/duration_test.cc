@@ -13,7 +13,8 @@ TEST(Duration, IsANumberWithItsUnit) {
   EXPECT_EQ(*ParseDuration("12h"), Nanos::Seconds(12 * 3600));
   EXPECT_EQ(*ParseDuration("30d"), Nanos::Seconds(30 * 86400));
   EXPECT_EQ(*ParseDuration("0"), Nanos());
-  for (const char* bad : {"", "10", "s", "-1s", "10 s", "1w", "1e3s", "999999999d"}) EXPECT_FALSE(ParseDuration(bad).ok()) << bad;
+  for (const char* bad : {"", "10", "s", "-1s", "10 s", "1w", "1e3s", "999999999d"})
+    EXPECT_FALSE(ParseDuration(bad).ok()) << bad;
 }
 
 }  // namespace

@@ -26,20 +26,26 @@ void AddComment(const std::string& text, std::string& out) {
 
 std::string ExampleFile(const CLI::App& app, const Program& program) {
   std::string out;
-  AddComment(absl::StrCat(program.file_name, ": what `", program.name, " --config FILE` reads, one `key = value` to a line. A line that begins with # ",
-                          "is a comment; a value goes to the line's end. A key that takes several values stands on several lines."),
+  AddComment(absl::StrCat(program.file_name, ": what `", program.name,
+                          " --config FILE` reads, one `key = value` to a line. A line that begins with # ",
+                          "is a comment; a value goes to the line's end. A key that takes several values "
+                          "stands on several lines."),
              out);
-  AddComment(absl::StrCat("A flag wins over the environment, that over this file, that over the default. `lockstep config check` shows each value ",
+  AddComment(absl::StrCat("A flag wins over the environment, that over this file, that over the default. "
+                          "`lockstep config check` shows each value ",
                           "and where it is from."),
              out);
   for (const CLI::Option* option : app.get_options({})) {
     if (!option->get_configurable() || option->get_lnames().empty()) continue;
     const std::string& key = option->get_lnames()[0];
-    const std::string variable = absl::StrCat(program.prefix, absl::AsciiStrToUpper(absl::StrReplaceAll(key, {{"-", "_"}})));
+    const std::string variable =
+        absl::StrCat(program.prefix, absl::AsciiStrToUpper(absl::StrReplaceAll(key, {{"-", "_"}})));
     const std::string about = option->get_description();
     out += "\n";
-    AddComment(absl::StrCat(about, about.empty() || about.back() == '.' ? "" : ".", option->get_expected_max() > 1 ? " Several lines may give it." : "",
-                            " Environment: ", variable, option->get_envname().empty() ? "" : " or " + option->get_envname(), "."),
+    AddComment(absl::StrCat(about, about.empty() || about.back() == '.' ? "" : ".",
+                            option->get_expected_max() > 1 ? " Several lines may give it." : "",
+                            " Environment: ", variable,
+                            option->get_envname().empty() ? "" : " or " + option->get_envname(), "."),
                out);
     const bool varies = program.defaults_here.count(key) != 0 || option->get_default_str().empty();
     absl::StrAppend(&out, "#", key, " =", varies ? "" : " " + option->get_default_str(), "\n");

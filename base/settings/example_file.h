@@ -9,8 +9,8 @@
 
 namespace lockstep::settings {
 
-// Every key commented out, with its default where it has one that holds on every machine. deploy/config/ holds the output,
-// and a test compares.
+// Every key commented out, with its default where it has one that holds on every machine. deploy/config/
+// holds the output, and a test compares.
 std::string ExampleFile(const CLI::App& app, const Program& program);
 
 }  // namespace lockstep::settings

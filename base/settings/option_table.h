@@ -1,4 +1,5 @@
-// Every command and option as data, taken from the parser itself: what completions and manual pages are made from.
+// Every command and option as data, taken from the parser itself: what completions and manual pages are made
+// from.
 #ifndef LOCKSTEP_COMMON_SETTINGS_OPTION_TABLE_H_
 #define LOCKSTEP_COMMON_SETTINGS_OPTION_TABLE_H_
 

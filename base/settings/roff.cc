@@ -21,12 +21,15 @@ void AddRoffOption(const OptionHelp& option, std::string& out) {
   for (const std::string& name : option.names) names.push_back("\\fB" + Roff(name) + "\\fR");
   if (names.empty()) names.push_back("\\fI" + Roff(option.positional) + "\\fR");
   absl::StrAppend(&out, ".TP\n", absl::StrJoin(names, ", "));
-  if (!option.value.empty() && !option.names.empty()) absl::StrAppend(&out, " \\fI", Roff(option.value), "\\fR");
+  if (!option.value.empty() && !option.names.empty())
+    absl::StrAppend(&out, " \\fI", Roff(option.value), "\\fR");
   const bool ends = option.about.ends_with('.') || option.about.ends_with(']');
   absl::StrAppend(&out, "\n", Roff(option.about), ends ? "\n" : ".\n");
-  if (!option.choices.empty()) absl::StrAppend(&out, "One of: ", Roff(absl::StrJoin(option.choices, ", ")), ".\n");
+  if (!option.choices.empty())
+    absl::StrAppend(&out, "One of: ", Roff(absl::StrJoin(option.choices, ", ")), ".\n");
   if (!option.preset.empty()) absl::StrAppend(&out, "Without it: ", Roff(option.preset), ".\n");
-  if (!option.variable.empty()) absl::StrAppend(&out, "Also from the environment: ", Roff(option.variable), ".\n");
+  if (!option.variable.empty())
+    absl::StrAppend(&out, "Also from the environment: ", Roff(option.variable), ".\n");
 }
 
 void AddRoffText(const std::string& text, std::string& out) {

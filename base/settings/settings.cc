@@ -21,11 +21,14 @@ namespace {
 
 constexpr char kConfig[] = "config";
 
-std::string KeyOf(const CLI::Option& option) { return option.get_lnames().empty() ? "" : option.get_lnames()[0]; }
+std::string KeyOf(const CLI::Option& option) {
+  return option.get_lnames().empty() ? "" : option.get_lnames()[0];
+}
 
 bool TakesMany(const CLI::Option& option) { return option.get_expected_max() > 1; }
 
-// Long names that the command line gives. Our programs have no short ones, and CLI11 takes no word with -- for a value.
+// Long names that the command line gives. Our programs have no short ones, and CLI11 takes no word with --
+// for a value.
 std::set<std::string> GivenFlags(const std::vector<std::string>& words) {
   std::set<std::string> given;
   for (const std::string& word : words) {
@@ -48,12 +51,17 @@ std::string FlagValue(const std::vector<std::string>& words, const std::string& 
 
 Settings::Settings(CLI::App& app, Program program, const char* const* environment)
     : app_(app), program_(std::move(program)), environment_(environment) {
-  app.add_option("--config", file_, "File of `key = value` lines, a key for each of these options; flags and environment win over it")
+  app.add_option(
+         "--config", file_,
+         "File of `key = value` lines, a key for each of these options; flags and environment win over it")
       ->configurable(false);
-  app.add_flag("--print-config", print_, "Print each key's value and where it is from, and end")->configurable(false);
-  app.add_flag("--example-config", example_, "Print a configuration file that explains every key, and end")->configurable(false);
+  app.add_flag("--print-config", print_, "Print each key's value and where it is from, and end")
+      ->configurable(false);
+  app.add_flag("--example-config", example_, "Print a configuration file that explains every key, and end")
+      ->configurable(false);
   app.add_flag("--man-page", page_, "Print the manual page, and end")->configurable(false);
-  app.footer(absl::StrCat(app.get_footer(), app.get_footer().empty() ? "" : "\n\n", "Each option is also taken from the environment: --log-level from ",
+  app.footer(absl::StrCat(app.get_footer(), app.get_footer().empty() ? "" : "\n\n",
+                          "Each option is also taken from the environment: --log-level from ",
                           VariableOf("log-level"), ", and so on; a comma separates several values."));
 }
 
@@ -111,9 +119,11 @@ void Settings::WarnOfUnknownVariables() const {
   for (const std::string& key : Keys()) known.push_back(VariableOf(key));
   for (const char* const* variable = environment_; variable != nullptr && *variable != nullptr; ++variable) {
     const std::string name(*variable, std::strcspn(*variable, "="));
-    if (name.rfind(program_.prefix, 0) != 0 || std::find(known.begin(), known.end(), name) != known.end()) continue;
+    if (name.rfind(program_.prefix, 0) != 0 || std::find(known.begin(), known.end(), name) != known.end())
+      continue;
     const std::string nearest = NearestWord(name, known);
-    std::fprintf(stderr, "%s: warning: %s is the variable of no key and is not read%s\n", program_.name.c_str(), name.c_str(),
+    std::fprintf(stderr, "%s: warning: %s is the variable of no key and is not read%s\n",
+                 program_.name.c_str(), name.c_str(),
                  nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?").c_str());
   }
 }
@@ -128,7 +138,8 @@ bool Settings::HoldsRules(const Values& values) const {
     const bool error = clash.weight == Clash::Weight::kError;
     holds = holds && !error;
     std::fprintf(stderr, "%s: %s%s%s\n", program_.name.c_str(),
-                 error ? "" : "warning: ", places.empty() ? "" : (absl::StrJoin(places, ", ") + ": ").c_str(), clash.text.c_str());
+                 error ? "" : "warning: ", places.empty() ? "" : (absl::StrJoin(places, ", ") + ": ").c_str(),
+                 clash.text.c_str());
   }
   return holds;
 }
@@ -147,14 +158,16 @@ void Settings::ReadFile(const std::string& path, Values& values) {
     const CLI::Option* option = Find(line.key);
     if (option == nullptr) {
       const std::string nearest = NearestWord(line.key, Keys());
-      errors_.push_back(absl::StrCat(origin, ": there is no key ", line.key,
-                                     nearest.empty() ? absl::StrCat("; `", program_.name, " --example-config` explains them all")
-                                                     : absl::StrCat("; did you mean ", nearest, "?")));
+      errors_.push_back(absl::StrCat(
+          origin, ": there is no key ", line.key,
+          nearest.empty() ? absl::StrCat("; `", program_.name, " --example-config` explains them all")
+                          : absl::StrCat("; did you mean ", nearest, "?")));
       continue;
     }
     std::vector<Value>& known = of_file[line.key];
     if (!known.empty() && !TakesMany(*option)) {
-      errors_.push_back(absl::StrCat(origin, ": ", line.key, " is set already at ", known[0].origin, ": leave one of the two out"));
+      errors_.push_back(absl::StrCat(origin, ": ", line.key, " is set already at ", known[0].origin,
+                                     ": leave one of the two out"));
       continue;
     }
     known.push_back({line.value, origin});
@@ -164,7 +177,8 @@ void Settings::ReadFile(const std::string& path, Values& values) {
 }
 
 int Settings::Fail() const {
-  for (const std::string& error : errors_) std::fprintf(stderr, "%s: %s\n", program_.name.c_str(), error.c_str());
+  for (const std::string& error : errors_)
+    std::fprintf(stderr, "%s: %s\n", program_.name.c_str(), error.c_str());
   return kUsage;
 }
 
@@ -184,7 +198,8 @@ std::optional<int> Settings::ParseWith(const std::vector<std::string>& flags, Va
       // CLI11's sentences name the option.
       const auto wrong = std::find_if(values.begin(), values.end(), [&](const auto& entry) {
         const size_t at = what.find("--" + entry.first);
-        return at != std::string::npos && what.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-", at) == at + 2 + entry.first.size();
+        return at != std::string::npos && what.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-",
+                                                                 at) == at + 2 + entry.first.size();
       });
       if (wrong == values.end()) {
         const bool in_file = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !file_.empty();
@@ -210,10 +225,12 @@ void Settings::Print(const Values& values) const {
       for (const std::string& text : option->results()) shown.push_back({text, "flag"});
     } else {
       const auto here = program_.defaults_here.find(key);
-      const std::string preset = here != program_.defaults_here.end() ? here->second : option->get_default_str();
+      const std::string preset =
+          here != program_.defaults_here.end() ? here->second : option->get_default_str();
       shown.push_back({preset.empty() ? "-" : preset, "default"});
     }
-    for (const Value& value : shown) std::printf("%-18s %-40s %s\n", key.c_str(), value.text.c_str(), value.origin.c_str());
+    for (const Value& value : shown)
+      std::printf("%-18s %-40s %s\n", key.c_str(), value.text.c_str(), value.origin.c_str());
   }
 }
 

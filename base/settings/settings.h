@@ -1,6 +1,6 @@
-// What a program is told: by flags, by environment variables, by a file; in that order the first that tells a key wins, and
-// where none does its default holds. Every configurable long option of the parser is a key: --ring-bytes is `ring-bytes` in
-// the file and LOCKSTEPD_RING_BYTES in the environment.
+// What a program is told: by flags, by environment variables, by a file; in that order the first that tells a
+// key wins, and where none does its default holds. Every configurable long option of the parser is a key:
+// --ring-bytes is `ring-bytes` in the file and LOCKSTEPD_RING_BYTES in the environment.
 #ifndef LOCKSTEP_COMMON_SETTINGS_SETTINGS_H_
 #define LOCKSTEP_COMMON_SETTINGS_SETTINGS_H_
 
@@ -15,7 +15,8 @@
 
 namespace lockstep::settings {
 
-// Values that are taken each for itself and do not fit together, or do not fit what the program will do with them.
+// Values that are taken each for itself and do not fit together, or do not fit what the program will do with
+// them.
 struct Clash {
   enum class Weight : uint8_t { kWarning, kError };  // the program runs on, or it does not start
   Weight weight = Weight::kError;
@@ -33,7 +34,8 @@ struct Program {
   std::map<std::string, std::string> defaults_here;
   // Its other files, for the manual page: path and what it is.
   std::vector<std::pair<std::string, std::string>> files;
-  // Asked once all options have their values. Here and nowhere else, so that `lockstep config check` and a start agree.
+  // Asked once all options have their values. Here and nowhere else, so that `lockstep config check` and a
+  // start agree.
   std::function<std::vector<Clash>()> rules = [] { return std::vector<Clash>(); };
 };
 
@@ -44,12 +46,12 @@ inline constexpr int kUsage = 2;
 // One thread, before others start.
 class Settings {
  public:
-  // Adds --config, --print-config, --example-config and --man-page to `app`, which has all its other options already. `environment` as
-  // main gets it; it and `app` outlive this.
+  // Adds --config, --print-config, --example-config and --man-page to `app`, which has all its other options
+  // already. `environment` as main gets it; it and `app` outlive this.
   Settings(CLI::App& app, Program program, const char* const* environment);
 
-  // Parses. Nothing: go on. Otherwise the exit code: 0 after --help and the like, said on stdout; 2 after an error, said on
-  // stderr, all that can be found at once.
+  // Parses. Nothing: go on. Otherwise the exit code: 0 after --help and the like, said on stdout; 2 after an
+  // error, said on stderr, all that can be found at once.
   std::optional<int> Parse(int argc, const char* const* argv);
 
  private:

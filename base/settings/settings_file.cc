@@ -21,7 +21,9 @@ constexpr off_t kMostBytes = 1 << 20;
 constexpr size_t kMostChanges = 3;
 
 bool IsKey(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-'; });
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-';
+  });
 }
 
 bool HasControlCharacter(std::string_view text) {
@@ -56,13 +58,15 @@ FileContent ParseSettings(std::string_view text, const std::string& name) {
     const std::string at = absl::StrCat(name, ":", number, ": ");
     const size_t equals = line.find('=');
     const absl::string_view key = absl::StripAsciiWhitespace(line.substr(0, equals));
-    const absl::string_view value = equals == absl::string_view::npos ? "" : absl::StripAsciiWhitespace(line.substr(equals + 1));
+    const absl::string_view value =
+        equals == absl::string_view::npos ? "" : absl::StripAsciiWhitespace(line.substr(equals + 1));
     if (HasControlCharacter({line.data(), line.size()})) {
       content.errors.push_back(at + "the line holds a control character: write plain text");
     } else if (equals == absl::string_view::npos || !IsKey({key.data(), key.size()})) {
       content.errors.push_back(at + "this is no `key = value` line; a comment begins with #");
     } else if (value.empty()) {
-      content.errors.push_back(absl::StrCat(at, key, " has no value: leave the line out where the default is meant"));
+      content.errors.push_back(
+          absl::StrCat(at, key, " has no value: leave the line out where the default is meant"));
     } else {
       content.lines.push_back({number, std::string(key), std::string(value)});
     }
@@ -76,9 +80,11 @@ absl::StatusOr<std::string> ReadSettingsFile(const std::string& path) {
   if (!fd.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read the configuration file ", path));
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot examine ", path));
-  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, " is no regular file: name a configuration file"));
+  if (!S_ISREG(info.st_mode))
+    return absl::InvalidArgumentError(absl::StrCat(path, " is no regular file: name a configuration file"));
   if (info.st_size > kMostBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " has ", info.st_size, " bytes: no configuration file is longer than ", kMostBytes));
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, " has ", info.st_size, " bytes: no configuration file is longer than ", kMostBytes));
   }
   std::string text(static_cast<size_t>(kMostBytes), '\0');
   size_t length = 0;

@@ -12,7 +12,8 @@ namespace {
 using testing::HasSubstr;
 
 TEST(ParseSettings, TakesKeysWithValuesAndSkipsComments) {
-  const FileContent content = ParseSettings("# one\n\n  ring-bytes = 8 MiB  \r\nlog=/var/log/a#b=c\n   # two", "f");
+  const FileContent content =
+      ParseSettings("# one\n\n  ring-bytes = 8 MiB  \r\nlog=/var/log/a#b=c\n   # two", "f");
   EXPECT_TRUE(content.errors.empty());
   ASSERT_EQ(content.lines.size(), 2u);
   EXPECT_EQ(content.lines[0].number, 3);
@@ -24,7 +25,8 @@ TEST(ParseSettings, TakesKeysWithValuesAndSkipsComments) {
 
 TEST(ParseSettings, NamesEveryLineThatIsWrong) {
   const std::string with_zero = std::string("node-id = b") + '\0' + "c\n";
-  const FileContent content = ParseSettings("[section]\nmetrics =\n= 3\nRing = 1\nnode-id = a\x01z\n" + with_zero + "node-id = x", "/etc/f");
+  const FileContent content = ParseSettings(
+      "[section]\nmetrics =\n= 3\nRing = 1\nnode-id = a\x01z\n" + with_zero + "node-id = x", "/etc/f");
   ASSERT_EQ(content.errors.size(), 6u);
   for (size_t i = 0; i < content.errors.size(); ++i) {
     EXPECT_THAT(content.errors[i], HasSubstr("/etc/f:" + std::to_string(i + 1) + ": "));
@@ -41,7 +43,8 @@ TEST(ReadSettingsFile, TakesRegularFilesOfAReasonableSize) {
   EXPECT_THAT(std::string(ReadSettingsFile(path).status().message()), HasSubstr(path));
   EXPECT_THAT(std::string(ReadSettingsFile(folder).status().message()), HasSubstr("no regular file"));
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  EXPECT_THAT(std::string(ReadSettingsFile(path).status().message()), HasSubstr("no regular file")) << "and does not wait for a writer";
+  EXPECT_THAT(std::string(ReadSettingsFile(path).status().message()), HasSubstr("no regular file"))
+      << "and does not wait for a writer";
   ::unlink(path.c_str());
   FILE* file = ::fopen(path.c_str(), "w");
   ::fputs("a = b\n", file);

@@ -36,7 +36,11 @@ class SettingsTest : public testing::Test {
   std::optional<int> Parse(std::vector<const char*> argv, std::vector<const char*> environment = {}) {
     CLI::App app("It tests.", "tester");
     size_ = 0, list_.clear(), name_.clear(), quiet_ = false;
-    app.add_option("--size", size_, "How large")->transform(CLI::AsSizeValue(false))->check(CLI::Range(1024, 1 << 20))->default_str("8 KiB")->envname("OLD_SIZE");
+    app.add_option("--size", size_, "How large")
+        ->transform(CLI::AsSizeValue(false))
+        ->check(CLI::Range(1024, 1 << 20))
+        ->default_str("8 KiB")
+        ->envname("OLD_SIZE");
     app.add_option("--list", list_, "Several");
     app.add_option("--name", name_, "Who");
     app.add_flag("--quiet", quiet_, "Say nothing");
@@ -76,13 +80,17 @@ TEST_F(SettingsTest, AFlagWinsOverTheEnvironmentAndThatOverTheFile) {
   EXPECT_EQ(name_, "file");
   EXPECT_EQ(list_, (std::vector<std::string>{"a b", "c"}));
   EXPECT_TRUE(quiet_);
-  ASSERT_EQ(Parse({"--config", file_.c_str()}, {"TESTER_SIZE=3KiB", "TESTER_LIST=x, y", "TESTER_QUIET=false"}), std::nullopt);
+  ASSERT_EQ(
+      Parse({"--config", file_.c_str()}, {"TESTER_SIZE=3KiB", "TESTER_LIST=x, y", "TESTER_QUIET=false"}),
+      std::nullopt);
   EXPECT_EQ(size_, 3072u);
   EXPECT_EQ(list_, (std::vector<std::string>{"x", "y"}));
   EXPECT_FALSE(quiet_);
   EXPECT_EQ(name_, "file");
   const std::string config = "--config=" + file_;
-  ASSERT_EQ(Parse({config.c_str(), "--size=4KiB", "--name", "flag", "--list", "z"}, {"TESTER_SIZE=3KiB", "TESTER_NAME=e"}), std::nullopt);
+  ASSERT_EQ(Parse({config.c_str(), "--size=4KiB", "--name", "flag", "--list", "z"},
+                  {"TESTER_SIZE=3KiB", "TESTER_NAME=e"}),
+            std::nullopt);
   EXPECT_EQ(size_, 4096u);
   EXPECT_EQ(name_, "flag");
   EXPECT_EQ(list_, (std::vector<std::string>{"z"}));
@@ -115,14 +123,16 @@ TEST_F(SettingsTest, EverythingWrongIsNamedAtOnceWithItsPlace) {
 TEST_F(SettingsTest, AWrongFlagIsNotBlamedOnTheFile) {
   Write("name = a\n");
   EXPECT_EQ(ErrorsOf({"--config", file_.c_str(), "--size", "1"}).find(file_), std::string::npos);
-  EXPECT_THAT(ErrorsOf({"--config", (file_ + "x").c_str()}), HasSubstr("cannot read the configuration file " + file_ + "x"));
+  EXPECT_THAT(ErrorsOf({"--config", (file_ + "x").c_str()}),
+              HasSubstr("cannot read the configuration file " + file_ + "x"));
 }
 
 TEST_F(SettingsTest, HelpIsThereWhateverAFileSays) {
   Write("nonsense\n");
   CaptureStdout();
   EXPECT_EQ(Parse({"--config", file_.c_str(), "--help"}), kDone);
-  EXPECT_THAT(GetCapturedStdout(), testing::AllOf(HasSubstr("--print-config"), HasSubstr("TESTER_LOG_LEVEL")));
+  EXPECT_THAT(GetCapturedStdout(),
+              testing::AllOf(HasSubstr("--print-config"), HasSubstr("TESTER_LOG_LEVEL")));
 }
 
 TEST_F(SettingsTest, PrintsEachValueAndWhereItIsFrom) {
@@ -130,8 +140,10 @@ TEST_F(SettingsTest, PrintsEachValueAndWhereItIsFrom) {
   CaptureStdout();
   EXPECT_EQ(Parse({"--config", file_.c_str(), "--quiet", "--print-config"}, {"OLD_SIZE=2KiB"}), kDone);
   std::string said = GetCapturedStdout();
-  said.erase(std::unique(said.begin(), said.end(), [](char a, char b) { return a == ' ' && b == ' '; }), said.end());
-  EXPECT_EQ(said, "# tester 1\nsize 2KiB OLD_SIZE\nlist a " + file_ + ":1\nlist b " + file_ + ":2\nname me default\nquiet true flag\n");
+  said.erase(std::unique(said.begin(), said.end(), [](char a, char b) { return a == ' ' && b == ' '; }),
+             said.end());
+  EXPECT_EQ(said, "# tester 1\nsize 2KiB OLD_SIZE\nlist a " + file_ + ":1\nlist b " + file_ +
+                      ":2\nname me default\nquiet true flag\n");
 }
 
 TEST_F(SettingsTest, TheExampleExplainsEveryKeyAndIsTakenAsItStands) {
@@ -139,7 +151,8 @@ TEST_F(SettingsTest, TheExampleExplainsEveryKeyAndIsTakenAsItStands) {
   EXPECT_EQ(Parse({"--example-config"}), kDone);
   const std::string example = GetCapturedStdout();
   EXPECT_THAT(example, HasSubstr("\n# How large. Environment: TESTER_SIZE or OLD_SIZE.\n#size = 8 KiB\n"));
-  EXPECT_THAT(example, HasSubstr("\n# Several. Several lines may give it. Environment: TESTER_LIST.\n#list =\n"));
+  EXPECT_THAT(example,
+              HasSubstr("\n# Several. Several lines may give it. Environment: TESTER_LIST.\n#list =\n"));
   EXPECT_THAT(example, HasSubstr("\n#name =\n")) << "its default is this machine's";
   EXPECT_EQ(example.find("#config"), std::string::npos);
   Write(example);
@@ -148,10 +161,13 @@ TEST_F(SettingsTest, TheExampleExplainsEveryKeyAndIsTakenAsItStands) {
 
 TEST_F(SettingsTest, AVariableOfNoKeyIsNamedAndTheProgramRuns) {
   CaptureStderr();
-  EXPECT_EQ(Parse({}, {"TESTER_SICE=2KiB", "TESTER_CONFIG=", "TESTER_NAME=a", "TESTERS=1", "TESTER_ABCDEFGHIJK=1"}), std::nullopt);
-  EXPECT_EQ(GetCapturedStderr(),
-            "tester: warning: TESTER_SICE is the variable of no key and is not read; did you mean TESTER_SIZE?\n"
-            "tester: warning: TESTER_ABCDEFGHIJK is the variable of no key and is not read\n");
+  EXPECT_EQ(
+      Parse({}, {"TESTER_SICE=2KiB", "TESTER_CONFIG=", "TESTER_NAME=a", "TESTERS=1", "TESTER_ABCDEFGHIJK=1"}),
+      std::nullopt);
+  EXPECT_EQ(
+      GetCapturedStderr(),
+      "tester: warning: TESTER_SICE is the variable of no key and is not read; did you mean TESTER_SIZE?\n"
+      "tester: warning: TESTER_ABCDEFGHIJK is the variable of no key and is not read\n");
 }
 
 TEST_F(SettingsTest, RulesBetweenKeysHoldAtAStartAndAtACheckAlikeAndNameThePlaces) {
@@ -173,9 +189,9 @@ TEST_F(SettingsTest, TheManualPageHasEveryOptionAndItsVariable) {
   CaptureStdout();
   EXPECT_EQ(Parse({"--man-page"}), kDone);
   const std::string page = GetCapturedStdout();
-  for (const char* part :
-       {".TH TESTER 8 \"\" \"tester 1\"\n.SH NAME\ntester \\- tests\n", "\\fB\\-\\-size\\fR \\fIUINT\\fR",
-        "environment: TESTER_SIZE or OLD_SIZE.\n", "\\fB\\-\\-config\\fR", ".I /etc/lockstep/f.conf\n", ".SH EXIT STATUS\n"}) {
+  for (const char* part : {".TH TESTER 8 \"\" \"tester 1\"\n.SH NAME\ntester \\- tests\n",
+                           "\\fB\\-\\-size\\fR \\fIUINT\\fR", "environment: TESTER_SIZE or OLD_SIZE.\n",
+                           "\\fB\\-\\-config\\fR", ".I /etc/lockstep/f.conf\n", ".SH EXIT STATUS\n"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }
   EXPECT_EQ(page.find("TESTER_CONFIG.\n"), std::string::npos) << "it is no key";

@@ -15,7 +15,8 @@ namespace {
 constexpr size_t kLeastIntervals = 2;
 // Steps may make a few calls more or less.
 constexpr int64_t kSameOneIn = 50;
-// Launches of one channel that lie less than this apart could not be told from each other when a step makes other calls.
+// Launches of one channel that lie less than this apart could not be told from each other when a step makes
+// other calls.
 constexpr int64_t kLeastCallsApart = 4;
 // Records of one kernel are seldom lost so many steps in turn.
 constexpr int64_t kMostSteps = 3;
@@ -34,10 +35,12 @@ bool AllMultiples(const std::map<int64_t, size_t>& intervals, int64_t of) {
 CallPlaces::CallPlaces(const store::RankData& rank) {
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, std::vector<int64_t>> launches;  // by name and stream
   for (const store::DeviceActivity& a : rank.activities) {
-    if (a.correlation.value() != 0) launches[{a.name.value(), a.stream.value()}].push_back(a.correlation.value());
+    if (a.correlation.value() != 0)
+      launches[{a.name.value(), a.stream.value()}].push_back(a.correlation.value());
   }
-  // What a step launches once lies whole steps apart, more where records were lost. The longest such interval is a step's, or several
-  // steps' of something whose records were lost in turns: then others show the step more often.
+  // What a step launches once lies whole steps apart, more where records were lost. The longest such interval
+  // is a step's, or several steps' of something whose records were lost in turns: then others show the step
+  // more often.
   size_t best_support = 0;
   const std::vector<int64_t>* best = nullptr;
   struct Candidate {
@@ -51,15 +54,19 @@ CallPlaces::CallPlaces(const store::RankData& rank) {
     std::map<int64_t, size_t> intervals;
     for (size_t i = 1; i < calls.size(); ++i) ++intervals[calls[i] - calls[i - 1]];
     for (const auto& [interval, support] : intervals) {
-      if (support < kLeastIntervals || support * 2 < calls.size() - 1 || interval < 2 * kLeastCallsApart || !AllMultiples(intervals, interval)) continue;
+      if (support < kLeastIntervals || support * 2 < calls.size() - 1 || interval < 2 * kLeastCallsApart ||
+          !AllMultiples(intervals, interval))
+        continue;
       candidates.push_back({interval, support, &calls});
     }
   }
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& x, const Candidate& y) {
-    return std::tuple(y.interval, y.support, x.calls->front()) < std::tuple(x.interval, x.support, y.calls->front());
+    return std::tuple(y.interval, y.support, x.calls->front()) <
+           std::tuple(x.interval, x.support, y.calls->front());
   });
   for (const Candidate& c : candidates) {
-    const bool step_of_several = best != nullptr && c.support > best_support && AllMultiples({{calls_, 1}}, c.interval) && calls_ <= kMostSteps * c.interval;
+    const bool step_of_several = best != nullptr && c.support > best_support &&
+                                 AllMultiples({{calls_, 1}}, c.interval) && calls_ <= kMostSteps * c.interval;
     if (best != nullptr && !step_of_several) continue;
     calls_ = c.interval;
     best_support = c.support;
@@ -78,7 +85,8 @@ CallPlaces::CallPlaces(const store::RankData& rank) {
   }
 }
 
-std::optional<std::vector<int64_t>> CallPlaces::Of(const store::RankData& rank, std::span<const uint32_t> collectives) const {
+std::optional<std::vector<int64_t>> CallPlaces::Of(const store::RankData& rank,
+                                                   std::span<const uint32_t> collectives) const {
   if (begins_.size() < kLeastIntervals) return std::nullopt;
   struct Place {
     int64_t step;
@@ -122,8 +130,10 @@ std::optional<std::vector<int64_t>> CallPlaces::Of(const store::RankData& rank, 
   std::vector<int64_t> out;
   for (const Place& p : places) {
     const auto above = std::lower_bound(shared.begin(), shared.end(), p.offset);
-    int64_t nearest = above == shared.end() ? static_cast<int64_t>(shared.size()) - 1 : above - shared.begin();
-    if (above != shared.begin() && (above == shared.end() || p.offset - *(above - 1) < *above - p.offset)) nearest = above - shared.begin() - 1;
+    int64_t nearest =
+        above == shared.end() ? static_cast<int64_t>(shared.size()) - 1 : above - shared.begin();
+    if (above != shared.begin() && (above == shared.end() || p.offset - *(above - 1) < *above - p.offset))
+      nearest = above - shared.begin() - 1;
     if (std::llabs(shared[static_cast<size_t>(nearest)] - p.offset) >= kLeastCallsApart) return std::nullopt;
     const int64_t place = p.step * static_cast<int64_t>(shared.size()) + nearest;
     if (!out.empty() && place <= out.back()) return std::nullopt;

@@ -13,8 +13,9 @@ namespace {
 constexpr size_t kEnoughSamples = 5;
 constexpr size_t kMostForSlope = 200;  // Theil-Sen looks at every pair
 constexpr size_t kLeastForSlope = 8;
-// A correction must exceed this many standard errors, and this part of what one sample may be off, or as often by what samples differ:
-// over a slow link ends are apart by parts of a transfer, and by other parts each time.
+// A correction must exceed this many standard errors, and this part of what one sample may be off, or as
+// often by what samples differ: over a slow link ends are apart by parts of a transfer, and by other parts
+// each time.
 constexpr double kSigmas = 3.0;
 constexpr double kBlurShare = 0.25;
 constexpr double kMadToSigma = 1.4826;
@@ -25,16 +26,20 @@ constexpr double kBluntest = 10.0;
 constexpr Nanos kFirstSlack = Nanos::Micros(1);
 constexpr Nanos kLastSlack = Nanos::Seconds(1);
 
-// Ends that keep another distance from some moment on, by so many times what they scatter and by this at least: a clock was set.
+// Ends that keep another distance from some moment on, by so many times what they scatter and by this at
+// least: a clock was set.
 constexpr double kStepSigmas = 10, kLeastStepNs = 50e3;
 constexpr size_t kLeastBesideStep = 4;
 constexpr size_t kMostParted = 64;
-// What contradicts the line by more than this is no exit skew; and how many of the limits must be left without such.
+// What contradicts the line by more than this is no exit skew; and how many of the limits must be left
+// without such.
 constexpr double kStrangeNs = 10e3, kFewStrangers = 0.9;
 
-// Large operations over a slow link end far apart on agreeing clocks, so only the sharpest samples say anything.
+// Large operations over a slow link end far apart on agreeing clocks, so only the sharpest samples say
+// anything.
 void KeepSharpest(std::vector<LeadSample>& samples) {
-  std::sort(samples.begin(), samples.end(), [](const LeadSample& a, const LeadSample& b) { return a.blur < b.blur; });
+  std::sort(samples.begin(), samples.end(),
+            [](const LeadSample& a, const LeadSample& b) { return a.blur < b.blur; });
   const double least = static_cast<double>(samples.front().blur.ns());
   size_t keep = 0;
   while (keep < samples.size()) {
@@ -93,7 +98,8 @@ LineWithError RobustLine(const std::vector<LeadSample>& samples, HostTime origin
   return {line, error};
 }
 
-// Where ends tell nothing, limits from both sides do: messages that go both ways take about as long either way.
+// Where ends tell nothing, limits from both sides do: messages that go both ways take about as long either
+// way.
 void TakeMiddle(const OffsetRegion& region, HostInterval window, ClockFit& fit) {
   const HostTime middle = window.start + (window.end - window.start) / 2;
   const OffsetRegion::Range range = region.At(middle);
@@ -156,13 +162,16 @@ double MiddleLead(std::span<const LeadSample> samples) {
   return Median(std::move(leads));
 }
 
-// Limits of long operations are too loose to show that a clock was set by less than that; ends, which keep one distance before and
-// another one from some moment on, show it. `samples` by time.
+// Limits of long operations are too loose to show that a clock was set by less than that; ends, which keep
+// one distance before and another one from some moment on, show it. `samples` by time.
 std::optional<Gap> GapOfSamples(std::span<const LeadSample> samples) {
   std::optional<Gap> best;
   double clearest = 1;
-  const auto [least, most] = std::minmax_element(samples.begin(), samples.end(), [](const LeadSample& a, const LeadSample& b) { return a.lead < b.lead; });
-  if (least == samples.end() || static_cast<double>((most->lead - least->lead).ns()) <= kLeastStepNs) return best;
+  const auto [least, most] =
+      std::minmax_element(samples.begin(), samples.end(),
+                          [](const LeadSample& a, const LeadSample& b) { return a.lead < b.lead; });
+  if (least == samples.end() || static_cast<double>((most->lead - least->lead).ns()) <= kLeastStepNs)
+    return best;
   const size_t stride = std::max<size_t>(1, samples.size() / kMostParted);
   for (size_t at = kLeastBesideStep; at + kLeastBesideStep <= samples.size(); at += stride) {
     const double before = MiddleLead(samples.first(at)), after = MiddleLead(samples.subspan(at));
@@ -172,17 +181,20 @@ std::optional<Gap> GapOfSamples(std::span<const LeadSample> samples) {
     if (clear <= clearest) continue;
     clearest = clear;
     // With a stride the moment is not known better than that.
-    best = Gap{samples[at - std::min(stride, at)].at, samples[std::min(at + stride - 1, samples.size() - 1)].at};
+    best =
+        Gap{samples[at - std::min(stride, at)].at, samples[std::min(at + stride - 1, samples.size() - 1)].at};
   }
   return best;
 }
 
 void KeepLongerSide(std::vector<LeadSample>& samples, const Gap& gap) {
   const bool first = gap.last_before - samples.front().at >= samples.back().at - gap.first_after;
-  std::erase_if(samples, [&](const LeadSample& s) { return first ? s.at > gap.last_before : s.at < gap.first_after; });
+  std::erase_if(samples,
+                [&](const LeadSample& s) { return first ? s.at > gap.last_before : s.at < gap.first_after; });
 }
 
-// One clock was set once, in this gap. False when the limits of either side contradict each other all the same.
+// One clock was set once, in this gap. False when the limits of either side contradict each other all the
+// same.
 bool FitAcrossStep(const OffsetRegion& region, HostInterval window, const Gap& gap, ClockFit& fit) {
   const std::vector<HostTime> moments = region.Moments();
   if (moments.empty()) return false;
@@ -193,24 +205,30 @@ bool FitAcrossStep(const OffsetRegion& region, HostInterval window, const Gap& g
   const bool longer_first = gap.last_before - moments.front() >= moments.back() - gap.first_after;
   fit.line = (longer_first ? first : second).Clip(fit.line);
   fit.stepped = true;
-  SetBound(fit, std::max({Away(first, fit, window.start), Away(first, fit, gap.first_after), Away(second, fit, gap.last_before), Away(second, fit, window.end)}));
+  SetBound(fit, std::max({Away(first, fit, window.start), Away(first, fit, gap.first_after),
+                          Away(second, fit, gap.last_before), Away(second, fit, window.end)}));
   return fit.bound != Nanos::Max();
 }
 
-// A few limits that contradict the others in between, with the same line before and after them, come from kernels that were taken for
-// one collective and are not.
+// A few limits that contradict the others in between, with the same line before and after them, come from
+// kernels that were taken for one collective and are not.
 bool LeaveOutStrangers(const std::optional<Gap>& gap, const ClockFit& fit, OffsetRegion& region) {
   const std::vector<HostTime> moments = region.Moments();
   const auto beside = [&](HostTime from, HostTime to) {
-    return static_cast<size_t>(std::count_if(moments.begin(), moments.end(), [&](HostTime t) { return t >= from && t <= to; }));
+    return static_cast<size_t>(
+        std::count_if(moments.begin(), moments.end(), [&](HostTime t) { return t >= from && t <= to; }));
   };
   std::vector<OffsetRegion> candidates;
-  if (gap && beside(moments.front(), gap->last_before) >= kLeastBesideStep && beside(gap->first_after, moments.back()) >= kLeastBesideStep) {
+  if (gap && beside(moments.front(), gap->last_before) >= kLeastBesideStep &&
+      beside(gap->first_after, moments.back()) >= kLeastBesideStep) {
     candidates.push_back(region.Without(gap->last_before, gap->first_after));
   }
-  if (!gap && std::isfinite(fit.error_ns)) candidates.push_back(region.Obeyed(fit.line, kStepSigmas * fit.error_ns + kStrangeNs));
+  if (!gap && std::isfinite(fit.error_ns))
+    candidates.push_back(region.Obeyed(fit.line, kStepSigmas * fit.error_ns + kStrangeNs));
   for (OffsetRegion& c : candidates) {
-    if (static_cast<double>(c.constraints()) < kFewStrangers * static_cast<double>(region.constraints()) || !c.Solve(kFirstSlack * 2)) continue;
+    if (static_cast<double>(c.constraints()) < kFewStrangers * static_cast<double>(region.constraints()) ||
+        !c.Solve(kFirstSlack * 2))
+      continue;
     region = std::move(c);
     return true;
   }
@@ -222,7 +240,8 @@ bool LeaveOutStrangers(const std::optional<Gap>& gap, const ClockFit& fit, Offse
 ClockFit FitLead(std::vector<LeadSample> samples, OffsetRegion& region, HostInterval window) {
   ClockFit fit;
   fit.origin = region.origin();
-  std::sort(samples.begin(), samples.end(), [](const LeadSample& a, const LeadSample& b) { return a.at < b.at; });
+  std::sort(samples.begin(), samples.end(),
+            [](const LeadSample& a, const LeadSample& b) { return a.at < b.at; });
   const std::optional<Gap> by_samples = GapOfSamples(samples);
   if (!samples.empty()) {
     if (by_samples) KeepLongerSide(samples, *by_samples);
@@ -234,7 +253,9 @@ ClockFit FitLead(std::vector<LeadSample> samples, OffsetRegion& region, HostInte
   if (by_samples && FitAcrossStep(region, window, *by_samples, fit)) return fit;
   if (!region.Solve(kFirstSlack * 2)) {
     const std::optional<Gap> by_limits = GapOfLimits(region);
-    if (!LeaveOutStrangers(by_limits, fit, region) && by_limits && FitAcrossStep(region, window, *by_limits, fit)) return fit;
+    if (!LeaveOutStrangers(by_limits, fit, region) && by_limits &&
+        FitAcrossStep(region, window, *by_limits, fit))
+      return fit;
   }
   Nanos slack;
   while (!region.Solve(slack)) {
@@ -248,7 +269,8 @@ ClockFit FitLead(std::vector<LeadSample> samples, OffsetRegion& region, HostInte
   if (samples.empty()) TakeMiddle(region, window, fit);
   fit.line = region.Clip(fit.line);
   // The region's edges are convex and concave over time, so the ends of the window are the worst of it.
-  SetBound(fit, std::max(Away(region, fit, window.start), Away(region, fit, window.end)) + 2 * static_cast<double>(slack.ns()));
+  SetBound(fit, std::max(Away(region, fit, window.start), Away(region, fit, window.end)) +
+                    2 * static_cast<double>(slack.ns()));
   return fit;
 }
 

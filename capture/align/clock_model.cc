@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <queue>
 #include <limits>
 #include <optional>
+#include <queue>
 
 #include "capture/align/clock_paths.h"
 #include "capture/align/collective_clock.h"
@@ -85,8 +85,8 @@ class Estimator {
   }
 
  private:
-  // Without exchanges one host's clock is the job's: the one whose rank arrives last most often, since its short stays
-  // limit the others' clocks most tightly.
+  // Without exchanges one host's clock is the job's: the one whose rank arrives last most often, since its
+  // short stays limit the others' clocks most tightly.
   uint32_t ReferenceFor(const Matches& matches) const {
     std::vector<uint64_t> last(capture_.hosts.size());
     for (const Instance& instance : matches.instances) {
@@ -106,7 +106,8 @@ class Estimator {
   }
 
   static double LeadAt(const HostClock& clock, HostTime t) {
-    return static_cast<double>(clock.offset.ns()) + clock.drift * static_cast<double>((t - clock.anchor).ns());
+    return static_cast<double>(clock.offset.ns()) +
+           clock.drift * static_cast<double>((t - clock.anchor).ns());
   }
 
   struct Pair {
@@ -122,7 +123,8 @@ class Estimator {
     std::sort(pairs.begin(), pairs.end());
     pairs_of_.resize(clocks_.size());
     for (const HostPair& hosts : pairs) {
-      for (uint32_t h : {hosts.first, hosts.second}) pairs_of_[h].push_back(static_cast<uint32_t>(pairs_.size()));
+      for (uint32_t h : {hosts.first, hosts.second})
+        pairs_of_[h].push_back(static_cast<uint32_t>(pairs_.size()));
       const HostPairEvidence& evidence = evidence_.find(hosts)->second;
       pairs_.push_back({hosts, FitPair(evidence, windows_[hosts.first]), evidence.limits_only});
     }
@@ -153,7 +155,8 @@ class Estimator {
         // Without a bound nothing is known; where no end tells the lead, the bound does.
         const ClockFit& fit = pairs_[p].found.fit;
         if (done[to] || pairs_[p].limits_only || fit.bound == Nanos::Max()) continue;
-        const double error = std::hypot(least[host], std::min(fit.error_ns, static_cast<double>(fit.bound.ns())) + kHopNs);
+        const double error =
+            std::hypot(least[host], std::min(fit.error_ns, static_cast<double>(fit.bound.ns())) + kHopNs);
         if (error >= least[to]) continue;
         least[to] = error;
         over[to] = p;
@@ -175,14 +178,16 @@ class Estimator {
     refined.drift = base.drift + sign * fit.line.drift;
     refined.offset = Nanos(std::llround(lead));
     // The line was read on the first host's clock; the anchor is the same moment on the second's.
-    refined.anchor = first == from ? HostTime(fit.origin.ns() + std::llround(fit.line.offset_ns)) : fit.origin;
+    refined.anchor =
+        first == from ? HostTime(fit.origin.ns() + std::llround(fit.line.offset_ns)) : fit.origin;
     if (first == to) {
       // LeadAt(base) must be taken on base's own clock.
       const HostTime on_base(fit.origin.ns() + std::llround(fit.line.offset_ns));
       refined.offset = Nanos(std::llround(LeadAt(base, on_base) - fit.line.offset_ns));
     }
     refined.bound = bound;
-    refined.method = clocks_[to].method == ClockMethod::kNetwork || clocks_[from].method == ClockMethod::kNetwork ||
+    refined.method = clocks_[to].method == ClockMethod::kNetwork ||
+                             clocks_[from].method == ClockMethod::kNetwork ||
                              clocks_[from].method == ClockMethod::kBoth
                          ? ClockMethod::kBoth
                          : ClockMethod::kCollectives;
@@ -195,14 +200,16 @@ class Estimator {
     clocks_[to] = refined;
   }
 
-  // A clock that is further from another estimate of it than both may be off is not as sure as it seemed: it was set in between.
+  // A clock that is further from another estimate of it than both may be off is not as sure as it seemed: it
+  // was set in between.
   static void Widen(HostClock& clock, double apart_ns, Nanos allowed) {
     if (apart_ns <= static_cast<double>(allowed.ns())) return;
     clock.bound = Sum(clock.bound, Nanos(std::llround(apart_ns)) - allowed);
     clock.step_noticed = true;
   }
 
-  // Hosts that meet without having been reached over each other close a cycle, around which all leads must sum to nothing.
+  // Hosts that meet without having been reached over each other close a cycle, around which all leads must
+  // sum to nothing.
   void CheckCycles() {
     for (const Pair& pair : pairs_) {
       if (pair.reached_over || pair.limits_only) continue;
@@ -219,8 +226,11 @@ class Estimator {
 
   // When every other clock seems to have been set, it was the reference's.
   void BlameReference() {
-    const auto noticed = std::count_if(clocks_.begin(), clocks_.end(), [](const HostClock& c) { return c.step_noticed; });
-    if (clocks_.size() < 3 || noticed + 1 < static_cast<std::ptrdiff_t>(clocks_.size()) || clocks_[reference_].step_noticed) return;
+    const auto noticed =
+        std::count_if(clocks_.begin(), clocks_.end(), [](const HostClock& c) { return c.step_noticed; });
+    if (clocks_.size() < 3 || noticed + 1 < static_cast<std::ptrdiff_t>(clocks_.size()) ||
+        clocks_[reference_].step_noticed)
+      return;
     for (HostClock& c : clocks_) c.step_noticed = false;
     clocks_[reference_].step_noticed = true;
   }
@@ -235,8 +245,9 @@ class Estimator {
     }
   }
 
-  // Limits between clocks that ran straight hold at the window's ends too, and several pairs' limits in a row limit the hosts at
-  // their ends: often more tightly than the pairs that the estimates came from, whose bounds add up.
+  // Limits between clocks that ran straight hold at the window's ends too, and several pairs' limits in a row
+  // limit the hosts at their ends: often more tightly than the pairs that the estimates came from, whose
+  // bounds add up.
   void TightenByChains() {
     const auto origin = static_cast<uint32_t>(clocks_.size());  // the job's clock
     HostTime begin = HostTime::Max(), end = HostTime::Min();
@@ -255,7 +266,8 @@ class Estimator {
   }
 
   static HostTime OnJob(const HostClock& clock, HostTime t) {
-    return HostTime(t.ns() - clock.offset.ns() - static_cast<int64_t>(clock.drift * static_cast<double>((t - clock.anchor).ns())));
+    return HostTime(t.ns() - clock.offset.ns() -
+                    static_cast<int64_t>(clock.drift * static_cast<double>((t - clock.anchor).ns())));
   }
 
   static double LeadAtJob(const HostClock& clock, HostTime job) { return LeadAt(clock, job + clock.offset); }
@@ -264,12 +276,15 @@ class Estimator {
     std::vector<LeadRange> ranges;
     for (uint32_t h = 0; h < clocks_.size(); ++h) {
       if (from_network_[h].bound == Nanos::Max() || from_network_[h].step_noticed) continue;
-      const double lead = LeadAtJob(from_network_[h], moment), bound = static_cast<double>(from_network_[h].bound.ns());
+      const double lead = LeadAtJob(from_network_[h], moment),
+                   bound = static_cast<double>(from_network_[h].bound.ns());
       ranges.push_back({origin, h, lead - bound, lead + bound});
     }
     for (const Pair& pair : pairs_) {
       const HostClock& first = clocks_[pair.hosts.first];
-      if (pair.found.fit.contradicted || pair.found.fit.stepped || first.step_noticed || clocks_[pair.hosts.second].step_noticed) continue;
+      if (pair.found.fit.contradicted || pair.found.fit.stepped || first.step_noticed ||
+          clocks_[pair.hosts.second].step_noticed)
+        continue;
       const HostTime on_first(moment.ns() + std::llround(LeadAtJob(first, moment)));
       const OffsetRegion::Range range = pair.found.region.At(on_first);
       // How wrongly the moment may be placed on that clock is nothing beside this.
@@ -280,10 +295,14 @@ class Estimator {
     return ranges;
   }
 
-  static void Narrow(HostClock& clock, HostTime begin, const NodeRange& at_begin, HostTime end, const NodeRange& at_end) {
-    const double from = std::clamp(LeadAtJob(clock, begin), at_begin.low_ns, std::max(at_begin.low_ns, at_begin.high_ns));
-    const double to = std::clamp(LeadAtJob(clock, end), at_end.low_ns, std::max(at_end.low_ns, at_end.high_ns));
-    const double worst = std::max({at_begin.high_ns - from, from - at_begin.low_ns, at_end.high_ns - to, to - at_end.low_ns});
+  static void Narrow(HostClock& clock, HostTime begin, const NodeRange& at_begin, HostTime end,
+                     const NodeRange& at_end) {
+    const double from =
+        std::clamp(LeadAtJob(clock, begin), at_begin.low_ns, std::max(at_begin.low_ns, at_begin.high_ns));
+    const double to =
+        std::clamp(LeadAtJob(clock, end), at_end.low_ns, std::max(at_end.low_ns, at_end.high_ns));
+    const double worst =
+        std::max({at_begin.high_ns - from, from - at_begin.low_ns, at_end.high_ns - to, to - at_end.low_ns});
     if (!(worst + kMarginNs < static_cast<double>(clock.bound.ns()))) return;
     clock.drift = (to - from) / (static_cast<double>((end - begin).ns()) + to - from);
     clock.offset = Nanos(std::llround(from));
@@ -297,7 +316,7 @@ class Estimator {
   std::vector<HostClock> from_network_;  // and the reference's
   uint32_t reference_ = kNone;
   PairEvidence evidence_;
-  std::vector<Pair> pairs_;  // by hosts
+  std::vector<Pair> pairs_;                      // by hosts
   std::vector<std::vector<uint32_t>> pairs_of_;  // by host
 };
 

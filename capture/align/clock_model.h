@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/time.h"
 #include "capture/align/match.h"
 #include "capture/model/capture.h"
-#include "base/time.h"
 
 namespace lockstep::align {
 
@@ -46,8 +46,8 @@ class ClockModel {
   std::vector<HostClock> hosts_;
 };
 
-// From network exchanges where there are some, refined or replaced by the ends of symmetric collectives. A single host is
-// its own job clock: offset 0, bound 0.
+// From network exchanges where there are some, refined or replaced by the ends of symmetric collectives. A
+// single host is its own job clock: offset 0, bound 0.
 ClockModel EstimateClocks(const store::Capture& capture, const Matches& matches);
 
 }  // namespace lockstep::align

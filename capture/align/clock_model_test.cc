@@ -23,7 +23,8 @@ struct TrueClock {
 };
 
 // How far the model is from the truth about the difference of two hosts, at a moment of the job.
-double PairErrorUs(const ClockModel& model, const std::vector<TrueClock>& truth, uint32_t a, uint32_t b, double job_us) {
+double PairErrorUs(const ClockModel& model, const std::vector<TrueClock>& truth, uint32_t a, uint32_t b,
+                   double job_us) {
   const JobTime of_a = model.ToJob(a, TimelineBuilder::At(truth[a].Local(job_us)));
   const JobTime of_b = model.ToJob(b, TimelineBuilder::At(truth[b].Local(job_us)));
   return static_cast<double>((of_a - of_b).ns()) / 1000.0;
@@ -39,7 +40,8 @@ std::vector<TrueClock> DrawClocks(size_t hosts, std::mt19937_64& random) {
 }
 
 // Ranks on hosts of their own that meet in all-reduces, arriving at random.
-store::Capture Meetings(const std::vector<TrueClock>& clocks, int count, double every_us, double transfer_us, std::mt19937_64& random) {
+store::Capture Meetings(const std::vector<TrueClock>& clocks, int count, double every_us, double transfer_us,
+                        std::mt19937_64& random) {
   std::exponential_distribution<double> one(1);
   TimelineBuilder t;
   std::vector<int32_t> members;
@@ -55,7 +57,8 @@ store::Capture Meetings(const std::vector<TrueClock>& clocks, int count, double 
     const double end = last + transfer_us * (1 + 0.05 * one(random));
     for (size_t r = 0; r < clocks.size(); ++r) {
       const double start = clocks[r].Local(arrivals[r]);
-      t.Rank(static_cast<int32_t>(r), "host" + std::to_string(r)).AllReduce(all, start, clocks[r].Local(end + 2 * one(random)) - start);
+      t.Rank(static_cast<int32_t>(r), "host" + std::to_string(r))
+          .AllReduce(all, start, clocks[r].Local(end + 2 * one(random)) - start);
     }
   }
   return t.Build();
@@ -81,7 +84,8 @@ TEST(ClockModel, CollectivesFindOffsetAndDriftAndTheBoundIsNeverViolated) {
     const store::Capture capture = Meetings(clocks, 120, 50'000, transfer, random);
     const ClockModel model = EstimateClocks(capture, Match(capture));
     for (uint32_t h = 1; h < 4; ++h) {
-      EXPECT_EQ(model.hosts()[h].method == ClockMethod::kCollectives || model.hosts()[h].bound == Nanos(), true);
+      EXPECT_EQ(model.hosts()[h].method == ClockMethod::kCollectives || model.hosts()[h].bound == Nanos(),
+                true);
       for (const double at : {50'000.0, 3'000'000.0, 6'000'000.0}) {
         const double error = std::fabs(PairErrorUs(model, clocks, 0, h, at));
         EXPECT_LE(error, BoundUs(model)) << "trial " << trial;
@@ -120,8 +124,10 @@ TEST(ClockModel, TheBoundIsNeverTooSmallWhateverTheClocksAndTheExits) {
   std::vector<double> errors;
   for (int run = 0; run < kRuns; ++run) {
     const double steps[] = {0, 0, 0, 0, 0, 0, 0, 2'000 + 20'000 * std::fabs(unit(random))};
-    const Trouble trouble{run % 2 == 0 ? 1'000.0 : 50'000.0, std::array{0.0, 5.0, 50.0, 100.0}[static_cast<size_t>(run / 2) % 4],
-                          std::array{2.0, 5.0, 20.0}[static_cast<size_t>(run) % 3], run % 5 == 0 ? 5.0 : 0.0, steps[run % 8]};
+    const Trouble trouble{run % 2 == 0 ? 1'000.0 : 50'000.0,
+                          std::array{0.0, 5.0, 50.0, 100.0}[static_cast<size_t>(run / 2) % 4],
+                          std::array{2.0, 5.0, 20.0}[static_cast<size_t>(run) % 3], run % 5 == 0 ? 5.0 : 0.0,
+                          steps[run % 8]};
     constexpr int kHosts = 3, kRanks = 6;
     constexpr double kLength = 4e6;
     std::vector<Ticking> clocks(kHosts);
@@ -133,7 +139,8 @@ TEST(ClockModel, TheBoundIsNeverTooSmallWhateverTheClocksAndTheExits) {
     if (trouble.step_us != 0) {
       ++stepped;
       clocks[static_cast<size_t>(run / 8) % kHosts].step_at_us = kLength * (0.3 + 0.2 * (1 + unit(random)));
-      clocks[static_cast<size_t>(run / 8) % kHosts].step_us = (run / 8) % 2 == 0 ? trouble.step_us : -trouble.step_us;
+      clocks[static_cast<size_t>(run / 8) % kHosts].step_us =
+          (run / 8) % 2 == 0 ? trouble.step_us : -trouble.step_us;
     }
     const double transfer = std::array{20.0, 80.0, 500.0}[static_cast<size_t>(run / 3) % 3];
     TimelineBuilder t;
@@ -158,23 +165,30 @@ TEST(ClockModel, TheBoundIsNeverTooSmallWhateverTheClocksAndTheExits) {
         double worst = 0;
         for (int k = 0; k <= 10; ++k) {
           const double at = kLength * (0.01 + 0.098 * k);
-          const JobTime of_a = model.ToJob(a, TimelineBuilder::At(clocks[a].Local(at))), of_b = model.ToJob(b, TimelineBuilder::At(clocks[b].Local(at)));
+          const JobTime of_a = model.ToJob(a, TimelineBuilder::At(clocks[a].Local(at))),
+                        of_b = model.ToJob(b, TimelineBuilder::At(clocks[b].Local(at)));
           worst = std::max(worst, std::fabs(static_cast<double>((of_a - of_b).ns()) / 1000.0));
         }
         const Nanos bound = model.hosts()[a].bound + model.hosts()[b].bound;
-        EXPECT_LE(worst, static_cast<double>(bound.ns()) / 1000.0) << "run " << run << " hosts " << a << ", " << b << " step " << trouble.step_us << " drift " << trouble.drift_ppm;
+        EXPECT_LE(worst, static_cast<double>(bound.ns()) / 1000.0)
+            << "run " << run << " hosts " << a << ", " << b << " step " << trouble.step_us << " drift "
+            << trouble.drift_ppm;
         if (trouble.step_us == 0) errors.push_back(worst);
       }
     }
     if (trouble.step_us != 0) {
-      noticed += std::any_of(model.hosts().begin(), model.hosts().end(), [](const HostClock& h) { return h.step_noticed; }) ? 1 : 0;
+      noticed += std::any_of(model.hosts().begin(), model.hosts().end(),
+                             [](const HostClock& h) { return h.step_noticed; })
+                     ? 1
+                     : 0;
     } else {
       for (const HostClock& h : model.hosts()) EXPECT_FALSE(h.step_noticed) << "run " << run;
     }
   }
   EXPECT_EQ(noticed, stepped);
   std::sort(errors.begin(), errors.end());
-  std::cout << "clock error: median " << errors[errors.size() / 2] << " us, p99 " << errors[errors.size() * 99 / 100] << " us\n";
+  std::cout << "clock error: median " << errors[errors.size() / 2] << " us, p99 "
+            << errors[errors.size() * 99 / 100] << " us\n";
 }
 
 TEST(ClockModel, AgreeingClocksGetNoCorrectionFromLargeOperationsThatEndApart) {
@@ -221,12 +235,14 @@ TEST(ClockModel, ASenderThatLeftBeforeItsReceiverCameSaysNothingAboutTheReceiver
       const uint32_t all = t.Group("all", {0, 1});
       const auto put = [&](int r, const store::CollectiveSpec& spec, double from, double to) {
         const double start = clocks[static_cast<size_t>(r)].Local(from);
-        t.Rank(r, "h" + std::to_string(r)).Communication(spec, start, clocks[static_cast<size_t>(r)].Local(to) - start);
+        t.Rank(r, "h" + std::to_string(r))
+            .Communication(spec, start, clocks[static_cast<size_t>(r)].Local(to) - start);
       };
       for (int i = 0; i < 60; ++i) {
         const double at = 20'000.0 * i, early = static_cast<double>(random() % 900);
         put(0, {.group = all, .source = store::MatchSource::kGroupSequence, .sequence = i}, at, at + 1200);
-        put(1, {.group = all, .source = store::MatchSource::kGroupSequence, .sequence = i}, at + early, at + 1200);
+        put(1, {.group = all, .source = store::MatchSource::kGroupSequence, .sequence = i}, at + early,
+            at + 1200);
         // Buffered: sent in 50 us, fetched 3 ms later, when all of it is there.
         put(0, {.op = CollectiveOp::kSend, .group = all, .peer = 1}, at + 5'000, at + 5'050);
         put(1, {.op = CollectiveOp::kReceive, .group = all, .peer = 0}, at + 8'000, at + 8'020);
@@ -246,14 +262,17 @@ TEST(ClockModel, MessagesThatGoBothWaysTellTheOffsetThoughSendersLeaveEarly) {
   TimelineBuilder t;
   const uint32_t all = t.Group("all", {0, 1});
   const auto put = [&](int r, const store::CollectiveSpec& spec, double from, double to) {
-    t.Rank(r, "h" + std::to_string(r)).Communication(spec, clocks[static_cast<size_t>(r)].Local(from), to - from);
+    t.Rank(r, "h" + std::to_string(r))
+        .Communication(spec, clocks[static_cast<size_t>(r)].Local(from), to - from);
   };
   for (int i = 0; i < 20; ++i) {
     const double at = 20'000.0 * i;
     for (const int from : {0, 1}) {
       // The receiver has been waiting for 4 ms; the message takes 600 us, and its sender leaves after 200.
-      put(from, {.op = CollectiveOp::kSend, .group = all, .peer = 1 - from}, at + 10'000.0 * from, at + 10'000.0 * from + 200);
-      put(1 - from, {.op = CollectiveOp::kReceive, .group = all, .peer = from}, at + 10'000.0 * from - 4'000, at + 10'000.0 * from + 600);
+      put(from, {.op = CollectiveOp::kSend, .group = all, .peer = 1 - from}, at + 10'000.0 * from,
+          at + 10'000.0 * from + 200);
+      put(1 - from, {.op = CollectiveOp::kReceive, .group = all, .peer = from}, at + 10'000.0 * from - 4'000,
+          at + 10'000.0 * from + 600);
     }
   }
   const store::Capture capture = t.Build();
@@ -293,7 +312,8 @@ TEST(ClockModel, OneStrangerAmongTheMatchesIsNoSetClock) {
 }
 
 TEST(ClockModel, HostsThatEachCameLastOnceLimitEachOtherThroughThirds) {
-  // Rank 0 never comes last, so nothing limits how far it is behind the others but what it does with rank 3 alone.
+  // Rank 0 never comes last, so nothing limits how far it is behind the others but what it does with rank 3
+  // alone.
   TimelineBuilder t;
   const uint32_t all = t.Group("all", {0, 1, 2, 3}), pair = t.Group("pair", {0, 3});
   const auto meet = [&](uint32_t group, std::initializer_list<int> ranks, int last, double at) {
@@ -309,7 +329,8 @@ TEST(ClockModel, HostsThatEachCameLastOnceLimitEachOtherThroughThirds) {
   }
   const store::Capture capture = t.Build();
   const ClockModel model = EstimateClocks(capture, Match(capture));
-  EXPECT_LT(BoundUs(model), 700) << "100 us operations; alone with the others rank 0 is only known within 5 ms";
+  EXPECT_LT(BoundUs(model), 700)
+      << "100 us operations; alone with the others rank 0 is only known within 5 ms";
 }
 
 TEST(ClockModel, HostsThatShareNoCollectiveAreUnknown) {
@@ -338,8 +359,10 @@ TEST(ClockModel, HostsMeetThroughOthersWithTheBoundsAdded) {
       const double late = 20'000.0 * i + (first == 0 ? 0 : 7'000);
       for (int r : {first, first + 1}) {
         const double start = late + static_cast<double>(random() % 400);
-        t.Rank(r, "h" + std::to_string(r)).AllReduce(group, clocks[static_cast<size_t>(r)].Local(start),
-                                                     clocks[static_cast<size_t>(r)].Local(late + 450) - clocks[static_cast<size_t>(r)].Local(start));
+        t.Rank(r, "h" + std::to_string(r))
+            .AllReduce(group, clocks[static_cast<size_t>(r)].Local(start),
+                       clocks[static_cast<size_t>(r)].Local(late + 450) -
+                           clocks[static_cast<size_t>(r)].Local(start));
       }
     }
   }
@@ -351,7 +374,8 @@ TEST(ClockModel, HostsMeetThroughOthersWithTheBoundsAdded) {
 
 // ---- network
 
-std::vector<store::ClockExchange> Exchanges(const TrueClock& clock, int count, double every_us, std::mt19937_64& random) {
+std::vector<store::ClockExchange> Exchanges(const TrueClock& clock, int count, double every_us,
+                                            std::mt19937_64& random) {
   std::exponential_distribution<double> one(1);
   std::vector<store::ClockExchange> out;
   for (int i = 0; i < count; ++i) {
@@ -359,7 +383,8 @@ std::vector<store::ClockExchange> Exchanges(const TrueClock& clock, int count, d
     const double there = 30 + 60 * one(random), back = 30 + 20 * one(random);
     const double arrived = sent + there, answered = arrived + 5;
     out.push_back({TimelineBuilder::At(clock.Local(sent)), JobTime(TimelineBuilder::At(arrived).ns()),
-                   JobTime(TimelineBuilder::At(answered).ns()), TimelineBuilder::At(clock.Local(answered + back)),
+                   JobTime(TimelineBuilder::At(answered).ns()),
+                   TimelineBuilder::At(clock.Local(answered + back)),
                    MonoTime(static_cast<int64_t>((answered + back) * 1000))});
   }
   return out;
@@ -370,12 +395,14 @@ TEST(NetworkClock, TheBoundCoversTheTruthAndShrinksToTheBestRoundTrip) {
   for (int trial = 0; trial < 200; ++trial) {
     const TrueClock clock = DrawClocks(1, random)[0];
     const auto exchanges = Exchanges(clock, 60, 50'000, random);
-    const HostInterval window{TimelineBuilder::At(clock.Local(0)), TimelineBuilder::At(clock.Local(3'000'000))};
+    const HostInterval window{TimelineBuilder::At(clock.Local(0)),
+                              TimelineBuilder::At(clock.Local(3'000'000))};
     const auto found = ClockFromNetwork(exchanges, window);
     ASSERT_TRUE(found.has_value());
     const ClockModel model({*found});
     for (const double at : {0.0, 1'500'000.0, 3'000'000.0}) {
-      const Nanos error = model.ToJob(0, TimelineBuilder::At(clock.Local(at))) - JobTime(TimelineBuilder::At(at).ns());
+      const Nanos error =
+          model.ToJob(0, TimelineBuilder::At(clock.Local(at))) - JobTime(TimelineBuilder::At(at).ns());
       EXPECT_LE(std::llabs(error.ns()), found->bound.ns());
     }
     EXPECT_LT(found->bound, Nanos::Micros(150));

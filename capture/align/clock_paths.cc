@@ -51,7 +51,8 @@ class Graph {
 
  private:
   void Add(uint32_t from, uint32_t to, double length_ns) {
-    if (std::isfinite(length_ns) && from < edges_.size() && to < edges_.size()) edges_[from].push_back({to, length_ns});
+    if (std::isfinite(length_ns) && from < edges_.size() && to < edges_.size())
+      edges_[from].push_back({to, length_ns});
   }
 
   std::vector<std::vector<Edge>> edges_;
@@ -59,7 +60,8 @@ class Graph {
 
 }  // namespace
 
-std::optional<std::vector<NodeRange>> ChainRanges(size_t nodes, uint32_t origin, std::span<const LeadRange> ranges) {
+std::optional<std::vector<NodeRange>> ChainRanges(size_t nodes, uint32_t origin,
+                                                  std::span<const LeadRange> ranges) {
   const auto highs = Graph(nodes, ranges, false).Shortest(origin);
   const auto lows = highs ? Graph(nodes, ranges, true).Shortest(origin) : std::nullopt;
   if (!lows) return std::nullopt;

@@ -12,7 +12,8 @@ using store::CollectiveOp;
 constexpr double kMaxDrift = 2.2e-4;
 // A member that stayed this many times longer than the shortest waited for it, so their ends belong together.
 constexpr int64_t kClearlyWaited = 3;
-// Stamps of old traces are whole microseconds: a start rounded up and an end rounded down are 1 µs closer than they were.
+// Stamps of old traces are whole microseconds: a start rounded up and an end rounded down are 1 µs closer
+// than they were.
 constexpr Nanos kStampRounding = Nanos(1000);
 
 // All members of an instance on one host.
@@ -41,14 +42,16 @@ Sides SidesOf(const store::Capture& capture, const Instance& instance) {
     const store::RankData& rank = capture.ranks[m.rank_index];
     const store::Collective& c = At(capture, m);
     const store::DeviceActivity& a = rank.activities[c.activity];
-    auto it = std::find_if(sides.hosts.begin(), sides.hosts.end(), [&](const HostSide& s) { return s.host == rank.host; });
+    auto it = std::find_if(sides.hosts.begin(), sides.hosts.end(),
+                           [&](const HostSide& s) { return s.host == rank.host; });
     if (it == sides.hosts.end()) it = sides.hosts.insert(it, HostSide{.host = rank.host});
     it->latest_start = std::max(it->latest_start, a.start);
     it->earliest_end = std::min(it->earliest_end, a.end);
     // A clock that was set back makes an end earlier than its start.
     it->shortest = std::min(it->shortest, std::max(Nanos(), a.end - a.start));
     const auto& members = capture.groups[instance.group].members;
-    if (c.root >= 0 && static_cast<size_t>(c.root) < members.size() && members[static_cast<size_t>(c.root)] == rank.rank) {
+    if (c.root >= 0 && static_cast<size_t>(c.root) < members.size() &&
+        members[static_cast<size_t>(c.root)] == rank.rank) {
       it->has_root = true;
     }
     it->sends |= c.op == CollectiveOp::kSend;
@@ -68,7 +71,8 @@ bool Flows(CollectiveOp op, const HostSide& from, const HostSide& to, Nanos shor
     case CollectiveOp::kBroadcast:
     case CollectiveOp::kScatter:
       // An unnamed root is the one that clearly did not wait.
-      return from.has_root || (!to.has_root && from.shortest == shortest && to.shortest.ns() > kClearlyWaited * shortest.ns());
+      return from.has_root ||
+             (!to.has_root && from.shortest == shortest && to.shortest.ns() > kClearlyWaited * shortest.ns());
     case CollectiveOp::kReduce:
     case CollectiveOp::kGather:
       return to.has_root;
@@ -79,11 +83,14 @@ bool Flows(CollectiveOp op, const HostSide& from, const HostSide& to, Nanos shor
 
 Nanos Lead(HostTime of_b, HostTime of_a) { return Nanos(of_b.ns() - of_a.ns()); }
 
-void AddLimits(CollectiveOp op, const Sides& sides, const HostSide& a, const HostSide& b, HostPairEvidence& out) {
+void AddLimits(CollectiveOp op, const Sides& sides, const HostSide& a, const HostSide& b,
+               HostPairEvidence& out) {
   const Nanos shortest = std::min(a.shortest, b.shortest);
   const HostTime at = a.earliest_end;
-  if (Flows(op, a, b, shortest)) out.uppers.push_back({at, Lead(b.earliest_end, a.latest_start) + kStampRounding, sides.exchange});
-  if (Flows(op, b, a, shortest)) out.lowers.push_back({at, Lead(b.latest_start, a.earliest_end) - kStampRounding, sides.exchange});
+  if (Flows(op, a, b, shortest))
+    out.uppers.push_back({at, Lead(b.earliest_end, a.latest_start) + kStampRounding, sides.exchange});
+  if (Flows(op, b, a, shortest))
+    out.lowers.push_back({at, Lead(b.latest_start, a.earliest_end) - kStampRounding, sides.exchange});
 }
 
 void AddSample(CollectiveOp op, const HostSide& a, const HostSide& b, HostPairEvidence& out) {
@@ -102,7 +109,8 @@ void AddSample(CollectiveOp op, const HostSide& a, const HostSide& b, HostPairEv
 
 enum class Use : uint8_t { kLimits, kEverything };
 
-void AddPair(CollectiveOp op, const Sides& sides, const HostSide& one, const HostSide& other, Use use, PairEvidence& evidence) {
+void AddPair(CollectiveOp op, const Sides& sides, const HostSide& one, const HostSide& other, Use use,
+             PairEvidence& evidence) {
   if (one.host == other.host || one.host == store::kNone || other.host == store::kNone) return;
   const HostSide& a = one.host < other.host ? one : other;
   const HostSide& b = one.host < other.host ? other : one;
@@ -113,7 +121,8 @@ void AddPair(CollectiveOp op, const Sides& sides, const HostSide& one, const Hos
   AddSample(op, a, b, out);
 }
 
-// Who sends may leave before who receives, and then always by about as much: what one way is too late the other way is too early.
+// Who sends may leave before who receives, and then always by about as much: what one way is too late the
+// other way is too early.
 std::vector<LeadSample> BothWays(const HostPairEvidence& evidence) {
   std::vector<LeadSample> samples = evidence.samples;
   const bool more_first = evidence.to_first.size() > evidence.to_second.size();
@@ -125,10 +134,12 @@ std::vector<LeadSample> BothWays(const HostPairEvidence& evidence) {
   }
   std::sort(many.begin(), many.end(), [](const LeadSample& x, const LeadSample& y) { return x.at < y.at; });
   for (const LeadSample& s : few) {
-    auto other = std::lower_bound(many.begin(), many.end(), s.at, [](const LeadSample& x, HostTime at) { return x.at < at; });
+    auto other = std::lower_bound(many.begin(), many.end(), s.at,
+                                  [](const LeadSample& x, HostTime at) { return x.at < at; });
     if (other == many.end() || (other != many.begin() && s.at - (other - 1)->at < other->at - s.at)) --other;
     const Nanos differ(std::llabs((other->lead - s.lead).ns()) / 2);
-    samples.push_back({s.at + (other->at - s.at) / 2, (s.lead + other->lead) / 2, std::min(std::max(s.blur, other->blur), differ + kStampRounding)});
+    samples.push_back({s.at + (other->at - s.at) / 2, (s.lead + other->lead) / 2,
+                       std::min(std::max(s.blur, other->blur), differ + kStampRounding)});
   }
   return samples;
 }
@@ -158,11 +169,13 @@ PairEvidence CollectEvidence(const store::Capture& capture, const Matches& match
     const auto centre = std::find_if(sides.hosts.begin(), sides.hosts.end(),
                                      [&](const HostSide& s) { return s.host == reference; });
     const HostSide& first = centre == sides.hosts.end() ? sides.hosts.front() : *centre;
-    const HostSide& last = *std::min_element(sides.hosts.begin(), sides.hosts.end(),
-                                             [](const HostSide& a, const HostSide& b) { return a.shortest < b.shortest; });
+    const HostSide& last =
+        *std::min_element(sides.hosts.begin(), sides.hosts.end(),
+                          [](const HostSide& a, const HostSide& b) { return a.shortest < b.shortest; });
     for (const HostSide& other : sides.hosts) {
       AddPair(instance.op, sides, first, other, Use::kEverything, evidence);
-      if (last.host != first.host && other.host != first.host) AddPair(instance.op, sides, last, other, Use::kLimits, evidence);
+      if (last.host != first.host && other.host != first.host)
+        AddPair(instance.op, sides, last, other, Use::kLimits, evidence);
     }
   }
   return evidence;

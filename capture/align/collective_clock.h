@@ -13,7 +13,8 @@
 
 namespace lockstep::align {
 
-// "The second host's clock leads the first's by at least / at most / about so much", read on the first host's clock.
+// "The second host's clock leads the first's by at least / at most / about so much", read on the first host's
+// clock.
 struct HostPairEvidence {
   struct Limit {
     HostTime at;
@@ -31,8 +32,9 @@ struct HostPairEvidence {
 using HostPair = std::pair<uint32_t, uint32_t>;  // ascending
 using PairEvidence = absl::flat_hash_map<HostPair, HostPairEvidence>;
 
-// Of every pair of hosts that share a usable instance, but where many share one: pairs with `reference` (or, when it is not among
-// them, with the first), whose samples add up, and with the host that came last, which limits the others most tightly.
+// Of every pair of hosts that share a usable instance, but where many share one: pairs with `reference` (or,
+// when it is not among them, with the first), whose samples add up, and with the host that came last, which
+// limits the others most tightly.
 PairEvidence CollectEvidence(const store::Capture& capture, const Matches& matches, uint32_t reference);
 
 struct PairFit {

@@ -7,7 +7,10 @@
 namespace lockstep::align {
 
 GroupMembers::GroupMembers(const store::Capture& capture)
-    : capture_(capture), participants_(capture.groups.size()), silent_(capture.groups.size()), absent_(capture.groups.size(), 0) {
+    : capture_(capture),
+      participants_(capture.groups.size()),
+      silent_(capture.groups.size()),
+      absent_(capture.groups.size(), 0) {
   absl::flat_hash_map<RankId, uint32_t> recorded;
   for (uint32_t r = 0; r < capture.ranks.size(); ++r) {
     if (!capture.ranks[r].activities.empty()) recorded.try_emplace(capture.ranks[r].rank, r);

@@ -21,8 +21,8 @@ class GroupMembers {
   size_t Expected(uint32_t group) const;
   // Members of whom the capture has nothing at all: ranks that were not recorded.
   size_t Absent(uint32_t group) const { return absent_[group]; }
-  // Members that were recorded and have no collective of the group, ascending. Not for groups that are only assumed, where such a
-  // rank need not be a member.
+  // Members that were recorded and have no collective of the group, ascending. Not for groups that are only
+  // assumed, where such a rank need not be a member.
   const std::vector<uint32_t>& Silent(uint32_t group) const { return silent_[group]; }
   // Rank in the group, or -1.
   int32_t Place(uint32_t group, uint32_t rank_index) const;

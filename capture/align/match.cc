@@ -21,8 +21,8 @@ using store::GroupOrigin;
 using store::kNone;
 using store::MatchSource;
 
-// When more than one instance in ten of a group contradicts itself, its sequence numbers are not to be trusted and order
-// decides (one framework's counter was once shared by all groups of a process).
+// When more than one instance in ten of a group contradicts itself, its sequence numbers are not to be
+// trusted and order decides (one framework's counter was once shared by all groups of a process).
 constexpr size_t kTrustOneConflictIn = 10;
 
 // Stamps of old traces are whole microseconds.
@@ -48,7 +48,8 @@ struct Key {
 
 class Matcher {
  public:
-  explicit Matcher(const store::Capture& capture) : capture_(capture), groups_(capture), order_only_(capture.groups.size(), 0) {
+  explicit Matcher(const store::Capture& capture)
+      : capture_(capture), groups_(capture), order_only_(capture.groups.size(), 0) {
     out_.instance_of.resize(capture.ranks.size());
     fates_.resize(capture.ranks.size());
     for (size_t r = 0; r < capture.ranks.size(); ++r) {
@@ -69,9 +70,13 @@ class Matcher {
   }
 
  private:
-  const Collective& At(const Member& m) const { return capture_.ranks[m.rank_index].collectives[m.collective]; }
+  const Collective& At(const Member& m) const {
+    return capture_.ranks[m.rank_index].collectives[m.collective];
+  }
   uint32_t HostOf(const Member& m) const { return capture_.ranks[m.rank_index].host; }
-  const store::DeviceActivity& ActivityOf(const Member& m) const { return capture_.ranks[m.rank_index].activities[At(m).activity]; }
+  const store::DeviceActivity& ActivityOf(const Member& m) const {
+    return capture_.ranks[m.rank_index].activities[At(m).activity];
+  }
 
   Key KeyOf(const Collective& c) const {
     return {c.group, c.source == MatchSource::kGroupSequence ? CollectiveOp::kUnknown : c.op, c.sequence, 0};
@@ -97,7 +102,8 @@ class Matcher {
             const auto [it, fresh] = index.try_emplace(key, static_cast<uint32_t>(candidates.size()));
             if (fresh) candidates.emplace_back();
             Candidate& candidate = candidates[it->second];
-            const bool repeated = !candidate.instance.members.empty() && candidate.instance.members.back().rank_index == r;
+            const bool repeated =
+                !candidate.instance.members.empty() && candidate.instance.members.back().rank_index == r;
             if (!repeated || source == MatchSource::kNcclSequence) {
               candidate.conflict |= repeated;
               AddMember(candidate, key, {r, i});
@@ -162,7 +168,9 @@ class Matcher {
     instance.source = source;
     const size_t expected = groups_.Expected(instance.group);
     instance.complete = instance.members.size() == expected && expected > 1;
-    instance.usable = instance.complete || (instance.members.size() > 1 && instance.members.size() + groups_.Absent(instance.group) == expected);
+    instance.usable =
+        instance.complete ||
+        (instance.members.size() > 1 && instance.members.size() + groups_.Absent(instance.group) == expected);
     const auto number = static_cast<uint32_t>(out_.instances.size());
     for (const Member& m : instance.members) out_.instance_of[m.rank_index][m.collective] = number;
     out_.instances.push_back(std::move(instance));
@@ -170,7 +178,9 @@ class Matcher {
 
   // Without numbers: what each rank still has, per group, aligned as sequences.
   void MatchByOrder() {
-    const bool inferred = std::any_of(capture_.groups.begin(), capture_.groups.end(), [](const store::Group& g) { return g.origin == GroupOrigin::kInferred; });
+    const bool inferred =
+        std::any_of(capture_.groups.begin(), capture_.groups.end(),
+                    [](const store::Group& g) { return g.origin == GroupOrigin::kInferred; });
     for (uint32_t g = 0; g < groups_.groups(); ++g) {
       // Where communicators were found, what fits none of them is nobody knows whose.
       if (inferred && capture_.groups[g].origin == GroupOrigin::kAssumed) continue;
@@ -179,12 +189,14 @@ class Matcher {
         Unnumbered of{r, {}};
         const auto& collectives = capture_.ranks[r].collectives;
         for (uint32_t i = 0; i < collectives.size(); ++i) {
-          if (collectives[i].group == g && out_.instance_of[r][i] == kNone && !NamesItsPeer(collectives[i])) of.collectives.push_back(i);
+          if (collectives[i].group == g && out_.instance_of[r][i] == kNone && !NamesItsPeer(collectives[i]))
+            of.collectives.push_back(i);
         }
         left.push_back(std::move(of));
       }
       DropTransfersBetweenUnknowns(g, left);
-      // On one stream operations follow each other in one order on all ranks; on several each operation does for itself.
+      // On one stream operations follow each other in one order on all ranks; on several each operation does
+      // for itself.
       std::set<CollectiveOp> ops;
       for (const Unnumbered& of : left) {
         for (uint32_t i : of.collectives) ops.insert(capture_.ranks[of.rank_index].collectives[i].op);
@@ -208,7 +220,9 @@ class Matcher {
     }
   }
 
-  StreamId StreamOf(uint32_t r, uint32_t i) const { return capture_.ranks[r].activities[capture_.ranks[r].collectives[i].activity].stream; }
+  StreamId StreamOf(uint32_t r, uint32_t i) const {
+    return capture_.ranks[r].activities[capture_.ranks[r].collectives[i].activity].stream;
+  }
 
   // Ranks that run one program number their streams alike. Empty where they do not.
   std::set<StreamId> CommonStreams(const std::vector<Unnumbered>& left) const {
@@ -235,7 +249,8 @@ class Matcher {
     return std::all_of(left.begin(), left.end(), [&](const Unnumbered& of) {
       const store::RankData& rank = capture_.ranks[of.rank_index];
       const auto stream = [&](uint32_t i) { return rank.activities[rank.collectives[i].activity].stream; };
-      return std::all_of(of.collectives.begin(), of.collectives.end(), [&](uint32_t i) { return stream(i) == stream(of.collectives[0]); });
+      return std::all_of(of.collectives.begin(), of.collectives.end(),
+                         [&](uint32_t i) { return stream(i) == stream(of.collectives[0]); });
     });
   }
 
@@ -245,15 +260,21 @@ class Matcher {
     const MatchSource source = AllFromGraphs(capture_, left) ? MatchSource::kGraph : MatchSource::kOrder;
     for (std::vector<Member>& members : MatchInOrder(capture_, left)) {
       const CollectiveOp op = At(members[0]).op;
-      Add({.group = g, .op = IsPointToPoint(op) ? CollectiveOp::kSendReceive : op, .members = std::move(members)}, source);
+      Add({.group = g,
+           .op = IsPointToPoint(op) ? CollectiveOp::kSendReceive : op,
+           .members = std::move(members)},
+          source);
     }
   }
 
-  // Send/receive kernels whose partners nobody names are one exchange of the whole group when every rank of the group has
-  // (nearly) as many of them as the others; otherwise they are transfers between unknown pairs, which order cannot tell.
+  // Send/receive kernels whose partners nobody names are one exchange of the whole group when every rank of
+  // the group has (nearly) as many of them as the others; otherwise they are transfers between unknown pairs,
+  // which order cannot tell.
   void DropTransfersBetweenUnknowns(uint32_t g, std::vector<Unnumbered>& left) const {
     if (groups_.Expected(g) <= 2) return;
-    const auto is_transfer = [&](uint32_t r, uint32_t i) { return MayBeTransfer(capture_.ranks[r].collectives[i].op); };
+    const auto is_transfer = [&](uint32_t r, uint32_t i) {
+      return MayBeTransfer(capture_.ranks[r].collectives[i].op);
+    };
     size_t fewest = SIZE_MAX;
     size_t most = 0;
     for (const Unnumbered& of : left) {
@@ -269,8 +290,9 @@ class Matcher {
     }
   }
 
-  // Nobody leaves a symmetric operation before the last one came. Where order or inference made a group of ranks of several
-  // communicators, many do, and nothing of that group is believed; a single one is quarantined, whatever its numbers say.
+  // Nobody leaves a symmetric operation before the last one came. Where order or inference made a group of
+  // ranks of several communicators, many do, and nothing of that group is believed; a single one is
+  // quarantined, whatever its numbers say.
   void CheckCausality() {
     std::vector<uint32_t> checked(capture_.groups.size(), 0), broken(capture_.groups.size(), 0);
     std::vector<uint8_t> breaks(out_.instances.size(), 0);
@@ -285,7 +307,8 @@ class Matcher {
     for (size_t n = 0; n < out_.instances.size(); ++n) {
       Instance& instance = out_.instances[n];
       const bool many = broken[instance.group] * kTrustOneConflictIn > checked[instance.group];
-      const bool numbered = instance.source == MatchSource::kNcclSequence || instance.source == MatchSource::kGroupSequence;
+      const bool numbered =
+          instance.source == MatchSource::kNcclSequence || instance.source == MatchSource::kGroupSequence;
       // When numbers that agree break it everywhere, it is the clocks that are wrong.
       const bool wrong = many ? !numbered && LeavesTogether(instance.op) : breaks[n] != 0;
       if (!wrong) continue;
@@ -303,10 +326,14 @@ class Matcher {
   }
 
   bool LeftBeforeOthersCame(const Instance& instance) const {
-    const auto bound = [&](const Member& m) { return HostOf(m) < clock_.hosts().size() ? clock_.hosts()[HostOf(m)].bound : Nanos::Max(); };
+    const auto bound = [&](const Member& m) {
+      return HostOf(m) < clock_.hosts().size() ? clock_.hosts()[HostOf(m)].bound : Nanos::Max();
+    };
     const Member* latest = nullptr;
     for (const Member& m : instance.members) {
-      if (latest == nullptr || clock_.ToJob(HostOf(m), ActivityOf(m).start) > clock_.ToJob(HostOf(*latest), ActivityOf(*latest).start)) latest = &m;
+      if (latest == nullptr || clock_.ToJob(HostOf(m), ActivityOf(m).start) >
+                                   clock_.ToJob(HostOf(*latest), ActivityOf(*latest).start))
+        latest = &m;
     }
     const JobTime came = clock_.ToJob(HostOf(*latest), ActivityOf(*latest).start);
     return std::any_of(instance.members.begin(), instance.members.end(), [&](const Member& m) {
@@ -335,7 +362,8 @@ class Matcher {
     for (uint32_t r = 0; r < capture_.ranks.size(); ++r) {
       const auto& collectives = capture_.ranks[r].collectives;
       for (uint32_t i = 0; i < collectives.size(); ++i) {
-        const bool alone = collectives[i].group < capture_.groups.size() && groups_.Expected(collectives[i].group) <= 1;
+        const bool alone =
+            collectives[i].group < capture_.groups.size() && groups_.Expected(collectives[i].group) <= 1;
         const uint32_t n = out_.instance_of[r][i];
         if (alone) continue;
         const bool matched = n != kNone && out_.instances[n].usable;
@@ -347,20 +375,28 @@ class Matcher {
 
   uint64_t& LevelOf(const Instance& instance) {
     switch (instance.source) {
-      case MatchSource::kNcclSequence: return out_.by_nccl_sequence;
-      case MatchSource::kGroupSequence: return out_.by_group_sequence;
-      case MatchSource::kGraph: return out_.by_graph;
-      case MatchSource::kOrder: break;
+      case MatchSource::kNcclSequence:
+        return out_.by_nccl_sequence;
+      case MatchSource::kGroupSequence:
+        return out_.by_group_sequence;
+      case MatchSource::kGraph:
+        return out_.by_graph;
+      case MatchSource::kOrder:
+        break;
     }
-    return capture_.groups[instance.group].origin == GroupOrigin::kInferred ? out_.by_inferred : out_.by_order;
+    return capture_.groups[instance.group].origin == GroupOrigin::kInferred ? out_.by_inferred
+                                                                            : out_.by_order;
   }
 
   uint64_t& CountOf(Fate fate) {
     switch (fate) {
-      case Fate::kCutByWindow: return out_.cut_by_window;
-      case Fate::kPartnerLost: return out_.partner_lost;
+      case Fate::kCutByWindow:
+        return out_.cut_by_window;
+      case Fate::kPartnerLost:
+        return out_.partner_lost;
       case Fate::kUnmatched:
-      case Fate::kConflict: break;
+      case Fate::kConflict:
+        break;
     }
     return out_.unmatched;
   }
@@ -378,8 +414,9 @@ class Matcher {
 }  // namespace
 
 bool BytesMustAgree(CollectiveOp op) {
-  return op == CollectiveOp::kAllReduce || op == CollectiveOp::kAllGather || op == CollectiveOp::kReduceScatter ||
-         op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce || IsPointToPoint(op);
+  return op == CollectiveOp::kAllReduce || op == CollectiveOp::kAllGather ||
+         op == CollectiveOp::kReduceScatter || op == CollectiveOp::kBroadcast ||
+         op == CollectiveOp::kReduce || IsPointToPoint(op);
 }
 
 bool LeavesTogether(CollectiveOp op) {

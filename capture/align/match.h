@@ -1,8 +1,8 @@
 // Which communication kernels of different ranks are one collective.
 //
-// Key ladder, best first: (communicator, function, NCCL's sequence) → (group with its member list, Seq) → graph node and replay →
-// order within (group, operation), aligned as sequences where windows or losses differ. Needs no clocks. Source of the rules:
-// docs/analysis.md.
+// Key ladder, best first: (communicator, function, NCCL's sequence) → (group with its member list, Seq) →
+// graph node and replay → order within (group, operation), aligned as sequences where windows or losses
+// differ. Needs no clocks. Source of the rules: docs/analysis.md.
 #ifndef LOCKSTEP_AGGREGATOR_ALIGN_MATCH_H_
 #define LOCKSTEP_AGGREGATOR_ALIGN_MATCH_H_
 
@@ -27,8 +27,8 @@ struct Instance {
   std::vector<Member> members;
   // Every member of the group is here. Waits are only split for complete instances.
   bool complete = false;
-  // Complete, or all that it lacks are ranks that were not recorded and records that were lost: those who are here met here, and what
-  // they waited for each other is known; for the missing ones it is not.
+  // Complete, or all that it lacks are ranks that were not recorded and records that were lost: those who are
+  // here met here, and what they waited for each other is known; for the missing ones it is not.
   bool usable = false;
 };
 
@@ -44,11 +44,13 @@ struct Matches {
   uint64_t by_inferred = 0;  // by order, in a communicator that was itself inferred
   uint64_t partial = 0;      // usable instances that are not complete
   // Communication kernels of groups of more than one rank: each is one of these.
-  uint64_t matched = 0;        // in a usable instance
-  uint64_t cut_by_window = 0;  // a partner's kernel lies outside of that rank's window, or its own launch outside of its own
-  uint64_t partner_lost = 0;   // nobody it met was recorded: lost records, ranks without any
+  uint64_t matched = 0;  // in a usable instance
+  uint64_t cut_by_window =
+      0;  // a partner's kernel lies outside of that rank's window, or its own launch outside of its own
+  uint64_t partner_lost = 0;  // nobody it met was recorded: lost records, ranks without any
   uint64_t unmatched = 0;
-  uint64_t conflicts = 0;  // of the unmatched: members that contradict each other (operation, type, bytes, causality)
+  uint64_t conflicts =
+      0;  // of the unmatched: members that contradict each other (operation, type, bytes, causality)
 
   // Of the kernels whose partners can be there at all; nullopt without any.
   std::optional<double> MatchedFraction() const {

@@ -20,19 +20,22 @@ std::vector<int> RanksOf(const store::Capture& capture, const Instance& instance
   return ranks;
 }
 
-// Do the members of every instance carry the same mark? Tests that know the truth put it in the correlation, which Match
-// does not read.
+// Do the members of every instance carry the same mark? Tests that know the truth put it in the correlation,
+// which Match does not read.
 void ExpectPairsCarryTheSameMark(const store::Capture& capture, const Matches& matches) {
   for (const Instance& instance : matches.instances) {
     const auto mark = [&](const Member& m) {
-      return capture.ranks[m.rank_index].activities[capture.ranks[m.rank_index].collectives[m.collective].activity].correlation;
+      return capture.ranks[m.rank_index]
+          .activities[capture.ranks[m.rank_index].collectives[m.collective].activity]
+          .correlation;
     };
     for (const Member& m : instance.members) EXPECT_EQ(mark(m), mark(instance.members[0]));
   }
 }
 
 // A kernel that carries its mark as its correlation.
-void AddMarked(store::RankTimeline& rank, const store::CollectiveSpec& spec, double start_us, double duration_us, uint32_t mark) {
+void AddMarked(store::RankTimeline& rank, const store::CollectiveSpec& spec, double start_us,
+               double duration_us, uint32_t mark) {
   rank.Communication(spec, start_us, duration_us);
   rank.data().activities.back().correlation = CorrelationId(mark);
 }
@@ -43,8 +46,12 @@ TEST(Match, SequenceNumbersCountPerOperationOfACommunicator) {
   for (int r = 0; r < 2; ++r) {
     // Both operations have a number 7; rank 1 recorded them in the other order.
     const double first = r == 0 ? 0 : 100, second = r == 0 ? 100 : 0;
-    t.Rank(r).Communication({.op = CollectiveOp::kAllReduce, .group = g, .source = MatchSource::kNcclSequence, .sequence = 7}, first, 10);
-    t.Rank(r).Communication({.op = CollectiveOp::kAllGather, .group = g, .source = MatchSource::kNcclSequence, .sequence = 7}, second, 10);
+    t.Rank(r).Communication(
+        {.op = CollectiveOp::kAllReduce, .group = g, .source = MatchSource::kNcclSequence, .sequence = 7},
+        first, 10);
+    t.Rank(r).Communication(
+        {.op = CollectiveOp::kAllGather, .group = g, .source = MatchSource::kNcclSequence, .sequence = 7},
+        second, 10);
   }
   const store::Capture capture = t.Build();
   const Matches m = Match(capture);
@@ -58,8 +65,12 @@ TEST(Match, WindowsThatBeganAtDifferentNumbersKeepTheirNumbers) {
   TimelineBuilder t;
   const uint32_t g = t.Group("comm", {0, 1});
   for (int s = 0; s < 10; ++s) {
-    if (s >= 2) t.Rank(0).Communication({.group = g, .source = MatchSource::kGroupSequence, .sequence = s}, 100.0 * s, 10);
-    if (s < 9) t.Rank(1).Communication({.group = g, .source = MatchSource::kGroupSequence, .sequence = s}, 100.0 * s, 10);
+    if (s >= 2)
+      t.Rank(0).Communication({.group = g, .source = MatchSource::kGroupSequence, .sequence = s}, 100.0 * s,
+                              10);
+    if (s < 9)
+      t.Rank(1).Communication({.group = g, .source = MatchSource::kGroupSequence, .sequence = s}, 100.0 * s,
+                              10);
   }
   const Matches m = Match(t.Build());
   EXPECT_EQ(m.by_group_sequence, 7u);
@@ -73,8 +84,10 @@ TEST(Match, MembersThatContradictEachOtherAreQuarantined) {
   const uint32_t g = t.Group("comm", {0, 1});
   for (int s = 0; s < 30; ++s) {
     const auto op = s == 11 ? CollectiveOp::kAllGather : CollectiveOp::kAllReduce;
-    t.Rank(0).Communication({.op = op, .group = g, .source = MatchSource::kGroupSequence, .sequence = s}, 100.0 * s, 10);
-    t.Rank(1).Communication({.group = g, .source = MatchSource::kGroupSequence, .sequence = s}, 100.0 * s, 10);
+    t.Rank(0).Communication({.op = op, .group = g, .source = MatchSource::kGroupSequence, .sequence = s},
+                            100.0 * s, 10);
+    t.Rank(1).Communication({.group = g, .source = MatchSource::kGroupSequence, .sequence = s}, 100.0 * s,
+                            10);
   }
   const Matches m = Match(t.Build());
   EXPECT_EQ(m.conflicts, 2u);
@@ -88,8 +101,10 @@ TEST(Match, WhenNumbersContradictTooOftenOrderDecides) {
   for (int s = 0; s < 12; ++s) {
     // Rank 1's counter is shared with other groups and runs ahead.
     const auto op = s % 2 == 0 ? CollectiveOp::kAllReduce : CollectiveOp::kAllGather;
-    t.Rank(0).Communication({.op = op, .group = g, .source = MatchSource::kGroupSequence, .sequence = s}, 100.0 * s, 10);
-    t.Rank(1).Communication({.op = op, .group = g, .source = MatchSource::kGroupSequence, .sequence = s + 1}, 100.0 * s, 10);
+    t.Rank(0).Communication({.op = op, .group = g, .source = MatchSource::kGroupSequence, .sequence = s},
+                            100.0 * s, 10);
+    t.Rank(1).Communication({.op = op, .group = g, .source = MatchSource::kGroupSequence, .sequence = s + 1},
+                            100.0 * s, 10);
   }
   const Matches m = Match(t.Build());
   EXPECT_EQ(m.by_order, 12u);
@@ -122,7 +137,8 @@ TEST(Match, UnequalWindowsAreAlignedAsSequencesAndTheRestIsCounted) {
         t.Rank(0, "a").AllReduce(g, now - 9'000, 9'000);
         if (i < front || i >= total - (2 - front)) continue;
         t.Rank(1, "b").AllReduce(g, now - 12'000, 12'000 + spread);
-        t.Rank(1, "b").data().activities.back().correlation = t.Rank(0, "a").data().activities.back().correlation;
+        t.Rank(1, "b").data().activities.back().correlation =
+            t.Rank(0, "a").data().activities.back().correlation;
       }
       const store::Capture capture = t.Build();
       const Matches m = Match(capture);
@@ -138,7 +154,9 @@ TEST(Match, SendReceiveKernelsOfAWholeGroupAreOneExchangeWhenNobodySaysMore) {
   TimelineBuilder t;
   const uint32_t g = t.Group("world", {0, 1, 2, 3});
   for (int r = 0; r < 4; ++r) {
-    for (int i = 0; i < 5; ++i) t.Rank(r).Communication({.op = CollectiveOp::kSendReceive, .group = g}, 1000.0 * i + 10 * r, 200 - 10.0 * r);
+    for (int i = 0; i < 5; ++i)
+      t.Rank(r).Communication({.op = CollectiveOp::kSendReceive, .group = g}, 1000.0 * i + 10 * r,
+                              200 - 10.0 * r);
   }
   const Matches m = Match(t.Build());
   EXPECT_EQ(m.by_order, 5u);
@@ -150,7 +168,8 @@ TEST(Match, SendReceiveKernelsInUnequalNumbersAreTransfersBetweenUnknownsAndStay
   TimelineBuilder t;
   const uint32_t g = t.Group("world", {0, 1, 2});
   for (int r = 0; r < 3; ++r) {
-    for (int i = 0; i < (r == 1 ? 16 : 8); ++i) t.Rank(r).Communication({.op = CollectiveOp::kSendReceive, .group = g}, 1000.0 * i, 100);
+    for (int i = 0; i < (r == 1 ? 16 : 8); ++i)
+      t.Rank(r).Communication({.op = CollectiveOp::kSendReceive, .group = g}, 1000.0 * i, 100);
     t.Rank(r).AllReduce(g, 50'000, 40);
   }
   const Matches m = Match(t.Build());
@@ -182,11 +201,21 @@ TEST(Match, MessagesPairInOrderWhereverTheWindowCutEachSide) {
         const bool receiver_waits = i % 2 == 0;
         store::RankTimeline& sender = t.Rank(0);
         store::RankTimeline& receiver = t.Rank(1);
-        const store::CollectiveSpec send{.op = CollectiveOp::kSend, .group = g, .source = MatchSource::kNcclSequence, .sequence = i - cut_sender, .peer = 1};
-        const store::CollectiveSpec receive{.op = CollectiveOp::kReceive, .group = g, .source = MatchSource::kNcclSequence, .sequence = i - cut_receiver, .peer = 0};
+        const store::CollectiveSpec send{.op = CollectiveOp::kSend,
+                                         .group = g,
+                                         .source = MatchSource::kNcclSequence,
+                                         .sequence = i - cut_sender,
+                                         .peer = 1};
+        const store::CollectiveSpec receive{.op = CollectiveOp::kReceive,
+                                            .group = g,
+                                            .source = MatchSource::kNcclSequence,
+                                            .sequence = i - cut_receiver,
+                                            .peer = 0};
         const auto mark = static_cast<uint32_t>(1000 + i);
         if (i >= cut_sender) AddMarked(sender, send, now, 50, mark);
-        if (i >= cut_receiver) AddMarked(receiver, receive, receiver_waits ? now - 300 : now + 200, receiver_waits ? 350 : 50, mark);
+        if (i >= cut_receiver)
+          AddMarked(receiver, receive, receiver_waits ? now - 300 : now + 200, receiver_waits ? 350 : 50,
+                    mark);
       }
       const store::Capture capture = t.Build();
       const Matches m = Match(capture);
@@ -206,20 +235,26 @@ TEST(Match, ALostMessageLeavesAGapAndNotAShift) {
     const auto mark = static_cast<uint32_t>(1000 + i);
     if (i != 25) AddMarked(t.Rank(0), {.op = CollectiveOp::kSend, .group = g, .peer = 1}, now, 50, mark);
     const double early = static_cast<double>(random() % 400);
-    AddMarked(t.Rank(1), {.op = CollectiveOp::kReceive, .group = g, .peer = 0}, now - early, early + 50, mark);
+    AddMarked(t.Rank(1), {.op = CollectiveOp::kReceive, .group = g, .peer = 0}, now - early, early + 50,
+              mark);
   }
   const store::Capture capture = t.Build();
   const Matches m = Match(capture);
   EXPECT_GE(m.by_order, 58u);
   size_t wrong = 0;
   for (const Instance& i : m.instances) {
-    const auto mark = [&](const Member& x) { return capture.ranks[x.rank_index].activities[capture.ranks[x.rank_index].collectives[x.collective].activity].correlation; };
+    const auto mark = [&](const Member& x) {
+      return capture.ranks[x.rank_index]
+          .activities[capture.ranks[x.rank_index].collectives[x.collective].activity]
+          .correlation;
+    };
     wrong += mark(i.members[0]) == mark(i.members[1]) ? 0 : 1;
   }
   EXPECT_EQ(wrong, 0u);
 }
 
-// Steps of forty calls with one kernel and six messages, to a receiver that always waits and lost one record in the middle; the sender lost none.
+// Steps of forty calls with one kernel and six messages, to a receiver that always waits and lost one record
+// in the middle; the sender lost none.
 TEST(Match, AReceiverThatLostARecordMatchesASenderThatLostNone) {
   std::mt19937 random(4);
   TimelineBuilder t;
@@ -236,7 +271,8 @@ TEST(Match, AReceiverThatLostARecordMatchesASenderThatLostNone) {
       AddMarked(t.Rank(0), {.op = CollectiveOp::kSend, .group = g, .peer = 1}, now, 50, call);
       if (6 * step + m == 27) continue;
       const double early = 30 + static_cast<double>(random() % 400);
-      AddMarked(t.Rank(1), {.op = CollectiveOp::kReceive, .group = g, .peer = 0}, now - early, early + 50, call);
+      AddMarked(t.Rank(1), {.op = CollectiveOp::kReceive, .group = g, .peer = 0}, now - early, early + 50,
+                call);
     }
   }
   t.Rank(1).data().losses.push_back({.records = 1});

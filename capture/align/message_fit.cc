@@ -84,7 +84,10 @@ std::optional<double> SharedDistance(const std::vector<Pair>& pairs, const Clock
 }
 
 MessageFit Judged(const std::vector<Pair>& pairs, int64_t shift, double ahead, bool rendezvous) {
-  MessageFit fit{.shift = shift, .ahead_ns = ahead, .rendezvous = rendezvous, .messages = static_cast<uint32_t>(pairs.size())};
+  MessageFit fit{.shift = shift,
+                 .ahead_ns = ahead,
+                 .rendezvous = rendezvous,
+                 .messages = static_cast<uint32_t>(pairs.size())};
   std::vector<double> apart;
   for (const Pair& p : pairs) {
     switch (fit.Of(*p.send, *p.receive)) {
@@ -92,8 +95,11 @@ MessageFit Judged(const std::vector<Pair>& pairs, int64_t shift, double ahead, b
         ++fit.together;
         apart.push_back(std::fabs(p.receive->end_ns - ahead - p.send->end_ns));
         break;
-      case Tells::kContradicts: ++fit.contradicting; break;
-      case Tells::kNothing: break;
+      case Tells::kContradicts:
+        ++fit.contradicting;
+        break;
+      case Tells::kNothing:
+        break;
     }
   }
   if (!apart.empty()) fit.spread_ns = UpperMedianInPlace(apart);
@@ -105,7 +111,8 @@ std::vector<int64_t> ShiftsToTry(Sides sends, Sides receives, const Clocks& cloc
   std::vector<int64_t> shifts;
   const double most = clocks.give_or_take_ns + kTogetherNs;
   if (!std::isfinite(most)) {
-    for (int64_t s = -kMostShift; s <= kMostShift; ++s) shifts.push_back(sends.front().place - receives.front().place + s);
+    for (int64_t s = -kMostShift; s <= kMostShift; ++s)
+      shifts.push_back(sends.front().place - receives.front().place + s);
     return shifts;
   }
   std::vector<int64_t> votes;
@@ -113,7 +120,8 @@ std::vector<int64_t> ShiftsToTry(Sides sends, Sides receives, const Clocks& cloc
   for (const MessageSide& s : sends) {
     const double end = s.end_ns + clocks.ahead_ns;
     while (low < receives.size() && receives[low].end_ns < end - most) ++low;
-    for (size_t j = low; j < receives.size() && receives[j].end_ns <= end + most; ++j) votes.push_back(s.place - receives[j].place);
+    for (size_t j = low; j < receives.size() && receives[j].end_ns <= end + most; ++j)
+      votes.push_back(s.place - receives[j].place);
   }
   std::sort(votes.begin(), votes.end());
   std::vector<std::pair<int64_t, int64_t>> counts;  // negative count, shift
@@ -131,7 +139,8 @@ std::vector<int64_t> ShiftsToTry(Sides sends, Sides receives, const Clocks& cloc
 bool Convincing(const MessageFit& fit, size_t fewer) {
   if (fit.messages * 2 < fewer) return false;
   if (fit.together < (fewer < kFew ? 1 : kLeastTogether)) return false;
-  return fit.contradicting * kContradictingOneIn <= fit.messages || (fit.contradicting == 1 && fit.together > kFew);
+  return fit.contradicting * kContradictingOneIn <= fit.messages ||
+         (fit.contradicting == 1 && fit.together > kFew);
 }
 
 Clocks ClocksBy(std::span<const Meeting> meetings, double apart_ns) {
@@ -142,7 +151,8 @@ Clocks ClocksBy(std::span<const Meeting> meetings, double apart_ns) {
 }
 
 // What was sent before a meeting was received before it.
-std::optional<MessageFit> FitByMeetings(Sides sends, Sides receives, const Clocks& clocks, std::span<const Meeting> meetings, Places places) {
+std::optional<MessageFit> FitByMeetings(Sides sends, Sides receives, const Clocks& clocks,
+                                        std::span<const Meeting> meetings, Places places) {
   std::map<int64_t, size_t> votes;
   size_t counted = 0;
   for (const Meeting& m : meetings) {
@@ -155,10 +165,15 @@ std::optional<MessageFit> FitByMeetings(Sides sends, Sides receives, const Clock
   }
   if (counted < kLeastMeetings) return std::nullopt;
   const double share = places == Places::kCounted ? kMostMeetings : kNearlyAllMeetings;
-  const auto most = std::max_element(votes.begin(), votes.end(), [](const auto& x, const auto& y) { return x.second < y.second; });
-  if (most->second < kLeastMeetings || static_cast<double>(most->second) < share * static_cast<double>(counted)) return std::nullopt;
+  const auto most = std::max_element(votes.begin(), votes.end(),
+                                     [](const auto& x, const auto& y) { return x.second < y.second; });
+  if (most->second < kLeastMeetings ||
+      static_cast<double>(most->second) < share * static_cast<double>(counted))
+    return std::nullopt;
   const MessageFit fit = Judged(PairsOf(sends, receives, most->first), most->first, clocks.ahead_ns, false);
-  if (fit.messages * 2 < std::min(sends.size(), receives.size()) || fit.contradicting * kContradictingOneIn > fit.messages) return std::nullopt;
+  if (fit.messages * 2 < std::min(sends.size(), receives.size()) ||
+      fit.contradicting * kContradictingOneIn > fit.messages)
+    return std::nullopt;
   return fit;
 }
 
@@ -174,13 +189,16 @@ Tells MessageFit::Of(const MessageSide& send, const MessageSide& receive) const 
   }
   // A receiver that came late found the message on its way or there.
   const double sent = send.end_ns - send.start_ns, received = receive_end - receive_start;
-  if (late > kWaitedNs && (received > kLongerThan * sent + kLongerByNs || received < kShorterThan * sent - kElsewhereNs)) return Tells::kContradicts;
+  if (late > kWaitedNs &&
+      (received > kLongerThan * sent + kLongerByNs || received < kShorterThan * sent - kElsewhereNs))
+    return Tells::kContradicts;
   return Tells::kNothing;
 }
 
 double MessageFit::Evidence() const { return together * std::log(kChanceNs / (spread_ns + kStampNs)); }
 
-std::optional<MessageFit> FitMessages(Sides sends, Sides receives, double apart_ns, std::span<const Meeting> meetings, Places places) {
+std::optional<MessageFit> FitMessages(Sides sends, Sides receives, double apart_ns,
+                                      std::span<const Meeting> meetings, Places places) {
   if (sends.empty() || receives.empty()) return std::nullopt;
   const Clocks clocks = ClocksBy(meetings, apart_ns);
   const size_t fewer = std::min(sends.size(), receives.size());
@@ -190,10 +208,13 @@ std::optional<MessageFit> FitMessages(Sides sends, Sides receives, double apart_
     const std::vector<Pair> pairs = PairsOf(sends, receives, shift);
     const std::optional<double> ahead = SharedDistance(pairs, clocks);
     if (!ahead) continue;
-    const MessageFit buffered = Judged(pairs, shift, *ahead, false), both = Judged(pairs, shift, *ahead, true);
+    const MessageFit buffered = Judged(pairs, shift, *ahead, false),
+                     both = Judged(pairs, shift, *ahead, true);
     // Where nobody's waiting tells the two apart, the one that supposes less.
-    const bool senders_wait = both.contradicting < buffered.contradicting ? both.together > buffered.together
-                                                                          : both.contradicting == buffered.contradicting && both.together > buffered.together + 1;
+    const bool senders_wait =
+        both.contradicting < buffered.contradicting
+            ? both.together > buffered.together
+            : both.contradicting == buffered.contradicting && both.together > buffered.together + 1;
     const MessageFit& fit = senders_wait ? both : buffered;
     if (!Convincing(fit, fewer)) continue;
     if (!best || fit.together > best->together) {

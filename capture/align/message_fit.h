@@ -1,9 +1,10 @@
 // Is one channel of kernels the sender, another the receiver of the same messages, and which answers which?
 //
-// Messages arrive in the order in which they were sent, so the question is by how many places both counts are shifted. A receiver that
-// came first leaves with its sender (a message that is buffered) and, where nothing is buffered, everybody leaves with everybody.
-// Everyone who clearly waited therefore names one shift, and no message may contradict it. Where nobody ever waited, the operations
-// that both sides meet in once a step do: a step receives what it sent. Pure functions, any thread.
+// Messages arrive in the order in which they were sent, so the question is by how many places both counts are
+// shifted. A receiver that came first leaves with its sender (a message that is buffered) and, where nothing
+// is buffered, everybody leaves with everybody. Everyone who clearly waited therefore names one shift, and no
+// message may contradict it. Where nobody ever waited, the operations that both sides meet in once a step do:
+// a step receives what it sent. Pure functions, any thread.
 #ifndef LOCKSTEP_AGGREGATOR_ALIGN_MESSAGE_FIT_H_
 #define LOCKSTEP_AGGREGATOR_ALIGN_MESSAGE_FIT_H_
 
@@ -41,8 +42,8 @@ enum class Tells : uint8_t {
 };
 
 struct MessageFit {
-  int64_t shift = 0;      // place of the send less that of its receive
-  double ahead_ns = 0;    // of the receiver's clock
+  int64_t shift = 0;        // place of the send less that of its receive
+  double ahead_ns = 0;      // of the receiver's clock
   bool rendezvous = false;  // the sender waits too
   uint32_t messages = 0;
   uint32_t together = 0;
@@ -54,9 +55,11 @@ struct MessageFit {
   double Evidence() const;
 };
 
-// Both sides in order of place and of end. `meetings`, in order, tell how the clocks lie; without them that is known to `apart_ns`,
-// infinite where it is not. nullopt: nothing says that the two exchange messages, or what says so fits more than one shift.
-std::optional<MessageFit> FitMessages(std::span<const MessageSide> sends, std::span<const MessageSide> receives, double apart_ns,
+// Both sides in order of place and of end. `meetings`, in order, tell how the clocks lie; without them that
+// is known to `apart_ns`, infinite where it is not. nullopt: nothing says that the two exchange messages, or
+// what says so fits more than one shift.
+std::optional<MessageFit> FitMessages(std::span<const MessageSide> sends,
+                                      std::span<const MessageSide> receives, double apart_ns,
                                       std::span<const Meeting> meetings, Places places);
 
 }  // namespace lockstep::align

@@ -77,8 +77,10 @@ TEST(FitMessages, ChannelsThatHaveNothingToDoWithEachOtherDoNotFit) {
   std::uniform_real_distribution<double> at(0, 60e6);
   std::vector<MessageSide> other;
   for (size_t i = 0; i < one.sends.size(); ++i) other.push_back({at(random), 0, 0});
-  std::sort(other.begin(), other.end(), [](const MessageSide& x, const MessageSide& y) { return x.start_ns < y.start_ns; });
-  for (size_t i = 0; i < other.size(); ++i) other[i] = {other[i].start_ns, other[i].start_ns + 60e3, static_cast<int64_t>(i)};
+  std::sort(other.begin(), other.end(),
+            [](const MessageSide& x, const MessageSide& y) { return x.start_ns < y.start_ns; });
+  for (size_t i = 0; i < other.size(); ++i)
+    other[i] = {other[i].start_ns, other[i].start_ns + 60e3, static_cast<int64_t>(i)};
   EXPECT_FALSE(FitMessages(one.sends, other, 20e3, {}, Places::kSeen).has_value());
   EXPECT_FALSE(FitMessages({}, other, 20e3, {}, Places::kSeen).has_value());
 }
@@ -131,14 +133,20 @@ TEST(PairTransfers, LossesOnBothSidesAreNoShiftWhenPlacesAreCounted) {
   std::mt19937_64 random(9);
   std::vector<TransferSide> sends, receives;
   for (size_t i = 0; i < job.sends.size(); ++i) {
-    const auto side = [](const MessageSide& s) { return TransferSide{JobTime(static_cast<int64_t>(s.start_ns)), JobTime(static_cast<int64_t>(s.end_ns)), s.place}; };
+    const auto side = [](const MessageSide& s) {
+      return TransferSide{JobTime(static_cast<int64_t>(s.start_ns)), JobTime(static_cast<int64_t>(s.end_ns)),
+                          s.place};
+    };
     if (random() % 10 != 0) sends.push_back(side(job.sends[i]));
     if (random() % 10 != 0) receives.push_back(side(job.receives[i]));
   }
   const auto pairs = PairTransfers(sends, receives, {.bound = Nanos(20'000), .meetings = {}, .lost = true});
   size_t both = 0;
   for (const TransferSide& s : sends) {
-    both += std::any_of(receives.begin(), receives.end(), [&](const TransferSide& r) { return r.place == s.place; }) ? 1 : 0;
+    both += std::any_of(receives.begin(), receives.end(),
+                        [&](const TransferSide& r) { return r.place == s.place; })
+                ? 1
+                : 0;
   }
   EXPECT_EQ(pairs.size(), both);
   for (const auto& [i, j] : pairs) EXPECT_EQ(sends[i].place, receives[j].place);

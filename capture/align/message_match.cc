@@ -10,9 +10,9 @@
 #include <tuple>
 #include <utility>
 
+#include "base/median.h"
 #include "capture/align/call_places.h"
 #include "capture/align/transfer_match.h"
-#include "base/median.h"
 
 namespace lockstep::align {
 namespace {
@@ -29,8 +29,14 @@ using Pairs = std::vector<std::pair<uint32_t, uint32_t>>;
 
 class Messages {
  public:
-  Messages(const store::Capture& capture, const GroupMembers& groups, const ClockModel& clock, std::span<const Instance> instances, Fates& fates)
-      : capture_(capture), groups_(groups), clock_(clock), instances_(instances), fates_(fates), calls_(capture.ranks.size()) {
+  Messages(const store::Capture& capture, const GroupMembers& groups, const ClockModel& clock,
+           std::span<const Instance> instances, Fates& fates)
+      : capture_(capture),
+        groups_(groups),
+        clock_(clock),
+        instances_(instances),
+        fates_(fates),
+        calls_(capture.ranks.size()) {
     FindMeetings();
   }
 
@@ -58,11 +64,14 @@ class Messages {
     ByStream sends, receives;
   };
 
-  const Collective& At(const Member& m) const { return capture_.ranks[m.rank_index].collectives[m.collective]; }
+  const Collective& At(const Member& m) const {
+    return capture_.ranks[m.rank_index].collectives[m.collective];
+  }
   uint32_t HostOf(const Member& m) const { return capture_.ranks[m.rank_index].host; }
 
-  // Where both sides use several streams (activations and gradients between the same two ranks), each stream keeps its own order, and
-  // which belongs to which is told by how many there are and how steady the transfers come out.
+  // Where both sides use several streams (activations and gradients between the same two ranks), each stream
+  // keeps its own order, and which belongs to which is told by how many there are and how steady the
+  // transfers come out.
   void MatchStreams(uint32_t group, const Sides& sides) {
     if (sides.sends.size() < 2 || sides.receives.size() < 2) {
       MatchPair(group, Merged(sides.sends), Merged(sides.receives));
@@ -74,10 +83,12 @@ class Messages {
     };
     std::vector<Candidate> candidates;
     for (const auto& [send, from] : sides.sends) {
-      for (const auto& [receive, to] : sides.receives) candidates.push_back({Misfit(from, to), send, receive});
+      for (const auto& [receive, to] : sides.receives)
+        candidates.push_back({Misfit(from, to), send, receive});
     }
-    std::sort(candidates.begin(), candidates.end(),
-              [](const Candidate& a, const Candidate& b) { return std::tuple(a.misfit, a.send, a.receive) < std::tuple(b.misfit, b.send, b.receive); });
+    std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+      return std::tuple(a.misfit, a.send, a.receive) < std::tuple(b.misfit, b.send, b.receive);
+    });
     ByStream sends = sides.sends, receives = sides.receives;
     for (const Candidate& c : candidates) {
       if (!sends.contains(c.send) || !receives.contains(c.receive)) continue;
@@ -91,7 +102,9 @@ class Messages {
   static std::vector<Member> Merged(const ByStream& by_stream) {
     std::vector<Member> out;
     for (const auto& [stream, members] : by_stream) out.insert(out.end(), members.begin(), members.end());
-    std::sort(out.begin(), out.end(), [](const Member& a, const Member& b) { return std::pair(a.rank_index, a.collective) < std::pair(b.rank_index, b.collective); });
+    std::sort(out.begin(), out.end(), [](const Member& a, const Member& b) {
+      return std::pair(a.rank_index, a.collective) < std::pair(b.rank_index, b.collective);
+    });
     return out;
   }
 
@@ -101,7 +114,8 @@ class Messages {
     const Pairs pairs = PairTransfers(from, to, ClocksOf(sends[0], receives[0]));
     if (pairs.empty()) return INFINITY;
     std::vector<double> transfers;
-    for (const auto& [i, j] : pairs) transfers.push_back(static_cast<double>((to[j].end - std::max(from[i].start, to[j].start)).ns()));
+    for (const auto& [i, j] : pairs)
+      transfers.push_back(static_cast<double>((to[j].end - std::max(from[i].start, to[j].start)).ns()));
     const double typical = UpperMedianInPlace(transfers);
     double away = 0;
     for (double t : transfers) away += std::fabs(t - typical) / static_cast<double>(transfers.size());
@@ -123,22 +137,27 @@ class Messages {
     if (seldom == nullptr) return out;
     for (uint32_t n : *seldom) {
       const std::optional<JobTime> sent = EndOf(instances_[n], a), received = EndOf(instances_[n], b);
-      if (sent && received) out.meetings.push_back({static_cast<double>((*sent - JobTime()).ns()), static_cast<double>((*received - JobTime()).ns())});
+      if (sent && received)
+        out.meetings.push_back({static_cast<double>((*sent - JobTime()).ns()),
+                                static_cast<double>((*received - JobTime()).ns())});
     }
-    std::sort(out.meetings.begin(), out.meetings.end(), [](const Meeting& x, const Meeting& y) { return x.sender_ns < y.sender_ns; });
+    std::sort(out.meetings.begin(), out.meetings.end(),
+              [](const Meeting& x, const Meeting& y) { return x.sender_ns < y.sender_ns; });
     return out;
   }
 
   std::optional<JobTime> EndOf(const Instance& instance, uint32_t rank) const {
     const auto& members = instance.members;
-    const auto m = std::lower_bound(members.begin(), members.end(), rank, [](const Member& x, uint32_t r) { return x.rank_index < r; });
+    const auto m = std::lower_bound(members.begin(), members.end(), rank,
+                                    [](const Member& x, uint32_t r) { return x.rank_index < r; });
     if (m == members.end() || m->rank_index != rank) return std::nullopt;
     return clock_.ToJob(HostOf(*m), capture_.ranks[rank].activities[At(*m).activity].end);
   }
 
   void FindMeetings() {
     for (uint32_t n = 0; n < instances_.size(); ++n) {
-      if (instances_[n].members.size() > 1 && LeavesTogether(instances_[n].op)) meetings_[instances_[n].group].push_back(n);
+      if (instances_[n].members.size() > 1 && LeavesTogether(instances_[n].op))
+        meetings_[instances_[n].group].push_back(n);
     }
     std::erase_if(meetings_, [](const auto& m) { return m.second.size() < kLeastMeetings; });
   }
@@ -151,33 +170,43 @@ class Messages {
       }
       return;
     }
-    const Pairs pairs = PairTransfers(OnJobClock(sends), OnJobClock(receives), ClocksOf(sends[0], receives[0]));
+    const Pairs pairs =
+        PairTransfers(OnJobClock(sends), OnJobClock(receives), ClocksOf(sends[0], receives[0]));
     if (!pairs.empty()) {
       ExplainUnpaired(sends, pairs.front().first, pairs.back().first, receives[0]);
       ExplainUnpaired(receives, pairs.front().second, pairs.back().second, sends[0]);
     }
     for (const auto& [send, receive] : pairs) {
-      Instance instance{.group = group, .op = CollectiveOp::kSendReceive, .source = At(sends[send]).source, .members = {sends[send], receives[receive]}};
-      if (instance.members[0].rank_index > instance.members[1].rank_index) std::swap(instance.members[0], instance.members[1]);
+      Instance instance{.group = group,
+                        .op = CollectiveOp::kSendReceive,
+                        .source = At(sends[send]).source,
+                        .members = {sends[send], receives[receive]}};
+      if (instance.members[0].rank_index > instance.members[1].rank_index)
+        std::swap(instance.members[0], instance.members[1]);
       instance.complete = instance.usable = true;
       out_.push_back(std::move(instance));
     }
   }
 
-  // Before the first pair and after the last the other's window had not begun or was over; between them a record was lost.
+  // Before the first pair and after the last the other's window had not begun or was over; between them a
+  // record was lost.
   void ExplainUnpaired(const std::vector<Member>& side, uint32_t first, uint32_t last, const Member& other) {
     const store::RankData& rank = capture_.ranks[other.rank_index];
     const Nanos bound = HostOf(side[0]) == HostOf(other) ? Nanos() : clock_.bound();
-    const JobTime over = bound == Nanos::Max() ? JobTime::Min() : clock_.ToJob(rank.host, rank.activities.back().end) - bound;
+    const JobTime over =
+        bound == Nanos::Max() ? JobTime::Min() : clock_.ToJob(rank.host, rank.activities.back().end) - bound;
     for (uint32_t i = 0; i < side.size(); ++i) {
       Fate fate = i < first || i > last ? Fate::kCutByWindow : Fate::kPartnerLost;
       // What was received while the sender's window lasted was sent in it.
-      if (i > last && At(side[i]).op == CollectiveOp::kReceive && EndOf(side[i]) < over) fate = Fate::kUnmatched;
+      if (i > last && At(side[i]).op == CollectiveOp::kReceive && EndOf(side[i]) < over)
+        fate = Fate::kUnmatched;
       fates_[side[i].rank_index][side[i].collective] = fate;
     }
   }
 
-  JobTime EndOf(const Member& m) const { return clock_.ToJob(HostOf(m), capture_.ranks[m.rank_index].activities[At(m).activity].end); }
+  JobTime EndOf(const Member& m) const {
+    return clock_.ToJob(HostOf(m), capture_.ranks[m.rank_index].activities[At(m).activity].end);
+  }
 
   std::vector<TransferSide> OnJobClock(const std::vector<Member>& members) {
     std::vector<TransferSide> out;
@@ -220,22 +249,29 @@ class Messages {
 
 }  // namespace
 
-bool NamesItsPeer(const Collective& c) { return (c.op == CollectiveOp::kSend || c.op == CollectiveOp::kReceive) && c.peer >= 0; }
+bool NamesItsPeer(const Collective& c) {
+  return (c.op == CollectiveOp::kSend || c.op == CollectiveOp::kReceive) && c.peer >= 0;
+}
 
-// Hosts that hardly meet but in messages have clocks that are hardly known before, and messages that are matched by them in part only;
-// those tell the clocks better.
-void AppendMessages(const store::Capture& capture, const GroupMembers& groups, ClockModel& clock, Matches& matches, Fates& fates) {
+// Hosts that hardly meet but in messages have clocks that are hardly known before, and messages that are
+// matched by them in part only; those tell the clocks better.
+void AppendMessages(const store::Capture& capture, const GroupMembers& groups, ClockModel& clock,
+                    Matches& matches, Fates& fates) {
   size_t kernels = 0;
-  for (const store::RankData& rank : capture.ranks) kernels += static_cast<size_t>(std::count_if(rank.collectives.begin(), rank.collectives.end(), NamesItsPeer));
+  for (const store::RankData& rank : capture.ranks)
+    kernels +=
+        static_cast<size_t>(std::count_if(rank.collectives.begin(), rank.collectives.end(), NamesItsPeer));
   if (kernels == 0) return;
   const size_t collectives = matches.instances.size();
   const Fates before = fates;
   for (int round = 0; round < kRounds; ++round) {
     Fates found = before;
-    std::vector<Instance> messages = Messages(capture, groups, clock, std::span(matches.instances).first(collectives), found).Run();
+    std::vector<Instance> messages =
+        Messages(capture, groups, clock, std::span(matches.instances).first(collectives), found).Run();
     if (round > 0 && messages.size() <= matches.instances.size() - collectives) return;
     matches.instances.resize(collectives);
-    matches.instances.insert(matches.instances.end(), std::make_move_iterator(messages.begin()), std::make_move_iterator(messages.end()));
+    matches.instances.insert(matches.instances.end(), std::make_move_iterator(messages.begin()),
+                             std::make_move_iterator(messages.end()));
     fates = std::move(found);
     if (static_cast<double>(2 * messages.size()) >= kNearlyAll * static_cast<double>(kernels)) return;
     clock = EstimateClocks(capture, matches);

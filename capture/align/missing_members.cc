@@ -27,7 +27,8 @@ struct Span {
 
 class Explainer {
  public:
-  Explainer(const store::Capture& capture, const GroupMembers& groups, const ClockModel& clock, std::vector<Instance>& instances, Fates& fates)
+  Explainer(const store::Capture& capture, const GroupMembers& groups, const ClockModel& clock,
+            std::vector<Instance>& instances, Fates& fates)
       : capture_(capture), groups_(groups), clock_(clock), instances_(instances), fates_(fates) {}
 
   void Run() {
@@ -43,7 +44,8 @@ class Explainer {
     return clock_.ToJob(rank.host, rank.activities[rank.collectives[m.collective].activity].end);
   }
 
-  // Members leave together, so when a rank's first and last collective of a group ended tells which instances its window held.
+  // Members leave together, so when a rank's first and last collective of a group ended tells which instances
+  // its window held.
   void FindSpans() {
     of_rank_.resize(capture_.ranks.size());
     for (uint32_t r = 0; r < capture_.ranks.size(); ++r) {
@@ -56,7 +58,8 @@ class Explainer {
     }
   }
 
-  // Where the rank took part in the group at all, that is what its window held of it; else what it held of anything.
+  // Where the rank took part in the group at all, that is what its window held of it; else what it held of
+  // anything.
   const Span& SpanOf(uint32_t group, uint32_t rank) const {
     const auto it = of_member_.find({group, rank});
     return it == of_member_.end() ? of_rank_[rank] : it->second;
@@ -79,7 +82,8 @@ class Explainer {
     bool cut = false;
     uint64_t lost = 0;
     const auto missing = [&](uint32_t r) {
-      const bool here = std::any_of(instance.members.begin(), instance.members.end(), [&](const Member& m) { return m.rank_index == r; });
+      const bool here = std::any_of(instance.members.begin(), instance.members.end(),
+                                    [&](const Member& m) { return m.rank_index == r; });
       if (here) return;
       const Span& span = SpanOf(instance.group, r);
       const bool outside = last < span.first || first > span.last;
@@ -119,7 +123,8 @@ class Explainer {
     const auto it = tallies_.find(group);
     if (it == tallies_.end()) return;
     const Tally& t = it->second;
-    const bool torn = capture_.groups[group].origin != GroupOrigin::kStated && t.lost * kMostLostOneIn > t.matched + t.alone + t.lost;
+    const bool torn = capture_.groups[group].origin != GroupOrigin::kStated &&
+                      t.lost * kMostLostOneIn > t.matched + t.alone + t.lost;
     const bool nothing = t.matched == 0 && t.cut + t.alone > kFew * groups_.Participants(group).size();
     if (!torn && !nothing) return;
     for (Instance& instance : instances_) {
@@ -147,7 +152,7 @@ class Explainer {
     uint64_t matched = 0;  // kernels in usable instances
     uint64_t alone = 0;    // with nobody they met
     uint64_t cut = 0;
-    uint64_t lost = 0;     // members that should be there
+    uint64_t lost = 0;  // members that should be there
   };
 
   const store::Capture& capture_;
@@ -157,7 +162,7 @@ class Explainer {
   Fates& fates_;
   std::vector<Span> of_rank_;
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, Span> of_member_;  // group, rank
-  absl::flat_hash_map<uint32_t, Tally> tallies_;                       // by group
+  absl::flat_hash_map<uint32_t, Tally> tallies_;                        // by group
 };
 
 }  // namespace

@@ -21,7 +21,9 @@ struct Segment {
 };
 
 // A negative round trip, or an answer sent before the question came, is no exchange.
-bool Sane(const store::ClockExchange& e) { return e.t4 >= e.t1 && e.t3 >= e.t2 && (e.t4 - e.t1) >= (e.t3 - e.t2); }
+bool Sane(const store::ClockExchange& e) {
+  return e.t4 >= e.t1 && e.t3 >= e.t2 && (e.t4 - e.t1) >= (e.t3 - e.t2);
+}
 
 Nanos StepBetween(const store::ClockExchange& a, const store::ClockExchange& b) {
   const Nanos real = b.t4 - a.t4;  // where the MONOTONIC readings belong
@@ -40,7 +42,8 @@ Segment LongestSegment(const std::vector<store::ClockExchange>& exchanges, HostI
     if (i < exchanges.size() && step == Nanos()) continue;
     if (i - first > best.count) best = {first, i - first, Nanos()};
     first = i;
-    if (i < exchanges.size() && exchanges[i].t1 >= window.start && exchanges[i - 1].t1 <= window.end) steps += step;
+    if (i < exchanges.size() && exchanges[i].t1 >= window.start && exchanges[i - 1].t1 <= window.end)
+      steps += step;
   }
   best.steps = steps;
   return best;

@@ -10,9 +10,11 @@
 
 namespace lockstep::align {
 
-// nullopt without a usable exchange. `window` is the capture's on this host. Where REALTIME was stepped, only the side
-// of the step with more exchanges is fitted, and a step inside the window widens the bound by its size.
-std::optional<HostClock> ClockFromNetwork(std::span<const store::ClockExchange> exchanges, HostInterval window);
+// nullopt without a usable exchange. `window` is the capture's on this host. Where REALTIME was stepped, only
+// the side of the step with more exchanges is fitted, and a step inside the window widens the bound by its
+// size.
+std::optional<HostClock> ClockFromNetwork(std::span<const store::ClockExchange> exchanges,
+                                          HostInterval window);
 
 }  // namespace lockstep::align
 

@@ -10,7 +10,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The chain of points that can be the lowest seen along some slope (`sign` 1), or the highest (-1), left to right.
+// The chain of points that can be the lowest seen along some slope (`sign` 1), or the highest (-1), left to
+// right.
 template <typename Point>
 std::vector<Point> Hull(std::vector<Point> points, double sign) {
   std::sort(points.begin(), points.end(),
@@ -52,8 +53,8 @@ bool OffsetRegion::Solve(Nanos slack) {
   return !corner_drifts_.empty();
 }
 
-// The height of the region over a drift is concave and piecewise linear: its kinks are the slopes of the hulls' edges, and the
-// drifts where it is not negative are one interval.
+// The height of the region over a drift is concave and piecewise linear: its kinks are the slopes of the
+// hulls' edges, and the drifts where it is not negative are one interval.
 void OffsetRegion::FindDrifts() {
   std::vector<double> kinks = {-max_drift_, max_drift_};
   for (const auto* hull : {&upper_hull_, &lower_hull_}) {
@@ -89,8 +90,10 @@ OffsetRegion::Range OffsetRegion::At(HostTime at) const {
 template <typename Keep>
 OffsetRegion OffsetRegion::Filtered(const Keep& keep) const {
   OffsetRegion part(origin_, max_drift_);
-  std::copy_if(uppers_.begin(), uppers_.end(), std::back_inserter(part.uppers_), [&](const Point& p) { return keep(p, 1.0); });
-  std::copy_if(lowers_.begin(), lowers_.end(), std::back_inserter(part.lowers_), [&](const Point& p) { return keep(p, -1.0); });
+  std::copy_if(uppers_.begin(), uppers_.end(), std::back_inserter(part.uppers_),
+               [&](const Point& p) { return keep(p, 1.0); });
+  std::copy_if(lowers_.begin(), lowers_.end(), std::back_inserter(part.lowers_),
+               [&](const Point& p) { return keep(p, -1.0); });
   return part;
 }
 
@@ -103,7 +106,9 @@ OffsetRegion OffsetRegion::Without(HostTime after, HostTime before) const {
 }
 
 OffsetRegion OffsetRegion::Obeyed(OffsetLine line, double tolerance_ns) const {
-  return Filtered([&](const Point& p, double sign) { return sign * (line.offset_ns + line.drift * p.x - p.y) <= tolerance_ns; });
+  return Filtered([&](const Point& p, double sign) {
+    return sign * (line.offset_ns + line.drift * p.x - p.y) <= tolerance_ns;
+  });
 }
 
 std::vector<HostTime> OffsetRegion::Moments() const {

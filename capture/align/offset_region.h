@@ -1,8 +1,8 @@
 // All straight lines "offset + drift * time" that a set of causal constraints allows.
 //
-// Each constraint says that one clock's lead over another is, at some moment, at most or at least so much: a message
-// cannot arrive before it was sent. What all of them leave is a convex region of (offset, drift); its height at a moment is
-// how far the true lead can be from any estimate. One thread; after Solve() read-only.
+// Each constraint says that one clock's lead over another is, at some moment, at most or at least so much: a
+// message cannot arrive before it was sent. What all of them leave is a convex region of (offset, drift); its
+// height at a moment is how far the true lead can be from any estimate. One thread; after Solve() read-only.
 #ifndef LOCKSTEP_AGGREGATOR_ALIGN_OFFSET_REGION_H_
 #define LOCKSTEP_AGGREGATOR_ALIGN_OFFSET_REGION_H_
 
@@ -27,7 +27,8 @@ class OffsetRegion {
   void AddUpper(HostTime at, Nanos lead) { uppers_.push_back({X(at), static_cast<double>(lead.ns())}); }
   void AddLower(HostTime at, Nanos lead) { lowers_.push_back({X(at), static_cast<double>(lead.ns())}); }
 
-  // Reduces the constraints to their hulls. False when no line satisfies all of them, with `slack` given to each.
+  // Reduces the constraints to their hulls. False when no line satisfies all of them, with `slack` given to
+  // each.
   bool Solve(Nanos slack = Nanos());
 
   struct Range {

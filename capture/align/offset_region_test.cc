@@ -20,11 +20,14 @@ TEST(OffsetRegion, NeverExcludesTheTruthThatObeysItsConstraints) {
     for (int i = 0; i < n; ++i) {
       const auto x = static_cast<int64_t>(unit(random) * 5e9);
       const double truth = offset + drift * static_cast<double>(x);
-      if (random() % 2 == 0) region.AddUpper(At(x), Nanos(static_cast<int64_t>(truth + 1 + std::fabs(unit(random)) * 1e6)));
-      else region.AddLower(At(x), Nanos(static_cast<int64_t>(truth - 1 - std::fabs(unit(random)) * 1e6)));
+      if (random() % 2 == 0)
+        region.AddUpper(At(x), Nanos(static_cast<int64_t>(truth + 1 + std::fabs(unit(random)) * 1e6)));
+      else
+        region.AddLower(At(x), Nanos(static_cast<int64_t>(truth - 1 - std::fabs(unit(random)) * 1e6)));
     }
     ASSERT_TRUE(region.Solve());
-    for (const int64_t x : {int64_t{-5'000'000'000}, int64_t{0}, int64_t{123'456'789}, int64_t{5'000'000'000}}) {
+    for (const int64_t x :
+         {int64_t{-5'000'000'000}, int64_t{0}, int64_t{123'456'789}, int64_t{5'000'000'000}}) {
       const OffsetRegion::Range range = region.At(At(x));
       const double truth = offset + drift * static_cast<double>(x);
       EXPECT_LE(range.low_ns, truth + 1);
@@ -55,7 +58,8 @@ TEST(OffsetRegion, IsAsTightAsTheBestLineThroughItsConstraints) {
     double highest = -INFINITY;
     for (double drift = -1e-4; drift <= 1e-4; drift += 1e-7) {
       double high = INFINITY, low = -INFINITY;
-      for (const Limit& l : limits) (l.upper ? high = std::min(high, l.y - drift * l.x) : low = std::max(low, l.y - drift * l.x));
+      for (const Limit& l : limits)
+        (l.upper ? high = std::min(high, l.y - drift * l.x) : low = std::max(low, l.y - drift * l.x));
       if (high >= low) highest = std::max(highest, high);
     }
     const double found = region.At(At(0)).high_ns;

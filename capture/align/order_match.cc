@@ -73,7 +73,8 @@ std::vector<SequenceElement> Bare(const std::vector<Element>& elements) {
   return out;
 }
 
-// Puts `other` into `merged`: pairs join, the rest goes between its neighbours, by its end on the merged sequence's clock.
+// Puts `other` into `merged`: pairs join, the rest goes between its neighbours, by its end on the merged
+// sequence's clock.
 void Merge(std::vector<Element>& merged, std::vector<Element> other, Nanos clocks_apart) {
   const std::vector<int32_t> pairs = AlignSequences(Bare(merged), Bare(other), clocks_apart);
   std::vector<Element> out;
@@ -129,7 +130,8 @@ bool AllFromGraphs(const store::Capture& capture, std::span<const Unnumbered> ra
   bool any = false;
   for (const Unnumbered& of : ranks) {
     for (uint32_t i : of.collectives) {
-      const store::KernelDetail* d = DetailOf(capture.ranks[of.rank_index], capture.ranks[of.rank_index].collectives[i]);
+      const store::KernelDetail* d =
+          DetailOf(capture.ranks[of.rank_index], capture.ranks[of.rank_index].collectives[i]);
       if (d == nullptr || d->graph_node == 0) return false;
       any = true;
     }
@@ -137,7 +139,8 @@ bool AllFromGraphs(const store::Capture& capture, std::span<const Unnumbered> ra
   return any;
 }
 
-std::vector<std::vector<Member>> MatchInOrder(const store::Capture& capture, std::span<const Unnumbered> ranks) {
+std::vector<std::vector<Member>> MatchInOrder(const store::Capture& capture,
+                                              std::span<const Unnumbered> ranks) {
   size_t longest = 0;
   for (size_t p = 1; p < ranks.size(); ++p) {
     if (ranks[p].collectives.size() > ranks[longest].collectives.size()) longest = p;
@@ -153,13 +156,15 @@ std::vector<std::vector<Member>> MatchInOrder(const store::Capture& capture, std
       merged = std::move(elements);
       continue;
     }
-    const bool one_host = capture.ranks[ranks[p].rank_index].host == capture.ranks[ranks[longest].rank_index].host;
+    const bool one_host =
+        capture.ranks[ranks[p].rank_index].host == capture.ranks[ranks[longest].rank_index].host;
     Merge(merged, std::move(elements), one_host ? Nanos() : Nanos::Max());
   }
   std::vector<std::vector<Member>> out;
   out.reserve(merged.size());
   for (Element& e : merged) {
-    std::sort(e.members.begin(), e.members.end(), [](const Member& a, const Member& b) { return a.rank_index < b.rank_index; });
+    std::sort(e.members.begin(), e.members.end(),
+              [](const Member& a, const Member& b) { return a.rank_index < b.rank_index; });
     out.push_back(std::move(e.members));
   }
   return out;

@@ -17,12 +17,14 @@ struct Unnumbered {
   std::vector<uint32_t> collectives;
 };
 
-// The members of each instance, instances in order, members in the order of `ranks`. Every collective is in exactly one. A record
-// that one rank lost leaves a hole in its instance, never a shift; which rank lost it does not matter.
-std::vector<std::vector<Member>> MatchInOrder(const store::Capture& capture, std::span<const Unnumbered> ranks);
+// The members of each instance, instances in order, members in the order of `ranks`. Every collective is in
+// exactly one. A record that one rank lost leaves a hole in its instance, never a shift; which rank lost it
+// does not matter.
+std::vector<std::vector<Member>> MatchInOrder(const store::Capture& capture,
+                                              std::span<const Unnumbered> ranks);
 
-// Graph-captured collectives: NCCL counts them once, when they are captured, but each replay runs the graph's nodes in one order.
-// True where every collective is a graph's.
+// Graph-captured collectives: NCCL counts them once, when they are captured, but each replay runs the graph's
+// nodes in one order. True where every collective is a graph's.
 bool AllFromGraphs(const store::Capture& capture, std::span<const Unnumbered> ranks);
 
 }  // namespace lockstep::align

@@ -15,13 +15,15 @@ namespace {
 constexpr double kEndSpreadNs = 4e6;
 // Widths within which ends are looked for, narrowest first: exit skew, drift over the window, slow links.
 constexpr std::array kWidths = {60e3, 250e3, 1e6, kEndSpreadNs};
-// On one clock the other half lies at most so many widths away: a stretch that two lost records shift by one must not fit.
+// On one clock the other half lies at most so many widths away: a stretch that two lost records shift by one
+// must not fit.
 constexpr double kBeyondWidth = 4;
 // Elements a window may begin later or lose before the search gives up; bounds the work to n * this.
 constexpr int kSlack = 96;
 // A pair of one-way operations far apart fits between others, but shifts nothing.
 constexpr float kFarApart = 0.3f;
-// Ends of pairs scatter by this many times their median distance from the common one, and by stamps' rounding.
+// Ends of pairs scatter by this many times their median distance from the common one, and by stamps'
+// rounding.
 constexpr double kScatters = 12;
 constexpr double kLeastToleranceNs = 40e3;
 constexpr size_t kSample = 160;
@@ -33,7 +35,8 @@ constexpr size_t kMostForSlope = 48;
 constexpr size_t kLeastForShift = 4;
 constexpr int kMostLostTogether = 24;
 constexpr double kMostDrift = 4e-4;
-// Two leftovers between the same neighbours are one collective only when they lie this much nearer than the neighbours do.
+// Two leftovers between the same neighbours are one collective only when they lie this much nearer than the
+// neighbours do.
 constexpr double kClearlyNearer = 0.25;
 
 using Sequence = std::span<const SequenceElement>;
@@ -43,8 +46,8 @@ double EndsApart(const SequenceElement& reference, const SequenceElement& other)
 }
 
 bool SameTokens(Sequence a, Sequence b) {
-  return a.size() == b.size() &&
-         std::equal(a.begin(), a.end(), b.begin(), [](const auto& x, const auto& y) { return x.token == y.token; });
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(),
+                                            [](const auto& x, const auto& y) { return x.token == y.token; });
 }
 
 struct Band {
@@ -63,11 +66,14 @@ struct Distance {
   double slope = 0;
   HostTime origin;
   double tolerance = kEndSpreadNs;
-  double For(const SequenceElement& other) const { return at + slope * static_cast<double>((other.end - origin).ns()); }
+  double For(const SequenceElement& other) const {
+    return at + slope * static_cast<double>((other.end - origin).ns());
+  }
 };
 
 size_t Telling(Sequence s) {
-  return static_cast<size_t>(std::count_if(s.begin(), s.end(), [](const SequenceElement& e) { return e.ends_together; }));
+  return static_cast<size_t>(
+      std::count_if(s.begin(), s.end(), [](const SequenceElement& e) { return e.ends_together; }));
 }
 
 struct Window {
@@ -88,8 +94,9 @@ Window Fullest(const std::vector<double>& sorted, double width) {
   return best;
 }
 
-// The distance between ends that most pairs of equal tokens share, in the narrowest width that holds half of them; nullopt when none
-// does. Clocks may drift and be set, so the other half may lie anywhere within reach; one clock does neither.
+// The distance between ends that most pairs of equal tokens share, in the narrowest width that holds half of
+// them; nullopt when none does. Clocks may drift and be set, so the other half may lie anywhere within reach;
+// one clock does neither.
 std::optional<Distance> CommonEndDistance(Sequence reference, Sequence other, Band band, double most) {
   const size_t skip = other.size() > kSample ? (other.size() - kSample) / 2 : 0;
   const Sequence some = other.subspan(skip, std::min(other.size(), kSample));
@@ -110,8 +117,10 @@ std::optional<Distance> CommonEndDistance(Sequence reference, Sequence other, Ba
   for (const double width : kWidths) {
     const Window w = Fullest(distances, width);
     if (w.count < enough) continue;
-    const double tolerance = most <= kEndSpreadNs ? std::min(kEndSpreadNs, kBeyondWidth * width) : kEndSpreadNs;
-    return Distance{.at = distances[w.first + w.count / 2], .slope = 0, .origin = other[0].end, .tolerance = tolerance};
+    const double tolerance =
+        most <= kEndSpreadNs ? std::min(kEndSpreadNs, kBeyondWidth * width) : kEndSpreadNs;
+    return Distance{
+        .at = distances[w.first + w.count / 2], .slope = 0, .origin = other[0].end, .tolerance = tolerance};
   }
   return std::nullopt;
 }
@@ -120,7 +129,11 @@ std::optional<Distance> CommonEndDistance(Sequence reference, Sequence other, Ba
 class BandedAlignment {
  public:
   BandedAlignment(Sequence reference, Sequence other, Band band, std::optional<Distance> distance)
-      : reference_(reference), other_(other), band_(band), width_(band.high - band.low + 1), distance_(distance) {}
+      : reference_(reference),
+        other_(other),
+        band_(band),
+        width_(band.high - band.low + 1),
+        distance_(distance) {}
 
   std::vector<int32_t> Run() {
     const int n = static_cast<int>(other_.size());
@@ -202,7 +215,8 @@ std::optional<Distance> Sharpened(Sequence reference, Sequence other, const std:
   const HostTime origin = other[other.size() / 2].end;
   for (size_t j = 0; j < pairs.size(); ++j) {
     if (pairs[j] == kUnpaired || !reference[static_cast<size_t>(pairs[j])].ends_together) continue;
-    points.emplace_back(static_cast<double>((other[j].end - origin).ns()), EndsApart(reference[static_cast<size_t>(pairs[j])], other[j]));
+    points.emplace_back(static_cast<double>((other[j].end - origin).ns()),
+                        EndsApart(reference[static_cast<size_t>(pairs[j])], other[j]));
   }
   if (points.empty()) return std::nullopt;
   Distance line{.at = 0, .slope = 0, .origin = origin};
@@ -225,27 +239,34 @@ std::optional<Distance> Sharpened(Sequence reference, Sequence other, const std:
   return line;
 }
 
-// What a tight tolerance left between two pairs: one on each side, of one token and nearer than the neighbours, is a pair whose ends
-// scatter. Two records lost in a row, one on each side, leave the same picture an interval apart.
-void PairLeftovers(Sequence reference, Sequence other, const Distance& distance, std::vector<int32_t>& pairs) {
+// What a tight tolerance left between two pairs: one on each side, of one token and nearer than the
+// neighbours, is a pair whose ends scatter. Two records lost in a row, one on each side, leave the same
+// picture an interval apart.
+void PairLeftovers(Sequence reference, Sequence other, const Distance& distance,
+                   std::vector<int32_t>& pairs) {
   for (size_t j = 1; j + 1 < pairs.size(); ++j) {
     if (pairs[j] != kUnpaired || pairs[j - 1] == kUnpaired || pairs[j + 1] != pairs[j - 1] + 2) continue;
     const auto i = static_cast<size_t>(pairs[j - 1] + 1);
     if (reference[i].token != other[j].token) continue;
     const double off = std::fabs(EndsApart(reference[i], other[j]) - distance.For(other[j]));
-    const double room = std::min(static_cast<double>((other[j].end - other[j - 1].end).ns()), static_cast<double>((other[j + 1].end - other[j].end).ns()));
+    const double room = std::min(static_cast<double>((other[j].end - other[j - 1].end).ns()),
+                                 static_cast<double>((other[j + 1].end - other[j].end).ns()));
     if (off <= std::min(kEndSpreadNs, kClearlyNearer * room)) pairs[j] = static_cast<int32_t>(i);
   }
 }
 
-// Records that were lost on both sides, in different places, leave a part between them whose ends fit a neighbour's.
+// Records that were lost on both sides, in different places, leave a part between them whose ends fit a
+// neighbour's.
 bool AnyElsewhere(Sequence reference, Sequence other, double middle, double usual) {
   const auto n = static_cast<int>(other.size());
-  const auto off = [&](int i, int j) { return std::fabs(EndsApart(reference[static_cast<size_t>(i)], other[static_cast<size_t>(j)]) - middle); };
+  const auto off = [&](int i, int j) {
+    return std::fabs(EndsApart(reference[static_cast<size_t>(i)], other[static_cast<size_t>(j)]) - middle);
+  };
   for (int j = 0; j < n; ++j) {
     if (!other[static_cast<size_t>(j)].ends_together || off(j, j) <= usual) continue;
     for (int i = std::max(0, j - kMostLostTogether); i <= std::min(n - 1, j + kMostLostTogether); ++i) {
-      const double interval = std::fabs(static_cast<double>((reference[static_cast<size_t>(i)].end - reference[static_cast<size_t>(j)].end).ns()));
+      const double interval = std::fabs(static_cast<double>(
+          (reference[static_cast<size_t>(i)].end - reference[static_cast<size_t>(j)].end).ns()));
       const bool same = reference[static_cast<size_t>(i)].token == other[static_cast<size_t>(j)].token;
       if (i != j && same && 2 * usual < interval && off(i, j) <= usual) return true;
     }
@@ -255,12 +276,13 @@ bool AnyElsewhere(Sequence reference, Sequence other, double middle, double usua
 
 double UsualInterval(Sequence s) {
   std::vector<double> intervals;
-  for (size_t i = 1; i < s.size(); ++i) intervals.push_back(static_cast<double>((s[i].end - s[i - 1].end).ns()));
+  for (size_t i = 1; i < s.size(); ++i)
+    intervals.push_back(static_cast<double>((s[i].end - s[i - 1].end).ns()));
   return intervals.empty() ? 0 : UpperMedianInPlace(intervals);
 }
 
-// Equal tokens in equal numbers: element by element, unless the windows are shifted against each other. Where another shift holds the
-// ends together better, they are.
+// Equal tokens in equal numbers: element by element, unless the windows are shifted against each other. Where
+// another shift holds the ends together better, they are.
 bool InStep(Sequence reference, Sequence other, double most) {
   constexpr int kShifts = 3;
   const size_t n = other.size();
@@ -271,7 +293,9 @@ bool InStep(Sequence reference, Sequence other, double most) {
     std::vector<double> apart;
     for (size_t j = 0; j < n; j += stride) {
       const int i = static_cast<int>(j) + shift;
-      if (i < 0 || i >= static_cast<int>(n) || reference[i].token != other[j].token || !other[j].ends_together) continue;
+      if (i < 0 || i >= static_cast<int>(n) || reference[i].token != other[j].token ||
+          !other[j].ends_together)
+        continue;
       apart.push_back(EndsApart(reference[i], other[j]));
     }
     if (apart.empty()) {
@@ -282,8 +306,11 @@ bool InStep(Sequence reference, Sequence other, double most) {
     const double middle = UpperMedianInPlace(apart);
     for (double& d : apart) d = std::fabs(d - middle);
     double spread = UpperMedianInPlace(apart) + 1e3;
-    if (shift == 0 && kScatters * spread > kOfInterval * UsualInterval(other) && spread > kUnclearNs) return false;
-    if (shift == 0 && AnyElsewhere(reference, other, middle, std::clamp(kScatters * spread, kLeastToleranceNs, kEndSpreadNs))) return false;
+    if (shift == 0 && kScatters * spread > kOfInterval * UsualInterval(other) && spread > kUnclearNs)
+      return false;
+    if (shift == 0 && AnyElsewhere(reference, other, middle,
+                                   std::clamp(kScatters * spread, kLeastToleranceNs, kEndSpreadNs)))
+      return false;
     if (std::fabs(middle) > most) spread += std::fabs(middle);
     // A shift must be clearly better: strictly periodic sequences fit several.
     if (spread < (shift == 0 ? 1.0 : 0.5) * best) {
@@ -297,7 +324,8 @@ bool InStep(Sequence reference, Sequence other, double most) {
 }  // namespace
 
 std::vector<int32_t> AlignSequences(Sequence reference, Sequence other, Nanos clocks_apart) {
-  const double most = clocks_apart == Nanos::Max() ? INFINITY : static_cast<double>(clocks_apart.ns()) + kEndSpreadNs;
+  const double most =
+      clocks_apart == Nanos::Max() ? INFINITY : static_cast<double>(clocks_apart.ns()) + kEndSpreadNs;
   if (SameTokens(reference, other) && InStep(reference, other, most)) {
     std::vector<int32_t> pairs(other.size());
     for (size_t j = 0; j < pairs.size(); ++j) pairs[j] = static_cast<int32_t>(j);

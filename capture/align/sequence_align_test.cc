@@ -25,7 +25,8 @@ std::vector<SequenceElement> Steps(int steps, int per_step, std::mt19937& random
   return out;
 }
 
-std::vector<SequenceElement> OnAnotherClock(std::vector<SequenceElement> in, Nanos offset, std::mt19937& random) {
+std::vector<SequenceElement> OnAnotherClock(std::vector<SequenceElement> in, Nanos offset,
+                                            std::mt19937& random) {
   for (SequenceElement& e : in) {
     e.end += offset + Nanos(static_cast<int64_t>(random() % 1'000'000));
     e.start += offset;
@@ -84,16 +85,20 @@ TEST(AlignSequences, LostRecordsLeaveGapsAndDoNotShiftTheRest) {
 // Of one clock and one name: in the middle everything seems to lie one place further on.
 TEST(AlignSequences, AsManyLostOnBothSidesAtDifferentPlacesAreNoShift) {
   std::mt19937 random(5);
-  for (const auto& [lost_by_a, lost_by_b] : {std::pair(std::set{20, 70}, std::set{120, 160}), std::pair(std::set{100, 120}, std::set{30, 80}), std::pair(std::set{60}, std::set{140})}) {
+  for (const auto& [lost_by_a, lost_by_b] :
+       {std::pair(std::set{20, 70}, std::set{120, 160}), std::pair(std::set{100, 120}, std::set{30, 80}),
+        std::pair(std::set{60}, std::set{140})}) {
     std::vector<SequenceElement> a, b;
     std::vector<int32_t> truth;
     HostTime now(1'000'000'000'000);
     for (int i = 0; i < 190; ++i) {
       now += Nanos::Micros(i % 2 == 0 ? 320 : 600) + Nanos(static_cast<int64_t>(random() % 20'000));
       const Nanos exit(static_cast<int64_t>(random() % 8'000));
-      if (!lost_by_b.contains(i)) truth.push_back(lost_by_a.contains(i) ? kUnpaired : static_cast<int32_t>(a.size()));
+      if (!lost_by_b.contains(i))
+        truth.push_back(lost_by_a.contains(i) ? kUnpaired : static_cast<int32_t>(a.size()));
       if (!lost_by_a.contains(i)) a.push_back({.token = 1, .start = now - Nanos::Micros(70), .end = now});
-      if (!lost_by_b.contains(i)) b.push_back({.token = 1, .start = now - Nanos::Micros(75), .end = now + exit});
+      if (!lost_by_b.contains(i))
+        b.push_back({.token = 1, .start = now - Nanos::Micros(75), .end = now + exit});
     }
     ASSERT_EQ(a.size(), b.size());
     EXPECT_EQ(AlignSequences(a, b, Nanos()), truth) << *lost_by_a.begin();

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <optional>
 
-#include "capture/align/message_fit.h"
 #include "base/median.h"
+#include "capture/align/message_fit.h"
 
 namespace lockstep::align {
 namespace {
@@ -22,8 +22,9 @@ constexpr double kRoundingNs = 2'000;
 constexpr int kMostLost = 48;
 // A message that takes much longer than usual is one when nothing fits better.
 constexpr float kUnusual = 0.3f;
-// A receiver that waited fits its send exactly. How late one comes that did not changes little from message to message: where it jumps
-// by this part of the distance to the next message, a send and a receive whose partners were both lost have met.
+// A receiver that waited fits its send exactly. How late one comes that did not changes little from message
+// to message: where it jumps by this part of the distance to the next message, a send and a receive whose
+// partners were both lost have met.
 constexpr double kJump = 0.5;
 constexpr size_t kNeighbours = 3;
 constexpr size_t kUsualOf = 12;
@@ -37,11 +38,14 @@ double TransferNs(const TransferSide& send, const TransferSide& receive) {
   return static_cast<double>((receive.end - std::max(send.start, receive.start)).ns());
 }
 
-double LagNs(const TransferSide& send, const TransferSide& receive) { return static_cast<double>((receive.start - send.start).ns()); }
+double LagNs(const TransferSide& send, const TransferSide& receive) {
+  return static_cast<double>((receive.start - send.start).ns());
+}
 
 struct Judgement {
-  // How much transfers vary, without the worst, and a little of their length. Too late a send gives impossible transfers (as far as the
-  // clocks' bound shows that), too early a one adds the receiver's waiting, so with the right shift they vary least and are short.
+  // How much transfers vary, without the worst, and a little of their length. Too late a send gives
+  // impossible transfers (as far as the clocks' bound shows that), too early a one adds the receiver's
+  // waiting, so with the right shift they vary least and are short.
   double score = INFINITY;
   double typical = 0;
   double middle_spread = 0;  // median distance from typical
@@ -82,7 +86,8 @@ Begin FindBegin(Sides sends, Sides receives, double tolerance) {
   for (int magnitude = 0; magnitude <= kMostShift; ++magnitude) {
     for (int s : {magnitude, -magnitude}) {
       const Judgement judged = Judge(sends, receives, s, tolerance);
-      // A shift that leaves most messages without a partner proves nothing; a larger one must be clearly better.
+      // A shift that leaves most messages without a partner proves nothing; a larger one must be clearly
+      // better.
       if (judged.pairs * 2 < whole || judged.pairs == 0) continue;
       if (judged.score < 0.8 * best.judged.score - 100 || best.judged.pairs == 0) best = {s, judged};
       if (magnitude == 0) break;
@@ -95,10 +100,16 @@ Begin FindBegin(Sides sends, Sides receives, double tolerance) {
 class Alignment {
  public:
   Alignment(Sides sends, Sides receives, const Begin& begin, double tolerance)
-      : sends_(sends), receives_(receives), low_(begin.shift - kMostLost), width_(2 * kMostLost + 1), typical_(begin.judged.typical), tolerance_(tolerance),
+      : sends_(sends),
+        receives_(receives),
+        low_(begin.shift - kMostLost),
+        width_(2 * kMostLost + 1),
+        typical_(begin.judged.typical),
+        tolerance_(tolerance),
         allowed_(std::max({20 * begin.judged.middle_spread, 4 * std::fabs(begin.judged.typical), 2e5})) {}
 
-  // How late each receive usually comes, and how far from that another message's would be. Without it only transfers count.
+  // How late each receive usually comes, and how far from that another message's would be. Without it only
+  // transfers count.
   void UseLags(std::vector<double> lags, double apart) {
     lags_ = std::move(lags);
     apart_ = apart;
@@ -106,7 +117,8 @@ class Alignment {
 
   std::vector<std::pair<uint32_t, uint32_t>> Run() {
     const auto n = receives_.size();
-    std::vector<float> previous(static_cast<size_t>(width_) + 1, 0.0f), current(static_cast<size_t>(width_) + 1, 0.0f);
+    std::vector<float> previous(static_cast<size_t>(width_) + 1, 0.0f),
+        current(static_cast<size_t>(width_) + 1, 0.0f);
     step_.assign(n * static_cast<size_t>(width_), Step::kSkipReceive);
     for (size_t j = 0; j < n; ++j) {
       // Cell k is send j + low + k; the same send is cell k + 1 of the row before.
@@ -184,13 +196,15 @@ class Alignment {
 };
 
 // Median lag of the pairs around each receive.
-std::vector<double> UsualLags(Sides sends, Sides receives, const std::vector<std::pair<uint32_t, uint32_t>>& pairs) {
+std::vector<double> UsualLags(Sides sends, Sides receives,
+                              const std::vector<std::pair<uint32_t, uint32_t>>& pairs) {
   std::vector<double> lags(receives.size(), 0);
   size_t p = 0;
   for (uint32_t j = 0; j < receives.size(); ++j) {
     while (p < pairs.size() && pairs[p].second < j) ++p;
     std::vector<double> around;
-    for (size_t q = p > kUsualOf ? p - kUsualOf : 0; q < std::min(pairs.size(), p + kUsualOf); ++q) around.push_back(LagNs(sends[pairs[q].first], receives[pairs[q].second]));
+    for (size_t q = p > kUsualOf ? p - kUsualOf : 0; q < std::min(pairs.size(), p + kUsualOf); ++q)
+      around.push_back(LagNs(sends[pairs[q].first], receives[pairs[q].second]));
     if (!around.empty()) lags[j] = UpperMedianInPlace(around);
   }
   return lags;
@@ -198,20 +212,25 @@ std::vector<double> UsualLags(Sides sends, Sides receives, const std::vector<std
 
 double UsualInterval(Sides sends) {
   std::vector<double> intervals;
-  for (size_t i = 1; i < sends.size(); ++i) intervals.push_back(static_cast<double>((sends[i].start - sends[i - 1].start).ns()));
+  for (size_t i = 1; i < sends.size(); ++i)
+    intervals.push_back(static_cast<double>((sends[i].start - sends[i - 1].start).ns()));
   return intervals.empty() ? 1 : std::max(1.0, UpperMedianInPlace(intervals));
 }
 
 // Leaves out pairs of a send and a receive whose own partners were lost.
-std::vector<std::pair<uint32_t, uint32_t>> WithoutJumps(Sides sends, Sides receives, const std::vector<std::pair<uint32_t, uint32_t>>& pairs) {
+std::vector<std::pair<uint32_t, uint32_t>> WithoutJumps(
+    Sides sends, Sides receives, const std::vector<std::pair<uint32_t, uint32_t>>& pairs) {
   std::vector<std::pair<uint32_t, uint32_t>> kept;
   for (size_t p = 0; p < pairs.size(); ++p) {
     std::vector<double> around;
     double to_next = INFINITY;
-    for (size_t q = p > kNeighbours ? p - kNeighbours : 0; q < std::min(pairs.size(), p + kNeighbours + 1); ++q) {
+    for (size_t q = p > kNeighbours ? p - kNeighbours : 0; q < std::min(pairs.size(), p + kNeighbours + 1);
+         ++q) {
       if (q == p) continue;
       around.push_back(LagNs(sends[pairs[q].first], receives[pairs[q].second]));
-      to_next = std::min(to_next, std::fabs(static_cast<double>((sends[pairs[q].first].start - sends[pairs[p].first].start).ns())));
+      to_next = std::min(
+          to_next,
+          std::fabs(static_cast<double>((sends[pairs[q].first].start - sends[pairs[p].first].start).ns())));
     }
     if (around.size() >= 2 * kNeighbours) {
       const double lag = LagNs(sends[pairs[p].first], receives[pairs[p].second]);
@@ -234,14 +253,16 @@ std::vector<MessageSide> Placed(Sides sides, Places places) {
   std::vector<MessageSide> out;
   for (const TransferSide& s : sides) {
     const auto place = places == Places::kCounted ? s.place : static_cast<int64_t>(out.size());
-    out.push_back({static_cast<double>((s.start - JobTime()).ns()), static_cast<double>((s.end - JobTime()).ns()), place});
+    out.push_back({static_cast<double>((s.start - JobTime()).ns()),
+                   static_cast<double>((s.end - JobTime()).ns()), place});
   }
   return out;
 }
 
-// One shift for all, which everybody who waited confirms. Where records were lost a stretch between two of them that holds a contradiction
-// is left out.
-std::optional<std::vector<std::pair<uint32_t, uint32_t>>> PairByPlace(Sides sends, Sides receives, const TransferClocks& clocks) {
+// One shift for all, which everybody who waited confirms. Where records were lost a stretch between two of
+// them that holds a contradiction is left out.
+std::optional<std::vector<std::pair<uint32_t, uint32_t>>> PairByPlace(Sides sends, Sides receives,
+                                                                      const TransferClocks& clocks) {
   const Places places = Counted(sends) && Counted(receives) ? Places::kCounted : Places::kSeen;
   const std::vector<MessageSide> from = Placed(sends, places), to = Placed(receives, places);
   const double apart = clocks.bound == Nanos::Max() ? INFINITY : static_cast<double>(clocks.bound.ns());
@@ -270,18 +291,21 @@ std::optional<std::vector<std::pair<uint32_t, uint32_t>>> PairByPlace(Sides send
 
 }  // namespace
 
-std::vector<std::pair<uint32_t, uint32_t>> PairTransfers(Sides sends, Sides receives, const TransferClocks& clocks) {
+std::vector<std::pair<uint32_t, uint32_t>> PairTransfers(Sides sends, Sides receives,
+                                                         const TransferClocks& clocks) {
   if (sends.empty() || receives.empty()) return {};
   if (auto placed = PairByPlace(sends, receives, clocks)) return *std::move(placed);
   // What was lost on both sides cannot be told from a shift when nobody waited.
   if (clocks.lost) return {};
-  const double tolerance = kRoundingNs + (clocks.bound == Nanos::Max() ? INFINITY : static_cast<double>(clocks.bound.ns()));
+  const double tolerance =
+      kRoundingNs + (clocks.bound == Nanos::Max() ? INFINITY : static_cast<double>(clocks.bound.ns()));
   const Begin begin = FindBegin(sends, receives, tolerance);
   if (begin.judged.pairs == 0) return {};
   Alignment alignment(sends, receives, begin, tolerance);
   auto pairs = alignment.Run();
   if (sends.size() != receives.size() || pairs.size() != sends.size()) {
-    // Something is missing somewhere, and receivers that come late do not say where: how late they usually come does.
+    // Something is missing somewhere, and receivers that come late do not say where: how late they usually
+    // come does.
     alignment.UseLags(UsualLags(sends, receives, pairs), UsualInterval(sends));
     pairs = alignment.Run();
   }

@@ -59,14 +59,18 @@ class Sets {
 
 class Clustering {
  public:
-  Clustering(std::span<const Channel> channels, Evidence evidence) : channels_(channels), evidence_(evidence), cluster_(channels.size(), kNone) {}
+  Clustering(std::span<const Channel> channels, Evidence evidence)
+      : channels_(channels), evidence_(evidence), cluster_(channels.size(), kNone) {}
 
   std::vector<ChannelCluster> Run() {
     LookAtPairs();
-    std::sort(edges_.begin(), edges_.end(), [](const ChannelPair& x, const ChannelPair& y) { return std::tuple(x.spread_ns, x.a, x.b) < std::tuple(y.spread_ns, y.a, y.b); });
+    std::sort(edges_.begin(), edges_.end(), [](const ChannelPair& x, const ChannelPair& y) {
+      return std::tuple(x.spread_ns, x.a, x.b) < std::tuple(y.spread_ns, y.a, y.b);
+    });
     Blocks found = Grow();
-    std::optional<Blocks> layout =
-        evidence_ == Evidence::kEnds ? LayoutThatLeavesTogether(channels_, edges_, found) : LayoutThatIsSeparate(channels_, edges_);
+    std::optional<Blocks> layout = evidence_ == Evidence::kEnds
+                                       ? LayoutThatLeavesTogether(channels_, edges_, found)
+                                       : LayoutThatIsSeparate(channels_, edges_);
     if (layout) {
       found = *std::move(layout);
     } else if (evidence_ == Evidence::kWaiting && !Regular(found)) {
@@ -96,8 +100,12 @@ class Clustering {
       edge.pairs = std::max(edge.pairs, c.pairs);
       edge.spread_ns = std::max(edge.spread_ns, c.end_spread_ns);
       edge.scatter_ns = std::max(edge.scatter_ns, c.end_scatter_ns);
-      // Ends of kernels that do not wait for each other are no nearer than their starts, so many need not be much nearer.
-      const double ratio = evidence_ == Evidence::kEnds ? kTogether : std::clamp(1 - kRatioErrors / std::sqrt(std::max<double>(1, c.pairs)), kTogether, kBarely);
+      // Ends of kernels that do not wait for each other are no nearer than their starts, so many need not be
+      // much nearer.
+      const double ratio =
+          evidence_ == Evidence::kEnds
+              ? kTogether
+              : std::clamp(1 - kRatioErrors / std::sqrt(std::max<double>(1, c.pairs)), kTogether, kBarely);
       const bool waited = c.end_spread_ns <= ratio * c.start_spread_ns;
       edge.sharp &= c.end_spread_ns <= kSharp * c.start_spread_ns;
       edge.apart |= c.pairs >= kEnoughPairs ? !waited : c.start_spread_ns <= kApartNs;
@@ -149,8 +157,9 @@ class Clustering {
     return found;
   }
 
-  // Two channels that leave together are one. More must not lie much further apart than those inside do; or each part alone must
-  // seem to wait for somebody who is in the other: then the operation's length is steady only for both together.
+  // Two channels that leave together are one. More must not lie much further apart than those inside do; or
+  // each part alone must seem to wait for somebody who is in the other: then the operation's length is steady
+  // only for both together.
   static bool MayJoin(const Forming& x, const Forming& y, const ChannelPair& e) {
     if (x.channels.size() == 1 && y.channels.size() == 1) return e.together;
     const double tolerance = 1 + kErrors / std::sqrt(static_cast<double>(std::max<uint32_t>(1, e.pairs)));
@@ -179,7 +188,8 @@ class Clustering {
     return false;
   }
 
-  // Ranks of every group equally many and equally far apart. Of messages between ranks that work in step some always leave together.
+  // Ranks of every group equally many and equally far apart. Of messages between ranks that work in step some
+  // always leave together.
   bool Regular(const Blocks& found) const {
     std::set<std::pair<size_t, uint32_t>> shapes;  // size and distance
     for (const std::vector<uint32_t>& list : found) {
@@ -196,7 +206,8 @@ class Clustering {
     std::vector<ChannelCluster> out;
     for (auto& list : found) {
       if (list.size() < 2) continue;
-      std::sort(list.begin(), list.end(), [&](uint32_t x, uint32_t y) { return channels_[x].rank < channels_[y].rank; });
+      std::sort(list.begin(), list.end(),
+                [&](uint32_t x, uint32_t y) { return channels_[x].rank < channels_[y].rank; });
       for (uint32_t c : list) cluster_[c] = static_cast<uint32_t>(out.size());
       out.push_back({std::move(list), 0, kInfinity});
     }
@@ -236,7 +247,8 @@ bool SimilarChannels(const Channel& a, const Channel& b) {
       apart += x.stays.size();
       continue;
     }
-    const size_t fewer = std::min(x.stays.size(), b.tracks[y].stays.size()), more = std::max(x.stays.size(), b.tracks[y].stays.size());
+    const size_t fewer = std::min(x.stays.size(), b.tracks[y].stays.size()),
+                 more = std::max(x.stays.size(), b.tracks[y].stays.size());
     common += fewer;
     apart += more - fewer;
     ++y;
@@ -245,6 +257,8 @@ bool SimilarChannels(const Channel& a, const Channel& b) {
   return common > 0 && apart <= std::max<size_t>(2, (common + apart) / 8);
 }
 
-std::vector<ChannelCluster> ClusterChannels(std::span<const Channel> channels, Evidence evidence) { return Clustering(channels, evidence).Run(); }
+std::vector<ChannelCluster> ClusterChannels(std::span<const Channel> channels, Evidence evidence) {
+  return Clustering(channels, evidence).Run();
+}
 
 }  // namespace lockstep::align

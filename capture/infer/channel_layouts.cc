@@ -35,11 +35,14 @@ class Layouts {
   Layouts(std::span<const Channel> channels, std::span<const ChannelPair> pairs)
       : channels_(channels), pairs_(pairs), by_rank_(channels.size()), place_(channels.size()) {
     std::iota(by_rank_.begin(), by_rank_.end(), 0u);
-    std::sort(by_rank_.begin(), by_rank_.end(), [&](uint32_t x, uint32_t y) { return channels_[x].rank < channels_[y].rank; });
+    std::sort(by_rank_.begin(), by_rank_.end(),
+              [&](uint32_t x, uint32_t y) { return channels_[x].rank < channels_[y].rank; });
     for (size_t i = 0; i < by_rank_.size(); ++i) place_[by_rank_[i]] = i;
     const size_t n = channels.size();
     const bool one_per_rank =
-        std::adjacent_find(by_rank_.begin(), by_rank_.end(), [&](uint32_t x, uint32_t y) { return channels_[x].rank == channels_[y].rank; }) == by_rank_.end();
+        std::adjacent_find(by_rank_.begin(), by_rank_.end(), [&](uint32_t x, uint32_t y) {
+          return channels_[x].rank == channels_[y].rank;
+        }) == by_rank_.end();
     if (n < kLeastForLayout || !one_per_rank) return;
     for (size_t size = 2; size <= n; ++size) {
       for (size_t stride = 1; stride * size <= n; ++stride) {
@@ -62,7 +65,8 @@ class Layouts {
     for (const Candidate& c : candidates) {
       if (best == nullptr || c.spread_ns < best->spread_ns) best = &c;
     }
-    if (best == nullptr || best->spread_ns > kAsTightAsChosen * TypicalSpreadOf(found) + kClockNs) return std::nullopt;
+    if (best == nullptr || best->spread_ns > kAsTightAsChosen * TypicalSpreadOf(found) + kClockNs)
+      return std::nullopt;
     for (const Candidate& c : candidates) {
       if (c.layout.size > best->layout.size && Extends(*best, c)) best = &c;
     }
@@ -85,8 +89,12 @@ class Layouts {
     double samples = 0;    // pairs of ends that say so
   };
 
-  size_t BlockOfChannel(const Layout& layout, uint32_t channel) const { return layout.BlockOf(place_[channel]); }
-  bool Inside(const Layout& layout, const ChannelPair& p) const { return BlockOfChannel(layout, p.a) == BlockOfChannel(layout, p.b); }
+  size_t BlockOfChannel(const Layout& layout, uint32_t channel) const {
+    return layout.BlockOf(place_[channel]);
+  }
+  bool Inside(const Layout& layout, const ChannelPair& p) const {
+    return BlockOfChannel(layout, p.a) == BlockOfChannel(layout, p.b);
+  }
 
   Blocks BlocksOf(const Layout& layout) const {
     Blocks blocks(channels_.size() / layout.size);
@@ -94,15 +102,20 @@ class Layouts {
     return blocks;
   }
 
-  // Is the larger layout the right one? Its ends lie no further apart, or the smaller one's members wait for somebody outside.
+  // Is the larger layout the right one? Its ends lie no further apart, or the smaller one's members wait for
+  // somebody outside.
   bool Extends(const Candidate& small, const Candidate& large) const {
     const double tolerance = 1 + kErrors / std::sqrt(small.samples);
-    // Habits keep ends apart by the same each time; of groups that only work in step the distance varies more than inside each.
-    const bool as_tight = large.spread_ns <= tolerance * small.spread_ns + kAsTightNs && large.scatter_ns <= (tolerance + kAsSteady) * small.scatter_ns + kStampNs;
-    return as_tight || large.length_ns < kSteadier * small.length_ns || WaitForEachOther(small.layout, large.layout);
+    // Habits keep ends apart by the same each time; of groups that only work in step the distance varies more
+    // than inside each.
+    const bool as_tight = large.spread_ns <= tolerance * small.spread_ns + kAsTightNs &&
+                          large.scatter_ns <= (tolerance + kAsSteady) * small.scatter_ns + kStampNs;
+    return as_tight || large.length_ns < kSteadier * small.length_ns ||
+           WaitForEachOther(small.layout, large.layout);
   }
 
-  // Mean over the pairs of members; stays infinite where some pair does not fit at all or hardly any leave together.
+  // Mean over the pairs of members; stays infinite where some pair does not fit at all or hardly any leave
+  // together.
   void MeasureSpread(Candidate& c) const {
     double sum = 0, scatter = 0;
     size_t pairs = 0, together = 0;
@@ -133,7 +146,8 @@ class Layouts {
       ++pairs;
       together += p.together ? 1 : 0;
     }
-    return pairs > 0 && static_cast<double>(together) >= kMostWaited * static_cast<double>(pairs) && nearest_outside > kClearlyFarther * farthest_inside;
+    return pairs > 0 && static_cast<double>(together) >= kMostWaited * static_cast<double>(pairs) &&
+           nearest_outside > kClearlyFarther * farthest_inside;
   }
 
   // Per block what its members are as one.
@@ -155,8 +169,8 @@ class Layouts {
     return sum / static_cast<double>(blocks.size());
   }
 
-  // Do the blocks that the larger layout joins hold each other up? Then they are one, even if some leave nearer to each other than to
-  // the rest by habit.
+  // Do the blocks that the larger layout joins hold each other up? Then they are one, even if some leave
+  // nearer to each other than to the rest by habit.
   bool WaitForEachOther(const Layout& small, const Layout& large) const {
     const std::vector<std::vector<Stay>> blocks = AsOne(small);
     std::vector<uint32_t> inside(blocks.size(), kNone);  // which of the larger layout's blocks
@@ -171,7 +185,9 @@ class Layouts {
       const auto [it, is_first] = first.emplace(inside[n], n);
       if (is_first) continue;
       const Lateness found = WhoWaited(blocks[it->second], blocks[n]);
-      if (found.telling < kTelling || static_cast<double>(found.waited) < kNearlyAlways * static_cast<double>(found.telling)) return false;
+      if (found.telling < kTelling ||
+          static_cast<double>(found.waited) < kNearlyAlways * static_cast<double>(found.telling))
+        return false;
     }
     return first.size() < blocks.size();
   }
@@ -201,13 +217,18 @@ class Layouts {
 }  // namespace
 
 const Track& Channel::Fullest() const {
-  return *std::max_element(tracks.begin(), tracks.end(), [](const Track& x, const Track& y) { return x.stays.size() < y.stays.size(); });
+  return *std::max_element(tracks.begin(), tracks.end(),
+                           [](const Track& x, const Track& y) { return x.stays.size() < y.stays.size(); });
 }
 
-std::optional<Blocks> LayoutThatLeavesTogether(std::span<const Channel> channels, std::span<const ChannelPair> pairs, const Blocks& found) {
+std::optional<Blocks> LayoutThatLeavesTogether(std::span<const Channel> channels,
+                                               std::span<const ChannelPair> pairs, const Blocks& found) {
   return Layouts(channels, pairs).LeavingTogether(found);
 }
 
-std::optional<Blocks> LayoutThatIsSeparate(std::span<const Channel> channels, std::span<const ChannelPair> pairs) { return Layouts(channels, pairs).Separate(); }
+std::optional<Blocks> LayoutThatIsSeparate(std::span<const Channel> channels,
+                                           std::span<const ChannelPair> pairs) {
+  return Layouts(channels, pairs).Separate();
+}
 
 }  // namespace lockstep::align

@@ -1,6 +1,8 @@
-// Regular jobs: their communicators are blocks of equally many ranks, contiguous or a fixed number of places apart.
+// Regular jobs: their communicators are blocks of equally many ranks, contiguous or a fixed number of places
+// apart.
 //
-// Over all blocks of a layout chance averages out that joins or parts single channels. Used by channel_clusters.h.
+// Over all blocks of a layout chance averages out that joins or parts single channels. Used by
+// channel_clusters.h.
 #ifndef LOCKSTEP_AGGREGATOR_ALIGN_CHANNEL_LAYOUTS_H_
 #define LOCKSTEP_AGGREGATOR_ALIGN_CHANNEL_LAYOUTS_H_
 
@@ -23,7 +25,7 @@ struct Track {
 // What is judged as one: a rank's kernels of one name on one stream, or of all names that the stream carries.
 struct Channel {
   uint32_t rank = 0;
-  std::vector<Track> tracks;  // by token, each once
+  std::vector<Track> tracks;     // by token, each once
   const Track& Fullest() const;  // there is one
 };
 
@@ -45,19 +47,23 @@ inline constexpr size_t kEveryPair = 64;
 inline constexpr double kErrors = 4;
 // ... and by what a common clock may be off.
 inline constexpr double kClockNs = 1e3;
-// The operation's length is steady for all its members together: it varies by less than this part of what it does for some of them.
+// The operation's length is steady for all its members together: it varies by less than this part of what it
+// does for some of them.
 inline constexpr double kSteadier = 0.5;
 // With fewer kernels chance decides.
 inline constexpr uint32_t kTelling = 3;
 
 using Blocks = std::vector<std::vector<uint32_t>>;  // places of channels
 
-// The layout whose members leave together as well as those of `found` do; nullopt where none does, or channels share a rank.
-std::optional<Blocks> LayoutThatLeavesTogether(std::span<const Channel> channels, std::span<const ChannelPair> pairs, const Blocks& found);
+// The layout whose members leave together as well as those of `found` do; nullopt where none does, or
+// channels share a rank.
+std::optional<Blocks> LayoutThatLeavesTogether(std::span<const Channel> channels,
+                                               std::span<const ChannelPair> pairs, const Blocks& found);
 
-// The layout whose members nearly all waited for each other and all leave nearer to each other than to anybody else, whatever single
-// pairs say by chance.
-std::optional<Blocks> LayoutThatIsSeparate(std::span<const Channel> channels, std::span<const ChannelPair> pairs);
+// The layout whose members nearly all waited for each other and all leave nearer to each other than to
+// anybody else, whatever single pairs say by chance.
+std::optional<Blocks> LayoutThatIsSeparate(std::span<const Channel> channels,
+                                           std::span<const ChannelPair> pairs);
 
 }  // namespace lockstep::align
 

@@ -14,7 +14,8 @@ constexpr size_t kMostSearched = 96;
 // Windows open together, so the first kernels of two ranks are not more than this many apart.
 constexpr size_t kMostShift = 16;
 constexpr size_t kMostForSlope = 48;
-// One that began so many lengths of the operation before the other, and this, would be done by then if it did not wait.
+// One that began so many lengths of the operation before the other, and this, would be done by then if it did
+// not wait.
 constexpr double kClearlyEarlier = 3, kClearlyEarlierNs = 20e3;
 constexpr size_t kLeastForSlope = 6;
 constexpr double kMostDrift = 4e-4;
@@ -39,10 +40,12 @@ std::vector<Pair> NearestEnds(std::span<const Stay> a, std::span<const Stay> b, 
   std::vector<uint32_t> nearest_of_a(a.size());
   size_t j = 0;
   for (size_t i = 0; i < a.size(); ++i) {
-    while (j + 1 < ends.size() && std::fabs(ends[j + 1] - a[i].end_ns) <= std::fabs(ends[j] - a[i].end_ns)) ++j;
+    while (j + 1 < ends.size() && std::fabs(ends[j + 1] - a[i].end_ns) <= std::fabs(ends[j] - a[i].end_ns))
+      ++j;
     nearest_of_a[i] = static_cast<uint32_t>(j);
     uint32_t& back = nearest_of_b[j];
-    if (back == UINT32_MAX || std::fabs(a[back].end_ns - ends[j]) > std::fabs(a[i].end_ns - ends[j])) back = static_cast<uint32_t>(i);
+    if (back == UINT32_MAX || std::fabs(a[back].end_ns - ends[j]) > std::fabs(a[i].end_ns - ends[j]))
+      back = static_cast<uint32_t>(i);
   }
   for (uint32_t i = 0; i < a.size(); ++i) {
     if (nearest_of_b[nearest_of_a[i]] == i) pairs.push_back({i, nearest_of_a[i]});
@@ -59,7 +62,8 @@ std::optional<double> SharedDistance(std::span<const Stay> a, std::span<const St
   for (size_t k = 0; k < some.size(); ++k) {
     const size_t i = first + k;
     const size_t from = i > shift ? i - shift : 0;
-    for (size_t j = from; j < std::min(b.size(), i + shift + 1); ++j) distances.push_back(b[j].end_ns - some[k].end_ns);
+    for (size_t j = from; j < std::min(b.size(), i + shift + 1); ++j)
+      distances.push_back(b[j].end_ns - some[k].end_ns);
   }
   std::sort(distances.begin(), distances.end());
   const size_t enough = (std::min(some.size(), b.size()) + 1) / 2;
@@ -69,7 +73,8 @@ std::optional<double> SharedDistance(std::span<const Stay> a, std::span<const St
     for (size_t high = 0; high < distances.size(); ++high) {
       while (distances[high] - distances[low] > width) ++low;
       const size_t count = high - low + 1;
-      if (count > best_count || (count == best_count && middle(low, count) < middle(best_first, best_count))) {
+      if (count > best_count ||
+          (count == best_count && middle(low, count) < middle(best_first, best_count))) {
         best_count = count;
         best_first = low;
       }
@@ -116,7 +121,8 @@ Coincidence Measure(std::span<const Stay> a, std::span<const Stay> b, const Cloc
   const double from = std::max(a.front().end_ns, b.front().end_ns - ahead.At(b.front().end_ns));
   const double to = std::min(a.back().end_ns, b.back().end_ns - ahead.At(b.back().end_ns));
   const double slack = 0.1 * std::max(0.0, to - from) / static_cast<double>(std::max<size_t>(1, ends.size()));
-  const auto inside_a = std::count_if(a.begin(), a.end(), [&](const Stay& s) { return s.end_ns >= from - slack && s.end_ns <= to + slack; });
+  const auto inside_a = std::count_if(
+      a.begin(), a.end(), [&](const Stay& s) { return s.end_ns >= from - slack && s.end_ns <= to + slack; });
   const auto inside_b = std::count_if(b.begin(), b.end(), [&](const Stay& s) {
     const double end = s.end_ns - ahead.At(s.end_ns);
     return end >= from - slack && end <= to + slack;

@@ -1,8 +1,9 @@
 // One clock for all hosts from kernels whose partners are not known yet.
 //
-// Two ranks that leave the same operations together have ends that keep one distance, up to drift; of all channels that two hosts
-// share, the one whose ends keep theirs best says how the clocks lie to each other. A first guess for pairing, without a bound:
-// what is paired by it is judged by ClockModel later. Pure functions, any thread.
+// Two ranks that leave the same operations together have ends that keep one distance, up to drift; of all
+// channels that two hosts share, the one whose ends keep theirs best says how the clocks lie to each other. A
+// first guess for pairing, without a bound: what is paired by it is judged by ClockModel later. Pure
+// functions, any thread.
 #ifndef LOCKSTEP_AGGREGATOR_ALIGN_COMMON_CLOCK_H_
 #define LOCKSTEP_AGGREGATOR_ALIGN_COMMON_CLOCK_H_
 
@@ -29,10 +30,11 @@ struct ClockLine {
   double At(double t) const { return offset_ns + drift * (t - origin_ns); }
 };
 
-// How ends and starts of two channels lie to each other, where each end is paired with the nearest of the other.
+// How ends and starts of two channels lie to each other, where each end is paired with the nearest of the
+// other.
 struct Coincidence {
   uint32_t pairs = 0;
-  double share = 0;         // of the kernels that lie where both channels have some
+  double share = 0;            // of the kernels that lie where both channels have some
   double end_spread_ns = 0;    // typical distance of ends
   double end_scatter_ns = 0;   // and how much it varies: without habits
   double start_spread_ns = 0;  // and of starts
@@ -41,11 +43,13 @@ struct Coincidence {
 // Both in order of end, on one clock.
 Coincidence Compare(std::span<const Stay> a, std::span<const Stay> b);
 
-// What two channels are when they are one: where their ends meet, the later start and the earlier end; the rest as it is.
+// What two channels are when they are one: where their ends meet, the later start and the earlier end; the
+// rest as it is.
 std::vector<Stay> Joined(std::span<const Stay> a, std::span<const Stay> b);
 
-// Of the kernels that end together: how often one side had begun so much earlier that alone it would have been done before the other
-// had begun, and how often of these it stayed until the other was done. Both in order of end, on one clock.
+// Of the kernels that end together: how often one side had begun so much earlier that alone it would have
+// been done before the other had begun, and how often of these it stayed until the other was done. Both in
+// order of end, on one clock.
 struct Lateness {
   uint32_t telling = 0;
   uint32_t waited = 0;
@@ -56,7 +60,7 @@ Lateness WhoWaited(std::span<const Stay> a, std::span<const Stay> b);
 double LengthSpread(std::span<const Stay> stays);
 
 struct ClockGuess {
-  ClockLine line;         // how far b's clock is ahead of a's
+  ClockLine line;           // how far b's clock is ahead of a's
   Coincidence coincidence;  // with that taken out
 };
 

@@ -34,7 +34,8 @@ using Place = std::pair<uint32_t, uint32_t>;  // rank, stream
 
 class Inference {
  public:
-  explicit Inference(std::span<const NamelessRank> ranks) : ranks_(ranks), cut_(CutPieces(ranks)), cluster_of_(pieces_.size(), kNobody) {}
+  explicit Inference(std::span<const NamelessRank> ranks)
+      : ranks_(ranks), cut_(CutPieces(ranks)), cluster_of_(pieces_.size(), kNobody) {}
 
   InferredCommunicators Run() {
     for (uint32_t p : AlignHosts(ranks_, cut_)) unaligned_.insert(p);
@@ -57,8 +58,8 @@ class Inference {
 
   using Bundle = std::vector<uint32_t>;  // pieces of one rank that are judged together
 
-  // Names that share every stream they are on are one communicator's, most likely: together they say more. Where they are not, their
-  // ends disagree, nothing joins, and each name is looked at alone.
+  // Names that share every stream they are on are one communicator's, most likely: together they say more.
+  // Where they are not, their ends disagree, nothing joins, and each name is looked at alone.
   void ClusterFamilies() {
     std::map<std::vector<Place>, std::vector<uint64_t>> families;  // tokens
     for (const auto& [token, pieces] : cut_.by_token) {
@@ -104,13 +105,15 @@ class Inference {
       if (!std::all_of(bundle.begin(), bundle.end(), [&](uint32_t p) { return Open(p); })) continue;
       Channel channel{.rank = pieces_[bundle[0]].rank, .tracks = {}};
       for (uint32_t p : bundle) channel.tracks.push_back({pieces_[p].token, pieces_[p].stays});
-      std::sort(channel.tracks.begin(), channel.tracks.end(), [](const Track& x, const Track& y) { return x.token < y.token; });
+      std::sort(channel.tracks.begin(), channel.tracks.end(),
+                [](const Track& x, const Track& y) { return x.token < y.token; });
       channels.push_back(std::move(channel));
       of_channel.push_back(&bundle);
     }
     for (const ChannelCluster& found : ClusterChannels(channels, evidence)) {
       Cluster cluster{.pieces = {}, .inside_ns = found.inside_ns, .outside_ns = found.outside_ns};
-      for (uint32_t c : found.channels) cluster.pieces.insert(cluster.pieces.end(), of_channel[c]->begin(), of_channel[c]->end());
+      for (uint32_t c : found.channels)
+        cluster.pieces.insert(cluster.pieces.end(), of_channel[c]->begin(), of_channel[c]->end());
       Keep(std::move(cluster));
     }
   }
@@ -122,18 +125,21 @@ class Inference {
 
   // ---- messages
 
-  // Kernels that say SendRecv are messages between two, or an exchange among all of a group, told by their ends.
+  // Kernels that say SendRecv are messages between two, or an exchange among all of a group, told by their
+  // ends.
   void InferMessages(const std::vector<uint32_t>& pieces) {
     const auto ranks = static_cast<uint32_t>(ranks_.size());
-    WholeChannelPairings whole = PairWholeChannels(OpenChannels(pieces), ranks, [&](uint32_t a, uint32_t b) { return MeetingsOfRanks(a, b); });
+    WholeChannelPairings whole = PairWholeChannels(
+        OpenChannels(pieces), ranks, [&](uint32_t a, uint32_t b) { return MeetingsOfRanks(a, b); });
     Take(std::move(whole.pairings), pieces);
     const size_t first = clusters_.size();
     std::map<uint32_t, std::vector<uint32_t>> by_stream;
     for (uint32_t p : OpenOf(pieces)) by_stream[pieces_[p].stream].push_back(p);
     for (const auto& [stream, of_stream] : by_stream) {
-      const bool messages = std::any_of(whole.relations.begin(), whole.relations.end(), [stream = stream](const MessageRelation& r) {
-        return r.send_stream == stream || r.receive_stream == stream;
-      });
+      const bool messages = std::any_of(whole.relations.begin(), whole.relations.end(),
+                                        [stream = stream](const MessageRelation& r) {
+                                          return r.send_stream == stream || r.receive_stream == stream;
+                                        });
       if (!messages) ClusterSimilar(Alone(of_stream), Evidence::kWaiting);
     }
     for (size_t n = first; n < clusters_.size(); ++n) {
@@ -154,7 +160,8 @@ class Inference {
 
   std::vector<MessageChannel> OpenChannels(const std::vector<uint32_t>& pieces) const {
     std::vector<MessageChannel> channels;
-    for (uint32_t p : OpenOf(pieces)) channels.push_back({pieces_[p].rank, pieces_[p].stream, pieces_[p].stays, pieces_[p].kernels});
+    for (uint32_t p : OpenOf(pieces))
+      channels.push_back({pieces_[p].rank, pieces_[p].stream, pieces_[p].stays, pieces_[p].kernels});
     return channels;
   }
 
@@ -167,9 +174,15 @@ class Inference {
       if (!pairing.exchange) {
         out_.messages.push_back({a, b, std::move(pairing.from_a), std::move(pairing.from_b)});
       } else if (a < b) {
-        out_.communicators.push_back({.ranks = {a, b}, .kernels = {std::move(pairing.from_a), std::move(pairing.from_b)}, .spread = Nanos(), .margin = 0});
+        out_.communicators.push_back({.ranks = {a, b},
+                                      .kernels = {std::move(pairing.from_a), std::move(pairing.from_b)},
+                                      .spread = Nanos(),
+                                      .margin = 0});
       } else {
-        out_.communicators.push_back({.ranks = {b, a}, .kernels = {std::move(pairing.from_b), std::move(pairing.from_a)}, .spread = Nanos(), .margin = 0});
+        out_.communicators.push_back({.ranks = {b, a},
+                                      .kernels = {std::move(pairing.from_b), std::move(pairing.from_a)},
+                                      .spread = Nanos(),
+                                      .margin = 0});
       }
     }
   }
@@ -186,7 +199,9 @@ class Inference {
     const KernelPiece* of_b = nullptr;
     for (const auto& [n, p] : clusters_of_[a]) {
       for (const auto& [m, q] : clusters_of_[b]) {
-        if (n != m || pieces_[p].token != pieces_[q].token || std::min(pieces_[p].stays.size(), pieces_[q].stays.size()) < kLeastMeetings) continue;
+        if (n != m || pieces_[p].token != pieces_[q].token ||
+            std::min(pieces_[p].stays.size(), pieces_[q].stays.size()) < kLeastMeetings)
+          continue;
         if (of_a != nullptr && pieces_[p].stays.size() >= of_a->stays.size()) continue;
         of_a = &pieces_[p];
         of_b = &pieces_[q];
@@ -197,19 +212,22 @@ class Inference {
     size_t j = 0;
     for (const Stay& s : of_a->stays) {
       while (j < of_b->stays.size() && of_b->stays[j].end_ns < s.end_ns - kMeetNs) ++j;
-      if (j < of_b->stays.size() && of_b->stays[j].end_ns <= s.end_ns + kMeetNs) meetings.push_back({s.end_ns, of_b->stays[j].end_ns});
+      if (j < of_b->stays.size() && of_b->stays[j].end_ns <= s.end_ns + kMeetNs)
+        meetings.push_back({s.end_ns, of_b->stays[j].end_ns});
     }
     return meetings;
   }
 
   // ---- what is left
 
-  // A stream belongs to one communicator: operations that say nothing by their ends (a broadcast's root leaves early) go with the
-  // others of their stream, where that holds on every member.
+  // A stream belongs to one communicator: operations that say nothing by their ends (a broadcast's root
+  // leaves early) go with the others of their stream, where that holds on every member.
   void AdoptByStream() {
     std::map<Place, std::vector<uint32_t>> of_stream;
-    for (uint32_t p = 0; p < pieces_.size(); ++p) of_stream[{pieces_[p].rank, pieces_[p].stream}].push_back(p);
-    std::map<std::pair<uint64_t, std::vector<uint32_t>>, std::vector<uint32_t>> wanted;  // token and members -> pieces
+    for (uint32_t p = 0; p < pieces_.size(); ++p)
+      of_stream[{pieces_[p].rank, pieces_[p].stream}].push_back(p);
+    std::map<std::pair<uint64_t, std::vector<uint32_t>>, std::vector<uint32_t>>
+        wanted;  // token and members -> pieces
     for (const auto& [stream, pieces] : of_stream) {
       std::vector<uint32_t> members;
       bool one = true;
@@ -221,7 +239,8 @@ class Inference {
       }
       if (!one || members.empty()) continue;
       for (uint32_t p : pieces) {
-        if (cluster_of_[p] == kNobody && !pieces_[p].message) wanted[{pieces_[p].token, members}].push_back(p);
+        if (cluster_of_[p] == kNobody && !pieces_[p].message)
+          wanted[{pieces_[p].token, members}].push_back(p);
       }
     }
     for (const auto& [key, pieces] : wanted) {
@@ -253,7 +272,9 @@ class Inference {
       for (uint32_t n : clusters) {
         const Cluster& cluster = clusters_[n];
         inside = std::max(inside, cluster.inside_ns);
-        if (std::isfinite(cluster.outside_ns)) communicator.margin = std::max(communicator.margin, (cluster.outside_ns + 1e3) / (cluster.inside_ns + 1e3));
+        if (std::isfinite(cluster.outside_ns))
+          communicator.margin =
+              std::max(communicator.margin, (cluster.outside_ns + 1e3) / (cluster.inside_ns + 1e3));
         for (uint32_t p : cluster.pieces) {
           auto& of_rank = kernels[pieces_[p].rank];
           of_rank.insert(of_rank.end(), pieces_[p].kernels.begin(), pieces_[p].kernels.end());
@@ -267,23 +288,27 @@ class Inference {
       communicator.spread = Nanos(static_cast<int64_t>(inside));
       out_.communicators.push_back(std::move(communicator));
     }
-    std::sort(out_.communicators.begin(), out_.communicators.end(), [](const InferredCommunicator& a, const InferredCommunicator& b) {
-      return std::pair(a.ranks[0], a.kernels[0][0]) < std::pair(b.ranks[0], b.kernels[0][0]);
-    });
+    std::sort(out_.communicators.begin(), out_.communicators.end(),
+              [](const InferredCommunicator& a, const InferredCommunicator& b) {
+                return std::pair(a.ranks[0], a.kernels[0][0]) < std::pair(b.ranks[0], b.kernels[0][0]);
+              });
   }
 
   std::span<const NamelessRank> ranks_;
   KernelPieces cut_;
   const std::vector<KernelPiece>& pieces_ = cut_.list;
-  std::vector<uint32_t> cluster_of_;                    // by piece
-  std::set<uint32_t> unaligned_;                        // pieces of hosts on no common clock
+  std::vector<uint32_t> cluster_of_;  // by piece
+  std::set<uint32_t> unaligned_;      // pieces of hosts on no common clock
   std::vector<Cluster> clusters_;
-  std::vector<std::vector<std::pair<uint32_t, uint32_t>>> clusters_of_;  // by rank: cluster and piece, of collectives
+  std::vector<std::vector<std::pair<uint32_t, uint32_t>>>
+      clusters_of_;  // by rank: cluster and piece, of collectives
   InferredCommunicators out_;
 };
 
 }  // namespace
 
-InferredCommunicators InferCommunicators(std::span<const NamelessRank> ranks) { return Inference(ranks).Run(); }
+InferredCommunicators InferCommunicators(std::span<const NamelessRank> ranks) {
+  return Inference(ranks).Run();
+}
 
 }  // namespace lockstep::align

@@ -1,10 +1,10 @@
 // Communicators of a capture that names none: who meets whom, going by kernel names and times alone.
 //
-// Ranks of one communicator run the same operations and leave each of them together, whenever they came; ranks of different
-// communicators that do the same work leave apart. So channels (a rank's kernels of one name on one stream) are joined whose ends
-// coincide much better than their starts. Clocks need not agree: hosts are first put on one clock by the channels whose ends keep the
-// steadiest distance. Layouts (blocks of equal size, contiguous or strided) fill what noise left open. docs/analysis.md.
-// Pure functions, any thread.
+// Ranks of one communicator run the same operations and leave each of them together, whenever they came;
+// ranks of different communicators that do the same work leave apart. So channels (a rank's kernels of one
+// name on one stream) are joined whose ends coincide much better than their starts. Clocks need not agree:
+// hosts are first put on one clock by the channels whose ends keep the steadiest distance. Layouts (blocks of
+// equal size, contiguous or strided) fill what noise left open. docs/analysis.md. Pure functions, any thread.
 #ifndef LOCKSTEP_AGGREGATOR_ALIGN_COMMUNICATOR_INFERENCE_H_
 #define LOCKSTEP_AGGREGATOR_ALIGN_COMMUNICATOR_INFERENCE_H_
 
@@ -31,9 +31,10 @@ struct NamelessRank {
 };
 
 struct InferredCommunicator {
-  std::vector<uint32_t> ranks;                 // places in the input, ascending; at least two
-  std::vector<std::vector<uint32_t>> kernels;  // of each of `ranks`: places in NamelessRank::kernels, ascending
-  Nanos spread;                                // how far apart its members' ends typically are
+  std::vector<uint32_t> ranks;  // places in the input, ascending; at least two
+  std::vector<std::vector<uint32_t>>
+      kernels;   // of each of `ranks`: places in NamelessRank::kernels, ascending
+  Nanos spread;  // how far apart its members' ends typically are
   // The best partner outside lies this many times further apart; 0: there is none to mistake a member for.
   double margin = 0;
 };

@@ -28,7 +28,8 @@ class HostAlignment {
   // Breadth first from the first host: whoever shares a name with a host that is already on the common clock.
   std::vector<uint32_t> Run() {
     std::map<uint32_t, std::vector<uint32_t>> of_host;  // pieces
-    for (uint32_t p = 0; p < pieces_.list.size(); ++p) of_host[ranks_[pieces_.list[p].rank].host].push_back(p);
+    for (uint32_t p = 0; p < pieces_.list.size(); ++p)
+      of_host[ranks_[pieces_.list[p].rank].host].push_back(p);
     if (of_host.empty()) return {};
     std::deque<uint32_t> queue = {of_host.begin()->first};
     std::set<uint32_t> known = {of_host.begin()->first};
@@ -49,8 +50,9 @@ class HostAlignment {
   }
 
  private:
-  // Moves `pieces`, all of one host, onto the clock of `reference`. Every pair of channels of one name gives a guess; those that are
-  // one communicator agree, the others scatter by what their ranks lag behind each other.
+  // Moves `pieces`, all of one host, onto the clock of `reference`. Every pair of channels of one name gives
+  // a guess; those that are one communicator agree, the others scatter by what their ranks lag behind each
+  // other.
   bool AlignHost(const std::vector<uint32_t>& reference, const std::vector<uint32_t>& pieces) {
     // Messages leave their ranks at different times: only where there is nothing else.
     std::vector<ClockGuess> guesses = GuessesOf(reference, pieces, false);
@@ -88,16 +90,20 @@ class HostAlignment {
   }
 
   // Ranks that run one program number their streams alike, so what is on one stream first.
-  std::vector<ClockGuess> GuessesOf(const std::vector<uint32_t>& reference, const std::vector<uint32_t>& pieces, bool message) const {
+  std::vector<ClockGuess> GuessesOf(const std::vector<uint32_t>& reference,
+                                    const std::vector<uint32_t>& pieces, bool message) const {
     std::vector<ClockGuess> guesses;
     for (const bool one_stream : {true, false}) {
       for (uint64_t token : pieces_.spread_out) {
-        std::map<std::pair<uint32_t, uint32_t>, std::pair<std::vector<uint32_t>, std::vector<uint32_t>>> by_streams;
+        std::map<std::pair<uint32_t, uint32_t>, std::pair<std::vector<uint32_t>, std::vector<uint32_t>>>
+            by_streams;
         for (uint32_t a : reference) {
           for (uint32_t b : pieces) {
             const KernelPiece& x = pieces_.list[a];
             const KernelPiece& y = pieces_.list[b];
-            if (x.token != token || y.token != token || x.message != message || (x.stream == y.stream) != one_stream) continue;
+            if (x.token != token || y.token != token || x.message != message ||
+                (x.stream == y.stream) != one_stream)
+              continue;
             auto& [of_a, of_b] = by_streams[{x.stream, y.stream}];
             if (of_a.empty() || of_a.back() != a) of_a.push_back(a);
             if (std::find(of_b.begin(), of_b.end(), b) == of_b.end()) of_b.push_back(b);
@@ -111,7 +117,8 @@ class HostAlignment {
   }
 
   // Along the diagonals: ranks at the same place of their hosts first.
-  void Guess(const std::vector<uint32_t>& reference, const std::vector<uint32_t>& pieces, std::vector<ClockGuess>& guesses) const {
+  void Guess(const std::vector<uint32_t>& reference, const std::vector<uint32_t>& pieces,
+             std::vector<ClockGuess>& guesses) const {
     size_t tried = 0;
     for (size_t turn = 0; turn < pieces.size(); ++turn) {
       for (size_t i = 0; i < reference.size(); ++i, ++tried) {
@@ -119,7 +126,8 @@ class HostAlignment {
         const KernelPiece& b = pieces_.list[pieces[(i + turn) % pieces.size()]];
         const auto guess = GuessClock(pieces_.list[reference[i]].stays, b.stays);
         const size_t least = std::min<size_t>(kLeastForClock, b.stays.size());
-        if (guess && guess->coincidence.share >= kLeastShareForClock && guess->coincidence.pairs >= least) guesses.push_back(*guess);
+        if (guess && guess->coincidence.share >= kLeastShareForClock && guess->coincidence.pairs >= least)
+          guesses.push_back(*guess);
       }
     }
   }
@@ -130,6 +138,8 @@ class HostAlignment {
 
 }  // namespace
 
-std::vector<uint32_t> AlignHosts(std::span<const NamelessRank> ranks, KernelPieces& pieces) { return HostAlignment(ranks, pieces).Run(); }
+std::vector<uint32_t> AlignHosts(std::span<const NamelessRank> ranks, KernelPieces& pieces) {
+  return HostAlignment(ranks, pieces).Run();
+}
 
 }  // namespace lockstep::align

@@ -13,8 +13,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "capture/infer/communicator_inference.h"
 #include "base/split_mix.h"
+#include "capture/infer/communicator_inference.h"
 
 namespace lockstep::align {
 namespace {
@@ -29,7 +29,8 @@ constexpr size_t kMembersNamed = 8;
 // A partner outside that lies less than this many times further apart could as well be a member.
 constexpr double kClearMargin = 2;
 
-// "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)" without what the compiler added.
+// "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)" without what the compiler
+// added.
 std::string_view BareName(std::string_view name) { return name.substr(0, name.find_first_of("(<")); }
 
 // The same in every run, so that the same capture gives the same groups in the same order.
@@ -110,7 +111,8 @@ class GroupInference {
     NumberGaps(rank);
   }
 
-  // Between two numbers of one communicator and operation there is room for exactly as many kernels as lack one.
+  // Between two numbers of one communicator and operation there is room for exactly as many kernels as lack
+  // one.
   static void NumberGaps(RankData& rank) {
     struct Run {
       int64_t last = -1;
@@ -144,7 +146,8 @@ class GroupInference {
     for (size_t r = 0; r < capture_.ranks.size(); ++r) {
       const RankData& rank = capture_.ranks[r];
       // An unknown host's clock is its own.
-      out[r].host = rank.host < capture_.hosts.size() ? rank.host : static_cast<uint32_t>(capture_.hosts.size() + r);
+      out[r].host =
+          rank.host < capture_.hosts.size() ? rank.host : static_cast<uint32_t>(capture_.hosts.size() + r);
       for (uint32_t i = 0; i < rank.collectives.size(); ++i) {
         const Collective& c = rank.collectives[i];
         if (!Nameless(c) || c.activity >= rank.activities.size()) continue;
@@ -154,7 +157,8 @@ class GroupInference {
         const bool message = IsMessage(c.op);
         uint64_t token = HashCombine(it->second, static_cast<uint64_t>(c.op));
         // Each side of a message chooses its own number of channels.
-        if (!message && a.detail < rank.kernel_details.size()) token = HashCombine(token, rank.kernel_details[a.detail].grid[0]);
+        if (!message && a.detail < rank.kernel_details.size())
+          token = HashCombine(token, rank.kernel_details[a.detail].grid[0]);
         out[r].kernels.push_back({a.start, a.end, a.stream.value(), token, message});
         places_[r].push_back(i);
       }
@@ -173,7 +177,9 @@ class GroupInference {
     return static_cast<uint32_t>(capture_.groups.size() - 1);
   }
 
-  Collective& At(uint32_t rank, uint32_t kernel) { return capture_.ranks[rank].collectives[places_[rank][kernel]]; }
+  Collective& At(uint32_t rank, uint32_t kernel) {
+    return capture_.ranks[rank].collectives[places_[rank][kernel]];
+  }
 
   void Add(const InferredCommunicator& c) {
     const uint32_t group = NewGroup(c.ranks);
@@ -182,12 +188,13 @@ class GroupInference {
     }
   }
 
-  // Ranks of which nothing was recorded are members too: of what all recorded ones are in, and where a group lacks them to have the
-  // shape of another, shifted.
+  // Ranks of which nothing was recorded are members too: of what all recorded ones are in, and where a group
+  // lacks them to have the shape of another, shifted.
   void AddMissingRanks() {
     const std::set<RankId> missing(capture_.missing_ranks.begin(), capture_.missing_ranks.end());
     if (missing.empty()) return;
-    const size_t recorded = static_cast<size_t>(capture_.world_size) - std::min(missing.size(), static_cast<size_t>(capture_.world_size));
+    const size_t recorded = static_cast<size_t>(capture_.world_size) -
+                            std::min(missing.size(), static_cast<size_t>(capture_.world_size));
     std::vector<std::vector<RankId>> shapes;
     for (const store::Group& g : capture_.groups) {
       if (g.origin == GroupOrigin::kInferred) shapes.push_back(g.members);
@@ -211,14 +218,16 @@ class GroupInference {
   }
 
   // `shape` moved so that it holds all of `members` and otherwise only missing ranks.
-  static bool Completed(const std::vector<RankId>& members, const std::vector<RankId>& shape, const std::set<RankId>& missing, std::vector<RankId>& out) {
+  static bool Completed(const std::vector<RankId>& members, const std::vector<RankId>& shape,
+                        const std::set<RankId>& missing, std::vector<RankId>& out) {
     for (const RankId anchor : shape) {
       const int32_t shift = members.front().value() - anchor.value();
       std::vector<RankId> moved;
       for (const RankId r : shape) moved.push_back(RankId(r.value() + shift));
-      const bool fits = std::includes(moved.begin(), moved.end(), members.begin(), members.end()) && std::all_of(moved.begin(), moved.end(), [&](RankId r) {
-        return missing.contains(r) || std::binary_search(members.begin(), members.end(), r);
-      });
+      const bool fits = std::includes(moved.begin(), moved.end(), members.begin(), members.end()) &&
+                        std::all_of(moved.begin(), moved.end(), [&](RankId r) {
+                          return missing.contains(r) || std::binary_search(members.begin(), members.end(), r);
+                        });
       if (!fits) continue;
       out = std::move(moved);
       return true;
@@ -229,7 +238,8 @@ class GroupInference {
   std::string NameOf(const std::vector<RankId>& members) const {
     if (static_cast<int32_t>(members.size()) == capture_.world_size) return "world";
     std::string name = "ranks ";
-    for (size_t i = 0; i < std::min(members.size(), kMembersNamed); ++i) absl::StrAppend(&name, i > 0 ? "," : "", members[i].value());
+    for (size_t i = 0; i < std::min(members.size(), kMembersNamed); ++i)
+      absl::StrAppend(&name, i > 0 ? "," : "", members[i].value());
     if (members.size() > kMembersNamed) name += absl::StrFormat(",... (%d)", members.size());
     return name;
   }
@@ -239,7 +249,8 @@ class GroupInference {
     const uint32_t low = std::min(m.sender, m.receiver), high = std::max(m.sender, m.receiver);
     const auto [it, fresh] = pairs_.try_emplace({low, high}, 0);
     if (fresh) it->second = NewGroup({low, high});
-    for (const auto& [rank, kernels, op] : {std::tuple(m.sender, &m.sends, CollectiveOp::kSend), std::tuple(m.receiver, &m.receives, CollectiveOp::kReceive)}) {
+    for (const auto& [rank, kernels, op] : {std::tuple(m.sender, &m.sends, CollectiveOp::kSend),
+                                            std::tuple(m.receiver, &m.receives, CollectiveOp::kReceive)}) {
       for (uint32_t k : *kernels) {
         Collective& c = At(rank, k);
         c.group = it->second;
@@ -260,9 +271,13 @@ class GroupInference {
     if (inferred.communicators.empty() && pairs_.empty()) return;
     const size_t found = inferred.communicators.size() + pairs_.size();
     // One of all ranks is what everybody would take it for.
-    if (found == 1 && pairs_.empty() && inferred.communicators[0].ranks.size() == capture_.ranks.size()) return;
-    std::string note = absl::StrFormat("nothing names the communicators: %d %s found by which kernels end together", found, found == 1 ? "was" : "were");
-    if (std::isfinite(least)) note += absl::StrFormat("; the nearest mistake would lie %.3gx further apart", least);
+    if (found == 1 && pairs_.empty() && inferred.communicators[0].ranks.size() == capture_.ranks.size())
+      return;
+    std::string note =
+        absl::StrFormat("nothing names the communicators: %d %s found by which kernels end together", found,
+                        found == 1 ? "was" : "were");
+    if (std::isfinite(least))
+      note += absl::StrFormat("; the nearest mistake would lie %.3gx further apart", least);
     if (unclear > 0) note += absl::StrFormat("; %d of them are not clear", unclear);
     capture_.notes.push_back(std::move(note));
   }

@@ -1,8 +1,9 @@
 // Gives communicators to the communication kernels whose source named none.
 //
-// Where others on the same stream have one (a window that opened before the kernel was launched, a lost description), it is theirs.
-// The rest goes to communicator_inference.h. Call once after store::Finish and before anything reads the capture; a second call
-// changes nothing. What is inferred has GroupOrigin::kInferred; what fits nowhere stays in the group that Finish assumed.
+// Where others on the same stream have one (a window that opened before the kernel was launched, a lost
+// description), it is theirs. The rest goes to communicator_inference.h. Call once after store::Finish and
+// before anything reads the capture; a second call changes nothing. What is inferred has
+// GroupOrigin::kInferred; what fits nowhere stays in the group that Finish assumed.
 #ifndef LOCKSTEP_AGGREGATOR_ALIGN_INFER_GROUPS_H_
 #define LOCKSTEP_AGGREGATOR_ALIGN_INFER_GROUPS_H_
 

@@ -31,11 +31,11 @@ struct JobShape {
   int tensor = 2, data = 2, pipeline = 1;
   int steps = 8, layers = 6, microbatches = 4;
   double compute_us = 1500, noise = 0.01, exit_skew_us = 2;
-  double loss = 0;          // part of the communication records that is missing
-  double clock_ms = 0;      // every rank's clock is off by up to this
+  double loss = 0;      // part of the communication records that is missing
+  double clock_ms = 0;  // every rank's clock is off by up to this
   double drift_ppm = 0;
   int ranks_per_host = 8;
-  int slow_rank = -1;       // takes a tenth longer
+  int slow_rank = -1;  // takes a tenth longer
   bool unequal_windows = false;
   int ranks() const { return tensor * data * pipeline; }
 };
@@ -43,11 +43,14 @@ struct JobShape {
 // What the kernels of a simulated job are: instance by instance, in the correlation of each kernel.
 class SmallJob {
  public:
-  SmallJob(const JobShape& shape, uint64_t seed) : shape_(shape), random_(seed), now_(static_cast<size_t>(shape.ranks()), 0.0) {
+  SmallJob(const JobShape& shape, uint64_t seed)
+      : shape_(shape), random_(seed), now_(static_cast<size_t>(shape.ranks()), 0.0) {
     std::uniform_real_distribution<double> unit(-1, 1);
     const int hosts = (shape.ranks() + shape.ranks_per_host - 1) / shape.ranks_per_host;
-    for (int h = 0; h < hosts; ++h) clocks_.push_back({unit(random_) * shape.clock_ms * 1000, unit(random_) * shape.drift_ppm * 1e-6});
-    for (int h = 0; h < hosts; ++h) capture_.hosts.push_back({.id = "host" + std::to_string(h), .name = "host" + std::to_string(h)});
+    for (int h = 0; h < hosts; ++h)
+      clocks_.push_back({unit(random_) * shape.clock_ms * 1000, unit(random_) * shape.drift_ppm * 1e-6});
+    for (int h = 0; h < hosts; ++h)
+      capture_.hosts.push_back({.id = "host" + std::to_string(h), .name = "host" + std::to_string(h)});
     capture_.ranks.resize(now_.size());
     for (int r = 0; r < shape.ranks(); ++r) {
       capture_.ranks[static_cast<size_t>(r)].rank = RankId(r);
@@ -60,8 +63,10 @@ class SmallJob {
   store::Capture Take() {
     if (shape_.unequal_windows) {
       for (store::RankData& rank : capture_.ranks) {
-        std::sort(rank.activities.begin(), rank.activities.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
-        const auto front = static_cast<std::ptrdiff_t>(random_() % 3), back = static_cast<std::ptrdiff_t>(random_() % 3);
+        std::sort(rank.activities.begin(), rank.activities.end(),
+                  [](const auto& a, const auto& b) { return a.start < b.start; });
+        const auto front = static_cast<std::ptrdiff_t>(random_() % 3),
+                   back = static_cast<std::ptrdiff_t>(random_() % 3);
         rank.activities.erase(rank.activities.end() - back, rank.activities.end());
         rank.activities.erase(rank.activities.begin(), rank.activities.begin() + front);
       }
@@ -77,21 +82,29 @@ class SmallJob {
   };
   enum Stream : uint32_t { kTensor = 20, kData = 24, kReceive = 28, kSend = 29, kWorld = 32 };
 
-  int At(int stage, int replica, int shard) const { return (stage * shape_.data + replica) * shape_.tensor + shard; }
+  int At(int stage, int replica, int shard) const {
+    return (stage * shape_.data + replica) * shape_.tensor + shard;
+  }
 
   double Noisy(double us) {
     std::normal_distribution<double> normal(1, shape_.noise);
     return us * std::max(0.2, normal(random_));
   }
 
-  void Compute(int r, double us) { now_[static_cast<size_t>(r)] += Noisy(us) * (r == shape_.slow_rank ? 1.1 : 1.0); }
+  void Compute(int r, double us) {
+    now_[static_cast<size_t>(r)] += Noisy(us) * (r == shape_.slow_rank ? 1.1 : 1.0);
+  }
 
-  void Record(int r, const char* name, uint32_t grid, Stream stream, double start, double end, uint32_t instance) {
+  void Record(int r, const char* name, uint32_t grid, Stream stream, double start, double end,
+              uint32_t instance) {
     std::bernoulli_distribution lost(shape_.loss);
     if (lost(random_)) return;
     store::RankData& rank = capture_.ranks[static_cast<size_t>(r)];
     const Clock& clock = clocks_[rank.host];
-    const auto local = [&](double us) { return HostTime(1'700'000'000'000'000'000 + static_cast<int64_t>((us + clock.offset_us + clock.drift * us) * 1000)); };
+    const auto local = [&](double us) {
+      return HostTime(1'700'000'000'000'000'000 +
+                      static_cast<int64_t>((us + clock.offset_us + clock.drift * us) * 1000));
+    };
     store::DeviceActivity a;
     a.start = local(start);
     a.end = local(end);
@@ -103,7 +116,8 @@ class SmallJob {
     rank.activities.push_back(a);
   }
 
-  void Meet(const std::vector<int>& members, const char* name, uint32_t grid, Stream stream, double transfer_us) {
+  void Meet(const std::vector<int>& members, const char* name, uint32_t grid, Stream stream,
+            double transfer_us) {
     std::exponential_distribution<double> one(1);
     double last = 0;
     for (int r : members) last = std::max(last, now_[static_cast<size_t>(r)]);
@@ -121,9 +135,11 @@ class SmallJob {
     const double transfer = Noisy(150);
     const double sent = now_[static_cast<size_t>(from)], asked = now_[static_cast<size_t>(to)];
     ++instance_;
-    Record(from, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", 2, kSend, sent, sent + transfer, instance_);
+    Record(from, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", 2, kSend, sent, sent + transfer,
+           instance_);
     const double got = std::max(sent, asked) + transfer;
-    Record(to, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", 2, kReceive, asked, got, instance_);
+    Record(to, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", 2, kReceive, asked, got,
+           instance_);
     now_[static_cast<size_t>(from)] += 5;
     now_[static_cast<size_t>(to)] = got + 3;
   }
@@ -136,7 +152,9 @@ class SmallJob {
           group.push_back(At(stage, d, t));
           Compute(group.back(), shape_.compute_us);
         }
-        if (shape_.tensor > 1) Meet(group, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 24, kTensor, 180);
+        if (shape_.tensor > 1)
+          Meet(group, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 24,
+               kTensor, 180);
       }
     }
   }
@@ -152,7 +170,8 @@ class SmallJob {
       }
     }
     if (shape_.data > 1) {
-      for (const char* name : {"ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(x)", "ncclDevKernel_AllGather_RING_LL(x)"}) {
+      for (const char* name :
+           {"ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(x)", "ncclDevKernel_AllGather_RING_LL(x)"}) {
         for (int stage = 0; stage < shape_.pipeline; ++stage) {
           for (int t = 0; t < shape_.tensor; ++t) {
             std::vector<int> group;
@@ -230,7 +249,9 @@ Score Found(const JobShape& shape, uint64_t seed) {
 TEST(InferGroups, TensorDataAndWorldGroupsAreToldApartThoughTheirKernelsHaveOneName) {
   store::Capture capture = SmallJob({.tensor = 2, .data = 2, .pipeline = 1}, 1).Take();
   InferGroups(capture);
-  EXPECT_THAT(InferredGroups(capture), testing::ElementsAre(std::vector{0, 1}, std::vector{0, 1, 2, 3}, std::vector{0, 2}, std::vector{1, 3}, std::vector{2, 3}));
+  EXPECT_THAT(InferredGroups(capture),
+              testing::ElementsAre(std::vector{0, 1}, std::vector{0, 1, 2, 3}, std::vector{0, 2},
+                                   std::vector{1, 3}, std::vector{2, 3}));
   const Matches m = Match(capture);
   EXPECT_EQ(m.MatchedFraction(), 1.0);
   EXPECT_EQ(m.by_inferred, m.instances.size());
@@ -239,7 +260,8 @@ TEST(InferGroups, TensorDataAndWorldGroupsAreToldApartThoughTheirKernelsHaveOneN
   EXPECT_THAT(capture.notes.back(), testing::HasSubstr("5 were found by which kernels end together"));
 }
 
-// Eight ranks of one host in all-reduces of all; even ranks leave `habit_us` before odd ones, whoever came last.
+// Eight ranks of one host in all-reduces of all; even ranks leave `habit_us` before odd ones, whoever came
+// last.
 store::Capture HabitualExits(double habit_us, uint64_t seed) {
   std::mt19937_64 random(seed);
   store::Capture capture;
@@ -254,8 +276,11 @@ store::Capture HabitualExits(double habit_us, uint64_t seed) {
       rank.rank = RankId(static_cast<int32_t>(r));
       rank.host = 0;
       const double leaves = end + (r % 2 == 0 ? 0 : habit_us);
-      rank.activities.push_back({.start = HostTime(static_cast<int64_t>(starts[r] * 1e3)), .end = HostTime(static_cast<int64_t>(leaves * 1e3)), .name = capture.strings.Intern("ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
-                                 .stream = StreamId(7), .communication = true});
+      rank.activities.push_back({.start = HostTime(static_cast<int64_t>(starts[r] * 1e3)),
+                                 .end = HostTime(static_cast<int64_t>(leaves * 1e3)),
+                                 .name = capture.strings.Intern("ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
+                                 .stream = StreamId(7),
+                                 .communication = true});
     }
   }
   store::Finish(capture);
@@ -286,19 +311,26 @@ TEST(InferGroups, GroupsThatOnlyWorkInStepAreNotOne) {
       store::RankData& rank = capture.ranks[r];
       rank.rank = RankId(static_cast<int32_t>(r));
       rank.host = 0;
-      const double start = ends[r % 2] - 100 - static_cast<double>(random() % 40), leaves = ends[r % 2] + exit(random);
-      rank.activities.push_back({.start = HostTime(static_cast<int64_t>(start * 1e3)), .end = HostTime(static_cast<int64_t>(leaves * 1e3)), .name = capture.strings.Intern("ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
-                                 .stream = StreamId(7), .communication = true});
+      const double start = ends[r % 2] - 100 - static_cast<double>(random() % 40),
+                   leaves = ends[r % 2] + exit(random);
+      rank.activities.push_back({.start = HostTime(static_cast<int64_t>(start * 1e3)),
+                                 .end = HostTime(static_cast<int64_t>(leaves * 1e3)),
+                                 .name = capture.strings.Intern("ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
+                                 .stream = StreamId(7),
+                                 .communication = true});
     }
   }
   store::Finish(capture);
   InferGroups(capture);
-  EXPECT_THAT(InferredGroups(capture), testing::ElementsAre(std::vector{0, 2, 4, 6}, std::vector{1, 3, 5, 7}));
+  EXPECT_THAT(InferredGroups(capture),
+              testing::ElementsAre(std::vector{0, 2, 4, 6}, std::vector{1, 3, 5, 7}));
 }
 
 TEST(InferGroups, EveryLayoutIsFoundWithItsMessages) {
   std::mt19937_64 random(3);
-  for (const auto& [tensor, data, pipeline] : {std::tuple(4, 2, 1), std::tuple(2, 2, 2), std::tuple(1, 8, 1), std::tuple(2, 1, 4), std::tuple(8, 1, 1), std::tuple(2, 4, 2), std::tuple(1, 2, 2)}) {
+  for (const auto& [tensor, data, pipeline] :
+       {std::tuple(4, 2, 1), std::tuple(2, 2, 2), std::tuple(1, 8, 1), std::tuple(2, 1, 4),
+        std::tuple(8, 1, 1), std::tuple(2, 4, 2), std::tuple(1, 2, 2)}) {
     JobShape shape{.tensor = tensor, .data = data, .pipeline = pipeline};
     const Score score = Found(shape, random());
     EXPECT_GE(score.rate(), 0.99) << tensor << "x" << data << "x" << pipeline;
@@ -330,7 +362,8 @@ TEST(InferGroups, ClocksApartLostRecordsAndASlowRankDoNotMislead) {
 }
 
 TEST(InferGroups, AScaleOfSixtyFourRanksStaysRight) {
-  const Score score = Found({.tensor = 4, .data = 4, .pipeline = 4, .steps = 4, .layers = 3, .microbatches = 4}, 77);
+  const Score score =
+      Found({.tensor = 4, .data = 4, .pipeline = 4, .steps = 4, .layers = 3, .microbatches = 4}, 77);
   EXPECT_GE(score.rate(), 0.99);
   EXPECT_EQ(score.wrong_members, 0u);
 }
@@ -346,7 +379,8 @@ TEST(InferGroups, KernelsThatBelongToNobodyStayAlone) {
   for (int i = 0; i < 40; ++i) {
     now += 1'000'000 + static_cast<int64_t>(random() % 200'000);
     for (int r = 0; r < 3; ++r) {
-      const int64_t early = static_cast<int64_t>(random() % 90'000), off = r == 2 ? static_cast<int64_t>(random() % 700'000) : 0;
+      const int64_t early = static_cast<int64_t>(random() % 90'000),
+                    off = r == 2 ? static_cast<int64_t>(random() % 700'000) : 0;
       store::DeviceActivity a;
       a.start = HostTime(now + off - early);
       a.end = HostTime(now + off + 40'000);
@@ -355,7 +389,8 @@ TEST(InferGroups, KernelsThatBelongToNobodyStayAlone) {
       capture.ranks[static_cast<size_t>(r)].activities.push_back(a);
     }
   }
-  for (int r = 0; r < 3; ++r) capture.ranks[static_cast<size_t>(r)].rank = RankId(r), capture.ranks[static_cast<size_t>(r)].host = 0;
+  for (int r = 0; r < 3; ++r)
+    capture.ranks[static_cast<size_t>(r)].rank = RankId(r), capture.ranks[static_cast<size_t>(r)].host = 0;
   store::Finish(capture);
   InferGroups(capture);
   EXPECT_THAT(InferredGroups(capture), testing::ElementsAre(std::vector{0, 1}));
@@ -384,9 +419,17 @@ TEST(InferGroups, AKernelWithoutDescriptionTakesItsStreamsCommunicatorAndTheNumb
       rank.activities.push_back(a);
       // Rank 1's description of the fifth was lost; both windows opened after the first was launched.
       if (i == 0 || (r == 1 && i == 5)) continue;
-      rank.collectives.push_back({.activity = i, .group = 0, .op = CollectiveOp::kAllReduce, .source = store::MatchSource::kNcclSequence, .sequence = 40 + i, .bytes = 64});
+      rank.collectives.push_back({.activity = i,
+                                  .group = 0,
+                                  .op = CollectiveOp::kAllReduce,
+                                  .source = store::MatchSource::kNcclSequence,
+                                  .sequence = 40 + i,
+                                  .bytes = 64});
     }
-    for (uint32_t i = 1; i < 10; ++i) rank.api_calls.push_back({.start = HostTime(1000 * i - 500), .end = HostTime(1000 * i - 400), .correlation = CorrelationId(100 + i)});
+    for (uint32_t i = 1; i < 10; ++i)
+      rank.api_calls.push_back({.start = HostTime(1000 * i - 500),
+                                .end = HostTime(1000 * i - 400),
+                                .correlation = CorrelationId(100 + i)});
   }
   store::Finish(capture);
   InferGroups(capture);

@@ -18,8 +18,15 @@ KernelPieces CutPieces(std::span<const NamelessRank> ranks) {
   for (uint32_t r = 0; r < ranks.size(); ++r) {
     for (uint32_t k = 0; k < ranks[r].kernels.size(); ++k) {
       const NamelessKernel& kernel = ranks[r].kernels[k];
-      const auto [it, fresh] = index.try_emplace({r, kernel.token, kernel.stream}, static_cast<uint32_t>(out.list.size()));
-      if (fresh) out.list.push_back({.rank = r, .stream = kernel.stream, .token = kernel.token, .message = kernel.message, .kernels = {}, .stays = {}});
+      const auto [it, fresh] =
+          index.try_emplace({r, kernel.token, kernel.stream}, static_cast<uint32_t>(out.list.size()));
+      if (fresh)
+        out.list.push_back({.rank = r,
+                            .stream = kernel.stream,
+                            .token = kernel.token,
+                            .message = kernel.message,
+                            .kernels = {},
+                            .stays = {}});
       out.list[it->second].kernels.push_back(k);
     }
   }
@@ -28,8 +35,11 @@ KernelPieces CutPieces(std::span<const NamelessRank> ranks) {
   for (const auto& [key, p] : index) {
     KernelPiece& piece = out.list[p];
     const auto& kernels = ranks[piece.rank].kernels;
-    const auto end = [&](uint32_t k) { return std::max(kernels[k].start, kernels[k].end); };  // a reversed record takes no time
-    std::stable_sort(piece.kernels.begin(), piece.kernels.end(), [&](uint32_t x, uint32_t y) { return end(x) < end(y); });
+    const auto end = [&](uint32_t k) {
+      return std::max(kernels[k].start, kernels[k].end);
+    };  // a reversed record takes no time
+    std::stable_sort(piece.kernels.begin(), piece.kernels.end(),
+                     [&](uint32_t x, uint32_t y) { return end(x) < end(y); });
     for (uint32_t k : piece.kernels) piece.stays.push_back({since(kernels[k].start), since(end(k))});
     out.by_token[std::get<1>(key)].push_back(p);
     ++use[piece.token].first;

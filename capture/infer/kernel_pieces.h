@@ -1,5 +1,5 @@
-// Nameless kernels cut into pieces: a rank's kernels of one name on one stream, which belong together whoever they are shared with.
-// For communicator_inference.h. Pure, any thread.
+// Nameless kernels cut into pieces: a rank's kernels of one name on one stream, which belong together whoever
+// they are shared with. For communicator_inference.h. Pure, any thread.
 #ifndef LOCKSTEP_AGGREGATOR_ALIGN_KERNEL_PIECES_H_
 #define LOCKSTEP_AGGREGATOR_ALIGN_KERNEL_PIECES_H_
 
@@ -19,7 +19,8 @@ struct KernelPiece {
   uint64_t token;
   bool message;
   std::vector<uint32_t> kernels;  // places in NamelessRank::kernels, in order of end
-  std::vector<Stay> stays;        // of `kernels`, since the capture's first start; on the common clock once AlignHosts() was here
+  std::vector<Stay>
+      stays;  // of `kernels`, since the capture's first start; on the common clock once AlignHosts() was here
 };
 
 struct KernelPieces {

@@ -53,7 +53,11 @@ struct Pairing {
 class Pairer {
  public:
   Pairer(std::span<const MessageChannel> channels, uint32_t ranks, std::span<const MessageRelation> relations)
-      : channels_(channels), ranks_(ranks), relations_(relations), taken_(channels.size()), partners_(channels.size(), 0) {
+      : channels_(channels),
+        ranks_(ranks),
+        relations_(relations),
+        taken_(channels.size()),
+        partners_(channels.size(), 0) {
     for (size_t c = 0; c < channels.size(); ++c) {
       taken_[c].assign(channels[c].stays.size(), 0);
       steady_.push_back(Steady(channels[c].stays) ? 1 : 0);
@@ -70,7 +74,8 @@ class Pairer {
   }
 
  private:
-  // A sender waits for nobody: its kernels are all about as long. A receiver that tells anything waited a few times.
+  // A sender waits for nobody: its kernels are all about as long. A receiver that tells anything waited a few
+  // times.
   static bool Steady(const std::vector<Stay>& stays) {
     std::vector<double> lengths;
     for (const Stay& s : stays) lengths.push_back(s.end_ns - s.start_ns);
@@ -93,18 +98,24 @@ class Pairer {
     const auto n = static_cast<uint32_t>(channels_.size());
     for (uint32_t i = 0; i < n; ++i) {
       for (uint32_t j = i + 1; j < n; ++j) {
-        const uint32_t distance = std::max(channels_[i].rank, channels_[j].rank) - std::min(channels_[i].rank, channels_[j].rank);
+        const uint32_t distance =
+            std::max(channels_[i].rank, channels_[j].rank) - std::min(channels_[i].rank, channels_[j].rank);
         if (n <= kEveryPair || (distance > 0 && ranks_ % distance == 0)) look(i, j);
       }
     }
     std::erase_if(candidates, [&](const Pairing& p) {
-      return static_cast<double>(p.anchors.size()) < kAboutAsOften * static_cast<double>(std::min(most[p.a], most[p.b]));
+      return static_cast<double>(p.anchors.size()) <
+             kAboutAsOften * static_cast<double>(std::min(most[p.a], most[p.b]));
     });
-    // Ranks that work in step (tensor peers) leave almost together: of those that fit about as often, the closest is the one. In a
-    // pipeline all partners lie the same number of ranks apart and use the same streams, which all of them together tell better than each.
+    // Ranks that work in step (tensor peers) leave almost together: of those that fit about as often, the
+    // closest is the one. In a pipeline all partners lie the same number of ranks apart and use the same
+    // streams, which all of them together tell better than each.
     const std::map<Relation, size_t> order = OrderOfRelations(candidates);
-    const auto place = [&](const Pairing& p) { return std::tuple(order.at(RelationOf(p)), p.score(), p.a, p.b); };
-    std::sort(candidates.begin(), candidates.end(), [&](const Pairing& x, const Pairing& y) { return place(x) < place(y); });
+    const auto place = [&](const Pairing& p) {
+      return std::tuple(order.at(RelationOf(p)), p.score(), p.a, p.b);
+    };
+    std::sort(candidates.begin(), candidates.end(),
+              [&](const Pairing& x, const Pairing& y) { return place(x) < place(y); });
     std::vector<uint8_t> settled(channels_.size(), 0);
     bool any = false;
     for (Pairing& p : candidates) {
@@ -126,7 +137,9 @@ class Pairer {
       for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
         const MessageChannel& x = channels_[from];
         const MessageChannel& y = channels_[to];
-        if (x.stream == r.send_stream && y.stream == r.receive_stream && (y.rank + ranks_ - x.rank) % ranks_ == r.distance) return true;
+        if (x.stream == r.send_stream && y.stream == r.receive_stream &&
+            (y.rank + ranks_ - x.rank) % ranks_ == r.distance)
+          return true;
         known |= x.stream == r.send_stream || x.stream == r.receive_stream;
       }
     }
@@ -139,7 +152,8 @@ class Pairer {
   Relation RelationOf(const Pairing& p) const {
     const MessageChannel& a = channels_[p.a];
     const MessageChannel& b = channels_[p.b];
-    return a.rank < b.rank ? Relation(b.rank - a.rank, a.stream, b.stream) : Relation(a.rank - b.rank, b.stream, a.stream);
+    return a.rank < b.rank ? Relation(b.rank - a.rank, a.stream, b.stream)
+                           : Relation(a.rank - b.rank, b.stream, a.stream);
   }
 
   // Best first: what holds for about as many pairings as any other, and of that what fits best.
@@ -203,11 +217,12 @@ class Pairer {
     const auto count = static_cast<double>(best_last - best_first + 1);
     if (count < kLeastShare * fewer) return out;
     out.share = count / fewer;
-    // Both wait: an exchange, or messages too large to be buffered. Then they always leave together; two receivers of senders that
-    // work in step do only now and then.
+    // Both wait: an exchange, or messages too large to be buffered. Then they always leave together; two
+    // receivers of senders that work in step do only now and then.
     if (!steady_[a] && !steady_[b] && out.share < kAlways) return out;
     const double middle = near[(best_first + best_last) / 2].apart_ns;
-    for (size_t i = best_first; i <= best_last; ++i) out.spread_ns += std::fabs(near[i].apart_ns - middle) / count;
+    for (size_t i = best_first; i <= best_last; ++i)
+      out.spread_ns += std::fabs(near[i].apart_ns - middle) / count;
     out.anchors = InOrder(std::span(near).subspan(best_first, best_last - best_first + 1));
     return out;
   }
@@ -216,7 +231,8 @@ class Pairer {
   static std::vector<Anchor> InOrder(std::span<const Near> near) {
     std::vector<Anchor> all;
     for (const Near& n : near) all.push_back(n.anchor);
-    std::sort(all.begin(), all.end(), [](const Anchor& x, const Anchor& y) { return std::tuple(x.a, x.b) < std::tuple(y.a, y.b); });
+    std::sort(all.begin(), all.end(),
+              [](const Anchor& x, const Anchor& y) { return std::tuple(x.a, x.b) < std::tuple(y.a, y.b); });
     std::vector<Anchor> kept;
     for (const Anchor& x : all) {
       if (kept.empty() || (x.a > kept.back().a && x.b > kept.back().b)) kept.push_back(x);
@@ -224,7 +240,9 @@ class Pairer {
     return kept;
   }
 
-  double Length(uint32_t channel, uint32_t i) const { return channels_[channel].stays[i].end_ns - channels_[channel].stays[i].start_ns; }
+  double Length(uint32_t channel, uint32_t i) const {
+    return channels_[channel].stays[i].end_ns - channels_[channel].stays[i].start_ns;
+  }
 
   MessagePairing Finished(const Pairing& p) const {
     size_t a_shorter = 0, b_shorter = 0;
@@ -267,7 +285,8 @@ class Pairer {
 
 }  // namespace
 
-std::vector<MessagePairing> PairMessageChannels(std::span<const MessageChannel> channels, uint32_t ranks, std::span<const MessageRelation> relations) {
+std::vector<MessagePairing> PairMessageChannels(std::span<const MessageChannel> channels, uint32_t ranks,
+                                                std::span<const MessageRelation> relations) {
   return Pairer(channels, ranks, relations).Run();
 }
 

@@ -1,9 +1,11 @@
 // Messages between two ranks among kernels that say nothing but SendRecv.
 //
-// Two channels of one partner each belong together when some shift pairs all their messages without a contradiction (message_fit.h), and
-// of those that fit, ranks that work in step among them, what the whole job does alike is right: partners lie equally many ranks apart
-// and use the same streams. What that leaves are channels with messages to several ranks (a pipeline's stage to the one before and the
-// one after): a receiver that waits leaves with its sender, so ends that keep one distance tell. Pure functions, any thread.
+// Two channels of one partner each belong together when some shift pairs all their messages without a
+// contradiction (message_fit.h), and of those that fit, ranks that work in step among them, what the whole
+// job does alike is right: partners lie equally many ranks apart and use the same streams. What that leaves
+// are channels with messages to several ranks (a pipeline's stage to the one before and the one after): a
+// receiver that waits leaves with its sender, so ends that keep one distance tell. Pure functions, any
+// thread.
 #ifndef LOCKSTEP_AGGREGATOR_ALIGN_MESSAGE_INFERENCE_H_
 #define LOCKSTEP_AGGREGATOR_ALIGN_MESSAGE_INFERENCE_H_
 
@@ -13,8 +15,8 @@
 #include <span>
 #include <vector>
 
-#include "capture/infer/common_clock.h"
 #include "capture/align/message_fit.h"
+#include "capture/infer/common_clock.h"
 
 namespace lockstep::align {
 
@@ -49,13 +51,15 @@ struct WholeChannelPairings {
   std::vector<MessageRelation> relations;  // what they have in common
 };
 
-// Channels of one partner each. Those that leave together with several others on the same stream are left out: they are more likely
-// an exchange of a group. `ranks`: of the job.
-WholeChannelPairings PairWholeChannels(std::span<const MessageChannel> channels, uint32_t ranks, const MeetingsOf& meetings);
+// Channels of one partner each. Those that leave together with several others on the same stream are left
+// out: they are more likely an exchange of a group. `ranks`: of the job.
+WholeChannelPairings PairWholeChannels(std::span<const MessageChannel> channels, uint32_t ranks,
+                                       const MeetingsOf& meetings);
 
-// Channels of several partners, and those whose lost records leave no shift. On streams of `relations` only these are looked at. A kernel
-// is in at most one pairing.
-std::vector<MessagePairing> PairMessageChannels(std::span<const MessageChannel> channels, uint32_t ranks, std::span<const MessageRelation> relations);
+// Channels of several partners, and those whose lost records leave no shift. On streams of `relations` only
+// these are looked at. A kernel is in at most one pairing.
+std::vector<MessagePairing> PairMessageChannels(std::span<const MessageChannel> channels, uint32_t ranks,
+                                                std::span<const MessageRelation> relations);
 
 }  // namespace lockstep::align
 

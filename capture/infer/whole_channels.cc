@@ -40,10 +40,12 @@ using Relation = MessageRelation;
 
 class WholeChannels {
  public:
-  WholeChannels(std::span<const MessageChannel> channels, uint32_t ranks, const MeetingsOf& meetings) : channels_(channels), meetings_(meetings), ranks_(ranks) {
+  WholeChannels(std::span<const MessageChannel> channels, uint32_t ranks, const MeetingsOf& meetings)
+      : channels_(channels), meetings_(meetings), ranks_(ranks) {
     for (const MessageChannel& c : channels) {
       std::vector<MessageSide> sides;
-      for (const Stay& s : c.stays) sides.push_back({s.start_ns, s.end_ns, static_cast<int64_t>(sides.size())});
+      for (const Stay& s : c.stays)
+        sides.push_back({s.start_ns, s.end_ns, static_cast<int64_t>(sides.size())});
       sides_.push_back(std::move(sides));
     }
     best_.assign(channels.size(), 0);
@@ -66,8 +68,10 @@ class WholeChannels {
         const std::vector<Meeting> meetings = meetings_(channels_[i].rank, channels_[j].rank);
         std::vector<Meeting> mirrored = meetings;
         for (Meeting& m : mirrored) std::swap(m.sender_ns, m.receiver_ns);
-        if (const auto fit = FitMessages(sides_[i], sides_[j], kCommonClockNs, meetings, Places::kSeen)) candidates_.push_back({i, j, *fit});
-        if (const auto fit = FitMessages(sides_[j], sides_[i], kCommonClockNs, mirrored, Places::kSeen)) candidates_.push_back({j, i, *fit});
+        if (const auto fit = FitMessages(sides_[i], sides_[j], kCommonClockNs, meetings, Places::kSeen))
+          candidates_.push_back({i, j, *fit});
+        if (const auto fit = FitMessages(sides_[j], sides_[i], kCommonClockNs, mirrored, Places::kSeen))
+          candidates_.push_back({j, i, *fit});
       }
     }
   }
@@ -75,12 +79,15 @@ class WholeChannels {
   bool Comparable(uint32_t i, uint32_t j) const {
     const uint32_t a = channels_[i].rank, b = channels_[j].rank;
     const uint32_t distance = a < b ? b - a : a - b;
-    if (channels_.size() > kEveryPair && ranks_ % distance != 0 && ranks_ % (ranks_ - distance) != 0) return false;
-    const size_t fewer = std::min(sides_[i].size(), sides_[j].size()), more = std::max(sides_[i].size(), sides_[j].size());
+    if (channels_.size() > kEveryPair && ranks_ % distance != 0 && ranks_ % (ranks_ - distance) != 0)
+      return false;
+    const size_t fewer = std::min(sides_[i].size(), sides_[j].size()),
+                 more = std::max(sides_[i].size(), sides_[j].size());
     return more - fewer <= std::max(kCutAtMost, more / kCutOneIn);
   }
 
-  // In every step somebody waits. Fewer are chance, on one and the same stream most of all: ranks that work in step look like that.
+  // In every step somebody waits. Fewer are chance, on one and the same stream most of all: ranks that work
+  // in step look like that.
   double EvidenceOf(const Candidate& c) const {
     const double least = channels_[c.a].stream == channels_[c.b].stream ? kLeastOnOneStream : kLeastTogether;
     return c.fit.together < least * c.fit.messages ? 0 : c.fit.Evidence();
@@ -91,7 +98,8 @@ class WholeChannels {
     return {(to + ranks_ - from) % ranks_, channels_[c.a].stream, channels_[c.b].stream};
   }
 
-  // Two who leave together, and both of them with a third on the same stream, or one as well with a third: a group that exchanges.
+  // Two who leave together, and both of them with a third on the same stream, or one as well with a third: a
+  // group that exchanges.
   void DropGroups() {
     std::map<uint32_t, std::map<uint32_t, double>> partners;  // on the same stream: evidence
     for (const Candidate& c : candidates_) {
@@ -107,12 +115,15 @@ class WholeChannels {
     });
   }
 
-  static bool MeetsAThird(uint32_t self, uint32_t other, const std::map<uint32_t, std::map<uint32_t, double>>& partners, double evidence) {
+  static bool MeetsAThird(uint32_t self, uint32_t other,
+                          const std::map<uint32_t, std::map<uint32_t, double>>& partners, double evidence) {
     const auto& of_other = partners.at(other);
     return std::any_of(partners.at(self).begin(), partners.at(self).end(), [&](const auto& third) {
       if (third.first == other) return false;
       const auto back = of_other.find(third.first);
-      return third.second >= kAsWell * evidence || (third.second >= kNearlyAsWell * evidence && back != of_other.end() && back->second >= kNearlyAsWell * evidence);
+      return third.second >= kAsWell * evidence ||
+             (third.second >= kNearlyAsWell * evidence && back != of_other.end() &&
+              back->second >= kNearlyAsWell * evidence);
     });
   }
 
@@ -128,15 +139,18 @@ class WholeChannels {
       for (uint32_t channel : {c.a, c.b}) best_[channel] = std::max(best_[channel], of_pair);
     }
     std::erase_if(evidence, [&](const auto& e) { return Contradicted(e.first); });
-    const auto best = std::max_element(evidence.begin(), evidence.end(), [](const auto& x, const auto& y) { return x.second < y.second; });
+    const auto best = std::max_element(evidence.begin(), evidence.end(),
+                                       [](const auto& x, const auto& y) { return x.second < y.second; });
     if (best == evidence.end() || best->second < kLeastEvidence) return std::nullopt;
     return best->first;
   }
 
-  // One program sends from a stream to ranks at one distance. What others are left there have lost their partners.
+  // One program sends from a stream to ranks at one distance. What others are left there have lost their
+  // partners.
   bool Contradicted(const Relation& relation) const {
     return std::any_of(out_.relations.begin(), out_.relations.end(), [&](const Relation& known) {
-      const bool shares = known.send_stream == relation.send_stream || known.receive_stream == relation.receive_stream;
+      const bool shares =
+          known.send_stream == relation.send_stream || known.receive_stream == relation.receive_stream;
       return shares && known.distance != relation.distance;
     });
   }
@@ -151,8 +165,13 @@ class WholeChannels {
     for (const Candidate* c : chosen) {
       if (!Open(*c)) continue;
       settled_[c->a] = settled_[c->b] = 1;
-        if (std::max(best_[c->a], best_[c->b]) > kClearlyBetter * std::max(EvidenceOf(*c), kLeastEvidence)) continue;
-      out_.pairings.push_back({.a = c->a, .b = c->b, .exchange = c->fit.rendezvous, .from_a = Sorted(c->a), .from_b = Sorted(c->b)});
+      if (std::max(best_[c->a], best_[c->b]) > kClearlyBetter * std::max(EvidenceOf(*c), kLeastEvidence))
+        continue;
+      out_.pairings.push_back({.a = c->a,
+                               .b = c->b,
+                               .exchange = c->fit.rendezvous,
+                               .from_a = Sorted(c->a),
+                               .from_b = Sorted(c->b)});
     }
   }
 
@@ -174,7 +193,8 @@ class WholeChannels {
 
 }  // namespace
 
-WholeChannelPairings PairWholeChannels(std::span<const MessageChannel> channels, uint32_t ranks, const MeetingsOf& meetings) {
+WholeChannelPairings PairWholeChannels(std::span<const MessageChannel> channels, uint32_t ranks,
+                                       const MeetingsOf& meetings) {
   return WholeChannels(channels, ranks, meetings).Run();
 }
 

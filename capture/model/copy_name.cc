@@ -25,8 +25,10 @@ std::string MemoryName(uint8_t kind) {
 
 std::string CopyName(ActivityKind kind, const CopyDetail& detail) {
   constexpr uint8_t kDeviceMemory = 3;
-  if (kind == ActivityKind::kMemset) return "Memset (" + MemoryName(detail.dst_kind == 0 ? kDeviceMemory : detail.dst_kind) + ")";
-  return CopyKindName(detail.copy_kind) + " (" + MemoryName(detail.src_kind) + " -> " + MemoryName(detail.dst_kind) + ")";
+  if (kind == ActivityKind::kMemset)
+    return "Memset (" + MemoryName(detail.dst_kind == 0 ? kDeviceMemory : detail.dst_kind) + ")";
+  return CopyKindName(detail.copy_kind) + " (" + MemoryName(detail.src_kind) + " -> " +
+         MemoryName(detail.dst_kind) + ")";
 }
 
 }  // namespace lockstep::store

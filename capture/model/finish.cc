@@ -10,10 +10,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "base/step_name.h"
 #include "capture/model/capture.h"
 #include "capture/model/copy_name.h"
 #include "capture/model/kernel_name.h"
-#include "base/step_name.h"
 
 namespace lockstep::store {
 namespace {
@@ -69,13 +69,16 @@ void SortNcclTimings(RankData& rank) {
 }
 
 void SortObjects(RankData& rank) {
-  const auto by_context = [](const DeviceContext& a, const DeviceContext& b) { return a.context < b.context; };
+  const auto by_context = [](const DeviceContext& a, const DeviceContext& b) {
+    return a.context < b.context;
+  };
   const auto by_stream = [](const DeviceStream& a, const DeviceStream& b) {
     return std::pair(a.context, a.stream) < std::pair(b.context, b.stream);
   };
   std::sort(rank.contexts.begin(), rank.contexts.end(), by_context);
   std::sort(rank.streams.begin(), rank.streams.end(), by_stream);
-  std::stable_sort(rank.memory_ops.begin(), rank.memory_ops.end(), [](const MemoryOp& a, const MemoryOp& b) { return a.time < b.time; });
+  std::stable_sort(rank.memory_ops.begin(), rank.memory_ops.end(),
+                   [](const MemoryOp& a, const MemoryOp& b) { return a.time < b.time; });
 }
 
 void SortActivities(RankData& rank) {
@@ -128,10 +131,12 @@ void NameCopies(StringTable& strings, std::vector<RankData>& ranks) {
   absl::flat_hash_map<uint32_t, NameId> names;
   for (RankData& rank : ranks) {
     for (DeviceActivity& a : rank.activities) {
-      if (a.kind == ActivityKind::kKernel || a.name != kNoName || a.detail >= rank.copy_details.size()) continue;
+      if (a.kind == ActivityKind::kKernel || a.name != kNoName || a.detail >= rank.copy_details.size())
+        continue;
       const CopyDetail& d = rank.copy_details[a.detail];
       const bool set = a.kind == ActivityKind::kMemset;
-      const auto [it, fresh] = names.try_emplace(uint32_t{set} << 24 | uint32_t{d.copy_kind} << 16 | uint32_t{d.src_kind} << 8 | d.dst_kind);
+      const auto [it, fresh] = names.try_emplace(uint32_t{set} << 24 | uint32_t{d.copy_kind} << 16 |
+                                                 uint32_t{d.src_kind} << 8 | d.dst_kind);
       if (fresh) it->second = strings.Intern(CopyName(a.kind, d));
       a.name = it->second;
     }

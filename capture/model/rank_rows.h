@@ -1,15 +1,17 @@
-// The rows of a rank's tables, as recorded: what its device did, what its host threads called and waited for, and what is
-// known of its communication. Plain values, read-only once the capture is Finish()ed (capture.h, which holds the tables).
+// The rows of a rank's tables, as recorded: what its device did, what its host threads called and waited for,
+// and what is known of its communication. Plain values, read-only once the capture is Finish()ed (capture.h,
+// which holds the tables).
 //
-// Stamps are those of the rank's own host clock. Rows name each other by place in the tables of the same rank.
+// Stamps are those of the rank's own host clock. Rows name each other by place in the tables of the same
+// rank.
 #ifndef LOCKSTEP_AGGREGATOR_STORE_RANK_ROWS_H_
 #define LOCKSTEP_AGGREGATOR_STORE_RANK_ROWS_H_
 
 #include <cstdint>
 
-#include "capture/model/collective_op.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "capture/model/collective_op.h"
 
 namespace lockstep::store {
 
@@ -24,7 +26,8 @@ struct DeviceActivity {
   NameId name;
   StreamId stream;
   CorrelationId correlation;  // 0: none
-  uint32_t detail = kNone;    // into kernel_details (kernels) or copy_details (copies and sets); kNone: nothing known
+  uint32_t detail =
+      kNone;  // into kernel_details (kernels) or copy_details (copies and sets); kNone: nothing known
   uint32_t collective = kNone;  // into collectives, for communication kernels
   ActivityKind kind = ActivityKind::kKernel;
   bool communication = false;  // metadata first, name second, the user's rule third
@@ -103,8 +106,8 @@ struct HostRange {
 // How sure it is which ranks a communication kernel belongs with, best first.
 enum class MatchSource : uint8_t { kNcclSequence, kGroupSequence, kGraph, kOrder };
 
-// One communication kernel of one rank and what is known of it. Several collectives in one kernel are several of these
-// with the same activity.
+// One communication kernel of one rank and what is known of it. Several collectives in one kernel are several
+// of these with the same activity.
 struct Collective {
   uint32_t activity = kNone;  // into activities
   uint32_t group = kNone;     // into Capture::groups; kNone: unknown
@@ -115,7 +118,7 @@ struct Collective {
   int32_t root = -1;      // rank in the group of a rooted operation
   int32_t peer = -1;      // rank in the group of a send or receive
   NameId datatype;
-  NameId reduction;  // "Sum", …, where the source tells
+  NameId reduction;        // "Sum", …, where the source tells
   uint64_t operation = 0;  // the process's own number for it: what ChannelTiming and ProxyOp name; 0: none
 };
 
@@ -131,12 +134,12 @@ struct ChannelTiming {
 // The host clock minus the GPU's globaltimer: the median over the kernels of which both were seen.
 struct GpuTimer {
   Nanos offset;
-  Nanos spread;  // median distance of those from it
+  Nanos spread;          // median distance of those from it
   uint32_t kernels = 0;  // 0: unknown
 };
 
-// A channel's share of an operation in NCCL's network proxy. The waits are sums over steps in flight together: they may
-// exceed the length.
+// A channel's share of an operation in NCCL's network proxy. The waits are sums over steps in flight
+// together: they may exceed the length.
 struct ProxyOp {
   HostTime start;
   HostTime end;
@@ -165,13 +168,14 @@ struct DeviceContext {
   ContextId context;
   DeviceId device;
   StreamId null_stream;
-  ContextId parent;  // 0: none
+  ContextId parent;              // 0: none
   uint32_t multiprocessors = 0;  // 0: unknown
   bool green = false;            // it has a share of the multiprocessors
   bool mps = false;              // under CUDA's Multi-Process Service
 };
 
-// As CUPTI numbers them: a stream that waits for the default stream and it for this one, one that does not, a default stream.
+// As CUPTI numbers them: a stream that waits for the default stream and it for this one, one that does not, a
+// default stream.
 enum class StreamType : uint8_t { kUnknown = 0, kBlocking = 1, kNonBlocking = 2, kDefault = 3 };
 
 struct DeviceStream {

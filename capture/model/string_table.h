@@ -27,7 +27,9 @@ class StringTable {
     return id;
   }
   // Unknown ids give the empty text.
-  std::string_view Text(NameId id) const { return id.value() < texts_.size() ? std::string_view(texts_[id.value()]) : ""; }
+  std::string_view Text(NameId id) const {
+    return id.value() < texts_.size() ? std::string_view(texts_[id.value()]) : "";
+  }
   size_t size() const { return texts_.size(); }
 
  private:

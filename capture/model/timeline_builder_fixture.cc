@@ -35,7 +35,8 @@ void SortActivities(RankData& data) {
   for (Collective& c : data.collectives) c.activity = place[c.activity];
   std::stable_sort(data.collectives.begin(), data.collectives.end(),
                    [](const Collective& a, const Collective& b) { return a.activity < b.activity; });
-  for (uint32_t i = 0; i < data.collectives.size(); ++i) data.activities[data.collectives[i].activity].collective = i;
+  for (uint32_t i = 0; i < data.collectives.size(); ++i)
+    data.activities[data.collectives[i].activity].collective = i;
 }
 
 }  // namespace
@@ -52,8 +53,8 @@ CorrelationId RankTimeline::Launch(std::string_view name, double launch_us) {
   return correlation;
 }
 
-DeviceActivity& RankTimeline::Add(ActivityKind kind, std::string_view name, double start_us, double duration_us,
-                                  uint32_t stream, CorrelationId correlation) {
+DeviceActivity& RankTimeline::Add(ActivityKind kind, std::string_view name, double start_us,
+                                  double duration_us, uint32_t stream, CorrelationId correlation) {
   DeviceActivity a;
   a.start = TimelineBuilder::At(start_us);
   a.end = a.start + Micros(duration_us);
@@ -65,8 +66,8 @@ DeviceActivity& RankTimeline::Add(ActivityKind kind, std::string_view name, doub
   return data_.activities.back();
 }
 
-RankTimeline& RankTimeline::Kernel(std::string_view name, double start_us, double duration_us, uint32_t stream,
-                                   double launch_us) {
+RankTimeline& RankTimeline::Kernel(std::string_view name, double start_us, double duration_us,
+                                   uint32_t stream, double launch_us) {
   Add(ActivityKind::kKernel, name, start_us, duration_us, stream, Launch("cudaLaunchKernel", launch_us));
   return *this;
 }
@@ -172,7 +173,8 @@ Capture TimelineBuilder::Build() {
     if (no_window && !data.activities.empty()) {
       data.window = {data.activities.front().start, data.activities.front().end};
       for (const DeviceActivity& a : data.activities) data.window.end = std::max(data.window.end, a.end);
-      if (!data.api_calls.empty()) data.window.start = std::min(data.window.start, data.api_calls.front().start);
+      if (!data.api_calls.empty())
+        data.window.start = std::min(data.window.start, data.api_calls.front().start);
       if (!data.ranges.empty()) data.window.start = std::min(data.window.start, data.ranges.front().start);
     }
     capture_.ranks.push_back(std::move(data));

@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/files/read_files.h"
 #include "capture/store/records_blocks.h"
 #include "capture/store/records_join.h"
 #include "capture/store/records_manifest.h"
-#include "capture/store/unrecorded_graphs.h"
 #include "capture/store/records_process.h"
 #include "capture/store/records_timings.h"
-#include "base/files/read_files.h"
+#include "capture/store/unrecorded_graphs.h"
 #include "wire/columns/columns.h"
 
 namespace lockstep::store {
@@ -94,7 +94,8 @@ class Loader {
   // Files that the manifest does not list are found by their names: it may be missing or older than they are.
   void FindFiles() {
     std::vector<std::string> names;
-    for (const fs::directory_entry& entry : FolderEntries(folder_)) names.push_back(entry.path().filename().string());
+    for (const fs::directory_entry& entry : FolderEntries(folder_))
+      names.push_back(entry.path().filename().string());
     std::sort(names.begin(), names.end());
     std::map<uint32_t, size_t> made;  // process number in a name → place, where no manifest has it
     for (const std::string& name : names) {
@@ -187,7 +188,8 @@ class Loader {
     data.unseen_graph_launches = UnseenGraphLaunches(data);
     if (data.unseen_graph_launches > 0) {
       data.losses.push_back({"cupti", columns::KindName(Kind::kKernel), data.unseen_graph_launches,
-                             "launches of CUDA graphs without a record of their kernels: the graphs were made before CUPTI was set up; start "
+                             "launches of CUDA graphs without a record of their kernels: the graphs were "
+                             "made before CUPTI was set up; start "
                              "the job with LOCKSTEP_PREPARE=always",
                              data.window.start, data.window.end});
     }
@@ -328,7 +330,8 @@ class Loader {
   // launched work of another device goes there.
   enum class HostWork { kOwn, kAllElse };
 
-  // Those of the device's own operations; those of operations that are not in the capture with the host's work.
+  // Those of the device's own operations; those of operations that are not in the capture with the host's
+  // work.
   template <typename Row>
   static std::vector<Row> OfOperations(const std::vector<Row>& rows,
                                        const absl::flat_hash_map<uint64_t, bool>& own, HostWork host_work) {
@@ -430,7 +433,8 @@ absl::StatusOr<Capture> LoadRecords(const std::string& folder) {
   if (!recorded.ok()) return recorded.status();
   Capture& capture = recorded->capture;
   for (const RecordedTrace& trace : recorded->traces) {
-    capture.notes.push_back(absl::StrCat("rank ", trace.rank.rank.value(), " was captured by PyTorch's profiler and is not read here"));
+    capture.notes.push_back(absl::StrCat("rank ", trace.rank.rank.value(),
+                                         " was captured by PyTorch's profiler and is not read here"));
     capture.missing_ranks.push_back(trace.rank.rank);
   }
   Finish(capture);

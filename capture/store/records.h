@@ -24,11 +24,12 @@ using LoadProgress = std::function<void(uint64_t done, uint64_t total)>;
 // `folder` is a capture folder or its records/ folder. The result is Finish()ed. Damaged or truncated files
 // are read up to the damage, which becomes a Loss (stage "store") and a note; an error means that nothing
 // could be read.
-// Processes that PyTorch's profiler captured lie beside the records as traces of its own format: they are named in `notes` and counted
-// among the missing ranks; trace::LoadCapture reads them too.
+// Processes that PyTorch's profiler captured lie beside the records as traces of its own format: they are
+// named in `notes` and counted among the missing ranks; trace::LoadCapture reads them too.
 absl::StatusOr<Capture> LoadRecords(const std::string& folder);
 
-// A process that was captured through PyTorch's profiler. `rank` has what the capture knows of it, without rows.
+// A process that was captured through PyTorch's profiler. `rank` has what the capture knows of it, without
+// rows.
 struct RecordedTrace {
   RankData rank;
   std::string path;   // empty: no file came

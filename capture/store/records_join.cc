@@ -31,7 +31,8 @@ class Launches {
     }
     const auto& activities = tables.data.activities;
     for (uint32_t i = 0; i < activities.size(); ++i) {
-      if (activities[i].kind != ActivityKind::kKernel || activities[i].correlation == CorrelationId()) continue;
+      if (activities[i].kind != ActivityKind::kKernel || activities[i].correlation == CorrelationId())
+        continue;
       if (auto it = serial_of.find(activities[i].correlation); it != serial_of.end())
         kernels_[it->second].push_back(i);
     }
@@ -67,8 +68,9 @@ class Launches {
     return ClassifyKernelName(strings_.Text(tables_.data.activities[activity].name));
   }
 
-  // The serial of an NVTX range is pushed around a call, which may be the end of a group of many operations in many
-  // kernels. NCCL launches what differs in its own order, so only what is alike is told apart by order.
+  // The serial of an NVTX range is pushed around a call, which may be the end of a group of many operations
+  // in many kernels. NCCL launches what differs in its own order, so only what is alike is told apart by
+  // order.
   uint32_t OfCall(const NcclRow& row, std::vector<uint32_t> kernels, bool* ambiguous) const {
     const CollectiveOp family = KernelFamily(row.op);
     std::erase_if(kernels, [&](uint32_t i) { return KernelFamily(Class(i).op) != family; });

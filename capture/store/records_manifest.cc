@@ -8,8 +8,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "capture/store/records_json.h"
-#include "wire/columns/schema.h"
 #include "simdjson.h"
+#include "wire/columns/schema.h"
 
 namespace lockstep::store {
 namespace {
@@ -64,11 +64,13 @@ std::string ProcessJson(const ManifestProcess& p) {
   absl::StrAppend(&out, ", \"text\": ", JsonQuoted(p.text), ", \"late_ns\": ", p.late.ns(),
                   ", \"via\": ", JsonQuoted(p.via));
   if (!p.trace.name.empty()) {
-    absl::StrAppend(&out, ", \"trace\": {\"name\": ", JsonQuoted(p.trace.name), ", \"bytes\": ", p.trace.bytes, "}");
+    absl::StrAppend(&out, ", \"trace\": {\"name\": ", JsonQuoted(p.trace.name),
+                    ", \"bytes\": ", p.trace.bytes, "}");
   }
   if (const ManifestPythonProfile& profile = p.python_profile; !profile.name.empty()) {
-    absl::StrAppend(&out, ", \"python_profile\": {\"name\": ", JsonQuoted(profile.name), ", \"bytes\": ", profile.bytes,
-                    ", \"begin_host_ns\": ", profile.window.start.ns(), ", \"end_host_ns\": ", profile.window.end.ns(), "}");
+    absl::StrAppend(&out, ", \"python_profile\": {\"name\": ", JsonQuoted(profile.name),
+                    ", \"bytes\": ", profile.bytes, ", \"begin_host_ns\": ", profile.window.start.ns(),
+                    ", \"end_host_ns\": ", profile.window.end.ns(), "}");
   }
   absl::StrAppend(&out, ",\n     \"files\": [");
   absl::StrAppend(
@@ -181,7 +183,8 @@ ManifestProcess ProcessFrom(const object& o, size_t hosts) {
   }
   object profile;
   if (o["python_profile"].get(profile) == simdjson::SUCCESS) {
-    p.python_profile = {Str(profile, "name"), static_cast<uint64_t>(Int(profile, "bytes")),
+    p.python_profile = {Str(profile, "name"),
+                        static_cast<uint64_t>(Int(profile, "bytes")),
                         {HostTime(Int(profile, "begin_host_ns")), HostTime(Int(profile, "end_host_ns"))}};
   }
   EachObject(o, "files", [&](const object& f) { p.files.push_back(FileFrom(f)); });
@@ -189,7 +192,9 @@ ManifestProcess ProcessFrom(const object& o, size_t hosts) {
   return p;
 }
 
-std::string RankInName(RankId rank) { return rank >= RankId(0) ? absl::StrFormat("%05d", rank.value()) : "x"; }
+std::string RankInName(RankId rank) {
+  return rank >= RankId(0) ? absl::StrFormat("%05d", rank.value()) : "x";
+}
 
 // "r00003" and "p00003", or "rx".
 bool ParseOwner(const std::vector<std::string>& parts, RankId* rank, uint32_t* process) {
@@ -211,7 +216,10 @@ std::string ManifestToJson(const Manifest& m) {
       &out, ", \"complete\": ", m.complete ? "true" : "false", ",\n \"missing_ranks\": [",
       absl::StrJoin(m.missing_ranks, ", ", [](std::string* o, RankId r) { absl::StrAppend(o, r.value()); }),
       "],\n ",
-      m.wanted_steps ? absl::StrCat("\"first_step\": ", m.wanted_steps->first, ", \"steps\": ", m.wanted_steps->count, ", ") : "", "\"notes\": ", QuotedList(m.notes), ",\n \"hosts\": [\n    ");
+      m.wanted_steps ? absl::StrCat("\"first_step\": ", m.wanted_steps->first,
+                                    ", \"steps\": ", m.wanted_steps->count, ", ")
+                     : "",
+      "\"notes\": ", QuotedList(m.notes), ",\n \"hosts\": [\n    ");
   absl::StrAppend(&out,
                   absl::StrJoin(m.hosts, ",\n    ", [](std::string* o, const Host& h) { *o += HostJson(h); }),
                   "],\n \"processes\": [\n    ");

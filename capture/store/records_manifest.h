@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "capture/model/capture.h"
-#include "capture/store/records_blocks.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "capture/model/capture.h"
+#include "capture/store/records_blocks.h"
 
 namespace lockstep::store {
 

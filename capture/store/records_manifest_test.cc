@@ -77,7 +77,8 @@ TEST(RecordsFileNames, SayWhoseTheyAre) {
     EXPECT_EQ(owner->process, 3u);
     EXPECT_EQ(owner->kind, kind);
   }
-  for (const char* bad : {"", "rank_1.cprofile", "r1.p1.1.cprofile", "r1.p1.cprofile.gz", "r1.p1.kineto.json"}) {
+  for (const char* bad :
+       {"", "rank_1.cprofile", "r1.p1.1.cprofile", "r1.p1.cprofile.gz", "r1.p1.kineto.json"}) {
     EXPECT_FALSE(ParseTraceFileName(bad).has_value()) << bad;
   }
   for (const char* bad : {"", ".", "..", "../x", "a/b", ".hidden", "a b"})

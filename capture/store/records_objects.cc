@@ -24,8 +24,8 @@ Enum KnownOr(uint64_t value, Enum last, Enum otherwise) {
 
 std::string UuidText(std::string_view prefix, uint64_t first, uint64_t last) {
   if (first == 0 && last == 0) return "";
-  return absl::StrFormat("%s%08x-%04x-%04x-%04x-%012x", prefix, first >> 32, first >> 16 & 0xFFFF, first & 0xFFFF, last >> 48,
-                         last & 0xFFFF'FFFF'FFFF);
+  return absl::StrFormat("%s%08x-%04x-%04x-%04x-%012x", prefix, first >> 32, first >> 16 & 0xFFFF,
+                         first & 0xFFFF, last >> 48, last & 0xFFFF'FFFF'FFFF);
 }
 
 void ProcessObjects::AddDevice(const BlockRows& rows, uint32_t row, std::string_view name) {
@@ -41,7 +41,8 @@ void ProcessObjects::AddDevice(const BlockRows& rows, uint32_t row, std::string_
   p.sms = InRangeOrZero<int32_t>(rows.U64(c::kMultiprocessors, row));
   p.compute_major = InRangeOrZero<int32_t>(rows.U64(c::kComputeMajor, row));
   p.compute_minor = InRangeOrZero<int32_t>(rows.U64(c::kComputeMinor, row));
-  p.max_threads_per_sm = InRangeOrZero<int32_t>(uint64_t{rows.U32(c::kWarpsPerMultiprocessor, row)} * rows.U32(c::kThreadsPerWarp, row));
+  p.max_threads_per_sm = InRangeOrZero<int32_t>(uint64_t{rows.U32(c::kWarpsPerMultiprocessor, row)} *
+                                                rows.U32(c::kThreadsPerWarp, row));
   p.registers_per_sm = InRangeOrZero<int32_t>(rows.U64(c::kRegistersPerMultiprocessor, row));
   p.shared_bytes_per_sm = rows.U64(c::kSharedPerMultiprocessor, row);
   p.memory_bytes = rows.U64(c::kMemoryBytes, row);
@@ -108,7 +109,8 @@ void ProcessObjects::Give(Belongs belongs, RankData& entry) const {
   for (const auto& [id, stream] : streams_) {
     const auto context = contexts_.find(stream.context.value());
     // Of a context that was lost nobody knows the device: such a stream is nobody's.
-    if (context != contexts_.end() && belongs(context->second.device.value())) entry.streams.push_back(stream);
+    if (context != contexts_.end() && belongs(context->second.device.value()))
+      entry.streams.push_back(stream);
   }
   for (size_t i = 0; i < memory_ops_.size(); ++i) {
     if (belongs(memory_devices_[i])) entry.memory_ops.push_back(memory_ops_[i]);
@@ -134,7 +136,9 @@ void ProcessObjects::Describe(RankData& entry) const {
 }
 
 void ProcessObjects::DescribeRest(const std::vector<uint32_t>& with_entries, RankData& entry) const {
-  Give([&with_entries](uint32_t d) { return !std::binary_search(with_entries.begin(), with_entries.end(), d); }, entry);
+  Give([&with_entries](
+           uint32_t d) { return !std::binary_search(with_entries.begin(), with_entries.end(), d); },
+       entry);
 }
 
 }  // namespace lockstep::store

@@ -1,4 +1,5 @@
-// What CUPTI tells of one client process's devices and of what is on them, between its blocks and the capture's entries.
+// What CUPTI tells of one client process's devices and of what is on them, between its blocks and the
+// capture's entries.
 #ifndef LOCKSTEP_AGGREGATOR_STORE_RECORDS_OBJECTS_H_
 #define LOCKSTEP_AGGREGATOR_STORE_RECORDS_OBJECTS_H_
 
@@ -28,7 +29,8 @@ class ProcessObjects {
   std::optional<DeviceId> OnlyDevice() const;
   // Gives `entry` what is known of its device: properties, contexts, their streams, memory operations.
   void Describe(RankData& entry) const;
-  // Gives it also what is on devices that are not in `with_entries` (sorted): nothing ran there, but it is there.
+  // Gives it also what is on devices that are not in `with_entries` (sorted): nothing ran there, but it is
+  // there.
   void DescribeRest(const std::vector<uint32_t>& with_entries, RankData& entry) const;
 
  private:

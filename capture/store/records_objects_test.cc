@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "capture/store/records_process.h"
-#include "wire/columns/columns.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "wire/columns/columns.h"
 
 namespace lockstep::store {
 namespace {
@@ -53,8 +53,10 @@ class ObjectsTest : public ::testing::Test {
   }
   void Stream(uint32_t context, uint32_t stream, int32_t priority = 0, uint64_t type = 2) {
     namespace c = columns::stream;
-    Add(Kind::kStream,
-        {{c::kContext, context}, {c::kStream, stream}, {c::kPriority, static_cast<uint64_t>(int64_t{priority})}, {c::kType, type}});
+    Add(Kind::kStream, {{c::kContext, context},
+                        {c::kStream, stream},
+                        {c::kPriority, static_cast<uint64_t>(int64_t{priority})},
+                        {c::kType, type}});
   }
   void Memory(int64_t time, uint64_t address, uint32_t device, bool release) {
     namespace c = columns::memory_op;
@@ -126,7 +128,8 @@ TEST_F(ObjectsTest, APartOfADeviceHasItsOwnIdentity) {
   Device(0, 2, {{c::kUuidLast, 1}, {c::kMigUuidLast, 0x2a}});
   EXPECT_EQ(Entry(0).properties.uuid, "MIG-00000000-0000-0000-0000-00000000002a");
   Device(1, 2, {{c::kUuidLast, 1}});
-  EXPECT_EQ(Entry(1).properties.uuid, "GPU-00000000-0000-0000-0000-000000000001") << "where CUPTI does not tell the part's";
+  EXPECT_EQ(Entry(1).properties.uuid, "GPU-00000000-0000-0000-0000-000000000001")
+      << "where CUPTI does not tell the part's";
 }
 
 TEST_F(ObjectsTest, AHiddenDeviceIsNotTakenForTheOneWithItsNumber) {
@@ -139,7 +142,11 @@ TEST_F(ObjectsTest, AHiddenDeviceIsNotTakenForTheOneWithItsNumber) {
 
 TEST_F(ObjectsTest, NumbersThatCannotBeAreUnknown) {
   namespace c = columns::device;
-  Device(0, 0, {{c::kMultiprocessors, ~0ull}, {c::kComputeMajor, 1ull << 40}, {c::kClockKhz, 1ull << 33}, {c::kNumaNode, ~0ull}});
+  Device(0, 0,
+         {{c::kMultiprocessors, ~0ull},
+          {c::kComputeMajor, 1ull << 40},
+          {c::kClockKhz, 1ull << 33},
+          {c::kNumaNode, ~0ull}});
   Context(1, 0);
   Stream(1, 7, 0, 99);
   const RankData entry = Entry(0);
@@ -172,7 +179,8 @@ TEST_F(ObjectsTest, EachEntryHasWhatIsOnItsDevice) {
   ASSERT_EQ(one.memory_ops.size(), 2u);
   EXPECT_FALSE(one.memory_ops[0].release);
   EXPECT_TRUE(one.memory_ops[1].release);
-  EXPECT_EQ(one.memory_ops[0].stream.value(), kNone) << "the stream of what is not asynchronous means nothing";
+  EXPECT_EQ(one.memory_ops[0].stream.value(), kNone)
+      << "the stream of what is not asynchronous means nothing";
   tables_.objects.DescribeRest({0, 1}, one);
   EXPECT_THAT(Contexts(one), ElementsAre(2u, 9u));
   EXPECT_EQ(one.memory_ops.size(), 3u);

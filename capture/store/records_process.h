@@ -24,7 +24,8 @@ struct CommunicatorRow {
   int32_t device = -1;  // CUDA ordinal; -1: unknown
 };
 
-// A collective, send or receive as NCCL's profiler or its NVTX payload describes it, before it is joined to its kernel.
+// A collective, send or receive as NCCL's profiler or its NVTX payload describes it, before it is joined to
+// its kernel.
 struct NcclRow {
   uint64_t comm = 0;  // 0: unknown
   uint64_t launch = 0;
@@ -75,8 +76,9 @@ class ProcessTables {
   ProcessObjects objects;
   std::vector<std::pair<uint64_t, CorrelationId>>
       launches;             // our launch serial, a correlation that was made under it
-  uint64_t names_lost = 0;    // rows kept without their name
-  uint64_t begun_unseen = 0;  // ranges that began before the client listened: no name, and no begin but the window's
+  uint64_t names_lost = 0;  // rows kept without their name
+  uint64_t begun_unseen =
+      0;  // ranges that began before the client listened: no name, and no begin but the window's
   RowCounts read = {};
   RowCounts refused = {};
 

@@ -8,9 +8,9 @@
 #include "capture/store/records_blocks.h"
 #include "capture/store/records_manifest.h"
 #include "capture/store/records_writer.h"
-#include "wire/columns/columns.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "wire/columns/columns.h"
 
 namespace lockstep::store {
 namespace {
@@ -270,12 +270,16 @@ TEST_F(RecordsTest, ARangeThatWasOpenAtTheEdgesOfTheWindowTakesTheWindowsStamp) 
 
 TEST_F(RecordsTest, ARangeWhoseBeginNobodySawHasNoNameThatCouldBeLost) {
   namespace c = columns::range;
-  Append(0, Block(Kind::kRange, 1, {Row(Kind::kRange, {{c::kStart, 0}, {c::kDuration, kT0 + 300}, {c::kName, 0}, {c::kFlags, 1}})}));
+  Append(
+      0,
+      Block(Kind::kRange, 1,
+            {Row(Kind::kRange, {{c::kStart, 0}, {c::kDuration, kT0 + 300}, {c::kName, 0}, {c::kFlags, 1}})}));
   Close();
   const Capture capture = Load();
   ASSERT_EQ(capture.ranks[0].ranges.size(), 1u);
   EXPECT_EQ(capture.ranks[0].ranges[0].name, kNoName);
-  EXPECT_THAT(capture.notes, Contains(HasSubstr("1 range had begun before the client was told of the capture")));
+  EXPECT_THAT(capture.notes,
+              Contains(HasSubstr("1 range had begun before the client was told of the capture")));
   EXPECT_THAT(capture.notes, Not(Contains(HasSubstr("lost"))));
 }
 
@@ -358,8 +362,10 @@ TEST_F(RecordsTest, ARankThatRanNothingIsStillOnItsDevice) {
   const auto device = [](uint32_t number, int64_t sms) {
     return Row(Kind::kDevice, {{columns::device::kDevice, number}, {columns::device::kMultiprocessors, sms}});
   };
-  Append(0, Block(Kind::kDevice, 1, {device(0, 108), device(3, 132)}) +
-                Block(Kind::kContext, 1, {Row(Kind::kContext, {{columns::context::kContext, 1}, {columns::context::kDevice, 3}})}));
+  Append(0,
+         Block(Kind::kDevice, 1, {device(0, 108), device(3, 132)}) +
+             Block(Kind::kContext, 1,
+                   {Row(Kind::kContext, {{columns::context::kContext, 1}, {columns::context::kDevice, 3}})}));
   Close();
   const Capture capture = Load();
   EXPECT_EQ(capture.ranks[0].device, DeviceId(3));
@@ -374,16 +380,18 @@ TEST_F(RecordsTest, OfAProcessWithTwoDevicesEachEntryHasItsOwn) {
   const auto context = [](uint32_t number, uint32_t on) {
     return Row(Kind::kContext, {{columns::context::kContext, number}, {columns::context::kDevice, on}});
   };
-  Append(0, Block(Kind::kDevice, 1, {device(0, 108), device(1, 132), device(2, 99)}) +
-                Block(Kind::kContext, 1, {context(1, 0), context(2, 1), context(3, 2)}) +
-                Block(Kind::kKernel, 1, {Kernel(0, 1, 0, 1, 0), Kernel(5, 1, 0, 2, 1), Kernel(9, 1, 0, 3, 1)}));
+  Append(0,
+         Block(Kind::kDevice, 1, {device(0, 108), device(1, 132), device(2, 99)}) +
+             Block(Kind::kContext, 1, {context(1, 0), context(2, 1), context(3, 2)}) +
+             Block(Kind::kKernel, 1, {Kernel(0, 1, 0, 1, 0), Kernel(5, 1, 0, 2, 1), Kernel(9, 1, 0, 3, 1)}));
   Close();
   const Capture capture = Load();
   ASSERT_EQ(capture.ranks.size(), 3u);
   EXPECT_EQ(capture.ranks[0].properties.sms, 108);
   EXPECT_EQ(capture.ranks[1].properties.sms, 132);
   EXPECT_EQ(capture.ranks[0].contexts.size(), 1u);
-  ASSERT_EQ(capture.ranks[1].contexts.size(), 2u) << "the busiest has also what is on devices that did nothing";
+  ASSERT_EQ(capture.ranks[1].contexts.size(), 2u)
+      << "the busiest has also what is on devices that did nothing";
   EXPECT_EQ(capture.ranks[1].contexts[1].device, DeviceId(2));
 }
 

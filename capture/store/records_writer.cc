@@ -90,23 +90,26 @@ absl::Status RecordsWriter::Append(SegmentKey key, RankId rank, std::string_view
   return absl::OkStatus();
 }
 
-absl::Status RecordsWriter::AppendTrace(const TraceFileOwner& owner, uint64_t offset, std::string_view bytes) {
+absl::Status RecordsWriter::AppendTrace(const TraceFileOwner& owner, uint64_t offset,
+                                        std::string_view bytes) {
   std::lock_guard<std::mutex> lock(traces_mutex_);
   TraceWriting& trace = traces_[KeyOf(owner)];
   if (trace.entry.name.empty()) {
     trace.entry.name = TraceFileName(owner);
     const std::string path = absl::StrCat(records_, "/", trace.entry.name, kPartial);
-    trace.fd.reset(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
+    trace.fd.reset(
+        ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
     if (!trace.fd.ok()) {
       trace.broken = true;
       return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", path));
     }
   }
-  if (trace.broken || trace.whole) return absl::DataLossError(absl::StrCat(trace.entry.name, " has ended already"));
+  if (trace.broken || trace.whole)
+    return absl::DataLossError(absl::StrCat(trace.entry.name, " has ended already"));
   if (offset != trace.entry.bytes) {
     trace.broken = true;
-    return absl::InvalidArgumentError(
-        absl::StrCat("a piece of ", trace.entry.name, " at byte ", offset, " came where ", trace.entry.bytes, " was due"));
+    return absl::InvalidArgumentError(absl::StrCat("a piece of ", trace.entry.name, " at byte ", offset,
+                                                   " came where ", trace.entry.bytes, " was due"));
   }
   absl::Status written = WriteAll(trace.fd.get(), bytes, absl::StrCat(records_, "/", trace.entry.name));
   trace.broken = !written.ok();
@@ -117,7 +120,8 @@ absl::Status RecordsWriter::AppendTrace(const TraceFileOwner& owner, uint64_t of
 absl::Status RecordsWriter::FinishTrace(const TraceFileOwner& owner) {
   std::lock_guard<std::mutex> lock(traces_mutex_);
   TraceWriting& trace = traces_[KeyOf(owner)];
-  if (trace.broken || trace.whole || !trace.fd.ok()) return absl::DataLossError("there is no trace file to finish");
+  if (trace.broken || trace.whole || !trace.fd.ok())
+    return absl::DataLossError("there is no trace file to finish");
   const std::string path = absl::StrCat(records_, "/", trace.entry.name);
   if (::fdatasync(trace.fd.get()) != 0 || ::rename((path + kPartial).c_str(), path.c_str()) != 0) {
     trace.broken = true;

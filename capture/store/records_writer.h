@@ -18,8 +18,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "capture/store/records_manifest.h"
 #include "base/fd.h"
+#include "capture/store/records_manifest.h"
 
 namespace lockstep::store {
 
@@ -41,8 +41,9 @@ class RecordsWriter {
   // file.
   absl::Status Append(SegmentKey key, RankId rank, std::string_view blocks);
 
-  // A piece of a process's file of that kind, in order: `offset` is where the last one ended. The file gets its name with FinishTrace and
-  // is not there before. kInvalidArgument: out of order; any error ends the file.
+  // A piece of a process's file of that kind, in order: `offset` is where the last one ended. The file gets
+  // its name with FinishTrace and is not there before. kInvalidArgument: out of order; any error ends the
+  // file.
   absl::Status AppendTrace(const TraceFileOwner& owner, uint64_t offset, std::string_view bytes);
   absl::Status FinishTrace(const TraceFileOwner& owner);
   // Throws away what came of it.

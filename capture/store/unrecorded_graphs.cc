@@ -25,9 +25,11 @@ struct Launch {
 
 uint64_t UnseenGraphLaunches(const RankData& rank) {
   std::vector<Launch> launches;
-  absl::flat_hash_set<uint32_t> seen_calls;  // the runtime's call and the driver's under it share their correlation
+  absl::flat_hash_set<uint32_t>
+      seen_calls;  // the runtime's call and the driver's under it share their correlation
   for (const ApiCall& call : rank.api_calls) {
-    if (LaunchesGraph(call) && seen_calls.insert(call.correlation.value()).second) launches.push_back({call.end, call.correlation});
+    if (LaunchesGraph(call) && seen_calls.insert(call.correlation.value()).second)
+      launches.push_back({call.end, call.correlation});
   }
   if (launches.empty()) return 0;
   absl::flat_hash_set<uint32_t> recorded;
@@ -39,7 +41,9 @@ uint64_t UnseenGraphLaunches(const RankData& rank) {
     const uint32_t graph = a.detail == kNone ? 0
                            : kernel          ? rank.kernel_details[a.detail].graph
                                              : rank.copy_details[a.detail].graph;
-    if (graph == 0) continue;  // of a call of its own, whatever its number: CUPTI 13.0 gives graphs' launches those of others
+    if (graph == 0)
+      continue;  // of a call of its own, whatever its number: CUPTI 13.0 gives graphs' launches those of
+                 // others
     recorded.insert(a.correlation.value());
     graph_without_launch |= a.correlation == CorrelationId(0);
   }

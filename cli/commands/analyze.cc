@@ -11,8 +11,10 @@ namespace {
 constexpr char kAbout[] =
     "Analyse recorded traces: which rank holds the others back, why, and what fixing it would gain.\n"
     "\n"
-    "Reads folders that lockstep trace wrote; Kineto/PyTorch traces (.json, .json.gz), one per rank, a folder or\n"
-    "files; SQLite exports of Nsight Systems (nsys export --type sqlite --include-blobs=true), or one of ours; and a\n"
+    "Reads folders that lockstep trace wrote; Kineto/PyTorch traces (.json, .json.gz), one per rank, a "
+    "folder or\n"
+    "files; SQLite exports of Nsight Systems (nsys export --type sqlite --include-blobs=true), or one of "
+    "ours; and a\n"
     "job's own timeline, one file for all ranks (docs/formats/timeline.md).\n"
     "\n"
     "Examples:\n"

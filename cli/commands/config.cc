@@ -19,7 +19,8 @@ struct Configured {
   const char* file;  // its usual name, which tells whose a file is
   const char* stem;  // with which the names of its files begin
 };
-constexpr Configured kConfigured[] = {{"lockstepd", "lockstepd.conf", "lockstepd"}, {"lockstep-aggregator", "aggregator.conf", "aggregator"}};
+constexpr Configured kConfigured[] = {{"lockstepd", "lockstepd.conf", "lockstepd"},
+                                      {"lockstep-aggregator", "aggregator.conf", "aggregator"}};
 
 const Configured* ProgramOf(const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
@@ -33,8 +34,9 @@ const Configured* ProgramOf(const std::string& path) {
 ExitCode Check(const Configured& configured, const std::string& path) {
   const absl::StatusOr<std::string> program = Siblings::OfThisProgram().Program(configured.program);
   if (!program.ok()) {
-    return Fail(ExitCode::kFailed, absl::StrCat("cannot check ", path, ": ", program.status().message(), "; install lockstep-",
-                                                configured.program == kConfigured[0].program ? "daemon" : "aggregator"));
+    return Fail(ExitCode::kFailed,
+                absl::StrCat("cannot check ", path, ": ", program.status().message(), "; install lockstep-",
+                             configured.program == kConfigured[0].program ? "daemon" : "aggregator"));
   }
   std::string words[] = {*program, "--config", path, "--print-config"};
   char* argv[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(), nullptr};
@@ -53,7 +55,8 @@ ExitCode Check(const Configured& configured, const std::string& path) {
 // What the installed services read; beside an installation with a prefix of its own, that prefix's.
 std::vector<std::string> UsualFiles() {
   std::vector<std::string> found;
-  for (const std::string& folder : {std::string("/etc/lockstep"), Siblings::OfThisProgram().folder() + "/../etc/lockstep"}) {
+  for (const std::string& folder :
+       {std::string("/etc/lockstep"), Siblings::OfThisProgram().folder() + "/../etc/lockstep"}) {
     for (const Configured& configured : kConfigured) {
       const std::string path = absl::StrCat(folder, "/", configured.file);
       if (::access(path.c_str(), F_OK) == 0) found.push_back(path);
@@ -65,13 +68,16 @@ std::vector<std::string> UsualFiles() {
 
 ExitCode CheckAll(std::vector<std::string> files) {
   if (files.empty()) files = UsualFiles();
-  if (files.empty()) return Fail(ExitCode::kUsage, "there is no configuration file in /etc/lockstep: name one");
+  if (files.empty())
+    return Fail(ExitCode::kUsage, "there is no configuration file in /etc/lockstep: name one");
   ExitCode worst = ExitCode::kDone;
   for (const std::string& path : files) {
     const Configured* configured = ProgramOf(path);
-    const ExitCode code = configured == nullptr
-                              ? Fail(ExitCode::kUsage, absl::StrCat(path, ": whose file is it? Let its name begin with lockstepd or aggregator"))
-                              : Check(*configured, path);
+    const ExitCode code =
+        configured == nullptr
+            ? Fail(ExitCode::kUsage,
+                   absl::StrCat(path, ": whose file is it? Let its name begin with lockstepd or aggregator"))
+            : Check(*configured, path);
     if (code != ExitCode::kDone && worst != ExitCode::kUsage) worst = code;
   }
   return worst;
@@ -80,16 +86,19 @@ ExitCode CheckAll(std::vector<std::string> files) {
 }  // namespace
 
 void AddConfig(CLI::App& app, Chosen& chosen) {
-  CLI::App* sub = AddCommand(app, "config",
-                             "Check configuration files: every key's value and where it is from, or what is wrong.\n"
-                             "\n"
-                             "Exit code 2 when anything is. Without FILE /etc/lockstep/lockstepd.conf and aggregator.conf, where they are there.\n"
-                             "The variables LOCKSTEPD_* and LOCKSTEP_AGGREGATOR_* of this shell count as they would for the program.\n"
-                             "\n"
-                             "Examples:\n"
-                             "  lockstep config check\n"
-                             "  lockstep config check ./lockstepd.conf\n"
-                             "  lockstepd --example-config > lockstepd.conf\n");
+  CLI::App* sub =
+      AddCommand(app, "config",
+                 "Check configuration files: every key's value and where it is from, or what is wrong.\n"
+                 "\n"
+                 "Exit code 2 when anything is. Without FILE /etc/lockstep/lockstepd.conf and "
+                 "aggregator.conf, where they are there.\n"
+                 "The variables LOCKSTEPD_* and LOCKSTEP_AGGREGATOR_* of this shell count as they would for "
+                 "the program.\n"
+                 "\n"
+                 "Examples:\n"
+                 "  lockstep config check\n"
+                 "  lockstep config check ./lockstepd.conf\n"
+                 "  lockstepd --example-config > lockstepd.conf\n");
   struct Flags {
     std::string action;
     std::vector<std::string> files;

@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "cli/common/command.h"
 #include "base/fd.h"
+#include "cli/common/command.h"
 
 namespace lockstep::cli {
 namespace {

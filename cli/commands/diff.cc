@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "views/catalog/diff_view.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/choose_ranks.h"
 #include "cli/common/command.h"
 #include "cli/common/progress.h"
 #include "cli/common/view_output.h"
+#include "views/catalog/diff_view.h"
 
 namespace lockstep::cli {
 namespace {
@@ -20,8 +20,10 @@ using views::DiffKey;
 constexpr char kAbout[] =
     "Compare two captures: what ran more or less often, longer or shorter, in B than in A.\n"
     "\n"
-    "Where both have steps, only what lies in whole steps counts, and figures are per step and rank. `change` goes by how\n"
-    "often a thing ran, differences by its time; the largest difference comes first. Columns: `--json` names all.\n"
+    "Where both have steps, only what lies in whole steps counts, and figures are per step and rank. "
+    "`change` goes by how\n"
+    "often a thing ran, differences by its time; the largest difference comes first. Columns: `--json` names "
+    "all.\n"
     "\n"
     "Examples:\n"
     "  lockstep diff before/ after/\n"
@@ -50,10 +52,12 @@ struct Side {
   report::Analysis analysis;
 };
 
-absl::StatusOr<Side> Read(const std::string& path, const std::string& ranks, DiffKey key, Progress& progress) {
+absl::StatusOr<Side> Read(const std::string& path, const std::string& ranks, DiffKey key,
+                          Progress& progress) {
   auto paths = FindCaptures({path});
   if (!paths.ok()) return paths.status();
-  auto capture = ReadPaths(*paths, progress, key == DiffKey::kOperator ? trace::HostDetail::kFrames : trace::HostDetail::kUnions);
+  auto capture = ReadPaths(
+      *paths, progress, key == DiffKey::kOperator ? trace::HostDetail::kFrames : trace::HostDetail::kUnions);
   if (!capture.ok()) return capture.status();
   const auto places = ChooseRanks(*capture, ranks);
   if (!places.ok()) return places.status();
@@ -64,18 +68,23 @@ absl::StatusOr<Side> Read(const std::string& path, const std::string& ranks, Dif
 }
 
 ExitCode Diff(const Flags& flags) {
-  if (absl::Status s = CheckTableFlags(flags.table); !s.ok()) return Fail(ExitCode::kUsage, std::string(s.message()));
+  if (absl::Status s = CheckTableFlags(flags.table); !s.ok())
+    return Fail(ExitCode::kUsage, std::string(s.message()));
   const std::optional<DiffKey> key = KeyOf(flags.by);
-  if (!key) return Fail(ExitCode::kUsage, absl::StrCat("--by ", flags.by, ": one of kernel, operator, collective, step"));
+  if (!key)
+    return Fail(ExitCode::kUsage,
+                absl::StrCat("--by ", flags.by, ": one of kernel, operator, collective, step"));
   Progress progress;
   const auto before = Read(flags.before, flags.ranks_before, *key, progress);
-  const auto after = before.ok() ? Read(flags.after, flags.ranks_after, *key, progress) : absl::StatusOr<Side>(absl::CancelledError());
+  const auto after = before.ok() ? Read(flags.after, flags.ranks_after, *key, progress)
+                                 : absl::StatusOr<Side>(absl::CancelledError());
   progress.Clear();
   if (!before.ok()) return Fail(ExitCode::kUsage, std::string(before.status().message()));
   if (!after.ok()) return Fail(ExitCode::kUsage, std::string(after.status().message()));
   const ExitCode printed =
       PrintView({.name = "diff", .columns = tables::kDiffColumns, .aliases = {}}, flags.table,
-                tables::MakeDiff({before->capture, before->analysis.steps}, {after->capture, after->analysis.steps}, *key));
+                tables::MakeDiff({before->capture, before->analysis.steps},
+                                 {after->capture, after->analysis.steps}, *key));
   if (printed != ExitCode::kDone || !flags.exit_code) return printed;
   return HasStraggler(after->analysis.report) ? ExitCode::kStraggler : ExitCode::kDone;
 }

@@ -6,11 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/rpc/status_macros.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/choose_ranks.h"
 #include "cli/common/command.h"
 #include "cli/common/export_formats.h"
-#include "base/rpc/status_macros.h"
 
 namespace lockstep::cli {
 namespace {
@@ -25,7 +25,8 @@ constexpr char kExamples[] =
 
 std::string About() {
   std::string text = "Write a capture, or recorded traces, in another format.\n\n";
-  for (const ExportFormat& f : ExportFormats()) absl::StrAppend(&text, absl::StrFormat("  %-12s %s\n", f.name, f.about));
+  for (const ExportFormat& f : ExportFormats())
+    absl::StrAppend(&text, absl::StrFormat("  %-12s %s\n", f.name, f.about));
   return text + kExamples;
 }
 
@@ -38,8 +39,8 @@ struct Flags {
 absl::StatusOr<const ExportFormat*> CheckFlags(const Flags& flags) {
   LOCKSTEP_ASSIGN_OR_RETURN(const ExportFormat* format, FindFormat(flags.format));
   if (flags.merged && format->shape == ExportShape::kFilePerRank) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--merged: ", format->name, " has one file per rank; --format perfetto has all ranks in one"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--merged: ", format->name, " has one file per rank; --format perfetto has all ranks in one"));
   }
   std::error_code error;
   if (!flags.force && std::filesystem::exists(flags.output, error)) {

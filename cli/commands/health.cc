@@ -16,9 +16,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "cli/common/command.h"
 #include "base/fd.h"
 #include "base/rpc/status_macros.h"
+#include "cli/common/command.h"
 
 namespace lockstep::cli {
 namespace {
@@ -34,7 +34,8 @@ MonoTime Now() {
 
 class Conversation {
  public:
-  Conversation(const HealthCall& call, Fd socket) : address_(call.address), until_(Now() + call.within), socket_(std::move(socket)) {}
+  Conversation(const HealthCall& call, Fd socket)
+      : address_(call.address), until_(Now() + call.within), socket_(std::move(socket)) {}
 
   absl::Status Connect(const sockaddr* to, socklen_t length) {
     if (::connect(socket_.get(), to, length) != 0) {
@@ -69,7 +70,8 @@ class Conversation {
       if (n == 0) return all;
       if (n > 0) all.append(part, static_cast<size_t>(n));
       if (all.size() > kLongestAnswer) {
-        return absl::UnavailableError(absl::StrCat(address_, " is no /healthz of Lockstep's: it does not stop talking"));
+        return absl::UnavailableError(
+            absl::StrCat(address_, " is no /healthz of Lockstep's: it does not stop talking"));
       }
       if (n < 0 && errno == EAGAIN) LOCKSTEP_RETURN_IF_ERROR(Wait(POLLIN));
       if (n < 0 && errno != EAGAIN && errno != EINTR) return Failed("no answer from");
@@ -109,7 +111,8 @@ absl::StatusOr<std::unique_ptr<addrinfo, FreeAddresses>> LookUp(const std::strin
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  if (const int error = ::getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &found); error != 0) {
+  if (const int error = ::getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &found);
+      error != 0) {
     return absl::InvalidArgumentError(absl::StrCat("cannot find ", address, ": ", ::gai_strerror(error)));
   }
   return std::unique_ptr<addrinfo, FreeAddresses>(found);
@@ -124,7 +127,8 @@ absl::StatusOr<std::string> ReadAnswer(const std::string& address, const std::st
   const std::string status = answer.substr(std::string_view("HTTP/1.1 ").size(), 3);
   if (status == "200") return std::string(absl::StripTrailingAsciiWhitespace(answer.substr(body + 4)));
   if (status == "401" || status == "403") {
-    return absl::PermissionDeniedError(absl::StrCat(address, " wants another token: give the --token-file that it was started with"));
+    return absl::PermissionDeniedError(
+        absl::StrCat(address, " wants another token: give the --token-file that it was started with"));
   }
   return absl::UnavailableError(absl::StrCat(address, " answers ", answer.substr(0, line_end)));
 }
@@ -132,7 +136,8 @@ absl::StatusOr<std::string> ReadAnswer(const std::string& address, const std::st
 constexpr char kAbout[] =
     "Ask a daemon or an aggregator whether it works: exit code 0, and its one line.\n"
     "\n"
-    "For whoever restarts what is dead: it asks /healthz of --metrics or --http, and brings the token, which a plain HTTP probe cannot\n"
+    "For whoever restarts what is dead: it asks /healthz of --metrics or --http, and brings the token, which "
+    "a plain HTTP probe cannot\n"
     "(docs/kubernetes.md).\n"
     "\n"
     "Examples:\n"
@@ -176,9 +181,13 @@ absl::StatusOr<std::string> AskHealth(const HealthCall& call) {
 void AddHealth(CLI::App& app, Chosen& chosen) {
   CLI::App* sub = AddCommand(app, "health", kAbout);
   auto flags = std::make_shared<Flags>();
-  sub->add_option("ADDRESS", flags->address, "HOST:PORT of the daemon's --metrics or the aggregator's --http")->required();
-  sub->add_option("--token-file", flags->token_file, "The secret that it was started with")->envname("LOCKSTEP_TOKEN_FILE");
-  sub->add_option("--within", flags->seconds, "Seconds to wait for the answer")->check(CLI::Range(0.1, 3600.0))->capture_default_str();
+  sub->add_option("ADDRESS", flags->address, "HOST:PORT of the daemon's --metrics or the aggregator's --http")
+      ->required();
+  sub->add_option("--token-file", flags->token_file, "The secret that it was started with")
+      ->envname("LOCKSTEP_TOKEN_FILE");
+  sub->add_option("--within", flags->seconds, "Seconds to wait for the answer")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
   sub->callback([flags, &chosen] { chosen.action = [flags] { return Health(*flags); }; });
 }
 

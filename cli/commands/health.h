@@ -1,12 +1,13 @@
-// Is a daemon or an aggregator alive? What a kubelet or a watchdog runs, since it cannot send the token that /healthz asks for.
+// Is a daemon or an aggregator alive? What a kubelet or a watchdog runs, since it cannot send the token that
+// /healthz asks for.
 #ifndef LOCKSTEP_CLI_HEALTH_H_
 #define LOCKSTEP_CLI_HEALTH_H_
 
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "base/time.h"
 #include "base/rpc/token.h"
+#include "base/time.h"
 
 namespace lockstep::cli {
 
@@ -16,8 +17,9 @@ struct HealthCall {
   Nanos within;         // for all of it; a name's look-up is not bounded by it
 };
 
-// Blocks. The one line of GET /healthz where it answers 200 (docs/formats/metrics.md). kInvalidArgument: the address.
-// kUnavailable: nobody listens there, or what answers is no 200. kPermissionDenied: another token. kDeadlineExceeded: too late.
+// Blocks. The one line of GET /healthz where it answers 200 (docs/formats/metrics.md). kInvalidArgument: the
+// address. kUnavailable: nobody listens there, or what answers is no 200. kPermissionDenied: another token.
+// kDeadlineExceeded: too late.
 absl::StatusOr<std::string> AskHealth(const HealthCall& call);
 
 }  // namespace lockstep::cli

@@ -13,7 +13,8 @@ namespace {
 
 const char kSecret[] = "0123456789abcdef";
 
-std::unique_ptr<metrics::HttpServer> Serve(metrics::HttpServer::Answer answer, Nanos answer_time = Nanos::Seconds(5)) {
+std::unique_ptr<metrics::HttpServer> Serve(metrics::HttpServer::Answer answer,
+                                           Nanos answer_time = Nanos::Seconds(5)) {
   metrics::HttpServerOptions options;
   options.address = "127.0.0.1:0";
   options.token = *rpc::Token::FromText(kSecret);
@@ -35,7 +36,8 @@ TEST(Health, IsTheLineOfThePage) {
     return response;
   });
   EXPECT_EQ(*AskHealth(Call(*server)), "ok uplink=up");
-  EXPECT_EQ(AskHealth(Call(*server, "fedcba9876543210")).status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(AskHealth(Call(*server, "fedcba9876543210")).status().code(),
+            absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(AskHealth(Call(*server, "")).status().code(), absl::StatusCode::kPermissionDenied);
 }
 
@@ -63,7 +65,8 @@ TEST(Health, DoesNotWaitForever) {
   ASSERT_EQ(::bind(silent.get(), reinterpret_cast<const sockaddr*>(&address), length), 0);
   ASSERT_EQ(::listen(silent.get(), 1), 0);
   ASSERT_EQ(::getsockname(silent.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
-  const HealthCall call{"127.0.0.1:" + std::to_string(ntohs(address.sin_port)), rpc::Token(), Nanos::Millis(200)};
+  const HealthCall call{"127.0.0.1:" + std::to_string(ntohs(address.sin_port)), rpc::Token(),
+                        Nanos::Millis(200)};
   EXPECT_EQ(AskHealth(call).status().code(), absl::StatusCode::kDeadlineExceeded);
 }
 

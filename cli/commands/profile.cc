@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "views/catalog/profile_view.h"
 #include "aggregator/trace/python_profile.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/command.h"
 #include "cli/common/view_output.h"
+#include "views/catalog/profile_view.h"
 
 namespace lockstep::cli {
 namespace {
@@ -17,9 +17,11 @@ namespace {
 constexpr char kAbout[] =
     "Show what Python functions cost, ranks side by side.\n"
     "\n"
-    "Reads what `lockstep trace --python-profile` left in a capture, or what cProfile's dump_stats wrote, a file a rank;\n"
+    "Reads what `lockstep trace --python-profile` left in a capture, or what cProfile's dump_stats wrote, a "
+    "file a rank;\n"
     "\"rank_3.cprofile\" is rank 3's. A function that waits for the GPU looks\n"
-    "costly here: `lockstep host` says of a capture what such calls waited for. Names of pstats work for --sort-by and -c (tottime, cumtime, ncalls).\n"
+    "costly here: `lockstep host` says of a capture what such calls waited for. Names of pstats work for "
+    "--sort-by and -c (tottime, cumtime, ncalls).\n"
     "\n"
     "Examples:\n"
     "  lockstep trace --python-profile -o slow && lockstep profile slow\n"
@@ -46,7 +48,8 @@ absl::StatusOr<std::vector<std::string>> FindProfiles(const std::vector<std::str
     }
     const std::vector<std::string> found = trace::PythonProfilesIn(path);
     if (found.empty()) {
-      return absl::NotFoundError(absl::StrCat(path, " holds no profiles of Python: `lockstep trace --python-profile` takes them with a capture"));
+      return absl::NotFoundError(absl::StrCat(
+          path, " holds no profiles of Python: `lockstep trace --python-profile` takes them with a capture"));
     }
     files.insert(files.end(), found.begin(), found.end());
   }
@@ -60,8 +63,9 @@ ExitCode Profile(const Flags& flags) {
   const auto profiles = trace::ReadPythonProfiles(*files);
   if (!profiles.ok()) return Fail(profiles.status());
   const auto rows = flags.by_rank ? views::PythonRows::kEachRank : views::PythonRows::kAllRanks;
-  return PrintView({.name = "profile", .columns = tables::kProfileColumns, .aliases = tables::ProfileAliases()}, flags.table,
-                   tables::MakeProfile(*profiles, rows));
+  return PrintView(
+      {.name = "profile", .columns = tables::kProfileColumns, .aliases = tables::ProfileAliases()},
+      flags.table, tables::MakeProfile(*profiles, rows));
 }
 
 }  // namespace

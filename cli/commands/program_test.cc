@@ -13,9 +13,9 @@
 #include <thread>
 
 #include "capture/store/records_writer.h"
-#include "wire/columns/columns.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "wire/columns/columns.h"
 
 namespace lockstep::cli {
 namespace {
@@ -56,7 +56,8 @@ class ProgramTest : public ::testing::Test {
   // Through a shell, as people do; `lockstep` is the built program.
   Result Run(const std::string& command) const {
     const std::string err = folder_ + "/.err";
-    Result result = RunWith(command, ::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), [] {});
+    Result result =
+        RunWith(command, ::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), [] {});
     result.err = Read(err);
     return result;
   }
@@ -65,11 +66,13 @@ class ProgramTest : public ::testing::Test {
     const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     EXPECT_TRUE(terminal >= 0 && ::grantpt(terminal) == 0 && ::unlockpt(terminal) == 0);
     std::string shown;
-    Result result = RunWith(command, ::open(::ptsname(terminal), O_RDWR | O_NOCTTY | O_CLOEXEC), [terminal, &shown] {
-      char piece[4096];
-      // Ends with EIO when nobody has the other side open.
-      for (ssize_t n = 0; (n = ::read(terminal, piece, sizeof piece)) > 0;) shown.append(piece, static_cast<size_t>(n));
-    });
+    Result result =
+        RunWith(command, ::open(::ptsname(terminal), O_RDWR | O_NOCTTY | O_CLOEXEC), [terminal, &shown] {
+          char piece[4096];
+          // Ends with EIO when nobody has the other side open.
+          for (ssize_t n = 0; (n = ::read(terminal, piece, sizeof piece)) > 0;)
+            shown.append(piece, static_cast<size_t>(n));
+        });
     ::close(terminal);
     result.err = shown;
     return result;
@@ -156,10 +159,8 @@ TEST_F(ProgramTest, ArgumentsThatMeanNothingAreNamedWithCode2) {
   EXPECT_EQ(Run("lockstep").code, 2);
   const Result wrong = Run("lockstep frobnicate");
   EXPECT_EQ(wrong.code, 2);
-  EXPECT_THAT(
-      wrong.err,
-      HasSubstr(
-          "there is no command frobnicate; there are run, trace, status, top, report, analyze, whatif, export, "));
+  EXPECT_THAT(wrong.err, HasSubstr("there is no command frobnicate; there are run, trace, status, top, "
+                                   "report, analyze, whatif, export, "));
   EXPECT_EQ(Run("lockstep top x").code, 2);
   EXPECT_EQ(Run("lockstep top --every 5").code, 2);
   EXPECT_EQ(Run("lockstep top --once --count 2").code, 2);
@@ -184,8 +185,9 @@ TEST_F(ProgramTest, ArgumentsThatMeanNothingAreNamedWithCode2) {
 }
 
 TEST_F(ProgramTest, BeginsAndEndsThatContradictEachOtherAreRefused) {
-  for (const char* options : {"--steps 3 --duration 2s", "--start-on-step 5 --start-on-range r", "--start-on-range r --start-on-profiler-api",
-                              "--steps 0", "--start-on-step x", "--steps 3 --trigger-timeout 0s", "--via cupti --activities python"}) {
+  for (const char* options : {"--steps 3 --duration 2s", "--start-on-step 5 --start-on-range r",
+                              "--start-on-range r --start-on-profiler-api", "--steps 0", "--start-on-step x",
+                              "--steps 3 --trigger-timeout 0s", "--via cupti --activities python"}) {
     const Result r = Run(std::string("lockstep trace ") + options);
     EXPECT_EQ(r.code, 2) << options << r.err;
   }
@@ -193,11 +195,13 @@ TEST_F(ProgramTest, BeginsAndEndsThatContradictEachOtherAreRefused) {
 
 TEST_F(ProgramTest, FormatsThatAreNotThereAreNamed) {
   EXPECT_THAT(Run("lockstep report x --format csv").err, HasSubstr("lockstep export"));
-  EXPECT_THAT(Run("lockstep export x --format otf -o y").err, HasSubstr("there is no format \"otf\"; there are kineto, perfetto"));
+  EXPECT_THAT(Run("lockstep export x --format otf -o y").err,
+              HasSubstr("there is no format \"otf\"; there are kineto, perfetto"));
 }
 
 TEST_F(ProgramTest, HelpTeachesWithExamples) {
-  for (const char* command : {"run", "job", "trace", "status", "report", "analyze", "whatif", "export", "doctor"}) {
+  for (const char* command :
+       {"run", "job", "trace", "status", "report", "analyze", "whatif", "export", "doctor"}) {
     const Result help = Run(std::string("lockstep ") + command + " --help");
     EXPECT_EQ(help.code, 0) << command;
     EXPECT_THAT(help.out, HasSubstr("Example")) << command;
@@ -247,9 +251,11 @@ TEST_F(ProgramTest, InputThatCannotBeUsedIsOneSentenceAndCode2) {
 TEST_F(ProgramTest, ProfilesOfPythonAreLaidSideBySide) {
   fs::copy_file(LOCKSTEP_SOURCE_DIR "/tests/golden/python/rank_3.cprofile", folder_ + "/rank_3.cprofile");
   fs::copy_file(folder_ + "/rank_3.cprofile", folder_ + "/rank_0.cprofile");
-  const Result both = Run("lockstep profile rank_*.cprofile --csv --top 1 --sort-by ncalls -c function,ncalls,ranks");
+  const Result both =
+      Run("lockstep profile rank_*.cprofile --csv --top 1 --sort-by ncalls -c function,ncalls,ranks");
   EXPECT_EQ(both.out, "function,calls,ranks\r\nrecurse,15,2\r\n") << both.err;
-  const Result each = Run("lockstep profile rank_*.cprofile --by-rank --csv --top 2 --sort-by cumtime -c rank,function");
+  const Result each =
+      Run("lockstep profile rank_*.cprofile --by-rank --csv --top 2 --sort-by cumtime -c rank,function");
   EXPECT_EQ(each.out, "rank,function\r\n0,main\r\n3,main\r\n") << each.err;
   const Result none = Run("echo nothing > rank_1.cprofile; lockstep profile rank_1.cprofile");
   EXPECT_EQ(none.code, 2);
@@ -271,8 +277,9 @@ TEST_F(ProgramTest, LongWorkShowsHowFarItIsOnATerminalAndNowhereElse) {
   const std::string cleared = "\r\x1b[K";
   ASSERT_EQ(Run("lockstep export cap --format kineto -o traces").err, "lockstep: wrote traces\n");
   for (const std::string command :
-       {"report cap", "analyze cap", "analyze traces", "whatif cap --fix op=.* --scale 0.5", "export cap --format kineto -o a",
-        "export cap --format csv -o b", "export cap --format nsys-sqlite -o c.sqlite", "export cap --format scenario -o d.scenario"}) {
+       {"report cap", "analyze cap", "analyze traces", "whatif cap --fix op=.* --scale 0.5",
+        "export cap --format kineto -o a", "export cap --format csv -o b",
+        "export cap --format nsys-sqlite -o c.sqlite", "export cap --format scenario -o d.scenario"}) {
     const bool writes = command.starts_with("export");
     const Result shown = RunOnTerminal("lockstep " + command);
     EXPECT_EQ(shown.code, 0) << shown.err;
@@ -287,7 +294,8 @@ TEST_F(ProgramTest, LongWorkShowsHowFarItIsOnATerminalAndNowhereElse) {
   EXPECT_THAT(RunOnTerminal("lockstep export cap --format csv -o e").err, HasSubstr("writing, 100 %"));
   const Result wrong = RunOnTerminal("lockstep export cap --ranks 7 --format csv -o f");
   EXPECT_EQ(wrong.code, 4);
-  EXPECT_THAT(wrong.err, HasSubstr(cleared + "lockstep: the capture has no rank 7")) << "an error begins its own line";
+  EXPECT_THAT(wrong.err, HasSubstr(cleared + "lockstep: the capture has no rank 7"))
+      << "an error begins its own line";
   for (const std::string command : {"report cap", "analyze traces", "whatif cap --fix op=.* --scale 0.5"}) {
     EXPECT_THAT(Run("lockstep " + command).err, IsEmpty()) << command;
   }
@@ -357,9 +365,11 @@ TEST_F(ProgramTest, RunSetsVariablesAndLeavesAloneWhatIsSet) {
 
 TEST_F(ProgramTest, AnotherInstallationsClientMakesWayForOurs) {
   // As an outer `lockstep run` leaves it, in a container where only the inner one's files are.
-  const Result r = Run("export CUDA_INJECTION64_PATH=/host/lib/liblockstep_client.so NVTX_INJECTION64_PATH=/host/lib/liblockstep_client.so "
-                       "NCCL_PROFILER_PLUGIN=/host/lib/liblockstep_client.so LD_PRELOAD=/host/lib/liblockstep_client.so; "
-                       "lockstep run --preload -- env");
+  const Result r =
+      Run("export CUDA_INJECTION64_PATH=/host/lib/liblockstep_client.so "
+          "NVTX_INJECTION64_PATH=/host/lib/liblockstep_client.so "
+          "NCCL_PROFILER_PLUGIN=/host/lib/liblockstep_client.so LD_PRELOAD=/host/lib/liblockstep_client.so; "
+          "lockstep run --preload -- env");
   EXPECT_THAT(r.out, Not(HasSubstr("/host/lib")));
   EXPECT_THAT(r.out, Not(HasSubstr("_CHAIN=")));
   EXPECT_THAT(r.out, HasSubstr("CUDA_INJECTION64_PATH=/"));
@@ -449,17 +459,20 @@ TEST_F(ProgramTest, ACaptureThatAnAggregatorKeepsIsReportedAndExported) {
   EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format otf2 -o archive").code, 0);
   EXPECT_TRUE(fs::exists(folder_ + "/archive/traces.otf2"));
   EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format csv -o tables").code, 0);
-  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format parquet --ranks 1 -o tables --force").code, 0);
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format parquet --ranks 1 -o tables --force").code,
+            0);
   EXPECT_TRUE(fs::exists(folder_ + "/tables/ranks.csv"));
   EXPECT_TRUE(fs::exists(folder_ + "/tables/ranks.parquet"));
   EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format csv -o kernels.csv.gz").code, 0);
-  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format csv -o krnls.csv").code, 2) << "no such table";
+  EXPECT_EQ(Run("lockstep export 20260301-120000-0a1b2c --format csv -o krnls.csv").code, 2)
+      << "no such table";
   EXPECT_EQ(Run("lockstep export kineto --format perfetto --merged -o n.pftrace").code, 0);
   const Result what_if = Run("lockstep whatif 20260301-120000-0a1b2c --fix rank=1 --scale 0.5");
   EXPECT_EQ(what_if.code, 0) << what_if.err;
   EXPECT_THAT(what_if.out, HasSubstr("IF rank 1"));
   EXPECT_THAT(what_if.out, HasSubstr("NOT MODELLED transfers and copies"));
-  EXPECT_THAT(Run("lockstep whatif kineto --fix rank=1 --format json").out, HasSubstr("\"schema\": \"lockstep.whatif/1\""));
+  EXPECT_THAT(Run("lockstep whatif kineto --fix rank=1 --format json").out,
+              HasSubstr("\"schema\": \"lockstep.whatif/1\""));
   const Result nobody = Run("lockstep whatif kineto --fix rank=9");
   EXPECT_EQ(nobody.code, 2);
   EXPECT_THAT(nobody.err, HasSubstr("there are 0-1"));
@@ -486,7 +499,8 @@ TEST_F(ProgramTest, DoctorSaysWhatIsThere) {
   EXPECT_THAT(r.out, HasSubstr("daemon: none answers"));
   EXPECT_THAT(Run("NCCL_PROFILER_PLUGIN=x lockstep doctor").out, HasSubstr("note    NCCL_PROFILER_PLUGIN"));
   EXPECT_THAT(Run("CUDA_INJECTION64_PATH=x lockstep doctor").out, HasSubstr("broken  CUDA_INJECTION64_PATH"));
-  EXPECT_THAT(Run("LOCKSTEP_CUPTI_LIB=/nowhere lockstep doctor").out, HasSubstr("broken  CUPTI: LOCKSTEP_CUPTI_LIB names /nowhere"));
+  EXPECT_THAT(Run("LOCKSTEP_CUPTI_LIB=/nowhere lockstep doctor").out,
+              HasSubstr("broken  CUPTI: LOCKSTEP_CUPTI_LIB names /nowhere"));
 }
 
 }  // namespace

@@ -3,11 +3,11 @@
 #include <cstdio>
 #include <memory>
 
-#include "web/page/page.h"
 #include "cli/common/aggregator_client.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/command.h"
 #include "cli/common/page_server.h"
+#include "web/page/page.h"
 
 namespace lockstep::cli {
 namespace {
@@ -30,9 +30,12 @@ struct Flags {
 };
 
 // Serves the page until SIGINT or SIGTERM.
-ExitCode OpenPage(const store::Capture& capture, const report::Analysis& analysis, const std::string& source) {
+ExitCode OpenPage(const store::Capture& capture, const report::Analysis& analysis,
+                  const std::string& source) {
   store::StringSink page;
-  if (absl::Status s = html::WritePage({.capture = capture, .analysis = analysis, .source = source}, page); !s.ok()) return Fail(s);
+  if (absl::Status s = html::WritePage({.capture = capture, .analysis = analysis, .source = source}, page);
+      !s.ok())
+    return Fail(s);
   // Before the server's thread starts, which is not to have them.
   sigset_t ends;
   ::sigemptyset(&ends);
@@ -43,7 +46,8 @@ ExitCode OpenPage(const store::Capture& capture, const report::Analysis& analysi
   std::printf("%s\n", (*server)->url().c_str());
   std::fflush(stdout);
   const bool opened = OpenInBrowser((*server)->url());
-  Say(opened ? "the report is there until Ctrl-C" : "no browser was started ($BROWSER, xdg-open): open that address; it is there until Ctrl-C");
+  Say(opened ? "the report is there until Ctrl-C"
+             : "no browser was started ($BROWSER, xdg-open): open that address; it is there until Ctrl-C");
   int signal = 0;
   ::sigwait(&ends, &signal);
   return ExitCode::kDone;
@@ -55,7 +59,8 @@ ExitCode Report(const Flags& flags) {
   auto folder = FindOrFetchCapture(flags.capture, flags.aggregator, fetched);
   if (!folder.ok()) return Fail(folder.status());
   Progress progress;
-  auto capture = ReadPaths({*folder}, progress, flags.open ? trace::HostDetail::kFrames : DetailFor(flags.report));
+  auto capture =
+      ReadPaths({*folder}, progress, flags.open ? trace::HostDetail::kFrames : DetailFor(flags.report));
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
   ReportFlags print = flags.report;
   print.source = flags.capture;
@@ -74,7 +79,8 @@ void AddReport(CLI::App& app, Chosen& chosen) {
   sub->add_option("CAPTURE", flags->capture, "A capture's folder or id")->required();
   AddAggregatorFlags(*sub, flags->aggregator);
   AddReportFlags(*sub, flags->report);
-  sub->add_flag("--open", flags->open, "Show it in a browser ($BROWSER or xdg-open), from a port of this machine, until Ctrl-C")
+  sub->add_flag("--open", flags->open,
+                "Show it in a browser ($BROWSER or xdg-open), from a port of this machine, until Ctrl-C")
       ->excludes(sub->get_option("--format"))
       ->excludes(sub->get_option("--output"));
   sub->callback([flags, &chosen] { chosen.action = [flags] { return Report(*flags); }; });

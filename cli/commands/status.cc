@@ -7,12 +7,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "aggregator/captures/selection.h"
+#include "base/rpc/channel.h"
 #include "capture/store/records_json.h"
 #include "cli/common/aggregator_client.h"
 #include "cli/common/command.h"
 #include "cli/common/daemon_socket.h"
 #include "cli/common/values.h"
-#include "base/rpc/channel.h"
 #include "lockstep/v1/control.pb.h"
 
 namespace lockstep::cli {
@@ -60,13 +60,14 @@ std::string RankJson(const v1::Rank& r) {
                       ", \"uid\": ", r.uid(), ", \"pid\": ", r.process().pid(),
                       ", \"start_ticks\": ", r.process().start_ticks(),
                       ", \"incarnation\": ", r.incarnation(), ", \"program\": ", JsonQuoted(r.program())) +
-         absl::StrCat(", \"rank_source\": ", JsonQuoted(r.rank_source()),
-                      ", \"job_source\": ", JsonQuoted(r.job_source()),
-                      ", \"job_by_scheduler\": ", r.job_by_scheduler() ? "true" : "false",
-                      ", \"client_version\": ", JsonQuoted(r.client_version()), ", \"cupti_version\": ",
-                      r.cupti_version() != 0 ? absl::StrCat(r.cupti_version()) : std::string("null"),
-                      ", \"via\": ", JsonQuoted(r.via()), ", \"kineto\": ", r.kineto() ? "true" : "false", ", \"cupti_holder\": ",
-                      r.cupti_holder().empty() ? "null" : JsonQuoted(r.cupti_holder()), "}");
+         absl::StrCat(
+             ", \"rank_source\": ", JsonQuoted(r.rank_source()),
+             ", \"job_source\": ", JsonQuoted(r.job_source()),
+             ", \"job_by_scheduler\": ", r.job_by_scheduler() ? "true" : "false",
+             ", \"client_version\": ", JsonQuoted(r.client_version()), ", \"cupti_version\": ",
+             r.cupti_version() != 0 ? absl::StrCat(r.cupti_version()) : std::string("null"),
+             ", \"via\": ", JsonQuoted(r.via()), ", \"kineto\": ", r.kineto() ? "true" : "false",
+             ", \"cupti_holder\": ", r.cupti_holder().empty() ? "null" : JsonQuoted(r.cupti_holder()), "}");
 }
 
 std::string DaemonJson(const v1::DaemonStatus& d) {
@@ -113,7 +114,8 @@ std::string ToJson(const v1::StatusReply& reply) {
 std::string WayText(const v1::Rank& rank) {
   if (rank.via() == "kineto") return ", by PyTorch's profiler only";
   if (rank.cupti_holder().empty()) return "";
-  return absl::StrCat(", CUPTI held by ", rank.cupti_holder(), rank.kineto() ? ": by PyTorch's profiler" : "");
+  return absl::StrCat(", CUPTI held by ", rank.cupti_holder(),
+                      rank.kineto() ? ": by PyTorch's profiler" : "");
 }
 
 std::string DaemonText(const v1::DaemonStatus& d) {
@@ -131,9 +133,8 @@ std::string DaemonText(const v1::DaemonStatus& d) {
     std::vector<int32_t> numbers;
     for (const v1::Rank* rank : ranks) numbers.push_back(rank->rank());
     absl::StrAppend(&out, "  job ", job.first, " (uid ", job.second, ", ", ranks[0]->job_source(),
-                    ranks[0]->job_by_scheduler() ? " itself" : "", "): rank",
-                    ranks.size() == 1 ? " " : "s ", ingest::RankList(numbers), " of ", ranks[0]->world_size(),
-                    "\n");
+                    ranks[0]->job_by_scheduler() ? " itself" : "", "): rank", ranks.size() == 1 ? " " : "s ",
+                    ingest::RankList(numbers), " of ", ranks[0]->world_size(), "\n");
     for (const v1::Rank* rank : ranks) {
       absl::StrAppendFormat(
           &out, "    rank %-5d pid %-8d %s%s, number from %s%s%s\n", rank->rank(), rank->process().pid(),

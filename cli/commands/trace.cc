@@ -10,14 +10,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "aggregator/nodes/clock.h"
-#include "cli/common/command.h"
-#include "cli/common/daemon_socket.h"
+#include "base/rpc/channel.h"
+#include "base/rpc/status_macros.h"
 #include "cli/commands/detach.h"
 #include "cli/commands/trace_session.h"
 #include "cli/commands/trigger_flags.h"
+#include "cli/common/command.h"
+#include "cli/common/daemon_socket.h"
 #include "cli/common/values.h"
-#include "base/rpc/channel.h"
-#include "base/rpc/status_macros.h"
 
 namespace lockstep::cli {
 namespace {
@@ -36,13 +36,15 @@ constexpr char kAbout[] =
     "  lockstep trace --aggregator head:7077 --token-file ~/.lockstep-token\n"
     "  lockstep trace --duration 10s --no-wait                 go on working; the folder appears when it is "
     "done\n"
-    "  lockstep trace --steps 5                                five whole training steps, the same on every rank\n"
+    "  lockstep trace --steps 5                                five whole training steps, the same on every "
+    "rank\n"
     "  lockstep trace --start-on-step 5000 --steps 3\n"
     "  lockstep trace --start-on-range validation\n"
     "  lockstep trace --python-profile -o slow && lockstep profile slow\n"
     "Steps are ranges of NVTX named \"step 17\", \"iteration 17\" or \"ProfilerStep#17\", or marked by "
     "lockstep.h.\n"
-    "PyTorch's own profiler counts steps of optimizers instead, and several ranks begin at a multiple of 100.\n"
+    "PyTorch's own profiler counts steps of optimizers instead, and several ranks begin at a multiple of "
+    "100.\n"
     "\n"
     "Exit codes: 0 done, 1 failed, 2 usage, 3 with --exit-code: a straggler, 4 no such job, 5 denied, 6 "
     "timed out,\n"
@@ -76,11 +78,13 @@ absl::StatusOr<v1::TraceRequest> MakeRequest(const Flags& flags) {
   request.set_arm_timeout_ns(arm_timeout.ns());
   LOCKSTEP_ASSIGN_OR_RETURN(const AskedActivities activities, ParseActivities(flags.activities));
   request.set_activities(trigger ? WithTrigger(activities.recorded, *trigger) : activities.recorded);
-  if (flags.python_profile) request.set_activities(request.activities() | v1::RECORDED_ACTIVITY_PYTHON_PROFILE);
+  if (flags.python_profile)
+    request.set_activities(request.activities() | v1::RECORDED_ACTIVITY_PYTHON_PROFILE);
   request.set_framework(activities.framework);
   request.set_via(flags.via);
   if (flags.via == "cupti" && activities.framework != 0) {
-    return absl::InvalidArgumentError("--via cupti cannot record cpu_op, python, modules and shapes: they are PyTorch's");
+    return absl::InvalidArgumentError(
+        "--via cupti cannot record cpu_op, python, modules and shapes: they are PyTorch's");
   }
   if (!flags.start_at.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(const JobTime start, ParseStartAt(flags.start_at, ingest::SystemClock().Now()));
@@ -173,17 +177,23 @@ void AddSelection(CLI::App& sub, Flags& flags) {
 void AddWindow(CLI::App& sub, Flags& flags) {
   WindowFlags& window = flags.window;
   auto* duration = sub.add_option("--duration", window.duration, "How long, as in 2s or 500ms [2s]");
-  auto* steps = sub.add_option("--steps", window.steps, "How many training steps instead, the same ones on all ranks");
+  auto* steps =
+      sub.add_option("--steps", window.steps, "How many training steps instead, the same ones on all ranks");
   duration->excludes(steps);
   sub.add_option("--start-at", flags.start_at, "Not before: +500ms, or a time as in 2026-03-01T12:00:00Z");
-  auto* step = sub.add_option("--start-on-step", window.start_on_step, "Begin when each rank comes to this training step");
+  auto* step = sub.add_option("--start-on-step", window.start_on_step,
+                              "Begin when each rank comes to this training step");
   auto* range = sub.add_option("--start-on-range", window.start_on_range,
-                               "Begin with the next NVTX range of this name (or NAME@DOMAIN), and end with it where neither --duration nor --steps is given");
-  auto* profiler = sub.add_flag("--start-on-profiler-api", window.start_on_profiler_api,
-                                "Begin at cudaProfilerStart or lockstep_profiler_start, and end at the call that stops");
+                               "Begin with the next NVTX range of this name (or NAME@DOMAIN), and end with "
+                               "it where neither --duration nor --steps is given");
+  auto* profiler =
+      sub.add_flag("--start-on-profiler-api", window.start_on_profiler_api,
+                   "Begin at cudaProfilerStart or lockstep_profiler_start, and end at the call that stops");
   step->excludes(range)->excludes(profiler);
   range->excludes(profiler);
-  sub.add_option("--trigger-timeout", window.timeout, "How long to wait for such a begin, and then for its end")->capture_default_str();
+  sub.add_option("--trigger-timeout", window.timeout,
+                 "How long to wait for such a begin, and then for its end")
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -193,16 +203,21 @@ void AddTrace(CLI::App& app, Chosen& chosen) {
   auto flags = std::make_shared<Flags>();
   AddSelection(*sub, *flags);
   AddWindow(*sub, *flags);
-  sub->add_option("--activities", flags->activities,
-                  "What to record; where asked for also memory, nccl-channels (the GPU's time in each channel of a collective), nccl-proxy "
-                  "(what network operations waited for), and of PyTorch jobs cpu_op, python, modules and shapes")
+  sub->add_option(
+         "--activities", flags->activities,
+         "What to record; where asked for also memory, nccl-channels (the GPU's time in each channel of a "
+         "collective), nccl-proxy "
+         "(what network operations waited for), and of PyTorch jobs cpu_op, python, modules and shapes")
       ->capture_default_str();
   sub->add_flag("--python-profile", flags->python_profile,
-                "Also profile the main thread of each rank's Python, from the capture's begin to its end: profiles/rank_N.cprofile, for "
+                "Also profile the main thread of each rank's Python, from the capture's begin to its end: "
+                "profiles/rank_N.cprofile, for "
                 "`lockstep profile`, pstats and snakeviz; slows Python code while it lasts");
   sub->add_option("--via", flags->via,
-                  "cupti: by Lockstep's client; kineto: by PyTorch's own profiler, in jobs with KINETO_USE_DAEMON, which needs up to 15 s to "
-                  "start; auto: kineto where no client is loaded, only PyTorch records what is asked for, or another tool holds CUPTI")
+                  "cupti: by Lockstep's client; kineto: by PyTorch's own profiler, in jobs with "
+                  "KINETO_USE_DAEMON, which needs up to 15 s to "
+                  "start; auto: kineto where no client is loaded, only PyTorch records what is asked for, or "
+                  "another tool holds CUPTI")
       ->check(CLI::IsMember({"auto", "cupti", "kineto"}))
       ->capture_default_str();
   sub->add_option("--arm-timeout", flags->arm_timeout,
@@ -212,7 +227,8 @@ void AddTrace(CLI::App& app, Chosen& chosen) {
       "-o,--output", flags->output,
       "The folder to write; %h host, %p pid, %r ranks, %j job, %q{ENV}. Without it ./lockstep-JOB-TIME");
   sub->add_flag("--force", flags->force, "Replace a capture that has this name");
-  sub->add_option("--formats", flags->formats, absl::StrCat("Traces to write, of ", FormatNames(), "; or none"))
+  sub->add_option("--formats", flags->formats,
+                  absl::StrCat("Traces to write, of ", FormatNames(), "; or none"))
       ->capture_default_str();
   sub->add_flag("--no-wait", flags->no_wait,
                 "Return when the capture is under way; it is written by a process of its own");

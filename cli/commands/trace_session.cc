@@ -11,13 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "aggregator/captures/selection.h"
-#include "report/report.h"
 #include "aggregator/trace/readers.h"
+#include "base/rpc/status_macros.h"
+#include "cli/commands/trigger_flags.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/command.h"
-#include "cli/commands/trigger_flags.h"
 #include "cli/common/values.h"
-#include "base/rpc/status_macros.h"
+#include "report/report.h"
 
 namespace lockstep::cli {
 namespace {
@@ -60,7 +60,8 @@ std::string StateWords(const v1::RankProgress& rank) {
       return state.step_ns() > 0 ? absl::StrCat("waiting, at step ", state.step()) : "waiting";
     case v1::RankState::DONE:
       if (state.trace_bytes() > 0) {
-        return absl::StrFormat("done, a trace of %.1f MB (gzip), lost %d", static_cast<double>(state.trace_bytes()) * 1e-6, rank.lost());
+        return absl::StrFormat("done, a trace of %.1f MB (gzip), lost %d",
+                               static_cast<double>(state.trace_bytes()) * 1e-6, rank.lost());
       }
       return absl::StrCat("done, ", state.records(), " records, lost ", rank.lost(),
                           state.text().empty() ? "" : absl::StrCat("; ", state.text()));
@@ -108,7 +109,8 @@ absl::Status TraceSession::WriteFolder(ExitCode& code) {
       [&](const std::string& file, std::string_view bytes) { return folder.AppendRecords(file, bytes); }));
   progress_.Show("analysing");
   // The page shows the operators too.
-  LOCKSTEP_ASSIGN_OR_RETURN(store::Capture capture, trace::LoadCapture(folder.partial(), {.host = trace::HostDetail::kFrames}));
+  LOCKSTEP_ASSIGN_OR_RETURN(store::Capture capture,
+                            trace::LoadCapture(folder.partial(), {.host = trace::HostDetail::kFrames}));
   const report::Analysis analysis = report::Analyze(capture);
   progress_.Show("writing traces");
   LOCKSTEP_RETURN_IF_ERROR(folder.WriteTraces(capture, analysis, output_.formats));
@@ -116,7 +118,9 @@ absl::Status TraceSession::WriteFolder(ExitCode& code) {
   LOCKSTEP_RETURN_IF_ERROR(folder.WriteReports(capture, analysis));
   LOCKSTEP_RETURN_IF_ERROR(folder.Commit());
   progress_.Clear();
-  const ExitCode printed = PrintReport(capture, analysis, {.exit_code = output_.exit_code, .source = folder.name(), .has_traces = HasTraces(folder.name())});
+  const ExitCode printed = PrintReport(
+      capture, analysis,
+      {.exit_code = output_.exit_code, .source = folder.name(), .has_traces = HasTraces(folder.name())});
   if (code == ExitCode::kDone) code = printed;
   Say(absl::StrCat("wrote ", folder.name()));
   return absl::OkStatus();
@@ -174,12 +178,14 @@ void TraceSession::OnRank(const v1::RankProgress& rank) {
 void TraceSession::OnProgress(const v1::TraceProgress& progress) {
   std::string line = progress.phase();
   if (progress.waiting() > 0) {
-    absl::StrAppend(&line, " for ", waits_for_, " on ", progress.waiting(), progress.waiting() == 1 ? " rank" : " ranks");
+    absl::StrAppend(&line, " for ", waits_for_, " on ", progress.waiting(),
+                    progress.waiting() == 1 ? " rank" : " ranks");
     if (progress.step() > 0) absl::StrAppend(&line, ", at step ", progress.step());
   }
   if (progress.phase() == "starting" && !std::exchange(start_told_, true)) {
     progress_.Clear();
-    Say(absl::StrFormat("all ranks start together in %.1f s; PyTorch's profiler needs up to 15 s", Nanos(progress.remaining_ns()).seconds()));
+    Say(absl::StrFormat("all ranks start together in %.1f s; PyTorch's profiler needs up to 15 s",
+                        Nanos(progress.remaining_ns()).seconds()));
   }
   // An armed rank may wait long; while records flow their number says more.
   if (progress.remaining_ns() > 0 && progress.phase() != "draining") {

@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "capture/store/records_writer.h"
-#include "wire/columns/columns.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "wire/columns/columns.h"
 
 namespace lockstep::cli {
 namespace {
@@ -40,7 +40,9 @@ class FakeAggregator final : public AggregatorClient {
     }
     return end;
   }
-  absl::Status Watch(const v1::WatchRequest&, const std::function<void(const v1::WatchEvent&)>&) override { return end; }
+  absl::Status Watch(const v1::WatchRequest&, const std::function<void(const v1::WatchEvent&)>&) override {
+    return end;
+  }
   void CancelTrace() override {
     std::lock_guard<std::mutex> lock(mutex);
     cancelled = true;
@@ -198,7 +200,9 @@ TEST_F(TraceSessionTest, EachRankIsAcknowledgedByName) {
   aggregator_.events.push_back(event);
   aggregator_.events.push_back(Finished(v1::TraceFinished::COMPLETE));
   Run();
-  EXPECT_THAT(stderr_, HasSubstr("rank 1 (n0, pid 99): goes through PyTorch's profiler: CUPTI is held by another tool"));
+  EXPECT_THAT(
+      stderr_,
+      HasSubstr("rank 1 (n0, pid 99): goes through PyTorch's profiler: CUPTI is held by another tool"));
   for (const char* line :
        {"rank 0 (n0, pid 99): seen", "rank 0 (n0, pid 99): armed", "rank 0 (n0, pid 99): capturing",
         "rank 0 (n0, pid 99): done, 12 records, lost 3", "rank 0 (n0, pid 99): failed: CUPTI is held"}) {

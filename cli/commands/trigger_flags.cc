@@ -2,8 +2,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "cli/common/values.h"
 #include "base/rpc/status_macros.h"
+#include "cli/common/values.h"
 
 namespace lockstep::cli {
 namespace {
@@ -11,10 +11,12 @@ namespace {
 constexpr uint64_t kMostSteps = 1'000'000;
 constexpr size_t kMostRangeBytes = 128;  // what the client's message holds
 
-absl::StatusOr<uint64_t> ParseNumber(const char* flag, const std::string& text, uint64_t least, uint64_t most) {
+absl::StatusOr<uint64_t> ParseNumber(const char* flag, const std::string& text, uint64_t least,
+                                     uint64_t most) {
   uint64_t number = 0;
   if (!absl::SimpleAtoi(text, &number) || number < least || number > most) {
-    return absl::InvalidArgumentError(absl::StrCat(flag, " ", text, ": give a whole number from ", least, " to ", most));
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, " ", text, ": give a whole number from ", least, " to ", most));
   }
   return number;
 }
@@ -23,12 +25,14 @@ absl::StatusOr<v1::Trigger> ParseBegin(const WindowFlags& flags) {
   constexpr uint64_t kLastStep = 999'999'999'999'999'999;
   v1::Trigger trigger;
   if (!flags.start_on_step.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const uint64_t step, ParseNumber("--start-on-step", flags.start_on_step, 0, kLastStep));
+    LOCKSTEP_ASSIGN_OR_RETURN(const uint64_t step,
+                              ParseNumber("--start-on-step", flags.start_on_step, 0, kLastStep));
     trigger.set_begin(v1::Trigger::AT_STEP);
     trigger.set_step(step);
   } else if (!flags.start_on_range.empty()) {
     if (flags.start_on_range.size() > kMostRangeBytes) {
-      return absl::InvalidArgumentError(absl::StrCat("--start-on-range: a name of at most ", kMostRangeBytes, " bytes"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--start-on-range: a name of at most ", kMostRangeBytes, " bytes"));
     }
     trigger.set_begin(v1::Trigger::AT_RANGE);
     trigger.set_range(flags.start_on_range);
@@ -49,7 +53,8 @@ absl::StatusOr<Nanos> ParseWindowLength(const std::string& duration) {
 }
 
 absl::StatusOr<std::optional<v1::Trigger>> ParseTrigger(const WindowFlags& flags) {
-  const bool by_time = flags.start_on_step.empty() && flags.start_on_range.empty() && !flags.start_on_profiler_api;
+  const bool by_time =
+      flags.start_on_step.empty() && flags.start_on_range.empty() && !flags.start_on_profiler_api;
   if (by_time && flags.steps.empty()) return std::nullopt;
   LOCKSTEP_ASSIGN_OR_RETURN(v1::Trigger trigger, ParseBegin(flags));
   LOCKSTEP_ASSIGN_OR_RETURN(const Nanos length, ParseWindowLength(flags.duration));
@@ -70,9 +75,12 @@ absl::StatusOr<std::optional<v1::Trigger>> ParseTrigger(const WindowFlags& flags
 }
 
 uint32_t WithTrigger(uint32_t asked, const v1::Trigger& trigger) {
-  const bool by_ranges = trigger.begin() != v1::Trigger::AT_PROFILER_START || trigger.end() == v1::Trigger::AFTER_STEPS;
-  const bool by_calls = trigger.begin() == v1::Trigger::AT_PROFILER_START && (asked & ~ParseActivities("nvtx,nccl").value().recorded) != 0;
-  return asked | (by_calls ? ParseActivities("runtime,driver").value().recorded : 0) | (by_ranges ? ParseActivities("nvtx").value().recorded : 0);
+  const bool by_ranges =
+      trigger.begin() != v1::Trigger::AT_PROFILER_START || trigger.end() == v1::Trigger::AFTER_STEPS;
+  const bool by_calls = trigger.begin() == v1::Trigger::AT_PROFILER_START &&
+                        (asked & ~ParseActivities("nvtx,nccl").value().recorded) != 0;
+  return asked | (by_calls ? ParseActivities("runtime,driver").value().recorded : 0) |
+         (by_ranges ? ParseActivities("nvtx").value().recorded : 0);
 }
 
 std::string BeginWords(const v1::Trigger& trigger) {

@@ -26,8 +26,8 @@ struct WindowFlags {
 absl::StatusOr<Nanos> ParseWindowLength(const std::string& duration);
 // nullopt: from T0 for --duration.
 absl::StatusOr<std::optional<v1::Trigger>> ParseTrigger(const WindowFlags& flags);
-// `asked` and what must be recorded for the trigger to be seen: bits of ring::Activities. Where nothing of CUDA is asked for, CUPTI stays
-// closed, and the profiler API is lockstep.h's alone.
+// `asked` and what must be recorded for the trigger to be seen: bits of ring::Activities. Where nothing of
+// CUDA is asked for, CUPTI stays closed, and the profiler API is lockstep.h's alone.
 uint32_t WithTrigger(uint32_t asked, const v1::Trigger& trigger);
 // "step 500", "the range epoch", …: what is waited for.
 std::string BeginWords(const v1::Trigger& trigger);

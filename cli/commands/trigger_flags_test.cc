@@ -41,7 +41,8 @@ TEST(TriggerFlags, EachBeginHasItsOwnEndUnlessOneIsGiven) {
   const v1::Trigger timed = Parsed({.duration = "3s", .start_on_profiler_api = true});
   EXPECT_EQ(timed.end(), v1::Trigger::AFTER_DURATION);
   EXPECT_EQ(timed.duration_ns(), Nanos::Seconds(3).ns());
-  EXPECT_EQ(WithTrigger(ring::kActivityKernel, timed), ring::kActivityKernel | ring::kActivityRuntime | ring::kActivityDriver);
+  EXPECT_EQ(WithTrigger(ring::kActivityKernel, timed),
+            ring::kActivityKernel | ring::kActivityRuntime | ring::kActivityDriver);
   EXPECT_EQ(WithTrigger(ring::kActivityNvtx, timed), ring::kActivityNvtx) << "CUPTI stays closed";
 }
 
@@ -49,8 +50,10 @@ TEST(TriggerFlags, WhatCannotBeIsRefusedByItsFlag) {
   EXPECT_THAT(ParseTrigger({.steps = "0"}).status().message(), HasSubstr("--steps 0"));
   EXPECT_THAT(ParseTrigger({.steps = "many"}).status().message(), HasSubstr("--steps many"));
   EXPECT_THAT(ParseTrigger({.start_on_step = "-1"}).status().message(), HasSubstr("--start-on-step -1"));
-  EXPECT_THAT(ParseTrigger({.start_on_range = std::string(200, 'x')}).status().message(), HasSubstr("128 bytes"));
-  EXPECT_THAT(ParseTrigger({.steps = "1", .timeout = "0s"}).status().message(), HasSubstr("--trigger-timeout"));
+  EXPECT_THAT(ParseTrigger({.start_on_range = std::string(200, 'x')}).status().message(),
+              HasSubstr("128 bytes"));
+  EXPECT_THAT(ParseTrigger({.steps = "1", .timeout = "0s"}).status().message(),
+              HasSubstr("--trigger-timeout"));
 }
 
 TEST(TriggerFlags, WhatIsWaitedForInWords) {

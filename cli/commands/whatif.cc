@@ -1,12 +1,13 @@
 // lockstep whatif: the replay of a capture with something made typical, or faster.
+#include "analysis/gains/whatif.h"
+
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "analysis/gains/whatif.h"
-#include "report/whatif_report.h"
 #include "cli/common/aggregator_client.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/command.h"
+#include "report/whatif_report.h"
 
 namespace lockstep::cli {
 namespace {
@@ -30,7 +31,8 @@ constexpr char kAbout[] =
     "  lockstep whatif ./traces --fix rank=5,group=tp0 --format json\n"
     "  lockstep whatif ./traces --fix 'op=flash_fwd' --scale 0.8\n"
     "\n"
-    "The answer is a prediction, from a replay of what the records show. Its interval covers the spread over\n"
+    "The answer is a prediction, from a replay of what the records show. Its interval covers the spread "
+    "over\n"
     "the steps, not what the replay leaves out.\n";
 
 struct Flags {
@@ -50,7 +52,8 @@ absl::StatusOr<analysis::WhatIfRequest> RequestOf(const Flags& flags) {
   if (!targets.ok()) return targets.status();
   request.targets = *std::move(targets);
   if (flags.scale_given->count() > 0 && flags.strength_given->count() > 0) {
-    return absl::InvalidArgumentError("--strength goes toward typical and --scale does not: give one of them");
+    return absl::InvalidArgumentError(
+        "--strength goes toward typical and --scale does not: give one of them");
   }
   if (flags.scale_given->count() > 0) request.scale = flags.scale;
   request.strength = flags.strength;
@@ -71,8 +74,9 @@ ExitCode WhatIf(const Flags& flags) {
   const auto result = analysis::WhatIf(prepared, *request);
   progress.Clear();
   if (!result.ok()) return Fail(ExitCode::kUsage, std::string(result.status().message()));
-  const std::string text = flags.report.format == "json" ? report::WhatIfJson(*request, *result)
-                                                         : report::RenderWhatIf(*request, *result, TextFor(flags.report));
+  const std::string text = flags.report.format == "json"
+                               ? report::WhatIfJson(*request, *result)
+                               : report::RenderWhatIf(*request, *result, TextFor(flags.report));
   return PrintText(text, flags.report);
 }
 
@@ -82,9 +86,14 @@ void AddWhatIf(CLI::App& app, Chosen& chosen) {
   CLI::App* sub = AddCommand(app, "whatif", kAbout);
   auto flags = std::make_shared<Flags>();
   sub->add_option("CAPTURE", flags->capture, "A capture's folder or id, or traces")->required();
-  sub->add_option("--fix", flags->fix, "What to change: rank=N, host=NAME, stage=N, link=N, group=NAME, op=REGEX, ...")->required();
-  flags->scale_given = sub->add_option("--scale", flags->scale, "Own durations times this, instead of made typical");
-  flags->strength_given = sub->add_option("--strength", flags->strength, "Part of the way to typical, up to 1")->capture_default_str();
+  sub->add_option("--fix", flags->fix,
+                  "What to change: rank=N, host=NAME, stage=N, link=N, group=NAME, op=REGEX, ...")
+      ->required();
+  flags->scale_given =
+      sub->add_option("--scale", flags->scale, "Own durations times this, instead of made typical");
+  flags->strength_given =
+      sub->add_option("--strength", flags->strength, "Part of the way to typical, up to 1")
+          ->capture_default_str();
   AddOutputFlags(*sub, flags->report);
   AddAggregatorFlags(*sub, flags->aggregator);
   sub->callback([flags, &chosen] { chosen.action = [flags] { return WhatIf(*flags); }; });

@@ -9,12 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "aggregator/server.h"
-#include "cli/common/capture_folder.h"
 #include "base/rpc/address.h"
 #include "base/rpc/channel.h"
 #include "base/rpc/munge.h"
 #include "base/rpc/status.h"
 #include "base/rpc/status_macros.h"
+#include "cli/common/capture_folder.h"
 #include "lockstep/v1/control.grpc.pb.h"
 
 namespace lockstep::cli {
@@ -32,8 +32,11 @@ std::string FromEnvironment(const char* name) {
 class GrpcClient final : public AggregatorClient {
  public:
   // Null `credentials`: the token, or nothing, says who calls.
-  GrpcClient(std::shared_ptr<grpc::Channel> channel, rpc::Token token, std::unique_ptr<rpc::CallerCredentials> credentials)
-      : stub_(v1::Control::NewStub(channel)), token_(std::move(token)), credentials_(std::move(credentials)) {}
+  GrpcClient(std::shared_ptr<grpc::Channel> channel, rpc::Token token,
+             std::unique_ptr<rpc::CallerCredentials> credentials)
+      : stub_(v1::Control::NewStub(channel)),
+        token_(std::move(token)),
+        credentials_(std::move(credentials)) {}
 
   absl::StatusOr<std::unique_ptr<v1::StatusReply>> Status(const std::string& job) override {
     grpc::ClientContext context;
@@ -53,7 +56,8 @@ class GrpcClient final : public AggregatorClient {
     return Follow<v1::TraceEvent>(*stub_->Trace(context.get(), request), on_event);
   }
 
-  absl::Status Watch(const v1::WatchRequest& request, const std::function<void(const v1::WatchEvent&)>& on_event) override {
+  absl::Status Watch(const v1::WatchRequest& request,
+                     const std::function<void(const v1::WatchEvent&)>& on_event) override {
     auto context = std::make_shared<grpc::ClientContext>();
     Prepare(*context, Nanos::Max());
     SetTracing(context);
@@ -117,7 +121,8 @@ class GrpcClient final : public AggregatorClient {
     const absl::Status status = rpc::FromGrpc(answer);
     std::lock_guard<std::mutex> lock(mutex_);
     if (!absl::IsUnauthenticated(status) || no_credential_.empty()) return status;
-    return absl::UnauthenticatedError(absl::StrCat(status.message(), " (no MUNGE credential: ", no_credential_, ")"));
+    return absl::UnauthenticatedError(
+        absl::StrCat(status.message(), " (no MUNGE credential: ", no_credential_, ")"));
   }
 
   template <typename Event>
@@ -186,7 +191,8 @@ void AddAggregatorFlags(CLI::App& app, AggregatorFlags& flags) {
                  "HOST:PORT or unix:PATH of a lockstep-aggregator that sees all nodes")
       ->envname("LOCKSTEP_AGGREGATOR");
   app.add_option("--token-file", flags.token_file,
-                 "The aggregator's token file; without it MUNGE says who you are, where the aggregator runs with --munge")
+                 "The aggregator's token file; without it MUNGE says who you are, where the aggregator runs "
+                 "with --munge")
       ->envname("LOCKSTEP_TOKEN_FILE");
 }
 
@@ -240,7 +246,8 @@ absl::StatusOr<std::unique_ptr<v1::StatusReply>> DaemonStatus(const std::string&
   return reply;
 }
 
-absl::StatusOr<std::unique_ptr<LocalAggregator>> StartLocalAggregator(const std::string& control_socket, Sharing sharing) {
+absl::StatusOr<std::unique_ptr<LocalAggregator>> StartLocalAggregator(const std::string& control_socket,
+                                                                      Sharing sharing) {
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<TemporaryFolder> folder, TemporaryFolder::Make());
   ServerOptions options;
   const std::string address = absl::StrCat("unix:", folder->path(), "/aggregator.sock");

@@ -52,7 +52,8 @@ class AggregatorClient {
   virtual absl::Status Trace(const v1::TraceRequest& request,
                              const std::function<void(const v1::TraceEvent&)>& on_event) = 0;
   // Samples of a running job (live.proto), until it has ended. kUnimplemented: the aggregator is too old.
-  virtual absl::Status Watch(const v1::WatchRequest& request, const std::function<void(const v1::WatchEvent&)>& on_event) = 0;
+  virtual absl::Status Watch(const v1::WatchRequest& request,
+                             const std::function<void(const v1::WatchEvent&)>& on_event) = 0;
   // Ends the running Trace at once, whatever becomes of the capture, or Watch. From another thread.
   virtual void CancelTrace() = 0;
   virtual absl::Status Stop(const std::string& capture) = 0;
@@ -76,7 +77,8 @@ class LocalAggregator {
 };
 // kShared: other programs of this user may join it, as DaemonStatus tells them.
 enum class Sharing { kAlone, kShared };
-absl::StatusOr<std::unique_ptr<LocalAggregator>> StartLocalAggregator(const std::string& control_socket, Sharing sharing = Sharing::kAlone);
+absl::StatusOr<std::unique_ptr<LocalAggregator>> StartLocalAggregator(const std::string& control_socket,
+                                                                      Sharing sharing = Sharing::kAlone);
 
 // The capture as `capture` in a temporary folder.
 absl::StatusOr<std::unique_ptr<TemporaryFolder>> FetchToTemporary(const AggregatorFlags& flags,

@@ -11,12 +11,12 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "web/page/page.h"
 #include "aggregator/server.h"
+#include "aggregator/trace/readers.h"
 #include "base/files/file_sink.h"
 #include "capture/store/records_manifest.h"
-#include "aggregator/trace/readers.h"
 #include "cli/common/command.h"
+#include "web/page/page.h"
 
 namespace lockstep::cli {
 namespace {
@@ -59,7 +59,8 @@ report::TextOptions TextFor(const ReportFlags& flags) {
 }
 
 void AddOutputFlags(CLI::App& app, ReportFlags& flags) {
-  app.add_option("--format", flags.format, "text, json, or html: one file for a browser")->capture_default_str();
+  app.add_option("--format", flags.format, "text, json, or html: one file for a browser")
+      ->capture_default_str();
   app.add_option("-o,--output", flags.output, "A file instead of stdout");
 }
 
@@ -75,9 +76,11 @@ void AddReportFlags(CLI::App& app, ReportFlags& flags) {
 absl::Status CheckReportFlags(const ReportFlags& flags) {
   if (flags.format == "text" || flags.format == "json" || flags.format == "html") return absl::OkStatus();
   if (flags.format == "csv") {
-    return absl::UnimplementedError("--format csv: a report is many tables; lockstep export CAPTURE --format csv -o FOLDER writes them");
+    return absl::UnimplementedError(
+        "--format csv: a report is many tables; lockstep export CAPTURE --format csv -o FOLDER writes them");
   }
-  return absl::InvalidArgumentError(absl::StrCat("--format ", flags.format, " is not known; choose text, json or html"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--format ", flags.format, " is not known; choose text, json or html"));
 }
 
 bool HasStraggler(const report::Report& report) {
@@ -99,7 +102,8 @@ trace::HostDetail DetailFor(const ReportFlags& flags) {
   return flags.format == "html" ? trace::HostDetail::kFrames : trace::HostDetail::kUnions;
 }
 
-ExitCode PrintReport(const store::Capture& capture, const report::Analysis& analysis, const ReportFlags& flags) {
+ExitCode PrintReport(const store::Capture& capture, const report::Analysis& analysis,
+                     const ReportFlags& flags) {
   const report::Report& report = analysis.report;
   auto sink = OpenOutput(flags.output);
   if (!sink.ok()) return Fail(ExitCode::kFailed, std::string(sink.status().message()));
@@ -121,11 +125,13 @@ bool HasTraces(const std::string& path) {
   return std::filesystem::is_regular_file(std::filesystem::path(path) / "merged.pftrace", error);
 }
 
-absl::StatusOr<store::Capture> ReadPaths(const std::vector<std::string>& paths, Progress& progress, trace::HostDetail host) {
+absl::StatusOr<store::Capture> ReadPaths(const std::vector<std::string>& paths, Progress& progress,
+                                         trace::HostDetail host) {
   trace::ReadOptions options{.host = host};
   if (progress.visible()) {
     options.progress = [&progress](uint64_t done, uint64_t total) {
-      progress.Show(absl::StrCat("reading ", done >> 20, " of ", total >> 20, " MiB, ", Percent(done, total), " %"));
+      progress.Show(
+          absl::StrCat("reading ", done >> 20, " of ", total >> 20, " MiB, ", Percent(done, total), " %"));
     };
   }
   auto capture = trace::ReadInput(paths, options);

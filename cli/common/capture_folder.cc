@@ -11,12 +11,12 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "web/page/page.h"
-#include "base/files/file_sink.h"
-#include "capture/store/records_manifest.h"
 #include "base/fd.h"
+#include "base/files/file_sink.h"
 #include "base/files/read_files.h"
 #include "base/rpc/status_macros.h"
+#include "capture/store/records_manifest.h"
+#include "web/page/page.h"
 
 namespace lockstep::cli {
 namespace {
@@ -46,7 +46,8 @@ absl::StatusOr<CaptureFolder> CaptureFolder::Create(const std::string& final_nam
 absl::Status CaptureFolder::AppendRecords(const std::string& file, std::string_view bytes) {
   const bool manifest = file == store::kManifestName || file == store::kOpenManifestName;
   // The name comes over the wire.
-  const bool of_a_process = store::ParseRecordsFileName(file).has_value() || store::ParseTraceFileName(file).has_value();
+  const bool of_a_process =
+      store::ParseRecordsFileName(file).has_value() || store::ParseTraceFileName(file).has_value();
   if (!store::IsPlainFileName(file) || !(manifest || of_a_process)) {
     return absl::InvalidArgumentError(
         absl::StrCat("the aggregator sent a file named \"", file, "\", which is none of a capture's"));
@@ -68,11 +69,16 @@ absl::Status CaptureFolder::WriteReports(const store::Capture& capture, const re
                             store::OpenAtomicFile(partial_ + "/report.json"));
   LOCKSTEP_RETURN_IF_ERROR(report::WriteJson(analysis.report, *json));
   LOCKSTEP_RETURN_IF_ERROR(json->Finish());
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> page, store::OpenAtomicFile(partial_ + "/report.html"));
-  LOCKSTEP_RETURN_IF_ERROR(html::WritePage({.capture = capture, .analysis = analysis, .source = final_}, *page));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> page,
+                            store::OpenAtomicFile(partial_ + "/report.html"));
+  LOCKSTEP_RETURN_IF_ERROR(
+      html::WritePage({.capture = capture, .analysis = analysis, .source = final_}, *page));
   LOCKSTEP_RETURN_IF_ERROR(page->Finish());
   std::error_code ignored;
-  return WriteText(partial_ + "/report.txt", report::RenderText(analysis.report, {.source = final_, .has_traces = fs::exists(partial_ + "/merged.pftrace", ignored)}));
+  return WriteText(
+      partial_ + "/report.txt",
+      report::RenderText(analysis.report, {.source = final_,
+                                           .has_traces = fs::exists(partial_ + "/merged.pftrace", ignored)}));
 }
 
 absl::Status CaptureFolder::WriteTraces(const store::Capture& capture, const report::Analysis& analysis,
@@ -80,7 +86,10 @@ absl::Status CaptureFolder::WriteTraces(const store::Capture& capture, const rep
   std::vector<uint32_t> all(capture.ranks.size());
   std::iota(all.begin(), all.end(), 0u);
   for (const ExportFormat* format : formats) {
-    LOCKSTEP_RETURN_IF_ERROR(format->write({.capture = capture, .analysis = analysis, .ranks = all, .output = absl::StrCat(partial_, "/", format->in_folder)}));
+    LOCKSTEP_RETURN_IF_ERROR(format->write({.capture = capture,
+                                            .analysis = analysis,
+                                            .ranks = all,
+                                            .output = absl::StrCat(partial_, "/", format->in_folder)}));
   }
   return absl::OkStatus();
 }

@@ -1,4 +1,5 @@
-// The folder that `lockstep trace` leaves: report.json, report.txt, report.html, merged.pftrace, traces/ and records/.
+// The folder that `lockstep trace` leaves: report.json, report.txt, report.html, merged.pftrace, traces/ and
+// records/.
 #ifndef LOCKSTEP_CLI_CAPTURE_FOLDER_H_
 #define LOCKSTEP_CLI_CAPTURE_FOLDER_H_
 
@@ -8,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "report/report.h"
 #include "capture/model/capture.h"
 #include "cli/common/export_formats.h"
+#include "report/report.h"
 
 namespace lockstep::cli {
 
@@ -33,7 +34,8 @@ class CaptureFolder {
   absl::Status WriteReports(const store::Capture& capture, const report::Analysis& analysis);
   absl::Status WriteTraces(const store::Capture& capture, const report::Analysis& analysis,
                            const std::vector<const ExportFormat*>& formats);
-  // profiles/rank_N.cprofile of what records/ has of them; nothing where it has none. Of two processes with one rank the later one's.
+  // profiles/rank_N.cprofile of what records/ has of them; nothing where it has none. Of two processes with
+  // one rank the later one's.
   absl::Status WriteProfiles();
   // Gives the folder its name, in place of what had it.
   absl::Status Commit();

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "cli/common/values.h"
 #include "base/rpc/status_macros.h"
+#include "cli/common/values.h"
 
 namespace lockstep::cli {
 

@@ -11,7 +11,8 @@
 
 namespace lockstep::cli {
 
-// Places in the capture of the ranks in "0-7,12"; all where the text is empty. kNotFound: it has not all of them.
+// Places in the capture of the ranks in "0-7,12"; all where the text is empty. kNotFound: it has not all of
+// them.
 absl::StatusOr<std::vector<uint32_t>> ChooseRanks(const store::Capture& capture, const std::string& text);
 // The others are then as if they had not been captured.
 void KeepRanks(store::Capture& capture, const std::vector<uint32_t>& places);

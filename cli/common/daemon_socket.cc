@@ -118,10 +118,12 @@ absl::StatusOr<DaemonPlace> DaemonFinder::Find() const {
   const SocketPlaces order = SearchOrder(argument_);
   for (int i = 0; i < order.count; ++i) {
     const FolderVerdict verdict = JudgeSocketFolder(order.place[i].path, ::geteuid());
-    const bool untrusted = verdict == FolderVerdict::kForeignOwner || verdict == FolderVerdict::kOthersMayWrite;
+    const bool untrusted =
+        verdict == FolderVerdict::kForeignOwner || verdict == FolderVerdict::kOthersMayWrite;
     // Who names one is not to get another's answer in its place.
     if (order.place[i].origin == SocketOrigin::kArgument && untrusted) {
-      return absl::PermissionDeniedError(absl::StrCat("--daemon ", order.place[i].path, ": ", Explain(verdict)));
+      return absl::PermissionDeniedError(
+          absl::StrCat("--daemon ", order.place[i].path, ": ", Explain(verdict)));
     }
     // Only the one that is meant: a daemon remembers who asked.
     if (WhyNot(order.place[i].path).empty()) return PlaceOf(order.place[i].path);
@@ -146,13 +148,15 @@ absl::StatusOr<std::string> DaemonFinder::PlaceToStart() const {
                     verdict == FolderVerdict::kUsable ? "its folder is not writable" : Explain(verdict));
     return false;
   };
-  // Who names a place wants the daemon there, and nowhere else. But a launcher hands its own node's variable to others, where the
-  // folder may not exist: a user's runtime folder is made at a login.
+  // Who names a place wants the daemon there, and nowhere else. But a launcher hands its own node's variable
+  // to others, where the folder may not exist: a user's runtime folder is made at a login.
   for (int i = 0; i < places.count; ++i) {
     const bool named = places.place[i].origin == SocketOrigin::kArgument ||
                        places.place[i].origin == SocketOrigin::kEnvironment;
     if (named && usable(places.place[i])) return std::string(places.place[i].path);
-    if (named && places.place[i].origin == SocketOrigin::kEnvironment && ::access(FolderOf(places.place[i].path).c_str(), F_OK) != 0) continue;
+    if (named && places.place[i].origin == SocketOrigin::kEnvironment &&
+        ::access(FolderOf(places.place[i].path).c_str(), F_OK) != 0)
+      continue;
     if (named) return absl::PermissionDeniedError(absl::StrCat("no daemon can be started at ", why));
   }
   for (int i = places.count - 1; i >= 0; --i) {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cli/common/installation.h"
 #include "base/time.h"
+#include "cli/common/installation.h"
 
 namespace lockstep::cli {
 
@@ -22,7 +22,8 @@ class DaemonFinder {
  public:
   explicit DaemonFinder(std::string argument);
 
-  // The first place that answers. kNotFound tells of each place why not, kPermissionDenied why `argument` is not trusted.
+  // The first place that answers. kNotFound tells of each place why not, kPermissionDenied why `argument` is
+  // not trusted.
   absl::StatusOr<DaemonPlace> Find() const;
   // Find, or a new daemon at the place that was asked for, else at the last usable one. Of several processes
   // at once, one starts it and the others wait. kDeadlineExceeded: it did not answer in time, its log is

@@ -14,8 +14,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/files/file_sink.h"
-#include "views/tables/write_tables.h"
 #include "base/rpc/status_macros.h"
+#include "views/tables/write_tables.h"
 
 namespace lockstep::cli {
 namespace {
@@ -27,7 +27,8 @@ absl::StatusOr<std::unique_ptr<store::ByteSink>> OpenSink(const std::string& pat
   return IsCompressed(path) ? store::GzipSink(std::move(sink)) : std::move(sink);
 }
 
-absl::Status WriteKinetoFile(const ExportJob& job, uint32_t rank, const std::string& path, const trace::WriteProgress& progress) {
+absl::Status WriteKinetoFile(const ExportJob& job, uint32_t rank, const std::string& path,
+                             const trace::WriteProgress& progress) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<store::ByteSink> sink, OpenSink(path));
   trace::KinetoOptions options{.matches = &job.analysis.matches, .progress = progress};
   if (const auto& steps = job.analysis.steps.ranks[rank].steps; !steps.empty()) {
@@ -50,7 +51,9 @@ class SharedProgress {
     job_.progress(static_cast<uint64_t>(sum * kParts), written_.size() * kParts);
   }
   trace::WriteProgress Of(size_t place) {
-    return [this, place](uint64_t done, uint64_t total) { Set(place, static_cast<double>(done) / static_cast<double>(total)); };
+    return [this, place](uint64_t done, uint64_t total) {
+      Set(place, static_cast<double>(done) / static_cast<double>(total));
+    };
   }
 
  private:
@@ -64,7 +67,8 @@ class SharedProgress {
 absl::Status WriteKinetoFolder(const ExportJob& job) {
   std::error_code error;
   std::filesystem::create_directories(job.output, error);
-  if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", job.output, ": ", error.message()));
+  if (error)
+    return absl::PermissionDeniedError(absl::StrCat("cannot make ", job.output, ": ", error.message()));
   const size_t ranks = job.ranks.size();
   std::atomic<size_t> next{0};
   SharedProgress progress(job);
@@ -72,7 +76,8 @@ absl::Status WriteKinetoFolder(const ExportJob& job) {
   const auto work = [&] {
     for (size_t i = next++; i < ranks; i = next++) {
       const uint32_t rank = job.ranks[i];
-      results[i] = WriteKinetoFile(job, rank, absl::StrCat(job.output, "/", trace::KinetoFileName(job.capture, rank)), progress.Of(i));
+      results[i] = WriteKinetoFile(
+          job, rank, absl::StrCat(job.output, "/", trace::KinetoFileName(job.capture, rank)), progress.Of(i));
       progress.Set(i, 1);
     }
   };
@@ -88,19 +93,26 @@ absl::Status WriteKinetoFolder(const ExportJob& job) {
 absl::Status WriteKineto(const ExportJob& job) {
   if (!absl::EndsWith(job.output, ".json") && !IsCompressed(job.output)) return WriteKinetoFolder(job);
   if (job.ranks.size() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat("-o ", job.output, " is one file and ", job.ranks.size(),
-                                                   " ranks are chosen: name a folder, or one rank with --ranks"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("-o ", job.output, " is one file and ", job.ranks.size(),
+                     " ranks are chosen: name a folder, or one rank with --ranks"));
   }
   return WriteKinetoFile(job, job.ranks[0], job.output, job.progress);
 }
 
 // In the steps in which it costs; all of the window where there are no steps.
-trace::TraceFinding FindingOf(const report::StragglerRow& row, std::span<const analysis::StepSpan> steps, const trace::TraceFinding& window) {
+trace::TraceFinding FindingOf(const report::StragglerRow& row, std::span<const analysis::StepSpan> steps,
+                              const trace::TraceFinding& window) {
   trace::TraceFinding finding = window;
-  const std::string who = row.ranks.empty() ? row.kind : absl::StrCat(row.ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(row.ranks, ", ", [](std::string* out, RankId r) {
-                                                                        absl::StrAppend(out, r.value());
-                                                                      }));
-  finding.title = absl::StrCat(who, " · ", row.cause, " · ", absl::StrFormat("%.3g ms lost per step", row.lost_ns_per_step / 1e6), " · ", row.verdict);
+  const std::string who = row.ranks.empty()
+                              ? row.kind
+                              : absl::StrCat(row.ranks.size() == 1 ? "rank " : "ranks ",
+                                             absl::StrJoin(row.ranks, ", ", [](std::string* out, RankId r) {
+                                               absl::StrAppend(out, r.value());
+                                             }));
+  finding.title =
+      absl::StrCat(who, " · ", row.cause, " · ",
+                   absl::StrFormat("%.3g ms lost per step", row.lost_ns_per_step / 1e6), " · ", row.verdict);
   finding.evidence = row.evidence;
   if (!row.action.empty()) finding.evidence.push_back(row.action);
   for (const analysis::StepSpan& step : steps) {
@@ -118,8 +130,10 @@ std::vector<trace::TraceFinding> FindingsOf(const ExportJob& job) {
   }
   std::vector<trace::TraceFinding> findings;
   if (window.start >= window.end) return findings;
-  const std::vector<analysis::StepSpan> steps = analysis::SpansOf(job.capture, job.analysis.clock, job.analysis.steps);
-  for (const report::StragglerRow& row : job.analysis.report.stragglers) findings.push_back(FindingOf(row, steps, window));
+  const std::vector<analysis::StepSpan> steps =
+      analysis::SpansOf(job.capture, job.analysis.clock, job.analysis.steps);
+  for (const report::StragglerRow& row : job.analysis.report.stragglers)
+    findings.push_back(FindingOf(row, steps, window));
   return findings;
 }
 
@@ -135,7 +149,8 @@ absl::Status WritePerfetto(const ExportJob& job) {
 
 absl::Status WriteScenario(const ExportJob& job) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<store::ByteSink> sink, OpenSink(job.output));
-  LOCKSTEP_RETURN_IF_ERROR(trace::WriteScenario(job.capture, job.analysis.matches, job.analysis.clock, *sink));
+  LOCKSTEP_RETURN_IF_ERROR(
+      trace::WriteScenario(job.capture, job.analysis.matches, job.analysis.clock, *sink));
   return sink->Finish();
 }
 
@@ -148,23 +163,32 @@ absl::Status WriteOtf2(const ExportJob& job) {
 }
 
 absl::Status WriteCsv(const ExportJob& job) {
-  return tables::WriteTables({job.capture, job.analysis}, tables::TableFormat::kCsv, job.output, job.progress);
+  return tables::WriteTables({job.capture, job.analysis}, tables::TableFormat::kCsv, job.output,
+                             job.progress);
 }
 
 absl::Status WriteParquet(const ExportJob& job) {
-  return tables::WriteTables({job.capture, job.analysis}, tables::TableFormat::kParquet, job.output, job.progress);
+  return tables::WriteTables({job.capture, job.analysis}, tables::TableFormat::kParquet, job.output,
+                             job.progress);
 }
 
 constexpr ExportFormat kFormats[] = {
-    {"kineto", "one Chrome JSON per rank, into a folder: HTA, TensorBoard's PyTorch plugin, chrome://tracing", ExportShape::kFilePerRank,
-     "traces", WriteKineto},
-    {"perfetto", "one file with all ranks on one clock: ui.perfetto.dev; -o NAME.tar: an archive of per-rank traces that opens as one", ExportShape::kFile, "merged.pftrace", WritePerfetto},
-    {"nsys-sqlite", "one database with the tables of Nsight Systems' export: scripts written for those", ExportShape::kFile, "nsys.sqlite",
-     WriteNsysSqlite},
-    {"scenario", "what lockstep-sim-rank replays without a GPU", ExportShape::kFile, "job.scenario", WriteScenario},
-    {"otf2", "an OTF2 archive of all ranks, a folder: Vampir, Scalasca, otf2-print", ExportShape::kFolder, "otf2", WriteOtf2},
-    {"csv", "every table of the report and the capture, a file each; -o TABLE.csv[.gz]: one of them", ExportShape::kFolder, "csv", WriteCsv},
-    {"parquet", "the same for DuckDB, pandas, Spark, ClickHouse; -o TABLE.parquet: one of them", ExportShape::kFolder, "parquet", WriteParquet},
+    {"kineto", "one Chrome JSON per rank, into a folder: HTA, TensorBoard's PyTorch plugin, chrome://tracing",
+     ExportShape::kFilePerRank, "traces", WriteKineto},
+    {"perfetto",
+     "one file with all ranks on one clock: ui.perfetto.dev; -o NAME.tar: an archive of per-rank traces that "
+     "opens as one",
+     ExportShape::kFile, "merged.pftrace", WritePerfetto},
+    {"nsys-sqlite", "one database with the tables of Nsight Systems' export: scripts written for those",
+     ExportShape::kFile, "nsys.sqlite", WriteNsysSqlite},
+    {"scenario", "what lockstep-sim-rank replays without a GPU", ExportShape::kFile, "job.scenario",
+     WriteScenario},
+    {"otf2", "an OTF2 archive of all ranks, a folder: Vampir, Scalasca, otf2-print", ExportShape::kFolder,
+     "otf2", WriteOtf2},
+    {"csv", "every table of the report and the capture, a file each; -o TABLE.csv[.gz]: one of them",
+     ExportShape::kFolder, "csv", WriteCsv},
+    {"parquet", "the same for DuckDB, pandas, Spark, ClickHouse; -o TABLE.parquet: one of them",
+     ExportShape::kFolder, "parquet", WriteParquet},
 };
 
 }  // namespace
@@ -172,14 +196,16 @@ constexpr ExportFormat kFormats[] = {
 std::span<const ExportFormat> ExportFormats() { return kFormats; }
 
 std::string FormatNames() {
-  return absl::StrJoin(kFormats, ", ", [](std::string* out, const ExportFormat& f) { absl::StrAppend(out, f.name); });
+  return absl::StrJoin(kFormats, ", ",
+                       [](std::string* out, const ExportFormat& f) { absl::StrAppend(out, f.name); });
 }
 
 absl::StatusOr<const ExportFormat*> FindFormat(std::string_view name) {
   for (const ExportFormat& format : kFormats) {
     if (name == format.name) return &format;
   }
-  return absl::InvalidArgumentError(absl::StrCat("there is no format \"", std::string(name), "\"; there are ", FormatNames()));
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no format \"", std::string(name), "\"; there are ", FormatNames()));
 }
 
 absl::StatusOr<std::vector<const ExportFormat*>> ParseFormats(std::string_view text) {
@@ -187,7 +213,8 @@ absl::StatusOr<std::vector<const ExportFormat*>> ParseFormats(std::string_view t
   if (text == "none") return formats;
   for (const std::string& name : std::vector<std::string>(absl::StrSplit(std::string(text), ','))) {
     const auto format = FindFormat(name);
-    if (!format.ok()) return absl::InvalidArgumentError(absl::StrCat("--formats: ", format.status().message(), ", and none"));
+    if (!format.ok())
+      return absl::InvalidArgumentError(absl::StrCat("--formats: ", format.status().message(), ", and none"));
     if (std::find(formats.begin(), formats.end(), *format) == formats.end()) formats.push_back(*format);
   }
   return formats;

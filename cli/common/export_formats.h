@@ -9,16 +9,17 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "report/report.h"
-#include "capture/model/capture.h"
 #include "aggregator/trace/writers.h"
+#include "capture/model/capture.h"
+#include "report/report.h"
 
 namespace lockstep::cli {
 
 struct ExportJob {
   const store::Capture& capture;
   const report::Analysis& analysis;
-  // Which are written, places in the capture. A format with all ranks in one file writes the capture, which has no others.
+  // Which are written, places in the capture. A format with all ranks in one file writes the capture, which
+  // has no others.
   std::vector<uint32_t> ranks;
   std::string output;  // file or folder, as the format has it; does not exist, or may be replaced
   trace::WriteProgress progress = {};
@@ -32,7 +33,7 @@ enum class ExportShape {
 
 struct ExportFormat {
   const char* name;
-  const char* about;      // one line of --help
+  const char* about;  // one line of --help
   ExportShape shape;
   const char* in_folder;  // its place in a capture's folder (contract.md)
   absl::Status (*write)(const ExportJob& job);

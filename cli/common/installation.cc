@@ -12,7 +12,6 @@
 namespace lockstep::cli {
 namespace {
 
-
 absl::StatusOr<std::string> Find(const std::string& folder, const std::string& name, int mode,
                                  std::initializer_list<const char*> places) {
   std::string tried;
@@ -42,7 +41,9 @@ absl::StatusOr<std::string> Siblings::Program(const std::string& name) const {
 }
 
 absl::StatusOr<std::string> Siblings::ClientLibrary() const {
-  return Find(folder_, kClientLibrary, R_OK, {"", "/../lib", "/../lib/lockstep", "/../lib/" LOCKSTEP_MULTIARCH "/lockstep", "/../lib64/lockstep", "/../libexec"});
+  return Find(folder_, kClientLibrary, R_OK,
+              {"", "/../lib", "/../lib/lockstep", "/../lib/" LOCKSTEP_MULTIARCH "/lockstep",
+               "/../lib64/lockstep", "/../libexec"});
 }
 
 }  // namespace lockstep::cli

@@ -27,7 +27,8 @@ absl::StatusOr<std::unique_ptr<PageServer>> PageServer::Start(std::string page) 
   out->path_ = absl::StrCat("/", token.text(), "/");
   metrics::HttpServerOptions options{.address = "127.0.0.1:0", .token = {}};
   options.answer_time = kTimeToRead;
-  const auto answer = [&server = *out, token](const metrics::HttpRequest& request, const metrics::HttpCounts&) -> metrics::HttpResponse {
+  const auto answer = [&server = *out, token](const metrics::HttpRequest& request,
+                                              const metrics::HttpCounts&) -> metrics::HttpResponse {
     const std::string& path = request.path;
     const bool ours = path.size() == server.path_.size() && path.front() == '/' && path.back() == '/' &&
                       token.Matches(std::string_view(path).substr(1, path.size() - 2));
@@ -47,7 +48,8 @@ bool OpenInBrowser(const std::string& url) {
   posix_spawn_file_actions_t streams;
   posix_spawn_file_actions_init(&streams);
   // What a browser has to say is nothing that a report is about.
-  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) posix_spawn_file_actions_addopen(&streams, fd, "/dev/null", O_RDWR, 0);
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    posix_spawn_file_actions_addopen(&streams, fd, "/dev/null", O_RDWR, 0);
   // SIGINT is for us, and is blocked here: neither is the browser's affair.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);

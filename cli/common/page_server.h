@@ -10,8 +10,9 @@
 
 namespace lockstep::cli {
 
-// Listens on 127.0.0.1, on a port that the system chooses. The page lies under a path of 256 random bits, since other users of the
-// machine reach the port too; everything else is not found. One thread of its own, which ends with it.
+// Listens on 127.0.0.1, on a port that the system chooses. The page lies under a path of 256 random bits,
+// since other users of the machine reach the port too; everything else is not found. One thread of its own,
+// which ends with it.
 class PageServer {
  public:
   // kUnavailable, kFailedPrecondition: no port, or no random bits.

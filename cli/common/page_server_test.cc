@@ -28,7 +28,8 @@ TEST(PageServerTest, ServesThePageUnderItsSecretPathOnly) {
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
   EXPECT_THAT(answer.substr(0, 400), HasSubstr("text/html"));
   EXPECT_EQ(metrics::BodyOf(answer), page);
-  const std::string wrong[] = {"/", "//", path.substr(0, path.size() - 1), path + "x", path + "../", "/report.html"};
+  const std::string wrong[] = {"/",        "//",         path.substr(0, path.size() - 1),
+                               path + "x", path + "../", "/report.html"};
   for (const std::string& other : wrong) {
     EXPECT_THAT(metrics::Get(address, other), StartsWith("HTTP/1.1 404")) << other;
   }

@@ -31,7 +31,9 @@ class Progress {
 
 // Of what is done of a total that may be an estimate.
 inline int Percent(uint64_t done, uint64_t total) {
-  return total == 0 ? 100 : static_cast<int>(100 * static_cast<double>(std::min(done, total)) / static_cast<double>(total));
+  return total == 0 ? 100
+                    : static_cast<int>(100 * static_cast<double>(std::min(done, total)) /
+                                       static_cast<double>(total));
 }
 
 }  // namespace lockstep::cli

@@ -17,12 +17,12 @@ struct Activity {
   AskedActivities bits;
 };
 // The bits of ring::Activities and v1::FrameworkActivity, as the protocol carries them.
-constexpr Activity kActivities[] = {{"kernel", {1u << 0}},       {"memcpy", {1u << 1}},    {"memset", {1u << 2}},
-                                    {"runtime", {1u << 3}},      {"driver", {1u << 4}},    {"sync", {1u << 5}},
-                                    {"nvtx", {1u << 6}},         {"nccl", {1u << 7}},      {"memory", {1u << 8}},
-                                    {"nccl-channels", {1u << 9}}, {"nccl-proxy", {1u << 10}},
-                                    {"cpu_op", {0, 1u << 0}},    {"python", {0, 1u << 1}}, {"modules", {0, 1u << 2}},
-                                    {"shapes", {0, 1u << 3}}};
+constexpr Activity kActivities[] = {
+    {"kernel", {1u << 0}},        {"memcpy", {1u << 1}},      {"memset", {1u << 2}},
+    {"runtime", {1u << 3}},       {"driver", {1u << 4}},      {"sync", {1u << 5}},
+    {"nvtx", {1u << 6}},          {"nccl", {1u << 7}},        {"memory", {1u << 8}},
+    {"nccl-channels", {1u << 9}}, {"nccl-proxy", {1u << 10}}, {"cpu_op", {0, 1u << 0}},
+    {"python", {0, 1u << 1}},     {"modules", {0, 1u << 2}},  {"shapes", {0, 1u << 3}}};
 
 }  // namespace
 
@@ -73,9 +73,9 @@ absl::StatusOr<AskedActivities> ParseActivities(const std::string& text) {
     const auto* found = std::find_if(std::begin(kActivities), std::end(kActivities),
                                      [&](const Activity& a) { return name == a.name; });
     if (found == std::end(kActivities)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "\"", name, "\" is no activity this version records: choose from ", kAllActivities, ",", kMoreActivities,
-          ", and of PyTorch jobs cpu_op,python,modules,shapes"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", name, "\" is no activity this version records: choose from ", kAllActivities,
+                       ",", kMoreActivities, ", and of PyTorch jobs cpu_op,python,modules,shapes"));
     }
     asked.recorded |= found->bits.recorded;
     asked.framework |= found->bits.framework;

@@ -39,8 +39,10 @@ TEST(Activities, AreBitsOfTheProtocol) {
   EXPECT_EQ(ParseActivities("kernel,cpu_op,python")->recorded, 1u);
   EXPECT_EQ(ParseActivities("kernel,cpu_op,python")->framework,
             static_cast<uint32_t>(v1::FRAMEWORK_CPU_OP | v1::FRAMEWORK_PYTHON));
-  EXPECT_EQ(ParseActivities("modules,shapes")->framework, static_cast<uint32_t>(v1::FRAMEWORK_MODULES | v1::FRAMEWORK_SHAPES));
-  EXPECT_THAT(std::string(ParseActivities("kernel,pm_sampling").status().message()), HasSubstr("\"pm_sampling\""));
+  EXPECT_EQ(ParseActivities("modules,shapes")->framework,
+            static_cast<uint32_t>(v1::FRAMEWORK_MODULES | v1::FRAMEWORK_SHAPES));
+  EXPECT_THAT(std::string(ParseActivities("kernel,pm_sampling").status().message()),
+              HasSubstr("\"pm_sampling\""));
   EXPECT_EQ(ParseActivities("nccl-channels,nccl-proxy")->recorded, 0x600u);
 }
 

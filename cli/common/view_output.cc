@@ -5,12 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "views/tables/csv_sink.h"
-#include "views/catalog/json_table.h"
-#include "views/tables/text_table.h"
+#include "base/rpc/status_macros.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/command.h"
-#include "base/rpc/status_macros.h"
+#include "views/catalog/json_table.h"
+#include "views/tables/csv_sink.h"
+#include "views/tables/text_table.h"
 
 namespace lockstep::cli {
 namespace {
@@ -29,8 +29,11 @@ std::string_view ColumnOf(const ShownTable& shown, const std::string& name) {
 absl::Status Filter(const ShownTable& shown, const TableFlags& flags, Grid& grid) {
   for (const std::string& where : flags.where) {
     const size_t equals = where.find('=');
-    if (equals == std::string::npos) return absl::InvalidArgumentError(absl::StrCat("--where ", where, ": COLUMN=TEXT is wanted, as in --where name=gemm"));
-    LOCKSTEP_RETURN_IF_ERROR(grid.KeepHolding(ColumnOf(shown, where.substr(0, equals)), std::string_view(where).substr(equals + 1)));
+    if (equals == std::string::npos)
+      return absl::InvalidArgumentError(
+          absl::StrCat("--where ", where, ": COLUMN=TEXT is wanted, as in --where name=gemm"));
+    LOCKSTEP_RETURN_IF_ERROR(grid.KeepHolding(ColumnOf(shown, where.substr(0, equals)),
+                                              std::string_view(where).substr(equals + 1)));
   }
   return absl::OkStatus();
 }
@@ -41,10 +44,13 @@ absl::Status Arrange(const ShownTable& shown, const TableFlags& flags, Grid& gri
     LOCKSTEP_ASSIGN_OR_RETURN(const size_t place, grid.Find(column));
     // The most first, and names in the order of the alphabet.
     const bool ascending = flags.ascending || grid.table().columns[place].type == tables::CellType::kText;
-    LOCKSTEP_RETURN_IF_ERROR(grid.SortBy(column, ascending ? tables::SortOrder::kAscending : tables::SortOrder::kDescending));
+    LOCKSTEP_RETURN_IF_ERROR(
+        grid.SortBy(column, ascending ? tables::SortOrder::kAscending : tables::SortOrder::kDescending));
   }
   const bool for_people = !flags.csv && !flags.json && !flags.plain;
-  const std::string chosen = !flags.columns.empty() ? flags.columns : for_people ? std::string(shown.columns) : "";
+  const std::string chosen = !flags.columns.empty() ? flags.columns
+                             : for_people           ? std::string(shown.columns)
+                                                    : "";
   if (!chosen.empty()) {
     std::vector<std::string> words = absl::StrSplit(chosen, ',', absl::SkipEmpty());
     std::vector<std::string_view> columns;
@@ -77,7 +83,8 @@ std::string CsvOf(const Grid& grid) {
 
 std::string TextOf(const tables::MadeView& made, size_t all_rows, int width) {
   std::string text = tables::TextTable(made.grid, width);
-  if (made.grid.rows() < all_rows) absl::StrAppend(&text, all_rows - made.grid.rows(), " more; --top 0 shows all\n");
+  if (made.grid.rows() < all_rows)
+    absl::StrAppend(&text, all_rows - made.grid.rows(), " more; --top 0 shows all\n");
   for (const std::string& note : made.notes) absl::StrAppend(&text, "note: ", note, "\n");
   return text;
 }
@@ -87,12 +94,16 @@ std::string TextOf(const tables::MadeView& made, size_t all_rows, int width) {
 void AddTableFlags(CLI::App& app, TableFlags& flags) {
   app.add_option("--sort-by", flags.sort_by, "Column: the most first, texts by the alphabet");
   app.add_flag("--ascending", flags.ascending, "The least first");
-  app.add_option("--where", flags.where, "COLUMN=TEXT: only rows with that text in that column, or that number; several: all must hold")
+  app.add_option(
+         "--where", flags.where,
+         "COLUMN=TEXT: only rows with that text in that column, or that number; several: all must hold")
       ->type_name("COLUMN=TEXT")
       ->take_all();
   app.add_option("-c,--columns", flags.columns, "Columns and their order, with commas");
-  app.add_option("--top", flags.top, "Rows; 0: all. Where it is not said, 20 on a terminal and all in files")->check(CLI::Range(0, 1000000000));
-  app.add_option("-w,--width", flags.width, "Characters of a line; 0: as wide as it gets")->check(CLI::Range(0, 100000));
+  app.add_option("--top", flags.top, "Rows; 0: all. Where it is not said, 20 on a terminal and all in files")
+      ->check(CLI::Range(0, 1000000000));
+  app.add_option("-w,--width", flags.width, "Characters of a line; 0: as wide as it gets")
+      ->check(CLI::Range(0, 100000));
   app.add_flag("--csv", flags.csv, "Comma-separated values, raw numbers");
   app.add_flag("--json", flags.json, "One JSON document with columns, units and rows");
   app.add_flag("--plain", flags.plain, "A line a row, blanks between values, for awk");

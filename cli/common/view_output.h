@@ -1,4 +1,5 @@
-// What every command that prints a view has in common: the flags that sort, select and format its table, and the printing.
+// What every command that prints a view has in common: the flags that sort, select and format its table, and
+// the printing.
 #ifndef LOCKSTEP_CLI_VIEW_OUTPUT_H_
 #define LOCKSTEP_CLI_VIEW_OUTPUT_H_
 
@@ -9,8 +10,8 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
-#include "views/catalog/views.h"
 #include "cli/common/exit_code.h"
+#include "views/catalog/views.h"
 
 namespace lockstep::cli {
 

@@ -10,8 +10,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "aggregator/captures/selection.h"
-#include "cli/common/values.h"
 #include "base/time.h"
+#include "cli/common/values.h"
 #include "lockstep/v1/control.pb.h"
 
 namespace lockstep::cli {
@@ -36,20 +36,23 @@ std::string Bytes(uint64_t bytes) {
 
 std::string Named(const std::vector<std::string>& names) {
   const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kMostNamed));
-  return absl::StrCat(absl::StrJoin(names.begin(), end, ", "),
-                      names.size() > kMostNamed ? absl::StrCat(" and ", names.size() - kMostNamed, " more") : "");
+  return absl::StrCat(
+      absl::StrJoin(names.begin(), end, ", "),
+      names.size() > kMostNamed ? absl::StrCat(" and ", names.size() - kMostNamed, " more") : "");
 }
 
 Finding CheckReleases(const v1::StatusReply& reply, const std::string& version) {
   std::map<std::string, std::vector<std::string>> who;
   who[ReleaseOf(reply.version().program())].push_back("the aggregator");
   who[version].push_back("this command");
-  for (const v1::DaemonStatus& daemon : reply.daemons()) who[ReleaseOf(daemon.version())].push_back(daemon.host_name());
+  for (const v1::DaemonStatus& daemon : reply.daemons())
+    who[ReleaseOf(daemon.version())].push_back(daemon.host_name());
   if (who.size() == 1) return {Verdict::kWorks, absl::StrCat("releases: all ", who.begin()->first)};
   std::vector<std::string> mix;
   for (const auto& [release, names] : who) mix.push_back(absl::StrCat(release, " (", Named(names), ")"));
-  return {Verdict::kNote, absl::StrCat("releases: mixed: ", absl::StrJoin(mix, ", "),
-                                       "; they work together as docs/install.md says, so finish the upgrade when you can")};
+  return {Verdict::kNote,
+          absl::StrCat("releases: mixed: ", absl::StrJoin(mix, ", "),
+                       "; they work together as docs/install.md says, so finish the upgrade when you can")};
 }
 
 Finding CheckProtocol(const v1::StatusReply& reply) {
@@ -59,27 +62,33 @@ Finding CheckProtocol(const v1::StatusReply& reply) {
     if (!daemon.has_protocol()) continue;
     const v1::Version& theirs = daemon.protocol();
     if (theirs.protocol_min() != ours.protocol_min() || theirs.protocol_max() != ours.protocol_max()) {
-      other.push_back(absl::StrCat(daemon.host_name(), " ", theirs.protocol_min(), "-", theirs.protocol_max()));
+      other.push_back(
+          absl::StrCat(daemon.host_name(), " ", theirs.protocol_min(), "-", theirs.protocol_max()));
     }
   }
-  const std::string spoken = absl::StrCat("protocol: the aggregator speaks ", ours.protocol_min(), " to ", ours.protocol_max());
+  const std::string spoken =
+      absl::StrCat("protocol: the aggregator speaks ", ours.protocol_min(), " to ", ours.protocol_max());
   if (other.empty()) return {Verdict::kWorks, absl::StrCat(spoken, ", and so does every daemon")};
-  return {Verdict::kNote, absl::StrCat(spoken, ", and these otherwise: ", Named(other), "; install one release on all")};
+  return {Verdict::kNote,
+          absl::StrCat(spoken, ", and these otherwise: ", Named(other), "; install one release on all")};
 }
 
 void CheckDaemons(const v1::StatusReply& reply, std::vector<Finding>& findings) {
   if (reply.daemons().empty()) {
-    findings.push_back(
-        {Verdict::kBroken,
-         "daemons: none is connected; on each node set aggregator and token-file in /etc/lockstep/lockstepd.conf and restart lockstepd"});
+    findings.push_back({Verdict::kBroken,
+                        "daemons: none is connected; on each node set aggregator and token-file in "
+                        "/etc/lockstep/lockstepd.conf and restart lockstepd"});
   } else {
     findings.push_back(
-        {Verdict::kWorks, absl::StrCat("daemons: ", reply.daemons_size(), reply.daemons_size() == 1 ? " is" : " are", " connected")});
+        {Verdict::kWorks, absl::StrCat("daemons: ", reply.daemons_size(),
+                                       reply.daemons_size() == 1 ? " is" : " are", " connected")});
   }
   for (const v1::AbsentDaemon& absent : reply.aggregator().absent()) {
-    findings.push_back({Verdict::kBroken,
-                        absl::StrCat("daemon ", absent.host_name(), ": left ", absl::StrFormat("%.0f", Nanos(absent.away_ns()).seconds()),
-                                     " s ago and is not back; there: systemctl status lockstepd, journalctl -u lockstepd")});
+    findings.push_back(
+        {Verdict::kBroken,
+         absl::StrCat("daemon ", absent.host_name(), ": left ",
+                      absl::StrFormat("%.0f", Nanos(absent.away_ns()).seconds()),
+                      " s ago and is not back; there: systemctl status lockstepd, journalctl -u lockstepd")});
   }
 }
 
@@ -89,19 +98,23 @@ void CheckUplink(const v1::DaemonStatus& daemon, std::vector<Finding>& findings)
   const v1::DaemonHealth& health = daemon.health();
   if (health.spool_dropped_records() > 0) {
     findings.push_back(
-        {Verdict::kBroken,
-         absl::StrCat(who, health.spool_dropped_records(), " records were dropped from the spool so far: raise --spool-bytes (",
-                      Bytes(health.spool_limit_bytes()), "), or see why the aggregator or the network is slow")});
+        {Verdict::kBroken, absl::StrCat(who, health.spool_dropped_records(),
+                                        " records were dropped from the spool so far: raise --spool-bytes (",
+                                        Bytes(health.spool_limit_bytes()),
+                                        "), or see why the aggregator or the network is slow")});
   }
   if (health.spool_limit_bytes() > 0 &&
-      static_cast<double>(health.spool_bytes()) > kSpoolNearlyFull * static_cast<double>(health.spool_limit_bytes())) {
+      static_cast<double>(health.spool_bytes()) >
+          kSpoolNearlyFull * static_cast<double>(health.spool_limit_bytes())) {
     findings.push_back(
-        {Verdict::kNote, absl::StrCat(who, "its spool holds ", Bytes(health.spool_bytes()), " of ", Bytes(health.spool_limit_bytes()),
-                                      "; beyond that the oldest records are dropped: raise --spool-bytes, or capture less")});
+        {Verdict::kNote,
+         absl::StrCat(who, "its spool holds ", Bytes(health.spool_bytes()), " of ",
+                      Bytes(health.spool_limit_bytes()),
+                      "; beyond that the oldest records are dropped: raise --spool-bytes, or capture less")});
   }
   if (health.registrations() > kManyRegistrations) {
-    findings.push_back(
-        {Verdict::kNote, absl::StrCat(who, "its stream came about ", health.registrations(), " times: look for uplink_down in its log")});
+    findings.push_back({Verdict::kNote, absl::StrCat(who, "its stream came about ", health.registrations(),
+                                                     " times: look for uplink_down in its log")});
   }
 }
 
@@ -112,22 +125,23 @@ void CheckClocks(const v1::StatusReply& reply, std::vector<Finding>& findings) {
     const Nanos bound(daemon.clock_bound_ns());
     if (bound == Nanos()) {
       findings.push_back(
-          {Verdict::kNote,
-           absl::StrCat("clock ", daemon.host_name(),
-                        ": no exchange with the aggregator yet; if that stays, its port is reached and calls are not answered")});
+          {Verdict::kNote, absl::StrCat("clock ", daemon.host_name(),
+                                        ": no exchange with the aggregator yet; if that stays, its port is "
+                                        "reached and calls are not answered")});
       continue;
     }
     ++known;
     widest = std::max(widest, bound);
     if (bound > kWideBound) {
-      findings.push_back(
-          {Verdict::kNote,
-           absl::StrCat("clock ", daemon.host_name(), ": known within ", FormatDuration(bound),
-                        " only, so shorter waits between hosts cannot be told; the network to the aggregator is slow or busy")});
+      findings.push_back({Verdict::kNote,
+                          absl::StrCat("clock ", daemon.host_name(), ": known within ", FormatDuration(bound),
+                                       " only, so shorter waits between hosts cannot be told; the network to "
+                                       "the aggregator is slow or busy")});
     }
   }
   if (known > 0 && widest <= kWideBound)
-    findings.push_back({Verdict::kWorks, absl::StrCat("clocks: each node's is known within ", FormatDuration(widest))});
+    findings.push_back(
+        {Verdict::kWorks, absl::StrCat("clocks: each node's is known within ", FormatDuration(widest))});
 }
 
 void CheckRanks(const v1::StatusReply& reply, std::vector<Finding>& findings) {
@@ -153,64 +167,86 @@ void CheckRanks(const v1::StatusReply& reply, std::vector<Finding>& findings) {
     }
     if (missing.empty()) {
       findings.push_back(
-          {Verdict::kWorks, absl::StrCat(who, "all ", job.seen.size(), job.seen.size() == 1 ? " rank is" : " ranks are", " here")});
+          {Verdict::kWorks, absl::StrCat(who, "all ", job.seen.size(),
+                                         job.seen.size() == 1 ? " rank is" : " ranks are", " here")});
     } else {
       findings.push_back(
-          {Verdict::kBroken, absl::StrCat(who, missing.size(), " of ", job.world, " ranks never came: ", ingest::RankList(missing),
-                                          "; on their nodes `lockstep status` names the processes and the reason")});
+          {Verdict::kBroken,
+           absl::StrCat(who, missing.size(), " of ", job.world,
+                        " ranks never came: ", ingest::RankList(missing),
+                        "; on their nodes `lockstep status` names the processes and the reason")});
     }
     if (job.clients.size() > 1) {
-      findings.push_back({Verdict::kNote, absl::StrCat(who, "its ranks have clients of several releases (", absl::StrJoin(job.clients, ", "),
-                                                       "): containers bring their own; docs/install.md says what works together")});
+      findings.push_back(
+          {Verdict::kNote,
+           absl::StrCat(who, "its ranks have clients of several releases (", absl::StrJoin(job.clients, ", "),
+                        "): containers bring their own; docs/install.md says what works together")});
     }
   }
   if (jobs.empty())
-    findings.push_back(
-        {Verdict::kNote, "jobs: no rank is here; start them with `lockstep run`, and see `lockstep doctor --pid N` on a node"});
+    findings.push_back({Verdict::kNote,
+                        "jobs: no rank is here; start them with `lockstep run`, and see `lockstep doctor "
+                        "--pid N` on a node"});
 }
 
 void CheckStore(const v1::AggregatorStatus& status, std::vector<Finding>& findings) {
   const uint64_t free = status.state_free_bytes(), total = status.state_total_bytes();
   const std::string room = absl::StrCat("state folder: ", Bytes(free), " of ", Bytes(total), " are free");
-  if (total > 0 && (free < kLittleDisk || static_cast<double>(free) < kDiskNearlyFull * static_cast<double>(total))) {
+  if (total > 0 &&
+      (free < kLittleDisk || static_cast<double>(free) < kDiskNearlyFull * static_cast<double>(total))) {
     findings.push_back(
-        {Verdict::kBroken,
-         absl::StrCat(room,
-                      "; a capture that finds no room fails: lower --keep-bytes or --keep-age, or give --state-dir on another disk")});
+        {Verdict::kBroken, absl::StrCat(room,
+                                        "; a capture that finds no room fails: lower --keep-bytes or "
+                                        "--keep-age, or give --state-dir on another disk")});
   } else if (total > 0) {
     findings.push_back({Verdict::kWorks, room});
   }
   const std::string kept =
-      absl::StrCat("captures: ", status.store_captures(), " of at most ", status.keep_captures(), ", ", Bytes(status.store_bytes()),
-                   " of at most ", Bytes(status.keep_bytes()),
-                   status.keep_age_ns() > 0 ? absl::StrFormat(", for %.1f days", Nanos(status.keep_age_ns()).seconds() / 86400) : "");
-  const bool full = static_cast<double>(status.store_bytes()) > kStoreNearlyFull * static_cast<double>(status.keep_bytes());
-  findings.push_back({full ? Verdict::kNote : Verdict::kWorks,
-                      absl::StrCat(kept, full ? "; the oldest go with the next ones: raise --keep-bytes, or fetch what is to stay" : "")});
+      absl::StrCat("captures: ", status.store_captures(), " of at most ", status.keep_captures(), ", ",
+                   Bytes(status.store_bytes()), " of at most ", Bytes(status.keep_bytes()),
+                   status.keep_age_ns() > 0
+                       ? absl::StrFormat(", for %.1f days", Nanos(status.keep_age_ns()).seconds() / 86400)
+                       : "");
+  const bool full =
+      static_cast<double>(status.store_bytes()) > kStoreNearlyFull * static_cast<double>(status.keep_bytes());
+  findings.push_back(
+      {full ? Verdict::kNote : Verdict::kWorks,
+       absl::StrCat(
+           kept,
+           full ? "; the oldest go with the next ones: raise --keep-bytes, or fetch what is to stay" : "")});
   if (status.keep_bytes() > free + status.store_bytes() && total > 0) {
     findings.push_back(
-        {Verdict::kNote, absl::StrCat("captures: --keep-bytes allows ", Bytes(status.keep_bytes()), ", more than the disk has room for (",
-                                      Bytes(free + status.store_bytes()), "): lower it, so that the oldest go before the disk is full")});
+        {Verdict::kNote,
+         absl::StrCat("captures: --keep-bytes allows ", Bytes(status.keep_bytes()),
+                      ", more than the disk has room for (", Bytes(free + status.store_bytes()),
+                      "): lower it, so that the oldest go before the disk is full")});
   }
 }
 
 void CheckAccess(const v1::AggregatorStatus& status, std::vector<Finding>& findings) {
-  const bool beyond = std::any_of(status.listen().begin(), status.listen().end(), [](const std::string& address) {
-    constexpr const char* kHere[] = {"unix:", "127.", "localhost:", "[::1]:"};
-    return std::none_of(std::begin(kHere), std::end(kHere), [&](const char* here) { return address.rfind(here, 0) == 0; });
-  });
-  const std::string ports = absl::StrCat("access: listens on ", absl::StrJoin(status.listen(), ", "),
-                                         status.http().empty() ? "" : absl::StrCat(", pages and metrics on ", status.http()));
-  findings.push_back({Verdict::kWorks, absl::StrCat(ports, "; callers are known by ", status.token() ? "token" : "the socket's folder",
+  const bool beyond =
+      std::any_of(status.listen().begin(), status.listen().end(), [](const std::string& address) {
+        constexpr const char* kHere[] = {"unix:", "127.", "localhost:", "[::1]:"};
+        return std::none_of(std::begin(kHere), std::end(kHere),
+                            [&](const char* here) { return address.rfind(here, 0) == 0; });
+      });
+  const std::string ports =
+      absl::StrCat("access: listens on ", absl::StrJoin(status.listen(), ", "),
+                   status.http().empty() ? "" : absl::StrCat(", pages and metrics on ", status.http()));
+  findings.push_back({Verdict::kWorks, absl::StrCat(ports, "; callers are known by ",
+                                                    status.token() ? "token" : "the socket's folder",
                                                     status.munge() ? " and MUNGE" : "")});
   if (beyond)
-    findings.push_back(
-        {Verdict::kNote, "access: nothing is encrypted on the way (there is no TLS): use a network of your own, or a tunnel"});
+    findings.push_back({Verdict::kNote,
+                        "access: nothing is encrypted on the way (there is no TLS): use a network of your "
+                        "own, or a tunnel"});
   if (!status.audit()) {
     findings.push_back({Verdict::kNote, "audit log: off; --audit-log FILE keeps who did what"});
   } else if (status.audit_lines_failed() > 0) {
-    findings.push_back({Verdict::kBroken, absl::StrCat("audit log: ", status.audit_lines_failed(),
-                                                       " lines could not be written; the aggregator's log says why (audit_failed)")});
+    findings.push_back(
+        {Verdict::kBroken,
+         absl::StrCat("audit log: ", status.audit_lines_failed(),
+                      " lines could not be written; the aggregator's log says why (audit_failed)")});
   } else {
     findings.push_back({Verdict::kWorks, "audit log: written"});
   }
@@ -230,7 +266,9 @@ std::vector<Finding> CheckCluster(const v1::StatusReply& reply, const std::strin
     CheckStore(reply.aggregator(), findings);
     CheckAccess(reply.aggregator(), findings);
   } else {
-    findings.push_back({Verdict::kNote, "aggregator: it tells nothing of its disk and access: it is of an older release than this command"});
+    findings.push_back(
+        {Verdict::kNote,
+         "aggregator: it tells nothing of its disk and access: it is of an older release than this command"});
   }
   return findings;
 }

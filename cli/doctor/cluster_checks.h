@@ -13,8 +13,8 @@ class StatusReply;
 
 namespace lockstep::cli {
 
-// `version` is this program's, "0.1.0". Daemons and ranks in `reply` are those that the caller may see. One finding a line, each with
-// what to do where something is to be done.
+// `version` is this program's, "0.1.0". Daemons and ranks in `reply` are those that the caller may see. One
+// finding a line, each with what to do where something is to be done.
 std::vector<Finding> CheckCluster(const v1::StatusReply& reply, const std::string& version);
 
 }  // namespace lockstep::cli

@@ -59,10 +59,12 @@ std::vector<std::string> Lines(const v1::StatusReply& reply, const std::string& 
 TEST(CheckCluster, AHealthyOneHasNothingBroken) {
   const std::vector<std::string> lines = Lines(Healthy());
   EXPECT_THAT(lines, Not(Contains(HasSubstr("broken"))));
-  for (const char* line : {"ok      releases: all 0.1.0\n", "ok      protocol: the aggregator speaks 1 to 1, and so does every daemon\n",
-                           "ok      daemons: 2 are connected\n", "ok      clocks: each node's is known within 40 us\n",
-                           "ok      job 4711 (uid 1000): all 2 ranks are here\n", "ok      state folder: 50.0 GiB of 100.0 GiB are free\n",
-                           "ok      audit log: written\n"}) {
+  for (const char* line :
+       {"ok      releases: all 0.1.0\n",
+        "ok      protocol: the aggregator speaks 1 to 1, and so does every daemon\n",
+        "ok      daemons: 2 are connected\n", "ok      clocks: each node's is known within 40 us\n",
+        "ok      job 4711 (uid 1000): all 2 ranks are here\n",
+        "ok      state folder: 50.0 GiB of 100.0 GiB are free\n", "ok      audit log: written\n"}) {
     EXPECT_THAT(lines, Contains(line));
   }
   EXPECT_THAT(lines, Contains(HasSubstr("note    access: nothing is encrypted")));
@@ -84,16 +86,18 @@ TEST(CheckCluster, EachThingThatIsWrongIsALineWithItsRemedy) {
   reply.mutable_aggregator()->set_state_free_bytes(1u << 20);
   reply.mutable_aggregator()->set_audit_lines_failed(4);
   const std::vector<std::string> lines = Lines(reply);
-  for (const char* line : {"note    releases: mixed: 0.1.0 (the aggregator, this command, n0), 0.2.0 (n1);",
-                           "note    protocol: the aggregator speaks 1 to 1, and these otherwise: n1 1-2;",
-                           "broken  daemon n9: left 90 s ago and is not back; there: systemctl status lockstepd",
-                           "broken  daemon n0: 12 records were dropped from the spool so far: raise --spool-bytes",
-                           "note    daemon n0: its spool holds 60.0 MiB of 64.0 MiB;", "note    daemon n0: its stream came about 11 times",
-                           "note    clock n1: no exchange with the aggregator yet", "note    clock n0: known within 3 ms only",
-                           "broken  job 4711 (uid 1000): 3 of 5 ranks never came: 2-4; on their nodes `lockstep status`",
-                           "broken  state folder: 1.0 MiB of 100.0 GiB are free;",
-                           "note    captures: --keep-bytes allows 20.0 GiB, more than the disk has room for (1.0 GiB)",
-                           "broken  audit log: 4 lines could not be written"}) {
+  for (const char* line :
+       {"note    releases: mixed: 0.1.0 (the aggregator, this command, n0), 0.2.0 (n1);",
+        "note    protocol: the aggregator speaks 1 to 1, and these otherwise: n1 1-2;",
+        "broken  daemon n9: left 90 s ago and is not back; there: systemctl status lockstepd",
+        "broken  daemon n0: 12 records were dropped from the spool so far: raise --spool-bytes",
+        "note    daemon n0: its spool holds 60.0 MiB of 64.0 MiB;",
+        "note    daemon n0: its stream came about 11 times",
+        "note    clock n1: no exchange with the aggregator yet", "note    clock n0: known within 3 ms only",
+        "broken  job 4711 (uid 1000): 3 of 5 ranks never came: 2-4; on their nodes `lockstep status`",
+        "broken  state folder: 1.0 MiB of 100.0 GiB are free;",
+        "note    captures: --keep-bytes allows 20.0 GiB, more than the disk has room for (1.0 GiB)",
+        "broken  audit log: 4 lines could not be written"}) {
     EXPECT_THAT(lines, Contains(HasSubstr(line)));
   }
 }
@@ -102,9 +106,12 @@ TEST(CheckCluster, AnEmptyOneSaysWhatToDo) {
   v1::StatusReply reply;
   reply.mutable_version()->set_program("lockstep-aggregator 0.1.0");
   const std::vector<std::string> lines = Lines(reply);
-  EXPECT_THAT(lines, Contains(HasSubstr("broken  daemons: none is connected; on each node set aggregator and token-file")));
+  EXPECT_THAT(
+      lines,
+      Contains(HasSubstr("broken  daemons: none is connected; on each node set aggregator and token-file")));
   EXPECT_THAT(lines, Contains(HasSubstr("note    jobs: no rank is here")));
-  EXPECT_THAT(lines, Contains(HasSubstr("note    aggregator: it tells nothing of its disk"))) << "an older release";
+  EXPECT_THAT(lines, Contains(HasSubstr("note    aggregator: it tells nothing of its disk")))
+      << "an older release";
 }
 
 TEST(CheckCluster, JsonIsThatOfTheFormatsPage) {

@@ -10,15 +10,15 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "cli/common/aggregator_client.h"
-#include "cli/doctor/cluster_checks.h"
-#include "cli/common/command.h"
-#include "cli/common/daemon_socket.h"
-#include "cli/doctor/doctor_checks.h"
-#include "cli/doctor/process_checks.h"
-#include "cli/common/installation.h"
 #include "base/client_entry.h"
 #include "base/rpc/channel.h"
+#include "cli/common/aggregator_client.h"
+#include "cli/common/command.h"
+#include "cli/common/daemon_socket.h"
+#include "cli/common/installation.h"
+#include "cli/doctor/cluster_checks.h"
+#include "cli/doctor/doctor_checks.h"
+#include "cli/doctor/process_checks.h"
 #include "lockstep/v1/control.pb.h"
 
 namespace lockstep::cli {
@@ -66,11 +66,10 @@ int DriverCuda() {
   return known ? version : 0;
 }
 
-// The client finds CUPTI in the process it is loaded into; here it can only be looked for where the system has it.
+// The client finds CUPTI in the process it is loaded into; here it can only be looked for where the system
+// has it.
 Finding Cupti() {
-  constexpr const char* kPlaces[] = {"libcupti.so.13",
-                                     "libcupti.so.12",
-                                     "libcupti.so",
+  constexpr const char* kPlaces[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so",
                                      "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
                                      "/usr/local/cuda/lib64/libcupti.so"};
   const char* wanted = std::getenv("LOCKSTEP_CUPTI_LIB");
@@ -80,12 +79,16 @@ Finding Cupti() {
     const auto version_of = reinterpret_cast<uint32_t (*)(uint32_t*)>(::dlsym(library, "cuptiGetVersion"));
     uint32_t version = 0;
     if (version_of == nullptr || version_of(&version) != 0) {
-      return Finding{Verdict::kBroken, absl::StrCat("CUPTI: ", place, " does not tell its version: it is not CUPTI, or a stub")};
+      return Finding{
+          Verdict::kBroken,
+          absl::StrCat("CUPTI: ", place, " does not tell its version: it is not CUPTI, or a stub")};
     }
     return JudgeCupti(place, version, DriverCuda());
   };
   if (wanted != nullptr && wanted[0] != '\0') {
-    return judge(wanted).value_or(Finding{Verdict::kBroken, absl::StrCat("CUPTI: LOCKSTEP_CUPTI_LIB names ", wanted, ", which cannot be opened")});
+    return judge(wanted).value_or(
+        Finding{Verdict::kBroken,
+                absl::StrCat("CUPTI: LOCKSTEP_CUPTI_LIB names ", wanted, ", which cannot be opened")});
   }
   for (const char* place : kPlaces) {
     if (std::optional<Finding> found = judge(place)) return *found;
@@ -107,9 +110,14 @@ void AddVariables(std::vector<Finding>& findings) {
       continue;
     const bool chained = std::string(name) != kCudaInjection;
     findings.push_back(
-        chained ? Finding{Verdict::kNote, absl::StrCat(name, ": is set to ", value, "; `lockstep run` puts Lockstep in front and hands every call on to it")}
-                : Finding{Verdict::kBroken, absl::StrCat(name, ": is set to ", value,
-                                                         ", and CUDA loads one tool only: unset it, or use `lockstep run --preload`")});
+        chained
+            ? Finding{Verdict::kNote,
+                      absl::StrCat(name, ": is set to ", value,
+                                   "; `lockstep run` puts Lockstep in front and hands every call on to it")}
+            : Finding{
+                  Verdict::kBroken,
+                  absl::StrCat(name, ": is set to ", value,
+                               ", and CUDA loads one tool only: unset it, or use `lockstep run --preload`")});
   }
 }
 
@@ -121,7 +129,8 @@ Finding DaemonsWord(const std::string& argument, const ProcessView& process) {
   rpc::PrepareProcess();
   const auto reply = DaemonStatus(place->control_socket, "");
   if (!reply.ok()) {
-    return {Verdict::kBroken, absl::StrCat("daemon: ", place->client_socket, " does not answer: ", std::string(reply.status().message()))};
+    return {Verdict::kBroken, absl::StrCat("daemon: ", place->client_socket,
+                                           " does not answer: ", std::string(reply.status().message()))};
   }
   for (const v1::DaemonStatus& daemon : (*reply)->daemons()) {
     for (const v1::Rank& rank : daemon.ranks()) {
@@ -138,7 +147,8 @@ Finding DaemonsWord(const std::string& argument, const ProcessView& process) {
       }
     }
   }
-  return {Verdict::kNote, absl::StrCat("daemon: ", place->client_socket, " does not know it; a rank registers when CUDA comes up in it")};
+  return {Verdict::kNote, absl::StrCat("daemon: ", place->client_socket,
+                                       " does not know it; a rank registers when CUDA comes up in it")};
 }
 
 std::vector<Finding> ExamineProcess(const std::string& daemon, const ProcessView& process) {
@@ -178,13 +188,16 @@ struct Flags {
 
 ExitCode Tell(const std::vector<Finding>& findings, const std::string& format) {
   std::fputs((format == "json" ? FindingsToJson(findings) : FindingsToText(findings)).c_str(), stdout);
-  const bool broken = std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.verdict == Verdict::kBroken; });
+  const bool broken = std::any_of(findings.begin(), findings.end(),
+                                  [](const Finding& finding) { return finding.verdict == Verdict::kBroken; });
   return broken ? ExitCode::kFailed : ExitCode::kDone;
 }
 
 ExitCode DoctorOfCluster(const Flags& flags) {
   if (!flags.aggregator.given()) {
-    return Fail(ExitCode::kUsage, "doctor --cluster asks an aggregator: give --aggregator HOST:PORT, or set LOCKSTEP_AGGREGATOR");
+    return Fail(
+        ExitCode::kUsage,
+        "doctor --cluster asks an aggregator: give --aggregator HOST:PORT, or set LOCKSTEP_AGGREGATOR");
   }
   rpc::PrepareProcess();
   auto client = ConnectAggregator(flags.aggregator);
@@ -196,7 +209,8 @@ ExitCode DoctorOfCluster(const Flags& flags) {
 
 ExitCode Doctor(const Flags& flags) {
   if (flags.cluster) return DoctorOfCluster(flags);
-  if (!flags.job.empty()) return Fail(ExitCode::kUsage, "--job is for --cluster; a process is examined by --pid");
+  if (!flags.job.empty())
+    return Fail(ExitCode::kUsage, "--job is for --cluster; a process is examined by --pid");
   if (flags.pid == 0) return Tell(ExamineMachine(flags.daemon), flags.format);
   const auto process = ViewProcess("/", flags.pid);
   if (!process.ok()) return Fail(process.status());
@@ -209,10 +223,14 @@ void AddDoctor(CLI::App& app, Chosen& chosen) {
   CLI::App* sub = AddCommand(app, "doctor", kAbout);
   auto flags = std::make_shared<Flags>();
   sub->add_option("--daemon", flags->daemon, "The client socket of the daemon to look for");
-  CLI::Option* pid = sub->add_option("--pid", flags->pid, "Examine this running process instead")->check(CLI::PositiveNumber);
-  sub->add_flag("--cluster", flags->cluster, "Examine the aggregator, its daemons and their ranks instead")->excludes(pid);
+  CLI::Option* pid = sub->add_option("--pid", flags->pid, "Examine this running process instead")
+                         ->check(CLI::PositiveNumber);
+  sub->add_flag("--cluster", flags->cluster, "Examine the aggregator, its daemons and their ranks instead")
+      ->excludes(pid);
   sub->add_option("--job", flags->job, "With --cluster: only this job's ranks");
-  sub->add_option("--format", flags->format, "text or json")->check(CLI::IsMember({"text", "json"}))->capture_default_str();
+  sub->add_option("--format", flags->format, "text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
   AddAggregatorFlags(*sub, flags->aggregator);
   sub->callback([flags, &chosen] { chosen.action = [flags] { return Doctor(*flags); }; });
 }

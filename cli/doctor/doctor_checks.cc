@@ -12,8 +12,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "capture/store/records_json.h"
 #include "base/files/read_files.h"
+#include "capture/store/records_json.h"
 
 namespace lockstep::cli {
 namespace {
@@ -46,7 +46,8 @@ std::vector<Running> RunningPrograms(const fs::path& root) {
 std::string PidsOf(const std::vector<Running>& running, const std::vector<std::string>& names) {
   std::vector<std::string> found;
   for (const Running& program : running) {
-    if (std::find(names.begin(), names.end(), program.name) != names.end()) found.push_back(absl::StrCat(program.name, " (pid ", program.pid, ")"));
+    if (std::find(names.begin(), names.end(), program.name) != names.end())
+      found.push_back(absl::StrCat(program.name, " (pid ", program.pid, ")"));
   }
   return absl::StrJoin(found, ", ");
 }
@@ -57,7 +58,8 @@ bool IsVersion(const std::string& word) {
 }
 
 std::string CuptiVersionText(uint32_t version) {
-  if (version >= 100000) return absl::StrFormat("%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+  if (version >= 100000)
+    return absl::StrFormat("%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
   return absl::StrCat("API version ", version);
 }
 
@@ -75,21 +77,24 @@ const char* VerdictName(Verdict verdict) {
 
 std::string FindingsToText(const std::vector<Finding>& findings) {
   std::string out;
-  for (const Finding& finding : findings) absl::StrAppendFormat(&out, "%-6s  %s\n", VerdictName(finding.verdict), finding.text);
+  for (const Finding& finding : findings)
+    absl::StrAppendFormat(&out, "%-6s  %s\n", VerdictName(finding.verdict), finding.text);
   return out;
 }
 
 std::string FindingsToJson(const std::vector<Finding>& findings) {
-  return absl::StrCat("{\"schema\": \"lockstep.doctor/1\",\n \"findings\": [",
-                      absl::StrJoin(findings, ",\n  ",
-                                    [](std::string* out, const Finding& finding) {
-                                      const size_t colon = finding.text.find(": ");
-                                      absl::StrAppend(out, "{\"verdict\": \"", VerdictName(finding.verdict),
-                                                      "\", \"about\": ", store::JsonQuoted(finding.text.substr(0, colon)), ", \"text\": ",
-                                                      store::JsonQuoted(colon == std::string::npos ? "" : finding.text.substr(colon + 2)),
-                                                      "}");
-                                    }),
-                      "]}\n");
+  return absl::StrCat(
+      "{\"schema\": \"lockstep.doctor/1\",\n \"findings\": [",
+      absl::StrJoin(findings, ",\n  ",
+                    [](std::string* out, const Finding& finding) {
+                      const size_t colon = finding.text.find(": ");
+                      absl::StrAppend(
+                          out, "{\"verdict\": \"", VerdictName(finding.verdict),
+                          "\", \"about\": ", store::JsonQuoted(finding.text.substr(0, colon)), ", \"text\": ",
+                          store::JsonQuoted(colon == std::string::npos ? "" : finding.text.substr(colon + 2)),
+                          "}");
+                    }),
+      "]}\n");
 }
 
 std::optional<std::string> DriverModuleVersion(const fs::path& root) {
@@ -106,12 +111,17 @@ Finding CheckGpuAccess(const fs::path& root) {
   const std::string version = driver ? absl::StrCat(", driver ", *driver) : "";
   if (::access(control.c_str(), F_OK) != 0) {
     if (driver) {
-      return {Verdict::kBroken, absl::StrCat("GPU: the driver is loaded", version, " and /dev/nvidiactl is not here: in a container, ask for the GPUs (--gpus all, --nv)")};
+      return {Verdict::kBroken,
+              absl::StrCat(
+                  "GPU: the driver is loaded", version,
+                  " and /dev/nvidiactl is not here: in a container, ask for the GPUs (--gpus all, --nv)")};
     }
-    return {Verdict::kNote, "GPU: none on this machine; captures work on simulated ranks, and analyze works everywhere"};
+    return {Verdict::kNote,
+            "GPU: none on this machine; captures work on simulated ranks, and analyze works everywhere"};
   }
   if (::access(control.c_str(), R_OK | W_OK) != 0) {
-    return {Verdict::kBroken, absl::StrCat("GPU: /dev/nvidiactl is there", version, " and may not be used: ask for access to it")};
+    return {Verdict::kBroken, absl::StrCat("GPU: /dev/nvidiactl is there", version,
+                                           " and may not be used: ask for access to it")};
   }
   return {Verdict::kWorks, absl::StrCat("GPU: /dev/nvidiactl is there and may be used", version)};
 }
@@ -121,30 +131,44 @@ Finding JudgeCupti(const std::string& library, uint32_t version, int driver_cuda
   constexpr uint32_t kDriverLaunches = 23;  // 12.5
   const std::string name = absl::StrCat("CUPTI: ", library, ", ", CuptiVersionText(version));
   if (version == kDeadlocks) {
-    return {Verdict::kBroken, absl::StrCat(name, ": it deadlocks when kernel records are switched off; CUDA 13.0 Update 1 or later works")};
+    return {
+        Verdict::kBroken,
+        absl::StrCat(
+            name, ": it deadlocks when kernel records are switched off; CUDA 13.0 Update 1 or later works")};
   }
   if (driver_cuda > 0 && CudaMajorOf(version) > driver_cuda / 1000) {
-    return {Verdict::kBroken, absl::StrFormat("%s: the driver is for CUDA %d.%d, which is older; install a newer driver, or set LOCKSTEP_CUPTI_LIB to a "
-                                              "CUPTI of CUDA %d",
-                                              name, driver_cuda / 1000, driver_cuda % 1000 / 10, driver_cuda / 1000)};
+    return {Verdict::kBroken,
+            absl::StrFormat("%s: the driver is for CUDA %d.%d, which is older; install a newer driver, or "
+                            "set LOCKSTEP_CUPTI_LIB to a "
+                            "CUPTI of CUDA %d",
+                            name, driver_cuda / 1000, driver_cuda % 1000 / 10, driver_cuda / 1000)};
   }
   if (version < kDriverLaunches) {
-    return {Verdict::kNote, absl::StrCat(name, ": before 12.5 the launches of NCCL's kernels cannot be recorded, so collectives are matched by order")};
+    return {Verdict::kNote, absl::StrCat(name,
+                                         ": before 12.5 the launches of NCCL's kernels cannot be recorded, "
+                                         "so collectives are matched by order")};
   }
   return {Verdict::kWorks, name};
 }
 
 std::vector<Finding> CheckSharing(const fs::path& root) {
   std::vector<Finding> out;
-  const std::string mps = PidsOf(RunningPrograms(root), {"nvidia-cuda-mps", "nvidia-cuda-mps-", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server"});
+  const std::string mps =
+      PidsOf(RunningPrograms(root),
+             {"nvidia-cuda-mps", "nvidia-cuda-mps-", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server"});
   if (!mps.empty()) {
-    out.push_back({Verdict::kNote, absl::StrCat("MPS: ", mps, ": ranks that share a GPU run at the same time, so each one's kernels look longer than alone")});
+    out.push_back(
+        {Verdict::kNote,
+         absl::StrCat(
+             "MPS: ", mps,
+             ": ranks that share a GPU run at the same time, so each one's kernels look longer than alone")});
   }
   std::vector<std::string> cut;
   for (const fs::directory_entry& gpu : FolderEntries(root / "proc/driver/nvidia/capabilities")) {
     std::error_code none;
     const fs::path instances = gpu.path() / "mig";
-    if (!absl::StartsWith(gpu.path().filename().string(), "gpu") || !fs::is_directory(instances, none)) continue;
+    if (!absl::StartsWith(gpu.path().filename().string(), "gpu") || !fs::is_directory(instances, none))
+      continue;
     for (const fs::directory_entry& instance : FolderEntries(instances)) {
       if (absl::StartsWith(instance.path().filename().string(), "gi")) {
         cut.push_back(gpu.path().filename().string());
@@ -155,7 +179,8 @@ std::vector<Finding> CheckSharing(const fs::path& root) {
   std::sort(cut.begin(), cut.end());
   if (!cut.empty()) {
     out.push_back({Verdict::kNote, absl::StrCat("MIG: ", absl::StrJoin(cut, ", "),
-                                                " cut into instances: a rank has one of them, and its kernels compare with those of equal instances only")});
+                                                " cut into instances: a rank has one of them, and its "
+                                                "kernels compare with those of equal instances only")});
   }
   return out;
 }
@@ -163,17 +188,27 @@ std::vector<Finding> CheckSharing(const fs::path& root) {
 std::vector<Finding> CheckRivals(const fs::path& root) {
   std::vector<Finding> out;
   const std::vector<Running> running = RunningPrograms(root);
-  const std::string profilers = PidsOf(running, {"nsys", "nsys-launcher", "ncu", "nv-nsight-cu-cl", "compute-sanitiz", "cuda-gdb"});
+  const std::string profilers =
+      PidsOf(running, {"nsys", "nsys-launcher", "ncu", "nv-nsight-cu-cl", "compute-sanitiz", "cuda-gdb"});
   if (!profilers.empty()) {
-    out.push_back({Verdict::kNote, absl::StrCat("profilers: ", profilers, ": a process they follow cannot be captured at the same time")});
+    out.push_back(
+        {Verdict::kNote, absl::StrCat("profilers: ", profilers,
+                                      ": a process they follow cannot be captured at the same time")});
   }
   const std::string dcgm = PidsOf(running, {"nv-hostengine", "dcgm-exporter"});
   if (!dcgm.empty()) {
-    out.push_back({Verdict::kNote, absl::StrCat("DCGM: ", dcgm, ": where it watches profiling metrics it holds the GPU's counters; captures do not need them")});
+    out.push_back(
+        {Verdict::kNote,
+         absl::StrCat(
+             "DCGM: ", dcgm,
+             ": where it watches profiling metrics it holds the GPU's counters; captures do not need them")});
   }
   const std::string dynolog = PidsOf(running, {"dynolog"});
   if (!dynolog.empty()) {
-    out.push_back({Verdict::kNote, absl::StrCat("dynolog: ", dynolog, ": it owns the socket that PyTorch jobs ask; jobs under `lockstep run` ask ours")});
+    out.push_back(
+        {Verdict::kNote,
+         absl::StrCat("dynolog: ", dynolog,
+                      ": it owns the socket that PyTorch jobs ask; jobs under `lockstep run` ask ours")});
   }
   return out;
 }

@@ -1,5 +1,5 @@
-// What `lockstep doctor` looks at, apart from Lockstep's own programs: driver, CUPTI, permissions, and who else may be in the way. Each
-// check reads files under `root` ("/" but in tests) and changes nothing.
+// What `lockstep doctor` looks at, apart from Lockstep's own programs: driver, CUPTI, permissions, and who
+// else may be in the way. Each check reads files under `root` ("/" but in tests) and changes nothing.
 #ifndef LOCKSTEP_CLI_DOCTOR_CHECKS_H_
 #define LOCKSTEP_CLI_DOCTOR_CHECKS_H_
 
@@ -29,14 +29,15 @@ std::optional<std::string> DriverModuleVersion(const std::filesystem::path& root
 // May this user open the GPUs' device files?
 Finding CheckGpuAccess(const std::filesystem::path& root);
 
-// Of a CUPTI library that was found: `version` as cuptiGetVersion counts, `driver_cuda` the CUDA version of the driver (12040 is 12.4), 0
-// where there is none.
+// Of a CUPTI library that was found: `version` as cuptiGetVersion counts, `driver_cuda` the CUDA version of
+// the driver (12040 is 12.4), 0 where there is none.
 Finding JudgeCupti(const std::string& library, uint32_t version, int driver_cuda);
 
 // MPS and MIG share or cut a GPU: what that does to a report.
 std::vector<Finding> CheckSharing(const std::filesystem::path& root);
 
-// Running programs that take CUPTI, or Kineto's socket, for themselves. `self`: this process is not one of them.
+// Running programs that take CUPTI, or Kineto's socket, for themselves. `self`: this process is not one of
+// them.
 std::vector<Finding> CheckRivals(const std::filesystem::path& root);
 
 }  // namespace lockstep::cli

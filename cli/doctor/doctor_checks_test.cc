@@ -37,9 +37,12 @@ class DoctorChecks : public testing::Test {
 
 TEST_F(DoctorChecks, TheDriversVersionIsReadInBothSpellings) {
   EXPECT_EQ(DriverModuleVersion(root_), std::nullopt);
-  Write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC version: 12\n");
+  Write("proc/driver/nvidia/version",
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC "
+        "version: 12\n");
   EXPECT_EQ(DriverModuleVersion(root_), "550.54.15");
-  Write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\n");
+  Write("proc/driver/nvidia/version",
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\n");
   EXPECT_EQ(DriverModuleVersion(root_), "580.65.06");
 }
 

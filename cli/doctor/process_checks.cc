@@ -15,8 +15,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/client_entry.h"
-#include "base/other_process.h"
 #include "base/files/read_files.h"
+#include "base/other_process.h"
 #include "base/socket_path.h"
 
 namespace lockstep::cli {
@@ -37,7 +37,8 @@ constexpr Tool kToolLibraries[] = {{"/libToolsInjection", "Nsight Systems"},
                                    {"/libhpcrun", "HPCToolkit"},
                                    {"/libscorep", "Score-P"},
                                    {"/libTAU", "TAU"}};
-constexpr Tool kToolVariables[] = {{"NSYS_PROFILING_SESSION_ID", "Nsight Systems"}, {"NV_TPS_LAUNCH_TOKEN", "Nsight Compute"}};
+constexpr Tool kToolVariables[] = {{"NSYS_PROFILING_SESSION_ID", "Nsight Systems"},
+                                   {"NV_TPS_LAUNCH_TOKEN", "Nsight Compute"}};
 
 template <typename... Parts>
 Finding Works(const Parts&... parts) {
@@ -83,7 +84,8 @@ std::vector<std::string> MappedFiles(const std::string& maps) {
   std::set<std::string> seen;
   for (const std::string& line : std::vector<std::string>(absl::StrSplit(maps, '\n'))) {
     const size_t slash = line.find('/');
-    if (slash != std::string::npos && seen.insert(line.substr(slash)).second) out.push_back(line.substr(slash));
+    if (slash != std::string::npos && seen.insert(line.substr(slash)).second)
+      out.push_back(line.substr(slash));
   }
   return out;
 }
@@ -103,13 +105,15 @@ bool Sees(const ProcessView& process, const std::string& path) {
 
 Finding ClientOfCuda(const ProcessView& process) {
   const std::string value = process.Variable(kCudaInjection);
-  if (value.empty()) return Broken("client: not loaded; ", kCudaInjection, " is not in its environment: ", kRunBeforeProgram);
+  if (value.empty())
+    return Broken("client: not loaded; ", kCudaInjection, " is not in its environment: ", kRunBeforeProgram);
   if (!absl::EndsWith(value, kClientLibraryInFolder)) {
     return Broken("client: not loaded; ", kCudaInjection, " is ", Shown(value),
                   ", another tool's, and CUDA loads one only: unset it, or use `lockstep run --preload`");
   }
   if (!Sees(process, value)) {
-    return Broken("client: not loaded; ", Shown(value), " is not there for it: mount the folder into the container");
+    return Broken("client: not loaded; ", Shown(value),
+                  " is not there for it: mount the folder into the container");
   }
   return Broken("client: not loaded, although ", kCudaInjection, " is ", Shown(value),
                 ": is it readable for its user? `lockstep run --preload` loads it otherwise");
@@ -126,14 +130,16 @@ absl::StatusOr<ProcessView> ViewProcess(const fs::path& root, int32_t pid) {
   ProcessView view{.proc = (root / "proc").string(), .pid = pid};
   const fs::path folder = fs::path(view.proc) / std::to_string(pid);
   struct stat owner = {};
-  if (::stat(folder.c_str(), &owner) != 0) return absl::NotFoundError(absl::StrCat("there is no process ", pid, " here"));
+  if (::stat(folder.c_str(), &owner) != 0)
+    return absl::NotFoundError(absl::StrCat("there is no process ", pid, " here"));
   view.uid = owner.st_uid;
   const auto maps = ReadAll(folder / "maps");
   const auto environment = ReadAll(folder / "environ");
   if (!maps.ok() || !environment.ok()) {
-    return absl::PermissionDeniedError(absl::StrCat("process ", pid, " belongs to user ", view.uid, ", and ",
-                                                    (maps.ok() ? environment.status() : maps.status()).message(),
-                                                    ": ask as that user or as root, as its daemon must run too"));
+    return absl::PermissionDeniedError(
+        absl::StrCat("process ", pid, " belongs to user ", view.uid, ", and ",
+                     (maps.ok() ? environment.status() : maps.status()).message(),
+                     ": ask as that user or as root, as its daemon must run too"));
   }
   view.mapped = MappedFiles(*maps);
   view.environment = Pairs(*environment, '\0', '=');
@@ -143,7 +149,8 @@ absl::StatusOr<ProcessView> ViewProcess(const fs::path& root, int32_t pid) {
 }
 
 Finding Introduce(const ProcessView& process) {
-  std::string scope(absl::StripAsciiWhitespace(ReadAll(fs::path(process.proc) / "sys/kernel/yama/ptrace_scope").value_or("")));
+  std::string scope(absl::StripAsciiWhitespace(
+      ReadAll(fs::path(process.proc) / "sys/kernel/yama/ptrace_scope").value_or("")));
   if (!scope.empty()) scope = absl::StrCat(" (ptrace scope ", Shown(scope), " does not matter)");
   return Works("process: ", process.pid, " (", process.name, ") of user ", process.uid,
                "; what /proc shows of it may be read, and nothing attaches to it", scope);
@@ -166,7 +173,8 @@ Finding CheckClient(const ProcessView& process) {
   if (absl::EndsWith(injection, kClientLibraryInFolder)) {
     return Works("client: comes with CUDA, which the process has not used yet, from ", Shown(injection));
   }
-  return Note("client: the process has not used CUDA yet, and when it does the client will not come: ", kRunBeforeProgram);
+  return Note("client: the process has not used CUDA yet, and when it does the client will not come: ",
+              kRunBeforeProgram);
 }
 
 std::vector<Finding> CheckCudaLibraries(const ProcessView& process) {
@@ -176,7 +184,8 @@ std::vector<Finding> CheckCudaLibraries(const ProcessView& process) {
     if (files.empty()) continue;
     if (files.size() > 1 && name == "libcupti") {
       out.push_back(Note("libcupti: two are loaded, ", absl::StrJoin(files, " and "),
-                         ": the client uses the one that the process found first; who uses the other cannot record at the same time"));
+                         ": the client uses the one that the process found first; who uses the other cannot "
+                         "record at the same time"));
     } else {
       out.push_back(Works(name, ": ", absl::StrJoin(files, " and ")));
     }
@@ -190,23 +199,28 @@ std::vector<Finding> CheckOtherTools(const ProcessView& process) {
   for (const Tool& tool : kToolLibraries) {
     for (const std::string& file : MappedNamed(process, tool.part)) {
       if (tools.insert(tool.name).second) {
-        out.push_back(Broken(tool.name, ": is in the process (", file, "), and CUPTI serves one tool at a time: end its session first"));
+        out.push_back(Broken(tool.name, ": is in the process (", file,
+                             "), and CUPTI serves one tool at a time: end its session first"));
       }
     }
   }
   for (const Tool& tool : kToolVariables) {
     if (process.environment.count(tool.part) > 0 && tools.insert(tool.name).second) {
-      out.push_back(Note(tool.name, ": started the process (", tool.part, "); where it records CUDA, CUPTI is its own"));
+      out.push_back(Note(tool.name, ": started the process (", tool.part,
+                         "); where it records CUDA, CUPTI is its own"));
     }
   }
   const std::string injection = process.Variable(kCudaInjection);
-  if (!injection.empty() && !absl::EndsWith(injection, kClientLibraryInFolder) && !MappedNamed(process, kClientLibraryInFolder).empty()) {
+  if (!injection.empty() && !absl::EndsWith(injection, kClientLibraryInFolder) &&
+      !MappedNamed(process, kClientLibraryInFolder).empty()) {
     out.push_back(Note(kCudaInjection, ": is ", Shown(injection),
-                       ", another tool's; the client starts with NCCL's first communicator, and records if that tool leaves CUPTI to it"));
+                       ", another tool's; the client starts with NCCL's first communicator, and records if "
+                       "that tool leaves CUPTI to it"));
   }
   const auto tracer = process.status.find("TracerPid");
   if (tracer != process.status.end() && tracer->second != "0") {
-    out.push_back(Note("debugger: process ", tracer->second, " traces it: while it is stopped the client answers nobody"));
+    out.push_back(Note("debugger: process ", tracer->second,
+                       " traces it: while it is stopped the client answers nobody"));
   }
   return out;
 }
@@ -215,12 +229,14 @@ std::vector<Finding> CheckItsGpu(const ProcessView& process) {
   std::vector<Finding> out;
   const std::string devices = process.Variable("CUDA_VISIBLE_DEVICES");
   if (absl::StrContains(devices, "MIG-")) {
-    out.push_back(Note("MIG: it runs on an instance (", Shown(devices), "): its kernels compare with those of equal instances only"));
+    out.push_back(Note("MIG: it runs on an instance (", Shown(devices),
+                       "): its kernels compare with those of equal instances only"));
   }
   for (const char* name : {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"}) {
     if (process.environment.count(name) == 0) continue;
-    out.push_back(Note("MPS: it is a client (", name, "=", Shown(process.Variable(name)),
-                       "): ranks that share a GPU run at the same time, so its kernels look longer than alone"));
+    out.push_back(
+        Note("MPS: it is a client (", name, "=", Shown(process.Variable(name)),
+             "): ranks that share a GPU run at the same time, so its kernels look longer than alone"));
   }
   return out;
 }
@@ -229,7 +245,8 @@ std::vector<Finding> CheckNamespaces(const ProcessView& process) {
   std::vector<Finding> out;
   const auto pids = process.status.find("NSpid");
   const std::vector<std::string> chain =
-      pids == process.status.end() ? std::vector<std::string>() : absl::StrSplit(pids->second, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+      pids == process.status.end() ? std::vector<std::string>()
+                                   : absl::StrSplit(pids->second, absl::ByAnyChar(" \t"), absl::SkipEmpty());
   if (chain.size() > 1) {
     out.push_back(Note("pid namespace: its own, where it is ", Shown(chain.back()),
                        "; a daemon in another container cannot see it and refuses it (hostPID)"));
@@ -250,10 +267,14 @@ Finding CheckSocket(const ProcessView& process) {
     const std::string path = places.place[i].path;
     struct stat folder = {};
     tried.push_back(Shown(path));
-    if (!Sees(process, path) || !StatAsSeenBy(process.proc, process.pid, fs::path(path).parent_path().string(), &folder)) continue;
+    if (!Sees(process, path) ||
+        !StatAsSeenBy(process.proc, process.pid, fs::path(path).parent_path().string(), &folder))
+      continue;
     if (!MapsUser(process.proc, process.pid, folder.st_uid)) {
-      return Broken("socket: ", tried.back(), " is there for it, and its folder belongs to user ", folder.st_uid,
-                    ", who does not exist in its user namespace: let `lockstep run` in the container start a daemon of its own");
+      return Broken("socket: ", tried.back(), " is there for it, and its folder belongs to user ",
+                    folder.st_uid,
+                    ", who does not exist in its user namespace: let `lockstep run` in the container start a "
+                    "daemon of its own");
     }
     const bool foreign = folder.st_uid != 0 && folder.st_uid != process.uid;
     if (foreign || (folder.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
@@ -263,9 +284,11 @@ Finding CheckSocket(const ProcessView& process) {
     return Works("socket: ", tried.back(), " is there for it");
   }
   if (!told.empty()) {
-    return Broken("socket: LOCKSTEP_SOCKET is ", Shown(told), ", which is not there for it: mount its folder into the container");
+    return Broken("socket: LOCKSTEP_SOCKET is ", Shown(told),
+                  ", which is not there for it: mount its folder into the container");
   }
-  return Broken("socket: LOCKSTEP_SOCKET is not in its environment, and there is none at ", absl::StrJoin(tried, ", "), ": ", kRunBeforeProgram);
+  return Broken("socket: LOCKSTEP_SOCKET is not in its environment, and there is none at ",
+                absl::StrJoin(tried, ", "), ": ", kRunBeforeProgram);
 }
 
 }  // namespace lockstep::cli

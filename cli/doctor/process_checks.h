@@ -1,5 +1,6 @@
-// What `lockstep doctor --pid` looks at in one running process: is the client in it, by which variable, which CUDA libraries has it, who
-// else is in the way, and does it see the daemon's socket. Reads /proc under `root` ("/" but in tests), attaches to nothing.
+// What `lockstep doctor --pid` looks at in one running process: is the client in it, by which variable, which
+// CUDA libraries has it, who else is in the way, and does it see the daemon's socket. Reads /proc under
+// `root` ("/" but in tests), attaches to nothing.
 #ifndef LOCKSTEP_CLI_PROCESS_CHECKS_H_
 #define LOCKSTEP_CLI_PROCESS_CHECKS_H_
 

@@ -19,7 +19,9 @@ namespace fs = std::filesystem;
 constexpr char kClient[] = "/opt/lockstep/lib/liblockstep_client.so";
 constexpr char kSocket[] = "/srv/ls/client.sock";
 
-MATCHER_P2(Says, verdict, text, "") { return arg.verdict == verdict && testing::Value(arg.text, HasSubstr(text)); }
+MATCHER_P2(Says, verdict, text, "") {
+  return arg.verdict == verdict && testing::Value(arg.text, HasSubstr(text));
+}
 
 // A made-up /proc with one process, 70, in which all is well; each test takes something away.
 class ProcessChecks : public testing::Test {
@@ -29,8 +31,8 @@ class ProcessChecks : public testing::Test {
     root_ = ::mkdtemp(name);
     Write("comm", "python\n");
     Write("status", "Name:\tpython\nTracerPid:\t0\nNSpid:\t70\n");
-    Map({"/usr/lib/libcuda.so.580.65.06", "/opt/cuda/libcudart.so.13.0.96", "/opt/cuda/libcupti.so.2025.3.1", "/opt/nccl/libnccl.so.2.28.9",
-         kClient});
+    Map({"/usr/lib/libcuda.so.580.65.06", "/opt/cuda/libcudart.so.13.0.96", "/opt/cuda/libcupti.so.2025.3.1",
+         "/opt/nccl/libnccl.so.2.28.9", kClient});
     environment_ = {{"CUDA_INJECTION64_PATH", kClient}, {"LOCKSTEP_SOCKET", kSocket}};
     Put(kSocket);
     Put(kClient);
@@ -69,10 +71,12 @@ TEST_F(ProcessChecks, WhereAllIsWellItSaysSoAndNoMore) {
   EXPECT_EQ(view.name, "python");
   EXPECT_EQ(view.uid, ::getuid());
   EXPECT_THAT(Introduce(view), Says(Verdict::kWorks, "70 (python) of user "));
-  EXPECT_THAT(CheckClient(view), Says(Verdict::kWorks, std::string("loaded from ") + kClient + ", by CUDA_INJECTION64_PATH"));
-  EXPECT_THAT(CheckCudaLibraries(view),
-              ElementsAre(Says(Verdict::kWorks, "libcuda.so.580.65.06"), Says(Verdict::kWorks, "libcudart.so.13.0.96"),
-                          Says(Verdict::kWorks, "libcupti.so.2025.3.1"), Says(Verdict::kWorks, "libnccl.so.2.28.9")));
+  EXPECT_THAT(CheckClient(view),
+              Says(Verdict::kWorks, std::string("loaded from ") + kClient + ", by CUDA_INJECTION64_PATH"));
+  EXPECT_THAT(CheckCudaLibraries(view), ElementsAre(Says(Verdict::kWorks, "libcuda.so.580.65.06"),
+                                                    Says(Verdict::kWorks, "libcudart.so.13.0.96"),
+                                                    Says(Verdict::kWorks, "libcupti.so.2025.3.1"),
+                                                    Says(Verdict::kWorks, "libnccl.so.2.28.9")));
   EXPECT_THAT(CheckSocket(view), Says(Verdict::kWorks, kSocket));
   EXPECT_THAT(CheckOtherTools(view), IsEmpty());
   EXPECT_THAT(CheckItsGpu(view), IsEmpty());
@@ -115,24 +119,30 @@ TEST_F(ProcessChecks, BeforeCudaIsUsedTheClientIsStillToCome) {
 TEST_F(ProcessChecks, TwoClientsAndTwoCuptisAreNamed) {
   Map({kClient, "/home/u/lib/liblockstep_client.so", "/opt/a/libcupti.so.12", "/opt/b/libcupti.so.13"});
   EXPECT_THAT(CheckClient(View()), Says(Verdict::kBroken, "two installations"));
-  EXPECT_THAT(CheckCudaLibraries(View()), ElementsAre(Says(Verdict::kNote, "/opt/a/libcupti.so.12 and /opt/b/libcupti.so.13")));
+  EXPECT_THAT(CheckCudaLibraries(View()),
+              ElementsAre(Says(Verdict::kNote, "/opt/a/libcupti.so.12 and /opt/b/libcupti.so.13")));
 }
 
 TEST_F(ProcessChecks, OtherToolsInTheProcessAreNamed) {
-  Map({kClient, "/opt/nvidia/nsight-systems/target-linux-x64/libToolsInjection64.so", "/usr/lib/libcuda.so.1"});
+  Map({kClient, "/opt/nvidia/nsight-systems/target-linux-x64/libToolsInjection64.so",
+       "/usr/lib/libcuda.so.1"});
   environment_["NSYS_PROFILING_SESSION_ID"] = "1";
   environment_["NV_TPS_LAUNCH_TOKEN"] = "x";
-  environment_["CUDA_INJECTION64_PATH"] = "/opt/nvidia/nsight-systems/target-linux-x64/libToolsInjection64.so";
+  environment_["CUDA_INJECTION64_PATH"] =
+      "/opt/nvidia/nsight-systems/target-linux-x64/libToolsInjection64.so";
   Write("status", "TracerPid:\t99\n");
   EXPECT_THAT(CheckOtherTools(View()),
-              ElementsAre(Says(Verdict::kBroken, "Nsight Systems: is in the process"), Says(Verdict::kNote, "Nsight Compute: started"),
-                          Says(Verdict::kNote, "starts with NCCL's first communicator"), Says(Verdict::kNote, "process 99 traces it")));
+              ElementsAre(Says(Verdict::kBroken, "Nsight Systems: is in the process"),
+                          Says(Verdict::kNote, "Nsight Compute: started"),
+                          Says(Verdict::kNote, "starts with NCCL's first communicator"),
+                          Says(Verdict::kNote, "process 99 traces it")));
 }
 
 TEST_F(ProcessChecks, ASharedOrCutGpuIsNamed) {
   environment_["CUDA_VISIBLE_DEVICES"] = "MIG-1c0e";
   environment_["CUDA_MPS_PIPE_DIRECTORY"] = "/tmp/mps";
-  EXPECT_THAT(CheckItsGpu(View()), ElementsAre(Says(Verdict::kNote, "MIG-1c0e"), Says(Verdict::kNote, "/tmp/mps")));
+  EXPECT_THAT(CheckItsGpu(View()),
+              ElementsAre(Says(Verdict::kNote, "MIG-1c0e"), Says(Verdict::kNote, "/tmp/mps")));
 }
 
 TEST_F(ProcessChecks, APidNamespaceOfItsOwnIsNamed) {
@@ -147,9 +157,11 @@ TEST_F(ProcessChecks, TheSocketMustBeThereAndItsFolderTrusted) {
   Write("uid_map", "0 3000000000 1\n");
   EXPECT_THAT(CheckSocket(View()), Says(Verdict::kBroken, "does not exist in its user namespace"));
   fs::remove_all(Folder() / "root/srv");
-  EXPECT_THAT(CheckSocket(View()), Says(Verdict::kBroken, "LOCKSTEP_SOCKET is /srv/ls/client.sock, which is not there for it"));
+  EXPECT_THAT(CheckSocket(View()),
+              Says(Verdict::kBroken, "LOCKSTEP_SOCKET is /srv/ls/client.sock, which is not there for it"));
   environment_.clear();
-  EXPECT_THAT(CheckSocket(View()), Says(Verdict::kBroken, "there is none at /run/lockstep/client.sock, /tmp/lockstep-"));
+  EXPECT_THAT(CheckSocket(View()),
+              Says(Verdict::kBroken, "there is none at /run/lockstep/client.sock, /tmp/lockstep-"));
 }
 
 TEST_F(ProcessChecks, ControlCharactersNeverReachTheTerminal) {

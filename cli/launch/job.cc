@@ -3,11 +3,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "cli/common/command.h"
-#include "cli/common/daemon_socket.h"
 #include "base/rpc/channel.h"
 #include "base/rpc/status.h"
 #include "base/rpc/status_macros.h"
+#include "cli/common/command.h"
+#include "cli/common/daemon_socket.h"
 #include "lockstep/v1/control.grpc.pb.h"
 
 namespace lockstep::cli {
@@ -19,7 +19,8 @@ constexpr Nanos kAnswerWithin = Nanos::Seconds(1);
 constexpr char kAbout[] =
     "Tell this node's daemon that a job of the scheduler begins or ends here, and whose it is.\n"
     "\n"
-    "For a scheduler's prolog and epilog, as root (docs/slurm.md); Lockstep's Slurm plugin calls it by itself. From then "
+    "For a scheduler's prolog and epilog, as root (docs/slurm.md); Lockstep's Slurm plugin calls it by "
+    "itself. From then "
     "on the\n"
     "daemon lets nobody else in under that job's number.\n"
     "\n"
@@ -35,7 +36,8 @@ struct Flags {
   CLI::Option* has_step = nullptr;
 };
 
-absl::StatusOr<std::unique_ptr<v1::Node::Stub>> ConnectDaemon(const Flags& flags, grpc::ClientContext& context) {
+absl::StatusOr<std::unique_ptr<v1::Node::Stub>> ConnectDaemon(const Flags& flags,
+                                                              grpc::ClientContext& context) {
   rpc::PrepareProcess();
   LOCKSTEP_ASSIGN_OR_RETURN(const DaemonPlace daemon, DaemonFinder(flags.daemon).Find());
   LOCKSTEP_ASSIGN_OR_RETURN(auto channel, rpc::Connect(absl::StrCat("unix:", daemon.control_socket)));
@@ -68,8 +70,8 @@ absl::Status End(const Flags& flags) {
   return rpc::FromGrpc(stub->EndJob(&context, request, &reply));
 }
 
-CLI::App* AddVerb(CLI::App& job, const char* name, const char* about, const std::shared_ptr<Flags>& flags, Chosen& chosen,
-                  absl::Status (*verb)(const Flags&)) {
+CLI::App* AddVerb(CLI::App& job, const char* name, const char* about, const std::shared_ptr<Flags>& flags,
+                  Chosen& chosen, absl::Status (*verb)(const Flags&)) {
   CLI::App* sub = job.add_subcommand(name, about);
   sub->add_option("--id", flags->id, "The job's number")->required();
   sub->add_option("--daemon", flags->daemon, "The daemon's client socket");
@@ -87,13 +89,16 @@ CLI::App* AddVerb(CLI::App& job, const char* name, const char* about, const std:
 void AddJob(CLI::App& app, Chosen& chosen) {
   CLI::App* job = AddCommand(app, "job", kAbout);
   auto flags = std::make_shared<Flags>();
-  CLI::App* begin = AddVerb(*job, "begin", "A job, or one step of it, begins on this node", flags, chosen, Begin);
+  CLI::App* begin =
+      AddVerb(*job, "begin", "A job, or one step of it, begins on this node", flags, chosen, Begin);
   begin->add_option("--uid", flags->uid, "Whose it is")->required();
   begin->add_option("--array-job", flags->array_job, "The array that it is a task of");
   flags->has_array_task = begin->add_option("--array-task", flags->array_task, "Which task of the array");
-  begin->add_option("--het-leader", flags->het_leader, "The first component of the heterogeneous job that it is a component of");
+  begin->add_option("--het-leader", flags->het_leader,
+                    "The first component of the heterogeneous job that it is a component of");
   flags->has_step = begin->add_option("--step", flags->step, "Which step of the job");
-  begin->add_option("--pid", flags->pid, "The process that starts the step's tasks, with which the step ends");
+  begin->add_option("--pid", flags->pid,
+                    "The process that starts the step's tasks, with which the step ends");
   begin->add_option("--tasks", flags->tasks, "Tasks of the whole step");
   AddVerb(*job, "end", "The job has left this node", flags, chosen, End);
   job->require_subcommand(1);

@@ -3,12 +3,12 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
-#include "cli/common/command.h"
 #include "base/rpc/address.h"
 #include "base/rpc/channel.h"
 #include "base/rpc/status.h"
 #include "base/rpc/status_macros.h"
 #include "base/rpc/token.h"
+#include "cli/common/command.h"
 #include "lockstep/v1/control.grpc.pb.h"
 
 namespace lockstep::cli {
@@ -46,11 +46,14 @@ JobAggregator JobAggregator::OfEnvironment() {
   job.address_ = address;
   job.token_file_ = Value(kTokenFileVariable);
   job.of_launcher_ = !Value(kLaunchVariable).empty();
-  absl::StatusOr<rpc::Token> token = absl::InvalidArgumentError(absl::StrCat(kTokenFileVariable, " is not set"));
+  absl::StatusOr<rpc::Token> token =
+      absl::InvalidArgumentError(absl::StrCat(kTokenFileVariable, " is not set"));
   if (!job.token_file_.empty()) token = rpc::Token::Load(job.token_file_);
   if (!token.ok()) {
-    Say(absl::StrCat("the aggregator at ", address, " will not see this node's ranks: ", token.status().message(),
-                     "; its token must be readable on every node: share the folder, or set XDG_STATE_HOME to one that is shared"));
+    Say(absl::StrCat("the aggregator at ", address,
+                     " will not see this node's ranks: ", token.status().message(),
+                     "; its token must be readable on every node: share the folder, or set XDG_STATE_HOME to "
+                     "one that is shared"));
     return job;
   }
   job.token_ = token->text();

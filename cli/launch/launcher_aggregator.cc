@@ -17,9 +17,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "aggregator/server.h"
+#include "base/fd.h"
 #include "cli/common/command.h"
 #include "cli/launch/job_aggregator.h"
-#include "base/fd.h"
 
 namespace lockstep::cli {
 namespace {
@@ -72,7 +72,8 @@ bool Resolves(const char* name) {
   return resolves;
 }
 
-// What the ranks' daemons can reach this host by: its name, or, where nothing resolves it, the address of an interface.
+// What the ranks' daemons can reach this host by: its name, or, where nothing resolves it, the address of an
+// interface.
 std::string OwnAddress() {
   char name[256] = {};
   ::gethostname(name, sizeof(name) - 1);

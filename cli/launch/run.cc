@@ -16,13 +16,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "cli/common/command.h"
-#include "cli/common/daemon_socket.h"
-#include "cli/launch/job_aggregator.h"
-#include "cli/launch/launcher_aggregator.h"
-#include "cli/common/installation.h"
 #include "base/client_entry.h"
 #include "base/kineto_folder.h"
+#include "cli/common/command.h"
+#include "cli/common/daemon_socket.h"
+#include "cli/common/installation.h"
+#include "cli/launch/job_aggregator.h"
+#include "cli/launch/launcher_aggregator.h"
 
 namespace lockstep::cli {
 namespace {
@@ -33,7 +33,8 @@ constexpr char kAbout[] =
     "Run a command so that Lockstep can capture it: each GPU process it starts meets the daemon of its "
     "node.\n"
     "\n"
-    "Only environment variables are set. Where one names another tool already, NVTX's and NCCL's are handed on to "
+    "Only environment variables are set. Where one names another tool already, NVTX's and NCCL's are handed "
+    "on to "
     "it and the\n"
     "others are left alone and named. The command keeps the pid, the\n"
     "signals, the standard streams and the exit code. Where no daemon answers, one is started, which ends by "
@@ -67,7 +68,8 @@ constexpr Variable kNvtx = {kNvtxInjection, "NVTX ranges and steps", "LOCKSTEP_N
 constexpr Variable kNccl = {kNcclPlugin, "which collective a kernel belongs to", "LOCKSTEP_NCCL_CHAIN"};
 // CUDA loads the other's tool; the client is in the process all the same.
 constexpr Variable kCudaWithPreload = {
-    kCudaInjection, "what comes before NCCL's first communicator, where the preloaded client starts,", nullptr};
+    kCudaInjection, "what comes before NCCL's first communicator, where the preloaded client starts,",
+    nullptr};
 constexpr char kKineto[] = "KINETO_USE_DAEMON";
 constexpr char kSocket[] = "LOCKSTEP_SOCKET";
 
@@ -105,8 +107,9 @@ class Environment {
   std::vector<std::string> set_;
 };
 
-// Is a socket with exactly this path bound on this machine? By the kernel's list, since libkineto compares paths letter by letter and
-// ends the process where they differ: a folder reached over a link must not be handed on.
+// Is a socket with exactly this path bound on this machine? By the kernel's list, since libkineto compares
+// paths letter by letter and ends the process where they differ: a folder reached over a link must not be
+// handed on.
 bool IsBound(const std::string& path) {
   std::ifstream sockets("/proc/net/unix");
   for (std::string line; std::getline(sockets, line);) {
@@ -115,12 +118,12 @@ bool IsBound(const std::string& path) {
   return false;
 }
 
-// PyTorch's on-demand tracing is to ask this user's daemon, whoever else has dynolog's name on the node. Left alone where somebody has
-// chosen for themselves.
+// PyTorch's on-demand tracing is to ask this user's daemon, whoever else has dynolog's name on the node. Left
+// alone where somebody has chosen for themselves.
 void PointKineto(const std::string& client_socket) {
   const std::string folder = KinetoFolderOf(client_socket);
-  if (std::getenv(kKinetoFolderVariable) != nullptr || folder[0] != '/' || folder.size() > kLongestKinetoFolder ||
-      !IsBound(absl::StrCat(folder, "/", kKinetoSocketName))) {
+  if (std::getenv(kKinetoFolderVariable) != nullptr || folder[0] != '/' ||
+      folder.size() > kLongestKinetoFolder || !IsBound(absl::StrCat(folder, "/", kKinetoSocketName))) {
     return;
   }
   ::setenv(kKinetoFolderVariable, folder.c_str(), 1);
@@ -129,7 +132,8 @@ void PointKineto(const std::string& client_socket) {
 void Preload(const std::string& library) {
   const char* old = std::getenv("LD_PRELOAD");
   std::vector<std::string> all = {library};
-  const std::vector<std::string> others = absl::StrSplit(old == nullptr ? "" : old, absl::ByAnyChar(": "), absl::SkipEmpty());
+  const std::vector<std::string> others =
+      absl::StrSplit(old == nullptr ? "" : old, absl::ByAnyChar(": "), absl::SkipEmpty());
   for (const std::string& other : others) {
     if (!IsOurClient(other)) all.push_back(other);
   }
@@ -141,7 +145,8 @@ void SetKineto(Environment& environment, const std::string& client_socket) {
     environment.Set({kKineto, "captures through PyTorch's own profiler", nullptr}, "1");
     PointKineto(client_socket);
   } else if (std::getenv(kKinetoFolderVariable) == nullptr) {
-    Say(absl::StrCat(kKineto, " is set already (", old, ") and left alone: PyTorch's own profiler asks whoever has dynolog's socket"));
+    Say(absl::StrCat(kKineto, " is set already (", old,
+                     ") and left alone: PyTorch's own profiler asks whoever has dynolog's socket"));
   }
 }
 
@@ -150,7 +155,8 @@ void SetSocket(const std::string& client_socket, const RunFlags& flags) {
   const char* old = std::getenv(kSocket);
   std::error_code error;
   if (old != nullptr && old[0] != '\0' && std::filesystem::absolute(old, error) != client_socket) {
-    Say(absl::StrCat(kSocket, " was ", old, flags.daemon.empty() ? ", where no daemon answers" : "; --daemon goes before it"));
+    Say(absl::StrCat(kSocket, " was ", old,
+                     flags.daemon.empty() ? ", where no daemon answers" : "; --daemon goes before it"));
   }
   ::setenv(kSocket, client_socket.c_str(), 1);
 }
@@ -174,7 +180,8 @@ void Prepare(const RunFlags& flags) {
     return;
   }
   if (absl::Status s = aggregator.HandTo(*daemon); !s.ok()) {
-    Say(absl::StrCat("the daemon at ", daemon->client_socket, " did not take the job's aggregator on: ", s.message()));
+    Say(absl::StrCat("the daemon at ", daemon->client_socket,
+                     " did not take the job's aggregator on: ", s.message()));
   }
   Environment environment;
   const bool cupti = flags.mode != "nccl";
@@ -232,8 +239,10 @@ ExitCode PrintEnvironment(const RunFlags& flags) {
 }
 
 ExitCode Run(const RunFlags& flags, const Chosen& chosen) {
-  if (flags.print_environment && !chosen.has_command && !flags.with_aggregator) return PrintEnvironment(flags);
-  if (flags.print_environment) return Fail(ExitCode::kUsage, "--print-environment runs no command and starts no aggregator");
+  if (flags.print_environment && !chosen.has_command && !flags.with_aggregator)
+    return PrintEnvironment(flags);
+  if (flags.print_environment)
+    return Fail(ExitCode::kUsage, "--print-environment runs no command and starts no aggregator");
   if (!chosen.has_command || chosen.command.empty()) {
     return Fail(ExitCode::kUsage, "run needs the command after --, as in: lockstep run -- python train.py");
   }
@@ -262,7 +271,8 @@ void AddRun(CLI::App& app, Chosen& chosen) {
                 "Start an aggregator for the length of the command and hand its address and token file to "
                 "what it starts");
   sub->add_flag("--print-environment", flags->print_environment,
-                "Run nothing: print what would be set as `export NAME=VALUE` lines, as Slurm's TaskProlog hands it to a task. "
+                "Run nothing: print what would be set as `export NAME=VALUE` lines, as Slurm's TaskProlog "
+                "hands it to a task. "
                 "No daemon is started");
   sub->callback([flags, &chosen] { chosen.action = [flags, &chosen] { return Run(*flags, chosen); }; });
 }

@@ -12,12 +12,18 @@ constexpr size_t kLongest = 32;
 
 std::optional<Key::Kind> Meaning(std::string_view parameters, char last) {
   switch (last) {
-    case 'A': return Key::Kind::kUp;
-    case 'B': return Key::Kind::kDown;
-    case 'H': return Key::Kind::kHome;
-    case 'F': return Key::Kind::kEnd;
-    case '~': break;
-    default: return std::nullopt;
+    case 'A':
+      return Key::Kind::kUp;
+    case 'B':
+      return Key::Kind::kDown;
+    case 'H':
+      return Key::Kind::kHome;
+    case 'F':
+      return Key::Kind::kEnd;
+    case '~':
+      break;
+    default:
+      return std::nullopt;
   }
   if (parameters == "1" || parameters == "7") return Key::Kind::kHome;
   if (parameters == "4" || parameters == "8") return Key::Kind::kEnd;

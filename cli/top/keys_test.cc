@@ -12,9 +12,11 @@ using Kind = Key::Kind;
 
 TEST(Keys, CharactersAndSequences) {
   KeyReader reader;
-  EXPECT_THAT(reader.Feed("q\x1b[A\x1bOBs"), ElementsAre(Key{Kind::kCharacter, 'q'}, Key{Kind::kUp}, Key{Kind::kDown}, Key{Kind::kCharacter, 's'}));
+  EXPECT_THAT(reader.Feed("q\x1b[A\x1bOBs"), ElementsAre(Key{Kind::kCharacter, 'q'}, Key{Kind::kUp},
+                                                         Key{Kind::kDown}, Key{Kind::kCharacter, 's'}));
   EXPECT_THAT(reader.Feed("\x1b[5~\x1b[6~\x1b[H\x1b[F\x1b[1~\x1b[4~"),
-              ElementsAre(Key{Kind::kPageUp}, Key{Kind::kPageDown}, Key{Kind::kHome}, Key{Kind::kEnd}, Key{Kind::kHome}, Key{Kind::kEnd}));
+              ElementsAre(Key{Kind::kPageUp}, Key{Kind::kPageDown}, Key{Kind::kHome}, Key{Kind::kEnd},
+                          Key{Kind::kHome}, Key{Kind::kEnd}));
   EXPECT_FALSE(reader.pending());
 }
 

@@ -1,7 +1,7 @@
 // A terminal that is drawn on as a whole.
 //
-// Escape sequences that every terminal of the last decades has; no curses, since that reads a database of terminals which a
-// relocatable bundle does not find (docs/decisions/0009).
+// Escape sequences that every terminal of the last decades has; no curses, since that reads a database of
+// terminals which a relocatable bundle does not find (docs/decisions/0009).
 #ifndef LOCKSTEP_CLI_TERMINAL_H_
 #define LOCKSTEP_CLI_TERMINAL_H_
 
@@ -27,7 +27,8 @@ class Terminal {
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  // The alternate screen, without cursor and echo, keys as they are pressed. Ctrl-C still sends its signal. False: it is no terminal.
+  // The alternate screen, without cursor and echo, keys as they are pressed. Ctrl-C still sends its signal.
+  // False: it is no terminal.
   bool Enter();
   void Leave();
 

@@ -5,27 +5,31 @@
 #include <string>
 #include <vector>
 
+#include "base/rpc/channel.h"
+#include "base/rpc/status_macros.h"
 #include "cli/common/aggregator_client.h"
 #include "cli/common/command.h"
 #include "cli/common/daemon_socket.h"
+#include "cli/common/values.h"
 #include "cli/top/top_feed.h"
 #include "cli/top/top_model.h"
 #include "cli/top/top_program.h"
-#include "cli/common/values.h"
-#include "base/rpc/channel.h"
-#include "base/rpc/status_macros.h"
 #include "lockstep/v1/control.pb.h"
 
 namespace lockstep::cli {
 namespace {
 
 constexpr char kAbout[] =
-    "Watch a running job: length of a step, who holds the others back and why, waiting and overlap of each rank.\n"
+    "Watch a running job: length of a step, who holds the others back and why, waiting and overlap of each "
+    "rank.\n"
     "\n"
-    "The job is captured for a short while now and then (--window of --every), never between; each such sample is analysed like a\n"
-    "capture, and nothing of it is kept. The last line says which part of the time that is, and what was lost. Who watches the same job\n"
+    "The job is captured for a short while now and then (--window of --every), never between; each such "
+    "sample is analysed like a\n"
+    "capture, and nothing of it is kept. The last line says which part of the time that is, and what was "
+    "lost. Who watches the same job\n"
     "shares the samples. A `lockstep trace` comes first: top steps back while it runs, and says so.\n"
-    "On a terminal: q quits, s sorts, p pauses (no samples either), arrows scroll, ? helps. Elsewhere, and with --once or --count, one\n"
+    "On a terminal: q quits, s sorts, p pauses (no samples either), arrows scroll, ? helps. Elsewhere, and "
+    "with --once or --count, one\n"
     "text after the other.\n"
     "\n"
     "Examples:\n"
@@ -38,7 +42,8 @@ constexpr char kAbout[] =
     "Exit codes: 0 the job has ended, or enough was shown; 1 failed, 2 usage, 4 no such job, 5 denied.\n";
 
 struct Flags {
-  std::string job, daemon, every = "5s", window = "1s", format = "text", sort = TopSortName(TopSort::kAboveTypical);
+  std::string job, daemon, every = "5s", window = "1s", format = "text",
+                           sort = TopSortName(TopSort::kAboveTypical);
   uint64_t count = 0;
   uint32_t rows = 10;
   bool once = false;
@@ -48,7 +53,8 @@ struct Flags {
 // Where another top of this user samples already, that one's aggregator; else one in this process.
 absl::StatusOr<TopSource> ConnectHere(const Flags& flags) {
   LOCKSTEP_ASSIGN_OR_RETURN(const DaemonPlace daemon, DaemonFinder(flags.daemon).Find());
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<v1::StatusReply> status, DaemonStatus(daemon.control_socket, ""));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<v1::StatusReply> status,
+                            DaemonStatus(daemon.control_socket, ""));
   TopSource source;
   for (const v1::DaemonStatus& told : status->daemons()) {
     for (const std::string& address : told.shared_aggregators()) {
@@ -103,18 +109,29 @@ ExitCode Top(const Flags& flags) {
 void AddTop(CLI::App& app, Chosen& chosen) {
   CLI::App* sub = AddCommand(app, "top", kAbout);
   auto flags = std::make_shared<Flags>();
-  sub->add_option("--job", flags->job, "The job's id; needed where there are several. UID:ID where two users share one");
-  sub->add_option("--every", flags->every, "From one sample to the next, 1s to 1h; of several who watch the shortest counts")->capture_default_str();
+  sub->add_option("--job", flags->job,
+                  "The job's id; needed where there are several. UID:ID where two users share one");
+  sub->add_option("--every", flags->every,
+                  "From one sample to the next, 1s to 1h; of several who watch the shortest counts")
+      ->capture_default_str();
   sub->add_option("--window", flags->window,
-                  "Length of a sample, 20ms to 10s and at most half of --every; where too few steps fit in, samples get longer and rarer")
+                  "Length of a sample, 20ms to 10s and at most half of --every; where too few steps fit in, "
+                  "samples get longer and rarer")
       ->capture_default_str();
   auto* once = sub->add_flag("--once", flags->once, "Show one sample as text, and end");
-  sub->add_option("--count", flags->count, "Show so many samples as text, one after the other, and end")->check(CLI::PositiveNumber)->excludes(once);
+  sub->add_option("--count", flags->count, "Show so many samples as text, one after the other, and end")
+      ->check(CLI::PositiveNumber)
+      ->excludes(once);
   std::vector<std::string> sorts;
   for (size_t i = 0; i < kTopSorts; ++i) sorts.emplace_back(TopSortName(static_cast<TopSort>(i)));
-  sub->add_option("--sort-by", flags->sort, "What the table of ranks is sorted by, worst first")->check(CLI::IsMember(sorts))->capture_default_str();
-  sub->add_option("--rows", flags->rows, "Ranks to show where the output is text")->check(CLI::Range(1, 100000))->capture_default_str();
-  sub->add_option("--format", flags->format, "text or json: one JSON object per line and sample (docs/formats/top.md)")
+  sub->add_option("--sort-by", flags->sort, "What the table of ranks is sorted by, worst first")
+      ->check(CLI::IsMember(sorts))
+      ->capture_default_str();
+  sub->add_option("--rows", flags->rows, "Ranks to show where the output is text")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  sub->add_option("--format", flags->format,
+                  "text or json: one JSON object per line and sample (docs/formats/top.md)")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
   sub->add_option("--daemon", flags->daemon, "The client socket of the daemon to ask");

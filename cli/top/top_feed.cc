@@ -29,7 +29,10 @@ bool IsFinal(const absl::Status& status) {
 }  // namespace
 
 TopFeed::TopFeed(Connect connect, v1::WatchRequest request, Nanos retry_after)
-    : connect_(std::move(connect)), request_(std::move(request)), retry_after_(retry_after), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+    : connect_(std::move(connect)),
+      request_(std::move(request)),
+      retry_after_(retry_after),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 void TopFeed::Start() {
   thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
@@ -38,7 +41,8 @@ void TopFeed::Start() {
 void TopFeed::Stop() {
   if (!thread_.joinable()) return;
   thread_.request_stop();
-  // Between a stop that came and a call that has only now begun nobody would cancel it: again and again, until it has ended.
+  // Between a stop that came and a call that has only now begun nobody would cancel it: again and again,
+  // until it has ended.
   std::jthread cancel([this](const std::stop_token& done) {
     while (!done.stop_requested()) {
       {
@@ -103,7 +107,8 @@ void TopFeed::Run(const std::stop_token& stop) {
     std::this_thread::sleep_for(std::chrono::nanoseconds(retry_after_.ns()));
   }
   if (absl::IsUnimplemented(status)) {
-    status = absl::FailedPreconditionError("the aggregator is older than this command and cannot sample jobs: install the same version there");
+    status = absl::FailedPreconditionError(
+        "the aggregator is older than this command and cannot sample jobs: install the same version there");
   }
   if (!stop.stop_requested()) Tell(std::nullopt, status);
 }

@@ -11,9 +11,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "cli/common/aggregator_client.h"
 #include "base/fd.h"
 #include "base/time.h"
+#include "cli/common/aggregator_client.h"
 #include "lockstep/v1/live.pb.h"
 
 namespace lockstep::cli {
@@ -27,7 +27,8 @@ struct TopSource {
 
 class TopFeed {
  public:
-  // `connect` is called on the feed's thread, again when an aggregator went away: another may have the job's samples by then.
+  // `connect` is called on the feed's thread, again when an aggregator went away: another may have the job's
+  // samples by then.
   using Connect = std::function<absl::StatusOr<TopSource>()>;
   TopFeed(Connect connect, v1::WatchRequest request, Nanos retry_after = Nanos::Millis(500));
   ~TopFeed() { Stop(); }

@@ -16,10 +16,16 @@ namespace {
 // Sends its events, and then ends as it is told or waits to be cancelled.
 class FakeClient final : public AggregatorClient {
  public:
-  explicit FakeClient(std::vector<v1::WatchEvent> events, std::optional<absl::Status> end) : events_(std::move(events)), end_(std::move(end)) {}
-  absl::StatusOr<std::unique_ptr<v1::StatusReply>> Status(const std::string&) override { return std::make_unique<v1::StatusReply>(); }
-  absl::Status Trace(const v1::TraceRequest&, const std::function<void(const v1::TraceEvent&)>&) override { return absl::OkStatus(); }
-  absl::Status Watch(const v1::WatchRequest&, const std::function<void(const v1::WatchEvent&)>& on_event) override {
+  explicit FakeClient(std::vector<v1::WatchEvent> events, std::optional<absl::Status> end)
+      : events_(std::move(events)), end_(std::move(end)) {}
+  absl::StatusOr<std::unique_ptr<v1::StatusReply>> Status(const std::string&) override {
+    return std::make_unique<v1::StatusReply>();
+  }
+  absl::Status Trace(const v1::TraceRequest&, const std::function<void(const v1::TraceEvent&)>&) override {
+    return absl::OkStatus();
+  }
+  absl::Status Watch(const v1::WatchRequest&,
+                     const std::function<void(const v1::WatchEvent&)>& on_event) override {
     for (const v1::WatchEvent& event : events_) on_event(event);
     if (end_) return *end_;
     std::unique_lock<std::mutex> lock(mutex_);
@@ -32,7 +38,8 @@ class FakeClient final : public AggregatorClient {
     changed_.notify_all();
   }
   absl::Status Stop(const std::string&) override { return absl::OkStatus(); }
-  absl::Status Fetch(const std::string&, const std::function<absl::Status(const std::string&, std::string_view)>&) override {
+  absl::Status Fetch(const std::string&,
+                     const std::function<absl::Status(const std::string&, std::string_view)>&) override {
     return absl::OkStatus();
   }
 
@@ -72,7 +79,11 @@ Told Collect(TopFeed& feed, size_t events) {
 constexpr size_t kAll = 1000;
 
 TEST(TopFeed, TellsWhatComesAndThatTheJobHasEnded) {
-  TopFeed feed([] { return SourceOf({PaceOf(), SampleOf(1, Health::kHealthy)}, absl::OkStatus()); }, {}, Nanos::Millis(1));
+  TopFeed feed(
+      [] {
+        return SourceOf({PaceOf(), SampleOf(1, Health::kHealthy)}, absl::OkStatus());
+      },
+      {}, Nanos::Millis(1));
   feed.Start();
   const Told told = Collect(feed, kAll);
   EXPECT_EQ(told.events.size(), 2u);
@@ -116,7 +127,9 @@ TEST(TopFeed, NoSuchJobIsAnErrorAtFirstAndItsEndLater) {
   TopFeed never([] { return SourceOf({}, absl::NotFoundError("no job is named x")); }, {}, Nanos::Millis(1));
   never.Start();
   EXPECT_TRUE(absl::IsNotFound(*Collect(never, kAll).end));
-  TopFeed later([] { return SourceOf({SampleOf(1, Health::kHealthy)}, absl::NotFoundError("no job is named x")); }, {}, Nanos::Millis(1));
+  TopFeed later(
+      [] { return SourceOf({SampleOf(1, Health::kHealthy)}, absl::NotFoundError("no job is named x")); }, {},
+      Nanos::Millis(1));
   later.Start();
   EXPECT_TRUE(Collect(later, kAll).end->ok());
 }

@@ -10,7 +10,8 @@ namespace {
 using report::JsonOut;
 
 // An optional field of a message, null where it is not set.
-#define LOCKSTEP_OPTIONAL(message, field) ((message).has_##field() ? std::optional((message).field()) : std::nullopt)
+#define LOCKSTEP_OPTIONAL(message, field) \
+  ((message).has_##field() ? std::optional((message).field()) : std::nullopt)
 
 template <typename Numbers>
 void WriteNumbers(JsonOut& out, const char* name, const Numbers& numbers) {

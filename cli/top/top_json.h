@@ -9,8 +9,8 @@
 
 namespace lockstep::cli {
 
-// One JSON object on one line, ending in a newline; empty for events that have no line of their own. `model` holds the event
-// already.
+// One JSON object on one line, ending in a newline; empty for events that have no line of their own. `model`
+// holds the event already.
 std::string TopToJson(const TopModel& model, const v1::WatchEvent& event);
 
 }  // namespace lockstep::cli

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "cli/top/top_fixture.h"
 #include "base/files/read_files.h"
+#include "cli/top/top_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/json_schema.h"
@@ -29,7 +29,8 @@ TEST(TopJson, EveryKindOfLine) {
   sample.mutable_ranks(0)->clear_lost_ns_per_step();
   v1::WatchEvent ended;
   ended.mutable_ended()->set_samples(2);
-  for (const v1::WatchEvent& event : {PaceOf(2), unknown, PauseOf(kFirstBegin + 9 * kSecond), SampleOf(2, Health::kRank5Slow), ended}) {
+  for (const v1::WatchEvent& event :
+       {PaceOf(2), unknown, PauseOf(kFirstBegin + 9 * kSecond), SampleOf(2, Health::kRank5Slow), ended}) {
     model.Add(event);
     made += TopToJson(model, event);
   }
@@ -38,7 +39,8 @@ TEST(TopJson, EveryKindOfLine) {
   if (golden != made) std::ofstream(path + ".actual", std::ios::binary) << made;
   EXPECT_EQ(golden, made) << path;
   EXPECT_EQ(std::count(made.begin(), made.end(), '\n'), 4) << "one line each, and none for the pace";
-  const std::string schema = FileText(absl::StrCat(LOCKSTEP_SOURCE_DIR, "/docs/formats/top.schema.json")).value();
+  const std::string schema =
+      FileText(absl::StrCat(LOCKSTEP_SOURCE_DIR, "/docs/formats/top.schema.json")).value();
   for (const std::string& line : std::vector<std::string>(absl::StrSplit(made, '\n', absl::SkipEmpty()))) {
     EXPECT_THAT(tests::SchemaErrors(schema, line), IsEmpty()) << line;
   }

@@ -9,7 +9,8 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr std::array<const char*, kTopSorts> kSortNames = {"above-typical", "wait", "transfer", "idle", "overlap", "lost", "rank"};
+constexpr std::array<const char*, kTopSorts> kSortNames = {"above-typical", "wait", "transfer", "idle",
+                                                           "overlap",       "lost", "rank"};
 
 double PartOfSpan(int64_t ns, const v1::SampleRank& rank) {
   return rank.span_ns() > 0 ? static_cast<double>(ns) / static_cast<double>(rank.span_ns()) : 0;
@@ -42,7 +43,8 @@ bool SameVerdict(const v1::Sample& a, const v1::Sample& b) {
   if (a.stragglers_size() == 0 || b.stragglers_size() == 0) return a.stragglers_size() == b.stragglers_size();
   const v1::SampleStraggler& x = a.stragglers(0);
   const v1::SampleStraggler& y = b.stragglers(0);
-  return x.kind() == y.kind() && x.cause() == y.cause() && std::equal(x.ranks().begin(), x.ranks().end(), y.ranks().begin(), y.ranks().end());
+  return x.kind() == y.kind() && x.cause() == y.cause() &&
+         std::equal(x.ranks().begin(), x.ranks().end(), y.ranks().begin(), y.ranks().end());
 }
 
 }  // namespace
@@ -91,7 +93,8 @@ std::optional<double> TopModel::StepSinceSampleNs() const {
   const v1::Sample& before = samples_[samples_.size() - 2];
   const v1::Sample& now = samples_.back();
   // A job that was restarted, or goes through its data again, counts from another number.
-  if (!before.has_last_step() || !now.has_last_step() || now.last_step() <= before.last_step()) return std::nullopt;
+  if (!before.has_last_step() || !now.has_last_step() || now.last_step() <= before.last_step())
+    return std::nullopt;
   const int64_t time = now.last_step_begin_unix_ns() - before.last_step_begin_unix_ns();
   if (time <= 0) return std::nullopt;
   return static_cast<double>(time) / static_cast<double>(now.last_step() - before.last_step());

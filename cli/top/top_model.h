@@ -44,7 +44,8 @@ class TopModel {
   TopAgreement Agreement() const;
   // Length of a step in each of the last samples, oldest first.
   std::vector<std::optional<double>> StepTrend(size_t most) const;
-  // Mean length of all steps from the sample before the last to the last one, traced or not; nullopt where steps carry no numbers.
+  // Mean length of all steps from the sample before the last to the last one, traced or not; nullopt where
+  // steps carry no numbers.
   std::optional<double> StepSinceSampleNs() const;
   // Of the last sample.
   std::vector<const v1::SampleRank*> Ranks(TopSort sort) const;

@@ -36,7 +36,8 @@ TopLetters LettersOfLocale() {
     const char* value = std::getenv(name);
     if (value == nullptr || value[0] == '\0') continue;
     const std::string locale = absl::AsciiStrToLower(value);
-    return absl::StrContains(locale, "utf-8") || absl::StrContains(locale, "utf8") ? TopLetters::kUnicode : TopLetters::kAscii;
+    return absl::StrContains(locale, "utf-8") || absl::StrContains(locale, "utf8") ? TopLetters::kUnicode
+                                                                                   : TopLetters::kAscii;
   }
   return TopLetters::kAscii;
 }
@@ -56,10 +57,15 @@ int TopSignals::Next() const {
 }
 
 TopProgram::TopProgram(TopFeed& feed, const TopSignals& signals, const TopOptions& options)
-    : feed_(feed), signals_(signals), options_(options), terminal_(STDIN_FILENO, STDOUT_FILENO), sort_(options.sort) {}
+    : feed_(feed),
+      signals_(signals),
+      options_(options),
+      terminal_(STDIN_FILENO, STDOUT_FILENO),
+      sort_(options.sort) {}
 
 ExitCode TopProgram::Run() {
-  if (options_.form == TopForm::kScreen && !terminal_.Enter()) return Fail(ExitCode::kFailed, "the terminal cannot be used: try --count 1");
+  if (options_.form == TopForm::kScreen && !terminal_.Enter())
+    return Fail(ExitCode::kFailed, "the terminal cannot be used: try --count 1");
   feed_.Start();
   Redraw();
   while (!quit_ && !end_) Turn();
@@ -81,7 +87,8 @@ ExitCode TopProgram::Ended(const absl::Status& status) {
 
 void TopProgram::Turn() {
   const bool keys = options_.form == TopForm::kScreen;
-  pollfd fds[] = {{feed_.wake_fd(), POLLIN, 0}, {signals_.fd(), POLLIN, 0}, {keys ? STDIN_FILENO : -1, POLLIN, 0}};
+  pollfd fds[] = {
+      {feed_.wake_fd(), POLLIN, 0}, {signals_.fd(), POLLIN, 0}, {keys ? STDIN_FILENO : -1, POLLIN, 0}};
   const int ready = ::poll(fds, 3, keys_.pending() ? kSequenceMs : -1);
   if (ready == 0) {
     for (const Key& key : keys_.Flush()) OnKey(key);
@@ -141,18 +148,33 @@ void TopProgram::OnSignal(int signal) {
 
 void TopProgram::OnKey(const Key& key) {
   switch (key.kind) {
-    case Key::Kind::kUp: Scroll(-1); break;
-    case Key::Kind::kDown: Scroll(1); break;
-    case Key::Kind::kPageUp: Scroll(-kPage); break;
-    case Key::Kind::kPageDown: Scroll(kPage); break;
-    case Key::Kind::kHome: scroll_ = 0; break;
-    case Key::Kind::kEnd: Scroll(model_.last() == nullptr ? 0 : model_.last()->ranks_size()); break;
-    case Key::Kind::kEscape: page_ = TopPage::kLive; break;
+    case Key::Kind::kUp:
+      Scroll(-1);
+      break;
+    case Key::Kind::kDown:
+      Scroll(1);
+      break;
+    case Key::Kind::kPageUp:
+      Scroll(-kPage);
+      break;
+    case Key::Kind::kPageDown:
+      Scroll(kPage);
+      break;
+    case Key::Kind::kHome:
+      scroll_ = 0;
+      break;
+    case Key::Kind::kEnd:
+      Scroll(model_.last() == nullptr ? 0 : model_.last()->ranks_size());
+      break;
+    case Key::Kind::kEscape:
+      page_ = TopPage::kLive;
+      break;
     case Key::Kind::kCharacter:
       if (key.character == 'q' || key.character == 'Q') quit_ = true;
       if (key.character == 's') sort_ = static_cast<TopSort>((static_cast<size_t>(sort_) + 1) % kTopSorts);
       if (key.character == 'p' || key.character == ' ') TogglePause();
-      if (key.character == '?' || key.character == 'h') page_ = page_ == TopPage::kHelp ? TopPage::kLive : TopPage::kHelp;
+      if (key.character == '?' || key.character == 'h')
+        page_ = page_ == TopPage::kHelp ? TopPage::kLive : TopPage::kHelp;
       break;
   }
   Redraw();

@@ -8,13 +8,13 @@
 #include <optional>
 
 #include "absl/status/status.h"
+#include "base/fd.h"
 #include "cli/common/exit_code.h"
 #include "cli/top/keys.h"
 #include "cli/top/terminal.h"
 #include "cli/top/top_feed.h"
 #include "cli/top/top_model.h"
 #include "cli/top/top_screen.h"
-#include "base/fd.h"
 
 namespace lockstep::cli {
 
@@ -27,8 +27,8 @@ struct TopOptions {
   TopSort sort = TopSort::kAboveTypical;
 };
 
-// SIGINT, SIGTERM, SIGHUP, SIGWINCH and SIGTSTP as something to read. To be made before the first thread, which inherits that they
-// are blocked.
+// SIGINT, SIGTERM, SIGHUP, SIGWINCH and SIGTSTP as something to read. To be made before the first thread,
+// which inherits that they are blocked.
 class TopSignals {
  public:
   TopSignals();

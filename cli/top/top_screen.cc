@@ -8,11 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "analysis/explain/causes.h"
 #include "aggregator/captures/selection.h"
-#include "report/text_layout.h"
-#include "cli/top/top_table.h"
+#include "analysis/explain/causes.h"
 #include "base/time.h"
+#include "cli/top/top_table.h"
+#include "report/text_layout.h"
 
 namespace lockstep::cli {
 namespace {
@@ -27,9 +27,11 @@ constexpr double kFlat = 0.02;
 
 constexpr const char* kKeys = "q quit  s sort  p pause  arrows scroll  ? help";
 constexpr const char* kHelp[] = {
-    "A sample is a short capture of all ranks at once; the screen shows the newest. Between samples the job runs untouched.",
+    "A sample is a short capture of all ranks at once; the screen shows the newest. Between samples the job "
+    "runs untouched.",
     "",
-    "STEP           length of a step in the sample; beside it the mean over all steps since the sample before, traced or not",
+    "STEP           length of a step in the sample; beside it the mean over all steps since the sample "
+    "before, traced or not",
     "ABOVE TYPICAL  what the rank's own work costs the job per step, beyond what is typical of its peers",
     "SELF           its own time per step, without waiting",
     "WAIT TRANSFER IDLE   part of the time in which its device did only that",
@@ -83,14 +85,16 @@ class Screen {
     if (s != nullptr) {
       absl::StrAppend(&line, "  ", s->ranks_size(), s->ranks_size() == 1 ? " rank" : " ranks");
       if (s->world_size() > s->ranks_size()) absl::StrAppend(&line, " of ", s->world_size());
-      absl::StrAppend(&line, " on ", s->hosts(), s->hosts() == 1 ? " host" : " hosts", absl::StrFormat("  watched %s", Clock(s->elapsed_ns())));
+      absl::StrAppend(&line, " on ", s->hosts(), s->hosts() == 1 ? " host" : " hosts",
+                      absl::StrFormat("  watched %s", Clock(s->elapsed_ns())));
     }
     if (o_.page == TopPage::kHeld) line += "  PAUSED";
     Say(line, 2, Tone::kTitle);
     if (s == nullptr) return Say("waiting for the first sample", 2, Tone::kPlain);
     if (s->missing_ranks_size() == 0) return;
     const std::vector<int32_t> missing(s->missing_ranks().begin(), s->missing_ranks().end());
-    Say(absl::StrCat("MISSING rank", missing.size() == 1 ? " " : "s ", ingest::RankList(missing)), 2, Tone::kWarn);
+    Say(absl::StrCat("MISSING rank", missing.size() == 1 ? " " : "s ", ingest::RankList(missing)), 2,
+        Tone::kWarn);
   }
 
   static std::string Clock(int64_t ns) {
@@ -101,14 +105,17 @@ class Screen {
 
   void Step(const v1::Sample& s) {
     if (!s.has_step_ns()) return;
-    std::string line = s.steps() == 0 ? "STEP unknown: nothing tells steps apart" : absl::StrCat("STEP ", LengthText(s.step_ns()));
+    std::string line = s.steps() == 0 ? "STEP unknown: nothing tells steps apart"
+                                      : absl::StrCat("STEP ", LengthText(s.step_ns()));
     if (const auto since = model_.StepSinceSampleNs()) {
-      absl::StrAppend(&line, " (all since the last sample: ", LengthText(*since), absl::StrFormat(", %.3g/s)", 1e9 / *since));
+      absl::StrAppend(&line, " (all since the last sample: ", LengthText(*since),
+                      absl::StrFormat(", %.3g/s)", 1e9 / *since));
     }
     if (s.has_last_step()) absl::StrAppend(&line, "  at step ", s.last_step());
     // The trend has a line of its own where it would break this one.
     constexpr size_t kMostTrend = 40;
-    const std::string trend = s.steps() == 0 ? "" : Sparkline(model_.StepTrend(std::min(kMostTrend, width_ - 10)), o_.letters);
+    const std::string trend =
+        s.steps() == 0 ? "" : Sparkline(model_.StepTrend(std::min(kMostTrend, width_ - 10)), o_.letters);
     Say(line, 2, Tone::kTitle);
     if (trend.empty()) return;
     if (Columns(line) + 2 + Columns(trend) <= width_) return absl::StrAppend(&lines_.back(), "  ", trend);
@@ -121,26 +128,34 @@ class Screen {
     Say(s.verdict(), 2, bad ? Tone::kBad : good ? Tone::kGood : Tone::kWarn);
     std::string line = " ";
     if (const TopAgreement a = model_.Agreement(); a.of > 0) {
-      absl::StrAppend(&line, " ", a.agree, " of the last ", a.of, a.of == 1 ? " sample says so" : " samples say so");
+      absl::StrAppend(&line, " ", a.agree, " of the last ", a.of,
+                      a.of == 1 ? " sample says so" : " samples say so");
     }
-    if (s.has_lost_ns_per_step()) absl::StrAppend(&line, line.size() > 1 ? "; " : " ", "lost ", LengthText(s.lost_ns_per_step()), " per step");
+    if (s.has_lost_ns_per_step())
+      absl::StrAppend(&line, line.size() > 1 ? "; " : " ", "lost ", LengthText(s.lost_ns_per_step()),
+                      " per step");
     if (s.has_ratio()) absl::StrAppend(&line, absl::StrFormat(", SLOWDOWN %.3fx", s.ratio()));
     if (s.has_ideal_step_ns()) absl::StrAppend(&line, ", ideal step ", LengthText(s.ideal_step_ns()));
     if (line.size() > 1) Say(line, 2, Tone::kPlain);
     for (int i = 1; i < std::min(s.stragglers_size(), 3); ++i) {
       const v1::SampleStraggler& other = s.stragglers(i);
       const std::vector<int32_t> ranks(other.ranks().begin(), other.ranks().end());
-      Say(absl::StrCat("  also ", other.kind() == "rank" ? "" : absl::StrCat(other.kind(), " of "), "rank", ranks.size() == 1 ? " " : "s ",
-                       ingest::RankList(ranks), ": ", other.cause(), ", ", other.verdict(), ", ", LengthText(other.lost_ns_per_step())),
+      Say(absl::StrCat("  also ", other.kind() == "rank" ? "" : absl::StrCat(other.kind(), " of "), "rank",
+                       ranks.size() == 1 ? " " : "s ", ingest::RankList(ranks), ": ", other.cause(), ", ",
+                       other.verdict(), ", ", LengthText(other.lost_ns_per_step())),
           2, Tone::kPlain);
     }
   }
 
   void Pause() {
-    if (model_.ended()) return Say(absl::StrCat("ENDED the job has ended, after ", model_.samples(), " samples"), 2, Tone::kTitle);
+    if (model_.ended())
+      return Say(absl::StrCat("ENDED the job has ended, after ", model_.samples(), " samples"), 2,
+                 Tone::kTitle);
     const v1::SamplingPause* pause = model_.pause();
     if (pause == nullptr) return;
-    Say(absl::StrCat(pause->gave_way() ? "STEPPED BACK another capture comes first: " : "NO SAMPLE ", pause->reason()), 2, Tone::kWarn);
+    Say(absl::StrCat(pause->gave_way() ? "STEPPED BACK another capture comes first: " : "NO SAMPLE ",
+                     pause->reason()),
+        2, Tone::kWarn);
   }
 
   void Tables(size_t foot) {
@@ -151,13 +166,18 @@ class Screen {
     if (o_.page != TopPage::kText) {
       // Blank lines above each table and the foot, and the table's title.
       size_t used = lines_.size() + 3 + foot;
-      if (!groups.empty() && used + groups.size() + 1 + 3 <= o_.height) used += groups.size() + 1;
-      else groups.clear();
+      if (!groups.empty() && used + groups.size() + 1 + 3 <= o_.height)
+        used += groups.size() + 1;
+      else
+        groups.clear();
       rows = o_.height > used ? std::min(o_.height - used, ranks.size()) : 0;
     }
     const size_t first = std::min(o_.scroll, ranks.size() - std::min(rows, ranks.size()));
-    Append(RankTable({ranks.begin() + static_cast<ptrdiff_t>(first), ranks.begin() + static_cast<ptrdiff_t>(first + rows)}, o_.sort, width_));
-    if (o_.page == TopPage::kText && rows < ranks.size()) lines_.push_back(absl::StrCat("  and ", ranks.size() - rows, " more: --rows"));
+    Append(RankTable(
+        {ranks.begin() + static_cast<ptrdiff_t>(first), ranks.begin() + static_cast<ptrdiff_t>(first + rows)},
+        o_.sort, width_));
+    if (o_.page == TopPage::kText && rows < ranks.size())
+      lines_.push_back(absl::StrCat("  and ", ranks.size() - rows, " more: --rows"));
     Append(groups);
   }
 
@@ -165,19 +185,26 @@ class Screen {
     if (table.empty()) return;
     lines_.emplace_back();
     for (size_t i = 0; i < table.size(); ++i) {
-      lines_.push_back(i == 0 && o_.color == TopColor::kColored ? absl::StrCat("\x1b[1m", table[i], "\x1b[0m") : table[i]);
+      lines_.push_back(i == 0 && o_.color == TopColor::kColored ? absl::StrCat("\x1b[1m", table[i], "\x1b[0m")
+                                                                : table[i]);
     }
   }
 
   std::vector<std::string> Foot(const v1::Sample& s) const {
     const v1::SamplingPace& pace = model_.pace();
-    std::string line = absl::StrFormat("sampled %.3g s every %.3g s", Nanos(pace.window_ns()).seconds(), Nanos(pace.every_ns()).seconds());
+    std::string line = absl::StrFormat("sampled %.3g s every %.3g s", Nanos(pace.window_ns()).seconds(),
+                                       Nanos(pace.every_ns()).seconds());
     if (pace.every_ns() > 0) {
-      absl::StrAppend(&line, " (", report::Percent(static_cast<double>(pace.window_ns()) / static_cast<double>(pace.every_ns())), " of the time)");
+      absl::StrAppend(
+          &line, " (",
+          report::Percent(static_cast<double>(pace.window_ns()) / static_cast<double>(pace.every_ns())),
+          " of the time)");
     }
     if (pace.watchers() > 1) absl::StrAppend(&line, " for ", pace.watchers(), " who watch");
-    absl::StrAppend(&line, "; sample ", s.number(), absl::StrFormat(" was ready after %.2f s", Nanos(s.took_ns()).seconds()));
-    if (s.clock_bound_ns() > 0) absl::StrAppend(&line, "; clocks within ", LengthText(static_cast<double>(s.clock_bound_ns())));
+    absl::StrAppend(&line, "; sample ", s.number(),
+                    absl::StrFormat(" was ready after %.2f s", Nanos(s.took_ns()).seconds()));
+    if (s.clock_bound_ns() > 0)
+      absl::StrAppend(&line, "; clocks within ", LengthText(static_cast<double>(s.clock_bound_ns())));
     absl::StrAppend(&line, "; ", s.records(), " records, ");
     uint64_t lost = 0;
     std::string stages;
@@ -191,9 +218,7 @@ class Screen {
     return absl::StrSplit(layout.Take(), '\n', absl::SkipEmpty());
   }
 
-  std::string Keys() const {
-    return absl::StrCat(kKeys, "  by ", TopSortName(o_.sort));
-  }
+  std::string Keys() const { return absl::StrCat(kKeys, "  by ", TopSortName(o_.sort)); }
 
   // The foot goes to the bottom of a terminal, whatever has to go for it.
   void Fit(const std::vector<std::string>& foot) {
@@ -216,7 +241,9 @@ class Screen {
 
 }  // namespace
 
-std::vector<std::string> RenderTop(const TopModel& model, const TopScreenOptions& options) { return Screen(model, options).Run(); }
+std::vector<std::string> RenderTop(const TopModel& model, const TopScreenOptions& options) {
+  return Screen(model, options).Run();
+}
 
 std::string Sparkline(const std::vector<std::optional<double>>& values, TopLetters letters) {
   constexpr std::array<const char*, 8> kBlocks = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};

@@ -23,8 +23,8 @@ struct TopScreenOptions {
   TopLetters letters = TopLetters::kUnicode;
   TopPage page = TopPage::kText;
   TopSort sort = TopSort::kAboveTypical;
-  size_t rows = 10;    // of the table of ranks; of the terminal as many as fit
-  size_t scroll = 0;   // ranks above the first that is shown
+  size_t rows = 10;   // of the table of ranks; of the terminal as many as fit
+  size_t scroll = 0;  // ranks above the first that is shown
 };
 
 // No line is wider than `width` columns, nor are there more than `height`.

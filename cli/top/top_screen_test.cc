@@ -25,7 +25,9 @@ TopModel SlowSinceTheFourth() {
   return model;
 }
 
-std::string Page(const TopModel& model, const TopScreenOptions& options) { return absl::StrJoin(RenderTop(model, options), "\n") + "\n"; }
+std::string Page(const TopModel& model, const TopScreenOptions& options) {
+  return absl::StrJoin(RenderTop(model, options), "\n") + "\n";
+}
 
 // Compared with tests/golden/top/NAME; what was made lies beside it as NAME.actual where they differ.
 void ExpectGolden(const std::string& name, const std::string& made) {
@@ -39,12 +41,14 @@ void ExpectGolden(const std::string& name, const std::string& made) {
 TEST(TopScreen, AsTextAtThreeWidths) {
   const TopModel model = SlowSinceTheFourth();
   for (const size_t width : {60u, 80u, 140u}) {
-    ExpectGolden(absl::StrCat("text_", width, ".txt"), Page(model, {.width = width, .letters = TopLetters::kAscii}));
+    ExpectGolden(absl::StrCat("text_", width, ".txt"),
+                 Page(model, {.width = width, .letters = TopLetters::kAscii}));
   }
 }
 
 TEST(TopScreen, OnATerminal) {
-  ExpectGolden("screen_80x24.txt", Page(SlowSinceTheFourth(), {.width = 80, .height = 24, .page = TopPage::kLive}));
+  ExpectGolden("screen_80x24.txt",
+               Page(SlowSinceTheFourth(), {.width = 80, .height = 24, .page = TopPage::kLive}));
 }
 
 TEST(TopScreen, NoLineIsTooWideAndNoneTooMany) {
@@ -87,7 +91,8 @@ TEST(TopScreen, WaitingSteppedBackMissingEnded) {
   model.Add(sample);
   EXPECT_THAT(Page(model, {}), HasSubstr("MISSING rank 6"));
   model.Add(PauseOf(kFirstBegin + 11 * kSecond));
-  EXPECT_THAT(Page(model, {}), HasSubstr("STEPPED BACK another capture comes first: rank 0: the sample gave way"));
+  EXPECT_THAT(Page(model, {}),
+              HasSubstr("STEPPED BACK another capture comes first: rank 0: the sample gave way"));
   v1::WatchEvent ended;
   ended.mutable_ended();
   model.Add(ended);
@@ -104,14 +109,16 @@ TEST(TopScreen, NamesOfAJobCannotSteerTheTerminal) {
   sample.mutable_sample()->mutable_ranks(0)->set_host("evil\x1b]0;x\x07");
   sample.mutable_sample()->mutable_groups(0)->set_group("g\nh");
   model.Add(sample);
-  for (const TopPage page : {TopPage::kText, TopPage::kLive}) EXPECT_THAT(Page(model, {.page = page}), Not(HasSubstr("\x1b")));
+  for (const TopPage page : {TopPage::kText, TopPage::kLive})
+    EXPECT_THAT(Page(model, {.page = page}), Not(HasSubstr("\x1b")));
   EXPECT_THAT(RenderTop(model, {}), Contains(HasSubstr("g?h")));
 }
 
 TEST(Sparkline, ScalesBetweenTheExtremesAndLeavesHoles) {
   EXPECT_EQ(Sparkline({1.0, std::nullopt, 8.0}, TopLetters::kAscii), "_ #");
   EXPECT_EQ(Sparkline({1.0, 8.0}, TopLetters::kUnicode), "▁█");
-  EXPECT_EQ(Sparkline({100.0, 100.1, 99.9}, TopLetters::kAscii).find('#'), std::string::npos) << "noise does not fill the height";
+  EXPECT_EQ(Sparkline({100.0, 100.1, 99.9}, TopLetters::kAscii).find('#'), std::string::npos)
+      << "noise does not fill the height";
   EXPECT_EQ(Sparkline({}, TopLetters::kAscii), "");
   EXPECT_EQ(Sparkline({std::nullopt}, TopLetters::kAscii), " ");
 }

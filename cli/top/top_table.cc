@@ -39,10 +39,13 @@ std::string Padded(const std::string& text, size_t width, Align align) {
 
 std::vector<std::string> Lay(std::vector<Column> columns, size_t width) {
   const auto total = [&] {
-    return std::accumulate(columns.begin(), columns.end(), size_t{0}, [](size_t sum, const Column& c) { return sum + WidthOf(c) + kGap; });
+    return std::accumulate(columns.begin(), columns.end(), size_t{0},
+                           [](size_t sum, const Column& c) { return sum + WidthOf(c) + kGap; });
   };
   while (columns.size() > 1 && total() > width + kGap) {
-    columns.erase(std::min_element(columns.begin(), columns.end(), [](const Column& a, const Column& b) { return a.importance < b.importance; }));
+    columns.erase(std::min_element(columns.begin(), columns.end(), [](const Column& a, const Column& b) {
+      return a.importance < b.importance;
+    }));
   }
   std::vector<std::string> lines(columns[0].cells.size() + 1);
   for (const Column& column : columns) {
@@ -60,13 +63,15 @@ std::vector<std::string> Lay(std::vector<Column> columns, size_t width) {
 }
 
 std::string Part(int64_t ns, const v1::SampleRank& rank) {
-  return rank.span_ns() > 0 ? report::Percent(static_cast<double>(ns) / static_cast<double>(rank.span_ns())) : "-";
+  return rank.span_ns() > 0 ? report::Percent(static_cast<double>(ns) / static_cast<double>(rank.span_ns()))
+                            : "-";
 }
 
 }  // namespace
 
 size_t Columns(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return !IsContinuation(c); }));
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return !IsContinuation(c); }));
 }
 
 std::string Fitted(std::string_view text, size_t width) {
@@ -79,9 +84,12 @@ std::string Fitted(std::string_view text, size_t width) {
   return out;
 }
 
-std::vector<std::string> RankTable(const std::vector<const v1::SampleRank*>& rows, TopSort sort, size_t width) {
+std::vector<std::string> RankTable(const std::vector<const v1::SampleRank*>& rows, TopSort sort,
+                                   size_t width) {
   constexpr int kAlways = 100;
-  const auto titled = [&](const char* title, TopSort key) { return sort == key ? absl::StrCat(title, "*") : std::string(title); };
+  const auto titled = [&](const char* title, TopSort key) {
+    return sort == key ? absl::StrCat(title, "*") : std::string(title);
+  };
   std::vector<Column> columns = {{titled("RANK", TopSort::kRank), Align::kRight, kAlways, {}},
                                  {"HOST", Align::kLeft, 7, {}},
                                  {"GPU", Align::kRight, 6, {}},
@@ -93,28 +101,31 @@ std::vector<std::string> RankTable(const std::vector<const v1::SampleRank*>& row
                                  {titled("IDLE", TopSort::kIdle), Align::kRight, 4, {}},
                                  {titled("LOST", TopSort::kLost), Align::kRight, 1, {}}};
   for (const v1::SampleRank* rank : rows) {
-    const std::string cells[] = {absl::StrCat(rank->rank()),
-                                 Fitted(rank->host(), kLongestText),
-                                 absl::StrCat(rank->device()),
-                                 rank->has_self_ns_per_step() ? LengthText(rank->self_ns_per_step()) : "-",
-                                 rank->has_lost_ns_per_step() ? LengthText(rank->lost_ns_per_step()) : "-",
-                                 Part(rank->exposed_wait_ns(), *rank),
-                                 Part(rank->exposed_transfer_ns(), *rank),
-                                 rank->has_overlap_fraction() ? report::Percent(rank->overlap_fraction()) : "-",
-                                 Part(rank->idle_ns(), *rank),
-                                 absl::StrCat(rank->lost_records())};
+    const std::string cells[] = {
+        absl::StrCat(rank->rank()),
+        Fitted(rank->host(), kLongestText),
+        absl::StrCat(rank->device()),
+        rank->has_self_ns_per_step() ? LengthText(rank->self_ns_per_step()) : "-",
+        rank->has_lost_ns_per_step() ? LengthText(rank->lost_ns_per_step()) : "-",
+        Part(rank->exposed_wait_ns(), *rank),
+        Part(rank->exposed_transfer_ns(), *rank),
+        rank->has_overlap_fraction() ? report::Percent(rank->overlap_fraction()) : "-",
+        Part(rank->idle_ns(), *rank),
+        absl::StrCat(rank->lost_records())};
     for (size_t c = 0; c < columns.size(); ++c) columns[c].cells.push_back(cells[c]);
   }
   // Losses are never what is left out.
-  const bool lost = std::any_of(rows.begin(), rows.end(), [](const v1::SampleRank* r) { return r->lost_records() > 0; });
+  const bool lost =
+      std::any_of(rows.begin(), rows.end(), [](const v1::SampleRank* r) { return r->lost_records() > 0; });
   if (lost) columns.back().importance = kAlways;
   return Lay(std::move(columns), width);
 }
 
 std::vector<std::string> GroupTable(const v1::Sample& sample, size_t most, size_t width) {
   if (sample.groups_size() == 0) return {};
-  std::vector<Column> columns = {{"COMMUNICATOR", Align::kLeft, 9, {}}, {"RANKS", Align::kRight, 2, {}},   {"OPERATION", Align::kLeft, 6, {}},
-                                 {"COUNT", Align::kRight, 1, {}},       {"SKEW P50", Align::kRight, 4, {}}, {"SKEW P99", Align::kRight, 8, {}},
+  std::vector<Column> columns = {{"COMMUNICATOR", Align::kLeft, 9, {}}, {"RANKS", Align::kRight, 2, {}},
+                                 {"OPERATION", Align::kLeft, 6, {}},    {"COUNT", Align::kRight, 1, {}},
+                                 {"SKEW P50", Align::kRight, 4, {}},    {"SKEW P99", Align::kRight, 8, {}},
                                  {"LAST", Align::kLeft, 7, {}}};
   for (int i = 0; i < std::min(sample.groups_size(), static_cast<int>(most)); ++i) {
     const v1::SampleGroup& group = sample.groups(i);
@@ -124,7 +135,9 @@ std::vector<std::string> GroupTable(const v1::Sample& sample, size_t most, size_
                                  absl::StrCat(group.count()),
                                  LengthText(static_cast<double>(group.skew_p50_ns())),
                                  LengthText(static_cast<double>(group.skew_p99_ns())),
-                                 group.has_last_rank() ? absl::StrCat("rank ", group.last_rank(), ", ", group.last_count(), "x") : "-"};
+                                 group.has_last_rank()
+                                     ? absl::StrCat("rank ", group.last_rank(), ", ", group.last_count(), "x")
+                                     : "-"};
     for (size_t c = 0; c < columns.size(); ++c) columns[c].cells.push_back(cells[c]);
   }
   return Lay(std::move(columns), width);

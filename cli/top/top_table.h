@@ -12,7 +12,8 @@
 namespace lockstep::cli {
 
 // Title and rows. The title of the column that the rows are sorted by is marked.
-std::vector<std::string> RankTable(const std::vector<const v1::SampleRank*>& rows, TopSort sort, size_t width);
+std::vector<std::string> RankTable(const std::vector<const v1::SampleRank*>& rows, TopSort sort,
+                                   size_t width);
 // The groups with the greatest skew; empty where none is known.
 std::vector<std::string> GroupTable(const v1::Sample& sample, size_t most, size_t width);
 

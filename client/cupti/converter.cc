@@ -12,7 +12,8 @@ using ring::RecordKind;
 // The reader sees records in groups of this many: one store to a shared cache line per group.
 constexpr uint32_t kRecordsPerCommit = 32;
 
-constexpr RecordKind kWorkKinds[Lanes::kWorks] = {RecordKind::kKernel, RecordKind::kMemcpy, RecordKind::kMemset};
+constexpr RecordKind kWorkKinds[Lanes::kWorks] = {RecordKind::kKernel, RecordKind::kMemcpy,
+                                                  RecordKind::kMemset};
 
 // "cudaLaunchKernel_v7000" and "cudaMemcpyAsync_ptsz_v7000" are one function each to everybody but CUPTI.
 size_t LengthWithoutVersion(const char* name) {
@@ -33,7 +34,8 @@ const Record& As(const cupti::Activity* record) {
   return *reinterpret_cast<const Record*>(record);
 }
 
-// What everything on a stream has in common. `with_graph`: this CUPTI's record is long enough to have the graph's fields.
+// What everything on a stream has in common. `with_graph`: this CUPTI's record is long enough to have the
+// graph's fields.
 template <typename Activity, typename Record>
 void CopyCommon(const Activity& from, bool with_graph, bool graph_correlation, Record* to) {
   to->start_ns = static_cast<int64_t>(from.start);
@@ -159,7 +161,9 @@ bool Converter::MayNotHaveRun(RecordKind kind, uint64_t lane) {
     ++outside_;
     return true;
   }
-  const Lanes::Work work = kind == RecordKind::kKernel ? Lanes::kKernels : kind == RecordKind::kMemcpy ? Lanes::kCopies : Lanes::kSets;
+  const Lanes::Work work = kind == RecordKind::kKernel   ? Lanes::kKernels
+                           : kind == RecordKind::kMemcpy ? Lanes::kCopies
+                                                         : Lanes::kSets;
   return lanes_.Wait(lane, work);
 }
 
@@ -226,7 +230,8 @@ void Converter::MemcpyPeer(const cupti::MemcpyPeer4& from) {
   auto* to = ring_.New<ring::MemcpyRecord>();
   if (to == nullptr) return;
   to->header.flags = ring::kMemcpyPeer;
-  CopyCommon(from, options_.sizes.memcpy_peer >= cupti::kMemcpyPeerBytesWithGraph, options_.graph_correlation, to);
+  CopyCommon(from, options_.sizes.memcpy_peer >= cupti::kMemcpyPeerBytesWithGraph, options_.graph_correlation,
+             to);
   to->bytes = from.bytes;
   CopyKinds(from, to);
   to->src_device = from.src_device_id;
@@ -363,8 +368,8 @@ void Converter::CudaEvent(const cupti::CudaEvent2& from) {
   const bool stamped =
       options_.sizes.cuda_event >= cupti::kCudaEventBytesWithTimestamp && from.device_timestamp != 0;
   if (!stamped) {
-    const PendingExternal event{uint64_t{from.context_id} << 32 | from.stream_id, from.correlation_id, kEventPending, last_kept_,
-                                from.event_id};
+    const PendingExternal event{uint64_t{from.context_id} << 32 | from.stream_id, from.correlation_id,
+                                kEventPending, last_kept_, from.event_id};
     if (from.correlation_id != last_decided_) return Wait(event);
     if (last_kept_) {
       WriteExternal(event);

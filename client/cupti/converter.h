@@ -10,11 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "client/record/arena.h"
 #include "client/cupti/cupti_api.h"
-#include "client/record/interner.h"
-#include "client/lanes.h"
 #include "client/cupti/record_sizes.h"
+#include "client/lanes.h"
+#include "client/record/arena.h"
+#include "client/record/interner.h"
 #include "client/record/timing.h"
 #include "client/record/trigger.h"
 #include "wire/foreign/cupti.h"
@@ -27,7 +27,8 @@ struct ConverterOptions {
   bool driver_records = true;  // false: driver calls only decide for external correlations
   bool decided_by_api =
       true;  // false: no API records come; the device record of the same correlation decides
-  // CUPTI 13.0 and 13.1 give a graph's kernels another launch's correlation in every session but a process's first; then none is kept.
+  // CUPTI 13.0 and 13.1 give a graph's kernels another launch's correlation in every session but a process's
+  // first; then none is kept.
   bool graph_correlation = true;
   Trigger* trigger = nullptr;  // hears of the profiler API; null: nobody does
 };
@@ -59,11 +60,12 @@ class Converter {
   static constexpr uint32_t kPointerCache = 1024;
   static constexpr uint32_t kCallbackNames = 1024;
 
-  // An external correlation, or the record of an event without a stamp: waits for what is decided about its call.
+  // An external correlation, or the record of an event without a stamp: waits for what is decided about its
+  // call.
   struct PendingExternal {
     uint64_t external;  // of an event: context and stream
     uint32_t correlation;
-    uint32_t kind;  // kEventPending: an event
+    uint32_t kind;    // kEventPending: an event
     bool among_kept;  // the call before it was recorded
     uint32_t event;
   };
@@ -92,7 +94,8 @@ class Converter {
 
   // Whether a record with these stamps is recorded; counts it otherwise. `lane` as of Lanes, kNoLane: none.
   bool Keep(uint64_t start, uint64_t end, ring::RecordKind kind, uint64_t lane);
-  // Of a record without stamps: outside, or waiting in its lane for what becomes of it. False: it cannot wait.
+  // Of a record without stamps: outside, or waiting in its lane for what becomes of it. False: it cannot
+  // wait.
   bool MayNotHaveRun(ring::RecordKind kind, uint64_t lane);
   void LoseUnstamped(uint64_t lane);
   void SettleUnstamped();

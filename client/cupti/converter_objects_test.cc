@@ -1,4 +1,5 @@
-// Records of devices, contexts, streams and memory operations, made by hand, through the converter into a ring and out again.
+// Records of devices, contexts, streams and memory operations, made by hand, through the converter into a
+// ring and out again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -72,10 +73,11 @@ TEST_F(ConverterTest, WhatAnOlderCuptisDeviceLacksIsNotReadFromTheRecordBehindIt
     size_t bytes;
     uint16_t flags;
     uint32_t numa;
-  } kVersions[] = {{cupti::kDeviceBytesOldest, ring::kDeviceEcc, 0},
-                   {cupti::kDeviceBytesWithVisibility, ring::kDeviceEcc | ring::kDeviceHidden, 0},
-                   {cupti::kDeviceBytesWithMig, ring::kDeviceEcc | ring::kDeviceHidden | ring::kDeviceMig, 0},
-                   {cupti::kDeviceBytesWithNuma, ring::kDeviceEcc | ring::kDeviceHidden | ring::kDeviceMig, 1}};
+  } kVersions[] = {
+      {cupti::kDeviceBytesOldest, ring::kDeviceEcc, 0},
+      {cupti::kDeviceBytesWithVisibility, ring::kDeviceEcc | ring::kDeviceHidden, 0},
+      {cupti::kDeviceBytesWithMig, ring::kDeviceEcc | ring::kDeviceHidden | ring::kDeviceMig, 0},
+      {cupti::kDeviceBytesWithNuma, ring::kDeviceEcc | ring::kDeviceHidden | ring::kDeviceMig, 1}};
   for (const auto& version : kVersions) {
     SCOPED_TRACE(version.bytes);
     fake_.sizes[ActivityKind::kDevice] = version.bytes;

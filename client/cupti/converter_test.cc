@@ -25,8 +25,8 @@ TEST_F(ConverterTest, AnEventWithoutAStampGoesTheWayOfItsCall) {
     return e;
   };
   // Behind its call, ahead of it, of a call outside the window, and of a call that was lost.
-  Convert(MakeApi(kT0 + 1, kT0 + 2, 1), event(1, 101), event(2, 102), MakeApi(kT0 + 3, kT0 + 4, 2), MakeApi(kT1 + 1, kT1 + 2, 3), event(3, 103),
-          MakeApi(kT0 + 5, kT0 + 6, 4), event(5, 105));
+  Convert(MakeApi(kT0 + 1, kT0 + 2, 1), event(1, 101), event(2, 102), MakeApi(kT0 + 3, kT0 + 4, 2),
+          MakeApi(kT1 + 1, kT1 + 2, 3), event(3, 103), MakeApi(kT0 + 5, kT0 + 6, 4), event(5, 105));
   converter_->End();
   std::vector<uint32_t> events;
   for (const auto& record : daemon_.Drain()) {
@@ -49,7 +49,8 @@ TEST_F(ConverterTest, AGraphsWrongCorrelationIsNotKept) {
   Convert(of_graph, plain);
   std::vector<uint32_t> correlations;
   for (const auto& record : daemon_.Drain()) {
-    if (record.header.kind == RecordKind::kKernel) correlations.push_back(record.as<ring::KernelRecord>().correlation);
+    if (record.header.kind == RecordKind::kKernel)
+      correlations.push_back(record.as<ring::KernelRecord>().correlation);
   }
   EXPECT_THAT(correlations, ElementsAre(0u, 42u));
 }
@@ -136,9 +137,11 @@ TEST_F(ConverterTest, StampsThatCannotBeAreLostByKind) {
 
 TEST_F(ConverterTest, OfKernelsThatAForcedFlushGaveOutUnrunOneForEachStreamMayHaveBegunInTheWindow) {
   Convert(MakeKernel(kT0, kT0 + 1, 1, "a", 7), MakeKernel(kT1 + 1, kT1 + 2, 2, "a", 7),
-          MakeKernel(0, 0, 3, "a", 7), MakeKernel(0, 0, 4, "a", 8), MakeKernel(0, 0, 5, "a", 8), MakeKernel(0, 0, 6, "a", 9));
+          MakeKernel(0, 0, 3, "a", 7), MakeKernel(0, 0, 4, "a", 8), MakeKernel(0, 0, 5, "a", 8),
+          MakeKernel(0, 0, 6, "a", 9));
   converter_->End();
-  EXPECT_EQ(daemon_.Lost(LossReason::kBadStamp, RecordKind::kKernel), 2u) << "streams 8 and 9; stream 7 has left the window";
+  EXPECT_EQ(daemon_.Lost(LossReason::kBadStamp, RecordKind::kKernel), 2u)
+      << "streams 8 and 9; stream 7 has left the window";
   EXPECT_EQ(converter_->outside(), 3u);
 }
 

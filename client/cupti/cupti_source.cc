@@ -37,8 +37,8 @@ constexpr uint32_t kDriverLaunches[] = {
 constexpr size_t kQuickBufferBytes = 64u << 10;
 
 // What happens on a device, in a context, on a stream.
-constexpr uint32_t kDeviceWork = ring::kActivityKernel | ring::kActivityMemcpy | ring::kActivityMemset | ring::kActivitySync |
-                                 ring::kActivityMemory;
+constexpr uint32_t kDeviceWork = ring::kActivityKernel | ring::kActivityMemcpy | ring::kActivityMemset |
+                                 ring::kActivitySync | ring::kActivityMemory;
 
 }  // namespace
 
@@ -54,7 +54,8 @@ void CuptiSource::OnRequested(uint8_t** buffer, size_t* bytes, size_t* max_recor
   }
   *buffer = reinterpret_cast<uint8_t*>(lent);
   *bytes = lent == nullptr ? 0 : kCuptiBufferBytes;
-  // A call of the profiler API is learned of when its buffer comes back, and a buffer comes back when all in it has run.
+  // A call of the profiler API is learned of when its buffer comes back, and a buffer comes back when all in
+  // it has run.
   if (lent != nullptr && trigger_.phase() == Trigger::Phase::kLooking &&
       trigger_.begin() == ring::Begin::kAtProfilerStart) {
     *bytes = kQuickBufferBytes;
@@ -166,7 +167,8 @@ bool CuptiSource::CheckClock(Sentence* why) {
       // A profiler that has ended leaves its clock behind, so nobody need be subscribed.
       held_ = true;
       holder_ << "a profiler that replaced its clock";
-      *why << "CUPTI does not stamp with the host's clock in this process: another profiler, such as torch.profiler, replaced it";
+      *why << "CUPTI does not stamp with the host's clock in this process: another profiler, such as "
+              "torch.profiler, replaced it";
       break;
   }
   held_ |= NameHolder(why, &holder_);
@@ -178,7 +180,8 @@ void CuptiSource::LookForRivals() {
   const bool clock = ReadClockDomain() == Clock::kForeign;
   if (!clock && !buffers_lent()) return;
   ring::CountLoss(segment_->header(), LossReason::kContested, RecordKind::kPad, 1);
-  note_ << (clock ? "another profiler replaced CUPTI's clock in the window" : "CUPTI kept buffers: another profiler may have taken it over")
+  note_ << (clock ? "another profiler replaced CUPTI's clock in the window"
+                  : "CUPTI kept buffers: another profiler may have taken it over")
         << ", so records are missing";
   HolderName name;
   NameHolder(&note_, &name);
@@ -240,8 +243,10 @@ void CuptiSource::EnableDriverLaunches() {
 }
 
 bool CuptiSource::EnableMemory(Sentence* why) {
-  if (RecordBytes(api_, ActivityKind::kMemory) >= cupti::kMemoryBytesOldest) return EnableKind(ActivityKind::kMemory, why);
-  *why << "CUPTI " << version_ << " does not tell of memory operations (that of CUDA 11.2 and later does): capture without memory";
+  if (RecordBytes(api_, ActivityKind::kMemory) >= cupti::kMemoryBytesOldest)
+    return EnableKind(ActivityKind::kMemory, why);
+  *why << "CUPTI " << version_
+       << " does not tell of memory operations (that of CUDA 11.2 and later does): capture without memory";
   return false;
 }
 
@@ -300,7 +305,8 @@ bool CuptiSource::Arm(const CuptiApi& api, uint32_t activities, const CuptiCallb
   options.driver_records = (activities & ring::kActivityDriver) != 0;
   options.decided_by_api =
       (activities & (ring::kActivityDriver | ring::kActivityRuntime | ring::kActivityNccl)) != 0;
-  options.graph_correlation = version_ < cupti::kVersion_13_0 || version_ >= cupti::kVersion_13_1U1 || sessions_ == 0;
+  options.graph_correlation =
+      version_ < cupti::kVersion_13_0 || version_ >= cupti::kVersion_13_1U1 || sessions_ == 0;
   ++sessions_;
   note_ = Sentence();
   undescribed_ = (activities & kDeviceWork) != 0;

@@ -11,9 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "client/record/buffer_pool.h"
 #include "client/cupti/converter.h"
 #include "client/cupti/cupti_api.h"
+#include "client/record/buffer_pool.h"
 #include "client/record/text.h"
 #include "client/record/timing.h"
 #include "client/record/trigger.h"
@@ -59,13 +59,13 @@ class CuptiSource {
   bool Arm(const CuptiApi& api, uint32_t activities, const CuptiCallbacks& callbacks,
            const CuptiMemory& memory, const ring::ClientSegment& segment, Sentence* why);
   bool armed() const { return armed_.load(); }
-  // Has CUPTI set itself up in this process, and records nothing: a CUDA graph that is made later is one whose kernels it can see.
-  // False: it could not.
+  // Has CUPTI set itself up in this process, and records nothing: a CUDA graph that is made later is one
+  // whose kernels it can see. False: it could not.
   bool Prepare(const CuptiApi& api);
   // From now on what CUPTI drops is our loss; what it dropped before is not.
   void OpenWindow();
-  // Has CUPTI tell of the devices, contexts and streams that there are, and of each that is made from now on. Behind the
-  // capture's start: before, nothing is kept. Does nothing the second time.
+  // Has CUPTI tell of the devices, contexts and streams that there are, and of each that is made from now on.
+  // Behind the capture's start: before, nothing is kept. Does nothing the second time.
   void DescribeObjects();
   // Asks CUPTI for the buffers whose records are complete.
   void Flush();
@@ -80,7 +80,8 @@ class CuptiSource {
   // CUPTI still has buffers of ours (a drain that timed out): their memory must stay.
   bool buffers_lent() const { return pool_.lent() != 0; }
   uint32_t version() const { return version_; }
-  // The last Arm failed because another tool in this process holds CUPTI; `holder` names it, empty where that cannot be told.
+  // The last Arm failed because another tool in this process holds CUPTI; `holder` names it, empty where that
+  // cannot be told.
   bool held() const { return held_; }
   const HolderName& holder() const { return holder_; }
   // What went wrong in the window that only its end showed; empty: nothing.
@@ -97,8 +98,8 @@ class CuptiSource {
   enum class Clock : uint8_t { kHosts, kForeign, kUnknown };
   Clock ReadClockDomain() const;
   bool CheckClock(Sentence* why);
-  // Who holds CUPTI's one subscriber's place, in words; false where nobody does. Takes the place for a moment where nobody does, so
-  // only where something has gone wrong already.
+  // Who holds CUPTI's one subscriber's place, in words; false where nobody does. Takes the place for a moment
+  // where nobody does, so only where something has gone wrong already.
   bool FindHolder(HolderName* name) const;
   // The same, put into a sentence.
   bool NameHolder(Sentence* to, HolderName* name) const;
@@ -128,7 +129,7 @@ class CuptiSource {
   bool held_ = false;
   HolderName holder_;
   Sentence note_;
-  uint32_t sessions_ = 0;  // armed or prepared so far
+  uint32_t sessions_ = 0;     // armed or prepared so far
   bool undescribed_ = false;  // the devices of this capture are still to be told of
   UndoStep undo_[32] = {};
   uint32_t undo_count_ = 0;

@@ -32,7 +32,8 @@ void NcclChain::Load(int version, const void* own) {
   if (found == nullptr || found == own) return;
   void* memory = ::mmap(nullptr, kPlaces * sizeof(Place), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  // Without it every event of the other's still reaches it, and those of ours are lost while it sees the same.
+  // Without it every event of the other's still reaches it, and those of ours are lost while it sees the
+  // same.
   places_ = memory == MAP_FAILED ? nullptr : static_cast<Place*>(memory);
   table_ = found;
   version_.store(version, std::memory_order_release);
@@ -83,7 +84,8 @@ NcclChain::Pair NcclChain::Split(const void* handle) const {
     uint64_t serial = 0;
     const Place* place = Find(handle, &serial);
     if (place == nullptr) return {};
-    const Pair pair{place->ours.load(std::memory_order_relaxed), place->theirs.load(std::memory_order_acquire)};
+    const Pair pair{place->ours.load(std::memory_order_relaxed),
+                    place->theirs.load(std::memory_order_acquire)};
     // Reused meanwhile: what was read may be the next one's.
     return place->use.load(std::memory_order_acquire) >> 1 == serial ? pair : Pair{};
   }

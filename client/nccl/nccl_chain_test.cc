@@ -38,7 +38,8 @@ nccl::Result TheirInit(void** context, uint64_t comm, int32_t* mask, const char*
 }
 nccl::Result TheirStart(void* context, void** handle, nccl::EventDescriptor* event) {
   *handle = reinterpret_cast<void*>(++g_next | g_handle_bits);
-  std::string told = "start " + std::to_string(event->type) + " of " + N(context) + " under " + N(event->parent);
+  std::string told =
+      "start " + std::to_string(event->type) + " of " + N(context) + " under " + N(event->parent);
   if (event->type == nccl::kEventColl) told += " in " + N(event->detail.coll.parent_group);
   g_told.push_back(told);
   return nccl::Result::kSuccess;
@@ -135,12 +136,13 @@ TEST_F(NcclChainTest, AParentIsEachOnesOwnEvenAfterItsStop) {
   void* proxy = Start(context, nccl::kEventProxyOp, op, coll);
   Stop(proxy);
   End();
-  EXPECT_THAT(g_told, ElementsAre("init 7", "start 1 of 1007 under none", "start 2 of 1007 under 1 in 1", "stop 2",
-                                  "stop 1", "start 8 of 1007 under 2", "stop 3"));
+  EXPECT_THAT(g_told, ElementsAre("init 7", "start 1 of 1007 under none", "start 2 of 1007 under 1 in 1",
+                                  "stop 2", "stop 1", "start 8 of 1007 under 2", "stop 3"));
   uint64_t operation = 0;
   uint64_t of_proxy = 1;
   for (const auto& record : daemon_.Drain()) {
-    if (record.header.kind == RecordKind::kCollective) operation = record.as<ring::CollectiveRecord>().operation;
+    if (record.header.kind == RecordKind::kCollective)
+      operation = record.as<ring::CollectiveRecord>().operation;
     if (record.header.kind == RecordKind::kProxyOp) of_proxy = record.as<ring::ProxyOpRecord>().operation;
   }
   EXPECT_EQ(of_proxy, operation);

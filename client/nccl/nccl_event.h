@@ -1,4 +1,5 @@
-// An event of NCCL's profiler plugin as NcclSource takes it, whatever version of the plugin ABI it came through.
+// An event of NCCL's profiler plugin as NcclSource takes it, whatever version of the plugin ABI it came
+// through.
 #ifndef LOCKSTEP_CLIENT_NCCL_EVENT_H_
 #define LOCKSTEP_CLIENT_NCCL_EVENT_H_
 

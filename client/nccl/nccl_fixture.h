@@ -10,9 +10,9 @@
 
 #include "client/nccl/nccl_plugin.h"
 #include "client/nccl/nccl_source.h"
-#include "wire/ring/handshake.h"
 #include "tests/abi/support/daemon_end.h"
 #include "tests/abi/support/fake_cupti.h"
+#include "wire/ring/handshake.h"
 
 namespace lockstep::client {
 

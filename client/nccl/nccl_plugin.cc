@@ -68,9 +68,10 @@ const typename Abi<version>::Table* Behind() {
 template <int version, typename Call, typename Make>
 nccl::Result InitBoth(void** context, Call call, Make make) {
   if (g_came_up != nullptr) g_came_up();
-  const auto* theirs = g_chain == nullptr ? nullptr
-                                          : static_cast<const typename Abi<version>::Table*>(
-                                                g_chain->Table(version, &Abi<version>::Own()));
+  const auto* theirs =
+      g_chain == nullptr
+          ? nullptr
+          : static_cast<const typename Abi<version>::Table*>(g_chain->Table(version, &Abi<version>::Own()));
   void* their_context = nullptr;
   bool joined = false;
   if (theirs != nullptr) {
@@ -216,7 +217,9 @@ nccl::Result StopEvent(void* handle) {
 }
 
 uint64_t ValueOf(const nccl::EventStateArgs* args) { return args == nullptr ? 0 : args->gpu_timer_ns; }
-uint64_t ValueOf(const nccl::EventStateArgsOld* args) { return args == nullptr ? 0 : args->transferred_bytes; }
+uint64_t ValueOf(const nccl::EventStateArgsOld* args) {
+  return args == nullptr ? 0 : args->transferred_bytes;
+}
 
 template <int version>
 nccl::Result RecordEventState(void* handle, nccl::EventState state, typename Abi<version>::Args* args) {
@@ -248,14 +251,14 @@ nccl::Result Finalize(void* context) {
 
 template <int version>
 constexpr typename Abi<version>::Table kOldTable = {
-    "lockstep", InitOld<version>, StartEvent<version>, StopEvent<version>, RecordEventState<version>,
-    Finalize<version>};
+    "lockstep",         InitOld<version>,          StartEvent<version>,
+    StopEvent<version>, RecordEventState<version>, Finalize<version>};
 template <int version>
 constexpr nccl::Profiler kTable = {
-    "lockstep", Init<version>, StartEvent<version>, StopEvent<version>, RecordEventState<version>,
+    "lockstep",       Init<version>, StartEvent<version>, StopEvent<version>, RecordEventState<version>,
     Finalize<version>};
-constexpr nccl::ProfilerV4 kTableV4 = {"lockstep",   InitV4, StartEvent<4>, StopEvent<4>, RecordEventState<4>,
-                                       Finalize<4>};
+constexpr nccl::ProfilerV4 kTableV4 = {"lockstep",          InitV4,     StartEvent<4>, StopEvent<4>,
+                                       RecordEventState<4>, Finalize<4>};
 
 }  // namespace
 

@@ -1,8 +1,9 @@
-// What NCCL's proxy thread tells of operations: channels of kernels, network operations and their steps. Opt-in.
+// What NCCL's proxy thread tells of operations: channels of kernels, network operations and their steps.
+// Opt-in.
 //
-// An event is open from its start to its stop, in memory handed in once; its handle is a number with a generation, never an
-// address, so that a stop may come at any time or not at all. Starts, states and stops of one event come from one
-// thread, as NCCL does it; events of different threads never meet.
+// An event is open from its start to its stop, in memory handed in once; its handle is a number with a
+// generation, never an address, so that a stop may come at any time or not at all. Starts, states and stops
+// of one event come from one thread, as NCCL does it; events of different threads never meet.
 #ifndef LOCKSTEP_CLIENT_NCCL_PROXY_H_
 #define LOCKSTEP_CLIENT_NCCL_PROXY_H_
 
@@ -10,8 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "client/record/arena.h"
 #include "client/nccl/nccl_event.h"
+#include "client/record/arena.h"
 #include "client/record/recorder.h"
 #include "client/record/timing.h"
 
@@ -24,7 +25,8 @@ constexpr uintptr_t kHandleBits = 3;
 inline NcclHandle KindOfHandle(const void* handle) {
   return static_cast<NcclHandle>(reinterpret_cast<uintptr_t>(handle) & kHandleBits);
 }
-// The handle of a collective or message is its number: there is nothing to stop, and children may come at any time.
+// The handle of a collective or message is its number: there is nothing to stop, and children may come at any
+// time.
 inline void* OperationHandle(uint64_t operation) {
   return reinterpret_cast<void*>(operation << 2 | static_cast<uintptr_t>(NcclHandle::kOperation));
 }
@@ -76,7 +78,7 @@ class NcclProxy {
     uint32_t chunk_bytes = 0;
     uint32_t steps_seen = 0;
     uint16_t flags = 0;
-    Wait wait = kNone;      // of a step: what it waits for since `since`
+    Wait wait = kNone;  // of a step: what it waits for since `since`
     HostTime since;
     void* parent = nullptr;  // of a step
     uint64_t gpu_start = 0;

@@ -69,7 +69,8 @@ TEST_F(NcclProxyTest, AChannelHasTheGpusTimesAndItsOperation) {
   uint64_t operation = 0;
   std::vector<ring::KernelChannelRecord> channels;
   for (const auto& record : daemon_.Drain()) {
-    if (record.header.kind == RecordKind::kCollective) operation = record.as<ring::CollectiveRecord>().operation;
+    if (record.header.kind == RecordKind::kCollective)
+      operation = record.as<ring::CollectiveRecord>().operation;
     if (record.header.kind == RecordKind::kKernelChannel)
       channels.push_back(record.as<ring::KernelChannelRecord>());
   }

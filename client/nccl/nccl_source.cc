@@ -17,7 +17,8 @@ constexpr int32_t kCaptureMask = nccl::kEventGroup | nccl::kEventColl | nccl::kE
                                  nccl::kEventGroupApi | nccl::kEventCollApi | nccl::kEventP2pApi |
                                  nccl::kEventKernelLaunch;
 
-// Handles: what they are is all a stop needs to know. Of addresses that are multiples of 4 (NcclHandle::kOther).
+// Handles: what they are is all a stop needs to know. Of addresses that are multiples of 4
+// (NcclHandle::kOther).
 alignas(4) char g_nothing_to_stop;
 alignas(4) char g_pushed_launch;
 
@@ -145,7 +146,8 @@ void NcclSource::Fill(Communicator& place, uint64_t id, const char* name, int32_
 // Several threads may see the first event of a communicator at once; one of them fills it in.
 void NcclSource::Learn(ThreadSlot& slot, Communicator& communicator, const NcclEvent& event) {
   uint32_t expected = Communicator::kUnnamed;
-  if (event.comm == 0 || !communicator.state.compare_exchange_strong(expected, Communicator::kFilling)) return;
+  if (event.comm == 0 || !communicator.state.compare_exchange_strong(expected, Communicator::kFilling))
+    return;
   Fill(communicator, event.comm, event.comm_name, 0, 0, event.rank);
   WriteCommunicator(slot, communicator);
 }
@@ -194,8 +196,8 @@ void NcclSource::End() {
 
 void* NcclSource::OnStart(Communicator* communicator, const NcclEvent& event) {
   if (gate_.nccl.load(std::memory_order_relaxed) == 0) return &g_nothing_to_stop;
-  const bool living = communicator != nullptr &&
-                      communicator->state.load(std::memory_order_acquire) == Communicator::kLiving;
+  const bool living =
+      communicator != nullptr && communicator->state.load(std::memory_order_acquire) == Communicator::kLiving;
   const uint64_t comm = event.comm != 0 ? event.comm : living ? communicator->id : 0;
   switch (event.type) {
     case nccl::kEventProxyOp:

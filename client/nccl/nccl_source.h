@@ -27,8 +27,8 @@ class NcclSource {
   constexpr NcclSource(Gate& gate, Recorder& recorder, const ActivityClock& clock, const Window& window)
       : gate_(gate), recorder_(recorder), clock_(clock), window_(window), proxy_(recorder, clock, window) {}
 
-  // One communicator of this process, from its init to its finalize. kUnnamed: of a version that tells the rest with
-  // the first event.
+  // One communicator of this process, from its init to its finalize. kUnnamed: of a version that tells the
+  // rest with the first event.
   struct Communicator {
     static constexpr uint32_t kNameBytes = 64;
     enum State : uint32_t { kFree, kFilling, kUnnamed, kLiving };

@@ -84,7 +84,8 @@ TEST_F(OldNcclTest, Version1GivesNumbersForTexts) {
   const ring::CollectiveRecord r = OnlyCollective();
   EXPECT_EQ(r.comm, 0xABCu);
   EXPECT_EQ(r.sequence, 12u);
-  EXPECT_EQ(r.header.flags, ring::kSequenceIsLocal) << "ranks that began at different times count differently";
+  EXPECT_EQ(r.header.flags, ring::kSequenceIsLocal)
+      << "ranks that began at different times count differently";
   EXPECT_EQ(r.count, 1000u);
   EXPECT_EQ(r.channels, 24u);
   EXPECT_EQ(daemon_.strings[r.function], "AllReduce");
@@ -237,7 +238,8 @@ TEST_F(OldNcclTest, TheOperationOfVersion3CountsItsBytesItself) {
   for (size_t sum : {1024u, 2048u, 3000u}) {
     nccl::EventStateArgsOld args{};
     args.transferred_bytes = sum;
-    ncclProfiler_v3.record_event_state(op, static_cast<nccl::EventState>(nccl::kProxyOpSendTransmitted), &args);
+    ncclProfiler_v3.record_event_state(op, static_cast<nccl::EventState>(nccl::kProxyOpSendTransmitted),
+                                       &args);
   }
   ncclProfiler_v3.stop_event(op);
   End();

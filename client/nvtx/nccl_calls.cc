@@ -42,7 +42,8 @@ void NcclCalls::OnPush(RangeMessage name, const NvtxPayload& payload) {
   ThreadSlot* slot = recorder_.Enter();
   if (slot == nullptr) {
     if (payload.Has(NvtxPayload::kBytes) && !nccl_.plugged_in())
-      recorder_.CountNoRing(payload.Has(NvtxPayload::kPeer) ? RecordKind::kPointToPoint : RecordKind::kCollective);
+      recorder_.CountNoRing(payload.Has(NvtxPayload::kPeer) ? RecordKind::kPointToPoint
+                                                            : RecordKind::kCollective);
     return;
   }
   if (!slot->nccl.begun) Begin(*slot);
@@ -84,14 +85,15 @@ void NcclCalls::OnPop() {
   recorder_.Leave(*slot);
 }
 
-void NcclCalls::Operation(ThreadSlot& slot, const char* function, const NvtxPayload& payload, uint64_t launch) {
+void NcclCalls::Operation(ThreadSlot& slot, const char* function, const NvtxPayload& payload,
+                          uint64_t launch) {
   const auto comm = static_cast<uint64_t>(payload.Get(NvtxPayload::kCommunicator, 0));
   if (nccl_.plugged_in()) {
     if (payload.Has(NvtxPayload::kReduction)) {
       const auto number = static_cast<uint64_t>(payload.values[NvtxPayload::kReduction]);
-      slot.nccl.Remember(function, comm, static_cast<uint64_t>(payload.values[NvtxPayload::kBytes]),
-                         payload.reduction != nullptr ? payload.reduction
-                                                      : foreign::nccl::ReductionName(number));
+      slot.nccl.Remember(
+          function, comm, static_cast<uint64_t>(payload.values[NvtxPayload::kBytes]),
+          payload.reduction != nullptr ? payload.reduction : foreign::nccl::ReductionName(number));
     }
     return;
   }
@@ -112,7 +114,8 @@ void NcclCalls::Collective(ThreadSlot& slot, const char* function, const NvtxPay
   uint32_t reduction = 0;
   if (payload.Has(NvtxPayload::kReduction)) {
     const auto number = static_cast<uint64_t>(payload.values[NvtxPayload::kReduction]);
-    const char* text = payload.reduction != nullptr ? payload.reduction : foreign::nccl::ReductionName(number);
+    const char* text =
+        payload.reduction != nullptr ? payload.reduction : foreign::nccl::ReductionName(number);
     reduction = slot.names.Intern(slot.ring, text, std::strlen(text));
   }
   const uint32_t name = slot.names.Intern(slot.ring, function, std::strlen(function));
@@ -165,8 +168,8 @@ void NcclCalls::Message(ThreadSlot& slot, const char* function, const NvtxPayloa
 
 void NcclCalls::OnPopPayload(const NvtxPayload& payload) {
   const auto id = static_cast<uint64_t>(payload.Get(NvtxPayload::kCommunicator, 0));
-  // A split tells its parent's ranks with its own id. An abort, or what shrinks, tells of a communicator that is
-  // known, or that is as it says.
+  // A split tells its parent's ranks with its own id. An abort, or what shrinks, tells of a communicator that
+  // is known, or that is as it says.
   const bool made = id != 0 && payload.Has(NvtxPayload::kRank) && payload.Has(NvtxPayload::kRanks) &&
                     !payload.Has(NvtxPayload::kParent);
   if (!made) return;

@@ -1,12 +1,14 @@
 // NCCL's calls as NVTX shows them: the second source of collectives.
 //
-// NCCL pushes a range around each of its functions, in a domain "NCCL", with a payload that tells bytes, reduction,
-// root or peer (and from 2.25 on the communicator). Where NCCL has no profiler plugin of ours (before 2.23, or
-// NCCL_PROFILER_PLUGIN names another) these are the records of collectives and messages; where it has, the plugin
-// describes the operations and only the reduction is taken from here, which the plugin does not tell.
+// NCCL pushes a range around each of its functions, in a domain "NCCL", with a payload that tells bytes,
+// reduction, root or peer (and from 2.25 on the communicator). Where NCCL has no profiler plugin of ours
+// (before 2.23, or NCCL_PROFILER_PLUGIN names another) these are the records of collectives and messages;
+// where it has, the plugin describes the operations and only the reduction is taken from here, which the
+// plugin does not tell.
 //
-// A call is tied to its kernels as the plugin ties them: a launch serial is pushed to CUPTI as external correlation
-// around the call, or around the end of the group that the call is in. A call gives no number that other ranks share.
+// A call is tied to its kernels as the plugin ties them: a launch serial is pushed to CUPTI as external
+// correlation around the call, or around the end of the group that the call is in. A call gives no number
+// that other ranks share.
 //
 // Handlers: the application's threads, in the order of the range's push and pop; no lock, no allocation.
 #ifndef LOCKSTEP_CLIENT_NCCL_CALLS_H_

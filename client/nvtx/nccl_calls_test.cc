@@ -30,7 +30,9 @@ class NcclCallsTest : public NcclTest {
     gate_.nvtx = capture_ + 1;
     Begin();
   }
-  void Push(const char* name, const NvtxPayload& payload = {}) { calls_->OnPush({name, std::strlen(name)}, payload); }
+  void Push(const char* name, const NvtxPayload& payload = {}) {
+    calls_->OnPush({name, std::strlen(name)}, payload);
+  }
   void AllReduceCall(int64_t comm, int64_t bytes, int64_t op = 0) {
     Push("ncclAllReduce", Payload({{F::kCommunicator, comm}, {F::kBytes, bytes}, {F::kReduction, op}}));
   }

@@ -47,8 +47,9 @@ Table TableOf(nvtx::GetExportTableFn get_export_table, nvtx::Module module) {
   return table;
 }
 
-// NVTX's own start-up functions stand in the slots until somebody fills them: theirs is what changed. Ours goes behind a
-// handler of the chain where the other has none too: the application's handles may be the other's.
+// NVTX's own start-up functions stand in the slots until somebody fills them: theirs is what changed. Ours
+// goes behind a handler of the chain where the other has none too: the application's handles may be the
+// other's.
 template <uint32_t most, typename Set>
 void Chain(ChainedFunctions<most>& functions, const Snapshot<most>& before, const Snapshot<most>& with_theirs,
            const Snapshot<most>& with_ours, nvtx::FunctionPointer (*chained)(uint32_t), Set set) {

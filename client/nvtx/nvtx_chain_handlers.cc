@@ -43,7 +43,8 @@ void* OurDomain(void* domain) {
 class OurAttributes {
  public:
   explicit OurAttributes(const nvtx::EventAttributes* given) : given_(given) {
-    if (given == nullptr || given->size < sizeof copy_ || given->message_type != nvtx::MessageType::kRegistered)
+    if (given == nullptr || given->size < sizeof copy_ ||
+        given->message_type != nvtx::MessageType::kRegistered)
       return;
     const uint64_t ours = g_strings.Get(Bits(given->message.registered));
     if (ours == 0) return;

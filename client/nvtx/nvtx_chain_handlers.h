@@ -1,7 +1,8 @@
 // The handlers that call two NVTX tools, the other's first and then ours: nvtx_chain.h says what each sees.
 //
-// Process-wide, since NVTX hands its handlers nothing of the tool's. A slot's functions are written before a handler that reads them
-// is installed, and are never taken back. Handlers run in the application, on any thread; they take no lock and allocate nothing.
+// Process-wide, since NVTX hands its handlers nothing of the tool's. A slot's functions are written before a
+// handler that reads them is installed, and are never taken back. Handlers run in the application, on any
+// thread; they take no lock and allocate nothing.
 #ifndef LOCKSTEP_CLIENT_NVTX_CHAIN_HANDLERS_H_
 #define LOCKSTEP_CLIENT_NVTX_CHAIN_HANDLERS_H_
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "client/record/handle_map.h"
 #include "client/nvtx/nvtx_injection.h"
-#include "wire/foreign/nvtx_payload.h"
+#include "client/record/handle_map.h"
 #include "tests/abi/support/daemon_end.h"
+#include "wire/foreign/nvtx_payload.h"
 
 namespace lockstep::client {
 namespace {
@@ -44,8 +44,8 @@ struct Library {
   nvtx::FunctionPointer* core2_table[kSlots];
   intptr_t payload[kExtensionSlots] = {};
   nvtx::ExtensionSegment segment{0, kExtensionSlots, payload};
-  nvtx::ExtensionInfo extension{3, sizeof(nvtx::ExtensionInfo), nvtx::kPayloadModuleId, 259, 1, &segment,
-                                nullptr, nullptr};
+  nvtx::ExtensionInfo extension{
+      3, sizeof(nvtx::ExtensionInfo), nvtx::kPayloadModuleId, 259, 1, &segment, nullptr, nullptr};
   static inline Library* current = nullptr;
 
   Library() {
@@ -221,7 +221,8 @@ TEST_F(ChainTest, DomainsAndStringsAreTheOthersOutsideAndOursInside) {
   Install();
   void* domain = library_.At<nvtx::DomainCreateAFn>(Core2::kDomainCreateA)("NCCL");
   EXPECT_EQ(domain, &g_their_domain);
-  void* string = library_.At<nvtx::DomainRegisterStringAFn>(Core2::kDomainRegisterStringA)(domain, "ncclBroadcast");
+  void* string =
+      library_.At<nvtx::DomainRegisterStringAFn>(Core2::kDomainRegisterStringA)(domain, "ncclBroadcast");
   EXPECT_EQ(string, &g_their_string);
   Begin();
   nvtx::EventAttributes a{};
@@ -233,7 +234,8 @@ TEST_F(ChainTest, DomainsAndStringsAreTheOthersOutsideAndOursInside) {
   // The other left this slot alone.
   library_.At<nvtx::DomainRangePopFn>(Core2::kDomainRangePop)(domain);
   const auto ranges = End();
-  EXPECT_THAT(g_seen, ElementsAre("domain NCCL", "string ncclBroadcast of theirs", "push in theirs named by theirs"));
+  EXPECT_THAT(g_seen,
+              ElementsAre("domain NCCL", "string ncclBroadcast of theirs", "push in theirs named by theirs"));
   ASSERT_EQ(ranges.size(), 1u);
   EXPECT_EQ(daemon_.strings[ranges[0].name], "ncclBroadcast");
   EXPECT_EQ(daemon_.strings[ranges[0].domain], "NCCL");
@@ -261,7 +263,8 @@ TEST_F(ChainTest, SlotsThatOnlyOneFillsStayThatOnes) {
   Install();
   EXPECT_EQ(library_.core[static_cast<uint32_t>(Core::kNameCategoryA)],
             reinterpret_cast<nvtx::FunctionPointer>(&Other::NameCategory));
-  EXPECT_EQ(library_.core[static_cast<uint32_t>(Core::kNameCategoryW)], &StartUp) << "nobody's: NVTX empties it";
+  EXPECT_EQ(library_.core[static_cast<uint32_t>(Core::kNameCategoryW)], &StartUp)
+      << "nobody's: NVTX empties it";
   Begin();
   library_.At<nvtx::MarkAFn>(Core::kMarkA)("ours alone");
   const auto ranges = End();
@@ -272,7 +275,8 @@ TEST_F(ChainTest, SlotsThatOnlyOneFillsStayThatOnes) {
 TEST_F(ChainTest, AToolThatRefusesIsLeftOut) {
   g_refuses = true;
   Install();
-  EXPECT_EQ(library_.core[static_cast<uint32_t>(Core::kNameCategoryA)], &StartUp) << "what it wrote is undone";
+  EXPECT_EQ(library_.core[static_cast<uint32_t>(Core::kNameCategoryA)], &StartUp)
+      << "what it wrote is undone";
   Begin();
   EXPECT_EQ(library_.At<nvtx::RangePushAFn>(Core::kRangePushA)("x"), 0);
   library_.At<nvtx::RangePopFn>(Core::kRangePop)();

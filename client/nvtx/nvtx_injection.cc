@@ -124,16 +124,14 @@ int Pop(const void* domain) {
 
 int OnPush(const void* domain, const nvtx::EventAttributes* attributes) {
   if (Source().idle()) return nvtx::kNoPushPopTracking;
-  return WithAttributes(domain, attributes, [domain](RangeMessage m, const EventValue& v) {
-    return Push(domain, m, v);
-  });
+  return WithAttributes(domain, attributes,
+                        [domain](RangeMessage m, const EventValue& v) { return Push(domain, m, v); });
 }
 
 void OnMark(const void* domain, const nvtx::EventAttributes* attributes) {
   if (Source().idle()) return;
-  WithAttributes(domain, attributes, [domain](RangeMessage m, const EventValue& v) {
-    Source().Mark(domain, m, v.number);
-  });
+  WithAttributes(domain, attributes,
+                 [domain](RangeMessage m, const EventValue& v) { Source().Mark(domain, m, v.number); });
 }
 
 nvtx::RangeId OnStart(const void* domain, const nvtx::EventAttributes* attributes) {

@@ -12,8 +12,9 @@ namespace lockstep::client {
 // first. False: the tables could not be had; the library's NVTX then does nothing.
 bool InstallNvtxHandlers(NvtxSource& source, foreign::nvtx::GetExportTableFn get_export_table);
 
-// The same for the payload extension: schemas, enumerations, and events that are nothing but payloads. A library compiled
-// with another version of it has fewer slots, or more. False: not an extension that matters here.
+// The same for the payload extension: schemas, enumerations, and events that are nothing but payloads. A
+// library compiled with another version of it has fewer slots, or more. False: not an extension that matters
+// here.
 bool InstallNvtxExtensionHandlers(NvtxSource& source, foreign::nvtx::ExtensionInfo* extension);
 
 // Where ranges of NCCL's domain go besides. Once, before any handler is installed; without it nowhere.

@@ -1,5 +1,6 @@
-// What NVTX's and NCCL's handlers cost the application: a push and pop, and an event of NCCL's plugin, idle and
-// capturing, in one run, against the emptiest handler there is. Ratios count; nanoseconds are of this machine.
+// What NVTX's and NCCL's handlers cost the application: a push and pop, and an event of NCCL's plugin, idle
+// and capturing, in one run, against the emptiest handler there is. Ratios count; nanoseconds are of this
+// machine.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -82,8 +83,8 @@ struct Rig {
     }
     InstallNvtxHandlers(nvtx_source, Export);
     nvtx::ExtensionSegment part{0, 18, g_payload};
-    nvtx::ExtensionInfo extension{3,       sizeof(nvtx::ExtensionInfo), nvtx::kPayloadModuleId, 260, 1, &part,
-                                  nullptr, nullptr};
+    nvtx::ExtensionInfo extension{
+        3, sizeof(nvtx::ExtensionInfo), nvtx::kPayloadModuleId, 260, 1, &part, nullptr, nullptr};
     InstallNvtxExtensionHandlers(nvtx_source, &extension);
     nccl_domain = nvtx_source.CreateDomain("NCCL");
     all_reduce = nvtx_source.RegisterString("ncclAllReduce", 13);
@@ -148,7 +149,8 @@ void Handlers(benchmark::State& state) {
   auto rig = std::make_unique<Rig>();
   volatile nvtx::RangePushAFn empty_push = EmptyPush;
   volatile nvtx::RangePopFn empty_pop = EmptyPop;
-  const auto push = reinterpret_cast<nvtx::RangePushAFn>(g_core[static_cast<size_t>(nvtx::Core::kRangePushA)]);
+  const auto push =
+      reinterpret_cast<nvtx::RangePushAFn>(g_core[static_cast<size_t>(nvtx::Core::kRangePushA)]);
   const auto pop = reinterpret_cast<nvtx::RangePopFn>(g_core[static_cast<size_t>(nvtx::Core::kRangePop)]);
   const auto domain_push = reinterpret_cast<nvtx::DomainRangePushExFn>(
       g_core2[static_cast<size_t>(nvtx::Core2::kDomainRangePushEx)]);
@@ -176,7 +178,8 @@ void Handlers(benchmark::State& state) {
     if ((__atomic_load_n(&rig->mask, __ATOMIC_RELAXED) & nccl::kEventColl) == 0) return;
     nccl::EventDescriptor event{};
     event.type = nccl::kEventColl;
-    event.detail.coll = {1, "AllReduce", nullptr, nullptr, 1024, 0, "ncclFloat32", 16, 8, "RING", "SIMPLE", nullptr};
+    event.detail.coll = {1,  "AllReduce", nullptr, nullptr,  1024,   0, "ncclFloat32",
+                         16, 8,           "RING",  "SIMPLE", nullptr};
     void* handle = nullptr;
     ncclProfiler_v5.start_event(rig->context, &handle, &event);
     ncclProfiler_v5.stop_event(handle);

@@ -10,7 +10,7 @@ namespace nvtx = foreign::nvtx;
 constexpr uint64_t kFilling = 1;
 
 struct TypeShape {
-  uint8_t bytes;      // 0: unknown
+  uint8_t bytes;  // 0: unknown
   bool whole_number;
   bool is_signed;
 };
@@ -80,12 +80,15 @@ struct NamedField {
   const char* name;
   NvtxPayload::Field field;
 };
-constexpr NamedField kNames[] = {
-    {"NCCL communicator ID", NvtxPayload::kCommunicator}, {"Message size [bytes]", NvtxPayload::kBytes},
-    {"Reduction operation", NvtxPayload::kReduction},     {"Root", NvtxPayload::kRoot},
-    {"Peer rank", NvtxPayload::kPeer},                    {"No. of ranks", NvtxPayload::kRanks},
-    {"Rank", NvtxPayload::kRank},                         {"CUDA device", NvtxPayload::kDevice},
-    {"Parent NCCL communicator ID", NvtxPayload::kParent}};
+constexpr NamedField kNames[] = {{"NCCL communicator ID", NvtxPayload::kCommunicator},
+                                 {"Message size [bytes]", NvtxPayload::kBytes},
+                                 {"Reduction operation", NvtxPayload::kReduction},
+                                 {"Root", NvtxPayload::kRoot},
+                                 {"Peer rank", NvtxPayload::kPeer},
+                                 {"No. of ranks", NvtxPayload::kRanks},
+                                 {"Rank", NvtxPayload::kRank},
+                                 {"CUDA device", NvtxPayload::kDevice},
+                                 {"Parent NCCL communicator ID", NvtxPayload::kParent}};
 
 int FieldNamed(const char* name) {
   if (name == nullptr) return -1;
@@ -158,7 +161,8 @@ uint64_t NvtxSchemas::Register(const void* domain, const nvtx::SchemaAttributes*
       attributes->entry_count == 0 || attributes->entry_count > kMostEntries) {
     return 0;
   }
-  const auto type = (attributes->mask & nvtx::kSchemaHasType) != 0 ? attributes->type : nvtx::SchemaType::kStatic;
+  const auto type =
+      (attributes->mask & nvtx::kSchemaHasType) != 0 ? attributes->type : nvtx::SchemaType::kStatic;
   if (type != nvtx::SchemaType::kStatic && type != nvtx::SchemaType::kDynamic) return 0;
   uint64_t id = (attributes->mask & nvtx::kSchemaHasId) != 0 ? attributes->id : 0;
   if (id == 0) id = next_id_.fetch_add(1, std::memory_order_relaxed);

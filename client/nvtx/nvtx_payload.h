@@ -1,13 +1,14 @@
-// What applications register with NVTX's payload extension: schemas and enumerations, kept as the few fields that are
-// read, in fixed memory, for the life of the process.
+// What applications register with NVTX's payload extension: schemas and enumerations, kept as the few fields
+// that are read, in fixed memory, for the life of the process.
 //
-// Everything given is hostile: counts, offsets and sizes are checked when a schema is registered, and a payload is read
-// only where its own length and the schema both reach. Of a schema the fields with these names are kept (NCCL's), the
-// first whole number, and the entry that is the event's message. A field that is no plain value (an array, a pointer, a
-// nested schema) is stepped over where its size is known; where it is not, and the entries give no offsets, what follows
-// it is not read.
+// Everything given is hostile: counts, offsets and sizes are checked when a schema is registered, and a
+// payload is read only where its own length and the schema both reach. Of a schema the fields with these
+// names are kept (NCCL's), the first whole number, and the entry that is the event's message. A field that is
+// no plain value (an array, a pointer, a nested schema) is stepped over where its size is known; where it is
+// not, and the entries give no offsets, what follows it is not read.
 //
-// Any thread; no lock: a schema is there when its key is. Texts of payloads are not followed, but for the message.
+// Any thread; no lock: a schema is there when its key is. Texts of payloads are not followed, but for the
+// message.
 #ifndef LOCKSTEP_CLIENT_NVTX_PAYLOAD_H_
 #define LOCKSTEP_CLIENT_NVTX_PAYLOAD_H_
 
@@ -70,8 +71,8 @@ class NvtxSchemas {
   };
   struct Schema {
     std::atomic<uint64_t> key{0};  // 0 free, 1 being filled in
-    uint64_t reduction_enum = 0;  // key of its enumeration
-    uint32_t bytes = 0;           // of a payload; 0: not told
+    uint64_t reduction_enum = 0;   // key of its enumeration
+    uint32_t bytes = 0;            // of a payload; 0: not told
     Place message;
     Place places[NvtxPayload::kFields] = {};
   };

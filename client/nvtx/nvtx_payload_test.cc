@@ -76,8 +76,9 @@ TEST_F(PayloadTest, NcclsFieldsAreFoundByName) {
 }
 
 TEST_F(PayloadTest, WithoutOffsetsFieldsAreAlignedNaturally) {
-  const uint64_t id = Register({Entry(nvtx::kEntryUint8, "a"), Entry(nvtx::kEntryInt16, "b", 0, nvtx::kEntryArrayFixed, 3),
-                                Entry(nvtx::kEntrySize, "Message size [bytes]"), Entry(nvtx::kEntryInt, "Peer rank")});
+  const uint64_t id =
+      Register({Entry(nvtx::kEntryUint8, "a"), Entry(nvtx::kEntryInt16, "b", 0, nvtx::kEntryArrayFixed, 3),
+                Entry(nvtx::kEntrySize, "Message size [bytes]"), Entry(nvtx::kEntryInt, "Peer rank")});
   EXPECT_GE(id, nvtx::kFirstDynamicSchema) << "an id of ours";
   struct {
     uint8_t a = 7;

@@ -43,8 +43,8 @@ void NvtxSource::TellTrigger(const void* domain, RangeMessage message, uint64_t 
   trigger_.OnRange(text, name, key, now);
   uint64_t number = 0;
   if (!NamesStep(text, &number)) return;
-  trigger_.OnStep(number, name == kLockstepDomain ? Trigger::StepSource::kMarked : Trigger::StepSource::kNamed,
-                  key, now);
+  trigger_.OnStep(
+      number, name == kLockstepDomain ? Trigger::StepSource::kMarked : Trigger::StepSource::kNamed, key, now);
 }
 
 void NvtxSource::Write(ThreadSlot& slot, const OpenRange& range, const Finished& times, uint32_t depth,

@@ -52,7 +52,8 @@ class NvtxSource {
   NvtxSchemas& schemas() { return schemas_; }
   // Whether `domain` is NCCL's, made through us.
   bool IsNccl(const void* domain) const;
-  // A host thread's name, cut to fit; kept while idle too. The last one counts; a full table drops new threads.
+  // A host thread's name, cut to fit; kept while idle too. The last one counts; a full table drops new
+  // threads.
   void NameThread(uint32_t thread, RangeMessage name);
 
   // ---- our thread, at the end of a capture (see Recorder::End) ----

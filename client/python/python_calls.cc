@@ -77,7 +77,9 @@ bool Find(Sentence* why) {
   return true;
 }
 
-bool Post(int (*call)(void*), void* data) { return g_api.IsInitialized() != 0 && g_api.AddPendingCall(call, data) == 0; }
+bool Post(int (*call)(void*), void* data) {
+  return g_api.IsInitialized() != 0 && g_api.AddPendingCall(call, data) == 0;
+}
 
 // After a Python function has failed.
 PythonRan Failed(const char* where, Sentence* trouble) {

@@ -1,5 +1,6 @@
-// What the client asks of the Python that runs its process, if one does: a call in its main thread, and begin and end of a profile
-// there. Python is never loaded nor linked: its functions are looked up in what the process has, and all are of its stable ABI.
+// What the client asks of the Python that runs its process, if one does: a call in its main thread, and begin
+// and end of a profile there. Python is never loaded nor linked: its functions are looked up in what the
+// process has, and all are of its stable ABI.
 //
 // A table of functions, as Timing, so that tests hand in their own.
 #ifndef LOCKSTEP_CLIENT_PYTHON_CALLS_H_
@@ -24,8 +25,8 @@ struct ProfileTaker {
 struct PythonCalls {
   // Any thread. Is there a Python that can be asked? False, with `why`.
   bool (*find)(Sentence* why);
-  // Any thread, with or without Python's lock. Has `call(data)` called soon by the main thread, between two of its bytecodes; it returns
-  // 0, or -1 with an exception set. False: Python takes no more calls now.
+  // Any thread, with or without Python's lock. Has `call(data)` called soon by the main thread, between two
+  // of its bytecodes; it returns 0, or -1 with an exception set. False: Python takes no more calls now.
   bool (*post)(int (*call)(void*), void* data);
 
   // ---- only inside such a call ----

@@ -13,7 +13,8 @@ namespace lockstep::client {
 namespace {
 
 constexpr char kBusy[] =
-    "its main thread ran no Python code in time: it was in one call of native code, or the training runs in another thread";
+    "its main thread ran no Python code in time: it was in one call of native code, or the training runs in "
+    "another thread";
 
 bool WriteAll(int file, const char* bytes, size_t size) {
   while (size > 0) {
@@ -29,7 +30,8 @@ bool WriteAll(int file, const char* bytes, size_t size) {
 }  // namespace
 
 int SealedFile(const void* bytes, size_t size) {
-  const int file = static_cast<int>(::syscall(SYS_memfd_create, "lockstep-profile", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const int file =
+      static_cast<int>(::syscall(SYS_memfd_create, "lockstep-profile", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (file < 0) return -1;
   if (WriteAll(file, static_cast<const char*>(bytes), size) &&
       ::fcntl(file, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0) {
@@ -56,7 +58,8 @@ void PythonProfile::Arm() {
 void PythonProfile::Begin() {
   if (phase() != Phase::kArmed || !not_asked_.empty()) return;
   Change(Phase::kArmed, Phase::kAsked);
-  if (!python_.post(&OnBegin, this)) not_asked_ << "its Python takes no calls: it is ending, or has too many to make";
+  if (!python_.post(&OnBegin, this))
+    not_asked_ << "its Python takes no calls: it is ending, or has too many to make";
 }
 
 void PythonProfile::End() {
@@ -67,7 +70,9 @@ void PythonProfile::End() {
   if (!python_.post(&OnEnd, this)) not_asked_ << "its Python ended before the capture did";
 }
 
-bool PythonProfile::over() const { return !not_asked_.empty() || phase() == Phase::kOver || phase() == Phase::kArmed; }
+bool PythonProfile::over() const {
+  return !not_asked_.empty() || phase() == Phase::kOver || phase() == Phase::kArmed;
+}
 
 PythonProfileResult PythonProfile::Take() {
   PythonProfileResult result;
@@ -118,7 +123,9 @@ int PythonProfile::OnBegin(void* self) {
   if (running) {
     profile.profiling_ = number;
     profile.window_ = {profile.timing_.realtime(), HostTime()};
-    if (profile.word_.compare_exchange_strong(expected, Word(number, Phase::kRunning)) || expected == Word(number, Phase::kEnding)) return 0;
+    if (profile.word_.compare_exchange_strong(expected, Word(number, Phase::kRunning)) ||
+        expected == Word(number, Phase::kEnding))
+      return 0;
     return profile.Forget() == PythonRan::kRaised ? -1 : 0;
   }
   profile.KeepTrouble(trouble);
@@ -149,8 +156,10 @@ int PythonProfile::OnEnd(void* self) {
   profile.trouble_.Clear();
   profile.file_ = -1;
   profile.window_.end = profile.timing_.realtime();
-  const ProfileTaker taker{
-      [](void* context, const void* bytes, size_t size) { static_cast<PythonProfile*>(context)->Keep(bytes, size); }, self};
+  const ProfileTaker taker{[](void* context, const void* bytes, size_t size) {
+                             static_cast<PythonProfile*>(context)->Keep(bytes, size);
+                           },
+                           self};
   Sentence trouble;
   const PythonRan ran = profile.python_.end(taker, &trouble);
   if (ran != PythonRan::kDone) profile.KeepTrouble(trouble);
@@ -171,8 +180,8 @@ PythonRan PythonProfile::Forget() {
 void PythonProfile::Keep(const void* bytes, size_t size) {
   bytes_ = size;
   if (size > ring::kMostProfileBytes) {
-    trouble_ << "its profile has " << static_cast<uint64_t>(size >> 20) << " MiB, more than the " << uint64_t{ring::kMostProfileBytes >> 20}
-             << " that are taken";
+    trouble_ << "its profile has " << static_cast<uint64_t>(size >> 20) << " MiB, more than the "
+             << uint64_t{ring::kMostProfileBytes >> 20} << " that are taken";
     return;
   }
   file_ = SealedFile(bytes, size);

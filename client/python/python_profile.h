@@ -2,8 +2,9 @@
 //
 //   off ─Arm─▶ armed ─Begin─▶ asked ─(main thread)─▶ running ─End─▶ ending ─(main thread)─▶ over ─Take─▶ off
 //
-// Our thread asks and never waits for Python's lock; the main thread acts when it next comes to a bytecode, which a long call of native
-// code puts off. What it then finds belonging to a capture that has gone on without it, it ends and throws away.
+// Our thread asks and never waits for Python's lock; the main thread acts when it next comes to a bytecode,
+// which a long call of native code puts off. What it then finds belonging to a capture that has gone on
+// without it, it ends and throws away.
 #ifndef LOCKSTEP_CLIENT_PYTHON_PROFILE_H_
 #define LOCKSTEP_CLIENT_PYTHON_PROFILE_H_
 
@@ -11,11 +12,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/fd.h"
+#include "base/time.h"
 #include "client/python/python_calls.h"
 #include "client/record/text.h"
 #include "client/record/timing.h"
-#include "base/fd.h"
-#include "base/time.h"
 
 namespace lockstep::client {
 
@@ -30,7 +31,8 @@ struct PythonProfileResult {
 class PythonProfile {
  public:
   // One per process: the main thread's calls may come late, so it lives as long as the process.
-  constexpr PythonProfile(const Timing& timing, const PythonCalls& python) : timing_(timing), python_(python) {}
+  constexpr PythonProfile(const Timing& timing, const PythonCalls& python)
+      : timing_(timing), python_(python) {}
   PythonProfile(const PythonProfile&) = delete;
   PythonProfile& operator=(const PythonProfile&) = delete;
 
@@ -52,8 +54,11 @@ class PythonProfile {
 
  private:
   enum class Phase : uint8_t { kOff, kArmed, kAsked, kRunning, kEnding, kOver };
-  // The capture's number and its phase change as one: a call of an earlier capture changes nothing of a later one.
-  static constexpr uint64_t Word(uint64_t number, Phase phase) { return number << 8 | static_cast<uint64_t>(phase); }
+  // The capture's number and its phase change as one: a call of an earlier capture changes nothing of a later
+  // one.
+  static constexpr uint64_t Word(uint64_t number, Phase phase) {
+    return number << 8 | static_cast<uint64_t>(phase);
+  }
   Phase phase() const { return static_cast<Phase>(word_.load(std::memory_order_acquire) & 0xFF); }
   bool Change(Phase from, Phase to);
 

@@ -1,4 +1,5 @@
-// Another tool's handles to ours, in fixed memory: open addressing, no lock. A key is there when its value is.
+// Another tool's handles to ours, in fixed memory: open addressing, no lock. A key is there when its value
+// is.
 #ifndef LOCKSTEP_CLIENT_HANDLE_MAP_H_
 #define LOCKSTEP_CLIENT_HANDLE_MAP_H_
 

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
+#include "client/descriptor.h"
 #include "client/record/arena.h"
 #include "client/record/buffer_pool.h"
-#include "client/descriptor.h"
 #include "client/record/interner.h"
 #include "client/record/range_stack.h"
 #include "client/record/text.h"

@@ -1,5 +1,5 @@
-// What one application thread has in hand of NCCL while a capture records it: the calls that NVTX shows, and what
-// they tell of operations that the profiler plugin describes later in the same call.
+// What one application thread has in hand of NCCL while a capture records it: the calls that NVTX shows, and
+// what they tell of operations that the profiler plugin describes later in the same call.
 #ifndef LOCKSTEP_CLIENT_NCCL_THREAD_H_
 #define LOCKSTEP_CLIENT_NCCL_THREAD_H_
 
@@ -20,11 +20,11 @@ struct NcclThread {
     char function[16];
   };
 
-  uint32_t depth = 0;     // NCCL's ranges open on this thread, of those pushed in this capture
-  uint32_t group = 0;     // ncclGroupStart without its end
+  uint32_t depth = 0;      // NCCL's ranges open on this thread, of those pushed in this capture
+  uint32_t group = 0;      // ncclGroupStart without its end
   uint32_t pushed_at = 0;  // depth of the range around which `launch` is pushed to CUPTI; 0: none
-  uint64_t launch = 0;    // serial of what the open call or group launches; 0: none
-  bool begun = false;     // CUPTI's stack of this thread is known to hold nothing of an earlier capture
+  uint64_t launch = 0;     // serial of what the open call or group launches; 0: none
+  bool begun = false;      // CUPTI's stack of this thread is known to hold nothing of an earlier capture
   uint32_t reductions = 0;
   Reduction pending[kReductions] = {};
 
@@ -54,7 +54,8 @@ struct NcclThread {
   const char* Take(const char* function, uint64_t comm, uint64_t bytes) {
     for (uint32_t i = 0; i < reductions; ++i) {
       const Reduction& r = pending[i];
-      if (r.bytes != bytes || (r.comm != comm && r.comm != 0) || std::strcmp(r.function, function) != 0) continue;
+      if (r.bytes != bytes || (r.comm != comm && r.comm != 0) || std::strcmp(r.function, function) != 0)
+        continue;
       const char* name = r.name;
       std::memmove(pending + i, pending + i + 1, (reductions - i - 1) * sizeof pending[0]);
       --reductions;

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "client/record/interner.h"
 #include "base/time.h"
+#include "client/record/interner.h"
 
 namespace lockstep::client {
 

@@ -13,8 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "client/record/arena.h"
 #include "client/gate.h"
+#include "client/record/arena.h"
 #include "client/record/interner.h"
 #include "client/record/nccl_thread.h"
 #include "client/record/range_stack.h"

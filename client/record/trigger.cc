@@ -115,7 +115,8 @@ void Trigger::OnRangeEnd(uint64_t key, HostTime now) {
     if (end_ == End::kAtRangeEnd) Close(now);
     if (end_ == End::kAfterSteps && ranges_.load(std::memory_order_relaxed) >= steps_) {
       const Nanos range_time = now - HostTime(last_step_at_.load(std::memory_order_relaxed));
-      if (range_time.ns() > step_ns_.load(std::memory_order_relaxed)) step_ns_.store(range_time.ns(), std::memory_order_relaxed);
+      if (range_time.ns() > step_ns_.load(std::memory_order_relaxed))
+        step_ns_.store(range_time.ns(), std::memory_order_relaxed);
       CloseAfterSteps(now);
     }
     return;

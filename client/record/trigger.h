@@ -1,9 +1,11 @@
-// What opens and closes a capture's window where no clock does: a training step, an NVTX range, the profiler API.
+// What opens and closes a capture's window where no clock does: a training step, an NVTX range, the profiler
+// API.
 //
 //   off ──Set──▶ looking ──the begin came──▶ open ──the end came, or the window's own end──▶ closed
 //
-// The application's threads see the begin and the end and move the window then and there, inside their handlers: no lock, no
-// allocation, no waiting. Our thread sets it up, and learns of what happened by looking.
+// The application's threads see the begin and the end and move the window then and there, inside their
+// handlers: no lock, no allocation, no waiting. Our thread sets it up, and learns of what happened by
+// looking.
 #ifndef LOCKSTEP_CLIENT_TRIGGER_H_
 #define LOCKSTEP_CLIENT_TRIGGER_H_
 
@@ -11,8 +13,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "client/record/timing.h"
 #include "base/time.h"
+#include "client/record/timing.h"
 #include "wire/ring/handshake.h"
 
 namespace lockstep::client {
@@ -106,8 +108,8 @@ class Trigger {
   std::atomic<bool> end_seen_{false};
   std::atomic<bool> step_missed_{false};
   std::atomic<int64_t> late_ns_{0};
-  std::atomic<uint64_t> key_{0};           // of the range that opened the window, or of the last counted
-  std::atomic<uint64_t> ranges_{0};        // counted since then
+  std::atomic<uint64_t> key_{0};     // of the range that opened the window, or of the last counted
+  std::atomic<uint64_t> ranges_{0};  // counted since then
   std::atomic<uint64_t> first_step_{kNoStep};
   std::atomic<bool> marked_{false};
   std::atomic<uint64_t> last_step_{kNoStep};

@@ -136,7 +136,10 @@ TEST_F(TriggerTest, ARangeOpensAndItsOwnEndCloses) {
 }
 
 TEST_F(TriggerTest, ADomainCanBeNamed) {
-  Set({.begin = Begin::kAtRange, .end = End::kAfterDuration, .duration = Nanos::Millis(5), .range = "a@b@train"});
+  Set({.begin = Begin::kAtRange,
+       .end = End::kAfterDuration,
+       .duration = Nanos::Millis(5),
+       .range = "a@b@train"});
   trigger_.OnRange("a@b", "other", 1, At(1));
   trigger_.OnRange("a@b@train", "", 1, At(1));
   EXPECT_FALSE(window_.open());

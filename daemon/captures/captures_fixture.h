@@ -1,4 +1,5 @@
-// What the tests of Captures share: ranks that do what they are told to say, and a clock that is moved by hand.
+// What the tests of Captures share: ranks that do what they are told to say, and a clock that is moved by
+// hand.
 #ifndef LOCKSTEP_DAEMON_CAPTURES_FIXTURE_H_
 #define LOCKSTEP_DAEMON_CAPTURES_FIXTURE_H_
 
@@ -28,7 +29,8 @@ struct FakePorts final : CapturePorts {
   bool SendToClient(const ProcessId& p, const ring::Arm& m) override { return Take(arms[p], p, m); }
   bool SendToClient(const ProcessId& p, const ring::Start& m) override { return Take(starts[p], p, m); }
   bool SendToClient(const ProcessId& p, const ring::Stop& m) override { return Take(stops[p], p, m); }
-  bool ChoosePath(UplinkId, const ProcessId& p, const std::string&, std::optional<uint32_t> framework) override {
+  bool ChoosePath(UplinkId, const ProcessId& p, const std::string&,
+                  std::optional<uint32_t> framework) override {
     if (framework) kineto[p] = *framework;
     return unreached.count(p) == 0;
   }
@@ -36,7 +38,8 @@ struct FakePorts final : CapturePorts {
     iteration_starts[p].push_back({iterations, give_up});
     return deaf.count(p) == 0;
   }
-  bool GoOverToKineto(UplinkId uplink, const ProcessId& p, const std::string& capture, uint32_t framework) override {
+  bool GoOverToKineto(UplinkId uplink, const ProcessId& p, const std::string& capture,
+                      uint32_t framework) override {
     return ChoosePath(uplink, p, capture, framework);
   }
   Nanos Lead(const ProcessId& p) override { return kineto.count(p) ? Nanos::Seconds(9) : Nanos(); }
@@ -103,7 +106,8 @@ class CapturesTest : public testing::Test {
     start.set_t1_ns(now + (from_now + length).ns());
     captures_.OnStart(kUplink, start);
   }
-  void StartOn(const std::string& capture, const v1::Trigger& trigger, Nanos patience = Nanos::Seconds(60), v1::Start start = {}) {
+  void StartOn(const std::string& capture, const v1::Trigger& trigger, Nanos patience = Nanos::Seconds(60),
+               v1::Start start = {}) {
     start.set_capture(capture);
     start.set_t0_ns(clock_.Realtime().ns());
     start.set_t1_ns((clock_.Realtime() + patience).ns());

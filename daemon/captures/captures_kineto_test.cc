@@ -1,8 +1,7 @@
 // Ranks that PyTorch's profiler records, in captures with others.
-#include "daemon/captures.h"
-
 #include <cstring>
 
+#include "daemon/captures.h"
 #include "daemon/captures/captures_fixture.h"
 
 namespace lockstep::daemon {

@@ -1,8 +1,7 @@
 // Captures whose window a rank opens itself: docs/triggers.md.
-#include "daemon/captures.h"
-
 #include <cstring>
 
+#include "daemon/captures.h"
 #include "daemon/captures/captures_fixture.h"
 
 namespace lockstep::daemon {

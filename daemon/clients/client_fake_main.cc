@@ -46,7 +46,8 @@ bool StoppedEarly(FakeClient& client, int64_t until) {
 // Three records of a kind that is not there yet.
 void WriteUnknown(ring::RingWriter& writer) {
   for (int i = 0; i < 3; ++i) {
-    auto* record = static_cast<ring::SyncRecord*>(writer.Reserve(ring::RecordKind::kSync, sizeof(ring::SyncRecord)));
+    auto* record =
+        static_cast<ring::SyncRecord*>(writer.Reserve(ring::RecordKind::kSync, sizeof(ring::SyncRecord)));
     if (record == nullptr) return;
     record->header.kind = static_cast<ring::RecordKind>(ring::kRecordKinds + 1);
     writer.Commit();

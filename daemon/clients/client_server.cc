@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/log/clean_text.h"
-#include "wire/ring/socket_io.h"
 #include "base/rpc/status_macros.h"
+#include "wire/ring/socket_io.h"
 
 namespace lockstep::daemon {
 namespace {
@@ -19,12 +19,13 @@ constexpr size_t kLargestPacket = sizeof(ring::Hello) + 1;  // one more, so that
 constexpr int kPacketsPerTurn = 64;
 constexpr char kEnded[] = "the process ended";
 
-// `least`: the message's length in the oldest layout of this major version. What an older peer leaves out is 0; what a newer one appends
-// is not looked at.
+// `least`: the message's length in the oldest layout of this major version. What an older peer leaves out is
+// 0; what a newer one appends is not looked at.
 template <typename Message>
 absl::Status Read(const std::byte* bytes, size_t length, size_t least, Message& message) {
   if (length < least) {
-    return absl::InvalidArgumentError(absl::StrCat("a message of ", length, " bytes where ", least, " belong"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a message of ", length, " bytes where ", least, " belong"));
   }
   message = Message{};
   std::memcpy(&message, bytes, std::min(length, sizeof(message)));
@@ -35,7 +36,8 @@ absl::Status Read(const std::byte* bytes, size_t length, size_t least, Message& 
 std::string WhoSays(const ring::Hello& hello) {
   const std::string_view variables(hello.identity, strnlen(hello.identity, sizeof(hello.identity)));
   const Identity identity = Identify({variables, {}, {}});
-  return absl::StrCat("rank ", identity.rank, " (", FieldText(hello.program), ", pid ", hello.claimed_pid, " to itself)");
+  return absl::StrCat("rank ", identity.rank, " (", FieldText(hello.program), ", pid ", hello.claimed_pid,
+                      " to itself)");
 }
 
 // What the client tells of CUPTI beside its state. True: that is news.
@@ -59,8 +61,8 @@ bool NoteCupti(const ring::State& state, RegisteredProcess& process) {
 }  // namespace
 
 ClientServer::ClientServer(ClientServerOptions options, ListeningSocket socket, EventLoop& loop,
-                           const ProcessTable& processes, const SchedulerJobs& jobs, Registry& registry, ClientVisits& visits,
-                           ClientEvents& events, Log& log)
+                           const ProcessTable& processes, const SchedulerJobs& jobs, Registry& registry,
+                           ClientVisits& visits, ClientEvents& events, Log& log)
     : options_(options),
       socket_(std::move(socket)),
       loop_(loop),
@@ -200,7 +202,8 @@ void ClientServer::OnState(Connection& connection, const ring::State& state) {
 absl::StatusOr<ProcessInfo> ClientServer::FindProcess(const Connection& connection) const {
   if (connection.peer.pid <= 0) {
     return absl::FailedPreconditionError(
-        "the daemon cannot see its pid: run the container, or the daemon, in the host's pid namespace (hostPID)");
+        "the daemon cannot see its pid: run the container, or the daemon, in the host's pid namespace "
+        "(hostPID)");
   }
   const std::optional<ProcessInfo> info = processes_.Find(connection.peer.pid);
   if (!info) {
@@ -215,11 +218,11 @@ absl::Status ClientServer::OnHello(Connection& connection, const ring::Hello& he
   connection.who = WhoSays(hello);
   if (hello.layout_major != ring::kLayoutMajor) {
     // Hello's fields up to `version` stay where they are in every layout.
-    return absl::FailedPreconditionError(
-        absl::StrCat("the client is version ", FieldText(hello.version), " and speaks layout ", hello.layout_major, ", the daemon is ",
-                     LOCKSTEP_VERSION, " and speaks ", ring::kLayoutMajor, ": install ",
-                     hello.layout_major < ring::kLayoutMajor ? "the daemon's release of lockstep-client where the job runs"
-                                                             : "the client's release of lockstep-daemon on this node"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the client is version ", FieldText(hello.version), " and speaks layout ", hello.layout_major,
+        ", the daemon is ", LOCKSTEP_VERSION, " and speaks ", ring::kLayoutMajor, ": install ",
+        hello.layout_major < ring::kLayoutMajor ? "the daemon's release of lockstep-client where the job runs"
+                                                : "the client's release of lockstep-daemon on this node"));
   }
   if (hello.has_segment != 0 && descriptor.ok()) DrainOldSegment(connection, std::move(descriptor));
   LOCKSTEP_RETURN_IF_ERROR(Register(connection, hello));
@@ -310,7 +313,8 @@ void ClientServer::Refuse(ConnectionId id, const absl::Status& why) {
 
 void ClientServer::NoteRefused(const Peer& peer, const std::string& who, const absl::Status& why) {
   ++refused_[why.code()];
-  log_.Warning("client_refused", {{"uid", peer.uid}, {"pid", peer.pid}, {"who", who}, {"reason", why.message()}});
+  log_.Warning("client_refused",
+               {{"uid", peer.uid}, {"pid", peer.pid}, {"who", who}, {"reason", why.message()}});
   const std::string process = peer.pid > 0 ? absl::StrCat("pid ", peer.pid) : "a process";
   visits_.Refused({.uid = peer.uid,
                    .pid = peer.pid,
@@ -329,7 +333,8 @@ void ClientServer::Close(ConnectionId id, const std::string& why) {
   const auto user = per_user_.find(connection.peer.uid);
   if (user != per_user_.end() && --user->second == 0) per_user_.erase(user);
   if (!connection.registered) {
-    const std::optional<ProcessInfo> info = connection.spoke ? std::nullopt : processes_.Find(connection.peer.pid);
+    const std::optional<ProcessInfo> info =
+        connection.spoke ? std::nullopt : processes_.Find(connection.peer.pid);
     if (info) visits_.Asked(info->id);
     return;
   }

@@ -14,8 +14,6 @@
 #include "absl/status/statusor.h"
 #include "base/fd.h"
 #include "base/log/log.h"
-#include "wire/ring/handshake.h"
-#include "wire/ring/segment.h"
 #include "daemon/clients/connection_attempts.h"
 #include "daemon/clients/daemon_segment.h"
 #include "daemon/node/event_loop.h"
@@ -23,6 +21,8 @@
 #include "daemon/node/registry.h"
 #include "daemon/node/scheduler_jobs.h"
 #include "daemon/node/socket.h"
+#include "wire/ring/handshake.h"
+#include "wire/ring/segment.h"
 
 namespace lockstep::daemon {
 
@@ -52,8 +52,8 @@ class ClientServer {
  public:
   // All references outlive this.
   ClientServer(ClientServerOptions options, ListeningSocket socket, EventLoop& loop,
-               const ProcessTable& processes, const SchedulerJobs& jobs, Registry& registry, ClientVisits& visits,
-               ClientEvents& events, Log& log);
+               const ProcessTable& processes, const SchedulerJobs& jobs, Registry& registry,
+               ClientVisits& visits, ClientEvents& events, Log& log);
   ~ClientServer();
 
   absl::Status Start();

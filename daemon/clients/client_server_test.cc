@@ -250,8 +250,11 @@ TEST_F(ClientServerTest, RefusesAnotherLayoutByName) {
   hello.layout_major = 99;
   std::strcpy(hello.version, "9.8.7");
   client.Send(hello);
-  EXPECT_EQ(Refusal(client), absl::StrCat("the client is version 9.8.7 and speaks layout 99, the daemon is " LOCKSTEP_VERSION
-                                          " and speaks ", ring::kLayoutMajor, ": install the client's release of lockstep-daemon on this node"));
+  EXPECT_EQ(
+      Refusal(client),
+      absl::StrCat("the client is version 9.8.7 and speaks layout 99, the daemon is " LOCKSTEP_VERSION
+                   " and speaks ",
+                   ring::kLayoutMajor, ": install the client's release of lockstep-daemon on this node"));
 }
 
 TEST_F(ClientServerTest, TellsAClientOfAnOlderLayoutToBeUpdated) {
@@ -261,7 +264,8 @@ TEST_F(ClientServerTest, TellsAClientOfAnOlderLayoutToBeUpdated) {
   auto hello = FakeClient::MakeHello("");
   hello.layout_major = ring::kLayoutMajor - 1;
   client.Send(hello);
-  EXPECT_NE(Refusal(client).find("install the daemon's release of lockstep-client where the job runs"), std::string::npos);
+  EXPECT_NE(Refusal(client).find("install the daemon's release of lockstep-client where the job runs"),
+            std::string::npos);
 }
 
 // What a client of another release does otherwise, as long as the major version is the same.

@@ -37,11 +37,14 @@ void ClientVisits::Refused(Refusal refusal) {
 }
 
 void ClientVisits::Admitted(int32_t pid) {
-  refused_.erase(std::remove_if(refused_.begin(), refused_.end(), [pid](const Entry& e) { return e.refusal.pid == pid; }), refused_.end());
+  refused_.erase(std::remove_if(refused_.begin(), refused_.end(),
+                                [pid](const Entry& e) { return e.refusal.pid == pid; }),
+                 refused_.end());
 }
 
 bool ClientVisits::IsRefused(int32_t pid) const {
-  return std::any_of(refused_.begin(), refused_.end(), [&](const Entry& e) { return e.refusal.pid == pid && IsCurrent(e); });
+  return std::any_of(refused_.begin(), refused_.end(),
+                     [&](const Entry& e) { return e.refusal.pid == pid && IsCurrent(e); });
 }
 
 std::vector<std::string> ClientVisits::Refusals(uid_t uid) const {
@@ -50,7 +53,8 @@ std::vector<std::string> ClientVisits::Refusals(uid_t uid) const {
     if (!IsCurrent(entry) || (uid != 0 && entry.refusal.uid != uid)) continue;
     out.push_back(absl::StrCat(entry.refusal.who, " was refused: ", entry.refusal.reason));
   }
-  if (uid == 0 && !out.empty() && forgotten_ > 0) out.push_back(absl::StrCat(forgotten_, " more clients were refused"));
+  if (uid == 0 && !out.empty() && forgotten_ > 0)
+    out.push_back(absl::StrCat(forgotten_, " more clients were refused"));
   return out;
 }
 

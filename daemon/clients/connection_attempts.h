@@ -1,5 +1,6 @@
-// Who came to the client socket and did not stay: `lockstep run`, which looks whether a daemon lives and then becomes the user's command
-// under the same pid, and clients that were refused. `lockstep status` tells of both when a rank is missing.
+// Who came to the client socket and did not stay: `lockstep run`, which looks whether a daemon lives and then
+// becomes the user's command under the same pid, and clients that were refused. `lockstep status` tells of
+// both when a rank is missing.
 #ifndef LOCKSTEP_DAEMON_CLIENT_VISITS_H_
 #define LOCKSTEP_DAEMON_CLIENT_VISITS_H_
 

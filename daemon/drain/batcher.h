@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "wire/columns/columns.h"
-#include "wire/ring/reader.h"
 #include "daemon/drain/convert.h"
 #include "daemon/drain/spool.h"
+#include "wire/columns/columns.h"
+#include "wire/ring/reader.h"
 
 namespace lockstep::daemon {
 

@@ -120,36 +120,35 @@ TEST(Convert, PutsEveryFieldOfTheOtherKindsIntoItsColumn) {
                   ring::CommunicatorRecord{
                       .comm = 1, .name = 2, .rank = -1, .ranks = 4, .nodes = 5, .device_plus_1 = 6}),
             (std::vector<uint64_t>{1, 2, minus(-1), 4, 5, 6}));
-  EXPECT_EQ(RowOf(ring::RecordKind::kCollective, ring::CollectiveRecord{.enqueued_ns = 1,
-                                                                        .comm = 2,
-                                                                        .sequence = 3,
-                                                                        .launch = 4,
-                                                                        .count = 5,
-                                                                        .function = 6,
-                                                                        .datatype = 7,
-                                                                        .algorithm = 8,
-                                                                        .protocol = 9,
-                                                                        .root = -10,
-                                                                        .channels = 11,
-                                                                        .bytes = 12,
-                                                                        .operation = 13,
-                                                                        .reduction = 14},
+  EXPECT_EQ(RowOf(ring::RecordKind::kCollective,
+                  ring::CollectiveRecord{.enqueued_ns = 1,
+                                         .comm = 2,
+                                         .sequence = 3,
+                                         .launch = 4,
+                                         .count = 5,
+                                         .function = 6,
+                                         .datatype = 7,
+                                         .algorithm = 8,
+                                         .protocol = 9,
+                                         .root = -10,
+                                         .channels = 11,
+                                         .bytes = 12,
+                                         .operation = 13,
+                                         .reduction = 14},
                   ring::kFromNvtx | ring::kSequenceIsLocal | 0x80),
             (std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, minus(-10), 11, 6, 12, 13, 14}));
-  EXPECT_EQ(
-      RowOf(
-          ring::RecordKind::kPointToPoint,
-          ring::PointToPointRecord{.enqueued_ns = 1,
-                                   .comm = 2,
-                                   .sequence = 3,
-                                   .launch = 4,
-                                   .count = 5,
-                                   .datatype = 6,
-                                   .peer = 7,
-                                   .bytes = 8,
-                                   .operation = 9},
-          ring::kP2pSend | ring::kFromNvtx),
-      (std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 7, 1, 2, 8, 9}));
+  EXPECT_EQ(RowOf(ring::RecordKind::kPointToPoint,
+                  ring::PointToPointRecord{.enqueued_ns = 1,
+                                           .comm = 2,
+                                           .sequence = 3,
+                                           .launch = 4,
+                                           .count = 5,
+                                           .datatype = 6,
+                                           .peer = 7,
+                                           .bytes = 8,
+                                           .operation = 9},
+                  ring::kP2pSend | ring::kFromNvtx),
+            (std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 7, 1, 2, 8, 9}));
   EXPECT_EQ(RowOf(ring::RecordKind::kClock, ring::ClockRecord{.realtime_ns = 1,
                                                               .monotonic_ns = 2,
                                                               .monotonic_raw_ns = 3,
@@ -207,13 +206,17 @@ TEST(Convert, PutsEveryFieldOfADeviceAndWhatIsOnItIntoItsColumn) {
                                   .compute_instance = 21,
                                   .numa_node_plus_1 = 22};
   EXPECT_EQ(RowOf(ring::RecordKind::kDevice, device, ring::kDeviceMig | ring::kDeviceEcc | 0x80),
-            (std::vector<uint64_t>{1,  2,  3,  4,  5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 6, 0x0102030405060708, 0xF000000000000000,
-                                   9, 10, 20, 21, 22}));
-  EXPECT_EQ(RowOf(ring::RecordKind::kContext,
-                  ring::ContextRecord{.context = 1, .device = 2, .api = 3, .null_stream = 4, .parent = 5, .multiprocessors = 6},
-                  ring::kContextGreen | 0x80),
-            (std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 1}));
-  EXPECT_EQ(RowOf(ring::RecordKind::kStream, ring::StreamRecord{.context = 1, .stream = 2, .priority = -3, .type = 4}),
+            (std::vector<uint64_t>{
+                1, 2,  3,  4,  5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 6, 0x0102030405060708, 0xF000000000000000,
+                9, 10, 20, 21, 22}));
+  EXPECT_EQ(
+      RowOf(ring::RecordKind::kContext,
+            ring::ContextRecord{
+                .context = 1, .device = 2, .api = 3, .null_stream = 4, .parent = 5, .multiprocessors = 6},
+            ring::kContextGreen | 0x80),
+      (std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 1}));
+  EXPECT_EQ(RowOf(ring::RecordKind::kStream,
+                  ring::StreamRecord{.context = 1, .stream = 2, .priority = -3, .type = 4}),
             (std::vector<uint64_t>{1, 2, static_cast<uint64_t>(int64_t{-3}), 4}));
 }
 
@@ -257,8 +260,8 @@ TEST(Convert, RefusesRecordsThatEndBeforeTheyStart) {
   EXPECT_FALSE(Convert(negative.view(), row));
   const Bytes<ring::RangeRecord> range(ring::RecordKind::kRange, {.start_ns = 5, .end_ns = 4});
   EXPECT_FALSE(Convert(range.view(), row));
-  const Bytes<ring::KernelChannelRecord> channel(ring::RecordKind::kKernelChannel,
-                                                 {.start_ns = 1, .end_ns = 2, .gpu_start_ns = 5, .gpu_end_ns = 4});
+  const Bytes<ring::KernelChannelRecord> channel(
+      ring::RecordKind::kKernelChannel, {.start_ns = 1, .end_ns = 2, .gpu_start_ns = 5, .gpu_end_ns = 4});
   EXPECT_FALSE(Convert(channel.view(), row));
   const Bytes<ring::ProxyOpRecord> proxy(ring::RecordKind::kProxyOp,
                                          {.start_ns = 1, .end_ns = 2, .network_wait_ns = -1});

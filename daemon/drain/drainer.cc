@@ -165,8 +165,9 @@ void Drainer::Finish(Active& active) {
             string ? "the process defined more names than a capture may" : "they ended before they started",
             active.end.window, message);
   }
-  AddLoss("ring", static_cast<columns::Kind>(0), active.segment->TakeUnknown(), "this daemon does not know their kind: the client is newer than lockstepd",
-          active.end.window, message);
+  AddLoss("ring", static_cast<columns::Kind>(0), active.segment->TakeUnknown(),
+          "this daemon does not know their kind: the client is newer than lockstepd", active.end.window,
+          message);
   // How many records an unreadable ring held nobody can tell: each counts as one, of no kind.
   for (const std::string& sentence : active.broken) {
     AddLoss("ring", static_cast<columns::Kind>(0), 1, sentence, active.end.window, message);

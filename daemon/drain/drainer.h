@@ -18,19 +18,19 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "daemon/drain/batcher.h"
 #include "daemon/clients/daemon_segment.h"
-#include "daemon/node/process.h"
+#include "daemon/drain/batcher.h"
 #include "daemon/drain/spool.h"
+#include "daemon/node/process.h"
 
 namespace lockstep::daemon {
 
 // How a process's part of a capture ended.
 struct DrainEnd {
   HostInterval window;
-  // Called on the drain thread when all records are in the spool; `records` came out of the rings. It must have `add_end` called, on
-  // any thread, which puts the CaptureEnd after them: whoever hears of the end may ask for the next capture at once, so the caller
-  // must have taken note of it by then.
+  // Called on the drain thread when all records are in the spool; `records` came out of the rings. It must
+  // have `add_end` called, on any thread, which puts the CaptureEnd after them: whoever hears of the end may
+  // ask for the next capture at once, so the caller must have taken note of it by then.
   std::function<void(uint64_t records, std::function<void()> add_end)> done;
 };
 

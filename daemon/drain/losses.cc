@@ -25,7 +25,8 @@ Words Explain(ring::LossReason reason) {
     case ring::LossReason::kNoPlace:
       return {"client", "more of them were open at a time than the client has places for"};
     case ring::LossReason::kContested:
-      return {"cupti", "another profiler took CUPTI over in the window; how many records that cost is not known"};
+      return {"cupti",
+              "another profiler took CUPTI over in the window; how many records that cost is not known"};
   }
   return {"client", "unknown reason"};
 }

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "base/time.h"
+#include "lockstep/v1/ingest.pb.h"
 #include "wire/columns/schema.h"
 #include "wire/ring/reader.h"
-#include "lockstep/v1/ingest.pb.h"
 
 namespace lockstep::daemon {
 

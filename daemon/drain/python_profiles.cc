@@ -23,12 +23,14 @@ constexpr Nanos kBetweenTries = Nanos::Millis(20);
 
 absl::Status CheckProfile(const ring::Profile& message, const Fd& file) {
   if (message.bytes > ring::kMostProfileBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("its client handed over a profile of ", message.bytes, " bytes; at most ",
-                                                   ring::kMostProfileBytes, " are taken"));
+    return absl::InvalidArgumentError(absl::StrCat("its client handed over a profile of ", message.bytes,
+                                                   " bytes; at most ", ring::kMostProfileBytes,
+                                                   " are taken"));
   }
   constexpr int kSealed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
   // Only memory files have seals, so this also says that no read will wait.
-  if (!file.ok() || (fcntl(file.get(), F_GET_SEALS) & kSealed) != kSealed || fcntl(file.get(), F_GET_SEALS) < 0) {
+  if (!file.ok() || (fcntl(file.get(), F_GET_SEALS) & kSealed) != kSealed ||
+      fcntl(file.get(), F_GET_SEALS) < 0) {
     return absl::InvalidArgumentError("its client handed over a profile that is no sealed memory file");
   }
   struct stat info {};
@@ -103,7 +105,8 @@ absl::Status PythonProfiles::SendPiece(const ProcessId& process, Entry& entry, b
   std::string& data = *piece.mutable_data();
   data.resize(length);
   const ssize_t n = pread(entry.file.get(), data.data(), length, static_cast<off_t>(entry.offset));
-  if (n != static_cast<ssize_t>(length)) return absl::ErrnoToStatus(n < 0 ? errno : EIO, "its profile cannot be read");
+  if (n != static_cast<ssize_t>(length))
+    return absl::ErrnoToStatus(n < 0 ? errno : EIO, "its profile cannot be read");
   piece.set_capture(entry.capture);
   ToProto(process, piece.mutable_process());
   piece.set_kind(v1::TraceFile::PYTHON_PROFILE);

@@ -1,7 +1,7 @@
 // Profiles of Python that clients hand over with a capture, on their way into its spool.
 //
-// A client gives a memory file that it can change no more, so it is read where everything else runs: no read waits for anybody.
-// Everything about it is a claim until it was looked at.
+// A client gives a memory file that it can change no more, so it is read where everything else runs: no read
+// waits for anybody. Everything about it is a claim until it was looked at.
 #ifndef LOCKSTEP_DAEMON_PYTHON_PROFILES_H_
 #define LOCKSTEP_DAEMON_PYTHON_PROFILES_H_
 
@@ -14,10 +14,10 @@
 #include "absl/status/status.h"
 #include "base/fd.h"
 #include "base/time.h"
-#include "wire/ring/handshake.h"
+#include "daemon/drain/spool.h"
 #include "daemon/node/event_loop.h"
 #include "daemon/node/process.h"
-#include "daemon/drain/spool.h"
+#include "wire/ring/handshake.h"
 
 namespace lockstep::daemon {
 
@@ -34,8 +34,8 @@ class PythonProfiles {
   void Expect(const ProcessId& process, std::string capture, std::shared_ptr<Spool> spool);
   // Of a process that is not expected it is dropped.
   void OnProfile(const ProcessId& process, const ring::Profile& message, Fd file);
-  // Puts what capture `number` has of it into the spool, in pieces as there is room, or why there is none; then calls `done`, perhaps at
-  // once. A process that handed over nothing has nothing to send.
+  // Puts what capture `number` has of it into the spool, in pieces as there is room, or why there is none;
+  // then calls `done`, perhaps at once. A process that handed over nothing has nothing to send.
   void Send(const ProcessId& process, uint64_t number, std::function<void()> done);
   // Not wanted any more; `done` is not called.
   void Forget(const ProcessId& process);

@@ -36,7 +36,9 @@ ring::Profile Message(uint64_t bytes, const std::string& text = "") {
 
 class PythonProfilesTest : public testing::Test {
  protected:
-  PythonProfilesTest() { spool_->OnReady([] {}); }
+  PythonProfilesTest() {
+    spool_->OnReady([] {});
+  }
 
   void Expect() { profiles_.Expect(kProcess, "c", spool_); }
   void Send(uint64_t number = kNumber) {
@@ -138,7 +140,8 @@ TEST_F(PythonProfilesTest, ReasonsAndHostileFilesAreTold) {
   EXPECT_NE(told(Message(9), Fd()), "");
   EXPECT_NE(told(Message(10), MemoryFile("a profile")).find("another length"), std::string::npos);
   EXPECT_NE(told(Message(9), MemoryFile("a profile", F_SEAL_SHRINK)).find("sealed"), std::string::npos);
-  EXPECT_NE(told(Message(9), Fd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC))).find("sealed"), std::string::npos);
+  EXPECT_NE(told(Message(9), Fd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC))).find("sealed"),
+            std::string::npos);
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   Fd writer(ends[1]);

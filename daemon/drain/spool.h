@@ -20,10 +20,10 @@
 
 #include "base/clock.h"
 #include "base/time.h"
-#include "wire/columns/schema.h"
-#include "wire/losses/loss_table.h"
 #include "daemon/node/process.h"
 #include "lockstep/v1/ingest.pb.h"
+#include "wire/columns/schema.h"
+#include "wire/losses/loss_table.h"
 
 namespace lockstep::daemon {
 
@@ -55,7 +55,8 @@ struct SpoolStats {
 class Spool {
  public:
   // `losses` takes what is lost here, and what the ends of captures tell. References outlive this.
-  Spool(size_t cap_bytes, const Clock& clock, metrics::LossTable& losses) : cap_bytes_(cap_bytes), clock_(clock), losses_(losses) {}
+  Spool(size_t cap_bytes, const Clock& clock, metrics::LossTable& losses)
+      : cap_bytes_(cap_bytes), clock_(clock), losses_(losses) {}
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
@@ -65,8 +66,9 @@ class Spool {
 
   void Add(BatchData batch);
   void AddEnd(v1::CaptureEnd end);
-  // A piece of a trace file; false when there is no room for it now: the file waits on disk, so pieces are never dropped. They may
-  // take half of the spool, so that batches keep the other. A piece that gives up is always taken.
+  // A piece of a trace file; false when there is no room for it now: the file waits on disk, so pieces are
+  // never dropped. They may take half of the spool, so that batches keep the other. A piece that gives up is
+  // always taken.
   bool AddTraceFile(v1::TraceFile piece);
   // Nothing of the capture is wanted any more: drops what was not sent yet.
   void Forget(const std::string& capture);

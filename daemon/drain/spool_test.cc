@@ -133,7 +133,8 @@ TEST_F(SpoolTest, CountsWhatItDropsAndWhatEndsTellAsLost) {
   // A batch holds 10 kernels and a call.
   const std::string kernels = "{stage=\"spool\",kind=\"kernel\"} " + std::to_string(dropped / 11 * 10) + "\n";
   EXPECT_NE(page.text().find(kernels), std::string::npos) << page.text();
-  EXPECT_NE(page.text().find("{stage=\"spool\",kind=\"api\"} " + std::to_string(dropped / 11) + "\n"), std::string::npos);
+  EXPECT_NE(page.text().find("{stage=\"spool\",kind=\"api\"} " + std::to_string(dropped / 11) + "\n"),
+            std::string::npos);
   EXPECT_NE(page.text().find("{stage=\"ring\",kind=\"api\"} 7\n"), std::string::npos);
 }
 

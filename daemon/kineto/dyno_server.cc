@@ -38,7 +38,8 @@ int64_t Number(const element& value, int64_t otherwise) {
   int64_t whole = 0;
   if (value.get(whole) == simdjson::SUCCESS) return whole;
   double number = 0;
-  return value.get(number) == simdjson::SUCCESS && std::abs(number) < kExact ? static_cast<int64_t>(number) : otherwise;
+  return value.get(number) == simdjson::SUCCESS && std::abs(number) < kExact ? static_cast<int64_t>(number)
+                                                                             : otherwise;
 }
 int64_t Number(const object& call, std::string_view key, int64_t otherwise) {
   element value;
@@ -48,16 +49,20 @@ int64_t Number(const object& call, std::string_view key, int64_t otherwise) {
 // `why` is a sentence of ours: nothing in it needs escaping.
 std::string Failed(const std::string& why) { return absl::StrCat("{\"error\":\"", why, "\"}"); }
 
-std::string Pids(const std::vector<int32_t>& pids) { return absl::StrCat("[", absl::StrJoin(pids, ","), "]"); }
+std::string Pids(const std::vector<int32_t>& pids) {
+  return absl::StrCat("[", absl::StrJoin(pids, ","), "]");
+}
 
 std::string AnswerTrigger(const object& call, uid_t caller, DynoHandler& handler) {
   DynoTrigger trigger;
   trigger.config = Text(call, "config");
   if (trigger.config.empty() || trigger.config.size() > kLargestKinetoConfig) {
-    return Failed(absl::StrCat("config has ", trigger.config.size(), " bytes: between 1 and ", kLargestKinetoConfig, " can be passed on"));
+    return Failed(absl::StrCat("config has ", trigger.config.size(), " bytes: between 1 and ",
+                               kLargestKinetoConfig, " can be passed on"));
   }
   trigger.job = Number(call, "job_id", 0);
-  trigger.most = static_cast<int32_t>(std::clamp<int64_t>(Number(call, "process_limit", trigger.most), 0, 4096));
+  trigger.most =
+      static_cast<int32_t>(std::clamp<int64_t>(Number(call, "process_limit", trigger.most), 0, 4096));
   simdjson::dom::array pids;
   if (call["pids"].get(pids) == simdjson::SUCCESS) {
     for (const element& pid : pids) {
@@ -66,7 +71,8 @@ std::string AnswerTrigger(const object& call, uid_t caller, DynoHandler& handler
     }
   }
   const DynoTriggered done = handler.Trigger(caller, trigger);
-  return absl::StrCat("{\"processesMatched\":", Pids(done.matched), ",\"eventProfilersTriggered\":[],\"activityProfilersTriggered\":", Pids(done.triggered),
+  return absl::StrCat("{\"processesMatched\":", Pids(done.matched),
+                      ",\"eventProfilersTriggered\":[],\"activityProfilersTriggered\":", Pids(done.triggered),
                       ",\"eventProfilersBusy\":0,\"activityProfilersBusy\":", done.busy, "}");
 }
 
@@ -100,13 +106,15 @@ std::optional<uid_t> CallerOf(int fd) {
   if (getpeername(fd, reinterpret_cast<sockaddr*>(&client), &length) != 0) return std::nullopt;
   length = sizeof(server);
   if (getsockname(fd, reinterpret_cast<sockaddr*>(&server), &length) != 0) return std::nullopt;
-  const std::optional<std::string> table = FileText(client.ss_family == AF_INET ? "/proc/net/tcp" : "/proc/net/tcp6");
+  const std::optional<std::string> table =
+      FileText(client.ss_family == AF_INET ? "/proc/net/tcp" : "/proc/net/tcp6");
   return OwnerOfConnection(table.value_or(""), Hex(client), Hex(server));
 }
 
 }  // namespace
 
-std::optional<uid_t> OwnerOfConnection(const std::string& table, const std::string& client, const std::string& server) {
+std::optional<uid_t> OwnerOfConnection(const std::string& table, const std::string& client,
+                                       const std::string& server) {
   constexpr size_t kLocal = 1;
   constexpr size_t kRemote = 2;
   constexpr size_t kUid = 7;
@@ -164,7 +172,8 @@ absl::Status DynoServer::Listen(int family, uint16_t port) {
     length = sizeof(v6);
   }
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 || listen(fd.get(), 16) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot listen on loopback port ", port, " for dyno: give another --dyno-port"));
+    return absl::ErrnoToStatus(
+        errno, absl::StrCat("cannot listen on loopback port ", port, " for dyno: give another --dyno-port"));
   }
   length = sizeof(address);
   getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length);
@@ -211,7 +220,8 @@ void DynoServer::OnReadable(uint64_t id) {
   std::memcpy(&length, connection.received.data(), sizeof(length));
   if (length < 0 || static_cast<size_t>(length) > kLargestCall) return Close(id);
   if (connection.received.size() < sizeof(length) + static_cast<size_t>(length)) return;
-  const std::string json = AnswerDyno(connection.received.substr(sizeof(length), static_cast<size_t>(length)), connection.caller, handler_);
+  const std::string json = AnswerDyno(connection.received.substr(sizeof(length), static_cast<size_t>(length)),
+                                      connection.caller, handler_);
   const auto answer_length = static_cast<int32_t>(json.size());
   std::string answer(reinterpret_cast<const char*>(&answer_length), sizeof(answer_length));
   answer += json;

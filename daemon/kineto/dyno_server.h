@@ -1,8 +1,10 @@
-// dynolog's remote calls, for `dyno gputrace` and its kin: off unless `--dyno-port` names a port. docs/formats/kineto_ipc.md.
+// dynolog's remote calls, for `dyno gputrace` and its kin: off unless `--dyno-port` names a port.
+// docs/formats/kineto_ipc.md.
 //
-// Somebody else's protocol without any authentication, so it is bound to what a local socket can still tell: it listens on loopback only,
-// and who calls is the user that the kernel's table of connections names for the other end. A caller reaches their own processes, and
-// what they hand to them is their own business: the text is passed on as it is. Root's calls reach everybody's.
+// Somebody else's protocol without any authentication, so it is bound to what a local socket can still tell:
+// it listens on loopback only, and who calls is the user that the kernel's table of connections names for the
+// other end. A caller reaches their own processes, and what they hand to them is their own business: the text
+// is passed on as it is. Root's calls reach everybody's.
 #ifndef LOCKSTEP_DAEMON_DYNO_SERVER_H_
 #define LOCKSTEP_DAEMON_DYNO_SERVER_H_
 
@@ -41,9 +43,10 @@ class DynoHandler {
   virtual DynoTriggered Trigger(uid_t caller, const DynoTrigger& trigger) = 0;
 };
 
-// Which user's socket is connected from `client` to `server`, both as "ADDRESS:PORT" in the kernel's hexadecimal, according to the text
-// of /proc/net/tcp or tcp6. Pure.
-std::optional<uid_t> OwnerOfConnection(const std::string& table, const std::string& client, const std::string& server);
+// Which user's socket is connected from `client` to `server`, both as "ADDRESS:PORT" in the kernel's
+// hexadecimal, according to the text of /proc/net/tcp or tcp6. Pure.
+std::optional<uid_t> OwnerOfConnection(const std::string& table, const std::string& client,
+                                       const std::string& server);
 
 // The answer to one call, both JSON. Pure but for the handler.
 std::string AnswerDyno(const std::string& json, uid_t caller, DynoHandler& handler);

@@ -24,7 +24,8 @@ struct FakeHandler final : DynoHandler {
 TEST(DynoTest, ATriggerNamesWhatItMatched) {
   FakeHandler handler;
   const std::string answer = AnswerDyno(
-      R"({"fn": "setKinetOnDemandRequest", "config": "A=1\n", "job_id": 77, "pids": [5, 6], "process_limit": 3})", 1000, handler);
+      R"({"fn": "setKinetOnDemandRequest", "config": "A=1\n", "job_id": 77, "pids": [5, 6], "process_limit": 3})",
+      1000, handler);
   EXPECT_EQ(handler.caller, 1000u);
   EXPECT_EQ(handler.trigger.config, "A=1\n");
   EXPECT_EQ(handler.trigger.job, 77);
@@ -37,13 +38,16 @@ TEST(DynoTest, ATriggerNamesWhatItMatched) {
 
 TEST(DynoTest, NonsenseIsAnsweredInWords) {
   FakeHandler handler;
-  for (const char* call : {"", "{", "[]", "{}", "{\"fn\": 7}", "{\"fn\": \"dcgmProfPause\"}", "{\"fn\": \"setKinetOnDemandRequest\"}"}) {
+  for (const char* call : {"", "{", "[]", "{}", "{\"fn\": 7}", "{\"fn\": \"dcgmProfPause\"}",
+                           "{\"fn\": \"setKinetOnDemandRequest\"}"}) {
     EXPECT_THAT(AnswerDyno(call, 0, handler), HasSubstr("error")) << call;
   }
   const std::string deep(20000, '[');
   EXPECT_THAT(AnswerDyno(deep, 0, handler), HasSubstr("error"));
   EXPECT_EQ(handler.trigger.config, "") << "nothing got through";
-  AnswerDyno(R"({"fn": "setKinetOnDemandRequest", "config": "A=1", "pids": [1e300, -4, "x", null], "process_limit": -5})", 0, handler);
+  AnswerDyno(
+      R"({"fn": "setKinetOnDemandRequest", "config": "A=1", "pids": [1e300, -4, "x", null], "process_limit": -5})",
+      0, handler);
   EXPECT_THAT(handler.trigger.pids, ElementsAre(-1, -1, -1, -1)) << "and match nobody";
   EXPECT_EQ(handler.trigger.most, 0);
 }
@@ -51,9 +55,12 @@ TEST(DynoTest, NonsenseIsAnsweredInWords) {
 TEST(DynoTest, TheCallerIsTheUserOfTheOtherEnd) {
   const std::string table =
       "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
-      "   0: 0100007F:06F2 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1 0 100 0 0 10 0\n"
-      "   1: 0100007F:06F2 0100007F:9C40 01 00000000:00000000 00:00000000 00000000     0        0 2 1 0 20 4 30 10 -1\n"
-      "   2: 0100007F:9C40 0100007F:06F2 01 00000000:00000000 00:00000000 00000000  1001        0 3 1 0 20 4 30 10 -1\n";
+      "   0: 0100007F:06F2 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1 0 100 "
+      "0 0 10 0\n"
+      "   1: 0100007F:06F2 0100007F:9C40 01 00000000:00000000 00:00000000 00000000     0        0 2 1 0 20 4 "
+      "30 10 -1\n"
+      "   2: 0100007F:9C40 0100007F:06F2 01 00000000:00000000 00:00000000 00000000  1001        0 3 1 0 20 4 "
+      "30 10 -1\n";
   EXPECT_EQ(OwnerOfConnection(table, "0100007F:9C40", "0100007F:06F2"), 1001u);
   EXPECT_EQ(OwnerOfConnection(table, "0100007F:9C41", "0100007F:06F2"), std::nullopt);
   EXPECT_EQ(OwnerOfConnection("", "a", "b"), std::nullopt);

@@ -17,7 +17,8 @@ constexpr uint32_t kIdlePollsThatTell = 2;
 
 }  // namespace
 
-void KinetoCaptures::Choose(const ProcessId& process, KinetoClient client, std::string session, uint32_t framework) {
+void KinetoCaptures::Choose(const ProcessId& process, KinetoClient client, std::string session,
+                            uint32_t framework) {
   Member& member = members_[process];
   member = {};
   member.client = std::move(client);
@@ -34,7 +35,8 @@ Nanos KinetoCaptures::Lead(const ProcessId& process) const {
   return std::min(interval * 2 + kKinetoWarmup + kKinetoTick * 2, limits_.longest_lead);
 }
 
-void KinetoCaptures::Tell(const ProcessId& process, const Member& member, ring::ClientState state, const std::string& text) {
+void KinetoCaptures::Tell(const ProcessId& process, const Member& member, ring::ClientState state,
+                          const std::string& text) {
   ring::State message{};
   message.header = {ring::kHandshakeMagic, ring::MessageType::kState, sizeof(message)};
   message.capture = member.number;
@@ -87,7 +89,8 @@ bool KinetoCaptures::OnStart(const ProcessId& process, const ring::Start& messag
   return true;
 }
 
-bool KinetoCaptures::OnStartIterations(const ProcessId& process, const KinetoIterations& iterations, HostTime give_up) {
+bool KinetoCaptures::OnStartIterations(const ProcessId& process, const KinetoIterations& iterations,
+                                       HostTime give_up) {
   const auto it = members_.find(process);
   if (it == members_.end()) return false;
   Member& member = it->second;
@@ -100,8 +103,8 @@ bool KinetoCaptures::OnStartIterations(const ProcessId& process, const KinetoIte
 }
 
 void KinetoCaptures::Begin(const ProcessId& process, Member& member) {
-  auto config = MakeKinetoConfig(
-      {member.session, member.client.folder, member.window, member.iterations, member.activities, member.framework});
+  auto config = MakeKinetoConfig({member.session, member.client.folder, member.window, member.iterations,
+                                  member.activities, member.framework});
   if (!config.ok()) return Fail(process, member, std::string(config.status().message()));
   KinetoFileSpec spec;
   spec.process = process;
@@ -171,14 +174,16 @@ void KinetoCaptures::WhileOffered(const ProcessId& process, Member& member, cons
   if (!member.handed && !poll.offered && poll.busy) member.busy_before = true;
   member.handed = member.handed || poll.offered;
   if (member.handed && member.iterations) return WaitForIteration(process, member);
-  // Several polls may lie in one: the newest tells, and an older busy one only if it was handed the request before.
+  // Several polls may lie in one: the newest tells, and an older busy one only if it was handed the request
+  // before.
   if (member.handed && !poll.idle) return BeTaken(process, member);
   const bool after_t0 = poll.at >= member.t0;
   if (!member.handed || !after_t0 || !poll.tells_busy) return;
   member.idle_polls_after_t0 += poll.polls;
   if (member.idle_polls_after_t0 < kIdlePollsThatTell) return;
   Fail(process, member,
-       "it was handed the request and dropped it: its profiler found the start too near, waits for the iterations of an earlier "
+       "it was handed the request and dropped it: its profiler found the start too near, waits for the "
+       "iterations of an earlier "
        "request, or has been switched off; its own log says more (KINETO_LOG_LEVEL=1)");
 }
 
@@ -212,7 +217,8 @@ void KinetoCaptures::WhileRunning(const ProcessId& process, Member& member, cons
 
 void KinetoCaptures::OnFile(const ProcessId& process, uint64_t file_number, KinetoFileStage stage) {
   const auto it = members_.find(process);
-  if (it == members_.end() || it->second.file.number != file_number || it->second.stage == Stage::kOver) return;
+  if (it == members_.end() || it->second.file.number != file_number || it->second.stage == Stage::kOver)
+    return;
   Member& member = it->second;
   if (member.iterations && stage != KinetoFileStage::kNone) {
     // Iterations may have come and gone between two questions.
@@ -250,9 +256,11 @@ void KinetoCaptures::TickOffered(const ProcessId& process, Member& member, MonoT
   StopOffering(process, member);
   if (member.handed) return;  // it may have taken it; the file will tell
   const Nanos silent = now - member.client.last.at;
-  if (member.busy_before) return Fail(process, member, absl::StrCat(kBusy, "; it was not idle again in time for the start"));
+  if (member.busy_before)
+    return Fail(process, member, absl::StrCat(kBusy, "; it was not idle again in time for the start"));
   Fail(process, member,
-       absl::StrFormat("it did not ask for the request in time for the start (last heard of %.3g s ago): the process may be stopped, or the "
+       absl::StrFormat("it did not ask for the request in time for the start (last heard of %.3g s ago): the "
+                       "process may be stopped, or the "
                        "node overloaded",
                        silent.seconds()));
 }
@@ -261,9 +269,11 @@ void KinetoCaptures::TickWaiting(const ProcessId& process, Member& member, MonoT
   if (now < member.t1) return;
   Fail(process, member,
        absl::StrCat("its profiler did not come to ",
-                    member.iterations->first ? absl::StrCat("iteration ", *member.iterations->first)
-                                             : absl::StrCat("a multiple of ", member.iterations->multiple, " iterations"),
-                    " in time: it counts steps of torch.optim and calls of torch.profiler's step, and there were none or too few; give "
+                    member.iterations->first
+                        ? absl::StrCat("iteration ", *member.iterations->first)
+                        : absl::StrCat("a multiple of ", member.iterations->multiple, " iterations"),
+                    " in time: it counts steps of torch.optim and calls of torch.profiler's step, and there "
+                    "were none or too few; give "
                     "--duration instead, or a longer --trigger-timeout"));
 }
 
@@ -276,7 +286,8 @@ void KinetoCaptures::Tick() {
       member.stage = Stage::kCapturing;
       Tell(process, member, ring::ClientState::kCapturing);
     }
-    const bool awaited = member.stage == Stage::kCapturing || (member.stage == Stage::kOffered && member.handed);
+    const bool awaited =
+        member.stage == Stage::kCapturing || (member.stage == Stage::kOffered && member.handed);
     if (awaited && now >= member.next_word) {
       member.next_word = now + limits_.between_words;
       Tell(process, member, ring::ClientState::kCapturing, kWritingFile);
@@ -293,7 +304,8 @@ std::optional<MonoTime> KinetoCaptures::NextDeadline() const {
     if (member.stage == Stage::kOffered && member.offering) consider(Latest(member));
     if (member.stage == Stage::kWaiting) consider(member.t1);
     if (member.stage == Stage::kTaken) consider(member.t0);
-    if (member.stage == Stage::kCapturing || (member.stage == Stage::kOffered && member.handed)) consider(member.next_word);
+    if (member.stage == Stage::kCapturing || (member.stage == Stage::kOffered && member.handed))
+      consider(member.next_word);
   }
   return next;
 }

@@ -1,16 +1,20 @@
-// Processes in a capture that are captured by PyTorch's own profiler: the client's part of captures.h, played for them by polls.
+// Processes in a capture that are captured by PyTorch's own profiler: the client's part of captures.h, played
+// for them by polls.
 //
-//   Arm ─▶ arming ─(it asks, and is idle)─▶ armed ─(Start: a request lies ready)─▶ offered ─(it says busy)─▶ taken ─(T0)─▶
-//   capturing ─(its file is whole)─▶ over
+//   Arm ─▶ arming ─(it asks, and is idle)─▶ armed ─(Start: a request lies ready)─▶ offered ─(it says busy)─▶
+//   taken ─(T0)─▶ capturing ─(its file is whole)─▶ over
 //
-// By iterations: offered ─(an answer held the request)─▶ waiting ─(it says busy)─▶ capturing. It is handed out once: a profiler that waits
-// for its iteration calls itself idle, and one that has finished between two questions would begin anew.
+// By iterations: offered ─(an answer held the request)─▶ waiting ─(it says busy)─▶ capturing. It is handed
+// out once: a profiler that waits for its iteration calls itself idle, and one that has finished between two
+// questions would begin anew.
 //
-// The protocol has no acknowledgement. A request counts as taken when the process calls itself busy after it was handed one, or when
-// its file appears; until then it is offered each time the process asks, since an answer that comes late is read as the answer to
-// the next question. The start lies so far ahead that two questions fit before the profiler must warm up.
+// The protocol has no acknowledgement. A request counts as taken when the process calls itself busy after it
+// was handed one, or when its file appears; until then it is offered each time the process asks, since an
+// answer that comes late is read as the answer to the next question. The start lies so far ahead that two
+// questions fit before the profiler must warm up.
 //
-// States go out as the client's messages do (ring::State), so that Captures need not know how a process is reached. The main thread.
+// States go out as the client's messages do (ring::State), so that Captures need not know how a process is
+// reached. The main thread.
 #ifndef LOCKSTEP_DAEMON_KINETO_CAPTURES_H_
 #define LOCKSTEP_DAEMON_KINETO_CAPTURES_H_
 
@@ -21,19 +25,19 @@
 
 #include "base/clock.h"
 #include "base/time.h"
-#include "wire/ring/handshake.h"
 #include "daemon/kineto/kineto_config.h"
 #include "daemon/kineto/kineto_files.h"
 #include "daemon/kineto/kineto_server.h"
+#include "wire/ring/handshake.h"
 
 namespace lockstep::daemon {
 
 // A process that asks for traces, as far as a capture needs to know it.
 struct KinetoClient {
-  KinetoPoll last;          // the newest it asked
-  Nanos interval;           // between its questions; 0: not known yet
-  int32_t client_pid = 0;   // in its own pid namespace
-  std::string folder;       // where it accepts to write
+  KinetoPoll last;         // the newest it asked
+  Nanos interval;          // between its questions; 0: not known yet
+  int32_t client_pid = 0;  // in its own pid namespace
+  std::string folder;      // where it accepts to write
 };
 
 // Implemented by: Daemon, and a fake in tests.
@@ -112,7 +116,7 @@ class KinetoCaptures {
     MonoTime t1;  // by iterations: until when they are waited for, and then since when they run
     std::optional<KinetoIterations> iterations;
     bool offering = false;
-    bool handed = false;      // an answer held the request
+    bool handed = false;       // an answer held the request
     bool busy_before = false;  // it was busy before it had been handed one
     uint32_t idle_polls_after_t0 = 0;
     std::optional<MonoTime> idle_since;  // after T1
@@ -121,7 +125,8 @@ class KinetoCaptures {
     MonoTime next_word;
   };
 
-  void Tell(const ProcessId& process, const Member& member, ring::ClientState state, const std::string& text = "");
+  void Tell(const ProcessId& process, const Member& member, ring::ClientState state,
+            const std::string& text = "");
   void Fail(const ProcessId& process, Member& member, const std::string& text);
   void StopOffering(const ProcessId& process, Member& member);
   void BeTaken(const ProcessId& process, Member& member);
@@ -133,7 +138,9 @@ class KinetoCaptures {
   void TickWaiting(const ProcessId& process, Member& member, MonoTime now);
   void TickOffered(const ProcessId& process, Member& member, MonoTime now);
   // The last moment at which a request is of use.
-  static MonoTime Latest(const Member& member) { return member.iterations ? member.t1 : member.t0 - kKinetoWarmup - kKinetoTick; }
+  static MonoTime Latest(const Member& member) {
+    return member.iterations ? member.t1 : member.t0 - kKinetoWarmup - kKinetoTick;
+  }
 
   const Clock& clock_;
   KinetoPorts& ports_;

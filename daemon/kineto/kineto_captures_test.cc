@@ -292,7 +292,8 @@ TEST_F(KinetoCapturesTest, AFolderThatCannotBeWrittenIntoARequestFailsTheRankOnl
 class KinetoIterationsTest : public KinetoCapturesTest {
  protected:
   void StartIterations(std::optional<uint64_t> first = std::nullopt) {
-    ASSERT_TRUE(captures_.OnStartIterations(kA, {.first = first, .multiple = 100, .count = 5}, clock_.Realtime() + Nanos::Seconds(60)));
+    ASSERT_TRUE(captures_.OnStartIterations(kA, {.first = first, .multiple = 100, .count = 5},
+                                            clock_.Realtime() + Nanos::Seconds(60)));
   }
 };
 
@@ -302,7 +303,8 @@ TEST_F(KinetoIterationsTest, AreHandedOutOnceAndWaitedFor) {
   EXPECT_THAT(ports_.offers.at(kA), HasSubstr("PROFILE_START_ITERATION_ROUNDUP=100\n"));
   Pass(Nanos::Seconds(3));
   Poll(Is::kIdle);
-  EXPECT_EQ(ports_.offers.count(kA), 0u) << "a profiler that waits calls itself idle, and would take a second one for a new one";
+  EXPECT_EQ(ports_.offers.count(kA), 0u)
+      << "a profiler that waits calls itself idle, and would take a second one for a new one";
   EXPECT_EQ(Last(), ring::ClientState::kWaiting);
   const int64_t handed = clock_.Realtime().ns();
   for (int i = 0; i < 4; ++i) {

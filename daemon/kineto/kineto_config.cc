@@ -7,9 +7,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "wire/ring/handshake.h"
 #include "base/rpc/status_macros.h"
 #include "lockstep/v1/common.pb.h"
+#include "wire/ring/handshake.h"
 
 namespace lockstep::daemon {
 namespace {
@@ -19,24 +19,26 @@ constexpr size_t kLongestFolder = 512;
 constexpr uint64_t kMostIterations = 2'000'000'000;  // libkineto keeps them in 32 bits, with a sign
 
 bool IsSession(const std::string& text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(),
-                                      [](unsigned char c) { return absl::ascii_isalnum(c) || c == '-' || c == '_'; });
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return absl::ascii_isalnum(c) || c == '-' || c == '_';
+  });
 }
 
 // A value may hold neither what ends it nor a second '=', which makes libkineto drop the whole request.
 bool IsFolder(const std::string& text) {
   return !text.empty() && text[0] == '/' && text.size() <= kLongestFolder && !absl::StrContains(text, "..") &&
-         std::none_of(text.begin(), text.end(), [](unsigned char c) { return c <= ' ' || c == '=' || c == '#' || c == 0x7F; });
+         std::none_of(text.begin(), text.end(),
+                      [](unsigned char c) { return c <= ' ' || c == '=' || c == '#' || c == 0x7F; });
 }
 
 std::vector<const char*> ActivityTypes(const KinetoTraceRequest& request) {
   static constexpr struct {
     uint32_t bit;
     const char* type;
-  } kTypes[] = {{ring::kActivityKernel, "kernel"},         {ring::kActivityMemcpy, "gpu_memcpy"},
-                {ring::kActivityMemset, "gpu_memset"},     {ring::kActivityRuntime, "cuda_runtime"},
-                {ring::kActivityDriver, "cuda_driver"},    {ring::kActivitySync, "cuda_sync"},
-                {ring::kActivityNvtx, "user_annotation"},  {ring::kActivityNvtx, "gpu_user_annotation"}};
+  } kTypes[] = {{ring::kActivityKernel, "kernel"},        {ring::kActivityMemcpy, "gpu_memcpy"},
+                {ring::kActivityMemset, "gpu_memset"},    {ring::kActivityRuntime, "cuda_runtime"},
+                {ring::kActivityDriver, "cuda_driver"},   {ring::kActivitySync, "cuda_sync"},
+                {ring::kActivityNvtx, "user_annotation"}, {ring::kActivityNvtx, "gpu_user_annotation"}};
   std::vector<const char*> types;
   for (const auto& type : kTypes) {
     if ((request.activities & type.bit) != 0) types.push_back(type.type);
@@ -62,13 +64,16 @@ absl::StatusOr<std::string> WindowLines(const HostInterval& window) {
 absl::StatusOr<std::string> IterationLines(const KinetoIterations& iterations) {
   if (iterations.count == 0 || iterations.multiple == 0 || iterations.count > kMostIterations ||
       std::max(iterations.first.value_or(0), iterations.multiple) > kMostIterations) {
-    return absl::InvalidArgumentError(absl::StrCat("PyTorch's profiler counts iterations up to ", kMostIterations));
+    return absl::InvalidArgumentError(
+        absl::StrCat("PyTorch's profiler counts iterations up to ", kMostIterations));
   }
   std::string lines = absl::StrCat("PROFILE_START_ITERATION=", iterations.first.value_or(0), "\n");
-  if (!iterations.first) absl::StrAppend(&lines, "PROFILE_START_ITERATION_ROUNDUP=", iterations.multiple, "\n");
-  // With a duration a profiler whose job counts no iterations would record that long instead, at a moment of its own.
-  absl::StrAppend(&lines, "ACTIVITIES_ITERATIONS=", iterations.count, "\n", "ACTIVITIES_WARMUP_ITERATIONS=1\n",
-                  "ACTIVITIES_DURATION_MSECS=0\n");
+  if (!iterations.first)
+    absl::StrAppend(&lines, "PROFILE_START_ITERATION_ROUNDUP=", iterations.multiple, "\n");
+  // With a duration a profiler whose job counts no iterations would record that long instead, at a moment of
+  // its own.
+  absl::StrAppend(&lines, "ACTIVITIES_ITERATIONS=", iterations.count, "\n",
+                  "ACTIVITIES_WARMUP_ITERATIONS=1\n", "ACTIVITIES_DURATION_MSECS=0\n");
   return lines;
 }
 
@@ -76,19 +81,20 @@ absl::StatusOr<std::string> IterationLines(const KinetoIterations& iterations) {
 
 absl::StatusOr<std::string> MakeKinetoConfig(const KinetoTraceRequest& request) {
   if (!IsSession(request.session)) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", request.session, "\" cannot be part of a file's name"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", request.session, "\" cannot be part of a file's name"));
   }
   if (!IsFolder(request.folder)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "libkineto cannot be told to write into \"", request.folder,
-        "\": set KINETO_ONDEMAND_TRACE_DIR to an absolute path without spaces, '=' and '#'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("libkineto cannot be told to write into \"", request.folder,
+                     "\": set KINETO_ONDEMAND_TRACE_DIR to an absolute path without spaces, '=' and '#'"));
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::string when,
-                            request.iterations ? IterationLines(*request.iterations) : WindowLines(request.window));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string when, request.iterations ? IterationLines(*request.iterations)
+                                                                       : WindowLines(request.window));
   std::string config = absl::StrCat(
       "ACTIVITIES_LOG_FILE=", request.folder, "/lockstep_", request.session, ".json\n", when,
-      "ACTIVITY_TYPES=", absl::StrJoin(ActivityTypes(request), ","), "\n", "REQUEST_TRACE_ID=", request.session, "\n",
-      "REQUEST_GROUP_TRACE_ID=", request.session, "\n");
+      "ACTIVITY_TYPES=", absl::StrJoin(ActivityTypes(request), ","), "\n",
+      "REQUEST_TRACE_ID=", request.session, "\n", "REQUEST_GROUP_TRACE_ID=", request.session, "\n");
   const std::pair<bool, const char*> switches[] = {
       {(request.framework & v1::FRAMEWORK_SHAPES) != 0, "PROFILE_REPORT_INPUT_SHAPES"},
       {(request.framework & v1::FRAMEWORK_PYTHON) != 0, "PROFILE_WITH_STACK"},
@@ -104,6 +110,8 @@ std::string KinetoFileName(const std::string& session, int32_t client_pid) {
   return absl::StrCat("lockstep_", session, "_", client_pid, ".json");
 }
 
-std::string KinetoFallbackName(int32_t client_pid) { return absl::StrCat("libkineto_activities_", client_pid, ".json"); }
+std::string KinetoFallbackName(int32_t client_pid) {
+  return absl::StrCat("libkineto_activities_", client_pid, ".json");
+}
 
 }  // namespace lockstep::daemon

@@ -1,10 +1,10 @@
 #include "daemon/kineto/kineto_config.h"
 
 #include "absl/strings/str_split.h"
-#include "wire/ring/handshake.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/v1/common.pb.h"
+#include "wire/ring/handshake.h"
 
 namespace lockstep::daemon {
 namespace {
@@ -36,14 +36,18 @@ TEST(KinetoConfigTest, AsksForIterations) {
   request.iterations = KinetoIterations{.multiple = 100, .count = 5};
   const auto common = MakeKinetoConfig(request);
   ASSERT_TRUE(common.ok()) << common.status();
-  EXPECT_THAT(*common, HasSubstr("PROFILE_START_ITERATION=0\nPROFILE_START_ITERATION_ROUNDUP=100\nACTIVITIES_ITERATIONS=5\n"));
-  EXPECT_THAT(*common, HasSubstr("ACTIVITIES_DURATION_MSECS=0\n")) << "a job without iterations records nothing";
+  EXPECT_THAT(
+      *common,
+      HasSubstr("PROFILE_START_ITERATION=0\nPROFILE_START_ITERATION_ROUNDUP=100\nACTIVITIES_ITERATIONS=5\n"));
+  EXPECT_THAT(*common, HasSubstr("ACTIVITIES_DURATION_MSECS=0\n"))
+      << "a job without iterations records nothing";
   EXPECT_THAT(*common, Not(HasSubstr("PROFILE_START_TIME")));
   request.iterations = KinetoIterations{.first = 5000, .count = 3};
   const std::string from = *MakeKinetoConfig(request);
   EXPECT_THAT(from, HasSubstr("PROFILE_START_ITERATION=5000\nACTIVITIES_ITERATIONS=3\n"));
   EXPECT_THAT(from, Not(HasSubstr("ROUNDUP")));
-  for (const KinetoIterations wrong : {KinetoIterations{.count = 0}, KinetoIterations{.first = 1ull << 31}, KinetoIterations{.count = 1ull << 40}}) {
+  for (const KinetoIterations wrong : {KinetoIterations{.count = 0}, KinetoIterations{.first = 1ull << 31},
+                                       KinetoIterations{.count = 1ull << 40}}) {
     request.iterations = wrong;
     EXPECT_FALSE(MakeKinetoConfig(request).ok());
   }
@@ -63,9 +67,11 @@ TEST(KinetoConfigTest, EveryLineIsOneKeyAndOneValue) {
 
 TEST(KinetoConfigTest, NamesWhatIsAskedForAndNoMore) {
   KinetoTraceRequest request = Request();
-  EXPECT_THAT(*MakeKinetoConfig(request),
-              HasSubstr("ACTIVITY_TYPES=kernel,gpu_memcpy,gpu_memset,cuda_runtime,cuda_driver,cuda_sync,user_annotation,"
-                        "gpu_user_annotation,cpu_op,overhead,external_correlation\n"));
+  EXPECT_THAT(
+      *MakeKinetoConfig(request),
+      HasSubstr(
+          "ACTIVITY_TYPES=kernel,gpu_memcpy,gpu_memset,cuda_runtime,cuda_driver,cuda_sync,user_annotation,"
+          "gpu_user_annotation,cpu_op,overhead,external_correlation\n"));
   request.activities = ring::kActivityKernel;
   const std::string least = *MakeKinetoConfig(request);
   EXPECT_THAT(least, HasSubstr("ACTIVITY_TYPES=kernel,overhead,external_correlation\n"));

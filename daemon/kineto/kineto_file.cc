@@ -56,7 +56,8 @@ class Gzip {
 // Cuts what it is given into pieces and waits for room.
 class Pieces {
  public:
-  Pieces(const KinetoPut& put, const std::function<bool()>& cancelled, const Clock& clock, Nanos wait, uint64_t* sent)
+  Pieces(const KinetoPut& put, const std::function<bool()>& cancelled, const Clock& clock, Nanos wait,
+         uint64_t* sent)
       : put_(put), cancelled_(cancelled), clock_(clock), wait_(wait), sent_(sent) {}
   std::string& buffer() { return buffer_; }
 
@@ -108,7 +109,8 @@ bool KinetoFile::ProcessLives() const {
   return info && info->id == spec_.process && !info->ended;
 }
 
-// Through the process's own root: its /tmp need not be the daemon's. Where that is closed to us both are usually the same.
+// Through the process's own root: its /tmp need not be the daemon's. Where that is closed to us both are
+// usually the same.
 Fd KinetoFile::OpenFolder(const std::string& folder) const {
   constexpr int kFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
   const std::string as_seen = absl::StrCat(settings_.proc, "/", spec_.process.pid, "/root", folder);
@@ -119,13 +121,14 @@ Fd KinetoFile::OpenFolder(const std::string& folder) const {
 }
 
 std::string KinetoFile::NameOf(Named named) const {
-  return named == Named::kOurs ? KinetoFileName(spec_.session, spec_.client_pid) : KinetoFallbackName(spec_.client_pid);
+  return named == Named::kOurs ? KinetoFileName(spec_.session, spec_.client_pid)
+                               : KinetoFallbackName(spec_.client_pid);
 }
 
 bool KinetoFile::LooksWhole(Named named) {
   struct stat info {};
-  if (fstatat(FolderOf(named), NameOf(named).c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode) ||
-      info.st_uid != spec_.uid) {
+  if (fstatat(FolderOf(named), NameOf(named).c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+      !S_ISREG(info.st_mode) || info.st_uid != spec_.uid) {
     return false;
   }
   const HostTime changed(info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec);
@@ -152,7 +155,8 @@ KinetoFileStage KinetoFile::Look() {
   for (const Named named : {Named::kOurs, Named::kFallback}) {
     struct stat info {};
     const std::string name = NameOf(named);
-    if (fstatat(FolderOf(named), (name + kWriting).c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && info.st_uid == spec_.uid &&
+    if (fstatat(FolderOf(named), (name + kWriting).c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+        info.st_uid == spec_.uid &&
         (named == Named::kOurs || info.st_mtim.tv_sec >= spec_.not_before.ns() / 1'000'000'000)) {
       writing = true;
       continue;
@@ -172,18 +176,21 @@ absl::StatusOr<Fd> KinetoFile::Open() {
   Fd fd(openat(FolderOf(found_), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
   if (!fd.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", name));
   struct stat info {};
-  if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != spec_.uid || info.st_nlink != 1) {
+  if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != spec_.uid ||
+      info.st_nlink != 1) {
     return absl::PermissionDeniedError(
         absl::StrCat(name, " is not a plain file of user ", spec_.uid, " with one name, and was left alone"));
   }
   if (static_cast<uint64_t>(info.st_size) > settings_.most_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(name, " has ", info.st_size, " bytes and at most ", settings_.most_bytes,
+    return absl::ResourceExhaustedError(absl::StrCat(name, " has ", info.st_size, " bytes and at most ",
+                                                     settings_.most_bytes,
                                                      " are taken: ask for a shorter time"));
   }
   return fd;
 }
 
-absl::Status KinetoFile::SendAll(int fd, const KinetoPut& put, const std::function<bool()>& cancelled, uint64_t* sent) {
+absl::Status KinetoFile::SendAll(int fd, const KinetoPut& put, const std::function<bool()>& cancelled,
+                                 uint64_t* sent) {
   Pieces pieces(put, cancelled, clock_, settings_.wait_for_room, sent);
   std::unique_ptr<Gzip> gzip;
   std::vector<char> part(kPieceBytes);
@@ -194,13 +201,16 @@ absl::Status KinetoFile::SendAll(int fd, const KinetoPut& put, const std::functi
     if (n < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", NameOf(found_)));
     const auto length = static_cast<size_t>(n);
     // The name says nothing: some builds write gzip, some do not.
-    if (taken == 0 && !(length >= sizeof(kGzipMagic) && std::equal(std::begin(kGzipMagic), std::end(kGzipMagic), part.begin(),
-                                                                    [](unsigned char a, char b) { return a == static_cast<unsigned char>(b); }))) {
+    if (taken == 0 &&
+        !(length >= sizeof(kGzipMagic) &&
+          std::equal(std::begin(kGzipMagic), std::end(kGzipMagic), part.begin(),
+                     [](unsigned char a, char b) { return a == static_cast<unsigned char>(b); }))) {
       gzip = std::make_unique<Gzip>();
     }
     if (length == 0) {
       if (taken == 0) return absl::DataLossError(absl::StrCat(NameOf(found_), " is empty"));
-      if (gzip && !gzip->Add(nullptr, 0, Gzip::Input::kEnd, pieces.buffer())) return absl::InternalError("zlib failed");
+      if (gzip && !gzip->Add(nullptr, 0, Gzip::Input::kEnd, pieces.buffer()))
+        return absl::InternalError("zlib failed");
       return pieces.PutLast();
     }
     taken += length;
@@ -211,16 +221,18 @@ absl::Status KinetoFile::SendAll(int fd, const KinetoPut& put, const std::functi
     }
     LOCKSTEP_RETURN_IF_ERROR(pieces.PutWhole());
   }
-  return absl::ResourceExhaustedError(absl::StrCat(NameOf(found_), " grew beyond ", settings_.most_bytes, " bytes"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat(NameOf(found_), " grew beyond ", settings_.most_bytes, " bytes"));
 }
 
 KinetoShipped KinetoFile::Send(const KinetoPut& put, const std::function<bool()>& cancelled) {
   KinetoShipped shipped;
   const KinetoFileStage stage = Look();
   if (stage != KinetoFileStage::kWhole) {
-    shipped.trouble = stage == KinetoFileStage::kWriting
-                          ? "its trace file was never completed"
-                          : absl::StrCat("no trace file appeared as ", spec_.folder, "/", NameOf(Named::kOurs));
+    shipped.trouble =
+        stage == KinetoFileStage::kWriting
+            ? "its trace file was never completed"
+            : absl::StrCat("no trace file appeared as ", spec_.folder, "/", NameOf(Named::kOurs));
     return shipped;
   }
   const auto fd = Open();

@@ -1,7 +1,8 @@
 // One trace file that libkineto leaves on disk: whether it is there, whose it is, its bytes.
 //
-// Everything about it is its owner's doing: names may be links, pipes or another's files. Only a regular file of the client's own
-// user with one name is read. Calls may hang where the owner rules the file system: see KinetoFiles, which calls them.
+// Everything about it is its owner's doing: names may be links, pipes or another's files. Only a regular file
+// of the client's own user with one name is read. Calls may hang where the owner rules the file system: see
+// KinetoFiles, which calls them.
 #ifndef LOCKSTEP_DAEMON_KINETO_FILE_H_
 #define LOCKSTEP_DAEMON_KINETO_FILE_H_
 
@@ -51,8 +52,8 @@ struct KinetoShipped {
   std::string trouble;  // not empty: there is no whole file at the other end, and why
 };
 
-// Takes one piece (capture and process are the callee's to set); false: no room now, try again. A piece that gives up is always
-// taken.
+// Takes one piece (capture and process are the callee's to set); false: no room now, try again. A piece that
+// gives up is always taken.
 using KinetoPut = std::function<bool(v1::TraceFile piece)>;
 
 // One thread.
@@ -65,7 +66,8 @@ class KinetoFile {
   KinetoFileStage Look();
   // Compressed where it is not yet. `cancelled` is asked between pieces.
   KinetoShipped Send(const KinetoPut& put, const std::function<bool()>& cancelled);
-  // What we asked for, and what an ended process has left half-written. A file under the fallback name stays: it is not of our naming.
+  // What we asked for, and what an ended process has left half-written. A file under the fallback name stays:
+  // it is not of our naming.
   void Remove();
 
   bool ProcessLives() const;

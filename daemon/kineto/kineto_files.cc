@@ -16,20 +16,22 @@ namespace {
 
 constexpr std::chrono::milliseconds kLastWait(500);
 
-// From here on the thread opens files as this user: by system call, since the C library would change every thread. Its other rights
-// stay.
+// From here on the thread opens files as this user: by system call, since the C library would change every
+// thread. Its other rights stay.
 bool BecomeForFiles(uid_t uid, gid_t gid) {
   if (geteuid() != 0 || uid == 0) return true;
   syscall(SYS_setgroups, 0, nullptr);
   syscall(SYS_setfsgid, gid);
   syscall(SYS_setfsuid, uid);
   // Neither call tells whether it worked; a second one tells what holds.
-  return syscall(SYS_setfsuid, -1) == static_cast<long>(uid) && syscall(SYS_setfsgid, -1) == static_cast<long>(gid);
+  return syscall(SYS_setfsuid, -1) == static_cast<long>(uid) &&
+         syscall(SYS_setfsgid, -1) == static_cast<long>(gid);
 }
 
 }  // namespace
 
-// A thread and what it is to do. Shared with the thread, which may hang in a file system longer than the daemon lives.
+// A thread and what it is to do. Shared with the thread, which may hang in a file system longer than the
+// daemon lives.
 class KinetoFiles::Worker : public std::enable_shared_from_this<Worker> {
  public:
   Worker(User user, const KinetoFilesSettings& settings) : user_(user), settings_(settings) {}
@@ -125,7 +127,8 @@ void KinetoFiles::Worker::Run() {
   const bool may = BecomeForFiles(user_.first, user_.second);
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    changed_.wait_for(lock, std::chrono::nanoseconds(settings_.look_every.ns()), [&] { return stopping_ || hurry_; });
+    changed_.wait_for(lock, std::chrono::nanoseconds(settings_.look_every.ns()),
+                      [&] { return stopping_ || hurry_; });
     if (jobs_.empty()) changed_.wait(lock, [&] { return stopping_ || !jobs_.empty(); });
     hurry_ = false;
     const std::vector<std::pair<uint64_t, std::shared_ptr<Job>>> jobs(jobs_.begin(), jobs_.end());
@@ -134,7 +137,8 @@ void KinetoFiles::Worker::Run() {
       lock.unlock();
       // Without the user's identity nothing is touched: then no file ever appears.
       const bool over = may ? Turn(*job, orders) : orders.ship;
-      if (!may && orders.ship) Call(job->done, KinetoShipped{0, "the daemon could not take on the user's identity to read files"});
+      if (!may && orders.ship)
+        Call(job->done, KinetoShipped{0, "the daemon could not take on the user's identity to read files"});
       lock.lock();
       if (over) jobs_.erase(id);
       if (stopping_) break;
@@ -187,7 +191,8 @@ KinetoFileId KinetoFiles::Watch(KinetoFileSpec spec, std::function<void(KinetoFi
   return id;
 }
 
-void KinetoFiles::Ship(const KinetoFileId& id, MonoTime until, KinetoPut put, std::function<void(KinetoShipped)> done) {
+void KinetoFiles::Ship(const KinetoFileId& id, MonoTime until, KinetoPut put,
+                       std::function<void(KinetoShipped)> done) {
   if (Worker* worker = WorkerOf(id)) worker->Ship(id.number, until, std::move(put), std::move(done));
 }
 

@@ -1,8 +1,9 @@
 // Waits for the trace files that libkineto leaves on disk, sends them on and removes them.
 //
-// A file lies in a folder that its owner rules, perhaps inside a container, perhaps on a file system that the owner implements. So it
-// is looked at by a thread per user that has that user's rights to files, even in root's daemon: nobody gets at another's files
-// through the daemon, and who makes the thread hang holds up only their own traces.
+// A file lies in a folder that its owner rules, perhaps inside a container, perhaps on a file system that the
+// owner implements. So it is looked at by a thread per user that has that user's rights to files, even in
+// root's daemon: nobody gets at another's files through the daemon, and who makes the thread hang holds up
+// only their own traces.
 #ifndef LOCKSTEP_DAEMON_KINETO_FILES_H_
 #define LOCKSTEP_DAEMON_KINETO_FILES_H_
 
@@ -23,7 +24,8 @@ struct KinetoFileId {
   uint64_t number = 0;  // 0: none
 };
 
-// The main thread. Callbacks come on the user's thread, must not block, and none runs once the destructor has returned.
+// The main thread. Callbacks come on the user's thread, must not block, and none runs once the destructor has
+// returned.
 class KinetoFiles {
  public:
   explicit KinetoFiles(KinetoFilesSettings settings) : settings_(std::move(settings)) {}

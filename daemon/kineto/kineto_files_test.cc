@@ -56,7 +56,9 @@ class KinetoFileTest : public testing::Test {
     return spec;
   }
   std::string Path() const { return folder_.path() + "/" + KinetoFileName("s", 42); }
-  static void Write(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+  static void Write(const std::string& path, const std::string& text) {
+    std::ofstream(path, std::ios::binary) << text;
+  }
   KinetoShipped Send(KinetoFile& file) {
     return file.Send(
         [this](v1::TraceFile piece) {
@@ -281,7 +283,8 @@ TEST_F(KinetoFilesTest, EndWhileOneIsSent) {
   auto files = std::make_unique<KinetoFiles>(settings_);
   std::atomic<int> tries = 0;
   files->Ship(
-      Watch(*files), clock_.Monotonic(), [&](const v1::TraceFile&) { return ++tries < 0; }, [](const KinetoShipped&) {});
+      Watch(*files), clock_.Monotonic(), [&](const v1::TraceFile&) { return ++tries < 0; },
+      [](const KinetoShipped&) {});
   ASSERT_TRUE(WaitFor([&] { return tries > 0; }));
   files.reset();
   const int after = tries;

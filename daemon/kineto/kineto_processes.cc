@@ -22,8 +22,8 @@ std::string TraceFolderOf(const std::string& environment) {
 }  // namespace
 
 KinetoProcesses::KinetoProcesses(KinetoProcessesSettings settings, EventLoop& loop, const Clock& clock,
-                                 const ProcessTable& processes, const SchedulerJobs& jobs, KinetoServer& server,
-                                 Registry& registry, KinetoEvents& events, Log& log)
+                                 const ProcessTable& processes, const SchedulerJobs& jobs,
+                                 KinetoServer& server, Registry& registry, KinetoEvents& events, Log& log)
     : settings_(std::move(settings)),
       loop_(loop),
       clock_(clock),
@@ -48,7 +48,8 @@ void KinetoProcesses::OnPoll(const KinetoPoll& poll) {
   Known& known = found != known_.end() ? found->second : Add(poll);
   KinetoClient& client = known.client;
   if (client.last.at != MonoTime() && poll.polls > 0) {
-    // The longest that was seen, so that a start that is reckoned from it is not too early; a pause counts as a pause.
+    // The longest that was seen, so that a start that is reckoned from it is not too early; a pause counts as
+    // a pause.
     const Nanos interval = (poll.at - client.last.at) / static_cast<int64_t>(poll.polls);
     client.interval = std::max(interval, client.interval * 3 / 4);
   }
@@ -61,10 +62,12 @@ KinetoProcesses::Known& KinetoProcesses::Add(const KinetoPoll& poll) {
   const ProcessId process = poll.process;
   Known& known = known_[process];
   known.client.client_pid = PidInItsNamespace(settings_.places, process.pid);
-  if (known.client.client_pid == 0) known.client.client_pid = poll.claimed_pids.empty() ? 0 : poll.claimed_pids[0];
+  if (known.client.client_pid == 0)
+    known.client.client_pid = poll.claimed_pids.empty() ? 0 : poll.claimed_pids[0];
   known.pidfd = OpenPidFd(process.pid);
   if (known.pidfd.ok()) {
-    const auto watch = loop_.Watch(known.pidfd.get(), [this, process] { Remove(process, "the process ended"); });
+    const auto watch =
+        loop_.Watch(known.pidfd.get(), [this, process] { Remove(process, "the process ended"); });
     if (watch.ok()) known.death = *watch;
   }
   if (!check_) check_ = loop_.After(settings_.check_every, [this] { CheckSilence(); });
@@ -136,7 +139,8 @@ std::optional<KinetoClient> KinetoProcesses::Find(const ProcessId& process) cons
 
 bool KinetoProcesses::IsNamed(const KinetoPoll& poll, const std::vector<int32_t>& pids) const {
   const auto named = [&](int32_t pid) { return std::find(pids.begin(), pids.end(), pid) != pids.end(); };
-  if (pids.empty() || named(0) || std::any_of(poll.claimed_pids.begin(), poll.claimed_pids.end(), named)) return true;
+  if (pids.empty() || named(0) || std::any_of(poll.claimed_pids.begin(), poll.claimed_pids.end(), named))
+    return true;
   constexpr int kMostAncestors = 64;
   int32_t pid = poll.process.pid;
   for (int i = 0; i < kMostAncestors && pid > 1; ++i) {
@@ -148,11 +152,13 @@ bool KinetoProcesses::IsNamed(const KinetoPoll& poll, const std::vector<int32_t>
   return false;
 }
 
-std::vector<KinetoPoll> KinetoProcesses::Match(uid_t uid, int64_t job, const std::vector<int32_t>& pids) const {
+std::vector<KinetoPoll> KinetoProcesses::Match(uid_t uid, int64_t job,
+                                               const std::vector<int32_t>& pids) const {
   std::vector<KinetoPoll> matched;
   for (const auto& [process, known] : known_) {
     const KinetoPoll& last = known.client.last;
-    if (!known.rank || (uid != 0 && last.uid != uid) || (job != 0 && last.job != job) || !IsNamed(last, pids)) continue;
+    if (!known.rank || (uid != 0 && last.uid != uid) || (job != 0 && last.job != job) || !IsNamed(last, pids))
+      continue;
     matched.push_back(last);
   }
   return matched;

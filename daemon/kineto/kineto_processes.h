@@ -1,8 +1,9 @@
 // Which of the processes that ask for on-demand traces are ranks, and which are still there.
 //
-// Only one that uses a GPU is a rank: launchers, compilers and loader workers import PyTorch too, inherit the environment, and ask.
-// Rank and job come from its environment by the same rules as a client's (identity.h), since the protocol names neither. A process
-// that has not asked for 60 s is gone, as for dynolog, and one that has ended is gone at once.
+// Only one that uses a GPU is a rank: launchers, compilers and loader workers import PyTorch too, inherit the
+// environment, and ask. Rank and job come from its environment by the same rules as a client's (identity.h),
+// since the protocol names neither. A process that has not asked for 60 s is gone, as for dynolog, and one
+// that has ended is gone at once.
 #ifndef LOCKSTEP_DAEMON_KINETO_PROCESSES_H_
 #define LOCKSTEP_DAEMON_KINETO_PROCESSES_H_
 
@@ -14,9 +15,9 @@
 
 #include "base/fd.h"
 #include "base/log/log.h"
-#include "daemon/node/event_loop.h"
 #include "daemon/kineto/kineto_captures.h"
 #include "daemon/kineto/kineto_server.h"
+#include "daemon/node/event_loop.h"
 #include "daemon/node/process_traits.h"
 #include "daemon/node/registry.h"
 #include "daemon/node/scheduler_jobs.h"
@@ -44,8 +45,9 @@ struct KinetoProcessesSettings {
 class KinetoProcesses {
  public:
   // All references outlive this.
-  KinetoProcesses(KinetoProcessesSettings settings, EventLoop& loop, const Clock& clock, const ProcessTable& processes,
-                  const SchedulerJobs& jobs, KinetoServer& server, Registry& registry, KinetoEvents& events, Log& log);
+  KinetoProcesses(KinetoProcessesSettings settings, EventLoop& loop, const Clock& clock,
+                  const ProcessTable& processes, const SchedulerJobs& jobs, KinetoServer& server,
+                  Registry& registry, KinetoEvents& events, Log& log);
   ~KinetoProcesses();
 
   void OnPolls(const std::vector<KinetoPoll>& polls);
@@ -53,8 +55,8 @@ class KinetoProcesses {
   std::optional<KinetoClient> Find(const ProcessId& process) const;
   // Ranks among those that ask.
   size_t ranks() const;
-  // Those of a user (0: of everybody) that `pids` name, by their own pid or an ancestor's, in the daemon's namespace or in theirs. No
-  // pids, or a 0: all. `job` 0: any.
+  // Those of a user (0: of everybody) that `pids` name, by their own pid or an ancestor's, in the daemon's
+  // namespace or in theirs. No pids, or a 0: all. `job` 0: any.
   std::vector<KinetoPoll> Match(uid_t uid, int64_t job, const std::vector<int32_t>& pids) const;
 
  private:

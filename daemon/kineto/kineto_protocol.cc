@@ -9,7 +9,8 @@
 namespace lockstep::daemon {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "both ends use the host's byte order, and we read little-endian");
+static_assert(std::endian::native == std::endian::little,
+              "both ends use the host's byte order, and we read little-endian");
 
 constexpr size_t kTypeBytes = 32;
 constexpr char kPollType[] = "req";
@@ -35,7 +36,8 @@ std::string Encode(const char* type, std::string_view payload) {
 
 absl::StatusOr<KinetoRequest> ParseRegister(std::span<const std::byte> payload) {
   if (payload.size() != kRegisterBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("a register of ", payload.size(), " bytes where ", kRegisterBytes, " belong"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a register of ", payload.size(), " bytes where ", kRegisterBytes, " belong"));
   }
   KinetoRequest request;
   request.kind = KinetoRequest::Kind::kRegister;
@@ -52,7 +54,8 @@ absl::StatusOr<KinetoRequest> ParsePoll(std::span<const std::byte> payload) {
   const auto count = ReadAt<int32_t>(payload, 4);
   if (count < 1 || static_cast<size_t>(count) > kMostKinetoPids ||
       payload.size() != kPollHeadBytes + 4 * static_cast<size_t>(count)) {
-    return absl::InvalidArgumentError(absl::StrCat("a request of ", payload.size(), " bytes that claims ", count, " pids"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a request of ", payload.size(), " bytes that claims ", count, " pids"));
   }
   KinetoRequest request;
   request.kind = KinetoRequest::Kind::kPoll;
@@ -68,11 +71,13 @@ absl::StatusOr<KinetoRequest> ParsePoll(std::span<const std::byte> payload) {
 
 absl::StatusOr<KinetoRequest> ParseKinetoRequest(std::span<const std::byte> datagram) {
   if (datagram.size() < kKinetoHeaderBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("a datagram of ", datagram.size(), " bytes has no header"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a datagram of ", datagram.size(), " bytes has no header"));
   }
   const std::span<const std::byte> payload = datagram.subspan(kKinetoHeaderBytes);
   if (ReadAt<uint64_t>(datagram, 0) != payload.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("a header that does not belong to its ", payload.size(), " bytes"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a header that does not belong to its ", payload.size(), " bytes"));
   }
   char field[kTypeBytes];
   std::memcpy(field, datagram.data() + sizeof(uint64_t), sizeof(field));

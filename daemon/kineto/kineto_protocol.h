@@ -1,7 +1,8 @@
 // The datagrams that PyTorch's libkineto and a tracing daemon exchange (docs/formats/kineto_ipc.md). Pure.
 //
-// Somebody else's protocol, dynolog's: a job that was started with KINETO_USE_DAEMON asks whoever holds the daemon's name, every few
-// seconds, whether a trace is wanted. Every byte from a client is a claim; who it is comes from the kernel, never from here.
+// Somebody else's protocol, dynolog's: a job that was started with KINETO_USE_DAEMON asks whoever holds the
+// daemon's name, every few seconds, whether a trace is wanted. Every byte from a client is a claim; who it is
+// comes from the kernel, never from here.
 #ifndef LOCKSTEP_DAEMON_KINETO_PROTOCOL_H_
 #define LOCKSTEP_DAEMON_KINETO_PROTOCOL_H_
 
@@ -29,7 +30,8 @@ inline constexpr size_t kLargestKinetoConfig = 32u << 10;
 struct KinetoRequest {
   enum class Kind : uint8_t { kRegister, kPoll };
   Kind kind = Kind::kPoll;
-  // What a poll would take now. Old clients always say kEvents | kActivities; new ones kActivities, or nothing while busy.
+  // What a poll would take now. Old clients always say kEvents | kActivities; new ones kActivities, or
+  // nothing while busy.
   static constexpr int32_t kEvents = 1;
   static constexpr int32_t kActivities = 2;
   int32_t wants = 0;

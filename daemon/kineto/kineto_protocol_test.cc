@@ -20,7 +20,14 @@ std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes
 
 // As dynolog's own client code sends it: type 2, 2 pids, job 77, pids 4242 and 4200.
 std::string Vector() {
-  return FromHex("1800000000000000" "72657100" + std::string(56, '0') + "0200000002000000" "4d00000000000000" "92100000" "68100000");
+  return FromHex(
+      "1800000000000000"
+      "72657100" +
+      std::string(56, '0') +
+      "0200000002000000"
+      "4d00000000000000"
+      "92100000"
+      "68100000");
 }
 
 std::string Frame(std::string_view type, const std::string& payload, uint64_t size) {
@@ -41,7 +48,10 @@ TEST(KinetoProtocolTest, ReadsAPollAsClientsSendIt) {
 }
 
 TEST(KinetoProtocolTest, ReadsARegisterOfOldClients) {
-  const std::string payload = FromHex("03000000" "92100000" "4d00000000000000");
+  const std::string payload = FromHex(
+      "03000000"
+      "92100000"
+      "4d00000000000000");
   const auto request = ParseKinetoRequest(Bytes(Frame("ctxt", payload, 16)));
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->kind, KinetoRequest::Kind::kRegister);
@@ -51,9 +61,15 @@ TEST(KinetoProtocolTest, ReadsARegisterOfOldClients) {
 }
 
 TEST(KinetoProtocolTest, AnswersAreWhatClientsRead) {
-  EXPECT_EQ(EncodeKinetoPollReply(""), FromHex("0000000000000000" "72657100" + std::string(56, '0')));
-  EXPECT_EQ(EncodeKinetoPollReply("A=1\n"), FromHex("0400000000000000" "72657100" + std::string(56, '0') + "413d310a"));
-  EXPECT_EQ(EncodeKinetoRegisterReply(7), FromHex("0400000000000000" "63747874" + std::string(56, '0') + "07000000"));
+  EXPECT_EQ(EncodeKinetoPollReply(""), FromHex("0000000000000000"
+                                               "72657100" +
+                                               std::string(56, '0')));
+  EXPECT_EQ(EncodeKinetoPollReply("A=1\n"), FromHex("0400000000000000"
+                                                    "72657100" +
+                                                    std::string(56, '0') + "413d310a"));
+  EXPECT_EQ(EncodeKinetoRegisterReply(7), FromHex("0400000000000000"
+                                                  "63747874" +
+                                                  std::string(56, '0') + "07000000"));
 }
 
 TEST(KinetoProtocolTest, RefusesSizesThatDoNotFit) {

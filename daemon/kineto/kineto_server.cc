@@ -95,9 +95,11 @@ void KinetoServer::Start() {
 }
 
 void KinetoServer::Bind(const std::string& folder) {
-  const std::string shown = folder.empty() ? absl::StrCat("the abstract name ", kKinetoSocketName) : PathOf(folder);
+  const std::string shown =
+      folder.empty() ? absl::StrCat("the abstract name ", kKinetoSocketName) : PathOf(folder);
   sockaddr_un address{};
-  const socklen_t length = folder.empty() ? AbstractAddress(kKinetoSocketName, &address) : PathAddress(PathOf(folder), &address);
+  const socklen_t length =
+      folder.empty() ? AbstractAddress(kKinetoSocketName, &address) : PathAddress(PathOf(folder), &address);
   Fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (length == 0 || !fd.ok()) {
     troubles_.push_back(absl::StrCat(shown, " cannot be bound: its path is too long"));
@@ -108,11 +110,13 @@ void KinetoServer::Bind(const std::string& folder) {
   // Before the first datagram can come: one without credentials is from nobody.
   const int on = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
-  // Not under another name first, as with our other sockets: clients compare the path that an answer comes from.
+  // Not under another name first, as with our other sockets: clients compare the path that an answer comes
+  // from.
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
-    troubles_.push_back(errno == EADDRINUSE
-                            ? absl::StrCat(shown, " belongs to another daemon (dynolog, or another user's lockstepd)")
-                            : absl::StrCat(shown, " cannot be bound: ", std::strerror(errno)));
+    troubles_.push_back(
+        errno == EADDRINUSE
+            ? absl::StrCat(shown, " belongs to another daemon (dynolog, or another user's lockstepd)")
+            : absl::StrCat(shown, " cannot be bound: ", std::strerror(errno)));
     return;
   }
   Socket socket{std::move(fd), folder};
@@ -212,7 +216,8 @@ std::string KinetoServer::Answer(const KinetoRequest& request, const ucred& peer
   if (poll) return AnswerPoll(request, peer, info->id);
   std::lock_guard lock(mutex_);
   const auto same_user = per_user_.find(peer.uid);
-  return EncodeKinetoRegisterReply(static_cast<int32_t>(same_user == per_user_.end() ? 1 : same_user->second + 1));
+  return EncodeKinetoRegisterReply(
+      static_cast<int32_t>(same_user == per_user_.end() ? 1 : same_user->second + 1));
 }
 
 KinetoServer::Client* KinetoServer::FindOrAdd(const ProcessId& process, const ucred& peer) {
@@ -231,7 +236,8 @@ KinetoServer::Client* KinetoServer::FindOrAdd(const ProcessId& process, const uc
   return &client;
 }
 
-std::string KinetoServer::AnswerPoll(const KinetoRequest& request, const ucred& peer, const ProcessId& process) {
+std::string KinetoServer::AnswerPoll(const KinetoRequest& request, const ucred& peer,
+                                     const ProcessId& process) {
   bool tell = false;
   std::string answer;
   {
@@ -258,8 +264,8 @@ std::string KinetoServer::AnswerPoll(const KinetoRequest& request, const ucred& 
   return answer;
 }
 
-// A file's name is the sender's word: it must lie in the folder where we listen and be the sender's socket, or root's daemon could be
-// made to write to others.
+// A file's name is the sender's word: it must lie in the folder where we listen and be the sender's socket,
+// or root's daemon could be made to write to others.
 void KinetoServer::SendTo(const Socket& socket, const Datagram& datagram, const std::string& answer) const {
   constexpr size_t kFamily = offsetof(sockaddr_un, sun_path);
   if (datagram.from_length <= kFamily) return;  // it has bound no name
@@ -267,8 +273,8 @@ void KinetoServer::SendTo(const Socket& socket, const Datagram& datagram, const 
   if (datagram.from.sun_path[0] != '\0') {
     const std::string path(datagram.from.sun_path, strnlen(datagram.from.sun_path, length));
     struct stat info {};
-    if (socket.folder.empty() || path.substr(0, path.rfind('/')) != socket.folder || lstat(path.c_str(), &info) != 0 ||
-        !S_ISSOCK(info.st_mode) || info.st_uid != datagram.peer.uid) {
+    if (socket.folder.empty() || path.substr(0, path.rfind('/')) != socket.folder ||
+        lstat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode) || info.st_uid != datagram.peer.uid) {
       return;
     }
   }
@@ -285,13 +291,15 @@ void KinetoServer::SweepLitter(const Socket& socket) const {
   std::error_code error;
   int looked_at = 0;
   // Step by step: a folder that everybody may write to holds any number. The step of a range's loop throws.
-  for (std::filesystem::directory_iterator entry(socket.folder, error), end; !error && entry != end; entry.increment(error)) {
+  for (std::filesystem::directory_iterator entry(socket.folder, error), end; !error && entry != end;
+       entry.increment(error)) {
     const std::string path = entry->path().string();
     struct stat info {};
     sockaddr_un address{};
     if (++looked_at > kMostLitter) return;
-    if (!absl::StartsWith(entry->path().filename().string(), kKinetoClientPrefix) || lstat(path.c_str(), &info) != 0 ||
-        !S_ISSOCK(info.st_mode) || now.tv_sec - info.st_mtim.tv_sec < kLitterSeconds) {
+    if (!absl::StartsWith(entry->path().filename().string(), kKinetoClientPrefix) ||
+        lstat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode) ||
+        now.tv_sec - info.st_mtim.tv_sec < kLitterSeconds) {
       continue;
     }
     const socklen_t length = PathAddress(path, &address);
@@ -351,11 +359,14 @@ std::string KinetoServer::Describe() const {
   std::lock_guard lock(mutex_);
   if (strangers_ > 0) parts.push_back(absl::StrCat("passed over ", strangers_, " requests of other users"));
   if (unseen_ > 0) {
-    parts.push_back(absl::StrCat("passed over ", unseen_,
-                                 " requests of processes whose pid it cannot see (run the container in the host's pid namespace, or "
-                                 "the daemon in the host's: hostPID)"));
+    parts.push_back(absl::StrCat(
+        "passed over ", unseen_,
+        " requests of processes whose pid it cannot see (run the container in the host's pid namespace, or "
+        "the daemon in the host's: hostPID)"));
   }
-  if (turned_away_ > 0) parts.push_back(absl::StrCat("turned away ", turned_away_, " requests: it serves as many processes as it takes"));
+  if (turned_away_ > 0)
+    parts.push_back(
+        absl::StrCat("turned away ", turned_away_, " requests: it serves as many processes as it takes"));
   if (damaged_ > 0) parts.push_back(absl::StrCat("dropped ", damaged_, " datagrams that are no requests"));
   return CleanText(absl::StrJoin(parts, "; "), 1024);
 }

@@ -1,9 +1,10 @@
-// Answers PyTorch processes that ask whether a trace is wanted: dynolog's place in its protocol (kineto_protocol.h).
+// Answers PyTorch processes that ask whether a trace is wanted: dynolog's place in its protocol
+// (kineto_protocol.h).
 //
-// A client waits 90 ms for its answer and takes a late one for the answer to its next question, so nothing may come in between: a
-// thread of its own that receives, looks up an offer and sends, and does nothing else. Who asks comes from the kernel
-// (SCM_CREDENTIALS), in the daemon's pid namespace. What was asked goes to the main thread in batches; a flood costs the flooder
-// answers and nobody memory.
+// A client waits 90 ms for its answer and takes a late one for the answer to its next question, so nothing
+// may come in between: a thread of its own that receives, looks up an offer and sends, and does nothing else.
+// Who asks comes from the kernel (SCM_CREDENTIALS), in the daemon's pid namespace. What was asked goes to the
+// main thread in batches; a flood costs the flooder answers and nobody memory.
 #ifndef LOCKSTEP_DAEMON_KINETO_SERVER_H_
 #define LOCKSTEP_DAEMON_KINETO_SERVER_H_
 
@@ -36,7 +37,7 @@ struct KinetoPoll {
   // In its own pid namespace, as it says: its own, then its ancestors'.
   std::vector<int32_t> claimed_pids;
   int64_t job = 0;  // SLURM_JOB_ID, as it says
-  MonoTime at;              // of the newest
+  MonoTime at;      // of the newest
   uint32_t polls = 0;
   // As of the newest: would it take a request now?
   bool idle = false;
@@ -48,7 +49,8 @@ struct KinetoPoll {
 };
 
 struct KinetoServerOptions {
-  // Whose processes are served: everybody's for root's daemon, else this user's. Others hear that nothing is pending.
+  // Whose processes are served: everybody's for root's daemon, else this user's. Others hear that nothing is
+  // pending.
   uid_t owner = 0;
   // Bind dynolog's own name in the abstract namespace, which one process per network namespace can have.
   bool abstract_name = true;
@@ -60,8 +62,10 @@ struct KinetoServerOptions {
 
 class KinetoServer {
  public:
-  // `ready` is called on the server's thread when TakePolls has something again. Both references outlive this.
-  KinetoServer(KinetoServerOptions options, const Clock& clock, const ProcessTable& processes, std::function<void()> ready);
+  // `ready` is called on the server's thread when TakePolls has something again. Both references outlive
+  // this.
+  KinetoServer(KinetoServerOptions options, const Clock& clock, const ProcessTable& processes,
+               std::function<void()> ready);
   ~KinetoServer();
   KinetoServer(const KinetoServer&) = delete;
   KinetoServer& operator=(const KinetoServer&) = delete;
@@ -69,7 +73,8 @@ class KinetoServer {
   // Binds what can be bound; the rest is told by Describe. Never fails the daemon.
   void Start();
 
-  // What the process gets when it next asks and is idle, again and again until it is withdrawn. At most kLargestKinetoConfig.
+  // What the process gets when it next asks and is idle, again and again until it is withdrawn. At most
+  // kLargestKinetoConfig.
   void Offer(const ProcessId& process, std::string config);
   void Withdraw(const ProcessId& process);
   // Forgets a process that is gone.
@@ -114,7 +119,7 @@ class KinetoServer {
   const ProcessTable& processes_;
   const std::function<void()> ready_;
   Fd wakeup_;
-  std::vector<Socket> sockets_;       // fixed after Start
+  std::vector<Socket> sockets_;        // fixed after Start
   std::vector<std::string> troubles_;  // fixed after Start
 
   mutable std::mutex mutex_;

@@ -45,11 +45,14 @@ class Asker {
   // The payload of the answer; "-" when none came.
   std::string Ask(const std::string& datagram) {
     const sockaddr_un daemon = Address(folder_ + "/dynolog");
-    EXPECT_EQ(sendto(fd_.get(), datagram.data(), datagram.size(), 0, reinterpret_cast<const sockaddr*>(&daemon), sizeof(daemon)),
+    EXPECT_EQ(sendto(fd_.get(), datagram.data(), datagram.size(), 0,
+                     reinterpret_cast<const sockaddr*>(&daemon), sizeof(daemon)),
               static_cast<ssize_t>(datagram.size()));
     char answer[65536];
     const ssize_t n = recv(fd_.get(), answer, sizeof(answer), 0);
-    return n < static_cast<ssize_t>(kKinetoHeaderBytes) ? "-" : std::string(answer + kKinetoHeaderBytes, answer + n);
+    return n < static_cast<ssize_t>(kKinetoHeaderBytes)
+               ? "-"
+               : std::string(answer + kKinetoHeaderBytes, answer + n);
   }
 
  private:
@@ -133,7 +136,8 @@ TEST_F(KinetoServerTest, AnswersWithinTwoMillisecondsHoweverManyAsk) {
   for (int i = 0; i < 300; ++i) {
     const auto began = std::chrono::steady_clock::now();
     EXPECT_EQ(asker.Ask(Poll(2)), "");
-    times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count());
+    times.push_back(
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count());
   }
   stop = true;
   for (std::thread& t : noise) t.join();
@@ -175,7 +179,8 @@ TEST_F(KinetoServerTest, AnswersOnlyToTheSendersOwnSocketInTheFolder) {
   const std::string path = folder_.path() + "/dynolog";
   std::memcpy(daemon.sun_path, path.data(), path.size());
   const std::string poll = Poll(2);
-  sendto(victim.get(), poll.data(), poll.size(), 0, reinterpret_cast<const sockaddr*>(&daemon), sizeof(daemon));
+  sendto(victim.get(), poll.data(), poll.size(), 0, reinterpret_cast<const sockaddr*>(&daemon),
+         sizeof(daemon));
   const timeval wait{0, 200'000};
   setsockopt(victim.get(), SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
   char answer[100];
@@ -201,9 +206,7 @@ TEST_F(KinetoServerTest, LeavesANameToWhoAnswersAtItAndTakesADeadOne) {
   // A daemon that was killed leaves the file of its socket.
   server_.reset();
   EXPECT_NE(access((folder_.path() + "/dynolog").c_str(), F_OK), 0) << "one that ends takes it along";
-  {
-    Asker dead(folder_.path(), "dynolog");
-  }
+  { Asker dead(folder_.path(), "dynolog"); }
   ASSERT_EQ(access((folder_.path() + "/dynolog").c_str(), F_OK), 0);
   Start();
   EXPECT_TRUE(server_->listening());
@@ -224,12 +227,15 @@ TEST_F(KinetoServerTest, AnswersUnderDynologsNameUnlessSomebodyElseHasIt) {
   own.sun_family = AF_UNIX;
   const std::string name = "dynoconfigclient" + std::to_string(getpid());
   std::memcpy(own.sun_path + 1, name.data(), name.size());
-  ASSERT_EQ(bind(fd.get(), reinterpret_cast<const sockaddr*>(&own), static_cast<socklen_t>(3 + name.size() + 1)), 0);
+  ASSERT_EQ(
+      bind(fd.get(), reinterpret_cast<const sockaddr*>(&own), static_cast<socklen_t>(3 + name.size() + 1)),
+      0);
   sockaddr_un daemon{};
   daemon.sun_family = AF_UNIX;
   std::memcpy(daemon.sun_path + 1, "dynolog", 7);
   const std::string poll = Poll(2);
-  ASSERT_EQ(sendto(fd.get(), poll.data(), poll.size(), 0, reinterpret_cast<const sockaddr*>(&daemon), 11), static_cast<ssize_t>(poll.size()));
+  ASSERT_EQ(sendto(fd.get(), poll.data(), poll.size(), 0, reinterpret_cast<const sockaddr*>(&daemon), 11),
+            static_cast<ssize_t>(poll.size()));
   const timeval wait{2, 0};
   setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
   char answer[100];

@@ -12,9 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/client_entry.h"
-#include "base/other_process.h"
 #include "base/files/read_files.h"
 #include "base/log/clean_text.h"
+#include "base/other_process.h"
 #include "daemon/node/process.h"
 #include "daemon/node/process_traits.h"
 
@@ -28,8 +28,10 @@ constexpr int kMostAncestors = 64;
 constexpr size_t kShown = 128;
 
 // Launchers' names for a rank, the ones people look for first.
-constexpr const char* kRankNames[] = {"LOCKSTEP_RANK",  "RANK",        "OMPI_COMM_WORLD_RANK", "PMIX_RANK",           "SLURM_PROCID", "PMI_RANK",
-                                      "FLUX_TASK_RANK", "PALS_RANKID", "JSM_NAMESPACE_RANK",   "MV2_COMM_WORLD_RANK", "ALPS_APP_PE",  "HOROVOD_RANK"};
+constexpr const char* kRankNames[] = {"LOCKSTEP_RANK",       "RANK",         "OMPI_COMM_WORLD_RANK",
+                                      "PMIX_RANK",           "SLURM_PROCID", "PMI_RANK",
+                                      "FLUX_TASK_RANK",      "PALS_RANKID",  "JSM_NAMESPACE_RANK",
+                                      "MV2_COMM_WORLD_RANK", "ALPS_APP_PE",  "HOROVOD_RANK"};
 
 bool IsOurProgram(const std::string& name) {
   return name == "lockstepd" || name == "lockstep" || absl::StartsWith(name, "lockstep-aggreg");
@@ -72,7 +74,8 @@ bool ToldProcesses::OldEnough(int32_t pid) const {
   std::ifstream file(settings_.proc + "/uptime");
   double up = 0;
   if (!info || !(file >> up)) return false;
-  const double started = static_cast<double>(info->id.start_ticks) / static_cast<double>(settings_.ticks_per_second);
+  const double started =
+      static_cast<double>(info->id.start_ticks) / static_cast<double>(settings_.ticks_per_second);
   return up - started >= settings_.patience.seconds();
 }
 
@@ -131,24 +134,32 @@ std::string ToldProcesses::WhyLoadedAndSilent(const Candidate& candidate) const 
                         " is not there for it: mount its folder into the container");
   }
   struct stat folder = {};
-  if (StatAsSeenBy(settings_.proc, candidate.pid, FolderOf(socket), &folder) && !MapsUser(settings_.proc, candidate.pid, folder.st_uid)) {
-    return absl::StrCat("the client is loaded, but user ", folder.st_uid, ", to whom the folder of ", CleanText(socket, kShown),
-                        " belongs, does not exist in the container's user namespace, so the folder is not trusted: let `lockstep run` in "
+  if (StatAsSeenBy(settings_.proc, candidate.pid, FolderOf(socket), &folder) &&
+      !MapsUser(settings_.proc, candidate.pid, folder.st_uid)) {
+    return absl::StrCat("the client is loaded, but user ", folder.st_uid, ", to whom the folder of ",
+                        CleanText(socket, kShown),
+                        " belongs, does not exist in the container's user namespace, so the folder is not "
+                        "trusted: let `lockstep run` in "
                         "the container start a daemon of its own");
   }
   const auto injection = candidate.environment.find(kCudaInjection);
-  if (injection != candidate.environment.end() && !injection->second.empty() && !absl::EndsWith(injection->second, kClientLibrary)) {
+  if (injection != candidate.environment.end() && !injection->second.empty() &&
+      !absl::EndsWith(injection->second, kClientLibrary)) {
     return absl::StrCat(kCudaInjection, " is ", CleanText(injection->second, kShown),
-                        ", another tool's; the client is preloaded and starts with NCCL's first communicator, which has not come");
+                        ", another tool's; the client is preloaded and starts with NCCL's first "
+                        "communicator, which has not come");
   }
-  return "the client is loaded and did not connect: it runs in another pid namespace (use hostPID), or as a user whom this daemon "
+  return "the client is loaded and did not connect: it runs in another pid namespace (use hostPID), or as a "
+         "user whom this daemon "
          "does not serve";
 }
 
 std::string ToldProcesses::WhyDropped(const Candidate& candidate) const {
   if (candidate.tie == Tie::kRankNobodyTold) {
-    return absl::StrCat("no `lockstep run` told it of a daemon, or its launcher has dropped what that set (ssh, srun --export=NONE): ",
-                        kRunBeforeProgram);
+    return absl::StrCat(
+        "no `lockstep run` told it of a daemon, or its launcher has dropped what that set (ssh, srun "
+        "--export=NONE): ",
+        kRunBeforeProgram);
   }
   const auto socket = candidate.environment.find(kSocketVariable);
   if (socket != candidate.environment.end()) {
@@ -156,10 +167,15 @@ std::string ToldProcesses::WhyDropped(const Candidate& candidate) const {
                         ", which is not there for it: mount its folder into the container");
   }
   if (candidate.told == candidate.pid) {
-    return absl::StrCat("what `lockstep run` became has dropped the variables that it set (env -i, sudo, srun --export=NONE): ", kRunBeforeProgram);
+    return absl::StrCat(
+        "what `lockstep run` became has dropped the variables that it set (env -i, sudo, srun "
+        "--export=NONE): ",
+        kRunBeforeProgram);
   }
-  return absl::StrCat("a launcher below ", NameOf(candidate.told), " (pid ", candidate.told,
-                      ") has dropped the variables that `lockstep run` set (env -i, sudo, srun --export=NONE, ssh): ", kRunBeforeProgram);
+  return absl::StrCat(
+      "a launcher below ", NameOf(candidate.told), " (pid ", candidate.told,
+      ") has dropped the variables that `lockstep run` set (env -i, sudo, srun --export=NONE, ssh): ",
+      kRunBeforeProgram);
 }
 
 std::string ToldProcesses::Why(const Candidate& candidate, const std::string& maps) const {
@@ -167,16 +183,19 @@ std::string ToldProcesses::Why(const Candidate& candidate, const std::string& ma
   const auto injection = candidate.environment.find(kCudaInjection);
   if (candidate.tie != Tie::kToldByEnvironment) return WhyDropped(candidate);
   if (injection == candidate.environment.end() || injection->second.empty()) {
-    return absl::StrCat(kCudaInjection, " is not in its environment: a launcher or script has dropped it; ", kRunBeforeProgram);
+    return absl::StrCat(kCudaInjection, " is not in its environment: a launcher or script has dropped it; ",
+                        kRunBeforeProgram);
   }
   const std::string value = CleanText(injection->second, kShown);
   if (!absl::EndsWith(injection->second, kClientLibrary)) {
-    return absl::StrCat(kCudaInjection, " is ", value, ": somebody else has set it, and CUDA loads one library only");
+    return absl::StrCat(kCudaInjection, " is ", value,
+                        ": somebody else has set it, and CUDA loads one library only");
   }
   if (!Sees(candidate.pid, injection->second)) {
     return absl::StrCat(value, " is not there for it: mount the folder into the container");
   }
-  return absl::StrCat("CUDA has not loaded ", value, ": is it readable for its user, and does the program link CUDA statically with "
+  return absl::StrCat("CUDA has not loaded ", value,
+                      ": is it readable for its user, and does the program link CUDA statically with "
                       "injection switched off? lockstep run --preload loads it otherwise");
 }
 
@@ -185,7 +204,9 @@ std::vector<int32_t> ToldProcesses::Pids(uid_t uid) const {
   for (const fs::directory_entry& entry : FolderEntries(settings_.proc)) {
     int32_t pid = 0;
     struct stat owner = {};
-    if (!absl::SimpleAtoi(entry.path().filename().string(), &pid) || ::stat(entry.path().c_str(), &owner) != 0) continue;
+    if (!absl::SimpleAtoi(entry.path().filename().string(), &pid) ||
+        ::stat(entry.path().c_str(), &owner) != 0)
+      continue;
     if (uid == 0 || owner.st_uid == uid) pids.push_back(pid);
   }
   std::sort(pids.begin(), pids.end());
@@ -194,7 +215,8 @@ std::vector<int32_t> ToldProcesses::Pids(uid_t uid) const {
 
 ToldProcesses::Environment ToldProcesses::EnvironmentOf(int32_t pid) const {
   Environment environment;
-  for (const std::string& line : std::vector<std::string>(absl::StrSplit(ReadProcFile(places(), pid, "environ"), '\0'))) {
+  for (const std::string& line :
+       std::vector<std::string>(absl::StrSplit(ReadProcFile(places(), pid, "environ"), '\0'))) {
     if (const size_t equals = line.find('='); equals != std::string::npos) {
       environment.emplace(line.substr(0, equals), line.substr(equals + 1));
     }
@@ -206,7 +228,8 @@ bool ToldProcesses::AnyLives(uid_t uid) const {
   const std::vector<int32_t> pids = Pids(uid);
   return std::any_of(pids.begin(), pids.end(), [this](int32_t pid) {
     const Environment environment = EnvironmentOf(pid);
-    if (environment.count(kSocketVariable) > 0) return TellsOfUs(pid, environment) && !IsOurProgram(NameOf(pid));
+    if (environment.count(kSocketVariable) > 0)
+      return TellsOfUs(pid, environment) && !IsOurProgram(NameOf(pid));
     const auto info = ProcFs(settings_.proc).Find(pid);
     return info.has_value() && known_.asked(info->id) && !IsOurProgram(NameOf(pid));
   });

@@ -1,9 +1,11 @@
-// Processes that `lockstep run` told of this daemon: do any live, and who of them uses a GPU and did not come?
+// Processes that `lockstep run` told of this daemon: do any live, and who of them uses a GPU and did not
+// come?
 //
-// Told by environment: the daemon's socket stands in it. Launchers drop the environment (env -i, sudo, srun --export=NONE, ssh), so
-// these count too: who asked whether the daemon lives, which `lockstep run` does before it becomes the command, and its descendants;
-// and a rank by its launcher's variables whom nobody told of any daemon. Who of them has CUDA up for a while and is not registered (nor
-// a child of one who is: loader workers inherit everything) has lost the client on the way; /proc shows why.
+// Told by environment: the daemon's socket stands in it. Launchers drop the environment (env -i, sudo, srun
+// --export=NONE, ssh), so these count too: who asked whether the daemon lives, which `lockstep run` does
+// before it becomes the command, and its descendants; and a rank by its launcher's variables whom nobody told
+// of any daemon. Who of them has CUDA up for a while and is not registered (nor a child of one who is: loader
+// workers inherit everything) has lost the client on the way; /proc shows why.
 #ifndef LOCKSTEP_DAEMON_TOLD_PROCESSES_H_
 #define LOCKSTEP_DAEMON_TOLD_PROCESSES_H_
 
@@ -28,9 +30,9 @@ class ToldProcesses {
   struct Settings {
     std::string proc = "/proc";
     std::string dev = "/dev";
-    std::string socket;                        // the daemon's client socket
-    Nanos patience = Nanos::Seconds(10);       // younger processes may still come
-    int64_t ticks_per_second = 100;            // of /proc/<pid>/stat
+    std::string socket;                   // the daemon's client socket
+    Nanos patience = Nanos::Seconds(10);  // younger processes may still come
+    int64_t ticks_per_second = 100;       // of /proc/<pid>/stat
   };
   // What the daemon knows of processes without /proc. Each is asked on the calling thread.
   struct Known {
@@ -41,12 +43,12 @@ class ToldProcesses {
   };
   ToldProcesses(Settings settings, Known known) : settings_(std::move(settings)), known_(std::move(known)) {}
 
-  // A job may load its data for minutes before it first uses a GPU: as long as one of its processes lives, the daemon has work
-  // ahead. Lockstep's own programs do not count.
+  // A job may load its data for minutes before it first uses a GPU: as long as one of its processes lives,
+  // the daemon has work ahead. Lockstep's own programs do not count.
   bool AnyLives(uid_t uid) const;
 
-  // One sentence per process of `uid` (0: of everybody), by pid. Processes that end meanwhile or are hidden from the daemon are passed
-  // over.
+  // One sentence per process of `uid` (0: of everybody), by pid. Processes that end meanwhile or are hidden
+  // from the daemon are passed over.
   std::vector<std::string> Unreached(uid_t uid) const;
 
  private:

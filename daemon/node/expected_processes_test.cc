@@ -62,14 +62,17 @@ class ToldProcessesTest : public testing::Test {
   }
 
   // What a launcher leaves that drops the environment.
-  static Process Dropped(int parent) { return {.parent = parent, .injection = "", .socket = "", .others = "PATH=/bin"}; }
+  static Process Dropped(int parent) {
+    return {.parent = parent, .injection = "", .socket = "", .others = "PATH=/bin"};
+  }
 
   ToldProcesses Told() const {
-    return ToldProcesses({.proc = proc_, .dev = dev_, .socket = kSocket},
-                         {.registered = [this](int32_t pid) { return registered_.count(pid) > 0; },
-                          .by_profiler = [this](int32_t pid) { return by_profiler_.count(pid) > 0; },
-                          .refused = [this](int32_t pid) { return refused_.count(pid) > 0; },
-                          .asked = [this](const ProcessId& process) { return asked_.count(process.pid) > 0; }});
+    return ToldProcesses(
+        {.proc = proc_, .dev = dev_, .socket = kSocket},
+        {.registered = [this](int32_t pid) { return registered_.count(pid) > 0; },
+         .by_profiler = [this](int32_t pid) { return by_profiler_.count(pid) > 0; },
+         .refused = [this](int32_t pid) { return refused_.count(pid) > 0; },
+         .asked = [this](const ProcessId& process) { return asked_.count(process.pid) > 0; }});
   }
 
   std::vector<std::string> Find(std::set<int32_t> registered = {}, uid_t uid = getuid()) {
@@ -89,7 +92,8 @@ class ToldProcessesTest : public testing::Test {
 
 TEST_F(ToldProcessesTest, NamesRankPidAndThatTheLibraryIsNotInTheContainer) {
   Add(70, {.sees_client = false});
-  EXPECT_THAT(Find(), ElementsAre(testing::AllOf(HasSubstr("rank 3 (pid 70, python)"), HasSubstr("has not reached this daemon"),
+  EXPECT_THAT(Find(), ElementsAre(testing::AllOf(HasSubstr("rank 3 (pid 70, python)"),
+                                                 HasSubstr("has not reached this daemon"),
                                                  HasSubstr(std::string(kClient) + " is not there for it"))));
 }
 
@@ -99,10 +103,12 @@ TEST_F(ToldProcessesTest, ToldTheReasonsApart) {
   Add(72, {.injection = "/opt/other/libtool.so"});
   Add(73, {.client_loaded = true});
   Add(74, {});
-  EXPECT_THAT(Find(), ElementsAre(HasSubstr("mount its folder into the container"),
-                                  HasSubstr("CUDA_INJECTION64_PATH is not in its environment"),
-                                  HasSubstr("CUDA_INJECTION64_PATH is /opt/other/libtool.so: somebody else has set it"),
-                                  HasSubstr("hostPID"), HasSubstr("CUDA has not loaded")));
+  EXPECT_THAT(
+      Find(),
+      ElementsAre(HasSubstr("mount its folder into the container"),
+                  HasSubstr("CUDA_INJECTION64_PATH is not in its environment"),
+                  HasSubstr("CUDA_INJECTION64_PATH is /opt/other/libtool.so: somebody else has set it"),
+                  HasSubstr("hostPID"), HasSubstr("CUDA has not loaded")));
 }
 
 TEST_F(ToldProcessesTest, PassesOverWhoIsRegisteredYoungWithoutCudaOrSomebodyElses) {
@@ -138,8 +144,10 @@ TEST_F(ToldProcessesTest, NamesTheLauncherThatDroppedTheEnvironmentAndWhatToDo) 
   Add(71, {.parent = 70, .cuda = false, .injection = "", .socket = "", .name = "sh", .others = "PATH=/bin"});
   Add(72, Dropped(71));
   Add(73, Dropped(1));
-  EXPECT_THAT(Find(), ElementsAre(testing::AllOf(HasSubstr("pid 72, python uses a GPU"), HasSubstr("a launcher below mpiexec (pid 70)"),
-                                                 HasSubstr("put `lockstep run --` directly before the program"))));
+  EXPECT_THAT(Find(),
+              ElementsAre(testing::AllOf(HasSubstr("pid 72, python uses a GPU"),
+                                         HasSubstr("a launcher below mpiexec (pid 70)"),
+                                         HasSubstr("put `lockstep run --` directly before the program"))));
 }
 
 TEST_F(ToldProcessesTest, WhoAskedForThisDaemonAndThenDroppedTheEnvironmentIsNamed) {
@@ -157,7 +165,8 @@ TEST_F(ToldProcessesTest, ARankThatNobodyToldIsNamedUnlessItIsCapturedByItsProfi
   Process rank = Dropped(1);
   rank.others = "SLURM_PROCID=5";
   Add(70, rank);
-  EXPECT_THAT(Find(), ElementsAre(testing::AllOf(HasSubstr("rank 5 (pid 70, python)"), HasSubstr("no `lockstep run` told it"))));
+  EXPECT_THAT(Find(), ElementsAre(testing::AllOf(HasSubstr("rank 5 (pid 70, python)"),
+                                                 HasSubstr("no `lockstep run` told it"))));
   by_profiler_ = {70};
   EXPECT_THAT(Find(), IsEmpty());
 }
@@ -170,11 +179,13 @@ TEST_F(ToldProcessesTest, TheSocketIsKnownByWhatItIsWhereverItIsMounted) {
   fs::create_hard_link(ours, proc_ + "/70/root/mnt/ls/client.sock");
   Add(71, {.injection = "", .socket = ours});
   Write(proc_ + "/71/root" + ours, "");
-  const ToldProcesses told({.proc = proc_, .dev = dev_, .socket = ours}, {.registered = [](int32_t) { return false; },
-                                                                          .by_profiler = [](int32_t) { return false; },
-                                                                          .refused = [](int32_t) { return false; },
-                                                                          .asked = [](const ProcessId&) { return false; }});
-  EXPECT_THAT(told.Unreached(getuid()), ElementsAre(HasSubstr("pid 70"))) << "71 has a socket of another daemon under the same path";
+  const ToldProcesses told({.proc = proc_, .dev = dev_, .socket = ours},
+                           {.registered = [](int32_t) { return false; },
+                            .by_profiler = [](int32_t) { return false; },
+                            .refused = [](int32_t) { return false; },
+                            .asked = [](const ProcessId&) { return false; }});
+  EXPECT_THAT(told.Unreached(getuid()), ElementsAre(HasSubstr("pid 70")))
+      << "71 has a socket of another daemon under the same path";
 }
 
 TEST_F(ToldProcessesTest, ALinkLeadsIntoTheRootOfTheProcessNotIntoOurs) {

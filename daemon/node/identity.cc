@@ -76,7 +76,8 @@ std::string SlurmNumber(const Variables& v) {
 }
 
 std::string SlurmJob(const Variables& v) {
-  return SlurmJobName({SlurmNumber(v), v.Text("SLURM_ARRAY_JOB_ID"), v.Text("SLURM_ARRAY_TASK_ID"), SlurmStep(v)});
+  return SlurmJobName(
+      {SlurmNumber(v), v.Text("SLURM_ARRAY_JOB_ID"), v.Text("SLURM_ARRAY_TASK_ID"), SlurmStep(v)});
 }
 
 std::string TorchrunJob(const Variables& v) {
@@ -90,8 +91,8 @@ std::string LsfJob(const Variables& v) {
   return job.empty() || index.empty() || index == "0" ? job : absl::StrCat(job, "[", index, "]");
 }
 
-// Two nodes of a job have the same rendezvous, and only one job at a time listens there; a loopback address is of one node, where the
-// launcher names the job.
+// Two nodes of a job have the same rendezvous, and only one job at a time listens there; a loopback address
+// is of one node, where the launcher names the job.
 std::string RendezvousJob(const Variables& v, const Identity& identity) {
   const std::string host = v.Text("MASTER_ADDR");
   const std::string port = v.Text("MASTER_PORT");
@@ -119,8 +120,11 @@ constexpr RankRule kBeforeSlurm[] = {
     {kTorchrunSource, "RANK", {"WORLD_SIZE"}, {"LOCAL_RANK"}, true},
     {"OMPI", "OMPI_COMM_WORLD_RANK", {"OMPI_COMM_WORLD_SIZE"}, {"OMPI_COMM_WORLD_LOCAL_RANK"}, false},
     // PMIx itself keeps the size to its protocol.
-    {"PMIx", "PMIX_RANK", {"SLURM_STEP_NUM_TASKS", "FLUX_JOB_SIZE", "JSM_NAMESPACE_SIZE"},
-     {"SLURM_LOCALID", "FLUX_TASK_LOCAL_ID", "JSM_NAMESPACE_LOCAL_RANK"}, false},
+    {"PMIx",
+     "PMIX_RANK",
+     {"SLURM_STEP_NUM_TASKS", "FLUX_JOB_SIZE", "JSM_NAMESPACE_SIZE"},
+     {"SLURM_LOCALID", "FLUX_TASK_LOCAL_ID", "JSM_NAMESPACE_LOCAL_RANK"},
+     false},
 };
 constexpr RankRule kSlurm = {"Slurm", "SLURM_PROCID", {"SLURM_STEP_NUM_TASKS"}, {"SLURM_LOCALID"}, false};
 constexpr RankRule kAfterSlurm[] = {
@@ -214,7 +218,8 @@ void FindJob(const Variables& v, const IdentityInput& input, Identity& identity)
 std::string SlurmJobName(const SlurmNumbers& numbers) {
   if (numbers.job.empty()) return "";
   std::string name = numbers.job;
-  if (!numbers.array_job.empty() && !numbers.array_task.empty()) name = absl::StrCat(numbers.array_job, "_", numbers.array_task);
+  if (!numbers.array_job.empty() && !numbers.array_task.empty())
+    name = absl::StrCat(numbers.array_job, "_", numbers.array_task);
   return numbers.step.empty() ? name : absl::StrCat(name, ".", numbers.step);
 }
 

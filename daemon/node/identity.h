@@ -22,16 +22,18 @@ struct IdentityInput {
 
 struct Identity {
   std::string job;
-  // "LOCKSTEP", "Slurm", "torchrun", "PMIx", "PBS", "LSF", "Flux", "PALS", "MASTER_ADDR", "lockstep run", "launcher", "process"
+  // "LOCKSTEP", "Slurm", "torchrun", "PMIx", "PBS", "LSF", "Flux", "PALS", "MASTER_ADDR", "lockstep run",
+  // "launcher", "process"
   std::string job_source;
-  // What the scheduler calls the job that the process is in; empty: none. The job's own name may be another: of an array's task, or
-  // the launcher's.
+  // What the scheduler calls the job that the process is in; empty: none. The job's own name may be another:
+  // of an array's task, or the launcher's.
   std::string scheduler_job;
   bool job_by_scheduler = false;  // SchedulerJobs knows it, not only the environment
   int32_t rank = 0;
   int32_t world_size = 0;   // 0: not known
   int32_t local_rank = -1;  // -1: not known
-  // "LOCKSTEP", "torchrun", "OMPI", "PMIx", "Slurm", "PMI", "Flux", "PALS", "JSM", "MVAPICH", "ALPS", "Horovod", "single"
+  // "LOCKSTEP", "torchrun", "OMPI", "PMIx", "Slurm", "PMI", "Flux", "PALS", "JSM", "MVAPICH", "ALPS",
+  // "Horovod", "single"
   std::string rank_source;
 };
 
@@ -39,7 +41,8 @@ struct Identity {
 struct SlurmNumbers {
   std::string job, array_job, array_task, step;
 };
-// "JOB", "JOB.STEP", "ARRAY_TASK" or "ARRAY_TASK.STEP"; one rule for what the environment says and what Slurm itself says.
+// "JOB", "JOB.STEP", "ARRAY_TASK" or "ARRAY_TASK.STEP"; one rule for what the environment says and what Slurm
+// itself says.
 std::string SlurmJobName(const SlurmNumbers& numbers);
 
 // The job's name is at most 128 characters of valid UTF-8 without control characters.

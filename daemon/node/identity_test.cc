@@ -63,11 +63,13 @@ const Case kCases[] = {
      "1234_6.0", "Slurm", 0, 1, -1, "Slurm"},
     // As Slurm 22.05 sets them in the second component, whose own number is 3.
     {"a heterogeneous step is one job by its first component",
-     "SLURM_JOB_ID=2\nSLURM_STEP_ID=0\nSLURM_PROCID=4\nSLURM_NTASKS=5\nSLURM_STEP_NUM_TASKS=5\nSLURM_LOCALID=2\n", "2.0", "Slurm", 4, 5, 2,
-     "Slurm"},
+     "SLURM_JOB_ID=2\nSLURM_STEP_ID=0\nSLURM_PROCID=4\nSLURM_NTASKS=5\nSLURM_STEP_NUM_TASKS=5\nSLURM_LOCALID="
+     "2\n",
+     "2.0", "Slurm", 4, 5, 2, "Slurm"},
     {"the only task of the last node, where the first has seven",
-     "SLURM_JOB_ID=8\nSLURM_STEP_ID=0\nSLURM_PROCID=7\nSLURM_NTASKS=8\nSLURM_STEP_NUM_TASKS=8\nSLURM_LOCALID=0\nPMIX_RANK=7\n", "8.0", "Slurm", 7, 8,
-     0, "PMIx"},
+     "SLURM_JOB_ID=8\nSLURM_STEP_ID=0\nSLURM_PROCID=7\nSLURM_NTASKS=8\nSLURM_STEP_NUM_TASKS=8\nSLURM_LOCALID="
+     "0\nPMIX_RANK=7\n",
+     "8.0", "Slurm", 7, 8, 0, "PMIx"},
     {"a batch script is no task of a step", "SLURM_JOB_ID=1234\nSLURM_PROCID=0\nSLURM_NTASKS=8\n", "1234",
      "Slurm", 0, 1, 0, "single"},
     {"nor is an interactive step",
@@ -87,22 +89,36 @@ const Case kCases[] = {
     {"an LSF array element", "LSB_JOBID=12\nLSB_JOBINDEX=4\n", "12[4]", "LSF", 0, 1, 0, "single"},
     {"Flux", "FLUX_JOB_ID=f2Abc\nFLUX_TASK_RANK=1\nFLUX_JOB_SIZE=4\nFLUX_TASK_LOCAL_ID=1\n", "f2Abc", "Flux",
      1, 4, 1, "Flux"},
-    {"PALS with PMI's variables", "PALS_APID=7\nPALS_RANKID=3\nPMI_RANK=3\nPMI_SIZE=4\nPMI_LOCAL_RANK=1\n", "7", "PALS", 3, 4, 1, "PMI"},
-    {"PMIx under Flux knows the world", "FLUX_JOB_ID=f2\nFLUX_TASK_LOCAL_ID=1\nFLUX_JOB_SIZE=4\nPMIX_RANK=3\nPMIX_NAMESPACE=f2\n", "f2", "PMIx", 3, 4, 1, "PMIx"},
-    {"MVAPICH2", "MV2_COMM_WORLD_RANK=3\nMV2_COMM_WORLD_SIZE=4\nMV2_COMM_WORLD_LOCAL_RANK=1\n", "pid-50-6000", "launcher", 3, 4, 1, "MVAPICH"},
+    {"PALS with PMI's variables", "PALS_APID=7\nPALS_RANKID=3\nPMI_RANK=3\nPMI_SIZE=4\nPMI_LOCAL_RANK=1\n",
+     "7", "PALS", 3, 4, 1, "PMI"},
+    {"PMIx under Flux knows the world",
+     "FLUX_JOB_ID=f2\nFLUX_TASK_LOCAL_ID=1\nFLUX_JOB_SIZE=4\nPMIX_RANK=3\nPMIX_NAMESPACE=f2\n", "f2", "PMIx",
+     3, 4, 1, "PMIx"},
+    {"MVAPICH2", "MV2_COMM_WORLD_RANK=3\nMV2_COMM_WORLD_SIZE=4\nMV2_COMM_WORLD_LOCAL_RANK=1\n", "pid-50-6000",
+     "launcher", 3, 4, 1, "MVAPICH"},
     {"aprun tells no world", "ALPS_APP_PE=3\nPBS_JOBID=88.head\n", "88.head", "PBS", 3, 0, -1, "ALPS"},
-    {"Horovod", "HOROVOD_RANK=3\nHOROVOD_SIZE=4\nHOROVOD_LOCAL_RANK=1\n", "pid-50-6000", "launcher", 3, 4, 1, "Horovod"},
-    {"what the contract names goes before what it does not", "HOROVOD_RANK=1\nHOROVOD_SIZE=2\nMV2_COMM_WORLD_RANK=0\nFLUX_TASK_RANK=3\n", "pid-50-6000",
-     "launcher", 3, 0, -1, "Flux"},
-    {"a rendezvous on several nodes names the job", "RANK=9\nLOCAL_RANK=1\nWORLD_SIZE=16\nMASTER_ADDR=n1\nMASTER_PORT=29400\n", "n1:29400", "MASTER_ADDR", 9, 16, 1,
-     "torchrun"},
-    {"after the schedulers", "RANK=9\nLOCAL_RANK=1\nWORLD_SIZE=16\nMASTER_ADDR=n1\nMASTER_PORT=29400\nPBS_JOBID=88\n", "88", "PBS", 9, 16, 1, "torchrun"},
-    {"a loopback address does not", "RANK=1\nLOCAL_RANK=1\nWORLD_SIZE=2\nMASTER_ADDR=127.0.0.1\nMASTER_PORT=29400\n", "pid-50-6000", "launcher", 1, 2, 1,
-     "torchrun"},
-    {"nor does MASTER_ADDR in another launcher's job", "PMI_RANK=1\nPMI_SIZE=2\nMASTER_ADDR=n1\nMASTER_PORT=29400\n", "pid-50-6000", "launcher", 1, 2, -1, "PMI"},
-    {"lockstep run --with-aggregator names what no launcher has", "PMI_RANK=1\nPMI_SIZE=2\nLOCKSTEP_LAUNCH=launch-n1:7-8\n", "launch-n1:7-8", "lockstep run", 1, 2,
-     -1, "PMI"},
-    {"but not a process that is no rank", "LOCKSTEP_LAUNCH=launch-n1:7-8\n", "pid-100-7000", "process", 0, 1, 0, "single"},
+    {"Horovod", "HOROVOD_RANK=3\nHOROVOD_SIZE=4\nHOROVOD_LOCAL_RANK=1\n", "pid-50-6000", "launcher", 3, 4, 1,
+     "Horovod"},
+    {"what the contract names goes before what it does not",
+     "HOROVOD_RANK=1\nHOROVOD_SIZE=2\nMV2_COMM_WORLD_RANK=0\nFLUX_TASK_RANK=3\n", "pid-50-6000", "launcher",
+     3, 0, -1, "Flux"},
+    {"a rendezvous on several nodes names the job",
+     "RANK=9\nLOCAL_RANK=1\nWORLD_SIZE=16\nMASTER_ADDR=n1\nMASTER_PORT=29400\n", "n1:29400", "MASTER_ADDR", 9,
+     16, 1, "torchrun"},
+    {"after the schedulers",
+     "RANK=9\nLOCAL_RANK=1\nWORLD_SIZE=16\nMASTER_ADDR=n1\nMASTER_PORT=29400\nPBS_JOBID=88\n", "88", "PBS", 9,
+     16, 1, "torchrun"},
+    {"a loopback address does not",
+     "RANK=1\nLOCAL_RANK=1\nWORLD_SIZE=2\nMASTER_ADDR=127.0.0.1\nMASTER_PORT=29400\n", "pid-50-6000",
+     "launcher", 1, 2, 1, "torchrun"},
+    {"nor does MASTER_ADDR in another launcher's job",
+     "PMI_RANK=1\nPMI_SIZE=2\nMASTER_ADDR=n1\nMASTER_PORT=29400\n", "pid-50-6000", "launcher", 1, 2, -1,
+     "PMI"},
+    {"lockstep run --with-aggregator names what no launcher has",
+     "PMI_RANK=1\nPMI_SIZE=2\nLOCKSTEP_LAUNCH=launch-n1:7-8\n", "launch-n1:7-8", "lockstep run", 1, 2, -1,
+     "PMI"},
+    {"but not a process that is no rank", "LOCKSTEP_LAUNCH=launch-n1:7-8\n", "pid-100-7000", "process", 0, 1,
+     0, "single"},
     {"a rank outside its world is passed over",
      "OMPI_COMM_WORLD_RANK=8\nOMPI_COMM_WORLD_SIZE=8\nPMI_RANK=1\nPMI_SIZE=2\n", "pid-50-6000", "launcher", 1,
      2, -1, "PMI"},
@@ -131,17 +147,24 @@ TEST(Identity, IsFoundInWhatEveryLauncherSets) {
 }
 
 TEST(Identity, KeepsSlurmsOwnNumberOfAnArraysTask) {
-  EXPECT_EQ(Identify({"SLURM_JOB_ID=1240\nSLURM_ARRAY_JOB_ID=1234\nSLURM_ARRAY_TASK_ID=6\n", kSelf, kLauncher}).scheduler_job, "1240");
-  EXPECT_EQ(Identify({"LOCKSTEP_JOB=mine\nSLURM_JOB_ID=1240\n", kSelf, kLauncher}).scheduler_job, "") << "Slurm did not name the job";
+  EXPECT_EQ(
+      Identify({"SLURM_JOB_ID=1240\nSLURM_ARRAY_JOB_ID=1234\nSLURM_ARRAY_TASK_ID=6\n", kSelf, kLauncher})
+          .scheduler_job,
+      "1240");
+  EXPECT_EQ(Identify({"LOCKSTEP_JOB=mine\nSLURM_JOB_ID=1240\n", kSelf, kLauncher}).scheduler_job, "")
+      << "Slurm did not name the job";
 }
 
 TEST(Identity, KnowsTheSchedulersJobBesideTheLaunchers) {
-  const auto scheduler_job = [](const char* variables) { return Identify({variables, kSelf, kLauncher}).scheduler_job; };
+  const auto scheduler_job = [](const char* variables) {
+    return Identify({variables, kSelf, kLauncher}).scheduler_job;
+  };
   EXPECT_EQ(scheduler_job("PMIX_NAMESPACE=4\nPMIX_RANK=0\nPBS_JOBID=88.head\n"), "88.head");
   EXPECT_EQ(scheduler_job("PMIX_NAMESPACE=4\nPMIX_RANK=0\nLSB_JOBID=12\nLSB_JOBINDEX=3\n"), "12[3]");
   EXPECT_EQ(scheduler_job("LOCKSTEP_JOB=mine\nFLUX_JOB_ID=f2\n"), "f2");
   EXPECT_EQ(scheduler_job("PMIX_NAMESPACE=4\nPMIX_RANK=0\n"), "");
-  EXPECT_EQ(scheduler_job("SLURM_JOB_ID=7\nLOCKSTEP_JOB=mine\nPBS_JOBID=88\n"), "") << "Slurm did not name the job, and is there";
+  EXPECT_EQ(scheduler_job("SLURM_JOB_ID=7\nLOCKSTEP_JOB=mine\nPBS_JOBID=88\n"), "")
+      << "Slurm did not name the job, and is there";
 }
 
 TEST(Identity, OfARankWhoseLauncherIsGoneIsItsOwnProcess) {

@@ -34,7 +34,8 @@ bool CudaIsUp(const ProcPlaces& places, int32_t pid, const std::string& maps) {
 
 std::string EnvironmentLines(const ProcPlaces& places, int32_t pid) {
   std::string lines;
-  for (const std::string& variable : std::vector<std::string>(absl::StrSplit(ReadProcFile(places, pid, "environ"), '\0'))) {
+  for (const std::string& variable :
+       std::vector<std::string>(absl::StrSplit(ReadProcFile(places, pid, "environ"), '\0'))) {
     if (absl::StrContains(variable, '\n') || !absl::StrContains(variable, '=')) continue;
     absl::StrAppend(&lines, variable, "\n");
   }
@@ -50,7 +51,8 @@ std::string EnvironmentValue(const std::string& lines, const std::string& name) 
 }
 
 int32_t PidInItsNamespace(const ProcPlaces& places, int32_t pid) {
-  for (const std::string& line : std::vector<std::string>(absl::StrSplit(ReadProcFile(places, pid, "status"), '\n'))) {
+  for (const std::string& line :
+       std::vector<std::string>(absl::StrSplit(ReadProcFile(places, pid, "status"), '\n'))) {
     if (!absl::StartsWith(line, "NSpid:")) continue;
     const std::vector<std::string> pids = absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
     int32_t innermost = 0;

@@ -1,4 +1,5 @@
-// What /proc tells of a process besides its name: whether it uses a GPU, what its launcher told it, which pid it has for itself.
+// What /proc tells of a process besides its name: whether it uses a GPU, what its launcher told it, which pid
+// it has for itself.
 #ifndef LOCKSTEP_DAEMON_PROCESS_TRAITS_H_
 #define LOCKSTEP_DAEMON_PROCESS_TRAITS_H_
 
@@ -15,8 +16,8 @@ struct ProcPlaces {
 // Any thread, all of them. What cannot be read is empty.
 std::string ReadProcFile(const ProcPlaces& places, int32_t pid, const char* name);
 
-// Has it initialised CUDA? Loading the driver's library alone does not: that opens the driver's control device, where there is one.
-// `maps` is its /proc/<pid>/maps.
+// Has it initialised CUDA? Loading the driver's library alone does not: that opens the driver's control
+// device, where there is one. `maps` is its /proc/<pid>/maps.
 bool CudaIsUp(const ProcPlaces& places, int32_t pid, const std::string& maps);
 
 // Its environment as "NAME=value\n" lines, as it was started; values with a line break are left out.

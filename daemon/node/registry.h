@@ -59,8 +59,8 @@ class Registry {
   const RegisteredProcess& Add(RegisteredProcess process);
   // Its client is gone; it stays while it asks for on-demand traces.
   void Remove(const ProcessId& id);
-  // The same for a process that asks for on-demand traces: one process is one entry, however many ways lead to it. What its client
-  // said of it is not changed. True when that is news.
+  // The same for a process that asks for on-demand traces: one process is one entry, however many ways lead
+  // to it. What its client said of it is not changed. True when that is news.
   bool AddKineto(RegisteredProcess process);
   bool RemoveKineto(const ProcessId& id);
   // Null when it is not here. Valid until it is removed.

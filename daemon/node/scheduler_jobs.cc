@@ -38,22 +38,27 @@ absl::StatusOr<std::string> SchedulerJobs::Begin(const v1::BeginJobRequest& requ
     const std::optional<ProcessInfo> starter = processes_.Find(request.pid());
     if (!starter || starter->ended) {
       return absl::InvalidArgumentError(
-          absl::StrCat("there is no process ", request.pid(), " that the daemon can see: it must be in the daemon's pid namespace"));
+          absl::StrCat("there is no process ", request.pid(),
+                       " that the daemon can see: it must be in the daemon's pid namespace"));
     }
     step.starter = starter->id;
   }
-  // A job has several processes of Slurm's on a node that are no step: its batch script's, and the one that waits beside all steps.
+  // A job has several processes of Slurm's on a node that are no step: its batch script's, and the one that
+  // waits beside all steps.
   Take([&](const SchedulerStep& old) {
-    return old.job == step.job && (old.uid != step.uid || (old.name == step.name && old.starter == step.starter));
+    return old.job == step.job &&
+           (old.uid != step.uid || (old.name == step.name && old.starter == step.starter));
   });
-  if (steps_.size() >= kMost) return absl::ResourceExhaustedError(absl::StrCat("the daemon keeps at most ", kMost, " steps"));
+  if (steps_.size() >= kMost)
+    return absl::ResourceExhaustedError(absl::StrCat("the daemon keeps at most ", kMost, " steps"));
   steps_.push_back(std::move(step));
   return steps_.back().name;
 }
 
 template <typename Condition>
 std::vector<SchedulerStep> SchedulerJobs::Take(const Condition& condition) {
-  const auto first = std::stable_partition(steps_.begin(), steps_.end(), [&](const SchedulerStep& s) { return !condition(s); });
+  const auto first = std::stable_partition(steps_.begin(), steps_.end(),
+                                           [&](const SchedulerStep& s) { return !condition(s); });
   std::vector<SchedulerStep> taken(std::make_move_iterator(first), std::make_move_iterator(steps_.end()));
   steps_.erase(first, steps_.end());
   return taken;
@@ -72,7 +77,8 @@ std::vector<SchedulerStep> SchedulerJobs::EndOfDeadStarters() {
 }
 
 bool SchedulerJobs::HasStarters() const {
-  return std::any_of(steps_.begin(), steps_.end(), [](const SchedulerStep& step) { return step.starter.pid != 0; });
+  return std::any_of(steps_.begin(), steps_.end(),
+                     [](const SchedulerStep& step) { return step.starter.pid != 0; });
 }
 
 const SchedulerStep* SchedulerJobs::StepAbove(const ProcessInfo& process) const {
@@ -92,12 +98,14 @@ absl::Status SchedulerJobs::CheckClaim(uid_t uid, const Identity& identity) cons
   for (const SchedulerStep& step : steps_) {
     if (step.uid == uid) continue;
     const std::string number = absl::StrCat(step.job);
-    const bool theirs = MeansJob(identity.job, {step.own_name, kSlurmSource, number}) || identity.scheduler_job == number ||
+    const bool theirs = MeansJob(identity.job, {step.own_name, kSlurmSource, number}) ||
+                        identity.scheduler_job == number ||
                         MeansJob(step.own_name, {identity.job, kSlurmSource, identity.scheduler_job});
     if (!theirs) continue;
-    return absl::PermissionDeniedError(absl::StrCat("it says that it belongs to job ", identity.job, ", which is user ", step.uid,
-                                                    "'s as Slurm says, and it is user ", uid,
-                                                    "'s: unset LOCKSTEP_JOB and Slurm's variables, which it has from elsewhere"));
+    return absl::PermissionDeniedError(
+        absl::StrCat("it says that it belongs to job ", identity.job, ", which is user ", step.uid,
+                     "'s as Slurm says, and it is user ", uid,
+                     "'s: unset LOCKSTEP_JOB and Slurm's variables, which it has from elsewhere"));
   }
   return absl::OkStatus();
 }
@@ -105,8 +113,9 @@ absl::Status SchedulerJobs::CheckClaim(uid_t uid, const Identity& identity) cons
 absl::Status SchedulerJobs::Judge(const ProcessInfo& process, uid_t uid, Identity& identity) const {
   const SchedulerStep* step = StepAbove(process);
   if (step != nullptr && step->uid != uid) {
-    return absl::PermissionDeniedError(absl::StrCat("it runs in Slurm's job ", step->name, ", which is user ", step->uid,
-                                                    "'s, as user ", uid, ": only the job's user is captured in it"));
+    return absl::PermissionDeniedError(absl::StrCat("it runs in Slurm's job ", step->name, ", which is user ",
+                                                    step->uid, "'s, as user ", uid,
+                                                    ": only the job's user is captured in it"));
   }
   // A name of the user's own choice stays (contract.md), as long as it is not somebody else's job.
   if (step != nullptr && identity.job_source != "LOCKSTEP") {
@@ -116,7 +125,8 @@ absl::Status SchedulerJobs::Judge(const ProcessInfo& process, uid_t uid, Identit
   if (step != nullptr) {
     identity.scheduler_job = step->scheduler_job;
     identity.job_by_scheduler = true;
-    if (identity.rank_source == kSlurmSource && identity.world_size == 0 && step->tasks > identity.rank) identity.world_size = step->tasks;
+    if (identity.rank_source == kSlurmSource && identity.world_size == 0 && step->tasks > identity.rank)
+      identity.world_size = step->tasks;
   }
   return CheckClaim(uid, identity);
 }

@@ -1,8 +1,10 @@
-// What the node's scheduler itself has said of its jobs (BeginJob): whose they are, and which process started which step.
+// What the node's scheduler itself has said of its jobs (BeginJob): whose they are, and which process started
+// which step.
 //
-// A process's environment is a claim; this is not. What runs below a step's process belongs to that step, whatever its environment says,
-// and nobody is let in under the number of a job that is somebody else's. A process of a job that the scheduler said nothing of is what it
-// claims to be, as everywhere without a scheduler.
+// A process's environment is a claim; this is not. What runs below a step's process belongs to that step,
+// whatever its environment says, and nobody is let in under the number of a job that is somebody else's. A
+// process of a job that the scheduler said nothing of is what it claims to be, as everywhere without a
+// scheduler.
 #ifndef LOCKSTEP_DAEMON_SCHEDULER_JOBS_H_
 #define LOCKSTEP_DAEMON_SCHEDULER_JOBS_H_
 
@@ -27,8 +29,8 @@ struct SchedulerStep {
   uid_t uid = 0;
   std::string name;           // as Identity.job
   std::string scheduler_job;  // as Identity.scheduler_job
-  // By its own number. A component of a heterogeneous job is called by the first one's, which Slurm tells a step's plugins in the user's
-  // environment only: nobody else is kept out of that name for it.
+  // By its own number. A component of a heterogeneous job is called by the first one's, which Slurm tells a
+  // step's plugins in the user's environment only: nobody else is kept out of that name for it.
   std::string own_name;
   ProcessId starter;  // its processes descend from it; pid 0: not known
   int32_t tasks = 0;  // 0: not known
@@ -42,8 +44,8 @@ class SchedulerJobs {
   // `processes` outlives this.
   explicit SchedulerJobs(const ProcessTable& processes) : processes_(processes) {}
 
-  // What the job or step is called. kInvalidArgument: no number, or no such process; kResourceExhausted beyond kMost. Whose the job
-  // is by the newest word counts: numbers come round.
+  // What the job or step is called. kInvalidArgument: no number, or no such process; kResourceExhausted
+  // beyond kMost. Whose the job is by the newest word counts: numbers come round.
   absl::StatusOr<std::string> Begin(const v1::BeginJobRequest& request);
   // What was known of the job, and is forgotten.
   std::vector<SchedulerStep> End(uint32_t job);
@@ -52,7 +54,8 @@ class SchedulerJobs {
   // Is there a step whose process may end?
   bool HasStarters() const;
 
-  // Sets `identity` right by what is known of `process`, which runs as `uid`. kPermissionDenied names the job that is not its own.
+  // Sets `identity` right by what is known of `process`, which runs as `uid`. kPermissionDenied names the job
+  // that is not its own.
   absl::Status Judge(const ProcessInfo& process, uid_t uid, Identity& identity) const;
 
  private:

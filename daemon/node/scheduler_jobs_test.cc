@@ -18,7 +18,9 @@ class Processes final : public ProcessTable {
     const auto found = known.find(pid);
     return found == known.end() ? std::nullopt : std::optional(found->second);
   }
-  ProcessInfo Add(int32_t pid, int32_t parent) { return known[pid] = {{pid, static_cast<uint64_t>(pid) * 10}, parent}; }
+  ProcessInfo Add(int32_t pid, int32_t parent) {
+    return known[pid] = {{pid, static_cast<uint64_t>(pid) * 10}, parent};
+  }
   std::map<int32_t, ProcessInfo> known;
 };
 
@@ -73,19 +75,23 @@ TEST_F(SchedulerJobsTest, WhatRunsBelowAStepBelongsToItWhateverItsEnvironmentSay
 
 TEST_F(SchedulerJobsTest, AnotherUserInAJobIsRefusedByName) {
   ASSERT_TRUE(jobs_.Begin(Step(12, kAlice, 0, 20)).ok());
-  EXPECT_THAT(Judged(22, kBob, "SLURM_JOB_ID=12\n"), HasSubstr("runs in Slurm's job 12.0, which is user 12001's, as user 12002"));
+  EXPECT_THAT(Judged(22, kBob, "SLURM_JOB_ID=12\n"),
+              HasSubstr("runs in Slurm's job 12.0, which is user 12001's, as user 12002"));
   EXPECT_THAT(Judged(21, 0, ""), HasSubstr("as user 0"));
 }
 
 TEST_F(SchedulerJobsTest, NobodyIsLetInUnderAnothersJob) {
   ASSERT_TRUE(jobs_.Begin(Step(12, kAlice, 0, 20)).ok());
   ASSERT_TRUE(jobs_.Begin(Step(13, kBob, 0, 30)).ok());
-  for (const char* claim : {"SLURM_JOB_ID=12\n", "SLURM_JOB_ID=12\nSLURM_STEP_ID=0\n", "LOCKSTEP_JOB=12\n", "LOCKSTEP_JOB=12.0\n"}) {
+  for (const char* claim : {"SLURM_JOB_ID=12\n", "SLURM_JOB_ID=12\nSLURM_STEP_ID=0\n", "LOCKSTEP_JOB=12\n",
+                            "LOCKSTEP_JOB=12.0\n"}) {
     EXPECT_THAT(Judged(40, kBob, claim), HasSubstr("which is user 12001's as Slurm says")) << claim;
     EXPECT_EQ(Judged(40, kAlice, claim).find("user"), std::string::npos) << claim;
   }
-  EXPECT_THAT(Judged(31, kBob, "LOCKSTEP_JOB=12\n"), HasSubstr("which is user 12001's")) << "from within his own job neither";
-  EXPECT_EQ(Judged(31, kBob, "SLURM_JOB_ID=12\n"), "13.0") << "but set right where the environment is merely wrong";
+  EXPECT_THAT(Judged(31, kBob, "LOCKSTEP_JOB=12\n"), HasSubstr("which is user 12001's"))
+      << "from within his own job neither";
+  EXPECT_EQ(Judged(31, kBob, "SLURM_JOB_ID=12\n"), "13.0")
+      << "but set right where the environment is merely wrong";
   EXPECT_EQ(Judged(40, kBob, "SLURM_JOB_ID=120\n"), "120");
 }
 
@@ -104,7 +110,9 @@ TEST_F(SchedulerJobsTest, ArraysTasksAndSteps) {
   task.set_array_job(123);
   task.set_array_task(0);
   EXPECT_EQ(*jobs_.Begin(task), "123_0.1");
-  EXPECT_EQ(Judged(22, kAlice, "SLURM_JOB_ID=130\nSLURM_ARRAY_JOB_ID=123\nSLURM_ARRAY_TASK_ID=0\nSLURM_STEP_ID=1\n"), "123_0.1");
+  EXPECT_EQ(Judged(22, kAlice,
+                   "SLURM_JOB_ID=130\nSLURM_ARRAY_JOB_ID=123\nSLURM_ARRAY_TASK_ID=0\nSLURM_STEP_ID=1\n"),
+            "123_0.1");
   EXPECT_EQ(judged_.scheduler_job, "130");
   for (const char* claim : {"LOCKSTEP_JOB=123\n", "LOCKSTEP_JOB=123_0\n", "SLURM_JOB_ID=130\n"}) {
     EXPECT_THAT(Judged(40, kBob, claim), HasSubstr("user 12001's")) << claim;
@@ -116,7 +124,10 @@ TEST_F(SchedulerJobsTest, AHeterogeneousJobIsOneByItsFirstComponent) {
   v1::BeginJobRequest second = Step(3, kAlice, 0, 20);
   second.set_het_leader(2);
   EXPECT_EQ(*jobs_.Begin(second), "2.0");
-  EXPECT_EQ(Judged(22, kAlice, "SLURM_JOB_ID=2\nSLURM_STEP_ID=0\nSLURM_PROCID=4\nSLURM_NTASKS=5\nSLURM_STEP_NUM_TASKS=5\n"), "2.0");
+  EXPECT_EQ(
+      Judged(22, kAlice,
+             "SLURM_JOB_ID=2\nSLURM_STEP_ID=0\nSLURM_PROCID=4\nSLURM_NTASKS=5\nSLURM_STEP_NUM_TASKS=5\n"),
+      "2.0");
   EXPECT_EQ(judged_.world_size, 5);
   EXPECT_THAT(Judged(40, kBob, "SLURM_JOB_ID=3\n"), HasSubstr("user 12001's"));
   EXPECT_EQ(Judged(40, kBob, "SLURM_JOB_ID=2\n"), "2") << "the leader's number came from Alice's environment";

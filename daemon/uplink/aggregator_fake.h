@@ -15,13 +15,13 @@
 #include <string>
 #include <vector>
 
-#include "base/time.h"
-#include "wire/columns/columns.h"
 #include "base/rpc/address.h"
 #include "base/rpc/server.h"
 #include "base/rpc/status.h"
 #include "base/rpc/token.h"
+#include "base/time.h"
 #include "lockstep/v1/ingest.grpc.pb.h"
+#include "wire/columns/columns.h"
 
 namespace lockstep::daemon {
 

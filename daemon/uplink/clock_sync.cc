@@ -50,8 +50,8 @@ void ClockSync::Run(const Ask& ask) {
   }
 }
 
-// Both clocks at one moment. A pause between the two readings would look like a step of REALTIME: false when none of the
-// tries came through without one.
+// Both clocks at one moment. A pause between the two readings would look like a step of REALTIME: false when
+// none of the tries came through without one.
 bool ClockSync::ReadTogether(HostTime& realtime, MonoTime& monotonic) const {
   for (int i = 0; i < kReadingTries; ++i) {
     const MonoTime before = clock_.Monotonic();

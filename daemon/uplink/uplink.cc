@@ -107,7 +107,8 @@ void Uplink::Run() {
     up_ = false;
     const MonoTime now = clock_.Monotonic();
     if (registered) last_there = now;
-    const bool gone = options_.mode == UplinkOptions::Mode::kWhileThere && now - last_there >= options_.gone_after;
+    const bool gone =
+        options_.mode == UplinkOptions::Mode::kWhileThere && now - last_there >= options_.gone_after;
     bool last = options_.mode == UplinkOptions::Mode::kOnce || gone;
     bool news = false;
     {

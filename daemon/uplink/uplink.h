@@ -27,8 +27,8 @@
 #include "base/log/log.h"
 #include "base/rpc/token.h"
 #include "daemon/captures.h"
-#include "daemon/uplink/clock_sync.h"
 #include "daemon/drain/spool.h"
+#include "daemon/uplink/clock_sync.h"
 #include "lockstep/v1/ingest.grpc.pb.h"
 
 namespace lockstep::daemon {
@@ -60,7 +60,7 @@ struct UplinkOptions {
   std::string node_id;
   std::string host_name;
   std::string version;
-  uint64_t session = 0;  // random
+  uint64_t session = 0;            // random
   uint64_t spool_limit_bytes = 0;  // to be told
   Nanos register_timeout = Nanos::Seconds(10);
 };

@@ -3,8 +3,8 @@
 #include <fcntl.h>
 
 #include "base/rpc/channel.h"
-#include "daemon/uplink/aggregator_fake.h"
 #include "daemon/node/temp_folder_fake.h"
+#include "daemon/uplink/aggregator_fake.h"
 #include "gtest/gtest.h"
 
 namespace lockstep::daemon {

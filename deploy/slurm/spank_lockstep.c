@@ -1,16 +1,19 @@
 // Lockstep in Slurm: `srun --lockstep`, `sbatch --lockstep`, `salloc --lockstep`. docs/slurm.md
 //
-// Loaded by srun and sbatch (where it only knows the option) and by slurmstepd on each node. There it does two things, each by running
-// the installed `lockstep`, which knows how: as root it tells the node's daemon whose the step is and that its processes descend from this
-// slurmstepd; and in each task, as the user and directly before the program, it sets what `lockstep run` would have set. The step's end
-// needs no hook: the daemon sees slurmstepd end, also where that is killed.
+// Loaded by srun and sbatch (where it only knows the option) and by slurmstepd on each node. There it does
+// two things, each by running the installed `lockstep`, which knows how: as root it tells the node's daemon
+// whose the step is and that its processes descend from this slurmstepd; and in each task, as the user and
+// directly before the program, it sets what `lockstep run` would have set. The step's end needs no hook: the
+// daemon sees slurmstepd end, also where that is killed.
 //
-// Nothing here fails or holds up a job: every program that is run is killed after kMostMs, and whatever goes wrong is a line in slurmd's
-// log, or in the task's stderr, and otherwise nothing.
+// Nothing here fails or holds up a job: every program that is run is killed after kMostMs, and whatever goes
+// wrong is a line in slurmd's log, or in the task's stderr, and otherwise nothing.
 //
-// plugstack.conf:  optional /opt/lockstep/lib/spank_lockstep.so [prefix=/opt/lockstep] [daemon=/run/lockstep/client.sock] [default=on]
+// plugstack.conf:  optional /opt/lockstep/lib/spank_lockstep.so [prefix=/opt/lockstep]
+// [daemon=/run/lockstep/client.sock] [default=on]
 //
-// Only calls and items that Slurm has had since 20.02. slurmstepd has threads: between fork and exec there are system calls only.
+// Only calls and items that Slurm has had since 20.02. slurmstepd has threads: between fork and exec there
+// are system calls only.
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -47,7 +50,9 @@ static struct {
   char mode[16];  // empty: the job is left alone
 } settings = {"/opt/lockstep/bin/lockstep", "", ""};
 
-static bool is_mode(const char* text) { return !strcmp(text, "auto") || !strcmp(text, "cupti") || !strcmp(text, "nccl"); }
+static bool is_mode(const char* text) {
+  return !strcmp(text, "auto") || !strcmp(text, "cupti") || !strcmp(text, "nccl");
+}
 
 static int on_option(int value, const char* argument, int remote) {
   (void)value, (void)remote;
@@ -86,9 +91,15 @@ static void read_arguments(int count, char** arguments) {
     } else if (starts(arguments[i], "daemon=")) {
       snprintf(settings.daemon, sizeof settings.daemon, "%s", value);
     } else if (starts(arguments[i], "default=")) {
-      snprintf(settings.mode, sizeof settings.mode, "%s", !strcmp(value, "on") ? "auto" : is_mode(value) ? value : "");
+      snprintf(settings.mode, sizeof settings.mode, "%s",
+               !strcmp(value, "on") ? "auto"
+               : is_mode(value)     ? value
+                                    : "");
     } else {
-      slurm_error("lockstep: plugstack.conf gives it %s, which it does not know: prefix=, daemon= and default= it does", arguments[i]);
+      slurm_error(
+          "lockstep: plugstack.conf gives it %s, which it does not know: prefix=, daemon= and default= it "
+          "does",
+          arguments[i]);
     }
   }
 }
@@ -108,7 +119,8 @@ static int64_t now_ms(void) {
   return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-// What a program says on a descriptor, at most `capacity - 1` bytes, until it closes it or `until` is there. False: the latter.
+// What a program says on a descriptor, at most `capacity - 1` bytes, until it closes it or `until` is there.
+// False: the latter.
 static bool read_said(int fd, char* said, size_t capacity, int64_t until) {
   size_t length = 0;
   bool ended = false;
@@ -141,8 +153,10 @@ _Noreturn static void become(const char* const* words, char* const* environment,
   _exit(127);
 }
 
-// Runs words[0] to its end and keeps what it says. False: it could not be run, failed, or took longer than kMostMs and was killed.
-static bool run(const char* const* words, char* const* environment, enum hear hear, char* said, size_t capacity) {
+// Runs words[0] to its end and keeps what it says. False: it could not be run, failed, or took longer than
+// kMostMs and was killed.
+static bool run(const char* const* words, char* const* environment, enum hear hear, char* said,
+                size_t capacity) {
   said[0] = '\0';
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return false;
@@ -190,19 +204,22 @@ static uint32_t item(spank_t spank, spank_item_t which, uint32_t otherwise) {
   return spank_get_item(spank, which, &value) == ESPANK_SUCCESS ? value : otherwise;
 }
 
-// srun tells each component of a heterogeneous step of the others; the whole goes by the first one's number. 0: it is no component.
+// srun tells each component of a heterogeneous step of the others; the whole goes by the first one's number.
+// 0: it is no component.
 static uint32_t het_leader(spank_t spank) {
   static const char* const kNames[] = {"SLURM_JOB_ID_HET_GROUP_0", "SLURM_JOB_ID_PACK_GROUP_0"};
   char value[kNumberBytes];
   for (size_t i = 0; i < sizeof kNames / sizeof kNames[0]; ++i) {
-    if (spank_getenv(spank, kNames[i], value, sizeof value) == ESPANK_SUCCESS) return (uint32_t)strtoul(value, NULL, 10);
+    if (spank_getenv(spank, kNames[i], value, sizeof value) == ESPANK_SUCCESS)
+      return (uint32_t)strtoul(value, NULL, 10);
   }
   return 0;
 }
 
 static void log_first_line(const char* what, char* said) {
   said[strcspn(said, "\n")] = '\0';
-  slurm_info("lockstep: %s: %s", what, said[0] != '\0' ? said : "it could not be run, or did not answer in time");
+  slurm_info("lockstep: %s: %s", what,
+             said[0] != '\0' ? said : "it could not be run, or did not answer in time");
 }
 
 // In slurmstepd, as root, before any task starts.
@@ -221,7 +238,8 @@ static void tell_daemon(spank_t spank) {
   add_number(&words, "--tasks", item(spank, S_JOB_TOTAL_TASK_COUNT, 0));
   const uint32_t step = item(spank, S_JOB_STEPID, UINT32_MAX);
   if (step < kFirstSpecialStep) add_number(&words, "--step", step);
-  // Of a job that is no array's, Slurm gives the first as 0 or as no number, and the second as no number, by the way the step came.
+  // Of a job that is no array's, Slurm gives the first as 0 or as no number, and the second as no number, by
+  // the way the step came.
   const uint32_t array = item(spank, S_JOB_ARRAY_ID, 0), task = item(spank, S_JOB_ARRAY_TASK_ID, UINT32_MAX);
   if (array != 0 && array < kNoNumber && task < kNoNumber) {
     add_number(&words, "--array-job", array);
@@ -230,7 +248,8 @@ static void tell_daemon(spank_t spank) {
   const uint32_t leader = het_leader(spank);
   if (leader != 0) add_number(&words, "--het-leader", leader);
   char said[kPathBytes];
-  if (!run(words.word, kNoEnvironment, kHearStderr, said, sizeof said)) log_first_line("the daemon was not told of this step", said);
+  if (!run(words.word, kNoEnvironment, kHearStderr, said, sizeof said))
+    log_first_line("the daemon was not told of this step", said);
 }
 
 int slurm_spank_init_post_opt(spank_t spank, int count, char** arguments) {
@@ -258,7 +277,8 @@ int slurm_spank_task_init(spank_t spank, int count, char** arguments) {
   (void)count, (void)arguments;
   if (settings.mode[0] == '\0') return ESPANK_SUCCESS;
   char** environment = NULL;
-  if (spank_get_item(spank, S_JOB_ENV, &environment) != ESPANK_SUCCESS || environment == NULL) return ESPANK_SUCCESS;
+  if (spank_get_item(spank, S_JOB_ENV, &environment) != ESPANK_SUCCESS || environment == NULL)
+    return ESPANK_SUCCESS;
   struct words words = {.count = 0};
   add(&words, settings.program);
   add(&words, "run");
@@ -273,7 +293,8 @@ int slurm_spank_task_init(spank_t spank, int count, char** arguments) {
   if (run(words.word, environment, first ? kHearStdout : kHearStdoutOnly, said, kSaidBytes)) {
     set_environment(spank, said);
   } else if (first) {
-    slurm_error("lockstep: %s could not be run, or did not answer in time; the job runs without Lockstep", settings.program);
+    slurm_error("lockstep: %s could not be run, or did not answer in time; the job runs without Lockstep",
+                settings.program);
   }
   free(said);
   return ESPANK_SUCCESS;

@@ -9,8 +9,8 @@
 
 namespace lockstep::trace {
 
-// A call belongs to the device whose activity it started; the others to the first. `entries` are the process's, with their activities;
-// at least one.
+// A call belongs to the device whose activity it started; the others to the first. `entries` are the
+// process's, with their activities; at least one.
 void DealApiCalls(std::vector<store::ApiCall> calls, std::span<store::RankData> entries);
 
 }  // namespace lockstep::trace

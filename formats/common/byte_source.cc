@@ -115,7 +115,8 @@ class Inflater final : public ByteSource {
 // A source with its first bytes put back.
 class Unread final : public ByteSource {
  public:
-  Unread(std::string first, std::unique_ptr<ByteSource> rest) : first_(std::move(first)), rest_(std::move(rest)) {}
+  Unread(std::string first, std::unique_ptr<ByteSource> rest)
+      : first_(std::move(first)), rest_(std::move(rest)) {}
 
   size_t Read(std::span<char> out) override {
     if (at_ == first_.size()) return rest_->Read(out);
@@ -187,7 +188,8 @@ absl::StatusOr<OpenedTrace> OpenTrace(const std::string& path) {
   unsigned char magic[4] = {};
   const ssize_t known = ::pread(fd.get(), magic, sizeof magic, 0);
   const bool gzip = known >= 2 && magic[0] == 0x1f && magic[1] == 0x8b;
-  const bool zstd = known == 4 && magic[0] == 0x28 && magic[1] == 0xb5 && magic[2] == 0x2f && magic[3] == 0xfd;
+  const bool zstd =
+      known == 4 && magic[0] == 0x28 && magic[1] == 0xb5 && magic[2] == 0x2f && magic[3] == 0xfd;
   OpenedTrace opened;
   opened.bytes = static_cast<uint64_t>(info.st_size);
   opened.source = std::make_unique<FileSource>(std::move(fd));

@@ -29,7 +29,8 @@ class ByteSource {
   // anybody can tell.
   virtual std::string_view damage() const = 0;
 
-  // Bytes behind the end of compressed data that are no more of it, and no padding. Meaningful once Read() returned 0.
+  // Bytes behind the end of compressed data that are no more of it, and no padding. Meaningful once Read()
+  // returned 0.
   virtual uint64_t leftover() const { return 0; }
 
   // Bytes taken from the file so far, for progress.

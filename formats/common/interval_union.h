@@ -13,8 +13,8 @@
 
 namespace lockstep::trace {
 
-// Memory follows the number of disjoint stretches, up to `most`: then the narrowest gaps between them are closed, as many as are needed
-// to have half as many stretches. Empty intervals add nothing.
+// Memory follows the number of disjoint stretches, up to `most`: then the narrowest gaps between them are
+// closed, as many as are needed to have half as many stretches. Empty intervals add nothing.
 class IntervalUnion {
  public:
   static constexpr size_t kMost = 1024 * 1024;
@@ -95,8 +95,8 @@ class IntervalUnion {
 inline std::string DescribeClosedGaps(const IntervalUnion& operators, const IntervalUnion& data_loader) {
   const Nanos widest = std::max(operators.closed_gap(), data_loader.closed_gap());
   if (widest == Nanos()) return "";
-  return " holds more separate CPU operators than are kept apart: pauses of up to " + std::to_string(widest.ns()) +
-         " ns between them count as operators";
+  return " holds more separate CPU operators than are kept apart: pauses of up to " +
+         std::to_string(widest.ns()) + " ns between them count as operators";
 }
 
 }  // namespace lockstep::trace

@@ -38,7 +38,8 @@ TEST(IntervalUnion, BeyondItsBoundItClosesTheNarrowestGapsAndSaysHowWide) {
   AddStretches(1400, bounded);
   EXPECT_EQ(bounded.closed_gap(), Nanos(1));
   EXPECT_EQ(DescribeClosedGaps(bounded, IntervalUnion()),
-            " holds more separate CPU operators than are kept apart: pauses of up to 1 ns between them count as operators");
+            " holds more separate CPU operators than are kept apart: pauses of up to 1 ns between them count "
+            "as operators");
   const auto kept = bounded.Take();
   EXPECT_EQ(kept.size(), 500u + 400u);
   EXPECT_EQ(Covered(kept), Nanos(1400 * 100 + 500));
@@ -62,7 +63,8 @@ TEST(IntervalUnion, StampsAtBothEndsOfTimeAreSurvived) {
   constexpr int64_t kLeast = std::numeric_limits<int64_t>::min(), kMost = std::numeric_limits<int64_t>::max();
   IntervalUnion all(4);
   for (int round = 0; round < 3; ++round) {
-    for (const int64_t at : {kLeast, kMost - 1, int64_t{0}, kLeast + 10, kMost - 30}) all.Add(At(at), At(at + 1));
+    for (const int64_t at : {kLeast, kMost - 1, int64_t{0}, kLeast + 10, kMost - 30})
+      all.Add(At(at), At(at + 1));
   }
   all.Add(At(kLeast), At(kMost));
   EXPECT_EQ(all.Take(), (std::vector<HostInterval>{{At(kLeast), At(kMost)}}));

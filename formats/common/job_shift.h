@@ -7,8 +7,8 @@
 
 namespace lockstep::trace {
 
-// What to add to each of the rank's stamps. One shift for the whole rank keeps every duration as it was measured; the drift over half
-// a window remains.
+// What to add to each of the rank's stamps. One shift for the whole rank keeps every duration as it was
+// measured; the drift over half a window remains.
 inline Nanos JobShift(const align::ClockModel& clock, const store::RankData& rank) {
   const HostTime middle = rank.window.start + rank.window.length() / 2;
   return Nanos(clock.ToJob(rank.host, middle).ns() - middle.ns());

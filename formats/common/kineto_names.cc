@@ -110,10 +110,18 @@ std::string_view TorchElementType(std::string_view datatype) {
     std::string_view element;
   };
   constexpr std::array kSpellings = {
-      Spelling{"Float", "float"},   Spelling{"Half", "c10::Half"},     Spelling{"BFloat16", "c10::BFloat16"},
-      Spelling{"Double", "double"}, Spelling{"Int", "int"},            Spelling{"Long", "long int"},
-      Spelling{"Char", "signed char"}, Spelling{"Byte", "unsigned char"}, Spelling{"Bool", "bool"},
-      Spelling{"UInt32", "unsigned int"}, Spelling{"UInt64", "long unsigned int"}, Spelling{"Float8_e4m3fn", "c10::Float8_e4m3fn"},
+      Spelling{"Float", "float"},
+      Spelling{"Half", "c10::Half"},
+      Spelling{"BFloat16", "c10::BFloat16"},
+      Spelling{"Double", "double"},
+      Spelling{"Int", "int"},
+      Spelling{"Long", "long int"},
+      Spelling{"Char", "signed char"},
+      Spelling{"Byte", "unsigned char"},
+      Spelling{"Bool", "bool"},
+      Spelling{"UInt32", "unsigned int"},
+      Spelling{"UInt64", "long unsigned int"},
+      Spelling{"Float8_e4m3fn", "c10::Float8_e4m3fn"},
       Spelling{"Float8_e5m2", "c10::Float8_e5m2"},
   };
   const std::string_view torch = TorchDatatype(datatype);

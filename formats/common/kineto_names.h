@@ -14,7 +14,8 @@ std::string_view TorchCollectiveName(store::CollectiveOp op);
 std::string_view TorchAnnotation(store::CollectiveOp op);
 // "ncclFloat32" → "Float"; other spellings are left alone.
 std::string_view TorchDatatype(std::string_view datatype);
-// "ncclFloat32" and "Float" → "float": the C++ type, as in "Input type"; TensorBoard's plugin counts no bytes of other spellings.
+// "ncclFloat32" and "Float" → "float": the C++ type, as in "Input type"; TensorBoard's plugin counts no bytes
+// of other spellings.
 std::string_view TorchElementType(std::string_view datatype);
 // PyTorch's own ranges and operators around the wait for the next batch.
 bool NamesDataLoader(std::string_view name);

@@ -54,7 +54,8 @@ std::string_view ListAtStart(std::string_view text) {
       ++depth;
     } else if (c == ']') {
       if (--depth == 0) return text.substr(0, i + 1);
-    } else if (depth == 0 || (!absl::ascii_isdigit(static_cast<unsigned char>(c)) && c != ',' && c != ' ' && c != '-')) {
+    } else if (depth == 0 ||
+               (!absl::ascii_isdigit(static_cast<unsigned char>(c)) && c != ',' && c != ' ' && c != '-')) {
       return "";
     }
     if (depth > 3) return "";
@@ -65,13 +66,15 @@ std::string_view ListAtStart(std::string_view text) {
 // PyTorch's operators and autograd's nodes; the rest of what emit_nvtx writes is record_function's.
 bool NamesOperator(std::string_view name) {
   if (name.starts_with("autograd::engine::") || name.starts_with("torch::autograd::")) return true;
-  if (name.starts_with("ProfilerStep#") || name.starts_with("FSDP::") || name.starts_with("Optimizer.")) return false;
+  if (name.starts_with("ProfilerStep#") || name.starts_with("FSDP::") || name.starts_with("Optimizer."))
+    return false;
   return name.find_first_of(" (#") == std::string_view::npos;
 }
 
 std::optional<Reading> ReadEmitted(std::string_view text) {
   size_t end = std::string_view::npos;
-  for (const std::string_view key : {", seq = ", ", op_id = ", ", sizes = "}) end = std::min(end, text.find(key));
+  for (const std::string_view key : {", seq = ", ", op_id = ", ", sizes = "})
+    end = std::min(end, text.find(key));
   if (end == std::string_view::npos || end == 0) return std::nullopt;
   Reading r{.name = text.substr(0, end)};
   const std::string_view rest = text.substr(end);
@@ -84,8 +87,10 @@ std::optional<Reading> ReadEmitted(std::string_view text) {
 // PyProf's names of types are those of torch.dtype; frames have those of C++, as Kineto does.
 std::string_view TypeName(std::string_view dtype) {
   constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-      {"float16", "c10::Half"}, {"half", "c10::Half"}, {"bfloat16", "c10::BFloat16"}, {"float32", "float"}, {"float64", "double"},
-      {"int8", "signed char"}, {"uint8", "unsigned char"}, {"int16", "short int"}, {"int32", "int"}, {"int64", "long int"}};
+      {"float16", "c10::Half"},   {"half", "c10::Half"},  {"bfloat16", "c10::BFloat16"},
+      {"float32", "float"},       {"float64", "double"},  {"int8", "signed char"},
+      {"uint8", "unsigned char"}, {"int16", "short int"}, {"int32", "int"},
+      {"int64", "long int"}};
   for (const auto& [theirs, ours] : kNames) {
     if (theirs == dtype) return ours;
   }
@@ -104,7 +109,8 @@ void AppendQuoted(std::string_view text, std::string& list) {
 std::string Spelled(const PythonValue& value) {
   if (value.kind != PythonValue::Kind::kList) return value.text;
   std::string out = "[";
-  for (const PythonValue& item : value.items) absl::StrAppend(&out, out.size() > 1 ? ", " : "", Spelled(item));
+  for (const PythonValue& item : value.items)
+    absl::StrAppend(&out, out.size() > 1 ? ", " : "", Spelled(item));
   return out + "]";
 }
 
@@ -124,7 +130,8 @@ void AddArgument(const PythonValue& argument, Reading& r) {
   const PythonValue* value = argument.Find("value");
   const PythonValue* name = argument.Find("name");
   const bool is_tensor = type != nullptr && type->text == "tensor";
-  absl::StrAppend(&r.shapes, std::string(between), is_tensor ? ShapeOf(argument.Find("shape")).value_or("[]") : "[]");
+  absl::StrAppend(&r.shapes, std::string(between),
+                  is_tensor ? ShapeOf(argument.Find("shape")).value_or("[]") : "[]");
   absl::StrAppend(&r.types, std::string(between));
   AppendQuoted(is_tensor && dtype != nullptr ? TypeName(dtype->text) : is_tensor ? "" : "Scalar", r.types);
   absl::StrAppend(&r.values, std::string(between));
@@ -138,10 +145,12 @@ std::optional<Reading> ReadPyProf(std::string_view text) {
   const auto dict = ParsePython(text);
   if (!dict) return std::nullopt;
   Reading r;
-  if (const PythonValue* trace = dict->Find("traceMarker"); trace != nullptr && trace->kind == PythonValue::Kind::kList) {
+  if (const PythonValue* trace = dict->Find("traceMarker");
+      trace != nullptr && trace->kind == PythonValue::Kind::kList) {
     r.what = Reading::What::kCallTrace;
     // Theirs has the outermost call first.
-    for (size_t i = trace->items.size(); i-- > 0;) absl::StrAppend(&r.stack, r.stack.empty() ? "" : ";", trace->items[i].text);
+    for (size_t i = trace->items.size(); i-- > 0;)
+      absl::StrAppend(&r.stack, r.stack.empty() ? "" : ";", trace->items[i].text);
     return r;
   }
   const PythonValue* mod = dict->Find("mod");
@@ -161,8 +170,10 @@ Reading Read(std::string_view text, std::string_view domain) {
   if (auto marker = ReadPyProf(text)) return *std::move(marker);
   if (auto emitted = ReadEmitted(text)) return *std::move(emitted);
   Reading r{.name = text};
-  // emit_nvtx without shapes writes operators outside of the graph by their name alone; NCCL names its calls in a domain of its own.
-  if (text.starts_with("aten::") || text.starts_with("autograd::engine::") || domain == "NCCL") r.kind = FrameKind::kOperator;
+  // emit_nvtx without shapes writes operators outside of the graph by their name alone; NCCL names its calls
+  // in a domain of its own.
+  if (text.starts_with("aten::") || text.starts_with("autograd::engine::") || domain == "NCCL")
+    r.kind = FrameKind::kOperator;
   return r;
 }
 
@@ -179,16 +190,21 @@ class Builder {
       traces_.push_back({range.thread, range.start, range.end, known.detail.stack});
       return;
     }
-    out_.frames.push_back({.start = range.start, .end = range.end, .name = known.name, .thread = range.thread, .kind = known.kind});
+    out_.frames.push_back({.start = range.start,
+                           .end = range.end,
+                           .name = known.name,
+                           .thread = range.thread,
+                           .kind = known.kind});
     if (known.detail == FrameDetail{}) return;
     out_.frames.back().detail = static_cast<uint32_t>(out_.details.size());
     out_.details.push_back(known.detail);
   }
 
   store::HostFrames Take() {
-    std::stable_sort(out_.frames.begin(), out_.frames.end(), [](const store::HostFrame& a, const store::HostFrame& b) {
-      return std::tie(a.thread, a.start, b.end) < std::tie(b.thread, b.start, a.end);
-    });
+    std::stable_sort(out_.frames.begin(), out_.frames.end(),
+                     [](const store::HostFrame& a, const store::HostFrame& b) {
+                       return std::tie(a.thread, a.start, b.end) < std::tie(b.thread, b.start, a.end);
+                     });
     AddCallTraces();
     return std::move(out_);
   }
@@ -221,8 +237,11 @@ class Builder {
   // A call trace is that of the first frame in it: PyProf opens the two directly after each other.
   void AddCallTraces() {
     for (const CallTrace& trace : traces_) {
-      const auto it = std::lower_bound(out_.frames.begin(), out_.frames.end(), std::tuple(trace.thread, trace.start),
-                                       [](const store::HostFrame& f, const auto& wanted) { return std::tuple(f.thread, f.start) < wanted; });
+      const auto it =
+          std::lower_bound(out_.frames.begin(), out_.frames.end(), std::tuple(trace.thread, trace.start),
+                           [](const store::HostFrame& f, const auto& wanted) {
+                             return std::tuple(f.thread, f.start) < wanted;
+                           });
       if (it == out_.frames.end() || it->thread != trace.thread || it->end > trace.end) continue;
       if (it->detail == store::kNone) {
         it->detail = static_cast<uint32_t>(out_.details.size());
@@ -252,7 +271,8 @@ void AddNvtxFrames(store::Capture& capture) {
   for (store::RankData& rank : capture.ranks) {
     if (rank.frames != nullptr || rank.ranges.empty()) continue;
     auto& frames = made[std::tuple(rank.rank, rank.pid, rank.incarnation)];
-    if (frames == nullptr) frames = std::make_shared<const store::HostFrames>(FramesOfRanges(rank.ranges, capture.strings));
+    if (frames == nullptr)
+      frames = std::make_shared<const store::HostFrames>(FramesOfRanges(rank.ranges, capture.strings));
     rank.frames = frames;
   }
 }

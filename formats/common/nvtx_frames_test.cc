@@ -14,9 +14,9 @@ using store::HostFrame;
 using store::TimelineBuilder;
 
 class NvtxFrames : public ::testing::Test {
-
  public:
-  NvtxFrames& Range(std::string_view name, double start_us, double end_us, std::string_view domain = "", int64_t thread = 1) {
+  NvtxFrames& Range(std::string_view name, double start_us, double end_us, std::string_view domain = "",
+                    int64_t thread = 1) {
     store::HostRange range{.start = TimelineBuilder::At(start_us), .end = TimelineBuilder::At(end_us)};
     range.name = strings_.Intern(name);
     range.domain = strings_.Intern(domain);
@@ -59,9 +59,12 @@ TEST_F(NvtxFrames, ReadsWhatEmitNvtxWrites) {
 
 TEST_F(NvtxFrames, ReadsPyProfsMarkersWithTheirCallTrace) {
   Range("{'traceMarker': ['train.py:80', 'model.py:12']}", 0, 100)
-      .Range("{'mod': 'torch.nn.functional', 'op': 'conv2d', 'args': [{'name': '', 'type': 'tensor', 'shape': (64, 3, 224, 224), 'dtype': "
-             "'float16'}, {'name': '', 'type': 'tensor', 'shape': (64,), 'dtype': 'float32'}, {'name': 'stride', 'type': 'tuple', 'value': (2, 2)}]}",
-             1, 99);
+      .Range(
+          "{'mod': 'torch.nn.functional', 'op': 'conv2d', 'args': [{'name': '', 'type': 'tensor', 'shape': "
+          "(64, 3, 224, 224), 'dtype': "
+          "'float16'}, {'name': '', 'type': 'tensor', 'shape': (64,), 'dtype': 'float32'}, {'name': "
+          "'stride', 'type': 'tuple', 'value': (2, 2)}]}",
+          1, 99);
   Make();
   ASSERT_EQ(frames_.frames.size(), 1u);
   EXPECT_EQ(Name(0), "torch.nn.functional.conv2d");

@@ -68,7 +68,8 @@ class Parser {
 
   std::optional<PythonValue> Word() {
     const size_t begin = at_;
-    while (at_ < text_.size() && std::string_view(",:[](){} '\"").find(text_[at_]) == std::string_view::npos) ++at_;
+    while (at_ < text_.size() && std::string_view(",:[](){} '\"").find(text_[at_]) == std::string_view::npos)
+      ++at_;
     if (at_ == begin) return std::nullopt;
     return PythonValue{.text = std::string(text_.substr(begin, at_ - begin))};
   }

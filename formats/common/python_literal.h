@@ -1,4 +1,5 @@
-// A value as Python's repr() spells it, out of bytes that nobody vouches for: what PyProf writes into NVTX ranges.
+// A value as Python's repr() spells it, out of bytes that nobody vouches for: what PyProf writes into NVTX
+// ranges.
 #ifndef LOCKSTEP_AGGREGATOR_TRACE_PYTHON_LITERAL_H_
 #define LOCKSTEP_AGGREGATOR_TRACE_PYTHON_LITERAL_H_
 
@@ -11,11 +12,16 @@
 namespace lockstep::trace {
 
 struct PythonValue {
-  enum class Kind : uint8_t { kWord, kText, kList, kDict };  // kWord: a number, True, None, …; tuples are lists
+  enum class Kind : uint8_t {
+    kWord,
+    kText,
+    kList,
+    kDict
+  };  // kWord: a number, True, None, …; tuples are lists
   Kind kind = Kind::kWord;
-  std::string text;                                          // of words and texts
-  std::vector<PythonValue> items;                            // of lists; of dicts the values
-  std::vector<std::string> keys;                             // of dicts
+  std::string text;                // of words and texts
+  std::vector<PythonValue> items;  // of lists; of dicts the values
+  std::vector<std::string> keys;   // of dicts
 
   // Null: it is no dict, or has no such key.
   const PythonValue* Find(std::string_view key) const;

@@ -47,7 +47,8 @@ std::optional<RankId> NumberAfter(std::string_view name, std::string_view word, 
 }
 
 bool IsTraceName(std::string_view name) {
-  for (std::string_view end : {".json", ".json.gz", ".timeline", ".timeline.gz", ".timeline.zst", ".sqlite", ".sqlite.gz", ".sqlite.zst"}) {
+  for (std::string_view end : {".json", ".json.gz", ".timeline", ".timeline.gz", ".timeline.zst", ".sqlite",
+                               ".sqlite.gz", ".sqlite.zst"}) {
     if (name.ends_with(end)) return true;
   }
   return false;
@@ -78,7 +79,10 @@ std::string NoTraces(const std::string& folder) {
       sub_folder.empty()
           ? "give a folder with one trace per rank"
           : absl::StrCat("folders inside it are not searched: give one of them, such as ", sub_folder);
-  return absl::StrCat(folder, " holds no capture, no .json or .json.gz trace, no .timeline and no .sqlite of Nsight Systems; ", remedy);
+  return absl::StrCat(
+      folder,
+      " holds no capture, no .json or .json.gz trace, no .timeline and no .sqlite of Nsight Systems; ",
+      remedy);
 }
 
 absl::Status AddFolder(const std::string& folder, InputFiles& input) {

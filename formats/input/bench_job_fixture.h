@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "base/files/byte_sink.h"
-#include "capture/model/capture.h"
 #include "base/time.h"
+#include "capture/model/capture.h"
 
 namespace lockstep::trace {
 
@@ -45,7 +45,8 @@ inline store::Capture BenchJob() {
     for (uint32_t i = 0; i < 100000; ++i) {
       const HostTime at = HostTime(1790000000000000000 + int64_t{i} * 10000) + Jitter(i);
       const bool collective = i % 100 == 0;
-      const std::string name = collective ? "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)" : "kernel_" + std::to_string(i % 200);
+      const std::string name =
+          collective ? "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)" : "kernel_" + std::to_string(i % 200);
       r.api_calls.push_back({.start = at,
                              .end = at + Nanos(1000) + Jitter(i + 7),
                              .name = capture.strings.Intern("cudaLaunchKernel"),
@@ -74,7 +75,8 @@ inline uint64_t EventsOf(const store::Capture& capture) {
 // `bytes` over all rounds.
 inline void ReportRates(benchmark::State& state, uint64_t events, uint64_t bytes) {
   const auto rounds = static_cast<double>(state.iterations());
-  state.counters["events/s"] = benchmark::Counter(static_cast<double>(events) * rounds, benchmark::Counter::kIsRate);
+  state.counters["events/s"] =
+      benchmark::Counter(static_cast<double>(events) * rounds, benchmark::Counter::kIsRate);
   state.counters["bytes/event"] = static_cast<double>(bytes) / rounds / static_cast<double>(events);
   state.counters["MB/s"] = benchmark::Counter(static_cast<double>(bytes) * 1e-6, benchmark::Counter::kIsRate);
 }

@@ -1,5 +1,5 @@
-// What each consumer of Kineto files demands, rule by rule, as that consumer looks at the text (docs/formats/consumers.md lists them and
-// the tests of the other formats).
+// What each consumer of Kineto files demands, rule by rule, as that consumer looks at the text
+// (docs/formats/consumers.md lists them and the tests of the other formats).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <simdjson.h>
@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "capture/align/match.h"
-#include "base/files/byte_sink.h"
-#include "capture/model/timeline_builder_fixture.h"
 #include "aggregator/trace/writers.h"
+#include "base/files/byte_sink.h"
+#include "capture/align/match.h"
+#include "capture/model/timeline_builder_fixture.h"
 
 namespace lockstep::trace {
 namespace {
@@ -58,7 +58,9 @@ std::vector<Row> RowsOf(const std::string& text) {
   return rows;
 }
 
-bool OnDevice(const Row& row) { return row.category == "kernel" || row.category == "gpu_memcpy" || row.category == "gpu_memset"; }
+bool OnDevice(const Row& row) {
+  return row.category == "kernel" || row.category == "gpu_memcpy" || row.category == "gpu_memset";
+}
 bool Calls(const Row& row) { return row.category == "cuda_runtime" || row.category == "cuda_driver"; }
 
 // A job of two steps on two ranks; the clock of the second rank's host is 3 ms ahead.
@@ -76,8 +78,11 @@ class ConsumerRules : public ::testing::Test {
             .Kernel("void gemm<float>(float*)", at + 20, 300, 7, at + 5)
             .Kernel("elementwise", at + 250, 100, 7, at + 10)
             .Copy(4096, at + 400, 50, 9, at + 30)
-            .Communication({.group = group, .source = store::MatchSource::kNcclSequence, .sequence = step, .bytes = 1 << 20}, at + 500, 200 + 100 * rank, 15,
-                           at + 40);
+            .Communication({.group = group,
+                            .source = store::MatchSource::kNcclSequence,
+                            .sequence = step,
+                            .bytes = 1 << 20},
+                           at + 500, 200 + 100 * rank, 15, at + 40);
       }
     }
     capture_ = t.Build();
@@ -190,7 +195,8 @@ TEST_F(ConsumerRules, Hta7WithoutTheBaseRowsOfAllRanksAreStillOnOneClock) {
 }
 
 TEST_F(ConsumerRules, Hta8KernelsKeepTheNamesThatWereRecorded) {
-  // HTA's get_potential_stragglers fails on today's NCCL names; faking older ones would mislead everybody else.
+  // HTA's get_potential_stragglers fails on today's NCCL names; faking older ones would mislead everybody
+  // else.
   std::set<std::string> names;
   for (const Row& row : RowsOf(Text(0))) {
     if (row.category == "kernel") names.insert(row.name);
@@ -207,7 +213,8 @@ TEST_F(ConsumerRules, TensorBoard1FileNamesTellNodeAndWorker) {
   for (uint32_t rank = 0; rank < 2; ++rank) {
     const std::string name = KinetoFileName(capture_, rank);
     std::smatch file, worker;
-    ASSERT_TRUE(std::regex_match(name, file, std::regex("(.*?)(\\.\\d+)?\\.pt\\.trace\\.json(\\.gz)?"))) << name;
+    ASSERT_TRUE(std::regex_match(name, file, std::regex("(.*?)(\\.\\d+)?\\.pt\\.trace\\.json(\\.gz)?")))
+        << name;
     const std::string who = file[1];
     ASSERT_TRUE(std::regex_match(who, worker, std::regex("(.*)_(\\d+)"))) << who;
     EXPECT_EQ(worker[1], rank == 0 ? "node3" : "node4");
@@ -217,7 +224,8 @@ TEST_F(ConsumerRules, TensorBoard1FileNamesTellNodeAndWorker) {
 }
 
 TEST_F(ConsumerRules, TensorBoard2CommunicationIsFoundByAnAnnotationWithTheKernelsExternalId) {
-  const std::set<std::string> known = {"nccl:broadcast", "nccl:reduce", "nccl:all_reduce", "nccl:all_gather", "nccl:reduce_scatter"};
+  const std::set<std::string> known = {"nccl:broadcast", "nccl:reduce", "nccl:all_reduce", "nccl:all_gather",
+                                       "nccl:reduce_scatter"};
   std::map<std::string, const Row*> annotations;
   const std::vector<Row> rows = RowsOf(Text(0));
   for (const Row& row : rows) {
@@ -238,7 +246,9 @@ TEST_F(ConsumerRules, TensorBoard2CommunicationIsFoundByAnAnnotationWithTheKerne
 }
 
 TEST_F(ConsumerRules, TensorBoard3ThereIsAlwaysAStepAndACall) {
-  const auto has = [](const std::vector<Row>& rows, auto what) { return std::any_of(rows.begin(), rows.end(), what); };
+  const auto has = [](const std::vector<Row>& rows, auto what) {
+    return std::any_of(rows.begin(), rows.end(), what);
+  };
   for (store::RankData& rank : capture_.ranks) rank.ranges.clear();
   const std::vector<Row> rows = RowsOf(Text(0));
   EXPECT_TRUE(has(rows, [](const Row& r) { return r.name.starts_with("ProfilerStep#"); }));
@@ -246,7 +256,8 @@ TEST_F(ConsumerRules, TensorBoard3ThereIsAlwaysAStepAndACall) {
 }
 
 TEST_F(ConsumerRules, TensorBoard4TheKthCommunicationOfOneWorkerIsTheKthOfTheOther) {
-  // Its rule: transfer is the least length over the workers, from the end of each kernel; the rest is synchronising.
+  // Its rule: transfer is the least length over the workers, from the end of each kernel; the rest is
+  // synchronising.
   std::vector<std::vector<Row>> of(2);
   for (uint32_t rank = 0; rank < 2; ++rank) {
     for (const Row& row : RowsOf(Text(rank))) {
@@ -291,7 +302,8 @@ TEST_F(ConsumerRules, Chrome2SlicesOfOneTrackDoNotOverlapWithoutNesting) {
   EXPECT_EQ(tracks.size(), 4u) << "streams 7, 9 and 15 and a lane";
   for (auto& [track, rows] : tracks) {
     std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.ts < b.ts; });
-    for (size_t i = 1; i < rows.size(); ++i) EXPECT_GE(rows[i].ts, rows[i - 1].ts + rows[i - 1].dur - 1e-3) << rows[i].name;
+    for (size_t i = 1; i < rows.size(); ++i)
+      EXPECT_GE(rows[i].ts, rows[i - 1].ts + rows[i - 1].dur - 1e-3) << rows[i].name;
   }
 }
 
@@ -300,8 +312,9 @@ TEST_F(ConsumerRules, Chrome3MembersThatNobodyKnowsStandOutsideTheEvents) {
   const std::string text = Text(0);
   std::vector<std::string> members;
   for (const auto field : parser.parse(text).get_object()) members.emplace_back(field.key);
-  EXPECT_THAT(members, ::testing::IsSupersetOf({"schemaVersion", "distributedInfo", "deviceProperties", "displayTimeUnit", "baseTimeNanoseconds",
-                                                "traceEvents", "lockstep"}));
+  EXPECT_THAT(members,
+              ::testing::IsSupersetOf({"schemaVersion", "distributedInfo", "deviceProperties",
+                                       "displayTimeUnit", "baseTimeNanoseconds", "traceEvents", "lockstep"}));
 }
 
 }  // namespace

@@ -33,7 +33,8 @@ class InputFilesTest : public ::testing::Test {
  protected:
   void SetUp() override {
     const ::testing::TestInfo* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::path(::testing::TempDir()) / (std::string(test->test_suite_name()) + "_" + std::to_string(::getpid()));
+    folder_ = std::filesystem::path(::testing::TempDir()) /
+              (std::string(test->test_suite_name()) + "_" + std::to_string(::getpid()));
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
   }

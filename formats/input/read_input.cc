@@ -11,17 +11,17 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "aggregator/trace/readers.h"
 #include "capture/infer/infer_groups.h"
 #include "capture/store/records.h"
 #include "formats/common/byte_source.h"
+#include "formats/common/nvtx_frames.h"
+#include "formats/common/trace_files.h"
 #include "formats/kineto/kineto_capture.h"
 #include "formats/kineto/kineto_reader.h"
 #include "formats/nsys/nsys_input.h"
-#include "formats/common/nvtx_frames.h"
-#include "aggregator/trace/readers.h"
 #include "formats/nsys/sqlite_database.h"
 #include "formats/timeline/timeline_reader.h"
-#include "formats/common/trace_files.h"
 
 namespace lockstep::trace {
 namespace {
@@ -116,9 +116,10 @@ absl::StatusOr<Opened*> FindTimeline(std::vector<Opened>& opened) {
   return nullptr;
 }
 
-// nullopt: none of the files is an nsys export. Beside one that was found in a folder other traces are left out, since nobody said which
-// are meant.
-absl::StatusOr<std::optional<store::Capture>> ReadNsysAmong(std::vector<Opened>& opened, const ReadOptions& options) {
+// nullopt: none of the files is an nsys export. Beside one that was found in a folder other traces are left
+// out, since nobody said which are meant.
+absl::StatusOr<std::optional<store::Capture>> ReadNsysAmong(std::vector<Opened>& opened,
+                                                            const ReadOptions& options) {
   std::vector<NsysInput> inputs;
   std::vector<Opened> others;
   for (Opened& o : opened) {
@@ -134,12 +135,14 @@ absl::StatusOr<std::optional<store::Capture>> ReadNsysAmong(std::vector<Opened>&
   }
   for (const Opened& o : others) {
     if (!o.from.named) continue;
-    return absl::InvalidArgumentError(absl::StrCat(o.from.path, " is no nsys export and ", inputs.front().from.path,
+    return absl::InvalidArgumentError(absl::StrCat(o.from.path, " is no nsys export and ",
+                                                   inputs.front().from.path,
                                                    " is one; give one kind of traces at a time"));
   }
   auto capture = ReadNsysInput(std::move(inputs), options);
   if (!capture.ok()) return capture.status();
-  for (const Opened& o : others) capture->notes.push_back(absl::StrCat(o.from.path, " is no nsys export (left out)"));
+  for (const Opened& o : others)
+    capture->notes.push_back(absl::StrCat(o.from.path, " is no nsys export (left out)"));
   return std::move(*capture);
 }
 
@@ -150,7 +153,8 @@ absl::StatusOr<store::Capture> ReadOpened(std::vector<Opened> opened, const Read
   if (*nsys) return std::move(**nsys);
   const auto timeline = FindTimeline(opened);
   if (!timeline.ok()) return timeline.status();
-  return *timeline != nullptr ? ReadOneTimeline(**timeline, options) : JoinKinetoFiles(ReadAll(std::move(opened), options));
+  return *timeline != nullptr ? ReadOneTimeline(**timeline, options)
+                              : JoinKinetoFiles(ReadAll(std::move(opened), options));
 }
 
 }  // namespace

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "formats/input/input_files_fixture.h"
-#include "formats/kineto/kineto_text.h"
 #include "aggregator/trace/readers.h"
 #include "formats/common/trace_files.h"
+#include "formats/input/input_files_fixture.h"
+#include "formats/kineto/kineto_text.h"
 
 namespace lockstep::trace {
 namespace {
@@ -21,7 +21,9 @@ using ::testing::IsEmpty;
 
 class ReadInputTest : public InputFilesTest {
  protected:
-  std::string WriteGzip(const std::string& name, const std::string& content) { return Write(name, Gzip(content)); }
+  std::string WriteGzip(const std::string& name, const std::string& content) {
+    return Write(name, Gzip(content));
+  }
   static std::string Rank(int rank, int world) {
     return R"("distributedInfo": {"backend": "nccl", "rank": )" + std::to_string(rank) +
            R"(, "world_size": )" + std::to_string(world) + "}, ";

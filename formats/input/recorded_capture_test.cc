@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "aggregator/trace/readers.h"
 #include "capture/store/records_writer.h"
 #include "formats/input/input_files_fixture.h"
 #include "formats/kineto/kineto_text.h"
-#include "aggregator/trace/readers.h"
-#include "wire/columns/columns.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "wire/columns/columns.h"
 
 namespace lockstep::trace {
 namespace {
@@ -29,8 +29,9 @@ std::string Trace(const std::string& members = "") {
   const std::string meta =
       R"(, "Collective name": "allreduce", "In msg nelems": 100, "Out msg nelems": 100, "Group size": 2, "dtype": "Float", )"
       R"("Process Group Name": "0", "Process Group Description": "default_pg", "Process Group Ranks": "[0, 1]", "Seq": 1)";
-  return Document({KernelRow("1000", "10"), KernelRow("1020", "30", "ncclDevKernel_AllReduce_Sum_f32(x)", meta)},
-                  R"("baseTimeNanoseconds": 1790000000000000000, )" + members);
+  return Document(
+      {KernelRow("1000", "10"), KernelRow("1020", "30", "ncclDevKernel_AllReduce_Sum_f32(x)", meta)},
+      R"("baseTimeNanoseconds": 1790000000000000000, )" + members);
 }
 
 class RecordedCaptureTest : public testing::Test {
@@ -45,7 +46,10 @@ class RecordedCaptureTest : public testing::Test {
     manifest_.complete = true;
     manifest_.t0 = JobTime(kT0);
     manifest_.t1 = JobTime(kT0 + 1'000'000'000);
-    manifest_.hosts = {{"node", "n0", {{HostTime(kT0 - 400), JobTime(kT0), JobTime(kT0), HostTime(kT0 + 600), MonoTime(1)}}}};
+    manifest_.hosts = {
+        {"node",
+         "n0",
+         {{HostTime(kT0 - 400), JobTime(kT0), JobTime(kT0), HostTime(kT0 + 600), MonoTime(1)}}}};
     for (int rank = 0; rank < 2; ++rank) {
       store::ManifestProcess process;
       process.rank = RankId(rank);
@@ -83,7 +87,8 @@ class RecordedCaptureTest : public testing::Test {
     row[columns::kernel::kName] = 1;
     builder.Append(row);
     std::string blocks;
-    columns::EncodeStrings(1, std::vector<columns::StringDefinition>{{1, "ncclDevKernel_AllReduce_Sum_f32(x)"}}, blocks);
+    columns::EncodeStrings(
+        1, std::vector<columns::StringDefinition>{{1, "ncclDevKernel_AllReduce_Sum_f32(x)"}}, blocks);
     builder.Encode(1, 0, blocks);
     ASSERT_TRUE(writer_->Append({process, 1}, manifest_.processes[process].rank, blocks).ok());
     manifest_.processes[process].via = "cupti";
@@ -103,7 +108,9 @@ class RecordedCaptureTest : public testing::Test {
 };
 
 TEST_F(RecordedCaptureTest, WhoARankIsComesFromTheCaptureAndItsRowsFromTheTrace) {
-  WriteTraces({Gzip(Trace()), Gzip(Trace(R"("distributedInfo": {"rank": 1, "world_size": 2}, "host_name": "elsewhere", )"))});
+  WriteTraces(
+      {Gzip(Trace()),
+       Gzip(Trace(R"("distributedInfo": {"rank": 1, "world_size": 2}, "host_name": "elsewhere", )"))});
   const store::Capture capture = Load();
   EXPECT_TRUE(capture.live);
   EXPECT_EQ(capture.job, "job");
@@ -212,17 +219,20 @@ TEST_F(RecordedCaptureTest, WhoseProfilerCountedToOtherIterationsIsLeftOutByName
   third.rank = RankId(2);
   third.pid = 102;
   manifest_.processes.push_back(third);
-  const std::string later = Document({KernelRow("1000", "10")}, R"("baseTimeNanoseconds": 1790000010000000000)");
+  const std::string later =
+      Document({KernelRow("1000", "10")}, R"("baseTimeNanoseconds": 1790000010000000000)");
   // By one window, however little a rank did in it.
   WriteTraces({Gzip(Trace()), Gzip(Trace()), Gzip(later)});
   EXPECT_EQ(Load().ranks.size(), 3u);
   fs::remove_all(Folder());
-  for (size_t p = 0; p < 3; ++p) manifest_.processes[p].window.start = HostTime(kT0 + static_cast<int64_t>(p));
+  for (size_t p = 0; p < 3; ++p)
+    manifest_.processes[p].window.start = HostTime(kT0 + static_cast<int64_t>(p));
   WriteTraces({Gzip(Trace()), Gzip(Trace()), Gzip(later)});
   const store::Capture capture = Load();
   EXPECT_EQ(capture.ranks.size(), 2u);
   EXPECT_THAT(capture.missing_ranks, ElementsAre(RankId(2)));
-  EXPECT_THAT(absl::StrJoin(capture.notes, "; "), HasSubstr("kineto.json.gz is of other steps than most, and left out"));
+  EXPECT_THAT(absl::StrJoin(capture.notes, "; "),
+              HasSubstr("kineto.json.gz is of other steps than most, and left out"));
 }
 
 }  // namespace

@@ -7,12 +7,12 @@
 #include <string>
 #include <string_view>
 
+#include "aggregator/trace/writers.h"
+#include "base/files/byte_sink.h"
 #include "capture/align/clock_model.h"
 #include "capture/align/match.h"
-#include "base/files/byte_sink.h"
 #include "capture/model/capture.h"
 #include "formats/input/bench_job_fixture.h"
-#include "aggregator/trace/writers.h"
 
 namespace lockstep::trace {
 namespace {
@@ -89,7 +89,8 @@ void Otf2(benchmark::State& state) {
   const Input& input = TheInput();
   uint64_t bytes = 0;
   for (auto _ : state) {
-    if (!WriteOtf2(input.capture, input.matches, input.clock, kOtf2Folder).ok()) state.SkipWithError("write failed");
+    if (!WriteOtf2(input.capture, input.matches, input.clock, kOtf2Folder).ok())
+      state.SkipWithError("write failed");
     state.PauseTiming();
     bytes += BytesUnder(kOtf2Folder);
     state.ResumeTiming();
@@ -101,7 +102,8 @@ void Otf2(benchmark::State& state) {
 // As many bytes as the OTF2 archive has into one file of the same file system.
 void FloorOtf2File(benchmark::State& state) {
   const Input& input = TheInput();
-  if (!WriteOtf2(input.capture, input.matches, input.clock, kOtf2Folder).ok()) state.SkipWithError("write failed");
+  if (!WriteOtf2(input.capture, input.matches, input.clock, kOtf2Folder).ok())
+    state.SkipWithError("write failed");
   const uint64_t whole = BytesUnder(kOtf2Folder);
   std::filesystem::remove_all(kOtf2Folder);
   const std::string piece(256 * 1024, 'x');

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "base/files/read_files.h"
 #include "formats/common/byte_source.h"
 #include "formats/kineto/kineto_reader.h"
 #include "formats/kineto/kineto_text.h"
 #include "formats/kineto/trace_document.h"
-#include "base/files/read_files.h"
 
 namespace lockstep::trace {
 namespace {

@@ -171,7 +171,8 @@ class Rebase {
 };
 
 void RebaseDetail(const Rebase& rebase, store::FrameDetail& detail) {
-  for (NameId* name : {&detail.shapes, &detail.types, &detail.stack, &detail.modules}) *name = rebase.Name(*name);
+  for (NameId* name : {&detail.shapes, &detail.types, &detail.stack, &detail.modules})
+    *name = rebase.Name(*name);
 }
 
 // Null where the file has none.
@@ -181,12 +182,15 @@ std::shared_ptr<const store::HostFrames> TakeFrames(store::HostFrames&& read, co
   rebase.TimesAndNames(taken->frames);
   for (store::FrameDetail& detail : taken->details) RebaseDetail(rebase, detail);
   for (store::AllocationEvent& event : taken->allocations) event.time = rebase.Shift(event.time);
-  // Of frames that begin and end together the source wrote the outer one first, or has told by its ids; the order of the file is kept.
-  std::stable_sort(taken->frames.begin(), taken->frames.end(), [](const store::HostFrame& a, const store::HostFrame& b) {
-    return std::tie(a.thread, a.start, b.end) < std::tie(b.thread, b.start, a.end);
-  });
-  std::stable_sort(taken->allocations.begin(), taken->allocations.end(),
-                   [](const store::AllocationEvent& a, const store::AllocationEvent& b) { return a.time < b.time; });
+  // Of frames that begin and end together the source wrote the outer one first, or has told by its ids; the
+  // order of the file is kept.
+  std::stable_sort(taken->frames.begin(), taken->frames.end(),
+                   [](const store::HostFrame& a, const store::HostFrame& b) {
+                     return std::tie(a.thread, a.start, b.end) < std::tie(b.thread, b.start, a.end);
+                   });
+  std::stable_sort(
+      taken->allocations.begin(), taken->allocations.end(),
+      [](const store::AllocationEvent& a, const store::AllocationEvent& b) { return a.time < b.time; });
   return taken;
 }
 
@@ -207,7 +211,8 @@ void CloseSteps(const KinetoFile& file, std::vector<store::HostRange>& ranges) {
   for (store::HostRange& range : ranges) {
     if (!file.strings.Text(range.name).starts_with("ProfilerStep#")) continue;
     store::HostRange*& last = before[range.thread];
-    if (last != nullptr && last->end < range.start && last->end + Nanos(1) == range.start) last->end = range.start;
+    if (last != nullptr && last->end < range.start && last->end + Nanos(1) == range.start)
+      last->end = range.start;
     last = &range;
   }
 }
@@ -303,8 +308,8 @@ void NoteInference(const std::vector<Named>& names, Capture& capture) {
   }
 }
 
-// One communicator that some ranks know by NCCL's id and others by PyTorch's name would be two. Without names all are found by who
-// meets whom.
+// One communicator that some ranks know by NCCL's id and others by PyTorch's name would be two. Without names
+// all are found by who meets whom.
 void ForgetGroups(Capture& capture) {
   capture.groups.clear();
   for (RankData& rank : capture.ranks) {
@@ -315,12 +320,14 @@ void ForgetGroups(Capture& capture) {
     }
   }
   capture.notes.push_back(
-      "some ranks were captured through CUPTI and some by PyTorch's profiler: their collectives are matched by order");
+      "some ranks were captured through CUPTI and some by PyTorch's profiler: their collectives are matched "
+      "by order");
 }
 
 // Its communication kernels get their collectives only with Finish.
 bool HasWork(const Capture& capture) {
-  return std::any_of(capture.ranks.begin(), capture.ranks.end(), [](const RankData& r) { return !r.activities.empty(); });
+  return std::any_of(capture.ranks.begin(), capture.ranks.end(),
+                     [](const RankData& r) { return !r.activities.empty(); });
 }
 
 // What the capture knows of the process goes over what the file says of itself; times stay the file's.
@@ -337,15 +344,20 @@ std::string WhyNoRows(const store::RecordedTrace& trace, const KinetoFile& file)
   return trace.text.empty() ? " left no trace" : absl::StrCat(" left no trace: ", trace.text);
 }
 
-// Profilers that began by their count of iterations, each at its own time, may have begun at different ones: those whose rows lie wholly
-// outside the rows of the trace that meets most others on its host. Where all were given one window, nobody is a stray.
-std::vector<bool> FindStrays(const std::vector<store::RecordedTrace>& traces, const std::vector<ReadFile>& files) {
+// Profilers that began by their count of iterations, each at its own time, may have begun at different ones:
+// those whose rows lie wholly outside the rows of the trace that meets most others on its host. Where all
+// were given one window, nobody is a stray.
+std::vector<bool> FindStrays(const std::vector<store::RecordedTrace>& traces,
+                             const std::vector<ReadFile>& files) {
   const auto usable = [&](size_t i) { return WhyNoRows(traces[i], files[i].content).empty(); };
   const auto rows = [&](size_t i) {
     const KinetoFile& file = files[i].content;
-    return HostInterval{Rebase::ShiftBy(file.base, file.window.start), Rebase::ShiftBy(file.base, file.window.end)};
+    return HostInterval{Rebase::ShiftBy(file.base, file.window.start),
+                        Rebase::ShiftBy(file.base, file.window.end)};
   };
-  const auto meet = [&](size_t a, size_t b) { return rows(a).start <= rows(b).end && rows(b).start <= rows(a).end; };
+  const auto meet = [&](size_t a, size_t b) {
+    return rows(a).start <= rows(b).end && rows(b).start <= rows(a).end;
+  };
   std::map<uint32_t, std::vector<size_t>> of_host;
   for (size_t i = 0; i < traces.size(); ++i) {
     if (usable(i)) of_host[traces[i].rank.host].push_back(i);
@@ -357,9 +369,11 @@ std::vector<bool> FindStrays(const std::vector<store::RecordedTrace>& traces, co
       return all[i].rank.window.start == given.start && all[i].rank.window.end == given.end;
     });
     if (one_window) continue;
-    const auto met = [&, &of = members](size_t i) { return std::count_if(of.begin(), of.end(), [&](size_t j) { return meet(i, j); }); };
-    const size_t reference =
-        *std::max_element(members.begin(), members.end(), [&](size_t a, size_t b) { return met(a) < met(b); });
+    const auto met = [&, &of = members](size_t i) {
+      return std::count_if(of.begin(), of.end(), [&](size_t j) { return meet(i, j); });
+    };
+    const size_t reference = *std::max_element(members.begin(), members.end(),
+                                               [&](size_t a, size_t b) { return met(a) < met(b); });
     for (const size_t i : members) strays[i] = !meet(i, reference);
   }
   return strays;
@@ -367,7 +381,8 @@ std::vector<bool> FindStrays(const std::vector<store::RecordedTrace>& traces, co
 
 }  // namespace
 
-void JoinRecordedTraces(std::vector<store::RecordedTrace> traces, std::vector<ReadFile> files, Capture& capture) {
+void JoinRecordedTraces(std::vector<store::RecordedTrace> traces, std::vector<ReadFile> files,
+                        Capture& capture) {
   const bool mixed = HasWork(capture);
   // Half a trace beside whole ones would look like a rank that did less.
   const bool whole = !capture.ranks.empty() || std::any_of(files.begin(), files.end(), [](const ReadFile& f) {
@@ -381,22 +396,26 @@ void JoinRecordedTraces(std::vector<store::RecordedTrace> traces, std::vector<Re
     KinetoFile& content = files[i].content;
     std::string why = WhyNoRows(traces[i], content);
     if (why.empty() && whole && !content.broken_off.empty()) {
-      why = absl::StrCat(" is damaged (", content.broken_off, ") and left out; alone it is read up to the damage");
+      why = absl::StrCat(" is damaged (", content.broken_off,
+                         ") and left out; alone it is read up to the damage");
     }
     if (why.empty() && strays[i]) {
-      why = " is of other steps than most, and left out: it was asked on the other side of a multiple of 100 iterations; capture again, or "
-            "with --duration";
+      why =
+          " is of other steps than most, and left out: it was asked on the other side of a multiple of 100 "
+          "iterations; capture again, or "
+          "with --duration";
     }
     if (!why.empty()) {
-      capture.notes.push_back(absl::StrCat("rank ", known.rank.value(), ", captured by PyTorch's profiler,",
-                                           traces[i].path.empty() ? "" : absl::StrCat(" is missing: ", traces[i].path),
-                                           why));
+      capture.notes.push_back(
+          absl::StrCat("rank ", known.rank.value(), ", captured by PyTorch's profiler,",
+                       traces[i].path.empty() ? "" : absl::StrCat(" is missing: ", traces[i].path), why));
       capture.missing_ranks.push_back(known.rank);
       continue;
     }
     if (content.rank && *content.rank != known.rank) {
-      capture.notes.push_back(absl::StrCat("rank ", known.rank.value(), " (by ", known.rank_source, ") calls itself rank ",
-                                           content.rank->value(), " in its trace; the first counts"));
+      capture.notes.push_back(absl::StrCat("rank ", known.rank.value(), " (by ", known.rank_source,
+                                           ") calls itself rank ", content.rank->value(),
+                                           " in its trace; the first counts"));
     }
     const size_t first = capture.ranks.size();
     const std::vector<uint32_t> places = groups.Add(content.groups);

@@ -8,8 +8,8 @@
 #include "absl/status/statusor.h"
 #include "capture/model/capture.h"
 #include "capture/store/records.h"
-#include "formats/kineto/kineto_file.h"
 #include "formats/common/trace_files.h"
+#include "formats/kineto/kineto_file.h"
 
 namespace lockstep::trace {
 
@@ -23,9 +23,10 @@ struct ReadFile {
 // Finish()ed.
 absl::StatusOr<store::Capture> JoinKinetoFiles(std::vector<ReadFile> files);
 
-// Adds the traces that PyTorch's profiler wrote for a live capture to what its records hold. Who each is, is known; the file has the
-// rows. What cannot be used becomes a missing rank and a note. Not Finish()ed.
-void JoinRecordedTraces(std::vector<store::RecordedTrace> traces, std::vector<ReadFile> files, store::Capture& capture);
+// Adds the traces that PyTorch's profiler wrote for a live capture to what its records hold. Who each is, is
+// known; the file has the rows. What cannot be used becomes a missing rank and a note. Not Finish()ed.
+void JoinRecordedTraces(std::vector<store::RecordedTrace> traces, std::vector<ReadFile> files,
+                        store::Capture& capture);
 
 }  // namespace lockstep::trace
 

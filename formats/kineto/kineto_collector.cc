@@ -338,7 +338,8 @@ void KinetoCollector::AddSync(const KinetoRow& row, HostTime start, HostTime end
   const std::string_view device = row.args.device.empty() ? row.pid : row.args.device;
   store::EventRecord record{.correlation = CorrelationId(CountOr<uint32_t>(row.args.event_recorded_by, 0)),
                             .stream = StreamId(CountOr<uint32_t>(row.args.wait_on_stream, store::kNone))};
-  if (record.correlation != CorrelationId() && record.stream.value() != store::kNone) record.event = sync.event;
+  if (record.correlation != CorrelationId() && record.stream.value() != store::kNone)
+    record.event = sync.event;
   file_.syncs.push_back({DeviceId(CountOr<uint32_t>(device, 0)), sync, record});
 }
 

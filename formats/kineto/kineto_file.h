@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "base/ids.h"
+#include "base/time.h"
 #include "capture/model/capture.h"
 #include "capture/model/host_frames.h"
 #include "formats/common/interval_union.h"
 #include "formats/kineto/trace_document.h"
-#include "base/ids.h"
-#include "base/time.h"
 
 namespace lockstep::trace {
 

@@ -32,7 +32,8 @@ void WriteOwnMember(const store::Capture& capture, const store::RankData& rank,
   out.Add(", \"clock\": {\"shifted_ns\": ", shift.ns());
   if (rank.host < clock.hosts().size()) WriteClock(clock.hosts()[rank.host], out);
   // As the rows' stamps, but in nanoseconds.
-  out.Add("}, \"window\": {\"start_ns\": ", (Nanos(rank.window.start.ns()) + shift - base).ns(), ", \"length_ns\": ", rank.window.length().ns());
+  out.Add("}, \"window\": {\"start_ns\": ", (Nanos(rank.window.start.ns()) + shift - base).ns(),
+          ", \"length_ns\": ", rank.window.length().ns());
   out.Add("}, \"losses\": [");
   std::string_view separator;
   for (const store::Loss& loss : rank.losses) {

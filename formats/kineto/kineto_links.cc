@@ -98,14 +98,16 @@ void KinetoLinks::LinkEvents() {
   for (const store::ApiCall& call : rank_.api_calls) {
     if (const auto record = of_call.find(call.correlation); record != of_call.end())
       records_of_event_[record->second->event].push_back({call.start, record->second});
-    if (const auto wait = wait_calls_.find(call.correlation); wait != wait_calls_.end()) wait->second = call.start;
+    if (const auto wait = wait_calls_.find(call.correlation); wait != wait_calls_.end())
+      wait->second = call.start;
   }
 }
 
 const store::EventRecord* KinetoLinks::RecordFor(const store::Sync& sync) const {
   const auto records = records_of_event_.find(sync.event);
   const auto wait = wait_calls_.find(sync.correlation);
-  if (sync.event == store::kNone || records == records_of_event_.end() || wait == wait_calls_.end()) return nullptr;
+  if (sync.event == store::kNone || records == records_of_event_.end() || wait == wait_calls_.end())
+    return nullptr;
   const auto after = std::lower_bound(records->second.begin(), records->second.end(), wait->second,
                                       [](const RecordedAt& r, HostTime at) { return r.call < at; });
   return after == records->second.begin() ? nullptr : std::prev(after)->record;

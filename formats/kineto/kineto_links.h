@@ -1,4 +1,5 @@
-// Which rows of one rank belong to each other: launches to what they launched, annotations to their collectives.
+// Which rows of one rank belong to each other: launches to what they launched, annotations to their
+// collectives.
 #ifndef LOCKSTEP_AGGREGATOR_TRACE_KINETO_LINKS_H_
 #define LOCKSTEP_AGGREGATOR_TRACE_KINETO_LINKS_H_
 
@@ -7,8 +8,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "capture/model/capture.h"
 #include "base/json/json_text.h"
+#include "capture/model/capture.h"
 
 namespace lockstep::trace {
 
@@ -18,7 +19,9 @@ class KinetoLinks {
   KinetoLinks(const store::Capture& capture, const store::RankData& rank);
 
   // Does this call have device activity of its own?
-  bool Launches(CorrelationId correlation) const { return launched_.contains(correlation) && called_.contains(correlation); }
+  bool Launches(CorrelationId correlation) const {
+    return launched_.contains(correlation) && called_.contains(correlation);
+  }
   bool IsLaunched(CorrelationId correlation) const { return Launches(correlation); }
 
   // Rows with one id are one collective to TensorBoard's plugin; 0: none.
@@ -51,7 +54,8 @@ class KinetoLinks {
   absl::flat_hash_map<CorrelationId, std::vector<uint32_t>> without_range_;
 };
 
-// The collective arguments of a kernel row, each with a comma in front; nothing where nothing is known beyond the name.
+// The collective arguments of a kernel row, each with a comma in front; nothing where nothing is known beyond
+// the name.
 void WriteCollectiveArgs(const store::Capture& capture, const store::Collective& collective, JsonText& out);
 
 }  // namespace lockstep::trace

@@ -4,9 +4,9 @@
 #include <span>
 #include <utility>
 
+#include "base/json/utf8.h"
 #include "formats/kineto/event_splitter.h"
 #include "formats/kineto/kineto_row.h"
-#include "base/json/utf8.h"
 
 namespace lockstep::trace {
 namespace {

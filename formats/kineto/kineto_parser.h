@@ -19,7 +19,8 @@ namespace lockstep::trace {
 class KinetoParser {
  public:
   // Both outlive the parser. `damage` gets a place for every row that could not be read.
-  KinetoParser(KinetoCollector& collector, HostDetail detail, DamageLog& damage) : collector_(collector), detail_(detail), damage_(damage) {}
+  KinetoParser(KinetoCollector& collector, HostDetail detail, DamageLog& damage)
+      : collector_(collector), detail_(detail), damage_(damage) {}
 
   // May change the block's text (bytes that no JSON may hold).
   void Parse(EventBlock& block);

@@ -8,8 +8,8 @@
 #include <thread>
 #include <utility>
 
-#include "formats/kineto/block_queue.h"
 #include "formats/common/decimal_time.h"
+#include "formats/kineto/block_queue.h"
 #include "formats/kineto/kineto_collector.h"
 #include "formats/kineto/kineto_parser.h"
 #include "formats/kineto/trace_document.h"
@@ -85,7 +85,12 @@ void TakeOwnMember(const std::string& json, KinetoFile& file) {
   dom::array losses;
   if (own["losses"].get(losses)) return;
   for (dom::element loss : losses) {
-    member.losses.push_back({TextOr(loss, "stage"), TextOr(loss, "kind"), NumberOr<uint64_t>(loss, "records", 0), TextOr(loss, "reason"), {}, {}});
+    member.losses.push_back({TextOr(loss, "stage"),
+                             TextOr(loss, "kind"),
+                             NumberOr<uint64_t>(loss, "records", 0),
+                             TextOr(loss, "reason"),
+                             {},
+                             {}});
   }
 }
 
@@ -130,7 +135,8 @@ void ParseBeside(TraceDocument& document, KinetoParser& parser, const std::funct
 
 }  // namespace
 
-KinetoFile ReadKineto(ByteSource& source, ReadMode mode, HostDetail host, const std::function<void(uint64_t)>& progress) {
+KinetoFile ReadKineto(ByteSource& source, ReadMode mode, HostDetail host,
+                      const std::function<void(uint64_t)>& progress) {
   KinetoFile file;
   KinetoCollector collector(file, host);
   KinetoParser parser(collector, host, file.damage);
@@ -145,7 +151,8 @@ KinetoFile ReadKineto(ByteSource& source, ReadMode mode, HostDetail host, const 
   }
   TakeMembers(document, file);
   file.damage.Merge(document.damage());
-  if (source.leftover() != 0) file.damage.Add(document.bytes(), "bytes behind the end of the compressed data");
+  if (source.leftover() != 0)
+    file.damage.Add(document.bytes(), "bytes behind the end of the compressed data");
   file.has_events = document.has_events();
   file.is_json = document.is_json();
   file.broken_off = source.damage();

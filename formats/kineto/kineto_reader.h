@@ -4,9 +4,9 @@
 
 #include <functional>
 
+#include "aggregator/trace/readers.h"
 #include "formats/common/byte_source.h"
 #include "formats/kineto/kineto_file.h"
-#include "aggregator/trace/readers.h"
 
 namespace lockstep::trace {
 
@@ -15,7 +15,8 @@ enum class ReadMode { kOneThread, kPipeline };
 
 // Reads whatever can be read; what cannot is in the result (`damage`, `broken_off`, `has_events`).
 // `progress`, when not empty, is called now and then with the bytes of the file consumed so far.
-KinetoFile ReadKineto(ByteSource& source, ReadMode mode, HostDetail host, const std::function<void(uint64_t)>& progress);
+KinetoFile ReadKineto(ByteSource& source, ReadMode mode, HostDetail host,
+                      const std::function<void(uint64_t)>& progress);
 
 }  // namespace lockstep::trace
 

@@ -305,10 +305,14 @@ KinetoFile ReadFrames(const std::string& text) {
 TEST(KinetoReader, FramesAreKeptWhereTheyAreAskedFor) {
   const std::string text = Document({
       KernelRow("10", "5"),
-      HostRow("cpu_op", "aten::mm", 1, 8, R"("External id": 3, "Input Dims": [[8, 4],[4,4], []], "Input type": ["float", "c10::Half", "Scalar"], "Fwd thread id": 1, "Sequence number": 77)"),
-      HostRow("Operator", "aten::add", 20, 8, R"("Input dims": [[8,  4]], "Call stack": "a.py(1): f;b.py(2): g", "Input type": [])"),
+      HostRow(
+          "cpu_op", "aten::mm", 1, 8,
+          R"("External id": 3, "Input Dims": [[8, 4],[4,4], []], "Input type": ["float", "c10::Half", "Scalar"], "Fwd thread id": 1, "Sequence number": 77)"),
+      HostRow("Operator", "aten::add", 20, 8,
+              R"("Input dims": [[8,  4]], "Call stack": "a.py(1): f;b.py(2): g", "Input type": [])"),
       HostRow("user_annotation", "forward", 0, 30),
-      HostRow("python_function", "nn.Module: Linear_0", 2, 3, R"("Python id": 5, "Python parent id": 4, "Python module id": 0)"),
+      HostRow("python_function", "nn.Module: Linear_0", 2, 3,
+              R"("Python id": 5, "Python parent id": 4, "Python module id": 0)"),
       HostRow("python_function", "model.py(3): forward", 1, 5, R"("Python id": 4, "Python parent id": null)"),
       R"({"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 4242, "tid": 99, "ts": 3, "args": {"Device Type": 1, "Device Id": 2, "Addr": 18446744073709551615, "Bytes": -512, "Total Allocated": 1000, "Total Reserved": 2000}})",
       R"({"ph": "i", "s": "t", "name": "[memory]", "pid": 4242, "tid": 99, "ts": 4, "args": {"Device Type": 0, "Device Id": -1, "Bytes": 64}})",

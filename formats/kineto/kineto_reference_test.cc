@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "capture/model/capture.h"
 #include "aggregator/trace/readers.h"
+#include "capture/model/capture.h"
 
 namespace lockstep::trace {
 namespace {

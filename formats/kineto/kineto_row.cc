@@ -79,7 +79,8 @@ bool NeedsArgs(RowCategory category, HostDetail detail) {
 }
 
 bool IsFrame(RowCategory category) {
-  return category == RowCategory::kOperator || category == RowCategory::kAnnotation || category == RowCategory::kPython;
+  return category == RowCategory::kOperator || category == RowCategory::kAnnotation ||
+         category == RowCategory::kPython;
 }
 
 simdjson::error_code ReadThree(ondemand::value value, std::string_view (&out)[3]) {
@@ -269,8 +270,8 @@ simdjson::error_code ReadArgs(ondemand::value value, HostDetail detail, KinetoRo
 
 // Everything that is wanted of a row without args is known.
 bool Enough(const KinetoRow& row, HostDetail detail) {
-  return row.category != RowCategory::kUnknown && (row.complete || row.instant) && !NeedsArgs(row.category, detail) &&
-         !row.ts.empty() && (!row.dur.empty() || row.instant) &&
+  return row.category != RowCategory::kUnknown && (row.complete || row.instant) &&
+         !NeedsArgs(row.category, detail) && !row.ts.empty() && (!row.dur.empty() || row.instant) &&
          (!row.name.empty() || row.category == RowCategory::kOther) &&
          (!row.tid.empty() || row.category == RowCategory::kOther);
 }
@@ -288,7 +289,8 @@ simdjson::error_code ReadKey(ondemand::field& field, HostDetail detail, KinetoRo
         row.complete = phase == "X";
         row.instant = phase == "i" || phase == "I";
         if (!row.complete && !row.instant) result = KeyResult::kDone;
-        if (row.instant) row.category = detail == HostDetail::kFrames ? RowCategory::kInstant : RowCategory::kOther;
+        if (row.instant)
+          row.category = detail == HostDetail::kFrames ? RowCategory::kInstant : RowCategory::kOther;
       } else if (Is(key, "pid")) {
         row.pid = token();
       }

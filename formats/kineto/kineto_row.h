@@ -38,11 +38,13 @@ struct RowArgs {
   std::string_view lockstep;  // what our own writer says about rows it made up
   std::string_view sync_kind, wait_on_stream, wait_on_event, event_recorded_by;
   // Frames of the host, with HostDetail::kFrames. `shapes`, `types` and `values` are whole lists.
-  std::string_view shapes, types, values, stack, modules, forward_thread, forward_sequence, python_id, python_parent;
+  std::string_view shapes, types, values, stack, modules, forward_thread, forward_sequence, python_id,
+      python_parent;
   std::string_view memory_bytes, memory_address, memory_device, memory_device_type, allocated, reserved;
   // Collectives.
   std::string_view collective, dtype, in_elements, out_elements, group_size, in_split, out_split;
-  std::string_view group_name, group_description, group_ranks, source_rank, destination_rank, sequence, nccl_sequence;
+  std::string_view group_name, group_description, group_ranks, source_rank, destination_rank, sequence,
+      nccl_sequence;
 };
 
 // Views into the block that the row was read from.
@@ -57,7 +59,8 @@ struct KinetoRow {
 
 // A token without the quotes around it.
 inline std::string_view Unquoted(std::string_view token) {
-  return token.size() >= 2 && token.front() == '"' && token.back() == '"' ? token.substr(1, token.size() - 2) : token;
+  return token.size() >= 2 && token.front() == '"' && token.back() == '"' ? token.substr(1, token.size() - 2)
+                                                                          : token;
 }
 
 // Reads one element of the event list, whatever the order of its keys. Stops early when the row is of no

@@ -11,14 +11,14 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "aggregator/trace/writers.h"
 #include "analysis/time/occupancy.h"
-#include "formats/common/job_shift.h"
 #include "base/json/json_text.h"
-#include "formats/kineto/kineto_header.h"
-#include "formats/kineto/kineto_links.h"
+#include "formats/common/job_shift.h"
 #include "formats/common/kineto_names.h"
 #include "formats/common/stream_lanes.h"
-#include "aggregator/trace/writers.h"
+#include "formats/kineto/kineto_header.h"
+#include "formats/kineto/kineto_links.h"
 
 namespace lockstep::trace {
 namespace {
@@ -27,8 +27,9 @@ using store::ActivityKind;
 using store::Capture;
 using store::RankData;
 
-// Ranks share a base. Readers hold microseconds in doubles: from an hour ago those keep the nanosecond, from the quarter year ago that
-// libkineto counts from they do not, and steps that follow one another would overlap.
+// Ranks share a base. Readers hold microseconds in doubles: from an hour ago those keep the nanosecond, from
+// the quarter year ago that libkineto counts from they do not, and steps that follow one another would
+// overlap.
 constexpr int64_t kHourNs = int64_t{3600} * 1000000000;
 // Tracks of a stream's further lanes, out of the way of stream numbers.
 constexpr uint64_t kLaneStep = 10000000;
@@ -37,7 +38,8 @@ constexpr int64_t kGpuSortIndex = 5000000;
 
 class KinetoWriter {
  public:
-  KinetoWriter(const Capture& capture, uint32_t rank_index, const align::ClockModel& clock, store::ByteSink& sink, const KinetoOptions& options)
+  KinetoWriter(const Capture& capture, uint32_t rank_index, const align::ClockModel& clock,
+               store::ByteSink& sink, const KinetoOptions& options)
       : capture_(capture),
         rank_index_(rank_index),
         rank_(capture.ranks[rank_index]),
@@ -72,7 +74,8 @@ class KinetoWriter {
 
   void Advance() {
     if (++done_ % kProgressEvery != 0 || !options_.progress) return;
-    options_.progress(done_, rank_.ranges.size() + rank_.api_calls.size() + rank_.activities.size() + rank_.syncs.size());
+    options_.progress(
+        done_, rank_.ranges.size() + rank_.api_calls.size() + rank_.activities.size() + rank_.syncs.size());
   }
 
   JsonText& NewRow() {
@@ -136,14 +139,18 @@ class KinetoWriter {
             absl::StrCat("thread ", thread.value()));
   }
 
-  // A step that ends where the next begins is written a nanosecond shorter: added up in doubles they would overlap.
+  // A step that ends where the next begins is written a nanosecond shorter: added up in doubles they would
+  // overlap.
   HostTime EndBefore(size_t index) const {
     const store::HostRange& range = rank_.ranges[index];
     if (range.kind != store::RangeKind::kStep || range.end <= range.start) return range.end;
-    const auto next = std::find_if(rank_.ranges.begin() + static_cast<ptrdiff_t>(index) + 1, rank_.ranges.end(), [&](const store::HostRange& r) {
-      return r.start > range.end || (r.kind == store::RangeKind::kStep && r.thread == range.thread);
-    });
-    const bool abuts = next != rank_.ranges.end() && next->kind == store::RangeKind::kStep && next->start == range.end;
+    const auto next = std::find_if(rank_.ranges.begin() + static_cast<ptrdiff_t>(index) + 1,
+                                   rank_.ranges.end(), [&](const store::HostRange& r) {
+                                     return r.start > range.end ||
+                                            (r.kind == store::RangeKind::kStep && r.thread == range.thread);
+                                   });
+    const bool abuts =
+        next != rank_.ranges.end() && next->kind == store::RangeKind::kStep && next->start == range.end;
     return abuts ? range.end - Nanos(1) : range.end;
   }
 
@@ -154,7 +161,8 @@ class KinetoWriter {
                  ", \"dur\": ", end - range.start, ", \"args\": {");
     const uint64_t id = links_.ExternalId(range);
     if (id != 0) out_.Add("\"External id\": ", id);
-    if (const std::string_view open = OpenRange(range); !open.empty()) out_.Add(id != 0 ? ", " : "", "\"lockstep\": ", Quoted{open});
+    if (const std::string_view open = OpenRange(range); !open.empty())
+      out_.Add(id != 0 ? ", " : "", "\"lockstep\": ", Quoted{open});
     out_.Add("}}");
   }
 
@@ -180,14 +188,17 @@ class KinetoWriter {
     }
   }
 
-  // TensorBoard's plugin compares the k-th of one worker with the k-th of the others, and shows nothing where their numbers differ, as
-  // they do outside of the steps that all ranks have whole.
+  // TensorBoard's plugin compares the k-th of one worker with the k-th of the others, and shows nothing where
+  // their numbers differ, as they do outside of the steps that all ranks have whole.
   bool IsAnnotated(const store::ApiCall& call) const {
-    return options_.annotated.length() <= Nanos() || (call.start >= options_.annotated.start && call.start < options_.annotated.end);
+    return options_.annotated.length() <= Nanos() ||
+           (call.start >= options_.annotated.start && call.start < options_.annotated.end);
   }
   bool AllRanksHave(uint32_t collective) const {
     const align::Matches* matches = options_.matches;
-    if (matches == nullptr || rank_index_ >= matches->instance_of.size() || collective >= matches->instance_of[rank_index_].size()) return true;
+    if (matches == nullptr || rank_index_ >= matches->instance_of.size() ||
+        collective >= matches->instance_of[rank_index_].size())
+      return true;
     const uint32_t instance = matches->instance_of[rank_index_][collective];
     return instance < matches->instances.size() && matches->instances[instance].complete;
   }
@@ -261,7 +272,9 @@ class KinetoWriter {
       out_.Add(", \"grid\": [", d.grid[0], ", ", d.grid[1], ", ", d.grid[2], "], \"block\": [", d.block[0],
                ", ", d.block[1], ", ", d.block[2], "]");
       if (const auto occupancy = analysis::EstimatedOccupancy(d, rank_.properties)) {
-        out_.Add(", \"est. achieved occupancy %\": ", d.occupancy_percent >= 0 ? d.occupancy_percent : std::round(static_cast<float>(*occupancy) * 100));
+        out_.Add(", \"est. achieved occupancy %\": ", d.occupancy_percent >= 0
+                                                          ? d.occupancy_percent
+                                                          : std::round(static_cast<float>(*occupancy) * 100));
       }
       Graph(d.graph, d.graph_node);
     }
@@ -297,14 +310,15 @@ class KinetoWriter {
              ", \"dur\": ", sync.end - sync.start, ", \"args\": {\"cuda_sync_kind\": ", Quoted{kNames[type]});
     if (sync.event != store::kNone) out_.Add(", \"wait_on_cuda_event_id\": ", sync.event);
     if (const store::EventRecord* record = links_.RecordFor(sync)) {
-      out_.Add(", \"wait_on_stream\": ", record->stream.value(), ", \"wait_on_cuda_event_record_corr_id\": ", record->correlation.value());
+      out_.Add(", \"wait_on_stream\": ", record->stream.value(),
+               ", \"wait_on_cuda_event_record_corr_id\": ", record->correlation.value());
     }
     out_.Add(", \"stream\": ", has_stream ? int64_t{sync.stream.value()} : int64_t{-1},
              ", \"correlation\": ", sync.correlation.value(), ", \"device\": ", device, "}}");
   }
 
-  // As PyTorch's profiler tells of memory, on the thread that asked for it. What was allocated ahead of the window is not known, so
-  // there are no totals.
+  // As PyTorch's profiler tells of memory, on the thread that asked for it. What was allocated ahead of the
+  // window is not known, so there are no totals.
   void MemoryRows() {
     if (rank_.memory_ops.empty()) return;
     absl::flat_hash_map<CorrelationId, ThreadId> callers;
@@ -315,10 +329,12 @@ class KinetoWriter {
       const auto caller = callers.find(op.correlation);
       const bool on_host = op.memory_kind == kPageable || op.memory_kind == kPinned;
       NewRow().Add("{\"ph\": \"i\", \"cat\": \"cpu_instant_event\", \"name\": \"[memory]\", \"pid\": ", pid_,
-                   ", \"tid\": ", caller != callers.end() ? caller->second.value() : pid_, ", \"ts\": ", Ts(op.time),
+                   ", \"tid\": ", caller != callers.end() ? caller->second.value() : pid_,
+                   ", \"ts\": ", Ts(op.time),
                    ", \"s\": \"t\", \"args\": {\"Device Type\": ", on_host ? kCpu : kCuda,
-                   ", \"Device Id\": ", on_host ? int64_t{-1} : int64_t{rank_.device.value()}, ", \"Addr\": ", op.address,
-                   ", \"Bytes\": ", op.release ? "-" : "", op.bytes, ", \"correlation\": ", op.correlation.value(), "}}");
+                   ", \"Device Id\": ", on_host ? int64_t{-1} : int64_t{rank_.device.value()},
+                   ", \"Addr\": ", op.address, ", \"Bytes\": ", op.release ? "-" : "", op.bytes,
+                   ", \"correlation\": ", op.correlation.value(), "}}");
     }
   }
 
@@ -349,8 +365,8 @@ class KinetoWriter {
 
 }  // namespace
 
-absl::Status WriteKineto(const Capture& capture, uint32_t rank_index, const align::ClockModel& clock, store::ByteSink& sink,
-                         const KinetoOptions& options) {
+absl::Status WriteKineto(const Capture& capture, uint32_t rank_index, const align::ClockModel& clock,
+                         store::ByteSink& sink, const KinetoOptions& options) {
   if (rank_index >= capture.ranks.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("there is no entry ", rank_index, " in a capture of ", capture.ranks.size()));

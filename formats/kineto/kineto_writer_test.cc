@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "aggregator/trace/writers.h"
 #include "base/files/byte_sink.h"
 #include "formats/kineto/kineto_capture.h"
 #include "formats/kineto/kineto_reader.h"
-#include "aggregator/trace/writers.h"
 
 namespace lockstep::trace {
 namespace {
@@ -168,8 +168,8 @@ class KinetoWriterTest : public ::testing::Test {
     for (uint32_t i = 0; i < capture_.ranks.size(); ++i) {
       const std::string text = Text(i, clock);
       MemorySource source(text);
-      files.push_back(
-          {{.path = KinetoFileName(capture_, i)}, ReadKineto(source, ReadMode::kOneThread, HostDetail::kUnions, nullptr)});
+      files.push_back({{.path = KinetoFileName(capture_, i)},
+                       ReadKineto(source, ReadMode::kOneThread, HostDetail::kUnions, nullptr)});
       EXPECT_EQ(files.back().content.damage.Describe(), "");
       EXPECT_EQ(files.back().content.broken_off, "");
     }
@@ -322,9 +322,21 @@ TEST_F(KinetoWriterTest, MemoryOperationsAreInstantsOnTheThreadThatCalled) {
   EXPECT_THAT(Text(1), Not(HasSubstr("[memory]")));
   store::RankData& r = capture_.ranks[1];
   constexpr uint8_t kPinned = 2, kDevice = 3;
-  r.memory_ops = {{.time = HostTime(kStart + 1110), .correlation = CorrelationId(11), .address = 4096, .bytes = 512, .memory_kind = kDevice},
-                  {.time = HostTime(kStart + 2000), .correlation = CorrelationId(99), .address = 8192, .bytes = 64, .memory_kind = kPinned},
-                  {.time = HostTime(kStart + 3000), .address = 4096, .bytes = 512, .memory_kind = kDevice, .release = true}};
+  r.memory_ops = {{.time = HostTime(kStart + 1110),
+                   .correlation = CorrelationId(11),
+                   .address = 4096,
+                   .bytes = 512,
+                   .memory_kind = kDevice},
+                  {.time = HostTime(kStart + 2000),
+                   .correlation = CorrelationId(99),
+                   .address = 8192,
+                   .bytes = 64,
+                   .memory_kind = kPinned},
+                  {.time = HostTime(kStart + 3000),
+                   .address = 4096,
+                   .bytes = 512,
+                   .memory_kind = kDevice,
+                   .release = true}};
   const std::string text = Text(1);
   simdjson::dom::parser parser;
   std::vector<simdjson::dom::element> rows;
@@ -335,7 +347,8 @@ TEST_F(KinetoWriterTest, MemoryOperationsAreInstantsOnTheThreadThatCalled) {
   const auto arg = [&](size_t i, const char* name) { return rows[i]["args"][name].get_int64().value(); };
   EXPECT_EQ(std::string_view(rows[0]["ph"]), "i");
   EXPECT_EQ(rows[0]["tid"].get_int64().value(), 500);
-  EXPECT_EQ(rows[1]["tid"].get_int64().value(), 101) << "of a call that was not recorded only the process is known";
+  EXPECT_EQ(rows[1]["tid"].get_int64().value(), 101)
+      << "of a call that was not recorded only the process is known";
   EXPECT_EQ(arg(0, "Device Type"), 1);
   EXPECT_EQ(arg(0, "Device Id"), 1);
   EXPECT_EQ(arg(0, "Addr"), 4096);
@@ -343,7 +356,8 @@ TEST_F(KinetoWriterTest, MemoryOperationsAreInstantsOnTheThreadThatCalled) {
   EXPECT_EQ(arg(1, "Device Type"), 0);
   EXPECT_EQ(arg(1, "Device Id"), -1);
   EXPECT_EQ(arg(2, "Bytes"), -512);
-  EXPECT_EQ(ReadBack().ranks[1].activities.size(), r.activities.size()) << "whoever reads it back steps over them";
+  EXPECT_EQ(ReadBack().ranks[1].activities.size(), r.activities.size())
+      << "whoever reads it back steps over them";
 }
 
 TEST_F(KinetoWriterTest, TheHeaderSaysWhichDeviceItWas) {
@@ -420,7 +434,8 @@ TEST_F(KinetoWriterTest, StepsThatFollowOneAnotherDoNotOverlapWhenAddedUpInDoubl
     start = end;
   }
   const std::string text = Text(0);
-  const std::vector<double> ts = NumbersOf(text, "\"ProfilerStep#", "ts"), dur = NumbersOf(text, "\"ProfilerStep#", "dur");
+  const std::vector<double> ts = NumbersOf(text, "\"ProfilerStep#", "ts"),
+                            dur = NumbersOf(text, "\"ProfilerStep#", "dur");
   ASSERT_EQ(ts.size(), 500u);
   for (size_t i = 0; i + 1 < ts.size(); ++i) {
     ASSERT_LE(ts[i] + dur[i], ts[i + 1]) << i;

@@ -27,7 +27,8 @@ bool IsBlank(int c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 constexpr std::string_view kEventsName = "\"traceEvents\"";
 // What is wanted of the top level. A hostile document may have millions of other members.
-constexpr std::array<std::string_view, 5> kWanted = {"baseTimeNanoseconds", "deviceProperties", "distributedInfo", "host_name", "lockstep"};
+constexpr std::array<std::string_view, 5> kWanted = {"baseTimeNanoseconds", "deviceProperties",
+                                                     "distributedInfo", "host_name", "lockstep"};
 
 size_t SkipBlanks(std::string_view text, size_t at) {
   while (at < text.size() && IsBlank(text[at])) ++at;
@@ -248,7 +249,8 @@ void TraceDocument::GoOnWithEvents() {
   state_ = State::kEvents;
 }
 
-// What follows the document belongs to nobody, unless the events lay in an object of an object, which then goes on.
+// What follows the document belongs to nobody, unless the events lay in an object of an object, which then
+// goes on.
 void TraceDocument::LookBehindEnd() {
   state_ = State::kEnd;
   while (Peek() >= 0 && (Peek() <= ' ' || Peek() == '}' || Peek() == ']')) ++window_at_;

@@ -66,7 +66,8 @@ class TraceDocument {
   // Was there a list of events? Without one the file is JSON of another kind, or no JSON at all.
   bool has_events() const { return has_events_; }
   bool is_json() const { return is_json_; }
-  // Those members of the top-level object beside the events that a reader asks for, as JSON text; overlong ones are empty.
+  // Those members of the top-level object beside the events that a reader asks for, as JSON text; overlong
+  // ones are empty.
   const std::map<std::string, std::string, std::less<>>& members() const { return members_; }
   const DamageLog& damage() const { return damage_; }
   // Did the text end before the document did?

@@ -1,4 +1,5 @@
-// nsys SQLite out and in, beside the floor: SQLite itself writing and reading as many rows of one plain table.
+// nsys SQLite out and in, beside the floor: SQLite itself writing and reading as many rows of one plain
+// table.
 #include <benchmark/benchmark.h>
 #include <sqlite3.h>
 #include <unistd.h>
@@ -6,10 +7,10 @@
 #include <filesystem>
 #include <string>
 
-#include "capture/align/clock_model.h"
 #include "aggregator/trace/readers.h"
-#include "formats/nsys/sqlite_writer.h"
 #include "aggregator/trace/writers.h"
+#include "capture/align/clock_model.h"
+#include "formats/nsys/sqlite_writer.h"
 
 namespace lockstep::trace {
 namespace {
@@ -30,7 +31,8 @@ const store::Capture& TheCapture() {
       for (uint32_t i = 0; i < 100000; ++i) {
         const HostTime at(1790000000000000000 + int64_t{i} * 10000);
         const bool collective = i % 100 == 0;
-        const std::string name = collective ? "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)" : "kernel_" + std::to_string(i % 200);
+        const std::string name =
+            collective ? "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)" : "kernel_" + std::to_string(i % 200);
         r.api_calls.push_back({.start = at,
                                .end = at + Nanos(3000),
                                .name = made.strings.Intern("cudaLaunchKernel"),
@@ -56,13 +58,16 @@ uint64_t Events() { return 400000; }
 
 // Removed at the end.
 std::string PathOf(const char* name) {
-  return (fs::temp_directory_path() / (std::string("lockstep_nsys_bench_") + name + std::to_string(::getpid()))).string();
+  return (fs::temp_directory_path() /
+          (std::string("lockstep_nsys_bench_") + name + std::to_string(::getpid())))
+      .string();
 }
 
 void Report(benchmark::State& state, const std::string& path) {
   const auto rounds = static_cast<double>(state.iterations());
   const auto bytes = static_cast<double>(fs::file_size(path));
-  state.counters["events/s"] = benchmark::Counter(static_cast<double>(Events()) * rounds, benchmark::Counter::kIsRate);
+  state.counters["events/s"] =
+      benchmark::Counter(static_cast<double>(Events()) * rounds, benchmark::Counter::kIsRate);
   state.counters["MB/s"] = benchmark::Counter(bytes * rounds / 1e6, benchmark::Counter::kIsRate);
   state.counters["bytes/event"] = bytes / static_cast<double>(Events());
   fs::remove(path);
@@ -75,11 +80,17 @@ void WritePlain(const std::string& path) {
   std::string columns = "c0 INTEGER";
   for (int c = 1; c < 20; ++c) columns += ", c" + std::to_string(c) + " INTEGER";
   writer->Execute("CREATE TABLE wide (" + columns + ")");
-  writer->Execute("CREATE TABLE narrow (c0 INTEGER, c1 INTEGER, c2 INTEGER, c3 INTEGER, c4 INTEGER, c5 INTEGER, c6 INTEGER)");
+  writer->Execute(
+      "CREATE TABLE narrow (c0 INTEGER, c1 INTEGER, c2 INTEGER, c3 INTEGER, c4 INTEGER, c5 INTEGER, c6 "
+      "INTEGER)");
   const auto fill = [&](const char* sql, int cells) {
     auto statement = PrepareSqlite(writer->handle(), sql);
     for (int64_t i = 0; i < 200000; ++i) {
-      for (int c = 1; c <= cells; ++c) sqlite3_bind_int64(statement->get(), c, c <= 2 ? i * 10000 : c == 3 ? (int64_t{1} << 48) + 7 : i & 0xFF);
+      for (int c = 1; c <= cells; ++c)
+        sqlite3_bind_int64(statement->get(), c,
+                           c <= 2   ? i * 10000
+                           : c == 3 ? (int64_t{1} << 48) + 7
+                                    : i & 0xFF);
       sqlite3_step(statement->get());
       sqlite3_reset(statement->get());
     }

@@ -23,8 +23,9 @@ using store::Capture;
 using store::RankData;
 
 // Launchers' names for a process's place in its job, as the client reads them.
-constexpr std::string_view kRankVariables[] = {"LOCKSTEP_RANK", "RANK",        "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
-                                               "SLURM_PROCID",  "PMI_RANK", "FLUX_TASK_RANK",       "PALS_RANKID"};
+constexpr std::string_view kRankVariables[] = {"LOCKSTEP_RANK",  "RANK",         "OMPI_COMM_WORLD_RANK",
+                                               "PMIX_RANK",      "SLURM_PROCID", "PMI_RANK",
+                                               "FLUX_TASK_RANK", "PALS_RANKID"};
 
 struct Process {
   size_t file = 0;
@@ -37,7 +38,8 @@ std::string NameOf(const std::vector<ReadNsysFile>& files, const Process& p) {
   return absl::StrCat("process ", nsys::PidOf(p.rows->global_pid), " of ", files[p.file].from.path);
 }
 
-// In the order that numbers them where nothing else does: by file, then by device where each process has one of its own, else by pid.
+// In the order that numbers them where nothing else does: by file, then by device where each process has one
+// of its own, else by pid.
 std::vector<Process> ListProcesses(std::vector<ReadNsysFile>& files) {
   std::vector<Process> all;
   for (size_t f = 0; f < files.size(); ++f) {
@@ -64,7 +66,8 @@ std::optional<RankId> NcclRank(const NsysProcess& process, int32_t* ranks) {
   std::optional<RankId> rank;
   *ranks = 0;
   for (const NcclCall& call : process.nccl_calls) {
-    if (!call.payload || !call.payload->rank || !call.payload->ranks || *call.payload->ranks <= *ranks) continue;
+    if (!call.payload || !call.payload->rank || !call.payload->ranks || *call.payload->ranks <= *ranks)
+      continue;
     *ranks = *call.payload->ranks;
     rank = RankId(*call.payload->rank);
   }
@@ -119,18 +122,23 @@ void NameRanks(const std::vector<ReadNsysFile>& files, std::vector<Process>& pro
   }
   // What the launcher of several processes had, none of them has.
   const auto alone = [&](const Process& p) { return files[p.file].content.processes.size() == 1; };
-  const auto of_environment = [&](const Process& p) { return alone(p) ? RankOfEnvironment(files[p.file].content) : std::nullopt; };
+  const auto of_environment = [&](const Process& p) {
+    return alone(p) ? RankOfEnvironment(files[p.file].content) : std::nullopt;
+  };
   if (NameAll(processes, "environment", of_environment)) return;
-  const auto of_name = [&](const Process& p) { return alone(p) ? RankInFileName(files[p.file].from.path) : std::nullopt; };
+  const auto of_name = [&](const Process& p) {
+    return alone(p) ? RankInFileName(files[p.file].from.path) : std::nullopt;
+  };
   if (NameAll(processes, "file name", of_name)) return;
   for (size_t i = 0; i < processes.size(); ++i) {
     processes[i].rank = RankId(static_cast<int32_t>(i));
     processes[i].source = "position";
   }
   if (processes.size() > 1) {
-    capture.notes.push_back(absl::StrCat("the ranks of ", processes.size(),
-                                         " processes are their places in the list, by file, then by device or pid: neither MPI, NCCL, the "
-                                         "environment nor the files' names say them"));
+    capture.notes.push_back(absl::StrCat(
+        "the ranks of ", processes.size(),
+        " processes are their places in the list, by file, then by device or pid: neither MPI, NCCL, the "
+        "environment nor the files' names say them"));
   }
 }
 
@@ -139,8 +147,9 @@ absl::Status CheckRanksDiffer(const std::vector<ReadNsysFile>& files, const std:
   for (const Process& p : processes) {
     const auto [it, fresh] = first.try_emplace(p.rank, &p);
     if (fresh) continue;
-    return absl::InvalidArgumentError(absl::StrCat(NameOf(files, *it->second), " and ", NameOf(files, p), " would both be rank ", p.rank.value(),
-                                                   " (by ", p.source, "); give one export per rank or node"));
+    return absl::InvalidArgumentError(absl::StrCat(NameOf(files, *it->second), " and ", NameOf(files, p),
+                                                   " would both be rank ", p.rank.value(), " (by ", p.source,
+                                                   "); give one export per rank or node"));
   }
   return absl::OkStatus();
 }
@@ -199,7 +208,8 @@ class Communicators {
   std::vector<std::map<int32_t, RankId>> members_;  // by place in the communicator
 };
 
-void AddCollectives(const NsysFile& file, const NcclJoin& join, Communicators& communicators, std::span<RankData> entries, Capture& capture) {
+void AddCollectives(const NsysFile& file, const NcclJoin& join, Communicators& communicators,
+                    std::span<RankData> entries, Capture& capture) {
   for (const NcclKernel& kernel : join.kernels) {
     RankData& entry = entries[kernel.device];
     store::DeviceActivity& a = entry.activities[kernel.place];
@@ -219,11 +229,13 @@ void AddCollectives(const NsysFile& file, const NcclJoin& join, Communicators& c
   }
   if (join.ambiguous == 0) return;
   RankData& first = entries[0];
-  first.losses.push_back({"nccl", "collective", join.ambiguous, "calls of one NCCL group, of which several kernels could be theirs", first.window.start,
-                          first.window.end});
+  first.losses.push_back({"nccl", "collective", join.ambiguous,
+                          "calls of one NCCL group, of which several kernels could be theirs",
+                          first.window.start, first.window.end});
 }
 
-uint32_t HostOf(const ReadNsysFile& file, const NsysProcess& rows, std::map<std::string, uint32_t>& known, Capture& capture) {
+uint32_t HostOf(const ReadNsysFile& file, const NsysProcess& rows, std::map<std::string, uint32_t>& known,
+                Capture& capture) {
   const int64_t machine = rows.global_pid >> 48 << 48;
   const auto name = file.content.host_names.find(machine);
   const auto& any = file.content.host_names;
@@ -234,7 +246,8 @@ uint32_t HostOf(const ReadNsysFile& file, const NsysProcess& rows, std::map<std:
   return it->second;
 }
 
-void AddRanks(const ReadNsysFile& file, const Process& process, uint32_t host, Communicators& communicators, Capture& capture) {
+void AddRanks(const ReadNsysFile& file, const Process& process, uint32_t host, Communicators& communicators,
+              Capture& capture) {
   NsysProcess& rows = *process.rows;
   for (const NcclCall& call : rows.nccl_calls) {
     if (call.payload) communicators.Join(*call.payload, process.rank);
@@ -252,7 +265,8 @@ void AddRanks(const ReadNsysFile& file, const Process& process, uint32_t host, C
     entry.program = rows.name;
     entry.source_file = file.from.path;
     const auto gpu = file.content.gpu_of.find({pid, entry.device});
-    const auto properties = gpu == file.content.gpu_of.end() ? file.content.gpus.end() : file.content.gpus.find(gpu->second);
+    const auto properties =
+        gpu == file.content.gpu_of.end() ? file.content.gpus.end() : file.content.gpus.find(gpu->second);
     if (properties == file.content.gpus.end()) continue;
     entry.properties = properties->second;
     entry.has_properties = true;
@@ -268,15 +282,19 @@ void NoteWhatIsMissing(const std::vector<ReadNsysFile>& files, Capture& capture)
       if (!there) capture.notes.push_back(absl::StrCat(file.from.path, std::string(what)));
     };
     note(f.base != JobTime(), " does not say when its session began: its times fit no other file's");
-    note(f.has_calls, " has no calls of the host (CUPTI_ACTIVITY_KIND_RUNTIME), so nothing is known of launches; record with --trace=cuda");
+    note(f.has_calls,
+         " has no calls of the host (CUPTI_ACTIVITY_KIND_RUNTIME), so nothing is known of launches; record "
+         "with --trace=cuda");
     note(f.has_ranges, " has no ranges (NVTX_EVENTS), so steps are inferred; record with --trace=cuda,nvtx");
-    const bool has_calls_of_nccl =
-        std::any_of(f.processes.begin(), f.processes.end(), [](const auto& p) { return !p.second.nccl_calls.empty(); });
+    const bool has_calls_of_nccl = std::any_of(f.processes.begin(), f.processes.end(),
+                                               [](const auto& p) { return !p.second.nccl_calls.empty(); });
     const bool has_payloads = std::any_of(f.processes.begin(), f.processes.end(), [](const auto& p) {
-      return std::any_of(p.second.nccl_calls.begin(), p.second.nccl_calls.end(), [](const NcclCall& c) { return c.payload.has_value(); });
+      return std::any_of(p.second.nccl_calls.begin(), p.second.nccl_calls.end(),
+                         [](const NcclCall& c) { return c.payload.has_value(); });
     });
     note(!has_calls_of_nccl || has_payloads,
-         " has NCCL's calls without their payloads, so communicators and sizes are not known; export with --include-blobs=true");
+         " has NCCL's calls without their payloads, so communicators and sizes are not known; export with "
+         "--include-blobs=true");
   }
 }
 
@@ -284,18 +302,25 @@ void NoteWhatIsMissing(const std::vector<ReadNsysFile>& files, Capture& capture)
 
 std::string WhyNsysUnusable(const NsysFile& file) {
   if (!file.processes.empty()) return "";
-  if (!file.damage.empty()) return absl::StrCat(" ", file.damage, " and holds no device activity that can be read; copy it again");
-  if (file.losses.rows() != 0) return absl::StrCat(" holds no device activity that can be read: ", file.losses.Describe());
-  return " holds no device activity (CUPTI_ACTIVITY_KIND_KERNEL, _MEMCPY, _MEMSET); give an SQLite export of Nsight Systems, recorded with --trace=cuda";
+  if (!file.damage.empty())
+    return absl::StrCat(" ", file.damage, " and holds no device activity that can be read; copy it again");
+  if (file.losses.rows() != 0)
+    return absl::StrCat(" holds no device activity that can be read: ", file.losses.Describe());
+  return " holds no device activity (CUPTI_ACTIVITY_KIND_KERNEL, _MEMCPY, _MEMSET); give an SQLite export of "
+         "Nsight Systems, recorded with --trace=cuda";
 }
 
 void AddNsysLosses(const NsysFile& file, const std::string& path, RankData& rank) {
   for (const auto& [table, lost] : file.losses.tables()) {
-    rank.losses.push_back({"import", "", lost.rows, absl::StrCat(path, ": rows of ", table, " that cannot be read; the first: ", lost.first,
-                                                               lost.rest.empty() ? "" : absl::StrCat("; ", lost.rest, ", how many nobody knows")),
-                           rank.window.start, rank.window.end});
+    rank.losses.push_back(
+        {"import", "", lost.rows,
+         absl::StrCat(path, ": rows of ", table, " that cannot be read; the first: ", lost.first,
+                      lost.rest.empty() ? "" : absl::StrCat("; ", lost.rest, ", how many nobody knows")),
+         rank.window.start, rank.window.end});
   }
-  if (!file.damage.empty()) rank.losses.push_back({"import", "", 1, absl::StrCat(path, " ", file.damage), rank.window.start, rank.window.end});
+  if (!file.damage.empty())
+    rank.losses.push_back(
+        {"import", "", 1, absl::StrCat(path, " ", file.damage), rank.window.start, rank.window.end});
 }
 
 absl::StatusOr<Capture> JoinNsysFiles(std::vector<ReadNsysFile> files) {
@@ -311,7 +336,8 @@ absl::StatusOr<Capture> JoinNsysFiles(std::vector<ReadNsysFile> files) {
   for (const Process& p : processes) {
     const size_t first = capture.ranks.size();
     AddRanks(files[p.file], p, HostOf(files[p.file], *p.rows, hosts, capture), communicators, capture);
-    if (!losses_told[p.file]) AddNsysLosses(files[p.file].content, files[p.file].from.path, capture.ranks[first]);
+    if (!losses_told[p.file])
+      AddNsysLosses(files[p.file].content, files[p.file].from.path, capture.ranks[first]);
     losses_told[p.file] = true;
   }
   communicators.Finish();

@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "capture/model/capture.h"
-#include "formats/nsys/nsys_file.h"
 #include "formats/common/trace_files.h"
+#include "formats/nsys/nsys_file.h"
 
 namespace lockstep::trace {
 
@@ -18,13 +18,14 @@ struct ReadNsysFile {
   NsysFile content;
 };
 
-// Names ranks and hosts (docs/formats/nsys_sqlite.md), says in `notes` what the files do not tell. `files` are in natural order.
-// kInvalidArgument: two processes of one rank, or nothing to analyse. Not Finish()ed.
+// Names ranks and hosts (docs/formats/nsys_sqlite.md), says in `notes` what the files do not tell. `files`
+// are in natural order. kInvalidArgument: two processes of one rank, or nothing to analyse. Not Finish()ed.
 absl::StatusOr<store::Capture> JoinNsysFiles(std::vector<ReadNsysFile> files);
 
-// Entries of one process, made of its rows: one per device, in the order of its devices; it gives them up. Names go through `strings`. Who it is, its
-// communication and its losses are left to the caller.
-std::vector<store::RankData> TakeNsysRows(const store::StringTable& from, NsysProcess& process, store::StringTable& strings);
+// Entries of one process, made of its rows: one per device, in the order of its devices; it gives them up.
+// Names go through `strings`. Who it is, its communication and its losses are left to the caller.
+std::vector<store::RankData> TakeNsysRows(const store::StringTable& from, NsysProcess& process,
+                                          store::StringTable& strings);
 
 // What of the file could not be read, as losses of stage "import" of `rank`.
 void AddNsysLosses(const NsysFile& file, const std::string& path, store::RankData& rank);

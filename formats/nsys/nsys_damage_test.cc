@@ -9,8 +9,8 @@
 #include <random>
 #include <string>
 
-#include "formats/nsys/nsys_capture.h"
 #include "aggregator/trace/nsys_own_reader.h"
+#include "formats/nsys/nsys_capture.h"
 #include "formats/nsys/nsys_reader.h"
 #include "formats/nsys/nsys_text.h"
 #include "formats/nsys/table_scan.h"
@@ -26,12 +26,19 @@ constexpr int kKernels = 20000;
 constexpr size_t kPage = 4096;
 
 std::string KernelsImage() {
-  std::string sql = CreateNsysTable("StringIds") + "INSERT INTO StringIds VALUES(1,'gemm');" + CreateNsysTable("TARGET_INFO_SESSION_START_TIME") +
-                    "INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES(1700000000000000000,'','',0);" + CreateNsysTable("CUPTI_ACTIVITY_KIND_KERNEL") +
-                    "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < " + std::to_string(kKernels - 1) +
-                    ") INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL(start,end,deviceId,contextId,streamId,correlationId,globalPid,demangledName,shortName,"
-                    "registersPerThread,gridX,gridY,gridZ,blockX,blockY,blockZ,staticSharedMemory,dynamicSharedMemory,localMemoryPerThread,"
-                    "localMemoryTotal,gridId,tensorSizeMinusOneElements) SELECT i*10,i*10+5,0,1,7,i,281474976710656,1,1,32,1,1,1,1,1,1,0,0,0,0,0,'[]' FROM n;";
+  std::string sql = CreateNsysTable("StringIds") + "INSERT INTO StringIds VALUES(1,'gemm');" +
+                    CreateNsysTable("TARGET_INFO_SESSION_START_TIME") +
+                    "INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES(1700000000000000000,'','',0);" +
+                    CreateNsysTable("CUPTI_ACTIVITY_KIND_KERNEL") +
+                    "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < " +
+                    std::to_string(kKernels - 1) +
+                    ") INSERT INTO "
+                    "CUPTI_ACTIVITY_KIND_KERNEL(start,end,deviceId,contextId,streamId,correlationId,"
+                    "globalPid,demangledName,shortName,"
+                    "registersPerThread,gridX,gridY,gridZ,blockX,blockY,blockZ,staticSharedMemory,"
+                    "dynamicSharedMemory,localMemoryPerThread,"
+                    "localMemoryTotal,gridId,tensorSizeMinusOneElements) SELECT "
+                    "i*10,i*10+5,0,1,7,i,281474976710656,1,1,32,1,1,1,1,1,1,0,0,0,0,0,'[]' FROM n;";
   return SqliteImage(sql);
 }
 
@@ -108,11 +115,15 @@ TEST(NsysDamage, BytesSetAtRandomAreSurvived) {
 // A column's type is a wish in SQLite: any cell may hold anything.
 TEST(NsysDamage, CellsOfAnotherTypeCostTheirRow) {
   const std::string table =
-      "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start, end, deviceId, streamId, correlationId, globalPid, demangledName, gridX, blockX, registersPerThread);";
-  const NsysFile file = Read(SqliteImage(table +
-                                         "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES('soon',2,0,7,1,0,1,1,1,1),(1,2,'first',7,1,0,1,1,1,1),(5,4,0,7,1,0,1,1,1,1),"
-                                         "(1,2,0,7,1,0,1,99999999999,1,1),(1,x'00',0,7,1,0,1,1,1,1),(NULL,2,0,7,1,0,1,1,1,1),(1,9223372036854775807,0,7,1,0,1,1,1,1),"
-                                         "(1,2,0,7,1,0,1.5,1,1,1),(1,2,0,7,NULL,NULL,NULL,1,1,1);"));
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start, end, deviceId, streamId, correlationId, globalPid, "
+      "demangledName, gridX, blockX, registersPerThread);";
+  const NsysFile file =
+      Read(SqliteImage(table +
+                       "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL "
+                       "VALUES('soon',2,0,7,1,0,1,1,1,1),(1,2,'first',7,1,0,1,1,1,1),(5,4,0,7,1,0,1,1,1,1),"
+                       "(1,2,0,7,1,0,1,99999999999,1,1),(1,x'00',0,7,1,0,1,1,1,1),(NULL,2,0,7,1,0,1,1,1,1),("
+                       "1,9223372036854775807,0,7,1,0,1,1,1,1),"
+                       "(1,2,0,7,1,0,1.5,1,1,1),(1,2,0,7,NULL,NULL,NULL,1,1,1);"));
   EXPECT_EQ(KernelsOf(file), 1u);
   EXPECT_EQ(file.losses.tables().at("CUPTI_ACTIVITY_KIND_KERNEL").rows, 8u) << file.losses.Describe();
   EXPECT_THAT(file.losses.Describe(), HasSubstr("start of row 1 is no integer"));
@@ -121,9 +132,11 @@ TEST(NsysDamage, CellsOfAnotherTypeCostTheirRow) {
 // What could run code or read without end is not looked at.
 TEST(NsysDamage, ViewsAndComputedColumnsAreNoTables) {
   const NsysFile file =
-      Read(SqliteImage("CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE n(start) AS (SELECT 1 UNION ALL SELECT start FROM n) SELECT start, start "
+      Read(SqliteImage("CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE n(start) AS (SELECT 1 UNION "
+                       "ALL SELECT start FROM n) SELECT start, start "
                        "AS end, 0 AS deviceId FROM n;"
-                       "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY(start INTEGER, deviceId INTEGER, end INTEGER GENERATED ALWAYS AS (start + 1));"
+                       "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY(start INTEGER, deviceId INTEGER, end INTEGER "
+                       "GENERATED ALWAYS AS (start + 1));"
                        "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY(start, deviceId) VALUES(1, 0);"));
   EXPECT_EQ(KernelsOf(file), 0u);
   EXPECT_THAT(file.losses.Describe(), HasSubstr("CUPTI_ACTIVITY_KIND_MEMCPY: 1 row (it has no column end)"));
@@ -135,9 +148,10 @@ TEST(NsysDamage, NoDatabaseIsSaidSo) {
 }
 
 TEST(NsysDamage, StringsWithoutAKeyAreReadOnce) {
-  const NsysFile file = Read(SqliteImage("CREATE TABLE StringIds(id INTEGER, value TEXT); INSERT INTO StringIds VALUES(1,'gemm'),(2,'copy');"
-                                         "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start, end, deviceId, demangledName);"
-                                         "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES(1,2,0,2);"));
+  const NsysFile file = Read(SqliteImage(
+      "CREATE TABLE StringIds(id INTEGER, value TEXT); INSERT INTO StringIds VALUES(1,'gemm'),(2,'copy');"
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start, end, deviceId, demangledName);"
+      "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES(1,2,0,2);"));
   ASSERT_EQ(KernelsOf(file), 1u);
   EXPECT_EQ(file.strings.Text(file.processes.begin()->second.devices[0].activities[0].name), "copy");
   EXPECT_THAT(file.losses.tables(), IsEmpty());
@@ -146,10 +160,15 @@ TEST(NsysDamage, StringsWithoutAKeyAreReadOnce) {
 TEST(NsysDamage, NumbersOfOursThatLeadNowhereAreCounted) {
   std::string sql;
   for (const nsys::Table& table : nsys::Tables()) sql += CreateNsysTable(table.name);
-  sql += "INSERT INTO LOCKSTEP_META VALUES('VERSION','1'),('WORLD_SIZE','99999999999999');"
-         "INSERT INTO LOCKSTEP_RANKS VALUES(1,0,77,0,281474976710656,5,1,'p','s',-9223372036854775808,9223372036854775807,9223372036854775807,1,9,0,NULL,NULL,0);"
-         "INSERT INTO LOCKSTEP_COLLECTIVES VALUES(1,0,1,2,0,7,1,0,5,'all_reduce','order',-9,-9,-1,-1,NULL,NULL,NULL),(2,0,1,2,0,7,1,0,5,'x','y',1,1,1,1,NULL,NULL,NULL);"
-         "INSERT INTO LOCKSTEP_MEMBERS VALUES(3,0,1);";
+  sql +=
+      "INSERT INTO LOCKSTEP_META VALUES('VERSION','1'),('WORLD_SIZE','99999999999999');"
+      "INSERT INTO LOCKSTEP_RANKS "
+      "VALUES(1,0,77,0,281474976710656,5,1,'p','s',-9223372036854775808,9223372036854775807,"
+      "9223372036854775807,1,9,0,NULL,NULL,0);"
+      "INSERT INTO LOCKSTEP_COLLECTIVES "
+      "VALUES(1,0,1,2,0,7,1,0,5,'all_reduce','order',-9,-9,-1,-1,NULL,NULL,NULL),(2,0,1,2,0,7,1,0,5,'x','y',"
+      "1,1,1,1,NULL,NULL,NULL);"
+      "INSERT INTO LOCKSTEP_MEMBERS VALUES(3,0,1);";
   auto database = SqliteDatabase::OpenImage(SqliteImage(sql));
   ASSERT_TRUE(database.ok());
   NsysFile file = ReadNsys(*database, nullptr);

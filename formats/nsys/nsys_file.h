@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/ids.h"
+#include "base/time.h"
 #include "capture/model/capture.h"
 #include "formats/common/interval_union.h"
 #include "formats/nsys/nsys_payload.h"
 #include "formats/nsys/table_scan.h"
-#include "base/ids.h"
-#include "base/time.h"
 
 namespace lockstep::trace {
 
@@ -44,9 +44,9 @@ struct NsysProcess {
   std::string name;
   std::vector<NsysDevice> devices;
   std::vector<store::ApiCall> api_calls;
-  std::vector<store::HostRange> ranges;  // `domain` holds the number, not a name
+  std::vector<store::HostRange> ranges;           // `domain` holds the number, not a name
   std::vector<store::HostRange> operator_ranges;  // of PyTorch's emit_nvtx; only with HostDetail::kFrames
-  std::vector<uint32_t> open_ranges;     // places of those without an end
+  std::vector<uint32_t> open_ranges;              // places of those without an end
   std::map<int64_t, NameId> domains;
   std::vector<NcclCall> nccl_calls;
   std::vector<store::ThreadName> thread_names;
@@ -61,14 +61,15 @@ struct NsysProcess {
 // Stamps are UTC: the session's start is added.
 struct NsysFile {
   store::StringTable strings;
-  std::map<int64_t, NsysProcess> processes;                   // by global pid
-  std::map<int64_t, std::string> host_names;                  // by global id of the machine
-  std::map<std::string, std::string, std::less<>> environment;  // of the command that was profiled: what tells a rank
-  std::map<int64_t, store::DeviceProperties> gpus;            // by TARGET_INFO_GPU.id
-  std::map<std::pair<int32_t, DeviceId>, int64_t> gpu_of;     // by pid and CUDA's number
-  std::map<int64_t, std::string> reductions;                  // NCCL's operations, where the file names them
-  JobTime base;                                               // of the file's time 0
-  bool has_own_tables = false;                                // of this version of ours
+  std::map<int64_t, NsysProcess> processes;   // by global pid
+  std::map<int64_t, std::string> host_names;  // by global id of the machine
+  std::map<std::string, std::string, std::less<>>
+      environment;                                  // of the command that was profiled: what tells a rank
+  std::map<int64_t, store::DeviceProperties> gpus;  // by TARGET_INFO_GPU.id
+  std::map<std::pair<int32_t, DeviceId>, int64_t> gpu_of;  // by pid and CUDA's number
+  std::map<int64_t, std::string> reductions;               // NCCL's operations, where the file names them
+  JobTime base;                                            // of the file's time 0
+  bool has_own_tables = false;                             // of this version of ours
   bool has_calls = false;
   bool has_ranges = false;
   TableLosses losses;

@@ -1,5 +1,5 @@
-// Any bytes as an nsys export: as the file itself, as the pages behind a whole file's first ones, and as cells of a whole table.
-// Whatever is kept must be in order.
+// Any bytes as an nsys export: as the file itself, as the pages behind a whole file's first ones, and as
+// cells of a whole table. Whatever is kept must be in order.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "formats/nsys/nsys_capture.h"
 #include "aggregator/trace/nsys_own_reader.h"
+#include "formats/nsys/nsys_capture.h"
 #include "formats/nsys/nsys_reader.h"
 #include "formats/nsys/nsys_text.h"
 
@@ -68,7 +68,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!bytes.empty()) Read(bytes);
   // Pairs of a place and a byte, over a whole file.
   std::string patched = Seed();
-  for (size_t i = 0; i + 3 <= size; i += 3) patched[(static_cast<size_t>(data[i]) << 8 | data[i + 1]) * 7 % patched.size()] = static_cast<char>(data[i + 2]);
+  for (size_t i = 0; i + 3 <= size; i += 3)
+    patched[(static_cast<size_t>(data[i]) << 8 | data[i + 1]) * 7 % patched.size()] =
+        static_cast<char>(data[i + 2]);
   Read(std::move(patched));
   return 0;
 }

@@ -19,21 +19,25 @@ constexpr int64_t kMadeUp = int64_t{1} << 23;
 constexpr int64_t kUnknownPid = 1000000;
 
 bool SameRanges(const std::vector<store::HostRange>& a, const std::vector<store::HostRange>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const store::HostRange& x, const store::HostRange& y) {
-    return std::tie(x.start, x.end, x.name, x.domain, x.thread) == std::tie(y.start, y.end, y.name, y.domain, y.thread);
-  });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const store::HostRange& x, const store::HostRange& y) {
+                      return std::tie(x.start, x.end, x.name, x.domain, x.thread) ==
+                             std::tie(y.start, y.end, y.name, y.domain, y.thread);
+                    });
 }
 
 }  // namespace
 
-NsysIdentity::NsysIdentity(const store::Capture& capture, const align::ClockModel& clock) : capture_(capture), entries_(capture.ranks.size()) {
+NsysIdentity::NsysIdentity(const store::Capture& capture, const align::ClockModel& clock)
+    : capture_(capture), entries_(capture.ranks.size()) {
   for (size_t i = 0; i < entries_.size(); ++i) entries_[i].shift = JobShift(clock, capture.ranks[i]);
   NameProcesses();
   FindBase();
 }
 
 int64_t NsysIdentity::MachineOf(uint32_t host) const {
-  return std::min<int64_t>(std::min<int64_t>(host, static_cast<int64_t>(capture_.hosts.size())) + 1, kMostMachines);
+  return std::min<int64_t>(std::min<int64_t>(host, static_cast<int64_t>(capture_.hosts.size())) + 1,
+                           kMostMachines);
 }
 
 void NsysIdentity::NameProcesses() {
@@ -48,7 +52,9 @@ void NsysIdentity::NameProcesses() {
     const RankData& rank = capture_.ranks[i];
     const int64_t machine = MachineOf(rank.host);
     const std::tuple<RankId, uint32_t> who(rank.rank, rank.incarnation);
-    const int64_t pid = rank.pid > 0 && rank.pid < kMadeUp ? rank.pid : kUnknownPid + std::clamp(rank.rank.value(), 0, 1 << 22);
+    const int64_t pid = rank.pid > 0 && rank.pid < kMadeUp
+                            ? rank.pid
+                            : kUnknownPid + std::clamp(rank.rank.value(), 0, 1 << 22);
     int64_t global = nsys::GlobalId(machine, pid, 0);
     auto [it, fresh] = processes.try_emplace(global, Process{.who = who, .devices = {}, .first = i});
     // Pids of containers repeat on one machine.

@@ -13,12 +13,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "formats/nsys/nsys_capture.h"
 #include "aggregator/trace/nsys_own_reader.h"
-#include "formats/nsys/nsys_reader.h"
-#include "formats/nsys/sqlite_database.h"
 #include "base/fd.h"
 #include "base/parallel.h"
+#include "formats/nsys/nsys_capture.h"
+#include "formats/nsys/nsys_reader.h"
+#include "formats/nsys/sqlite_database.h"
 
 namespace lockstep::trace {
 namespace {
@@ -28,7 +28,8 @@ constexpr size_t kBlock = size_t{1} << 20;
 bool LiesUncompressed(const std::string& path) {
   Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   char first[kSqliteMagicBytes] = {};
-  return fd.ok() && ::pread(fd.get(), first, sizeof first, 0) == static_cast<ssize_t>(sizeof first) && IsSqlite({first, sizeof first});
+  return fd.ok() && ::pread(fd.get(), first, sizeof first, 0) == static_cast<ssize_t>(sizeof first) &&
+         IsSqlite({first, sizeof first});
 }
 
 // Written and opened by name; the name is gone before anything is read.
@@ -49,7 +50,9 @@ class TemporaryFile {
       for (size_t written = 0; written < read;) {
         const ssize_t n = ::write(fd.get(), block.data() + written, read - written);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot inflate into ", path_, "; set TMPDIR to a folder with room"));
+        if (n < 0)
+          return absl::ErrnoToStatus(
+              errno, absl::StrCat("cannot inflate into ", path_, "; set TMPDIR to a folder with room"));
         written += static_cast<size_t>(n);
       }
     }
@@ -77,7 +80,8 @@ Outcome ReadOne(NsysInput& input, HostDetail host, const RowProgress& progress) 
   const bool plain = LiesUncompressed(input.from.path);
   std::string broken_off;
   if (!plain) {
-    if (absl::Status s = inflated.Fill(*input.source); !s.ok()) return {.why = absl::StrCat(": ", s.message())};
+    if (absl::Status s = inflated.Fill(*input.source); !s.ok())
+      return {.why = absl::StrCat(": ", s.message())};
     broken_off = input.source->damage();
   }
   input.source.reset();
@@ -91,14 +95,16 @@ Outcome ReadOne(NsysInput& input, HostDetail host, const RowProgress& progress) 
   if (!broken_off.empty()) file.damage = absl::StrCat("breaks off: ", broken_off);
   if (!file.has_own_tables) return {.rows = std::move(file)};
   store::Capture capture = ReadOwnCapture(*database, std::move(file), input.from.path);
-  if (capture.ranks.empty()) return {.why = " is an export of Lockstep without a rank that can be read; export it again"};
+  if (capture.ranks.empty())
+    return {.why = " is an export of Lockstep without a rank that can be read; export it again"};
   return {.own = std::move(capture)};
 }
 
 // Rows of all files as bytes of all files.
 class Progress {
  public:
-  Progress(const ReadOptions& options, const std::vector<NsysInput>& inputs) : options_(options), done_(inputs.size()) {
+  Progress(const ReadOptions& options, const std::vector<NsysInput>& inputs)
+      : options_(options), done_(inputs.size()) {
     for (const NsysInput& input : inputs) total_ += input.bytes;
   }
   RowProgress Of(size_t place, uint64_t bytes) {
@@ -125,15 +131,17 @@ class Progress {
 absl::StatusOr<store::Capture> ReadNsysInput(std::vector<NsysInput> inputs, const ReadOptions& options) {
   Progress progress(options, inputs);
   std::vector<Outcome> outcomes(inputs.size());
-  ParallelFor(static_cast<unsigned>(std::max(1, options.threads)), inputs.size(),
-              [&](unsigned, size_t i) { outcomes[i] = ReadOne(inputs[i], options.host, progress.Of(i, inputs[i].bytes)); });
+  ParallelFor(static_cast<unsigned>(std::max(1, options.threads)), inputs.size(), [&](unsigned, size_t i) {
+    outcomes[i] = ReadOne(inputs[i], options.host, progress.Of(i, inputs[i].bytes));
+  });
   std::vector<ReadNsysFile> files;
   std::vector<std::string> notes;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TraceFile& from = inputs[i].from;
     if (outcomes[i].own) {
       if (inputs.size() == 1) return std::move(*outcomes[i].own);
-      return absl::InvalidArgumentError(absl::StrCat(from.path, " is a whole capture that Lockstep exported; give it alone, without other traces"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          from.path, " is a whole capture that Lockstep exported; give it alone, without other traces"));
     }
     if (outcomes[i].rows) {
       files.push_back({from, std::move(*outcomes[i].rows)});

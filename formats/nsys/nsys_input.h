@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "aggregator/trace/readers.h"
 #include "capture/model/capture.h"
 #include "formats/common/byte_source.h"
-#include "aggregator/trace/readers.h"
 #include "formats/common/trace_files.h"
 
 namespace lockstep::trace {
@@ -20,8 +20,9 @@ struct NsysInput {
   uint64_t bytes = 0;                  // of the file as it lies
 };
 
-// The exports of one job, or one export of ours, which is a whole capture. A compressed one is inflated into a file without a name in
-// the folder for temporary files first, since a database is not read from front to back. kInvalidArgument as ReadInput().
+// The exports of one job, or one export of ours, which is a whole capture. A compressed one is inflated into
+// a file without a name in the folder for temporary files first, since a database is not read from front to
+// back. kInvalidArgument as ReadInput().
 absl::StatusOr<store::Capture> ReadNsysInput(std::vector<NsysInput> inputs, const ReadOptions& options);
 
 }  // namespace lockstep::trace

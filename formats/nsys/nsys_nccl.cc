@@ -46,10 +46,13 @@ class Joiner {
     std::vector<Launch> launches;  // by start
   };
 
-  CollectiveOp OpOf(const NcclCall& call) const { return store::CollectiveOpFromText(strings_.Text(call.name)); }
+  CollectiveOp OpOf(const NcclCall& call) const {
+    return store::CollectiveOpFromText(strings_.Text(call.name));
+  }
 
   void FindLaunches(Thread& own) {
-    std::stable_sort(own.calls.begin(), own.calls.end(), [](const NcclCall* a, const NcclCall* b) { return a->start < b->start; });
+    std::stable_sort(own.calls.begin(), own.calls.end(),
+                     [](const NcclCall* a, const NcclCall* b) { return a->start < b->start; });
     std::vector<const NcclCall*> grouped;
     int depth = 0;
     for (const NcclCall* call : own.calls) {
@@ -58,7 +61,8 @@ class Joiner {
       if (name == "ncclGroupStart") {
         if (depth++ == 0) grouped.clear();
       } else if (name == "ncclGroupEnd") {
-        if (depth > 0 && --depth == 0 && !grouped.empty()) own.launches.push_back({call->start, call->end, std::move(grouped), {}});
+        if (depth > 0 && --depth == 0 && !grouped.empty())
+          own.launches.push_back({call->start, call->end, std::move(grouped), {}});
         if (depth == 0) grouped.clear();
       } else if (operation && depth > 0) {
         grouped.push_back(call);
@@ -99,7 +103,8 @@ class Joiner {
     const auto thread = by_thread_.find(call.thread);
     if (thread == by_thread_.end()) return nullptr;
     std::vector<Launch>& launches = thread->second.launches;
-    const auto after = std::upper_bound(launches.begin(), launches.end(), call.start, [](HostTime t, const Launch& l) { return t < l.start; });
+    const auto after = std::upper_bound(launches.begin(), launches.end(), call.start,
+                                        [](HostTime t, const Launch& l) { return t < l.start; });
     if (after == launches.begin()) return nullptr;
     Launch& launch = *std::prev(after);
     return launch.end >= call.start ? &launch : nullptr;
@@ -118,9 +123,11 @@ class Joiner {
       if (kernels.empty() && calls_of.size() == 1 && launch.kernels.size() == 1) kernels = launch.kernels;
       if (kernels.empty()) continue;
       const NcclPayload& first = *calls.front()->payload;
-      const bool alike = calls.size() == kernels.size() && std::all_of(calls.begin(), calls.end(), [&first](const NcclCall* c) {
-                           return c->payload->bytes == first.bytes && c->payload->communicator == first.communicator;
-                         });
+      const bool alike =
+          calls.size() == kernels.size() &&
+          std::all_of(calls.begin(), calls.end(), [&first](const NcclCall* c) {
+            return c->payload->bytes == first.bytes && c->payload->communicator == first.communicator;
+          });
       if (kernels.size() > 1 && !alike) {
         out.ambiguous += calls.size();
         continue;
@@ -141,7 +148,8 @@ class Joiner {
 }  // namespace
 
 NcclJoin JoinNcclCalls(const store::StringTable& strings, NsysProcess& process) {
-  const bool tells = std::any_of(process.nccl_calls.begin(), process.nccl_calls.end(), [](const NcclCall& c) { return c.payload && c.payload->bytes; });
+  const bool tells = std::any_of(process.nccl_calls.begin(), process.nccl_calls.end(),
+                                 [](const NcclCall& c) { return c.payload && c.payload->bytes; });
   if (!tells) return {};
   return Joiner(strings, process).Run();
 }

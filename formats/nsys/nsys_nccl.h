@@ -23,8 +23,9 @@ struct NcclJoin {
   uint64_t ambiguous = 0;  // calls of which several kernels of one group could be theirs
 };
 
-// Calls without a payload tell nothing that their names do not. A call outside of a group launches inside its range; the calls of a
-// group launch inside the range that ends the group, and which kernel is whose is told by kind, and by order among those alike.
+// Calls without a payload tell nothing that their names do not. A call outside of a group launches inside its
+// range; the calls of a group launch inside the range that ends the group, and which kernel is whose is told
+// by kind, and by order among those alike.
 NcclJoin JoinNcclCalls(const store::StringTable& strings, NsysProcess& process);
 
 }  // namespace lockstep::trace

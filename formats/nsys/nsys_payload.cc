@@ -20,22 +20,38 @@ struct TypeOf {
 // NVTX's numbers for plain integers, on 64-bit Linux.
 TypeOf PlainType(int64_t type) {
   switch (type) {
-    case 3: return {2, true};    // short
-    case 4: return {2, false};
-    case 5: return {4, true};    // int
-    case 6: return {4, false};
-    case 7: return {8, true};    // long
-    case 8: return {8, false};
-    case 9: return {8, true};    // long long
-    case 10: return {8, false};
-    case 13: return {2, true};   // of stated width
-    case 14: return {2, false};
-    case 15: return {4, true};
-    case 16: return {4, false};
-    case 17: return {8, true};
-    case 18: return {8, false};
-    case 22: return {8, false};  // size_t
-    default: return {};
+    case 3:
+      return {2, true};  // short
+    case 4:
+      return {2, false};
+    case 5:
+      return {4, true};  // int
+    case 6:
+      return {4, false};
+    case 7:
+      return {8, true};  // long
+    case 8:
+      return {8, false};
+    case 9:
+      return {8, true};  // long long
+    case 10:
+      return {8, false};
+    case 13:
+      return {2, true};  // of stated width
+    case 14:
+      return {2, false};
+    case 15:
+      return {4, true};
+    case 16:
+      return {4, false};
+    case 17:
+      return {8, true};
+    case 18:
+      return {8, false};
+    case 22:
+      return {8, false};  // size_t
+    default:
+      return {};
   }
 }
 
@@ -48,8 +64,13 @@ uint64_t LittleEndian(std::string_view bytes) {
 }  // namespace
 
 NsysPayloads::Field NsysPayloads::FieldOf(std::string_view name) {
-  constexpr std::string_view kNames[kFields] = {"NCCL communicator ID", "Message size [bytes]", "Reduction operation", "Root", "Peer rank",
-                                                "No. of ranks",         "Rank"};
+  constexpr std::string_view kNames[kFields] = {"NCCL communicator ID",
+                                                "Message size [bytes]",
+                                                "Reduction operation",
+                                                "Root",
+                                                "Peer rank",
+                                                "No. of ranks",
+                                                "Rank"};
   for (uint8_t field = 0; field < kFields; ++field) {
     if (name == kNames[field]) return static_cast<Field>(field);
   }
@@ -66,14 +87,17 @@ NsysPayloads::NsysPayloads(const SqliteDatabase& database, TableLosses& losses) 
     const auto id = entries.IntegerOr<int64_t>(1, 0);
     const auto type = entries.IntegerOr<int64_t>(2, 0);
     const auto offset = entries.IntegerOr<int64_t>(4, 0);
-    if (!entries.Usable() || field == kFields || offset < 0 || offset > kMostPayloadBytes || schemas_.size() >= kMostSchemas) continue;
+    if (!entries.Usable() || field == kFields || offset < 0 || offset > kMostPayloadBytes ||
+        schemas_.size() >= kMostSchemas)
+      continue;
     TypeOf plain = PlainType(type);
     // An enumeration of the application's own; NCCL's are ints.
     if (field == kReduction && plain.size == 0) {
       plain = {4, true};
       reduction_enums.insert(type);
     }
-    if (plain.size != 0) schemas_[{domain, id}][field] = {static_cast<uint32_t>(offset), plain.size, plain.is_signed};
+    if (plain.size != 0)
+      schemas_[{domain, id}][field] = {static_cast<uint32_t>(offset), plain.size, plain.is_signed};
   }
   constexpr const char* kEnums[] = {"schemaId", "name", "value"};
   TableScan enums(database, "NVTX_PAYLOAD_ENUM_ENTRIES", kEnums, 3, losses);
@@ -81,7 +105,8 @@ NsysPayloads::NsysPayloads(const SqliteDatabase& database, TableLosses& losses) 
     const auto id = enums.IntegerOr<int64_t>(0, 0);
     const std::string name(enums.Text(1));
     const auto value = enums.IntegerOr<int64_t>(2, 0);
-    if (enums.Usable() && reduction_enums.contains(id) && reductions_.size() < kMostSchemas) reductions_.try_emplace(value, name);
+    if (enums.Usable() && reduction_enums.contains(id) && reductions_.size() < kMostSchemas)
+      reductions_.try_emplace(value, name);
   }
 }
 

@@ -1,7 +1,8 @@
-// NVTX payloads as an nsys export stores them: schemas in tables, values in bytes. Only NCCL's fields are read.
+// NVTX payloads as an nsys export stores them: schemas in tables, values in bytes. Only NCCL's fields are
+// read.
 //
-// Layout of NVTX_EVENTS.binaryData (nsys export --include-blobs=true), little-endian: u32 domain, u32 -, u32 schema, u32 -,
-// u64 bytes of the payload, u64 bytes of all, payload.
+// Layout of NVTX_EVENTS.binaryData (nsys export --include-blobs=true), little-endian: u32 domain, u32 -, u32
+// schema, u32 -, u64 bytes of the payload, u64 bytes of all, payload.
 #ifndef LOCKSTEP_AGGREGATOR_TRACE_NSYS_PAYLOAD_H_
 #define LOCKSTEP_AGGREGATOR_TRACE_NSYS_PAYLOAD_H_
 

@@ -5,8 +5,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "formats/common/assign_api_calls.h"
 #include "formats/common/nest_ranges.h"
-#include "formats/nsys/nsys_capture.h"
 #include "formats/common/nvtx_frames.h"
+#include "formats/nsys/nsys_capture.h"
 
 namespace lockstep::trace {
 namespace {
@@ -37,7 +37,8 @@ class Names {
 };
 
 // Null: no operators were kept. The other ranges lie around them.
-std::shared_ptr<const store::HostFrames> TakeFrames(Names& names, NsysProcess& process, store::StringTable& strings) {
+std::shared_ptr<const store::HostFrames> TakeFrames(Names& names, NsysProcess& process,
+                                                    store::StringTable& strings) {
   if (process.operator_ranges.empty()) return nullptr;
   names.Move(process.operator_ranges);
   std::vector<store::HostRange> all = std::move(process.operator_ranges);
@@ -47,7 +48,8 @@ std::shared_ptr<const store::HostFrames> TakeFrames(Names& names, NsysProcess& p
 
 }  // namespace
 
-std::vector<RankData> TakeNsysRows(const store::StringTable& from, NsysProcess& process, store::StringTable& strings) {
+std::vector<RankData> TakeNsysRows(const store::StringTable& from, NsysProcess& process,
+                                   store::StringTable& strings) {
   Names names(from, strings);
   std::vector<RankData> entries;
   for (NsysDevice& device : process.devices) {
@@ -61,7 +63,9 @@ std::vector<RankData> TakeNsysRows(const store::StringTable& from, NsysProcess& 
     entry.event_records = std::move(device.event_records);
     names.Move(entry.activities);
     entry.unseen_graph_launches = device.graphs;
-    if (device.graphs > 0) entry.losses.push_back({"import", "kernel", device.graphs, kWholeGraphs, entry.window.start, entry.window.end});
+    if (device.graphs > 0)
+      entry.losses.push_back(
+          {"import", "kernel", device.graphs, kWholeGraphs, entry.window.start, entry.window.end});
   }
   if (entries.empty()) return entries;
   names.Move(process.api_calls);

@@ -15,7 +15,8 @@ namespace {
 enum Column : size_t { kStart, kEnd, kType, kTid, kText, kTextId, kDomain, kBinary };
 
 bool IsRange(int64_t type) {
-  return type == nsys::kPushPopRange || type == nsys::kStartEndRange || type == nsys::kTextPushPopRange || type == nsys::kTextStartEndRange;
+  return type == nsys::kPushPopRange || type == nsys::kStartEndRange || type == nsys::kTextPushPopRange ||
+         type == nsys::kTextStartEndRange;
 }
 bool IsMark(int64_t type) { return type == nsys::kMark || type == nsys::kTextMark; }
 
@@ -29,9 +30,11 @@ std::string_view OperatorName(std::string_view text) {
 
 class RangeReader {
  public:
-  RangeReader(const SqliteDatabase& database, HostDetail host, NsysStrings& strings, NsysProgress& progress, NsysFile& file)
+  RangeReader(const SqliteDatabase& database, HostDetail host, NsysStrings& strings, NsysProgress& progress,
+              NsysFile& file)
       : payloads_(database, file.losses), host_(host), strings_(strings), progress_(progress), file_(file) {
-    constexpr const char* kColumns[] = {"start", "end", "eventType", "globalTid", "text", "textId", "domainId", "binaryData"};
+    constexpr const char* kColumns[] = {"start", "end",    "eventType", "globalTid",
+                                        "text",  "textId", "domainId",  "binaryData"};
     TableScan scan(database, "NVTX_EVENTS", kColumns, 4, file.losses);
     file.has_ranges = scan.exists();
     file.reductions = payloads_.reductions();
@@ -82,7 +85,8 @@ class RangeReader {
       if (NamesDataLoader(op)) process.data_loader.Add(times->start, times->end);
       if (!NamesDataLoader(op) && !op.starts_with("nccl:") && !op.starts_with("ProfilerStep#")) {
         process.operators.Add(times->start, times->end);
-        if (host_ == HostDetail::kFrames) AddOperatorRange(*times, ThreadId(nsys::TidOf(thread)), text, process);
+        if (host_ == HostDetail::kFrames)
+          AddOperatorRange(*times, ThreadId(nsys::TidOf(thread)), text, process);
         return;
       }
       name = op;
@@ -96,13 +100,15 @@ class RangeReader {
       process.open_ranges.push_back(static_cast<uint32_t>(process.ranges.size()));
     }
     if (name.starts_with("nccl") && !name.starts_with("nccl:")) {
-      process.nccl_calls.push_back({range.start, range.end, range.thread, range.name, payloads_.Read(scan.Bytes(kBinary))});
+      process.nccl_calls.push_back(
+          {range.start, range.end, range.thread, range.name, payloads_.Read(scan.Bytes(kBinary))});
     }
     process.ranges.push_back(range);
   }
 
   // With all that its name says, for its frame.
-  void AddOperatorRange(const HostInterval& times, ThreadId thread, std::string_view text, NsysProcess& process) {
+  void AddOperatorRange(const HostInterval& times, ThreadId thread, std::string_view text,
+                        NsysProcess& process) {
     store::HostRange range{.start = times.start, .end = times.end};
     range.name = file_.strings.Intern(std::string(text));
     range.thread = thread;
@@ -110,7 +116,8 @@ class RangeReader {
   }
 
   void EndOpenRanges(NsysProcess& process) {
-    for (const uint32_t place : process.open_ranges) process.ranges[place].end = std::max(process.window.end, process.ranges[place].start);
+    for (const uint32_t place : process.open_ranges)
+      process.ranges[place].end = std::max(process.window.end, process.ranges[place].start);
     for (store::HostRange& range : process.ranges) {
       const auto name = process.domains.find(range.domain.value());
       range.domain = name == process.domains.end() ? kNoName : name->second;
@@ -126,7 +133,8 @@ class RangeReader {
 
 }  // namespace
 
-void ReadNsysRanges(const SqliteDatabase& database, HostDetail host, NsysStrings& strings, NsysProgress& progress, NsysFile& file) {
+void ReadNsysRanges(const SqliteDatabase& database, HostDetail host, NsysStrings& strings,
+                    NsysProgress& progress, NsysFile& file) {
   RangeReader(database, host, strings, progress, file);
 }
 

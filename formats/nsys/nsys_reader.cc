@@ -103,9 +103,26 @@ class NsysReader {
   }
 
   void Kernels() {
-    constexpr const char* kColumns[] = {"start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid", "demangledName",
-                                        "registersPerThread", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "staticSharedMemory",
-                                        "dynamicSharedMemory", "graphId", "graphNodeId", "shortName"};
+    constexpr const char* kColumns[] = {"start",
+                                        "end",
+                                        "deviceId",
+                                        "contextId",
+                                        "streamId",
+                                        "correlationId",
+                                        "globalPid",
+                                        "demangledName",
+                                        "registersPerThread",
+                                        "gridX",
+                                        "gridY",
+                                        "gridZ",
+                                        "blockX",
+                                        "blockY",
+                                        "blockZ",
+                                        "staticSharedMemory",
+                                        "dynamicSharedMemory",
+                                        "graphId",
+                                        "graphNodeId",
+                                        "shortName"};
     TableScan scan(database_, "CUPTI_ACTIVITY_KIND_KERNEL", kColumns, kNeeded, file_.losses);
     while (scan.Next()) {
       auto a = Activity(scan);
@@ -147,8 +164,9 @@ class NsysReader {
   }
 
   void Copies() {
-    constexpr const char* kColumns[] = {"start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid",
-                                        "bytes", "copyKind", "srcKind", "dstKind", "graphNodeId"};
+    constexpr const char* kColumns[] = {"start",    "end",           "deviceId",  "contextId",
+                                        "streamId", "correlationId", "globalPid", "bytes",
+                                        "copyKind", "srcKind",       "dstKind",   "graphNodeId"};
     TableScan scan(database_, "CUPTI_ACTIVITY_KIND_MEMCPY", kColumns, kNeeded, file_.losses);
     while (scan.Next()) {
       const auto a = Activity(scan);
@@ -180,7 +198,8 @@ class NsysReader {
 
   // Graphs recorded as wholes (--cuda-graph-trace=graph): what ran in them is not known.
   void Graphs() {
-    constexpr const char* kColumns[] = {"start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid"};
+    constexpr const char* kColumns[] = {"start",    "end",           "deviceId", "contextId",
+                                        "streamId", "correlationId", "globalPid"};
     TableScan scan(database_, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", kColumns, kNeeded, file_.losses);
     while (scan.Next()) {
       const auto a = Activity(scan);
@@ -211,7 +230,8 @@ class NsysReader {
       s.stream = StreamId(scan.IntegerOr<uint32_t>(kStream, store::kNone));
       s.correlation = CorrelationId(scan.IntegerOr<uint32_t>(kCorrelation, 0));
       const auto type = scan.IntegerOr<int64_t>(kOwn, 0);
-      if (type >= 0 && type <= static_cast<int64_t>(store::SyncType::kContext)) s.type = static_cast<store::SyncType>(type);
+      if (type >= 0 && type <= static_cast<int64_t>(store::SyncType::kContext))
+        s.type = static_cast<store::SyncType>(type);
       s.event = scan.IntegerOr<uint32_t>(kOwn + 1, store::kNone);
       NsysDevice* device = DeviceOf(scan);
       if (!scan.Usable() || device == nullptr) continue;
@@ -221,7 +241,8 @@ class NsysReader {
   }
 
   void Events() {
-    constexpr const char* kColumns[] = {"timestamp", "eventId", "deviceId", "contextId", "streamId", "correlationId", "globalPid"};
+    constexpr const char* kColumns[] = {"timestamp", "eventId",       "deviceId", "contextId",
+                                        "streamId",  "correlationId", "globalPid"};
     TableScan scan(database_, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", kColumns, 2, file_.losses);
     while (scan.Next()) {
       const CorrelationId correlation(scan.IntegerOr<uint32_t>(kCorrelation, 0));
@@ -253,14 +274,16 @@ class NsysReader {
     }
   }
 
-  // "cudaLaunchKernel_v7000" is the same function as in captures of ours. The driver's "cuMemAlloc_v2" is another one than "cuMemAlloc".
+  // "cudaLaunchKernel_v7000" is the same function as in captures of ours. The driver's "cuMemAlloc_v2" is
+  // another one than "cuMemAlloc".
   NameId CallName(int64_t id) {
     const auto [it, fresh] = call_names_.try_emplace(id, kNoName);
     if (!fresh) return it->second;
     const NameId whole = strings_.Name(id);
     std::string_view text = file_.strings.Text(whole);
     const size_t version = text.rfind("_v");
-    const bool versioned = text.starts_with("cuda") && version != std::string_view::npos && version + 2 < text.size() &&
+    const bool versioned = text.starts_with("cuda") && version != std::string_view::npos &&
+                           version + 2 < text.size() &&
                            text.find_first_not_of("0123456789", version + 2) == std::string_view::npos;
     return it->second = versioned ? file_.strings.Intern(std::string(text.substr(0, version))) : whole;
   }
@@ -282,7 +305,8 @@ class NsysReader {
       const auto name = scan.IntegerOr<int64_t>(0, 0);
       const auto thread = scan.IntegerOr<int64_t>(1, 0);
       NsysProcess* process = scan.Usable() ? Find(thread) : nullptr;
-      if (process != nullptr) process->thread_names.push_back({ThreadId(nsys::TidOf(thread)), strings_.Name(name)});
+      if (process != nullptr)
+        process->thread_names.push_back({ThreadId(nsys::TidOf(thread)), strings_.Name(name)});
     }
   }
 

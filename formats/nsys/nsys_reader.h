@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <functional>
 
-#include "formats/nsys/nsys_file.h"
 #include "aggregator/trace/readers.h"
+#include "formats/nsys/nsys_file.h"
 #include "formats/nsys/sqlite_database.h"
 
 namespace lockstep::trace {
@@ -14,9 +14,10 @@ namespace lockstep::trace {
 // Rows read of all there are.
 using RowProgress = std::function<void(uint64_t done, uint64_t total)>;
 
-// Reads whatever can be read, table by table in the order of the file; what cannot is in the result. Memory follows the rows that are
-// kept, and of strings only those that rows name are looked up.
-NsysFile ReadNsys(const SqliteDatabase& database, const RowProgress& progress, HostDetail host = HostDetail::kUnions);
+// Reads whatever can be read, table by table in the order of the file; what cannot is in the result. Memory
+// follows the rows that are kept, and of strings only those that rows name are looked up.
+NsysFile ReadNsys(const SqliteDatabase& database, const RowProgress& progress,
+                  HostDetail host = HostDetail::kUnions);
 
 }  // namespace lockstep::trace
 

@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <string>
 
+#include "aggregator/trace/readers.h"
 #include "formats/input/input_files_fixture.h"
 #include "formats/nsys/nsys_text.h"
-#include "aggregator/trace/readers.h"
 
 namespace lockstep::trace {
 namespace {
@@ -24,8 +24,12 @@ constexpr int64_t kEpoch = 1700000000000000000;
 // Exports as Nsight Systems writes them, in few rows.
 class NsysReaderTest : public InputFilesTest {
  protected:
-  std::string WriteSql(const std::string& name, const std::string& sql) const { return Write(name, SqliteImage(sql)); }
-  absl::StatusOr<store::Capture> Read(const std::string& path) { return ReadInput(std::vector<std::string>{path}, {}); }
+  std::string WriteSql(const std::string& name, const std::string& sql) const {
+    return Write(name, SqliteImage(sql));
+  }
+  absl::StatusOr<store::Capture> Read(const std::string& path) {
+    return ReadInput(std::vector<std::string>{path}, {});
+  }
   // The capture of one file with these rows.
   store::Capture Import(const std::string& sql) {
     auto capture = Read(WriteSql("job.sqlite", sql));
@@ -35,51 +39,76 @@ class NsysReaderTest : public InputFilesTest {
 
   static std::string Tables() {
     std::string sql = "BEGIN;";
-    for (const char* table : {"StringIds", "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET",
-                              "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS", "TARGET_INFO_SESSION_START_TIME",
-                              "TARGET_INFO_SYSTEM_ENV", "META_DATA_CAPTURE", "META_DATA_EXPORT", "PROCESSES"}) {
+    for (const char* table :
+         {"StringIds", "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY",
+          "CUPTI_ACTIVITY_KIND_MEMSET", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "CUPTI_ACTIVITY_KIND_RUNTIME",
+          "NVTX_EVENTS", "TARGET_INFO_SESSION_START_TIME", "TARGET_INFO_SYSTEM_ENV", "META_DATA_CAPTURE",
+          "META_DATA_EXPORT", "PROCESSES"}) {
       sql += CreateNsysTable(table);
     }
-    return sql +
-           "INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES(" + std::to_string(kEpoch) + ", '', '', 5000);"
-           "INSERT INTO StringIds VALUES(1,'gemm<int>(float*)'),(2,'gemm'),(3,'ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)'),(4,'cudaLaunchKernel_v7000'),"
-           "(5,'cuMemAlloc_v2'),(6,'ncclAllReduce'),(7,'ncclDevKernel_SendRecv(x)'),(8,'ncclGroupStart'),(9,'ncclGroupEnd'),(10,'ncclSend'),(11,'ncclRecv');"
+    return sql + "INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES(" + std::to_string(kEpoch) +
+           ", '', '', 5000);"
+           "INSERT INTO StringIds "
+           "VALUES(1,'gemm<int>(float*)'),(2,'gemm'),(3,'ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)'),(4,'"
+           "cudaLaunchKernel_v7000'),"
+           "(5,'cuMemAlloc_v2'),(6,'ncclAllReduce'),(7,'ncclDevKernel_SendRecv(x)'),(8,'ncclGroupStart'),(9,'"
+           "ncclGroupEnd'),(10,'ncclSend'),(11,'ncclRecv');"
            "COMMIT;";
   }
   static std::string Pid(int pid) { return std::to_string(nsys::GlobalId(1, pid, 0)); }
   static std::string Tid(int pid, int tid) { return std::to_string(nsys::GlobalId(1, pid, tid)); }
-  static std::string Kernel(int pid, int device, const std::string& start, const std::string& end, int name, int correlation) {
-    return "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL(start,end,deviceId,contextId,streamId,correlationId,globalPid,demangledName,shortName,"
-           "registersPerThread,gridX,gridY,gridZ,blockX,blockY,blockZ,staticSharedMemory,dynamicSharedMemory,localMemoryPerThread,localMemoryTotal,"
-           "gridId,tensorSizeMinusOneElements) VALUES(" + start + "," + end + "," + std::to_string(device) + ",1,7," + std::to_string(correlation) + "," +
+  static std::string Kernel(int pid, int device, const std::string& start, const std::string& end, int name,
+                            int correlation) {
+    return "INSERT INTO "
+           "CUPTI_ACTIVITY_KIND_KERNEL(start,end,deviceId,contextId,streamId,correlationId,globalPid,"
+           "demangledName,shortName,"
+           "registersPerThread,gridX,gridY,gridZ,blockX,blockY,blockZ,staticSharedMemory,dynamicSharedMemory,"
+           "localMemoryPerThread,localMemoryTotal,"
+           "gridId,tensorSizeMinusOneElements) VALUES(" +
+           start + "," + end + "," + std::to_string(device) + ",1,7," + std::to_string(correlation) + "," +
            Pid(pid) + "," + std::to_string(name) + ",2,32,128,2,1,256,1,1,16,4096,0,0,0,'[]');";
   }
   static std::string Call(int pid, int tid, int start, int end, int name, int correlation, int kind = 0) {
-    return "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(" + std::to_string(start) + "," + std::to_string(end) + "," + std::to_string(kind) + "," +
-           Tid(pid, tid) + "," + std::to_string(correlation) + "," + std::to_string(name) + ",0,NULL);";
+    return "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(" + std::to_string(start) + "," +
+           std::to_string(end) + "," + std::to_string(kind) + "," + Tid(pid, tid) + "," +
+           std::to_string(correlation) + "," + std::to_string(name) + ",0,NULL);";
   }
   // `text` as SQL has it, or NULL with `text_id`.
-  static std::string Range(int pid, int tid, const std::string& start, const std::string& end, const std::string& text, const std::string& text_id = "NULL",
-                           const std::string& domain = "0", const std::string& payload = "NULL", int type = 59) {
-    return "INSERT INTO NVTX_EVENTS(start,end,eventType,text,globalTid,textId,domainId,binaryData) VALUES(" + start + "," + end + "," +
-           std::to_string(type) + "," + text + "," + Tid(pid, tid) + "," + text_id + "," + domain + "," + payload + ");";
+  static std::string Range(int pid, int tid, const std::string& start, const std::string& end,
+                           const std::string& text, const std::string& text_id = "NULL",
+                           const std::string& domain = "0", const std::string& payload = "NULL",
+                           int type = 59) {
+    return "INSERT INTO NVTX_EVENTS(start,end,eventType,text,globalTid,textId,domainId,binaryData) VALUES(" +
+           start + "," + end + "," + std::to_string(type) + "," + text + "," + Tid(pid, tid) + "," + text_id +
+           "," + domain + "," + payload + ");";
   }
   static HostTime At(int64_t t) { return HostTime(kEpoch - 5000 + t); }
-
 };
 
 TEST_F(NsysReaderTest, RowsOfAProcessBecomeARank) {
   const store::Capture c = Import(
       Tables() + Kernel(70, 0, "9000", "9500", 1, 11) + Kernel(70, 0, "8000", "8500", 1, 10) +
-      "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY(start,end,deviceId,contextId,streamId,correlationId,globalPid,bytes,copyKind,srcKind,dstKind) "
-      "VALUES(8600,8700,0,1,9,12," + Pid(70) + ",4096,1,1,2);"
-      "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET(start,end,deviceId,contextId,streamId,correlationId,globalPid,value,bytes,memKind) "
-      "VALUES(8700,8700,0,1,9,NULL," + Pid(70) + ",0,64,2);"
-      "INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION(start,end,deviceId,contextId,streamId,correlationId,globalPid,syncType,eventId,eventSyncId) "
-      "VALUES(8700,9600,0,1,4294967295,13," + Pid(70) + ",4,4294967295,0);" +
-      Call(70, 71, 7000, 7100, 4, 10) + Call(70, 71, 7200, 7300, 5, 0, 1) + Range(70, 71, "6000", "9900", "'ProfilerStep#3'") +
-      "INSERT INTO PROCESSES VALUES(" + Pid(70) + ",70,'python3');"
-      "INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES(" + std::to_string(nsys::GlobalId(1, 0, 0)) + ",'x','Hostname',619,'node-a');");
+      "INSERT INTO "
+      "CUPTI_ACTIVITY_KIND_MEMCPY(start,end,deviceId,contextId,streamId,correlationId,globalPid,bytes,"
+      "copyKind,srcKind,dstKind) "
+      "VALUES(8600,8700,0,1,9,12," +
+      Pid(70) +
+      ",4096,1,1,2);"
+      "INSERT INTO "
+      "CUPTI_ACTIVITY_KIND_MEMSET(start,end,deviceId,contextId,streamId,correlationId,globalPid,value,bytes,"
+      "memKind) "
+      "VALUES(8700,8700,0,1,9,NULL," +
+      Pid(70) +
+      ",0,64,2);"
+      "INSERT INTO "
+      "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION(start,end,deviceId,contextId,streamId,correlationId,globalPid,"
+      "syncType,eventId,eventSyncId) "
+      "VALUES(8700,9600,0,1,4294967295,13," +
+      Pid(70) + ",4,4294967295,0);" + Call(70, 71, 7000, 7100, 4, 10) + Call(70, 71, 7200, 7300, 5, 0, 1) +
+      Range(70, 71, "6000", "9900", "'ProfilerStep#3'") + "INSERT INTO PROCESSES VALUES(" + Pid(70) +
+      ",70,'python3');"
+      "INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES(" +
+      std::to_string(nsys::GlobalId(1, 0, 0)) + ",'x','Hostname',619,'node-a');");
   ASSERT_EQ(c.ranks.size(), 1u);
   const store::RankData& r = c.ranks[0];
   EXPECT_EQ(r.pid, 70);
@@ -128,7 +157,8 @@ TEST_F(NsysReaderTest, ProcessesOfOneFileAreRanksByTheirDevices) {
 TEST_F(NsysReaderTest, MpiSaysWhoIsWho) {
   const store::Capture c = Import(Tables() + Kernel(80, 0, "1", "2", 1, 1) + Kernel(90, 1, "1", "2", 1, 1) +
                                   "CREATE TABLE MPI_RANKS(globalTid INTEGER NOT NULL, rank INTEGER NOT NULL);"
-                                  "INSERT INTO MPI_RANKS VALUES(" + Tid(80, 3) + ",5),(" + Tid(90, 3) + ",2);");
+                                  "INSERT INTO MPI_RANKS VALUES(" +
+                                  Tid(80, 3) + ",5),(" + Tid(90, 3) + ",2);");
   ASSERT_EQ(c.ranks.size(), 2u);
   EXPECT_EQ(c.ranks[0].pid, 90);
   EXPECT_EQ(c.ranks[0].rank, RankId(2));
@@ -139,7 +169,8 @@ TEST_F(NsysReaderTest, MpiSaysWhoIsWho) {
 TEST_F(NsysReaderTest, TheLaunchersVariableNamesTheOnlyProcessOfAFile) {
   const auto export_of = [&](int rank) {
     return Tables() + Kernel(80 + rank, 0, "1", "2", 1, 1) +
-           "INSERT INTO META_DATA_CAPTURE VALUES('PROCESS_0:ENVIRONMENT_VARIABLE','OMPI_COMM_WORLD_RANK=\"" + std::to_string(rank) + "\"');";
+           "INSERT INTO META_DATA_CAPTURE VALUES('PROCESS_0:ENVIRONMENT_VARIABLE','OMPI_COMM_WORLD_RANK=\"" +
+           std::to_string(rank) + "\"');";
   };
   WriteSql("a.sqlite", export_of(1));
   WriteSql("b.sqlite", export_of(0));
@@ -151,7 +182,8 @@ TEST_F(NsysReaderTest, TheLaunchersVariableNamesTheOnlyProcessOfAFile) {
   const std::string twice = WriteSql("c.sqlite", export_of(1));
   const auto refused = Read(folder_.string());
   ASSERT_FALSE(refused.ok());
-  EXPECT_THAT(std::string(refused.status().message()), AllOf(HasSubstr("a.sqlite"), HasSubstr(twice), HasSubstr("rank 1")));
+  EXPECT_THAT(std::string(refused.status().message()),
+              AllOf(HasSubstr("a.sqlite"), HasSubstr(twice), HasSubstr("rank 1")));
 }
 
 TEST_F(NsysReaderTest, NumbersInFileNamesComeBeforePlaces) {
@@ -165,17 +197,20 @@ TEST_F(NsysReaderTest, NumbersInFileNamesComeBeforePlaces) {
 }
 
 TEST_F(NsysReaderTest, TimesMayBeUtcAlready) {
-  const store::Capture c = Import(Tables() + Kernel(70, 0, "1700000000000000001", "1700000000000000009", 1, 1) +
-                                  "INSERT INTO META_DATA_EXPORT VALUES('EXPORT_PARAM_TIME_NORMALIZE','true');");
+  const store::Capture c =
+      Import(Tables() + Kernel(70, 0, "1700000000000000001", "1700000000000000009", 1, 1) +
+             "INSERT INTO META_DATA_EXPORT VALUES('EXPORT_PARAM_TIME_NORMALIZE','true');");
   ASSERT_EQ(c.ranks.size(), 1u);
   EXPECT_EQ(c.ranks[0].activities[0].start, HostTime(1700000000000000001));
 }
 
 TEST_F(NsysReaderTest, OperatorsOfEmitNvtxAreTimeAndNotRanges) {
-  const store::Capture c =
-      Import(Tables() + Kernel(70, 0, "9000", "9500", 1, 11) + Range(70, 71, "100", "200", "'aten::add, seq = 12, op_id = 7'") +
-             Range(70, 71, "150", "300", "'nccl:all_to_all, op_id = 8'") + Range(70, 71, "400", "500", "'enumerate(DataLoader)#_Next, op_id = 9'") +
-             Range(70, 71, "600", "NULL", "'open'") + Range(70, 71, "700", "NULL", "'mark'", "NULL", "0", "NULL", 34));
+  const store::Capture c = Import(Tables() + Kernel(70, 0, "9000", "9500", 1, 11) +
+                                  Range(70, 71, "100", "200", "'aten::add, seq = 12, op_id = 7'") +
+                                  Range(70, 71, "150", "300", "'nccl:all_to_all, op_id = 8'") +
+                                  Range(70, 71, "400", "500", "'enumerate(DataLoader)#_Next, op_id = 9'") +
+                                  Range(70, 71, "600", "NULL", "'open'") +
+                                  Range(70, 71, "700", "NULL", "'mark'", "NULL", "0", "NULL", 34));
   ASSERT_EQ(c.ranks.size(), 1u);
   const store::RankData& r = c.ranks[0];
   ASSERT_EQ(r.ranges.size(), 4u);
@@ -189,13 +224,18 @@ TEST_F(NsysReaderTest, OperatorsOfEmitNvtxAreTimeAndNotRanges) {
 
 // NCCL's schema 7 of domain 1, and a payload of it: communicator, message size, peer or reduction.
 constexpr char kSchemas[] =
-    "CREATE TABLE NVTX_PAYLOAD_SCHEMA_ENTRIES(domainId INTEGER NOT NULL, schemaId INTEGER NOT NULL, idx INTEGER NOT NULL, flags INTEGER, type INTEGER,"
+    "CREATE TABLE NVTX_PAYLOAD_SCHEMA_ENTRIES(domainId INTEGER NOT NULL, schemaId INTEGER NOT NULL, idx "
+    "INTEGER NOT NULL, flags INTEGER, type INTEGER,"
     "name TEXT, description TEXT, arrayOrUnionDetail INTEGER, offset INTEGER);"
-    "INSERT INTO NVTX_PAYLOAD_SCHEMA_ENTRIES VALUES(1,7,0,NULL,18,'NCCL communicator ID',NULL,NULL,NULL),(1,7,1,NULL,22,'Message size [bytes]',NULL,NULL,8),"
-    "(1,7,2,NULL,9,'Reduction operation',NULL,NULL,16),(1,8,0,NULL,18,'NCCL communicator ID',NULL,NULL,NULL),(1,8,1,NULL,5,'No. of ranks',NULL,NULL,8),"
-    "(1,8,2,NULL,5,'Rank',NULL,NULL,12),(1,9,0,NULL,18,'NCCL communicator ID',NULL,NULL,NULL),(1,9,1,NULL,22,'Message size [bytes]',NULL,NULL,8),"
+    "INSERT INTO NVTX_PAYLOAD_SCHEMA_ENTRIES VALUES(1,7,0,NULL,18,'NCCL communicator "
+    "ID',NULL,NULL,NULL),(1,7,1,NULL,22,'Message size [bytes]',NULL,NULL,8),"
+    "(1,7,2,NULL,9,'Reduction operation',NULL,NULL,16),(1,8,0,NULL,18,'NCCL communicator "
+    "ID',NULL,NULL,NULL),(1,8,1,NULL,5,'No. of ranks',NULL,NULL,8),"
+    "(1,8,2,NULL,5,'Rank',NULL,NULL,12),(1,9,0,NULL,18,'NCCL communicator "
+    "ID',NULL,NULL,NULL),(1,9,1,NULL,22,'Message size [bytes]',NULL,NULL,8),"
     "(1,9,2,NULL,5,'Peer rank',NULL,NULL,16);"
-    "CREATE TABLE NVTX_PAYLOAD_ENUM_ENTRIES(domainId INTEGER, schemaId INTEGER, idx INTEGER, name TEXT, value INTEGER, isFlag INTEGER);"
+    "CREATE TABLE NVTX_PAYLOAD_ENUM_ENTRIES(domainId INTEGER, schemaId INTEGER, idx INTEGER, name TEXT, "
+    "value INTEGER, isFlag INTEGER);"
     "INSERT INTO NVTX_PAYLOAD_ENUM_ENTRIES VALUES(1,77,0,'Sum',0,0);"
     "UPDATE NVTX_PAYLOAD_SCHEMA_ENTRIES SET type = 77 WHERE name = 'Reduction operation';";
 
@@ -210,7 +250,8 @@ std::string Little(uint64_t value, int bytes) {
 }
 std::string Payload(int schema, const std::string& fields) {
   const uint64_t bytes = fields.size() / 2;
-  return "x'" + Little(1, 4) + Little(0, 4) + Little(static_cast<uint64_t>(schema), 4) + Little(0, 4) + Little(bytes, 8) + Little(bytes + 32, 8) + fields + "'";
+  return "x'" + Little(1, 4) + Little(0, 4) + Little(static_cast<uint64_t>(schema), 4) + Little(0, 4) +
+         Little(bytes, 8) + Little(bytes + 32, 8) + fields + "'";
 }
 
 TEST_F(NsysReaderTest, PayloadsTellCommunicatorSizeAndRank) {
@@ -218,8 +259,10 @@ TEST_F(NsysReaderTest, PayloadsTellCommunicatorSizeAndRank) {
   for (int rank = 0; rank < 2; ++rank) {
     const int pid = 90 - rank;  // against the order of the devices
     sql += "INSERT OR IGNORE INTO StringIds VALUES(20,'ncclCommInitRank');";
-    sql += Range(pid, 5, "10", "20", "NULL", "20", "1", Payload(8, Little(0xABC, 8) + Little(2, 4) + Little(static_cast<uint64_t>(1 - rank), 4)));
-    sql += Range(pid, 5, "100", "200", "NULL", "6", "1", Payload(7, Little(0xABC, 8) + Little(4096, 8) + Little(0, 4)));
+    sql += Range(pid, 5, "10", "20", "NULL", "20", "1",
+                 Payload(8, Little(0xABC, 8) + Little(2, 4) + Little(static_cast<uint64_t>(1 - rank), 4)));
+    sql += Range(pid, 5, "100", "200", "NULL", "6", "1",
+                 Payload(7, Little(0xABC, 8) + Little(4096, 8) + Little(0, 4)));
     sql += Call(pid, 5, 150, 160, 4, 31) + Kernel(pid, rank, "300", "400", 3, 31);
   }
   const store::Capture c = Import(sql);
@@ -240,10 +283,12 @@ TEST_F(NsysReaderTest, PayloadsTellCommunicatorSizeAndRank) {
 
 TEST_F(NsysReaderTest, AGroupOfMessagesIsOneKernelOfSeveral) {
   const std::string payload = Little(0xABC, 8) + Little(512, 8);
-  const store::Capture c = Import(Tables() + kSchemas + Range(70, 5, "100", "110", "NULL", "8", "1") +
-                                  Range(70, 5, "120", "130", "NULL", "10", "1", Payload(9, payload + Little(1, 4))) +
-                                  Range(70, 5, "140", "150", "NULL", "11", "1", Payload(9, payload + Little(3, 4))) +
-                                  Range(70, 5, "160", "200", "NULL", "9", "1") + Call(70, 5, 170, 180, 4, 31) + Kernel(70, 0, "300", "400", 7, 31));
+  const store::Capture c =
+      Import(Tables() + kSchemas + Range(70, 5, "100", "110", "NULL", "8", "1") +
+             Range(70, 5, "120", "130", "NULL", "10", "1", Payload(9, payload + Little(1, 4))) +
+             Range(70, 5, "140", "150", "NULL", "11", "1", Payload(9, payload + Little(3, 4))) +
+             Range(70, 5, "160", "200", "NULL", "9", "1") + Call(70, 5, 170, 180, 4, 31) +
+             Kernel(70, 0, "300", "400", 7, 31));
   ASSERT_EQ(c.ranks.size(), 1u);
   const auto& collectives = c.ranks[0].collectives;
   ASSERT_EQ(collectives.size(), 2u);
@@ -257,17 +302,22 @@ TEST_F(NsysReaderTest, AGroupOfMessagesIsOneKernelOfSeveral) {
 }
 
 TEST_F(NsysReaderTest, CallsWithoutPayloadsAreToldAsMissing) {
-  const store::Capture c = Import(Tables() + Kernel(70, 0, "300", "400", 3, 31) + Call(70, 5, 150, 160, 4, 31) + Range(70, 5, "100", "200", "NULL", "6", "1"));
+  const store::Capture c =
+      Import(Tables() + Kernel(70, 0, "300", "400", 3, 31) + Call(70, 5, 150, 160, 4, 31) +
+             Range(70, 5, "100", "200", "NULL", "6", "1"));
   EXPECT_THAT(c.notes, Contains(HasSubstr("--include-blobs=true")));
   ASSERT_EQ(c.ranks[0].collectives.size(), 1u);
   EXPECT_EQ(c.ranks[0].collectives[0].bytes, -1);
 }
 
 TEST_F(NsysReaderTest, GraphsRecordedAsWholesAreALoss) {
-  const store::Capture c = Import(Tables() + Kernel(70, 0, "300", "400", 1, 31) +
-                                  "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE(start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, "
-                                  "streamId INTEGER, correlationId INTEGER, globalPid INTEGER, graphId INTEGER, graphExecId INTEGER);"
-                                  "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES(500,900,0,1,7,32," + Pid(70) + ",1,1);");
+  const store::Capture c = Import(
+      Tables() + Kernel(70, 0, "300", "400", 1, 31) +
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE(start INTEGER, end INTEGER, deviceId INTEGER, contextId "
+      "INTEGER, "
+      "streamId INTEGER, correlationId INTEGER, globalPid INTEGER, graphId INTEGER, graphExecId INTEGER);"
+      "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES(500,900,0,1,7,32," +
+      Pid(70) + ",1,1);");
   ASSERT_EQ(c.ranks.size(), 1u);
   EXPECT_EQ(c.ranks[0].unseen_graph_launches, 1u);
   ASSERT_EQ(c.ranks[0].losses.size(), 1u);
@@ -276,7 +326,8 @@ TEST_F(NsysReaderTest, GraphsRecordedAsWholesAreALoss) {
 }
 
 TEST_F(NsysReaderTest, MissingTablesAreTold) {
-  const store::Capture c = Import(CreateNsysTable("CUPTI_ACTIVITY_KIND_KERNEL") + Kernel(70, 0, "300", "400", 1, 31));
+  const store::Capture c =
+      Import(CreateNsysTable("CUPTI_ACTIVITY_KIND_KERNEL") + Kernel(70, 0, "300", "400", 1, 31));
   EXPECT_THAT(c.notes, Contains(HasSubstr("does not say when its session began")));
   EXPECT_THAT(c.notes, Contains(HasSubstr("CUPTI_ACTIVITY_KIND_RUNTIME")));
   EXPECT_THAT(c.notes, Contains(HasSubstr("NVTX_EVENTS")));
@@ -287,8 +338,10 @@ TEST_F(NsysReaderTest, MissingTablesAreTold) {
 TEST_F(NsysReaderTest, WithoutDeviceActivityItIsNoInput) {
   const auto refused = Read(WriteSql("job.sqlite", Tables()));
   ASSERT_FALSE(refused.ok());
-  EXPECT_THAT(std::string(refused.status().message()), AllOf(HasSubstr("job.sqlite"), HasSubstr("--trace=cuda")));
-  const auto other = Read(WriteSql("bookmarks.sqlite", "CREATE TABLE moz_places(id INTEGER PRIMARY KEY, url TEXT);"));
+  EXPECT_THAT(std::string(refused.status().message()),
+              AllOf(HasSubstr("job.sqlite"), HasSubstr("--trace=cuda")));
+  const auto other =
+      Read(WriteSql("bookmarks.sqlite", "CREATE TABLE moz_places(id INTEGER PRIMARY KEY, url TEXT);"));
   ASSERT_FALSE(other.ok());
   EXPECT_THAT(std::string(other.status().message()), HasSubstr("bookmarks.sqlite"));
 }
@@ -299,7 +352,8 @@ TEST_F(NsysReaderTest, OtherFilesOfAFolderAreLeftOutAndNamed) {
   const auto c = Read(folder_.string());
   ASSERT_TRUE(c.ok()) << c.status();
   EXPECT_THAT(c->notes, Contains(HasSubstr("notes.json is no nsys export")));
-  const auto refused = ReadInput(std::vector<std::string>{(folder_ / "job.sqlite").string(), (folder_ / "notes.json").string()}, {});
+  const auto refused = ReadInput(
+      std::vector<std::string>{(folder_ / "job.sqlite").string(), (folder_ / "notes.json").string()}, {});
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("one kind"));
 }
@@ -310,12 +364,13 @@ TEST_F(NsysReaderTest, ProgressEndsAtMostAtTheFilesSize) {
   const std::string path = WriteSql("job.sqlite", sql + "COMMIT;" + Kernel(70, 0, "300", "400", 1, 31));
   uint64_t last = 0, total = 0;
   int calls = 0;
-  const auto c = ReadInput(std::vector<std::string>{path}, {.threads = 1, .progress = [&](uint64_t done, uint64_t of) {
-                                                              EXPECT_GE(done, last);
-                                                              last = done;
-                                                              total = of;
-                                                              ++calls;
-                                                            }});
+  const auto c =
+      ReadInput(std::vector<std::string>{path}, {.threads = 1, .progress = [&](uint64_t done, uint64_t of) {
+                                                   EXPECT_GE(done, last);
+                                                   last = done;
+                                                   total = of;
+                                                   ++calls;
+                                                 }});
   ASSERT_TRUE(c.ok()) << c.status();
   EXPECT_GT(calls, 0);
   EXPECT_EQ(total, fs::file_size(path));

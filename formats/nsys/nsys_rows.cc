@@ -12,9 +12,9 @@ namespace lockstep::trace {
 namespace {
 
 // The tables with a row per event.
-constexpr const char* kEventTables[] = {
-    "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
-    "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"};
+constexpr const char* kEventTables[] = {"CUPTI_ACTIVITY_KIND_KERNEL",  "CUPTI_ACTIVITY_KIND_MEMCPY",
+                                        "CUPTI_ACTIVITY_KIND_MEMSET",  "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+                                        "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"};
 
 }  // namespace
 
@@ -22,7 +22,8 @@ NsysStrings::NsysStrings(const SqliteDatabase& database, NsysFile& file) : datab
   const SqliteDatabase::Table* table = database.Find("StringIds");
   if (table == nullptr || !table->Has("id") || !table->Has("value")) return;
   if (table->columns.find("id")->second) {
-    if (auto statement = PrepareSqlite(database.handle(), "SELECT value FROM StringIds WHERE id = ?1"); statement.ok()) {
+    if (auto statement = PrepareSqlite(database.handle(), "SELECT value FROM StringIds WHERE id = ?1");
+        statement.ok()) {
       look_up_ = std::move(*statement);
     }
     return;
@@ -51,7 +52,8 @@ NameId NsysStrings::LookUp(int64_t id) {
     if (sqlite3_step(look_up_.get()) == SQLITE_ROW && sqlite3_column_type(look_up_.get(), 0) == SQLITE_TEXT) {
       const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(look_up_.get(), 0));
       if (text != nullptr) {
-        name = file_.strings.Intern(std::string_view(text, static_cast<size_t>(sqlite3_column_bytes(look_up_.get(), 0))));
+        name = file_.strings.Intern(
+            std::string_view(text, static_cast<size_t>(sqlite3_column_bytes(look_up_.get(), 0))));
         found = true;
       }
     }
@@ -73,11 +75,13 @@ void Widen(NsysProcess& process, const HostInterval& times) {
   process.window.end = std::max(process.window.end, times.end);
 }
 
-NsysProgress::NsysProgress(const SqliteDatabase& database, const RowProgress& progress) : progress_(progress) {
+NsysProgress::NsysProgress(const SqliteDatabase& database, const RowProgress& progress)
+    : progress_(progress) {
   if (!progress) return;
   constexpr const char* kColumns[] = {"start"};
   TableLosses counted_later;
-  for (const char* table : kEventTables) total_ += TableScan(database, table, kColumns, 1, counted_later).expected_rows();
+  for (const char* table : kEventTables)
+    total_ += TableScan(database, table, kColumns, 1, counted_later).expected_rows();
 }
 
 NsysDevice& NsysProcess::Device(DeviceId device) {

@@ -53,7 +53,8 @@ class NsysProgress {
 };
 
 // NVTX_EVENTS of the processes in `file`, whose device rows are there already.
-void ReadNsysRanges(const SqliteDatabase& database, HostDetail host, NsysStrings& strings, NsysProgress& progress, NsysFile& file);
+void ReadNsysRanges(const SqliteDatabase& database, HostDetail host, NsysStrings& strings,
+                    NsysProgress& progress, NsysFile& file);
 
 // When and where the session was, and what is known of its devices.
 void ReadNsysSession(const SqliteDatabase& database, NsysFile& file);

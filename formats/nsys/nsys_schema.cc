@@ -4,35 +4,45 @@ namespace lockstep::trace::nsys {
 namespace {
 
 constexpr Table kTables[] = {
-    {"StringIds",
-     "id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL"},
+    {"StringIds", "id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL"},
     {"TARGET_INFO_SYSTEM_ENV",
-     "globalVid INTEGER, devStateName TEXT NOT NULL, name TEXT NOT NULL, nameEnum INTEGER NOT NULL, value TEXT NOT NULL"},
+     "globalVid INTEGER, devStateName TEXT NOT NULL, name TEXT NOT NULL, nameEnum INTEGER NOT NULL, value "
+     "TEXT NOT NULL"},
     {"TARGET_INFO_SESSION_START_TIME",
      "utcEpochNs INTEGER, utcTime TEXT, localTime TEXT, systemClockNs INTEGER"},
     {"ANALYSIS_DETAILS",
-     "globalVid INTEGER NOT NULL, duration INTEGER NOT NULL, startTime INTEGER NOT NULL, stopTime INTEGER NOT NULL"},
+     "globalVid INTEGER NOT NULL, duration INTEGER NOT NULL, startTime INTEGER NOT NULL, stopTime INTEGER "
+     "NOT NULL"},
     {"CUPTI_ACTIVITY_KIND_KERNEL",
      "start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, "
      "greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, "
      "demangledName INTEGER NOT NULL, shortName INTEGER NOT NULL, mangledName INTEGER, launchType INTEGER, "
-     "cacheConfig INTEGER, registersPerThread INTEGER NOT NULL, gridX INTEGER NOT NULL, gridY INTEGER NOT NULL, "
+     "cacheConfig INTEGER, registersPerThread INTEGER NOT NULL, gridX INTEGER NOT NULL, gridY INTEGER NOT "
+     "NULL, "
      "gridZ INTEGER NOT NULL, blockX INTEGER NOT NULL, blockY INTEGER NOT NULL, blockZ INTEGER NOT NULL, "
-     "staticSharedMemory INTEGER NOT NULL, dynamicSharedMemory INTEGER NOT NULL, localMemoryPerThread INTEGER NOT NULL, "
-     "localMemoryTotal INTEGER NOT NULL, gridId INTEGER NOT NULL, sharedMemoryExecuted INTEGER, graphNodeId INTEGER, "
-     "sharedMemoryLimitConfig INTEGER, qmdBulkReleaseDone INTEGER, qmdPreexitDone INTEGER, qmdLastCtaDone INTEGER, "
-     "graphId INTEGER, clusterX INTEGER, clusterY INTEGER, clusterZ INTEGER, clusterSchedulingPolicy INTEGER, "
+     "staticSharedMemory INTEGER NOT NULL, dynamicSharedMemory INTEGER NOT NULL, localMemoryPerThread "
+     "INTEGER NOT NULL, "
+     "localMemoryTotal INTEGER NOT NULL, gridId INTEGER NOT NULL, sharedMemoryExecuted INTEGER, graphNodeId "
+     "INTEGER, "
+     "sharedMemoryLimitConfig INTEGER, qmdBulkReleaseDone INTEGER, qmdPreexitDone INTEGER, qmdLastCtaDone "
+     "INTEGER, "
+     "graphId INTEGER, clusterX INTEGER, clusterY INTEGER, clusterZ INTEGER, clusterSchedulingPolicy "
+     "INTEGER, "
      "maxPotentialClusterSize INTEGER, maxActiveClusters INTEGER, sharedMemoryRequestedPercentage INTEGER, "
      "tensorSizeMinusOneElements TEXT NOT NULL"},
     {"CUPTI_ACTIVITY_KIND_MEMCPY",
      "start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, "
-     "greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, bytes INTEGER NOT NULL, "
-     "copyKind INTEGER NOT NULL, deprecatedSrcId INTEGER, srcKind INTEGER, dstKind INTEGER, srcDeviceId INTEGER, "
-     "srcContextId INTEGER, dstDeviceId INTEGER, dstContextId INTEGER, migrationCause INTEGER, graphNodeId INTEGER, "
+     "greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, bytes "
+     "INTEGER NOT NULL, "
+     "copyKind INTEGER NOT NULL, deprecatedSrcId INTEGER, srcKind INTEGER, dstKind INTEGER, srcDeviceId "
+     "INTEGER, "
+     "srcContextId INTEGER, dstDeviceId INTEGER, dstContextId INTEGER, migrationCause INTEGER, graphNodeId "
+     "INTEGER, "
      "virtualAddress INTEGER, copyCount INTEGER"},
     {"CUPTI_ACTIVITY_KIND_MEMSET",
      "start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, "
-     "greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, value INTEGER NOT NULL, "
+     "greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, value "
+     "INTEGER NOT NULL, "
      "bytes INTEGER NOT NULL, graphNodeId INTEGER, memKind INTEGER"},
     {"CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
      "start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, "
@@ -40,64 +50,76 @@ constexpr Table kTables[] = {
      "deprecatedSyncType INTEGER, syncType INTEGER NOT NULL, eventId INTEGER NOT NULL, eventSyncId INTEGER"},
     {"CUPTI_ACTIVITY_KIND_CUDA_EVENT",
      "timestamp INTEGER, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, greenContextId INTEGER, "
-     "streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, eventId INTEGER NOT NULL, eventSyncId INTEGER"},
+     "streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, eventId INTEGER NOT NULL, "
+     "eventSyncId INTEGER"},
     {"CUPTI_ACTIVITY_KIND_RUNTIME",
-     "start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT NULL, globalTid INTEGER, correlationId INTEGER, "
+     "start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT NULL, globalTid INTEGER, "
+     "correlationId INTEGER, "
      "nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL, callchainId INTEGER"},
     {"NVTX_EVENTS",
-     "start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId INTEGER, category INTEGER, color INTEGER, "
-     "text TEXT, globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER, domainId INTEGER, uint64Value INTEGER, "
-     "int64Value INTEGER, doubleValue REAL, uint32Value INTEGER, int32Value INTEGER, floatValue REAL, jsonTextId INTEGER, "
+     "start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId INTEGER, category INTEGER, "
+     "color INTEGER, "
+     "text TEXT, globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER, domainId INTEGER, uint64Value "
+     "INTEGER, "
+     "int64Value INTEGER, doubleValue REAL, uint32Value INTEGER, int32Value INTEGER, floatValue REAL, "
+     "jsonTextId INTEGER, "
      "jsonText TEXT, binaryData TEXT"},
-    {"PROCESSES",
-     "globalPid INTEGER, pid INTEGER, name TEXT"},
-    {"ThreadNames",
-     "nameId INTEGER NOT NULL, priority INTEGER, globalTid INTEGER"},
-    {"META_DATA_CAPTURE",
-     "name TEXT NOT NULL, value TEXT"},
-    {"META_DATA_EXPORT",
-     "name TEXT NOT NULL, value TEXT"},
+    {"PROCESSES", "globalPid INTEGER, pid INTEGER, name TEXT"},
+    {"ThreadNames", "nameId INTEGER NOT NULL, priority INTEGER, globalTid INTEGER"},
+    {"META_DATA_CAPTURE", "name TEXT NOT NULL, value TEXT"},
+    {"META_DATA_EXPORT", "name TEXT NOT NULL, value TEXT"},
     {"TARGET_INFO_GPU",
-     "vmId INTEGER NOT NULL, id INTEGER NOT NULL, name TEXT, busLocation TEXT, isDiscrete INTEGER, l2CacheSize INTEGER, "
-     "totalMemory INTEGER, memoryBandwidth INTEGER, clockRate INTEGER, smCount INTEGER, pwGpuId INTEGER, uuid TEXT, "
+     "vmId INTEGER NOT NULL, id INTEGER NOT NULL, name TEXT, busLocation TEXT, isDiscrete INTEGER, "
+     "l2CacheSize INTEGER, "
+     "totalMemory INTEGER, memoryBandwidth INTEGER, clockRate INTEGER, smCount INTEGER, pwGpuId INTEGER, "
+     "uuid TEXT, "
      "luid INTEGER, chipName TEXT, cuDevice INTEGER, ctxswDevPath TEXT, ctrlDevPath TEXT, revision INTEGER, "
-     "nodeMask INTEGER, constantMemory INTEGER, maxIPC INTEGER, maxRegistersPerBlock INTEGER, maxShmemPerBlock INTEGER, "
-     "maxShmemPerBlockOptin INTEGER, maxShmemPerSm INTEGER, maxRegistersPerSm INTEGER, threadsPerWarp INTEGER, "
+     "nodeMask INTEGER, constantMemory INTEGER, maxIPC INTEGER, maxRegistersPerBlock INTEGER, "
+     "maxShmemPerBlock INTEGER, "
+     "maxShmemPerBlockOptin INTEGER, maxShmemPerSm INTEGER, maxRegistersPerSm INTEGER, threadsPerWarp "
+     "INTEGER, "
      "asyncEngines INTEGER, maxWarpsPerSm INTEGER, maxBlocksPerSm INTEGER, maxThreadsPerBlock INTEGER, "
-     "maxBlockDimX INTEGER, maxBlockDimY INTEGER, maxBlockDimZ INTEGER, maxGridDimX INTEGER, maxGridDimY INTEGER, "
+     "maxBlockDimX INTEGER, maxBlockDimY INTEGER, maxBlockDimZ INTEGER, maxGridDimX INTEGER, maxGridDimY "
+     "INTEGER, "
      "maxGridDimZ INTEGER, computeMajor INTEGER, computeMinor INTEGER, smMajor INTEGER, smMinor INTEGER"},
     {"TARGET_INFO_CUDA_DEVICE",
      "gpuId INTEGER, cudaId INTEGER NOT NULL, pid INTEGER NOT NULL, uuid TEXT, numMultiprocessors INTEGER"},
     {"TARGET_INFO_CUDA_CONTEXT_INFO",
-     "nullStreamId INTEGER NOT NULL, hwId INTEGER NOT NULL, vmId INTEGER NOT NULL, processId INTEGER NOT NULL, "
-     "deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, parentContextId INTEGER, isGreenContext INTEGER"},
+     "nullStreamId INTEGER NOT NULL, hwId INTEGER NOT NULL, vmId INTEGER NOT NULL, processId INTEGER NOT "
+     "NULL, "
+     "deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, parentContextId INTEGER, isGreenContext "
+     "INTEGER"},
     {"TARGET_INFO_CUDA_STREAM",
      "streamId INTEGER NOT NULL, hwId INTEGER NOT NULL, vmId INTEGER NOT NULL, processId INTEGER NOT NULL, "
      "contextId INTEGER NOT NULL, priority INTEGER NOT NULL, flag INTEGER NOT NULL"},
-    {"LOCKSTEP_META",
-     "name TEXT NOT NULL, value TEXT"},
-    {"LOCKSTEP_HOSTS",
-     "id INTEGER NOT NULL PRIMARY KEY, nodeId TEXT NOT NULL, name TEXT NOT NULL"},
+    {"LOCKSTEP_META", "name TEXT NOT NULL, value TEXT"},
+    {"LOCKSTEP_HOSTS", "id INTEGER NOT NULL PRIMARY KEY, nodeId TEXT NOT NULL, name TEXT NOT NULL"},
     {"LOCKSTEP_CLOCK_EXCHANGES",
-     "host INTEGER NOT NULL, t1 INTEGER NOT NULL, t2 INTEGER NOT NULL, t3 INTEGER NOT NULL, t4 INTEGER NOT NULL, "
+     "host INTEGER NOT NULL, t1 INTEGER NOT NULL, t2 INTEGER NOT NULL, t3 INTEGER NOT NULL, t4 INTEGER NOT "
+     "NULL, "
      "monotonic INTEGER NOT NULL"},
     {"LOCKSTEP_RANKS",
      "id INTEGER NOT NULL PRIMARY KEY, rank INTEGER NOT NULL, host INTEGER, deviceId INTEGER NOT NULL, "
      "globalPid INTEGER NOT NULL, pid INTEGER NOT NULL, incarnation INTEGER NOT NULL, program TEXT NOT NULL, "
-     "rankSource TEXT NOT NULL, windowStart INTEGER NOT NULL, windowEnd INTEGER NOT NULL, clockShiftNs INTEGER NOT NULL, "
-     "hasRanges INTEGER NOT NULL, gpuId INTEGER, unseenGraphLaunches INTEGER NOT NULL, gpuTimerOffset INTEGER, "
+     "rankSource TEXT NOT NULL, windowStart INTEGER NOT NULL, windowEnd INTEGER NOT NULL, clockShiftNs "
+     "INTEGER NOT NULL, "
+     "hasRanges INTEGER NOT NULL, gpuId INTEGER, unseenGraphLaunches INTEGER NOT NULL, gpuTimerOffset "
+     "INTEGER, "
      "gpuTimerSpread INTEGER, gpuTimerKernels INTEGER NOT NULL"},
     {"LOCKSTEP_CLOCK_READINGS",
-     "rankId INTEGER NOT NULL, realtime INTEGER NOT NULL, monotonic INTEGER NOT NULL, monotonicRaw INTEGER NOT NULL, "
+     "rankId INTEGER NOT NULL, realtime INTEGER NOT NULL, monotonic INTEGER NOT NULL, monotonicRaw INTEGER "
+     "NOT NULL, "
      "tsc INTEGER NOT NULL, cupti INTEGER NOT NULL, gap INTEGER NOT NULL"},
     {"LOCKSTEP_COMMUNICATORS",
-     "id INTEGER NOT NULL PRIMARY KEY, key TEXT NOT NULL, name TEXT NOT NULL, size INTEGER NOT NULL, origin TEXT NOT NULL"},
-    {"LOCKSTEP_MEMBERS",
-     "communicator INTEGER NOT NULL, place INTEGER NOT NULL, rank INTEGER NOT NULL"},
+     "id INTEGER NOT NULL PRIMARY KEY, key TEXT NOT NULL, name TEXT NOT NULL, size INTEGER NOT NULL, origin "
+     "TEXT NOT NULL"},
+    {"LOCKSTEP_MEMBERS", "communicator INTEGER NOT NULL, place INTEGER NOT NULL, rank INTEGER NOT NULL"},
     {"LOCKSTEP_COLLECTIVES",
      "rankId INTEGER NOT NULL, rank INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, "
-     "deviceId INTEGER NOT NULL, streamId INTEGER NOT NULL, correlationId INTEGER NOT NULL, globalPid INTEGER NOT NULL, "
-     "communicator INTEGER, op TEXT NOT NULL, matchedBy TEXT NOT NULL, sequence INTEGER, bytes INTEGER, root INTEGER, "
+     "deviceId INTEGER NOT NULL, streamId INTEGER NOT NULL, correlationId INTEGER NOT NULL, globalPid "
+     "INTEGER NOT NULL, "
+     "communicator INTEGER, op TEXT NOT NULL, matchedBy TEXT NOT NULL, sequence INTEGER, bytes INTEGER, root "
+     "INTEGER, "
      "peer INTEGER, datatype TEXT, reduction TEXT, operation INTEGER"},
     {"LOCKSTEP_KERNELS",
      "rankId INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, streamId INTEGER NOT NULL, "
@@ -106,10 +128,10 @@ constexpr Table kTables[] = {
      "rankId INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, streamId INTEGER NOT NULL, "
      "correlationId INTEGER NOT NULL, nameId INTEGER NOT NULL"},
     {"LOCKSTEP_RANGES",
-     "globalTid INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, text TEXT NOT NULL, kind TEXT NOT NULL, "
+     "globalTid INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, text TEXT NOT NULL, kind "
+     "TEXT NOT NULL, "
      "startUnknown INTEGER NOT NULL"},
-    {"LOCKSTEP_THREADS",
-     "globalTid INTEGER NOT NULL, thread INTEGER NOT NULL"},
+    {"LOCKSTEP_THREADS", "globalTid INTEGER NOT NULL, thread INTEGER NOT NULL"},
     {"LOCKSTEP_HOST_TIME",
      "rankId INTEGER NOT NULL, kind TEXT NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL"},
     {"LOCKSTEP_CHANNELS",
@@ -118,10 +140,12 @@ constexpr Table kTables[] = {
     {"LOCKSTEP_PROXY_OPS",
      "rankId INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, operation INTEGER NOT NULL, "
      "communicator INTEGER, peer INTEGER NOT NULL, channel INTEGER NOT NULL, steps INTEGER NOT NULL, "
-     "stepsSeen INTEGER NOT NULL, bytes INTEGER NOT NULL, gpuWaitNs INTEGER NOT NULL, peerWaitNs INTEGER NOT NULL, "
+     "stepsSeen INTEGER NOT NULL, bytes INTEGER NOT NULL, gpuWaitNs INTEGER NOT NULL, peerWaitNs INTEGER NOT "
+     "NULL, "
      "networkWaitNs INTEGER NOT NULL, flushWaitNs INTEGER NOT NULL, isSend INTEGER NOT NULL"},
     {"LOCKSTEP_LOSSES",
-     "rankId INTEGER NOT NULL, stage TEXT NOT NULL, kind TEXT NOT NULL, records INTEGER NOT NULL, reason TEXT NOT NULL, "
+     "rankId INTEGER NOT NULL, stage TEXT NOT NULL, kind TEXT NOT NULL, records INTEGER NOT NULL, reason "
+     "TEXT NOT NULL, "
      "start INTEGER NOT NULL, end INTEGER NOT NULL"},
 };
 
@@ -178,12 +202,9 @@ constexpr EnumRow kCuptiStreamType[] = {
     {3, "CUPTI_ACTIVITY_STREAM_CREATE_FLAG_NULL", "Null stream"},
 };
 constexpr Enum kEnums[] = {
-    {"ENUM_NSYS_EVENT_TYPE", kNsysEventType},
-    {"ENUM_NSYS_EVENT_CLASS", kNsysEventClass},
-    {"ENUM_CUDA_MEMCPY_OPER", kCudaMemcpyOper},
-    {"ENUM_CUDA_MEM_KIND", kCudaMemKind},
-    {"ENUM_CUPTI_STREAM_TYPE", kCuptiStreamType},
-    {"ENUM_CUPTI_SYNC_TYPE", kCuptiSyncType},
+    {"ENUM_NSYS_EVENT_TYPE", kNsysEventType},     {"ENUM_NSYS_EVENT_CLASS", kNsysEventClass},
+    {"ENUM_CUDA_MEMCPY_OPER", kCudaMemcpyOper},   {"ENUM_CUDA_MEM_KIND", kCudaMemKind},
+    {"ENUM_CUPTI_STREAM_TYPE", kCuptiStreamType}, {"ENUM_CUPTI_SYNC_TYPE", kCuptiSyncType},
 };
 
 // The end of the template arguments or the parameter list that starts at `open`; npos where it is not closed.
@@ -203,7 +224,8 @@ std::span<const Table> Tables() { return kTables; }
 std::span<const Enum> Enums() { return kEnums; }
 
 std::string_view ShortKernelName(std::string_view name) {
-  // The last stretch of letters outside of brackets that brackets or the end follow: what precedes the parameters.
+  // The last stretch of letters outside of brackets that brackets or the end follow: what precedes the
+  // parameters.
   size_t begin = 0;
   size_t end = 0;
   for (size_t i = 0; i < name.size();) {

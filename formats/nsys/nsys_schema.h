@@ -1,5 +1,6 @@
-// Home of the nsys SQLite format, with docs/formats/nsys_sqlite.md: tables and columns as Nsight Systems' own export has them
-// (schema 3.25), and the LOCKSTEP_ tables that we add to what we write. The golden file is tests/golden/nsys.
+// Home of the nsys SQLite format, with docs/formats/nsys_sqlite.md: tables and columns as Nsight Systems' own
+// export has them (schema 3.25), and the LOCKSTEP_ tables that we add to what we write. The golden file is
+// tests/golden/nsys.
 #ifndef LOCKSTEP_AGGREGATOR_TRACE_NSYS_SCHEMA_H_
 #define LOCKSTEP_AGGREGATOR_TRACE_NSYS_SCHEMA_H_
 
@@ -34,10 +35,13 @@ struct Enum {
 // Those that columns of ours refer to.
 std::span<const Enum> Enums();
 
-// ---- ids that name a process or a thread of a machine in 64 bits: 16 of the machine, 24 of the process, 24 of the thread.
+// ---- ids that name a process or a thread of a machine in 64 bits: 16 of the machine, 24 of the process, 24
+// of the thread.
 
 inline constexpr int64_t kIdLimit = int64_t{1} << 24;
-constexpr int64_t GlobalId(int64_t machine, int64_t pid, int64_t tid) { return machine << 48 | pid << 24 | tid; }
+constexpr int64_t GlobalId(int64_t machine, int64_t pid, int64_t tid) {
+  return machine << 48 | pid << 24 | tid;
+}
 constexpr int64_t ProcessOf(int64_t global_id) { return global_id & ~(kIdLimit - 1); }
 constexpr int32_t PidOf(int64_t global_id) { return static_cast<int32_t>(global_id >> 24 & (kIdLimit - 1)); }
 constexpr int64_t TidOf(int64_t global_id) { return global_id & (kIdLimit - 1); }
@@ -60,9 +64,12 @@ inline constexpr int64_t kDriverCall = 1;
 
 inline constexpr int64_t kUnknownMemory = 7;
 constexpr int64_t MemoryKind(uint8_t cupti) { return cupti >= 1 && cupti <= 7 ? cupti - 1 : kUnknownMemory; }
-constexpr uint8_t CuptiMemoryKind(int64_t kind) { return kind >= 0 && kind < kUnknownMemory ? static_cast<uint8_t>(kind + 1) : 0; }
+constexpr uint8_t CuptiMemoryKind(int64_t kind) {
+  return kind >= 0 && kind < kUnknownMemory ? static_cast<uint8_t>(kind + 1) : 0;
+}
 
-// "elementwise_kernel" of "void at::native::elementwise_kernel<128, 4>(int)": what Nsight Systems shows for short.
+// "elementwise_kernel" of "void at::native::elementwise_kernel<128, 4>(int)": what Nsight Systems shows for
+// short.
 std::string_view ShortKernelName(std::string_view name);
 
 }  // namespace lockstep::trace::nsys

@@ -14,8 +14,8 @@ namespace {
 
 constexpr size_t kMostVariables = 4096;
 
-// Where the file's time 0 lies in UTC. Stamps count from the machine's start; in older exports, which do not say how long that was, from
-// the session's. With --ts-normalize they are UTC already.
+// Where the file's time 0 lies in UTC. Stamps count from the machine's start; in older exports, which do not
+// say how long that was, from the session's. With --ts-normalize they are UTC already.
 void ReadBase(const SqliteDatabase& database, bool normalized, NsysFile& file) {
   if (normalized) return;
   constexpr const char* kColumns[] = {"utcEpochNs", "systemClockNs"};
@@ -46,12 +46,14 @@ void ReadEnvironment(const SqliteDatabase& database, NsysFile& file) {
   constexpr const char* kColumns[] = {"name", "value"};
   TableScan scan(database, "META_DATA_CAPTURE", kColumns, 2, file.losses);
   while (scan.Next()) {
-    if (!scan.Text(0).ends_with(":ENVIRONMENT_VARIABLE") || file.environment.size() >= kMostVariables) continue;
+    if (!scan.Text(0).ends_with(":ENVIRONMENT_VARIABLE") || file.environment.size() >= kMostVariables)
+      continue;
     const std::string_view text = scan.Text(1);
     const size_t equals = text.find('=');
     if (equals == std::string_view::npos) continue;
     std::string_view value = text.substr(equals + 1);
-    if (value.size() >= 2 && value.front() == '"' && value.back() == '"') value = value.substr(1, value.size() - 2);
+    if (value.size() >= 2 && value.front() == '"' && value.back() == '"')
+      value = value.substr(1, value.size() - 2);
     file.environment.try_emplace(std::string(text.substr(0, equals)), value);
   }
 }
@@ -68,9 +70,20 @@ void ReadHostNames(const SqliteDatabase& database, NsysFile& file) {
 }
 
 void ReadGpus(const SqliteDatabase& database, NsysFile& file) {
-  constexpr const char* kGpu[] = {"id",           "name",         "smCount",           "computeMajor",  "computeMinor",
-                                  "maxWarpsPerSm", "threadsPerWarp", "maxRegistersPerSm", "maxShmemPerSm", "totalMemory",
-                                  "uuid", "memoryBandwidth", "l2CacheSize", "clockRate"};
+  constexpr const char* kGpu[] = {"id",
+                                  "name",
+                                  "smCount",
+                                  "computeMajor",
+                                  "computeMinor",
+                                  "maxWarpsPerSm",
+                                  "threadsPerWarp",
+                                  "maxRegistersPerSm",
+                                  "maxShmemPerSm",
+                                  "totalMemory",
+                                  "uuid",
+                                  "memoryBandwidth",
+                                  "l2CacheSize",
+                                  "clockRate"};
   TableScan gpus(database, "TARGET_INFO_GPU", kGpu, 1, file.losses);
   while (gpus.Next()) {
     store::DeviceProperties p;
@@ -86,7 +99,8 @@ void ReadGpus(const SqliteDatabase& database, NsysFile& file) {
     p.uuid = std::string(gpus.Text(10));
     p.memory_bytes_per_s = gpus.IntegerOr<uint64_t>(11, 0);
     p.l2_bytes = gpus.IntegerOr<uint64_t>(12, 0);
-    p.clock_khz = static_cast<uint32_t>(std::min<uint64_t>(gpus.IntegerOr<uint64_t>(13, 0) / 1000, std::numeric_limits<uint32_t>::max()));
+    p.clock_khz = static_cast<uint32_t>(
+        std::min<uint64_t>(gpus.IntegerOr<uint64_t>(13, 0) / 1000, std::numeric_limits<uint32_t>::max()));
     if (gpus.Usable()) file.gpus.try_emplace(id, std::move(p));
   }
   constexpr const char* kDevice[] = {"gpuId", "cudaId", "pid"};

@@ -11,8 +11,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "formats/nsys/nsys_schema.h"
 #include "aggregator/trace/writers.h"
+#include "formats/nsys/nsys_schema.h"
 
 namespace lockstep::trace {
 namespace {
@@ -41,18 +41,25 @@ std::optional<int64_t> UnlessZero(uint64_t value) {
 uint64_t RowsOf(const Capture& capture) {
   uint64_t rows = 0;
   for (const RankData& rank : capture.ranks) {
-    rows += rank.activities.size() + rank.api_calls.size() + rank.syncs.size() + rank.ranges.size() + rank.event_records.size();
+    rows += rank.activities.size() + rank.api_calls.size() + rank.syncs.size() + rank.ranges.size() +
+            rank.event_records.size();
   }
   return rows;
 }
 
 class NsysWriter {
  public:
-  NsysWriter(const Capture& capture, const align::ClockModel& clock, SqliteWriter& writer, const WriteProgress& progress)
-      : capture_(capture), writer_(writer), identity_(capture, clock), progress_(progress), total_(RowsOf(capture)) {}
+  NsysWriter(const Capture& capture, const align::ClockModel& clock, SqliteWriter& writer,
+             const WriteProgress& progress)
+      : capture_(capture),
+        writer_(writer),
+        identity_(capture, clock),
+        progress_(progress),
+        total_(RowsOf(capture)) {}
 
   void Write() {
-    for (const nsys::Table& table : nsys::Tables()) writer_.Execute(absl::StrCat("CREATE TABLE ", table.name, " (", table.columns, ")"));
+    for (const nsys::Table& table : nsys::Tables())
+      writer_.Execute(absl::StrCat("CREATE TABLE ", table.name, " (", table.columns, ")"));
     Enums();
     Session();
     Processes();
@@ -83,7 +90,8 @@ class NsysWriter {
 
   void Enums() {
     for (const nsys::Enum& e : nsys::Enums()) {
-      writer_.Execute(absl::StrCat("CREATE TABLE ", e.table, " (id INTEGER NOT NULL PRIMARY KEY, name TEXT, label TEXT)"));
+      writer_.Execute(absl::StrCat("CREATE TABLE ", e.table,
+                                   " (id INTEGER NOT NULL PRIMARY KEY, name TEXT, label TEXT)"));
       SqliteInsert insert(writer_, e.table, {"id", "name", "label"});
       for (const nsys::EnumRow& row : e.rows) insert.Row(row.id, row.name, row.label);
     }
@@ -96,11 +104,13 @@ class NsysWriter {
       if (!rank.activities.empty()) end = std::max(end, At(i, rank.activities.back().end));
     });
     const std::string utc = UtcText(identity_.base());
-    SqliteInsert(writer_, "TARGET_INFO_SESSION_START_TIME", {"utcEpochNs", "utcTime", "localTime", "systemClockNs"})
+    SqliteInsert(writer_, "TARGET_INFO_SESSION_START_TIME",
+                 {"utcEpochNs", "utcTime", "localTime", "systemClockNs"})
         .Row(identity_.base().ns(), utc, utc, 0);
     SqliteInsert(writer_, "ANALYSIS_DETAILS", {"globalVid", "duration", "startTime", "stopTime"})
         .Row(nsys::GlobalId(identity_.MachineOf(0), 0, 0), end, 0, end);
-    SqliteInsert properties(writer_, "TARGET_INFO_SYSTEM_ENV", {"globalVid", "devStateName", "name", "nameEnum", "value"});
+    SqliteInsert properties(writer_, "TARGET_INFO_SYSTEM_ENV",
+                            {"globalVid", "devStateName", "name", "nameEnum", "value"});
     for (uint32_t h = 0; h < capture_.hosts.size(); ++h) {
       const std::string& name = capture_.hosts[h].ShownName();
       properties.Row(nsys::GlobalId(identity_.MachineOf(h), 0, 0), name, "Hostname", kHostnameProperty, name);
@@ -124,25 +134,31 @@ class NsysWriter {
     ForRanks([&](size_t i, const RankData& rank) {
       const NsysEntry& entry = identity_.Of(i);
       if (!entry.first_of_process) return;
-      processes.Row(entry.global_pid, nsys::PidOf(entry.global_pid), rank.program.empty() ? "python" : rank.program);
-      for (const store::ThreadName& t : rank.thread_names) names.Row(t.name.value(), identity_.GlobalTid(i, t.thread));
+      processes.Row(entry.global_pid, nsys::PidOf(entry.global_pid),
+                    rank.program.empty() ? "python" : rank.program);
+      for (const store::ThreadName& t : rank.thread_names)
+        names.Row(t.name.value(), identity_.GlobalTid(i, t.thread));
     });
   }
 
   void Gpus() {
     SqliteInsert gpus(writer_, "TARGET_INFO_GPU",
-                      {"vmId", "id", "name", "uuid", "l2CacheSize", "totalMemory", "memoryBandwidth", "clockRate", "smCount", "cuDevice",
-                       "maxShmemPerSm", "maxRegistersPerSm", "threadsPerWarp", "maxWarpsPerSm", "computeMajor", "computeMinor"});
-    SqliteInsert devices(writer_, "TARGET_INFO_CUDA_DEVICE", {"gpuId", "cudaId", "pid", "uuid", "numMultiprocessors"});
+                      {"vmId", "id", "name", "uuid", "l2CacheSize", "totalMemory", "memoryBandwidth",
+                       "clockRate", "smCount", "cuDevice", "maxShmemPerSm", "maxRegistersPerSm",
+                       "threadsPerWarp", "maxWarpsPerSm", "computeMajor", "computeMinor"});
+    SqliteInsert devices(writer_, "TARGET_INFO_CUDA_DEVICE",
+                         {"gpuId", "cudaId", "pid", "uuid", "numMultiprocessors"});
     ForRanks([&](size_t i, const RankData& rank) {
       if (!rank.has_properties) return;
       const store::DeviceProperties& p = rank.properties;
       const auto uuid = p.uuid.empty() ? std::nullopt : std::optional<std::string_view>(p.uuid);
       const auto sms = UnlessZero(static_cast<uint64_t>(p.sms));
-      gpus.Row(nsys::GlobalId(identity_.MachineOf(rank.host), 0, 0), i, p.name, uuid, UnlessZero(p.l2_bytes), UnlessZero(p.memory_bytes),
-               UnlessZero(p.memory_bytes_per_s), UnlessZero(uint64_t{p.clock_khz} * 1000), sms, rank.device.value(),
-               UnlessZero(p.shared_bytes_per_sm), UnlessZero(static_cast<uint64_t>(p.registers_per_sm)), kThreadsPerWarp,
-               UnlessZero(static_cast<uint64_t>(p.max_threads_per_sm / kThreadsPerWarp)), p.compute_major, p.compute_minor);
+      gpus.Row(nsys::GlobalId(identity_.MachineOf(rank.host), 0, 0), i, p.name, uuid, UnlessZero(p.l2_bytes),
+               UnlessZero(p.memory_bytes), UnlessZero(p.memory_bytes_per_s),
+               UnlessZero(uint64_t{p.clock_khz} * 1000), sms, rank.device.value(),
+               UnlessZero(p.shared_bytes_per_sm), UnlessZero(static_cast<uint64_t>(p.registers_per_sm)),
+               kThreadsPerWarp, UnlessZero(static_cast<uint64_t>(p.max_threads_per_sm / kThreadsPerWarp)),
+               p.compute_major, p.compute_minor);
       devices.Row(i, rank.device.value(), nsys::PidOf(identity_.Of(i).global_pid), uuid, sms);
     });
   }
@@ -150,8 +166,10 @@ class NsysWriter {
   // As captures of ours have them; of an import, the contexts that its kernels name.
   void Contexts() {
     SqliteInsert contexts(writer_, "TARGET_INFO_CUDA_CONTEXT_INFO",
-                          {"nullStreamId", "hwId", "vmId", "processId", "deviceId", "contextId", "parentContextId", "isGreenContext"});
-    SqliteInsert streams(writer_, "TARGET_INFO_CUDA_STREAM", {"streamId", "hwId", "vmId", "processId", "contextId", "priority", "flag"});
+                          {"nullStreamId", "hwId", "vmId", "processId", "deviceId", "contextId",
+                           "parentContextId", "isGreenContext"});
+    SqliteInsert streams(writer_, "TARGET_INFO_CUDA_STREAM",
+                         {"streamId", "hwId", "vmId", "processId", "contextId", "priority", "flag"});
     ForRanks([&](size_t i, const RankData& rank) {
       const int64_t hardware = identity_.MachineOf(rank.host) >> 8;
       const int64_t machine = identity_.MachineOf(rank.host) & 0xFF;
@@ -159,13 +177,17 @@ class NsysWriter {
       std::set<ContextId> seen;
       for (const store::DeviceContext& c : rank.contexts) {
         seen.insert(c.context);
-        contexts.Row(c.null_stream.value(), hardware, machine, pid, c.device.value(), c.context.value(), UnlessZero(c.parent.value()), c.green);
+        contexts.Row(c.null_stream.value(), hardware, machine, pid, c.device.value(), c.context.value(),
+                     UnlessZero(c.parent.value()), c.green);
       }
       for (const store::KernelDetail& d : rank.kernel_details) {
-        if (seen.insert(d.context).second) contexts.Row(0, hardware, machine, pid, rank.device.value(), d.context.value(), std::optional<int64_t>(), 0);
+        if (seen.insert(d.context).second)
+          contexts.Row(0, hardware, machine, pid, rank.device.value(), d.context.value(),
+                       std::optional<int64_t>(), 0);
       }
       for (const store::DeviceStream& s : rank.streams) {
-        streams.Row(s.stream.value(), hardware, machine, pid, s.context.value(), s.priority, static_cast<int>(s.type));
+        streams.Row(s.stream.value(), hardware, machine, pid, s.context.value(), s.priority,
+                    static_cast<int>(s.type));
       }
     });
   }
@@ -175,26 +197,49 @@ class NsysWriter {
     const auto [known, fresh] = short_of_.try_emplace(id, 0);
     if (!fresh) return known->second;
     const auto next = static_cast<int64_t>(capture_.strings.size() + short_names_.size());
-    const auto [it, is_new] = short_ids_.try_emplace(std::string(nsys::ShortKernelName(capture_.Text(id))), next);
+    const auto [it, is_new] =
+        short_ids_.try_emplace(std::string(nsys::ShortKernelName(capture_.Text(id))), next);
     if (is_new) short_names_.push_back(&it->first);
     return known->second = it->second;
   }
 
   void Kernels() {
-    SqliteInsert insert(
-        writer_, "CUPTI_ACTIVITY_KIND_KERNEL",
-        {"start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid", "demangledName", "shortName", "registersPerThread",
-         "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "staticSharedMemory", "dynamicSharedMemory", "graphNodeId", "graphId"},
-        {{"localMemoryPerThread", "0"}, {"localMemoryTotal", "0"}, {"gridId", "0"}, {"tensorSizeMinusOneElements", "'[]'"}});
+    SqliteInsert insert(writer_, "CUPTI_ACTIVITY_KIND_KERNEL",
+                        {"start",
+                         "end",
+                         "deviceId",
+                         "contextId",
+                         "streamId",
+                         "correlationId",
+                         "globalPid",
+                         "demangledName",
+                         "shortName",
+                         "registersPerThread",
+                         "gridX",
+                         "gridY",
+                         "gridZ",
+                         "blockX",
+                         "blockY",
+                         "blockZ",
+                         "staticSharedMemory",
+                         "dynamicSharedMemory",
+                         "graphNodeId",
+                         "graphId"},
+                        {{"localMemoryPerThread", "0"},
+                         {"localMemoryTotal", "0"},
+                         {"gridId", "0"},
+                         {"tensorSizeMinusOneElements", "'[]'"}});
     const store::KernelDetail unknown;
     ForRanks([&](size_t i, const RankData& rank) {
       const int64_t pid = identity_.Of(i).global_pid;
       for (const store::DeviceActivity& a : rank.activities) {
         if (a.kind != ActivityKind::kKernel) continue;
-        const store::KernelDetail& d = a.detail < rank.kernel_details.size() ? rank.kernel_details[a.detail] : unknown;
-        insert.Row(At(i, a.start), At(i, a.end), rank.device.value(), d.context.value(), a.stream.value(), a.correlation.value(), pid,
-                   a.name.value(), ShortName(a.name), d.registers, d.grid[0], d.grid[1], d.grid[2], d.block[0], d.block[1], d.block[2],
-                   d.static_shared_bytes, d.dynamic_shared_bytes, UnlessZero(d.graph_node), UnlessZero(d.graph));
+        const store::KernelDetail& d =
+            a.detail < rank.kernel_details.size() ? rank.kernel_details[a.detail] : unknown;
+        insert.Row(At(i, a.start), At(i, a.end), rank.device.value(), d.context.value(), a.stream.value(),
+                   a.correlation.value(), pid, a.name.value(), ShortName(a.name), d.registers, d.grid[0],
+                   d.grid[1], d.grid[2], d.block[0], d.block[1], d.block[2], d.static_shared_bytes,
+                   d.dynamic_shared_bytes, UnlessZero(d.graph_node), UnlessZero(d.graph));
         Advance();
       }
     });
@@ -214,62 +259,72 @@ class NsysWriter {
 
   void Copies() {
     SqliteInsert insert(writer_, "CUPTI_ACTIVITY_KIND_MEMCPY",
-                        {"start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid", "bytes", "copyKind", "srcKind",
-                         "dstKind", "graphNodeId"});
-    ForCopies(ActivityKind::kMemcpy, [&](size_t i, const RankData& rank, const store::DeviceActivity& a, const store::CopyDetail& d) {
-      insert.Row(At(i, a.start), At(i, a.end), rank.device.value(), d.context.value(), a.stream.value(), a.correlation.value(),
-                 identity_.Of(i).global_pid, d.bytes, d.copy_kind, nsys::MemoryKind(d.src_kind), nsys::MemoryKind(d.dst_kind),
-                 UnlessZero(d.graph_node));
+                        {"start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid",
+                         "bytes", "copyKind", "srcKind", "dstKind", "graphNodeId"});
+    ForCopies(ActivityKind::kMemcpy, [&](size_t i, const RankData& rank, const store::DeviceActivity& a,
+                                         const store::CopyDetail& d) {
+      insert.Row(At(i, a.start), At(i, a.end), rank.device.value(), d.context.value(), a.stream.value(),
+                 a.correlation.value(), identity_.Of(i).global_pid, d.bytes, d.copy_kind,
+                 nsys::MemoryKind(d.src_kind), nsys::MemoryKind(d.dst_kind), UnlessZero(d.graph_node));
     });
   }
 
   void Sets() {
     SqliteInsert insert(writer_, "CUPTI_ACTIVITY_KIND_MEMSET",
-                        {"start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid", "bytes", "memKind", "graphNodeId"},
+                        {"start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid",
+                         "bytes", "memKind", "graphNodeId"},
                         {{"value", "0"}});
-    ForCopies(ActivityKind::kMemset, [&](size_t i, const RankData& rank, const store::DeviceActivity& a, const store::CopyDetail& d) {
-      insert.Row(At(i, a.start), At(i, a.end), rank.device.value(), d.context.value(), a.stream.value(), a.correlation.value(),
-                 identity_.Of(i).global_pid, d.bytes, nsys::MemoryKind(d.dst_kind), UnlessZero(d.graph_node));
+    ForCopies(ActivityKind::kMemset, [&](size_t i, const RankData& rank, const store::DeviceActivity& a,
+                                         const store::CopyDetail& d) {
+      insert.Row(At(i, a.start), At(i, a.end), rank.device.value(), d.context.value(), a.stream.value(),
+                 a.correlation.value(), identity_.Of(i).global_pid, d.bytes, nsys::MemoryKind(d.dst_kind),
+                 UnlessZero(d.graph_node));
     });
   }
 
   void Syncs() {
-    SqliteInsert insert(writer_, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
-                        {"start", "end", "deviceId", "streamId", "correlationId", "globalPid", "syncType", "eventId"}, {{"contextId", "0"}});
+    SqliteInsert insert(
+        writer_, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+        {"start", "end", "deviceId", "streamId", "correlationId", "globalPid", "syncType", "eventId"},
+        {{"contextId", "0"}});
     ForRanks([&](size_t i, const RankData& rank) {
       for (const store::Sync& s : rank.syncs) {
-        insert.Row(At(i, s.start), At(i, s.end), rank.device.value(), s.stream.value(), s.correlation.value(), identity_.Of(i).global_pid,
-                   static_cast<int>(s.type), s.event);
+        insert.Row(At(i, s.start), At(i, s.end), rank.device.value(), s.stream.value(), s.correlation.value(),
+                   identity_.Of(i).global_pid, static_cast<int>(s.type), s.event);
         Advance();
       }
     });
   }
 
   void Events() {
-    SqliteInsert insert(writer_, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", {"deviceId", "streamId", "correlationId", "globalPid", "eventId"},
+    SqliteInsert insert(writer_, "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
+                        {"deviceId", "streamId", "correlationId", "globalPid", "eventId"},
                         {{"timestamp", "0"}, {"contextId", "0"}});
     ForRanks([&](size_t i, const RankData& rank) {
       for (const store::EventRecord& e : rank.event_records) {
-        insert.Row(rank.device.value(), e.stream.value(), e.correlation.value(), identity_.Of(i).global_pid, e.event);
+        insert.Row(rank.device.value(), e.stream.value(), e.correlation.value(), identity_.Of(i).global_pid,
+                   e.event);
         Advance();
       }
     });
   }
 
   void Calls() {
-    SqliteInsert insert(writer_, "CUPTI_ACTIVITY_KIND_RUNTIME", {"start", "end", "eventClass", "globalTid", "correlationId", "nameId"},
+    SqliteInsert insert(writer_, "CUPTI_ACTIVITY_KIND_RUNTIME",
+                        {"start", "end", "eventClass", "globalTid", "correlationId", "nameId"},
                         {{"returnValue", "0"}});
     ForRanks([&](size_t i, const RankData& rank) {
       for (const store::ApiCall& c : rank.api_calls) {
-        insert.Row(At(i, c.start), At(i, c.end), c.driver ? nsys::kDriverCall : nsys::kRuntimeCall, identity_.GlobalTid(i, c.thread),
-                   c.correlation.value(), c.name.value());
+        insert.Row(At(i, c.start), At(i, c.end), c.driver ? nsys::kDriverCall : nsys::kRuntimeCall,
+                   identity_.GlobalTid(i, c.thread), c.correlation.value(), c.name.value());
         Advance();
       }
     });
   }
 
   void Ranges() {
-    SqliteInsert insert(writer_, "NVTX_EVENTS", {"start", "end", "eventType", "text", "globalTid", "textId", "domainId"});
+    SqliteInsert insert(writer_, "NVTX_EVENTS",
+                        {"start", "end", "eventType", "text", "globalTid", "textId", "domainId"});
     std::map<NameId, int64_t> domains = {{kNoName, 0}};
     std::set<std::pair<int64_t, int64_t>> created;
     ForRanks([&](size_t i, const RankData& rank) {
@@ -279,13 +334,15 @@ class NsysWriter {
         const auto domain = domains.try_emplace(r.domain, static_cast<int64_t>(domains.size())).first->second;
         const std::string_view text = capture_.Text(r.name);
         if (domain != 0 && created.emplace(identity_.Of(i).global_pid, domain).second) {
-          insert.Row(At(i, r.start), std::optional<int64_t>(), nsys::kDomainCreate, capture_.Text(r.domain), tid, std::optional<int64_t>(),
-                     domain);
+          insert.Row(At(i, r.start), std::optional<int64_t>(), nsys::kDomainCreate, capture_.Text(r.domain),
+                     tid, std::optional<int64_t>(), domain);
         }
         // NCCL registers its strings, and scripts look for them where Nsight Systems puts such ones.
         const bool registered = domain != 0 && text.starts_with("nccl");
-        const std::optional<int64_t> end = r.end_unknown ? std::nullopt : std::optional<int64_t>(At(i, r.end));
-        insert.Row(At(i, r.start), end, nsys::kPushPopRange, registered ? std::nullopt : std::optional<std::string_view>(text), tid,
+        const std::optional<int64_t> end =
+            r.end_unknown ? std::nullopt : std::optional<int64_t>(At(i, r.end));
+        insert.Row(At(i, r.start), end, nsys::kPushPopRange,
+                   registered ? std::nullopt : std::optional<std::string_view>(text), tid,
                    registered ? std::optional<int64_t>(r.name.value()) : std::nullopt, domain);
         Advance();
       }
@@ -295,7 +352,8 @@ class NsysWriter {
   void Strings() {
     SqliteInsert insert(writer_, "StringIds", {"id", "value"});
     for (uint32_t id = 0; id < capture_.strings.size(); ++id) insert.Row(id, capture_.Text(NameId(id)));
-    for (size_t i = 0; i < short_names_.size(); ++i) insert.Row(capture_.strings.size() + i, *short_names_[i]);
+    for (size_t i = 0; i < short_names_.size(); ++i)
+      insert.Row(capture_.strings.size() + i, *short_names_[i]);
   }
 
   const Capture& capture_;
@@ -311,7 +369,8 @@ class NsysWriter {
 
 }  // namespace
 
-absl::Status WriteNsysSqlite(const Capture& capture, const align::ClockModel& clock, const std::string& path, const WriteProgress& progress) {
+absl::Status WriteNsysSqlite(const Capture& capture, const align::ClockModel& clock, const std::string& path,
+                             const WriteProgress& progress) {
   auto writer = SqliteWriter::Create(path);
   if (!writer.ok()) return writer.status();
   NsysWriter(capture, clock, *writer, progress).Write();

@@ -8,8 +8,9 @@
 
 namespace lockstep::trace {
 
-// The LOCKSTEP_ tables: what Nsight Systems' tables have no place for and a report needs. Threads that got other numbers are known
-// only once all rows of host threads are written, so this comes last. Errors stay with `writer`.
+// The LOCKSTEP_ tables: what Nsight Systems' tables have no place for and a report needs. Threads that got
+// other numbers are known only once all rows of host threads are written, so this comes last. Errors stay
+// with `writer`.
 void WriteOwnTables(const store::Capture& capture, NsysIdentity& identity, SqliteWriter& writer);
 
 }  // namespace lockstep::trace

@@ -29,11 +29,14 @@ std::string PercentEncoded(std::string_view path) {
   return out;
 }
 
-bool IsDamage(int code) { return (code & 0xFF) == SQLITE_CORRUPT || (code & 0xFF) == SQLITE_NOTADB || (code & 0xFF) == SQLITE_IOERR; }
+bool IsDamage(int code) {
+  return (code & 0xFF) == SQLITE_CORRUPT || (code & 0xFF) == SQLITE_NOTADB || (code & 0xFF) == SQLITE_IOERR;
+}
 
 std::string ColumnText(sqlite3_stmt* statement, int column) {
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement, column));
-  return text == nullptr ? "" : std::string(text, static_cast<size_t>(sqlite3_column_bytes(statement, column)));
+  return text == nullptr ? ""
+                         : std::string(text, static_cast<size_t>(sqlite3_column_bytes(statement, column)));
 }
 
 void Harden(sqlite3* database) {
@@ -57,7 +60,8 @@ void SqliteCloser::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(
 
 absl::StatusOr<SqliteStatement> PrepareSqlite(sqlite3* database, const std::string& sql) {
   sqlite3_stmt* statement = nullptr;
-  if (sqlite3_prepare_v2(database, sql.data(), static_cast<int>(sql.size()), &statement, nullptr) != SQLITE_OK) {
+  if (sqlite3_prepare_v2(database, sql.data(), static_cast<int>(sql.size()), &statement, nullptr) !=
+      SQLITE_OK) {
     return absl::InvalidArgumentError(sqlite3_errmsg(database));
   }
   return SqliteStatement(statement);
@@ -95,38 +99,47 @@ absl::StatusOr<SqliteDatabase> SqliteDatabase::Open(const std::string& path, std
 absl::Status SqliteDatabase::Connect(const std::string& path) {
   sqlite3* opened = nullptr;
   const std::string uri = absl::StrCat("file:", PercentEncoded(path), "?immutable=1");
-  const int code = image_ != nullptr ? sqlite3_open_v2(":memory:", &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr)
-                                     : sqlite3_open_v2(uri.c_str(), &opened, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);
+  const int code =
+      image_ != nullptr
+          ? sqlite3_open_v2(":memory:", &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr)
+          : sqlite3_open_v2(uri.c_str(), &opened,
+                            SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);
   handle_.reset(opened);
-  if (code != SQLITE_OK) return absl::InvalidArgumentError(absl::StrCat("cannot be opened: ", sqlite3_errstr(code)));
+  if (code != SQLITE_OK)
+    return absl::InvalidArgumentError(absl::StrCat("cannot be opened: ", sqlite3_errstr(code)));
   Harden(opened);
   if (image_ == nullptr) return absl::OkStatus();
   const auto size = static_cast<sqlite3_int64>(image_->size());
-  if (sqlite3_deserialize(opened, "main", reinterpret_cast<unsigned char*>(image_->data()), size, size, SQLITE_DESERIALIZE_READONLY) !=
-      SQLITE_OK) {
+  if (sqlite3_deserialize(opened, "main", reinterpret_cast<unsigned char*>(image_->data()), size, size,
+                          SQLITE_DESERIALIZE_READONLY) != SQLITE_OK) {
     return absl::InvalidArgumentError("cannot be opened");
   }
   return absl::OkStatus();
 }
 
 absl::Status SqliteDatabase::ReadTables() {
-  const std::string list = "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE 'CREATE TABLE %' LIMIT " + std::to_string(kMostTables);
+  const std::string list =
+      "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE 'CREATE TABLE %' LIMIT " +
+      std::to_string(kMostTables);
   auto statement = PrepareSqlite(handle(), list);
   int code = sqlite3_errcode(handle());
   if (!statement.ok() && IsDamage(code)) {
     damage_ = (code & 0xFF) == SQLITE_NOTADB ? "is no SQLite database" : "is cut off or overwritten";
     if ((code & 0xFF) == SQLITE_NOTADB) return absl::InvalidArgumentError(damage_);
-    // Defensive mode refuses a file that is shorter than its header says, and this mode reads what is there; the handle is
-    // read-only either way.
+    // Defensive mode refuses a file that is shorter than its header says, and this mode reads what is there;
+    // the handle is read-only either way.
     sqlite3_db_config(handle(), SQLITE_DBCONFIG_DEFENSIVE, 0, nullptr);
     sqlite3_db_config(handle(), SQLITE_DBCONFIG_WRITABLE_SCHEMA, 1, nullptr);
     statement = PrepareSqlite(handle(), list);
   }
-  if (!statement.ok()) return absl::InvalidArgumentError(absl::StrCat("cannot be read: ", statement.status().message()));
+  if (!statement.ok())
+    return absl::InvalidArgumentError(absl::StrCat("cannot be read: ", statement.status().message()));
   std::vector<std::string> names;
-  while ((code = sqlite3_step(statement->get())) == SQLITE_ROW) names.push_back(ColumnText(statement->get(), 0));
+  while ((code = sqlite3_step(statement->get())) == SQLITE_ROW)
+    names.push_back(ColumnText(statement->get(), 0));
   if (code != SQLITE_DONE) {
-    if (names.empty()) return absl::InvalidArgumentError(absl::StrCat("cannot be read: ", sqlite3_errmsg(handle())));
+    if (names.empty())
+      return absl::InvalidArgumentError(absl::StrCat("cannot be read: ", sqlite3_errmsg(handle())));
     damage_ = "has a damaged list of tables";
   }
   for (const std::string& name : names) {
@@ -142,7 +155,8 @@ absl::Status SqliteDatabase::ReadColumns(const std::string& name, Table& table) 
   sqlite3_bind_text(statement->get(), 1, name.data(), static_cast<int>(name.size()), SQLITE_TRANSIENT);
   int keys = 0;
   while (sqlite3_step(statement->get()) == SQLITE_ROW) {
-    const bool plain = sqlite3_column_int(statement->get(), 1) == 0;  // else it is computed, or of a virtual table
+    const bool plain =
+        sqlite3_column_int(statement->get(), 1) == 0;  // else it is computed, or of a virtual table
     const bool key = sqlite3_column_int(statement->get(), 2) > 0;
     keys += key ? 1 : 0;
     if (plain) table.columns.emplace(ColumnText(statement->get(), 0), key);

@@ -1,7 +1,7 @@
 // SQLite files of others, opened so that nothing in them can run, write or be written.
 //
-// A file is read as if nobody else had it (immutable): no lock, no journal beside it. Views, triggers, virtual tables and
-// computed columns are not looked at. One thread at a time.
+// A file is read as if nobody else had it (immutable): no lock, no journal beside it. Views, triggers,
+// virtual tables and computed columns are not looked at. One thread at a time.
 #ifndef LOCKSTEP_AGGREGATOR_TRACE_SQLITE_DATABASE_H_
 #define LOCKSTEP_AGGREGATOR_TRACE_SQLITE_DATABASE_H_
 
@@ -52,7 +52,8 @@ class SqliteDatabase {
   sqlite3* handle() const { return handle_.get(); }
   // nullptr: there is no such table that can be read.
   const Table* Find(std::string_view table) const;
-  // Why the file is not what it was, as half a sentence ("the file is shorter than it says"); empty when nothing shows it.
+  // Why the file is not what it was, as half a sentence ("the file is shorter than it says"); empty when
+  // nothing shows it.
   const std::string& damage() const { return damage_; }
 
  private:

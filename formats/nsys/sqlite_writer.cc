@@ -21,11 +21,15 @@ absl::StatusOr<SqliteWriter> SqliteWriter::Create(const std::string& path) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", partial));
   }
   sqlite3* opened = nullptr;
-  const int code = sqlite3_open_v2(partial.c_str(), &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+  const int code =
+      sqlite3_open_v2(partial.c_str(), &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
   writer.handle_.reset(opened);
-  if (code != SQLITE_OK) return absl::InternalError(absl::StrCat("cannot open ", partial, ": ", sqlite3_errstr(code)));
+  if (code != SQLITE_OK)
+    return absl::InternalError(absl::StrCat("cannot open ", partial, ": ", sqlite3_errstr(code)));
   // Nobody sees the file before it is whole, so a crash may leave it as it likes.
-  writer.Execute("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -8192; BEGIN");
+  writer.Execute(
+      "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; PRAGMA "
+      "cache_size = -8192; BEGIN");
   return writer;
 }
 
@@ -41,17 +45,20 @@ void SqliteWriter::Execute(const std::string& sql) {
 absl::Status SqliteWriter::Finish() {
   Execute("COMMIT");
   if (!ok()) return absl::InternalError(absl::StrCat("cannot write ", Partial(), ": ", error_));
-  if (sqlite3_close(handle_.release()) != SQLITE_OK) return absl::InternalError(absl::StrCat("cannot close ", Partial()));
+  if (sqlite3_close(handle_.release()) != SQLITE_OK)
+    return absl::InternalError(absl::StrCat("cannot close ", Partial()));
   // Renaming before the bytes are down would let a crash leave an empty file under the final name.
   Fd fd(::open(Partial().c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.ok() || (::fdatasync(fd.get()) != 0 && errno != EINVAL && errno != EROFS)) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", Partial()));
   }
-  if (::rename(Partial().c_str(), path_.c_str()) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot rename to ", path_));
+  if (::rename(Partial().c_str(), path_.c_str()) != 0)
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot rename to ", path_));
   return absl::OkStatus();
 }
 
-SqliteInsert::SqliteInsert(SqliteWriter& writer, const char* table, std::initializer_list<const char*> columns,
+SqliteInsert::SqliteInsert(SqliteWriter& writer, const char* table,
+                           std::initializer_list<const char*> columns,
                            std::initializer_list<Constant> constants)
     : writer_(writer), columns_(static_cast<int>(columns.size())) {
   std::string names;
@@ -65,7 +72,8 @@ SqliteInsert::SqliteInsert(SqliteWriter& writer, const char* table, std::initial
     absl::StrAppend(&values, ", ", constant.sql);
   }
   if (!writer.ok()) return;
-  auto statement = PrepareSqlite(writer.handle(), absl::StrCat("INSERT INTO ", SqlName(table), " (", names, ") VALUES (", values, ")"));
+  auto statement = PrepareSqlite(
+      writer.handle(), absl::StrCat("INSERT INTO ", SqlName(table), " (", names, ") VALUES (", values, ")"));
   if (statement.ok()) {
     statement_ = std::move(*statement);
   } else {
@@ -73,12 +81,15 @@ SqliteInsert::SqliteInsert(SqliteWriter& writer, const char* table, std::initial
   }
 }
 
-void SqliteInsert::BindInteger(int place, int64_t value) { sqlite3_bind_int64(statement_.get(), place, value); }
+void SqliteInsert::BindInteger(int place, int64_t value) {
+  sqlite3_bind_int64(statement_.get(), place, value);
+}
 void SqliteInsert::BindNull(int place) { sqlite3_bind_null(statement_.get(), place); }
 void SqliteInsert::Bind(int place, double value) { sqlite3_bind_double(statement_.get(), place, value); }
 // A null pointer would be NULL.
 void SqliteInsert::Bind(int place, std::string_view text) {
-  sqlite3_bind_text(statement_.get(), place, text.data() == nullptr ? "" : text.data(), static_cast<int>(text.size()), SQLITE_STATIC);
+  sqlite3_bind_text(statement_.get(), place, text.data() == nullptr ? "" : text.data(),
+                    static_cast<int>(text.size()), SQLITE_STATIC);
 }
 
 void SqliteInsert::Step(int values) {

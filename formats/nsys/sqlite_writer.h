@@ -1,4 +1,5 @@
-// A new SQLite file, written once from front to back: one transaction, no journal, beside its place until it is whole.
+// A new SQLite file, written once from front to back: one transaction, no journal, beside its place until it
+// is whole.
 //
 // One thread. The first error stays and everything after it does nothing; Finish() tells it.
 #ifndef LOCKSTEP_AGGREGATOR_TRACE_SQLITE_WRITER_H_
@@ -20,7 +21,8 @@ namespace lockstep::trace {
 
 class SqliteWriter {
  public:
-  // Into `path`.partial, replacing what lies there; Finish() renames it. Without Finish() the partial file stays behind.
+  // Into `path`.partial, replacing what lies there; Finish() renames it. Without Finish() the partial file
+  // stays behind.
   static absl::StatusOr<SqliteWriter> Create(const std::string& path);
 
   void Execute(const std::string& sql);
@@ -49,7 +51,8 @@ class SqliteInsert {
   SqliteInsert(SqliteWriter& writer, const char* table, std::initializer_list<const char*> columns,
                std::initializer_list<Constant> constants = {});
 
-  // As many values as columns, in their order: integers, doubles, text, or an optional of those, where nullopt is NULL.
+  // As many values as columns, in their order: integers, doubles, text, or an optional of those, where
+  // nullopt is NULL.
   template <typename... Values>
   void Row(const Values&... values) {
     if (statement_ == nullptr) return;

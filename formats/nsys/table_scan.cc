@@ -37,15 +37,20 @@ uint64_t TableLosses::rows() const {
 std::string TableLosses::Describe() const {
   std::string out;
   for (const auto& [table, lost] : tables_) {
-    absl::StrAppend(&out, out.empty() ? "" : "; ", table, ": ", lost.rest.empty() ? "" : "at least ", lost.rows, lost.rows == 1 ? " row" : " rows", " (",
-                    lost.first, lost.rest.empty() || lost.rest == lost.first ? "" : absl::StrCat("; ", lost.rest), ")");
+    absl::StrAppend(&out, out.empty() ? "" : "; ", table, ": ", lost.rest.empty() ? "" : "at least ",
+                    lost.rows, lost.rows == 1 ? " row" : " rows", " (", lost.first,
+                    lost.rest.empty() || lost.rest == lost.first ? "" : absl::StrCat("; ", lost.rest), ")");
   }
   return out;
 }
 
-TableScan::TableScan(const SqliteDatabase& database, std::string table, std::span<const char* const> columns, size_t required,
-                     TableLosses& losses)
-    : database_(database), table_(std::move(table)), columns_(columns.begin(), columns.end()), losses_(losses), last_row_(kFirstRow) {
+TableScan::TableScan(const SqliteDatabase& database, std::string table, std::span<const char* const> columns,
+                     size_t required, TableLosses& losses)
+    : database_(database),
+      table_(std::move(table)),
+      columns_(columns.begin(), columns.end()),
+      losses_(losses),
+      last_row_(kFirstRow) {
   const SqliteDatabase::Table* found = database.Find(table_);
   if (found == nullptr) return;
   for (const char* column : columns.first(required)) {
@@ -59,7 +64,8 @@ TableScan::TableScan(const SqliteDatabase& database, std::string table, std::spa
 
 bool TableScan::Prepare(const SqliteDatabase::Table& table, std::span<const char* const> columns) {
   std::string sql = "SELECT rowid";
-  for (const char* column : columns) absl::StrAppend(&sql, ", ", table.Has(column) ? SqlName(column) : "NULL");
+  for (const char* column : columns)
+    absl::StrAppend(&sql, ", ", table.Has(column) ? SqlName(column) : "NULL");
   absl::StrAppend(&sql, " FROM ", SqlName(table_), " WHERE rowid >= ?1");
   auto statement = PrepareSqlite(database_.handle(), sql);
   if (!statement.ok()) {
@@ -88,7 +94,9 @@ bool TableScan::StepFrom(int64_t row) {
 // Doubles the distance until a row can be read, then halves it to lose no row that could have been.
 bool TableScan::JumpOverDamage() {
   const int64_t from = last_row_ == kFirstRow ? 1 : last_row_ + 1;
-  const int64_t limit = expected_ > 0 && expected_ < static_cast<uint64_t>(kLastRow) ? static_cast<int64_t>(expected_) : kLastRow / 4;
+  const int64_t limit = expected_ > 0 && expected_ < static_cast<uint64_t>(kLastRow)
+                            ? static_cast<int64_t>(expected_)
+                            : kLastRow / 4;
   int64_t failed = from - 1;
   int64_t reached = 0;
   if (++jumps_ <= kMostJumps) {
@@ -115,7 +123,8 @@ bool TableScan::JumpOverDamage() {
   }
   if (!StepFrom(reached)) return false;
   const int64_t row = sqlite3_column_int64(statement_.get(), 0);
-  losses_.Add(table_, static_cast<uint64_t>(row - from), absl::StrCat("rows ", from, " to ", row - 1, " lie on damaged pages"));
+  losses_.Add(table_, static_cast<uint64_t>(row - from),
+              absl::StrCat("rows ", from, " to ", row - 1, " lie on damaged pages"));
   return row > last_row_;
 }
 
@@ -124,7 +133,8 @@ bool TableScan::Next() {
   marked_.clear();
   const int code = sqlite3_step(statement_.get());
   // Numbers only go up: pages that lead back to themselves would never end.
-  const bool forwards = code == SQLITE_ROW && (last_row_ == kFirstRow || sqlite3_column_int64(statement_.get(), 0) > last_row_);
+  const bool forwards =
+      code == SQLITE_ROW && (last_row_ == kFirstRow || sqlite3_column_int64(statement_.get(), 0) > last_row_);
   if (code == SQLITE_DONE || (!forwards && !JumpOverDamage())) {
     done_ = true;
     return false;
@@ -134,7 +144,8 @@ bool TableScan::Next() {
 }
 
 void TableScan::Mark(size_t column, std::string_view what) {
-  if (marked_.empty()) marked_ = absl::StrCat(columns_[column], " of row ", last_row_, " ", std::string(what));
+  if (marked_.empty())
+    marked_ = absl::StrCat(columns_[column], " of row ", last_row_, " ", std::string(what));
 }
 
 std::optional<int64_t> TableScan::Integer(size_t column) {
@@ -163,13 +174,17 @@ std::string_view TableScan::Text(size_t column) {
   const auto place = static_cast<int>(column + 1);
   // Converts where the file's text is not UTF-8.
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), place));
-  return text == nullptr ? "" : std::string_view(text, static_cast<size_t>(sqlite3_column_bytes(statement_.get(), place)));
+  return text == nullptr
+             ? ""
+             : std::string_view(text, static_cast<size_t>(sqlite3_column_bytes(statement_.get(), place)));
 }
 
 std::string_view TableScan::Bytes(size_t column) {
   const auto place = static_cast<int>(column + 1);
   const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement_.get(), place));
-  return bytes == nullptr ? "" : std::string_view(bytes, static_cast<size_t>(sqlite3_column_bytes(statement_.get(), place)));
+  return bytes == nullptr
+             ? ""
+             : std::string_view(bytes, static_cast<size_t>(sqlite3_column_bytes(statement_.get(), place)));
 }
 
 bool TableScan::Usable() {

@@ -1,7 +1,7 @@
 // The rows of one table of an SQLite file, front to back, as far as they can be read.
 //
-// Where a page is damaged the scan goes on behind it. A cell of another type than its column's makes its row unusable. Both are
-// counted by table.
+// Where a page is damaged the scan goes on behind it. A cell of another type than its column's makes its row
+// unusable. Both are counted by table.
 #ifndef LOCKSTEP_AGGREGATOR_TRACE_TABLE_SCAN_H_
 #define LOCKSTEP_AGGREGATOR_TRACE_TABLE_SCAN_H_
 
@@ -24,13 +24,15 @@ class TableLosses {
   struct Lost {
     uint64_t rows = 0;
     std::string first;  // what was wrong with the first of them
-    std::string rest;   // from where on nothing could be read, and nobody knows how much; empty: all was gone through
+    std::string
+        rest;  // from where on nothing could be read, and nobody knows how much; empty: all was gone through
   };
   void Add(std::string_view table, uint64_t rows, std::string_view what);
   // At least one row more, and nobody knows how many.
   void AddRest(std::string_view table, std::string_view what);
   uint64_t rows() const;
-  // "CUPTI_ACTIVITY_KIND_KERNEL: 12 rows (rows 40 to 51 lie on damaged pages)", one after the other; empty: nothing.
+  // "CUPTI_ACTIVITY_KIND_KERNEL: 12 rows (rows 40 to 51 lie on damaged pages)", one after the other; empty:
+  // nothing.
   std::string Describe() const;
   const std::map<std::string, Lost, std::less<>>& tables() const { return tables_; }
 
@@ -40,10 +42,10 @@ class TableLosses {
 
 class TableScan {
  public:
-  // A table or columns that are not there: no rows, or NULL cells. `required` of the columns, from the front, must be there for
-  // the table to be read at all; without one the table counts as lost.
-  TableScan(const SqliteDatabase& database, std::string table, std::span<const char* const> columns, size_t required,
-            TableLosses& losses);
+  // A table or columns that are not there: no rows, or NULL cells. `required` of the columns, from the front,
+  // must be there for the table to be read at all; without one the table counts as lost.
+  TableScan(const SqliteDatabase& database, std::string table, std::span<const char* const> columns,
+            size_t required, TableLosses& losses);
 
   bool Next();
 

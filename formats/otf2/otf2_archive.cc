@@ -18,8 +18,8 @@ constexpr OTF2_FlushCallbacks kFlush = {.otf2_pre_flush = &FlushAlways, .otf2_po
 
 }  // namespace
 
-OTF2_ErrorCode Otf2Errors::Keep(void* self, const char*, uint64_t, const char* function, OTF2_ErrorCode code, const char* format,
-                                va_list arguments) {
+OTF2_ErrorCode Otf2Errors::Keep(void* self, const char*, uint64_t, const char* function, OTF2_ErrorCode code,
+                                const char* format, va_list arguments) {
   std::string& first = static_cast<Otf2Errors*>(self)->first_;
   if (!first.empty()) return code;
   char text[512] = "";
@@ -30,10 +30,11 @@ OTF2_ErrorCode Otf2Errors::Keep(void* self, const char*, uint64_t, const char* f
 
 absl::StatusOr<std::unique_ptr<Otf2Archive>> Otf2Archive::Create(const std::string& folder) {
   std::unique_ptr<Otf2Archive> made(new Otf2Archive(folder));
-  made->archive_ =
-      OTF2_Archive_Open(folder.c_str(), "traces", OTF2_FILEMODE_WRITE, kEventChunk, kDefinitionChunk, OTF2_SUBSTRATE_POSIX, OTF2_COMPRESSION_NONE);
+  made->archive_ = OTF2_Archive_Open(folder.c_str(), "traces", OTF2_FILEMODE_WRITE, kEventChunk,
+                                     kDefinitionChunk, OTF2_SUBSTRATE_POSIX, OTF2_COMPRESSION_NONE);
   if (made->archive_ == nullptr || made->attributes_ == nullptr) {
-    return absl::UnavailableError(absl::StrCat("cannot make the OTF2 archive ", folder, ": ", made->errors_.first()));
+    return absl::UnavailableError(
+        absl::StrCat("cannot make the OTF2 archive ", folder, ": ", made->errors_.first()));
   }
   made->Check(OTF2_Archive_SetFlushCallbacks(made->archive_, &kFlush, nullptr));
   made->Check(OTF2_Archive_SetSerialCollectiveCallbacks(made->archive_));
@@ -79,7 +80,8 @@ void Otf2Archive::Fill(const Attributes& attributes) {
   // The library empties the list with each record it goes with.
   for (const auto& attribute : attributes) {
     if (attribute.second) {
-      Check(OTF2_AttributeList_AddUint64(attributes_.get(), static_cast<OTF2_AttributeRef>(attribute.first), *attribute.second));
+      Check(OTF2_AttributeList_AddUint64(attributes_.get(), static_cast<OTF2_AttributeRef>(attribute.first),
+                                         *attribute.second));
     }
   }
 }
@@ -101,15 +103,18 @@ void Otf2Archive::CollectiveBegin(JobTime at) {
 void Otf2Archive::CollectiveEnd(JobTime at, const CollectiveRecord& r, const Attributes& attributes) {
   if (failed()) return;
   Fill(attributes);
-  Check(OTF2_EvtWriter_MpiCollectiveEnd(writer_, attributes_.get(), Stamp(at), r.op, r.communicator, r.root, r.sent, r.received));
+  Check(OTF2_EvtWriter_MpiCollectiveEnd(writer_, attributes_.get(), Stamp(at), r.op, r.communicator, r.root,
+                                        r.sent, r.received));
 }
 
 void Otf2Archive::Send(JobTime at, const MessageRecord& r) {
-  if (!failed()) Check(OTF2_EvtWriter_MpiSend(writer_, nullptr, Stamp(at), r.partner, r.communicator, 0, r.bytes));
+  if (!failed())
+    Check(OTF2_EvtWriter_MpiSend(writer_, nullptr, Stamp(at), r.partner, r.communicator, 0, r.bytes));
 }
 
 void Otf2Archive::Receive(JobTime at, const MessageRecord& r) {
-  if (!failed()) Check(OTF2_EvtWriter_MpiRecv(writer_, nullptr, Stamp(at), r.partner, r.communicator, 0, r.bytes));
+  if (!failed())
+    Check(OTF2_EvtWriter_MpiRecv(writer_, nullptr, Stamp(at), r.partner, r.communicator, 0, r.bytes));
 }
 
 void Otf2Archive::WriteDefinitions() {

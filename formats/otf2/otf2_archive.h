@@ -13,13 +13,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "formats/otf2/otf2_definitions.h"
 #include "base/time.h"
+#include "formats/otf2/otf2_definitions.h"
 
 namespace lockstep::trace {
 
-// What the library says of an error, instead of its printing it; the first is kept. The library has one place for this in a
-// process: one of these at a time, on one thread.
+// What the library says of an error, instead of its printing it; the first is kept. The library has one place
+// for this in a process: one of these at a time, on one thread.
 class Otf2Errors {
  public:
   Otf2Errors() { OTF2_Error_RegisterCallback(&Otf2Errors::Keep, this); }
@@ -30,13 +30,13 @@ class Otf2Errors {
   const std::string& first() const { return first_; }
 
  private:
-  static OTF2_ErrorCode Keep(void* self, const char* file, uint64_t line, const char* function, OTF2_ErrorCode code, const char* format,
-                             va_list arguments);
+  static OTF2_ErrorCode Keep(void* self, const char* file, uint64_t line, const char* function,
+                             OTF2_ErrorCode code, const char* format, va_list arguments);
   std::string first_;
 };
 
-// The events of one location are written, then those of the next, so that one buffer is enough. The first error is kept and ends all
-// output. One thread.
+// The events of one location are written, then those of the next, so that one buffer is enough. The first
+// error is kept and ends all output. One thread.
 class Otf2Archive {
  public:
   using Attributes = std::initializer_list<std::pair<Otf2Attribute, std::optional<uint64_t>>>;
@@ -90,10 +90,11 @@ class Otf2Archive {
   absl::Status status_;
   OTF2_Archive* archive_ = nullptr;
   OTF2_EvtWriter* writer_ = nullptr;
-  std::unique_ptr<OTF2_AttributeList, OTF2_ErrorCode (*)(OTF2_AttributeList*)> attributes_{OTF2_AttributeList_New(), &OTF2_AttributeList_Delete};
+  std::unique_ptr<OTF2_AttributeList, OTF2_ErrorCode (*)(OTF2_AttributeList*)> attributes_{
+      OTF2_AttributeList_New(), &OTF2_AttributeList_Delete};
   OTF2_LocationRef location_ = 0;
   JobTime zero_;
-  OTF2_TimeStamp last_ = 0;     // of the location
+  OTF2_TimeStamp last_ = 0;      // of the location
   OTF2_TimeStamp greatest_ = 0;  // of all
   Otf2Definitions definitions_;
 };

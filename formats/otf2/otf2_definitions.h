@@ -25,7 +25,8 @@ struct Otf2Clock {
   Nanos length;
 };
 
-// References are places in the order of the calls, but for regions and strings, where equal ones are one. One thread.
+// References are places in the order of the calls, but for regions and strings, where equal ones are one. One
+// thread.
 class Otf2Definitions {
  public:
   struct Location {
@@ -35,11 +36,14 @@ class Otf2Definitions {
     uint64_t events = 0;
   };
 
-  OTF2_SystemTreeNodeRef AddNode(std::string_view name, std::string_view kind, OTF2_SystemTreeNodeRef parent, OTF2_SystemTreeDomain domain);
+  OTF2_SystemTreeNodeRef AddNode(std::string_view name, std::string_view kind, OTF2_SystemTreeNodeRef parent,
+                                 OTF2_SystemTreeDomain domain);
   OTF2_LocationGroupRef AddProcess(std::string_view name, OTF2_SystemTreeNodeRef node);
-  OTF2_LocationGroupRef AddDevice(std::string_view name, OTF2_SystemTreeNodeRef node, OTF2_LocationGroupRef process);
+  OTF2_LocationGroupRef AddDevice(std::string_view name, OTF2_SystemTreeNodeRef node,
+                                  OTF2_LocationGroupRef process);
   OTF2_LocationRef AddLocation(Location location);
-  OTF2_RegionRef Region(std::string_view name, std::string_view description, OTF2_RegionRole role, OTF2_Paradigm paradigm);
+  OTF2_RegionRef Region(std::string_view name, std::string_view description, OTF2_RegionRole role,
+                        OTF2_Paradigm paradigm);
   // `members` are locations in the order of their rank in the communicator.
   OTF2_CommRef AddCommunicator(std::string_view name, std::vector<OTF2_LocationRef> members);
 
@@ -90,7 +94,9 @@ class Otf2Definitions {
   std::vector<Group> groups_;
   std::vector<Location> locations_;
   std::vector<RegionRow> regions_;
-  absl::flat_hash_map<std::tuple<OTF2_StringRef, OTF2_StringRef, OTF2_RegionRole, OTF2_Paradigm>, OTF2_RegionRef> region_refs_;
+  absl::flat_hash_map<std::tuple<OTF2_StringRef, OTF2_StringRef, OTF2_RegionRole, OTF2_Paradigm>,
+                      OTF2_RegionRef>
+      region_refs_;
   std::vector<Communicator> communicators_;
   std::vector<Property> node_properties_, process_properties_;
 };

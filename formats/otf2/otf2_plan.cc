@@ -44,12 +44,15 @@ class Planner {
  private:
   void AddHosts() {
     const std::string job = capture_.job.empty() ? "job" : absl::StrCat("job ", capture_.job);
-    root_ = definitions_.AddNode(job, "machine", OTF2_UNDEFINED_SYSTEM_TREE_NODE, OTF2_SYSTEM_TREE_DOMAIN_MACHINE);
+    root_ = definitions_.AddNode(job, "machine", OTF2_UNDEFINED_SYSTEM_TREE_NODE,
+                                 OTF2_SYSTEM_TREE_DOMAIN_MACHINE);
     for (size_t h = 0; h < capture_.hosts.size(); ++h) {
-      hosts_.push_back(definitions_.AddNode(capture_.hosts[h].ShownName(), "node", root_, OTF2_SYSTEM_TREE_DOMAIN_SHARED_MEMORY));
+      hosts_.push_back(definitions_.AddNode(capture_.hosts[h].ShownName(), "node", root_,
+                                            OTF2_SYSTEM_TREE_DOMAIN_SHARED_MEMORY));
       if (h >= clock_.hosts().size()) continue;
       const Nanos bound = clock_.hosts()[h].bound;
-      definitions_.AddNodeProperty(hosts_[h], "LOCKSTEP::CLOCK_BOUND_NS", bound == Nanos::Max() ? "unknown" : absl::StrCat(bound.ns()));
+      definitions_.AddNodeProperty(hosts_[h], "LOCKSTEP::CLOCK_BOUND_NS",
+                                   bound == Nanos::Max() ? "unknown" : absl::StrCat(bound.ns()));
     }
   }
 
@@ -77,8 +80,9 @@ class Planner {
       const auto placed = places.try_emplace({a.stream, lane}, planned.streams);
       if (placed.second) {
         const std::string more = lane == 0 ? "" : absl::StrCat(" (lane ", lane + 1, ")");
-        definitions_.AddLocation(
-            {.name = absl::StrCat("stream ", a.stream.value(), more), .type = OTF2_LOCATION_TYPE_ACCELERATOR_STREAM, .group = device});
+        definitions_.AddLocation({.name = absl::StrCat("stream ", a.stream.value(), more),
+                                  .type = OTF2_LOCATION_TYPE_ACCELERATOR_STREAM,
+                                  .group = device});
         ++planned.streams;
       }
       planned.lane_of.push_back(placed.first->second);
@@ -87,8 +91,9 @@ class Planner {
 
   void AddLosses(const RankData& rank, OTF2_LocationGroupRef process) {
     for (const store::Loss& loss : rank.losses) {
-      definitions_.AddProcessProperty(process, absl::StrCat("LOCKSTEP::LOST::", loss.stage, loss.kind.empty() ? "" : "::", loss.kind),
-                                      absl::StrCat(loss.records, " records: ", loss.reason));
+      definitions_.AddProcessProperty(
+          process, absl::StrCat("LOCKSTEP::LOST::", loss.stage, loss.kind.empty() ? "" : "::", loss.kind),
+          absl::StrCat(loss.records, " records: ", loss.reason));
     }
   }
 
@@ -100,9 +105,12 @@ class Planner {
     for (size_t r = 0; r < capture_.ranks.size(); ++r) {
       const RankData& rank = capture_.ranks[r];
       const auto found = c.rank_in_group.find(rank.rank);
-      const auto order = found != c.rank_in_group.end() ? found->second : static_cast<uint32_t>(c.rank_in_group.size() + r);
+      const auto order =
+          found != c.rank_in_group.end() ? found->second : static_cast<uint32_t>(c.rank_in_group.size() + r);
       for (const store::Collective& one : rank.collectives) {
-        if (one.group != group || one.activity >= rank.activities.size() || Otf2RecordOf(one.op) == Otf2Record::kNone) continue;
+        if (one.group != group || one.activity >= rank.activities.size() ||
+            Otf2RecordOf(one.op) == Otf2Record::kNone)
+          continue;
         members.emplace(order, out_.ranks[r].first_stream + out_.ranks[r].lane_of[one.activity]);
       }
     }
@@ -138,10 +146,14 @@ class Planner {
 Otf2Record Otf2RecordOf(CollectiveOp op) {
   switch (op) {
     case CollectiveOp::kUnknown:
-    case CollectiveOp::kSendReceive: return Otf2Record::kNone;
-    case CollectiveOp::kSend: return Otf2Record::kSend;
-    case CollectiveOp::kReceive: return Otf2Record::kReceive;
-    default: return Otf2Record::kCollective;
+    case CollectiveOp::kSendReceive:
+      return Otf2Record::kNone;
+    case CollectiveOp::kSend:
+      return Otf2Record::kSend;
+    case CollectiveOp::kReceive:
+      return Otf2Record::kReceive;
+    default:
+      return Otf2Record::kCollective;
   }
 }
 

@@ -12,11 +12,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "aggregator/trace/writers.h"
 #include "formats/common/nested_lanes.h"
 #include "formats/otf2/otf2_archive.h"
 #include "formats/otf2/otf2_collective.h"
 #include "formats/otf2/otf2_plan.h"
-#include "aggregator/trace/writers.h"
 
 namespace lockstep::trace {
 namespace {
@@ -38,13 +38,20 @@ using RegionCache = absl::flat_hash_map<RegionName, OTF2_RegionRef>;
 
 class RankWriter {
  public:
-  RankWriter(const Capture& capture, uint32_t index, const align::Matches& matches, const align::ClockModel& clock, const Otf2Plan& plan,
-             Otf2Archive& out)
-      : capture_(capture), index_(index), rank_(capture.ranks[index]), matches_(matches), clock_(clock), plan_(plan), out_(out) {}
+  RankWriter(const Capture& capture, uint32_t index, const align::Matches& matches,
+             const align::ClockModel& clock, const Otf2Plan& plan, Otf2Archive& out)
+      : capture_(capture),
+        index_(index),
+        rank_(capture.ranks[index]),
+        matches_(matches),
+        clock_(clock),
+        plan_(plan),
+        out_(out) {}
 
   void Write() {
     for (uint32_t c = 0; c < rank_.collectives.size(); ++c) {
-      if (rank_.collectives[c].activity < rank_.activities.size()) collectives_of_.emplace(rank_.collectives[c].activity, c);
+      if (rank_.collectives[c].activity < rank_.activities.size())
+        collectives_of_.emplace(rank_.collectives[c].activity, c);
     }
     WriteStreams();
     WriteThreads();
@@ -73,8 +80,10 @@ class RankWriter {
     const store::DeviceActivity& a = rank_.activities[index];
     const OTF2_RegionRef region = RegionOf(a);
     const bool is_copy = a.kind != ActivityKind::kKernel && a.detail < rank_.copy_details.size();
-    const std::optional<uint64_t> bytes = is_copy ? std::optional(rank_.copy_details[a.detail].bytes) : std::nullopt;
-    out_.Enter(At(a.start), region, {{Otf2Attribute::kCorrelation, CorrelationOf(a.correlation)}, {Otf2Attribute::kBytes, bytes}});
+    const std::optional<uint64_t> bytes =
+        is_copy ? std::optional(rank_.copy_details[a.detail].bytes) : std::nullopt;
+    out_.Enter(At(a.start), region,
+               {{Otf2Attribute::kCorrelation, CorrelationOf(a.correlation)}, {Otf2Attribute::kBytes, bytes}});
     const auto collectives = collectives_of_.equal_range(index);
     for (auto c = collectives.first; c != collectives.second; ++c) BeginCollective(c->second, At(a.start));
     for (auto c = collectives.first; c != collectives.second; ++c) EndCollective(c->second, At(a.end));
@@ -84,8 +93,10 @@ class RankWriter {
   OTF2_RegionRef RegionOf(const store::DeviceActivity& a) {
     if (a.kind == ActivityKind::kKernel) {
       const bool known = a.communication && a.collective < rank_.collectives.size();
-      const store::CollectiveOp op = known ? rank_.collectives[a.collective].op : store::CollectiveOp::kUnknown;
-      const OTF2_RegionRole role = a.communication ? Otf2RoleOf(op) : OTF2_RegionRole{OTF2_REGION_ROLE_FUNCTION};
+      const store::CollectiveOp op =
+          known ? rank_.collectives[a.collective].op : store::CollectiveOp::kUnknown;
+      const OTF2_RegionRole role =
+          a.communication ? Otf2RoleOf(op) : OTF2_RegionRole{OTF2_REGION_ROLE_FUNCTION};
       return Cached({a.name, kNoName}, {"kernel", role, OTF2_PARADIGM_CUDA}, kernels_[role]);
     }
     return Cached({a.name, kNoName}, {"copy", OTF2_REGION_ROLE_DATA_TRANSFER, OTF2_PARADIGM_CUDA}, copies_);
@@ -95,7 +106,8 @@ class RankWriter {
     const auto found = cache.find(name);
     if (found != cache.end()) return found->second;
     const std::string_view text = name.first == kNoName ? use.unnamed : capture_.Text(name.first);
-    const OTF2_RegionRef region = definitions().Region(text, capture_.Text(name.second), use.role, use.paradigm);
+    const OTF2_RegionRef region =
+        definitions().Region(text, capture_.Text(name.second), use.role, use.paradigm);
     cache.emplace(name, region);
     return region;
   }
@@ -127,7 +139,8 @@ class RankWriter {
     const Otf2Communicator* c = CommunicatorOf(one);
     if (c == nullptr) return;
     if (Otf2RecordOf(one.op) == Otf2Record::kCollective) return out_.CollectiveBegin(at);
-    const std::optional<uint32_t> partner = one.op == store::CollectiveOp::kSend ? PartnerOf(collective, *c) : std::nullopt;
+    const std::optional<uint32_t> partner =
+        one.op == store::CollectiveOp::kSend ? PartnerOf(collective, *c) : std::nullopt;
     if (partner) out_.Send(at, {.partner = *partner, .communicator = c->ref, .bytes = BytesOf(one)});
   }
 
@@ -136,22 +149,26 @@ class RankWriter {
     const Otf2Communicator* c = CommunicatorOf(one);
     if (c == nullptr) return;
     if (Otf2RecordOf(one.op) != Otf2Record::kCollective) {
-      const std::optional<uint32_t> partner = one.op == store::CollectiveOp::kReceive ? PartnerOf(collective, *c) : std::nullopt;
+      const std::optional<uint32_t> partner =
+          one.op == store::CollectiveOp::kReceive ? PartnerOf(collective, *c) : std::nullopt;
       if (partner) out_.Receive(at, {.partner = *partner, .communicator = c->ref, .bytes = BytesOf(one)});
       return;
     }
     const auto own = c->rank_in_group.find(rank_.rank);
-    const bool is_root = own != c->rank_in_group.end() && one.root >= 0 && own->second == static_cast<uint32_t>(one.root);
+    const bool is_root =
+        own != c->rank_in_group.end() && one.root >= 0 && own->second == static_cast<uint32_t>(one.root);
     const bool root_known = one.root >= 0 && static_cast<size_t>(one.root) < c->places.size();
     const std::optional<Otf2Bytes> bytes = Otf2BytesOf(one, capture_.groups[one.group].size, is_root);
-    const std::optional<uint64_t> sequence = one.sequence < 0 ? std::nullopt : std::optional<uint64_t>(one.sequence);
-    out_.CollectiveEnd(at,
-                       {.op = Otf2OpOf(one.op),
-                        .communicator = c->ref,
-                        .root = root_known ? c->places[static_cast<size_t>(one.root)] : uint32_t{OTF2_COLLECTIVE_ROOT_NONE},
-                        .sent = bytes ? bytes->sent : 0,
-                        .received = bytes ? bytes->received : 0},
-                       {{Otf2Attribute::kSequence, sequence}, {Otf2Attribute::kBytes, CountOf(one)}});
+    const std::optional<uint64_t> sequence =
+        one.sequence < 0 ? std::nullopt : std::optional<uint64_t>(one.sequence);
+    out_.CollectiveEnd(
+        at,
+        {.op = Otf2OpOf(one.op),
+         .communicator = c->ref,
+         .root = root_known ? c->places[static_cast<size_t>(one.root)] : uint32_t{OTF2_COLLECTIVE_ROOT_NONE},
+         .sent = bytes ? bytes->sent : 0,
+         .received = bytes ? bytes->received : 0},
+        {{Otf2Attribute::kSequence, sequence}, {Otf2Attribute::kBytes, CountOf(one)}});
   }
 
   struct HostSlice {
@@ -169,21 +186,24 @@ class RankWriter {
     std::map<ThreadId, HostThread> threads;
     size_t range = 0;
     for (const store::ApiCall& call : rank_.api_calls) {
-      for (; range < rank_.ranges.size() && rank_.ranges[range].start <= call.start; ++range) Place(rank_.ranges[range], threads);
-      const OTF2_RegionRef region = Cached({call.name, kNoName}, {"call", OTF2_REGION_ROLE_FUNCTION, OTF2_PARADIGM_CUDA}, calls_);
+      for (; range < rank_.ranges.size() && rank_.ranges[range].start <= call.start; ++range)
+        Place(rank_.ranges[range], threads);
+      const OTF2_RegionRef region =
+          Cached({call.name, kNoName}, {"call", OTF2_REGION_ROLE_FUNCTION, OTF2_PARADIGM_CUDA}, calls_);
       Place(call.thread, {call.start, call.end, region, call.correlation}, threads);
     }
     for (; range < rank_.ranges.size(); ++range) Place(rank_.ranges[range], threads);
     const OTF2_LocationGroupRef process = plan_.ranks[index_].process;
     // A process has at least one thread, says the format.
     if (threads.empty()) {
-      out_.BeginLocation(
-          definitions().AddLocation({.name = "host: nothing recorded", .type = OTF2_LOCATION_TYPE_CPU_THREAD, .group = process}));
+      out_.BeginLocation(definitions().AddLocation(
+          {.name = "host: nothing recorded", .type = OTF2_LOCATION_TYPE_CPU_THREAD, .group = process}));
     }
     for (const auto& entry : threads) {
       for (size_t lane = 0; lane < entry.second.slices.size(); ++lane) {
-        out_.BeginLocation(definitions().AddLocation(
-            {.name = ThreadTitle(entry.first, lane), .type = OTF2_LOCATION_TYPE_CPU_THREAD, .group = process}));
+        out_.BeginLocation(definitions().AddLocation({.name = ThreadTitle(entry.first, lane),
+                                                      .type = OTF2_LOCATION_TYPE_CPU_THREAD,
+                                                      .group = process}));
         WriteSlices(entry.second.slices[lane]);
       }
     }
@@ -199,7 +219,8 @@ class RankWriter {
   }
 
   void Place(const store::HostRange& r, std::map<ThreadId, HostThread>& threads) {
-    const OTF2_RegionRef region = Cached({r.name, r.domain}, {"range", OTF2_REGION_ROLE_CODE, OTF2_PARADIGM_USER}, ranges_);
+    const OTF2_RegionRef region =
+        Cached({r.name, r.domain}, {"range", OTF2_REGION_ROLE_CODE, OTF2_PARADIGM_USER}, ranges_);
     Place(r.thread, {r.start, r.end, region, CorrelationId()}, threads);
   }
 
@@ -219,8 +240,11 @@ class RankWriter {
     };
     for (const HostSlice& slice : slices) {
       // An empty one at the very end of another still lies inside it.
-      while (!open.empty() && (open.back()->end < slice.start || (open.back()->end == slice.start && slice.end > slice.start))) leave();
-      out_.Enter(At(slice.start), slice.region, {{Otf2Attribute::kCorrelation, CorrelationOf(slice.correlation)}});
+      while (!open.empty() &&
+             (open.back()->end < slice.start || (open.back()->end == slice.start && slice.end > slice.start)))
+        leave();
+      out_.Enter(At(slice.start), slice.region,
+                 {{Otf2Attribute::kCorrelation, CorrelationOf(slice.correlation)}});
       open.push_back(&slice);
     }
     while (!open.empty()) leave();
@@ -244,17 +268,20 @@ absl::Status MakeRoom(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(folder, error)) return absl::OkStatus();
   const bool archive = std::filesystem::exists(folder / "traces.otf2", error);
   if (!archive && !std::filesystem::is_empty(folder, error)) {
-    return absl::FailedPreconditionError(absl::StrCat(folder.string(), " is there and is no OTF2 archive: name another folder"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(folder.string(), " is there and is no OTF2 archive: name another folder"));
   }
   std::filesystem::remove_all(folder, error);
-  if (error) return absl::PermissionDeniedError(absl::StrCat("cannot replace ", folder.string(), ": ", error.message()));
+  if (error)
+    return absl::PermissionDeniedError(
+        absl::StrCat("cannot replace ", folder.string(), ": ", error.message()));
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status WriteOtf2(const Capture& capture, const align::Matches& matches, const align::ClockModel& clock, const std::string& folder,
-                       const WriteProgress& progress) {
+absl::Status WriteOtf2(const Capture& capture, const align::Matches& matches, const align::ClockModel& clock,
+                       const std::string& folder, const WriteProgress& progress) {
   if (absl::Status s = MakeRoom(folder); !s.ok()) return s;
   const std::string partial = folder + ".partial";
   std::error_code error;
@@ -267,9 +294,13 @@ absl::Status WriteOtf2(const Capture& capture, const align::Matches& matches, co
     RankWriter(capture, i, matches, clock, plan, **archive).Write();
     if (progress) progress(i + 1, capture.ranks.size());
   }
-  if (absl::Status s = (*archive)->Finish(absl::StrCat("capture ", capture.id, " of job ", capture.job)); !s.ok()) return s;
+  if (absl::Status s = (*archive)->Finish(absl::StrCat("capture ", capture.id, " of job ", capture.job));
+      !s.ok())
+    return s;
   std::filesystem::rename(partial, folder, error);
-  if (error) return absl::PermissionDeniedError(absl::StrCat("cannot rename ", partial, " to ", folder, ": ", error.message()));
+  if (error)
+    return absl::PermissionDeniedError(
+        absl::StrCat("cannot rename ", partial, " to ", folder, ": ", error.message()));
   return absl::OkStatus();
 }
 

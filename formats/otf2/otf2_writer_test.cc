@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "capture/model/timeline_builder_fixture.h"
-#include "formats/otf2/otf2_reader_fixture.h"
 #include "aggregator/trace/readers.h"
 #include "aggregator/trace/writers.h"
+#include "capture/model/timeline_builder_fixture.h"
+#include "formats/otf2/otf2_reader_fixture.h"
 
 namespace lockstep::trace {
 namespace {
@@ -37,7 +37,8 @@ class Otf2WriterTest : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  absl::Status Write(const store::Capture& capture, const std::string& to, const WriteProgress& progress = {}) const {
+  absl::Status Write(const store::Capture& capture, const std::string& to,
+                     const WriteProgress& progress = {}) const {
     const align::Matches matches = align::Match(capture);
     return WriteOtf2(capture, matches, align::EstimateClocks(capture, matches), to, progress);
   }
@@ -61,7 +62,8 @@ TEST_F(Otf2WriterTest, StreamsAndThreadsAreLocationsOfTheirRank) {
   EXPECT_THAT(read.tree, Contains("process rank 0 on host0"));
   EXPECT_THAT(read.tree, Contains("device rank 0 GPU 0 on host0 of rank 0"));
   EXPECT_THAT(read.tree, Contains("process rank 1 on host1"));
-  EXPECT_THAT(read.locations.at("rank 0 GPU 0 / stream 7"), ElementsAre("30000 enter gemm correlation=1", "50000 leave gemm"));
+  EXPECT_THAT(read.locations.at("rank 0 GPU 0 / stream 7"),
+              ElementsAre("30000 enter gemm correlation=1", "50000 leave gemm"));
   const auto& copies = read.locations.at("rank 0 GPU 0 / stream 9");
   ASSERT_EQ(copies.size(), 2u);
   EXPECT_THAT(copies[0], HasSubstr("60000 enter Memcpy"));
@@ -84,8 +86,10 @@ TEST_F(Otf2WriterTest, WhatOverlapsGetsALaneOfItsOwn) {
   t.Rank(0).Kernel("a", 0, 20).Kernel("b", 10, 20).Kernel("c", 20, 5).Range("x", 0, 50).Range("y", 40, 30);
   const Otf2Contents read = WriteAndRead(t.Build());
   EXPECT_THAT(read.locations.at("rank 0 GPU 0 / stream 7"),
-              ElementsAre("0 enter a correlation=1", "20000 leave a", "20000 enter c correlation=3", "25000 leave c"));
-  EXPECT_THAT(read.locations.at("rank 0 GPU 0 / stream 7 (lane 2)"), ElementsAre("10000 enter b correlation=2", "30000 leave b"));
+              ElementsAre("0 enter a correlation=1", "20000 leave a", "20000 enter c correlation=3",
+                          "25000 leave c"));
+  EXPECT_THAT(read.locations.at("rank 0 GPU 0 / stream 7 (lane 2)"),
+              ElementsAre("10000 enter b correlation=2", "30000 leave b"));
   EXPECT_THAT(read.locations.at("rank 0 / thread 1"), ElementsAre("0 enter x", "50000 leave x"));
   EXPECT_THAT(read.locations.at("rank 0 / thread 1 (lane 2)"), ElementsAre("40000 enter y", "70000 leave y"));
 }
@@ -95,20 +99,30 @@ TEST_F(Otf2WriterTest, CollectivesHaveTheirCommunicatorOperationAndBytes) {
   const uint32_t tp = t.Group("tp", {1, 0});
   for (int32_t rank = 0; rank < 2; ++rank) {
     t.Rank(rank)
-        .Communication({.op = CollectiveOp::kAllGather, .group = tp, .source = store::MatchSource::kNcclSequence, .sequence = 4, .bytes = 100}, 0, 10)
+        .Communication({.op = CollectiveOp::kAllGather,
+                        .group = tp,
+                        .source = store::MatchSource::kNcclSequence,
+                        .sequence = 4,
+                        .bytes = 100},
+                       0, 10)
         .Communication({.op = CollectiveOp::kBroadcast, .group = tp, .bytes = 64, .root = 0}, 20, 10)
         .Communication({.op = CollectiveOp::kAllReduce, .group = tp}, 40, 10)
         .Communication({.op = CollectiveOp::kUnknown, .group = tp}, 60, 10);
   }
   const Otf2Contents read = WriteAndRead(t.Build());
   // The order of ranks in the group, not in the world.
-  EXPECT_THAT(read.communicators.at("tp"), ElementsAre("rank 1 GPU 0 / stream 15", "rank 0 GPU 0 / stream 15"));
+  EXPECT_THAT(read.communicators.at("tp"),
+              ElementsAre("rank 1 GPU 0 / stream 15", "rank 0 GPU 0 / stream 15"));
   const auto& events = read.locations.at("rank 0 GPU 0 / stream 15");
   EXPECT_THAT(events, Contains("10000 end op=6 comm=tp root=- sent=100 received=200 bytes=100 sequence=4"));
   EXPECT_THAT(events, Contains("30000 end op=1 comm=tp root=0 sent=0 received=64 bytes=64"));
-  EXPECT_THAT(read.locations.at("rank 1 GPU 0 / stream 15"), Contains("30000 end op=1 comm=tp root=0 sent=64 received=0 bytes=64"));
-  EXPECT_THAT(events, Contains("50000 end op=11 comm=tp root=- sent=0 received=0")) << "unknown: no attribute";
-  EXPECT_EQ(std::count_if(events.begin(), events.end(), [](const std::string& e) { return e.find(" end ") != std::string::npos; }), 3);
+  EXPECT_THAT(read.locations.at("rank 1 GPU 0 / stream 15"),
+              Contains("30000 end op=1 comm=tp root=0 sent=64 received=0 bytes=64"));
+  EXPECT_THAT(events, Contains("50000 end op=11 comm=tp root=- sent=0 received=0"))
+      << "unknown: no attribute";
+  EXPECT_EQ(std::count_if(events.begin(), events.end(),
+                          [](const std::string& e) { return e.find(" end ") != std::string::npos; }),
+            3);
 }
 
 TEST_F(Otf2WriterTest, MessagesAreWrittenWhereBothEndsWereRecorded) {
@@ -119,29 +133,37 @@ TEST_F(Otf2WriterTest, MessagesAreWrittenWhereBothEndsWereRecorded) {
   t.Rank(0).Communication({.op = CollectiveOp::kReceive, .group = pp, .bytes = 8, .peer = 1}, 500, 10);
   const Otf2Contents read = WriteAndRead(t.Build());
   EXPECT_THAT(read.locations.at("rank 0 GPU 0 / stream 15"), Contains("0 send to=1 comm=pp bytes=4096"));
-  EXPECT_THAT(read.locations.at("rank 1 GPU 0 / stream 15"), Contains("11000 receive from=0 comm=pp bytes=4096"));
-  for (const std::string& e : read.locations.at("rank 0 GPU 0 / stream 15")) EXPECT_THAT(e, Not(HasSubstr("receive"))) << "nobody sent it";
+  EXPECT_THAT(read.locations.at("rank 1 GPU 0 / stream 15"),
+              Contains("11000 receive from=0 comm=pp bytes=4096"));
+  for (const std::string& e : read.locations.at("rank 0 GPU 0 / stream 15"))
+    EXPECT_THAT(e, Not(HasSubstr("receive"))) << "nobody sent it";
 }
 
 TEST_F(Otf2WriterTest, LossesStandAtTheirProcess) {
   TimelineBuilder t;
-  t.Rank(0).Kernel("gemm", 0, 10).data().losses.push_back({.stage = "ring", .kind = "kernel", .records = 3, .reason = "full"});
+  t.Rank(0)
+      .Kernel("gemm", 0, 10)
+      .data()
+      .losses.push_back({.stage = "ring", .kind = "kernel", .records = 3, .reason = "full"});
   const Otf2Contents read = WriteAndRead(t.Build());
   EXPECT_THAT(read.tree, Contains("rank 0 LOCKSTEP::LOST::ring::kernel = 3 records: full"));
 }
 
 // Every kind of row, as the official library said it when the format was made.
 TEST_F(Otf2WriterTest, EveryStatementIsAsInTheGoldenFile) {
-  const std::vector<std::string> paths = {LOCKSTEP_SOURCE_DIR "/tests/golden/timeline/every_statement_v1.timeline"};
+  const std::vector<std::string> paths = {LOCKSTEP_SOURCE_DIR
+                                          "/tests/golden/timeline/every_statement_v1.timeline"};
   const auto capture = ReadInput(paths, {});
   ASSERT_TRUE(capture.ok()) << capture.status();
   const Otf2Contents read = WriteAndRead(*capture);
   std::string text;
   for (const std::string& line : read.tree) absl::StrAppend(&text, line, "\n");
   for (const auto& c : read.communicators) {
-    for (const std::string& member : c.second) absl::StrAppend(&text, "communicator ", c.first, ": ", member, "\n");
+    for (const std::string& member : c.second)
+      absl::StrAppend(&text, "communicator ", c.first, ": ", member, "\n");
   }
-  for (const auto& region : read.regions) absl::StrAppend(&text, "region ", region.first, ": ", region.second, "\n");
+  for (const auto& region : read.regions)
+    absl::StrAppend(&text, "region ", region.first, ": ", region.second, "\n");
   for (const auto& location : read.locations) {
     absl::StrAppend(&text, location.first, "\n");
     for (const std::string& event : location.second) absl::StrAppend(&text, "  ", event, "\n");
@@ -150,7 +172,8 @@ TEST_F(Otf2WriterTest, EveryStatementIsAsInTheGoldenFile) {
   golden << std::ifstream(LOCKSTEP_SOURCE_DIR "/tests/golden/otf2/every_statement.txt").rdbuf();
   if (golden.str() == text) return;
   std::ofstream("every_statement.txt.actual") << text;
-  ADD_FAILURE() << "differs from tests/golden/otf2/every_statement.txt; what came out is in ./every_statement.txt.actual";
+  ADD_FAILURE() << "differs from tests/golden/otf2/every_statement.txt; what came out is in "
+                   "./every_statement.txt.actual";
 }
 
 TEST_F(Otf2WriterTest, AnArchiveIsReplacedAndNothingElse) {
@@ -159,7 +182,9 @@ TEST_F(Otf2WriterTest, AnArchiveIsReplacedAndNothingElse) {
   const store::Capture capture = t.Build();
   const std::string to = folder_ + "/otf2";
   uint64_t last = 0;
-  EXPECT_TRUE(Write(capture, to, [&](uint64_t done, uint64_t total) { last = total == 0 ? 0 : 100 * done / total; }).ok());
+  EXPECT_TRUE(Write(capture, to, [&](uint64_t done, uint64_t total) {
+                last = total == 0 ? 0 : 100 * done / total;
+              }).ok());
   EXPECT_EQ(last, 100u);
   EXPECT_TRUE(Write(capture, to).ok()) << "an older archive is replaced";
   EXPECT_FALSE(fs::exists(to + ".partial"));
@@ -174,7 +199,11 @@ TEST_F(Otf2WriterTest, AnArchiveIsReplacedAndNothingElse) {
 
 TEST_F(Otf2WriterTest, NamesOfAnyBytesAndStampsThatGoBackDoNoHarm) {
   TimelineBuilder t;
-  t.Rank(0).Kernel(std::string_view("a\0b\xFF", 4), 0, 10).Kernel("late", 20, -5).Kernel("zero", 30, 0).Kernel("zero", 30, 0);
+  t.Rank(0)
+      .Kernel(std::string_view("a\0b\xFF", 4), 0, 10)
+      .Kernel("late", 20, -5)
+      .Kernel("zero", 30, 0)
+      .Kernel("zero", 30, 0);
   const Otf2Contents read = WriteAndRead(t.Build());
   EXPECT_EQ(read.regions.count("a?b?"), 1u);
   EXPECT_EQ(read.events, 8u);

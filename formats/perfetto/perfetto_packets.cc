@@ -22,7 +22,8 @@ namespace clock_field {
 constexpr uint32_t kClocks = 1, kId = 1, kTimestamp = 2;
 }
 namespace track_field {
-constexpr uint32_t kUuid = 1, kName = 2, kProcess = 3, kParent = 5, kCounter = 8, kChildOrder = 11, kSiblingRank = 12;
+constexpr uint32_t kUuid = 1, kName = 2, kProcess = 3, kParent = 5, kCounter = 8, kChildOrder = 11,
+                   kSiblingRank = 12;
 }
 namespace process_field {
 constexpr uint32_t kPid = 1, kSortIndex = 3, kName = 6;
@@ -31,8 +32,8 @@ namespace counter_field {
 constexpr uint32_t kUnitName = 6;
 }
 namespace event_field {
-constexpr uint32_t kCategories = 3, kAnnotations = 4, kType = 9, kNameIid = 10, kTrack = 11, kDoubleValue = 44, kFlow = 47,
-                   kLastFlow = 48;
+constexpr uint32_t kCategories = 3, kAnnotations = 4, kType = 9, kNameIid = 10, kTrack = 11,
+                   kDoubleValue = 44, kFlow = 47, kLastFlow = 48;
 }
 namespace interned_field {
 constexpr uint32_t kCategories = 1, kNames = 2, kAnnotationNames = 3, kIid = 1, kText = 2;
@@ -119,7 +120,8 @@ TrackId PerfettoPackets::ChildTrack(TrackId parent, std::string_view name, int32
   return Child(parent, name, order, [] {});
 }
 
-TrackId PerfettoPackets::CounterTrack(TrackId parent, std::string_view name, std::string_view unit, int32_t order) {
+TrackId PerfettoPackets::CounterTrack(TrackId parent, std::string_view name, std::string_view unit,
+                                      int32_t order) {
   return Child(parent, name, order, [this, unit] {
     const auto counter = out_.BeginShort(track_field::kCounter);
     out_.Text(counter_field::kUnitName, unit);

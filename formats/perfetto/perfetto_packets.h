@@ -10,9 +10,9 @@
 
 #include "absl/status/status.h"
 #include "base/files/byte_sink.h"
-#include "formats/perfetto/proto_bytes.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "formats/perfetto/proto_bytes.h"
 
 namespace lockstep::trace {
 

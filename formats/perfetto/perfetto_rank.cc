@@ -38,8 +38,8 @@ constexpr Nanos kLeastBetweenValues = Nanos::Micros(100);
 
 class RankWriter {
  public:
-  RankWriter(const Capture& capture, uint32_t index, const align::Matches& matches, std::span<const uint32_t> last_ranks,
-             const align::ClockModel& clock, PerfettoPackets& out)
+  RankWriter(const Capture& capture, uint32_t index, const align::Matches& matches,
+             std::span<const uint32_t> last_ranks, const align::ClockModel& clock, PerfettoPackets& out)
       : capture_(capture),
         index_(index),
         rank_(capture.ranks[index]),
@@ -96,13 +96,15 @@ class RankWriter {
       last = std::max(last, a.end);
     }
     if (first >= last) return;
-    const Nanos width = std::max(kLeastBetweenValues, Nanos((last - first).ns() / static_cast<int64_t>(kCounterValues) + 1));
+    const Nanos width =
+        std::max(kLeastBetweenValues, Nanos((last - first).ns() / static_cast<int64_t>(kCounterValues) + 1));
     const analysis::UtilizationSeries series = analysis::MeasureUtilization(rank_, width, kCounterValues + 1);
     WriteCounter("GPU busy", kCountersOrder, series, series.busy);
     WriteCounter("SM efficiency", kCountersOrder + 1, series, series.sm_efficiency);
     const std::vector<analysis::DeviceWork> work = analysis::DeviceWorkOf(rank_);
     for (auto& [stream, queue] : analysis::QueuesOf(work)) {
-      WriteLevels(absl::StrCat("queued on stream ", stream.value()), "pieces of work", 1, kCountersOrder + 2, std::move(queue.levels));
+      WriteLevels(absl::StrCat("queued on stream ", stream.value()), "pieces of work", 1, kCountersOrder + 2,
+                  std::move(queue.levels));
     }
     for (auto& [name, copies] : analysis::CopiesOf(rank_, work)) {
       const std::string kind(name == kNoName ? std::string_view("copies") : Text(name));
@@ -110,13 +112,16 @@ class RankWriter {
     }
   }
 
-  void WriteLevels(const std::string& name, std::string_view unit, double scale, int32_t order, std::vector<analysis::Level> levels) {
+  void WriteLevels(const std::string& name, std::string_view unit, double scale, int32_t order,
+                   std::vector<analysis::Level> levels) {
     if (levels.empty()) return;
     const TrackId track = out_.CounterTrack(process_, name, unit, order);
-    for (const analysis::Level& level : analysis::Thinned(std::move(levels), kCounterValues)) out_.Count(At(level.at), track, level.value * scale);
+    for (const analysis::Level& level : analysis::Thinned(std::move(levels), kCounterValues))
+      out_.Count(At(level.at), track, level.value * scale);
   }
 
-  void WriteCounter(std::string_view name, int32_t order, const analysis::UtilizationSeries& series, const std::vector<double>& values) {
+  void WriteCounter(std::string_view name, int32_t order, const analysis::UtilizationSeries& series,
+                    const std::vector<double>& values) {
     if (values.empty()) return;
     const TrackId track = out_.CounterTrack(process_, name, "%", order);
     HostTime at = series.start;
@@ -222,7 +227,8 @@ class RankWriter {
 
   std::string StreamName(StreamId stream) const {
     std::string name = absl::StrCat("stream ", stream.value());
-    const auto told = std::find_if(rank_.streams.begin(), rank_.streams.end(), [&](const store::DeviceStream& s) { return s.stream == stream; });
+    const auto told = std::find_if(rank_.streams.begin(), rank_.streams.end(),
+                                   [&](const store::DeviceStream& s) { return s.stream == stream; });
     if (told == rank_.streams.end()) return name;
     if (told->type == store::StreamType::kDefault) absl::StrAppend(&name, " (default)");
     if (told->priority != 0) absl::StrAppend(&name, " (priority ", told->priority, ")");
@@ -292,7 +298,8 @@ class RankWriter {
   }
 
   Flow CollectiveFlow(const store::DeviceActivity& a) const {
-    if (last_ranks_.empty() || index_ >= matches_.instance_of.size() || a.collective >= matches_.instance_of[index_].size())
+    if (last_ranks_.empty() || index_ >= matches_.instance_of.size() ||
+        a.collective >= matches_.instance_of[index_].size())
       return {};
     const uint32_t instance = matches_.instance_of[index_][a.collective];
     if (instance >= matches_.instances.size() || matches_.instances[instance].members.size() < 2) return {};
@@ -315,8 +322,9 @@ class RankWriter {
 
 }  // namespace
 
-void WritePerfettoRank(const Capture& capture, uint32_t rank_index, const align::Matches& matches, std::span<const uint32_t> last_ranks,
-                       const align::ClockModel& clock, PerfettoPackets& out) {
+void WritePerfettoRank(const Capture& capture, uint32_t rank_index, const align::Matches& matches,
+                       std::span<const uint32_t> last_ranks, const align::ClockModel& clock,
+                       PerfettoPackets& out) {
   RankWriter(capture, rank_index, matches, last_ranks, clock, out).Write();
 }
 

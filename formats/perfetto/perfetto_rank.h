@@ -1,4 +1,5 @@
-// One rank's tracks in a Perfetto trace: steps, counters, threads, synchronisation, streams (docs/formats/perfetto.md).
+// One rank's tracks in a Perfetto trace: steps, counters, threads, synchronisation, streams
+// (docs/formats/perfetto.md).
 #ifndef LOCKSTEP_AGGREGATOR_TRACE_PERFETTO_RANK_H_
 #define LOCKSTEP_AGGREGATOR_TRACE_PERFETTO_RANK_H_
 
@@ -12,10 +13,11 @@
 
 namespace lockstep::trace {
 
-// A sequence of its own. `last_ranks`: by instance of `matches`, the rank index where its flow ends; empty: no flows between ranks.
-// Errors show when `out` is finished. One thread.
-void WritePerfettoRank(const store::Capture& capture, uint32_t rank_index, const align::Matches& matches, std::span<const uint32_t> last_ranks,
-                       const align::ClockModel& clock, PerfettoPackets& out);
+// A sequence of its own. `last_ranks`: by instance of `matches`, the rank index where its flow ends; empty:
+// no flows between ranks. Errors show when `out` is finished. One thread.
+void WritePerfettoRank(const store::Capture& capture, uint32_t rank_index, const align::Matches& matches,
+                       std::span<const uint32_t> last_ranks, const align::ClockModel& clock,
+                       PerfettoPackets& out);
 
 }  // namespace lockstep::trace
 

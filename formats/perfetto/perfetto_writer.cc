@@ -8,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "aggregator/trace/writers.h"
 #include "base/json/json_text.h"
 #include "formats/perfetto/perfetto_packets.h"
 #include "formats/perfetto/perfetto_rank.h"
 #include "formats/perfetto/tar_writer.h"
-#include "aggregator/trace/writers.h"
 
 namespace lockstep::trace {
 namespace {
@@ -38,23 +38,29 @@ std::vector<uint32_t> LastRanks(const Capture& capture, const align::Matches& ma
 }
 
 // Each is a track: what holds a job back at the same time overlaps.
-void WriteFindings(std::span<const TraceFinding> findings, uint32_t sequence, size_t names, PerfettoPackets& out) {
+void WriteFindings(std::span<const TraceFinding> findings, uint32_t sequence, size_t names,
+                   PerfettoPackets& out) {
   if (findings.empty()) return;
   out.BeginSequence(sequence);
-  const TrackId process = out.ProcessTrack({.pid = static_cast<int32_t>(sequence), .name = "Lockstep: what holds the job back", .sort_index = -1});
+  const TrackId process = out.ProcessTrack(
+      {.pid = static_cast<int32_t>(sequence), .name = "Lockstep: what holds the job back", .sort_index = -1});
   for (size_t i = 0; i < findings.size(); ++i) {
     const TraceFinding& finding = findings[i];
     const TrackId track = out.ChildTrack(process, absl::StrCat("finding ", i + 1), static_cast<int32_t>(i));
     std::vector<Annotation> evidence;
     for (const std::string& e : finding.evidence) evidence.push_back({.name = "evidence", .text = e});
     const NameId name(static_cast<uint32_t>(names + i));
-    out.BeginSlice(finding.start, {.track = track, .name = name, .category = "finding", .annotations = evidence}, finding.title);
+    out.BeginSlice(finding.start,
+                   {.track = track, .name = name, .category = "finding", .annotations = evidence},
+                   finding.title);
     out.EndSlice(finding.end, track);
   }
 }
 
 // A time in the middle of what the rank recorded: there one constant per host is least wrong.
-HostTime MiddleOf(const RankData& rank) { return rank.window.start + Nanos((rank.window.end - rank.window.start).ns() / 2); }
+HostTime MiddleOf(const RankData& rank) {
+  return rank.window.start + Nanos((rank.window.end - rank.window.start).ns() / 2);
+}
 
 std::string MemberName(const RankData& rank, uint32_t index) {
   return absl::StrFormat("rank_%05d_%u.pftrace", rank.rank.value(), index);
@@ -67,18 +73,25 @@ constexpr std::string_view kJobFile = "job.pftrace";
 std::string Manifest(const Capture& capture, const align::ClockModel& clock) {
   store::StringSink sink;
   JsonText json(sink);
-  json.Add("{\"perfetto_manifest\": {\n  \"version\": 1,\n  \"trace_time\": {\"clock\": \"BOOTTIME\", \"file\": \"", kJobFile, "\"},\n");
-  json.Add("  \"attributes\": {\"lockstep.capture\": ", Quoted{capture.id}, ", \"lockstep.job\": ", Quoted{capture.job}, "},\n");
+  json.Add(
+      "{\"perfetto_manifest\": {\n  \"version\": 1,\n  \"trace_time\": {\"clock\": \"BOOTTIME\", \"file\": "
+      "\"",
+      kJobFile, "\"},\n");
+  json.Add("  \"attributes\": {\"lockstep.capture\": ", Quoted{capture.id},
+           ", \"lockstep.job\": ", Quoted{capture.job}, "},\n");
   json.Add("  \"files\": [\n    {\"path\": \"", kJobFile, "\", \"machine\": {\"name\": \"job\"}}");
   std::set<uint32_t> related;
   for (uint32_t i = 0; i < capture.ranks.size(); ++i) {
     const RankData& rank = capture.ranks[i];
     const bool named = rank.host < capture.hosts.size() && !capture.hosts[rank.host].name.empty();
-    json.Add(",\n    {\"path\": ", Quoted{MemberName(rank, i)}, ", \"machine\": {\"name\": ", Quoted{named ? capture.hosts[rank.host].name : "unknown host"}, "}");
+    json.Add(",\n    {\"path\": ", Quoted{MemberName(rank, i)},
+             ", \"machine\": {\"name\": ", Quoted{named ? capture.hosts[rank.host].name : "unknown host"},
+             "}");
     // All files of a machine share its clock.
     if (related.insert(rank.host).second) {
       const HostTime middle = MiddleOf(rank);
-      json.Add(", \"clocks\": {\"clock\": \"BOOTTIME\", \"sync_to\": {\"file\": \"", kJobFile, "\", \"clock\": \"BOOTTIME\"}, \"offset_ns\": ",
+      json.Add(", \"clocks\": {\"clock\": \"BOOTTIME\", \"sync_to\": {\"file\": \"", kJobFile,
+               "\", \"clock\": \"BOOTTIME\"}, \"offset_ns\": ",
                clock.ToJob(rank.host, middle).ns() - middle.ns(), "}");
     }
     json.Add("}");
@@ -90,13 +103,15 @@ std::string Manifest(const Capture& capture, const align::ClockModel& clock) {
 
 JobTime StartOf(const Capture& capture, const align::ClockModel& clock) {
   JobTime start = JobTime::Max();
-  for (const RankData& rank : capture.ranks) start = std::min(start, clock.ToJob(rank.host, rank.window.start));
+  for (const RankData& rank : capture.ranks)
+    start = std::min(start, clock.ToJob(rank.host, rank.window.start));
   return start;
 }
 
 }  // namespace
 
-absl::Status WritePerfetto(const Capture& capture, const align::Matches& matches, const align::ClockModel& clock, store::ByteSink& sink,
+absl::Status WritePerfetto(const Capture& capture, const align::Matches& matches,
+                           const align::ClockModel& clock, store::ByteSink& sink,
                            const PerfettoOptions& options) {
   PerfettoPackets out(sink);
   if (!capture.ranks.empty()) out.ClockSnapshot(StartOf(capture, clock));
@@ -110,7 +125,8 @@ absl::Status WritePerfetto(const Capture& capture, const align::Matches& matches
   return out.Finish();
 }
 
-absl::Status WritePerfettoArchive(const Capture& capture, const align::Matches& matches, const align::ClockModel& clock, store::ByteSink& sink,
+absl::Status WritePerfettoArchive(const Capture& capture, const align::Matches& matches,
+                                  const align::ClockModel& clock, store::ByteSink& sink,
                                   const PerfettoOptions& options) {
   TarWriter tar(sink);
   absl::Status status = tar.Add("perfetto_manifest.json", Manifest(capture, clock));

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "base/files/byte_sink.h"
 #include "aggregator/trace/writers.h"
+#include "base/files/byte_sink.h"
 #include "perfetto_subset.pb.h"
 #include "simdjson.h"
 
@@ -94,7 +94,8 @@ class Viewer {
     if (event.type() == pb::TrackEvent::TYPE_COUNTER) {
       const pb::TrackDescriptor& track = tracks_[event.track_uuid()];
       ASSERT_TRUE(track.has_counter());
-      counters[tracks_[track.parent_uuid()].process().process_name() + "/" + track.name()].emplace_back(at, event.double_counter_value());
+      counters[tracks_[track.parent_uuid()].process().process_name() + "/" + track.name()].emplace_back(
+          at, event.double_counter_value());
       return;
     }
     ASSERT_FALSE(tracks_[event.track_uuid()].has_counter()) << "a slice on a counter's track";
@@ -206,12 +207,16 @@ TEST_F(PerfettoWriterTest, DevicesAndStreamsSayWhatIsKnownOfThem) {
   store::RankData& r = capture_.ranks[0];
   r.properties.name = "NVIDIA H100";
   r.streams = {{.context = ContextId(1), .stream = StreamId(7), .type = store::StreamType::kDefault},
-               {.context = ContextId(1), .stream = StreamId(20), .priority = -5, .type = store::StreamType::kNonBlocking}};
+               {.context = ContextId(1),
+                .stream = StreamId(20),
+                .priority = -5,
+                .type = store::StreamType::kNonBlocking}};
   const Viewer viewer(Bytes());
   EXPECT_THAT(viewer.processes, ElementsAre("rank 0 · node0 · GPU 4 (NVIDIA H100)"));
   std::set<std::string> tracks;
   for (const Shown& s : viewer.slices) tracks.insert(s.track);
-  EXPECT_THAT(tracks, testing::IsSupersetOf({"stream 7 (default)", "stream 7 (default) (lane 2)", "stream 20 (priority -5)"}));
+  EXPECT_THAT(tracks, testing::IsSupersetOf(
+                          {"stream 7 (default)", "stream 7 (default) (lane 2)", "stream 20 (priority -5)"}));
 }
 
 TEST_F(PerfettoWriterTest, TimesNamesAndCategoriesAreTheCaptures) {
@@ -287,7 +292,8 @@ TEST_F(PerfettoWriterTest, EveryRankIsShownOnTheJobsClock) {
 // Area under a counter in nanoseconds of 100 %.
 double AreaOf(const std::vector<std::pair<int64_t, double>>& values) {
   double area = 0;
-  for (size_t i = 0; i + 1 < values.size(); ++i) area += values[i].second / 100 * static_cast<double>(values[i + 1].first - values[i].first);
+  for (size_t i = 0; i + 1 < values.size(); ++i)
+    area += values[i].second / 100 * static_cast<double>(values[i + 1].first - values[i].first);
   return area;
 }
 
@@ -306,17 +312,21 @@ TEST_F(PerfettoWriterTest, CountersSayHowBusyTheDeviceIsAndHowWellFilled) {
   EXPECT_EQ(busy.front().first, kStart + 1000);
   EXPECT_EQ(busy.back().second, 0);
   // Half of the multiprocessors each, and both while two run.
-  EXPECT_NEAR(AreaOf(viewer.counters.at("rank 0 · node0 · GPU 4/SM efficiency")), 0.5 * (1000 + 17000) + 0.5 * 300, 1);
+  EXPECT_NEAR(AreaOf(viewer.counters.at("rank 0 · node0 · GPU 4/SM efficiency")),
+              0.5 * (1000 + 17000) + 0.5 * 300, 1);
 }
 
 TEST_F(PerfettoWriterTest, CountersSayHowMuchWaitsOnAStreamAndHowFastCopiesAre) {
   Fill(1);
   const Viewer viewer(Bytes());
   using Values = std::vector<std::pair<int64_t, double>>;
-  EXPECT_EQ(viewer.counters.at("rank 0 · node0 · GPU 4/queued on stream 7"), (Values{{kStart + 100, 1}, {kStart + 1000, 0}}));
+  EXPECT_EQ(viewer.counters.at("rank 0 · node0 · GPU 4/queued on stream 7"),
+            (Values{{kStart + 100, 1}, {kStart + 1000, 0}}));
   // A MiB within a microsecond.
-  EXPECT_EQ(viewer.counters.at("rank 0 · node0 · GPU 4/rate of Memcpy DtoH (Device -> Pageable)"), (Values{{kStart + 40000, 1048.576}, {kStart + 41000, 0}}));
-  EXPECT_FALSE(viewer.counters.contains("rank 0 · node0 · GPU 4/queued on stream 20")) << "its launches were not recorded";
+  EXPECT_EQ(viewer.counters.at("rank 0 · node0 · GPU 4/rate of Memcpy DtoH (Device -> Pageable)"),
+            (Values{{kStart + 40000, 1048.576}, {kStart + 41000, 0}}));
+  EXPECT_FALSE(viewer.counters.contains("rank 0 · node0 · GPU 4/queued on stream 20"))
+      << "its launches were not recorded";
 }
 
 TEST_F(PerfettoWriterTest, WithoutGridsThereIsNoCounterOfThem) {
@@ -327,7 +337,10 @@ TEST_F(PerfettoWriterTest, WithoutGridsThereIsNoCounterOfThem) {
 TEST_F(PerfettoWriterTest, FindingsAreTracksOfTheirOwnAboveTheRanks) {
   Fill(2);
   const TraceFinding findings[] = {
-      {.title = "rank 1 · gpu_clock", .start = JobTime(kStart), .end = JobTime(kStart + 9000), .evidence = {"kernels +8.0%", "replace it"}},
+      {.title = "rank 1 · gpu_clock",
+       .start = JobTime(kStart),
+       .end = JobTime(kStart + 9000),
+       .evidence = {"kernels +8.0%", "replace it"}},
       {.title = "rank 0 · copy", .start = JobTime(kStart + 4000), .end = JobTime(kStart + 20000)}};
   store::StringSink sink;
   ASSERT_TRUE(WritePerfetto(capture_, matches_, {}, sink, {.findings = findings}).ok());
@@ -358,8 +371,11 @@ std::map<std::string, std::string> MembersOf(const std::string& tar) {
 TEST_F(PerfettoWriterTest, AnArchiveHoldsEachRankOnItsOwnClockAndSaysHowTheyLie) {
   Fill(3);
   capture_.ranks[2].host = 1;
-  const align::ClockModel clock({align::HostClock{}, align::HostClock{.offset = Nanos(7000000), .anchor = HostTime(kStart)}, align::HostClock{}});
-  const TraceFinding findings[] = {{.title = "rank 1", .start = JobTime(kStart), .end = JobTime(kStart + 9000)}};
+  const align::ClockModel clock({align::HostClock{},
+                                 align::HostClock{.offset = Nanos(7000000), .anchor = HostTime(kStart)},
+                                 align::HostClock{}});
+  const TraceFinding findings[] = {
+      {.title = "rank 1", .start = JobTime(kStart), .end = JobTime(kStart + 9000)}};
   store::StringSink sink;
   ASSERT_TRUE(WritePerfettoArchive(capture_, matches_, clock, sink, {.findings = findings}).ok());
   const auto members = MembersOf(sink.text());

@@ -20,7 +20,9 @@ constexpr uint64_t kLargestFile = (uint64_t{1} << 33) - 1;  // eleven octal digi
 struct Header {
   std::array<char, kBlock> bytes = {};
 
-  void Put(size_t offset, std::string_view text) { std::memcpy(bytes.data() + offset, text.data(), text.size()); }
+  void Put(size_t offset, std::string_view text) {
+    std::memcpy(bytes.data() + offset, text.data(), text.size());
+  }
 };
 
 std::string_view HeaderOf(std::string_view name, uint64_t size, Header& header) {
@@ -33,7 +35,8 @@ std::string_view HeaderOf(std::string_view name, uint64_t size, Header& header) 
   header.Put(148, "        ");  // while the sum is taken
   header.Put(156, "0");
   header.Put(257, std::string_view("ustar\00000", 8));
-  const uint32_t sum = std::accumulate(header.bytes.begin(), header.bytes.end(), 0u, [](uint32_t s, char c) { return s + static_cast<uint8_t>(c); });
+  const uint32_t sum = std::accumulate(header.bytes.begin(), header.bytes.end(), 0u,
+                                       [](uint32_t s, char c) { return s + static_cast<uint8_t>(c); });
   header.Put(148, absl::StrFormat("%06o", sum));
   header.bytes[154] = '\0';
   return {header.bytes.data(), kBlock};
@@ -43,8 +46,9 @@ std::string_view HeaderOf(std::string_view name, uint64_t size, Header& header) 
 
 absl::Status TarWriter::Add(std::string_view name, std::string_view bytes) {
   if (name.size() > kLongestName || bytes.size() > kLargestFile) {
-    return absl::InvalidArgumentError(absl::StrCat("a TAR archive cannot hold ", std::string(name), " of ", bytes.size(), " bytes: names have up to ",
-                                                   kLongestName, " bytes, files less than 8 GiB; choose fewer ranks or a shorter window"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a TAR archive cannot hold ", std::string(name), " of ", bytes.size(), " bytes: names have up to ",
+        kLongestName, " bytes, files less than 8 GiB; choose fewer ranks or a shorter window"));
   }
   Header header;
   absl::Status status = sink_.Append(HeaderOf(name, bytes.size(), header));

@@ -37,7 +37,9 @@ class Reader {
     if (referenced) references_.push_back(nullptr);
     auto value = std::make_shared<PythonValue>();
     if (!Fill(type, depth, *value)) {
-      return error_.empty() ? Fail(absl::StrCat("a value of type ", static_cast<int>(*tag), " at byte ", start)) : nullptr;
+      return error_.empty()
+                 ? Fail(absl::StrCat("a value of type ", static_cast<int>(*tag), " at byte ", start))
+                 : nullptr;
     }
     if (referenced) references_[number] = value;
     return value;
@@ -74,7 +76,8 @@ class Reader {
   Pointer Referenced() {
     const std::optional<uint32_t> number = Number<uint32_t>();
     // One that is still being read would hold itself.
-    if (!number || *number >= references_.size() || references_[*number] == nullptr) return Fail("a reference to nothing");
+    if (!number || *number >= references_.size() || references_[*number] == nullptr)
+      return Fail("a reference to nothing");
     return references_[*number];
   }
 
@@ -145,8 +148,10 @@ class Reader {
     for (int32_t i = 0; i < std::abs(*count); ++i) {
       const std::optional<uint16_t> digit = Number<uint16_t>();
       if (!digit || *digit > 0x7FFF) return false;
-      if (15 * i < 64) sum += static_cast<__int128>(*digit) << (15 * i);
-      else if (*digit != 0) sum = std::numeric_limits<int64_t>::max();
+      if (15 * i < 64)
+        sum += static_cast<__int128>(*digit) << (15 * i);
+      else if (*digit != 0)
+        sum = std::numeric_limits<int64_t>::max();
     }
     sum = std::min<__int128>(sum, std::numeric_limits<int64_t>::max());
     number = static_cast<int64_t>(*count < 0 ? -sum : sum);

@@ -1,5 +1,5 @@
-// Python's marshal format, versions 0 to 5, as far as profiles of cProfile use it: numbers, texts, tuples, lists and dicts, with
-// references. Written from the format alone; code objects and the like are refused.
+// Python's marshal format, versions 0 to 5, as far as profiles of cProfile use it: numbers, texts, tuples,
+// lists and dicts, with references. Written from the format alone; code objects and the like are refused.
 #ifndef LOCKSTEP_AGGREGATOR_TRACE_PYTHON_MARSHAL_H_
 #define LOCKSTEP_AGGREGATOR_TRACE_PYTHON_MARSHAL_H_
 
@@ -19,7 +19,8 @@ struct PythonValue {
   int64_t number = 0;  // of kBool and kInt; whole numbers of more than 63 bits are the nearest that fits
   double real = 0;
   std::string text;
-  // What one value holds several times is there once, so that a file of a few bytes cannot grow in memory. Of a dict: key, value, key, …
+  // What one value holds several times is there once, so that a file of a few bytes cannot grow in memory. Of
+  // a dict: key, value, key, …
   std::vector<std::shared_ptr<const PythonValue>> items;
 };
 

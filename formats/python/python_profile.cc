@@ -10,10 +10,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "capture/store/records_manifest.h"
-#include "formats/python/python_marshal.h"
-#include "formats/common/trace_files.h"
 #include "base/files/read_files.h"
+#include "capture/store/records_manifest.h"
+#include "formats/common/trace_files.h"
+#include "formats/python/python_marshal.h"
 
 namespace lockstep::trace {
 namespace {
@@ -27,17 +27,23 @@ constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 // Seconds, as whole or broken numbers. Absurd ones are no time.
 bool TimeOf(const PythonValue& value, Nanos& time) {
   const double seconds = value.kind == Kind::kFloat ? value.real : static_cast<double>(value.number);
-  if ((value.kind != Kind::kFloat && value.kind != Kind::kInt) || !std::isfinite(seconds) || std::fabs(seconds) > 1e9) return false;
+  if ((value.kind != Kind::kFloat && value.kind != Kind::kInt) || !std::isfinite(seconds) ||
+      std::fabs(seconds) > 1e9)
+    return false;
   time = Nanos(std::llround(seconds * 1e9));
   return true;
 }
 
 // (file, line, name): (primitive calls, calls, self, total, callers)
 bool FunctionOf(const PythonValue& key, const PythonValue& value, PythonFunction& function) {
-  if (key.kind != Kind::kTuple || key.items.size() != 3 || value.kind != Kind::kTuple || value.items.size() < 4) return false;
+  if (key.kind != Kind::kTuple || key.items.size() != 3 || value.kind != Kind::kTuple ||
+      value.items.size() < 4)
+    return false;
   const PythonValue &file = *key.items[0], &line = *key.items[1], &name = *key.items[2];
   const PythonValue &primitive = *value.items[0], &calls = *value.items[1];
-  if (file.kind != Kind::kText || line.kind != Kind::kInt || name.kind != Kind::kText || primitive.kind != Kind::kInt || calls.kind != Kind::kInt) return false;
+  if (file.kind != Kind::kText || line.kind != Kind::kInt || name.kind != Kind::kText ||
+      primitive.kind != Kind::kInt || calls.kind != Kind::kInt)
+    return false;
   function.file = file.text;
   function.line = line.number;
   function.name = name.text;
@@ -49,7 +55,8 @@ bool FunctionOf(const PythonValue& key, const PythonValue& value, PythonFunction
 absl::StatusOr<std::string> ReadWhole(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return absl::InvalidArgumentError(absl::StrCat(path, " cannot be opened"));
-  if (static_cast<uint64_t>(file.tellg()) > kMostBytes) return absl::InvalidArgumentError(absl::StrCat(path, " is larger than a profile can be"));
+  if (static_cast<uint64_t>(file.tellg()) > kMostBytes)
+    return absl::InvalidArgumentError(absl::StrCat(path, " is larger than a profile can be"));
   std::ostringstream text;
   file.seekg(0);
   text << file.rdbuf();
@@ -68,9 +75,11 @@ std::optional<RankId> RankOf(const std::string& path) {
 absl::StatusOr<PythonProfile> ParsePythonProfile(std::string_view bytes, const std::string& path) {
   auto value = ReadMarshal(bytes);
   if (!value.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is no profile of cProfile: ", value.status().message()));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is no profile of cProfile: ", value.status().message()));
   }
-  if ((*value)->kind != Kind::kDict) return absl::InvalidArgumentError(absl::StrCat(path, " is no profile of cProfile: it holds no table"));
+  if ((*value)->kind != Kind::kDict)
+    return absl::InvalidArgumentError(absl::StrCat(path, " is no profile of cProfile: it holds no table"));
   PythonProfile profile;
   for (size_t i = 0; i + 1 < (*value)->items.size(); i += 2) {
     PythonFunction function;
@@ -86,7 +95,8 @@ absl::StatusOr<PythonProfile> ParsePythonProfile(std::string_view bytes, const s
 std::vector<std::string> PythonProfilesIn(const std::string& folder) {
   namespace fs = std::filesystem;
   std::vector<std::string> found;
-  for (const fs::path& place : {fs::path(folder) / "profiles", fs::path(folder) / "records", fs::path(folder)}) {
+  for (const fs::path& place :
+       {fs::path(folder) / "profiles", fs::path(folder) / "records", fs::path(folder)}) {
     for (const fs::directory_entry& entry : FolderEntries(place)) {
       if (entry.path().extension() == ".cprofile") found.push_back(entry.path().string());
     }
@@ -108,11 +118,13 @@ absl::StatusOr<std::vector<PythonProfile>> ReadPythonProfiles(const std::vector<
     PythonProfile& profile = *parsed;
     profile.rank = RankOf(path).value_or(RankId(static_cast<int32_t>(profiles.size())));
     if (!seen.insert(profile.rank).second) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": there is another profile of rank ", profile.rank.value(), "; give one file per rank"));
+      return absl::InvalidArgumentError(absl::StrCat(path, ": there is another profile of rank ",
+                                                     profile.rank.value(), "; give one file per rank"));
     }
     profiles.push_back(std::move(profile));
   }
-  std::sort(profiles.begin(), profiles.end(), [](const PythonProfile& a, const PythonProfile& b) { return a.rank < b.rank; });
+  std::sort(profiles.begin(), profiles.end(),
+            [](const PythonProfile& a, const PythonProfile& b) { return a.rank < b.rank; });
   return profiles;
 }
 

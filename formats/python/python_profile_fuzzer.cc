@@ -15,7 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (!profile.ok()) continue;
     for (const store::PythonFunction& f : profile->functions) {
       constexpr int64_t kMost = int64_t{2} * 1'000'000'000 * 1'000'000'000;
-      if (f.self.ns() > kMost || f.self.ns() < -kMost || f.total.ns() > kMost || f.total.ns() < -kMost) std::abort();
+      if (f.self.ns() > kMost || f.self.ns() < -kMost || f.total.ns() > kMost || f.total.ns() < -kMost)
+        std::abort();
     }
   }
   return 0;

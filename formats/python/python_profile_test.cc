@@ -79,15 +79,19 @@ TEST(PythonProfile, TwoOfOneRankAreRefused) {
 }
 
 TEST(PythonProfile, WhatIsNoneIsNamed) {
-  EXPECT_THAT(std::string(ReadPythonProfiles({"no/such/file"}).status().message()), HasSubstr("no/such/file"));
-  EXPECT_THAT(std::string(ParsePythonProfile("{\"a\": 1}", "x.json").status().message()), HasSubstr("x.json"));
+  EXPECT_THAT(std::string(ReadPythonProfiles({"no/such/file"}).status().message()),
+              HasSubstr("no/such/file"));
+  EXPECT_THAT(std::string(ParsePythonProfile("{\"a\": 1}", "x.json").status().message()),
+              HasSubstr("x.json"));
   EXPECT_FALSE(ParsePythonProfile("", "empty").ok());
-  EXPECT_THAT(std::string(ParsePythonProfile("i\x01\x02\x03\x04", "number").status().message()), HasSubstr("holds no table"));
+  EXPECT_THAT(std::string(ParsePythonProfile("i\x01\x02\x03\x04", "number").status().message()),
+              HasSubstr("holds no table"));
 }
 
 TEST(PythonProfile, DamageIsSaidOrCountedAndNothingElse) {
   const std::string bytes = Bytes(kGolden);
-  for (size_t size = 0; size < bytes.size(); ++size) EXPECT_FALSE(ParsePythonProfile(bytes.substr(0, size), "cut").ok()) << size;
+  for (size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_FALSE(ParsePythonProfile(bytes.substr(0, size), "cut").ok()) << size;
   uint64_t odd = 0;
   for (size_t at = 0; at < bytes.size(); ++at) {
     for (int bit = 0; bit < 8; ++bit) {
@@ -104,8 +108,13 @@ TEST(Marshal, OlderSpellingsAndLargeNumbers) {
   const auto number = [](const std::string& bytes) { return (*ReadMarshal(bytes))->number; };
   EXPECT_EQ(number(std::string("l\x02\0\0\0\x01\0\x01\0", 9)), 32769);
   EXPECT_EQ(number(std::string("l\xFE\xFF\xFF\xFF\x01\0\x01\0", 9)), -32769);
-  EXPECT_EQ(number(std::string("l\x06\0\0\0", 5) + std::string("\xFF\x7F\xFF\x7F\xFF\x7F\xFF\x7F\xFF\x7F\xFF\x7F")), INT64_MAX);
-  EXPECT_DOUBLE_EQ((*ReadMarshal("f\x03" "2.5"))->real, 2.5);
+  EXPECT_EQ(
+      number(std::string("l\x06\0\0\0", 5) + std::string("\xFF\x7F\xFF\x7F\xFF\x7F\xFF\x7F\xFF\x7F\xFF\x7F")),
+      INT64_MAX);
+  EXPECT_DOUBLE_EQ((*ReadMarshal("f\x03"
+                                 "2.5"))
+                       ->real,
+                   2.5);
   EXPECT_EQ((*ReadMarshal(std::string("(\x02\0\0\0NT", 7)))->items.size(), 2u);
 }
 
@@ -118,10 +127,14 @@ TEST(Marshal, NothingGrowsOrHoldsItself) {
   for (int i = 0; i < 100000; ++i) nested += ")\x01";
   EXPECT_FALSE(ReadMarshal(nested).ok());
   // Each of 60 tuples holds the one before twice: 2^60 values, were they copied.
-  std::string laughs(")\x3C" "\xA9\x02NN", 6);
+  std::string laughs(
+      ")\x3C"
+      "\xA9\x02NN",
+      6);
   for (uint32_t i = 0; i < 59; ++i) {
     const char low = static_cast<char>(i);
-    laughs += std::string("\xA9\x02r") + low + std::string("\0\0\0", 3) + "r" + low + std::string("\0\0\0", 3);
+    laughs +=
+        std::string("\xA9\x02r") + low + std::string("\0\0\0", 3) + "r" + low + std::string("\0\0\0", 3);
   }
   EXPECT_TRUE(ReadMarshal(laughs).ok());
 }

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/time.h"
 #include "capture/align/match.h"
 #include "capture/model/capture.h"
-#include "base/time.h"
 #include "scenario/scenario.h"
 
 namespace lockstep::trace {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "formats/scenario/scenario_collectives.h"
 #include "aggregator/trace/writers.h"
+#include "formats/scenario/scenario_collectives.h"
 #include "scenario/recorded.h"
 
 namespace lockstep::trace {

@@ -27,25 +27,29 @@ bool TimelineParser::Line(std::string_view line) {
   const std::string_view word = words.Next();
   if (word.empty()) return true;
   if (!versioned_) {
-    if (word != "lockstep-timeline") return Fail(Sentence(ShownWord(word), " stands where \"lockstep-timeline\" must"), "give a timeline");
+    if (word != "lockstep-timeline")
+      return Fail(Sentence(ShownWord(word), " stands where \"lockstep-timeline\" must"), "give a timeline");
     return Version(words);
   }
   if (ended_) return Fail("text stands behind \"end\"", "one file holds one job");
   const bool good = word.size() == 1 ? Row(word.front(), words) : Statement(word, words);
   if (!good) return false;
-  return words.AtEnd() || Fail(Sentence(ShownWord(words.Next()), " is more than the line has room for"), "see docs/formats/timeline.md");
+  return words.AtEnd() || Fail(Sentence(ShownWord(words.Next()), " is more than the line has room for"),
+                               "see docs/formats/timeline.md");
 }
 
 bool TimelineParser::Version(LineWords& words) {
   int version = 0;
   const std::string_view word = words.Next();
-  if (!NumberFromWord(word, version)) return Fail(Sentence(ShownWord(word), " is no version"), "the first line is \"lockstep-timeline 1\"");
+  if (!NumberFromWord(word, version))
+    return Fail(Sentence(ShownWord(word), " is no version"), "the first line is \"lockstep-timeline 1\"");
   if (version != kTimelineVersion) {
     return Fail(Sentence("the timeline is of version ", version, ", this program reads ", kTimelineVersion),
                 "write that one, or use a newer lockstep");
   }
   versioned_ = true;
-  return words.AtEnd() || Fail(Sentence(ShownWord(words.Next()), " stands behind the version"), "give it a line of its own");
+  return words.AtEnd() ||
+         Fail(Sentence(ShownWord(words.Next()), " stands behind the version"), "give it a line of its own");
 }
 
 bool TimelineParser::Statement(std::string_view word, LineWords& words) {
@@ -65,7 +69,8 @@ bool TimelineParser::Statement(std::string_view word, LineWords& words) {
 bool TimelineParser::Text(LineWords& words, std::string_view what, std::string& out) {
   const std::string_view word = words.Next();
   auto text = TextFromWord(word);
-  if (!text || text->empty()) return Fail(Sentence(ShownWord(word), " is no text for ", what), "write one word, with %20 for a space");
+  if (!text || text->empty())
+    return Fail(Sentence(ShownWord(word), " is no text for ", what), "write one word, with %20 for a space");
   out = std::move(*text);
   return true;
 }
@@ -73,7 +78,8 @@ bool TimelineParser::Text(LineWords& words, std::string_view what, std::string& 
 bool TimelineParser::World(LineWords& words) {
   if (!Integer(words, "world", capture_.world_size)) return false;
   if (capture_.world_size >= 1 && capture_.world_size <= kLargestRank + 1) return true;
-  return Fail(Sentence("a world of ", capture_.world_size, " ranks is impossible"), "write the number of ranks of the job");
+  return Fail(Sentence("a world of ", capture_.world_size, " ranks is impossible"),
+              "write the number of ranks of the job");
 }
 
 bool TimelineParser::HostStatement(LineWords& words) {
@@ -82,7 +88,8 @@ bool TimelineParser::HostStatement(LineWords& words) {
   host.name = host.id;
   if (!words.AtEnd() && !Text(words, "a host's name", host.name)) return false;
   if (!host_ids_.insert(host.id).second)
-    return Fail(Sentence("host ", ShownWord(host.id), " stands here twice"), "ranks of one host share its line");
+    return Fail(Sentence("host ", ShownWord(host.id), " stands here twice"),
+                "ranks of one host share its line");
   capture_.hosts.push_back(std::move(host));
   return true;
 }
@@ -91,7 +98,8 @@ bool TimelineParser::Exchange(LineWords& words) {
   uint32_t host = 0;
   int64_t stamps[5] = {};
   if (!Integer(words, "a host's number", host)) return false;
-  if (host >= capture_.hosts.size()) return Fail(Sentence("host ", host, " is not known yet"), "declare it above");
+  if (host >= capture_.hosts.size())
+    return Fail(Sentence("host ", host, " is not known yet"), "declare it above");
   for (int64_t& stamp : stamps) {
     if (!Integer(words, "a stamp", stamp)) return false;
   }
@@ -112,11 +120,14 @@ bool TimelineParser::GroupStatement(LineWords& words) {
     const std::string_view size = words.Next();
     if (!size.starts_with("size=")) return UnknownField(size);
     if (!Value("size", size.substr(5), group.size)) return false;
-    if (group.size < 0 || group.size > kLargestRank + 1 || (!group.members.empty() && group.size != static_cast<int32_t>(group.members.size())))
-      return Fail(Sentence("a group of size ", group.size, " has ", group.members.size(), " members"), "leave the size out");
+    if (group.size < 0 || group.size > kLargestRank + 1 ||
+        (!group.members.empty() && group.size != static_cast<int32_t>(group.members.size())))
+      return Fail(Sentence("a group of size ", group.size, " has ", group.members.size(), " members"),
+                  "leave the size out");
   }
   if (!group_keys_.insert(group.key).second)
-    return Fail(Sentence("group ", ShownWord(group.key), " stands here twice"), "give each communicator its own key");
+    return Fail(Sentence("group ", ShownWord(group.key), " stands here twice"),
+                "give each communicator its own key");
   capture_.groups.push_back(std::move(group));
   return true;
 }
@@ -125,7 +136,8 @@ bool TimelineParser::GroupStatement(LineWords& words) {
 bool TimelineParser::Members(std::string_view word, std::vector<RankId>& out) {
   if (word == "-") return true;
   const auto bad = [&](std::string_view part) {
-    return Fail(Sentence(ShownWord(part), " names no ranks"), "list them as 0-3,8 or write - where they are unknown");
+    return Fail(Sentence(ShownWord(part), " names no ranks"),
+                "list them as 0-3,8 or write - where they are unknown");
   };
   std::string_view rest = word;
   do {
@@ -139,7 +151,8 @@ bool TimelineParser::Members(std::string_view word, std::vector<RankId>& out) {
     if (dash != std::string_view::npos && !NumberFromWord(part.substr(dash + 1), last)) return bad(part);
     if (first < 0 || last < first || last > kLargestRank) return bad(part);
     members_ += static_cast<uint64_t>(last - first) + 1;
-    if (members_ > kMostMembers) return Fail("the groups have more members than any job", "the file is damaged: write it again");
+    if (members_ > kMostMembers)
+      return Fail("the groups have more members than any job", "the file is damaged: write it again");
     for (int32_t r = first; r <= last; ++r) out.push_back(RankId(r));
     if (comma != std::string_view::npos && rest.empty()) return bad(word);
   } while (!rest.empty());
@@ -147,7 +160,8 @@ bool TimelineParser::Members(std::string_view word, std::vector<RankId>& out) {
   std::sort(sorted.begin(), sorted.end());
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
   if (twice == sorted.end()) return true;
-  return Fail(Sentence("rank ", twice->value(), " is in the group twice"), "list each member once, by its rank in the group");
+  return Fail(Sentence("rank ", twice->value(), " is in the group twice"),
+              "list each member once, by its rank in the group");
 }
 
 bool TimelineParser::Name(LineWords& words) {
@@ -160,7 +174,8 @@ bool TimelineParser::Name(LineWords& words) {
 bool TimelineParser::Rank(LineWords& words) {
   int32_t number = 0;
   if (!Integer(words, "a rank", number)) return false;
-  if (number < 0 || number > kLargestRank) return Fail(Sentence("rank ", number, " is impossible"), "ranks count from 0");
+  if (number < 0 || number > kLargestRank)
+    return Fail(Sentence("rank ", number, " is impossible"), "ranks count from 0");
   store::RankData told;
   while (!words.AtEnd()) {
     const std::string_view field = words.Next();
@@ -173,7 +188,8 @@ bool TimelineParser::Rank(LineWords& words) {
   const bool first = entry.host == store::kNone;
   if (!first && told.host != store::kNone && told.host != entry.host)
     return Fail(Sentence("rank ", number, " was on another host above"), "one rank has one host");
-  if (first && told.host == store::kNone) return Fail(Sentence("rank ", number, " has no host"), "write host= with the host's number");
+  if (first && told.host == store::kNone)
+    return Fail(Sentence("rank ", number, " has no host"), "write host= with the host's number");
   if (first) {
     entry.host = told.host;
     entry.pid = told.pid;
@@ -187,13 +203,16 @@ bool TimelineParser::Rank(LineWords& words) {
 bool TimelineParser::RankField(std::string_view key, std::string_view value, store::RankData& rank) {
   const auto text = [&](std::string& out) {
     auto decoded = TextFromWord(value);
-    if (!decoded) return Fail(Sentence(ShownWord(value), " is no text for ", key), "write one word, with %20 for a space");
+    if (!decoded)
+      return Fail(Sentence(ShownWord(value), " is no text for ", key),
+                  "write one word, with %20 for a space");
     out = std::move(*decoded);
     return true;
   };
   if (key == "host") {
     if (!Value(key, value, rank.host)) return false;
-    return rank.host < capture_.hosts.size() || Fail(Sentence("host ", rank.host, " is not known yet"), "declare it above");
+    return rank.host < capture_.hosts.size() ||
+           Fail(Sentence("host ", rank.host, " is not known yet"), "declare it above");
   }
   uint32_t number = 0;
   if (key == "device") {
@@ -209,7 +228,8 @@ bool TimelineParser::RankField(std::string_view key, std::string_view value, sto
   if (key == "compute") {
     const size_t dot = value.find('.');
     return Value(key, value.substr(0, dot), rank.properties.compute_major) &&
-           (dot == std::string_view::npos || Value(key, value.substr(dot + 1), rank.properties.compute_minor));
+           (dot == std::string_view::npos ||
+            Value(key, value.substr(dot + 1), rank.properties.compute_minor));
   }
   return UnknownField(key);
 }
@@ -233,8 +253,11 @@ bool TimelineParser::UnknownField(std::string_view key) {
 
 bool TimelineParser::NameAt(std::string_view word, NameId& out) {
   uint32_t number = 0;
-  if (!NumberFromWord(word, number)) return Fail(Sentence(ShownWord(word), " is no number of a name"), "names count from 0 in the order of their lines");
-  if (number >= names_.size()) return Fail(Sentence("name ", number, " is not known yet"), "declare it above");
+  if (!NumberFromWord(word, number))
+    return Fail(Sentence(ShownWord(word), " is no number of a name"),
+                "names count from 0 in the order of their lines");
+  if (number >= names_.size())
+    return Fail(Sentence("name ", number, " is not known yet"), "declare it above");
   out = names_[number];
   return true;
 }

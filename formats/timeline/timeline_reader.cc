@@ -35,7 +35,8 @@ absl::StatusOr<store::Capture> ReadTimeline(ByteSource& source, std::string_view
     const char* at = buffer.data();
     const char* const end = buffer.data() + held + read;
     const char* search = at + held;
-    while (const char* newline = static_cast<const char*>(std::memchr(search, '\n', static_cast<size_t>(end - search)))) {
+    while (const char* newline =
+               static_cast<const char*>(std::memchr(search, '\n', static_cast<size_t>(end - search)))) {
       ++line_number;
       std::string_view line(at, static_cast<size_t>(newline - at));
       if (line.ends_with('\r')) line.remove_suffix(1);
@@ -57,7 +58,8 @@ absl::StatusOr<store::Capture> ReadTimeline(ByteSource& source, std::string_view
     ++line_number;
     if (!parser.Line(std::string_view(buffer.data(), held))) return wrong(parser.error());
   }
-  if (!parser.ended()) return wrong("the file ends here without its last line, \"end\": it was cut off; copy it again");
+  if (!parser.ended())
+    return wrong("the file ends here without its last line, \"end\": it was cut off; copy it again");
   return parser.Take();
 }
 

@@ -41,7 +41,8 @@ std::string Refusal(std::string_view text) {
 }
 
 std::string Golden() {
-  std::ifstream file(LOCKSTEP_SOURCE_DIR "/tests/golden/timeline/every_statement_v1.timeline", std::ios::binary);
+  std::ifstream file(LOCKSTEP_SOURCE_DIR "/tests/golden/timeline/every_statement_v1.timeline",
+                     std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
@@ -163,19 +164,24 @@ TEST(TimelineReader, LinesOfAnyLengthSurviveBlockEdges) {
   std::string text(kHead);
   absl::StrAppend(&text, "rank 0 host=0\n");
   constexpr int kRows = 60000;
-  for (int i = 0; i < kRows; ++i) absl::StrAppend(&text, "k 7 0 ", i * 10, " ", i % 9, i % 3 == 0 ? "\r\n" : "\n");
+  for (int i = 0; i < kRows; ++i)
+    absl::StrAppend(&text, "k 7 0 ", i * 10, " ", i % 9, i % 3 == 0 ? "\r\n" : "\n");
   absl::StrAppend(&text, "name ", std::string(700000, 'x'), "\nend\n");
   auto capture = Read(text);
   ASSERT_TRUE(capture.ok()) << capture.status();
   ASSERT_EQ(capture->ranks[0].activities.size(), static_cast<size_t>(kRows));
   for (int i = 0; i < kRows; ++i) {
     ASSERT_EQ(capture->ranks[0].activities[static_cast<size_t>(i)].start.ns(), i * 10);
-    ASSERT_EQ((capture->ranks[0].activities[static_cast<size_t>(i)].end - capture->ranks[0].activities[static_cast<size_t>(i)].start).ns(), i % 9);
+    ASSERT_EQ((capture->ranks[0].activities[static_cast<size_t>(i)].end -
+               capture->ranks[0].activities[static_cast<size_t>(i)].start)
+                  .ns(),
+              i % 9);
   }
 }
 
 TEST(TimelineReader, AnotherVersionIsRefusedByName) {
-  EXPECT_THAT(Refusal("lockstep-timeline 2\nend\n"), AllOf(HasSubstr("job.timeline line 1"), HasSubstr("version 2"), HasSubstr("reads 1")));
+  EXPECT_THAT(Refusal("lockstep-timeline 2\nend\n"),
+              AllOf(HasSubstr("job.timeline line 1"), HasSubstr("version 2"), HasSubstr("reads 1")));
 }
 
 TEST(TimelineReader, ACutFileIsRefusedWhereverItIsCut) {
@@ -232,7 +238,8 @@ TEST(TimelineReader, EveryMistakeIsOneSentenceWithItsLine) {
       {"end now\n", "more than the line has room for"},
   };
   for (const auto& mistake : kMistakes) {
-    EXPECT_THAT(Refusal(std::string(kHead) + mistake.lines + "end\n"), HasSubstr(mistake.says)) << mistake.lines;
+    EXPECT_THAT(Refusal(std::string(kHead) + mistake.lines + "end\n"), HasSubstr(mistake.says))
+        << mistake.lines;
   }
 }
 
@@ -250,9 +257,14 @@ TEST(TimelineReader, RandomDamageGivesASentenceOrASoundCapture) {
     for (int defect = 0; defect < 2; ++defect) {
       const size_t at = random() % damaged.size();
       switch (random() % 3) {
-        case 0: damaged[at] = static_cast<char>(random()); break;
-        case 1: damaged.erase(at, random() % 20); break;
-        default: damaged.insert(at, std::string(1 + random() % 3, "0 9-\n=,%"[random() % 8]));
+        case 0:
+          damaged[at] = static_cast<char>(random());
+          break;
+        case 1:
+          damaged.erase(at, random() % 20);
+          break;
+        default:
+          damaged.insert(at, std::string(1 + random() % 3, "0 9-\n=,%"[random() % 8]));
       }
     }
     auto capture = Read(damaged);

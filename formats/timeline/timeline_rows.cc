@@ -26,8 +26,10 @@ struct Word {
 // CUPTI's numbers.
 constexpr Word kCopyKinds[] = {{"h2d", 1}, {"d2h", 2}, {"d2d", 8}, {"h2h", 9}, {"p2p", 10}, {"unknown", 0}};
 // Those of report.json.
-constexpr std::string_view kLossStages[] = {"cupti", "client", "ring", "spool", "wire", "store", "import", "nccl", "nvtx"};
-constexpr Word kSyncKinds[] = {{"event", 1}, {"stream_wait", 2}, {"stream", 3}, {"context", 4}, {"unknown", 0}};
+constexpr std::string_view kLossStages[] = {"cupti", "client", "ring", "spool", "wire",
+                                            "store", "import", "nccl", "nvtx"};
+constexpr Word kSyncKinds[] = {
+    {"event", 1}, {"stream_wait", 2}, {"stream", 3}, {"context", 4}, {"unknown", 0}};
 
 std::optional<uint8_t> Find(std::span<const Word> words, std::string_view text) {
   for (const Word& word : words) {
@@ -55,21 +57,35 @@ Field FieldOf(std::string_view word) {
 }  // namespace
 
 bool TimelineParser::Row(char kind, LineWords& words) {
-  if (rank_ == SIZE_MAX) return Fail("a row stands before the first rank", "begin a rank's rows with \"rank\"");
+  if (rank_ == SIZE_MAX)
+    return Fail("a row stands before the first rank", "begin a rank's rows with \"rank\"");
   switch (kind) {
-    case 'k': return KernelRow(words);
-    case 'c': return CollectiveRow(words);
-    case '+': return MoreCollective(words);
-    case 'm': return CopyRow(words, ActivityKind::kMemcpy);
-    case 'z': return CopyRow(words, ActivityKind::kMemset);
-    case 'a': return CallRow(words);
-    case 'w': return SyncRow(words);
-    case 'e': return EventRow(words);
-    case 's': return StepRow(words);
-    case 'r': return RangeRow(words);
-    case 'l': return LossRow(words);
-    case 't': return ClockRow(words);
-    default: return Fail(Sentence("\"", std::string(1, kind), "\" is no row"), "see docs/formats/timeline.md");
+    case 'k':
+      return KernelRow(words);
+    case 'c':
+      return CollectiveRow(words);
+    case '+':
+      return MoreCollective(words);
+    case 'm':
+      return CopyRow(words, ActivityKind::kMemcpy);
+    case 'z':
+      return CopyRow(words, ActivityKind::kMemset);
+    case 'a':
+      return CallRow(words);
+    case 'w':
+      return SyncRow(words);
+    case 'e':
+      return EventRow(words);
+    case 's':
+      return StepRow(words);
+    case 'r':
+      return RangeRow(words);
+    case 'l':
+      return LossRow(words);
+    case 't':
+      return ClockRow(words);
+    default:
+      return Fail(Sentence("\"", std::string(1, kind), "\" is no row"), "see docs/formats/timeline.md");
   }
 }
 
@@ -104,7 +120,8 @@ bool TimelineParser::Dimensions(std::string_view key, std::string_view word, uin
   return true;
 }
 
-bool TimelineParser::KernelField(std::string_view key, std::string_view value, DeviceActivity& activity, bool& used) {
+bool TimelineParser::KernelField(std::string_view key, std::string_view value, DeviceActivity& activity,
+                                 bool& used) {
   used = true;
   if (key == "c") {
     uint32_t correlation = 0;
@@ -128,7 +145,8 @@ bool TimelineParser::KernelField(std::string_view key, std::string_view value, D
   uint32_t dimensions[3] = {};
   if (!Dimensions(key, value, dimensions)) return false;
   for (int i = 0; i < 3; ++i) {
-    if (dimensions[i] > std::numeric_limits<uint16_t>::max()) return Fail("a block is larger than any device's", "write threads per block");
+    if (dimensions[i] > std::numeric_limits<uint16_t>::max())
+      return Fail("a block is larger than any device's", "write threads per block");
     detail.block[i] = static_cast<uint16_t>(dimensions[i]);
   }
   return true;
@@ -152,7 +170,8 @@ bool TimelineParser::CollectiveFields(LineWords& words, DeviceActivity* activity
   const std::string_view group = words.Next();
   if (group != "-") {
     if (!Value("a group", group, out.group)) return false;
-    if (out.group >= capture_.groups.size()) return Fail(Sentence("group ", out.group, " is not known yet"), "declare it above");
+    if (out.group >= capture_.groups.size())
+      return Fail(Sentence("group ", out.group, " is not known yet"), "declare it above");
   }
   const std::string_view word = words.Next();
   const auto op = OperationFromWord(word);
@@ -167,7 +186,8 @@ bool TimelineParser::CollectiveFields(LineWords& words, DeviceActivity* activity
       if (!Value(field.key, field.value, out.bytes)) return false;
     } else if (field.key == "nccl" || field.key == "seq") {
       if (!Value(field.key, field.value, out.sequence)) return false;
-      out.source = field.key == "nccl" ? store::MatchSource::kNcclSequence : store::MatchSource::kGroupSequence;
+      out.source =
+          field.key == "nccl" ? store::MatchSource::kNcclSequence : store::MatchSource::kGroupSequence;
     } else if (field.key == "root") {
       if (!Value(field.key, field.value, out.root)) return false;
     } else if (field.key == "peer") {
@@ -181,14 +201,16 @@ bool TimelineParser::CollectiveFields(LineWords& words, DeviceActivity* activity
   const int32_t size = out.group == store::kNone ? 0 : capture_.groups[out.group].size;
   const bool outside = size > 0 && (out.root >= size || out.peer >= size);
   if (out.bytes < -1 || out.sequence < -1 || out.root < -1 || out.peer < -1 || outside)
-    return Fail("a collective's number is outside of its range", "root and peer are ranks in the group; leave out what is unknown");
+    return Fail("a collective's number is outside of its range",
+                "root and peer are ranks in the group; leave out what is unknown");
   return true;
 }
 
 bool TimelineParser::CollectiveRow(LineWords& words) {
   DeviceActivity activity;
   store::Collective collective;
-  if (!Activity(words, ActivityKind::kKernel, activity) || !CollectiveFields(words, &activity, collective)) return false;
+  if (!Activity(words, ActivityKind::kKernel, activity) || !CollectiveFields(words, &activity, collective))
+    return false;
   activity.communication = true;
   activity.collective = static_cast<uint32_t>(rank().collectives.size());
   collective.activity = static_cast<uint32_t>(rank().activities.size());
@@ -218,7 +240,8 @@ bool TimelineParser::CopyRow(LineWords& words, ActivityKind kind) {
     if (const auto known = Find(kCopyKinds, word)) {
       detail.copy_kind = *known;
     } else if (!NumberFromWord(word, detail.copy_kind)) {
-      return Fail(Sentence(ShownWord(word), " is no kind of copy"), "write h2d, d2h, d2d, h2h, p2p or CUPTI's number");
+      return Fail(Sentence(ShownWord(word), " is no kind of copy"),
+                  "write h2d, d2h, d2d, h2h, p2p or CUPTI's number");
     }
   }
   if (!Integer(words, "bytes", detail.bytes)) return false;
@@ -237,7 +260,9 @@ bool TimelineParser::CopyRow(LineWords& words, ActivityKind kind) {
 bool TimelineParser::CallRow(LineWords& words) {
   store::ApiCall call;
   int64_t thread = 0;
-  if (!Integer(words, "a thread", thread) || !NameAt(words.Next(), call.name) || !Times(words, call.start, call.end)) return false;
+  if (!Integer(words, "a thread", thread) || !NameAt(words.Next(), call.name) ||
+      !Times(words, call.start, call.end))
+    return false;
   call.thread = ThreadId(thread);
   while (!words.AtEnd()) {
     const Field field = FieldOf(words.Next());
@@ -262,7 +287,9 @@ bool TimelineParser::SyncRow(LineWords& words) {
   store::Sync sync{.stream = StreamId(store::kNone)};
   const std::string_view word = words.Next();
   const auto kind = Find(kSyncKinds, word);
-  if (!kind) return Fail(Sentence(ShownWord(word), " is no kind of wait"), "write event, stream_wait, stream, context or unknown");
+  if (!kind)
+    return Fail(Sentence(ShownWord(word), " is no kind of wait"),
+                "write event, stream_wait, stream, context or unknown");
   sync.type = static_cast<SyncType>(*kind);
   if (!Times(words, sync.start, sync.end)) return false;
   while (!words.AtEnd()) {
@@ -281,7 +308,9 @@ bool TimelineParser::SyncRow(LineWords& words) {
 bool TimelineParser::EventRow(LineWords& words) {
   store::EventRecord record;
   uint32_t stream = 0, correlation = 0;
-  if (!Integer(words, "an event", record.event) || !Integer(words, "a stream", stream) || !Integer(words, "a correlation", correlation)) return false;
+  if (!Integer(words, "an event", record.event) || !Integer(words, "a stream", stream) ||
+      !Integer(words, "a correlation", correlation))
+    return false;
   record.stream = StreamId(stream);
   record.correlation = CorrelationId(correlation);
   rank().event_records.push_back(record);
@@ -312,7 +341,9 @@ bool TimelineParser::StepRow(LineWords& words) {
 bool TimelineParser::RangeRow(LineWords& words) {
   store::HostRange range;
   int64_t thread = 0;
-  if (!Integer(words, "a thread", thread) || !NameAt(words.Next(), range.name) || !Times(words, range.start, range.end)) return false;
+  if (!Integer(words, "a thread", thread) || !NameAt(words.Next(), range.name) ||
+      !Times(words, range.start, range.end))
+    return false;
   range.thread = ThreadId(thread);
   while (!words.AtEnd()) {
     const Field field = FieldOf(words.Next());
@@ -334,7 +365,8 @@ bool TimelineParser::LossRow(LineWords& words) {
   store::Loss loss;
   loss.stage = words.Next();
   if (std::find(std::begin(kLossStages), std::end(kLossStages), loss.stage) == std::end(kLossStages))
-    return Fail(Sentence(ShownWord(loss.stage), " is no stage that loses"), "write cupti, client, ring, import, nccl or nvtx");
+    return Fail(Sentence(ShownWord(loss.stage), " is no stage that loses"),
+                "write cupti, client, ring, import, nccl or nvtx");
   const std::string_view kind = words.Next();
   if (kind != "-") loss.kind = kind;
   if (!Integer(words, "records", loss.records) || !Text(words, "a reason", loss.reason)) return false;

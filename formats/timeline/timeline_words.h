@@ -14,7 +14,9 @@ namespace lockstep::trace {
 // Views into the line; the line outlives it.
 class LineWords {
  public:
-  explicit LineWords(std::string_view line) : at_(line.data()), end_(line.data() + line.size()) { SkipBlanks(); }
+  explicit LineWords(std::string_view line) : at_(line.data()), end_(line.data() + line.size()) {
+    SkipBlanks();
+  }
 
   bool AtEnd() const { return at_ == end_; }
 

@@ -25,7 +25,8 @@ using sim::Memory;
 constexpr uint64_t kFirstPool = 1ull << 40;  // addresses where no block is; a pool is known by its own
 
 // CUPTI's record of what becomes of `block`; `stream` in whose order, null: at once.
-void TellOfMemory(Gpu& gpu, const ApiCall& call, MemoryOperation operation, const Memory::Block& block, const sim::Stream* stream) {
+void TellOfMemory(Gpu& gpu, const ApiCall& call, MemoryOperation operation, const Memory::Block& block,
+                  const sim::Stream* stream) {
   if (!gpu.activity().Wants(cupti::ActivityKind::kMemory)) return;
   const int64_t now = sim::RealtimeNs();
   const auto device = static_cast<uint32_t>(block.device);
@@ -49,12 +50,14 @@ void TellOfMemory(Gpu& gpu, const ApiCall& call, MemoryOperation operation, cons
   gpu.activity().Record(&r, sizeof r, {}, now);
 }
 
-cudaError_t New(Gpu& gpu, const ApiCall& call, void** memory, size_t bytes, MemoryKind kind, const sim::Stream* stream = nullptr) {
+cudaError_t New(Gpu& gpu, const ApiCall& call, void** memory, size_t bytes, MemoryKind kind,
+                const sim::Stream* stream = nullptr) {
   if (memory == nullptr) return cudaErrorInvalidValue;
   *memory = nullptr;
   if (bytes == 0) return cudaSuccess;
   const int device = stream != nullptr && !stream->is_default ? stream->device : gpu.device();
-  *memory = gpu.memory().New(bytes, kind, device, stream != nullptr ? Memory::Origin::kPool : Memory::Origin::kDevice);
+  *memory = gpu.memory().New(bytes, kind, device,
+                             stream != nullptr ? Memory::Origin::kPool : Memory::Origin::kDevice);
   if (*memory == nullptr) return cudaErrorMemoryAllocation;
   TellOfMemory(gpu, call, MemoryOperation::kAllocation, gpu.memory().Of(*memory), stream);
   return cudaSuccess;
@@ -155,16 +158,19 @@ cudaError_t Set(uint32_t call_id, const char* name, void* memory, int value, siz
 }  // namespace
 
 LOCKSTEP_SIM_EXPORT cudaError_t cudaMalloc(void** memory, size_t bytes) {
-  return sim::RuntimeCall(cbid::kMalloc, "cudaMalloc",
-                          [&](Gpu& gpu, ApiCall& call) { return New(gpu, call, memory, bytes, MemoryKind::kDevice); });
+  return sim::RuntimeCall(cbid::kMalloc, "cudaMalloc", [&](Gpu& gpu, ApiCall& call) {
+    return New(gpu, call, memory, bytes, MemoryKind::kDevice);
+  });
 }
 LOCKSTEP_SIM_EXPORT cudaError_t cudaMallocHost(void** memory, size_t bytes) {
-  return sim::RuntimeCall(cbid::kMallocHost, "cudaMallocHost",
-                          [&](Gpu& gpu, ApiCall& call) { return New(gpu, call, memory, bytes, MemoryKind::kPinned); });
+  return sim::RuntimeCall(cbid::kMallocHost, "cudaMallocHost", [&](Gpu& gpu, ApiCall& call) {
+    return New(gpu, call, memory, bytes, MemoryKind::kPinned);
+  });
 }
 LOCKSTEP_SIM_EXPORT cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) {
-  return sim::RuntimeCall(cbid::kHostAlloc, "cudaHostAlloc",
-                          [&](Gpu& gpu, ApiCall& call) { return New(gpu, call, memory, bytes, MemoryKind::kPinned); });
+  return sim::RuntimeCall(cbid::kHostAlloc, "cudaHostAlloc", [&](Gpu& gpu, ApiCall& call) {
+    return New(gpu, call, memory, bytes, MemoryKind::kPinned);
+  });
 }
 LOCKSTEP_SIM_EXPORT cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t handle) {
   return sim::RuntimeCall(cbid::kMallocAsync, "cudaMallocAsync", [&](Gpu& gpu, ApiCall& call) {
@@ -175,10 +181,12 @@ LOCKSTEP_SIM_EXPORT cudaError_t cudaMallocAsync(void** memory, size_t bytes, cud
 }
 
 LOCKSTEP_SIM_EXPORT cudaError_t cudaFree(void* memory) {
-  return sim::RuntimeCall(cbid::kFree, "cudaFree", [&](Gpu& gpu, ApiCall& call) { return Delete(gpu, call, memory); });
+  return sim::RuntimeCall(cbid::kFree, "cudaFree",
+                          [&](Gpu& gpu, ApiCall& call) { return Delete(gpu, call, memory); });
 }
 LOCKSTEP_SIM_EXPORT cudaError_t cudaFreeHost(void* memory) {
-  return sim::RuntimeCall(cbid::kFreeHost, "cudaFreeHost", [&](Gpu& gpu, ApiCall& call) { return Delete(gpu, call, memory); });
+  return sim::RuntimeCall(cbid::kFreeHost, "cudaFreeHost",
+                          [&](Gpu& gpu, ApiCall& call) { return Delete(gpu, call, memory); });
 }
 LOCKSTEP_SIM_EXPORT cudaError_t cudaFreeAsync(void* memory, cudaStream_t handle) {
   return sim::RuntimeCall(cbid::kFreeAsync, "cudaFreeAsync", [&](Gpu& gpu, ApiCall& call) {

@@ -7,9 +7,9 @@
 #include <mutex>
 #include <string>
 
+#include "sim/device/gpu.h"
 #include "wire/foreign/cuda_runtime.h"
 #include "wire/foreign/cupti.h"
-#include "sim/device/gpu.h"
 
 #define LOCKSTEP_SIM_EXPORT extern "C" __attribute__((visibility("default")))
 

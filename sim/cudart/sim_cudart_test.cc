@@ -445,7 +445,8 @@ TEST_F(SimCudart, MemoryIsToldOfAtBothEndsOfABlocksLife) {
   for (const cupti::Memory4& op : ops) {
     EXPECT_EQ(std::count_if(calls.begin(), calls.end(),
                             [&](const cupti::Api& a) {
-                              return a.correlation_id == op.correlation_id && a.start <= op.timestamp && op.timestamp <= a.end;
+                              return a.correlation_id == op.correlation_id && a.start <= op.timestamp &&
+                                     op.timestamp <= a.end;
                             }),
               1);
   }

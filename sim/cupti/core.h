@@ -10,8 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "wire/foreign/cupti.h"
 #include "sim/cupti/cupti_settings.h"
+#include "wire/foreign/cupti.h"
 
 namespace lockstep::sim {
 

@@ -8,7 +8,8 @@
 //     correlations zero_stamps=N         every Nth kernel has start = end = 0, as when device buffers run out
 //     drop=N                every Nth record is dropped and counted
 //     late_buffers=MS       a completed buffer comes back so much later
-//     exclusive             while somebody is subscribed nobody can register for activity buffers, as under Nsight
+//     exclusive             while somebody is subscribed nobody can register for activity buffers, as under
+//     Nsight
 #ifndef LOCKSTEP_SIM_CUPTI_KNOBS_H_
 #define LOCKSTEP_SIM_CUPTI_KNOBS_H_
 

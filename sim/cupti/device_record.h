@@ -1,4 +1,5 @@
-// What the simulated device is like, and CUPTI's record of it: the same for libcudart's stand-in and for simulated ranks.
+// What the simulated device is like, and CUPTI's record of it: the same for libcudart's stand-in and for
+// simulated ranks.
 #ifndef LOCKSTEP_SIM_CUPTI_DEVICE_RECORD_H_
 #define LOCKSTEP_SIM_CUPTI_DEVICE_RECORD_H_
 
@@ -33,7 +34,8 @@ inline foreign::cupti::Device5 DeviceRecord(uint32_t id, const char* name, uint3
   r.max_threads_per_block = 1024;
   r.compute_major = 9;
   r.ecc_enabled = 1;
-  for (size_t byte = 0; byte < sizeof serial; ++byte) r.uuid[15 - byte] = static_cast<uint8_t>(serial >> 8 * byte);
+  for (size_t byte = 0; byte < sizeof serial; ++byte)
+    r.uuid[15 - byte] = static_cast<uint8_t>(serial >> 8 * byte);
   r.is_cuda_visible = 1;
   return r;
 }
@@ -49,7 +51,8 @@ inline foreign::cupti::Context3 ContextRecord(uint32_t context, uint32_t device)
   return r;
 }
 
-inline foreign::cupti::Stream StreamRecord(uint32_t context, uint32_t stream, int priority, foreign::cupti::StreamFlag flag) {
+inline foreign::cupti::Stream StreamRecord(uint32_t context, uint32_t stream, int priority,
+                                           foreign::cupti::StreamFlag flag) {
   foreign::cupti::Stream r{};
   r.kind = foreign::cupti::ActivityKind::kStream;
   r.context_id = context;

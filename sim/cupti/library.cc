@@ -87,7 +87,8 @@ void CuptiLibrary::Attach(const SimDevice* device) {
   for (size_t i = 0; i < device->stream_count; ++i) {
     const uint32_t id = device->streams[i];
     const cupti::Stream stream =
-        StreamRecord(kSimContextId, id, 0, id == kNullStreamId ? cupti::StreamFlag::kNull : cupti::StreamFlag::kNonBlocking);
+        StreamRecord(kSimContextId, id, 0,
+                     id == kNullStreamId ? cupti::StreamFlag::kNull : cupti::StreamFlag::kNonBlocking);
     AddObject(&stream, sizeof stream, nullptr);
   }
   attached_.store(true, std::memory_order_release);

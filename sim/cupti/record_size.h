@@ -66,7 +66,8 @@ constexpr size_t RecordSize(foreign::cupti::ActivityKind kind,
     case ActivityKind::kStream:
       return sizeof(cupti::Stream);
     case ActivityKind::kMemory:
-      // Of its three layouts only the first's release and the last's size in 13.0 are known; the second is put between them.
+      // Of its three layouts only the first's release and the last's size in 13.0 are known; the second is
+      // put between them.
       if (version < cupti::kVersion_11_2) return 0;
       if (version >= cupti::kVersion_13_0) return sizeof(cupti::Memory4);
       return version >= cupti::kVersion_12_0 ? cupti::kMemoryBytesWithUtilized : cupti::kMemoryBytesOldest;

@@ -13,9 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "wire/foreign/cupti.h"
 #include "sim/cupti/core.h"
 #include "sim/cupti/cupti_settings.h"
+#include "wire/foreign/cupti.h"
 
 namespace lockstep::sim {
 namespace {

@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "wire/foreign/cupti.h"
 #include "sim/cupti/core.h"
 #include "sim/cupti/record_size.h"
+#include "wire/foreign/cupti.h"
 
 namespace lockstep::sim {
 namespace {

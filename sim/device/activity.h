@@ -14,8 +14,8 @@ namespace lockstep::sim {
 
 int64_t MonotonicNs();
 int64_t RealtimeNs();
-// By how much the second is ahead of the first. A thread that is preempted between two reads would move a stamp by that long, so that
-// kernels of one stream overlap: the tightest of some reads.
+// By how much the second is ahead of the first. A thread that is preempted between two reads would move a
+// stamp by that long, so that kernels of one stream overlap: the tightest of some reads.
 int64_t RealtimeAheadNs();
 
 class Activity {

@@ -53,8 +53,11 @@ bool Gpu::SetDevice(int device) {
 
 void Gpu::TellOfStream(const Stream& stream, int priority) {
   using cupti::StreamFlag;
-  const StreamFlag flag = stream.is_default ? StreamFlag::kNull : stream.blocking ? StreamFlag::kDefault : StreamFlag::kNonBlocking;
-  const cupti::Stream record = StreamRecord(kSimContextId + static_cast<uint32_t>(stream.device), stream.id, priority, flag);
+  const StreamFlag flag = stream.is_default ? StreamFlag::kNull
+                          : stream.blocking ? StreamFlag::kDefault
+                                            : StreamFlag::kNonBlocking;
+  const cupti::Stream record =
+      StreamRecord(kSimContextId + static_cast<uint32_t>(stream.device), stream.id, priority, flag);
   activity_.AddObject(&record, sizeof record, stream.is_default ? nullptr : &stream);
 }
 

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "sim/device/activity.h"
+#include "sim/device/device_settings.h"
 #include "sim/device/host_callbacks.h"
 #include "sim/device/kernel_model.h"
-#include "sim/device/device_settings.h"
 #include "sim/device/memory.h"
 #include "sim/device/timeline.h"
 

@@ -7,8 +7,8 @@
 #include <map>
 #include <mutex>
 
-#include "wire/foreign/cupti_records.h"
 #include "sim/cupti/device_record.h"
+#include "wire/foreign/cupti_records.h"
 
 namespace lockstep::sim {
 

@@ -1,6 +1,6 @@
-// A libcuda.so.1 for programs that need little of it: those of tools/gpu_check that use the driver alone run on it
-// where no GPU is. No kernel runs; each occupies its stream for as many cycles as its second parameter says, and the
-// simulated CUPTI records it. Unlike lockstep-sim-rank's, these times are the wall clock's.
+// A libcuda.so.1 for programs that need little of it: those of tools/gpu_check that use the driver alone run
+// on it where no GPU is. No kernel runs; each occupies its stream for as many cycles as its second parameter
+// says, and the simulated CUPTI records it. Unlike lockstep-sim-rank's, these times are the wall clock's.
 //
 // Loads $CUDA_INJECTION64_PATH in cuInit, as the driver does. The simulated CUPTI is $LOCKSTEP_SIM_CUPTI.
 #include <dlfcn.h>
@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "wire/foreign/cupti.h"
 #include "sim/cupti/core.h"
+#include "wire/foreign/cupti.h"
 
 #define LOCKSTEP_SIM_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -51,7 +51,8 @@ struct Graph {
   bool before_cupti = false;  // instantiated before CUPTI's first use
 };
 
-// Streams, events and graphs are handed out as pointers into nothing: numbers, of which 0 is the default stream.
+// Streams, events and graphs are handed out as pointers into nothing: numbers, of which 0 is the default
+// stream.
 struct Stream {
   int64_t free_at = 0;  // CLOCK_MONOTONIC
   bool capturing = false;
@@ -312,7 +313,8 @@ LOCKSTEP_SIM_EXPORT int cuLaunchKernel(void*, unsigned grid_x, unsigned grid_y, 
   record.name = "lockstep_probe";
   const auto cycles = static_cast<int64_t>(*static_cast<const uint64_t*>(parameters[1]));
   const int64_t ns = std::max<int64_t>(cycles / kCyclesPerNs, 1'000);
-  TheDriver().NoteCall(cupti::driver_cbid::kLaunchKernel, TheDriver().Launch(Number(stream), ns, record), start_real);
+  TheDriver().NoteCall(cupti::driver_cbid::kLaunchKernel, TheDriver().Launch(Number(stream), ns, record),
+                       start_real);
   return kSuccess;
 }
 

@@ -60,13 +60,17 @@ class Alone final : public CollectiveResolver, public RankObserver {
   void OnCallStart(OpRun run, VirtualTime start) override { first_.try_emplace(run.step, start); }
   void OnCallEnd(OpRun, VirtualTime, VirtualTime) override {}
   void OnMark(OpRun, VirtualTime) override {}
-  void OnDevice(OpRun run, VirtualTime start, VirtualTime) override { first_device_.try_emplace(run.step, start); }
+  void OnDevice(OpRun run, VirtualTime start, VirtualTime) override {
+    first_device_.try_emplace(run.step, start);
+  }
   std::map<uint32_t, VirtualTime> first_, first_device_;  // by step
 };
 
 TEST(RankEngine, AStepThatIsHeldBeginsNoSoonerAndTheOthersFollow) {
-  const Scenario s = Parsed("name k\nrank host=a device=0\nstream id=7\nthread id=0\ncall t0 r211 gap=10 own=5\nkernel s0 n0 gap=2 own=1000\n"
-                            "call t0 r131 gap=1 own=3 wait=s0 tail=-4\n");
+  const Scenario s = Parsed(
+      "name k\nrank host=a device=0\nstream id=7\nthread id=0\ncall t0 r211 gap=10 own=5\nkernel s0 n0 gap=2 "
+      "own=1000\n"
+      "call t0 r131 gap=1 own=3 wait=s0 tail=-4\n");
   const Program program = Compile(s, 0);
   const Model model(program, {});
   Alone free, held;
@@ -87,7 +91,9 @@ TEST(RankEngine, AStepThatIsHeldBeginsNoSoonerAndTheOthersFollow) {
 }
 
 TEST(RankEngine, TurnsOfALoopThatWasHeldStayTheirPeriodApart) {
-  const Scenario s = Parsed("pacing loop 4000\nname k\nrank host=a device=0\nstream id=7\nthread id=0\ncall t0 r211 gap=10 own=5\nkernel s0 n0 gap=2 own=1000\n");
+  const Scenario s = Parsed(
+      "pacing loop 4000\nname k\nrank host=a device=0\nstream id=7\nthread id=0\ncall t0 r211 gap=10 "
+      "own=5\nkernel s0 n0 gap=2 own=1000\n");
   const Program program = Compile(s, 0);
   const Model model(program, {});
   Alone held;

@@ -108,7 +108,8 @@ Nanos Model::Own(uint32_t step, uint32_t op) const {
   const Nanos own = program_.ops()[op].own;
   if (program_.ops()[op].IsHost()) return own;
   const Nanos noisy = own + Noise(step, op, own);
-  const Nanos result = step < knobs_.fault.from_step ? noisy : noisy + Nanos(Scale(noisy.ns(), factor_ppm_[op]));
+  const Nanos result =
+      step < knobs_.fault.from_step ? noisy : noisy + Nanos(Scale(noisy.ns(), factor_ppm_[op]));
   return own >= Nanos() && result < Nanos() ? Nanos() : result;
 }
 
@@ -116,7 +117,8 @@ Nanos Model::Gap(uint32_t step, uint32_t op) const {
   Nanos gap = program_.ops()[op].gap;
   if (call_ops_.empty() || program_.ops()[op].kind != OpKind::kCall) return gap;
   const Fault& fault = knobs_.fault;
-  if (fault.kind == FaultKind::kHostStall && fault.rank == program_.rank && op == call_ops_.front() && step >= fault.from_step)
+  if (fault.kind == FaultKind::kHostStall && fault.rank == program_.rank && op == call_ops_.front() &&
+      step >= fault.from_step)
     gap += fault.extra;
   if (knobs_.pause_ppm == 0) return gap;
   const uint64_t rank = program_.rank;

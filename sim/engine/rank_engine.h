@@ -55,7 +55,8 @@ class RankEngine {
   // The host may begin steps below `limit`.
   void AllowSteps(uint32_t limit);
 
-  // Nothing of `step`, which must not have begun, happens before `until`. Turns of a loop stay their period apart from then on.
+  // Nothing of `step`, which must not have begun, happens before `until`. Turns of a loop stay their period
+  // apart from then on.
   void HoldStep(uint32_t step, VirtualTime until) { holds_[step] = until; }
 
   // When the host wants to act next; nothing while it waits for a collective, or when all allowed steps are

@@ -13,10 +13,10 @@
 #include <thread>
 #include <vector>
 
-#include "wire/foreign/nccl.h"
 #include "sim/device/gpu.h"
 #include "sim/nccl/profiler.h"
 #include "sim/nccl/shared_world.h"
+#include "wire/foreign/nccl.h"
 
 namespace lockstep::sim {
 

@@ -108,10 +108,15 @@ class Domain {
     handle_ = create("NCCL");
     static constexpr nvtx::EnumEntry kOps[] = {
         {"Sum", 0, 0}, {"Product", 1, 0}, {"Max", 2, 0}, {"Min", 3, 0}, {"Avg", 4, 0}};
-    const nvtx::EnumAttributes attributes = {nvtx::kEnumHasEntries | nvtx::kEnumHasEntryCount | nvtx::kEnumHasSize | nvtx::kEnumHasId,  nullptr, kOps, 5, sizeof(int32_t),
-                                                    kNcclReductionEnum, nullptr};
-    if (const auto reg = Slot<nvtx::EnumRegisterFn>(nvtx::Payload::kEnumRegister))
-      reg(handle_, &attributes);
+    const nvtx::EnumAttributes attributes = {
+        nvtx::kEnumHasEntries | nvtx::kEnumHasEntryCount | nvtx::kEnumHasSize | nvtx::kEnumHasId,
+        nullptr,
+        kOps,
+        5,
+        sizeof(int32_t),
+        kNcclReductionEnum,
+        nullptr};
+    if (const auto reg = Slot<nvtx::EnumRegisterFn>(nvtx::Payload::kEnumRegister)) reg(handle_, &attributes);
   }
 
   void Register(NcclApi api) {
@@ -141,17 +146,18 @@ class Domain {
       add(kNcclReductionEnum, "Reduction operation", offsetof(NcclCallPayload, reduction));
     if (api == NcclApi::kSend || api == NcclApi::kRecv)
       add(nvtx::kEntryInt, "Peer rank", offsetof(NcclCallPayload, value));
-    const nvtx::SchemaAttributes attributes = {nvtx::kSchemaHasName | nvtx::kSchemaHasType | nvtx::kSchemaHasEntries | nvtx::kSchemaHasEntryCount |
-                                                          nvtx::kSchemaHasSize | nvtx::kSchemaHasId,
-                                                      nullptr,
-                                                      nvtx::SchemaType::kStatic,
-                                                      0,
-                                                      entries.data(),
-                                                      entries.size(),
-                                                      size,
-                                                      0,
-                                                      kNcclFirstSchema + static_cast<uint64_t>(api),
-                                                      nullptr};
+    const nvtx::SchemaAttributes attributes = {nvtx::kSchemaHasName | nvtx::kSchemaHasType |
+                                                   nvtx::kSchemaHasEntries | nvtx::kSchemaHasEntryCount |
+                                                   nvtx::kSchemaHasSize | nvtx::kSchemaHasId,
+                                               nullptr,
+                                               nvtx::SchemaType::kStatic,
+                                               0,
+                                               entries.data(),
+                                               entries.size(),
+                                               size,
+                                               0,
+                                               kNcclFirstSchema + static_cast<uint64_t>(api),
+                                               nullptr};
     reg(handle_, &attributes);
   }
 

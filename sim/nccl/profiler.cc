@@ -31,7 +31,8 @@ void Scramble(Descriptor* d) {
 
 uint8_t FunctionNumber(const char* function) {
   uint8_t number = 0;
-  while (number + 1u < std::size(nccl::kFunctions) && std::strcmp(nccl::kFunctions[number], function) != 0) ++number;
+  while (number + 1u < std::size(nccl::kFunctions) && std::strcmp(nccl::kFunctions[number], function) != 0)
+    ++number;
   return number;
 }
 
@@ -73,9 +74,8 @@ nccl::EventDescriptorV1 ToV1(const ProfiledComm& comm, const ProfilerEvent& even
                0,
                0};
   } else if (event.descriptor.type == nccl::kEventP2p) {
-    to.p2p = {comm.name.c_str(), comm.id, FunctionNumber(p2p.function),
-              p2p.buffer,        type,    p2p.count,
-              p2p.peer};
+    to.p2p = {comm.name.c_str(), comm.id, FunctionNumber(p2p.function), p2p.buffer, type,
+              p2p.count,         p2p.peer};
   }
   return to;
 }

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
+#include "sim/cupti/core.h"
 #include "wire/foreign/nccl_profiler.h"
 #include "wire/foreign/nvtx.h"
-#include "sim/cupti/core.h"
 
 namespace lockstep::sim {
 

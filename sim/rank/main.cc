@@ -244,10 +244,9 @@ int RunRank(const RankOptions& options, MpiWorld& world) {
   };
   if (world.FirstFailed(!write_truth()) != world.size()) return kFailed;
 
-  RankRecorder recorder(
-      program, model, *cupti, nvtx, nccl, clock,
-      {options.seed, static_cast<uint32_t>(options.drop_fraction * 1e6), !options.stamps_folder.empty(), options.profile_every,
-       options.profile_steps});
+  RankRecorder recorder(program, model, *cupti, nvtx, nccl, clock,
+                        {options.seed, static_cast<uint32_t>(options.drop_fraction * 1e6),
+                         !options.stamps_folder.empty(), options.profile_every, options.profile_steps});
   RankEngine engine(program, model, resolver, recorder);
   Pacer pacer(rank, engine, resolver, vote, recorder, *cupti, clock,
               {StepCount(*s, options, plan), options.hold_when_late, [] { return g_stop != 0; }});

@@ -79,7 +79,8 @@ StepVote::~StepVote() {
 void StepVote::Cast(const Wish& mine) {
   Ballot& ballot = open_.emplace_back();
   ballot.mine = {mine.stop ? 1 : 0, mine.hold_until.ns()};
-  MPI_Iallreduce(ballot.mine.data(), ballot.all.data(), static_cast<int>(ballot.mine.size()), MPI_INT64_T, MPI_MAX, comm_, &ballot.request);
+  MPI_Iallreduce(ballot.mine.data(), ballot.all.data(), static_cast<int>(ballot.mine.size()), MPI_INT64_T,
+                 MPI_MAX, comm_, &ballot.request);
 }
 
 uint32_t StepVote::Limit() {

@@ -45,7 +45,8 @@ class MpiWorld {
 };
 
 // Ranks agree on the last step: each says at the beginning of a step whether it wants to end, and the step
-// after the next begins only when all have said no. That step begins nowhere before the latest time that one of them asked for.
+// after the next begins only when all have said no. That step begins nowhere before the latest time that one
+// of them asked for.
 class StepVote {
  public:
   struct Wish {

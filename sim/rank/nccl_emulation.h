@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "wire/foreign/nccl_profiler.h"
 #include "scenario/scenario.h"
 #include "sim/engine/program.h"
+#include "wire/foreign/nccl_profiler.h"
 
 namespace lockstep::sim {
 

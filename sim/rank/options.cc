@@ -76,7 +76,9 @@ void AddFault(CLI::App& app, RankOptions* o) {
          "random-or-none")
       ->type_name("KIND");
   app.add_option("--fault-rank", o->fault_rank, "the rank that has it");
-  app.add_option("--fault-from-step", o->fault_from_step, "healthy before this step; truth tells of the faulty ones")->capture_default_str();
+  app.add_option("--fault-from-step", o->fault_from_step,
+                 "healthy before this step; truth tells of the faulty ones")
+      ->capture_default_str();
   app.add_option("--fault-size", o->fault_size, "fraction of the healthy step")
       ->check(CLI::Range(0.0, 10.0))
       ->capture_default_str();
@@ -135,9 +137,11 @@ int ParseOptions(int argc, char** argv, RankOptions* o) {
   app.add_option("--time-scale", o->time_scale, "everything takes this many times as long, for slow machines")
       ->check(CLI::Range(1, 1000));
   Nanos hold = Nanos::Millis(250);
-  auto* hold_given = AddDuration(app, "--hold-when-late", &hold,
-                                 "a job that is later than this waits at its next step but one until it is in time again, on all ranks alike; "
-                                 "stamps then depend on how busy the machine is (250ms with --forever, else never)");
+  auto* hold_given =
+      AddDuration(app, "--hold-when-late", &hold,
+                  "a job that is later than this waits at its next step but one until it is in time again, "
+                  "on all ranks alike; "
+                  "stamps then depend on how busy the machine is (250ms with --forever, else never)");
   app.add_option("--seed", o->seed, "of all random draws")->capture_default_str();
   app.add_option("--profile-every", o->profile_every, "call cudaProfilerStart every so many steps");
   app.add_option("--profile-steps", o->profile_steps, "and cudaProfilerStop so many steps later (2)");

@@ -35,7 +35,8 @@ struct RankOptions {
   double pause_probability = 0;
   Nanos pause = Nanos::Millis(20);
   double drop_fraction = 0;
-  // Every so many steps the program calls cudaProfilerStart, and so many steps later cudaProfilerStop; 0: never.
+  // Every so many steps the program calls cudaProfilerStart, and so many steps later cudaProfilerStop; 0:
+  // never.
   uint32_t profile_every = 0;
   uint32_t profile_steps = 2;
   ClockError clock;

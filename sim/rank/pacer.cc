@@ -60,7 +60,8 @@ void Pacer::CastVotes() {
   for (; votes_ < recorder_.steps_begun(); ++votes_) {
     StepVote::Wish wish{.stop = options_.stop_asked()};
     const VirtualTime now = Now();
-    if (options_.hold_when_late && now - recorder_.history().step_starts[votes_] > *options_.hold_when_late) wish.hold_until = now;
+    if (options_.hold_when_late && now - recorder_.history().step_starts[votes_] > *options_.hold_when_late)
+      wish.hold_until = now;
     vote_.Cast(wish);
   }
 }
@@ -71,7 +72,9 @@ void Pacer::HoldSteps() {
     const MonoTime wall = MachineMonotonic();
     if (rank_ != 0 || (held_at_ && wall - *held_at_ < kWarnEvery)) continue;
     held_at_ = wall;
-    fprintf(stderr, "lockstep-sim-rank: the machine is too slow for these ranks: step %u waits for it (--time-scale 2 gives it twice the time)\n",
+    fprintf(stderr,
+            "lockstep-sim-rank: the machine is too slow for these ranks: step %u waits for it (--time-scale "
+            "2 gives it twice the time)\n",
             hold.step);
   }
 }

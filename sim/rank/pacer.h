@@ -21,7 +21,8 @@ class Pacer {
  public:
   struct Options {
     std::optional<uint32_t> steps;  // nothing: until asked to stop
-    // A job that is later than this waits at its next step but one until it is in time again, on all ranks alike; nothing: never.
+    // A job that is later than this waits at its next step but one until it is in time again, on all ranks
+    // alike; nothing: never.
     std::optional<Nanos> hold_when_late;
     std::function<bool()> stop_asked;
   };

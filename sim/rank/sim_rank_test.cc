@@ -75,7 +75,8 @@ class SimRank : public ::testing::Test {
 
   // Virtual nanoseconds, of a truth file.
   static std::vector<int64_t> StepStarts(const std::string& truth) {
-    const size_t name = truth.find("step_start_virtual_ns"), from = truth.find('[', name), to = truth.find(']', from);
+    const size_t name = truth.find("step_start_virtual_ns"), from = truth.find('[', name),
+                 to = truth.find(']', from);
     std::string numbers = truth.substr(from + 1, to - from - 1);
     std::replace(numbers.begin(), numbers.end(), ',', ' ');
     std::istringstream in(numbers);
@@ -331,8 +332,8 @@ TEST_F(SimRank, AStoppedRankStopsTheOthersAndTheyCatchUp) {
 TEST_F(SimRank, AJobThatIsLateWaitsOnAllRanksAlikeIfItMay) {
   const pid_t pid = fork();
   if (pid == 0) {
-    execlp(LOCKSTEP_MPIEXEC, "mpiexec", "--oversubscribe", "-n", "2", LOCKSTEP_SIM_RANK_PATH, "--steps", "60", "--hold-when-late", "300ms",
-           "--truth", Out("t").c_str(), static_cast<char*>(nullptr));
+    execlp(LOCKSTEP_MPIEXEC, "mpiexec", "--oversubscribe", "-n", "2", LOCKSTEP_SIM_RANK_PATH, "--steps", "60",
+           "--hold-when-late", "300ms", "--truth", Out("t").c_str(), static_cast<char*>(nullptr));
     _exit(127);
   }
   for (int i = 0; i < 200 && !fs::exists(Out("t/truth-1.json")); ++i) usleep(50'000);
@@ -347,7 +348,8 @@ TEST_F(SimRank, AJobThatIsLateWaitsOnAllRanksAlikeIfItMay) {
   waitpid(pid, &status, 0);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   std::vector<std::vector<int64_t>> starts;
-  for (const char* name : {"t/truth-0.json", "t/truth-1.json"}) starts.push_back(StepStarts(Slurp(Out(name))));
+  for (const char* name : {"t/truth-0.json", "t/truth-1.json"})
+    starts.push_back(StepStarts(Slurp(Out(name))));
   ASSERT_EQ(starts[0].size(), 60u);
   ASSERT_EQ(starts[1].size(), 60u);
   const auto gap = [](const std::vector<int64_t>& of, size_t step) { return of[step] - of[step - 1]; };

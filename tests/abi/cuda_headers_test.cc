@@ -1,5 +1,5 @@
-// Our declarations of CUDA's runtime API, of NCCL's and of NVTX payload schemas against the real headers, where a CUDA
-// toolkit is installed.
+// Our declarations of CUDA's runtime API, of NCCL's and of NVTX payload schemas against the real headers,
+// where a CUDA toolkit is installed.
 #define LOCKSTEP_FOREIGN_TYPES_ONLY
 #include "wire/foreign/cuda_runtime.h"
 #include "wire/foreign/nccl.h"
@@ -15,11 +15,12 @@ namespace {
 namespace cudart = lockstep::foreign::cudart;
 namespace ours = lockstep::foreign::ncclapi;
 
-#define EXPECT_SAME(our_value, their_value) EXPECT_EQ(static_cast<int64_t>(our_value), static_cast<int64_t>(their_value))
-#define EXPECT_SAME_FIELD(our_type, our_field, their_type, their_field)                                    \
-  do {                                                                                                     \
-    EXPECT_EQ(offsetof(our_type, our_field), offsetof(their_type, their_field)) << #our_field;             \
-    EXPECT_EQ(sizeof(our_type::our_field), sizeof(their_type::their_field)) << #our_field " width";        \
+#define EXPECT_SAME(our_value, their_value) \
+  EXPECT_EQ(static_cast<int64_t>(our_value), static_cast<int64_t>(their_value))
+#define EXPECT_SAME_FIELD(our_type, our_field, their_type, their_field)                             \
+  do {                                                                                              \
+    EXPECT_EQ(offsetof(our_type, our_field), offsetof(their_type, their_field)) << #our_field;      \
+    EXPECT_EQ(sizeof(our_type::our_field), sizeof(their_type::their_field)) << #our_field " width"; \
   } while (false)
 #define EXPECT_SAME_NAME(name) EXPECT_SAME(cudart::name, ::name)
 #define EXPECT_SAME_NCCL(name) EXPECT_SAME(ours::name, ::name)

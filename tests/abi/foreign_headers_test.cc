@@ -8,10 +8,10 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "sim/cupti/record_size.h"
 #include "wire/foreign/cupti.h"
 #include "wire/foreign/nvtx.h"
 #include "wire/foreign/nvtx_payload.h"
-#include "sim/cupti/record_size.h"
 
 namespace {
 
@@ -209,7 +209,8 @@ TEST(CuptiDeclarations, ApiSyncAndSmallRecordsEqualTheHeaderFieldByField) {
   EXPECT_SAME_FIELD(cupti::Device5, l2_cache_bytes, CUpti_ActivityDevice5, l2CacheSize);
   EXPECT_SAME_FIELD(cupti::Device5, copy_engines, CUpti_ActivityDevice5, numMemcpyEngines);
   EXPECT_SAME_FIELD(cupti::Device5, multiprocessors, CUpti_ActivityDevice5, numMultiprocessors);
-  EXPECT_SAME_FIELD(cupti::Device5, max_warps_per_multiprocessor, CUpti_ActivityDevice5, maxWarpsPerMultiprocessor);
+  EXPECT_SAME_FIELD(cupti::Device5, max_warps_per_multiprocessor, CUpti_ActivityDevice5,
+                    maxWarpsPerMultiprocessor);
   EXPECT_SAME_FIELD(cupti::Device5, compute_major, CUpti_ActivityDevice5, computeCapabilityMajor);
   EXPECT_SAME_FIELD(cupti::Device5, id, CUpti_ActivityDevice5, id);
   EXPECT_SAME_FIELD(cupti::Device5, is_cuda_visible, CUpti_ActivityDevice5, isCudaVisible);
@@ -231,7 +232,8 @@ TEST(CuptiDeclarations, ApiSyncAndSmallRecordsEqualTheHeaderFieldByField) {
   EXPECT_SAME_FIELD(cupti::Memory4, pool.type, CUpti_ActivityMemory4, memoryPoolConfig.memoryPoolType);
   EXPECT_SAME_FIELD(cupti::Memory4, pool.address, CUpti_ActivityMemory4, memoryPoolConfig.address);
   EXPECT_SAME_FIELD(cupti::Memory4, pool.size_or_process, CUpti_ActivityMemory4, memoryPoolConfig.pool.size);
-  EXPECT_SAME_FIELD(cupti::Memory4, pool.utilized_bytes, CUpti_ActivityMemory4, memoryPoolConfig.utilizedSize);
+  EXPECT_SAME_FIELD(cupti::Memory4, pool.utilized_bytes, CUpti_ActivityMemory4,
+                    memoryPoolConfig.utilizedSize);
 }
 
 TEST(CuptiDeclarations, NumbersEqualTheHeader) {

@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "wire/ring/handshake.h"
 #include "tests/abi/support/fake_daemon.h"
+#include "wire/ring/handshake.h"
 
 namespace lockstep::client {
 namespace {
@@ -39,8 +39,9 @@ class Guest {
       ::dup2(out[1], 1);
       ::dup2(out[1], 2);
       ::close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);  // whatever the test's own parent left open
-      for (const char* name : {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN",
-                               "LOCKSTEP_CUPTI_LIB", "XDG_RUNTIME_DIR", "LD_PRELOAD", "LOCKSTEP_NVTX_CHAIN", "LOCKSTEP_NCCL_CHAIN"}) {
+      for (const char* name :
+           {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN", "LOCKSTEP_CUPTI_LIB",
+            "XDG_RUNTIME_DIR", "LD_PRELOAD", "LOCKSTEP_NVTX_CHAIN", "LOCKSTEP_NCCL_CHAIN"}) {
         ::unsetenv(name);
       }
       for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
@@ -315,7 +316,8 @@ TEST_F(GuestTest, TheRealNcclsPayloadsBecomeCollectivesAndMessages) {
   std::vector<ring::CollectiveRecord> collectives;
   std::vector<ring::PointToPointRecord> messages;
   for (const auto& record : daemon_.end->Drain()) {
-    if (record.header.kind == RecordKind::kCollective) collectives.push_back(record.as<ring::CollectiveRecord>());
+    if (record.header.kind == RecordKind::kCollective)
+      collectives.push_back(record.as<ring::CollectiveRecord>());
     if (record.header.kind == RecordKind::kPointToPoint)
       messages.push_back(record.as<ring::PointToPointRecord>());
   }

@@ -1,4 +1,5 @@
-// The device view by Holistic Trace Analysis' rule, against what it said of the same files itself (../shared/reference).
+// The device view by Holistic Trace Analysis' rule, against what it said of the same files itself
+// (../shared/reference).
 #include <gtest/gtest.h>
 #include <simdjson.h>
 
@@ -19,16 +20,19 @@ namespace {
 using views::DeviceRule;
 using Element = simdjson::dom::element;
 
-// Without ns_timestamps and the Nsight Systems export, whose parts of a microsecond it rounds away, gap by gap.
-constexpr const char* kWholeMicroseconds[] = {"bert_ddp_2rank",       "resnet50_ddp_2rank",   "v100_2020_allreduce",
-                                              "v100_step_pair_rank3", "v100_step_pair_rank1", "param_dlrm_8rank"};
+// Without ns_timestamps and the Nsight Systems export, whose parts of a microsecond it rounds away, gap by
+// gap.
+constexpr const char* kWholeMicroseconds[] = {"bert_ddp_2rank",       "resnet50_ddp_2rank",
+                                              "v100_2020_allreduce",  "v100_step_pair_rank3",
+                                              "v100_step_pair_rank1", "param_dlrm_8rank"};
 
 class HtaViews : public ::testing::Test {
  protected:
   void SetUp() override {
     const std::filesystem::path path = Shared() / "reference" / "hta.json";
     // Traces and reference are no part of the project: without them there is nothing to compare with.
-    if (!std::filesystem::exists(path)) GTEST_SKIP() << "not tested: ../shared/reference/hta.json is not there";
+    if (!std::filesystem::exists(path))
+      GTEST_SKIP() << "not tested: ../shared/reference/hta.json is not there";
     for (const std::string set : kWholeMicroseconds) {
       if (FilesOf(set).empty()) GTEST_SKIP() << "not tested: " << set << " is not there (../shared/traces)";
     }
@@ -36,12 +40,15 @@ class HtaViews : public ::testing::Test {
   }
   std::vector<Element> Rows(const std::string& set, const char* part) {
     simdjson::dom::array rows;
-    EXPECT_EQ(document_["sets"][set]["default_drop_last_step"][part].get_array().get(rows), simdjson::SUCCESS) << set << " " << part;
+    EXPECT_EQ(document_["sets"][set]["default_drop_last_step"][part].get_array().get(rows), simdjson::SUCCESS)
+        << set << " " << part;
     return {rows.begin(), rows.end()};
   }
   simdjson::dom::object LaunchStats(const std::string& set) {
     simdjson::dom::object stats;
-    EXPECT_EQ(document_["sets"][set]["default_drop_last_step"]["launch_stats"].get_object().get(stats), simdjson::SUCCESS) << set;
+    EXPECT_EQ(document_["sets"][set]["default_drop_last_step"]["launch_stats"].get_object().get(stats),
+              simdjson::SUCCESS)
+        << set;
     return stats;
   }
 
@@ -58,13 +65,16 @@ double Number(Element row, const char* key) {
 double Us(Nanos time) { return static_cast<double>(time.ns()) / 1000; }
 
 // It numbers ranks by the order of the files; traces of one rank are 0 there.
-int64_t Place(const store::Capture& capture, RankId rank) { return capture.ranks.size() == 1 ? 0 : rank.value(); }
+int64_t Place(const store::Capture& capture, RankId rank) {
+  return capture.ranks.size() == 1 ? 0 : rank.value();
+}
 
 TEST_F(HtaViews, TimesAreItsTemporalBreakdown) {
   for (const std::string set : kWholeMicroseconds) {
     const store::Capture capture = Read(FilesOf(set));
     const auto times = views::DeviceTimesOf(capture, DeviceRule::kHta);
-    const std::vector<Element> want = Rows(set, "temporal_breakdown"), overlap = Rows(set, "comm_comp_overlap_pctg");
+    const std::vector<Element> want = Rows(set, "temporal_breakdown"),
+                               overlap = Rows(set, "comm_comp_overlap_pctg");
     ASSERT_EQ(times.size(), want.size()) << set;
     for (size_t i = 0; i < times.size(); ++i) {
       const views::DeviceTime& time = times[i];
@@ -72,15 +82,19 @@ TEST_F(HtaViews, TimesAreItsTemporalBreakdown) {
       EXPECT_DOUBLE_EQ(Us(time.span), Number(want[i], "kernel_time(us)"));
       EXPECT_DOUBLE_EQ(Us(time.idle()), Number(want[i], "idle_time(us)"));
       EXPECT_DOUBLE_EQ(Us(time.With(views::kComputing)), Number(want[i], "compute_time(us)"));
-      EXPECT_DOUBLE_EQ(Us(time.span - time.idle() - time.With(views::kComputing)), Number(want[i], "non_compute_time(us)"));
+      EXPECT_DOUBLE_EQ(Us(time.span - time.idle() - time.With(views::kComputing)),
+                       Number(want[i], "non_compute_time(us)"));
       const double both = Us(time.With(views::kComputing | views::kCommunicating));
-      EXPECT_NEAR(100 * both / Us(time.With(views::kCommunicating)), Number(overlap[i], "comp_comm_overlap_pctg"), 0.005);
+      EXPECT_NEAR(100 * both / Us(time.With(views::kCommunicating)),
+                  Number(overlap[i], "comp_comm_overlap_pctg"), 0.005);
     }
   }
 }
 
 TEST_F(HtaViews, TypesAreItsKernelTypes) {
-  const std::map<std::string, uint8_t> kinds = {{"COMPUTATION", views::kComputing}, {"COMMUNICATION", views::kCommunicating}, {"MEMORY", views::kCopying}};
+  const std::map<std::string, uint8_t> kinds = {{"COMPUTATION", views::kComputing},
+                                                {"COMMUNICATION", views::kCommunicating},
+                                                {"MEMORY", views::kCopying}};
   for (const std::string set : kWholeMicroseconds) {
     const auto times = views::DeviceTimesOf(Read(FilesOf(set)), DeviceRule::kHta);
     for (const Element row : Rows(set, "kernel_type_breakdown")) {
@@ -108,9 +122,11 @@ TEST_F(HtaViews, IdleTimeIsItsOfEachStream) {
     for (const Element row : Rows(set, "idle_time_breakdown")) {
       std::string_view category;
       ASSERT_EQ(row["idle_category"].get_string().get(category), simdjson::SUCCESS);
-      const std::tuple key(static_cast<int64_t>(Number(row, "rank")), static_cast<int64_t>(Number(row, "stream")), std::string(category));
+      const std::tuple key(static_cast<int64_t>(Number(row, "rank")),
+                           static_cast<int64_t>(Number(row, "stream")), std::string(category));
       ASSERT_TRUE(got.contains(key)) << set << " " << category;
-      EXPECT_DOUBLE_EQ(got[key], Number(row, "idle_time")) << set << " rank " << std::get<0>(key) << " stream " << std::get<1>(key) << " " << category;
+      EXPECT_DOUBLE_EQ(got[key], Number(row, "idle_time"))
+          << set << " rank " << std::get<0>(key) << " stream " << std::get<1>(key) << " " << category;
     }
   }
 }
@@ -119,7 +135,8 @@ TEST_F(HtaViews, LaunchesAreItsLaunchStatistics) {
   for (const std::string set : kWholeMicroseconds) {
     const store::Capture capture = Read(FilesOf(set));
     std::map<std::string, views::LaunchStat> all;
-    for (const views::LaunchStat& row : views::LaunchStatsOf(capture, views::LaunchRanks::kEach, DeviceRule::kHta)) {
+    for (const views::LaunchStat& row :
+         views::LaunchStatsOf(capture, views::LaunchRanks::kEach, DeviceRule::kHta)) {
       if (!row.name) all[std::to_string(Place(capture, row.rank))] = row;
     }
     for (const auto [rank, want] : LaunchStats(set)) {
@@ -135,12 +152,16 @@ TEST_F(HtaViews, LaunchesAreItsLaunchStatistics) {
 
 // Of its get_queue_length_time_series(): how many launches, and how often the length is another afterwards.
 TEST_F(HtaViews, QueuesChangeWhenItsDo) {
-  const std::map<StreamId, std::pair<uint64_t, size_t>> theirs = {
-      {StreamId(7), {7900, 15544}}, {StreamId(14), {240, 480}}, {StreamId(15), {50, 100}}, {StreamId(16), {120, 240}}};
+  const std::map<StreamId, std::pair<uint64_t, size_t>> theirs = {{StreamId(7), {7900, 15544}},
+                                                                  {StreamId(14), {240, 480}},
+                                                                  {StreamId(15), {50, 100}},
+                                                                  {StreamId(16), {120, 240}}};
   const store::Capture capture = Read(FilesOf("v100_step_pair_rank1"));
   std::map<StreamId, std::pair<uint64_t, size_t>> ours;
-  for (const views::StreamQueue& queue : views::StreamQueuesOf(capture, DeviceRule::kHta)) ours[queue.stream].first = queue.launches;
-  for (const views::QueuePoint& point : views::QueueSeriesOf(capture, DeviceRule::kHta)) ++ours[point.stream].second;
+  for (const views::StreamQueue& queue : views::StreamQueuesOf(capture, DeviceRule::kHta))
+    ours[queue.stream].first = queue.launches;
+  for (const views::QueuePoint& point : views::QueueSeriesOf(capture, DeviceRule::kHta))
+    ++ours[point.stream].second;
   EXPECT_EQ(ours, theirs);
 }
 
@@ -155,8 +176,10 @@ TEST_F(HtaViews, SequencesAreItsFrequentOnes) {
       {"Optimizer.step#FusedAdam.step", {{8, 6, us(12281), us(14091)}}}};
   const store::Capture capture = Read(FilesOf("v100_step_pair_rank1"));
   std::map<std::string, std::vector<Said>> ours;
-  for (const views::KernelSequence& row : views::KernelSequencesOf(capture, views::LaunchRanks::kTogether).rows) {
-    if (theirs.contains(std::string(row.op))) ours[std::string(row.op)].emplace_back(row.work.size(), row.calls, row.device, row.host);
+  for (const views::KernelSequence& row :
+       views::KernelSequencesOf(capture, views::LaunchRanks::kTogether).rows) {
+    if (theirs.contains(std::string(row.op)))
+      ours[std::string(row.op)].emplace_back(row.work.size(), row.calls, row.device, row.host);
   }
   EXPECT_EQ(ours, theirs);
 }

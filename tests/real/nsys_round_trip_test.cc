@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "aggregator/trace/readers.h"
+#include "aggregator/trace/writers.h"
 #include "capture/infer/infer_groups.h"
 #include "report/report.h"
 #include "report/written_job_fixture.h"
-#include "aggregator/trace/readers.h"
-#include "aggregator/trace/writers.h"
 #include "tests/support/report_check.h"
 
 namespace lockstep::report {
@@ -27,7 +27,8 @@ void Settle(store::Capture& capture) {
 
 bool StartsNumber(char c) { return c == '-' || (c >= '0' && c <= '9'); }
 
-// The same text, but for numbers that differ in their last digits: sums over rows of equal times may be taken in another order.
+// The same text, but for numbers that differ in their last digits: sums over rows of equal times may be taken
+// in another order.
 void ExpectSameDocument(const std::string& read, const std::string& original) {
   const char* a = read.c_str();
   const char* b = original.c_str();
@@ -42,7 +43,8 @@ void ExpectSameDocument(const std::string& read, const std::string& original) {
         continue;
       }
     }
-    ASSERT_EQ(*a, *b) << "read:     " << std::string(a).substr(0, 160) << "\noriginal: " << std::string(b).substr(0, 160);
+    ASSERT_EQ(*a, *b) << "read:     " << std::string(a).substr(0, 160)
+                      << "\noriginal: " << std::string(b).substr(0, 160);
     ++a;
     ++b;
   }
@@ -50,10 +52,13 @@ void ExpectSameDocument(const std::string& read, const std::string& original) {
 }
 
 TEST(NsysRoundTrip, TheReportIsTheSame) {
-  const std::string path = (std::filesystem::path(testing::TempDir()) / ("round_trip_" + std::to_string(::getpid()) + ".sqlite")).string();
+  const std::string path =
+      (std::filesystem::path(testing::TempDir()) / ("round_trip_" + std::to_string(::getpid()) + ".sqlite"))
+          .string();
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     WrittenJob job = WriteJob(seed);
-    for (store::RankData& rank : job.capture.ranks) rank.has_properties = true;  // as every source that knows them says
+    for (store::RankData& rank : job.capture.ranks)
+      rank.has_properties = true;  // as every source that knows them says
     Settle(job.capture);
     const Analysis before = Analyze(job.capture);
     const absl::Status written = trace::WriteNsysSqlite(job.capture, before.clock, path);

@@ -1,23 +1,26 @@
-// Views of traces recorded by others, against arithmetic over the same files' rows and against what the predecessors print.
+// Views of traces recorded by others, against arithmetic over the same files' rows and against what the
+// predecessors print.
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <map>
 #include <optional>
 
-#include "capture/align/clock_model.h"
 #include "aggregator/trace/readers.h"
+#include "capture/align/clock_model.h"
 #include "views/device/host_waits.h"
-#include "views/host/layers.h"
 #include "views/device/trace_diff.h"
+#include "views/host/layers.h"
 
 namespace lockstep::tables {
 namespace {
 
 std::optional<store::Capture> Read(const std::string& path) {
-  const std::filesystem::path file = std::filesystem::path(LOCKSTEP_SOURCE_DIR) / ".." / "shared" / "traces" / path;
+  const std::filesystem::path file =
+      std::filesystem::path(LOCKSTEP_SOURCE_DIR) / ".." / "shared" / "traces" / path;
   if (!std::filesystem::exists(file)) return std::nullopt;
-  auto capture = trace::ReadInput(std::vector<std::string>{file.string()}, {.host = trace::HostDetail::kFrames});
+  auto capture =
+      trace::ReadInput(std::vector<std::string>{file.string()}, {.host = trace::HostDetail::kFrames});
   EXPECT_TRUE(capture.ok()) << capture.status();
   return capture.ok() ? std::optional(std::move(*capture)) : std::nullopt;
 }
@@ -35,11 +38,13 @@ const views::LayerRow* Find(const views::Layers& layers, std::string_view op, vi
   return nullptr;
 }
 
-// ResNet-50, 6 steps of 32 images. A script over the file's rows: each aten::cudnn_convolution with the first input of the
-// CudnnConvolutionBackward of its number as output; of the backward pass cudnn_convolution_backward(_input); aten::mm and addmm. The
-// forward convolutions are 8.17 GFLOP an image: the network's published 4.09 GFLOP of multiply-adds, less its linear layer.
+// ResNet-50, 6 steps of 32 images. A script over the file's rows: each aten::cudnn_convolution with the first
+// input of the CudnnConvolutionBackward of its number as output; of the backward pass
+// cudnn_convolution_backward(_input); aten::mm and addmm. The forward convolutions are 8.17 GFLOP an image:
+// the network's published 4.09 GFLOP of multiply-adds, less its linear layer.
 TEST(RealLayers, OperatorsOfResNet50AddUp) {
-  const auto capture = Read("tb_plugin_samples/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz");
+  const auto capture =
+      Read("tb_plugin_samples/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz");
   if (!capture) GTEST_SKIP() << "the trace is not there (../shared/traces)";
   const views::Layers layers = views::LayersOf(*capture, views::LayerGrouping::kOperator);
   const views::LayerRow* forward = Find(layers, "conv2d", views::Direction::kForward);
@@ -70,7 +75,8 @@ TEST(RealLayers, AnNsysExportHasOperators) {
   EXPECT_FALSE(linear->flop) << "without shapes nothing is counted";
 }
 
-// HTA's TraceDiff of the same five steps (device ops, commit f4d0062) prints these counts, sums in microseconds and numbers of names.
+// HTA's TraceDiff of the same five steps (device ops, commit f4d0062) prints these counts, sums in
+// microseconds and numbers of names.
 TEST(RealDiff, AgreesWithHta) {
   const auto control = Read("v100_step_pair_rank3/control.json.gz");
   const auto test = Read("v100_step_pair_rank1/test.json.gz");
@@ -97,11 +103,15 @@ TEST(RealDiff, AgreesWithHta) {
 TEST(RealHost, EveryCallIsSharedOutToTheNanosecond) {
   const auto capture = Read("v100_step_pair_rank1/test.json.gz");
   if (!capture) GTEST_SKIP() << "the trace is not there (../shared/traces)";
-  const analysis::CollectiveTimes times = analysis::TimeCollectives(*capture, align::Match(*capture), align::ClockModel());
+  const analysis::CollectiveTimes times =
+      analysis::TimeCollectives(*capture, align::Match(*capture), align::ClockModel());
   const views::HostWaits waits = views::HostWaitsOf(*capture, times, {});
   ASSERT_FALSE(waits.rows.empty());
   for (const views::HostWaitRow& r : waits.rows) {
-    EXPECT_EQ(r.compute + r.copy + r.transfer + r.other_ranks.value_or(Nanos()) + r.queued + r.latency + r.after, r.blocked) << r.call;
+    EXPECT_EQ(
+        r.compute + r.copy + r.transfer + r.other_ranks.value_or(Nanos()) + r.queued + r.latency + r.after,
+        r.blocked)
+        << r.call;
   }
 }
 

@@ -8,12 +8,12 @@
 #include <iostream>
 #include <random>
 
-#include "capture/infer/infer_groups.h"
-#include "report/report.h"
-#include "formats/common/byte_source.h"
 #include "aggregator/trace/readers.h"
+#include "capture/infer/infer_groups.h"
+#include "formats/common/byte_source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "report/report.h"
 #include "tests/support/report_check.h"
 
 namespace lockstep::report {
@@ -22,7 +22,8 @@ namespace {
 using testing::HasSubstr;
 
 std::optional<store::Capture> Real(const std::string& set) {
-  const std::filesystem::path folder = std::filesystem::path(LOCKSTEP_SOURCE_DIR) / ".." / "shared" / "traces" / set;
+  const std::filesystem::path folder =
+      std::filesystem::path(LOCKSTEP_SOURCE_DIR) / ".." / "shared" / "traces" / set;
   if (!std::filesystem::exists(folder)) {
     std::cout << "not tested: " << set << " is not there (../shared/traces)\n";
     return std::nullopt;
@@ -46,7 +47,8 @@ std::vector<TrueClock> SetClocksOff(store::Capture& capture, std::mt19937_64& ra
     const TrueClock clock{unit(random) * 1e7, unit(random) * 50e-6};
     const HostTime base = rank.window.start;
     const auto off = [&](HostTime t) {
-      return HostTime(t.ns() + static_cast<int64_t>(clock.offset_ns + clock.drift * static_cast<double>((t - base).ns())));
+      return HostTime(t.ns() + static_cast<int64_t>(clock.offset_ns +
+                                                    clock.drift * static_cast<double>((t - base).ns())));
     };
     const auto shift = [&](auto& rows) {
       for (auto& row : rows) row.start = off(row.start), row.end = off(row.end);
@@ -79,7 +81,8 @@ void ExpectDlrm(const Report& report) {
   EXPECT_NEAR(Millis(*report.ranks[7].late_from_before), 7.513, 0.02);
   for (size_t r = 0; r < 8; ++r) {
     EXPECT_NEAR(static_cast<double>(report.ranks[r].wait->ns()) / 1e3, kDlrmWaitUs[r], 20) << "rank " << r;
-    EXPECT_NEAR(static_cast<double>(report.ranks[r].wait_by_clock->ns()) / 1e3, kDlrmWaitUs[r], 20) << "rank " << r;
+    EXPECT_NEAR(static_cast<double>(report.ranks[r].wait_by_clock->ns()) / 1e3, kDlrmWaitUs[r], 20)
+        << "rank " << r;
   }
   ASSERT_FALSE(report.stragglers.empty());
   EXPECT_EQ(report.stragglers[0].ranks, std::vector<RankId>{RankId(7)});
@@ -112,7 +115,8 @@ TEST(RealTraces, DlrmSaysTheSameWithEveryClockOffByTenMilliseconds) {
 
 // The eight files as text, by rank; empty where they are not there.
 std::vector<std::string> DlrmTexts() {
-  const std::filesystem::path folder = std::filesystem::path(LOCKSTEP_SOURCE_DIR) / ".." / "shared" / "traces" / "param_dlrm_8rank";
+  const std::filesystem::path folder =
+      std::filesystem::path(LOCKSTEP_SOURCE_DIR) / ".." / "shared" / "traces" / "param_dlrm_8rank";
   std::vector<std::string> texts;
   if (!std::filesystem::exists(folder)) {
     std::cout << "not tested: param_dlrm_8rank is not there (../shared/traces)\n";
@@ -135,7 +139,9 @@ std::vector<std::string> DlrmTexts() {
 
 class Folder {
  public:
-  Folder() : path_(std::filesystem::temp_directory_path() / ("lockstep-dlrm-" + std::to_string(::getpid()))) { std::filesystem::create_directory(path_); }
+  Folder() : path_(std::filesystem::temp_directory_path() / ("lockstep-dlrm-" + std::to_string(::getpid()))) {
+    std::filesystem::create_directory(path_);
+  }
   ~Folder() { std::filesystem::remove_all(path_); }
   void Write(const std::string& name, const std::string& text) const { std::ofstream(path_ / name) << text; }
   Report Analyzed() const {
@@ -152,7 +158,8 @@ std::string WithRank(std::string text, int was, int is) {
   const std::string stated = "\"rank\": " + std::to_string(was) + ",";
   const size_t at = text.find(stated);
   EXPECT_NE(at, std::string::npos);
-  return at == std::string::npos ? text : text.replace(at, stated.size(), "\"rank\": " + std::to_string(is) + ",");
+  return at == std::string::npos ? text
+                                 : text.replace(at, stated.size(), "\"rank\": " + std::to_string(is) + ",");
 }
 
 // The events of a file in another order.
@@ -190,7 +197,8 @@ TEST(RealTraces, DlrmsStragglerFollowsItsRankNumberAndNotItsFilesNameOrTheOrderO
     tests::CheckedJson(report);
     ASSERT_FALSE(report.stragglers.empty());
     EXPECT_EQ(report.stragglers[0].ranks, std::vector<RankId>{RankId(number[7])}) << "trial " << trial;
-    EXPECT_THAT(RenderText(report, {.width = 300}), HasSubstr("the others wait for rank " + std::to_string(number[7])));
+    EXPECT_THAT(RenderText(report, {.width = 300}),
+                HasSubstr("the others wait for rank " + std::to_string(number[7])));
     EXPECT_NEAR(Millis(report.ranks[static_cast<size_t>(number[7])].caused_wait), 35.55, 0.05);
   }
 }
@@ -198,17 +206,20 @@ TEST(RealTraces, DlrmsStragglerFollowsItsRankNumberAndNotItsFilesNameOrTheOrderO
 TEST(RealTraces, DlrmsStragglerIsNamedThoughRanksAreMissingAndTheTextSaysWithinWhatBounds) {
   const std::vector<std::string> texts = DlrmTexts();
   if (texts.empty()) return;
-  for (const std::vector<int>& missing : {std::vector{2}, std::vector{0, 5}, std::vector{1, 3, 4, 6}, std::vector{7}}) {
+  for (const std::vector<int>& missing :
+       {std::vector{2}, std::vector{0, 5}, std::vector{1, 3, 4, 6}, std::vector{7}}) {
     const Folder folder;
     for (int r = 0; r < 8; ++r) {
-      if (std::find(missing.begin(), missing.end(), r) == missing.end()) folder.Write("rank" + std::to_string(r) + ".json", texts[static_cast<size_t>(r)]);
+      if (std::find(missing.begin(), missing.end(), r) == missing.end())
+        folder.Write("rank" + std::to_string(r) + ".json", texts[static_cast<size_t>(r)]);
     }
     const Report report = folder.Analyzed();
     tests::CheckedJson(report);
     const std::string text = RenderText(report, {.width = 400});
     EXPECT_EQ(report.capture.missing_ranks.size(), missing.size());
     EXPECT_EQ(report.capture.matching.matched_fraction, 1.0) << text;
-    EXPECT_THAT(text, HasSubstr("collectives lack ranks or records: what the others waited for each other is the least it can be"));
+    EXPECT_THAT(text, HasSubstr("collectives lack ranks or records: what the others waited for each other is "
+                                "the least it can be"));
     EXPECT_THAT(text, HasSubstr("MISSING rank"));
     EXPECT_FALSE(report.ranks[0].wait.has_value()) << "what lacks a member is not split";
     if (missing[0] == 7) continue;
@@ -244,7 +255,8 @@ TEST(RealTraces, TheBoundCoversTheTruthWhenDdpClocksAreSetOff) {
       const Analysis analysis = Analyze(*capture);
       for (const double share : {0.0, 0.5, 1.0}) {
         // The same moment on both clocks, which agreed before.
-        const auto length = static_cast<double>((capture->ranks[0].window.end - capture->ranks[0].window.start).ns());
+        const auto length =
+            static_cast<double>((capture->ranks[0].window.end - capture->ranks[0].window.start).ns());
         const int64_t at = base[0].ns() + static_cast<int64_t>(share * length);
         JobTime on_job[2];
         for (uint32_t r = 0; r < 2; ++r) {
@@ -253,7 +265,8 @@ TEST(RealTraces, TheBoundCoversTheTruthWhenDdpClocksAreSetOff) {
         }
         const Nanos error = on_job[0] - on_job[1];
         EXPECT_LE(std::llabs(error.ns()), analysis.clock.bound().ns()) << set;
-        // The small all-reduces of one set tell much; the other has none, and three clear waits in 24 s tell no drift.
+        // The small all-reduces of one set tell much; the other has none, and three clear waits in 24 s tell
+        // no drift.
         EXPECT_LT(std::llabs(error.ns()), set == "bert_ddp_2rank" ? 300'000 : 1'500'000) << set;
       }
     }
@@ -314,8 +327,8 @@ TEST(RealTraces, RenumberedRanksAndShuffledRowsGiveTheSameAnswers) {
 }
 
 TEST(RealTraces, SingleRanksOfLargerJobsGiveAnHonestReport) {
-  for (const std::string set :
-       {"a100_collective_args", "v100_2020_allreduce", "ns_timestamps", "v100_step_pair_rank1", "v100_step_pair_rank3"}) {
+  for (const std::string set : {"a100_collective_args", "v100_2020_allreduce", "ns_timestamps",
+                                "v100_step_pair_rank1", "v100_step_pair_rank3"}) {
     const auto capture = Real(set);
     if (!capture) return;
     const Report report = Analyze(*capture).report;
@@ -325,11 +338,12 @@ TEST(RealTraces, SingleRanksOfLargerJobsGiveAnHonestReport) {
   }
 }
 
-// Training on one GPU: a rank is held against its own steps. The few milliseconds its host lost in some of them may be named, nothing
-// larger: what is the same in every step has nothing to be compared with.
+// Training on one GPU: a rank is held against its own steps. The few milliseconds its host lost in some of
+// them may be named, nothing larger: what is the same in every step has nothing to be compared with.
 TEST(RealTraces, AJobOfOneRankIsComparedWithItsOwnSteps) {
-  for (const std::string set : {"resnet50_num_workers_0/worker0.1623143089861", "resnet50_num_workers_0/worker0.1623143566756",
-                                "resnet50_num_workers_4/worker0.1623212756351", "resnet50_num_workers_4/worker0.1623213129365"}) {
+  for (const std::string set :
+       {"resnet50_num_workers_0/worker0.1623143089861", "resnet50_num_workers_0/worker0.1623143566756",
+        "resnet50_num_workers_4/worker0.1623212756351", "resnet50_num_workers_4/worker0.1623213129365"}) {
     const auto capture = Real("tb_plugin_samples/" + set + ".pt.trace.json.gz");
     if (!capture) return;
     const Report report = Analyze(*capture).report;
@@ -366,7 +380,9 @@ TEST(RealTraces, NsysOfTwoGpus) {
   EXPECT_EQ(capture->hosts[0].name, "modal");
   // 2026-05-26T07:59:22 UTC.
   EXPECT_EQ(capture->ranks[1].activities[0].start, HostTime(1779782362033915943));
-  const bool told = std::any_of(capture->notes.begin(), capture->notes.end(), [](const std::string& note) { return note.find("--include-blobs") != std::string::npos; });
+  const bool told = std::any_of(capture->notes.begin(), capture->notes.end(), [](const std::string& note) {
+    return note.find("--include-blobs") != std::string::npos;
+  });
   EXPECT_TRUE(told);
 }
 

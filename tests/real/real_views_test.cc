@@ -1,5 +1,5 @@
-// The views of real traces, where they lie beside the repository (../shared), against sums over the rows of the file that are counted here in
-// another way, slowly.
+// The views of real traces, where they lie beside the repository (../shared), against sums over the rows of
+// the file that are counted here in another way, slowly.
 #include <gtest/gtest.h>
 #include <simdjson.h>
 
@@ -11,11 +11,11 @@
 #include <tuple>
 #include <vector>
 
-#include "analysis/time/occupancy.h"
-#include "tests/real/real_trace_fixture.h"
-#include "formats/common/byte_source.h"
-#include "views/device/kernels.h"
 #include "aggregator/views/links.h"
+#include "analysis/time/occupancy.h"
+#include "formats/common/byte_source.h"
+#include "tests/real/real_trace_fixture.h"
+#include "views/device/kernels.h"
 #include "views/host/memory.h"
 #include "views/host/operators.h"
 
@@ -81,7 +81,8 @@ Event EventOf(simdjson::dom::element row, simdjson::dom::element args) {
   e.blocks = Number(args, "blocks per SM", -1);
   e.occupancy = Number(args, "est. achieved occupancy %", -1);
   e.bytes = static_cast<int64_t>(Number(args, "Bytes", 0));
-  e.memory_device = Number(args, "Device Type", 0) == 0 ? -1 : static_cast<int64_t>(Number(args, "Device Id", 0));
+  e.memory_device =
+      Number(args, "Device Type", 0) == 0 ? -1 : static_cast<int64_t>(Number(args, "Device Id", 0));
   return e;
 }
 
@@ -106,9 +107,12 @@ File Parsed(const std::string& path) {
     if (e.name == "[memory]") file.memory.push_back(e);
     if (phase != "X") continue;
     const bool step = e.name.starts_with("ProfilerStep#");
-    if (e.category == "operator" || e.category == "cpu_op" || e.category == "user_annotation" || step) file.operators.push_back(e);
-    if (e.category == "runtime" || e.category == "cuda_runtime" || e.category == "cuda_driver") file.calls.push_back(e);
-    if (e.category == "kernel" || e.category == "memcpy" || e.category == "memset" || e.category == "gpu_memcpy" || e.category == "gpu_memset") {
+    if (e.category == "operator" || e.category == "cpu_op" || e.category == "user_annotation" || step)
+      file.operators.push_back(e);
+    if (e.category == "runtime" || e.category == "cuda_runtime" || e.category == "cuda_driver")
+      file.calls.push_back(e);
+    if (e.category == "kernel" || e.category == "memcpy" || e.category == "memset" ||
+        e.category == "gpu_memcpy" || e.category == "gpu_memset") {
       file.activities.push_back(e);
     }
   }
@@ -122,13 +126,16 @@ struct Sums {
   uint64_t allocations = 0;
 };
 
-// The operators of the thread that hold the moment, the innermost last: of two the one that began later or ends earlier is inside.
+// The operators of the thread that hold the moment, the innermost last: of two the one that began later or
+// ends earlier is inside.
 std::vector<const Event*> Around(const std::vector<const Event*>& operators, int64_t at) {
   std::vector<const Event*> around;
   for (const Event* op : operators) {
     if (op->start <= at && at <= op->end) around.push_back(op);
   }
-  std::stable_sort(around.begin(), around.end(), [](const Event* a, const Event* b) { return std::tie(a->start, b->end) < std::tie(b->start, a->end); });
+  std::stable_sort(around.begin(), around.end(), [](const Event* a, const Event* b) {
+    return std::tie(a->start, b->end) < std::tie(b->start, a->end);
+  });
   return around;
 }
 
@@ -140,7 +147,9 @@ std::map<std::string, std::vector<const Event*>> ByThread(const std::vector<Even
 
 // Each piece of time between two stamps of a thread is the innermost operator's own.
 void AddSelfHost(std::vector<const Event*> operators, std::map<std::string, Sums>& sums) {
-  std::stable_sort(operators.begin(), operators.end(), [](const Event* a, const Event* b) { return std::tie(a->start, b->end) < std::tie(b->start, a->end); });
+  std::stable_sort(operators.begin(), operators.end(), [](const Event* a, const Event* b) {
+    return std::tie(a->start, b->end) < std::tie(b->start, a->end);
+  });
   std::vector<int64_t> stamps;
   for (const Event* op : operators) stamps.insert(stamps.end(), {op->start, op->end});
   std::sort(stamps.begin(), stamps.end());
@@ -176,11 +185,13 @@ std::map<std::string, Sums> OperatorSums(const File& file) {
   return sums;
 }
 
-constexpr const char* kWithOperators[] = {"tb_plugin_samples/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz",
-                                          "tb_plugin_samples/resnet50_num_workers_4/worker0.1623212756351.pt.trace.json.gz", "ns_timestamps",
-                                          "v100_step_pair_rank3"};
+constexpr const char* kWithOperators[] = {
+    "tb_plugin_samples/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz",
+    "tb_plugin_samples/resnet50_num_workers_4/worker0.1623212756351.pt.trace.json.gz", "ns_timestamps",
+    "v100_step_pair_rank3"};
 
-// Stamps of whole microseconds let an operator seem to end after, or a call to begin before, the one that it lies in.
+// Stamps of whole microseconds let an operator seem to end after, or a call to begin before, the one that it
+// lies in.
 int64_t Allowed(uint64_t calls) { return 1000 + 2000 * static_cast<int64_t>(calls); }
 
 TEST(RealViews, OperatorsAreWhatTheRowsOfTheFileSumTo) {
@@ -203,9 +214,13 @@ TEST(RealViews, OperatorsAreWhatTheRowsOfTheFileSumTo) {
       const Sums& got = seen[name];
       EXPECT_EQ(got.calls, want.calls) << set << " " << name;
       EXPECT_NEAR(static_cast<double>(got.host), static_cast<double>(want.host), 1000) << set << " " << name;
-      EXPECT_NEAR(static_cast<double>(got.self_host), static_cast<double>(want.self_host), static_cast<double>(Allowed(want.calls))) << set << " " << name;
-      EXPECT_NEAR(static_cast<double>(got.device), static_cast<double>(want.device), 1000) << set << " " << name;
-      EXPECT_NEAR(static_cast<double>(got.self_device), static_cast<double>(want.self_device), 1000) << set << " " << name;
+      EXPECT_NEAR(static_cast<double>(got.self_host), static_cast<double>(want.self_host),
+                  static_cast<double>(Allowed(want.calls)))
+          << set << " " << name;
+      EXPECT_NEAR(static_cast<double>(got.device), static_cast<double>(want.device), 1000)
+          << set << " " << name;
+      EXPECT_NEAR(static_cast<double>(got.self_device), static_cast<double>(want.self_device), 1000)
+          << set << " " << name;
     }
   }
 }
@@ -241,17 +256,23 @@ TEST(RealViews, KernelsAreWhatTheRowsOfTheFileSumTo) {
       EXPECT_NEAR(static_cast<double>(row.least.ns()), static_cast<double>(k.least), 1000) << row.name;
       EXPECT_NEAR(static_cast<double>(row.most.ns()), static_cast<double>(k.most), 1000) << row.name;
       if (k.total == 0) continue;
-      EXPECT_NEAR(row.blocks_per_sm.value_or(-1), k.blocks / static_cast<double>(k.total), 1e-3 * (1 + k.blocks / static_cast<double>(k.total))) << row.name;
-      EXPECT_NEAR(row.occupancy.value_or(-1), k.occupancy / static_cast<double>(k.total) / 100, 1e-4) << row.name;
+      EXPECT_NEAR(row.blocks_per_sm.value_or(-1), k.blocks / static_cast<double>(k.total),
+                  1e-3 * (1 + k.blocks / static_cast<double>(k.total)))
+          << row.name;
+      EXPECT_NEAR(row.occupancy.value_or(-1), k.occupancy / static_cast<double>(k.total) / 100, 1e-4)
+          << row.name;
     }
   }
 }
 
 TEST(RealViews, MemoryIsWhatTheRowsOfTheFileSumTo) {
-  const std::vector<std::string> files = FilesOf("tb_plugin_samples/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz");
+  const std::vector<std::string> files =
+      FilesOf("tb_plugin_samples/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz");
   if (files.empty()) GTEST_SKIP() << "not tested: the samples are not there (../shared/traces)";
   File file = Parsed(files[0]);
-  std::erase_if(file.operators, [](const Event& e) { return e.category == "user_annotation" || e.name.starts_with("ProfilerStep#"); });
+  std::erase_if(file.operators, [](const Event& e) {
+    return e.category == "user_annotation" || e.name.starts_with("ProfilerStep#");
+  });
   const auto threads = ByThread(file.operators);
   std::map<std::pair<int64_t, std::string>, Sums> sums;
   for (const Event& m : file.memory) {
@@ -282,8 +303,10 @@ TEST(RealViews, MemoryIsWhatTheRowsOfTheFileSumTo) {
 
 TEST(RealViews, OccupancyIsWhatKinetoEstimated) {
   uint64_t all = 0, agree = 0, too_much_shared = 0;
-  for (const std::string set : {"param_dlrm_8rank", "a100_collective_args", "ns_timestamps", "v100_step_pair_rank1", "v100_step_pair_rank3",
-                                "v100_2020_allreduce", "tb_plugin_samples/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz"}) {
+  for (const std::string set :
+       {"param_dlrm_8rank", "a100_collective_args", "ns_timestamps", "v100_step_pair_rank1",
+        "v100_step_pair_rank3", "v100_2020_allreduce",
+        "tb_plugin_samples/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz"}) {
     const std::vector<std::string> files = FilesOf(set);
     if (files.empty()) GTEST_SKIP() << "not tested: " << set << " is not there (../shared/traces)";
     const store::Capture capture = Read(files);
@@ -305,7 +328,8 @@ TEST(RealViews, OccupancyIsWhatKinetoEstimated) {
       }
     }
   }
-  std::cout << agree << " of " << all << " kernels within a point; " << too_much_shared << " with more than 48 KiB of shared memory, of which Kineto says 0\n";
+  std::cout << agree << " of " << all << " kernels within a point; " << too_much_shared
+            << " with more than 48 KiB of shared memory, of which Kineto says 0\n";
   EXPECT_GT(all, 50000u);
   EXPECT_EQ(agree, all);
 }

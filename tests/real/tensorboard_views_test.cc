@@ -1,4 +1,5 @@
-// The overview and the distributed view by torch-tb-profiler's rule, against what it said of the same files itself (../shared/reference).
+// The overview and the distributed view by torch-tb-profiler's rule, against what it said of the same files
+// itself (../shared/reference).
 #include <gtest/gtest.h>
 #include <simdjson.h>
 
@@ -55,7 +56,8 @@ class Reference {
     std::string text(std::istreambuf_iterator<char>(file), {});
     // Of a trace without steps it wrote a length that 64 bits do not hold.
     const std::string too_long = "-18446744073709551615";
-    for (size_t at = text.find(too_long); at != std::string::npos; at = text.find(too_long)) text.replace(at, too_long.size(), "0");
+    for (size_t at = text.find(too_long); at != std::string::npos; at = text.find(too_long))
+      text.replace(at, too_long.size(), "0");
     EXPECT_EQ(parser_.parse(simdjson::padded_string(text)).get(document_), simdjson::SUCCESS);
   }
   bool there() const { return there_; }
@@ -76,8 +78,8 @@ std::string WorkerOf(const store::Capture& capture, RankId rank) {
   return "worker" + std::to_string(capture.ranks.size() == 1 ? 0 : rank.value());
 }
 
-// It keeps stamps as doubles of microseconds since 1970, a quarter of one apart; ours are whole nanoseconds. Thousands of kernels that touch
-// make that much of a step.
+// It keeps stamps as doubles of microseconds since 1970, a quarter of one apart; ours are whole nanoseconds.
+// Thousands of kernels that touch make that much of a step.
 double Slack(const std::string& set) { return set == "ns_timestamps" ? 7 : 0.001; }
 
 // A figure of the worker's one GPU; null: unknown.
@@ -92,27 +94,34 @@ void ExpectFigure(simdjson::dom::element worker, const char* key, std::optional<
   }
 }
 
-constexpr const char* kReferenceSets[] = {"bert_ddp_2rank", "param_dlrm_8rank", "ns_timestamps", "v100_step_pair_rank3", "resnet50_ddp_2rank"};
+constexpr const char* kReferenceSets[] = {"bert_ddp_2rank", "param_dlrm_8rank", "ns_timestamps",
+                                          "v100_step_pair_rank3", "resnet50_ddp_2rank"};
 
 TEST(TensorBoardViews, TheOverviewIsTensorBoardsByItsRule) {
   Reference reference;
   if (!reference.there()) GTEST_SKIP() << "not tested: ../shared/reference/tb_plugin.json is not there";
   constexpr std::pair<const char*, Nanos analysis::StepBreakdown::*> kKinds[] = {
-      {"Kernel", &analysis::StepBreakdown::kernel},         {"Memcpy", &analysis::StepBreakdown::memcpy},
-      {"Memset", &analysis::StepBreakdown::memset},         {"Communication", &analysis::StepBreakdown::communication},
-      {"Runtime", &analysis::StepBreakdown::runtime},       {"DataLoader", &analysis::StepBreakdown::dataloader},
-      {"CpuOp", &analysis::StepBreakdown::cpu_exec},        {"Other", &analysis::StepBreakdown::other}};
+      {"Kernel", &analysis::StepBreakdown::kernel},
+      {"Memcpy", &analysis::StepBreakdown::memcpy},
+      {"Memset", &analysis::StepBreakdown::memset},
+      {"Communication", &analysis::StepBreakdown::communication},
+      {"Runtime", &analysis::StepBreakdown::runtime},
+      {"DataLoader", &analysis::StepBreakdown::dataloader},
+      {"CpuOp", &analysis::StepBreakdown::cpu_exec},
+      {"Other", &analysis::StepBreakdown::other}};
   for (const std::string set : kReferenceSets) {
     const std::vector<std::string> files = FilesOf(set);
     if (files.empty()) GTEST_SKIP() << "not tested: " << set << " is not there (../shared/traces)";
     const store::Capture capture = Read(files);
     for (const views::RankOverview& row : views::OverviewOf(capture, {}, views::OverviewRule::kTensorBoard)) {
-      const simdjson::dom::element want = Get(Get(reference.Set(set), "workers"), WorkerOf(capture, row.rank));
+      const simdjson::dom::element want =
+          Get(Get(reference.Set(set), "workers"), WorkerOf(capture, row.rank));
       const std::vector<simdjson::dom::element> steps = ListOf(Get(want, "per_step_costs_us"));
       ASSERT_EQ(row.steps.size(), steps.size()) << set;
       for (size_t i = 0; i < steps.size(); ++i) {
         for (const auto& [name, kind] : kKinds) {
-          EXPECT_NEAR(Us(row.steps[i].breakdown.*kind), Double(Get(steps[i], name)), Slack(set)) << set << " rank " << row.rank.value() << " " << name;
+          EXPECT_NEAR(Us(row.steps[i].breakdown.*kind), Double(Get(steps[i], name)), Slack(set))
+              << set << " rank " << row.rank.value() << " " << name;
         }
       }
       ExpectFigure(want, "gpu_utilization", row.gpu_utilization, 1);
@@ -130,7 +139,8 @@ TEST(TensorBoardViews, TheDistributedViewIsTensorBoardsByItsRule) {
     if (files.empty()) GTEST_SKIP() << "not tested: " << set << " is not there (../shared/traces)";
     const store::Capture capture = Read(files);
     const simdjson::dom::element want = Get(reference.Set(set), "distributed");
-    const views::Distributed got = views::DistributedOf({capture, {}, {}, {}}, views::CommunicationRule::kTensorBoard, views::OpRanks::kEach);
+    const views::Distributed got = views::DistributedOf(
+        {capture, {}, {}, {}}, views::CommunicationRule::kTensorBoard, views::OpRanks::kEach);
     for (const views::CommunicationStep& row : got.steps) {
       const std::string worker = WorkerOf(capture, row.rank);
       const std::string step = row.mean ? "all" : row.step ? std::to_string(*row.step) : "null";
@@ -142,15 +152,18 @@ TEST(TensorBoardViews, TheDistributedViewIsTensorBoardsByItsRule) {
         EXPECT_NEAR(Us(row.communication), At(values, 2), slack) << set << " " << step << " " << worker;
         EXPECT_NEAR(Us(row.other), At(values, 3), slack) << set << " " << step << " " << worker;
       }
-      ASSERT_EQ(want["steps_to_wait"][step][worker].get(values), simdjson::SUCCESS) << set << " " << step << " " << worker;
+      ASSERT_EQ(want["steps_to_wait"][step][worker].get(values), simdjson::SUCCESS)
+          << set << " " << step << " " << worker;
       EXPECT_NEAR(Us(row.transfer), At(values, 0), slack) << set << " " << step << " " << worker;
       EXPECT_NEAR(Us(row.wait), At(values, 1), slack) << set << " " << step << " " << worker;
     }
     size_t ops = 0;
-    for (const simdjson::dom::element worker : FieldsOf(Get(want, "comm_ops"))) ops += FieldsOf(worker).size();
+    for (const simdjson::dom::element worker : FieldsOf(Get(want, "comm_ops")))
+      ops += FieldsOf(worker).size();
     EXPECT_EQ(got.ops.size(), ops) << set;
     for (const views::CommunicationOp& op : got.ops) {
-      const simdjson::dom::element of = Get(Get(Get(want, "comm_ops"), WorkerOf(capture, op.rank)), std::string(op.name));
+      const simdjson::dom::element of =
+          Get(Get(Get(want, "comm_ops"), WorkerOf(capture, op.rank)), std::string(op.name));
       EXPECT_EQ(static_cast<double>(op.calls), Double(Get(of, "Calls"))) << set;
       EXPECT_EQ(static_cast<double>(op.bytes.value_or(-1)), Double(Get(of, "Total Size (bytes)"))) << set;
       EXPECT_NEAR(Us(op.latency), Double(Get(of, "Total Latency (us)")), Slack(set)) << set;

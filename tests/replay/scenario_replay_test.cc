@@ -7,11 +7,11 @@
 #include <map>
 #include <tuple>
 
+#include "aggregator/trace/readers.h"
+#include "aggregator/trace/writers.h"
 #include "capture/align/clock_model.h"
 #include "capture/align/match.h"
-#include "aggregator/trace/readers.h"
 #include "formats/scenario/scenario_writer.h"
-#include "aggregator/trace/writers.h"
 #include "scenario/generator.h"
 #include "sim/engine/dry_run.h"
 #include "tests/support/sim_capture.h"

@@ -1,4 +1,5 @@
-// check_report SCHEMA REPORT...: exit 0 when every report obeys the schema; else 1, with a line for each violation.
+// check_report SCHEMA REPORT...: exit 0 when every report obeys the schema; else 1, with a line for each
+// violation.
 #include <fstream>
 #include <iostream>
 #include <sstream>

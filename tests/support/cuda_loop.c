@@ -8,7 +8,8 @@
 
 int main(int argc, char** argv) {
   void* runtime = dlopen("libcudart.so.13", RTLD_NOW);
-  if (argc != 2 || runtime == NULL) return fprintf(stderr, "cuda_loop: %s\n", runtime ? "usage: cuda_loop SECONDS" : dlerror()), 2;
+  if (argc != 2 || runtime == NULL)
+    return fprintf(stderr, "cuda_loop: %s\n", runtime ? "usage: cuda_loop SECONDS" : dlerror()), 2;
   int (*allocate)(void**, size_t) = (int (*)(void**, size_t))dlsym(runtime, "cudaMalloc");
   int (*set)(void*, int, size_t) = (int (*)(void*, int, size_t))dlsym(runtime, "cudaMemset");
   int (*wait)(void) = (int (*)(void))dlsym(runtime, "cudaDeviceSynchronize");

@@ -3,7 +3,8 @@
  *   LOCKSTEP_TEST_CLOCK=offset_ns:drift_ppb:reference_monotonic_ns
  *   realtime' = realtime + offset + drift * (monotonic - reference)
  *
- * Every process given the same three numbers sees the same clock, whenever it started. CLOCK_MONOTONIC stays as it is.
+ * Every process given the same three numbers sees the same clock, whenever it started. CLOCK_MONOTONIC stays
+ * as it is.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,4 +1,5 @@
-/* Somebody else's tool, as CUDA_INJECTION64_PATH names it: says in the file $INJECTED_TOOL_SAYS that CUDA has called it. */
+/* Somebody else's tool, as CUDA_INJECTION64_PATH names it: says in the file $INJECTED_TOOL_SAYS that CUDA has
+ * called it. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -19,12 +19,18 @@ bool IsInteger(const element& v) {
 
 bool HasType(const element& v, std::string_view type) {
   switch (v.type()) {
-    case element_type::OBJECT: return type == "object";
-    case element_type::ARRAY: return type == "array";
-    case element_type::STRING: return type == "string";
-    case element_type::BOOL: return type == "boolean";
-    case element_type::NULL_VALUE: return type == "null";
-    default: return type == "number" || (type == "integer" && IsInteger(v));
+    case element_type::OBJECT:
+      return type == "object";
+    case element_type::ARRAY:
+      return type == "array";
+    case element_type::STRING:
+      return type == "string";
+    case element_type::BOOL:
+      return type == "boolean";
+    case element_type::NULL_VALUE:
+      return type == "null";
+    default:
+      return type == "number" || (type == "integer" && IsInteger(v));
   }
 }
 
@@ -36,28 +42,43 @@ class Checker {
     element target;
     std::string_view reference;
     if (schema["$ref"].get(reference) == simdjson::SUCCESS) {
-      if (root_.at_pointer(std::string(reference.substr(1))).get(target) != simdjson::SUCCESS) return Fail(path, "unresolved reference " + std::string(reference));
+      if (root_.at_pointer(std::string(reference.substr(1))).get(target) != simdjson::SUCCESS)
+        return Fail(path, "unresolved reference " + std::string(reference));
       return Check(target, value, path);
     }
-    for (const auto& rule : schema.get_object()) CheckRule(std::string(rule.key), rule.value, schema, value, path);
+    for (const auto& rule : schema.get_object())
+      CheckRule(std::string(rule.key), rule.value, schema, value, path);
   }
 
   std::vector<std::string> errors;
 
  private:
-  void Fail(const std::string& path, const std::string& what) { errors.push_back((path.empty() ? "document" : path) + ": " + what); }
+  void Fail(const std::string& path, const std::string& what) {
+    errors.push_back((path.empty() ? "document" : path) + ": " + what);
+  }
 
-  void CheckRule(const std::string& rule, element parameter, element schema, element value, const std::string& path) {
-    static const std::set<std::string> kWords = {"$schema", "$id", "title", "description", "$defs", "additionalProperties"};
-    if (rule == "type") CheckType(parameter, value, path);
-    else if (rule == "enum") CheckEnum(parameter, value, path);
-    else if (rule == "const") CheckConst(parameter, value, path);
-    else if (rule == "properties") CheckProperties(parameter, schema, value, path);
-    else if (rule == "required") CheckRequired(parameter, value, path);
-    else if (rule == "items") CheckItems(parameter, value, path);
-    else if (rule == "minItems" || rule == "maxItems") CheckLength(rule, parameter, value, path);
-    else if (rule == "minimum" || rule == "maximum") CheckBound(rule, parameter, value, path);
-    else if (!kWords.contains(rule)) Fail(path, "the schema uses '" + rule + "', which this checker does not know");
+  void CheckRule(const std::string& rule, element parameter, element schema, element value,
+                 const std::string& path) {
+    static const std::set<std::string> kWords = {"$schema",     "$id",   "title",
+                                                 "description", "$defs", "additionalProperties"};
+    if (rule == "type")
+      CheckType(parameter, value, path);
+    else if (rule == "enum")
+      CheckEnum(parameter, value, path);
+    else if (rule == "const")
+      CheckConst(parameter, value, path);
+    else if (rule == "properties")
+      CheckProperties(parameter, schema, value, path);
+    else if (rule == "required")
+      CheckRequired(parameter, value, path);
+    else if (rule == "items")
+      CheckItems(parameter, value, path);
+    else if (rule == "minItems" || rule == "maxItems")
+      CheckLength(rule, parameter, value, path);
+    else if (rule == "minimum" || rule == "maximum")
+      CheckBound(rule, parameter, value, path);
+    else if (!kWords.contains(rule))
+      Fail(path, "the schema uses '" + rule + "', which this checker does not know");
   }
 
   void CheckType(element types, element value, const std::string& path) {
@@ -77,7 +98,8 @@ class Checker {
   }
 
   void CheckConst(element expected, element value, const std::string& path) {
-    if (simdjson::minify(expected) != simdjson::minify(value)) Fail(path, "must be " + simdjson::minify(expected));
+    if (simdjson::minify(expected) != simdjson::minify(value))
+      Fail(path, "must be " + simdjson::minify(expected));
   }
 
   void CheckProperties(element properties, element schema, element value, const std::string& path) {
@@ -89,8 +111,10 @@ class Checker {
       const std::string name(member.key);
       if (!seen.insert(name).second) Fail(path, "'" + name + "' stands there twice");
       element rule;
-      if (properties[name].get(rule) == simdjson::SUCCESS) Check(rule, member.value, path + "/" + name);
-      else if (!others) Fail(path, "'" + name + "' is not in the schema");
+      if (properties[name].get(rule) == simdjson::SUCCESS)
+        Check(rule, member.value, path + "/" + name);
+      else if (!others)
+        Fail(path, "'" + name + "' is not in the schema");
     }
   }
 
@@ -98,7 +122,8 @@ class Checker {
     if (!value.is_object()) return;
     for (element name : names.get_array()) {
       element member;
-      if (value[std::string_view(name)].get(member) != simdjson::SUCCESS) Fail(path, "lacks '" + std::string(std::string_view(name)) + "'");
+      if (value[std::string_view(name)].get(member) != simdjson::SUCCESS)
+        Fail(path, "lacks '" + std::string(std::string_view(name)) + "'");
     }
   }
 
@@ -112,13 +137,15 @@ class Checker {
     if (!value.is_array()) return;
     const auto size = value.get_array().size();
     const uint64_t bound = limit;
-    if (rule == "minItems" ? size < bound : size > bound) Fail(path, "has " + std::to_string(size) + " items against " + rule);
+    if (rule == "minItems" ? size < bound : size > bound)
+      Fail(path, "has " + std::to_string(size) + " items against " + rule);
   }
 
   void CheckBound(const std::string& rule, element limit, element value, const std::string& path) {
     double bound = 0, number = 0;
     if (limit.get(bound) != simdjson::SUCCESS || value.get(number) != simdjson::SUCCESS) return;
-    if (rule == "minimum" ? number < bound : number > bound) Fail(path, simdjson::minify(value) + " against " + rule);
+    if (rule == "minimum" ? number < bound : number > bound)
+      Fail(path, simdjson::minify(value) + " against " + rule);
   }
 
   element root_;
@@ -129,8 +156,10 @@ class Checker {
 std::vector<std::string> SchemaErrors(std::string_view schema_text, std::string_view document_text) {
   simdjson::dom::parser schema_parser, document_parser;
   element schema, document;
-  if (schema_parser.parse(schema_text.data(), schema_text.size()).get(schema) != simdjson::SUCCESS) return {"the schema is no JSON"};
-  if (document_parser.parse(document_text.data(), document_text.size()).get(document) != simdjson::SUCCESS) return {"the document is no JSON"};
+  if (schema_parser.parse(schema_text.data(), schema_text.size()).get(schema) != simdjson::SUCCESS)
+    return {"the schema is no JSON"};
+  if (document_parser.parse(document_text.data(), document_text.size()).get(document) != simdjson::SUCCESS)
+    return {"the document is no JSON"};
   Checker checker(schema);
   checker.Check(schema, document, "");
   return std::move(checker.errors);

@@ -1,24 +1,27 @@
-// list_collectives INPUT: what the product makes of each communication kernel, for the evaluation (tests/scenario). Per rank a line
-// "rank N", then one line per collective in the order of their kernels: instance (-1 none or incomplete), wait, transfer in ns
-// (-1 unsplit). With --times only how long it took on one thread, in ms: reading; from records to units, which is matching,
-// clocks, steps and the replay graph; and the whole analysis, units and report included.
+// list_collectives INPUT: what the product makes of each communication kernel, for the evaluation
+// (tests/scenario). Per rank a line "rank N", then one line per collective in the order of their kernels:
+// instance (-1 none or incomplete), wait, transfer in ns
+// (-1 unsplit). With --times only how long it took on one thread, in ms: reading; from records to units,
+// which is matching, clocks, steps and the replay graph; and the whole analysis, units and report included.
 #include <chrono>
 #include <cstdio>
 #include <string>
 #include <vector>
 
-#include "capture/align/clock_model.h"
-#include "capture/align/match.h"
+#include "aggregator/trace/readers.h"
 #include "analysis/prepare/collectives.h"
 #include "analysis/replay/graph.h"
 #include "analysis/replay/prepared.h"
+#include "capture/align/clock_model.h"
+#include "capture/align/match.h"
 #include "report/report.h"
-#include "aggregator/trace/readers.h"
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double MillisSince(Clock::time_point begin) { return std::chrono::duration<double, std::milli>(Clock::now() - begin).count(); }
+double MillisSince(Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
 
 }  // namespace
 
@@ -46,7 +49,8 @@ int main(int argc, char** argv) {
     std::printf("units_ms %.1f\n", MillisSince(units_begin));
     const auto analysis_begin = Clock::now();
     const report::Analysis analysis = report::Analyze(*capture, {.threads = 1});
-    std::printf("analyze_ms %.1f\nstragglers %zu\n", MillisSince(analysis_begin), analysis.report.stragglers.size());
+    std::printf("analyze_ms %.1f\nstragglers %zu\n", MillisSince(analysis_begin),
+                analysis.report.stragglers.size());
     return 0;
   }
   const align::Matches matches = align::Match(*capture);

@@ -1,4 +1,5 @@
-// What objects compiled here expect of their C and C++ runtimes and Debian 11's lack, for tests that link them against those.
+// What objects compiled here expect of their C and C++ runtimes and Debian 11's lack, for tests that link
+// them against those.
 #include <cstdlib>
 
 extern "C" {

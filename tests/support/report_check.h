@@ -8,8 +8,8 @@
 #include <sstream>
 #include <string>
 
-#include "report/report.h"
 #include "gtest/gtest.h"
+#include "report/report.h"
 #include "tests/support/json_schema.h"
 
 namespace lockstep::tests {
@@ -34,7 +34,8 @@ inline void ExpectFactorsMultiply(const report::EfficiencyFactors& e) {
   EXPECT_NEAR(*e.parallel, *e.load_balance * *e.communication * *e.orchestration, 1e-9);
 }
 
-// What ranks cost in the steps, what transfers cost, and what kernels lose beside them is the lost time; cells are whole nanoseconds.
+// What ranks cost in the steps, what transfers cost, and what kernels lose beside them is the lost time;
+// cells are whole nanoseconds.
 inline void ExpectHeatMapAddsUp(const report::Report& made) {
   double ranks = 0;
   size_t cells = 0;
@@ -46,7 +47,8 @@ inline void ExpectHeatMapAddsUp(const report::Report& made) {
     }
   }
   const double lost = *made.slowdown.lost_ns_per_step;
-  const double others = made.efficiency.critical_communication_ns_per_step.value_or(0) + made.slowdown.unexplained_ns_per_step.value_or(0);
+  const double others = made.efficiency.critical_communication_ns_per_step.value_or(0) +
+                        made.slowdown.unexplained_ns_per_step.value_or(0);
   EXPECT_NEAR(ranks / static_cast<double>(made.steps.size()) + others, lost,
               1e-6 * std::abs(lost) + 0.5 * static_cast<double>(cells));
 }
@@ -58,22 +60,29 @@ inline void ExpectWaitingAddsUp(const report::Report& made) {
     ASSERT_LT(std::max(c.causer, c.victim), made.waiting->places.size());
     cells += c.wait_ns_per_step;
   }
-  for (const report::WaitingRow::Causer& c : made.waiting->causers) causers += c.direct_ns_per_step + c.passed_on_ns_per_step;
+  for (const report::WaitingRow::Causer& c : made.waiting->causers)
+    causers += c.direct_ns_per_step + c.passed_on_ns_per_step;
   const double explained = made.waiting->waited_ns_per_step - made.waiting->unexplained_ns_per_step;
   EXPECT_LE(cells, explained + 1);
-  EXPECT_GE(cells, explained - 1e-4 * static_cast<double>(made.waiting->places.size() * made.waiting->places.size()) * made.waiting->waited_ns_per_step - 1);
+  EXPECT_GE(cells, explained -
+                       1e-4 * static_cast<double>(made.waiting->places.size() * made.waiting->places.size()) *
+                           made.waiting->waited_ns_per_step -
+                       1);
   EXPECT_LE(causers, explained + 1);
 }
 
 // Every number that must add up does.
 inline void ExpectConsistent(const report::Report& made) {
   for (const report::RankRow& r : made.ranks) {
-    EXPECT_EQ(r.compute + r.exposed_transfer + r.exposed_wait + r.exposed_unsplit + r.exposed_memory + r.idle, r.span);
+    EXPECT_EQ(r.compute + r.exposed_transfer + r.exposed_wait + r.exposed_unsplit + r.exposed_memory + r.idle,
+              r.span);
   }
   if (!made.slowdown.lost_ns_per_step) return;
   // Beyond chance nothing is slower than what is typical; with few steps what is chance is 2 % of a step.
-  EXPECT_GE(*made.slowdown.lost_ns_per_step, -made.slowdown.noise_floor_ns_per_step.value_or(0.02 * *made.slowdown.step_ns));
-  double sum = *made.slowdown.noise_ns_per_step + *made.slowdown.unlisted_ns_per_step + *made.slowdown.unexplained_ns_per_step;
+  EXPECT_GE(*made.slowdown.lost_ns_per_step,
+            -made.slowdown.noise_floor_ns_per_step.value_or(0.02 * *made.slowdown.step_ns));
+  double sum = *made.slowdown.noise_ns_per_step + *made.slowdown.unlisted_ns_per_step +
+               *made.slowdown.unexplained_ns_per_step;
   for (const report::StragglerRow& s : made.stragglers) sum += s.lost_ns_per_step;
   EXPECT_NEAR(sum, *made.slowdown.lost_ns_per_step, 1e-6 * std::abs(*made.slowdown.lost_ns_per_step) + 1e-6);
   ExpectHeatMapAddsUp(made);

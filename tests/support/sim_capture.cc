@@ -16,18 +16,30 @@ using store::CollectiveOp;
 
 CollectiveOp OpOf(scenario::Collective c) {
   switch (c) {
-    case scenario::Collective::kAllReduce: return CollectiveOp::kAllReduce;
-    case scenario::Collective::kAllGather: return CollectiveOp::kAllGather;
-    case scenario::Collective::kReduceScatter: return CollectiveOp::kReduceScatter;
-    case scenario::Collective::kAllToAll: return CollectiveOp::kAllToAll;
-    case scenario::Collective::kBarrier: return CollectiveOp::kBarrier;
-    case scenario::Collective::kSendReceive: return CollectiveOp::kSendReceive;
-    case scenario::Collective::kBroadcast: return CollectiveOp::kBroadcast;
-    case scenario::Collective::kScatter: return CollectiveOp::kScatter;
-    case scenario::Collective::kReduce: return CollectiveOp::kReduce;
-    case scenario::Collective::kGather: return CollectiveOp::kGather;
-    case scenario::Collective::kSend: return CollectiveOp::kSend;
-    case scenario::Collective::kReceive: return CollectiveOp::kReceive;
+    case scenario::Collective::kAllReduce:
+      return CollectiveOp::kAllReduce;
+    case scenario::Collective::kAllGather:
+      return CollectiveOp::kAllGather;
+    case scenario::Collective::kReduceScatter:
+      return CollectiveOp::kReduceScatter;
+    case scenario::Collective::kAllToAll:
+      return CollectiveOp::kAllToAll;
+    case scenario::Collective::kBarrier:
+      return CollectiveOp::kBarrier;
+    case scenario::Collective::kSendReceive:
+      return CollectiveOp::kSendReceive;
+    case scenario::Collective::kBroadcast:
+      return CollectiveOp::kBroadcast;
+    case scenario::Collective::kScatter:
+      return CollectiveOp::kScatter;
+    case scenario::Collective::kReduce:
+      return CollectiveOp::kReduce;
+    case scenario::Collective::kGather:
+      return CollectiveOp::kGather;
+    case scenario::Collective::kSend:
+      return CollectiveOp::kSend;
+    case scenario::Collective::kReceive:
+      return CollectiveOp::kReceive;
   }
   return CollectiveOp::kUnknown;
 }
@@ -35,20 +47,27 @@ CollectiveOp OpOf(scenario::Collective c) {
 // The names CUPTI gives the calls that the generator makes.
 std::string CallName(uint32_t cbid) {
   switch (cbid) {
-    case 41: return "cudaMemcpyAsync_v3020";
-    case 131: return "cudaStreamSynchronize_v3020";
-    case 135: return "cudaEventRecord_v3020";
-    case 147: return "cudaStreamWaitEvent_v3020";
-    case 211: return "cudaLaunchKernel_v7000";
-    case 652: return "cuLaunchKernelEx";
-    default: return "call" + std::to_string(cbid);
+    case 41:
+      return "cudaMemcpyAsync_v3020";
+    case 131:
+      return "cudaStreamSynchronize_v3020";
+    case 135:
+      return "cudaEventRecord_v3020";
+    case 147:
+      return "cudaStreamWaitEvent_v3020";
+    case 211:
+      return "cudaLaunchKernel_v7000";
+    case 652:
+      return "cuLaunchKernelEx";
+    default:
+      return "call" + std::to_string(cbid);
   }
 }
 
 class RankWriter {
  public:
-  RankWriter(const scenario::Scenario& s, const sim::RankHistory& history, uint32_t rank, const SimCaptureOptions& options,
-             store::Capture& out)
+  RankWriter(const scenario::Scenario& s, const sim::RankHistory& history, uint32_t rank,
+             const SimCaptureOptions& options, store::Capture& out)
       : s_(s), history_(history), program_(sim::Compile(s, rank)), rank_(rank), options_(options), out_(out) {
     if (rank < options.clocks.size()) clock_ = options.clocks[rank];
   }
@@ -66,7 +85,8 @@ class RankWriter {
   HostTime At(VirtualTime t) const {
     if (t == VirtualTime::Min()) t = VirtualTime(0);
     if (t == VirtualTime::Max()) t = history_.end;
-    return HostTime(kSimEpochNs + t.ns() + clock_.offset.ns() + static_cast<int64_t>(clock_.drift * static_cast<double>(t.ns())));
+    return HostTime(kSimEpochNs + t.ns() + clock_.offset.ns() +
+                    static_cast<int64_t>(clock_.drift * static_cast<double>(t.ns())));
   }
   bool InWindow(VirtualTime t) const { return t >= options_.from && t < options_.to; }
 
@@ -86,7 +106,8 @@ class RankWriter {
     const bool starts = InWindow(push.start), ends = InWindow(pop.start);
     if (!starts && !ends) return;
     std::string name = s_.names[program_.ops()[push.op].name];
-    if (const size_t at = name.find("{step}"); at != std::string::npos) name.replace(at, 6, std::to_string(push.step));
+    if (const size_t at = name.find("{step}"); at != std::string::npos)
+      name.replace(at, 6, std::to_string(push.step));
     data_.ranges.push_back({.start = starts ? At(push.start) : data_.window.start,
                             .end = ends ? At(pop.start) : data_.window.end,
                             .name = out_.strings.Intern(name),
@@ -103,21 +124,32 @@ class RankWriter {
                                .thread = ThreadId(1 + static_cast<int64_t>(op.thread)),
                                .cbid = op.cbid,
                                .driver = op.driver});
-    if (op.wait == scenario::Wait::kAllStreams) AddSync(r, store::SyncType::kContext, store::kNone, store::kNone);
-    for (uint32_t stream : op.wait_streams) AddSync(r, store::SyncType::kStream, s_.ranks[rank_].streams[stream], store::kNone);
+    if (op.wait == scenario::Wait::kAllStreams)
+      AddSync(r, store::SyncType::kContext, store::kNone, store::kNone);
+    for (uint32_t stream : op.wait_streams)
+      AddSync(r, store::SyncType::kStream, s_.ranks[rank_].streams[stream], store::kNone);
     // What follows this call up to the next one and only orders streams.
     for (uint32_t next = r.op + 1; next < program_.ops().size() && !program_.ops()[next].IsHost(); ++next) {
       const Op& event = program_.ops()[next];
-      const uint32_t stream = event.kind == OpKind::kRecordEvent || event.kind == OpKind::kWaitEvent ? s_.ranks[rank_].streams[event.stream] : 0;
+      const uint32_t stream = event.kind == OpKind::kRecordEvent || event.kind == OpKind::kWaitEvent
+                                  ? s_.ranks[rank_].streams[event.stream]
+                                  : 0;
       if (event.kind == OpKind::kRecordEvent && options_.with_events) {
         data_.event_records.push_back({CorrelationId(r.correlation), StreamId(stream), event.event});
       }
-      if (event.kind == OpKind::kWaitEvent) AddSync(r, store::SyncType::kStreamWaitEvent, stream, options_.with_events ? event.event : store::kNone);
+      if (event.kind == OpKind::kWaitEvent)
+        AddSync(r, store::SyncType::kStreamWaitEvent, stream,
+                options_.with_events ? event.event : store::kNone);
     }
   }
 
   void AddSync(const sim::TrueRecord& r, store::SyncType type, uint32_t stream, uint32_t event) {
-    data_.syncs.push_back({.start = At(r.start), .end = At(r.end), .correlation = CorrelationId(r.correlation), .stream = StreamId(stream), .event = event, .type = type});
+    data_.syncs.push_back({.start = At(r.start),
+                           .end = At(r.end),
+                           .correlation = CorrelationId(r.correlation),
+                           .stream = StreamId(stream),
+                           .event = event,
+                           .type = type});
   }
 
   void WriteDevice(const sim::TrueRecord& r, const Op& op) {
@@ -151,15 +183,18 @@ class RankWriter {
     const bool transfer = scenario::NeedsOf(op.collective) == scenario::Needs::kPeer;
     a.communication = true;
     a.collective = static_cast<uint32_t>(data_.collectives.size());
-    data_.collectives.push_back({.activity = static_cast<uint32_t>(data_.activities.size()),
-                                 .group = op.group,
-                                 .op = OpOf(op.collective),
-                                 .source = store::MatchSource::kNcclSequence,
-                                 .sequence = transfer ? sequence_of_pair_[{op.group, op.peer * 2 + (op.collective == scenario::Collective::kSend ? 1 : 0)}]++
-                                                      : int64_t{r.step} * place.sequence_step + place.sequence,
-                                 .bytes = static_cast<int64_t>(op.bytes),
-                                 .root = transfer ? -1 : op.peer,
-                                 .peer = transfer ? op.peer : -1});
+    data_.collectives.push_back(
+        {.activity = static_cast<uint32_t>(data_.activities.size()),
+         .group = op.group,
+         .op = OpOf(op.collective),
+         .source = store::MatchSource::kNcclSequence,
+         .sequence =
+             transfer ? sequence_of_pair_[{
+                            op.group, op.peer * 2 + (op.collective == scenario::Collective::kSend ? 1 : 0)}]++
+                      : int64_t{r.step} * place.sequence_step + place.sequence,
+         .bytes = static_cast<int64_t>(op.bytes),
+         .root = transfer ? -1 : op.peer,
+         .peer = transfer ? op.peer : -1});
   }
 
   const scenario::Scenario& s_;
@@ -176,14 +211,18 @@ class RankWriter {
 
 }  // namespace
 
-store::Capture CaptureOf(const scenario::Scenario& scenario, const sim::WorldHistory& history, const SimCaptureOptions& options) {
+store::Capture CaptureOf(const scenario::Scenario& scenario, const sim::WorldHistory& history,
+                         const SimCaptureOptions& options) {
   store::Capture out;
   out.live = true;
   out.job = "sim";
   out.world_size = static_cast<int32_t>(scenario.ranks.size());
   if (options.with_sequences) {
     for (const scenario::Group& g : scenario.groups) {
-      store::Group group{.key = std::to_string(g.comm), .name = g.name, .members = {}, .size = static_cast<int32_t>(g.members.size())};
+      store::Group group{.key = std::to_string(g.comm),
+                         .name = g.name,
+                         .members = {},
+                         .size = static_cast<int32_t>(g.members.size())};
       for (uint32_t m : g.members) group.members.push_back(RankId(static_cast<int32_t>(m)));
       out.groups.push_back(std::move(group));
     }

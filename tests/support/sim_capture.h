@@ -1,12 +1,13 @@
-// A dry run of simulated ranks as the capture that the client, the daemon and the store would have made of it.
+// A dry run of simulated ranks as the capture that the client, the daemon and the store would have made of
+// it.
 #ifndef LOCKSTEP_TESTS_SUPPORT_SIM_CAPTURE_H_
 #define LOCKSTEP_TESTS_SUPPORT_SIM_CAPTURE_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "capture/model/capture.h"
 #include "base/time.h"
+#include "capture/model/capture.h"
 #include "scenario/scenario.h"
 #include "sim/engine/dry_run.h"
 
@@ -19,7 +20,8 @@ struct SimCaptureOptions {
   // What the sources of a capture may leave out.
   bool with_sequences = true;  // NCCL's communicators and sequence numbers; else only kernel names are known
   bool with_events = true;     // which event a stream waits for, and where it was recorded
-  // Per rank: its clock's lead at the epoch, and how fast it gains. Every rank with an entry is a host of its own.
+  // Per rank: its clock's lead at the epoch, and how fast it gains. Every rank with an entry is a host of its
+  // own.
   struct Clock {
     Nanos offset;
     double drift = 0;
@@ -31,7 +33,8 @@ struct SimCaptureOptions {
 inline constexpr int64_t kSimEpochNs = 1'750'000'000'000'000'000;
 
 // Finish()ed, and communicators inferred where options leave them out.
-store::Capture CaptureOf(const scenario::Scenario& scenario, const sim::WorldHistory& history, const SimCaptureOptions& options);
+store::Capture CaptureOf(const scenario::Scenario& scenario, const sim::WorldHistory& history,
+                         const SimCaptureOptions& options);
 
 // Of all ranks' turns whose first op starts in the window, leaving out the first and the last: mean length.
 Nanos TrueStep(const sim::WorldHistory& history, VirtualTime from, VirtualTime to);

@@ -14,8 +14,9 @@ using store::CollectiveOp;
 constexpr int64_t kEpochNs = 1'750'000'000'000'000'000;
 constexpr uint32_t kCompute = 7, kGradients = 15, kCopies = 25, kShards = 13, kMessages = 27;
 constexpr double kLaunchUs = 4, kLatencyUs = 5;
-constexpr std::array<const char*, 5> kNames = {"sm90_xmma_gemm_bf16_tn_n_cublas", "flash_fwd_kernel", "vectorized_elementwise_kernel",
-                                               "grouped_gemm_kernel", "multi_tensor_apply_kernel_adam"};
+constexpr std::array<const char*, 5> kNames = {"sm90_xmma_gemm_bf16_tn_n_cublas", "flash_fwd_kernel",
+                                               "vectorized_elementwise_kernel", "grouped_gemm_kernel",
+                                               "multi_tensor_apply_kernel_adam"};
 constexpr std::array<double, 5> kLengthsUs = {220, 150, 45, 260, 300};
 
 struct Op {
@@ -33,7 +34,8 @@ struct Op {
 
 class Maker {
  public:
-  explicit Maker(const SmallJob& job) : job_(job), random_(job.seed), ranks_(static_cast<size_t>(job.ranks())) {}
+  explicit Maker(const SmallJob& job)
+      : job_(job), random_(job.seed), ranks_(static_cast<size_t>(job.ranks())) {}
 
   store::Capture Run() {
     MakeGroups();
@@ -61,13 +63,14 @@ class Maker {
     size_t next = 0;
     double host = 0;
     std::map<uint32_t, double> stream_end;
-    double compute_ready = 0;   // what the compute stream has to wait for besides itself
-    double communicating = 0;   // until when gradients are being reduced
+    double compute_ready = 0;  // what the compute stream has to wait for besides itself
+    double communicating = 0;  // until when gradients are being reduced
     std::map<std::pair<uint32_t, int>, int64_t> counts;  // (group, function): sequence numbers
     std::map<std::tuple<uint32_t, int, int>, int64_t> messages;
     uint32_t correlation = 1;
     double step_start = 0;
-    // The transfer that it has arrived at and that lacks somebody: place in the program, when it came, its number.
+    // The transfer that it has arrived at and that lacks somebody: place in the program, when it came, its
+    // number.
     size_t waiting_at = SIZE_MAX;
     double arrived = 0;
     int64_t number = 0;
@@ -79,14 +82,18 @@ class Maker {
   // ---- groups and programs
 
   uint32_t Group(const std::string& name, std::vector<int> members) {
-    store::Group g{.key = name + std::to_string(out_.groups.size()), .name = name, .size = static_cast<int32_t>(members.size())};
+    store::Group g{.key = name + std::to_string(out_.groups.size()),
+                   .name = name,
+                   .size = static_cast<int32_t>(members.size())};
     for (int m : members) g.members.push_back(RankId(m));
     members_.push_back(std::move(members));
     out_.groups.push_back(std::move(g));
     return static_cast<uint32_t>(out_.groups.size() - 1);
   }
 
-  int RankAt(int stage, int replica, int shard) const { return (stage * job_.data_parallel + replica) * job_.tensor_parallel + shard; }
+  int RankAt(int stage, int replica, int shard) const {
+    return (stage * job_.data_parallel + replica) * job_.tensor_parallel + shard;
+  }
 
   void MakeGroups() {
     std::vector<int> all;
@@ -113,9 +120,15 @@ class Maker {
     }
   }
 
-  uint32_t TensorOf(int r) const { return tensor_[static_cast<size_t>(job_.StageOf(r) * job_.data_parallel + job_.ReplicaOf(r))]; }
-  uint32_t DataOf(int r) const { return data_[static_cast<size_t>(job_.StageOf(r) * job_.tensor_parallel + job_.ShardOf(r))]; }
-  uint32_t PipeOf(int r) const { return pipes_[static_cast<size_t>(job_.ReplicaOf(r) * job_.tensor_parallel + job_.ShardOf(r))]; }
+  uint32_t TensorOf(int r) const {
+    return tensor_[static_cast<size_t>(job_.StageOf(r) * job_.data_parallel + job_.ReplicaOf(r))];
+  }
+  uint32_t DataOf(int r) const {
+    return data_[static_cast<size_t>(job_.StageOf(r) * job_.tensor_parallel + job_.ShardOf(r))];
+  }
+  uint32_t PipeOf(int r) const {
+    return pipes_[static_cast<size_t>(job_.ReplicaOf(r) * job_.tensor_parallel + job_.ShardOf(r))];
+  }
 
   void MakeProgram(int r) {
     std::vector<Op>& p = ranks_[static_cast<size_t>(r)].program;
@@ -126,7 +139,12 @@ class Maker {
       for (int m = 0; m < job_.microbatches; ++m) Pass(r, step, m, false, p);
       for (int m = 0; m < job_.microbatches; ++m) Pass(r, step, m, true, p);
       p.push_back({.kind = Op::kJoin, .step = step});
-      p.push_back({.kind = Op::kTransfer, .op = CollectiveOp::kAllReduce, .group = world_, .stream = kShards, .bytes = 4, .step = step});
+      p.push_back({.kind = Op::kTransfer,
+                   .op = CollectiveOp::kAllReduce,
+                   .group = world_,
+                   .stream = kShards,
+                   .bytes = 4,
+                   .step = step});
       PushKernel(r, step, 0, true, JobKernel::kOptimizer, p);
       p.push_back({.kind = Op::kWait, .step = step});
       p.push_back({.kind = Op::kEndGap, .step = step});
@@ -135,7 +153,9 @@ class Maker {
   }
 
   Op Kernel(int r, int step, int m, bool backward, JobKernel kernel) const {
-    return {.kind = Op::kKernel, .at = {r, job_.ReplicaOf(r), job_.StageOf(r), job_.ShardOf(r), step, m, backward, kernel, false}, .step = step};
+    return {.kind = Op::kKernel,
+            .at = {r, job_.ReplicaOf(r), job_.StageOf(r), job_.ShardOf(r), step, m, backward, kernel, false},
+            .step = step};
   }
 
   void PushKernel(int r, int step, int m, bool backward, JobKernel kernel, std::vector<Op>& p) const {
@@ -145,8 +165,14 @@ class Maker {
   }
 
   void Message(int r, bool send, int stage, int step, std::vector<Op>& p) const {
-    p.push_back({.kind = Op::kTransfer, .op = send ? CollectiveOp::kSend : CollectiveOp::kReceive, .group = PipeOf(r), .stream = send ? kMessages : kMessages + 1,
-                 .peer = stage, .beside = send, .bytes = 1 << 20, .step = step});
+    p.push_back({.kind = Op::kTransfer,
+                 .op = send ? CollectiveOp::kSend : CollectiveOp::kReceive,
+                 .group = PipeOf(r),
+                 .stream = send ? kMessages : kMessages + 1,
+                 .peer = stage,
+                 .beside = send,
+                 .bytes = 1 << 20,
+                 .step = step});
   }
 
   void Pass(int r, int step, int m, bool backward, std::vector<Op>& p) const {
@@ -158,7 +184,12 @@ class Maker {
       PushKernel(r, step, m, backward, JobKernel::kAttention, p);
       if (job_.experts) {
         const auto bytes = static_cast<int64_t>((1 << 20) * (job_.tokens ? job_.tokens(r) : 1));
-        const Op exchange{.kind = Op::kTransfer, .op = job_.tokens ? CollectiveOp::kAllToAllV : CollectiveOp::kAllToAll, .group = DataOf(r), .stream = kShards, .bytes = bytes, .step = step};
+        const Op exchange{.kind = Op::kTransfer,
+                          .op = job_.tokens ? CollectiveOp::kAllToAllV : CollectiveOp::kAllToAll,
+                          .group = DataOf(r),
+                          .stream = kShards,
+                          .bytes = bytes,
+                          .step = step};
         p.push_back(exchange);
         PushKernel(r, step, m, backward, JobKernel::kExperts, p);
         p.push_back(exchange);
@@ -166,10 +197,21 @@ class Maker {
         PushKernel(r, step, m, backward, JobKernel::kMatrix, p);
       }
       if (job_.tensor_parallel > 1) {
-        p.push_back({.kind = Op::kTransfer, .op = CollectiveOp::kAllReduce, .group = TensorOf(r), .stream = kShards, .bytes = 1 << 22, .step = step});
+        p.push_back({.kind = Op::kTransfer,
+                     .op = CollectiveOp::kAllReduce,
+                     .group = TensorOf(r),
+                     .stream = kShards,
+                     .bytes = 1 << 22,
+                     .step = step});
       }
       if (backward && m + 1 == job_.microbatches && job_.data_parallel > 1) {
-        p.push_back({.kind = Op::kTransfer, .op = CollectiveOp::kAllReduce, .group = DataOf(r), .stream = kGradients, .beside = true, .bytes = 1 << 24, .step = step});
+        p.push_back({.kind = Op::kTransfer,
+                     .op = CollectiveOp::kAllReduce,
+                     .group = DataOf(r),
+                     .stream = kGradients,
+                     .beside = true,
+                     .bytes = 1 << 24,
+                     .step = step});
       }
     }
     if (to >= 0 && to < job_.pipeline) Message(r, true, to, step, p);
@@ -190,7 +232,9 @@ class Maker {
     rank.random.seed(job_.seed * 7919 + static_cast<uint64_t>(r));
   }
 
-  double Noise(std::mt19937_64& random) const { return std::max(0.3, 1 + job_.noise * std::normal_distribution<double>(0, 1)(random)); }
+  double Noise(std::mt19937_64& random) const {
+    return std::max(0.3, 1 + job_.noise * std::normal_distribution<double>(0, 1)(random));
+  }
 
   // Until the rank meets a collective that lacks a member.
   bool Advance(int r) {
@@ -206,13 +250,27 @@ class Maker {
 
   bool Do(int r, Rank& rank, const Op& op) {
     switch (op.kind) {
-      case Op::kMark: BeginStep(rank); return true;
-      case Op::kKernel: RunKernel(r, rank, op); return true;
-      case Op::kCopyIn: RunCopy(r, rank, op); return true;
-      case Op::kTransfer: return RunTransfer(r, rank, op);
-      case Op::kJoin: rank.compute_ready = std::max(rank.compute_ready, rank.stream_end[kGradients]); return true;
-      case Op::kWait: Wait(r, rank, op); return true;
-      case Op::kEndGap: Idle(r, rank, op, true); CloseStep(rank, op.step); return true;
+      case Op::kMark:
+        BeginStep(rank);
+        return true;
+      case Op::kKernel:
+        RunKernel(r, rank, op);
+        return true;
+      case Op::kCopyIn:
+        RunCopy(r, rank, op);
+        return true;
+      case Op::kTransfer:
+        return RunTransfer(r, rank, op);
+      case Op::kJoin:
+        rank.compute_ready = std::max(rank.compute_ready, rank.stream_end[kGradients]);
+        return true;
+      case Op::kWait:
+        Wait(r, rank, op);
+        return true;
+      case Op::kEndGap:
+        Idle(r, rank, op, true);
+        CloseStep(rank, op.step);
+        return true;
     }
     return true;
   }
@@ -223,8 +281,11 @@ class Maker {
   }
 
   void CloseStep(Rank& rank, int step) {
-    rank.data.ranges.push_back({.start = At(rank.step_start), .end = At(rank.host), .name = out_.strings.Intern("ProfilerStep#" + std::to_string(100 + step)),
-                                .thread = ThreadId(1), .kind = store::RangeKind::kStep});
+    rank.data.ranges.push_back({.start = At(rank.step_start),
+                                .end = At(rank.host),
+                                .name = out_.strings.Intern("ProfilerStep#" + std::to_string(100 + step)),
+                                .thread = ThreadId(1),
+                                .kind = store::RangeKind::kStep});
   }
 
   void Idle(int r, Rank& rank, const Op& op, bool end) {
@@ -232,8 +293,11 @@ class Maker {
     const double gap = job_.gap_us ? job_.gap_us(at) : 0;
     if (gap <= 0) return;
     if (const std::string call = job_.gap_call ? job_.gap_call(at) : std::string(); !call.empty()) {
-      rank.data.api_calls.push_back({.start = At(rank.host + 1), .end = At(rank.host + gap - 1), .name = out_.strings.Intern(call),
-                                     .correlation = CorrelationId(rank.correlation++), .thread = ThreadId(1)});
+      rank.data.api_calls.push_back({.start = At(rank.host + 1),
+                                     .end = At(rank.host + gap - 1),
+                                     .name = out_.strings.Intern(call),
+                                     .correlation = CorrelationId(rank.correlation++),
+                                     .thread = ThreadId(1)});
     }
     rank.host += gap;
   }
@@ -244,14 +308,22 @@ class Maker {
     rank.host += 1.5 + std::uniform_real_distribution<double>(0, 1)(rank.random);
     const double start = rank.host;
     rank.host += kLaunchUs;
-    rank.data.api_calls.push_back({.start = At(start), .end = At(rank.host), .name = out_.strings.Intern(call),
-                                   .correlation = CorrelationId(rank.correlation), .thread = ThreadId(1)});
+    rank.data.api_calls.push_back({.start = At(start),
+                                   .end = At(rank.host),
+                                   .name = out_.strings.Intern(call),
+                                   .correlation = CorrelationId(rank.correlation),
+                                   .thread = ThreadId(1)});
     return start + kLatencyUs;
   }
 
-  store::DeviceActivity& Add(Rank& rank, const std::string& name, uint32_t stream, double start, double end, store::ActivityKind kind) {
-    rank.data.activities.push_back({.start = At(start), .end = At(end), .name = out_.strings.Intern(name), .stream = StreamId(stream),
-                                    .correlation = CorrelationId(rank.correlation++), .kind = kind});
+  store::DeviceActivity& Add(Rank& rank, const std::string& name, uint32_t stream, double start, double end,
+                             store::ActivityKind kind) {
+    rank.data.activities.push_back({.start = At(start),
+                                    .end = At(end),
+                                    .name = out_.strings.Intern(name),
+                                    .stream = StreamId(stream),
+                                    .correlation = CorrelationId(rank.correlation++),
+                                    .kind = kind});
     return rank.data.activities.back();
   }
 
@@ -264,7 +336,8 @@ class Maker {
     double us = kLengthsUs[which] * (at.backward ? 2 : 1) * Noise(rank.random);
     if (job_.drift) us *= job_.drift(r, op.step);
     if (job_.kernel) us *= job_.kernel(at);
-    Add(rank, std::string(kNames[which]) + (at.backward ? "_bwd" : ""), kCompute, start, start + us, store::ActivityKind::kKernel);
+    Add(rank, std::string(kNames[which]) + (at.backward ? "_bwd" : ""), kCompute, start, start + us,
+        store::ActivityKind::kKernel);
     rank.stream_end[kCompute] = start + us;
   }
 
@@ -272,7 +345,8 @@ class Maker {
     const double launched = Launch(r, rank, op, "cudaMemcpyAsync");
     const double start = std::max(launched, rank.stream_end[kCopies] + 1);
     const double us = 200 * Noise(rank.random) * (job_.copy ? job_.copy(r, op.step) : 1);
-    store::DeviceActivity& a = Add(rank, "Memcpy HtoD", kCopies, start, start + us, store::ActivityKind::kMemcpy);
+    store::DeviceActivity& a =
+        Add(rank, "Memcpy HtoD", kCopies, start, start + us, store::ActivityKind::kMemcpy);
     a.detail = static_cast<uint32_t>(rank.data.copy_details.size());
     rank.data.copy_details.push_back({.bytes = static_cast<uint64_t>(op.bytes), .copy_kind = 1});
     rank.stream_end[kCopies] = start + us;
@@ -283,9 +357,15 @@ class Maker {
     Idle(r, rank, op, false);
     const double start = rank.host + 2;
     rank.host = std::max(start, rank.stream_end[kCompute]) + 4;
-    rank.data.api_calls.push_back({.start = At(start), .end = At(rank.host), .name = out_.strings.Intern("cudaStreamSynchronize"),
-                                   .correlation = CorrelationId(rank.correlation), .thread = ThreadId(1)});
-    rank.data.syncs.push_back({.start = At(start), .end = At(rank.host), .correlation = CorrelationId(rank.correlation++), .stream = StreamId(kCompute),
+    rank.data.api_calls.push_back({.start = At(start),
+                                   .end = At(rank.host),
+                                   .name = out_.strings.Intern("cudaStreamSynchronize"),
+                                   .correlation = CorrelationId(rank.correlation),
+                                   .thread = ThreadId(1)});
+    rank.data.syncs.push_back({.start = At(start),
+                               .end = At(rank.host),
+                               .correlation = CorrelationId(rank.correlation++),
+                               .stream = StreamId(kCompute),
                                .type = store::SyncType::kStream});
   }
 
@@ -302,7 +382,8 @@ class Maker {
 
   double TransferFactor(const Op& op, const std::vector<int>& members) {
     if (!job_.transfer) return 1;
-    const bool between = std::any_of(members.begin(), members.end(), [&](int m) { return job_.HostOf(m) != job_.HostOf(members[0]); });
+    const bool between = std::any_of(members.begin(), members.end(),
+                                     [&](int m) { return job_.HostOf(m) != job_.HostOf(members[0]); });
     return job_.transfer({members, op.step, between});
   }
 
@@ -312,17 +393,22 @@ class Maker {
     const std::vector<int>& group = members_[op.group];
     const auto own = static_cast<int>(std::find(group.begin(), group.end(), r) - group.begin());
     std::vector<int> members = group;
-    if (message) members = {group[static_cast<size_t>(op.op == CollectiveOp::kSend ? own : op.peer)], group[static_cast<size_t>(op.op == CollectiveOp::kSend ? op.peer : own)]};
+    if (message)
+      members = {group[static_cast<size_t>(op.op == CollectiveOp::kSend ? own : op.peer)],
+                 group[static_cast<size_t>(op.op == CollectiveOp::kSend ? op.peer : own)]};
     const bool waiting = rank.waiting_at == rank.next;
     if (!waiting) {
       const double launched = Launch(r, rank, op, "cudaLaunchKernelExC");
       double start = std::max(launched, rank.stream_end[op.stream] + 1);
-      if (op.op != CollectiveOp::kReceive) start = std::max(start, std::max(rank.stream_end[kCompute], rank.compute_ready) + 2);
+      if (op.op != CollectiveOp::kReceive)
+        start = std::max(start, std::max(rank.stream_end[kCompute], rank.compute_ready) + 2);
       rank.arrived = start;
       rank.waiting_at = rank.next;
-      rank.number = message ? rank.messages[{op.group, members[0], members[1]}]++ : rank.counts[{op.group, static_cast<int>(op.op)}]++;
+      rank.number = message ? rank.messages[{op.group, members[0], members[1]}]++
+                            : rank.counts[{op.group, static_cast<int>(op.op)}]++;
     }
-    Shared& shared = shared_[{op.group, message ? members[0] : -1, message ? members[1] : -1, message ? 0 : static_cast<int>(op.op), rank.number}];
+    Shared& shared = shared_[{op.group, message ? members[0] : -1, message ? members[1] : -1,
+                              message ? 0 : static_cast<int>(op.op), rank.number}];
     if (!waiting) {
       ++shared.arrived;
       shared.latest = std::max(shared.latest, rank.arrived);
@@ -330,9 +416,13 @@ class Maker {
       if (shared.length < 0) shared.length = LengthUs(op) * Noise(random_) * TransferFactor(op, members);
       if (op.op == CollectiveOp::kSend) shared.sent = true;
     }
-    if (op.op == CollectiveOp::kReceive ? !shared.sent : (!message && shared.arrived < static_cast<int>(members.size()))) return false;
+    if (op.op == CollectiveOp::kReceive ? !shared.sent
+                                        : (!message && shared.arrived < static_cast<int>(members.size())))
+      return false;
     const double skew = std::uniform_real_distribution<double>(0, 1)(rank.random);
-    const double from = op.op == CollectiveOp::kReceive ? std::max(shared.latest, rank.arrived) : op.op == CollectiveOp::kSend ? rank.arrived : shared.latest;
+    const double from = op.op == CollectiveOp::kReceive ? std::max(shared.latest, rank.arrived)
+                        : op.op == CollectiveOp::kSend  ? rank.arrived
+                                                        : shared.latest;
     Finish(rank, op, from + shared.length + skew);
     rank.waiting_at = SIZE_MAX;
     return true;
@@ -340,12 +430,16 @@ class Maker {
 
   void Finish(Rank& rank, const Op& op, double end) {
     const bool message = op.op == CollectiveOp::kSend || op.op == CollectiveOp::kReceive;
-    const char* name = op.op == CollectiveOp::kAllReduce ? "ncclDevKernel_AllReduce_Sum_bf16_RING_LL" : "ncclDevKernel_SendRecv";
+    const char* name = op.op == CollectiveOp::kAllReduce ? "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
+                                                         : "ncclDevKernel_SendRecv";
     store::DeviceActivity& a = Add(rank, name, op.stream, rank.arrived, end, store::ActivityKind::kKernel);
     a.communication = true;
     a.collective = static_cast<uint32_t>(rank.data.collectives.size());
-    store::Collective c{.activity = static_cast<uint32_t>(rank.data.activities.size() - 1), .group = op.group, .op = op.op,
-                        .source = message ? store::MatchSource::kOrder : store::MatchSource::kNcclSequence, .bytes = op.bytes};
+    store::Collective c{.activity = static_cast<uint32_t>(rank.data.activities.size() - 1),
+                        .group = op.group,
+                        .op = op.op,
+                        .source = message ? store::MatchSource::kOrder : store::MatchSource::kNcclSequence,
+                        .bytes = op.bytes};
     if (!message) c.sequence = rank.number;
     if (message) c.peer = op.peer;
     rank.data.collectives.push_back(c);

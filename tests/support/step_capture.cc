@@ -12,7 +12,8 @@ using store::kNone;
 
 constexpr int64_t kEpochNs = 1'750'000'000'000'000'000;
 constexpr uint32_t kMicrobatches = 2;
-constexpr double kKernelNs = 400'000, kTensorNs = 90'000, kMessageNs = 60'000, kGradientsNs = 2'500'000, kWorldNs = 60'000, kCopyNs = 150'000;
+constexpr double kKernelNs = 400'000, kTensorNs = 90'000, kMessageNs = 60'000, kGradientsNs = 2'500'000,
+                 kWorldNs = 60'000, kCopyNs = 150'000;
 
 // One group's collective, or one message, while the world runs.
 struct Meeting {
@@ -24,7 +25,12 @@ struct Meeting {
 
 class World {
  public:
-  explicit World(const StepCaptureShape& shape) : shape_(shape), random_(shape.seed), now_(shape.ranks(), 0), sent_(shape.ranks()), slowness_(shape.ranks(), 1) {
+  explicit World(const StepCaptureShape& shape)
+      : shape_(shape),
+        random_(shape.seed),
+        now_(shape.ranks(), 0),
+        sent_(shape.ranks()),
+        slowness_(shape.ranks(), 1) {
     for (uint32_t r : shape.slow_ranks) slowness_[r] = shape.slow_factor;
   }
 
@@ -34,7 +40,8 @@ class World {
     out_.world_size = static_cast<int32_t>(shape_.ranks());
     MakeHostsAndRanks();
     MakeGroups();
-    for (uint32_t r = 0; r < shape_.ranks(); ++r) now_[r] = std::uniform_real_distribution<double>(0, 20'000)(random_);
+    for (uint32_t r = 0; r < shape_.ranks(); ++r)
+      now_[r] = std::uniform_real_distribution<double>(0, 20'000)(random_);
     for (uint32_t step = 0; step < shape_.steps; ++step) Step(step);
     for (uint32_t r = 0; r < shape_.ranks(); ++r) out_.ranks[r].window = {At(0), At(now_[r])};
     store::Finish(out_);
@@ -46,7 +53,9 @@ class World {
   uint32_t RankAt(uint32_t stage, uint32_t replica, uint32_t shard) const {
     return (stage * shape_.data_parallel + replica) * shape_.tensor_parallel + shard;
   }
-  double Noisy(double ns) { return ns * std::max(0.5, 1 + shape_.noise * std::normal_distribution<double>()(random_)); }
+  double Noisy(double ns) {
+    return ns * std::max(0.5, 1 + shape_.noise * std::normal_distribution<double>()(random_));
+  }
 
   void MakeHostsAndRanks() {
     const uint32_t ranks = shape_.ranks();
@@ -97,7 +106,8 @@ class World {
 
   // ---- units
 
-  void Add(uint32_t rank, const char* name, double start, double end, store::ActivityKind kind = store::ActivityKind::kKernel) {
+  void Add(uint32_t rank, const char* name, double start, double end,
+           store::ActivityKind kind = store::ActivityKind::kKernel) {
     store::DeviceActivity a;
     a.start = At(start);
     a.end = At(end);
@@ -119,7 +129,8 @@ class World {
     now_[rank] = end + 1'500;
   }
 
-  void AddCommunication(uint32_t rank, const Meeting& m, double start, double end, int64_t sequence, int32_t peer) {
+  void AddCommunication(uint32_t rank, const Meeting& m, double start, double end, int64_t sequence,
+                        int32_t peer) {
     store::RankData& data = out_.ranks[rank];
     data.collectives.push_back({.activity = static_cast<uint32_t>(data.activities.size()),
                                 .group = m.group,
@@ -150,10 +161,12 @@ class World {
     const uint32_t group = pipeline_[replica * shape_.tensor_parallel + shard];
     const uint32_t from = RankAt(from_stage, replica, shard), to = RankAt(to_stage, replica, shard);
     const double transfer = Noisy(kMessageNs);
-    AddCommunication(from, {group, CollectiveOp::kSend, kMessageNs, 0}, now_[from], now_[from] + transfer, sent_[from]++, static_cast<int32_t>(to_stage));
+    AddCommunication(from, {group, CollectiveOp::kSend, kMessageNs, 0}, now_[from], now_[from] + transfer,
+                     sent_[from]++, static_cast<int32_t>(to_stage));
     const double start = now_[to], end = std::max(now_[to], now_[from]) + transfer;
     now_[from] += transfer + 1'500;
-    AddCommunication(to, {group, CollectiveOp::kReceive, kMessageNs, 0}, start, end, sent_[to]++, static_cast<int32_t>(from_stage));
+    AddCommunication(to, {group, CollectiveOp::kReceive, kMessageNs, 0}, start, end, sent_[to]++,
+                     static_cast<int32_t>(from_stage));
     now_[to] = end + 1'500;
   }
 
@@ -170,7 +183,8 @@ class World {
       for (uint32_t s = 0; s < shape_.pipeline_parallel; ++s) Pass(s, s + 1, 1);
     }
     for (uint32_t m = 0; m < kMicrobatches; ++m) {
-      for (uint32_t s = shape_.pipeline_parallel; s > 0; --s) Pass(s - 1, s >= 2 ? s - 2 : shape_.pipeline_parallel, 2);
+      for (uint32_t s = shape_.pipeline_parallel; s > 0; --s)
+        Pass(s - 1, s >= 2 ? s - 2 : shape_.pipeline_parallel, 2);
     }
     for (uint32_t g : data_) Collective(g, CollectiveOp::kReduceScatter, kGradientsNs);
     for (uint32_t r = 0; r < shape_.ranks(); ++r) Kernel(r, "grad_norm", 0.2);
@@ -179,7 +193,11 @@ class World {
     for (uint32_t g : data_) Collective(g, CollectiveOp::kAllGather, kGradientsNs);
     if (shape_.steps == 1) return;
     for (uint32_t r = 0; r < shape_.ranks(); ++r) {
-      out_.ranks[r].ranges.push_back({.start = At(begin[r] - 700), .end = At(now_[r] - 800), .name = out_.strings.Intern("ProfilerStep#" + std::to_string(100 + step)), .thread = ThreadId(1)});
+      out_.ranks[r].ranges.push_back(
+          {.start = At(begin[r] - 700),
+           .end = At(now_[r] - 800),
+           .name = out_.strings.Intern("ProfilerStep#" + std::to_string(100 + step)),
+           .thread = ThreadId(1)});
     }
   }
 

@@ -1,4 +1,5 @@
-// Large jobs in memory without a simulator: device units only, about 40 per rank and step, as an always-on tier would send them.
+// Large jobs in memory without a simulator: device units only, about 40 per rank and step, as an always-on
+// tier would send them.
 #ifndef LOCKSTEP_TESTS_SUPPORT_STEP_CAPTURE_H_
 #define LOCKSTEP_TESTS_SUPPORT_STEP_CAPTURE_H_
 
@@ -21,7 +22,8 @@ struct StepCaptureShape {
   uint32_t ranks() const { return data_parallel * tensor_parallel * pipeline_parallel; }
 };
 
-// Rank = (stage * data_parallel + replica) * tensor_parallel + shard. Finish()ed; steps are marked when there are several.
+// Rank = (stage * data_parallel + replica) * tensor_parallel + shard. Finish()ed; steps are marked when there
+// are several.
 store::Capture StepCapture(const StepCaptureShape& shape);
 
 }  // namespace lockstep::tests

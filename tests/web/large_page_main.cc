@@ -1,15 +1,16 @@
-// large_page --ranks N --steps N [--hostile]: report.html of a made-up report of any size on stdout, for the tests of the page.
+// large_page --ranks N --steps N [--hostile]: report.html of a made-up report of any size on stdout, for the
+// tests of the page.
 //
-// What is drawn does not depend on whether an analysis found it, and an analysis of a thousand ranks by a hundred steps takes longer than
-// the page it is for. --hostile: every name tries to be markup.
+// What is drawn does not depend on whether an analysis found it, and an analysis of a thousand ranks by a
+// hundred steps takes longer than the page it is for. --hostile: every name tries to be markup.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
-#include "web/page/page.h"
 #include "base/split_mix.h"
+#include "web/page/page.h"
 
 namespace lockstep {
 namespace {
@@ -22,7 +23,9 @@ struct Shape {
   int32_t steps = 6;
   bool hostile = false;
   std::string Name(const char* plain) const {
-    return hostile ? std::string(plain) + "</script><script>window.stolen=1</script><img src=x onerror=window.stolen=2>'\"\xff" : plain;
+    return hostile ? std::string(plain) +
+                         "</script><script>window.stolen=1</script><img src=x onerror=window.stolen=2>'\"\xff"
+                   : plain;
   }
 };
 
@@ -49,7 +52,9 @@ store::Capture MakeCapture(const Shape& shape, SplitMix& random) {
   store::Capture capture;
   capture.job = shape.Name("made-up");
   capture.world_size = shape.ranks;
-  for (int32_t h = 0; h < (shape.ranks + 7) / 8; ++h) capture.hosts.push_back({.id = shape.Name(("n" + std::to_string(h)).c_str()), .name = "", .exchanges = {}});
+  for (int32_t h = 0; h < (shape.ranks + 7) / 8; ++h)
+    capture.hosts.push_back(
+        {.id = shape.Name(("n" + std::to_string(h)).c_str()), .name = "", .exchanges = {}});
   for (int32_t r = 0; r < shape.ranks; ++r) AddRank(shape, r, random, capture);
   return capture;
 }
@@ -59,8 +64,12 @@ void AddSteps(const Shape& shape, SplitMix& random, report::Report& report) {
     report::StepRow step{.step = 100 + k, .duration = Nanos(kStep), .efficiency = {}, .ranks = {}};
     for (int32_t r = 0; r < shape.ranks; ++r) {
       const auto noise = static_cast<int64_t>(random.Next() % 400'000) - 200'000;
-      step.ranks.push_back({.rank = RankId(r), .duration = Nanos(kStep + noise), .self = Nanos(kStep / 2), .wait = Nanos(r == kSlowRank ? 0 : 9'000'000 + noise),
-                            .overlap = Nanos(), .lost = Nanos(r == kSlowRank ? 10'000'000 + noise : noise)});
+      step.ranks.push_back({.rank = RankId(r),
+                            .duration = Nanos(kStep + noise),
+                            .self = Nanos(kStep / 2),
+                            .wait = Nanos(r == kSlowRank ? 0 : 9'000'000 + noise),
+                            .overlap = Nanos(),
+                            .lost = Nanos(r == kSlowRank ? 10'000'000 + noise : noise)});
     }
     report.steps.push_back(std::move(step));
   }
@@ -70,12 +79,20 @@ void AddWaiting(const Shape& shape, report::Report& report) {
   report::WaitingRow waiting;
   waiting.by_host = shape.ranks > 64;
   const int32_t places = waiting.by_host ? (shape.ranks + 7) / 8 : shape.ranks;
-  for (int32_t p = 0; p < places; ++p) waiting.places.push_back(waiting.by_host ? shape.Name(("n" + std::to_string(p)).c_str()) : std::to_string(p));
+  for (int32_t p = 0; p < places; ++p)
+    waiting.places.push_back(waiting.by_host ? shape.Name(("n" + std::to_string(p)).c_str())
+                                             : std::to_string(p));
   const auto causer = static_cast<uint32_t>(waiting.by_host ? kSlowRank / 8 : kSlowRank);
-  for (int32_t p = 0; p < places; ++p) waiting.cells.push_back({.causer = causer, .victim = static_cast<uint32_t>(p), .wait_ns_per_step = 9e6 + p});
+  for (int32_t p = 0; p < places; ++p)
+    waiting.cells.push_back(
+        {.causer = causer, .victim = static_cast<uint32_t>(p), .wait_ns_per_step = 9e6 + p});
   waiting.waited_ns_per_step = 9e6 * places;
-  waiting.causers.push_back({.rank = RankId(kSlowRank), .host = shape.Name("n0"), .direct_ns_per_step = 8e6, .passed_on_ns_per_step = 1e6,
-                             .victims = static_cast<uint32_t>(shape.ranks - 1), .path = shape.Name("rank 3's kernels -> all")});
+  waiting.causers.push_back({.rank = RankId(kSlowRank),
+                             .host = shape.Name("n0"),
+                             .direct_ns_per_step = 8e6,
+                             .passed_on_ns_per_step = 1e6,
+                             .victims = static_cast<uint32_t>(shape.ranks - 1),
+                             .path = shape.Name("rank 3's kernels -> all")});
   report.waiting = std::move(waiting);
 }
 
@@ -86,7 +103,8 @@ report::Report MakeReport(const Shape& shape, const store::Capture& capture, Spl
   report.capture.hosts = static_cast<uint32_t>(capture.hosts.size());
   report.capture.steps = static_cast<uint32_t>(shape.steps);
   report.capture.notes = {shape.Name("a note")};
-  report.capture.losses.push_back({.rank = RankId(1), .stage = "ring", .kind = "kernel", .records = 17, .reason = shape.Name("full")});
+  report.capture.losses.push_back(
+      {.rank = RankId(1), .stage = "ring", .kind = "kernel", .records = 17, .reason = shape.Name("full")});
   for (int32_t r = 0; r < shape.ranks; ++r) {
     report::RankRow row;
     row.rank = RankId(r);
@@ -94,7 +112,8 @@ report::Report MakeReport(const Shape& shape, const store::Capture& capture, Spl
     row.device = static_cast<uint32_t>(r % 8);
     row.device_name = shape.Name("GPU");
     row.span = Nanos(kStep * shape.steps);
-    row.exposed_wait = Nanos(r == kSlowRank ? 0 : 9'000'000LL * shape.steps + static_cast<int64_t>(random.Next() % 1'000'000));
+    row.exposed_wait = Nanos(
+        r == kSlowRank ? 0 : 9'000'000LL * shape.steps + static_cast<int64_t>(random.Next() % 1'000'000));
     row.exposed_transfer = row.span / 10;
     row.compute = row.span - row.exposed_wait - row.exposed_transfer;
     row.caused_wait = Nanos(r == kSlowRank ? 1'000'000'000 : static_cast<int64_t>(random.Next() % 1'000'000));
@@ -116,7 +135,8 @@ report::Report MakeReport(const Shape& shape, const store::Capture& capture, Spl
   report.slowdown.ratio = 1 / 0.9;
   report.slowdown.lost_ns_per_step = 0.1 * kStep;
   report.slowdown.noise_floor_ns_per_step = 1e5;
-  report::StragglerRow found{.kind = "rank", .ranks = {RankId(kSlowRank)}, .hosts = {shape.Name("n0")}, .cause = "gpu_clock"};
+  report::StragglerRow found{
+      .kind = "rank", .ranks = {RankId(kSlowRank)}, .hosts = {shape.Name("n0")}, .cause = "gpu_clock"};
   found.lost_ns_per_step = 0.1 * kStep;
   found.gain_ns_per_step = 0.099 * kStep;
   found.verdict = "sure";
@@ -132,9 +152,13 @@ report::Report MakeReport(const Shape& shape, const store::Capture& capture, Spl
 class Out final : public store::ByteSink {
  public:
   absl::Status Append(std::string_view bytes) override {
-    return std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size() ? absl::OkStatus() : absl::UnavailableError("cannot write to stdout");
+    return std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size()
+               ? absl::OkStatus()
+               : absl::UnavailableError("cannot write to stdout");
   }
-  absl::Status Finish() override { return std::fflush(stdout) == 0 ? absl::OkStatus() : absl::UnavailableError("cannot write to stdout"); }
+  absl::Status Finish() override {
+    return std::fflush(stdout) == 0 ? absl::OkStatus() : absl::UnavailableError("cannot write to stdout");
+  }
 };
 
 int Main(int argc, char** argv) {
@@ -150,7 +174,8 @@ int Main(int argc, char** argv) {
   report::Analysis analysis = report::Analyze(capture);
   analysis.report = MakeReport(shape, capture, random);
   Out out;
-  absl::Status written = html::WritePage({.capture = capture, .analysis = analysis, .source = shape.Name("made-up")}, out);
+  absl::Status written =
+      html::WritePage({.capture = capture, .analysis = analysis, .source = shape.Name("made-up")}, out);
   if (written.ok()) written = out.Finish();
   if (written.ok()) return 0;
   std::fprintf(stderr, "large_page: %s\n", std::string(written.message()).c_str());

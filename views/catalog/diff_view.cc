@@ -26,36 +26,47 @@ std::string_view ChangeName(views::Change change) {
 
 std::vector<ColumnOf<R>> Columns() {
   return {
-      Make<R>("name", "", "of the kernel, operator, collective or step", [](const R& r) { return std::string_view(r.key); }),
-      Make<R>("change", "", "by how often it ran: added, deleted, increased, decreased, unchanged", [](const R& r) { return ChangeName(r.change); }),
+      Make<R>("name", "", "of the kernel, operator, collective or step",
+              [](const R& r) { return std::string_view(r.key); }),
+      Make<R>("change", "", "by how often it ran: added, deleted, increased, decreased, unchanged",
+              [](const R& r) { return ChangeName(r.change); }),
       Make<R>("count_a", "", "how often it ran in A", [](const R& r) { return r.before.count; }),
       Make<R>("count_b", "", "how often it ran in B", [](const R& r) { return r.after.count; }),
       Make<R>("total_a_ns", "ns", "sum of its lengths in A", [](const R& r) { return r.before.total; }),
       Make<R>("total_b_ns", "ns", "sum of its lengths in B", [](const R& r) { return r.after.total; }),
-      Make<R>("a_ns", "ns", "total_a_ns per step and rank; per rank where steps are not known", [](const R& r) { return r.before.normal; }),
+      Make<R>("a_ns", "ns", "total_a_ns per step and rank; per rank where steps are not known",
+              [](const R& r) { return r.before.normal; }),
       Make<R>("b_ns", "ns", "total_b_ns, likewise", [](const R& r) { return r.after.normal; }),
       Make<R>("difference_ns", "ns", "b_ns less a_ns", [](const R& r) { return r.difference; }),
-      Make<R>("ratio", "", "b_ns over a_ns; null: it is new", [](const R& r) { return Ratio(r.after.normal, r.before.normal); }),
+      Make<R>("ratio", "", "b_ns over a_ns; null: it is new",
+              [](const R& r) { return Ratio(r.after.normal, r.before.normal); }),
   };
 }
 
-std::string Many(uint64_t count, std::string_view what) { return absl::StrCat(count, " ", std::string(what), count == 1 ? "" : "s"); }
+std::string Many(uint64_t count, std::string_view what) {
+  return absl::StrCat(count, " ", std::string(what), count == 1 ? "" : "s");
+}
 
 }  // namespace
 
 MadeView MakeDiff(const views::DiffInput& before, const views::DiffInput& after, views::DiffKey key) {
   views::TraceDiff diff = views::DiffOf(before, after, key);
-  const std::string ranks = absl::StrCat(Many(diff.ranks_before, "rank"), " in A, ", Many(diff.ranks_after, "rank"), " in B");
+  const std::string ranks =
+      absl::StrCat(Many(diff.ranks_before, "rank"), " in A, ", Many(diff.ranks_after, "rank"), " in B");
   MadeView view{GridOf({"diff", "What two captures differ by."}, std::move(diff.rows), Columns()), {}};
   if (diff.per_step) {
-    view.notes.push_back(absl::StrCat("whole steps only: ", Many(diff.steps_before, "step"), " of A, ", Many(diff.steps_after, "step"), " of B; ", ranks,
-                                      key == views::DiffKey::kStep ? "; figures per rank" : "; figures per step and rank"));
+    view.notes.push_back(
+        absl::StrCat("whole steps only: ", Many(diff.steps_before, "step"), " of A, ",
+                     Many(diff.steps_after, "step"), " of B; ", ranks,
+                     key == views::DiffKey::kStep ? "; figures per rank" : "; figures per step and rank"));
   } else {
-    view.notes.push_back(absl::StrCat("without steps in both: figures are of whole captures, per rank; ", ranks));
+    view.notes.push_back(
+        absl::StrCat("without steps in both: figures are of whole captures, per rank; ", ranks));
   }
   if (key == views::DiffKey::kOperator) {
     for (const store::Capture* capture : {&before.capture, &after.capture}) {
-      for (const std::string& note : NotesOnFrames(*capture)) view.notes.push_back(absl::StrCat(capture == &before.capture ? "A: " : "B: ", note));
+      for (const std::string& note : NotesOnFrames(*capture))
+        view.notes.push_back(absl::StrCat(capture == &before.capture ? "A: " : "B: ", note));
     }
   }
   return view;

@@ -1,5 +1,6 @@
-// Modules and memory of a trace as PyTorch's profiler writes it with with_stack and profile_memory, by hand, so that the sums are known. No
-// real trace here has either. torch-tb-profiler's module and memory views say the same of these rows (docs/views.md).
+// Modules and memory of a trace as PyTorch's profiler writes it with with_stack and profile_memory, by hand,
+// so that the sums are known. No real trace here has either. torch-tb-profiler's module and memory views say
+// the same of these rows (docs/views.md).
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -19,9 +20,12 @@ Nanos Us(int64_t us) { return Nanos::Micros(us); }
 class Trace {
  public:
   void Python(const std::string& name, int id, int parent, int ts, int dur) {
-    Row("X", "python_function", name, ts, dur, Field("Python id", id) + ", " + Field("Python parent id", parent));
+    Row("X", "python_function", name, ts, dur,
+        Field("Python id", id) + ", " + Field("Python parent id", parent));
   }
-  void Operator(const std::string& name, int id, int ts, int dur) { Row("X", "cpu_op", name, ts, dur, Field("External id", id)); }
+  void Operator(const std::string& name, int id, int ts, int dur) {
+    Row("X", "cpu_op", name, ts, dur, Field("External id", id));
+  }
   // A launch of 1 us, and what it launched.
   void Kernel(const std::string& name, int correlation, int op, int launch, int ts, int dur) {
     const std::string both = Field("correlation", correlation) + ", " + Field("External id", op);
@@ -30,25 +34,34 @@ class Trace {
   }
   void Memory(int ts, int bytes, int address, int allocated) {
     Row("i", "cpu_instant_event", "[memory]", ts, 0,
-        Field("Device Type", 1) + ", " + Field("Device Id", 0) + ", " + Field("Addr", address) + ", " + Field("Bytes", bytes) + ", " +
-            Field("Total Allocated", allocated) + ", " + Field("Total Reserved", 4096));
+        Field("Device Type", 1) + ", " + Field("Device Id", 0) + ", " + Field("Addr", address) + ", " +
+            Field("Bytes", bytes) + ", " + Field("Total Allocated", allocated) + ", " +
+            Field("Total Reserved", 4096));
   }
   store::Capture Read() const {
-    const std::filesystem::path path = std::filesystem::temp_directory_path() / ("lockstep-hand-" + std::to_string(::getpid()) + ".json");
-    std::ofstream(path) << R"({"schemaVersion": 1, "distributedInfo": {"rank": 0, "world_size": 1}, "traceEvents": [)" << rows_ << "]}";
-    auto capture = trace::ReadInput(std::vector<std::string>{path.string()}, {.host = trace::HostDetail::kFrames});
+    const std::filesystem::path path =
+        std::filesystem::temp_directory_path() / ("lockstep-hand-" + std::to_string(::getpid()) + ".json");
+    std::ofstream(path)
+        << R"({"schemaVersion": 1, "distributedInfo": {"rank": 0, "world_size": 1}, "traceEvents": [)"
+        << rows_ << "]}";
+    auto capture =
+        trace::ReadInput(std::vector<std::string>{path.string()}, {.host = trace::HostDetail::kFrames});
     std::filesystem::remove(path);
     EXPECT_TRUE(capture.ok()) << capture.status();
     return capture.ok() ? *std::move(capture) : store::Capture{};
   }
 
  private:
-  static std::string Field(const std::string& key, int value) { return "\"" + key + "\": " + std::to_string(value); }
-  void Row(const std::string& phase, const std::string& category, const std::string& name, int ts, int dur, const std::string& args) {
+  static std::string Field(const std::string& key, int value) {
+    return "\"" + key + "\": " + std::to_string(value);
+  }
+  void Row(const std::string& phase, const std::string& category, const std::string& name, int ts, int dur,
+           const std::string& args) {
     if (!rows_.empty()) rows_ += ",\n";
-    rows_ += R"({"ph": ")" + phase + R"(", "cat": ")" + category + R"(", "name": ")" + name + R"(", "pid": )" + (category == "kernel" ? "0" : "1") +
-             R"(, "tid": )" + (category == "kernel" ? "7" : "1") + ", " + Field("ts", ts) + (phase == "X" ? ", " + Field("dur", dur) : "") +
-             R"(, "args": {)" + args + "}}";
+    rows_ += R"({"ph": ")" + phase + R"(", "cat": ")" + category + R"(", "name": ")" + name +
+             R"(", "pid": )" + (category == "kernel" ? "0" : "1") + R"(, "tid": )" +
+             (category == "kernel" ? "7" : "1") + ", " + Field("ts", ts) +
+             (phase == "X" ? ", " + Field("dur", dur) : "") + R"(, "args": {)" + args + "}}";
   }
   std::string rows_;
 };

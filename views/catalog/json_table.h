@@ -9,8 +9,8 @@
 
 namespace lockstep::tables {
 
-// {"view", "columns": [{"name", "unit", "meaning"}], "rows": [{column: value}], "notes": [text]}. Numbers are raw, in the unit of their
-// column; null is unknown.
+// {"view", "columns": [{"name", "unit", "meaning"}], "rows": [{column: value}], "notes": [text]}. Numbers are
+// raw, in the unit of their column; null is unknown.
 std::string JsonTable(std::string_view name, const MadeView& view);
 
 }  // namespace lockstep::tables

@@ -17,15 +17,19 @@ constexpr std::string_view kTensorBoard = "tb";
 
 constexpr SubTable kTables[] = {
     {"ranks", "each rank's device, how busy and how full it was, and where the mean step went",
-     "rank,device,gpu_utilization_fraction,sm_efficiency_fraction,occupancy_fraction,step_ns,kernel_ns,memcpy_ns,communication_ns,runtime_ns,"
+     "rank,device,gpu_utilization_fraction,sm_efficiency_fraction,occupancy_fraction,step_ns,kernel_ns,"
+     "memcpy_ns,communication_ns,runtime_ns,"
      "dataloader_ns,cpu_exec_ns,other_ns,tensor_core_fraction,memset_ns"},
-    {kSteps, "where each step went", "rank,step,step_ns,kernel_ns,memcpy_ns,memset_ns,communication_ns,runtime_ns,dataloader_ns,cpu_exec_ns,other_ns"},
+    {kSteps, "where each step went",
+     "rank,step,step_ns,kernel_ns,memcpy_ns,memset_ns,communication_ns,runtime_ns,dataloader_ns,cpu_exec_ns,"
+     "other_ns"},
     {kRecommendations, "what to do, with the number behind it", "recommendation"},
 };
 
 constexpr Method kMethods[] = {
     {"lockstep", "the report's steps and figures; communication kernels are communication"},
-    {kTensorBoard, "torch-tb-profiler's steps and figures, in which communication kernels are kernels (docs/views.md)"},
+    {kTensorBoard,
+     "torch-tb-profiler's steps and figures, in which communication kernels are kernels (docs/views.md)"},
 };
 
 struct Row {
@@ -44,7 +48,8 @@ std::vector<ColumnOf<Row>> BreakdownColumns() {
   using R = Row;
   using B = analysis::StepBreakdown;
   return {
-      Make<R>("step_ns", "ns", "the sum of the kinds", [](const R& r) { return r.has_steps ? std::optional(r.breakdown.Total()) : std::nullopt; }),
+      Make<R>("step_ns", "ns", "the sum of the kinds",
+              [](const R& r) { return r.has_steps ? std::optional(r.breakdown.Total()) : std::nullopt; }),
       Make<R>("kernel_ns", "ns", "a kernel ran", Named<&Of<&B::kernel>>()),
       Make<R>("memcpy_ns", "ns", "else a copy ran", Named<&Of<&B::memcpy>>()),
       Make<R>("memset_ns", "ns", "else a set ran", Named<&Of<&B::memset>>()),
@@ -62,7 +67,9 @@ std::vector<ColumnOf<Row>> RankColumns() {
       Make<R>("rank", "", "whose", [](const R& r) { return r.rank.rank; }),
       Make<R>("device_number", "", "of its GPU", [](const R& r) { return int64_t{r.rank.device}; }),
       Make<R>("device", "", "name of its GPU; null: not told",
-              [](const R& r) { return r.rank.properties == nullptr ? std::nullopt : Known(r.rank.properties->name); }),
+              [](const R& r) {
+                return r.rank.properties == nullptr ? std::nullopt : Known(r.rank.properties->name);
+              }),
       Make<R>("memory_bytes", "bytes", "of the GPU",
               [](const R& r) {
                 return r.rank.properties == nullptr || r.rank.properties->memory_bytes == 0
@@ -72,17 +79,26 @@ std::vector<ColumnOf<Row>> RankColumns() {
       Make<R>("compute_capability", "", "of the GPU",
               [](const R& r) -> BorrowedOrMade {
                 if (r.rank.properties == nullptr || r.rank.properties->compute_major == 0) return {};
-                return {.made = absl::StrCat(r.rank.properties->compute_major, ".", r.rank.properties->compute_minor)};
+                return {.made = absl::StrCat(r.rank.properties->compute_major, ".",
+                                             r.rank.properties->compute_minor)};
               }),
-      Make<R>("gpu_utilization_fraction", "fraction", "of the time a kernel ran", [](const R& r) { return r.rank.gpu_utilization; }),
-      Make<R>("sm_efficiency_fraction", "fraction", "estimated: min(1, blocks per multiprocessor) over the time", [](const R& r) { return r.rank.sm_efficiency; }),
-      Make<R>("occupancy_fraction", "fraction", "estimated achieved occupancy, mean over kernels weighted by length", [](const R& r) { return r.rank.occupancy; }),
+      Make<R>("gpu_utilization_fraction", "fraction", "of the time a kernel ran",
+              [](const R& r) { return r.rank.gpu_utilization; }),
+      Make<R>("sm_efficiency_fraction", "fraction",
+              "estimated: min(1, blocks per multiprocessor) over the time",
+              [](const R& r) { return r.rank.sm_efficiency; }),
+      Make<R>("occupancy_fraction", "fraction",
+              "estimated achieved occupancy, mean over kernels weighted by length",
+              [](const R& r) { return r.rank.occupancy; }),
       Make<R>("tensor_core_fraction", "fraction", "of the kernels' time, in kernels that use tensor cores",
               [](const R& r) { return r.rank.tensor_core_fraction; }),
-      Make<R>("eligible_fraction", "fraction", "of the kernels' time, launched by operators that could use tensor cores",
+      Make<R>("eligible_fraction", "fraction",
+              "of the kernels' time, launched by operators that could use tensor cores",
               [](const R& r) { return r.rank.eligible_fraction; }),
-      Make<R>("eligible_tensor_core_fraction", "fraction", "of that, in kernels that do", [](const R& r) { return r.rank.eligible_tensor_core_fraction; }),
-      Make<R>("steps", "", "how many the means are of", [](const R& r) { return static_cast<int64_t>(r.rank.steps.size()); }),
+      Make<R>("eligible_tensor_core_fraction", "fraction", "of that, in kernels that do",
+              [](const R& r) { return r.rank.eligible_tensor_core_fraction; }),
+      Make<R>("steps", "", "how many the means are of",
+              [](const R& r) { return static_cast<int64_t>(r.rank.steps.size()); }),
   };
   for (ColumnOf<R>& column : BreakdownColumns()) columns.push_back(std::move(column));
   return columns;
@@ -100,7 +116,9 @@ std::vector<ColumnOf<Row>> StepColumns() {
 
 std::vector<views::RankOverview> Overviews(const ViewInput& input, bool tensorboard) {
   const report::Analysis& analysis = input.analysis();
-  auto rows = views::OverviewOf(input.capture, analysis.steps, tensorboard ? views::OverviewRule::kTensorBoard : views::OverviewRule::kLockstep);
+  auto rows =
+      views::OverviewOf(input.capture, analysis.steps,
+                        tensorboard ? views::OverviewRule::kTensorBoard : views::OverviewRule::kLockstep);
   for (size_t i = 0; !tensorboard && i < std::min(rows.size(), analysis.report.ranks.size()); ++i) {
     const report::RankRow& told = analysis.report.ranks[i];
     rows[i].gpu_utilization = told.gpu_utilization;
@@ -112,8 +130,10 @@ std::vector<views::RankOverview> Overviews(const ViewInput& input, bool tensorbo
 }
 
 MadeView Recommendations(const ViewInput& input, const std::vector<views::RankOverview>& ranks) {
-  return {GridOf<std::string>({"overview_recommendations", "What to do."}, RecommendationsOf(input.capture, input.analysis().report, ranks),
-                              {Make<std::string>("recommendation", "", "with the number behind it", [](const std::string& r) { return r; })}),
+  return {GridOf<std::string>({"overview_recommendations", "What to do."},
+                              RecommendationsOf(input.capture, input.analysis().report, ranks),
+                              {Make<std::string>("recommendation", "", "with the number behind it",
+                                                 [](const std::string& r) { return r; })}),
           {}};
 }
 
@@ -127,12 +147,17 @@ MadeView MakeOverview(const ViewInput& input, const ViewOptions& options) {
       rows.push_back({rank, std::nullopt, rank.mean, !rank.steps.empty()});
       continue;
     }
-    for (const views::StepTime& step : rank.steps) rows.push_back({{.rank = rank.rank}, step.number, step.breakdown});
+    for (const views::StepTime& step : rank.steps)
+      rows.push_back({{.rank = rank.rank}, step.number, step.breakdown});
   }
   std::vector<std::string> notes = NotesOnFrames(input.capture);
-  if (each) return {GridOf({"overview_steps", "Where each step went."}, std::move(rows), StepColumns()), std::move(notes)};
-  for (std::string& recommendation : RecommendationsOf(input.capture, input.analysis().report, ranks)) notes.push_back(std::move(recommendation));
-  return {GridOf({"overview", "Each rank's device and its mean step."}, std::move(rows), RankColumns()), std::move(notes)};
+  if (each)
+    return {GridOf({"overview_steps", "Where each step went."}, std::move(rows), StepColumns()),
+            std::move(notes)};
+  for (std::string& recommendation : RecommendationsOf(input.capture, input.analysis().report, ranks))
+    notes.push_back(std::move(recommendation));
+  return {GridOf({"overview", "Each rank's device and its mean step."}, std::move(rows), RankColumns()),
+          std::move(notes)};
 }
 
 constexpr GroupName kGroupings[] = {{"step", GroupBy::kStep, "each step (--table steps)"}};
@@ -151,8 +176,10 @@ constexpr Alias kAliases[] = {
 View OverviewView() {
   return {.name = "overview",
           .about = "each rank's device, how busy and how full it was, and where its steps went",
-          .text = "torch-tb-profiler's overview. A moment of a step counts as the first of: kernel, copy, set, communication, call of CUDA, data loader,\n"
-                  "operator, other; they sum to the step.\n",
+          .text =
+              "torch-tb-profiler's overview. A moment of a step counts as the first of: kernel, copy, set, "
+              "communication, call of CUDA, data loader,\n"
+              "operator, other; they sum to the step.\n",
           .groupings = kGroupings,
           .tables = kTables,
           .methods = kMethods,

@@ -1,12 +1,13 @@
-// What to do, each with the number behind it: the report's own, and torch-tb-profiler's rules that it does not have.
+// What to do, each with the number behind it: the report's own, and torch-tb-profiler's rules that it does
+// not have.
 #ifndef LOCKSTEP_AGGREGATOR_TABLES_RECOMMENDATIONS_H_
 #define LOCKSTEP_AGGREGATOR_TABLES_RECOMMENDATIONS_H_
 
 #include <string>
 #include <vector>
 
-#include "report/model.h"
 #include "capture/model/capture.h"
+#include "report/model.h"
 #include "views/device/overview.h"
 
 namespace lockstep::tables {

@@ -26,7 +26,12 @@ store::Capture Job(int ranks) {
 
 void Hold(store::Capture& capture, uint32_t entry, double gib, int32_t device = 0) {
   const auto bytes = static_cast<int64_t>(gib * kGiB);
-  views::FramesBuilder(capture).Allocation(5, 4096, device).Told(bytes / 2, bytes).Allocation(6, -4096, device).Told(0, 0).To(entry);
+  views::FramesBuilder(capture)
+      .Allocation(5, 4096, device)
+      .Told(bytes / 2, bytes)
+      .Allocation(6, -4096, device)
+      .Told(0, 0)
+      .To(entry);
 }
 
 std::vector<std::string> Of(const store::Capture& capture) { return RecommendationsOf(capture, {}, {}); }
@@ -36,7 +41,10 @@ TEST(RecommendationsTest, MemoryIsToldOfAboveNineTenths) {
   Hold(capture, 0, 72);
   EXPECT_THAT(Of(capture), IsEmpty()) << "nine tenths, no more";
   Hold(capture, 1, 76);
-  EXPECT_THAT(Of(capture), ElementsAre(StartsWith("PyTorch held 95% of the memory of rank 1's GPU 0 (76.0 of 80.0 GiB): smaller microbatches")));
+  EXPECT_THAT(
+      Of(capture),
+      ElementsAre(StartsWith(
+          "PyTorch held 95% of the memory of rank 1's GPU 0 (76.0 of 80.0 GiB): smaller microbatches")));
   Hold(capture, 2, 74);
   EXPECT_THAT(Of(capture), ElementsAre(::testing::EndsWith("; 1 other GPU is above 90% too")));
   // How much there is is not known, or it is another device's.
@@ -53,8 +61,11 @@ TEST(RecommendationsTest, DataParallelOnSeveralGpusIsToldOf) {
   capture.ranks[1].rank = capture.ranks[0].rank;
   capture.ranks[1].device = DeviceId(1);
   capture.ranks[1].frames = capture.ranks[0].frames;
-  EXPECT_THAT(Of(capture), ElementsAre(StartsWith("rank 0 drives 2 GPUs from one process by torch.nn.DataParallel")));
-  views::FramesBuilder(capture).Frame("DistributedDataParallel.forward", 0, 50, store::FrameKind::kAnnotation).To(0);
+  EXPECT_THAT(Of(capture),
+              ElementsAre(StartsWith("rank 0 drives 2 GPUs from one process by torch.nn.DataParallel")));
+  views::FramesBuilder(capture)
+      .Frame("DistributedDataParallel.forward", 0, 50, store::FrameKind::kAnnotation)
+      .To(0);
   capture.ranks[1].frames = capture.ranks[0].frames;
   EXPECT_THAT(Of(capture), IsEmpty()) << "that is what it should be";
 }

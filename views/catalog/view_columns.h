@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "views/tables/table_source.h"
 #include "views/catalog/views.h"
+#include "views/tables/table_source.h"
 
 namespace lockstep::tables {
 
@@ -22,13 +22,18 @@ Grid GridOf(TableTitle title, std::vector<Row> rows, std::vector<ColumnOf<Row>> 
 }
 
 // Nothing is unknown, not empty.
-inline std::optional<std::string_view> Known(std::string_view text) { return text.empty() ? std::nullopt : std::optional(text); }
+inline std::optional<std::string_view> Known(std::string_view text) {
+  return text.empty() ? std::nullopt : std::optional(text);
+}
 
 // Null where all ranks are one row.
-inline std::optional<int32_t> Known(RankId rank) { return rank == kNoRank ? std::nullopt : std::optional(rank.value()); }
+inline std::optional<int32_t> Known(RankId rank) {
+  return rank == kNoRank ? std::nullopt : std::optional(rank.value());
+}
 
 inline std::optional<double> Ratio(Nanos part, Nanos whole) {
-  return whole.ns() == 0 ? std::nullopt : std::optional(static_cast<double>(part.ns()) / static_cast<double>(whole.ns()));
+  return whole.ns() == 0 ? std::nullopt
+                         : std::optional(static_cast<double>(part.ns()) / static_cast<double>(whole.ns()));
 }
 
 // What a view that needs operators says where there are none; empty where there are some.

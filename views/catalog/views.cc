@@ -8,7 +8,9 @@
 
 namespace lockstep::tables {
 
-bool ViewOptions::Has(GroupBy what) const { return std::find(group_by.begin(), group_by.end(), what) != group_by.end(); }
+bool ViewOptions::Has(GroupBy what) const {
+  return std::find(group_by.begin(), group_by.end(), what) != group_by.end();
+}
 
 std::string_view View::ColumnsOf(const ViewOptions& options) const {
   for (const SubTable& t : tables) {
@@ -23,9 +25,13 @@ std::vector<std::string> NotesOnFrames(const store::Capture& capture) {
     if (rank.frames == nullptr || rank.frames->frames.empty()) ++without;
   }
   if (without == 0) return {};
-  const std::string who = without == capture.ranks.size() ? "no rank has" : absl::StrCat(without, " of ", capture.ranks.size(), " ranks have no");
-  return {absl::StrCat(who, " operators: capture with `lockstep trace --via kineto` in a PyTorch job, run it under "
-                            "torch.autograd.profiler.emit_nvtx(record_shapes=True), or give traces of PyTorch's profiler")};
+  const std::string who = without == capture.ranks.size()
+                              ? "no rank has"
+                              : absl::StrCat(without, " of ", capture.ranks.size(), " ranks have no");
+  return {absl::StrCat(
+      who,
+      " operators: capture with `lockstep trace --via kineto` in a PyTorch job, run it under "
+      "torch.autograd.profiler.emit_nvtx(record_shapes=True), or give traces of PyTorch's profiler")};
 }
 
 HostTime BeginOf(const store::Capture& capture, RankId rank) {
@@ -37,8 +43,9 @@ HostTime BeginOf(const store::Capture& capture, RankId rank) {
 }
 
 std::span<const View> Views() {
-  static const std::array kViews = {OverviewView(), OpsView(),         KernelsView(), MemoryView(), ModulesView(),
-                                    DistributedView(), DeviceView(), LayersView(), HostView(), LinksView()};
+  static const std::array kViews = {OverviewView(), OpsView(),         KernelsView(), MemoryView(),
+                                    ModulesView(),  DistributedView(), DeviceView(),  LayersView(),
+                                    HostView(),     LinksView()};
   return kViews;
 }
 

@@ -1,5 +1,6 @@
-// The views that predecessors had, as tables: one row here for each of `lockstep ops`, `lockstep kernels`, … What a view computes is in
-// aggregator/views; which columns it has is said here, once, for the terminal, CSV, JSON and the HTML report.
+// The views that predecessors had, as tables: one row here for each of `lockstep ops`, `lockstep kernels`, …
+// What a view computes is in aggregator/views; which columns it has is said here, once, for the terminal,
+// CSV, JSON and the HTML report.
 #ifndef LOCKSTEP_AGGREGATOR_TABLES_VIEWS_H_
 #define LOCKSTEP_AGGREGATOR_TABLES_VIEWS_H_
 
@@ -11,8 +12,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "report/report.h"
 #include "capture/model/capture.h"
+#include "report/report.h"
 #include "views/tables/grid.h"
 
 namespace lockstep::tables {
@@ -22,7 +23,7 @@ enum class GroupBy : uint8_t { kRank, kShape, kStack, kLaunch, kStep, kLayer, kO
 
 struct ViewOptions {
   std::vector<GroupBy> group_by;
-  int stack_depth = 5;  // calls, with kStack
+  int stack_depth = 5;      // calls, with kStack
   std::string_view table;   // one of View::tables; empty: the first
   std::string_view method;  // one of View::methods; empty: the first
   bool Has(GroupBy what) const;

@@ -1,4 +1,5 @@
-// Every view: its columns are named as they say, its groupings and aliases are there, and it makes a table of any capture.
+// Every view: its columns are named as they say, its groupings and aliases are there, and it makes a table of
+// any capture.
 #include "views/catalog/views.h"
 
 #include <gmock/gmock.h>
@@ -9,8 +10,8 @@
 #include "absl/strings/str_split.h"
 #include "capture/model/timeline_builder_fixture.h"
 #include "views/catalog/json_table.h"
-#include "views/tables/text_table.h"
 #include "views/host/frames_fixture.h"
+#include "views/tables/text_table.h"
 
 namespace lockstep::tables {
 namespace {
@@ -21,11 +22,24 @@ store::Capture SmallJob() {
   TimelineBuilder t;
   const uint32_t group = t.Group("dp", {0, 1});
   for (int rank = 0; rank < 2; ++rank) {
-    t.Rank(rank).Step(1, 0, 100).Kernel("volta_h884gemm", 10, 20, 7, 5).AllReduce(group, 40, 20, 4096).StreamSynchronize(15, 45, 20).Step(2, 100, 100).Kernel("relu", 110, 20, 7, 105).AllReduce(group, 140, 20, 4096);
+    t.Rank(rank)
+        .Step(1, 0, 100)
+        .Kernel("volta_h884gemm", 10, 20, 7, 5)
+        .AllReduce(group, 40, 20, 4096)
+        .StreamSynchronize(15, 45, 20)
+        .Step(2, 100, 100)
+        .Kernel("relu", 110, 20, 7, 105)
+        .AllReduce(group, 140, 20, 4096);
   }
   store::Capture capture = t.Build();
   for (uint32_t rank = 0; rank < 2; ++rank) {
-    views::FramesBuilder(capture).Frame("nn.Module: Net_0", 0, 50, store::FrameKind::kModule).Frame("aten::mm", 1, 8).With("[[2, 2], [2, 2]]", "a.py(1): f").Frame("aten::relu", 101, 108).Allocation(3, 4096).To(rank);
+    views::FramesBuilder(capture)
+        .Frame("nn.Module: Net_0", 0, 50, store::FrameKind::kModule)
+        .Frame("aten::mm", 1, 8)
+        .With("[[2, 2], [2, 2]]", "a.py(1): f")
+        .Frame("aten::relu", 101, 108)
+        .Allocation(3, 4096)
+        .To(rank);
   }
   store::Finish(capture);
   return capture;
@@ -36,7 +50,8 @@ class AllViews : public ::testing::TestWithParam<size_t> {
   const View& view() const { return Views()[GetParam()]; }
   MadeView Make(const store::Capture& capture, const ViewOptions& options = {}) {
     const report::Analysis analysis = report::Analyze(capture);
-    return view().make({.capture = capture, .analysis = [&]() -> const report::Analysis& { return analysis; }}, options);
+    return view().make(
+        {.capture = capture, .analysis = [&]() -> const report::Analysis& { return analysis; }}, options);
   }
 };
 
@@ -65,10 +80,12 @@ TEST_P(AllViews, EveryTableByEveryMethodHasTheColumnsThatAreShown) {
     MadeView made = Make(capture, options);
     const std::string_view shown = view().ColumnsOf(options);
     std::vector<std::string_view> columns;
-    for (const auto name : absl::StrSplit(absl::string_view(shown.data(), shown.size()), ',')) columns.emplace_back(name.data(), name.size());
+    for (const auto name : absl::StrSplit(absl::string_view(shown.data(), shown.size()), ','))
+      columns.emplace_back(name.data(), name.size());
     EXPECT_TRUE(made.grid.Select(columns).ok()) << options.table << " " << made.grid.Select(columns);
     std::set<std::string_view> names;
-    for (const Column& column : made.grid.table().columns) EXPECT_TRUE(names.insert(column.name).second) << column.name;
+    for (const Column& column : made.grid.table().columns)
+      EXPECT_TRUE(names.insert(column.name).second) << column.name;
   }
 }
 

@@ -16,7 +16,8 @@ AwaitedWork::AwaitedWork(const store::RankData& rank) : rank_(rank), calls_(rank
   }
   for (uint32_t i = 0; i < rank.activities.size(); ++i) {
     const store::DeviceActivity& a = rank.activities[i];
-    if (a.kind == store::ActivityKind::kMemcpy && a.correlation.value() != 0) copies_.try_emplace(a.correlation, i);
+    if (a.kind == store::ActivityKind::kMemcpy && a.correlation.value() != 0)
+      copies_.try_emplace(a.correlation, i);
   }
   for (uint32_t i = 0; i < rank.syncs.size(); ++i) {
     if (rank.syncs[i].correlation.value() != 0) syncs_.try_emplace(rank.syncs[i].correlation, i);
@@ -41,8 +42,9 @@ AwaitedWork::Target AwaitedWork::TargetOf(const store::ApiCall& call) const {
     case store::SyncType::kEvent: {
       const auto records = records_.find(sync.event);
       if (records == records_.end()) return target;
-      const auto after = std::upper_bound(records->second.begin(), records->second.end(), call.start,
-                                          [](HostTime t, const auto& recorded) { return t < recorded.first; });
+      const auto after =
+          std::upper_bound(records->second.begin(), records->second.end(), call.start,
+                           [](HostTime t, const auto& recorded) { return t < recorded.first; });
       if (after == records->second.begin()) return target;
       target.launched_before = std::prev(after)->first;
       target.stream = std::prev(after)->second;
@@ -68,7 +70,8 @@ std::vector<uint32_t> AwaitedWork::Unfinished(const Target& target, const HostIn
   // Before the first one that something up to it outlasts, all have ended.
   const auto begin = std::upper_bound(latest_.begin(), latest_.end(), wait.start) - latest_.begin();
   std::vector<uint32_t> found;
-  for (auto i = static_cast<uint32_t>(begin); i < rank_.activities.size() && rank_.activities[i].start < wait.end; ++i) {
+  for (auto i = static_cast<uint32_t>(begin);
+       i < rank_.activities.size() && rank_.activities[i].start < wait.end; ++i) {
     const store::DeviceActivity& a = rank_.activities[i];
     if (a.end <= wait.start || launched_[i] > target.launched_before) continue;
     if (target.stream && a.stream != *target.stream) continue;

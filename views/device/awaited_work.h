@@ -26,7 +26,8 @@ class AwaitedWork {
   };
   Target TargetOf(const store::ApiCall& call) const;
 
-  // The copy that the call launched and stayed for; store::kNone: it launched none, or went on before that ended.
+  // The copy that the call launched and stayed for; store::kNone: it launched none, or went on before that
+  // ended.
   uint32_t BlockingCopy(const store::ApiCall& call) const;
 
   // Activities that the target holds and that run in the wait, in the order of their starts.
@@ -35,8 +36,9 @@ class AwaitedWork {
  private:
   const store::RankData& rank_;
   const analysis::CallIndex calls_;
-  std::vector<HostTime> launched_;  // by activity: start of its launching call, or of itself where none is known
-  std::vector<HostTime> latest_;    // by activity: latest end of any up to it
+  std::vector<HostTime>
+      launched_;  // by activity: start of its launching call, or of itself where none is known
+  std::vector<HostTime> latest_;  // by activity: latest end of any up to it
   absl::flat_hash_map<CorrelationId, uint32_t> copies_;
   absl::flat_hash_map<CorrelationId, uint32_t> syncs_;
   absl::flat_hash_map<uint32_t, std::vector<std::pair<HostTime, StreamId>>> records_;  // by event, sorted

@@ -25,7 +25,8 @@ DeviceTime TimeOf(const store::RankData& rank, const std::vector<DeviceWork>& wo
     edges.push_back({w.activity->end, -1, KindOf(*w.activity)});
   }
   std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.at < b.at; });
-  DeviceTime time{.rank = rank.rank, .device = rank.device, .span = edges.back().at - edges.front().at, .together = {}};
+  DeviceTime time{
+      .rank = rank.rank, .device = rank.device, .span = edges.back().at - edges.front().at, .together = {}};
   std::array<int, kDeviceKinds> running = {};
   HostTime since = edges.front().at;
   for (const Edge& e : edges) {
@@ -43,7 +44,8 @@ void AddGap(StreamIdle& idle, Nanos gap, bool launched_late, Nanos consecutive) 
   (launched_late ? idle.host_wait : gap < consecutive ? idle.kernel_wait : idle.other) += gap;
 }
 
-void AddStreams(const store::RankData& rank, DeviceRule rule, Nanos consecutive, std::vector<StreamIdle>& out) {
+void AddStreams(const store::RankData& rank, DeviceRule rule, Nanos consecutive,
+                std::vector<StreamIdle>& out) {
   struct Stream {
     StreamIdle idle;
     std::optional<HostTime> end;
@@ -51,7 +53,10 @@ void AddStreams(const store::RankData& rank, DeviceRule rule, Nanos consecutive,
   std::map<StreamId, Stream> streams;
   for (const DeviceWork& w : DeviceWorkOf(rank, rule)) {
     const store::DeviceActivity& a = *w.activity;
-    Stream& s = streams.try_emplace(a.stream, Stream{{.rank = rank.rank, .device = rank.device, .stream = a.stream}, {}}).first->second;
+    Stream& s =
+        streams
+            .try_emplace(a.stream, Stream{{.rank = rank.rank, .device = rank.device, .stream = a.stream}, {}})
+            .first->second;
     const bool neighbours = rule == DeviceRule::kHta;
     if (s.end && (neighbours || a.start > *s.end)) {
       // HTA blames the host where it does not know the launch.

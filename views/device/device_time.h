@@ -1,4 +1,5 @@
-// Where each device's time went, and why its streams stood still (Holistic Trace Analysis' temporal breakdown, kernel types and idle time).
+// Where each device's time went, and why its streams stood still (Holistic Trace Analysis' temporal
+// breakdown, kernel types and idle time).
 #ifndef LOCKSTEP_AGGREGATOR_VIEWS_DEVICE_TIME_H_
 #define LOCKSTEP_AGGREGATOR_VIEWS_DEVICE_TIME_H_
 
@@ -37,16 +38,18 @@ struct StreamIdle {
   StreamId stream;
   uint64_t gaps = 0;
   Nanos host_wait;    // it was launched only after the stream had run dry
-  Nanos kernel_wait;  // it was launched in time, and the gap is shorter than `consecutive`: what one kernel after the other costs
+  Nanos kernel_wait;  // it was launched in time, and the gap is shorter than `consecutive`: what one kernel
+                      // after the other costs
   Nanos other;        // it was launched in time and held back: by an event, another stream, a full device
 };
 
 // HTA's limit below which a gap is what launching costs.
 inline constexpr Nanos kConsecutive = Nanos::Micros(30);
 
-// By entry, then stream. By Lockstep's rule a gap begins where all that ran on the stream has ended; HTA takes neighbours, and where they
-// overlap a gap less than nothing.
-std::vector<StreamIdle> StreamIdleOf(const store::Capture& capture, DeviceRule rule, Nanos consecutive = kConsecutive);
+// By entry, then stream. By Lockstep's rule a gap begins where all that ran on the stream has ended; HTA
+// takes neighbours, and where they overlap a gap less than nothing.
+std::vector<StreamIdle> StreamIdleOf(const store::Capture& capture, DeviceRule rule,
+                                     Nanos consecutive = kConsecutive);
 
 }  // namespace lockstep::views
 

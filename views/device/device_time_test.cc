@@ -38,9 +38,9 @@ TEST(StreamIdle, AGapIsTheHostsWhereTheLaunchCameAfterIt) {
   TimelineBuilder t;
   t.Rank(0)
       .Kernel("first", 10, 10, 7, 1)
-      .Kernel("in time", 25, 5, 7, 2)     // 5 after the first: what launching costs
-      .Kernel("held", 100, 5, 7, 3)       // 70 later, though launched long before
-      .Kernel("late", 200, 5, 7, 190)     // launched 85 after the stream had run dry
+      .Kernel("in time", 25, 5, 7, 2)  // 5 after the first: what launching costs
+      .Kernel("held", 100, 5, 7, 3)    // 70 later, though launched long before
+      .Kernel("late", 200, 5, 7, 190)  // launched 85 after the stream had run dry
       .Kernel("elsewhere", 12, 3, 8, 4);
   const auto idle = StreamIdleOf(t.Build(), DeviceRule::kLockstep);
   ASSERT_EQ(idle.size(), 2u);

@@ -22,7 +22,8 @@ HostTime LastStep(const store::RankData& rank) {
 std::vector<DeviceWork> DeviceWorkOf(const store::RankData& rank, DeviceRule rule) {
   std::vector<DeviceWork> work = analysis::DeviceWorkOf(rank);
   const HostTime until = rule == DeviceRule::kHta ? LastStep(rank) : HostTime::Max();
-  if (until != HostTime::Max()) std::erase_if(work, [&](const DeviceWork& w) { return w.launch == nullptr || w.launch->start >= until; });
+  if (until != HostTime::Max())
+    std::erase_if(work, [&](const DeviceWork& w) { return w.launch == nullptr || w.launch->start >= until; });
   return work;
 }
 

@@ -12,8 +12,8 @@ namespace lockstep::views {
 
 enum class DeviceRule : uint8_t {
   kLockstep,  // all that was recorded
-  // Holistic Trace Analysis': where there are two ProfilerSteps or more, only what was launched before the last one began, by a call that
-  // was recorded.
+  // Holistic Trace Analysis': where there are two ProfilerSteps or more, only what was launched before the
+  // last one began, by a call that was recorded.
   kHta,
 };
 

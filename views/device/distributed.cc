@@ -34,7 +34,8 @@ void AddCut(Cut cut, CommunicationStep& row) {
   row.wait = Measure(all) - row.transfer - row.unsplit;
 }
 
-CommunicationStep StepRow(RankId rank, std::optional<int64_t> number, const HostInterval& slot, const Set& compute, const Set& communication) {
+CommunicationStep StepRow(RankId rank, std::optional<int64_t> number, const HostInterval& slot,
+                          const Set& compute, const Set& communication) {
   CommunicationStep row{.rank = rank, .step = number};
   const Set a = Clip(compute, slot), b = Clip(communication, slot);
   row.length = slot.length();
@@ -52,17 +53,20 @@ CommunicationStep MeanOf(const std::vector<CommunicationStep>& rows, int64_t ste
     for (const CommunicationStep& row : rows) mean.*member += row.*member;
     mean.*member = n == 0 ? Nanos() : mean.*member / n;
   };
-  for (Nanos CommunicationStep::*member : {&CommunicationStep::computation, &CommunicationStep::overlap, &CommunicationStep::communication,
-                                           &CommunicationStep::other}) {
+  for (Nanos CommunicationStep::*member : {&CommunicationStep::computation, &CommunicationStep::overlap,
+                                           &CommunicationStep::communication, &CommunicationStep::other}) {
     of(member, steps);
   }
-  for (Nanos CommunicationStep::*member : {&CommunicationStep::transfer, &CommunicationStep::wait, &CommunicationStep::unsplit}) of(member, cuts);
+  for (Nanos CommunicationStep::*member :
+       {&CommunicationStep::transfer, &CommunicationStep::wait, &CommunicationStep::unsplit})
+    of(member, cuts);
   // What is cut off in each mean would be missing in the sum.
   mean.length = mean.computation + mean.overlap + mean.communication + mean.other;
   return mean;
 }
 
-void AddOp(CommunicationOp& row, std::optional<int64_t> bytes, Nanos latency, std::optional<Nanos> transfer, std::optional<Nanos> wait) {
+void AddOp(CommunicationOp& row, std::optional<int64_t> bytes, Nanos latency, std::optional<Nanos> transfer,
+           std::optional<Nanos> wait) {
   if (row.calls++ == 0) row.bytes = 0;
   row.bytes = row.bytes && bytes ? std::optional(*row.bytes + *bytes) : std::nullopt;
   row.latency += latency;
@@ -138,8 +142,10 @@ class OurRule {
       const store::DeviceActivity& a = rank.activities[c.activity];
       const analysis::Part& part = times_.parts[r][i];
       const Nanos length = a.end - a.start;
-      CommunicationOp& row = ops_[{op_ranks_ == OpRanks::kEach ? rank.rank : kNoRank, store::CollectiveOpName(c.op)}];
-      AddOp(row, c.bytes >= 0 ? std::optional(c.bytes) : std::nullopt, length, part.split ? std::optional(length - part.wait) : std::nullopt,
+      CommunicationOp& row =
+          ops_[{op_ranks_ == OpRanks::kEach ? rank.rank : kNoRank, store::CollectiveOpName(c.op)}];
+      AddOp(row, c.bytes >= 0 ? std::optional(c.bytes) : std::nullopt, length,
+            part.split ? std::optional(length - part.wait) : std::nullopt,
             part.split ? std::optional(part.wait) : std::nullopt);
     }
   }
@@ -153,7 +159,8 @@ class OurRule {
 
 class TensorBoardRule {
  public:
-  TensorBoardRule(const DistributedInput& in, OpRanks op_ranks) : in_(in), op_ranks_(op_ranks), processes_(ProcessesOf(in.capture)) {}
+  TensorBoardRule(const DistributedInput& in, OpRanks op_ranks)
+      : in_(in), op_ranks_(op_ranks), processes_(ProcessesOf(in.capture)) {}
 
   Distributed Run() {
     std::erase_if(processes_, [](const Process& p) { return p.frames == nullptr; });
@@ -200,7 +207,8 @@ class TensorBoardRule {
       cuts.erase(cut);
     }
     const auto n = static_cast<int64_t>(rows.size());
-    for (auto& [step, cut] : cuts) AddCut(std::move(cut), rows.emplace_back(CommunicationStep{.rank = rank, .step = step}));
+    for (auto& [step, cut] : cuts)
+      AddCut(std::move(cut), rows.emplace_back(CommunicationStep{.rank = rank, .step = step}));
     out_.steps.push_back(MeanOf(rows, n, groups));
     out_.steps.insert(out_.steps.end(), rows.begin(), rows.end());
   }
@@ -241,7 +249,8 @@ class TensorBoardRule {
 }  // namespace
 
 Distributed DistributedOf(const DistributedInput& input, CommunicationRule rule, OpRanks op_ranks) {
-  return rule == CommunicationRule::kTensorBoard ? TensorBoardRule(input, op_ranks).Run() : OurRule(input, op_ranks).Run();
+  return rule == CommunicationRule::kTensorBoard ? TensorBoardRule(input, op_ranks).Run()
+                                                 : OurRule(input, op_ranks).Run();
 }
 
 }  // namespace lockstep::views

@@ -1,5 +1,6 @@
-// The distributed view: how much of each rank's communication hides behind its computation, how much of it is transfer and how much waiting
-// for others, and what each operation costs (torch-tb-profiler's distributed view).
+// The distributed view: how much of each rank's communication hides behind its computation, how much of it is
+// transfer and how much waiting for others, and what each operation costs (torch-tb-profiler's distributed
+// view).
 #ifndef LOCKSTEP_AGGREGATOR_VIEWS_DISTRIBUTED_H_
 #define LOCKSTEP_AGGREGATOR_VIEWS_DISTRIBUTED_H_
 
@@ -8,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/prepare/steps.h"
 #include "capture/align/clock_model.h"
 #include "capture/align/match.h"
-#include "analysis/prepare/steps.h"
 #include "capture/model/capture.h"
 
 namespace lockstep::views {
@@ -18,14 +19,16 @@ namespace lockstep::views {
 // How communication is found and cut.
 enum class CommunicationRule : uint8_t {
   kLockstep,     // communication kernels; waiting as analysis/collectives.h tells it
-  kTensorBoard,  // tensorboard_rules.h; transfer is the end of each operation, as long as the shortest among the ranks. Needs frames
+  kTensorBoard,  // tensorboard_rules.h; transfer is the end of each operation, as long as the shortest among
+                 // the ranks. Needs frames
 };
 
 struct CommunicationStep {
   RankId rank;
   bool mean = false;            // over the rank's steps
   std::optional<int64_t> step;  // nullopt: the mean, or outside of all steps
-  // Disjoint, and sum to `length`. Computation and communication: where only that goes on. Zero outside of steps.
+  // Disjoint, and sum to `length`. Computation and communication: where only that goes on. Zero outside of
+  // steps.
   Nanos computation, overlap, communication, other;
   Nanos length;
   // Disjoint, and sum to all communication, hidden or not.

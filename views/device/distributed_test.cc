@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "analysis/prepare/launches.h"
-#include "views/host/frames_fixture.h"
 #include "views/device/overview.h"
+#include "views/host/frames_fixture.h"
 
 namespace lockstep::views {
 namespace {
@@ -14,8 +14,8 @@ using store::TimelineBuilder;
 
 Nanos Us(double us) { return Nanos(static_cast<int64_t>(us * 1000)); }
 
-// Two ranks, two steps of 100 us. In each a kernel of 40 us, and an all-reduce for which rank 1 comes 10 us late; on rank 0 its first 5 us
-// hide behind the kernel.
+// Two ranks, two steps of 100 us. In each a kernel of 40 us, and an all-reduce for which rank 1 comes 10 us
+// late; on rank 0 its first 5 us hide behind the kernel.
 class TwoRanks : public ::testing::Test {
  protected:
   TwoRanks() {
@@ -39,7 +39,8 @@ class TwoRanks : public ::testing::Test {
         const double at = step * 100;
         const auto kind = FrameKind::kOperator;
         frames.Frame("aten::mm", at + 4, at + 8).Frame("nccl:all_reduce", at + 20, at + 30 + rank * 2, kind);
-        frames.Detail({.shapes = capture_.strings.Intern("[[8, 2], []]"), .types = capture_.strings.Intern("[\"float\", \"long int\"]")});
+        frames.Detail({.shapes = capture_.strings.Intern("[[8, 2], []]"),
+                       .types = capture_.strings.Intern("[\"float\", \"long int\"]")});
       }
       frames.Frame("nccl:broadcast", 180, 183).To(rank);
     }
@@ -76,7 +77,8 @@ TEST_F(TwoRanks, OurRuleCutsCommunicationIntoOverlapTransferAndWaiting) {
   EXPECT_EQ(distributed.steps[3].rank, RankId(1));
   EXPECT_EQ(distributed.steps[3].wait, Nanos());
   EXPECT_EQ(distributed.steps[4].step, 1);
-  for (const CommunicationStep& s : distributed.steps) EXPECT_EQ(s.computation + s.overlap + s.communication + s.other, s.length);
+  for (const CommunicationStep& s : distributed.steps)
+    EXPECT_EQ(s.computation + s.overlap + s.communication + s.other, s.length);
 }
 
 TEST_F(TwoRanks, OperationsSumOverRanksOrStandForEach) {
@@ -132,7 +134,8 @@ TEST_F(TwoRanks, TheOverviewSumsToTheStepByEitherRule) {
     EXPECT_EQ(rows[0].mean.Total(), Us(100));
     const bool ours = rule == OverviewRule::kLockstep;
     EXPECT_EQ(rows[0].mean.kernel, ours ? Us(40) : Us(65));
-    EXPECT_EQ(rows[0].mean.communication, ours ? Us(25) : Us(1.5)) << "one frame of 3 us lies beside the kernels";
+    EXPECT_EQ(rows[0].mean.communication, ours ? Us(25) : Us(1.5))
+        << "one frame of 3 us lies beside the kernels";
     EXPECT_EQ(rows[0].steps[0].number, 1);
   }
 }

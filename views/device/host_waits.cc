@@ -25,12 +25,14 @@ struct Waiting {
 
 enum class Later : uint8_t { kSomething, kNothing };
 
-// Cuts `whole` into stretches of the running activity that ends last and stretches where none of `work` runs, which are told whether any
-// comes later. `work` is in the order of starts.
+// Cuts `whole` into stretches of the running activity that ends last and stretches where none of `work` runs,
+// which are told whether any comes later. `work` is in the order of starts.
 template <typename OnRun, typename OnGap>
-void Sweep(const std::vector<store::DeviceActivity>& activities, const HostInterval& whole, const std::vector<uint32_t>& work, const OnRun& on_run,
-           const OnGap& on_gap) {
-  const auto ends_first = [&](uint32_t a, uint32_t b) { return std::tie(activities[a].end, a) < std::tie(activities[b].end, b); };
+void Sweep(const std::vector<store::DeviceActivity>& activities, const HostInterval& whole,
+           const std::vector<uint32_t>& work, const OnRun& on_run, const OnGap& on_gap) {
+  const auto ends_first = [&](uint32_t a, uint32_t b) {
+    return std::tie(activities[a].end, a) < std::tie(activities[b].end, b);
+  };
   std::priority_queue<uint32_t, std::vector<uint32_t>, decltype(ends_first)> running(ends_first);
   size_t next = 0;
   for (HostTime at = whole.start; at < whole.end;) {
@@ -50,7 +52,8 @@ void Sweep(const std::vector<store::DeviceActivity>& activities, const HostInter
 // The waits of one process.
 class ProcessWaits {
  public:
-  ProcessWaits(const store::Capture& capture, const analysis::CollectiveTimes& times, const analysis::CallNames& names, const Process& process)
+  ProcessWaits(const store::Capture& capture, const analysis::CollectiveTimes& times,
+               const analysis::CallNames& names, const Process& process)
       : capture_(capture), times_(times), names_(names), process_(process) {
     if (process.frames == nullptr) return;
     tree_ = BuildHostTree(capture, process, kOperatorsAndAnnotations);
@@ -60,7 +63,8 @@ class ProcessWaits {
   void Add(HostWaits& out) {
     for (const uint32_t entry : process_.entries) AddEntry(entry, out);
     for (Waiting& w : waiting_) {
-      for (const auto& [what, time] : w.awaited) w.row.awaited.push_back({capture_.Text(what.first), what.second, time});
+      for (const auto& [what, time] : w.awaited)
+        w.row.awaited.push_back({capture_.Text(what.first), what.second, time});
       std::sort(w.row.awaited.begin(), w.row.awaited.end(), [](const Awaited& a, const Awaited& b) {
         return std::tie(b.time, a.name, a.launched_by) < std::tie(a.time, b.name, b.launched_by);
       });
@@ -85,18 +89,23 @@ class ProcessWaits {
       } else if (role == analysis::CallRole::kCopies) {
         const uint32_t copy = work.BlockingCopy(call);
         if (copy == kNone) continue;
-        Cut(entry, call, work, work.Unfinished({.stream = rank.activities[copy].stream, .launched_before = call.start}, {call.start, call.end}));
+        Cut(entry, call, work,
+            work.Unfinished({.stream = rank.activities[copy].stream, .launched_before = call.start},
+                            {call.start, call.end}));
       }
     }
   }
 
   // Shares the call's length out among what ran in it.
-  void Cut(uint32_t entry, const store::ApiCall& call, const AwaitedWork& all, const std::vector<uint32_t>& work) {
+  void Cut(uint32_t entry, const store::ApiCall& call, const AwaitedWork& all,
+           const std::vector<uint32_t>& work) {
     Waiting& w = RowOf(call);
     ++w.row.calls;
     w.row.blocked += call.end - call.start;
     const auto& activities = capture_.ranks[entry].activities;
-    const auto charge = [&](uint32_t activity, const HostInterval& part) { Charge(entry, activity, part, w); };
+    const auto charge = [&](uint32_t activity, const HostInterval& part) {
+      Charge(entry, activity, part, w);
+    };
     Sweep(activities, {call.start, call.end}, work, charge, [&](const HostInterval& gap, Later later) {
       if (later == Later::kNothing) {
         w.row.after += gap.end - gap.start;
@@ -107,7 +116,8 @@ class ProcessWaits {
         w.awaited[{activities[activity].name, LaunchedBy(entry, activity)}] += part.end - part.start;
       };
       const auto idle = [&](const HostInterval& part, Later) { w.row.latency += part.end - part.start; };
-      Sweep(activities, gap, all.Unfinished({.stream = std::nullopt, .launched_before = call.start}, gap), queue, idle);
+      Sweep(activities, gap, all.Unfinished({.stream = std::nullopt, .launched_before = call.start}, gap),
+            queue, idle);
     });
   }
 
@@ -120,9 +130,11 @@ class ProcessWaits {
     } else if (!a.communication) {
       w.row.compute += length;
     } else {
-      const analysis::Part* split = a.collective < times_.parts[entry].size() ? &times_.parts[entry][a.collective] : nullptr;
+      const analysis::Part* split =
+          a.collective < times_.parts[entry].size() ? &times_.parts[entry][a.collective] : nullptr;
       Nanos waited;
-      if (split != nullptr && split->split) waited = std::clamp(a.start + split->wait - part.start, Nanos(), length);
+      if (split != nullptr && split->split)
+        waited = std::clamp(a.start + split->wait - part.start, Nanos(), length);
       w.unsplit |= split == nullptr || !split->split;
       w.row.other_ranks = w.row.other_ranks.value_or(Nanos()) + waited;
       w.row.transfer += length - waited;
@@ -147,16 +159,23 @@ class ProcessWaits {
         range = name;
       }
     }
-    const auto [it, fresh] = places_.try_emplace(std::tuple(call.thread, call.name, called_by, range), waiting_.size());
+    const auto [it, fresh] =
+        places_.try_emplace(std::tuple(call.thread, call.name, called_by, range), waiting_.size());
     if (fresh) {
-      HostWaitRow row{.rank = process_.rank, .thread = call.thread, .call = capture_.Text(call.name), .called_by = called_by, .range = range};
+      HostWaitRow row{.rank = process_.rank,
+                      .thread = call.thread,
+                      .call = capture_.Text(call.name),
+                      .called_by = called_by,
+                      .range = range};
       row.other_ranks = Nanos();
       waiting_.push_back({.row = std::move(row)});
     }
     return waiting_[it->second];
   }
 
-  const store::HostFrame& FrameOf(uint32_t node) const { return process_.frames->frames[tree_.nodes[node].frame]; }
+  const store::HostFrame& FrameOf(uint32_t node) const {
+    return process_.frames->frames[tree_.nodes[node].frame];
+  }
   std::string_view NameOf(uint32_t node) const { return capture_.Text(FrameOf(node).name); }
 
   const store::Capture& capture_;
@@ -171,7 +190,8 @@ class ProcessWaits {
 
 }  // namespace
 
-HostWaits HostWaitsOf(const store::Capture& capture, const analysis::CollectiveTimes& times, const std::vector<RankId>& only) {
+HostWaits HostWaitsOf(const store::Capture& capture, const analysis::CollectiveTimes& times,
+                      const std::vector<RankId>& only) {
   HostWaits out;
   const analysis::CallNames names(capture);
   for (const Process& process : ProcessesOf(capture)) {

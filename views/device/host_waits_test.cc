@@ -18,16 +18,26 @@ analysis::CollectiveTimes TimesOf(const store::Capture& capture) {
 }
 
 void ExpectWhole(const HostWaitRow& row) {
-  EXPECT_EQ(row.compute + row.copy + row.transfer + row.other_ranks.value_or(Nanos()) + row.queued + row.latency + row.after, row.blocked);
+  EXPECT_EQ(row.compute + row.copy + row.transfer + row.other_ranks.value_or(Nanos()) + row.queued +
+                row.latency + row.after,
+            row.blocked);
 }
 
 TEST(HostWaits, ACallIsBlamedOnTheWorkOfItsStream) {
   TimelineBuilder t;
   // On the stream: before the call's start, a gap of 5, and 10 more; it returns 3 after the end.
-  t.Rank(0).Kernel("gemm", 10, 30, 7, 1).Kernel("relu", 45, 10, 7, 2).Kernel("elsewhere", 62, 10, 8, 3).StreamSynchronize(7, 20, 38);
+  t.Rank(0)
+      .Kernel("gemm", 10, 30, 7, 1)
+      .Kernel("relu", 45, 10, 7, 2)
+      .Kernel("elsewhere", 62, 10, 8, 3)
+      .StreamSynchronize(7, 20, 38);
   t.Rank(0).Kernel("later", 57, 5, 7, 56);
   store::Capture capture = t.Build();
-  FramesBuilder(capture).Frame("aten::mm", 0.5, 1.5).Frame("aten::item", 18, 60).Frame("aten::_local_scalar_dense", 19, 59).To(0);
+  FramesBuilder(capture)
+      .Frame("aten::mm", 0.5, 1.5)
+      .Frame("aten::item", 18, 60)
+      .Frame("aten::_local_scalar_dense", 19, 59)
+      .To(0);
   const HostWaits waits = HostWaitsOf(capture, TimesOf(capture), {});
   ASSERT_EQ(waits.rows.size(), 1u);
   const HostWaitRow& row = waits.rows[0];
@@ -96,7 +106,8 @@ TEST(HostWaits, WorkThatStandsBehindOtherStreamsIsQueued) {
   const HostWaits waits = HostWaitsOf(capture, TimesOf(capture), {});
   ASSERT_EQ(waits.rows.size(), 1u);
   EXPECT_EQ(waits.rows[0].queued, Nanos::Micros(30));
-  EXPECT_EQ(waits.rows[0].latency, Nanos::Micros(2)) << "what was launched during the call is in nobody's way";
+  EXPECT_EQ(waits.rows[0].latency, Nanos::Micros(2))
+      << "what was launched during the call is in nobody's way";
   EXPECT_EQ(waits.rows[0].compute, Nanos::Micros(3));
   EXPECT_EQ(waits.rows[0].awaited.at(0).name, "other");
   EXPECT_EQ(waits.rows[0].awaited[0].time, Nanos::Micros(30));

@@ -16,7 +16,9 @@ struct Piece {
   uint32_t node;
   HostTime start;
   NameId name;
-  bool operator<(const Piece& other) const { return std::tie(node, start) < std::tie(other.node, other.start); }
+  bool operator<(const Piece& other) const {
+    return std::tie(node, start) < std::tie(other.node, other.start);
+  }
 };
 
 // By node. Nodes come before those in them, so what lies in one follows it without a gap.
@@ -34,7 +36,8 @@ std::vector<Piece> PiecesOf(const store::Capture& capture, const HostTree& tree)
   std::vector<Piece> pieces;
   for (const Launch& launch : tree.launches) {
     if (launch.node == kNone) continue;
-    const store::DeviceActivity& a = capture.ranks[launch.activity.entry].activities[launch.activity.activity];
+    const store::DeviceActivity& a =
+        capture.ranks[launch.activity.entry].activities[launch.activity.activity];
     pieces.push_back({launch.node, a.start, a.name});
   }
   std::stable_sort(pieces.begin(), pieces.end());
@@ -50,7 +53,8 @@ class Table {
     const std::vector<uint32_t> ends = EndsOf(tree);
     const std::vector<Piece> pieces = PiecesOf(capture_, tree);
     const auto first_of = [&](uint32_t node) {
-      return std::lower_bound(pieces.begin(), pieces.end(), node, [](const Piece& p, uint32_t n) { return p.node < n; });
+      return std::lower_bound(pieces.begin(), pieces.end(), node,
+                              [](const Piece& p, uint32_t n) { return p.node < n; });
     };
     std::vector<Piece> own;
     for (uint32_t i = 0; i < tree.nodes.size(); ++i) {
@@ -62,15 +66,17 @@ class Table {
         continue;
       }
       own.assign(from, to);
-      std::stable_sort(own.begin(), own.end(), [](const Piece& a, const Piece& b) { return a.start < b.start; });
+      std::stable_sort(own.begin(), own.end(),
+                       [](const Piece& a, const Piece& b) { return a.start < b.start; });
       Add(process, tree.nodes[i], own);
     }
   }
 
   KernelSequences Take() {
-    std::stable_sort(out_.rows.begin(), out_.rows.end(), [](const KernelSequence& a, const KernelSequence& b) {
-      return std::tie(b.calls, b.device, a.op, a.rank) < std::tie(a.calls, a.device, b.op, b.rank);
-    });
+    std::stable_sort(
+        out_.rows.begin(), out_.rows.end(), [](const KernelSequence& a, const KernelSequence& b) {
+          return std::tie(b.calls, b.device, a.op, a.rank) < std::tie(a.calls, a.device, b.op, b.rank);
+        });
     return std::move(out_);
   }
 
@@ -87,10 +93,12 @@ class Table {
   };
 
   void Add(const Process& process, const HostNode& node, const std::vector<Piece>& own) {
-    Key key{.rank = ranks_ == LaunchRanks::kEach ? process.rank : kNoRank, .op = process.frames->frames[node.frame].name};
+    Key key{.rank = ranks_ == LaunchRanks::kEach ? process.rank : kNoRank,
+            .op = process.frames->frames[node.frame].name};
     for (const Piece& piece : own) key.work.push_back(piece.name);
     const auto [it, fresh] = places_.try_emplace(key, out_.rows.size());
-    if (fresh) out_.rows.push_back({.rank = key.rank, .op = capture_.Text(key.op), .work = std::move(key.work)});
+    if (fresh)
+      out_.rows.push_back({.rank = key.rank, .op = capture_.Text(key.op), .work = std::move(key.work)});
     KernelSequence& row = out_.rows[it->second];
     ++row.calls;
     row.host += node.host;

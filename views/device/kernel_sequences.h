@@ -1,5 +1,5 @@
-// What operators have their device do in the same order again and again: what a fused kernel or a CUDA graph could take together
-// (Holistic Trace Analysis' frequent CUDA kernel sequences).
+// What operators have their device do in the same order again and again: what a fused kernel or a CUDA graph
+// could take together (Holistic Trace Analysis' frequent CUDA kernel sequences).
 #ifndef LOCKSTEP_AGGREGATOR_VIEWS_KERNEL_SEQUENCES_H_
 #define LOCKSTEP_AGGREGATOR_VIEWS_KERNEL_SEQUENCES_H_
 
@@ -24,7 +24,7 @@ struct KernelSequence {
   std::string_view op;
   std::vector<NameId> work;  // kernels, copies and sets, in the order in which they started
   uint64_t calls = 0;
-  Nanos host, device;        // sums; device: of the lengths of the work, as in HostTree
+  Nanos host, device;  // sums; device: of the lengths of the work, as in HostTree
 };
 
 struct KernelSequences {

@@ -36,7 +36,9 @@ store::Capture TwoRanks() {
     FramesBuilder frames(capture);
     for (int call = 0; call < 3; ++call) {
       const double at = 1000 * call;
-      frames.Frame("layer", at, at + 60).Frame("inner", at + 15, at + 40).Frame("aten::norm", at + 8, at + 14);
+      frames.Frame("layer", at, at + 60)
+          .Frame("inner", at + 15, at + 40)
+          .Frame("aten::norm", at + 8, at + 14);
     }
     frames.To(rank);
   }
@@ -67,7 +69,8 @@ TEST(KernelSequences, RanksCanBeToldApart) {
 
 TEST(KernelSequences, AWholePassIsNoSequence) {
   TimelineBuilder t;
-  for (int i = 0; i < static_cast<int>(kLongestSequence) + 1; ++i) t.Rank(0).Kernel("k", 500 + 2 * i, 1, 7, i * 3);
+  for (int i = 0; i < static_cast<int>(kLongestSequence) + 1; ++i)
+    t.Rank(0).Kernel("k", 500 + 2 * i, 1, 7, i * 3);
   store::Capture capture = t.Build();
   FramesBuilder(capture).Frame("pass", 0, 400).Frame("half", 0, 150).To(0);
   const KernelSequences sequences = KernelSequencesOf(capture, LaunchRanks::kTogether);

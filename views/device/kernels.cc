@@ -31,7 +31,15 @@ struct Key {
 };
 
 std::array<uint32_t, 9> LaunchOf(const store::KernelDetail& d) {
-  return {d.grid[0], d.grid[1], d.grid[2], d.block[0], d.block[1], d.block[2], d.registers, d.static_shared_bytes, d.dynamic_shared_bytes};
+  return {d.grid[0],
+          d.grid[1],
+          d.grid[2],
+          d.block[0],
+          d.block[1],
+          d.block[2],
+          d.registers,
+          d.static_shared_bytes,
+          d.dynamic_shared_bytes};
 }
 
 // A mean over calls, weighted by how long they took.
@@ -50,7 +58,8 @@ class WeightedMean {
 
 class Table {
  public:
-  Table(const store::Capture& capture, const KernelGrouping& grouping) : capture_(capture), grouping_(grouping) {}
+  Table(const store::Capture& capture, const KernelGrouping& grouping)
+      : capture_(capture), grouping_(grouping) {}
 
   void Add(const Process& process) {
     // By entry: the operator around the launch of each activity.
@@ -70,10 +79,12 @@ class Table {
     for (size_t i = 0; i < rows_.size(); ++i) {
       rows_[i].blocks_per_sm = means_[i].blocks.Take();
       rows_[i].occupancy = means_[i].occupancy.Take();
-      if (all_ > Nanos()) rows_[i].fraction = static_cast<double>(rows_[i].total.ns()) / static_cast<double>(all_.ns());
+      if (all_ > Nanos())
+        rows_[i].fraction = static_cast<double>(rows_[i].total.ns()) / static_cast<double>(all_.ns());
     }
     std::stable_sort(rows_.begin(), rows_.end(), [](const KernelRow& a, const KernelRow& b) {
-      return std::tie(b.total, a.name, a.rank, a.launched_by) < std::tie(a.total, b.name, b.rank, b.launched_by);
+      return std::tie(b.total, a.name, a.rank, a.launched_by) <
+             std::tie(a.total, b.name, b.rank, b.launched_by);
     });
     return std::move(rows_);
   }
@@ -86,21 +97,25 @@ class Table {
   absl::flat_hash_map<uint32_t, std::vector<NameId>> OperatorsAround(const Process& process) const {
     const HostTree tree = BuildHostTree(capture_, process, FrameKinds{store::FrameKind::kOperator});
     absl::flat_hash_map<uint32_t, std::vector<NameId>> around;
-    for (const uint32_t entry : process.entries) around[entry].resize(capture_.ranks[entry].activities.size());
+    for (const uint32_t entry : process.entries)
+      around[entry].resize(capture_.ranks[entry].activities.size());
     for (const Launch& launch : tree.launches) {
       if (launch.node == kNone) continue;
-      around[launch.activity.entry][launch.activity.activity] = process.frames->frames[tree.nodes[launch.node].frame].name;
+      around[launch.activity.entry][launch.activity.activity] =
+          process.frames->frames[tree.nodes[launch.node].frame].name;
     }
     return around;
   }
 
   void Add(const store::RankData& rank, const store::DeviceActivity& a, NameId launched_by) {
-    const store::KernelDetail* detail = a.detail < rank.kernel_details.size() ? &rank.kernel_details[a.detail] : nullptr;
+    const store::KernelDetail* detail =
+        a.detail < rank.kernel_details.size() ? &rank.kernel_details[a.detail] : nullptr;
     Key key{.rank = grouping_.by_rank ? rank.rank : kNoRank, .name = a.name, .launched_by = launched_by};
     if (grouping_.by_launch && detail != nullptr) key.launch = LaunchOf(*detail);
     const auto [it, fresh] = places_.try_emplace(key, rows_.size());
     if (fresh) {
-      KernelRow& row = rows_.emplace_back(KernelRow{.rank = key.rank, .name = capture_.Text(a.name), .communication = a.communication});
+      KernelRow& row = rows_.emplace_back(
+          KernelRow{.rank = key.rank, .name = capture_.Text(a.name), .communication = a.communication});
       row.tensor_cores = analysis::NamesTensorCores(row.name);
       row.launched_by = capture_.Text(launched_by);
       row.tensor_core_eligible = IsTensorCoreEligible(row.launched_by);

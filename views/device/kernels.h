@@ -1,4 +1,5 @@
-// The kernel view: the time of every kernel, by name, or by what launched it with which parameters (torch-tb-profiler's kernel view).
+// The kernel view: the time of every kernel, by name, or by what launched it with which parameters
+// (torch-tb-profiler's kernel view).
 #ifndef LOCKSTEP_AGGREGATOR_VIEWS_KERNELS_H_
 #define LOCKSTEP_AGGREGATOR_VIEWS_KERNELS_H_
 
@@ -23,7 +24,7 @@ struct KernelRow {
   bool tensor_cores = false;  // as the name says
   // With by_launch: of the innermost operator around the launch. Empty: none, or frames were not kept.
   std::string_view launched_by;
-  bool tensor_core_eligible = false;            // that operator could use them
+  bool tensor_core_eligible = false;          // that operator could use them
   std::optional<store::KernelDetail> launch;  // with by_launch, where the source tells
   uint64_t calls = 0;
   Nanos total, least, most;

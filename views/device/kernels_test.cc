@@ -13,7 +13,11 @@ Nanos Us(double us) { return Nanos(static_cast<int64_t>(us * 1000)); }
 
 store::Capture SomeKernels() {
   TimelineBuilder t;
-  t.Rank(0).Kernel("gemm", 100, 10, 7, 5).Kernel("gemm", 120, 30, 7, 25).Kernel("relu", 160, 4, 7, 26).Copy(100, 170, 50);
+  t.Rank(0)
+      .Kernel("gemm", 100, 10, 7, 5)
+      .Kernel("gemm", 120, 30, 7, 25)
+      .Kernel("relu", 160, 4, 7, 26)
+      .Copy(100, 170, 50);
   t.Rank(1).Kernel("gemm", 100, 20);
   store::Capture capture = t.Build();
   store::RankData& rank = capture.ranks[0];
@@ -26,7 +30,11 @@ store::Capture SomeKernels() {
   rank.activities[0].detail = 0;
   rank.activities[1].detail = 1;
   rank.activities[2].detail = store::kNone;
-  FramesBuilder(capture).Frame("aten::mm", 0, 10).Frame("aten::matmul", 20, 40).Frame("aten::mm", 21, 30).To(0);
+  FramesBuilder(capture)
+      .Frame("aten::mm", 0, 10)
+      .Frame("aten::matmul", 20, 40)
+      .Frame("aten::mm", 21, 30)
+      .To(0);
   return capture;
 }
 

@@ -38,7 +38,8 @@ struct Launches {
 };
 
 bool CountsForHta(std::string_view call) {
-  return call == "cudaLaunchKernel" || call == "cudaLaunchKernelExC" || call == "cudaMemcpyAsync" || call == "cudaMemsetAsync";
+  return call == "cudaLaunchKernel" || call == "cudaLaunchKernelExC" || call == "cudaMemcpyAsync" ||
+         call == "cudaMemsetAsync";
 }
 
 class LaunchTable {
@@ -57,8 +58,11 @@ class LaunchTable {
     for (auto& [rank, all] : all_) {
       rows.push_back(all.Done());
       const auto first = static_cast<std::ptrdiff_t>(rows.size());
-      for (auto at = named_.lower_bound({rank, NameId()}); at != named_.end() && at->first.first == rank; ++at) rows.push_back(at->second.Done());
-      std::stable_sort(rows.begin() + first, rows.end(), [](const LaunchStat& a, const LaunchStat& b) { return a.delay > b.delay; });
+      for (auto at = named_.lower_bound({rank, NameId()}); at != named_.end() && at->first.first == rank;
+           ++at)
+        rows.push_back(at->second.Done());
+      std::stable_sort(rows.begin() + first, rows.end(),
+                       [](const LaunchStat& a, const LaunchStat& b) { return a.delay > b.delay; });
     }
     return rows;
   }
@@ -69,10 +73,13 @@ class LaunchTable {
 };
 
 // HTA counts only work that was launched by itself: none of a graph's.
-std::map<StreamId, analysis::QueueLevels> QueuesOf(const store::Capture& capture, const store::RankData& rank, DeviceRule rule) {
+std::map<StreamId, analysis::QueueLevels> QueuesOf(const store::Capture& capture, const store::RankData& rank,
+                                                   DeviceRule rule) {
   std::vector<DeviceWork> work = DeviceWorkOf(rank, rule);
   if (rule == DeviceRule::kHta) {
-    std::erase_if(work, [&](const DeviceWork& w) { return w.launch == nullptr || !CountsForHta(capture.Text(w.launch->name)); });
+    std::erase_if(work, [&](const DeviceWork& w) {
+      return w.launch == nullptr || !CountsForHta(capture.Text(w.launch->name));
+    });
   }
   return analysis::QueuesOf(work);
 }
@@ -99,7 +106,8 @@ std::vector<LaunchStat> LaunchStatsOf(const store::Capture& capture, LaunchRanks
   LaunchTable table;
   for (const store::RankData& rank : capture.ranks) {
     for (const DeviceWork& w : DeviceWorkOf(rank, rule)) {
-      if (w.launch == nullptr || (rule == DeviceRule::kHta && !CountsForHta(capture.Text(w.launch->name)))) continue;
+      if (w.launch == nullptr || (rule == DeviceRule::kHta && !CountsForHta(capture.Text(w.launch->name))))
+        continue;
       table.Add(ranks == LaunchRanks::kEach ? rank.rank : kNoRank, w);
     }
   }
@@ -110,7 +118,9 @@ std::vector<StreamQueue> StreamQueuesOf(const store::Capture& capture, DeviceRul
   std::vector<StreamQueue> out;
   for (const store::RankData& rank : capture.ranks) {
     for (const auto& [stream, queue] : QueuesOf(capture, rank, rule)) {
-      out.push_back(QueueOf({.rank = rank.rank, .device = rank.device, .stream = stream, .launches = queue.launches}, queue.levels));
+      out.push_back(
+          QueueOf({.rank = rank.rank, .device = rank.device, .stream = stream, .launches = queue.launches},
+                  queue.levels));
     }
   }
   return out;
@@ -134,7 +144,8 @@ std::vector<CopyRate> CopyRatesOf(const store::Capture& capture, DeviceRule rule
       for (const analysis::Level& level : copies.levels) peak = std::max(peak, level.value);
       rate.peak_bytes_per_s = peak;
     }
-    std::stable_sort(out.begin() + first, out.end(), [](const CopyRate& a, const CopyRate& b) { return a.bytes > b.bytes; });
+    std::stable_sort(out.begin() + first, out.end(),
+                     [](const CopyRate& a, const CopyRate& b) { return a.bytes > b.bytes; });
   }
   return out;
 }
@@ -155,7 +166,8 @@ std::vector<CopyRatePoint> CopyRateSeriesOf(const store::Capture& capture, Devic
   std::vector<CopyRatePoint> out;
   for (const store::RankData& rank : capture.ranks) {
     for (const auto& [name, copies] : analysis::CopiesOf(rank, DeviceWorkOf(rank, rule))) {
-      for (const analysis::Level& level : copies.levels) out.push_back({rank.rank, rank.device, name, level.at, level.value});
+      for (const analysis::Level& level : copies.levels)
+        out.push_back({rank.rank, rank.device, name, level.at, level.value});
     }
   }
   return out;

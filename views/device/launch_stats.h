@@ -1,5 +1,5 @@
-// How late device work came after its launch, how much of it was queued, and how fast copies were (Holistic Trace Analysis' launch
-// statistics, queue length and memory bandwidth).
+// How late device work came after its launch, how much of it was queued, and how fast copies were (Holistic
+// Trace Analysis' launch statistics, queue length and memory bandwidth).
 #ifndef LOCKSTEP_AGGREGATOR_VIEWS_LAUNCH_STATS_H_
 #define LOCKSTEP_AGGREGATOR_VIEWS_LAUNCH_STATS_H_
 
@@ -18,21 +18,22 @@ enum class LaunchRanks : uint8_t { kTogether, kEach };
 inline constexpr Nanos kLongCall = Nanos::Micros(50);
 inline constexpr Nanos kLateStart = Nanos::Micros(100);
 
-// Of all kernels, copies and sets of one name, of which the launch was recorded. Delay: from the end of the call to the start on the device, nothing
-// where the device was there first.
+// Of all kernels, copies and sets of one name, of which the launch was recorded. Delay: from the end of the
+// call to the start on the device, nothing where the device was there first.
 struct LaunchStat {
-  RankId rank = kNoRank;               // kNoRank: all
-  std::optional<NameId> name;          // nullopt: all
+  RankId rank = kNoRank;       // kNoRank: all
+  std::optional<NameId> name;  // nullopt: all
   uint64_t calls = 0;
-  Nanos host, device, delay;           // sums
+  Nanos host, device, delay;  // sums
   Nanos median_delay, longest_delay;
-  uint64_t shorter_than_call = 0;      // ran shorter on the device than the call took
-  uint64_t long_calls = 0;             // took more than kLongCall
-  uint64_t late_starts = 0;            // a delay of more than kLateStart
+  uint64_t shorter_than_call = 0;  // ran shorter on the device than the call took
+  uint64_t long_calls = 0;         // took more than kLongCall
+  uint64_t late_starts = 0;        // a delay of more than kLateStart
 };
 
-// For each rank, or once for all: what holds for all work, then each name, the most delay first. kHta: kernels, copies and sets launched by
-// cudaLaunchKernel, cudaLaunchKernelExC, cudaMemcpyAsync and cudaMemsetAsync, as there.
+// For each rank, or once for all: what holds for all work, then each name, the most delay first. kHta:
+// kernels, copies and sets launched by cudaLaunchKernel, cudaLaunchKernelExC, cudaMemcpyAsync and
+// cudaMemsetAsync, as there.
 std::vector<LaunchStat> LaunchStatsOf(const store::Capture& capture, LaunchRanks ranks, DeviceRule rule);
 
 // HTA's limit at which a launch blocks.
@@ -59,7 +60,7 @@ struct CopyRate {
   uint64_t bytes = 0;
   uint64_t unknown = 0;  // copies that do not tell their bytes, or took no time; they are in no rate
   Nanos busy;            // when any of them ran
-  std::optional<double> bytes_per_s;  // while they ran
+  std::optional<double> bytes_per_s;       // while they ran
   std::optional<double> peak_bytes_per_s;  // of all that ran at once
 };
 std::vector<CopyRate> CopyRatesOf(const store::Capture& capture, DeviceRule rule);

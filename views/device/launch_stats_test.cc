@@ -12,11 +12,17 @@ using store::TimelineBuilder;
 Nanos Us(int64_t us) { return Nanos::Micros(us); }
 
 // Of the launches that the builder makes.
-Nanos CallLength(const store::Capture& capture) { return capture.ranks[0].api_calls[0].end - capture.ranks[0].api_calls[0].start; }
+Nanos CallLength(const store::Capture& capture) {
+  return capture.ranks[0].api_calls[0].end - capture.ranks[0].api_calls[0].start;
+}
 
 TEST(LaunchStats, DelayIsFromTheEndOfTheCallAndNeverLessThanNothing) {
   TimelineBuilder t;
-  t.Rank(0).Kernel("gemm", 50, 100, 7, 10).Kernel("gemm", 400, 100, 7, 20).Kernel("tiny", 30.5, 0.5, 8, 30).Kernel("unlaunched", 600, 5);
+  t.Rank(0)
+      .Kernel("gemm", 50, 100, 7, 10)
+      .Kernel("gemm", 400, 100, 7, 20)
+      .Kernel("tiny", 30.5, 0.5, 8, 30)
+      .Kernel("unlaunched", 600, 5);
   const store::Capture capture = t.Build();
   const Nanos call = CallLength(capture);
   const auto rows = LaunchStatsOf(capture, LaunchRanks::kTogether, DeviceRule::kLockstep);
@@ -57,7 +63,11 @@ TEST(StreamQueues, AFullQueueIsTimed) {
 
 TEST(CopyRates, AreBytesOverTheTimeThatCopiesRanAndThoseAtOnceAddUp) {
   TimelineBuilder t;
-  t.Rank(0).Copy(1'000'000, 0, 100, 9, -1, 1).Copy(1'000'000, 50, 100, 10, -1, 1).Copy(2'000'000, 200, 50, 9, -1, 2).Copy(0, 300, 5, 9, -1, 2);
+  t.Rank(0)
+      .Copy(1'000'000, 0, 100, 9, -1, 1)
+      .Copy(1'000'000, 50, 100, 10, -1, 1)
+      .Copy(2'000'000, 200, 50, 9, -1, 2)
+      .Copy(0, 300, 5, 9, -1, 2);
   store::Capture capture = t.Build();
   for (store::DeviceActivity& a : capture.ranks[0].activities) a.name = kNoName;
   store::Finish(capture);

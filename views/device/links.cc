@@ -14,7 +14,8 @@ using store::kNone;
 
 void AddLaunches(const store::Capture& capture, const Process& process, std::vector<LaunchLink>& out) {
   HostTree tree;
-  if (process.frames != nullptr) tree = BuildHostTree(capture, process, FrameKinds{store::FrameKind::kOperator});
+  if (process.frames != nullptr)
+    tree = BuildHostTree(capture, process, FrameKinds{store::FrameKind::kOperator});
   for (const uint32_t entry : process.entries) {
     const store::RankData& rank = capture.ranks[entry];
     const analysis::CallIndex calls(rank);
@@ -32,7 +33,8 @@ void AddLaunches(const store::Capture& capture, const Process& process, std::vec
       link.call = capture.Text(call.name);
       link.call_start = call.start;
       link.thread = call.thread;
-      const uint32_t node = process.frames == nullptr ? kNone : tree.At(*process.frames, call.thread, call.start);
+      const uint32_t node =
+          process.frames == nullptr ? kNone : tree.At(*process.frames, call.thread, call.start);
       if (node == kNone) continue;
       const store::HostFrame& frame = process.frames->frames[tree.nodes[node].frame];
       link.op = capture.Text(frame.name);
@@ -44,7 +46,9 @@ void AddLaunches(const store::Capture& capture, const Process& process, std::vec
 void AddBackward(const store::Capture& capture, const Process& process, std::vector<BackwardLink>& out) {
   const store::HostFrames& frames = *process.frames;
   const HostTree tree = BuildHostTree(capture, process, FrameKinds{store::FrameKind::kOperator});
-  const auto frame_of = [&](uint32_t node) -> const store::HostFrame& { return frames.frames[tree.nodes[node].frame]; };
+  const auto frame_of = [&](uint32_t node) -> const store::HostFrame& {
+    return frames.frames[tree.nodes[node].frame];
+  };
   const auto detail_of = [&](uint32_t node) -> const store::FrameDetail* {
     const uint32_t detail = frame_of(node).detail;
     return detail == kNone ? nullptr : &frames.details[detail];
@@ -58,7 +62,9 @@ void AddBackward(const store::Capture& capture, const Process& process, std::vec
     const uint32_t parent = tree.nodes[i].parent;
     const store::FrameDetail* around = parent == kNone ? nullptr : detail_of(parent);
     const bool back = detail->forward_thread.value() != 0;
-    if (around != nullptr && around->sequence == detail->sequence && (around->forward_thread.value() != 0) == back) continue;
+    if (around != nullptr && around->sequence == detail->sequence &&
+        (around->forward_thread.value() != 0) == back)
+      continue;
     if (back) {
       backward.push_back(i);
     } else {
@@ -66,13 +72,15 @@ void AddBackward(const store::Capture& capture, const Process& process, std::vec
     }
   }
   for (auto& [sequence, nodes] : forward) {
-    std::stable_sort(nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return frame_of(a).start < frame_of(b).start; });
+    std::stable_sort(nodes.begin(), nodes.end(),
+                     [&](uint32_t a, uint32_t b) { return frame_of(a).start < frame_of(b).start; });
   }
   for (const uint32_t b : backward) {
     const int64_t sequence = detail_of(b)->sequence;
     const auto of = forward.find(sequence);
     if (of == forward.end()) continue;
-    const auto later = std::upper_bound(of->second.begin(), of->second.end(), frame_of(b).start, [&](HostTime at, uint32_t f) { return at < frame_of(f).start; });
+    const auto later = std::upper_bound(of->second.begin(), of->second.end(), frame_of(b).start,
+                                        [&](HostTime at, uint32_t f) { return at < frame_of(f).start; });
     if (later == of->second.begin()) continue;
     const uint32_t f = *(later - 1);
     out.push_back({.rank = process.rank,
@@ -93,7 +101,9 @@ void AddBackward(const store::Capture& capture, const Process& process, std::vec
 std::vector<LaunchLink> LaunchLinksOf(const store::Capture& capture) {
   std::vector<LaunchLink> out;
   for (const Process& process : ProcessesOf(capture)) AddLaunches(capture, process, out);
-  std::stable_sort(out.begin(), out.end(), [](const LaunchLink& a, const LaunchLink& b) { return std::tie(a.rank, a.start) < std::tie(b.rank, b.start); });
+  std::stable_sort(out.begin(), out.end(), [](const LaunchLink& a, const LaunchLink& b) {
+    return std::tie(a.rank, a.start) < std::tie(b.rank, b.start);
+  });
   return out;
 }
 
@@ -103,7 +113,8 @@ std::vector<BackwardLink> BackwardLinksOf(const store::Capture& capture) {
     if (process.frames != nullptr) AddBackward(capture, process, out);
   }
   std::stable_sort(out.begin(), out.end(), [](const BackwardLink& a, const BackwardLink& b) {
-    return std::tie(a.rank, a.forward_start, a.backward_start) < std::tie(b.rank, b.forward_start, b.backward_start);
+    return std::tie(a.rank, a.forward_start, a.backward_start) <
+           std::tie(b.rank, b.forward_start, b.backward_start);
   });
   return out;
 }

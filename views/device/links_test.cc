@@ -16,7 +16,11 @@ TEST(Links, AnActivityKnowsItsCallAndTheOperatorAroundThat) {
   TimelineBuilder t;
   t.Rank(0).Kernel("gemm", 100, 30, 7, 15).Kernel("early", 50, 5).Copy(64, 140, 2, 9, 60);
   store::Capture capture = t.Build();
-  FramesBuilder(capture).Frame("aten::linear", 10, 30).Frame("aten::mm", 12, 20).Frame("range", 55, 70, FrameKind::kAnnotation).To(0);
+  FramesBuilder(capture)
+      .Frame("aten::linear", 10, 30)
+      .Frame("aten::mm", 12, 20)
+      .Frame("range", 55, 70, FrameKind::kAnnotation)
+      .To(0);
   const std::vector<LaunchLink> links = LaunchLinksOf(capture);
   ASSERT_EQ(links.size(), 3u);
   EXPECT_EQ(links[0].activity, "early");
@@ -33,7 +37,9 @@ TEST(Links, BackwardOperatorsFindTheirForwardOnesByNumber) {
   t.Rank(0).Kernel("gemm", 100, 30, 7, 15).Kernel("dgrad", 300, 40, 7, 205);
   store::Capture capture = t.Build();
   const auto forward = [](int64_t sequence) { return store::FrameDetail{.sequence = sequence}; };
-  const auto backward = [](int64_t sequence) { return store::FrameDetail{.sequence = sequence, .forward_thread = ThreadId(1)}; };
+  const auto backward = [](int64_t sequence) {
+    return store::FrameDetail{.sequence = sequence, .forward_thread = ThreadId(1)};
+  };
   FramesBuilder(capture)
       .Frame("aten::linear", 10, 30)
       .Detail(forward(5))
@@ -55,7 +61,8 @@ TEST(Links, BackwardOperatorsFindTheirForwardOnesByNumber) {
     if (call.start > TimelineBuilder::At(100)) call.thread = ThreadId(2);
   }
   const std::vector<BackwardLink> links = BackwardLinksOf(capture);
-  ASSERT_EQ(links.size(), 1u) << "of nested ones the outermost; none for a number that nobody went forward with";
+  ASSERT_EQ(links.size(), 1u)
+      << "of nested ones the outermost; none for a number that nobody went forward with";
   EXPECT_EQ(links[0].forward, "aten::linear");
   EXPECT_EQ(links[0].forward_start, TimelineBuilder::At(10));
   EXPECT_EQ(links[0].backward, "autograd::engine: MmBackward0");

@@ -6,9 +6,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "analysis/time/intervals.h"
 #include "analysis/time/utilization.h"
+#include "views/device/tensorboard_rules.h"
 #include "views/host/host_tree.h"
 #include "views/host/operators.h"
-#include "views/device/tensorboard_rules.h"
 
 namespace lockstep::views {
 namespace {
@@ -47,7 +47,8 @@ store::RankData KernelsWithin(const store::RankData& rank, const HostInterval& w
   return within;
 }
 
-void AddTensorBoardFigures(const store::RankData& rank, const HostInterval& window, TensorCoreNames& names, RankOverview& out) {
+void AddTensorBoardFigures(const store::RankData& rank, const HostInterval& window, TensorCoreNames& names,
+                           RankOverview& out) {
   const store::RankData within = KernelsWithin(rank, window);
   if (within.activities.empty() || window.length() <= Nanos()) return;
   std::vector<HostInterval> busy;
@@ -69,18 +70,21 @@ struct Eligible {
 };
 
 // By entry.
-absl::flat_hash_map<uint32_t, Eligible> EligibleTimes(const store::Capture& capture, const Process& process, TensorCoreNames& names) {
+absl::flat_hash_map<uint32_t, Eligible> EligibleTimes(const store::Capture& capture, const Process& process,
+                                                      TensorCoreNames& names) {
   const HostTree tree = BuildHostTree(capture, process, FrameKinds{store::FrameKind::kOperator});
   // By node: it or what it lies in could use them.
   std::vector<char> eligible(tree.nodes.size());
   for (size_t i = 0; i < tree.nodes.size(); ++i) {
     const HostNode& node = tree.nodes[i];
     const bool around = node.parent != kNone && eligible[node.parent] != 0;
-    eligible[i] = around || IsTensorCoreEligible(capture.Text(process.frames->frames[node.frame].name)) ? 1 : 0;
+    eligible[i] =
+        around || IsTensorCoreEligible(capture.Text(process.frames->frames[node.frame].name)) ? 1 : 0;
   }
   absl::flat_hash_map<uint32_t, Eligible> times;
   for (const Launch& launch : tree.launches) {
-    const store::DeviceActivity& a = capture.ranks[launch.activity.entry].activities[launch.activity.activity];
+    const store::DeviceActivity& a =
+        capture.ranks[launch.activity.entry].activities[launch.activity.activity];
     if (a.kind != ActivityKind::kKernel) continue;
     Eligible& of = times[launch.activity.entry];
     of.all += a.end - a.start;
@@ -91,14 +95,15 @@ absl::flat_hash_map<uint32_t, Eligible> EligibleTimes(const store::Capture& capt
   return times;
 }
 
-void AddOurSteps(const store::Capture& capture, const store::RankData& rank, const analysis::Steps& steps, const analysis::RankSteps& of,
-                 RankOverview& out) {
+void AddOurSteps(const store::Capture& capture, const store::RankData& rank, const analysis::Steps& steps,
+                 const analysis::RankSteps& of, RankOverview& out) {
   const auto breakdowns = analysis::BreakDown(analysis::KindsOf(capture, rank), analysis::StepSlots(of));
   for (size_t i = 0; i < breakdowns.size(); ++i) out.steps.push_back({steps.names[i], breakdowns[i]});
   out.mean = analysis::MeanOf(breakdowns);
 }
 
-void AddTensorBoardSteps(const store::Capture& capture, const Process& process, TensorCoreNames& names, std::vector<RankOverview>& out) {
+void AddTensorBoardSteps(const store::Capture& capture, const Process& process, TensorCoreNames& names,
+                         std::vector<RankOverview>& out) {
   const std::vector<TensorBoardStep> steps = TensorBoardSteps(capture, process);
   if (steps.empty() || process.frames == nullptr) return;
   std::vector<HostInterval> slots;
@@ -113,7 +118,8 @@ void AddTensorBoardSteps(const store::Capture& capture, const Process& process, 
 
 }  // namespace
 
-std::vector<RankOverview> OverviewOf(const store::Capture& capture, const analysis::Steps& steps, OverviewRule rule) {
+std::vector<RankOverview> OverviewOf(const store::Capture& capture, const analysis::Steps& steps,
+                                     OverviewRule rule) {
   std::vector<RankOverview> out;
   TensorCoreNames names(capture);
   for (size_t r = 0; r < capture.ranks.size(); ++r) {
@@ -127,7 +133,8 @@ std::vector<RankOverview> OverviewOf(const store::Capture& capture, const analys
     if (process.frames == nullptr) continue;
     for (const auto& [entry, times] : EligibleTimes(capture, process, names)) {
       if (times.all > Nanos()) out[entry].eligible_fraction = Part(times.eligible, times.all);
-      if (times.eligible > Nanos()) out[entry].eligible_tensor_core_fraction = Part(times.tensor, times.eligible);
+      if (times.eligible > Nanos())
+        out[entry].eligible_tensor_core_fraction = Part(times.tensor, times.eligible);
     }
   }
   return out;

@@ -1,4 +1,5 @@
-// The overview: per rank what device it ran on, how busy and how full that was, and where its steps went (torch-tb-profiler's overview).
+// The overview: per rank what device it ran on, how busy and how full that was, and where its steps went
+// (torch-tb-profiler's overview).
 #ifndef LOCKSTEP_AGGREGATOR_VIEWS_OVERVIEW_H_
 #define LOCKSTEP_AGGREGATOR_VIEWS_OVERVIEW_H_
 
@@ -6,15 +7,17 @@
 #include <optional>
 #include <vector>
 
-#include "analysis/time/step_breakdown.h"
 #include "analysis/prepare/steps.h"
+#include "analysis/time/step_breakdown.h"
 #include "capture/model/capture.h"
 
 namespace lockstep::views {
 
 enum class OverviewRule : uint8_t {
-  kLockstep,     // the report's steps; its figures of each rank are the report's own (report::RankRow) and left empty here
-  kTensorBoard,  // tensorboard_rules.h: figures of the time from the first step's start to the last one's end. Needs frames
+  kLockstep,  // the report's steps; its figures of each rank are the report's own (report::RankRow) and left
+              // empty here
+  kTensorBoard,  // tensorboard_rules.h: figures of the time from the first step's start to the last one's
+                 // end. Needs frames
 };
 
 struct StepTime {
@@ -29,15 +32,16 @@ struct RankOverview {
   const store::DeviceProperties* properties = nullptr;  // null: not told; lies in the capture
   std::optional<double> gpu_utilization, sm_efficiency, occupancy;
   std::optional<double> tensor_core_fraction;  // of all kernels' time, also communication's
-  // Part of the kernels' time that operators launched which could use tensor cores, and the part of that in kernels that do. nullopt without
-  // frames.
+  // Part of the kernels' time that operators launched which could use tensor cores, and the part of that in
+  // kernels that do. nullopt without frames.
   std::optional<double> eligible_fraction, eligible_tensor_core_fraction;
   std::vector<StepTime> steps;
   analysis::StepBreakdown mean;  // over the steps
 };
 
 // By the capture's entries.
-std::vector<RankOverview> OverviewOf(const store::Capture& capture, const analysis::Steps& steps, OverviewRule rule);
+std::vector<RankOverview> OverviewOf(const store::Capture& capture, const analysis::Steps& steps,
+                                     OverviewRule rule);
 
 }  // namespace lockstep::views
 

@@ -19,12 +19,14 @@ using store::kNone;
 constexpr std::string_view kStepPrefix = "ProfilerStep#";
 constexpr double kStub = 0.8;
 
-constexpr std::array<std::string_view, 5> kOps = {"nccl:all_gather", "nccl:all_reduce", "nccl:broadcast", "nccl:reduce", "nccl:reduce_scatter"};
+constexpr std::array<std::string_view, 5> kOps = {"nccl:all_gather", "nccl:all_reduce", "nccl:broadcast",
+                                                  "nccl:reduce", "nccl:reduce_scatter"};
 
 bool IsOp(std::string_view name) { return std::binary_search(kOps.begin(), kOps.end(), name); }
 
 bool IsDataLoader(std::string_view name) {
-  return (name.starts_with("enumerate(DataLoader)#") && name.ends_with(".__next__")) || name.starts_with("enumerate(DataPipe)#");
+  return (name.starts_with("enumerate(DataLoader)#") && name.ends_with(".__next__")) ||
+         name.starts_with("enumerate(DataPipe)#");
 }
 
 std::optional<int64_t> NumberIn(std::string_view name) {
@@ -51,7 +53,8 @@ std::vector<TensorBoardStep> HostSteps(const store::Capture& capture, const Proc
     // Entries of one process may each hold its ranges.
     if (!steps.empty()) break;
   }
-  std::stable_sort(steps.begin(), steps.end(), [](const auto& a, const auto& b) { return a.time.start < b.time.start; });
+  std::stable_sort(steps.begin(), steps.end(),
+                   [](const auto& a, const auto& b) { return a.time.start < b.time.start; });
   return steps;
 }
 
@@ -75,8 +78,8 @@ HostInterval WholeOf(const store::Capture& capture, const Process& process) {
 }
 
 // Device work by the step that holds the call, and the end of what ran before the first step's.
-std::vector<OnDevice> LaunchedIn(const store::Capture& capture, const Process& process, const std::vector<TensorBoardStep>& steps,
-                                 HostTime& before) {
+std::vector<OnDevice> LaunchedIn(const store::Capture& capture, const Process& process,
+                                 const std::vector<TensorBoardStep>& steps, HostTime& before) {
   std::vector<OnDevice> of(steps.size());
   std::vector<HostInterval> outside;
   for (const uint32_t entry : process.entries) {
@@ -87,8 +90,11 @@ std::vector<OnDevice> LaunchedIn(const store::Capture& capture, const Process& p
       size_t step = steps.size();
       if (call != kNone) {
         const store::ApiCall& c = rank.api_calls[call];
-        const auto later = std::upper_bound(steps.begin(), steps.end(), c.start, [](HostTime at, const TensorBoardStep& s) { return at < s.time.start; });
-        if (later != steps.begin() && c.end <= std::prev(later)->time.end) step = static_cast<size_t>(later - steps.begin() - 1);
+        const auto later =
+            std::upper_bound(steps.begin(), steps.end(), c.start,
+                             [](HostTime at, const TensorBoardStep& s) { return at < s.time.start; });
+        if (later != steps.begin() && c.end <= std::prev(later)->time.end)
+          step = static_cast<size_t>(later - steps.begin() - 1);
       }
       if (step == steps.size()) {
         outside.push_back({a.start, a.end});
@@ -111,7 +117,9 @@ size_t StepsToKeep(const std::vector<OnDevice>& on_device) {
   size_t last = on_device.size();
   while (last > 0 && on_device[last - 1].activities == 0) --last;
   if (last == 0 || on_device.size() == 1) return on_device.size();
-  if (last > 1 && static_cast<double>(on_device[last - 2].activities) * kStub > static_cast<double>(on_device[last - 1].activities)) --last;
+  if (last > 1 && static_cast<double>(on_device[last - 2].activities) * kStub >
+                      static_cast<double>(on_device[last - 1].activities))
+    --last;
   return last;
 }
 
@@ -163,7 +171,8 @@ std::vector<TensorBoardStep> TensorBoardSteps(const store::Capture& capture, con
   }
   HostTime before;
   const std::vector<OnDevice> on_device = LaunchedIn(capture, process, steps, before);
-  const bool any = std::any_of(on_device.begin(), on_device.end(), [](const OnDevice& d) { return d.activities != 0; });
+  const bool any =
+      std::any_of(on_device.begin(), on_device.end(), [](const OnDevice& d) { return d.activities != 0; });
   if (!any) return steps;
   for (size_t i = 0; i < steps.size(); ++i) {
     HostInterval& time = steps[i].time;
@@ -180,7 +189,10 @@ analysis::StepKinds TensorBoardKinds(const store::Capture& capture, const Proces
   for (const uint32_t entry : process.entries) {
     const store::RankData& rank = capture.ranks[entry];
     for (const store::DeviceActivity& a : rank.activities) {
-      (a.kind == ActivityKind::kMemcpy ? memcpy : a.kind == ActivityKind::kMemset ? memset : kernel).push_back({a.start, a.end});
+      (a.kind == ActivityKind::kMemcpy   ? memcpy
+       : a.kind == ActivityKind::kMemset ? memset
+                                         : kernel)
+          .push_back({a.start, a.end});
     }
     for (const store::ApiCall& c : rank.api_calls) {
       if (!c.driver) runtime.push_back({c.start, c.end});
@@ -196,7 +208,8 @@ analysis::StepKinds TensorBoardKinds(const store::Capture& capture, const Proces
   return {set(kernel), set(memcpy), set(memset), set(communication), set(runtime), set(loader), set(cpu)};
 }
 
-std::vector<TensorBoardOp> TensorBoardOps(const store::Capture& capture, const Process& process, const std::vector<TensorBoardStep>& steps) {
+std::vector<TensorBoardOp> TensorBoardOps(const store::Capture& capture, const Process& process,
+                                          const std::vector<TensorBoardStep>& steps) {
   std::vector<TensorBoardOp> ops;
   if (process.frames == nullptr) return ops;
   const store::HostFrames& frames = *process.frames;
@@ -204,14 +217,19 @@ std::vector<TensorBoardOp> TensorBoardOps(const store::Capture& capture, const P
     const std::string_view name = capture.Text(f.name);
     if (!IsOp(name)) continue;
     TensorBoardOp& op = ops.emplace_back(TensorBoardOp{.name = name, .time = {f.start, f.end}});
-    if (f.detail != kNone) op.bytes = BytesOf(capture.Text(frames.details[f.detail].shapes), capture.Text(frames.details[f.detail].types));
+    if (f.detail != kNone)
+      op.bytes = BytesOf(capture.Text(frames.details[f.detail].shapes),
+                         capture.Text(frames.details[f.detail].types));
   }
   std::stable_sort(ops.begin(), ops.end(), [](const TensorBoardOp& a, const TensorBoardOp& b) {
     return std::tie(a.time.start, b.time.end) < std::tie(b.time.start, a.time.end);
   });
   for (TensorBoardOp& op : ops) {
-    const auto later = std::upper_bound(steps.begin(), steps.end(), op.time.start, [](HostTime at, const TensorBoardStep& s) { return at < s.time.start; });
-    if (later != steps.begin() && op.time.end <= std::prev(later)->time.end) op.step = std::prev(later)->number;
+    const auto later =
+        std::upper_bound(steps.begin(), steps.end(), op.time.start,
+                         [](HostTime at, const TensorBoardStep& s) { return at < s.time.start; });
+    if (later != steps.begin() && op.time.end <= std::prev(later)->time.end)
+      op.step = std::prev(later)->number;
   }
   return ops;
 }

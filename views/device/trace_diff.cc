@@ -24,7 +24,8 @@ using Sums = absl::flat_hash_map<std::string, Sum>;
 class Summing {
  public:
   enum class Scope { kAll, kSteps };
-  Summing(const DiffInput& input, Scope scope) : capture_(input.capture), steps_(input.steps), scope_(scope) {}
+  Summing(const DiffInput& input, Scope scope)
+      : capture_(input.capture), steps_(input.steps), scope_(scope) {}
 
   Sums Of(DiffKey key) {
     switch (key) {
@@ -61,7 +62,10 @@ class Summing {
         const store::DeviceActivity& a = rank.activities[i];
         if (!Counts(entry, i)) continue;
         std::string name(capture_.Text(a.name));
-        if (name.empty()) name = a.kind == ActivityKind::kMemcpy ? "Memcpy" : a.kind == ActivityKind::kMemset ? "Memset" : "(unnamed)";
+        if (name.empty())
+          name = a.kind == ActivityKind::kMemcpy   ? "Memcpy"
+                 : a.kind == ActivityKind::kMemset ? "Memset"
+                                                   : "(unnamed)";
         Add(std::move(name), a.end - a.start);
       }
     }
@@ -71,7 +75,9 @@ class Summing {
   bool InStep(uint32_t entry, HostTime start) const {
     if (scope_ == Scope::kAll) return true;
     const std::vector<analysis::RankStep>& steps = steps_.ranks[entry].steps;
-    const auto after = std::upper_bound(steps.begin(), steps.end(), start, [](HostTime t, const analysis::RankStep& s) { return t < s.host.start; });
+    const auto after =
+        std::upper_bound(steps.begin(), steps.end(), start,
+                         [](HostTime t, const analysis::RankStep& s) { return t < s.host.start; });
     return after != steps.begin() && start < std::prev(after)->host.end;
   }
 
@@ -82,7 +88,9 @@ class Summing {
         if (frame.kind != FrameKind::kOperator && frame.kind != FrameKind::kAnnotation) continue;
         // Each has a name of its own.
         const std::string_view name = capture_.Text(frame.name);
-        if (InStep(process.entries[0], frame.start)) Add(name.starts_with("ProfilerStep#") ? "ProfilerStep" : std::string(name), frame.end - frame.start);
+        if (InStep(process.entries[0], frame.start))
+          Add(name.starts_with("ProfilerStep#") ? "ProfilerStep" : std::string(name),
+              frame.end - frame.start);
       }
     }
   }
@@ -93,7 +101,8 @@ class Summing {
       for (const store::Collective& c : rank.collectives) {
         if (c.activity == kNone || !Counts(entry, c.activity)) continue;
         const int32_t size = c.group == kNone ? 0 : capture_.groups[c.group].size;
-        const std::string who = size == 0 ? "an unknown group" : absl::StrCat(size, size == 1 ? " rank" : " ranks");
+        const std::string who =
+            size == 0 ? "an unknown group" : absl::StrCat(size, size == 1 ? " rank" : " ranks");
         const store::DeviceActivity& a = rank.activities[c.activity];
         Add(absl::StrCat(std::string(store::CollectiveOpName(c.op)), " of ", who), a.end - a.start);
       }
@@ -128,7 +137,8 @@ Change ChangeOf(const DiffRow& row, uint64_t parts_before, uint64_t parts_after)
 
 TraceDiff DiffOf(const DiffInput& before, const DiffInput& after, DiffKey key) {
   TraceDiff diff;
-  diff.per_step = before.steps.found() && after.steps.found() && before.steps.count() > 0 && after.steps.count() > 0;
+  diff.per_step =
+      before.steps.found() && after.steps.found() && before.steps.count() > 0 && after.steps.count() > 0;
   diff.steps_before = before.steps.count();
   diff.steps_after = after.steps.count();
   diff.ranks_before = before.capture.ranks.size();
@@ -153,7 +163,9 @@ TraceDiff DiffOf(const DiffInput& before, const DiffInput& after, DiffKey key) {
     diff.rows.push_back(std::move(row));
   }
   std::sort(diff.rows.begin(), diff.rows.end(), [](const DiffRow& a, const DiffRow& b) {
-    const auto size = [](const DiffRow& r) { return r.difference < Nanos() ? Nanos() - r.difference : r.difference; };
+    const auto size = [](const DiffRow& r) {
+      return r.difference < Nanos() ? Nanos() - r.difference : r.difference;
+    };
     return std::tuple(size(b), a.key) < std::tuple(size(a), b.key);
   });
   return diff;

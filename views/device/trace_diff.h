@@ -1,4 +1,5 @@
-// Two captures side by side: how often each thing ran in either, how long in sum, and what that differs by (HTA's trace diff).
+// Two captures side by side: how often each thing ran in either, how long in sum, and what that differs by
+// (HTA's trace diff).
 #ifndef LOCKSTEP_AGGREGATOR_VIEWS_TRACE_DIFF_H_
 #define LOCKSTEP_AGGREGATOR_VIEWS_TRACE_DIFF_H_
 
@@ -12,8 +13,8 @@
 
 namespace lockstep::views {
 
-// kKernel: kernels, copies and sets by name. kOperator: operators and annotations by name, with their time on the host. kCollective: by
-// operation and size of the group. kStep: by place among the used steps.
+// kKernel: kernels, copies and sets by name. kOperator: operators and annotations by name, with their time on
+// the host. kCollective: by operation and size of the group. kStep: by place among the used steps.
 enum class DiffKey : uint8_t { kKernel, kOperator, kCollective, kStep };
 
 // By how often the thing ran, per step and rank where the figures are.

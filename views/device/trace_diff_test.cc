@@ -31,12 +31,14 @@ class Side {
       for (int s = 0; s < job.steps; ++s) {
         if (marked) rank.Step(s + 7, 100.0 * s, 100);
         rank.Kernel("gemm", 100.0 * s + 10, job.gemm_us, 7, 100.0 * s + 5);
-        rank.Communication({.op = store::CollectiveOp::kAllReduce, .group = group}, 100.0 * s + 70, 5, 15, 100.0 * s + 6);
+        rank.Communication({.op = store::CollectiveOp::kAllReduce, .group = group}, 100.0 * s + 70, 5, 15,
+                           100.0 * s + 6);
       }
       if (!job.extra.empty()) rank.Kernel(job.extra, 55, 10, 7, 50);
     }
     capture_ = t.Build();
-    for (uint32_t r = 0; r < capture_.ranks.size(); ++r) FramesBuilder(capture_).Frame("aten::mm", 2, 8).Frame("ProfilerStep#7", 0, 100).To(r);
+    for (uint32_t r = 0; r < capture_.ranks.size(); ++r)
+      FramesBuilder(capture_).Frame("aten::mm", 2, 8).Frame("ProfilerStep#7", 0, 100).To(r);
     store::Finish(capture_);
     std::vector<analysis::CallIndex> calls;
     for (const store::RankData& rank : capture_.ranks) calls.emplace_back(rank);
@@ -50,7 +52,8 @@ class Side {
 };
 
 const DiffRow* Find(const TraceDiff& diff, std::string_view key) {
-  const auto it = std::find_if(diff.rows.begin(), diff.rows.end(), [&](const DiffRow& r) { return r.key == key; });
+  const auto it =
+      std::find_if(diff.rows.begin(), diff.rows.end(), [&](const DiffRow& r) { return r.key == key; });
   return it == diff.rows.end() ? nullptr : &*it;
 }
 
@@ -81,8 +84,10 @@ TEST(TraceDiff, SaysWhatIsNewAndWhatIsGone) {
   EXPECT_EQ(Find(diff, "new")->change, Change::kAdded);
   EXPECT_EQ(Find(diff, "old")->difference, -(Nanos::Micros(10) / 3));
   const Side twice({.extra = "gemm"});
-  EXPECT_EQ(Find(DiffOf(before.input(), twice.input(), DiffKey::kKernel), "gemm")->change, Change::kIncreased);
-  EXPECT_EQ(Find(DiffOf(twice.input(), before.input(), DiffKey::kKernel), "gemm")->change, Change::kDecreased);
+  EXPECT_EQ(Find(DiffOf(before.input(), twice.input(), DiffKey::kKernel), "gemm")->change,
+            Change::kIncreased);
+  EXPECT_EQ(Find(DiffOf(twice.input(), before.input(), DiffKey::kKernel), "gemm")->change,
+            Change::kDecreased);
 }
 
 TEST(TraceDiff, ByCollectiveStepAndOperator) {
@@ -107,7 +112,8 @@ TEST(TraceDiff, AnEmptyCaptureHasNothingToCompare) {
   t.Rank(0);
   store::Capture empty = t.Build();
   store::Finish(empty);
-  const analysis::Steps none = analysis::FindSteps(empty, align::ClockModel(), {analysis::CallIndex(empty.ranks[0])});
+  const analysis::Steps none =
+      analysis::FindSteps(empty, align::ClockModel(), {analysis::CallIndex(empty.ranks[0])});
   const Side job({});
   const TraceDiff diff = DiffOf({empty, none}, job.input(), DiffKey::kKernel);
   EXPECT_FALSE(diff.per_step);

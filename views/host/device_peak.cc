@@ -23,10 +23,14 @@ struct PerCycle {
 };
 
 constexpr PerCycle kPerCycle[] = {
-    {60, 128, 64, 0, 0, 0, 0},           {61, 256, 8, 0, 0, 0, 0},
-    {70, 128, 64, 1024, 0, 0, 0},        {75, 128, 4, 1024, 0, 0, 0},
-    {80, 128, 64, 2048, 2048, 1024, 128}, {86, 256, 4, 1024, 1024, 512, 0},
-    {89, 256, 4, 1024, 1024, 512, 0},    {90, 256, 128, 4096, 4096, 2048, 256},
+    {60, 128, 64, 0, 0, 0, 0},
+    {61, 256, 8, 0, 0, 0, 0},
+    {70, 128, 64, 1024, 0, 0, 0},
+    {75, 128, 4, 1024, 0, 0, 0},
+    {80, 128, 64, 2048, 2048, 1024, 128},
+    {86, 256, 4, 1024, 1024, 512, 0},
+    {89, 256, 4, 1024, 1024, 512, 0},
+    {90, 256, 128, 4096, 4096, 2048, 256},
 };
 
 int FlopPerCycle(const PerCycle& of, Element element, MathUnits units) {
@@ -48,7 +52,8 @@ int FlopPerCycle(const PerCycle& of, Element element, MathUnits units) {
 
 }  // namespace
 
-std::optional<double> PeakFlopPerS(const store::DeviceProperties& device, std::string_view type, MathUnits units) {
+std::optional<double> PeakFlopPerS(const store::DeviceProperties& device, std::string_view type,
+                                   MathUnits units) {
   if (device.clock_khz == 0 || device.sms <= 0) return std::nullopt;
   for (const PerCycle& of : kPerCycle) {
     if (of.capability != device.compute_major * 10 + device.compute_minor) continue;

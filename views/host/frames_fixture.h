@@ -16,8 +16,8 @@ class FramesBuilder {
   // `capture` outlives it.
   explicit FramesBuilder(store::Capture& capture) : capture_(capture) {}
 
-  FramesBuilder& Frame(std::string_view name, double start_us, double end_us, store::FrameKind kind = store::FrameKind::kOperator,
-                       int64_t thread = 1) {
+  FramesBuilder& Frame(std::string_view name, double start_us, double end_us,
+                       store::FrameKind kind = store::FrameKind::kOperator, int64_t thread = 1) {
     frames_.frames.push_back({.start = store::TimelineBuilder::At(start_us),
                               .end = store::TimelineBuilder::At(end_us),
                               .name = capture_.strings.Intern(name),
@@ -52,16 +52,21 @@ class FramesBuilder {
     frames_.allocations.back().reserved = reserved;
     return *this;
   }
-  FramesBuilder& Allocation(double at_us, int64_t bytes, int32_t device = 0, uint64_t address = 0, int64_t thread = 1) {
-    frames_.allocations.push_back(
-        {.time = store::TimelineBuilder::At(at_us), .thread = ThreadId(thread), .bytes = bytes, .address = address, .device = device});
+  FramesBuilder& Allocation(double at_us, int64_t bytes, int32_t device = 0, uint64_t address = 0,
+                            int64_t thread = 1) {
+    frames_.allocations.push_back({.time = store::TimelineBuilder::At(at_us),
+                                   .thread = ThreadId(thread),
+                                   .bytes = bytes,
+                                   .address = address,
+                                   .device = device});
     return *this;
   }
   // Gives them to the capture's entry.
   void To(uint32_t entry) {
-    std::stable_sort(frames_.frames.begin(), frames_.frames.end(), [](const store::HostFrame& a, const store::HostFrame& b) {
-      return std::tie(a.thread, a.start, b.end) < std::tie(b.thread, b.start, a.end);
-    });
+    std::stable_sort(frames_.frames.begin(), frames_.frames.end(),
+                     [](const store::HostFrame& a, const store::HostFrame& b) {
+                       return std::tie(a.thread, a.start, b.end) < std::tie(b.thread, b.start, a.end);
+                     });
     capture_.ranks[entry].frames = std::make_shared<const store::HostFrames>(std::move(frames_));
   }
 

@@ -17,11 +17,15 @@ constexpr Nanos kRounding = Nanos::Micros(2);
 
 void AddNodes(const HostFrames& frames, FrameKinds kinds, HostTree& tree) {
   std::vector<uint32_t> open;
-  const auto frame_of = [&](uint32_t node) -> const HostFrame& { return frames.frames[tree.nodes[node].frame]; };
+  const auto frame_of = [&](uint32_t node) -> const HostFrame& {
+    return frames.frames[tree.nodes[node].frame];
+  };
   for (uint32_t i = 0; i < frames.frames.size(); ++i) {
     const HostFrame& frame = frames.frames[i];
     if (!kinds.Has(frame.kind)) continue;
-    while (!open.empty() && (frame_of(open.back()).thread != frame.thread || frame_of(open.back()).end <= frame.start)) open.pop_back();
+    while (!open.empty() &&
+           (frame_of(open.back()).thread != frame.thread || frame_of(open.back()).end <= frame.start))
+      open.pop_back();
     while (!open.empty() && frame_of(open.back()).end + kRounding < frame.end) {
       ++tree.crossing;
       open.pop_back();
@@ -61,10 +65,11 @@ void AddLaunches(const store::Capture& capture, const Process& process, HostTree
 }  // namespace
 
 uint32_t HostTree::At(const HostFrames& frames, ThreadId thread, HostTime time) const {
-  const auto later = std::upper_bound(nodes.begin(), nodes.end(), std::tuple(thread, time), [&](const auto& wanted, const HostNode& node) {
-    const HostFrame& frame = frames.frames[node.frame];
-    return wanted < std::tuple(frame.thread, frame.start);
-  });
+  const auto later = std::upper_bound(nodes.begin(), nodes.end(), std::tuple(thread, time),
+                                      [&](const auto& wanted, const HostNode& node) {
+                                        const HostFrame& frame = frames.frames[node.frame];
+                                        return wanted < std::tuple(frame.thread, frame.start);
+                                      });
   if (later == nodes.begin()) return kNone;
   auto at = static_cast<uint32_t>(later - nodes.begin() - 1);
   if (frames.frames[nodes[at].frame].thread != thread) return kNone;

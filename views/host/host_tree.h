@@ -1,8 +1,9 @@
 // How the frames of a process's threads lie in each other, and what each frame had its devices do.
 //
-// Self host time is a frame's length less that of the frames directly in it. Device time is the sum of the lengths of the activities
-// (kernels, copies, sets) whose launching call lies in a frame: in it directly (self), or in it or in what it called (total). Concurrent
-// activities each count whole, so that figures add up; it is PyTorch's definition and that of torch-tb-profiler.
+// Self host time is a frame's length less that of the frames directly in it. Device time is the sum of the
+// lengths of the activities (kernels, copies, sets) whose launching call lies in a frame: in it directly
+// (self), or in it or in what it called (total). Concurrent activities each count whole, so that figures add
+// up; it is PyTorch's definition and that of torch-tb-profiler.
 #ifndef LOCKSTEP_AGGREGATOR_VIEWS_HOST_TREE_H_
 #define LOCKSTEP_AGGREGATOR_VIEWS_HOST_TREE_H_
 
@@ -28,7 +29,8 @@ class FrameKinds {
 };
 
 // What PyTorch's own tables are of.
-inline constexpr FrameKinds kOperatorsAndAnnotations{store::FrameKind::kOperator, store::FrameKind::kAnnotation};
+inline constexpr FrameKinds kOperatorsAndAnnotations{store::FrameKind::kOperator,
+                                                     store::FrameKind::kAnnotation};
 
 struct HostNode {
   uint32_t frame = store::kNone;   // into HostFrames::frames
@@ -47,13 +49,15 @@ struct ActivityRef {
 
 struct Launch {
   ActivityRef activity;
-  uint32_t node = store::kNone;  // the innermost that holds the launching call; kNone: none does, or the call is not known
+  uint32_t node = store::kNone;  // the innermost that holds the launching call; kNone: none does, or the call
+                                 // is not known
 };
 
 struct HostTree {
-  std::vector<HostNode> nodes;    // thread by thread; each before those in it
-  std::vector<Launch> launches;   // one for each activity, entry by entry
-  uint64_t crossing = 0;          // frames that begin in another of their thread and end after it; they count beside it, not in it
+  std::vector<HostNode> nodes;   // thread by thread; each before those in it
+  std::vector<Launch> launches;  // one for each activity, entry by entry
+  uint64_t crossing =
+      0;  // frames that begin in another of their thread and end after it; they count beside it, not in it
 
   // The innermost node of the thread at that moment; kNone: none.
   uint32_t At(const store::HostFrames& frames, ThreadId thread, HostTime time) const;

@@ -25,7 +25,12 @@ TEST(HostTree, SelfTimeIsWhatIsLeftOfAFrameAndDeviceTimeGoesToTheInnermostLaunch
   // Launched in the inner operator, in the outer one, between operators.
   t.Rank(0).Kernel("k1", 100, 30, 7, 22).Kernel("k2", 130, 10, 7, 40).Kernel("k3", 140, 5, 7, 90);
   store::Capture capture = t.Build();
-  FramesBuilder(capture).Frame("outer", 10, 50).Frame("inner", 20, 30).Frame("other", 60, 70).Frame("elsewhere", 0, 100, FrameKind::kOperator, 2).To(0);
+  FramesBuilder(capture)
+      .Frame("outer", 10, 50)
+      .Frame("inner", 20, 30)
+      .Frame("other", 60, 70)
+      .Frame("elsewhere", 0, 100, FrameKind::kOperator, 2)
+      .To(0);
   const HostTree tree = BuildHostTree(capture, ProcessesOf(capture)[0], kOperatorsAndAnnotations);
 
   const HostNode& outer = Named(capture, tree, "outer");
@@ -47,7 +52,11 @@ TEST(HostTree, KindsThatAreNotAskedForAreAsIfTheyWereNotThere) {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 100, 30, 7, 22);
   store::Capture capture = t.Build();
-  FramesBuilder(capture).Frame("op", 10, 50).Frame("def f()", 20, 40, FrameKind::kPython).Frame("sub", 21, 30).To(0);
+  FramesBuilder(capture)
+      .Frame("op", 10, 50)
+      .Frame("def f()", 20, 40, FrameKind::kPython)
+      .Frame("sub", 21, 30)
+      .To(0);
   const HostTree tree = BuildHostTree(capture, ProcessesOf(capture)[0], kOperatorsAndAnnotations);
   ASSERT_EQ(tree.nodes.size(), 2u);
   EXPECT_EQ(Named(capture, tree, "op").self_host, Us(31));
@@ -57,7 +66,12 @@ TEST(HostTree, FramesThatCrossAreCountedAndRoundingIsNoCrossing) {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 100, 30);
   store::Capture capture = t.Build();
-  FramesBuilder(capture).Frame("a", 0, 50).Frame("crosses", 40, 60).Frame("b", 100, 150).Frame("rounded", 120, 151).To(0);
+  FramesBuilder(capture)
+      .Frame("a", 0, 50)
+      .Frame("crosses", 40, 60)
+      .Frame("b", 100, 150)
+      .Frame("rounded", 120, 151)
+      .To(0);
   const HostTree tree = BuildHostTree(capture, ProcessesOf(capture)[0], kOperatorsAndAnnotations);
   EXPECT_EQ(tree.crossing, 1u);
   EXPECT_EQ(Named(capture, tree, "a").self_host, Us(50));
@@ -75,7 +89,9 @@ TEST(HostTree, AMomentIsInTheInnermostFrameThatHoldsIt) {
   const HostTree tree = BuildHostTree(capture, process, kOperatorsAndAnnotations);
   const auto at = [&](double us, int64_t thread = 1) -> std::string {
     const uint32_t node = tree.At(*process.frames, ThreadId(thread), TimelineBuilder::At(us));
-    return node == store::kNone ? "" : std::string(capture.Text(process.frames->frames[tree.nodes[node].frame].name));
+    return node == store::kNone
+               ? ""
+               : std::string(capture.Text(process.frames->frames[tree.nodes[node].frame].name));
   };
   EXPECT_EQ(at(9), "");
   EXPECT_EQ(at(15), "a");

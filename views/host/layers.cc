@@ -54,7 +54,10 @@ struct CountedCall {
 class ProcessOperators {
  public:
   ProcessOperators(const store::Capture& capture, const Process& process, Texts& texts)
-      : capture_(capture), frames_(*process.frames), tree_(BuildHostTree(capture, process, kLayerKinds)), passes_(capture, frames_, tree_),
+      : capture_(capture),
+        frames_(*process.frames),
+        tree_(BuildHostTree(capture, process, kLayerKinds)),
+        passes_(capture, frames_, tree_),
         texts_(texts) {}
 
   const HostTree& tree() const { return tree_; }
@@ -72,7 +75,8 @@ class ProcessOperators {
     AddSequences(node, row);
     const bool backward = passes_.IsBackward(node);
     row.direction = backward ? Direction::kBackward : Direction::kForward;
-    if (const uint32_t innermost = InnermostOperator(node); innermost != kNone) row.called = NameOf(innermost);
+    if (const uint32_t innermost = InnermostOperator(node); innermost != kNone)
+      row.called = NameOf(innermost);
     const uint32_t forward = backward ? passes_.ForwardOf(node) : kNone;
     const uint32_t told = forward == kNone ? node : forward;
     row.layer = LayerOf(told);
@@ -83,7 +87,9 @@ class ProcessOperators {
     row.parameters = texts_.Keep(Describe(ArgumentsAt(top)));
   }
 
-  OperatorCost CostAt(uint32_t node) { return IsOperatorFrame(FrameOf(node), NameOf(node)) ? CostOf(CallAt(node)) : OperatorCost(); }
+  OperatorCost CostAt(uint32_t node) {
+    return IsOperatorFrame(FrameOf(node), NameOf(node)) ? CostOf(CallAt(node)) : OperatorCost();
+  }
   std::string_view TypeAt(uint32_t node) {
     for (const Argument& a : ArgumentsAt(node)) {
       if (a.is_tensor && !a.type.empty()) return a.type;
@@ -94,7 +100,9 @@ class ProcessOperators {
   bool CanUseTensorCores(uint32_t node) const {
     for (; node != kNone; node = tree_.nodes[node].parent) {
       if (IsTensorCoreEligible(NameOf(node))) return true;
-      if (NameOf(node).starts_with("torch.") && IsTensorCoreEligible(absl::StrCat("aten::", std::string(BareName(NameOf(node)))))) return true;
+      if (NameOf(node).starts_with("torch.") &&
+          IsTensorCoreEligible(absl::StrCat("aten::", std::string(BareName(NameOf(node))))))
+        return true;
     }
     return false;
   }
@@ -136,7 +144,8 @@ class ProcessOperators {
     std::string path;
     std::string_view modules;
     for (; node != kNone; node = tree_.nodes[node].parent) {
-      if (const FrameDetail* detail = DetailOf(node); detail != nullptr && modules.empty()) modules = capture_.Text(detail->modules);
+      if (const FrameDetail* detail = DetailOf(node); detail != nullptr && modules.empty())
+        modules = capture_.Text(detail->modules);
       std::string_view name = NameOf(node);
       if (IsOperatorFrame(FrameOf(node), name) || name.starts_with("ProfilerStep#")) continue;
       // How PyProf asks users to mark layers, and how PyTorch marks modules.
@@ -145,7 +154,8 @@ class ProcessOperators {
       }
       path = path.empty() ? std::string(name) : absl::StrCat(std::string(name), "/", path);
     }
-    if (!modules.empty()) path = path.empty() ? std::string(modules) : absl::StrCat(path, "/", std::string(modules));
+    if (!modules.empty())
+      path = path.empty() ? std::string(modules) : absl::StrCat(path, "/", std::string(modules));
     return layers_[from] = texts_.Keep(std::move(path));
   }
 
@@ -159,7 +169,8 @@ class ProcessOperators {
 
   const std::vector<Argument>& ArgumentsAt(uint32_t node) {
     const FrameDetail* detail = DetailOf(node);
-    const auto key = detail == nullptr ? std::tuple(kNoName, kNoName, kNoName) : std::tuple(detail->shapes, detail->types, detail->values);
+    const auto key = detail == nullptr ? std::tuple(kNoName, kNoName, kNoName)
+                                       : std::tuple(detail->shapes, detail->types, detail->values);
     const auto [it, fresh] = arguments_.try_emplace(key);
     if (fresh && detail != nullptr) it->second = ArgumentsOf(*detail, capture_.strings);
     return it->second;
@@ -169,18 +180,22 @@ class ProcessOperators {
   OperatorCall CallAt(uint32_t node) {
     const uint32_t parent = tree_.nodes[node].parent;
     if (parent != kNone) around_ = {.name = NameOf(parent), .arguments = ArgumentsAt(parent)};
-    OperatorCall call{.name = NameOf(node), .arguments = ArgumentsAt(node), .around = parent == kNone ? nullptr : &around_};
+    OperatorCall call{
+        .name = NameOf(node), .arguments = ArgumentsAt(node), .around = parent == kNone ? nullptr : &around_};
     if (!passes_.IsBackward(node)) call.output = OutputOf(node, call.name);
     return call;
   }
 
-  // The first argument of an operator's backward node is the gradient of its result, and has the result's shape.
+  // The first argument of an operator's backward node is the gradient of its result, and has the result's
+  // shape.
   std::optional<Shape> OutputOf(uint32_t node, std::string_view name) {
     const uint32_t told = passes_.BackwardOf(node);
     if (told == kNone) return std::nullopt;
     const std::string_view backward = NameOf(told);
-    const bool fits = (absl::StrContains(std::string(name), "conv") && absl::StrContains(std::string(backward), "onvolution")) ||
-                      (absl::StrContains(std::string(name), "pool") && absl::StrContains(std::string(backward), "Pool"));
+    const bool fits =
+        (absl::StrContains(std::string(name), "conv") &&
+         absl::StrContains(std::string(backward), "onvolution")) ||
+        (absl::StrContains(std::string(name), "pool") && absl::StrContains(std::string(backward), "Pool"));
     const std::vector<Argument>& arguments = ArgumentsAt(told);
     if (!fits || arguments.empty() || !arguments[0].is_tensor) return std::nullopt;
     return arguments[0].shape;
@@ -243,9 +258,10 @@ class Builder {
     }
   }
 
-  // Where each kernel counts: the innermost operator around it, where a rule knows that; else one further out, if nothing in that one was
-  // counted, which would count twice.
-  static std::vector<uint32_t> PlacesOf(ProcessOperators& operators, const std::vector<uint32_t>& nodes, absl::flat_hash_map<uint32_t, OperatorCost>& costs) {
+  // Where each kernel counts: the innermost operator around it, where a rule knows that; else one further
+  // out, if nothing in that one was counted, which would count twice.
+  static std::vector<uint32_t> PlacesOf(ProcessOperators& operators, const std::vector<uint32_t>& nodes,
+                                        absl::flat_hash_map<uint32_t, OperatorCost>& costs) {
     const auto is_known = [&](uint32_t node) {
       const auto [it, fresh] = costs.try_emplace(node);
       if (fresh) it->second = operators.CostAt(node);
@@ -260,7 +276,8 @@ class Builder {
       while (place != kNone && !is_known(place)) place = operators.ParentOf(place);
       places.push_back(place);
       if (place == kNone) continue;
-      for (uint32_t outer = operators.ParentOf(place); outer != kNone && holds_counted.insert(outer).second;) outer = operators.ParentOf(outer);
+      for (uint32_t outer = operators.ParentOf(place); outer != kNone && holds_counted.insert(outer).second;)
+        outer = operators.ParentOf(outer);
     }
     for (size_t i = 0; i < places.size(); ++i) {
       if (places[i] != kNone && !direct[i] && holds_counted.contains(places[i])) places[i] = kNone;
@@ -268,20 +285,24 @@ class Builder {
     return places;
   }
 
-  void Count(ProcessOperators& operators, const std::vector<uint32_t>& nodes, const std::vector<const store::RankData*>& ranks, size_t first) {
+  void Count(ProcessOperators& operators, const std::vector<uint32_t>& nodes,
+             const std::vector<const store::RankData*>& ranks, size_t first) {
     absl::flat_hash_map<uint32_t, OperatorCost> costs;
     const std::vector<uint32_t> places = PlacesOf(operators, nodes, costs);
     absl::flat_hash_map<uint32_t, CountedCall> calls;
     for (size_t i = 0; i < nodes.size(); ++i) {
       if (places[i] == kNone) continue;
-      const auto [it, fresh] = calls.try_emplace(places[i], CountedCall{.cost = costs[places[i]], .type = operators.TypeAt(places[i]), .longest = i});
+      const auto [it, fresh] = calls.try_emplace(
+          places[i],
+          CountedCall{.cost = costs[places[i]], .type = operators.TypeAt(places[i]), .longest = i});
       CountedCall& call = it->second;
       const LayerRow& row = out_.rows[first + i];
       call.time += row.time;
       call.tensor_cores |= row.tensor_cores == true;
       if (row.time > out_.rows[first + call.longest].time) call.longest = i;
     }
-    for (const auto& [node, call] : calls) Give(call, ranks[call.longest]->properties, out_.rows[first + call.longest]);
+    for (const auto& [node, call] : calls)
+      Give(call, ranks[call.longest]->properties, out_.rows[first + call.longest]);
   }
 
   static void Give(const CountedCall& call, const store::DeviceProperties& device, LayerRow& row) {
@@ -290,9 +311,11 @@ class Builder {
     row.bytes = call.cost.bytes;
     if (row.flop) row.flop_time = call.time;
     if (row.bytes) row.bytes_time = call.time;
-    const auto peak = PeakFlopPerS(device, call.type, call.tensor_cores ? MathUnits::kTensorCores : MathUnits::kPlain);
+    const auto peak =
+        PeakFlopPerS(device, call.type, call.tensor_cores ? MathUnits::kTensorCores : MathUnits::kPlain);
     if (row.flop && peak) row.peak_flop = *peak * seconds;
-    if (row.bytes && device.memory_bytes_per_s != 0) row.peak_bytes = static_cast<double>(device.memory_bytes_per_s) * seconds;
+    if (row.bytes && device.memory_bytes_per_s != 0)
+      row.peak_bytes = static_cast<double>(device.memory_bytes_per_s) * seconds;
   }
 
   const store::Capture& capture_;
@@ -331,7 +354,8 @@ void AddCounts(const LayerRow& row, LayerRow& sum) {
 
 std::vector<LayerRow> Grouped(const std::vector<LayerRow>& rows, LayerGrouping grouping) {
   std::vector<LayerRow> sums;
-  absl::flat_hash_map<std::tuple<std::string_view, std::string_view, std::string_view, Direction>, size_t> places;
+  absl::flat_hash_map<std::tuple<std::string_view, std::string_view, std::string_view, Direction>, size_t>
+      places;
   for (const LayerRow& row : rows) {
     const bool by_layer = grouping == LayerGrouping::kLayer;
     const auto key = by_layer ? std::tuple(row.layer, std::string_view(), std::string_view(), row.direction)
@@ -346,7 +370,8 @@ std::vector<LayerRow> Grouped(const std::vector<LayerRow>& rows, LayerGrouping g
     ++sum.kernels;
     AddCounts(row, sum);
   }
-  std::stable_sort(sums.begin(), sums.end(), [](const LayerRow& a, const LayerRow& b) { return a.time > b.time; });
+  std::stable_sort(sums.begin(), sums.end(),
+                   [](const LayerRow& a, const LayerRow& b) { return a.time > b.time; });
   for (size_t i = 0; i < sums.size(); ++i) sums[i].idx = i;
   return sums;
 }

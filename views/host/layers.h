@@ -1,8 +1,9 @@
-// The layer view: which layer and operator launched each kernel, with which shapes, in which direction, and what it achieved (PyProf).
+// The layer view: which layer and operator launched each kernel, with which shapes, in which direction, and
+// what it achieved (PyProf).
 //
-// A kernel of the backward pass has the layer, operator, parameters and call trace of the forward operator with its sequence number. An
-// operator is counted once (operator_cost.h), at its longest kernel, so that sums are right; the rate is that count over the time of all
-// kernels of the call.
+// A kernel of the backward pass has the layer, operator, parameters and call trace of the forward operator
+// with its sequence number. An operator is counted once (operator_cost.h), at its longest kernel, so that
+// sums are right; the rate is that count over the time of all kernels of the call.
 #ifndef LOCKSTEP_AGGREGATOR_VIEWS_LAYERS_H_
 #define LOCKSTEP_AGGREGATOR_VIEWS_LAYERS_H_
 
@@ -29,13 +30,13 @@ struct LayerRow {
   std::optional<int64_t> sequence;            // of the innermost operator that has one
   std::optional<int64_t> alternate_sequence;  // of the next one outside that has another
   std::optional<ThreadId> thread;             // that launched it
-  std::string_view layer;                     // annotations and modules around it, outermost first, separated by '/'
-  std::string_view trace;                     // innermost call first, separated by ';'
+  std::string_view layer;  // annotations and modules around it, outermost first, separated by '/'
+  std::string_view trace;  // innermost call first, separated by ';'
   Direction direction = Direction::kUnknown;
-  uint32_t sub = 0;             // place among the kernels of its operator's call
-  std::string_view module;      // what comes before the operator's name: "aten", "torch.nn.functional"
-  std::string_view op;          // outermost operator around the launch; in the backward pass that of the forward pass
-  std::string_view called;      // innermost operator around the launch
+  uint32_t sub = 0;         // place among the kernels of its operator's call
+  std::string_view module;  // what comes before the operator's name: "aten", "torch.nn.functional"
+  std::string_view op;  // outermost operator around the launch; in the backward pass that of the forward pass
+  std::string_view called;  // innermost operator around the launch
   std::string_view kernel;
   std::string_view parameters;  // types and shapes that `op` was called with
   Nanos time;
@@ -51,12 +52,15 @@ struct LayerRow {
 };
 
 struct Layers {
-  std::vector<LayerRow> rows;     // in the order of the capture's entries and kernels; grouped: the most time first
+  std::vector<LayerRow>
+      rows;  // in the order of the capture's entries and kernels; grouped: the most time first
   std::deque<std::string> texts;  // what rows point to besides the capture
-  uint64_t ambiguous = 0;         // sequence numbers that several threads have: their backward kernels keep their own names
+  uint64_t ambiguous =
+      0;  // sequence numbers that several threads have: their backward kernels keep their own names
 };
 
-// Texts point into `capture` and the result's own. Kernels of ranks without frames have what is known without.
+// Texts point into `capture` and the result's own. Kernels of ranks without frames have what is known
+// without.
 Layers LayersOf(const store::Capture& capture, LayerGrouping grouping);
 
 }  // namespace lockstep::views

@@ -23,23 +23,33 @@ class LayersTest : public ::testing::Test {
     rank.Kernel("adam", 160, 5, 7, 56).Kernel("unknown", 170, 5, 7);
     capture_ = t.Build();
     store::RankData& data = capture_.ranks[0];
-    data.properties = {.sms = 80, .compute_major = 7, .memory_bytes_per_s = 900'000'000'000, .clock_khz = 1'530'000};
+    data.properties = {
+        .sms = 80, .compute_major = 7, .memory_bytes_per_s = 900'000'000'000, .clock_khz = 1'530'000};
     data.kernel_details.push_back({.grid = {4, 2, 1}, .block = {128, 1, 1}});
     data.activities[0].detail = 0;
     // The builder launches from thread 1.
     for (store::ApiCall& call : data.api_calls) {
-      if (call.start >= TimelineBuilder::At(30) && call.start < TimelineBuilder::At(50)) call.thread = ThreadId(2);
+      if (call.start >= TimelineBuilder::At(30) && call.start < TimelineBuilder::At(50))
+        call.thread = ThreadId(2);
     }
     AddFrames();
   }
 
   void AddFrames() {
-    frames_.Frame("ProfilerStep#3", 0, 60, FrameKind::kAnnotation).Frame("layer:fc1", 1, 20, FrameKind::kAnnotation);
-    frames_.Frame("aten::linear", 2, 10).With("[[32, 8], [16, 8]]", "model.py(7): forward").Types(kFloats).Sequence(41);
+    frames_.Frame("ProfilerStep#3", 0, 60, FrameKind::kAnnotation)
+        .Frame("layer:fc1", 1, 20, FrameKind::kAnnotation);
+    frames_.Frame("aten::linear", 2, 10)
+        .With("[[32, 8], [16, 8]]", "model.py(7): forward")
+        .Types(kFloats)
+        .Sequence(41);
     frames_.Frame("aten::t", 3, 4).Sequence(41);
     frames_.Frame("aten::mm", 5, 9).With("[[32, 8], [8, 16]]").Types(kFloats).Sequence(42);
-    frames_.Frame("autograd::engine::evaluate_function: MmBackward0", 30, 50, FrameKind::kOperator, 2).Sequence(42, 1);
-    frames_.Frame("MmBackward0", 31, 49, FrameKind::kOperator, 2).With("[[32, 16]]").Types(R"(["float"])").Sequence(42, 1);
+    frames_.Frame("autograd::engine::evaluate_function: MmBackward0", 30, 50, FrameKind::kOperator, 2)
+        .Sequence(42, 1);
+    frames_.Frame("MmBackward0", 31, 49, FrameKind::kOperator, 2)
+        .With("[[32, 16]]")
+        .Types(R"(["float"])")
+        .Sequence(42, 1);
     frames_.Frame("aten::mm", 35, 40, FrameKind::kOperator, 2).With("[[32, 16], [16, 8]]").Types(kFloats);
     frames_.Frame("aten::sum", 45, 48, FrameKind::kOperator, 2);
     frames_.Frame("Optimizer.step#Adam.step", 55, 58);
@@ -147,7 +157,8 @@ TEST_F(LayersTest, WithoutFramesThereAreStillKernels) {
   EXPECT_EQ(layers.rows[0].op, "");
 }
 
-// An operator's own kernel counts beside those of what it called; a kernel that no rule knows does not count its caller again.
+// An operator's own kernel counts beside those of what it called; a kernel that no rule knows does not count
+// its caller again.
 TEST_F(LayersTest, WhatAnOperatorCallsIsCountedBesideIt) {
   FramesBuilder frames(capture_);
   frames.Frame("aten::linear", 2, 10).With("[[32, 8], [16, 8]]").Types(kFloats);
@@ -169,8 +180,14 @@ TEST_F(LayersTest, WhatAnOperatorCallsIsCountedBesideIt) {
 TEST_F(LayersTest, AConvolutionsOutputIsThatOfItsGradient) {
   FramesBuilder frames(capture_);
   frames.Frame("aten::conv2d", 2, 10).With("[[32, 3, 224, 224], [64, 3, 7, 7]]").Types(kFloats).Sequence(42);
-  frames.Frame("aten::cudnn_convolution", 3, 9).With("[[32, 3, 224, 224], [64, 3, 7, 7]]").Types(kFloats).Sequence(42);
-  frames.Frame("CudnnConvolutionBackward", 31, 49, FrameKind::kOperator, 2).With("[[32, 64, 112, 112]]").Types(R"(["float"])").Sequence(42, 1);
+  frames.Frame("aten::cudnn_convolution", 3, 9)
+      .With("[[32, 3, 224, 224], [64, 3, 7, 7]]")
+      .Types(kFloats)
+      .Sequence(42);
+  frames.Frame("CudnnConvolutionBackward", 31, 49, FrameKind::kOperator, 2)
+      .With("[[32, 64, 112, 112]]")
+      .Types(R"(["float"])")
+      .Sequence(42, 1);
   frames.To(0);
   const Layers layers = LayersOf(capture_, LayerGrouping::kNone);
   EXPECT_EQ(layers.rows[0].flop, 7552892928);

@@ -28,16 +28,20 @@ OperatorCost Multiply(const Argument* a, const Argument* b, const Argument* adde
   const auto batch = Broadcast(Shape(left.begin(), left.end() - 2), Shape(right.begin(), right.end() - 2));
   if (!batch) return {};
   const Count out = Elements(*batch) * m * n;
-  return {(out * k * 2).value(), (BytesOf(*a) + BytesOf(*b) + BytesOr0(added) + out * a->element_bytes).value()};
+  return {(out * k * 2).value(),
+          (BytesOf(*a) + BytesOf(*b) + BytesOr0(added) + out * a->element_bytes).value()};
 }
 
 OperatorCost Linear(const OperatorCall& call) {
   const Argument* x = call.Tensor(0);
   const Argument* weight = call.Tensor(1);
-  if (x == nullptr || weight == nullptr || x->shape.empty() || weight->shape.size() != 2 || weight->shape[1] != x->shape.back()) return {};
+  if (x == nullptr || weight == nullptr || x->shape.empty() || weight->shape.size() != 2 ||
+      weight->shape[1] != x->shape.back())
+    return {};
   const Count rows = Elements(Shape(x->shape.begin(), x->shape.end() - 1));
   const Count out = rows * weight->shape[0];
-  return {(out * weight->shape[1] * 2).value(), (BytesOf(*x) + BytesOf(*weight) + BytesOr0(call.Tensor(2)) + out * x->element_bytes).value()};
+  return {(out * weight->shape[1] * 2).value(),
+          (BytesOf(*x) + BytesOf(*weight) + BytesOr0(call.Tensor(2)) + out * x->element_bytes).value()};
 }
 
 // Where an operator's arguments say how it slides.
@@ -48,7 +52,8 @@ struct ConvolutionPlaces {
 
 bool IsTransposed(std::string_view name, const OperatorCall& call, const ConvolutionPlaces& places) {
   if (name.find("transpose") != std::string_view::npos) return true;
-  return places.transposed != 0 && places.transposed < call.arguments.size() && call.arguments[places.transposed].value == "True";
+  return places.transposed != 0 && places.transposed < call.arguments.size() &&
+         call.arguments[places.transposed].value == "True";
 }
 
 std::optional<Shape> ConvolutionOutput(const OperatorCall& call, const ConvolutionPlaces& places) {
@@ -62,7 +67,8 @@ std::optional<Shape> ConvolutionOutput(const OperatorCall& call, const Convoluti
   for (size_t i = 0; i + 2 < in.size(); ++i) {
     constexpr int64_t kMost = int64_t{1} << 40;  // no overflow below
     if ((*stride)[i] <= 0 || (*padding)[i] < 0 || (*dilation)[i] < 0) return std::nullopt;
-    if (std::max({in[i + 2], weight[i + 2], (*padding)[i]}) > kMost || (*dilation)[i] > (1 << 20)) return std::nullopt;
+    if (std::max({in[i + 2], weight[i + 2], (*padding)[i]}) > kMost || (*dilation)[i] > (1 << 20))
+      return std::nullopt;
     const int64_t room = in[i + 2] + 2 * (*padding)[i] - (*dilation)[i] * (weight[i + 2] - 1) - 1;
     if (room < 0) return std::nullopt;
     out.push_back(room / (*stride)[i] + 1);
@@ -70,11 +76,14 @@ std::optional<Shape> ConvolutionOutput(const OperatorCall& call, const Convoluti
   return out;
 }
 
-// The weight is [out, in / groups, …]: its elements over its first dimension is what one element of the output takes.
+// The weight is [out, in / groups, …]: its elements over its first dimension is what one element of the
+// output takes.
 OperatorCost Convolution(std::string_view name, const OperatorCall& call, const ConvolutionPlaces& places) {
   const Argument* in = call.Tensor(0);
   const Argument* weight = call.Tensor(1);
-  if (in == nullptr || weight == nullptr || in->shape.size() != weight->shape.size() || in->shape.size() < 3 || weight->shape[0] <= 0) return {};
+  if (in == nullptr || weight == nullptr || in->shape.size() != weight->shape.size() ||
+      in->shape.size() < 3 || weight->shape[0] <= 0)
+    return {};
   const bool transposed = IsTransposed(name, call, places);
   const std::optional<Shape> out = call.output || transposed ? call.output : ConvolutionOutput(call, places);
   if (out && out->size() != in->shape.size()) return {};
@@ -83,12 +92,15 @@ OperatorCost Convolution(std::string_view name, const OperatorCall& call, const 
   const std::optional<Shape> slid = transposed ? std::optional(in->shape) : out;
   if (slid) cost.flop = (Elements(*slid) * (Elements(weight->shape) / weight->shape[0]) * 2).value();
   if (out && in->element_bytes != 0) {
-    cost.bytes = (BytesOf(*in) + BytesOf(*weight) + BytesOr0(call.Tensor(2)) + Elements(*out) * in->element_bytes).value();
+    cost.bytes =
+        (BytesOf(*in) + BytesOf(*weight) + BytesOr0(call.Tensor(2)) + Elements(*out) * in->element_bytes)
+            .value();
   }
   return cost;
 }
 
-// What a gradient of a convolution takes is what the convolution took: each product is of an element of the output's gradient.
+// What a gradient of a convolution takes is what the convolution took: each product is of an element of the
+// output's gradient.
 std::optional<int64_t> GradientFlop(const Argument& grad, const Argument& weight) {
   if (weight.shape.empty() || weight.shape[0] <= 0) return std::nullopt;
   return (Elements(grad.shape) * (Elements(weight.shape) / weight.shape[0]) * 2).value();
@@ -110,12 +122,15 @@ OperatorCost GradientOfWeight(const Argument* grad, const Argument* weight, cons
 OperatorCost CudnnGradient(std::string_view name, const OperatorCall& call) {
   const OperatorCall* all = call.around;
   const bool told = all != nullptr && BareName(all->name) == "cudnn_convolution_backward";
-  if (name == "cudnn_convolution_backward_input") return GradientOfInput(call.Tensor(1), call.Tensor(2), told ? all->Tensor(0) : nullptr);
+  if (name == "cudnn_convolution_backward_input")
+    return GradientOfInput(call.Tensor(1), call.Tensor(2), told ? all->Tensor(0) : nullptr);
   return GradientOfWeight(call.Tensor(1), told ? all->Tensor(2) : nullptr, call.Tensor(2));
 }
 
 OperatorCost Sum(const OperatorCost& a, const OperatorCost& b) {
-  const auto add = [](std::optional<int64_t> x, std::optional<int64_t> y) { return (Count(x) + Count(y)).value(); };
+  const auto add = [](std::optional<int64_t> x, std::optional<int64_t> y) {
+    return (Count(x) + Count(y)).value();
+  };
   return {add(a.flop, b.flop), add(a.bytes, b.bytes)};
 }
 
@@ -141,7 +156,8 @@ struct AttentionSizes {
 std::optional<AttentionSizes> SizesOf(const Argument* q, const Argument* k, const Argument* v) {
   if (q == nullptr || k == nullptr || v == nullptr) return std::nullopt;
   if (q->shape.size() != 4 || k->shape.size() != 4 || v->shape.size() != 4) return std::nullopt;
-  return AttentionSizes{Count(q->shape[0]) * q->shape[1] * q->shape[2] * k->shape[2], q->shape[3], v->shape[3]};
+  return AttentionSizes{Count(q->shape[0]) * q->shape[1] * q->shape[2] * k->shape[2], q->shape[3],
+                        v->shape[3]};
 }
 
 // Scores and their sums of values; a mask saves work that is not taken off.
@@ -151,7 +167,8 @@ OperatorCost Attention(const OperatorCall& call) {
   const auto sizes = SizesOf(q, call.Tensor(1), v);
   if (!sizes) return {};
   const Count out = Count(q->shape[0]) * q->shape[1] * q->shape[2] * sizes->e * q->element_bytes;
-  return {(sizes->scores * (sizes->d + sizes->e) * 2).value(), (BytesOf(*q) + BytesOf(*call.Tensor(1)) + BytesOf(*v) + out).value()};
+  return {(sizes->scores * (sizes->d + sizes->e) * 2).value(),
+          (BytesOf(*q) + BytesOf(*call.Tensor(1)) + BytesOf(*v) + out).value()};
 }
 
 // (grad, q, k, v, out, …): the scores again, then the gradients of scores, v, q and k.
@@ -162,37 +179,50 @@ OperatorCost AttentionBackward(const OperatorCall& call) {
   const auto sizes = SizesOf(q, k, v);
   if (!sizes || call.Tensor(0) == nullptr) return {};
   const Count flop = sizes->scores * (sizes->d * 3 + sizes->e * 2) * 2;
-  return {flop.value(), ((BytesOf(*q) + BytesOf(*k) + BytesOf(*v)) * 2 + BytesOf(*call.Tensor(0)) * 2).value()};
+  return {flop.value(),
+          ((BytesOf(*q) + BytesOf(*k) + BytesOf(*v)) * 2 + BytesOf(*call.Tensor(0)) * 2).value()};
 }
 
 constexpr std::pair<std::string_view, ConvolutionPlaces> kConvolutions[] = {
-    {"conv1d", {3, 4, 5, 0}},           {"conv2d", {3, 4, 5, 0}},           {"conv3d", {3, 4, 5, 0}},
-    {"convolution", {3, 4, 5, 6}},      {"_convolution", {3, 4, 5, 6}},     {"convolution_overrideable", {3, 4, 5, 6}},
-    {"cudnn_convolution", {3, 2, 4, 0}}, {"conv_transpose1d", {3, 4, 7, 0}}, {"conv_transpose2d", {3, 4, 7, 0}},
-    {"conv_transpose3d", {3, 4, 7, 0}}, {"cudnn_convolution_transpose", {4, 2, 5, 0}}};
+    {"conv1d", {3, 4, 5, 0}},
+    {"conv2d", {3, 4, 5, 0}},
+    {"conv3d", {3, 4, 5, 0}},
+    {"convolution", {3, 4, 5, 6}},
+    {"_convolution", {3, 4, 5, 6}},
+    {"convolution_overrideable", {3, 4, 5, 6}},
+    {"cudnn_convolution", {3, 2, 4, 0}},
+    {"conv_transpose1d", {3, 4, 7, 0}},
+    {"conv_transpose2d", {3, 4, 7, 0}},
+    {"conv_transpose3d", {3, 4, 7, 0}},
+    {"cudnn_convolution_transpose", {4, 2, 5, 0}}};
 
 std::optional<OperatorCost> ProductCost(std::string_view name, const OperatorCall& call) {
   const auto at = [&](size_t place) { return call.Tensor(place); };
-  if (name == "mm" || name == "bmm" || name == "matmul" || name == "mv" || name == "dot" || name == "__matmul__" || name == "_scaled_mm") {
+  if (name == "mm" || name == "bmm" || name == "matmul" || name == "mv" || name == "dot" ||
+      name == "__matmul__" || name == "_scaled_mm") {
     return Multiply(at(0), at(1), nullptr);
   }
-  if (name == "addmm" || name == "baddbmm" || name == "addmv" || name == "_addmm_activation") return Multiply(at(1), at(2), at(0));
+  if (name == "addmm" || name == "baddbmm" || name == "addmv" || name == "_addmm_activation")
+    return Multiply(at(1), at(2), at(0));
   if (name == "linear") return Linear(call);
   return std::nullopt;
 }
 
 }  // namespace
 
-std::optional<Shape> SpatialValue(const OperatorCall& call, size_t place, std::string_view name, const Shape& input) {
+std::optional<Shape> SpatialValue(const OperatorCall& call, size_t place, std::string_view name,
+                                  const Shape& input) {
   std::string_view text = place < call.arguments.size() ? std::string_view(call.arguments[place].value) : "";
   if (text.find('=') != std::string_view::npos) text = "";
   for (const Argument& a : call.arguments) {
     const std::string_view value = a.value;
-    if (value.starts_with(name) && value.substr(name.size()).starts_with("=")) text = value.substr(name.size() + 1);
+    if (value.starts_with(name) && value.substr(name.size()).starts_with("="))
+      text = value.substr(name.size() + 1);
   }
   if (text.empty() || input.size() < 3) return std::nullopt;
   Shape values;
-  for (const auto word : absl::StrSplit(absl::string_view(text.data(), text.size()), absl::ByAnyChar("[], "), absl::SkipEmpty())) {
+  for (const auto word : absl::StrSplit(absl::string_view(text.data(), text.size()), absl::ByAnyChar("[], "),
+                                        absl::SkipEmpty())) {
     int64_t number = 0;
     if (!absl::SimpleAtoi(word, &number)) return std::nullopt;
     values.push_back(number);
@@ -206,7 +236,8 @@ std::optional<OperatorCost> MatrixCost(std::string_view name, const OperatorCall
   for (const auto& [convolution, places] : kConvolutions) {
     if (name == convolution) return Convolution(name, call, places);
   }
-  if (name == "cudnn_convolution_backward_input" || name == "cudnn_convolution_backward_weight") return CudnnGradient(name, call);
+  if (name == "cudnn_convolution_backward_input" || name == "cudnn_convolution_backward_weight")
+    return CudnnGradient(name, call);
   if (name == "convolution_backward") return ConvolutionBackward(call);
   if (name.find("scaled_dot_product") != std::string_view::npos && !name.starts_with("_fused")) {
     return name.ends_with("backward") ? AttentionBackward(call) : Attention(call);

@@ -23,7 +23,8 @@ constexpr std::string_view kCachingAllocator = "caching allocator";
 
 // CUpti_ActivityMemoryKind.
 std::string_view KindName(uint8_t kind) {
-  constexpr std::string_view kNames[] = {"unknown", "pageable", "pinned", "device", "array", "managed", "device static", "managed static"};
+  constexpr std::string_view kNames[] = {"unknown", "pageable", "pinned",        "device",
+                                         "array",   "managed",  "device static", "managed static"};
   return kind < std::size(kNames) ? kNames[kind] : kNames[0];
 }
 
@@ -49,7 +50,12 @@ class Ledger {
     if (piece.address == 0) return;
     // A second allocation at an address that was never seen released: the release was lost.
     open_.insert_or_assign(piece, out_.lives.size());
-    out_.lives.push_back({.place = piece.place, .by = std::move(by), .kind = piece.kind, .bytes = bytes, .address = piece.address, .allocated = time});
+    out_.lives.push_back({.place = piece.place,
+                          .by = std::move(by),
+                          .kind = piece.kind,
+                          .bytes = bytes,
+                          .address = piece.address,
+                          .allocated = time});
   }
   void Release(const Piece& piece, std::string by, int64_t bytes, HostTime time) {
     if (piece.address == 0) return;
@@ -59,7 +65,12 @@ class Ledger {
       open_.erase(it);
       return;
     }
-    out_.lives.push_back({.place = piece.place, .by = std::move(by), .kind = piece.kind, .bytes = bytes, .address = piece.address, .released = time});
+    out_.lives.push_back({.place = piece.place,
+                          .by = std::move(by),
+                          .kind = piece.kind,
+                          .bytes = bytes,
+                          .address = piece.address,
+                          .released = time});
   }
   // Bytes of the allocation at that address that is not released yet.
   int64_t BytesAt(const Piece& piece) const {
@@ -67,11 +78,16 @@ class Ledger {
     return it == open_.end() ? 0 : out_.lives[it->second].bytes;
   }
   // `told`: what the allocator says is in use after it.
-  void Point(const MemoryPlace& place, std::string_view kind, HostTime time, int64_t change, std::optional<int64_t> told,
-             std::optional<int64_t> reserved) {
+  void Point(const MemoryPlace& place, std::string_view kind, HostTime time, int64_t change,
+             std::optional<int64_t> told, std::optional<int64_t> reserved) {
     int64_t& sum = sums_[{place, kind}];
     sum += change;
-    out_.curve.push_back({.place = place, .kind = kind, .time = time, .in_use = told.value_or(sum), .relative = !told, .reserved = reserved});
+    out_.curve.push_back({.place = place,
+                          .kind = kind,
+                          .time = time,
+                          .in_use = told.value_or(sum),
+                          .relative = !told,
+                          .reserved = reserved});
   }
 
  private:
@@ -90,10 +106,13 @@ class Builder {
   }
 
   Memory Take() {
-    std::stable_sort(out_.operators.begin(), out_.operators.end(), [](const OperatorMemory& a, const OperatorMemory& b) {
-      return std::tie(a.place, b.self_increase, a.name) < std::tie(b.place, a.self_increase, b.name);
-    });
-    const auto when = [](const MemoryLife& life) { return life.allocated ? *life.allocated : *life.released; };
+    std::stable_sort(
+        out_.operators.begin(), out_.operators.end(), [](const OperatorMemory& a, const OperatorMemory& b) {
+          return std::tie(a.place, b.self_increase, a.name) < std::tie(b.place, a.self_increase, b.name);
+        });
+    const auto when = [](const MemoryLife& life) {
+      return life.allocated ? *life.allocated : *life.released;
+    };
     std::stable_sort(out_.lives.begin(), out_.lives.end(), [&](const MemoryLife& a, const MemoryLife& b) {
       return std::tuple(a.place, when(a)) < std::tuple(b.place, when(b));
     });
@@ -126,16 +145,21 @@ class Builder {
         ++out_.outside;
       } else {
         auto& sums = of_device.try_emplace(event.device, tree.nodes.size()).first->second;
-        sums[node].Add({.increase = event.bytes, .allocated = std::max<int64_t>(event.bytes, 0), .allocations = event.bytes > 0 ? 1u : 0u});
+        sums[node].Add({.increase = event.bytes,
+                        .allocated = std::max<int64_t>(event.bytes, 0),
+                        .allocations = event.bytes > 0 ? 1u : 0u});
       }
       AddEvent(process, tree, node, event);
     }
     std::map<std::string_view, uint64_t> calls;
     for (const HostNode& node : tree.nodes) ++calls[NameOf(frames, node)];
-    for (const auto& [device, self] : of_device) AddOperators({process.rank, device}, frames, tree, self, calls);
+    for (const auto& [device, self] : of_device)
+      AddOperators({process.rank, device}, frames, tree, self, calls);
   }
 
-  std::string_view NameOf(const HostFrames& frames, const HostNode& node) const { return capture_.Text(frames.frames[node.frame].name); }
+  std::string_view NameOf(const HostFrames& frames, const HostNode& node) const {
+    return capture_.Text(frames.frames[node.frame].name);
+  }
 
   void AddEvent(const Process& process, const HostTree& tree, uint32_t node, const AllocationEvent& event) {
     const Piece piece{{process.rank, event.device}, kCachingAllocator, event.address};
@@ -145,7 +169,8 @@ class Builder {
       by = NameOf(*process.frames, tree.nodes[node]);
       // PyTorch's malloc: the one who asked says more.
       const uint32_t parent = tree.nodes[node].parent;
-      if (by.starts_with("aten::empty") && parent != kNone) by = absl::StrCat(std::string(NameOf(*process.frames, tree.nodes[parent])), " (", by, ")");
+      if (by.starts_with("aten::empty") && parent != kNone)
+        by = absl::StrCat(std::string(NameOf(*process.frames, tree.nodes[parent])), " (", by, ")");
     }
     if (event.bytes > 0) {
       ledger_.Allocate(piece, std::move(by), event.bytes, event.time);
@@ -155,8 +180,8 @@ class Builder {
     }
   }
 
-  void AddOperators(const MemoryPlace& place, const HostFrames& frames, const HostTree& tree, const std::vector<Sums>& self,
-                    const std::map<std::string_view, uint64_t>& calls) {
+  void AddOperators(const MemoryPlace& place, const HostFrames& frames, const HostTree& tree,
+                    const std::vector<Sums>& self, const std::map<std::string_view, uint64_t>& calls) {
     std::vector<Sums> total = self;
     for (size_t i = total.size(); i-- > 0;) {
       if (tree.nodes[i].parent != kNone) total[tree.nodes[i].parent].Add(total[i]);
@@ -186,14 +211,16 @@ class Builder {
     for (const store::MemoryOp& op : rank.memory_ops) {
       ++out_.runtime_calls;
       const std::string_view kind = KindName(op.memory_kind);
-      const Piece piece{{rank.rank, OnHost(kind) ? -1 : static_cast<int32_t>(rank.device.value())}, kind, op.address};
+      const Piece piece{
+          {rank.rank, OnHost(kind) ? -1 : static_cast<int32_t>(rank.device.value())}, kind, op.address};
       const uint32_t call = calls.Of(op.correlation);
       std::string by(call == kNone ? std::string_view() : capture_.Text(rank.api_calls[call].name));
       // cudaFree does not say how much.
       const auto bytes = static_cast<int64_t>(op.bytes);
       const int64_t released = op.release && bytes == 0 ? ledger_.BytesAt(piece) : bytes;
-      const std::optional<int64_t> reserved =
-          op.pool == store::MemoryPoolType::kOwn ? std::optional(static_cast<int64_t>(op.pool_bytes)) : std::nullopt;
+      const std::optional<int64_t> reserved = op.pool == store::MemoryPoolType::kOwn
+                                                  ? std::optional(static_cast<int64_t>(op.pool_bytes))
+                                                  : std::nullopt;
       ledger_.Point(piece.place, kind, op.time, op.release ? -released : bytes, std::nullopt, reserved);
       if (op.release) {
         ledger_.Release(piece, std::move(by), released, op.time);

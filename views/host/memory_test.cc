@@ -20,7 +20,8 @@ const OperatorMemory& Named(const Memory& memory, std::string_view name, int32_t
   return kNone;
 }
 
-// conv calls empty, which allocates 100 and 30; relu allocates 50 and releases the 100; 7 go outside of any operator.
+// conv calls empty, which allocates 100 and 30; relu allocates 50 and releases the 100; 7 go outside of any
+// operator.
 store::Capture ThreeOperators() {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 0, 1);
@@ -101,8 +102,12 @@ TEST(Memory, CudaMallocLivesUntilCudaFree) {
   store::RankData& rank = capture.ranks[0];
   rank.api_calls[0].correlation = CorrelationId(77);
   const auto op = [](double us, uint64_t address, uint64_t bytes, bool release, uint8_t kind = 3) {
-    return store::MemoryOp{.time = TimelineBuilder::At(us), .correlation = CorrelationId(release ? 0 : 77), .address = address, .bytes = bytes,
-                           .memory_kind = kind, .release = release};
+    return store::MemoryOp{.time = TimelineBuilder::At(us),
+                           .correlation = CorrelationId(release ? 0 : 77),
+                           .address = address,
+                           .bytes = bytes,
+                           .memory_kind = kind,
+                           .release = release};
   };
   rank.memory_ops = {op(11, 0x1000, 256, false), op(12, 0x9000, 64, false, 2), op(20, 0x1000, 0, true)};
   const Memory memory = MemoryOf(capture);
@@ -112,7 +117,8 @@ TEST(Memory, CudaMallocLivesUntilCudaFree) {
   EXPECT_EQ(memory.lives[0].place.device, -1);
   EXPECT_EQ(memory.lives[1].by, "cudaMalloc");
   EXPECT_EQ(*memory.lives[1].released - *memory.lives[1].allocated, Us(9));
-  EXPECT_EQ(memory.curve.back().in_use, 0) << "a free that does not say how much frees what was allocated there";
+  EXPECT_EQ(memory.curve.back().in_use, 0)
+      << "a free that does not say how much frees what was allocated there";
 }
 
 TEST(Memory, NothingIsNothing) {

@@ -47,7 +47,8 @@ class Table {
       children[{row.rank, slash == std::string::npos ? "" : row.path.substr(0, slash)}].push_back(&row);
     }
     for (auto& [parent, of] : children) {
-      std::stable_sort(of.begin(), of.end(), [](const ModuleRow* a, const ModuleRow* b) { return a->host > b->host; });
+      std::stable_sort(of.begin(), of.end(),
+                       [](const ModuleRow* a, const ModuleRow* b) { return a->host > b->host; });
     }
     std::vector<ModuleRow> out;
     for (const auto& [parent, roots] : children) {
@@ -58,7 +59,8 @@ class Table {
         const ModuleRow* row = open.back();
         open.pop_back();
         out.push_back(*row);
-        if (const auto in = children.find({row->rank, row->path}); in != children.end()) open.insert(open.end(), in->second.rbegin(), in->second.rend());
+        if (const auto in = children.find({row->rank, row->path}); in != children.end())
+          open.insert(open.end(), in->second.rbegin(), in->second.rend());
       }
     }
     return out;
@@ -69,7 +71,8 @@ class Table {
 };
 
 bool HasModules(const HostFrames& frames) {
-  return std::any_of(frames.frames.begin(), frames.frames.end(), [](const store::HostFrame& f) { return f.kind == FrameKind::kModule; });
+  return std::any_of(frames.frames.begin(), frames.frames.end(),
+                     [](const store::HostFrame& f) { return f.kind == FrameKind::kModule; });
 }
 
 // Deeper ones count at this level: no model nests so deep, and each level's path holds those above.
@@ -86,7 +89,9 @@ class Paths {
     // It would look like another level.
     std::replace(name.begin(), name.end(), '/', ':');
     const auto [it, fresh] = places_.try_emplace({parent, name}, static_cast<uint32_t>(paths_.size()));
-    if (fresh) paths_.push_back({parent == kRoot ? name : absl::StrCat(paths_[parent].text, "/", name), paths_[parent].levels + 1});
+    if (fresh)
+      paths_.push_back(
+          {parent == kRoot ? name : absl::StrCat(paths_[parent].text, "/", name), paths_[parent].levels + 1});
     return it->second;
   }
   const std::string& Text(uint32_t path) const { return paths_[path].text; }
@@ -120,7 +125,8 @@ void AddFromFrames(const store::Capture& capture, const Process& process, RankId
       row.self_host += node.self_host;
       row.device += node.device;
       row.self_device += node.device;
-    } else if (kind_of(i) == FrameKind::kOperator && node.parent != kNone && kind_of(node.parent) == FrameKind::kModule) {
+    } else if (kind_of(i) == FrameKind::kOperator && node.parent != kNone &&
+               kind_of(node.parent) == FrameKind::kModule) {
       ++table.RowAt(rank, paths.Text(path_of[i])).operators;
     }
   }
@@ -173,7 +179,9 @@ Modules ModulesOf(const store::Capture& capture, ModuleRanks ranks) {
   Modules out;
   Table table;
   const std::vector<Process> processes = ProcessesOf(capture);
-  const bool frames = std::any_of(processes.begin(), processes.end(), [](const Process& p) { return p.frames != nullptr && HasModules(*p.frames); });
+  const bool frames = std::any_of(processes.begin(), processes.end(), [](const Process& p) {
+    return p.frames != nullptr && HasModules(*p.frames);
+  });
   for (const Process& process : processes) {
     if (process.frames == nullptr) continue;
     const RankId rank = ranks == ModuleRanks::kEach ? process.rank : kNoRank;

@@ -20,7 +20,8 @@ std::vector<std::string> PathsOf(const Modules& modules) {
   return paths;
 }
 
-// Net calls Linear_0 twice and Linear_1 once; Python frames lie between. Launches: in Linear_0's mm, in Net itself, after all.
+// Net calls Linear_0 twice and Linear_1 once; Python frames lie between. Launches: in Linear_0's mm, in Net
+// itself, after all.
 store::Capture Net() {
   TimelineBuilder t;
   t.Rank(0).Kernel("gemm", 200, 30, 7, 15).Kernel("own", 240, 5, 7, 95).Kernel("later", 300, 7, 7, 150);
@@ -69,7 +70,8 @@ TEST(Modules, EachRankOnItsOwn) {
   t.Rank(0).Kernel("k", 0, 1);
   t.Rank(1).Kernel("k", 0, 1);
   store::Capture two = t.Build();
-  for (uint32_t r = 0; r < 2; ++r) FramesBuilder(two).Frame("nn.Module: Net_0", 0, 10 + r, FrameKind::kModule).To(r);
+  for (uint32_t r = 0; r < 2; ++r)
+    FramesBuilder(two).Frame("nn.Module: Net_0", 0, 10 + r, FrameKind::kModule).To(r);
   EXPECT_EQ(ModulesOf(two, ModuleRanks::kTogether).rows[0].host, Us(21));
   const Modules each = ModulesOf(two, ModuleRanks::kEach);
   ASSERT_EQ(each.rows.size(), 2u);
@@ -81,7 +83,9 @@ TEST(Modules, HierarchiesOfOperatorsStandInForFrames) {
   TimelineBuilder t;
   t.Rank(0).Kernel("gemm", 200, 30, 7, 15);
   store::Capture capture = t.Build();
-  const auto in = [&](std::string_view modules) { return store::FrameDetail{.modules = capture.strings.Intern(modules)}; };
+  const auto in = [&](std::string_view modules) {
+    return store::FrameDetail{.modules = capture.strings.Intern(modules)};
+  };
   FramesBuilder(capture)
       .Frame("aten::linear", 10, 30)
       .Detail(in("Net(Top).fc1(a.b)"))
@@ -93,7 +97,8 @@ TEST(Modules, HierarchiesOfOperatorsStandInForFrames) {
       .To(0);
   const Modules modules = ModulesOf(capture, ModuleRanks::kTogether);
   EXPECT_EQ(modules.source, ModuleSource::kHierarchy);
-  ASSERT_EQ(PathsOf(modules), (std::vector<std::string>{"Net(Top)", "Net(Top)/fc1(a.b)"})) << "a point in brackets parts nothing";
+  ASSERT_EQ(PathsOf(modules), (std::vector<std::string>{"Net(Top)", "Net(Top)/fc1(a.b)"}))
+      << "a point in brackets parts nothing";
   EXPECT_EQ(modules.rows[0].host, Us(25));
   EXPECT_EQ(modules.rows[0].self_host, Us(5));
   EXPECT_EQ(modules.rows[0].operators, 1u);

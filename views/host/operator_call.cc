@@ -14,11 +14,28 @@ using simdjson::dom::element;
 
 // Bytes of an element, by C++'s names and by those of torch.dtype. 0: not a tensor's type.
 int BytesOfType(std::string_view type) {
-  constexpr std::pair<std::string_view, int> kTypes[] = {
-      {"float", 4},        {"double", 8},         {"c10::Half", 2},  {"Half", 2},      {"c10::BFloat16", 2}, {"BFloat16", 2},
-      {"int", 4},          {"long", 8},           {"long int", 8},   {"short", 2},     {"short int", 2},     {"bool", 1},
-      {"unsigned char", 1}, {"signed char", 1},   {"char", 1},       {"float32", 4},   {"float16", 2},       {"bfloat16", 2},
-      {"c10::complex<float>", 8}, {"c10::complex<double>", 16}, {"c10::Float8_e4m3fn", 1}, {"c10::Float8_e5m2", 1}};
+  constexpr std::pair<std::string_view, int> kTypes[] = {{"float", 4},
+                                                         {"double", 8},
+                                                         {"c10::Half", 2},
+                                                         {"Half", 2},
+                                                         {"c10::BFloat16", 2},
+                                                         {"BFloat16", 2},
+                                                         {"int", 4},
+                                                         {"long", 8},
+                                                         {"long int", 8},
+                                                         {"short", 2},
+                                                         {"short int", 2},
+                                                         {"bool", 1},
+                                                         {"unsigned char", 1},
+                                                         {"signed char", 1},
+                                                         {"char", 1},
+                                                         {"float32", 4},
+                                                         {"float16", 2},
+                                                         {"bfloat16", 2},
+                                                         {"c10::complex<float>", 8},
+                                                         {"c10::complex<double>", 16},
+                                                         {"c10::Float8_e4m3fn", 1},
+                                                         {"c10::Float8_e5m2", 1}};
   for (const auto& [name, bytes] : kTypes) {
     if (name == type) return bytes;
   }
@@ -27,8 +44,8 @@ int BytesOfType(std::string_view type) {
 
 // Words of the type list that no tensor has.
 bool IsNoTensor(std::string_view type) {
-  return type.empty() || type == "Scalar" || type == "Int" || type == "Bool" || type == "Double" || type == "Device" || type.ends_with("List") ||
-         type.starts_with("GenericList");
+  return type.empty() || type == "Scalar" || type == "Int" || type == "Bool" || type == "Double" ||
+         type == "Device" || type.ends_with("List") || type.starts_with("GenericList");
 }
 
 std::optional<Shape> ReadShape(element value) {
@@ -80,7 +97,8 @@ const Argument* OperatorCall::Tensor(size_t place) const {
 
 std::vector<Argument> ArgumentsOf(const store::FrameDetail& detail, const store::StringTable& strings) {
   std::vector<Argument> out;
-  const bool whole = EachOf(strings.Text(detail.shapes), [&](size_t, element value) { return ReadShapes(value, out.emplace_back()); });
+  const bool whole = EachOf(strings.Text(detail.shapes),
+                            [&](size_t, element value) { return ReadShapes(value, out.emplace_back()); });
   if (!whole) return {};
   const std::string_view types = strings.Text(detail.types);
   if (types.empty()) {

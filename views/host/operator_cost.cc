@@ -9,7 +9,8 @@
 namespace lockstep::views {
 namespace {
 
-// Of the first `inputs` arguments those that are tensors are read, and a result of their common shape is written.
+// Of the first `inputs` arguments those that are tensors are read, and a result of their common shape is
+// written.
 OperatorCost Pointwise(const OperatorCall& call, int flop, size_t inputs) {
   std::optional<Shape> out;
   Count read = 0;
@@ -34,11 +35,13 @@ OperatorCost Compare(const OperatorCall& call, int, size_t) {
   const Argument* a = call.Tensor(0);
   if (a == nullptr || !read.flop || !read.bytes) return {read.flop, std::nullopt};
   int element_bytes = a->element_bytes;
-  if (const Argument* b = call.Tensor(1); b != nullptr) element_bytes = std::max(element_bytes, b->shape.empty() ? 0 : b->element_bytes);
+  if (const Argument* b = call.Tensor(1); b != nullptr)
+    element_bytes = std::max(element_bytes, b->shape.empty() ? 0 : b->element_bytes);
   return {read.flop, *read.bytes - *read.flop * (element_bytes - 1)};
 }
 
-// All tensors of the call are read and one like the first is written. `flop` for each element of it; 0: not known.
+// All tensors of the call are read and one like the first is written. `flop` for each element of it; 0: not
+// known.
 OperatorCost LikeFirst(const OperatorCall& call, int flop, size_t inputs) {
   const Argument* first = call.Tensor(0);
   if (first == nullptr) return {};
@@ -51,7 +54,8 @@ OperatorCost LikeFirst(const OperatorCall& call, int flop, size_t inputs) {
 
 // A statistic of the batch is computed in training only.
 OperatorCost BatchNorm(const OperatorCall& call, int flop, size_t) {
-  const std::string_view training = call.arguments.size() > 5 ? std::string_view(call.arguments[5].value) : "";
+  const std::string_view training =
+      call.arguments.size() > 5 ? std::string_view(call.arguments[5].value) : "";
   return LikeFirst(call, training == "True" ? flop : training == "False" ? 4 : 0, 5);
 }
 
@@ -124,7 +128,8 @@ OperatorCost PoolBackward(const OperatorCall& call, int, size_t) {
   const Argument* grad = call.Tensor(0);
   const Argument* self = call.Tensor(1);
   if (grad == nullptr || self == nullptr) return {};
-  return {Elements(grad->shape).value(), (BytesOf(*grad) + Elements(grad->shape) * 8 + BytesOf(*self)).value()};
+  return {Elements(grad->shape).value(),
+          (BytesOf(*grad) + Elements(grad->shape) * 8 + BytesOf(*self)).value()};
 }
 
 // One element of the scores for each target; `scores` says which argument has their type.
@@ -155,43 +160,84 @@ struct RuleOf {
 const absl::flat_hash_map<std::string_view, RuleOf>& Rules() {
   static const auto& rules = *new absl::flat_hash_map<std::string_view, RuleOf>([] {
     absl::flat_hash_map<std::string_view, RuleOf> r;
-    for (const std::string_view op : {"relu", "clamp_min", "clamp_max", "clamp", "neg", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "sigmoid", "tanh",
-                                      "gelu", "silu", "erf", "sin", "cos", "floor", "ceil", "sign", "hardtanh", "leaky_relu", "elu", "softplus", "pow",
-                                      "nan_to_num", "threshold", "relu6", "mish", "hardswish", "log1p", "expm1", "log2"}) {
+    for (const std::string_view op :
+         {"relu",     "clamp_min",  "clamp_max", "clamp",      "neg",     "abs",        "exp",
+          "log",      "sqrt",       "rsqrt",     "reciprocal", "sigmoid", "tanh",       "gelu",
+          "silu",     "erf",        "sin",       "cos",        "floor",   "ceil",       "sign",
+          "hardtanh", "leaky_relu", "elu",       "softplus",   "pow",     "nan_to_num", "threshold",
+          "relu6",    "mish",       "hardswish", "log1p",      "expm1",   "log2"}) {
       r[op] = {&Pointwise, 1, 1};
     }
-    for (const std::string_view op : {"add", "sub", "mul", "div", "rsub", "maximum", "minimum", "remainder", "fmod", "floor_divide", "true_divide", "divide",
-                                      "__add__", "__iadd__", "__sub__", "__isub__", "__mul__", "__imul__", "__truediv__", "__itruediv__", "__radd__",
-                                      "__rmul__", "__rsub__", "threshold_backward", "sigmoid_backward", "tanh_backward", "gelu_backward", "silu_backward",
-                                      "leaky_relu_backward", "native_dropout_backward", "atan2", "bitwise_and", "bitwise_or"}) {
+    for (const std::string_view op : {"add",
+                                      "sub",
+                                      "mul",
+                                      "div",
+                                      "rsub",
+                                      "maximum",
+                                      "minimum",
+                                      "remainder",
+                                      "fmod",
+                                      "floor_divide",
+                                      "true_divide",
+                                      "divide",
+                                      "__add__",
+                                      "__iadd__",
+                                      "__sub__",
+                                      "__isub__",
+                                      "__mul__",
+                                      "__imul__",
+                                      "__truediv__",
+                                      "__itruediv__",
+                                      "__radd__",
+                                      "__rmul__",
+                                      "__rsub__",
+                                      "threshold_backward",
+                                      "sigmoid_backward",
+                                      "tanh_backward",
+                                      "gelu_backward",
+                                      "silu_backward",
+                                      "leaky_relu_backward",
+                                      "native_dropout_backward",
+                                      "atan2",
+                                      "bitwise_and",
+                                      "bitwise_or"}) {
       r[op] = {&Pointwise, 1, 2};
     }
     r["addcmul"] = r["addcdiv"] = r["lerp"] = {&Pointwise, 3, 3};
-    for (const std::string_view op : {"eq", "ne", "lt", "le", "gt", "ge", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"}) r[op] = {&Compare, 1, 2};
-    for (const std::string_view op : {"_softmax", "softmax", "_log_softmax", "log_softmax"}) r[op] = {&LikeFirst, 5, 1};
+    for (const std::string_view op :
+         {"eq", "ne", "lt", "le", "gt", "ge", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"})
+      r[op] = {&Compare, 1, 2};
+    for (const std::string_view op : {"_softmax", "softmax", "_log_softmax", "log_softmax"})
+      r[op] = {&LikeFirst, 5, 1};
     r["_softmax_backward_data"] = r["_log_softmax_backward_data"] = {&LikeFirst, 4, 2};
     for (const std::string_view op : {"native_layer_norm", "layer_norm"}) r[op] = {&LikeFirst, 8, 4};
     r["native_group_norm"] = r["group_norm"] = {&LikeFirst, 8, 3};
     r["native_layer_norm_backward"] = r["native_group_norm_backward"] = {&LikeFirst, 13, 2};
-    for (const std::string_view op : {"batch_norm", "native_batch_norm", "cudnn_batch_norm", "_batch_norm_impl_index"}) r[op] = {&BatchNorm, 8, 5};
+    for (const std::string_view op :
+         {"batch_norm", "native_batch_norm", "cudnn_batch_norm", "_batch_norm_impl_index"})
+      r[op] = {&BatchNorm, 8, 5};
     r["cudnn_batch_norm_backward"] = r["native_batch_norm_backward"] = {&LikeFirst, 9, 2};
     r["copy"] = {&Copy, 0, 2};
     r["clone"] = r["contiguous"] = {&Clone, 0, 1};
     r["fill"] = r["zero"] = {&Fill, 0, 1};
     // The last argument says up to how many arguments a call has that reduces everything.
-    for (const std::string_view op : {"sum", "mean", "prod", "max", "min", "any", "all"}) r[op] = {&Reduce, 1, 2};
+    for (const std::string_view op : {"sum", "mean", "prod", "max", "min", "any", "all"})
+      r[op] = {&Reduce, 1, 2};
     r["norm"] = r["linalg_vector_norm"] = {&Reduce, 2, 2};
     r["argmax"] = r["argmin"] = {&Reduce, 1, 0};
     r["cumsum"] = r["cumprod"] = {&LikeFirst, 1, 1};
     r["embedding"] = {&Embedding, 0, 2};
     r["gather"] = {&Gather, 0, 3};
-    for (const std::string_view op : {"dropout", "native_dropout", "_fused_dropout", "fused_dropout"}) r[op] = {&Dropout, 2, 1};
+    for (const std::string_view op : {"dropout", "native_dropout", "_fused_dropout", "fused_dropout"})
+      r[op] = {&Dropout, 2, 1};
     r["max_pool2d_with_indices"] = {&Pool, 1, 1};
     r["max_pool2d"] = r["avg_pool2d"] = {&Pool, 0, 1};
     r["max_pool2d_with_indices_backward"] = {&PoolBackward, 1, 2};
     r["nll_loss_forward"] = r["nll_loss"] = {&NllLoss, 1, 0};
     r["nll_loss_backward"] = {&NllLoss, 1, 1};
-    for (const std::string_view op : {"_foreach_add", "_foreach_mul", "_foreach_sub", "_foreach_div", "_foreach_sqrt", "_foreach_neg"}) r[op] = {&Foreach, 1, 1};
+    for (const std::string_view op :
+         {"_foreach_add", "_foreach_mul", "_foreach_sub", "_foreach_div", "_foreach_sqrt", "_foreach_neg"})
+      r[op] = {&Foreach, 1, 1};
     r["_foreach_addcmul"] = r["_foreach_addcdiv"] = r["_foreach_lerp"] = {&Foreach, 3, 1};
     r["_fused_adam"] = r["_fused_adamw"] = {&Foreach, 13, 1};
     r["_fused_sgd"] = {&Foreach, 4, 1};
@@ -212,7 +258,8 @@ OperatorCost CostOf(const OperatorCall& call) {
   const std::string_view name = BareName(call.name);
   if (const auto cost = MatrixCost(name, call)) return *cost;
   const auto rule = Rules().find(name);
-  return rule == Rules().end() ? OperatorCost() : rule->second.rule(call, rule->second.flop, rule->second.inputs);
+  return rule == Rules().end() ? OperatorCost()
+                               : rule->second.rule(call, rule->second.flop, rule->second.inputs);
 }
 
 }  // namespace lockstep::views

@@ -1,5 +1,6 @@
-// What an operator needs at least: floating point operations (a multiply-add is two) and bytes into and out of the device's memory, by
-// its shapes and types alone. Kernels may do more. The rules with their arithmetic: docs/views.md, section layers.
+// What an operator needs at least: floating point operations (a multiply-add is two) and bytes into and out
+// of the device's memory, by its shapes and types alone. Kernels may do more. The rules with their
+// arithmetic: docs/views.md, section layers.
 #ifndef LOCKSTEP_AGGREGATOR_VIEWS_OPERATOR_COST_H_
 #define LOCKSTEP_AGGREGATOR_VIEWS_OPERATOR_COST_H_
 
@@ -19,7 +20,8 @@ struct OperatorCost {
 
 OperatorCost CostOf(const OperatorCall& call);
 
-// The name without where it is from: "conv2d" of "aten::conv2d", "torch.nn.functional.conv2d", "aten::conv2d_".
+// The name without where it is from: "conv2d" of "aten::conv2d", "torch.nn.functional.conv2d",
+// "aten::conv2d_".
 std::string_view BareName(std::string_view operator_name);
 
 }  // namespace lockstep::views

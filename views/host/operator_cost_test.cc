@@ -12,7 +12,9 @@ namespace {
 class Call {
  public:
   Call(std::string_view name, std::string_view shapes, std::string_view types, std::string_view values = "") {
-    detail_ = {.shapes = strings_.Intern(shapes), .types = strings_.Intern(types), .values = strings_.Intern(values)};
+    detail_ = {.shapes = strings_.Intern(shapes),
+               .types = strings_.Intern(types),
+               .values = strings_.Intern(values)};
     call_ = {.name = name, .arguments = ArgumentsOf(detail_, strings_)};
   }
   Call& Output(Shape shape) {
@@ -42,11 +44,13 @@ void Expect(const Call& call, std::optional<int64_t> flop, std::optional<int64_t
 TEST(OperatorCost, AgreesWithPyProfsReadme) {
   Expect({"torch.relu", "[[64, 64, 112, 112]]", R"(["c10::Half"])"}, 51380224, 205520896);
   Expect({"torch.nn.functional.conv2d", "[[64, 64, 56, 56], [64, 64, 1, 1], [], [], [], [], []]",
-          R"(["c10::Half", "c10::Half", "Scalar", "Scalar", "Scalar", "Scalar", "Scalar"])", R"(["", "", "None", "[1, 1]", "[0, 0]", "[1, 1]", "1"])"},
+          R"(["c10::Half", "c10::Half", "Scalar", "Scalar", "Scalar", "Scalar", "Scalar"])",
+          R"(["", "", "None", "[1, 1]", "[0, 0]", "[1, 1]", "1"])"},
          1644167168, 51388416);
   Expect({"torch.relu", "[[64, 64, 56, 56]]", R"(["c10::Half"])"}, 12845056, 51380224);
   Expect({"torch.nn.functional.conv2d", "[[64, 64, 56, 56], [256, 64, 1, 1], [], [], [], [], []]",
-          R"(["c10::Half", "c10::Half", "Scalar", "Scalar", "Scalar", "Scalar", "Scalar"])", R"(["", "", "None", "[1, 1]", "[0, 0]", "[1, 1]", "1"])"},
+          R"(["c10::Half", "c10::Half", "Scalar", "Scalar", "Scalar", "Scalar", "Scalar"])",
+          R"(["", "", "None", "[1, 1]", "[0, 0]", "[1, 1]", "1"])"},
          6576668672, 128483328);
 }
 
@@ -54,7 +58,9 @@ TEST(OperatorCost, Products) {
   // 2·32·1000·2048; (32·1000 + 1000·2048 + 32·2048)·4.
   Expect({"aten::mm", "[[32, 1000], [1000, 2048]]", R"(["float", "float"])"}, 131072000, 8582144);
   // 2·16·256·13; (256 + 16·13 + 13·256 + 16·256)·4.
-  Expect({"aten::addmm", "[[256], [16, 13], [13, 256], [], []]", R"(["float", "float", "float", "Scalar", "Scalar"])"}, 106496, 31552);
+  Expect({"aten::addmm", "[[256], [16, 13], [13, 256], [], []]",
+          R"(["float", "float", "float", "Scalar", "Scalar"])"},
+         106496, 31552);
   // 2·16·16·27·27; (16·16·27 + 16·27·27 + 16·16·27)·4.
   Expect({"aten::bmm", "[[16, 16, 27], [16, 27, 27]]", R"(["float", "float"])"}, 373248, 101952);
   // 2·16·256·13; (16·13 + 256·13 + 256 + 16·256)·4.
@@ -70,39 +76,55 @@ TEST(OperatorCost, Products) {
 
 TEST(OperatorCost, Convolutions) {
   // Where neither values nor the backward pass tell the output, nothing is said.
-  Expect({"aten::conv2d", "[[32, 3, 224, 224], [64, 3, 7, 7], [], [], [], [], []]", R"(["float", "float", "", "GenericList", "GenericList", "GenericList", "Int"])"},
+  Expect({"aten::conv2d", "[[32, 3, 224, 224], [64, 3, 7, 7], [], [], [], [], []]",
+          R"(["float", "float", "", "GenericList", "GenericList", "GenericList", "Int"])"},
          std::nullopt, std::nullopt);
   // ResNet's first: out [32, 64, 112, 112]; 2·25690112·3·7·7; (4816896 + 9408 + 25690112)·4.
-  Call told("aten::cudnn_convolution", "[[32, 3, 224, 224], [64, 3, 7, 7], [], []]", R"(["float", "float", "GenericList", "GenericList"])");
+  Call told("aten::cudnn_convolution", "[[32, 3, 224, 224], [64, 3, 7, 7], [], []]",
+            R"(["float", "float", "GenericList", "GenericList"])");
   Expect(told.Output({32, 64, 112, 112}), 7552892928, 122065664);
   // The same from its values: (224 + 6 - 6 - 1) / 2 + 1 = 112.
-  Expect({"aten::convolution", "[[32, 3, 224, 224], [64, 3, 7, 7], [], [], [], [], [], [], []]", R"(["float", "float", "", "", "", "", "Scalar", "", "Scalar"])",
+  Expect({"aten::convolution", "[[32, 3, 224, 224], [64, 3, 7, 7], [], [], [], [], [], [], []]",
+          R"(["float", "float", "", "", "", "", "Scalar", "", "Scalar"])",
           R"(["", "", "", "[2, 2]", "[3, 3]", "[1, 1]", "False", "[0, 0]", "1"])"},
          7552892928, 122065664);
   // Depthwise, 8 groups: out [1, 8, 4, 4]; 2·128·1·3·3; (1·8·4·4 + 8·1·3·3 + 128)·2.
-  Expect({"aten::convolution", "[[1, 8, 4, 4], [8, 1, 3, 3], [], [], [], [], [], [], []]", R"(["c10::Half", "c10::Half", "", "", "", "", "", "", ""])",
+  Expect({"aten::convolution", "[[1, 8, 4, 4], [8, 1, 3, 3], [], [], [], [], [], [], []]",
+          R"(["c10::Half", "c10::Half", "", "", "", "", "", "", ""])",
           R"(["", "", "", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "8"])"},
          2304, 656);
   // One dimension, a value for all: out [2, 4, 8]; 2·64·3·3; (2·3·10 + 4·3·3 + 64)·4.
-  Expect({"conv1d", "[[2, 3, 10], [4, 3, 3], [], [], [], []]", R"(["float", "float", "Scalar", "Scalar", "Scalar", "Scalar"])", R"(["", "", "None", "stride=1", "padding=0", "dilation=1"])"},
+  Expect({"conv1d", "[[2, 3, 10], [4, 3, 3], [], [], [], []]",
+          R"(["float", "float", "Scalar", "Scalar", "Scalar", "Scalar"])",
+          R"(["", "", "None", "stride=1", "padding=0", "dilation=1"])"},
          1152, 640);
   // Transposed: 2 · 1·8·4·4 · 3·3·3, the weight being [8, 3, 3, 3]; the output is not told.
-  Expect({"aten::conv_transpose2d", "[[1, 8, 4, 4], [8, 3, 3, 3]]", R"(["float", "float"])"}, 6912, std::nullopt);
+  Expect({"aten::conv_transpose2d", "[[1, 8, 4, 4], [8, 3, 3, 3]]", R"(["float", "float"])"}, 6912,
+         std::nullopt);
 }
 
 TEST(OperatorCost, GradientsOfConvolutions) {
   // 2·(32·2048·7·7)·512 for each gradient; grad 3211264, weight 1048576, input 802816 elements.
-  const Call all("aten::cudnn_convolution_backward", "[[32, 512, 7, 7], [32, 2048, 7, 7], [2048, 512, 1, 1]]", R"(["float", "float", "float"])");
-  Expect(Call("aten::cudnn_convolution_backward_input", "[[], [32, 2048, 7, 7], [2048, 512, 1, 1]]", R"(["GenericList", "float", "float"])").Around(all),
+  const Call all("aten::cudnn_convolution_backward", "[[32, 512, 7, 7], [32, 2048, 7, 7], [2048, 512, 1, 1]]",
+                 R"(["float", "float", "float"])");
+  Expect(Call("aten::cudnn_convolution_backward_input", "[[], [32, 2048, 7, 7], [2048, 512, 1, 1]]",
+              R"(["GenericList", "float", "float"])")
+             .Around(all),
          3288334336, 20250624);
-  Expect(Call("aten::cudnn_convolution_backward_weight", "[[], [32, 2048, 7, 7], [32, 512, 7, 7]]", R"(["GenericList", "float", "float"])").Around(all),
+  Expect(Call("aten::cudnn_convolution_backward_weight", "[[], [32, 2048, 7, 7], [32, 512, 7, 7]]",
+              R"(["GenericList", "float", "float"])")
+             .Around(all),
          3288334336, 20250624);
-  Expect(Call("aten::cudnn_convolution_backward_weight", "[[], [32, 2048, 7, 7], [32, 512, 7, 7]]", R"(["GenericList", "float", "float"])"), std::nullopt,
-         std::nullopt);
-  const std::string shapes = "[[32, 2048, 7, 7], [32, 512, 7, 7], [2048, 512, 1, 1], [], [], [], [], [], [], [], []]";
+  Expect(Call("aten::cudnn_convolution_backward_weight", "[[], [32, 2048, 7, 7], [32, 512, 7, 7]]",
+              R"(["GenericList", "float", "float"])"),
+         std::nullopt, std::nullopt);
+  const std::string shapes =
+      "[[32, 2048, 7, 7], [32, 512, 7, 7], [2048, 512, 1, 1], [], [], [], [], [], [], [], []]";
   const std::string types = R"(["float", "float", "float", "", "", "", "", "", "", "", ""])";
   const auto masked = [&](const std::string& mask) {
-    return Call("aten::convolution_backward", shapes, types, R"(["", "", "", "[0]", "[1, 1]", "[0, 0]", "[1, 1]", "False", "[0, 0]", "1", ")" + mask + "\"]");
+    return Call(
+        "aten::convolution_backward", shapes, types,
+        R"(["", "", "", "[0]", "[1, 1]", "[0, 0]", "[1, 1]", "False", "[0, 0]", "1", ")" + mask + "\"]");
   };
   Expect(masked("[True, True, False]"), 6576668672, 40501248);
   Expect(masked("[False, True, False]"), 3288334336, 20250624);
@@ -110,12 +132,15 @@ TEST(OperatorCost, GradientsOfConvolutions) {
 }
 
 TEST(OperatorCost, PointwiseAndWhatOnlyMoves) {
-  Expect({"aten::clamp_min", "[[32, 64, 112, 112], [], [32, 64, 112, 112]]", R"(["float", "Int", "float"])"}, 25690112, 205520896);
-  Expect({"aten::add_", "[[32, 256, 56, 56], [32, 256, 56, 56], []]", R"(["float", "float", "Int"])"}, 25690112, 308281344);
+  Expect({"aten::clamp_min", "[[32, 64, 112, 112], [], [32, 64, 112, 112]]", R"(["float", "Int", "float"])"},
+         25690112, 205520896);
+  Expect({"aten::add_", "[[32, 256, 56, 56], [32, 256, 56, 56], []]", R"(["float", "float", "Int"])"},
+         25690112, 308281344);
   // A row added to each of 4: 12 sums; (12 + 3 + 12)·4.
   Expect({"aten::add", "[[4, 3], [3], []]", R"(["float", "float", "Scalar"])"}, 12, 108);
   // Three inputs and a result of 48 elements.
-  Expect({"aten::addcmul_", "[[3, 16], [3, 16], [3, 16], []]", R"(["float", "float", "float", "Scalar"])"}, 144, 768);
+  Expect({"aten::addcmul_", "[[3, 16], [3, 16], [3, 16], []]", R"(["float", "float", "float", "Scalar"])"},
+         144, 768);
   // 2·6·4 read, 6 bytes written.
   Expect({"aten::gt", "[[2, 3], [2, 3]]", R"(["float", "float"])"}, 6, 54);
   Expect({"aten::copy_", "[[10], [10], []]", R"(["c10::Half", "float", "Scalar"])"}, 0, 60);
@@ -129,51 +154,74 @@ TEST(OperatorCost, ReductionsAndNorms) {
   // Over some dimensions: the result's size is not told.
   Expect({"aten::sum", "[[32, 1000], [], [], []]", R"(["float", "", "Scalar", ""])"}, 32000, std::nullopt);
   Expect({"aten::_log_softmax", "[[32, 1000], [], []]", R"(["float", "Int", "Bool"])"}, 160000, 256000);
-  Expect({"aten::_log_softmax_backward_data", "[[32, 1000], [32, 1000], [], [32, 1000]]", R"(["float", "float", "Int", "float"])"}, 128000, 384000);
+  Expect({"aten::_log_softmax_backward_data", "[[32, 1000], [32, 1000], [], [32, 1000]]",
+          R"(["float", "float", "Int", "float"])"},
+         128000, 384000);
   // In and out, and a scale and a shift of 512.
-  Expect({"aten::native_layer_norm", "[[1024, 512], [], [512], [512], []]", R"(["float", "", "float", "float", "Scalar"])"}, 4194304, 4198400);
+  Expect({"aten::native_layer_norm", "[[1024, 512], [], [512], [512], []]",
+          R"(["float", "", "float", "float", "Scalar"])"},
+         4194304, 4198400);
   const std::string shapes = "[[2, 4, 3, 3], [4], [4], [4], [4], [], [], []]";
   const std::string types = R"(["float", "float", "float", "float", "float", "Bool", "Double", "Double"])";
   // (72 + 16 + 72)·4; how much is computed depends on a flag.
   Expect({"aten::cudnn_batch_norm", shapes, types}, std::nullopt, 640);
-  Expect({"aten::cudnn_batch_norm", shapes, types, R"(["", "", "", "", "", "True", "0.1", "1e-05"])"}, 576, 640);
-  Expect({"aten::cudnn_batch_norm", shapes, types, R"(["", "", "", "", "", "False", "0.1", "1e-05"])"}, 288, 640);
-  Expect({"aten::cudnn_batch_norm_backward", "[[2, 4, 3, 3], [2, 4, 3, 3], [4]]", R"(["float", "float", "float"])"}, 648, 864);
+  Expect({"aten::cudnn_batch_norm", shapes, types, R"(["", "", "", "", "", "True", "0.1", "1e-05"])"}, 576,
+         640);
+  Expect({"aten::cudnn_batch_norm", shapes, types, R"(["", "", "", "", "", "False", "0.1", "1e-05"])"}, 288,
+         640);
+  Expect({"aten::cudnn_batch_norm_backward", "[[2, 4, 3, 3], [2, 4, 3, 3], [4]]",
+          R"(["float", "float", "float"])"},
+         648, 864);
 }
 
 TEST(OperatorCost, TheRest) {
   // Rows of 8 in and out, and 5 indices.
-  Expect({"aten::embedding", "[[100, 8], [5], [], [], []]", R"(["float", "long int", "Scalar", "Scalar", "Scalar"])"}, 0, 360);
+  Expect({"aten::embedding", "[[100, 8], [5], [], [], []]",
+          R"(["float", "long int", "Scalar", "Scalar", "Scalar"])"},
+         0, 360);
   Expect({"aten::gather", "[[44], [], [10], []]", R"(["float", "Scalar", "long", "Scalar"])"}, 0, 160);
   Expect({"aten::native_dropout", "[[10], [], []]", R"(["float", "Scalar", "Scalar"])"}, 20, 90);
-  Expect({"aten::nll_loss_forward", "[[32, 1000], [32], [], [], []]", R"(["float", "long int", "", "Int", "Int"])"}, 32, 384);
+  Expect({"aten::nll_loss_forward", "[[32, 1000], [32], [], [], []]",
+          R"(["float", "long int", "", "Int", "Int"])"},
+         32, 384);
   // 6422528 results of 9 each; (25690112 in and 6422528 out)·4, and as many indices of 8.
-  Expect(Call("aten::max_pool2d_with_indices", "[[32, 64, 112, 112], [], [], [], [], []]", R"(["float", "", "", "", "", ""])", R"(["", "[3, 3]", "[2, 2]", "[1, 1]", "[1, 1]", "False"])")
+  Expect(Call("aten::max_pool2d_with_indices", "[[32, 64, 112, 112], [], [], [], [], []]",
+              R"(["float", "", "", "", "", ""])", R"(["", "[3, 3]", "[2, 2]", "[1, 1]", "[1, 1]", "False"])")
              .Output({32, 64, 56, 56}),
          57802752, 179830784);
   // 2·3·4·5 scores of 8 + 8 each, times 2; (q 192 + k 240 + v 240 + out 192)·2.
-  Expect({"aten::_scaled_dot_product_flash_attention", "[[2, 3, 4, 8], [2, 3, 5, 8], [2, 3, 5, 8], [], []]", R"(["c10::Half", "c10::Half", "c10::Half", "", ""])"},
+  Expect({"aten::_scaled_dot_product_flash_attention", "[[2, 3, 4, 8], [2, 3, 5, 8], [2, 3, 5, 8], [], []]",
+          R"(["c10::Half", "c10::Half", "c10::Half", "", ""])"},
          3840, 1728);
   // 120 scores·(3·8 + 2·8)·2; the three twice (672·2), grad and out 192 each.
-  Expect({"aten::_scaled_dot_product_flash_attention_backward", "[[2, 3, 4, 8], [2, 3, 4, 8], [2, 3, 5, 8], [2, 3, 5, 8], [2, 3, 4, 8]]",
+  Expect({"aten::_scaled_dot_product_flash_attention_backward",
+          "[[2, 3, 4, 8], [2, 3, 4, 8], [2, 3, 5, 8], [2, 3, 5, 8], [2, 3, 4, 8]]",
           R"(["c10::Half", "c10::Half", "c10::Half", "c10::Half", "c10::Half"])"},
          9600, 3456);
-  Expect({"aten::_foreach_add_", "[[[2, 3], [4]], [[2, 3], [4]], []]", R"(["TensorList", "TensorList", "Scalar"])"}, 10, std::nullopt);
-  Expect({"aten::_fused_adam_", "[[[2, 3], [4]], [[2, 3], [4]]]", R"(["TensorList", "TensorList"])"}, 130, std::nullopt);
+  Expect({"aten::_foreach_add_", "[[[2, 3], [4]], [[2, 3], [4]], []]",
+          R"(["TensorList", "TensorList", "Scalar"])"},
+         10, std::nullopt);
+  Expect({"aten::_fused_adam_", "[[[2, 3], [4]], [[2, 3], [4]]]", R"(["TensorList", "TensorList"])"}, 130,
+         std::nullopt);
   Expect({"aten::unheard_of", "[[2]]", R"(["float"])"}, std::nullopt, std::nullopt);
 }
 
 TEST(OperatorCost, HostileArgumentsGiveNothing) {
-  const std::string huge = "[[9000000000000000000, 9000000000000000000], [9000000000000000000, 9000000000000000000]]";
+  const std::string huge =
+      "[[9000000000000000000, 9000000000000000000], [9000000000000000000, 9000000000000000000]]";
   Expect({"aten::mm", huge, R"(["float", "float"])"}, std::nullopt, std::nullopt);
-  for (const char* shapes : {"[[-1, 2], [2, 3]]", "[[1, 2", "7", "[[1.5, 2], [2, 3]]", "[[\"x\"], [2]]", "[[[[1]]], [2]]", "", "[]"}) {
+  for (const char* shapes : {"[[-1, 2], [2, 3]]", "[[1, 2", "7", "[[1.5, 2], [2, 3]]", "[[\"x\"], [2]]",
+                             "[[[[1]]], [2]]", "", "[]"}) {
     Expect({"aten::mm", shapes, R"(["float", "float"])"}, std::nullopt, std::nullopt);
   }
-  Expect({"aten::conv2d", "[[1, 1, 4, 4], [1, 1, 9, 9], [], [], [], []]", R"(["float", "float", "", "", "", ""])", R"(["", "", "", "[0, 0]", "[x]", "[1, 1]"])"}, std::nullopt,
+  Expect({"aten::conv2d", "[[1, 1, 4, 4], [1, 1, 9, 9], [], [], [], []]",
+          R"(["float", "float", "", "", "", ""])", R"(["", "", "", "[0, 0]", "[x]", "[1, 1]"])"},
+         std::nullopt, std::nullopt);
+  Expect({"aten::conv2d", "[[1, 1, 4, 4], [1, 1, 3, 3], [], [], [], []]",
+          R"(["float", "float", "", "", "", ""])", R"(["", "", "", "[0, 0]", "[0, 0]", "[1, 1]"])"},
+         std::nullopt, std::nullopt);
+  Expect({"aten::conv2d", "[[1, 1, 4, 4], [0, 1, 3, 3]]", R"(["float", "float"])"}, std::nullopt,
          std::nullopt);
-  Expect({"aten::conv2d", "[[1, 1, 4, 4], [1, 1, 3, 3], [], [], [], []]", R"(["float", "float", "", "", "", ""])", R"(["", "", "", "[0, 0]", "[0, 0]", "[1, 1]"])"}, std::nullopt,
-         std::nullopt);
-  Expect({"aten::conv2d", "[[1, 1, 4, 4], [0, 1, 3, 3]]", R"(["float", "float"])"}, std::nullopt, std::nullopt);
 }
 
 TEST(DevicePeak, IsClockTimesMultiprocessorsTimesWhatTheTypeTakes) {

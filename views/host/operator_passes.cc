@@ -11,7 +11,8 @@ using store::kNone;
 
 // Nodes of the backward pass: "AddmmBackward0", and what autograd's engine runs them in.
 bool NamesBackward(std::string_view name) {
-  if (name.starts_with("autograd::engine::evaluate_function") || name.starts_with("torch::autograd::")) return true;
+  if (name.starts_with("autograd::engine::evaluate_function") || name.starts_with("torch::autograd::"))
+    return true;
   while (!name.empty() && absl::ascii_isdigit(static_cast<unsigned char>(name.back()))) name.remove_suffix(1);
   return name.ends_with("Backward") && name.find("::") == std::string_view::npos;
 }
@@ -24,7 +25,8 @@ bool IsOperatorFrame(const store::HostFrame& frame, std::string_view name) {
   return name.find_first_of(" #") == std::string_view::npos && !name.starts_with("DistributedDataParallel.");
 }
 
-OperatorPasses::OperatorPasses(const store::Capture& capture, const store::HostFrames& frames, const HostTree& tree)
+OperatorPasses::OperatorPasses(const store::Capture& capture, const store::HostFrames& frames,
+                               const HostTree& tree)
     : capture_(capture), frames_(frames), tree_(tree) {
   MarkBackward();
   IndexSequences();

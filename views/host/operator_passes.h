@@ -1,7 +1,7 @@
 // Forward and backward pass of a process: which of its operators are of which, and which belong together.
 //
-// PyTorch gives the node of the backward pass the sequence number that the forward operator had. All operators that ran since the node
-// before have that number; the one that started last made it.
+// PyTorch gives the node of the backward pass the sequence number that the forward operator had. All
+// operators that ran since the node before have that number; the one that started last made it.
 #ifndef LOCKSTEP_AGGREGATOR_VIEWS_OPERATOR_PASSES_H_
 #define LOCKSTEP_AGGREGATOR_VIEWS_OPERATOR_PASSES_H_
 
@@ -20,9 +20,11 @@ class OperatorPasses {
   OperatorPasses(const store::Capture& capture, const store::HostFrames& frames, const HostTree& tree);
 
   bool IsBackward(uint32_t node) const { return backward_[node] != 0; }
-  // Of a node of the backward pass: the operator that made it. kNone: none is known, or several threads have the number.
+  // Of a node of the backward pass: the operator that made it. kNone: none is known, or several threads have
+  // the number.
   uint32_t ForwardOf(uint32_t node) const;
-  // Of an operator of the forward pass: the node of the backward pass that was told its number, with shapes. kNone: none.
+  // Of an operator of the forward pass: the node of the backward pass that was told its number, with shapes.
+  // kNone: none.
   uint32_t BackwardOf(uint32_t node) const;
   // The outermost operator that holds it, itself included; kNone: none.
   uint32_t TopOperator(uint32_t node) const;

@@ -18,7 +18,8 @@ using store::kNone;
 // The innermost calls of "a;b;c".
 std::string_view Innermost(std::string_view stack, int depth) {
   size_t end = 0;
-  for (int i = 0; i < depth && end != std::string_view::npos; ++i) end = stack.find(';', i == 0 ? 0 : end + 1);
+  for (int i = 0; i < depth && end != std::string_view::npos; ++i)
+    end = stack.find(';', i == 0 ? 0 : end + 1);
   return stack.substr(0, end);
 }
 
@@ -54,7 +55,8 @@ void Add(std::optional<Bytes>& to, const Bytes& more) {
 
 class Table {
  public:
-  Table(const store::Capture& capture, const OperatorGrouping& grouping) : capture_(capture), grouping_(grouping) {}
+  Table(const store::Capture& capture, const OperatorGrouping& grouping)
+      : capture_(capture), grouping_(grouping) {}
 
   void Add(const Process& process) {
     const store::HostFrames& frames = *process.frames;
@@ -102,7 +104,8 @@ class Table {
     auto operator<=>(const Key&) const = default;
     template <typename H>
     friend H AbslHashValue(H h, const Key& k) {
-      return H::combine(std::move(h), k.rank, k.name, k.shapes, std::hash<std::string_view>()(k.stack), k.kind);
+      return H::combine(std::move(h), k.rank, k.name, k.shapes, std::hash<std::string_view>()(k.stack),
+                        k.kind);
     }
   };
 
@@ -111,16 +114,18 @@ class Table {
     if (frame.detail != kNone) {
       const store::FrameDetail& detail = frames.details[frame.detail];
       if (grouping_.by_shape) key.shapes = detail.shapes;
-      if (grouping_.stack_depth > 0) key.stack = Innermost(capture_.Text(detail.stack), grouping_.stack_depth);
+      if (grouping_.stack_depth > 0)
+        key.stack = Innermost(capture_.Text(detail.stack), grouping_.stack_depth);
     }
     const auto [it, fresh] = places_.try_emplace(key, out_.rows.size());
     if (!fresh) return out_.rows[it->second];
-    return out_.rows.emplace_back(OperatorRow{.rank = key.rank,
-                                              .name = capture_.Text(key.name),
-                                              .kind = key.kind == FrameKind::kOperator ? "operator" : "annotation",
-                                              .shapes = capture_.Text(key.shapes),
-                                              .stack = std::string(key.stack),
-                                              .tensor_core_eligible = IsTensorCoreEligible(capture_.Text(key.name))});
+    return out_.rows.emplace_back(
+        OperatorRow{.rank = key.rank,
+                    .name = capture_.Text(key.name),
+                    .kind = key.kind == FrameKind::kOperator ? "operator" : "annotation",
+                    .shapes = capture_.Text(key.shapes),
+                    .stack = std::string(key.stack),
+                    .tensor_core_eligible = IsTensorCoreEligible(capture_.Text(key.name))});
   }
 
   // By node. Driver calls lie in those of the runtime.
@@ -140,7 +145,8 @@ class Table {
     std::vector<Nanos> self(tree.nodes.size());
     for (const Launch& launch : tree.launches) {
       if (launch.node == kNone) continue;
-      const store::DeviceActivity& a = capture_.ranks[launch.activity.entry].activities[launch.activity.activity];
+      const store::DeviceActivity& a =
+          capture_.ranks[launch.activity.entry].activities[launch.activity.activity];
       if (a.kind != store::ActivityKind::kKernel) continue;
       const auto [it, fresh] = tensor_core_.try_emplace(a.name, false);
       if (fresh) it->second = analysis::NamesTensorCores(capture_.Text(a.name));
@@ -164,18 +170,62 @@ class Table {
 
 bool IsTensorCoreEligible(std::string_view op) {
   // PyTorch's list of what autocast runs in half precision, and what those operators run on the way back.
-  static constexpr auto kNames = std::to_array<std::string_view>(
-      {"AddbmmBackward", "AddmmBackward", "AddmmBackward0", "AddmvBackward", "AddmvBackward0", "BmmBackward0", "ConvolutionBackward0",
-       "CudnnConvolutionBackward", "CudnnConvolutionTransposeBackward", "MmBackward", "MmBackward0", "MvBackward", "MvBackward0",
-       "aten::_convolution", "aten::_scaled_dot_product_cudnn_attention", "aten::_scaled_dot_product_flash_attention", "aten::_thnn_fused_gru_cell",
-       "aten::_thnn_fused_lstm_cell", "aten::addbmm", "aten::addmm", "aten::addmm_", "aten::addmv", "aten::addr", "aten::baddbmm", "aten::bmm",
-       "aten::chain_matmul", "aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::conv_tbc", "aten::conv_transpose1d",
-       "aten::conv_transpose2d", "aten::conv_transpose3d", "aten::convolution", "aten::convolution_backward", "aten::cudnn_convolution",
-       "aten::cudnn_convolution_backward", "aten::cudnn_convolution_backward_input", "aten::cudnn_convolution_backward_weight",
-       "aten::cudnn_convolution_transpose", "aten::cudnn_convolution_transpose_backward",
-       "aten::cudnn_convolution_transpose_backward_input", "aten::cudnn_convolution_transpose_backward_weight", "aten::gru_cell",
-       "aten::linalg_multi_dot", "aten::linalg_vecdot", "aten::linear", "aten::lstm_cell", "aten::matmul", "aten::mm", "aten::mv",
-       "aten::prelu", "aten::rnn_relu_cell", "aten::rnn_tanh_cell", "aten::scaled_dot_product_attention"});
+  static constexpr auto kNames =
+      std::to_array<std::string_view>({"AddbmmBackward",
+                                       "AddmmBackward",
+                                       "AddmmBackward0",
+                                       "AddmvBackward",
+                                       "AddmvBackward0",
+                                       "BmmBackward0",
+                                       "ConvolutionBackward0",
+                                       "CudnnConvolutionBackward",
+                                       "CudnnConvolutionTransposeBackward",
+                                       "MmBackward",
+                                       "MmBackward0",
+                                       "MvBackward",
+                                       "MvBackward0",
+                                       "aten::_convolution",
+                                       "aten::_scaled_dot_product_cudnn_attention",
+                                       "aten::_scaled_dot_product_flash_attention",
+                                       "aten::_thnn_fused_gru_cell",
+                                       "aten::_thnn_fused_lstm_cell",
+                                       "aten::addbmm",
+                                       "aten::addmm",
+                                       "aten::addmm_",
+                                       "aten::addmv",
+                                       "aten::addr",
+                                       "aten::baddbmm",
+                                       "aten::bmm",
+                                       "aten::chain_matmul",
+                                       "aten::conv1d",
+                                       "aten::conv2d",
+                                       "aten::conv3d",
+                                       "aten::conv_tbc",
+                                       "aten::conv_transpose1d",
+                                       "aten::conv_transpose2d",
+                                       "aten::conv_transpose3d",
+                                       "aten::convolution",
+                                       "aten::convolution_backward",
+                                       "aten::cudnn_convolution",
+                                       "aten::cudnn_convolution_backward",
+                                       "aten::cudnn_convolution_backward_input",
+                                       "aten::cudnn_convolution_backward_weight",
+                                       "aten::cudnn_convolution_transpose",
+                                       "aten::cudnn_convolution_transpose_backward",
+                                       "aten::cudnn_convolution_transpose_backward_input",
+                                       "aten::cudnn_convolution_transpose_backward_weight",
+                                       "aten::gru_cell",
+                                       "aten::linalg_multi_dot",
+                                       "aten::linalg_vecdot",
+                                       "aten::linear",
+                                       "aten::lstm_cell",
+                                       "aten::matmul",
+                                       "aten::mm",
+                                       "aten::mv",
+                                       "aten::prelu",
+                                       "aten::rnn_relu_cell",
+                                       "aten::rnn_tanh_cell",
+                                       "aten::scaled_dot_product_attention"});
   static_assert(std::is_sorted(kNames.begin(), kNames.end()));
   return std::binary_search(kNames.begin(), kNames.end(), op);
 }

@@ -1,5 +1,5 @@
-// The operator view: what PyTorch's operators and the user's ranges cost, on the host and on the device (PyTorch's key_averages(),
-// the operator view of torch-tb-profiler).
+// The operator view: what PyTorch's operators and the user's ranges cost, on the host and on the device
+// (PyTorch's key_averages(), the operator view of torch-tb-profiler).
 #ifndef LOCKSTEP_AGGREGATOR_VIEWS_OPERATORS_H_
 #define LOCKSTEP_AGGREGATOR_VIEWS_OPERATORS_H_
 
@@ -25,7 +25,8 @@ struct Bytes {
   int64_t device = 0;
 };
 
-// Sums over all calls of a group. A call inside another of the same name counts in the totals of both, as in PyTorch.
+// Sums over all calls of a group. A call inside another of the same name counts in the totals of both, as in
+// PyTorch.
 struct OperatorRow {
   RankId rank = kNoRank;  // kNoRank: all
   std::string_view name;
@@ -36,8 +37,9 @@ struct OperatorRow {
   Nanos self_host, host;
   Nanos self_runtime;  // the part of self_host in CUDA's runtime calls that it made itself
   Nanos self_device, device;
-  Nanos self_tensor_core, tensor_core;  // parts of the device time in kernels whose name says that they use tensor cores
-  bool tensor_core_eligible = false;    // of the operators that can use them
+  Nanos self_tensor_core,
+      tensor_core;  // parts of the device time in kernels whose name says that they use tensor cores
+  bool tensor_core_eligible = false;  // of the operators that can use them
   // What was allocated less what was released. Empty where the allocator was not recorded.
   std::optional<Bytes> self_memory, memory;
   uint64_t allocations = 0;  // in it directly
@@ -57,7 +59,8 @@ struct Operators {
 // Texts point into `capture`. Empty without frames.
 Operators OperatorsOf(const store::Capture& capture, const OperatorGrouping& grouping);
 
-// Does PyTorch run this operator in half precision under autocast, or is it the backward pass of one that it does?
+// Does PyTorch run this operator in half precision under autocast, or is it the backward pass of one that it
+// does?
 bool IsTensorCoreEligible(std::string_view op);
 
 }  // namespace lockstep::views

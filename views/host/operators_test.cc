@@ -17,23 +17,32 @@ constexpr double kLaunchUs = 2;  // of a launch that TimelineBuilder adds
 store::Capture TwoRanks() {
   TimelineBuilder t;
   for (int rank = 0; rank < 2; ++rank) {
-    t.Rank(rank).Kernel("volta_h884gemm", 100, 40, 7, 22).Kernel("relu", 140, 10, 7, 45).Kernel("volta_sgemm", 150, 60, 7, 62);
+    t.Rank(rank)
+        .Kernel("volta_h884gemm", 100, 40, 7, 22)
+        .Kernel("relu", 140, 10, 7, 45)
+        .Kernel("volta_sgemm", 150, 60, 7, 62);
   }
   store::Capture capture = t.Build();
   for (uint32_t rank = 0; rank < 2; ++rank) {
     FramesBuilder(capture)
         .Frame("forward", 0, 55, FrameKind::kAnnotation)
-        .Frame("aten::linear", 10, 40).With("[[8, 4], [4, 4]]", "model.py(3): forward;train.py(9): main")
-        .Frame("aten::addmm", 20, 30).With("[[8, 4]]")
+        .Frame("aten::linear", 10, 40)
+        .With("[[8, 4], [4, 4]]", "model.py(3): forward;train.py(9): main")
+        .Frame("aten::addmm", 20, 30)
+        .With("[[8, 4]]")
         .Frame("aten::relu", 42, 50)
-        .Frame("aten::linear", 60, 70).With("[[2, 4], [4, 4]]", "model.py(3): forward;train.py(12): main")
-        .Allocation(25, 1024).Allocation(12, 512, -1).Allocation(45, -1000)
+        .Frame("aten::linear", 60, 70)
+        .With("[[2, 4], [4, 4]]", "model.py(3): forward;train.py(12): main")
+        .Allocation(25, 1024)
+        .Allocation(12, 512, -1)
+        .Allocation(45, -1000)
         .To(rank);
   }
   return capture;
 }
 
-const OperatorRow& Named(const Operators& ops, std::string_view name, std::string_view shapes = "", RankId rank = kNoRank) {
+const OperatorRow& Named(const Operators& ops, std::string_view name, std::string_view shapes = "",
+                         RankId rank = kNoRank) {
   for (const OperatorRow& row : ops.rows) {
     if (row.name == name && row.shapes == shapes && row.rank == rank) return row;
   }
@@ -89,7 +98,8 @@ TEST(Operators, GroupsTellShapesStacksAndRanksApart) {
     return stacks;
   };
   EXPECT_EQ(linears(1), (std::vector<std::string>{"model.py(3): forward"}));
-  EXPECT_EQ(linears(2), (std::vector<std::string>{"model.py(3): forward;train.py(12): main", "model.py(3): forward;train.py(9): main"}));
+  EXPECT_EQ(linears(2), (std::vector<std::string>{"model.py(3): forward;train.py(12): main",
+                                                  "model.py(3): forward;train.py(9): main"}));
   EXPECT_EQ(linears(9).size(), 2u);
   EXPECT_EQ(Named(OperatorsOf(capture, {.by_rank = true}), "aten::relu", "", RankId(1)).calls, 1u);
 }

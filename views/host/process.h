@@ -11,7 +11,7 @@ namespace lockstep::views {
 
 struct Process {
   RankId rank;
-  std::vector<uint32_t> entries;  // into Capture::ranks; never empty
+  std::vector<uint32_t> entries;              // into Capture::ranks; never empty
   const store::HostFrames* frames = nullptr;  // null: none were kept
 };
 

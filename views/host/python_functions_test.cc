@@ -6,7 +6,13 @@ namespace lockstep::views {
 namespace {
 
 store::PythonFunction Function(std::string name, int64_t calls, int64_t self_us) {
-  return {.name = std::move(name), .file = "train.py", .line = 3, .calls = calls, .primitive_calls = calls, .self = Nanos::Micros(self_us), .total = Nanos::Micros(2 * self_us)};
+  return {.name = std::move(name),
+          .file = "train.py",
+          .line = 3,
+          .calls = calls,
+          .primitive_calls = calls,
+          .self = Nanos::Micros(self_us),
+          .total = Nanos::Micros(2 * self_us)};
 }
 
 TEST(PythonFunctions, RanksSideBySide) {

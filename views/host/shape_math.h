@@ -1,4 +1,5 @@
-// Arithmetic on sizes out of traces: whatever does not fit 64 bits, or is not known, makes the result unknown.
+// Arithmetic on sizes out of traces: whatever does not fit 64 bits, or is not known, makes the result
+// unknown.
 #ifndef LOCKSTEP_AGGREGATOR_VIEWS_SHAPE_MATH_H_
 #define LOCKSTEP_AGGREGATOR_VIEWS_SHAPE_MATH_H_
 
@@ -12,7 +13,7 @@ namespace lockstep::views {
 
 class Count {
  public:
-  Count(int64_t value) : value_(value) {}                  // NOLINT: numbers are counts
+  Count(int64_t value) : value_(value) {}                 // NOLINT: numbers are counts
   Count(std::optional<int64_t> value) : value_(value) {}  // NOLINT
   static Count Unknown() { return Count(std::nullopt); }
 

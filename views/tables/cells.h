@@ -26,8 +26,9 @@ struct BorrowedOrMade {
   std::string made;
 };
 
-// Values lie densely, one for each row; a null has an arbitrary one. Which of the three vectors is filled follows from the
-// column's type: whole numbers and truth values, doubles, texts. Reused from batch to batch. One thread.
+// Values lie densely, one for each row; a null has an arbitrary one. Which of the three vectors is filled
+// follows from the column's type: whole numbers and truth values, doubles, texts. Reused from batch to batch.
+// One thread.
 class Cells {
  public:
   Cells() = default;
@@ -53,9 +54,13 @@ class Cells {
   void Add(T value) { numbers_.push_back(static_cast<int64_t>(value)), Present(); }
   void Add(Nanos value) { Add(value.ns()); }
   template <ClockDomain D>
-  void Add(Stamp<D> value) { Add(value.ns()); }
+  void Add(Stamp<D> value) {
+    Add(value.ns());
+  }
   template <typename Tag, typename Rep>
-  void Add(Id<Tag, Rep> value) { Add(value.value()); }
+  void Add(Id<Tag, Rep> value) {
+    Add(value.value());
+  }
   // What is no number is unknown.
   void Add(double value);
   // Bytes that are no UTF-8 become question marks.
@@ -91,11 +96,12 @@ class Cells {
 // The type of a column whose cells are made of a T.
 template <typename T>
 struct CellTypeOf {
-  static constexpr CellType kType = std::is_same_v<T, bool>                             ? CellType::kBool
-                                    : std::is_same_v<T, double>                         ? CellType::kDouble
-                                    : std::is_convertible_v<T, std::string_view>        ? CellType::kText
-                                    : std::is_integral_v<T> && (sizeof(T) < 4 || std::is_same_v<T, int32_t>) ? CellType::kInt32
-                                                                                        : CellType::kInt64;
+  static constexpr CellType kType = std::is_same_v<T, bool>                      ? CellType::kBool
+                                    : std::is_same_v<T, double>                  ? CellType::kDouble
+                                    : std::is_convertible_v<T, std::string_view> ? CellType::kText
+                                    : std::is_integral_v<T> && (sizeof(T) < 4 || std::is_same_v<T, int32_t>)
+                                        ? CellType::kInt32
+                                        : CellType::kInt64;
   static constexpr bool kMayBeNull = std::is_same_v<T, double>;
 };
 template <typename Tag, typename Rep>

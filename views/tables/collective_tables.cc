@@ -63,7 +63,8 @@ void EachMember(const Input& in, RowSink<MemberRow>& out) {
     const RankData& rank = in.capture.ranks[r];
     for (uint32_t c = 0; c < rank.collectives.size(); ++c) {
       const bool matched = matches.instance_of[r][c] < matches.instances.size();
-      if (!matched && rank.collectives[c].activity < rank.activities.size()) out.Add(RowOf(in, times, {r, c}));
+      if (!matched && rank.collectives[c].activity < rank.activities.size())
+        out.Add(RowOf(in, times, {r, c}));
     }
   }
   // The rows point into `times`.
@@ -87,9 +88,15 @@ std::vector<ColumnOf<MemberRow>> MemberColumns() {
       Make<R>("instance", "", "rows of one number met each other; null: matched with nobody",
               [](const R& r) { return r.instance == nullptr ? std::nullopt : std::optional(r.number); }),
       Make<R>("group", "", "communicator; null: unknown",
-              [](const R& r) { return r.group() == nullptr ? std::nullopt : std::optional<std::string_view>(r.group()->ShownName()); }),
+              [](const R& r) {
+                return r.group() == nullptr ? std::nullopt
+                                            : std::optional<std::string_view>(r.group()->ShownName());
+              }),
       Make<R>("group_size", "", "ranks of the communicator",
-              [](const R& r) { return r.group() == nullptr || r.group()->size == 0 ? std::nullopt : std::optional(r.group()->size); }),
+              [](const R& r) {
+                return r.group() == nullptr || r.group()->size == 0 ? std::nullopt
+                                                                    : std::optional(r.group()->size);
+              }),
       Make<R>("op", "", "operation", [](const R& r) { return store::CollectiveOpName(r.collective->op); }),
       Make<R>("sequence", "", "the source's counter", Named<Unless<&store::Collective::sequence>>()),
       Make<R>("matched_by", "", "nccl_seq, pg_seq, graph, order",
@@ -98,21 +105,30 @@ std::vector<ColumnOf<MemberRow>> MemberColumns() {
               [](const R& r) { return r.instance != nullptr && r.instance->complete; }),
       Make<R>("rank", "", "world rank", [](const R& r) { return r.rank->rank; }),
       Make<R>("device", "", "CUDA ordinal in its process", [](const R& r) { return r.rank->device; }),
-      Make<R>("incarnation", "", "2 and up for a rank that came back", [](const R& r) { return r.rank->incarnation; }),
+      Make<R>("incarnation", "", "2 and up for a rank that came back",
+              [](const R& r) { return r.rank->incarnation; }),
       Make<R>("stream", "", "CUPTI's number", [](const R& r) { return r.activity().stream; }),
-      Make<R>("start_ns", "ns", "Unix time on the job's clock", [](const R& r) { return r.At(r.activity().start); }),
-      Make<R>("end_ns", "ns", "Unix time on the job's clock", [](const R& r) { return r.At(r.activity().end); }),
-      Make<R>("duration_ns", "ns", "as the rank's own clock measured it", [](const R& r) { return r.duration(); }),
+      Make<R>("start_ns", "ns", "Unix time on the job's clock",
+              [](const R& r) { return r.At(r.activity().start); }),
+      Make<R>("end_ns", "ns", "Unix time on the job's clock",
+              [](const R& r) { return r.At(r.activity().end); }),
+      Make<R>("duration_ns", "ns", "as the rank's own clock measured it",
+              [](const R& r) { return r.duration(); }),
       Make<R>("wait_ns", "ns", "from its start, waiting for other ranks; null: cannot be told",
               [](const R& r) { return r.part->split ? std::optional(r.part->wait) : std::nullopt; }),
       Make<R>("transfer_ns", "ns", "the rest of the duration",
-              [](const R& r) { return r.part->split ? std::optional(r.duration() - r.part->wait) : std::nullopt; }),
+              [](const R& r) {
+                return r.part->split ? std::optional(r.duration() - r.part->wait) : std::nullopt;
+              }),
       Make<R>("last", "", "the one that the others waited for", [](const R& r) { return r.last; }),
-      Make<R>("bytes", "bytes", "of this rank, as NCCL counts them", Named<Unless<&store::Collective::bytes>>()),
+      Make<R>("bytes", "bytes", "of this rank, as NCCL counts them",
+              Named<Unless<&store::Collective::bytes>>()),
       Make<R>("root", "", "rank in the communicator", Named<Unless<&store::Collective::root>>()),
       Make<R>("peer", "", "rank in the communicator", Named<Unless<&store::Collective::peer>>()),
       Make<R>("operation", "", "what channel_timings and network_operations of this rank name it by",
-              [](const R& r) { return r.collective->operation == 0 ? std::nullopt : std::optional(r.collective->operation); }),
+              [](const R& r) {
+                return r.collective->operation == 0 ? std::nullopt : std::optional(r.collective->operation);
+              }),
   };
 }
 
@@ -120,8 +136,9 @@ std::vector<ColumnOf<MemberRow>> MemberColumns() {
 
 void AddCollectiveTables(Sources& out) {
   out.push_back(std::make_unique<TableOf<MemberRow>>(
-      TableTitle{"collective_instances", "Every collective on every rank, matched: who came when and who waited."}, CountMembers,
-      EachMember, MemberColumns()));
+      TableTitle{"collective_instances",
+                 "Every collective on every rank, matched: who came when and who waited."},
+      CountMembers, EachMember, MemberColumns()));
 }
 
 }  // namespace lockstep::tables

@@ -42,11 +42,16 @@ void CsvSink::AddText(std::string_view text) {
 void CsvSink::AddCell(const Column& column, const Cells& cells, size_t row) {
   if (cells.IsNull(row)) return;
   switch (column.type) {
-    case CellType::kBool: text_.append(cells.numbers()[row] != 0 ? "true" : "false"); return;
+    case CellType::kBool:
+      text_.append(cells.numbers()[row] != 0 ? "true" : "false");
+      return;
     case CellType::kInt32:
-    case CellType::kInt64: return AddNumber(cells.numbers()[row], text_);
-    case CellType::kDouble: return AddNumber(cells.doubles()[row], text_);
-    case CellType::kText: return AddText(cells.texts()[row]);
+    case CellType::kInt64:
+      return AddNumber(cells.numbers()[row], text_);
+    case CellType::kDouble:
+      return AddNumber(cells.doubles()[row], text_);
+    case CellType::kText:
+      return AddText(cells.texts()[row]);
   }
 }
 

@@ -15,7 +15,9 @@ namespace {
 
 using namespace std::string_literals;
 
-Column Of(std::string_view name, CellType type) { return {.name = name, .unit = "", .meaning = "", .type = type, .may_be_null = true}; }
+Column Of(std::string_view name, CellType type) {
+  return {.name = name, .unit = "", .meaning = "", .type = type, .may_be_null = true};
+}
 
 std::string Written(const Table& table, const std::vector<Cells>& cells) {
   store::StringSink bytes;
@@ -26,25 +28,32 @@ std::string Written(const Table& table, const std::vector<Cells>& cells) {
 }
 
 TEST(CsvSinkTest, TextsAreQuotedWhereRfc4180SaysAndNullIsNotEmpty) {
-  const Table table = {.name = "t", .meaning = "", .columns = {Of("a", CellType::kText), Of("b", CellType::kInt64)}};
+  const Table table = {
+      .name = "t", .meaning = "", .columns = {Of("a", CellType::kText), Of("b", CellType::kInt64)}};
   std::vector<Cells> cells(2);
-  for (const char* text : {"plain", "comma,here", "a \"quoted\" word", "two\r\nlines", ""}) cells[0].Add(std::string_view(text));
+  for (const char* text : {"plain", "comma,here", "a \"quoted\" word", "two\r\nlines", ""})
+    cells[0].Add(std::string_view(text));
   cells[0].Add(std::optional<std::string_view>());
   for (int i = 0; i < 5; ++i) cells[1].Add(i);
   cells[1].Add(std::optional<int64_t>());
   EXPECT_EQ(Written(table, cells),
-            "a,b\r\nplain,0\r\n\"comma,here\",1\r\n\"a \"\"quoted\"\" word\",2\r\n\"two\r\nlines\",3\r\n\"\",4\r\n,\r\n");
+            "a,b\r\nplain,0\r\n\"comma,here\",1\r\n\"a \"\"quoted\"\" "
+            "word\",2\r\n\"two\r\nlines\",3\r\n\"\",4\r\n,\r\n");
 }
 
 TEST(CsvSinkTest, NumbersReadBackAsTheyWere) {
-  const Table table = {.name = "t",
-                       .meaning = "",
-                       .columns = {Of("i", CellType::kInt64), Of("d", CellType::kDouble), Of("b", CellType::kBool)}};
+  const Table table = {
+      .name = "t",
+      .meaning = "",
+      .columns = {Of("i", CellType::kInt64), Of("d", CellType::kDouble), Of("b", CellType::kBool)}};
   std::vector<Cells> cells(3);
-  for (const int64_t i : {std::numeric_limits<int64_t>::min(), int64_t{-1}, std::numeric_limits<int64_t>::max()}) cells[0].Add(i);
+  for (const int64_t i :
+       {std::numeric_limits<int64_t>::min(), int64_t{-1}, std::numeric_limits<int64_t>::max()})
+    cells[0].Add(i);
   for (const double d : {0.1, 1e300, std::numeric_limits<double>::quiet_NaN()}) cells[1].Add(d);
   for (const bool b : {true, false, true}) cells[2].Add(b);
-  EXPECT_EQ(Written(table, cells), "i,d,b\r\n-9223372036854775808,0.1,true\r\n-1,1e+300,false\r\n9223372036854775807,,true\r\n");
+  EXPECT_EQ(Written(table, cells),
+            "i,d,b\r\n-9223372036854775808,0.1,true\r\n-1,1e+300,false\r\n9223372036854775807,,true\r\n");
 }
 
 TEST(CsvSinkTest, BytesThatAreNoTextBecomeQuestionMarks) {
@@ -57,7 +66,8 @@ TEST(CsvSinkTest, BytesThatAreNoTextBecomeQuestionMarks) {
 }
 
 TEST(CsvSinkTest, ATableWithoutRowsHasItsHeader) {
-  const Table table = {.name = "t", .meaning = "", .columns = {Of("a", CellType::kText), Of("b", CellType::kText)}};
+  const Table table = {
+      .name = "t", .meaning = "", .columns = {Of("a", CellType::kText), Of("b", CellType::kText)}};
   store::StringSink bytes;
   CsvSink sink(table, bytes);
   EXPECT_TRUE(sink.Finish().ok());

@@ -1,4 +1,5 @@
-// What tables of recorded rows share: whose a row is and when it was. Starts are on the job's clock, durations are the rank's own.
+// What tables of recorded rows share: whose a row is and when it was. Starts are on the job's clock,
+// durations are the rank's own.
 #ifndef LOCKSTEP_AGGREGATOR_TABLES_EVENT_ROWS_H_
 #define LOCKSTEP_AGGREGATOR_TABLES_EVENT_ROWS_H_
 
@@ -53,7 +54,8 @@ std::vector<ColumnOf<R>> WithRank(std::vector<ColumnOf<R>> more) {
   std::vector<ColumnOf<R>> columns = {
       Make<R>("rank", "", "world rank", [](const R& r) { return r.rank->rank; }),
       Make<R>("device", "", "CUDA ordinal in its process", [](const R& r) { return r.rank->device; }),
-      Make<R>("incarnation", "", "2 and up for a rank that came back", [](const R& r) { return r.rank->incarnation; }),
+      Make<R>("incarnation", "", "2 and up for a rank that came back",
+              [](const R& r) { return r.rank->incarnation; }),
   };
   std::move(more.begin(), more.end(), std::back_inserter(columns));
   return columns;
@@ -62,11 +64,13 @@ std::vector<ColumnOf<R>> WithRank(std::vector<ColumnOf<R>> more) {
 // When it was.
 template <typename R>
 ColumnOf<R> Start() {
-  return Make<R>("start_ns", "ns", "Unix time on the job's clock", [](const R& r) { return r.At(r.row->start); });
+  return Make<R>("start_ns", "ns", "Unix time on the job's clock",
+                 [](const R& r) { return r.At(r.row->start); });
 }
 template <typename R>
 ColumnOf<R> Duration() {
-  return Make<R>("duration_ns", "ns", "as the rank's own clock measured it", [](const R& r) { return r.row->end - r.row->start; });
+  return Make<R>("duration_ns", "ns", "as the rank's own clock measured it",
+                 [](const R& r) { return r.row->end - r.row->start; });
 }
 
 }  // namespace lockstep::tables

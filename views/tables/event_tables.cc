@@ -1,4 +1,5 @@
-// What was recorded, a row each, and kernels summed by name. Starts are on the job's clock, durations are the rank's own.
+// What was recorded, a row each, and kernels summed by name. Starts are on the job's clock, durations are the
+// rank's own.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -57,11 +58,13 @@ std::unique_ptr<TableSource> Kernels() {
       WithRank<R>({
           Make<R>("name", "", "of the kernel; null: unknown",
                   [](const R& r) { return r.name.empty() ? std::nullopt : std::optional(r.name); }),
-          Make<R>("communication", "", "metadata first, name second, the user's rule third", [](const R& r) { return r.communication; }),
+          Make<R>("communication", "", "metadata first, name second, the user's rule third",
+                  [](const R& r) { return r.communication; }),
           Make<R>("count", "", "how often it ran", [](const R& r) { return r.count; }),
           Make<R>("total_ns", "ns", "sum of durations", [](const R& r) { return r.total; }),
-          Make<R>("mean_ns", "ns", "mean duration",
-                  [](const R& r) { return static_cast<double>(r.total.ns()) / static_cast<double>(r.count); }),
+          Make<R>(
+              "mean_ns", "ns", "mean duration",
+              [](const R& r) { return static_cast<double>(r.total.ns()) / static_cast<double>(r.count); }),
           Make<R>("min_ns", "ns", "shortest", [](const R& r) { return r.least; }),
           Make<R>("max_ns", "ns", "longest", [](const R& r) { return r.most; }),
       }));
@@ -100,7 +103,9 @@ std::optional<uint64_t> GraphNodeOf(const ActivityRow& r) {
 std::optional<uint32_t> ContextOf(const ActivityRow& r) {
   const store::KernelDetail* kernel = KernelOf(r);
   const store::CopyDetail* copy = CopyOf(r);
-  const uint32_t context = kernel != nullptr ? kernel->context.value() : copy != nullptr ? copy->context.value() : 0;
+  const uint32_t context = kernel != nullptr ? kernel->context.value()
+                           : copy != nullptr ? copy->context.value()
+                                             : 0;
   return context == 0 ? std::nullopt : std::optional(context);
 }
 
@@ -130,11 +135,13 @@ std::unique_ptr<TableSource> DeviceActivities() {
   using R = ActivityRow;
   return std::make_unique<TableOf<R>>(
       TableTitle{"device_activities", "Everything the devices did: kernels, copies, sets."},
-      CountOf<store::DeviceActivity, &RankData::activities>, EachOf<store::DeviceActivity, &RankData::activities>,
+      CountOf<store::DeviceActivity, &RankData::activities>,
+      EachOf<store::DeviceActivity, &RankData::activities>,
       WithRank<R>({
           Make<R>("stream", "", "CUPTI's number", [](const R& r) { return r.row->stream; }),
           Make<R>("kind", "", "kernel, memcpy, memset", [](const R& r) { return KindName(r.row->kind); }),
-          Make<R>("name", "", "of the kernel; of a copy what it goes from and to", [](const R& r) { return r.Text(r.row->name); }),
+          Make<R>("name", "", "of the kernel; of a copy what it goes from and to",
+                  [](const R& r) { return r.Text(r.row->name); }),
           Start<R>(),
           Duration<R>(),
           Make<R>("communication", "", "metadata first, name second, the user's rule third",
@@ -142,7 +149,9 @@ std::unique_ptr<TableSource> DeviceActivities() {
           Make<R>("correlation", "", "the call in api_calls that started it",
                   [](const R& r) { return CorrelationOrNull(r.row->correlation); }),
           Make<R>("bytes", "bytes", "copied or set",
-                  [](const R& r) { return CopyOf(r) == nullptr ? std::nullopt : std::optional(CopyOf(r)->bytes); }),
+                  [](const R& r) {
+                    return CopyOf(r) == nullptr ? std::nullopt : std::optional(CopyOf(r)->bytes);
+                  }),
           Make<R>("context", "", "CUPTI's number", Named<ContextOf>()),
           Make<R>("graph", "", "CUDA graph it is of", Named<GraphOf>()),
           Make<R>("graph_node", "", "node of that", Named<GraphNodeOf>()),
@@ -153,8 +162,10 @@ std::unique_ptr<TableSource> DeviceActivities() {
           Make<R>("block_y", "", "threads", Named<BlockOf<1>>()),
           Make<R>("block_z", "", "threads", Named<BlockOf<2>>()),
           Make<R>("registers", "", "per thread", Named<RegistersOf>()),
-          Make<R>("static_shared_bytes", "bytes", "per block", Named<KernelMember<&store::KernelDetail::static_shared_bytes>>()),
-          Make<R>("dynamic_shared_bytes", "bytes", "per block", Named<KernelMember<&store::KernelDetail::dynamic_shared_bytes>>()),
+          Make<R>("static_shared_bytes", "bytes", "per block",
+                  Named<KernelMember<&store::KernelDetail::static_shared_bytes>>()),
+          Make<R>("dynamic_shared_bytes", "bytes", "per block",
+                  Named<KernelMember<&store::KernelDetail::dynamic_shared_bytes>>()),
       }));
 }
 
@@ -164,8 +175,10 @@ std::unique_ptr<TableSource> ApiCalls() {
       TableTitle{"api_calls", "CUDA calls of host threads."}, CountOf<store::ApiCall, &RankData::api_calls>,
       EachOf<store::ApiCall, &RankData::api_calls>,
       WithRank<R>({
-          Make<R>("thread", "", "the kernel's thread id, or the trace's own", [](const R& r) { return r.row->thread; }),
-          Make<R>("api", "", "runtime or driver", [](const R& r) { return std::string_view(r.row->driver ? "driver" : "runtime"); }),
+          Make<R>("thread", "", "the kernel's thread id, or the trace's own",
+                  [](const R& r) { return r.row->thread; }),
+          Make<R>("api", "", "runtime or driver",
+                  [](const R& r) { return std::string_view(r.row->driver ? "driver" : "runtime"); }),
           Make<R>("name", "", "of the function", [](const R& r) { return r.Text(r.row->name); }),
           Start<R>(),
           Duration<R>(),
@@ -186,15 +199,19 @@ std::unique_ptr<TableSource> Ranges() {
       TableTitle{"ranges", "Named stretches of host threads: NVTX ranges, annotations, steps."},
       CountOf<store::HostRange, &RankData::ranges>, EachOf<store::HostRange, &RankData::ranges>,
       WithRank<R>({
-          Make<R>("thread", "", "the kernel's thread id, or the trace's own", [](const R& r) { return r.row->thread; }),
+          Make<R>("thread", "", "the kernel's thread id, or the trace's own",
+                  [](const R& r) { return r.row->thread; }),
           Make<R>("kind", "", "user, step, operator", [](const R& r) { return RangeKindName(r.row->kind); }),
-          Make<R>("domain", "", "NVTX domain; null: the default one", [](const R& r) { return r.Text(r.row->domain); }),
+          Make<R>("domain", "", "NVTX domain; null: the default one",
+                  [](const R& r) { return r.Text(r.row->domain); }),
           Make<R>("name", "", "of the range", [](const R& r) { return r.Text(r.row->name); }),
           Start<R>(),
           Duration<R>(),
           Make<R>("depth", "", "ranges around it", [](const R& r) { return r.row->depth; }),
-          Make<R>("start_unknown", "", "it began before the window", [](const R& r) { return r.row->start_unknown; }),
-          Make<R>("end_unknown", "", "it ended after the window", [](const R& r) { return r.row->end_unknown; }),
+          Make<R>("start_unknown", "", "it began before the window",
+                  [](const R& r) { return r.row->start_unknown; }),
+          Make<R>("end_unknown", "", "it ended after the window",
+                  [](const R& r) { return r.row->end_unknown; }),
       }));
 }
 
@@ -214,16 +231,22 @@ std::unique_ptr<TableSource> MemoryOperations() {
       TableTitle{"memory_operations", "cudaMalloc, cudaFree and their like, where a capture asked for them."},
       CountOf<store::MemoryOp, &RankData::memory_ops>, EachOf<store::MemoryOp, &RankData::memory_ops>,
       WithRank<R>({
-          Make<R>("time_ns", "ns", "Unix time on the job's clock", [](const R& r) { return r.At(r.row->time); }),
+          Make<R>("time_ns", "ns", "Unix time on the job's clock",
+                  [](const R& r) { return r.At(r.row->time); }),
           Make<R>("release", "", "else an allocation", [](const R& r) { return r.row->release; }),
           Make<R>("address", "", "of the memory", [](const R& r) { return r.row->address; }),
           Make<R>("bytes", "bytes", "of the memory", [](const R& r) { return r.row->bytes; }),
           Make<R>("memory_kind", "", "CUPTI's number", [](const R& r) { return r.row->memory_kind; }),
-          Make<R>("correlation", "", "the call in api_calls", [](const R& r) { return CorrelationOrNull(r.row->correlation); }),
+          Make<R>("correlation", "", "the call in api_calls",
+                  [](const R& r) { return CorrelationOrNull(r.row->correlation); }),
           Make<R>("stream", "", "null: not asynchronous",
-                  [](const R& r) { return r.row->stream.value() == store::kNone ? std::nullopt : std::optional(r.row->stream.value()); }),
+                  [](const R& r) {
+                    return r.row->stream.value() == store::kNone ? std::nullopt
+                                                                 : std::optional(r.row->stream.value());
+                  }),
           Make<R>("pool", "", "none, own, imported", [](const R& r) { return PoolName(r.row->pool); }),
-          Make<R>("pool_bytes", "bytes", "of a pool of the process's own", Named<OfOwnPool<&store::MemoryOp::pool_bytes>>()),
+          Make<R>("pool_bytes", "bytes", "of a pool of the process's own",
+                  Named<OfOwnPool<&store::MemoryOp::pool_bytes>>()),
       }));
 }
 

@@ -36,13 +36,19 @@ bool Less(const Cells& cells, CellType type, size_t a, size_t b) {
 bool Holds(const Cells& cells, CellType type, size_t row, std::string_view wanted) {
   const auto is = [&](auto value) {
     char digits[32];
-    return std::string_view(digits, static_cast<size_t>(std::to_chars(digits, digits + sizeof digits, value).ptr - digits)) == wanted;
+    return std::string_view(digits, static_cast<size_t>(
+                                        std::to_chars(digits, digits + sizeof digits, value).ptr - digits)) ==
+           wanted;
   };
   switch (type) {
-    case CellType::kText: return cells.texts()[row].find(wanted) != std::string_view::npos;
-    case CellType::kDouble: return is(cells.doubles()[row]);
-    case CellType::kBool: return wanted == (cells.numbers()[row] != 0 ? "true" : "false");
-    default: return is(cells.numbers()[row]);
+    case CellType::kText:
+      return cells.texts()[row].find(wanted) != std::string_view::npos;
+    case CellType::kDouble:
+      return is(cells.doubles()[row]);
+    case CellType::kBool:
+      return wanted == (cells.numbers()[row] != 0 ? "true" : "false");
+    default:
+      return is(cells.numbers()[row]);
   }
 }
 
@@ -53,7 +59,8 @@ Grid::Grid(const Table& table) : table_(table), cells_(table.columns.size()) {}
 absl::Status Grid::Append(const Batch& batch) {
   for (size_t row = 0; row < batch.rows; ++row) {
     order_.push_back(static_cast<uint32_t>(order_.size()));
-    for (size_t c = 0; c < cells_.size(); ++c) AddCell(batch.columns[c], row, table_.columns[c].type, cells_[c]);
+    for (size_t c = 0; c < cells_.size(); ++c)
+      AddCell(batch.columns[c], row, table_.columns[c].type, cells_[c]);
   }
   return absl::OkStatus();
 }
@@ -62,9 +69,9 @@ absl::StatusOr<size_t> Grid::Find(std::string_view column) const {
   for (size_t c = 0; c < table_.columns.size(); ++c) {
     if (table_.columns[c].name == column) return c;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("there is no column ", std::string(column), "; there are ",
-                   absl::StrJoin(table_.columns, ", ", [](std::string* out, const Column& c) { out->append(c.name); })));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "there is no column ", std::string(column), "; there are ",
+      absl::StrJoin(table_.columns, ", ", [](std::string* out, const Column& c) { out->append(c.name); })));
 }
 
 absl::Status Grid::SortBy(std::string_view column, SortOrder order) {
@@ -101,7 +108,8 @@ void Grid::KeepWhere(std::string_view column, const std::set<int64_t>& numbers) 
   const auto place = Find(column);
   if (!place.ok()) return;
   const Cells& cells = cells_[*place];
-  std::erase_if(order_, [&](uint32_t row) { return !cells.IsNull(row) && !numbers.contains(cells.numbers()[row]); });
+  std::erase_if(order_,
+                [&](uint32_t row) { return !cells.IsNull(row) && !numbers.contains(cells.numbers()[row]); });
 }
 
 absl::Status Grid::KeepHolding(std::string_view column, std::string_view wanted) {

@@ -38,8 +38,8 @@ class Grid final : public TableSink {
   // Only rows with one of these numbers in that column, or with none; all where there is no such column.
   void KeepWhere(std::string_view column, const std::set<int64_t>& numbers);
 
-  // Only rows whose cell in that column holds `wanted`: a text somewhere in it, a number or truth value as CSV writes it; an unknown value
-  // holds nothing. kInvalidArgument as above.
+  // Only rows whose cell in that column holds `wanted`: a text somewhere in it, a number or truth value as
+  // CSV writes it; an unknown value holds nothing. kInvalidArgument as above.
   absl::Status KeepHolding(std::string_view column, std::string_view wanted);
 
   // Everything that is left, in its order, then Finish().

@@ -18,7 +18,8 @@ constexpr size_t kMostDictionaryBytes = 1 << 20;
 constexpr size_t kMostPageBytes = std::numeric_limits<int32_t>::max();
 
 // Which of the cells are there, behind its own length.
-void AddLevels(const Column& column, const Cells& cells, size_t first, size_t rows, std::vector<uint32_t>& scratch, std::string& page) {
+void AddLevels(const Column& column, const Cells& cells, size_t first, size_t rows,
+               std::vector<uint32_t>& scratch, std::string& page) {
   if (!column.may_be_null) return;
   const auto from = cells.present().begin() + static_cast<ptrdiff_t>(first);
   scratch.assign(from, from + static_cast<ptrdiff_t>(rows));
@@ -75,11 +76,16 @@ struct ParquetChunkWriter::PageKind {
 
 ParquetType ParquetTypeOf(CellType type) {
   switch (type) {
-    case CellType::kBool: return ParquetType::kBoolean;
-    case CellType::kInt32: return ParquetType::kInt32;
-    case CellType::kInt64: return ParquetType::kInt64;
-    case CellType::kDouble: return ParquetType::kDouble;
-    case CellType::kText: return ParquetType::kByteArray;
+    case CellType::kBool:
+      return ParquetType::kBoolean;
+    case CellType::kInt32:
+      return ParquetType::kInt32;
+    case CellType::kInt64:
+      return ParquetType::kInt64;
+    case CellType::kDouble:
+      return ParquetType::kDouble;
+    case CellType::kText:
+      return ParquetType::kByteArray;
   }
   return ParquetType::kByteArray;
 }
@@ -124,18 +130,21 @@ absl::Status ParquetChunkWriter::WriteTexts(const Column& column, const Cells& c
   return AddDataPage(page_, cells.size(), chunk);
 }
 
-absl::Status ParquetChunkWriter::WriteDictionary(std::span<const std::string_view> texts, ParquetChunk& chunk) {
+absl::Status ParquetChunkWriter::WriteDictionary(std::span<const std::string_view> texts,
+                                                 ParquetChunk& chunk) {
   page_.clear();
   for (const std::string_view text : texts) AddPlainText(text, page_);
   chunk.dictionary_at = chunk.bytes.size();
   return AddPage(page_, {.dictionary = true, .values = texts.size()}, chunk);
 }
 
-absl::Status ParquetChunkWriter::WritePlainTexts(const Column& column, const Cells& cells, ParquetChunk& chunk) {
+absl::Status ParquetChunkWriter::WritePlainTexts(const Column& column, const Cells& cells,
+                                                 ParquetChunk& chunk) {
   size_t first = 0;
   while (first < cells.size()) {
     size_t end = first;
-    for (size_t bytes = 0; end < cells.size() && bytes < kPlainPageBytes; ++end) bytes += cells.texts()[end].size() + 4;
+    for (size_t bytes = 0; end < cells.size() && bytes < kPlainPageBytes; ++end)
+      bytes += cells.texts()[end].size() + 4;
     page_.clear();
     AddLevels(column, cells, first, end - first, small_, page_);
     for (size_t row = first; row < end; ++row) {
@@ -156,13 +165,16 @@ absl::Status ParquetChunkWriter::AddDataPage(std::string_view page, size_t rows,
 
 absl::Status ParquetChunkWriter::AddPage(std::string_view page, const PageKind& kind, ParquetChunk& chunk) {
   if (page.size() > kMostPageBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("a page of ", page.size(), " bytes: Parquet's hold ", kMostPageBytes,
-                                                     " at most; export as csv"));
+    return absl::ResourceExhaustedError(absl::StrCat("a page of ", page.size(), " bytes: Parquet's hold ",
+                                                     kMostPageBytes, " at most; export as csv"));
   }
   compressed_.resize(ZSTD_compressBound(page.size()));
-  const size_t size =
-      zstd_ == nullptr ? 0 : ZSTD_compressCCtx(zstd_.get(), compressed_.data(), compressed_.size(), page.data(), page.size(), kZstdLevel);
-  if (zstd_ == nullptr || ZSTD_isError(size) != 0) return absl::ResourceExhaustedError("cannot compress: zstd found no memory");
+  const size_t size = zstd_ == nullptr
+                          ? 0
+                          : ZSTD_compressCCtx(zstd_.get(), compressed_.data(), compressed_.size(),
+                                              page.data(), page.size(), kZstdLevel);
+  if (zstd_ == nullptr || ZSTD_isError(size) != 0)
+    return absl::ResourceExhaustedError("cannot compress: zstd found no memory");
   ThriftCompact header;
   header.I32(1, kind.dictionary ? 2 : 0);
   header.I32(2, static_cast<int32_t>(page.size()));

@@ -2,6 +2,8 @@
 #ifndef LOCKSTEP_AGGREGATOR_TABLES_PARQUET_CHUNK_H_
 #define LOCKSTEP_AGGREGATOR_TABLES_PARQUET_CHUNK_H_
 
+#include <zstd.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,8 +11,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <zstd.h>
 
 #include "absl/status/status.h"
 #include "views/tables/table.h"
@@ -56,8 +56,8 @@ class ParquetChunkWriter {
   std::unique_ptr<ZSTD_CCtx, size_t (*)(ZSTD_CCtx*)> zstd_;
   std::string page_;
   std::string compressed_;
-  std::vector<uint32_t> small_;     // levels, then indices
-  std::vector<int64_t> numbers_;    // those that are not null
+  std::vector<uint32_t> small_;   // levels, then indices
+  std::vector<int64_t> numbers_;  // those that are not null
   std::vector<double> doubles_;
 };
 

@@ -25,7 +25,8 @@ class BitPacker {
       bits -= 32;
     }
     waiting_ |= value << count_;
-    for (count_ += bits; count_ >= 8; count_ -= 8, waiting_ >>= 8) out_.push_back(static_cast<char>(waiting_));
+    for (count_ += bits; count_ >= 8; count_ -= 8, waiting_ >>= 8)
+      out_.push_back(static_cast<char>(waiting_));
   }
   void Finish() {
     if (count_ > 0) out_.push_back(static_cast<char>(waiting_));
@@ -109,7 +110,8 @@ void AddDeltaPacked(std::span<const int64_t> values, std::string& out) {
   std::array<int64_t, kDeltaBlock> deltas;
   for (size_t i = 1; i < values.size(); i += kDeltaBlock) {
     const size_t count = std::min(kDeltaBlock, values.size() - i);
-    for (size_t d = 0; d < count; ++d) deltas[d] = static_cast<int64_t>(Difference(values[i + d], values[i + d - 1]));
+    for (size_t d = 0; d < count; ++d)
+      deltas[d] = static_cast<int64_t>(Difference(values[i + d], values[i + d - 1]));
     AddDeltaBlock({deltas.data(), count}, out);
   }
 }

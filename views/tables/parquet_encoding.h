@@ -1,4 +1,5 @@
-// How Parquet packs values into pages. Pure functions that append to `out`; facts from the public specification of the format.
+// How Parquet packs values into pages. Pure functions that append to `out`; facts from the public
+// specification of the format.
 #ifndef LOCKSTEP_AGGREGATOR_TABLES_PARQUET_ENCODING_H_
 #define LOCKSTEP_AGGREGATOR_TABLES_PARQUET_ENCODING_H_
 
@@ -15,7 +16,8 @@ int BitWidth(uint64_t most);
 // Runs of one value and stretches of packed bits, by turns ("RLE"): definition levels and dictionary indices.
 void AddHybrid(std::span<const uint32_t> values, int bit_width, std::string& out);
 
-// Differences of neighbours, packed in miniblocks ("DELTA_BINARY_PACKED"): stamps and lengths that follow each other.
+// Differences of neighbours, packed in miniblocks ("DELTA_BINARY_PACKED"): stamps and lengths that follow
+// each other.
 void AddDeltaPacked(std::span<const int64_t> values, std::string& out);
 
 // "PLAIN": little-endian numbers, bits from the lowest, texts behind their length of four bytes.

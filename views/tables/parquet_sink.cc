@@ -148,7 +148,8 @@ std::string ParquetSink::Footer() const {
   }
   out.BeginList(5, ThriftCompact::Element::kStruct, table_.columns.size() + 1);
   AddProperty("lockstep.table", table_.meaning, out);
-  for (const Column& column : table_.columns) AddProperty(absl::StrCat("lockstep.column.", std::string(column.name)), column.meaning, out);
+  for (const Column& column : table_.columns)
+    AddProperty(absl::StrCat("lockstep.column.", std::string(column.name)), column.meaning, out);
   out.Binary(6, "Lockstep (tables version 1)");
   AddColumnOrders(table_, out);
   return out.Take();

@@ -1,4 +1,5 @@
-// A table as an Apache Parquet file: flat columns, zstd pages, a row group for each batch (docs/formats/parquet.md).
+// A table as an Apache Parquet file: flat columns, zstd pages, a row group for each batch
+// (docs/formats/parquet.md).
 #ifndef LOCKSTEP_AGGREGATOR_TABLES_PARQUET_SINK_H_
 #define LOCKSTEP_AGGREGATOR_TABLES_PARQUET_SINK_H_
 
@@ -12,7 +13,8 @@
 
 namespace lockstep::tables {
 
-// Holds one row group at a time, and for the footer a few words for each column of each. Finish() leaves `sink` unfinished.
+// Holds one row group at a time, and for the footer a few words for each column of each. Finish() leaves
+// `sink` unfinished.
 class ParquetSink final : public TableSink {
  public:
   // Both outlive it.

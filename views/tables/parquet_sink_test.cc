@@ -34,24 +34,39 @@ TEST(ParquetEncodingTest, TheSpecificationsOwnExamples) {
   EXPECT_EQ(Hex(run), "900301");
   std::string delta;
   AddDeltaPacked(std::vector<int64_t>{1, 2, 3, 4, 5}, delta);
-  EXPECT_EQ(Hex(delta), "8001" "04" "05" "02" "02" "00000000");
+  EXPECT_EQ(Hex(delta),
+            "8001"
+            "04"
+            "05"
+            "02"
+            "02"
+            "00000000");
   std::string falling;
   AddDeltaPacked(std::vector<int64_t>{7, 5, 3, 1, 2, 3, 4, 5}, falling);
   // First 7, least difference -2, differences less that: 0 0 0 3 3 3 3 in two bits, padded to 32 values.
-  EXPECT_EQ(Hex(falling), "8001" "04" "08" "0e" "03" "02000000" "c03f000000000000");
+  EXPECT_EQ(Hex(falling),
+            "8001"
+            "04"
+            "08"
+            "0e"
+            "03"
+            "02000000"
+            "c03f000000000000");
 }
 
 class RandomTable {
  public:
   explicit RandomTable(uint32_t seed) : random_(seed) {
     table_ = {.name = "random", .meaning = "for a test", .columns = {}};
-    constexpr CellType kTypes[] = {CellType::kBool, CellType::kInt32, CellType::kInt64, CellType::kDouble, CellType::kText, CellType::kText};
+    constexpr CellType kTypes[] = {CellType::kBool,   CellType::kInt32, CellType::kInt64,
+                                   CellType::kDouble, CellType::kText,  CellType::kText};
     for (size_t i = 0; i < std::size(kTypes) * 2; ++i) {
       names_.push_back("c" + std::to_string(i));
       types_.push_back(kTypes[i / 2]);
     }
     for (size_t i = 0; i < names_.size(); ++i) {
-      table_.columns.push_back({.name = names_[i], .unit = "", .meaning = "", .type = types_[i], .may_be_null = i % 2 == 1});
+      table_.columns.push_back(
+          {.name = names_[i], .unit = "", .meaning = "", .type = types_[i], .may_be_null = i % 2 == 1});
     }
     expected_.resize(names_.size());
   }
@@ -72,10 +87,14 @@ class RandomTable {
  private:
   int64_t Number() {
     switch (random_() % 4) {
-      case 0: return static_cast<int64_t>(random_());
-      case 1: return static_cast<int64_t>(random_() % 5);
-      case 2: return std::numeric_limits<int64_t>::min() + static_cast<int64_t>(random_() % 2);
-      default: return std::numeric_limits<int64_t>::max() - static_cast<int64_t>(random_() % 2);
+      case 0:
+        return static_cast<int64_t>(random_());
+      case 1:
+        return static_cast<int64_t>(random_() % 5);
+      case 2:
+        return std::numeric_limits<int64_t>::min() + static_cast<int64_t>(random_() % 2);
+      default:
+        return std::numeric_limits<int64_t>::max() - static_cast<int64_t>(random_() % 2);
     }
   }
 
@@ -83,7 +102,8 @@ class RandomTable {
     const bool null = column % 2 == 1 && random_() % 100 < null_percent;
     const int64_t number = types_[column] == CellType::kInt32 ? static_cast<int32_t>(Number()) : Number();
     // The first text column repeats itself, the second does not.
-    const std::string text = column < 10 ? "kernel<" + std::to_string(random_() % 40) + ">" : std::to_string(random_()) + "\xC3\xA4";
+    const std::string text = column < 10 ? "kernel<" + std::to_string(random_() % 40) + ">"
+                                         : std::to_string(random_()) + "\xC3\xA4";
     std::optional<std::string> shown;
     switch (types_[column]) {
       case CellType::kBool:
@@ -143,7 +163,9 @@ TEST(ParquetSinkTest, EveryTypeReadsBackInEveryShape) {
 }
 
 TEST(ParquetSinkTest, LargeTextsGoInPagesOfTheirOwn) {
-  const Table table = {.name = "t", .meaning = "", .columns = {{.name = "text", .unit = "", .meaning = "", .type = CellType::kText}}};
+  const Table table = {.name = "t",
+                       .meaning = "",
+                       .columns = {{.name = "text", .unit = "", .meaning = "", .type = CellType::kText}}};
   store::StringSink bytes;
   ParquetSink sink(table, bytes);
   std::vector<Cells> cells(1);

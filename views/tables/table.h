@@ -1,7 +1,7 @@
 // What a table is: its name, its columns, and rows that come in batches of columns.
 //
-// A table is described once, where its rows are made (report_tables.cc, event_tables.cc, …); every format writes from that.
-// The list of them is in docs/formats/csv.md.
+// A table is described once, where its rows are made (report_tables.cc, event_tables.cc, …); every format
+// writes from that. The list of them is in docs/formats/csv.md.
 #ifndef LOCKSTEP_AGGREGATOR_TABLES_TABLE_H_
 #define LOCKSTEP_AGGREGATOR_TABLES_TABLE_H_
 
@@ -32,7 +32,8 @@ struct Table {
   std::vector<Column> columns;
 };
 
-// Some rows of a table, column by column; every column has `rows` cells. Texts point into what the rows were made from.
+// Some rows of a table, column by column; every column has `rows` cells. Texts point into what the rows were
+// made from.
 struct Batch {
   size_t rows = 0;
   std::span<const Cells> columns;
@@ -43,8 +44,9 @@ inline constexpr size_t kBatchRows = 65536;
 
 // One table on its way into a file.
 //
-// Implemented by: CsvSink, ParquetSink, and the tests' fake. One thread. Batches come in the order of the rows; Finish() is called
-// once, after the last, also for a table without rows. Until it returned ok the file is not whole.
+// Implemented by: CsvSink, ParquetSink, and the tests' fake. One thread. Batches come in the order of the
+// rows; Finish() is called once, after the last, also for a table without rows. Until it returned ok the file
+// is not whole.
 class TableSink {
  public:
   virtual ~TableSink() = default;

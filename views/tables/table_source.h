@@ -1,4 +1,5 @@
-// How a table is made: a list of columns that each say what they are and how to take their value out of a row.
+// How a table is made: a list of columns that each say what they are and how to take their value out of a
+// row.
 //
 //   TableOf<report::BreakdownRow>{{"step_breakdown", "…"}, &EachBreakdown,
 //     {Make<R>("rank", "", "…", [](const R& r) { return r.rank; }), …}};
@@ -18,13 +19,14 @@
 #include "absl/status/status.h"
 #include "capture/align/clock_model.h"
 #include "capture/align/match.h"
-#include "report/report.h"
 #include "capture/model/capture.h"
+#include "report/report.h"
 #include "views/tables/table.h"
 
 namespace lockstep::tables {
 
-// What rows are made from; all of it outlives the writing. `capture` is Finish()ed and the one `analysis` is of.
+// What rows are made from; all of it outlives the writing. `capture` is Finish()ed and the one `analysis` is
+// of.
 struct Input {
   const store::Capture& capture;
   const report::Analysis& analysis;
@@ -100,7 +102,8 @@ struct Named {
   }
 };
 
-// Type and whether it may be null follow from what `get` returns. `get` is Named<function>() or a lambda without captures.
+// Type and whether it may be null follow from what `get` returns. `get` is Named<function>() or a lambda
+// without captures.
 template <typename Row, typename Get>
 ColumnOf<Row> Make(std::string_view name, std::string_view unit, std::string_view meaning, Get) {
   static_assert(std::is_empty_v<Get>, "made anew for each batch: it can hold nothing");
@@ -127,7 +130,8 @@ class TableOf final : public TableSource {
   using Each = void (*)(const Input& input, RowSink<Row>& out);
   using Count = uint64_t (*)(const Input& input);
 
-  TableOf(TableTitle title, Count count, Each each, std::vector<ColumnOf<Row>> columns) : count_(count), each_(each) {
+  TableOf(TableTitle title, Count count, Each each, std::vector<ColumnOf<Row>> columns)
+      : count_(count), each_(each) {
     table_ = {.name = title.name, .meaning = title.meaning};
     for (ColumnOf<Row>& column : columns) {
       table_.columns.push_back(column.about);
@@ -154,7 +158,8 @@ class TableOf final : public TableSource {
 template <typename Row>
 class RowsTable final : public TableSource {
  public:
-  RowsTable(TableTitle title, std::vector<Row> rows, std::vector<ColumnOf<Row>> columns) : rows_(std::move(rows)) {
+  RowsTable(TableTitle title, std::vector<Row> rows, std::vector<ColumnOf<Row>> columns)
+      : rows_(std::move(rows)) {
     table_ = {.name = title.name, .meaning = title.meaning};
     for (ColumnOf<Row>& column : columns) {
       table_.columns.push_back(column.about);
@@ -164,7 +169,9 @@ class RowsTable final : public TableSource {
 
   const Table& table() const override { return table_; }
   uint64_t ExpectedRows(const Input&) const override { return rows_.size(); }
-  absl::Status Write(const Input&, TableSink& sink, const RowsWritten& written) const override { return Write(sink, written); }
+  absl::Status Write(const Input&, TableSink& sink, const RowsWritten& written) const override {
+    return Write(sink, written);
+  }
   absl::Status Write(TableSink& sink, const RowsWritten& written = {}) const {
     RowSink<Row> out(sink, fills_, written);
     for (const Row& row : rows_) out.Add(row);

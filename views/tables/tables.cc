@@ -18,10 +18,13 @@ std::vector<ColumnOf<ColumnRow>> ColumnsOfColumns() {
   return {
       Make<R>("table", "", "file that has the column", [](const R& r) { return r.table->name; }),
       Make<R>("column", "", "its name there", [](const R& r) { return r.column->name; }),
-      Make<R>("type", "", "bool, int32, int64, double, text", [](const R& r) { return TypeName(r.column->type); }),
-      Make<R>("unit", "", "null: none",
-              [](const R& r) { return r.column->unit.empty() ? std::nullopt : std::optional(r.column->unit); }),
-      Make<R>("may_be_null", "", "null is unknown or does not apply, never 0", [](const R& r) { return r.column->may_be_null; }),
+      Make<R>("type", "", "bool, int32, int64, double, text",
+              [](const R& r) { return TypeName(r.column->type); }),
+      Make<R>(
+          "unit", "", "null: none",
+          [](const R& r) { return r.column->unit.empty() ? std::nullopt : std::optional(r.column->unit); }),
+      Make<R>("may_be_null", "", "null is unknown or does not apply, never 0",
+              [](const R& r) { return r.column->may_be_null; }),
       Make<R>("meaning", "", "in words", [](const R& r) { return r.column->meaning; }),
   };
 }
@@ -33,7 +36,8 @@ std::unique_ptr<TableSource> ColumnsTable(const Sources& sources) {
   for (const auto& source : sources) {
     for (const Column& column : source->table().columns) rows.push_back({&source->table(), &column});
   }
-  return std::make_unique<RowsTable<ColumnRow>>(TableTitle{"columns", "The columns of all other tables."}, std::move(rows), ColumnsOfColumns());
+  return std::make_unique<RowsTable<ColumnRow>>(TableTitle{"columns", "The columns of all other tables."},
+                                                std::move(rows), ColumnsOfColumns());
 }
 
 Sources AllTables() {

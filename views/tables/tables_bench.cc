@@ -1,4 +1,5 @@
-// Tables out, beside the floors: copying as many bytes into the same sink, and zstd alone over the columns as they lie in memory.
+// Tables out, beside the floors: copying as many bytes into the same sink, and zstd alone over the columns as
+// they lie in memory.
 #include <benchmark/benchmark.h>
 #include <zstd.h>
 
@@ -7,11 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include "formats/input/bench_job_fixture.h"
 #include "report/report.h"
 #include "views/tables/csv_sink.h"
 #include "views/tables/parquet_sink.h"
 #include "views/tables/tables.h"
-#include "formats/input/bench_job_fixture.h"
 
 namespace lockstep::tables {
 namespace {

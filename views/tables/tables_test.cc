@@ -1,4 +1,5 @@
-// The tables of a job with every kind of row, as both formats write them, against golden files and against each other.
+// The tables of a job with every kind of row, as both formats write them, against golden files and against
+// each other.
 #include "views/tables/tables.h"
 
 #include <gmock/gmock.h>
@@ -14,13 +15,13 @@
 #include <string>
 #include <vector>
 
-#include "report/report.h"
-#include "capture/model/timeline_builder_fixture.h"
-#include "views/tables/csv_sink.h"
 #include "aggregator/tables/parquet_decoder_fixture.h"
+#include "aggregator/trace/readers.h"
+#include "capture/model/timeline_builder_fixture.h"
+#include "report/report.h"
+#include "views/tables/csv_sink.h"
 #include "views/tables/parquet_sink.h"
 #include "views/tables/write_tables.h"
-#include "aggregator/trace/readers.h"
 
 namespace lockstep::tables {
 namespace {
@@ -135,7 +136,8 @@ TEST_F(TablesTest, NamesAreUniqueAndSayTheirUnit) {
       EXPECT_FALSE(column.meaning.empty()) << table.name << "." << column.name;
       if (column.unit.empty()) continue;
       const std::string unit(column.unit);
-      const bool said = column.name == unit || column.name.ends_with("_" + unit) || column.name.ends_with("_" + unit + "_per_step");
+      const bool said = column.name == unit || column.name.ends_with("_" + unit) ||
+                        column.name.ends_with("_" + unit + "_per_step");
       EXPECT_TRUE(said) << table.name << "." << column.name << " in " << unit;
     }
   }
@@ -145,8 +147,9 @@ TEST_F(TablesTest, NamesAreUniqueAndSayTheirUnit) {
 // Tables of the report are left out: their figures change when the analysis gets better, the format does not.
 TEST_F(TablesTest, WhatWasRecordedIsAsInTheGoldenFiles) {
   LoadEveryStatement();
-  const std::set<std::string_view> golden = {"losses",    "collective_instances", "kernels", "device_activities",
-                                             "api_calls", "ranges",               "columns", "memory_operations"};
+  const std::set<std::string_view> golden = {
+      "losses",  "collective_instances", "kernels", "device_activities", "api_calls", "ranges",
+      "columns", "memory_operations"};
   size_t compared = 0;
   for (const auto& source : all_) {
     if (golden.count(source->table().name) == 0) continue;
@@ -189,8 +192,10 @@ TEST_F(TablesTest, BothFormatsHoldTheSameCells) {
       EXPECT_EQ(parquet.columns[i].name, table.columns[i].name);
       ASSERT_EQ(parquet.columns[i].cells.size(), csv.size() - 1) << table.name;
       for (size_t row = 1; row < csv.size(); ++row) {
-        EXPECT_EQ(parquet.columns[i].cells[row - 1], csv[row][i]) << table.name << "." << table.columns[i].name << " row " << row;
-        EXPECT_TRUE(csv[row][i] || table.columns[i].may_be_null) << table.name << "." << table.columns[i].name;
+        EXPECT_EQ(parquet.columns[i].cells[row - 1], csv[row][i])
+            << table.name << "." << table.columns[i].name << " row " << row;
+        EXPECT_TRUE(csv[row][i] || table.columns[i].may_be_null)
+            << table.name << "." << table.columns[i].name;
       }
     }
   }
@@ -244,7 +249,10 @@ TEST_F(TablesTest, KernelsAreSummedByNameAndTheMostCostlyComesFirst) {
 TEST_F(TablesTest, MemoryOperationsSayWhatTheirPoolHolds) {
   store::TimelineBuilder t;
   std::vector<store::MemoryOp>& operations = t.Rank(0).Kernel("gemm", 0, 10).data().memory_ops;
-  operations.push_back({.time = store::TimelineBuilder::At(1), .address = 4096, .bytes = 512, .stream = StreamId(store::kNone)});
+  operations.push_back({.time = store::TimelineBuilder::At(1),
+                        .address = 4096,
+                        .bytes = 512,
+                        .stream = StreamId(store::kNone)});
   operations.push_back({.time = store::TimelineBuilder::At(2),
                         .correlation = CorrelationId(9),
                         .address = 4096,
@@ -271,7 +279,11 @@ TEST_F(TablesTest, MemoryOperationsSayWhatTheirPoolHolds) {
 TEST_F(TablesTest, WhatNcclTellsBesideItsKernelsNamesTheCollectiveItIsOf) {
   store::TimelineBuilder t;
   store::RankData& rank = t.Rank(0).Kernel("gemm", 0, 10).data();
-  rank.channel_timings = {{.start = store::TimelineBuilder::At(1), .end = store::TimelineBuilder::At(4), .operation = 77, .channel = 3, .on_gpu_clock = true}};
+  rank.channel_timings = {{.start = store::TimelineBuilder::At(1),
+                           .end = store::TimelineBuilder::At(4),
+                           .operation = 77,
+                           .channel = 3,
+                           .on_gpu_clock = true}};
   rank.proxy_ops = {{.start = store::TimelineBuilder::At(2),
                      .end = store::TimelineBuilder::At(9),
                      .channel = 1,
@@ -331,12 +343,14 @@ TEST_F(WriteTablesTest, AFolderGetsEveryTableAndProgressReachesItsEnd) {
     std::vector<std::pair<uint64_t, uint64_t>> seen;
     const auto progress = [&](uint64_t done, uint64_t total) { seen.emplace_back(done, total); };
     ASSERT_TRUE(WriteTables(input(), format, folder_ + "/all", progress).ok());
-    for (const auto& source : all_) EXPECT_TRUE(fs::exists(folder_ + "/all/" + std::string(source->table().name) + ending));
+    for (const auto& source : all_)
+      EXPECT_TRUE(fs::exists(folder_ + "/all/" + std::string(source->table().name) + ending));
     ASSERT_FALSE(seen.empty());
     EXPECT_EQ(seen.back().first, seen.back().second);
     for (size_t i = 1; i < seen.size(); ++i) EXPECT_GE(seen[i].first, seen[i - 1].first);
   }
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ + "/all"), fs::directory_iterator()), static_cast<int>(2 * all_.size()));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ + "/all"), fs::directory_iterator()),
+            static_cast<int>(2 * all_.size()));
 }
 
 TEST_F(WriteTablesTest, AFileGetsTheTableOfItsName) {

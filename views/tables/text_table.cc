@@ -24,7 +24,8 @@ constexpr size_t kLeastOther = 16;
 
 // Characters, not bytes.
 size_t WidthOf(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 size_t BytesOf(std::string_view text, size_t characters) {
@@ -97,7 +98,8 @@ std::vector<std::string_view> Fit(const Grid& grid, size_t width, std::vector<Sh
   std::vector<std::string_view> left_out;
   const auto spare = [&columns](size_t i) -> size_t {
     if (!columns[i].text) return 0;
-    const bool first = std::none_of(columns.begin(), columns.begin() + static_cast<ptrdiff_t>(i), [](const Shown& c) { return c.text; });
+    const bool first = std::none_of(columns.begin(), columns.begin() + static_cast<ptrdiff_t>(i),
+                                    [](const Shown& c) { return c.text; });
     const size_t least = first ? kLeastFirst : kLeastOther;
     return columns[i].width > least ? columns[i].width - least : 0;
   };
@@ -155,19 +157,22 @@ std::string CellText(const Column& column, const Cells& cells, size_t row) {
   switch (column.type) {
     case CellType::kText:
       // A line of a table is one line.
-      return absl::StrReplaceAll(absl::string_view(cells.texts()[row].data(), cells.texts()[row].size()), {{"\n", " "}, {"\r", " "}, {"\t", " "}});
+      return absl::StrReplaceAll(absl::string_view(cells.texts()[row].data(), cells.texts()[row].size()),
+                                 {{"\n", " "}, {"\r", " "}, {"\t", " "}});
     case CellType::kBool:
       return cells.numbers()[row] != 0 ? "yes" : "no";
     case CellType::kDouble:
       return NumberText(column.unit, cells.doubles()[row]);
     default:
-      return column.unit.empty() ? absl::StrCat(cells.numbers()[row]) : NumberText(column.unit, static_cast<double>(cells.numbers()[row]));
+      return column.unit.empty() ? absl::StrCat(cells.numbers()[row])
+                                 : NumberText(column.unit, static_cast<double>(cells.numbers()[row]));
   }
 }
 
 std::string TextTable(const Grid& grid, int width) {
   std::vector<Shown> columns = Format(grid);
-  const std::vector<std::string_view> left_out = width > 0 ? Fit(grid, static_cast<size_t>(width), columns) : std::vector<std::string_view>();
+  const std::vector<std::string_view> left_out =
+      width > 0 ? Fit(grid, static_cast<size_t>(width), columns) : std::vector<std::string_view>();
   std::string out;
   const auto add_line = [&](const auto& cell_of) {
     std::string line;
@@ -176,15 +181,17 @@ std::string TextTable(const Grid& grid, int width) {
   };
   add_line([](const Shown& column) { return column.header; });
   std::string rule;
-  for (const Shown& column : columns) rule += std::string(column.width, '-') + (&column == &columns.back() ? "" : std::string(kGap, ' '));
+  for (const Shown& column : columns)
+    rule += std::string(column.width, '-') + (&column == &columns.back() ? "" : std::string(kGap, ' '));
   out += rule + "\n";
   for (size_t row = 0; row < grid.rows(); ++row) {
     add_line([row](const Shown& column) { return column.cells[row]; });
   }
   if (!left_out.empty()) {
-    absl::StrAppend(&out, "not shown for want of width: ",
-                    absl::StrJoin(left_out, ", ", [](std::string* to, std::string_view name) { to->append(name); }),
-                    " (-w 0 shows all, -c chooses)\n");
+    absl::StrAppend(
+        &out, "not shown for want of width: ",
+        absl::StrJoin(left_out, ", ", [](std::string* to, std::string_view name) { to->append(name); }),
+        " (-w 0 shows all, -c chooses)\n");
   }
   return out;
 }
@@ -201,7 +208,8 @@ std::string PlainTable(const Grid& grid) {
         switch (column.type) {
           case CellType::kText:
             text = cells.texts()[at];
-            std::replace_if(text.begin(), text.end(), [](char x) { return static_cast<unsigned char>(x) <= ' '; }, '_');
+            std::replace_if(
+                text.begin(), text.end(), [](char x) { return static_cast<unsigned char>(x) <= ' '; }, '_');
             if (text.empty()) text = "-";
             break;
           case CellType::kBool:

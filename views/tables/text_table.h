@@ -1,4 +1,5 @@
-// A table for people: aligned, with units a person reads, no wider than the terminal. And for awk: one line a row, blanks between.
+// A table for people: aligned, with units a person reads, no wider than the terminal. And for awk: one line a
+// row, blanks between.
 #ifndef LOCKSTEP_AGGREGATOR_TABLES_TEXT_TABLE_H_
 #define LOCKSTEP_AGGREGATOR_TABLES_TEXT_TABLE_H_
 
@@ -9,12 +10,14 @@
 
 namespace lockstep::tables {
 
-// The header is the column's name without its unit. Texts are cut where all does not fit the width, in the middle, so that both ends of a
-// kernel's name stay; then columns are left out from the right, and the last line names them. Columns without any value are not shown.
-// `width` in characters of a terminal; 0: as wide as it gets.
+// The header is the column's name without its unit. Texts are cut where all does not fit the width, in the
+// middle, so that both ends of a kernel's name stay; then columns are left out from the right, and the last
+// line names them. Columns without any value are not shown. `width` in characters of a terminal; 0: as wide
+// as it gets.
 std::string TextTable(const Grid& grid, int width);
 
-// One line a row, values as CSV has them, a blank between; blanks in a value become '_', nothing known is "-". No header.
+// One line a row, values as CSV has them, a blank between; blanks in a value become '_', nothing known is
+// "-". No header.
 std::string PlainTable(const Grid& grid);
 
 // A value as TextTable() writes it: "4.21 ms", "17.5 MB", "36.0%", "1.2 TFLOP/s".

@@ -25,15 +25,18 @@ struct Row {
 Grid SomeRows(std::vector<Row> rows) {
   using R = Row;
   return GridOf<Row>({"some", "Rows."}, std::move(rows),
-                     {Make<R>("name", "", "", [](const R& r) { return std::string_view(r.name); }), Make<R>("total_ns", "ns", "", [](const R& r) { return r.ns; }),
+                     {Make<R>("name", "", "", [](const R& r) { return std::string_view(r.name); }),
+                      Make<R>("total_ns", "ns", "", [](const R& r) { return r.ns; }),
                       Make<R>("share_fraction", "fraction", "", [](const R& r) { return r.share; }),
                       Make<R>("size_bytes", "bytes", "", [](const R& r) { return r.bytes; })});
 }
 
-const std::string kLong = "void cutlass::Kernel<cutlass_80_tensorop_f16_s16816gemm_256x128_32x3_tn_align8>(Params)";
+const std::string kLong =
+    "void cutlass::Kernel<cutlass_80_tensorop_f16_s16816gemm_256x128_32x3_tn_align8>(Params)";
 
 TEST(TextTable, UnitsAreThoseOfPeople) {
-  const std::string text = TextTable(SomeRows({{"a", 4'212'000'000, 0.3601, 18'833'000'000}, {"b", 950, 0.0004, -2048}}), 0);
+  const std::string text =
+      TextTable(SomeRows({{"a", 4'212'000'000, 0.3601, 18'833'000'000}, {"b", 950, 0.0004, -2048}}), 0);
   EXPECT_EQ(text,
             "name   total  share %      size\n"
             "----  ------  -------  --------\n"
@@ -44,7 +47,8 @@ TEST(TextTable, UnitsAreThoseOfPeople) {
 
 TEST(Grid, RowsThatHoldATextOrANumberAreKept) {
   const auto kept = [](std::string_view column, std::string_view wanted) {
-    Grid grid = SomeRows({{"gemm_a", 5, 0.25, 7}, {"relu", 50, std::nullopt, -2}, {"gemm_b", 5, 0.5, std::nullopt}});
+    Grid grid =
+        SomeRows({{"gemm_a", 5, 0.25, 7}, {"relu", 50, std::nullopt, -2}, {"gemm_b", 5, 0.5, std::nullopt}});
     EXPECT_TRUE(grid.KeepHolding(column, wanted).ok());
     std::string names;
     for (size_t i = 0; i < grid.rows(); ++i) names.append(grid.cells(0).texts()[grid.RowAt(i)]).append(" ");
@@ -68,7 +72,8 @@ TEST(TextTable, WhatDoesNotFitIsCutOrNamed) {
   const std::string narrow = TextTable(SomeRows({{kLong, 10, 0.5, 1}}), 50);
   EXPECT_THAT(narrow, HasSubstr("not shown for want of width: size_bytes"));
   size_t at = 0;
-  for (size_t end; (end = narrow.find('\n', at)) != std::string::npos && narrow.compare(at, 3, "not") != 0; at = end + 1) {
+  for (size_t end; (end = narrow.find('\n', at)) != std::string::npos && narrow.compare(at, 3, "not") != 0;
+       at = end + 1) {
     size_t characters = 0;
     for (size_t i = at; i < end; ++i) characters += (static_cast<unsigned char>(narrow[i]) & 0xC0) != 0x80;
     EXPECT_LE(characters, 50u);

@@ -14,7 +14,9 @@ inline void AddVarint(uint64_t value, std::string& out) {
   for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
   out.push_back(static_cast<char>(value));
 }
-inline uint64_t ZigZag(int64_t value) { return static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63); }
+inline uint64_t ZigZag(int64_t value) {
+  return static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63);
+}
 
 // One struct and those inside it. Fields of a struct come in the order of their numbers. One thread.
 class ThriftCompact {

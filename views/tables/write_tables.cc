@@ -28,7 +28,8 @@ bool IsOneFile(TableFormat format, std::string_view output) {
 }
 
 // The table that a file is named after.
-absl::StatusOr<const TableSource*> FindTable(const Sources& sources, TableFormat format, std::string_view output) {
+absl::StatusOr<const TableSource*> FindTable(const Sources& sources, TableFormat format,
+                                             std::string_view output) {
   const std::string file = std::filesystem::path(output).filename().string();
   const size_t ending = EndingOf(format).size() + (IsCompressed(format, output) ? kGzip.size() : 0);
   const std::string name = file.substr(0, file.size() - ending);
@@ -36,14 +37,19 @@ absl::StatusOr<const TableSource*> FindTable(const Sources& sources, TableFormat
     if (source->table().name == name) return source.get();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("-o ", std::string(output), " is one file and \"", name, "\" is no table: name a folder for all of them, or one of ",
-                   absl::StrJoin(sources, ", ", [](std::string* out, const auto& s) { absl::StrAppend(out, std::string(s->table().name)); })));
+      absl::StrCat("-o ", std::string(output), " is one file and \"", name,
+                   "\" is no table: name a folder for all of them, or one of ",
+                   absl::StrJoin(sources, ", ", [](std::string* out, const auto& s) {
+                     absl::StrAppend(out, std::string(s->table().name));
+                   })));
 }
 
-absl::Status WriteFile(const TableSource& source, const Input& input, TableFormat format, const std::string& path, const RowsWritten& written) {
+absl::Status WriteFile(const TableSource& source, const Input& input, TableFormat format,
+                       const std::string& path, const RowsWritten& written) {
   auto file = store::OpenAtomicFile(path);
   if (!file.ok()) return file.status();
-  const std::unique_ptr<store::ByteSink> bytes = IsCompressed(format, path) ? store::GzipSink(*std::move(file)) : *std::move(file);
+  const std::unique_ptr<store::ByteSink> bytes =
+      IsCompressed(format, path) ? store::GzipSink(*std::move(file)) : *std::move(file);
   std::unique_ptr<TableSink> sink;
   if (format == TableFormat::kCsv) {
     sink = std::make_unique<CsvSink>(source.table(), *bytes);
@@ -56,7 +62,8 @@ absl::Status WriteFile(const TableSource& source, const Input& input, TableForma
 
 }  // namespace
 
-absl::Status WriteTables(const Input& input, TableFormat format, const std::string& output, const trace::WriteProgress& progress) {
+absl::Status WriteTables(const Input& input, TableFormat format, const std::string& output,
+                         const trace::WriteProgress& progress) {
   const Sources all = AllTables();
   std::vector<const TableSource*> chosen;
   const bool one_file = IsOneFile(format, output);
@@ -68,7 +75,8 @@ absl::Status WriteTables(const Input& input, TableFormat format, const std::stri
     for (const auto& source : all) chosen.push_back(source.get());
     std::error_code error;
     std::filesystem::create_directories(output, error);
-    if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", output, ": ", error.message()));
+    if (error)
+      return absl::PermissionDeniedError(absl::StrCat("cannot make ", output, ": ", error.message()));
   }
   uint64_t total = 0;
   for (const TableSource* source : chosen) total += source->ExpectedRows(input);
@@ -79,8 +87,9 @@ absl::Status WriteTables(const Input& input, TableFormat format, const std::stri
       here += rows;
       if (progress) progress(before + here, total);
     };
-    const std::string path =
-        one_file ? output : absl::StrCat(output, "/", std::string(source->table().name), std::string(EndingOf(format)));
+    const std::string path = one_file ? output
+                                      : absl::StrCat(output, "/", std::string(source->table().name),
+                                                     std::string(EndingOf(format)));
     if (absl::Status s = WriteFile(*source, input, format, path, written); !s.ok()) return s;
     before += source->ExpectedRows(input);
     if (progress) progress(before, total);

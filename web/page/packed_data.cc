@@ -21,7 +21,8 @@ constexpr int kDroppedBits = 11;  // of the mantissa's 23
 
 float Rounded(float value) {
   if (!std::isfinite(value)) return std::numeric_limits<float>::quiet_NaN();
-  // A carry goes on into the exponent, which is what rounding up means; beside the largest value it would be an infinity.
+  // A carry goes on into the exponent, which is what rounding up means; beside the largest value it would be
+  // an infinity.
   const uint32_t up = std::bit_cast<uint32_t>(value) + (1u << (kDroppedBits - 1));
   const float rounded = std::bit_cast<float>(up & ~((1u << kDroppedBits) - 1));
   return std::isfinite(rounded) ? rounded : value;

@@ -1,4 +1,5 @@
-// What a page carries: one JSON document and long rows of numbers behind it, compressed, in letters that no text can get out of.
+// What a page carries: one JSON document and long rows of numbers behind it, compressed, in letters that no
+// text can get out of.
 #ifndef LOCKSTEP_AGGREGATOR_HTML_PACKED_DATA_H_
 #define LOCKSTEP_AGGREGATOR_HTML_PACKED_DATA_H_
 
@@ -19,13 +20,14 @@ struct NumbersAt {
 
 class PackedData {
  public:
-  // Rounded to 13 significant bits, which is more than a picture shows and compresses to half; NaN is unknown.
+  // Rounded to 13 significant bits, which is more than a picture shows and compresses to half; NaN is
+  // unknown.
   NumbersAt AddRounded(std::span<const float> values);
   // As they are.
   NumbersAt AddExact(std::span<const float> values);
 
-  // Base64 of gzip of: the JSON's length in bytes (32 bits, little-endian), the JSON, spaces up to a multiple of 4, all numbers (32-bit
-  // floats, little-endian). kInternal when zlib has no memory.
+  // Base64 of gzip of: the JSON's length in bytes (32 bits, little-endian), the JSON, spaces up to a multiple
+  // of 4, all numbers (32-bit floats, little-endian). kInternal when zlib has no memory.
   absl::StatusOr<std::string> Seal(std::string json) const;
 
  private:

@@ -13,10 +13,12 @@ constexpr std::string_view kPlace = "<!--LOCKSTEP_DATA-->";
 absl::Status WritePage(const PageInput& input, store::ByteSink& sink) {
   const std::string_view page = PageTemplate();
   const size_t place = page.find(kPlace);
-  if (place == std::string_view::npos) return absl::InternalError("web/src/page.html has lost its place for data");
+  if (place == std::string_view::npos)
+    return absl::InternalError("web/src/page.html has lost its place for data");
   absl::StatusOr<std::string> data = PageData(input);
   if (!data.ok()) return data.status();
-  for (const std::string_view piece : {page.substr(0, place), std::string_view(*data), page.substr(place + kPlace.size())}) {
+  for (const std::string_view piece :
+       {page.substr(0, place), std::string_view(*data), page.substr(place + kPlace.size())}) {
     if (absl::Status s = sink.Append(piece); !s.ok()) return s;
   }
   return absl::OkStatus();

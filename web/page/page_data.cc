@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "web/page/packed_data.h"
-#include "web/page/timeline.h"
 #include "base/json/json_out.h"
 #include "views/catalog/json_table.h"
 #include "views/catalog/views.h"
+#include "web/page/packed_data.h"
+#include "web/page/timeline.h"
 
 namespace lockstep::html {
 namespace {
@@ -23,7 +23,9 @@ constexpr size_t kMostRowsOfAView = 300;
 // Members of one object, each a document of its own.
 class Members {
  public:
-  void Add(const char* name, const std::string& document) { absl::StrAppend(&text_, text_.empty() ? "{\"" : ",\"", name, "\":", document); }
+  void Add(const char* name, const std::string& document) {
+    absl::StrAppend(&text_, text_.empty() ? "{\"" : ",\"", name, "\":", document);
+  }
   std::string Take() { return absl::StrCat(text_, "}"); }
 
  private:
@@ -57,7 +59,9 @@ std::string StepsOf(const Report& report, PackedData& data) {
   constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> lost, duration, wait, step_duration, parallel;
   std::vector<int64_t> numbers;
-  const auto known = [](const std::optional<Nanos>& length) { return length ? static_cast<float>(length->ns()) : kUnknown; };
+  const auto known = [](const std::optional<Nanos>& length) {
+    return length ? static_cast<float>(length->ns()) : kUnknown;
+  };
   for (const report::StepRow& step : report.steps) {
     numbers.push_back(step.step);
     step_duration.push_back(static_cast<float>(step.duration.ns()));
@@ -143,7 +147,8 @@ std::string ViewsOf(const PageInput& input, const store::Capture& capture) {
     if (rows == 0) continue;
     made.grid.Truncate(kMostRowsOfAView);
     if (rows > kMostRowsOfAView) {
-      made.notes.push_back(absl::StrCat("the first ", kMostRowsOfAView, " of ", rows, " rows; lockstep ", std::string(view.name), " prints all"));
+      made.notes.push_back(absl::StrCat("the first ", kMostRowsOfAView, " of ", rows, " rows; lockstep ",
+                                        std::string(view.name), " prints all"));
     }
     Members members;
     members.Add("about", TextOf(view.about));

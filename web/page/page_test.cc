@@ -9,11 +9,11 @@
 #include <limits>
 
 #include "absl/strings/escaping.h"
+#include "capture/model/timeline_builder_fixture.h"
+#include "report/written_job_fixture.h"
 #include "web/page/packed_data.h"
 #include "web/page/timeline.h"
 #include "web/page/timeline_ranks.h"
-#include "report/written_job_fixture.h"
-#include "capture/model/timeline_builder_fixture.h"
 
 namespace lockstep::html {
 namespace {
@@ -58,7 +58,8 @@ Unpacked Unpack(const std::string& base64) {
   uint32_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof(length));
   EXPECT_EQ(length % 4, 0u);
-  Unpacked out{.json = bytes.substr(4, length), .numbers = std::vector<float>((bytes.size() - 4 - length) / 4)};
+  Unpacked out{.json = bytes.substr(4, length),
+               .numbers = std::vector<float>((bytes.size() - 4 - length) / 4)};
   std::memcpy(out.numbers.data(), bytes.data() + 4 + length, out.numbers.size() * 4);
   return out;
 }
@@ -66,8 +67,8 @@ Unpacked Unpack(const std::string& base64) {
 TEST(PackedDataTest, GivesBackWhatWasPutIn) {
   PackedData data;
   const NumbersAt exact = data.AddExact(std::vector<float>{1.5f, 16777215.0f});
-  const NumbersAt rounded = data.AddRounded(std::vector<float>{123456789.0f, -3.0f, std::numeric_limits<float>::infinity(), 0.0f,
-                                                               std::numeric_limits<float>::max()});
+  const NumbersAt rounded = data.AddRounded(std::vector<float>{
+      123456789.0f, -3.0f, std::numeric_limits<float>::infinity(), 0.0f, std::numeric_limits<float>::max()});
   const auto sealed = data.Seal("{\"a\":1}");
   ASSERT_TRUE(sealed.ok());
   const Unpacked out = Unpack(*sealed);
@@ -79,7 +80,8 @@ TEST(PackedDataTest, GivesBackWhatWasPutIn) {
   EXPECT_EQ(out.numbers[0], 1.5f);
   EXPECT_EQ(out.numbers[1], 16777215.0f);
   EXPECT_NEAR(out.numbers[2], 123456789.0f, 123456789.0f / 4096);
-  EXPECT_EQ(std::bit_cast<uint32_t>(out.numbers[2]) & 0x7FFu, 0u) << "the low bits are what does not compress";
+  EXPECT_EQ(std::bit_cast<uint32_t>(out.numbers[2]) & 0x7FFu, 0u)
+      << "the low bits are what does not compress";
   EXPECT_EQ(out.numbers[3], -3.0f);
   EXPECT_TRUE(std::isnan(out.numbers[4])) << "an infinity is unknown";
   EXPECT_EQ(out.numbers[5], 0.0f);
@@ -90,7 +92,8 @@ TEST(PageTest, LoadsNothingAndStaysSmall) {
   const std::string page(PageTemplate());
   EXPECT_THAT(page, SizeIs(testing::Le(500'000u)));
   EXPECT_THAT(page, HasSubstr("default-src 'none'; script-src 'sha256-"));
-  for (const char* asks : {"<script src", "<link rel=\"stylesheet\"", "@import", "url(http", "fetch("}) EXPECT_THAT(page, Not(HasSubstr(asks)));
+  for (const char* asks : {"<script src", "<link rel=\"stylesheet\"", "@import", "url(http", "fetch("})
+    EXPECT_THAT(page, Not(HasSubstr(asks)));
 }
 
 // A job in which every name would like to be markup.
@@ -102,7 +105,8 @@ TEST(PageTest, NoNameGetsOutOfTheData) {
   const report::Analysis analysis = report::Analyze(job.capture);
   const std::string page = Page(job.capture, analysis), data = DataOf(page);
   EXPECT_EQ(page.size() - data.size(), PageTemplate().size() - std::strlen("<!--LOCKSTEP_DATA-->"));
-  EXPECT_EQ(data.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="), std::string::npos);
+  EXPECT_EQ(data.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="),
+            std::string::npos);
   EXPECT_THAT(Unpack(data).json, HasSubstr("</script><script>alert(1)</script>"));
 }
 
@@ -116,7 +120,8 @@ TEST(PageTest, HasACellForEachStepAndRank) {
     const size_t key = out.json.find("\"cell_duration\"");
     ASSERT_NE(key, std::string::npos);
     size_t count = 0;
-    ASSERT_EQ(std::sscanf(out.json.c_str() + key, "\"cell_duration\": [ %zu, %zu", &first, &count), 2) << out.json.substr(key, 80);
+    ASSERT_EQ(std::sscanf(out.json.c_str() + key, "\"cell_duration\": [ %zu, %zu", &first, &count), 2)
+        << out.json.substr(key, 80);
     ASSERT_EQ(count, cells);
     size_t at = first;
     for (const report::StepRow& step : analysis.report.steps) {
@@ -150,7 +155,8 @@ TEST(TimelineTest, BoxesLieInTheWindowAndEveryRecordIsInOne) {
       for (const store::RankData& rank : job.capture.ranks) {
         if (rank.rank != row.rank) continue;
         for (const store::DeviceActivity& a : rank.activities) {
-          const JobTime start = analysis.clock.ToJob(rank.host, a.start), end = analysis.clock.ToJob(rank.host, a.end);
+          const JobTime start = analysis.clock.ToJob(rank.host, a.start),
+                        end = analysis.clock.ToJob(rank.host, a.end);
           if (end > timeline.window.start && start < timeline.window.end && end > start) ++recorded;
         }
       }
@@ -190,7 +196,8 @@ TEST(TimelineTest, TheHealthyRankIsOfTheCulpritsStage) {
     EXPECT_EQ(chosen[2].index, peer);
   }
   analysis.stage_of = {0, 0, 0, 0, 0, 1};
-  EXPECT_THAT(ChooseRanks(capture, analysis), SizeIs(3)) << "alone in its stage: another one is better than none";
+  EXPECT_THAT(ChooseRanks(capture, analysis), SizeIs(3))
+      << "alone in its stage: another one is better than none";
 }
 
 TEST(TimelineTest, NothingIsShownOfNothing) {

@@ -17,7 +17,8 @@ using store::DeviceActivity;
 using store::RankData;
 
 constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
-// Boxes narrower than this part of the window are drawn together with their neighbours: zoomed in by 20, that is a pixel.
+// Boxes narrower than this part of the window are drawn together with their neighbours: zoomed in by 20, that
+// is a pixel.
 constexpr int64_t kFinest = 20000;
 constexpr size_t kMostBoxes = 6000;   // of a lane
 constexpr size_t kLongestName = 160;  // templates have names of kilobytes
@@ -60,7 +61,8 @@ struct Box {
   std::optional<Nanos> wait;
 };
 
-// Puts boxes into a lane; what is too narrow to be seen goes into the one before where that is as narrow and near.
+// Puts boxes into a lane; what is too narrow to be seen goes into the one before where that is as narrow and
+// near.
 class LaneFiller {
  public:
   LaneFiller(Lane& lane, Nanos finest) : lane_(lane), finest_(finest) {}
@@ -93,8 +95,8 @@ class LaneFiller {
   bool last_narrow_ = false;
 };
 
-std::vector<Lane> LanesOf(const RankData& rank, const std::vector<analysis::Part>& parts, const align::ClockModel& clock,
-                          JobInterval window, Names& names) {
+std::vector<Lane> LanesOf(const RankData& rank, const std::vector<analysis::Part>& parts,
+                          const align::ClockModel& clock, JobInterval window, Names& names) {
   std::vector<Lane> lanes(kLanes);
   std::vector<LaneFiller> fillers;
   const Nanos finest(std::max<int64_t>(1, window.length().ns() / kFinest));
@@ -109,7 +111,8 @@ std::vector<Lane> LanesOf(const RankData& rank, const std::vector<analysis::Part
             .end = std::min(at.end, window.end) - window.start,
             .name_at = names.At(a)};
     // A box that the window cuts would show the wrong part of its wait.
-    if (a.collective < parts.size() && parts[a.collective].split && at.start >= window.start) box.wait = parts[a.collective].wait;
+    if (a.collective < parts.size() && parts[a.collective].split && at.start >= window.start)
+      box.wait = parts[a.collective].wait;
     fillers[LaneOf(a)].Add(box);
   }
   return lanes;
@@ -130,8 +133,8 @@ void AddBusy(const RankData& rank, const align::ClockModel& clock, TimelineRank&
 }
 
 // The step in which that rank cost most and the one after it.
-JobInterval WindowOf(const store::Capture& capture, const report::Analysis& analysis, const std::vector<analysis::StepSpan>& spans,
-                     uint32_t culprit) {
+JobInterval WindowOf(const store::Capture& capture, const report::Analysis& analysis,
+                     const std::vector<analysis::StepSpan>& spans, uint32_t culprit) {
   if (spans.empty()) {
     const RankData& rank = capture.ranks[culprit];
     const JobTime start = analysis.clock.ToJob(rank.host, rank.window.start);
@@ -160,7 +163,8 @@ Timeline MakeTimeline(const store::Capture& capture, const report::Analysis& ana
   for (const analysis::StepSpan& span : spans) {
     if (span.end > out.window.start && span.start < out.window.end) out.steps.push_back(span);
   }
-  const analysis::CollectiveTimes times = analysis::TimeCollectives(capture, analysis.matches, analysis.clock);
+  const analysis::CollectiveTimes times =
+      analysis::TimeCollectives(capture, analysis.matches, analysis.clock);
   Names names(capture, out.names);
   for (const ChosenRank& c : chosen) {
     const RankData& rank = capture.ranks[c.index];

@@ -1,4 +1,5 @@
-// What three ranks did in a step or two, reduced to what a screen can show: the culprit, one that waited for it, and one like any other.
+// What three ranks did in a step or two, reduced to what a screen can show: the culprit, one that waited for
+// it, and one like any other.
 #ifndef LOCKSTEP_AGGREGATOR_HTML_TIMELINE_H_
 #define LOCKSTEP_AGGREGATOR_HTML_TIMELINE_H_
 
@@ -7,12 +8,13 @@
 #include <vector>
 
 #include "analysis/prepare/steps.h"
-#include "report/report.h"
 #include "capture/model/capture.h"
+#include "report/report.h"
 
 namespace lockstep::html {
 
-// Boxes in the order of their starts; one vector for each member, as they are drawn. Nanoseconds from the window's start on.
+// Boxes in the order of their starts; one vector for each member, as they are drawn. Nanoseconds from the
+// window's start on.
 struct Lane {
   std::string name;
   std::vector<float> start, length;

@@ -22,7 +22,9 @@ std::optional<uint32_t> Best(const std::vector<RankRow>& rows, May may, Score sc
 }
 
 std::optional<uint32_t> IndexOf(const Report& report, RankId rank) {
-  return Best(report.ranks, [&](uint32_t i) { return report.ranks[i].rank == rank; }, [](const RankRow&) { return 0; });
+  return Best(
+      report.ranks, [&](uint32_t i) { return report.ranks[i].rank == rank; },
+      [](const RankRow&) { return 0; });
 }
 
 // Who waited most for that rank; where only hosts are told apart, who waited most at all.
@@ -54,7 +56,9 @@ std::vector<ChosenRank> ChooseRanks(const store::Capture& capture, const report:
   if (report.ranks.empty() || report.ranks.size() != capture.ranks.size()) return {};
   const bool found = !report.stragglers.empty() && !report.stragglers[0].ranks.empty();
   std::optional<uint32_t> first = found ? IndexOf(report, report.stragglers[0].ranks[0]) : std::nullopt;
-  if (!first) first = Best(report.ranks, [](uint32_t) { return true; }, [](const RankRow& r) { return r.caused_wait; });
+  if (!first)
+    first = Best(
+        report.ranks, [](uint32_t) { return true; }, [](const RankRow& r) { return r.caused_wait; });
   std::vector<ChosenRank> chosen{{*first, found ? "culprit" : "waited for most"}};
   const std::optional<uint32_t> victim = VictimOf(report, *first);
   if (!victim) return chosen;
@@ -62,12 +66,13 @@ std::vector<ChosenRank> ChooseRanks(const store::Capture& capture, const report:
   // Like any other: its compute is the median of those that nobody accuses.
   std::vector<Nanos> computes;
   const auto accused = [&](RankId rank) {
-    return std::any_of(report.stragglers.begin(), report.stragglers.end(),
-                       [&](const auto& s) { return std::find(s.ranks.begin(), s.ranks.end(), rank) != s.ranks.end(); });
+    return std::any_of(report.stragglers.begin(), report.stragglers.end(), [&](const auto& s) {
+      return std::find(s.ranks.begin(), s.ranks.end(), rank) != s.ranks.end();
+    });
   };
   const auto free = [&](uint32_t i) { return i != *first && i != *victim && !accused(report.ranks[i].rank); };
-  // Of another stage of a pipeline even a healthy rank looks different. Where stages are not known, one that did as many things is the
-  // better picture.
+  // Of another stage of a pipeline even a healthy rank looks different. Where stages are not known, one that
+  // did as many things is the better picture.
   const bool stages = analysis.stage_of.size() == capture.ranks.size() && analysis.stage_of[*first] >= 0;
   const auto alike = [&](uint32_t i) {
     if (stages) return free(i) && analysis.stage_of[i] == analysis.stage_of[*first];
@@ -81,9 +86,12 @@ std::vector<ChosenRank> ChooseRanks(const store::Capture& capture, const report:
     if (may(i)) computes.push_back(report.ranks[i].compute);
   }
   if (computes.empty()) return chosen;
-  std::nth_element(computes.begin(), computes.begin() + static_cast<std::ptrdiff_t>(computes.size() / 2), computes.end());
+  std::nth_element(computes.begin(), computes.begin() + static_cast<std::ptrdiff_t>(computes.size() / 2),
+                   computes.end());
   const Nanos median = computes[computes.size() / 2];
-  const auto peer = Best(report.ranks, may, [&](const RankRow& r) { return r.compute > median ? median - r.compute : r.compute - median; });
+  const auto peer = Best(report.ranks, may, [&](const RankRow& r) {
+    return r.compute > median ? median - r.compute : r.compute - median;
+  });
   chosen.push_back({*peer, "peer"});
   return chosen;
 }

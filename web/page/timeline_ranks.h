@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "report/report.h"
 #include "capture/model/capture.h"
+#include "report/report.h"
 
 namespace lockstep::html {
 
@@ -16,7 +16,8 @@ struct ChosenRank {
   std::string part;  // TimelineRank::part
 };
 
-// The culprit first; fewer than three where there are no more, none in a capture without ranks. `analysis` is of that capture.
+// The culprit first; fewer than three where there are no more, none in a capture without ranks. `analysis` is
+// of that capture.
 std::vector<ChosenRank> ChooseRanks(const store::Capture& capture, const report::Analysis& analysis);
 
 }  // namespace lockstep::html

@@ -4,8 +4,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "wire/columns/columns.h"
 #include "gtest/gtest.h"
+#include "wire/columns/columns.h"
 
 namespace lockstep::columns {
 namespace {

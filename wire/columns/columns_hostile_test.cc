@@ -5,9 +5,9 @@
 #include <cstring>
 #include <random>
 
+#include "gtest/gtest.h"
 #include "wire/columns/columns.h"
 #include "wire/columns/varint.h"
-#include "gtest/gtest.h"
 
 namespace lockstep::columns {
 namespace {

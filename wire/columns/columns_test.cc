@@ -11,13 +11,13 @@ namespace lockstep::columns {
 namespace {
 
 constexpr Kind kRowKinds[] = {
-    Kind::kKernel,       Kind::kMemcpy,     Kind::kMemset,
-    Kind::kApi,          Kind::kSync,       Kind::kExternalCorrelation,
-    Kind::kCudaEvent,    Kind::kOverhead,   Kind::kRange,
-    Kind::kCommunicator, Kind::kCollective, Kind::kPointToPoint,
-    Kind::kClock,        Kind::kKernelChannel, Kind::kProxyOp,   Kind::kThreadName,
-    Kind::kDevice,       Kind::kContext,    Kind::kStream,
-    Kind::kMemoryOp,
+    Kind::kKernel,       Kind::kMemcpy,        Kind::kMemset,
+    Kind::kApi,          Kind::kSync,          Kind::kExternalCorrelation,
+    Kind::kCudaEvent,    Kind::kOverhead,      Kind::kRange,
+    Kind::kCommunicator, Kind::kCollective,    Kind::kPointToPoint,
+    Kind::kClock,        Kind::kKernelChannel, Kind::kProxyOp,
+    Kind::kThreadName,   Kind::kDevice,        Kind::kContext,
+    Kind::kStream,       Kind::kMemoryOp,
 };
 
 std::span<const std::byte> Bytes(const std::string& s) { return std::as_bytes(std::span(s)); }

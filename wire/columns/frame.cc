@@ -89,8 +89,9 @@ absl::StatusOr<Frame> ReadFrame(std::span<const std::byte> bytes, size_t* skip) 
   }
   if (skip != nullptr) *skip = frame.bytes;
   if (header.version == 0 || header.version > kBlockVersion) {
-    return absl::UnimplementedError(absl::StrCat("block version ", header.version, ", this program reads 1 to ",
-                                                 kBlockVersion, ": use a newer Lockstep"));
+    return absl::UnimplementedError(absl::StrCat("block version ", header.version,
+                                                 ", this program reads 1 to ", kBlockVersion,
+                                                 ": use a newer Lockstep"));
   }
   if (header.kind != static_cast<uint16_t>(Kind::kString) && Schema(static_cast<Kind>(header.kind)).empty()) {
     return absl::UnimplementedError(

@@ -64,9 +64,9 @@ constexpr Column kCommunicatorColumns[] = {
 static_assert(std::size(kCommunicatorColumns) == communicator::kColumns);
 
 constexpr Column kCollectiveColumns[] = {
-    {"enqueued", D}, {"comm", D},      {"sequence", D}, {"launch", D}, {"count", P},
-    {"function", P}, {"datatype", P},  {"algorithm", P}, {"protocol", P}, {"root", D},
-    {"channels", P}, {"flags", P},     {"bytes", P},    {"operation", D}, {"reduction", P},
+    {"enqueued", D}, {"comm", D},     {"sequence", D},  {"launch", D},    {"count", P},
+    {"function", P}, {"datatype", P}, {"algorithm", P}, {"protocol", P},  {"root", D},
+    {"channels", P}, {"flags", P},    {"bytes", P},     {"operation", D}, {"reduction", P},
 };
 static_assert(std::size(kCollectiveColumns) == collective::kColumns);
 
@@ -88,9 +88,10 @@ constexpr Column kKernelChannelColumns[] = {
 static_assert(std::size(kKernelChannelColumns) == kernel_channel::kColumns);
 
 constexpr Column kProxyOpColumns[] = {
-    {"start", D},   {"duration", P},  {"comm", D},     {"operation", D},   {"peer", D},       {"channel", P},
-    {"is_send", P}, {"is_remote", P}, {"steps", P},    {"chunk_bytes", P}, {"steps_seen", P}, {"bytes", P},
-    {"gpu_wait", P}, {"peer_wait", P}, {"network_wait", P}, {"flush_wait", P},
+    {"start", D},    {"duration", P},    {"comm", D},         {"operation", D},
+    {"peer", D},     {"channel", P},     {"is_send", P},      {"is_remote", P},
+    {"steps", P},    {"chunk_bytes", P}, {"steps_seen", P},   {"bytes", P},
+    {"gpu_wait", P}, {"peer_wait", P},   {"network_wait", P}, {"flush_wait", P},
 };
 static_assert(std::size(kProxyOpColumns) == proxy_op::kColumns);
 
@@ -98,16 +99,34 @@ constexpr Column kThreadNameColumns[] = {{"thread", P}, {"name", P}};
 static_assert(std::size(kThreadNameColumns) == thread_name::kColumns);
 
 constexpr Column kDeviceColumns[] = {
-    {"device", P},          {"name", P},          {"compute_major", P},    {"compute_minor", P}, {"multiprocessors", P},
-    {"memory_bytes", P},    {"memory_bytes_per_s", P}, {"clock_khz", P},   {"l2_bytes", P},      {"copy_engines", P},
-    {"threads_per_warp", P}, {"warps_per_multiprocessor", P}, {"shared_per_multiprocessor", P},
-    {"registers_per_multiprocessor", P}, {"flags", P}, {"uuid_first", P},  {"uuid_last", P},     {"mig_uuid_first", P},
-    {"mig_uuid_last", P},   {"gpu_instance", P},  {"compute_instance", P}, {"numa_node", P},
+    {"device", P},
+    {"name", P},
+    {"compute_major", P},
+    {"compute_minor", P},
+    {"multiprocessors", P},
+    {"memory_bytes", P},
+    {"memory_bytes_per_s", P},
+    {"clock_khz", P},
+    {"l2_bytes", P},
+    {"copy_engines", P},
+    {"threads_per_warp", P},
+    {"warps_per_multiprocessor", P},
+    {"shared_per_multiprocessor", P},
+    {"registers_per_multiprocessor", P},
+    {"flags", P},
+    {"uuid_first", P},
+    {"uuid_last", P},
+    {"mig_uuid_first", P},
+    {"mig_uuid_last", P},
+    {"gpu_instance", P},
+    {"compute_instance", P},
+    {"numa_node", P},
 };
 static_assert(std::size(kDeviceColumns) == device::kColumns);
 
 constexpr Column kContextColumns[] = {
-    {"context", P}, {"device", P}, {"api", P}, {"null_stream", P}, {"parent", P}, {"multiprocessors", P}, {"flags", P},
+    {"context", P}, {"device", P},          {"api", P},   {"null_stream", P},
+    {"parent", P},  {"multiprocessors", P}, {"flags", P},
 };
 static_assert(std::size(kContextColumns) == context::kColumns);
 
@@ -115,8 +134,9 @@ constexpr Column kStreamColumns[] = {{"context", P}, {"stream", P}, {"priority",
 static_assert(std::size(kStreamColumns) == stream::kColumns);
 
 constexpr Column kMemoryOpColumns[] = {
-    {"time", D},   {"correlation", D}, {"is_release", P}, {"is_async", P},  {"address", D},      {"bytes", P},      {"memory_kind", P},
-    {"device", P}, {"context", P},     {"stream", P},     {"pool_type", P}, {"pool_address", D}, {"pool_bytes", P}, {"pool_used", P},
+    {"time", D},      {"correlation", D},  {"is_release", P}, {"is_async", P},  {"address", D},
+    {"bytes", P},     {"memory_kind", P},  {"device", P},     {"context", P},   {"stream", P},
+    {"pool_type", P}, {"pool_address", D}, {"pool_bytes", P}, {"pool_used", P},
 };
 static_assert(std::size(kMemoryOpColumns) == memory_op::kColumns);
 

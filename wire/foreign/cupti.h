@@ -213,7 +213,8 @@ inline constexpr uint32_t kVersion_12_8 = 26;      // Memcpy6, Synchronization2,
 inline constexpr uint32_t kVersion_12_9 = 27;      // first that survives a null buffer
 inline constexpr uint32_t kVersion_13_0 = 130000;  // deadlocks when kernels are disabled
 inline constexpr uint32_t kVersion_13_0U1 = 130001;
-inline constexpr uint32_t kVersion_13_1U1 = 130101;  // first since 13.0 with right correlations of graphs in every session
+inline constexpr uint32_t kVersion_13_1U1 =
+    130101;  // first since 13.0 with right correlations of graphs in every session
 inline constexpr uint32_t kVersion_13_3 =
     130303;  // first whose device stamps follow a late timestamp callback
 

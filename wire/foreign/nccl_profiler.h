@@ -1,6 +1,6 @@
-// NCCL's profiler plugin ABI, versions 4, 5 and 6: our own declarations (NCCL 2.27, 2.28, 2.29+); versions 1 to
-// 3 are in nccl_profiler_old.h. NCCL looks up ncclProfiler_v6, _v5, _v4 … in the library that NCCL_PROFILER_PLUGIN
-// names and uses the newest it knows.
+// NCCL's profiler plugin ABI, versions 4, 5 and 6: our own declarations (NCCL 2.27, 2.28, 2.29+); versions 1
+// to 3 are in nccl_profiler_old.h. NCCL looks up ncclProfiler_v6, _v5, _v4 … in the library that
+// NCCL_PROFILER_PLUGIN names and uses the newest it knows.
 //
 // An event's descriptor is valid only during start_event. The activation mask is one int per process that
 // NCCL re-reads at every call: storing 0 there makes NCCL call nothing. A stop may come for an event started

@@ -1,10 +1,11 @@
-// NCCL's profiler plugin ABI, versions 1, 2 and 3: our own declarations (NCCL 2.23, 2.24 and 2.25, 2.26). What
-// is common to all versions is in nccl_profiler.h.
+// NCCL's profiler plugin ABI, versions 1, 2 and 3: our own declarations (NCCL 2.23, 2.24 and 2.25, 2.26).
+// What is common to all versions is in nccl_profiler.h.
 //
-// Against version 4: init is not told which communicator it is for, so every collective and message carries the
-// communicator's id and name; the type is one byte and the seven behind it are anything. Version 1 gives numbers
-// where the others give texts, and alone the reduction operation. Before NCCL 2.26 (versions 1 and 2) a collective's
-// sequence number advances only while events are emitted: ranks that began at different times disagree on it.
+// Against version 4: init is not told which communicator it is for, so every collective and message carries
+// the communicator's id and name; the type is one byte and the seven behind it are anything. Version 1 gives
+// numbers where the others give texts, and alone the reduction operation. Before NCCL 2.26 (versions 1 and 2)
+// a collective's sequence number advances only while events are emitted: ranks that began at different times
+// disagree on it.
 #ifndef LOCKSTEP_COMMON_FOREIGN_NCCL_PROFILER_OLD_H_
 #define LOCKSTEP_COMMON_FOREIGN_NCCL_PROFILER_OLD_H_
 
@@ -21,11 +22,11 @@ inline constexpr const char* kFunctions[] = {"Broadcast", "Reduce",   "AllGather
 inline constexpr const char* kDatatypes[] = {
     "ncclInt8",    "ncclUint8",   "ncclInt32",   "ncclUint32",   "ncclInt64",      "ncclUint64",
     "ncclFloat16", "ncclFloat32", "ncclFloat64", "ncclBfloat16", "ncclFloat8e4m3", "ncclFloat8e5m2"};
-inline constexpr const char* kAlgorithms[] = {"TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN",
-                                              "NVLS", "NVLS_TREE", "PAT"};
+inline constexpr const char* kAlgorithms[] = {"TREE",      "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS",
+                                              "NVLS_TREE", "PAT"};
 inline constexpr const char* kProtocols[] = {"LL", "LL128", "SIMPLE"};
-// ncclRedOp_t, in the words of NCCL's NVTX enumeration. What follows the last was made by the application, with the one
-// call there is for it.
+// ncclRedOp_t, in the words of NCCL's NVTX enumeration. What follows the last was made by the application,
+// with the one call there is for it.
 constexpr const char* ReductionName(uint64_t number) {
   constexpr const char* kNames[] = {"Sum", "Product", "Max", "Min", "Avg"};
   return number < 5 ? kNames[number] : "PreMulSum";
@@ -175,7 +176,8 @@ static_assert(offsetof(MessageV2, function) == 16 && offsetof(MessageV2, buffer)
 static_assert(offsetof(MessageV2, datatype) == 32 && offsetof(MessageV2, count) == 40 &&
               offsetof(MessageV2, peer) == 48);
 
-// Versions 1 to 3 alike; only what goes with EventState::kProxyOp… states before version 4 is in `transferred_bytes`.
+// Versions 1 to 3 alike; only what goes with EventState::kProxyOp… states before version 4 is in
+// `transferred_bytes`.
 struct EventStateArgsOld {
   union {
     size_t transferred_bytes;

@@ -1,6 +1,6 @@
-// NVTX's payload extension: how an application describes the bytes it attaches to ranges and marks. Our own declarations;
-// compared with the real headers where tests/abi finds them. compatId 259 (libnccl 2.28) and 260 (CUDA 13.0) are alike
-// in what stands here.
+// NVTX's payload extension: how an application describes the bytes it attaches to ranges and marks. Our own
+// declarations; compared with the real headers where tests/abi finds them. compatId 259 (libnccl 2.28) and
+// 260 (CUDA 13.0) are alike in what stands here.
 #ifndef LOCKSTEP_COMMON_FOREIGN_NVTX_PAYLOAD_H_
 #define LOCKSTEP_COMMON_FOREIGN_NVTX_PAYLOAD_H_
 
@@ -13,13 +13,47 @@ namespace lockstep::foreign::nvtx {
 
 // Types of an entry. From kFirstStaticSchema on: the id of a schema or enumeration that was registered.
 enum EntryType : uint64_t {
-  kEntryChar = 1, kEntryUchar = 2, kEntryShort = 3, kEntryUshort = 4, kEntryInt = 5, kEntryUint = 6, kEntryLong = 7,
-  kEntryUlong = 8, kEntryLongLong = 9, kEntryUlongLong = 10, kEntryInt8 = 11, kEntryUint8 = 12, kEntryInt16 = 13,
-  kEntryUint16 = 14, kEntryInt32 = 15, kEntryUint32 = 16, kEntryInt64 = 17, kEntryUint64 = 18, kEntryFloat = 19,
-  kEntryDouble = 20, kEntryLongDouble = 21, kEntrySize = 22, kEntryAddress = 23, kEntryWchar = 24, kEntryChar8 = 25,
-  kEntryChar16 = 26, kEntryChar32 = 27, kEntryByte = 32, kEntryFloat16 = 42, kEntryFloat32 = 43, kEntryFloat64 = 44,
-  kEntryCategory = 68, kEntryColor = 69, kEntryScopeId = 70, kEntryPid32 = 71, kEntryPid64 = 72, kEntryTid32 = 73,
-  kEntryTid64 = 74, kEntryCstring = 75, kEntryCstringUtf8 = 76, kEntryRegisteredString = 80,
+  kEntryChar = 1,
+  kEntryUchar = 2,
+  kEntryShort = 3,
+  kEntryUshort = 4,
+  kEntryInt = 5,
+  kEntryUint = 6,
+  kEntryLong = 7,
+  kEntryUlong = 8,
+  kEntryLongLong = 9,
+  kEntryUlongLong = 10,
+  kEntryInt8 = 11,
+  kEntryUint8 = 12,
+  kEntryInt16 = 13,
+  kEntryUint16 = 14,
+  kEntryInt32 = 15,
+  kEntryUint32 = 16,
+  kEntryInt64 = 17,
+  kEntryUint64 = 18,
+  kEntryFloat = 19,
+  kEntryDouble = 20,
+  kEntryLongDouble = 21,
+  kEntrySize = 22,
+  kEntryAddress = 23,
+  kEntryWchar = 24,
+  kEntryChar8 = 25,
+  kEntryChar16 = 26,
+  kEntryChar32 = 27,
+  kEntryByte = 32,
+  kEntryFloat16 = 42,
+  kEntryFloat32 = 43,
+  kEntryFloat64 = 44,
+  kEntryCategory = 68,
+  kEntryColor = 69,
+  kEntryScopeId = 70,
+  kEntryPid32 = 71,
+  kEntryPid64 = 72,
+  kEntryTid32 = 73,
+  kEntryTid64 = 74,
+  kEntryCstring = 75,
+  kEntryCstringUtf8 = 76,
+  kEntryRegisteredString = 80,
 };
 inline constexpr uint64_t kFirstStaticSchema = uint64_t{1} << 24;
 // Ids that a tool makes up begin here.

@@ -6,7 +6,8 @@
 
 namespace lockstep::metrics {
 
-LossTable::LossTable(std::vector<const char*> stages) : stages_(std::move(stages)), records_(stages_.size() * columns::kKinds) {}
+LossTable::LossTable(std::vector<const char*> stages)
+    : stages_(std::move(stages)), records_(stages_.size() * columns::kKinds) {}
 
 void LossTable::Add(std::string_view stage, uint32_t kind, uint64_t records) {
   size_t row = 0;

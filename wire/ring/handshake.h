@@ -1,4 +1,5 @@
-// Messages on the daemon's client socket (AF_UNIX, SOCK_SEQPACKET): one struct per packet, fixed size per type.
+// Messages on the daemon's client socket (AF_UNIX, SOCK_SEQPACKET): one struct per packet, fixed size per
+// type.
 //
 //   client                                    daemon
 //   Hello            ──▶
@@ -6,18 +7,21 @@
 //                    ◀──  Arm
 //   State armed      ──▶                                     or  State failed, with why
 //                    ◀──  Start (T0, T1)                    or with a trigger: then
-//   State waiting    ──▶                                     (again whenever the step changes, once a second at most)
-//                    ◀──  Start                             only after kReportStep: the step that all ranks begin at
+//   State waiting    ──▶                                     (again whenever the step changes, once a second
+//   at most)
+//                    ◀──  Start                             only after kReportStep: the step that all ranks
+//                    begin at
 //   State capturing  ──▶                                     at T0, or when the trigger came
 //   Profile          ──▶ (+ memfd by SCM_RIGHTS)             before State done, where Arm asked for it
 //   State done       ──▶                                     after T1, or after Stop
 //                    ◀──  Stop                               early end
 //
-// A client that reconnects offers the segment it holds (Hello.has_segment, + its memfd by SCM_RIGHTS): the daemon drains what
-// an earlier daemon left in it and then sends a new Welcome. Who the peer is comes from the kernel (SO_PEERCRED), never
-// from these bytes. All numbers little-endian; text is UTF-8, zero-terminated, cut to fit. Document:
-// docs/formats/handshake.md; version rule as record.h: a message grows at its end only (Hello carries the client's newest layout, the daemon answers with
-// that or an older one it knows).
+// A client that reconnects offers the segment it holds (Hello.has_segment, + its memfd by SCM_RIGHTS): the
+// daemon drains what an earlier daemon left in it and then sends a new Welcome. Who the peer is comes from
+// the kernel (SO_PEERCRED), never from these bytes. All numbers little-endian; text is UTF-8,
+// zero-terminated, cut to fit. Document: docs/formats/handshake.md; version rule as record.h: a message grows
+// at its end only (Hello carries the client's newest layout, the daemon answers with that or an older one it
+// knows).
 #ifndef LOCKSTEP_COMMON_RING_HANDSHAKE_H_
 #define LOCKSTEP_COMMON_RING_HANDSHAKE_H_
 
@@ -26,7 +30,14 @@
 namespace lockstep::ring {
 
 enum class MessageType : uint32_t {
-  kHello = 1, kWelcome = 2, kRefuse = 3, kArm = 4, kStart = 5, kStop = 6, kState = 7, kProfile = 8,
+  kHello = 1,
+  kWelcome = 2,
+  kRefuse = 3,
+  kArm = 4,
+  kStart = 5,
+  kStop = 6,
+  kState = 7,
+  kProfile = 8,
 };
 
 struct MessageHeader {
@@ -70,8 +81,14 @@ static_assert(sizeof(Refuse) == 256);
 
 // What to record: bit per class of records.
 enum Activities : uint32_t {
-  kActivityKernel = 1u << 0, kActivityMemcpy = 1u << 1, kActivityMemset = 1u << 2, kActivityRuntime = 1u << 3,
-  kActivityDriver = 1u << 4, kActivitySync = 1u << 5, kActivityNvtx = 1u << 6, kActivityNccl = 1u << 7,
+  kActivityKernel = 1u << 0,
+  kActivityMemcpy = 1u << 1,
+  kActivityMemset = 1u << 2,
+  kActivityRuntime = 1u << 3,
+  kActivityDriver = 1u << 4,
+  kActivitySync = 1u << 5,
+  kActivityNvtx = 1u << 6,
+  kActivityNccl = 1u << 7,
   kActivityMemory = 1u << 8,
   kActivityNcclKernelTimes = 1u << 9,  // KernelChannelRecord; implies kActivityNccl, as the next
   kActivityNcclProxy = 1u << 10,       // ProxyOpRecord
@@ -92,16 +109,18 @@ static_assert(sizeof(Arm) == 40);
 // What opens the window.
 enum class Begin : uint32_t {
   kAtT0 = 0,
-  kAtStep = 1,           // one step before step `step` begins, or at its begin where that is past: what ran before it is then known
-  kAtRange = 2,          // the first range `range` that begins: its text, or TEXT@DOMAIN
+  kAtStep = 1,   // one step before step `step` begins, or at its begin where that is past: what ran before it
+                 // is then known
+  kAtRange = 2,  // the first range `range` that begins: its text, or TEXT@DOMAIN
   kAtProfilerStart = 3,  // cudaProfilerStart or lockstep_profiler_start
   kReportStep = 4,       // nothing yet: say which step this rank is at; a second Start follows
 };
 
 // What closes it, where `begin` is not kAtT0.
 enum class End : uint32_t {
-  kAfterDuration = 0,   // `duration_ns` after it was opened
-  kAfterSteps = 1,      // when `steps` steps have ended, and one step's time later: the device runs behind its host
+  kAfterDuration = 0,  // `duration_ns` after it was opened
+  kAfterSteps =
+      1,  // when `steps` steps have ended, and one step's time later: the device runs behind its host
   kAtRangeEnd = 2,      // of the range that opened it
   kAtProfilerStop = 3,  // cudaProfilerStop or lockstep_profiler_stop
 };
@@ -136,7 +155,14 @@ enum class Refusal : uint32_t {
   kHeld = 1,  // another tool in the process holds CUPTI
 };
 
-enum class ClientState : uint32_t { kIdle = 0, kArmed = 1, kCapturing = 2, kDone = 3, kFailed = 4, kWaiting = 5 };
+enum class ClientState : uint32_t {
+  kIdle = 0,
+  kArmed = 1,
+  kCapturing = 2,
+  kDone = 3,
+  kFailed = 4,
+  kWaiting = 5
+};
 
 struct State {
   MessageHeader header;
@@ -150,19 +176,20 @@ struct State {
   // Since 1.1; not sent to a daemon whose Welcome says 1.0.
   int64_t t0_realtime_ns;  // kDone after a trigger: the window that was recorded, else 0
   int64_t t1_realtime_ns;
-  uint64_t step;     // kWaiting: the step that has begun last
-  int64_t step_ns;   // kWaiting: how long the last one took; at least so long where none has ended; 0 while no step was seen
+  uint64_t step;    // kWaiting: the step that has begun last
+  int64_t step_ns;  // kWaiting: how long the last one took; at least so long where none has ended; 0 while no
+                    // step was seen
   // Since 1.3; not sent to a daemon whose Welcome says less.
-  Refusal refusal;    // kFailed
+  Refusal refusal;  // kFailed
   uint32_t reserved0;
-  char holder[64];    // kHeld: who, as CUPTI or the clock tells it; empty: it cannot be told
+  char holder[64];  // kHeld: who, as CUPTI or the clock tells it; empty: it cannot be told
 };
 static_assert(sizeof(State) == 400);
 inline constexpr uint32_t kStateBytes_1_0 = 296;
 inline constexpr uint32_t kStateBytes_1_1 = 328;  // and 1.2
 
-// What Python's profiler took of the process's main thread, for that capture, with the file as cProfile writes it: a memory file sealed
-// against change. Since 1.4; not sent to a daemon whose Welcome says less.
+// What Python's profiler took of the process's main thread, for that capture, with the file as cProfile
+// writes it: a memory file sealed against change. Since 1.4; not sent to a daemon whose Welcome says less.
 struct Profile {
   MessageHeader header;
   uint64_t capture;

@@ -6,18 +6,20 @@
 //   │ Header     │ head, tail, state  │ 8 MiB unless set otherwise  │ 256 KiB       │         │
 //   └────────────┴────────────────────┴─────────────────────────────┴───────────────┴─── … ───┘
 //
-// The daemon makes the memfd, sizes it, seals GROW|SHRINK|SEAL and passes it; the client checks seals and size.
-// One writer per ring (the thread that claimed it), one reader (the daemon's drain thread):
-//   * head and tail are byte counts since the ring was made, never reduced; position = count & (capacity - 1).
+// The daemon makes the memfd, sizes it, seals GROW|SHRINK|SEAL and passes it; the client checks seals and
+// size. One writer per ring (the thread that claimed it), one reader (the daemon's drain thread):
+//   * head and tail are byte counts since the ring was made, never reduced; position = count & (capacity -
+//   1).
 //   * the writer publishes with head.store(release); the reader frees with tail.store(release).
 //   * a record never wraps: a kPad record fills the end of the ring.
 //   * full: the newest record is dropped and counted. The writer never waits.
-//   * the reader treats head, and every byte it reads, as a claim of a peer that may lie: it reads head once, checks
-//     0 <= head - tail <= capacity against its own tail, copies a record out, then checks the copy. The shared tail is
-//     write-only for it.
-// Ring 0 belongs to whichever thread runs CUPTI's completion callback (a spin-free try-claim per buffer guards it);
-// any other thread claims a ring with one CAS free→owned at its first record and gives it back when it ends. A ring
-// given back keeps its bytes until the reader has drained them.
+//   * the reader treats head, and every byte it reads, as a claim of a peer that may lie: it reads head once,
+//   checks
+//     0 <= head - tail <= capacity against its own tail, copies a record out, then checks the copy. The
+//     shared tail is write-only for it.
+// Ring 0 belongs to whichever thread runs CUPTI's completion callback (a spin-free try-claim per buffer
+// guards it); any other thread claims a ring with one CAS free→owned at its first record and gives it back
+// when it ends. A ring given back keeps its bytes until the reader has drained them.
 #ifndef LOCKSTEP_COMMON_RING_LAYOUT_H_
 #define LOCKSTEP_COMMON_RING_LAYOUT_H_
 
@@ -30,21 +32,21 @@ namespace lockstep::ring {
 
 inline constexpr uint64_t kMagic = 0x31504554534B434Cull;  // "LCKSTEP1" in memory
 inline constexpr uint32_t kLayoutMajor = 1;
-// 1: triggers in handshake.h, kinds and counters behind the first ones. 2: devices, contexts, streams, memory. 3: who holds CUPTI, in
-// handshake.h. 4: profiles of Python, in handshake.h.
+// 1: triggers in handshake.h, kinds and counters behind the first ones. 2: devices, contexts, streams,
+// memory. 3: who holds CUPTI, in handshake.h. 4: profiles of Python, in handshake.h.
 inline constexpr uint32_t kLayoutMinor = 4;
 inline constexpr uint32_t kMinorWithObjects = 2;
 inline constexpr uint32_t kMinorWithPythonProfiles = 4;
 inline constexpr uint32_t kMaxRings = 64;
-// Kinds and loss reasons of minor version 0, for which the header's first counters have places; and the places of the
-// counters appended behind them for all that came later.
+// Kinds and loss reasons of minor version 0, for which the header's first counters have places; and the
+// places of the counters appended behind them for all that came later.
 inline constexpr size_t kFirstKinds = 15;
 inline constexpr size_t kFirstReasons = 6;
 inline constexpr size_t kKindPlaces = 32;
 inline constexpr size_t kReasonPlaces = 8;
 static_assert(kRecordKinds <= kKindPlaces && kLossReasons <= kReasonPlaces);
 inline constexpr uint64_t kHeaderBytes = 4096;
-inline constexpr uint64_t kDefaultMainRingBytes = 8ull << 20;    // power of two
+inline constexpr uint64_t kDefaultMainRingBytes = 8ull << 20;      // power of two
 inline constexpr uint64_t kDefaultThreadRingBytes = 256ull << 10;  // power of two
 
 struct SegmentHeader {
@@ -70,7 +72,8 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free);
 // The counter of a reason and kind; Header is SegmentHeader, const or not.
 template <typename Header>
 auto& LostCounter(Header& header, size_t reason, size_t kind) {
-  return reason < kFirstReasons && kind < kFirstKinds ? header.lost[reason][kind] : header.more_lost[reason][kind];
+  return reason < kFirstReasons && kind < kFirstKinds ? header.lost[reason][kind]
+                                                      : header.more_lost[reason][kind];
 }
 template <typename Header>
 auto& WrittenCounter(Header& header, size_t kind) {

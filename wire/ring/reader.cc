@@ -7,17 +7,28 @@ namespace {
 
 // Of minor version 0, whose writers must still be read, or of the version that brought the kind.
 constexpr size_t kLeastBytes[kRecordKinds] = {
-    sizeof(RecordHeader),     sizeof(StringRecord),
-    sizeof(KernelRecord),     sizeof(MemcpyRecord),
-    sizeof(MemsetRecord),     sizeof(ApiRecord),
-    sizeof(SyncRecord),       sizeof(ExternalCorrelationRecord),
-    sizeof(CudaEventRecord),  sizeof(OverheadRecord),
-    sizeof(RangeRecord),      32,  // kCommunicator
-    72,                       56,  // kCollective, kPointToPoint
-    sizeof(ClockRecord),      sizeof(KernelChannelRecord),
-    sizeof(ProxyOpRecord),    sizeof(ThreadNameRecord),
-    sizeof(DeviceRecord),     sizeof(ContextRecord),
-    sizeof(StreamRecord),     sizeof(MemoryOpRecord),
+    sizeof(RecordHeader),
+    sizeof(StringRecord),
+    sizeof(KernelRecord),
+    sizeof(MemcpyRecord),
+    sizeof(MemsetRecord),
+    sizeof(ApiRecord),
+    sizeof(SyncRecord),
+    sizeof(ExternalCorrelationRecord),
+    sizeof(CudaEventRecord),
+    sizeof(OverheadRecord),
+    sizeof(RangeRecord),
+    32,  // kCommunicator
+    72,
+    56,  // kCollective, kPointToPoint
+    sizeof(ClockRecord),
+    sizeof(KernelChannelRecord),
+    sizeof(ProxyOpRecord),
+    sizeof(ThreadNameRecord),
+    sizeof(DeviceRecord),
+    sizeof(ContextRecord),
+    sizeof(StreamRecord),
+    sizeof(MemoryOpRecord),
 };
 
 }  // namespace

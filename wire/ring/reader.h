@@ -20,8 +20,8 @@
 
 namespace lockstep::ring {
 
-// A checked record in the reader's private copy; valid until the next Read. At least as long as minor version 0
-// makes its kind.
+// A checked record in the reader's private copy; valid until the next Read. At least as long as minor version
+// 0 makes its kind.
 struct RecordView {
   RecordHeader header;
   std::span<const std::byte> bytes;  // whole record with its header

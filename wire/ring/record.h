@@ -1,15 +1,17 @@
 // Ring records: what the client writes and the daemon reads, byte for byte.
 //
-// Every record starts with a RecordHeader and is a multiple of 8 bytes long. All stamps are nanoseconds on the clock
-// CUPTI uses in that process (CLOCK_REALTIME of the host, unless ClockRecord says otherwise). A record is complete when
-// it is visible: the writer publishes it with one release store of the ring's head (layout.h).
+// Every record starts with a RecordHeader and is a multiple of 8 bytes long. All stamps are nanoseconds on
+// the clock CUPTI uses in that process (CLOCK_REALTIME of the host, unless ClockRecord says otherwise). A
+// record is complete when it is visible: the writer publishes it with one release store of the ring's head
+// (layout.h).
 //
-// Version rule: kLayoutMajor changes when a reader of the old layout would misread the new one; kLayoutMinor when a
-// field or a kind is appended. A record is never shortened; a reader skips kinds it does not know and bytes after the
-// fields it knows. Document: docs/formats/ring.md. Golden file: tests/golden/ring/.
+// Version rule: kLayoutMajor changes when a reader of the old layout would misread the new one; kLayoutMinor
+// when a field or a kind is appended. A record is never shortened; a reader skips kinds it does not know and
+// bytes after the fields it knows. Document: docs/formats/ring.md. Golden file: tests/golden/ring/.
 //
-// Strings travel once: a kString record defines (epoch, id) ahead of the first record that uses the id. An id counts as
-// defined only when its kString record was really written (a full ring drops both, the next use tries again).
+// Strings travel once: a kString record defines (epoch, id) ahead of the first record that uses the id. An id
+// counts as defined only when its kString record was really written (a full ring drops both, the next use
+// tries again).
 #ifndef LOCKSTEP_COMMON_RING_RECORD_H_
 #define LOCKSTEP_COMMON_RING_RECORD_H_
 
@@ -47,10 +49,10 @@ inline constexpr size_t kRecordKinds = 22;
 // Why a record that was made is not in the ring. One counter per (reason, kind) in the segment header.
 // kCuptiDropped cannot name a kind (CUPTI does not tell) and is counted under kPad.
 enum class LossReason : uint8_t {
-  kRingFull = 0,     // the daemon did not drain fast enough: newest dropped
-  kNoRing = 1,       // all 64 rings were taken
-  kCuptiDropped = 2, // CUPTI's own count
-  kBadStamp = 3,     // start or end is zero, or end < start
+  kRingFull = 0,      // the daemon did not drain fast enough: newest dropped
+  kNoRing = 1,        // all 64 rings were taken
+  kCuptiDropped = 2,  // CUPTI's own count
+  kBadStamp = 3,      // start or end is zero, or end < start
   kTooLarge = 4,     // a string above kMaxStringBytes (kept, cut) or a record above kMaxRecordBytes (dropped)
   kUnknownKind = 5,  // CUPTI gave a record this client does not convert
   kNoPlace = 6,      // more of them were open at a time than the client has places for; minor version 1
@@ -164,7 +166,8 @@ struct SyncRecord {
 };
 static_assert(sizeof(SyncRecord) == 48);
 
-// `external` was pushed around the call with this correlation. kind 5 (CUSTOM2) is ours: a collective's launch serial.
+// `external` was pushed around the call with this correlation. kind 5 (CUSTOM2) is ours: a collective's
+// launch serial.
 struct ExternalCorrelationRecord {
   RecordHeader header;
   uint64_t external;
@@ -192,9 +195,10 @@ struct OverheadRecord {
 };
 static_assert(sizeof(OverheadRecord) == 32);
 
-inline constexpr uint16_t kRangeStartUnknown = 1;  // header.flags: it was pushed before the window; start_ns is 0
-inline constexpr uint16_t kRangeEndUnknown = 2;    // it was still open when the window ended; end_ns is 0
-inline constexpr uint16_t kRangeMark = 4;          // an instant: start_ns == end_ns
+inline constexpr uint16_t kRangeStartUnknown =
+    1;  // header.flags: it was pushed before the window; start_ns is 0
+inline constexpr uint16_t kRangeEndUnknown = 2;  // it was still open when the window ended; end_ns is 0
+inline constexpr uint16_t kRangeMark = 4;        // an instant: start_ns == end_ns
 
 // An NVTX range or mark, or a step of lockstep.h.
 struct RangeRecord {
@@ -209,8 +213,8 @@ struct RangeRecord {
 };
 static_assert(sizeof(RangeRecord) == 48);
 
-// One NCCL communicator of this rank: written when it becomes known during a capture, and for every known one when a
-// capture starts.
+// One NCCL communicator of this rank: written when it becomes known during a capture, and for every known one
+// when a capture starts.
 struct CommunicatorRecord {
   RecordHeader header;
   uint64_t comm;  // NCCL's id (commHash), the same on all members
@@ -224,15 +228,16 @@ struct CommunicatorRecord {
 };
 static_assert(sizeof(CommunicatorRecord) == 40);
 
-// header.flags of collectives and point-to-point operations: described by NCCL's NVTX payload, not by its profiler
-// plugin. Then `bytes` is meant, and count, datatype, algorithm, protocol, channels and a collective's sequence are not.
+// header.flags of collectives and point-to-point operations: described by NCCL's NVTX payload, not by its
+// profiler plugin. Then `bytes` is meant, and count, datatype, algorithm, protocol, channels and a
+// collective's sequence are not.
 inline constexpr uint16_t kFromNvtx = 2;
-// header.flags of collectives: `sequence` counts the events of this rank only (NCCL before 2.26), so that other ranks
-// may have other numbers for the same operation.
+// header.flags of collectives: `sequence` counts the events of this rank only (NCCL before 2.26), so that
+// other ranks may have other numbers for the same operation.
 inline constexpr uint16_t kSequenceIsLocal = 4;
 
-// One collective of this rank as NCCL's profiler plugin describes it, or its NVTX payload (kFromNvtx). Joined to its
-// kernels through `launch`: ExternalCorrelationRecord{external_kind 5, external == launch}.
+// One collective of this rank as NCCL's profiler plugin describes it, or its NVTX payload (kFromNvtx). Joined
+// to its kernels through `launch`: ExternalCorrelationRecord{external_kind 5, external == launch}.
 struct CollectiveRecord {
   RecordHeader header;
   int64_t enqueued_ns;
@@ -248,7 +253,8 @@ struct CollectiveRecord {
   uint32_t channels;
   // Minor version 1.
   uint64_t bytes;      // only with kFromNvtx: NCCL's count in bytes
-  uint64_t operation;  // our number for it in this process: what KernelChannelRecord and ProxyOpRecord name; 0: none
+  uint64_t operation;  // our number for it in this process: what KernelChannelRecord and ProxyOpRecord name;
+                       // 0: none
   uint32_t reduction;  // string id: "Sum", …; 0: not a reduction, or unknown
   uint32_t reserved0;
 };
@@ -284,8 +290,9 @@ struct ClockRecord {
 };
 static_assert(sizeof(ClockRecord) == 56);
 
-// One channel of a collective's kernel: the time the GPU worked on it. A kernel may tell of fewer channels than it used.
-// The GPU's stamps are those of its globaltimer, a clock of its own; host stamps say when NCCL's proxy thread saw them.
+// One channel of a collective's kernel: the time the GPU worked on it. A kernel may tell of fewer channels
+// than it used. The GPU's stamps are those of its globaltimer, a clock of its own; host stamps say when
+// NCCL's proxy thread saw them.
 struct KernelChannelRecord {
   RecordHeader header;
   int64_t start_ns;
@@ -299,11 +306,12 @@ struct KernelChannelRecord {
 };
 static_assert(sizeof(KernelChannelRecord) == 64);
 
-inline constexpr uint16_t kProxySend = 1;    // header.flags: it sends, else it receives
-inline constexpr uint16_t kProxyRemote = 2;  // header.flags: on behalf of another process (PXN); operation is 0
+inline constexpr uint16_t kProxySend = 1;  // header.flags: it sends, else it receives
+inline constexpr uint16_t kProxyRemote =
+    2;  // header.flags: on behalf of another process (PXN); operation is 0
 
-// One operation of NCCL's network proxy: a channel's share of a collective or message to or from one peer. The waits are
-// sums over its steps, of which several are in flight at a time: they may exceed its duration.
+// One operation of NCCL's network proxy: a channel's share of a collective or message to or from one peer.
+// The waits are sums over its steps, of which several are in flight at a time: they may exceed its duration.
 struct ProxyOpRecord {
   RecordHeader header;
   int64_t start_ns;
@@ -316,11 +324,11 @@ struct ProxyOpRecord {
   uint32_t chunk_bytes;  // of one step, at most
   uint32_t steps_seen;   // those the sums below are of
   uint32_t reserved0;
-  uint64_t bytes;            // handed to the network, or received from it
-  int64_t gpu_wait_ns;       // for the GPU to fill (send) or empty (receive) a buffer
-  int64_t peer_wait_ns;      // for the peer to have room (send)
-  int64_t network_wait_ns;   // for the network to take (send) or bring (receive) the data
-  int64_t flush_wait_ns;     // for received data to reach the GPU's memory
+  uint64_t bytes;           // handed to the network, or received from it
+  int64_t gpu_wait_ns;      // for the GPU to fill (send) or empty (receive) a buffer
+  int64_t peer_wait_ns;     // for the peer to have room (send)
+  int64_t network_wait_ns;  // for the network to take (send) or bring (receive) the data
+  int64_t flush_wait_ns;    // for received data to reach the GPU's memory
 };
 static_assert(sizeof(ProxyOpRecord) == 104);
 
@@ -332,12 +340,14 @@ struct ThreadNameRecord {
 };
 static_assert(sizeof(ThreadNameRecord) == 16);
 
-inline constexpr uint16_t kDeviceHidden = 1;  // header.flags: this process cannot use it (CUDA_VISIBLE_DEVICES)
-inline constexpr uint16_t kDeviceMig = 2;     // header.flags: it is divided; mig_uuid and the instances say which part this is
-inline constexpr uint16_t kDeviceEcc = 4;     // header.flags: its memory corrects errors
+inline constexpr uint16_t kDeviceHidden =
+    1;  // header.flags: this process cannot use it (CUDA_VISIBLE_DEVICES)
+inline constexpr uint16_t kDeviceMig =
+    2;  // header.flags: it is divided; mig_uuid and the instances say which part this is
+inline constexpr uint16_t kDeviceEcc = 4;  // header.flags: its memory corrects errors
 
-// A device of the process. Devices, contexts and streams have no stamps: those that there are when a capture starts are
-// told of then, later ones when they are made.
+// A device of the process. Devices, contexts and streams have no stamps: those that there are when a capture
+// starts are told of then, later ones when they are made.
 struct DeviceRecord {
   RecordHeader header;
   uint32_t device;  // as in KernelRecord
@@ -388,19 +398,20 @@ static_assert(sizeof(StreamRecord) == 24);
 inline constexpr uint16_t kMemoryRelease = 1;  // header.flags: a release, else an allocation
 inline constexpr uint16_t kMemoryAsync = 2;    // header.flags: in the order of `stream`, which is then meant
 
-// One end of the life of a block of memory: cudaMalloc, cudaFree and their like. Only where a capture asks for them.
+// One end of the life of a block of memory: cudaMalloc, cudaFree and their like. Only where a capture asks
+// for them.
 struct MemoryOpRecord {
   RecordHeader header;
   int64_t time_ns;
   uint64_t address;
   uint64_t bytes;
-  uint64_t pool_address;     // 0: from no pool
-  uint64_t pool_bytes;       // this and the next only of the process's own pools
+  uint64_t pool_address;  // 0: from no pool
+  uint64_t pool_bytes;    // this and the next only of the process's own pools
   uint64_t pool_used_bytes;
   uint32_t correlation;
   uint32_t device;
-  uint32_t context;  // 0xFFFFFFFF: none
-  uint32_t stream;   // 0xFFFFFFFF: does not apply
+  uint32_t context;     // 0xFFFFFFFF: none
+  uint32_t stream;      // 0xFFFFFFFF: does not apply
   uint8_t memory_kind;  // CUpti_ActivityMemoryKind
   uint8_t pool_type;    // CUPTI: 0 none, 1 the process's own, 2 another process's
   uint16_t reserved0;

@@ -103,7 +103,9 @@ Result State(void* handle, nccl::EventState state, nccl::EventStateArgs*) {
   Say("state %p %u\n", handle, static_cast<unsigned>(state));
   return Result::kSuccess;
 }
-Result StateOld(void* handle, nccl::EventState state, nccl::EventStateArgsOld*) { return State(handle, state, nullptr); }
+Result StateOld(void* handle, nccl::EventState state, nccl::EventStateArgsOld*) {
+  return State(handle, state, nullptr);
+}
 Result Finalize(void*) { return Result::kSuccess; }
 
 }  // namespace

@@ -65,7 +65,8 @@ class DaemonEnd {
   }
 
   uint64_t Lost(ring::LossReason reason, ring::RecordKind kind) const {
-    return ring::LostCounter(*segment.header(), static_cast<size_t>(reason), static_cast<size_t>(kind)).load();
+    return ring::LostCounter(*segment.header(), static_cast<size_t>(reason), static_cast<size_t>(kind))
+        .load();
   }
   uint64_t LostInAll() const { return ring::LossReader(segment.header()).Take().total(); }
 

@@ -117,13 +117,15 @@ class FakeCupti {
     api.EnableAndDump = [](Kind kind) {
       const Result result = g_fake->Ok("cuptiActivityEnableAndDump", [&] { g_fake->enabled.insert(kind); });
       if (result != Result::kSuccess) return result;
-      for (const std::vector<uint8_t>& object : g_fake->Locked([kind](FakeCupti& f) { return f.objects[kind]; })) {
+      for (const std::vector<uint8_t>& object :
+           g_fake->Locked([kind](FakeCupti& f) { return f.objects[kind]; })) {
         g_fake->EmitBytes(object.data(), object.size());
       }
       return result;
     };
     if (!can_dump) api.EnableAndDump = nullptr;
-    api.Subscribe = [](void** subscriber, foreign::cupti::CallbackFn, void*, foreign::cupti::SubscriberParams* params) {
+    api.Subscribe = [](void** subscriber, foreign::cupti::CallbackFn, void*,
+                       foreign::cupti::SubscriberParams* params) {
       return g_fake->Locked([&](FakeCupti& f) {
         if (f.holder.empty()) {
           *subscriber = &f;
@@ -135,9 +137,7 @@ class FakeCupti {
         return Result::kMultipleSubscribersNotSupported;
       });
     };
-    api.Unsubscribe = [](void*) {
-      return g_fake->Ok("cuptiUnsubscribe", [&] { --g_fake->subscribed; });
-    };
+    api.Unsubscribe = [](void*) { return g_fake->Ok("cuptiUnsubscribe", [&] { --g_fake->subscribed; }); };
     return api;
   }
 
@@ -184,7 +184,7 @@ class FakeCupti {
   std::string holder;  // who has the subscriber's place; empty: nobody
   int subscribed = 0;
   std::set<Kind> refused_kinds;
-  bool can_dump = true;  // false: a version without cuptiActivityEnableAndDump
+  bool can_dump = true;                // false: a version without cuptiActivityEnableAndDump
   std::map<std::string, Result> fail;  // by function
   std::map<std::string, int> calls;
   std::set<Kind> enabled;
@@ -193,22 +193,14 @@ class FakeCupti {
   bool all_sync_records = true;
   foreign::cupti::ThreadIdType thread_id_type = foreign::cupti::ThreadIdType::kDefault;
   std::vector<uint64_t> pushed;
-  std::map<Kind, size_t> sizes = {{Kind::kMemcpy, 96},
-                                  {Kind::kMemset, 88},
-                                  {Kind::kKernel, 216},
-                                  {Kind::kDriver, 40},
-                                  {Kind::kRuntime, 40},
-                                  {Kind::kDevice, 184},
-                                  {Kind::kContext, 32},
-                                  {Kind::kConcurrentKernel, 216},
-                                  {Kind::kOverhead, 56},
-                                  {Kind::kMemcpyPeer, 96},
-                                  {Kind::kCudaEvent, 56},
-                                  {Kind::kStream, 24},
-                                  {Kind::kSynchronization, 56},
-                                  {Kind::kExternalCorrelation, 24},
-                                  {Kind::kMemory, 128},
-                                  {Kind::kGraphTrace, 56}};
+  std::map<Kind, size_t> sizes = {{Kind::kMemcpy, 96},          {Kind::kMemset, 88},
+                                  {Kind::kKernel, 216},         {Kind::kDriver, 40},
+                                  {Kind::kRuntime, 40},         {Kind::kDevice, 184},
+                                  {Kind::kContext, 32},         {Kind::kConcurrentKernel, 216},
+                                  {Kind::kOverhead, 56},        {Kind::kMemcpyPeer, 96},
+                                  {Kind::kCudaEvent, 56},       {Kind::kStream, 24},
+                                  {Kind::kSynchronization, 56}, {Kind::kExternalCorrelation, 24},
+                                  {Kind::kMemory, 128},         {Kind::kGraphTrace, 56}};
   std::map<Kind, std::vector<std::vector<uint8_t>>> objects;  // the records of what there is
 
   template <typename Record>
@@ -357,7 +349,8 @@ inline foreign::cupti::Stream MakeStream(uint32_t context, uint32_t stream, int3
   return r;
 }
 
-inline foreign::cupti::Memory4 MakeMemory(int64_t time, foreign::cupti::MemoryOperation operation, uint64_t address, uint64_t bytes) {
+inline foreign::cupti::Memory4 MakeMemory(int64_t time, foreign::cupti::MemoryOperation operation,
+                                          uint64_t address, uint64_t bytes) {
   foreign::cupti::Memory4 r{};
   r.kind = foreign::cupti::ActivityKind::kMemory;
   r.operation = operation;

@@ -16,9 +16,9 @@
 #include <string>
 
 #include "base/fd.h"
+#include "tests/abi/support/daemon_end.h"
 #include "wire/ring/handshake.h"
 #include "wire/ring/socket_io.h"
-#include "tests/abi/support/daemon_end.h"
 
 namespace lockstep::client {
 
@@ -175,7 +175,9 @@ class FakeDaemon {
 
   // What this daemon's layout has of it.
   size_t StateBytes() const {
-    return layout_minor == 0 ? ring::kStateBytes_1_0 : layout_minor <= 2 ? ring::kStateBytes_1_1 : sizeof(ring::State);
+    return layout_minor == 0   ? ring::kStateBytes_1_0
+           : layout_minor <= 2 ? ring::kStateBytes_1_1
+                               : sizeof(ring::State);
   }
 
   Fd listener_;
