@@ -1,13 +1,13 @@
-# `cmake --install build/release [--prefix P] [--component C]`: what goes where. Components are the packages of ./dev deb
+# Defines the places of files for `cmake --install build/release [--prefix P] [--component C]`. The components are the packages of ./dev deb
 # (docs/install.md): client, daemon, aggregator, cli.
 #
-# The programs find each other and the client library from where they lie (cli/siblings.h): no path is compiled in, so the prefix may
-# be chosen when installing.
+# The programs find each other and the client library relative to their own path (cli/common/installation.h). No path is compiled
+# in, so the prefix can be chosen at installation.
 include(GNUInstallDirs)
 
 set(CMAKE_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 
-# A plugin, opened by path: in a folder of its own, out of the linker's sight.
+# The client is opened by path. It has its own folder, so that the linker does not find it.
 install(TARGETS lockstep_client LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/lockstep COMPONENT client)
 install(FILES client/lockstep.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT client)
 
@@ -15,7 +15,8 @@ install(TARGETS lockstepd RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT 
 install(TARGETS lockstep-aggregator RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT aggregator)
 install(TARGETS lockstep RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT cli)
 
-# Units name programs and files by absolute path, and the prefix is known only now. /usr has its configuration in /etc.
+# Units name programs and files by absolute path, and the prefix is known only at installation. With /usr, the configuration
+# is in /etc.
 function(lockstep_install_service component unit config)
   install(CODE "
     set(LOCKSTEP_BINDIR \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
@@ -25,7 +26,7 @@ function(lockstep_install_service component unit config)
     endif()
     configure_file(\"${CMAKE_SOURCE_DIR}/deploy/systemd/${unit}.in\" \"${CMAKE_BINARY_DIR}/install/${unit}\" @ONLY)
     file(INSTALL \"${CMAKE_BINARY_DIR}/install/${unit}\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/lib/systemd/system\")
-    # Somebody's own settings stay.
+    # Existing settings are kept.
     if(NOT EXISTS \"\$ENV{DESTDIR}\${LOCKSTEP_SYSCONFDIR}/lockstep/${config}\")
       file(INSTALL \"${CMAKE_SOURCE_DIR}/deploy/config/${config}\" DESTINATION \"\${LOCKSTEP_SYSCONFDIR}/lockstep\")
     endif()"
@@ -34,7 +35,7 @@ endfunction()
 lockstep_install_service(daemon lockstepd.service lockstepd.conf)
 lockstep_install_service(aggregator lockstep-aggregator.service aggregator.conf)
 
-# Made by the program that was built, so that they cannot fall behind it.
+# The built program makes these files, so that they match it.
 function(lockstep_install_service_page component program)
   install(CODE "
     set(page \"${CMAKE_BINARY_DIR}/install/${program}.8\")

@@ -1,15 +1,25 @@
-# lockstep_library(<name> SRCS … HDRS … DEPS … TESTS … [LABELS …] [TEST_DEPS …])
-#   One static library, and one test program <name>_test from TESTS. Sources are looked up in the calling folder.
-# lockstep_test(<name> SRCS … DEPS … [LABELS …])      a test program that belongs to no library
-# lockstep_bench(<name> SRCS … DEPS …)                a Google Benchmark program; `./dev bench` runs every one
-# lockstep_fuzzer(<name> SRCS … DEPS …)               a libFuzzer program; `./dev fuzz` runs every one
-# lockstep_check_orphan_tests()                       configuration fails when a *_test.cc is built by nobody
+# lockstep_library(<name> SRCS … [PUBLIC …] DEPS … [TESTS …] [LABELS …] [TEST_DEPS …])
+#   Adds a static library, and a test program <name>_test from TESTS. Sources are relative to the calling folder. PUBLIC lists the
+#   headers that other rooms may include. All other headers are private to their room (tools/check_layers.py reads the lists).
+# lockstep_test(<name> SRCS … DEPS … [LABELS …] [READS_REPOSITORY])
+#   Adds a test program. READS_REPOSITORY defines LOCKSTEP_SOURCE_DIR and LOCKSTEP_GOLDEN_DIR for it.
+# lockstep_bench(<name> SRCS … DEPS …)
+#   Adds a Google Benchmark program. `./dev bench` runs all of them.
+# lockstep_fuzzer(<name> SRCS … DEPS …)
+#   Adds a libFuzzer program. `./dev fuzz` runs all of them.
+# lockstep_check_orphan_tests()
+#   Makes the configuration fail if a *_test.cc belongs to no target.
 set_property(GLOBAL PROPERTY lockstep_known_tests "")
 
+# lockstep_public_headers(<header> …)
+#   Has the same effect as PUBLIC, for rooms that are not built by lockstep_library.
+function(lockstep_public_headers)
+endfunction()
+
 function(lockstep_library name)
-  cmake_parse_arguments(arg "" "" "SRCS;HDRS;DEPS;TESTS;LABELS;TEST_DEPS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "SRCS;HDRS;PUBLIC;DEPS;TESTS;LABELS;TEST_DEPS" ${ARGN})
   if(arg_SRCS)
-    add_library(${name} STATIC ${arg_SRCS} ${arg_HDRS})
+    add_library(${name} STATIC ${arg_SRCS})
     target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
     target_link_libraries(${name} PUBLIC ${arg_DEPS})
   else()
@@ -23,19 +33,25 @@ function(lockstep_library name)
 endfunction()
 
 function(lockstep_test name)
-  cmake_parse_arguments(arg "" "" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "READS_REPOSITORY" "" "SRCS;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${arg_SRCS})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${arg_DEPS} GTest::gmock_main)
+  target_compile_options(${name} PRIVATE ${LOCKSTEP_TEST_OPTIONS})
+  if(arg_READS_REPOSITORY)
+    target_compile_definitions(${name} PRIVATE LOCKSTEP_SOURCE_DIR="${CMAKE_SOURCE_DIR}" LOCKSTEP_GOLDEN_DIR="${CMAKE_SOURCE_DIR}/tests/golden")
+  endif()
   if(NOT arg_LABELS)
     set(arg_LABELS unit)
   endif()
-  # One ctest entry per program: hundreds of entries would spend more time starting than testing.
+  # One ctest entry per program, because hundreds of entries would spend more time on starting than on testing.
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 300)
-  if(NOT arg_LABELS MATCHES "inject|e2e|abi")
+  # The evaluation runs code that the other tests run, only more often.
+  if(NOT arg_LABELS MATCHES "inject|e2e|abi|evaluation")
+    list(APPEND arg_LABELS sanitized)
     set_property(GLOBAL APPEND PROPERTY lockstep_sanitized ${name})
   endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 300)
   foreach(src ${arg_SRCS})
     get_filename_component(full ${src} ABSOLUTE)
     set_property(GLOBAL APPEND PROPERTY lockstep_known_tests ${full})
@@ -54,9 +70,12 @@ endfunction()
 function(lockstep_check_orphan_tests)
   get_property(known GLOBAL PROPERTY lockstep_known_tests)
   file(GLOB_RECURSE all CONFIGURE_DEPENDS
-    ${CMAKE_SOURCE_DIR}/common/*_test.cc ${CMAKE_SOURCE_DIR}/client/*_test.cc ${CMAKE_SOURCE_DIR}/sim/*_test.cc
-    ${CMAKE_SOURCE_DIR}/daemon/*_test.cc ${CMAKE_SOURCE_DIR}/aggregator/*_test.cc ${CMAKE_SOURCE_DIR}/cli/*_test.cc
-    ${CMAKE_SOURCE_DIR}/tests/*_test.cc ${CMAKE_SOURCE_DIR}/bench/*_test.cc)
+    ${CMAKE_SOURCE_DIR}/base/*_test.cc ${CMAKE_SOURCE_DIR}/wire/*_test.cc ${CMAKE_SOURCE_DIR}/scenario/*_test.cc
+    ${CMAKE_SOURCE_DIR}/client/*_test.cc ${CMAKE_SOURCE_DIR}/sim/*_test.cc ${CMAKE_SOURCE_DIR}/daemon/*_test.cc
+    ${CMAKE_SOURCE_DIR}/capture/*_test.cc ${CMAKE_SOURCE_DIR}/analysis/*_test.cc ${CMAKE_SOURCE_DIR}/formats/*_test.cc
+    ${CMAKE_SOURCE_DIR}/report/*_test.cc ${CMAKE_SOURCE_DIR}/views/*_test.cc ${CMAKE_SOURCE_DIR}/web/*_test.cc
+    ${CMAKE_SOURCE_DIR}/aggregator/*_test.cc ${CMAKE_SOURCE_DIR}/cli/*_test.cc ${CMAKE_SOURCE_DIR}/tests/*_test.cc
+    ${CMAKE_SOURCE_DIR}/bench/*_test.cc)
   foreach(file ${all})
     if(NOT file IN_LIST known)
       message(FATAL_ERROR "${file} is a test that no target runs: add it to a lockstep_library(... TESTS ...)")
@@ -64,14 +83,14 @@ function(lockstep_check_orphan_tests)
   endforeach()
   get_property(benches GLOBAL PROPERTY lockstep_benches)
   add_custom_target(benches DEPENDS ${benches})
-  # What the sanitizer presets run (CMakePresets.json leaves the same labels out): all else need not be built for them.
+  # The tests that the sanitizer presets run (CMakePresets.json selects their label). Only these are built for them.
   get_property(sanitized GLOBAL PROPERTY lockstep_sanitized)
   add_custom_target(sanitized DEPENDS ${sanitized})
   get_property(fuzzers GLOBAL PROPERTY lockstep_fuzzers)
   add_custom_target(fuzzers DEPENDS ${fuzzers})
 endfunction()
 
-# lockstep_fuzzer(<name> SRCS … DEPS …)   built only for `./dev fuzz`, into <build>/fuzz
+# Fuzzers are built only for `./dev fuzz`, into <build>/fuzz.
 function(lockstep_fuzzer name)
   cmake_parse_arguments(arg "" "" "SRCS;DEPS" ${ARGN})
   if(NOT LOCKSTEP_FUZZ)
