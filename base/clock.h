@@ -1,6 +1,6 @@
-// The host's clocks, handed in so that tests set the time.
-#ifndef LOCKSTEP_COMMON_BASE_CLOCK_H_
-#define LOCKSTEP_COMMON_BASE_CLOCK_H_
+// The host's clocks. A caller passes a Clock in, so that a test can set the time.
+#ifndef LOCKSTEP_BASE_CLOCK_H_
+#define LOCKSTEP_BASE_CLOCK_H_
 
 #include <ctime>
 
@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-// Implemented by: SystemClock, and the tests' own. Any thread.
+// SystemClock and the tests' clocks implement it. Any thread may call it.
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -31,4 +31,4 @@ class SystemClock final : public Clock {
 
 }  // namespace lockstep
 
-#endif  // LOCKSTEP_COMMON_BASE_CLOCK_H_
+#endif  // LOCKSTEP_BASE_CLOCK_H_

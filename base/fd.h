@@ -1,12 +1,13 @@
-// An owned file descriptor.
-#ifndef LOCKSTEP_COMMON_BASE_FD_H_
-#define LOCKSTEP_COMMON_BASE_FD_H_
+// Fd owns a file descriptor.
+#ifndef LOCKSTEP_BASE_FD_H_
+#define LOCKSTEP_BASE_FD_H_
 
 #include <unistd.h>
 
 namespace lockstep {
 
-// Closes on destruction; moves, never copies. -1 is none.
+// It closes the descriptor when it is destroyed. It can be moved, not copied. -1 means that it holds no
+// descriptor.
 class Fd {
  public:
   Fd() = default;
@@ -38,4 +39,4 @@ class Fd {
 
 }  // namespace lockstep
 
-#endif  // LOCKSTEP_COMMON_BASE_FD_H_
+#endif  // LOCKSTEP_BASE_FD_H_

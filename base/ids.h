@@ -1,8 +1,8 @@
-// Identities as distinct types: a rank, a stream and a string id never mix.
+// Identities are distinct types, so that a rank, a stream and a string id cannot be mixed up.
 //
-// Header-only and free of the standard library's run-time part: the injected client uses it.
-#ifndef LOCKSTEP_COMMON_BASE_IDS_H_
-#define LOCKSTEP_COMMON_BASE_IDS_H_
+// This header needs no C++ library at run time, because the injected client uses it.
+#ifndef LOCKSTEP_BASE_IDS_H_
+#define LOCKSTEP_BASE_IDS_H_
 
 #include <compare>
 #include <cstddef>
@@ -20,7 +20,7 @@ class Id {
   constexpr Rep value() const { return value_; }
   constexpr auto operator<=>(const Id&) const = default;
 
-  // For absl and std hash containers.
+  // Hash containers of absl and std use it.
   template <typename H>
   friend H AbslHashValue(H h, const Id& id) {
     return H::combine(static_cast<H&&>(h), id.value_);
@@ -30,19 +30,20 @@ class Id {
   Rep value_{};
 };
 
-// A rank is one GPU process of a job: its place in the job's world, from 0.
+// The place of a GPU process in the job's world, from 0.
 using RankId = Id<struct RankTag, int32_t>;
-// CUDA ordinal in the process that made the record, and CUPTI's stream, context and correlation numbers.
+// The CUDA ordinal in the process that made the record, and CUPTI's numbers of streams, contexts and
+// correlations.
 using DeviceId = Id<struct DeviceTag, uint32_t>;
 using StreamId = Id<struct StreamTag, uint32_t>;
 using ContextId = Id<struct ContextTag, uint32_t>;
 using CorrelationId = Id<struct CorrelationTag, uint32_t>;
-// Kernel's thread id of a host thread (gettid), or a trace's own number for it.
+// The kernel's id of a host thread (gettid), or the number that a trace gives it.
 using ThreadId = Id<struct ThreadTag, int64_t>;
-// Index into a capture's string table; 0 is the unknown string.
+// Index into a capture's string table. 0 is the unknown string.
 using NameId = Id<struct NameTag, uint32_t>;
 inline constexpr NameId kNoName{};
-// A string of one client process: valid in one (incarnation, epoch), see common/ring/record.h. 0 is no
+// A string of one client process, valid in one (incarnation, epoch); see wire/ring/record.h. 0 means no
 // string.
 using StringId = Id<struct StringTag, uint32_t>;
 
@@ -57,4 +58,4 @@ struct std::hash<lockstep::Id<Tag, Rep>> {
   }
 };
 
-#endif  // LOCKSTEP_COMMON_BASE_IDS_H_
+#endif  // LOCKSTEP_BASE_IDS_H_

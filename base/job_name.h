@@ -1,7 +1,7 @@
-// Which jobs `--job` means: a job's own name, the number of the scheduler's job that it runs in, and for
-// Slurm's jobs the shorter names that Slurm's commands take.
-#ifndef LOCKSTEP_COMMON_BASE_JOB_NAME_H_
-#define LOCKSTEP_COMMON_BASE_JOB_NAME_H_
+// Decides which jobs a `--job` option selects. It accepts a job's own name, the number of the scheduler's job
+// around it, and for Slurm also the shorter names that Slurm's commands accept.
+#ifndef LOCKSTEP_BASE_JOB_NAME_H_
+#define LOCKSTEP_BASE_JOB_NAME_H_
 
 #include <string_view>
 
@@ -10,15 +10,15 @@ namespace lockstep {
 inline constexpr char kSlurmSource[] = "Slurm";
 
 struct JobNames {
-  std::string_view name;    // of Slurm "JOB", "JOB.STEP", "ARRAY_TASK" or "ARRAY_TASK.STEP"
-  std::string_view source;  // who named it; only where that is kSlurmSource the name is taken apart
-  // Slurm's own number of an array's task, which is in SLURM_JOB_ID there; of a job that Slurm has not named,
-  // what PBS, LSF or Flux calls the job that it runs in, of PBS also without the server's name. May be empty.
+  std::string_view name;    // for Slurm "JOB", "JOB.STEP", "ARRAY_TASK" or "ARRAY_TASK.STEP"
+  std::string_view source;  // who gave the name; only a name from kSlurmSource is split into parts
+  // For an array task of Slurm, its number in SLURM_JOB_ID. For a job that Slurm has not named, the id of the
+  // surrounding PBS, LSF or Flux job. A PBS id also matches without the server's name. It may be empty.
   std::string_view scheduler_job;
 };
 
-// A job means all its steps, an array all its tasks. Pure.
-inline bool MeansJob(std::string_view wanted, const JobNames& job) {
+// A job's name selects all its steps, an array's name all its tasks. It is a pure function.
+inline bool SelectsJob(std::string_view wanted, const JobNames& job) {
   if (wanted == job.name) return true;
   if (wanted.empty()) return false;
   if (job.source != kSlurmSource)
@@ -33,4 +33,4 @@ inline bool MeansJob(std::string_view wanted, const JobNames& job) {
 
 }  // namespace lockstep
 
-#endif  // LOCKSTEP_COMMON_BASE_JOB_NAME_H_
+#endif  // LOCKSTEP_BASE_JOB_NAME_H_

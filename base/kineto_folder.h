@@ -1,22 +1,23 @@
-// Where a daemon answers PyTorch's on-demand tracing besides dynolog's well-known name: a socket in a folder
-// of its own, beside its other sockets. `lockstep run` points jobs there by environment, so that they meet
-// their own user's daemon, whoever has the name.
-#ifndef LOCKSTEP_COMMON_BASE_KINETO_FOLDER_H_
-#define LOCKSTEP_COMMON_BASE_KINETO_FOLDER_H_
+// The daemon serves PyTorch's on-demand tracing at a socket in a folder of its own, besides dynolog's
+// well-known name. `lockstep run` points jobs there through the environment. They then reach their own user's
+// daemon, even if another process has the well-known name.
+#ifndef LOCKSTEP_BASE_KINETO_FOLDER_H_
+#define LOCKSTEP_BASE_KINETO_FOLDER_H_
 
 #include <string>
 
 namespace lockstep {
 
-// libkineto's variable for such a folder; the daemon's own is honoured too.
+// libkineto reads the folder from this variable; the daemon reads it too.
 inline constexpr char kKinetoFolderVariable[] = "KINETO_IPC_SOCKET_DIR";
-// The daemon's socket in it.
+// The name of the daemon's socket in that folder.
 inline constexpr char kKinetoSocketName[] = "dynolog";
-// A client binds <folder>/dynoconfigclient<36 characters>, and a socket's path has at most 106.
+// A client binds <folder>/dynoconfigclient<36 characters>, and the path of a socket has at most 106
+// characters.
 inline constexpr size_t kLongestKinetoFolder = 53;
 
-// Of the daemon whose client socket this is. Both sides must spell it alike: libkineto compares paths, and
-// ends the process where they differ.
+// The folder of the daemon with this client socket. Both sides must spell the path identically: libkineto
+// compares the paths, and ends its process if they differ.
 inline std::string KinetoFolderOf(const std::string& client_socket) {
   const size_t slash = client_socket.rfind('/');
   return (slash == std::string::npos ? std::string(".") : client_socket.substr(0, slash)) + "/kineto";
@@ -24,4 +25,4 @@ inline std::string KinetoFolderOf(const std::string& client_socket) {
 
 }  // namespace lockstep
 
-#endif  // LOCKSTEP_COMMON_BASE_KINETO_FOLDER_H_
+#endif  // LOCKSTEP_BASE_KINETO_FOLDER_H_

@@ -1,6 +1,6 @@
-// Medians and means of few or many values. Pure functions, any thread.
-#ifndef LOCKSTEP_COMMON_BASE_MEDIAN_H_
-#define LOCKSTEP_COMMON_BASE_MEDIAN_H_
+// Medians and means. All are pure functions, which any thread may call.
+#ifndef LOCKSTEP_BASE_MEDIAN_H_
+#define LOCKSTEP_BASE_MEDIAN_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -10,10 +10,11 @@
 
 namespace lockstep {
 
-// Of an even number the mean of the two in the middle. Reorders `values`; T() for none.
+// Returns the mean of the two middle values if their number is even. It reorders `values`, and returns T()
+// for none.
 template <typename T>
 T MedianInPlace(std::span<T> values) {
-  // So few are sorted faster in place than partitioned.
+  // Insertion sort is faster than partitioning up to this number.
   constexpr size_t kFew = 24;
   if (values.empty()) return T();
   const size_t k = values.size() / 2;
@@ -34,20 +35,21 @@ T MedianInPlace(std::span<T> values) {
 
 inline double Median(std::vector<double> values) { return MedianInPlace(std::span<double>(values)); }
 
-// One of the values: of an even number the upper one in the middle. Reorders; there must be some.
+// Returns one of the values: the upper middle one if their number is even. It reorders `values`, which must
+// not be empty.
 inline double UpperMedianInPlace(std::vector<double>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
 
-// The median of a sorted list, which must not be empty.
+// Returns the median of a sorted list, which must not be empty.
 inline double SortedMedian(const std::vector<double>& sorted) {
   const size_t n = sorted.size();
   return n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 
-// The same without one element of that value; there must be two or more.
+// Returns the median without one element of that value. The list must have at least two elements.
 inline double SortedMedianWithout(const std::vector<double>& sorted, double value) {
   const size_t n = sorted.size() - 1;
   const auto skip =
@@ -56,7 +58,7 @@ inline double SortedMedianWithout(const std::vector<double>& sorted, double valu
   return n % 2 == 1 ? at(n / 2) : (at(n / 2 - 1) + at(n / 2)) / 2;
 }
 
-// 0 for none.
+// Returns 0 for an empty list.
 inline double Mean(std::span<const double> values) {
   return values.empty()
              ? 0
@@ -65,4 +67,4 @@ inline double Mean(std::span<const double> values) {
 
 }  // namespace lockstep
 
-#endif  // LOCKSTEP_COMMON_BASE_MEDIAN_H_
+#endif  // LOCKSTEP_BASE_MEDIAN_H_

@@ -26,7 +26,7 @@ TEST(Median, AgreesWithSortingForEveryLength) {
   }
 }
 
-TEST(Median, OfNoneIsNothing) {
+TEST(Median, OfNoValuesIsEmpty) {
   EXPECT_EQ(Median({}), 0);
   EXPECT_EQ(Mean({}), 0);
 }

@@ -1,7 +1,7 @@
-// Numbers as a sentence lists them: ascending, each once, runs of them by their ends ("0-5, 7"). Pure, any
-// thread.
-#ifndef LOCKSTEP_COMMON_BASE_NUMBER_RUNS_H_
-#define LOCKSTEP_COMMON_BASE_NUMBER_RUNS_H_
+// Formats numbers for a sentence: ascending, without duplicates, and a run of them by its ends ("0-5, 7"). It
+// is a pure function, which any thread may call.
+#ifndef LOCKSTEP_BASE_NUMBER_RUNS_H_
+#define LOCKSTEP_BASE_NUMBER_RUNS_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// So many in a row, two or more, are written as a run. Empty for none.
+// A run has at least `shortest_run` numbers, and at least two. The text is empty without numbers.
 inline std::string NumberRuns(std::vector<int32_t> numbers, size_t shortest_run) {
   std::sort(numbers.begin(), numbers.end());
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
@@ -30,4 +30,4 @@ inline std::string NumberRuns(std::vector<int32_t> numbers, size_t shortest_run)
 
 }  // namespace lockstep
 
-#endif  // LOCKSTEP_COMMON_BASE_NUMBER_RUNS_H_
+#endif  // LOCKSTEP_BASE_NUMBER_RUNS_H_

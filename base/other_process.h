@@ -1,7 +1,7 @@
-// What another process of this machine sees, by /proc: files in its mount namespace, users in its user
-// namespace. Any thread.
-#ifndef LOCKSTEP_COMMON_BASE_OTHER_PROCESS_H_
-#define LOCKSTEP_COMMON_BASE_OTHER_PROCESS_H_
+// The view of another process on this machine, read from /proc: files in its mount namespace, users in its
+// user namespace. Any thread may call these functions.
+#ifndef LOCKSTEP_BASE_OTHER_PROCESS_H_
+#define LOCKSTEP_BASE_OTHER_PROCESS_H_
 
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -19,42 +19,42 @@
 
 namespace lockstep {
 
-// stat of an absolute path as that process would have it, links followed in its root. `proc` is where /proc
-// is. False: nothing there, or not for us to see.
+// Calls stat for an absolute path as that process sees it, and follows links within its root. `proc` is the
+// path of /proc. Returns false if the file does not exist or is not accessible to us.
 inline bool StatAsSeenBy(const std::string& proc, int32_t pid, const std::string& path, struct stat* found) {
   const std::string root = proc + "/" + std::to_string(pid) + "/root";
   const Fd folder(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!folder.ok() || path.empty() || path[0] != '/') return false;
-  // A link to an absolute path is to lead into that root, not into ours.
+  // A link to an absolute path must lead into that root, not into ours.
   open_how how = {};
   how.flags = O_PATH | O_CLOEXEC;
   how.resolve = RESOLVE_IN_ROOT;
   const Fd file(static_cast<int>(::syscall(SYS_openat2, folder.get(), path.c_str(), &how, sizeof how)));
   if (file.ok()) return ::fstat(file.get(), found) == 0;
-  // Before Linux 5.6, and where a container forbids it.
+  // openat2 is missing before Linux 5.6, and some containers forbid it.
   return (errno == ENOSYS || errno == EPERM) && ::stat((root + path).c_str(), found) == 0;
 }
 
-// Does this user, a number of ours, exist in the user namespace of the process? As if so where /proc does not
-// tell.
+// Returns whether this user, by its number in our namespace, exists in the user namespace of the process.
+// Returns true if /proc does not show it.
 inline bool MapsUser(const std::string& proc, int32_t pid, uid_t uid) {
   struct stat theirs = {};
   struct stat ours = {};
   const std::string name_space = proc + "/" + std::to_string(pid) + "/ns/user";
-  // There the map would be told in the parent's numbers.
+  // In our own namespace, uid_map would have the numbers of the parent namespace.
   if (::stat(name_space.c_str(), &theirs) == 0 && ::stat((proc + "/self/ns/user").c_str(), &ours) == 0 &&
       theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino) {
     return true;
   }
   std::ifstream map(proc + "/" + std::to_string(pid) + "/uid_map");
-  bool told = false;
+  bool known = false;
   for (uint64_t inside = 0, first = 0, count = 0; map >> inside >> first >> count;) {
-    told = true;
+    known = true;
     if (uid >= first && uid - first < count) return true;
   }
-  return !told;
+  return !known;
 }
 
 }  // namespace lockstep
 
-#endif  // LOCKSTEP_COMMON_BASE_OTHER_PROCESS_H_
+#endif  // LOCKSTEP_BASE_OTHER_PROCESS_H_

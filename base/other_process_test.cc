@@ -26,7 +26,7 @@ class OtherProcess : public testing::Test {
   std::string proc_;
 };
 
-TEST_F(OtherProcess, SeesWhatIsInItsRootOnly) {
+TEST_F(OtherProcess, SeesOnlyFilesInItsRoot) {
   Write(proc_ + "/70/root/run/client.sock", "");
   EXPECT_TRUE(Sees("/run/client.sock"));
   EXPECT_FALSE(Sees("/run/other.sock"));
@@ -37,7 +37,7 @@ TEST_F(OtherProcess, SeesWhatIsInItsRootOnly) {
   EXPECT_FALSE(StatAsSeenBy(proc_, 71, "/run", &found));
 }
 
-TEST_F(OtherProcess, AbsoluteLinksAndStepsUpStayInItsRoot) {
+TEST_F(OtherProcess, AbsoluteLinksAndParentStepsStayInItsRoot) {
   fs::create_symlink(proc_, proc_ + "/70/root/ours");
   fs::create_symlink("/run", proc_ + "/70/root/link");
   Write(proc_ + "/70/root/run/file", "");

@@ -1,9 +1,9 @@
-// Independent pieces of work on the cores there are.
+// Runs independent pieces of work on the available cores.
 //
-// The result must not depend on who does which piece: each piece writes to places of its own, and whoever
-// joins them does so in the order of the pieces.
-#ifndef LOCKSTEP_COMMON_BASE_PARALLEL_H_
-#define LOCKSTEP_COMMON_BASE_PARALLEL_H_
+// The result must not depend on which thread runs a piece. Each piece therefore writes to its own place, and
+// the caller joins the results in the order of the pieces.
+#ifndef LOCKSTEP_BASE_PARALLEL_H_
+#define LOCKSTEP_BASE_PARALLEL_H_
 
 #include <algorithm>
 #include <atomic>
@@ -16,14 +16,14 @@
 
 namespace lockstep {
 
-// `asked`: 0 stands for as many as the machine has.
+// `asked` 0 means one thread per core.
 inline unsigned ThreadCount(unsigned asked) {
   return asked > 0 ? asked : std::max(1u, std::thread::hardware_concurrency());
 }
 
-// Calls work(worker, piece) for every piece in [0, pieces), each once, on at most `threads` threads (at least
-// one: the caller's). `worker` is below `threads` and stands for one thread: memory of its own needs no lock.
-// The first exception ends the run and is thrown here. Returns when all is done.
+// Calls work(worker, piece) for every piece in [0, pieces), each once, on at most `threads` threads. The
+// caller's thread is one of them. `worker` is below `threads` and identifies a thread, so memory per worker
+// needs no lock. The first exception stops the run and is rethrown here. It returns when all pieces are done.
 template <typename Work>
 void ParallelFor(unsigned threads, size_t pieces, Work work) {
   std::atomic<size_t> next{0};
@@ -44,7 +44,7 @@ void ParallelFor(unsigned threads, size_t pieces, Work work) {
     try {
       others.emplace_back(run, static_cast<unsigned>(worker));
     } catch (const std::system_error&) {
-      break;  // no more threads to be had: those that there are do it
+      break;  // the system has no more threads; the existing ones do the work
     }
   }
   run(0);
@@ -54,4 +54,4 @@ void ParallelFor(unsigned threads, size_t pieces, Work work) {
 
 }  // namespace lockstep
 
-#endif  // LOCKSTEP_COMMON_BASE_PARALLEL_H_
+#endif  // LOCKSTEP_BASE_PARALLEL_H_

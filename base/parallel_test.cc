@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-TEST(ParallelFor, DoesEveryPieceOnceWhateverTheNumberOfThreads) {
+TEST(ParallelFor, DoesEveryPieceOnceWithAnyNumberOfThreads) {
   for (const unsigned threads : {0u, 1u, 2u, 5u, 64u}) {
     std::vector<int> done(1000, 0);
     std::vector<size_t> by_worker(ThreadCount(threads), 0);
@@ -21,11 +21,11 @@ TEST(ParallelFor, DoesEveryPieceOnceWhateverTheNumberOfThreads) {
   }
 }
 
-TEST(ParallelFor, NothingToDoIsDoneAtOnce) {
+TEST(ParallelFor, ReturnsAtOnceWithoutWork) {
   ParallelFor(4, 0, [](unsigned, size_t) { FAIL(); });
 }
 
-TEST(ParallelFor, AnExceptionOfAPieceIsTheCallers) {
+TEST(ParallelFor, RethrowsAPiecesExceptionInTheCaller) {
   for (const unsigned threads : {1u, 3u}) {
     EXPECT_THROW(ParallelFor(threads, 100,
                              [](unsigned, size_t piece) {

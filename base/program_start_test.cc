@@ -27,15 +27,15 @@ class Environment {
   std::vector<char*> pointers_;
 };
 
-TEST(ProgramStart, VariablesThatTheStarterHidAreBackAtTheirPlaces) {
+TEST(ProgramStart, RestoresVariablesThatTheStarterRenamed) {
   Environment environment(
       {"A=1", "LOCKSTEP_STARTER_LD_PRELOAD=/x.so:/y.so", "B=", "LOCKSTEP_STARTER_LD_AUDIT=/z.so"});
-  UncoverEnvironment(environment.get());
+  RestoreEnvironment(environment.get());
   EXPECT_EQ(environment.Now(),
             (std::vector<std::string>{"A=1", "LD_PRELOAD=/x.so:/y.so", "B=", "LD_AUDIT=/z.so"}));
 }
 
-TEST(ProgramStart, OtherVariablesStayAsTheyAre) {
+TEST(ProgramStart, KeepsOtherVariables) {
   const std::vector<std::string> before = {"LOCKSTEP_START=1",
                                            "LOCKSTEP_STARTER",
                                            "XLOCKSTEP_STARTER_A=1",
@@ -43,19 +43,19 @@ TEST(ProgramStart, OtherVariablesStayAsTheyAre) {
                                            "=",
                                            "LOCKSTEP_SOCKET=/run/lockstep/client.sock"};
   Environment environment(before);
-  UncoverEnvironment(environment.get());
+  RestoreEnvironment(environment.get());
   EXPECT_EQ(environment.Now(), before);
 }
 
-TEST(ProgramStart, AnEnvironmentWithNothingInItIsNoFault) {
+TEST(ProgramStart, AcceptsAnEmptyEnvironment) {
   Environment environment({});
-  UncoverEnvironment(environment.get());
-  UncoverEnvironment(nullptr);
+  RestoreEnvironment(environment.get());
+  RestoreEnvironment(nullptr);
   EXPECT_TRUE(environment.Now().empty());
 }
 
-TEST(ProgramStart, TheProcessIsNamedAfterTheProgram) {
-  // On a thread of its own: the test program keeps its name.
+TEST(ProgramStart, NamesTheProcessAfterTheProgram) {
+  // The call runs on its own thread, so that the test program keeps its name.
   std::thread([] {
     Environment environment({});
     BeginProgram("lockstepd", environment.get());

@@ -1,8 +1,8 @@
-// Tells the service manager that started this program how far it is: systemd's protocol for Type=notify,
-// which is one datagram to the socket that $NOTIFY_SOCKET names (sd_notify(3)). Written here so that no
-// program needs libsystemd for it.
-#ifndef LOCKSTEP_COMMON_BASE_SERVICE_MANAGER_H_
-#define LOCKSTEP_COMMON_BASE_SERVICE_MANAGER_H_
+// Reports the state of this program to the service manager that started it. This is systemd's protocol for
+// Type=notify: one datagram to the socket in $NOTIFY_SOCKET (sd_notify(3)). We implement it here, so that no
+// program needs libsystemd.
+#ifndef LOCKSTEP_BASE_SERVICE_MANAGER_H_
+#define LOCKSTEP_BASE_SERVICE_MANAGER_H_
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -18,9 +18,10 @@ inline constexpr char kServiceManagerVariable[] = "NOTIFY_SOCKET";
 inline constexpr char kServiceReady[] = "READY=1";
 inline constexpr char kServiceStopping[] = "STOPPING=1";
 
-// `socket_path` is the variable's value: an absolute path, or @ and an abstract name; null: nobody is to be
-// told. Best effort and never waits: a manager that does not listen must not hold the program up.
-inline void TellServiceManager(const char* socket_path, const char* state) {
+// `socket_path` is the variable's value: an absolute path, or @ and an abstract name. With null it does
+// nothing. It ignores failures and never waits, so that a manager that does not read cannot block the
+// program.
+inline void NotifyServiceManager(const char* socket_path, const char* state) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   const size_t length = socket_path == nullptr ? 0 : std::strlen(socket_path);
@@ -37,4 +38,4 @@ inline void TellServiceManager(const char* socket_path, const char* state) {
 
 }  // namespace lockstep
 
-#endif  // LOCKSTEP_COMMON_BASE_SERVICE_MANAGER_H_
+#endif  // LOCKSTEP_BASE_SERVICE_MANAGER_H_

@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-// A manager's socket at `name`, as systemd spells it.
+// The socket of a service manager at `name`, in systemd's syntax.
 class Manager {
  public:
   explicit Manager(const std::string& name)
@@ -31,32 +31,32 @@ class Manager {
   Fd socket_;
 };
 
-TEST(ServiceManager, IsToldAtAPath) {
+TEST(ServiceManager, IsNotifiedAtAPath) {
   char folder[] = "/tmp/lockstep-notify-XXXXXX";
   ASSERT_NE(::mkdtemp(folder), nullptr);
   const std::string path = std::string(folder) + "/socket";
   Manager manager(path);
-  TellServiceManager(path.c_str(), kServiceReady);
+  NotifyServiceManager(path.c_str(), kServiceReady);
   EXPECT_EQ(manager.Received(), "READY=1");
-  TellServiceManager(path.c_str(), kServiceStopping);
+  NotifyServiceManager(path.c_str(), kServiceStopping);
   EXPECT_EQ(manager.Received(), "STOPPING=1");
   ::unlink(path.c_str());
   ::rmdir(folder);
 }
 
-TEST(ServiceManager, IsToldAtAnAbstractName) {
+TEST(ServiceManager, IsNotifiedAtAnAbstractName) {
   const std::string name = "@lockstep-notify-" + std::to_string(::getpid());
   Manager manager(name);
-  TellServiceManager(name.c_str(), kServiceReady);
+  NotifyServiceManager(name.c_str(), kServiceReady);
   EXPECT_EQ(manager.Received(), "READY=1");
 }
 
-TEST(ServiceManager, ThatIsNotThereIsNoMatter) {
+TEST(ServiceManager, MayBeAbsent) {
   for (const char* nobody : {"", "@", "relative", "/nowhere/at/all"})
-    TellServiceManager(nobody, kServiceReady);
-  TellServiceManager(nullptr, kServiceReady);
+    NotifyServiceManager(nobody, kServiceReady);
+  NotifyServiceManager(nullptr, kServiceReady);
   const std::string endless = "/" + std::string(200, 'x');
-  TellServiceManager(endless.c_str(), kServiceReady);
+  NotifyServiceManager(endless.c_str(), kServiceReady);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
-// Where the node's daemon listens, and which of those places may be trusted: one search order and one set of
-// folder rules for the client, the CLI and the daemon (README, "Who starts what"). libc only, header-only:
-// the injected client uses it.
-#ifndef LOCKSTEP_COMMON_BASE_SOCKET_PATH_H_
-#define LOCKSTEP_COMMON_BASE_SOCKET_PATH_H_
+// The search order for the daemon's socket, and the rules for the folder of a socket. Client, CLI and daemon
+// share them (docs/launching.md, "The daemon"). The header needs only libc, because the injected client uses
+// it.
+#ifndef LOCKSTEP_BASE_SOCKET_PATH_H_
+#define LOCKSTEP_BASE_SOCKET_PATH_H_
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -42,18 +42,17 @@ struct SocketPlace {
   char path[kMaxSocketPath] = {};
 };
 
-// The places to try, in order.
+// The paths to try, in order.
 struct SocketPlaces {
   static constexpr int kMost = 5;
   SocketPlace place[kMost];
   int count = 0;
-  // A path that was asked for but does not fit a socket address; null when none was cut off. Points to the
-  // caller's text.
+  // A requested path that does not fit into a socket address, else null. It points to the caller's text.
   const char* too_long = nullptr;
 };
 
-// What the search needs from outside; null or empty where it is not set. The caller reads the environment
-// (the client with secure_getenv).
+// The inputs of the search, null or empty where not set. The caller reads the environment (the client with
+// secure_getenv).
 struct SocketSearch {
   const char* argument = nullptr;     // --daemon
   const char* environment = nullptr;  // $LOCKSTEP_SOCKET
@@ -116,7 +115,7 @@ enum class FolderVerdict : uint8_t {
   kMissing,
   kUnreadable,  // errno says why
   kNotAFolder,
-  kForeignOwner,    // neither root nor this user
+  kForeignOwner,    // the owner is neither root nor this user
   kOthersMayWrite,  // group or others could replace the socket
 };
 
@@ -141,8 +140,9 @@ inline const char* Explain(FolderVerdict verdict) {
 
 namespace socket_path_internal {
 
-// By system call: glibc's stat and lstat are symbols of 2.33, and the client runs on 2.28.
-inline FolderVerdict Judge(const char* folder, uid_t uid, int flags, struct stat* info) {
+// Uses the system call, because glibc has stat and lstat as symbols only since 2.33, and the client runs on
+// 2.28.
+inline FolderVerdict Check(const char* folder, uid_t uid, int flags, struct stat* info) {
   if (::syscall(SYS_newfstatat, AT_FDCWD, folder, info, flags) != 0) {
     return errno == ENOENT || errno == ENOTDIR ? FolderVerdict::kMissing : FolderVerdict::kUnreadable;
   }
@@ -151,9 +151,9 @@ inline FolderVerdict Judge(const char* folder, uid_t uid, int flags, struct stat
 
 }  // namespace socket_path_internal
 
-// May a socket at `path` be connected to (or made) by a process of `uid`? A folder that is a symbolic link is
-// followed only when the link itself belongs to root or to this user.
-inline FolderVerdict JudgeSocketFolder(const char* path, uid_t uid) {
+// Checks whether a process of `uid` may connect to a socket at `path`, or create it. A folder that is a
+// symbolic link is followed only if the link itself belongs to root or to this user.
+inline FolderVerdict CheckSocketFolder(const char* path, uid_t uid) {
   char folder[kMaxSocketPath];
   const char* slash = std::strrchr(path, '/');
   const size_t length = slash == nullptr ? 0 : static_cast<size_t>(slash - path);
@@ -167,9 +167,9 @@ inline FolderVerdict JudgeSocketFolder(const char* path, uid_t uid) {
     folder[length] = '\0';
   }
   struct stat info;
-  FolderVerdict verdict = socket_path_internal::Judge(folder, uid, AT_SYMLINK_NOFOLLOW, &info);
+  FolderVerdict verdict = socket_path_internal::Check(folder, uid, AT_SYMLINK_NOFOLLOW, &info);
   if (verdict == FolderVerdict::kUsable && S_ISLNK(info.st_mode)) {
-    verdict = socket_path_internal::Judge(folder, uid, 0, &info);
+    verdict = socket_path_internal::Check(folder, uid, 0, &info);
   }
   if (verdict != FolderVerdict::kUsable) return verdict;
   if (!S_ISDIR(info.st_mode)) return FolderVerdict::kNotAFolder;
@@ -179,4 +179,4 @@ inline FolderVerdict JudgeSocketFolder(const char* path, uid_t uid) {
 
 }  // namespace lockstep
 
-#endif  // LOCKSTEP_COMMON_BASE_SOCKET_PATH_H_
+#endif  // LOCKSTEP_BASE_SOCKET_PATH_H_

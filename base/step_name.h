@@ -1,16 +1,17 @@
-// Names that mark training steps: "ProfilerStep#12", "step 12", "Iteration_12". One rule for the client,
-// which may begin and end a capture at such a range, and for the analysis, which cuts a capture into steps by
-// them. Header-only: the client uses it.
-#ifndef LOCKSTEP_COMMON_BASE_STEP_NAME_H_
-#define LOCKSTEP_COMMON_BASE_STEP_NAME_H_
+// Recognises names that mark training steps: "ProfilerStep#12", "step 12", "Iteration_12". The client and the
+// analysis share this rule. The client may begin and end a capture at such a range, and the analysis divides
+// a capture into steps by them. The client uses this header, so it needs no library.
+#ifndef LOCKSTEP_BASE_STEP_NAME_H_
+#define LOCKSTEP_BASE_STEP_NAME_H_
 
 #include <cstdint>
 #include <string_view>
 
 namespace lockstep {
 
-// A word for a step, in any case, then blanks, '_', '#' or ':', and nothing but a number of at most 18
-// digits. True: a step, and *number is its own; after "ProfilerStep#" other text counts as number 0.
+// A name is a word for a step in any case, then blanks, '_', '#' or ':', then only a number of at most 18
+// digits. Returns true for a step, with its number in *number. "ProfilerStep#" followed by other text counts
+// as number 0.
 constexpr bool NamesStep(std::string_view name, uint64_t* number) {
   constexpr std::string_view kProfiler = "ProfilerStep#";
   constexpr std::string_view kWords[] = {"iteration", "step", "iter"};
@@ -46,4 +47,4 @@ constexpr bool NamesStep(std::string_view name, uint64_t* number) {
 
 }  // namespace lockstep
 
-#endif  // LOCKSTEP_COMMON_BASE_STEP_NAME_H_
+#endif  // LOCKSTEP_BASE_STEP_NAME_H_

@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-TEST(StepName, AWordAndANumber) {
+TEST(StepName, IsAWordAndANumber) {
   const struct {
     std::string_view name;
     uint64_t number;
@@ -21,7 +21,7 @@ TEST(StepName, AWordAndANumber) {
   }
 }
 
-TEST(StepName, OtherNamesAreNot) {
+TEST(StepName, RejectsOtherNames) {
   for (const std::string_view name :
        {"", "step", "steps 3", "step 3 forward", "optimizer step 3", "step -3", "step 1234567890123456789",
         "profilerstep#3", "iterations", "step 3a", "stepper"}) {

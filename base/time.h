@@ -1,10 +1,10 @@
-// Time with its clock in the type.
+// Time types that include their clock.
 //
-// A `Stamp<D>` is a point on clock D, in nanoseconds; a `Nanos` is a length of time. Stamps of different
-// clocks neither subtract nor compare, so a host's clock cannot be mistaken for the job's. Header-only and
-// free of the standard library's run-time part: the injected client uses it.
-#ifndef LOCKSTEP_COMMON_BASE_TIME_H_
-#define LOCKSTEP_COMMON_BASE_TIME_H_
+// A `Stamp<D>` is a point on clock D, in nanoseconds. A `Nanos` is a length of time. Stamps of different
+// clocks cannot be subtracted or compared, so a host's clock cannot be mistaken for the job's. The injected
+// client uses this header, so it needs no C++ library at run time.
+#ifndef LOCKSTEP_BASE_TIME_H_
+#define LOCKSTEP_BASE_TIME_H_
 
 #include <compare>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-// A length of time in nanoseconds; may be negative.
+// A length of time in nanoseconds. It may be negative.
 class Nanos {
  public:
   constexpr Nanos() = default;
@@ -45,10 +45,13 @@ class Nanos {
   int64_t ns_ = 0;
 };
 
-// kHostRealtime   CLOCK_REALTIME of the host that made the stamp: what CUPTI reports on Linux.
-// kHostMonotonic  CLOCK_MONOTONIC of that host: never steps; used for waiting and to notice a stepped
-// REALTIME. kJob            the one clock of a capture: the reference host's REALTIME (aggregator/align maps
-// hosts onto it). kVirtual        the simulated rank's clock (sim/), nanoseconds since the simulation began.
+// kHostRealtime: CLOCK_REALTIME of the host that made the stamp. CUPTI reports this clock on Linux.
+// kHostMonotonic: CLOCK_MONOTONIC of that host. It never steps. We use it to wait, and to notice that
+// CLOCK_REALTIME was stepped.
+//
+// kJob: the one clock of a capture, CLOCK_REALTIME of the reference host. capture/align maps hosts onto it.
+//
+// kVirtual: the clock of a simulated rank (sim/), in nanoseconds since the simulation began.
 enum class ClockDomain : uint8_t { kHostRealtime = 1, kHostMonotonic = 2, kJob = 3, kVirtual = 4 };
 
 template <ClockDomain D>
@@ -79,7 +82,7 @@ using MonoTime = Stamp<ClockDomain::kHostMonotonic>;
 using JobTime = Stamp<ClockDomain::kJob>;
 using VirtualTime = Stamp<ClockDomain::kVirtual>;
 
-// Half-open [start, end). Empty when end <= start.
+// A half-open interval [start, end). It is empty if end <= start.
 template <typename T>
 struct Interval {
   T start;
@@ -92,4 +95,4 @@ using JobInterval = Interval<JobTime>;
 
 }  // namespace lockstep
 
-#endif  // LOCKSTEP_COMMON_BASE_TIME_H_
+#endif  // LOCKSTEP_BASE_TIME_H_

@@ -1,17 +1,17 @@
-// Where writers put their bytes.
+// ByteSink receives the bytes of a writer.
 //
-// Implemented by: AtomicFile and GzipSink (aggregator/store/file_sink.h), StringSink (below, also the tests'
-// fake). One thread at a time. Finish() is called once, after the last Append; until it returned ok nothing
-// is promised.
-#ifndef LOCKSTEP_AGGREGATOR_STORE_BYTE_SINK_H_
-#define LOCKSTEP_AGGREGATOR_STORE_BYTE_SINK_H_
+// AtomicFile and GzipSink (base/files/file_sink.h) and StringSink (below, also the tests' fake) implement it.
+// One thread at a time may use it. The writer calls Finish() once, after the last Append. The bytes count as
+// written only when Finish() has returned ok.
+#ifndef LOCKSTEP_BASE_FILES_BYTE_SINK_H_
+#define LOCKSTEP_BASE_FILES_BYTE_SINK_H_
 
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
 
-namespace lockstep::store {
+namespace lockstep {
 
 class ByteSink {
  public:
@@ -33,6 +33,6 @@ class StringSink final : public ByteSink {
   std::string text_;
 };
 
-}  // namespace lockstep::store
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_AGGREGATOR_STORE_BYTE_SINK_H_
+#endif  // LOCKSTEP_BASE_FILES_BYTE_SINK_H_

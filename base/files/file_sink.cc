@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/fd.h"
 
-namespace lockstep::store {
+namespace lockstep {
 namespace {
 
 constexpr size_t kBufferBytes = 256 * 1024;
@@ -40,8 +40,9 @@ class AtomicFile final : public ByteSink {
 
   absl::Status Finish() override {
     if (absl::Status s = Flush(); !s.ok()) return s;
-    // Renaming before the bytes are down would let a crash leave an empty file under the final name. Some
-    // descriptors (pipes, /dev/null) cannot be synced; their renaming fails by itself where it matters.
+    // A rename before the bytes are on disk would let a crash leave an empty file under the final name. Some
+    // files (pipes, /dev/null) cannot be synced. That is not an error by itself: the rename below fails if
+    // they cannot be renamed.
     if (::fdatasync(fd_.get()) != 0 && errno != EINVAL && errno != EROFS) {
       return SystemError("write", partial_, errno);
     }
@@ -89,7 +90,7 @@ class Gzip final : public ByteSink {
   Gzip& operator=(const Gzip&) = delete;
 
   absl::Status Append(std::string_view bytes) override {
-    // zlib counts in 32 bits.
+    // zlib counts bytes in 32 bits.
     constexpr size_t kMost = 1u << 30;
     while (bytes.size() > kMost) {
       if (absl::Status s = Deflate(bytes.substr(0, kMost), Z_NO_FLUSH); !s.ok()) return s;
@@ -141,4 +142,4 @@ std::unique_ptr<ByteSink> GzipSink(std::unique_ptr<ByteSink> inner) {
   return std::make_unique<Gzip>(std::move(inner));
 }
 
-}  // namespace lockstep::store
+}  // namespace lockstep

@@ -1,6 +1,6 @@
-// Files that appear complete or not at all, plain or gzip.
-#ifndef LOCKSTEP_AGGREGATOR_STORE_FILE_SINK_H_
-#define LOCKSTEP_AGGREGATOR_STORE_FILE_SINK_H_
+// Sinks that write a file, plain or gzip. The file appears complete or not at all.
+#ifndef LOCKSTEP_BASE_FILES_FILE_SINK_H_
+#define LOCKSTEP_BASE_FILES_FILE_SINK_H_
 
 #include <memory>
 #include <string>
@@ -8,15 +8,15 @@
 #include "absl/status/statusor.h"
 #include "base/files/byte_sink.h"
 
-namespace lockstep::store {
+namespace lockstep {
 
-// Writes `path`.partial and renames it in Finish(); without Finish() the partial file stays behind under that
-// name. Errors name the path and what the system said.
+// Writes to `path`.partial and renames it in Finish(). Without Finish() the partial file stays under that
+// name. An error names the path and the system's reason.
 absl::StatusOr<std::unique_ptr<ByteSink>> OpenAtomicFile(const std::string& path);
 
-// Compresses what it is given into `inner` (owned). Level 1: traces are written once and read once.
+// Compresses its bytes into `inner` (owned). It uses level 1, because a trace is written once and read once.
 std::unique_ptr<ByteSink> GzipSink(std::unique_ptr<ByteSink> inner);
 
-}  // namespace lockstep::store
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_AGGREGATOR_STORE_FILE_SINK_H_
+#endif  // LOCKSTEP_BASE_FILES_FILE_SINK_H_

@@ -9,7 +9,7 @@
 
 #include "gtest/gtest.h"
 
-namespace lockstep::store {
+namespace lockstep {
 namespace {
 
 class FileSinkTest : public ::testing::Test {
@@ -31,7 +31,7 @@ class FileSinkTest : public ::testing::Test {
   std::string folder_;
 };
 
-TEST_F(FileSinkTest, AFileHasItsNameOnlyWhenItIsFinished) {
+TEST_F(FileSinkTest, RenamesTheFileWhenItIsFinished) {
   auto sink = OpenAtomicFile(Path("report.json"));
   ASSERT_TRUE(sink.ok()) << sink.status();
   ASSERT_TRUE((*sink)->Append("{}\n").ok());
@@ -41,7 +41,7 @@ TEST_F(FileSinkTest, AFileHasItsNameOnlyWhenItIsFinished) {
   EXPECT_FALSE(std::filesystem::exists(Path("report.json.partial")));
 }
 
-TEST_F(FileSinkTest, AnUnfinishedFileKeepsThePartialName) {
+TEST_F(FileSinkTest, AnUnfinishedFileKeepsItsPartialName) {
   {
     auto sink = OpenAtomicFile(Path("merged.pftrace"));
     ASSERT_TRUE(sink.ok());
@@ -51,20 +51,20 @@ TEST_F(FileSinkTest, AnUnfinishedFileKeepsThePartialName) {
   EXPECT_TRUE(std::filesystem::exists(Path("merged.pftrace.partial")));
 }
 
-TEST_F(FileSinkTest, AnErrorNamesThePathAndWhatTheSystemSaid) {
+TEST_F(FileSinkTest, ErrorsNameThePathAndTheSystemsMessage) {
   auto sink = OpenAtomicFile(Path("no/such/folder/file"));
   ASSERT_FALSE(sink.ok());
   EXPECT_NE(std::string(sink.status().message()).find("no/such/folder/file.partial"), std::string::npos);
   EXPECT_NE(std::string(sink.status().message()).find("No such file"), std::string::npos);
 }
 
-TEST_F(FileSinkTest, ALinkUnderThePartialNameIsNotFollowed) {
+TEST_F(FileSinkTest, DoesNotFollowALinkAtThePartialName) {
   std::filesystem::create_symlink(Path("elsewhere"), Path("x.partial"));
   EXPECT_FALSE(OpenAtomicFile(Path("x")).ok());
   EXPECT_FALSE(std::filesystem::exists(Path("elsewhere")));
 }
 
-TEST_F(FileSinkTest, GzipGivesBackWhatWasWrittenInPiecesOfAnySize) {
+TEST_F(FileSinkTest, GzipRoundTripsPiecesOfAnySize) {
   std::string text;
   auto sink = OpenAtomicFile(Path("t.gz"));
   ASSERT_TRUE(sink.ok());
@@ -87,7 +87,7 @@ TEST_F(FileSinkTest, GzipGivesBackWhatWasWrittenInPiecesOfAnySize) {
   EXPECT_EQ(back, text);
 }
 
-TEST_F(FileSinkTest, AnEmptyGzipIsAValidFile) {
+TEST_F(FileSinkTest, AnEmptyGzipFileIsValid) {
   auto sink = OpenAtomicFile(Path("e.gz"));
   ASSERT_TRUE(sink.ok());
   auto gzip = GzipSink(std::move(*sink));
@@ -99,4 +99,4 @@ TEST_F(FileSinkTest, AnEmptyGzipIsAValidFile) {
 }
 
 }  // namespace
-}  // namespace lockstep::store
+}  // namespace lockstep

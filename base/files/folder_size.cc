@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-namespace lockstep::store {
+namespace lockstep {
 
 namespace fs = std::filesystem;
 
@@ -19,4 +19,4 @@ uint64_t FolderBytes(const std::string& folder) {
   return total;
 }
 
-}  // namespace lockstep::store
+}  // namespace lockstep

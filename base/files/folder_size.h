@@ -1,15 +1,16 @@
-// How much a folder holds.
-#ifndef LOCKSTEP_AGGREGATOR_STORE_FOLDER_SIZE_H_
-#define LOCKSTEP_AGGREGATOR_STORE_FOLDER_SIZE_H_
+// The size of a folder.
+#ifndef LOCKSTEP_BASE_FILES_FOLDER_SIZE_H_
+#define LOCKSTEP_BASE_FILES_FOLDER_SIZE_H_
 
 #include <cstdint>
 #include <string>
 
-namespace lockstep::store {
+namespace lockstep {
 
-// Bytes of the regular files below it; links are not followed. What cannot be read counts nothing.
+// Returns the bytes of the regular files below `folder`. It does not follow links, and skips files that it
+// cannot read.
 uint64_t FolderBytes(const std::string& folder);
 
-}  // namespace lockstep::store
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_AGGREGATOR_STORE_FOLDER_SIZE_H_
+#endif  // LOCKSTEP_BASE_FILES_FOLDER_SIZE_H_

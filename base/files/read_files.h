@@ -1,7 +1,7 @@
-// Files and folders that may go away while they are read, as those of a process do when it ends: the standard
-// library's iterators throw then. Nothing here throws but for want of memory. Any thread.
-#ifndef LOCKSTEP_COMMON_BASE_READ_FILES_H_
-#define LOCKSTEP_COMMON_BASE_READ_FILES_H_
+// Reads files and folders that may disappear meanwhile, such as those of a process in /proc. The standard
+// library's iterators then throw. These functions throw only if memory runs out. Any thread may call them.
+#ifndef LOCKSTEP_BASE_FILES_READ_FILES_H_
+#define LOCKSTEP_BASE_FILES_READ_FILES_H_
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -17,8 +17,8 @@
 
 namespace lockstep {
 
-// All that the file holds, whatever size it says it has. Nothing where it cannot be read to its end: errno
-// says why.
+// Returns the whole content, even if the file reports another size. Returns nullopt if the file cannot be
+// read to its end; errno then has the reason.
 inline std::optional<std::string> FileText(const std::string& path) {
   constexpr size_t kPart = 16 * 1024;
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -34,7 +34,7 @@ inline std::optional<std::string> FileText(const std::string& path) {
   }
 }
 
-// In no order. Of a folder that cannot be read, or not to its end: what came before.
+// Returns the entries in no defined order. If an error stops the reading, it returns the entries read so far.
 inline std::vector<std::filesystem::directory_entry> FolderEntries(const std::filesystem::path& folder) {
   std::vector<std::filesystem::directory_entry> entries;
   std::error_code error;
@@ -45,4 +45,4 @@ inline std::vector<std::filesystem::directory_entry> FolderEntries(const std::fi
 
 }  // namespace lockstep
 
-#endif  // LOCKSTEP_COMMON_BASE_READ_FILES_H_
+#endif  // LOCKSTEP_BASE_FILES_READ_FILES_H_

@@ -20,7 +20,7 @@ class ReadFiles : public testing::Test {
   const fs::path folder_;
 };
 
-TEST_F(ReadFiles, WholeFilesOfAnySize) {
+TEST_F(ReadFiles, ReadsWholeFilesOfAnySize) {
   for (const size_t size : {0, 1, 16 * 1024 - 1, 16 * 1024, 16 * 1024 + 1, 100'000}) {
     std::string text(size, 'x');
     if (size != 0) text.back() = '\0';
@@ -29,27 +29,27 @@ TEST_F(ReadFiles, WholeFilesOfAnySize) {
   }
 }
 
-TEST_F(ReadFiles, TheKernelsThatSayTheyAreEmpty) {
+TEST_F(ReadFiles, ReadsKernelFilesWithAStatedSizeOfZero) {
   ASSERT_EQ(fs::file_size("/proc/self/stat"), 0u);
   EXPECT_EQ(FileText("/proc/self/stat")->substr(0, 1 + std::to_string(::getpid()).size()),
             std::to_string(::getpid()) + " ");
 }
 
-TEST_F(ReadFiles, SayWhyNot) {
+TEST_F(ReadFiles, FailuresSetErrno) {
   errno = 0;
   EXPECT_EQ(FileText(folder_ / "none"), std::nullopt);
   EXPECT_EQ(errno, ENOENT);
 }
 
-// Opened, and then an error in its reading: as the file of a process that has ended in between.
-TEST_F(ReadFiles, AnErrorOnceTheyAreOpenIsNoException) {
+// The open succeeds and the read fails, as with a file in /proc whose process has ended in between.
+TEST_F(ReadFiles, AReadErrorAfterOpenSetsErrno) {
   EXPECT_EQ(FileText(folder_), std::nullopt);
   EXPECT_EQ(errno, EISDIR);
   EXPECT_EQ(FileText("/proc/self/mem"), std::nullopt) << "nothing is mapped at its beginning";
   EXPECT_EQ(errno, EIO);
 }
 
-TEST_F(ReadFiles, EntriesOfFolders) {
+TEST_F(ReadFiles, ListsTheEntriesOfAFolder) {
   std::ofstream(folder_ / "a");
   fs::create_directory(folder_ / "b");
   std::vector<std::string> names;

@@ -1,6 +1,6 @@
-// A caller of an HttpServer, for tests: sends what it is told to, at any pace.
-#ifndef LOCKSTEP_COMMON_METRICS_HTTP_CLIENT_FAKE_H_
-#define LOCKSTEP_COMMON_METRICS_HTTP_CLIENT_FAKE_H_
+// A client of HttpServer, for tests. The test decides which bytes it sends, and when.
+#ifndef LOCKSTEP_BASE_HTTP_HTTP_CLIENT_FAKE_H_
+#define LOCKSTEP_BASE_HTTP_HTTP_CLIENT_FAKE_H_
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -12,7 +12,7 @@
 
 #include "base/fd.h"
 
-namespace lockstep::metrics {
+namespace lockstep {
 
 class FakeHttpClient {
  public:
@@ -30,7 +30,7 @@ class FakeHttpClient {
   bool Send(const std::string& bytes) {
     return send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
   }
-  // All until the server closes.
+  // Returns all bytes until the server closes the connection.
   std::string Receive() {
     std::string all;
     char part[4096];
@@ -44,7 +44,7 @@ class FakeHttpClient {
   bool connected_ = false;
 };
 
-// The whole answer, status line first. `headers`: each with its line end.
+// Returns the whole response, with the status line. Each header in `headers` includes its line end.
 inline std::string Get(const std::string& address, const std::string& path, const std::string& headers = "") {
   FakeHttpClient client(address);
   client.Send("GET " + path + " HTTP/1.1\r\nHost: " + address + "\r\n" + headers + "\r\n");
@@ -56,6 +56,6 @@ inline std::string BodyOf(const std::string& answer) {
   return end == std::string::npos ? "" : answer.substr(end + 4);
 }
 
-}  // namespace lockstep::metrics
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_COMMON_METRICS_HTTP_CLIENT_FAKE_H_
+#endif  // LOCKSTEP_BASE_HTTP_HTTP_CLIENT_FAKE_H_

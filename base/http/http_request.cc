@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 
-namespace lockstep::metrics {
+namespace lockstep {
 namespace {
 
 constexpr int kBadRequest = 400, kMethodNotAllowed = 405, kContentTooLarge = 413, kHeaderTooLarge = 431,
@@ -29,7 +29,8 @@ bool IsToken(std::string_view text) {
   });
 }
 
-// Up to the delimiter, which is taken away with it; all of `text` where there is none.
+// Returns the text before the delimiter, and removes both from `text`. Without a delimiter it takes all of
+// `text`.
 std::string_view Cut(std::string_view& text, std::string_view delimiter) {
   const size_t at = text.find(delimiter);
   const std::string_view piece = text.substr(0, at);
@@ -47,7 +48,7 @@ int ParseRequestLine(std::string_view line, HttpRequest& request, std::string_vi
   const std::string_view method = Cut(line, " ");
   const std::string_view target = Cut(line, " ");
   version = line;
-  // A tab is allowed in a header's value only.
+  // HTTP allows a tab only in a header's value.
   if (!IsToken(method) || target.empty() || target[0] != '/' || target.find('\t') != std::string_view::npos)
     return kBadRequest;
   if (!absl::StartsWith(absl::string_view(version.data(), version.size()), "HTTP/")) return kBadRequest;
@@ -57,7 +58,7 @@ int ParseRequestLine(std::string_view line, HttpRequest& request, std::string_vi
   return request.head || method == "GET" ? request.status : kMethodNotAllowed;
 }
 
-// Those that were seen; their values may be empty.
+// The headers found so far. Their values may be empty.
 struct Seen {
   bool host = false, authorization = false, cookie = false;
 };
@@ -72,7 +73,7 @@ int ParseHeader(std::string_view line, HttpRequest& request, Seen& seen) {
         std::tuple("authorization", &request.authorization, &seen.authorization),
         std::tuple("cookie", &request.cookie, &seen.cookie)}) {
     if (name != known) continue;
-    // What two readers may take for two different things is what attacks are made of.
+    // If a header came twice, two readers could use different values, and attackers exploit such differences.
     if (std::exchange(*before, true)) return kBadRequest;
     *place = value;
   }
@@ -90,7 +91,8 @@ bool HasControls(std::string_view head) {
 
 std::optional<HttpRequest> ParseHttpRequest(std::string_view received) {
   const size_t end = received.find(kHeadEnd);
-  // What was received so far may end in the head's end, but for its last byte: that is not counted either.
+  // The received bytes may end with all of kHeadEnd but its last byte. The limit does not count those bytes
+  // either.
   const bool too_long = end == std::string_view::npos ? received.size() >= kLargestRequest + kHeadEnd.size()
                                                       : end > kLargestRequest;
   if (too_long) return Refused(kHeaderTooLarge);
@@ -113,4 +115,4 @@ std::optional<HttpRequest> ParseHttpRequest(std::string_view received) {
   return request;
 }
 
-}  // namespace lockstep::metrics
+}  // namespace lockstep

@@ -1,34 +1,34 @@
-// The little of HTTP that a scrape or a page needs: the head of one GET or HEAD request.
-#ifndef LOCKSTEP_COMMON_METRICS_HTTP_REQUEST_H_
-#define LOCKSTEP_COMMON_METRICS_HTTP_REQUEST_H_
+// Parses the head of one GET or HEAD request: the part of HTTP that a scrape or a page needs.
+#ifndef LOCKSTEP_BASE_HTTP_HTTP_REQUEST_H_
+#define LOCKSTEP_BASE_HTTP_HTTP_REQUEST_H_
 
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
 
-namespace lockstep::metrics {
+namespace lockstep {
 
-// A head that is longer is refused. Prometheus sends some 300 bytes, a browser some 700 and its cookies.
+// The server refuses a longer head. Prometheus sends about 300 bytes, a browser about 700 plus its cookies.
 inline constexpr size_t kLargestRequest = 8u << 10;
 
 struct HttpRequest {
-  // 200 where the request can be answered; else the status to refuse it with: 400 it is no HTTP, 405 neither
-  // GET nor HEAD, 413 it has a body, 431 it is too long, 505 neither HTTP/1.0 nor HTTP/1.1.
+  // 200: the request can be answered. Else the status of the refusal: 400 not HTTP, 405 neither GET nor HEAD,
+  // 413 has a body, 431 too long, 505 neither HTTP/1.0 nor HTTP/1.1.
   int status = 200;
-  bool head = false;  // HEAD: the answer goes without its body
+  bool head = false;  // HEAD: the response has no body
   std::string path;   // without the query; not decoded
-  // The headers' values; empty where there is none.
+  // Values of the headers, empty without the header.
   std::string authorization;
   std::string host;
   std::string cookie;
-  std::string peer;  // who is connected, as IP:PORT; the server adds it
+  std::string peer;  // the client as IP:PORT; set by the server
 };
 
-// Nothing while the head is not complete. What follows the head is not looked at: each connection answers one
-// request. Pure.
+// Returns nullopt until the head is complete. It ignores all bytes after the head, because a connection
+// serves one request. It is a pure function.
 std::optional<HttpRequest> ParseHttpRequest(std::string_view received);
 
-}  // namespace lockstep::metrics
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_COMMON_METRICS_HTTP_REQUEST_H_
+#endif  // LOCKSTEP_BASE_HTTP_HTTP_REQUEST_H_

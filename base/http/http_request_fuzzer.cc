@@ -1,5 +1,5 @@
-// Any bytes as a request, whole and as they arrive. What is accepted must be what was asked for, and more
-// bytes never change an answer.
+// Parses any bytes as a request, at once and in parts as they arrive. An accepted request must equal the
+// bytes sent, and further bytes must not change the result.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 #include "base/http/http_request.h"
 
-using lockstep::metrics::HttpRequest;
-using lockstep::metrics::ParseHttpRequest;
+using lockstep::HttpRequest;
+using lockstep::ParseHttpRequest;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

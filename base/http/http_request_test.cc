@@ -5,10 +5,10 @@
 
 #include "gtest/gtest.h"
 
-namespace lockstep::metrics {
+namespace lockstep {
 namespace {
 
-// As Prometheus 2.42 sends it.
+// A request as Prometheus 2.42 sends it.
 constexpr char kScrape[] =
     "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:9464\r\nUser-Agent: Prometheus/2.42.0\r\nAccept: "
     "text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\n"
@@ -20,7 +20,7 @@ int StatusOf(const std::string& request) {
   return parsed ? parsed->status : 0;
 }
 
-TEST(HttpRequest, AScrapeIsRead) {
+TEST(HttpRequest, ParsesAPrometheusScrape) {
   const auto request = ParseHttpRequest(kScrape);
   ASSERT_TRUE(request);
   EXPECT_EQ(request->status, 200);
@@ -29,7 +29,7 @@ TEST(HttpRequest, AScrapeIsRead) {
   EXPECT_FALSE(request->head);
 }
 
-TEST(HttpRequest, WhatVariesIsReadToo) {
+TEST(HttpRequest, ParsesOtherValidForms) {
   EXPECT_EQ(StatusOf("GET / HTTP/1.0\r\n\r\n"), 200) << "1.0 needs no host";
   EXPECT_TRUE(ParseHttpRequest("HEAD /healthz HTTP/1.1\r\nhOST:x\r\n\r\n")->head);
   EXPECT_EQ(ParseHttpRequest("GET /metrics?name[]=up HTTP/1.0\r\n\r\n")->path, "/metrics");
@@ -37,7 +37,7 @@ TEST(HttpRequest, WhatVariesIsReadToo) {
   EXPECT_EQ(StatusOf("GET / HTTP/1.0\r\nContent-Length: 0\r\n\r\n"), 200);
 }
 
-TEST(HttpRequest, ItIsCompleteWithItsEmptyLineAndNotBefore) {
+TEST(HttpRequest, ARequestIsCompleteAtItsEmptyLine) {
   const std::string whole = kScrape;
   for (size_t length = 0; length < whole.size(); ++length)
     EXPECT_FALSE(ParseHttpRequest(whole.substr(0, length))) << length;
@@ -45,7 +45,7 @@ TEST(HttpRequest, ItIsCompleteWithItsEmptyLineAndNotBefore) {
       << "one request per connection";
 }
 
-TEST(HttpRequest, RefusalsHaveTheirStatus) {
+TEST(HttpRequest, RefusalsCarryAStatusCode) {
   EXPECT_EQ(StatusOf("POST /metrics HTTP/1.1\r\nHost: x\r\n\r\n"), 405);
   EXPECT_EQ(StatusOf("GET /metrics HTTP/2.0\r\nHost: x\r\n\r\n"), 505);
   EXPECT_EQ(StatusOf("GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"), 413);
@@ -56,7 +56,7 @@ TEST(HttpRequest, RefusalsHaveTheirStatus) {
   EXPECT_EQ(StatusOf(std::string(kLargestRequest + 4, '\r')), 431);
 }
 
-TEST(HttpRequest, TheLongestHeadIsReadHoweverItArrives) {
+TEST(HttpRequest, ParsesTheLongestHeadInPiecesOfAnySize) {
   const std::string start = "GET / HTTP/1.0\r\nX: ";
   const std::string head = start + std::string(kLargestRequest - start.size(), 'x') + "\r\n\r\n";
   for (size_t missing = 4; missing > 0; --missing)
@@ -64,7 +64,7 @@ TEST(HttpRequest, TheLongestHeadIsReadHoweverItArrives) {
   EXPECT_EQ(StatusOf(head), 200);
 }
 
-TEST(HttpRequest, NonsenseIsABadRequest) {
+TEST(HttpRequest, MalformedRequestsAreBadRequests) {
   for (const std::string& request :
        {std::string("\r\n\r\n"),
         std::string("GET\r\n\r\n"),
@@ -93,7 +93,7 @@ TEST(HttpRequest, NonsenseIsABadRequest) {
   }
 }
 
-TEST(HttpRequest, DamageIsNeverTakenForAnotherPath) {
+TEST(HttpRequest, DamagedRequestsNeverYieldAnotherPath) {
   std::mt19937 random(7);
   const std::string whole = kScrape;
   for (int i = 0; i < 20'000; ++i) {
@@ -108,4 +108,4 @@ TEST(HttpRequest, DamageIsNeverTakenForAnotherPath) {
 }
 
 }  // namespace
-}  // namespace lockstep::metrics
+}  // namespace lockstep

@@ -20,14 +20,15 @@
 #include "base/rpc/address.h"
 #include "base/rpc/status_macros.h"
 
-namespace lockstep::metrics {
+namespace lockstep {
 namespace {
 
 constexpr Nanos kNoDescriptorsPause = Nanos::Millis(100);
 constexpr int kBacklog = 16;
-// Of a caller that goes on sending: reading all of it would be work that anybody can give us.
-constexpr size_t kMostThrownAway = 64u << 10;
-// Of a file, before the next connection has its turn.
+// The most bytes that are read and discarded after the response. Without a limit, a caller that sends without
+// end would keep the server busy.
+constexpr size_t kMaxDiscardedBytes = 64u << 10;
+// The most bytes of a file that are sent before the next connection has its turn.
 constexpr uint64_t kMostAtOnce = 1u << 20;
 
 MonoTime Now() {
@@ -64,7 +65,7 @@ absl::StatusOr<SocketAddress> Resolve(const rpc::Address& address, const std::st
   }
   return absl::InvalidArgumentError(
       absl::StrCat(flag, " ", address.target(),
-                   ": an IP address of this machine and a port are wanted, as in 127.0.0.1:9464"));
+                   ": expected an IP address of this machine and a port, as in 127.0.0.1:9464"));
 }
 
 std::string TextOf(const SocketAddress& address) {
@@ -130,14 +131,14 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(HttpServerOptions 
   LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address parsed, rpc::Address::Parse(options.address));
   LOCKSTEP_ASSIGN_OR_RETURN(SocketAddress address, Resolve(parsed, options.flag));
   if (!address.loopback && options.token.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(options.flag, " ", options.address,
-                     ": no port beyond this machine without a token; give --token-file, or 127.0.0.1"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        options.flag, " ", options.address,
+        ": a port that other machines reach needs a token; give --token-file, or listen on 127.0.0.1"));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(Fd listener, Listen(address, options));
   Fd wakeup(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wakeup.ok())
-    return absl::ErrnoToStatus(errno, "cannot make the descriptor that ends the metrics thread");
+    return absl::ErrnoToStatus(errno, "cannot create the event descriptor of the metrics thread");
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(options), std::move(answer),
                                                     std::move(listener), std::move(wakeup), TextOf(address)));
 }
@@ -164,7 +165,7 @@ void HttpServer::Run() {
     for (const Connection& connection : connections_) until = std::min(until, connection.until);
     const bool accepts = now >= accept_again_;
     if (!accepts) until = std::min(until, accept_again_);
-    // A negative descriptor is passed over.
+    // poll() ignores a negative descriptor.
     polls.assign({{wakeup_.get(), POLLIN, 0}, {accepts ? listener_.get() : -1, POLLIN, 0}});
     for (const Connection& connection : connections_) {
       polls.push_back(
@@ -175,7 +176,7 @@ void HttpServer::Run() {
                             : static_cast<int>(std::max<int64_t>((until - now).ns() / 1'000'000 + 1, 0));
     if (poll(polls.data(), polls.size(), wait_ms) < 0 && errno != EINTR) return;
     if (polls[0].revents != 0) return;
-    // Before new ones come, so that the numbers of both still match.
+    // Accept() follows only afterwards, because it changes the indices that polls and connections_ share.
     for (size_t i = connections_.size(); i-- > 0;) {
       if (polls[i + 2].revents == 0 || Turn(connections_[i])) continue;
       connections_.erase(connections_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -192,7 +193,7 @@ void HttpServer::Accept() {
     Fd fd(accept4(listener_.get(), reinterpret_cast<sockaddr*>(&peer.bytes), &peer.length,
                   SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd.ok()) {
-      // The connection stays in the queue, which would wake this thread again and again.
+      // The connection stays in the queue, so poll() would wake this thread at once, again and again.
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
         accept_again_ = Now() + kNoDescriptorsPause;
       return;
@@ -237,11 +238,11 @@ bool HttpServer::Receive(Connection& connection) {
   if (n < 0) return errno == EAGAIN || errno == EINTR;
   if (n == 0) return false;
   if (connection.answered) {
-    connection.thrown_away += static_cast<size_t>(n);
+    connection.discarded_bytes += static_cast<size_t>(n);
   } else {
     connection.received.append(part, static_cast<size_t>(n));
   }
-  return connection.thrown_away <= kMostThrownAway;
+  return connection.discarded_bytes <= kMaxDiscardedBytes;
 }
 
 bool HttpServer::Send(Connection& connection) {
@@ -262,7 +263,7 @@ bool HttpServer::Send(Connection& connection) {
   }
   connection.answer = std::string();
   connection.file.reset();
-  // Closed at once, unread bytes of the caller would make the kernel take the answer back.
+  // An immediate close with unread bytes of the caller would make the kernel discard the response.
   connection.finished = true;
   return shutdown(connection.fd.get(), SHUT_WR) == 0;
 }
@@ -307,4 +308,4 @@ void HttpServer::Respond(const HttpRequest& request, Connection& connection) {
   connection.file_left = static_cast<uint64_t>(file.st_size);
 }
 
-}  // namespace lockstep::metrics
+}  // namespace lockstep

@@ -13,14 +13,14 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace lockstep::metrics {
+namespace lockstep {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 
-// More than the buffers of both ends of a loopback connection grow to.
+// More bytes than the socket buffers of a loopback connection can hold.
 constexpr size_t kHuge = 64u << 20;
 constexpr char kToken[] = "0123456789abcdef0123456789abcdef";
 
@@ -61,7 +61,7 @@ class HttpServerTest : public testing::Test {
   std::unique_ptr<HttpServer> server_;
 };
 
-TEST_F(HttpServerTest, AnswersAndCloses) {
+TEST_F(HttpServerTest, AnswersAndClosesTheConnection) {
   Start();
   EXPECT_THAT(server_->address(), MatchesRegex("127\\.0\\.0\\.1:[1-9][0-9]+"));
   EXPECT_EQ(Ask("/a?b"),
@@ -79,12 +79,12 @@ TEST_F(HttpServerTest, HeadHasNoBody) {
   EXPECT_EQ(BodyOf(answer), "");
 }
 
-TEST_F(HttpServerTest, ALargeAnswerArrivesWhole) {
+TEST_F(HttpServerTest, SendsLargeResponsesWhole) {
   Start();
   EXPECT_EQ(BodyOf(Ask("/large")), large_);
 }
 
-TEST_F(HttpServerTest, AFileFollowsTheBody) {
+TEST_F(HttpServerTest, SendsTheFileAfterTheBody) {
   std::ofstream(file_) << large_ << "end";
   Start();
   const std::string answer = Ask("/file");
@@ -98,7 +98,7 @@ TEST_F(HttpServerTest, AFileFollowsTheBody) {
   EXPECT_THAT(Ask("/folder"), StartsWith("HTTP/1.1 404 "));
 }
 
-TEST_F(HttpServerTest, WhoIsAdmittedNeedsNoToken) {
+TEST_F(HttpServerTest, AdmittedRequestsNeedNoToken) {
   options_.token = *rpc::Token::FromText(kToken);
   options_.admit = [](const HttpRequest& request) {
     return request.path == "/open" && request.cookie == "a=b" && !request.host.empty();
@@ -109,7 +109,7 @@ TEST_F(HttpServerTest, WhoIsAdmittedNeedsNoToken) {
   EXPECT_THAT(Ask("/other", "Cookie: a=b\r\n"), StartsWith("HTTP/1.1 401 "));
 }
 
-TEST_F(HttpServerTest, WithATokenEveryRequestNeedsIt) {
+TEST_F(HttpServerTest, ATokenIsRequiredOnEveryRequest) {
   options_.token = *rpc::Token::FromText(kToken);
   Start();
   EXPECT_THAT(Ask("/a"), StartsWith("HTTP/1.1 401 Unauthorized\r\n"));
@@ -125,7 +125,7 @@ TEST_F(HttpServerTest, WithATokenEveryRequestNeedsIt) {
               HasSubstr("7 without token"));
 }
 
-TEST_F(HttpServerTest, RefusalsAreTold) {
+TEST_F(HttpServerTest, ReportsRefusals) {
   Start();
   FakeHttpClient post(server_->address());
   post.Send("POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc");
@@ -135,16 +135,16 @@ TEST_F(HttpServerTest, RefusalsAreTold) {
   EXPECT_THAT(nonsense.Receive(), StartsWith("HTTP/1.1 400 Bad Request\r\n"));
 }
 
-TEST_F(HttpServerTest, AHugeRequestIsRefusedAndTheRefusalArrives) {
+TEST_F(HttpServerTest, AHugeRequestReceivesARefusal) {
   Start();
   FakeHttpClient client(server_->address());
-  // Much of it has not been read when the answer is made.
+  // The server has not read most of the request when it makes the response.
   client.Send("GET / HTTP/1.1\r\nHost: x\r\nX: " + std::string(48u << 10, 'x') + "\r\n\r\n");
   EXPECT_THAT(client.Receive(), StartsWith("HTTP/1.1 431 "));
   EXPECT_EQ(BodyOf(Ask("/a")), "this is /a");
 }
 
-TEST_F(HttpServerTest, WhoNeverStopsSendingIsNotListenedTo) {
+TEST_F(HttpServerTest, DropsAClientThatNeverStopsSending) {
   Start();
   FakeHttpClient client(server_->address());
   client.Send("GET / HTTP/1.1\r\nHost: x\r\nX: ");
@@ -154,7 +154,7 @@ TEST_F(HttpServerTest, WhoNeverStopsSendingIsNotListenedTo) {
   EXPECT_LT(sent_mib, 20) << "what the sockets' buffers hold, and no more";
 }
 
-TEST_F(HttpServerTest, SlowAndSilentCallersKeepNobodyOut) {
+TEST_F(HttpServerTest, SlowAndSilentClientsDoNotBlockOthers) {
   options_.most_connections = 4;
   Start();
   std::vector<FakeHttpClient> slow;
@@ -163,28 +163,30 @@ TEST_F(HttpServerTest, SlowAndSilentCallersKeepNobodyOut) {
     slow.back().Send("GET /a HT");
     EXPECT_EQ(BodyOf(Ask("/a")), "this is /a") << i;
   }
-  // 12 that never go, with place for 3 beside each question.
+  // 12 idle callers stay connected. The limit is 4 connections, so each request of the test leaves places for
+  // 3 of them.
   EXPECT_THAT(Ask("/counts"), HasSubstr("9 displaced"));
 }
 
-TEST_F(HttpServerTest, ACallerThatTakesTooLongIsDropped) {
+TEST_F(HttpServerTest, DropsAClientThatTakesTooLong) {
   options_.request_time = Nanos::Millis(200);
   options_.answer_time = Nanos::Millis(200);
   Start();
   FakeHttpClient trickle(server_->address());
-  FakeHttpClient deaf(server_->address());  // takes no byte of an answer that no socket buffer holds
-  deaf.Send("GET /huge HTTP/1.0\r\n\r\n");
+  FakeHttpClient non_reader(
+      server_->address());  // reads no byte of a response that exceeds the socket buffers
+  non_reader.Send("GET /huge HTTP/1.0\r\n\r\n");
   const auto start = std::chrono::steady_clock::now();
   while (trickle.Send("x") && std::chrono::steady_clock::now() - start < std::chrono::seconds(5)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2))
       << "byte by byte is no way to stay";
-  EXPECT_LT(deaf.Receive().size(), kHuge);
+  EXPECT_LT(non_reader.Receive().size(), kHuge);
   EXPECT_THAT(Ask("/counts"), HasSubstr("2 timed out"));
 }
 
-TEST_F(HttpServerTest, AddressesThatWillNotDoAreRefusedWithTheRemedy) {
+TEST_F(HttpServerTest, RefusesInvalidAddressesWithTheRemedy) {
   for (const char* address : {"0.0.0.0:0", "[::]:0", "192.0.2.1:0"}) {
     options_.address = address;
     const auto server = HttpServer::Start(options_, nullptr);
@@ -205,7 +207,7 @@ TEST_F(HttpServerTest, AddressesThatWillNotDoAreRefusedWithTheRemedy) {
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("give another --metrics"));
 }
 
-TEST_F(HttpServerTest, EveryAddressOpensWithAToken) {
+TEST_F(HttpServerTest, ListensOnAnyAddressWithAToken) {
   options_.token = *rpc::Token::FromText(kToken);
   options_.address = "0.0.0.0:0";
   Start();
@@ -213,4 +215,4 @@ TEST_F(HttpServerTest, EveryAddressOpensWithAToken) {
 }
 
 }  // namespace
-}  // namespace lockstep::metrics
+}  // namespace lockstep

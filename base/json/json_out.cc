@@ -3,10 +3,10 @@
 #include <charconv>
 #include <cmath>
 
-namespace lockstep::report {
+namespace lockstep {
 namespace {
 
-// Bytes of the well-formed UTF-8 sequence at `at`, 0 when it is none.
+// Returns the length in bytes of the well-formed UTF-8 sequence at `at`, 0 if there is none.
 size_t Utf8Length(std::string_view text, size_t at) {
   const auto byte = [&](size_t i) {
     return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u;
@@ -142,4 +142,4 @@ std::string JsonOut::Take() {
   return std::move(out_);
 }
 
-}  // namespace lockstep::report
+}  // namespace lockstep

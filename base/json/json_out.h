@@ -1,7 +1,7 @@
-// A JSON writer for one deterministic document: members in the order they are written, two-space indentation,
-// numbers that read back as the same value. Invalid UTF-8 in texts becomes U+FFFD.
-#ifndef LOCKSTEP_AGGREGATOR_REPORT_JSON_OUT_H_
-#define LOCKSTEP_AGGREGATOR_REPORT_JSON_OUT_H_
+// JsonOut writes one JSON document. Members keep the order of the calls, and numbers read back as the same
+// value. It indents by two spaces, and replaces invalid UTF-8 by U+FFFD.
+#ifndef LOCKSTEP_BASE_JSON_JSON_OUT_H_
+#define LOCKSTEP_BASE_JSON_JSON_OUT_H_
 
 #include <cstdint>
 #include <optional>
@@ -12,11 +12,11 @@
 #include "base/ids.h"
 #include "base/time.h"
 
-namespace lockstep::report {
+namespace lockstep {
 
 class JsonOut {
  public:
-  // kOneLine: for documents that come one per line.
+  // kOneLine is for files with one document per line.
   enum class Layout : uint8_t { kIndented, kOneLine };
   explicit JsonOut(Layout layout = Layout::kIndented) : layout_(layout) {}
 
@@ -34,7 +34,7 @@ class JsonOut {
   void Value(uint64_t number);
   void Value(int32_t number) { Value(static_cast<int64_t>(number)); }
   void Value(uint32_t number) { Value(static_cast<uint64_t>(number)); }
-  // Not a number and infinities are null: JSON has neither.
+  // NaN and infinities become null, because JSON has neither.
   void Value(double number);
   void Value(bool yes);
   void Value(Nanos length) { Value(length.ns()); }
@@ -74,6 +74,6 @@ class JsonOut {
   bool after_key_ = false;
 };
 
-}  // namespace lockstep::report
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_AGGREGATOR_REPORT_JSON_OUT_H_
+#endif  // LOCKSTEP_BASE_JSON_JSON_OUT_H_

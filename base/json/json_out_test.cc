@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 
-namespace lockstep::report {
+namespace lockstep {
 namespace {
 
 std::string Written(std::string_view text) {
@@ -17,7 +17,7 @@ std::string Written(std::string_view text) {
   return out.Take();
 }
 
-TEST(JsonOut, TextsReadBackAsTheyWere) {
+TEST(JsonOut, TextsRoundTrip) {
   simdjson::dom::parser parser;
   for (const std::string_view text :
        {std::string_view("plain"), std::string_view("quote \" back \\ slash / tab \t line \n"),
@@ -30,7 +30,7 @@ TEST(JsonOut, TextsReadBackAsTheyWere) {
   }
 }
 
-TEST(JsonOut, BytesThatAreNoUtf8BecomeReplacementCharacters) {
+TEST(JsonOut, InvalidUtf8BecomesReplacementCharacters) {
   simdjson::dom::parser parser;
   std::mt19937 random(2);
   for (int trial = 0; trial < 2000; ++trial) {
@@ -43,7 +43,7 @@ TEST(JsonOut, BytesThatAreNoUtf8BecomeReplacementCharacters) {
   EXPECT_EQ(Written("\xED\xA0\x80"), "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"\n") << "surrogates are none";
 }
 
-TEST(JsonOut, NumbersReadBackExactlyAndWhatIsNoNumberIsNull) {
+TEST(JsonOut, NumbersRoundTripAndNonFiniteOnesAreNull) {
   simdjson::dom::parser parser;
   for (const double number :
        {0.1, 1e300, -1.0 / 3, 1'694'128'201'421'058'123.0, std::numeric_limits<double>::denorm_min()}) {
@@ -63,7 +63,7 @@ TEST(JsonOut, NumbersReadBackExactlyAndWhatIsNoNumberIsNull) {
   EXPECT_EQ(out.Take(), "-9223372036854775808\n");
 }
 
-TEST(JsonOut, NestedContainersAreLaidOutAndEmptyOnesStayShort) {
+TEST(JsonOut, IndentsNestedContainersAndKeepsEmptyOnesShort) {
   JsonOut out;
   out.BeginObject();
   out.Key("a").BeginArray();
@@ -77,4 +77,4 @@ TEST(JsonOut, NestedContainersAreLaidOutAndEmptyOnesStayShort) {
 }
 
 }  // namespace
-}  // namespace lockstep::report
+}  // namespace lockstep

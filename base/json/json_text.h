@@ -1,6 +1,6 @@
-// Builds JSON text piece by piece: the writer of Kineto traces.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_JSON_TEXT_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_JSON_TEXT_H_
+// JsonText builds JSON text piece by piece. The writer of Kineto traces uses it.
+#ifndef LOCKSTEP_BASE_JSON_JSON_TEXT_H_
+#define LOCKSTEP_BASE_JSON_JSON_TEXT_H_
 
 #include <charconv>
 #include <concepts>
@@ -14,28 +14,28 @@
 #include "base/json/utf8.h"
 #include "base/time.h"
 
-namespace lockstep::trace {
+namespace lockstep {
 
-// A string value: escaped; bytes that are no UTF-8 become question marks.
+// A string value to be escaped. Invalid UTF-8 bytes become question marks.
 struct Quoted {
   std::string_view text;
 };
 
-// Collects text and hands it on in large pieces. The first error of the sink is kept and ends all output. One
-// thread.
+// Collects text and passes it to the sink in large pieces. It keeps the first error of the sink and then
+// writes nothing more. One thread at a time may use it.
 class JsonText {
  public:
-  // `sink` outlives the text.
-  explicit JsonText(store::ByteSink& sink) : sink_(sink) { text_.reserve(kFlushAt + 4096); }
+  // `sink` must outlive this object.
+  explicit JsonText(ByteSink& sink) : sink_(sink) { text_.reserve(kFlushAt + 4096); }
 
-  // Text as it stands, numbers in decimal, Nanos as microseconds with exactly three decimals, Quoted as a
-  // JSON string.
+  // Adds text unchanged, integers in decimal, Nanos as microseconds with three decimals, and Quoted as a JSON
+  // string.
   template <typename... Pieces>
   void Add(const Pieces&... pieces) {
     (Put(pieces), ...);
   }
 
-  // After each row.
+  // Call it after each row.
   void FlushIfLarge() {
     if (text_.size() >= kFlushAt) Flush();
   }
@@ -53,7 +53,7 @@ class JsonText {
     text_.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
   }
 
-  // Shortest text that reads back as the same float.
+  // Writes the shortest text that reads back as the same float.
   void Put(float value) {
     char digits[48];
     text_.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
@@ -105,11 +105,11 @@ class JsonText {
     text_.clear();
   }
 
-  store::ByteSink& sink_;
+  ByteSink& sink_;
   std::string text_;
   absl::Status status_;
 };
 
-}  // namespace lockstep::trace
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_JSON_TEXT_H_
+#endif  // LOCKSTEP_BASE_JSON_JSON_TEXT_H_

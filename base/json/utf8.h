@@ -1,13 +1,13 @@
-// Which bytes are UTF-8: names come from other processes and other people's files.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_UTF8_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_UTF8_H_
+// Finds valid UTF-8. Names come from other processes and from files of other tools.
+#ifndef LOCKSTEP_BASE_JSON_UTF8_H_
+#define LOCKSTEP_BASE_JSON_UTF8_H_
 
 #include <cstddef>
 #include <string_view>
 
-namespace lockstep::trace {
+namespace lockstep {
 
-// Bytes of the UTF-8 sequence at the front of `text`; 0 when there is none (or `text` is empty).
+// Returns the length in bytes of the UTF-8 sequence at the front of `text`, 0 if there is none.
 inline size_t Utf8Length(std::string_view text) {
   const auto byte = [text](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
   const auto follows = [&byte](size_t i) { return (byte(i) & 0xC0) == 0x80; };
@@ -28,6 +28,6 @@ inline size_t Utf8Length(std::string_view text) {
   return 0;
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_UTF8_H_
+#endif  // LOCKSTEP_BASE_JSON_UTF8_H_

@@ -13,11 +13,11 @@ namespace lockstep {
 namespace {
 
 constexpr int kVersion = 1;
-constexpr size_t kLongestValue = 500;
+constexpr size_t kLongestAuditValue = 500;
 
 void AppendField(const char* key, std::string_view value, std::string& line) {
   absl::StrAppend(&line, ",\"", key, "\":");
-  AppendQuoted(value, kLongestValue, line);
+  AppendQuoted(value, kLongestAuditValue, line);
 }
 
 void AppendFields(std::initializer_list<LogField> fields, std::string& line) {
@@ -90,7 +90,7 @@ void AuditLog::Note(const char* what, const AuditCaller& caller, const char* res
   if (sink_ != nullptr) Write(Head(what, caller), "only", result, "", fields);
 }
 
-bool AuditLog::MayRefuse() {
+bool AuditLog::MayLogRefusal() {
   const MonoTime now = clock_.Monotonic();
   std::lock_guard lock(mutex_);
   if (!minute_ || now - *minute_ >= Nanos::Seconds(60)) {
@@ -105,7 +105,7 @@ bool AuditLog::MayRefuse() {
 
 void AuditLog::Refused(const char* what, const AuditCaller& caller, std::string_view reason,
                        std::initializer_list<LogField> fields) {
-  if (sink_ != nullptr && MayRefuse()) Write(Head(what, caller), "only", "refused", reason, fields);
+  if (sink_ != nullptr && MayLogRefusal()) Write(Head(what, caller), "only", "refused", reason, fields);
 }
 
 AuditCounts AuditLog::counts() const {

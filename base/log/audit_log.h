@@ -1,10 +1,11 @@
-// Who did what, when, and how it ended: one JSON object a line, docs/formats/audit.md.
+// AuditLog records who did what, when, and with which result. Each line is a JSON object
+// (docs/formats/audit.md).
 //
-// A call is written down before its effect and again, under the same id, when it is over; a refused one once.
-// A line that cannot be written stops nobody: it is counted, said once in the log, and the next line that is
-// written says how many are missing. No secret is handed to it.
-#ifndef LOCKSTEP_COMMON_LOG_AUDIT_LOG_H_
-#define LOCKSTEP_COMMON_LOG_AUDIT_LOG_H_
+// A call is written before its effect, and again under the same id when it ends. A refused call is written
+// once. A line that cannot be written does not stop the caller. It is counted, the log reports it once, and
+// the next line written has the number of missing lines. Callers pass no secrets.
+#ifndef LOCKSTEP_BASE_LOG_AUDIT_LOG_H_
+#define LOCKSTEP_BASE_LOG_AUDIT_LOG_H_
 
 #include <sys/types.h>
 
@@ -23,48 +24,57 @@
 
 namespace lockstep {
 
-// Who called, as far as that is known.
+// The caller, as far as it is known.
 struct AuditCaller {
-  // How it is known: "token", "munge", "kernel" (the socket's other end), "folder" (a socket that only its
-  // user can reach), "session" (a browser's), "program" (the one that writes the log); "" where nothing is
-  // known.
+  // Source of this identity; "" means unknown.
+  //   "token", "munge"
+  //   "kernel": the peer of the socket
+  //   "folder": a socket that only its user can reach
+  //   "session": the session of a browser
+  //   "program": the program that writes the log
   std::string by;
   std::optional<uid_t> uid;
-  std::string peer;  // "10.0.0.7:41234"; empty: not known
+  std::string peer;  // "10.0.0.7:41234"; empty: unknown
 };
+
+// Returns the peer of a local socket, as identified by the kernel.
+inline AuditCaller LocalCaller(uid_t uid) { return {"kernel", uid, ""}; }
 
 struct AuditCounts {
   uint64_t written = 0;
   uint64_t failed = 0;      // could not be written
-  uint64_t suppressed = 0;  // refusals beyond what is written of them
+  uint64_t suppressed = 0;  // refusals above kRefusalsPerMinute
 };
 
-// Any thread.
+// Any thread may call it.
 class AuditLog {
  public:
-  // Refusals per minute that are written: anybody who reaches a port can make them.
+  // The most refusals per minute that are written, because any process that reaches a port can cause
+  // refusals.
   static constexpr uint64_t kRefusalsPerMinute = 60;
 
   struct Options {
     std::string program;  // "lockstep-aggregator 0.1.0"
-    // Tells this process's ids from those of its other lives.
+    // Distinguishes the ids of this process from those of its earlier runs.
     uint64_t session = 0;
-    // A user's name; empty: none. May take long, so it is asked outside of locks.
+    // Returns the name of a user, empty if there is none. It may take long, so no lock is held during the
+    // call.
     std::function<std::string(uid_t)> user_name;
     LogSink log = &LogNothing;
   };
 
-  // Null `sink`: nothing is kept. `clock` outlives it.
+  // With a null `sink` nothing is kept. `clock` must outlive this object.
   AuditLog(Options options, std::unique_ptr<LineSink> sink, const Clock& clock);
 
-  // A call that has begun. Destroyed without End it ends as "unknown", so that no call stays open. One
-  // thread.
+  // A call in progress. Its destructor ends it as "unknown" unless End was called, so that no call stays
+  // open. One thread at a time may use it.
   class Call {
    public:
     Call(Call&& other) noexcept;
     Call& operator=(Call&&) = delete;
     ~Call();
-    // `result`: "ok", or a word of docs/formats/audit.md. `text`: what the caller was told; may be empty.
+    // `result` is "ok" or a word of docs/formats/audit.md. `text` is the message that the caller received,
+    // and may be empty.
     void End(const char* result, std::string_view text, std::initializer_list<LogField> fields = {});
 
    private:
@@ -74,7 +84,7 @@ class AuditLog {
     std::string head_;
   };
   Call Begin(const char* what, const AuditCaller& caller, std::initializer_list<LogField> fields);
-  // Of something that takes no time.
+  // Records an event without a duration.
   void Note(const char* what, const AuditCaller& caller, const char* result,
             std::initializer_list<LogField> fields);
   void Refused(const char* what, const AuditCaller& caller, std::string_view reason,
@@ -84,10 +94,10 @@ class AuditLog {
 
  private:
   std::string Head(const char* what, const AuditCaller& caller);
-  // `head` without the time.
+  // `head` is the line without its time.
   void Write(std::string_view head, const char* stage, const char* result, std::string_view text,
              std::initializer_list<LogField> fields);
-  bool MayRefuse();
+  bool MayLogRefusal();
 
   const Options options_;
   const Clock& clock_;
@@ -101,9 +111,9 @@ class AuditLog {
   uint64_t refusals_in_minute_ = 0;
 };
 
-// The name that the system has for a user; empty: none.
+// Returns the system's name of a user, empty if there is none.
 std::string SystemUserName(uid_t uid);
 
 }  // namespace lockstep
 
-#endif  // LOCKSTEP_COMMON_LOG_AUDIT_LOG_H_
+#endif  // LOCKSTEP_BASE_LOG_AUDIT_LOG_H_

@@ -29,7 +29,7 @@ class FakeSink final : public LineSink {
  public:
   explicit FakeSink(Lines& lines) : lines_(lines) {}
   absl::Status Append(std::string_view line) override {
-    if (lines_.full) return absl::ResourceExhaustedError("cannot write a: its disk is full");
+    if (lines_.full) return absl::ResourceExhaustedError("cannot write a: the disk is full");
     lines_.kept.emplace_back(line);
     return absl::OkStatus();
   }
@@ -55,7 +55,7 @@ class AuditLogTest : public testing::Test {
 
 const AuditCaller kAlice = {"munge", 1000, "10.0.0.7:41234"};
 
-TEST_F(AuditLogTest, LinesAreThoseOfTheFormatsPage) {
+TEST_F(AuditLogTest, LinesMatchTheFormatPage) {
   {
     AuditLog::Call call =
         log_.Begin("trace", kAlice, {{"job", "4711"}, {"ranks", "0-3"}, {"duration_ns", 2'000'000'000}});
@@ -73,7 +73,7 @@ TEST_F(AuditLogTest, LinesAreThoseOfTheFormatsPage) {
   EXPECT_EQ(got, want) << "where that is meant: mv " << path << ".actual " << path;
 }
 
-TEST_F(AuditLogTest, ACallIsWrittenBeforeItsEffectAndNeverStaysOpen) {
+TEST_F(AuditLogTest, WritesACallBeforeItsEffectAndAlwaysItsEnd) {
   {
     const AuditLog::Call call = log_.Begin("stop", kAlice, {});
     ASSERT_EQ(lines_.kept.size(), 1u);
@@ -82,7 +82,7 @@ TEST_F(AuditLogTest, ACallIsWrittenBeforeItsEffectAndNeverStaysOpen) {
   EXPECT_THAT(lines_.kept, ElementsAre(testing::_, HasSubstr("\"stage\":\"end\",\"result\":\"unknown\"")));
 }
 
-TEST_F(AuditLogTest, WhatCannotBeWrittenIsCountedSaidOnceAndNamedByTheNextLine) {
+TEST_F(AuditLogTest, CountsLostLinesAndReportsThemOnce) {
   lines_.full = true;
   for (int i = 0; i < 3; ++i) log_.Note("session", kAlice, "ok", {});
   EXPECT_THAT(events_, ElementsAre("audit_failed"));
@@ -96,7 +96,7 @@ TEST_F(AuditLogTest, WhatCannotBeWrittenIsCountedSaidOnceAndNamedByTheNextLine) 
   EXPECT_EQ(log_.counts().written, 2u);
 }
 
-TEST_F(AuditLogTest, WhoIsRefusedWithoutEndFillsNoDisk) {
+TEST_F(AuditLogTest, LimitsLinesAboutRefusals) {
   for (uint64_t i = 0; i < AuditLog::kRefusalsPerMinute + 5; ++i) log_.Refused("status", {}, "no token came");
   EXPECT_EQ(lines_.kept.size(), AuditLog::kRefusalsPerMinute);
   EXPECT_EQ(log_.counts().suppressed, 5u);
@@ -107,7 +107,7 @@ TEST_F(AuditLogTest, WhoIsRefusedWithoutEndFillsNoDisk) {
   EXPECT_THAT(lines_.kept.back(), HasSubstr("\"result\":\"refused\",\"text\":\"no token came\"}"));
 }
 
-TEST_F(AuditLogTest, WithoutASinkNothingHappens) {
+TEST_F(AuditLogTest, DoesNothingWithoutASink) {
   AuditLog off(Options(), nullptr, clock_);
   off.Begin("trace", kAlice, {}).End("ok", "");
   off.Refused("trace", kAlice, "no");

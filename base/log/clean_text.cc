@@ -5,7 +5,7 @@
 namespace lockstep {
 namespace {
 
-// Length of the well-formed UTF-8 sequence at the start of `text`, 0 when there is none.
+// Returns the length of the well-formed UTF-8 sequence at the start of `text`, 0 if there is none.
 size_t SequenceLength(std::string_view text) {
   const auto at = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t lead = at(0);
@@ -18,7 +18,7 @@ size_t SequenceLength(std::string_view text) {
   for (size_t i = 1; i < length; ++i) {
     if ((at(i) & 0xC0) != 0x80) return 0;
   }
-  // Overlong forms, surrogates, and what lies above U+10FFFF.
+  // Rejects overlong forms, surrogates and values above U+10FFFF.
   const uint8_t second = at(1);
   if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) || (lead == 0xF0 && second < 0x90) ||
       (lead == 0xF4 && second > 0x8F)) {

@@ -1,6 +1,6 @@
-// Text from elsewhere, made fit for protobuf strings, logs and terminals.
-#ifndef LOCKSTEP_COMMON_LOG_CLEAN_TEXT_H_
-#define LOCKSTEP_COMMON_LOG_CLEAN_TEXT_H_
+// Cleans text from other processes for protobuf strings, logs and terminals.
+#ifndef LOCKSTEP_BASE_LOG_CLEAN_TEXT_H_
+#define LOCKSTEP_BASE_LOG_CLEAN_TEXT_H_
 
 #include <cstddef>
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace lockstep {
 
-// Valid UTF-8 without control characters: each byte that is neither becomes '?'. Cut to `most` bytes, between
-// characters.
+// Returns valid UTF-8 without control characters. Each invalid byte and each control character becomes '?'.
+// The result is cut to `most` bytes between characters.
 std::string CleanText(std::string_view text, size_t most);
 
-// The text in a fixed field: up to the first zero or its end.
+// Returns the text of a fixed field, up to the first zero or the end of the field.
 template <size_t N>
 std::string FieldText(const char (&field)[N]) {
   size_t length = 0;
@@ -22,4 +22,4 @@ std::string FieldText(const char (&field)[N]) {
 
 }  // namespace lockstep
 
-#endif  // LOCKSTEP_COMMON_LOG_CLEAN_TEXT_H_
+#endif  // LOCKSTEP_BASE_LOG_CLEAN_TEXT_H_

@@ -18,16 +18,17 @@ absl::StatusOr<std::unique_ptr<LineFile>> LineFile::Open(std::string path) {
 }
 
 absl::Status LineFile::Reopen() {
-  // Without waiting: it could be a pipe that nobody reads.
+  // The open must not wait: the path could be a pipe without a reader.
   Fd fd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
-  if (!fd.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path_, " to append to it"));
+  if (!fd.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path_, " for appending"));
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0)
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot examine ", path_));
   if (!S_ISREG(info.st_mode))
-    return absl::FailedPreconditionError(absl::StrCat(path_, " is no regular file: name another"));
+    return absl::FailedPreconditionError(absl::StrCat(path_, " is not a regular file: name another"));
   if ((info.st_mode & 077) != 0) {
-    return absl::PermissionDeniedError(absl::StrCat(path_, " is open to other users: chmod 600 ", path_));
+    return absl::PermissionDeniedError(
+        absl::StrCat(path_, " is accessible to other users: chmod 600 ", path_));
   }
   fd_ = std::move(fd);
   torn_ = false;
@@ -57,7 +58,7 @@ absl::Status LineFile::Append(std::string_view line) {
   }
   if (n > 0) torn_ = true;
   return n < 0 ? absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path_))
-               : absl::ResourceExhaustedError(absl::StrCat("cannot write ", path_, ": its disk is full"));
+               : absl::ResourceExhaustedError(absl::StrCat("cannot write ", path_, ": the disk is full"));
 }
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
-// A file that lines are appended to for years, and that somebody else rotates.
-#ifndef LOCKSTEP_COMMON_LOG_LINE_FILE_H_
-#define LOCKSTEP_COMMON_LOG_LINE_FILE_H_
+// A file to which a program appends lines for years, while another program rotates it.
+#ifndef LOCKSTEP_BASE_LOG_LINE_FILE_H_
+#define LOCKSTEP_BASE_LOG_LINE_FILE_H_
 
 #include <memory>
 #include <string>
@@ -12,22 +12,21 @@
 
 namespace lockstep {
 
-// Where lines go. Implemented by: LineFile, and tests. One thread at a time.
+// LineSink receives lines. LineFile and tests implement it. One thread at a time may use it.
 class LineSink {
  public:
   virtual ~LineSink() = default;
-  // `line` without its end. An error says where it could not be written; then nothing of it counts as
-  // written.
+  // `line` has no line end. An error names the file that could not be written. The whole line then counts as
+  // not written.
   virtual absl::Status Append(std::string_view line) = 0;
 };
 
-// Mode 0600 where it is made; opened to append only, so that several programs may share it, one write for
-// each line. Before each line it looks whether its path still leads to the file: one that was renamed or
-// removed (logrotate) is followed by a new one, without a signal.
+// A new file has mode 0600. The file is opened for appending and each line is one write, so that several
+// programs can share it. Before each line it checks that the path still leads to the open file. If the file
+// was renamed or removed (logrotate), it opens a new one, without a signal.
 class LineFile final : public LineSink {
  public:
-  // kPermissionDenied and others name the file and what to do. A link, or a file that others may read, is
-  // refused.
+  // An error names the file and the remedy. Open refuses a link, and a file that other users can read.
   static absl::StatusOr<std::unique_ptr<LineFile>> Open(std::string path);
   absl::Status Append(std::string_view line) override;
 
@@ -43,4 +42,4 @@ class LineFile final : public LineSink {
 
 }  // namespace lockstep
 
-#endif  // LOCKSTEP_COMMON_LOG_LINE_FILE_H_
+#endif  // LOCKSTEP_BASE_LOG_LINE_FILE_H_

@@ -31,7 +31,7 @@ class LineFileTest : public testing::Test {
   std::string path_;
 };
 
-TEST_F(LineFileTest, AppendsAndIsForItsUserOnly) {
+TEST_F(LineFileTest, AppendsToAFileOfMode600) {
   std::ofstream(path_) << "old\n";
   fs::permissions(path_, fs::perms::owner_read | fs::perms::owner_write);
   auto file = LineFile::Open(path_);
@@ -45,7 +45,7 @@ TEST_F(LineFileTest, AppendsAndIsForItsUserOnly) {
   EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
 
-TEST_F(LineFileTest, FollowsARotation) {
+TEST_F(LineFileTest, ReopensAfterARotation) {
   auto file = LineFile::Open(path_);
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_TRUE((*file)->Append("one").ok());
@@ -55,7 +55,7 @@ TEST_F(LineFileTest, FollowsARotation) {
   EXPECT_EQ(Read(path_), "two\n");
 }
 
-TEST_F(LineFileTest, RefusesLinksFoldersAndWhatOthersMayRead) {
+TEST_F(LineFileTest, RefusesLinksFoldersAndFilesReadableByOthers) {
   fs::create_symlink("/tmp/elsewhere", path_);
   EXPECT_FALSE(LineFile::Open(path_).ok());
   fs::remove(path_);
@@ -67,7 +67,7 @@ TEST_F(LineFileTest, RefusesLinksFoldersAndWhatOthersMayRead) {
   EXPECT_FALSE(LineFile::Open(std::string(folder_) + "/no/such").ok());
 }
 
-TEST_F(LineFileTest, ALineThatDidNotFitIsNotGluedToTheNext) {
+TEST_F(LineFileTest, ATruncatedLineIsSeparatedFromTheNext) {
   auto file = LineFile::Open(path_);
   ASSERT_TRUE(file.ok()) << file.status();
   std::signal(SIGXFSZ, SIG_IGN);

@@ -1,6 +1,6 @@
-// For tests: a sink that keeps its lines where the test can read them.
-#ifndef LOCKSTEP_COMMON_LOG_LINE_SINK_FAKE_H_
-#define LOCKSTEP_COMMON_LOG_LINE_SINK_FAKE_H_
+// A sink for tests, which keeps its lines where the test can read them.
+#ifndef LOCKSTEP_BASE_LOG_LINE_SINK_FAKE_H_
+#define LOCKSTEP_BASE_LOG_LINE_SINK_FAKE_H_
 
 #include <mutex>
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace lockstep {
 
-// Outlives the sink, which belongs to whoever writes. Any thread.
-class KeptLines {
+// It must outlive the sink that writes to it. Any thread may call it.
+class RecordedLines {
  public:
   std::vector<std::string> lines() const {
     std::lock_guard lock(mutex_);
@@ -31,16 +31,16 @@ class KeptLines {
 
 class FakeLineSink final : public LineSink {
  public:
-  explicit FakeLineSink(KeptLines& kept) : kept_(kept) {}
+  explicit FakeLineSink(RecordedLines& kept) : kept_(kept) {}
   absl::Status Append(std::string_view line) override {
     kept_.Add(line);
     return absl::OkStatus();
   }
 
  private:
-  KeptLines& kept_;
+  RecordedLines& kept_;
 };
 
 }  // namespace lockstep
 
-#endif  // LOCKSTEP_COMMON_LOG_LINE_SINK_FAKE_H_
+#endif  // LOCKSTEP_BASE_LOG_LINE_SINK_FAKE_H_

@@ -18,7 +18,7 @@ std::string TimeText(HostTime t) {
 
 void AppendQuoted(std::string_view text, size_t most, std::string& line) {
   line += '"';
-  // No control character is left, so that these two are all that JSON wants escaped.
+  // CleanText left no control character, so JSON requires only these two to be escaped.
   for (char c : CleanText(text, most)) {
     if (c == '"' || c == '\\') line += '\\';
     line += c;

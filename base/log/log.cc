@@ -76,8 +76,8 @@ void Log::Write(LogLevel level, const char* event, std::initializer_list<LogFiel
   std::string line = format_ == LogFormat::kJson ? JsonLine(time, level_name, event, fields, suppressed)
                                                  : TextLine(time, level_name, event, fields, suppressed);
   line += '\n';
-  // One write, so that lines of several threads do not mix. A log that cannot be written must not stop
-  // anything.
+  // One write per line keeps lines of several threads apart. A log that cannot be written must not stop the
+  // program.
   [[maybe_unused]] const ssize_t written = write(fd_, line.data(), line.size());
 }
 

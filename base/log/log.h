@@ -1,11 +1,11 @@
-// The log of lockstepd and lockstep-aggregator: one line per event, to a descriptor: `time level event
-// key=value …`, or a JSON object with the members time, level, event and those of the event, numbers as
-// numbers.
+// The log of lockstepd and lockstep-aggregator writes one line per event to a descriptor. A line is `time
+// level event key=value …`, or a JSON object with time, level, event and the event's fields. Numbers stay
+// numbers in JSON.
 //
-// Bounded: above kLinesPerSecond lines are dropped and the next line that gets through says how many, so that
-// a client that misbehaves in a loop cannot fill a disk. Any thread.
-#ifndef LOCKSTEP_COMMON_LOG_LOG_H_
-#define LOCKSTEP_COMMON_LOG_LOG_H_
+// It drops lines above kLinesPerSecond, and the next line written has the number of dropped ones. A client
+// that fails in a loop therefore cannot fill a disk. Any thread may call it.
+#ifndef LOCKSTEP_BASE_LOG_LOG_H_
+#define LOCKSTEP_BASE_LOG_LOG_H_
 
 #include <array>
 #include <cstdint>
@@ -41,7 +41,7 @@ class Log {
  public:
   static constexpr int kLinesPerSecond = 200;
 
-  // Does not own `fd`.
+  // It does not own `fd`.
   Log(int fd, LogLevel least, const Clock& clock, LogFormat format = LogFormat::kText)
       : fd_(fd), least_(least), format_(format), clock_(clock) {}
 
@@ -58,7 +58,7 @@ class Log {
     Write(LogLevel::kError, event, fields);
   }
   void Write(LogLevel level, const char* event, std::initializer_list<LogField> fields);
-  // Lines since the beginning.
+  // Lines since the program started.
   LogCounts counts() const;
 
  private:
@@ -75,11 +75,12 @@ class Log {
   LogCounts counts_;
 };
 
-// For code that runs with and without a log: one event. Implemented by: a Log's Write, and tests. Any thread.
+// A callback for code that runs with or without a log. It receives one event. Log::Write and tests implement
+// it. Any thread may call it.
 using LogSink =
     std::function<void(LogLevel level, const char* event, std::initializer_list<LogField> fields)>;
 inline void LogNothing(LogLevel, const char*, std::initializer_list<LogField>) {}
 
 }  // namespace lockstep
 
-#endif  // LOCKSTEP_COMMON_LOG_LOG_H_
+#endif  // LOCKSTEP_BASE_LOG_LOG_H_

@@ -10,7 +10,7 @@ namespace lockstep::metrics {
 namespace {
 
 constexpr int kNotFound = 404, kUnavailable = 503;
-// All that HttpServer, this file and the program's other paths answer with.
+// All statuses that HttpServer, this file and the program's other paths can return.
 constexpr int kStatuses[] = {200, 400, 401, 403, kNotFound, 405, 413, 431, kUnavailable, 505};
 
 HttpResponse Line(int status, absl::string_view text) {
@@ -25,8 +25,8 @@ HttpResponse Line(int status, absl::string_view text) {
 absl::Status MayOpen(const std::string& address, const std::string& flag, rpc::HasToken token) {
   if (token == rpc::HasToken::kNo) {
     return absl::FailedPreconditionError(absl::StrCat(flag, " ", address,
-                                                      ": a TCP port is open to every user of its machine, so "
-                                                      "none is opened without a token; give --token-file"));
+                                                      ": every user of the machine can reach a TCP port, so "
+                                                      "it needs a token; give --token-file"));
   }
   return HttpServer::CheckAddress(address, flag);
 }
@@ -53,7 +53,7 @@ HttpResponse Endpoint::Answer(const HttpRequest& request, const HttpCounts& so_f
     return health.ok() ? Line(200, *health) : Line(kUnavailable, health.status().message());
   }
   if (source_.others) return source_.others(request);
-  return Line(kNotFound, "there are /metrics and /healthz here");
+  return Line(kNotFound, "not found; the pages are /metrics and /healthz");
 }
 
 void Endpoint::AddHttpCounts(const HttpCounts& counts, Page& page) const {
@@ -65,7 +65,7 @@ void Endpoint::AddHttpCounts(const HttpCounts& counts, Page& page) const {
     answered.Count(it == counts.answered.end() ? 0 : it->second, {{"code", std::to_string(status)}});
   }
   const std::string dropped = prefix_ + "_http_connections_dropped_total";
-  page.Counter(dropped, "Connections to the metrics port that were closed without an answer.")
+  page.Counter(dropped, "Connections to the metrics port that were closed without a response.")
       .Count(counts.displaced, {{"reason", "displaced"}})
       .Count(counts.timed_out, {{"reason", "timeout"}});
 }

@@ -1,7 +1,7 @@
-// What a program shows to those who operate it, at one port: /metrics for Prometheus, /healthz for whoever
-// restarts what is dead, and what the program adds.
-#ifndef LOCKSTEP_COMMON_METRICS_ENDPOINT_H_
-#define LOCKSTEP_COMMON_METRICS_ENDPOINT_H_
+// The HTTP port of a program for its operators: /metrics for Prometheus, /healthz for a supervisor that
+// restarts dead programs, and further paths of the program.
+#ifndef LOCKSTEP_BASE_METRICS_ENDPOINT_H_
+#define LOCKSTEP_BASE_METRICS_ENDPOINT_H_
 
 #include <functional>
 #include <memory>
@@ -16,27 +16,28 @@
 
 namespace lockstep::metrics {
 
-// The program's side. Called on the endpoint's thread, one call at a time.
+// The program's side. The endpoint's thread calls it, one call at a time.
 struct EndpointSource {
-  // Adds the program's families. An error is answered with 503 and its text.
+  // Adds the program's metric families. An error is answered with 503 and its text.
   std::function<absl::Status(Page& page)> fill;
-  // One line. An error is answered with 503 and its text.
+  // Returns one line. An error is answered with 503 and its text.
   std::function<absl::StatusOr<std::string>()> health;
-  // Every other path; null: there is none.
+  // Answers every other path; null: there are no other paths.
   std::function<HttpResponse(const HttpRequest& request)> others;
 };
 
-// Whether an endpoint may be opened at that address: what Start holds to, and settings are checked by. `flag`
-// named it.
+// Checks whether an endpoint may be opened at that address. Start and the check of the settings apply the
+// same rule. `flag` is the flag with the address, for messages.
 absl::Status MayOpen(const std::string& address, const std::string& flag, rpc::HasToken token);
 
 class Endpoint {
  public:
-  // `prefix`: of the program's own families, as in "lockstep_daemon". kFailedPrecondition without a token: a
-  // TCP port, on loopback too, is open to every user of the machine.
+  // `prefix` begins the names of the program's own families, for example "lockstep_daemon". Start returns
+  // kFailedPrecondition without a token, because every user of the machine can reach a TCP port, on loopback
+  // too.
   static absl::StatusOr<std::unique_ptr<Endpoint>> Start(HttpServerOptions options, std::string prefix,
                                                          EndpointSource source);
-  // Waits for the call of the source that runs.
+  // Waits for the running call of the source.
   ~Endpoint() = default;
 
   const std::string& address() const { return server_->address(); }
@@ -50,10 +51,10 @@ class Endpoint {
 
   const std::string prefix_;
   const EndpointSource source_;
-  // Last: its thread calls into the rest.
+  // It must be the last member, because its thread uses the others.
   std::unique_ptr<HttpServer> server_;
 };
 
 }  // namespace lockstep::metrics
 
-#endif  // LOCKSTEP_COMMON_METRICS_ENDPOINT_H_
+#endif  // LOCKSTEP_BASE_METRICS_ENDPOINT_H_

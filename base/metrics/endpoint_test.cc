@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr char kToken[] = "0123456789abcdef0123456789abcdef";
+constexpr char kEndpointToken[] = "0123456789abcdef0123456789abcdef";
 
 class EndpointTest : public testing::Test {
  protected:
@@ -31,20 +31,20 @@ class EndpointTest : public testing::Test {
     options.address = "127.0.0.1:0";
     EXPECT_THAT(std::string(Endpoint::Start(options, "lockstep_test", source).status().message()),
                 HasSubstr("--token-file"));
-    options.token = *rpc::Token::FromText(kToken);
+    options.token = *rpc::Token::FromText(kEndpointToken);
     auto endpoint = Endpoint::Start(options, "lockstep_test", source);
     ASSERT_TRUE(endpoint.ok()) << endpoint.status();
     endpoint_ = *std::move(endpoint);
   }
   std::string Ask(const std::string& path) {
-    return Get(endpoint_->address(), path, std::string("Authorization: Bearer ") + kToken + "\r\n");
+    return Get(endpoint_->address(), path, std::string("Authorization: Bearer ") + kEndpointToken + "\r\n");
   }
 
-  absl::Status trouble_;  // set while nobody asks
+  absl::Status trouble_;  // set only between requests
   std::unique_ptr<Endpoint> endpoint_;
 };
 
-TEST_F(EndpointTest, MetricsAreTheProgramsItsPortsAndTheProcesss) {
+TEST_F(EndpointTest, ServesMetricsOfProgramPortAndProcess) {
   EXPECT_THAT(Ask("/nothing"), StartsWith("HTTP/1.1 404 "));
   const std::string answer = Ask("/metrics");
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
@@ -56,14 +56,14 @@ TEST_F(EndpointTest, MetricsAreTheProgramsItsPortsAndTheProcesss) {
   EXPECT_THAT(answer, HasSubstr("\nprocess_resident_memory_bytes "));
 }
 
-TEST_F(EndpointTest, WithoutTheTokenNothingIsTold) {
+TEST_F(EndpointTest, RefusesRequestsWithoutTheToken) {
   for (const char* path : {"/metrics", "/healthz", "/nothing"})
     EXPECT_THAT(Get(endpoint_->address(), path), StartsWith("HTTP/1.1 401 "));
 }
 
 TEST_F(EndpointTest, HealthIsOneLine) { EXPECT_EQ(BodyOf(Ask("/healthz")), "ok\n"); }
 
-TEST_F(EndpointTest, WhoCannotAnswerSaysSo) {
+TEST_F(EndpointTest, ReportsAProgramThatDoesNotAnswer) {
   trouble_ = absl::DeadlineExceededError("the main loop does not answer");
   for (const char* path : {"/metrics", "/healthz"}) {
     EXPECT_THAT(Ask(path), StartsWith("HTTP/1.1 503 "));

@@ -1,6 +1,6 @@
-// How long things took, for a Prometheus histogram.
-#ifndef LOCKSTEP_COMMON_METRICS_HISTOGRAM_H_
-#define LOCKSTEP_COMMON_METRICS_HISTOGRAM_H_
+// Durations for a Prometheus histogram.
+#ifndef LOCKSTEP_BASE_METRICS_HISTOGRAM_H_
+#define LOCKSTEP_BASE_METRICS_HISTOGRAM_H_
 
 #include <algorithm>
 #include <array>
@@ -11,11 +11,11 @@
 
 namespace lockstep::metrics {
 
-// Copyable. One thread at a time: whoever owns it guards it.
+// It can be copied. One thread at a time may use it, and its owner guards it.
 class DurationHistogram {
  public:
-  // Captures and their analysis take from tenths of a second to the ten minutes that a capture may last at
-  // most.
+  // Captures and their analysis take between tenths of a second and ten minutes, the longest permitted
+  // capture.
   static constexpr std::array<Nanos, 10> kBounds = {
       Nanos::Millis(100), Nanos::Millis(300), Nanos::Seconds(1),  Nanos::Seconds(3),   Nanos::Seconds(5),
       Nanos::Seconds(10), Nanos::Seconds(30), Nanos::Seconds(60), Nanos::Seconds(180), Nanos::Seconds(600)};
@@ -26,7 +26,7 @@ class DurationHistogram {
     ++count_;
     sum_ += took;
   }
-  // Longer than the bound before it and not longer than its own.
+  // Counts durations above the previous bound and up to this one.
   uint64_t in_bucket(size_t bound) const { return buckets_[bound]; }
   uint64_t count() const { return count_; }
   Nanos sum() const { return sum_; }
@@ -39,4 +39,4 @@ class DurationHistogram {
 
 }  // namespace lockstep::metrics
 
-#endif  // LOCKSTEP_COMMON_METRICS_HISTOGRAM_H_
+#endif  // LOCKSTEP_BASE_METRICS_HISTOGRAM_H_

@@ -10,8 +10,8 @@
 namespace lockstep::metrics {
 namespace {
 
-// The length of the UTF-8 sequence that `text` begins with, 0 where that is none: a page with one such byte
-// is refused as a whole.
+// Returns the length of the UTF-8 sequence at the front of `text`, 0 if there is none. Prometheus refuses a
+// whole page with one invalid byte.
 size_t SequenceLength(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const size_t length = byte(0) < 0x80                      ? 1
@@ -23,7 +23,7 @@ size_t SequenceLength(std::string_view text) {
   for (size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
   }
-  // Longer than need be, a surrogate, or beyond the last code point.
+  // Rejects overlong forms, surrogates, and values beyond the last code point.
   if (length == 3 && ((byte(0) == 0xE0 && byte(1) < 0xA0) || (byte(0) == 0xED && byte(1) >= 0xA0))) return 0;
   if (length == 4 && ((byte(0) == 0xF0 && byte(1) < 0x90) || (byte(0) == 0xF4 && byte(1) >= 0x90))) return 0;
   return length;
@@ -53,7 +53,7 @@ void AppendEscaped(std::string_view text, Where where, std::string& out) {
   }
 }
 
-// Exact, where a double would round: counters of nanoseconds outgrow its 53 bits.
+// A double would round, because counters of nanoseconds exceed its 53 bits.
 std::string SecondsText(Nanos value) {
   constexpr uint64_t kPerSecond = 1'000'000'000;
   const bool negative = value < Nanos();

@@ -1,13 +1,13 @@
-// The page that Prometheus reads, in its text exposition format 0.0.4 (docs/formats/metrics.md).
+// Page builds the text that Prometheus reads, in its text exposition format 0.0.4 (docs/formats/metrics.md).
 //
-// There is no registry: who is asked for a page fills a new one from what its parts have counted. Families
-// and samples stand in the text in the order in which they were added, so the same numbers give the same
-// bytes. A family without samples is listed all the same.
+// There is no registry. For each request, the program fills a new page from the counts of its parts. The text
+// keeps the order of the calls, so the same numbers give the same bytes. A family without samples is listed
+// too.
 //
-// One thread. Names and help are ours; label values may be anybody's: they are escaped, and what is no UTF-8
-// is replaced.
-#ifndef LOCKSTEP_COMMON_METRICS_PAGE_H_
-#define LOCKSTEP_COMMON_METRICS_PAGE_H_
+// One thread at a time may use a page. Names and help are constants of ours. Label values come from other
+// processes, so they are escaped, and invalid UTF-8 is replaced.
+#ifndef LOCKSTEP_BASE_METRICS_PAGE_H_
+#define LOCKSTEP_BASE_METRICS_PAGE_H_
 
 #include <cstdint>
 #include <initializer_list>
@@ -29,13 +29,14 @@ using Labels = std::initializer_list<Label>;
 
 class Page {
  public:
-  // Takes samples until the page begins its next family. Chains; `page` outlives it.
+  // Takes samples until the page begins its next family. Each call returns the family, so calls can be
+  // chained. `page` must outlive it.
   class Family {
    public:
     const Family& Count(uint64_t value, Labels labels = {}) const;
-    // A length of time, or a moment since 1970; written in seconds, exactly.
+    // `value` is a length of time or a time since 1970. It is written in seconds, without rounding.
     const Family& Seconds(Nanos value, Labels labels = {}) const;
-    // A ratio, or another number that is not whole.
+    // `value` is a ratio or another fraction.
     const Family& Number(double value, Labels labels = {}) const;
 
    private:
@@ -46,7 +47,7 @@ class Page {
     const std::string_view name_;
   };
 
-  // `name` lives as long as the family is added to.
+  // `name` must live as long as samples are added to the family.
   Family Counter(std::string_view name, std::string_view help) { return Begin(name, "counter", help); }
   Family Gauge(std::string_view name, std::string_view help) { return Begin(name, "gauge", help); }
   void Histogram(std::string_view name, std::string_view help, const DurationHistogram& histogram);
@@ -62,4 +63,4 @@ class Page {
 
 }  // namespace lockstep::metrics
 
-#endif  // LOCKSTEP_COMMON_METRICS_PAGE_H_
+#endif  // LOCKSTEP_BASE_METRICS_PAGE_H_

@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(Page, IsWhatTheFormatSays) {
+TEST(Page, MatchesTheExpositionFormat) {
   Page page;
   page.Counter("lockstep_x_total", "Xs.")
       .Count(7, {{"stage", "ring"}, {"kind", "kernel"}})
@@ -30,13 +30,13 @@ TEST(Page, IsWhatTheFormatSays) {
             "# HELP lockstep_nothing Listed without samples.\n# TYPE lockstep_nothing gauge\n");
 }
 
-TEST(Page, WhatWouldEndALineOrAValueIsEscaped) {
+TEST(Page, EscapesLineBreaksAndQuotes) {
   Page page;
   page.Gauge("g", "a\\b\n\"c\"").Count(1, {{"l", "a\\b\n\"c\""}});
   EXPECT_EQ(page.text(), "# HELP g a\\\\b\\n\"c\"\n# TYPE g gauge\ng{l=\"a\\\\b\\n\\\"c\\\"\"} 1\n");
 }
 
-TEST(Page, LabelsThatAreNoUtf8DoNotSpoilThePage) {
+TEST(Page, InvalidUtf8InLabelsKeepsThePageValid) {
   const auto value = [](std::string_view label) {
     Page page;
     page.Gauge("g", "").Count(1, {{"l", label}});
@@ -75,7 +75,7 @@ TEST(Page, NumbersKeepTheirDigits) {
   EXPECT_THAT(page.text(), HasSubstr("g 0.1\ng 1.1503\ng NaN\ng -Inf\ng 18446744073709551615\n"));
 }
 
-TEST(Page, AHistogramAddsUp) {
+TEST(Page, HistogramBucketsAreCumulative) {
   DurationHistogram histogram;
   for (const int ms : {50, 100, 101, 2000, 700'000}) histogram.Observe(Nanos::Millis(ms));
   Page page;
@@ -88,8 +88,8 @@ TEST(Page, AHistogramAddsUp) {
                                      "5\nh_seconds_sum 702.251\nh_seconds_count 5\n"));
 }
 
-TEST(LossTable, ShowsEveryStageAndKindAndNoStageThatSomebodyMadeUp) {
-  LossTable losses({"ring", "spool", "other"});
+TEST(LossTable, ShowsAllKnownStagesAndKindsOnly) {
+  losses::LossTable losses({"ring", "spool", "other"});
   losses.Add("ring", static_cast<uint32_t>(columns::Kind::kKernel), 3);
   losses.Add("ring", static_cast<uint32_t>(columns::Kind::kKernel), 4);
   losses.Add("spool", 4'000'000'000u, 5);
@@ -103,7 +103,7 @@ TEST(LossTable, ShowsEveryStageAndKindAndNoStageThatSomebodyMadeUp) {
   EXPECT_THAT(page.text(), Not(HasSubstr("made")));
 }
 
-TEST(ProcessStats, AreThisProcess) {
+TEST(ProcessStats, DescribeThisProcess) {
   Page page;
   AddProcessStats("/proc", page);
   for (const char* family : {"cpu_seconds_total", "resident_memory_bytes", "virtual_memory_bytes",

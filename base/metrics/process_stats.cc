@@ -23,7 +23,7 @@ struct Stat {
   uint64_t resident_bytes = 0;
 };
 
-// Fields of proc(5), counted from the one after the program's name, which may hold anything.
+// Fields of proc(5), counted from the one after the program's name. The name may contain any character.
 std::optional<Stat> ReadStat(const std::string& proc) {
   constexpr size_t kUserTime = 11, kSystemTime = 12, kStart = 19, kVirtualBytes = 20, kResidentPages = 21;
   const std::string text = FileText(proc + "/self/stat").value_or("");
@@ -62,7 +62,7 @@ std::optional<uint64_t> CountDescriptors(const std::string& proc) {
   uint64_t entries = 0;
   while (readdir(folder) != nullptr) ++entries;
   closedir(folder);
-  // Not ".", ".." and the folder itself.
+  // ".", ".." and the descriptor of the folder itself do not count.
   return entries - 3;
 }
 
@@ -78,7 +78,7 @@ void AddProcessStats(const std::string& proc, Page& page) {
   const auto virtual_bytes = page.Gauge("process_virtual_memory_bytes", "Address space of the process.");
   if (stat) virtual_bytes.Count(stat->virtual_bytes);
   const auto started =
-      page.Gauge("process_start_time_seconds", "When the process started, in seconds since 1970.");
+      page.Gauge("process_start_time_seconds", "Start time of the process, in seconds since 1970.");
   const std::optional<Nanos> boot = ReadBootTime(proc);
   if (stat && boot) started.Seconds(*boot + stat->started);
   const auto open = page.Gauge("process_open_fds", "File descriptors that are open.");

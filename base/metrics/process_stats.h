@@ -1,6 +1,6 @@
-// What the kernel says of this process, under the names that Prometheus' own client libraries use.
-#ifndef LOCKSTEP_COMMON_METRICS_PROCESS_STATS_H_
-#define LOCKSTEP_COMMON_METRICS_PROCESS_STATS_H_
+// The kernel's figures about this process, under the names that Prometheus' client libraries use.
+#ifndef LOCKSTEP_BASE_METRICS_PROCESS_STATS_H_
+#define LOCKSTEP_BASE_METRICS_PROCESS_STATS_H_
 
 #include <string>
 
@@ -9,9 +9,9 @@
 namespace lockstep::metrics {
 
 // `proc` is /proc, or a folder of a test. A file that cannot be read leaves its families without samples. Any
-// thread.
+// thread may call it.
 void AddProcessStats(const std::string& proc, Page& page);
 
 }  // namespace lockstep::metrics
 
-#endif  // LOCKSTEP_COMMON_METRICS_PROCESS_STATS_H_
+#endif  // LOCKSTEP_BASE_METRICS_PROCESS_STATS_H_

@@ -25,7 +25,7 @@ absl::StatusOr<Address> Address::Parse(const std::string& text) {
     if (absl::StartsWith(address.path_, "//")) address.path_ = address.path_.substr(2);
     if (address.path_.empty()) return NoAddress(text, "the path is missing");
     if (address.path_.size() >= sizeof(sockaddr_un{}.sun_path)) {
-      return NoAddress(text, "the path is too long for a socket, 107 characters at most");
+      return NoAddress(text, "the path exceeds the 107 characters of a socket path");
     }
     return address;
   }
@@ -40,7 +40,7 @@ absl::StatusOr<Address> Address::Parse(const std::string& text) {
   if (address.host_.empty()) return NoAddress(text, "the host is missing");
   if (!absl::SimpleAtoi(text.substr(colon + 1), &address.port_) || address.port_ < 0 ||
       address.port_ > 65535) {
-    return NoAddress(text, "the port is no number from 0 to 65535");
+    return NoAddress(text, "the port must be a number from 0 to 65535");
   }
   return address;
 }

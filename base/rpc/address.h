@@ -1,6 +1,6 @@
-// Where a gRPC server is: HOST:PORT, [IPv6]:PORT or unix:PATH.
-#ifndef LOCKSTEP_COMMON_RPC_ADDRESS_H_
-#define LOCKSTEP_COMMON_RPC_ADDRESS_H_
+// The address of a gRPC server: HOST:PORT, [IPv6]:PORT or unix:PATH.
+#ifndef LOCKSTEP_BASE_RPC_ADDRESS_H_
+#define LOCKSTEP_BASE_RPC_ADDRESS_H_
 
 #include <string>
 
@@ -10,16 +10,16 @@ namespace lockstep::rpc {
 
 class Address {
  public:
-  // kInvalidArgument says what is wrong. Port 0 (any free one) is good for listening only.
+  // kInvalidArgument states the problem. Port 0 (any free port) works only for listening.
   static absl::StatusOr<Address> Parse(const std::string& text);
 
   bool is_unix() const { return !path_.empty(); }
-  // Of a Unix socket; empty for TCP.
+  // The path of a Unix socket; empty for TCP.
   const std::string& path() const { return path_; }
-  // Without brackets; empty for Unix sockets.
+  // The host without brackets; empty for Unix sockets.
   const std::string& host() const { return host_; }
   int port() const { return port_; }
-  // As gRPC wants it.
+  // The address in gRPC's syntax.
   std::string target() const;
 
  private:
@@ -30,4 +30,4 @@ class Address {
 
 }  // namespace lockstep::rpc
 
-#endif  // LOCKSTEP_COMMON_RPC_ADDRESS_H_
+#endif  // LOCKSTEP_BASE_RPC_ADDRESS_H_

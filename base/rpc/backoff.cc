@@ -5,7 +5,7 @@
 namespace lockstep::rpc {
 
 Nanos Backoff::Next() {
-  // xorshift64: spread is all that is asked of it.
+  // xorshift64 is good enough, because the jitter only has to be spread.
   state_ ^= state_ << 13;
   state_ ^= state_ >> 7;
   state_ ^= state_ << 17;

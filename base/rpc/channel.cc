@@ -33,7 +33,8 @@ grpc::ChannelArguments Arguments() {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // Channels with equal arguments share a connection: one that gets stuck would take the others with it.
+  // Channels with equal arguments would share a connection, and one blocked channel would then block the
+  // others.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return arguments;
 }
@@ -43,8 +44,8 @@ grpc::ChannelArguments Arguments() {
 void PrepareProcess() {
   setenv("GRPC_ENABLE_FORK_SUPPORT", "0", 1);
   setenv("GRPC_VERBOSITY", "NONE", 0);
-  // Held until the process ends: the library's own shutdown joins a thread that may sit in a poll for 10 s,
-  // which a third of all short captures had to wait for.
+  // gRPC stays initialized until the process ends. Its own shutdown joins a thread that may be in a poll for
+  // 10 s, and a third of all short captures had to wait for it.
   grpc_init();
 }
 
@@ -54,7 +55,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
 }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectOver(Fd socket) {
-  if (!socket.ok()) return absl::InvalidArgumentError("no socket");
+  if (!socket.ok()) return absl::InvalidArgumentError("the socket is not open");
   const int flags = fcntl(socket.get(), F_GETFL);
   if (flags < 0 || fcntl(socket.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
     return absl::ErrnoToStatus(errno, "cannot make the socket non-blocking");
@@ -71,7 +72,7 @@ absl::StatusOr<Fd> ConnectUnix(const std::string& path) {
   }
   std::memcpy(to.sun_path, path.data(), path.size());
   Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.ok()) return absl::ErrnoToStatus(errno, "cannot make a socket");
+  if (!fd.ok()) return absl::ErrnoToStatus(errno, "cannot create a socket");
   if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot connect to ", path));
   }

@@ -1,10 +1,10 @@
-// Channels and call contexts as every Lockstep program uses them.
+// Channels and call contexts for every Lockstep program.
 //
-// Rules that the helpers keep: each call waits for the connection and has a deadline (a fresh gRPC 1.51
-// channel fails now and then although the server is there); reconnecting takes 50 ms to 2 s; messages are at
-// most kMaxMessageBytes; a dead peer is noticed after 15 s.
-#ifndef LOCKSTEP_COMMON_RPC_CHANNEL_H_
-#define LOCKSTEP_COMMON_RPC_CHANNEL_H_
+// The helpers apply these rules. Each call has a deadline and waits for the connection, because a new channel
+// of gRPC 1.51 sometimes fails although the server runs. A reconnect takes 50 ms to 2 s. Messages have at
+// most kMaxMessageBytes. A dead peer is noticed after 15 s.
+#ifndef LOCKSTEP_BASE_RPC_CHANNEL_H_
+#define LOCKSTEP_BASE_RPC_CHANNEL_H_
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
@@ -21,21 +21,22 @@ namespace lockstep::rpc {
 
 inline constexpr int kMaxMessageBytes = 16 << 20;
 
-// Once in main(), before anything of gRPC and behind the last fork. gRPC stays ready until the process ends,
-// has no fork handlers, and logs only where GRPC_VERBOSITY asks it to.
+// Call it once in main(), before any use of gRPC and after the last fork. gRPC then stays initialized until
+// the process ends, and has no fork handlers. It logs only as GRPC_VERBOSITY permits.
 void PrepareProcess();
 
-// `address` is HOST:PORT, unix:/path or unix:relative. kInvalidArgument for anything else. Connects on first
-// use; each call makes a connection of its own.
+// `address` is HOST:PORT, unix:/path or unix:relative; anything else returns kInvalidArgument. The channel
+// connects at its first use. Channels do not share connections.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address);
-// Speaks over a connected stream socket; the channel is dead when that is.
+// Uses a connected stream socket. The channel ends with that socket.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectOver(Fd socket);
-// A connected, non-blocking socket to the Unix socket at `path`, for ConnectOver and peer checks.
+// Returns a socket that is connected to the Unix socket at `path`, non-blocking, for ConnectOver and checks
+// of the peer.
 absl::StatusOr<Fd> ConnectUnix(const std::string& path);
 
-// `deadline` counts from now; Nanos::Max() is none, for long-lived streams only.
+// `deadline` counts from now. Nanos::Max() means no deadline, for long-lived streams only.
 void Prepare(grpc::ClientContext& context, const Token& token, Nanos deadline);
 
 }  // namespace lockstep::rpc
 
-#endif  // LOCKSTEP_COMMON_RPC_CHANNEL_H_
+#endif  // LOCKSTEP_BASE_RPC_CHANNEL_H_

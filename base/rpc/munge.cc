@@ -26,10 +26,10 @@ extern char** environ;
 namespace lockstep::rpc {
 namespace {
 
-// Made for another service, a credential is no good here.
+// MUNGE rejects a credential here that was made for another service.
 constexpr char kPurpose[] = "lockstep-control";
 constexpr char kLifetime[] = "--ttl=60";  // seconds
-constexpr size_t kLongest = 4096;
+constexpr size_t kLongestCredential = 4096;
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
@@ -39,20 +39,20 @@ struct Pipe {
 
 absl::StatusOr<Pipe> MakePipe() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot make a pipe");
+  if (::pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot create a pipe");
   return Pipe{Fd(ends[0]), Fd(ends[1])};
 }
 
 struct Ended {
   bool well = false;
-  std::string out;  // stdout and stderr, as they came
+  std::string out;  // stdout and stderr, in their order
 };
 
-// Nothing when the writer has not closed it by then, or writes without end.
+// Returns nullopt if the writer has not closed the pipe by `until`, or writes too much.
 std::optional<std::string> ReadAll(int fd, SteadyTime until) {
   std::string text;
   char buffer[1024];
-  while (text.size() < 4 * kLongest) {
+  while (text.size() < 4 * kLongestCredential) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now())
             .count();
@@ -68,17 +68,17 @@ std::optional<std::string> ReadAll(int fd, SteadyTime until) {
   return std::nullopt;
 }
 
-// A file to read `text` from: a pipe would raise SIGPIPE where the program ends without reading.
+// Returns a file with `text`. A pipe would raise SIGPIPE if the program ended without reading it.
 absl::StatusOr<Fd> FileWith(const std::string& text) {
   Fd file(::memfd_create("lockstep-munge", MFD_CLOEXEC));
   if (!file.ok() || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
       ::lseek(file.get(), 0, SEEK_SET) != 0) {
-    return absl::ErrnoToStatus(errno, "cannot make a file in memory");
+    return absl::ErrnoToStatus(errno, "cannot create a memory file");
   }
   return file;
 }
 
-// Runs a program to its end, at most until `timeout`; then it is killed.
+// Runs a program to its end. It kills the program after `timeout`.
 absl::StatusOr<Ended> Run(const std::vector<std::string>& words, const std::string& input, Nanos timeout) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Fd in, FileWith(input));
   LOCKSTEP_ASSIGN_OR_RETURN(Pipe out, MakePipe());
@@ -109,7 +109,8 @@ absl::StatusOr<Ended> Run(const std::vector<std::string>& words, const std::stri
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (!said)
-    return absl::DeadlineExceededError(absl::StrCat(words[0], " did not end in time: does munged hang?"));
+    return absl::DeadlineExceededError(
+        absl::StrCat(words[0], " did not end in time: check that munged responds"));
   return Ended{WIFEXITED(status) && WEXITSTATUS(status) == 0, *std::move(said)};
 }
 
@@ -120,7 +121,7 @@ std::vector<std::string> Words(const std::string& program, const std::string& so
 }
 
 bool LooksLikeACredential(const std::string& text) {
-  return !text.empty() && text.size() <= kLongest &&
+  return !text.empty() && text.size() <= kLongestCredential &&
          std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7F; });
 }
 
@@ -133,17 +134,17 @@ absl::StatusOr<std::string> MungePrograms::Make() const {
   if (!ended.ok()) return absl::UnavailableError(ended.status().message());
   const std::string text(absl::StripAsciiWhitespace(ended->out));
   if (!ended->well || !LooksLikeACredential(text))
-    return absl::UnavailableError(absl::StrCat("munge says: ", text));
+    return absl::UnavailableError(absl::StrCat("munge failed: ", text));
   return text;
 }
 
 absl::StatusOr<uid_t> MungePrograms::Read(const std::string& credential) const {
   if (!LooksLikeACredential(credential))
-    return absl::UnauthenticatedError("what came is no MUNGE credential");
+    return absl::UnauthenticatedError("the request holds no valid MUNGE credential");
   std::vector<std::string> words = Words(settings_.unmunge, settings_.socket);
   for (const char* word : {"--numeric", "--keys=STATUS,UID"}) words.emplace_back(word);
   LOCKSTEP_ASSIGN_OR_RETURN(const Ended ended, Run(words, credential, settings_.timeout));
-  // "NAME:  value" lines, an empty one, and what the credential carries.
+  // The output has lines of "NAME:  value", then an empty line, then the payload of the credential.
   const size_t head = ended.out.find("\n\n");
   const std::string payload =
       head == std::string::npos ? "" : std::string(absl::StripAsciiWhitespace(ended.out.substr(head)));
@@ -157,10 +158,10 @@ absl::StatusOr<uid_t> MungePrograms::Read(const std::string& credential) const {
   if (!ended.well || found != 1) {
     const std::string said(
         absl::StripAsciiWhitespace(ended.out.substr(0, std::min<size_t>(ended.out.find('\n'), 200))));
-    return absl::UnauthenticatedError(absl::StrCat("MUNGE does not vouch for the caller: ", said));
+    return absl::UnauthenticatedError(absl::StrCat("MUNGE rejected the credential: ", said));
   }
   if (payload != kPurpose)
-    return absl::UnauthenticatedError("the MUNGE credential was not made for Lockstep");
+    return absl::UnauthenticatedError("the MUNGE credential was made for another service");
   return uid;
 }
 

@@ -1,10 +1,11 @@
-// Who a caller is, by MUNGE: the service that a Slurm cluster's machines already trust each other by.
+// Identifies a caller by MUNGE, the service by which the machines of a Slurm cluster already trust each
+// other.
 //
-// A credential says which user made it; it is decoded once and for a minute only. We run the programs `munge`
-// and `unmunge`, whose command lines are the same everywhere, rather than load a library into programs that
-// bring their own libc.
-#ifndef LOCKSTEP_COMMON_RPC_MUNGE_H_
-#define LOCKSTEP_COMMON_RPC_MUNGE_H_
+// A credential identifies the user that made it. It is valid for one minute, and can be decoded once. We run
+// the programs `munge` and `unmunge`, whose command lines are the same everywhere. We load no library of
+// MUNGE, because our programs bring their own libc.
+#ifndef LOCKSTEP_BASE_RPC_MUNGE_H_
+#define LOCKSTEP_BASE_RPC_MUNGE_H_
 
 #include <sys/types.h>
 
@@ -17,22 +18,23 @@ namespace lockstep::rpc {
 
 inline constexpr char kMungeMetadata[] = "lockstep-munge";
 
-// Implemented by: MungePrograms, and tests. Any thread.
+// MungePrograms and tests implement it. Any thread may call it.
 class CallerCredentials {
  public:
   virtual ~CallerCredentials() = default;
-  // A credential of this process's user, for one call. kUnavailable says why there is none.
+  // Returns a credential of this process's user, for one call. kUnavailable states why there is none.
   virtual absl::StatusOr<std::string> Make() const = 0;
-  // Who made it. kUnauthenticated: forged, expired, used before, or made for something else than Lockstep.
+  // Returns the user that made it. kUnauthenticated: it is forged, expired, used before, or made for another
+  // service.
   virtual absl::StatusOr<uid_t> Read(const std::string& credential) const = 0;
 };
 
 class MungePrograms final : public CallerCredentials {
  public:
   struct Settings {
-    std::string munge = "munge";  // searched in PATH where they name no folder
+    std::string munge = "munge";  // searched in PATH unless it has a folder
     std::string unmunge = "unmunge";
-    std::string socket;  // of munged; empty: where it is by default
+    std::string socket;  // socket of munged; empty: the default
     Nanos timeout = Nanos::Seconds(5);
   };
   explicit MungePrograms(Settings settings) : settings_(std::move(settings)) {}
@@ -46,4 +48,4 @@ class MungePrograms final : public CallerCredentials {
 
 }  // namespace lockstep::rpc
 
-#endif  // LOCKSTEP_COMMON_RPC_MUNGE_H_
+#endif  // LOCKSTEP_BASE_RPC_MUNGE_H_

@@ -1,4 +1,4 @@
-// MungePrograms against programs that answer as munge 0.5 does; the real ones are in tests/e2e/slurm_test.py.
+// Tests MungePrograms with programs that answer like munge 0.5. tests/e2e/slurm_test.py uses the real ones.
 #include "base/rpc/munge.h"
 
 #include <sys/stat.h>
@@ -40,7 +40,7 @@ class MungeTest : public testing::Test {
   Nanos timeout_ = Nanos::Seconds(20);
 };
 
-TEST_F(MungeTest, MakesACredentialForLockstepThatDoesNotLast) {
+TEST_F(MungeTest, MakesAShortLivedCredentialForLockstep) {
   const std::string program = Program(absl::StrCat("echo \"$@\" > ", folder_, "/said; echo MUNGE:AwQDAAD=:"));
   const auto made = MungePrograms({.munge = program, .socket = "/run/x"}).Make();
   ASSERT_TRUE(made.ok()) << made.status();
@@ -50,7 +50,7 @@ TEST_F(MungeTest, MakesACredentialForLockstepThatDoesNotLast) {
   EXPECT_EQ(said, "--socket=/run/x --string lockstep-control --ttl=60");
 }
 
-TEST_F(MungeTest, SaysWhyThereIsNone) {
+TEST_F(MungeTest, ReportsWhyThereIsNoCredential) {
   EXPECT_THAT(MungePrograms({.munge = Program("echo 'munge: Error: Socket communication error' >&2; exit 6")})
                   .Make()
                   .status()
@@ -59,7 +59,7 @@ TEST_F(MungeTest, SaysWhyThereIsNone) {
   EXPECT_TRUE(absl::IsUnavailable(MungePrograms({.munge = folder_ + "/none"}).Make().status()));
 }
 
-TEST_F(MungeTest, TellsWhoMadeIt) {
+TEST_F(MungeTest, ReturnsTheUserOfACredential) {
   const auto uid = Read(
       "read c; [ \"$c\" = MUNGE:AwQ: ] && printf 'STATUS:          Success (0)\\nUID:  "
       "12001\\n\\nlockstep-control'");
@@ -67,7 +67,7 @@ TEST_F(MungeTest, TellsWhoMadeIt) {
   EXPECT_EQ(*uid, 12001u);
 }
 
-TEST_F(MungeTest, BelievesNothingElse) {
+TEST_F(MungeTest, RefusesInvalidCredentials) {
   for (const char* body : {
            "printf 'STATUS: Replayed credential (17)\\nUID: 12001\\n\\nlockstep-control'; exit 17",
            "printf 'STATUS: Success (0)\\nUID: 12001\\n\\nsome-other-service'",
@@ -87,7 +87,7 @@ TEST_F(MungeTest, BelievesNothingElse) {
   }
 }
 
-TEST_F(MungeTest, OneThatHangsIsKilled) {
+TEST_F(MungeTest, KillsAMungeProcessThatHangs) {
   timeout_ = Nanos::Millis(50);
   EXPECT_TRUE(absl::IsDeadlineExceeded(Read("exec sleep 100").status()));
 }

@@ -69,7 +69,7 @@ TEST(Addresses, AreHostAndPortOrAUnixPath) {
   EXPECT_TRUE(Address::Parse("unix:x")->is_unix());
 }
 
-TEST(Addresses, ThatMakeNoSenseAreRefusedWithTheTextInTheMessage) {
+TEST(Addresses, InvalidOnesAreRefusedWithTheirTextInTheMessage) {
   for (const char* bad : {"", "host", ":1", "host:", "host:x", "host:70000", "host:-1", "::1:5", "unix:"}) {
     const auto address = Address::Parse(bad);
     ASSERT_EQ(address.status().code(), absl::StatusCode::kInvalidArgument) << bad;
@@ -98,7 +98,7 @@ TEST(Statuses, KeepCodeAndTextBothWays) {
   EXPECT_TRUE(FromGrpc(grpc::Status::OK).ok());
 }
 
-TEST(Servers, OpenNoTcpPortWithoutAToken) {
+TEST(Servers, RefuseATcpPortWithoutAToken) {
   grpc::ServerBuilder builder;
   Configure(builder);
   const absl::Status status = Listen(builder, *Address::Parse("127.0.0.1:0"), Token());
@@ -122,7 +122,7 @@ TEST(Servers, AnswerOnlyCallsWithTheirToken) {
   EXPECT_EQ(PingOver(*channel, *Token::Random()).code(), absl::StatusCode::kUnauthenticated);
 }
 
-TEST(Servers, OnAUnixSocketNeedAFolderOfTheirOwn) {
+TEST(Servers, OnAUnixSocketNeedAPrivateFolder) {
   TempFolder folder;
   const Address address = *Address::Parse("unix:" + folder.path() + "/s");
   {
@@ -146,7 +146,7 @@ TEST(Servers, OnAUnixSocketNeedAFolderOfTheirOwn) {
   EXPECT_EQ(Listen(second, address, Token()).code(), absl::StatusCode::kAlreadyExists);
 }
 
-TEST(Calls, WaitForAServerThatIsNotThereYetAndGiveUpAtTheirDeadline) {
+TEST(Calls, WaitForTheServerUntilTheirDeadline) {
   TempFolder folder;
   const std::string address = "unix:" + folder.path() + "/s";
   auto channel = Connect(address);

@@ -22,9 +22,9 @@ absl::Status CheckFolder(const std::string& socket_path) {
   if (stat(folder.c_str(), &info) != 0)
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot use folder ", folder));
   if (info.st_uid != geteuid() || (info.st_mode & 077) != 0) {
-    return absl::PermissionDeniedError(absl::StrCat("folder ", folder, " of socket ", socket_path,
-                                                    " must belong to you and be closed to others: chmod 700 ",
-                                                    folder));
+    return absl::PermissionDeniedError(
+        absl::StrCat("folder ", folder, " of socket ", socket_path,
+                     " must belong to you and be accessible to you only: chmod 700 ", folder));
   }
   return absl::OkStatus();
 }
@@ -33,12 +33,11 @@ absl::Status RemoveDeadSocket(const std::string& path) {
   struct stat info {};
   if (lstat(path.c_str(), &info) != 0) return absl::OkStatus();
   if (!S_ISSOCK(info.st_mode)) {
-    return absl::AlreadyExistsError(
-        absl::StrCat(path, " is in the way: it is no socket; choose another path"));
+    return absl::AlreadyExistsError(absl::StrCat(path, " exists and is not a socket: choose another path"));
   }
   if (ConnectUnix(path).ok()) {
     return absl::AlreadyExistsError(
-        absl::StrCat("somebody listens on ", path, " already: choose another path"));
+        absl::StrCat("another process listens on ", path, ": choose another path"));
   }
   if (unlink(path.c_str()) != 0)
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot remove dead socket ", path));
@@ -62,8 +61,8 @@ void Configure(grpc::ServerBuilder& builder) {
 absl::Status MayListen(const Address& address, HasToken token) {
   if (address.is_unix() || token == HasToken::kYes) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("no TCP port without a token, ", address.target(),
-                   " included: every user of the machine could use it; give --token-file"));
+      absl::StrCat("TCP port ", address.target(),
+                   " needs a token, because every user of the machine can reach it; give --token-file"));
 }
 
 absl::Status Listen(grpc::ServerBuilder& builder, const Address& address, const Token& token, int* port) {

@@ -4,7 +4,7 @@
 
 namespace lockstep::rpc {
 
-// Both enumerations are the canonical codes of google.rpc.Code.
+// Both enumerations use the canonical codes of google.rpc.Code.
 static_assert(static_cast<int>(grpc::StatusCode::DATA_LOSS) == static_cast<int>(absl::StatusCode::kDataLoss));
 static_assert(static_cast<int>(grpc::StatusCode::UNAUTHENTICATED) ==
               static_cast<int>(absl::StatusCode::kUnauthenticated));

@@ -1,6 +1,6 @@
-// absl::Status to grpc::Status and back: same codes, same text.
-#ifndef LOCKSTEP_COMMON_RPC_STATUS_H_
-#define LOCKSTEP_COMMON_RPC_STATUS_H_
+// Converts absl::Status to grpc::Status and back, with the same code and text.
+#ifndef LOCKSTEP_BASE_RPC_STATUS_H_
+#define LOCKSTEP_BASE_RPC_STATUS_H_
 
 #include <grpcpp/support/status.h>
 
@@ -13,4 +13,4 @@ absl::Status FromGrpc(const grpc::Status& status);
 
 }  // namespace lockstep::rpc
 
-#endif  // LOCKSTEP_COMMON_RPC_STATUS_H_
+#endif  // LOCKSTEP_BASE_RPC_STATUS_H_

@@ -1,6 +1,6 @@
-// Early return on a failed absl::Status or absl::StatusOr.
-#ifndef LOCKSTEP_COMMON_RPC_STATUS_MACROS_H_
-#define LOCKSTEP_COMMON_RPC_STATUS_MACROS_H_
+// Macros that return early on a failed absl::Status or absl::StatusOr.
+#ifndef LOCKSTEP_BASE_RPC_STATUS_MACROS_H_
+#define LOCKSTEP_BASE_RPC_STATUS_MACROS_H_
 
 #include <utility>
 
@@ -16,7 +16,7 @@
 #define LOCKSTEP_STATUS_JOIN_INNER(a, b) a##b
 #define LOCKSTEP_STATUS_JOIN(a, b) LOCKSTEP_STATUS_JOIN_INNER(a, b)
 
-// LOCKSTEP_ASSIGN_OR_RETURN(auto x, MakeX());
+// Usage: LOCKSTEP_ASSIGN_OR_RETURN(auto x, MakeX());
 #define LOCKSTEP_ASSIGN_OR_RETURN(lhs, expression) \
   LOCKSTEP_ASSIGN_OR_RETURN_INNER(LOCKSTEP_STATUS_JOIN(lockstep_statusor_, __LINE__), lhs, expression)
 
@@ -25,4 +25,4 @@
   if (!statusor.ok()) return statusor.status();                    \
   lhs = *std::move(statusor)
 
-#endif  // LOCKSTEP_COMMON_RPC_STATUS_MACROS_H_
+#endif  // LOCKSTEP_BASE_RPC_STATUS_MACROS_H_

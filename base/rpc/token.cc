@@ -18,8 +18,8 @@
 namespace lockstep::rpc {
 namespace {
 
-constexpr size_t kShortest = 16;
-constexpr size_t kLongest = 256;
+constexpr size_t kShortestToken = 16;
+constexpr size_t kLongestToken = 256;
 constexpr size_t kRandomBytes = 32;
 
 absl::Status Failed(const std::string& path, const char* what, int error) {
@@ -28,17 +28,18 @@ absl::Status Failed(const std::string& path, const char* what, int error) {
 
 absl::Status CheckFile(const std::string& path, const struct stat& info) {
   if (!S_ISREG(info.st_mode))
-    return absl::PermissionDeniedError(absl::StrCat("token file ", path, " is no regular file"));
+    return absl::PermissionDeniedError(
+        absl::StrCat("token file ", path, " is not a regular file: name another"));
   if (info.st_uid != 0 && info.st_uid != geteuid()) {
     return absl::PermissionDeniedError(absl::StrCat("token file ", path, " belongs to user ", info.st_uid,
                                                     ": it must belong to you or root"));
   }
-  // Root's file may be for a group: root alone decides who is in it. So a Kubernetes secret reaches who is
-  // not root.
+  // A file of root may be readable for a group, because only root decides who is in the group. In this way a
+  // Kubernetes secret reaches a program that does not run as root.
   const mode_t others = info.st_uid == 0 && geteuid() != 0 ? 037 : 077;
   if ((info.st_mode & others) != 0) {
     return absl::PermissionDeniedError(
-        absl::StrCat("token file ", path, " can be read by others: chmod 600 ", path));
+        absl::StrCat("token file ", path, " is readable by others: chmod 600 ", path));
   }
   return absl::OkStatus();
 }
@@ -49,9 +50,9 @@ absl::StatusOr<Token> Token::FromText(std::string_view text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' '))
     text.remove_suffix(1);
   const bool printable = std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7F; });
-  if (text.size() < kShortest || text.size() > kLongest || !printable) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a token is ", kShortest, " to ", kLongest, " printable characters without spaces"));
+  if (text.size() < kShortestToken || text.size() > kLongestToken || !printable) {
+    return absl::InvalidArgumentError(absl::StrCat("a token must have ", kShortestToken, " to ",
+                                                   kLongestToken, " printable characters without spaces"));
   }
   return Token(std::string(text));
 }
@@ -59,7 +60,7 @@ absl::StatusOr<Token> Token::FromText(std::string_view text) {
 absl::StatusOr<Token> Token::Random() {
   char bytes[kRandomBytes];
   if (getrandom(bytes, sizeof(bytes), 0) != static_cast<ssize_t>(sizeof(bytes))) {
-    return absl::ErrnoToStatus(errno, "the kernel gives no random bytes");
+    return absl::ErrnoToStatus(errno, "cannot read random bytes from the kernel");
   }
   return Token(absl::BytesToHexString(absl::string_view(bytes, sizeof(bytes))));
 }
@@ -70,7 +71,7 @@ absl::StatusOr<Token> Token::Load(const std::string& path) {
   struct stat info {};
   if (fstat(fd.get(), &info) != 0) return Failed(path, "examine", errno);
   LOCKSTEP_RETURN_IF_ERROR(CheckFile(path, info));
-  char buffer[kLongest + 3];
+  char buffer[kLongestToken + 3];
   const ssize_t n = read(fd.get(), buffer, sizeof(buffer));
   if (n < 0) return Failed(path, "read", errno);
   auto token = FromText(std::string_view(buffer, static_cast<size_t>(n)));
@@ -83,7 +84,8 @@ absl::StatusOr<Token> Token::LoadOrCreate(const std::string& path) {
   auto loaded = Load(path);
   if (loaded.ok() || !absl::IsNotFound(loaded.status())) return loaded;
 
-  // Written beside and then linked: a name that appears is complete, and of several makers one wins.
+  // The token is written to a temporary file and then linked. The file is therefore complete when its name
+  // appears, and one of several concurrent makers wins.
   LOCKSTEP_ASSIGN_OR_RETURN(const Token token, Random());
   const std::string beside = absl::StrCat(path, ".", getpid(), ".new");
   Fd fd(open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -99,7 +101,8 @@ absl::StatusOr<Token> Token::LoadOrCreate(const std::string& path) {
 }
 
 bool Token::Matches(std::string_view other) const {
-  // Every character of `other` is looked at, and the length only decides at the end.
+  // The loop reads every character of `other`, and the length decides only at the end, so the time reveals
+  // nothing.
   unsigned difference = text_.size() == other.size() ? 0 : 1;
   for (size_t i = 0; i < other.size(); ++i) {
     const char mine = text_.empty() ? '\0' : text_[i % text_.size()];
@@ -119,8 +122,7 @@ absl::Status Token::Check(const grpc::ServerContextBase& context) const {
   for (auto it = begin; it != end; ++it) {
     if (Matches({it->second.data(), it->second.size()})) return absl::OkStatus();
   }
-  return absl::UnauthenticatedError(
-      "the token is not this aggregator's: use the token file that it was started with");
+  return absl::UnauthenticatedError("wrong token: use the token file with which the aggregator was started");
 }
 
 }  // namespace lockstep::rpc

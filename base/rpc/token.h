@@ -1,7 +1,7 @@
-// The secret that opens an aggregator's TCP port: a file only its owner can read, sent with every call as
-// metadata "lockstep-token".
-#ifndef LOCKSTEP_COMMON_RPC_TOKEN_H_
-#define LOCKSTEP_COMMON_RPC_TOKEN_H_
+// The secret for an aggregator's TCP port. It is in a file that only its owner can read, and every call sends
+// it as metadata "lockstep-token".
+#ifndef LOCKSTEP_BASE_RPC_TOKEN_H_
+#define LOCKSTEP_BASE_RPC_TOKEN_H_
 
 #include <string>
 #include <string_view>
@@ -17,29 +17,29 @@ namespace lockstep::rpc {
 
 inline constexpr char kTokenMetadata[] = "lockstep-token";
 
-// Immutable; any thread. Never logged or printed.
+// Immutable, so any thread may use it. It is never logged or printed.
 class Token {
  public:
-  // No token: nothing is sent, and Check accepts every call. Only for Unix sockets in folders of one user.
+  // Without a token, calls send none and Check accepts every call. Use it only for Unix sockets in folders of
+  // one user.
   Token() = default;
 
-  // kInvalidArgument for texts that are no token (under 16 or over 256 characters, not all printable ASCII).
+  // kInvalidArgument: the text is not a token (under 16 or over 256 characters, or not all printable ASCII).
   static absl::StatusOr<Token> FromText(std::string_view text);
-  // The file must be a regular one, owned by this user or root, and closed to group and others; root's may be
-  // readable for a group where this user is not root. kPermissionDenied says what is wrong with it and how to
-  // repair it.
+  // The file must be regular, owned by this user or root, and closed to group and others. If this user is not
+  // root, a file of root may be readable for its group. kPermissionDenied states the problem and the remedy.
   static absl::StatusOr<Token> Load(const std::string& path);
-  // Makes the file (mode 0600, 256 random bits) where there is none. Of several processes doing so at once,
-  // all get the same token.
+  // Creates the file (mode 0600, 256 random bits) if there is none. Concurrent processes all get the same
+  // token.
   static absl::StatusOr<Token> LoadOrCreate(const std::string& path);
-  // A fresh one that is in no file.
+  // Returns a new token that is in no file.
   static absl::StatusOr<Token> Random();
 
   bool empty() const { return text_.empty(); }
   const std::string& text() const { return text_; }
-  // Takes the same time whatever `other` holds.
+  // Takes the same time for every `other`.
   bool Matches(std::string_view other) const;
-  // kUnauthenticated unless the call carries this token.
+  // Returns kUnauthenticated unless the call carries this token.
   absl::Status Check(const grpc::ServerContextBase& context) const;
 
  private:
@@ -49,4 +49,4 @@ class Token {
 
 }  // namespace lockstep::rpc
 
-#endif  // LOCKSTEP_COMMON_RPC_TOKEN_H_
+#endif  // LOCKSTEP_BASE_RPC_TOKEN_H_

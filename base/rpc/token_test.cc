@@ -32,7 +32,7 @@ class TokenFiles : public testing::Test {
   std::string path_;
 };
 
-TEST_F(TokenFiles, AreMadeOnceAndClosedToOthers) {
+TEST_F(TokenFiles, AreCreatedOnceWithMode600) {
   const auto made = Token::LoadOrCreate(path_);
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_EQ(made->text().size(), 64u);
@@ -43,12 +43,13 @@ TEST_F(TokenFiles, AreMadeOnceAndClosedToOthers) {
   EXPECT_EQ(Token::Load(path_)->text(), made->text());
 }
 
-TEST_F(TokenFiles, MadeBySeveralAtOnceAreTheSameForAll) {
+TEST_F(TokenFiles, CreatedConcurrentlyAreTheSameForAll) {
   std::vector<std::thread> makers;
   std::vector<std::string> texts(8);
   for (size_t i = 0; i < texts.size(); ++i) {
     makers.emplace_back([&, i] {
-      // Processes have names of their own for the file beside; threads of one process meet on it and retry.
+      // Each process has its own name for the temporary file. The threads of one process share it, collide
+      // and retry.
       for (int tries = 0; tries < 1000 && texts[i].empty(); ++tries) {
         if (auto token = Token::LoadOrCreate(path_); token.ok()) texts[i] = token->text();
       }
@@ -59,16 +60,16 @@ TEST_F(TokenFiles, MadeBySeveralAtOnceAreTheSameForAll) {
   EXPECT_EQ(texts[0].size(), 64u);
 }
 
-TEST_F(TokenFiles, ThatOthersCanReadAreRefusedWithTheRemedy) {
+TEST_F(TokenFiles, ReadableByOthersAreRefusedWithTheRemedy) {
   Write("0123456789abcdef\n", 0640);
   const absl::Status status = Token::Load(path_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_NE(std::string(status.message()).find("chmod 600 " + path_), std::string::npos);
 }
 
-TEST_F(TokenFiles, OfRootMayBeReadableForAGroup) {
-  // A file of root, read by somebody else: no other user can make the one or become the other. CI runs as
-  // root.
+TEST_F(TokenFiles, OfRootMayBeReadableByAGroup) {
+  // The file belongs to root and another user reads it. Only root can create the file and change to the other
+  // user. CI runs as root.
   if (geteuid() != 0) GTEST_SKIP() << "only root can make such a file";
   ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
   const auto as_other = [&](mode_t mode) {
@@ -90,7 +91,7 @@ TEST_F(TokenFiles, OfRootMayBeReadableForAGroup) {
   EXPECT_EQ(as_other(0444), 1) << "that everybody may read";
 }
 
-TEST_F(TokenFiles, ThatAreLinksOrMissingOrNonsenseAreRefused) {
+TEST_F(TokenFiles, LinkedMissingOrInvalidAreRefused) {
   EXPECT_EQ(Token::Load(path_).status().code(), absl::StatusCode::kNotFound);
   ASSERT_EQ(symlink("/etc/hostname", path_.c_str()), 0);
   EXPECT_FALSE(Token::Load(path_).ok());
@@ -112,7 +113,7 @@ TEST(Tokens, MatchOnlyThemselves) {
   EXPECT_FALSE(Token().Matches(""));
 }
 
-TEST(Tokens, AreDifferentEachTime) { EXPECT_NE(Token::Random()->text(), Token::Random()->text()); }
+TEST(Tokens, AreRandom) { EXPECT_NE(Token::Random()->text(), Token::Random()->text()); }
 
 }  // namespace
 }  // namespace lockstep::rpc

@@ -17,14 +17,14 @@ absl::StatusOr<Nanos> ParseDuration(const std::string& text) {
   double value = 0;
   if (absl::SimpleAtod(number, &value)) {
     for (const auto& candidate : kUnits) {
-      // A bare number but 0 leaves the unit to guessing.
+      // A number other than 0 requires its unit.
       if (unit != candidate.unit || (unit.empty() && value != 0)) continue;
       const double ns = value * candidate.ns;
       if (ns <= 9e18) return Nanos(static_cast<int64_t>(ns));
     }
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("\"", text, "\" is no duration: write 10s, 500ms, 2m, 12h or 30d"));
+      absl::StrCat("\"", text, "\" is not a duration: write 10s, 500ms, 2m, 12h or 30d"));
 }
 
 std::string CheckDuration(std::string& text) {

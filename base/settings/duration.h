@@ -1,6 +1,6 @@
-// Lengths of time as settings spell them.
-#ifndef LOCKSTEP_COMMON_SETTINGS_DURATION_H_
-#define LOCKSTEP_COMMON_SETTINGS_DURATION_H_
+// Parses durations in settings.
+#ifndef LOCKSTEP_BASE_SETTINGS_DURATION_H_
+#define LOCKSTEP_BASE_SETTINGS_DURATION_H_
 
 #include <string>
 
@@ -9,11 +9,11 @@
 
 namespace lockstep::settings {
 
-// "10s", "500ms", "2m", "12h", "30d"; "0" needs no unit.
+// Accepts "10s", "500ms", "2m", "12h", "30d"; "0" needs no unit.
 absl::StatusOr<Nanos> ParseDuration(const std::string& text);
-// For CLI11: empty, or what is wrong.
+// A validator for CLI11. It returns the problem, or an empty text.
 std::string CheckDuration(std::string& text);
 
 }  // namespace lockstep::settings
 
-#endif  // LOCKSTEP_COMMON_SETTINGS_DURATION_H_
+#endif  // LOCKSTEP_BASE_SETTINGS_DURATION_H_

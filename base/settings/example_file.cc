@@ -26,15 +26,17 @@ void AddComment(const std::string& text, std::string& out) {
 
 std::string ExampleFile(const CLI::App& app, const Program& program) {
   std::string out;
-  AddComment(absl::StrCat(program.file_name, ": what `", program.name,
-                          " --config FILE` reads, one `key = value` to a line. A line that begins with # ",
-                          "is a comment; a value goes to the line's end. A key that takes several values "
-                          "stands on several lines."),
+  AddComment(absl::StrCat(program.file_name, ": read by `", program.name,
+                          " --config FILE`. Each line is `key = value`, and the value ends with the line. ",
+                          "A line that begins with # is a comment. A key with several values has several "
+                          "lines."),
              out);
-  AddComment(absl::StrCat("A flag wins over the environment, that over this file, that over the default. "
-                          "`lockstep config check` shows each value ",
-                          "and where it is from."),
-             out);
+  AddComment(
+      absl::StrCat(
+          "Flags win over the environment, the environment over this file, and this file over the defaults. "
+          "`lockstep config check` shows each value ",
+          "and its origin."),
+      out);
   for (const CLI::Option* option : app.get_options({})) {
     if (!option->get_configurable() || option->get_lnames().empty()) continue;
     const std::string& key = option->get_lnames()[0];
@@ -43,7 +45,7 @@ std::string ExampleFile(const CLI::App& app, const Program& program) {
     const std::string about = option->get_description();
     out += "\n";
     AddComment(absl::StrCat(about, about.empty() || about.back() == '.' ? "" : ".",
-                            option->get_expected_max() > 1 ? " Several lines may give it." : "",
+                            option->get_expected_max() > 1 ? " May be repeated on several lines." : "",
                             " Environment: ", variable,
                             option->get_envname().empty() ? "" : " or " + option->get_envname(), "."),
                out);

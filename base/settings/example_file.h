@@ -1,6 +1,6 @@
-// The configuration file that explains itself, made from the option table that --help is made from.
-#ifndef LOCKSTEP_COMMON_SETTINGS_EXAMPLE_FILE_H_
-#define LOCKSTEP_COMMON_SETTINGS_EXAMPLE_FILE_H_
+// Writes an example configuration file with explanations, from the option table that --help also uses.
+#ifndef LOCKSTEP_BASE_SETTINGS_EXAMPLE_FILE_H_
+#define LOCKSTEP_BASE_SETTINGS_EXAMPLE_FILE_H_
 
 #include <string>
 
@@ -9,10 +9,10 @@
 
 namespace lockstep::settings {
 
-// Every key commented out, with its default where it has one that holds on every machine. deploy/config/
-// holds the output, and a test compares.
+// Every key is commented out. It shows its default if that default is the same on every machine.
+// deploy/config/ has the output, and a test compares it.
 std::string ExampleFile(const CLI::App& app, const Program& program);
 
 }  // namespace lockstep::settings
 
-#endif  // LOCKSTEP_COMMON_SETTINGS_EXAMPLE_FILE_H_
+#endif  // LOCKSTEP_BASE_SETTINGS_EXAMPLE_FILE_H_

@@ -19,10 +19,10 @@ LogFormat LogOptions::format() const { return format_name == "json" ? LogFormat:
 
 void AddLogOptions(CLI::App& app, LogOptions& options) {
   app.add_option("--log", options.file, "File to append the log to; default: stderr");
-  app.add_option("--log-level", options.level_name, "debug, info, warning or error")
+  app.add_option("--log-level", options.level_name, "Lowest level to log: debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->default_str("info");
-  app.add_option("--log-format", options.format_name, "text, or json: one object per line")
+  app.add_option("--log-format", options.format_name, "Log format: text, or json with one object per line")
       ->check(CLI::IsMember({"text", "json"}))
       ->default_str("text");
 }

@@ -1,6 +1,6 @@
-// The options of a log, the same for every program that has one.
-#ifndef LOCKSTEP_COMMON_SETTINGS_LOG_OPTIONS_H_
-#define LOCKSTEP_COMMON_SETTINGS_LOG_OPTIONS_H_
+// The options of a log, equal in all programs that have one.
+#ifndef LOCKSTEP_BASE_SETTINGS_LOG_OPTIONS_H_
+#define LOCKSTEP_BASE_SETTINGS_LOG_OPTIONS_H_
 
 #include <string>
 
@@ -11,7 +11,7 @@
 
 namespace lockstep::settings {
 
-// As parsed; outlives the parser's last use.
+// The parsed values. They must outlive the parser's last use.
 struct LogOptions {
   std::string file;  // empty: stderr
   std::string level_name = "info";
@@ -21,11 +21,12 @@ struct LogOptions {
   LogFormat format() const;
 };
 
-// --log, --log-level and --log-format.
+// Adds --log, --log-level and --log-format.
 void AddLogOptions(CLI::App& app, LogOptions& options);
-// The file to append to, mode 0600; without one Fd() where no file is named. The status names it.
+// Opens the file for appending, with mode 0600. Without a name it returns an empty Fd. An error names the
+// file.
 absl::StatusOr<Fd> OpenLog(const std::string& file);
 
 }  // namespace lockstep::settings
 
-#endif  // LOCKSTEP_COMMON_SETTINGS_LOG_OPTIONS_H_
+#endif  // LOCKSTEP_BASE_SETTINGS_LOG_OPTIONS_H_

@@ -6,7 +6,7 @@
 namespace lockstep::settings {
 namespace {
 
-// Of "TEXT:{auto,cupti}" and its like.
+// Parses a type such as "TEXT:{auto,cupti}".
 void TakeType(const std::string& type, OptionHelp& option) {
   const size_t open = type.find('{');
   option.value = type.substr(0, type.find_first_of(":{ "));

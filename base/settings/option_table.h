@@ -1,7 +1,7 @@
-// Every command and option as data, taken from the parser itself: what completions and manual pages are made
-// from.
-#ifndef LOCKSTEP_COMMON_SETTINGS_OPTION_TABLE_H_
-#define LOCKSTEP_COMMON_SETTINGS_OPTION_TABLE_H_
+// Lists every command and option as data, read from the parser itself. Completions and manual pages are made
+// from it.
+#ifndef LOCKSTEP_BASE_SETTINGS_OPTION_TABLE_H_
+#define LOCKSTEP_BASE_SETTINGS_OPTION_TABLE_H_
 
 #include <string>
 #include <vector>
@@ -11,12 +11,12 @@
 namespace lockstep::settings {
 
 struct OptionHelp {
-  std::vector<std::string> names;    // "-o", "--output"; empty: a positional one
-  std::string positional;            // its name
+  std::vector<std::string> names;    // "-o", "--output"; empty: a positional argument
+  std::string positional;            // name of a positional argument
   std::string value;                 // "TEXT", "INT"; empty: a flag
-  std::vector<std::string> choices;  // where only these are taken
-  std::string preset;                // what it is where it is not given; empty: nothing
-  std::string variable;              // environment variable that gives it; empty: none
+  std::vector<std::string> choices;  // the only accepted values; empty: any value
+  std::string preset;                // default value; empty: none
+  std::string variable;              // environment variable that sets it; empty: none
   std::string about;
   bool required = false;
 };
@@ -24,13 +24,13 @@ struct OptionHelp {
 struct CommandHelp {
   std::string name;  // empty: the program itself
   std::string about;
-  std::string text;  // below the options: examples and details
+  std::string text;  // after the options: examples and details
   std::vector<OptionHelp> options;
 };
 
-// The program first, then its commands in the order of --help.
+// Lists the program first, then its commands in the order of --help.
 std::vector<CommandHelp> OptionTable(const CLI::App& app);
 
 }  // namespace lockstep::settings
 
-#endif  // LOCKSTEP_COMMON_SETTINGS_OPTION_TABLE_H_
+#endif  // LOCKSTEP_BASE_SETTINGS_OPTION_TABLE_H_

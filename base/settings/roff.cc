@@ -9,7 +9,7 @@
 
 namespace lockstep::settings {
 
-// A leading dot or quote would be a command, a hyphen a line's break.
+// A leading dot or quote would be a command. A hyphen would permit a line break.
 std::string Roff(const std::string& text) {
   std::string out = absl::StrReplaceAll(text, {{"\\", "\\e"}, {"-", "\\-"}});
   if (!out.empty() && (out[0] == '.' || out[0] == '\'')) out.insert(0, "\\&");
@@ -27,9 +27,8 @@ void AddRoffOption(const OptionHelp& option, std::string& out) {
   absl::StrAppend(&out, "\n", Roff(option.about), ends ? "\n" : ".\n");
   if (!option.choices.empty())
     absl::StrAppend(&out, "One of: ", Roff(absl::StrJoin(option.choices, ", ")), ".\n");
-  if (!option.preset.empty()) absl::StrAppend(&out, "Without it: ", Roff(option.preset), ".\n");
-  if (!option.variable.empty())
-    absl::StrAppend(&out, "Also from the environment: ", Roff(option.variable), ".\n");
+  if (!option.preset.empty()) absl::StrAppend(&out, "Default: ", Roff(option.preset), ".\n");
+  if (!option.variable.empty()) absl::StrAppend(&out, "Environment: ", Roff(option.variable), ".\n");
 }
 
 void AddRoffText(const std::string& text, std::string& out) {
@@ -37,7 +36,7 @@ void AddRoffText(const std::string& text, std::string& out) {
   for (const absl::string_view view : absl::StrSplit(text, '\n')) {
     const std::string line(view);
     if (line.empty()) {
-      // Of several, and of those at the ends, nothing is left.
+      // Several empty lines count as one. Empty lines at both ends are dropped.
       gap = begun;
       continue;
     }

@@ -1,6 +1,6 @@
-// Pieces of manual pages: roff with man(7)'s macros.
-#ifndef LOCKSTEP_COMMON_SETTINGS_ROFF_H_
-#define LOCKSTEP_COMMON_SETTINGS_ROFF_H_
+// Writes parts of manual pages as roff with the macros of man(7).
+#ifndef LOCKSTEP_BASE_SETTINGS_ROFF_H_
+#define LOCKSTEP_BASE_SETTINGS_ROFF_H_
 
 #include <string>
 
@@ -8,13 +8,13 @@
 
 namespace lockstep::settings {
 
-// Text as roff takes it, on one line.
+// Escapes one line of text for roff.
 std::string Roff(const std::string& text);
-// A tagged paragraph: names, what it is, choices, default, variable.
+// Appends a tagged paragraph: names, description, choices, default, variable.
 void AddRoffOption(const OptionHelp& option, std::string& out);
-// Prose is filled; what is indented, and examples, stay as they stand. "Examples:" becomes a heading.
+// Fills prose, and keeps indented lines and examples unchanged. "Examples:" becomes a heading.
 void AddRoffText(const std::string& text, std::string& out);
 
 }  // namespace lockstep::settings
 
-#endif  // LOCKSTEP_COMMON_SETTINGS_ROFF_H_
+#endif  // LOCKSTEP_BASE_SETTINGS_ROFF_H_

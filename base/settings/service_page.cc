@@ -9,9 +9,10 @@ namespace lockstep::settings {
 namespace {
 
 void AddFiles(const Program& program, std::string& out) {
-  absl::StrAppend(&out, ".SH FILES\n.TP\n.I ", Roff(absl::StrCat("/etc/lockstep/", program.file_name)), "\n",
-                  "Read where \\-\\-config names it, as the unit does: one line \\(lqkey = value\\(rq for "
-                  "each option.\n");
+  absl::StrAppend(
+      &out, ".SH FILES\n.TP\n.I ", Roff(absl::StrCat("/etc/lockstep/", program.file_name)), "\n",
+      "Configuration file that the unit passes to \\-\\-config: one line \\(lqkey = value\\(rq for "
+      "each option.\n");
   for (const auto& [path, what] : program.files)
     absl::StrAppend(&out, ".TP\n.I ", Roff(path), "\n", Roff(what), "\n");
 }
@@ -43,9 +44,9 @@ std::string ServicePage(const CLI::App& app, const Program& program) {
   }
   AddFiles(program, out);
   out +=
-      ".SH EXIT STATUS\n.TP\n0\nIt was told to end.\n.TP\n1\nIt could not go on; stderr and the log say "
-      "why.\n.TP\n2\n"
-      "It cannot run with these settings; stderr names each that is wrong.\n.SH SEE ALSO\n.BR lockstep "
+      ".SH EXIT STATUS\n.TP\n0\nIt ended on request.\n.TP\n1\nIt failed; stderr and the log name the "
+      "reason.\n.TP\n2\n"
+      "The settings are invalid; stderr names each error.\n.SH SEE ALSO\n.BR lockstep "
       "(1),\n.BR lockstepd (8),\n.BR "
       "lockstep\\-aggregator (8)\n";
   return out;

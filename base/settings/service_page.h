@@ -1,6 +1,6 @@
-// The manual page of a program that runs as a service, made from the option table and the texts of --help.
-#ifndef LOCKSTEP_COMMON_SETTINGS_SERVICE_PAGE_H_
-#define LOCKSTEP_COMMON_SETTINGS_SERVICE_PAGE_H_
+// Writes the manual page of a service, from the option table and the texts of --help.
+#ifndef LOCKSTEP_BASE_SETTINGS_SERVICE_PAGE_H_
+#define LOCKSTEP_BASE_SETTINGS_SERVICE_PAGE_H_
 
 #include <string>
 
@@ -9,9 +9,9 @@
 
 namespace lockstep::settings {
 
-// roff with man(7)'s macros, for section 8.
+// Returns roff with the macros of man(7), for section 8.
 std::string ServicePage(const CLI::App& app, const Program& program);
 
 }  // namespace lockstep::settings
 
-#endif  // LOCKSTEP_COMMON_SETTINGS_SERVICE_PAGE_H_
+#endif  // LOCKSTEP_BASE_SETTINGS_SERVICE_PAGE_H_

@@ -27,8 +27,8 @@ std::string KeyOf(const CLI::Option& option) {
 
 bool TakesMany(const CLI::Option& option) { return option.get_expected_max() > 1; }
 
-// Long names that the command line gives. Our programs have no short ones, and CLI11 takes no word with --
-// for a value.
+// Returns the long names of the options on the command line. Our programs have no short ones, and CLI11 does
+// not accept a word with -- as a value.
 std::set<std::string> GivenFlags(const std::vector<std::string>& words) {
   std::set<std::string> given;
   for (const std::string& word : words) {
@@ -37,7 +37,7 @@ std::set<std::string> GivenFlags(const std::vector<std::string>& words) {
   return given;
 }
 
-// The value of `--config FILE` or `--config=FILE`; the last one, as CLI11 has it.
+// Returns the value of `--config FILE` or `--config=FILE`. The last one counts, as in CLI11.
 std::string FlagValue(const std::vector<std::string>& words, const std::string& key) {
   std::string value;
   for (size_t i = 0; i < words.size(); ++i) {
@@ -51,17 +51,15 @@ std::string FlagValue(const std::vector<std::string>& words, const std::string& 
 
 Settings::Settings(CLI::App& app, Program program, const char* const* environment)
     : app_(app), program_(std::move(program)), environment_(environment) {
-  app.add_option(
-         "--config", file_,
-         "File of `key = value` lines, a key for each of these options; flags and environment win over it")
+  app.add_option("--config", file_,
+                 "Configuration file with a `key = value` line per option; flags and environment win over it")
       ->configurable(false);
-  app.add_flag("--print-config", print_, "Print each key's value and where it is from, and end")
+  app.add_flag("--print-config", print_, "Print each key's value and origin, and exit")->configurable(false);
+  app.add_flag("--example-config", example_, "Print a configuration file that explains every key, and exit")
       ->configurable(false);
-  app.add_flag("--example-config", example_, "Print a configuration file that explains every key, and end")
-      ->configurable(false);
-  app.add_flag("--man-page", page_, "Print the manual page, and end")->configurable(false);
+  app.add_flag("--man-page", page_, "Print the manual page, and exit")->configurable(false);
   app.footer(absl::StrCat(app.get_footer(), app.get_footer().empty() ? "" : "\n\n",
-                          "Each option is also taken from the environment: --log-level from ",
+                          "Each option is also read from the environment: --log-level from ",
                           VariableOf("log-level"), ", and so on; a comma separates several values."));
 }
 
@@ -88,7 +86,7 @@ const char* Settings::Variable(const std::string& name) const {
   for (const char* const* variable = environment_; variable != nullptr && *variable != nullptr; ++variable) {
     if (std::strncmp(*variable, name.c_str(), name.size()) == 0 && (*variable)[name.size()] == '=') {
       const char* value = *variable + name.size() + 1;
-      return *value == '\0' ? nullptr : value;  // set to nothing is not set
+      return *value == '\0' ? nullptr : value;  // an empty variable counts as not set
     }
   }
   return nullptr;
@@ -97,7 +95,7 @@ const char* Settings::Variable(const std::string& name) const {
 void Settings::ReadEnvironment(Values& values) {
   for (const std::string& key : Keys()) {
     const CLI::Option* option = Find(key);
-    // The second name is older than the first, and shared with the other programs.
+    // The second name is older, and shared by all programs.
     for (const std::string& name : {VariableOf(key), option->get_envname()}) {
       const char* value = name.empty() ? nullptr : Variable(name);
       if (value == nullptr) continue;
@@ -122,24 +120,24 @@ void Settings::WarnOfUnknownVariables() const {
     if (name.rfind(program_.prefix, 0) != 0 || std::find(known.begin(), known.end(), name) != known.end())
       continue;
     const std::string nearest = NearestWord(name, known);
-    std::fprintf(stderr, "%s: warning: %s is the variable of no key and is not read%s\n",
-                 program_.name.c_str(), name.c_str(),
-                 nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?").c_str());
+    std::fprintf(stderr, "%s: warning: %s matches no key and is ignored%s\n", program_.name.c_str(),
+                 name.c_str(), nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?").c_str());
   }
 }
 
 bool Settings::HoldsRules(const Values& values) const {
   bool holds = true;
-  for (const Clash& clash : program_.rules()) {
+  for (const Conflict& conflict : program_.rules()) {
     std::vector<std::string> places;
-    for (const std::string& key : clash.keys) {
-      if (const auto told = values.find(key); told != values.end()) places.push_back(told->second[0].origin);
+    for (const std::string& key : conflict.keys) {
+      if (const auto configured = values.find(key); configured != values.end())
+        places.push_back(configured->second[0].origin);
     }
-    const bool error = clash.weight == Clash::Weight::kError;
+    const bool error = conflict.weight == Conflict::Weight::kError;
     holds = holds && !error;
     std::fprintf(stderr, "%s: %s%s%s\n", program_.name.c_str(),
                  error ? "" : "warning: ", places.empty() ? "" : (absl::StrJoin(places, ", ") + ": ").c_str(),
-                 clash.text.c_str());
+                 conflict.text.c_str());
   }
   return holds;
 }
@@ -159,20 +157,20 @@ void Settings::ReadFile(const std::string& path, Values& values) {
     if (option == nullptr) {
       const std::string nearest = NearestWord(line.key, Keys());
       errors_.push_back(absl::StrCat(
-          origin, ": there is no key ", line.key,
-          nearest.empty() ? absl::StrCat("; `", program_.name, " --example-config` explains them all")
+          origin, ": unknown key ", line.key,
+          nearest.empty() ? absl::StrCat("; `", program_.name, " --example-config` lists all keys")
                           : absl::StrCat("; did you mean ", nearest, "?")));
       continue;
     }
     std::vector<Value>& known = of_file[line.key];
     if (!known.empty() && !TakesMany(*option)) {
-      errors_.push_back(absl::StrCat(origin, ": ", line.key, " is set already at ", known[0].origin,
-                                     ": leave one of the two out"));
+      errors_.push_back(absl::StrCat(origin, ": ", line.key, " is already set at ", known[0].origin,
+                                     ": remove one of the two"));
       continue;
     }
     known.push_back({line.value, origin});
   }
-  // What the environment tells stays.
+  // merge() keeps the values of the environment.
   values.merge(of_file);
 }
 
@@ -189,13 +187,13 @@ std::optional<int> Settings::ParseWith(const std::vector<std::string>& flags, Va
       for (const Value& value : list) words.push_back(absl::StrCat("--", key, "=", value.text));
     }
     words.insert(words.end(), flags.begin(), flags.end());
-    std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
+    std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
     try {
       app_.parse(words);
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == 0) return app_.exit(error);
       const std::string what = error.what();
-      // CLI11's sentences name the option.
+      // Error messages of CLI11 contain the name of the option.
       const auto wrong = std::find_if(values.begin(), values.end(), [&](const auto& entry) {
         const size_t at = what.find("--" + entry.first);
         return at != std::string::npos && what.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-",
@@ -219,8 +217,8 @@ void Settings::Print(const Values& values) const {
   for (const std::string& key : Keys()) {
     const CLI::Option* option = Find(key);
     std::vector<Value> shown;
-    if (const auto told = values.find(key); told != values.end()) {
-      shown = told->second;
+    if (const auto configured = values.find(key); configured != values.end()) {
+      shown = configured->second;
     } else if (option->count() > 0) {
       for (const std::string& text : option->results()) shown.push_back({text, "flag"});
     } else {
@@ -245,7 +243,7 @@ std::optional<int> Settings::Parse(int argc, const char* const* argv) {
     std::fputs(ServicePage(app_, program_).c_str(), stdout);
     return kDone;
   }
-  // Help is there whatever a file says.
+  // --help must work also with a broken file.
   Values values;
   if (given.count("help") == 0 && given.count("version") == 0) {
     WarnOfUnknownVariables();

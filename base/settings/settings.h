@@ -1,8 +1,8 @@
-// What a program is told: by flags, by environment variables, by a file; in that order the first that tells a
-// key wins, and where none does its default holds. Every configurable long option of the parser is a key:
+// Reads a program's configuration from flags, environment variables and a file. The first of these that sets
+// a key wins, else the default applies. Every configurable long option of the parser is a key. For example,
 // --ring-bytes is `ring-bytes` in the file and LOCKSTEPD_RING_BYTES in the environment.
-#ifndef LOCKSTEP_COMMON_SETTINGS_SETTINGS_H_
-#define LOCKSTEP_COMMON_SETTINGS_SETTINGS_H_
+#ifndef LOCKSTEP_BASE_SETTINGS_SETTINGS_H_
+#define LOCKSTEP_BASE_SETTINGS_SETTINGS_H_
 
 #include <functional>
 #include <map>
@@ -15,43 +15,43 @@
 
 namespace lockstep::settings {
 
-// Values that are taken each for itself and do not fit together, or do not fit what the program will do with
-// them.
-struct Clash {
-  enum class Weight : uint8_t { kWarning, kError };  // the program runs on, or it does not start
+// A conflict of settings: each value is valid alone, but they do not fit together, or not to the program's
+// use of them.
+struct Conflict {
+  enum class Weight : uint8_t { kWarning, kError };  // the program continues, or it does not start
   Weight weight = Weight::kError;
-  std::vector<std::string> keys;  // whose values; those that were given are named by their place
-  std::string text;               // what is wrong and what to do
+  std::vector<std::string> keys;  // the conflicting keys; the message has the place where each was set
+  std::string text;               // the problem and the remedy
 };
 
 struct Program {
   std::string name;       // "lockstepd", for messages
   std::string version;    // "lockstepd 0.1.0"
-  std::string summary;    // a line for the manual page
+  std::string summary;    // one line for the manual page
   std::string prefix;     // "LOCKSTEPD_"
-  std::string file_name;  // "lockstepd.conf", of its example
-  // Defaults that depend on the machine or the user, by key: shown by --print-config only.
+  std::string file_name;  // name of its example file, "lockstepd.conf"
+  // Defaults that depend on the machine or the user, by key. Only --print-config shows them.
   std::map<std::string, std::string> defaults_here;
-  // Its other files, for the manual page: path and what it is.
+  // Other files of the program, for the manual page: path and description.
   std::vector<std::pair<std::string, std::string>> files;
-  // Asked once all options have their values. Here and nowhere else, so that `lockstep config check` and a
-  // start agree.
-  std::function<std::vector<Clash>()> rules = [] { return std::vector<Clash>(); };
+  // Called when all options have their values. No other code checks these rules, so `lockstep config check`
+  // and a start agree.
+  std::function<std::vector<Conflict>()> rules = [] { return std::vector<Conflict>(); };
 };
 
-// Exit codes of the contract.
+// Exit codes that users may rely on.
 inline constexpr int kDone = 0;
 inline constexpr int kUsage = 2;
 
-// One thread, before others start.
+// One thread may use it, before others start.
 class Settings {
  public:
-  // Adds --config, --print-config, --example-config and --man-page to `app`, which has all its other options
-  // already. `environment` as main gets it; it and `app` outlive this.
+  // Adds --config, --print-config, --example-config and --man-page to `app`, which must have all its other
+  // options already. `environment` is that of main(). It and `app` must outlive this object.
   Settings(CLI::App& app, Program program, const char* const* environment);
 
-  // Parses. Nothing: go on. Otherwise the exit code: 0 after --help and the like, said on stdout; 2 after an
-  // error, said on stderr, all that can be found at once.
+  // Parses all sources. nullopt: the program continues. 0: --help or a similar option has written to stdout.
+  // 2: errors were written to stderr, as many as can be found at once.
   std::optional<int> Parse(int argc, const char* const* argv);
 
  private:
@@ -65,12 +65,12 @@ class Settings {
   std::vector<std::string> Keys() const;
   const char* Variable(const std::string& name) const;
   void ReadEnvironment(Values& values);
-  // Variables with the program's prefix that are no key's.
+  // Warns about variables with the program's prefix that belong to no key.
   void WarnOfUnknownVariables() const;
-  // False: one is an error.
+  // Returns false if one of the conflicts is an error.
   bool HoldsRules(const Values& values) const;
   void ReadFile(const std::string& path, Values& values);
-  // Every wrong value is named, not the first alone.
+  // Reports every wrong value, not only the first.
   std::optional<int> ParseWith(const std::vector<std::string>& flags, Values values);
   int Fail() const;
   void Print(const Values& values) const;
@@ -88,4 +88,4 @@ class Settings {
 
 }  // namespace lockstep::settings
 
-#endif  // LOCKSTEP_COMMON_SETTINGS_SETTINGS_H_
+#endif  // LOCKSTEP_BASE_SETTINGS_SETTINGS_H_

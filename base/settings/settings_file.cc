@@ -17,7 +17,7 @@ namespace lockstep::settings {
 namespace {
 
 constexpr off_t kMostBytes = 1 << 20;
-// More changes than these make another word.
+// A word that needs more changes is not suggested.
 constexpr size_t kMostChanges = 3;
 
 bool IsKey(std::string_view text) {
@@ -30,7 +30,7 @@ bool HasControlCharacter(std::string_view text) {
   return std::any_of(text.begin(), text.end(), [](char c) { return absl::ascii_iscntrl(c) && c != '\t'; });
 }
 
-// Characters to insert, remove or replace.
+// Returns how many characters to insert, remove or replace.
 size_t Changes(std::string_view from, std::string_view to) {
   std::vector<size_t> row(to.size() + 1);
   std::iota(row.begin(), row.end(), 0u);
@@ -63,10 +63,9 @@ FileContent ParseSettings(std::string_view text, const std::string& name) {
     if (HasControlCharacter({line.data(), line.size()})) {
       content.errors.push_back(at + "the line holds a control character: write plain text");
     } else if (equals == absl::string_view::npos || !IsKey({key.data(), key.size()})) {
-      content.errors.push_back(at + "this is no `key = value` line; a comment begins with #");
+      content.errors.push_back(at + "the line is not `key = value`; a comment begins with #");
     } else if (value.empty()) {
-      content.errors.push_back(
-          absl::StrCat(at, key, " has no value: leave the line out where the default is meant"));
+      content.errors.push_back(absl::StrCat(at, key, " has no value: remove the line to use the default"));
     } else {
       content.lines.push_back({number, std::string(key), std::string(value)});
     }
@@ -75,16 +74,17 @@ FileContent ParseSettings(std::string_view text, const std::string& name) {
 }
 
 absl::StatusOr<std::string> ReadSettingsFile(const std::string& path) {
-  // Without waiting: it could be a pipe.
+  // The open must not wait: the path could be a pipe.
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read the configuration file ", path));
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot examine ", path));
   if (!S_ISREG(info.st_mode))
-    return absl::InvalidArgumentError(absl::StrCat(path, " is no regular file: name a configuration file"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is not a regular file: name a configuration file"));
   if (info.st_size > kMostBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, " has ", info.st_size, " bytes: no configuration file is longer than ", kMostBytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " has ", info.st_size, " bytes: a configuration file has at most ", kMostBytes));
   }
   std::string text(static_cast<size_t>(kMostBytes), '\0');
   size_t length = 0;

@@ -1,6 +1,6 @@
-// A configuration file: `key = value` lines. docs/formats/config.md is the document.
-#ifndef LOCKSTEP_COMMON_SETTINGS_SETTINGS_FILE_H_
-#define LOCKSTEP_COMMON_SETTINGS_SETTINGS_FILE_H_
+// Reads a configuration file with lines of `key = value`. docs/formats/config.md describes the format.
+#ifndef LOCKSTEP_BASE_SETTINGS_SETTINGS_FILE_H_
+#define LOCKSTEP_BASE_SETTINGS_SETTINGS_FILE_H_
 
 #include <string>
 #include <string_view>
@@ -17,19 +17,19 @@ struct FileLine {
 };
 
 struct FileContent {
-  std::vector<FileLine> lines;      // without comments and empty ones
-  std::vector<std::string> errors;  // each names file, line and remedy
+  std::vector<FileLine> lines;      // without comments and empty lines
+  std::vector<std::string> errors;  // each with file, line and remedy
 };
 
-// `name` is only for the errors.
+// Only the errors use `name`.
 FileContent ParseSettings(std::string_view text, const std::string& name);
 
-// A regular file of at most 1 MiB. The status names the file and what to do.
+// Reads a regular file of at most 1 MiB. An error has the file and the remedy.
 absl::StatusOr<std::string> ReadSettingsFile(const std::string& path);
 
-// Of `known` the one that `word` was meant to be; empty where none is like it.
+// Returns the element of `known` that is most similar to `word`, or empty if none is similar.
 std::string NearestWord(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace lockstep::settings
 
-#endif  // LOCKSTEP_COMMON_SETTINGS_SETTINGS_FILE_H_
+#endif  // LOCKSTEP_BASE_SETTINGS_SETTINGS_FILE_H_

@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(ParseSettings, TakesKeysWithValuesAndSkipsComments) {
+TEST(ParseSettings, ReadsKeysWithValuesAndSkipsComments) {
   const FileContent content =
       ParseSettings("# one\n\n  ring-bytes = 8 MiB  \r\nlog=/var/log/a#b=c\n   # two", "f");
   EXPECT_TRUE(content.errors.empty());
@@ -23,7 +23,7 @@ TEST(ParseSettings, TakesKeysWithValuesAndSkipsComments) {
   EXPECT_EQ(content.lines[1].value, "/var/log/a#b=c") << "a value goes to the line's end";
 }
 
-TEST(ParseSettings, NamesEveryLineThatIsWrong) {
+TEST(ParseSettings, NamesEveryInvalidLine) {
   const std::string with_zero = std::string("node-id = b") + '\0' + "c\n";
   const FileContent content = ParseSettings(
       "[section]\nmetrics =\n= 3\nRing = 1\nnode-id = a\x01z\n" + with_zero + "node-id = x", "/etc/f");
@@ -36,14 +36,14 @@ TEST(ParseSettings, NamesEveryLineThatIsWrong) {
   EXPECT_EQ(content.lines[0].value, "x");
 }
 
-TEST(ReadSettingsFile, TakesRegularFilesOfAReasonableSize) {
+TEST(ReadSettingsFile, ReadsOnlyRegularFilesOfLimitedSize) {
   char folder[] = "/tmp/lockstep-settings-XXXXXX";
   ASSERT_NE(::mkdtemp(folder), nullptr);
   const std::string path = std::string(folder) + "/f";
   EXPECT_THAT(std::string(ReadSettingsFile(path).status().message()), HasSubstr(path));
-  EXPECT_THAT(std::string(ReadSettingsFile(folder).status().message()), HasSubstr("no regular file"));
+  EXPECT_THAT(std::string(ReadSettingsFile(folder).status().message()), HasSubstr("not a regular file"));
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  EXPECT_THAT(std::string(ReadSettingsFile(path).status().message()), HasSubstr("no regular file"))
+  EXPECT_THAT(std::string(ReadSettingsFile(path).status().message()), HasSubstr("not a regular file"))
       << "and does not wait for a writer";
   ::unlink(path.c_str());
   FILE* file = ::fopen(path.c_str(), "w");
@@ -56,7 +56,7 @@ TEST(ReadSettingsFile, TakesRegularFilesOfAReasonableSize) {
   ::rmdir(folder);
 }
 
-TEST(NearestWord, IsOneThatWasMeant) {
+TEST(NearestWord, SuggestsTheClosestWord) {
   const std::vector<std::string> known = {"ring-bytes", "spool-bytes", "log", "log-level"};
   EXPECT_EQ(NearestWord("ring-byts", known), "ring-bytes");
   EXPECT_EQ(NearestWord("lgo-level", known), "log-level");

@@ -18,7 +18,7 @@ using testing::internal::CaptureStdout;
 using testing::internal::GetCapturedStderr;
 using testing::internal::GetCapturedStdout;
 
-// A program with an option of each kind.
+// Tests a program with an option of each kind.
 class SettingsTest : public testing::Test {
  protected:
   SettingsTest() {
@@ -32,7 +32,7 @@ class SettingsTest : public testing::Test {
 
   void Write(const std::string& text) { std::ofstream(file_) << text; }
 
-  // What Parse answers; the options are then in the members below.
+  // Returns the result of Parse. The members below then have the values of the options.
   std::optional<int> Parse(std::vector<const char*> argv, std::vector<const char*> environment = {}) {
     CLI::App app("It tests.", "tester");
     size_ = 0, list_.clear(), name_.clear(), quiet_ = false;
@@ -56,7 +56,7 @@ class SettingsTest : public testing::Test {
     return GetCapturedStderr();
   }
 
-  std::vector<Clash> clashes_;
+  std::vector<Conflict> conflicts_;
   const Program program_{.name = "tester",
                          .version = "tester 1",
                          .summary = "tests",
@@ -64,7 +64,7 @@ class SettingsTest : public testing::Test {
                          .file_name = "f.conf",
                          .defaults_here = {{"name", "me"}},
                          .files = {},
-                         .rules = [this] { return clashes_; }};
+                         .rules = [this] { return conflicts_; }};
   char folder_[32] = "/tmp/lockstep-settings-XXXXXX";
   std::string file_;
   uint64_t size_ = 0;
@@ -73,7 +73,7 @@ class SettingsTest : public testing::Test {
   bool quiet_ = false;
 };
 
-TEST_F(SettingsTest, AFlagWinsOverTheEnvironmentAndThatOverTheFile) {
+TEST_F(SettingsTest, FlagsWinOverTheEnvironmentAndItOverTheFile) {
   Write("size = 2 KiB\nname = file\nlist = a b\nlist = c\nquiet = true\n");
   ASSERT_EQ(Parse({"--config", file_.c_str()}), std::nullopt);
   EXPECT_EQ(size_, 2048u);
@@ -96,7 +96,7 @@ TEST_F(SettingsTest, AFlagWinsOverTheEnvironmentAndThatOverTheFile) {
   EXPECT_EQ(list_, (std::vector<std::string>{"z"}));
 }
 
-TEST_F(SettingsTest, TheEnvironmentNamesTheFileTooAndTheSharedVariableComesSecond) {
+TEST_F(SettingsTest, TheEnvironmentMayNameTheFileAndASharedVariableComesSecond) {
   Write("name = file\n");
   const std::string config = "TESTER_CONFIG=" + file_;
   ASSERT_EQ(Parse({}, {config.c_str(), "OLD_SIZE=2KiB"}), std::nullopt);
@@ -108,26 +108,26 @@ TEST_F(SettingsTest, TheEnvironmentNamesTheFileTooAndTheSharedVariableComesSecon
   EXPECT_EQ(name_, "");
 }
 
-TEST_F(SettingsTest, EverythingWrongIsNamedAtOnceWithItsPlace) {
+TEST_F(SettingsTest, ReportsAllErrorsAtOnceWithTheirPlaces) {
   Write("sice = 2 KiB\nname = a\nname = b\nsize = 3 bytes too many\nconfig = x\nnonsense\nlist = fine\n");
   const std::string said = ErrorsOf({"--config", file_.c_str()}, {"TESTER_QUIET=perhaps"});
-  EXPECT_THAT(said, HasSubstr("tester: " + file_ + ":1: there is no key sice; did you mean size?"));
-  EXPECT_THAT(said, HasSubstr(file_ + ":3: name is set already at " + file_ + ":2"));
+  EXPECT_THAT(said, HasSubstr("tester: " + file_ + ":1: unknown key sice; did you mean size?"));
+  EXPECT_THAT(said, HasSubstr(file_ + ":3: name is already set at " + file_ + ":2"));
   EXPECT_THAT(said, HasSubstr(file_ + ":4: --size"));
-  EXPECT_THAT(said, HasSubstr(file_ + ":5: there is no key config")) << "a file names no other file";
-  EXPECT_THAT(said, HasSubstr(file_ + ":6: this is no `key = value` line"));
+  EXPECT_THAT(said, HasSubstr(file_ + ":5: unknown key config")) << "a file names no other file";
+  EXPECT_THAT(said, HasSubstr(file_ + ":6: the line is not `key = value`"));
   EXPECT_THAT(said, HasSubstr("TESTER_QUIET: "));
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 6) << said;
 }
 
-TEST_F(SettingsTest, AWrongFlagIsNotBlamedOnTheFile) {
+TEST_F(SettingsTest, AttributesAnInvalidFlagToTheFlag) {
   Write("name = a\n");
   EXPECT_EQ(ErrorsOf({"--config", file_.c_str(), "--size", "1"}).find(file_), std::string::npos);
   EXPECT_THAT(ErrorsOf({"--config", (file_ + "x").c_str()}),
               HasSubstr("cannot read the configuration file " + file_ + "x"));
 }
 
-TEST_F(SettingsTest, HelpIsThereWhateverAFileSays) {
+TEST_F(SettingsTest, HelpWorksWithAnInvalidFile) {
   Write("nonsense\n");
   CaptureStdout();
   EXPECT_EQ(Parse({"--config", file_.c_str(), "--help"}), kDone);
@@ -135,7 +135,7 @@ TEST_F(SettingsTest, HelpIsThereWhateverAFileSays) {
               testing::AllOf(HasSubstr("--print-config"), HasSubstr("TESTER_LOG_LEVEL")));
 }
 
-TEST_F(SettingsTest, PrintsEachValueAndWhereItIsFrom) {
+TEST_F(SettingsTest, PrintsEachValueWithItsOrigin) {
   Write("list = a\nlist = b\n");
   CaptureStdout();
   EXPECT_EQ(Parse({"--config", file_.c_str(), "--quiet", "--print-config"}, {"OLD_SIZE=2KiB"}), kDone);
@@ -146,37 +146,37 @@ TEST_F(SettingsTest, PrintsEachValueAndWhereItIsFrom) {
                       ":2\nname me default\nquiet true flag\n");
 }
 
-TEST_F(SettingsTest, TheExampleExplainsEveryKeyAndIsTakenAsItStands) {
+TEST_F(SettingsTest, TheExampleExplainsEveryKeyAndIsValid) {
   CaptureStdout();
   EXPECT_EQ(Parse({"--example-config"}), kDone);
   const std::string example = GetCapturedStdout();
   EXPECT_THAT(example, HasSubstr("\n# How large. Environment: TESTER_SIZE or OLD_SIZE.\n#size = 8 KiB\n"));
-  EXPECT_THAT(example,
-              HasSubstr("\n# Several. Several lines may give it. Environment: TESTER_LIST.\n#list =\n"));
+  EXPECT_THAT(
+      example,
+      HasSubstr("\n# Several. May be repeated on several lines. Environment: TESTER_LIST.\n#list =\n"));
   EXPECT_THAT(example, HasSubstr("\n#name =\n")) << "its default is this machine's";
   EXPECT_EQ(example.find("#config"), std::string::npos);
   Write(example);
   EXPECT_EQ(Parse({"--config", file_.c_str()}), std::nullopt);
 }
 
-TEST_F(SettingsTest, AVariableOfNoKeyIsNamedAndTheProgramRuns) {
+TEST_F(SettingsTest, WarnsAboutAVariableWithoutAKey) {
   CaptureStderr();
   EXPECT_EQ(
       Parse({}, {"TESTER_SICE=2KiB", "TESTER_CONFIG=", "TESTER_NAME=a", "TESTERS=1", "TESTER_ABCDEFGHIJK=1"}),
       std::nullopt);
-  EXPECT_EQ(
-      GetCapturedStderr(),
-      "tester: warning: TESTER_SICE is the variable of no key and is not read; did you mean TESTER_SIZE?\n"
-      "tester: warning: TESTER_ABCDEFGHIJK is the variable of no key and is not read\n");
+  EXPECT_EQ(GetCapturedStderr(),
+            "tester: warning: TESTER_SICE matches no key and is ignored; did you mean TESTER_SIZE?\n"
+            "tester: warning: TESTER_ABCDEFGHIJK matches no key and is ignored\n");
 }
 
-TEST_F(SettingsTest, RulesBetweenKeysHoldAtAStartAndAtACheckAlikeAndNameThePlaces) {
+TEST_F(SettingsTest, ChecksRulesBetweenKeysAtStartAndAtCheck) {
   Write("size = 2 KiB\nname = a\n");
-  clashes_ = {{Clash::Weight::kWarning, {"name"}, "a is an odd name"}};
+  conflicts_ = {{Conflict::Weight::kWarning, {"name"}, "a is an odd name"}};
   CaptureStderr();
   EXPECT_EQ(Parse({"--config", file_.c_str()}), std::nullopt);
   EXPECT_EQ(GetCapturedStderr(), "tester: warning: " + file_ + ":2: a is an odd name\n");
-  clashes_.push_back({Clash::Weight::kError, {"size", "quiet"}, "they do not fit"});
+  conflicts_.push_back({Conflict::Weight::kError, {"size", "quiet"}, "they do not fit"});
   const std::string at_start = ErrorsOf({"--config", file_.c_str()});
   CaptureStdout();
   const std::string at_check = ErrorsOf({"--config", file_.c_str(), "--print-config"});
@@ -190,7 +190,7 @@ TEST_F(SettingsTest, TheManualPageHasEveryOptionAndItsVariable) {
   EXPECT_EQ(Parse({"--man-page"}), kDone);
   const std::string page = GetCapturedStdout();
   for (const char* part : {".TH TESTER 8 \"\" \"tester 1\"\n.SH NAME\ntester \\- tests\n",
-                           "\\fB\\-\\-size\\fR \\fIUINT\\fR", "environment: TESTER_SIZE or OLD_SIZE.\n",
+                           "\\fB\\-\\-size\\fR \\fIUINT\\fR", "Environment: TESTER_SIZE or OLD_SIZE.\n",
                            "\\fB\\-\\-config\\fR", ".I /etc/lockstep/f.conf\n", ".SH EXIT STATUS\n"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }
