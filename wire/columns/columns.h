@@ -1,17 +1,18 @@
-// Compact columns: how records travel from daemon to aggregator and lie on disk (records/), byte for byte the
-// same.
+// Compact columns: the encoding of records from daemon to aggregator and on disk (records/), with identical
+// bytes.
 //
-// A block holds up to kMaxRows rows of one kind, each row the same few integers (schema.h). Columns are
-// stored one after the other, delta and varint coded, and the whole payload is zstd-compressed. A kString
-// block holds string definitions instead. A block decodes alone. Document: docs/formats/columns.md. Golden
-// file: tests/golden/columns/. Version rule: BlockHeader.version; a decoder refuses a newer one by name;
-// columns are only ever appended to a schema, and a row decoded from an older block has 0 in the columns it
-// lacks.
+// A block holds up to kMaxRows rows of one kind. Every row of a kind has the same columns of integers
+// (schema.h). The payload has one column after the other in delta and varint coding, compressed as a whole by
+// zstd. A kString block holds string definitions instead. A block decodes without other blocks.
 //
-// Threads: none of this is shared; use one BlockBuilder per thread. Bytes given to Decode are hostile: every
-// size is checked before it is used or allocated (kMaxRawBytes).
-#ifndef LOCKSTEP_COMMON_COLUMNS_COLUMNS_H_
-#define LOCKSTEP_COMMON_COLUMNS_COLUMNS_H_
+// Document: docs/formats/columns.md. Golden file: tests/golden/columns/. Version rule: BlockHeader.version
+// states the version, and a decoder refuses a newer one with its number. A schema grows only at its end. A
+// row of an older block has 0 in the columns that it lacks.
+//
+// No object here may be shared: use one BlockBuilder per thread. Decode does not trust its input: it checks
+// every size before it uses or allocates it (kMaxRawBytes).
+#ifndef LOCKSTEP_WIRE_COLUMNS_COLUMNS_H_
+#define LOCKSTEP_WIRE_COLUMNS_COLUMNS_H_
 
 #include <cstdint>
 #include <memory>
@@ -31,22 +32,22 @@ inline constexpr uint16_t kBlockVersion = 2;
 inline constexpr uint32_t kMaxRows = 1u << 16;
 inline constexpr uint32_t kMaxRawBytes = 64u << 20;
 
-// Little-endian, directly in front of the payload.
+// Little-endian. The payload follows directly.
 struct BlockHeader {
   uint32_t magic;
   uint16_t version;
   uint16_t kind;  // Kind
   uint32_t rows;
-  uint32_t raw_bytes;       // payload before compression
-  uint32_t stored_bytes;    // payload as it follows
+  uint32_t raw_bytes;       // of the payload before compression
+  uint32_t stored_bytes;    // of the payload as stored
   uint32_t checksum;        // CRC-32 (zlib's) of this header with 0 here, then of the stored payload
-  uint64_t epoch;           // of the string ids in this block
-  uint64_t first_sequence;  // of the first row, counted per client process from 0 in drain order; 0 in
+  uint64_t epoch;           // epoch of the string ids in this block
+  uint64_t first_sequence;  // number of the first row, counted per client process from 0 in drain order; 0 in
                             // kString blocks
 };
 static_assert(sizeof(BlockHeader) == 40);
 
-// Collects rows of one kind and encodes them.
+// Collects rows of one kind and encodes them. One thread at a time may use it.
 class BlockBuilder {
  public:
   explicit BlockBuilder(Kind kind);
@@ -57,10 +58,10 @@ class BlockBuilder {
   Kind kind() const;
   uint32_t rows() const;
   bool full() const { return rows() >= kDefaultRows; }
-  // `row` has one value per column of Schema(kind), signed values as two's complement. Never more than
-  // kMaxRows rows: call Encode once full().
+  // `row` has one value per column of Schema(kind); signed values are two's complement. Call Encode when
+  // full(): a block has at most kMaxRows rows.
   void Append(std::span<const uint64_t> row);
-  // Appends the encoded block (header and payload) to `out` and empties the builder. Nothing happens with no
+  // Appends the encoded block (header and payload) to `out` and empties the builder. It does nothing without
   // rows.
   void Encode(uint64_t epoch, uint64_t first_sequence, std::string& out);
 
@@ -75,7 +76,8 @@ struct StringDefinition {
   uint32_t id;
   std::string_view text;
 };
-// Appends one kString block; several where one would exceed kMaxRows or kMaxRawBytes, none for no strings.
+// Appends a kString block, or several if one would exceed kMaxRows or kMaxRawBytes. It appends nothing
+// without strings.
 void EncodeStrings(uint64_t epoch, std::span<const StringDefinition> strings, std::string& out);
 
 struct DecodedBlock {
@@ -83,19 +85,22 @@ struct DecodedBlock {
   uint64_t epoch = 0;
   uint64_t first_sequence = 0;
   uint32_t rows = 0;
-  // columns[c][row]; one vector per column of Schema(kind). Empty for kString.
+  // columns[c][row], with one vector per column of Schema(kind). Empty for kString.
   std::vector<std::vector<uint64_t>> columns;
-  // kString only; the texts point into `text_storage` (a moved block stays valid, a copied one does not).
+  // Only for kString. The texts point into `text_storage`: they stay valid in a moved block, not in a copied
+  // one.
   std::vector<StringDefinition> strings;
   std::string text_storage;
 };
 
-// Decodes the block at the start of `bytes` into `block` (reused between calls) and returns the bytes it
-// took. kOutOfRange: `bytes` ends inside the block (a truncated file). kDataLoss: it is damaged.
-// kUnimplemented: newer version or unknown kind; `*skip`, when given, is then its length where that is known,
-// else 0.
+// Decodes the block at the start of `bytes` into `block`, which calls may reuse, and returns its length in
+// bytes.
+//
+// kOutOfRange: `bytes` ends inside the block (a truncated file). kDataLoss: the block is damaged.
+// kUnimplemented: the version is newer or the kind is unknown. `*skip`, if given, then receives the length of
+// the block, or 0 if it is unknown.
 absl::StatusOr<size_t> Decode(std::span<const std::byte> bytes, DecodedBlock& block, size_t* skip = nullptr);
 
 }  // namespace lockstep::columns
 
-#endif  // LOCKSTEP_COMMON_COLUMNS_COLUMNS_H_
+#endif  // LOCKSTEP_WIRE_COLUMNS_COLUMNS_H_

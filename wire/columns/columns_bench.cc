@@ -1,5 +1,5 @@
-// Encode and decode per event, beside the floor: a memcpy of the same rows as fixed 32-byte records, measured
-// in the same run. "vs_memcpy" is the ratio; goals: encode <= 80 ns/event, <= 8 bytes/event.
+// Measures encode and decode per event. The baseline is a memcpy of the same rows as fixed 32-byte records in
+// the same run, and "vs_memcpy" is the ratio. Goals: encode <= 80 ns/event, <= 8 bytes/event.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -18,7 +18,7 @@ constexpr uint32_t kRows = 8192;
 using Kernel = std::array<uint64_t, columns::kernel::kColumns>;
 using Call = std::array<uint64_t, columns::api::kColumns>;
 
-// Launches with jitter and kernels of a dozen shapes on two streams, as a training step makes them.
+// Launches with jitter, and kernels of a dozen shapes on two streams, as in a training step.
 struct Step {
   std::vector<Kernel> kernels;
   std::vector<Call> calls;
@@ -41,7 +41,7 @@ Step MakeStep() {
   return step;
 }
 
-// CPU time: a neighbour on the same cores must not show in the figures.
+// Uses CPU time, so that other processes on the same cores do not affect the figures.
 double CpuSeconds() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

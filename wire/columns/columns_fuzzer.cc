@@ -1,6 +1,6 @@
-// Any bytes as a block, and any bytes as the payload of a block whose frame is in order (a checksum would
-// keep random bytes out of the payload's parser). Decode must answer, never crash, and what it accepts must
-// encode and decode to the same again.
+// Decodes any bytes as a block, and any bytes as the payload of a block with a valid frame. Without the valid
+// frame, the checksum would keep random bytes out of the payload's parser. Decode must not crash. An accepted
+// block must have the same content after another encode and decode.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -1,4 +1,4 @@
-// Bytes from outside: cut, flipped, forged, bombs.
+// Decodes hostile blocks: truncated, with flipped bits, forged, and decompression bombs.
 #include <zlib.h>
 #include <zstd.h>
 
@@ -34,7 +34,7 @@ std::string StringBlock() {
   return out;
 }
 
-// A block around a payload of the attacker's choice, with sizes and checksum in order.
+// Returns a block with valid sizes and checksum around a payload that an attacker chose.
 std::string Forge(Kind kind, uint32_t rows, const std::string& raw, uint16_t version = kBlockVersion) {
   std::string stored(ZSTD_compressBound(raw.size()), '\0');
   stored.resize(ZSTD_compress(stored.data(), stored.size(), raw.data(), raw.size(), 1));
@@ -56,7 +56,7 @@ absl::StatusCode CodeOf(std::string_view bytes, size_t* skip = nullptr) {
   return Decode(Bytes(bytes), block, skip).status().code();
 }
 
-TEST(HostileBlocks, ABlockCutAnywhereSaysThatTheDataEnds) {
+TEST(HostileBlocks, ATruncatedBlockReportsTheEndOfTheData) {
   for (const std::string& whole : {KernelBlock(20), StringBlock()}) {
     for (size_t n = 0; n < whole.size(); ++n) {
       ASSERT_EQ(CodeOf(std::string_view(whole).substr(0, n)), absl::StatusCode::kOutOfRange) << n;
@@ -64,7 +64,7 @@ TEST(HostileBlocks, ABlockCutAnywhereSaysThatTheDataEnds) {
   }
 }
 
-TEST(HostileBlocks, OneFlippedBitAnywhereIsNoticed) {
+TEST(HostileBlocks, DetectsAnyFlippedBit) {
   for (const std::string& whole : {KernelBlock(20), StringBlock()}) {
     for (size_t byte = 0; byte < whole.size(); ++byte) {
       for (int bit = 0; bit < 8; ++bit) {
@@ -78,7 +78,7 @@ TEST(HostileBlocks, OneFlippedBitAnywhereIsNoticed) {
   }
 }
 
-TEST(HostileBlocks, ANewerVersionIsRefusedByNameAndCanBeSkipped) {
+TEST(HostileBlocks, RefusesANewerVersionWhichCanBeSkipped) {
   const std::string block = Forge(Kind::kKernel, 1, "anything", 7);
   DecodedBlock decoded;
   size_t skip = 0;
@@ -95,19 +95,20 @@ TEST(HostileBlocks, AnUnknownKindCanBeSkipped) {
   EXPECT_EQ(skip, block.size());
 }
 
-TEST(HostileBlocks, BytesThatAreNoBlockAreDamage) {
+TEST(HostileBlocks, ReportsForeignBytesAsDamage) {
   size_t skip = 1;
   EXPECT_EQ(CodeOf(std::string(100, 'x'), &skip), absl::StatusCode::kDataLoss);
   EXPECT_EQ(skip, 0u);
   EXPECT_EQ(CodeOf("xy"), absl::StatusCode::kDataLoss);
 }
 
-TEST(HostileBlocks, ADecompressionBombIsRefusedBeforeItIsInflated) {
-  // 64 MiB of zeros in a few KiB, under a header that says 16 bytes: the frame's own size contradicts it.
+TEST(HostileBlocks, RefusesADecompressionBombBeforeInflating) {
+  // The block has 64 MiB of zeros in a few KiB, and its header says 16 bytes. The size in the zstd frame
+  // contradicts the header.
   std::string block = Forge(Kind::kKernel, 1, std::string(64u << 20, '\0'));
   BlockHeader header;
   std::memcpy(&header, block.data(), sizeof(header));
-  EXPECT_EQ(CodeOf(block), absl::StatusCode::kDataLoss);  // too large for one row, so never allocated
+  EXPECT_EQ(CodeOf(block), absl::StatusCode::kDataLoss);  // too large for one row, so it is never allocated
   header.raw_bytes = 16 << 10;
   header.rows = 2000;
   header.checksum = 0;
@@ -120,7 +121,7 @@ TEST(HostileBlocks, ADecompressionBombIsRefusedBeforeItIsInflated) {
   EXPECT_LT(decoded.text_storage.capacity(), 1u << 20);
 }
 
-TEST(HostileBlocks, SizesAboveTheCapAreRefusedFromTheHeaderAlone) {
+TEST(HostileBlocks, RefusesSizesAboveTheCapByTheHeader) {
   BlockHeader header{};
   header.magic = kBlockMagic;
   header.version = kBlockVersion;
@@ -137,7 +138,7 @@ TEST(HostileBlocks, SizesAboveTheCapAreRefusedFromTheHeaderAlone) {
   EXPECT_EQ(CodeOf(bytes), absl::StatusCode::kDataLoss);
 }
 
-TEST(HostileBlocks, RowCountsThatThePayloadDoesNotBearAreRefused) {
+TEST(HostileBlocks, RefusesRowCountsAboveThePayload) {
   const std::string one_row("\x01\x01\x00", 3);  // one column, per row, one varint
   EXPECT_EQ(CodeOf(Forge(Kind::kKernel, 1, one_row)), absl::StatusCode::kOk);
   EXPECT_EQ(CodeOf(Forge(Kind::kKernel, 2, one_row)), absl::StatusCode::kDataLoss);
@@ -149,13 +150,27 @@ TEST(HostileBlocks, RowCountsThatThePayloadDoesNotBearAreRefused) {
 TEST(HostileBlocks, AnOlderBlockWithFewerColumnsHasZeroInTheOthers) {
   DecodedBlock block;
   const std::string bytes =
-      Forge(Kind::kKernel, 1, std::string("\x01\x00\x54", 3));  // start only: zigzag is not used there
+      Forge(Kind::kKernel, 1, std::string("\x01\x00\x54", 3));  // start only; a constant has no zigzag
   ASSERT_TRUE(Decode(Bytes(bytes), block).ok());
   EXPECT_EQ(block.columns[kernel::kStart][0], 0x54u);
   EXPECT_EQ(block.columns[kernel::kChannel][0], 0u);
 }
 
-TEST(HostileBlocks, PayloadsThatDoNotParseAreRefused) {
+TEST(HostileBlocks, SkipsColumnsOfALaterVersion) {
+  constexpr char kMore = static_cast<char>(kernel::kColumns + 2);
+  std::string raw(1, kMore);
+  for (size_t c = 0; c < kernel::kColumns; ++c) raw += std::string("\x00\x05", 2);
+  raw += std::string("\x00\x07", 2);          // a constant
+  raw += std::string("\x01\x81\x01\x02", 4);  // two rows
+  DecodedBlock block;
+  ASSERT_TRUE(Decode(Bytes(Forge(Kind::kKernel, 2, raw)), block).ok());
+  ASSERT_EQ(block.columns.size(), kernel::kColumns);
+  EXPECT_EQ(block.columns[kernel::kChannel], (std::vector<uint64_t>{5, 5}));
+  raw.pop_back();
+  EXPECT_EQ(CodeOf(Forge(Kind::kKernel, 2, raw)), absl::StatusCode::kDataLoss);
+}
+
+TEST(HostileBlocks, RefusesUnparsablePayloads) {
   const std::string too_many_columns("\x50\x00\x00", 3);
   const std::string unknown_mode("\x01\x07\x00", 3);
   const std::string trailing("\x01\x00\x00\x00", 4);

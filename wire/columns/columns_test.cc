@@ -41,7 +41,7 @@ std::vector<Row> RowsOf(const DecodedBlock& block) {
   return rows;
 }
 
-// Small values, large ones, negative ones, repeats: what real rows mix.
+// Mixes small, large, negative and repeated values, as real rows do.
 std::vector<Row> SomeRows(Kind kind, size_t count, uint32_t seed) {
   std::mt19937_64 random(seed);
   std::vector<Row> rows(count, Row(Schema(kind).size()));
@@ -57,7 +57,7 @@ std::vector<Row> SomeRows(Kind kind, size_t count, uint32_t seed) {
   return rows;
 }
 
-TEST(Columns, EveryKindComesBackAsItWentIn) {
+TEST(Columns, EveryKindRoundTrips) {
   for (Kind kind : kRowKinds) {
     SCOPED_TRACE(KindName(kind));
     for (size_t count : {1u, 2u, 511u, 512u, 513u, 8192u}) {
@@ -115,7 +115,7 @@ TEST(Columns, AnEmptyBuilderWritesNothing) {
   EXPECT_EQ(bytes, "before");
 }
 
-TEST(Columns, ABuilderIsUsedAgainAfterEncode) {
+TEST(Columns, ABuilderIsReusableAfterEncode) {
   BlockBuilder builder(Kind::kOverhead);
   std::string bytes;
   for (uint64_t round = 0; round < 3; ++round) {
@@ -145,7 +145,7 @@ TEST(Columns, TheSchemaNamesEveryColumnOfEveryKind) {
   EXPECT_STREQ(KindName(static_cast<Kind>(999)), "unknown");
 }
 
-TEST(Strings, DefinitionsComeBackWithTheirIdsAndBytes) {
+TEST(Strings, DefinitionsRoundTripWithIdsAndBytes) {
   const std::string odd("a\0b\xff", 4);
   const std::vector<StringDefinition> strings = {{1, "gemm"}, {0xFFFFFFFF, ""}, {7, odd}};
   std::string bytes;
@@ -162,7 +162,7 @@ TEST(Strings, DefinitionsComeBackWithTheirIdsAndBytes) {
   EXPECT_EQ(block.strings[2].text, odd);
 }
 
-TEST(Strings, ABlockThatWasMovedKeepsItsTexts) {
+TEST(Strings, AMovedBlockKeepsItsTexts) {
   std::string bytes;
   EncodeStrings(1, std::vector<StringDefinition>{{1, "ab"}}, bytes);
   DecodedBlock block;
@@ -192,7 +192,7 @@ TEST(Strings, MoreDefinitionsThanABlockHoldsBecomeSeveralBlocks) {
   EXPECT_EQ(block.strings[1].id, kMaxRows + 2);
 }
 
-TEST(Columns, AReusedBlockKeepsNothingOfTheOneBefore) {
+TEST(Columns, AReusedBlockHasNoEarlierRows) {
   std::string strings;
   EncodeStrings(1, std::vector<StringDefinition>{{1, "x"}}, strings);
   DecodedBlock block;
@@ -204,7 +204,7 @@ TEST(Columns, AReusedBlockKeepsNothingOfTheOneBefore) {
   EXPECT_EQ(block.columns.size(), overhead::kColumns);
 }
 
-// Launches and kernels as a training step makes them; the size goal is 8 bytes per event.
+// Launches and kernels as in a training step. The size goal is 8 bytes per event.
 TEST(Columns, AKernelAndItsLaunchTakeAtMostEightBytesEach) {
   std::mt19937_64 random(5);
   BlockBuilder kernels(Kind::kKernel);
@@ -217,26 +217,20 @@ TEST(Columns, AKernelAndItsLaunchTakeAtMostEightBytesEach) {
     calls.Append(call);
     const uint64_t shape = random() % 12;
     const uint64_t duration = 3'000 + shape * 4'000 + random() % 400;
-    const uint64_t kernel[] = {device,
-                               duration,
-                               1000 + 2 * i,
-                               0,
-                               1,
-                               shape == 0 ? 20u : 7u,
-                               10 + shape,
-                               64u << (shape % 4),
-                               1,
-                               1,
-                               128,
-                               1,
-                               1,
-                               32 + shape,
-                               0,
-                               shape * 1024,
-                               0,
-                               0,
-                               0};
-    kernels.Append(kernel);
+    std::vector<uint64_t> row(kernel::kColumns);
+    row[kernel::kStart] = device;
+    row[kernel::kDuration] = duration;
+    row[kernel::kCorrelation] = 1000 + 2 * i;
+    row[kernel::kContext] = 1;
+    row[kernel::kStream] = shape == 0 ? 20 : 7;
+    row[kernel::kName] = 10 + shape;
+    row[kernel::kGridX] = 64u << (shape % 4);
+    row[kernel::kGridY] = row[kernel::kGridZ] = 1;
+    row[kernel::kBlockX] = 128;
+    row[kernel::kBlockY] = row[kernel::kBlockZ] = 1;
+    row[kernel::kRegisters] = 32 + shape;
+    row[kernel::kDynamicShared] = shape * 1024;
+    kernels.Append(row);
     device += duration + 900 + random() % 300;
   }
   std::string bytes;

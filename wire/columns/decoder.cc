@@ -8,6 +8,9 @@
 namespace lockstep::columns {
 namespace {
 
+// More columns than any kind will ever have. It bounds the memory that a block can take.
+constexpr size_t kMostColumns = 64;
+
 absl::Status Damaged(Kind kind, const std::string& what) {
   return absl::DataLossError(absl::StrCat("a block of ", KindName(kind), " rows is damaged: ", what));
 }
@@ -38,19 +41,16 @@ absl::Status GetRows(const std::string& raw, DecodedBlock& block) {
   const std::span<const Column> schema = Schema(block.kind);
   if (in == end) return Damaged(block.kind, "it is empty");
   const size_t stored_columns = *in++;
-  // Appending columns raises the version, so this version never has more than it knows.
-  if (stored_columns > schema.size())
-    return Damaged(block.kind, absl::StrCat("it says ", stored_columns, " columns"));
+  if (stored_columns > kMostColumns)
+    return Damaged(block.kind, absl::StrCat("it states ", stored_columns, " columns"));
 
   block.columns.resize(schema.size());
-  for (size_t c = 0; c < schema.size(); ++c) {
-    std::vector<uint64_t>& column = block.columns[c];
-    if (c >= stored_columns) {
-      column.assign(block.rows, 0);
-      continue;
-    }
-    const char* name = schema[c].name;
-    if (in == end) return Damaged(block.kind, absl::StrCat("it ends before column ", name));
+  for (size_t c = stored_columns; c < schema.size(); ++c) block.columns[c].assign(block.rows, 0);
+  std::vector<uint64_t> unknown;  // a column that a later version appended
+  for (size_t c = 0; c < stored_columns; ++c) {
+    std::vector<uint64_t>& column = c < schema.size() ? block.columns[c] : unknown;
+    const Column about = c < schema.size() ? schema[c] : Column{"of a later version", Encoding::kPlain};
+    if (in == end) return Damaged(block.kind, absl::StrCat("it ends before column ", about.name));
     const auto mode = static_cast<ColumnMode>(*in++);
     if (mode == ColumnMode::kConstant) {
       uint64_t value = 0;
@@ -58,11 +58,11 @@ absl::Status GetRows(const std::string& raw, DecodedBlock& block) {
       if (in != nullptr) column.assign(block.rows, value);
     } else if (mode == ColumnMode::kRows && static_cast<size_t>(end - in) >= block.rows) {
       column.resize(block.rows);
-      in = GetColumn(in, end, schema[c].encoding, column.data(), block.rows);
+      in = GetColumn(in, end, about.encoding, column.data(), block.rows);
     } else {
       in = nullptr;
     }
-    if (in == nullptr) return Damaged(block.kind, absl::StrCat("column ", name, " cannot be read"));
+    if (in == nullptr) return Damaged(block.kind, absl::StrCat("column ", about.name, " cannot be read"));
   }
   if (in != end) return Damaged(block.kind, "bytes follow the last column");
   return absl::OkStatus();
@@ -72,8 +72,7 @@ absl::Status GetStrings(DecodedBlock& block) {
   const std::string& raw = block.text_storage;
   const uint8_t* in = reinterpret_cast<const uint8_t*>(raw.data());
   const uint8_t* const end = in + raw.size();
-  // Two bytes are the least a definition takes: no row count can make this allocate more than the payload
-  // bears.
+  // A definition takes at least two bytes, so a forged row count cannot cause a large allocation.
   if (raw.size() / 2 < block.rows) return Damaged(block.kind, "it is too short for its rows");
   block.strings.reserve(block.rows);
   for (uint32_t i = 0; i < block.rows; ++i) {
@@ -104,13 +103,12 @@ absl::StatusOr<size_t> Decode(std::span<const std::byte> bytes, DecodedBlock& bl
 
   const bool strings = block.kind == Kind::kString;
   if (!strings) {
-    // Before anything is allocated: no block of these rows can be larger.
-    const uint64_t most =
-        1 + Schema(block.kind).size() * (1 + kMaxVarintBytes * uint64_t{frame->header.rows});
+    // This check precedes any allocation: no block with this number of rows can be larger.
+    const uint64_t most = 1 + kMostColumns * (1 + kMaxVarintBytes * uint64_t{frame->header.rows});
     if (frame->header.raw_bytes > most) return Damaged(block.kind, "it is too large for its rows");
   }
-  // Never a short string: its bytes would lie inside the object, and a moved block would leave `strings`
-  // dangling.
+  // A short string keeps its bytes inside the object, and `strings` would dangle after a move. The reserve
+  // prevents that.
   block.text_storage.reserve(std::max<size_t>(frame->header.raw_bytes, 64));
   absl::Status status = Inflate(*frame, block.text_storage);
   if (!status.ok()) return status;

@@ -18,8 +18,8 @@ struct BlockBuilder::Impl {
 
   uint64_t* column(size_t c) { return values.data() + c * stride; }
 
-  // Columns lie one behind the other. A cache line of padding between them keeps the heads of the columns,
-  // which every Append touches, out of one cache set.
+  // Stores the columns one after the other. Every Append writes to all columns; padding of one cache line
+  // keeps their ends out of one cache set.
   void Grow() {
     const uint32_t wider = capacity == 0 ? kFirstCapacity : capacity * 4;
     const size_t wider_stride = wider + 8;
@@ -38,13 +38,13 @@ struct BlockBuilder::Impl {
   size_t stride = 0;
   uint32_t capacity = 0;
   uint32_t rows = 0;
-  std::vector<uint8_t> raw;  // kept between blocks
+  std::vector<uint8_t> raw;  // reused between blocks
 };
 
 namespace {
 
 bool IsConstant(const uint64_t* values, uint32_t rows) {
-  // Most columns that are not constant differ early; the OR over the rest vectorises.
+  // Most columns that are not constant differ early. The OR over the rest vectorises.
   if (rows > 1 && values[1] != values[0]) return false;
   uint64_t difference = 0;
   for (uint32_t i = 0; i < rows; ++i) difference |= values[i] ^ values[0];

@@ -13,15 +13,15 @@
 namespace lockstep::columns {
 namespace {
 
-constexpr int kZstdLevel = 1;  // higher levels cost 3x the time for 1 % of the size on these columns
+constexpr int kZstdLevel = 1;  // on these columns, higher levels take 3x the time for 1 % of the size
 
 struct FreeZstd {
   void operator()(ZSTD_CCtx* c) const { ZSTD_freeCCtx(c); }
   void operator()(ZSTD_DCtx* d) const { ZSTD_freeDCtx(d); }
 };
 
-// A compression context is half a megabyte of scratch without state between blocks: one per thread instead of
-// one per builder keeps a daemon with many ranks small.
+// A compression context is half a megabyte of scratch memory without state between blocks. One context per
+// thread instead of one per builder saves memory in a daemon with many ranks.
 ZSTD_CCtx* Compressor() {
   thread_local std::unique_ptr<ZSTD_CCtx, FreeZstd> context(ZSTD_createCCtx());
   if (!context) throw std::bad_alloc();
@@ -34,7 +34,7 @@ ZSTD_DCtx* Decompressor() {
   return context.get();
 }
 
-// Over the header with a zero in place of the checksum, then the stored payload.
+// Covers the header with 0 as checksum, then the stored payload.
 uint32_t Checksum(BlockHeader header, const void* payload, size_t bytes) {
   header.checksum = 0;
   uLong crc = crc32(0L, reinterpret_cast<const Bytef*>(&header), sizeof(header));
@@ -50,7 +50,7 @@ void AppendFrame(BlockHeader header, std::span<const uint8_t> raw, std::string& 
   out.resize(at + sizeof(BlockHeader) + bound);
   char* payload = out.data() + at + sizeof(BlockHeader);
   const size_t stored = ZSTD_compressCCtx(Compressor(), payload, bound, raw.data(), raw.size(), kZstdLevel);
-  // With a destination of compressBound the only failure left is memory.
+  // The destination has compressBound bytes, so only a lack of memory can make the call fail.
   if (ZSTD_isError(stored)) throw std::bad_alloc();
   header.raw_bytes = static_cast<uint32_t>(raw.size());
   header.stored_bytes = static_cast<uint32_t>(stored);
@@ -64,7 +64,8 @@ absl::StatusOr<Frame> ReadFrame(std::span<const std::byte> bytes, size_t* skip) 
   Frame frame;
   BlockHeader& header = frame.header;
   if (bytes.size() < sizeof(BlockHeader)) {
-    // Some of the magic may be there: bytes that cannot begin a block are damage, not a cut.
+    // Compares the part of the magic that is there: bytes that cannot begin a block are damaged, not
+    // truncated.
     if (std::memcmp(bytes.data(), &kBlockMagic, std::min(bytes.size(), sizeof(kBlockMagic))) != 0) {
       return absl::DataLossError("no block begins here: the magic number is wrong");
     }
@@ -79,8 +80,9 @@ absl::StatusOr<Frame> ReadFrame(std::span<const std::byte> bytes, size_t* skip) 
                                             " bytes stored for ", header.raw_bytes, " bytes"));
   }
   if (bytes.size() - sizeof(header) < header.stored_bytes) {
-    return absl::OutOfRangeError(absl::StrCat("the data ends inside a block: ", bytes.size() - sizeof(header),
-                                              " of ", header.stored_bytes, " payload bytes are there"));
+    return absl::OutOfRangeError(absl::StrCat("the data ends inside a block: it has ",
+                                              bytes.size() - sizeof(header), " of ", header.stored_bytes,
+                                              " payload bytes"));
   }
   frame.payload = bytes.subspan(sizeof(header), header.stored_bytes);
   frame.bytes = sizeof(header) + header.stored_bytes;
@@ -90,15 +92,16 @@ absl::StatusOr<Frame> ReadFrame(std::span<const std::byte> bytes, size_t* skip) 
   if (skip != nullptr) *skip = frame.bytes;
   if (header.version == 0 || header.version > kBlockVersion) {
     return absl::UnimplementedError(absl::StrCat("block version ", header.version,
-                                                 ", this program reads 1 to ", kBlockVersion,
+                                                 " is unknown, this program reads 1 to ", kBlockVersion,
                                                  ": use a newer Lockstep"));
   }
   if (header.kind != static_cast<uint16_t>(Kind::kString) && Schema(static_cast<Kind>(header.kind)).empty()) {
     return absl::UnimplementedError(
-        absl::StrCat("blocks of kind ", header.kind, " are not known: use a newer Lockstep"));
+        absl::StrCat("blocks of kind ", header.kind, " are unknown: use a newer Lockstep"));
   }
   if (header.rows == 0 || header.rows > kMaxRows) {
-    return absl::DataLossError(absl::StrCat("a block of ", header.rows, " rows"));
+    return absl::DataLossError(
+        absl::StrCat("a block has ", header.rows, " rows; it must have 1 to ", kMaxRows));
   }
   return frame;
 }

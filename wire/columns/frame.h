@@ -1,7 +1,6 @@
-// The frame around a block's payload: header, compression, checksum. Shared by the encoder and the decoder
-// only.
-#ifndef LOCKSTEP_COMMON_COLUMNS_FRAME_H_
-#define LOCKSTEP_COMMON_COLUMNS_FRAME_H_
+// The frame around a block's payload: header, compression, checksum. Only the encoder and the decoder use it.
+#ifndef LOCKSTEP_WIRE_COLUMNS_FRAME_H_
+#define LOCKSTEP_WIRE_COLUMNS_FRAME_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -13,9 +12,9 @@
 
 namespace lockstep::columns {
 
-// How a column lies in the payload: one byte in front of it.
+// The mode of a column, stored as one byte in front of it.
 enum class ColumnMode : uint8_t {
-  kConstant = 0,  // one varint: the value of every row
+  kConstant = 0,  // one varint, the value of every row
   kRows = 1,      // one varint per row
 };
 
@@ -28,12 +27,12 @@ struct Frame {
   size_t bytes = 0;  // header and payload
 };
 
-// Reads and checks the frame at the start of `bytes` without decompressing it. `*skip` as for Decode.
+// Reads and checks the frame at the start of `bytes` without decompressing it. `*skip` is as in Decode.
 absl::StatusOr<Frame> ReadFrame(std::span<const std::byte> bytes, size_t* skip);
 
-// Decompresses into `raw`, which ends up exactly header.raw_bytes long.
+// Decompresses into `raw`, which then has exactly header.raw_bytes bytes.
 absl::Status Inflate(const Frame& frame, std::string& raw);
 
 }  // namespace lockstep::columns
 
-#endif  // LOCKSTEP_COMMON_COLUMNS_FRAME_H_
+#endif  // LOCKSTEP_WIRE_COLUMNS_FRAME_H_

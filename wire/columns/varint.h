@@ -1,6 +1,6 @@
-// LEB128 varints and zigzag, the integers of a block's payload.
-#ifndef LOCKSTEP_COMMON_COLUMNS_VARINT_H_
-#define LOCKSTEP_COMMON_COLUMNS_VARINT_H_
+// LEB128 varints and zigzag: the coding of integers in a block's payload.
+#ifndef LOCKSTEP_WIRE_COLUMNS_VARINT_H_
+#define LOCKSTEP_WIRE_COLUMNS_VARINT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace lockstep::columns {
 
 inline constexpr size_t kMaxVarintBytes = 10;
 
-// `out` must have kMaxVarintBytes of room. Returns the byte after the last one written.
+// `out` must have room for kMaxVarintBytes. Returns the address after the last byte written.
 inline uint8_t* PutVarint(uint8_t* out, uint64_t value) {
   while (value >= 0x80) {
     *out++ = static_cast<uint8_t>(value | 0x80);
@@ -19,7 +19,7 @@ inline uint8_t* PutVarint(uint8_t* out, uint64_t value) {
   return out;
 }
 
-// Returns the byte after the varint, or nullptr when it runs past `end` or has more than 64 bits.
+// Returns the address after the varint, or nullptr if the varint runs past `end` or has more than 64 bits.
 inline const uint8_t* GetVarint(const uint8_t* in, const uint8_t* end, uint64_t& value) {
   if (in < end && *in < 0x80) [[likely]] {
     value = *in;
@@ -46,4 +46,4 @@ inline constexpr uint64_t UnZigZag(uint64_t coded) { return (coded >> 1) ^ (0 - 
 
 }  // namespace lockstep::columns
 
-#endif  // LOCKSTEP_COMMON_COLUMNS_VARINT_H_
+#endif  // LOCKSTEP_WIRE_COLUMNS_VARINT_H_

@@ -1,10 +1,12 @@
-// The part of CUDA's runtime API, and of what nvcc's host code calls, that the simulated libcudart exports:
-// our own declarations, under CUDA's names so that a program written for CUDA compiles with either. Where the
-// toolkit is, tests/abi/foreign_headers_test.cc compares values, sizes and offsets.
+// Our declarations of the CUDA runtime API, and of the functions that nvcc's host code calls, as far as the
+// simulated libcudart exports them. They use CUDA's names, so that a program written for CUDA compiles with
+// either header. Where the toolkit is installed, tests/abi/foreign_headers_test.cc compares values, sizes and
+// offsets.
 //
-// Any thread, as in CUDA. Handles belong to the library; 0 is the legacy default stream.
-#ifndef LOCKSTEP_COMMON_FOREIGN_CUDA_RUNTIME_H_
-#define LOCKSTEP_COMMON_FOREIGN_CUDA_RUNTIME_H_
+// Any thread may call these functions, as in CUDA. Handles belong to the library; 0 is the legacy default
+// stream.
+#ifndef LOCKSTEP_WIRE_FOREIGN_CUDA_RUNTIME_H_
+#define LOCKSTEP_WIRE_FOREIGN_CUDA_RUNTIME_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -78,7 +80,7 @@ struct dim3 {
 };
 static_assert(sizeof(dim3) == 12);
 
-// Of CUDA 13's 1008 bytes only what the simulated device has an answer for is named.
+// The struct has the 1008 bytes of CUDA 13. It names only the fields that the simulated device fills.
 struct cudaDeviceProp {
   char name[256];
   uint8_t uuid[16];
@@ -128,11 +130,12 @@ struct cudaLaunchConfig_t {
 };
 static_assert(sizeof(cudaLaunchConfig_t) == 56);
 
-// A test that sees the real header too takes the types alone: both cannot declare the same C functions.
+// A test that also includes the real header uses only the types, because both headers declare the same C
+// functions.
 #ifndef LOCKSTEP_FOREIGN_TYPES_ONLY
 extern "C" {
 
-// What nvcc writes into a program's start: `handle` stands for one fat binary, `host` for a kernel.
+// nvcc adds calls of these functions to a program's start. `handle` identifies a fat binary, `host` a kernel.
 void** __cudaRegisterFatBinary(void* fat_binary);
 void __cudaRegisterFatBinaryEnd(void** handle);
 void __cudaUnregisterFatBinary(void** handle);
@@ -141,7 +144,7 @@ void __cudaRegisterFunction(void** handle, const char* host, char* device, const
                             uint3* tid, uint3* bid, dim3* block, dim3* grid, int* warp_size);
 void __cudaRegisterVar(void** handle, char* host, char* device, const char* name, int external, size_t bytes,
                        int constant, int global);
-// And around `kernel<<<grid, block, shared, stream>>>(…)`.
+// nvcc generates these calls for `kernel<<<grid, block, shared, stream>>>(…)`.
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes, CUstream_st* stream);
 cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_bytes, void* stream);
 cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host);
@@ -217,4 +220,4 @@ cudaError_t cudaProfilerStop();
 
 }  // namespace lockstep::foreign::cudart
 
-#endif  // LOCKSTEP_COMMON_FOREIGN_CUDA_RUNTIME_H_
+#endif  // LOCKSTEP_WIRE_FOREIGN_CUDA_RUNTIME_H_

@@ -1,8 +1,8 @@
-// CUPTI's activity ABI, as far as the client and the simulated CUPTI use it: our own declarations, so that
-// both build where no CUDA toolkit is. Where one is, tests/abi/foreign_headers_test.cc compares every value,
-// size and offset with the real header.
-#ifndef LOCKSTEP_COMMON_FOREIGN_CUPTI_H_
-#define LOCKSTEP_COMMON_FOREIGN_CUPTI_H_
+// Our declarations of CUPTI's activity ABI, as far as the client and the simulated CUPTI use it. Both thus
+// build without a CUDA toolkit. Where a toolkit is installed, tests/abi/foreign_headers_test.cc compares
+// every value, size and offset with the real header.
+#ifndef LOCKSTEP_WIRE_FOREIGN_CUPTI_H_
+#define LOCKSTEP_WIRE_FOREIGN_CUPTI_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -40,7 +40,7 @@ enum class CallbackDomain : uint32_t {
 };
 inline constexpr uint32_t kCallbackDomains = 6;
 
-// Callback ids of the functions that matter here ("Ptsz": the per-thread default stream variant).
+// Callback ids of the functions that we use ("Ptsz": the variant for per-thread default streams).
 namespace runtime_cbid {
 inline constexpr uint32_t kDriverGetVersion = 1;
 inline constexpr uint32_t kRuntimeGetVersion = 2;
@@ -118,7 +118,7 @@ inline constexpr uint32_t kLaunchKernelEx = 652;
 inline constexpr uint32_t kLaunchKernelExPtsz = 653;
 }  // namespace driver_cbid
 
-// A CUDA context as CUPTI passes it: opaque, always null in the completion callback since CUDA 6.
+// An opaque CUDA context of CUPTI. In the completion callback it is always null since CUDA 6.
 using Context = void*;
 
 enum class Attribute : uint32_t {
@@ -129,33 +129,34 @@ enum class Attribute : uint32_t {
   kHostPinned = 8,
   kPerThreadActivityBuffer = 9,
 };
-enum class ThreadIdType : uint32_t { kDefault = 0, kSystem = 1 };  // pthread_self cut to 32 bits; gettid
+// kDefault: pthread_self cut to 32 bits; kSystem: gettid.
+enum class ThreadIdType : uint32_t { kDefault = 0, kSystem = 1 };
 inline constexpr uint32_t kFlushForced = 1;
 
-// Called on any application thread; must hand out a buffer (8-byte aligned) below CUPTI 12.9, may hand out
-// null above.
+// CUPTI calls it on any application thread. It returns a buffer aligned to 8 bytes, or null from CUPTI 12.9
+// on.
 using BufferRequested = void (*)(uint8_t** buffer, size_t* bytes, size_t* max_records);
-// Called on CUPTI's worker thread, or on the thread that flushes.
+// CUPTI calls it on its worker thread, or on the thread that flushes.
 using BufferCompleted = void (*)(Context, uint32_t stream, uint8_t* buffer, size_t bytes, size_t valid_bytes);
 
-// Where in an API call a subscriber's callback runs.
+// The place in an API call where a subscriber's callback runs.
 enum class CallbackSite : uint32_t { kEnter = 0, kExit = 1 };
-// What a subscriber of the driver and runtime domains is called with; valid during the callback.
+// The argument of a subscriber's callback in the driver and runtime domains. It is valid during the callback.
 struct CallbackData {
   CallbackSite site;
   const char* function_name;
   const void* function_params;
   void* function_return_value;  // only at the exit
-  const char* symbol_name;      // of the kernel, for launches
+  const char* symbol_name;      // kernel name, for launches
   Context context;
   uint32_t context_id;
-  uint64_t* correlation_data;  // the subscriber's own, kept from enter to exit
+  uint64_t* correlation_data;  // the subscriber's value, kept from enter to exit
   uint32_t correlation_id;
 };
 static_assert(sizeof(CallbackData) == 72 && offsetof(CallbackData, correlation_id) == 64);
 using CallbackFn = void (*)(void* user_data, CallbackDomain, uint32_t cbid, const void* data);
 
-// cuptiSubscribe_v2's parameters. When the place is taken, the holder's name is written to `holder`.
+// The parameters of cuptiSubscribe_v2. If another subscriber holds CUPTI, its name is written to `holder`.
 struct SubscriberParams {
   size_t struct_size;
   const char* name;
@@ -163,7 +164,7 @@ struct SubscriberParams {
   size_t holder_bytes;
 };
 static_assert(sizeof(SubscriberParams) == 32);
-// CUPTI puts this in front of a subscriber's name, and cuts the whole at holder_bytes.
+// CUPTI puts this before a subscriber's name, and cuts the result at holder_bytes.
 inline constexpr char kSubscriberPrefix[] = "CUPTI for ";
 
 using TimestampCallback = uint64_t (*)();
@@ -200,7 +201,7 @@ using GetContextIdFn = Result (*)(Context, uint32_t* context);
 using GetStreamIdExFn = Result (*)(Context, void* stream, uint8_t per_thread, uint32_t* stream_id);
 using FinalizeFn = Result (*)();
 
-// cuptiGetVersion counts 1..28 up to CUDA 12.9 U1, then xxyyzz.
+// cuptiGetVersion returns 1 to 28 up to CUDA 12.9 U1, then xxyyzz.
 inline constexpr uint32_t kVersion_11_0 = 13;      // Kernel5 records
 inline constexpr uint32_t kVersion_11_1 = 14;      // Memcpy4, Memset3, MemcpyPtoP3
 inline constexpr uint32_t kVersion_11_2 = 15;      // Kernel6
@@ -208,20 +209,20 @@ inline constexpr uint32_t kVersion_11_6 = 17;      // Kernel7, Memcpy5, Memset4,
 inline constexpr uint32_t kVersion_11_8 = 18;      // Kernel8
 inline constexpr uint32_t kVersion_12_0 = 19;      // Kernel9
 inline constexpr uint32_t kVersion_12_4 = 22;      // Overhead3
-inline constexpr uint32_t kVersion_12_5 = 23;      // first with EnableRuntimeApi and EnableDriverApi
+inline constexpr uint32_t kVersion_12_5 = 23;      // the first with EnableRuntimeApi and EnableDriverApi
 inline constexpr uint32_t kVersion_12_8 = 26;      // Memcpy6, Synchronization2, CudaEvent2
-inline constexpr uint32_t kVersion_12_9 = 27;      // first that survives a null buffer
-inline constexpr uint32_t kVersion_13_0 = 130000;  // deadlocks when kernels are disabled
+inline constexpr uint32_t kVersion_12_9 = 27;      // the first that accepts a null buffer
+inline constexpr uint32_t kVersion_13_0 = 130000;  // deadlocks when kernel records are disabled
 inline constexpr uint32_t kVersion_13_0U1 = 130001;
-inline constexpr uint32_t kVersion_13_1U1 =
-    130101;  // first since 13.0 with right correlations of graphs in every session
-inline constexpr uint32_t kVersion_13_3 =
-    130303;  // first whose device stamps follow a late timestamp callback
+// The first since 13.0 with correct correlations of graphs in every session.
+inline constexpr uint32_t kVersion_13_1U1 = 130101;
+// The first whose device stamps follow a timestamp callback that is registered after the first context.
+inline constexpr uint32_t kVersion_13_3 = 130303;
 
-// What CUDA calls, once, in the library that CUDA_INJECTION64_PATH names, while the driver initialises; 1 =
-// fine.
+// CUDA calls this function once in the library named by CUDA_INJECTION64_PATH, while the driver initialises.
+// It returns 1 for success.
 using InitializeInjectionFn = int (*)();
 
 }  // namespace lockstep::foreign::cupti
 
-#endif  // LOCKSTEP_COMMON_FOREIGN_CUPTI_H_
+#endif  // LOCKSTEP_WIRE_FOREIGN_CUPTI_H_

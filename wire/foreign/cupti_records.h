@@ -1,11 +1,13 @@
-// CUPTI's activity records and the numbers in them: see cupti.h, which includes this.
+// CUPTI's activity records and their numbers. cupti.h includes this header.
 //
-// x86-64 only. Records are the layouts of CUDA 13.0; every version since CUDA 9 has only appended fields, so
-// a reader may read a prefix of an older, shorter record (the client asks the library for each kind's real
-// size). All stamps are nanoseconds on the clock of cuptiGetTimestamp; 0 means "not collected". Pointers in a
-// record are valid only while the buffer's completion callback runs.
-#ifndef LOCKSTEP_COMMON_FOREIGN_CUPTI_RECORDS_H_
-#define LOCKSTEP_COMMON_FOREIGN_CUPTI_RECORDS_H_
+// The layouts are those of CUDA 13.0 on x86-64. Every version since CUDA 9 has only appended fields, so a
+// reader may read the first fields of an older, shorter record. The client asks the library for the real size
+// of each kind.
+//
+// All stamps are nanoseconds on the clock of cuptiGetTimestamp; 0 means "not collected". Pointers in a record
+// are valid only during the buffer's completion callback.
+#ifndef LOCKSTEP_WIRE_FOREIGN_CUPTI_RECORDS_H_
+#define LOCKSTEP_WIRE_FOREIGN_CUPTI_RECORDS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +18,7 @@ enum class ActivityKind : uint32_t {
   kInvalid = 0,
   kMemcpy = 1,
   kMemset = 2,
-  kKernel = 3,  // serialises the application's kernels: never enabled by the client
+  kKernel = 3,  // it serialises the application's kernels, so the client never enables it
   kDriver = 4,
   kRuntime = 5,
   kDevice = 8,
@@ -30,7 +32,7 @@ enum class ActivityKind : uint32_t {
   kSynchronization = 38,
   kExternalCorrelation = 39,
   kInternalLaunchApi = 48,
-  kMemory = 49,  // CUPTI calls it MEMORY2: one record for each end of a block's life
+  kMemory = 49,  // CUPTI calls it MEMORY2; one record per allocation or release
   kGraphTrace = 51,
 };
 
@@ -50,7 +52,7 @@ enum class SynchronizationType : uint32_t {
   kStreamSynchronize = 3,
   kContextSynchronize = 4,
 };
-// In Synchronization2's streamId and cudaEventId: the field does not apply.
+// In streamId and cudaEventId of Synchronization2: the field does not apply.
 inline constexpr uint32_t kDoesNotApply = 0xFFFFFFFFu;
 
 enum class MemcpyKind : uint8_t {
@@ -72,9 +74,9 @@ enum class MemoryKind : uint8_t {
   kManagedStatic = 7,
 };
 enum class MemoryOperation : uint32_t { kInvalid = 0, kAllocation = 1, kRelease = 2 };
-// kImported: another process's, by IPC.
+// kImported: the pool belongs to another process, by IPC.
 enum class MemoryPool : uint32_t { kNone = 0, kLocal = 1, kImported = 2 };
-// How a stream was made; kNull is a context's default stream.
+// The flags of a stream. kNull is a context's default stream.
 enum class StreamFlag : uint32_t { kUnknown = 0, kDefault = 1, kNonBlocking = 2, kNull = 3 };
 enum class ComputeApi : uint16_t { kUnknown = 0, kCuda = 1, kCudaMps = 2 };
 inline constexpr uint8_t kMemcpyFlagAsync = 1;
@@ -100,7 +102,7 @@ enum class ObjectKind : uint32_t {
   kStream = 5
 };
 
-// Each record starts on a multiple of this in a buffer.
+// The alignment of each record in a buffer, in bytes.
 inline constexpr size_t kRecordAlignment = 8;
 
 struct Activity {
@@ -142,7 +144,8 @@ struct Kernel10 {
   uint8_t carveout_requested;
   uint8_t padding;
   uint32_t shared_memory_executed;
-  // From here on only if the record is long enough (Kernel5: 160, 6: 168, 7: 176, 8: 200, 9: 208).
+  // The fields from here on exist only in long enough records (bytes: Kernel5 160, 6 168, 7 176, 8 200, 9
+  // 208).
   uint64_t graph_node_id;
   uint32_t shared_memory_limit_config;
   uint32_t graph_id;
@@ -163,7 +166,7 @@ static_assert(sizeof(Kernel10) == 216);
 static_assert(offsetof(Kernel10, start) == 16 && offsetof(Kernel10, correlation_id) == 92);
 static_assert(offsetof(Kernel10, name) == 104 && offsetof(Kernel10, graph_node_id) == 144);
 static_assert(offsetof(Kernel10, channel_id) == 168 && offsetof(Kernel10, is_device_launched) == 208);
-// Bytes a record must have for graph_node_id and graph_id, and for channel_id, to be there.
+// The shortest records, in bytes: in any version, with graph_node_id and graph_id, and with channel_id.
 inline constexpr size_t kKernelBytesOldest = 144;
 inline constexpr size_t kKernelBytesWithGraph = 160;
 inline constexpr size_t kKernelBytesWithChannel = 176;
@@ -195,7 +198,7 @@ struct Memcpy6 {
 static_assert(sizeof(Memcpy6) == 96);
 static_assert(offsetof(Memcpy6, correlation_id) == 44 && offsetof(Memcpy6, graph_node_id) == 64);
 inline constexpr size_t kMemcpyBytesOldest = 64;
-inline constexpr size_t kMemcpyBytesWithGraph = 80;  // graph_node_id and graph_id
+inline constexpr size_t kMemcpyBytesWithGraph = 80;  // with graph_node_id and graph_id
 
 struct MemcpyPeer4 {
   ActivityKind kind;
@@ -252,7 +255,7 @@ static_assert(offsetof(Memset4, memory_kind) == 50 && offsetof(Memset4, graph_no
 inline constexpr size_t kMemsetBytesOldest = 64;
 inline constexpr size_t kMemsetBytesWithGraph = 80;
 
-// kRuntime, kDriver and kInternalLaunchApi.
+// The record of kRuntime, kDriver and kInternalLaunchApi.
 struct Api {
   ActivityKind kind;
   uint32_t cbid;
@@ -281,7 +284,7 @@ struct Synchronization2 {
 static_assert(sizeof(Synchronization2) == 56);
 inline constexpr size_t kSynchronizationBytesOldest = 40;
 
-// Precedes the API record of the same correlation in its buffer.
+// It precedes the API record of the same correlation in its buffer.
 struct ExternalCorrelation {
   ActivityKind kind;
   ExternalCorrelationKind external_kind;
@@ -345,13 +348,13 @@ struct Context3 {
 };
 static_assert(sizeof(Context3) == 32);
 inline constexpr size_t kContextBytesOldest = 16;
-inline constexpr size_t kContextBytesWithParent = 24;  // parent_context_id to multiprocessors
+inline constexpr size_t kContextBytesWithParent = 24;  // with parent_context_id to multiprocessors
 
 struct Stream {
   ActivityKind kind;
   uint32_t context_id;
   uint32_t stream_id;
-  uint32_t priority;  // an int: the smaller, the earlier
+  uint32_t priority;  // an int; a smaller number means a higher priority
   StreamFlag flag;
   uint32_t correlation_id;
 };
@@ -410,7 +413,7 @@ struct Device5 {
 };
 static_assert(sizeof(Device5) == 184);
 static_assert(offsetof(Device5, name) == 136);
-inline constexpr size_t kDeviceBytesOldest = 144;  // Device2: what came before has other offsets
+inline constexpr size_t kDeviceBytesOldest = 144;  // Device2; older versions have other offsets
 inline constexpr size_t kDeviceBytesWithVisibility = 152;
 inline constexpr size_t kDeviceBytesWithMig = 176;
 inline constexpr size_t kDeviceBytesWithNuma = 184;
@@ -427,7 +430,7 @@ struct Memory4 {
   uint32_t process_id;
   uint32_t device_id;
   uint32_t context_id;
-  uint32_t stream_id;  // only of an asynchronous operation
+  uint32_t stream_id;  // valid only for an asynchronous operation
   const char* name;
   uint32_t is_async;
   uint32_t padding;
@@ -436,8 +439,8 @@ struct Memory4 {
     uint32_t padding;
     uint64_t address;
     uint64_t release_threshold;
-    uint64_t size_or_process;  // kLocal: bytes; kImported: the process it belongs to
-    uint64_t utilized_bytes;   // only if the record is long enough
+    uint64_t size_or_process;  // kLocal: bytes; kImported: process that owns the pool
+    uint64_t utilized_bytes;   // valid only in long enough records
   } pool;
   const char* source;
 };
@@ -448,4 +451,4 @@ inline constexpr size_t kMemoryBytesWithUtilized = 120;
 
 }  // namespace lockstep::foreign::cupti
 
-#endif  // LOCKSTEP_COMMON_FOREIGN_CUPTI_RECORDS_H_
+#endif  // LOCKSTEP_WIRE_FOREIGN_CUPTI_RECORDS_H_

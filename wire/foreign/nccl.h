@@ -1,11 +1,11 @@
-// NCCL's API as far as the simulated libnccl exports it: our own declarations, under NCCL's names so that a
-// program written for NCCL compiles with either. Where NCCL's header is, tests/abi/foreign_headers_test.cc
-// compares values, sizes and offsets.
+// Our declarations of NCCL's API, as far as the simulated libnccl exports it. They use NCCL's names, so that
+// a program written for NCCL compiles with either header. Where NCCL's header is installed,
+// tests/abi/foreign_headers_test.cc compares values, sizes and offsets.
 //
-// Calls enqueue on a CUDA stream and return; between ncclGroupStart and ncclGroupEnd nothing is enqueued
-// until the end. One thread per communicator at a time.
-#ifndef LOCKSTEP_COMMON_FOREIGN_NCCL_H_
-#define LOCKSTEP_COMMON_FOREIGN_NCCL_H_
+// A call enqueues on a CUDA stream and returns. Calls between ncclGroupStart and ncclGroupEnd are enqueued at
+// the end. One thread at a time may use a communicator.
+#ifndef LOCKSTEP_WIRE_FOREIGN_NCCL_H_
+#define LOCKSTEP_WIRE_FOREIGN_NCCL_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -50,7 +50,7 @@ struct ncclUniqueId {
   char internal[128];
 };
 
-// As of 2.28; `size` tells how much of it the caller has.
+// The layout of 2.28. `size` states how many of its bytes the caller has.
 struct ncclConfig_t {
   size_t size;
   unsigned magic;
@@ -73,7 +73,8 @@ struct ncclConfig_t {
 static_assert(offsetof(ncclConfig_t, commName) == 48);
 inline constexpr unsigned kNcclConfigMagic = 0xcafebeef;
 
-// A test that sees the real header too takes the types alone: both cannot declare the same C functions.
+// A test that also includes the real header uses only the types, because both headers declare the same C
+// functions.
 #ifndef LOCKSTEP_FOREIGN_TYPES_ONLY
 extern "C" {
 ncclResult_t ncclGetVersion(int* version);
@@ -113,4 +114,4 @@ ncclResult_t ncclGroupEnd();
 
 }  // namespace lockstep::foreign::ncclapi
 
-#endif  // LOCKSTEP_COMMON_FOREIGN_NCCL_H_
+#endif  // LOCKSTEP_WIRE_FOREIGN_NCCL_H_

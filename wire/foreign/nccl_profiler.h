@@ -1,12 +1,12 @@
-// NCCL's profiler plugin ABI, versions 4, 5 and 6: our own declarations (NCCL 2.27, 2.28, 2.29+); versions 1
-// to 3 are in nccl_profiler_old.h. NCCL looks up ncclProfiler_v6, _v5, _v4 … in the library that
-// NCCL_PROFILER_PLUGIN names and uses the newest it knows.
+// Our declarations of NCCL's profiler plugin ABI, versions 4, 5 and 6 (NCCL 2.27, 2.28, 2.29+).
+// nccl_profiler_old.h has versions 1 to 3. NCCL looks up ncclProfiler_v6, _v5, _v4 … in the library that
+// NCCL_PROFILER_PLUGIN names, and uses the newest version that it knows.
 //
-// An event's descriptor is valid only during start_event. The activation mask is one int per process that
-// NCCL re-reads at every call: storing 0 there makes NCCL call nothing. A stop may come for an event started
-// before the mask was cleared, so handles must stay valid for ever.
-#ifndef LOCKSTEP_COMMON_FOREIGN_NCCL_PROFILER_H_
-#define LOCKSTEP_COMMON_FOREIGN_NCCL_PROFILER_H_
+// An event's descriptor is valid only during start_event. The activation mask is one int per process, and
+// NCCL reads it at every call. NCCL calls nothing while it is 0. A stop may come for an event that started
+// before the mask was cleared, so handles must stay valid until the process ends.
+#ifndef LOCKSTEP_WIRE_FOREIGN_NCCL_PROFILER_H_
+#define LOCKSTEP_WIRE_FOREIGN_NCCL_PROFILER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace lockstep::foreign::nccl {
 
 enum class Result : int32_t { kSuccess = 0, kInternalError = 3, kInvalidArgument = 4 };
 
-// Bits of the activation mask, and the type of an event. Asking for a child makes NCCL emit its ancestors
-// too.
+// Bits of the activation mask, and the type of an event. If a bit is set, NCCL also emits the events that
+// enclose events of this type.
 enum EventType : uint32_t {
   kEventGroup = 1u << 0,
   kEventColl = 1u << 1,
@@ -26,11 +26,11 @@ enum EventType : uint32_t {
   kEventProxyCtrl = 1u << 5,
   kEventKernelChannel = 1u << 6,
   kEventNetPlugin = 1u << 7,
-  kEventGroupApi = 1u << 8,  // from here on v5
+  kEventGroupApi = 1u << 8,  // since v5, with the next three
   kEventCollApi = 1u << 9,
   kEventP2pApi = 1u << 10,
   kEventKernelLaunch = 1u << 11,
-  kEventCeColl = 1u << 12,  // from here on v6
+  kEventCeColl = 1u << 12,  // since v6, with the next two
   kEventCeSync = 1u << 13,
   kEventCeBatch = 1u << 14,
 };
@@ -43,16 +43,16 @@ enum class EventState : uint32_t {
   kProxyStepRecvGpuWait = 12,
   kProxyOpInProgress = 19,
   kProxyStepSendPeerWait = 20,
-  kNetPluginUpdate = 21,  // from here on v3
+  kNetPluginUpdate = 21,  // since v3, with the next three
   kKernelChannelStop = 22,
   kGroupStartApiStop = 23,
   kGroupEndApiStart = 24,
 };
 
-// The plugin may ignore it.
+// The plugin may ignore the logger.
 using Logger = void (*)(int level, unsigned long flags, const char* file, int line, const char* format, ...);
 
-// The part of a descriptor that depends on its type; offsets are those of v4, v5 and v6 alike.
+// The part of a descriptor that depends on its type. v4, v5 and v6 have the same offsets.
 union EventDetail {
   struct {
     uint64_t sequence;  // per (communicator, function)
@@ -78,7 +78,7 @@ union EventDetail {
     void* parent_group;  // v5
   } p2p;
   struct {
-    int32_t pid;  // of the process that owns the parent, with PXN not this one
+    int32_t pid;  // of the process that owns the parent; with PXN it is not this one
     uint8_t channel;
     int32_t peer;
     int32_t steps;
@@ -116,12 +116,12 @@ union EventDetail {
   } kernel_launch;
 };
 
-// v4 declares the type as one byte and leaves the other seven undefined: mask it.
+// v4 declares the type as one byte and leaves the other seven undefined, so mask it.
 struct EventDescriptorV4 {
   uint8_t type;
-  void* parent;  // the handle start_event gave for the enclosing event
+  void* parent;  // handle of the enclosing event, from start_event
   int32_t rank;
-  EventDetail detail;  // parent_group fields are not there in v4
+  EventDetail detail;  // without the parent_group fields in v4
 };
 
 struct EventDescriptor {  // v5, and v6 for all types below kEventCeColl
@@ -155,14 +155,15 @@ union EventStateArgs {
 };
 static_assert(sizeof(EventStateArgs) == 8);
 
-// Always write *handle: NCCL passes back what stands there.
+// start_event must always write *handle, because NCCL passes its value back.
 using StartEventV4Fn = Result (*)(void* context, void** handle, EventDescriptorV4*);
 using StartEventFn = Result (*)(void* context, void** handle, EventDescriptor*);
 using StopEventFn = Result (*)(void* handle);
 using RecordEventStateFn = Result (*)(void* handle, EventState, EventStateArgs*);
 using FinalizeFn = Result (*)(void* context);
 
-// Called once per communicator, before its proxy thread starts. `comm_name` may be null.
+// NCCL calls it once per communicator, before the communicator's proxy thread starts. `comm_name` may be
+// null.
 using InitV4Fn = Result (*)(void** context, int32_t* mask, const char* comm_name, uint64_t comm_id,
                             int32_t nodes, int32_t ranks, int32_t rank, Logger);
 using InitFn = Result (*)(void** context, uint64_t comm_id, int32_t* mask, const char* comm_name,
@@ -177,7 +178,7 @@ struct ProfilerV4 {
   FinalizeFn finalize;
 };
 
-// ncclProfiler_v5 and ncclProfiler_v6.
+// The struct behind ncclProfiler_v5 and ncclProfiler_v6.
 struct Profiler {
   const char* name;
   InitFn init;
@@ -190,4 +191,4 @@ static_assert(sizeof(Profiler) == 48 && sizeof(ProfilerV4) == 48);
 
 }  // namespace lockstep::foreign::nccl
 
-#endif  // LOCKSTEP_COMMON_FOREIGN_NCCL_PROFILER_H_
+#endif  // LOCKSTEP_WIRE_FOREIGN_NCCL_PROFILER_H_

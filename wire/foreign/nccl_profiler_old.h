@@ -1,13 +1,14 @@
-// NCCL's profiler plugin ABI, versions 1, 2 and 3: our own declarations (NCCL 2.23, 2.24 and 2.25, 2.26).
-// What is common to all versions is in nccl_profiler.h.
+// Our declarations of NCCL's profiler plugin ABI, versions 1, 2 and 3 (NCCL 2.23, 2.24 and 2.25, 2.26).
+// nccl_profiler.h has the parts that all versions share.
 //
-// Against version 4: init is not told which communicator it is for, so every collective and message carries
-// the communicator's id and name; the type is one byte and the seven behind it are anything. Version 1 gives
-// numbers where the others give texts, and alone the reduction operation. Before NCCL 2.26 (versions 1 and 2)
-// a collective's sequence number advances only while events are emitted: ranks that began at different times
-// disagree on it.
-#ifndef LOCKSTEP_COMMON_FOREIGN_NCCL_PROFILER_OLD_H_
-#define LOCKSTEP_COMMON_FOREIGN_NCCL_PROFILER_OLD_H_
+// These versions differ from version 4. init receives no communicator, so every collective and message has
+// the communicator's id and name. The type is one byte, and the seven bytes after it are undefined. Version 1
+// has numbers instead of texts, and it is the only one with the reduction operation.
+//
+// Before NCCL 2.26 (versions 1 and 2) a collective's sequence number advances only while events are emitted.
+// Ranks that started to record at different times therefore disagree on it.
+#ifndef LOCKSTEP_WIRE_FOREIGN_NCCL_PROFILER_OLD_H_
+#define LOCKSTEP_WIRE_FOREIGN_NCCL_PROFILER_OLD_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace lockstep::foreign::nccl {
 
-// Version 1's numbers, NCCL's own: a function, a data type, an algorithm, a protocol.
+// The names for version 1's numbers (NCCL's own): functions, data types, algorithms, protocols.
 inline constexpr const char* kFunctions[] = {"Broadcast", "Reduce",   "AllGather", "ReduceScatter",
                                              "AllReduce", "SendRecv", "Send",      "Recv"};
 inline constexpr const char* kDatatypes[] = {
@@ -25,15 +26,15 @@ inline constexpr const char* kDatatypes[] = {
 inline constexpr const char* kAlgorithms[] = {"TREE",      "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS",
                                               "NVLS_TREE", "PAT"};
 inline constexpr const char* kProtocols[] = {"LL", "LL128", "SIMPLE"};
-// ncclRedOp_t, in the words of NCCL's NVTX enumeration. What follows the last was made by the application,
-// with the one call there is for it.
+// Returns the name of an ncclRedOp_t, as in NCCL's NVTX enumeration. Higher numbers are operations that the
+// application made, and NCCL can only make PreMulSum.
 constexpr const char* ReductionName(uint64_t number) {
   constexpr const char* kNames[] = {"Sum", "Product", "Max", "Min", "Avg"};
   return number < 5 ? kNames[number] : "PreMulSum";
 }
 
 struct CollectiveV1 {
-  const char* name;  // of the communicator; may be null
+  const char* name;  // name of the communicator; may be null
   uint64_t comm;
   uint64_t sequence;
   uint8_t function;
@@ -95,7 +96,7 @@ struct MessageV1 {
   int32_t peer;
 };
 
-// Versions 2 and 3.
+// Messages of versions 2 and 3.
 struct MessageV2 {
   const char* name;
   uint64_t comm;
@@ -176,8 +177,7 @@ static_assert(offsetof(MessageV2, function) == 16 && offsetof(MessageV2, buffer)
 static_assert(offsetof(MessageV2, datatype) == 32 && offsetof(MessageV2, count) == 40 &&
               offsetof(MessageV2, peer) == 48);
 
-// Versions 1 to 3 alike; only what goes with EventState::kProxyOp… states before version 4 is in
-// `transferred_bytes`.
+// The same in versions 1 to 3. Only the kProxyOp… states before version 4 use `transferred_bytes`.
 struct EventStateArgsOld {
   union {
     size_t transferred_bytes;
@@ -187,8 +187,8 @@ struct EventStateArgsOld {
 };
 static_assert(sizeof(EventStateArgsOld) == 16);
 
-// Where versions 1 to 3 tell of transferred bytes; version 4 tells with each step's kProxyStepSendWait and
-// kProxyStepRecvFlushWait.
+// The states with transferred bytes in versions 1 to 3. In version 4, each step's kProxyStepSendWait and
+// kProxyStepRecvFlushWait have them.
 inline constexpr uint32_t kProxyOpSendTransmitted = 2;
 inline constexpr uint32_t kProxyOpRecvReceived = 5;
 
@@ -211,4 +211,4 @@ static_assert(sizeof(ProfilerV1) == 48);
 
 }  // namespace lockstep::foreign::nccl
 
-#endif  // LOCKSTEP_COMMON_FOREIGN_NCCL_PROFILER_OLD_H_
+#endif  // LOCKSTEP_WIRE_FOREIGN_NCCL_PROFILER_OLD_H_

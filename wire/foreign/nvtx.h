@@ -1,12 +1,11 @@
-// The ABI between the NVTX headers compiled into an application (or libtorch, libnccl …) and a tool that
-// NVTX_INJECTION64_PATH names: our own declarations. Where the CUDA toolkit is,
-// tests/abi/foreign_headers_test.cc compares them with the real headers.
+// Our declarations of the ABI between NVTX and the tool in NVTX_INJECTION64_PATH. NVTX's headers are compiled
+// into the application and into libraries such as libtorch and libnccl. Where the CUDA toolkit is installed,
+// tests/abi/foreign_headers_test.cc compares the declarations with the real headers.
 //
-// Every library that uses NVTX initialises by itself at its first NVTX call, so InitializeInjectionNvtx2 is
-// called once per library, from any thread. It must return 1, or that library's NVTX calls do nothing for
-// ever.
-#ifndef LOCKSTEP_COMMON_FOREIGN_NVTX_H_
-#define LOCKSTEP_COMMON_FOREIGN_NVTX_H_
+// Every library that uses NVTX initialises separately at its first NVTX call, so InitializeInjectionNvtx2 is
+// called once per library, on any thread. It must return 1, or that library's NVTX calls never do anything.
+#ifndef LOCKSTEP_WIRE_FOREIGN_NVTX_H_
+#define LOCKSTEP_WIRE_FOREIGN_NVTX_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +16,7 @@ enum class ExportTable : uint32_t { kCallbacks = 1, kVersionInfo = 3 };
 
 enum class Module : uint32_t { kCore = 1, kCuda = 2, kOpenCl = 3, kCudaRuntime = 4, kCore2 = 5, kSync = 6 };
 
-// Slots of Module::kCore: calls without a domain. A: char text, W: wchar_t text, Ex: EventAttributes.
+// Slots of Module::kCore, for calls without a domain. A: char text, W: wchar_t text, Ex: EventAttributes.
 enum class Core : uint32_t {
   kMarkEx = 1,
   kMarkA = 2,
@@ -37,7 +36,7 @@ enum class Core : uint32_t {
 };
 inline constexpr uint32_t kCoreSlots = 16;
 
-// Slots of Module::kCore2: calls with a domain.
+// Slots of Module::kCore2, for calls with a domain.
 enum class Core2 : uint32_t {
   kDomainMarkEx = 1,
   kDomainRangeStartEx = 2,
@@ -66,23 +65,23 @@ enum class PayloadType : int32_t {
   kUint32 = 4,
   kInt32 = 5,
   kFloat = 6,
-  // Payload extension: `payload.u64` points to EventAttributes::payload_count PayloadData.
+  // In the payload extension, `payload.u64` points to EventAttributes::payload_count PayloadData.
   kExtended = static_cast<int32_t>(0xDFBD0009u),
 };
 
-// Handles are whatever the tool returned when the object was made; the application only passes them back.
+// Values that the tool returned when the object was made. The application only passes them back.
 using DomainHandle = void*;
 using StringHandle = void*;
 using RangeId = uint64_t;
 
 struct EventAttributes {
   uint16_t version;
-  uint16_t size;  // of this struct where the call was compiled; fields beyond it are not there
+  uint16_t size;  // of this struct when the call was compiled; later fields do not exist
   uint32_t category;
   int32_t color_type;
   uint32_t color;
   PayloadType payload_type;
-  int32_t payload_count;  // "reserved0" in NVTX's own words
+  int32_t payload_count;  // NVTX names it "reserved0"
   union {
     uint64_t u64;
     int64_t i64;
@@ -101,7 +100,7 @@ struct EventAttributes {
 static_assert(sizeof(EventAttributes) == 48);
 static_assert(offsetof(EventAttributes, payload) == 24 && offsetof(EventAttributes, message) == 40);
 
-// What push and pop return when they cannot tell the depth (any negative value does).
+// The result of push and pop if the depth is unknown (any negative value has this meaning).
 inline constexpr int32_t kNoPushPopTracking = -2;
 
 using FunctionPointer = void (*)();
@@ -123,10 +122,10 @@ struct ExportTableVersionInfo {
 static_assert(sizeof(ExportTableVersionInfo) == 24);
 
 using GetExportTableFn = const void* (*)(ExportTable);
-// Exported by the tool as InitializeInjectionNvtx2.
+// The tool exports it as InitializeInjectionNvtx2.
 using InitializeInjectionNvtx2Fn = int (*)(GetExportTableFn);
 
-// Handlers, by slot.
+// Types of the handlers, by slot.
 using MarkExFn = void (*)(const EventAttributes*);
 using MarkAFn = void (*)(const char*);
 using MarkWFn = void (*)(const wchar_t*);
@@ -167,7 +166,7 @@ enum class Payload : uint32_t {
 
 struct PayloadData {
   uint64_t schema_id;
-  size_t size;  // SIZE_MAX: not told
+  size_t size;  // SIZE_MAX: unknown
   const void* payload;
 };
 static_assert(sizeof(PayloadData) == 24);
@@ -191,12 +190,13 @@ struct ExtensionInfo {
 };
 static_assert(sizeof(ExtensionInfo) == 40);
 
-// Exported by the tool as InitializeInjectionNvtxExtension.
+// The tool exports it as InitializeInjectionNvtxExtension.
 using InitializeInjectionNvtxExtensionFn = int (*)(ExtensionInfo*);
-// Handlers of the extension's ranges: `count` payloads; the message travels as a payload with a schema.
+// Handlers of the extension's ranges. They receive `count` payloads; the message is in a payload with a
+// schema.
 using RangePushPayloadFn = int (*)(DomainHandle, const PayloadData*, size_t count);
 using RangePopPayloadFn = int (*)(DomainHandle, const PayloadData*, size_t count);
 
 }  // namespace lockstep::foreign::nvtx
 
-#endif  // LOCKSTEP_COMMON_FOREIGN_NVTX_H_
+#endif  // LOCKSTEP_WIRE_FOREIGN_NVTX_H_

@@ -1,8 +1,8 @@
-// NVTX's payload extension: how an application describes the bytes it attaches to ranges and marks. Our own
-// declarations; compared with the real headers where tests/abi finds them. compatId 259 (libnccl 2.28) and
-// 260 (CUDA 13.0) are alike in what stands here.
-#ifndef LOCKSTEP_COMMON_FOREIGN_NVTX_PAYLOAD_H_
-#define LOCKSTEP_COMMON_FOREIGN_NVTX_PAYLOAD_H_
+// Our declarations of NVTX's payload extension: an application describes the bytes that it attaches to ranges
+// and marks. Where tests/abi finds the real headers, it compares both. The declarations hold for compatId 259
+// (libnccl 2.28) and 260 (CUDA 13.0).
+#ifndef LOCKSTEP_WIRE_FOREIGN_NVTX_PAYLOAD_H_
+#define LOCKSTEP_WIRE_FOREIGN_NVTX_PAYLOAD_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace lockstep::foreign::nvtx {
 
-// Types of an entry. From kFirstStaticSchema on: the id of a schema or enumeration that was registered.
+// Types of an entry. Values from kFirstStaticSchema on are ids of registered schemas or enumerations.
 enum EntryType : uint64_t {
   kEntryChar = 1,
   kEntryUchar = 2,
@@ -56,10 +56,10 @@ enum EntryType : uint64_t {
   kEntryRegisteredString = 80,
 };
 inline constexpr uint64_t kFirstStaticSchema = uint64_t{1} << 24;
-// Ids that a tool makes up begin here.
+// Ids that the tool assigns begin here.
 inline constexpr uint64_t kFirstDynamicSchema = uint64_t{1} << 32;
 
-// Flags of an entry. An entry with kEntryIsArray or kEntryPointer holds no plain value.
+// Flags of an entry. An entry with kEntryArrayKind or kEntryPointer does not hold a plain value.
 inline constexpr uint64_t kEntryPointer = 1u << 1;
 inline constexpr uint64_t kEntryArrayKind = 7u << 4;
 inline constexpr uint64_t kEntryArrayFixed = 1u << 4;
@@ -72,7 +72,7 @@ struct SchemaEntry {
   const char* name;
   const char* description;
   uint64_t array_length;
-  uint64_t offset;  // 0 in all but the first: natural alignment
+  uint64_t offset;  // 0 after the first entry: natural alignment
   const void* semantics;
   const void* reserved;
 };
@@ -80,7 +80,7 @@ static_assert(sizeof(SchemaEntry) == 64 && offsetof(SchemaEntry, offset) == 40);
 
 enum class SchemaType : uint64_t { kStatic = 1, kDynamic = 2, kUnion = 3, kUnionWithSelector = 4 };
 
-// Fields of SchemaAttributes that its mask says are there.
+// Bits of SchemaAttributes::mask: the field is set.
 inline constexpr uint64_t kSchemaHasName = 1u << 1;
 inline constexpr uint64_t kSchemaHasType = 1u << 2;
 inline constexpr uint64_t kSchemaHasEntries = 1u << 4;
@@ -96,9 +96,9 @@ struct SchemaAttributes {
   uint64_t flags;
   const SchemaEntry* entries;
   size_t entry_count;
-  size_t bytes;  // of a payload; 0: not told
+  size_t bytes;  // of a payload; 0: unknown
   size_t alignment;
-  uint64_t id;  // the application's own, from kFirstStaticSchema; 0: the tool's
+  uint64_t id;  // set by the application, from kFirstStaticSchema on; 0: the tool assigns one
   void* extension;
 };
 static_assert(sizeof(SchemaAttributes) == 80 && offsetof(SchemaAttributes, id) == 64);
@@ -126,7 +126,7 @@ struct EnumAttributes {
 };
 static_assert(sizeof(EnumAttributes) == 56 && offsetof(EnumAttributes, id) == 40);
 
-// Handlers. An id of 0 says that the registration failed.
+// Types of the handlers. They return id 0 if the registration failed.
 using SchemaRegisterFn = uint64_t (*)(DomainHandle, const SchemaAttributes*);
 using EnumRegisterFn = uint64_t (*)(DomainHandle, const EnumAttributes*);
 using MarkPayloadFn = void (*)(DomainHandle, const PayloadData*, size_t count);
@@ -136,4 +136,4 @@ using DomainIsEnabledFn = uint8_t (*)(DomainHandle);
 
 }  // namespace lockstep::foreign::nvtx
 
-#endif  // LOCKSTEP_COMMON_FOREIGN_NVTX_PAYLOAD_H_
+#endif  // LOCKSTEP_WIRE_FOREIGN_NVTX_PAYLOAD_H_

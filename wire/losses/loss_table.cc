@@ -4,7 +4,7 @@
 
 #include "wire/columns/schema.h"
 
-namespace lockstep::metrics {
+namespace lockstep::losses {
 
 LossTable::LossTable(std::vector<const char*> stages)
     : stages_(std::move(stages)), records_(stages_.size() * columns::kKinds) {}
@@ -16,7 +16,7 @@ void LossTable::Add(std::string_view stage, uint32_t kind, uint64_t records) {
   records_[row * columns::kKinds + column].fetch_add(records, std::memory_order_relaxed);
 }
 
-void LossTable::Write(const Page::Family& family) const {
+void LossTable::Write(const metrics::Page::Family& family) const {
   for (size_t row = 0; row < stages_.size(); ++row) {
     for (size_t kind = 0; kind < columns::kKinds; ++kind) {
       family.Count(records_[row * columns::kKinds + kind].load(std::memory_order_relaxed),
@@ -25,4 +25,4 @@ void LossTable::Write(const Page::Family& family) const {
   }
 }
 
-}  // namespace lockstep::metrics
+}  // namespace lockstep::losses

@@ -1,6 +1,6 @@
-// Lost records since the program started, by the stage that lost them and their kind.
-#ifndef LOCKSTEP_COMMON_METRICS_LOSS_TABLE_H_
-#define LOCKSTEP_COMMON_METRICS_LOSS_TABLE_H_
+// Counts lost records since the program started, by kind and by the stage that lost them.
+#ifndef LOCKSTEP_WIRE_LOSSES_LOSS_TABLE_H_
+#define LOCKSTEP_WIRE_LOSSES_LOSS_TABLE_H_
 
 #include <atomic>
 #include <cstddef>
@@ -10,26 +10,26 @@
 
 #include "base/metrics/page.h"
 
-namespace lockstep::metrics {
+namespace lockstep::losses {
 
-// Any thread.
+// Any thread may call it.
 class LossTable {
  public:
-  // In the words of report.json. The last takes the losses of stages that are not named: the word may come
-  // from another machine, and each new one would be a time series for ever.
+  // `stages` are the words of report.json. The last one also counts the losses of stages that are not listed.
+  // A stage's name may come from another machine, and each new name would stay as a time series.
   explicit LossTable(std::vector<const char*> stages);
 
-  // `kind`: columns::Kind; 0, or one that is not known: of no kind.
+  // `kind` is a columns::Kind. 0 and unknown values count as "unknown".
   void Add(std::string_view stage, uint32_t kind, uint64_t records);
-  // Every stage and kind, those without a loss too: a series that begins at its first loss does not show it
-  // as an increase.
-  void Write(const Page::Family& family) const;
+  // Writes every stage and kind, also those without a loss. Prometheus would not see the first loss as an
+  // increase if the series began with it.
+  void Write(const metrics::Page::Family& family) const;
 
  private:
   const std::vector<const char*> stages_;
   std::vector<std::atomic<uint64_t>> records_;  // by stage, then kind
 };
 
-}  // namespace lockstep::metrics
+}  // namespace lockstep::losses
 
-#endif  // LOCKSTEP_COMMON_METRICS_LOSS_TABLE_H_
+#endif  // LOCKSTEP_WIRE_LOSSES_LOSS_TABLE_H_

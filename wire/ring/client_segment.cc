@@ -13,7 +13,7 @@ AttachError ClientSegment::Attach(int memfd, uint64_t announced_bytes) {
   const int seals = ::fcntl(memfd, F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals) return AttachError::kNotSealed;
   struct stat info;
-  // By system call: glibc's fstat is a symbol of 2.33, and the client runs on 2.28.
+  // Uses the system call, because glibc has fstat as a symbol only since 2.33, and the client runs on 2.28.
   if (::syscall(SYS_fstat, memfd, &info) != 0) return AttachError::kSize;
   const auto bytes = static_cast<uint64_t>(info.st_size);
   if (bytes != announced_bytes || bytes > kMaxSegmentBytes) return AttachError::kSize;

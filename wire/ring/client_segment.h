@@ -1,6 +1,6 @@
-// The client's mapping of the segment the daemon passed. libc only.
-#ifndef LOCKSTEP_COMMON_RING_CLIENT_SEGMENT_H_
-#define LOCKSTEP_COMMON_RING_CLIENT_SEGMENT_H_
+// The client's mapping of the segment that the daemon passed. It needs only libc.
+#ifndef LOCKSTEP_WIRE_RING_CLIENT_SEGMENT_H_
+#define LOCKSTEP_WIRE_RING_CLIENT_SEGMENT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -13,19 +13,19 @@ namespace lockstep::ring {
 
 enum class AttachError : uint8_t {
   kNone,
-  kNotSealed,  // not a memfd, or it could shrink under us: a write would then be a SIGBUS
-  kSize,       // its size is not what the daemon announced
+  kNotSealed,  // not a memfd, or not sealed against shrinking: a write could raise SIGBUS
+  kSize,       // the size differs from the one that the daemon announced
   kGeometry,
   kMap,
 };
 
-// Maps for writing; the mapping is not inherited by forked children. Unmapped by Detach only, never by a
-// destructor: at process exit other threads may still write.
+// Maps a segment for writing. Forked children do not inherit the mapping. Only Detach unmaps it, not a
+// destructor, because other threads may still write at process exit.
 class ClientSegment {
  public:
   constexpr ClientSegment() = default;
 
-  // Does not keep `memfd`.
+  // It does not keep `memfd`.
   AttachError Attach(int memfd, uint64_t announced_bytes);
   void Detach();
 
@@ -34,7 +34,7 @@ class ClientSegment {
   uint32_t ring_count() const { return geometry_.ring_count; }
   SegmentHeader& header() const { return *reinterpret_cast<SegmentHeader*>(base_); }
   RingHeader& ring(uint32_t index) const { return *RingHeaderAt(base_, index); }
-  // For the thread that claimed ring `index` (below ring_count()).
+  // Call it on the thread that claimed ring `index`, which must be below ring_count().
   RingWriter Writer(uint32_t index) const {
     const RingPlace& place = geometry_.rings[index];
     return RingWriter(header(), ring(index), base_ + place.offset, place.capacity);
@@ -47,4 +47,4 @@ class ClientSegment {
 
 }  // namespace lockstep::ring
 
-#endif  // LOCKSTEP_COMMON_RING_CLIENT_SEGMENT_H_
+#endif  // LOCKSTEP_WIRE_RING_CLIENT_SEGMENT_H_

@@ -1,8 +1,8 @@
-// Where the rings of a segment lie, read out of its headers once, checked, and from then on trusted only from
-// this private copy: the headers stay writable for the peer. Used by both sides; free of the standard
-// library's run time.
-#ifndef LOCKSTEP_COMMON_RING_GEOMETRY_H_
-#define LOCKSTEP_COMMON_RING_GEOMETRY_H_
+// Reads the positions of a segment's rings from its headers, and checks them. Both sides read them once and
+// then use only this private copy, because the peer can still write to the headers. The header needs no C++
+// library at run time.
+#ifndef LOCKSTEP_WIRE_RING_GEOMETRY_H_
+#define LOCKSTEP_WIRE_RING_GEOMETRY_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace lockstep::ring {
 
-// Two records of the greatest size fit in the smallest ring, so that padding to its end never makes one
-// impossible.
+// The smallest ring holds two records of the greatest size, so that a record always fits after the padding at
+// the end.
 inline constexpr uint64_t kMinRingBytes = 2ull * kMaxRecordBytes;
-// Above it a segment is not one of ours.
+// A larger segment is not ours.
 inline constexpr uint64_t kMaxSegmentBytes = 1ull << 32;
 
 struct RingPlace {
@@ -42,7 +42,7 @@ inline const char* Explain(GeometryError error) {
     case GeometryError::kLayout:
       return "the segment's layout is of another major version";
     case GeometryError::kRings:
-      return "the segment's rings overlap, leave it, or have a size that is no power of two";
+      return "the segment's rings overlap, exceed it, or have a size that is not a power of two";
   }
   return "unknown error";
 }
@@ -53,7 +53,7 @@ inline RingHeader* RingHeaderAt(std::byte* base, uint32_t index) {
   return reinterpret_cast<RingHeader*>(base + kHeaderBytes) + index;
 }
 
-// `bytes` is the size the kernel reports for the mapped object, not a number of the peer's.
+// `bytes` is the size that the kernel reports for the mapped object, not a number from the peer.
 inline GeometryError ReadGeometry(std::byte* base, uint64_t bytes, SegmentGeometry* out) {
   if (bytes < RingHeadersEnd() || bytes > kMaxSegmentBytes) return GeometryError::kTooSmall;
   const auto* header = reinterpret_cast<const volatile SegmentHeader*>(base);
@@ -84,4 +84,4 @@ inline GeometryError ReadGeometry(std::byte* base, uint64_t bytes, SegmentGeomet
 
 }  // namespace lockstep::ring
 
-#endif  // LOCKSTEP_COMMON_RING_GEOMETRY_H_
+#endif  // LOCKSTEP_WIRE_RING_GEOMETRY_H_

@@ -1,29 +1,29 @@
-// Messages on the daemon's client socket (AF_UNIX, SOCK_SEQPACKET): one struct per packet, fixed size per
-// type.
+// Messages on the daemon's client socket (AF_UNIX, SOCK_SEQPACKET). Each packet holds one struct, and each
+// type has a fixed size.
 //
 //   client                                    daemon
 //   Hello            ──▶
-//                    ◀──  Welcome (+ memfd by SCM_RIGHTS)   or  Refuse
+//                    ◀──  Welcome (+ memfd by SCM_RIGHTS)   or Refuse
 //                    ◀──  Arm
-//   State armed      ──▶                                     or  State failed, with why
-//                    ◀──  Start (T0, T1)                    or with a trigger: then
-//   State waiting    ──▶                                     (again whenever the step changes, once a second
-//   at most)
-//                    ◀──  Start                             only after kReportStep: the step that all ranks
-//                    begin at
-//   State capturing  ──▶                                     at T0, or when the trigger came
-//   Profile          ──▶ (+ memfd by SCM_RIGHTS)             before State done, where Arm asked for it
-//   State done       ──▶                                     after T1, or after Stop
-//                    ◀──  Stop                               early end
+//   State armed      ──▶                                    or State failed, with the reason
+//                    ◀──  Start (T0, T1)                    State waiting follows only with a trigger
+//   State waiting    ──▶                                    again at each new step, at most once a second
+//                    ◀──  Start                             only after kReportStep: the step of all ranks
+//   State capturing  ──▶                                    at T0 or at the trigger
+//   Profile          ──▶ (+ memfd by SCM_RIGHTS)            before State done, if Arm requested it
+//   State done       ──▶                                    after T1 or Stop
+//                    ◀──  Stop                              ends the capture early
 //
-// A client that reconnects offers the segment it holds (Hello.has_segment, + its memfd by SCM_RIGHTS): the
-// daemon drains what an earlier daemon left in it and then sends a new Welcome. Who the peer is comes from
-// the kernel (SO_PEERCRED), never from these bytes. All numbers little-endian; text is UTF-8,
-// zero-terminated, cut to fit. Document: docs/formats/handshake.md; version rule as record.h: a message grows
-// at its end only (Hello carries the client's newest layout, the daemon answers with that or an older one it
-// knows).
-#ifndef LOCKSTEP_COMMON_RING_HANDSHAKE_H_
-#define LOCKSTEP_COMMON_RING_HANDSHAKE_H_
+// A client that reconnects offers its segment (Hello.has_segment, with the memfd by SCM_RIGHTS). The daemon
+// drains the records that an earlier daemon left in it, and then sends a new Welcome. The daemon identifies
+// the peer by the kernel's credentials (SO_PEERCRED), never by these bytes.
+//
+// Numbers are little-endian. Text is UTF-8, zero-terminated and cut to fit. Document:
+// docs/formats/handshake.md. The version rule is that of record.h: a message grows only at its end. Hello
+// carries the client's newest layout, and the daemon answers with that layout or with an older one that it
+// knows.
+#ifndef LOCKSTEP_WIRE_RING_HANDSHAKE_H_
+#define LOCKSTEP_WIRE_RING_HANDSHAKE_H_
 
 #include <cstdint>
 
@@ -51,14 +51,14 @@ struct Hello {
   MessageHeader header;
   uint32_t layout_major;
   uint32_t layout_minor;
-  int32_t claimed_pid;  // in the client's pid namespace, for messages only
+  int32_t claimed_pid;  // in the client's pid namespace, only for messages
   uint32_t has_segment;
-  uint64_t process_start_ticks;  // /proc/self/stat field 22: with the pid it names the process
+  uint64_t process_start_ticks;  // /proc/self/stat field 22; identifies the process together with the pid
   uint32_t cupti_version;        // 0 while CUPTI is not open
-  uint32_t entry;                // how we got in: 1 CUDA_INJECTION64_PATH, 2 LD_PRELOAD, 3 linked
-  char version[32];              // of the client library
-  char program[128];             // /proc/self/comm or argv[0]
-  // "NAME=value\n" lines: the identity variables of contract.md ("Who is who") that are set in this process.
+  uint32_t entry;     // how the library was loaded: 1 CUDA_INJECTION64_PATH, 2 LD_PRELOAD, 3 linked
+  char version[32];   // of the client library
+  char program[128];  // /proc/self/comm or argv[0]
+  // Lines of "NAME=value": the variables of client/identity.cc that are set in this process.
   char identity[3072];
 };
 static_assert(sizeof(Hello) == 3280);
@@ -79,7 +79,7 @@ struct Refuse {
 };
 static_assert(sizeof(Refuse) == 256);
 
-// What to record: bit per class of records.
+// The kinds of records to capture, one bit each.
 enum Activities : uint32_t {
   kActivityKernel = 1u << 0,
   kActivityMemcpy = 1u << 1,
@@ -90,47 +90,48 @@ enum Activities : uint32_t {
   kActivityNvtx = 1u << 6,
   kActivityNccl = 1u << 7,
   kActivityMemory = 1u << 8,
-  kActivityNcclKernelTimes = 1u << 9,  // KernelChannelRecord; implies kActivityNccl, as the next
+  kActivityNcclKernelTimes = 1u << 9,  // KernelChannelRecord; this and the next imply kActivityNccl
   kActivityNcclProxy = 1u << 10,       // ProxyOpRecord
-  kActivityPythonProfile = 1u << 11,   // no record: a Profile; since 1.4
+  kActivityPythonProfile = 1u << 11,   // not a record but a Profile; since 1.4
 };
-// Driver means the launch calls only; memory and what follows it are opt-in.
+// kActivityDriver records launch calls only. The default leaves out kActivityMemory and all later bits.
 inline constexpr uint32_t kDefaultActivities = 0xFF;
 
 struct Arm {
   MessageHeader header;
   uint64_t capture;  // the daemon's number for this request
-  uint64_t epoch;    // of the strings of this capture
+  uint64_t epoch;    // epoch of this capture's strings
   uint32_t activities;
   uint32_t reserved0;
 };
 static_assert(sizeof(Arm) == 40);
 
-// What opens the window.
+// The event that opens the window.
 enum class Begin : uint32_t {
   kAtT0 = 0,
-  kAtStep = 1,   // one step before step `step` begins, or at its begin where that is past: what ran before it
-                 // is then known
-  kAtRange = 2,  // the first range `range` that begins: its text, or TEXT@DOMAIN
+  kAtStep = 1,   // one step before step `step`, so that earlier work is known; at its begin if it is too late
+                 // for that
+  kAtRange = 2,  // at the first range `range` that begins: TEXT or TEXT@DOMAIN
   kAtProfilerStart = 3,  // cudaProfilerStart or lockstep_profiler_start
-  kReportStep = 4,       // nothing yet: say which step this rank is at; a second Start follows
+  kReportStep = 4,       // not yet: the client reports its step; a second Start follows
 };
 
-// What closes it, where `begin` is not kAtT0.
+// The event that closes the window if `begin` is not kAtT0.
 enum class End : uint32_t {
-  kAfterDuration = 0,  // `duration_ns` after it was opened
-  kAfterSteps =
-      1,  // when `steps` steps have ended, and one step's time later: the device runs behind its host
-  kAtRangeEnd = 2,      // of the range that opened it
+  kAfterDuration = 0,  // `duration_ns` after the window opened
+  // One step's time after the end of `steps` steps, because the device runs behind its host.
+  kAfterSteps = 1,
+  kAtRangeEnd = 2,      // at the end of the range that opened it
   kAtProfilerStop = 3,  // cudaProfilerStop or lockstep_profiler_stop
 };
 
 struct Start {
   MessageHeader header;
   uint64_t capture;
-  int64_t t0_realtime_ns;  // the client's host clock; records that start in [t0, t1) are kept
-  int64_t t1_realtime_ns;  // with a trigger: it is looked for from t0 to t1, and its end for as long again
-  // Since 1.1; all 0 from an older daemon.
+  int64_t t0_realtime_ns;  // on the client's host clock; records that start in [t0, t1) are kept
+  int64_t t1_realtime_ns;  // with a trigger: the begin may come from t0 to t1, and the end within the same
+                           // time after it
+  // The fields from here on exist since 1.1. A Start of 1.0 counts as 0 in all of them.
   Begin begin;
   End end;
   uint64_t step;
@@ -144,14 +145,14 @@ inline constexpr uint32_t kStartBytes_1_0 = 40;
 struct Stop {
   MessageHeader header;
   uint64_t capture;
-  uint32_t abort;  // 1: forget it, nothing is wanted any more
+  uint32_t abort;  // 1: discard the capture
   uint32_t reserved0;
 };
 static_assert(sizeof(Stop) == 32);
 
-// Why a client could not be armed, where that decides what is done about it.
+// The reason why a client could not be armed, if the daemon acts on it.
 enum class Refusal : uint32_t {
-  kNone = 0,  // `text` says it all
+  kNone = 0,  // only `text` has the reason
   kHeld = 1,  // another tool in the process holds CUPTI
 };
 
@@ -169,38 +170,39 @@ struct State {
   uint64_t capture;
   ClientState state;
   uint32_t cupti_version;
-  int64_t late_ns;          // kCapturing: how long after T0 the client learned of it, 0 when in time
-  uint64_t records;         // kDone: written to the rings in this capture
-  uint64_t outside_window;  // kDone: seen but outside [T0, T1): not a loss
-  char text[240];           // kFailed: why, one sentence; kDone: what there is to say of the window
-  // Since 1.1; not sent to a daemon whose Welcome says 1.0.
-  int64_t t0_realtime_ns;  // kDone after a trigger: the window that was recorded, else 0
+  int64_t late_ns;          // kCapturing: time from T0 until the client received Start, 0 if it was in time
+  uint64_t records;         // kDone: records written to the rings in this capture
+  uint64_t outside_window;  // kDone: records outside [T0, T1), which are not lost ones
+  char text[240];           // kFailed: the reason, one sentence; kDone: a remark on the window
+  // The fields from here on exist since 1.1. A daemon whose Welcome says 1.0 does not receive them.
+  int64_t t0_realtime_ns;  // kDone after a trigger: begin of the recorded window; else 0
   int64_t t1_realtime_ns;
-  uint64_t step;    // kWaiting: the step that has begun last
-  int64_t step_ns;  // kWaiting: how long the last one took; at least so long where none has ended; 0 while no
-                    // step was seen
-  // Since 1.3; not sent to a daemon whose Welcome says less.
+  uint64_t step;    // kWaiting: the step that began last
+  int64_t step_ns;  // kWaiting: length of the last complete step; without one, time since the first began; 0:
+                    // no step yet
+  // The fields from here on exist since 1.3. A daemon whose Welcome says less does not receive them.
   Refusal refusal;  // kFailed
   uint32_t reserved0;
-  char holder[64];  // kHeld: who, as CUPTI or the clock tells it; empty: it cannot be told
+  char holder[64];  // kHeld: the tool's name from CUPTI or the clock; empty: unknown
 };
 static_assert(sizeof(State) == 400);
 inline constexpr uint32_t kStateBytes_1_0 = 296;
 inline constexpr uint32_t kStateBytes_1_1 = 328;  // and 1.2
 
-// What Python's profiler took of the process's main thread, for that capture, with the file as cProfile
-// writes it: a memory file sealed against change. Since 1.4; not sent to a daemon whose Welcome says less.
+// The profile that Python's profiler took of the process's main thread in that capture. The memfd holds the
+// output of cProfile and is sealed against changes. The message exists since 1.4, and a daemon whose Welcome
+// says less does not receive it.
 struct Profile {
   MessageHeader header;
   uint64_t capture;
-  uint64_t bytes;    // of the file, at most kMostProfileBytes; 0: there is none
-  int64_t begin_ns;  // the client's CLOCK_REALTIME: when the profiler was begun and ended in truth
+  uint64_t bytes;    // of the file, at most kMostProfileBytes; 0: no profile
+  int64_t begin_ns;  // begin of the profiling on the client's CLOCK_REALTIME
   int64_t end_ns;
-  char text[240];  // why there is none
+  char text[240];  // the reason for no profile
 };
 static_assert(sizeof(Profile) == 288);
 inline constexpr uint64_t kMostProfileBytes = 64u << 20;
 
 }  // namespace lockstep::ring
 
-#endif  // LOCKSTEP_COMMON_RING_HANDSHAKE_H_
+#endif  // LOCKSTEP_WIRE_RING_HANDSHAKE_H_

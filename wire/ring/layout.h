@@ -1,4 +1,4 @@
-// The shared segment between one client process and the daemon.
+// The segment of shared memory between a client process and the daemon.
 //
 //   0            4096                 4096 + 64*128
 //   ┌────────────┬────────────────────┬─────────────────────────────┬───────────────┬─── … ───┐
@@ -6,22 +6,21 @@
 //   │ Header     │ head, tail, state  │ 8 MiB unless set otherwise  │ 256 KiB       │         │
 //   └────────────┴────────────────────┴─────────────────────────────┴───────────────┴─── … ───┘
 //
-// The daemon makes the memfd, sizes it, seals GROW|SHRINK|SEAL and passes it; the client checks seals and
-// size. One writer per ring (the thread that claimed it), one reader (the daemon's drain thread):
-//   * head and tail are byte counts since the ring was made, never reduced; position = count & (capacity -
-//   1).
-//   * the writer publishes with head.store(release); the reader frees with tail.store(release).
-//   * a record never wraps: a kPad record fills the end of the ring.
-//   * full: the newest record is dropped and counted. The writer never waits.
-//   * the reader treats head, and every byte it reads, as a claim of a peer that may lie: it reads head once,
-//   checks
-//     0 <= head - tail <= capacity against its own tail, copies a record out, then checks the copy. The
-//     shared tail is write-only for it.
-// Ring 0 belongs to whichever thread runs CUPTI's completion callback (a spin-free try-claim per buffer
-// guards it); any other thread claims a ring with one CAS free→owned at its first record and gives it back
-// when it ends. A ring given back keeps its bytes until the reader has drained them.
-#ifndef LOCKSTEP_COMMON_RING_LAYOUT_H_
-#define LOCKSTEP_COMMON_RING_LAYOUT_H_
+// The daemon makes the memfd, sizes it, seals GROW|SHRINK|SEAL and passes it. The client checks seals and
+// size. Each ring has one writer (the thread that claimed it) and one reader (the daemon's drain thread):
+//   * head and tail count bytes since the ring was made, and never decrease. A byte count has the position
+//     count & (capacity - 1) in the ring.
+//   * The writer publishes with head.store(release); the reader frees with tail.store(release).
+//   * A record never wraps: a kPad record fills the end of the ring.
+//   * A full ring drops the newest record and counts it. The writer never waits.
+//   * The reader does not trust the writer. It reads head once, and checks it against its own tail:
+//     0 <= head - tail <= capacity. It copies a record out, and then checks the copy. It reads the shared
+//     tail only when it starts, and then only writes it.
+// Ring 0 belongs to the thread that runs CUPTI's completion callback. A try-claim per buffer, without
+// spinning, guards it. Any other thread claims a ring with one CAS free→owned at its first record, and
+// releases it when it ends. A released ring keeps its bytes until the reader has drained them.
+#ifndef LOCKSTEP_WIRE_RING_LAYOUT_H_
+#define LOCKSTEP_WIRE_RING_LAYOUT_H_
 
 #include <atomic>
 #include <cstdint>
@@ -32,14 +31,15 @@ namespace lockstep::ring {
 
 inline constexpr uint64_t kMagic = 0x31504554534B434Cull;  // "LCKSTEP1" in memory
 inline constexpr uint32_t kLayoutMajor = 1;
-// 1: triggers in handshake.h, kinds and counters behind the first ones. 2: devices, contexts, streams,
-// memory. 3: who holds CUPTI, in handshake.h. 4: profiles of Python, in handshake.h.
+// Minor versions: 1 adds triggers in handshake.h, and kinds and counters after the first ones. 2 adds
+// devices, contexts, streams and memory. 3 adds the holder of CUPTI in handshake.h. 4 adds Python profiles in
+// handshake.h.
 inline constexpr uint32_t kLayoutMinor = 4;
 inline constexpr uint32_t kMinorWithObjects = 2;
 inline constexpr uint32_t kMinorWithPythonProfiles = 4;
 inline constexpr uint32_t kMaxRings = 64;
-// Kinds and loss reasons of minor version 0, for which the header's first counters have places; and the
-// places of the counters appended behind them for all that came later.
+// Numbers of kinds and loss reasons in minor version 0, to which the header's first counters belong. The
+// places after them are for kinds and reasons of later versions.
 inline constexpr size_t kFirstKinds = 15;
 inline constexpr size_t kFirstReasons = 6;
 inline constexpr size_t kKindPlaces = 32;
@@ -57,19 +57,19 @@ struct SegmentHeader {
   uint32_t ring_count;
   uint32_t ring_header_offset;  // kHeaderBytes
   uint64_t incarnation;         // the daemon's number for this client process
-  std::atomic<uint64_t> epoch;  // string ids start anew at each: new segment, reconnect, new capture
-  // Records lost before they reached a ring, by reason and kind. Any thread, relaxed add.
+  std::atomic<uint64_t> epoch;  // string ids start again in each: new segment, reconnect, new capture
+  // Records lost before they reached a ring, by reason and kind. Any thread adds to it, relaxed.
   std::atomic<uint64_t> lost[kFirstReasons][kFirstKinds];
-  // Records written, by kind. Only statistics: the reader counts for itself.
+  // Records written, by kind, for statistics only. The reader counts separately.
   std::atomic<uint64_t> written[kFirstKinds];
-  // Minor version 1: the same where reason or kind has no place above.
+  // The same counters for later reasons and kinds, since minor version 1.
   std::atomic<uint64_t> more_lost[kReasonPlaces][kKindPlaces];
   std::atomic<uint64_t> more_written[kKindPlaces];
 };
 static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
-// The counter of a reason and kind; Header is SegmentHeader, const or not.
+// Returns the counter of a reason and kind. Header is SegmentHeader, const or not.
 template <typename Header>
 auto& LostCounter(Header& header, size_t reason, size_t kind) {
   return reason < kFirstReasons && kind < kFirstKinds ? header.lost[reason][kind]
@@ -85,7 +85,7 @@ enum class RingState : uint32_t { kFree = 0, kOwned = 1 };
 struct RingHeader {
   alignas(64) std::atomic<uint64_t> head;  // bytes written since the segment was made
   std::atomic<uint32_t> state;             // RingState
-  std::atomic<uint32_t> owner_thread;      // gettid of the last claimer, for messages only
+  std::atomic<uint32_t> owner_thread;      // gettid of the last claimer, only for messages
   uint64_t offset;                         // of the ring's first byte in the segment; set by the daemon
   uint64_t capacity;                       // bytes, power of two; set by the daemon
   alignas(64) std::atomic<uint64_t> tail;  // bytes freed by the reader
@@ -94,4 +94,4 @@ static_assert(sizeof(RingHeader) == 128);
 
 }  // namespace lockstep::ring
 
-#endif  // LOCKSTEP_COMMON_RING_LAYOUT_H_
+#endif  // LOCKSTEP_WIRE_RING_LAYOUT_H_

@@ -5,30 +5,12 @@
 namespace lockstep::ring {
 namespace {
 
-// Of minor version 0, whose writers must still be read, or of the version that brought the kind.
+// The length of a kind in minor version 0, whose writers must still be read, or in the version that added it.
 constexpr size_t kLeastBytes[kRecordKinds] = {
     sizeof(RecordHeader),
     sizeof(StringRecord),
-    sizeof(KernelRecord),
-    sizeof(MemcpyRecord),
-    sizeof(MemsetRecord),
-    sizeof(ApiRecord),
-    sizeof(SyncRecord),
-    sizeof(ExternalCorrelationRecord),
-    sizeof(CudaEventRecord),
-    sizeof(OverheadRecord),
-    sizeof(RangeRecord),
-    32,  // kCommunicator
-    72,
-    56,  // kCollective, kPointToPoint
-    sizeof(ClockRecord),
-    sizeof(KernelChannelRecord),
-    sizeof(ProxyOpRecord),
-    sizeof(ThreadNameRecord),
-    sizeof(DeviceRecord),
-    sizeof(ContextRecord),
-    sizeof(StreamRecord),
-    sizeof(MemoryOpRecord),
+#define RECORD(Name, space, number, first_bytes) first_bytes,
+#include "wire/fields/records.def"
 };
 
 }  // namespace
@@ -42,9 +24,9 @@ const char* Explain(BrokenReason reason) {
     case BrokenReason::kLength:
       return "a record's length is not a multiple of 8 between 8 and the greatest allowed";
     case BrokenReason::kCrossesEnd:
-      return "a record goes beyond the write position or the ring's end";
+      return "a record exceeds the write position or the ring's end";
     case BrokenReason::kTooShortForKind:
-      return "a record is shorter than its kind";
+      return "a record is shorter than its kind requires";
     case BrokenReason::kStringLength:
       return "a string is longer than the record that holds it";
   }
@@ -94,7 +76,7 @@ bool RingReader::Next(RecordView* out) {
       return Break(BrokenReason::kLength);
     }
     if (header.bytes > contiguous_ - next_) return Break(BrokenReason::kCrossesEnd);
-    if (header.bytes > copy_.size() - next_) return false;  // the rest of it comes with the next Read
+    if (header.bytes > copy_.size() - next_) return false;  // the next Read copies the whole record
     const auto record = std::span<const std::byte>(copy_).subspan(next_, header.bytes);
     const auto kind = static_cast<size_t>(header.kind);
     next_ += header.bytes;

@@ -1,14 +1,15 @@
-// The draining side of one ring, in the daemon: distrusts its peer as layout.h says.
+// Reads one ring in the daemon. It does not trust the writer (layout.h).
 //
-// One turn: Read copies at most scratch.size() bytes out of the ring, Next hands out the records of that
-// private copy one by one after checking each, Free gives their space back to the writer (call it when what
-// was read is safe elsewhere). Work per turn is bounded by the scratch, whatever the peer does. A peer that
-// lies once (a head that cannot be, a record that cannot be) makes this ring broken for good: nothing more is
-// read from it, and nothing else suffers.
+// In each turn, Read copies at most scratch.size() bytes out of the ring. Next checks the records of that
+// private copy and returns them one by one. Free gives their space back to the writer; call it when the
+// records are safely stored elsewhere. The size of the scratch limits the work per turn.
 //
-// Not thread-safe: one drain thread.
-#ifndef LOCKSTEP_COMMON_RING_READER_H_
-#define LOCKSTEP_COMMON_RING_READER_H_
+// An impossible head or record breaks this ring permanently. The reader then reads nothing more from it, and
+// other rings are not affected.
+//
+// It is not thread-safe: one drain thread uses it.
+#ifndef LOCKSTEP_WIRE_RING_READER_H_
+#define LOCKSTEP_WIRE_RING_READER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -20,21 +21,21 @@
 
 namespace lockstep::ring {
 
-// A checked record in the reader's private copy; valid until the next Read. At least as long as minor version
-// 0 makes its kind.
+// A checked record in the reader's private copy, valid until the next Read. It is at least as long as its
+// kind in minor version 0.
 struct RecordView {
   RecordHeader header;
   std::span<const std::byte> bytes;  // whole record with its header
 
-  // A copy of the record. Record must be the struct of header.kind; fields that an older writer did not know
-  // are 0.
+  // Returns a copy of the record. Record must be the struct of header.kind. Fields that an older writer did
+  // not have are 0.
   template <typename Record>
   Record as() const {
     Record record{};
     std::memcpy(&record, bytes.data(), bytes.size() < sizeof record ? bytes.size() : sizeof record);
     return record;
   }
-  // kString only: the text.
+  // Returns the text of a kString record.
   std::span<const char> text() const {
     const auto record = as<StringRecord>();
     return {reinterpret_cast<const char*>(bytes.data()) + sizeof(StringRecord), record.length};
@@ -47,23 +48,22 @@ const char* Explain(BrokenReason);
 
 class RingReader {
  public:
-  // `bytes` and `capacity` from a checked SegmentGeometry. Starts at the tail that the ring holds: 0 in a new
-  // segment, or where an earlier daemon stopped.
+  // `bytes` and `capacity` come from a checked SegmentGeometry. Reading starts at the ring's tail: 0 in a new
+  // segment, else the position where an earlier daemon stopped.
   RingReader(RingHeader* ring, const std::byte* bytes, uint64_t capacity);
 
-  // `scratch` is aligned to 8, at least kMaxRecordBytes long, and outlives the views.
+  // `scratch` is aligned to 8, has at least kMaxRecordBytes, and must outlive the views.
   ReadStatus Read(std::span<std::byte> scratch);
-  // False at the end of what Read copied, or when the ring turned out broken. Pads and unknown kinds are
-  // skipped.
+  // Returns false at the end of the copied bytes, or if the ring is broken. It skips pads and unknown kinds.
   bool Next(RecordView* out);
-  // Frees what Next has passed.
+  // Frees the records that Next has returned or skipped.
   void Free();
 
   bool broken() const { return broken_ != BrokenReason::kNone; }
   BrokenReason broken_reason() const { return broken_; }
-  // Bytes the writer claims beyond what was freed; 0 when broken.
+  // Bytes between the freed position and the writer's head; 0 if broken.
   uint64_t Pending() const;
-  // Records of kinds this version does not know, skipped.
+  // Number of skipped records of unknown kinds.
   uint64_t unknown_records() const { return unknown_; }
 
  private:
@@ -72,16 +72,16 @@ class RingReader {
   RingHeader* ring_;
   const std::byte* bytes_;
   uint64_t capacity_;
-  uint64_t tail_;            // ours; the shared one is only written
-  uint64_t contiguous_ = 0;  // bytes from tail_ that the head read last vouches for, up to the ring's end
+  uint64_t tail_;            // private copy; the shared one is only written
+  uint64_t contiguous_ = 0;  // bytes from tail_ to the last head read, at most up to the ring's end
   std::span<std::byte> copy_;
-  size_t next_ = 0;  // of the next record in copy_
+  size_t next_ = 0;  // position of the next record in copy_
   uint64_t unknown_ = 0;
   BrokenReason broken_ = BrokenReason::kNone;
 };
 
-// The loss counters of a segment as increases since the last look. A counter that went down (the peer may
-// write them) counts as no increase.
+// The increases of a segment's loss counters since the last call. A counter that decreased counts as
+// unchanged, because the peer may write any value.
 struct LossCounts {
   uint64_t records[kLossReasons][kRecordKinds] = {};
   uint64_t total() const;
@@ -99,4 +99,4 @@ class LossReader {
 
 }  // namespace lockstep::ring
 
-#endif  // LOCKSTEP_COMMON_RING_READER_H_
+#endif  // LOCKSTEP_WIRE_RING_READER_H_

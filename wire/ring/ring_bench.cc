@@ -1,7 +1,7 @@
-// What one record costs its writer, against the floor of copying the same bytes, measured in the same run.
+// Measures the writer's cost of one record. The baseline copies the same bytes in the same run.
 //
-// A reader drains in another thread as the daemon does (copy out, check, free), so that the writer pays for
-// the cache lines it shares. Goal: 64 to 88 bytes at p50 <= 25 ns.
+// A reader drains in another thread like the daemon (copy out, check, free), so that the writer pays for the
+// shared cache lines. Goal: 64 to 88 bytes at p50 <= 25 ns.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace lockstep::ring {
 namespace {
 
-constexpr size_t kGroup = 64;  // records per timed group: a clock reading costs as much as a record
+constexpr size_t kGroup = 64;  // records per timed group, because a clock reading costs as much as a record
 
 struct Rig {
   Segment segment;
@@ -56,7 +56,7 @@ double Percentile(std::vector<double>& sorted, double p) {
   return sorted[static_cast<size_t>(p * static_cast<double>(sorted.size() - 1))];
 }
 
-// Nanoseconds per record of each group.
+// Returns the nanoseconds per record for each group.
 template <typename WriteOne>
 std::vector<double> TimeGroups(benchmark::State& state, WriteOne write_one) {
   std::vector<double> ns;
@@ -75,7 +75,7 @@ void BM_Write(benchmark::State& state) {
   std::vector<std::byte> target(8 << 20);
   alignas(8) std::byte record[sizeof(Record)];
   std::memset(record, 7, sizeof record);
-  // The floor: the same bytes into as much memory, without a reader.
+  // The baseline copies the same bytes into as much memory, without a reader.
   std::vector<double> floor;
   size_t at = 0;
   for (int group = 0; group < 20000; ++group) {

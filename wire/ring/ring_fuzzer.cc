@@ -1,5 +1,5 @@
-// The reader on arbitrary ring contents, head and tail: whatever the bytes, it must not read outside its
-// copy, loop, or hand out a record shorter than its kind.
+// Runs the reader on arbitrary ring contents, head and tail. It must not read outside its copy, loop for
+// ever, or return a record that is shorter than its kind.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   uint64_t tail;
   std::memcpy(&head, data, 8);
   std::memcpy(&tail, data + 8, 8);
-  // Half of the inputs get a head that can be, so that the records behind it are looked at.
+  // Half of the inputs get a possible head, so that the reader parses the records behind it.
   if (data[0] & 1) {
     tail &= ~uint64_t{7};
     head = tail + ((size - 16) & ~size_t{7}) % (kCapacity + 8);

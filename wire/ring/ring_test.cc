@@ -1,4 +1,4 @@
-// Writer and reader of one ring against each other, and the reader against a peer that lies.
+// Tests writer and reader of one ring together, and the reader with a hostile writer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 namespace lockstep::ring {
 namespace {
 
-// A daemon's segment and a client's mapping of it.
+// The daemon's segment and a client's mapping of it.
 class RingTest : public testing::Test {
  protected:
   RingTest()
@@ -29,7 +29,7 @@ class RingTest : public testing::Test {
   }
   ~RingTest() override { client_.Detach(); }
 
-  // Everything a reader gets in one go, as (kind, correlation or string id).
+  // Returns all records of one turn.
   std::vector<RecordView> ReadAll(RingReader& reader) {
     std::vector<RecordView> records;
     if (reader.Read(scratch_) == ReadStatus::kRecords) {
@@ -103,7 +103,7 @@ TEST_F(RingTest, AFullRingDropsTheNewestAndCountsItPerKind) {
   EXPECT_TRUE(WriteApi(writer, 999)) << "the reader made room";
 }
 
-TEST_F(RingTest, RecordsNeverWrapWhateverTheirSizes) {
+TEST_F(RingTest, RecordsOfAnySizeNeverWrap) {
   RingWriter writer = client_.Writer(1);
   RingReader reader = segment_.Reader(1);
   std::mt19937 random(1);
@@ -114,8 +114,7 @@ TEST_F(RingTest, RecordsNeverWrapWhateverTheirSizes) {
     ASSERT_TRUE(writer.DefineString(id, text.data(), length));
     writer.Commit();
     auto records = ReadAll(reader);
-    if (records.empty())
-      records = ReadAll(reader);  // the first turn held nothing but the pad at the ring's end
+    if (records.empty()) records = ReadAll(reader);  // the first turn had only the pad at the end of the ring
     ASSERT_EQ(records.size(), 1u) << Explain(reader.broken_reason());
     EXPECT_EQ(records[0].as<StringRecord>().id, id);
     ASSERT_EQ(records[0].text().size(), length);
@@ -125,7 +124,7 @@ TEST_F(RingTest, RecordsNeverWrapWhateverTheirSizes) {
   }
 }
 
-TEST_F(RingTest, ATextAboveTheLimitIsCutAndCounted) {
+TEST_F(RingTest, CutsAndCountsTooLongTexts) {
   RingWriter writer = client_.Writer(0);
   const std::string text(kMaxStringBytes + 5, 'y');
   ASSERT_TRUE(writer.DefineString(1, text.data(), text.size()));
@@ -137,7 +136,7 @@ TEST_F(RingTest, ATextAboveTheLimitIsCutAndCounted) {
   EXPECT_EQ(Lost(LossReason::kTooLarge, RecordKind::kString), 1u);
 }
 
-TEST_F(RingTest, OneTurnTakesNoMoreThanTheScratch) {
+TEST_F(RingTest, OneReadTakesAtMostTheScratch) {
   RingWriter writer = client_.Writer(0);
   for (uint32_t i = 0; i < 1000; ++i) ASSERT_TRUE(WriteApi(writer, i));
   RingReader reader = segment_.Reader(0);
@@ -155,7 +154,7 @@ TEST_F(RingTest, OneTurnTakesNoMoreThanTheScratch) {
   EXPECT_EQ(seen, 1000u);
 }
 
-TEST_F(RingTest, WhatWasReadButNotFreedIsReadAgainByTheNextDaemon) {
+TEST_F(RingTest, TheNextDaemonRereadsUnfreedRecords) {
   RingWriter writer = client_.Writer(0);
   for (uint32_t i = 0; i < 10; ++i) ASSERT_TRUE(WriteApi(writer, i));
   {
@@ -165,7 +164,7 @@ TEST_F(RingTest, WhatWasReadButNotFreedIsReadAgainByTheNextDaemon) {
     ASSERT_TRUE(first.Next(&view));
     ASSERT_TRUE(first.Next(&view));
     first.Free();
-    ASSERT_TRUE(first.Next(&view));  // and then the daemon dies
+    ASSERT_TRUE(first.Next(&view));  // then the daemon dies
   }
   RingReader second = segment_.Reader(0);
   const auto records = ReadAll(second);
@@ -173,7 +172,7 @@ TEST_F(RingTest, WhatWasReadButNotFreedIsReadAgainByTheNextDaemon) {
   EXPECT_EQ(records[0].as<ApiRecord>().correlation, 2u);
 }
 
-TEST_F(RingTest, ARingIsClaimedByOneAndKeepsItsBytesWhenGivenBack) {
+TEST_F(RingTest, ARingHasOneOwnerAndKeepsItsBytesWhenReleased) {
   RingHeader& ring = client_.ring(2);
   ASSERT_TRUE(ClaimRing(ring, 11));
   EXPECT_FALSE(ClaimRing(ring, 12));
@@ -190,12 +189,12 @@ TEST_F(RingTest, ARingIsClaimedByOneAndKeepsItsBytesWhenGivenBack) {
   EXPECT_EQ(records[1].as<ApiRecord>().correlation, 2u);
 }
 
-TEST_F(RingTest, UnknownKindsAreSkippedAndCounted) {
+TEST_F(RingTest, SkipsAndCountsUnknownKinds) {
   RingWriter writer = client_.Writer(0);
   ASSERT_NE(writer.Reserve(RecordKind::kSync, 256), nullptr);
   RingReader reader = segment_.Reader(0);
   ASSERT_TRUE(WriteApi(writer, 5));
-  // A newer client's kind, where the first record lies.
+  // The first record now has a kind of a newer client.
   auto* first = reinterpret_cast<RecordHeader*>(reinterpret_cast<std::byte*>(&client_.header()) +
                                                 client_.ring(0).offset);
   first->kind = static_cast<RecordKind>(kRecordKinds + 3);
@@ -205,7 +204,7 @@ TEST_F(RingTest, UnknownKindsAreSkippedAndCounted) {
   EXPECT_EQ(reader.unknown_records(), 1u);
 }
 
-TEST_F(RingTest, ALongerRecordOfAKnownKindIsReadAsFarAsItIsKnown) {
+TEST_F(RingTest, ReadsTheKnownPartOfALongerRecord) {
   RingWriter writer = client_.Writer(0);
   auto* longer = static_cast<SyncRecord*>(writer.Reserve(RecordKind::kSync, sizeof(SyncRecord) + 24));
   longer->correlation = 77;
@@ -246,7 +245,7 @@ TEST_F(RingTest, ProducedEqualsReadPlusLostUnderLoad) {
   EXPECT_EQ(read + Lost(LossReason::kRingFull, RecordKind::kApi), kProduced);
 }
 
-TEST_F(RingTest, LossesAreTakenAsIncreasesAndNeverAsNegativeOnes) {
+TEST_F(RingTest, CountsOnlyIncreasesOfLosses) {
   LossReader losses(segment_.header());
   CountLoss(client_.header(), LossReason::kNoRing, RecordKind::kRange, 3);
   LossCounts taken = losses.Take();
@@ -262,14 +261,14 @@ TEST_F(RingTest, LossesAreTakenAsIncreasesAndNeverAsNegativeOnes) {
   EXPECT_EQ(losses.Take().total(), 2u);
 }
 
-// ---- a peer that lies ----
+// ---- hostile peer ----
 
-class LyingPeer : public RingTest {
+class HostileWriter : public RingTest {
  protected:
   std::byte* RingBytes(uint32_t index) {
     return reinterpret_cast<std::byte*>(&client_.header()) + client_.ring(index).offset;
   }
-  // One good record, then whatever `lie` makes of the ring.
+  // Writes a valid record, then applies `lie` to the ring.
   template <typename Lie>
   BrokenReason ReasonAfter(Lie lie) {
     RingWriter writer = client_.Writer(0);
@@ -282,34 +281,34 @@ class LyingPeer : public RingTest {
   }
 };
 
-TEST_F(LyingPeer, AHeadBeyondTheRingBreaksIt) {
+TEST_F(HostileWriter, AHeadBeyondTheRingBreaksIt) {
   EXPECT_EQ(ReasonAfter([this](RecordHeader&) { client_.ring(0).head = (64 << 10) + 8; }),
             BrokenReason::kHead);
 }
-TEST_F(LyingPeer, AHeadThatWentBackBreaksIt) {
+TEST_F(HostileWriter, ADecreasingHeadBreaksIt) {
   EXPECT_EQ(ReasonAfter([this](RecordHeader&) { client_.ring(0).head = ~uint64_t{0} - 7; }),
             BrokenReason::kHead);
 }
-TEST_F(LyingPeer, AHeadBetweenRecordsBreaksIt) {
+TEST_F(HostileWriter, AHeadBetweenRecordsBreaksIt) {
   EXPECT_EQ(ReasonAfter([this](RecordHeader&) { client_.ring(0).head = 4; }), BrokenReason::kHead);
 }
-TEST_F(LyingPeer, ALengthOfZeroBreaksItInsteadOfLoopingForEver) {
+TEST_F(HostileWriter, ALengthOfZeroBreaksIt) {
   EXPECT_EQ(ReasonAfter([](RecordHeader& h) { h.bytes = 0; }), BrokenReason::kLength);
 }
-TEST_F(LyingPeer, AnOddLengthBreaksIt) {
+TEST_F(HostileWriter, AnOddLengthBreaksIt) {
   EXPECT_EQ(ReasonAfter([](RecordHeader& h) { h.bytes = 44; }), BrokenReason::kLength);
 }
-TEST_F(LyingPeer, ALengthAboveTheGreatestBreaksIt) {
+TEST_F(HostileWriter, ALengthAboveTheGreatestBreaksIt) {
   EXPECT_EQ(ReasonAfter([](RecordHeader& h) { h.bytes = kMaxRecordBytes + 8; }), BrokenReason::kLength);
 }
-TEST_F(LyingPeer, ARecordBeyondTheHeadBreaksIt) {
+TEST_F(HostileWriter, ARecordBeyondTheHeadBreaksIt) {
   EXPECT_EQ(ReasonAfter([](RecordHeader& h) { h.bytes = 256; }), BrokenReason::kCrossesEnd);
 }
-TEST_F(LyingPeer, ARecordShorterThanItsKindBreaksIt) {
+TEST_F(HostileWriter, ARecordShorterThanItsKindBreaksIt) {
   EXPECT_EQ(ReasonAfter([](RecordHeader& h) { h.kind = RecordKind::kKernel; }),
             BrokenReason::kTooShortForKind);
 }
-TEST_F(LyingPeer, AStringLongerThanItsRecordBreaksIt) {
+TEST_F(HostileWriter, AStringLongerThanItsRecordBreaksIt) {
   EXPECT_EQ(ReasonAfter([](RecordHeader& h) {
               h.kind = RecordKind::kString;
               reinterpret_cast<StringRecord&>(h).length = 0xFFFFFFF0u;
@@ -317,7 +316,7 @@ TEST_F(LyingPeer, AStringLongerThanItsRecordBreaksIt) {
             BrokenReason::kStringLength);
 }
 
-TEST_F(LyingPeer, MovingRingsAboutInTheHeadersDoesNotMoveTheReader) {
+TEST_F(HostileWriter, ChangedHeadersDoNotMoveTheReader) {
   RingWriter writer = client_.Writer(0);
   ASSERT_TRUE(WriteApi(writer, 42));
   client_.ring(0).offset = ~uint64_t{0};
@@ -330,8 +329,9 @@ TEST_F(LyingPeer, MovingRingsAboutInTheHeadersDoesNotMoveTheReader) {
   EXPECT_EQ(segment_.ring_count(), 3u);
 }
 
-// Contents, head and tail of ring 0 change under the reader's feet; ring 1 is an honest thread's.
-TEST_F(LyingPeer, AThreadThatScribblesOverItsRingNeitherCrashesTheReaderNorHarmsAnotherRing) {
+// A hostile thread changes contents, head and tail of ring 0 during the reading. The thread of ring 1 is
+// honest.
+TEST_F(HostileWriter, ARandomlyWrittenRingHarmsNeitherReaderNorOtherRings) {
   std::atomic<bool> stop{false};
   std::thread hostile([&] {
     std::mt19937_64 random(7);
@@ -352,7 +352,7 @@ TEST_F(LyingPeer, AThreadThatScribblesOverItsRingNeitherCrashesTheReaderNorHarms
   uint64_t broken = 0;
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(700);
   while (std::chrono::steady_clock::now() < end) {
-    // A fresh reader each time it broke: a thousand sessions' worth of lies.
+    // A new reader starts after each break, so that many invalid states are tried.
     RingReader reader = segment_.Reader(0);
     for (int turn = 0; turn < 50 && !reader.broken(); ++turn) {
       if (reader.Read(scratch_) != ReadStatus::kRecords) continue;
@@ -374,7 +374,7 @@ TEST_F(LyingPeer, AThreadThatScribblesOverItsRingNeitherCrashesTheReaderNorHarms
   }
   stop = true;
   hostile.join();
-  // A turn ends at the ring's end: what the last one left, and the turn after a pad.
+  // A turn ends at the end of the ring, so two turns read the rest before and after a pad.
   for (int turn = 0; turn < 2; ++turn) {
     for (const RecordView& view : ReadAll(honest_reader)) ASSERT_EQ(view.as<ApiRecord>().correlation, got++);
   }

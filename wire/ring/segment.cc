@@ -17,7 +17,7 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 uint64_t RingBytes(uint64_t wanted) { return std::bit_ceil(std::max(wanted, kMinRingBytes)); }
 
-// The memfd is fresh and all zero, and nobody else has it yet.
+// The memfd is new and all zero, and no other process has it yet.
 void WriteHeaders(std::byte* base, const SegmentOptions& options, uint64_t segment_bytes) {
   auto* header = new (base) SegmentHeader{};
   header->magic = kMagic;
@@ -46,11 +46,11 @@ const char* Explain(SegmentError error) {
     case SegmentError::kOptions:
       return "the number or size of rings is out of range";
     case SegmentError::kSystem:
-      return "the operating system refused";
+      return "a system call failed";
     case SegmentError::kNotSealed:
       return "the segment is not sealed against resizing";
     case SegmentError::kGeometry:
-      return "the segment's headers cannot be";
+      return "the segment's headers are invalid";
   }
   return "unknown error";
 }

@@ -1,7 +1,7 @@
-// The daemon's end of a segment: makes one (memfd, sized, sealed) or adopts one that a client kept over the
-// daemon's restart. See layout.h.
-#ifndef LOCKSTEP_COMMON_RING_SEGMENT_H_
-#define LOCKSTEP_COMMON_RING_SEGMENT_H_
+// The daemon's side of a segment (layout.h). It creates one (memfd, sized, sealed), or adopts one that a
+// client kept during the daemon's restart.
+#ifndef LOCKSTEP_WIRE_RING_SEGMENT_H_
+#define LOCKSTEP_WIRE_RING_SEGMENT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -14,10 +14,10 @@
 namespace lockstep::ring {
 
 struct SegmentOptions {
-  // Rounded up to a power of two, at least kMinRingBytes.
+  // Both sizes are rounded up to a power of two of at least kMinRingBytes.
   uint64_t main_ring_bytes = kDefaultMainRingBytes;
   uint64_t thread_ring_bytes = kDefaultThreadRingBytes;
-  uint32_t ring_count = kMaxRings;  // 1..kMaxRings, ring 0 included
+  uint32_t ring_count = kMaxRings;  // 1..kMaxRings, with ring 0
   uint64_t incarnation = 1;
   uint64_t epoch = 1;
 };
@@ -25,9 +25,9 @@ struct SegmentOptions {
 enum class SegmentError : uint8_t {
   kNone,
   kOptions,    // ring_count or a size out of range
-  kSystem,     // errno says why
-  kNotSealed,  // adopted: could be resized under us
-  kGeometry,   // adopted: headers that cannot be
+  kSystem,     // errno has the reason
+  kNotSealed,  // adopted: another process could resize it
+  kGeometry,   // adopted: impossible headers
 };
 const char* Explain(SegmentError);
 
@@ -39,17 +39,17 @@ class Segment {
   ~Segment();
 
   static SegmentError Create(const SegmentOptions& options, Segment* out);
-  // Takes `memfd`. Everything read from its headers is checked once and kept privately.
+  // Takes ownership of `memfd`. It checks the headers once and keeps a private copy.
   static SegmentError Adopt(Fd memfd, Segment* out);
 
   bool ok() const { return base_ != nullptr; }
-  int fd() const { return memfd_.get(); }  // to pass to the client
+  int fd() const { return memfd_.get(); }  // for passing to the client
   uint64_t bytes() const { return geometry_.segment_bytes; }
   uint64_t incarnation() const { return geometry_.incarnation; }
   uint32_t ring_count() const { return geometry_.ring_count; }
-  // Shared with the client: read losses through LossReader; epoch is the daemon's to set before it sends Arm.
+  // The client shares it: read losses through LossReader. The daemon sets epoch before it sends Arm.
   SegmentHeader* header() const { return reinterpret_cast<SegmentHeader*>(base_); }
-  // Refers into this segment and must not outlive it.
+  // The reader refers to this segment, which must outlive it.
   RingReader Reader(uint32_t index) const;
 
  private:
@@ -62,4 +62,4 @@ class Segment {
 
 }  // namespace lockstep::ring
 
-#endif  // LOCKSTEP_COMMON_RING_SEGMENT_H_
+#endif  // LOCKSTEP_WIRE_RING_SEGMENT_H_

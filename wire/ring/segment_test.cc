@@ -1,4 +1,4 @@
-// Making, passing, checking and adopting segments; two processes over one.
+// Tests creating, passing, checking and adopting segments, and two processes that share one.
 #include "wire/ring/segment.h"
 
 #include <fcntl.h>
@@ -28,7 +28,7 @@ Segment Make(const SegmentOptions& options) {
   return segment;
 }
 
-TEST(SegmentTest, HasTheSizesThatWereAskedFor) {
+TEST(SegmentTest, HasTheRequestedSizes) {
   Segment segment = Make({.main_ring_bytes = 64 << 10, .incarnation = 42, .epoch = 3});
   EXPECT_EQ(segment.ring_count(), kMaxRings);
   EXPECT_EQ(segment.bytes(), RingHeadersEnd() + (64 << 10) + 63 * kDefaultThreadRingBytes);
@@ -38,12 +38,12 @@ TEST(SegmentTest, HasTheSizesThatWereAskedFor) {
   EXPECT_EQ(std::memcmp(segment.header(), "LCKSTEP1", 8), 0) << "the magic reads as text in a dump";
 }
 
-TEST(SegmentTest, RoundsRingSizesUpAndNeverBelowWhatHoldsTheGreatestRecord) {
+TEST(SegmentTest, RoundsRingSizesUpToHoldTheLargestRecord) {
   Segment segment = Make({.main_ring_bytes = 65537, .thread_ring_bytes = 1, .ring_count = 2});
   EXPECT_EQ(segment.bytes(), RingHeadersEnd() + (128 << 10) + kMinRingBytes);
 }
 
-TEST(SegmentTest, RefusesSizesThatCannotBe) {
+TEST(SegmentTest, RefusesImpossibleSizes) {
   Segment segment;
   EXPECT_EQ(Segment::Create({.ring_count = 0}, &segment), SegmentError::kOptions);
   EXPECT_EQ(Segment::Create({.ring_count = kMaxRings + 1}, &segment), SegmentError::kOptions);
@@ -51,14 +51,14 @@ TEST(SegmentTest, RefusesSizesThatCannotBe) {
   EXPECT_FALSE(segment.ok());
 }
 
-TEST(SegmentTest, CannotBeResizedByAnyoneWhoHoldsIt) {
+TEST(SegmentTest, CannotBeResized) {
   Segment segment = Make({.ring_count = 1});
   EXPECT_NE(::ftruncate(segment.fd(), 0), 0);
   EXPECT_NE(::ftruncate(segment.fd(), static_cast<off_t>(segment.bytes() * 2)), 0);
   EXPECT_NE(::fcntl(segment.fd(), F_ADD_SEALS, F_SEAL_WRITE), 0) << "nor can a peer forbid writing to it";
 }
 
-TEST(ClientSegmentTest, RefusesWhatIsNotSealed) {
+TEST(ClientSegmentTest, RefusesAnUnsealedSegment) {
   Fd plain(::memfd_create("plain", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(plain.get(), 1 << 20), 0);
   ClientSegment client;
@@ -74,7 +74,7 @@ TEST(ClientSegmentTest, RefusesAnotherSizeThanAnnounced) {
   EXPECT_EQ(client.Attach(segment.fd(), segment.bytes() + 8), AttachError::kSize);
 }
 
-TEST(ClientSegmentTest, RefusesHeadersThatCannotBe) {
+TEST(ClientSegmentTest, RefusesImpossibleHeaders) {
   for (int lie = 0; lie < 6; ++lie) {
     Segment segment = Make({.main_ring_bytes = 64 << 10, .ring_count = 2});
     auto* base = reinterpret_cast<std::byte*>(segment.header());
@@ -94,7 +94,7 @@ TEST(ClientSegmentTest, RefusesHeadersThatCannotBe) {
         break;  // overlapping
       case 4:
         rings[0].capacity = (64 << 10) - 8;
-        break;  // no power of two
+        break;  // not a power of two
       case 5:
         rings[1].offset = segment.bytes() - 64;
         break;  // leaves the segment
@@ -113,7 +113,7 @@ TEST(ClientSegmentTest, IsNotInheritedByAForkedChild) {
   const pid_t child = ::fork();
   if (child == 0) {
     unsigned char resident;
-    // mincore fails with ENOMEM where nothing is mapped.
+    // mincore fails with ENOMEM if nothing is mapped.
     ::_exit(::mincore(&client.header(), kHeaderBytes, &resident) == 0 ? 1 : 0);
   }
   int status = 0;
@@ -122,7 +122,7 @@ TEST(ClientSegmentTest, IsNotInheritedByAForkedChild) {
   client.Detach();
 }
 
-TEST(SegmentTest, AdoptsWhatAnEarlierDaemonLeftAndGoesOnWhereItStopped) {
+TEST(SegmentTest, AdoptsAnEarlierDaemonsSegmentAndContinues) {
   ClientSegment client;
   Fd kept;
   {
@@ -146,7 +146,7 @@ TEST(SegmentTest, AdoptsWhatAnEarlierDaemonLeftAndGoesOnWhereItStopped) {
   client.Detach();
 }
 
-TEST(SegmentTest, RefusesToAdoptWhatIsNotSealed) {
+TEST(SegmentTest, RefusesToAdoptAnUnsealedSegment) {
   Fd plain(::memfd_create("plain", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(plain.get(), 1 << 20), 0);
   Segment segment;
@@ -185,7 +185,7 @@ TEST_F(PacketTest, CarriesBytesAndOneDescriptor) {
   client.Detach();
 }
 
-TEST_F(PacketTest, SaysWhenThereIsNothingAndWhenThePeerIsGone) {
+TEST_F(PacketTest, DistinguishesNoPacketFromADisconnectedPeer) {
   EXPECT_EQ(ReceivePacket(right_.get(), buffer_, sizeof buffer_, &length_, &descriptor_),
             PacketStatus::kNothing);
   left_.reset();
@@ -194,7 +194,7 @@ TEST_F(PacketTest, SaysWhenThereIsNothingAndWhenThePeerIsGone) {
   EXPECT_EQ(SendPacket(right_.get(), "x", 1), PacketStatus::kClosed) << "and raises no SIGPIPE";
 }
 
-TEST_F(PacketTest, RefusesAPacketThatDoesNotFitAndClosesWhatCameWithIt) {
+TEST_F(PacketTest, RefusesATooLargePacketAndClosesItsDescriptors) {
   const std::vector<char> big(sizeof buffer_ + 1, 'b');
   Segment segment = Make({.ring_count = 1});
   ASSERT_EQ(SendPacket(left_.get(), big.data(), big.size(), segment.fd()), PacketStatus::kOk);
@@ -233,8 +233,8 @@ TEST_F(PacketTest, ClosesDescriptorsBeyondTheFirst) {
 
 // ---- two processes ----
 
-// The client process: takes its segment from the socket as the real one does, writes numbered records until
-// it is killed.
+// The client process. It receives its segment over the socket like the real client, and writes numbered
+// records until it is killed.
 [[noreturn]] void WriteUntilKilled(int socket) {
   char byte;
   size_t length;
@@ -258,7 +258,7 @@ TEST_F(PacketTest, ClosesDescriptorsBeyondTheFirst) {
   }
 }
 
-TEST(TwoProcesses, WhatAKilledClientHadCommittedIsReadByteForByte) {
+TEST(TwoProcesses, ReadsAllThatAKilledClientCommitted) {
   for (int round = 0; round < 20; ++round) {
     int pair[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);

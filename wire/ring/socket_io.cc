@@ -8,7 +8,7 @@
 namespace lockstep::ring {
 namespace {
 
-// A peer may attach more descriptors than we want; room for them is what lets us close them.
+// A peer may attach more descriptors than expected. They are received only so that they can be closed.
 constexpr size_t kMaxDescriptors = 16;
 
 PacketStatus FromErrno() {

@@ -1,11 +1,11 @@
-// The writing side of one ring: never blocks, never allocates, drops the newest record when the ring is full
-// and counts it per (reason, kind). Header-only and free of the standard library's run time: the injected
-// client uses it inside other people's processes.
+// Writes one ring. It never blocks and never allocates. If the ring is full, it drops the newest record and
+// counts it by (reason, kind). The header needs no C++ library at run time, because the injected client uses
+// it inside the user's processes.
 //
-// A RingWriter belongs to one thread at a time. Bytes reserved become visible to the reader at Commit, all at
+// A RingWriter belongs to one thread at a time. Commit makes all reserved bytes visible to the reader at
 // once.
-#ifndef LOCKSTEP_COMMON_RING_WRITER_H_
-#define LOCKSTEP_COMMON_RING_WRITER_H_
+#ifndef LOCKSTEP_WIRE_RING_WRITER_H_
+#define LOCKSTEP_WIRE_RING_WRITER_H_
 
 #include <atomic>
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace lockstep::ring {
 
-// One CAS, free→owned. `thread` is kept for messages only.
+// Claims a ring with one CAS, free→owned. `thread` is only for messages.
 inline bool ClaimRing(RingHeader& ring, uint32_t thread) {
   uint32_t expected = static_cast<uint32_t>(RingState::kFree);
   if (!ring.state.compare_exchange_strong(expected, static_cast<uint32_t>(RingState::kOwned),
@@ -28,7 +28,7 @@ inline bool ClaimRing(RingHeader& ring, uint32_t thread) {
   return true;
 }
 
-// The owner only, after its last Commit. The bytes stay until the reader has drained them.
+// The owner calls it after its last Commit. The bytes stay until the reader has drained them.
 inline void ReleaseRing(RingHeader& ring) {
   ring.state.store(static_cast<uint32_t>(RingState::kFree), std::memory_order_release);
 }
@@ -40,93 +40,26 @@ inline void CountLoss(SegmentHeader& segment, LossReason reason, RecordKind kind
 
 template <typename Record>
 struct KindOf;
-template <>
-struct KindOf<KernelRecord> {
-  static constexpr RecordKind value = RecordKind::kKernel;
-};
-template <>
-struct KindOf<MemcpyRecord> {
-  static constexpr RecordKind value = RecordKind::kMemcpy;
-};
-template <>
-struct KindOf<MemsetRecord> {
-  static constexpr RecordKind value = RecordKind::kMemset;
-};
-template <>
-struct KindOf<ApiRecord> {
-  static constexpr RecordKind value = RecordKind::kApi;
-};
-template <>
-struct KindOf<SyncRecord> {
-  static constexpr RecordKind value = RecordKind::kSync;
-};
-template <>
-struct KindOf<ExternalCorrelationRecord> {
-  static constexpr RecordKind value = RecordKind::kExternalCorrelation;
-};
-template <>
-struct KindOf<CudaEventRecord> {
-  static constexpr RecordKind value = RecordKind::kCudaEvent;
-};
-template <>
-struct KindOf<OverheadRecord> {
-  static constexpr RecordKind value = RecordKind::kOverhead;
-};
-template <>
-struct KindOf<RangeRecord> {
-  static constexpr RecordKind value = RecordKind::kRange;
-};
-template <>
-struct KindOf<CommunicatorRecord> {
-  static constexpr RecordKind value = RecordKind::kCommunicator;
-};
-template <>
-struct KindOf<CollectiveRecord> {
-  static constexpr RecordKind value = RecordKind::kCollective;
-};
-template <>
-struct KindOf<PointToPointRecord> {
-  static constexpr RecordKind value = RecordKind::kPointToPoint;
-};
-template <>
-struct KindOf<ClockRecord> {
-  static constexpr RecordKind value = RecordKind::kClock;
-};
-template <>
-struct KindOf<KernelChannelRecord> {
-  static constexpr RecordKind value = RecordKind::kKernelChannel;
-};
-template <>
-struct KindOf<ProxyOpRecord> {
-  static constexpr RecordKind value = RecordKind::kProxyOp;
-};
-template <>
-struct KindOf<ThreadNameRecord> {
-  static constexpr RecordKind value = RecordKind::kThreadName;
-};
-template <>
-struct KindOf<DeviceRecord> {
-  static constexpr RecordKind value = RecordKind::kDevice;
-};
-template <>
-struct KindOf<ContextRecord> {
-  static constexpr RecordKind value = RecordKind::kContext;
-};
-template <>
-struct KindOf<StreamRecord> {
-  static constexpr RecordKind value = RecordKind::kStream;
-};
-template <>
-struct KindOf<MemoryOpRecord> {
-  static constexpr RecordKind value = RecordKind::kMemoryOp;
-};
+#define RECORD(Name, space, number, first_bytes)             \
+  template <>                                                \
+  struct KindOf<Name##Record> {                              \
+    static constexpr RecordKind value = RecordKind::k##Name; \
+  };
+#include "wire/fields/records.def"
+
+// Sets the RESERVED bytes of a record to 0.
+#define RECORD(Name, space, number, first_bytes) \
+  inline void ClearReserved([[maybe_unused]] Name##Record& record) {
+#define RESERVED(bytes, member) std::memset(record.member, 0, bytes);
+#define END(Name) }
+#include "wire/fields/records.def"
 
 class RingWriter {
  public:
   constexpr RingWriter() = default;
 
-  // `capacity` comes from a checked SegmentGeometry; `bytes` is the ring's first byte. Goes on where the
-  // ring's last owner stopped.
+  // `capacity` comes from a checked SegmentGeometry, and `bytes` is the ring's first byte. Writing continues
+  // where the ring's last owner stopped.
   RingWriter(SegmentHeader& segment, RingHeader& ring, std::byte* bytes, uint64_t capacity)
       : segment_(&segment),
         ring_(&ring),
@@ -138,8 +71,9 @@ class RingWriter {
 
   bool attached() const { return ring_ != nullptr; }
 
-  // Space for one record with its header filled in, or null when the ring is full (counted). `bytes` is a
-  // multiple of 8 and at most kMaxRecordBytes. The caller fills every other field, then calls Commit.
+  // Returns space for one record with its header filled in, or null if the ring is full (counted as a loss).
+  // `bytes` is a multiple of 8 and at most kMaxRecordBytes. The caller fills every other field, then calls
+  // Commit.
   void* Reserve(RecordKind kind, uint32_t bytes) {
     const uint64_t position = head_ & (capacity_ - 1);
     const uint64_t to_end = capacity_ - position;
@@ -162,10 +96,12 @@ class RingWriter {
     return place;
   }
 
-  // Typed form of Reserve; only the header is set.
+  // The typed form of Reserve. It also clears the reserved bytes.
   template <typename Record>
   Record* New() {
-    return static_cast<Record*>(Reserve(KindOf<Record>::value, sizeof(Record)));
+    auto* record = static_cast<Record*>(Reserve(KindOf<Record>::value, sizeof(Record)));
+    if (record != nullptr) ClearReserved(*record);
+    return record;
   }
 
   void Commit() {
@@ -173,8 +109,8 @@ class RingWriter {
     ring_->head.store(head_, std::memory_order_release);
   }
 
-  // A kString record, not yet committed; false when the ring is full, and then the id is not defined. Text
-  // above kMaxStringBytes is cut and counted.
+  // Writes a kString record without a Commit. Returns false if the ring is full; the id is then not defined.
+  // Text above kMaxStringBytes is cut and counted.
   bool DefineString(uint32_t id, const char* text, size_t length) {
     if (length > kMaxStringBytes) {
       length = kMaxStringBytes;
@@ -195,8 +131,8 @@ class RingWriter {
     CountLoss(*segment_, reason, kind, records);
   }
 
-  // Adds what this writer wrote to the segment's statistics. Not per record: a locked add costs more than the
-  // record.
+  // Adds the numbers of this writer to the segment's statistics. It is not called per record, because an
+  // atomic add costs more than a record.
   void FlushStatistics() {
     for (size_t kind = 0; kind < kRecordKinds; ++kind) {
       if (written_[kind] == 0) continue;
@@ -205,15 +141,15 @@ class RingWriter {
     }
   }
 
-  // Records written since this writer was made, string definitions included, pads not.
+  // Records since this writer was made, with string definitions and without pads.
   uint64_t records() const { return records_; }
 
  private:
-  // Publishes first: a reader can only free what it can see.
+  // It publishes first, because a reader can free only visible records.
   bool MakeRoom(uint64_t needed) {
     if (published_ != head_) Commit();
     const uint64_t tail = ring_->tail.load(std::memory_order_acquire);
-    if (head_ - tail > capacity_) return false;  // a tail that cannot be: treat the ring as full
+    if (head_ - tail > capacity_) return false;  // an impossible tail: treat the ring as full
     tail_ = tail;
     return head_ + needed - tail_ <= capacity_;
   }
@@ -222,13 +158,13 @@ class RingWriter {
   RingHeader* ring_ = nullptr;
   std::byte* bytes_ = nullptr;
   uint64_t capacity_ = 0;
-  uint64_t published_ = 0;  // what the reader may see
-  uint64_t head_ = 0;       // with what is reserved but not committed
-  uint64_t tail_ = 0;       // last seen
+  uint64_t published_ = 0;  // bytes visible to the reader
+  uint64_t head_ = 0;       // bytes reserved, also uncommitted ones
+  uint64_t tail_ = 0;       // last value read
   uint64_t records_ = 0;
   uint32_t written_[kRecordKinds] = {};  // since the last FlushStatistics
 };
 
 }  // namespace lockstep::ring
 
-#endif  // LOCKSTEP_COMMON_RING_WRITER_H_
+#endif  // LOCKSTEP_WIRE_RING_WRITER_H_
