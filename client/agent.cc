@@ -11,17 +11,17 @@ constexpr Nanos kFirstBackOff = Nanos::Millis(50);
 constexpr Nanos kLongestBackOff = Nanos::Seconds(1);
 constexpr Nanos kAfterRefusal = Nanos::Seconds(10);
 constexpr Nanos kWelcomeLimit = Nanos::Seconds(5);
-// How often an idle thread looks whether its descriptors are still its own.
+// How often the idle thread checks that its descriptors are still its own.
 constexpr Nanos kIdleWait = Nanos::Seconds(5);
 constexpr Nanos kArmedWait = Nanos::Millis(100);
-// A context that is made is followed by work soon; a graph takes longer than this to be captured and
-// instantiated.
+// The interval between checks for a CUDA context. It is short, because work soon follows a new context.
+// Capturing and instantiating a graph takes longer than this.
 constexpr Nanos kBetweenContextLooks = Nanos::Millis(5);
-// ARM without START: the daemon has forgotten us.
+// If no START follows ARM within this time, the daemon has forgotten us.
 constexpr Nanos kArmedLimit = Nanos::Seconds(120);
 constexpr Nanos kBetweenStepReports = Nanos::Seconds(1);
-// After the window, for Python's main thread to come out of a call of native code. The daemon gives up 15 s
-// after the window.
+// Python's main thread has this time after the window to return from a call of native code. The daemon gives
+// up 15 s after the window.
 constexpr Nanos kPythonLimit = Nanos::Seconds(5);
 
 const char* NameOf(ring::Begin begin) {
@@ -45,7 +45,7 @@ const char* NameOf(ring::End end) {
     case ring::End::kAfterDuration:
       return "the end of its duration";
     case ring::End::kAfterSteps:
-      return "so many steps";
+      return "the last requested step";
     case ring::End::kAtRangeEnd:
       return "the end of that range";
     case ring::End::kAtProfilerStop:
@@ -84,7 +84,7 @@ Nanos Agent::Turn(EntryKind entry) {
     }
     back_off_ = Nanos();
   }
-  if (capture_.state() == Capture::State::kLooking) {
+  if (capture_.state() == Capture::State::kWaiting) {
     tick_in_ = capture_.Tick();
     FollowTrigger();
   }
@@ -101,7 +101,7 @@ Nanos Agent::Turn(EntryKind entry) {
       (exiting_.load() || timing_.monotonic() - armed_at_ > kArmedLimit)) {
     Sentence why;
     why << (exiting_.load() ? "the process ended before the capture began"
-                            : "no start came within 120 s of arming");
+                            : "the capture was not started within 120 s of arming");
     Fail(why);
   }
   Message message;
@@ -124,7 +124,7 @@ Nanos Agent::WaitForMessage() const {
       return options_.prepare == Prepare::kNever ? kIdleWait : kBetweenContextLooks;
     case Capture::State::kArmed:
       return kArmedWait;
-    case Capture::State::kLooking:
+    case Capture::State::kWaiting:
     case Capture::State::kWindow:
       return tick_in_;
   }
@@ -167,10 +167,10 @@ bool Agent::TakeWelcome(const ring::Welcome& welcome, int memfd) {
     return false;
   }
   daemon_minor_ = welcome.layout_minor;
-  // Without a new segment the daemon goes on with the one we offered.
+  // Without a new segment, the daemon continues with the offered one.
   if (memfd < 0) return segment_.attached() && segment_.bytes() == welcome.segment_bytes;
-  // A thread that was just about to count a loss may still touch the old mapping: it stays until the next
-  // change, or for ever if somebody is known to be stuck there.
+  // A thread that is counting a loss may still write to the old mapping. The mapping stays until the next
+  // change of segments, or for ever if a thread is stuck in a handler.
   if (!capture_.segment_in_use()) {
     last_segment_.Detach();
     last_segment_ = segment_;
@@ -203,7 +203,7 @@ void Agent::Handle(const Message& message) {
 }
 
 void Agent::OnArm(const ring::Arm& arm) {
-  capture_.Abort();  // one capture at a time: the newest
+  capture_.Abort();  // one capture at a time: the newest wins
   python_.Abort();
   capture_number_ = arm.capture;
   capturing_.store(true);
@@ -226,14 +226,14 @@ void Agent::OnArm(const ring::Arm& arm) {
 }
 
 void Agent::OnStart(const ring::Start& start) {
-  // The step that all ranks begin at, after each has told where it is.
-  if (start.capture == capture_number_ && capture_.state() == Capture::State::kLooking &&
+  // The second START names the step at which all ranks begin, after each rank has reported its step.
+  if (start.capture == capture_number_ && capture_.state() == Capture::State::kWaiting &&
       start_.begin == ring::Begin::kReportStep && start.begin == ring::Begin::kAtStep) {
     start_ = start;
     step_agreed_ = true;
     return capture_.trigger().Agree(start.step);
   }
-  // Of a capture that was given up meanwhile, or doubled.
+  // The message belongs to an abandoned capture, or came twice.
   if (start.capture != capture_number_ || capture_.state() != Capture::State::kArmed) return;
   start_ = start;
   step_agreed_ = false;
@@ -242,18 +242,18 @@ void Agent::OnStart(const ring::Start& start) {
   if (start.begin != ring::Begin::kAtT0) {
     const HostTime t0(start.t0_realtime_ns);
     const HostTime t1(start.t1_realtime_ns);
-    capture_.Look({.begin = start.begin,
-                   .end = start.end,
-                   .step = start.step,
-                   .steps = start.steps,
-                   .duration = Nanos(start.duration_ns),
-                   .limit = t1 - t0,
-                   .earliest = t0,
-                   .range = {start.range, ::strnlen(start.range, sizeof start.range)}},
-                  t1);
+    capture_.WaitForTrigger({.begin = start.begin,
+                             .end = start.end,
+                             .step = start.step,
+                             .steps = start.steps,
+                             .duration = Nanos(start.duration_ns),
+                             .limit = t1 - t0,
+                             .earliest = t0,
+                             .range = {start.range, ::strnlen(start.range, sizeof start.range)}},
+                            t1);
     tick_in_ = Nanos();
-    told_step_ = 0;
-    told_at_ = MonoTime();
+    reported_step_ = 0;
+    reported_at_ = MonoTime();
     if (!SendState(ring::ClientState::kWaiting, fields)) Lost();
     return;
   }
@@ -277,8 +277,8 @@ void Agent::FollowTrigger() {
   Sentence why;
   if (capture_.state() == Capture::State::kWindow) {
     if (trigger.step_missed() && !step_agreed_) {
-      why << "step " << start_.step << " had passed: the first that began was step " << at.step
-          << "; ask for a later one";
+      why << "step " << start_.step << " had passed; the first step in the capture was " << at.step
+          << "; request a later step";
       return Fail(why);
     }
     ring::State fields{};
@@ -287,28 +287,28 @@ void Agent::FollowTrigger() {
     return;
   }
   if (tick_in_ == Nanos() || exiting_.load()) {
-    why << NameOf(start_.begin) << " did not come "
-        << (exiting_.load() ? "before the process ended" : "within the time to wait for it");
-    if (at.step_time > Nanos()) why << "; the last step that began was " << at.step;
+    why << NameOf(start_.begin) << " did not occur "
+        << (exiting_.load() ? "before the process ended" : "before the trigger timeout");
+    if (at.step_time > Nanos()) why << "; the last started step was " << at.step;
     return Fail(why);
   }
-  // A step's time is known when it has ended, or known to be long when it has not.
-  const bool measured = at.step_time > Nanos() && (told_step_ != at.step || told_at_ == MonoTime());
+  // Reports a step when its time is known: after its end, or earlier if it already takes long.
+  const bool measured = at.step_time > Nanos() && (reported_step_ != at.step || reported_at_ == MonoTime());
   const MonoTime now = timing_.monotonic();
-  if (!measured || now - told_at_ < kBetweenStepReports) return;
+  if (!measured || now - reported_at_ < kBetweenStepReports) return;
   if (!trigger.step_measured() && at.step_time < kBetweenStepReports) return;
   ring::State fields{};
   fields.step = at.step;
   fields.step_ns = at.step_time.ns();
-  told_step_ = at.step;
-  told_at_ = now;
+  reported_step_ = at.step;
+  reported_at_ = now;
   if (!SendState(ring::ClientState::kWaiting, fields)) Lost();
 }
 
 void Agent::OnStop(const ring::Stop& stop) {
   if (stop.capture != capture_number_ || capture_.state() == Capture::State::kIdle) return;
-  if (capture_.state() == Capture::State::kLooking)
-    tick_in_ = capture_.Tick();  // it may have opened just now
+  if (capture_.state() == Capture::State::kWaiting)
+    tick_in_ = capture_.Tick();  // the window may have opened just now
   if (stop.abort == 0 && capture_.state() == Capture::State::kWindow) {
     capture_.EndWindow();
     stopped_ = true;
@@ -335,8 +335,8 @@ bool Agent::SendPythonProfile() {
   while (!python_.over() && !exiting_.load() && timing_.monotonic() < until) timing_.pause(Nanos::Millis(2));
   PythonProfileResult result = python_.Take();
   if (!result.file.ok() && exiting_.load()) {
-    result.trouble.Clear();
-    result.trouble << "the program ended before its profile could be taken";
+    result.error.Clear();
+    result.error << "the program ended before its profile was complete";
   }
   ring::Profile message{};
   message.header = {ring::kHandshakeMagic, ring::MessageType::kProfile, sizeof message};
@@ -344,7 +344,7 @@ bool Agent::SendPythonProfile() {
   message.bytes = result.file.ok() ? result.bytes : 0;
   message.begin_ns = result.window.start.ns();
   message.end_ns = result.window.end.ns();
-  std::memcpy(message.text, result.trouble.c_str(), result.trouble.size());
+  std::memcpy(message.text, result.error.c_str(), result.error.size());
   return connection_.Send(&message, sizeof message, result.file.get());
 }
 
@@ -360,7 +360,7 @@ void Agent::FinishCapture() {
     fields.t1_realtime_ns = totals.window.end.ns();
     if (start_.end != ring::End::kAfterDuration && !end_seen) {
       if (!note.empty()) note << "; ";
-      note << NameOf(start_.end) << " did not come in time: it was captured until then";
+      note << NameOf(start_.end) << " did not occur before the timeout; the capture ended then";
     }
   }
   std::memcpy(fields.text, note.c_str(), note.size());

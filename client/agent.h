@@ -1,5 +1,6 @@
-// Our one thread: keeps the connection to the daemon and runs what it asks for. It sleeps in poll; while idle
-// it wakes only to look after its own descriptors, never more often than once a second.
+// The agent is the client's only thread. It keeps the connection to the daemon and executes the daemon's
+// requests. It sleeps in poll. While idle, it wakes only to check its own descriptors, at most once per
+// second.
 #ifndef LOCKSTEP_CLIENT_AGENT_H_
 #define LOCKSTEP_CLIENT_AGENT_H_
 
@@ -17,17 +18,18 @@
 
 namespace lockstep::client {
 
-// Whether CUPTI is set up before anybody asks for a capture: LOCKSTEP_PREPARE. A CUDA graph that was
-// instantiated before replays without records of its kernels; being set up may cost the steps something.
+// LOCKSTEP_PREPARE: whether CUPTI is set up before the first capture. A CUDA graph that was instantiated
+// before CUPTI's set-up replays without records of its kernels. The set-up may slow the steps down.
 enum class Prepare : uint8_t { kNever, kAtFirstContext };
 
 struct AgentOptions {
   Prepare prepare = Prepare::kNever;
-  // Has the process made a CUDA context? Called every few milliseconds until it says so; null: as if it had.
+  // Returns whether the process has a CUDA context. The agent calls it every few milliseconds until it
+  // returns true. Null counts as true.
   bool (*context_up)() = nullptr;
 };
 
-// Read anew at each attempt to connect. The strings live as long as the process.
+// Called at each attempt to connect. The strings must live as long as the process.
 using SocketSearchFn = SocketSearch (*)();
 
 class Agent {
@@ -35,23 +37,24 @@ class Agent {
   constexpr Agent(const Timing& timing, Capture& capture, PythonProfile& python, SocketSearchFn search)
       : timing_(timing), capture_(capture), python_(python), search_(search) {}
 
-  // Before the thread runs.
+  // Call it before the thread runs.
   void SetOptions(const AgentOptions& options) { options_ = options; }
 
-  // ---- the thread ----
+  // ---- the agent's thread ----
   void Run(EntryKind entry);
-  // One turn of it: connects, or waits for one message or one due tick. Returns how long to sleep before the
+  // Does one turn: connects, or waits for one message or one due tick. Returns the time to sleep before the
   // next turn.
   Nanos Turn(EntryKind entry);
 
   // ---- the application's threads ----
-  // The process ends: asks our thread to finish what it captures and waits for it, at most `limit`.
+  // Call it when the process ends. It asks the agent's thread to finish a running capture, and waits at most
+  // `limit`.
   void FinishForExit(Nanos limit);
-  // In a child process: forgets everything that belongs to the parent.
+  // Call it in a child process. It forgets everything that belongs to the parent.
   void ForgetInChild();
 
  private:
-  // Sets CUPTI up when the first context is there.
+  // Sets up CUPTI when the first context exists.
   void PrepareWhenDue();
   bool Connect(EntryKind entry);
   bool TakeWelcome(const ring::Welcome& welcome, int memfd);
@@ -59,12 +62,12 @@ class Agent {
   void OnArm(const ring::Arm& arm);
   void OnStart(const ring::Start& start);
   void OnStop(const ring::Stop& stop);
-  // A capture that looks for its trigger, after a tick: tells what has changed.
+  // Called after a tick while the capture waits for its trigger. Reports the changes.
   void FollowTrigger();
   void Fail(const Sentence& why);
-  // Begins and ends the Python profile with the window.
+  // Begins and ends the Python profile together with the window.
   void FollowPython();
-  // Waits for it and sends it. False: the connection is lost.
+  // Waits for the profile and sends it. Returns false if the connection is lost.
   bool SendPythonProfile();
   void FinishCapture();
   void Lost();
@@ -79,14 +82,14 @@ class Agent {
   Connection connection_;
   Descriptor memfd_;
   ring::ClientSegment segment_;
-  ring::ClientSegment last_segment_;  // the one before, still mapped
-  uint64_t capture_number_ = 0;       // the daemon's
-  uint32_t daemon_minor_ = 0;         // its layout's
+  ring::ClientSegment last_segment_;  // the previous one, still mapped
+  uint64_t capture_number_ = 0;       // the daemon's number of the capture
+  uint32_t daemon_minor_ = 0;         // minor version of the daemon's layout
   ring::Start start_{};
-  bool step_agreed_ = false;  // the step to begin at came in a second Start
-  bool stopped_ = false;      // the end came from outside
-  uint64_t told_step_ = 0;
-  MonoTime told_at_;
+  bool step_agreed_ = false;  // the step came in a second Start
+  bool stopped_ = false;      // the daemon ended the window
+  uint64_t reported_step_ = 0;
+  MonoTime reported_at_;
   MonoTime armed_at_;
   Nanos tick_in_;
   Nanos back_off_;

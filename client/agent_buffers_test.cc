@@ -1,5 +1,5 @@
-// CUPTI's buffers in a capture: records that come late or never, that CUPTI drops for want of a buffer, and
-// buffers that several threads complete at once. What is lost is counted.
+// Tests CUPTI's buffers in a capture: late or missing records, records that CUPTI drops because it has no
+// buffer, and buffers that several threads complete at once. The client counts what is lost.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -18,7 +18,7 @@ using ring::ClientState;
 using ring::LossReason;
 using ring::RecordKind;
 
-TEST_F(AgentTest, ARecordThatCompletesAfterTheWindowIsWaitedFor) {
+TEST_F(AgentTest, WaitsForARecordThatCompletesAfterTheWindow) {
   ConnectAndWelcome();
   ArmAndExpectArmed(1);
   const int64_t t0 = StartWindow(1, Nanos::Millis(50));
@@ -35,7 +35,7 @@ TEST_F(AgentTest, ARecordThatCompletesAfterTheWindowIsWaitedFor) {
   EXPECT_EQ(daemon_.end->DrainOnly<ring::KernelRecord>(RecordKind::kKernel).size(), 1u);
 }
 
-TEST_F(AgentTest, ARecordThatNeverCompletesIsForcedOutAndCounted) {
+TEST_F(AgentTest, FlushesAndCountsARecordThatNeverCompletes) {
   ConnectAndWelcome();
   ArmAndExpectArmed(1);
   const int64_t t0 = StartWindow(1, Nanos::Millis(50));
@@ -47,7 +47,7 @@ TEST_F(AgentTest, ARecordThatNeverCompletesIsForcedOutAndCounted) {
   EXPECT_EQ(daemon_.end->Lost(LossReason::kBadStamp, RecordKind::kKernel), 1u);
 }
 
-TEST_F(AgentTest, WhatCuptiDropsInTheWindowIsCountedAndWhatItDroppedBeforeIsNot) {
+TEST_F(AgentTest, CountsOnlyCuptisDropsInTheWindow) {
   ConnectAndWelcome();
   ArmAndExpectArmed(1);
   cupti_.Locked([](FakeCupti& f) { f.dropped = 1000; });
@@ -59,7 +59,7 @@ TEST_F(AgentTest, WhatCuptiDropsInTheWindowIsCountedAndWhatItDroppedBeforeIsNot)
   EXPECT_EQ(daemon_.end->Lost(LossReason::kCuptiDropped, RecordKind::kPad), 7u);
 }
 
-TEST_F(AgentTest, MoreRecordsThanBuffersHoldAreDroppedByCuptiAndCounted) {
+TEST_F(AgentTest, CountsRecordsThatExceedTheBuffers) {
   ConnectAndWelcome();
   ArmAndExpectArmed(1);
   const int64_t t0 = StartWindow(1, Nanos::Millis(300));
@@ -77,7 +77,7 @@ TEST_F(AgentTest, MoreRecordsThanBuffersHoldAreDroppedByCuptiAndCounted) {
   EXPECT_EQ(daemon_.end->Lost(LossReason::kCuptiDropped, RecordKind::kPad), 1u);
 }
 
-TEST_F(AgentTest, AnOldCuptiThatDiesOfANullBufferIsNeverGivenOne) {
+TEST_F(AgentTest, NeverGivesAnOldCuptiANullBuffer) {
   cupti_.version = 24;  // CUDA 12.6
   ConnectAndWelcome();
   ArmAndExpectArmed(1);
@@ -90,7 +90,7 @@ TEST_F(AgentTest, AnOldCuptiThatDiesOfANullBufferIsNeverGivenOne) {
     ASSERT_EQ(bytes, kCuptiBufferBytes);
     taken.emplace_back(buffer, bytes);
   }
-  // Two records in the shared last resort: they are not trusted, but they are counted.
+  // The shared emergency buffer has two records. They are not trusted, only counted.
   const auto a = MakeApi(t0 + 1, t0 + 2, 1);
   std::memcpy(taken.back().first, &a, sizeof a);
   std::memcpy(taken.back().first + sizeof a, &a, sizeof a);
@@ -101,7 +101,7 @@ TEST_F(AgentTest, AnOldCuptiThatDiesOfANullBufferIsNeverGivenOne) {
   EXPECT_EQ(daemon_.end->Lost(LossReason::kCuptiDropped, RecordKind::kPad), 2u);
 }
 
-TEST_F(AgentTest, SeveralThreadsMayCompleteBuffersAtOnceAndNothingIsLost) {
+TEST_F(AgentTest, LosesNothingIfThreadsCompleteBuffersConcurrently) {
   ConnectAndWelcome();
   ArmAndExpectArmed(1);
   const int64_t t0 = StartWindow(1, Nanos::Millis(600));
@@ -114,7 +114,8 @@ TEST_F(AgentTest, SeveralThreadsMayCompleteBuffersAtOnceAndNothingIsLost) {
       for (uint32_t round = 0; round < kRounds; ++round) {
         size_t bytes = 0;
         uint8_t* buffer = cupti_.Request(&bytes);
-        // All lent while the one thread that converts is not running: CUPTI would count a drop, we try again.
+        // All buffers are lent while the converting thread does not run. CUPTI would count a drop here; the
+        // test tries again.
         for (; buffer == nullptr; buffer = cupti_.Request(&bytes)) std::this_thread::yield();
         for (uint32_t i = 0; i < kPerBuffer; ++i) {
           const auto kernel = MakeKernel(t0 + 1, t0 + 2, (t * kRounds + round) * kPerBuffer + i);

@@ -1,5 +1,6 @@
-// What goes wrong around a capture: a CUPTI that fails, is too broken or is absent, and a daemon that dies or
-// sends nonsense. The application runs on, nothing stays switched on, and the daemon gets a sentence.
+// Tests failures around a capture: a CUPTI that fails, is too broken or is missing, and a daemon that dies or
+// sends invalid messages. The application continues, nothing stays enabled, and the daemon receives a
+// sentence.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -16,7 +17,7 @@ namespace cupti = foreign::cupti;
 using ring::ClientState;
 using ring::RecordKind;
 
-TEST_F(AgentTest, AnyErrorWhileArmingUndoesWhatWasDoneAndStaysDormant) {
+TEST_F(AgentTest, AnErrorWhileArmingIsRolledBack) {
   cupti_.refused_kinds = {cupti::ActivityKind::kSynchronization};
   ConnectAndWelcome();
   ASSERT_TRUE(daemon_.Arm(1));
@@ -57,7 +58,7 @@ TEST_F(AgentTest, NoCuptiFailsWithASentenceButNvtxAloneWorks) {
   EXPECT_EQ(daemon_.end->DrainOnly<ring::RangeRecord>(RecordKind::kRange).size(), 1u);
 }
 
-TEST_F(AgentTest, AVersionThatDeadlocksIsRefusedByName) {
+TEST_F(AgentTest, RefusesAVersionThatDeadlocks) {
   cupti_.version = cupti::kVersion_13_0;
   ConnectAndWelcome();
   ASSERT_TRUE(daemon_.Arm(1));
@@ -68,7 +69,7 @@ TEST_F(AgentTest, AVersionThatDeadlocksIsRefusedByName) {
   EXPECT_TRUE(cupti_.NothingEnabled());
 }
 
-TEST_F(AgentTest, AForeignClockIsRefusedByName) {
+TEST_F(AgentTest, RefusesACuptiWithAForeignClock) {
   cupti_.now = 123456789;  // the processor's tick counter, as another profiler leaves it behind
   ConnectAndWelcome();
   ASSERT_TRUE(daemon_.Arm(1));
@@ -80,7 +81,7 @@ TEST_F(AgentTest, AForeignClockIsRefusedByName) {
   EXPECT_TRUE(cupti_.NothingEnabled());
 }
 
-TEST_F(AgentTest, AClockThatIsTheHostsAgainIsArmed) {
+TEST_F(AgentTest, ArmsAgainOnceTheClockIsTheHosts) {
   cupti_.now = 123456789;
   ConnectAndWelcome();
   ASSERT_TRUE(daemon_.Arm(1));
@@ -89,7 +90,7 @@ TEST_F(AgentTest, AClockThatIsTheHostsAgainIsArmed) {
   ArmAndExpectArmed(2);
 }
 
-TEST_F(AgentTest, WhoHoldsCuptiIsNamedWhereItCannotBeUsed) {
+TEST_F(AgentTest, NamesTheHolderOfAnUnusableCupti) {
   cupti_.Locked([](FakeCupti& f) {
     f.holder = "NVIDIA Nsight Systems";
     f.fail["cuptiActivityRegisterCallbacks"] = cupti::Result::kNotCompatible;
@@ -102,7 +103,7 @@ TEST_F(AgentTest, WhoHoldsCuptiIsNamedWhereItCannotBeUsed) {
   EXPECT_EQ(state->refusal, ring::Refusal::kHeld);
   EXPECT_STREQ(state->holder, "NVIDIA Nsight Systems");
   EXPECT_TRUE(cupti_.NothingEnabled());
-  // It leaves CUPTI alone from now on, and still says why.
+  // The client does not use CUPTI again, and still reports the reason.
   ASSERT_TRUE(daemon_.Arm(2));
   const auto again = daemon_.WaitForState();
   ASSERT_EQ(again->state, ClientState::kFailed);
@@ -110,7 +111,7 @@ TEST_F(AgentTest, WhoHoldsCuptiIsNamedWhereItCannotBeUsed) {
   EXPECT_STREQ(again->holder, "NVIDIA Nsight Systems");
 }
 
-TEST_F(AgentTest, NobodyIsSubscribedForLong) {
+TEST_F(AgentTest, UnsubscribesFromCuptiAtOnce) {
   cupti_.Locked(
       [](FakeCupti& f) { f.fail["cuptiActivityRegisterCallbacks"] = cupti::Result::kNotCompatible; });
   ConnectAndWelcome();
@@ -119,7 +120,7 @@ TEST_F(AgentTest, NobodyIsSubscribedForLong) {
   cupti_.Locked([](FakeCupti& f) { EXPECT_EQ(f.subscribed, 0); });
 }
 
-TEST_F(AgentTest, AProfilerThatTakesTheClockInTheWindowIsSaidAndCounted) {
+TEST_F(AgentTest, ReportsAProfilerThatReplacesTheClockInTheWindow) {
   ConnectAndWelcome();
   ArmAndExpectArmed(1);
   const int64_t t0 = StartWindow(1, Nanos::Millis(150));
@@ -136,7 +137,7 @@ TEST_F(AgentTest, AProfilerThatTakesTheClockInTheWindowIsSaidAndCounted) {
   EXPECT_EQ(daemon_.end->Lost(ring::LossReason::kContested, RecordKind::kPad), 1u);
 }
 
-TEST_F(AgentTest, PreparedCuptiWasOnForAMomentAndRecordsNothing) {
+TEST_F(AgentTest, APreparedCuptiIsEnabledBrieflyAndRecordsNothing) {
   static std::atomic<bool> context{false};
   context = false;
   agent_->SetOptions({Prepare::kAtFirstContext, [] { return context.load(); }});
@@ -160,7 +161,7 @@ TEST_F(AgentTest, PreparedCuptiWasOnForAMomentAndRecordsNothing) {
 
 class AgentGraphTest : public AgentTest {
  protected:
-  // Of a graph's kernel in the process's first capture, by CUPTI 13.0.
+  // Returns the correlation of a graph's kernel in the process's first capture, from CUPTI 13.0.
   uint32_t CorrelationOfGraphKernel() {
     ConnectAndWelcome();
     kSystemTiming.pause(Nanos::Millis(50));
@@ -181,12 +182,12 @@ TEST_F(AgentGraphTest, TheFirstCaptureKeepsCorrelationsOfGraphs) {
   EXPECT_EQ(CorrelationOfGraphKernel(), 99u);
 }
 
-TEST_F(AgentGraphTest, PreparingCountsAsACaptureOfACuptiWhoseLaterOnesHaveWrongCorrelations) {
+TEST_F(AgentGraphTest, PreparingCountsAsTheFirstCapture) {
   agent_->SetOptions({Prepare::kAtFirstContext, nullptr});
   EXPECT_EQ(CorrelationOfGraphKernel(), 0u);
 }
 
-TEST_F(AgentTest, ADaemonThatDiesInACaptureLeavesNothingOnAndItsSuccessorGetsTheSegment) {
+TEST_F(AgentTest, ADaemonsDeathEndsTheCaptureAndItsSuccessorGetsTheSegment) {
   ConnectAndWelcome();
   ArmAndExpectArmed(1);
   const int64_t t0 = StartWindow(1, Nanos::Seconds(3600));
@@ -214,7 +215,7 @@ TEST_F(AgentTest, ADaemonThatDiesInACaptureLeavesNothingOnAndItsSuccessorGetsThe
   ArmAndExpectArmed(2);
 }
 
-TEST_F(AgentTest, AForeignOrBrokenMessageIsIgnored) {
+TEST_F(AgentTest, IgnoresForeignAndBrokenMessages) {
   ConnectAndWelcome();
   ASSERT_TRUE(daemon_.SendBytes("x", 1));
   char zeros[64] = {};
@@ -228,7 +229,7 @@ TEST_F(AgentTest, AForeignOrBrokenMessageIsIgnored) {
   ArmAndExpectArmed(1);
 }
 
-TEST_F(AgentTest, AnUnsealedSegmentIsNotMapped) {
+TEST_F(AgentTest, DoesNotMapAnUnsealedSegment) {
   StartThread();
   ASSERT_TRUE(daemon_.AcceptHello());
   Fd plain(::memfd_create("plain", MFD_CLOEXEC));

@@ -1,5 +1,5 @@
-// For tests of the agent: an agent between a fake CUPTI and a fake daemon, each of which the test moves by
-// hand. One test at a time in a process; whatever the test left running ends with the fixture.
+// A test fixture: an agent between a fake CUPTI and a fake daemon, both controlled by the test. A process
+// runs one such test at a time. The fixture ends everything that the test left running.
 #ifndef LOCKSTEP_CLIENT_AGENT_FIXTURE_H_
 #define LOCKSTEP_CLIENT_AGENT_FIXTURE_H_
 
@@ -26,7 +26,7 @@ class AgentTest : public testing::Test {
     socket_ = folder_.socket();
     reachable_ = &cupti_;
     capture_ = std::make_unique<Capture>(
-        gate_, kSystemTiming, &OpenReachable,
+        flags_, kSystemTiming, &OpenReachable,
         CuptiCallbacks{[](uint8_t** buffer, size_t* bytes, size_t* most) {
                          current_->cupti().OnRequested(buffer, bytes, most);
                        },
@@ -40,7 +40,7 @@ class AgentTest : public testing::Test {
   }
   ~AgentTest() override {
     StopThread();
-    gate_.Close();
+    flags_.Close();
     reachable_ = nullptr;
   }
 
@@ -53,7 +53,7 @@ class AgentTest : public testing::Test {
     return true;
   }
 
-  // The agent's thread, until the test ends.
+  // Runs the agent's thread until the test ends.
   void StartThread() {
     thread_ = std::thread([this] {
       tid_ = ::gettid();
@@ -65,7 +65,7 @@ class AgentTest : public testing::Test {
   }
   void StopThread() {
     stop_ = true;
-    daemon_.HangUp();  // wakes it from its sleep
+    daemon_.HangUp();  // wakes the thread
     daemon_.StopListening();
     if (thread_.joinable()) thread_.join();
   }
@@ -81,7 +81,7 @@ class AgentTest : public testing::Test {
     ASSERT_EQ(state->state, ring::ClientState::kArmed) << state->text;
     EXPECT_EQ(state->capture, capture);
   }
-  // How often the agent's thread has gone to sleep.
+  // Returns how often the agent's thread has gone to sleep.
   uint64_t WakeUps() {
     std::ifstream status("/proc/self/task/" + std::to_string(tid_) + "/status");
     for (std::string line; std::getline(status, line);) {
@@ -90,7 +90,7 @@ class AgentTest : public testing::Test {
     ADD_FAILURE() << "no such thread";
     return 0;
   }
-  // A window from now on; returns its start.
+  // Starts a window at the current time, and returns its start.
   int64_t StartWindow(uint64_t capture, Nanos length) {
     t0_ = kSystemTiming.realtime().ns();
     EXPECT_TRUE(daemon_.Start(capture, t0_, t0_ + length.ns()));
@@ -99,9 +99,9 @@ class AgentTest : public testing::Test {
     return t0_;
   }
 
-  // CUPTI calls back without a word of whose it is, and the agent looks for its socket by itself: what the
-  // test that runs has to do with that lies where they can reach it.
-  static inline Gate gate_;
+  // CUPTI's callbacks carry no user data, and the agent looks up its socket by itself. Both find the objects
+  // of the running test in these static members.
+  static inline RecordingFlags flags_;
   static inline Capture* current_ = nullptr;
   static inline FakeCupti* reachable_ = nullptr;  // null: no CUPTI library in this process
   static inline std::string socket_;

@@ -1,4 +1,5 @@
-// Devices, contexts, streams and memory operations in a capture: when CUPTI is asked for them, and when not.
+// Tests devices, contexts, streams and memory operations in a capture: when the client requests them from
+// CUPTI.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +23,7 @@ class AgentObjectsTest : public AgentTest {
     cupti_.AddObject(MakeStream(1, 13, -5));
   }
 
-  // What one short capture records, in order, clocks left out.
+  // Returns the kinds that one short capture records, in order, without clock records.
   std::vector<RecordKind> Capture(uint64_t capture, uint32_t activities = ring::kDefaultActivities) {
     ArmAndExpectArmed(capture, activities);
     StartWindow(capture, Nanos::Millis(60));
@@ -38,7 +39,7 @@ class AgentObjectsTest : public AgentTest {
                                         RecordKind::kStream, RecordKind::kStream};
 };
 
-TEST_F(AgentObjectsTest, WhatThereWasBeforeIsToldOfInEveryCapture) {
+TEST_F(AgentObjectsTest, EveryCaptureRecordsExistingObjects) {
   ConnectAndWelcome();
   EXPECT_EQ(Capture(1), kAll);
   EXPECT_TRUE(cupti_.NothingEnabled());
@@ -46,7 +47,7 @@ TEST_F(AgentObjectsTest, WhatThereWasBeforeIsToldOfInEveryCapture) {
   EXPECT_EQ(daemon_.end->LostInAll(), 0u);
 }
 
-TEST_F(AgentObjectsTest, AStreamThatIsMadeInTheWindowIsToldOf) {
+TEST_F(AgentObjectsTest, RecordsAStreamCreatedInTheWindow) {
   ConnectAndWelcome();
   ArmAndExpectArmed(1);
   StartWindow(1, Nanos::Millis(100));
@@ -58,7 +59,7 @@ TEST_F(AgentObjectsTest, AStreamThatIsMadeInTheWindowIsToldOf) {
   EXPECT_EQ(streams.back().stream, 99u);
 }
 
-TEST_F(AgentObjectsTest, BeforeATriggerHasComeTheyAreTold) {
+TEST_F(AgentObjectsTest, RecordsObjectsBeforeTheTrigger) {
   ConnectAndWelcome();
   ArmAndExpectArmed(1);
   ring::Start start{};
@@ -77,7 +78,7 @@ TEST_F(AgentObjectsTest, BeforeATriggerHasComeTheyAreTold) {
   EXPECT_TRUE(cupti_.Enabled(ActivityKind::kContext));
 }
 
-TEST_F(AgentObjectsTest, WithoutTheFunctionThatDumpsOnlyNewOnesAreToldOf) {
+TEST_F(AgentObjectsTest, RecordsOnlyNewObjectsWithoutCuptisDump) {
   cupti_.can_dump = false;
   ConnectAndWelcome();
   ArmAndExpectArmed(1);
@@ -88,20 +89,20 @@ TEST_F(AgentObjectsTest, WithoutTheFunctionThatDumpsOnlyNewOnesAreToldOf) {
   EXPECT_EQ(daemon_.end->DrainOnly<ring::StreamRecord>(RecordKind::kStream).size(), 1u);
 }
 
-TEST_F(AgentObjectsTest, ACuptiThatRefusesThemIsNoFailure) {
+TEST_F(AgentObjectsTest, ACaptureSucceedsIfCuptiRefusesObjects) {
   cupti_.fail["cuptiActivityEnableAndDump"] = cupti::Result::kNotCompatible;
   ConnectAndWelcome();
   EXPECT_TRUE(Capture(1).empty());
   EXPECT_TRUE(cupti_.NothingEnabled());
 }
 
-TEST_F(AgentObjectsTest, ADaemonThatDoesNotKnowThemIsSentNone) {
+TEST_F(AgentObjectsTest, SendsNoObjectsToAnOlderDaemon) {
   ConnectAndWelcome();
   daemon_.end->segment.header()->layout_minor = ring::kMinorWithObjects - 1;
   EXPECT_TRUE(Capture(1).empty());
 }
 
-TEST_F(AgentObjectsTest, RecordsOfALayoutThatNobodyKnowsAreNotAskedFor) {
+TEST_F(AgentObjectsTest, DoesNotRequestRecordsOfAnUnknownLayout) {
   cupti_.sizes[ActivityKind::kDevice] = cupti::kDeviceBytesOldest - 16;
   ConnectAndWelcome();
   EXPECT_EQ(Capture(1),
@@ -109,12 +110,12 @@ TEST_F(AgentObjectsTest, RecordsOfALayoutThatNobodyKnowsAreNotAskedFor) {
   EXPECT_EQ(daemon_.end->LostInAll(), 0u);
 }
 
-TEST_F(AgentObjectsTest, CallsAloneNeedNone) {
+TEST_F(AgentObjectsTest, CallsAloneRecordNoObjects) {
   ConnectAndWelcome();
   EXPECT_TRUE(Capture(1, ring::kActivityRuntime).empty());
 }
 
-TEST_F(AgentObjectsTest, MemoryOperationsComeOnlyWhenAskedFor) {
+TEST_F(AgentObjectsTest, RecordsMemoryOperationsOnlyOnRequest) {
   ConnectAndWelcome();
   ArmAndExpectArmed(1);
   EXPECT_FALSE(cupti_.Enabled(ActivityKind::kMemory));
@@ -130,14 +131,14 @@ TEST_F(AgentObjectsTest, MemoryOperationsComeOnlyWhenAskedFor) {
   EXPECT_TRUE(cupti_.NothingEnabled());
 }
 
-TEST_F(AgentObjectsTest, ACuptiWithoutMemoryOperationsSaysSoAndTheNextCaptureIsFine) {
+TEST_F(AgentObjectsTest, ACuptiWithoutMemoryOperationsFailsOnlyThatCapture) {
   cupti_.sizes.erase(ActivityKind::kMemory);
   ConnectAndWelcome();
   ASSERT_TRUE(daemon_.Arm(1, ring::kDefaultActivities | ring::kActivityMemory));
   const auto state = daemon_.WaitForState();
   ASSERT_TRUE(state.has_value());
   EXPECT_EQ(state->state, ClientState::kFailed);
-  EXPECT_THAT(state->text, testing::HasSubstr("does not tell of memory operations"));
+  EXPECT_THAT(state->text, testing::HasSubstr("does not record memory operations"));
   EXPECT_TRUE(cupti_.NothingEnabled());
   ArmAndExpectArmed(2);
 }

@@ -1,5 +1,5 @@
-// The agent and Python: the profile is begun and ended with the window, and handed over before the capture's
-// end is told.
+// Tests the agent with Python: the profile begins and ends with the window, and is sent before the end of the
+// capture is reported.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ class AgentPythonTest : public AgentTest {
     StopThread();
     StopPython();
   }
-  // A main thread that comes to a bytecode every millisecond.
+  // A main thread that reaches a bytecode every millisecond.
   void RunPython() {
     main_thread_ = std::thread([this] {
       while (!ended_.load()) {
@@ -46,7 +46,7 @@ class AgentPythonTest : public AgentTest {
   std::atomic<bool> ended_{false};
 };
 
-TEST_F(AgentPythonTest, TheProfileIsOfTheWindowAndComesBeforeTheEnd) {
+TEST_F(AgentPythonTest, TheProfileCoversTheWindowAndPrecedesTheEnd) {
   RunPython();
   ConnectAndWelcome();
   for (uint64_t capture = 3; capture < 5; ++capture) {
@@ -69,7 +69,7 @@ TEST_F(AgentPythonTest, TheProfileIsOfTheWindowAndComesBeforeTheEnd) {
   EXPECT_EQ(fake_.ended, 2);
 }
 
-TEST_F(AgentPythonTest, NoneWhereNoneIsAskedFor) {
+TEST_F(AgentPythonTest, NoProfileWithoutARequest) {
   RunPython();
   ConnectAndWelcome();
   ArmAndExpectArmed(3, ring::kActivityNvtx);
@@ -82,7 +82,7 @@ TEST_F(AgentPythonTest, NoneWhereNoneIsAskedFor) {
   EXPECT_EQ(fake_.begun, 0);
 }
 
-TEST_F(AgentPythonTest, AnOlderDaemonIsNotToldOfWhatItDoesNotKnow) {
+TEST_F(AgentPythonTest, SendsNoProfileToAnOlderDaemon) {
   RunPython();
   daemon_.layout_minor = ring::kMinorWithPythonProfiles - 1;
   ConnectAndWelcome();
@@ -95,7 +95,7 @@ TEST_F(AgentPythonTest, AnOlderDaemonIsNotToldOfWhatItDoesNotKnow) {
   EXPECT_EQ(fake_.begun, 0);
 }
 
-TEST_F(AgentPythonTest, AMainThreadThatNeverComesIsToldInTime) {
+TEST_F(AgentPythonTest, ReportsInTimeAMainThreadThatNeverResponds) {
   ConnectAndWelcome();
   ArmAndExpectArmed(3, kNvtxAndPython);
   StartWindow(3, Nanos::Millis(60));
@@ -108,7 +108,7 @@ TEST_F(AgentPythonTest, AMainThreadThatNeverComesIsToldInTime) {
   EXPECT_EQ(done->state, ClientState::kDone);
 }
 
-TEST_F(AgentPythonTest, WhenTheDaemonGoesTheProfilerDoesNotStayOn) {
+TEST_F(AgentPythonTest, StopsTheProfilerWhenTheDaemonDisconnects) {
   RunPython();
   ConnectAndWelcome();
   ArmAndExpectArmed(3, kNvtxAndPython);

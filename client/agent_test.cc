@@ -1,5 +1,5 @@
-// The agent, turn by turn, between a fake CUPTI and a fake daemon: the life of a capture, from the first word
-// to the daemon until the process ends.
+// Tests the agent between a fake CUPTI and a fake daemon: the life of a capture from the first message to the
+// daemon until the end of the process.
 #include "client/agent.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ namespace cupti = foreign::cupti;
 using ring::ClientState;
 using ring::RecordKind;
 
-TEST_F(AgentTest, SaysWhoItIsFromTheEnvironmentItRunsIn) {
+TEST_F(AgentTest, IdentifiesItselfFromItsEnvironment) {
   ::setenv("OMPI_COMM_WORLD_RANK", "5", 1);
   ::setenv("SLURM_JOB_ID", "line\nbreak", 1);
   StartThread();
@@ -80,7 +80,7 @@ TEST_F(AgentTest, ACaptureRunsFromArmToDone) {
   EXPECT_GE(clocks, 2u);
   EXPECT_EQ(done->records, all + daemon_.end->string_records);
   EXPECT_EQ(daemon_.end->LostInAll(), 0u);
-  // Everything is as it was.
+  // All settings of CUPTI are restored.
   EXPECT_TRUE(cupti_.NothingEnabled());
   cupti_.Locked([](FakeCupti& f) {
     EXPECT_EQ(f.thread_id_type, cupti::ThreadIdType::kDefault);
@@ -88,7 +88,7 @@ TEST_F(AgentTest, ACaptureRunsFromArmToDone) {
   });
 }
 
-TEST_F(AgentTest, ASecondCaptureIsAsGoodAsTheFirstAndStringsStartAnew) {
+TEST_F(AgentTest, LaterCapturesAreCompleteAndRestartStrings) {
   ConnectAndWelcome();
   for (uint64_t capture = 1; capture <= 4; ++capture) {
     ASSERT_TRUE(daemon_.Arm(capture, ring::kDefaultActivities, 100 + capture));
@@ -104,7 +104,7 @@ TEST_F(AgentTest, ASecondCaptureIsAsGoodAsTheFirstAndStringsStartAnew) {
   }
 }
 
-TEST_F(AgentTest, ReportsHowLateItLearnedOfT0) {
+TEST_F(AgentTest, ReportsItsDelayAfterT0) {
   ConnectAndWelcome();
   ArmAndExpectArmed(1);
   const int64_t now = kSystemTiming.realtime().ns();
@@ -115,7 +115,7 @@ TEST_F(AgentTest, ReportsHowLateItLearnedOfT0) {
   EXPECT_EQ(daemon_.WaitForState()->state, ClientState::kDone);
 }
 
-TEST_F(AgentTest, AWindowInTheFutureHoldsNothingFromBeforeIt) {
+TEST_F(AgentTest, AFutureWindowExcludesEarlierRecords) {
   ConnectAndWelcome();
   ArmAndExpectArmed(1);
   const int64_t t0 = kSystemTiming.realtime().ns() + 150'000'000;
@@ -129,7 +129,7 @@ TEST_F(AgentTest, AWindowInTheFutureHoldsNothingFromBeforeIt) {
   EXPECT_EQ(kernels[0].correlation, 2u);
 }
 
-TEST_F(AgentTest, StopEndsTheWindowEarlyAndKeepsWhatThereIs) {
+TEST_F(AgentTest, StopEndsTheWindowEarlyAndKeepsItsRecords) {
   ConnectAndWelcome();
   ArmAndExpectArmed(1);
   const int64_t t0 = StartWindow(1, Nanos::Seconds(3600));
@@ -139,17 +139,17 @@ TEST_F(AgentTest, StopEndsTheWindowEarlyAndKeepsWhatThereIs) {
   EXPECT_EQ(daemon_.end->DrainOnly<ring::KernelRecord>(RecordKind::kKernel).size(), 1u);
 }
 
-TEST_F(AgentTest, AbortUndoesAllAndGoesIdle) {
+TEST_F(AgentTest, AbortDiscardsTheCaptureAndReturnsToIdle) {
   ConnectAndWelcome();
   ArmAndExpectArmed(1);
   ASSERT_TRUE(daemon_.Stop(1, 1));
   ASSERT_EQ(daemon_.WaitForState()->state, ClientState::kIdle);
   EXPECT_TRUE(cupti_.NothingEnabled());
-  EXPECT_EQ(gate_.capture.load(), 0u);
+  EXPECT_EQ(flags_.capture.load(), 0u);
   ArmAndExpectArmed(2);
 }
 
-TEST_F(AgentTest, AnEndingProcessFinishesItsCaptureFirst) {
+TEST_F(AgentTest, AnExitingProcessFinishesItsCaptureFirst) {
   ConnectAndWelcome();
   ArmAndExpectArmed(1);
   const int64_t t0 = StartWindow(1, Nanos::Seconds(3600));
@@ -159,7 +159,7 @@ TEST_F(AgentTest, AnEndingProcessFinishesItsCaptureFirst) {
   EXPECT_EQ(daemon_.end->DrainOnly<ring::KernelRecord>(RecordKind::kKernel).size(), 1u);
 }
 
-TEST_F(AgentTest, AnEndingProcessThatCapturesNothingDoesNotWait) {
+TEST_F(AgentTest, AnIdleProcessExitsWithoutWaiting) {
   ConnectAndWelcome();
   const auto before = kSystemTiming.monotonic();
   agent_->FinishForExit(Nanos::Seconds(3));

@@ -1,4 +1,4 @@
-// Captures whose window a step, a range or the profiler API opens, through the whole client.
+// Tests captures whose window is opened by a step, a range or the profiler API, through the whole client.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -32,7 +32,7 @@ class AgentTriggerTest : public AgentTest {
     start.end = end;
     return start;
   }
-  // Until the state is that; the last one seen.
+  // Waits for the state `wanted` and returns it, or the last state received.
   ring::State Wait(ClientState wanted) {
     for (int i = 0; i < 20; ++i) {
       const auto state = daemon_.WaitForState();
@@ -57,7 +57,7 @@ class AgentTriggerTest : public AgentTest {
     kSystemTiming.pause(Nanos::Millis(10));
     capture_->nvtx().Pop(nullptr);
   }
-  // Names of the recorded ranges, in order.
+  // Returns the names of the recorded ranges, in order.
   std::vector<std::string> Ranges() {
     std::vector<std::string> names;
     for (const auto& record : daemon_.end->Drain()) {
@@ -68,7 +68,7 @@ class AgentTriggerTest : public AgentTest {
   }
 };
 
-TEST_F(AgentTriggerTest, RecordsFromOneStepBeforeTheStepToOneBehindTheLast) {
+TEST_F(AgentTriggerTest, RecordsOneStepBeforeAndAfterTheRequestedSteps) {
   ring::Start start = MakeStart(Begin::kAtStep, End::kAfterSteps);
   start.step = 14;
   start.steps = 3;
@@ -85,7 +85,7 @@ TEST_F(AgentTriggerTest, RecordsFromOneStepBeforeTheStepToOneBehindTheLast) {
   EXPECT_LE(ranges.size(), 6u) << "step 17 may begin within the last one's tail, and end in it";
 }
 
-TEST_F(AgentTriggerTest, TellsWhichStepItIsAtAndBeginsWhereAllAgree) {
+TEST_F(AgentTriggerTest, ReportsItsStepAndBeginsAtTheCommonOne) {
   ring::Start start = MakeStart(Begin::kReportStep, End::kAfterSteps);
   start.steps = 2;
   Begins(start);
@@ -128,7 +128,7 @@ TEST_F(AgentTriggerTest, ARangeOpensAndClosesTheWindow) {
   EXPECT_EQ(Ranges(), (std::vector<std::string>{"inside", "epoch"}));
 }
 
-TEST_F(AgentTriggerTest, TheProfilerApiIsSeenInCuptisRecords) {
+TEST_F(AgentTriggerTest, DetectsTheProfilerApiInCuptisRecords) {
   Begins(MakeStart(Begin::kAtProfilerStart, End::kAtProfilerStop));
   const auto call = [this](uint32_t cbid, uint32_t correlation) {
     cupti::Api api = MakeApi(kSystemTiming.realtime().ns(), kSystemTiming.realtime().ns() + 10, correlation);
@@ -154,7 +154,7 @@ TEST_F(AgentTriggerTest, TheProfilerApiIsSeenInCuptisRecords) {
   EXPECT_EQ(kernels, std::vector<uint32_t>{2});
 }
 
-TEST_F(AgentTriggerTest, OurOwnProfilerCallsAreHeardAtOnce) {
+TEST_F(AgentTriggerTest, OurOwnProfilerCallsTakeEffectAtOnce) {
   Begins(MakeStart(Begin::kAtProfilerStart, End::kAtProfilerStop));
   capture_->OnProfilerCall(Capture::ProfilerCall::kStop);
   capture_->OnProfilerCall(Capture::ProfilerCall::kStart);
@@ -166,7 +166,7 @@ TEST_F(AgentTriggerTest, OurOwnProfilerCallsAreHeardAtOnce) {
   EXPECT_GE(Wait(ClientState::kDone).t1_realtime_ns, t0_);
 }
 
-TEST_F(AgentTriggerTest, ATriggerThatNeverComesFailsWithASentenceAndLeavesNothingOn) {
+TEST_F(AgentTriggerTest, AMissingTriggerFailsWithASentenceAndDisablesAll) {
   ring::Start start = MakeStart(Begin::kAtStep, End::kAfterSteps, Nanos::Millis(300));
   start.step = 1000;
   start.steps = 1;
@@ -179,11 +179,11 @@ TEST_F(AgentTriggerTest, ATriggerThatNeverComesFailsWithASentenceAndLeavesNothin
   } while (state && state->state == ClientState::kWaiting);
   ASSERT_TRUE(state && state->state == ClientState::kFailed);
   EXPECT_STREQ(state->text,
-               "that step did not come within the time to wait for it; the last step that began was 4");
+               "that step did not occur before the trigger timeout; the last started step was 4");
   EXPECT_FALSE(cupti_.Enabled(cupti::ActivityKind::kConcurrentKernel));
 }
 
-TEST_F(AgentTriggerTest, AStepThatHasPassedFailsWithItsNumber) {
+TEST_F(AgentTriggerTest, APassedStepFailsWithItsNumber) {
   ring::Start start = MakeStart(Begin::kAtStep, End::kAfterSteps);
   start.step = 5;
   start.steps = 1;
@@ -191,21 +191,21 @@ TEST_F(AgentTriggerTest, AStepThatHasPassedFailsWithItsNumber) {
   Step(9);
   const auto state = daemon_.WaitForState();
   ASSERT_TRUE(state && state->state == ClientState::kFailed);
-  EXPECT_STREQ(state->text, "step 5 had passed: the first that began was step 9; ask for a later one");
+  EXPECT_STREQ(state->text, "step 5 had passed; the first step in the capture was 9; request a later step");
 }
 
-TEST_F(AgentTriggerTest, AnEndThatNeverComesIsSaid) {
+TEST_F(AgentTriggerTest, ReportsAMissingEnd) {
   ring::Start start = MakeStart(Begin::kAtRange, End::kAtRangeEnd, Nanos::Millis(300));
   std::strcpy(start.range, "epoch");
   Begins(start);
   capture_->nvtx().Push(nullptr, {"epoch", 5}, 0);
   const ring::State done = Wait(ClientState::kDone);
-  EXPECT_STREQ(done.text, "the end of that range did not come in time: it was captured until then");
+  EXPECT_STREQ(done.text, "the end of that range did not occur before the timeout; the capture ended then");
   EXPECT_NEAR(static_cast<double>(done.t1_realtime_ns - done.t0_realtime_ns), 300e6, 1e6);
   EXPECT_EQ(Ranges(), std::vector<std::string>{"epoch"}) << "still open at the end";
 }
 
-TEST_F(AgentTriggerTest, StoppedWhileLookingItIsIdleAgain) {
+TEST_F(AgentTriggerTest, StopWhileWaitingReturnsToIdle) {
   Begins(MakeStart(Begin::kReportStep, End::kAfterSteps));
   ASSERT_TRUE(daemon_.Stop(5, 0));
   Wait(ClientState::kIdle);
@@ -213,12 +213,12 @@ TEST_F(AgentTriggerTest, StoppedWhileLookingItIsIdleAgain) {
   ArmAndExpectArmed(6);
   StartWindow(6, Nanos::Millis(20));
   const ring::State done = Wait(ClientState::kDone);
-  EXPECT_EQ(done.t0_realtime_ns, 0) << "the window that was asked for needs no telling";
+  EXPECT_EQ(done.t0_realtime_ns, 0) << "the requested window is not reported";
 }
 
 class OlderDaemonTest : public AgentTest, public testing::WithParamInterface<uint32_t> {};
 
-TEST_P(OlderDaemonTest, GetsAndGivesTheOldLengths) {
+TEST_P(OlderDaemonTest, ExchangesMessagesOfTheOldLengths) {
   daemon_.layout_minor = GetParam();
   ConnectAndWelcome();
   ArmAndExpectArmed(3);

@@ -12,13 +12,13 @@ constexpr uint32_t kNcclActivities =
     ring::kActivityNccl | ring::kActivityNcclKernelTimes | ring::kActivityNcclProxy;
 constexpr Nanos kBetweenFlushes = Nanos::Millis(150);
 constexpr Nanos kBetweenClocks = Nanos::Seconds(1);
-// While a trigger is looked for: how soon our thread sees what a handler, or CUPTI's record of a call, has
-// seen.
-constexpr Nanos kLookingTick = Nanos::Millis(10);
-constexpr Nanos kLongestTick = Nanos::Millis(50);  // also how late an ending process is noticed
+// The tick while the capture waits for its trigger. It limits the delay until the agent's thread notices what
+// a handler, or CUPTI's record of a call, has seen.
+constexpr Nanos kWaitingTick = Nanos::Millis(10);
+constexpr Nanos kLongestTick = Nanos::Millis(50);  // it also limits how late the end of a process is noticed
 constexpr Nanos kShortlyBefore = Nanos::Millis(10);
-// CUPTI's clock may stand behind the host's (the simulation's does, when its machine is too slow); not for
-// ever.
+// CUPTI's clock may be behind the host's, as in the simulation on a slow machine. The wait for it ends after
+// this time.
 constexpr Nanos kLongestLag = Nanos::Seconds(2);
 constexpr int kClockTries = 50;
 constexpr size_t kThreadNameBytes = size_t{ring::kMaxRings} * (64u << 10);
@@ -48,8 +48,8 @@ bool Capture::OpenCupti(const CaptureRequest& request, const ring::ClientSegment
     if (!open_cupti_(&api_, why)) return false;
     cupti_open_ = true;
   }
-  // Not while CUPTI still writes into one: a touch is a write.
-  if (!cupti_.buffers_lent()) {
+  // A touch is a write, so it must not happen while CUPTI still writes into a buffer.
+  if (!cupti_.buffers_in_use()) {
     Arena::Touch({cupti_memory_.buffers.data, kWarmCuptiBuffers * kCuptiBufferBytes});
   }
   cupti_refused_ = !cupti_.Arm(api_, request.activities, callbacks_, cupti_memory_, segment, why);
@@ -59,8 +59,8 @@ bool Capture::OpenCupti(const CaptureRequest& request, const ring::ClientSegment
 }
 
 void Capture::Prepare() {
-  Sentence unheard;
-  if (!cupti_open_ && !open_cupti_(&api_, &unheard)) return;
+  Sentence ignored;
+  if (!cupti_open_ && !open_cupti_(&api_, &ignored)) return;
   cupti_open_ = true;
   cupti_.Prepare(api_);
 }
@@ -75,10 +75,10 @@ bool Capture::Arm(const CaptureRequest& request, const ring::ClientSegment& segm
   ++serial_;
   nvtx_.Begin(serial_);
   recorder_.Begin(serial_, segment, thread_names_, ids_);
-  // Ranges and operations are followed from now on, so that those which span T0 are known.
-  if (request.activities & ring::kActivityNvtx) gate_.nvtx.store(serial_);
+  // The client follows ranges and operations from now on, so that it knows those which span T0.
+  if (request.activities & ring::kActivityNvtx) flags_.nvtx.store(serial_);
   if (request.activities & kNcclActivities) {
-    gate_.nccl.store(serial_);
+    flags_.nccl.store(serial_);
     nccl_.Begin(cupti_.armed() ? &api_ : nullptr, request.activities);
   }
   state_ = State::kArmed;
@@ -97,33 +97,33 @@ Nanos Capture::Start(HostTime t0, HostTime t1) {
   return late > Nanos() ? late : Nanos();
 }
 
-// Clocks and communicators: what every other record is read by.
+// Writes clocks and communicators, which the reader needs to interpret every other record.
 void Capture::WriteStart() {
   WriteClock();
   if (ThreadSlot* slot = recorder_.Enter()) {
-    if (gate_.nccl.load() != 0) {
+    if (flags_.nccl.load() != 0) {
       nccl_.WriteCommunicators(*slot);
       calls_.WriteCommunicators(*slot);
     }
-    if (gate_.nvtx.load() != 0) nvtx_.WriteThreadNames(*slot);
+    if (flags_.nvtx.load() != 0) nvtx_.WriteThreadNames(*slot);
     recorder_.Leave(*slot);
   }
   next_flush_ = timing_.monotonic() + kBetweenFlushes;
   next_clock_ = timing_.monotonic() + kBetweenClocks;
 }
 
-void Capture::Look(const TriggerSpec& trigger, HostTime give_up) {
+void Capture::WaitForTrigger(const TriggerSpec& trigger, HostTime give_up) {
   give_up_ = give_up;
   if (cupti_.armed()) {
     cupti_.OpenWindow();
     cupti_.DescribeObjects();
   }
   WriteStart();
-  state_ = State::kLooking;
+  state_ = State::kWaiting;
   trigger_.Set(trigger);
 }
 
-Nanos Capture::TickLooking() {
+Nanos Capture::TickWaiting() {
   if (timing_.realtime() >= give_up_ && trigger_.GiveUp()) return Nanos();
   const Trigger::Phase phase = trigger_.phase();
   if (phase == Trigger::Phase::kOpen || phase == Trigger::Phase::kClosed) {
@@ -138,12 +138,12 @@ Nanos Capture::TickLooking() {
     cupti_.Flush();
     next_flush_ = now + kBetweenFlushes;
   }
-  return kLookingTick;
+  return kWaitingTick;
 }
 
 void Capture::OnProfilerCall(ProfilerCall call) {
   if (!trigger_.watching()) return;
-  // Between Enter and Leave, so that our thread does not change the trigger meanwhile.
+  // The recorder's slot keeps the agent's thread from changing the trigger meanwhile.
   ThreadSlot* slot = recorder_.Enter();
   if (slot == nullptr) return;
   const HostTime now = clock_.now();
@@ -175,14 +175,14 @@ bool Capture::WindowPassed() {
 }
 
 Nanos Capture::Tick() {
-  if (state_ == State::kLooking) return TickLooking();
+  if (state_ == State::kWaiting) return TickWaiting();
   if (WindowPassed()) return Nanos();
-  if (gate_.nccl.load() != 0) nccl_.Refresh();
+  if (flags_.nccl.load() != 0) nccl_.Refresh();
   const MonoTime now = timing_.monotonic();
   const Nanos begins = window_.t0() - timing_.realtime();
   if (!window_begun_ && begins <= kShortlyBefore) {
     window_begun_ = true;
-    // What CUPTI dropped up to here was not in the window. Later than T0 it might have been.
+    // Drops before T0 are outside the window. If T0 has passed, a drop may have been inside.
     if (begins > Nanos() && cupti_.armed()) cupti_.OpenWindow();
   }
   if (now >= next_flush_) {
@@ -198,7 +198,7 @@ Nanos Capture::Tick() {
   if (left > Nanos() && left < wait) wait = left;
   const Nanos until_begin = begins - kShortlyBefore;
   if (until_begin > Nanos() && until_begin < wait) wait = until_begin;
-  if (begins > Nanos() && begins < wait) wait = begins;  // what begins with T0 by our thread's hand
+  if (begins > Nanos() && begins < wait) wait = begins;  // actions of the agent's thread at T0
   return wait;
 }
 
@@ -217,7 +217,7 @@ CaptureTotals Capture::Close(What what) {
     cupti_.Drain();
     WriteClock();
     if (ThreadSlot* slot = recorder_.Enter()) {
-      if (gate_.nvtx.load() != 0) nvtx_.CloseStarted(*slot);
+      if (flags_.nvtx.load() != 0) nvtx_.CloseStarted(*slot);
       recorder_.Leave(*slot);
     }
   } else {
@@ -231,7 +231,7 @@ CaptureTotals Capture::Close(What what) {
   trigger_.Clear();
   Arena::Discard(cupti_memory_.names);
   if (all_left) Arena::Discard(thread_names_);
-  if (!cupti_.buffers_lent()) Arena::Discard(cupti_memory_.buffers);
+  if (!cupti_.buffers_in_use()) Arena::Discard(cupti_memory_.buffers);
   state_ = State::kIdle;
   totals.records = threads.records;
   totals.outside = threads.outside;

@@ -1,5 +1,5 @@
-// One capture, from ARM to DONE: brings the sources up together and takes them down together. Whatever fails
-// undoes all and leaves a sentence. Called by our thread only.
+// Capture runs one capture from ARM to DONE. It starts all sources together and stops them together. A
+// failure undoes everything and returns a sentence. Only the agent's thread calls it, except where noted.
 #ifndef LOCKSTEP_CLIENT_CAPTURE_H_
 #define LOCKSTEP_CLIENT_CAPTURE_H_
 
@@ -7,12 +7,12 @@
 
 #include "client/cupti/cupti_api.h"
 #include "client/cupti/cupti_source.h"
-#include "client/gate.h"
 #include "client/nccl/nccl_source.h"
 #include "client/nvtx/nccl_calls.h"
 #include "client/nvtx/nvtx_source.h"
 #include "client/record/arena.h"
 #include "client/record/recorder.h"
+#include "client/record/recording_flags.h"
 #include "client/record/text.h"
 #include "client/record/timing.h"
 #include "client/record/trigger.h"
@@ -20,7 +20,7 @@
 
 namespace lockstep::client {
 
-// Where CUPTI comes from: the loader, or a test's table.
+// Opens CUPTI through the loader, or with a test's table.
 using OpenCuptiFn = bool (*)(CuptiApi* api, Sentence* why);
 
 struct CaptureRequest {
@@ -31,73 +31,76 @@ struct CaptureRequest {
 struct CaptureTotals {
   uint64_t records = 0;
   uint64_t outside = 0;
-  HostInterval window;  // as it was in the end; empty where it never opened
+  HostInterval window;  // the actual window; empty if it never opened
 };
 
 class Capture {
  public:
-  // `gate` is a global of its own, all zero at the start: only then does it lie in pages the kernel can wipe.
-  constexpr Capture(Gate& gate, const Timing& timing, OpenCuptiFn open_cupti, const CuptiCallbacks& callbacks)
-      : gate_(gate),
+  // `flags` must be a separate global that starts as all zero. Only then can the kernel wipe its page in
+  // children.
+  constexpr Capture(RecordingFlags& flags, const Timing& timing, OpenCuptiFn open_cupti,
+                    const CuptiCallbacks& callbacks)
+      : flags_(flags),
         timing_(timing),
         open_cupti_(open_cupti),
         callbacks_(callbacks),
         trigger_(window_),
-        recorder_(gate_),
+        recorder_(flags_),
         cupti_(timing, window_, trigger_, ids_),
-        nvtx_(gate_, recorder_, clock_, window_, trigger_),
-        nccl_(gate_, recorder_, clock_, window_),
-        calls_(gate_, recorder_, clock_, window_, nccl_) {}
+        nvtx_(flags_, recorder_, clock_, window_, trigger_),
+        nccl_(flags_, recorder_, clock_, window_),
+        calls_(flags_, recorder_, clock_, window_, nccl_) {}
 
-  // ---- for the entry points ----
+  // ---- for the entry points, on any thread ----
   Recorder& recorder() { return recorder_; }
   CuptiSource& cupti() { return cupti_; }
   NvtxSource& nvtx() { return nvtx_; }
   NcclSource& nccl() { return nccl_; }
   Trigger& trigger() { return trigger_; }
-  // lockstep_profiler_start and _stop.
+  // The calls lockstep_profiler_start and lockstep_profiler_stop.
   enum class ProfilerCall : uint8_t { kStart, kStop };
   void OnProfilerCall(ProfilerCall call);
-  // The window is open, now.
+  // Returns whether the window is open now.
   bool recording() const {
-    return gate_.capture.load(std::memory_order_relaxed) != 0 && window_.Contains(clock_.now());
+    return flags_.capture.load(std::memory_order_relaxed) != 0 && window_.Contains(clock_.now());
   }
-  // Empty while it is not open.
+  // Returns the window, or an empty interval while it is not open.
   HostInterval window() const {
     return window_.open() ? HostInterval{window_.t0(), window_.t1()} : HostInterval{};
   }
-  uint64_t serial() const { return gate_.capture.load(std::memory_order_relaxed); }
+  uint64_t serial() const { return flags_.capture.load(std::memory_order_relaxed); }
   HostTime now() const { return clock_.now(); }
   NcclCalls& nccl_calls() { return calls_; }
 
-  // ---- our thread ----
-  // kLooking: started, and the trigger has not come.
-  enum class State : uint8_t { kIdle, kArmed, kLooking, kWindow };
+  // ---- the agent's thread ----
+  // kWaiting: the capture has started, and its trigger has not come.
+  enum class State : uint8_t { kIdle, kArmed, kWaiting, kWindow };
   State state() const { return state_; }
   uint32_t cupti_version() const { return cupti_.version(); }
-  // The last Arm failed because another tool in this process holds CUPTI; null: for another reason, or not at
-  // all.
+  // If the last Arm failed because another tool in this process holds CUPTI, returns that tool. Else returns
+  // null.
   const HolderName* holder() const { return cupti_refused_ && cupti_.held() ? &cupti_.holder() : nullptr; }
 
-  // Has CUPTI set itself up and record nothing. Whatever fails is told when a capture is armed.
+  // Makes CUPTI set itself up without recording. A failure is reported when a capture is armed.
   void Prepare();
-  // False, with `why`: nothing is on.
+  // Returns false with `why` on failure; then nothing is enabled.
   bool Arm(const CaptureRequest& request, const ring::ClientSegment& segment, Sentence* why);
-  // Records from [t0, t1) on the host's REALTIME. How long after t0 we learned of it, 0 when in time.
+  // Records from [t0, t1) on the host's CLOCK_REALTIME. Returns the time from t0 until this call, 0 if it was
+  // in time.
   Nanos Start(HostTime t0, HostTime t1);
-  // With a trigger: it opens and closes the window; looked for until `give_up`.
-  void Look(const TriggerSpec& trigger, HostTime give_up);
-  // Ends the window now.
+  // Waits for `trigger`, which opens and closes the window, until `give_up`.
+  void WaitForTrigger(const TriggerSpec& trigger, HostTime give_up);
+  // Ends the window at the current time.
   void EndWindow() { window_.EndAt(timing_.realtime()); }
-  // What is due: flushes, clock records. Returns how long until it wants to be called again; Nanos() when the
-  // window has passed on every clock and Finish is due, or, still kLooking, when the trigger did not come.
+  // Does all due work: flushes and clock records. Returns the time until the next call. Nanos() means that
+  // the window has passed on every clock and Finish is due. In state kWaiting, Nanos() means that the trigger
+  // did not come.
   Nanos Tick();
-  // After Tick said so. Takes up to a few seconds: see CuptiSource::Drain.
+  // Call it after Tick has returned Nanos(). It takes up to a few seconds (CuptiSource::Drain).
   CaptureTotals Finish();
-  // Undoes everything and forgets what CUPTI still holds.
+  // Undoes everything and forgets all records that are still in CUPTI.
   void Abort();
-  // A thread never came out of a handler: it may still write into the segment's mapping, which must then
-  // stay.
+  // True if a thread never left a handler. It may still write to the segment, whose mapping must then stay.
   bool segment_in_use() const { return segment_in_use_; }
 
  private:
@@ -105,12 +108,12 @@ class Capture {
   bool OpenCupti(const CaptureRequest& request, const ring::ClientSegment& segment, Sentence* why);
   void WriteClock();
   void WriteStart();
-  Nanos TickLooking();
+  Nanos TickWaiting();
   bool WindowPassed();
   enum class What : uint8_t { kKeep, kForget };
   CaptureTotals Close(What what);
 
-  Gate& gate_;
+  RecordingFlags& flags_;
   const Timing& timing_;
   OpenCuptiFn open_cupti_;
   CuptiCallbacks callbacks_;

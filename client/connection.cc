@@ -23,14 +23,14 @@ ring::MessageType Message::type() const {
 bool Connection::Open(const SocketPlaces& places, uid_t uid) {
   for (int i = 0; i < places.count; ++i) {
     const char* path = places.place[i].path;
-    if (JudgeSocketFolder(path, uid) != FolderVerdict::kUsable) continue;
+    if (CheckSocketFolder(path, uid) != FolderVerdict::kUsable) continue;
     const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return false;
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, path, kMaxSocketPath);
-    // A Unix socket connects at once or not at all (EAGAIN: the daemon's queue is full; the next round tries
-    // again).
+    // A Unix socket connects at once or not at all. EAGAIN means that the daemon's queue is full, and the
+    // next round tries again.
     if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
       return socket_.Take(fd);
     ::close(fd);
@@ -59,7 +59,7 @@ Connection::Got Connection::Receive(Nanos limit, Message* out) {
   const int64_t milliseconds = (limit.ns() + 999999) / 1000000;
   const int ready = ::poll(&wait, 1, static_cast<int>(milliseconds));
   if (ready == 0 || (ready < 0 && errno == EINTR)) return open() ? Got::kNothing : Got::kLost;
-  // The number may have changed hands while we slept.
+  // The application may have closed the descriptor and reused its number during the wait.
   fd = socket_.Use();
   if (ready < 0 || fd < 0) {
     Close();
@@ -70,7 +70,7 @@ Connection::Got Connection::Receive(Nanos limit, Message* out) {
       return Got::kMessage;
     case PacketStatus::kNothing:
     case PacketStatus::kTooLarge:
-      return Got::kNothing;  // of a type we do not know
+      return Got::kNothing;  // a message of an unknown type
     case PacketStatus::kClosed:
     case PacketStatus::kError:
       break;

@@ -1,5 +1,5 @@
-// The client's end of the daemon's socket: finds it, says who we are, passes messages. Called by our thread
-// only.
+// The client's side of the daemon's socket. It finds the socket and exchanges messages. Only the agent's
+// thread calls it.
 #ifndef LOCKSTEP_CLIENT_CONNECTION_H_
 #define LOCKSTEP_CLIENT_CONNECTION_H_
 
@@ -16,7 +16,7 @@
 
 namespace lockstep::client {
 
-// The greatest message, either way.
+// The size of the largest message in either direction.
 inline constexpr size_t kMaxMessageBytes = sizeof(ring::Hello);
 
 struct Message {
@@ -25,8 +25,9 @@ struct Message {
   Fd descriptor;
 
   ring::MessageType type() const;
-  // The message with what it has of T's fields, the others 0; false when it is another type or shorter than
-  // `least`, T's oldest length. Longer is fine: a newer daemon may append fields.
+  // Copies the message to `*out`. Fields of T that the message lacks are 0. Returns false if the message has
+  // another type or is shorter than `least`, T's oldest length. It may be longer, because a newer daemon may
+  // append fields.
   template <typename T>
   bool Read(ring::MessageType wanted, size_t least, T* out) const {
     if (type() != wanted || length < least) return false;
@@ -34,7 +35,7 @@ struct Message {
     std::memcpy(out, bytes, length < sizeof(T) ? length : sizeof(T));
     return true;
   }
-  // The message as T, or null when it is another type or too short.
+  // Returns the message as T, or null if it has another type or is too short.
   template <typename T>
   const T* as(ring::MessageType wanted) const {
     return type() == wanted && length >= sizeof(T) ? reinterpret_cast<const T*>(bytes) : nullptr;
@@ -45,17 +46,17 @@ class Connection {
  public:
   constexpr Connection() = default;
 
-  // Connects to the first usable place that answers. False when none does.
+  // Connects to the first usable place that answers. Returns false if none does.
   bool Open(const SocketPlaces& places, uid_t uid);
   bool open() { return socket_.Use() >= 0; }
   void Close() { socket_.Close(); }
   void Forget() { socket_.Forget(); }
 
-  // False: the connection is lost (and closed).
+  // Returns false if the connection is lost; it is then closed.
   bool Send(const void* message, size_t bytes, int descriptor = -1);
 
   enum class Got : uint8_t { kMessage, kNothing, kLost };
-  // Waits up to `limit` for one message. kLost: closed.
+  // Waits up to `limit` for one message. With kLost the connection is closed.
   Got Receive(Nanos limit, Message* out);
 
  private:

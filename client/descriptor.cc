@@ -9,7 +9,7 @@ namespace lockstep::client {
 namespace {
 
 constexpr int kLeast = 512;
-// For processes whose limit is lower than that.
+// For processes with a limit below kLeast.
 constexpr int kLeastIfLimited = 64;
 
 bool Identify(int fd, uint64_t* device, uint64_t* inode) {

@@ -1,6 +1,6 @@
-// A descriptor of ours in somebody else's process. It lives at 512 or above, out of the way of programs that
-// count on low numbers, and is never used before fstat has shown that it still is what we opened: an
-// application may close everything and reuse the number.
+// A descriptor of the client in the user's process. Its number is at least 512 if possible, because programs
+// rely on low numbers. An application may close all descriptors and reuse the number. Before each use, fstat
+// therefore checks that it is still the file that we opened.
 #ifndef LOCKSTEP_CLIENT_DESCRIPTOR_H_
 #define LOCKSTEP_CLIENT_DESCRIPTOR_H_
 
@@ -12,13 +12,14 @@ class Descriptor {
  public:
   constexpr Descriptor() = default;
 
-  // Moves `low` up and closes it. False: the process may have no more descriptors; `low` is closed all the
-  // same.
+  // Moves `low` to a high number and closes it. Returns false if the process may have no more descriptors;
+  // `low` is closed in any case.
   bool Take(int low);
-  // The number if it is still ours, else -1 (and then it is forgotten, not closed).
+  // Returns the number if it is still ours. Else it forgets the number without closing it, and returns -1.
   int Use();
   void Close();
-  // Without closing: for a child process, whose copy of it is not ours to use.
+  // Forgets the number without closing it. A child process calls it, because its copy belongs to the
+  // application.
   void Forget() { fd_ = -1; }
 
  private:

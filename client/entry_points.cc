@@ -1,6 +1,6 @@
-// What the outside calls: CUDA, NVTX and NCCL at their injection points, programs at the C API. The only
-// globals of the client besides the ones NVTX's and NCCL's handlers find them by; everything they hold is
-// constructed at compile time, so there is no order of initialisation to get wrong.
+// The functions that other code calls: CUDA, NVTX and NCCL through their injection points, programs through
+// the C API. This file has all globals of the client, except those through which NVTX's and NCCL's handlers
+// find them. All are constructed at compile time, so the order of initialisation does not matter.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -28,7 +28,7 @@ namespace lockstep::client {
 namespace {
 
 constexpr size_t kStackBytes = 512 << 10;
-// A capture that runs when the program ends is finished first; a drain may take most of this.
+// If the program ends during a capture, the capture is finished first. A drain may take most of this time.
 constexpr Nanos kExitLimit = Nanos::Seconds(3);
 
 void OnRequested(uint8_t** buffer, size_t* bytes, size_t* max_records);
@@ -36,35 +36,38 @@ void OnCompleted(foreign::cupti::Context, uint32_t, uint8_t* buffer, size_t byte
 bool OpenCuptiOfThisProcess(CuptiApi* api, Sentence* why);
 SocketSearch SearchOfThisProcess();
 
-constinit Gate g_gate;
-constinit Capture g_capture(g_gate, kSystemTiming, OpenCuptiOfThisProcess, {OnRequested, OnCompleted});
+constinit RecordingFlags g_flags;
+constinit Capture g_capture(g_flags, kSystemTiming, OpenCuptiOfThisProcess, {OnRequested, OnCompleted});
 constinit PythonProfile g_python(kSystemTiming, kProcessPython);
 constinit Agent g_agent(kSystemTiming, g_capture, g_python, SearchOfThisProcess);
 constinit NcclChain g_nccl_chain;
 constinit std::atomic<bool> g_started{false};
-// In a child of a process that had started: nothing works there, and nothing starts.
+// Set in a child of a process that had started. Nothing works and nothing starts there.
 constinit std::atomic<bool> g_inert{false};
 constinit EntryKind g_entry = EntryKind::kCudaInjection;
 constinit std::atomic<const void*> g_step_domain{nullptr};
 
-// What the program asked to be told of: lockstep_on_capture.
+// The callbacks that the program set with lockstep_on_capture.
 enum : uint32_t { kNoCallbacks, kSettingCallbacks, kHaveCallbacks };
 struct CaptureCallbacks {
   std::atomic<uint32_t> state{kNoCallbacks};
-  std::atomic<uint64_t> told{0};  // serial of the capture whose start was told and whose end was not
+  std::atomic<uint64_t> reported_capture{
+      0};  // serial of the capture whose start was reported and whose end was not
   void (*started)(void*) = nullptr;
   void (*stopped)(void*) = nullptr;
   void* data = nullptr;
 };
 constinit CaptureCallbacks g_callbacks;
 
-// On the thread that marks steps: there a program (and Python's interpreter lock) expects to be called.
-void TellCaptureCallbacks() {
+// Runs on the thread that marks steps. A program (and Python's interpreter lock) expects the calls there.
+void RunCaptureCallbacks() {
   if (g_callbacks.state.load(std::memory_order_acquire) != kHaveCallbacks) return;
   const uint64_t recording = g_capture.recording() ? g_capture.serial() : 0;
-  uint64_t told = g_callbacks.told.load();
-  if (told == recording || !g_callbacks.told.compare_exchange_strong(told, recording)) return;
-  if (told != 0 && g_callbacks.stopped != nullptr) g_callbacks.stopped(g_callbacks.data);
+  uint64_t reported_capture = g_callbacks.reported_capture.load();
+  if (reported_capture == recording ||
+      !g_callbacks.reported_capture.compare_exchange_strong(reported_capture, recording))
+    return;
+  if (reported_capture != 0 && g_callbacks.stopped != nullptr) g_callbacks.stopped(g_callbacks.data);
   if (recording != 0 && g_callbacks.started != nullptr) g_callbacks.started(g_callbacks.data);
 }
 
@@ -87,13 +90,14 @@ void OnExit() {
 
 void OnFork() {
   g_inert.store(true);
-  g_gate.Close();
+  g_flags.Close();
   g_agent.ForgetInChild();
 }
 
 bool OpenCuptiOfThisProcess(CuptiApi* api, Sentence* why) {
   if (!OpenCupti(::secure_getenv("LOCKSTEP_CUPTI_LIB"), api, why)) return false;
-  // Once more, behind CUPTI's loading: exit handlers run backwards, and ours needs CUPTI alive.
+  // Registers the exit handler again after CUPTI was loaded: exit handlers run in reverse order, and ours
+  // needs CUPTI.
   ::atexit(OnExit);
   return true;
 }
@@ -109,8 +113,8 @@ void* RunAgent(void*) {
   return nullptr;
 }
 
-// Of any device of this process, by the driver it has loaded. Where the driver cannot tell, as if one were
-// there: to be set up too early is to be set up.
+// Returns whether any device of this process has a context, according to the loaded driver. It returns true
+// if the driver cannot tell, because a set-up that is too early still works.
 bool ContextUp() {
   using StateFn = int (*)(int device, uint32_t* flags, int* active);
   using CountFn = int (*)(int* count);
@@ -133,8 +137,8 @@ bool ContextUp() {
   return false;
 }
 
-// LOCKSTEP_PREPARE: always, never or auto. Auto is never, as long as what being set up costs has not been
-// measured on a GPU.
+// LOCKSTEP_PREPARE is always, never or auto. Auto means never until the cost of the set-up has been measured
+// on a GPU.
 AgentOptions OptionsOfThisProcess() {
   const char* prepare = ::secure_getenv("LOCKSTEP_PREPARE");
   const bool always = prepare != nullptr && std::strcmp(prepare, "always") == 0;
@@ -142,7 +146,7 @@ AgentOptions OptionsOfThisProcess() {
 }
 
 bool StartThread() {
-  // No signal of the application's is ever delivered to us.
+  // Block all signals, so that the application's signals never reach this thread.
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -158,11 +162,11 @@ bool StartThread() {
   return started;
 }
 
-// Once per process; later calls only answer.
+// Starts the thread once per process. Later calls only return the result.
 bool Start() {
   if (g_inert.load()) return false;
   if (g_started.exchange(true)) return true;
-  g_gate.WipeInChildren();
+  g_flags.WipeInChildren();
   g_agent.SetOptions(OptionsOfThisProcess());
   ::atexit(OnExit);
   return g_capture.recorder().Init(OnThreadExit) && ::pthread_atfork(nullptr, nullptr, OnFork) == 0 &&
@@ -173,8 +177,8 @@ bool NamesUs(const char* value) {
   return value != nullptr && std::strstr(value, "lockstep_client") != nullptr;
 }
 
-// The tool that NVTX_INJECTION64_PATH named before us, as `lockstep run` hands it on. Loaded once, by
-// whichever library uses NVTX first; one that comes meanwhile waits.
+// The tool that NVTX_INJECTION64_PATH named before us; `lockstep run` passes it on. The first library that
+// uses NVTX loads it. Other libraries wait meanwhile.
 const NvtxTool& ChainedNvtxTool() {
   enum : uint32_t { kNot, kLoading, kLoaded };
   static constinit std::atomic<uint32_t> state{kNot};
@@ -188,8 +192,8 @@ const NvtxTool& ChainedNvtxTool() {
   return tool;
 }
 
-// Runs in every process that loads the library, shells and compilers included: nothing but what must come
-// before CUDA, NVTX and NCCL look.
+// Runs in every process that loads the library, also in shells and compilers. It does only what must precede
+// the lookups of CUDA, NVTX and NCCL.
 __attribute__((constructor)) void OnLoad() {
   SetNcclSource(g_capture.nccl(), [] { Start(); });
   SetNcclCalls(g_capture.nccl_calls());
@@ -200,12 +204,12 @@ __attribute__((constructor)) void OnLoad() {
   const bool preloaded = NamesUs(::getenv("LD_PRELOAD"));
   bool opened_by_path = false;
   for (const char* name : kVariables) opened_by_path |= NamesUs(::getenv(name));
-  // Opened by CUDA, NVTX or NCCL the process has threads already, and to change the environment could crash
-  // one.
+  // A process has threads already when CUDA, NVTX or NCCL opens the library. A change of the environment
+  // could then crash one.
   if (opened_by_path && !preloaded) return;
   g_entry = preloaded ? EntryKind::kPreload : EntryKind::kLinked;
   if (::secure_getenv("PATH") == nullptr && ::getenv("PATH") != nullptr)
-    return;  // a set-user-id program: leave it alone
+    return;  // a set-user-id program stays unchanged
   Dl_info self;
   if (::dladdr(reinterpret_cast<void*>(&Start), &self) == 0 || self.dli_fname == nullptr) return;
   for (const char* name : kVariables) ::setenv(name, self.dli_fname, 0);
@@ -244,7 +248,7 @@ void lockstep_range_push(const char* name) {
 void lockstep_range_pop() { g_capture.nvtx().Pop(nullptr); }
 
 void lockstep_step_begin(uint64_t step) {
-  TellCaptureCallbacks();
+  RunCaptureCallbacks();
   if (g_capture.nvtx().idle()) return;
   const void* domain = g_step_domain.load();
   if (domain == nullptr) {

@@ -1,6 +1,7 @@
-// Binds the names that glibc 2.33 and 2.34 re-versioned to their first version, so that the library loads on
-// glibc 2.28. Forced into every source of the shared object (client/CMakeLists.txt); tests/abi fails on any
-// symbol above 2.28. x86-64 only: other machines have other first versions.
+// Binds the names that glibc 2.33 and 2.34 gave a new version to their first version, so that the library
+// loads on glibc 2.28. The build includes it in every source of the shared object (client/CMakeLists.txt).
+// tests/abi fails on any symbol above 2.28. It is for x86-64 only, because other machines have other first
+// versions.
 #ifndef LOCKSTEP_CLIENT_GLIBC_FLOOR_H_
 #define LOCKSTEP_CLIENT_GLIBC_FLOOR_H_
 

@@ -16,7 +16,7 @@
 namespace lockstep::client {
 namespace {
 
-// Who this process is in its job: what launchers and schedulers set, and what a user may set to overrule
+// Variables that identify this process in its job. Launchers and schedulers set them, and a user may override
 // them.
 constexpr const char* kVariables[] = {
     "LOCKSTEP_JOB",
@@ -76,7 +76,7 @@ constexpr const char* kVariables[] = {
     "CUDA_VISIBLE_DEVICES",
 };
 
-// The file's first `capacity - 1` bytes, zero-terminated.
+// Reads the first `capacity - 1` bytes of the file, and terminates them with zero.
 size_t ReadSmallFile(const char* path, char* to, size_t capacity) {
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
   ssize_t n = fd < 0 ? -1 : ::read(fd, to, capacity - 1);
@@ -86,11 +86,11 @@ size_t ReadSmallFile(const char* path, char* to, size_t capacity) {
   return static_cast<size_t>(n);
 }
 
-// Field 22 of /proc/self/stat: start time in clock ticks after boot.
+// Returns field 22 of /proc/self/stat, the start time in clock ticks after boot.
 uint64_t StartTicks() {
   char stat[1024];
   ReadSmallFile("/proc/self/stat", stat, sizeof stat);
-  // Field 2 is the program's name in parentheses and may hold anything; the last ')' ends it.
+  // Field 2 is the program's name in parentheses. It may contain any character, and the last ')' ends it.
   const char* at = std::strrchr(stat, ')');
   for (int field = 2; at != nullptr && field < 22; ++field) {
     at = std::strchr(at + 1, ' ');
@@ -109,7 +109,8 @@ void FillIdentity(char* to, size_t capacity) {
     const size_t name_length = std::strlen(name);
     const size_t value_length = std::strlen(value);
     const size_t line = name_length + value_length + 2;
-    // A value with a line break could pass for another variable; one that does not fit is left out whole.
+    // A value with a line break could look like another variable. A value that does not fit is omitted
+    // completely.
     if (std::strchr(value, '\n') != nullptr || size + line + 1 > capacity) continue;
     std::memcpy(to + size, name, name_length);
     to[size + name_length] = '=';

@@ -1,5 +1,5 @@
-// What the client says about its process in Hello. The daemon believes only what the kernel tells it; the
-// rest names and sorts.
+// Fills Hello with the client's description of its process. The daemon trusts only the kernel's data; it uses
+// the rest for names and order.
 #ifndef LOCKSTEP_CLIENT_IDENTITY_H_
 #define LOCKSTEP_CLIENT_IDENTITY_H_
 
@@ -11,7 +11,7 @@ namespace lockstep::client {
 
 enum class EntryKind : uint32_t { kCudaInjection = 1, kPreload = 2, kLinked = 3 };
 
-// Everything but has_segment and cupti_version.
+// Fills all fields except has_segment and cupti_version.
 void FillHello(EntryKind entry, ring::Hello* hello);
 
 }  // namespace lockstep::client

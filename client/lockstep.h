@@ -1,7 +1,8 @@
-/* Lockstep's C API: tells the client, where it is loaded, what only the program knows. Every function is safe
- * to call where it is not: declared weak, so test it (or use the macros) when the library may be absent.
+/* Lockstep's C API. A program reports its steps and ranges to the client, if the client is loaded. The
+ * functions are declared weak: where the library may be absent, test the function's address or use the macros
+ * below.
  *
- * Any thread. Cost while nothing is captured: one load and a branch. Texts are copied. */
+ * Any thread may call them. Without a capture a call costs one load and a branch. Texts are copied. */
 #ifndef LOCKSTEP_CLIENT_LOCKSTEP_H_
 #define LOCKSTEP_CLIENT_LOCKSTEP_H_
 
@@ -15,33 +16,33 @@ extern "C" {
 #define LOCKSTEP_API __attribute__((weak))
 #endif
 
-/* "0.1.0", of the library. */
+/* Returns the version of the library, for example "0.1.0". */
 LOCKSTEP_API const char* lockstep_version(void);
 
-/* A training step of this thread: a range named "step N" in the domain "lockstep". Numbers grow, and are the
- * same on all ranks: `lockstep trace --steps` and `--start-on-step` go by them. */
+/* Mark a training step of this thread: a range named "step N" in the domain "lockstep". Numbers must
+ * increase, and must be the same on all ranks. `lockstep trace --steps` and `--start-on-step` use them. */
 LOCKSTEP_API void lockstep_step_begin(uint64_t step);
 LOCKSTEP_API void lockstep_step_end(void);
 
-/* A range of this thread, nested; UTF-8. */
+/* Mark a range of this thread. Ranges may be nested. The name is UTF-8. */
 LOCKSTEP_API void lockstep_range_push(const char* name);
 LOCKSTEP_API void lockstep_range_pop(void);
 
-/* For `lockstep trace --start-on-profiler-api`, as cudaProfilerStart and cudaProfilerStop: the capture begins
- * and ends here. */
+/* Begin and end the window of `lockstep trace --start-on-profiler-api`, like cudaProfilerStart and
+ * cudaProfilerStop. */
 LOCKSTEP_API void lockstep_profiler_start(void);
 LOCKSTEP_API void lockstep_profiler_stop(void);
 
-/* 1 while a capture records. */
+/* Returns 1 while a capture records, else 0. */
 LOCKSTEP_API int lockstep_capturing(void);
 
-/* Has `started(data)` called when a capture has begun to record and `stopped(data)` when it has ended; either
- * may be null. They are called by the thread that marks steps, from lockstep_step_begin, before the step.
- * Once per process, for its life: returns 1, or 0 when somebody has set them already. */
+/* Sets callbacks: `started(data)` when a capture has begun to record, and `stopped(data)` when it has ended.
+ * Either may be null. The thread that marks steps calls them in lockstep_step_begin, before the step. They
+ * can be set once per process: returns 1, or 0 if they were set before. */
 LOCKSTEP_API int lockstep_on_capture(void (*started)(void*), void (*stopped)(void*), void* data);
 
-/* Connects to the node's daemon now, in a process that does not use CUDA's injection. Returns 1 when our
- * thread runs. */
+/* Connects to the node's daemon now, in a process without CUDA's injection. Returns 1 if the client's thread
+ * runs. */
 LOCKSTEP_API int lockstep_start(void);
 
 #define LOCKSTEP_STEP_BEGIN(step)                       \

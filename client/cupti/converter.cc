@@ -9,32 +9,20 @@ namespace cupti = foreign::cupti;
 using ring::LossReason;
 using ring::RecordKind;
 
-// The reader sees records in groups of this many: one store to a shared cache line per group.
+// Publishes records in groups of this size, because each publication writes a shared cache line.
 constexpr uint32_t kRecordsPerCommit = 32;
 
-constexpr RecordKind kWorkKinds[Lanes::kWorks] = {RecordKind::kKernel, RecordKind::kMemcpy,
-                                                  RecordKind::kMemset};
+constexpr uint64_t kBytesPerKilobyte = 1000;
 
-// "cudaLaunchKernel_v7000" and "cudaMemcpyAsync_ptsz_v7000" are one function each to everybody but CUPTI.
-size_t LengthWithoutVersion(const char* name) {
-  size_t length = std::strlen(name);
-  size_t digits = length;
-  while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9') --digits;
-  if (digits < length && digits >= 2 && name[digits - 1] == 'v' && name[digits - 2] == '_')
-    length = digits - 2;
-  if (length >= 5 &&
-      (std::memcmp(name + length - 5, "_ptsz", 5) == 0 || std::memcmp(name + length - 5, "_ptds", 5) == 0)) {
-    length -= 5;
-  }
-  return length;
-}
+constexpr RecordKind kWorkKinds[Tracks::kWorks] = {RecordKind::kKernel, RecordKind::kMemcpy,
+                                                   RecordKind::kMemset};
 
 template <typename Record>
 const Record& As(const cupti::Activity* record) {
   return *reinterpret_cast<const Record*>(record);
 }
 
-// What everything on a stream has in common. `with_graph`: this CUPTI's record is long enough to have the
+// Copies the fields that all work on a stream has. `with_graph`: this CUPTI's record is long enough for the
 // graph's fields.
 template <typename Activity, typename Record>
 void CopyCommon(const Activity& from, bool with_graph, bool graph_correlation, Record* to) {
@@ -65,15 +53,11 @@ void Converter::Begin(const CuptiApi& api, const ConverterOptions& options, cons
   window_ = &window;
   options_ = options;
   ring_ = ring;
-  names_.Reset(names, &ids);
+  names_.Begin(api, names, ids);
+  dependents_.Begin();
   outside_ = 0;
-  last_kept_ = false;
-  last_decided_ = 0;
-  pending_count_ = 0;
-  lanes_.Clear();
+  tracks_.Clear();
   buffers_inside_.store(0, std::memory_order_relaxed);
-  std::memset(pointers_, 0, sizeof pointers_);
-  std::memset(functions_, 0, sizeof functions_);
 }
 
 void Converter::Convert(uint8_t* buffer, size_t valid_bytes) {
@@ -116,7 +100,7 @@ void Converter::ConvertOne(cupti::Activity* record) {
     case cupti::ActivityKind::kSynchronization:
       return Sync(As<cupti::Synchronization2>(record));
     case cupti::ActivityKind::kExternalCorrelation:
-      return External(As<cupti::ExternalCorrelation>(record));
+      return dependents_.Add(ring_, As<cupti::ExternalCorrelation>(record));
     case cupti::ActivityKind::kCudaEvent:
       return CudaEvent(As<cupti::CudaEvent2>(record));
     case cupti::ActivityKind::kOverhead:
@@ -140,46 +124,46 @@ bool Converter::Keep(uint64_t start, uint64_t end, RecordKind kind, uint64_t lan
     ++outside_;
     return false;
   }
-  if (start != 0 && lane != kNoLane) LoseUnstamped(lane);
+  if (start != 0 && lane != kNoTrack) LoseUnstamped(lane);
   if (start != 0 && started >= t1_) {
-    if (lane != kNoLane) lanes_.SeenBehind(lane);
+    if (lane != kNoTrack) tracks_.SeenBehind(lane);
     ++outside_;
     return false;
   }
   if (start == 0 || end == 0 || end < start) {
-    if (start != 0 || lane == kNoLane || !MayNotHaveRun(kind, lane)) ring_.Lose(LossReason::kBadStamp, kind);
+    if (start != 0 || lane == kNoTrack || !MayNotHaveRun(kind, lane)) ring_.Lose(LossReason::kBadStamp, kind);
     return false;
   }
-  if (lane != kNoLane) lanes_.SeenInside(lane);
+  if (lane != kNoTrack) tracks_.SeenInside(lane);
   inside_ = true;
   return true;
 }
 
-// A forced flush gives out what has not run yet. Behind the window it is nobody's loss.
+// A forced flush also returns work that has not run yet. After the window such work is not a loss.
 bool Converter::MayNotHaveRun(RecordKind kind, uint64_t lane) {
-  if (lanes_.IsBehind(lane)) {
+  if (tracks_.IsBehind(lane)) {
     ++outside_;
     return true;
   }
-  const Lanes::Work work = kind == RecordKind::kKernel   ? Lanes::kKernels
-                           : kind == RecordKind::kMemcpy ? Lanes::kCopies
-                                                         : Lanes::kSets;
-  return lanes_.Wait(lane, work);
+  const Tracks::Work work = kind == RecordKind::kKernel   ? Tracks::kKernels
+                            : kind == RecordKind::kMemcpy ? Tracks::kCopies
+                                                          : Tracks::kSets;
+  return tracks_.Wait(lane, work);
 }
 
-// The stream went on, so those had run.
+// Later work of the stream has stamps, so the waiting records had run, and CUPTI lost their stamps.
 void Converter::LoseUnstamped(uint64_t lane) {
-  const Lanes::Unstamped lost = lanes_.Take(lane);
-  for (uint32_t work = 0; work < Lanes::kWorks; ++work) {
+  const Tracks::Unstamped lost = tracks_.Take(lane);
+  for (uint32_t work = 0; work < Tracks::kWorks; ++work) {
     if (lost.of[work] != 0) ring_.Lose(LossReason::kBadStamp, kWorkKinds[work], lost.of[work]);
   }
 }
 
-// Of what a stream has not finished by now, long behind the window, only the first can have begun in it.
+// Long after the window, only the first unfinished record of a stream can have begun inside it.
 void Converter::SettleUnstamped() {
-  lanes_.ForEachWaiting([this](const Lanes::Unstamped& waiting) {
+  tracks_.ForEachWaiting([this](const Tracks::Unstamped& waiting) {
     bool first = true;
-    for (uint32_t work = 0; work < Lanes::kWorks; ++work) {
+    for (uint32_t work = 0; work < Tracks::kWorks; ++work) {
       if (waiting.of[work] == 0) continue;
       if (first) ring_.Lose(LossReason::kBadStamp, kWorkKinds[work]);
       outside_ += waiting.of[work] - (first ? 1 : 0);
@@ -190,14 +174,14 @@ void Converter::SettleUnstamped() {
 
 template <typename Activity>
 bool Converter::KeepOnDevice(const Activity& from, RecordKind kind) {
-  const bool keep = Keep(from.start, from.end, kind, Lanes::OfStream(from.device_id, from.stream_id));
-  if (!options_.decided_by_api) Decide(from.correlation_id, keep);
+  const bool keep = Keep(from.start, from.end, kind, Tracks::OfStream(from.device_id, from.stream_id));
+  if (!options_.decided_by_api) dependents_.Decide(ring_, from.correlation_id, keep);
   return keep;
 }
 
 void Converter::Kernel(const cupti::Kernel10& from) {
   if (!KeepOnDevice(from, RecordKind::kKernel)) return;
-  const uint32_t name = TextOf(from.name);
+  const uint32_t name = names_.TextOf(ring_, from.name);
   auto* to = ring_.New<ring::KernelRecord>();
   if (to == nullptr) return;
   CopyCommon(from, options_.sizes.kernel >= cupti::kKernelBytesWithGraph, options_.graph_correlation, to);
@@ -212,6 +196,7 @@ void Converter::Kernel(const cupti::Kernel10& from) {
   to->static_shared_bytes = static_cast<uint32_t>(from.static_shared_memory);
   to->dynamic_shared_bytes = static_cast<uint32_t>(from.dynamic_shared_memory);
   to->channel = options_.sizes.kernel >= cupti::kKernelBytesWithChannel ? from.channel_id : 0;
+  to->launch_type = static_cast<uint8_t>(from.launch_type + 1);  // 0: unknown
 }
 
 void Converter::Memcpy(const cupti::Memcpy6& from) {
@@ -246,14 +231,12 @@ void Converter::Memset(const cupti::Memset4& from) {
   to->bytes = from.bytes;
   to->value = from.value;
   to->memory_kind = from.memory_kind;
-  to->reserved0 = 0;
-  to->reserved1 = 0;
 }
 
-void Converter::TellTrigger(const cupti::Api& from) {
+void Converter::NotifyTrigger(const cupti::Api& from) {
   const bool driver = from.kind == cupti::ActivityKind::kDriver;
   const HostTime called(static_cast<int64_t>(from.start));
-  // What came before is thrown away already, so a window that opens with this call opens now, not then.
+  // Earlier records are already discarded, so a window that this call opens begins now, not at the call.
   uint64_t now = 0;
   if (api_->GetTimestamp(&now) != cupti::Result::kSuccess) return;
   if (from.cbid == (driver ? cupti::driver_cbid::kProfilerStart : cupti::runtime_cbid::kProfilerStart)) {
@@ -267,17 +250,17 @@ void Converter::TellTrigger(const cupti::Api& from) {
 }
 
 void Converter::Api(const cupti::Api& from) {
-  if (options_.trigger != nullptr && options_.trigger->watching()) TellTrigger(from);
+  if (options_.trigger != nullptr && options_.trigger->watching()) NotifyTrigger(from);
   const bool driver = from.kind == cupti::ActivityKind::kDriver;
-  const bool keep = Keep(from.start, from.end, RecordKind::kApi, Lanes::OfThread(from.thread_id));
-  if (options_.decided_by_api) Decide(from.correlation_id, keep);
+  const bool keep = Keep(from.start, from.end, RecordKind::kApi, Tracks::OfThread(from.thread_id));
+  if (options_.decided_by_api) dependents_.Decide(ring_, from.correlation_id, keep);
   if (!keep) return;
   if (driver && !options_.driver_records) {
     ++outside_;
     return;
   }
-  const uint32_t name = FunctionName(
-      driver ? cupti::CallbackDomain::kDriverApi : cupti::CallbackDomain::kRuntimeApi, from.cbid);
+  const uint32_t name = names_.FunctionName(
+      ring_, driver ? cupti::CallbackDomain::kDriverApi : cupti::CallbackDomain::kRuntimeApi, from.cbid);
   auto* to = ring_.New<ring::ApiRecord>();
   if (to == nullptr) return;
   to->header.flags = driver ? ring::kApiDriver : 0;
@@ -288,11 +271,10 @@ void Converter::Api(const cupti::Api& from) {
   to->thread = from.thread_id;
   to->result = from.return_value;
   to->name = name;
-  to->reserved0 = 0;
 }
 
 void Converter::Sync(const cupti::Synchronization2& from) {
-  if (!Keep(from.start, from.end, RecordKind::kSync, kNoLane)) return;
+  if (!Keep(from.start, from.end, RecordKind::kSync, kNoTrack)) return;
   auto* to = ring_.New<ring::SyncRecord>();
   if (to == nullptr) return;
   to->start_ns = static_cast<int64_t>(from.start);
@@ -302,83 +284,14 @@ void Converter::Sync(const cupti::Synchronization2& from) {
   to->stream = from.stream_id;
   to->type = static_cast<uint32_t>(from.type);
   to->event = from.cuda_event_id;
-  to->reserved0 = 0;
-}
-
-void Converter::External(const cupti::ExternalCorrelation& from) {
-  Wait({from.external_id, from.correlation_id, static_cast<uint32_t>(from.external_kind), last_kept_, 0});
-}
-
-void Converter::Wait(const PendingExternal& pending) {
-  if (pending_count_ == kPending) {
-    SettleOrphan(pending_[0]);
-    std::memmove(pending_, pending_ + 1, (kPending - 1) * sizeof pending_[0]);
-    --pending_count_;
-  }
-  pending_[pending_count_++] = pending;
-}
-
-void Converter::SettleOrphan(const PendingExternal& orphan) {
-  if (orphan.among_kept) {
-    WriteExternal(orphan);
-  } else {
-    ++outside_;
-  }
-}
-
-void Converter::WriteExternal(const PendingExternal& external) {
-  if (external.kind == kEventPending) {
-    auto* to = ring_.New<ring::CudaEventRecord>();
-    if (to == nullptr) return;
-    to->device_ns = 0;
-    to->correlation = external.correlation;
-    to->context = static_cast<uint32_t>(external.external >> 32);
-    to->stream = static_cast<uint32_t>(external.external);
-    to->event = external.event;
-    return;
-  }
-  auto* to = ring_.New<ring::ExternalCorrelationRecord>();
-  if (to == nullptr) return;
-  to->external = external.external;
-  to->correlation = external.correlation;
-  to->external_kind = external.kind;
-}
-
-void Converter::Decide(uint32_t correlation, bool keep) {
-  last_kept_ = keep;
-  last_decided_ = correlation;
-  uint32_t left = 0;
-  for (uint32_t i = 0; i < pending_count_; ++i) {
-    const PendingExternal& pending = pending_[i];
-    if (pending.correlation != correlation) {
-      pending_[left++] = pending;
-      continue;
-    }
-    if (keep) {
-      WriteExternal(pending);
-    } else {
-      ++outside_;
-    }
-  }
-  pending_count_ = left;
 }
 
 void Converter::CudaEvent(const cupti::CudaEvent2& from) {
-  // Its only stamp is the device's, and that only where CUPTI was asked for it.
+  // Its only stamp is the device's, and CUPTI provides it only on request.
   const bool stamped =
       options_.sizes.cuda_event >= cupti::kCudaEventBytesWithTimestamp && from.device_timestamp != 0;
-  if (!stamped) {
-    const PendingExternal event{uint64_t{from.context_id} << 32 | from.stream_id, from.correlation_id,
-                                kEventPending, last_kept_, from.event_id};
-    if (from.correlation_id != last_decided_) return Wait(event);
-    if (last_kept_) {
-      WriteExternal(event);
-    } else {
-      ++outside_;
-    }
-    return;
-  }
-  if (!Keep(from.device_timestamp, from.device_timestamp, RecordKind::kCudaEvent, kNoLane)) return;
+  if (!stamped) return dependents_.Add(ring_, from);
+  if (!Keep(from.device_timestamp, from.device_timestamp, RecordKind::kCudaEvent, kNoTrack)) return;
   auto* to = ring_.New<ring::CudaEventRecord>();
   if (to == nullptr) return;
   to->device_ns = static_cast<int64_t>(from.device_timestamp);
@@ -389,7 +302,7 @@ void Converter::CudaEvent(const cupti::CudaEvent2& from) {
 }
 
 void Converter::Overhead(const cupti::Overhead3& from) {
-  if (!Keep(from.start, from.end, RecordKind::kOverhead, kNoLane)) return;
+  if (!Keep(from.start, from.end, RecordKind::kOverhead, kNoTrack)) return;
   auto* to = ring_.New<ring::OverheadRecord>();
   if (to == nullptr) return;
   to->start_ns = static_cast<int64_t>(from.start);
@@ -398,37 +311,91 @@ void Converter::Overhead(const cupti::Overhead3& from) {
   to->thread = from.object_kind == cupti::ObjectKind::kThread ? from.object.thread_or_context : 0;
 }
 
-uint32_t Converter::TextOf(const char* name) {
-  if (name == nullptr) return 0;
-  // Most kernels repeat. The address only says where to look first: a module loaded anew may put another name
-  // there.
-  const auto bits = reinterpret_cast<uintptr_t>(name);
-  CachedPointer& cached = pointers_[(bits >> 4 ^ bits >> 14) % kPointerCache];
-  if (cached.pointer == name && std::strcmp(cached.entry->text, name) == 0)
-    return names_.Define(ring_, *cached.entry);
-  const size_t length = std::strlen(name);
-  Interner::Entry* entry = names_.Find(name, length);
-  if (entry == nullptr) return names_.Intern(ring_, name, length);
-  cached = {name, entry};
-  return names_.Define(ring_, *entry);
+void Converter::Device(const cupti::Device5& from) {
+  const size_t size = options_.sizes.device;
+  if (size < cupti::kDeviceBytesOldest) return LoseUnknown();
+  const bool with_mig = size >= cupti::kDeviceBytesWithMig;
+  const uint32_t name = names_.TextOf(ring_, from.name);
+  auto* to = ring_.New<ring::DeviceRecord>();
+  if (to == nullptr) return;
+  if (size >= cupti::kDeviceBytesWithVisibility && from.is_cuda_visible == 0)
+    to->header.flags |= ring::kDeviceHidden;
+  if (with_mig && from.is_mig_enabled != 0) to->header.flags |= ring::kDeviceMig;
+  if (from.ecc_enabled != 0) to->header.flags |= ring::kDeviceEcc;
+  to->device = from.id;
+  to->name = name;
+  to->memory_bytes = from.memory_bytes;
+  to->memory_bytes_per_s = from.memory_bandwidth * kBytesPerKilobyte;
+  to->clock_khz = from.core_clock_khz;
+  to->multiprocessors = from.multiprocessors;
+  to->compute_major = from.compute_major;
+  to->compute_minor = from.compute_minor;
+  to->l2_bytes = from.l2_cache_bytes;
+  to->copy_engines = from.copy_engines;
+  to->threads_per_warp = from.threads_per_warp;
+  to->warps_per_multiprocessor = from.max_warps_per_multiprocessor;
+  to->shared_bytes_per_multiprocessor = from.max_shared_memory_per_multiprocessor;
+  to->registers_per_multiprocessor = from.max_registers_per_multiprocessor;
+  std::memcpy(to->uuid, from.uuid, sizeof to->uuid);
+  std::memset(to->mig_uuid, 0, sizeof to->mig_uuid);
+  if (with_mig) std::memcpy(to->mig_uuid, from.mig_uuid, sizeof to->mig_uuid);
+  to->gpu_instance = with_mig ? from.gpu_instance_id : 0;
+  to->compute_instance = with_mig ? from.compute_instance_id : 0;
+  const bool numa = size >= cupti::kDeviceBytesWithNuma && from.is_numa_node != 0;
+  to->numa_node_plus_1 = numa ? from.numa_id + 1 : 0;
 }
 
-uint32_t Converter::FunctionName(cupti::CallbackDomain domain, uint32_t cbid) {
-  if (api_->GetCallbackName == nullptr || cbid >= kCallbackNames) return 0;
-  Interner::Entry*& entry = functions_[domain == cupti::CallbackDomain::kDriverApi ? 1 : 0][cbid];
-  if (entry == nullptr) {
-    const char* name = nullptr;
-    if (api_->GetCallbackName(domain, cbid, &name) != cupti::Result::kSuccess || name == nullptr) return 0;
-    entry = names_.Find(name, LengthWithoutVersion(name));
-    if (entry == nullptr) return names_.Intern(ring_, name, LengthWithoutVersion(name));
-  }
-  return names_.Define(ring_, *entry);
+void Converter::Context(const cupti::Context3& from) {
+  if (options_.sizes.context < cupti::kContextBytesOldest) return LoseUnknown();
+  const bool with_parent = options_.sizes.context >= cupti::kContextBytesWithParent;
+  auto* to = ring_.New<ring::ContextRecord>();
+  if (to == nullptr) return;
+  if (with_parent && from.is_green_context != 0) to->header.flags = ring::kContextGreen;
+  to->context = from.context_id;
+  to->device = from.device_id;
+  to->api = from.compute_api_kind;
+  to->null_stream = from.null_stream_id;
+  to->parent = with_parent ? from.parent_context_id : 0;
+  to->multiprocessors = with_parent ? from.multiprocessors : 0;
+}
+
+void Converter::Stream(const cupti::Stream& from) {
+  if (options_.sizes.stream < sizeof(cupti::Stream)) return LoseUnknown();
+  auto* to = ring_.New<ring::StreamRecord>();
+  if (to == nullptr) return;
+  to->context = from.context_id;
+  to->stream = from.stream_id;
+  to->priority = static_cast<int32_t>(from.priority);
+  to->type = static_cast<uint32_t>(from.flag);
+}
+
+void Converter::MemoryOp(const cupti::Memory4& from) {
+  if (options_.sizes.memory < cupti::kMemoryBytesOldest || from.operation == cupti::MemoryOperation::kInvalid)
+    return LoseUnknown();
+  if (!Keep(from.timestamp, from.timestamp, RecordKind::kMemoryOp, kNoTrack)) return;
+  const bool own_pool = from.pool.type == cupti::MemoryPool::kLocal;
+  const bool with_utilized = options_.sizes.memory >= cupti::kMemoryBytesWithUtilized;
+  auto* to = ring_.New<ring::MemoryOpRecord>();
+  if (to == nullptr) return;
+  if (from.operation == cupti::MemoryOperation::kRelease) to->header.flags |= ring::kMemoryRelease;
+  if (from.is_async != 0) to->header.flags |= ring::kMemoryAsync;
+  to->time_ns = static_cast<int64_t>(from.timestamp);
+  to->address = from.address;
+  to->bytes = from.bytes;
+  to->pool_address = from.pool.type == cupti::MemoryPool::kNone ? 0 : from.pool.address;
+  to->pool_bytes = own_pool ? from.pool.size_or_process : 0;
+  to->pool_used_bytes = own_pool && with_utilized ? from.pool.utilized_bytes : 0;
+  to->correlation = from.correlation_id;
+  to->device = from.device_id;
+  to->context = from.context_id;
+  to->stream = from.is_async != 0 ? from.stream_id : cupti::kDoesNotApply;
+  to->memory_kind = static_cast<uint8_t>(from.memory_kind);
+  to->pool_type = static_cast<uint8_t>(from.pool.type);
 }
 
 void Converter::End() {
   SettleUnstamped();
-  for (uint32_t i = 0; i < pending_count_; ++i) SettleOrphan(pending_[i]);
-  pending_count_ = 0;
+  dependents_.End(ring_);
   ring_.Commit();
   ring_.FlushStatistics();
 }

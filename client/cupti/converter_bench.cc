@@ -1,6 +1,6 @@
-// CUPTI record → ring record, in ns per record, against the floor of only stepping through the buffer,
-// measured in the same run. A buffer of 4 MiB with kernel and call in turn and 64 kernel names, as a training
-// step leaves it.
+// Measures the conversion of CUPTI records to ring records, in ns per record. The baseline only steps through
+// the buffer, in the same run. The buffer has 4 MiB with alternating kernels and calls and 64 kernel names,
+// as in a training step.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 namespace cupti = foreign::cupti;
 
-// What CUPTI's own function does for these two kinds.
+// Steps to the next record like CUPTI's function, for these two kinds.
 cupti::Result NextRecord(uint8_t* buffer, size_t valid, cupti::Activity** record) {
   uint8_t* at = buffer;
   if (*record != nullptr) {
@@ -91,7 +91,7 @@ void BM_Convert(benchmark::State& state) {
   auto converter = std::make_unique<Converter>();
   converter->Begin(api, {.sizes = {.kernel = sizeof(cupti::Kernel10)}}, window, client.Writer(0),
                    {names.data(), names.size()}, ids);
-  // The best of the iterations, each: what the work costs when nobody else wants the machine.
+  // Takes the best iteration of each, which is the cost without other load on the machine.
   double walk_ns = 1e9;
   double convert_ns = 1e9;
   for (auto _ : state) {
@@ -105,7 +105,7 @@ void BM_Convert(benchmark::State& state) {
     const std::chrono::duration<double, std::nano> walk = std::chrono::steady_clock::now() - start;
     walk_ns = std::min(walk_ns, walk.count() / static_cast<double>(buffer.records));
 
-    client.ring(0).tail.store(client.ring(0).head.load());  // as if all had been drained
+    client.ring(0).tail.store(client.ring(0).head.load());  // as if all records had been drained
     start = std::chrono::steady_clock::now();
     converter->Convert(buffer.bytes.data(), buffer.bytes.size());
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;

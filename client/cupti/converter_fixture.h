@@ -1,6 +1,6 @@
-// A converter between a CUPTI made of nothing and a ring that a test reads.
-#ifndef LOCKSTEP_CLIENT_CONVERTER_FIXTURE_H_
-#define LOCKSTEP_CLIENT_CONVERTER_FIXTURE_H_
+// A test fixture: a converter between a fake CUPTI and a ring that the test reads.
+#ifndef LOCKSTEP_CLIENT_CUPTI_CONVERTER_FIXTURE_H_
+#define LOCKSTEP_CLIENT_CUPTI_CONVERTER_FIXTURE_H_
 
 #include <gtest/gtest.h>
 
@@ -58,4 +58,4 @@ class ConverterTest : public testing::Test {
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_CONVERTER_FIXTURE_H_
+#endif  // LOCKSTEP_CLIENT_CUPTI_CONVERTER_FIXTURE_H_

@@ -1,5 +1,5 @@
-// Records of devices, contexts, streams and memory operations, made by hand, through the converter into a
-// ring and out again.
+// Converts handmade records of devices, contexts, streams and memory operations into a ring, and reads them
+// back.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ TEST_F(ConverterTest, ADeviceKeepsItsFields) {
   EXPECT_EQ(d.header.flags, ring::kDeviceMig | ring::kDeviceEcc);
 }
 
-TEST_F(ConverterTest, WhatAnOlderCuptisDeviceLacksIsNotReadFromTheRecordBehindIt) {
+TEST_F(ConverterTest, DoesNotReadBeyondAnOlderCuptisDeviceRecord) {
   cupti::Device5 hidden = WholeDevice();
   hidden.is_cuda_visible = 0;
   const struct {
@@ -91,7 +91,7 @@ TEST_F(ConverterTest, WhatAnOlderCuptisDeviceLacksIsNotReadFromTheRecordBehindIt
   }
 }
 
-TEST_F(ConverterTest, RecordsOfALayoutItDoesNotKnowAreCounted) {
+TEST_F(ConverterTest, CountsRecordsOfAnUnknownLayout) {
   fake_.sizes[ActivityKind::kDevice] = cupti::kDeviceBytesOldest - 8;
   fake_.sizes[ActivityKind::kMemory] = cupti::kMemoryBytesOldest - 8;
   Begin({.sizes = RecordSizes::Ask(fake_.Api())});
@@ -133,7 +133,7 @@ TEST_F(ConverterTest, AnOlderCuptisContextHasNoParent) {
   EXPECT_EQ(contexts[0].header.flags, 0);
 }
 
-TEST_F(ConverterTest, DevicesContextsAndStreamsAreKeptAheadOfTheWindowToo) {
+TEST_F(ConverterTest, KeepsDevicesContextsAndStreamsBeforeTheWindow) {
   window_.Close();
   Convert(MakeDevice(0), MakeContext(1, 0), MakeStream(1, 7), MakeKernel(kT0, kT0 + 1, 1));
   const auto records = daemon_.Drain();
@@ -181,7 +181,7 @@ TEST_F(ConverterTest, MemoryOperationsOfTheWindowKeepTheirFields) {
   EXPECT_EQ(daemon_.Lost(LossReason::kUnknownKind, RecordKind::kPad), 1u);
 }
 
-TEST_F(ConverterTest, AnOlderCuptiDoesNotTellHowMuchOfAPoolIsUsed) {
+TEST_F(ConverterTest, AnOlderCuptiHasNoPoolUsage) {
   fake_.sizes[ActivityKind::kMemory] = cupti::kMemoryBytesOldest;
   Begin({.sizes = RecordSizes::Ask(fake_.Api())});
   cupti::Memory4 allocation = MakeMemory(kT0, MemoryOperation::kAllocation, 4096, 64);

@@ -1,4 +1,4 @@
-// CUPTI records, made by hand, through the converter into a ring and out again.
+// Converts handmade CUPTI records into a ring, and reads them back.
 #include "client/cupti/converter.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ using ring::LossReason;
 using ring::RecordKind;
 using testing::ElementsAre;
 
-TEST_F(ConverterTest, AnEventWithoutAStampGoesTheWayOfItsCall) {
+TEST_F(ConverterTest, AnEventWithoutAStampIsKeptWithItsCall) {
   const auto event = [](uint32_t correlation, uint32_t id) {
     cupti::CudaEvent2 e{};
     e.kind = cupti::ActivityKind::kCudaEvent;
@@ -24,7 +24,7 @@ TEST_F(ConverterTest, AnEventWithoutAStampGoesTheWayOfItsCall) {
     e.event_id = id;
     return e;
   };
-  // Behind its call, ahead of it, of a call outside the window, and of a call that was lost.
+  // The events come after their call, before it, from a call outside the window, and from a lost call.
   Convert(MakeApi(kT0 + 1, kT0 + 2, 1), event(1, 101), event(2, 102), MakeApi(kT0 + 3, kT0 + 4, 2),
           MakeApi(kT1 + 1, kT1 + 2, 3), event(3, 103), MakeApi(kT0 + 5, kT0 + 6, 4), event(5, 105));
   converter_->End();
@@ -41,7 +41,7 @@ TEST_F(ConverterTest, AnEventWithoutAStampGoesTheWayOfItsCall) {
   EXPECT_EQ(converter_->outside(), 2u);
 }
 
-TEST_F(ConverterTest, AGraphsWrongCorrelationIsNotKept) {
+TEST_F(ConverterTest, DropsWrongCorrelationsOfGraphs) {
   Begin({.sizes = RecordSizes::Ask(fake_.Api()), .graph_correlation = false});
   cupti::Kernel10 of_graph = MakeKernel(kT0 + 1, kT0 + 2, 41);
   of_graph.graph_id = 9;
@@ -69,6 +69,7 @@ TEST_F(ConverterTest, AKernelKeepsEveryField) {
   k.graph_node_id = 0x1234567890ull;
   k.graph_id = 9;
   k.channel_id = 17;
+  k.launch_type = 1;
   Convert(k);
   const auto records = daemon_.DrainOnly<ring::KernelRecord>(RecordKind::kKernel);
   ASSERT_EQ(records.size(), 1u);
@@ -88,9 +89,10 @@ TEST_F(ConverterTest, AKernelKeepsEveryField) {
   EXPECT_EQ(r.graph_node, 0x1234567890ull);
   EXPECT_EQ(r.graph, 9u);
   EXPECT_EQ(r.channel, 17u);
+  EXPECT_EQ(r.launch_type, 2);
 }
 
-TEST_F(ConverterTest, FieldsBehindAnOlderRecordsEndAreNotRead) {
+TEST_F(ConverterTest, DoesNotReadBeyondAnOlderRecord) {
   fake_.sizes[cupti::ActivityKind::kConcurrentKernel] = cupti::kKernelBytesOldest;
   Begin({.sizes = RecordSizes::Ask(fake_.Api())});
   cupti::Kernel10 k = MakeKernel(kT0, kT0 + 50, 1);
@@ -103,7 +105,7 @@ TEST_F(ConverterTest, FieldsBehindAnOlderRecordsEndAreNotRead) {
   EXPECT_EQ(records[1].correlation, 2u);
 }
 
-TEST_F(ConverterTest, TheWindowHoldsWhatStartsInItAndTheRestIsCountedButNotLost) {
+TEST_F(ConverterTest, KeepsRecordsThatStartInTheWindowAndCountsOthersAsOutside) {
   Convert(MakeKernel(kT0 - 1, kT0 + 10, 1), MakeKernel(kT0, kT0 + 10, 2), MakeKernel(kT1 - 1, kT1 + 100, 3),
           MakeKernel(kT1, kT1 + 10, 4));
   const auto records = daemon_.DrainOnly<ring::KernelRecord>(RecordKind::kKernel);
@@ -114,7 +116,7 @@ TEST_F(ConverterTest, TheWindowHoldsWhatStartsInItAndTheRestIsCountedButNotLost)
   EXPECT_EQ(daemon_.LostInAll(), 0u);
 }
 
-TEST_F(ConverterTest, NothingIsKeptOrLostBeforeTheWindowIsKnown) {
+TEST_F(ConverterTest, KeepsAndLosesNothingBeforeTheWindowIsKnown) {
   window_.Close();
   Convert(MakeKernel(kT0, kT0 + 10, 1), MakeKernel(0, 0, 2), MakeApi(kT0, kT0 + 5, 3));
   EXPECT_TRUE(daemon_.Drain().empty());
@@ -122,7 +124,7 @@ TEST_F(ConverterTest, NothingIsKeptOrLostBeforeTheWindowIsKnown) {
   EXPECT_EQ(daemon_.LostInAll(), 0u);
 }
 
-TEST_F(ConverterTest, StampsThatCannotBeAreLostByKind) {
+TEST_F(ConverterTest, CountsImpossibleStampsAsLostByKind) {
   cupti::Memcpy6 copy{};
   copy.kind = cupti::ActivityKind::kMemcpy;
   copy.start = kT0 + 5;
@@ -135,7 +137,7 @@ TEST_F(ConverterTest, StampsThatCannotBeAreLostByKind) {
   EXPECT_EQ(daemon_.Lost(LossReason::kBadStamp, RecordKind::kMemcpy), 1u);
 }
 
-TEST_F(ConverterTest, OfKernelsThatAForcedFlushGaveOutUnrunOneForEachStreamMayHaveBegunInTheWindow) {
+TEST_F(ConverterTest, LosesAtMostOneUnrunKernelPerStream) {
   Convert(MakeKernel(kT0, kT0 + 1, 1, "a", 7), MakeKernel(kT1 + 1, kT1 + 2, 2, "a", 7),
           MakeKernel(0, 0, 3, "a", 7), MakeKernel(0, 0, 4, "a", 8), MakeKernel(0, 0, 5, "a", 8),
           MakeKernel(0, 0, 6, "a", 9));
@@ -145,7 +147,7 @@ TEST_F(ConverterTest, OfKernelsThatAForcedFlushGaveOutUnrunOneForEachStreamMayHa
   EXPECT_EQ(converter_->outside(), 3u);
 }
 
-TEST_F(ConverterTest, StampsThatAreMissingBetweenOthersOfTheirStreamAreAllLost) {
+TEST_F(ConverterTest, LosesUnstampedRecordsBeforeAStampedOne) {
   Convert(MakeKernel(kT0, kT0 + 1, 1, "a", 7), MakeKernel(0, 0, 2, "a", 7), MakeKernel(0, 0, 3, "a", 7));
   EXPECT_EQ(daemon_.Lost(LossReason::kBadStamp, RecordKind::kKernel), 0u) << "they may not have run yet";
   Convert(MakeKernel(kT0 + 5, kT0 + 6, 4, "a", 7));
@@ -154,16 +156,16 @@ TEST_F(ConverterTest, StampsThatAreMissingBetweenOthersOfTheirStreamAreAllLost) 
   EXPECT_EQ(daemon_.Lost(LossReason::kBadStamp, RecordKind::kKernel), 2u);
 }
 
-TEST_F(ConverterTest, LanesTellWhenNothingOfTheWindowIsMissing) {
+TEST_F(ConverterTest, UnfinishedTracksReachZeroOnceTheWindowIsComplete) {
   Convert(MakeKernel(kT0, kT0 + 1, 1, "a", 7), MakeKernel(kT0, kT0 + 1, 2, "a", 8), MakeApi(kT0, kT0 + 1, 1));
-  EXPECT_EQ(converter_->unfinished_lanes(), 3u);
+  EXPECT_EQ(converter_->unfinished_tracks(), 3u);
   EXPECT_EQ(converter_->buffers_inside(), 1u);
   Convert(MakeKernel(kT1, kT1 + 1, 3, "a", 7), MakeKernel(kT1 + 1, kT1 + 1, 4, "a", 7));
-  EXPECT_EQ(converter_->unfinished_lanes(), 2u);
+  EXPECT_EQ(converter_->unfinished_tracks(), 2u);
   EXPECT_EQ(converter_->buffers_inside(), 1u);
   Convert(MakeApi(kT1, kT1 + 1, 5), MakeKernel(kT1, kT1 + 1, 3, "a", 8),
           MakeKernel(kT1, kT1 + 1, 3, "a", 99));
-  EXPECT_EQ(converter_->unfinished_lanes(), 0u);
+  EXPECT_EQ(converter_->unfinished_tracks(), 0u);
 }
 
 TEST_F(ConverterTest, CopiesAndSetsKeepTheirFields) {
@@ -216,7 +218,7 @@ TEST_F(ConverterTest, CopiesAndSetsKeepTheirFields) {
   EXPECT_EQ(c.bytes, 4096u);
 }
 
-TEST_F(ConverterTest, CallsKeepTheirFieldsAndAreNamedWithoutVersionAndStreamVariant) {
+TEST_F(ConverterTest, CallsKeepTheirFieldsAndTheirBaseName) {
   Convert(MakeApi(kT0, kT0 + 5, 1, 211), MakeApi(kT0, kT0 + 5, 2, 225), MakeApi(kT0, kT0 + 5, 3, 9999),
           MakeApi(kT0, kT0 + 5, 4, 652, cupti::ActivityKind::kDriver));
   const auto records = daemon_.DrainOnly<ring::ApiRecord>(RecordKind::kApi);
@@ -274,20 +276,20 @@ TEST_F(ConverterTest, AnExternalCorrelationWaitsForACallInTheNextBuffer) {
   EXPECT_EQ(daemon_.DrainOnly<ring::ExternalCorrelationRecord>(RecordKind::kExternalCorrelation).size(), 1u);
 }
 
-TEST_F(ConverterTest, AnExternalCorrelationWhoseCallNeverCameIsOutside) {
+TEST_F(ConverterTest, AnExternalCorrelationWithoutACallIsOutside) {
   for (uint32_t i = 0; i < 200; ++i) Convert(MakeExternal(i, 1000 + i));
   converter_->End();
   EXPECT_TRUE(daemon_.Drain().empty());
   EXPECT_EQ(converter_->outside(), 200u);
 }
 
-TEST_F(ConverterTest, AnExternalCorrelationWhoseCallWasLostGoesTheWayOfTheCallBefore) {
+TEST_F(ConverterTest, AnExternalCorrelationOfALostCallFollowsTheCallBefore) {
   Convert(MakeApi(kT0 + 10, kT0 + 20, 1), MakeExternal(901, 2), MakeApi(kT0 + 40, kT0 + 50, 3));
   converter_->End();
   EXPECT_EQ(daemon_.DrainOnly<ring::ExternalCorrelationRecord>(RecordKind::kExternalCorrelation).size(), 1u);
 }
 
-TEST_F(ConverterTest, WithoutCallsTheDeviceRecordDecidesForTheExternalCorrelation) {
+TEST_F(ConverterTest, WithoutCallsAnExternalCorrelationFollowsItsDeviceRecord) {
   Begin({.sizes = RecordSizes::Ask(fake_.Api()), .decided_by_api = false});
   Convert(MakeExternal(900, 1), MakeKernel(kT0, kT0 + 5, 1), MakeExternal(901, 2),
           MakeKernel(kT1, kT1 + 5, 2));
@@ -296,7 +298,7 @@ TEST_F(ConverterTest, WithoutCallsTheDeviceRecordDecidesForTheExternalCorrelatio
   EXPECT_EQ(records[0].external, 900u);
 }
 
-TEST_F(ConverterTest, DriverCallsThatWereNotAskedForStillDecide) {
+TEST_F(ConverterTest, UnrequestedDriverCallsStillDecide) {
   Begin({.sizes = RecordSizes::Ask(fake_.Api()), .driver_records = false});
   Convert(MakeExternal(900, 1), MakeApi(kT0, kT0 + 5, 1, 652, cupti::ActivityKind::kDriver));
   const auto records = daemon_.Drain();
@@ -304,7 +306,7 @@ TEST_F(ConverterTest, DriverCallsThatWereNotAskedForStillDecide) {
   EXPECT_EQ(records[0].header.kind, RecordKind::kExternalCorrelation);
 }
 
-TEST_F(ConverterTest, AStringIsDefinedOnceAheadOfItsFirstUse) {
+TEST_F(ConverterTest, DefinesAStringOnceBeforeItsFirstUse) {
   const std::string a = "kernel_a";
   const std::string again = "kernel_a";  // the same name at another address
   Convert(MakeKernel(kT0, kT0 + 1, 1, a.c_str()), MakeKernel(kT0, kT0 + 1, 2, a.c_str()),
@@ -315,7 +317,7 @@ TEST_F(ConverterTest, AStringIsDefinedOnceAheadOfItsFirstUse) {
   EXPECT_EQ(records[0].name, records[2].name);
 }
 
-TEST_F(ConverterTest, AnAddressThatNowHoldsAnotherNameGetsTheOtherName) {
+TEST_F(ConverterTest, RereadsANameWhoseAddressIsReused) {
   char name[32] = "first_module_kernel";
   Convert(MakeKernel(kT0, kT0 + 1, 1, name));
   std::strcpy(name, "second_module_kernel");
@@ -326,14 +328,14 @@ TEST_F(ConverterTest, AnAddressThatNowHoldsAnotherNameGetsTheOtherName) {
   EXPECT_EQ(daemon_.strings[records[1].name], "second_module_kernel");
 }
 
-TEST_F(ConverterTest, ANullNameIsNoName) {
+TEST_F(ConverterTest, ANullNameHasIdZero) {
   Convert(MakeKernel(kT0, kT0 + 1, 1, nullptr));
   const auto records = daemon_.DrainOnly<ring::KernelRecord>(RecordKind::kKernel);
   ASSERT_EQ(records.size(), 1u);
   EXPECT_EQ(records[0].name, 0u);
 }
 
-TEST_F(ConverterTest, MoreNamesThanMemoryHoldsAreDefinedAtEachUse) {
+TEST_F(ConverterTest, DefinesNamesAtEachUseOnceMemoryIsFull) {
   names_bytes_.resize(4096);
   Begin({.sizes = RecordSizes::Ask(fake_.Api())});
   std::vector<std::string> names;
@@ -354,7 +356,7 @@ class SmallRing : public ConverterTest {
   SmallRing() : ConverterTest(64 << 10) {}
 };
 
-TEST_F(SmallRing, ProducedEqualsStoredPlusLostAndANameLostWithItsRecordIsTriedAgain) {
+TEST_F(SmallRing, CountsEachLostRecordAndRetriesLostNames) {
   std::vector<std::string> names;
   for (int i = 0; i < 2000; ++i) names.push_back("kernel_number_" + std::to_string(i));
   uint64_t stored = 0;
@@ -372,7 +374,7 @@ TEST_F(SmallRing, ProducedEqualsStoredPlusLostAndANameLostWithItsRecordIsTriedAg
   EXPECT_EQ(stored + lost, 20u * names.size());
 }
 
-TEST_F(ConverterTest, KindsItDoesNotConvertAreCounted) {
+TEST_F(ConverterTest, CountsUnknownKinds) {
   cupti::GraphTrace2 graph{};
   graph.kind = cupti::ActivityKind::kGraphTrace;
   Convert(graph, MakeKernel(kT0, kT0 + 1, 1));
@@ -380,7 +382,7 @@ TEST_F(ConverterTest, KindsItDoesNotConvertAreCounted) {
   EXPECT_EQ(daemon_.Drain().size(), 1u);
 }
 
-TEST_F(ConverterTest, ABufferThatEndsInTheMiddleOfARecordIsReadUpToThere) {
+TEST_F(ConverterTest, ReadsABufferUpToAPartialRecord) {
   std::vector<uint8_t> buffer(sizeof(cupti::Kernel10) + 100);
   const cupti::Kernel10 k = MakeKernel(kT0, kT0 + 1, 1);
   std::memcpy(buffer.data(), &k, sizeof k);
@@ -389,7 +391,7 @@ TEST_F(ConverterTest, ABufferThatEndsInTheMiddleOfARecordIsReadUpToThere) {
   EXPECT_EQ(daemon_.Drain().size(), 1u);
 }
 
-TEST(RecordBytesTest, AreWhatTheLibraryItselfSteps) {
+TEST(RecordBytesTest, MatchTheLibrarysRecordSizes) {
   FakeCupti fake;
   fake.sizes[cupti::ActivityKind::kConcurrentKernel] = 208;
   EXPECT_EQ(RecordBytes(fake.Api(), cupti::ActivityKind::kConcurrentKernel), 208u);

@@ -11,21 +11,21 @@ namespace {
 
 namespace cupti = foreign::cupti;
 
-// Newest first; 11 counted its minor version in the name.
+// Newest first. In CUDA 11 the file name has the minor version.
 constexpr const char* kNames[] = {"libcupti.so.13",   "libcupti.so.12",   "libcupti.so.11.8",
                                   "libcupti.so.11.7", "libcupti.so.11.6", "libcupti.so.11.5",
                                   "libcupti.so.11.4", "libcupti.so.11.3", "libcupti.so.11.2",
                                   "libcupti.so.11.1", "libcupti.so.11.0"};
 
-// Where a CUPTI lies beside the CUDA runtime library: same folder (toolkits), or the neighbour folder of
-// Python wheels.
+// CUPTI's places relative to the CUDA runtime library: the same folder (toolkits), or a neighbouring folder
+// of Python wheels.
 constexpr const char* kBesideRuntime[] = {"/", "/../../cuda_cupti/lib/", "/../extras/CUPTI/lib64/"};
-// Where the toolkit's installers put it; "" is the loader's own search.
+// The places of the toolkit's installers; "" is the loader's own search.
 constexpr const char* kToolkits[] = {"", "/usr/local/cuda/extras/CUPTI/lib64/", "/usr/local/cuda/lib64/"};
 
 void* OpenLoaded(const char* name) { return ::dlopen(name, RTLD_NOW | RTLD_NOLOAD); }
 
-// "13" of libcudart.so.13, by asking for what the process has loaded.
+// Opens the CUPTI of the same version as the libcudart.so.N that the process has loaded.
 void* OpenBesideRuntime() {
   constexpr struct {
     const char* runtime;
@@ -51,7 +51,7 @@ void* OpenBesideRuntime() {
   return nullptr;
 }
 
-// By the driver's CUDA major version.
+// Opens the CUPTI that fits the driver's CUDA major version.
 void* OpenByDriver() {
   void* driver = OpenLoaded("libcuda.so.1");
   if (driver == nullptr) return nullptr;
@@ -72,8 +72,8 @@ void* OpenByDriver() {
 }  // namespace
 
 size_t RecordBytes(const CuptiApi& api, cupti::ActivityKind kind) {
-  // A record of the kind in question, then nothing but records of a kind that always parses: where the second
-  // one is found tells the length of the first.
+  // The buffer has one record of `kind`, then records of a kind that always parses. The position of the
+  // second record shows the length of the first.
   alignas(8) uint8_t buffer[2048] = {};
   const auto runtime = static_cast<uint32_t>(cupti::ActivityKind::kRuntime);
   for (size_t at = 8; at < sizeof buffer; at += 8) std::memcpy(buffer + at, &runtime, sizeof runtime);
@@ -128,7 +128,7 @@ bool OpenCupti(const char* wanted, CuptiApi* api, Sentence* why) {
   if (wanted != nullptr && wanted[0] != '\0') {
     void* library = ::dlopen(wanted, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
-      *why << "LOCKSTEP_CUPTI_LIB names " << wanted << ", which cannot be opened";
+      *why << "cannot open " << wanted << ", which LOCKSTEP_CUPTI_LIB names";
       return false;
     }
     return ResolveCupti(library, api, why);

@@ -1,7 +1,7 @@
-// CUPTI as a table of function pointers: filled by dlopen when the first capture is armed, or by a test. The
+// CUPTI as a table of function pointers. dlopen fills it when the first capture is armed, or a test does. The
 // client never links libcupti.
-#ifndef LOCKSTEP_CLIENT_CUPTI_API_H_
-#define LOCKSTEP_CLIENT_CUPTI_API_H_
+#ifndef LOCKSTEP_CLIENT_CUPTI_CUPTI_API_H_
+#define LOCKSTEP_CLIENT_CUPTI_CUPTI_API_H_
 
 #include <cstdint>
 
@@ -11,7 +11,7 @@
 namespace lockstep::client {
 
 struct CuptiApi {
-  // Must be there.
+  // Required functions.
   foreign::cupti::GetVersionFn GetVersion = nullptr;
   foreign::cupti::GetTimestampFn GetTimestamp = nullptr;
   foreign::cupti::ActivityRegisterCallbacksFn RegisterCallbacks = nullptr;
@@ -20,7 +20,7 @@ struct CuptiApi {
   foreign::cupti::ActivityFlushAllFn FlushAll = nullptr;
   foreign::cupti::ActivityGetNextRecordFn GetNextRecord = nullptr;
   foreign::cupti::ActivityGetNumDroppedRecordsFn GetNumDroppedRecords = nullptr;
-  // May be null: older versions, or not needed for what was asked.
+  // May be null in older versions, or if the capture does not need them.
   foreign::cupti::GetResultStringFn GetResultString = nullptr;
   foreign::cupti::GetCallbackNameFn GetCallbackName = nullptr;
   foreign::cupti::SetThreadIdTypeFn SetThreadIdType = nullptr;
@@ -35,18 +35,18 @@ struct CuptiApi {
   foreign::cupti::UnsubscribeFn Unsubscribe = nullptr;
 };
 
-// Bytes of a record of `kind` in the library behind `api`, 0 = a kind it does not know. Asks its own record
-// parser, so it holds for whatever version was loaded; needs no driver.
+// Returns the length in bytes of a record of `kind` in the library behind `api`, 0 for an unknown kind. It
+// asks the library's own record parser, so it holds for any loaded version. It needs no driver.
 size_t RecordBytes(const CuptiApi& api, foreign::cupti::ActivityKind kind);
 
-// Finds and opens the CUPTI this process uses (never a second one beside it) and fills the table. False, with
-// `why`, when there is none or it lacks a function. The library stays open. `wanted` is $LOCKSTEP_CUPTI_LIB
-// or null.
+// Finds and opens the CUPTI that this process uses, never a second one, and fills the table. Returns false
+// with `why` if there is none, or if it lacks a function. The library stays open. `wanted` is
+// $LOCKSTEP_CUPTI_LIB or null.
 bool OpenCupti(const char* wanted, CuptiApi* api, Sentence* why);
 
-// Fills the table from an open library; false when a function that must be there is not.
+// Fills the table from an open library. Returns false if a required function is missing.
 bool ResolveCupti(void* library, CuptiApi* api, Sentence* why);
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_CUPTI_API_H_
+#endif  // LOCKSTEP_CLIENT_CUPTI_CUPTI_API_H_

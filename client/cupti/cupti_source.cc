@@ -16,27 +16,20 @@ using cupti::Result;
 using ring::LossReason;
 using ring::RecordKind;
 
-// Beyond this CUPTI does not stamp with the host's clock: PyTorch's profiler leaves the processor's tick
-// counter behind.
+// Above this difference, CUPTI does not stamp with the host's clock. PyTorch's profiler leaves the
+// processor's tick counter behind.
 constexpr Nanos kSameClock = Nanos::Seconds(3600);
 
-// Called all the time and never interesting.
-constexpr uint32_t kNoise[] = {
-    cupti::runtime_cbid::kGetLastError,      cupti::runtime_cbid::kPeekAtLastError,
-    cupti::runtime_cbid::kGetDevice,         cupti::runtime_cbid::kStreamQuery,
-    cupti::runtime_cbid::kStreamQueryPtsz,   cupti::runtime_cbid::kEventQuery,
-    cupti::runtime_cbid::kStreamIsCapturing, cupti::runtime_cbid::kStreamIsCapturingPtsz,
-};
-// NCCL and graphs launch straight through the driver: without these their kernels have no call.
-constexpr uint32_t kDriverLaunches[] = {
-    cupti::driver_cbid::kLaunchKernel,   cupti::driver_cbid::kLaunchKernelPtsz,
-    cupti::driver_cbid::kLaunchKernelEx, cupti::driver_cbid::kLaunchKernelExPtsz,
-    cupti::driver_cbid::kGraphLaunch,    cupti::driver_cbid::kGraphLaunchPtsz,
-    cupti::driver_cbid::kProfilerStart,  cupti::driver_cbid::kProfilerStop,
-};
+constexpr Nanos kCompleteLimit = Nanos::Seconds(2);
+constexpr Nanos kForcedLimit = Nanos::Millis(500);
+constexpr Nanos kBetweenLooks = Nanos::Millis(10);
+// A silent stream or thread may still have a record of the window. After this time without any record, none
+// is expected.
+constexpr Nanos kQuiet = Nanos::Millis(300);
+
 constexpr size_t kQuickBufferBytes = 64u << 10;
 
-// What happens on a device, in a context, on a stream.
+// Activities that belong to a device, a context or a stream.
 constexpr uint32_t kDeviceWork = ring::kActivityKernel | ring::kActivityMemcpy | ring::kActivityMemset |
                                  ring::kActivitySync | ring::kActivityMemory;
 
@@ -46,17 +39,17 @@ constexpr uint32_t kDeviceWork = ring::kActivityKernel | ring::kActivityMemcpy |
 
 void CuptiSource::OnRequested(uint8_t** buffer, size_t* bytes, size_t* max_records) {
   *max_records = 0;
-  std::byte* lent = pool_.Lend();
+  std::byte* lent = pool_.Acquire();
   if (lent == nullptr) {
-    // None left. A CUPTI that survives it gets nothing and counts what it drops; an older one gets a place to
-    // write whose contents nobody can vouch for.
+    // No buffer is free. A CUPTI that accepts null gets none and counts its drops. An older one gets a buffer
+    // whose contents cannot be trusted.
     lent = version_ >= cupti::kVersion_12_9 ? nullptr : discard_;
   }
   *buffer = reinterpret_cast<uint8_t*>(lent);
   *bytes = lent == nullptr ? 0 : kCuptiBufferBytes;
-  // A call of the profiler API is learned of when its buffer comes back, and a buffer comes back when all in
-  // it has run.
-  if (lent != nullptr && trigger_.phase() == Trigger::Phase::kLooking &&
+  // A call of the profiler API becomes known when its buffer returns. A buffer returns only after all its
+  // work has run, so a small buffer returns sooner.
+  if (lent != nullptr && trigger_.phase() == Trigger::Phase::kWaiting &&
       trigger_.begin() == ring::Begin::kAtProfilerStart) {
     *bytes = kQuickBufferBytes;
   }
@@ -67,7 +60,7 @@ void CuptiSource::OnCompleted(uint8_t* buffer, size_t valid_bytes) {
   if (number != BufferPool::kNone) {
     ConvertOrQueue(number, valid_bytes <= pool_.buffer_bytes() ? valid_bytes : 0);
   } else if (buffer == reinterpret_cast<uint8_t*>(discard_) && buffer != nullptr && count_dropped_.load()) {
-    // Several threads may have written here at once, so its records are not trusted, only counted.
+    // Several threads may have written here at once, so the records are only counted.
     cupti::Activity* record = nullptr;
     uint64_t lost = 0;
     while (api_.GetNextRecord(buffer, valid_bytes, &record) == Result::kSuccess) ++lost;
@@ -78,14 +71,14 @@ void CuptiSource::OnCompleted(uint8_t* buffer, size_t valid_bytes) {
 
 void CuptiSource::ConvertOrQueue(uint32_t number, size_t valid_bytes) {
   pool_.Enqueue(number, valid_bytes);
-  // Whoever gets the claim works off what all left; looking again after giving it up means nothing stays
-  // behind.
+  // The thread with the claim converts the buffers of all threads. It checks the queue again after releasing
+  // the claim, so that no buffer stays behind.
   while (pool_.queued()) {
     uint32_t nobody = 0;
     if (!converting_.compare_exchange_strong(nobody, 1)) return;
     pool_.DrainQueue([this](uint32_t n, size_t valid) {
       if (collecting_.load()) converter_.Convert(reinterpret_cast<uint8_t*>(pool_.at(n)), valid);
-      pool_.GiveBack(n);
+      pool_.Release(n);
     });
     converting_.store(0);
   }
@@ -100,7 +93,7 @@ void CuptiSource::CountDropped() {
   }
 }
 
-// ---- our thread ----
+// ---- the agent's thread ----
 
 bool CuptiSource::Fail(const char* function, Result result, Sentence* why) {
   const char* text = nullptr;
@@ -110,7 +103,7 @@ bool CuptiSource::Fail(const char* function, Result result, Sentence* why) {
   if (result == Result::kUnknown) *why << ": CUPTI cannot be used in this process";
   if (result == Result::kInsufficientPrivileges ||
       result == Result::kVirtualizedDeviceInsufficientPrivileges) {
-    *why << ": the driver lets only administrators profile";
+    *why << ": the driver permits profiling to administrators only";
   }
   held_ = NameHolder(why, &holder_) || result == Result::kMultipleSubscribersNotSupported;
   dormant_ = *why;
@@ -143,7 +136,7 @@ bool CuptiSource::NameHolder(Sentence* to, HolderName* name) const {
 
 bool CuptiSource::CheckVersion(Sentence* why) const {
   if (version_ == cupti::kVersion_13_0) {
-    *why << "CUPTI 13.0.0 deadlocks when kernel records are switched off; CUDA 13.0 Update 1 or later works";
+    *why << "CUPTI 13.0.0 deadlocks when kernel records are disabled: use CUDA 13.0 Update 1 or later";
     return false;
   }
   return true;
@@ -164,10 +157,10 @@ bool CuptiSource::CheckClock(Sentence* why) {
       *why << "cuptiGetTimestamp failed: CUPTI cannot be used in this process";
       break;
     case Clock::kForeign:
-      // A profiler that has ended leaves its clock behind, so nobody need be subscribed.
+      // A profiler that has ended leaves its clock behind, so there may be no subscriber.
       held_ = true;
       holder_ << "a profiler that replaced its clock";
-      *why << "CUPTI does not stamp with the host's clock in this process: another profiler, such as "
+      *why << "CUPTI's time stamps are not from the host's clock in this process: another profiler, such as "
               "torch.profiler, replaced it";
       break;
   }
@@ -175,13 +168,14 @@ bool CuptiSource::CheckClock(Sentence* why) {
   return false;
 }
 
-void CuptiSource::LookForRivals() {
-  // It takes CUPTI's callbacks with its own, so that the buffers we lent never come back, or its clock.
+void CuptiSource::CheckOtherProfilers() {
+  // The other profiler replaces CUPTI's callbacks, so that lent buffers never return, or it replaces the
+  // clock.
   const bool clock = ReadClockDomain() == Clock::kForeign;
-  if (!clock && !buffers_lent()) return;
+  if (!clock && !buffers_in_use()) return;
   ring::CountLoss(segment_->header(), LossReason::kContested, RecordKind::kPad, 1);
   note_ << (clock ? "another profiler replaced CUPTI's clock in the window"
-                  : "CUPTI kept buffers: another profiler may have taken it over")
+                  : "CUPTI did not return all buffers: another profiler may have registered its own")
         << ", so records are missing";
   HolderName name;
   NameHolder(&note_, &name);
@@ -192,94 +186,16 @@ bool CuptiSource::Prepare(const CuptiApi& api) {
   api_ = api;
   Sentence unheard;
   if (api_.GetVersion(&version_) != Result::kSuccess || !CheckVersion(&unheard)) return false;
-  ++sessions_;  // CUPTI may count it as one: better no correlations of graphs than wrong ones
+  ++sessions_;  // CUPTI may count it as a session; correlations of graphs are then dropped rather than wrong
   return api_.Enable(ActivityKind::kConcurrentKernel) == Result::kSuccess &&
          api_.Disable(ActivityKind::kConcurrentKernel) == Result::kSuccess;
 }
 
-void CuptiSource::Remember(Undo what, uint32_t argument) {
-  if (undo_count_ < sizeof undo_ / sizeof undo_[0]) undo_[undo_count_++] = {what, argument};
-}
-
-void CuptiSource::UndoAll() {
-  while (undo_count_ > 0) {
-    const UndoStep step = undo_[--undo_count_];
-    switch (step.what) {
-      case Undo::kDisable:
-        api_.Disable(static_cast<ActivityKind>(step.argument));
-        break;
-      case Undo::kDriverApi:
-        api_.EnableDriverApi(step.argument, 0);
-        break;
-      case Undo::kThreadIdType:
-        api_.SetThreadIdType(static_cast<cupti::ThreadIdType>(step.argument));
-        break;
-      case Undo::kSyncRecords:
-        api_.EnableAllSyncRecords(1);
-        break;
-    }
-  }
-}
-
-bool CuptiSource::EnableKind(ActivityKind kind, Sentence* why) {
-  if (const Result result = api_.Enable(kind); result != Result::kSuccess) {
-    *why << "kind " << static_cast<uint32_t>(kind) << ": ";
-    return Fail("cuptiActivityEnable", result, why);
-  }
-  Remember(Undo::kDisable, static_cast<uint32_t>(kind));
-  return true;
-}
-
-void CuptiSource::EnableOptional(ActivityKind kind) {
-  if (RecordBytes(api_, kind) == 0) return;
-  if (api_.Enable(kind) == Result::kSuccess) Remember(Undo::kDisable, static_cast<uint32_t>(kind));
-}
-
-void CuptiSource::EnableDriverLaunches() {
-  if (api_.EnableDriverApi == nullptr) return;  // before 12.5: all driver calls or none, and all is too many
-  for (uint32_t cbid : kDriverLaunches) {
-    if (api_.EnableDriverApi(cbid, 1) == Result::kSuccess) Remember(Undo::kDriverApi, cbid);
-  }
-}
-
-bool CuptiSource::EnableMemory(Sentence* why) {
-  if (RecordBytes(api_, ActivityKind::kMemory) >= cupti::kMemoryBytesOldest)
-    return EnableKind(ActivityKind::kMemory, why);
-  *why << "CUPTI " << version_
-       << " does not tell of memory operations (that of CUDA 11.2 and later does): capture without memory";
+bool CuptiSource::Enable(uint32_t activities, Sentence* why) {
+  Result refusal = Result::kSuccess;
+  if (enabled_.Enable(activities, &refusal, why)) return true;
+  if (refusal != Result::kSuccess) Fail("cuptiActivityEnable", refusal, why);
   return false;
-}
-
-bool CuptiSource::EnableKinds(uint32_t activities, Sentence* why) {
-  if (activities & ring::kActivityKernel) {
-    if (!EnableKind(ActivityKind::kConcurrentKernel, why)) return false;
-    EnableOptional(ActivityKind::kOverhead);
-  }
-  if (activities & ring::kActivityMemcpy) {
-    if (!EnableKind(ActivityKind::kMemcpy, why)) return false;
-    EnableOptional(ActivityKind::kMemcpyPeer);
-  }
-  if ((activities & ring::kActivityMemset) && !EnableKind(ActivityKind::kMemset, why)) return false;
-  if ((activities & ring::kActivityMemory) && !EnableMemory(why)) return false;
-  if (activities & ring::kActivitySync) {
-    if (!EnableKind(ActivityKind::kSynchronization, why)) return false;
-    if (api_.EnableAllSyncRecords != nullptr && api_.EnableAllSyncRecords(0) == Result::kSuccess) {
-      Remember(Undo::kSyncRecords, 0);
-    }
-    // What a stream waits for.
-    EnableOptional(ActivityKind::kCudaEvent);
-  }
-  // Before the API records, so that none of them comes without its correlation.
-  if ((activities & ring::kActivityNccl) && !EnableKind(ActivityKind::kExternalCorrelation, why))
-    return false;
-  if (activities & (ring::kActivityDriver | ring::kActivityNccl)) EnableDriverLaunches();
-  if (activities & ring::kActivityRuntime) {
-    if (!EnableKind(ActivityKind::kRuntime, why)) return false;
-    if (api_.EnableRuntimeApi != nullptr) {
-      for (uint32_t cbid : kNoise) api_.EnableRuntimeApi(cbid, 0);
-    }
-  }
-  return true;
 }
 
 bool CuptiSource::Arm(const CuptiApi& api, uint32_t activities, const CuptiCallbacks& callbacks,
@@ -298,7 +214,7 @@ bool CuptiSource::Arm(const CuptiApi& api, uint32_t activities, const CuptiCallb
   ConverterOptions options;
   options.sizes = RecordSizes::Ask(api_);
   if (options.sizes.kernel < cupti::kKernelBytesOldest || options.sizes.memcpy < cupti::kMemcpyBytesOldest) {
-    *why << "CUPTI " << version_ << " has records of a layout this client does not know";
+    *why << "CUPTI " << version_ << " has an unknown record layout: use a newer Lockstep";
     return false;
   }
   options.trigger = &trigger_;
@@ -313,27 +229,102 @@ bool CuptiSource::Arm(const CuptiApi& api, uint32_t activities, const CuptiCallb
   segment_ = &segment;
   records_ = 0;
   outside_ = 0;
-  if (pool_.lent() == 0) pool_.Init(memory.buffers, kCuptiBufferBytes);
+  if (pool_.in_use() == 0) pool_.Init(memory.buffers, kCuptiBufferBytes);
   discard_ = memory.discard.data;
   ring::ClaimRing(segment.ring(0), static_cast<uint32_t>(::syscall(SYS_gettid)));
   converter_.Begin(api_, options, window_, segment.Writer(0), memory.names, ids_);
   count_dropped_.store(false);
   collecting_.store(true);
   armed_ = true;
-  if (api_.GetThreadIdType != nullptr && api_.SetThreadIdType != nullptr) {
-    cupti::ThreadIdType before;
-    if (api_.GetThreadIdType(&before) == Result::kSuccess &&
-        api_.SetThreadIdType(cupti::ThreadIdType::kSystem) == Result::kSuccess) {
-      Remember(Undo::kThreadIdType, static_cast<uint32_t>(before));
-    }
-  }
+  enabled_.Use(api_, version_);
+  enabled_.UseSystemThreadIds();
   const Result registered = api_.RegisterCallbacks(callbacks.requested, callbacks.completed);
   if (registered != Result::kSuccess) Fail("cuptiActivityRegisterCallbacks", registered, why);
-  if (registered != Result::kSuccess || !EnableKinds(activities, why)) {
+  if (registered != Result::kSuccess || !Enable(activities, why)) {
     Abort();
     return false;
   }
   return true;
+}
+
+void CuptiSource::OpenWindow() {
+  size_t before = 0;
+  api_.GetNumDroppedRecords(nullptr, 0, &before);
+  count_dropped_.store(true);
+}
+
+void CuptiSource::DescribeObjects() {
+  // An older daemon would count these records as lost.
+  if (!undescribed_ || segment_->header().layout_minor < ring::kMinorWithObjects) return;
+  undescribed_ = false;
+  enabled_.EnableObjects();
+}
+
+void CuptiSource::Flush() {
+  api_.FlushAll(0);
+  CountDropped();
+}
+
+void CuptiSource::WaitForWindow(MonoTime since) {
+  MonoTime last_inside = since;
+  uint32_t inside = converter_.buffers_inside();
+  do {
+    api_.FlushAll(0);
+    const MonoTime now = timing_.monotonic();
+    if (converter_.buffers_inside() != inside) {
+      inside = converter_.buffers_inside();
+      last_inside = now;
+    }
+    if (converter_.unfinished_tracks() == 0 && inside != 0) return;
+    if (now - last_inside > kQuiet) return;
+    timing_.pause(kBetweenLooks);
+  } while (timing_.monotonic() - since < kCompleteLimit);
+}
+
+void CuptiSource::Drain() {
+  if (!armed_) return;
+  MonoTime since = timing_.monotonic();
+  // Recording continues. Work after the window on a stream or thread shows that it has no more records of the
+  // window.
+  WaitForWindow(since);
+  enabled_.UndoAll();
+  // CUPTI returns a buffer only when all its records are complete.
+  for (api_.FlushAll(0); buffers_in_use() && timing_.monotonic() - since < kCompleteLimit; api_.FlushAll(0)) {
+    timing_.pause(kBetweenLooks);
+  }
+  api_.FlushAll(cupti::kFlushForced);
+  since = timing_.monotonic();
+  while (buffers_in_use() && timing_.monotonic() - since < kForcedLimit) timing_.pause(kBetweenLooks);
+  CountDropped();
+  CheckOtherProfilers();
+  Finish();
+}
+
+void CuptiSource::Abort() {
+  if (!armed_) return;
+  collecting_.store(false);
+  enabled_.UndoAll();
+  api_.FlushAll(cupti::kFlushForced);
+  const MonoTime since = timing_.monotonic();
+  while (buffers_in_use() && timing_.monotonic() - since < kForcedLimit) timing_.pause(kBetweenLooks);
+  Finish();
+}
+
+void CuptiSource::Finish() {
+  collecting_.store(false);
+  count_dropped_.store(false);
+  // A thread may still convert and uses the ring until it is done. Its work is bounded.
+  uint32_t nobody = 0;
+  while (!converting_.compare_exchange_strong(nobody, 1)) {
+    nobody = 0;
+    timing_.pause(kBetweenLooks);
+  }
+  converter_.End();
+  records_ = converter_.ring().records();
+  outside_ = converter_.outside();
+  ring::ReleaseRing(segment_->ring(0));
+  armed_ = false;
+  converting_.store(0);
 }
 
 }  // namespace lockstep::client

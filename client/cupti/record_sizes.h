@@ -1,6 +1,6 @@
-// How long the loaded CUPTI's records are: versions 11 to 13 differ.
-#ifndef LOCKSTEP_CLIENT_RECORD_SIZES_H_
-#define LOCKSTEP_CLIENT_RECORD_SIZES_H_
+// The record lengths of the loaded CUPTI, which differ between versions 11 and 13.
+#ifndef LOCKSTEP_CLIENT_CUPTI_RECORD_SIZES_H_
+#define LOCKSTEP_CLIENT_CUPTI_RECORD_SIZES_H_
 
 #include <cstddef>
 
@@ -8,7 +8,7 @@
 
 namespace lockstep::client {
 
-// What the loaded CUPTI's records hold: bytes per kind, 0 = unknown. Fields beyond are not read.
+// Record length in bytes by kind; 0 = unknown. The converter does not read fields beyond it.
 struct RecordSizes {
   size_t kernel = 0;
   size_t memcpy = 0;
@@ -26,4 +26,4 @@ struct RecordSizes {
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_RECORD_SIZES_H_
+#endif  // LOCKSTEP_CLIENT_CUPTI_RECORD_SIZES_H_

@@ -9,7 +9,7 @@
 namespace lockstep::client {
 namespace {
 
-// As NCCL looks for a plugin: the name as it is, then as the end of a library's name.
+// Searches like NCCL: first the name itself, then libnccl-profiler-NAME.so.
 void* Open(const char* name) {
   void* library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (library != nullptr) return library;
@@ -32,8 +32,8 @@ void NcclChain::Load(int version, const void* own) {
   if (found == nullptr || found == own) return;
   void* memory = ::mmap(nullptr, kPlaces * sizeof(Place), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  // Without it every event of the other's still reaches it, and those of ours are lost while it sees the
-  // same.
+  // Without this memory, the chained plugin still receives every event. Our events are lost while it receives
+  // the same ones.
   places_ = memory == MAP_FAILED ? nullptr : static_cast<Place*>(memory);
   table_ = found;
   version_.store(version, std::memory_order_release);
@@ -59,7 +59,7 @@ void* NcclChain::NewPair(const Pair& pair) {
     uint64_t use = place.use.load(std::memory_order_relaxed);
     if ((use & 1) != 0 || !place.use.compare_exchange_strong(use, serial << 1 | 1)) continue;
     place.ours.store(pair.ours, std::memory_order_relaxed);
-    place.theirs.store(pair.theirs, std::memory_order_release);
+    place.chained.store(pair.chained, std::memory_order_release);
     return reinterpret_cast<void*>(kPair | serial << 2);
   }
   return nullptr;
@@ -85,8 +85,8 @@ NcclChain::Pair NcclChain::Split(const void* handle) const {
     const Place* place = Find(handle, &serial);
     if (place == nullptr) return {};
     const Pair pair{place->ours.load(std::memory_order_relaxed),
-                    place->theirs.load(std::memory_order_acquire)};
-    // Reused meanwhile: what was read may be the next one's.
+                    place->chained.load(std::memory_order_acquire)};
+    // The place was reused meanwhile, so these values may belong to the next event.
     return place->use.load(std::memory_order_acquire) >> 1 == serial ? pair : Pair{};
   }
   if ((bits & kOurs) != 0) return {reinterpret_cast<void*>(bits & ~kOurs), nullptr};

@@ -1,20 +1,24 @@
-// Another profiler plugin behind ours: NCCL loads exactly one, so ours loads the other's and hands it its
-// events.
+// Chains another profiler plugin behind ours. NCCL loads exactly one plugin, so ours loads the other
+// ("chained") one and forwards its events.
 //
-// NCCL calls us with one version of the ABI; the other is used if it has a table of the same version, and not
-// otherwise. It gets NCCL's own activation word: while nothing is captured the word is exactly as the other
-// wrote it, and in a capture ours are added (NcclSource::Ask). It sees the types it asked for and their
-// ancestors, as it would alone.
+// NCCL calls us with one version of the ABI. The chained plugin is used only if it has a table of the same
+// version. It receives NCCL's own activation word. Without a capture the word is exactly as that plugin wrote
+// it, and in a capture our bits are added (NcclSource::Ask). The plugin receives the event types that it
+// requested and their ancestors, as it would alone.
 //
-// A handle that NCCL passes back stands for two. Three forms, told apart by the two highest bits, which no
-// address of a process has: ours alone (bit 62), a pair in a fixed pool (bit 63), the other's own as it is.
-// The other's event is never given up: when the pool is full ours is, and counted. A pair is reused only
-// after its stop and as late as the pool allows, because children name their parent after the parent stopped;
-// a child that comes later still has no parent for either.
+// A handle that NCCL passes back stands for two handles. It has three forms, which differ in the two highest
+// bits. No address of a process has these bits.
+//   bit 62: ours alone
+//   bit 63: a pair in a fixed pool
+//   neither: the chained plugin's own handle
+// The chained plugin's event is never dropped. If the pool is full, ours is dropped and counted.
 //
-// Threads: any, as NCCL calls; Load at a communicator's init, not in events.
-#ifndef LOCKSTEP_CLIENT_NCCL_CHAIN_H_
-#define LOCKSTEP_CLIENT_NCCL_CHAIN_H_
+// A pair is reused only after its stop, and as late as the pool allows, because children name their parent
+// after the parent's stop. A child that comes after the reuse has no parent in either plugin.
+//
+// Threads: NCCL's, any of them. Load runs at a communicator's init, not in events.
+#ifndef LOCKSTEP_CLIENT_NCCL_NCCL_CHAIN_H_
+#define LOCKSTEP_CLIENT_NCCL_NCCL_CHAIN_H_
 
 #include <atomic>
 #include <cstddef>
@@ -26,20 +30,21 @@ class NcclChain {
  public:
   constexpr NcclChain() = default;
 
-  // What NCCL_PROFILER_PLUGIN named before us: a path, or NCCL's short name for libnccl-profiler-NAME.so.
-  // Null: none. Call before NCCL can find the tables.
+  // `name` is the plugin that NCCL_PROFILER_PLUGIN named before us: a path, or NCCL's short name for
+  // libnccl-profiler-NAME.so. Null means none. Call it before NCCL can find the tables.
   void SetName(const char* name) { name_ = name; }
-  // For tests: a table in place of a library's.
+  // Sets a table instead of a library's, for tests.
   void SetTable(int version, const void* table) {
     given_version_ = version;
     given_table_ = table;
   }
   bool wanted() const { return name_ != nullptr || given_table_ != nullptr; }
 
-  // The other's ncclProfiler_v<version>, found once per process; null where it has none, cannot be loaded, or
-  // is `own`. May be called from several threads at once.
+  // Returns the chained plugin's ncclProfiler_v<version>, which is looked up once per process. Returns null
+  // if the plugin has none, cannot be loaded, or is `own`. Several threads may call it at once.
   const void* Table(int version, const void* own);
-  // The table in use, with its version, as events look it up; null before the first init.
+  // Returns the table in use if it has this version. It is null before the first init. Events look it up
+  // here.
   const void* InUse(int version) const {
     return version_.load(std::memory_order_acquire) == version ? table_ : nullptr;
   }
@@ -48,21 +53,21 @@ class NcclChain {
   // ---- handles ----
   struct Pair {
     void* ours = nullptr;
-    void* theirs = nullptr;
+    void* chained = nullptr;
   };
-  // Null: no place.
+  // Returns null if there is no free place.
   void* NewPair(const Pair& pair);
-  // Of a pair that has not gone out yet.
+  // Call it only for a pair that NCCL has not received yet.
   void SetOurs(const void* handle, void* ours);
-  // Both halves of any handle that went out.
+  // Returns both handles behind any handle that NCCL has received.
   Pair Split(const void* handle) const;
-  // As Split; a pair may be reused from now on.
+  // Does the same as Split; the pair may then be reused.
   Pair Stop(const void* handle);
-  // A handle of ours alone.
+  // Returns the handle of an event that only our plugin has.
   static void* Ours(void* handle) {
     return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(handle) | kOurs);
   }
-  // Whether the other's handle can go out as it is.
+  // Returns whether the chained plugin's handle can be passed on unchanged.
   static bool IsPlain(const void* handle) {
     return (reinterpret_cast<uintptr_t>(handle) & (kOurs | kPair)) == 0;
   }
@@ -77,7 +82,7 @@ class NcclChain {
   struct Place {
     std::atomic<uint64_t> use{0};  // serial << 1 | open
     std::atomic<void*> ours{nullptr};
-    std::atomic<void*> theirs{nullptr};
+    std::atomic<void*> chained{nullptr};
   };
   Place* Find(const void* handle, uint64_t* serial) const;
   void Load(int version, const void* own);
@@ -95,4 +100,4 @@ class NcclChain {
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_NCCL_CHAIN_H_
+#endif  // LOCKSTEP_CLIENT_NCCL_NCCL_CHAIN_H_

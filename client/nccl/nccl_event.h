@@ -1,7 +1,6 @@
-// An event of NCCL's profiler plugin as NcclSource takes it, whatever version of the plugin ABI it came
-// through.
-#ifndef LOCKSTEP_CLIENT_NCCL_EVENT_H_
-#define LOCKSTEP_CLIENT_NCCL_EVENT_H_
+// An event of NCCL's profiler plugin in the form that NcclSource takes, for all versions of the plugin ABI.
+#ifndef LOCKSTEP_CLIENT_NCCL_NCCL_EVENT_H_
+#define LOCKSTEP_CLIENT_NCCL_NCCL_EVENT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -12,15 +11,16 @@
 
 namespace lockstep::client {
 
-// Whether a sequence number means the same on every rank.
+// Says whether all ranks of the group have the same sequence number for an operation.
 enum class Sequence : uint8_t { kOfTheGroup, kOfThisRank };
 
-// Texts are NCCL's and valid during the call only. Null or 0 where the version or the type does not tell.
+// Texts belong to NCCL and are valid only during the call. A field is null or 0 if the version or the type
+// does not provide it.
 struct NcclEvent {
   uint64_t type = 0;  // foreign::nccl::EventType
   void* parent = nullptr;
   // ---- kEventColl, kEventP2p ----
-  uint64_t comm = 0;  // before version 4, which alone does not tell it at init
+  uint64_t comm = 0;  // only before version 4, where init does not provide it
   const char* comm_name = nullptr;
   int32_t rank = -1;  // in the communicator
   const char* function = nullptr;
@@ -77,7 +77,7 @@ inline NcclEvent EventOf(const foreign::nccl::EventDescriptorV1& from) {
     event.datatype = NcclText(nccl::kDatatypes, from.coll.datatype);
     event.algorithm = NcclText(nccl::kAlgorithms, from.coll.algorithm);
     event.protocol = NcclText(nccl::kProtocols, from.coll.protocol);
-    // Functions that reduce nothing leave anything there.
+    // Functions that do not reduce leave this field undefined.
     if (event.function != nullptr && std::strstr(event.function, "Reduce") != nullptr)
       event.reduction = nccl::ReductionName(from.coll.reduction);
     event.sequence = from.coll.sequence;
@@ -98,7 +98,7 @@ inline NcclEvent EventOf(const foreign::nccl::EventDescriptorV1& from) {
   return event;
 }
 
-// Versions 2 and 3, whose fields have the same names.
+// For versions 2 and 3, whose fields have the same names.
 template <typename Descriptor>
 NcclEvent EventOfTexts(const Descriptor& from, Sequence sequence_of) {
   namespace nccl = foreign::nccl;
@@ -138,7 +138,7 @@ inline NcclEvent EventOf(const foreign::nccl::EventDescriptorV3& from) {
   return event;
 }
 
-// Version 4 and later: what is common to them.
+// Copies the fields that version 4 and later versions share.
 inline void TakeDetail(const foreign::nccl::EventDetail& detail, NcclEvent& event) {
   namespace nccl = foreign::nccl;
   if (event.type == nccl::kEventColl) {
@@ -178,4 +178,4 @@ inline NcclEvent EventOf(const foreign::nccl::EventDescriptor& from) {
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_NCCL_EVENT_H_
+#endif  // LOCKSTEP_CLIENT_NCCL_NCCL_EVENT_H_

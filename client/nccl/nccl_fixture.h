@@ -1,6 +1,7 @@
-// A process with NCCL's plugin tables over a source of its own, and the daemon's end of its segment.
-#ifndef LOCKSTEP_CLIENT_NCCL_FIXTURE_H_
-#define LOCKSTEP_CLIENT_NCCL_FIXTURE_H_
+// A test fixture: a process with NCCL's plugin tables and its own source, and the daemon's side of its
+// segment.
+#ifndef LOCKSTEP_CLIENT_NCCL_NCCL_FIXTURE_H_
+#define LOCKSTEP_CLIENT_NCCL_NCCL_FIXTURE_H_
 
 #include <gtest/gtest.h>
 
@@ -20,23 +21,23 @@ namespace nccl = foreign::nccl;
 
 class NcclTest : public testing::Test {
  protected:
-  NcclTest() : recorder_(gate_), memory_(ring::kMaxRings * (16u << 10)) {
+  NcclTest() : recorder_(flags_), memory_(ring::kMaxRings * (16u << 10)) {
     EXPECT_TRUE(recorder_.Init(nullptr));
     EXPECT_EQ(client_.Attach(daemon_.segment.fd(), daemon_.segment.bytes()), ring::AttachError::kNone);
-    SetNcclSource(*source_, [] { ++came_up; });
+    SetNcclSource(*source_, [] { ++init_count; });
     SetNcclChain(nullptr);
     source_->proxy().UseMemory({proxy_memory_.data(), proxy_memory_.size()});
-    came_up = 0;
+    init_count = 0;
   }
   ~NcclTest() override {
-    gate_.Close();
+    flags_.Close();
     client_.Detach();
   }
 
   void Begin(uint32_t activities = ring::kDefaultActivities) {
     window_.Open(HostTime(0), HostTime::Max());
     recorder_.Begin(++capture_, client_, {memory_.data(), memory_.size()}, ids_);
-    gate_.nccl = capture_;
+    flags_.nccl = capture_;
     api_ = cupti_.Api();
     source_->Begin(&api_, activities);
   }
@@ -54,7 +55,7 @@ class NcclTest : public testing::Test {
   }
   void* Start(void* context, uint64_t type, const nccl::EventDetail& detail = {}, void* parent = nullptr) {
     nccl::EventDescriptor event{type, parent, 3, detail};
-    void* handle = &event;  // NCCL reuses what stands here when nothing is written
+    void* handle = &event;  // NCCL reuses this value if nothing is written
     EXPECT_EQ(ncclProfiler_v5.start_event(context, &handle, &event), nccl::Result::kSuccess);
     EXPECT_NE(handle, &event);
     return handle;
@@ -73,7 +74,7 @@ class NcclTest : public testing::Test {
     return detail;
   }
 
-  // One operation as NCCL 2.28 reports it.
+  // Calls the plugin for one operation, as NCCL 2.28 does.
   void Collective(void* context, const nccl::EventDetail& detail, uint64_t type = nccl::kEventColl) {
     void* group_api = Start(context, nccl::kEventGroupApi);
     Stop(Start(context, nccl::kEventCollApi));
@@ -86,13 +87,13 @@ class NcclTest : public testing::Test {
     Stop(group_api);
   }
 
-  static inline int came_up = 0;
-  Gate gate_;
+  static inline int init_count = 0;
+  RecordingFlags flags_;
   Recorder recorder_;
   Window window_;
   ActivityClock clock_;
   StringIds ids_;
-  std::unique_ptr<NcclSource> source_ = std::make_unique<NcclSource>(gate_, recorder_, clock_, window_);
+  std::unique_ptr<NcclSource> source_ = std::make_unique<NcclSource>(flags_, recorder_, clock_, window_);
   FakeCupti cupti_;
   CuptiApi api_;
   DaemonEnd daemon_;
@@ -106,4 +107,4 @@ class NcclTest : public testing::Test {
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_NCCL_FIXTURE_H_
+#endif  // LOCKSTEP_CLIENT_NCCL_NCCL_FIXTURE_H_

@@ -7,12 +7,12 @@ namespace {
 
 namespace nccl = foreign::nccl;
 
-// NCCL's table carries no user data.
+// NCCL's tables carry no user data, so these are globals.
 NcclSource* g_source = nullptr;
-void (*g_came_up)() = nullptr;
-NcclChain* g_chain = nullptr;  // null: nothing behind us
-// The context of a communicator for which we have no place and the other refused.
-char g_nobodys_communicator;
+void (*g_on_init)() = nullptr;
+NcclChain* g_chain = nullptr;  // null: no chained plugin
+// The context of a communicator for which we have no place and which the chained plugin refused.
+char g_unknown_communicator;
 
 // The ABI of each version: its descriptor, its state arguments and its table.
 template <int version>
@@ -57,34 +57,34 @@ struct Abi<6> : Abi<5> {
   static const Table& Own() { return ncclProfiler_v6; }
 };
 
-// The other's table while NCCL uses us by this version; null: nothing behind us.
+// Returns the chained plugin's table while NCCL uses this version of ours; null: no chained plugin.
 template <int version>
-const typename Abi<version>::Table* Behind() {
+const typename Abi<version>::Table* ChainedTable() {
   if (g_chain == nullptr) return nullptr;
   return static_cast<const typename Abi<version>::Table*>(g_chain->InUse(version));
 }
 
-// Initialises the other, by call(table, &its context), then ours, by make().
+// Initialises the chained plugin by call(table, &its context), then ours by make().
 template <int version, typename Call, typename Make>
 nccl::Result InitBoth(void** context, Call call, Make make) {
-  if (g_came_up != nullptr) g_came_up();
-  const auto* theirs =
+  if (g_on_init != nullptr) g_on_init();
+  const auto* chained =
       g_chain == nullptr
           ? nullptr
           : static_cast<const typename Abi<version>::Table*>(g_chain->Table(version, &Abi<version>::Own()));
-  void* their_context = nullptr;
+  void* chained_context = nullptr;
   bool joined = false;
-  if (theirs != nullptr) {
+  if (chained != nullptr) {
     g_source->SetChained();
-    joined = call(*theirs, &their_context) == nccl::Result::kSuccess;
+    joined = call(*chained, &chained_context) == nccl::Result::kSuccess;
   }
   NcclSource::Communicator* ours = make();
   *context = ours;
   if (ours != nullptr) {
-    ours->chained = their_context;
+    ours->chained = chained_context;
     ours->is_chained = joined;
-  } else if (theirs != nullptr) {
-    *context = joined ? their_context : &g_nobodys_communicator;
+  } else if (chained != nullptr) {
+    *context = joined ? chained_context : &g_unknown_communicator;
   }
   return nccl::Result::kSuccess;
 }
@@ -94,8 +94,8 @@ nccl::Result Init(void** context, uint64_t comm_id, int32_t* mask, const char* c
                   int32_t ranks, int32_t rank, nccl::Logger logger) {
   return InitBoth<version>(
       context,
-      [&](const nccl::Profiler& theirs, void** their_context) {
-        return theirs.init(their_context, comm_id, mask, comm_name, nodes, ranks, rank, logger);
+      [&](const nccl::Profiler& chained, void** chained_context) {
+        return chained.init(chained_context, comm_id, mask, comm_name, nodes, ranks, rank, logger);
       },
       [&] { return g_source->OnInit(comm_id, mask, comm_name, nodes, ranks, rank); });
 }
@@ -104,8 +104,8 @@ nccl::Result InitV4(void** context, int32_t* mask, const char* comm_name, uint64
                     int32_t ranks, int32_t rank, nccl::Logger logger) {
   return InitBoth<4>(
       context,
-      [&](const nccl::ProfilerV4& theirs, void** their_context) {
-        return theirs.init(their_context, mask, comm_name, comm_id, nodes, ranks, rank, logger);
+      [&](const nccl::ProfilerV4& chained, void** chained_context) {
+        return chained.init(chained_context, mask, comm_name, comm_id, nodes, ranks, rank, logger);
       },
       [&] { return g_source->OnInit(comm_id, mask, comm_name, nodes, ranks, rank); });
 }
@@ -113,28 +113,29 @@ nccl::Result InitV4(void** context, int32_t* mask, const char* comm_name, uint64
 template <int version>
 nccl::Result InitOld(void** context, int32_t* mask) {
   return InitBoth<version>(
-      context, [&](const auto& theirs, void** their_context) { return theirs.init(their_context, mask); },
+      context,
+      [&](const auto& chained, void** chained_context) { return chained.init(chained_context, mask); },
       [&] { return g_source->OnInitUnnamed(mask); });
 }
 
-// Puts the other's half of each parent into a descriptor while the other looks at it.
+// Replaces each parent in a descriptor by the chained plugin's handle while that plugin reads it.
 template <int version>
-class TheirParents {
+class ChainedParents {
  public:
   using Descriptor = typename Abi<version>::Descriptor;
-  explicit TheirParents(Descriptor& event) : event_(event), parent_(event.parent) {
-    event.parent = g_chain->Split(parent_).theirs;
+  explicit ChainedParents(Descriptor& event) : event_(event), parent_(event.parent) {
+    event.parent = g_chain->Split(parent_).chained;
     if (void** group = Group()) {
       group_ = *group;
-      *group = g_chain->Split(group_).theirs;
+      *group = g_chain->Split(group_).chained;
     }
   }
-  ~TheirParents() {
+  ~ChainedParents() {
     event_.parent = parent_;
     if (void** group = Group()) *group = group_;
   }
-  TheirParents(const TheirParents&) = delete;
-  TheirParents& operator=(const TheirParents&) = delete;
+  ChainedParents(const ChainedParents&) = delete;
+  ChainedParents& operator=(const ChainedParents&) = delete;
 
  private:
   void** Group() {
@@ -149,19 +150,19 @@ class TheirParents {
   void* group_ = nullptr;
 };
 
-// The other's handle; null where it does not want the event.
+// Returns the chained plugin's handle, or null if it did not request the event.
 template <int version>
-void* StartTheirs(const typename Abi<version>::Table& theirs, void* context, NcclSource::Communicator* ours,
-                  typename Abi<version>::Descriptor& event, bool parent_is_here) {
-  const bool joined = ours != nullptr ? ours->is_chained : context != &g_nobodys_communicator;
-  if (!joined || !g_source->OthersWant(event.type)) return nullptr;
-  void* their_context = ours != nullptr ? ours->chained : context;
+void* StartChained(const typename Abi<version>::Table& chained, void* context, NcclSource::Communicator* ours,
+                   typename Abi<version>::Descriptor& event, bool parent_is_here) {
+  const bool joined = ours != nullptr ? ours->is_chained : context != &g_unknown_communicator;
+  if (!joined || !g_source->ChainedWants(event.type)) return nullptr;
+  void* chained_context = ours != nullptr ? ours->chained : context;
   void* handle = nullptr;
   if (parent_is_here) {
-    const TheirParents<version> parents(event);
-    theirs.start_event(their_context, &handle, &event);
+    const ChainedParents<version> parents(event);
+    chained.start_event(chained_context, &handle, &event);
   } else {
-    theirs.start_event(their_context, &handle, &event);
+    chained.start_event(chained_context, &handle, &event);
   }
   return handle;
 }
@@ -175,29 +176,30 @@ nccl::Result StartEvent(void* context, void** handle, typename Abi<version>::Des
     *handle = g_source->OnStart(ours, taken);
     return nccl::Result::kSuccess;
   }
-  // With PXN the parent of a network operation may be a handle of another process.
+  // With PXN, the parent of a network operation may be a handle of another process.
   const bool parent_is_here = taken.type != nccl::kEventProxyOp || taken.pid == ::getpid();
   if (parent_is_here) taken.parent = g_chain->Split(taken.parent).ours;
-  const auto* behind = Behind<version>();
-  void* theirs =
-      behind == nullptr ? nullptr : StartTheirs<version>(*behind, context, ours, *event, parent_is_here);
-  if (theirs == nullptr) {
+  const auto* chained_table = ChainedTable<version>();
+  void* chained = chained_table == nullptr
+                      ? nullptr
+                      : StartChained<version>(*chained_table, context, ours, *event, parent_is_here);
+  if (chained == nullptr) {
     *handle = NcclChain::Ours(g_source->OnStart(ours, taken));
     return nccl::Result::kSuccess;
   }
-  // The place first: what ours starts must be stopped.
-  void* pair = g_source->asking() ? g_chain->NewPair({nullptr, theirs}) : nullptr;
+  // The place comes first, because an event that ours starts must also be stopped.
+  void* pair = g_source->asking() ? g_chain->NewPair({nullptr, chained}) : nullptr;
   if (pair != nullptr) {
     g_chain->SetOurs(pair, g_source->OnStart(ours, taken));
     *handle = pair;
     return nccl::Result::kSuccess;
   }
   g_source->CountNoPlace(taken.type);
-  if (NcclChain::IsPlain(theirs)) {
-    *handle = theirs;
+  if (NcclChain::IsPlain(chained)) {
+    *handle = chained;
   } else {
-    // It could not be told from ours when it comes back.
-    behind->stop_event(theirs);
+    // This handle looks like ours, so it could not be recognised later.
+    chained_table->stop_event(chained);
     *handle = NcclChain::Ours(nullptr);
   }
   return nccl::Result::kSuccess;
@@ -210,8 +212,8 @@ nccl::Result StopEvent(void* handle) {
     return nccl::Result::kSuccess;
   }
   const NcclChain::Pair pair = g_chain->Stop(handle);
-  const auto* behind = Behind<version>();
-  if (pair.theirs != nullptr && behind != nullptr) behind->stop_event(pair.theirs);
+  const auto* chained_table = ChainedTable<version>();
+  if (pair.chained != nullptr && chained_table != nullptr) chained_table->stop_event(pair.chained);
   if (pair.ours != nullptr) g_source->OnStop(pair.ours);
   return nccl::Result::kSuccess;
 }
@@ -226,8 +228,9 @@ nccl::Result RecordEventState(void* handle, nccl::EventState state, typename Abi
   void* ours = handle;
   if (g_chain != nullptr) {
     const NcclChain::Pair pair = g_chain->Split(handle);
-    const auto* behind = Behind<version>();
-    if (pair.theirs != nullptr && behind != nullptr) behind->record_event_state(pair.theirs, state, args);
+    const auto* chained_table = ChainedTable<version>();
+    if (pair.chained != nullptr && chained_table != nullptr)
+      chained_table->record_event_state(pair.chained, state, args);
     ours = pair.ours;
   }
   const bool timer = state == nccl::EventState::kKernelChannelStop;
@@ -238,13 +241,13 @@ nccl::Result RecordEventState(void* handle, nccl::EventState state, typename Abi
 
 template <int version>
 nccl::Result Finalize(void* context) {
-  const auto* behind = Behind<version>();
+  const auto* chained_table = ChainedTable<version>();
   if (g_source->Owns(context)) {
     auto* ours = static_cast<NcclSource::Communicator*>(context);
-    if (behind != nullptr && ours->is_chained) behind->finalize(ours->chained);
+    if (chained_table != nullptr && ours->is_chained) chained_table->finalize(ours->chained);
     g_source->OnFinalize(ours);
-  } else if (behind != nullptr && context != &g_nobodys_communicator) {
-    behind->finalize(context);
+  } else if (chained_table != nullptr && context != &g_unknown_communicator) {
+    chained_table->finalize(context);
   }
   return nccl::Result::kSuccess;
 }
@@ -262,9 +265,9 @@ constexpr nccl::ProfilerV4 kTableV4 = {"lockstep",          InitV4,     StartEve
 
 }  // namespace
 
-void SetNcclSource(NcclSource& source, void (*came_up)()) {
+void SetNcclSource(NcclSource& source, void (*on_init)()) {
   g_source = &source;
-  g_came_up = came_up;
+  g_on_init = on_init;
 }
 
 void SetNcclChain(NcclChain* chain) { g_chain = chain != nullptr && chain->wanted() ? chain : nullptr; }

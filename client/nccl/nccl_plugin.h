@@ -1,6 +1,6 @@
-// The function tables NCCL looks up in the library, over one NcclSource.
-#ifndef LOCKSTEP_CLIENT_NCCL_PLUGIN_H_
-#define LOCKSTEP_CLIENT_NCCL_PLUGIN_H_
+// The function tables that NCCL looks up in the library. They call one NcclSource.
+#ifndef LOCKSTEP_CLIENT_NCCL_NCCL_PLUGIN_H_
+#define LOCKSTEP_CLIENT_NCCL_NCCL_PLUGIN_H_
 
 #include "client/nccl/nccl_chain.h"
 #include "client/nccl/nccl_source.h"
@@ -9,15 +9,17 @@
 
 namespace lockstep::client {
 
-// The tables' functions call this process's source; set before NCCL can find the tables. `came_up` is called
-// at each communicator's init: CUDA is up by then, whoever else holds CUDA's own injection.
-void SetNcclSource(NcclSource& source, void (*came_up)());
-// The plugin behind ours; null, or one that wants none: nothing is behind. Before NCCL can find the tables.
+// Sets the source that the tables' functions call. Call it before NCCL can find the tables. `on_init` is
+// called at each communicator's init. CUDA is initialised by then, even if another tool has CUDA's injection.
+void SetNcclSource(NcclSource& source, void (*on_init)());
+// Sets the plugin behind ours. There is none if `chain` is null or names no plugin. Call it before NCCL can
+// find the tables.
 void SetNcclChain(NcclChain* chain);
 
 }  // namespace lockstep::client
 
-// What NCCL looks up: exported, and built at compile time, so they are there before any code of ours has run.
+// The symbols that NCCL looks up. They are built at compile time, so they are valid before any of our code
+// runs.
 extern "C" {
 extern const lockstep::foreign::nccl::ProfilerV1 ncclProfiler_v1;
 extern const lockstep::foreign::nccl::ProfilerV2 ncclProfiler_v2;
@@ -27,4 +29,4 @@ extern const lockstep::foreign::nccl::Profiler ncclProfiler_v5;
 extern const lockstep::foreign::nccl::Profiler ncclProfiler_v6;
 }
 
-#endif  // LOCKSTEP_CLIENT_NCCL_PLUGIN_H_
+#endif  // LOCKSTEP_CLIENT_NCCL_NCCL_PLUGIN_H_

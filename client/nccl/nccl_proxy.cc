@@ -11,7 +11,10 @@ RecordKind KindOfType(uint64_t type) {
   return type == nccl::kEventKernelChannel ? RecordKind::kKernelChannel : RecordKind::kProxyOp;
 }
 
-// use = capture << 32 | serial; handle = serial << 14 | place << 2 | tag.
+// use = capture << 32
+// serial; handle = serial << 14
+// place << 2
+// tag.
 constexpr uint32_t kPlaceBits = 12;
 constexpr uint64_t kSerialMask = 0xFFFFFFFFu;
 
@@ -28,7 +31,7 @@ NcclProxy::Open* NcclProxy::Take(uint32_t type, void** handle) {
     const uint32_t place = serial & (kPlaces - 1);
     Open& open = places[place];
     uint64_t use = open.use.load(std::memory_order_relaxed);
-    // One of an earlier capture whose stop never came is ours.
+    // A place of an earlier capture whose stop never came can be reused.
     if (use != 0 && use >> 32 == (capture & kSerialMask)) continue;
     if (!open.use.compare_exchange_strong(use, capture << 32 | serial, std::memory_order_acquire)) continue;
     open.type = type;
@@ -78,7 +81,7 @@ void* NcclProxy::OnStart(uint64_t comm, const NcclEvent& event) {
   open->since = now;
   open->channel = event.channel;
   open->parent = event.parent;
-  // Of another process the parent is a number of that process's.
+  // A parent of another process is a number of that process.
   const bool remote = event.type == nccl::kEventProxyOp && event.pid != pid_;
   open->operation = remote ? 0 : OperationOf(event.parent);
   open->gpu_start = event.gpu_timer_ns;
@@ -117,7 +120,7 @@ void NcclProxy::OnState(void* handle, uint32_t state, uint64_t transferred, uint
       open->bytes += transferred;
       break;
     default:
-      // Before version 4 the operation itself tells, the sum up to now.
+      // Before version 4 the operation itself reports the sum so far.
       if (open->type == nccl::kEventProxyOp &&
           (state == nccl::kProxyOpSendTransmitted || state == nccl::kProxyOpRecvReceived))
         open->bytes = transferred;
@@ -160,7 +163,7 @@ void NcclProxy::OnStop(void* handle) {
 
 void NcclProxy::WriteChannel(ThreadSlot& slot, const Open& open, HostTime now) {
   if (auto* to = slot.ring.New<ring::KernelChannelRecord>()) {
-    // A stop that tells no time leaves the length unknown, not negative.
+    // If a stop has no time, the length is unknown. It must not become negative.
     const bool timed = open.gpu_start != 0 && open.gpu_end >= open.gpu_start;
     to->start_ns = open.start.ns();
     to->end_ns = now.ns();
@@ -169,7 +172,6 @@ void NcclProxy::WriteChannel(ThreadSlot& slot, const Open& open, HostTime now) {
     to->comm = open.comm;
     to->operation = open.operation;
     to->channel = open.channel;
-    to->reserved0 = 0;
   }
   slot.ring.Commit();
 }
@@ -186,7 +188,6 @@ void NcclProxy::WriteOp(ThreadSlot& slot, const Open& open, HostTime now) {
     to->steps = open.steps;
     to->chunk_bytes = open.chunk_bytes;
     to->steps_seen = open.steps_seen;
-    to->reserved0 = 0;
     to->bytes = open.bytes;
     to->gpu_wait_ns = open.waits[kGpu];
     to->peer_wait_ns = open.waits[kPeer];

@@ -1,4 +1,4 @@
-// Channels, network operations and their steps, as NCCL 2.28's proxy thread tells of them.
+// Tests channels, network operations and their steps, with the events of NCCL 2.28's proxy thread.
 #include "client/nccl/nccl_proxy.h"
 
 #include <gtest/gtest.h>
@@ -36,11 +36,11 @@ class NcclProxyTest : public NcclTest {
     args.transferred_bytes = value;
     EXPECT_EQ(ncclProfiler_v5.record_event_state(handle, state, &args), nccl::Result::kSuccess);
   }
-  // Long enough to be told from nothing.
+  // Waits long enough for a measurable time.
   static void Wait() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
 };
 
-TEST_F(NcclProxyTest, IsAskedForOnlyWhereItIsWanted) {
+TEST_F(NcclProxyTest, RequestsProxyEventsOnlyOnDemand) {
   Init(1);
   Begin();
   EXPECT_EQ(mask_ & (nccl::kEventKernelChannel | nccl::kEventProxyOp | nccl::kEventProxyStep), 0u);
@@ -87,7 +87,7 @@ TEST_F(NcclProxyTest, AChannelHasTheGpusTimesAndItsOperation) {
   }
 }
 
-TEST_F(NcclProxyTest, AChannelWhoseStopTellsNoTimeHasNoGpuTime) {
+TEST_F(NcclProxyTest, AChannelWithoutAStopTimeHasNoGpuTime) {
   void* context = Init(1);
   Begin(kAll);
   Stop(Start(context, nccl::kEventKernelChannel, Channel(0, 5000)));
@@ -98,7 +98,7 @@ TEST_F(NcclProxyTest, AChannelWhoseStopTellsNoTimeHasNoGpuTime) {
   EXPECT_EQ(channels[0].operation, 0u);
 }
 
-TEST_F(NcclProxyTest, AnOperationAddsUpWhatItsStepsWaitedFor) {
+TEST_F(NcclProxyTest, AnOperationSumsTheWaitsOfItsSteps) {
   void* context = Init(0xABC);
   Begin(kAll);
   void* p2p = Start(context, nccl::kEventP2p, Peer("Send", 2));
@@ -136,7 +136,7 @@ TEST_F(NcclProxyTest, AnOperationAddsUpWhatItsStepsWaitedFor) {
   EXPECT_GE(r.end_ns - r.start_ns, r.gpu_wait_ns + r.network_wait_ns) << "one step at a time here";
 }
 
-TEST_F(NcclProxyTest, AReceiveWaitsForTheNetworkTheFlushAndTheGpu) {
+TEST_F(NcclProxyTest, AReceiveHasWaitsForNetworkFlushAndGpu) {
   void* context = Init(1);
   Begin(kAll);
   void* op = Start(context, nccl::kEventProxyOp, Op(false));
@@ -158,7 +158,7 @@ TEST_F(NcclProxyTest, AReceiveWaitsForTheNetworkTheFlushAndTheGpu) {
   EXPECT_LT(ops[0].network_wait_ns, 2'000'000);
 }
 
-TEST_F(NcclProxyTest, AParentOfAnotherProcessIsNotTakenForOneOfOurs) {
+TEST_F(NcclProxyTest, IgnoresAParentOfAnotherProcess) {
   void* context = Init(1);
   Begin(kAll);
   void* coll = Start(context, nccl::kEventColl, AllReduce(1, 10));
@@ -170,7 +170,7 @@ TEST_F(NcclProxyTest, AParentOfAnotherProcessIsNotTakenForOneOfOurs) {
   EXPECT_EQ(ops[0].operation, 0u);
 }
 
-TEST_F(NcclProxyTest, MoreOpenThanPlacesAreCountedAndPlacesComeBack) {
+TEST_F(NcclProxyTest, CountsEventsWithoutAPlaceAndReusesPlaces) {
   void* context = Init(1);
   Begin(kAll);
   std::vector<void*> open;
@@ -188,7 +188,7 @@ TEST_F(NcclProxyTest, MoreOpenThanPlacesAreCountedAndPlacesComeBack) {
   End();
 }
 
-TEST_F(NcclProxyTest, WhatACaptureLeftOpenBelongsToNoOther) {
+TEST_F(NcclProxyTest, OpenEventsOfACaptureAreNotRecordedInTheNext) {
   void* context = Init(1);
   Begin(kAll);
   std::vector<void*> open;

@@ -17,8 +17,8 @@ constexpr int32_t kCaptureMask = nccl::kEventGroup | nccl::kEventColl | nccl::kE
                                  nccl::kEventGroupApi | nccl::kEventCollApi | nccl::kEventP2pApi |
                                  nccl::kEventKernelLaunch;
 
-// Handles: what they are is all a stop needs to know. Of addresses that are multiples of 4
-// (NcclHandle::kOther).
+// A stop needs to know only the kind of its handle. These addresses are multiples of 4, so they count as
+// NcclHandle::kOther.
 alignas(4) char g_nothing_to_stop;
 alignas(4) char g_pushed_launch;
 
@@ -29,7 +29,7 @@ int32_t MaskOf(uint32_t activities) {
   return mask;
 }
 
-// What NCCL emits when it is asked for `mask`: the ancestors too.
+// Returns the event types that NCCL emits for `mask`: it adds the ancestors.
 int32_t WithAncestors(int32_t mask) {
   constexpr int32_t kOfOperations = nccl::kEventColl | nccl::kEventP2p;
   if (mask & nccl::kEventNetPlugin) mask |= nccl::kEventProxyStep;
@@ -41,7 +41,7 @@ int32_t WithAncestors(int32_t mask) {
   return mask;
 }
 
-// In bytes, of the types NCCL's plugin names; 0: unknown.
+// Returns the bytes of an element of the types that NCCL's plugin names; 0: unknown.
 uint64_t ElementBytes(const char* datatype) {
   if (datatype == nullptr) return 0;
   const size_t length = std::strlen(datatype);
@@ -58,7 +58,7 @@ void NcclSource::Ask(int32_t bits) {
   int32_t* word = mask_.load(std::memory_order_acquire);
   if (word != nullptr) {
     const int32_t there = __atomic_load_n(word, __ATOMIC_ACQUIRE);
-    // What is there and was not written by us is the chained plugin's wish. Alone, nobody else writes.
+    // Bits that we did not write are those of the chained plugin. Without one, only we write.
     const int32_t before = asked_.load(std::memory_order_relaxed);
     if (!chained_.load(std::memory_order_relaxed)) {
       others_.store(0);
@@ -72,14 +72,14 @@ void NcclSource::Ask(int32_t bits) {
 
 void NcclSource::Refresh() { Ask(asked_.load(std::memory_order_relaxed)); }
 
-bool NcclSource::OthersWant(uint64_t type) const {
-  // While nothing of ours is asked for, whatever comes was asked for by the other.
+bool NcclSource::ChainedWants(uint64_t type) const {
+  // While we request nothing, the chained plugin requested every event.
   return asked_.load(std::memory_order_relaxed) == 0 ||
          (static_cast<uint64_t>(WithAncestors(others_.load(std::memory_order_relaxed))) & type) != 0;
 }
 
 void NcclSource::CountNoPlace(uint64_t type) {
-  if (gate_.nccl.load(std::memory_order_relaxed) == 0) return;
+  if (flags_.nccl.load(std::memory_order_relaxed) == 0) return;
   if (type != nccl::kEventColl && type != nccl::kEventP2p) return;
   ThreadSlot* slot = recorder_.Enter();
   if (slot == nullptr) return;
@@ -119,7 +119,7 @@ NcclSource::Communicator* NcclSource::OnInit(uint64_t id, int32_t* mask, const c
   Communicator* made = TakePlace();
   if (made == nullptr) return nullptr;
   Fill(*made, id, name, nodes, ranks, rank);
-  if (gate_.nccl.load() == 0) return made;
+  if (flags_.nccl.load() == 0) return made;
   ThreadSlot* slot = recorder_.Enter();
   if (slot == nullptr) {
     recorder_.CountNoRing(RecordKind::kCommunicator);
@@ -143,7 +143,7 @@ void NcclSource::Fill(Communicator& place, uint64_t id, const char* name, int32_
   place.state.store(Communicator::kLiving, std::memory_order_release);
 }
 
-// Several threads may see the first event of a communicator at once; one of them fills it in.
+// Several threads may receive the first event of a communicator at once. One of them fills the place.
 void NcclSource::Learn(ThreadSlot& slot, Communicator& communicator, const NcclEvent& event) {
   uint32_t expected = Communicator::kUnnamed;
   if (event.comm == 0 || !communicator.state.compare_exchange_strong(expected, Communicator::kFilling))
@@ -165,7 +165,6 @@ void NcclSource::WriteCommunicator(ThreadSlot& slot, const Communicator& communi
     to->ranks = communicator.ranks;
     to->nodes = communicator.nodes;
     to->device_plus_1 = 0;
-    to->reserved0 = 0;
   }
   slot.ring.Commit();
 }
@@ -184,18 +183,18 @@ void NcclSource::Begin(const CuptiApi* api, uint32_t activities) {
     pair.key.store(0, std::memory_order_relaxed);
     pair.next.store(0, std::memory_order_relaxed);
   }
-  proxy_.Begin(gate_.nccl.load(), ::getpid());
+  proxy_.Begin(flags_.nccl.load(), ::getpid());
   Ask(MaskOf(activities));
 }
 
-// The pop stays: the stop of a launch that pushed may still come.
+// pop_ stays set, because the stop of a launch that pushed may still come.
 void NcclSource::End() {
   Ask(0);
   push_.store(nullptr);
 }
 
 void* NcclSource::OnStart(Communicator* communicator, const NcclEvent& event) {
-  if (gate_.nccl.load(std::memory_order_relaxed) == 0) return &g_nothing_to_stop;
+  if (flags_.nccl.load(std::memory_order_relaxed) == 0) return &g_nothing_to_stop;
   const bool living =
       communicator != nullptr && communicator->state.load(std::memory_order_acquire) == Communicator::kLiving;
   const uint64_t comm = event.comm != 0 ? event.comm : living ? communicator->id : 0;
@@ -203,7 +202,7 @@ void* NcclSource::OnStart(Communicator* communicator, const NcclEvent& event) {
     case nccl::kEventProxyOp:
     case nccl::kEventProxyStep:
     case nccl::kEventKernelChannel: {
-      // NCCL emits an operation for each channel it is asked to time.
+      // NCCL emits an operation for each channel that it must time.
       void* followed = (static_cast<uint64_t>(asked_.load(std::memory_order_relaxed)) & event.type) != 0
                            ? proxy_.OnStart(comm, event)
                            : nullptr;
@@ -223,7 +222,7 @@ void* NcclSource::OnStart(Communicator* communicator, const NcclEvent& event) {
   switch (event.type) {
     case nccl::kEventGroupApi:
       slot->launch = 0;
-      break;  // a new call: the last one's kernel is not its own
+      break;  // a new call; the previous call's kernel does not belong to it
     case nccl::kEventKernelLaunch:
       handle = LaunchStarts(*slot);
       break;
@@ -310,7 +309,6 @@ void* NcclSource::Collective(ThreadSlot& slot, uint64_t comm, const NcclEvent& e
     to->bytes = 0;
     to->operation = operation;
     to->reduction = reduction;
-    to->reserved0 = 0;
   }
   slot.ring.Commit();
   return OperationHandle(operation);
@@ -320,7 +318,7 @@ void* NcclSource::PointToPoint(ThreadSlot& slot, uint64_t comm, const NcclEvent&
   const HostTime now = clock_.now();
   const uint16_t direction =
       event.function != nullptr && std::strcmp(event.function, "Send") == 0 ? ring::kP2pSend : 0;
-  // Counted whether or not it is recorded: the peers must agree on the numbers of those inside the window.
+  // Operations outside the window count too, because the peers must agree on the numbers of those inside.
   const uint64_t sequence = NextInPair(comm, event.peer, direction);
   if (!window_.Contains(now)) {
     ++slot.outside;
@@ -347,7 +345,7 @@ void* NcclSource::PointToPoint(ThreadSlot& slot, uint64_t comm, const NcclEvent&
 uint64_t NcclSource::NextInPair(uint64_t communicator, int32_t peer, uint16_t direction) {
   uint64_t key = (communicator ^ static_cast<uint64_t>(static_cast<uint32_t>(peer)) << 1 ^ direction) *
                  0x9E3779B97F4A7C15ull;
-  key |= 1;  // 0 is a free place
+  key |= 1;  // 0 means a free place
   for (uint32_t probe = 0; probe < kPairs; ++probe) {
     PairCount& pair = pairs_[((key >> 32 ^ key) + probe) & (kPairs - 1)];
     uint64_t there = pair.key.load(std::memory_order_relaxed);

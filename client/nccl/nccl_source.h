@@ -1,22 +1,22 @@
-// NCCL's profiler plugin as a source of records: communicators, collectives, point-to-point operations, and
-// the tie between an operation and its kernel (a launch serial pushed to CUPTI as external correlation around
-// the launch).
+// Records communicators, collectives and point-to-point operations through NCCL's profiler plugin, and joins
+// each operation to its kernel. For this it pushes a serial number to CUPTI as external correlation around
+// the launch.
 //
-// While idle NCCL's own mask is 0 and it calls nothing; a capture stores the mask and clears it again. A stop
-// may come for an event started before the mask was cleared, so handles are addresses that stay valid for
-// ever and nothing is freed at a stop.
-#ifndef LOCKSTEP_CLIENT_NCCL_SOURCE_H_
-#define LOCKSTEP_CLIENT_NCCL_SOURCE_H_
+// While idle, NCCL's mask is 0 and NCCL makes no calls. A capture stores the mask and clears it again. A stop
+// may come for an event that started before the mask was cleared. Handles are therefore addresses that stay
+// valid for ever, and a stop frees nothing.
+#ifndef LOCKSTEP_CLIENT_NCCL_NCCL_SOURCE_H_
+#define LOCKSTEP_CLIENT_NCCL_NCCL_SOURCE_H_
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "client/cupti/cupti_api.h"
-#include "client/gate.h"
 #include "client/nccl/nccl_event.h"
 #include "client/nccl/nccl_proxy.h"
 #include "client/record/recorder.h"
+#include "client/record/recording_flags.h"
 #include "client/record/timing.h"
 #include "wire/foreign/nccl_profiler.h"
 
@@ -24,17 +24,18 @@ namespace lockstep::client {
 
 class NcclSource {
  public:
-  constexpr NcclSource(Gate& gate, Recorder& recorder, const ActivityClock& clock, const Window& window)
-      : gate_(gate), recorder_(recorder), clock_(clock), window_(window), proxy_(recorder, clock, window) {}
+  constexpr NcclSource(RecordingFlags& flags, Recorder& recorder, const ActivityClock& clock,
+                       const Window& window)
+      : flags_(flags), recorder_(recorder), clock_(clock), window_(window), proxy_(recorder, clock, window) {}
 
-  // One communicator of this process, from its init to its finalize. kUnnamed: of a version that tells the
-  // rest with the first event.
+  // A communicator of this process, from its init to its finalize. kUnnamed: its version provides the other
+  // fields only with the first event.
   struct Communicator {
     static constexpr uint32_t kNameBytes = 64;
     enum State : uint32_t { kFree, kFilling, kUnnamed, kLiving };
     std::atomic<uint32_t> state{kFree};
-    void* chained = nullptr;  // the context of the plugin behind us (nccl_chain.h)
-    bool is_chained = false;  // it has one, if only null
+    void* chained = nullptr;  // context of the chained plugin (nccl_chain.h)
+    bool is_chained = false;  // it has such a context, which may be null
     uint64_t id = 0;
     int32_t rank = 0;
     int32_t ranks = 0;
@@ -43,54 +44,56 @@ class NcclSource {
   };
 
   // ---- NCCL's threads ----
-  // Null when the table of communicators is full; then its events are recorded without one.
+  // Returns null if the table of communicators is full. Its events are then recorded without a communicator.
   Communicator* OnInit(uint64_t id, int32_t* mask, const char* name, int32_t nodes, int32_t ranks,
                        int32_t rank);
-  // Before version 4 NCCL does not say which communicator it makes.
+  // For versions before 4, in which NCCL does not name the communicator at init.
   Communicator* OnInitUnnamed(int32_t* mask);
   void OnFinalize(Communicator* communicator);
-  // The handle for NCCL to pass back.
+  // Returns the handle that NCCL passes back later.
   void* OnStart(Communicator* communicator, const NcclEvent& event);
-  // `transferred`, `gpu_timer_ns`: 0 where the state tells none.
+  // `transferred` and `gpu_timer_ns` are 0 if the state does not provide them.
   void OnState(void* handle, uint32_t state, uint64_t transferred, uint64_t gpu_timer_ns) {
     if (KindOfHandle(handle) == NcclHandle::kProxy) proxy_.OnState(handle, state, transferred, gpu_timer_ns);
   }
   void OnStop(void* handle);
-  // Whether `context` is a Communicator of ours.
+  // Returns whether `context` is a Communicator of ours.
   bool Owns(const void* context) const {
     return context >= communicators_ && context < communicators_ + kCommunicators;
   }
 
-  // ---- any thread: for what NVTX shows of NCCL (nccl_calls.h) ----
-  // NCCL has the plugin: it describes the operations.
+  // ---- any thread: for NCCL's calls through NVTX (nccl_calls.h) ----
+  // True if NCCL has loaded our plugin, which then describes the operations.
   bool plugged_in() const { return mask_.load(std::memory_order_relaxed) != nullptr; }
-  // A serial pushed to CUPTI around what follows on this thread, until Unpush; 0: CUPTI records nothing.
+  // Returns a serial to push to CUPTI around the next launch on this thread, until Unpush. 0: CUPTI records
+  // nothing.
   uint64_t NewLaunch();
   bool Push(uint64_t launch);
   void Unpush();
-  // Takes back what an earlier capture left pushed on this thread.
+  // Pops everything that an earlier capture left pushed on this thread.
   void UnpushAll();
   uint64_t NewOperation() { return next_operation_.fetch_add(1, std::memory_order_relaxed); }
   uint64_t NextInPair(uint64_t communicator, int32_t peer, uint16_t direction);
 
-  // ---- our thread ----
-  // Memory for what NCCL's proxy thread tells: see NcclProxy.
+  // ---- the agent's thread ----
+  // Records events of NCCL's proxy thread. It needs memory: see NcclProxy.
   NcclProxy& proxy() { return proxy_; }
-  // From now on NCCL emits events. `cupti` is null where CUPTI records nothing: operations then have no
-  // launch. `activities`: ring::Activities.
+  // From now on NCCL emits events. `cupti` is null if CUPTI records nothing; operations then have no launch.
+  // `activities` are those of ring::Activities.
   void Begin(const CuptiApi* cupti, uint32_t activities);
-  // The plugin behind us may have written NCCL's word: ours go back into it. Every so often during a capture.
+  // Adds our bits to NCCL's word again, because the chained plugin may have overwritten it. Called regularly
+  // during a capture.
   void Refresh();
-  // Before the first init: a plugin behind us writes NCCL's word too.
+  // Call it before the first init if a chained plugin also writes NCCL's word.
   void SetChained() { chained_.store(true); }
-  // Whether that plugin asked NCCL for events of this type.
-  bool OthersWant(uint64_t type) const;
-  // Whether NCCL is asked for events of ours.
+  // Returns whether that plugin requested events of this type from NCCL.
+  bool ChainedWants(uint64_t type) const;
+  // Returns whether we request events from NCCL.
   bool asking() const { return asked_.load(std::memory_order_relaxed) != 0; }
-  // An event of ours was given up because its handle could not be carried beside the other's.
+  // Counts an event of ours that was dropped because no handle for both plugins was free.
   void CountNoPlace(uint64_t type);
   void End();
-  // Every living communicator, at the start of a window.
+  // Writes every living communicator, at the start of a window.
   void WriteCommunicators(ThreadSlot& slot);
 
  private:
@@ -112,14 +115,14 @@ class NcclSource {
   void* LaunchStarts(ThreadSlot& slot);
   uint32_t Intern(ThreadSlot& slot, const char* text);
 
-  Gate& gate_;
+  RecordingFlags& flags_;
   Recorder& recorder_;
   const ActivityClock& clock_;
   const Window& window_;
   NcclProxy proxy_;
   std::atomic<int32_t*> mask_{nullptr};  // NCCL's own word
-  std::atomic<int32_t> asked_{0};        // the bits of it that are ours
-  std::atomic<int32_t> others_{0};       // the bits that were there without us
+  std::atomic<int32_t> asked_{0};        // our bits in it
+  std::atomic<int32_t> others_{0};       // the bits that were there without ours
   std::atomic<bool> chained_{false};
   std::atomic<uint64_t> next_launch_{1};
   std::atomic<uint64_t> next_operation_{1};
@@ -131,4 +134,4 @@ class NcclSource {
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_NCCL_SOURCE_H_
+#endif  // LOCKSTEP_CLIENT_NCCL_NCCL_SOURCE_H_

@@ -1,4 +1,4 @@
-// NCCL's calls into its profiler plugin, in its order, into rings and out again.
+// Calls the profiler plugin like NCCL, in NCCL's order, into rings, and reads the records back.
 #include "client/nccl/nccl_source.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using ring::RecordKind;
 TEST_F(NcclTest, TheMaskIsZeroUnlessACaptureRuns) {
   void* context = Init(1);
   EXPECT_EQ(mask_, 0);
-  EXPECT_EQ(came_up, 1);
+  EXPECT_EQ(init_count, 1);
   Begin();
   EXPECT_EQ(mask_, 1 | 2 | 4 | 256 | 512 | 1024 | 2048);
   int32_t before = mask_;
@@ -60,7 +60,7 @@ TEST_F(NcclTest, AnOperationWithoutALaunchOfItsOwnHasNone) {
   void* context = Init(1);
   Begin();
   Collective(context, AllReduce(1, 1));
-  // A later call whose launch runs elsewhere: on CUDA's callback thread, or in a graph.
+  // These calls launch elsewhere: on CUDA's callback thread, or in a graph.
   Stop(Start(context, nccl::kEventGroupApi));
   Stop(Start(context, nccl::kEventColl, AllReduce(2, 1)));
   std::thread([&] { Stop(Start(context, nccl::kEventColl, AllReduce(3, 1))); }).join();
@@ -95,7 +95,7 @@ TEST_F(NcclTest, SendsAndReceivesAreNumberedPerPeerAndDirection) {
   EXPECT_EQ(daemon_.strings[records[0].datatype], "ncclFloat32");
 }
 
-TEST_F(NcclTest, TheNumbersOfAPairStartAnewWithEachCapture) {
+TEST_F(NcclTest, EachCaptureRestartsTheNumbersOfAPair) {
   void* world = Init(1);
   for (int capture = 0; capture < 2; ++capture) {
     Begin();
@@ -107,7 +107,7 @@ TEST_F(NcclTest, TheNumbersOfAPairStartAnewWithEachCapture) {
   }
 }
 
-TEST_F(NcclTest, LivingCommunicatorsAreToldAtTheStartAndNewOnesWhenTheyAreMade) {
+TEST_F(NcclTest, RecordsCommunicatorsAtTheStartAndAtTheirCreation) {
   void* gone = Init(1, "gone");
   Init(2, "world", 8, 3);
   Init(3, nullptr, 2, 1);
@@ -130,7 +130,7 @@ TEST_F(NcclTest, LivingCommunicatorsAreToldAtTheStartAndNewOnesWhenTheyAreMade) 
   EXPECT_EQ(daemon_.strings[records[2].name], "made in the capture");
 }
 
-TEST_F(NcclTest, AStopThatComesAfterTheCaptureStillPops) {
+TEST_F(NcclTest, AStopAfterTheCaptureStillPops) {
   void* context = Init(1);
   Begin();
   void* launch = Start(context, nccl::kEventKernelLaunch);
@@ -170,7 +170,7 @@ TEST_F(NcclTest, OperationsOutsideTheWindowAreNotRecordedButTheirPairsAreCounted
   EXPECT_EQ(records[0].as<ring::PointToPointRecord>().sequence, 1u);
 }
 
-TEST_F(NcclTest, Version4TypesAreOneByteWithAnythingBehindIt) {
+TEST_F(NcclTest, ReadsOneByteOfVersion4Types) {
   void* context = nullptr;
   ASSERT_EQ(ncclProfiler_v4.init(&context, &mask_, "world", 77, 1, 8, 0, nullptr), nccl::Result::kSuccess);
   Begin();
@@ -188,7 +188,7 @@ TEST_F(NcclTest, Version4TypesAreOneByteWithAnythingBehindIt) {
   EXPECT_EQ(records[0].sequence, 9u);
 }
 
-TEST_F(NcclTest, EventsOfTypesItDoesNotKnowAreAcceptedAndNotRecorded) {
+TEST_F(NcclTest, AcceptsAndIgnoresEventsOfUnknownTypes) {
   void* context = Init(1);
   Begin();
   for (uint64_t bit = 0; bit < 20; ++bit) {
@@ -201,7 +201,7 @@ TEST_F(NcclTest, EventsOfTypesItDoesNotKnowAreAcceptedAndNotRecorded) {
   EXPECT_TRUE(daemon_.Drain().empty());
 }
 
-TEST_F(NcclTest, MoreCommunicatorsThanPlacesStillHaveTheirOperationsRecorded) {
+TEST_F(NcclTest, RecordsOperationsOfCommunicatorsWithoutAPlace) {
   std::vector<void*> contexts;
   for (uint64_t comm = 1; comm <= 600; ++comm) contexts.push_back(Init(comm));
   EXPECT_EQ(contexts.back(), nullptr);

@@ -1,4 +1,4 @@
-// The plugin's versions 1, 2 and 3, called as NCCL 2.23 to 2.26 call them.
+// Calls the plugin's versions 1, 2 and 3 like NCCL 2.23 to 2.26.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -11,7 +11,7 @@ namespace {
 
 using ring::RecordKind;
 
-// Everything that is not a field is anything.
+// Fills all bytes that are not fields with garbage.
 template <typename Descriptor>
 Descriptor Garbage(uint8_t type) {
   Descriptor event;
@@ -76,7 +76,7 @@ nccl::EventDescriptorV1 AllReduceV1() {
   return event;
 }
 
-TEST_F(OldNcclTest, Version1GivesNumbersForTexts) {
+TEST_F(OldNcclTest, Version1NumbersBecomeTexts) {
   void* context = Init(ncclProfiler_v1);
   Begin();
   Emit(ncclProfiler_v1, context, AllReduceV1());
@@ -124,7 +124,7 @@ TEST_F(OldNcclTest, AFunctionThatDoesNotReduceHasNoReduction) {
   EXPECT_EQ(r.reduction, 0u);
 }
 
-TEST_F(OldNcclTest, ACommunicatorIsLearnedFromItsFirstEventAndToldOnce) {
+TEST_F(OldNcclTest, RecordsACommunicatorOnceAtItsFirstEvent) {
   void* context = Init(ncclProfiler_v1);
   Begin();
   ThreadSlot* slot = recorder_.Enter();
@@ -142,7 +142,7 @@ TEST_F(OldNcclTest, ACommunicatorIsLearnedFromItsFirstEventAndToldOnce) {
   OnlyCollective();
   EXPECT_TRUE(communicators_.empty());
   End();
-  // The next capture tells it at its start.
+  // The next capture writes the communicator at its start.
   Begin();
   slot = recorder_.Enter();
   source_->WriteCommunicators(*slot);
@@ -200,7 +200,7 @@ Descriptor AllGatherOfTexts() {
   return event;
 }
 
-TEST_F(OldNcclTest, Versions2And3DifferInWhatTheirSequenceMeans) {
+TEST_F(OldNcclTest, Versions2And3CountSequencesDifferently) {
   void* two = Init(ncclProfiler_v2);
   void* three = Init(ncclProfiler_v3);
   Begin();
@@ -219,7 +219,7 @@ TEST_F(OldNcclTest, Versions2And3DifferInWhatTheirSequenceMeans) {
   End();
 }
 
-TEST_F(OldNcclTest, WithoutAPlaceTheDescriptorStillTellsTheCommunicator) {
+TEST_F(OldNcclTest, WithoutAPlaceTheDescriptorNamesTheCommunicator) {
   for (int i = 0; i < 512; ++i) EXPECT_NE(Init(ncclProfiler_v2), nullptr);
   void* context = Init(ncclProfiler_v2);
   EXPECT_EQ(context, nullptr);

@@ -11,7 +11,7 @@ constexpr char kPrefix[] = "nccl";
 constexpr size_t kPrefixLength = sizeof kPrefix - 1;
 constexpr size_t kFunctionBytes = 24;
 
-// "AllReduce" of "ncclAllReduce"; empty: no function of NCCL's.
+// "AllReduce" of "ncclAllReduce"; empty: not a function of NCCL.
 struct Function {
   char name[kFunctionBytes] = {};
 
@@ -31,7 +31,7 @@ bool IsMessage(const char* function) {
 
 }  // namespace
 
-// The first of this thread in this capture: nothing of ours is open, whatever an earlier capture left.
+// The first call of this thread in this capture. It removes everything that an earlier capture left pushed.
 void NcclCalls::Begin(ThreadSlot& slot) {
   slot.nccl.begun = true;
   if (!nccl_.plugged_in()) nccl_.UnpushAll();
@@ -57,7 +57,7 @@ void NcclCalls::Enter(ThreadSlot& slot, const char* function, const NvtxPayload&
   const bool starts_group = std::strcmp(function, "GroupStart") == 0;
   const bool ends_group = std::strcmp(function, "GroupEnd") == 0;
   const bool operation = payload.Has(NvtxPayload::kBytes);
-  // What a call of this group or this call alone will have launched.
+  // The serial covers the kernels that this group, or this call alone, launches.
   if (starts_group && t.group++ == 0) t.launch = 0;
   if (operation && t.launch == 0 && !nccl_.plugged_in()) t.launch = nccl_.NewLaunch();
   if (operation) Operation(slot, function, payload, t.launch);
@@ -71,7 +71,7 @@ void NcclCalls::OnPop() {
   ThreadSlot* slot = recorder_.Enter();
   if (slot == nullptr) return;
   NcclThread& t = slot->nccl;
-  // Depth 0: it was pushed before tracking began.
+  // At depth 0 the range was pushed before tracking began.
   if (t.depth > 0) {
     if (t.pushed_at == t.depth) {
       nccl_.Unpush();
@@ -79,7 +79,8 @@ void NcclCalls::OnPop() {
       t.launch = 0;
     }
     --t.depth;
-    // The plugin has described what this call or group was; what it did not, ran elsewhere.
+    // The plugin has described the operations of this call or group. Those that it did not describe ran
+    // elsewhere.
     if (t.depth == 0 && t.group == 0) t.reductions = 0;
   }
   recorder_.Leave(*slot);
@@ -135,7 +136,6 @@ void NcclCalls::Collective(ThreadSlot& slot, const char* function, const NvtxPay
     to->bytes = static_cast<uint64_t>(payload.values[NvtxPayload::kBytes]);
     to->operation = nccl_.NewOperation();
     to->reduction = reduction;
-    to->reserved0 = 0;
   }
   slot.ring.Commit();
 }
@@ -145,7 +145,7 @@ void NcclCalls::Message(ThreadSlot& slot, const char* function, const NvtxPayloa
   const auto comm = static_cast<uint64_t>(payload.Get(NvtxPayload::kCommunicator, 0));
   const auto peer = static_cast<int32_t>(payload.Get(NvtxPayload::kPeer, -1));
   const uint16_t direction = function[0] == 'S' ? ring::kP2pSend : 0;
-  // Counted whether or not it is recorded, as the plugin's.
+  // It is counted even if it is not recorded, as in the plugin.
   const uint64_t sequence = nccl_.NextInPair(comm, peer, direction);
   if (!window_.Contains(now)) {
     ++slot.outside;
@@ -168,15 +168,15 @@ void NcclCalls::Message(ThreadSlot& slot, const char* function, const NvtxPayloa
 
 void NcclCalls::OnPopPayload(const NvtxPayload& payload) {
   const auto id = static_cast<uint64_t>(payload.Get(NvtxPayload::kCommunicator, 0));
-  // A split tells its parent's ranks with its own id. An abort, or what shrinks, tells of a communicator that
-  // is known, or that is as it says.
+  // A split has its own id and its parent's ranks. The payload of an abort or a shrink describes a
+  // communicator that is already known, or gives correct values.
   const bool made = id != 0 && payload.Has(NvtxPayload::kRank) && payload.Has(NvtxPayload::kRanks) &&
                     !payload.Has(NvtxPayload::kParent);
   if (!made) return;
   for (const Communicator& known : communicators_) {
     if (known.state.load(std::memory_order_acquire) == 2 && known.id == id) return;
   }
-  // The oldest makes room: a communicator's end is not followed.
+  // The oldest communicator makes room, because the end of a communicator is not followed.
   Communicator& place = communicators_[next_communicator_.fetch_add(1) % kCommunicators];
   uint32_t state = place.state.load();
   if (state == 1 || !place.state.compare_exchange_strong(state, 1)) return;
@@ -202,7 +202,6 @@ void NcclCalls::WriteCommunicator(ThreadSlot& slot, const Communicator& communic
     to->ranks = communicator.ranks;
     to->nodes = 0;
     to->device_plus_1 = communicator.device_plus_1;
-    to->reserved0 = 0;
   }
   slot.ring.Commit();
 }

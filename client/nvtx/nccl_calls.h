@@ -1,54 +1,57 @@
-// NCCL's calls as NVTX shows them: the second source of collectives.
+// Records NCCL's calls as NVTX shows them: the second source of collectives.
 //
-// NCCL pushes a range around each of its functions, in a domain "NCCL", with a payload that tells bytes,
-// reduction, root or peer (and from 2.25 on the communicator). Where NCCL has no profiler plugin of ours
-// (before 2.23, or NCCL_PROFILER_PLUGIN names another) these are the records of collectives and messages;
-// where it has, the plugin describes the operations and only the reduction is taken from here, which the
-// plugin does not tell.
+// NCCL pushes a range around each of its functions in the domain "NCCL". Its payload has bytes, reduction,
+// root or peer, and from 2.25 on the communicator.
 //
-// A call is tied to its kernels as the plugin ties them: a launch serial is pushed to CUPTI as external
-// correlation around the call, or around the end of the group that the call is in. A call gives no number
-// that other ranks share.
+// NCCL may lack our profiler plugin (before 2.23, or if NCCL_PROFILER_PLUGIN names another). Then these calls
+// give the records of collectives and messages. With our plugin, the plugin describes the operations. Only
+// the reduction comes from here, because the plugin does not provide it.
 //
-// Handlers: the application's threads, in the order of the range's push and pop; no lock, no allocation.
-#ifndef LOCKSTEP_CLIENT_NCCL_CALLS_H_
-#define LOCKSTEP_CLIENT_NCCL_CALLS_H_
+// A call is joined to its kernels as in the plugin. A serial number is pushed to CUPTI as external
+// correlation around the call, or around the end of the call's group. A call has no number that other ranks
+// share.
+//
+// The handlers run on the application's threads, in the order of push and pop. They take no lock and do not
+// allocate.
+#ifndef LOCKSTEP_CLIENT_NVTX_NCCL_CALLS_H_
+#define LOCKSTEP_CLIENT_NVTX_NCCL_CALLS_H_
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
-#include "client/gate.h"
 #include "client/nccl/nccl_source.h"
 #include "client/nvtx/nvtx_payload.h"
 #include "client/nvtx/nvtx_source.h"
 #include "client/record/recorder.h"
+#include "client/record/recording_flags.h"
 #include "client/record/timing.h"
 
 namespace lockstep::client {
 
 class NcclCalls {
  public:
-  constexpr NcclCalls(Gate& gate, Recorder& recorder, const ActivityClock& clock, const Window& window,
-                      NcclSource& nccl)
-      : gate_(gate), recorder_(recorder), clock_(clock), window_(window), nccl_(nccl) {}
+  constexpr NcclCalls(RecordingFlags& flags, Recorder& recorder, const ActivityClock& clock,
+                      const Window& window, NcclSource& nccl)
+      : flags_(flags), recorder_(recorder), clock_(clock), window_(window), nccl_(nccl) {}
 
   // ---- any thread ----
-  // A range of the NCCL domain begins and ends. `name`: the function's, as "ncclAllReduce".
+  // A range of the NCCL domain begins or ends. `name` is the function's name, such as "ncclAllReduce".
   void OnPush(RangeMessage name, const NvtxPayload& payload);
   void OnPop();
-  // A call that made a communicator tells so when it ends; kept while idle too, so that a capture knows it.
+  // A call that made a communicator describes it in the payload of its end. It is kept while idle too, for
+  // later captures.
   void OnPopPayload(const NvtxPayload& payload);
 
-  // ---- our thread ----
-  // Every communicator that NVTX told of and the plugin does not know.
+  // ---- the agent's thread ----
+  // Writes every communicator that NVTX described and the plugin does not know.
   void WriteCommunicators(ThreadSlot& slot);
 
  private:
   static constexpr uint32_t kCommunicators = 256;
 
   struct Communicator {
-    std::atomic<uint32_t> state{0};  // 0 free, 1 being filled in, 2 there
+    std::atomic<uint32_t> state{0};  // 0 free, 1 being filled in, 2 valid
     uint64_t id = 0;
     int32_t rank = -1;
     int32_t ranks = 0;
@@ -56,7 +59,8 @@ class NcclCalls {
   };
 
   bool Recording() const {
-    return gate_.nvtx.load(std::memory_order_relaxed) != 0 && gate_.nccl.load(std::memory_order_relaxed) != 0;
+    return flags_.nvtx.load(std::memory_order_relaxed) != 0 &&
+           flags_.nccl.load(std::memory_order_relaxed) != 0;
   }
   void Begin(ThreadSlot& slot);
   void Enter(ThreadSlot& slot, const char* function, const NvtxPayload& payload);
@@ -65,7 +69,7 @@ class NcclCalls {
   void Message(ThreadSlot& slot, const char* function, const NvtxPayload& payload, uint64_t launch);
   static void WriteCommunicator(ThreadSlot& slot, const Communicator& communicator);
 
-  Gate& gate_;
+  RecordingFlags& flags_;
   Recorder& recorder_;
   const ActivityClock& clock_;
   const Window& window_;
@@ -76,4 +80,4 @@ class NcclCalls {
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_NCCL_CALLS_H_
+#endif  // LOCKSTEP_CLIENT_NVTX_NCCL_CALLS_H_

@@ -1,4 +1,4 @@
-// NCCL's ranges and payloads through NVTX's tables, as libnccl pushes them, into records.
+// Pushes NCCL's ranges and payloads through NVTX's tables, like libnccl, and reads the records back.
 #include "client/nvtx/nccl_calls.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class NcclCallsTest : public NcclTest {
     return payload;
   }
   void BeginCalls() {
-    gate_.nvtx = capture_ + 1;
+    flags_.nvtx = capture_ + 1;
     Begin();
   }
   void Push(const char* name, const NvtxPayload& payload = {}) {
@@ -53,14 +53,14 @@ class NcclCallsTest : public NcclTest {
   }
 
   std::unique_ptr<NcclCalls> calls_ =
-      std::make_unique<NcclCalls>(gate_, recorder_, clock_, window_, *source_);
+      std::make_unique<NcclCalls>(flags_, recorder_, clock_, window_, *source_);
   std::vector<DaemonEnd::Record> drained_;
   std::vector<ring::CollectiveRecord> collectives_;
   std::vector<ring::PointToPointRecord> messages_;
   std::vector<ring::CommunicatorRecord> communicators_;
 };
 
-TEST_F(NcclCallsTest, ACallWithoutThePluginIsACollectiveWithALaunchAroundIt) {
+TEST_F(NcclCallsTest, ACallWithoutThePluginRecordsACollectiveAndItsLaunch) {
   BeginCalls();
   AllReduceCall(0xABC, 4096, 2);
   const std::vector<uint64_t> pushed = cupti_.pushed;
@@ -115,7 +115,7 @@ TEST_F(NcclCallsTest, CallsOfAGroupHaveTheLaunchOfItsEnd) {
   EXPECT_EQ(messages_[0].peer, 5);
 }
 
-TEST_F(NcclCallsTest, GroupsNestAndAGroupOfNoOperationLaunchesNothing) {
+TEST_F(NcclCallsTest, GroupsNestAndAnEmptyGroupLaunchesNothing) {
   BeginCalls();
   for (const char* name : {"ncclGroupStart", "ncclGroupStart", "ncclGroupEnd"}) {
     Push(name);
@@ -125,7 +125,7 @@ TEST_F(NcclCallsTest, GroupsNestAndAGroupOfNoOperationLaunchesNothing) {
   Push("ncclGroupEnd");
   EXPECT_TRUE(cupti_.pushed.empty());
   calls_->OnPop();
-  // An end whose start was before tracking.
+  // This end belongs to a group that started before tracking.
   Push("ncclGroupEnd");
   calls_->OnPop();
   calls_->OnPop();
@@ -147,7 +147,7 @@ TEST_F(NcclCallsTest, BeforeNccl225ThereAreBytesAndNoCommunicator) {
   EXPECT_EQ(collectives_[0].bytes, 512u);
 }
 
-TEST_F(NcclCallsTest, WithThePluginOnlyTheReductionIsTaken) {
+TEST_F(NcclCallsTest, WithThePluginOnlyTheReductionIsRead) {
   void* context = Init(0xABC);
   BeginCalls();
   AllReduceCall(0xABC, 2000, 4);
@@ -176,7 +176,7 @@ TEST_F(NcclCallsTest, InAGroupAReductionGoesToTheOperationOfItsSizeAndCommunicat
   AllReduceCall(0xDEF, 20, 1);
   calls_->OnPop();
   Push("ncclGroupEnd");
-  Collective(context, AllReduce(1, 10));  // NCCL's order is not the calls'
+  Collective(context, AllReduce(1, 10));  // NCCL's order differs from the order of the calls
   Collective(context, AllReduce(2, 1000));
   calls_->OnPop();
   End();
@@ -186,10 +186,10 @@ TEST_F(NcclCallsTest, InAGroupAReductionGoesToTheOperationOfItsSizeAndCommunicat
   EXPECT_EQ(daemon_.strings[collectives_[1].reduction], "Sum");
 }
 
-TEST_F(NcclCallsTest, CommunicatorsToldWhileIdleAreThereWhenACaptureStarts) {
+TEST_F(NcclCallsTest, ACaptureRecordsCommunicatorsCreatedWhileIdle) {
   calls_->OnPopPayload(Payload({{F::kCommunicator, 7}, {F::kRanks, 8}, {F::kRank, 3}, {F::kDevice, 2}}));
   calls_->OnPopPayload(Payload({{F::kCommunicator, 7}, {F::kRanks, 8}, {F::kRank, 3}, {F::kDevice, 2}}));
-  // A split tells its parent's ranks, and an init that failed no id.
+  // A split has its parent's ranks, and a failed init has no id.
   calls_->OnPopPayload(Payload({{F::kCommunicator, 9}, {F::kParent, 7}, {F::kRanks, 8}, {F::kRank, 3}}));
   calls_->OnPopPayload(Payload({{F::kCommunicator, 0}, {F::kRanks, 8}, {F::kRank, 3}}));
   BeginCalls();
@@ -208,12 +208,12 @@ TEST_F(NcclCallsTest, CommunicatorsToldWhileIdleAreThereWhenACaptureStarts) {
   EXPECT_EQ(communicators_[1].device_plus_1, 0u) << "unknown";
 }
 
-TEST_F(NcclCallsTest, WhatACaptureLeftPushedIsTakenBackByTheNext) {
+TEST_F(NcclCallsTest, PopsCorrelationsThatTheLastCaptureLeft) {
   BeginCalls();
   AllReduceCall(1, 7);
-  gate_.nvtx = 0;
+  flags_.nvtx = 0;
   End();
-  calls_->OnPop();  // too late: idle
+  calls_->OnPop();  // too late: the capture has ended
   EXPECT_EQ(cupti_.pushed.size(), 1u);
   BeginCalls();
   AllReduceCall(1, 8);
@@ -223,7 +223,7 @@ TEST_F(NcclCallsTest, WhatACaptureLeftPushedIsTakenBackByTheNext) {
   End();
 }
 
-TEST_F(NcclCallsTest, WhileIdleOrWithoutRangesAskedForNothingIsRecorded) {
+TEST_F(NcclCallsTest, RecordsNothingWhileIdleOrWithoutRanges) {
   AllReduceCall(1, 7);
   calls_->OnPop();
   Begin();  // NCCL without NVTX

@@ -10,7 +10,7 @@ namespace {
 
 namespace nvtx = foreign::nvtx;
 
-// A module's slots at one point of the installation.
+// The functions in a module's slots at one point of the installation.
 template <uint32_t most>
 struct Snapshot {
   nvtx::FunctionPointer at[most] = {};
@@ -26,7 +26,7 @@ struct Table {
     for (uint32_t i = 0; i < slots && i < most; ++i) seen.at[i] = table[i] == nullptr ? nullptr : *table[i];
     return seen;
   }
-  // What a tool that refused may have written.
+  // Undoes the writes of a tool that refused.
   template <uint32_t most>
   void Restore(const Snapshot<most>& seen) const {
     for (uint32_t i = 0; i < slots && i < most; ++i) {
@@ -47,19 +47,20 @@ Table TableOf(nvtx::GetExportTableFn get_export_table, nvtx::Module module) {
   return table;
 }
 
-// NVTX's own start-up functions stand in the slots until somebody fills them: theirs is what changed. Ours
-// goes behind a handler of the chain where the other has none too: the application's handles may be the
-// other's.
+// NVTX's own start-up functions are in the slots until a tool fills them, so a changed slot belongs to the
+// chained tool. Ours goes behind a chaining handler even if the chained tool has none, because the
+// application's handles may be that tool's.
 template <uint32_t most, typename Set>
-void Chain(ChainedFunctions<most>& functions, const Snapshot<most>& before, const Snapshot<most>& with_theirs,
-           const Snapshot<most>& with_ours, nvtx::FunctionPointer (*chained)(uint32_t), Set set) {
+void Chain(ChainedFunctions<most>& functions, const Snapshot<most>& before,
+           const Snapshot<most>& with_chained, const Snapshot<most>& with_ours,
+           nvtx::FunctionPointer (*handler_of)(uint32_t), Set set) {
   for (uint32_t i = 0; i < most; ++i) {
-    const bool theirs = with_theirs.at[i] != before.at[i] && with_theirs.at[i] != nullptr;
-    const bool ours = with_ours.at[i] != with_theirs.at[i] && with_ours.at[i] != nullptr;
-    nvtx::FunctionPointer both = chained(i);
+    const bool chained = with_chained.at[i] != before.at[i] && with_chained.at[i] != nullptr;
+    const bool ours = with_ours.at[i] != with_chained.at[i] && with_ours.at[i] != nullptr;
+    nvtx::FunctionPointer both = handler_of(i);
     if (!ours || both == nullptr) continue;
     nvtx::FunctionPointer none = nullptr;
-    if (theirs) functions.theirs[i].compare_exchange_strong(none, with_theirs.at[i]);
+    if (chained) functions.chained[i].compare_exchange_strong(none, with_chained.at[i]);
     functions.ours[i].store(with_ours.at[i]);
     set(i, both);
   }
@@ -75,7 +76,7 @@ NvtxTool LoadNvtxTool(const char* path) {
   Dl_info self;
   Dl_info other;
   void* init = ::dlsym(library, "InitializeInjectionNvtx2");
-  // Chained to ourselves every call would come back for ever.
+  // If the tool is this library itself, every call would recurse for ever.
   const bool known = init != nullptr && ::dladdr(reinterpret_cast<void*>(&LoadNvtxTool), &self) != 0 &&
                      ::dladdr(init, &other) != 0;
   if (!known || self.dli_fbase == other.dli_fbase) return tool;
@@ -97,12 +98,12 @@ bool InstallChainedNvtxHandlers(NvtxSource& source, const NvtxTool& tool,
     core.Restore(core_before);
     core2.Restore(core2_before);
   }
-  const auto core_theirs = joined ? core.Look<nvtx::kCoreSlots>() : core_before;
-  const auto core2_theirs = joined ? core2.Look<nvtx::kCore2Slots>() : core2_before;
+  const auto core_chained = joined ? core.Look<nvtx::kCoreSlots>() : core_before;
+  const auto core2_chained = joined ? core2.Look<nvtx::kCore2Slots>() : core2_before;
   if (!InstallNvtxHandlers(source, get_export_table) || !joined) return true;
-  Chain(g_core, core_before, core_theirs, core.Look<nvtx::kCoreSlots>(), ChainedCore,
+  Chain(g_core, core_before, core_chained, core.Look<nvtx::kCoreSlots>(), ChainedCore,
         [&](uint32_t i, nvtx::FunctionPointer both) { *core.table[i] = both; });
-  Chain(g_core2, core2_before, core2_theirs, core2.Look<nvtx::kCore2Slots>(), ChainedCore2,
+  Chain(g_core2, core2_before, core2_chained, core2.Look<nvtx::kCore2Slots>(), ChainedCore2,
         [&](uint32_t i, nvtx::FunctionPointer both) { *core2.table[i] = both; });
   return true;
 }
@@ -125,9 +126,9 @@ bool InstallChainedNvtxExtensionHandlers(NvtxSource& source, const NvtxTool& too
   const bool joined = tool.init_extension(extension) != 0;
   for (uint32_t i = 0; !joined && i < kPayloadSlots && i < segment.slot_count; ++i)
     segment.function_slots[i] = reinterpret_cast<intptr_t>(before.at[i]);
-  const auto theirs = look();
+  const auto chained = look();
   if (!InstallNvtxExtensionHandlers(source, extension) || !joined) return true;
-  Chain(g_payload, before, theirs, look(), ChainedPayload, [&](uint32_t i, nvtx::FunctionPointer both) {
+  Chain(g_payload, before, chained, look(), ChainedPayload, [&](uint32_t i, nvtx::FunctionPointer both) {
     segment.function_slots[i] = reinterpret_cast<intptr_t>(both);
   });
   return true;

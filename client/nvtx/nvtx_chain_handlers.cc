@@ -19,7 +19,8 @@ using nvtx::Core;
 using nvtx::Core2;
 using nvtx::Payload;
 
-// The other's handle → ours. Sized as NvtxSource's tables; beyond that a handle has no name, as there.
+// Maps from the chained tool's handles to ours. They have the sizes of NvtxSource's tables; further handles
+// have no name, as there.
 constinit HandleMap<512> g_domains;
 constinit HandleMap<8192> g_strings;
 constinit HandleMap<512> g_ranges;
@@ -33,13 +34,14 @@ uint64_t Bits(Handle handle) {
   }
 }
 
-// What the application holds is the other's where it was issued one.
+// Returns our domain for the application's handle. That handle is the chained tool's if the chained tool
+// issued one.
 void* OurDomain(void* domain) {
   const uint64_t ours = g_domains.Get(Bits(domain));
   return ours != 0 ? reinterpret_cast<void*>(ours) : domain;
 }
 
-// The attributes with our handle for the other's.
+// The attributes with our handle in place of the chained tool's.
 class OurAttributes {
  public:
   explicit OurAttributes(const nvtx::EventAttributes* given) : given_(given) {
@@ -65,65 +67,66 @@ T Translate(T value) {
   return value;
 }
 
-// Calls both with the same arguments, the domain translated for ours; the other's answer counts.
+// Calls both with the same arguments, and translates the domain for ours. The chained tool's result counts.
 template <auto& table, auto slot, typename Fn>
 struct Both;
 template <auto& table, auto slot, typename Result, typename... Args>
 struct Both<table, slot, Result (*)(Args...)> {
   using Fn = Result (*)(Args...);
   static constexpr auto kIndex = static_cast<uint32_t>(slot);
-  static Fn Theirs() { return reinterpret_cast<Fn>(table.theirs[kIndex].load(std::memory_order_relaxed)); }
+  static Fn Chained() { return reinterpret_cast<Fn>(table.chained[kIndex].load(std::memory_order_relaxed)); }
   static Fn Ours() { return reinterpret_cast<Fn>(table.ours[kIndex].load(std::memory_order_relaxed)); }
 
-  // Where the other has no handler: nothing, or a handle of 0.
-  static Result CallTheirs(Args... args) {
-    const Fn theirs = Theirs();
+  // Returns nothing or 0 if the chained tool has no handler.
+  static Result CallChained(Args... args) {
+    const Fn chained = Chained();
     if constexpr (std::is_void_v<Result>) {
-      if (theirs != nullptr) theirs(args...);
+      if (chained != nullptr) chained(args...);
     } else {
-      return theirs != nullptr ? theirs(args...) : Result{};
+      return chained != nullptr ? chained(args...) : Result{};
     }
   }
 
   static Result Call(Args... args) {
-    if (Theirs() == nullptr) return Ours()(Translate(args)...);
+    if (Chained() == nullptr) return Ours()(Translate(args)...);
     if constexpr (std::is_void_v<Result>) {
-      Theirs()(args...);
+      Chained()(args...);
       Ours()(Translate(args)...);
     } else {
-      const Result result = Theirs()(args...);
+      const Result result = Chained()(args...);
       Ours()(Translate(args)...);
       return result;
     }
   }
-  // Attributes are the last argument.
+  // For functions whose last argument is the attributes.
   template <typename... Front>
   static Result CallWithAttributes(Front... front, const nvtx::EventAttributes* a) {
     const OurAttributes ours(a);
-    if (Theirs() == nullptr) return Ours()(Translate(front)..., ours.get());
+    if (Chained() == nullptr) return Ours()(Translate(front)..., ours.get());
     if constexpr (std::is_void_v<Result>) {
-      Theirs()(front..., a);
+      Chained()(front..., a);
       Ours()(Translate(front)..., ours.get());
     } else {
-      const Result result = Theirs()(front..., a);
+      const Result result = Chained()(front..., a);
       Ours()(Translate(front)..., ours.get());
       return result;
     }
   }
 };
 
-// A range id of the other's goes out, ours is found through it; without one ours goes out.
-nvtx::RangeId Remember(nvtx::RangeId theirs, nvtx::RangeId ours) {
-  if (theirs == 0) return ours;
-  if (ours != 0) g_ranges.Put(theirs, ours);
-  return theirs;
+// Returns the range id for the application: the chained tool's, through which ours is found, or ours if that
+// tool has none.
+nvtx::RangeId Remember(nvtx::RangeId chained, nvtx::RangeId ours) {
+  if (chained == 0) return ours;
+  if (ours != 0) g_ranges.Put(chained, ours);
+  return chained;
 }
 nvtx::RangeId OurRange(nvtx::RangeId id) {
   const uint64_t ours = g_ranges.Take(id);
   return ours != 0 ? ours : id;
 }
 
-// ---- one handler per slot that needs more than Both::Call ----
+// ---- handlers for slots that need more than Both::Call ----
 
 template <auto slot, typename Fn, auto& table = g_core>
 using Of = Both<table, slot, Fn>;
@@ -135,22 +138,22 @@ int RangePushEx(const nvtx::EventAttributes* a) {
 nvtx::RangeId RangeStartEx(const nvtx::EventAttributes* a) {
   using B = Of<Core::kRangeStartEx, nvtx::RangeStartExFn>;
   const OurAttributes ours(a);
-  const nvtx::RangeId theirs = B::CallTheirs(a);
-  return Remember(theirs, B::Ours()(ours.get()));
+  const nvtx::RangeId chained = B::CallChained(a);
+  return Remember(chained, B::Ours()(ours.get()));
 }
 nvtx::RangeId RangeStartA(const char* text) {
   using B = Of<Core::kRangeStartA, nvtx::RangeStartAFn>;
-  const nvtx::RangeId theirs = B::CallTheirs(text);
-  return Remember(theirs, B::Ours()(text));
+  const nvtx::RangeId chained = B::CallChained(text);
+  return Remember(chained, B::Ours()(text));
 }
 nvtx::RangeId RangeStartW(const wchar_t* text) {
   using B = Of<Core::kRangeStartW, nvtx::RangeStartWFn>;
-  const nvtx::RangeId theirs = B::CallTheirs(text);
-  return Remember(theirs, B::Ours()(text));
+  const nvtx::RangeId chained = B::CallChained(text);
+  return Remember(chained, B::Ours()(text));
 }
 void RangeEnd(nvtx::RangeId id) {
   using B = Of<Core::kRangeEnd, nvtx::RangeEndFn>;
-  B::CallTheirs(id);
+  B::CallChained(id);
   B::Ours()(OurRange(id));
 }
 void DomainMarkEx(void* d, const nvtx::EventAttributes* a) {
@@ -162,76 +165,76 @@ int DomainRangePushEx(void* d, const nvtx::EventAttributes* a) {
 nvtx::RangeId DomainRangeStartEx(void* d, const nvtx::EventAttributes* a) {
   using B = Of<Core2::kDomainRangeStartEx, nvtx::DomainRangeStartExFn, g_core2>;
   const OurAttributes ours(a);
-  const nvtx::RangeId theirs = B::CallTheirs(d, a);
-  return Remember(theirs, B::Ours()(OurDomain(d), ours.get()));
+  const nvtx::RangeId chained = B::CallChained(d, a);
+  return Remember(chained, B::Ours()(OurDomain(d), ours.get()));
 }
 void DomainRangeEnd(void* d, nvtx::RangeId id) {
   using B = Of<Core2::kDomainRangeEnd, nvtx::DomainRangeEndFn, g_core2>;
-  B::CallTheirs(d, id);
+  B::CallChained(d, id);
   B::Ours()(OurDomain(d), OurRange(id));
 }
 
 template <auto slot, typename Char>
 void* DomainCreate(const Char* name) {
   using B = Of<slot, void* (*)(const Char*), g_core2>;
-  void* theirs = B::CallTheirs(name);
+  void* chained = B::CallChained(name);
   void* ours = B::Ours()(name);
-  if (theirs == nullptr) return ours;
-  g_domains.Put(Bits(theirs), Bits(ours));
-  return theirs;
+  if (chained == nullptr) return ours;
+  g_domains.Put(Bits(chained), Bits(ours));
+  return chained;
 }
 template <auto slot, typename Char>
 void* RegisterString(void* d, const Char* text) {
   using B = Of<slot, void* (*)(void*, const Char*), g_core2>;
-  void* theirs = B::CallTheirs(d, text);
+  void* chained = B::CallChained(d, text);
   void* ours = B::Ours()(OurDomain(d), text);
-  if (theirs == nullptr) return ours;
-  g_strings.Put(Bits(theirs), Bits(ours));
-  return theirs;
+  if (chained == nullptr) return ours;
+  g_strings.Put(Bits(chained), Bits(ours));
+  return chained;
 }
 
-// Ours knows a schema under the id that the application will use: the other's.
+// Ours registers the schema under the id that the application will use, which is the chained tool's.
 uint64_t SchemaRegister(void* d, const nvtx::SchemaAttributes* a) {
   using B = Of<Payload::kSchemaRegister, nvtx::SchemaRegisterFn, g_payload>;
-  const uint64_t theirs = B::CallTheirs(d, a);
-  if (a == nullptr || theirs == 0) {
+  const uint64_t chained = B::CallChained(d, a);
+  if (a == nullptr || chained == 0) {
     const uint64_t ours = B::Ours()(OurDomain(d), a);
-    return theirs != 0 ? theirs : ours;
+    return chained != 0 ? chained : ours;
   }
   nvtx::SchemaAttributes same = *a;
-  same.id = theirs;
+  same.id = chained;
   same.mask |= nvtx::kSchemaHasId;
   B::Ours()(OurDomain(d), &same);
-  return theirs;
+  return chained;
 }
 uint64_t EnumRegister(void* d, const nvtx::EnumAttributes* a) {
   using B = Of<Payload::kEnumRegister, nvtx::EnumRegisterFn, g_payload>;
-  const uint64_t theirs = B::CallTheirs(d, a);
-  if (a == nullptr || theirs == 0) {
+  const uint64_t chained = B::CallChained(d, a);
+  if (a == nullptr || chained == 0) {
     const uint64_t ours = B::Ours()(OurDomain(d), a);
-    return theirs != 0 ? theirs : ours;
+    return chained != 0 ? chained : ours;
   }
   nvtx::EnumAttributes same = *a;
-  same.id = theirs;
+  same.id = chained;
   same.mask |= nvtx::kEnumHasId;
   B::Ours()(OurDomain(d), &same);
-  return theirs;
+  return chained;
 }
 nvtx::RangeId RangeStartPayload(void* d, const nvtx::PayloadData* p, size_t n) {
   using B = Of<Payload::kRangeStart, nvtx::RangeStartPayloadFn, g_payload>;
-  const nvtx::RangeId theirs = B::CallTheirs(d, p, n);
-  return Remember(theirs, B::Ours()(OurDomain(d), p, n));
+  const nvtx::RangeId chained = B::CallChained(d, p, n);
+  return Remember(chained, B::Ours()(OurDomain(d), p, n));
 }
 void RangeEndPayload(void* d, nvtx::RangeId id, const nvtx::PayloadData* p, size_t n) {
   using B = Of<Payload::kRangeEnd, nvtx::RangeEndPayloadFn, g_payload>;
-  B::CallTheirs(d, id, p, n);
+  B::CallChained(d, id, p, n);
   B::Ours()(OurDomain(d), OurRange(id), p, n);
 }
-// One of the two wants to see it.
+// The domain is enabled if either of the two wants it.
 uint8_t DomainIsEnabled(void* d) {
   using B = Of<Payload::kDomainIsEnabled, nvtx::DomainIsEnabledFn, g_payload>;
-  const uint8_t theirs = B::CallTheirs(d);
-  return B::Ours()(OurDomain(d)) != 0 ? 1 : theirs;
+  const uint8_t chained = B::CallChained(d);
+  return B::Ours()(OurDomain(d)) != 0 ? 1 : chained;
 }
 
 template <typename Fn>

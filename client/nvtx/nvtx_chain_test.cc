@@ -1,4 +1,4 @@
-// Another tool behind ours on one library's tables, the payload extension and thread names included.
+// Tests another tool behind ours on one library's tables, with the payload extension and thread names.
 #include "client/nvtx/nvtx_chain.h"
 
 #include <gmock/gmock.h>
@@ -23,19 +23,19 @@ using nvtx::Payload;
 using ring::RecordKind;
 using testing::ElementsAre;
 
-Gate g_gate;
-Recorder g_recorder(g_gate);
+RecordingFlags g_flags;
+Recorder g_recorder(g_flags);
 Window g_window;
 ActivityClock g_clock;
 StringIds g_ids;
 Trigger g_trigger(g_window);
-NvtxSource g_source(g_gate, g_recorder, g_clock, g_window, g_trigger);
+NvtxSource g_source(g_flags, g_recorder, g_clock, g_window, g_trigger);
 uint64_t g_capture = 0;
 
 constexpr uint32_t kSlots = 16;
 constexpr uint32_t kExtensionSlots = 18;
 
-void StartUp() {}  // what NVTX has in a slot before anybody fills it
+void StartUp() {}  // NVTX's function in a slot before any tool fills it
 
 struct Library {
   nvtx::FunctionPointer core[kSlots];
@@ -81,7 +81,7 @@ struct Library {
   }
 };
 
-// The other tool: says what it saw, and has handles of its own.
+// The chained tool notes its calls, and issues its own handles.
 std::vector<std::string> g_seen;
 char g_their_domain;
 char g_their_string;
@@ -171,7 +171,7 @@ class ChainTest : public testing::Test {
     ++g_capture;
     g_source.Begin(g_capture);
     g_recorder.Begin(g_capture, client_, {memory_.data(), memory_.size()}, g_ids);
-    g_gate.nvtx = g_capture;
+    g_flags.nvtx = g_capture;
     g_window.Open(g_clock.now(), HostTime::Max());
   }
   std::vector<ring::RangeRecord> End() {
@@ -193,7 +193,7 @@ class ChainTest : public testing::Test {
   std::vector<DaemonEnd::Record> drained_;
 };
 
-TEST_F(ChainTest, BothSeeEveryCallAndTheOthersAnswersCount) {
+TEST_F(ChainTest, BothReceiveEveryCallAndTheChainedToolsResultCounts) {
   Install();
   Begin();
   EXPECT_EQ(library_.At<nvtx::RangePushAFn>(Core::kRangePushA)("both"), 41);
@@ -209,7 +209,7 @@ TEST_F(ChainTest, BothSeeEveryCallAndTheOthersAnswersCount) {
   EXPECT_EQ(ranges[1].header.flags, 0) << "its start was found through the other's id";
 }
 
-TEST_F(ChainTest, WhileWeAreIdleTheOtherStillSeesAll) {
+TEST_F(ChainTest, TheChainedToolReceivesAllCallsWhileWeAreIdle) {
   Install();
   EXPECT_EQ(library_.At<nvtx::RangePushAFn>(Core::kRangePushA)("theirs alone"), 41);
   EXPECT_EQ(library_.At<nvtx::RangePopFn>(Core::kRangePop)(), 42);
@@ -217,7 +217,7 @@ TEST_F(ChainTest, WhileWeAreIdleTheOtherStillSeesAll) {
   EXPECT_TRUE(daemon_.Drain().empty());
 }
 
-TEST_F(ChainTest, DomainsAndStringsAreTheOthersOutsideAndOursInside) {
+TEST_F(ChainTest, TranslatesDomainsAndStringsOfTheChainedTool) {
   Install();
   void* domain = library_.At<nvtx::DomainCreateAFn>(Core2::kDomainCreateA)("NCCL");
   EXPECT_EQ(domain, &g_their_domain);
@@ -231,7 +231,7 @@ TEST_F(ChainTest, DomainsAndStringsAreTheOthersOutsideAndOursInside) {
   a.message.registered = string;
   EXPECT_EQ(library_.At<nvtx::DomainRangePushExFn>(Core2::kDomainRangePushEx)(domain, &a), 43);
   EXPECT_EQ(a.message.registered, string) << "the application's attributes are its own";
-  // The other left this slot alone.
+  // The chained tool did not fill this slot.
   library_.At<nvtx::DomainRangePopFn>(Core2::kDomainRangePop)(domain);
   const auto ranges = End();
   EXPECT_THAT(g_seen,
@@ -242,7 +242,7 @@ TEST_F(ChainTest, DomainsAndStringsAreTheOthersOutsideAndOursInside) {
   EXPECT_EQ(ranges[0].header.flags, 0);
 }
 
-TEST_F(ChainTest, WhereTheOtherIssuesNoHandleOursGoOut) {
+TEST_F(ChainTest, ReturnsOurHandlesIfTheChainedToolHasNone) {
   g_issues_handles = false;
   Install();
   void* domain = library_.At<nvtx::DomainCreateAFn>(Core2::kDomainCreateA)("mine");
@@ -259,7 +259,7 @@ TEST_F(ChainTest, WhereTheOtherIssuesNoHandleOursGoOut) {
   EXPECT_EQ(daemon_.strings[ranges[0].domain], "mine");
 }
 
-TEST_F(ChainTest, SlotsThatOnlyOneFillsStayThatOnes) {
+TEST_F(ChainTest, KeepsSlotsThatOnlyOneToolFills) {
   Install();
   EXPECT_EQ(library_.core[static_cast<uint32_t>(Core::kNameCategoryA)],
             reinterpret_cast<nvtx::FunctionPointer>(&Other::NameCategory));
@@ -272,7 +272,7 @@ TEST_F(ChainTest, SlotsThatOnlyOneFillsStayThatOnes) {
   ASSERT_EQ(ranges.size(), 1u);
 }
 
-TEST_F(ChainTest, AToolThatRefusesIsLeftOut) {
+TEST_F(ChainTest, SkipsAToolThatRefuses) {
   g_refuses = true;
   Install();
   EXPECT_EQ(library_.core[static_cast<uint32_t>(Core::kNameCategoryA)], &StartUp)
@@ -284,7 +284,7 @@ TEST_F(ChainTest, AToolThatRefusesIsLeftOut) {
   EXPECT_TRUE(g_seen.empty());
 }
 
-TEST_F(ChainTest, ASecondLibraryIsChainedToo) {
+TEST_F(ChainTest, ChainsASecondLibraryToo) {
   Install();
   Library second;
   EXPECT_TRUE(InstallChainedNvtxHandlers(g_source, kTool, Library::Export));
@@ -292,14 +292,14 @@ TEST_F(ChainTest, ASecondLibraryIsChainedToo) {
   EXPECT_EQ(second.At<nvtx::RangePushAFn>(Core::kRangePushA)("second"), 41);
   second.At<nvtx::RangePopFn>(Core::kRangePop)();
   EXPECT_EQ(End().size(), 1u);
-  // And the same library again.
+  // The same library installs its tables again.
   EXPECT_TRUE(InstallChainedNvtxHandlers(g_source, kTool, Library::Export));
   g_seen.clear();
   second.At<nvtx::RangePushAFn>(Core::kRangePushA)("once");
   EXPECT_THAT(g_seen, ElementsAre("push once"));
 }
 
-TEST_F(ChainTest, ASchemaIsKnownUnderTheOthersId) {
+TEST_F(ChainTest, AcceptsASchemaByTheChainedToolsId) {
   Install();
   const nvtx::SchemaEntry entry{0, nvtx::kEntryInt32, "n", nullptr, 0, 0, nullptr, nullptr};
   nvtx::SchemaAttributes schema{};
@@ -319,8 +319,8 @@ TEST_F(ChainTest, ASchemaIsKnownUnderTheOthersId) {
   EXPECT_EQ(static_cast<int64_t>(ranges[0].payload), -6);
 }
 
-TEST_F(ChainTest, EventsThatAreNothingButPayloadsAreRangesAndMarks) {
-  // Without a tool behind: ours alone.
+TEST_F(ChainTest, PayloadOnlyEventsAreRangesAndMarks) {
+  // Without a chained tool, only ours receives the events.
   EXPECT_TRUE(InstallChainedNvtxHandlers(g_source, {}, Library::Export));
   EXPECT_TRUE(InstallChainedNvtxExtensionHandlers(g_source, {}, &library_.extension));
   const nvtx::SchemaEntry entries[] = {
@@ -351,7 +351,7 @@ TEST_F(ChainTest, EventsThatAreNothingButPayloadsAreRangesAndMarks) {
   }
 }
 
-TEST_F(ChainTest, AThreadsNameIsKeptFromBeforeTheCaptureAndToldInIt) {
+TEST_F(ChainTest, RecordsThreadNamesSetBeforeTheCapture) {
   Install();
   const auto name = library_.At<nvtx::NameOsThreadAFn>(Core::kNameOsThreadA);
   name(101, "loader");
@@ -372,7 +372,7 @@ TEST_F(ChainTest, AThreadsNameIsKeptFromBeforeTheCaptureAndToldInIt) {
   EXPECT_THAT(told, ElementsAre("101 data loader", "102 checkpoint"));
 }
 
-TEST(LoadNvtxTool, WhatCannotBeLoadedIsNoTool) {
+TEST(LoadNvtxTool, ReturnsNoToolForAnUnloadableLibrary) {
   EXPECT_EQ(LoadNvtxTool(nullptr).init, nullptr);
   EXPECT_EQ(LoadNvtxTool("").init, nullptr);
   EXPECT_EQ(LoadNvtxTool("/nonexistent/tool.so").init, nullptr);

@@ -7,21 +7,22 @@ namespace {
 
 namespace nvtx = foreign::nvtx;
 
-// NVTX hands its handlers no user data. Set before the first handler is installed, never changed.
+// NVTX gives its handlers no user data. The pointer is set before the first handler is installed, and never
+// changes.
 std::atomic<NvtxSource*> g_source{nullptr};
 
 std::atomic<NcclCalls*> g_calls{nullptr};
 
 NvtxSource& Source() { return *g_source.load(std::memory_order_relaxed); }
 
-// Null: the domain is not NCCL's.
+// Returns null if the domain is not NCCL's.
 NcclCalls* CallsOf(const void* domain) {
   return Source().IsNccl(domain) ? g_calls.load(std::memory_order_relaxed) : nullptr;
 }
 
 constexpr size_t kWideBytes = 1024;
 
-// UTF-8 of a wide text, cut to `capacity`; returns its length.
+// Converts a wide text to UTF-8, cut to `capacity`. Returns its length.
 size_t FromWide(const wchar_t* wide, char* to, size_t capacity) {
   size_t n = 0;
   for (; wide != nullptr && *wide != 0; ++wide) {
@@ -51,10 +52,10 @@ RangeMessage Ascii(const char* text) {
   return {text, std::strlen(text)};
 }
 
-// What an event carries besides its text.
+// The values of an event besides its text.
 struct EventValue {
-  uint64_t number = 0;   // a plain payload, or the first whole number of an extended one
-  NvtxPayload extended;  // all unknown where there is none
+  uint64_t number = 0;   // a plain payload, or the first integer of an extended one
+  NvtxPayload extended;  // all fields unknown without an extended payload
 };
 
 uint64_t PlainNumber(const nvtx::EventAttributes& attributes) {
@@ -80,7 +81,7 @@ EventValue ValueOf(const void* domain, const nvtx::PayloadData* payloads, size_t
   return value;
 }
 
-// Calls fn(message, value) with what the attributes say, as far as the caller's version of them goes.
+// Calls fn(message, value) with the attributes, as far as the caller's version has them.
 template <typename Fn>
 auto WithAttributes(const void* domain, const nvtx::EventAttributes* attributes, Fn fn) {
   RangeMessage message;
@@ -219,7 +220,7 @@ int RangePushPayload(nvtx::DomainHandle d, const nvtx::PayloadData* payloads, si
   return Push(d, Ascii(value.extended.message), value);
 }
 int RangePopPayload(nvtx::DomainHandle d, const nvtx::PayloadData* payloads, size_t count) {
-  // NCCL tells of a new communicator this way, most of them before any capture.
+  // NCCL describes a new communicator in this way, in most cases before any capture.
   if (NcclCalls* calls = CallsOf(d)) calls->OnPopPayload(Source().schemas().Read(d, payloads, count));
   return Pop(d);
 }

@@ -1,6 +1,6 @@
-// Fills one library's NVTX function tables with handlers that call `source`.
-#ifndef LOCKSTEP_CLIENT_NVTX_INJECTION_H_
-#define LOCKSTEP_CLIENT_NVTX_INJECTION_H_
+// Fills a library's NVTX function tables with handlers that call `source`.
+#ifndef LOCKSTEP_CLIENT_NVTX_NVTX_INJECTION_H_
+#define LOCKSTEP_CLIENT_NVTX_NVTX_INJECTION_H_
 
 #include "client/nvtx/nccl_calls.h"
 #include "client/nvtx/nvtx_source.h"
@@ -8,18 +8,19 @@
 
 namespace lockstep::client {
 
-// Called once per library that uses NVTX, from any thread. The handlers know one source per process: the
-// first. False: the tables could not be had; the library's NVTX then does nothing.
+// Called once per library that uses NVTX, on any thread. The handlers know one source per process, the first
+// one. Returns false if the tables are not available; the library's NVTX calls then do nothing.
 bool InstallNvtxHandlers(NvtxSource& source, foreign::nvtx::GetExportTableFn get_export_table);
 
-// The same for the payload extension: schemas, enumerations, and events that are nothing but payloads. A
-// library compiled with another version of it has fewer slots, or more. False: not an extension that matters
-// here.
+// The same for the payload extension: schemas, enumerations, and events that consist only of payloads. A
+// library compiled with another version of it has fewer or more slots. Returns false for an extension that is
+// not used here.
 bool InstallNvtxExtensionHandlers(NvtxSource& source, foreign::nvtx::ExtensionInfo* extension);
 
-// Where ranges of NCCL's domain go besides. Once, before any handler is installed; without it nowhere.
+// Sets the additional receiver of ranges in NCCL's domain. Call it once, before any handler is installed.
+// Without it they have no other receiver.
 void SetNcclCalls(NcclCalls& calls);
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_NVTX_INJECTION_H_
+#endif  // LOCKSTEP_CLIENT_NVTX_NVTX_INJECTION_H_

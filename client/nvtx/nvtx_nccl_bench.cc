@@ -1,6 +1,6 @@
-// What NVTX's and NCCL's handlers cost the application: a push and pop, and an event of NCCL's plugin, idle
-// and capturing, in one run, against the emptiest handler there is. Ratios count; nanoseconds are of this
-// machine.
+// Measures the application's cost of NVTX's and NCCL's handlers: a push and pop, and an event of NCCL's
+// plugin, idle and capturing. The baseline is an empty handler in the same run. Only the ratios are
+// comparable; nanoseconds depend on the machine.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -51,15 +51,15 @@ struct NcclPayload {
 };
 
 struct Rig {
-  Gate gate;
-  Recorder recorder{gate};
+  RecordingFlags flags;
+  Recorder recorder{flags};
   Window window;
   ActivityClock clock;
   StringIds ids;
   Trigger trigger{window};
-  NvtxSource nvtx_source{gate, recorder, clock, window, trigger};
-  NcclSource nccl_source{gate, recorder, clock, window};
-  NcclCalls calls{gate, recorder, clock, window, nccl_source};
+  NvtxSource nvtx_source{flags, recorder, clock, window, trigger};
+  NcclSource nccl_source{flags, recorder, clock, window};
+  NcclCalls calls{flags, recorder, clock, window, nccl_source};
   ring::Segment segment;
   ring::ClientSegment client;
   std::vector<std::byte> names = std::vector<std::byte>(ring::kMaxRings * (16u << 10));
@@ -100,15 +100,15 @@ struct Rig {
     nvtx_source.schemas().Register(nccl_domain, &schema);
   }
   ~Rig() {
-    gate.Close();
+    flags.Close();
     client.Detach();
   }
   void Begin() {
     window.Open(HostTime(0), HostTime::Max());
     ++capture;
     recorder.Begin(capture, client, {names.data(), names.size()}, ids);
-    gate.nvtx = capture;
-    gate.nccl = capture;
+    flags.nvtx = capture;
+    flags.nccl = capture;
     nccl_source.Begin(nullptr, ring::kDefaultActivities);
   }
   void End() {
@@ -173,7 +173,7 @@ void Handlers(benchmark::State& state) {
     domain_push(rig->nccl_domain, &attributes);
     domain_pop(rig->nccl_domain);
   };
-  // NCCL's own look at its word; an event is called only where the word says so.
+  // NCCL reads its word first, and calls the plugin only for the events in it.
   const auto plugin = [&] {
     if ((__atomic_load_n(&rig->mask, __ATOMIC_RELAXED) & nccl::kEventColl) == 0) return;
     nccl::EventDescriptor event{};
@@ -193,7 +193,7 @@ void Handlers(benchmark::State& state) {
     const double idle_nccl = NanosEach(*rig, nccl_range);
     rig->Begin();
     const double capturing = NanosEach(*rig, range);
-    const double nvtx_collective = NanosEach(*rig, nccl_range);  // the plugin is not in yet: a record each
+    const double nvtx_collective = NanosEach(*rig, nccl_range);  // no plugin yet: each call makes a record
     rig->End();
     ncclProfiler_v5.init(&rig->context, 0xABC, &rig->mask, "world", 1, 8, 0, nullptr);
     const double plugin_idle = NanosEach(*rig, plugin);
@@ -212,7 +212,7 @@ void Handlers(benchmark::State& state) {
     state.counters["plugin_idle/empty"] = plugin_idle / empty;
     state.counters["plugin_collective_ns"] = plugin_capturing;
     state.counters["plugin_collective/range"] = plugin_capturing / capturing;
-    // A range each; a range and a collective each; a collective each.
+    // The sum: a range each, then a range and a collective each, then a collective each.
     constexpr uint64_t kRecords = uint64_t{kGroups} * kGroup * 4;
     if (rig->records < kRecords) state.SkipWithError("records were lost: the times are not of recording");
     state.counters["records"] = static_cast<double>(rig->records);

@@ -132,10 +132,10 @@ bool NvtxSchemas::Compile(const nvtx::SchemaAttributes& attributes, Schema& sche
     const uint64_t array = entry.flags & nvtx::kEntryArrayKind;
     const int field = FieldNamed(entry.name);
     TypeShape shape = ShapeOf(entry.type);
-    // Another schema or an enumeration: of unknown size, but for the one we know.
+    // The size of another schema or an enumeration is unknown, except for the reduction's.
     if (entry.type >= nvtx::kFirstStaticSchema && field == NvtxPayload::kReduction) shape = {4, true, true};
     if (pointer) shape = {8, false, false};
-    // The length lies in the payload: where what follows begins is not known.
+    // The array's length is in the payload, so the position of later fields is unknown.
     const bool unknown_size = shape.bytes == 0 || (array > nvtx::kEntryArrayFixed && !pointer);
     if (unknown_size && !offsets) return true;
     if (unknown_size) continue;
@@ -174,7 +174,7 @@ uint64_t NvtxSchemas::Register(const void* domain, const nvtx::SchemaAttributes*
   for (uint32_t probe = 0; probe < kSchemas; ++probe) {
     Schema& place = schemas_[(key + probe) & (kSchemas - 1)];
     uint64_t there = place.key.load(std::memory_order_acquire);
-    // Libraries register the same schema at each place they use it.
+    // Libraries register the same schema at each place where they use it.
     if (there == key) return id;
     if (there != 0 || !place.key.compare_exchange_strong(there, kFilling)) continue;
     place.reduction_enum = compiled.reduction_enum;
@@ -249,9 +249,9 @@ NvtxPayload NvtxSchemas::Read(const void* domain, const nvtx::PayloadData* paylo
     const Schema* schema = Find(KeyOf(domain, payload.schema_id));
     if (schema == nullptr) continue;
     const auto* bytes = static_cast<const std::byte*>(payload.payload);
-    // A payload that does not tell its length has that of its schema, if there is one.
-    constexpr size_t kNotTold = ~size_t{0};
-    const size_t size = payload.size == kNotTold ? schema->bytes : payload.size;
+    // A payload without a length has the length of its schema, if the schema has one.
+    constexpr size_t kUnknownSize = ~size_t{0};
+    const size_t size = payload.size == kUnknownSize ? schema->bytes : payload.size;
     const auto reaches = [size](const Place& place) {
       return place.bytes != 0 && size >= place.bytes && place.offset <= size - place.bytes;
     };

@@ -1,16 +1,17 @@
-// What applications register with NVTX's payload extension: schemas and enumerations, kept as the few fields
-// that are read, in fixed memory, for the life of the process.
+// The schemas and enumerations that applications register with NVTX's payload extension. Only the few fields
+// that are read are kept, in fixed memory, until the process ends.
 //
-// Everything given is hostile: counts, offsets and sizes are checked when a schema is registered, and a
-// payload is read only where its own length and the schema both reach. Of a schema the fields with these
-// names are kept (NCCL's), the first whole number, and the entry that is the event's message. A field that is
-// no plain value (an array, a pointer, a nested schema) is stepped over where its size is known; where it is
-// not, and the entries give no offsets, what follows it is not read.
+// All input may be hostile. Counts, offsets and sizes are checked when a schema is registered. A payload is
+// read only within both its own length and the schema's.
 //
-// Any thread; no lock: a schema is there when its key is. Texts of payloads are not followed, but for the
-// message.
-#ifndef LOCKSTEP_CLIENT_NVTX_PAYLOAD_H_
-#define LOCKSTEP_CLIENT_NVTX_PAYLOAD_H_
+// A schema keeps the fields with NCCL's names below, the first integer, and the entry with the event's
+// message. A field without a plain value (an array, a pointer, a nested schema) is skipped if its size is
+// known. If it is not, and the entries have no offsets, later fields are not read.
+//
+// Any thread may call it, without a lock: a schema is valid once its key is visible. Texts in payloads are
+// not followed, except the message.
+#ifndef LOCKSTEP_CLIENT_NVTX_NVTX_PAYLOAD_H_
+#define LOCKSTEP_CLIENT_NVTX_NVTX_PAYLOAD_H_
 
 #include <atomic>
 #include <cstddef>
@@ -20,7 +21,7 @@
 
 namespace lockstep::client {
 
-// A payload as far as it was understood.
+// The known values of a payload.
 struct NvtxPayload {
   enum Field : uint8_t {
     kCommunicator,  // "NCCL communicator ID"
@@ -32,13 +33,13 @@ struct NvtxPayload {
     kRank,          // "Rank"
     kDevice,        // "CUDA device"
     kParent,        // "Parent NCCL communicator ID"
-    kFirstNumber,   // whichever whole number comes first
+    kFirstNumber,   // the first integer, whatever its name
     kFields
   };
   uint32_t known = 0;  // bit per Field
   int64_t values[kFields] = {};
-  const char* reduction = nullptr;  // the name of values[kReduction], where its enumeration was registered
-  const char* message = nullptr;    // the application's; valid during the call
+  const char* reduction = nullptr;  // name of values[kReduction] if its enumeration was registered
+  const char* message = nullptr;    // the application's text; valid during the call
 
   bool Has(Field field) const { return (known >> field & 1) != 0; }
   int64_t Get(Field field, int64_t otherwise) const { return Has(field) ? values[field] : otherwise; }
@@ -48,11 +49,11 @@ class NvtxSchemas {
  public:
   constexpr NvtxSchemas() = default;
 
-  // The id for the application to use; 0 where the schema cannot be, or no place is left.
+  // Returns the id for the application, or 0 if the schema is invalid or no place is left.
   uint64_t Register(const void* domain, const foreign::nvtx::SchemaAttributes* attributes);
   uint64_t RegisterEnum(const void* domain, const foreign::nvtx::EnumAttributes* attributes);
 
-  // The payloads of one event, taken together: of each field the first that has it.
+  // Reads the payloads of one event together. Each field comes from the first payload that has it.
   NvtxPayload Read(const void* domain, const foreign::nvtx::PayloadData* payloads, size_t count) const;
 
  private:
@@ -72,7 +73,7 @@ class NvtxSchemas {
   struct Schema {
     std::atomic<uint64_t> key{0};  // 0 free, 1 being filled in
     uint64_t reduction_enum = 0;   // key of its enumeration
-    uint32_t bytes = 0;            // of a payload; 0: not told
+    uint32_t bytes = 0;            // of a payload; 0: unknown
     Place message;
     Place places[NvtxPayload::kFields] = {};
   };
@@ -95,4 +96,4 @@ class NvtxSchemas {
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_NVTX_PAYLOAD_H_
+#endif  // LOCKSTEP_CLIENT_NVTX_NVTX_PAYLOAD_H_

@@ -1,4 +1,4 @@
-// Schemas as applications register them, hostile ones too, and payloads read through them.
+// Registers schemas like applications, also hostile ones, and reads payloads through them.
 #include "client/nvtx/nvtx_payload.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ class PayloadTest : public testing::Test {
   std::unique_ptr<NvtxSchemas> schemas_ = std::make_unique<NvtxSchemas>();
 };
 
-// As NCCL 2.25 and later register AllReduce.
+// NCCL 2.25 and later register AllReduce with this payload.
 struct AllReduce {
   uint64_t comm;
   size_t bytes;
@@ -52,7 +52,7 @@ std::vector<nvtx::SchemaEntry> AllReduceEntries() {
           {0, kStatic + 20, "Reduction operation", nullptr, 0, 16, nullptr, nullptr}};
 }
 
-TEST_F(PayloadTest, NcclsFieldsAreFoundByName) {
+TEST_F(PayloadTest, FindsNcclsFieldsByName) {
   ASSERT_EQ(Register(AllReduceEntries(), kStatic + 5, sizeof(AllReduce)), kStatic + 5);
   const AllReduce payload{0xFEDCBA9876543210u, 4096, 2};
   NvtxPayload p = Read(kStatic + 5, &payload, sizeof payload);
@@ -92,7 +92,7 @@ TEST_F(PayloadTest, WithoutOffsetsFieldsAreAlignedNaturally) {
   EXPECT_EQ(p.Get(NvtxPayload::kFirstNumber, 0), 7);
 }
 
-TEST_F(PayloadTest, BehindAFieldOfUnknownSizeNothingIsReadUnlessOffsetsSayWhere) {
+TEST_F(PayloadTest, ReadsBeyondAFieldOfUnknownSizeOnlyWithOffsets) {
   const std::vector<nvtx::SchemaEntry> natural = {Entry(kStatic + 99, "nested"),
                                                   Entry(nvtx::kEntryInt, "Peer rank")};
   const int payload[4] = {1, 2, 3, 4};
@@ -102,7 +102,7 @@ TEST_F(PayloadTest, BehindAFieldOfUnknownSizeNothingIsReadUnlessOffsetsSayWhere)
   EXPECT_EQ(Read(Register(placed), payload, sizeof payload).Get(NvtxPayload::kPeer, 0), 4);
 }
 
-TEST_F(PayloadTest, APayloadShorterThanItsSchemaGivesTheFieldsItReaches) {
+TEST_F(PayloadTest, ReadsTheFieldsOfAShortPayload) {
   Register(AllReduceEntries(), kStatic + 5, sizeof(AllReduce));
   const AllReduce payload{1, 2, 3};
   for (size_t size = 0; size <= sizeof payload; ++size) {
@@ -115,7 +115,7 @@ TEST_F(PayloadTest, APayloadShorterThanItsSchemaGivesTheFieldsItReaches) {
   }
 }
 
-TEST_F(PayloadTest, APayloadOfUntoldLengthIsReadAsFarAsItsSchemaSaysAndElseNotAtAll) {
+TEST_F(PayloadTest, ReadsAPayloadOfUnknownLengthOnlyBySchemaSize) {
   const AllReduce payload{1, 2, 3};
   Register(AllReduceEntries(), kStatic + 5, sizeof(AllReduce));
   EXPECT_EQ(Read(kStatic + 5, &payload, ~size_t{0}).Get(NvtxPayload::kBytes, 0), 2);
@@ -123,7 +123,7 @@ TEST_F(PayloadTest, APayloadOfUntoldLengthIsReadAsFarAsItsSchemaSaysAndElseNotAt
   EXPECT_EQ(Read(kStatic + 6, &payload, ~size_t{0}).known, 0u);
 }
 
-TEST_F(PayloadTest, HostileSchemasAreRefused) {
+TEST_F(PayloadTest, RefusesHostileSchemas) {
   EXPECT_EQ(schemas_->Register(nullptr, nullptr), 0u);
   EXPECT_EQ(Register({}), 0u);
   EXPECT_EQ(Register(std::vector<nvtx::SchemaEntry>(257, Entry(nvtx::kEntryInt, "x"))), 0u);
@@ -144,7 +144,7 @@ TEST_F(PayloadTest, HostileSchemasAreRefused) {
   EXPECT_EQ(schemas_->Register(nullptr, &a), 0u);
 }
 
-TEST_F(PayloadTest, SchemasOfAnotherDomainOrNeverRegisteredAreNotUsed) {
+TEST_F(PayloadTest, IgnoresForeignAndUnregisteredSchemas) {
   int domain = 0;
   Register(AllReduceEntries(), kStatic + 5, sizeof(AllReduce), &domain);
   const AllReduce payload{1, 2, 3};
@@ -155,7 +155,7 @@ TEST_F(PayloadTest, SchemasOfAnotherDomainOrNeverRegisteredAreNotUsed) {
   EXPECT_EQ(schemas_->Read(&domain, nullptr, 3).known, 0u);
 }
 
-TEST_F(PayloadTest, RegisteredAgainASchemaKeepsItsFirstMeaningAndTakesNoPlace) {
+TEST_F(PayloadTest, RegisteringASchemaAgainHasNoEffect) {
   for (int i = 0; i < 2000; ++i) EXPECT_EQ(Register(AllReduceEntries(), kStatic + 5, 24), kStatic + 5);
   int registered = 1;
   for (uint64_t id = kStatic + 100; id < kStatic + 1100; ++id) {
@@ -166,7 +166,7 @@ TEST_F(PayloadTest, RegisteredAgainASchemaKeepsItsFirstMeaningAndTakesNoPlace) {
   EXPECT_EQ(Read(kStatic + 5, &payload, sizeof payload).Get(NvtxPayload::kBytes, 0), 2);
 }
 
-TEST_F(PayloadTest, AMessageOfThePayloadIsTheEventsName) {
+TEST_F(PayloadTest, APayloadsMessageIsTheEventsName) {
   const uint64_t id = Register(
       {Entry(nvtx::kEntryCstringUtf8, "text", 0, nvtx::kEntryMessage), Entry(nvtx::kEntryInt32, "n", 8)});
   struct {

@@ -15,7 +15,7 @@ using ring::RecordKind;
 RangeText NvtxSource::Keep(ThreadSlot& slot, RangeMessage message) {
   if (message.length == 0) return {};
   Interner::Entry* entry = slot.names.Find(message.text, message.length);
-  // Memory spent: define it now, while the text is there.
+  // The memory is used up, so define the string now, while its text is valid.
   if (entry == nullptr) return {nullptr, slot.names.Intern(slot.ring, message.text, message.length)};
   return {entry, 0};
 }
@@ -26,7 +26,7 @@ uint32_t NvtxSource::Define(ThreadSlot& slot, RangeText text) {
 
 std::string_view NvtxSource::NameOf(const void* domain) const {
   if (domain == nullptr) return {};
-  // Only addresses of our own table are domains of ours; another injection's handles have no name here.
+  // Only addresses in our own table are our domains. The handles of another injection have no name here.
   const auto* at = static_cast<const Domain*>(domain);
   if (at < domains_ || at >= domains_ + kDomains) return {};
   return {at->name, std::strlen(at->name)};
@@ -37,7 +37,7 @@ uint32_t NvtxSource::DomainName(ThreadSlot& slot, const void* domain) {
   return name.empty() ? 0 : slot.names.Intern(slot.ring, name.data(), name.size());
 }
 
-void NvtxSource::TellTrigger(const void* domain, RangeMessage message, uint64_t key, HostTime now) {
+void NvtxSource::NotifyTrigger(const void* domain, RangeMessage message, uint64_t key, HostTime now) {
   const std::string_view text(message.text, message.length);
   const std::string_view name = NameOf(domain);
   trigger_.OnRange(text, name, key, now);
@@ -52,7 +52,8 @@ void NvtxSource::Write(ThreadSlot& slot, const OpenRange& range, const Finished&
   const HostTime t0 = window_.t0();
   const HostTime t1 = window_.t1();
   const bool started_before = !times.start_known || times.start < t0;
-  // A range counts by its start. One that started earlier belongs to the window only if it reaches into it.
+  // A range belongs to the window by its start. One that started earlier belongs to it only if it ends inside
+  // the window or was still open.
   const bool inside =
       window_.open() &&
       (started_before ? !times.end_known || (times.end >= t0 && times.end < t1) : times.start < t1);
@@ -84,7 +85,7 @@ int NvtxSource::Push(const void* domain, RangeMessage message, uint64_t payload)
   const uint32_t depth = slot->ranges.depth();
   const HostTime now = clock_.now();
   slot->ranges.Push({domain, now, Keep(*slot, message), payload});
-  if (trigger_.watching()) TellTrigger(domain, message, Trigger::KeyOfPush(slot->thread, depth), now);
+  if (trigger_.watching()) NotifyTrigger(domain, message, Trigger::KeyOfPush(slot->thread, depth), now);
   recorder_.Leave(*slot);
   return static_cast<int>(depth);
 }
@@ -143,7 +144,7 @@ void NvtxSource::Mark(const void* domain, RangeMessage message, uint64_t payload
 
 nvtx::RangeId NvtxSource::Start(const void* domain, RangeMessage message, uint64_t payload) {
   if (idle()) return 0;
-  // A slot is entered so that our thread does not close started ranges while one is being filled in.
+  // The slot keeps the agent's thread from closing started ranges while this thread fills one.
   ThreadSlot* slot = recorder_.Enter();
   if (slot == nullptr) {
     recorder_.CountNoRing(RecordKind::kRange);
@@ -155,7 +156,7 @@ nvtx::RangeId NvtxSource::Start(const void* domain, RangeMessage message, uint64
     const uint32_t index = static_cast<uint32_t>(serial + probe) % kStarted;
     Started& started = started_[index];
     uint64_t expected = started.id.load(std::memory_order_relaxed);
-    // One of an earlier capture never ends for us: its place is free.
+    // A range of an earlier capture never ends for this one, so its place is free.
     const bool stale = expected != 0 && expected != kFilling && expected >> 32 != (capture_ & 0xFFFFFFFFu);
     if ((expected != 0 && !stale) || !started.id.compare_exchange_strong(expected, kFilling)) continue;
     started.start = clock_.now();
@@ -168,7 +169,7 @@ nvtx::RangeId NvtxSource::Start(const void* domain, RangeMessage message, uint64
     id = capture_ << 32 | (serial & 0xFFFFFFu) << 8 | index;
     const HostTime now = started.start;
     started.id.store(id, std::memory_order_release);
-    if (trigger_.watching()) TellTrigger(domain, message, Trigger::KeyOfStarted(id), now);
+    if (trigger_.watching()) NotifyTrigger(domain, message, Trigger::KeyOfStarted(id), now);
   }
   if (id == 0) slot->ring.Lose(ring::LossReason::kTooLarge, RecordKind::kRange);
   recorder_.Leave(*slot);
@@ -219,7 +220,7 @@ nvtx::DomainHandle NvtxSource::CreateDomain(const char* name) {
   const uint32_t index = domains_used_.fetch_add(1);
   if (index >= kDomains) {
     domains_used_.store(kDomains);
-    // Shared by all that came too late: their ranges keep to one stack, without a domain name.
+    // All domains beyond the table share this handle. Their ranges are on one stack, without a domain name.
     return &domains_used_;
   }
   Domain& domain = domains_[index];
@@ -241,7 +242,7 @@ void NvtxSource::NameThread(uint32_t thread, RangeMessage name) {
     NamedThread& place = threads_[(thread + probe) % kThreads];
     uint32_t there = 0;
     if (!place.thread.compare_exchange_strong(there, thread) && there != thread) continue;
-    // Two threads that name a third at once: one of them is too late.
+    // Two threads may name a third one at once. One of them is then too late.
     if (there == thread && place.length.exchange(0) == 0) return;
     std::memcpy(place.name, name.text, name.length);
     place.length.store(static_cast<uint32_t>(name.length), std::memory_order_release);

@@ -1,69 +1,69 @@
-// NVTX ranges and marks, and the steps of lockstep.h, as a source of records. Reads nothing of NVTX but what
-// an injection is handed; keeps domains and registered strings for the life of the process, in fixed memory.
+// Records NVTX ranges and marks, and the steps of lockstep.h. It knows of NVTX only what an injection
+// receives. It keeps domains and registered strings in fixed memory until the process ends.
 //
-// Any thread. While idle each call is one load and a branch (Gate::nvtx).
-#ifndef LOCKSTEP_CLIENT_NVTX_SOURCE_H_
-#define LOCKSTEP_CLIENT_NVTX_SOURCE_H_
+// Any thread may call it. While idle, each call costs one load and a branch (RecordingFlags::nvtx).
+#ifndef LOCKSTEP_CLIENT_NVTX_NVTX_SOURCE_H_
+#define LOCKSTEP_CLIENT_NVTX_NVTX_SOURCE_H_
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
-#include "client/gate.h"
 #include "client/nvtx/nvtx_payload.h"
 #include "client/record/recorder.h"
+#include "client/record/recording_flags.h"
 #include "client/record/timing.h"
 #include "client/record/trigger.h"
 #include "wire/foreign/nvtx.h"
 
 namespace lockstep::client {
 
-// Text of a range; empty is no text.
+// The text of a range. An empty message has no text.
 struct RangeMessage {
   const char* text = "";
   size_t length = 0;
 };
 
-// The domain of lockstep.h's own ranges.
+// The domain of the ranges that lockstep.h makes.
 inline constexpr std::string_view kLockstepDomain = "lockstep";
 
 class NvtxSource {
  public:
-  constexpr NvtxSource(Gate& gate, Recorder& recorder, const ActivityClock& clock, const Window& window,
-                       Trigger& trigger)
-      : gate_(gate), recorder_(recorder), clock_(clock), window_(window), trigger_(trigger) {}
+  constexpr NvtxSource(RecordingFlags& flags, Recorder& recorder, const ActivityClock& clock,
+                       const Window& window, Trigger& trigger)
+      : flags_(flags), recorder_(recorder), clock_(clock), window_(window), trigger_(trigger) {}
 
-  bool idle() const { return gate_.nvtx.load(std::memory_order_relaxed) == 0; }
+  bool idle() const { return flags_.nvtx.load(std::memory_order_relaxed) == 0; }
 
   // ---- the application's threads; domain null = the default domain ----
-  // Nesting depth on this thread, or kNoPushPopTracking while idle.
+  // Returns the nesting depth on this thread, or kNoPushPopTracking while idle.
   int Push(const void* domain, RangeMessage message, uint64_t payload);
   int Pop(const void* domain);
   void Mark(const void* domain, RangeMessage message, uint64_t payload);
   foreign::nvtx::RangeId Start(const void* domain, RangeMessage message, uint64_t payload);
   void End(foreign::nvtx::RangeId id);
 
-  // Handles for the application to pass back. A full table gives a handle without a name.
+  // Returns handles that the application passes back. A full table returns a handle without a name.
   foreign::nvtx::DomainHandle CreateDomain(const char* name);
   foreign::nvtx::StringHandle RegisterString(const char* text, size_t length);
   RangeMessage Registered(foreign::nvtx::StringHandle handle) const;
-  // Schemas and enumerations of payloads.
+  // The schemas and enumerations of payloads.
   NvtxSchemas& schemas() { return schemas_; }
-  // Whether `domain` is NCCL's, made through us.
+  // Returns whether `domain` is NCCL's, created through us.
   bool IsNccl(const void* domain) const;
-  // A host thread's name, cut to fit; kept while idle too. The last one counts; a full table drops new
+  // Sets a host thread's name, cut to fit, while idle too. The latest name counts. A full table drops new
   // threads.
   void NameThread(uint32_t thread, RangeMessage name);
 
-  // ---- our thread, at the end of a capture (see Recorder::End) ----
-  // Writes the ranges still open on a thread.
+  // ---- the agent's thread, at the end of a capture (see Recorder::End) ----
+  // Writes the ranges that are still open on a thread.
   void CloseOpen(ThreadSlot& slot);
-  // Writes the start/end ranges still open, through any slot of our own.
+  // Writes the start/end ranges that are still open, through any slot of ours.
   void CloseStarted(ThreadSlot& slot);
-  // Every thread name known, at the start of a window.
+  // Writes every known thread name, at the start of a window.
   void WriteThreadNames(ThreadSlot& slot);
-  // Forgets start/end ranges of an earlier capture.
+  // Forgets the start/end ranges of an earlier capture.
   void Begin(uint64_t capture) { capture_ = capture; }
 
  private:
@@ -71,9 +71,9 @@ class NvtxSource {
   static constexpr uint32_t kDomainName = 64;
   static constexpr uint32_t kStrings = 4096;
   static constexpr uint32_t kStringBytes = 256u << 10;
-  static constexpr uint32_t kStarted = 256;  // start/end ranges open at a time
+  static constexpr uint32_t kStarted = 256;  // start/end ranges that are open at the same time
   static constexpr uint32_t kStartedText = 256;
-  static constexpr uint32_t kThreads = 256;  // named
+  static constexpr uint32_t kThreads = 256;  // threads with a name
   static constexpr uint32_t kThreadName = 64;
 
   struct Domain {
@@ -89,7 +89,7 @@ class NvtxSource {
     const char* text;
     uint32_t length;
   };
-  // A start/end range: may end on another thread, so it carries its text.
+  // A start/end range may end on another thread, so it has its own copy of the text.
   struct Started {
     std::atomic<uint64_t> id{0};  // 0 free, kFilling while being written
     HostTime start;
@@ -110,16 +110,16 @@ class NvtxSource {
 
   RangeText Keep(ThreadSlot& slot, RangeMessage message);
   uint32_t Define(ThreadSlot& slot, RangeText text);
-  // Empty for the default domain and for those of another injection.
+  // Returns an empty text for the default domain and for domains of another injection.
   std::string_view NameOf(const void* domain) const;
   uint32_t DomainName(ThreadSlot& slot, const void* domain);
-  // A range began: the window may begin or end with it.
-  void TellTrigger(const void* domain, RangeMessage message, uint64_t key, HostTime now);
+  // Reports the begin of a range, at which the window may begin or end.
+  void NotifyTrigger(const void* domain, RangeMessage message, uint64_t key, HostTime now);
   static void WriteThreadName(ThreadSlot& slot, uint32_t thread, RangeMessage name);
   void Write(ThreadSlot& slot, const OpenRange& range, const Finished& times, uint32_t depth,
              uint32_t thread);
 
-  Gate& gate_;
+  RecordingFlags& flags_;
   Recorder& recorder_;
   const ActivityClock& clock_;
   const Window& window_;
@@ -139,4 +139,4 @@ class NvtxSource {
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_NVTX_SOURCE_H_
+#endif  // LOCKSTEP_CLIENT_NVTX_NVTX_SOURCE_H_

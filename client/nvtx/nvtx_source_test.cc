@@ -1,4 +1,4 @@
-// NVTX through its function tables, as a library that uses it would call, into rings and out again.
+// Calls NVTX's function tables like a library that uses NVTX, into rings, and reads the records back.
 #include "client/nvtx/nvtx_source.h"
 
 #include <gmock/gmock.h>
@@ -22,14 +22,14 @@ using ring::LossReason;
 using ring::RangeRecord;
 using ring::RecordKind;
 
-Gate g_gate;
-Recorder g_recorder(g_gate);
+RecordingFlags g_flags;
+Recorder g_recorder(g_flags);
 Window g_window;
 ActivityClock g_clock;
 StringIds g_ids;
-// Handlers find one source per process: all tests share it.
+// Handlers use one source per process, so all tests share it.
 Trigger g_trigger(g_window);
-NvtxSource g_source(g_gate, g_recorder, g_clock, g_window, g_trigger);
+NvtxSource g_source(g_flags, g_recorder, g_clock, g_window, g_trigger);
 uint64_t g_capture = 0;
 
 void OnThreadExit(void* value) {
@@ -110,7 +110,7 @@ class NvtxTest : public testing::Test {
     ++g_capture;
     g_source.Begin(g_capture);
     g_recorder.Begin(g_capture, client_, {memory_.data(), memory_.size()}, g_ids);
-    g_gate.nvtx = g_capture;
+    g_flags.nvtx = g_capture;
     on_ = true;
   }
   void Open() { g_window.Open(g_clock.now(), HostTime::Max()); }
@@ -118,7 +118,7 @@ class NvtxTest : public testing::Test {
     Arm();
     Open();
   }
-  // As Capture::Close does.
+  // Ends the capture like Capture::Close.
   std::vector<RangeRecord> End() {
     if (ThreadSlot* slot = g_recorder.Enter()) {
       g_source.CloseStarted(*slot);
@@ -157,7 +157,7 @@ TEST_F(NvtxTest, NestedRangesKeepNameDepthAndOrder) {
   EXPECT_EQ(totals_.records, 4u) << "two ranges, two strings";
 }
 
-TEST_F(NvtxTest, WhileIdleNothingIsTouched) {
+TEST_F(NvtxTest, WritesNothingWhileIdle) {
   EXPECT_EQ(library_.Push("nobody listens"), nvtx::kNoPushPopTracking);
   EXPECT_EQ(library_.Pop(), nvtx::kNoPushPopTracking);
   library_.At<nvtx::MarkAFn>(Core::kMarkA)("nor here");
@@ -165,13 +165,13 @@ TEST_F(NvtxTest, WhileIdleNothingIsTouched) {
   EXPECT_EQ(daemon_.LostInAll(), 0u);
 }
 
-TEST_F(NvtxTest, DomainsHaveStacksOfTheirOwnAndNames) {
+TEST_F(NvtxTest, DomainsHaveSeparateStacksAndNames) {
   const auto nccl = library_.At<nvtx::DomainCreateAFn>(Core2::kDomainCreateA)("NCCL");
   const auto torch = library_.At<nvtx::DomainCreateAFn>(Core2::kDomainCreateA)("torch");
   Begin();
   library_.Push(nccl, Named("ncclAllReduce"));
   library_.Push(torch, Named("aten::mm"));
-  library_.Pop(nccl);  // not the innermost of the thread, but of its domain
+  library_.Pop(nccl);  // the innermost range of its domain, not of the thread
   library_.Pop(torch);
   const auto ranges = End();
   ASSERT_EQ(ranges.size(), 2u);
@@ -181,7 +181,7 @@ TEST_F(NvtxTest, DomainsHaveStacksOfTheirOwnAndNames) {
   EXPECT_EQ(daemon_.strings[ranges[1].domain], "torch");
 }
 
-TEST_F(NvtxTest, RegisteredAndWideTextsAndPayloadsAreRead) {
+TEST_F(NvtxTest, ReadsRegisteredTextsWideTextsAndPayloads) {
   const auto handle =
       library_.At<nvtx::DomainRegisterStringAFn>(Core2::kDomainRegisterStringA)(nullptr, "registered");
   Begin();
@@ -208,14 +208,14 @@ TEST_F(NvtxTest, RegisteredAndWideTextsAndPayloadsAreRead) {
   EXPECT_EQ(NameOf(ranges[2]), "wide");
 }
 
-TEST_F(NvtxTest, HandlesAndAttributesThatAreNotOursAreTakenAsNameless) {
+TEST_F(NvtxTest, ForeignHandlesAndAttributesHaveNoName) {
   Begin();
   nvtx::EventAttributes a = Named("x");
   a.message_type = nvtx::MessageType::kRegistered;
   a.message.registered = &a;
   library_.Push(&a, a);
   library_.Pop(&a);
-  a.size = 16;  // an older NVTX's attributes end before the message
+  a.size = 16;  // the attributes of an older NVTX end before the message
   library_.Push(nullptr, a);
   library_.Pop(nullptr);
   library_.At<nvtx::RangePushExFn>(Core::kRangePushEx)(nullptr);
@@ -281,7 +281,7 @@ TEST_F(NvtxTest, ARangePushedWhileArmedKeepsItsNameButNotItsStart) {
   EXPECT_EQ(totals_.outside, 1u);
 }
 
-TEST_F(NvtxTest, RangesStillOpenAtTheEndAreWrittenWithoutAnEnd) {
+TEST_F(NvtxTest, WritesOpenRangesWithoutAnEnd) {
   Begin();
   std::thread elsewhere([&] { library_.Push("of a thread that ended"); });
   elsewhere.join();
@@ -300,7 +300,7 @@ TEST_F(NvtxTest, RangesStillOpenAtTheEndAreWrittenWithoutAnEnd) {
   EXPECT_THAT(names, testing::UnorderedElementsAre("of a thread that ended", "open", "open too", "started"));
 }
 
-TEST_F(NvtxTest, ACaptureDoesNotSeeRangesLeftOpenByTheOneBefore) {
+TEST_F(NvtxTest, ACaptureExcludesOpenRangesOfTheLastCapture) {
   Begin();
   library_.Push("of the first");
   const auto id = library_.At<nvtx::RangeStartAFn>(Core::kRangeStartA)("of the first, too");
@@ -316,7 +316,7 @@ TEST_F(NvtxTest, ACaptureDoesNotSeeRangesLeftOpenByTheOneBefore) {
   EXPECT_EQ(ranges[1].header.flags, ring::kRangeStartUnknown);
 }
 
-TEST_F(NvtxTest, ThreadsGiveTheirRingsBackAndManyMoreThreadsThanRingsWork) {
+TEST_F(NvtxTest, MoreThreadsThanRingsRecordBecauseRingsAreReused) {
   Begin();
   for (int i = 0; i < 100; ++i) {
     std::thread([&] {
@@ -328,9 +328,9 @@ TEST_F(NvtxTest, ThreadsGiveTheirRingsBackAndManyMoreThreadsThanRingsWork) {
   EXPECT_EQ(daemon_.LostInAll(), 0u);
 }
 
-TEST_F(NvtxTest, WithEveryRingTakenRangesAreCountedAsLost) {
+TEST_F(NvtxTest, CountsRangesAsLostWithoutAFreeRing) {
   Begin();
-  constexpr int kThreads = 8;  // there are five rings
+  constexpr int kThreads = 8;  // the segment has five rings
   std::atomic<int> arrived{0};
   std::atomic<bool> go{false};
   std::vector<std::thread> threads;
@@ -349,7 +349,7 @@ TEST_F(NvtxTest, WithEveryRingTakenRangesAreCountedAsLost) {
   EXPECT_EQ(daemon_.Lost(LossReason::kNoRing, RecordKind::kRange), 3u);
 }
 
-TEST_F(NvtxTest, RangesDeeperThanTheLimitAreCounted) {
+TEST_F(NvtxTest, CountsRangesBeyondTheDepthLimit) {
   Begin();
   for (int i = 0; i < 70; ++i) library_.Push("deep");
   for (int i = 0; i < 70; ++i) library_.Pop();
@@ -357,7 +357,7 @@ TEST_F(NvtxTest, RangesDeeperThanTheLimitAreCounted) {
   EXPECT_EQ(daemon_.Lost(LossReason::kTooLarge, RecordKind::kRange), 70u - RangeStack::kMost);
 }
 
-TEST_F(NvtxTest, ThreadsThatRecordWhileACaptureEndsLoseNothingSilently) {
+TEST_F(NvtxTest, CountsEveryLossWhileACaptureEnds) {
   for (int round = 0; round < 20; ++round) {
     Begin();
     std::atomic<bool> stop{false};
@@ -391,7 +391,7 @@ TEST_F(NvtxTest, AnNvtxWithFewerSlotsKeepsItsOwn) {
   EXPECT_FALSE(InstallNvtxHandlers(g_source, nullptr));
 }
 
-TEST_F(NvtxTest, ARangeEndedThroughThePayloadExtensionIsEnded) {
+TEST_F(NvtxTest, ThePayloadExtensionEndsARange) {
   intptr_t slots[5] = {};
   nvtx::ExtensionSegment segment{0, 5, slots};
   nvtx::ExtensionInfo info{
@@ -412,7 +412,7 @@ TEST_F(NvtxTest, ARangeEndedThroughThePayloadExtensionIsEnded) {
   EXPECT_FALSE(InstallNvtxExtensionHandlers(g_source, nullptr));
 }
 
-TEST_F(NvtxTest, MoreDomainsThanPlacesStillHaveAStackThatWorks) {
+TEST_F(NvtxTest, DomainsWithoutAPlaceHaveAWorkingStack) {
   std::vector<nvtx::DomainHandle> domains;
   for (int i = 0; i < 300; ++i) {
     domains.push_back(library_.At<nvtx::DomainCreateAFn>(Core2::kDomainCreateA)("many"));

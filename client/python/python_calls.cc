@@ -4,12 +4,12 @@
 
 #include <type_traits>
 
-#include "client/python_helper_source.h"
+#include "client/python/python_helper_source.h"
 
 namespace lockstep::client {
 namespace {
 
-// A reference to a Python object, whatever its layout.
+// A reference to a Python object of any layout.
 using Object = void*;
 
 struct PythonApi {
@@ -17,7 +17,7 @@ struct PythonApi {
   int (*IsInitialized)();
   Object (*CompileString)(const char* source, const char* file, int start);
   Object (*EvalCode)(Object code, Object globals, Object locals);
-  Object (*GetBuiltins)();  // borrowed, as what GetItemString gives
+  Object (*GetBuiltins)();  // a borrowed reference, like the result of GetItemString
   Object (*NewDict)();
   int (*SetItemString)(Object dict, const char* key, Object value);
   Object (*GetItemString)(Object dict, const char* key);
@@ -32,10 +32,11 @@ struct PythonApi {
 
 constexpr int kFileInput = 257;  // Py_file_input
 
-// Written by our thread before the first call is posted, read by Python's main thread after.
+// Written by the agent's thread before it posts the first call, and read by Python's main thread afterwards.
 constinit PythonApi g_api{};
 constinit bool g_found = false;
-// Python's main thread only: the dictionary our Python has run in, for the life of the process.
+// Used only by Python's main thread: the dictionary in which our Python code has run. It stays until the
+// process ends.
 constinit Object g_module = nullptr;
 
 bool Find(Sentence* why) {
@@ -47,7 +48,7 @@ bool Find(Sentence* why) {
     };
     must(&g_api.AddPendingCall, "Py_AddPendingCall");
     if (missing != nullptr) {
-      *why << "its process runs no Python";
+      *why << "the process runs no Python";
       return false;
     }
     must(&g_api.IsInitialized, "Py_IsInitialized");
@@ -65,13 +66,13 @@ bool Find(Sentence* why) {
     must(&g_api.DecRef, "Py_DecRef");
     must(&g_api.exception, "PyExc_Exception");
     if (missing != nullptr) {
-      *why << "the Python of its process lacks the function " << missing;
+      *why << "the process's Python lacks the function " << missing;
       return false;
     }
     g_found = true;
   }
   if (g_api.IsInitialized() == 0) {
-    *why << "the Python of its process does not run";
+    *why << "the process's Python is not initialised";
     return false;
   }
   return true;
@@ -81,18 +82,18 @@ bool Post(int (*call)(void*), void* data) {
   return g_api.IsInitialized() != 0 && g_api.AddPendingCall(call, data) == 0;
 }
 
-// After a Python function has failed.
-PythonRan Failed(const char* where, Sentence* trouble) {
+// Handles the failure of a Python function.
+PythonRan Failed(const char* where, Sentence* error) {
   if (g_api.ExceptionMatches(*g_api.exception) == 0) return PythonRan::kRaised;
   g_api.ClearError();
-  *trouble << "Python could not " << where;
-  return PythonRan::kTrouble;
+  *error << "Python could not " << where;
+  return PythonRan::kError;
 }
 
-PythonRan Prepare(Sentence* trouble) {
+PythonRan Prepare(Sentence* error) {
   if (g_module != nullptr) return PythonRan::kDone;
   const Object module = g_api.NewDict();
-  if (module == nullptr) return Failed("make a dictionary", trouble);
+  if (module == nullptr) return Failed("create a dictionary", error);
   Object done = nullptr;
   if (g_api.SetItemString(module, "__builtins__", g_api.GetBuiltins()) == 0) {
     if (const Object code = g_api.CompileString(kPythonHelperSource, "<lockstep>", kFileInput)) {
@@ -102,21 +103,21 @@ PythonRan Prepare(Sentence* trouble) {
   }
   if (done == nullptr) {
     g_api.DecRef(module);
-    return Failed("run Lockstep's part in it", trouble);
+    return Failed("run Lockstep's helper", error);
   }
   g_api.DecRef(done);
   g_module = module;
   return PythonRan::kDone;
 }
 
-// Calls a function of ours, whose result the caller owns.
-PythonRan Call(const char* function, Object* result, Sentence* trouble) {
-  if (const PythonRan ran = Prepare(trouble); ran != PythonRan::kDone) return ran;
+// Calls a function of ours. The caller owns the result.
+PythonRan Call(const char* function, Object* result, Sentence* error) {
+  if (const PythonRan ran = Prepare(error); ran != PythonRan::kDone) return ran;
   *result = g_api.CallObject(g_api.GetItemString(g_module, function), nullptr);
-  return *result == nullptr ? Failed("run Lockstep's part in it", trouble) : PythonRan::kDone;
+  return *result == nullptr ? Failed("run Lockstep's helper", error) : PythonRan::kDone;
 }
 
-// A text, or what is no text: then false.
+// Reads a text object. Returns false if the object is not a text.
 bool ReadText(Object text, Sentence* out) {
   const Object bytes = g_api.UnicodeAsUtf8String(text);
   char* at = nullptr;
@@ -130,25 +131,25 @@ bool ReadText(Object text, Sentence* out) {
   return true;
 }
 
-PythonRan Begin(Sentence* trouble) {
+PythonRan Begin(Sentence* error) {
   Object result = nullptr;
-  if (const PythonRan ran = Call("begin", &result, trouble); ran != PythonRan::kDone) return ran;
-  const bool told = ReadText(result, trouble);
+  if (const PythonRan ran = Call("begin", &result, error); ran != PythonRan::kDone) return ran;
+  const bool has_error = ReadText(result, error);
   g_api.DecRef(result);
-  return told ? PythonRan::kTrouble : PythonRan::kDone;
+  return has_error ? PythonRan::kError : PythonRan::kDone;
 }
 
-PythonRan End(const ProfileTaker& taker, Sentence* trouble) {
+PythonRan End(const ProfileReceiver& receiver, Sentence* error) {
   Object result = nullptr;
-  if (const PythonRan ran = Call("end", &result, trouble); ran != PythonRan::kDone) return ran;
-  const bool told = ReadText(result, trouble);
+  if (const PythonRan ran = Call("end", &result, error); ran != PythonRan::kDone) return ran;
+  const bool has_error = ReadText(result, error);
   char* bytes = nullptr;
   ptrdiff_t size = 0;
-  const bool got = !told && g_api.BytesAsStringAndSize(result, &bytes, &size) == 0;
-  if (got) taker.take(taker.context, bytes, static_cast<size_t>(size));
+  const bool got = !has_error && g_api.BytesAsStringAndSize(result, &bytes, &size) == 0;
+  if (got) receiver.take(receiver.context, bytes, static_cast<size_t>(size));
   g_api.DecRef(result);
-  if (got || told) return told ? PythonRan::kTrouble : PythonRan::kDone;
-  return Failed("give the profile", trouble);
+  if (got || has_error) return has_error ? PythonRan::kError : PythonRan::kDone;
+  return Failed("return the profile", error);
 }
 
 }  // namespace

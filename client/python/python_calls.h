@@ -1,10 +1,10 @@
-// What the client asks of the Python that runs its process, if one does: a call in its main thread, and begin
-// and end of a profile there. Python is never loaded nor linked: its functions are looked up in what the
-// process has, and all are of its stable ABI.
+// The client's calls into the process's own Python, if it has one: a call in the main thread, and begin and
+// end of a profile there. The client neither loads nor links Python. It looks up functions of Python's stable
+// ABI in the process.
 //
-// A table of functions, as Timing, so that tests hand in their own.
-#ifndef LOCKSTEP_CLIENT_PYTHON_CALLS_H_
-#define LOCKSTEP_CLIENT_PYTHON_CALLS_H_
+// It is a table of functions, like Timing, so that tests can replace it.
+#ifndef LOCKSTEP_CLIENT_PYTHON_PYTHON_CALLS_H_
+#define LOCKSTEP_CLIENT_PYTHON_PYTHON_CALLS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -13,32 +13,33 @@
 
 namespace lockstep::client {
 
-// kRaised: with an exception that is the program's (Ctrl-C came meanwhile), which must be passed on.
-enum class PythonRan : uint8_t { kDone, kTrouble, kRaised };
+// kRaised: the program raised an exception, such as Ctrl-C, which must be passed on.
+enum class PythonRan : uint8_t { kDone, kError, kRaised };
 
-// Takes the bytes of a profile; they are gone when it returns.
-struct ProfileTaker {
+// Takes the bytes of a profile. They are valid only during the call.
+struct ProfileReceiver {
   void (*take)(void* context, const void* bytes, size_t size);
   void* context;
 };
 
 struct PythonCalls {
-  // Any thread. Is there a Python that can be asked? False, with `why`.
+  // Any thread. Returns false with `why` if the process has no usable Python.
   bool (*find)(Sentence* why);
-  // Any thread, with or without Python's lock. Has `call(data)` called soon by the main thread, between two
-  // of its bytecodes; it returns 0, or -1 with an exception set. False: Python takes no more calls now.
+  // Any thread, with or without Python's lock. Makes the main thread call `call(data)` soon, between two
+  // bytecodes. The call returns 0, or -1 with an exception set. Returns false if Python accepts no more calls
+  // now.
   bool (*post)(int (*call)(void*), void* data);
 
   // ---- only inside such a call ----
-  PythonRan (*begin)(Sentence* trouble);
-  PythonRan (*end)(const ProfileTaker& taker, Sentence* trouble);
-  // Reads our Python ahead of the first begin, so that this is not in what is measured.
-  PythonRan (*prepare)(Sentence* trouble);
+  PythonRan (*begin)(Sentence* error);
+  PythonRan (*end)(const ProfileReceiver& receiver, Sentence* error);
+  // Loads our Python code before the first begin, so that the profile does not include the loading.
+  PythonRan (*prepare)(Sentence* error);
 };
 
-// Those of this process.
+// The calls into the Python of this process.
 extern const PythonCalls kProcessPython;
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_PYTHON_CALLS_H_
+#endif  // LOCKSTEP_CLIENT_PYTHON_PYTHON_CALLS_H_

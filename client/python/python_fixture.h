@@ -1,6 +1,6 @@
-// For tests: a Python without Python. Its main thread is whoever calls RunPending.
-#ifndef LOCKSTEP_CLIENT_PYTHON_FIXTURE_H_
-#define LOCKSTEP_CLIENT_PYTHON_FIXTURE_H_
+// A test fixture: a fake Python. The thread that calls RunPending is its main thread.
+#ifndef LOCKSTEP_CLIENT_PYTHON_PYTHON_FIXTURE_H_
+#define LOCKSTEP_CLIENT_PYTHON_PYTHON_FIXTURE_H_
 
 #include <atomic>
 #include <deque>
@@ -12,14 +12,14 @@
 
 namespace lockstep::client {
 
-// One at a time in a process: PythonCalls are plain functions.
+// A process may have one at a time, because PythonCalls are plain functions.
 struct PythonFake {
   PythonFake() { current = this; }
   ~PythonFake() { current = nullptr; }
   PythonFake(const PythonFake&) = delete;
   PythonFake& operator=(const PythonFake&) = delete;
 
-  // True when a call was there.
+  // Returns true if there was a call.
   bool RunOne() {
     std::pair<int (*)(void*), void*> call;
     {
@@ -37,11 +37,11 @@ struct PythonFake {
   }
 
   static inline PythonFake* current = nullptr;
-  std::mutex mutex;  // of `pending` and `takes_calls`
+  std::mutex mutex;  // guards `pending` and `takes_calls`
   std::deque<std::pair<int (*)(void*), void*>> pending;
   bool takes_calls = true;
-  // What the helper says; empty: it does what it is asked.
-  std::string begin_trouble;
+  // The error of the helper's begin; empty: it succeeds.
+  std::string begin_error;
   bool raises = false;
   std::string profile = "a profile";
   std::atomic<int> begun{0};
@@ -53,7 +53,7 @@ struct PythonFake {
 inline const PythonCalls kPythonFake = {
     .find =
         [](Sentence* why) {
-          if (PythonFake::current == nullptr) *why << "its process runs no Python";
+          if (PythonFake::current == nullptr) *why << "the process runs no Python";
           return PythonFake::current != nullptr;
         },
     .post =
@@ -64,18 +64,18 @@ inline const PythonCalls kPythonFake = {
           return fake.takes_calls;
         },
     .begin =
-        [](Sentence* trouble) {
+        [](Sentence* error) {
           PythonFake& fake = *PythonFake::current;
           if (fake.raises) return PythonRan::kRaised;
-          *trouble << fake.begin_trouble.c_str();
-          fake.begun += trouble->empty() ? 1 : 0;
-          return trouble->empty() ? PythonRan::kDone : PythonRan::kTrouble;
+          *error << fake.begin_error.c_str();
+          fake.begun += error->empty() ? 1 : 0;
+          return error->empty() ? PythonRan::kDone : PythonRan::kError;
         },
     .end =
-        [](const ProfileTaker& taker, Sentence*) {
+        [](const ProfileReceiver& receiver, Sentence*) {
           PythonFake& fake = *PythonFake::current;
           ++fake.ended;
-          taker.take(taker.context, fake.profile.data(), fake.profile.size());
+          receiver.take(receiver.context, fake.profile.data(), fake.profile.size());
           return PythonRan::kDone;
         },
     .prepare =
@@ -87,4 +87,4 @@ inline const PythonCalls kPythonFake = {
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_PYTHON_FIXTURE_H_
+#endif  // LOCKSTEP_CLIENT_PYTHON_PYTHON_FIXTURE_H_

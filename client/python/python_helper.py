@@ -1,7 +1,7 @@
-"""What the client runs inside the process's own interpreter, in its main thread: begin() and end() of a profile.
+"""The client's part in the process's own interpreter: begin() and end() of a profile, in the main thread.
 
-It is part of the client library as text (client/python_calls.cc) and works from Python 3.6 on. It imports C modules only: a program
-may have a profile.py of its own, which importing cProfile would run.
+It is part of the client library as text (client/python/python_calls.cc), and works from Python 3.6 on. It imports only C modules, because
+a program may have its own profile.py, which an import of cProfile would run.
 """
 import marshal
 import os
@@ -12,18 +12,18 @@ try:
 except ImportError:
     _lsprof = None
 
-_OURS = sys._getframe().f_code.co_filename  # "<lockstep>" where the client runs it
+_OURS = sys._getframe().f_code.co_filename  # the client compiles it under the name "<lockstep>"
 _DISABLE = "<method 'disable' of '_lsprof.Profiler' objects>"
 _running = None
 _watches_forks = False
 
 
 def begin():
-    """Profiles this thread from now on. None, or a sentence that says why not."""
+    """Profiles this thread from now on. Returns None, or a sentence with the reason for no profile."""
     global _running
     try:
         if _lsprof is None:
-            return "this Python comes without the module _lsprof"
+            return "this Python lacks the module _lsprof"
         other = _other()
         if other is not None:
             return "another profiler is active: " + other
@@ -33,36 +33,36 @@ def begin():
         _running = profiler
         return None
     except Exception as error:
-        return _told(error)
+        return _error_text(error)
 
 
 def end():
-    """The profile as cProfile writes it, or a sentence that says why there is none."""
+    """Returns the profile in cProfile's format, or a sentence with the reason for no profile."""
     global _running
     profiler, _running = _running, None
     if profiler is None:
-        return "its profile was not running any more"
+        return "the profile was no longer running"
     try:
         profiler.disable()
         return marshal.dumps(_stats(profiler.getstats()))
     except Exception as error:
-        return _told(error)
+        return _error_text(error)
 
 
 def _other():
-    """The profiler that is there already, by name, or None. Before 3.12 Python would put ours in its place."""
+    """Returns the name of an active profiler, or None. Before 3.12, ours would silently replace it."""
     if sys.getprofile() is not None:
         return type(sys.getprofile()).__name__
     monitoring = getattr(sys, "monitoring", None)
     return None if monitoring is None else monitoring.get_tool(monitoring.PROFILER_ID)
 
 
-def _told(error):
-    return "Python says " + type(error).__name__ + ": " + str(error)
+def _error_text(error):
+    return "Python raised " + type(error).__name__ + ": " + str(error)
 
 
 def _watch_forks():
-    """A child of this process goes on without the profile."""
+    """Makes a child of this process continue without the profile."""
     global _watches_forks
     if not _watches_forks and hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_forget)
@@ -81,7 +81,7 @@ def _label(code):
 
 
 def _stats(entries):
-    """As pstats reads it: function -> (primitive calls, calls, self, total, {caller: (calls, primitive calls, self, total)})."""
+    """Converts to pstats' format: function -> (primitive calls, calls, self, total, {caller: (calls, primitive calls, self, total)})."""
     seen = {}
     callers = {}
     for entry in entries:
@@ -100,6 +100,6 @@ def _row(entry):
 
 
 def _add(table, key, row):
-    # Two functions may share a line and a name: their rows are one.
+    # Two functions may have the same line and name. Their rows are added up.
     before = table.get(key)
     table[key] = row if before is None else tuple(a + b for a, b in zip(before, row))

@@ -1,4 +1,4 @@
-"""python_helper.py alone, and as the client runs it: as text, in a dictionary of its own."""
+"""Tests python_helper.py alone, and like the client: as text, in its own dictionary."""
 import builtins
 import cProfile
 import io
@@ -41,7 +41,7 @@ class PythonHelper(unittest.TestCase):
     def tearDown(self):
         self.assertIsNone(sys.getprofile(), "a profiler is left on")
 
-    def test_counts_what_cprofile_counts(self):
+    def test_counts_the_same_as_cprofile(self):
         ours = helper()
         self.assertIsNone(ours["begin"]())
         work(2000)
@@ -64,7 +64,7 @@ class PythonHelper(unittest.TestCase):
             self.assertAlmostEqual(own[key][3], total, delta=0.05)
             self.assertLessEqual(own[key][2], own[key][3] + 1e-9)
 
-    def test_says_nothing_of_itself(self):
+    def test_excludes_itself_from_the_profile(self):
         ours = helper()
         ours["begin"]()
         leaf(10)
@@ -75,7 +75,7 @@ class PythonHelper(unittest.TestCase):
         stats.print_callers()
         stats.sort_stats("tottime").print_stats()
 
-    def test_begun_inside_a_function_that_then_returns(self):
+    def test_profiles_after_the_starting_function_returns(self):
         ours = helper()
 
         def inner():
@@ -94,23 +94,23 @@ class PythonHelper(unittest.TestCase):
         self.assertNotIn("inner", rows, "it was entered before the profile began")
         self.assertNotIn("outer", rows)
 
-    def test_leaves_another_profiler_alone(self):
+    def test_does_not_replace_another_profiler(self):
         ours = helper()
         other = cProfile.Profile()
         other.enable()
         try:
-            told = ours["begin"]()
+            text = ours["begin"]()
         finally:
             other.disable()
-        self.assertRegex(told, "^another profiler is active: c?Prof")
+        self.assertRegex(text, "^another profiler is active: c?Prof")
         self.assertIsInstance(ours["end"](), str)
-        heard = []
-        sys.setprofile(lambda *event: heard.append(event[1]))
-        told = ours["begin"]()
+        events = []
+        sys.setprofile(lambda *event: events.append(event[1]))
+        text = ours["begin"]()
         leaf(1)
         sys.setprofile(None)
-        self.assertEqual(told, "another profiler is active: function")
-        self.assertIn("call", heard)
+        self.assertEqual(text, "another profiler is active: function")
+        self.assertIn("call", events)
 
     def test_exceptions_become_a_sentence(self):
         ours = helper()
@@ -123,13 +123,13 @@ class PythonHelper(unittest.TestCase):
                 raise RuntimeError("odd")
 
         ours["_lsprof"] = type("module", (), {"Profiler": Broken})
-        self.assertEqual(ours["begin"](), "Python says ValueError: Another profiling tool is already active")
+        self.assertEqual(ours["begin"](), "Python raised ValueError: Another profiling tool is already active")
         ours["_running"] = Broken()
-        self.assertEqual(ours["end"](), "Python says RuntimeError: odd")
+        self.assertEqual(ours["end"](), "Python raised RuntimeError: odd")
         ours["_lsprof"] = None
         self.assertIn("_lsprof", ours["begin"]())
 
-    def test_an_interrupt_of_the_programs_goes_through(self):
+    def test_passes_on_an_interrupt_of_the_program(self):
         ours = helper()
 
         class Interrupted:
@@ -140,8 +140,8 @@ class PythonHelper(unittest.TestCase):
         with self.assertRaises(KeyboardInterrupt):
             ours["begin"]()
 
-    @unittest.skipUnless(hasattr(os, "register_at_fork"), "Python 3.6 cannot be told of forks")
-    def test_a_child_goes_on_without(self):
+    @unittest.skipUnless(hasattr(os, "register_at_fork"), "Python 3.6 has no fork hooks")
+    def test_a_child_continues_without_the_profile(self):
         ours = helper()
         ours["begin"]()
         pid = os.fork()
@@ -151,7 +151,7 @@ class PythonHelper(unittest.TestCase):
         self.assertEqual(os.WEXITSTATUS(status), 0)
         self.assertIsInstance(ours["end"](), bytes)
 
-    def test_again_and_again(self):
+    def test_profiles_repeatedly(self):
         ours = helper()
         for calls in (1, 2, 3):
             self.assertIsNone(ours["begin"]())
@@ -160,7 +160,7 @@ class PythonHelper(unittest.TestCase):
             rows = {key[2]: row for key, row in marshal.loads(ours["end"]()).items()}
             self.assertEqual(rows["leaf"][1], calls)
 
-    def test_runs_nothing_of_the_programs_and_prints_nothing(self):
+    def test_runs_no_program_code_and_prints_nothing(self):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("profile.py", "cProfile.py", "pstats.py"):
                 (pathlib.Path(folder) / name).write_text("print('imported', __name__)")

@@ -13,8 +13,8 @@ namespace lockstep::client {
 namespace {
 
 constexpr char kBusy[] =
-    "its main thread ran no Python code in time: it was in one call of native code, or the training runs in "
-    "another thread";
+    "the main thread ran no Python code in time: it was in native code, or training runs in another "
+    "thread";
 
 bool WriteAll(int file, const char* bytes, size_t size) {
   while (size > 0) {
@@ -46,7 +46,7 @@ bool PythonProfile::Change(Phase from, Phase to) {
   return word_.compare_exchange_strong(expected, Word(number_, to));
 }
 
-// ---- our thread ----
+// ---- the agent's thread ----
 
 void PythonProfile::Arm() {
   Abort();
@@ -59,7 +59,7 @@ void PythonProfile::Begin() {
   if (phase() != Phase::kArmed || !not_asked_.empty()) return;
   Change(Phase::kArmed, Phase::kAsked);
   if (!python_.post(&OnBegin, this))
-    not_asked_ << "its Python takes no calls: it is ending, or has too many to make";
+    not_asked_ << "Python accepts no calls: it is shutting down, or its queue is full";
 }
 
 void PythonProfile::End() {
@@ -67,7 +67,7 @@ void PythonProfile::End() {
   if (!asked || !not_asked_.empty()) return;
   // The main thread may be about to begin.
   if (!Change(Phase::kAsked, Phase::kEnding) && !Change(Phase::kRunning, Phase::kEnding)) return;
-  if (!python_.post(&OnEnd, this)) not_asked_ << "its Python ended before the capture did";
+  if (!python_.post(&OnEnd, this)) not_asked_ << "Python shut down before the capture ended";
 }
 
 bool PythonProfile::over() const {
@@ -77,15 +77,15 @@ bool PythonProfile::over() const {
 PythonProfileResult PythonProfile::Take() {
   PythonProfileResult result;
   if (!not_asked_.empty()) {
-    result.trouble = not_asked_;
+    result.error = not_asked_;
   } else if (phase() == Phase::kOver) {
     result.file.reset(file_);
     result.bytes = bytes_;
     result.window = window_;
-    result.trouble = trouble_;
+    result.error = error_;
     file_ = -1;
   } else {
-    result.trouble << (phase() == Phase::kArmed ? "the capture was over before it was asked" : kBusy);
+    result.error << (phase() == Phase::kArmed ? "the capture ended before the profile began" : kBusy);
   }
   Abort();
   return result;
@@ -98,7 +98,7 @@ void PythonProfile::Abort() {
     ::close(file_);
     file_ = -1;
   }
-  // It would slow the program down for ever.
+  // A running profile would slow the program down for ever.
   if (was == Phase::kRunning) python_.post(&OnEnd, this);
 }
 
@@ -106,8 +106,8 @@ void PythonProfile::Abort() {
 
 int PythonProfile::OnPrepare(void* self) {
   auto& profile = *static_cast<PythonProfile*>(self);
-  Sentence unheard;  // the begin tells
-  return profile.python_.prepare(&unheard) == PythonRan::kRaised ? -1 : 0;
+  Sentence ignored;  // OnBegin reports the failure
+  return profile.python_.prepare(&ignored) == PythonRan::kRaised ? -1 : 0;
 }
 
 int PythonProfile::OnBegin(void* self) {
@@ -115,9 +115,9 @@ int PythonProfile::OnBegin(void* self) {
   const uint64_t word = profile.word_.load(std::memory_order_acquire);
   if (static_cast<Phase>(word & 0xFF) != Phase::kAsked) return 0;
   const uint64_t number = word >> 8;
-  Sentence trouble;
+  Sentence error;
   if (profile.profiling_ != 0 && profile.Forget() == PythonRan::kRaised) return -1;
-  const PythonRan ran = profile.python_.begin(&trouble);
+  const PythonRan ran = profile.python_.begin(&error);
   const bool running = ran == PythonRan::kDone;
   uint64_t expected = word;
   if (running) {
@@ -128,7 +128,7 @@ int PythonProfile::OnBegin(void* self) {
       return 0;
     return profile.Forget() == PythonRan::kRaised ? -1 : 0;
   }
-  profile.KeepTrouble(trouble);
+  profile.KeepError(error);
   if (!profile.word_.compare_exchange_strong(expected, Word(number, Phase::kOver))) {
     expected = Word(number, Phase::kEnding);
     profile.word_.compare_exchange_strong(expected, Word(number, Phase::kOver));
@@ -142,27 +142,27 @@ int PythonProfile::OnEnd(void* self) {
   const uint64_t ending = profile.word_.load(std::memory_order_acquire);
   const bool due = static_cast<Phase>(ending & 0xFF) == Phase::kEnding;
   if (number == 0) {
-    // The begin was not made in time.
+    // The profile did not begin in time.
     if (!due) return 0;
     Sentence busy;
     busy << kBusy;
-    profile.KeepTrouble(busy);
+    profile.KeepError(busy);
     uint64_t expected = ending;
     profile.word_.compare_exchange_strong(expected, Word(ending >> 8, Phase::kOver));
     return 0;
   }
   if (ending != Word(number, Phase::kEnding)) return profile.Forget() == PythonRan::kRaised ? -1 : 0;
   profile.profiling_ = 0;
-  profile.trouble_.Clear();
+  profile.error_.Clear();
   profile.file_ = -1;
   profile.window_.end = profile.timing_.realtime();
-  const ProfileTaker taker{[](void* context, const void* bytes, size_t size) {
-                             static_cast<PythonProfile*>(context)->Keep(bytes, size);
-                           },
-                           self};
-  Sentence trouble;
-  const PythonRan ran = profile.python_.end(taker, &trouble);
-  if (ran != PythonRan::kDone) profile.KeepTrouble(trouble);
+  const ProfileReceiver receiver{[](void* context, const void* bytes, size_t size) {
+                                   static_cast<PythonProfile*>(context)->Keep(bytes, size);
+                                 },
+                                 self};
+  Sentence error;
+  const PythonRan ran = profile.python_.end(receiver, &error);
+  if (ran != PythonRan::kDone) profile.KeepError(error);
   uint64_t expected = ending;
   if (!profile.word_.compare_exchange_strong(expected, Word(number, Phase::kOver)) && profile.file_ >= 0) {
     ::close(profile.file_);
@@ -173,27 +173,27 @@ int PythonProfile::OnEnd(void* self) {
 
 PythonRan PythonProfile::Forget() {
   profiling_ = 0;
-  Sentence unheard;
-  return python_.end({[](void*, const void*, size_t) {}, nullptr}, &unheard);
+  Sentence ignored;
+  return python_.end({[](void*, const void*, size_t) {}, nullptr}, &ignored);
 }
 
 void PythonProfile::Keep(const void* bytes, size_t size) {
   bytes_ = size;
   if (size > ring::kMostProfileBytes) {
-    trouble_ << "its profile has " << static_cast<uint64_t>(size >> 20) << " MiB, more than the "
-             << uint64_t{ring::kMostProfileBytes >> 20} << " that are taken";
+    error_ << "the profile has " << static_cast<uint64_t>(size >> 20) << " MiB, more than the limit of "
+           << uint64_t{ring::kMostProfileBytes >> 20} << " MiB";
     return;
   }
   file_ = SealedFile(bytes, size);
-  if (file_ < 0) trouble_ << "there was no memory to keep its profile in";
+  if (file_ < 0) error_ << "there is no memory for the profile";
 }
 
-void PythonProfile::KeepTrouble(const Sentence& trouble) {
+void PythonProfile::KeepError(const Sentence& error) {
   file_ = -1;
   bytes_ = 0;
   window_ = {};
-  trouble_ = trouble;
-  if (trouble_.empty()) trouble_ << "an exception of the program's came in between";
+  error_ = error;
+  if (error_.empty()) error_ << "an exception of the program interrupted the profile";
 }
 
 }  // namespace lockstep::client

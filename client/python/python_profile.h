@@ -1,12 +1,13 @@
-// The Python profile of a capture: begun and ended in Python's main thread, given on as a sealed memory file.
+// The Python profile of a capture. It begins and ends in Python's main thread, and is passed on as a sealed
+// memory file.
 //
 //   off ─Arm─▶ armed ─Begin─▶ asked ─(main thread)─▶ running ─End─▶ ending ─(main thread)─▶ over ─Take─▶ off
 //
-// Our thread asks and never waits for Python's lock; the main thread acts when it next comes to a bytecode,
-// which a long call of native code puts off. What it then finds belonging to a capture that has gone on
-// without it, it ends and throws away.
-#ifndef LOCKSTEP_CLIENT_PYTHON_PROFILE_H_
-#define LOCKSTEP_CLIENT_PYTHON_PROFILE_H_
+// The agent's thread posts requests, and never waits for Python's lock. The main thread acts when it reaches
+// its next bytecode, which a long call of native code delays. A profile that then belongs to an ended capture
+// is ended and discarded.
+#ifndef LOCKSTEP_CLIENT_PYTHON_PYTHON_PROFILE_H_
+#define LOCKSTEP_CLIENT_PYTHON_PYTHON_PROFILE_H_
 
 #include <atomic>
 #include <cstddef>
@@ -20,42 +21,43 @@
 
 namespace lockstep::client {
 
-// `window` is when the main thread began and ended it; without a profile `trouble` says why.
+// `window` is the interval between the actual begin and end in the main thread. Without a profile, `error`
+// has the reason.
 struct PythonProfileResult {
   Fd file;
   uint64_t bytes = 0;
   HostInterval window;
-  Sentence trouble;
+  Sentence error;
 };
 
 class PythonProfile {
  public:
-  // One per process: the main thread's calls may come late, so it lives as long as the process.
+  // A process has one. Calls of the main thread may come late, so it must live until the process ends.
   constexpr PythonProfile(const Timing& timing, const PythonCalls& python)
       : timing_(timing), python_(python) {}
   PythonProfile(const PythonProfile&) = delete;
   PythonProfile& operator=(const PythonProfile&) = delete;
 
-  // ---- our thread ----
+  // ---- the agent's thread ----
   void Arm();
-  // At T0 and T1, or soon after; what has been asked for is not asked for again.
+  // Call them at T0 and T1, or soon after. A repeated call does nothing.
   void Begin();
   void End();
-  // After End: the result is there, or will not be.
+  // True after End when the result is available, or will not come.
   bool over() const;
-  // After End, once: what there is by now.
+  // Returns the result so far. Call it once, after End.
   PythonProfileResult Take();
-  // Not wanted any more.
+  // Discards the profile.
   void Abort();
   bool wanted() const { return phase() != Phase::kOff; }
 
-  // In a child process: the parent's profile is not the child's.
+  // Call it in a child process, because the parent's profile does not belong to the child.
   void ForgetInChild() { word_.store(0); }
 
  private:
   enum class Phase : uint8_t { kOff, kArmed, kAsked, kRunning, kEnding, kOver };
-  // The capture's number and its phase change as one: a call of an earlier capture changes nothing of a later
-  // one.
+  // The capture's number and its phase change together. A late call of an earlier capture therefore cannot
+  // change a later one.
   static constexpr uint64_t Word(uint64_t number, Phase phase) {
     return number << 8 | static_cast<uint64_t>(phase);
   }
@@ -65,31 +67,31 @@ class PythonProfile {
   static int OnPrepare(void* self);
   static int OnBegin(void* self);
   static int OnEnd(void* self);
-  // Ends the profile that runs, of which nothing is wanted.
+  // Ends and discards the running profile.
   PythonRan Forget();
   void Keep(const void* bytes, size_t size);
-  void KeepTrouble(const Sentence& trouble);
+  void KeepError(const Sentence& error);
 
   const Timing& timing_;
   const PythonCalls& python_;
   std::atomic<uint64_t> word_{0};
 
-  // Our thread.
+  // The agent's thread uses these members.
   uint64_t number_ = 0;
-  Sentence not_asked_;  // why Python was not asked
+  Sentence not_asked_;  // the reason why Python was not asked
 
-  // The main thread.
+  // The main thread uses this member.
   uint64_t profiling_ = 0;  // the capture whose profile runs; 0: none
-  // The main thread, until the phase is over; then our thread.
+  // The main thread uses these until the phase is kOver, then the agent's thread does.
   int file_ = -1;
   uint64_t bytes_ = 0;
   HostInterval window_;
-  Sentence trouble_;
+  Sentence error_;
 };
 
-// `bytes` in a memory file that nobody can change any more; -1: there is no memory for it.
+// Returns a memory file with `bytes` that can no longer be changed, or -1 without memory for it.
 int SealedFile(const void* bytes, size_t size);
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_PYTHON_PROFILE_H_
+#endif  // LOCKSTEP_CLIENT_PYTHON_PYTHON_PROFILE_H_

@@ -26,7 +26,7 @@ class PythonProfileTest : public testing::Test {
   PythonProfile profile_{kSystemTiming, kPythonFake};
 };
 
-TEST_F(PythonProfileTest, IsTakenInTheMainThreadAndCannotBeChangedAfter) {
+TEST_F(PythonProfileTest, RunsInTheMainThreadAndIsSealed) {
   EXPECT_FALSE(profile_.wanted());
   profile_.Arm();
   python_.RunPending();
@@ -45,7 +45,7 @@ TEST_F(PythonProfileTest, IsTakenInTheMainThreadAndCannotBeChangedAfter) {
   EXPECT_EQ(python_.ended, 1);
   ASSERT_TRUE(profile_.over());
   const PythonProfileResult result = profile_.Take();
-  EXPECT_TRUE(result.trouble.empty()) << result.trouble.c_str();
+  EXPECT_TRUE(result.error.empty()) << result.error.c_str();
   EXPECT_EQ(Contents(result.file), "a profile");
   EXPECT_EQ(result.bytes, 9u);
   EXPECT_GE(result.window.start, before);
@@ -55,7 +55,7 @@ TEST_F(PythonProfileTest, IsTakenInTheMainThreadAndCannotBeChangedAfter) {
   EXPECT_FALSE(profile_.wanted());
 }
 
-TEST_F(PythonProfileTest, AMainThreadThatStaysInNativeCodeIsToldAndStoppedLater) {
+TEST_F(PythonProfileTest, ReportsAMainThreadInNativeCodeAndStopsItLater) {
   profile_.Arm();
   python_.RunPending();
   profile_.Begin();
@@ -63,13 +63,13 @@ TEST_F(PythonProfileTest, AMainThreadThatStaysInNativeCodeIsToldAndStoppedLater)
   profile_.End();
   const PythonProfileResult late = profile_.Take();
   EXPECT_FALSE(late.file.ok());
-  EXPECT_NE(std::string(late.trouble.c_str()).find("native code"), std::string::npos);
+  EXPECT_NE(std::string(late.error.c_str()).find("native code"), std::string::npos);
   EXPECT_EQ(python_.ended, 0);
   python_.RunPending();
   EXPECT_EQ(python_.ended, 1) << "it is not left on";
 }
 
-TEST_F(PythonProfileTest, WhatALateCallFindsOfAnEarlierCaptureIsNotTakenForTheNext) {
+TEST_F(PythonProfileTest, ALateCallOfAnEarlierCaptureIsIgnored) {
   profile_.Arm();
   profile_.Begin();
   python_.RunPending();
@@ -77,24 +77,24 @@ TEST_F(PythonProfileTest, WhatALateCallFindsOfAnEarlierCaptureIsNotTakenForTheNe
   profile_.Take();
   profile_.Arm();
   profile_.Begin();
-  profile_.End();  // all that while the main thread was away
+  profile_.End();  // the main thread ran nothing until here
   python_.profile = "of the first";
   python_.RunPending();
   ASSERT_TRUE(profile_.over());
   const PythonProfileResult second = profile_.Take();
   EXPECT_FALSE(second.file.ok());
-  EXPECT_FALSE(second.trouble.empty());
+  EXPECT_FALSE(second.error.empty());
   EXPECT_EQ(python_.begun, python_.ended);
 }
 
-TEST_F(PythonProfileTest, AnAbortedOneIsEndedAndForgotten) {
+TEST_F(PythonProfileTest, AnAbortedProfileIsEndedAndDiscarded) {
   profile_.Arm();
   profile_.Begin();
   python_.RunPending();
   profile_.Abort();
   python_.RunPending();
   EXPECT_EQ(python_.ended, 1);
-  // Aborted while the main thread was about to begin.
+  // This Abort comes while the main thread is about to begin.
   profile_.Arm();
   profile_.Begin();
   profile_.Abort();
@@ -108,31 +108,31 @@ TEST_F(PythonProfileTest, AnAbortedOneIsEndedAndForgotten) {
   EXPECT_EQ(Contents(profile_.Take().file), "a profile");
 }
 
-TEST_F(PythonProfileTest, TroublesAreTold) {
+TEST_F(PythonProfileTest, ReportsErrors) {
   profile_.Arm();
   python_.RunPending();
-  python_.begin_trouble = "another profiler is active: Profile";
+  python_.begin_error = "another profiler is active: Profile";
   profile_.Begin();
   python_.RunPending();
   profile_.End();
   ASSERT_TRUE(profile_.over());
-  EXPECT_STREQ(profile_.Take().trouble.c_str(), "another profiler is active: Profile");
+  EXPECT_STREQ(profile_.Take().error.c_str(), "another profiler is active: Profile");
 
-  python_.begin_trouble.clear();
+  python_.begin_error.clear();
   python_.takes_calls = false;
   profile_.Arm();
   profile_.Begin();
   ASSERT_TRUE(profile_.over());
-  EXPECT_NE(std::string(profile_.Take().trouble.c_str()).find("takes no calls"), std::string::npos);
+  EXPECT_NE(std::string(profile_.Take().error.c_str()).find("accepts no calls"), std::string::npos);
 
   python_.takes_calls = true;
   profile_.Arm();
   profile_.End();
   ASSERT_TRUE(profile_.over());
-  EXPECT_STREQ(profile_.Take().trouble.c_str(), "the capture was over before it was asked");
+  EXPECT_STREQ(profile_.Take().error.c_str(), "the capture ended before the profile began");
 }
 
-TEST_F(PythonProfileTest, AnExceptionOfTheProgramsIsPassedOn) {
+TEST_F(PythonProfileTest, PassesOnAnExceptionOfTheProgram) {
   profile_.Arm();
   python_.RunPending();
   python_.raises = true;
@@ -141,10 +141,10 @@ TEST_F(PythonProfileTest, AnExceptionOfTheProgramsIsPassedOn) {
   EXPECT_EQ(python_.last, -1);
   profile_.End();
   ASSERT_TRUE(profile_.over());
-  EXPECT_FALSE(profile_.Take().trouble.empty());
+  EXPECT_FALSE(profile_.Take().error.empty());
 }
 
-TEST_F(PythonProfileTest, MoreThanIsTakenIsNamedByItsSize) {
+TEST_F(PythonProfileTest, ReportsTheSizeOfATooLargeProfile) {
   python_.profile.assign(ring::kMostProfileBytes + 1, 'x');
   profile_.Arm();
   profile_.Begin();
@@ -153,22 +153,22 @@ TEST_F(PythonProfileTest, MoreThanIsTakenIsNamedByItsSize) {
   python_.RunPending();
   const PythonProfileResult result = profile_.Take();
   EXPECT_FALSE(result.file.ok());
-  EXPECT_STREQ(result.trouble.c_str(), "its profile has 64 MiB, more than the 64 that are taken");
+  EXPECT_STREQ(result.error.c_str(), "the profile has 64 MiB, more than the limit of 64 MiB");
 }
 
-TEST(PythonProfileWithoutPythonTest, IsTold) {
+TEST(PythonProfileWithoutPythonTest, ReportsTheReason) {
   PythonProfile profile(kSystemTiming, kPythonFake);
   profile.Arm();
   profile.Begin();
   profile.End();
   ASSERT_TRUE(profile.over());
-  EXPECT_STREQ(profile.Take().trouble.c_str(), "its process runs no Python");
+  EXPECT_STREQ(profile.Take().error.c_str(), "the process runs no Python");
 }
 
 TEST(PythonCallsTest, ThisTestRunsNoPython) {
   Sentence why;
   EXPECT_FALSE(kProcessPython.find(&why));
-  EXPECT_STREQ(why.c_str(), "its process runs no Python");
+  EXPECT_STREQ(why.c_str(), "the process runs no Python");
 }
 
 }  // namespace

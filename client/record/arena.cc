@@ -2,7 +2,7 @@
 
 #include <sys/mman.h>
 
-#include "client/gate.h"
+#include "client/record/recording_flags.h"
 
 namespace lockstep::client {
 

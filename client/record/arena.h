@@ -1,7 +1,8 @@
-// All memory of the client: one reservation, made when the first capture is armed and then kept, so that a
-// late callback never meets an unmapped address. Between captures its pages go back to the system.
-#ifndef LOCKSTEP_CLIENT_ARENA_H_
-#define LOCKSTEP_CLIENT_ARENA_H_
+// The arena holds all memory of the client. It is one reservation, made when the first capture is armed, and
+// then kept, so that a late callback never uses an unmapped address. Between captures its pages go back to
+// the system.
+#ifndef LOCKSTEP_CLIENT_RECORD_ARENA_H_
+#define LOCKSTEP_CLIENT_RECORD_ARENA_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -17,16 +18,17 @@ class Arena {
  public:
   constexpr Arena() = default;
 
-  // Address space only; pages come with the first touch. Not inherited by forked children. False: no address
-  // space.
+  // Reserves only address space; pages come with the first touch. Forked children do not inherit it. Returns
+  // false if there is no address space.
   bool Reserve(size_t bytes);
   bool reserved() const { return base_ != nullptr; }
 
-  // The next `bytes` of the reservation on a page boundary; empty when it is spent. Never given back.
+  // Returns the next `bytes` of the reservation, aligned to a page, or an empty part if it is used up. Parts
+  // are never returned.
   Memory Take(size_t bytes);
-  // Gives a part's pages back to the system; it reads as zero afterwards.
+  // Returns a part's pages to the system. It reads as zero afterwards.
   static void Discard(Memory part);
-  // Brings a part's pages in now, so that nobody pays for it inside a callback.
+  // Loads a part's pages now, so that no callback has to wait for them.
   static void Touch(Memory part);
 
  private:
@@ -37,4 +39,4 @@ class Arena {
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_ARENA_H_
+#endif  // LOCKSTEP_CLIENT_RECORD_ARENA_H_

@@ -1,8 +1,9 @@
-// CUPTI's buffers: handed out to any thread, given back by any, without locks or allocation. At most 64.
+// CUPTI's buffers. Any thread may borrow and return them, without locks or allocation. There are at most 64.
 //
-// Also a queue (first in, first out) of buffers that came back while another thread was busy converting.
-#ifndef LOCKSTEP_CLIENT_BUFFER_POOL_H_
-#define LOCKSTEP_CLIENT_BUFFER_POOL_H_
+// The pool also has a queue (first in, first out) of buffers that returned while another thread was
+// converting.
+#ifndef LOCKSTEP_CLIENT_RECORD_BUFFER_POOL_H_
+#define LOCKSTEP_CLIENT_RECORD_BUFFER_POOL_H_
 
 #include <atomic>
 #include <bit>
@@ -20,7 +21,7 @@ class BufferPool {
 
   constexpr BufferPool() = default;
 
-  // Cuts `memory` into buffers of `buffer_bytes` (a multiple of 8), at most kMost. Nothing may be lent.
+  // Cuts `memory` into buffers of `buffer_bytes` (a multiple of 8), at most kMost. No buffer may be lent.
   void Init(Memory memory, size_t buffer_bytes) {
     base_ = memory.data;
     buffer_bytes_ = buffer_bytes;
@@ -30,8 +31,9 @@ class BufferPool {
     queue_.store(kNone);
   }
 
-  // A buffer with the lowest number, so that the same few stay warm; null when all are lent.
-  std::byte* Lend() {
+  // Returns the free buffer with the lowest number, so that the same few stay in cache, or null if all are
+  // lent.
+  std::byte* Acquire() {
     uint64_t free = free_.load(std::memory_order_acquire);
     while (free != 0) {
       if (free_.compare_exchange_weak(free, free & (free - 1), std::memory_order_acquire)) {
@@ -41,7 +43,7 @@ class BufferPool {
     return nullptr;
   }
 
-  // The buffer's number, or kNone for an address that is not a buffer of this pool.
+  // Returns the buffer's number, or kNone if the address is not a buffer of this pool.
   uint32_t NumberOf(const std::byte* buffer) const {
     if (base_ == nullptr || buffer < base_) return kNone;
     const auto offset = static_cast<size_t>(buffer - base_);
@@ -50,9 +52,9 @@ class BufferPool {
   }
   std::byte* at(uint32_t number) const { return base_ + number * buffer_bytes_; }
 
-  void GiveBack(uint32_t number) { free_.fetch_or(uint64_t{1} << number, std::memory_order_release); }
-  // Lent, or queued.
-  uint32_t lent() const {
+  void Release(uint32_t number) { free_.fetch_or(uint64_t{1} << number, std::memory_order_release); }
+  // The number of lent or queued buffers.
+  uint32_t in_use() const {
     return count_ - static_cast<uint32_t>(std::popcount(free_.load(std::memory_order_acquire)));
   }
   size_t buffer_bytes() const { return buffer_bytes_; }
@@ -66,7 +68,8 @@ class BufferPool {
     } while (!queue_.compare_exchange_weak(head, number));
   }
   bool queued() const { return queue_.load() != kNone; }
-  // Takes all at once and calls fn(number, valid_bytes), oldest first. One thread at a time.
+  // Takes all queued buffers and calls fn(number, valid_bytes), oldest first. One thread at a time may call
+  // it.
   template <typename Fn>
   void DrainQueue(Fn fn) {
     uint32_t newest = queue_.exchange(kNone);
@@ -96,4 +99,4 @@ class BufferPool {
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_BUFFER_POOL_H_
+#endif  // LOCKSTEP_CLIENT_RECORD_BUFFER_POOL_H_

@@ -1,7 +1,7 @@
-// Another tool's handles to ours, in fixed memory: open addressing, no lock. A key is there when its value
-// is.
-#ifndef LOCKSTEP_CLIENT_HANDLE_MAP_H_
-#define LOCKSTEP_CLIENT_HANDLE_MAP_H_
+// Maps another tool's handles to ours, in fixed memory, with open addressing and without locks. When a key is
+// visible, its value is set.
+#ifndef LOCKSTEP_CLIENT_RECORD_HANDLE_MAP_H_
+#define LOCKSTEP_CLIENT_RECORD_HANDLE_MAP_H_
 
 #include <atomic>
 #include <cstddef>
@@ -15,10 +15,11 @@ class HandleMap {
   static_assert((places & (places - 1)) == 0);
   constexpr HandleMap() = default;
 
-  // The later value of a key counts. False: 0 is no key, or no place is left.
+  // The latest value of a key counts. Returns false if the key is reserved (0 to kMark), or if no place is
+  // left.
   bool Put(uint64_t key, uint64_t value) {
     if (key <= kMark) return false;
-    // Where the key is already, it stays; else the first place that is free or was given up.
+    // An existing key keeps its place. A new key takes the first place that is free or was given up.
     for (size_t probe = 0; probe < places; ++probe) {
       Place& place = At(key, probe);
       const uint64_t there = place.key.load(std::memory_order_acquire);
@@ -39,13 +40,13 @@ class HandleMap {
     return false;
   }
 
-  // 0: not there.
+  // Returns 0 if the key is unknown.
   uint64_t Get(uint64_t key) const {
     const Place* place = Find(key);
     return place != nullptr ? place->value.load(std::memory_order_acquire) : 0;
   }
 
-  // As Get, and forgets it.
+  // Like Get, and removes the key.
   uint64_t Take(uint64_t key) {
     Place* place = const_cast<Place*>(Find(key));
     if (place == nullptr) return 0;
@@ -55,7 +56,7 @@ class HandleMap {
   }
 
  private:
-  static constexpr uint64_t kGivenUp = 1;  // a search goes on behind it
+  static constexpr uint64_t kGivenUp = 1;  // a search continues after it
   static constexpr uint64_t kMark = 2;     // being filled in
   struct Place {
     std::atomic<uint64_t> key{0};
@@ -82,4 +83,4 @@ class HandleMap {
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_HANDLE_MAP_H_
+#endif  // LOCKSTEP_CLIENT_RECORD_HANDLE_MAP_H_

@@ -6,7 +6,7 @@
 namespace lockstep::client {
 namespace {
 
-// Eight bytes at a time: kernel names are long, and this runs per record.
+// Reads eight bytes at a time, because kernel names are long and this runs per record.
 uint64_t Hash(const char* text, size_t length) {
   constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15ull;
   uint64_t hash = length * kMultiplier;
@@ -45,7 +45,7 @@ Interner::Entry* Interner::Find(const char* text, size_t length) {
       return &entry;
     at = (at + 1) & mask_;
   }
-  // Three quarters full: probing stays short.
+  // The table is at most three quarters full, so that probing stays short.
   if (entries_ >= mask_ - mask_ / 4 || length + 1 > text_left_) return nullptr;
   Entry& entry = table_[at];
   std::memcpy(text_, text, length);

@@ -1,11 +1,11 @@
-// Strings of one ring: each is defined in the ring once per capture, ahead of its first use, and travels as
-// an id.
+// The strings of one ring. Each string is defined in the ring once per capture, before its first use, and
+// records refer to it by its id.
 //
-// Bounded: when its memory is spent a new string is defined again at each use, so nothing is lost. A
-// definition that a full ring dropped is tried again at the next use. Belongs to the ring's owner; never
+// Memory is bounded. When it is used up, a new string is defined again at each use, so nothing is lost. If a
+// full ring drops a definition, the next use tries again. The interner belongs to the ring's owner and never
 // allocates.
-#ifndef LOCKSTEP_CLIENT_INTERNER_H_
-#define LOCKSTEP_CLIENT_INTERNER_H_
+#ifndef LOCKSTEP_CLIENT_RECORD_INTERNER_H_
+#define LOCKSTEP_CLIENT_RECORD_INTERNER_H_
 
 #include <atomic>
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace lockstep::client {
 
-// Ids are unique in the process, over all rings and captures.
+// Ids are unique in the process, across all rings and captures.
 class StringIds {
  public:
   constexpr StringIds() = default;
@@ -30,21 +30,22 @@ class Interner {
  public:
   struct Entry {
     uint64_t hash;
-    const char* text;  // our copy
+    const char* text;  // copy in our memory
     uint32_t length;
     uint32_t id;  // 0: not defined in the ring yet
   };
 
   constexpr Interner() = default;
 
-  // Forgets everything. A quarter of `memory` holds the table, the rest the text.
+  // Forgets all strings. A quarter of `memory` holds the table, the rest the text.
   void Reset(Memory memory, StringIds* ids);
 
-  // The string's id, defined in `ring`; 0 when the ring is full. The definition is not committed yet.
+  // Returns the string's id, defined in `ring`, or 0 if the ring is full. The definition is not committed
+  // yet.
   uint32_t Intern(ring::RingWriter& ring, const char* text, size_t length);
 
-  // In two steps, for a string that is used later than it is seen: Find copies it (null when memory is
-  // spent), Define gives the id.
+  // The same in two steps, for a string that is used later. Find copies it (null if memory is used up), and
+  // Define returns the id.
   Entry* Find(const char* text, size_t length);
   uint32_t Define(ring::RingWriter& ring, Entry& entry);
 
@@ -59,4 +60,4 @@ class Interner {
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_INTERNER_H_
+#endif  // LOCKSTEP_CLIENT_RECORD_INTERNER_H_

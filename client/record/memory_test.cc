@@ -1,4 +1,4 @@
-// The client's own memory: interner, buffer pool, range stack, descriptors.
+// Tests the client's own memory: interner, buffer pool, range stack, descriptors.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -21,18 +21,18 @@
 namespace lockstep::client {
 namespace {
 
-TEST(BufferPoolTest, LendsEachBufferOnceAndTheLowestFirst) {
+TEST(BufferPoolTest, LendsEachBufferOnceLowestFirst) {
   std::vector<std::byte> memory(64 * 64);
   BufferPool pool;
   pool.Init({memory.data(), memory.size()}, 64);
   std::set<std::byte*> lent;
-  for (int i = 0; i < 64; ++i) lent.insert(pool.Lend());
+  for (int i = 0; i < 64; ++i) lent.insert(pool.Acquire());
   EXPECT_EQ(lent.size(), 64u);
-  EXPECT_EQ(pool.Lend(), nullptr);
-  EXPECT_EQ(pool.lent(), 64u);
-  pool.GiveBack(9);
-  pool.GiveBack(3);
-  EXPECT_EQ(pool.Lend(), memory.data() + 3 * 64);
+  EXPECT_EQ(pool.Acquire(), nullptr);
+  EXPECT_EQ(pool.in_use(), 64u);
+  pool.Release(9);
+  pool.Release(3);
+  EXPECT_EQ(pool.Acquire(), memory.data() + 3 * 64);
 }
 
 TEST(BufferPoolTest, KnowsItsOwnBuffersFromAnyOtherAddress) {
@@ -68,18 +68,18 @@ TEST(BufferPoolTest, ThreadsNeverShareABuffer) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 20000; ++i) {
-        std::byte* buffer = pool.Lend();
+        std::byte* buffer = pool.Acquire();
         if (buffer == nullptr) continue;
         const uint32_t number = pool.NumberOf(buffer);
         if (owners[number].fetch_add(1) != 0) shared = true;
         owners[number].fetch_sub(1);
-        pool.GiveBack(number);
+        pool.Release(number);
       }
     });
   }
   for (auto& thread : threads) thread.join();
   EXPECT_FALSE(shared);
-  EXPECT_EQ(pool.lent(), 0u);
+  EXPECT_EQ(pool.in_use(), 0u);
 }
 
 class InternerTest : public testing::Test {
@@ -104,7 +104,7 @@ class InternerTest : public testing::Test {
   Interner names_;
 };
 
-TEST_F(InternerTest, OneTextOneIdWhateverItsLength) {
+TEST_F(InternerTest, GivesEachTextOneId) {
   std::set<uint32_t> ids;
   std::string text;
   for (int length = 0; length < 40; ++length, text += static_cast<char>('a' + length % 26)) {
@@ -116,7 +116,7 @@ TEST_F(InternerTest, OneTextOneIdWhateverItsLength) {
   EXPECT_EQ(daemon_.string_records, 40u);
 }
 
-TEST_F(InternerTest, ADefinitionThatAFullRingDroppedIsTriedAgain) {
+TEST_F(InternerTest, RetriesADefinitionThatAFullRingDropped) {
   const std::string big(8000, 'f');
   while (ring_.DefineString(9999, big.data(), big.size())) {
   }
@@ -129,7 +129,7 @@ TEST_F(InternerTest, ADefinitionThatAFullRingDroppedIsTriedAgain) {
   EXPECT_EQ(daemon_.strings[id].size(), 7999u);
 }
 
-TEST_F(InternerTest, StartsAnewAfterAResetWithIdsNeverUsedBefore) {
+TEST_F(InternerTest, ResetContinuesWithUnusedIds) {
   const uint32_t before = Intern("text");
   names_.Reset({memory_.data(), memory_.size()}, &ids_);
   const uint32_t after = Intern("text");
@@ -156,7 +156,7 @@ TEST(RangeStackTest, APopTakesTheInnermostOfItsDomainOnly) {
   EXPECT_EQ(stack.depth(), 1u);
 }
 
-TEST(DescriptorTest, MovesUpAndClosesTheLowOne) {
+TEST(DescriptorTest, MovesToAHighNumberAndClosesTheLowOne) {
   Descriptor descriptor;
   EXPECT_EQ(descriptor.Use(), -1);
   const int low = ::open("/dev/null", O_RDWR);
@@ -169,7 +169,7 @@ TEST(DescriptorTest, MovesUpAndClosesTheLowOne) {
   EXPECT_EQ(::fcntl(high, F_GETFD), -1);
 }
 
-TEST(DescriptorTest, ANumberThatChangedHandsIsNeitherUsedNorClosed) {
+TEST(DescriptorTest, NeitherUsesNorClosesAReusedNumber) {
   int pipe_ends[2];
   ASSERT_EQ(::pipe(pipe_ends), 0);
   Descriptor descriptor;
@@ -185,7 +185,7 @@ TEST(DescriptorTest, ANumberThatChangedHandsIsNeitherUsedNorClosed) {
   ::close(pipe_ends[1]);
 }
 
-TEST(ArenaTest, GivesPagesBackAndKeepsTheAddresses) {
+TEST(ArenaTest, ReleasesPagesAndKeepsTheAddresses) {
   Arena arena;
   ASSERT_TRUE(arena.Reserve(1 << 20));
   const Memory a = arena.Take(5000);

@@ -1,18 +1,18 @@
-// What one application thread has in hand of NCCL while a capture records it: the calls that NVTX shows, and
-// what they tell of operations that the profiler plugin describes later in the same call.
-#ifndef LOCKSTEP_CLIENT_NCCL_THREAD_H_
-#define LOCKSTEP_CLIENT_NCCL_THREAD_H_
+// The NCCL state of one application thread during a capture: the open calls that NVTX shows, and their
+// reductions. The profiler plugin describes the same operations later in the same call.
+#ifndef LOCKSTEP_CLIENT_RECORD_NCCL_THREAD_H_
+#define LOCKSTEP_CLIENT_RECORD_NCCL_THREAD_H_
 
 #include <cstdint>
 #include <cstring>
 
 namespace lockstep::client {
 
-// Plain values of a ThreadSlot; its thread only.
+// Plain values of a ThreadSlot. Only the slot's thread uses them.
 struct NcclThread {
   static constexpr uint32_t kReductions = 32;
 
-  // A reduction that NVTX told of and the plugin has not described yet.
+  // A reduction that NVTX showed and the plugin has not described yet.
   struct Reduction {
     uint64_t comm;
     uint64_t bytes;
@@ -20,11 +20,11 @@ struct NcclThread {
     char function[16];
   };
 
-  uint32_t depth = 0;      // NCCL's ranges open on this thread, of those pushed in this capture
-  uint32_t group = 0;      // ncclGroupStart without its end
+  uint32_t depth = 0;      // open NCCL ranges of this thread that were pushed in this capture
+  uint32_t group = 0;      // open ncclGroupStart calls
   uint32_t pushed_at = 0;  // depth of the range around which `launch` is pushed to CUPTI; 0: none
-  uint64_t launch = 0;     // serial of what the open call or group launches; 0: none
-  bool begun = false;      // CUPTI's stack of this thread is known to hold nothing of an earlier capture
+  uint64_t launch = 0;     // serial number of the launch of the open call or group; 0: none
+  bool begun = false;      // leftovers of an earlier capture on this thread are removed
   uint32_t reductions = 0;
   Reduction pending[kReductions] = {};
 
@@ -34,7 +34,7 @@ struct NcclThread {
     begun = false;
   }
 
-  // The oldest goes when there is no place: a group of more than kReductions.
+  // Without a free place, the oldest reduction is dropped. This needs a group of more than kReductions.
   void Remember(const char* function, uint64_t comm, uint64_t bytes, const char* name) {
     if (reductions == kReductions) {
       std::memmove(pending, pending + 1, sizeof pending - sizeof pending[0]);
@@ -50,7 +50,8 @@ struct NcclThread {
     r.function[length] = '\0';
   }
 
-  // Null: NVTX told of no such operation. `comm` 0 in either: NCCL before 2.25 does not tell it over NVTX.
+  // Returns null if NVTX showed no such operation. `comm` may be 0, because NCCL before 2.25 does not show it
+  // through NVTX.
   const char* Take(const char* function, uint64_t comm, uint64_t bytes) {
     for (uint32_t i = 0; i < reductions; ++i) {
       const Reduction& r = pending[i];
@@ -67,4 +68,4 @@ struct NcclThread {
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_NCCL_THREAD_H_
+#endif  // LOCKSTEP_CLIENT_RECORD_NCCL_THREAD_H_

@@ -1,6 +1,6 @@
-// The push/pop ranges that are open on one thread, over all NVTX domains.
-#ifndef LOCKSTEP_CLIENT_RANGE_STACK_H_
-#define LOCKSTEP_CLIENT_RANGE_STACK_H_
+// The push/pop ranges that are open on one thread, in all NVTX domains.
+#ifndef LOCKSTEP_CLIENT_RECORD_RANGE_STACK_H_
+#define LOCKSTEP_CLIENT_RECORD_RANGE_STACK_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -10,26 +10,26 @@
 
 namespace lockstep::client {
 
-// A string of a range: by the interner's copy, or by id where its memory was spent.
+// The text of a range: the interner's copy, or the id if the interner's memory was used up.
 struct RangeText {
   Interner::Entry* entry = nullptr;
   uint32_t id = 0;
 };
 
 struct OpenRange {
-  const void* domain = nullptr;  // which stack of the thread it is on; null = the default domain
+  const void* domain = nullptr;  // the domain, which has its own stack in NVTX; null = the default domain
   HostTime start;
   RangeText name;
   uint64_t payload = 0;
 };
 
-// NVTX keeps one stack per (thread, domain); they are interleaved here so that depth is the nesting on the
-// thread.
+// NVTX has one stack per (thread, domain). Here all domains of a thread share one stack, so that depth is the
+// nesting on the thread.
 class RangeStack {
  public:
   static constexpr uint32_t kMost = 64;
 
-  // False: deeper than kMost; the range is only counted, and its pop finds nothing.
+  // Returns false beyond kMost. The range is then only counted, and its pop finds nothing.
   bool Push(const OpenRange& range) {
     if (depth_ == kMost) {
       ++too_deep_;
@@ -40,7 +40,7 @@ class RangeStack {
   }
 
   enum class Popped { kRange, kTooDeep, kUnknown };
-  // The innermost range of `domain`. kUnknown: it was pushed before tracking began.
+  // Removes the innermost range of `domain`. kUnknown: the range was pushed before tracking began.
   Popped Pop(const void* domain, OpenRange* out, uint32_t* depth) {
     if (too_deep_ > 0) {
       --too_deep_;
@@ -72,4 +72,4 @@ class RangeStack {
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_RANGE_STACK_H_
+#endif  // LOCKSTEP_CLIENT_RECORD_RANGE_STACK_H_

@@ -10,17 +10,17 @@ bool Recorder::Init(void (*on_thread_exit)(void*)) {
 }
 
 ThreadSlot* Recorder::Enter() {
-  const uint64_t capture = gate_.capture.load(std::memory_order_acquire);
+  const uint64_t capture = flags_.capture.load(std::memory_order_acquire);
   if (capture == 0) return nullptr;
   const auto tag = reinterpret_cast<uintptr_t>(::pthread_getspecific(key_));
   if (tag >> kIndexBits != capture) return ClaimAndEnter(capture);
   ThreadSlot* slot = &slots_[tag & ((1u << kIndexBits) - 1)];
-  // Taken: we are inside a handler already (a signal handler, or CUPTI calling out).
+  // If the slot is busy, we are already inside a handler (a signal handler, or a callback of CUPTI).
   uint32_t outside = 0;
   if (!slot->busy.compare_exchange_strong(outside, 1)) return nullptr;
-  // Either our thread sees busy and waits, or we see the gate closed and leave: both sides are sequentially
-  // consistent.
-  if (gate_.capture.load() != capture || slot->owner.load() != capture) {
+  // Either the agent's thread sees busy and waits, or we see the closed flags and leave. This holds because
+  // both sides are sequentially consistent.
+  if (flags_.capture.load() != capture || slot->owner.load() != capture) {
     Leave(*slot);
     return nullptr;
   }
@@ -29,9 +29,9 @@ ThreadSlot* Recorder::Enter() {
 
 ThreadSlot* Recorder::ClaimAndEnter(uint64_t capture) {
   ThreadSlot* slot = Claim(capture);
-  if (slot == nullptr || gate_.capture.load() == capture) return slot;
-  // The capture ended meanwhile, and our thread may have passed this slot when it was still free: it is ours
-  // to give back. If our thread has yet to come, it waits while the slot is marked.
+  if (slot == nullptr || flags_.capture.load() == capture) return slot;
+  // The capture has ended meanwhile. The agent's thread may have passed this slot when it was still free, so
+  // this thread must release it. If the agent's thread comes later, it waits while the slot is marked.
   uint64_t owner = capture;
   if (slot->owner.compare_exchange_strong(owner, kClaiming)) {
     Free(*slot);
@@ -49,7 +49,7 @@ void Recorder::Leave(ThreadSlot& slot) {
 }
 
 void Recorder::CountNoRing(ring::RecordKind kind) {
-  if (gate_.capture.load(std::memory_order_acquire) == 0) return;
+  if (flags_.capture.load(std::memory_order_acquire) == 0) return;
   ring::CountLoss(segment_->header(), ring::LossReason::kNoRing, kind);
 }
 
@@ -63,7 +63,7 @@ ThreadSlot* Recorder::Claim(uint64_t capture) {
     slot.busy.store(1);
     slot.index = i;
     slot.thread = static_cast<uint32_t>(::syscall(SYS_gettid));
-    // The slot's owner word is what keeps threads apart; the ring's own state tells the daemon.
+    // The slot's owner word keeps threads apart. The ring's own state is only for the daemon.
     ring::ClaimRing(segment_->ring(i), slot.thread);
     slot.ring = segment_->Writer(i);
     const size_t share = memory_.bytes / kSlots;
@@ -90,7 +90,7 @@ void Recorder::Release(ThreadSlot& slot) {
 
 void Recorder::Free(ThreadSlot& slot) {
   ring::ReleaseRing(segment_->ring(slot.index));
-  // In this order: as soon as the slot has no owner its busy word is the next one's.
+  // The order matters: once the slot has no owner, its busy word belongs to the next one.
   slot.busy.store(0);
   slot.owner.store(0);
 }
@@ -102,10 +102,10 @@ void Recorder::Begin(uint64_t capture, const ring::ClientSegment& segment, Memor
   capture_ = capture;
   ended_records_ = 0;
   ended_outside_ = 0;
-  gate_.capture.store(capture);
+  flags_.capture.store(capture);
 }
 
-bool Recorder::TakeBack(const Timing& timing, ThreadSlot& slot, bool* stuck) {
+bool Recorder::Reclaim(const Timing& timing, ThreadSlot& slot, bool* stuck) {
   constexpr Nanos kLimit = Nanos::Millis(100);
   const MonoTime since = timing.monotonic();
   for (;;) {
@@ -118,7 +118,7 @@ bool Recorder::TakeBack(const Timing& timing, ThreadSlot& slot, bool* stuck) {
   *stuck = true;
   uint64_t owner = capture_;
   if (!slot.owner.compare_exchange_strong(owner, kAbandoned) || slot.busy.load() != 0) return false;
-  // It left between our last look and the mark: whoever changes the mark back has the slot.
+  // The thread left between the last check and the mark. Whichever side changes the mark back owns the slot.
   owner = kAbandoned;
   return slot.owner.compare_exchange_strong(owner, capture_);
 }

@@ -1,11 +1,11 @@
-// The rings of application threads: claimed at a thread's first record in a capture, given back when the
-// thread or the capture ends.
+// The rings of application threads. A thread claims a ring at its first record in a capture. The ring is
+// released when the thread or the capture ends.
 //
-// A handler that has something to record calls Enter, writes through the slot, calls Leave. Our thread ends a
-// capture by closing the gate and waiting until nobody is between Enter and Leave; from then on every slot is
-// its own.
-#ifndef LOCKSTEP_CLIENT_RECORDER_H_
-#define LOCKSTEP_CLIENT_RECORDER_H_
+// A handler with something to record calls Enter, writes through the slot, and calls Leave. To end a capture,
+// the agent's thread closes the flags, and waits until no thread is between Enter and Leave. From then on all
+// slots belong to it.
+#ifndef LOCKSTEP_CLIENT_RECORD_RECORDER_H_
+#define LOCKSTEP_CLIENT_RECORD_RECORDER_H_
 
 #include <pthread.h>
 
@@ -13,30 +13,30 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "client/gate.h"
 #include "client/record/arena.h"
 #include "client/record/interner.h"
 #include "client/record/nccl_thread.h"
 #include "client/record/range_stack.h"
+#include "client/record/recording_flags.h"
 #include "client/record/timing.h"
 #include "wire/ring/client_segment.h"
 #include "wire/ring/writer.h"
 
 namespace lockstep::client {
 
-// What one thread has while it records. Only between Enter and Leave, by that thread.
+// The state of one recording thread. Only that thread uses it, between Enter and Leave.
 struct alignas(64) ThreadSlot {
   ring::RingWriter ring;
   Interner names;
   RangeStack ranges;
   NcclThread nccl;
-  uint64_t launch = 0;   // serial of the NCCL kernel launched last on this thread, 0 = none that counts
+  uint64_t launch = 0;   // serial number of this thread's latest NCCL kernel launch; 0: none applies
   uint32_t thread = 0;   // gettid
-  uint64_t outside = 0;  // records seen outside the window
+  uint64_t outside = 0;  // records outside the window
 
  private:
   friend class Recorder;
-  std::atomic<uint64_t> owner{0};  // capture whose thread has this slot, 0 = free, or a mark of Recorder's
+  std::atomic<uint64_t> owner{0};  // capture whose thread has this slot, 0 = free, or a mark of the Recorder
   std::atomic<uint32_t> busy{0};   // 1 between Enter and Leave
   uint32_t index = 0;
 };
@@ -48,55 +48,57 @@ struct RecorderTotals {
 
 class Recorder {
  public:
-  constexpr explicit Recorder(Gate& gate) : gate_(gate) {}
-  // Once. `on_thread_exit` runs in an ending thread with the value to hand to OnThreadExit.
+  constexpr explicit Recorder(RecordingFlags& flags) : flags_(flags) {}
+  // Call it once. `on_thread_exit` runs in an ending thread, and must pass its argument to OnThreadExit.
   bool Init(void (*on_thread_exit)(void*));
 
   // ---- any thread ----
-  // Null: nothing is recorded, or no ring was free (then the caller counts its record by CountNoRing).
+  // Returns null if nothing is recorded, or if no ring was free. In the second case the caller calls
+  // CountNoRing.
   ThreadSlot* Enter();
   void Leave(ThreadSlot& slot);
-  // A record of `kind` found no ring. Counts only while a capture is on.
+  // Counts a record of `kind` that found no ring, if a capture is running.
   void CountNoRing(ring::RecordKind kind);
-  // `close_ranges` as in End.
+  // `close_ranges` is as in End.
   template <typename CloseRanges>
   void OnThreadExit(void* value, CloseRanges close_ranges);
 
-  // ---- our thread ----
-  // `memory` is kept until End: the strings of all threads. The gate opens last.
+  // ---- the agent's thread ----
+  // `memory` is for the strings of all threads, and must stay until End. The flags open last.
   void Begin(uint64_t capture, const ring::ClientSegment& segment, Memory memory, StringIds& ids);
-  // Closes the gate, waits up to 100 ms for handlers to leave, calls close_ranges(slot) for every slot in use
-  // and gives the rings back. False: a thread is stuck inside a handler; its slot stays taken until it
-  // leaves.
+  // Closes the flags, waits up to 100 ms for handlers to leave, calls close_ranges(slot) for every slot in
+  // use, and releases the rings. Returns false if a thread is stuck inside a handler; its slot stays in use
+  // until it leaves.
   template <typename CloseRanges>
   bool End(const Timing& timing, RecorderTotals* totals, CloseRanges close_ranges);
 
  private:
-  static constexpr uint32_t kSlots = ring::kMaxRings;  // slot i has ring i; 0 is CUPTI's and stays unused
+  static constexpr uint32_t kSlots = ring::kMaxRings;  // slot i has ring i; 0 is CUPTI's ring and unused here
   static constexpr uint64_t kIndexBits = 8;
 
-  // Owner marks. A slot is claimed while it changes hands; abandoned when our thread gave up waiting
-  // for its thread, which then frees it in Leave.
+  // Marks of the owner word. kClaiming: the slot changes its owner. kAbandoned: the agent's thread gave up
+  // waiting for the slot's thread, which then frees the slot in Leave.
   static constexpr uint64_t kClaiming = ~uint64_t{0};
   static constexpr uint64_t kAbandoned = ~uint64_t{0} - 1;
 
-  // Free slot → this thread's, with busy set; null when all are taken.
+  // Claims a free slot for this thread, with busy set. Returns null if all are in use.
   ThreadSlot* Claim(uint64_t capture);
   ThreadSlot* ClaimAndEnter(uint64_t capture);
-  // Of a slot nobody else may touch: closed gate and nobody inside, or the thread's own.
+  // Releases a slot that no other thread may touch: the flags are closed and no thread is inside, or the slot
+  // is the caller's.
   void Release(ThreadSlot& slot);
-  // The same for a slot marked kClaiming: gives it back without counting its records.
+  // The same for a slot with the mark kClaiming. Its records are not counted.
   void Free(ThreadSlot& slot);
-  // True: nobody is inside and the slot is `capture_`'s to finish.
-  bool TakeBack(const Timing& timing, ThreadSlot& slot, bool* stuck);
+  // Returns true if no thread is inside, so that the caller may finish the slot of `capture_`.
+  bool Reclaim(const Timing& timing, ThreadSlot& slot, bool* stuck);
 
-  Gate& gate_;
+  RecordingFlags& flags_;
   pthread_key_t key_ = 0;
   const ring::ClientSegment* segment_ = nullptr;
   Memory memory_;
   StringIds* ids_ = nullptr;
   uint64_t capture_ = 0;
-  // Of slots given back by ending threads.
+  // Totals of the slots that ending threads released.
   std::atomic<uint64_t> ended_records_{0};
   std::atomic<uint64_t> ended_outside_{0};
   ThreadSlot slots_[kSlots];
@@ -108,12 +110,12 @@ void Recorder::OnThreadExit(void* value, CloseRanges close_ranges) {
   ThreadSlot& slot = slots_[tag & ((1u << kIndexBits) - 1)];
   const uint64_t capture = tag >> kIndexBits;
   uint32_t outside = 0;
-  if (gate_.capture.load() != capture || slot.owner.load() != capture ||
+  if (flags_.capture.load() != capture || slot.owner.load() != capture ||
       !slot.busy.compare_exchange_strong(outside, 1)) {
     return;
   }
-  // The gate decides who may touch the slot, exactly as in Enter.
-  if (gate_.capture.load() == capture && slot.owner.load() == capture) {
+  // The flags decide which thread may touch the slot, as in Enter.
+  if (flags_.capture.load() == capture && slot.owner.load() == capture) {
     close_ranges(slot);
     Release(slot);
   } else {
@@ -123,10 +125,10 @@ void Recorder::OnThreadExit(void* value, CloseRanges close_ranges) {
 
 template <typename CloseRanges>
 bool Recorder::End(const Timing& timing, RecorderTotals* totals, CloseRanges close_ranges) {
-  gate_.Close();
+  flags_.Close();
   bool stuck = false;
   for (uint32_t i = 1; i < kSlots; ++i) {
-    if (!TakeBack(timing, slots_[i], &stuck)) continue;
+    if (!Reclaim(timing, slots_[i], &stuck)) continue;
     close_ranges(slots_[i]);
     Release(slots_[i]);
   }
@@ -137,4 +139,4 @@ bool Recorder::End(const Timing& timing, RecorderTotals* totals, CloseRanges clo
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_RECORDER_H_
+#endif  // LOCKSTEP_CLIENT_RECORD_RECORDER_H_

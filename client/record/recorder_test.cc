@@ -1,4 +1,5 @@
-// Threads and our thread around the slots of a capture: claiming, leaving, being stuck.
+// Tests the slots of a capture with application threads and the agent's thread: claiming, leaving, being
+// stuck.
 #include "client/record/recorder.h"
 
 #include <gtest/gtest.h>
@@ -15,12 +16,12 @@ namespace {
 
 class RecorderTest : public testing::Test {
  protected:
-  RecorderTest() : recorder_(gate_), memory_(ring::kMaxRings * (4u << 10)) {
+  RecorderTest() : recorder_(flags_), memory_(ring::kMaxRings * (4u << 10)) {
     EXPECT_TRUE(recorder_.Init(nullptr));
     EXPECT_EQ(client_.Attach(daemon_.segment.fd(), daemon_.segment.bytes()), ring::AttachError::kNone);
   }
   ~RecorderTest() override {
-    gate_.Close();
+    flags_.Close();
     client_.Detach();
   }
   void Begin() { recorder_.Begin(++capture_, client_, {memory_.data(), memory_.size()}, ids_); }
@@ -41,7 +42,7 @@ class RecorderTest : public testing::Test {
 
   DaemonEnd daemon_{{.main_ring_bytes = 32 << 10, .thread_ring_bytes = 32 << 10, .ring_count = 4}};
   ring::ClientSegment client_;
-  Gate gate_;
+  RecordingFlags flags_;
   Recorder recorder_;
   StringIds ids_;
   std::vector<std::byte> memory_;
@@ -49,9 +50,9 @@ class RecorderTest : public testing::Test {
   uint64_t capture_ = 0;
 };
 
-TEST_F(RecorderTest, ClosedNobodyEnters) { EXPECT_EQ(recorder_.Enter(), nullptr); }
+TEST_F(RecorderTest, NoThreadEntersWhileClosed) { EXPECT_EQ(recorder_.Enter(), nullptr); }
 
-TEST_F(RecorderTest, AThreadKeepsItsSlotForTheCaptureAndGivesItsRingBackAtTheEnd) {
+TEST_F(RecorderTest, AThreadKeepsItsSlotForTheCaptureAndReturnsItsRing) {
   Begin();
   ThreadSlot* first = recorder_.Enter();
   ASSERT_NE(first, nullptr);
@@ -68,7 +69,7 @@ TEST_F(RecorderTest, AThreadKeepsItsSlotForTheCaptureAndGivesItsRingBackAtTheEnd
   EXPECT_EQ(recorder_.Enter(), nullptr);
 }
 
-TEST_F(RecorderTest, AHandlerThatIsInterruptedByAnotherOnItsThreadIsNotEnteredTwice) {
+TEST_F(RecorderTest, RefusesReentryOnTheSameThread) {
   Begin();
   ThreadSlot* slot = recorder_.Enter();
   ASSERT_NE(slot, nullptr);
@@ -76,7 +77,7 @@ TEST_F(RecorderTest, AHandlerThatIsInterruptedByAnotherOnItsThreadIsNotEnteredTw
   recorder_.Leave(*slot);
 }
 
-TEST_F(RecorderTest, AThreadStuckInsideDoesNotHoldTheEndUpAndFreesItsSlotWhenItLeaves) {
+TEST_F(RecorderTest, AStuckThreadDoesNotBlockTheEndAndFreesItsSlotLater) {
   Begin();
   std::atomic<bool> inside{false};
   std::atomic<bool> leave{false};
@@ -115,7 +116,7 @@ TEST_F(RecorderTest, AThreadStuckInsideDoesNotHoldTheEndUpAndFreesItsSlotWhenItL
   EXPECT_TRUE(End());
 }
 
-TEST_F(RecorderTest, ThreadsThatRaceWithTheEndAreEitherInOrOut) {
+TEST_F(RecorderTest, ThreadsRacingWithTheEndRecordOrAreRefused) {
   for (int round = 0; round < 200; ++round) {
     Begin();
     std::atomic<bool> stop{false};
@@ -137,7 +138,7 @@ TEST_F(RecorderTest, ThreadsThatRaceWithTheEndAreEitherInOrOut) {
     EXPECT_TRUE(End());
     stop = true;
     for (auto& thread : threads) thread.join();
-    // What a full ring dropped was counted by the writer, not among its records.
+    // The writer counted the records that a full ring dropped; they are not among its records.
     const uint64_t lost = daemon_.Lost(ring::LossReason::kRingFull, ring::RecordKind::kClock);
     EXPECT_EQ(daemon_.Drain().size(), totals_.records);
     EXPECT_GE(written.load() + lost, totals_.records);

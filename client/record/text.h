@@ -1,6 +1,6 @@
-// Short texts without an allocation: sentences for the daemon, paths, numbers.
-#ifndef LOCKSTEP_CLIENT_TEXT_H_
-#define LOCKSTEP_CLIENT_TEXT_H_
+// Short texts without allocation: sentences for the daemon, paths, numbers.
+#ifndef LOCKSTEP_CLIENT_RECORD_TEXT_H_
+#define LOCKSTEP_CLIENT_RECORD_TEXT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace lockstep::client {
 
-// Zero-terminated, cut to fit.
+// The text is zero-terminated and cut to fit.
 template <size_t kCapacity>
 class Text {
  public:
@@ -48,9 +48,9 @@ class Text {
   size_t size_ = 0;
 };
 
-// One sentence that says why something failed; fits State::text.
+// One sentence with the reason of a failure. It fits State::text.
 using Sentence = Text<240>;
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_TEXT_H_
+#endif  // LOCKSTEP_CLIENT_RECORD_TEXT_H_

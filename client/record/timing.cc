@@ -7,7 +7,7 @@ namespace lockstep::client {
 void TakeClockSnapshot(const ActivityClock& clock, int tries, ring::ClockRecord* out) {
   int64_t best_gap = INT64_MAX;
   for (int i = 0; i < tries; ++i) {
-    // REALTIME first and last: the gap is the uncertainty of every other reading against it.
+    // REALTIME comes first and last, so the gap bounds the error of every other reading against it.
     const int64_t before = ReadClock(CLOCK_REALTIME);
     const int64_t monotonic = ReadClock(CLOCK_MONOTONIC);
     const int64_t raw = ReadClock(CLOCK_MONOTONIC_RAW);

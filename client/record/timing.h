@@ -1,6 +1,6 @@
-// Time as the client sees it: the host's clocks, the clock of CUPTI's stamps, and the window of a capture.
-#ifndef LOCKSTEP_CLIENT_TIMING_H_
-#define LOCKSTEP_CLIENT_TIMING_H_
+// The client's view of time: the host's clocks, the clock of CUPTI's stamps, and the window of a capture.
+#ifndef LOCKSTEP_CLIENT_RECORD_TIMING_H_
+#define LOCKSTEP_CLIENT_RECORD_TIMING_H_
 
 #include <time.h>
 
@@ -19,8 +19,8 @@ inline int64_t ReadClock(clockid_t id) {
   return static_cast<int64_t>(t.tv_sec) * 1000000000 + t.tv_nsec;
 }
 
-// The host's clocks and a way to wait; a test hands in its own. Function pointers, not virtual functions:
-// pure virtual ones would pull in libstdc++.
+// The host's clocks and a way to wait. Tests pass their own. The members are function pointers, because pure
+// virtual functions would need libstdc++.
 struct Timing {
   HostTime (*realtime)();
   MonoTime (*monotonic)();
@@ -36,9 +36,8 @@ inline constexpr Timing kSystemTiming = {
     },
 };
 
-// The clock that CUPTI stamps records with: cuptiGetTimestamp once CUPTI is open, CLOCK_REALTIME before.
-// Ranges and NCCL events are stamped with it too, so that all records of a process share one clock. Any
-// thread.
+// The clock with which CUPTI stamps records: cuptiGetTimestamp if CUPTI is open, else CLOCK_REALTIME. Ranges
+// and NCCL events use it too, so that all records of a process share one clock. Any thread may call it.
 class ActivityClock {
  public:
   constexpr ActivityClock() = default;
@@ -57,7 +56,8 @@ class ActivityClock {
   std::atomic<foreign::cupti::GetTimestampFn> fn_{nullptr};
 };
 
-// [T0, T1) of the running capture; closed while a capture is only armed. Written by our thread, read by any.
+// The window [T0, T1) of the running capture. It is closed while a capture is only armed. The agent's thread
+// or a trigger writes it, and any thread reads it.
 class Window {
  public:
   constexpr Window() = default;
@@ -65,7 +65,7 @@ class Window {
     t1_.store(t1.ns(), std::memory_order_relaxed);
     t0_.store(t0.ns(), std::memory_order_release);
   }
-  // An earlier end; never a later one.
+  // Sets an earlier end. A later one is ignored.
   void EndAt(HostTime t1) {
     if (t1.ns() < t1_.load(std::memory_order_relaxed)) t1_.store(t1.ns(), std::memory_order_relaxed);
   }
@@ -82,9 +82,10 @@ class Window {
   std::atomic<int64_t> t1_{kNever};
 };
 
-// All clocks read together, the set with the least gap of `tries`. Only the clock fields are filled in.
+// Reads all clocks together `tries` times, and returns the set with the smallest gap. It sets only the clock
+// fields.
 void TakeClockSnapshot(const ActivityClock& clock, int tries, ring::ClockRecord* out);
 
 }  // namespace lockstep::client
 
-#endif  // LOCKSTEP_CLIENT_TIMING_H_
+#endif  // LOCKSTEP_CLIENT_RECORD_TIMING_H_

@@ -13,7 +13,7 @@ constexpr Nanos kLongestTail = Nanos::Seconds(2);
 
 }  // namespace
 
-// ---- our thread ----
+// ---- the agent's thread ----
 
 void Trigger::Set(const TriggerSpec& spec) {
   begin_.store(spec.begin, std::memory_order_relaxed);
@@ -39,7 +39,7 @@ void Trigger::Set(const TriggerSpec& spec) {
   last_step_.store(kNoStep, std::memory_order_relaxed);
   step_key_.store(0, std::memory_order_relaxed);
   step_ns_.store(0, std::memory_order_relaxed);
-  phase_.store(Phase::kLooking, std::memory_order_release);
+  phase_.store(Phase::kWaiting, std::memory_order_release);
 }
 
 void Trigger::Agree(uint64_t step) {
@@ -48,7 +48,7 @@ void Trigger::Agree(uint64_t step) {
 }
 
 bool Trigger::GiveUp() {
-  Phase expected = Phase::kLooking;
+  Phase expected = Phase::kWaiting;
   return phase_.compare_exchange_strong(expected, Phase::kClosed);
 }
 
@@ -72,7 +72,7 @@ bool Trigger::Matches(std::string_view text, std::string_view domain) const {
 
 bool Trigger::Open(HostTime now) {
   if (now < earliest_) return false;
-  Phase expected = Phase::kLooking;
+  Phase expected = Phase::kWaiting;
   if (!phase_.compare_exchange_strong(expected, Phase::kOpening)) return false;
   window_.Open(now, now + (end_ == End::kAfterDuration ? duration_ : limit_));
   phase_.store(Phase::kOpen, std::memory_order_release);
@@ -96,7 +96,7 @@ void Trigger::CloseAfterSteps(HostTime now) {
 void Trigger::OnRange(std::string_view text, std::string_view domain, uint64_t key, HostTime now) {
   const Phase phase = phase_.load(std::memory_order_acquire);
   if (begin_.load(std::memory_order_relaxed) != Begin::kAtRange || !Matches(text, domain)) return;
-  if (phase == Phase::kLooking) {
+  if (phase == Phase::kWaiting) {
     if (!Open(now)) return;
     ranges_.store(1, std::memory_order_relaxed);
     last_step_at_.store(now.ns(), std::memory_order_relaxed);
@@ -135,7 +135,7 @@ void Trigger::OnStep(uint64_t number, StepSource source, uint64_t key, HostTime 
     return;
   }
   const Begin begin = begin_.load(std::memory_order_acquire);
-  if (begin == Begin::kAtRange) return;  // its own occurrences are what is counted
+  if (begin == Begin::kAtRange) return;  // the occurrences of that range are counted instead
   const uint64_t before = last_step_.load(std::memory_order_relaxed);
   if (before != kNoStep && number <= before) return;  // another mark of the same step, or a loop inside it
   const int64_t before_at = last_step_at_.exchange(now.ns(), std::memory_order_relaxed);
@@ -145,7 +145,7 @@ void Trigger::OnStep(uint64_t number, StepSource source, uint64_t key, HostTime 
   step_key_.store(key, std::memory_order_relaxed);
   last_step_.store(number, std::memory_order_release);
   const Phase phase = phase_.load(std::memory_order_acquire);
-  if (phase == Phase::kLooking && begin == Begin::kAtStep) {
+  if (phase == Phase::kWaiting && begin == Begin::kAtStep) {
     const uint64_t wanted = step_.load(std::memory_order_relaxed);
     if (number + 1 < wanted || now < earliest_) return;
     first_step_.store(number < wanted ? wanted : number, std::memory_order_relaxed);

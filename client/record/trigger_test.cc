@@ -33,14 +33,14 @@ class TriggerTest : public testing::Test {
   Trigger trigger_{window_};
 };
 
-TEST_F(TriggerTest, NothingMovesTheWindowWhileOff) {
+TEST_F(TriggerTest, TheWindowIsFixedWhileOff) {
   EXPECT_FALSE(trigger_.watching());
   trigger_.OnRange("epoch", "", 1, At(1));
   trigger_.OnProfilerStart(At(1), At(1));
   EXPECT_FALSE(window_.open());
 }
 
-TEST_F(TriggerTest, StepsOpenOneStepAheadAndCloseOneStepsTimeLater) {
+TEST_F(TriggerTest, StepsOpenOneStepAheadAndCloseOneStepTimeLater) {
   Set({.begin = Begin::kAtStep, .end = End::kAfterSteps, .step = 10, .steps = 3});
   Step(7, 0);
   Step(8, 20);
@@ -70,7 +70,7 @@ TEST_F(TriggerTest, TheLastStepsOwnEndClosesToo) {
   ExpectWindow(0, 39);
 }
 
-TEST_F(TriggerTest, AStepThatHasPassedIsSaid) {
+TEST_F(TriggerTest, ReportsAPassedStep) {
   Set({.begin = Begin::kAtStep, .end = End::kAfterDuration, .step = 10, .duration = Nanos::Millis(100)});
   Step(12, 5);
   ExpectWindow(5, 105);
@@ -78,7 +78,7 @@ TEST_F(TriggerTest, AStepThatHasPassedIsSaid) {
   EXPECT_EQ(trigger_.Steps(At(6)).step, 12u);
 }
 
-TEST_F(TriggerTest, NothingBeginsBeforeTheCommonStart) {
+TEST_F(TriggerTest, DoesNotBeginBeforeTheCommonStart) {
   Set({.begin = Begin::kAtStep, .end = End::kAfterSteps, .step = 5, .steps = 1, .earliest = At(50)});
   Step(4, 40);
   EXPECT_FALSE(window_.open());
@@ -93,7 +93,7 @@ TEST_F(TriggerTest, NothingBeginsBeforeTheCommonStart) {
   EXPECT_TRUE(window_.open());
 }
 
-TEST_F(TriggerTest, MarkedStepsBeatNamedOnesAndInnerLoopsDoNotCount) {
+TEST_F(TriggerTest, PrefersMarkedStepsAndIgnoresInnerLoops) {
   Set({.begin = Begin::kAtStep, .end = End::kAfterSteps, .step = 100, .steps = 1});
   Step(3, 0, Trigger::StepSource::kNamed);
   EXPECT_EQ(trigger_.Steps(At(1)).step, 3u);
@@ -157,7 +157,7 @@ TEST_F(TriggerTest, RangesAreCountedAsSteps) {
   ExpectWindow(0, 29);
 }
 
-TEST_F(TriggerTest, TheProfilerApiIsHeardOfLateAndEndsExactly) {
+TEST_F(TriggerTest, TheProfilerApiBeginsLateAndEndsExactly) {
   Set({.begin = Begin::kAtProfilerStart, .end = End::kAtProfilerStop});
   trigger_.OnProfilerStop(At(1));
   trigger_.OnProfilerStart(At(2), At(12));
@@ -168,7 +168,7 @@ TEST_F(TriggerTest, TheProfilerApiIsHeardOfLateAndEndsExactly) {
   ExpectWindow(12, 40);
 }
 
-TEST_F(TriggerTest, WhoGivesUpAndWhoOpensCannotBothWin) {
+TEST_F(TriggerTest, GivingUpAndOpeningExcludeEachOther) {
   for (int turn = 0; turn < 200; ++turn) {
     window_.Close();
     Set({.begin = Begin::kAtRange, .end = End::kAtRangeEnd, .range = "r"});
