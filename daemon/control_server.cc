@@ -17,26 +17,24 @@ namespace {
 
 constexpr int kConnectionsPerTurn = 16;
 
-// Counts a handler that runs.
-class Running {
- public:
-  explicit Running(std::atomic<int>& count) : count_(count) { ++count_; }
-  ~Running() { --count_; }
+}  // namespace
 
- private:
-  std::atomic<int>& count_;
-};
-
-// Every call goes to the main thread and waits there for its answer. What the main thread still holds when a
-// call has given up is shared, so it may answer into the void.
-class NodeService final : public v1::Node::Service {
+// Every call is posted to the main thread and waits there for its answer. The state of a call is shared with
+// the main thread, so an answer after the timeout is discarded safely.
+class ControlServer::NodeService final : public v1::Node::Service {
  public:
-  NodeService(uid_t caller, Nanos timeout, EventLoop& loop, ControlHandler& handler)
-      : caller_(caller), timeout_(timeout), loop_(loop), handler_(handler) {}
+  NodeService(uid_t caller, ControlServer& server)
+      : caller_(caller),
+        timeout_(server.options_.call_timeout),
+        loop_(server.loop_),
+        handler_(server.handler_),
+        scheduler_(server.scheduler_),
+        clock_(server.clock_),
+        calls_(server.calls_) {}
 
   grpc::Status Status(grpc::ServerContext*, const v1::StatusRequest* request,
                       v1::StatusReply* reply) override {
-    const Running running(calls_);
+    const Running running(*this);
     auto answer = std::make_shared<std::promise<v1::StatusReply>>();
     auto future = answer->get_future();
     loop_.Post([this, answer, request = *request] { answer->set_value(handler_.Status(caller_, request)); });
@@ -44,7 +42,7 @@ class NodeService final : public v1::Node::Service {
   }
 
   grpc::Status Dial(grpc::ServerContext*, const v1::DialRequest* request, v1::DialReply* reply) override {
-    const Running running(calls_);
+    const Running running(*this);
     auto answer = std::make_shared<std::promise<v1::DialReply>>();
     auto future = answer->get_future();
     loop_.Post([this, answer, request = *request] {
@@ -59,11 +57,11 @@ class NodeService final : public v1::Node::Service {
 
   grpc::Status BeginJob(grpc::ServerContext*, const v1::BeginJobRequest* request,
                         v1::BeginJobReply* reply) override {
-    const Running running(calls_);
+    const Running running(*this);
     auto answer = std::make_shared<std::promise<absl::StatusOr<v1::BeginJobReply>>>();
     auto future = answer->get_future();
     loop_.Post(
-        [this, answer, request = *request] { answer->set_value(handler_.BeginJob(caller_, request)); });
+        [this, answer, request = *request] { answer->set_value(scheduler_.BeginJob(caller_, request)); });
     absl::StatusOr<v1::BeginJobReply> begun;
     if (grpc::Status waited = Wait(future, &begun); !waited.ok()) return waited;
     if (begun.ok()) *reply = *std::move(begun);
@@ -71,19 +69,32 @@ class NodeService final : public v1::Node::Service {
   }
 
   grpc::Status EndJob(grpc::ServerContext*, const v1::EndJobRequest* request, v1::EndJobReply*) override {
-    const Running running(calls_);
+    const Running running(*this);
     auto answer = std::make_shared<std::promise<absl::Status>>();
     auto future = answer->get_future();
-    loop_.Post([this, answer, request = *request] { answer->set_value(handler_.EndJob(caller_, request)); });
+    loop_.Post(
+        [this, answer, request = *request] { answer->set_value(scheduler_.EndJob(caller_, request)); });
     absl::Status ended;
     if (grpc::Status waited = Wait(future, &ended); !waited.ok()) return waited;
     return rpc::ToGrpc(ended);
   }
 
   void Stop() { stopping_ = true; }
-  int calls() const { return calls_; }
 
  private:
+  // Notes that a handler is running.
+  class Running {
+   public:
+    explicit Running(NodeService& service) : service_(service) { ++service_.calls_.running; }
+    ~Running() {
+      service_.calls_.last_end_ns = service_.clock_.Monotonic().ns();
+      --service_.calls_.running;
+    }
+
+   private:
+    NodeService& service_;
+  };
+
   template <typename Reply>
   grpc::Status Wait(std::future<Reply>& future, Reply* reply) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(timeout_.ns());
@@ -100,22 +111,21 @@ class NodeService final : public v1::Node::Service {
   const Nanos timeout_;
   EventLoop& loop_;
   ControlHandler& handler_;
-  std::atomic<int> calls_ = 0;
+  SchedulerHandler& scheduler_;
+  const Clock& clock_;
+  Calls& calls_;
   std::atomic<bool> stopping_ = false;
 };
 
-}  // namespace
-
 struct ControlServer::PerUser {
-  PerUser(uid_t caller, Nanos timeout, EventLoop& loop, ControlHandler& handler)
-      : service(caller, timeout, loop, handler) {}
+  PerUser(uid_t caller, ControlServer& control) : service(caller, control) {}
   NodeService service;
   std::unique_ptr<grpc::Server> server;
 };
 
-ControlServer::ControlServer(ControlServerOptions options, ListeningSocket socket, EventLoop& loop,
-                             ControlHandler& handler, Log& log)
-    : options_(options), socket_(std::move(socket)), loop_(loop), handler_(handler), log_(log) {}
+ControlServer::ControlServer(ControlServerOptions options, EventLoop& loop, const Clock& clock,
+                             ControlHandler& handler, SchedulerHandler& scheduler, Log& log)
+    : options_(options), loop_(loop), clock_(clock), handler_(handler), scheduler_(scheduler), log_(log) {}
 
 ControlServer::~ControlServer() {
   loop_.Unwatch(accept_watch_);
@@ -124,20 +134,19 @@ ControlServer::~ControlServer() {
     user->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
 }
 
-absl::Status ControlServer::Start() {
-  LOCKSTEP_ASSIGN_OR_RETURN(accept_watch_, loop_.Watch(socket_.fd(), [this] { AcceptAll(); }));
+absl::Status ControlServer::Start(ListeningSocket socket) {
+  socket_.emplace(std::move(socket));
+  LOCKSTEP_ASSIGN_OR_RETURN(accept_watch_, loop_.Watch(socket_->fd(), [this] { AcceptAll(); }));
   return absl::OkStatus();
 }
 
-int ControlServer::calls() const {
-  int calls = 0;
-  for (const auto& [uid, user] : servers_) calls += user->service.calls();
-  return calls;
+MonoTime ControlServer::last_call() const {
+  return calls_.running > 0 ? clock_.Monotonic() : MonoTime(calls_.last_end_ns);
 }
 
 void ControlServer::AcceptAll() {
   for (int i = 0; i < kConnectionsPerTurn; ++i) {
-    std::optional<Fd> socket = socket_.Accept();
+    std::optional<Fd> socket = socket_->Accept();
     if (!socket) return;
     const absl::StatusOr<Peer> peer = PeerOf(socket->get());
     if (!peer.ok()) continue;
@@ -157,7 +166,7 @@ ControlServer::PerUser* ControlServer::ServerFor(uid_t uid, pid_t pid) {
     handler_.ControlRefused(uid, pid, "too many users");
     return nullptr;
   }
-  auto user = std::make_unique<PerUser>(uid, options_.call_timeout, loop_, handler_);
+  auto user = std::make_unique<PerUser>(uid, *this);
   grpc::ServerBuilder builder;
   rpc::Configure(builder);
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);

@@ -1,18 +1,24 @@
-// The node's control service (gRPC Node) on connections that the daemon accepts itself, so that the kernel
-// says who calls: each user gets a server object of their own, which can only ever act for that user.
+// ControlServer serves the node's control service (gRPC Node). The daemon accepts the connections itself,
+// because then the kernel identifies the caller. Each user gets a separate gRPC server, which can act only
+// for that user.
 #ifndef LOCKSTEP_DAEMON_CONTROL_SERVER_H_
 #define LOCKSTEP_DAEMON_CONTROL_SERVER_H_
 
 #include <sys/types.h>
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "base/log/log.h"
+#include "base/time.h"
 #include "daemon/node/event_loop.h"
 #include "daemon/node/socket.h"
 #include "lockstep/v1/control.pb.h"
@@ -23,51 +29,68 @@ class Server;
 
 namespace lockstep::daemon {
 
-// What the service asks of the daemon. Implemented by: Daemon, and tests. Called on the main thread.
+// Carries out the service's calls about the node. Implemented by: NodeControl. Called on the main thread.
 class ControlHandler {
  public:
   virtual ~ControlHandler() = default;
   virtual v1::StatusReply Status(uid_t caller, const v1::StatusRequest& request) = 0;
-  // `done` is called once, on any thread, with an empty text when the aggregator has registered the daemon.
+  // `done` is called once, on any thread. `error` is empty if the aggregator has registered the daemon.
   virtual void Dial(uid_t caller, const v1::DialRequest& request,
                     std::function<void(std::string error)> done) = 0;
-  // kPermissionDenied where the caller is not the scheduler's user.
-  virtual absl::StatusOr<v1::BeginJobReply> BeginJob(uid_t caller, const v1::BeginJobRequest& request) = 0;
-  virtual absl::Status EndJob(uid_t caller, const v1::EndJobRequest& request) = 0;
-  // Somebody's connection was closed before they could ask anything.
+  // A connection was closed before its first request.
   virtual void ControlRefused(uid_t caller, pid_t pid, const char* reason) = 0;
 };
 
+// Carries out the service's calls of schedulers. Implemented by: SchedulerControl. Called on the main thread.
+class SchedulerHandler {
+ public:
+  virtual ~SchedulerHandler() = default;
+  // kPermissionDenied: the caller is not the scheduler's user.
+  virtual absl::StatusOr<v1::BeginJobReply> BeginJob(uid_t caller, const v1::BeginJobRequest& request) = 0;
+  virtual absl::Status EndJob(uid_t caller, const v1::EndJobRequest& request) = 0;
+};
+
 struct ControlServerOptions {
-  // Besides root and this user; root's daemon serves everybody, each for their own ranks.
+  // The daemon serves root and this user. Root's daemon serves all users, each for their own ranks.
   uid_t owner = 0;
   size_t most_users = 64;
   Nanos call_timeout = Nanos::Seconds(15);
 };
 
-// The main thread, but for what runs in gRPC's handlers.
+// The main thread, except for gRPC's handlers.
 class ControlServer {
  public:
-  ControlServer(ControlServerOptions options, ListeningSocket socket, EventLoop& loop,
-                ControlHandler& handler, Log& log);
-  // Ends all connections; handlers that wait for the main thread give up.
+  // All references outlive this.
+  ControlServer(ControlServerOptions options, EventLoop& loop, const Clock& clock, ControlHandler& handler,
+                SchedulerHandler& scheduler, Log& log);
+  // Ends all connections. Handlers that wait for the main thread return an error.
   ~ControlServer();
 
-  absl::Status Start();
-  // Handlers that run now.
-  int calls() const;
+  // Accepts connections at `socket`.
+  absl::Status Start(ListeningSocket socket);
+  // Returns the time at which a call was last running, in the clock's past or now.
+  MonoTime last_call() const;
 
  private:
+  class NodeService;
   struct PerUser;
+  // Written by gRPC's threads.
+  struct Calls {
+    std::atomic<int> running = 0;
+    std::atomic<int64_t> last_end_ns = 0;  // monotonic
+  };
   void AcceptAll();
   PerUser* ServerFor(uid_t uid, pid_t pid);
 
   const ControlServerOptions options_;
-  const ListeningSocket socket_;
+  std::optional<ListeningSocket> socket_;
   EventLoop& loop_;
+  const Clock& clock_;
   ControlHandler& handler_;
+  SchedulerHandler& scheduler_;
   Log& log_;
   EventLoop::WatchId accept_watch_ = 0;
+  Calls calls_;
   std::map<uid_t, std::unique_ptr<PerUser>> servers_;
 };
 

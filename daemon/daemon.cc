@@ -1,32 +1,41 @@
 #include "daemon/daemon.h"
 
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "base/kineto_folder.h"
 #include "base/log/clean_text.h"
-#include "base/rpc/address.h"
-#include "base/rpc/channel.h"
+#include "base/random_number.h"
 #include "base/rpc/status_macros.h"
+#include "daemon/node/process.h"
+#include "daemon/node/socket.h"
+#include "daemon/node/version.h"
 
 namespace lockstep::daemon {
 namespace {
 
-uint64_t RandomNumber() {
-  uint64_t number = 0;
-  // Blocks only before the machine has its first entropy; then it always gives 8 bytes.
-  [[maybe_unused]] const ssize_t n = getrandom(&number, sizeof(number), 0);
-  return number | 1;
-}
-
 std::string FolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string AbsolutePath(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::absolute(path, error).string();
+}
+
+ClientServerOptions MakeClientOptions(const Options& options, uid_t owner) {
+  ClientServerOptions client;
+  client.owner = owner;
+  client.segment.main_ring_bytes = options.ring_bytes;
+  client.segment.thread_ring_bytes = options.thread_ring_bytes;
+  return client;
 }
 
 }  // namespace
@@ -58,70 +67,54 @@ Daemon::Daemon(Options options, const Clock& clock, const ProcessTable& processe
                             std::initializer_list<LogField> fields) { log.Write(level, event, fields); }},
              std::move(audit_lines), clock),
       loop_(std::move(loop)),
-      node_id_(CleanText(options_.node_id.empty() ? ReadBootId() : options_.node_id, 256)),
-      host_name_(CleanText(options_.node_name.empty() ? ReadHostName() : options_.node_name, 256)),
-      owner_(geteuid()),
+      node_{.id = CleanText(options_.node_id.empty() ? ReadBootId() : options_.node_id, 256),
+            .host_name = CleanText(options_.node_name.empty() ? ReadHostName() : options_.node_name, 256),
+            .owner = geteuid()},
       jobs_(processes),
-      captures_(clock, *this),
-      last_active_(clock.Monotonic()),
-      kineto_captures_(clock, *this),
-      drainer_(std::make_unique<Drainer>(clock)),
-      python_profiles_(*loop_, clock) {}
-
-Daemon::~Daemon() {
-  endpoint_.reset();
-  // The uplinks first: their threads call into all of this.
-  links_.clear();
-  dyno_.reset();
-  kineto_processes_.reset();
-  kineto_server_.reset();
-  kineto_files_.reset();
-  drainer_.reset();
-  control_.reset();
-  clients_.reset();
-}
+      expected_({.socket = AbsolutePath(options_.socket), .ticks_per_second = sysconf(_SC_CLK_TCK)},
+                {.registered = [this](int32_t pid) { return registry_.HasPid(pid); },
+                 .by_profiler = [this](int32_t pid) { return registry_.HasProfiledPid(pid); },
+                 .refused = [this](int32_t pid) { return attempts_.IsRefused(pid); },
+                 .probed = [this](const ProcessId& process) { return attempts_.HasProbed(process); }}),
+      client_path_(
+          *loop_, clock, registry_, clients_, captures_, [this] { OnRanksChanged(); }, log),
+      kineto_path_(
+          *loop_, clock, captures_, [this] { OnRanksChanged(); }, audit_, log),
+      links_(node_, options_.spool_bytes, *loop_, clock, registry_, captures_, losses_, audit_, log),
+      clients_(MakeClientOptions(options_, node_.owner), *loop_, processes, jobs_, registry_, attempts_,
+               client_path_, log),
+      captures_(clock, links_, client_path_, kineto_path_, [this] { OnCapturesChanged(); }),
+      captures_timer_(*loop_, clock, [this] { captures_.Tick(); }),
+      node_control_(node_, registry_, expected_, attempts_, captures_, kineto_path_, links_, audit_, log),
+      scheduler_control_(node_.owner, *loop_, jobs_, registry_, clients_, audit_, log),
+      control_({.owner = node_.owner}, *loop_, clock, node_control_, scheduler_control_, log),
+      last_active_(clock.Monotonic()) {}
 
 absl::Status Daemon::OpenSockets(const ProcessTable& processes) {
   const std::string folder = FolderOf(options_.socket);
   LOCKSTEP_RETURN_IF_ERROR(PrepareSocketFolder(folder));
   LOCKSTEP_ASSIGN_OR_RETURN(lock_, LockFile(options_.socket + ".lock"));
-  // First: who finds the other sockets must find this one too.
+  // The Kineto socket opens first: a process that finds the other sockets must find this one too.
   LOCKSTEP_RETURN_IF_ERROR(OpenKineto(processes));
-  // Root's sockets are for everybody: what each may do follows from who the kernel says they are.
-  const mode_t mode = owner_ == 0 ? 0666 : 0600;
+  // Root's sockets accept all users; the caller's identity from the kernel decides their rights.
+  const mode_t mode = node_.owner == 0 ? 0666 : 0600;
   LOCKSTEP_ASSIGN_OR_RETURN(ListeningSocket control,
                             ListeningSocket::Open(folder + "/control.sock", SOCK_STREAM, mode));
   LOCKSTEP_ASSIGN_OR_RETURN(ListeningSocket clients,
                             ListeningSocket::Open(options_.socket, SOCK_SEQPACKET, mode));
-
-  ControlHandler& handler = *this;
-  ControlServerOptions control_options;
-  control_options.owner = owner_;
-  control_ = std::make_unique<ControlServer>(control_options, std::move(control), *loop_, handler, log_);
-  LOCKSTEP_RETURN_IF_ERROR(control_->Start());
-
-  ClientEvents& events = *this;
-  ClientServerOptions client_options;
-  client_options.owner = owner_;
-  client_options.segment.main_ring_bytes = options_.ring_bytes;
-  client_options.segment.thread_ring_bytes = options_.thread_ring_bytes;
-  clients_ = std::make_unique<ClientServer>(client_options, std::move(clients), *loop_, processes, jobs_,
-                                            registry_, visits_, events, log_);
-  LOCKSTEP_RETURN_IF_ERROR(clients_->Start());
-  log_.Info("listening", {{"socket", options_.socket}, {"node", node_id_}, {"pid", getpid()}});
+  LOCKSTEP_RETURN_IF_ERROR(control_.Start(std::move(control)));
+  LOCKSTEP_RETURN_IF_ERROR(clients_.Start(std::move(clients)));
+  log_.Info("listening", {{"socket", options_.socket}, {"node", node_.id}, {"pid", getpid()}});
   return absl::OkStatus();
 }
 
-UplinkOptions Daemon::MakeUplinkOptions(const std::string& name) const {
-  UplinkOptions options;
-  options.id = next_uplink_;
-  options.name = name;
-  options.node_id = node_id_;
-  options.host_name = host_name_;
-  options.version = kDaemonVersion;
-  options.session = RandomNumber();
-  options.spool_limit_bytes = options_.spool_bytes;
-  return options;
+absl::Status Daemon::OpenKineto(const ProcessTable& processes) {
+  if (options_.kineto == Options::Kineto::kOff) return absl::OkStatus();
+  kineto_path_.Open({.owner = node_.owner,
+                     .folder = KinetoFolderOf(options_.socket),
+                     .well_known_names = options_.kineto == Options::Kineto::kOn},
+                    processes, jobs_, registry_);
+  return options_.dyno_port ? kineto_path_.OpenDyno(*options_.dyno_port) : absl::OkStatus();
 }
 
 absl::StatusOr<rpc::Token> Daemon::LoadToken() const {
@@ -131,28 +124,30 @@ absl::StatusOr<rpc::Token> Daemon::LoadToken() const {
 absl::Status Daemon::AddConfiguredAggregators() {
   LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Token token, LoadToken());
   for (const std::string& address : options_.aggregators) {
-    LOCKSTEP_RETURN_IF_ERROR(rpc::Address::Parse(address).status());
-    UplinkOptions options = MakeUplinkOptions(address);
-    options.token = token;
-    options.connect = [address](const std::string& redirect) {
-      return rpc::Connect(redirect.empty() ? address : redirect);
-    };
-    Link& link = AddLink(std::move(options), Scope::All());
-    link.who = {"aggregator", std::nullopt, address};
-    link.uplink->Start();
+    LOCKSTEP_RETURN_IF_ERROR(links_.AddConfigured(address, token));
   }
   return absl::OkStatus();
 }
 
-Daemon::Link& Daemon::AddLink(UplinkOptions options, Scope scope) {
-  Link& link = links_[next_uplink_++];
-  link.scope = scope;
-  UplinkEvents& events = *this;
-  link.uplink = std::make_unique<Uplink>(std::move(options),
-                                         std::make_shared<Spool>(options_.spool_bytes, clock_, losses_),
-                                         clock_, events, log_);
-  link.uplink->SetRanks(registry_.Ranks(scope));
-  return link;
+absl::Status Daemon::OpenMetrics() {
+  if (options_.metrics.empty()) return absl::OkStatus();
+  HttpServerOptions http;
+  http.address = options_.metrics;
+  LOCKSTEP_ASSIGN_OR_RETURN(http.token, LoadToken());
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      metrics_, DaemonMetrics::Start(std::move(http), {.loop = *loop_,
+                                                       .registry = registry_,
+                                                       .clients = clients_,
+                                                       .captures = captures_,
+                                                       .client_path = client_path_,
+                                                       .kineto_path = kineto_path_,
+                                                       .links = links_,
+                                                       .losses = losses_,
+                                                       .audit = audit_,
+                                                       .log = log_,
+                                                       .spool_limit_bytes = options_.spool_bytes}));
+  log_.Info("metrics", {{"address", metrics_->address()}});
+  return absl::OkStatus();
 }
 
 void Daemon::Run() {
@@ -160,16 +155,23 @@ void Daemon::Run() {
   loop_->Run();
 }
 
-// ---- Lifetime
+void Daemon::OnRanksChanged() {
+  last_active_ = clock_.Monotonic();
+  links_.RanksChanged();
+}
+
+void Daemon::OnCapturesChanged() {
+  links_.UpdateClockSyncRate();
+  captures_timer_.Set(captures_.NextDeadline());
+  if (stopping_ && !captures_.Busy()) loop_->Post([this] { FinishStop(); });
+}
 
 void Daemon::CheckIdle() {
   const MonoTime now = clock_.Monotonic();
-  const bool dialled =
-      std::any_of(links_.begin(), links_.end(), [](const auto& link) { return link.second.dialled; });
-  const bool kineto = kineto_processes_ != nullptr && kineto_processes_->ranks() > 0;
-  if (clients_->connections() > 0 || kineto || control_->calls() > 0 || dialled || captures_.Busy())
+  if (clients_.connections() > 0 || kineto_path_.ranks() > 0 || links_.HasDialled() || captures_.Busy())
     last_active_ = now;
-  if (now - last_active_ >= *options_.idle_exit && Told().AnyLives(geteuid())) last_active_ = now;
+  last_active_ = std::max(last_active_, control_.last_call());
+  if (now - last_active_ >= *options_.idle_exit && expected_.AnyAlive(node_.owner)) last_active_ = now;
   if (now - last_active_ >= *options_.idle_exit) {
     log_.Info("idle", {{"seconds", options_.idle_exit->seconds()}});
     return BeginStop();
@@ -188,232 +190,18 @@ void Daemon::BeginStop() {
   if (stopping_) return FinishStop();
   stopping_ = true;
   log_.Info("stopping");
-  captures_.StopAll();
-  CapturesChanged();  // may be all that was to wait for
+  links_.BeginStop();
+  captures_.StopAll();  // leads to OnCapturesChanged, also if there is no capture to wait for
   loop_->After(kStopWait, [this] { FinishStop(); });
 }
 
 void Daemon::FinishStop() {
   if (finished_) return;
   finished_ = true;
-  // What is left of the drains ends here; the spools are sent as far as the aggregators take them.
-  const MonoTime until = clock_.Monotonic() + kFlushWait;
-  for (auto& [id, link] : links_) link.uplink->Flush(std::max(until - clock_.Monotonic(), Nanos()));
+  // Unfinished drains end here. The spools are flushed as far as the aggregators accept within kFlushWait.
+  links_.Flush(kFlushWait);
   log_.Info("stopped");
   loop_->Stop();
-}
-
-// ---- Captures
-
-void Daemon::CapturesChanged() {
-  for (auto& [id, link] : links_) {
-    link.uplink->SetClockPace(captures_.Busy(id) ? ClockPace::kCapture : ClockPace::kIdle);
-  }
-  if (capture_timer_) loop_->Cancel(*capture_timer_);
-  capture_timer_.reset();
-  if (const std::optional<MonoTime> next = captures_.NextDeadline()) {
-    capture_timer_ = loop_->After(std::max(*next - clock_.Monotonic(), Nanos()), [this] {
-      capture_timer_.reset();
-      captures_.Tick();
-      CapturesChanged();
-    });
-  }
-  KinetoChanged();
-  if (stopping_ && !captures_.Busy()) loop_->Post([this] { FinishStop(); });
-}
-
-bool Daemon::SendToClient(const ProcessId& process, const ring::Arm& message) {
-  return ByKineto(process) ? kineto_captures_.OnArm(process, message) : clients_->Send(process, message);
-}
-bool Daemon::SendToClient(const ProcessId& process, const ring::Start& message) {
-  return ByKineto(process) ? kineto_captures_.OnStart(process, message) : clients_->Send(process, message);
-}
-bool Daemon::SendToClient(const ProcessId& process, const ring::Stop& message) {
-  return ByKineto(process) ? kineto_captures_.OnStop(process, message) : clients_->Send(process, message);
-}
-
-bool Daemon::MayCapture(UplinkId uplink, const ProcessId& process) {
-  const auto link = links_.find(uplink);
-  const RegisteredProcess* registered = registry_.Find(process);
-  return link != links_.end() && registered != nullptr && link->second.scope.Allows(*registered);
-}
-
-bool Daemon::KnowsTriggers(const ProcessId& process) {
-  constexpr uint32_t kTriggersSince = 1;
-  const RegisteredProcess* registered = registry_.Find(process);
-  return registered != nullptr && registered->layout_minor >= kTriggersSince;
-}
-
-uint64_t Daemon::BeginDrain(UplinkId uplink, const ProcessId& process, const std::string& capture) {
-  if (ByKineto(process)) {
-    kineto_targets_[process] = {capture, links_.at(uplink).uplink->spool()};
-    return 0;
-  }
-  python_profiles_.Expect(process, capture, links_.at(uplink).uplink->spool());
-  const std::shared_ptr<DaemonSegment> segment = clients_->SegmentOf(process);
-  return drainer_->Begin(process, segment, segment->incarnation(), capture,
-                         links_.at(uplink).uplink->spool());
-}
-
-void Daemon::EndDrain(const ProcessId& process, uint64_t number, const HostInterval& window) {
-  if (ByKineto(process)) return EndKineto(process, number, window);
-  drainer_->End(process, {window, [this, process, number](uint64_t records, std::function<void()> add_end) {
-                            loop_->Post([this, process, number, records, add_end = std::move(add_end)] {
-                              log_.Info("capture_drained", {{"pid", process.pid}, {"records", records}});
-                              python_profiles_.Send(process, number,
-                                                    [this, process, number, records, add_end] {
-                                                      // Before anybody hears of it: the answer may be to
-                                                      // capture the process again.
-                                                      captures_.OnDrained(process, number, records);
-                                                      add_end();
-                                                      CapturesChanged();
-                                                    });
-                            });
-                          }});
-}
-
-void Daemon::RestartDrain(const ProcessId& process) {
-  if (!ByKineto(process)) drainer_->Restart(process);
-}
-
-void Daemon::AbandonDrain(UplinkId uplink, const ProcessId& process, const std::string& capture) {
-  if (ByKineto(process)) {
-    kineto_captures_.Forget(process);
-    kineto_targets_.erase(process);
-  } else {
-    drainer_->Abandon(process);
-    python_profiles_.Forget(process);
-  }
-  const auto link = links_.find(uplink);
-  if (link != links_.end()) link->second.uplink->spool()->Forget(capture);
-}
-
-void Daemon::SendEnd(UplinkId uplink, const ProcessId& process, const std::string& capture) {
-  v1::CaptureEnd end;
-  end.set_capture(capture);
-  ToProto(process, end.mutable_process());
-  const auto link = links_.find(uplink);
-  if (link != links_.end()) link->second.uplink->spool()->AddEnd(std::move(end));
-}
-
-void Daemon::SendStates(UplinkId uplink, v1::RankStates states) {
-  for (const v1::RankState& state : states.states()) {
-    if (state.text().empty()) continue;
-    log_.Warning("rank_state", {{"capture", states.capture()},
-                                {"pid", state.process().pid()},
-                                {"state", v1::RankState::State_Name(state.state())},
-                                {"text", state.text()}});
-  }
-  const auto link = links_.find(uplink);
-  if (link != links_.end()) link->second.uplink->SendStates(std::move(states));
-}
-
-HostTime Daemon::ToHost(UplinkId uplink, JobTime t) {
-  const auto link = links_.find(uplink);
-  return link == links_.end() ? HostTime(t.ns()) : link->second.uplink->Offset().ToHost(t);
-}
-
-// ---- Clients
-
-void Daemon::OnRanksChanged() {
-  // A job's ranks come together: one list for all of them.
-  if (ranks_pending_) return;
-  ranks_pending_ = true;
-  loop_->After(kRanksPause, [this] {
-    ranks_pending_ = false;
-    SendRanks();
-  });
-}
-
-void Daemon::SendRanks() {
-  last_active_ = clock_.Monotonic();
-  for (auto& [id, link] : links_) link.uplink->SetRanks(registry_.Ranks(link.scope));
-}
-
-void Daemon::OnClientState(const ProcessId& process, const ring::State& state) {
-  if (ByKineto(process)) return;  // late words of an earlier capture
-  captures_.OnClientState(process, state);
-  CapturesChanged();
-}
-
-void Daemon::OnClientProfile(const ProcessId& process, const ring::Profile& profile, Fd file) {
-  if (!ByKineto(process)) python_profiles_.OnProfile(process, profile, std::move(file));
-}
-
-void Daemon::OnClientGone(const ProcessId& process, const std::string& why) {
-  if (ByKineto(process)) return;  // its profiler goes on without the client
-  captures_.OnClientGone(process, why);
-  CapturesChanged();
-}
-
-// ---- Uplinks
-
-void Daemon::OnUplinkUp(UplinkId uplink) {
-  loop_->Post([this, uplink] {
-    const auto link = links_.find(uplink);
-    if (link == links_.end()) return;
-    captures_.OnUplinkBack(uplink);
-    if (auto done = std::exchange(link->second.dialled_done, nullptr)) done("");
-  });
-}
-
-void Daemon::OnUplinkDown(UplinkId uplink, const absl::Status& why, bool last) {
-  if (!last) return;
-  loop_->Post([this, uplink, why] {
-    const auto link = links_.find(uplink);
-    if (link == links_.end()) return;
-    if (auto done = std::exchange(link->second.dialled_done, nullptr)) done(std::string(why.message()));
-    captures_.OnUplinkGone(uplink);
-    gone_spools_.AddCounts(link->second.uplink->spool()->stats());
-    links_.erase(link);
-    CapturesChanged();
-  });
-}
-
-void Daemon::OnRequest(UplinkId uplink, const v1::FromAggregator& request) {
-  // An aggregator that floods is slowed down to what the main thread can do; its reader may wait, though not
-  // for ever.
-  for (int waits = 0; pending_requests_ > kMostPendingRequests && waits < 100; ++waits) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  ++pending_requests_;
-  loop_->Post([this, uplink, request] {
-    --pending_requests_;
-    HandleRequest(uplink, request);
-  });
-}
-
-void Daemon::HandleRequest(UplinkId uplink, const v1::FromAggregator& request) {
-  const auto link = links_.find(uplink);
-  if (link == links_.end() || stopping_) return;
-  const std::string& from = link->second.uplink->options().name;
-  switch (request.message_case()) {
-    case v1::FromAggregator::kArm:
-      log_.Info(
-          "arm",
-          {{"capture", request.arm().capture()}, {"ranks", request.arm().processes_size()}, {"from", from}});
-      audit_.Note("arm", link->second.who, "ok",
-                  {{"capture", request.arm().capture()},
-                   {"captured_ranks", request.arm().processes_size()},
-                   {"sample", request.arm().sample() ? "yes" : "no"}});
-      captures_.OnArm(uplink, request.arm());
-      break;
-    case v1::FromAggregator::kStart:
-      log_.Info("start", {{"capture", request.start().capture()},
-                          {"t0_ns", request.start().t0_ns()},
-                          {"t1_ns", request.start().t1_ns()}});
-      captures_.OnStart(uplink, request.start());
-      break;
-    case v1::FromAggregator::kStop:
-      log_.Info("stop",
-                {{"capture", request.stop().capture()}, {"abort", request.stop().abort() ? "yes" : "no"}});
-      audit_.Note("stop", link->second.who, "ok", {{"capture", request.stop().capture()}});
-      captures_.OnStop(uplink, request.stop());
-      break;
-    default:
-      break;
-  }
-  CapturesChanged();
 }
 
 }  // namespace lockstep::daemon

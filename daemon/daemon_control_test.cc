@@ -1,4 +1,4 @@
-// The daemon's control socket: what it shows, whom it dials, and that each user reaches only what is theirs.
+// Tests the daemon's control socket: Status, Dial, and that each user reaches only their own processes.
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -40,7 +40,7 @@ class Control : public DaemonTest {
   }
 };
 
-TEST_F(Control, ShowsTheRanksOverASocketOfThisUsers) {
+TEST_F(Control, ShowsRanksOverTheUsersSocket) {
   StartDaemon(With::kNothing);
   FakeClient client;
   ASSERT_TRUE(client.Connect(options_.socket));
@@ -61,7 +61,7 @@ TEST_F(Control, ShowsTheRanksOverASocketOfThisUsers) {
 TEST_F(Control, DialsAnAggregatorThatThenCaptures) {
   StartDaemon(With::kNothing);
   const pid_t pid = StartClient(0, 250);
-  // The client registers some time after it was started.
+  // The client registers some time after its start.
   for (int i = 0; i < 100 && aggregator_->seen().ranks.empty(); ++i) {
     ASSERT_EQ(Dial(aggregator_->address()), "");
     ASSERT_TRUE(aggregator_->WaitFor([](const Seen& s) { return s.rank_updates > 0; }));
@@ -72,7 +72,7 @@ TEST_F(Control, DialsAnAggregatorThatThenCaptures) {
   EXPECT_EQ(aggregator_->seen().Rows(kKernel, pid), 250u);
 }
 
-TEST_F(Control, EndsTheCaptureOfADialledAggregatorThatWentAway) {
+TEST_F(Control, EndsTheCaptureOfADialledAggregatorThatDisconnects) {
   StartDaemon(With::kNothing);
   const pid_t pid = StartClient(0, 10);
   ASSERT_EQ(Dial(aggregator_->address()), "");
@@ -80,7 +80,7 @@ TEST_F(Control, EndsTheCaptureOfADialledAggregatorThatWentAway) {
   Capture("c1", Nanos::Seconds(60));
   ASSERT_TRUE(WaitForState("c1", pid, v1::RankState::CAPTURING));
   aggregator_->BreakStream();
-  // Free for the next one, well before the window's end.
+  // The process is free for the next capture well before the window's end.
   aggregator_.reset();
   FakeAggregator::Options fake;
   fake.address = "unix:" + folder_.path() + "/second.sock";
@@ -92,7 +92,7 @@ TEST_F(Control, EndsTheCaptureOfADialledAggregatorThatWentAway) {
   EXPECT_EQ(aggregator_->seen().LastState("c2", pid).state(), v1::RankState::DONE);
 }
 
-TEST_F(Control, WhoDialledAndCapturedIsAudited) {
+TEST_F(Control, AuditsDialsAndCaptures) {
   options_.audit_file = folder_.path() + "/audit.jsonl";
   StartDaemon(With::kNothing);
   const pid_t pid = StartClient(0, 10);
@@ -114,12 +114,12 @@ TEST_F(Control, WhoDialledAndCapturedIsAudited) {
   };
   EXPECT_EQ(count("\"what\":\"dial\""), 4);
   EXPECT_EQ(count("\"stage\":\"end\",\"result\":\"ok\""), 1);
-  EXPECT_EQ(count("\"stage\":\"end\",\"result\":\"failed\",\"text\":\"a token is 16 to"), 1);
+  EXPECT_EQ(count("\"stage\":\"end\",\"result\":\"failed\",\"text\":\"a token must have 16 to"), 1);
   EXPECT_EQ(count("\"what\":\"arm\""), 1);
   EXPECT_EQ(count("\"capture\":\"c1\",\"captured_ranks\":1"), 1);
 }
 
-TEST_F(Control, TakesAJobsAggregatorOnOnceAndComesBackToIt) {
+TEST_F(Control, ConnectsToAJobsAggregatorOnceAndReconnects) {
   StartDaemon(With::kNothing);
   const rpc::Token token = *rpc::Token::Random();
   FakeAggregator::Options fake;
@@ -127,7 +127,7 @@ TEST_F(Control, TakesAJobsAggregatorOnOnceAndComesBackToIt) {
   fake.token = token;
   aggregator_ = std::make_unique<FakeAggregator>(fake);
   StartClient(0, 10);
-  // Each rank of the job does.
+  // Each rank of the job passes the same aggregator.
   for (int i = 0; i < 3; ++i) ASSERT_EQ(Dial(aggregator_->address(), token.text()), "");
   ASSERT_TRUE(WaitForRanks(1));
   EXPECT_EQ(aggregator_->seen().streams, 1);
@@ -137,18 +137,19 @@ TEST_F(Control, TakesAJobsAggregatorOnOnceAndComesBackToIt) {
   EXPECT_TRUE(WaitForEnds(1));
 }
 
-TEST_F(Control, HoldsOnlySoManyAggregatorsOfOneUser) {
+TEST_F(Control, LimitsTheAggregatorsOfOneUser) {
   StartDaemon(With::kNothing);
   const std::string token = rpc::Token::Random()->text();
   for (int port = 1; port <= 16; ++port) EXPECT_EQ(Dial("127.0.0.1:" + std::to_string(port), token), "");
-  EXPECT_NE(Dial("127.0.0.1:17", token).find("forgotten after a minute"), std::string::npos);
+  EXPECT_NE(Dial("127.0.0.1:17", token).find("removed after a minute"), std::string::npos);
   EXPECT_EQ(Dial("127.0.0.1:3", token), "") << "one of them";
 }
 
-TEST_F(Control, SaysWhyItCannotDial) {
+TEST_F(Control, ReportsWhyItCannotDial) {
   StartDaemon(With::kNothing);
   EXPECT_NE(Dial("unix:" + folder_.path() + "/nobody").find("nobody"), std::string::npos);
-  EXPECT_NE(Dial("127.0.0.1:9").find("token"), std::string::npos) << "a port without a token is everybody's";
+  EXPECT_NE(Dial("127.0.0.1:9").find("token"), std::string::npos)
+      << "every user can connect to a port without a token";
   EXPECT_NE(Dial("unix:relative").find("absolute"), std::string::npos);
   EXPECT_NE(Dial("nonsense").find("nonsense"), std::string::npos);
   FakeAggregator::Options fake;
@@ -172,10 +173,10 @@ class JobControl : public Control {
   }
 };
 
-TEST_F(JobControl, AStepThatTheSchedulerBeganHasItsProcessesUntilItEnds) {
+TEST_F(JobControl, AStepHasItsProcessesUntilTheSchedulerEndsIt) {
   StartDaemon();
   v1::BeginJobReply reply;
-  // This process started the clients, as slurmstepd does.
+  // This process is the parent of the clients, like slurmstepd.
   const grpc::Status begun = Begin(*Stub(), 4711, geteuid(), getpid(), &reply);
   ASSERT_TRUE(begun.ok()) << begun.error_message();
   EXPECT_EQ(reply.name(), "4711.0");
@@ -196,7 +197,8 @@ TEST_F(JobControl, AStepThatTheSchedulerBeganHasItsProcessesUntilItEnds) {
             grpc::StatusCode::INVALID_ARGUMENT);
 }
 
-// A connection made with another user's identity, as the kernel tells it. Linux keeps that per thread.
+// Returns a connection with another user's identity, as the kernel reports it. Linux keeps the identity per
+// thread.
 Fd ConnectAs(uid_t uid, const std::string& path) {
   Fd socket;
   std::thread other([&] {
@@ -208,9 +210,9 @@ Fd ConnectAs(uid_t uid, const std::string& path) {
   return socket;
 }
 
-TEST_F(JobControl, OnlyTheSchedulersUserSpeaksForIt) {
+TEST_F(JobControl, OnlyTheSchedulersUserMayReportJobs) {
   if (geteuid() != 0) {
-    std::cout << "only root can be somebody else: run this test as root to see that others are refused\n";
+    std::cout << "only root can act as other users: run this test as root to check refusals\n";
     return;
   }
   ASSERT_EQ(chmod(folder_.path().c_str(), 0755), 0);
@@ -225,23 +227,23 @@ TEST_F(JobControl, OnlyTheSchedulersUserSpeaksForIt) {
             grpc::StatusCode::PERMISSION_DENIED);
 }
 
-TEST_F(Control, ServesEachUserForTheirOwnRanksOnly) {
+TEST_F(Control, ShowsEachUserOnlyTheirOwnRanks) {
   if (geteuid() != 0) {
-    std::cout << "only root can be somebody else: run this test as root to see that users are kept apart\n";
+    std::cout << "only root can act as other users: run this test as root to check the separation of users\n";
     StartDaemon(With::kNothing);
     FakeClient mine;
     ASSERT_TRUE(mine.Connect(options_.socket));
     EXPECT_TRUE(mine.Register(""));
     return;
   }
-  constexpr uid_t kSomebody = 65534;
+  constexpr uid_t kOtherUser = 65534;
   ASSERT_EQ(chmod(folder_.path().c_str(), 0755), 0);
   StartDaemon(With::kNothing);
   FakeClient roots;
   ASSERT_TRUE(roots.Connect(options_.socket));
   ASSERT_TRUE(roots.Register("LOCKSTEP_JOB=roots\n"));
 
-  auto stub = v1::Node::NewStub(*rpc::ConnectOver(ConnectAs(kSomebody, folder_.path() + "/control.sock")));
+  auto stub = v1::Node::NewStub(*rpc::ConnectOver(ConnectAs(kOtherUser, folder_.path() + "/control.sock")));
   grpc::ClientContext status_context;
   rpc::Prepare(status_context, rpc::Token(), Nanos::Seconds(10));
   v1::StatusReply status;
@@ -249,7 +251,7 @@ TEST_F(Control, ServesEachUserForTheirOwnRanksOnly) {
   ASSERT_EQ(status.daemons_size(), 1);
   EXPECT_EQ(status.daemons(0).ranks_size(), 0);
 
-  // Root's daemon reaches root's sockets; somebody else must not make it.
+  // Root's daemon can reach root's sockets, but must not do so for another user.
   ASSERT_EQ(chmod((folder_.path() + "/aggregator.sock").c_str(), 0666), 0);
   grpc::ClientContext dial_context;
   rpc::Prepare(dial_context, rpc::Token(), Nanos::Seconds(10));
@@ -257,7 +259,7 @@ TEST_F(Control, ServesEachUserForTheirOwnRanksOnly) {
   request.set_address(aggregator_->address());
   v1::DialReply dialled;
   ASSERT_TRUE(stub->Dial(&dial_context, request, &dialled).ok());
-  EXPECT_NE(dialled.error().find("not yours"), std::string::npos) << dialled.error();
+  EXPECT_NE(dialled.error().find("belongs to user"), std::string::npos) << dialled.error();
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// For tests of the whole daemon: one in this process, with real sockets, real gRPC, an aggregator that the
-// test moves by hand, and client processes. Whatever the test left running ends with the fixture.
+// A fixture for tests of the whole daemon. The daemon runs in this process with real sockets, real gRPC, an
+// aggregator that the test controls, and client processes. The fixture ends everything that the test left
+// running.
 #ifndef LOCKSTEP_DAEMON_DAEMON_FIXTURE_H_
 #define LOCKSTEP_DAEMON_DAEMON_FIXTURE_H_
 
@@ -10,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -81,8 +83,17 @@ class DaemonTest : public testing::Test {
   bool WaitForState(const std::string& capture, pid_t pid, v1::RankState::State state) {
     return aggregator_->WaitFor([&](const Seen& s) { return s.LastState(capture, pid).state() == state; });
   }
+  // Waits for the ends of `count` captures of processes, and for the last state of each. The daemon sends
+  // states ahead of records or behind them, so a last state may arrive after its process's end.
   bool WaitForEnds(size_t count) {
-    return aggregator_->WaitFor([&](const Seen& s) { return s.ends.size() == count; });
+    return aggregator_->WaitFor([&](const Seen& s) {
+      return s.ends.size() == count &&
+             std::all_of(s.ends.begin(), s.ends.end(), [&](const v1::CaptureEnd& end) {
+               const auto state = s.LastState(end.capture(), end.process().pid()).state();
+               return state == v1::RankState::DONE || state == v1::RankState::FAILED ||
+                      state == v1::RankState::GONE;
+             });
+    });
   }
   void Capture(const std::string& capture, Nanos length = Nanos::Millis(100)) {
     const std::vector<v1::Rank> ranks = aggregator_->seen().ranks;

@@ -27,7 +27,7 @@ int Fail(const char* what) {
   return kFailed;
 }
 
-// Each client takes three descriptors.
+// Raised because each client needs three descriptors.
 void RaiseDescriptorLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -35,8 +35,8 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// Waits for the signals that end the daemon, on a thread of its own. They are blocked in all threads, which
-// are made after.
+// Waits for the signals that end the daemon, on a separate thread. The signals are blocked in all threads,
+// because these start later.
 class EndSignals {
  public:
   EndSignals() {
@@ -44,7 +44,7 @@ class EndSignals {
     for (int signal : {SIGTERM, SIGINT, kLeave}) sigaddset(&set_, signal);
     pthread_sigmask(SIG_BLOCK, &set_, nullptr);
     std::signal(SIGPIPE, SIG_IGN);
-    std::signal(SIGHUP, SIG_IGN);  // it belongs to no terminal
+    std::signal(SIGHUP, SIG_IGN);  // the daemon has no terminal
   }
   void Watch(Daemon& daemon) {
     thread_ = std::thread([this, &daemon] {
@@ -82,17 +82,17 @@ int DaemonMain(int argc, char** argv, char** environment) {
   Log log(log_file->ok() ? log_file->get() : STDERR_FILENO, options->log_level, clock, options->log_format);
   auto daemon = Daemon::Create(*options, clock, processes, log);
   if (!daemon.ok()) {
-    // Who reads JSON finds it where the rest is.
+    // Readers of the JSON log find the error there.
     if (options->log_format == LogFormat::kText) return Fail(std::string(daemon.status().message()).c_str());
     log.Error("start_failed", {{"reason", daemon.status().message()}});
     return kFailed;
   }
   signals.Watch(**daemon);
-  // Its sockets are there: whatever is ordered after it may start.
+  // The sockets are open, so services that depend on this one may start.
   const char* manager = std::getenv(kServiceManagerVariable);
-  TellServiceManager(manager, kServiceReady);
+  NotifyServiceManager(manager, kServiceReady);
   (*daemon)->Run();
-  TellServiceManager(manager, kServiceStopping);
+  NotifyServiceManager(manager, kServiceStopping);
   signals.Leave();
   return 0;
 }

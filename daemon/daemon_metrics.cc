@@ -1,4 +1,5 @@
-// What the daemon shows at its metrics port. Home of the list: docs/formats/metrics.md.
+#include "daemon/daemon_metrics.h"
+
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -10,22 +11,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/rpc/status_macros.h"
-#include "daemon/daemon.h"
 
 namespace lockstep::daemon {
 namespace {
 
 constexpr char kPrefix[] = "lockstep_daemon";
-// The links that `lockstep trace` makes for one capture, together.
+// One label for all links that `lockstep trace` makes for captures.
 constexpr char kDialled[] = "dialled";
 constexpr std::chrono::seconds kLoopAnswers(1);
 
-// Asks on the loop's thread. Who does not get an answer leaves: a late one goes nowhere.
+// Runs `question` on the loop's thread. The caller stops waiting after kLoopAnswers; a later answer is
+// discarded.
 template <typename T>
-absl::StatusOr<T> Ask(EventLoop& loop, std::function<T()> question) {
+absl::StatusOr<T> CallOnLoop(EventLoop& loop, std::function<T()> call) {
   auto answer = std::make_shared<std::promise<T>>();
   std::future<T> future = answer->get_future();
-  loop.Post([answer, question = std::move(question)] { answer->set_value(question()); });
+  loop.Post([answer, call = std::move(call)] { answer->set_value(call()); });
   if (future.wait_for(kLoopAnswers) != std::future_status::ready) {
     return absl::DeadlineExceededError(
         absl::StrCat("the daemon's main loop has not answered for ", kLoopAnswers.count(), " s"));
@@ -49,7 +50,7 @@ void AddRefused(const std::map<absl::StatusCode, uint64_t>& refused, metrics::Pa
       .Count(CountOf(refused, StatusCode::kUnavailable), {{"reason", "unreachable"}});
 }
 
-// One aggregator's links; two only where it was named twice.
+// The links of one aggregator. There is more than one only if it was configured more than once.
 struct Row {
   SpoolStats spool;
   uint64_t registrations = 0;
@@ -74,16 +75,17 @@ void AddSpools(const Rows& rows, size_t limit, metrics::Page& page) {
   const auto each = [&](const metrics::Page::Family& family, const auto& value) {
     for (const auto& row : rows) family.Count(value(row.second), {{"aggregator", row.first}});
   };
-  each(page.Gauge("lockstep_daemon_spool_bytes", "Memory of what an aggregator has not stored yet."),
+  each(page.Gauge("lockstep_daemon_spool_bytes", "Memory of data that an aggregator has not stored yet."),
        [](const Row& row) { return row.spool.bytes; });
   page.Gauge("lockstep_daemon_spool_limit_bytes",
-             "Memory beyond which the oldest records of a spool are dropped (--spool-bytes).")
+             "Limit of a spool's memory, beyond which its oldest records are dropped (--spool-bytes).")
       .Count(limit);
   const auto age = page.Gauge("lockstep_daemon_spool_oldest_age_seconds",
-                              "How long the oldest entry of a spool has waited; 0 when none waits.");
+                              "Age of the oldest entry of a spool; 0 if the spool is empty.");
   for (const auto& row : rows) age.Seconds(row.second.spool.oldest_age, {{"aggregator", row.first}});
-  each(page.Counter("lockstep_daemon_batches_sent_total",
-                    "Batches, gaps, ends of captures and pieces of trace files that were sent, each once."),
+  each(page.Counter(
+           "lockstep_daemon_batches_sent_total",
+           "Batches, gaps, ends of captures and pieces of trace files that were sent, each counted once."),
        [](const Row& row) { return row.spool.sent; });
   each(page.Counter("lockstep_daemon_batches_resent_total", "The same, sent again after the stream broke."),
        [](const Row& row) { return row.spool.resent; });
@@ -95,14 +97,18 @@ void AddSpools(const Rows& rows, size_t limit, metrics::Page& page) {
 
 }  // namespace
 
-absl::Status Daemon::OpenMetrics() {
-  if (options_.metrics.empty()) return absl::OkStatus();
-  metrics::HttpServerOptions http;
-  http.address = options_.metrics;
-  LOCKSTEP_ASSIGN_OR_RETURN(http.token, LoadToken());
+absl::StatusOr<std::unique_ptr<DaemonMetrics>> DaemonMetrics::Start(HttpServerOptions http,
+                                                                    DaemonMetricsSources sources) {
+  std::unique_ptr<DaemonMetrics> served(new DaemonMetrics(sources));
+  LOCKSTEP_ASSIGN_OR_RETURN(served->endpoint_,
+                            metrics::Endpoint::Start(std::move(http), kPrefix, served->MakeEndpointSource()));
+  return served;
+}
+
+metrics::EndpointSource DaemonMetrics::MakeEndpointSource() {
   metrics::EndpointSource source;
   source.fill = [this](metrics::Page& page) -> absl::Status {
-    LOCKSTEP_ASSIGN_OR_RETURN(page, Ask<metrics::Page>(*loop_, [this] {
+    LOCKSTEP_ASSIGN_OR_RETURN(page, CallOnLoop<metrics::Page>(sources_.loop, [this] {
                                 metrics::Page filled;
                                 AddMetrics(filled);
                                 return filled;
@@ -110,47 +116,33 @@ absl::Status Daemon::OpenMetrics() {
     return absl::OkStatus();
   };
   source.health = [this]() -> absl::StatusOr<std::string> {
-    LOCKSTEP_ASSIGN_OR_RETURN(const absl::StatusOr<std::string> health,
-                              Ask<absl::StatusOr<std::string>>(*loop_, [this] { return Health(); }));
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        const absl::StatusOr<std::string> health,
+        CallOnLoop<absl::StatusOr<std::string>>(sources_.loop, [this] { return sources_.links.Health(); }));
     return health;
   };
-  LOCKSTEP_ASSIGN_OR_RETURN(endpoint_, metrics::Endpoint::Start(std::move(http), kPrefix, std::move(source)));
-  log_.Info("metrics", {{"address", endpoint_->address()}});
-  return absl::OkStatus();
+  return source;
 }
 
-absl::StatusOr<std::string> Daemon::Health() const {
-  if (stopping_) return absl::UnavailableError("stopping");
-  bool configured = false;
-  bool up = true;
-  for (const auto& link : links_) {
-    if (!link.second.configured()) continue;
-    configured = true;
-    up = up && link.second.uplink->up();
-  }
-  return absl::StrCat("ok uplink=", !configured ? "none" : up ? "up" : "down");
-}
-
-void Daemon::AddMetrics(metrics::Page& page) const {
-  page.Gauge("lockstep_daemon_build_info", "1; the version is the label.")
+void DaemonMetrics::AddMetrics(metrics::Page& page) const {
+  page.Gauge("lockstep_daemon_build_info", "Always 1; the label is the version.")
       .Count(1, {{"version", LOCKSTEP_VERSION}});
-  page.Gauge("lockstep_daemon_ranks", "Processes that can be captured now.").Count(registry_.size());
-  page.Gauge("lockstep_daemon_clients", "Connections to the client socket.").Count(clients_->connections());
-  AddRefused(clients_->refused(), page);
-  const DrainStats drained = drainer_->stats();
-  page.Counter("lockstep_daemon_drained_records_total", "Records taken out of the ranks' rings.")
+  page.Gauge("lockstep_daemon_ranks", "Processes that can be captured now.").Count(sources_.registry.size());
+  page.Gauge("lockstep_daemon_clients", "Connections to the client socket.")
+      .Count(sources_.clients.connections());
+  AddRefused(sources_.clients.refused(), page);
+  const DrainStats drained = sources_.client_path.drain_stats();
+  page.Counter("lockstep_daemon_drained_records_total", "Records read from the ranks' rings.")
       .Count(drained.records);
   page.Counter("lockstep_daemon_drained_bytes_total", "Bytes of those records in the rings.")
       .Count(drained.bytes);
-  losses_.Write(
-      page.Counter("lockstep_daemon_lost_records_total",
-                   "Records that were lost up to here, by the stage that lost them and their kind."));
+  sources_.losses.Write(page.Counter("lockstep_daemon_lost_records_total",
+                                     "Records lost before the stream to the aggregator, by stage and kind."));
   AddCaptureMetrics(page);
   AddUplinkMetrics(page);
-  const auto wakeups = page.Counter("lockstep_daemon_wakeups_total",
-                                    "How often a thread of the daemon woke up to look for work.");
-  wakeups.Count(drained.turns, {{"thread", "drain"}}).Count(loop_->wakeups(), {{"thread", "main"}});
-  const LogCounts log = log_.counts();
+  const auto wakeups = page.Counter("lockstep_daemon_wakeups_total", "Wakeups of a thread of the daemon.");
+  wakeups.Count(drained.turns, {{"thread", "drain"}}).Count(sources_.loop.wakeups(), {{"thread", "main"}});
+  const LogCounts log = sources_.log.counts();
   const auto lines = page.Counter("lockstep_daemon_log_lines_total", "Lines written to the log.");
   for (const auto& [level, name] : {std::pair(LogLevel::kDebug, "debug"),
                                     {LogLevel::kInfo, "info"},
@@ -159,27 +151,28 @@ void Daemon::AddMetrics(metrics::Page& page) const {
     lines.Count(log.written[static_cast<size_t>(level)], {{"level", name}});
   }
   page.Counter("lockstep_daemon_log_lines_dropped_total",
-               "Lines that were not written since there were too many in one second.")
+               "Log lines that were dropped because there were too many in one second.")
       .Count(log.suppressed);
-  const AuditCounts audit = audit_.counts();
-  page.Counter("lockstep_daemon_audit_lines_total", "Lines of the audit log, by what became of them.")
+  const AuditCounts audit = sources_.audit.counts();
+  page.Counter("lockstep_daemon_audit_lines_total", "Lines of the audit log, by outcome.")
       .Count(audit.failed, {{"outcome", "failed"}})
       .Count(audit.suppressed, {{"outcome", "suppressed"}})
       .Count(audit.written, {{"outcome", "written"}});
 }
 
-void Daemon::AddCaptureMetrics(metrics::Page& page) const {
-  const CaptureCounts& counts = captures_.counts();
-  page.Gauge("lockstep_daemon_captures_running", "Captures that have not ended.").Count(captures_.running());
+void DaemonMetrics::AddCaptureMetrics(metrics::Page& page) const {
+  const CaptureCounts& counts = sources_.captures.counts();
+  page.Gauge("lockstep_daemon_captures_running", "Captures that have not ended.")
+      .Count(sources_.captures.running());
   page.Counter("lockstep_daemon_captures_total",
-               "Captures that have ended, by what became of the processes on this node.")
+               "Captures that have ended, by the outcome of the processes on this node.")
       .Count(counts.aborted, {{"outcome", "aborted"}})
       .Count(counts.complete, {{"outcome", "complete"}})
       .Count(counts.failed, {{"outcome", "failed"}})
       .Count(counts.partial, {{"outcome", "partial"}});
-  const CaptureCounts& samples = captures_.sample_counts();
+  const CaptureCounts& samples = sources_.captures.sample_counts();
   page.Counter("lockstep_daemon_samples_total",
-               "Short captures for `lockstep top` that have ended, as the above.")
+               "Samples for `lockstep top` that have ended, by the outcome of the processes on this node.")
       .Count(samples.aborted, {{"outcome", "aborted"}})
       .Count(samples.complete, {{"outcome", "complete"}})
       .Count(samples.failed, {{"outcome", "failed"}})
@@ -189,38 +182,39 @@ void Daemon::AddCaptureMetrics(metrics::Page& page) const {
       .Count(counts.processes_failed, {{"outcome", "failed"}})
       .Count(counts.processes_gone, {{"outcome", "gone"}});
   page.Histogram("lockstep_daemon_capture_duration_seconds",
-                 "From the request to arm to the end of the last process on this node.", counts.took);
-  page.Counter("lockstep_daemon_kineto_files_total", "Trace files expected of PyTorch's profiler.")
-      .Count(kineto_counts_.failed, {{"outcome", "failed"}})
-      .Count(kineto_counts_.missing, {{"outcome", "missing"}})
-      .Count(kineto_counts_.sent, {{"outcome", "sent"}});
+                 "Time from the request to arm to the end of the last process on this node.", counts.took);
+  const KinetoCounts& kineto = sources_.kineto_path.counts();
+  page.Counter("lockstep_daemon_kineto_files_total", "Trace files expected from PyTorch's profiler.")
+      .Count(kineto.failed, {{"outcome", "failed"}})
+      .Count(kineto.missing, {{"outcome", "missing"}})
+      .Count(kineto.sent, {{"outcome", "sent"}});
   page.Counter("lockstep_daemon_kineto_bytes_total", "Bytes of those files that were sent.")
-      .Count(kineto_counts_.bytes);
+      .Count(kineto.bytes);
   page.Counter("lockstep_daemon_kineto_datagrams_dropped_total",
-               "Datagrams at the profiler's socket that are no requests.")
-      .Count(kineto_server_ == nullptr ? 0 : kineto_server_->dropped());
+               "Datagrams at the profiler's socket that are not requests.")
+      .Count(sources_.kineto_path.dropped_datagrams());
 }
 
-void Daemon::AddUplinkMetrics(metrics::Page& page) const {
+void DaemonMetrics::AddUplinkMetrics(metrics::Page& page) const {
   Rows configured;
   Rows all;
   uint64_t dialled = 0;
-  all[kDialled].spool.AddCounts(gone_spools_);
-  for (const auto& link : links_) {
+  all[kDialled].spool.AddCounts(sources_.links.removed_spools());
+  for (const auto& link : sources_.links.links()) {
     const Uplink& uplink = *link.second.uplink;
-    // What jobs bring along comes and goes: no label for each.
+    // Aggregators of jobs come and go, so they have no label of their own.
     all[link.second.configured() ? uplink.options().name : kDialled].Add(uplink);
     if (link.second.configured()) configured[uplink.options().name].Add(uplink);
     dialled += link.second.dialled;
   }
   page.Gauge("lockstep_daemon_uplinks_dialled",
-             "Aggregators that `lockstep trace` runs for one capture and that are connected.")
+             "Connected aggregators that `lockstep trace` runs for one capture.")
       .Count(dialled);
   const auto up = page.Gauge("lockstep_daemon_uplink_connected",
-                             "1 while the stream to a configured aggregator stands, else 0.");
+                             "1 while the stream to a configured aggregator is connected, else 0.");
   for (const auto& row : configured) up.Count(row.second.up ? 1 : 0, {{"aggregator", row.first}});
   const auto registrations = page.Counter("lockstep_daemon_uplink_registrations_total",
-                                          "How often the stream to a configured aggregator came about.");
+                                          "Registrations of the stream to a configured aggregator.");
   for (const auto& row : configured)
     registrations.Count(row.second.registrations, {{"aggregator", row.first}});
   const auto offset =
@@ -229,11 +223,11 @@ void Daemon::AddUplinkMetrics(metrics::Page& page) const {
     if (row.second.offset.known) offset.Seconds(row.second.offset.offset, {{"aggregator", row.first}});
   }
   const auto bound =
-      page.Gauge("lockstep_daemon_clock_offset_bound_seconds", "The offset's error is not larger.");
+      page.Gauge("lockstep_daemon_clock_offset_bound_seconds", "Upper limit of the offset's error.");
   for (const auto& row : configured) {
     if (row.second.offset.known) bound.Seconds(row.second.offset.bound, {{"aggregator", row.first}});
   }
-  AddSpools(all, options_.spool_bytes, page);
+  AddSpools(all, sources_.spool_limit_bytes, page);
 }
 
 }  // namespace lockstep::daemon

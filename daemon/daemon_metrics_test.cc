@@ -1,4 +1,4 @@
-// The daemon's metrics port, with real sockets and clients.
+// Tests the daemon's metrics port with real sockets and clients.
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -14,8 +14,6 @@
 namespace lockstep::daemon {
 namespace {
 
-using metrics::BodyOf;
-using metrics::Get;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -29,10 +27,10 @@ class DaemonMetricsTest : public DaemonTest {
     ASSERT_TRUE(token.ok()) << token.status();
     bearer_ = "Authorization: Bearer " + token->text() + "\r\n";
   }
-  std::string Ask(const std::string& path) { return Get(daemon_->metrics_address(), path, bearer_); }
-  std::string Page() { return BodyOf(Ask("/metrics")); }
-  std::string Health() { return BodyOf(Ask("/healthz")); }
-  // Of the sample that begins like this, or -1.
+  std::string Fetch(const std::string& path) { return Get(daemon_->metrics_address(), path, bearer_); }
+  std::string Page() { return BodyOf(Fetch("/metrics")); }
+  std::string Health() { return BodyOf(Fetch("/healthz")); }
+  // Returns the value of the sample `name`, or -1 if there is none.
   double Value(const std::string& page, const std::string& name) {
     const size_t at = page.find("\n" + name + " ");
     return at == std::string::npos ? -1 : std::stod(page.substr(at + name.size() + 2));
@@ -64,7 +62,7 @@ TEST_F(DaemonMetricsTest, CountsACaptureFromRingToAcknowledgement) {
   EXPECT_EQ(Health(), "ok uplink=up\n");
 }
 
-TEST_F(DaemonMetricsTest, HealthTellsOfTheUplink) {
+TEST_F(DaemonMetricsTest, HealthReportsTheUplink) {
   StartDaemon(With::kNothing);
   EXPECT_EQ(Health(), "ok uplink=none\n");
   StopDaemon();
@@ -75,17 +73,17 @@ TEST_F(DaemonMetricsTest, HealthTellsOfTheUplink) {
             0);
 }
 
-TEST_F(DaemonMetricsTest, AMainLoopThatHangsIsTold) {
+TEST_F(DaemonMetricsTest, HealthReportsAHungMainLoop) {
   auto daemon = Daemon::Create(options_, clock_, processes_, log_);
   ASSERT_TRUE(daemon.ok()) << daemon.status();
-  daemon_ = *std::move(daemon);  // and nobody runs it
-  EXPECT_THAT(Ask("/healthz"), StartsWith("HTTP/1.1 503 "));
-  EXPECT_THAT(Ask("/metrics"), HasSubstr("the daemon's main loop has not answered for 1 s\n"));
+  daemon_ = *std::move(daemon);  // its loop is never run
+  EXPECT_THAT(Fetch("/healthz"), StartsWith("HTTP/1.1 503 "));
+  EXPECT_THAT(Fetch("/metrics"), HasSubstr("the daemon's main loop has not answered for 1 s\n"));
   thread_ = std::thread([this] { daemon_->Run(); });
   EXPECT_EQ(Health(), "ok uplink=none\n") << "the late answers go nowhere";
 }
 
-TEST_F(DaemonMetricsTest, ARefusedClientIsCountedByReason) {
+TEST_F(DaemonMetricsTest, CountsRefusedClientsByReason) {
   StartDaemon(With::kNothing);
   const Fd client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   sockaddr_un to{};
@@ -100,7 +98,7 @@ TEST_F(DaemonMetricsTest, ARefusedClientIsCountedByReason) {
   EXPECT_EQ(Value(page, "lockstep_daemon_clients_refused_total{reason=\"no_hello\"}"), 0);
 }
 
-TEST_F(DaemonMetricsTest, WithoutATokenNoPortIsOpened) {
+TEST_F(DaemonMetricsTest, OpensNoPortWithoutAToken) {
   options_.token_file.clear();
   const auto daemon = Daemon::Create(options_, clock_, processes_, log_);
   ASSERT_FALSE(daemon.ok());

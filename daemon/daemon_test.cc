@@ -1,5 +1,5 @@
-// The whole daemon in this process, with real sockets, real gRPC, and client processes: captures, what goes
-// wrong in them, and the daemon's own end.
+// Tests the whole daemon in this process, with real sockets, real gRPC, and client processes: captures, their
+// failures, and the daemon's end.
 #include "daemon/daemon.h"
 
 #include <signal.h>
@@ -15,7 +15,7 @@
 namespace lockstep::daemon {
 namespace {
 
-TEST_F(DaemonTest, TellsTheAggregatorWhoIsThere) {
+TEST_F(DaemonTest, ReportsRanksToTheAggregator) {
   StartDaemon();
   const pid_t pid = StartClient(2, 0);
   ASSERT_TRUE(WaitForRanks(1));
@@ -45,7 +45,7 @@ TEST_F(DaemonTest, CapturesEveryRecordOfEveryRank) {
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(seen.Rows(kKernel, pids[rank]), 1000u + 100 * rank);
     EXPECT_EQ(seen.LastState("c1", pids[rank]).state(), v1::RankState::DONE);
-    EXPECT_EQ(seen.LastState("c1", pids[rank]).records(), 1001u + 100 * rank);  // and the string
+    EXPECT_EQ(seen.LastState("c1", pids[rank]).records(), 1001u + 100 * rank);  // the string is also a record
     std::vector<v1::RankState::State> path;
     for (const auto& state : seen.states.at("c1").at(pids[rank])) path.push_back(state.state());
     EXPECT_EQ(path, (std::vector<v1::RankState::State>{v1::RankState::SEEN, v1::RankState::ARMED,
@@ -67,7 +67,7 @@ TEST_F(DaemonTest, ConvertsTheWindowToItsOwnClock) {
   ASSERT_TRUE(WaitForRanks(1));
   Capture("c1");
   ASSERT_TRUE(WaitForEnds(1));
-  // The aggregator's clock is 250 ms ahead: unconverted, T0 would lie beyond the first record.
+  // The aggregator's clock is 250 ms ahead. Without conversion T0 would lie after the first record.
   const Seen seen = aggregator_->seen();
   columns::DecodedBlock block;
   uint64_t first = 0;
@@ -83,7 +83,7 @@ TEST_F(DaemonTest, ConvertsTheWindowToItsOwnClock) {
   EXPECT_GE(seen.samples.size(), 20u);
 }
 
-TEST_F(DaemonTest, CapturesAgainAndAgain) {
+TEST_F(DaemonTest, RunsSuccessiveCaptures) {
   StartDaemon();
   const pid_t pid = StartClient(0, 100);
   ASSERT_TRUE(WaitForRanks(1));
@@ -95,7 +95,7 @@ TEST_F(DaemonTest, CapturesAgainAndAgain) {
   }
 }
 
-TEST_F(DaemonTest, CountsWhatDidNotFitIntoTheRing) {
+TEST_F(DaemonTest, CountsRecordsThatTheRingDropped) {
   options_.ring_bytes = 64u << 10;
   StartDaemon();
   constexpr uint64_t kProduced = 100'000;
@@ -108,7 +108,7 @@ TEST_F(DaemonTest, CountsWhatDidNotFitIntoTheRing) {
   EXPECT_EQ(seen.Rows(kKernel, pid) + seen.Lost(kKernel, "", pid), kProduced);
 }
 
-TEST_F(DaemonTest, CountsWhatOnlyANewerDaemonWouldKnow) {
+TEST_F(DaemonTest, CountsRecordsOfUnknownKind) {
   StartDaemon();
   const pid_t pid = StartClient(0, 10, "newer");
   ASSERT_TRUE(WaitForRanks(1));
@@ -123,10 +123,10 @@ TEST_F(DaemonTest, CountsWhatOnlyANewerDaemonWouldKnow) {
   }
 }
 
-TEST_F(DaemonTest, CountsWhatASlowAggregatorMadeItDrop) {
+TEST_F(DaemonTest, CountsRecordsDroppedForASlowAggregator) {
   options_.spool_bytes = 256u << 10;
   StartDaemon();
-  constexpr uint64_t kProduced = 80'000;  // some 700 KiB of batches per rank
+  constexpr uint64_t kProduced = 80'000;  // about 700 KiB of batches per rank
   const pid_t a = StartClient(0, kProduced);
   const pid_t b = StartClient(1, kProduced);
   ASSERT_TRUE(WaitForRanks(2));
@@ -142,7 +142,7 @@ TEST_F(DaemonTest, CountsWhatASlowAggregatorMadeItDrop) {
   EXPECT_EQ(seen.duplicates, 0);
 }
 
-TEST_F(DaemonTest, SendsAgainWhatABrokenStreamTookAndNothingTwice) {
+TEST_F(DaemonTest, ResendsUnstoredBatchesAfterABrokenStreamOnce) {
   StartDaemon();
   constexpr uint64_t kProduced = 60'000;
   const pid_t pid = StartClient(0, kProduced);
@@ -163,22 +163,22 @@ TEST_F(DaemonTest, SendsAgainWhatABrokenStreamTookAndNothingTwice) {
   EXPECT_EQ(seen.LastState("c1", pid).state(), v1::RankState::DONE);
 }
 
-TEST_F(DaemonTest, KeepsWhatARankRecordedBeforeItDied) {
+TEST_F(DaemonTest, KeepsRecordsOfARankThatDied) {
   StartDaemon();
   const pid_t dies = StartClient(0, 500, "die_capturing");
-  const pid_t lives = StartClient(1, 700);
+  const pid_t survivor = StartClient(1, 700);
   ASSERT_TRUE(WaitForRanks(2));
   Capture("c1");
   ASSERT_TRUE(WaitForEnds(2));
   const Seen seen = aggregator_->seen();
   EXPECT_EQ(seen.Rows(kKernel, dies), 500u);
-  EXPECT_EQ(seen.Rows(kKernel, lives), 700u);
+  EXPECT_EQ(seen.Rows(kKernel, survivor), 700u);
   EXPECT_EQ(seen.LastState("c1", dies).state(), v1::RankState::GONE);
   EXPECT_NE(seen.LastState("c1", dies).text().find("while capturing"), std::string::npos)
       << seen.LastState("c1", dies).text();
 }
 
-TEST_F(DaemonTest, NamesRanksThatDieOrFailOrDoNotAnswerWhenArmed) {
+TEST_F(DaemonTest, ReportsRanksThatDieFailOrDoNotArm) {
   StartDaemon();
   const pid_t arming = StartClient(0, 1, "die_arming");
   const pid_t armed = StartClient(1, 1, "die_armed");
@@ -191,24 +191,24 @@ TEST_F(DaemonTest, NamesRanksThatDieOrFailOrDoNotAnswerWhenArmed) {
   EXPECT_EQ(seen.LastState("c1", arming).state(), v1::RankState::GONE);
   EXPECT_EQ(seen.LastState("c1", armed).state(), v1::RankState::GONE);
   EXPECT_EQ(seen.LastState("c1", fails).state(), v1::RankState::FAILED);
-  EXPECT_EQ(seen.LastState("c1", fails).text(), "CUPTI is held by somebody else");
+  EXPECT_EQ(seen.LastState("c1", fails).text(), "CUPTI is held by another tool");
   EXPECT_EQ(seen.LastState("c1", silent).state(), v1::RankState::FAILED);
   EXPECT_NE(seen.LastState("c1", silent).text().find("did not arm in time"), std::string::npos);
 }
 
-TEST_F(DaemonTest, SurvivesARingThatLies) {
+TEST_F(DaemonTest, SurvivesACorruptRing) {
   StartDaemon();
-  const pid_t liar = StartClient(0, 50, "lie");
-  const pid_t honest = StartClient(1, 5000);
+  const pid_t corrupt = StartClient(0, 50, "lie");
+  const pid_t valid = StartClient(1, 5000);
   ASSERT_TRUE(WaitForRanks(2));
   Capture("c1");
   ASSERT_TRUE(WaitForEnds(2));
   const Seen seen = aggregator_->seen();
-  EXPECT_EQ(seen.Rows(kKernel, honest), 5000u);
-  EXPECT_EQ(seen.Lost(static_cast<columns::Kind>(0), "ring", liar), 1u);
+  EXPECT_EQ(seen.Rows(kKernel, valid), 5000u);
+  EXPECT_EQ(seen.Lost(static_cast<columns::Kind>(0), "ring", corrupt), 1u);
 }
 
-TEST_F(DaemonTest, StopsACaptureEarlyAndKeepsIt) {
+TEST_F(DaemonTest, KeepsTheRecordsOfAStoppedCapture) {
   StartDaemon();
   const pid_t pid = StartClient(0, 100);
   ASSERT_TRUE(WaitForRanks(1));
@@ -223,7 +223,7 @@ TEST_F(DaemonTest, StopsACaptureEarlyAndKeepsIt) {
   EXPECT_LT(seen.ends[0].t1_host_ns() - seen.ends[0].t0_host_ns(), Nanos::Seconds(10).ns());
 }
 
-TEST_F(DaemonTest, SendsWhatItHasWhenItIsEndedDuringACapture) {
+TEST_F(DaemonTest, SendsItsRecordsWhenItEndsDuringACapture) {
   StartDaemon();
   const pid_t pid = StartClient(0, 300);
   ASSERT_TRUE(WaitForRanks(1));
@@ -246,7 +246,7 @@ TEST_F(DaemonTest, OneRankIsInOneCaptureAtATime) {
   aggregator_->Arm("c2", aggregator_->seen().ranks);
   ASSERT_TRUE(WaitForState("c2", pid, v1::RankState::FAILED));
   EXPECT_NE(aggregator_->seen().LastState("c2", pid).text().find("c1"), std::string::npos);
-  // Each has its end: the refused one at once, the other with its records.
+  // Each capture has its end: the refused one at once, the other one with its records.
   ASSERT_TRUE(WaitForEnds(2));
   const Seen seen = aggregator_->seen();
   EXPECT_EQ(seen.ends[0].capture(), "c2");
@@ -262,7 +262,7 @@ TEST_F(DaemonTest, TwoDaemonsDoNotShareASocket) {
   EXPECT_TRUE(client.Connect(options_.socket));
 }
 
-TEST_F(DaemonTest, EndsByItselfOnlyWhenItsLastClientHasGone) {
+TEST_F(DaemonTest, ExitsWhenIdleOnlyAfterItsLastClientLeft) {
   options_.idle_exit = Nanos::Millis(300);
   StartDaemon(With::kNothing);
   FakeClient client;
@@ -278,14 +278,14 @@ TEST_F(DaemonTest, EndsByItselfOnlyWhenItsLastClientHasGone) {
   EXPECT_NE(access(options_.socket.c_str(), F_OK), 0);
 }
 
-TEST_F(DaemonTest, WaitsForAJobThatWasToldOfItAndHasNotComeYet) {
+TEST_F(DaemonTest, DoesNotExitWhileAnExpectedJobHasNotRegistered) {
   options_.idle_exit = Nanos::Millis(300);
   StartDaemon(With::kNothing);
-  const std::string told = "LOCKSTEP_SOCKET=" + options_.socket;
+  const std::string address = "LOCKSTEP_SOCKET=" + options_.socket;
   const pid_t job = fork();
   ASSERT_GE(job, 0);
   if (job == 0) {
-    execlp("env", "env", told.c_str(), "sleep", "60", static_cast<char*>(nullptr));
+    execlp("env", "env", address.c_str(), "sleep", "60", static_cast<char*>(nullptr));
     _exit(127);
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(1200));

@@ -1,5 +1,5 @@
-// From ring to batch as the drain thread does it: copy out, check, convert, encode. Beside the floor,
-// measured in the same run: a memcpy of the same bytes. One capture's worth of kernels per iteration.
+// Measures the path from ring to batch as the drain thread runs it: copy, check, convert, encode. The lower
+// limit is a memcpy of the same bytes in the same run. Each iteration has the kernels of one capture.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kRecords = 65536;
 
-// CPU time: a neighbour on the same cores must not show in the figures.
+// CPU time, so that other processes on the same cores do not affect the result.
 double CpuSeconds() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

@@ -1,4 +1,4 @@
-// lockstepd: the daemon of a node.
+// Starts lockstepd, the daemon of a node.
 #include <unistd.h>
 
 #include "base/program_start.h"

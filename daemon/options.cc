@@ -12,28 +12,29 @@
 #include "base/settings/log_options.h"
 #include "base/settings/settings.h"
 #include "base/socket_path.h"
+#include "daemon/node/version.h"
 
 namespace lockstep::daemon {
 namespace {
 
 constexpr char kAbout[] =
-    "lockstepd is Lockstep's daemon: one per node. Ranks register with it, and when a capture is asked for "
-    "it drains their\n"
-    "rings and streams what they recorded to an aggregator.\n"
+    "lockstepd is Lockstep's daemon, one per node. Ranks register with it. During a capture it drains their "
+    "rings and\n"
+    "streams the records to an aggregator.\n"
     "\n"
-    "You rarely start it yourself: `lockstep run` starts one where none listens. On a cluster one runs per "
+    "You rarely start it yourself: `lockstep run` starts one if none listens. On a cluster one runs per "
     "node:\n"
     "  lockstepd --aggregator head:7077 --token-file /etc/lockstep/token\n"
-    "      as root, for everybody's ranks; each user traces their own\n"
+    "      as root, for the ranks of all users; each user traces their own\n"
     "  lockstepd --socket $XDG_RUNTIME_DIR/lockstep/client.sock --idle-exit 10s\n"
-    "      for this user only; ends by itself when nobody uses it\n";
+    "      for this user only; ends when it has been idle\n";
 
 constexpr char kFooter[] =
-    "It ends cleanly on SIGTERM: captures that run are ended and what they have is sent. It writes no files "
-    "but its log and\n"
-    "its sockets. `lockstep status` shows what it sees.";
+    "On SIGTERM it ends running captures and sends their records. It writes no files except its logs and its "
+    "sockets.\n"
+    "`lockstep status` shows its ranks.";
 
-// As text: they become what they mean when all is parsed.
+// Settings as text; ParseOptions converts them after all sources have been read.
 struct OptionTexts {
   std::string idle_exit;
   settings::LogOptions log;
@@ -41,77 +42,73 @@ struct OptionTexts {
 };
 
 void AddOptions(CLI::App& app, Options& options, OptionTexts& texts) {
-  app.add_option("--socket", options.socket,
-                 "Where clients connect; control.sock lies in the same folder. Without it "
-                 "/run/lockstep/client.sock for root, and for "
-                 "others lockstep/client.sock in $XDG_RUNTIME_DIR or /tmp/lockstep-UID/client.sock");
+  app.add_option(
+      "--socket", options.socket,
+      "Socket for clients; control.sock is in the same folder. Default: /run/lockstep/client.sock for root; "
+      "for others lockstep/client.sock in $XDG_RUNTIME_DIR, or /tmp/lockstep-UID/client.sock");
   app.add_option("--aggregator", options.aggregators,
-                 "HOST:PORT or unix:PATH of an aggregator to stay connected to, as often as wanted. Without "
-                 "one the daemon waits "
-                 "for `lockstep trace` on this node")
+                 "HOST:PORT or unix:PATH of an aggregator to stay connected to; may be repeated. Without one "
+                 "the daemon waits for `lockstep trace` on this node")
       ->envname("LOCKSTEP_AGGREGATOR");
   app.add_option("--token-file", options.token_file,
-                 "The aggregators' secret, and that of --metrics: a file that only you can read (mode 0600), "
-                 "or root's for a group of yours")
+                 "File with the secret of the aggregators and of --metrics. Only you may be able to read it "
+                 "(mode 0600), or root owns it and its group is one of yours")
       ->envname("LOCKSTEP_TOKEN_FILE");
-  app.add_option("--node-id", options.node_id, "Tells this node from others; default: the machine's boot id")
+  app.add_option("--node-id", options.node_id, "Identifies this node; default: the machine's boot id")
       ->envname("LOCKSTEP_NODE_ID");
   app.add_option(
          "--node-name", options.node_name,
-         "What reports call this node; default: its host name, which in a container is the container's")
+         "Name of this node in reports; default: its host name, which in a container is the container's")
       ->envname("LOCKSTEP_NODE_NAME");
   app.add_option("--ring-bytes", options.ring_bytes,
-                 "Shared memory per rank for GPU records; larger "
-                 "rides out longer pauses of this daemon")
+                 "Shared memory per rank for GPU records; a larger ring bridges longer pauses of this daemon")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(uint64_t{32} << 10, uint64_t{1} << 30))
       ->default_str("8 MiB")
       ->envname("LOCKSTEP_RING_BYTES");
   app.add_option("--thread-ring-bytes", options.thread_ring_bytes,
-                 "The same for each other thread that records (NVTX, NCCL)")
+                 "Shared memory for each other thread that records (NVTX, NCCL)")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(uint64_t{32} << 10, uint64_t{16} << 20))
       ->default_str("256 KiB");
   app.add_option("--spool-bytes", options.spool_bytes,
-                 "Memory for what an aggregator has not stored yet; beyond it the oldest batches are "
-                 "dropped, counted")
+                 "Memory for data that an aggregator has not stored yet; beyond it the oldest batches are "
+                 "dropped and counted")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(uint64_t{64} << 10, uint64_t{64} << 30))
       ->default_str("64 MiB")
       ->envname("LOCKSTEP_SPOOL_BYTES");
   app.add_option("--kineto", texts.kineto,
                  "Answer PyTorch jobs that were started with KINETO_USE_DAEMON: on, at the socket name "
-                 "dynolog unless somebody else "
-                 "has it; own, only to jobs that `lockstep run` has sent here; off")
+                 "dynolog unless another process has it; own, only to jobs that `lockstep run` started; off")
       ->check(CLI::IsMember({"on", "own", "off"}))
       ->default_str("on")
       ->envname("LOCKSTEP_KINETO");
   app.add_option("--dyno-port", options.dyno_port,
-                 "Answer `dyno` (dynolog's command line) at this port of 127.0.0.1 and ::1, each user for "
-                 "their own processes; "
-                 "dynolog's is 1778. Off by default");
-  app.add_option(
-      "--metrics", options.metrics,
-      "IP:PORT to answer Prometheus (/metrics) and health checks (/healthz) at, as in 127.0.0.1:9464; port "
-      "0: any free one, "
-      "told in the log. Every request must carry the token, so it needs --token-file. Off by default");
-  app.add_option("--idle-exit", texts.idle_exit, "End after so long without client and request, as in 10s")
+                 "Answer `dyno` (dynolog's command line) at this port of 127.0.0.1 and ::1, for each user's "
+                 "own processes; dynolog's port is 1778. Off by default");
+  app.add_option("--metrics", options.metrics,
+                 "IP:PORT for Prometheus (/metrics) and health checks (/healthz), as in 127.0.0.1:9464; port "
+                 "0: any free one, which the log names. Every request must carry the token, so it needs "
+                 "--token-file. Off by default");
+  app.add_option("--idle-exit", texts.idle_exit,
+                 "End after this time without a client and a request, as in 10s")
       ->check(CLI::Validator(settings::CheckDuration, "DURATION"));
   settings::AddLogOptions(app, texts.log);
   app.add_option("--audit-log", options.audit_file,
-                 "File to append to who began or was refused what here, a JSON object per line, mode 0600. "
-                 "Off by default");
+                 "File for the audit log of requests and refusals: one JSON object per line, appended, mode "
+                 "0600. Off by default");
   app.set_version_flag("--version", kDaemonVersion);
   app.footer(kFooter);
 }
 
-// What each option alone does not tell. Of files nothing is read: who checks may be another user than who
-// runs.
-std::vector<settings::Clash> CheckOptions(const Options& options) {
-  using Weight = settings::Clash::Weight;
-  std::vector<settings::Clash> clashes;
+// Finds contradictions between options. It reads no files, because the user who checks may differ from the
+// user who runs the daemon.
+std::vector<settings::Conflict> CheckOptions(const Options& options) {
+  using Weight = settings::Conflict::Weight;
+  std::vector<settings::Conflict> conflicts;
   const auto add = [&](Weight weight, std::vector<std::string> keys, const std::string& text) {
-    clashes.push_back({weight, std::move(keys), text});
+    conflicts.push_back({weight, std::move(keys), text});
   };
   const rpc::HasToken token = options.token_file.empty() ? rpc::HasToken::kNo : rpc::HasToken::kYes;
   if (!options.metrics.empty()) {
@@ -125,7 +122,7 @@ std::vector<settings::Clash> CheckOptions(const Options& options) {
     } else if (!address->is_unix() && token == rpc::HasToken::kNo) {
       add(Weight::kWarning, {"aggregator"},
           absl::StrCat("--aggregator ", text,
-                       ": an aggregator at a TCP port lets nobody in without its token; give --token-file"));
+                       ": an aggregator at a TCP port requires its token; give --token-file"));
     }
   }
   if (options.thread_ring_bytes > options.ring_bytes) {
@@ -134,9 +131,9 @@ std::vector<settings::Clash> CheckOptions(const Options& options) {
   }
   if (!options.audit_file.empty() && options.audit_file == options.log_file) {
     add(Weight::kError, {"audit-log", "log"},
-        "--audit-log and --log are one file: give two, since they are kept and read by others");
+        "--audit-log and --log are one file: give two, because their readers and retention differ");
   }
-  return clashes;
+  return conflicts;
 }
 
 }  // namespace
@@ -146,7 +143,8 @@ std::string DefaultSocket() {
   search.uid = geteuid();
   if (search.uid != 0) search.runtime_dir = std::getenv("XDG_RUNTIME_DIR");
   const SocketPlaces places = DaemonSocketPlaces(search);
-  // Root's daemon is the system's. A user's runtime folder ends with the session, so it is better than /tmp.
+  // Root's daemon uses the system's place. For other users the runtime folder comes before /tmp, because it
+  // is removed with the session.
   for (int i = 0; i < places.count; ++i) {
     if ((places.place[i].origin == SocketOrigin::kSystem) == (search.uid == 0)) return places.place[i].path;
   }
@@ -168,7 +166,7 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, const cha
        .file_name = "lockstepd.conf",
        .defaults_here = {{"socket", DefaultSocket()}},
        .files = {{"/run/lockstep/client.sock",
-                  "Where ranks connect; control.sock beside it is for the command line."}},
+                  "Socket for ranks; control.sock beside it is for the command line."}},
        .rules = [&] { return CheckOptions(options); }},
       environment);
   if (const std::optional<int> code = settings.Parse(argc, argv)) {

@@ -1,4 +1,4 @@
-// What lockstepd is told: flags, environment and a file (common/settings/).
+// Settings of lockstepd from flags, environment and a file (base/settings/).
 #ifndef LOCKSTEP_DAEMON_OPTIONS_H_
 #define LOCKSTEP_DAEMON_OPTIONS_H_
 
@@ -12,10 +12,8 @@
 
 namespace lockstep::daemon {
 
-inline constexpr char kDaemonVersion[] = "lockstepd " LOCKSTEP_VERSION;
-
 struct Options {
-  std::string socket;  // of clients; control.sock lies beside it
+  std::string socket;  // the clients' socket; control.sock is in the same folder
   std::vector<std::string> aggregators;
   std::string token_file;
   std::string node_id;
@@ -26,21 +24,21 @@ struct Options {
   // PyTorch's on-demand traces. kOwn: only at our own socket, not under dynolog's name.
   enum class Kineto : uint8_t { kOn, kOwn, kOff };
   Kineto kineto = Kineto::kOn;
-  std::optional<uint16_t> dyno_port;  // nothing: dynolog's remote calls are not answered
-  std::string metrics;                // where Prometheus is answered; empty: nowhere
-  std::optional<Nanos> idle_exit;     // nothing: stays
+  std::optional<uint16_t> dyno_port;  // nothing: no port for dynolog's remote calls
+  std::string metrics;                // address of the metrics port; empty: off
+  std::optional<Nanos> idle_exit;     // nothing: never exits when idle
   std::string log_file;               // empty: stderr
-  std::string audit_file;             // empty: none is kept
+  std::string audit_file;             // empty: no audit log
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
 };
 
-// Nothing when the program is to end now, with `*exit_code`: --help and the like (0), a wrong argument,
-// variable or file (2, said on stderr). `environment` as main gets it.
+// Returns nothing if the program is to end now with `*exit_code`: 0 for --help and similar, 2 for a wrong
+// argument, variable or file (with a message on stderr). `environment` is main's third argument.
 std::optional<Options> ParseOptions(int argc, const char* const* argv, const char* const* environment,
                                     int* exit_code);
 
-// Where a daemon of this user listens when nobody says where.
+// Returns the socket at which a daemon of this user listens by default.
 std::string DefaultSocket();
 
 }  // namespace lockstep::daemon

@@ -1,4 +1,4 @@
-// The loop, the log, the options, the clock thread and the sockets.
+// Tests the loop, the log, the options, the clock thread and the sockets.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -12,6 +12,7 @@
 
 #include "base/log/log.h"
 #include "daemon/node/clock_fake.h"
+#include "daemon/node/deadline_timer.h"
 #include "daemon/node/event_loop.h"
 #include "daemon/node/socket.h"
 #include "daemon/node/temp_folder_fake.h"
@@ -29,7 +30,7 @@ class LoopTest : public testing::Test {
   std::unique_ptr<EventLoop> loop_ = *EventLoop::Create(clock_);
 };
 
-TEST_F(LoopTest, RunsTimersInTheirOrderAndNotTheCancelled) {
+TEST_F(LoopTest, RunsTimersInOrderExceptCancelledOnes) {
   std::string order;
   loop_->After(Nanos::Millis(20), [&] { order += 'b'; });
   loop_->After(Nanos::Millis(1), [&] { order += 'a'; });
@@ -40,7 +41,7 @@ TEST_F(LoopTest, RunsTimersInTheirOrderAndNotTheCancelled) {
   EXPECT_EQ(order, "ab");
 }
 
-TEST_F(LoopTest, RunsWhatOtherThreadsPost) {
+TEST_F(LoopTest, RunsCallbacksThatOtherThreadsPost) {
   int posted = 0;
   std::thread other([&] {
     for (int i = 0; i < 1000; ++i) loop_->Post([&] { ++posted; });
@@ -72,12 +73,26 @@ TEST_F(LoopTest, LetsACallbackUnwatchItselfAndOthers) {
   }
 }
 
+TEST_F(LoopTest, ADeadlineTimerCallsOnceAtTheLastDeadline) {
+  std::string order;
+  DeadlineTimer timer(*loop_, clock_, [&] { order += 'd'; });
+  timer.Set(clock_.Monotonic());
+  timer.Set(clock_.Monotonic() + Nanos::Millis(10));
+  DeadlineTimer cleared(*loop_, clock_, [&] { order += 'x'; });
+  cleared.Set(clock_.Monotonic());
+  cleared.Set(std::nullopt);
+  loop_->After(Nanos::Millis(5), [&] { order += 'a'; });
+  loop_->After(Nanos::Millis(20), [&] { loop_->Stop(); });
+  loop_->Run();
+  EXPECT_EQ(order, "ad");
+}
+
 std::string ReadAll(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TEST(LogLines, QuoteWhatNeedsItAndCarryNoControlCharacters) {
+TEST(LogLines, QuoteValuesAndContainNoControlCharacters) {
   TempFolder folder;
   const std::string path = folder.path() + "/log";
   Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
@@ -88,7 +103,7 @@ TEST(LogLines, QuoteWhatNeedsItAndCarryNoControlCharacters) {
   EXPECT_EQ(ReadAll(path).substr(24), " warning client pid=12 why=\"a \\\"b\\\" c\" bytes=x?y empty=\"\"\n");
 }
 
-TEST(LogLines, AreObjectsWhereThatIsAskedFor) {
+TEST(LogLines, AreJsonObjectsOnRequest) {
   TempFolder folder;
   const std::string path = folder.path() + "/log";
   Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
@@ -115,7 +130,7 @@ TEST(LogLines, AreObjectsWhereThatIsAskedFor) {
   EXPECT_NE(text.find(",\"lines_suppressed_before\":1}\n"), std::string::npos);
 }
 
-TEST(LogLines, AreBoundedPerSecondAndSayHowManyAreMissing) {
+TEST(LogLines, AreLimitedPerSecondAndCountTheDroppedOnes) {
   TempFolder folder;
   const std::string path = folder.path() + "/log";
   Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
@@ -151,7 +166,7 @@ TEST(OptionsTest, ReadSizesDurationsAndLists) {
   EXPECT_FALSE(Parse({}, &code)->idle_exit.has_value());
 }
 
-TEST(OptionsTest, WrongOnesEndWithTwoAndHelpWithZero) {
+TEST(OptionsTest, WrongOptionsExitWith2AndHelpWith0) {
   int code = -1;
   for (const std::vector<const char*>& wrong : std::vector<std::vector<const char*>>{{"--nonsense"},
                                                                                      {"--ring-bytes", "1"},
@@ -167,7 +182,7 @@ TEST(OptionsTest, WrongOnesEndWithTwoAndHelpWithZero) {
   EXPECT_NE(testing::internal::GetCapturedStdout().find("--spool-bytes"), std::string::npos);
 }
 
-TEST(Sockets, AreNotPutWhereOthersCouldReplaceThem) {
+TEST(Sockets, AreRefusedInFoldersThatOthersCanWrite) {
   TempFolder folder;
   const mode_t before = umask(077);
   const std::string open_to_all = folder.path() + "/open";
@@ -182,7 +197,7 @@ TEST(Sockets, AreNotPutWhereOthersCouldReplaceThem) {
   umask(before);
 }
 
-TEST(Sockets, ReplaceADeadOneAndRemoveOnlyTheirOwn) {
+TEST(Sockets, ReplaceADeadSocketAndRemoveOnlyTheirOwn) {
   TempFolder folder;
   const std::string path = folder.path() + "/s";
   auto first = ListeningSocket::Open(path, SOCK_SEQPACKET, 0600);
@@ -193,14 +208,14 @@ TEST(Sockets, ReplaceADeadOneAndRemoveOnlyTheirOwn) {
   {
     auto second = std::make_unique<ListeningSocket>(*ListeningSocket::Open(path, SOCK_SEQPACKET, 0600));
     { const ListeningSocket gone = *std::move(first); }
-    EXPECT_EQ(access(path.c_str(), F_OK), 0);  // the second's
+    EXPECT_EQ(access(path.c_str(), F_OK), 0);  // the second one's file
   }
   EXPECT_NE(access(path.c_str(), F_OK), 0);
   EXPECT_FALSE(ListeningSocket::Open("relative", SOCK_STREAM, 0600).ok());
   EXPECT_FALSE(ListeningSocket::Open("/" + std::string(200, 'x'), SOCK_STREAM, 0600).ok());
 }
 
-TEST(Sockets, SayWhoConnected) {
+TEST(Sockets, ReportThePeer) {
   int pair[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
   const auto peer = PeerOf(pair[0]);
@@ -212,7 +227,7 @@ TEST(Sockets, SayWhoConnected) {
   EXPECT_FALSE(PeerOf(-1).ok());
 }
 
-TEST(Locks, BelongToOneHolder) {
+TEST(Locks, HaveOneHolder) {
   TempFolder folder;
   auto held = LockFile(folder.path() + "/lock");
   ASSERT_TRUE(held.ok());
@@ -221,40 +236,40 @@ TEST(Locks, BelongToOneHolder) {
   EXPECT_TRUE(LockFile(folder.path() + "/lock").ok());
 }
 
-TEST(ClockSyncTest, BurstsAtOnceThenKeepsThePaceOfACapture) {
+TEST(ClockSyncTest, BurstsAtTheStartAndThenUsesTheRateOfACapture) {
   SystemClock clock;
-  std::atomic<int> asked = 0;
+  std::atomic<int> queries = 0;
   std::atomic<int> ready = 0;
   ClockSync sync(clock, [&] { ++ready; });
   sync.Start([&](HostTime t1) -> std::optional<ClockSync::Answer> {
-    ++asked;
+    ++queries;
     return ClockSync::Answer{JobTime(t1.ns() + 500), JobTime(t1.ns() + 500)};
   });
   while (ready == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  EXPECT_EQ(asked, 20);
+  EXPECT_EQ(queries, 20);
   EXPECT_TRUE(sync.Estimate().known);
   std::this_thread::sleep_for(std::chrono::milliseconds(150));
-  EXPECT_EQ(asked, 20);  // idle: every 10 s
-  sync.SetPace(ClockPace::kCapture);
+  EXPECT_EQ(queries, 20);  // when idle, one exchange every 10 s
+  sync.SetRate(ClockSyncRate::kCapture);
   std::this_thread::sleep_for(std::chrono::milliseconds(600));
-  EXPECT_GT(asked, 42);
-  EXPECT_LT(asked, 60);
+  EXPECT_GT(queries, 42);
+  EXPECT_LT(queries, 60);
   const int samples = static_cast<int>(sync.TakeSamples().size());
   EXPECT_GT(samples, 40);
-  EXPECT_LE(samples, asked.load());
+  EXPECT_LE(samples, queries.load());
   sync.Stop();
   EXPECT_TRUE(sync.Estimate().known);
 }
 
 TEST(ClockSyncTest, SurvivesAnAggregatorThatDoesNotAnswer) {
   SystemClock clock;
-  std::atomic<int> asked = 0;
+  std::atomic<int> queries = 0;
   ClockSync sync(clock, [] {});
   sync.Start([&](HostTime) -> std::optional<ClockSync::Answer> {
-    ++asked;
+    ++queries;
     return std::nullopt;
   });
-  while (asked < 20) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (queries < 20) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   sync.Stop();
   EXPECT_FALSE(sync.Estimate().known);
   EXPECT_TRUE(sync.TakeSamples().empty());

@@ -1,20 +1,23 @@
-// What the node's scheduler tells the daemon of its jobs: Node.BeginJob and Node.EndJob.
+#include "daemon/scheduler_control.h"
+
+#include <string>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "base/rpc/status_macros.h"
-#include "daemon/daemon.h"
 
 namespace lockstep::daemon {
 
-absl::Status Daemon::CheckScheduler(uid_t caller, const char* what) {
+absl::Status SchedulerControl::CheckScheduler(uid_t caller, const char* what) {
   if (caller == 0 || caller == owner_) return absl::OkStatus();
   const std::string why = absl::StrCat("only root and user ", owner_,
-                                       " tell this daemon whose a job is, and you are user ", caller);
-  audit_.Refused(what, Local(caller), why);
+                                       " may report jobs to this daemon, and you are user ", caller);
+  audit_.Refused(what, LocalCaller(caller), why);
   return absl::PermissionDeniedError(why);
 }
 
-absl::StatusOr<v1::BeginJobReply> Daemon::BeginJob(uid_t caller, const v1::BeginJobRequest& request) {
-  last_active_ = clock_.Monotonic();
+absl::StatusOr<v1::BeginJobReply> SchedulerControl::BeginJob(uid_t caller,
+                                                             const v1::BeginJobRequest& request) {
   LOCKSTEP_RETURN_IF_ERROR(CheckScheduler(caller, "begin_job"));
   absl::StatusOr<std::string> name = jobs_.Begin(request);
   if (!name.ok()) {
@@ -29,25 +32,24 @@ absl::StatusOr<v1::BeginJobReply> Daemon::BeginJob(uid_t caller, const v1::Begin
   return reply;
 }
 
-absl::Status Daemon::EndJob(uid_t caller, const v1::EndJobRequest& request) {
-  last_active_ = clock_.Monotonic();
+absl::Status SchedulerControl::EndJob(uid_t caller, const v1::EndJobRequest& request) {
   LOCKSTEP_RETURN_IF_ERROR(CheckScheduler(caller, "end_job"));
-  ForgetSteps(jobs_.End(request.job()));
+  EndSteps(jobs_.End(request.job()));
   return absl::OkStatus();
 }
 
-void Daemon::WatchStarters() {
+void SchedulerControl::WatchStarters() {
   starters_timer_.reset();
-  ForgetSteps(jobs_.EndOfDeadStarters());
-  if (jobs_.HasStarters()) starters_timer_ = loop_->After(kStartersEvery, [this] { WatchStarters(); });
+  EndSteps(jobs_.EndStepsOfDeadStarters());
+  if (jobs_.HasStarters()) starters_timer_ = loop_.After(kStartersEvery, [this] { WatchStarters(); });
 }
 
-void Daemon::ForgetSteps(const std::vector<SchedulerStep>& steps) {
+void SchedulerControl::EndSteps(const std::vector<SchedulerStep>& steps) {
   for (const SchedulerStep& step : steps) {
     log_.Info("job_ended", {{"job", step.name}, {"uid", step.uid}});
-    for (const v1::Rank& rank : registry_.Ranks(Scope::Of(step.uid))) {
+    for (const v1::Rank& rank : registry_.Ranks(RankFilter::Of(step.uid))) {
       if (!rank.job_by_scheduler() || rank.job() != step.name || rank.uid() != step.uid) continue;
-      clients_->Disconnect(FromProto(rank.process()), "its step has ended");
+      clients_.Disconnect(FromProto(rank.process()), "its step has ended");
     }
   }
 }

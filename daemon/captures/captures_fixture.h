@@ -1,15 +1,15 @@
-// What the tests of Captures share: ranks that do what they are told to say, and a clock that is moved by
-// hand.
-#ifndef LOCKSTEP_DAEMON_CAPTURES_FIXTURE_H_
-#define LOCKSTEP_DAEMON_CAPTURES_FIXTURE_H_
+// Shared by the tests of Captures: ranks that send scripted messages, and a clock that the test advances.
+#ifndef LOCKSTEP_DAEMON_CAPTURES_CAPTURES_FIXTURE_H_
+#define LOCKSTEP_DAEMON_CAPTURES_CAPTURES_FIXTURE_H_
 
 #include <cstring>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "daemon/captures.h"
+#include "daemon/captures/captures.h"
 #include "daemon/node/clock_fake.h"
 #include "gtest/gtest.h"
 
@@ -19,59 +19,65 @@ inline constexpr UplinkId kUplink = 1;
 inline constexpr ProcessId kA{10, 1};
 inline constexpr ProcessId kB{11, 1};
 
-struct FakePorts final : CapturePorts {
-  template <typename Message>
-  bool Take(std::vector<Message>& into, const ProcessId& process, const Message& message) {
-    if (deaf.count(process)) return false;
-    into.push_back(message);
-    return true;
-  }
-  bool SendToClient(const ProcessId& p, const ring::Arm& m) override { return Take(arms[p], p, m); }
-  bool SendToClient(const ProcessId& p, const ring::Start& m) override { return Take(starts[p], p, m); }
-  bool SendToClient(const ProcessId& p, const ring::Stop& m) override { return Take(stops[p], p, m); }
-  bool ChoosePath(UplinkId, const ProcessId& p, const std::string&,
-                  std::optional<uint32_t> framework) override {
-    if (framework) kineto[p] = *framework;
-    return unreached.count(p) == 0;
-  }
-  bool StartIterations(const ProcessId& p, const KinetoIterations& iterations, HostTime give_up) override {
-    iteration_starts[p].push_back({iterations, give_up});
-    return deaf.count(p) == 0;
-  }
-  bool GoOverToKineto(UplinkId uplink, const ProcessId& p, const std::string& capture,
-                      uint32_t framework) override {
-    return ChoosePath(uplink, p, capture, framework);
-  }
-  Nanos Lead(const ProcessId& p) override { return kineto.count(p) ? Nanos::Seconds(9) : Nanos(); }
+// The aggregators and both paths. They record each call in the same lists.
+struct FakePorts final : CaptureUplinks {
+  enum class Via { kClient, kKineto };
+  struct Path final : CapturePath {
+    Path(FakePorts& ports, Via via) : ports(ports), via(via) {}
+    template <typename Message>
+    bool Take(std::vector<Message>& into, const ProcessId& process, const Message& message) {
+      if (ports.unresponsive.count(process)) return false;
+      into.push_back(message);
+      return true;
+    }
+    bool Send(const ProcessId& p, const ring::Arm& m) override { return Take(ports.arms[p], p, m); }
+    bool Send(const ProcessId& p, const ring::Start& m) override { return Take(ports.starts[p], p, m); }
+    bool Send(const ProcessId& p, const ring::Stop& m) override { return Take(ports.stops[p], p, m); }
+    bool Choose(const ProcessId& p, const std::string&, uint32_t framework) override {
+      if (via == Via::kKineto) ports.kineto[p] = framework;
+      return ports.unreached.count(p) == 0;
+    }
+    bool StartIterations(const ProcessId& p, const KinetoIterations& iterations, HostTime give_up) override {
+      ports.iteration_starts[p].push_back({iterations, give_up});
+      return ports.unresponsive.count(p) == 0;
+    }
+    Nanos Lead(const ProcessId&) const override { return via == Via::kKineto ? Nanos::Seconds(9) : Nanos(); }
+    bool KnowsTriggers(const ProcessId& p) const override { return ports.old.count(p) == 0; }
+    uint64_t BeginDrain(const ProcessId& p, const std::string&, std::shared_ptr<Spool>) override {
+      EXPECT_TRUE(ports.draining.insert(p).second) << "begun twice";
+      return ++ports.epoch;
+    }
+    void EndDrain(const ProcessId& p, uint64_t number, const HostInterval& window) override {
+      EXPECT_TRUE(ports.draining.count(p)) << "ended what was not begun";
+      ports.ended.push_back({p, number, window});
+    }
+    void RestartDrain(const ProcessId& p) override { ports.restarted.insert(p); }
+    void AbandonDrain(const ProcessId& p) override {
+      ports.abandoned.insert(p);
+      ports.draining.erase(p);
+    }
+    FakePorts& ports;
+    const Via via;
+  };
   bool MayCapture(UplinkId, const ProcessId& p) override { return here.count(p) != 0; }
-  bool KnowsTriggers(const ProcessId& p) override { return old.count(p) == 0; }
-  uint64_t BeginDrain(UplinkId, const ProcessId& p, const std::string&) override {
-    EXPECT_TRUE(draining.insert(p).second) << "begun twice";
-    return ++epoch;
-  }
-  void EndDrain(const ProcessId& p, uint64_t number, const HostInterval& window) override {
-    EXPECT_TRUE(draining.count(p)) << "ended what was not begun";
-    ended.push_back({p, number, window});
-  }
-  void RestartDrain(const ProcessId& p) override { restarted.insert(p); }
-  void AbandonDrain(UplinkId, const ProcessId& p, const std::string&) override {
-    abandoned.insert(p);
-    draining.erase(p);
-  }
+  std::shared_ptr<Spool> SpoolOf(UplinkId) override { return nullptr; }
   void SendEnd(UplinkId, const ProcessId& p, const std::string&) override { sent_ends.insert(p); }
   void SendStates(UplinkId, v1::RankStates update) override {
     for (const auto& state : update.states()) states[FromProto(state.process())].push_back(state);
   }
+  void Discard(UplinkId, const std::string&) override {}
   HostTime ToHost(UplinkId, JobTime t) override { return HostTime(t.ns() + offset.ns()); }
 
+  Path client{*this, Via::kClient};
+  Path profiler{*this, Via::kKineto};
   struct Ended {
     ProcessId process;
     uint64_t number;
     HostInterval window;
   };
   std::set<ProcessId> here = {kA, kB};
-  std::set<ProcessId> deaf;
-  std::set<ProcessId> old;  // clients
+  std::set<ProcessId> unresponsive;
+  std::set<ProcessId> old;  // processes with an old client
   std::set<ProcessId> unreached;
   std::map<ProcessId, uint32_t> kineto;
   std::map<ProcessId, std::vector<std::pair<KinetoIterations, HostTime>>> iteration_starts;
@@ -147,7 +153,7 @@ class CapturesTest : public testing::Test {
     std::strcpy(message.text, text);
     captures_.OnClientState(p, message);
   }
-  // The drainer catches up.
+  // Completes all drains that have been requested.
   void Drained() {
     for (const auto& e : std::exchange(ports_.ended, {})) {
       ports_.draining.erase(e.process);
@@ -162,9 +168,9 @@ class CapturesTest : public testing::Test {
 
   FakeClock clock_;
   FakePorts ports_;
-  Captures captures_{clock_, ports_};
+  Captures captures_{clock_, ports_, ports_.client, ports_.profiler, [] {}};
 };
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_CAPTURES_FIXTURE_H_
+#endif  // LOCKSTEP_DAEMON_CAPTURES_CAPTURES_FIXTURE_H_

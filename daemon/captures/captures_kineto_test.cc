@@ -1,7 +1,7 @@
-// Ranks that PyTorch's profiler records, in captures with others.
+// Tests captures in which PyTorch's profiler records some of the ranks.
 #include <cstring>
 
-#include "daemon/captures.h"
+#include "daemon/captures/captures.h"
 #include "daemon/captures/captures_fixture.h"
 
 namespace lockstep::daemon {
@@ -32,7 +32,7 @@ class KinetoInCapturesTest : public CapturesTest {
   std::vector<ProcessId> if_held_;
 };
 
-TEST_F(KinetoInCapturesTest, AClientThatFindsCuptiHeldGivesWayToTheProfiler) {
+TEST_F(KinetoInCapturesTest, AClientWithHeldCuptiSwitchesToTheProfiler) {
   if_held_ = {kA, kB};
   ArmThroughKineto({kA, kB}, {});
   EXPECT_TRUE(ports_.kineto.empty());
@@ -52,12 +52,12 @@ TEST_F(KinetoInCapturesTest, AClientThatFindsCuptiHeldGivesWayToTheProfiler) {
   EXPECT_EQ(Last(kB).lead_ns(), Nanos::Seconds(9).ns()) << "all share its later start";
   EXPECT_TRUE(Last(kB).went_over());
   EXPECT_FALSE(Last(kA).went_over());
-  // Of its profiler, that cannot be helped a second time.
+  // The same failure from its profiler is final.
   Held(kB);
   EXPECT_EQ(Last(kB).state(), v1::RankState::FAILED);
 }
 
-TEST_F(KinetoInCapturesTest, AHeldClientStaysFailedWhereThatWasNotAllowed) {
+TEST_F(KinetoInCapturesTest, AHeldClientStaysFailedIfSwitchingIsNotAllowed) {
   ArmThroughKineto({kA}, {});
   Held(kA);
   EXPECT_EQ(Last(kA).state(), v1::RankState::FAILED);
@@ -66,14 +66,14 @@ TEST_F(KinetoInCapturesTest, AHeldClientStaysFailedWhereThatWasNotAllowed) {
   EXPECT_TRUE(ports_.kineto.empty());
 }
 
-TEST_F(KinetoInCapturesTest, AHeldClientStaysFailedWhereNoProfilerAsks) {
+TEST_F(KinetoInCapturesTest, AHeldClientStaysFailedIfNoProfilerPolls) {
   if_held_ = {kA};
   ArmThroughKineto({kA}, {});
   ports_.unreached = {kA};
   Held(kA);
   EXPECT_EQ(Last(kA).state(), v1::RankState::FAILED);
   EXPECT_FALSE(Last(kA).went_over());
-  EXPECT_EQ(ports_.ended.size(), 1u) << "its end is told like any other's";
+  EXPECT_EQ(ports_.ended.size(), 1u) << "its end is reported like any other's";
 }
 
 TEST_F(KinetoInCapturesTest, AClientThatFailsForAnotherReasonStaysFailed) {
@@ -84,7 +84,7 @@ TEST_F(KinetoInCapturesTest, AClientThatFailsForAnotherReasonStaysFailed) {
   EXPECT_EQ(Last(kA).refusal(), v1::RankState::REFUSAL_NONE);
 }
 
-TEST_F(KinetoInCapturesTest, AClientThatAnswersAfterTheStartIsTooLateForTheProfiler) {
+TEST_F(KinetoInCapturesTest, AClientThatFailsAfterTheStartDoesNotSwitch) {
   if_held_ = {kA, kB};
   ArmThroughKineto({kA, kB}, {});
   Client(kA, ring::ClientState::kArmed);
@@ -94,7 +94,7 @@ TEST_F(KinetoInCapturesTest, AClientThatAnswersAfterTheStartIsTooLateForTheProfi
   EXPECT_TRUE(ports_.kineto.empty());
 }
 
-TEST_F(KinetoInCapturesTest, AreMembersLikeOthersThatNeedLongerToStart) {
+TEST_F(KinetoInCapturesTest, AreMembersWithALongerLead) {
   ArmThroughKineto({kA, kB}, {kB});
   EXPECT_EQ(ports_.kineto, (std::map<ProcessId, uint32_t>{{kB, 5}}));
   Client(kA, ring::ClientState::kArmed);
@@ -103,7 +103,7 @@ TEST_F(KinetoInCapturesTest, AreMembersLikeOthersThatNeedLongerToStart) {
   EXPECT_EQ(Last(kB).lead_ns(), Nanos::Seconds(9).ns());
 }
 
-TEST_F(KinetoInCapturesTest, SayWhatKeepsThemAndThatTheyLive) {
+TEST_F(KinetoInCapturesTest, ReportTheReasonOfADelayAndProgress) {
   ArmThroughKineto({kA}, {kA});
   Client(kA, ring::ClientState::kIdle, "its profiler is busy");
   EXPECT_EQ(Last(kA).state(), v1::RankState::SEEN);
@@ -116,7 +116,7 @@ TEST_F(KinetoInCapturesTest, SayWhatKeepsThemAndThatTheyLive) {
   EXPECT_EQ(Last(kA).text(), "its profiler writes the trace");
 }
 
-TEST_F(KinetoInCapturesTest, HaveMinutesForTheirTraceWhileClientsHaveSeconds) {
+TEST_F(KinetoInCapturesTest, HaveALongerTimeoutThanClients) {
   ArmThroughKineto({kA, kB}, {kB});
   for (const ProcessId& p : {kA, kB}) Client(p, ring::ClientState::kArmed);
   Start("c");
@@ -131,7 +131,7 @@ TEST_F(KinetoInCapturesTest, HaveMinutesForTheirTraceWhileClientsHaveSeconds) {
   EXPECT_FALSE(captures_.Busy());
 }
 
-TEST_F(KinetoInCapturesTest, AreRefusedWhereThatWayDoesNotLeadToThem) {
+TEST_F(KinetoInCapturesTest, AreRefusedIfTheProfilerDoesNotPoll) {
   ports_.unreached = {kA, kB};
   ArmThroughKineto({kA, kB}, {kA});
   EXPECT_NE(Last(kA).text().find("on-demand traces"), std::string::npos);
@@ -139,7 +139,7 @@ TEST_F(KinetoInCapturesTest, AreRefusedWhereThatWayDoesNotLeadToThem) {
   EXPECT_EQ(ports_.sent_ends, (std::multiset<ProcessId>{kA, kB}));
 }
 
-TEST_F(KinetoInCapturesTest, CountIterationsWhereStepsAreAskedFor) {
+TEST_F(KinetoInCapturesTest, CountIterationsIfStepsAreRequested) {
   ArmThroughKineto({kA, kB}, {kA, kB});
   for (const ProcessId& p : {kA, kB}) Client(p, ring::ClientState::kArmed);
   v1::Start by;
@@ -156,12 +156,12 @@ TEST_F(KinetoInCapturesTest, CountIterationsWhereStepsAreAskedFor) {
   Client(kA, ring::ClientState::kCapturing);
   EXPECT_EQ(Last(kA).state(), v1::RankState::CAPTURING);
   Client(kB, ring::ClientState::kWaiting);
-  // For who never comes to an end, the profiler's own limit or this one.
+  // A profiler that never finishes is stopped by its own limit or by this one.
   Pass(Nanos::Seconds(320));
   EXPECT_EQ(Last(kB).state(), v1::RankState::FAILED);
 }
 
-TEST_F(KinetoInCapturesTest, AnIterationByNumberIsTheProfilersOwn) {
+TEST_F(KinetoInCapturesTest, AnIterationNumberIsTheProfilersOwn) {
   ArmThroughKineto({kA}, {kA});
   Client(kA, ring::ClientState::kArmed);
   StartOn("c", Steps(v1::Trigger::AT_STEP, 5000));
@@ -169,7 +169,7 @@ TEST_F(KinetoInCapturesTest, AnIterationByNumberIsTheProfilersOwn) {
   EXPECT_EQ(ports_.iteration_starts[kA][0].first.first, 5000u);
 }
 
-TEST_F(KinetoInCapturesTest, WhatTheProfilerCannotBeginWithIsRefusedByName) {
+TEST_F(KinetoInCapturesTest, RefusesUnsupportedTriggersWithAReason) {
   v1::Trigger range;
   range.set_begin(v1::Trigger::AT_RANGE);
   range.set_end(v1::Trigger::AT_RANGE_END);
@@ -193,7 +193,7 @@ TEST_F(KinetoInCapturesTest, WhatTheProfilerCannotBeginWithIsRefusedByName) {
   EXPECT_NE(Last(kA).text().find("without --start-on-step"), std::string::npos) << Last(kA).text();
 }
 
-TEST_F(KinetoInCapturesTest, BesideClientsTheyGetAWindowAroundTheStepsThatWereAgreed) {
+TEST_F(KinetoInCapturesTest, BesideClientsTheyRecordAWindowAroundTheAgreedSteps) {
   ArmThroughKineto({kA, kB}, {kB});
   for (const ProcessId& p : {kA, kB}) Client(p, ring::ClientState::kArmed);
   v1::Start later;

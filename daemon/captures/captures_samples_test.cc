@@ -1,4 +1,4 @@
-// Samples, which give way to captures.
+// Tests samples, which give way to captures.
 #include "daemon/captures/captures_fixture.h"
 #include "gmock/gmock.h"
 
@@ -18,25 +18,25 @@ class CapturesSamplesTest : public CapturesTest {
   }
 };
 
-TEST_F(CapturesSamplesTest, ACaptureTakesTheRanksOutOfASample) {
+TEST_F(CapturesSamplesTest, ACaptureTakesTheRanksOfASample) {
   ArmSample("s", {kA, kB});
   Client(kA, ring::ClientState::kArmed);
   Client(kB, ring::ClientState::kArmed);
   Start("s");
   Client(kA, ring::ClientState::kCapturing);
   Arm("c", {kA});
-  // Both leave: half a job tells nothing.
+  // Both ranks leave, because half of a job gives no result.
   for (const ProcessId& p : {kA, kB}) {
     ASSERT_EQ(ports_.stops[p].size(), 1u);
     EXPECT_EQ(ports_.stops[p][0].abort, 1u);
     EXPECT_TRUE(ports_.abandoned.count(p));
-    EXPECT_EQ(ports_.sent_ends.count(p), 1u) << "the sample's aggregator waits for nobody";
+    EXPECT_EQ(ports_.sent_ends.count(p), 1u) << "the sample's aggregator waits for no rank";
   }
   const v1::RankState left = Last(kB);
   EXPECT_EQ(left.state(), v1::RankState::FAILED);
   EXPECT_EQ(left.refusal(), v1::RankState::CAPTURED);
   EXPECT_THAT(left.text(), HasSubstr("gave way to capture c"));
-  // The client ends the one before it arms for the other; what it wrote until then is thrown away.
+  // The client ends the sample before it arms for the capture. Its records until then are discarded.
   Client(kA, ring::ClientState::kArmed);
   EXPECT_TRUE(ports_.restarted.count(kA));
   EXPECT_EQ(Last(kA).state(), v1::RankState::ARMED);
@@ -50,7 +50,7 @@ TEST_F(CapturesSamplesTest, ACaptureTakesTheRanksOutOfASample) {
   EXPECT_FALSE(captures_.Busy());
 }
 
-TEST_F(CapturesSamplesTest, ASampleThatDrainsGivesWayToo) {
+TEST_F(CapturesSamplesTest, ADrainingSampleYieldsToo) {
   ArmSample("s", {kA});
   Client(kA, ring::ClientState::kArmed);
   Start("s");
@@ -62,18 +62,18 @@ TEST_F(CapturesSamplesTest, ASampleThatDrainsGivesWayToo) {
   EXPECT_EQ(ports_.arms[kA].size(), 2u);
 }
 
-TEST_F(CapturesSamplesTest, ASampleTakesNothingFromACaptureNorFromASample) {
+TEST_F(CapturesSamplesTest, ASampleTakesNoRankOfACaptureOrSample) {
   Arm("c", {kA});
   ArmSample("s", {kA});
   EXPECT_EQ(Last(kA).refusal(), v1::RankState::CAPTURED);
-  EXPECT_THAT(Last(kA).text(), HasSubstr("it is in capture c already"));
+  EXPECT_THAT(Last(kA).text(), HasSubstr("it is already in capture c:"));
   EXPECT_TRUE(ports_.stops[kA].empty());
   ArmSample("t", {kB});
   ArmSample("u", {kB});
-  EXPECT_THAT(Last(kB).text(), HasSubstr("it is in capture t already"));
+  EXPECT_THAT(Last(kB).text(), HasSubstr("it is already in capture t:"));
 }
 
-TEST_F(CapturesSamplesTest, ARankThatMayNotBeCapturedIsNotTakenOutOfASample) {
+TEST_F(CapturesSamplesTest, ADeniedRankStaysInItsSample) {
   ArmSample("s", {kA});
   ports_.here = {kB};
   Arm("c", {kA});

@@ -1,4 +1,4 @@
-#include "daemon/captures.h"
+#include "daemon/captures/captures.h"
 
 #include <cstring>
 
@@ -7,7 +7,7 @@
 namespace lockstep::daemon {
 namespace {
 
-TEST_F(CapturesTest, GoThroughTheirStatesInOrder) {
+TEST_F(CapturesTest, PassTheirStatesInOrder) {
   ports_.offset = Nanos::Millis(10);
   Arm("c", {kA});
   ASSERT_EQ(ports_.arms[kA].size(), 1u);
@@ -32,7 +32,7 @@ TEST_F(CapturesTest, GoThroughTheirStatesInOrder) {
   EXPECT_EQ(Last(kA).late_ns(), 3);
 }
 
-TEST_F(CapturesTest, AreCountedOnceByHowTheyEnded) {
+TEST_F(CapturesTest, AreCountedOnceByOutcome) {
   Arm("whole", {kA});
   Client(kA, ring::ClientState::kArmed);
   EXPECT_EQ(captures_.running(), 1u);
@@ -50,7 +50,7 @@ TEST_F(CapturesTest, AreCountedOnceByHowTheyEnded) {
   Arm("none", {kB});
   Arm("unwanted", {kA});
   Stop("unwanted", StopMode::kAbort);
-  // What comes after its end changes nothing.
+  // Events after a capture's end do not change the counts.
   Stop("whole", StopMode::kAbort);
   captures_.OnUplinkGone(kUplink);
   const CaptureCounts& counts = captures_.counts();
@@ -64,7 +64,7 @@ TEST_F(CapturesTest, AreCountedOnceByHowTheyEnded) {
   EXPECT_EQ(counts.took.sum(), Nanos::Seconds(2));
 }
 
-TEST_F(CapturesTest, RefuseProcessesThatAreNotHere) {
+TEST_F(CapturesTest, RefuseUnknownProcesses) {
   ports_.here = {kA};
   Arm("c", {kA, kB});
   EXPECT_EQ(Last(kB).state(), v1::RankState::GONE);
@@ -73,13 +73,13 @@ TEST_F(CapturesTest, RefuseProcessesThatAreNotHere) {
   EXPECT_EQ(ports_.sent_ends, std::multiset<ProcessId>{kB});
 }
 
-TEST_F(CapturesTest, EndWhenNobodyCouldBeArmed) {
+TEST_F(CapturesTest, EndIfNoRankArms) {
   ports_.here = {};
   Arm("c", {kA, kB});
   EXPECT_FALSE(captures_.Busy());
 }
 
-TEST_F(CapturesTest, GiveUpRanksThatDoNotArmInTimeAndGoOnWithTheOthers) {
+TEST_F(CapturesTest, FailRanksThatDoNotArmInTimeAndContinueWithTheOthers) {
   Arm("c", {kA, kB}, Nanos::Seconds(5));
   Client(kA, ring::ClientState::kArmed);
   Pass(Nanos::Millis(4999));
@@ -89,14 +89,14 @@ TEST_F(CapturesTest, GiveUpRanksThatDoNotArmInTimeAndGoOnWithTheOthers) {
   ASSERT_EQ(ports_.stops[kB].size(), 1u);
   EXPECT_EQ(ports_.stops[kB][0].abort, 1u);
   EXPECT_EQ(Last(kA).state(), v1::RankState::ARMED);
-  Client(kB, ring::ClientState::kArmed);  // too late, and it has been told
+  Client(kB, ring::ClientState::kArmed);  // too late: it has received the abort
   EXPECT_EQ(Last(kB).state(), v1::RankState::FAILED);
   Start("c");
   EXPECT_EQ(ports_.starts[kA].size(), 1u);
   EXPECT_EQ(ports_.starts.count(kB), 0u);
 }
 
-TEST_F(CapturesTest, StartARankAtOnceThatArmsAfterTheStart) {
+TEST_F(CapturesTest, StartALateRankAtOnce) {
   Arm("c", {kA, kB});
   Client(kA, ring::ClientState::kArmed);
   Start("c");
@@ -106,7 +106,7 @@ TEST_F(CapturesTest, StartARankAtOnceThatArmsAfterTheStart) {
   EXPECT_EQ(ports_.starts[kB][0].t0_realtime_ns, ports_.starts[kA][0].t0_realtime_ns);
 }
 
-TEST_F(CapturesTest, EndWhenTheStartNeverComes) {
+TEST_F(CapturesTest, EndWithoutAStart) {
   Arm("c", {kA}, Nanos::Seconds(5));
   Client(kA, ring::ClientState::kArmed);
   Pass(Nanos::Seconds(124));
@@ -117,7 +117,7 @@ TEST_F(CapturesTest, EndWhenTheStartNeverComes) {
   EXPECT_FALSE(captures_.Busy());
 }
 
-TEST_F(CapturesTest, EndWhenARankNeverSaysThatItIsDone) {
+TEST_F(CapturesTest, EndIfARankNeverReportsDone) {
   Arm("c", {kA});
   Client(kA, ring::ClientState::kArmed);
   Start("c", Nanos(), Nanos::Seconds(2));
@@ -126,12 +126,12 @@ TEST_F(CapturesTest, EndWhenARankNeverSaysThatItIsDone) {
   EXPECT_EQ(Last(kA).state(), v1::RankState::CAPTURING);
   Pass(Nanos::Seconds(2));
   EXPECT_EQ(Last(kA).state(), v1::RankState::FAILED);
-  ASSERT_EQ(ports_.ended.size(), 1u);  // what it recorded is kept
+  ASSERT_EQ(ports_.ended.size(), 1u);  // its records are kept
   Client(kA, ring::ClientState::kDone);
   EXPECT_EQ(ports_.ended.size(), 1u);
 }
 
-TEST_F(CapturesTest, KeepWhatADeadRankRecordedInEachState) {
+TEST_F(CapturesTest, KeepTheRecordsOfADeadRankInEachState) {
   const auto die_in = [&](int states, const char* expected) {
     const std::string id = std::string("c-") + expected;
     Arm(id, {kA});
@@ -151,7 +151,7 @@ TEST_F(CapturesTest, KeepWhatADeadRankRecordedInEachState) {
   die_in(3, "capturing");
 }
 
-TEST_F(CapturesTest, EndOnceWhenARankDiesAfterItWasDone) {
+TEST_F(CapturesTest, EndOnceIfARankDiesAfterDone) {
   Arm("c", {kA});
   Client(kA, ring::ClientState::kArmed);
   Start("c");
@@ -161,7 +161,7 @@ TEST_F(CapturesTest, EndOnceWhenARankDiesAfterItWasDone) {
   EXPECT_EQ(Last(kA).state(), v1::RankState::DONE);
 }
 
-TEST_F(CapturesTest, PassOnTheClientsOwnReason) {
+TEST_F(CapturesTest, ForwardTheClientsReason) {
   Arm("c", {kA, kB});
   Client(kA, ring::ClientState::kFailed, "CUPTI is held by nsys");
   EXPECT_EQ(Last(kA).state(), v1::RankState::FAILED);
@@ -170,13 +170,13 @@ TEST_F(CapturesTest, PassOnTheClientsOwnReason) {
   EXPECT_EQ(Last(kB).text(), "bad ?[31m bytes ?");
 }
 
-TEST_F(CapturesTest, IgnoreAnswersThatDoNotBelong) {
+TEST_F(CapturesTest, IgnoreUnexpectedStates) {
   Arm("c", {kA});
-  ring::State stranger{};
-  stranger.capture = 999;
-  stranger.state = ring::ClientState::kArmed;
-  captures_.OnClientState(kA, stranger);
-  captures_.OnClientState(kB, stranger);
+  ring::State unexpected{};
+  unexpected.capture = 999;
+  unexpected.state = ring::ClientState::kArmed;
+  captures_.OnClientState(kA, unexpected);
+  captures_.OnClientState(kB, unexpected);
   Client(kA, ring::ClientState::kCapturing);  // before it was armed
   Client(kA, ring::ClientState::kDone);
   Client(kA, static_cast<ring::ClientState>(77));
@@ -184,7 +184,7 @@ TEST_F(CapturesTest, IgnoreAnswersThatDoNotBelong) {
   EXPECT_EQ(Last(kA).state(), v1::RankState::SEEN);
 }
 
-TEST_F(CapturesTest, ARankIsInOneAtATime) {
+TEST_F(CapturesTest, ARankIsInOneCaptureAtATime) {
   Arm("first", {kA});
   Arm("second", {kA, kB});
   EXPECT_EQ(Last(kA).state(), v1::RankState::FAILED);
@@ -194,13 +194,13 @@ TEST_F(CapturesTest, ARankIsInOneAtATime) {
   EXPECT_EQ(ports_.arms[kA].size(), 1u);
 }
 
-TEST_F(CapturesTest, AnArmThatComesTwiceArmsOnce) {
+TEST_F(CapturesTest, ARepeatedArmArmsOnce) {
   Arm("c", {kA});
   Arm("c", {kA});
   EXPECT_EQ(ports_.arms[kA].size(), 1u);
 }
 
-TEST_F(CapturesTest, RefuseAWindowThatCannotBe) {
+TEST_F(CapturesTest, RefuseAnInvalidWindow) {
   Arm("c", {kA});
   Client(kA, ring::ClientState::kArmed);
   Start("c", Nanos(), Nanos::Seconds(-1));
@@ -213,7 +213,7 @@ TEST_F(CapturesTest, RefuseAWindowThatCannotBe) {
   EXPECT_EQ(Last(kA).state(), v1::RankState::FAILED);
 }
 
-TEST_F(CapturesTest, AStopEndsTheWindowAndKeepsWhatThereIs) {
+TEST_F(CapturesTest, AStopEndsTheWindowAndKeepsTheRecords) {
   Arm("c", {kA, kB});
   Client(kA, ring::ClientState::kArmed);
   Start("c", Nanos(), Nanos::Seconds(60));
@@ -228,7 +228,7 @@ TEST_F(CapturesTest, AStopEndsTheWindowAndKeepsWhatThereIs) {
   EXPECT_EQ(ports_.ended.back().window.length(), Nanos::Seconds(3));
 }
 
-TEST_F(CapturesTest, AStopEndsInTimeThoughTheRankDoesNotAnswer) {
+TEST_F(CapturesTest, AStopEndsInTimeIfTheRankDoesNotAnswer) {
   Arm("c", {kA});
   Client(kA, ring::ClientState::kArmed);
   Start("c", Nanos(), Nanos::Seconds(600));
@@ -248,7 +248,7 @@ TEST_F(CapturesTest, AnAbortKeepsNothing) {
   EXPECT_EQ(ports_.stops[kA].back().abort, 1u);
 }
 
-TEST_F(CapturesTest, WhatARankWroteWhileAbortingDoesNotReachTheNextCapture) {
+TEST_F(CapturesTest, RecordsWrittenDuringAnAbortDoNotReachTheNextCapture) {
   Arm("c", {kA});
   Client(kA, ring::ClientState::kArmed);
   EXPECT_FALSE(ports_.restarted.count(kA));
@@ -259,7 +259,7 @@ TEST_F(CapturesTest, WhatARankWroteWhileAbortingDoesNotReachTheNextCapture) {
   EXPECT_TRUE(ports_.restarted.count(kA));
 }
 
-TEST_F(CapturesTest, EndWhenADialledAggregatorGoes) {
+TEST_F(CapturesTest, EndWhenADialledAggregatorDisconnects) {
   Arm("c", {kA});
   Client(kA, ring::ClientState::kArmed);
   captures_.OnUplinkGone(kUplink);
@@ -268,7 +268,7 @@ TEST_F(CapturesTest, EndWhenADialledAggregatorGoes) {
   EXPECT_FALSE(captures_.NextDeadline().has_value());
 }
 
-TEST_F(CapturesTest, TellAReturningAggregatorHowThingsAreAndWere) {
+TEST_F(CapturesTest, SendAReturningAggregatorCurrentAndEndedStates) {
   Arm("c", {kA, kB});
   Client(kA, ring::ClientState::kArmed);
   captures_.OnClientGone(kB, "the process ended");
@@ -288,23 +288,23 @@ TEST_F(CapturesTest, TellAReturningAggregatorHowThingsAreAndWere) {
   EXPECT_TRUE(ports_.states.empty());
 }
 
-TEST_F(CapturesTest, ARankThatTakesNoMessagesIsGone) {
-  ports_.deaf = {kA};
+TEST_F(CapturesTest, ARankThatDoesNotAcceptMessagesIsGone) {
+  ports_.unresponsive = {kA};
   Arm("c", {kA, kB});
   EXPECT_EQ(Last(kA).state(), v1::RankState::GONE);
   Client(kB, ring::ClientState::kArmed);
-  ports_.deaf = {kB};
+  ports_.unresponsive = {kB};
   Start("c");
   EXPECT_EQ(Last(kB).state(), v1::RankState::GONE);
   Drained();
   EXPECT_FALSE(captures_.Busy());
 }
 
-TEST_F(CapturesTest, AnAggregatorMayHaveOnlySoMany) {
+TEST_F(CapturesTest, AreLimitedPerAggregator) {
   ports_.here = {};
   for (int i = 0; i < 1000; ++i) Arm("c" + std::to_string(i), {kA});
   EXPECT_LE(captures_.Status().size(), CaptureLimits().most_captures);
-  // Those that run are not pushed out.
+  // Running captures are not evicted.
   Pass(Nanos::Seconds(61));
   for (size_t i = 0; i < CaptureLimits().most_captures; ++i) {
     const ProcessId process{static_cast<int32_t>(100 + i), 1};
@@ -317,7 +317,7 @@ TEST_F(CapturesTest, AnAggregatorMayHaveOnlySoMany) {
   EXPECT_EQ(ports_.arms.count(kB), 0u);
 }
 
-TEST_F(CapturesTest, PassOverMoreProcessesThanThereCanBe) {
+TEST_F(CapturesTest, IgnoreProcessesBeyondTheLimit) {
   ports_.here = {};
   std::vector<ProcessId> many;
   for (int32_t i = 1; i <= 10'000; ++i) many.push_back({i, 1});

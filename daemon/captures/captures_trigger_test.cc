@@ -1,13 +1,13 @@
-// Captures whose window a rank opens itself: docs/triggers.md.
+// Tests captures whose window a rank opens itself (docs/triggers.md).
 #include <cstring>
 
-#include "daemon/captures.h"
+#include "daemon/captures/captures.h"
 #include "daemon/captures/captures_fixture.h"
 
 namespace lockstep::daemon {
 namespace {
 
-TEST_F(CapturesTest, ATriggersWindowIsEachRanksOwn) {
+TEST_F(CapturesTest, ATriggerGivesEachRankItsOwnWindow) {
   Arm("c", {kA});
   Client(kA, ring::ClientState::kArmed);
   v1::Trigger trigger;
@@ -33,7 +33,7 @@ TEST_F(CapturesTest, ATriggersWindowIsEachRanksOwn) {
   EXPECT_EQ(ports_.ended[0].window.end, HostTime(5000));
 }
 
-TEST_F(CapturesTest, RanksTellTheirStepAndAreToldTheCommonOne) {
+TEST_F(CapturesTest, RanksReportTheirStepAndReceiveTheCommonOne) {
   Arm("c", {kA, kB});
   Client(kA, ring::ClientState::kArmed);
   Client(kB, ring::ClientState::kArmed);
@@ -54,7 +54,7 @@ TEST_F(CapturesTest, RanksTellTheirStepAndAreToldTheCommonOne) {
   EXPECT_EQ(Last(kA).state(), v1::RankState::DONE);
 }
 
-TEST_F(CapturesTest, AClientThatKnowsNoTriggersIsNotStartedByOne) {
+TEST_F(CapturesTest, AClientWithoutTriggersIsNotStartedByOne) {
   ports_.old = {kB};
   Arm("c", {kA, kB});
   Client(kA, ring::ClientState::kArmed);
@@ -65,7 +65,7 @@ TEST_F(CapturesTest, AClientThatKnowsNoTriggersIsNotStartedByOne) {
   EXPECT_EQ(Last(kB).state(), v1::RankState::FAILED);
 }
 
-TEST_F(CapturesTest, WhoWaitsIsStoppedGentlyAndGivenUpInTheEnd) {
+TEST_F(CapturesTest, AStopDuringTheWaitFailsRanksWithoutATrigger) {
   Arm("c", {kA, kB});
   Client(kA, ring::ClientState::kArmed);
   Client(kB, ring::ClientState::kArmed);
@@ -81,7 +81,7 @@ TEST_F(CapturesTest, WhoWaitsIsStoppedGentlyAndGivenUpInTheEnd) {
   EXPECT_EQ(Last(kB).state(), v1::RankState::DONE);
 }
 
-TEST_F(CapturesTest, ATriggerIsWaitedForAndThenItsEndAsLongAgain) {
+TEST_F(CapturesTest, WaitsForATriggerAndThenAsLongForItsEnd) {
   Arm("c", {kA});
   Client(kA, ring::ClientState::kArmed);
   StartOn("c", Steps(v1::Trigger::AT_STEP, 5), Nanos::Seconds(60));

@@ -1,7 +1,7 @@
-// A client for tests: speaks the handshake and writes rings, honestly or not. One per process counts for the
-// daemon, so tests that need several use the program made of it (client_fake_main.cc).
-#ifndef LOCKSTEP_DAEMON_CLIENT_FAKE_H_
-#define LOCKSTEP_DAEMON_CLIENT_FAKE_H_
+// A client for tests: it speaks the handshake and writes rings, correctly or not. The daemon accepts one
+// client per process, so tests that need several start the program client_fake_main.cc.
+#ifndef LOCKSTEP_DAEMON_CLIENTS_CLIENT_FAKE_H_
+#define LOCKSTEP_DAEMON_CLIENTS_CLIENT_FAKE_H_
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -62,7 +62,7 @@ class FakeClient {
   }
 
   enum class Got { kMessage, kNothing, kClosed };
-  // The next packet, whatever it is.
+  // Receives the next packet of any type.
   Got Receive(std::chrono::milliseconds wait) {
     pollfd poll_for{socket_.get(), POLLIN, 0};
     if (poll(&poll_for, 1, static_cast<int>(wait.count())) <= 0) return Got::kNothing;
@@ -84,7 +84,7 @@ class FakeClient {
     std::memcpy(&message, packet_, sizeof(message));
     return message;
   }
-  // The next message, if it is of that type.
+  // Returns the next message if it has the type `wanted`, else nothing.
   template <typename Message>
   std::optional<Message> Expect(ring::MessageType wanted,
                                 std::chrono::milliseconds wait = std::chrono::seconds(10)) {
@@ -92,7 +92,7 @@ class FakeClient {
     return As<Message>();
   }
 
-  // Hello, Welcome, segment mapped.
+  // Sends Hello, waits for Welcome, and maps the segment.
   bool Register(const std::string& identity) {
     if (!Send(MakeHello(identity))) return false;
     const auto welcome = Expect<ring::Welcome>(ring::MessageType::kWelcome);
@@ -112,8 +112,8 @@ class FakeClient {
   ring::ClientSegment& segment() { return segment_; }
 
   enum class Names { kDefine, kDefined };
-  // Writes kernels that start at start_ns, start_ns + 100, …; each 50 long, named by string id 1 that `first`
-  // defines. Returns how many fitted; the others are counted as lost in the segment.
+  // Writes kernels that start at start_ns, start_ns + 100, … and last 50 ns. Their name is string id 1, which
+  // kDefine defines. Returns the number written; the segment counts the others as lost.
   static uint64_t WriteKernels(ring::RingWriter& writer, uint64_t count, int64_t start_ns, Names names) {
     if (names == Names::kDefine) writer.DefineString(1, "kernel", 6);
     uint64_t written = 0;
@@ -127,7 +127,7 @@ class FakeClient {
       record->end_ns = record->start_ns + 50;
       record->correlation = static_cast<uint32_t>(i + 1);
       record->name = 1;
-      // Something that does not compress, so that many records are many bytes.
+      // An incompressible value, so that many records need many bytes.
       record->dynamic_shared_bytes = static_cast<uint32_t>(((i + 1) * 0x9E3779B97F4A7C15ull) >> 32);
       ++written;
     }
@@ -145,4 +145,4 @@ class FakeClient {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_CLIENT_FAKE_H_
+#endif  // LOCKSTEP_DAEMON_CLIENTS_CLIENT_FAKE_H_

@@ -1,6 +1,6 @@
-// A rank for tests of the daemon: registers and answers captures, or misbehaves at one point.
+// A rank for tests of the daemon: it registers and answers captures, or misbehaves at one point.
 //   lockstep_fake_client SOCKET IDENTITY KERNELS BEHAVIOUR
-// KERNELS are written in each capture; what did not fit is counted in the segment as a client does.
+// It writes KERNELS kernels per capture. The segment counts those that did not fit, as with a real client.
 #include <signal.h>
 
 #include <cstdlib>
@@ -32,7 +32,7 @@ void SleepUntil(int64_t realtime_ns) {
   std::abort();
 }
 
-// What arrives between Start and the end of the window.
+// Waits until the window ends. Returns true if the daemon stopped the capture or disconnected before that.
 bool StoppedEarly(FakeClient& client, int64_t until) {
   while (RealtimeNanos() < until) {
     const int64_t left_ms = (until - RealtimeNanos()) / 1'000'000 + 1;
@@ -43,7 +43,7 @@ bool StoppedEarly(FakeClient& client, int64_t until) {
   return false;
 }
 
-// Three records of a kind that is not there yet.
+// Writes three records of a kind that does not exist yet.
 void WriteUnknown(ring::RingWriter& writer) {
   for (int i = 0; i < 3; ++i) {
     auto* record =
@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
       if (behaviour == "die_arming") Die();
       if (behaviour == "ignore_arm") continue;
       if (behaviour == "fail") {
-        client.SendState(arm.capture, ring::ClientState::kFailed, "CUPTI is held by somebody else");
+        client.SendState(arm.capture, ring::ClientState::kFailed, "CUPTI is held by another tool");
         continue;
       }
       client.SendState(arm.capture, ring::ClientState::kArmed);

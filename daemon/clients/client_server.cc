@@ -15,37 +15,37 @@
 namespace lockstep::daemon {
 namespace {
 
-constexpr size_t kLargestPacket = sizeof(ring::Hello) + 1;  // one more, so that a longer one is seen to be
+constexpr size_t kLargestPacket = sizeof(ring::Hello) + 1;  // one byte more, to detect a longer packet
 constexpr int kPacketsPerTurn = 64;
 constexpr char kEnded[] = "the process ended";
 
-// `least`: the message's length in the oldest layout of this major version. What an older peer leaves out is
-// 0; what a newer one appends is not looked at.
+// `least` is the message's length in the oldest layout of this major version. Fields that an older peer
+// leaves out are 0; fields that a newer peer appends are ignored.
 template <typename Message>
 absl::Status Read(const std::byte* bytes, size_t length, size_t least, Message& message) {
   if (length < least) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a message of ", length, " bytes where ", least, " belong"));
+        absl::StrCat("message has ", length, " bytes; expected at least ", least));
   }
   message = Message{};
   std::memcpy(&message, bytes, std::min(length, sizeof(message)));
   return absl::OkStatus();
 }
 
-// Of a process that the kernel may not have shown us: rank and pid are its own words.
-std::string WhoSays(const ring::Hello& hello) {
+// Describes a client that the kernel may have hidden from us, so rank and pid are its own claims.
+std::string DescribeClient(const ring::Hello& hello) {
   const std::string_view variables(hello.identity, strnlen(hello.identity, sizeof(hello.identity)));
   const Identity identity = Identify({variables, {}, {}});
   return absl::StrCat("rank ", identity.rank, " (", FieldText(hello.program), ", pid ", hello.claimed_pid,
-                      " to itself)");
+                      " in its own namespace)");
 }
 
-// What the client tells of CUPTI beside its state. True: that is news.
+// Stores the client's report about CUPTI. Returns true if it changed.
 bool NoteCupti(const ring::State& state, RegisteredProcess& process) {
-  bool news = false;
+  bool changed = false;
   if (state.cupti_version != 0 && process.cupti_version != state.cupti_version) {
     process.cupti_version = state.cupti_version;
-    news = true;
+    changed = true;
   }
   std::string holder = process.cupti_holder;
   if (state.state == ring::ClientState::kArmed) holder.clear();
@@ -53,26 +53,25 @@ bool NoteCupti(const ring::State& state, RegisteredProcess& process) {
     holder = FieldText(state.holder);
     if (holder.empty()) holder = "another tool";
   }
-  news |= holder != process.cupti_holder;
+  changed |= holder != process.cupti_holder;
   process.cupti_holder = std::move(holder);
-  return news;
+  return changed;
 }
 
 }  // namespace
 
-ClientServer::ClientServer(ClientServerOptions options, ListeningSocket socket, EventLoop& loop,
-                           const ProcessTable& processes, const SchedulerJobs& jobs, Registry& registry,
-                           ClientVisits& visits, ClientEvents& events, Log& log)
+ClientServer::ClientServer(ClientServerOptions options, EventLoop& loop, const ProcessTable& processes,
+                           const SchedulerJobs& jobs, Registry& registry, ConnectionAttempts& attempts,
+                           ClientEvents& events, Log& log)
     : options_(options),
-      socket_(std::move(socket)),
       loop_(loop),
       processes_(processes),
       jobs_(jobs),
       registry_(registry),
-      visits_(visits),
+      attempts_(attempts),
       events_(events),
       log_(log) {
-  // Numbers of an earlier daemon's segments do not come again, so that its strings are not taken for ours.
+  // The incarnations differ from those of an earlier daemon, so that its strings are not taken for ours.
   next_incarnation_ = static_cast<uint64_t>(SystemClock().Realtime().ns() / 1'000'000) << 20;
 }
 
@@ -85,14 +84,15 @@ ClientServer::~ClientServer() {
   }
 }
 
-absl::Status ClientServer::Start() {
-  LOCKSTEP_ASSIGN_OR_RETURN(accept_watch_, loop_.Watch(socket_.fd(), [this] { AcceptAll(); }));
+absl::Status ClientServer::Start(ListeningSocket socket) {
+  socket_.emplace(std::move(socket));
+  LOCKSTEP_ASSIGN_OR_RETURN(accept_watch_, loop_.Watch(socket_->fd(), [this] { AcceptAll(); }));
   return absl::OkStatus();
 }
 
 void ClientServer::AcceptAll() {
   for (int i = 0; i < kPacketsPerTurn; ++i) {
-    std::optional<Fd> socket = socket_.Accept();
+    std::optional<Fd> socket = socket_->Accept();
     if (!socket) return;
     AcceptOne(*std::move(socket));
   }
@@ -105,7 +105,7 @@ absl::Status ClientServer::Admit(const Peer& peer) const {
   const auto it = per_user_.find(peer.uid);
   const size_t same_user = it == per_user_.end() ? 0 : it->second;
   if (connections_.size() >= options_.most_clients || same_user >= options_.most_clients_per_user) {
-    return absl::ResourceExhaustedError("the daemon has as many clients as it takes");
+    return absl::ResourceExhaustedError("the daemon's client limit is reached");
   }
   return absl::OkStatus();
 }
@@ -128,18 +128,19 @@ void ClientServer::AcceptOne(Fd socket) {
   if (!watch.ok()) return Close(id, std::string(watch.status().message()));
   connection.socket_watch = *watch;
   if (connection.pidfd.ok()) {
-    // A forked child may hold the socket open: the process is gone all the same.
+    // A forked child may hold the socket open after the process has ended.
     const auto death = loop_.Watch(connection.pidfd.get(), [this, id] { Close(id, kEnded); });
     if (death.ok()) connection.pidfd_watch = *death;
   }
-  connection.hello_timer = loop_.After(
-      options_.hello_timeout, [this, id] { Refuse(id, absl::DeadlineExceededError("no hello came")); });
+  connection.hello_timer = loop_.After(options_.hello_timeout, [this, id] {
+    Refuse(id, absl::DeadlineExceededError("the client sent no hello in time"));
+  });
 }
 
 void ClientServer::OnReadable(ConnectionId id) {
   std::array<std::byte, kLargestPacket> buffer;
   for (int i = 0; i < kPacketsPerTurn; ++i) {
-    // OnPacket may have closed it.
+    // OnPacket may have closed the connection.
     const auto it = connections_.find(id);
     if (it == connections_.end()) return;
     size_t length = 0;
@@ -151,13 +152,13 @@ void ClientServer::OnReadable(ConnectionId id) {
       case ring::PacketStatus::kNothing:
         return;
       case ring::PacketStatus::kTooLarge:
-        return Refuse(id, absl::InvalidArgumentError("a message is too long"));
+        return Refuse(id, absl::InvalidArgumentError("the message is too long"));
       case ring::PacketStatus::kClosed:
         return Close(id, "it closed the connection");
       case ring::PacketStatus::kError:
         return Close(id, absl::StrCat("its connection failed (", std::strerror(errno), ")"));
     }
-    it->second.spoke = true;
+    it->second.received_packet = true;
     const absl::Status status = OnPacket(it->second, buffer.data(), length, std::move(descriptor));
     if (!status.ok()) return Refuse(id, status);
   }
@@ -166,10 +167,10 @@ void ClientServer::OnReadable(ConnectionId id) {
 absl::Status ClientServer::OnPacket(Connection& connection, const std::byte* bytes, size_t length,
                                     Fd descriptor) {
   ring::MessageHeader header{};
-  if (length < sizeof(header)) return absl::InvalidArgumentError("a message is shorter than its header");
+  if (length < sizeof(header)) return absl::InvalidArgumentError("the message is shorter than its header");
   std::memcpy(&header, bytes, sizeof(header));
   if (header.magic != ring::kHandshakeMagic || header.bytes != length) {
-    return absl::InvalidArgumentError("a message does not begin with the protocol's header");
+    return absl::InvalidArgumentError("the message does not begin with the protocol's header");
   }
   if (header.type == ring::MessageType::kHello && !connection.registered) {
     ring::Hello hello{};
@@ -189,7 +190,7 @@ absl::Status ClientServer::OnPacket(Connection& connection, const std::byte* byt
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat("message type ", static_cast<uint32_t>(header.type),
-                                                 " does not belong ",
+                                                 " is not allowed ",
                                                  connection.registered ? "after" : "before", " the hello"));
 }
 
@@ -215,9 +216,9 @@ absl::StatusOr<ProcessInfo> ClientServer::FindProcess(const Connection& connecti
 
 absl::Status ClientServer::OnHello(Connection& connection, const ring::Hello& hello, Fd descriptor) {
   loop_.Cancel(connection.hello_timer);
-  connection.who = WhoSays(hello);
+  connection.who = DescribeClient(hello);
   if (hello.layout_major != ring::kLayoutMajor) {
-    // Hello's fields up to `version` stay where they are in every layout.
+    // The fields of Hello up to `version` have the same place in every layout.
     return absl::FailedPreconditionError(absl::StrCat(
         "the client is version ", FieldText(hello.version), " and speaks layout ", hello.layout_major,
         ", the daemon is ", LOCKSTEP_VERSION, " and speaks ", ring::kLayoutMajor, ": install ",
@@ -242,7 +243,7 @@ absl::Status ClientServer::OnHello(Connection& connection, const ring::Hello& he
   return absl::OkStatus();
 }
 
-// What an earlier daemon left in it belongs to a capture that ended with that daemon.
+// Discards the records that an earlier daemon left in the segment. Their capture ended with that daemon.
 void ClientServer::DrainOldSegment(const Connection& connection, Fd descriptor) {
   auto old = DaemonSegment::Adopt(std::move(descriptor));
   if (!old.ok()) {
@@ -259,14 +260,14 @@ absl::Status ClientServer::Register(Connection& connection, const ring::Hello& h
   const std::optional<ProcessInfo> parent = processes_.Find(info.parent_pid);
   const std::string variables(hello.identity, strnlen(hello.identity, sizeof(hello.identity)));
   Identity identity = Identify({variables, info.id, parent ? parent->id : ProcessId{}});
-  LOCKSTEP_RETURN_IF_ERROR(jobs_.Judge(info, connection.peer.uid, identity));
+  LOCKSTEP_RETURN_IF_ERROR(jobs_.ApplyTo(info, connection.peer.uid, identity));
   ring::SegmentOptions options = options_.segment;
   options.incarnation = next_incarnation_++;
   LOCKSTEP_ASSIGN_OR_RETURN(connection.segment, DaemonSegment::Create(options));
 
-  // A process that exec'ed, or whose client lost the connection, comes back under the same name.
+  // A process after exec, or a client that lost its connection, registers again under the same id.
   if (const auto before = by_process_.find(info.id); before != by_process_.end()) {
-    Close(before->second, "it connected anew");
+    Close(before->second, "it reconnected");
   }
   RegisteredProcess process;
   process.id = info.id;
@@ -278,7 +279,7 @@ absl::Status ClientServer::Register(Connection& connection, const ring::Hello& h
   process.cupti_version = hello.cupti_version;
   const RegisteredProcess& entry = registry_.Add(std::move(process));
 
-  visits_.Admitted(info.id.pid);
+  attempts_.NoteAdmitted(info.id.pid);
   connection.registered = true;
   connection.process = info.id;
   for (const auto& [id, other] : connections_) {
@@ -308,7 +309,7 @@ void ClientServer::Refuse(ConnectionId id, const absl::Status& why) {
   if (it == connections_.end()) return;
   SendRefuse(it->second.socket.get(), std::string(why.message()));
   NoteRefused(it->second.peer, it->second.who, why);
-  Close(id, absl::StrCat("it broke the protocol (", why.message(), ")"));
+  Close(id, absl::StrCat("it violated the protocol (", why.message(), ")"));
 }
 
 void ClientServer::NoteRefused(const Peer& peer, const std::string& who, const absl::Status& why) {
@@ -316,10 +317,10 @@ void ClientServer::NoteRefused(const Peer& peer, const std::string& who, const a
   log_.Warning("client_refused",
                {{"uid", peer.uid}, {"pid", peer.pid}, {"who", who}, {"reason", why.message()}});
   const std::string process = peer.pid > 0 ? absl::StrCat("pid ", peer.pid) : "a process";
-  visits_.Refused({.uid = peer.uid,
-                   .pid = peer.pid,
-                   .who = absl::StrCat(who, who.empty() ? "" : ", ", process, " of user ", peer.uid),
-                   .reason = std::string(why.message())});
+  attempts_.NoteRefused({.uid = peer.uid,
+                         .pid = peer.pid,
+                         .who = absl::StrCat(who, who.empty() ? "" : ", ", process, " of user ", peer.uid),
+                         .reason = std::string(why.message())});
 }
 
 void ClientServer::Close(ConnectionId id, const std::string& why) {
@@ -334,8 +335,8 @@ void ClientServer::Close(ConnectionId id, const std::string& why) {
   if (user != per_user_.end() && --user->second == 0) per_user_.erase(user);
   if (!connection.registered) {
     const std::optional<ProcessInfo> info =
-        connection.spoke ? std::nullopt : processes_.Find(connection.peer.pid);
-    if (info) visits_.Asked(info->id);
+        connection.received_packet ? std::nullopt : processes_.Find(connection.peer.pid);
+    if (info) attempts_.NoteProbe(info->id);
     return;
   }
   by_process_.erase(connection.process);
@@ -351,8 +352,8 @@ bool ClientServer::SendBytes(const ProcessId& process, const void* bytes, size_t
   const ConnectionId id = it->second;
   const ring::PacketStatus status = ring::SendPacket(connections_.at(id).socket.get(), bytes, length);
   if (status == ring::PacketStatus::kOk) return true;
-  // Not from within: the caller is in the middle of a capture's bookkeeping.
-  loop_.Post([this, id] { Close(id, "it takes no messages"); });
+  // Posted, because the caller is updating a capture's state.
+  loop_.Post([this, id] { Close(id, "it does not accept messages"); });
   return false;
 }
 

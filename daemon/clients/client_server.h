@@ -1,13 +1,15 @@
-// The client socket: who connects, the handshake, one segment and one registry entry per process.
+// ClientServer serves the client socket: it accepts connections, speaks the handshake, and gives each process
+// one segment and one registry entry.
 //
-// The main thread. Every byte of a packet is a claim; who the peer is comes from the kernel. A client that
-// breaks the protocol is told why (Refuse) and disconnected; nothing else suffers.
-#ifndef LOCKSTEP_DAEMON_CLIENT_SERVER_H_
-#define LOCKSTEP_DAEMON_CLIENT_SERVER_H_
+// The main thread. No byte of a packet is trusted; the peer's identity comes from the kernel. A client that
+// breaks the protocol receives the reason (Refuse) and is disconnected; others are not affected.
+#ifndef LOCKSTEP_DAEMON_CLIENTS_CLIENT_SERVER_H_
+#define LOCKSTEP_DAEMON_CLIENTS_CLIENT_SERVER_H_
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -26,16 +28,16 @@
 
 namespace lockstep::daemon {
 
-// Implemented by: Daemon, and tests.
+// Implemented by: ClientCapturePath, and tests.
 class ClientEvents {
  public:
   virtual ~ClientEvents() = default;
-  // The registry has changed: a process came, changed or went.
+  // The registry has changed: a process was added, changed or removed.
   virtual void OnRanksChanged() = 0;
   virtual void OnClientState(const ProcessId& process, const ring::State& state) = 0;
-  // `file`: as it came, or none; nobody has looked at it.
+  // `file`: the descriptor as received, not validated, or none.
   virtual void OnClientProfile(const ProcessId& process, const ring::Profile& profile, Fd file) = 0;
-  // Before it leaves the registry. `why` goes on with "while …".
+  // Called before the process leaves the registry. `why` is continued with "while …".
   virtual void OnClientGone(const ProcessId& process, const std::string& why) = 0;
 };
 
@@ -44,32 +46,34 @@ struct ClientServerOptions {
   size_t most_clients = 2048;
   size_t most_clients_per_user = 512;
   Nanos hello_timeout = Nanos::Seconds(5);
-  // Whose processes may register: everybody's for root's daemon, else this user's.
+  // Only processes of this user may register; with 0 (root's daemon), those of all users.
   uid_t owner = 0;
 };
 
 class ClientServer {
  public:
   // All references outlive this.
-  ClientServer(ClientServerOptions options, ListeningSocket socket, EventLoop& loop,
-               const ProcessTable& processes, const SchedulerJobs& jobs, Registry& registry,
-               ClientVisits& visits, ClientEvents& events, Log& log);
+  ClientServer(ClientServerOptions options, EventLoop& loop, const ProcessTable& processes,
+               const SchedulerJobs& jobs, Registry& registry, ConnectionAttempts& attempts,
+               ClientEvents& events, Log& log);
   ~ClientServer();
 
-  absl::Status Start();
+  // Accepts clients at `socket`.
+  absl::Status Start(ListeningSocket socket);
 
-  // False when the process is not connected or takes no messages (then it is disconnected).
+  // Returns false if the process is not connected. A process that does not accept the message is also
+  // disconnected.
   template <typename Message>
   bool Send(const ProcessId& process, const Message& message) {
     return SendBytes(process, &message, sizeof(message));
   }
-  // Its capture ends as if it had left. A client that lives comes back.
+  // Ends the process's capture as if it had disconnected. A living client reconnects.
   void Disconnect(const ProcessId& process, const std::string& why);
-  // Null when it is not connected.
+  // Returns null if the process is not connected.
   std::shared_ptr<DaemonSegment> SegmentOf(const ProcessId& process) const;
 
   size_t connections() const { return connections_.size(); }
-  // Refused since the daemon started, by the status code that stands for the reason.
+  // Number of refused clients since the daemon started, by the status code of the reason.
   const std::map<absl::StatusCode, uint64_t>& refused() const { return refused_; }
 
  private:
@@ -77,14 +81,14 @@ class ClientServer {
 
   struct Connection {
     Fd socket;
-    Fd pidfd;  // none where the kernel has none: then only the socket tells of its death
+    Fd pidfd;  // invalid if the kernel has no pidfds: then only the socket shows the process's end
     Peer peer;
     EventLoop::WatchId socket_watch = 0;
     EventLoop::WatchId pidfd_watch = 0;
     EventLoop::TimerId hello_timer = 0;
     bool registered = false;
-    bool spoke = false;  // a packet came
-    std::string who;     // what a refused one is shown as
+    bool received_packet = false;  // a packet has arrived
+    std::string who;               // shown for a refused client
     ProcessId process;
     std::shared_ptr<DaemonSegment> segment;
   };
@@ -93,7 +97,7 @@ class ClientServer {
   void AcceptOne(Fd socket);
   absl::Status Admit(const Peer& peer) const;
   void OnReadable(ConnectionId id);
-  // Non-OK: the connection is to be refused with that reason.
+  // A non-OK status refuses the connection with that reason.
   absl::Status OnPacket(Connection& connection, const std::byte* bytes, size_t length, Fd descriptor);
   absl::Status OnHello(Connection& connection, const ring::Hello& hello, Fd descriptor);
   absl::Status Register(Connection& connection, const ring::Hello& hello);
@@ -107,12 +111,12 @@ class ClientServer {
   static void SendRefuse(int socket, const std::string& reason);
 
   const ClientServerOptions options_;
-  const ListeningSocket socket_;
+  std::optional<ListeningSocket> socket_;
   EventLoop& loop_;
   const ProcessTable& processes_;
   const SchedulerJobs& jobs_;
   Registry& registry_;
-  ClientVisits& visits_;
+  ConnectionAttempts& attempts_;
   ClientEvents& events_;
   Log& log_;
   EventLoop::WatchId accept_watch_ = 0;
@@ -126,4 +130,4 @@ class ClientServer {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_CLIENT_SERVER_H_
+#endif  // LOCKSTEP_DAEMON_CLIENTS_CLIENT_SERVER_H_

@@ -1,4 +1,4 @@
-// The client socket against peers that keep the protocol, and peers that do not.
+// Tests the client socket with peers that keep the protocol and with peers that do not.
 #include "daemon/clients/client_server.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ class TableOfProcesses final : public ProcessTable {
   bool hidden = false;
 };
 
-// The daemon's side runs on a thread of its own, the test is the client.
+// The daemon's side runs on a separate thread; the test is the client.
 class ClientServerTest : public testing::Test, private ClientEvents {
  protected:
   void SetUp() override {
@@ -37,9 +37,9 @@ class ClientServerTest : public testing::Test, private ClientEvents {
   }
   void Open() {
     ClientEvents& events = *this;
-    server_ = std::make_unique<ClientServer>(options_, *ListeningSocket::Open(path_, SOCK_SEQPACKET, 0600),
-                                             *loop_, processes_, jobs_, registry_, visits_, events, log_);
-    ASSERT_TRUE(server_->Start().ok());
+    server_ = std::make_unique<ClientServer>(options_, *loop_, processes_, jobs_, registry_, attempts_,
+                                             events, log_);
+    ASSERT_TRUE(server_->Start(*ListeningSocket::Open(path_, SOCK_SEQPACKET, 0600)).ok());
     thread_ = std::thread([this] { loop_->Run(); });
   }
   void TearDown() override {
@@ -63,7 +63,7 @@ class ClientServerTest : public testing::Test, private ClientEvents {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(10), condition);
   }
-  // Why clients went so far: a copy, for the loop's thread goes on adding.
+  // Returns a copy of the reasons why clients were closed so far, because the loop's thread adds more.
   std::vector<std::string> Gone() {
     std::lock_guard lock(mutex_);
     return gone_;
@@ -81,7 +81,7 @@ class ClientServerTest : public testing::Test, private ClientEvents {
     OnLoop([&] { size = registry_.size(); });
     return size;
   }
-  // Another client is served while `nasty` is at it.
+  // Checks that another client is served while a misbehaving one is connected.
   void ExpectService() {
     FakeClient client;
     ASSERT_TRUE(client.Connect(path_));
@@ -115,7 +115,7 @@ class ClientServerTest : public testing::Test, private ClientEvents {
   TableOfProcesses processes_;
   Registry registry_;
   SchedulerJobs jobs_{processes_};
-  ClientVisits visits_{clock_};
+  ConnectionAttempts attempts_{clock_};
   ClientServerOptions options_;
   std::unique_ptr<ClientServer> server_;
   std::thread thread_;
@@ -135,7 +135,7 @@ TEST_F(ClientServerTest, RegistersAClientAndGivesItASealedSegment) {
   EXPECT_EQ(fcntl(client.memfd(), F_GET_SEALS) & (F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL),
             F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
   OnLoop([&] {
-    const auto ranks = registry_.Ranks(Scope::All());
+    const auto ranks = registry_.Ranks(RankFilter::All());
     ASSERT_EQ(ranks.size(), 1u);
     EXPECT_EQ(ranks[0].process().pid(), getpid());
     EXPECT_EQ(ranks[0].process().start_ticks(), 555u);
@@ -148,7 +148,7 @@ TEST_F(ClientServerTest, RegistersAClientAndGivesItASealedSegment) {
   EXPECT_EQ(Registered(), 0u);
 }
 
-TEST_F(ClientServerTest, PassesStatesOnAndMessagesDown) {
+TEST_F(ClientServerTest, ForwardsStatesAndMessages) {
   Open();
   FakeClient client;
   ASSERT_TRUE(client.Connect(path_));
@@ -163,7 +163,7 @@ TEST_F(ClientServerTest, PassesStatesOnAndMessagesDown) {
   EXPECT_EQ(States()[0].capture, 9u);
 }
 
-TEST_F(ClientServerTest, PassesProfilesOnWithTheirFile) {
+TEST_F(ClientServerTest, ForwardsProfilesWithTheirFile) {
   Open();
   FakeClient client;
   ASSERT_TRUE(client.Connect(path_));
@@ -177,7 +177,7 @@ TEST_F(ClientServerTest, PassesProfilesOnWithTheirFile) {
     std::lock_guard lock(mutex_);
     EXPECT_TRUE(profile_file_.ok());
   }
-  // One that is cut off breaks the protocol.
+  // A truncated message breaks the protocol.
   profile.header.bytes = 100;
   ASSERT_TRUE(client.SendBytes(&profile, 100));
   ASSERT_TRUE(WaitFor([&] { return gone_.size() == 1; }));
@@ -203,7 +203,7 @@ TEST_F(ClientServerTest, OneProcessIsOneEntry) {
   EXPECT_EQ(Registered(), 1u);
   EXPECT_EQ(first.Receive(std::chrono::seconds(5)), FakeClient::Got::kClosed);
   ASSERT_TRUE(WaitFor([&] { return gone_.size() == 1; }));
-  EXPECT_EQ(Gone()[0], "it connected anew");
+  EXPECT_EQ(Gone()[0], "it reconnected");
 }
 
 TEST_F(ClientServerTest, DrainsTheSegmentThatAClientKeptAndGivesItANewOne) {
@@ -229,20 +229,20 @@ TEST_F(ClientServerTest, DrainsTheSegmentThatAClientKeptAndGivesItANewOne) {
   EXPECT_EQ(client.segment().ring(0).tail.load(), client.segment().ring(0).head.load());
 }
 
-TEST_F(ClientServerTest, TakesNoSegmentThatCouldShrinkUnderIt) {
+TEST_F(ClientServerTest, RefusesASegmentThatCanShrink) {
   Open();
-  Fd loose(memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  ASSERT_EQ(ftruncate(loose.get(), 1 << 20), 0);
+  Fd unsealed(memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(unsealed.get(), 1 << 20), 0);
   FakeClient client;
   ASSERT_TRUE(client.Connect(path_));
   auto hello = FakeClient::MakeHello("");
   hello.has_segment = 1;
-  ASSERT_TRUE(client.Send(hello, loose.get()));
-  // It gets a new one all the same.
+  ASSERT_TRUE(client.Send(hello, unsealed.get()));
+  // The client gets a new segment nevertheless.
   EXPECT_TRUE(client.Expect<ring::Welcome>(ring::MessageType::kWelcome));
 }
 
-TEST_F(ClientServerTest, RefusesAnotherLayoutByName) {
+TEST_F(ClientServerTest, RefusesAnotherLayoutAndNamesIt) {
   Open();
   FakeClient client;
   ASSERT_TRUE(client.Connect(path_));
@@ -257,7 +257,7 @@ TEST_F(ClientServerTest, RefusesAnotherLayoutByName) {
                    ring::kLayoutMajor, ": install the client's release of lockstep-daemon on this node"));
 }
 
-TEST_F(ClientServerTest, TellsAClientOfAnOlderLayoutToBeUpdated) {
+TEST_F(ClientServerTest, RefusesAnOlderLayoutWithTheRemedy) {
   Open();
   FakeClient client;
   ASSERT_TRUE(client.Connect(path_));
@@ -268,10 +268,10 @@ TEST_F(ClientServerTest, TellsAClientOfAnOlderLayoutToBeUpdated) {
             std::string::npos);
 }
 
-// What a client of another release does otherwise, as long as the major version is the same.
+// Tests clients of another minor version of the same major version.
 class OtherMinorTest : public ClientServerTest, public testing::WithParamInterface<uint32_t> {};
 
-TEST_P(OtherMinorTest, IsAnsweredWithTheOlderOfBothAndUnderstood) {
+TEST_P(OtherMinorTest, UsesTheOlderMinorVersion) {
   Open();
   FakeClient client;
   ASSERT_TRUE(client.Connect(path_));
@@ -293,7 +293,7 @@ TEST_F(ClientServerTest, RefusesAProcessThatProcDoesNotShow) {
   EXPECT_NE(Refusal(client).find("/proc"), std::string::npos);
 }
 
-TEST_F(ClientServerTest, WhoIsRefusedIsRememberedByRankProgramAndReason) {
+TEST_F(ClientServerTest, RemembersRefusalsByRankProgramAndReason) {
   processes_.hidden = true;
   Open();
   FakeClient client;
@@ -301,25 +301,25 @@ TEST_F(ClientServerTest, WhoIsRefusedIsRememberedByRankProgramAndReason) {
   client.Send(FakeClient::MakeHello("LOCKSTEP_RANK=3\nLOCKSTEP_WORLD_SIZE=4\n"));
   Refusal(client);
   std::vector<std::string> refusals;
-  OnLoop([&] { refusals = visits_.Refusals(getuid()); });
+  OnLoop([&] { refusals = attempts_.Refusals(getuid()); });
   ASSERT_EQ(refusals.size(), 1u);
   EXPECT_NE(refusals[0].find("rank 3 (fake_client"), std::string::npos) << refusals[0];
   EXPECT_NE(refusals[0].find("/proc"), std::string::npos) << refusals[0];
 }
 
-TEST_F(ClientServerTest, WhoOnlyLooksWhetherSomebodyListensIsRemembered) {
+TEST_F(ClientServerTest, RemembersSocketProbes) {
   Open();
-  bool asked = false;
-  OnLoop([&] { asked = visits_.HasAsked({getpid(), 555}); });
-  EXPECT_FALSE(asked);
+  bool probed = false;
+  OnLoop([&] { probed = attempts_.HasProbed({getpid(), 555}); });
+  EXPECT_FALSE(probed);
   FakeClient client;
   ASSERT_TRUE(client.Connect(path_));
   client.Disconnect();
-  for (int tries = 0; tries < 500 && !asked; ++tries) {
-    OnLoop([&] { asked = visits_.HasAsked({getpid(), 555}); });
+  for (int tries = 0; tries < 500 && !probed; ++tries) {
+    OnLoop([&] { probed = attempts_.HasProbed({getpid(), 555}); });
     std::this_thread::sleep_for(milliseconds(10));
   }
-  EXPECT_TRUE(asked);
+  EXPECT_TRUE(probed);
 }
 
 TEST_F(ClientServerTest, RefusesOtherUsersAtAUsersDaemon) {
@@ -330,17 +330,17 @@ TEST_F(ClientServerTest, RefusesOtherUsersAtAUsersDaemon) {
   EXPECT_NE(Refusal(client).find("belongs to user"), std::string::npos);
 }
 
-TEST_F(ClientServerTest, TakesAsManyClientsOfAUserAsItMayAndNoMore) {
+TEST_F(ClientServerTest, LimitsTheClientsOfAUser) {
   options_.most_clients_per_user = 2;
   Open();
   FakeClient a;
   FakeClient b;
   FakeClient c;
   ASSERT_TRUE(a.Connect(path_) && b.Connect(path_) && c.Connect(path_));
-  EXPECT_NE(Refusal(c).find("as many clients"), std::string::npos);
+  EXPECT_NE(Refusal(c).find("client limit"), std::string::npos);
   a.Disconnect();
   b.Disconnect();
-  // The daemon's side notices in its own time.
+  // The daemon notices the disconnects asynchronously.
   for (int tries = 0; tries < 500; ++tries) {
     FakeClient d;
     ASSERT_TRUE(d.Connect(path_));
@@ -350,7 +350,7 @@ TEST_F(ClientServerTest, TakesAsManyClientsOfAUserAsItMayAndNoMore) {
   FAIL() << "the places of those that left were not given on";
 }
 
-TEST_F(ClientServerTest, DropsAClientThatSaysNothing) {
+TEST_F(ClientServerTest, DropsASilentClient) {
   options_.hello_timeout = Nanos::Millis(50);
   Open();
   FakeClient client;
@@ -358,7 +358,7 @@ TEST_F(ClientServerTest, DropsAClientThatSaysNothing) {
   EXPECT_NE(Refusal(client).find("no hello"), std::string::npos);
 }
 
-TEST_F(ClientServerTest, RefusesWhatIsNoMessageAndServesOthers) {
+TEST_F(ClientServerTest, RefusesInvalidMessagesAndServesOthers) {
   Open();
   const auto hello = FakeClient::MakeHello("");
   auto wrong_magic = hello;
@@ -396,7 +396,7 @@ TEST_F(ClientServerTest, RefusesASecondHello) {
   ASSERT_TRUE(WaitFor([&] { return gone_.size() == 1; }));
 }
 
-TEST_F(ClientServerTest, SurvivesGarbage) {
+TEST_F(ClientServerTest, SurvivesRandomPackets) {
   Open();
   std::mt19937_64 random(4);
   for (int round = 0; round < 300; ++round) {
@@ -419,7 +419,7 @@ TEST_F(ClientServerTest, SurvivesGarbage) {
   ExpectService();
 }
 
-TEST_F(ClientServerTest, DropsAClientThatTakesNoMessages) {
+TEST_F(ClientServerTest, DropsAClientThatDoesNotReadMessages) {
   Open();
   FakeClient client;
   ASSERT_TRUE(client.Connect(path_) && client.Register(""));
@@ -431,7 +431,7 @@ TEST_F(ClientServerTest, DropsAClientThatTakesNoMessages) {
   }
   EXPECT_FALSE(taken);
   ASSERT_TRUE(WaitFor([&] { return gone_.size() == 1; }));
-  EXPECT_EQ(Gone()[0], "it takes no messages");
+  EXPECT_EQ(Gone()[0], "it does not accept messages");
 }
 
 }  // namespace

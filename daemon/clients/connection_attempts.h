@@ -1,8 +1,8 @@
-// Who came to the client socket and did not stay: `lockstep run`, which looks whether a daemon lives and then
-// becomes the user's command under the same pid, and clients that were refused. `lockstep status` tells of
-// both when a rank is missing.
-#ifndef LOCKSTEP_DAEMON_CLIENT_VISITS_H_
-#define LOCKSTEP_DAEMON_CLIENT_VISITS_H_
+// ConnectionAttempts remembers processes that connected to the client socket but did not register. Some only
+// probed the socket, as `lockstep run` does before it becomes the user's command under the same pid. Others
+// were refused. `lockstep status` reports both if a rank is missing.
+#ifndef LOCKSTEP_DAEMON_CLIENTS_CONNECTION_ATTEMPTS_H_
+#define LOCKSTEP_DAEMON_CLIENTS_CONNECTION_ATTEMPTS_H_
 
 #include <sys/types.h>
 
@@ -20,31 +20,31 @@
 namespace lockstep::daemon {
 
 // The main thread.
-class ClientVisits {
+class ConnectionAttempts {
  public:
   // `clock` outlives this.
-  explicit ClientVisits(const Clock& clock) : clock_(clock) {}
+  explicit ConnectionAttempts(const Clock& clock) : clock_(clock) {}
 
-  // It connected and left without a word.
-  void Asked(const ProcessId& process);
-  bool HasAsked(const ProcessId& process) const { return asked_.count(process) > 0; }
+  // The process connected and disconnected without sending a packet.
+  void NoteProbe(const ProcessId& process);
+  bool HasProbed(const ProcessId& process) const { return probes_.count(process) > 0; }
 
   struct Refusal {
     uid_t uid = 0;
-    int32_t pid = 0;  // 0: the daemon cannot see it
-    std::string who;  // as far as it got to say
+    int32_t pid = 0;  // 0: not visible to the daemon
+    std::string who;  // the client's name for itself, as far as it sent one
     std::string reason;
   };
-  void Refused(Refusal refusal);
-  // It has been let in after all.
-  void Admitted(int32_t pid);
-  // A refused client asks again every 10 s. Who has not for three times as long has ended, or found a daemon.
+  void NoteRefused(Refusal refusal);
+  // The process has registered after an earlier refusal.
+  void NoteAdmitted(int32_t pid);
+  // A refused client retries every 10 s. After 30 s without a retry it no longer counts as refused.
   bool IsRefused(int32_t pid) const;
-  // One sentence per client of `uid` (0: of everybody).
+  // Returns one sentence per refused client of `uid` (0: of all users).
   std::vector<std::string> Refusals(uid_t uid) const;
 
  private:
-  static constexpr size_t kMostAsked = 4096;
+  static constexpr size_t kMostProbes = 4096;
   static constexpr size_t kMostRefused = 64;
 
   struct Entry {
@@ -54,12 +54,12 @@ class ClientVisits {
   bool IsCurrent(const Entry& entry) const;
 
   const Clock& clock_;
-  std::set<ProcessId> asked_;
-  std::deque<ProcessId> asked_order_;  // oldest first
-  std::deque<Entry> refused_;          // longest silent first
-  size_t forgotten_ = 0;               // refusals that had no place
+  std::set<ProcessId> probes_;
+  std::deque<ProcessId> probe_order_;  // oldest first
+  std::deque<Entry> refused_;          // the least recent first
+  size_t dropped_ = 0;                 // number of refusals dropped for lack of room
 };
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_CLIENT_VISITS_H_
+#endif  // LOCKSTEP_DAEMON_CLIENTS_CONNECTION_ATTEMPTS_H_

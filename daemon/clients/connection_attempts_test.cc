@@ -12,46 +12,46 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-class ClientVisitsTest : public testing::Test {
+class ConnectionAttemptsTest : public testing::Test {
  protected:
   FakeClock clock_;
-  ClientVisits visits_{clock_};
+  ConnectionAttempts attempts_{clock_};
 };
 
-TEST_F(ClientVisitsTest, RemembersWhoAskedByPidAndStartAndForgetsTheOldest) {
-  visits_.Asked({70, 1});
-  EXPECT_TRUE(visits_.HasAsked({70, 1}));
-  EXPECT_FALSE(visits_.HasAsked({70, 2})) << "the pid was reused";
-  for (int32_t pid = 100; pid < 100 + 4096; ++pid) visits_.Asked({pid, 1});
-  EXPECT_FALSE(visits_.HasAsked({70, 1}));
-  EXPECT_TRUE(visits_.HasAsked({100, 1}));
+TEST_F(ConnectionAttemptsTest, RemembersProbesByPidAndStartAndForgetsTheOldest) {
+  attempts_.NoteProbe({70, 1});
+  EXPECT_TRUE(attempts_.HasProbed({70, 1}));
+  EXPECT_FALSE(attempts_.HasProbed({70, 2})) << "the pid was reused";
+  for (int32_t pid = 100; pid < 100 + 4096; ++pid) attempts_.NoteProbe({pid, 1});
+  EXPECT_FALSE(attempts_.HasProbed({70, 1}));
+  EXPECT_TRUE(attempts_.HasProbed({100, 1}));
 }
 
-TEST_F(ClientVisitsTest, ARefusalIsToldToItsUserAndToRootWhileItsClientAsks) {
-  visits_.Refused({.uid = 1000, .pid = 70, .who = "rank 3 (python)", .reason = "hostPID"});
+TEST_F(ConnectionAttemptsTest, ReportsARefusalToItsUserAndRootWhileTheClientRetries) {
+  attempts_.NoteRefused({.uid = 1000, .pid = 70, .who = "rank 3 (python)", .reason = "hostPID"});
   clock_.Advance(Nanos::Seconds(10));
-  visits_.Refused({.uid = 1000, .pid = 70, .who = "rank 3 (python)", .reason = "hostPID"});
+  attempts_.NoteRefused({.uid = 1000, .pid = 70, .who = "rank 3 (python)", .reason = "hostPID"});
   clock_.Advance(Nanos::Seconds(29));
-  EXPECT_THAT(visits_.Refusals(1000), ElementsAre("rank 3 (python) was refused: hostPID"));
-  EXPECT_THAT(visits_.Refusals(0), SizeIs(1));
-  EXPECT_THAT(visits_.Refusals(1001), IsEmpty());
-  EXPECT_TRUE(visits_.IsRefused(70));
-  EXPECT_FALSE(visits_.IsRefused(71));
+  EXPECT_THAT(attempts_.Refusals(1000), ElementsAre("rank 3 (python) was refused: hostPID"));
+  EXPECT_THAT(attempts_.Refusals(0), SizeIs(1));
+  EXPECT_THAT(attempts_.Refusals(1001), IsEmpty());
+  EXPECT_TRUE(attempts_.IsRefused(70));
+  EXPECT_FALSE(attempts_.IsRefused(71));
   clock_.Advance(Nanos::Seconds(2));
-  EXPECT_THAT(visits_.Refusals(0), IsEmpty());
-  EXPECT_FALSE(visits_.IsRefused(70));
+  EXPECT_THAT(attempts_.Refusals(0), IsEmpty());
+  EXPECT_FALSE(attempts_.IsRefused(70));
 }
 
-TEST_F(ClientVisitsTest, WhoIsLetInLaterIsNoLongerRefused) {
-  visits_.Refused({.uid = 1000, .pid = 70, .who = "a", .reason = "full"});
-  visits_.Refused({.uid = 1000, .pid = 71, .who = "b", .reason = "full"});
-  visits_.Admitted(70);
-  EXPECT_THAT(visits_.Refusals(0), ElementsAre("b was refused: full"));
+TEST_F(ConnectionAttemptsTest, AnAdmittedClientIsNoLongerRefused) {
+  attempts_.NoteRefused({.uid = 1000, .pid = 70, .who = "a", .reason = "full"});
+  attempts_.NoteRefused({.uid = 1000, .pid = 71, .who = "b", .reason = "full"});
+  attempts_.NoteAdmitted(70);
+  EXPECT_THAT(attempts_.Refusals(0), ElementsAre("b was refused: full"));
 }
 
-TEST_F(ClientVisitsTest, WhatHasNoPlaceIsCounted) {
-  for (int i = 0; i < 70; ++i) visits_.Refused({.uid = 1000, .who = std::to_string(i), .reason = "r"});
-  const auto found = visits_.Refusals(0);
+TEST_F(ConnectionAttemptsTest, CountsRefusalsBeyondTheLimit) {
+  for (int i = 0; i < 70; ++i) attempts_.NoteRefused({.uid = 1000, .who = std::to_string(i), .reason = "r"});
+  const auto found = attempts_.Refusals(0);
   ASSERT_THAT(found, SizeIs(65));
   EXPECT_EQ(found.back(), "6 more clients were refused");
 }

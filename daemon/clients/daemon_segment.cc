@@ -21,7 +21,7 @@ absl::Status SegmentFailed(ring::SegmentError error, const char* what) {
 absl::StatusOr<std::unique_ptr<DaemonSegment>> DaemonSegment::Create(const ring::SegmentOptions& options) {
   ring::Segment segment;
   const ring::SegmentError error = ring::Segment::Create(options, &segment);
-  if (error != ring::SegmentError::kNone) return SegmentFailed(error, "cannot make a segment");
+  if (error != ring::SegmentError::kNone) return SegmentFailed(error, "cannot create a segment");
   return std::unique_ptr<DaemonSegment>(new DaemonSegment(std::move(segment)));
 }
 
@@ -36,7 +36,7 @@ absl::StatusOr<std::unique_ptr<DaemonSegment>> DaemonSegment::Adopt(Fd memfd) {
 DaemonSegment::DaemonSegment(ring::Segment segment)
     : segment_(std::move(segment)), losses_(segment_.header()), epoch_(segment_.header()->epoch.load()) {
   for (uint32_t i = 0; i < segment_.ring_count(); ++i) readers_.push_back(segment_.Reader(i));
-  told_broken_.resize(readers_.size());
+  reported_broken_.resize(readers_.size());
 }
 
 uint64_t DaemonSegment::NextEpoch() {
@@ -50,7 +50,7 @@ DaemonSegment::Turn DaemonSegment::Drain(std::span<std::byte> scratch, uint64_t 
   for (uint32_t i = 0; i < readers_.size(); ++i) {
     ring::RingReader& reader = readers_[i];
     turn.most_pending = std::max(turn.most_pending, reader.Pending());
-    // Bounded by copies, not by records: a peer can write pads for ever.
+    // The limit counts copies, not records, because a peer can write padding without end.
     uint64_t copies = budget_bytes / scratch.size() + 1;
     ring::ReadStatus status = ring::ReadStatus::kRecords;
     while (copies-- > 0 && (status = reader.Read(scratch)) == ring::ReadStatus::kRecords) {
@@ -69,7 +69,8 @@ DaemonSegment::Turn DaemonSegment::Drain(std::span<std::byte> scratch, uint64_t 
 uint64_t DaemonSegment::Discard() {
   std::array<std::byte, 64 * 1024> scratch;
   uint64_t records = 0;
-  // Twice what it can hold: enough for a writer that is still at it, and an end for one that never stops.
+  // Two rounds drain twice the segment's capacity. That is enough for a writer that is finishing, and it ends
+  // even if a writer never stops.
   for (int round = 0; round < 2; ++round) {
     const Turn turn = Drain(scratch, bytes(), [](const ring::RecordView&) {});
     records += turn.records;
@@ -87,8 +88,8 @@ uint64_t DaemonSegment::TakeUnknown() {
 std::vector<std::string> DaemonSegment::TakeBroken() {
   std::vector<std::string> broken;
   for (uint32_t i = 0; i < readers_.size(); ++i) {
-    if (!readers_[i].broken() || told_broken_[i]) continue;
-    told_broken_[i] = true;
+    if (!readers_[i].broken() || reported_broken_[i]) continue;
+    reported_broken_[i] = true;
     broken.push_back(
         absl::StrCat("ring ", i, " is unreadable: ", ring::Explain(readers_[i].broken_reason())));
   }

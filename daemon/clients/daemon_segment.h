@@ -1,6 +1,6 @@
-// The daemon's end of one client's shared segment: its rings and its loss counters.
-#ifndef LOCKSTEP_DAEMON_DAEMON_SEGMENT_H_
-#define LOCKSTEP_DAEMON_DAEMON_SEGMENT_H_
+// DaemonSegment is the daemon's end of one client's shared segment: its rings and its loss counters.
+#ifndef LOCKSTEP_DAEMON_CLIENTS_DAEMON_SEGMENT_H_
+#define LOCKSTEP_DAEMON_CLIENTS_DAEMON_SEGMENT_H_
 
 #include <cstdint>
 #include <functional>
@@ -15,11 +15,12 @@
 
 namespace lockstep::daemon {
 
-// One thread at a time: the main thread until a capture's drain begins, then the drain thread until it ended.
+// One thread at a time: the main thread, and between the begin and the end of a capture's drain the drain
+// thread.
 class DaemonSegment {
  public:
   static absl::StatusOr<std::unique_ptr<DaemonSegment>> Create(const ring::SegmentOptions& options);
-  // Of a client that kept it over the daemon's restart.
+  // Takes over the segment that a client kept while the daemon restarted.
   static absl::StatusOr<std::unique_ptr<DaemonSegment>> Adopt(Fd memfd);
 
   int fd() const { return segment_.fd(); }
@@ -30,21 +31,21 @@ class DaemonSegment {
 
   struct Turn {
     uint64_t records = 0;
-    uint64_t most_pending = 0;  // bytes in the fullest ring before the turn
-    bool drained = true;        // all rings were empty in the end
+    uint64_t most_pending = 0;  // bytes in the fullest ring before this turn
+    bool drained = true;        // all rings were empty at the end
   };
-  // Passes at most `budget_bytes` of records to `sink` and frees their space. `scratch`: see
-  // RingReader::Read.
+  // Passes at most `budget_bytes` of records to `sink` and frees their space. RingReader::Read describes
+  // `scratch`.
   Turn Drain(std::span<std::byte> scratch, uint64_t budget_bytes,
              const std::function<void(const ring::RecordView&)>& sink);
-  // Throws away what is in the rings. Returns the number of records.
+  // Discards the content of the rings. Returns the number of records.
   uint64_t Discard();
 
-  // Increases since the last call.
+  // Returns the increases since the last call.
   ring::LossCounts TakeLosses() { return losses_.Take(); }
-  // Records of kinds that only a newer client has, skipped since the last call.
+  // Returns the number of skipped records since the last call whose kind only a newer client knows.
   uint64_t TakeUnknown();
-  // One sentence per ring whose writer lied, since the last call.
+  // Returns one sentence per ring that became corrupt since the last call.
   std::vector<std::string> TakeBroken();
 
  private:
@@ -52,7 +53,7 @@ class DaemonSegment {
 
   ring::Segment segment_;
   std::vector<ring::RingReader> readers_;
-  std::vector<bool> told_broken_;
+  std::vector<bool> reported_broken_;
   ring::LossReader losses_;
   uint64_t seen_unknown_ = 0;
   uint64_t epoch_;
@@ -60,4 +61,4 @@ class DaemonSegment {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_DAEMON_SEGMENT_H_
+#endif  // LOCKSTEP_DAEMON_CLIENTS_DAEMON_SEGMENT_H_

@@ -12,7 +12,7 @@ void Batcher::AddDefinition(const ring::RecordView& record) {
     ++refused_[static_cast<size_t>(columns::Kind::kString)];
     return;
   }
-  // An empty definition has a cost too: without it a client could send any number of them.
+  // An empty definition occupies memory too. If it did not count, a client could send any number of them.
   definition_bytes_ += text.size() + sizeof(Definition);
   definitions_.push_back({record.as<ring::StringRecord>().id, texts_.size(), text.size()});
   texts_.append(text.data(), text.size());

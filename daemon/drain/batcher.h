@@ -1,6 +1,6 @@
-// Collects the records of one process in one capture into batches. The drain thread.
-#ifndef LOCKSTEP_DAEMON_BATCHER_H_
-#define LOCKSTEP_DAEMON_BATCHER_H_
+// Batcher collects the records of one process in one capture into batches. The drain thread.
+#ifndef LOCKSTEP_DAEMON_DRAIN_BATCHER_H_
+#define LOCKSTEP_DAEMON_DRAIN_BATCHER_H_
 
 #include <array>
 #include <cstdint>
@@ -24,20 +24,21 @@ struct BatchIdentity {
 
 class Batcher {
  public:
-  // Of string definitions per process and capture: beyond it names are lost, not memory.
+  // Limit of string definitions per process and capture. Beyond it names are lost, so that memory stays
+  // bounded.
   static constexpr size_t kMostDefinitionBytes = 8u << 20;
 
   explicit Batcher(BatchIdentity identity);
 
   void Add(const ring::RecordView& record);
-  // A batch is large enough to be sent.
+  // Returns true if the batch is large enough to be sent.
   bool full() const { return full_; }
   bool empty() const { return rows_ == 0 && definitions_.empty(); }
-  // What was collected since the last one; nothing when that is nothing.
+  // Returns the rows since the last Flush, or nothing if there are none.
   std::optional<BatchData> Flush();
 
   uint64_t records() const { return records_; }
-  // Records that could not be, and definitions beyond the limit, by kind; each is lost.
+  // Number of lost records by kind: invalid records, and string definitions beyond the limit.
   const std::array<uint64_t, columns::kKinds>& refused() const { return refused_; }
 
  private:
@@ -52,13 +53,14 @@ class Batcher {
   void AddDefinition(const ring::RecordView& record);
 
   BatchIdentity identity_;
-  std::vector<std::optional<columns::BlockBuilder>> builders_;  // by kind, made at its first record
+  std::vector<std::optional<columns::BlockBuilder>>
+      builders_;  // by kind, created at the first record of the kind
   std::vector<Definition> definitions_;
   std::string texts_;
   uint32_t rows_ = 0;
   bool full_ = false;
   HostInterval span_;
-  size_t definition_bytes_ = 0;  // of the whole capture
+  size_t definition_bytes_ = 0;  // total of the whole capture
   uint64_t next_sequence_ = 0;
   uint64_t records_ = 0;
   std::array<uint64_t, columns::kKinds> refused_{};
@@ -66,4 +68,4 @@ class Batcher {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_BATCHER_H_
+#endif  // LOCKSTEP_DAEMON_DRAIN_BATCHER_H_

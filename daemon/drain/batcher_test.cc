@@ -52,7 +52,9 @@ TEST(Convert, PutsEveryFieldOfAKernelIntoItsColumn) {
                                   .graph_node = 18,
                                   .graph = 17,
                                   .channel = 19};
-  EXPECT_EQ(RowOf(ring::RecordKind::kKernel, record),
+  std::vector<uint64_t> row = RowOf(ring::RecordKind::kKernel, record);
+  row.resize(19);  // later columns are for fields that this test does not set
+  EXPECT_EQ(row,
             (std::vector<uint64_t>{1000, 500, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}));
 }
 
@@ -238,7 +240,7 @@ TEST(Convert, PutsEveryFieldOfAMemoryOperationIntoItsColumn) {
   EXPECT_EQ(RowOf(ring::RecordKind::kMemoryOp, record, ring::kMemoryAsync)[c::memory_op::kIsAsync], 1u);
 }
 
-TEST(Convert, KeepsWhatIsKnownOfARangeThatTheWindowCut) {
+TEST(Convert, KeepsTheKnownSideOfACutRange) {
   const ring::RangeRecord record{
       .start_ns = 1000, .end_ns = 1500, .name = 1, .domain = 2, .thread = 3, .depth = 4, .payload = 5};
   EXPECT_EQ(RowOf(ring::RecordKind::kRange, record), (std::vector<uint64_t>{1000, 500, 1, 2, 3, 4, 5, 0}));
@@ -345,14 +347,14 @@ TEST_F(BatcherTest, IsFullBeforeABlockWouldBeTooLarge) {
   EXPECT_FALSE(batcher_.full());
 }
 
-TEST_F(BatcherTest, CountsRecordsThatCannotBe) {
+TEST_F(BatcherTest, CountsImpossibleRecords) {
   const Bytes<ring::KernelRecord> bad(ring::RecordKind::kKernel, {.start_ns = 5, .end_ns = 4});
   batcher_.Add(bad.view());
   EXPECT_EQ(batcher_.refused()[static_cast<size_t>(c::Kind::kKernel)], 1u);
   EXPECT_TRUE(batcher_.empty());
 }
 
-TEST_F(BatcherTest, BoundsWhatAClientMayDefine) {
+TEST_F(BatcherTest, LimitsTheDefinitionsOfAClient) {
   const std::string text(16'000, 'x');
   for (uint32_t id = 1; id <= 2000; ++id) {
     AddString(id, text);

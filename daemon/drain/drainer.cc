@@ -8,7 +8,7 @@
 namespace lockstep::daemon {
 namespace {
 
-// What an earlier capture left, and what is said of it.
+// Discards the records of an earlier capture and their loss counts.
 void DiscardAll(DaemonSegment& segment) {
   segment.Discard();
   segment.TakeLosses();
@@ -65,7 +65,7 @@ void Drainer::End(const ProcessId& process, DrainEnd end) {
     if (it == active_.end() || it->second->ending) return;
     it->second->end = std::move(end);
     it->second->ending = true;
-    hurry_ = true;
+    wake_ = true;
   }
   changed_.notify_all();
 }
@@ -94,18 +94,18 @@ void Drainer::Run() {
     }
     std::vector<std::shared_ptr<Active>> all;
     for (const auto& [id, active] : active_) all.push_back(active);
-    hurry_ = false;
+    wake_ = false;
     lock.unlock();
     const Nanos wanted = DrainAll(all);
     pause = std::min(wanted, pause * 2);
     lock.lock();
-    changed_.wait_for(lock, std::chrono::nanoseconds(pause.ns()), [&] { return stopping_ || hurry_; });
+    changed_.wait_for(lock, std::chrono::nanoseconds(pause.ns()), [&] { return stopping_ || wake_; });
   }
 }
 
-// Returns how long to pause: the more there was, the shorter.
+// Returns the length of the pause: the more records there were, the shorter.
 Nanos Drainer::DrainAll(const std::vector<std::shared_ptr<Active>>& all) {
-  constexpr uint64_t kLittle = 8u << 10;
+  constexpr uint64_t kFewBytes = 8u << 10;
   Nanos pause = kLongestPause;
   for (const std::shared_ptr<Active>& active : all) {
     bool ending = false;
@@ -116,7 +116,7 @@ Nanos Drainer::DrainAll(const std::vector<std::shared_ptr<Active>>& all) {
     std::unique_lock busy(active->busy);
     if (active->abandoned) continue;
     const DaemonSegment::Turn turn = DrainOnce(*active);
-    if (turn.most_pending > kLittle || !turn.drained) {
+    if (turn.most_pending > kFewBytes || !turn.drained) {
       pause = kShortestPause;
     } else if (turn.records > 0) {
       pause = std::min(pause, kShortestPause * 4);
@@ -149,7 +149,7 @@ void Drainer::Flush(Active& active) {
 }
 
 void Drainer::Finish(Active& active) {
-  // A client that is done writes no more; one that lies about it gets no more than this.
+  // A client that is done writes no more. The limit applies to one that continues to write.
   for (int turn = 0; turn < kMostLastTurns && !DrainOnce(active).drained; ++turn) {
   }
   Flush(active);
@@ -161,14 +161,15 @@ void Drainer::Finish(Active& active) {
   AddLosses(active.segment->TakeLosses(), active.end.window, message);
   for (size_t kind = 0; kind < columns::kKinds; ++kind) {
     const bool string = static_cast<columns::Kind>(kind) == columns::Kind::kString;
-    AddLoss("ring", static_cast<columns::Kind>(kind), active.batcher.refused()[kind],
-            string ? "the process defined more names than a capture may" : "they ended before they started",
-            active.end.window, message);
+    AddLoss(
+        "ring", static_cast<columns::Kind>(kind), active.batcher.refused()[kind],
+        string ? "the process defined more names than a capture allows" : "they ended before they started",
+        active.end.window, message);
   }
   AddLoss("ring", static_cast<columns::Kind>(0), active.segment->TakeUnknown(),
           "this daemon does not know their kind: the client is newer than lockstepd", active.end.window,
           message);
-  // How many records an unreadable ring held nobody can tell: each counts as one, of no kind.
+  // The number of records in an unreadable ring is unknown, so each ring counts as one record without a kind.
   for (const std::string& sentence : active.broken) {
     AddLoss("ring", static_cast<columns::Kind>(0), 1, sentence, active.end.window, message);
   }

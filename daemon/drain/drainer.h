@@ -1,10 +1,11 @@
-// The drain thread: from the rings of every process in a capture, through batches, into the spools.
+// Drainer runs the drain thread, which moves records from the rings of every process in a capture through
+// batches into the spools.
 //
-// Blocked while nobody captures. While somebody does it looks at the rings every 1 to 10 ms, soonest where
-// much came. A process's drain is begun before it is armed and ended after it said that it is done (or is
-// gone): by then its client writes no more, so emptying the rings once takes everything.
-#ifndef LOCKSTEP_DAEMON_DRAINER_H_
-#define LOCKSTEP_DAEMON_DRAINER_H_
+// Without a capture the thread is blocked. During a capture it reads the rings every 1 to 10 ms, more often
+// if many records arrive. A process's drain begins before it is armed and ends after it reports done (or has
+// gone). The client then writes no more, so emptying the rings once takes everything.
+#ifndef LOCKSTEP_DAEMON_DRAIN_DRAINER_H_
+#define LOCKSTEP_DAEMON_DRAIN_DRAINER_H_
 
 #include <atomic>
 #include <condition_variable>
@@ -25,20 +26,21 @@
 
 namespace lockstep::daemon {
 
-// How a process's part of a capture ended.
+// The end of a process's part in a capture.
 struct DrainEnd {
   HostInterval window;
-  // Called on the drain thread when all records are in the spool; `records` came out of the rings. It must
-  // have `add_end` called, on any thread, which puts the CaptureEnd after them: whoever hears of the end may
-  // ask for the next capture at once, so the caller must have taken note of it by then.
+  // Called on the drain thread when all records are in the spool; `records` is the number taken from the
+  // rings. It must arrange for `add_end` to be called, on any thread. `add_end` appends the CaptureEnd. An
+  // aggregator that receives the CaptureEnd may request the next capture at once. The caller must therefore
+  // update its own state before it calls `add_end`.
   std::function<void(uint64_t records, std::function<void()> add_end)> done;
 };
 
-// Since the daemon started.
+// Totals since the daemon started.
 struct DrainStats {
   uint64_t turns = 0;
   uint64_t records = 0;
-  uint64_t bytes = 0;  // of those records in the rings
+  uint64_t bytes = 0;  // size of these records in the rings
 };
 
 class Drainer {
@@ -48,21 +50,22 @@ class Drainer {
   Drainer(const Drainer&) = delete;
   Drainer& operator=(const Drainer&) = delete;
 
-  // Throws away what is left in the rings, starts an epoch of strings and returns its number. The process
-  // must not be in a capture. Main thread.
+  // Discards the content of the rings, starts an epoch of strings and returns its number. The process must
+  // not be in a capture. Main thread.
   uint64_t Begin(const ProcessId& process, std::shared_ptr<DaemonSegment> segment, uint64_t incarnation,
                  const std::string& capture, std::shared_ptr<Spool> spool);
-  // Throws away what came since Begin.
+  // Discards the records received since Begin.
   void Restart(const ProcessId& process);
   void End(const ProcessId& process, DrainEnd end);
-  // Nothing more of it is wanted: no batch, no CaptureEnd. Returns when the drain thread has let go of it.
+  // Ends the drain without a further batch or CaptureEnd. Returns when the drain thread no longer uses the
+  // process.
   void Abandon(const ProcessId& process);
   // Any thread.
   DrainStats stats() const { return {turns_, records_, bytes_}; }
 
  private:
   static constexpr size_t kScratchBytes = 256u << 10;
-  // A turn of one process: what 8 MiB of ring can hold, so that one process cannot keep the thread to itself.
+  // Limit of one turn: the content of a ring of 8 MiB, so that one process cannot occupy the thread.
   static constexpr uint64_t kTurnBytes = 8u << 20;
   static constexpr int kMostLastTurns = 64;
   static constexpr Nanos kBatchAge = Nanos::Millis(200);
@@ -77,12 +80,12 @@ class Drainer {
     Batcher batcher;
     MonoTime flushed;
     std::vector<std::string> broken;
-    // Under Drainer::mutex_.
+    // Guarded by Drainer::mutex_.
     bool ending = false;
     DrainEnd end;
-    // Held while the drain thread is at it.
+    // Held while the drain thread works on this process.
     std::mutex busy;
-    bool abandoned = false;  // under `busy`
+    bool abandoned = false;  // guarded by `busy`
   };
 
   std::shared_ptr<Active> Find(const ProcessId& process);
@@ -98,7 +101,7 @@ class Drainer {
   std::condition_variable changed_;
   std::map<ProcessId, std::shared_ptr<Active>> active_;
   bool stopping_ = false;
-  bool hurry_ = false;
+  bool wake_ = false;
   std::atomic<uint64_t> turns_ = 0;
   std::atomic<uint64_t> records_ = 0;
   std::atomic<uint64_t> bytes_ = 0;
@@ -107,4 +110,4 @@ class Drainer {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_DRAINER_H_
+#endif  // LOCKSTEP_DAEMON_DRAIN_DRAINER_H_

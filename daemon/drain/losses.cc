@@ -19,14 +19,14 @@ Words Explain(ring::LossReason reason) {
     case ring::LossReason::kBadStamp:
       return {"client", "their stamps were missing or ended before they started"};
     case ring::LossReason::kTooLarge:
-      return {"client", "they were larger than a record may be"};
+      return {"client", "they were larger than the largest record"};
     case ring::LossReason::kUnknownKind:
       return {"client", "this client does not know their kind"};
     case ring::LossReason::kNoPlace:
-      return {"client", "more of them were open at a time than the client has places for"};
+      return {"client", "too many of them were open at the same time"};
     case ring::LossReason::kContested:
       return {"cupti",
-              "another profiler took CUPTI over in the window; how many records that cost is not known"};
+              "another profiler took over CUPTI in the window; the number of lost records is not known"};
   }
   return {"client", "unknown reason"};
 }
@@ -49,7 +49,7 @@ void AddLosses(const ring::LossCounts& counts, const HostInterval& window, v1::C
   for (size_t r = 0; r < ring::kLossReasons; ++r) {
     const auto reason = static_cast<ring::LossReason>(r);
     for (size_t k = 0; k < ring::kRecordKinds; ++k) {
-      // A string that was too large is kept, cut.
+      // A string that was too large is truncated and kept.
       const auto kind = static_cast<columns::Kind>(k);
       if (reason == ring::LossReason::kTooLarge && kind == columns::Kind::kString) continue;
       const Words words = Explain(reason);

@@ -1,6 +1,6 @@
-// A client's loss counters in the words of report.json.
-#ifndef LOCKSTEP_DAEMON_LOSSES_H_
-#define LOCKSTEP_DAEMON_LOSSES_H_
+// Translates a client's loss counters to the stages and reasons of report.json.
+#ifndef LOCKSTEP_DAEMON_DRAIN_LOSSES_H_
+#define LOCKSTEP_DAEMON_DRAIN_LOSSES_H_
 
 #include <string>
 
@@ -18,4 +18,4 @@ void AddLoss(const std::string& stage, columns::Kind kind, uint64_t records, con
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_LOSSES_H_
+#endif  // LOCKSTEP_DAEMON_DRAIN_LOSSES_H_

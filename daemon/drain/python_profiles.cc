@@ -17,25 +17,25 @@ namespace {
 static_assert(static_cast<uint32_t>(v1::RECORDED_ACTIVITY_PYTHON_PROFILE) == ring::kActivityPythonProfile);
 constexpr size_t kPieceBytes = 256u << 10;
 constexpr Nanos kWaitForRoom = Nanos::Seconds(30);
-constexpr Nanos kBetweenTries = Nanos::Millis(20);
+constexpr Nanos kRetryInterval = Nanos::Millis(20);
 
 }  // namespace
 
 absl::Status CheckProfile(const ring::Profile& message, const Fd& file) {
   if (message.bytes > ring::kMostProfileBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("its client handed over a profile of ", message.bytes,
-                                                   " bytes; at most ", ring::kMostProfileBytes,
-                                                   " are taken"));
+    return absl::InvalidArgumentError(absl::StrCat("its client passed a profile of ", message.bytes,
+                                                   " bytes; the limit is ", ring::kMostProfileBytes,
+                                                   " bytes"));
   }
   constexpr int kSealed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
-  // Only memory files have seals, so this also says that no read will wait.
+  // Only memory files have seals, so this check also guarantees that no read blocks.
   if (!file.ok() || (fcntl(file.get(), F_GET_SEALS) & kSealed) != kSealed ||
       fcntl(file.get(), F_GET_SEALS) < 0) {
-    return absl::InvalidArgumentError("its client handed over a profile that is no sealed memory file");
+    return absl::InvalidArgumentError("its client passed a profile that is not a sealed memory file");
   }
   struct stat info {};
   if (fstat(file.get(), &info) != 0 || static_cast<uint64_t>(info.st_size) != message.bytes) {
-    return absl::InvalidArgumentError("its client handed over a profile of another length than it said");
+    return absl::InvalidArgumentError("its client passed a profile of another length than announced");
   }
   return absl::OkStatus();
 }
@@ -68,7 +68,7 @@ void PythonProfiles::Send(const ProcessId& process, uint64_t number, std::functi
   if (!entry.message || entry.message->capture != number) return Finish(process);
   if (entry.message->bytes == 0) {
     const std::string why = FieldText(entry.message->text);
-    GiveUp(process, entry, why.empty() ? "its client gave none, and no reason" : why);
+    GiveUp(process, entry, why.empty() ? "its client passed no profile and no reason" : why);
     return Finish(process);
   }
   if (const absl::Status checked = CheckProfile(*entry.message, entry.file); !checked.ok()) {
@@ -90,10 +90,10 @@ void PythonProfiles::SendPieces(const ProcessId& process) {
     }
     if (sent) continue;
     if (clock_.Monotonic() >= entry.give_up) {
-      GiveUp(process, entry, "its profile found no room in the daemon's spool: the aggregator takes nothing");
+      GiveUp(process, entry, "the daemon's spool had no room for its profile: the aggregator stored nothing");
       break;
     }
-    entry.timer = loop_.After(kBetweenTries, [this, process] { SendPieces(process); });
+    entry.timer = loop_.After(kRetryInterval, [this, process] { SendPieces(process); });
     return;
   }
   Finish(process);

@@ -1,9 +1,9 @@
-// Profiles of Python that clients hand over with a capture, on their way into its spool.
+// PythonProfiles passes on the Python profiles that clients deliver with a capture, into the capture's spool.
 //
-// A client gives a memory file that it can change no more, so it is read where everything else runs: no read
-// waits for anybody. Everything about it is a claim until it was looked at.
-#ifndef LOCKSTEP_DAEMON_PYTHON_PROFILES_H_
-#define LOCKSTEP_DAEMON_PYTHON_PROFILES_H_
+// A client passes a sealed memory file. It cannot change any more and reads never block, so the main thread
+// reads it. CheckProfile validates it first.
+#ifndef LOCKSTEP_DAEMON_DRAIN_PYTHON_PROFILES_H_
+#define LOCKSTEP_DAEMON_DRAIN_PYTHON_PROFILES_H_
 
 #include <functional>
 #include <map>
@@ -30,14 +30,15 @@ class PythonProfiles {
   PythonProfiles(const PythonProfiles&) = delete;
   PythonProfiles& operator=(const PythonProfiles&) = delete;
 
-  // The process is in a capture from now on: what it hands over until Send or Forget belongs there.
+  // The process is in a capture from now on. A profile that arrives before Send or Forget belongs to that
+  // capture.
   void Expect(const ProcessId& process, std::string capture, std::shared_ptr<Spool> spool);
-  // Of a process that is not expected it is dropped.
+  // Stores the profile. It is dropped if the process is not expected.
   void OnProfile(const ProcessId& process, const ring::Profile& message, Fd file);
-  // Puts what capture `number` has of it into the spool, in pieces as there is room, or why there is none;
-  // then calls `done`, perhaps at once. A process that handed over nothing has nothing to send.
+  // Puts the profile for capture `number` into the spool, in pieces as there is room, or a piece with the
+  // reason why it failed. Then calls `done`, possibly before it returns. Without a profile nothing is sent.
   void Send(const ProcessId& process, uint64_t number, std::function<void()> done);
-  // Not wanted any more; `done` is not called.
+  // Drops the profile; `done` is not called.
   void Forget(const ProcessId& process);
 
  private:
@@ -46,7 +47,7 @@ class PythonProfiles {
     std::shared_ptr<Spool> spool;
     std::optional<ring::Profile> message;
     Fd file;
-    // While it is sent.
+    // Used while it is being sent.
     uint64_t offset = 0;
     MonoTime give_up;
     std::function<void()> done;
@@ -63,9 +64,9 @@ class PythonProfiles {
   std::map<ProcessId, Entry> entries_;
 };
 
-// kInvalidArgument: `file` is not as large as it was said to be, or can still be changed.
+// kInvalidArgument: `file` does not have the announced size, or can still be changed.
 absl::Status CheckProfile(const ring::Profile& message, const Fd& file);
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_PYTHON_PROFILES_H_
+#endif  // LOCKSTEP_DAEMON_DRAIN_PYTHON_PROFILES_H_

@@ -44,7 +44,7 @@ class PythonProfilesTest : public testing::Test {
   void Send(uint64_t number = kNumber) {
     profiles_.Send(kProcess, number, [this] { ++done_; });
   }
-  // What came into the spool; it is acknowledged, so that there is room.
+  // Returns the pieces in the spool. Acknowledges them, so that there is room again.
   std::vector<v1::TraceFile> Pieces() {
     std::vector<v1::TraceFile> pieces;
     v1::FromDaemon message;
@@ -62,14 +62,14 @@ class PythonProfilesTest : public testing::Test {
   }
 
   SystemClock clock_;
-  metrics::LossTable losses_{{"ring", "spool"}};
+  losses::LossTable losses_{{"ring", "spool"}};
   std::shared_ptr<Spool> spool_ = std::make_shared<Spool>(1u << 20, clock_, losses_);
   std::unique_ptr<EventLoop> loop_ = *EventLoop::Create(clock_);
   PythonProfiles profiles_{*loop_, clock_};
   int done_ = 0;
 };
 
-TEST_F(PythonProfilesTest, GoesIntoTheSpoolInPiecesAndWaitsForRoom) {
+TEST_F(PythonProfilesTest, EntersTheSpoolInPiecesAndWaitsForRoom) {
   std::string bytes(1'500'000, '\0');
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7 + i / 256);
   Expect();
@@ -99,7 +99,7 @@ TEST_F(PythonProfilesTest, GoesIntoTheSpoolInPiecesAndWaitsForRoom) {
   EXPECT_FALSE(pieces.front().last());
 }
 
-TEST_F(PythonProfilesTest, ASmallOneIsOnePieceThatIsTheLast) {
+TEST_F(PythonProfilesTest, ASmallProfileIsOnePiece) {
   Expect();
   profiles_.OnProfile(kProcess, Message(9), MemoryFile("a profile"));
   profiles_.OnProfile(kProcess, Message(5), MemoryFile("twice"));
@@ -112,8 +112,8 @@ TEST_F(PythonProfilesTest, ASmallOneIsOnePieceThatIsTheLast) {
   EXPECT_EQ(pieces[0].process().pid(), 71);
 }
 
-TEST_F(PythonProfilesTest, WhatIsNotOfTheCaptureIsNotSent) {
-  profiles_.OnProfile(kProcess, Message(9), MemoryFile("a profile"));  // nobody expects it
+TEST_F(PythonProfilesTest, DoesNotSendAProfileOfAnotherCapture) {
+  profiles_.OnProfile(kProcess, Message(9), MemoryFile("a profile"));  // not expected
   Send();
   EXPECT_EQ(done_, 1);
   Expect();
@@ -128,25 +128,25 @@ TEST_F(PythonProfilesTest, WhatIsNotOfTheCaptureIsNotSent) {
   EXPECT_TRUE(Pieces().empty());
 }
 
-TEST_F(PythonProfilesTest, ReasonsAndHostileFilesAreTold) {
-  const auto told = [&](const ring::Profile& message, Fd file) {
+TEST_F(PythonProfilesTest, ReportsReasonsAndInvalidFiles) {
+  const auto reason = [&](const ring::Profile& message, Fd file) {
     Expect();
     profiles_.OnProfile(kProcess, message, std::move(file));
     Send();
     return GivenUp();
   };
-  EXPECT_EQ(told(Message(0, "its process runs no Python"), Fd()), "its process runs no Python");
-  EXPECT_NE(told(Message(0), Fd()), "");
-  EXPECT_NE(told(Message(9), Fd()), "");
-  EXPECT_NE(told(Message(10), MemoryFile("a profile")).find("another length"), std::string::npos);
-  EXPECT_NE(told(Message(9), MemoryFile("a profile", F_SEAL_SHRINK)).find("sealed"), std::string::npos);
-  EXPECT_NE(told(Message(9), Fd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC))).find("sealed"),
+  EXPECT_EQ(reason(Message(0, "the process runs no Python"), Fd()), "the process runs no Python");
+  EXPECT_NE(reason(Message(0), Fd()), "");
+  EXPECT_NE(reason(Message(9), Fd()), "");
+  EXPECT_NE(reason(Message(10), MemoryFile("a profile")).find("another length"), std::string::npos);
+  EXPECT_NE(reason(Message(9), MemoryFile("a profile", F_SEAL_SHRINK)).find("sealed"), std::string::npos);
+  EXPECT_NE(reason(Message(9), Fd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC))).find("sealed"),
             std::string::npos);
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   Fd writer(ends[1]);
-  EXPECT_NE(told(Message(9), Fd(ends[0])).find("sealed"), std::string::npos);
-  EXPECT_NE(told(Message(ring::kMostProfileBytes + 1), MemoryFile("x")).find("at most"), std::string::npos);
+  EXPECT_NE(reason(Message(9), Fd(ends[0])).find("sealed"), std::string::npos);
+  EXPECT_NE(reason(Message(ring::kMostProfileBytes + 1), MemoryFile("x")).find("limit"), std::string::npos);
   EXPECT_EQ(done_, 8);
 }
 

@@ -5,9 +5,9 @@
 namespace lockstep::daemon {
 namespace {
 
-// Of an entry besides its blocks: message, deque, strings.
+// Approximate size of an entry besides its blocks: message, deque, strings.
 constexpr size_t kEntryOverhead = 512;
-// Whatever the aggregator grants; what is in flight cannot be dropped.
+// Limit independent of the credits, because entries in flight cannot be dropped.
 constexpr uint32_t kMostInFlight = 64;
 constexpr char kStage[] = "spool";
 
@@ -27,7 +27,7 @@ void AddLoss(v1::Gap& gap, uint32_t kind, uint64_t records, const HostInterval& 
   loss->set_stage(kStage);
   loss->set_kind(kind);
   loss->set_records(records);
-  loss->set_reason("the daemon's spool was full: the aggregator did not keep up or was away");
+  loss->set_reason("the daemon's spool was full: the aggregator was too slow or not connected");
   loss->set_from_ns(span.start.ns());
   loss->set_to_ns(span.end.ns());
 }
@@ -114,7 +114,7 @@ bool Spool::AddTraceFile(v1::TraceFile piece) {
   *entry.message.mutable_trace_file() = std::move(piece);
   {
     std::lock_guard lock(mutex_);
-    // One at least must go, however small the spool is.
+    // At least one piece must be accepted, however small the spool is.
     const bool room = trace_file_bytes_ == 0 || trace_file_bytes_ + entry.bytes <= cap_bytes_ / 2;
     if (!room && !must) return false;
     Push(std::move(entry));
@@ -149,12 +149,12 @@ void Spool::MakeRoom() {
   while (bytes_ > cap_bytes_) {
     while (index < entries_.size() && (entries_[index].sequence != 0 || !entries_[index].message.has_batch()))
       ++index;
-    if (index == entries_.size()) return;  // the rest is in flight, or carries no records
-    TurnIntoGap(index);
+    if (index == entries_.size()) return;  // all other entries are in flight or carry no records
+    ReplaceByGap(index);
   }
 }
 
-void Spool::TurnIntoGap(size_t index) {
+void Spool::ReplaceByGap(size_t index) {
   const Entry dropped = std::move(entries_[index]);
   const v1::Batch& batch = dropped.message.batch();
   bytes_ -= dropped.bytes;
@@ -180,7 +180,7 @@ void Spool::TurnIntoGap(size_t index) {
     dropped_records_ += dropped.rows[kind];
     losses_.Add(kStage, kind, dropped.rows[kind]);
   }
-  // Last, because it moves the entries that `gap` may be among.
+  // Done last, because erasing moves the entry to which `gap` points.
   if (merged) entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(index));
 }
 
@@ -207,7 +207,7 @@ void Spool::Forget(const std::string& capture) {
 bool Spool::Take(v1::FromDaemon& message) {
   std::lock_guard lock(mutex_);
   if (in_flight_ >= std::min(credits_, kMostInFlight)) return false;
-  // What is in flight cannot be dropped, so it may never fill the spool. One at least must go.
+  // Entries in flight cannot be dropped, so they must not fill the spool. At least one entry must be sent.
   if (in_flight_ > 0 && in_flight_bytes_ >= cap_bytes_ / 2) return false;
   const auto it = std::find_if(entries_.begin(), entries_.end(), [](const Entry& e) { return !e.in_flight; });
   if (it == entries_.end()) return false;

@@ -1,14 +1,14 @@
-// What waits to be acknowledged by one aggregator, in memory, bounded.
+// Spool holds the data for one aggregator until it is acknowledged, in bounded memory.
 //
-// Batches, gaps and capture ends in the order they were made. An entry gets its sequence number when it is
-// first sent and stays until the aggregator acknowledges it. When the bytes pass the cap, the oldest batch
-// that was never sent is replaced by a Gap (one per process and capture, as long as that is unsent): its
-// records are counted as lost, its string definitions are kept. So no number is ever missing from the
-// sequence, and nothing is both lost and stored.
+// Batches, gaps and capture ends are in the order of their creation. An entry gets its sequence number when
+// it is first sent, and stays until the aggregator acknowledges it. When the bytes exceed the cap, the oldest
+// batch that was never sent is replaced by a Gap. An unsent Gap is reused for the same process and capture.
+// The records count as lost, and the string definitions are kept. The sequence therefore has no missing
+// number, and no record is both lost and stored.
 //
-// Thread-safe: the drain thread adds, the uplink's threads take and acknowledge.
-#ifndef LOCKSTEP_DAEMON_SPOOL_H_
-#define LOCKSTEP_DAEMON_SPOOL_H_
+// Thread-safe: the drain thread adds entries; the uplink's threads take and acknowledge them.
+#ifndef LOCKSTEP_DAEMON_DRAIN_SPOOL_H_
+#define LOCKSTEP_DAEMON_DRAIN_SPOOL_H_
 
 #include <array>
 #include <cstddef>
@@ -33,20 +33,20 @@ struct BatchData {
   ProcessId process;
   uint64_t incarnation = 0;
   std::string blocks;           // definitions first
-  size_t definition_bytes = 0;  // of `blocks`
+  size_t definition_bytes = 0;  // length of the definitions at the start of `blocks`
   std::array<uint64_t, columns::kKinds> rows{};
-  HostInterval span;  // first to last stamp of its records
+  HostInterval span;  // first to last time stamp of its records
 };
 
 struct SpoolStats {
   size_t bytes = 0;
   size_t entries = 0;
   size_t in_flight = 0;
-  Nanos oldest_age;  // of the entry that has waited longest; 0: none waits
-  // Since the beginning.
+  Nanos oldest_age;  // age of the entry that has waited longest; 0: the spool is empty
+  // Totals since the spool was created.
   uint64_t dropped_records = 0;
-  uint64_t sent = 0;          // entries; the sequence number of the last
-  uint64_t resent = 0;        // entries, once for each time
+  uint64_t sent = 0;          // entries; equals the last sequence number
+  uint64_t resent = 0;        // entries; each repetition counts
   uint64_t acknowledged = 0;  // sequence number
 
   void AddCounts(const SpoolStats& other);
@@ -54,29 +54,31 @@ struct SpoolStats {
 
 class Spool {
  public:
-  // `losses` takes what is lost here, and what the ends of captures tell. References outlive this.
-  Spool(size_t cap_bytes, const Clock& clock, metrics::LossTable& losses)
+  // `losses` counts the records lost here and the losses in CaptureEnds. References outlive this.
+  Spool(size_t cap_bytes, const Clock& clock, losses::LossTable& losses)
       : cap_bytes_(cap_bytes), clock_(clock), losses_(losses) {}
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
-  // Called when there may be something to send, on the thread that made it so. Once OnReady(nullptr) has
-  // returned, the one before is not called any more.
+  // Sets the function that is called when there may be a message to send, on the thread that added it. Once
+  // OnReady(nullptr) has returned, the previous function is not called any more.
   void OnReady(std::function<void()> ready);
 
   void Add(BatchData batch);
   void AddEnd(v1::CaptureEnd end);
-  // A piece of a trace file; false when there is no room for it now: the file waits on disk, so pieces are
-  // never dropped. They may take half of the spool, so that batches keep the other. A piece that gives up is
-  // always taken.
+  // Adds a piece of a trace file. Returns false if there is no room now: the file waits on disk, so pieces
+  // are never dropped. Pieces may occupy half of the spool, so that the other half is left for batches. A
+  // piece that gives up the file is always accepted.
   bool AddTraceFile(v1::TraceFile piece);
-  // Nothing of the capture is wanted any more: drops what was not sent yet.
+  // Drops all unsent entries of the capture.
   void Forget(const std::string& capture);
 
-  // The next message to send, or nothing: no credit, or all sent. It is then in flight.
+  // Takes the next message to send; it is then in flight. Returns false if there is no credit or all are
+  // sent.
   bool Take(v1::FromDaemon& message);
   void Acknowledge(uint64_t through, uint32_t credits);
-  // A new stream: what the aggregator has not stored by now is sent again, same numbers.
+  // Called for a new stream. Entries that the aggregator has not stored are sent again under the same
+  // numbers.
   void Resume(uint64_t stored_through, uint32_t credits);
 
   SpoolStats stats() const;
@@ -89,7 +91,7 @@ class Spool {
     MonoTime added;
     uint64_t sequence = 0;  // 0: never sent
     bool in_flight = false;
-    // Of batches.
+    // Set for batches only.
     size_t definition_bytes = 0;
     std::array<uint64_t, columns::kKinds> rows{};
     HostInterval span;
@@ -97,10 +99,10 @@ class Spool {
 
   void Append(Entry entry);
   void Push(Entry entry);
-  // Adds the entry's bytes to what is held, or takes them away (sign -1).
+  // Adds the entry's bytes to the totals, or subtracts them if `sign` is -1.
   void Count(const Entry& entry, int sign);
   void MakeRoom();
-  void TurnIntoGap(size_t index);
+  void ReplaceByGap(size_t index);
   Entry* UnsentGap(const std::string& capture, const v1::ProcessKey& process, size_t before);
   void Retire(uint64_t through);
 
@@ -108,14 +110,14 @@ class Spool {
 
   const size_t cap_bytes_;
   const Clock& clock_;
-  metrics::LossTable& losses_;
+  losses::LossTable& losses_;
   std::mutex ready_mutex_;
-  std::function<void()> ready_;  // under ready_mutex_
+  std::function<void()> ready_;  // guarded by ready_mutex_
 
   mutable std::mutex mutex_;
   std::deque<Entry> entries_;
   size_t bytes_ = 0;
-  size_t trace_file_bytes_ = 0;  // of bytes_
+  size_t trace_file_bytes_ = 0;  // part of bytes_
   size_t in_flight_ = 0;
   size_t in_flight_bytes_ = 0;
   uint32_t credits_ = 0;
@@ -127,4 +129,4 @@ class Spool {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_SPOOL_H_
+#endif  // LOCKSTEP_DAEMON_DRAIN_SPOOL_H_

@@ -37,7 +37,7 @@ v1::CaptureEnd End(int32_t pid) {
 class SpoolTest : public testing::Test {
  protected:
   FakeClock clock_;
-  metrics::LossTable losses_{{"ring", "spool"}};
+  losses::LossTable losses_{{"ring", "spool"}};
 };
 
 std::vector<v1::FromDaemon> TakeAll(Spool& spool) {
@@ -79,13 +79,13 @@ TEST_F(SpoolTest, SendsNothingWithoutCredit) {
   EXPECT_EQ(message.batch().sequence(), 2u);
 }
 
-TEST_F(SpoolTest, KeepsWhatIsNotAcknowledgedAndSendsItAgainOnANewStream) {
+TEST_F(SpoolTest, ResendsUnacknowledgedEntriesOnANewStream) {
   Spool spool(1 << 20, clock_, losses_);
   spool.Resume(0, 10);
   for (uint64_t i = 0; i < 4; ++i) spool.Add(Batch(1, i));
   EXPECT_EQ(TakeAll(spool).size(), 4u);
   spool.Acknowledge(1, 10);
-  // The stream broke; the aggregator has stored up to 2 although it had acknowledged only 1.
+  // The stream broke. The aggregator had acknowledged only 1, but has stored up to 2.
   spool.Resume(2, 10);
   const auto again = TakeAll(spool);
   ASSERT_EQ(again.size(), 2u);
@@ -97,7 +97,7 @@ TEST_F(SpoolTest, KeepsWhatIsNotAcknowledgedAndSendsItAgainOnANewStream) {
   EXPECT_EQ(spool.stats().bytes, 0u);
 }
 
-TEST_F(SpoolTest, TellsWhatItHasSentAndHowLongSomethingWaits) {
+TEST_F(SpoolTest, ReportsSentEntriesAndTheOldestAge) {
   Spool spool(1 << 20, clock_, losses_);
   EXPECT_EQ(spool.stats().oldest_age, Nanos());
   spool.Resume(0, 10);
@@ -117,7 +117,7 @@ TEST_F(SpoolTest, TellsWhatItHasSentAndHowLongSomethingWaits) {
   EXPECT_EQ(spool.stats().acknowledged, 1u);
 }
 
-TEST_F(SpoolTest, CountsWhatItDropsAndWhatEndsTellAsLost) {
+TEST_F(SpoolTest, CountsDroppedRecordsAndLossesOfCaptureEnds) {
   Spool spool(3000, clock_, losses_);
   for (uint64_t i = 1; i <= 6; ++i) spool.Add(Batch(1, 10));
   v1::CaptureEnd end = End(1);
@@ -130,7 +130,7 @@ TEST_F(SpoolTest, CountsWhatItDropsAndWhatEndsTellAsLost) {
   losses_.Write(page.Counter("lost_total", ""));
   const uint64_t dropped = spool.stats().dropped_records;
   ASSERT_GT(dropped, 0u);
-  // A batch holds 10 kernels and a call.
+  // Each batch holds 10 kernels and one API call.
   const std::string kernels = "{stage=\"spool\",kind=\"kernel\"} " + std::to_string(dropped / 11 * 10) + "\n";
   EXPECT_NE(page.text().find(kernels), std::string::npos) << page.text();
   EXPECT_NE(page.text().find("{stage=\"spool\",kind=\"api\"} " + std::to_string(dropped / 11) + "\n"),
@@ -180,7 +180,7 @@ TEST_F(SpoolTest, GivesEachProcessItsOwnGap) {
   EXPECT_EQ(gaps, (std::map<int32_t, int>{{1, 1}, {2, 1}}));
 }
 
-TEST_F(SpoolTest, NeverDropsWhatIsOnItsWay) {
+TEST_F(SpoolTest, NeverDropsEntriesInFlight) {
   Spool spool(4000, clock_, losses_);
   spool.Resume(0, 64);
   spool.Add(Batch(1, 1));
@@ -188,7 +188,7 @@ TEST_F(SpoolTest, NeverDropsWhatIsOnItsWay) {
   const auto flying = TakeAll(spool);
   ASSERT_EQ(flying.size(), 2u);
   for (uint64_t i = 0; i < 20; ++i) spool.Add(Batch(1, 3));
-  spool.Resume(0, 64);  // broken: both are to be sent again, as batches
+  spool.Resume(0, 64);  // the stream broke: both are to be sent again, as batches
   v1::FromDaemon message;
   ASSERT_TRUE(spool.Take(message));
   EXPECT_TRUE(message.has_batch());
@@ -211,7 +211,7 @@ TEST_F(SpoolTest, SendsABatchThatIsLargerThanTheSpool) {
   EXPECT_TRUE(spool.Take(message));
 }
 
-TEST_F(SpoolTest, ForgetsACaptureButNotWhatWasSentOfIt) {
+TEST_F(SpoolTest, DropsOnlyUnsentEntriesOfACapture) {
   Spool spool(1 << 20, clock_, losses_);
   spool.Resume(0, 1);
   spool.Add(Batch(1, 1, "", 1000, "gone"));
@@ -227,23 +227,23 @@ TEST_F(SpoolTest, ForgetsACaptureButNotWhatWasSentOfIt) {
   EXPECT_EQ(SequenceOf(rest[0]), 2u);
 }
 
-TEST_F(SpoolTest, TellsWhenThereIsSomethingToSend) {
+TEST_F(SpoolTest, CallsReadyWhenThereIsAMessage) {
   Spool spool(1 << 20, clock_, losses_);
-  int told = 0;
-  spool.OnReady([&] { ++told; });
+  int calls = 0;
+  spool.OnReady([&] { ++calls; });
   spool.Add(Batch(1, 1));
   spool.AddEnd(End(1));
   spool.Acknowledge(0, 5);
-  EXPECT_EQ(told, 3);
+  EXPECT_EQ(calls, 3);
 }
 
-// The promise of the whole stage: whatever the order of adds, streams, breaks and acknowledgements, every
-// record is delivered once or counted as lost once, and every definition arrives.
+// The guarantee of the spool, for any order of adds, streams, breaks and acknowledgements. Every record is
+// delivered once or counted as lost once, and every definition arrives.
 TEST_F(SpoolTest, DeliversOrCountsEveryRecordExactlyOnce) {
   for (uint32_t seed = 0; seed < 50; ++seed) {
     std::mt19937_64 random(seed);
     Spool spool(20'000, clock_, losses_);
-    std::map<uint64_t, v1::FromDaemon> stored;  // what the aggregator has, by sequence
+    std::map<uint64_t, v1::FromDaemon> stored;  // entries stored by the aggregator, by sequence number
     uint64_t stored_through = 0;
     uint64_t produced = 0;
     int definitions = 0;
@@ -272,7 +272,7 @@ TEST_F(SpoolTest, DeliversOrCountsEveryRecordExactlyOnce) {
           spool.Acknowledge(stored_through, static_cast<uint32_t>(random() % 10));
           break;
         default:
-          if (random() % 2 == 0) deliver();  // else: lost with the stream
+          if (random() % 2 == 0) deliver();  // otherwise: lost with the stream
           wire.clear();
           spool.Resume(stored_through, 8);
           break;
@@ -321,7 +321,7 @@ TEST_F(SpoolTest, PiecesOfTraceFilesWaitForRoomAndAreNeverDropped) {
   v1::TraceFile end = Piece(200'000, 0);
   end.set_given_up("why");
   EXPECT_TRUE(spool.AddTraceFile(end));
-  // Batches go on, and what is dropped for them are batches.
+  // Batches are still accepted, and only batches are dropped for them.
   for (int i = 0; i < 5; ++i) spool.Add(Batch(1, 1));
   spool.Resume(0, 16);
   v1::FromDaemon message;

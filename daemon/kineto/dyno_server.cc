@@ -18,7 +18,7 @@
 #include "base/files/read_files.h"
 #include "base/rpc/status_macros.h"
 #include "daemon/kineto/kineto_protocol.h"
-#include "daemon/options.h"
+#include "daemon/node/version.h"
 #include "simdjson.h"
 
 namespace lockstep::daemon {
@@ -32,7 +32,7 @@ std::string Text(const object& call, std::string_view key) {
   return call[key].get(text) == simdjson::SUCCESS ? std::string(text) : std::string();
 }
 
-// What is no number, or does not fit, is `otherwise`.
+// Returns `otherwise` if the value is not a number or does not fit.
 int64_t Number(const element& value, int64_t otherwise) {
   constexpr double kExact = 9e15;
   int64_t whole = 0;
@@ -46,7 +46,7 @@ int64_t Number(const object& call, std::string_view key, int64_t otherwise) {
   return call[key].get(value) == simdjson::SUCCESS ? Number(value, otherwise) : otherwise;
 }
 
-// `why` is a sentence of ours: nothing in it needs escaping.
+// `why` is a fixed sentence of ours, so it needs no escaping.
 std::string Failed(const std::string& why) { return absl::StrCat("{\"error\":\"", why, "\"}"); }
 
 std::string Pids(const std::vector<int32_t>& pids) {
@@ -57,8 +57,8 @@ std::string AnswerTrigger(const object& call, uid_t caller, DynoHandler& handler
   DynoTrigger trigger;
   trigger.config = Text(call, "config");
   if (trigger.config.empty() || trigger.config.size() > kLargestKinetoConfig) {
-    return Failed(absl::StrCat("config has ", trigger.config.size(), " bytes: between 1 and ",
-                               kLargestKinetoConfig, " can be passed on"));
+    return Failed(absl::StrCat("config has ", trigger.config.size(), " bytes; it must have 1 to ",
+                               kLargestKinetoConfig));
   }
   trigger.job = Number(call, "job_id", 0);
   trigger.most =
@@ -76,7 +76,7 @@ std::string AnswerTrigger(const object& call, uid_t caller, DynoHandler& handler
                       ",\"eventProfilersBusy\":0,\"activityProfilersBusy\":", done.busy, "}");
 }
 
-// As the kernel's tables write an address: each 32-bit word in the host's order.
+// Formats an address as the kernel's tables do: each 32-bit word in the host's byte order.
 std::string Hex(const sockaddr_storage& address) {
   std::string out;
   uint16_t port = 0;
@@ -130,13 +130,14 @@ std::optional<uid_t> OwnerOfConnection(const std::string& table, const std::stri
 std::string AnswerDyno(const std::string& json, uid_t caller, DynoHandler& handler) {
   simdjson::dom::parser parser;
   object call;
-  if (parser.parse(json).get(call) != simdjson::SUCCESS) return Failed("the call is no JSON object");
+  if (parser.parse(json).get(call) != simdjson::SUCCESS) return Failed("the call is not a JSON object");
   const std::string function = Text(call, "fn");
   if (function == "getStatus") return "{\"status\":1}";
   if (function == "getVersion") return absl::StrCat("{\"version\":\"", kDaemonVersion, "\"}");
-  // Spelled as dynolog spells it.
+  // The misspelling is dynolog's.
   if (function == "setKinetOnDemandRequest") return AnswerTrigger(call, caller, handler);
-  return Failed("lockstepd answers getStatus, getVersion and setKinetOnDemandRequest");
+  return Failed(
+      "the function is unknown: lockstepd supports getStatus, getVersion and setKinetOnDemandRequest");
 }
 
 DynoServer::~DynoServer() {
@@ -146,7 +147,7 @@ DynoServer::~DynoServer() {
 
 absl::Status DynoServer::Start(uint16_t port) {
   LOCKSTEP_RETURN_IF_ERROR(Listen(AF_INET, port));
-  // A machine without IPv6 is served all the same.
+  // A machine without IPv6 is served through IPv4 only.
   Listen(AF_INET6, port_).IgnoreError();
   return absl::OkStatus();
 }
@@ -187,7 +188,7 @@ absl::Status DynoServer::Listen(int family, uint16_t port) {
 void DynoServer::Accept(int listener) {
   Fd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!fd.ok() || connections_.size() >= kMostConnections) return;
-  // Whom the kernel does not name gets no answer.
+  // A caller that the kernel does not identify gets no answer.
   const std::optional<uid_t> caller = CallerOf(fd.get());
   if (!caller) return;
   const uint64_t id = next_id_++;
@@ -225,7 +226,7 @@ void DynoServer::OnReadable(uint64_t id) {
   const auto answer_length = static_cast<int32_t>(json.size());
   std::string answer(reinterpret_cast<const char*>(&answer_length), sizeof(answer_length));
   answer += json;
-  // Small enough for any socket's buffer; a caller that reads nothing loses the rest.
+  // The answer fits any socket's buffer. A caller that does not read loses the rest.
   send(connection.fd.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   Close(id);
 }

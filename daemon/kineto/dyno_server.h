@@ -1,12 +1,11 @@
-// dynolog's remote calls, for `dyno gputrace` and its kin: off unless `--dyno-port` names a port.
-// docs/formats/kineto_ipc.md.
+// DynoServer answers dynolog's remote calls (`dyno gputrace` and similar). It is off unless `--dyno-port`
+// names a port. docs/formats/kineto_ipc.md describes the protocol.
 //
-// Somebody else's protocol without any authentication, so it is bound to what a local socket can still tell:
-// it listens on loopback only, and who calls is the user that the kernel's table of connections names for the
-// other end. A caller reaches their own processes, and what they hand to them is their own business: the text
-// is passed on as it is. Root's calls reach everybody's.
-#ifndef LOCKSTEP_DAEMON_DYNO_SERVER_H_
-#define LOCKSTEP_DAEMON_DYNO_SERVER_H_
+// The protocol is dynolog's and has no authentication. The server therefore listens on loopback only, and
+// takes the caller's user from the kernel's table of connections. A caller reaches only their own processes;
+// root reaches all. The request's text is passed to the processes unchanged.
+#ifndef LOCKSTEP_DAEMON_KINETO_DYNO_SERVER_H_
+#define LOCKSTEP_DAEMON_KINETO_DYNO_SERVER_H_
 
 #include <sys/types.h>
 
@@ -27,28 +26,28 @@ namespace lockstep::daemon {
 struct DynoTrigger {
   std::string config;
   int64_t job = 0;            // SLURM_JOB_ID; 0: any
-  std::vector<int32_t> pids;  // the processes', or their ancestors'; none, or 0: all
+  std::vector<int32_t> pids;  // pids of the processes or their ancestors; empty or 0: all
   int32_t most = 1000;
 };
 struct DynoTriggered {
   std::vector<int32_t> matched;
-  std::vector<int32_t> triggered;  // the request waits for them
+  std::vector<int32_t> triggered;  // the request waits for these
   int32_t busy = 0;
 };
 
-// Implemented by: Daemon, and tests. The main thread.
+// Implemented by: DynoOffers, and tests. The main thread.
 class DynoHandler {
  public:
   virtual ~DynoHandler() = default;
   virtual DynoTriggered Trigger(uid_t caller, const DynoTrigger& trigger) = 0;
 };
 
-// Which user's socket is connected from `client` to `server`, both as "ADDRESS:PORT" in the kernel's
-// hexadecimal, according to the text of /proc/net/tcp or tcp6. Pure.
+// Returns the user of the socket that is connected from `client` to `server`. Both are "ADDRESS:PORT" in the
+// kernel's hexadecimal. `table` is the text of /proc/net/tcp or tcp6. Pure function.
 std::optional<uid_t> OwnerOfConnection(const std::string& table, const std::string& client,
                                        const std::string& server);
 
-// The answer to one call, both JSON. Pure but for the handler.
+// Returns the answer to one call, both in JSON. Has no side effect except through `handler`.
 std::string AnswerDyno(const std::string& json, uid_t caller, DynoHandler& handler);
 
 // The main thread.
@@ -57,7 +56,7 @@ class DynoServer {
   DynoServer(EventLoop& loop, DynoHandler& handler) : loop_(loop), handler_(handler) {}
   ~DynoServer();
 
-  // 127.0.0.1 and, where the machine has it, ::1. Port 0 takes a free one.
+  // Listens on 127.0.0.1 and, if the machine has it, ::1. Port 0 chooses a free one.
   absl::Status Start(uint16_t port);
   uint16_t port() const { return port_; }
 
@@ -92,4 +91,4 @@ class DynoServer {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_DYNO_SERVER_H_
+#endif  // LOCKSTEP_DAEMON_KINETO_DYNO_SERVER_H_

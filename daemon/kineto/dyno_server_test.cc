@@ -21,7 +21,7 @@ struct FakeHandler final : DynoHandler {
   DynoTrigger trigger;
 };
 
-TEST(DynoTest, ATriggerNamesWhatItMatched) {
+TEST(DynoTest, ATriggerReturnsTheMatchedProcesses) {
   FakeHandler handler;
   const std::string answer = AnswerDyno(
       R"({"fn": "setKinetOnDemandRequest", "config": "A=1\n", "job_id": 77, "pids": [5, 6], "process_limit": 3})",
@@ -36,7 +36,7 @@ TEST(DynoTest, ATriggerNamesWhatItMatched) {
   EXPECT_THAT(answer, HasSubstr("\"activityProfilersBusy\":1"));
 }
 
-TEST(DynoTest, NonsenseIsAnsweredInWords) {
+TEST(DynoTest, AnswersInvalidCallsWithAnError) {
   FakeHandler handler;
   for (const char* call : {"", "{", "[]", "{}", "{\"fn\": 7}", "{\"fn\": \"dcgmProfPause\"}",
                            "{\"fn\": \"setKinetOnDemandRequest\"}"}) {
@@ -48,11 +48,11 @@ TEST(DynoTest, NonsenseIsAnsweredInWords) {
   AnswerDyno(
       R"({"fn": "setKinetOnDemandRequest", "config": "A=1", "pids": [1e300, -4, "x", null], "process_limit": -5})",
       0, handler);
-  EXPECT_THAT(handler.trigger.pids, ElementsAre(-1, -1, -1, -1)) << "and match nobody";
+  EXPECT_THAT(handler.trigger.pids, ElementsAre(-1, -1, -1, -1)) << "and match no process";
   EXPECT_EQ(handler.trigger.most, 0);
 }
 
-TEST(DynoTest, TheCallerIsTheUserOfTheOtherEnd) {
+TEST(DynoTest, TheCallerIsTheOwnerOfTheConnection) {
   const std::string table =
       "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
       "   0: 0100007F:06F2 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1 0 100 "

@@ -12,8 +12,9 @@ namespace {
 
 constexpr char kBusy[] = "its profiler is busy: it runs torch.profiler itself, or another on-demand trace";
 constexpr char kWritingFile[] = "its profiler writes the trace";
-// Idle again after it was handed the request: one question may have been under way.
-constexpr uint32_t kIdlePollsThatTell = 2;
+// Number of idle polls after T0 that prove that the profiler dropped the request. One poll may have been
+// under way.
+constexpr uint32_t kIdlePollsBeforeDrop = 2;
 
 }  // namespace
 
@@ -31,12 +32,12 @@ Nanos KinetoCaptures::Lead(const ProcessId& process) const {
   if (member == members_.end()) return Nanos();
   const Nanos interval = member->second.client.interval;
   if (interval == Nanos()) return limits_.longest_lead;
-  // Two questions, the warm-up, and a tick of the profiler's thread at either end.
+  // Two polls, the warm-up, and a tick of the profiler's thread at either end.
   return std::min(interval * 2 + kKinetoWarmup + kKinetoTick * 2, limits_.longest_lead);
 }
 
-void KinetoCaptures::Tell(const ProcessId& process, const Member& member, ring::ClientState state,
-                          const std::string& text) {
+void KinetoCaptures::SendState(const ProcessId& process, const Member& member, ring::ClientState state,
+                               const std::string& text) {
   ring::State message{};
   message.header = {ring::kHandshakeMagic, ring::MessageType::kState, sizeof(message)};
   message.capture = member.number;
@@ -47,13 +48,13 @@ void KinetoCaptures::Tell(const ProcessId& process, const Member& member, ring::
   }
   const std::string cut = CleanText(text, sizeof(message.text) - 1);
   std::memcpy(message.text, cut.data(), cut.size());
-  ports_.TellState(process, message);
+  ports_.SendState(process, message);
 }
 
 void KinetoCaptures::Fail(const ProcessId& process, Member& member, const std::string& text) {
   StopOffering(process, member);
-  member.stage = Stage::kOver;
-  Tell(process, member, ring::ClientState::kFailed, text);
+  member.stage = Stage::kFinished;
+  SendState(process, member, ring::ClientState::kFailed, text);
 }
 
 void KinetoCaptures::StopOffering(const ProcessId& process, Member& member) {
@@ -66,12 +67,12 @@ bool KinetoCaptures::OnArm(const ProcessId& process, const ring::Arm& message) {
   Member& member = it->second;
   member.number = message.capture;
   member.activities = message.activities;
-  // Who asked within its rhythm and was idle is there; everybody else has to ask once more.
+  // A process that polled within its interval and was idle counts as armed. Any other must poll once more.
   const Nanos interval = member.client.interval == Nanos() ? limits_.usual_interval : member.client.interval;
   const Nanos silent = clock_.Monotonic() - member.client.last.at;
   if (member.client.last.idle && silent <= interval + interval / 2 + kKinetoTick) {
     member.stage = Stage::kArmed;
-    Tell(process, member, ring::ClientState::kArmed);
+    SendState(process, member, ring::ClientState::kArmed);
   }
   return true;
 }
@@ -84,7 +85,7 @@ bool KinetoCaptures::OnStart(const ProcessId& process, const ring::Start& messag
   const MonoTime now = clock_.Monotonic();
   member.t0 = now + (member.window.start - clock_.Realtime());
   member.t1 = now + (member.window.end - clock_.Realtime());
-  member.next_word = member.t1 + limits_.between_words;
+  member.next_progress = member.t1 + limits_.progress_interval;
   Begin(process, member);
   return true;
 }
@@ -126,17 +127,17 @@ bool KinetoCaptures::OnStop(const ProcessId& process, const ring::Stop& message)
   Member& member = it->second;
   StopOffering(process, member);
   if (message.abort != 0) {
-    member.stage = Stage::kOver;
-  } else if (member.stage == Stage::kOffered && !member.handed) {
-    Fail(process, member, "the capture was stopped before it asked for the request");
+    member.stage = Stage::kFinished;
+  } else if (member.stage == Stage::kOffered && !member.delivered) {
+    Fail(process, member, "the capture was stopped before the profiler polled for the request");
   } else if (member.stage == Stage::kWaiting) {
-    Fail(process, member, "the capture was stopped before its iterations came");
+    Fail(process, member, "the capture was stopped before its iterations began");
   }
-  // Its profiler cannot be stopped: what it has begun comes at T1.
+  // Its profiler cannot be stopped. A recording that has begun ends at T1.
   return true;
 }
 
-void KinetoCaptures::BeTaken(const ProcessId& process, Member& member) {
+void KinetoCaptures::MarkTaken(const ProcessId& process, Member& member) {
   StopOffering(process, member);
   member.stage = Stage::kTaken;
   Tick();
@@ -151,58 +152,57 @@ void KinetoCaptures::OnPoll(const KinetoPoll& poll) {
     case Stage::kArming:
       if (poll.idle) {
         member.stage = Stage::kArmed;
-        Tell(poll.process, member, ring::ClientState::kArmed);
-      } else if (!std::exchange(member.busy_told, true)) {
-        Tell(poll.process, member, ring::ClientState::kIdle, kBusy);
+        SendState(poll.process, member, ring::ClientState::kArmed);
+      } else if (!std::exchange(member.busy_reported, true)) {
+        SendState(poll.process, member, ring::ClientState::kIdle, kBusy);
       }
       return;
     case Stage::kOffered:
-      return WhileOffered(poll.process, member, poll);
+      return OnPollWhileOffered(poll.process, member, poll);
     case Stage::kWaiting:
       if (!poll.idle) CaptureIterations(poll.process, member);
       return;
     case Stage::kTaken:
     case Stage::kCapturing:
-      return WhileRunning(poll.process, member, poll);
+      return OnPollWhileRunning(poll.process, member, poll);
     case Stage::kArmed:
-    case Stage::kOver:
+    case Stage::kFinished:
       return;
   }
 }
 
-void KinetoCaptures::WhileOffered(const ProcessId& process, Member& member, const KinetoPoll& poll) {
-  if (!member.handed && !poll.offered && poll.busy) member.busy_before = true;
-  member.handed = member.handed || poll.offered;
-  if (member.handed && member.iterations) return WaitForIteration(process, member);
-  // Several polls may lie in one: the newest tells, and an older busy one only if it was handed the request
-  // before.
-  if (member.handed && !poll.idle) return BeTaken(process, member);
+void KinetoCaptures::OnPollWhileOffered(const ProcessId& process, Member& member, const KinetoPoll& poll) {
+  if (!member.delivered && !poll.offered && poll.busy) member.busy_before = true;
+  member.delivered = member.delivered || poll.offered;
+  if (member.delivered && member.iterations) return WaitForIteration(process, member);
+  // Several polls may be merged into `poll`. The newest decides; an older busy poll counts only if the
+  // process already had the request.
+  if (member.delivered && !poll.idle) return MarkTaken(process, member);
   const bool after_t0 = poll.at >= member.t0;
-  if (!member.handed || !after_t0 || !poll.tells_busy) return;
+  if (!member.delivered || !after_t0 || !poll.reports_busy) return;
   member.idle_polls_after_t0 += poll.polls;
-  if (member.idle_polls_after_t0 < kIdlePollsThatTell) return;
+  if (member.idle_polls_after_t0 < kIdlePollsBeforeDrop) return;
   Fail(process, member,
-       "it was handed the request and dropped it: its profiler found the start too near, waits for the "
-       "iterations of an earlier "
-       "request, or has been switched off; its own log says more (KINETO_LOG_LEVEL=1)");
+       "its profiler received the request and dropped it: the start was too near, it waits for the "
+       "iterations of an earlier request, or it is disabled; KINETO_LOG_LEVEL=1 logs the reason");
 }
 
 void KinetoCaptures::WaitForIteration(const ProcessId& process, Member& member) {
   StopOffering(process, member);
   member.stage = Stage::kWaiting;
   member.window.start = clock_.Realtime();
-  Tell(process, member, ring::ClientState::kWaiting);
+  SendState(process, member, ring::ClientState::kWaiting);
   if (!member.client.last.idle) CaptureIterations(process, member);
 }
 
 void KinetoCaptures::CaptureIterations(const ProcessId& process, Member& member) {
   member.stage = Stage::kCapturing;
   member.t1 = clock_.Monotonic();
-  member.next_word = member.t1 + limits_.between_words;
-  Tell(process, member, ring::ClientState::kCapturing);
+  member.next_progress = member.t1 + limits_.progress_interval;
+  SendState(process, member, ring::ClientState::kCapturing);
 }
 
-void KinetoCaptures::WhileRunning(const ProcessId& process, Member& member, const KinetoPoll& poll) {
+void KinetoCaptures::OnPollWhileRunning(const ProcessId& process, Member& member, const KinetoPoll& poll) {
   if (!poll.idle || poll.at < member.t1) {
     member.idle_since.reset();
     return;
@@ -217,64 +217,62 @@ void KinetoCaptures::WhileRunning(const ProcessId& process, Member& member, cons
 
 void KinetoCaptures::OnFile(const ProcessId& process, uint64_t file_number, KinetoFileStage stage) {
   const auto it = members_.find(process);
-  if (it == members_.end() || it->second.file.number != file_number || it->second.stage == Stage::kOver)
+  if (it == members_.end() || it->second.file.number != file_number || it->second.stage == Stage::kFinished)
     return;
   Member& member = it->second;
   if (member.iterations && stage != KinetoFileStage::kNone) {
-    // Iterations may have come and gone between two questions.
+    // The iterations may have begun and ended between two polls.
     if (member.stage == Stage::kOffered) WaitForIteration(process, member);
     if (member.stage == Stage::kWaiting) CaptureIterations(process, member);
     if (member.stage == Stage::kCapturing) member.window.end = std::min(member.window.end, clock_.Realtime());
   }
-  // A file is the acknowledgement of clients that never say that they are busy.
-  if (member.stage == Stage::kOffered && stage != KinetoFileStage::kNone) BeTaken(process, member);
+  // Clients that never report busy acknowledge a request only by their file.
+  if (member.stage == Stage::kOffered && stage != KinetoFileStage::kNone) MarkTaken(process, member);
   if (stage != KinetoFileStage::kWhole) return;
-  if (member.stage == Stage::kTaken) Tell(process, member, ring::ClientState::kCapturing);
-  member.stage = Stage::kOver;
+  if (member.stage == Stage::kTaken) SendState(process, member, ring::ClientState::kCapturing);
+  member.stage = Stage::kFinished;
   member.whole = true;
-  Tell(process, member, ring::ClientState::kDone);
+  SendState(process, member, ring::ClientState::kDone);
 }
 
-KinetoCaptures::Taken KinetoCaptures::Take(const ProcessId& process) {
+KinetoCaptures::FileResult KinetoCaptures::Take(const ProcessId& process) {
   const auto it = members_.find(process);
   if (it == members_.end()) return {};
   Member& member = it->second;
   StopOffering(process, member);
   const Nanos wait = member.iterations ? limits_.wait_for_iterations : limits_.wait_for_file;
-  const Taken taken{member.file, member.whole, std::max(member.t1, clock_.Monotonic()) + wait};
+  const FileResult taken{member.file, member.whole, std::max(member.t1, clock_.Monotonic()) + wait};
   members_.erase(it);
   return taken;
 }
 
 void KinetoCaptures::Forget(const ProcessId& process) {
-  const Taken taken = Take(process);
+  const FileResult taken = Take(process);
   if (taken.file.number != 0) ports_.DiscardFile(taken.file, taken.until);
 }
 
 void KinetoCaptures::TickOffered(const ProcessId& process, Member& member, MonoTime now) {
   if (now < Latest(member) || !member.offering) return;
   StopOffering(process, member);
-  if (member.handed) return;  // it may have taken it; the file will tell
+  if (member.delivered) return;  // it may have taken the request; then its file appears
   const Nanos silent = now - member.client.last.at;
   if (member.busy_before)
     return Fail(process, member, absl::StrCat(kBusy, "; it was not idle again in time for the start"));
   Fail(process, member,
-       absl::StrFormat("it did not ask for the request in time for the start (last heard of %.3g s ago): the "
-                       "process may be stopped, or the "
-                       "node overloaded",
+       absl::StrFormat("it did not poll for the request in time for the start (last poll %.3g s ago): the "
+                       "process may be stopped, or the node overloaded",
                        silent.seconds()));
 }
 
 void KinetoCaptures::TickWaiting(const ProcessId& process, Member& member, MonoTime now) {
   if (now < member.t1) return;
   Fail(process, member,
-       absl::StrCat("its profiler did not come to ",
+       absl::StrCat("its profiler did not reach ",
                     member.iterations->first
                         ? absl::StrCat("iteration ", *member.iterations->first)
                         : absl::StrCat("a multiple of ", member.iterations->multiple, " iterations"),
-                    " in time: it counts steps of torch.optim and calls of torch.profiler's step, and there "
-                    "were none or too few; give "
-                    "--duration instead, or a longer --trigger-timeout"));
+                    " in time: it counts steps of torch.optim and calls of torch.profiler's step, of which "
+                    "there were too few; give --duration instead, or a longer --trigger-timeout"));
 }
 
 void KinetoCaptures::Tick() {
@@ -284,13 +282,13 @@ void KinetoCaptures::Tick() {
     if (member.stage == Stage::kOffered) TickOffered(process, member, now);
     if (member.stage == Stage::kTaken && now >= member.t0) {
       member.stage = Stage::kCapturing;
-      Tell(process, member, ring::ClientState::kCapturing);
+      SendState(process, member, ring::ClientState::kCapturing);
     }
     const bool awaited =
-        member.stage == Stage::kCapturing || (member.stage == Stage::kOffered && member.handed);
-    if (awaited && now >= member.next_word) {
-      member.next_word = now + limits_.between_words;
-      Tell(process, member, ring::ClientState::kCapturing, kWritingFile);
+        member.stage == Stage::kCapturing || (member.stage == Stage::kOffered && member.delivered);
+    if (awaited && now >= member.next_progress) {
+      member.next_progress = now + limits_.progress_interval;
+      SendState(process, member, ring::ClientState::kCapturing, kWritingFile);
     }
   }
 }
@@ -304,8 +302,8 @@ std::optional<MonoTime> KinetoCaptures::NextDeadline() const {
     if (member.stage == Stage::kOffered && member.offering) consider(Latest(member));
     if (member.stage == Stage::kWaiting) consider(member.t1);
     if (member.stage == Stage::kTaken) consider(member.t0);
-    if (member.stage == Stage::kCapturing || (member.stage == Stage::kOffered && member.handed))
-      consider(member.next_word);
+    if (member.stage == Stage::kCapturing || (member.stage == Stage::kOffered && member.delivered))
+      consider(member.next_progress);
   }
   return next;
 }

@@ -1,22 +1,22 @@
-// Processes in a capture that are captured by PyTorch's own profiler: the client's part of captures.h, played
-// for them by polls.
+// KinetoCaptures runs the processes of a capture that PyTorch's own profiler records. For captures.h it plays
+// the role of their client, by means of their polls.
 //
-//   Arm ─▶ arming ─(it asks, and is idle)─▶ armed ─(Start: a request lies ready)─▶ offered ─(it says busy)─▶
+//   Arm ─▶ arming ─(polls while idle)─▶ armed ─(Start: a request is offered)─▶ offered ─(polls as busy)─▶
 //   taken ─(T0)─▶ capturing ─(its file is whole)─▶ over
 //
-// By iterations: offered ─(an answer held the request)─▶ waiting ─(it says busy)─▶ capturing. It is handed
-// out once: a profiler that waits for its iteration calls itself idle, and one that has finished between two
-// questions would begin anew.
+// By iterations: offered ─(an answer held the request)─▶ waiting ─(polls as busy)─▶ capturing. Such a request
+// is handed out only once. A profiler that waits for its iteration reports that it is idle, and one that
+// finished between two polls would begin again.
 //
-// The protocol has no acknowledgement. A request counts as taken when the process calls itself busy after it
-// was handed one, or when its file appears; until then it is offered each time the process asks, since an
-// answer that comes late is read as the answer to the next question. The start lies so far ahead that two
-// questions fit before the profiler must warm up.
+// The protocol has no acknowledgement. A request counts as taken when the process reports busy after it
+// received the request, or when its file appears. Until then every poll is answered with the request, because
+// the client reads a late answer as the answer to its next poll. T0 leaves time for two polls before the
+// profiler must warm up.
 //
-// States go out as the client's messages do (ring::State), so that Captures need not know how a process is
-// reached. The main thread.
-#ifndef LOCKSTEP_DAEMON_KINETO_CAPTURES_H_
-#define LOCKSTEP_DAEMON_KINETO_CAPTURES_H_
+// State changes are sent as the client's messages (ring::State), so that Captures treats both kinds of
+// process alike. The main thread.
+#ifndef LOCKSTEP_DAEMON_KINETO_KINETO_CAPTURES_H_
+#define LOCKSTEP_DAEMON_KINETO_KINETO_CAPTURES_H_
 
 #include <cstdint>
 #include <map>
@@ -32,38 +32,38 @@
 
 namespace lockstep::daemon {
 
-// A process that asks for traces, as far as a capture needs to know it.
+// A process that polls for traces: the data that a capture needs.
 struct KinetoClient {
-  KinetoPoll last;         // the newest it asked
-  Nanos interval;          // between its questions; 0: not known yet
+  KinetoPoll last;         // the newest poll
+  Nanos interval;          // between its polls; 0: not known yet
   int32_t client_pid = 0;  // in its own pid namespace
-  std::string folder;      // where it accepts to write
+  std::string folder;      // it accepts to write here
 };
 
-// Implemented by: Daemon, and a fake in tests.
+// Implemented by: KinetoCapturePath, and a fake in tests.
 class KinetoPorts {
  public:
   virtual ~KinetoPorts() = default;
   virtual void Offer(const ProcessId& process, std::string config) = 0;
   virtual void Withdraw(const ProcessId& process) = 0;
-  // News come as OnFile.
+  // Stage changes arrive through OnFile.
   virtual KinetoFileId WatchFile(KinetoFileSpec spec) = 0;
   virtual void DiscardFile(const KinetoFileId& file, MonoTime until) = 0;
-  // To Captures; not from within the call that it answers.
-  virtual void TellState(const ProcessId& process, const ring::State& state) = 0;
+  // Forwards a state to Captures. The call is posted, because Captures may be the caller.
+  virtual void SendState(const ProcessId& process, const ring::State& state) = 0;
 };
 
 struct KinetoLimits {
-  // From the start's message to T0, where the process's rhythm is not known; with it, no more than this.
+  // Time from the Start message to T0 if the process's poll interval is not known; otherwise the upper limit.
   Nanos longest_lead = Nanos::Seconds(15);
   Nanos usual_interval = Nanos::Seconds(5);
-  // After T1, or after a capture was given up: for processing and writing.
+  // Time for processing and writing, counted from T1 or from the end of an abandoned capture.
   Nanos wait_for_file = Nanos::Seconds(180);
-  // A profiler that is idle again and has left no file in so long leaves none.
+  // A profiler that has been idle this long without leaving a file will not leave one.
   Nanos idle_without_file = Nanos::Seconds(15);
-  // The same for a request by iterations, which stays with the profiler until they come.
+  // Like wait_for_file, for a request by iterations: the profiler keeps it until they come.
   Nanos wait_for_iterations = Nanos::Seconds(3600);
-  Nanos between_words = Nanos::Seconds(3);  // signs of life while the file is awaited
+  Nanos progress_interval = Nanos::Seconds(3);  // between progress messages while the file is awaited
 };
 
 class KinetoCaptures {
@@ -71,73 +71,73 @@ class KinetoCaptures {
   KinetoCaptures(const Clock& clock, KinetoPorts& ports, KinetoLimits limits = {})
       : clock_(clock), ports_(ports), limits_(limits) {}
 
-  // From here on, until Take or Forget, the process is in that capture. `session` names its file.
+  // Puts the process into a capture until Take or Forget. `session` becomes part of its file's name.
   void Choose(const ProcessId& process, KinetoClient client, std::string session, uint32_t framework);
   bool Holds(const ProcessId& process) const { return members_.count(process) != 0; }
-  // How far ahead of the start's message T0 must lie for it.
+  // Returns the time that must lie between the Start message and T0 for this process.
   Nanos Lead(const ProcessId& process) const;
 
-  // As Captures says them to a client.
+  // The messages that Captures sends to a client. They return false if the process is not in a capture.
   bool OnArm(const ProcessId& process, const ring::Arm& message);
   bool OnStart(const ProcessId& process, const ring::Start& message);
-  // By its count of iterations instead, which must have come to the first by `give_up`.
+  // Like OnStart, with a count of iterations instead of a window. The first must come before `give_up`.
   bool OnStartIterations(const ProcessId& process, const KinetoIterations& iterations, HostTime give_up);
   bool OnStop(const ProcessId& process, const ring::Stop& message);
 
   void OnPoll(const KinetoPoll& poll);
   void OnFile(const ProcessId& process, uint64_t file_number, KinetoFileStage stage);
 
-  // Its part is over.
-  struct Taken {
-    KinetoFileId file;   // number 0: it was never asked for one
-    bool whole = false;  // the file was seen to be
-    MonoTime until;      // until then its profiler may still leave one
+  // Ends the process's part in the capture and returns its file.
+  struct FileResult {
+    KinetoFileId file;   // number 0: it was never offered a request
+    bool whole = false;  // the whole file has been seen
+    MonoTime until;      // its profiler may still write a file until then
   };
-  Taken Take(const ProcessId& process);
-  // Nothing of it is wanted any more.
+  FileResult Take(const ProcessId& process);
+  // Ends the process's part and discards its file.
   void Forget(const ProcessId& process);
 
   void Tick();
   std::optional<MonoTime> NextDeadline() const;
 
  private:
-  // kWaiting: it was handed a request by iterations, and they have not come.
-  enum class Stage : uint8_t { kArming, kArmed, kOffered, kWaiting, kTaken, kCapturing, kOver };
+  // kWaiting: it received a request by iterations, and they have not come yet.
+  enum class Stage : uint8_t { kArming, kArmed, kOffered, kWaiting, kTaken, kCapturing, kFinished };
   struct Member {
     KinetoClient client;
     std::string session;
     uint32_t framework = 0;
-    uint64_t number = 0;  // of the Arm
+    uint64_t number = 0;  // number of the capture, from the Arm message
     uint32_t activities = 0;
     Stage stage = Stage::kArming;
-    bool busy_told = false;
-    HostInterval window;  // by iterations: what they must lie in, as far as it is known
+    bool busy_reported = false;
+    HostInterval window;  // by iterations: limits of the recording as far as known
     MonoTime t0;
-    MonoTime t1;  // by iterations: until when they are waited for, and then since when they run
+    MonoTime t1;  // by iterations: end of the wait for them, then the time at which they began
     std::optional<KinetoIterations> iterations;
     bool offering = false;
-    bool handed = false;       // an answer held the request
-    bool busy_before = false;  // it was busy before it had been handed one
+    bool delivered = false;    // an answer to a poll held the request
+    bool busy_before = false;  // it was busy before it received the request
     uint32_t idle_polls_after_t0 = 0;
     std::optional<MonoTime> idle_since;  // after T1
     KinetoFileId file;
     bool whole = false;
-    MonoTime next_word;
+    MonoTime next_progress;
   };
 
-  void Tell(const ProcessId& process, const Member& member, ring::ClientState state,
-            const std::string& text = "");
+  void SendState(const ProcessId& process, const Member& member, ring::ClientState state,
+                 const std::string& text = "");
   void Fail(const ProcessId& process, Member& member, const std::string& text);
   void StopOffering(const ProcessId& process, Member& member);
-  void BeTaken(const ProcessId& process, Member& member);
-  void WhileOffered(const ProcessId& process, Member& member, const KinetoPoll& poll);
+  void MarkTaken(const ProcessId& process, Member& member);
+  void OnPollWhileOffered(const ProcessId& process, Member& member, const KinetoPoll& poll);
   void Begin(const ProcessId& process, Member& member);
   void WaitForIteration(const ProcessId& process, Member& member);
   void CaptureIterations(const ProcessId& process, Member& member);
-  void WhileRunning(const ProcessId& process, Member& member, const KinetoPoll& poll);
+  void OnPollWhileRunning(const ProcessId& process, Member& member, const KinetoPoll& poll);
   void TickWaiting(const ProcessId& process, Member& member, MonoTime now);
   void TickOffered(const ProcessId& process, Member& member, MonoTime now);
-  // The last moment at which a request is of use.
+  // Returns the last time at which a request is useful.
   static MonoTime Latest(const Member& member) {
     return member.iterations ? member.t1 : member.t0 - kKinetoWarmup - kKinetoTick;
   }
@@ -150,4 +150,4 @@ class KinetoCaptures {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_KINETO_CAPTURES_H_
+#endif  // LOCKSTEP_DAEMON_KINETO_KINETO_CAPTURES_H_

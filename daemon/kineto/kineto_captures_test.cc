@@ -10,10 +10,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr ProcessId kA{10, 1};
+constexpr ProcessId kKinetoA{10, 1};
 constexpr Nanos kInterval = Nanos::Seconds(5);
 
-struct FakePorts final : KinetoPorts {
+struct FakeKinetoCapturePorts final : KinetoPorts {
   void Offer(const ProcessId& p, std::string config) override { offers[p] = std::move(config); }
   void Withdraw(const ProcessId& p) override { offers.erase(p); }
   KinetoFileId WatchFile(KinetoFileSpec spec) override {
@@ -21,7 +21,7 @@ struct FakePorts final : KinetoPorts {
     return {0, 0, specs.size()};
   }
   void DiscardFile(const KinetoFileId& file, MonoTime) override { discarded.push_back(file.number); }
-  void TellState(const ProcessId&, const ring::State& state) override { states.push_back(state); }
+  void SendState(const ProcessId&, const ring::State& state) override { states.push_back(state); }
 
   std::map<ProcessId, std::string> offers;
   std::vector<KinetoFileSpec> specs;
@@ -34,45 +34,45 @@ class KinetoCapturesTest : public testing::Test {
   enum class Is { kIdle, kBusy };
   enum class Version { kNew, kOld };
 
-  // As the server and the list of processes tell it, with the answer that it got.
+  // Passes on a poll as KinetoServer and KinetoProcesses would, with the answer that the process got.
   void Poll(Is is, Version version = Version::kNew) {
     KinetoPoll poll;
-    poll.process = kA;
+    poll.process = kKinetoA;
     poll.at = clock_.Monotonic();
     poll.polls = 1;
     poll.idle = is == Is::kIdle || version == Version::kOld;
     poll.busy = !poll.idle;
-    poll.tells_busy = version == Version::kNew;
-    poll.offered = poll.idle && ports_.offers.count(kA) != 0;
+    poll.reports_busy = version == Version::kNew;
+    poll.offered = poll.idle && ports_.offers.count(kKinetoA) != 0;
     captures_.OnPoll(poll);
   }
   void Arm() {
     KinetoClient client;
-    client.last.process = kA;
+    client.last.process = kKinetoA;
     client.last.at = clock_.Monotonic();
     client.last.idle = true;
     client.interval = kInterval;
     client.client_pid = 7;
     client.folder = "/tmp";
-    captures_.Choose(kA, client, "session", 0);
+    captures_.Choose(kKinetoA, client, "session", 0);
     ring::Arm arm{};
     arm.capture = 3;
     arm.activities = ring::kDefaultActivities;
-    ASSERT_TRUE(captures_.OnArm(kA, arm));
+    ASSERT_TRUE(captures_.OnArm(kKinetoA, arm));
   }
   void Start(Nanos ahead = Nanos::Seconds(15)) {
     ring::Start start{};
     start.capture = 3;
     start.t0_realtime_ns = (clock_.Realtime() + ahead).ns();
     start.t1_realtime_ns = (clock_.Realtime() + ahead + Nanos::Seconds(2)).ns();
-    ASSERT_TRUE(captures_.OnStart(kA, start));
+    ASSERT_TRUE(captures_.OnStart(kKinetoA, start));
   }
   void Stop(uint32_t abort) {
     ring::Stop stop{};
     stop.abort = abort;
-    captures_.OnStop(kA, stop);
+    captures_.OnStop(kKinetoA, stop);
   }
-  // Deadlines are met as they come.
+  // Advances the clock and runs Tick at each deadline.
   void Pass(Nanos time) {
     const MonoTime until = clock_.Monotonic() + time;
     while (true) {
@@ -88,70 +88,70 @@ class KinetoCapturesTest : public testing::Test {
   std::string LastText() const { return FieldText(ports_.states.back().text); }
 
   FakeClock clock_;
-  FakePorts ports_;
+  FakeKinetoCapturePorts ports_;
   KinetoCaptures captures_{clock_, ports_};
 };
 
-TEST_F(KinetoCapturesTest, GoThroughTheirStatesInOrder) {
+TEST_F(KinetoCapturesTest, ReportsStatesInOrder) {
   Arm();
   EXPECT_EQ(Last(), ring::ClientState::kArmed);
   EXPECT_EQ(ports_.states.back().capture, 3u);
   Start();
-  EXPECT_THAT(ports_.offers.at(kA), HasSubstr("ACTIVITIES_LOG_FILE=/tmp/lockstep_session.json\n"));
+  EXPECT_THAT(ports_.offers.at(kKinetoA), HasSubstr("ACTIVITIES_LOG_FILE=/tmp/lockstep_session.json\n"));
   ASSERT_EQ(ports_.specs.size(), 1u);
   EXPECT_EQ(ports_.specs[0].client_pid, 7);
   Pass(Nanos::Seconds(3));
   Poll(Is::kIdle);
-  EXPECT_EQ(ports_.offers.count(kA), 1u) << "handed is not taken";
+  EXPECT_EQ(ports_.offers.count(kKinetoA), 1u) << "a delivered request is not taken yet";
   Pass(Nanos::Seconds(5));
   Poll(Is::kBusy);
-  EXPECT_EQ(ports_.offers.count(kA), 0u);
+  EXPECT_EQ(ports_.offers.count(kKinetoA), 0u);
   EXPECT_EQ(Last(), ring::ClientState::kArmed) << "the window has not begun";
   Pass(Nanos::Seconds(8));
   EXPECT_EQ(Last(), ring::ClientState::kCapturing);
-  captures_.OnFile(kA, 1, KinetoFileStage::kWriting);
+  captures_.OnFile(kKinetoA, 1, KinetoFileStage::kWriting);
   EXPECT_EQ(Last(), ring::ClientState::kCapturing);
-  captures_.OnFile(kA, 1, KinetoFileStage::kWhole);
+  captures_.OnFile(kKinetoA, 1, KinetoFileStage::kWhole);
   EXPECT_EQ(Last(), ring::ClientState::kDone);
-  const auto taken = captures_.Take(kA);
+  const auto taken = captures_.Take(kKinetoA);
   EXPECT_EQ(taken.file.number, 1u);
   EXPECT_TRUE(taken.whole);
-  EXPECT_FALSE(captures_.Holds(kA));
+  EXPECT_FALSE(captures_.Holds(kKinetoA));
 }
 
-TEST_F(KinetoCapturesTest, ARequestIsOfferedUntilItIsTaken) {
+TEST_F(KinetoCapturesTest, OffersARequestUntilItIsTaken) {
   Arm();
   Start();
   for (int i = 0; i < 2; ++i) {
     Pass(Nanos::Seconds(4));
     Poll(Is::kIdle);
-    EXPECT_EQ(ports_.offers.count(kA), 1u) << "its answer may have come too late for it";
+    EXPECT_EQ(ports_.offers.count(kKinetoA), 1u) << "its answer may have come too late for it";
   }
-  // From here on it could not warm up in time.
+  // After this time it could not warm up before T0.
   Pass(Nanos::Seconds(2));
-  EXPECT_EQ(ports_.offers.count(kA), 0u);
+  EXPECT_EQ(ports_.offers.count(kKinetoA), 0u);
 }
 
-TEST_F(KinetoCapturesTest, TheStartLeavesTimeForTwoQuestionsAndTheWarmUp) {
+TEST_F(KinetoCapturesTest, TheStartLeavesTimeForTwoPollsAndTheWarmUp) {
   Arm();
-  EXPECT_EQ(captures_.Lead(kA), Nanos::Seconds(15)) << "5 s apart: no more than the longest";
+  EXPECT_EQ(captures_.Lead(kKinetoA), Nanos::Seconds(15)) << "5 s apart: no more than the longest";
   KinetoClient quick;
   quick.interval = Nanos::Millis(500);
-  captures_.Choose(kA, quick, "s", 0);
-  EXPECT_EQ(captures_.Lead(kA), Nanos::Seconds(8));
-  captures_.Choose(kA, KinetoClient{}, "s", 0);
-  EXPECT_EQ(captures_.Lead(kA), Nanos::Seconds(15)) << "nobody knows how often it asks";
+  captures_.Choose(kKinetoA, quick, "s", 0);
+  EXPECT_EQ(captures_.Lead(kKinetoA), Nanos::Seconds(8));
+  captures_.Choose(kKinetoA, KinetoClient{}, "s", 0);
+  EXPECT_EQ(captures_.Lead(kKinetoA), Nanos::Seconds(15)) << "its poll interval is unknown";
 }
 
-TEST_F(KinetoCapturesTest, WhoHasNotAskedLatelyMustAskAgainToBeArmed) {
+TEST_F(KinetoCapturesTest, AClientWithoutARecentPollIsArmedAtItsNextPoll) {
   KinetoClient client;
   client.last.at = clock_.Monotonic();
   client.last.idle = true;
   client.interval = kInterval;
   clock_.Advance(Nanos::Seconds(20));
-  captures_.Choose(kA, client, "session", 0);
+  captures_.Choose(kKinetoA, client, "session", 0);
   ring::Arm arm{};
-  captures_.OnArm(kA, arm);
+  captures_.OnArm(kKinetoA, arm);
   EXPECT_TRUE(ports_.states.empty());
   Poll(Is::kBusy);
   EXPECT_EQ(Last(), ring::ClientState::kIdle);
@@ -160,27 +160,28 @@ TEST_F(KinetoCapturesTest, WhoHasNotAskedLatelyMustAskAgainToBeArmed) {
   EXPECT_EQ(Last(), ring::ClientState::kArmed);
 }
 
-TEST_F(KinetoCapturesTest, WhoNeverAsksIsGivenUpBeforeTheWindow) {
+TEST_F(KinetoCapturesTest, AClientThatNeverPollsFailsBeforeTheWindow) {
   Arm();
   Start();
   Pass(Nanos::Seconds(10));
   EXPECT_EQ(Last(), ring::ClientState::kFailed);
-  EXPECT_THAT(LastText(), HasSubstr("did not ask"));
-  EXPECT_EQ(ports_.offers.count(kA), 0u);
+  EXPECT_THAT(LastText(), HasSubstr("did not poll"));
+  EXPECT_EQ(ports_.offers.count(kKinetoA), 0u);
 }
 
-TEST_F(KinetoCapturesTest, WhoIsBusyWithSomethingElseIsGivenUpByThatName) {
+TEST_F(KinetoCapturesTest, ABusyClientFailsWithThatReason) {
   Arm();
   Start();
   Pass(Nanos::Seconds(4));
   Poll(Is::kBusy);
-  EXPECT_EQ(ports_.offers.count(kA), 1u) << "it was not handed the request: that is not its acknowledgement";
+  EXPECT_EQ(ports_.offers.count(kKinetoA), 1u)
+      << "it did not receive the request, so this is not its acknowledgement";
   Pass(Nanos::Seconds(6));
   EXPECT_EQ(Last(), ring::ClientState::kFailed);
   EXPECT_THAT(LastText(), HasSubstr("torch.profiler"));
 }
 
-TEST_F(KinetoCapturesTest, ADroppedRequestIsToldSoonAfterTheStart) {
+TEST_F(KinetoCapturesTest, ReportsADroppedRequestSoonAfterTheStart) {
   Arm();
   Start();
   Pass(Nanos::Seconds(4));
@@ -194,7 +195,7 @@ TEST_F(KinetoCapturesTest, ADroppedRequestIsToldSoonAfterTheStart) {
   EXPECT_THAT(LastText(), HasSubstr("dropped it"));
 }
 
-TEST_F(KinetoCapturesTest, AnOldClientThatNeverSaysBusyIsKnownByItsFile) {
+TEST_F(KinetoCapturesTest, AnOldClientWithoutABusyStateIsDetectedByItsFile) {
   Arm();
   Start();
   for (int i = 0; i < 5; ++i) {
@@ -202,13 +203,13 @@ TEST_F(KinetoCapturesTest, AnOldClientThatNeverSaysBusyIsKnownByItsFile) {
     Poll(Is::kIdle, Version::kOld);
   }
   EXPECT_NE(Last(), ring::ClientState::kFailed);
-  captures_.OnFile(kA, 1, KinetoFileStage::kWriting);
+  captures_.OnFile(kKinetoA, 1, KinetoFileStage::kWriting);
   EXPECT_EQ(Last(), ring::ClientState::kCapturing);
-  captures_.OnFile(kA, 1, KinetoFileStage::kWhole);
+  captures_.OnFile(kKinetoA, 1, KinetoFileStage::kWhole);
   EXPECT_EQ(Last(), ring::ClientState::kDone);
 }
 
-TEST_F(KinetoCapturesTest, WhileTheFileIsAwaitedThereAreSignsOfLife) {
+TEST_F(KinetoCapturesTest, ReportsProgressWhileItWaitsForTheFile) {
   Arm();
   Start();
   Poll(Is::kIdle);
@@ -224,7 +225,7 @@ TEST_F(KinetoCapturesTest, WhileTheFileIsAwaitedThereAreSignsOfLife) {
   EXPECT_THAT(LastText(), HasSubstr("writes"));
 }
 
-TEST_F(KinetoCapturesTest, AProfilerThatEndsWithoutAFileIsNotWaitedFor) {
+TEST_F(KinetoCapturesTest, DoesNotWaitForAProfilerThatEndsWithoutAFile) {
   Arm();
   Start();
   Poll(Is::kIdle);
@@ -240,50 +241,50 @@ TEST_F(KinetoCapturesTest, AProfilerThatEndsWithoutAFileIsNotWaitedFor) {
   EXPECT_THAT(LastText(), HasSubstr("/tmp/lockstep_session_7.json"));
 }
 
-TEST_F(KinetoCapturesTest, StoppedBeforeItWasHandedTheRequestItNeverGetsIt) {
+TEST_F(KinetoCapturesTest, AStopBeforeThePollWithdrawsTheRequest) {
   Arm();
   Start();
   Stop(0);
   EXPECT_EQ(Last(), ring::ClientState::kFailed);
-  EXPECT_EQ(ports_.offers.count(kA), 0u);
+  EXPECT_EQ(ports_.offers.count(kKinetoA), 0u);
 }
 
-TEST_F(KinetoCapturesTest, StoppedLaterItsFileStillComes) {
+TEST_F(KinetoCapturesTest, AStopAfterThePollKeepsTheFile) {
   Arm();
   Start();
   Poll(Is::kIdle);
   Poll(Is::kBusy);
   Stop(0);
   Pass(Nanos::Seconds(18));
-  captures_.OnFile(kA, 1, KinetoFileStage::kWhole);
+  captures_.OnFile(kKinetoA, 1, KinetoFileStage::kWhole);
   EXPECT_EQ(Last(), ring::ClientState::kDone);
 }
 
-TEST_F(KinetoCapturesTest, WhatIsNotWantedAnyMoreIsRemovedWhenItComes) {
+TEST_F(KinetoCapturesTest, RemovesAnAbandonedFileWhenItAppears) {
   Arm();
   Start();
   Poll(Is::kIdle);
   Stop(1);
-  captures_.Forget(kA);
+  captures_.Forget(kKinetoA);
   EXPECT_EQ(ports_.discarded, (std::vector<uint64_t>{1}));
-  EXPECT_FALSE(captures_.Holds(kA));
-  EXPECT_FALSE(captures_.OnStop(kA, ring::Stop{}));
+  EXPECT_FALSE(captures_.Holds(kKinetoA));
+  EXPECT_FALSE(captures_.OnStop(kKinetoA, ring::Stop{}));
 }
 
-TEST_F(KinetoCapturesTest, AFileOfAnEarlierCaptureIsNotThisOnes) {
+TEST_F(KinetoCapturesTest, IgnoresAFileOfAnEarlierCapture) {
   Arm();
   Start();
-  captures_.OnFile(kA, 99, KinetoFileStage::kWhole);
+  captures_.OnFile(kKinetoA, 99, KinetoFileStage::kWhole);
   EXPECT_EQ(Last(), ring::ClientState::kArmed);
 }
 
-TEST_F(KinetoCapturesTest, AFolderThatCannotBeWrittenIntoARequestFailsTheRankOnly) {
+TEST_F(KinetoCapturesTest, AnInvalidFolderFailsOnlyThatRank) {
   KinetoClient client;
   client.last.at = clock_.Monotonic();
   client.last.idle = true;
   client.folder = "/scratch/run=3";
-  captures_.Choose(kA, client, "session", 0);
-  captures_.OnArm(kA, ring::Arm{});
+  captures_.Choose(kKinetoA, client, "session", 0);
+  captures_.OnArm(kKinetoA, ring::Arm{});
   Start();
   EXPECT_EQ(Last(), ring::ClientState::kFailed);
   EXPECT_THAT(LastText(), HasSubstr("KINETO_ONDEMAND_TRACE_DIR"));
@@ -292,21 +293,21 @@ TEST_F(KinetoCapturesTest, AFolderThatCannotBeWrittenIntoARequestFailsTheRankOnl
 class KinetoIterationsTest : public KinetoCapturesTest {
  protected:
   void StartIterations(std::optional<uint64_t> first = std::nullopt) {
-    ASSERT_TRUE(captures_.OnStartIterations(kA, {.first = first, .multiple = 100, .count = 5},
+    ASSERT_TRUE(captures_.OnStartIterations(kKinetoA, {.first = first, .multiple = 100, .count = 5},
                                             clock_.Realtime() + Nanos::Seconds(60)));
   }
 };
 
-TEST_F(KinetoIterationsTest, AreHandedOutOnceAndWaitedFor) {
+TEST_F(KinetoIterationsTest, AreOfferedOnceAndWaitedFor) {
   Arm();
   StartIterations();
-  EXPECT_THAT(ports_.offers.at(kA), HasSubstr("PROFILE_START_ITERATION_ROUNDUP=100\n"));
+  EXPECT_THAT(ports_.offers.at(kKinetoA), HasSubstr("PROFILE_START_ITERATION_ROUNDUP=100\n"));
   Pass(Nanos::Seconds(3));
   Poll(Is::kIdle);
-  EXPECT_EQ(ports_.offers.count(kA), 0u)
+  EXPECT_EQ(ports_.offers.count(kKinetoA), 0u)
       << "a profiler that waits calls itself idle, and would take a second one for a new one";
   EXPECT_EQ(Last(), ring::ClientState::kWaiting);
-  const int64_t handed = clock_.Realtime().ns();
+  const int64_t delivered_ns = clock_.Realtime().ns();
   for (int i = 0; i < 4; ++i) {
     Pass(Nanos::Seconds(5));
     Poll(Is::kIdle);
@@ -315,26 +316,26 @@ TEST_F(KinetoIterationsTest, AreHandedOutOnceAndWaitedFor) {
   Poll(Is::kBusy);
   EXPECT_EQ(Last(), ring::ClientState::kCapturing);
   Pass(Nanos::Seconds(1));
-  captures_.OnFile(kA, 1, KinetoFileStage::kWriting);
+  captures_.OnFile(kKinetoA, 1, KinetoFileStage::kWriting);
   const int64_t written = clock_.Realtime().ns();
   Pass(Nanos::Seconds(1));
-  captures_.OnFile(kA, 1, KinetoFileStage::kWhole);
+  captures_.OnFile(kKinetoA, 1, KinetoFileStage::kWhole);
   EXPECT_EQ(Last(), ring::ClientState::kDone);
-  EXPECT_EQ(ports_.states.back().t0_realtime_ns, handed);
+  EXPECT_EQ(ports_.states.back().t0_realtime_ns, delivered_ns);
   EXPECT_EQ(ports_.states.back().t1_realtime_ns, written);
 }
 
-TEST_F(KinetoIterationsTest, MayPassBetweenTwoQuestions) {
+TEST_F(KinetoIterationsTest, MayPassBetweenTwoPolls) {
   Arm();
   StartIterations(5000);
-  EXPECT_THAT(ports_.offers.at(kA), HasSubstr("PROFILE_START_ITERATION=5000\n"));
+  EXPECT_THAT(ports_.offers.at(kKinetoA), HasSubstr("PROFILE_START_ITERATION=5000\n"));
   Poll(Is::kIdle);
-  captures_.OnFile(kA, 1, KinetoFileStage::kWhole);
+  captures_.OnFile(kKinetoA, 1, KinetoFileStage::kWhole);
   EXPECT_EQ(Last(), ring::ClientState::kDone);
-  EXPECT_TRUE(captures_.Take(kA).whole);
+  EXPECT_TRUE(captures_.Take(kKinetoA).whole);
 }
 
-TEST_F(KinetoIterationsTest, OfAJobThatCountsNoneAreNotWaitedForForEver) {
+TEST_F(KinetoIterationsTest, HaveATimeoutIfTheJobCountsNone) {
   Arm();
   StartIterations();
   Poll(Is::kIdle);
@@ -347,19 +348,19 @@ TEST_F(KinetoIterationsTest, OfAJobThatCountsNoneAreNotWaitedForForEver) {
   EXPECT_EQ(Last(), ring::ClientState::kFailed);
   EXPECT_THAT(LastText(), HasSubstr("multiple of 100 iterations"));
   EXPECT_THAT(LastText(), HasSubstr("--duration"));
-  // Its profiler still has the request, and may leave a file that nobody wants.
-  EXPECT_GE(captures_.Take(kA).until - clock_.Monotonic(), Nanos::Seconds(600));
+  // Its profiler still has the request and may write a file, which is then unwanted.
+  EXPECT_GE(captures_.Take(kKinetoA).until - clock_.Monotonic(), Nanos::Seconds(600));
 }
 
-TEST_F(KinetoIterationsTest, WhoNeverAsksIsGivenUp) {
+TEST_F(KinetoIterationsTest, AClientThatNeverPollsFails) {
   Arm();
   StartIterations();
   Pass(Nanos::Seconds(61));
   EXPECT_EQ(Last(), ring::ClientState::kFailed);
-  EXPECT_THAT(LastText(), HasSubstr("did not ask"));
+  EXPECT_THAT(LastText(), HasSubstr("did not poll"));
 }
 
-TEST_F(KinetoIterationsTest, StoppedWhileTheyAreWaitedForNothingIsKept) {
+TEST_F(KinetoIterationsTest, AStopWhileWaitingKeepsNothing) {
   Arm();
   StartIterations();
   Poll(Is::kIdle);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kNanosPerMilli = 1'000'000;
 constexpr size_t kLongestFolder = 512;
-constexpr uint64_t kMostIterations = 2'000'000'000;  // libkineto keeps them in 32 bits, with a sign
+constexpr uint64_t kMostIterations = 2'000'000'000;  // libkineto stores them as a signed 32-bit number
 
 bool IsSession(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
@@ -24,7 +24,8 @@ bool IsSession(const std::string& text) {
   });
 }
 
-// A value may hold neither what ends it nor a second '=', which makes libkineto drop the whole request.
+// A value must not contain a character that ends it. It must not contain a second '=' either: libkineto then
+// drops the whole request.
 bool IsFolder(const std::string& text) {
   return !text.empty() && text[0] == '/' && text.size() <= kLongestFolder && !absl::StrContains(text, "..") &&
          std::none_of(text.begin(), text.end(),
@@ -43,7 +44,8 @@ std::vector<const char*> ActivityTypes(const KinetoTraceRequest& request) {
   for (const auto& type : kTypes) {
     if ((request.activities & type.bit) != 0) types.push_back(type.type);
   }
-  // What NCCL did stands on the operator that called it, so collectives cost all operators.
+  // NCCL's metadata is attached to the operator that called it. Collectives therefore require the records of
+  // all operators.
   const bool operators = (request.activities & ring::kActivityNccl) != 0 || request.framework != 0;
   if (operators) types.push_back("cpu_op");
   if ((request.framework & v1::FRAMEWORK_PYTHON) != 0) types.push_back("python_function");
@@ -52,7 +54,7 @@ std::vector<const char*> ActivityTypes(const KinetoTraceRequest& request) {
   return types;
 }
 
-// Whole milliseconds around the window.
+// Rounds the window outwards to whole milliseconds.
 absl::StatusOr<std::string> WindowLines(const HostInterval& window) {
   if (window.length() <= Nanos()) return absl::InvalidArgumentError("the window is empty");
   const int64_t start = window.start.ns() / kNanosPerMilli;
@@ -70,8 +72,8 @@ absl::StatusOr<std::string> IterationLines(const KinetoIterations& iterations) {
   std::string lines = absl::StrCat("PROFILE_START_ITERATION=", iterations.first.value_or(0), "\n");
   if (!iterations.first)
     absl::StrAppend(&lines, "PROFILE_START_ITERATION_ROUNDUP=", iterations.multiple, "\n");
-  // With a duration a profiler whose job counts no iterations would record that long instead, at a moment of
-  // its own.
+  // The duration must be 0. Otherwise a profiler whose job counts no iterations would record for that long,
+  // at an arbitrary time.
   absl::StrAppend(&lines, "ACTIVITIES_ITERATIONS=", iterations.count, "\n",
                   "ACTIVITIES_WARMUP_ITERATIONS=1\n", "ACTIVITIES_DURATION_MSECS=0\n");
   return lines;
@@ -86,7 +88,7 @@ absl::StatusOr<std::string> MakeKinetoConfig(const KinetoTraceRequest& request) 
   }
   if (!IsFolder(request.folder)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("libkineto cannot be told to write into \"", request.folder,
+        absl::StrCat("libkineto does not accept the folder \"", request.folder,
                      "\": set KINETO_ONDEMAND_TRACE_DIR to an absolute path without spaces, '=' and '#'"));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string when, request.iterations ? IterationLines(*request.iterations)

@@ -20,7 +20,7 @@ KinetoTraceRequest Request() {
   return request;
 }
 
-TEST(KinetoConfigTest, AsksForTheWindowInWholeMilliseconds) {
+TEST(KinetoConfigTest, RequestsTheWindowInWholeMilliseconds) {
   const auto config = MakeKinetoConfig(Request());
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_THAT(*config, HasSubstr("ACTIVITIES_LOG_FILE=/tmp/lockstep_20260301-120000-0a1b2c.json\n"));
@@ -30,7 +30,7 @@ TEST(KinetoConfigTest, AsksForTheWindowInWholeMilliseconds) {
   EXPECT_THAT(*config, HasSubstr("REQUEST_GROUP_TRACE_ID=20260301-120000-0a1b2c\n"));
 }
 
-TEST(KinetoConfigTest, AsksForIterations) {
+TEST(KinetoConfigTest, RequestsIterations) {
   KinetoTraceRequest request = Request();
   request.window = {};
   request.iterations = KinetoIterations{.multiple = 100, .count = 5};
@@ -53,7 +53,7 @@ TEST(KinetoConfigTest, AsksForIterations) {
   }
 }
 
-// One line with two '=' and libkineto drops all.
+// libkineto drops the whole request if one line has two '='.
 TEST(KinetoConfigTest, EveryLineIsOneKeyAndOneValue) {
   KinetoTraceRequest request = Request();
   request.framework = 15;
@@ -65,7 +65,7 @@ TEST(KinetoConfigTest, EveryLineIsOneKeyAndOneValue) {
   }
 }
 
-TEST(KinetoConfigTest, NamesWhatIsAskedForAndNoMore) {
+TEST(KinetoConfigTest, NamesOnlyTheRequestedActivities) {
   KinetoTraceRequest request = Request();
   EXPECT_THAT(
       *MakeKinetoConfig(request),
@@ -84,7 +84,7 @@ TEST(KinetoConfigTest, NamesWhatIsAskedForAndNoMore) {
   EXPECT_THAT(more, Not(HasSubstr("PROFILE_WITH_MODULES")));
 }
 
-TEST(KinetoConfigTest, TextThatWouldBreakOutOfItsLineIsRefused) {
+TEST(KinetoConfigTest, RefusesTextWithLineBreaks) {
   for (const char* session : {"", "a b", "a\nVERBOSE_LOG_LEVEL=9", "../a", "a=b", "a#b"}) {
     KinetoTraceRequest request = Request();
     request.session = session;

@@ -24,7 +24,7 @@ constexpr std::chrono::milliseconds kRoomPause(20);
 constexpr char kWriting[] = ".tmp";
 constexpr unsigned char kGzipMagic[] = {0x1F, 0x8B};
 
-// Level 1 takes a trace to a tenth; more costs the node's processors, which belong to the job.
+// Level 1 shrinks a trace to a tenth. Higher levels cost processor time that belongs to the job.
 class Gzip {
  public:
   enum class Input { kMore, kEnd };
@@ -33,7 +33,7 @@ class Gzip {
   Gzip(const Gzip&) = delete;
   Gzip& operator=(const Gzip&) = delete;
 
-  // Appends to `out`; false where zlib refuses.
+  // Appends to `out`. Returns false if zlib fails.
   bool Add(const char* bytes, size_t length, Input input, std::string& out) {
     if (!ok_) return false;
     stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes));
@@ -53,7 +53,7 @@ class Gzip {
   bool ok_ = false;
 };
 
-// Cuts what it is given into pieces and waits for room.
+// Cuts its buffer into pieces and waits for room for each.
 class Pieces {
  public:
   Pieces(const KinetoPut& put, const std::function<bool()>& cancelled, const Clock& clock, Nanos wait,
@@ -83,12 +83,12 @@ class Pieces {
     piece.set_data(std::move(data));
     const MonoTime until = clock_.Monotonic() + wait_;
     while (true) {
-      if (cancelled_()) return absl::CancelledError("it was not wanted any more");
+      if (cancelled_()) return absl::CancelledError("it is no longer needed");
       if (put_(piece)) return absl::OkStatus();
       if (clock_.Monotonic() >= until) {
         return absl::ResourceExhaustedError(
             absl::StrCat("the daemon's spool had no room for it within ", wait_.seconds(),
-                         " s: the aggregator did not keep up or was away; raise --spool-bytes"));
+                         " s: the aggregator was too slow or not connected; raise --spool-bytes"));
       }
       std::this_thread::sleep_for(kRoomPause);
     }
@@ -109,13 +109,13 @@ bool KinetoFile::ProcessLives() const {
   return info && info->id == spec_.process && !info->ended;
 }
 
-// Through the process's own root: its /tmp need not be the daemon's. Where that is closed to us both are
-// usually the same.
+// Opens the folder through the process's own root, because its /tmp may differ from the daemon's. If that
+// root is not accessible, both are usually the same.
 Fd KinetoFile::OpenFolder(const std::string& folder) const {
   constexpr int kFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
   const std::string as_seen = absl::StrCat(settings_.proc, "/", spec_.process.pid, "/root", folder);
   Fd fd(open(as_seen.c_str(), kFlags));
-  // Between opening and looking the pid may have got another owner.
+  // Meanwhile the pid may have been reused by another process.
   if (fd.ok() && ProcessLives()) return fd;
   return Fd(open(folder.c_str(), kFlags));
 }
@@ -125,7 +125,7 @@ std::string KinetoFile::NameOf(Named named) const {
                                : KinetoFallbackName(spec_.client_pid);
 }
 
-bool KinetoFile::LooksWhole(Named named) {
+bool KinetoFile::IsComplete(Named named) {
   struct stat info {};
   if (fstatat(FolderOf(named), NameOf(named).c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 ||
       !S_ISREG(info.st_mode) || info.st_uid != spec_.uid) {
@@ -139,7 +139,7 @@ bool KinetoFile::LooksWhole(Named named) {
     last_size_ = info.st_size;
     size_since_ = now;
   }
-  return now - size_since_ >= settings_.settled;
+  return now - size_since_ >= settings_.stable_after;
 }
 
 void KinetoFile::OpenFolders() {
@@ -148,7 +148,7 @@ void KinetoFile::OpenFolders() {
   fallback_folder_ = OpenFolder(settings_.fallback_folder);
 }
 
-KinetoFileStage KinetoFile::Look() {
+KinetoFileStage KinetoFile::CheckStage() {
   OpenFolders();
   if (whole_) return KinetoFileStage::kWhole;
   bool writing = false;
@@ -161,7 +161,7 @@ KinetoFileStage KinetoFile::Look() {
       writing = true;
       continue;
     }
-    if (!LooksWhole(named)) continue;
+    if (!IsComplete(named)) continue;
     found_ = named;
     whole_ = true;
     return KinetoFileStage::kWhole;
@@ -172,19 +172,18 @@ KinetoFileStage KinetoFile::Look() {
 
 absl::StatusOr<Fd> KinetoFile::Open() {
   const std::string name = NameOf(found_);
-  // A pipe must not hold us up, nor a link lead us elsewhere.
+  // The flags keep a pipe from blocking us and a link from leading elsewhere.
   Fd fd(openat(FolderOf(found_), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
   if (!fd.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", name));
   struct stat info {};
   if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != spec_.uid ||
       info.st_nlink != 1) {
     return absl::PermissionDeniedError(
-        absl::StrCat(name, " is not a plain file of user ", spec_.uid, " with one name, and was left alone"));
+        absl::StrCat(name, " is not a plain file of user ", spec_.uid, " with one name, and was not read"));
   }
   if (static_cast<uint64_t>(info.st_size) > settings_.most_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(name, " has ", info.st_size, " bytes and at most ",
-                                                     settings_.most_bytes,
-                                                     " are taken: ask for a shorter time"));
+    return absl::ResourceExhaustedError(absl::StrCat(name, " has ", info.st_size, " bytes; the limit is ",
+                                                     settings_.most_bytes, " bytes: request a shorter time"));
   }
   return fd;
 }
@@ -194,13 +193,13 @@ absl::Status KinetoFile::SendAll(int fd, const KinetoPut& put, const std::functi
   Pieces pieces(put, cancelled, clock_, settings_.wait_for_room, sent);
   std::unique_ptr<Gzip> gzip;
   std::vector<char> part(kPieceBytes);
-  // It may still grow: no more than was allowed.
+  // The file may still grow, so the loop enforces the limit again.
   for (uint64_t taken = 0; taken <= settings_.most_bytes;) {
     const ssize_t n = read(fd, part.data(), part.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", NameOf(found_)));
     const auto length = static_cast<size_t>(n);
-    // The name says nothing: some builds write gzip, some do not.
+    // The content decides, not the name: some builds write gzip, some do not.
     if (taken == 0 &&
         !(length >= sizeof(kGzipMagic) &&
           std::equal(std::begin(kGzipMagic), std::end(kGzipMagic), part.begin(),
@@ -225,31 +224,30 @@ absl::Status KinetoFile::SendAll(int fd, const KinetoPut& put, const std::functi
       absl::StrCat(NameOf(found_), " grew beyond ", settings_.most_bytes, " bytes"));
 }
 
-KinetoShipped KinetoFile::Send(const KinetoPut& put, const std::function<bool()>& cancelled) {
-  KinetoShipped shipped;
-  const KinetoFileStage stage = Look();
+KinetoSendResult KinetoFile::Send(const KinetoPut& put, const std::function<bool()>& cancelled) {
+  KinetoSendResult result;
+  const KinetoFileStage stage = CheckStage();
   if (stage != KinetoFileStage::kWhole) {
-    shipped.trouble =
-        stage == KinetoFileStage::kWriting
-            ? "its trace file was never completed"
-            : absl::StrCat("no trace file appeared as ", spec_.folder, "/", NameOf(Named::kOurs));
-    return shipped;
+    result.error = stage == KinetoFileStage::kWriting
+                       ? "its trace file was never completed"
+                       : absl::StrCat("no trace file appeared as ", spec_.folder, "/", NameOf(Named::kOurs));
+    return result;
   }
   const auto fd = Open();
-  const absl::Status status = fd.ok() ? SendAll(fd->get(), put, cancelled, &shipped.bytes) : fd.status();
-  if (status.ok()) return shipped;
-  shipped.trouble = std::string(status.message());
-  if (shipped.bytes > 0) {
+  const absl::Status status = fd.ok() ? SendAll(fd->get(), put, cancelled, &result.bytes) : fd.status();
+  if (status.ok()) return result;
+  result.error = std::string(status.message());
+  if (result.bytes > 0) {
     v1::TraceFile end;
-    end.set_offset(shipped.bytes);
-    end.set_given_up(shipped.trouble);
+    end.set_offset(result.bytes);
+    end.set_given_up(result.error);
     put(std::move(end));
   }
-  return shipped;
+  return result;
 }
 
 void KinetoFile::Remove() {
-  // A capture may be given up before anybody has looked.
+  // A capture may be abandoned before the first Look.
   OpenFolders();
   if (!folder_.ok()) return;
   const std::string name = NameOf(Named::kOurs);

@@ -1,10 +1,10 @@
-// One trace file that libkineto leaves on disk: whether it is there, whose it is, its bytes.
+// KinetoFile finds, reads and removes one trace file that libkineto leaves on disk.
 //
-// Everything about it is its owner's doing: names may be links, pipes or another's files. Only a regular file
-// of the client's own user with one name is read. Calls may hang where the owner rules the file system: see
-// KinetoFiles, which calls them.
-#ifndef LOCKSTEP_DAEMON_KINETO_FILE_H_
-#define LOCKSTEP_DAEMON_KINETO_FILE_H_
+// The file's owner controls everything about it: a name may be a link, a pipe or another user's file. Only a
+// regular file of the client's own user with a single name is read. Calls may block if the owner controls the
+// file system, so KinetoFiles makes them on threads of its own.
+#ifndef LOCKSTEP_DAEMON_KINETO_KINETO_FILE_H_
+#define LOCKSTEP_DAEMON_KINETO_KINETO_FILE_H_
 
 #include <sys/types.h>
 
@@ -29,57 +29,58 @@ struct KinetoFileSpec {
   int32_t client_pid = 0;  // in its own pid namespace: part of the name
   std::string folder;      // as the client sees it
   std::string session;
-  // A file that stands under the client's fallback name and is older is somebody else's.
+  // An older file under the client's fallback name belongs to another request.
   HostTime not_before;
 };
 
 struct KinetoFilesSettings {
   std::string proc = "/proc";
   std::string fallback_folder = "/tmp";
-  Nanos look_every = Nanos::Millis(100);
-  // Clients that write under the final name at once: it is whole when it has not grown for so long.
-  Nanos settled = Nanos::Seconds(1);
-  // For room in the spool; the file waits on disk.
+  Nanos check_interval = Nanos::Millis(100);
+  // Some clients write under the final name from the start. Such a file is whole when it has not grown for
+  // this long.
+  Nanos stable_after = Nanos::Seconds(1);
+  // Longest wait for room in the spool; meanwhile the file stays on disk.
   Nanos wait_for_room = Nanos::Seconds(60);
-  uint64_t most_bytes = uint64_t{8} << 30;  // of a file
+  uint64_t most_bytes = uint64_t{8} << 30;  // largest file that is sent
 };
 
 enum class KinetoFileStage : uint8_t { kNone, kWriting, kWhole };
 
-// How sending ended.
-struct KinetoShipped {
-  uint64_t bytes = 0;   // sent
-  std::string trouble;  // not empty: there is no whole file at the other end, and why
+// The result of sending.
+struct KinetoSendResult {
+  uint64_t bytes = 0;  // sent
+  std::string error;   // not empty: the reason why the receiver has no whole file
 };
 
-// Takes one piece (capture and process are the callee's to set); false: no room now, try again. A piece that
-// gives up is always taken.
+// Accepts one piece; the callee sets its capture and process. Returns false if there is no room now: the
+// caller tries again. A piece that gives up the file is always accepted.
 using KinetoPut = std::function<bool(v1::TraceFile piece)>;
 
-// One thread.
+// One thread at a time.
 class KinetoFile {
  public:
   KinetoFile(KinetoFileSpec spec, const KinetoFilesSettings& settings, const Clock& clock)
       : spec_(std::move(spec)), settings_(settings), clock_(clock) {}
 
-  // Opens the folder at the first call, when the process should still live.
-  KinetoFileStage Look();
-  // Compressed where it is not yet. `cancelled` is asked between pieces.
-  KinetoShipped Send(const KinetoPut& put, const std::function<bool()>& cancelled);
-  // What we asked for, and what an ended process has left half-written. A file under the fallback name stays:
-  // it is not of our naming.
+  // Checks the file's stage. The first call opens the folder, so the process should still be alive then.
+  KinetoFileStage CheckStage();
+  // Sends the file, compressed unless it already is. Calls `cancelled` between pieces.
+  KinetoSendResult Send(const KinetoPut& put, const std::function<bool()>& cancelled);
+  // Removes the requested file, and its unfinished form if the process has ended. A file under the fallback
+  // name stays, because we did not choose its name.
   void Remove();
 
   bool ProcessLives() const;
 
  private:
   enum class Named { kOurs, kFallback };
-  // Once, by whatever comes first.
+  // Opens the folders at the first call; called from Look and Remove.
   void OpenFolders();
   Fd OpenFolder(const std::string& folder) const;
   int FolderOf(Named named) const { return named == Named::kOurs ? folder_.get() : fallback_folder_.get(); }
   std::string NameOf(Named named) const;
-  bool LooksWhole(Named named);
+  bool IsComplete(Named named);
   absl::StatusOr<Fd> Open();
   absl::Status SendAll(int fd, const KinetoPut& put, const std::function<bool()>& cancelled, uint64_t* sent);
 
@@ -98,4 +99,4 @@ class KinetoFile {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_KINETO_FILE_H_
+#endif  // LOCKSTEP_DAEMON_KINETO_KINETO_FILE_H_

@@ -16,22 +16,22 @@ namespace {
 
 constexpr std::chrono::milliseconds kLastWait(500);
 
-// From here on the thread opens files as this user: by system call, since the C library would change every
-// thread. Its other rights stay.
+// Makes the calling thread open files as this user; its other rights stay. Uses system calls, because the C
+// library's functions would change every thread.
 bool BecomeForFiles(uid_t uid, gid_t gid) {
   if (geteuid() != 0 || uid == 0) return true;
   syscall(SYS_setgroups, 0, nullptr);
   syscall(SYS_setfsgid, gid);
   syscall(SYS_setfsuid, uid);
-  // Neither call tells whether it worked; a second one tells what holds.
+  // These calls do not report errors. A call with -1 returns the value in force.
   return syscall(SYS_setfsuid, -1) == static_cast<long>(uid) &&
          syscall(SYS_setfsgid, -1) == static_cast<long>(gid);
 }
 
 }  // namespace
 
-// A thread and what it is to do. Shared with the thread, which may hang in a file system longer than the
-// daemon lives.
+// A thread and its jobs. The thread shares ownership, because it may block in a file system for longer than
+// the daemon lives.
 class KinetoFiles::Worker : public std::enable_shared_from_this<Worker> {
  public:
   Worker(User user, const KinetoFilesSettings& settings) : user_(user), settings_(settings) {}
@@ -40,14 +40,14 @@ class KinetoFiles::Worker : public std::enable_shared_from_this<Worker> {
     std::thread([self = shared_from_this()] { self->Run(); }).detach();
   }
 
-  // From here on no callback runs, and the thread ends when it can.
+  // After this returns, no callback runs. The thread ends as soon as it can.
   void Stop() {
     std::unique_lock lock(mutex_);
     stopping_ = true;
     changed_.notify_all();
     ended_.wait_for(lock, kLastWait, [&] { return has_ended_; });
     std::lock_guard calling(callbacks_);
-    deaf_ = true;
+    callbacks_off_ = true;
   }
 
   void Watch(uint64_t id, KinetoFileSpec spec, std::function<void(KinetoFileStage)> changed) {
@@ -58,7 +58,7 @@ class KinetoFiles::Worker : public std::enable_shared_from_this<Worker> {
     changed_.notify_all();
   }
 
-  void Ship(uint64_t id, MonoTime until, KinetoPut put, std::function<void(KinetoShipped)> done) {
+  void Send(uint64_t id, MonoTime until, KinetoPut put, std::function<void(KinetoSendResult)> done) {
     std::lock_guard lock(mutex_);
     const auto job = jobs_.find(id);
     if (job == jobs_.end()) return;
@@ -66,7 +66,7 @@ class KinetoFiles::Worker : public std::enable_shared_from_this<Worker> {
     job->second->put = std::move(put);
     job->second->done = std::move(done);
     job->second->ship = true;
-    hurry_ = true;
+    wake_ = true;
     changed_.notify_all();
   }
 
@@ -76,20 +76,20 @@ class KinetoFiles::Worker : public std::enable_shared_from_this<Worker> {
     if (job == jobs_.end()) return;
     job->second->discard_until = until;
     job->second->unwanted = true;
-    hurry_ = true;
+    wake_ = true;
     changed_.notify_all();
   }
 
  private:
   struct Job {
     explicit Job(KinetoFile f) : file(std::move(f)) {}
-    KinetoFile file;  // the thread's
+    KinetoFile file;  // used only by the thread
     KinetoFileStage stage = KinetoFileStage::kNone;
     std::function<void(KinetoFileStage)> changed;
-    // Under the worker's mutex until the thread has seen `ship`.
+    // Guarded by the worker's mutex until the thread has seen `ship`.
     bool ship = false;
     KinetoPut put;
-    std::function<void(KinetoShipped)> done;
+    std::function<void(KinetoSendResult)> done;
     MonoTime discard_until;
     std::atomic<bool> unwanted = false;
   };
@@ -99,12 +99,12 @@ class KinetoFiles::Worker : public std::enable_shared_from_this<Worker> {
     bool ship = false;
     MonoTime discard_until;
   };
-  // True when the job is over.
+  // Returns true if the job is over.
   bool Turn(Job& job, const Orders& orders);
   template <typename Callback, typename... Args>
   void Call(const Callback& callback, Args... args) {
     std::lock_guard calling(callbacks_);
-    if (!deaf_) callback(args...);
+    if (!callbacks_off_) callback(args...);
   }
 
   const User user_;
@@ -116,29 +116,30 @@ class KinetoFiles::Worker : public std::enable_shared_from_this<Worker> {
   std::condition_variable ended_;
   std::map<uint64_t, std::shared_ptr<Job>> jobs_;
   std::atomic<bool> stopping_ = false;
-  bool hurry_ = false;
+  bool wake_ = false;
   bool has_ended_ = false;
 
   std::mutex callbacks_;
-  bool deaf_ = false;
+  bool callbacks_off_ = false;
 };
 
 void KinetoFiles::Worker::Run() {
   const bool may = BecomeForFiles(user_.first, user_.second);
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    changed_.wait_for(lock, std::chrono::nanoseconds(settings_.look_every.ns()),
-                      [&] { return stopping_ || hurry_; });
+    changed_.wait_for(lock, std::chrono::nanoseconds(settings_.check_interval.ns()),
+                      [&] { return stopping_ || wake_; });
     if (jobs_.empty()) changed_.wait(lock, [&] { return stopping_ || !jobs_.empty(); });
-    hurry_ = false;
+    wake_ = false;
     const std::vector<std::pair<uint64_t, std::shared_ptr<Job>>> jobs(jobs_.begin(), jobs_.end());
     for (const auto& [id, job] : jobs) {
       const Orders orders{std::exchange(job->ship, false), job->discard_until};
       lock.unlock();
-      // Without the user's identity nothing is touched: then no file ever appears.
+      // Without the user's identity no file is touched, so none ever appears.
       const bool over = may ? Turn(*job, orders) : orders.ship;
       if (!may && orders.ship)
-        Call(job->done, KinetoShipped{0, "the daemon could not take on the user's identity to read files"});
+        Call(job->done,
+             KinetoSendResult{0, "the daemon could not switch to the user's identity to read files"});
       lock.lock();
       if (over) jobs_.erase(id);
       if (stopping_) break;
@@ -155,15 +156,15 @@ bool KinetoFiles::Worker::Turn(Job& job, const Orders& orders) {
       Call([&] { taken = job.put(std::move(piece)); });
       return taken;
     };
-    const KinetoShipped shipped = job.file.Send(put, [&] { return job.unwanted || stopping_; });
+    const KinetoSendResult result = job.file.Send(put, [&] { return job.unwanted || stopping_; });
     job.unwanted = true;
-    Call(job.done, shipped);
+    Call(job.done, result);
   }
   if (job.unwanted) {
     job.file.Remove();
     return clock_.Monotonic() >= orders.discard_until || !job.file.ProcessLives();
   }
-  const KinetoFileStage stage = job.file.Look();
+  const KinetoFileStage stage = job.file.CheckStage();
   if (stage != job.stage) {
     job.stage = stage;
     Call(job.changed, stage);
@@ -191,9 +192,9 @@ KinetoFileId KinetoFiles::Watch(KinetoFileSpec spec, std::function<void(KinetoFi
   return id;
 }
 
-void KinetoFiles::Ship(const KinetoFileId& id, MonoTime until, KinetoPut put,
-                       std::function<void(KinetoShipped)> done) {
-  if (Worker* worker = WorkerOf(id)) worker->Ship(id.number, until, std::move(put), std::move(done));
+void KinetoFiles::Send(const KinetoFileId& id, MonoTime until, KinetoPut put,
+                       std::function<void(KinetoSendResult)> done) {
+  if (Worker* worker = WorkerOf(id)) worker->Send(id.number, until, std::move(put), std::move(done));
 }
 
 void KinetoFiles::Discard(const KinetoFileId& id, MonoTime until) {

@@ -1,11 +1,11 @@
-// Waits for the trace files that libkineto leaves on disk, sends them on and removes them.
+// KinetoFiles waits for the trace files that libkineto leaves on disk, sends them on and removes them.
 //
-// A file lies in a folder that its owner rules, perhaps inside a container, perhaps on a file system that the
-// owner implements. So it is looked at by a thread per user that has that user's rights to files, even in
-// root's daemon: nobody gets at another's files through the daemon, and who makes the thread hang holds up
-// only their own traces.
-#ifndef LOCKSTEP_DAEMON_KINETO_FILES_H_
-#define LOCKSTEP_DAEMON_KINETO_FILES_H_
+// A file lies in a folder that its owner controls, perhaps inside a container or on a file system that the
+// owner implements. Therefore one thread per user handles that user's files, with only that user's rights,
+// even in root's daemon. No user can read another's files through the daemon, and a user who blocks the
+// thread delays only their own traces.
+#ifndef LOCKSTEP_DAEMON_KINETO_KINETO_FILES_H_
+#define LOCKSTEP_DAEMON_KINETO_KINETO_FILES_H_
 
 #include <cstdint>
 #include <functional>
@@ -17,14 +17,14 @@
 
 namespace lockstep::daemon {
 
-// A file that is watched, and whose thread has it.
+// Identifies a watched file and the thread (of user and group) that handles it.
 struct KinetoFileId {
   uid_t uid = 0;
   gid_t gid = 0;
   uint64_t number = 0;  // 0: none
 };
 
-// The main thread. Callbacks come on the user's thread, must not block, and none runs once the destructor has
+// The main thread. Callbacks run on the user's thread and must not block. None runs after the destructor has
 // returned.
 class KinetoFiles {
  public:
@@ -33,11 +33,12 @@ class KinetoFiles {
   KinetoFiles(const KinetoFiles&) = delete;
   KinetoFiles& operator=(const KinetoFiles&) = delete;
 
-  // `changed` tells each new stage.
+  // Watches for the file. `changed` receives each new stage.
   KinetoFileId Watch(KinetoFileSpec spec, std::function<void(KinetoFileStage)> changed);
-  // Sends the file if it is whole by now, calls `done` once, and then discards it.
-  void Ship(const KinetoFileId& id, MonoTime until, KinetoPut put, std::function<void(KinetoShipped)> done);
-  // Not wanted any more: removed, also when it comes only now, before `until`. Ends a Ship that runs.
+  // Sends the file if it is whole by now, calls `done` once, and then discards the file.
+  void Send(const KinetoFileId& id, MonoTime until, KinetoPut put,
+            std::function<void(KinetoSendResult)> done);
+  // Removes the file, also if it appears later but before `until`. Ends a running Ship.
   void Discard(const KinetoFileId& id, MonoTime until);
 
  private:
@@ -52,4 +53,4 @@ class KinetoFiles {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_KINETO_FILES_H_
+#endif  // LOCKSTEP_DAEMON_KINETO_KINETO_FILES_H_

@@ -1,4 +1,4 @@
-// Trace files on a real disk: what is taken, what is left alone, what is removed.
+// Tests with trace files on a real disk: which are sent, which are left alone, and which are removed.
 #include "daemon/kineto/kineto_files.h"
 
 #include <gtest/gtest.h>
@@ -39,8 +39,8 @@ std::string Inflate(const std::string& bytes) {
 class KinetoFileTest : public testing::Test {
  protected:
   KinetoFileTest() {
-    settings_.settled = Nanos();
-    settings_.look_every = Nanos::Millis(5);
+    settings_.stable_after = Nanos();
+    settings_.check_interval = Nanos::Millis(5);
     settings_.wait_for_room = Nanos::Millis(50);
     settings_.fallback_folder = folder_.path() + "/fallback";
     fs::create_directory(settings_.fallback_folder);
@@ -59,7 +59,7 @@ class KinetoFileTest : public testing::Test {
   static void Write(const std::string& path, const std::string& text) {
     std::ofstream(path, std::ios::binary) << text;
   }
-  KinetoShipped Send(KinetoFile& file) {
+  KinetoSendResult Send(KinetoFile& file) {
     return file.Send(
         [this](v1::TraceFile piece) {
           EXPECT_EQ(piece.offset(), sent_.size());
@@ -79,141 +79,141 @@ class KinetoFileTest : public testing::Test {
   std::string given_up_;
 };
 
-TEST_F(KinetoFileTest, IsThereWhenItsNameIs) {
+TEST_F(KinetoFileTest, IsWholeWhenItsFinalNameExists) {
   KinetoFile file(Spec(), settings_, clock_);
-  EXPECT_EQ(file.Look(), KinetoFileStage::kNone);
+  EXPECT_EQ(file.CheckStage(), KinetoFileStage::kNone);
   Write(Path() + ".tmp", "{");
-  EXPECT_EQ(file.Look(), KinetoFileStage::kWriting);
+  EXPECT_EQ(file.CheckStage(), KinetoFileStage::kWriting);
   fs::rename(Path() + ".tmp", Path());
-  EXPECT_EQ(file.Look(), KinetoFileStage::kWhole);
-  const KinetoShipped shipped = Send(file);
-  EXPECT_EQ(shipped.trouble, "");
-  EXPECT_EQ(shipped.bytes, sent_.size());
+  EXPECT_EQ(file.CheckStage(), KinetoFileStage::kWhole);
+  const KinetoSendResult result = Send(file);
+  EXPECT_EQ(result.error, "");
+  EXPECT_EQ(result.bytes, sent_.size());
   EXPECT_TRUE(last_);
   EXPECT_EQ(Inflate(sent_), "{");
   file.Remove();
   EXPECT_FALSE(fs::exists(Path()));
 }
 
-TEST_F(KinetoFileTest, IsRemovedThoughNobodyHasLooked) {
+TEST_F(KinetoFileTest, IsRemovedWithoutAnEarlierCheck) {
   KinetoFile file(Spec(), settings_, clock_);
   Write(Path(), "{}");
   file.Remove();
   EXPECT_FALSE(fs::exists(Path()));
 }
 
-TEST_F(KinetoFileTest, OneThatIsWrittenUnderItsNameAtOnceIsWaitedFor) {
-  settings_.settled = Nanos::Millis(60);
+TEST_F(KinetoFileTest, WaitsForAFileThatIsWrittenUnderItsFinalName) {
+  settings_.stable_after = Nanos::Millis(60);
   KinetoFile file(Spec(), settings_, clock_);
   Write(Path(), "{");
-  EXPECT_NE(file.Look(), KinetoFileStage::kWhole);
+  EXPECT_NE(file.CheckStage(), KinetoFileStage::kWhole);
   std::this_thread::sleep_for(std::chrono::milliseconds(40));
   Write(Path(), "{\"a\"");
-  EXPECT_NE(file.Look(), KinetoFileStage::kWhole) << "it grows";
+  EXPECT_NE(file.CheckStage(), KinetoFileStage::kWhole) << "it grows";
   std::this_thread::sleep_for(std::chrono::milliseconds(80));
-  EXPECT_EQ(file.Look(), KinetoFileStage::kWhole);
+  EXPECT_EQ(file.CheckStage(), KinetoFileStage::kWhole);
 }
 
-TEST_F(KinetoFileTest, ALargeFileGoesInPiecesAndGzipAsItIs) {
+TEST_F(KinetoFileTest, SendsLargeFilesInPiecesAndGzipUnchanged) {
   std::string text;
   for (int i = 0; text.size() < (3u << 20); ++i) text += std::to_string(i * 2654435761u);
   Write(Path(), text);
   KinetoFile file(Spec(), settings_, clock_);
-  file.Look();
-  EXPECT_EQ(Send(file).trouble, "");
+  file.CheckStage();
+  EXPECT_EQ(Send(file).error, "");
   EXPECT_GT(sent_.size(), 1u << 20);
   const std::string zipped = sent_;
   EXPECT_TRUE(Inflate(zipped) == text);
-  // The suffix says nothing.
+  // The file's suffix does not matter.
   Write(Path(), zipped);
   sent_.clear();
   KinetoFile again(Spec(), settings_, clock_);
-  again.Look();
-  EXPECT_EQ(Send(again).trouble, "");
+  again.CheckStage();
+  EXPECT_EQ(Send(again).error, "");
   EXPECT_TRUE(sent_ == zipped);
 }
 
-TEST_F(KinetoFileTest, WhatIsNotAPlainFileOfTheirsIsLeftAlone) {
+TEST_F(KinetoFileTest, IgnoresFilesThatAreNotPlainOrNotTheUsers) {
   Write(folder_.path() + "/secret", "x");
   fs::create_symlink(folder_.path() + "/secret", Path());
   KinetoFile link(Spec(), settings_, clock_);
-  EXPECT_EQ(link.Look(), KinetoFileStage::kNone);
+  EXPECT_EQ(link.CheckStage(), KinetoFileStage::kNone);
   fs::remove(Path());
   ASSERT_EQ(mkfifo(Path().c_str(), 0600), 0);
   KinetoFile pipe(Spec(), settings_, clock_);
-  EXPECT_EQ(pipe.Look(), KinetoFileStage::kNone) << "and does not hang";
+  EXPECT_EQ(pipe.CheckStage(), KinetoFileStage::kNone) << "and does not hang";
   fs::remove(Path());
   fs::create_hard_link(folder_.path() + "/secret", Path());
   KinetoFile second_name(Spec(), settings_, clock_);
-  second_name.Look();
-  EXPECT_THAT(Send(second_name).trouble, HasSubstr("not a plain file"));
+  second_name.CheckStage();
+  EXPECT_THAT(Send(second_name).error, HasSubstr("not a plain file"));
   EXPECT_EQ(sent_, "");
   fs::remove(Path());
   KinetoFileSpec other = Spec();
   other.uid = geteuid() + 1;
   Write(Path(), "x");
   KinetoFile others(other, settings_, clock_);
-  EXPECT_EQ(others.Look(), KinetoFileStage::kNone);
+  EXPECT_EQ(others.CheckStage(), KinetoFileStage::kNone);
   others.Remove();
   EXPECT_TRUE(fs::exists(Path()));
 }
 
-TEST_F(KinetoFileTest, SwappedForALinkAtTheLastMomentItIsNotFollowed) {
+TEST_F(KinetoFileTest, DoesNotFollowALinkThatReplacesTheFile) {
   Write(Path(), "x");
   KinetoFile file(Spec(), settings_, clock_);
-  EXPECT_EQ(file.Look(), KinetoFileStage::kWhole);
+  EXPECT_EQ(file.CheckStage(), KinetoFileStage::kWhole);
   Write(folder_.path() + "/secret", "secret");
   fs::remove(Path());
   fs::create_symlink(folder_.path() + "/secret", Path());
-  EXPECT_THAT(Send(file).trouble, HasSubstr("cannot open"));
+  EXPECT_THAT(Send(file).error, HasSubstr("cannot open"));
   EXPECT_EQ(sent_, "");
 }
 
-TEST_F(KinetoFileTest, AClientThatRefusesOurFolderIsFoundWhereItWritesInstead) {
+TEST_F(KinetoFileTest, FindsTheFileInTheFallbackFolder) {
   KinetoFileSpec spec = Spec();
   spec.not_before = clock_.Realtime() - Nanos::Seconds(10);
   const std::string path = settings_.fallback_folder + "/" + KinetoFallbackName(42);
   Write(path, "old");
   fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(1));
   KinetoFile old(spec, settings_, clock_);
-  EXPECT_EQ(old.Look(), KinetoFileStage::kNone) << "it is of another day";
+  EXPECT_EQ(old.CheckStage(), KinetoFileStage::kNone) << "it is of another day";
   Write(path, "new");
   KinetoFile file(spec, settings_, clock_);
-  EXPECT_EQ(file.Look(), KinetoFileStage::kWhole);
-  EXPECT_EQ(Send(file).trouble, "");
+  EXPECT_EQ(file.CheckStage(), KinetoFileStage::kWhole);
+  EXPECT_EQ(Send(file).error, "");
   EXPECT_EQ(Inflate(sent_), "new");
   file.Remove();
   EXPECT_TRUE(fs::exists(path)) << "not of our naming";
 }
 
-TEST_F(KinetoFileTest, WithoutRoomItGivesUpAndSaysSo) {
+TEST_F(KinetoFileTest, ReportsAFullSpool) {
   Write(Path(), std::string(100, 'x'));
   KinetoFile file(Spec(), settings_, clock_);
-  file.Look();
+  file.CheckStage();
   std::string gave_up;
-  const KinetoShipped shipped = file.Send(
+  const KinetoSendResult result = file.Send(
       [&](v1::TraceFile piece) {
         gave_up = piece.given_up();
         return !piece.given_up().empty();
       },
       [] { return false; });
-  EXPECT_THAT(shipped.trouble, HasSubstr("--spool-bytes"));
-  EXPECT_EQ(gave_up, shipped.trouble);
+  EXPECT_THAT(result.error, HasSubstr("--spool-bytes"));
+  EXPECT_EQ(gave_up, result.error);
 }
 
-TEST_F(KinetoFileTest, TooLargeAFileIsNotTaken) {
+TEST_F(KinetoFileTest, RefusesATooLargeFile) {
   settings_.most_bytes = 10;
   Write(Path(), std::string(11, 'x'));
   KinetoFile file(Spec(), settings_, clock_);
-  file.Look();
-  EXPECT_THAT(Send(file).trouble, HasSubstr("shorter time"));
+  file.CheckStage();
+  EXPECT_THAT(Send(file).error, HasSubstr("shorter time"));
 }
 
-TEST_F(KinetoFileTest, AnEmptyFileIsNoTrace) {
+TEST_F(KinetoFileTest, RefusesAnEmptyFile) {
   Write(Path(), "");
   KinetoFile file(Spec(), settings_, clock_);
-  file.Look();
-  EXPECT_THAT(Send(file).trouble, HasSubstr("empty"));
+  file.CheckStage();
+  EXPECT_THAT(Send(file).error, HasSubstr("empty"));
 }
 
 class KinetoFilesTest : public KinetoFileTest {
@@ -234,22 +234,22 @@ class KinetoFilesTest : public KinetoFileTest {
       stages_.push_back(stage);
     });
   }
-  void Ship(KinetoFiles& files, const KinetoFileId& id, MonoTime until) {
-    files.Ship(
+  void Send(KinetoFiles& files, const KinetoFileId& id, MonoTime until) {
+    files.Send(
         id, until,
         [this](v1::TraceFile piece) {
           std::lock_guard lock(mutex_);
           sent_ += piece.data();
           return true;
         },
-        [this](KinetoShipped shipped) {
+        [this](KinetoSendResult result) {
           std::lock_guard lock(mutex_);
-          shipped_.push_back(std::move(shipped));
+          results_.push_back(std::move(result));
         });
   }
   std::mutex mutex_;
   std::vector<KinetoFileStage> stages_;
-  std::vector<KinetoShipped> shipped_;
+  std::vector<KinetoSendResult> results_;
 };
 
 TEST_F(KinetoFilesTest, AreWatchedSentAndRemoved) {
@@ -259,32 +259,32 @@ TEST_F(KinetoFilesTest, AreWatchedSentAndRemoved) {
   ASSERT_TRUE(WaitFor([&] { return stages_ == std::vector{KinetoFileStage::kWriting}; }));
   fs::rename(Path() + ".tmp", Path());
   ASSERT_TRUE(WaitFor([&] { return stages_.size() == 2 && stages_[1] == KinetoFileStage::kWhole; }));
-  Ship(files, id, clock_.Monotonic());
-  ASSERT_TRUE(WaitFor([&] { return shipped_.size() == 1; }));
-  EXPECT_EQ(shipped_[0].trouble, "");
+  Send(files, id, clock_.Monotonic());
+  ASSERT_TRUE(WaitFor([&] { return results_.size() == 1; }));
+  EXPECT_EQ(results_[0].error, "");
   EXPECT_EQ(Inflate(sent_), "{}");
   EXPECT_TRUE(WaitFor([&] { return !fs::exists(Path()); }));
 }
 
-TEST_F(KinetoFilesTest, WhatComesAfterwardsIsRemoved) {
+TEST_F(KinetoFilesTest, RemovesFilesThatAppearAfterTheEnd) {
   KinetoFiles files(settings_);
   const KinetoFileId id = Watch(files);
-  Ship(files, id, clock_.Monotonic() + Nanos::Seconds(20));
-  ASSERT_TRUE(WaitFor([&] { return shipped_.size() == 1; }));
-  EXPECT_THAT(shipped_[0].trouble, HasSubstr("no trace file appeared"));
+  Send(files, id, clock_.Monotonic() + Nanos::Seconds(20));
+  ASSERT_TRUE(WaitFor([&] { return results_.size() == 1; }));
+  EXPECT_THAT(results_[0].error, HasSubstr("no trace file appeared"));
   Write(Path(), "{}");
   EXPECT_TRUE(WaitFor([&] { return !fs::exists(Path()); }));
   EXPECT_TRUE(stages_.empty());
 }
 
-TEST_F(KinetoFilesTest, EndWhileOneIsSent) {
+TEST_F(KinetoFilesTest, EndDuringASend) {
   Write(Path(), std::string(1000, 'x'));
   settings_.wait_for_room = Nanos::Seconds(60);
   auto files = std::make_unique<KinetoFiles>(settings_);
   std::atomic<int> tries = 0;
-  files->Ship(
+  files->Send(
       Watch(*files), clock_.Monotonic(), [&](const v1::TraceFile&) { return ++tries < 0; },
-      [](const KinetoShipped&) {});
+      [](const KinetoSendResult&) {});
   ASSERT_TRUE(WaitFor([&] { return tries > 0; }));
   files.reset();
   const int after = tries;

@@ -12,7 +12,7 @@ namespace {
 constexpr char kTraceFolder[] = "KINETO_ONDEMAND_TRACE_DIR";
 constexpr size_t kLongestProgram = 64;
 
-// New clients write below /tmp or this folder only; old ones anywhere.
+// New clients write only below /tmp or this folder; old ones write anywhere.
 std::string TraceFolderOf(const std::string& environment) {
   std::string folder = EnvironmentValue(environment, kTraceFolder);
   while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
@@ -48,8 +48,8 @@ void KinetoProcesses::OnPoll(const KinetoPoll& poll) {
   Known& known = found != known_.end() ? found->second : Add(poll);
   KinetoClient& client = known.client;
   if (client.last.at != MonoTime() && poll.polls > 0) {
-    // The longest that was seen, so that a start that is reckoned from it is not too early; a pause counts as
-    // a pause.
+    // Keeps the longest recent interval, so that a start derived from it is not too early. A pause in polling
+    // counts as a long interval.
     const Nanos interval = (poll.at - client.last.at) / static_cast<int64_t>(poll.polls);
     client.interval = std::max(interval, client.interval * 3 / 4);
   }
@@ -88,7 +88,7 @@ void KinetoProcesses::BecomeRank(Known& known) {
   process.id = id;
   process.uid = known.client.last.uid;
   process.identity = Identify({environment, id, parent ? parent->id : ProcessId{}});
-  if (const absl::Status own = jobs_.Judge(*info, process.uid, process.identity); !own.ok()) {
+  if (const absl::Status own = jobs_.ApplyTo(*info, process.uid, process.identity); !own.ok()) {
     log_.Warning("kineto_refused", {{"pid", id.pid}, {"uid", process.uid}, {"reason", own.message()}});
     return;
   }
@@ -126,7 +126,7 @@ void KinetoProcesses::CheckSilence() {
     if (now - known.client.last.at >= settings_.silence) silent.push_back(process);
   }
   for (const ProcessId& process : silent) {
-    Remove(process, absl::StrCat("it has not asked for ", settings_.silence.seconds(), " s"));
+    Remove(process, absl::StrCat("it has not polled for ", settings_.silence.seconds(), " s"));
   }
   if (!known_.empty()) check_ = loop_.After(settings_.check_every, [this] { CheckSilence(); });
 }

@@ -1,11 +1,12 @@
-// Which of the processes that ask for on-demand traces are ranks, and which are still there.
+// KinetoProcesses keeps the processes that poll for on-demand traces: which of them are ranks, and which are
+// still alive.
 //
-// Only one that uses a GPU is a rank: launchers, compilers and loader workers import PyTorch too, inherit the
-// environment, and ask. Rank and job come from its environment by the same rules as a client's (identity.h),
-// since the protocol names neither. A process that has not asked for 60 s is gone, as for dynolog, and one
-// that has ended is gone at once.
-#ifndef LOCKSTEP_DAEMON_KINETO_PROCESSES_H_
-#define LOCKSTEP_DAEMON_KINETO_PROCESSES_H_
+// Only a process that uses a GPU is a rank. Launchers, compilers and loader workers also import PyTorch,
+// inherit the environment, and poll. Rank and job come from the environment by the rules for clients
+// (identity.h), because the protocol contains neither. A process counts as gone when it ends, or, as in
+// dynolog, after 60 s without a poll.
+#ifndef LOCKSTEP_DAEMON_KINETO_KINETO_PROCESSES_H_
+#define LOCKSTEP_DAEMON_KINETO_KINETO_PROCESSES_H_
 
 #include <cstdint>
 #include <map>
@@ -24,14 +25,14 @@
 
 namespace lockstep::daemon {
 
-// Implemented by: Daemon, and tests.
+// Implemented by: KinetoCapturePath, and tests.
 class KinetoEvents {
  public:
   virtual ~KinetoEvents() = default;
-  // A process came into the registry or left it.
+  // A process entered the registry or left it.
   virtual void OnKinetoRanksChanged() = 0;
   virtual void OnKinetoPoll(const KinetoPoll& poll) = 0;
-  // `why` goes on with "while …". It may still be there by its client.
+  // `why` is continued with "while …". The process may still be registered through its client.
   virtual void OnKinetoGone(const ProcessId& process, const std::string& why) = 0;
 };
 
@@ -51,12 +52,13 @@ class KinetoProcesses {
   ~KinetoProcesses();
 
   void OnPolls(const std::vector<KinetoPoll>& polls);
-  // Nothing when it does not ask, or is no rank.
+  // Returns nothing if the process does not poll or is not a rank.
   std::optional<KinetoClient> Find(const ProcessId& process) const;
-  // Ranks among those that ask.
+  // Number of ranks among the processes that poll.
   size_t ranks() const;
-  // Those of a user (0: of everybody) that `pids` name, by their own pid or an ancestor's, in the daemon's
-  // namespace or in theirs. No pids, or a 0: all. `job` 0: any.
+  // Returns the processes of `uid` (0: of all users) in `job` (0: any) that `pids` name. A pid names a
+  // process by its own pid or an ancestor's, in the daemon's namespace or the process's. Without pids, or
+  // with a 0 among them, all match.
   std::vector<KinetoPoll> Match(uid_t uid, int64_t job, const std::vector<int32_t>& pids) const;
 
  private:
@@ -89,4 +91,4 @@ class KinetoProcesses {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_KINETO_PROCESSES_H_
+#endif  // LOCKSTEP_DAEMON_KINETO_KINETO_PROCESSES_H_

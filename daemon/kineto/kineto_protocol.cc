@@ -37,7 +37,7 @@ std::string Encode(const char* type, std::string_view payload) {
 absl::StatusOr<KinetoRequest> ParseRegister(std::span<const std::byte> payload) {
   if (payload.size() != kRegisterBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a register of ", payload.size(), " bytes where ", kRegisterBytes, " belong"));
+        absl::StrCat("the register request has ", payload.size(), " bytes; expected ", kRegisterBytes));
   }
   KinetoRequest request;
   request.kind = KinetoRequest::Kind::kRegister;
@@ -49,13 +49,13 @@ absl::StatusOr<KinetoRequest> ParseRegister(std::span<const std::byte> payload) 
 
 absl::StatusOr<KinetoRequest> ParsePoll(std::span<const std::byte> payload) {
   if (payload.size() < kPollHeadBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("a request of ", payload.size(), " bytes"));
+    return absl::InvalidArgumentError(absl::StrCat("the poll has ", payload.size(), " bytes"));
   }
   const auto count = ReadAt<int32_t>(payload, 4);
   if (count < 1 || static_cast<size_t>(count) > kMostKinetoPids ||
       payload.size() != kPollHeadBytes + 4 * static_cast<size_t>(count)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a request of ", payload.size(), " bytes that claims ", count, " pids"));
+        absl::StrCat("the poll has ", payload.size(), " bytes and claims ", count, " pids"));
   }
   KinetoRequest request;
   request.kind = KinetoRequest::Kind::kPoll;
@@ -72,19 +72,19 @@ absl::StatusOr<KinetoRequest> ParsePoll(std::span<const std::byte> payload) {
 absl::StatusOr<KinetoRequest> ParseKinetoRequest(std::span<const std::byte> datagram) {
   if (datagram.size() < kKinetoHeaderBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a datagram of ", datagram.size(), " bytes has no header"));
+        absl::StrCat("the datagram has ", datagram.size(), " bytes, less than a header"));
   }
   const std::span<const std::byte> payload = datagram.subspan(kKinetoHeaderBytes);
   if (ReadAt<uint64_t>(datagram, 0) != payload.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a header that does not belong to its ", payload.size(), " bytes"));
+    return absl::InvalidArgumentError(absl::StrCat("the header states ", ReadAt<uint64_t>(datagram, 0),
+                                                   " bytes of payload; there are ", payload.size()));
   }
   char field[kTypeBytes];
   std::memcpy(field, datagram.data() + sizeof(uint64_t), sizeof(field));
   const std::string_view type(field, std::find(field, field + sizeof(field), '\0') - field);
   if (type == kPollType) return ParsePoll(payload);
   if (type == kRegisterType) return ParseRegister(payload);
-  return absl::InvalidArgumentError("a message of a type that this daemon does not know");
+  return absl::InvalidArgumentError("the type of the message is unknown");
 }
 
 std::string EncodeKinetoPollReply(std::string_view config) {

@@ -23,10 +23,10 @@ namespace {
 constexpr int kDatagramsPerTurn = 64;
 constexpr int kSweepMillis = 60'000;
 // Younger sockets may be bound and not yet used.
-constexpr int64_t kLitterSeconds = 120;
-constexpr int kMostLitter = 1000;  // looked at in one sweep, so that answers are not held up
+constexpr int64_t kStaleSeconds = 120;
+constexpr int kMostStaleChecked = 1000;  // files checked in one sweep, so that answers are not delayed
 
-// Both kinds of name end in a zero that counts: the clients' own code binds and sends so.
+// Both kinds of name include their terminating zero, because clients bind and send that way.
 socklen_t AbstractAddress(const std::string& name, sockaddr_un* address) {
   *address = {};
   address->sun_family = AF_UNIX;
@@ -42,7 +42,7 @@ socklen_t PathAddress(const std::string& path, sockaddr_un* address) {
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
 }
 
-// Somebody who receives there, as opposed to the file of a process that is gone.
+// Returns true if a process receives at this address, false if only the file of a dead one is left.
 bool Answers(const sockaddr_un& address, socklen_t length) {
   const Fd probe(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0 ||
@@ -102,18 +102,18 @@ void KinetoServer::Bind(const std::string& folder) {
       folder.empty() ? AbstractAddress(kKinetoSocketName, &address) : PathAddress(PathOf(folder), &address);
   Fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (length == 0 || !fd.ok()) {
-    troubles_.push_back(absl::StrCat(shown, " cannot be bound: its path is too long"));
+    bind_errors_.push_back(absl::StrCat(shown, " cannot be bound: its path is too long"));
     return;
   }
-  // A real dynolog keeps its name; a file that nobody answers at is replaced.
+  // A running dynolog keeps its name. A file without a receiver is replaced.
   if (!folder.empty() && !Answers(address, length)) unlink(PathOf(folder).c_str());
-  // Before the first datagram can come: one without credentials is from nobody.
+  // Set before the first datagram can arrive: one without credentials has no sender.
   const int on = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
-  // Not under another name first, as with our other sockets: clients compare the path that an answer comes
-  // from.
+  // Unlike our other sockets, this one is not bound under another name first. Clients compare the path from
+  // which an answer comes.
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
-    troubles_.push_back(
+    bind_errors_.push_back(
         errno == EADDRINUSE
             ? absl::StrCat(shown, " belongs to another daemon (dynolog, or another user's lockstepd)")
             : absl::StrCat(shown, " cannot be bound: ", std::strerror(errno)));
@@ -122,7 +122,7 @@ void KinetoServer::Bind(const std::string& folder) {
   Socket socket{std::move(fd), folder};
   struct stat info {};
   if (!folder.empty()) {
-    // Who may ask is decided by credentials; whoever can enter the folder may knock.
+    // Credentials decide access, so any process that can enter the folder may send.
     chmod(PathOf(folder).c_str(), 0666);
     if (lstat(PathOf(folder).c_str(), &info) == 0) {
       socket.device = info.st_dev;
@@ -149,7 +149,7 @@ void KinetoServer::Run() {
     }
     if (clock_.Monotonic() < sweep_at) continue;
     sweep_at = clock_.Monotonic() + Nanos::Millis(kSweepMillis);
-    for (const Socket& socket : sockets_) SweepLitter(socket);
+    for (const Socket& socket : sockets_) RemoveStaleSockets(socket);
   }
 }
 
@@ -174,7 +174,7 @@ bool KinetoServer::ReceiveOne(const Socket& socket) {
       std::memcpy(&datagram.peer, CMSG_DATA(c), sizeof(ucred));
       datagram.has_peer = true;
     } else if (c->cmsg_type == SCM_RIGHTS) {
-      // The protocol passes no descriptors; what somebody slips in is closed.
+      // The protocol passes no descriptors; any that arrive are closed.
       for (size_t offset = 0; CMSG_LEN(offset + sizeof(int)) <= c->cmsg_len; offset += sizeof(int)) {
         int fd = -1;
         std::memcpy(&fd, CMSG_DATA(c) + offset, sizeof(fd));
@@ -191,7 +191,7 @@ void KinetoServer::OnDatagram(const Socket& socket, const Datagram& datagram) {
   const auto request = ParseKinetoRequest(std::span(datagram.bytes).first(datagram.length));
   if (!request.ok()) {
     std::lock_guard lock(mutex_);
-    ++damaged_;
+    ++invalid_;
     return;
   }
   const std::string answer = Answer(*request, datagram.peer);
@@ -199,18 +199,18 @@ void KinetoServer::OnDatagram(const Socket& socket, const Datagram& datagram) {
 }
 
 std::string KinetoServer::Answer(const KinetoRequest& request, const ucred& peer) {
-  // Nothing pending: a client without an answer would wait 90 ms for it, whoever it belongs to.
+  // Clients that are not served also receive "nothing pending": without an answer they would wait 90 ms.
   const bool poll = request.kind == KinetoRequest::Kind::kPoll;
   const std::string nothing = poll ? EncodeKinetoPollReply("") : EncodeKinetoRegisterReply(-1);
   if (options_.owner != 0 && peer.uid != options_.owner) {
     std::lock_guard lock(mutex_);
-    ++strangers_;
+    ++other_users_;
     return nothing;
   }
   const std::optional<ProcessInfo> info = peer.pid > 0 ? processes_.Find(peer.pid) : std::nullopt;
   if (!info) {
     std::lock_guard lock(mutex_);
-    ++unseen_;
+    ++hidden_pids_;
     return nothing;
   }
   if (poll) return AnswerPoll(request, peer, info->id);
@@ -225,7 +225,7 @@ KinetoServer::Client* KinetoServer::FindOrAdd(const ProcessId& process, const uc
   if (found != clients_.end()) return &found->second;
   size_t& same_user = per_user_[peer.uid];
   if (clients_.size() >= options_.most_processes || same_user >= options_.most_processes_per_user) {
-    ++turned_away_;
+    ++over_limit_;
     if (same_user == 0) per_user_.erase(peer.uid);
     return nullptr;
   }
@@ -238,7 +238,7 @@ KinetoServer::Client* KinetoServer::FindOrAdd(const ProcessId& process, const uc
 
 std::string KinetoServer::AnswerPoll(const KinetoRequest& request, const ucred& peer,
                                      const ProcessId& process) {
-  bool tell = false;
+  bool notify = false;
   std::string answer;
   {
     std::lock_guard lock(mutex_);
@@ -252,23 +252,23 @@ std::string KinetoServer::AnswerPoll(const KinetoRequest& request, const ucred& 
     ++poll.polls;
     poll.idle = (request.wants & KinetoRequest::kActivities) != 0;
     poll.busy = poll.busy || !poll.idle;
-    poll.tells_busy = (request.wants & KinetoRequest::kEvents) == 0;
+    poll.reports_busy = (request.wants & KinetoRequest::kEvents) == 0;
     const bool offer = poll.idle && !client->offer.empty();
     poll.offered = poll.offered || offer;
     answer = EncodeKinetoPollReply(offer ? client->offer : std::string());
-    client->news = true;
-    tell = !told_;
-    told_ = true;
+    client->unread = true;
+    notify = !notified_;
+    notified_ = true;
   }
-  if (tell) ready_();
+  if (notify) ready_();
   return answer;
 }
 
-// A file's name is the sender's word: it must lie in the folder where we listen and be the sender's socket,
-// or root's daemon could be made to write to others.
+// The sender chooses its file's name. It must lie in the folder where we listen and be the sender's own
+// socket. Otherwise a sender could make root's daemon write to other sockets.
 void KinetoServer::SendTo(const Socket& socket, const Datagram& datagram, const std::string& answer) const {
   constexpr size_t kFamily = offsetof(sockaddr_un, sun_path);
-  if (datagram.from_length <= kFamily) return;  // it has bound no name
+  if (datagram.from_length <= kFamily) return;  // the sender has bound no name
   const size_t length = std::min<size_t>(datagram.from_length, sizeof(sockaddr_un)) - kFamily;
   if (datagram.from.sun_path[0] != '\0') {
     const std::string path(datagram.from.sun_path, strnlen(datagram.from.sun_path, length));
@@ -278,28 +278,29 @@ void KinetoServer::SendTo(const Socket& socket, const Datagram& datagram, const 
       return;
     }
   }
-  // Full means that it does not read: it will ask again.
+  // A full buffer means that the client does not read; it will ask again.
   sendto(socket.fd.get(), answer.data(), answer.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
          reinterpret_cast<const sockaddr*>(&datagram.from), datagram.from_length);
 }
 
-// Clients leave their sockets' files behind. Those that nobody has open are removed.
-void KinetoServer::SweepLitter(const Socket& socket) const {
+// Clients leave their socket files behind. Files that no process has open are removed.
+void KinetoServer::RemoveStaleSockets(const Socket& socket) const {
   if (socket.folder.empty()) return;
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   std::error_code error;
   int looked_at = 0;
-  // Step by step: a folder that everybody may write to holds any number. The step of a range's loop throws.
+  // Uses increment(error), because the increment of a range loop throws. Any user may write to the folder, so
+  // it may hold any number of files.
   for (std::filesystem::directory_iterator entry(socket.folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string path = entry->path().string();
     struct stat info {};
     sockaddr_un address{};
-    if (++looked_at > kMostLitter) return;
+    if (++looked_at > kMostStaleChecked) return;
     if (!absl::StartsWith(entry->path().filename().string(), kKinetoClientPrefix) ||
         lstat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode) ||
-        now.tv_sec - info.st_mtim.tv_sec < kLitterSeconds) {
+        now.tv_sec - info.st_mtim.tv_sec < kStaleSeconds) {
       continue;
     }
     const socklen_t length = PathAddress(path, &address);
@@ -332,10 +333,10 @@ void KinetoServer::Forget(const ProcessId& process) {
 
 std::vector<KinetoPoll> KinetoServer::TakePolls() {
   std::lock_guard lock(mutex_);
-  told_ = false;
+  notified_ = false;
   std::vector<KinetoPoll> polls;
   for (auto& [id, client] : clients_) {
-    if (!std::exchange(client.news, false)) continue;
+    if (!std::exchange(client.unread, false)) continue;
     polls.push_back(client.poll);
     client.poll.polls = 0;
     client.poll.offered = false;
@@ -346,7 +347,7 @@ std::vector<KinetoPoll> KinetoServer::TakePolls() {
 
 uint64_t KinetoServer::dropped() const {
   std::lock_guard lock(mutex_);
-  return damaged_;
+  return invalid_;
 }
 
 std::string KinetoServer::Describe() const {
@@ -355,19 +356,18 @@ std::string KinetoServer::Describe() const {
     parts.push_back(socket.folder.empty() ? absl::StrCat("answers at the abstract name ", kKinetoSocketName)
                                           : absl::StrCat("answers at ", PathOf(socket.folder)));
   }
-  parts.insert(parts.end(), troubles_.begin(), troubles_.end());
+  parts.insert(parts.end(), bind_errors_.begin(), bind_errors_.end());
   std::lock_guard lock(mutex_);
-  if (strangers_ > 0) parts.push_back(absl::StrCat("passed over ", strangers_, " requests of other users"));
-  if (unseen_ > 0) {
+  if (other_users_ > 0) parts.push_back(absl::StrCat("ignored ", other_users_, " requests of other users"));
+  if (hidden_pids_ > 0) {
     parts.push_back(absl::StrCat(
-        "passed over ", unseen_,
+        "ignored ", hidden_pids_,
         " requests of processes whose pid it cannot see (run the container in the host's pid namespace, or "
         "the daemon in the host's: hostPID)"));
   }
-  if (turned_away_ > 0)
-    parts.push_back(
-        absl::StrCat("turned away ", turned_away_, " requests: it serves as many processes as it takes"));
-  if (damaged_ > 0) parts.push_back(absl::StrCat("dropped ", damaged_, " datagrams that are no requests"));
+  if (over_limit_ > 0)
+    parts.push_back(absl::StrCat("refused ", over_limit_, " requests: the limit of processes is reached"));
+  if (invalid_ > 0) parts.push_back(absl::StrCat("dropped ", invalid_, " datagrams that are not requests"));
   return CleanText(absl::StrJoin(parts, "; "), 1024);
 }
 

@@ -1,12 +1,12 @@
-// Answers PyTorch processes that ask whether a trace is wanted: dynolog's place in its protocol
+// KinetoServer answers PyTorch processes that ask whether a trace is wanted, in the place of dynolog
 // (kineto_protocol.h).
 //
-// A client waits 90 ms for its answer and takes a late one for the answer to its next question, so nothing
-// may come in between: a thread of its own that receives, looks up an offer and sends, and does nothing else.
-// Who asks comes from the kernel (SCM_CREDENTIALS), in the daemon's pid namespace. What was asked goes to the
-// main thread in batches; a flood costs the flooder answers and nobody memory.
-#ifndef LOCKSTEP_DAEMON_KINETO_SERVER_H_
-#define LOCKSTEP_DAEMON_KINETO_SERVER_H_
+// A client waits 90 ms for its answer, and reads a late one as the answer to its next poll. Therefore a
+// separate thread receives, looks up an offer and sends, and does nothing else. The sender's identity comes
+// from the kernel (SCM_CREDENTIALS), in the daemon's pid namespace. Polls reach the main thread in batches,
+// one entry per process, so a flood costs no memory.
+#ifndef LOCKSTEP_DAEMON_KINETO_KINETO_SERVER_H_
+#define LOCKSTEP_DAEMON_KINETO_KINETO_SERVER_H_
 
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -29,32 +29,32 @@
 
 namespace lockstep::daemon {
 
-// All that one process asked since it was last looked at.
+// All polls of one process since the last TakePolls.
 struct KinetoPoll {
   ProcessId process;
   uid_t uid = 0;
   gid_t gid = 0;
-  // In its own pid namespace, as it says: its own, then its ancestors'.
+  // As the process states, in its own pid namespace: its own pid, then its ancestors'.
   std::vector<int32_t> claimed_pids;
-  int64_t job = 0;  // SLURM_JOB_ID, as it says
-  MonoTime at;      // of the newest
+  int64_t job = 0;  // SLURM_JOB_ID, as the process states
+  MonoTime at;      // time of the newest poll
   uint32_t polls = 0;
-  // As of the newest: would it take a request now?
+  // True if the newest poll would accept a request.
   bool idle = false;
-  // It is of a version that says when it is busy; older ones seem idle all the time.
-  bool tells_busy = false;
-  // Some poll since then was answered with an offer; some poll said that it is busy.
+  // True if its version reports busy; older ones always seem idle.
+  bool reports_busy = false;
+  // True if a poll since the last TakePolls was answered with an offer (`offered`) or reported busy (`busy`).
   bool offered = false;
   bool busy = false;
 };
 
 struct KinetoServerOptions {
-  // Whose processes are served: everybody's for root's daemon, else this user's. Others hear that nothing is
-  // pending.
+  // Only processes of this user are served; with 0 (root's daemon), those of all users. Others receive the
+  // answer that nothing is pending.
   uid_t owner = 0;
-  // Bind dynolog's own name in the abstract namespace, which one process per network namespace can have.
+  // Bind dynolog's own name in the abstract namespace. One process per network namespace can hold it.
   bool abstract_name = true;
-  // Each gets a socket "dynolog" in it; folders are made by the caller.
+  // Each folder gets a socket "dynolog". The caller creates the folders.
   std::vector<std::string> folders;
   size_t most_processes = 4096;
   size_t most_processes_per_user = 512;
@@ -62,29 +62,28 @@ struct KinetoServerOptions {
 
 class KinetoServer {
  public:
-  // `ready` is called on the server's thread when TakePolls has something again. Both references outlive
-  // this.
+  // `ready` is called on the server's thread when TakePolls has polls again. Both references outlive this.
   KinetoServer(KinetoServerOptions options, const Clock& clock, const ProcessTable& processes,
                std::function<void()> ready);
   ~KinetoServer();
   KinetoServer(const KinetoServer&) = delete;
   KinetoServer& operator=(const KinetoServer&) = delete;
 
-  // Binds what can be bound; the rest is told by Describe. Never fails the daemon.
+  // Binds every name that it can; Describe reports the others. A failure does not end the daemon.
   void Start();
 
-  // What the process gets when it next asks and is idle, again and again until it is withdrawn. At most
-  // kLargestKinetoConfig.
+  // Answers each poll of the idle process with `config` until Withdraw. `config` has at most
+  // kLargestKinetoConfig bytes.
   void Offer(const ProcessId& process, std::string config);
   void Withdraw(const ProcessId& process);
   // Forgets a process that is gone.
   void Forget(const ProcessId& process);
-  // By process; what is taken is told once.
+  // Returns the polls since the last call, one entry per process.
   std::vector<KinetoPoll> TakePolls();
 
-  // Datagrams that are no requests, since the daemon started. Any thread.
+  // Number of invalid datagrams since the daemon started. Any thread.
   uint64_t dropped() const;
-  // Where it answers, who else has the name, and what it refused; one sentence.
+  // Returns one sentence: the names at which it answers, those held by another process, and what it refused.
   std::string Describe() const;
   bool listening() const { return !sockets_.empty(); }
 
@@ -97,39 +96,39 @@ class KinetoServer {
   };
   struct Client {
     KinetoPoll poll;
-    bool news = false;
+    bool unread = false;
     std::string offer;
   };
   struct Datagram;
 
   void Bind(const std::string& folder);
   void Run();
-  // False when there is nothing more to receive.
+  // Returns false if there is nothing more to receive.
   bool ReceiveOne(const Socket& socket);
   void OnDatagram(const Socket& socket, const Datagram& datagram);
-  // What to answer; empty: nothing.
+  // Returns the answer, or empty for no answer.
   std::string Answer(const KinetoRequest& request, const ucred& peer);
   std::string AnswerPoll(const KinetoRequest& request, const ucred& peer, const ProcessId& process);
   Client* FindOrAdd(const ProcessId& process, const ucred& peer);
   void SendTo(const Socket& socket, const Datagram& datagram, const std::string& answer) const;
-  void SweepLitter(const Socket& socket) const;
+  void RemoveStaleSockets(const Socket& socket) const;
 
   const KinetoServerOptions options_;
   const Clock& clock_;
   const ProcessTable& processes_;
   const std::function<void()> ready_;
   Fd wakeup_;
-  std::vector<Socket> sockets_;        // fixed after Start
-  std::vector<std::string> troubles_;  // fixed after Start
+  std::vector<Socket> sockets_;           // fixed after Start
+  std::vector<std::string> bind_errors_;  // fixed after Start
 
   mutable std::mutex mutex_;
   std::map<ProcessId, Client> clients_;
   std::map<uid_t, size_t> per_user_;
-  bool told_ = false;       // ready_ was called, and TakePolls not yet
-  uint64_t damaged_ = 0;    // datagrams that are no requests
-  uint64_t strangers_ = 0;  // polls of users that are not served
-  uint64_t unseen_ = 0;     // polls of processes whose pid the kernel cannot tell
-  uint64_t turned_away_ = 0;
+  bool notified_ = false;     // ready_ was called, and TakePolls has not been called since
+  uint64_t invalid_ = 0;      // invalid datagrams
+  uint64_t other_users_ = 0;  // polls of users that are not served
+  uint64_t hidden_pids_ = 0;  // polls of processes whose pid the kernel does not report
+  uint64_t over_limit_ = 0;
 
   bool stopping_ = false;  // under mutex_
   std::thread thread_;
@@ -137,4 +136,4 @@ class KinetoServer {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_KINETO_SERVER_H_
+#endif  // LOCKSTEP_DAEMON_KINETO_KINETO_SERVER_H_

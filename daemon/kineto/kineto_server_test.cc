@@ -1,4 +1,4 @@
-// The server with real sockets and this process as the client that asks.
+// Tests KinetoServer with real sockets; this process is the client.
 #include "daemon/kineto/kineto_server.h"
 
 #include <sys/stat.h>
@@ -32,18 +32,18 @@ std::string Poll(int32_t wants, uint64_t size = 20) {
   return out;
 }
 
-// libkineto's end, in a folder.
-class Asker {
+// libkineto's side of the protocol, with its socket in a folder.
+class PollingClient {
  public:
-  explicit Asker(const std::string& folder, const std::string& name = "dynoconfigclient1")
+  explicit PollingClient(const std::string& folder, const std::string& name = "dynoconfigclient1")
       : folder_(folder), fd_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     const sockaddr_un own = Address(folder + "/" + name);
     EXPECT_EQ(bind(fd_.get(), reinterpret_cast<const sockaddr*>(&own), sizeof(own)), 0);
     const timeval wait{0, 90'000};
     setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
   }
-  // The payload of the answer; "-" when none came.
-  std::string Ask(const std::string& datagram) {
+  // Returns the payload of the answer, or "-" if none came.
+  std::string Exchange(const std::string& datagram) {
     const sockaddr_un daemon = Address(folder_ + "/dynolog");
     EXPECT_EQ(sendto(fd_.get(), datagram.data(), datagram.size(), 0,
                      reinterpret_cast<const sockaddr*>(&daemon), sizeof(daemon)),
@@ -74,7 +74,7 @@ class KinetoServerTest : public testing::Test {
     options_.folders = {folder_.path()};
   }
   void Start() {
-    server_ = std::make_unique<KinetoServer>(options_, clock_, processes_, [this] { ++told_; });
+    server_ = std::make_unique<KinetoServer>(options_, clock_, processes_, [this] { ++notified_; });
     server_->Start();
   }
   ProcessId Self() const { return processes_.Find(getpid())->id; }
@@ -83,16 +83,16 @@ class KinetoServerTest : public testing::Test {
   KinetoServerOptions options_;
   SystemClock clock_;
   ProcFs processes_;
-  std::atomic<int> told_ = 0;
+  std::atomic<int> notified_ = 0;
   std::unique_ptr<KinetoServer> server_;
 };
 
-TEST_F(KinetoServerTest, KnowsWhoAsksFromTheKernelAndNotFromTheDatagram) {
+TEST_F(KinetoServerTest, IdentifiesSendersByTheKernelAndNotTheDatagram) {
   Start();
-  Asker asker(folder_.path());
-  EXPECT_EQ(asker.Ask(Poll(2)), "");
-  EXPECT_EQ(asker.Ask(Poll(0)), "");
-  EXPECT_EQ(told_, 1) << "once, until it is looked at";
+  PollingClient client_socket(folder_.path());
+  EXPECT_EQ(client_socket.Exchange(Poll(2)), "");
+  EXPECT_EQ(client_socket.Exchange(Poll(0)), "");
+  EXPECT_EQ(notified_, 1) << "once, until it is looked at";
   const std::vector<KinetoPoll> polls = server_->TakePolls();
   ASSERT_EQ(polls.size(), 1u);
   EXPECT_EQ(polls[0].process, Self());
@@ -101,66 +101,66 @@ TEST_F(KinetoServerTest, KnowsWhoAsksFromTheKernelAndNotFromTheDatagram) {
   EXPECT_EQ(polls[0].polls, 2u);
   EXPECT_FALSE(polls[0].idle) << "the newest counts";
   EXPECT_TRUE(polls[0].busy);
-  EXPECT_TRUE(polls[0].tells_busy);
+  EXPECT_TRUE(polls[0].reports_busy);
   EXPECT_TRUE(server_->TakePolls().empty());
 }
 
-TEST_F(KinetoServerTest, HandsAnOfferToWhoIsIdleAgainAndAgain) {
+TEST_F(KinetoServerTest, RepeatsAnOfferToAnIdleClient) {
   Start();
-  Asker asker(folder_.path());
-  asker.Ask(Poll(3));
-  EXPECT_FALSE(server_->TakePolls()[0].tells_busy) << "an old client";
+  PollingClient client_socket(folder_.path());
+  client_socket.Exchange(Poll(3));
+  EXPECT_FALSE(server_->TakePolls()[0].reports_busy) << "an old client";
   server_->Offer(Self(), "A=1\n");
-  EXPECT_EQ(asker.Ask(Poll(0)), "");
-  EXPECT_EQ(asker.Ask(Poll(1)), "") << "it has no use for activities";
+  EXPECT_EQ(client_socket.Exchange(Poll(0)), "");
+  EXPECT_EQ(client_socket.Exchange(Poll(1)), "") << "it has no use for activities";
   EXPECT_FALSE(server_->TakePolls()[0].offered);
-  EXPECT_EQ(asker.Ask(Poll(2)), "A=1\n");
-  EXPECT_EQ(asker.Ask(Poll(2)), "A=1\n");
+  EXPECT_EQ(client_socket.Exchange(Poll(2)), "A=1\n");
+  EXPECT_EQ(client_socket.Exchange(Poll(2)), "A=1\n");
   EXPECT_TRUE(server_->TakePolls()[0].offered);
   server_->Withdraw(Self());
-  EXPECT_EQ(asker.Ask(Poll(2)), "");
+  EXPECT_EQ(client_socket.Exchange(Poll(2)), "");
 }
 
-TEST_F(KinetoServerTest, AnswersWithinTwoMillisecondsHoweverManyAsk) {
+TEST_F(KinetoServerTest, AnswersWithinTwoMillisecondsUnderLoad) {
   Start();
   std::atomic<bool> stop = false;
   std::vector<std::thread> noise;
   for (int i = 0; i < 2; ++i) {
     noise.emplace_back([&, i] {
-      Asker other(folder_.path(), "dynoconfigclient-noise" + std::to_string(i));
-      while (!stop) other.Ask(Poll(2));
+      PollingClient other(folder_.path(), "dynoconfigclient-noise" + std::to_string(i));
+      while (!stop) other.Exchange(Poll(2));
     });
   }
-  Asker asker(folder_.path());
+  PollingClient client_socket(folder_.path());
   std::vector<double> times;
   for (int i = 0; i < 300; ++i) {
     const auto began = std::chrono::steady_clock::now();
-    EXPECT_EQ(asker.Ask(Poll(2)), "");
+    EXPECT_EQ(client_socket.Exchange(Poll(2)), "");
     times.push_back(
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count());
   }
   stop = true;
   for (std::thread& t : noise) t.join();
   std::sort(times.begin(), times.end());
-  // The median, since the machine may be doing other things.
+  // The median is compared, because other processes may use the machine.
   EXPECT_LT(times[times.size() / 2], 2.0);
 }
 
-TEST_F(KinetoServerTest, DropsWhatIsNoRequestAndCountsIt) {
+TEST_F(KinetoServerTest, DropsAndCountsInvalidDatagrams) {
   Start();
-  Asker asker(folder_.path());
-  EXPECT_EQ(asker.Ask("x"), "-");
-  EXPECT_EQ(asker.Ask(Poll(2, ~uint64_t{0})), "-");
-  EXPECT_EQ(asker.Ask(std::string(5000, 'x')), "-");
-  EXPECT_EQ(asker.Ask(Poll(2)), "") << "and goes on";
+  PollingClient client_socket(folder_.path());
+  EXPECT_EQ(client_socket.Exchange("x"), "-");
+  EXPECT_EQ(client_socket.Exchange(Poll(2, ~uint64_t{0})), "-");
+  EXPECT_EQ(client_socket.Exchange(std::string(5000, 'x')), "-");
+  EXPECT_EQ(client_socket.Exchange(Poll(2)), "") << "and goes on";
   EXPECT_THAT(server_->Describe(), HasSubstr("dropped 3 datagrams"));
 }
 
-TEST_F(KinetoServerTest, OtherUsersHearThatNothingIsPendingAndAreNotListed) {
+TEST_F(KinetoServerTest, AnswersOtherUsersWithNothingPendingAndDoesNotListThem) {
   options_.owner = geteuid() + 1;
   Start();
-  Asker asker(folder_.path());
-  EXPECT_EQ(asker.Ask(Poll(2)), "");
+  PollingClient client_socket(folder_.path());
+  EXPECT_EQ(client_socket.Exchange(Poll(2)), "");
   EXPECT_TRUE(server_->TakePolls().empty());
   EXPECT_THAT(server_->Describe(), HasSubstr("1 requests of other users"));
 }
@@ -187,33 +187,33 @@ TEST_F(KinetoServerTest, AnswersOnlyToTheSendersOwnSocketInTheFolder) {
   EXPECT_LT(recv(victim.get(), answer, sizeof(answer), 0), 0);
 }
 
-TEST_F(KinetoServerTest, ServesNoMoreProcessesThanItTakes) {
+TEST_F(KinetoServerTest, LimitsTheNumberOfProcesses) {
   options_.most_processes_per_user = 0;
   Start();
-  Asker asker(folder_.path());
-  EXPECT_EQ(asker.Ask(Poll(2)), "");
+  PollingClient client_socket(folder_.path());
+  EXPECT_EQ(client_socket.Exchange(Poll(2)), "");
   EXPECT_TRUE(server_->TakePolls().empty());
-  EXPECT_THAT(server_->Describe(), HasSubstr("turned away 1"));
+  EXPECT_THAT(server_->Describe(), HasSubstr("refused 1"));
 }
 
-TEST_F(KinetoServerTest, LeavesANameToWhoAnswersAtItAndTakesADeadOne) {
+TEST_F(KinetoServerTest, TakesAnUnusedNameButNotOneInUse) {
   Start();
   KinetoServer second(options_, clock_, processes_, [] {});
   second.Start();
   EXPECT_FALSE(second.listening());
   EXPECT_THAT(second.Describe(), HasSubstr("belongs to another daemon"));
-  EXPECT_EQ(Asker(folder_.path()).Ask(Poll(2)), "") << "the first still answers";
-  // A daemon that was killed leaves the file of its socket.
+  EXPECT_EQ(PollingClient(folder_.path()).Exchange(Poll(2)), "") << "the first still answers";
+  // A killed daemon leaves its socket's file behind.
   server_.reset();
   EXPECT_NE(access((folder_.path() + "/dynolog").c_str(), F_OK), 0) << "one that ends takes it along";
-  { Asker dead(folder_.path(), "dynolog"); }
+  { PollingClient dead(folder_.path(), "dynolog"); }
   ASSERT_EQ(access((folder_.path() + "/dynolog").c_str(), F_OK), 0);
   Start();
   EXPECT_TRUE(server_->listening());
 }
 
-// dynolog's own name, which another daemon on this machine may have: then that is what must be told.
-TEST_F(KinetoServerTest, AnswersUnderDynologsNameUnlessSomebodyElseHasIt) {
+// Uses dynolog's own name. If another daemon on this machine holds it, Describe must say so.
+TEST_F(KinetoServerTest, AnswersUnderDynologsNameUnlessAnotherProcessHasIt) {
   options_.abstract_name = true;
   options_.folders.clear();
   Start();
@@ -221,7 +221,7 @@ TEST_F(KinetoServerTest, AnswersUnderDynologsNameUnlessSomebodyElseHasIt) {
     EXPECT_THAT(server_->Describe(), HasSubstr("the abstract name dynolog belongs to another daemon"));
     return;
   }
-  // As clients address it: the zero at the end is part of the name.
+  // Clients address it with the terminating zero as part of the name.
   const Fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_un own{};
   own.sun_family = AF_UNIX;

@@ -1,6 +1,6 @@
-// A clock that tests set.
-#ifndef LOCKSTEP_DAEMON_CLOCK_FAKE_H_
-#define LOCKSTEP_DAEMON_CLOCK_FAKE_H_
+// A clock whose time the test advances.
+#ifndef LOCKSTEP_DAEMON_NODE_CLOCK_FAKE_H_
+#define LOCKSTEP_DAEMON_NODE_CLOCK_FAKE_H_
 
 #include <atomic>
 
@@ -21,4 +21,4 @@ class FakeClock final : public Clock {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_CLOCK_FAKE_H_
+#endif  // LOCKSTEP_DAEMON_NODE_CLOCK_FAKE_H_

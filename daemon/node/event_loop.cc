@@ -19,7 +19,7 @@ absl::StatusOr<std::unique_ptr<EventLoop>> EventLoop::Create(const Clock& clock)
   Fd epoll(epoll_create1(EPOLL_CLOEXEC));
   Fd wakeup(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!epoll.ok() || !wakeup.ok())
-    return absl::ErrnoToStatus(errno, "cannot make the event loop's descriptors");
+    return absl::ErrnoToStatus(errno, "cannot create the event loop's descriptors");
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = kWakeup;
@@ -81,7 +81,8 @@ void EventLoop::Stop() {
 void EventLoop::Wake() {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t n =
-      write(wakeup_.get(), &one, sizeof(one));  // full means: it will wake anyhow
+      write(wakeup_.get(), &one,
+            sizeof(one));  // the write fails only if the counter is full, and then the loop wakes anyway
 }
 
 int EventLoop::WaitMillis() const {
@@ -124,7 +125,7 @@ void EventLoop::Run() {
         [[maybe_unused]] const ssize_t n = read(wakeup_.get(), &ignored, sizeof(ignored));
         continue;
       }
-      // A callback before this one may have unwatched it; and this one may unwatch itself while it runs.
+      // An earlier callback may have unwatched `id`, and this callback may unwatch itself while it runs.
       const auto it = watched_.find(id);
       if (it == watched_.end()) continue;
       const std::shared_ptr<Callback> readable = it->second.readable;

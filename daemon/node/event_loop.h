@@ -1,6 +1,7 @@
-// The daemon's main thread: descriptors, timers and calls from other threads, one after the other.
-#ifndef LOCKSTEP_DAEMON_EVENT_LOOP_H_
-#define LOCKSTEP_DAEMON_EVENT_LOOP_H_
+// EventLoop runs the daemon's main thread: it serves descriptors, timers and calls from other threads, one at
+// a time.
+#ifndef LOCKSTEP_DAEMON_NODE_EVENT_LOOP_H_
+#define LOCKSTEP_DAEMON_NODE_EVENT_LOOP_H_
 
 #include <cstdint>
 #include <functional>
@@ -17,8 +18,8 @@
 
 namespace lockstep::daemon {
 
-// All but Post and Stop: only on the thread that runs the loop, or before it runs. Callbacks may watch,
-// unwatch and schedule as they like, themselves included.
+// Post and Stop may be called from any thread. All other functions may be called only on the loop's thread,
+// or before Run. A callback may watch, unwatch and schedule, and it may unwatch itself.
 class EventLoop {
  public:
   using Callback = std::function<void()>;
@@ -27,22 +28,22 @@ class EventLoop {
 
   static absl::StatusOr<std::unique_ptr<EventLoop>> Create(const Clock& clock);
 
-  // `readable` is called whenever `fd` has something to read or was closed by the peer. Unwatch before
-  // closing it.
+  // Calls `readable` whenever `fd` has data to read or the peer has closed it. The caller unwatches `fd`
+  // before it closes it.
   absl::StatusOr<WatchId> Watch(int fd, Callback readable);
   void Unwatch(WatchId id);
 
   TimerId After(Nanos delay, Callback callback);
   void Cancel(TimerId id);
 
-  // Any thread: runs `callback` on the loop's thread; never when the loop has ended.
+  // Runs `callback` on the loop's thread. If the loop has ended, the callback is never run. Any thread.
   void Post(Callback callback);
 
-  // Until Stop.
+  // Runs the loop and returns after Stop.
   void Run();
   // Any thread.
   void Stop();
-  // How often it found something to do. The loop's thread.
+  // Number of times that the loop woke up. The loop's thread.
   uint64_t wakeups() const { return wakeups_; }
 
  private:
@@ -74,4 +75,4 @@ class EventLoop {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_EVENT_LOOP_H_
+#endif  // LOCKSTEP_DAEMON_NODE_EVENT_LOOP_H_

@@ -24,10 +24,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kSocketVariable[] = "LOCKSTEP_SOCKET";
-constexpr int kMostAncestors = 64;
+constexpr int kMostParents = 64;
 constexpr size_t kShown = 128;
 
-// Launchers' names for a rank, the ones people look for first.
+// Launchers' names for a rank, the most familiar first. Messages show the first that is set.
 constexpr const char* kRankNames[] = {"LOCKSTEP_RANK",       "RANK",         "OMPI_COMM_WORLD_RANK",
                                       "PMIX_RANK",           "SLURM_PROCID", "PMI_RANK",
                                       "FLUX_TASK_RANK",      "PALS_RANKID",  "JSM_NAMESPACE_RANK",
@@ -41,9 +41,9 @@ std::string FolderOf(const std::string& path) { return fs::path(path).parent_pat
 
 }  // namespace
 
-bool ToldProcesses::WithRegisteredAncestor(int32_t pid) const {
+bool ExpectedProcesses::WithRegisteredAncestor(int32_t pid) const {
   const ProcFs processes(settings_.proc);
-  for (int i = 0; i < kMostAncestors && pid > 1; ++i) {
+  for (int i = 0; i < kMostParents && pid > 1; ++i) {
     if (known_.registered(pid)) return true;
     const auto info = processes.Find(pid);
     if (!info) return false;
@@ -52,86 +52,87 @@ bool ToldProcesses::WithRegisteredAncestor(int32_t pid) const {
   return false;
 }
 
-ToldProcesses::Kin ToldProcesses::ReadKin(int32_t pid) const {
+ExpectedProcesses::Ancestor ExpectedProcesses::ReadAncestor(int32_t pid) const {
   const auto info = ProcFs(settings_.proc).Find(pid);
   if (!info) return {};
-  const bool told = known_.asked(info->id) || TellsOfUs(pid, EnvironmentOf(pid));
-  return {info->parent_pid, told && !IsOurProgram(NameOf(pid))};
+  const bool expected = known_.probed(info->id) || NamesOurSocket(pid, EnvironmentOf(pid));
+  return {info->parent_pid, expected && !IsOurProgram(NameOf(pid))};
 }
 
-int32_t ToldProcesses::NearestTold(int32_t pid, Family& family) const {
-  for (int i = 0; i < kMostAncestors && pid > 1; ++i) {
-    auto known = family.find(pid);
-    if (known == family.end()) known = family.emplace(pid, ReadKin(pid)).first;
-    if (known->second.told) return pid;
+int32_t ExpectedProcesses::NearestExpected(int32_t pid, AncestorCache& ancestors) const {
+  for (int i = 0; i < kMostParents && pid > 1; ++i) {
+    auto known = ancestors.find(pid);
+    if (known == ancestors.end()) known = ancestors.emplace(pid, ReadAncestor(pid)).first;
+    if (known->second.expected) return pid;
     pid = known->second.parent;
   }
   return 0;
 }
 
-bool ToldProcesses::OldEnough(int32_t pid) const {
+bool ExpectedProcesses::OldEnough(int32_t pid) const {
   const auto info = ProcFs(settings_.proc).Find(pid);
   std::ifstream file(settings_.proc + "/uptime");
   double up = 0;
   if (!info || !(file >> up)) return false;
   const double started =
       static_cast<double>(info->id.start_ticks) / static_cast<double>(settings_.ticks_per_second);
-  return up - started >= settings_.patience.seconds();
+  return up - started >= settings_.min_age.seconds();
 }
 
-bool ToldProcesses::Sees(int32_t pid, const std::string& path) const {
+bool ExpectedProcesses::CanSee(int32_t pid, const std::string& path) const {
   struct stat found = {};
   return StatAsSeenBy(settings_.proc, pid, path, &found);
 }
 
-bool ToldProcesses::IsOurSocket(int32_t pid, const std::string& path) const {
-  struct stat theirs = {};
+bool ExpectedProcesses::IsOurSocket(int32_t pid, const std::string& path) const {
+  struct stat seen = {};
   struct stat ours = {};
-  if (StatAsSeenBy(settings_.proc, pid, path, &theirs) && ::stat(settings_.socket.c_str(), &ours) == 0) {
-    return theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
+  if (StatAsSeenBy(settings_.proc, pid, path, &seen) && ::stat(settings_.socket.c_str(), &ours) == 0) {
+    return seen.st_dev == ours.st_dev && seen.st_ino == ours.st_ino;
   }
   return path == settings_.socket;
 }
 
-bool ToldProcesses::TellsOfUs(int32_t pid, const Environment& environment) const {
+bool ExpectedProcesses::NamesOurSocket(int32_t pid, const Environment& environment) const {
   const auto socket = environment.find(kSocketVariable);
   return socket != environment.end() && IsOurSocket(pid, socket->second);
 }
 
-std::string ToldProcesses::NameOf(int32_t pid) const {
+std::string ExpectedProcesses::NameOf(int32_t pid) const {
   std::string name = ReadProcFile(places(), pid, "comm");
   if (!name.empty() && name.back() == '\n') name.pop_back();
   return CleanText(name, kShown);
 }
 
-ToldProcesses::Candidate ToldProcesses::Judge(int32_t pid, Family& family) const {
+ExpectedProcesses::Candidate ExpectedProcesses::Classify(int32_t pid, AncestorCache& ancestors) const {
   Candidate found{.pid = pid, .environment = EnvironmentOf(pid)};
   const auto socket = found.environment.find(kSocketVariable);
   if (socket != found.environment.end()) {
     if (IsOurSocket(pid, socket->second)) {
-      found.tie = Tie::kToldByEnvironment;
+      found.tie = Tie::kByEnvironment;
       return found;
     }
-    // Another daemon's, unless it leads nowhere: then the value is of another mount namespace.
-    if (Sees(pid, socket->second)) return found;
+    // The address is another daemon's if the path exists for the process. Otherwise the value comes from
+    // another mount namespace.
+    if (CanSee(pid, socket->second)) return found;
   }
-  found.told = NearestTold(pid, family);
-  if (found.told != 0) {
-    found.tie = Tie::kBelowOneWhoWasTold;
+  found.expected_pid = NearestExpected(pid, ancestors);
+  if (found.expected_pid != 0) {
+    found.tie = Tie::kBelowExpected;
   } else if (socket == found.environment.end() &&
              std::any_of(std::begin(kRankNames), std::end(kRankNames),
                          [&](const char* name) { return found.environment.count(name) > 0; })) {
-    found.tie = Tie::kRankNobodyTold;
+    found.tie = Tie::kRankWithoutAddress;
   }
   return found;
 }
 
-std::string ToldProcesses::WhyLoadedAndSilent(const Candidate& candidate) const {
-  const auto told = candidate.environment.find(kSocketVariable);
-  const std::string socket = told == candidate.environment.end() ? settings_.socket : told->second;
-  if (!Sees(candidate.pid, socket)) {
+std::string ExpectedProcesses::ReasonNotConnected(const Candidate& candidate) const {
+  const auto address = candidate.environment.find(kSocketVariable);
+  const std::string socket = address == candidate.environment.end() ? settings_.socket : address->second;
+  if (!CanSee(candidate.pid, socket)) {
     return absl::StrCat("the client is loaded, but ", CleanText(socket, kShown),
-                        " is not there for it: mount its folder into the container");
+                        " is not visible to it: mount its folder into the container");
   }
   struct stat folder = {};
   if (StatAsSeenBy(settings_.proc, candidate.pid, FolderOf(socket), &folder) &&
@@ -154,34 +155,34 @@ std::string ToldProcesses::WhyLoadedAndSilent(const Candidate& candidate) const 
          "does not serve";
 }
 
-std::string ToldProcesses::WhyDropped(const Candidate& candidate) const {
-  if (candidate.tie == Tie::kRankNobodyTold) {
+std::string ExpectedProcesses::ReasonEnvironmentDropped(const Candidate& candidate) const {
+  if (candidate.tie == Tie::kRankWithoutAddress) {
     return absl::StrCat(
-        "no `lockstep run` told it of a daemon, or its launcher has dropped what that set (ssh, srun "
-        "--export=NONE): ",
+        "it has no daemon's address: it was started without `lockstep run`, or its launcher dropped the "
+        "variables (ssh, srun --export=NONE): ",
         kRunBeforeProgram);
   }
   const auto socket = candidate.environment.find(kSocketVariable);
   if (socket != candidate.environment.end()) {
     return absl::StrCat(kSocketVariable, " is ", CleanText(socket->second, kShown),
-                        ", which is not there for it: mount its folder into the container");
+                        ", which is not visible to it: mount its folder into the container");
   }
-  if (candidate.told == candidate.pid) {
+  if (candidate.expected_pid == candidate.pid) {
     return absl::StrCat(
-        "what `lockstep run` became has dropped the variables that it set (env -i, sudo, srun "
+        "the command of `lockstep run` has dropped the variables that `lockstep run` set (env -i, sudo, srun "
         "--export=NONE): ",
         kRunBeforeProgram);
   }
   return absl::StrCat(
-      "a launcher below ", NameOf(candidate.told), " (pid ", candidate.told,
+      "a launcher below ", NameOf(candidate.expected_pid), " (pid ", candidate.expected_pid,
       ") has dropped the variables that `lockstep run` set (env -i, sudo, srun --export=NONE, ssh): ",
       kRunBeforeProgram);
 }
 
-std::string ToldProcesses::Why(const Candidate& candidate, const std::string& maps) const {
-  if (absl::StrContains(maps, kClientLibrary)) return WhyLoadedAndSilent(candidate);
+std::string ExpectedProcesses::Reason(const Candidate& candidate, const std::string& maps) const {
+  if (absl::StrContains(maps, kClientLibrary)) return ReasonNotConnected(candidate);
   const auto injection = candidate.environment.find(kCudaInjection);
-  if (candidate.tie != Tie::kToldByEnvironment) return WhyDropped(candidate);
+  if (candidate.tie != Tie::kByEnvironment) return ReasonEnvironmentDropped(candidate);
   if (injection == candidate.environment.end() || injection->second.empty()) {
     return absl::StrCat(kCudaInjection, " is not in its environment: a launcher or script has dropped it; ",
                         kRunBeforeProgram);
@@ -189,17 +190,17 @@ std::string ToldProcesses::Why(const Candidate& candidate, const std::string& ma
   const std::string value = CleanText(injection->second, kShown);
   if (!absl::EndsWith(injection->second, kClientLibrary)) {
     return absl::StrCat(kCudaInjection, " is ", value,
-                        ": somebody else has set it, and CUDA loads one library only");
+                        ": another tool has set it, and CUDA loads only one library");
   }
-  if (!Sees(candidate.pid, injection->second)) {
-    return absl::StrCat(value, " is not there for it: mount the folder into the container");
+  if (!CanSee(candidate.pid, injection->second)) {
+    return absl::StrCat(value, " is not visible to it: mount the folder into the container");
   }
   return absl::StrCat("CUDA has not loaded ", value,
-                      ": is it readable for its user, and does the program link CUDA statically with "
-                      "injection switched off? lockstep run --preload loads it otherwise");
+                      ": make it readable for its user; if the program links CUDA statically with injection "
+                      "disabled, use lockstep run --preload");
 }
 
-std::vector<int32_t> ToldProcesses::Pids(uid_t uid) const {
+std::vector<int32_t> ExpectedProcesses::Pids(uid_t uid) const {
   std::vector<int32_t> pids;
   for (const fs::directory_entry& entry : FolderEntries(settings_.proc)) {
     int32_t pid = 0;
@@ -213,7 +214,7 @@ std::vector<int32_t> ToldProcesses::Pids(uid_t uid) const {
   return pids;
 }
 
-ToldProcesses::Environment ToldProcesses::EnvironmentOf(int32_t pid) const {
+ExpectedProcesses::Environment ExpectedProcesses::EnvironmentOf(int32_t pid) const {
   Environment environment;
   for (const std::string& line :
        std::vector<std::string>(absl::StrSplit(ReadProcFile(places(), pid, "environ"), '\0'))) {
@@ -224,24 +225,24 @@ ToldProcesses::Environment ToldProcesses::EnvironmentOf(int32_t pid) const {
   return environment;
 }
 
-bool ToldProcesses::AnyLives(uid_t uid) const {
+bool ExpectedProcesses::AnyAlive(uid_t uid) const {
   const std::vector<int32_t> pids = Pids(uid);
   return std::any_of(pids.begin(), pids.end(), [this](int32_t pid) {
     const Environment environment = EnvironmentOf(pid);
     if (environment.count(kSocketVariable) > 0)
-      return TellsOfUs(pid, environment) && !IsOurProgram(NameOf(pid));
+      return NamesOurSocket(pid, environment) && !IsOurProgram(NameOf(pid));
     const auto info = ProcFs(settings_.proc).Find(pid);
-    return info.has_value() && known_.asked(info->id) && !IsOurProgram(NameOf(pid));
+    return info.has_value() && known_.probed(info->id) && !IsOurProgram(NameOf(pid));
   });
 }
 
-std::vector<std::string> ToldProcesses::Unreached(uid_t uid) const {
+std::vector<std::string> ExpectedProcesses::Unreached(uid_t uid) const {
   std::vector<std::string> found;
-  Family family;
+  AncestorCache ancestors;
   for (const int32_t pid : Pids(uid)) {
-    const Candidate candidate = Judge(pid, family);
+    const Candidate candidate = Classify(pid, ancestors);
     if (candidate.tie == Tie::kNone || known_.refused(pid)) continue;
-    if (candidate.tie != Tie::kToldByEnvironment && known_.by_profiler(pid)) continue;
+    if (candidate.tie != Tie::kByEnvironment && known_.by_profiler(pid)) continue;
     const std::string maps = ReadProcFile(places(), pid, "maps");
     if (!CudaIsUp(places(), pid, maps) || !OldEnough(pid) || WithRegisteredAncestor(pid)) continue;
     std::string who = absl::StrCat("pid ", pid, ", ", NameOf(pid));
@@ -251,7 +252,8 @@ std::vector<std::string> ToldProcesses::Unreached(uid_t uid) const {
         break;
       }
     }
-    found.push_back(absl::StrCat(who, " uses a GPU and has not reached this daemon: ", Why(candidate, maps)));
+    found.push_back(
+        absl::StrCat(who, " uses a GPU but has not registered with this daemon: ", Reason(candidate, maps)));
   }
   return found;
 }

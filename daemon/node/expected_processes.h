@@ -1,13 +1,16 @@
-// Processes that `lockstep run` told of this daemon: do any live, and who of them uses a GPU and did not
-// come?
+// Finds processes that `lockstep run` started with this daemon's address: which are alive, and which use a
+// GPU but never registered.
 //
-// Told by environment: the daemon's socket stands in it. Launchers drop the environment (env -i, sudo, srun
-// --export=NONE, ssh), so these count too: who asked whether the daemon lives, which `lockstep run` does
-// before it becomes the command, and its descendants; and a rank by its launcher's variables whom nobody told
-// of any daemon. Who of them has CUDA up for a while and is not registered (nor a child of one who is: loader
-// workers inherit everything) has lost the client on the way; /proc shows why.
-#ifndef LOCKSTEP_DAEMON_TOLD_PROCESSES_H_
-#define LOCKSTEP_DAEMON_TOLD_PROCESSES_H_
+// A process is expected if its environment names the daemon's socket. Launchers may drop the environment (env
+// -i, sudo, srun --export=NONE, ssh), so two more kinds count:
+//   - processes that probed the daemon's socket (as `lockstep run` does), and their descendants;
+//   - processes with a launcher's rank variable but without any daemon's address.
+//
+// An expected process is unreached if CUDA has been initialised in it for a while and it is not registered.
+// Children of registered processes do not count, because loader workers inherit everything. /proc then shows
+// the reason.
+#ifndef LOCKSTEP_DAEMON_NODE_EXPECTED_PROCESSES_H_
+#define LOCKSTEP_DAEMON_NODE_EXPECTED_PROCESSES_H_
 
 #include <sys/types.h>
 
@@ -24,69 +27,72 @@
 
 namespace lockstep::daemon {
 
-// Stateless but for its settings; reads /proc when asked. Any thread.
-class ToldProcesses {
+// Has no state except its settings, and reads /proc at each call. Any thread.
+class ExpectedProcesses {
  public:
   struct Settings {
     std::string proc = "/proc";
     std::string dev = "/dev";
-    std::string socket;                   // the daemon's client socket
-    Nanos patience = Nanos::Seconds(10);  // younger processes may still come
-    int64_t ticks_per_second = 100;       // of /proc/<pid>/stat
+    std::string socket;                  // the daemon's client socket
+    Nanos min_age = Nanos::Seconds(10);  // younger processes may still register
+    int64_t ticks_per_second = 100;      // unit of the start time in /proc/<pid>/stat
   };
-  // What the daemon knows of processes without /proc. Each is asked on the calling thread.
+  // Facts about processes that the daemon knows without /proc. The functions are called on the calling
+  // thread.
   struct Known {
-    std::function<bool(int32_t pid)> registered;          // our client is in it and connected
-    std::function<bool(int32_t pid)> by_profiler;         // PyTorch's profiler captures it
-    std::function<bool(int32_t pid)> refused;             // its client was, which is shown elsewhere
-    std::function<bool(const ProcessId& process)> asked;  // whether this daemon lives
+    std::function<bool(int32_t pid)> registered;   // our client in it is connected
+    std::function<bool(int32_t pid)> by_profiler;  // PyTorch's profiler captures it
+    std::function<bool(int32_t pid)> refused;      // the daemon refused its client and reports that elsewhere
+    std::function<bool(const ProcessId& process)> probed;  // it probed the client socket
   };
-  ToldProcesses(Settings settings, Known known) : settings_(std::move(settings)), known_(std::move(known)) {}
+  ExpectedProcesses(Settings settings, Known known)
+      : settings_(std::move(settings)), known_(std::move(known)) {}
 
-  // A job may load its data for minutes before it first uses a GPU: as long as one of its processes lives,
-  // the daemon has work ahead. Lockstep's own programs do not count.
-  bool AnyLives(uid_t uid) const;
+  // Returns true if an expected process of `uid` is alive. A job may load its data for minutes before it
+  // first uses a GPU, so the daemon must not exit meanwhile. Lockstep's own programs do not count.
+  bool AnyAlive(uid_t uid) const;
 
-  // One sentence per process of `uid` (0: of everybody), by pid. Processes that end meanwhile or are hidden
-  // from the daemon are passed over.
+  // Returns one sentence per unreached process of `uid` (0: of all users), sorted by pid. Processes that end
+  // meanwhile or that the daemon may not read are skipped.
   std::vector<std::string> Unreached(uid_t uid) const;
 
  private:
   using Environment = std::map<std::string, std::string, std::less<>>;
 
-  // What ties a process to this daemon, the strongest first.
-  enum class Tie { kToldByEnvironment, kBelowOneWhoWasTold, kRankNobodyTold, kNone };
+  // The relation of a process to this daemon, strongest first.
+  enum class Tie { kByEnvironment, kBelowExpected, kRankWithoutAddress, kNone };
   struct Candidate {
     int32_t pid = 0;
     Tie tie = Tie::kNone;
-    int32_t told = 0;  // itself, or the nearest ancestor that was told
+    int32_t expected_pid = 0;  // pid of itself or of its nearest expected ancestor; 0: none
     Environment environment;
   };
 
-  // Siblings share their ancestors: each is read once per answer.
-  struct Kin {
+  // Cached data of ancestors: siblings share them, so each is read once per call of Unreached.
+  struct Ancestor {
     int32_t parent = 0;
-    bool told = false;
+    bool expected = false;  // has this daemon's address, or probed its socket
   };
-  using Family = std::map<int32_t, Kin>;
+  using AncestorCache = std::map<int32_t, Ancestor>;
 
   ProcPlaces places() const { return {settings_.proc, settings_.dev}; }
   std::vector<int32_t> Pids(uid_t uid) const;
   Environment EnvironmentOf(int32_t pid) const;
-  Candidate Judge(int32_t pid, Family& family) const;
-  // Does `path`, as the process sees it, lead to this daemon's socket?
+  Candidate Classify(int32_t pid, AncestorCache& ancestors) const;
+  // Returns true if `path`, as the process sees it, leads to this daemon's socket.
   bool IsOurSocket(int32_t pid, const std::string& path) const;
-  bool TellsOfUs(int32_t pid, const Environment& environment) const;
-  // Itself or its nearest ancestor that was told or asked, 0 where there is none.
-  int32_t NearestTold(int32_t pid, Family& family) const;
-  Kin ReadKin(int32_t pid) const;
+  bool NamesOurSocket(int32_t pid, const Environment& environment) const;
+  // Returns the pid of the process itself or of its nearest ancestor that has this daemon's address or probed
+  // its socket; 0 if there is none.
+  int32_t NearestExpected(int32_t pid, AncestorCache& ancestors) const;
+  Ancestor ReadAncestor(int32_t pid) const;
   bool WithRegisteredAncestor(int32_t pid) const;
   bool OldEnough(int32_t pid) const;
-  bool Sees(int32_t pid, const std::string& path) const;
+  bool CanSee(int32_t pid, const std::string& path) const;
   std::string NameOf(int32_t pid) const;
-  std::string Why(const Candidate& candidate, const std::string& maps) const;
-  std::string WhyDropped(const Candidate& candidate) const;
-  std::string WhyLoadedAndSilent(const Candidate& candidate) const;
+  std::string Reason(const Candidate& candidate, const std::string& maps) const;
+  std::string ReasonEnvironmentDropped(const Candidate& candidate) const;
+  std::string ReasonNotConnected(const Candidate& candidate) const;
 
   const Settings settings_;
   const Known known_;
@@ -94,4 +100,4 @@ class ToldProcesses {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_TOLD_PROCESSES_H_
+#endif  // LOCKSTEP_DAEMON_NODE_EXPECTED_PROCESSES_H_

@@ -22,10 +22,10 @@ using testing::IsEmpty;
 constexpr char kSocket[] = "/run/lockstep/client.sock";
 constexpr char kClient[] = "/opt/lockstep/lib/liblockstep_client.so";
 
-// A made-up /proc: the machine is up for 1000 s.
-class ToldProcessesTest : public testing::Test {
+// A fake /proc of a machine that has been up for 1000 s.
+class ExpectedProcessesTest : public testing::Test {
  protected:
-  ToldProcessesTest() { Write(proc_ + "/uptime", "1000.00 1900.00\n"); }
+  ExpectedProcessesTest() { Write(proc_ + "/uptime", "1000.00 1900.00\n"); }
 
   struct Process {
     int parent = 1;
@@ -61,23 +61,23 @@ class ToldProcessesTest : public testing::Test {
     if (p.sees_client) Write(folder + "/root" + kClient, "");
   }
 
-  // What a launcher leaves that drops the environment.
+  // A process whose launcher dropped the environment.
   static Process Dropped(int parent) {
     return {.parent = parent, .injection = "", .socket = "", .others = "PATH=/bin"};
   }
 
-  ToldProcesses Told() const {
-    return ToldProcesses(
+  ExpectedProcesses Expected() const {
+    return ExpectedProcesses(
         {.proc = proc_, .dev = dev_, .socket = kSocket},
         {.registered = [this](int32_t pid) { return registered_.count(pid) > 0; },
          .by_profiler = [this](int32_t pid) { return by_profiler_.count(pid) > 0; },
          .refused = [this](int32_t pid) { return refused_.count(pid) > 0; },
-         .asked = [this](const ProcessId& process) { return asked_.count(process.pid) > 0; }});
+         .probed = [this](const ProcessId& process) { return probes_.count(process.pid) > 0; }});
   }
 
   std::vector<std::string> Find(std::set<int32_t> registered = {}, uid_t uid = getuid()) {
     registered_ = std::move(registered);
-    return Told().Unreached(uid);
+    return Expected().Unreached(uid);
   }
 
   static void Write(const std::string& path, const std::string& text) {
@@ -85,19 +85,19 @@ class ToldProcessesTest : public testing::Test {
     std::ofstream(path, std::ios::binary) << text;
   }
 
-  std::set<int32_t> registered_, by_profiler_, refused_, asked_;
+  std::set<int32_t> registered_, by_profiler_, refused_, probes_;
   TempFolder folder_;
   const std::string proc_ = folder_.path() + "/proc", dev_ = folder_.path() + "/dev";
 };
 
-TEST_F(ToldProcessesTest, NamesRankPidAndThatTheLibraryIsNotInTheContainer) {
+TEST_F(ExpectedProcessesTest, NamesRankPidAndTheMissingLibrary) {
   Add(70, {.sees_client = false});
   EXPECT_THAT(Find(), ElementsAre(testing::AllOf(HasSubstr("rank 3 (pid 70, python)"),
-                                                 HasSubstr("has not reached this daemon"),
-                                                 HasSubstr(std::string(kClient) + " is not there for it"))));
+                                                 HasSubstr("has not registered with this daemon"),
+                                                 HasSubstr(std::string(kClient) + " is not visible to it"))));
 }
 
-TEST_F(ToldProcessesTest, ToldTheReasonsApart) {
+TEST_F(ExpectedProcessesTest, DistinguishesTheReasons) {
   Add(70, {.client_loaded = true, .sees_socket = false});
   Add(71, {.injection = ""});
   Add(72, {.injection = "/opt/other/libtool.so"});
@@ -107,11 +107,11 @@ TEST_F(ToldProcessesTest, ToldTheReasonsApart) {
       Find(),
       ElementsAre(HasSubstr("mount its folder into the container"),
                   HasSubstr("CUDA_INJECTION64_PATH is not in its environment"),
-                  HasSubstr("CUDA_INJECTION64_PATH is /opt/other/libtool.so: somebody else has set it"),
+                  HasSubstr("CUDA_INJECTION64_PATH is /opt/other/libtool.so: another tool has set it"),
                   HasSubstr("hostPID"), HasSubstr("CUDA has not loaded")));
 }
 
-TEST_F(ToldProcessesTest, PassesOverWhoIsRegisteredYoungWithoutCudaOrSomebodyElses) {
+TEST_F(ExpectedProcessesTest, SkipsRegisteredYoungAndOtherUsersProcessesAndThoseWithoutCuda) {
   Add(70, {});
   Add(71, {.age_s = 3});
   Add(72, {.cuda = false});
@@ -123,7 +123,7 @@ TEST_F(ToldProcessesTest, PassesOverWhoIsRegisteredYoungWithoutCudaOrSomebodyEls
   EXPECT_THAT(Find({}, getuid() + 1), getuid() + 1 == 0 ? testing::SizeIs(1) : testing::SizeIs(0));
 }
 
-TEST_F(ToldProcessesTest, PassesOverLoaderWorkersOfARegisteredRank) {
+TEST_F(ExpectedProcessesTest, SkipsLoaderWorkersOfARegisteredRank) {
   Add(70, {});
   Add(71, {.parent = 70});
   Add(72, {.parent = 71});
@@ -131,7 +131,7 @@ TEST_F(ToldProcessesTest, PassesOverLoaderWorkersOfARegisteredRank) {
   EXPECT_EQ(Find().size(), 3u);
 }
 
-TEST_F(ToldProcessesTest, WhereTheDriverHasAControlDeviceOnlyWhoOpenedItHasCudaUp) {
+TEST_F(ExpectedProcessesTest, CudaIsUpOnlyWithTheControlDeviceOpenIfItExists) {
   Write(dev_ + "/nvidiactl", "");
   Add(70, {});
   Add(71, {});
@@ -139,7 +139,7 @@ TEST_F(ToldProcessesTest, WhereTheDriverHasAControlDeviceOnlyWhoOpenedItHasCudaU
   EXPECT_THAT(Find(), ElementsAre(HasSubstr("pid 71")));
 }
 
-TEST_F(ToldProcessesTest, NamesTheLauncherThatDroppedTheEnvironmentAndWhatToDo) {
+TEST_F(ExpectedProcessesTest, NamesTheLauncherThatDroppedTheEnvironmentAndTheRemedy) {
   Add(70, {.cuda = false, .name = "mpiexec"});
   Add(71, {.parent = 70, .cuda = false, .injection = "", .socket = "", .name = "sh", .others = "PATH=/bin"});
   Add(72, Dropped(71));
@@ -150,28 +150,28 @@ TEST_F(ToldProcessesTest, NamesTheLauncherThatDroppedTheEnvironmentAndWhatToDo) 
                                          HasSubstr("put `lockstep run --` directly before the program"))));
 }
 
-TEST_F(ToldProcessesTest, WhoAskedForThisDaemonAndThenDroppedTheEnvironmentIsNamed) {
+TEST_F(ExpectedProcessesTest, NamesAProbingProcessThatDroppedTheEnvironment) {
   Add(70, Dropped(1));
   EXPECT_THAT(Find(), IsEmpty());
-  EXPECT_FALSE(Told().AnyLives(getuid()));
-  asked_ = {70};
-  EXPECT_THAT(Find(), ElementsAre(HasSubstr("what `lockstep run` became has dropped")));
-  EXPECT_TRUE(Told().AnyLives(getuid())) << "the daemon is still there to say so";
+  EXPECT_FALSE(Expected().AnyAlive(getuid()));
+  probes_ = {70};
+  EXPECT_THAT(Find(), ElementsAre(HasSubstr("the command of `lockstep run` has dropped")));
+  EXPECT_TRUE(Expected().AnyAlive(getuid())) << "the daemon stays alive to report it";
   Add(70, {.socket = "/tmp/other/client.sock"});
-  EXPECT_FALSE(Told().AnyLives(getuid())) << "it asked here and was told of another";
+  EXPECT_FALSE(Expected().AnyAlive(getuid())) << "it probed this daemon, but has the address of another";
 }
 
-TEST_F(ToldProcessesTest, ARankThatNobodyToldIsNamedUnlessItIsCapturedByItsProfiler) {
+TEST_F(ExpectedProcessesTest, NamesARankWithoutAddressUnlessItsProfilerCapturesIt) {
   Process rank = Dropped(1);
   rank.others = "SLURM_PROCID=5";
   Add(70, rank);
   EXPECT_THAT(Find(), ElementsAre(testing::AllOf(HasSubstr("rank 5 (pid 70, python)"),
-                                                 HasSubstr("no `lockstep run` told it"))));
+                                                 HasSubstr("it has no daemon's address"))));
   by_profiler_ = {70};
   EXPECT_THAT(Find(), IsEmpty());
 }
 
-TEST_F(ToldProcessesTest, TheSocketIsKnownByWhatItIsWhereverItIsMounted) {
+TEST_F(ExpectedProcessesTest, IdentifiesTheSocketByInodeAtAnyMountPoint) {
   Write(folder_.path() + "/real.sock", "");
   const std::string ours = folder_.path() + "/real.sock";
   Add(70, {.injection = "", .socket = "/mnt/ls/client.sock"});
@@ -179,25 +179,25 @@ TEST_F(ToldProcessesTest, TheSocketIsKnownByWhatItIsWhereverItIsMounted) {
   fs::create_hard_link(ours, proc_ + "/70/root/mnt/ls/client.sock");
   Add(71, {.injection = "", .socket = ours});
   Write(proc_ + "/71/root" + ours, "");
-  const ToldProcesses told({.proc = proc_, .dev = dev_, .socket = ours},
-                           {.registered = [](int32_t) { return false; },
-                            .by_profiler = [](int32_t) { return false; },
-                            .refused = [](int32_t) { return false; },
-                            .asked = [](const ProcessId&) { return false; }});
-  EXPECT_THAT(told.Unreached(getuid()), ElementsAre(HasSubstr("pid 70")))
+  const ExpectedProcesses processes({.proc = proc_, .dev = dev_, .socket = ours},
+                                    {.registered = [](int32_t) { return false; },
+                                     .by_profiler = [](int32_t) { return false; },
+                                     .refused = [](int32_t) { return false; },
+                                     .probed = [](const ProcessId&) { return false; }});
+  EXPECT_THAT(processes.Unreached(getuid()), ElementsAre(HasSubstr("pid 70")))
       << "71 has a socket of another daemon under the same path";
 }
 
-TEST_F(ToldProcessesTest, ALinkLeadsIntoTheRootOfTheProcessNotIntoOurs) {
+TEST_F(ExpectedProcessesTest, ResolvesLinksInTheProcessesRoot) {
   Write(folder_.path() + "/real.sock", "");
   const std::string ours = folder_.path() + "/real.sock";
   Add(70, {.client_loaded = true, .sees_socket = false, .socket = "/link.sock"});
   fs::create_symlink(ours, proc_ + "/70/root/link.sock");
-  asked_ = {70};
-  EXPECT_THAT(Find(), ElementsAre(HasSubstr("/link.sock is not there for it")));
+  probes_ = {70};
+  EXPECT_THAT(Find(), ElementsAre(HasSubstr("/link.sock is not visible to it")));
 }
 
-TEST_F(ToldProcessesTest, ASocketFolderOfAUserWhomTheContainerDoesNotHaveIsNotTrusted) {
+TEST_F(ExpectedProcessesTest, ReportsASocketFolderOfAnUnmappedUser) {
   Add(70, {.client_loaded = true});
   Write(proc_ + "/70/uid_map", "         0 3000000000          1\n");
   EXPECT_THAT(Find(), ElementsAre(HasSubstr("does not exist in the container's user namespace")));
@@ -205,22 +205,22 @@ TEST_F(ToldProcessesTest, ASocketFolderOfAUserWhomTheContainerDoesNotHaveIsNotTr
   EXPECT_THAT(Find(), ElementsAre(HasSubstr("hostPID")));
 }
 
-TEST_F(ToldProcessesTest, APreloadedClientBesideAnothersToolStartsWithNccl) {
+TEST_F(ExpectedProcessesTest, APreloadedClientBesideAnotherToolStartsWithNccl) {
   Add(70, {.client_loaded = true, .injection = "/opt/other/libtool.so"});
   EXPECT_THAT(Find(), ElementsAre(HasSubstr("starts with NCCL's first communicator")));
 }
 
-TEST_F(ToldProcessesTest, AnyLivesWhileAProcessThatWasToldDoesWhateverItDoes) {
-  EXPECT_FALSE(Told().AnyLives(getuid()));
+TEST_F(ExpectedProcessesTest, AnyAliveIsTrueWhileAnExpectedProcessLives) {
+  EXPECT_FALSE(Expected().AnyAlive(getuid()));
   Add(70, {.socket = "/tmp/other/client.sock"});
   Add(71, {.name = "lockstepd"});
   Add(72, {.name = "lockstep-aggreg"});
-  EXPECT_FALSE(Told().AnyLives(getuid()));
+  EXPECT_FALSE(Expected().AnyAlive(getuid()));
   Add(73, {.age_s = 1, .cuda = false, .name = "bash"});
-  EXPECT_TRUE(Told().AnyLives(getuid()));
+  EXPECT_TRUE(Expected().AnyAlive(getuid()));
 }
 
-TEST_F(ToldProcessesTest, SurvivesProcessesThatEndAndBytesThatAreNoText) {
+TEST_F(ExpectedProcessesTest, SurvivesEndingProcessesAndInvalidText) {
   Add(70, {.injection = "/opt/\xff\x1b[31mred"});
   fs::create_directories(proc_ + "/71");
   Write(proc_ + "/72/environ", std::string("LOCKSTEP_SOCKET=") + kSocket);

@@ -17,7 +17,7 @@ constexpr int32_t kMostRanks = 1 << 24;
 constexpr size_t kLongestJob = 128;
 constexpr char kTorchrunSource[] = "torchrun";
 constexpr char kSingleSource[] = "single";
-// Slurm numbers the steps that are no srun (batch script, interactive, extern) from here up.
+// Slurm gives steps that srun did not start (batch script, interactive, extern) numbers from here up.
 constexpr uint32_t kFirstSpecialSlurmStep = 0xFFFFFFF0;
 
 class Variables {
@@ -28,12 +28,12 @@ class Variables {
       lines.remove_prefix(std::min(line.size() + 1, lines.size()));
       const size_t equals = line.find('=');
       if (equals == 0 || equals == std::string_view::npos) continue;
-      // As in a process's environment, the first of a name counts.
+      // As in a process's environment, the first value of a name counts.
       values_.try_emplace(std::string(line.substr(0, equals)), line.substr(equals + 1));
     }
   }
 
-  // Empty when unset.
+  // Returns an empty string if the variable is not set.
   std::string Text(const char* name) const {
     const auto it = values_.find(name);
     return it == values_.end() ? std::string() : it->second;
@@ -46,7 +46,7 @@ class Variables {
       return std::nullopt;
     return value;
   }
-  // Of the first that has one.
+  // Returns the number of the first name that has one.
   template <size_t N>
   std::optional<int32_t> Number(const std::array<const char*, N>& names) const {
     for (const char* name : names) {
@@ -60,7 +60,7 @@ class Variables {
   absl::flat_hash_map<std::string, std::string> values_;
 };
 
-// Empty in a batch script, where no srun made a step.
+// Returns an empty string in a batch script, where srun did not make a step.
 std::string SlurmStep(const Variables& v) {
   std::string step = v.Text("SLURM_STEP_ID");
   if (step.empty()) step = v.Text("SLURM_STEPID");
@@ -69,7 +69,7 @@ std::string SlurmStep(const Variables& v) {
   return step;
 }
 
-// In every component of a heterogeneous job the first one's.
+// In every component of a heterogeneous job, this is the first component's number.
 std::string SlurmNumber(const Variables& v) {
   const std::string job = v.Text("SLURM_JOB_ID");
   return job.empty() ? v.Text("SLURM_JOBID") : job;
@@ -91,8 +91,8 @@ std::string LsfJob(const Variables& v) {
   return job.empty() || index.empty() || index == "0" ? job : absl::StrCat(job, "[", index, "]");
 }
 
-// Two nodes of a job have the same rendezvous, and only one job at a time listens there; a loopback address
-// is of one node, where the launcher names the job.
+// Nodes of one job share the rendezvous address, and only one job at a time listens there. A loopback address
+// is the same on every node, so there the launcher names the job.
 std::string RendezvousJob(const Variables& v, const Identity& identity) {
   const std::string host = v.Text("MASTER_ADDR");
   const std::string port = v.Text("MASTER_PORT");
@@ -101,7 +101,7 @@ std::string RendezvousJob(const Variables& v, const Identity& identity) {
   return absl::StrCat(host, ":", port);
 }
 
-// The first that is set counts.
+// The first variable that is set counts.
 using Names = std::array<const char*, 3>;
 
 struct RankRule {
@@ -109,17 +109,17 @@ struct RankRule {
   const char* rank;
   Names world_size;
   Names local_rank;
-  // The rule holds only where all three are set.
+  // The rule applies only if rank, world size and local rank are all set.
   bool needs_all;
 };
 
-// In the contract's order. Slurm's is made by hand, between PMIx and PMI.
+// Rules in order of priority. FindRank tries ApplySlurm after them, and then kAfterSlurm.
 constexpr RankRule kBeforeSlurm[] = {
     {"LOCKSTEP", "LOCKSTEP_RANK", {"LOCKSTEP_WORLD_SIZE"}, {"LOCKSTEP_LOCAL_RANK"}, false},
-    // RANK alone is common in scripts, and the node's number for some operators.
+    // Many scripts set RANK alone, and some operators use it for the node's number.
     {kTorchrunSource, "RANK", {"WORLD_SIZE"}, {"LOCAL_RANK"}, true},
     {"OMPI", "OMPI_COMM_WORLD_RANK", {"OMPI_COMM_WORLD_SIZE"}, {"OMPI_COMM_WORLD_LOCAL_RANK"}, false},
-    // PMIx itself keeps the size to its protocol.
+    // PMIx gives the world size only through its protocol, so these variables come from the launchers.
     {"PMIx",
      "PMIX_RANK",
      {"SLURM_STEP_NUM_TASKS", "FLUX_JOB_SIZE", "JSM_NAMESPACE_SIZE"},
@@ -132,7 +132,7 @@ constexpr RankRule kAfterSlurm[] = {
     {"Flux", "FLUX_TASK_RANK", {"FLUX_JOB_SIZE"}, {"FLUX_TASK_LOCAL_ID"}, false},
     {"PALS", "PALS_RANKID", {"PALS_SIZE"}, {"PALS_LOCAL_RANKID"}, false},
     {"JSM", "JSM_NAMESPACE_RANK", {"JSM_NAMESPACE_SIZE"}, {"JSM_NAMESPACE_LOCAL_RANK"}, false},
-    // Beyond the contract's list, in no launcher together.
+    // No launcher sets these together with the variables above.
     {"MVAPICH", "MV2_COMM_WORLD_RANK", {"MV2_COMM_WORLD_SIZE"}, {"MV2_COMM_WORLD_LOCAL_RANK"}, false},
     {"ALPS", "ALPS_APP_PE", {}, {}, false},
     {"Horovod", "HOROVOD_RANK", {"HOROVOD_SIZE"}, {"HOROVOD_LOCAL_RANK"}, false},
@@ -152,7 +152,7 @@ bool Apply(const RankRule& rule, const Variables& v, Identity& identity) {
 }
 
 bool ApplySlurm(const Variables& v, Identity& identity) {
-  // A batch script has SLURM_PROCID 0 although it is no task of a step.
+  // A batch script has SLURM_PROCID 0 although it is not a task of a step.
   if (SlurmStep(v).empty() && !v.Number("SLURM_STEP_NUM_TASKS")) return false;
   if (Apply(kSlurm, v, identity)) {
     if (identity.world_size == 0) identity.world_size = v.Number("SLURM_NTASKS").value_or(0);
@@ -176,7 +176,8 @@ void FindRank(const Variables& v, Identity& identity) {
   identity.rank_source = kSingleSource;
 }
 
-// Under Slurm only where it has named the job: SchedulerJobs knows whose its numbers are.
+// Slurm's number counts only if Slurm also named the job, because SchedulerJobs knows the owner of each Slurm
+// job.
 std::string SchedulerJob(const Variables& v, const std::string& job_source) {
   if (job_source == kSlurmSource) return SlurmNumber(v);
   for (const std::string& job : {v.Text("PBS_JOBID"), LsfJob(v), v.Text("FLUX_JOB_ID")}) {
@@ -194,7 +195,7 @@ void FindJob(const Variables& v, const IdentityInput& input, Identity& identity)
       {"PBS", v.Text("PBS_JOBID")},
       {"LSF", LsfJob(v)},
       {"Flux", v.Text("FLUX_JOB_ID")},
-      // Beyond the contract's list: what is the same on all nodes, where the launcher's pid is not.
+      // These are equal on all nodes of a job; the launcher's pid is not.
       {"PALS", v.Text("PALS_APID")},
       {"MASTER_ADDR", RendezvousJob(v, identity)},
       {"lockstep run", identity.rank_source == kSingleSource ? "" : v.Text("LOCKSTEP_LAUNCH")},
@@ -206,7 +207,8 @@ void FindJob(const Variables& v, const IdentityInput& input, Identity& identity)
   }
   identity.scheduler_job = CleanText(SchedulerJob(v, identity.job_source), kLongestJob);
   if (!identity.job.empty()) return;
-  // A process without launcher is a job by itself; its shell has started many.
+  // A process without a launcher is a job of its own, because its parent shell may have started many such
+  // processes.
   const bool alone = identity.rank_source == kSingleSource || input.launcher.pid <= 1;
   const ProcessId& named_by = alone ? input.self : input.launcher;
   identity.job = absl::StrCat("pid-", named_by.pid, "-", named_by.start_ticks);

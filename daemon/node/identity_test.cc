@@ -61,7 +61,7 @@ const Case kCases[] = {
      "SLURM_JOB_ID=1240\nSLURM_ARRAY_JOB_ID=1234\nSLURM_ARRAY_TASK_ID=6\nSLURM_STEP_ID=0\nSLURM_PROCID="
      "0\nSLURM_NTASKS=1\n",
      "1234_6.0", "Slurm", 0, 1, -1, "Slurm"},
-    // As Slurm 22.05 sets them in the second component, whose own number is 3.
+    // The variables that Slurm 22.05 sets in the second component, whose own number is 3.
     {"a heterogeneous step is one job by its first component",
      "SLURM_JOB_ID=2\nSLURM_STEP_ID=0\nSLURM_PROCID=4\nSLURM_NTASKS=5\nSLURM_STEP_NUM_TASKS=5\nSLURM_LOCALID="
      "2\n",
@@ -133,7 +133,7 @@ const Case kCases[] = {
      0, "single"},
 };
 
-TEST(Identity, IsFoundInWhatEveryLauncherSets) {
+TEST(Identity, IsFoundInEveryLaunchersVariables) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.name);
     const Identity got = Identify({c.variables, kSelf, kLauncher});
@@ -146,7 +146,7 @@ TEST(Identity, IsFoundInWhatEveryLauncherSets) {
   }
 }
 
-TEST(Identity, KeepsSlurmsOwnNumberOfAnArraysTask) {
+TEST(Identity, KeepsSlurmsJobNumberOfAnArrayTask) {
   EXPECT_EQ(
       Identify({"SLURM_JOB_ID=1240\nSLURM_ARRAY_JOB_ID=1234\nSLURM_ARRAY_TASK_ID=6\n", kSelf, kLauncher})
           .scheduler_job,
@@ -155,7 +155,7 @@ TEST(Identity, KeepsSlurmsOwnNumberOfAnArraysTask) {
       << "Slurm did not name the job";
 }
 
-TEST(Identity, KnowsTheSchedulersJobBesideTheLaunchers) {
+TEST(Identity, NamesBothTheSchedulersAndTheLaunchersJob) {
   const auto scheduler_job = [](const char* variables) {
     return Identify({variables, kSelf, kLauncher}).scheduler_job;
   };
@@ -167,11 +167,11 @@ TEST(Identity, KnowsTheSchedulersJobBesideTheLaunchers) {
       << "Slurm did not name the job, and is there";
 }
 
-TEST(Identity, OfARankWhoseLauncherIsGoneIsItsOwnProcess) {
+TEST(Identity, FallsBackToTheProcessWithoutALauncher) {
   EXPECT_EQ(Identify({"LOCKSTEP_RANK=1\n", kSelf, {1, 3}}).job, "pid-100-7000");
 }
 
-TEST(Identity, CarriesNoBytesThatATerminalOrProtobufWouldMind) {
+TEST(Identity, ContainsOnlyValidUtf8WithoutControlCharacters) {
   EXPECT_EQ(Identify({"LOCKSTEP_JOB=a\x1b[2Jb\xff\n", kSelf, kLauncher}).job, "a?[2Jb?");
   EXPECT_EQ(Identify({"LOCKSTEP_JOB=" + std::string(5000, 'x') + "\n", kSelf, kLauncher}).job.size(), 128u);
 }
@@ -183,14 +183,14 @@ TEST(CleanText, KeepsUtf8AndReplacesTheRest) {
   EXPECT_EQ(CleanText(std::string_view("a\0b", 3), 10), "a?b");
 }
 
-TEST(CleanText, ReadsFieldsThatLackTheirZero) {
+TEST(CleanText, ReadsFieldsWithoutATerminator) {
   const char full[4] = {'a', 'b', 'c', 'd'};
   const char cut[4] = {'a', '\0', 'c', 'd'};
   EXPECT_EQ(FieldText(full), "abcd");
   EXPECT_EQ(FieldText(cut), "a");
 }
 
-TEST(ProcStat, IsReadThoughTheProgramsNameHoldsBrackets) {
+TEST(ProcStat, AcceptsBracketsInTheProgramsName) {
   std::string line = "4711 (a) R (b) S 42";
   for (int field = 5; field <= 21; ++field) line += " 0";
   line += " 987654 0 0";
@@ -202,7 +202,7 @@ TEST(ProcStat, IsReadThoughTheProgramsNameHoldsBrackets) {
     EXPECT_FALSE(ParseProcStat(bad).has_value());
 }
 
-TEST(ProcStat, OfThisProcessIsFound) {
+TEST(ProcStat, FindsThisProcess) {
   const auto info = ProcFs().Find(getpid());
   ASSERT_TRUE(info.has_value());
   EXPECT_EQ(info->id.pid, getpid());
@@ -211,11 +211,11 @@ TEST(ProcStat, OfThisProcessIsFound) {
   EXPECT_FALSE(ProcFs().Find(0).has_value());
 }
 
-// It did once end the daemon: its exception went through the loop.
-TEST(ProcStat, OfAProcessThatEndsWhileItIsReadIsNotFound) {
+// Regression: the exception once escaped from the event loop and ended the daemon.
+TEST(ProcStat, DoesNotFindAProcessThatEndsDuringTheRead) {
   char folder[] = "/tmp/lk-proc-XXXXXX";
   ASSERT_NE(mkdtemp(folder), nullptr);
-  std::filesystem::create_directories(std::string(folder) + "/70/stat");  // opens, and cannot be read
+  std::filesystem::create_directories(std::string(folder) + "/70/stat");  // can be opened but not read
   EXPECT_FALSE(ProcFs(folder).Find(70).has_value());
   std::filesystem::remove_all(folder);
 }

@@ -12,7 +12,7 @@
 namespace lockstep::daemon {
 namespace {
 
-// Of the fields behind the program's name, counted from the state, which is field 3 of the file.
+// Positions of fields after the program's name. Position 0 is the state, field 3 of the file.
 constexpr size_t kParentField = 1;
 constexpr size_t kStartTicksField = 19;
 

@@ -1,6 +1,6 @@
-// A client process on this node, named by what the kernel says of it.
-#ifndef LOCKSTEP_DAEMON_PROCESS_H_
-#define LOCKSTEP_DAEMON_PROCESS_H_
+// Identifies processes on this node by the kernel's data in /proc.
+#ifndef LOCKSTEP_DAEMON_NODE_PROCESS_H_
+#define LOCKSTEP_DAEMON_NODE_PROCESS_H_
 
 #include <sys/types.h>
 
@@ -34,14 +34,14 @@ inline void ToProto(const ProcessId& id, v1::ProcessKey* key) {
 struct ProcessInfo {
   ProcessId id;
   int32_t parent_pid = 0;
-  bool ended = false;  // its parent has not taken note yet
+  bool ended = false;  // it has exited, but its parent has not waited for it
 };
 
 // Implemented by: ProcFs, and a table in tests. Any thread.
 class ProcessTable {
  public:
   virtual ~ProcessTable() = default;
-  // Nothing when there is no such process, or the kernel hides it.
+  // Returns nothing if there is no such process or the kernel hides it.
   virtual std::optional<ProcessInfo> Find(int32_t pid) const = 0;
 };
 
@@ -54,16 +54,17 @@ class ProcFs final : public ProcessTable {
   const std::string root_;
 };
 
-// Readable once the process has ended; none where the kernel has no such descriptors.
+// Returns a descriptor that becomes readable when the process ends. It is invalid if the kernel does not
+// support pidfds.
 Fd OpenPidFd(pid_t pid);
 
-// Of /proc/<pid>/stat; the program's name in it may hold any character.
+// Parses /proc/<pid>/stat. The program's name in it may hold any character.
 std::optional<ProcessInfo> ParseProcStat(const std::string& text);
 
-// The machine's boot id, or an empty string where the kernel gives none.
+// Returns the machine's boot id, or an empty string if the kernel gives none.
 std::string ReadBootId();
 std::string ReadHostName();
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_PROCESS_H_
+#endif  // LOCKSTEP_DAEMON_NODE_PROCESS_H_

@@ -8,7 +8,7 @@ namespace lockstep::daemon {
 const RegisteredProcess& Registry::Add(RegisteredProcess process) {
   if (const RegisteredProcess* known = Find(process.id)) {
     process.paths.kineto = process.paths.kineto || known->paths.kineto;
-    // Under the name that it goes by now.
+    // The job or rank may have changed: then the entry moves to its new name.
     if (NameOf(*known) != NameOf(process)) Erase(process.id);
   }
   const RankName name = NameOf(process);
@@ -94,10 +94,10 @@ bool Registry::HasProfiledPid(int32_t pid) const {
   return found != processes_.end() && found->first.pid == pid && found->second.paths.kineto;
 }
 
-std::vector<v1::Rank> Registry::Ranks(const Scope& scope) const {
+std::vector<v1::Rank> Registry::Ranks(const RankFilter& filter) const {
   std::vector<v1::Rank> ranks;
   for (const auto& [id, process] : processes_) {
-    if (scope.Allows(process)) ToProto(process, &ranks.emplace_back());
+    if (filter.Allows(process)) ToProto(process, &ranks.emplace_back());
   }
   std::sort(ranks.begin(), ranks.end(), [](const v1::Rank& a, const v1::Rank& b) {
     return std::make_tuple(a.uid(), std::cref(a.job()), a.rank(), a.process().pid()) <

@@ -1,6 +1,7 @@
-// The processes that can be captured now, by our client or by PyTorch's profiler: one entry each.
-#ifndef LOCKSTEP_DAEMON_REGISTRY_H_
-#define LOCKSTEP_DAEMON_REGISTRY_H_
+// The registry holds the processes that can be captured now, by our client or by PyTorch's profiler. Each
+// process has one entry.
+#ifndef LOCKSTEP_DAEMON_NODE_REGISTRY_H_
+#define LOCKSTEP_DAEMON_NODE_REGISTRY_H_
 
 #include <sys/types.h>
 
@@ -19,8 +20,8 @@ namespace lockstep::daemon {
 
 // How a process can be captured.
 struct Paths {
-  bool client = true;   // our client is in it and connected
-  bool kineto = false;  // it asks for PyTorch's on-demand traces
+  bool client = true;   // our client is loaded and connected
+  bool kineto = false;  // it polls for PyTorch's on-demand traces
 };
 
 struct RegisteredProcess {
@@ -29,24 +30,25 @@ struct RegisteredProcess {
   Identity identity;
   std::string program;
   std::string client_version;
-  uint32_t layout_minor = 0;  // of the handshake that its client speaks
+  uint32_t layout_minor = 0;  // minor version of the ring layout that its client uses
   uint32_t cupti_version = 0;
-  // Who held CUPTI when its client was last asked to open it; empty: nobody.
+  // The tool that held CUPTI when the client last tried to open it; empty: CUPTI was free.
   std::string cupti_holder;
   Paths paths;
-  // 1, and one more each time this rank of the job came back as a new process.
+  // Starts at 1, and grows by 1 each time this rank of the job comes back as a new process.
   uint32_t incarnation = 1;
 };
 
-// Which ranks somebody may see and capture: those of one user, or all (root, and configured aggregators).
-class Scope {
+// The ranks that a caller may see and capture: those of one user, or all (for root and configured
+// aggregators).
+class RankFilter {
  public:
-  static Scope All() { return Scope(true, 0); }
-  static Scope Of(uid_t uid) { return uid == 0 ? All() : Scope(false, uid); }
+  static RankFilter All() { return RankFilter(true, 0); }
+  static RankFilter Of(uid_t uid) { return uid == 0 ? All() : RankFilter(false, uid); }
   bool Allows(const RegisteredProcess& process) const { return all_ || process.uid == uid_; }
 
  private:
-  Scope(bool all, uid_t uid) : all_(all), uid_(uid) {}
+  RankFilter(bool all, uid_t uid) : all_(all), uid_(uid) {}
   bool all_;
   uid_t uid_;
 };
@@ -54,24 +56,26 @@ class Scope {
 // The main thread.
 class Registry {
  public:
-  // Sets the incarnation. Two living processes with one rank both stay, with the same incarnation; a process
-  // that connects again keeps the one it had.
+  // Sets the incarnation. Two living processes with the same rank are both kept, with the same incarnation. A
+  // process that reconnects keeps its incarnation.
   const RegisteredProcess& Add(RegisteredProcess process);
-  // Its client is gone; it stays while it asks for on-demand traces.
+  // Called when the process's client has disconnected. The entry remains while the process polls for
+  // on-demand traces.
   void Remove(const ProcessId& id);
-  // The same for a process that asks for on-demand traces: one process is one entry, however many ways lead
-  // to it. What its client said of it is not changed. True when that is news.
+  // Like Add and Remove, for a process that polls for on-demand traces. A process has one entry even if it
+  // can be captured both ways, and the client's data in it stays unchanged. Returns true if the entry
+  // changed.
   bool AddKineto(RegisteredProcess process);
   bool RemoveKineto(const ProcessId& id);
-  // Null when it is not here. Valid until it is removed.
+  // Returns null if the process is not registered. The pointer is valid until the process is removed.
   RegisteredProcess* Find(const ProcessId& id);
-  // Is our client in the process with this number connected now?
+  // Returns true if our client in the process with this pid is connected.
   bool HasPid(int32_t pid) const;
-  // Does the process with this number ask for on-demand traces?
+  // Returns true if the process with this pid polls for on-demand traces.
   bool HasProfiledPid(int32_t pid) const;
   size_t size() const { return processes_.size(); }
-  // By job, rank, pid.
-  std::vector<v1::Rank> Ranks(const Scope& scope) const;
+  // Sorted by job, rank and pid.
+  std::vector<v1::Rank> Ranks(const RankFilter& filter) const;
 
  private:
   using RankName = std::tuple<uid_t, std::string, int32_t>;
@@ -96,4 +100,4 @@ void ToProto(const RegisteredProcess& process, v1::Rank* rank);
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_REGISTRY_H_
+#endif  // LOCKSTEP_DAEMON_NODE_REGISTRY_H_

@@ -35,7 +35,7 @@ TEST(Registry, KeepsTwoLivingProcessesOfOneRank) {
   Registry registry;
   EXPECT_EQ(registry.Add(Process(1, 0)).incarnation, 1u);
   EXPECT_EQ(registry.Add(Process(2, 0)).incarnation, 1u);
-  EXPECT_EQ(registry.Ranks(Scope::All()).size(), 2u);
+  EXPECT_EQ(registry.Ranks(RankFilter::All()).size(), 2u);
 }
 
 TEST(Registry, NeverMixesTheJobsOfTwoUsers) {
@@ -50,17 +50,17 @@ TEST(Registry, ShowsEachUserTheirOwnAndRootAll) {
   Registry registry;
   registry.Add(Process(1, 0, "a", 1000));
   registry.Add(Process(2, 0, "b", 1001));
-  EXPECT_EQ(registry.Ranks(Scope::Of(1000)).size(), 1u);
-  EXPECT_EQ(registry.Ranks(Scope::Of(1000))[0].job(), "a");
-  EXPECT_EQ(registry.Ranks(Scope::Of(1002)).size(), 0u);
-  EXPECT_EQ(registry.Ranks(Scope::Of(0)).size(), 2u);
+  EXPECT_EQ(registry.Ranks(RankFilter::Of(1000)).size(), 1u);
+  EXPECT_EQ(registry.Ranks(RankFilter::Of(1000))[0].job(), "a");
+  EXPECT_EQ(registry.Ranks(RankFilter::Of(1002)).size(), 0u);
+  EXPECT_EQ(registry.Ranks(RankFilter::Of(0)).size(), 2u);
 }
 
 TEST(Registry, ListsByJobAndRank) {
   Registry registry;
   for (int32_t rank : {3, 1, 2, 0}) registry.Add(Process(100 - rank, rank));
   int32_t expected = 0;
-  for (const v1::Rank& rank : registry.Ranks(Scope::All())) EXPECT_EQ(rank.rank(), expected++);
+  for (const v1::Rank& rank : registry.Ranks(RankFilter::All())) EXPECT_EQ(rank.rank(), expected++);
 }
 
 TEST(Registry, ForgetsOldRanksButNoLivingOne) {
@@ -75,38 +75,38 @@ TEST(Registry, ForgetsOldRanksButNoLivingOne) {
   EXPECT_EQ(registry.Add(Process(6001, 0, "job2")).incarnation, 1u);
 }
 
-TEST(Registry, OneProcessIsOneEntryHoweverManyWaysLeadToIt) {
+TEST(Registry, AProcessWithBothPathsHasOneEntry) {
   Registry registry;
   EXPECT_TRUE(registry.AddKineto(Process(1, 0)));
   EXPECT_FALSE(registry.AddKineto(Process(1, 0))) << "no news";
-  ASSERT_EQ(registry.Ranks(Scope::All()).size(), 1u);
-  EXPECT_EQ(registry.Ranks(Scope::All())[0].via(), "kineto");
+  ASSERT_EQ(registry.Ranks(RankFilter::All()).size(), 1u);
+  EXPECT_EQ(registry.Ranks(RankFilter::All())[0].via(), "kineto");
   EXPECT_FALSE(registry.HasPid(1)) << "its client has not come";
   registry.Add(Process(1, 0));
-  ASSERT_EQ(registry.Ranks(Scope::All()).size(), 1u);
-  EXPECT_EQ(registry.Ranks(Scope::All())[0].via(), "cupti");
-  EXPECT_TRUE(registry.Ranks(Scope::All())[0].kineto());
-  EXPECT_EQ(registry.Ranks(Scope::All())[0].incarnation(), 1u);
+  ASSERT_EQ(registry.Ranks(RankFilter::All()).size(), 1u);
+  EXPECT_EQ(registry.Ranks(RankFilter::All())[0].via(), "cupti");
+  EXPECT_TRUE(registry.Ranks(RankFilter::All())[0].kineto());
+  EXPECT_EQ(registry.Ranks(RankFilter::All())[0].incarnation(), 1u);
   registry.Remove({1, 10});
-  ASSERT_EQ(registry.Ranks(Scope::All()).size(), 1u) << "its client is gone, and it still asks";
-  EXPECT_EQ(registry.Ranks(Scope::All())[0].via(), "kineto");
+  ASSERT_EQ(registry.Ranks(RankFilter::All()).size(), 1u) << "its client is gone, but it still polls";
+  EXPECT_EQ(registry.Ranks(RankFilter::All())[0].via(), "kineto");
   EXPECT_TRUE(registry.RemoveKineto({1, 10}));
   EXPECT_FALSE(registry.RemoveKineto({1, 10}));
   EXPECT_EQ(registry.size(), 0u);
   registry.Add(Process(2, 0));
   EXPECT_TRUE(registry.AddKineto(Process(2, 0)));
   EXPECT_TRUE(registry.RemoveKineto({2, 20}));
-  EXPECT_EQ(registry.Ranks(Scope::All())[0].via(), "cupti") << "its client is still there";
+  EXPECT_EQ(registry.Ranks(RankFilter::All())[0].via(), "cupti") << "its client is still there";
 }
 
-TEST(Registry, AProcessThatIsKnownUnderAnotherRankMovesThere) {
+TEST(Registry, AProcessWithANewRankMovesThere) {
   Registry registry;
   registry.AddKineto(Process(1, 7, "by-environment"));
   registry.Add(Process(1, 0));
-  ASSERT_EQ(registry.Ranks(Scope::All()).size(), 1u);
-  EXPECT_EQ(registry.Ranks(Scope::All())[0].rank(), 0);
-  EXPECT_TRUE(registry.Ranks(Scope::All())[0].kineto());
-  // Nobody lives under the old name any more.
+  ASSERT_EQ(registry.Ranks(RankFilter::All()).size(), 1u);
+  EXPECT_EQ(registry.Ranks(RankFilter::All())[0].rank(), 0);
+  EXPECT_TRUE(registry.Ranks(RankFilter::All())[0].kineto());
+  // The old name has no living process any more.
   EXPECT_EQ(registry.Add(Process(2, 7, "by-environment")).incarnation, 2u);
 }
 

@@ -26,7 +26,7 @@ std::string NameOf(const v1::BeginJobRequest& request, const std::string& number
 }  // namespace
 
 absl::StatusOr<std::string> SchedulerJobs::Begin(const v1::BeginJobRequest& request) {
-  if (request.job() == 0) return absl::InvalidArgumentError("a job needs its number");
+  if (request.job() == 0) return absl::InvalidArgumentError("the job's number is missing");
   SchedulerStep step;
   step.job = request.job();
   step.uid = request.uid();
@@ -37,13 +37,12 @@ absl::StatusOr<std::string> SchedulerJobs::Begin(const v1::BeginJobRequest& requ
   if (request.pid() != 0) {
     const std::optional<ProcessInfo> starter = processes_.Find(request.pid());
     if (!starter || starter->ended) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("there is no process ", request.pid(),
-                       " that the daemon can see: it must be in the daemon's pid namespace"));
+      return absl::InvalidArgumentError(absl::StrCat("the daemon sees no process ", request.pid(),
+                                                     ": it must be in the daemon's pid namespace"));
     }
     step.starter = starter->id;
   }
-  // A job has several processes of Slurm's on a node that are no step: its batch script's, and the one that
+  // A job also has processes of Slurm on a node that are not steps: one of its batch script, and one that
   // waits beside all steps.
   Take([&](const SchedulerStep& old) {
     return old.job == step.job &&
@@ -68,7 +67,7 @@ std::vector<SchedulerStep> SchedulerJobs::End(uint32_t job) {
   return Take([&](const SchedulerStep& step) { return step.job == job; });
 }
 
-std::vector<SchedulerStep> SchedulerJobs::EndOfDeadStarters() {
+std::vector<SchedulerStep> SchedulerJobs::EndStepsOfDeadStarters() {
   return Take([&](const SchedulerStep& step) {
     if (step.starter.pid == 0) return false;
     const std::optional<ProcessInfo> now = processes_.Find(step.starter.pid);
@@ -81,7 +80,7 @@ bool SchedulerJobs::HasStarters() const {
                      [](const SchedulerStep& step) { return step.starter.pid != 0; });
 }
 
-const SchedulerStep* SchedulerJobs::StepAbove(const ProcessInfo& process) const {
+const SchedulerStep* SchedulerJobs::FindAncestorStep(const ProcessInfo& process) const {
   if (!HasStarters()) return nullptr;
   std::optional<ProcessInfo> ancestor = process;
   for (int i = 0; i < kMostAncestors && ancestor; ++i) {
@@ -98,26 +97,25 @@ absl::Status SchedulerJobs::CheckClaim(uid_t uid, const Identity& identity) cons
   for (const SchedulerStep& step : steps_) {
     if (step.uid == uid) continue;
     const std::string number = absl::StrCat(step.job);
-    const bool theirs = MeansJob(identity.job, {step.own_name, kSlurmSource, number}) ||
-                        identity.scheduler_job == number ||
-                        MeansJob(step.own_name, {identity.job, kSlurmSource, identity.scheduler_job});
-    if (!theirs) continue;
-    return absl::PermissionDeniedError(
-        absl::StrCat("it says that it belongs to job ", identity.job, ", which is user ", step.uid,
-                     "'s as Slurm says, and it is user ", uid,
-                     "'s: unset LOCKSTEP_JOB and Slurm's variables, which it has from elsewhere"));
+    const bool claimed = SelectsJob(identity.job, {step.own_name, kSlurmSource, number}) ||
+                         identity.scheduler_job == number ||
+                         SelectsJob(step.own_name, {identity.job, kSlurmSource, identity.scheduler_job});
+    if (!claimed) continue;
+    return absl::PermissionDeniedError(absl::StrCat("it claims job ", identity.job, ", which is user ",
+                                                    step.uid, "'s according to Slurm, but runs as user ", uid,
+                                                    ": unset LOCKSTEP_JOB and Slurm's variables"));
   }
   return absl::OkStatus();
 }
 
-absl::Status SchedulerJobs::Judge(const ProcessInfo& process, uid_t uid, Identity& identity) const {
-  const SchedulerStep* step = StepAbove(process);
+absl::Status SchedulerJobs::ApplyTo(const ProcessInfo& process, uid_t uid, Identity& identity) const {
+  const SchedulerStep* step = FindAncestorStep(process);
   if (step != nullptr && step->uid != uid) {
     return absl::PermissionDeniedError(absl::StrCat("it runs in Slurm's job ", step->name, ", which is user ",
                                                     step->uid, "'s, as user ", uid,
-                                                    ": only the job's user is captured in it"));
+                                                    ": only processes of the job's user are captured"));
   }
-  // A name of the user's own choice stays (contract.md), as long as it is not somebody else's job.
+  // A name that the user chose stays, unless it names another user's job.
   if (step != nullptr && identity.job_source != "LOCKSTEP") {
     identity.job = step->name;
     identity.job_source = kSlurmSource;

@@ -1,12 +1,11 @@
-// What the node's scheduler itself has said of its jobs (BeginJob): whose they are, and which process started
-// which step.
+// SchedulerJobs holds the scheduler's own statements about its jobs (BeginJob): the owner of each job, and
+// the process that started each step.
 //
-// A process's environment is a claim; this is not. What runs below a step's process belongs to that step,
-// whatever its environment says, and nobody is let in under the number of a job that is somebody else's. A
-// process of a job that the scheduler said nothing of is what it claims to be, as everywhere without a
-// scheduler.
-#ifndef LOCKSTEP_DAEMON_SCHEDULER_JOBS_H_
-#define LOCKSTEP_DAEMON_SCHEDULER_JOBS_H_
+// A process's environment is only a claim, but these statements are trusted. Every descendant of a step's
+// process belongs to that step, whatever its environment says. A process that claims another user's job is
+// refused. If the scheduler has not reported a job, the environment of its processes is believed.
+#ifndef LOCKSTEP_DAEMON_NODE_SCHEDULER_JOBS_H_
+#define LOCKSTEP_DAEMON_NODE_SCHEDULER_JOBS_H_
 
 #include <sys/types.h>
 
@@ -25,14 +24,15 @@ namespace lockstep::daemon {
 
 // A job, or one step of it, on this node.
 struct SchedulerStep {
-  uint32_t job = 0;  // the scheduler's number
+  uint32_t job = 0;  // the scheduler's job number
   uid_t uid = 0;
-  std::string name;           // as Identity.job
-  std::string scheduler_job;  // as Identity.scheduler_job
-  // By its own number. A component of a heterogeneous job is called by the first one's, which Slurm tells a
-  // step's plugins in the user's environment only: nobody else is kept out of that name for it.
+  std::string name;           // has the format of Identity.job
+  std::string scheduler_job;  // has the format of Identity.scheduler_job
+  // The name by the step's own number. In a heterogeneous job, `name` uses the first component's number.
+  // Slurm gives that number only through the user's environment, so CheckClaim does not protect the name made
+  // from it.
   std::string own_name;
-  ProcessId starter;  // its processes descend from it; pid 0: not known
+  ProcessId starter;  // the step's processes descend from it; pid 0: not known
   int32_t tasks = 0;  // 0: not known
 };
 
@@ -44,24 +44,25 @@ class SchedulerJobs {
   // `processes` outlives this.
   explicit SchedulerJobs(const ProcessTable& processes) : processes_(processes) {}
 
-  // What the job or step is called. kInvalidArgument: no number, or no such process; kResourceExhausted
-  // beyond kMost. Whose the job is by the newest word counts: numbers come round.
+  // Returns the name of the job or step. kInvalidArgument: the number is missing or the process does not
+  // exist. kResourceExhausted: more than kMost steps. The newest statement decides the owner, because
+  // schedulers reuse job numbers.
   absl::StatusOr<std::string> Begin(const v1::BeginJobRequest& request);
-  // What was known of the job, and is forgotten.
+  // Removes the job's steps and returns them.
   std::vector<SchedulerStep> End(uint32_t job);
-  // The same of the steps whose process has ended.
-  std::vector<SchedulerStep> EndOfDeadStarters();
-  // Is there a step whose process may end?
+  // Removes the steps whose starting process has ended and returns them.
+  std::vector<SchedulerStep> EndStepsOfDeadStarters();
+  // Returns true if any step has a known starting process.
   bool HasStarters() const;
 
-  // Sets `identity` right by what is known of `process`, which runs as `uid`. kPermissionDenied names the job
-  // that is not its own.
-  absl::Status Judge(const ProcessInfo& process, uid_t uid, Identity& identity) const;
+  // Corrects `identity` by the scheduler's statements about `process`, which runs as `uid`.
+  // kPermissionDenied: the process belongs to, or claims, another user's job, which the error names.
+  absl::Status ApplyTo(const ProcessInfo& process, uid_t uid, Identity& identity) const;
 
  private:
   template <typename Condition>
   std::vector<SchedulerStep> Take(const Condition& condition);
-  const SchedulerStep* StepAbove(const ProcessInfo& process) const;
+  const SchedulerStep* FindAncestorStep(const ProcessInfo& process) const;
   absl::Status CheckClaim(uid_t uid, const Identity& identity) const;
 
   const ProcessTable& processes_;
@@ -70,4 +71,4 @@ class SchedulerJobs {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_SCHEDULER_JOBS_H_
+#endif  // LOCKSTEP_DAEMON_NODE_SCHEDULER_JOBS_H_

@@ -26,7 +26,7 @@ class Processes final : public ProcessTable {
 
 class SchedulerJobsTest : public testing::Test {
  protected:
-  // slurmd 10, slurmstepd 20 and 30, what they started, and a login shell.
+  // slurmd is 10, slurmstepd 20 and 30. The others are their descendants and a login shell.
   void SetUp() override {
     processes_.Add(10, 1);
     processes_.Add(20, 10);
@@ -48,61 +48,63 @@ class SchedulerJobsTest : public testing::Test {
     request.set_uid(uid);
     return request;
   }
-  // What a process with this environment is taken for; the reason where it is refused.
-  std::string Judged(int32_t pid, uid_t uid, const char* environment) {
+  // Returns the identity of a process with this environment, or the reason for its refusal.
+  std::string JobAfterApply(int32_t pid, uid_t uid, const char* environment) {
     Identity identity = Identify({environment, {pid, 1}, {}});
-    const absl::Status status = jobs_.Judge(*processes_.Find(pid), uid, identity);
-    judged_ = identity;
+    const absl::Status status = jobs_.ApplyTo(*processes_.Find(pid), uid, identity);
+    applied_ = identity;
     return status.ok() ? identity.job : std::string(status.message());
   }
 
   Processes processes_;
   SchedulerJobs jobs_{processes_};
-  Identity judged_;
+  Identity applied_;
 };
 
-TEST_F(SchedulerJobsTest, WhatRunsBelowAStepBelongsToItWhateverItsEnvironmentSays) {
+TEST_F(SchedulerJobsTest, DescendantsOfAStepBelongToItDespiteTheirEnvironment) {
   EXPECT_EQ(*jobs_.Begin(Step(12, kAlice, 0, 20)), "12.0");
-  EXPECT_EQ(Judged(22, kAlice, "SLURM_JOB_ID=12\nSLURM_STEP_ID=0\nSLURM_PROCID=1\nSLURM_NTASKS=4\n"), "12.0");
-  EXPECT_TRUE(judged_.job_by_scheduler);
-  EXPECT_EQ(Judged(22, kAlice, ""), "12.0") << "env -i";
-  EXPECT_EQ(judged_.job_source, "Slurm");
-  EXPECT_EQ(Judged(22, kAlice, "SLURM_JOB_ID=99\nSLURM_STEP_ID=3\n"), "12.0") << "another of her jobs";
-  EXPECT_EQ(judged_.scheduler_job, "12");
-  EXPECT_EQ(Judged(22, kAlice, "TORCHELASTIC_RUN_ID=exp\n"), "12.0");
-  EXPECT_EQ(Judged(22, kAlice, "LOCKSTEP_JOB=exp\n"), "exp") << "her own choice";
+  EXPECT_EQ(JobAfterApply(22, kAlice, "SLURM_JOB_ID=12\nSLURM_STEP_ID=0\nSLURM_PROCID=1\nSLURM_NTASKS=4\n"),
+            "12.0");
+  EXPECT_TRUE(applied_.job_by_scheduler);
+  EXPECT_EQ(JobAfterApply(22, kAlice, ""), "12.0") << "env -i";
+  EXPECT_EQ(applied_.job_source, "Slurm");
+  EXPECT_EQ(JobAfterApply(22, kAlice, "SLURM_JOB_ID=99\nSLURM_STEP_ID=3\n"), "12.0") << "another of her jobs";
+  EXPECT_EQ(applied_.scheduler_job, "12");
+  EXPECT_EQ(JobAfterApply(22, kAlice, "TORCHELASTIC_RUN_ID=exp\n"), "12.0");
+  EXPECT_EQ(JobAfterApply(22, kAlice, "LOCKSTEP_JOB=exp\n"), "exp") << "her own choice";
 }
 
-TEST_F(SchedulerJobsTest, AnotherUserInAJobIsRefusedByName) {
+TEST_F(SchedulerJobsTest, RefusesAnotherUserInAJobAndNamesIt) {
   ASSERT_TRUE(jobs_.Begin(Step(12, kAlice, 0, 20)).ok());
-  EXPECT_THAT(Judged(22, kBob, "SLURM_JOB_ID=12\n"),
+  EXPECT_THAT(JobAfterApply(22, kBob, "SLURM_JOB_ID=12\n"),
               HasSubstr("runs in Slurm's job 12.0, which is user 12001's, as user 12002"));
-  EXPECT_THAT(Judged(21, 0, ""), HasSubstr("as user 0"));
+  EXPECT_THAT(JobAfterApply(21, 0, ""), HasSubstr("as user 0"));
 }
 
-TEST_F(SchedulerJobsTest, NobodyIsLetInUnderAnothersJob) {
+TEST_F(SchedulerJobsTest, RefusesClaimsOfAnotherUsersJob) {
   ASSERT_TRUE(jobs_.Begin(Step(12, kAlice, 0, 20)).ok());
   ASSERT_TRUE(jobs_.Begin(Step(13, kBob, 0, 30)).ok());
   for (const char* claim : {"SLURM_JOB_ID=12\n", "SLURM_JOB_ID=12\nSLURM_STEP_ID=0\n", "LOCKSTEP_JOB=12\n",
                             "LOCKSTEP_JOB=12.0\n"}) {
-    EXPECT_THAT(Judged(40, kBob, claim), HasSubstr("which is user 12001's as Slurm says")) << claim;
-    EXPECT_EQ(Judged(40, kAlice, claim).find("user"), std::string::npos) << claim;
+    EXPECT_THAT(JobAfterApply(40, kBob, claim), HasSubstr("which is user 12001's according to Slurm"))
+        << claim;
+    EXPECT_EQ(JobAfterApply(40, kAlice, claim).find("user"), std::string::npos) << claim;
   }
-  EXPECT_THAT(Judged(31, kBob, "LOCKSTEP_JOB=12\n"), HasSubstr("which is user 12001's"))
+  EXPECT_THAT(JobAfterApply(31, kBob, "LOCKSTEP_JOB=12\n"), HasSubstr("which is user 12001's"))
       << "from within his own job neither";
-  EXPECT_EQ(Judged(31, kBob, "SLURM_JOB_ID=12\n"), "13.0")
+  EXPECT_EQ(JobAfterApply(31, kBob, "SLURM_JOB_ID=12\n"), "13.0")
       << "but set right where the environment is merely wrong";
-  EXPECT_EQ(Judged(40, kBob, "SLURM_JOB_ID=120\n"), "120");
+  EXPECT_EQ(JobAfterApply(40, kBob, "SLURM_JOB_ID=120\n"), "120");
 }
 
 TEST_F(SchedulerJobsTest, APrologNamesTheUserBeforeAnyStep) {
   EXPECT_EQ(*jobs_.Begin(Job(12, kAlice)), "12");
-  EXPECT_THAT(Judged(40, kBob, "SLURM_JOB_ID=12\nSLURM_STEP_ID=0\n"), HasSubstr("user 12001's"));
-  EXPECT_EQ(Judged(40, kAlice, "SLURM_JOB_ID=12\nSLURM_STEP_ID=0\n"), "12.0");
-  EXPECT_FALSE(judged_.job_by_scheduler);
+  EXPECT_THAT(JobAfterApply(40, kBob, "SLURM_JOB_ID=12\nSLURM_STEP_ID=0\n"), HasSubstr("user 12001's"));
+  EXPECT_EQ(JobAfterApply(40, kAlice, "SLURM_JOB_ID=12\nSLURM_STEP_ID=0\n"), "12.0");
+  EXPECT_FALSE(applied_.job_by_scheduler);
   EXPECT_FALSE(jobs_.HasStarters());
   EXPECT_EQ(jobs_.End(12).size(), 1u);
-  EXPECT_EQ(Judged(40, kBob, "SLURM_JOB_ID=12\nSLURM_STEP_ID=0\n"), "12.0") << "forgotten";
+  EXPECT_EQ(JobAfterApply(40, kBob, "SLURM_JOB_ID=12\nSLURM_STEP_ID=0\n"), "12.0") << "forgotten";
 }
 
 TEST_F(SchedulerJobsTest, ArraysTasksAndSteps) {
@@ -110,43 +112,45 @@ TEST_F(SchedulerJobsTest, ArraysTasksAndSteps) {
   task.set_array_job(123);
   task.set_array_task(0);
   EXPECT_EQ(*jobs_.Begin(task), "123_0.1");
-  EXPECT_EQ(Judged(22, kAlice,
-                   "SLURM_JOB_ID=130\nSLURM_ARRAY_JOB_ID=123\nSLURM_ARRAY_TASK_ID=0\nSLURM_STEP_ID=1\n"),
-            "123_0.1");
-  EXPECT_EQ(judged_.scheduler_job, "130");
+  EXPECT_EQ(
+      JobAfterApply(22, kAlice,
+                    "SLURM_JOB_ID=130\nSLURM_ARRAY_JOB_ID=123\nSLURM_ARRAY_TASK_ID=0\nSLURM_STEP_ID=1\n"),
+      "123_0.1");
+  EXPECT_EQ(applied_.scheduler_job, "130");
   for (const char* claim : {"LOCKSTEP_JOB=123\n", "LOCKSTEP_JOB=123_0\n", "SLURM_JOB_ID=130\n"}) {
-    EXPECT_THAT(Judged(40, kBob, claim), HasSubstr("user 12001's")) << claim;
+    EXPECT_THAT(JobAfterApply(40, kBob, claim), HasSubstr("user 12001's")) << claim;
   }
-  EXPECT_EQ(Judged(40, kBob, "LOCKSTEP_JOB=123_7\n"), "123_7");
+  EXPECT_EQ(JobAfterApply(40, kBob, "LOCKSTEP_JOB=123_7\n"), "123_7");
 }
 
 TEST_F(SchedulerJobsTest, AHeterogeneousJobIsOneByItsFirstComponent) {
   v1::BeginJobRequest second = Step(3, kAlice, 0, 20);
   second.set_het_leader(2);
   EXPECT_EQ(*jobs_.Begin(second), "2.0");
-  EXPECT_EQ(
-      Judged(22, kAlice,
-             "SLURM_JOB_ID=2\nSLURM_STEP_ID=0\nSLURM_PROCID=4\nSLURM_NTASKS=5\nSLURM_STEP_NUM_TASKS=5\n"),
-      "2.0");
-  EXPECT_EQ(judged_.world_size, 5);
-  EXPECT_THAT(Judged(40, kBob, "SLURM_JOB_ID=3\n"), HasSubstr("user 12001's"));
-  EXPECT_EQ(Judged(40, kBob, "SLURM_JOB_ID=2\n"), "2") << "the leader's number came from Alice's environment";
+  EXPECT_EQ(JobAfterApply(
+                22, kAlice,
+                "SLURM_JOB_ID=2\nSLURM_STEP_ID=0\nSLURM_PROCID=4\nSLURM_NTASKS=5\nSLURM_STEP_NUM_TASKS=5\n"),
+            "2.0");
+  EXPECT_EQ(applied_.world_size, 5);
+  EXPECT_THAT(JobAfterApply(40, kBob, "SLURM_JOB_ID=3\n"), HasSubstr("user 12001's"));
+  EXPECT_EQ(JobAfterApply(40, kBob, "SLURM_JOB_ID=2\n"), "2")
+      << "the leader's number came from Alice's environment";
 }
 
 TEST_F(SchedulerJobsTest, AStepEndsWithItsProcess) {
   ASSERT_TRUE(jobs_.Begin(Step(12, kAlice, 0, 20)).ok());
   ASSERT_TRUE(jobs_.Begin(Step(12, kAlice, 1, 30)).ok());
-  EXPECT_TRUE(jobs_.EndOfDeadStarters().empty());
-  processes_.known[20].id.start_ticks = 7;  // the number came round
-  const auto ended = jobs_.EndOfDeadStarters();
+  EXPECT_TRUE(jobs_.EndStepsOfDeadStarters().empty());
+  processes_.known[20].id.start_ticks = 7;  // the pid was reused
+  const auto ended = jobs_.EndStepsOfDeadStarters();
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].name, "12.0");
   processes_.known[30].ended = true;
-  EXPECT_EQ(jobs_.EndOfDeadStarters().size(), 1u);
+  EXPECT_EQ(jobs_.EndStepsOfDeadStarters().size(), 1u);
   EXPECT_FALSE(jobs_.HasStarters());
 }
 
-TEST_F(SchedulerJobsTest, TheNewestWordCounts) {
+TEST_F(SchedulerJobsTest, TheNewestStatementCounts) {
   ASSERT_TRUE(jobs_.Begin(Step(12, kAlice, 0, 20)).ok());
   ASSERT_TRUE(jobs_.Begin(Step(12, kBob, 0, 30)).ok());
   EXPECT_EQ(jobs_.End(12).size(), 1u) << "numbers come round: Alice's is gone";
@@ -158,11 +162,11 @@ TEST_F(SchedulerJobsTest, ABatchScriptsProcessAndTheOneBesideItAreBothKept) {
   beside.set_pid(30);
   ASSERT_TRUE(jobs_.Begin(batch).ok());
   ASSERT_TRUE(jobs_.Begin(beside).ok());
-  EXPECT_EQ(Judged(22, kAlice, ""), "12");
-  EXPECT_EQ(Judged(31, kAlice, ""), "12");
+  EXPECT_EQ(JobAfterApply(22, kAlice, ""), "12");
+  EXPECT_EQ(JobAfterApply(31, kAlice, ""), "12");
 }
 
-TEST_F(SchedulerJobsTest, RefusesWhatItCannotKeep) {
+TEST_F(SchedulerJobsTest, RefusesInvalidJobsAndTooManySteps) {
   EXPECT_TRUE(absl::IsInvalidArgument(jobs_.Begin(Job(0, kAlice)).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(jobs_.Begin(Step(12, kAlice, 0, 999)).status()));
   for (uint32_t i = 1; i <= SchedulerJobs::kMost; ++i) ASSERT_TRUE(jobs_.Begin(Job(i, kAlice)).ok());

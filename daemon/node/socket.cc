@@ -25,20 +25,20 @@ absl::StatusOr<Peer> PeerOf(int socket) {
   socklen_t length = sizeof(credentials);
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0 ||
       length != sizeof(credentials)) {
-    return absl::ErrnoToStatus(errno, "the kernel does not say who the peer is");
+    return absl::ErrnoToStatus(errno, "the kernel does not report the peer's user");
   }
   return Peer{credentials.uid, credentials.gid, credentials.pid};
 }
 
 absl::Status PrepareSocketFolder(const std::string& folder) {
   const mode_t mode = geteuid() == 0 ? 0755 : 0700;
-  // The umask may take from mkdir's mode what other users need to reach root's daemon.
+  // The umask may clear bits of mkdir's mode that other users need to reach root's daemon.
   const bool made = mkdir(folder.c_str(), mode) == 0;
   if (made ? chmod(folder.c_str(), mode) != 0 : errno != EEXIST) {
     return absl::ErrnoToStatus(errno,
-                               absl::StrCat("cannot make folder ", folder, " for the daemon's sockets"));
+                               absl::StrCat("cannot create folder ", folder, " for the daemon's sockets"));
   }
-  const FolderVerdict verdict = JudgeSocketFolder((folder + "/x").c_str(), geteuid());
+  const FolderVerdict verdict = CheckSocketFolder((folder + "/x").c_str(), geteuid());
   if (verdict == FolderVerdict::kUsable) return absl::OkStatus();
   return absl::PermissionDeniedError(
       absl::StrCat("cannot put a socket into ", folder, ": ", Explain(verdict)));
@@ -57,7 +57,8 @@ absl::StatusOr<Fd> LockFile(const std::string& path) {
 absl::StatusOr<ListeningSocket> ListeningSocket::Open(const std::string& path, int type, mode_t mode) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  // Bound under a name of its own and then renamed: whoever looks finds a socket that answers, or none.
+  // The socket is bound under another name and then renamed. A client therefore finds either a socket that
+  // accepts or no file.
   const std::string beside = path + ".new";
   if (path.empty() || path[0] != '/' || beside.size() >= sizeof(address.sun_path)) {
     return absl::InvalidArgumentError(absl::StrCat("socket path ", path, ": must be absolute and at most ",
@@ -65,7 +66,7 @@ absl::StatusOr<ListeningSocket> ListeningSocket::Open(const std::string& path, i
   }
   std::memcpy(address.sun_path, beside.data(), beside.size());
   Fd fd(socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.ok()) return absl::ErrnoToStatus(errno, "cannot make a socket");
+  if (!fd.ok()) return absl::ErrnoToStatus(errno, "cannot create a socket");
   unlink(beside.c_str());
   struct stat info {};
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
@@ -92,7 +93,7 @@ ListeningSocket::~ListeningSocket() {
 }
 
 std::optional<Fd> ListeningSocket::Accept() const {
-  // A connection that was given up before it was accepted is passed over.
+  // Skips connections that the peer closed before they were accepted.
   for (int tries = 0; tries < kBacklog; ++tries) {
     const int fd = accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0) return Fd(fd);

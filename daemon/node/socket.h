@@ -1,6 +1,7 @@
-// The daemon's path sockets: made so that only one daemon has each, in folders that nobody else can write.
-#ifndef LOCKSTEP_DAEMON_SOCKET_H_
-#define LOCKSTEP_DAEMON_SOCKET_H_
+// The daemon's sockets in the file system. A lock gives each path to one daemon, and other users cannot write
+// to their folders.
+#ifndef LOCKSTEP_DAEMON_NODE_SOCKET_H_
+#define LOCKSTEP_DAEMON_NODE_SOCKET_H_
 
 #include <sys/types.h>
 
@@ -12,26 +13,26 @@
 
 namespace lockstep::daemon {
 
-// What the kernel says of the other end, as of its connect().
+// The process at the other end as the kernel recorded it at connect().
 struct Peer {
   uid_t uid = 0;
   gid_t gid = 0;
-  pid_t pid = 0;  // 0: in a pid namespace that this one does not see
+  pid_t pid = 0;  // 0: in a pid namespace that is not visible from the daemon's
 };
 absl::StatusOr<Peer> PeerOf(int socket);
 
-// A folder for sockets: made (0700, for root 0755) where it is missing; refused when others own it or may
-// write in it.
+// Creates a folder for sockets if it is missing (mode 0700, for root 0755). Fails if another user owns it or
+// may write to it.
 absl::Status PrepareSocketFolder(const std::string& folder);
 
-// Held as long as the daemon runs; kAlreadyExists when another one holds it.
+// The lock is held as long as the descriptor is open. kAlreadyExists: another process holds it.
 absl::StatusOr<Fd> LockFile(const std::string& path);
 
-// A listening socket at `path`. The caller holds the lock, so whatever is there is dead and is replaced, in
-// one step. Unlinks the path at the end if it is still this socket.
+// A listening socket at `path`. The caller holds the lock, so an existing file is from a dead daemon. Open
+// replaces it atomically. The destructor unlinks the path if it is still this socket.
 class ListeningSocket {
  public:
-  // `type` is SOCK_STREAM or SOCK_SEQPACKET; `mode` the file's.
+  // `type` is SOCK_STREAM or SOCK_SEQPACKET; `mode` is the socket file's mode.
   static absl::StatusOr<ListeningSocket> Open(const std::string& path, int type, mode_t mode);
   ListeningSocket(ListeningSocket&&) noexcept;
   ListeningSocket& operator=(ListeningSocket&&) = delete;
@@ -39,7 +40,7 @@ class ListeningSocket {
 
   int fd() const { return fd_.get(); }
   const std::string& path() const { return path_; }
-  // The next connection, non-blocking and close-on-exec; nothing when there is none.
+  // Returns the next connection, non-blocking and close-on-exec, or nothing if none is waiting.
   std::optional<Fd> Accept() const;
 
  private:
@@ -53,4 +54,4 @@ class ListeningSocket {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_SOCKET_H_
+#endif  // LOCKSTEP_DAEMON_NODE_SOCKET_H_

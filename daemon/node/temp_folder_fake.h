@@ -1,6 +1,6 @@
-// A private folder for a test's sockets, removed with what is in it.
-#ifndef LOCKSTEP_DAEMON_TEMP_FOLDER_FAKE_H_
-#define LOCKSTEP_DAEMON_TEMP_FOLDER_FAKE_H_
+// A private folder for a test's sockets. The destructor removes it with its content.
+#ifndef LOCKSTEP_DAEMON_NODE_TEMP_FOLDER_FAKE_H_
+#define LOCKSTEP_DAEMON_NODE_TEMP_FOLDER_FAKE_H_
 
 #include <cstdlib>
 #include <filesystem>
@@ -28,4 +28,4 @@ class TempFolder {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_TEMP_FOLDER_FAKE_H_
+#endif  // LOCKSTEP_DAEMON_NODE_TEMP_FOLDER_FAKE_H_

@@ -1,7 +1,7 @@
-// An aggregator for tests: stores what daemons send, acknowledges or not, breaks or stalls streams, sends
-// requests down.
-#ifndef LOCKSTEP_DAEMON_AGGREGATOR_FAKE_H_
-#define LOCKSTEP_DAEMON_AGGREGATOR_FAKE_H_
+// An aggregator for tests. It stores the daemons' data, acknowledges or withholds, breaks or stalls streams,
+// and sends requests.
+#ifndef LOCKSTEP_DAEMON_UPLINK_AGGREGATOR_FAKE_H_
+#define LOCKSTEP_DAEMON_UPLINK_AGGREGATOR_FAKE_H_
 
 #include <grpcpp/grpcpp.h>
 
@@ -32,7 +32,7 @@ class FakeAggregator final : private v1::Ingest::Service {
     rpc::Token token;
     uint32_t credits = 16;
     std::string refuse;
-    Nanos clock_ahead;  // of the host's
+    Nanos clock_ahead;  // ahead of the host's clock
   };
 
   explicit FakeAggregator(Options options) : options_(std::move(options)) {
@@ -53,7 +53,7 @@ class FakeAggregator final : private v1::Ingest::Service {
 
   const std::string& address() const { return address_; }
 
-  // ---- What it does
+  // ---- Control of its behaviour
   enum class Acks { kOn, kOff };
   void SetAcks(Acks acks) {
     std::lock_guard lock(mutex_);
@@ -97,7 +97,7 @@ class FakeAggregator final : private v1::Ingest::Service {
     Send(message);
   }
 
-  // ---- What it got
+  // ---- Received data
   struct Seen {
     int streams = 0;
     int duplicates = 0;
@@ -105,7 +105,7 @@ class FakeAggregator final : private v1::Ingest::Service {
     uint64_t stored_through = 0;
     std::vector<v1::Rank> ranks;
     int rank_updates = 0;
-    // By capture, then pid: every state it had, in order.
+    // All states of each process in order, by capture, then pid.
     std::map<std::string, std::map<int32_t, std::vector<v1::RankState>>> states;
     std::vector<v1::Batch> batches;
     std::vector<v1::Gap> gaps;
@@ -117,7 +117,7 @@ class FakeAggregator final : private v1::Ingest::Service {
       if (c == states.end() || !c->second.count(pid)) return {};
       return c->second.at(pid).back();
     }
-    // Rows of that kind in the batches of that process; 0 for any.
+    // Number of rows of this kind in the batches of process `pid`; 0: of all processes.
     uint64_t Rows(columns::Kind kind, int32_t pid = 0) const {
       uint64_t rows = 0;
       for (const v1::Batch& batch : batches) {
@@ -151,7 +151,7 @@ class FakeAggregator final : private v1::Ingest::Service {
     std::lock_guard lock(mutex_);
     return seen_;
   }
-  // False when it did not come true in time.
+  // Returns false if the condition did not become true in time.
   bool WaitFor(const std::function<bool(const Seen&)>& condition,
                std::chrono::milliseconds wait = std::chrono::seconds(20)) {
     std::unique_lock lock(mutex_);
@@ -277,4 +277,4 @@ class FakeAggregator final : private v1::Ingest::Service {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_AGGREGATOR_FAKE_H_
+#endif  // LOCKSTEP_DAEMON_UPLINK_AGGREGATOR_FAKE_H_

@@ -4,14 +4,14 @@
 
 namespace lockstep::daemon {
 
-void ClockSync::Start(Ask ask) {
+void ClockSync::Start(Query query) {
   Stop();
   {
     std::lock_guard lock(mutex_);
     stopping_ = false;
     burst_left_ = kBurst;
   }
-  thread_ = std::thread([this, ask = std::move(ask)] { Run(ask); });
+  thread_ = std::thread([this, query = std::move(query)] { Run(query); });
 }
 
 void ClockSync::Stop() {
@@ -23,36 +23,36 @@ void ClockSync::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void ClockSync::SetPace(ClockPace pace) {
+void ClockSync::SetRate(ClockSyncRate rate) {
   {
     std::lock_guard lock(mutex_);
-    if (pace_ == pace) return;
-    pace_ = pace;
-    if (pace == ClockPace::kCapture) burst_left_ = kBurst;
+    if (rate_ == rate) return;
+    rate_ = rate;
+    if (rate == ClockSyncRate::kCapture) burst_left_ = kBurst;
   }
   changed_.notify_all();
 }
 
-void ClockSync::Run(const Ask& ask) {
+void ClockSync::Run(const Query& query) {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     lock.unlock();
-    Exchange(ask);
+    Exchange(query);
     lock.lock();
     if (burst_left_ > 0 && --burst_left_ > 0) continue;
     lock.unlock();
     ready_();
     lock.lock();
-    const ClockPace pace = pace_;
-    const Nanos pause = pace == ClockPace::kCapture ? kCapturePause : kIdlePause;
+    const ClockSyncRate rate = rate_;
+    const Nanos pause = rate == ClockSyncRate::kCapture ? kCapturePause : kIdlePause;
     changed_.wait_for(lock, std::chrono::nanoseconds(pause.ns()),
-                      [&] { return stopping_ || pace_ != pace || burst_left_ > 0; });
+                      [&] { return stopping_ || rate_ != rate || burst_left_ > 0; });
   }
 }
 
-// Both clocks at one moment. A pause between the two readings would look like a step of REALTIME: false when
-// none of the tries came through without one.
-bool ClockSync::ReadTogether(HostTime& realtime, MonoTime& monotonic) const {
+// Reads both clocks at one moment. A pause between the readings would look like a step of REALTIME. Returns
+// false if every try had such a pause.
+bool ClockSync::ReadBothClocks(HostTime& realtime, MonoTime& monotonic) const {
   for (int i = 0; i < kReadingTries; ++i) {
     const MonoTime before = clock_.Monotonic();
     realtime = clock_.Realtime();
@@ -62,17 +62,17 @@ bool ClockSync::ReadTogether(HostTime& realtime, MonoTime& monotonic) const {
   return false;
 }
 
-void ClockSync::Exchange(const Ask& ask) {
+void ClockSync::Exchange(const Query& query) {
   ClockExchange exchange;
   exchange.t1 = clock_.Realtime();
-  const std::optional<Answer> answer = ask(exchange.t1);
-  if (!ReadTogether(exchange.t4, exchange.monotonic) || !answer) return;
+  const std::optional<Answer> answer = query(exchange.t1);
+  if (!ReadBothClocks(exchange.t4, exchange.monotonic) || !answer) return;
   exchange.t2 = answer->t2;
   exchange.t3 = answer->t3;
 
   std::lock_guard lock(mutex_);
   if (!estimator_.Add(exchange)) return;
-  // An aggregator that is away has no use for old samples.
+  // The samples are of no use to an aggregator that has been away for long.
   if (samples_.size() >= kMostSamples) samples_.erase(samples_.begin(), samples_.begin() + kMostSamples / 2);
   v1::ClockSample& sample = samples_.emplace_back();
   sample.set_t1_ns(exchange.t1.ns());

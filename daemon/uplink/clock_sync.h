@@ -1,7 +1,7 @@
-// Exchanges clocks with one aggregator: a burst when it registers and when it arms, 20 a second while a
-// capture is on, one every 10 s else.
-#ifndef LOCKSTEP_DAEMON_CLOCK_SYNC_H_
-#define LOCKSTEP_DAEMON_CLOCK_SYNC_H_
+// ClockSync exchanges time stamps with one aggregator. It sends a burst on registering and on arming. During
+// a capture it makes 20 exchanges a second, otherwise one every 10 s.
+#ifndef LOCKSTEP_DAEMON_UPLINK_CLOCK_SYNC_H_
+#define LOCKSTEP_DAEMON_UPLINK_CLOCK_SYNC_H_
 
 #include <condition_variable>
 #include <functional>
@@ -16,18 +16,18 @@
 
 namespace lockstep::daemon {
 
-enum class ClockPace : uint8_t { kIdle, kCapture };
+enum class ClockSyncRate : uint8_t { kIdle, kCapture };
 
 // Any thread.
 class ClockSync {
  public:
-  // Asks the aggregator for its two stamps (t2, t3); nothing when the call failed. Called on the clock
-  // thread.
+  // Asks the aggregator for its two time stamps (t2, t3). Returns nothing if the call failed. Called on the
+  // clock thread.
   struct Answer {
     JobTime t2;
     JobTime t3;
   };
-  using Ask = std::function<std::optional<Answer>(HostTime t1)>;
+  using Query = std::function<std::optional<Answer>(HostTime t1)>;
 
   // `ready` is called on the clock thread when there are samples to send.
   ClockSync(const Clock& clock, std::function<void()> ready) : clock_(clock), ready_(std::move(ready)) {}
@@ -35,14 +35,14 @@ class ClockSync {
   ClockSync(const ClockSync&) = delete;
   ClockSync& operator=(const ClockSync&) = delete;
 
-  // Begins with a burst. Stop before Start anew; what is known stays.
-  void Start(Ask ask);
+  // Begins with a burst. Call Stop before another Start; the estimate is kept.
+  void Start(Query query);
   void Stop();
-  // Going to kCapture means a burst.
-  void SetPace(ClockPace pace);
+  // A change to kCapture starts a burst.
+  void SetRate(ClockSyncRate rate);
 
   OffsetEstimate Estimate() const;
-  // Those not taken yet, oldest first.
+  // Returns the samples since the last call, oldest first.
   std::vector<v1::ClockSample> TakeSamples();
 
  private:
@@ -53,16 +53,16 @@ class ClockSync {
   static constexpr Nanos kReadingGap = Nanos::Micros(50);
   static constexpr size_t kMostSamples = 4096;
 
-  void Run(const Ask& ask);
-  void Exchange(const Ask& ask);
-  bool ReadTogether(HostTime& realtime, MonoTime& monotonic) const;
+  void Run(const Query& query);
+  void Exchange(const Query& query);
+  bool ReadBothClocks(HostTime& realtime, MonoTime& monotonic) const;
 
   const Clock& clock_;
   const std::function<void()> ready_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
-  ClockPace pace_ = ClockPace::kIdle;
+  ClockSyncRate rate_ = ClockSyncRate::kIdle;
   int burst_left_ = 0;
   OffsetEstimator estimator_;
   std::vector<v1::ClockSample> samples_;
@@ -71,4 +71,4 @@ class ClockSync {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_CLOCK_SYNC_H_
+#endif  // LOCKSTEP_DAEMON_UPLINK_CLOCK_SYNC_H_

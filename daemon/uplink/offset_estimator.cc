@@ -6,36 +6,36 @@
 namespace lockstep::daemon {
 namespace {
 
-// Between two readings of REALTIME and MONOTONIC the process may be off the CPU; a step is more than that.
+// The process may lose the CPU between the readings of REALTIME and MONOTONIC. A larger difference is a step.
 constexpr Nanos kReadingSlack = Nanos::Millis(5);
 
 Nanos Abs(Nanos d) { return d < Nanos() ? -d : d; }
 
-Nanos Drifted(Nanos age) {
+Nanos MaxDriftOver(Nanos age) {
   return Nanos(
-      static_cast<int64_t>(static_cast<double>(std::max(age, Nanos()).ns()) * OffsetEstimator::kWorstDrift));
+      static_cast<int64_t>(static_cast<double>(std::max(age, Nanos()).ns()) * OffsetEstimator::kMaxDrift));
 }
 
 }  // namespace
 
 Nanos OffsetEstimator::Bound(const Sample& sample, MonoTime now) {
-  return sample.doubt + Drifted(now - sample.at);
+  return sample.uncertainty + MaxDriftOver(now - sample.at);
 }
 
-// No offset can be right for both this sample and one before: a clock was set in between.
+// Returns true if no offset fits both this sample and an earlier one: a clock was set in between.
 bool OffsetEstimator::Contradicts(const Sample& sample) const {
   return std::any_of(samples_.begin(), samples_.end(), [&](const Sample& before) {
     const Nanos age = sample.at - before.at;
-    if (Abs(sample.realtime_ahead - before.realtime_ahead) > kReadingSlack + Drifted(age)) return true;
-    return Abs(sample.offset - before.offset) > sample.doubt + Bound(before, sample.at);
+    if (Abs(sample.realtime_ahead - before.realtime_ahead) > kReadingSlack + MaxDriftOver(age)) return true;
+    return Abs(sample.offset - before.offset) > sample.uncertainty + Bound(before, sample.at);
   });
 }
 
 bool OffsetEstimator::Add(const ClockExchange& e) {
-  // On the wire these are any 64-bit numbers; within 2^61 no sum below overflows.
-  constexpr int64_t kSane = int64_t{1} << 61;
+  // The wire may carry any 64-bit number. Within 2^61 no sum below overflows.
+  constexpr int64_t kLargestPlausible = int64_t{1} << 61;
   for (int64_t t : {e.t1.ns(), e.t2.ns(), e.t3.ns(), e.t4.ns(), e.monotonic.ns()}) {
-    if (t < 0 || t > kSane) return false;
+    if (t < 0 || t > kLargestPlausible) return false;
   }
   const Nanos round_trip = (e.t4 - e.t1) - (e.t3 - e.t2);
   if (e.t4 < e.t1 || e.t3 < e.t2 || round_trip < Nanos()) return false;
@@ -44,7 +44,7 @@ bool OffsetEstimator::Add(const ClockExchange& e) {
   const int64_t ahead_at_receipt = e.t4.ns() - e.t3.ns();
   Sample sample;
   sample.offset = Nanos(ahead_at_send + (ahead_at_receipt - ahead_at_send) / 2);
-  sample.doubt = Nanos(round_trip.ns() / 2 + 1);
+  sample.uncertainty = Nanos(round_trip.ns() / 2 + 1);
   sample.at = e.monotonic;
   sample.realtime_ahead = Nanos(e.t4.ns() - e.monotonic.ns());
 
@@ -54,7 +54,8 @@ bool OffsetEstimator::Add(const ClockExchange& e) {
   }
   samples_.push_back(sample);
   if (samples_.size() > kMostSamples) {
-    // The worst goes, so that a burst of slow exchanges cannot push out a good one.
+    // The sample with the largest bound is removed, so that a burst of slow exchanges cannot displace a good
+    // one.
     const auto worst = std::max_element(
         samples_.begin(), samples_.end() - 1,
         [&](const Sample& a, const Sample& b) { return Bound(a, sample.at) < Bound(b, sample.at); });

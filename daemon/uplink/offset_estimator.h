@@ -1,10 +1,11 @@
-// The host's clock against the aggregator's, as good as is needed to start ranks together. Pure.
+// OffsetEstimator estimates the host clock's offset to the aggregator's, precisely enough to start ranks
+// together. No system calls.
 //
-// Minimum-delay filter: of the recent exchanges the one whose round trip leaves least doubt, the doubt
-// growing with its age. The finer alignment of a capture is the aggregator's (aggregator/align); it gets
-// every sample.
-#ifndef LOCKSTEP_DAEMON_OFFSET_ESTIMATOR_H_
-#define LOCKSTEP_DAEMON_OFFSET_ESTIMATOR_H_
+// It is a minimum-delay filter: of the recent exchanges it uses the one with the smallest uncertainty, which
+// is half the round trip plus possible drift since then. The aggregator aligns captures more precisely
+// (capture/align); it receives every sample.
+#ifndef LOCKSTEP_DAEMON_UPLINK_OFFSET_ESTIMATOR_H_
+#define LOCKSTEP_DAEMON_UPLINK_OFFSET_ESTIMATOR_H_
 
 #include <cstddef>
 #include <deque>
@@ -13,8 +14,8 @@
 
 namespace lockstep::daemon {
 
-// One exchange: sent by the host at t1, received and answered by the aggregator at t2 and t3, received by the
-// host at t4; all CLOCK_REALTIME. `monotonic` is the host's at t4.
+// One exchange, in CLOCK_REALTIME. The host sent it at t1, the aggregator received it at t2 and answered at
+// t3, and the host received the answer at t4. `monotonic` is the host's CLOCK_MONOTONIC at t4.
 struct ClockExchange {
   HostTime t1;
   JobTime t2;
@@ -26,24 +27,24 @@ struct ClockExchange {
 struct OffsetEstimate {
   bool known = false;
   Nanos offset;  // host - aggregator
-  Nanos bound =
-      Nanos::Max();  // never smaller than the error, while neither clock runs off faster than kWorstDrift
+  // Never smaller than the error, as long as neither clock drifts faster than kMaxDrift.
+  Nanos bound = Nanos::Max();
   HostTime ToHost(JobTime t) const { return HostTime(t.ns()) + offset; }
   JobTime ToJob(HostTime t) const { return JobTime((t - offset).ns()); }
 };
 
-// One thread.
+// One thread at a time.
 class OffsetEstimator {
  public:
-  // 200 ppm: twice what two bad quartz clocks do against each other.
-  static constexpr double kWorstDrift = 200e-6;
+  // 200 ppm: twice the relative drift of two bad quartz clocks.
+  static constexpr double kMaxDrift = 200e-6;
 
-  // False: the exchange contradicts itself (a clock stepped inside it, or the answer is nonsense) and was not
-  // used.
+  // Returns false if the exchange was not used because it contradicts itself: a clock stepped during it, or
+  // the answer is invalid.
   bool Add(const ClockExchange& exchange);
   // `now` is the host's CLOCK_MONOTONIC.
   OffsetEstimate At(MonoTime now) const;
-  // How often a clock was seen to step; what was known before is then forgotten.
+  // Number of detected clock steps. Each one discards the earlier samples.
   int steps() const { return steps_; }
 
  private:
@@ -51,9 +52,9 @@ class OffsetEstimator {
 
   struct Sample {
     Nanos offset;
-    Nanos doubt;  // half the round trip
+    Nanos uncertainty;  // half the round trip
     MonoTime at;
-    Nanos realtime_ahead;  // the host's REALTIME - MONOTONIC: jumps when REALTIME is set
+    Nanos realtime_ahead;  // host's REALTIME - MONOTONIC; jumps when REALTIME is set
   };
   static Nanos Bound(const Sample& sample, MonoTime now);
   bool Contradicts(const Sample& sample) const;
@@ -64,4 +65,4 @@ class OffsetEstimator {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_OFFSET_ESTIMATOR_H_
+#endif  // LOCKSTEP_DAEMON_UPLINK_OFFSET_ESTIMATOR_H_

@@ -7,7 +7,7 @@
 namespace lockstep::daemon {
 namespace {
 
-// A host whose clock is `offset` ahead of the aggregator's at time 0 and gains `ppm`.
+// A host whose clock is `offset` ahead of the aggregator's at time 0 and gains `ppm` parts per million.
 struct World {
   Nanos offset;
   double ppm = 0;
@@ -63,7 +63,7 @@ TEST(OffsetEstimator, PrefersTheExchangeThatWasNotDelayed) {
   EXPECT_LE(Error(estimator, world, Nanos::Seconds(1)), Nanos::Micros(21));
 }
 
-TEST(OffsetEstimator, KeepsItsPromiseWhenTheClockDriftsAndTheNetworkJitters) {
+TEST(OffsetEstimator, TheBoundHoldsUnderDriftAndJitter) {
   std::mt19937_64 random(9);
   for (double ppm : {-100.0, -50.0, 50.0, 100.0}) {
     const World world{Nanos::Millis(10), ppm};
@@ -80,18 +80,18 @@ TEST(OffsetEstimator, KeepsItsPromiseWhenTheClockDriftsAndTheNetworkJitters) {
   }
 }
 
-TEST(OffsetEstimator, ForgetsWhatItKnewWhenTheHostsClockIsSet) {
+TEST(OffsetEstimator, DiscardsSamplesWhenTheHostsClockIsSet) {
   World world{Nanos::Millis(1)};
   OffsetEstimator estimator;
   ASSERT_TRUE(estimator.Add(world.Exchange(Nanos(), Nanos::Micros(20), Nanos::Micros(20))));
   world.host_step = Nanos::Seconds(3600);
-  // The first exchange after the step is a slow one: the old sample would look better.
+  // The first exchange after the step is slow, so the old sample has the smaller bound.
   ASSERT_TRUE(estimator.Add(world.Exchange(Nanos::Seconds(1), Nanos::Millis(5), Nanos::Millis(5))));
   EXPECT_EQ(estimator.steps(), 1);
   EXPECT_LE(Error(estimator, world, Nanos::Seconds(1)), Nanos::Millis(6));
 }
 
-TEST(OffsetEstimator, ForgetsWhatItKnewWhenTheAggregatorsClockIsSet) {
+TEST(OffsetEstimator, DiscardsSamplesWhenTheAggregatorsClockIsSet) {
   World world{Nanos::Millis(1)};
   OffsetEstimator estimator;
   ASSERT_TRUE(estimator.Add(world.Exchange(Nanos(), Nanos::Micros(20), Nanos::Micros(20))));
@@ -101,7 +101,7 @@ TEST(OffsetEstimator, ForgetsWhatItKnewWhenTheAggregatorsClockIsSet) {
   EXPECT_LE(Error(estimator, world, Nanos::Seconds(1)), Nanos::Micros(101));
 }
 
-TEST(OffsetEstimator, RefusesExchangesThatCannotBe) {
+TEST(OffsetEstimator, RefusesImpossibleExchanges) {
   OffsetEstimator estimator;
   EXPECT_FALSE(estimator.Add({HostTime(10), JobTime(5), JobTime(5), HostTime(9), MonoTime(1)}));
   EXPECT_FALSE(estimator.Add({HostTime(10), JobTime(6), JobTime(5), HostTime(20), MonoTime(1)}));

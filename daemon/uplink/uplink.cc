@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kProtocol = 1;
 constexpr Nanos kPingDeadline = Nanos::Seconds(1);
-constexpr std::chrono::milliseconds kLastWords(500);
+constexpr std::chrono::milliseconds kLastReplyWait(500);
 
 void SetVersion(const std::string& program, v1::Version* version) {
   version->set_protocol_min(kProtocol);
@@ -73,9 +73,9 @@ void Uplink::Wake() {
   changed_.notify_all();
 }
 
-std::string Uplink::trouble() {
+std::string Uplink::last_error() {
   std::lock_guard lock(mutex_);
-  return trouble_;
+  return last_error_;
 }
 
 void Uplink::SetRanks(std::vector<v1::Rank> ranks) {
@@ -90,7 +90,7 @@ void Uplink::SetRanks(std::vector<v1::Rank> ranks) {
 void Uplink::SendStates(v1::RankStates states) {
   {
     std::lock_guard lock(mutex_);
-    // Only while it is up: when it comes back, everybody's state is sent anew.
+    // States matter only while it is up: after a reconnect all states are sent again.
     if (!up_) return;
     states_.push_back(std::move(states));
     if (states_.size() > kMostStates) states_.pop_front();
@@ -108,18 +108,18 @@ void Uplink::Run() {
     const MonoTime now = clock_.Monotonic();
     if (registered) last_there = now;
     const bool gone =
-        options_.mode == UplinkOptions::Mode::kWhileThere && now - last_there >= options_.gone_after;
+        options_.mode == UplinkOptions::Mode::kWhileReachable && now - last_there >= options_.gone_after;
     bool last = options_.mode == UplinkOptions::Mode::kOnce || gone;
-    bool news = false;
+    bool changed = false;
     {
       std::lock_guard lock(mutex_);
       last = last || stopping_;
-      news = registered || last || trouble_ != status.message();
-      trouble_ = std::string(status.message());
+      changed = registered || last || last_error_ != status.message();
+      last_error_ = std::string(status.message());
     }
     if (registered) backoff.Reset();
-    // Not once per attempt: an aggregator may be away for days.
-    if (news) log_.Info("uplink_down", {{"aggregator", options_.name}, {"reason", status.message()}});
+    // Not logged for every attempt, because an aggregator may be away for days.
+    if (changed) log_.Info("uplink_down", {{"aggregator", options_.name}, {"reason", status.message()}});
     events_.OnUplinkDown(options_.id, status, last);
     if (last) return;
     const Nanos wait = backoff.Next();
@@ -128,7 +128,7 @@ void Uplink::Run() {
   }
 }
 
-// In slices, so that stopping does not wait for the network.
+// Waits in slices, so that stopping does not wait for the network.
 bool Uplink::WaitConnected(grpc::Channel& channel) {
   const MonoTime until = clock_.Monotonic() + options_.register_timeout;
   while (clock_.Monotonic() < until) {
@@ -150,7 +150,7 @@ absl::Status Uplink::RunStream(bool* registered) {
     states_.clear();
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, options_.connect(redirect));
-  // A channel made of a socket has no connectivity to watch.
+  // A channel made from a socket has no connectivity state to watch.
   const bool connected = options_.mode == UplinkOptions::Mode::kOnce || WaitConnected(*channel);
   if (!connected) return absl::UnavailableError("cannot connect");
 
@@ -181,15 +181,15 @@ absl::Status Uplink::RunStream(bool* registered) {
   {
     std::unique_lock lock(mutex_);
     context_ = nullptr;
-    // Where the other end broke it, its own words are on their way; cancelling would hide them.
+    // If the other end broke the stream, its error message is still on its way; cancelling would discard it.
     if (absl::IsUnavailable(status))
-      changed_.wait_for(lock, kLastWords, [&] { return broken_ || stopping_; });
+      changed_.wait_for(lock, kLastReplyWait, [&] { return broken_ || stopping_; });
     if (!broken_) context.TryCancel();
   }
   clock_sync_.Stop();
   reader.join();
   const absl::Status finish = rpc::FromGrpc(stream->Finish());
-  // The aggregator's own words, where it ended the stream, say more than that writing failed.
+  // If the aggregator ended the stream, its status says more than the failed write.
   return finish.ok() || absl::IsCancelled(finish) ? status : finish;
 }
 
@@ -214,12 +214,12 @@ absl::Status Uplink::Handshake(Stream& stream) {
     return absl::FailedPreconditionError(absl::StrCat("refused: ", registered.refused()));
   if (!registered.redirect().empty()) {
     redirect_ = registered.redirect();
-    return absl::UnavailableError(absl::StrCat("sent on to ", registered.redirect()));
+    return absl::UnavailableError(absl::StrCat("redirected to ", registered.redirect()));
   }
   if (registered.has_version() &&
       (registered.version().protocol_min() > kProtocol || registered.version().protocol_max() < kProtocol)) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "the aggregator speaks protocols ", registered.version().protocol_min(), " to ",
+        "the aggregator supports protocols ", registered.version().protocol_min(), " to ",
         registered.version().protocol_max(), ", this daemon ", kProtocol, ": use one release for both"));
   }
   spool_->Resume(registered.acked_sequence(), registered.credits());
@@ -230,7 +230,7 @@ absl::Status Uplink::Handshake(Stream& stream) {
   spool_ready_ = true;
   lock.unlock();
   if (!stream.Write(ranks)) return absl::UnavailableError("the stream broke before the ranks");
-  health_told_.reset();
+  health_sent_at_.reset();
   connected_at_ns_ = clock_.Realtime().ns();
   ++registrations_;
   up_ = true;
@@ -270,7 +270,7 @@ void Uplink::OnMessage(const v1::FromAggregator& message) {
       events_.OnRequest(options_.id, message);
       return;
     case v1::FromAggregator::MESSAGE_NOT_SET:
-      return;  // of a newer aggregator
+      return;  // from a newer aggregator
   }
 }
 
@@ -304,8 +304,8 @@ bool Uplink::NextMessage(v1::FromDaemon& message) {
     for (v1::ClockSample& sample : samples) *message.mutable_clock()->add_samples() = std::move(sample);
     return true;
   }
-  if (const MonoTime now = clock_.Monotonic(); !health_told_ || now - *health_told_ >= kHealthPause) {
-    health_told_ = now;
+  if (const MonoTime now = clock_.Monotonic(); !health_sent_at_ || now - *health_sent_at_ >= kHealthPause) {
+    health_sent_at_ = now;
     *message.mutable_health() = Health();
     return true;
   }

@@ -1,11 +1,12 @@
-// The stream to one aggregator: registers, sends ranks, states, batches and clock samples up, hands requests
-// down.
+// Uplink runs the stream to one aggregator: it registers, sends ranks, states, batches and clock samples, and
+// receives requests.
 //
-// Its own threads: one writes (and connects anew, with back-off), one reads, one exchanges clocks. What
-// arrives goes to UplinkEvents on one of those threads. Batches come from the spool, so a broken stream loses
-// nothing: after the next Register what was not stored is sent again under the same numbers.
-#ifndef LOCKSTEP_DAEMON_UPLINK_H_
-#define LOCKSTEP_DAEMON_UPLINK_H_
+// It has three threads: one connects and writes (reconnecting with back-off), one reads, and one exchanges
+// clocks. Requests go to UplinkEvents on one of those threads. Batches come from the spool, so a broken
+// stream loses nothing. After the next Register, entries that were not stored are sent again under the same
+// numbers.
+#ifndef LOCKSTEP_DAEMON_UPLINK_UPLINK_H_
+#define LOCKSTEP_DAEMON_UPLINK_UPLINK_H_
 
 #include <grpcpp/channel.h>
 
@@ -26,42 +27,42 @@
 #include "base/clock.h"
 #include "base/log/log.h"
 #include "base/rpc/token.h"
-#include "daemon/captures.h"
+#include "daemon/captures/capture_uplinks.h"
 #include "daemon/drain/spool.h"
 #include "daemon/uplink/clock_sync.h"
 #include "lockstep/v1/ingest.grpc.pb.h"
 
 namespace lockstep::daemon {
 
-// Implemented by: Daemon, and tests. Any thread; must not block.
+// Implemented by: AggregatorLinks, and tests. Any thread; must not block.
 class UplinkEvents {
  public:
   virtual ~UplinkEvents() = default;
-  // Registered, and the ranks are on their way.
+  // The uplink is registered and its ranks are being sent.
   virtual void OnUplinkUp(UplinkId uplink) = 0;
-  // The stream broke, or never came about. `last`: there will be no other.
+  // The stream broke or could not be opened. `last`: there will be no further attempt.
   virtual void OnUplinkDown(UplinkId uplink, const absl::Status& why, bool last) = 0;
-  // Arm, Start or Stop.
+  // The request is an Arm, Start or Stop.
   virtual void OnRequest(UplinkId uplink, const v1::FromAggregator& request) = 0;
 };
 
 struct UplinkOptions {
   UplinkId id = 0;
-  // Makes the channel anew for each attempt; `redirect` is empty or the address that the aggregator named.
+  // Makes a new channel for each attempt. `redirect` is empty or the address that the aggregator named.
   // Called on the uplink's thread.
   std::function<absl::StatusOr<std::shared_ptr<grpc::Channel>>(const std::string& redirect)> connect;
   std::string name;  // for the log
   rpc::Token token;
-  // kReconnect: whenever the stream breaks, for ever. kOnce: the channel is connected already, and when it
-  // breaks, that is it. kWhileThere: as kReconnect, until no attempt has succeeded for `gone_after`.
-  enum class Mode : uint8_t { kReconnect, kOnce, kWhileThere };
+  // kReconnect: reconnects without end. kOnce: the channel is already connected, and the uplink ends when it
+  // breaks. kWhileReachable: reconnects until no attempt has succeeded for `gone_after`.
+  enum class Mode : uint8_t { kReconnect, kOnce, kWhileReachable };
   Mode mode = Mode::kReconnect;
   Nanos gone_after = Nanos::Seconds(60);
   std::string node_id;
   std::string host_name;
   std::string version;
   uint64_t session = 0;            // random
-  uint64_t spool_limit_bytes = 0;  // to be told
+  uint64_t spool_limit_bytes = 0;  // reported in DaemonHealth
   Nanos register_timeout = Nanos::Seconds(10);
 };
 
@@ -76,29 +77,29 @@ class Uplink {
   Uplink& operator=(const Uplink&) = delete;
 
   void Start();
-  // Waits, at most so long, until the aggregator has acknowledged all there is.
+  // Waits until the aggregator has acknowledged everything, but not longer than `at_most`.
   void Flush(Nanos at_most);
 
-  // The whole list; the latest counts. Any thread, as all below.
+  // Sets the complete list; it replaces the one before. Any thread, as for all functions below.
   void SetRanks(std::vector<v1::Rank> ranks);
   void SendStates(v1::RankStates states);
-  void SetClockPace(ClockPace pace) { clock_sync_.SetPace(pace); }
+  void SetClockSyncRate(ClockSyncRate rate) { clock_sync_.SetRate(rate); }
   OffsetEstimate Offset() const { return clock_sync_.Estimate(); }
 
   bool up() const { return up_; }
-  // Why it is not up, as of the last attempt.
-  std::string trouble();
+  // Returns the reason why the last attempt failed.
+  std::string last_error();
   const std::shared_ptr<Spool>& spool() const { return spool_; }
   const UplinkOptions& options() const { return options_; }
-  // When it was registered last; 0 before.
+  // Time of the last registration; 0 before the first.
   HostTime connected_at() const { return HostTime(connected_at_ns_); }
-  // How often it has been.
+  // Number of registrations.
   uint64_t registrations() const { return registrations_; }
 
  private:
   using Stream = grpc::ClientReaderWriter<v1::FromDaemon, v1::FromAggregator>;
   static constexpr size_t kMostStates = 4096;
-  // As often as clocks are exchanged where nothing is captured, which is what wakes the writer.
+  // Slightly shorter than the interval of clock exchanges without a capture, because these wake the writer.
   static constexpr Nanos kHealthPause = Nanos::Seconds(9);
 
   void Run();
@@ -107,7 +108,7 @@ class Uplink {
   void ReadLoop(Stream& stream);
   void OnMessage(const v1::FromAggregator& message);
   absl::Status WriteLoop(Stream& stream);
-  // The next message to write, ranks and states before data; false when there is none.
+  // Gets the next message to write: ranks and states first, then data. Returns false if there is none.
   bool NextMessage(v1::FromDaemon& message);
   bool WaitConnected(grpc::Channel& channel);
   void Wake();
@@ -126,19 +127,19 @@ class Uplink {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
-  bool broken_ = false;  // the reader saw the stream's end
+  bool broken_ = false;  // the reader has seen the stream's end
   bool spool_ready_ = false;
   bool ranks_changed_ = false;
   std::vector<v1::Rank> ranks_;
   std::deque<v1::RankStates> states_;
   std::optional<v1::Register> registered_;
   std::string redirect_;
-  std::optional<MonoTime> health_told_;  // the writer's
-  std::string trouble_;
-  grpc::ClientContext* context_ = nullptr;  // of the stream that runs
+  std::optional<MonoTime> health_sent_at_;  // used only by the writer
+  std::string last_error_;
+  grpc::ClientContext* context_ = nullptr;  // of the current stream
   std::thread thread_;
 };
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_UPLINK_H_
+#endif  // LOCKSTEP_DAEMON_UPLINK_UPLINK_H_

@@ -14,7 +14,7 @@ using Seen = FakeAggregator::Seen;
 
 class UplinkTest : public testing::Test, private UplinkEvents {
  protected:
-  // Before this object comes apart: the uplink's threads call it.
+  // Runs before the members are destroyed, because the uplink's threads call this object.
   void TearDown() override { uplink_.reset(); }
 
   std::unique_ptr<FakeAggregator> MakeAggregator(const std::string& name = "a",
@@ -69,7 +69,7 @@ class UplinkTest : public testing::Test, private UplinkEvents {
   SystemClock clock_;
   Fd null_{open("/dev/null", O_WRONLY | O_CLOEXEC)};
   Log log_{null_.get(), LogLevel::kError, clock_};
-  metrics::LossTable losses_{{"spool"}};
+  losses::LossTable losses_{{"spool"}};
   std::shared_ptr<Spool> spool_ = std::make_shared<Spool>(1 << 20, clock_, losses_);
   std::mutex mutex_;
   std::atomic<int> ups_ = 0;
@@ -80,7 +80,7 @@ class UplinkTest : public testing::Test, private UplinkEvents {
   std::unique_ptr<Uplink> uplink_;
 };
 
-TEST_F(UplinkTest, SendsTheRanksBeforeItSaysThatItIsUp) {
+TEST_F(UplinkTest, SendsRanksBeforeItReportsUp) {
   auto aggregator = MakeAggregator();
   Open(aggregator->address());
   ASSERT_TRUE(Eventually([&] { return ups_ == 1; }));
@@ -92,7 +92,7 @@ TEST_F(UplinkTest, SendsTheRanksBeforeItSaysThatItIsUp) {
       aggregator->WaitFor([](const Seen& s) { return s.ranks.size() == 1 && s.ranks[0].rank() == 5; }));
 }
 
-TEST_F(UplinkTest, SendsWhatWasSpooledBeforeItConnected) {
+TEST_F(UplinkTest, SendsBatchesSpooledBeforeItConnected) {
   for (uint64_t i = 1; i <= 3; ++i) AddBatch(i);
   auto aggregator = MakeAggregator();
   Open(aggregator->address());
@@ -100,7 +100,7 @@ TEST_F(UplinkTest, SendsWhatWasSpooledBeforeItConnected) {
   EXPECT_TRUE(Eventually([&] { return spool_->empty(); }));
 }
 
-TEST_F(UplinkTest, KeepsToTheCredits) {
+TEST_F(UplinkTest, NeverExceedsTheCredits) {
   FakeAggregator::Options options;
   options.credits = 2;
   auto aggregator = MakeAggregator("a", options);
@@ -114,7 +114,7 @@ TEST_F(UplinkTest, KeepsToTheCredits) {
   EXPECT_TRUE(aggregator->WaitFor([](const Seen& s) { return s.batches.size() == 5; }));
 }
 
-TEST_F(UplinkTest, ComesBackAndSendsOnlyWhatWasNotStored) {
+TEST_F(UplinkTest, ReconnectsAndSendsOnlyUnstoredBatches) {
   auto aggregator = MakeAggregator();
   aggregator->SetAcks(FakeAggregator::Acks::kOff);
   Open(aggregator->address());
@@ -124,21 +124,21 @@ TEST_F(UplinkTest, ComesBackAndSendsOnlyWhatWasNotStored) {
   ASSERT_TRUE(Eventually([&] { return ups_ == 2; }));
   AddBatch(5);
   ASSERT_TRUE(aggregator->WaitFor([](const Seen& s) { return s.batches.size() == 5; }));
-  // All four had been stored though none was acknowledged.
+  // All four had been stored, although none was acknowledged.
   EXPECT_EQ(aggregator->seen().duplicates, 0);
   EXPECT_EQ(aggregator->seen().holes, 0);
 }
 
-TEST_F(UplinkTest, WaitsForAnAggregatorThatIsNotThereYet) {
+TEST_F(UplinkTest, WaitsForAnAggregatorThatStartsLater) {
   Open("unix:" + folder_.path() + "/later");
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   auto aggregator = MakeAggregator("later");
   EXPECT_TRUE(Eventually([&] { return ups_ == 1; }));
 }
 
-TEST_F(UplinkTest, ForgetsAJobsAggregatorThatDoesNotComeBack) {
+TEST_F(UplinkTest, GivesUpAJobsAggregatorThatDoesNotReturn) {
   UplinkOptions job;
-  job.mode = UplinkOptions::Mode::kWhileThere;
+  job.mode = UplinkOptions::Mode::kWhileReachable;
   job.gone_after = Nanos::Millis(400);
   job.register_timeout = Nanos::Millis(100);
   auto aggregator = MakeAggregator("a");
@@ -166,7 +166,7 @@ TEST_F(UplinkTest, SendsItsToken) {
   EXPECT_TRUE(aggregator->WaitFor([](const Seen& s) { return s.samples.size() >= 20; }));
 }
 
-TEST_F(UplinkTest, SaysThatTheTokenIsWrong) {
+TEST_F(UplinkTest, ReportsAWrongToken) {
   FakeAggregator::Options options;
   options.address = "127.0.0.1:0";
   options.token = *rpc::Token::Random();
@@ -178,7 +178,7 @@ TEST_F(UplinkTest, SaysThatTheTokenIsWrong) {
   EXPECT_FALSE(last_);
 }
 
-TEST_F(UplinkTest, SaysWhyItWasRefused) {
+TEST_F(UplinkTest, ReportsTheReasonOfARefusal) {
   FakeAggregator::Options options;
   options.refuse = "this aggregator is full";
   auto aggregator = MakeAggregator("a", options);
@@ -189,7 +189,7 @@ TEST_F(UplinkTest, SaysWhyItWasRefused) {
   EXPECT_EQ(ups_, 0);
 }
 
-TEST_F(UplinkTest, HandsRequestsDown) {
+TEST_F(UplinkTest, ForwardsRequests) {
   auto aggregator = MakeAggregator();
   Open(aggregator->address());
   ASSERT_TRUE(Eventually([&] { return ups_ == 1; }));
@@ -213,7 +213,7 @@ TEST_F(UplinkTest, FlushWaitsUntilAllIsAcknowledged) {
   EXPECT_LT(clock_.Monotonic() - before, Nanos::Seconds(2));
 }
 
-TEST_F(UplinkTest, EndsQuicklyThoughTheAggregatorReadsNothing) {
+TEST_F(UplinkTest, EndsQuicklyIfTheAggregatorReadsNothing) {
   auto aggregator = MakeAggregator();
   Open(aggregator->address());
   ASSERT_TRUE(Eventually([&] { return ups_ == 1; }));
@@ -225,7 +225,7 @@ TEST_F(UplinkTest, EndsQuicklyThoughTheAggregatorReadsNothing) {
   EXPECT_LT(clock_.Monotonic() - before, Nanos::Seconds(3));
 }
 
-TEST_F(UplinkTest, EndsQuicklyThoughNobodyIsThere) {
+TEST_F(UplinkTest, EndsQuicklyWithoutAnAggregator) {
   Open("127.0.0.1:1");
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   const MonoTime before = clock_.Monotonic();

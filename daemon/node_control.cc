@@ -1,0 +1,71 @@
+#include "daemon/node_control.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/job_name.h"
+#include "daemon/node/version.h"
+
+namespace lockstep::daemon {
+
+NodeControl::NodeControl(NodeInfo node, Registry& registry, const ExpectedProcesses& expected,
+                         const ConnectionAttempts& attempts, const Captures& captures,
+                         const KinetoCapturePath& kineto, AggregatorLinks& links, AuditLog& audit, Log& log)
+    : node_(std::move(node)),
+      registry_(registry),
+      expected_(expected),
+      attempts_(attempts),
+      captures_(captures),
+      kineto_(kineto),
+      links_(links),
+      audit_(audit),
+      log_(log) {}
+
+void NodeControl::AddMissing(uid_t caller, v1::DaemonStatus& daemon) const {
+  for (std::string& warning : expected_.Unreached(caller)) daemon.add_warnings(std::move(warning));
+  // The daemon's owner also sees refused processes of other users, because a container may have mapped the
+  // owner's own processes to another user.
+  for (std::string& warning : attempts_.Refusals(caller == node_.owner ? 0 : caller))
+    daemon.add_warnings(std::move(warning));
+}
+
+v1::StatusReply NodeControl::Status(uid_t caller, const v1::StatusRequest& request) {
+  const RankFilter filter = RankFilter::Of(caller);
+  v1::StatusReply reply;
+  reply.mutable_version()->set_protocol_min(1);
+  reply.mutable_version()->set_protocol_max(1);
+  reply.mutable_version()->set_program(kDaemonVersion);
+  v1::DaemonStatus& daemon = *reply.add_daemons();
+  daemon.set_node_id(node_.id);
+  daemon.set_host_name(node_.host_name);
+  daemon.set_version(kDaemonVersion);
+  daemon.set_kineto(kineto_.Describe());
+  for (v1::Rank& rank : registry_.Ranks(filter)) {
+    const bool selected = request.job().empty() ||
+                          SelectsJob(request.job(), {rank.job(), rank.job_source(), rank.scheduler_job()});
+    if (selected) *daemon.add_ranks() = std::move(rank);
+  }
+  links_.AddStatus(caller, daemon);
+  AddMissing(caller, daemon);
+  for (v1::CaptureStatus& capture : captures_.Status()) {
+    const bool visible =
+        std::any_of(capture.states().begin(), capture.states().end(), [&](const v1::RankState& state) {
+          const RegisteredProcess* process = registry_.Find(FromProto(state.process()));
+          return process != nullptr && filter.Allows(*process);
+        });
+    if (visible) *reply.add_captures() = std::move(capture);
+  }
+  return reply;
+}
+
+void NodeControl::Dial(uid_t caller, const v1::DialRequest& request,
+                       std::function<void(std::string error)> done) {
+  links_.Dial(caller, request, std::move(done));
+}
+
+void NodeControl::ControlRefused(uid_t caller, pid_t pid, const char* reason) {
+  log_.Warning("control_refused", {{"uid", caller}, {"pid", pid}, {"reason", reason}});
+  audit_.Refused("connect", LocalCaller(caller), reason, {{"pid", pid}});
+}
+
+}  // namespace lockstep::daemon

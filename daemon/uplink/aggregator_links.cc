@@ -1,0 +1,328 @@
+#include "daemon/uplink/aggregator_links.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/random_number.h"
+#include "base/rpc/address.h"
+#include "base/rpc/channel.h"
+#include "base/rpc/status_macros.h"
+#include "daemon/node/socket.h"
+#include "daemon/node/version.h"
+
+namespace lockstep::daemon {
+
+AggregatorLinks::AggregatorLinks(NodeInfo node, size_t spool_bytes, EventLoop& loop, const Clock& clock,
+                                 Registry& registry, Captures& captures, losses::LossTable& losses,
+                                 AuditLog& audit, Log& log)
+    : node_(std::move(node)),
+      spool_bytes_(spool_bytes),
+      loop_(loop),
+      clock_(clock),
+      registry_(registry),
+      captures_(captures),
+      losses_(losses),
+      audit_(audit),
+      log_(log) {}
+
+UplinkOptions AggregatorLinks::MakeUplinkOptions(const std::string& address, const rpc::Token& token) const {
+  UplinkOptions options;
+  options.id = next_uplink_;
+  options.connect = [address](const std::string& redirect) {
+    return rpc::Connect(redirect.empty() ? address : redirect);
+  };
+  options.name = address;
+  options.token = token;
+  options.node_id = node_.id;
+  options.host_name = node_.host_name;
+  options.version = kDaemonVersion;
+  options.session = RandomNumber();
+  options.spool_limit_bytes = spool_bytes_;
+  return options;
+}
+
+AggregatorLinks::Link& AggregatorLinks::Add(UplinkOptions options, RankFilter filter) {
+  Link& link = links_[next_uplink_++];
+  link.filter = filter;
+  UplinkEvents& events = *this;
+  link.uplink = std::make_unique<Uplink>(
+      std::move(options), std::make_shared<Spool>(spool_bytes_, clock_, losses_), clock_, events, log_);
+  link.uplink->SetRanks(registry_.Ranks(filter));
+  return link;
+}
+
+const AggregatorLinks::Link* AggregatorLinks::Find(UplinkId uplink) const {
+  const auto link = links_.find(uplink);
+  return link == links_.end() ? nullptr : &link->second;
+}
+
+// ---- New connections
+
+absl::Status AggregatorLinks::AddConfigured(const std::string& address, const rpc::Token& token) {
+  LOCKSTEP_RETURN_IF_ERROR(rpc::Address::Parse(address).status());
+  Link& link = Add(MakeUplinkOptions(address, token), RankFilter::All());
+  link.who = {"aggregator", std::nullopt, address};
+  link.uplink->Start();
+  return absl::OkStatus();
+}
+
+void AggregatorLinks::Dial(uid_t caller, const v1::DialRequest& request,
+                           std::function<void(std::string error)> done) {
+  // The answer may come much later.
+  auto call = std::make_shared<AuditLog::Call>(
+      audit_.Begin("dial", LocalCaller(caller), {{"address", request.address()}}));
+  done = [call, done = std::move(done)](std::string error) {
+    call->End(error.empty() ? "ok" : "failed", error);
+    done(std::move(error));
+  };
+  const absl::Status status =
+      stopping_ ? absl::UnavailableError("the daemon is ending") : TryDial(caller, request, done);
+  if (status.ok()) return;
+  log_.Warning("dial_refused",
+               {{"uid", caller}, {"address", request.address()}, {"reason", status.message()}});
+  done(std::string(status.message()));
+}
+
+absl::Status AggregatorLinks::TryDial(uid_t caller, const v1::DialRequest& request,
+                                      std::function<void(std::string error)>& done) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address address, rpc::Address::Parse(request.address()));
+  if (!address.is_unix()) {
+    LOCKSTEP_RETURN_IF_ERROR(AddJobAggregator(caller, request));
+    done("");
+    return absl::OkStatus();
+  }
+  if (address.path()[0] != '/')
+    return absl::InvalidArgumentError("the daemon dials Unix sockets by absolute path only");
+  const auto dialled =
+      std::count_if(links_.begin(), links_.end(), [](const auto& link) { return link.second.dialled; });
+  if (static_cast<size_t>(dialled) >= kMostDialled) {
+    return absl::ResourceExhaustedError(absl::StrCat("the daemon already serves ", dialled,
+                                                     " captures, which is the limit: try again later"));
+  }
+  rpc::Token token;
+  if (!request.token().empty()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(token, rpc::Token::FromText(request.token()));
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(Fd socket, rpc::ConnectUnix(address.path()));
+  // Root's daemon can reach every socket, but must not connect a caller to another user's socket.
+  LOCKSTEP_ASSIGN_OR_RETURN(const Peer peer, PeerOf(socket.get()));
+  if (peer.uid != caller && caller != 0) {
+    return absl::PermissionDeniedError(absl::StrCat("the socket ", address.path(), " belongs to user ",
+                                                    peer.uid, ", and you are user ", caller));
+  }
+  UplinkOptions options = MakeUplinkOptions(request.address(), token);
+  options.mode = UplinkOptions::Mode::kOnce;
+  auto shared = std::make_shared<Fd>(std::move(socket));
+  options.connect = [shared](const std::string&) { return rpc::ConnectOver(std::move(*shared)); };
+  Link& link = Add(std::move(options), RankFilter::Of(caller));
+  link.dialled = true;
+  link.who = LocalCaller(caller);
+  if (request.shared()) link.shared_by = caller;
+  link.dialled_done = std::move(done);
+  link.uplink->Start();
+  return absl::OkStatus();
+}
+
+absl::Status AggregatorLinks::AddJobAggregator(uid_t caller, const v1::DialRequest& request) {
+  size_t all = 0;
+  size_t own = 0;
+  for (const auto& [id, link] : links_) {
+    // Each rank of a job passes the same aggregator, and the daemon's user may also have configured it.
+    const bool same = link.uplink->options().name == request.address();
+    if (same && (link.passed_by == caller || (link.configured() && caller == node_.owner)))
+      return absl::OkStatus();
+    all += link.passed_by.has_value();
+    own += link.passed_by == caller;
+  }
+  if (all >= kMostPassed || own >= kMostPassedByOne) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("this daemon already has ", own, " of your aggregators and ", all,
+                     " in all, and the limit is reached: an ended one is removed after a minute"));
+  }
+  // A token is required, because every user of a machine can connect to its ports.
+  LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Token token, rpc::Token::FromText(request.token()));
+  UplinkOptions options = MakeUplinkOptions(request.address(), token);
+  options.mode = UplinkOptions::Mode::kWhileReachable;
+  Link& link = Add(std::move(options), RankFilter::Of(caller));
+  link.passed_by = caller;
+  link.who = LocalCaller(caller);
+  log_.Info("aggregator_handed_over", {{"uid", caller}, {"address", request.address()}});
+  link.uplink->Start();
+  return absl::OkStatus();
+}
+
+bool AggregatorLinks::HasDialled() const {
+  return std::any_of(links_.begin(), links_.end(), [](const auto& link) { return link.second.dialled; });
+}
+
+// ---- All connections
+
+void AggregatorLinks::RanksChanged() {
+  // The ranks of a job appear together, so one list is sent for all.
+  if (ranks_pending_) return;
+  ranks_pending_ = true;
+  loop_.After(kRanksPause, [this] {
+    ranks_pending_ = false;
+    for (auto& [id, link] : links_) link.uplink->SetRanks(registry_.Ranks(link.filter));
+  });
+}
+
+void AggregatorLinks::UpdateClockSyncRate() {
+  for (auto& [id, link] : links_) {
+    link.uplink->SetClockSyncRate(captures_.Busy(id) ? ClockSyncRate::kCapture : ClockSyncRate::kIdle);
+  }
+}
+
+void AggregatorLinks::Flush(Nanos at_most) {
+  const MonoTime until = clock_.Monotonic() + at_most;
+  for (auto& [id, link] : links_) link.uplink->Flush(std::max(until - clock_.Monotonic(), Nanos()));
+}
+
+absl::StatusOr<std::string> AggregatorLinks::Health() const {
+  if (stopping_) return absl::UnavailableError("stopping");
+  bool configured = false;
+  bool up = true;
+  for (const auto& link : links_) {
+    if (!link.second.configured()) continue;
+    configured = true;
+    up = up && link.second.uplink->up();
+  }
+  return absl::StrCat("ok uplink=", !configured ? "none" : up ? "up" : "down");
+}
+
+void AggregatorLinks::AddStatus(uid_t caller, v1::DaemonStatus& daemon) const {
+  for (auto& [id, link] : links_) {
+    // Not reported to other users, not even to root, because programs that join this aggregator trust its
+    // data.
+    if (link.shared_by == caller && link.uplink->up())
+      daemon.add_shared_aggregators(link.uplink->options().name);
+    if (link.dialled || (link.passed_by.has_value() && caller != 0 && *link.passed_by != caller)) continue;
+    const OffsetEstimate offset = link.uplink->Offset();
+    if (offset.known && daemon.clock_bound_ns() == 0) {
+      daemon.set_clock_offset_ns(offset.offset.ns());
+      daemon.set_clock_bound_ns(offset.bound.ns());
+      daemon.set_connected_ns(link.uplink->connected_at().ns());
+    }
+    if (!link.uplink->up()) {
+      daemon.add_warnings(absl::StrCat("aggregator ", link.uplink->options().name,
+                                       " is unreachable: ", link.uplink->last_error()));
+    }
+    const uint64_t dropped = link.uplink->spool()->stats().dropped_records;
+    if (dropped > 0)
+      daemon.add_warnings(
+          absl::StrCat(dropped, " records were dropped from the spool so far: raise --spool-bytes"));
+  }
+}
+
+// ---- CaptureUplinks
+
+bool AggregatorLinks::MayCapture(UplinkId uplink, const ProcessId& process) {
+  const Link* link = Find(uplink);
+  const RegisteredProcess* registered = registry_.Find(process);
+  return link != nullptr && registered != nullptr && link->filter.Allows(*registered);
+}
+
+HostTime AggregatorLinks::ToHost(UplinkId uplink, JobTime t) {
+  const Link* link = Find(uplink);
+  return link == nullptr ? HostTime(t.ns()) : link->uplink->Offset().ToHost(t);
+}
+
+std::shared_ptr<Spool> AggregatorLinks::SpoolOf(UplinkId uplink) {
+  const Link* link = Find(uplink);
+  return link == nullptr ? nullptr : link->uplink->spool();
+}
+
+void AggregatorLinks::SendStates(UplinkId uplink, v1::RankStates states) {
+  for (const v1::RankState& state : states.states()) {
+    if (state.text().empty()) continue;
+    log_.Warning("rank_state", {{"capture", states.capture()},
+                                {"pid", state.process().pid()},
+                                {"state", v1::RankState::State_Name(state.state())},
+                                {"text", state.text()}});
+  }
+  if (const Link* link = Find(uplink)) link->uplink->SendStates(std::move(states));
+}
+
+void AggregatorLinks::SendEnd(UplinkId uplink, const ProcessId& process, const std::string& capture) {
+  v1::CaptureEnd end;
+  end.set_capture(capture);
+  ToProto(process, end.mutable_process());
+  if (const Link* link = Find(uplink)) link->uplink->spool()->AddEnd(std::move(end));
+}
+
+void AggregatorLinks::Discard(UplinkId uplink, const std::string& capture) {
+  if (const Link* link = Find(uplink)) link->uplink->spool()->Forget(capture);
+}
+
+// ---- UplinkEvents
+
+void AggregatorLinks::OnUplinkUp(UplinkId uplink) {
+  loop_.Post([this, uplink] {
+    const auto link = links_.find(uplink);
+    if (link == links_.end()) return;
+    captures_.OnUplinkBack(uplink);
+    if (auto done = std::exchange(link->second.dialled_done, nullptr)) done("");
+  });
+}
+
+void AggregatorLinks::OnUplinkDown(UplinkId uplink, const absl::Status& why, bool last) {
+  if (!last) return;
+  loop_.Post([this, uplink, why] {
+    const auto link = links_.find(uplink);
+    if (link == links_.end()) return;
+    if (auto done = std::exchange(link->second.dialled_done, nullptr)) done(std::string(why.message()));
+    captures_.OnUplinkGone(uplink);
+    removed_spools_.AddCounts(link->second.uplink->spool()->stats());
+    links_.erase(link);
+  });
+}
+
+void AggregatorLinks::OnRequest(UplinkId uplink, const v1::FromAggregator& request) {
+  // Slows down an aggregator that floods the main thread with requests. Its reader waits, but only for a
+  // limited time.
+  for (int waits = 0; pending_requests_ > kMostPendingRequests && waits < 100; ++waits) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  ++pending_requests_;
+  loop_.Post([this, uplink, request] {
+    --pending_requests_;
+    HandleRequest(uplink, request);
+  });
+}
+
+void AggregatorLinks::HandleRequest(UplinkId uplink, const v1::FromAggregator& request) {
+  const auto link = links_.find(uplink);
+  if (link == links_.end() || stopping_) return;
+  const std::string& from = link->second.uplink->options().name;
+  switch (request.message_case()) {
+    case v1::FromAggregator::kArm:
+      log_.Info(
+          "arm",
+          {{"capture", request.arm().capture()}, {"ranks", request.arm().processes_size()}, {"from", from}});
+      audit_.Note("arm", link->second.who, "ok",
+                  {{"capture", request.arm().capture()},
+                   {"captured_ranks", request.arm().processes_size()},
+                   {"sample", request.arm().sample() ? "yes" : "no"}});
+      captures_.OnArm(uplink, request.arm());
+      break;
+    case v1::FromAggregator::kStart:
+      log_.Info("start", {{"capture", request.start().capture()},
+                          {"t0_ns", request.start().t0_ns()},
+                          {"t1_ns", request.start().t1_ns()}});
+      captures_.OnStart(uplink, request.start());
+      break;
+    case v1::FromAggregator::kStop:
+      log_.Info("stop",
+                {{"capture", request.stop().capture()}, {"abort", request.stop().abort() ? "yes" : "no"}});
+      audit_.Note("stop", link->second.who, "ok", {{"capture", request.stop().capture()}});
+      captures_.OnStop(uplink, request.stop());
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace lockstep::daemon
